@@ -1,0 +1,386 @@
+//===- GraphOps.td - every operator, with its sharding rule -------------------------------------===//
+//
+// The one definition of what an operator computes and how it may be sharded. Kernels (runtime/backend)
+// implement exactly these semantics under the operator's mnemonic, with the attributes named here.
+//
+// Conventions. Tensors are ranked and static. "Broadcast" means NumPy's: shapes are aligned at the
+// last dimension, a dimension of 1 stretches. Negative dimension numbers do not occur here (the
+// importer normalises them). Comparison results are i1. Element types: f32, f64, f16, bf16, i64, i32,
+// i8, ui8, i1.
+//
+// The rule's syntax is documented in dialects/dist/ShardingRule.h. The rule "custom" means: it depends
+// on attributes or shapes and is built in C++, in GraphRules.cpp, into the same object.
+//
+//===--------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_GRAPH_OPS_TD
+#define TESSERA_GRAPH_OPS_TD
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "dialects/dist/DistInterfaces.td"
+include "dialects/graph/GraphDialect.td"
+
+def Graph_Tensor : TensorOf<[AnyFloat, AnySignlessInteger, UI8]>;
+
+class Graph_Op<string mnemonic, string rule, list<Trait> traits = []>
+    : Op<Graph_Dialect, mnemonic,
+         !listconcat([Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["getRuleText"]>],
+                     traits)> {
+  string shardingRule = rule;
+  let extraClassDefinition = "::llvm::StringRef $cppClass::getRuleText() { return \"" # rule # "\"; }";
+}
+
+// Result types follow from operands and attributes: GraphTypes.cpp.
+class Graph_InferredOp<string mnemonic, string rule, list<Trait> traits = []>
+    : Graph_Op<mnemonic, rule,
+               !listconcat([DeclareOpInterfaceMethods<InferTypeOpInterface>], traits)> {
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
+// The result type is given, checked by a verifier.
+class Graph_TypedOp<string mnemonic, string rule, list<Trait> traits = []>
+    : Graph_Op<mnemonic, rule, traits> {
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+// One value in, one value out, point by point: may be fused into an expression ("fused").
+def Graph_Elementwise : NativeOpTrait<"GraphElementwise"> {
+  let cppNamespace = "::tessera::graph";
+}
+
+//===--------------------------------------------------------------------------------------------===//
+// Elementwise
+//===--------------------------------------------------------------------------------------------===//
+
+class Graph_UnaryOp<string mnemonic, string rule = "... -> ...">
+    : Graph_InferredOp<mnemonic, rule, [Graph_Elementwise]> {
+  let arguments = (ins Graph_Tensor:$x);
+  let results = (outs Graph_Tensor:$y);
+}
+
+def Graph_NegOp        : Graph_UnaryOp<"neg", "... -> ... | linear 0"> { let summary = "-x"; }
+def Graph_AbsOp        : Graph_UnaryOp<"abs"> { let summary = "|x|"; }
+def Graph_SignOp       : Graph_UnaryOp<"sign"> { let summary = "-1, 0 or 1"; }
+def Graph_ExpOp        : Graph_UnaryOp<"exp"> { let summary = "e^x"; }
+def Graph_LogOp        : Graph_UnaryOp<"log"> { let summary = "natural logarithm"; }
+def Graph_SqrtOp       : Graph_UnaryOp<"sqrt"> { let summary = "square root"; }
+def Graph_RsqrtOp      : Graph_UnaryOp<"rsqrt"> { let summary = "1 / sqrt(x)"; }
+def Graph_ReciprocalOp : Graph_UnaryOp<"reciprocal"> { let summary = "1 / x"; }
+def Graph_TanhOp       : Graph_UnaryOp<"tanh"> { let summary = "hyperbolic tangent"; }
+def Graph_SigmoidOp    : Graph_UnaryOp<"sigmoid"> { let summary = "1 / (1 + e^-x)"; }
+def Graph_ErfOp        : Graph_UnaryOp<"erf"> { let summary = "error function"; }
+def Graph_SinOp        : Graph_UnaryOp<"sin"> { let summary = "sine"; }
+def Graph_CosOp        : Graph_UnaryOp<"cos"> { let summary = "cosine"; }
+def Graph_ReluOp       : Graph_UnaryOp<"relu"> { let summary = "max(x, 0); NaN stays NaN"; }
+def Graph_FloorOp      : Graph_UnaryOp<"floor"> { let summary = "round down"; }
+def Graph_CeilOp       : Graph_UnaryOp<"ceil"> { let summary = "round up"; }
+def Graph_RoundOp      : Graph_UnaryOp<"round"> { let summary = "round to nearest, ties to even"; }
+def Graph_NotOp        : Graph_UnaryOp<"not"> { let summary = "logical not, on i1"; }
+
+def Graph_CastOp : Graph_TypedOp<"cast", "... -> ... | linear 0", [Graph_Elementwise]> {
+  let summary = "converts the element type: float to integer truncates, to i1 is x != 0";
+  let arguments = (ins Graph_Tensor:$x);
+  let results = (outs Graph_Tensor:$y);
+}
+
+class Graph_BinaryOp<string mnemonic, string rule = "..., ... -> ...">
+    : Graph_InferredOp<mnemonic, rule, [Graph_Elementwise]> {
+  let arguments = (ins Graph_Tensor:$a, Graph_Tensor:$b);
+  let results = (outs Graph_Tensor:$y);
+}
+
+// "linear 0+1": a partial sum passes if both operands are partial. "linear 0 1": if exactly one is.
+def Graph_AddOp : Graph_BinaryOp<"add", "..., ... -> ... | linear 0+1"> { let summary = "a + b, broadcast"; }
+def Graph_SubOp : Graph_BinaryOp<"sub", "..., ... -> ... | linear 0+1"> { let summary = "a - b, broadcast"; }
+def Graph_MulOp : Graph_BinaryOp<"mul", "..., ... -> ... | linear 0 1"> { let summary = "a * b, broadcast"; }
+def Graph_DivOp : Graph_BinaryOp<"div", "..., ... -> ... | linear 0"> {
+  let summary = "a / b, broadcast; integers truncate toward zero";
+}
+def Graph_PowOp : Graph_BinaryOp<"pow"> { let summary = "a ^ b, broadcast"; }
+def Graph_MaxOp : Graph_BinaryOp<"max"> { let summary = "maximum, broadcast; NaN wins"; }
+def Graph_MinOp : Graph_BinaryOp<"min"> { let summary = "minimum, broadcast; NaN wins"; }
+def Graph_ModOp : Graph_BinaryOp<"mod"> { let summary = "remainder with the divisor's sign"; }
+def Graph_EqOp  : Graph_BinaryOp<"eq"> { let summary = "a == b, i1"; }
+def Graph_LtOp  : Graph_BinaryOp<"lt"> { let summary = "a < b, i1"; }
+def Graph_LeOp  : Graph_BinaryOp<"le"> { let summary = "a <= b, i1"; }
+def Graph_AndOp : Graph_BinaryOp<"and"> { let summary = "logical and, on i1"; }
+def Graph_OrOp  : Graph_BinaryOp<"or"> { let summary = "logical or, on i1"; }
+def Graph_XorOp : Graph_BinaryOp<"xor"> { let summary = "logical exclusive or, on i1"; }
+
+def Graph_SelectOp : Graph_InferredOp<"select", "..., ..., ... -> ... | linear 1+2", [Graph_Elementwise]> {
+  let summary = "cond ? a : b, broadcast; cond is i1";
+  let arguments = (ins Graph_Tensor:$cond, Graph_Tensor:$a, Graph_Tensor:$b);
+  let results = (outs Graph_Tensor:$y);
+}
+
+//===--------------------------------------------------------------------------------------------===//
+// Sources
+//===--------------------------------------------------------------------------------------------===//
+
+def Graph_ConstantOp : Graph_Op<"constant", "custom", [ConstantLike]> {
+  let summary = "a splat (any dimension may be sharded) or a small dense constant (none may)";
+  let description = [{ Weights are never constants: they are arguments with the role "parameter". }];
+  let arguments = (ins ElementsAttr:$value);
+  let results = (outs Graph_Tensor:$y);
+  let assemblyFormat = "attr-dict $value";
+  let hasFolder = 1;
+  let extraClassDeclaration = [{ bool isSplat() { return ::llvm::isa<::mlir::SplatElementsAttr>(getValue()); } }];
+  let builders = [OpBuilder<(ins "::mlir::RankedTensorType":$type, "double":$splat)>];
+}
+
+def Graph_IotaOp : Graph_TypedOp<"iota", "-> ...", [Graph_Elementwise]> {
+  let summary = "y[i] = start + i[dim], with the global index";
+  let description = [{ `start` is 0 in global programs; localisation adds the shard's offset. }];
+  let arguments = (ins I64Attr:$dim, DefaultValuedAttr<I64Attr, "0">:$start);
+  let results = (outs Graph_Tensor:$y);
+}
+
+def Graph_RandomOp : Graph_TypedOp<"random", "() -> ...", [Graph_Elementwise]> {
+  let summary = "uniform numbers in [0, 1), a hash of (seed, stream, step, global element index)";
+  let description = [{
+    Philox 4x32-10 with key = (seed low 32, seed high 32 xor stream) and counter = (g low 32, g high 32,
+    step low 32, step high 32), where g is the row-major index of the element in the global tensor; the
+    first output word w gives (w >> 8) * 2^-24. So masks do not depend on the mesh.
+    In global programs `global_shape` and `offset` are empty (they mean: the result's shape, zeros); in
+    local ones the kernel's attributes `global_shape` and `offset` say which box is produced.
+  }];
+  let arguments = (ins Graph_Tensor:$step, I64Attr:$seed, I64Attr:$stream,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$global_shape,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$offset);
+  let results = (outs Graph_Tensor:$y);
+}
+
+//===--------------------------------------------------------------------------------------------===//
+// Data movement
+//===--------------------------------------------------------------------------------------------===//
+
+def Graph_BroadcastOp : Graph_TypedOp<"broadcast", "custom"> {
+  let summary = "stretches x to the result's shape, by NumPy's rule";
+  let arguments = (ins Graph_Tensor:$x);
+  let results = (outs Graph_Tensor:$y);
+}
+
+def Graph_ReshapeOp : Graph_TypedOp<"reshape", "custom"> {
+  let summary = "the same elements in row-major order under another shape";
+  let arguments = (ins Graph_Tensor:$x);
+  let results = (outs Graph_Tensor:$y);
+}
+
+def Graph_TransposeOp : Graph_InferredOp<"transpose", "custom"> {
+  let summary = "y.shape[i] = x.shape[perm[i]]";
+  let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$perm);
+  let results = (outs Graph_Tensor:$y);
+}
+
+def Graph_SliceOp : Graph_InferredOp<"slice", "custom"> {
+  let summary = "y[i] = x[starts + i * strides], for i with starts + i * strides < limits; strides > 0";
+  let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$limits,
+                       DenseI64ArrayAttr:$strides);
+  let results = (outs Graph_Tensor:$y);
+}
+
+def Graph_PadOp : Graph_InferredOp<"pad", "custom"> {
+  let summary = "adds lo[d] elements before, hi[d] after and inner[d] between elements of dimension d, each = value";
+  let description = [{ `inner` makes it the adjoint of a strided slice. lo, hi, inner are not negative. }];
+  let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$lo, DenseI64ArrayAttr:$hi,
+                       DenseI64ArrayAttr:$inner, F64Attr:$value);
+  let results = (outs Graph_Tensor:$y);
+}
+
+def Graph_ConcatOp : Graph_InferredOp<"concat", "custom"> {
+  let summary = "the operands one after the other along dim";
+  let arguments = (ins Variadic<Graph_Tensor>:$xs, I64Attr:$dim);
+  let results = (outs Graph_Tensor:$y);
+}
+
+def Graph_GatherOp : Graph_InferredOp<"gather", "custom"> {
+  let summary = "y = take(table, indices, axis): y.shape = table.shape[:axis] + indices.shape + table.shape[axis+1:]";
+  let description = [{
+    `start` is 0 in global programs. On a shard of the table's axis it is the shard's first index; an
+    index outside [start, start + extent) then gives 0 (the result is a partial sum over the shards). An
+    index outside the global table is an error of the model and gives 0. Negative indices are not
+    allowed here (the importer wraps them).
+  }];
+  let arguments = (ins Graph_Tensor:$table, Graph_Tensor:$indices, I64Attr:$axis,
+                       DefaultValuedAttr<I64Attr, "0">:$start);
+  let results = (outs Graph_Tensor:$y);
+}
+
+def Graph_ScatterAddOp : Graph_InferredOp<"scatter_add", "custom"> {
+  let summary = "adjoint of gather: zeros of extent `size` along axis, plus updates at indices";
+  let description = [{ indices as in gather, updates like gather's result. `start` as in gather. }];
+  let arguments = (ins Graph_Tensor:$indices, Graph_Tensor:$updates, I64Attr:$axis, I64Attr:$size,
+                       DefaultValuedAttr<I64Attr, "0">:$start);
+  let results = (outs Graph_Tensor:$y);
+}
+
+//===--------------------------------------------------------------------------------------------===//
+// Reductions
+//===--------------------------------------------------------------------------------------------===//
+
+class Graph_ReduceOp<string mnemonic> : Graph_InferredOp<mnemonic, "custom"> {
+  let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$dims, BoolAttr:$keepdims);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_ReduceSumOp : Graph_ReduceOp<"reduce_sum"> { let summary = "sum over dims (mean is sum times 1/N)"; }
+def Graph_ReduceMaxOp : Graph_ReduceOp<"reduce_max"> { let summary = "maximum over dims"; }
+def Graph_ReduceMinOp : Graph_ReduceOp<"reduce_min"> { let summary = "minimum over dims"; }
+
+def Graph_ArgMaxOp : Graph_InferredOp<"argmax", "custom"> {
+  let summary = "i64 index of the first maximum along dim (which is whole); keepdims";
+  let arguments = (ins Graph_Tensor:$x, I64Attr:$dim, BoolAttr:$keepdims);
+  let results = (outs Graph_Tensor:$y);
+}
+
+//===--------------------------------------------------------------------------------------------===//
+// Contractions
+//===--------------------------------------------------------------------------------------------===//
+
+def Graph_MatMulOp : Graph_InferredOp<"matmul", "custom"> {
+  let summary = "... m k, ... k n -> ... m n, batch dimensions broadcast";
+  let description = [{
+    With transpose_a the first operand is `... k m`, with transpose_b the second `... n k`.
+    Rule without flags: "... m k, ... k n -> ... m n | sum k | linear 0 1".
+  }];
+  let arguments = (ins Graph_Tensor:$a, Graph_Tensor:$b,
+                       DefaultValuedAttr<BoolAttr, "false">:$transpose_a,
+                       DefaultValuedAttr<BoolAttr, "false">:$transpose_b);
+  let results = (outs Graph_Tensor:$y);
+}
+
+// 1 to 3 spatial dimensions; the rules are written for 2 and adapted. pads = lo of every spatial
+// dimension, then hi of every one (ONNX order); never negative in global programs.
+def Graph_ConvOp : Graph_InferredOp<"conv", "custom"> {
+  let summary = "cross-correlation: x [n, g*c, h, w], w [g*f, c, r, s] -> y [n, g*f, h', w']";
+  let description = [{
+    Rule: "n (g c) h w, (g f) c r s -> n (g f) h w | sum c | whole r s | window h:r w:s | linear 0 1".
+  }];
+  let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$w, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, I64Attr:$groups);
+  let results = (outs Graph_Tensor:$y);
+}
+
+def Graph_ConvInputGradOp : Graph_InferredOp<"conv_input_grad", "custom"> {
+  let summary = "adjoint of conv in x: dy, w -> dx with spatial extents input_sizes";
+  let description = [{
+    dx[n, c, y] = sum of dy[n, f, j] * w[f, c, r] over j, r, f with y = j * stride - pad_lo + r * dilation; terms
+    with y outside [0, input_size) are dropped. pads may exceed what the forward convolution had
+    (localisation with halos), pad_hi is not needed and only kept for symmetry. Also ONNX ConvTranspose.
+    Rule: "n (g f) h w, (g f) c r s -> n (g c) h w | sum f | whole r s | window h:r w:s | linear 0 1".
+  }];
+  let arguments = (ins Graph_Tensor:$dy, Graph_Tensor:$w, DenseI64ArrayAttr:$input_sizes,
+                       DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
+                       DenseI64ArrayAttr:$dilations, I64Attr:$groups);
+  let results = (outs Graph_Tensor:$dx);
+}
+
+def Graph_ConvWeightGradOp : Graph_InferredOp<"conv_weight_grad", "custom"> {
+  let summary = "adjoint of conv in w: x, dy -> dw with spatial extents kernel_sizes";
+  let description = [{
+    Rule: "n (g c) h w, n (g f) h w -> (g f) c r s | sum n h w | whole r s | window h:r w:s | linear 0 1".
+  }];
+  let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$dy, DenseI64ArrayAttr:$kernel_sizes,
+                       DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
+                       DenseI64ArrayAttr:$dilations, I64Attr:$groups);
+  let results = (outs Graph_Tensor:$dw);
+}
+
+//===--------------------------------------------------------------------------------------------===//
+// Windows
+//===--------------------------------------------------------------------------------------------===//
+
+def Graph_MaxPoolOp : Graph_InferredOp<"max_pool", "custom"> {
+  let summary = "maximum over windows of x [n, c, spatial...]; padding never wins";
+  let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations);
+  let results = (outs Graph_Tensor:$y);
+}
+
+def Graph_MaxPoolGradOp : Graph_InferredOp<"max_pool_grad", "custom"> {
+  let summary = "x, dy -> dx: each window's dy goes to its first maximum in row-major order";
+  let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$dy, DenseI64ArrayAttr:$kernel,
+                       DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
+                       DenseI64ArrayAttr:$dilations);
+  let results = (outs Graph_Tensor:$dx);
+}
+
+def Graph_AvgPoolOp : Graph_InferredOp<"avg_pool", "custom"> {
+  let summary = "mean over windows; include_pad: divide by the window's size, else by the elements inside x";
+  let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$pads, BoolAttr:$include_pad);
+  let results = (outs Graph_Tensor:$y);
+}
+
+def Graph_AvgPoolGradOp : Graph_InferredOp<"avg_pool_grad", "custom"> {
+  let summary = "adjoint of avg_pool: dy -> dx with spatial extents input_sizes";
+  let arguments = (ins Graph_Tensor:$dy, DenseI64ArrayAttr:$input_sizes, DenseI64ArrayAttr:$kernel,
+                       DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, BoolAttr:$include_pad);
+  let results = (outs Graph_Tensor:$dx);
+}
+
+//===--------------------------------------------------------------------------------------------===//
+// Normalisation
+//===--------------------------------------------------------------------------------------------===//
+
+def Graph_SoftmaxOp : Graph_InferredOp<"softmax", "custom"> {
+  let summary = "e^x / sum e^x along dim (a stat factor)";
+  let arguments = (ins Graph_Tensor:$x, I64Attr:$dim);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_SoftmaxGradOp : Graph_InferredOp<"softmax_grad", "custom"> {
+  let summary = "dy, y -> dx = y * (dy - sum(dy * y) along dim)";
+  let arguments = (ins Graph_Tensor:$dy, Graph_Tensor:$y, I64Attr:$dim);
+  let results = (outs Graph_Tensor:$dx);
+}
+def Graph_LogSoftmaxOp : Graph_InferredOp<"log_softmax", "custom"> {
+  let summary = "x - log sum e^x along dim (a stat factor)";
+  let arguments = (ins Graph_Tensor:$x, I64Attr:$dim);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_LogSoftmaxGradOp : Graph_InferredOp<"log_softmax_grad", "custom"> {
+  let summary = "dy, y -> dx = dy - e^y * sum(dy) along dim";
+  let arguments = (ins Graph_Tensor:$dy, Graph_Tensor:$y, I64Attr:$dim);
+  let results = (outs Graph_Tensor:$dx);
+}
+
+// Exists in phases 1 and 2 only: the pass graph-decompose-norms writes it as reductions and elementwise
+// operators, so that its statistics are over the global batch under every sharding.
+def Graph_BatchNormOp : Graph_InferredOp<"batch_norm", "n c ..., c, c -> n c ..., c, c | stat(sum) n ..."> {
+  let summary = "training mode: x, scale, bias -> y, mean, var (biased), over every dimension but 1";
+  let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$scale, Graph_Tensor:$bias, F64Attr:$epsilon);
+  let results = (outs Graph_Tensor:$y, Graph_Tensor:$mean, Graph_Tensor:$var);
+}
+def Graph_BatchNormGradOp
+    : Graph_InferredOp<"batch_norm_grad", "n c ..., n c ..., c, c, c -> n c ..., c, c | stat(sum) n ..."> {
+  let summary = "dy, x, scale, mean, var -> dx, dscale, dbias";
+  let arguments = (ins Graph_Tensor:$dy, Graph_Tensor:$x, Graph_Tensor:$scale, Graph_Tensor:$mean,
+                       Graph_Tensor:$var, F64Attr:$epsilon);
+  let results = (outs Graph_Tensor:$dx, Graph_Tensor:$dscale, Graph_Tensor:$dbias);
+}
+
+//===--------------------------------------------------------------------------------------------===//
+// Phase 5 only
+//===--------------------------------------------------------------------------------------------===//
+
+// The body holds elementwise operators, broadcasts and splat constants on the operands; the results may be
+// reductions (reduce_sum, reduce_max, reduce_min) of values of the body. Emitted as one kernel with an
+// Expression. Made after partitioning, so it has no rule of its own to be searched.
+def Graph_YieldOp : Op<Graph_Dialect, "yield", [Pure, ReturnLike, Terminator, ParentOneOf<["FusedOp"]>]> {
+  let summary = "ends the body of graph.fused";
+  let arguments = (ins Variadic<Graph_Tensor>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+}
+def Graph_FusedOp : Op<Graph_Dialect, "fused", [Pure, IsolatedFromAbove, SingleBlock]> {
+  let summary = "one loop nest over many elementwise operators";
+  let arguments = (ins Variadic<Graph_Tensor>:$inputs);
+  let results = (outs Variadic<Graph_Tensor>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`(` $inputs `)` attr-dict-with-keyword `:` functional-type($inputs, $outputs) $body";
+  let hasVerifier = 1;
+}
+
+#endif

@@ -1,0 +1,91 @@
+//===- Backend.h - what a device must be able to do ----------------------------------------------===//
+//
+// A backend loads one rank's plan onto one device and then launches its kernels one by one; the executor
+// drives it and does the collectives between. Backends: "reference" (readable loops, the judge), "cpu"
+// (oneDNN and own fused kernels), "null" (executes nothing, checks everything; the skeleton to copy),
+// "cuda" (a module loaded on demand).
+//
+// Kernels. A backend keeps a registry: kernel name -> ordered list of implementations, best first,
+// reference last; the first whose `accepts` says yes is bound at load time. What a kernel computes is
+// defined by dialects/graph/GraphOps.td.
+//
+// Layouts. The plan speaks of logical row-major tensors. A backend may keep a buffer in another layout
+// of the same byte size (channel-blocked, say) as long as upload, download and `layout` tell the truth;
+// the executor's collectives move elements by `layout`.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_BACKEND_H
+#define TESSERA_RUNTIME_BACKEND_BACKEND_H
+
+#include "runtime/plan/plan.pb.h"
+#include "runtime/support/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tessera::rt {
+
+/// How a tensor's elements lie in memory. The physical shape is: every dimension divided by its blocks,
+/// in logical order, then the inner blocks in the order given. Empty: plain row-major.
+/// Example: {{1, 16}} on [8, 64, 32, 32] is the physical shape [8, 4, 32, 32, 16] (nChw16c).
+struct Layout {
+  std::vector<std::pair<int, int>> inner; // (logical dimension, block size); blocks divide evenly
+  bool plain() const { return inner.empty(); }
+  bool operator==(const Layout &) const = default;
+};
+
+struct LoadOptions {
+  int threads = 1;       // for kernels of this rank; the host has (ranks on this machine) of these
+  bool widen = false;    // hold every F32 buffer as F64 and compute in F64; offsets and sizes double
+};
+
+/// One rank's plan on a device. Not thread-safe; one thread drives it.
+class LoadedPlan {
+public:
+  virtual ~LoadedPlan() = default;
+
+  /// Bytes of device memory held: the plan's arena and the backend's own scratch.
+  virtual size_t arenaBytes() const = 0;
+  virtual size_t scratchBytes() const = 0;
+
+  /// Where a buffer lies on the device (host memory for CPU backends), and how. A layout does not
+  /// change between load and destruction.
+  virtual void *address(uint32_t buffer) = 0;
+  virtual Layout layout(uint32_t buffer) const = 0;
+  /// Element type as held: the plan's, or F64 for F32 when widened.
+  virtual plan::DType dtype(uint32_t buffer) const = 0;
+
+  /// Copies between plain row-major host memory, in the element type `dtype(buffer)`, and the device.
+  virtual Status upload(uint32_t buffer, const void *host) = 0;
+  virtual Status download(uint32_t buffer, void *host) = 0;
+
+  /// Enqueues the kernel of step `step` of program `program`. Steps that are collectives are the
+  /// executor's. Errors name the step.
+  virtual Status launch(uint32_t program, uint32_t step) = 0;
+  /// Waits for all that was enqueued.
+  virtual Status synchronize() = 0;
+  /// "cpu: conv oneDNN jit:avx512_core nChw16c": which implementation runs a step, for traces and tests.
+  virtual std::string describe(uint32_t program, uint32_t step) const = 0;
+};
+
+class Backend {
+public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;
+  /// Binds every kernel, allocates the arena, writes the constants. The plan outlives the result.
+  /// Fails with one sentence that names the step if a kernel is unknown or no implementation accepts it.
+  virtual Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan,
+                                                   const LoadOptions &options) = 0;
+};
+
+/// "reference", "cpu", "null" (and "cuda" where the module is found).
+Result<std::unique_ptr<Backend>> createBackend(std::string_view name);
+
+} // namespace tessera::rt
+
+#endif

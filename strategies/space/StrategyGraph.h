@@ -1,0 +1,83 @@
+//===- StrategyGraph.h - the search problem, as numbers ------------------------------------------===//
+//
+// One node per operator (or argument) with a list of options, each with a cost and a memory use; a cost
+// matrix per edge; nodes that must choose alike; when each node's memory is live. Plain data: no MLIR,
+// no operator, no mesh. Searchers and Evaluate see only this, so a problem can be written to a file,
+// solved alone and exchanged.
+//
+// Problem. Choose one option per node so that the sum of node costs and edge costs is least, aliased
+// nodes choose the same option index, and at every time the usages of live nodes sum to at most
+// `memoryLimit`. Costs are integers (in the compiler: nanoseconds); `kForbidden` and above mean "never".
+//
+// The file form is the JSON of the ASPLOS 2025 / EuroSys 2025 contest on intra-operator parallelism, plain
+// or gzip: {"problem": {"name", "nodes": {"intervals", "costs", "usages"}, "edges": {"nodes", "costs"},
+// "usage_limit"}}, with the extension "aliases": [[i, j], ...].
+//
+// Example: two operators with two options each, where unequal choices cost 5:
+//   StrategyGraph g;
+//   g.addNode({.costs = {3, 1}});
+//   g.addNode({.costs = {1, 3}});
+//   g.addEdge(0, 1, {0, 5, 5, 0});       // row-major, |options of 0| x |options of 1|
+//   // best: both 0 (cost 4) or both 1 (cost 4)
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_SPACE_STRATEGYGRAPH_H
+#define TESSERA_STRATEGIES_SPACE_STRATEGYGRAPH_H
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tessera::strategies {
+
+using Cost = int64_t;
+/// Costs at or above this are treated as "forbidden"; sums saturate here.
+inline constexpr Cost kForbidden = Cost(1) << 60;
+
+struct StrategyNode {
+  std::string name = {};
+  std::vector<Cost> costs;           // one per option; not empty
+  std::vector<int64_t> usages = {};  // one per option, or empty: none
+  int64_t liveFrom = 0, liveTo = 0;  // live at times liveFrom <= t < liveTo; empty when from >= to
+};
+
+struct StrategyEdge {
+  int32_t from, to;
+  std::vector<Cost> costs; // row-major |from| x |to|
+};
+
+struct StrategyGraph {
+  std::string name;
+  std::vector<StrategyNode> nodes;
+  std::vector<StrategyEdge> edges;
+  std::vector<std::pair<int32_t, int32_t>> aliases; // choose the same option index
+  int64_t memoryLimit = std::numeric_limits<int64_t>::max();
+
+  int32_t addNode(StrategyNode node) {
+    nodes.push_back(std::move(node));
+    return int32_t(nodes.size() - 1);
+  }
+  void addEdge(int32_t from, int32_t to, std::vector<Cost> costs) {
+    edges.push_back({from, to, std::move(costs)});
+  }
+};
+
+/// One option index per node.
+using Choice = std::vector<int32_t>;
+
+/// What a searcher returns. `lowerBound` is proven; `optimal` means lowerBound == cost.
+struct Solution {
+  Choice choice;         // empty: none found
+  Cost cost = kForbidden;
+  Cost lowerBound = 0;
+  bool optimal = false;
+  bool infeasible = false; // proven: nothing fits
+  double seconds = 0;
+  std::string searcher;
+};
+
+} // namespace tessera::strategies
+
+#endif
