@@ -1,0 +1,65 @@
+//===- Reshard.h - from one sharding to another, by collectives ----------------------------------===//
+//
+// The one resharding planner: the cost model prices its list and partition emits it, so what is paid for
+// is what is run. A reshard is a shortest path over single collectives, each a step from one sharding to
+// the next.
+//
+//   Mesh data=2,model=2; [8, 6] float32 from "[data, model]" to "[data+model, -]":
+//   planReshard(...) = { AllToAll over {model}, dim 1 (concatenated), splitDim 0 }
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_DIALECTS_DIST_RESHARD_H
+#define TESSERA_DIALECTS_DIST_RESHARD_H
+
+#include "dialects/dist/ShardingRule.h"
+
+#include <functional>
+
+namespace tessera::dist {
+
+enum class CollectiveKind {
+  Slice,         // cut dim by axes; local, no communication
+  AllGather,     // undo the minor-most cut of dim by axes
+  AllReduce,     // pay what is owed over axes
+  ReduceScatter, // pay what is owed over axes and cut dim by them (as its minor-most cut)
+  AllToAll,      // move the minor-most cut by axes from dim to splitDim (there minor-most)
+  Permute,       // the same blocks on other ranks
+  Halo,          // borders from the neighbours along dim; not part of reshards
+};
+llvm::StringRef stringify(CollectiveKind kind); // "all-reduce"
+
+struct Collective {
+  CollectiveKind kind;
+  AxisList axes;      // the group, major to minor; Permute: all axes of the mesh
+  int64_t dim = -1;
+  int64_t splitDim = -1;
+  Reduction reduction = Reduction::None;
+  int64_t haloLo = 0, haloHi = 0;
+  double fill = 0;
+  llvm::SmallVector<int64_t> sources; // Permute: rank r receives the block of rank sources[r]
+  Sharding result;    // the sharding after this step (Halo: unchanged)
+  Shape localIn, localOut; // local shapes before and after
+};
+
+/// What one collective costs, in any unit; the planner minimises the sum. Local shapes and element size say
+/// how many bytes.
+using CollectiveCost = std::function<double(const Collective &, int64_t elementBytes)>;
+
+/// Bytes that each rank sends in this collective by the usual ring or direct algorithms (all-gather
+/// (n-1) * in; reduce-scatter (n-1)/n * in; all-reduce twice that; all-to-all (n-1)/n * in; permute in where
+/// it moves; halo its borders; slice 0).
+double bytesSent(const Mesh &mesh, const Collective &collective, int64_t elementBytes);
+
+/// bytesSent plus a small constant per collective: the default cost.
+CollectiveCost defaultCollectiveCost(const Mesh &mesh);
+
+/// The cheapest list of collectives from `from` to `to` for a tensor of the global shape; empty when equal.
+/// `to` may only be partial over axes over which `from` is (with the same reduction): debts are paid, not
+/// made. Always succeeds for valid shardings. Deterministic: ties by the order of moves.
+llvm::SmallVector<Collective> planReshard(const Mesh &mesh, llvm::ArrayRef<int64_t> shape,
+                                          int64_t elementBytes, const Sharding &from,
+                                          const Sharding &to, const CollectiveCost &cost);
+
+} // namespace tessera::dist
+
+#endif

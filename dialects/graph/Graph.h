@@ -1,0 +1,70 @@
+//===- Graph.h - the graph dialect ---------------------------------------------------------------===//
+//
+// Operators are defined in GraphOps.td. This header adds what every user of the dialect needs: the names
+// of the discardable attributes and functions to read a program's arguments and results.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_DIALECTS_GRAPH_GRAPH_H
+#define TESSERA_DIALECTS_GRAPH_GRAPH_H
+
+#include "dialects/dist/DistInterfaces.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace tessera::graph {
+
+/// One value per point of the result from one value per point of each (broadcast) operand.
+template <typename ConcreteOp>
+class GraphElementwise : public mlir::OpTrait::TraitBase<ConcreteOp, GraphElementwise> {};
+
+} // namespace tessera::graph
+
+#include "dialects/graph/GraphDialect.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/graph/GraphOps.h.inc"
+
+namespace tessera::graph {
+
+// Discardable attributes. On operators:
+inline constexpr llvm::StringLiteral kNameAttr = "graph.name";       // the node's name in the model file
+inline constexpr llvm::StringLiteral kGradOfAttr = "graph.grad_of";  // name of the operator it is a gradient of
+// On function arguments and results:
+inline constexpr llvm::StringLiteral kRoleAttr = "graph.role";
+inline constexpr llvm::StringLiteral kUpdateAttr = "graph.update";   // argument: index of the result that is its new value
+inline constexpr llvm::StringLiteral kFillAttr = "graph.fill";       // state: initial value of every element
+// (arguments and results also carry graph.name)
+
+// Roles.
+inline constexpr llvm::StringLiteral kInput = "input", kTarget = "target", kStep = "step",
+                                     kParameter = "parameter", kState = "state", kOutput = "output",
+                                     kLoss = "loss", kCorrect = "correct",
+                                     kPredictions = "predictions", kUpdate = "update";
+
+/// The operator's name as a person knows it: graph.name, else graph.grad_of + ".grad", else the mnemonic.
+std::string nameOf(mlir::Operation *op);
+
+llvm::StringRef argRole(mlir::func::FuncOp func, unsigned arg);
+llvm::StringRef argName(mlir::func::FuncOp func, unsigned arg);
+llvm::StringRef resultRole(mlir::func::FuncOp func, unsigned result);
+llvm::StringRef resultName(mlir::func::FuncOp func, unsigned result);
+/// Index of the result that holds the argument's new value; nullopt: it has none.
+std::optional<unsigned> updateOf(mlir::func::FuncOp func, unsigned arg);
+
+bool isElementwise(mlir::Operation *op);
+
+/// NumPy's broadcast of two shapes; nullopt: they do not fit.
+std::optional<dist::Shape> broadcastShapes(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b);
+
+} // namespace tessera::graph
+
+#endif
