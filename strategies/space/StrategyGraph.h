@@ -33,8 +33,8 @@
 namespace tessera::strategies {
 
 using Cost = int64_t;
-/// Costs at or above this are treated as "forbidden"; sums saturate here.
-inline constexpr Cost kForbidden = Cost(1) << 60;
+/// Costs at or above this are treated as "forbidden"; sums saturate here. It is the file form's own value.
+inline constexpr Cost kForbidden = 1'000'000'000'000'000'000;
 
 struct StrategyNode {
   std::string name = {};

@@ -1,0 +1,42 @@
+//===- Search.h - one call that chooses a strategy for every node
+//--------------------------------===//
+//
+// Runs a searcher on a StrategyGraph under a time budget and returns its best answer with a proven
+// lower bound. The default searcher takes every exact reduction first, then solves what is left
+// exactly by variable elimination where its width allows, and otherwise by Lagrangian bounds with
+// local search until the budget ends or the bound meets the answer. Every answer is judged by
+// Evaluate before it is returned.
+//
+// Example:
+//   SearchOptions options;
+//   options.seconds = 1;
+//   Solution s = search(graph, options);
+//   if (s.infeasible)           // proven: nothing fits
+//   else if (s.choice.empty())  // none found in the budget
+//   else use(s.choice);         // s.cost, s.lowerBound, s.optimal
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_SEARCH_SEARCH_H
+#define TESSERA_STRATEGIES_SEARCH_SEARCH_H
+
+#include "strategies/space/StrategyGraph.h"
+
+namespace tessera::strategies {
+
+struct SearchOptions {
+  double seconds = 10;            // budget; an answer that is proven best returns at once
+  int threads = 1;                // used after the exact phase
+  uint64_t seed = 1;              // of the randomized phases
+  double gap = 0;                 // also stop when cost <= lowerBound * (1 + gap)
+  std::string searcher = "exact"; // one of searcherNames()
+};
+
+/// Requires a graph that passes checkStrategyGraph and a searcher of searcherNames().
+Solution search(const StrategyGraph &graph, const SearchOptions &options = {});
+
+/// The searchers by name, default first.
+const std::vector<std::string> &searcherNames();
+
+} // namespace tessera::strategies
+
+#endif
