@@ -1,9 +1,11 @@
-//===- Communicator.h - how ranks talk -----------------------------------------------------------===//
+//===- Communicator.h - how ranks talk
+//-----------------------------------------------------------===//
 //
-// One object per rank and group. All members call the same operations in the same order; a call returns
-// when this rank's output is complete and its input may be reused. Results are deterministic and equal on
-// all ranks: reductions add in group order. Transports: threads of one process (the default on one machine
-// and the semantic reference), MPI, NCCL. All pass test/conformance/comm.
+// One object per rank and group. All members call the same operations in the same order; a call
+// returns when this rank's output is complete and its input may be reused. Results are
+// deterministic and equal on all ranks: reductions add in group order. Transports: threads of one
+// process (the default on one machine and the semantic reference), MPI, NCCL. All pass
+// test/conformance/comm.
 //
 //   operation      MPI                    NCCL
 //   allReduce      MPI_Allreduce          ncclAllReduce
@@ -27,16 +29,16 @@
 
 namespace tessera::rt {
 
-/// A strided box of a buffer, in elements: count[i] elements, stride[i] apart, from `offset`; the last
-/// dimension is innermost. Example: rows 2..3 of a [4, 5] matrix: {10, {2, 5}, {5, 1}}.
+/// A strided box of a buffer, in elements: count[i] elements, stride[i] apart, from `offset`; the
+/// last dimension is innermost. Example: rows 2..3 of a [4, 5] matrix: {10, {2, 5}, {5, 1}}.
 struct Box {
   int64_t offset = 0;
   std::vector<int64_t> count;
   std::vector<int64_t> stride;
 };
 
-/// One message of an exchange: `box` of my input goes to `peer` / `box` of my output comes from `peer`.
-/// Counts of the two ends agree; several messages between two members match in list order.
+/// One message of an exchange: `box` of my input goes to `peer` / `box` of my output comes from
+/// `peer`. Counts of the two ends agree; several messages between two members match in list order.
 struct Transfer {
   int peer = 0; // index in the group; myself allowed
   Box box;
@@ -51,15 +53,18 @@ public:
   /// out[i] = reduction over members of in[i]. in == out is allowed.
   virtual Status allReduce(const void *in, void *out, size_t count, plan::DType dtype,
                            plan::Reduction reduction) = 0;
-  /// Both buffers seen as [outer, n, inner] (out) and [outer, inner] (in): out[o][r] = in of member r [o].
+  /// Both buffers seen as [outer, n, inner] (out) and [outer, inner] (in): out[o][r] = in of member
+  /// r [o].
   virtual Status allGather(const void *in, void *out, size_t outer, size_t inner,
                            plan::DType dtype) = 0;
-  /// in seen as [outer, n, inner], out as [outer, inner]: out[o] = reduction over members of in[o][me].
+  /// in seen as [outer, n, inner], out as [outer, inner]: out[o] = reduction over members of
+  /// in[o][me].
   virtual Status reduceScatter(const void *in, void *out, size_t outer, size_t inner,
                                plan::DType dtype, plan::Reduction reduction) = 0;
-  virtual Status broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) = 0;
-  /// Moves strided boxes between members: all-to-all, permute, halo. Elements of `out` that no transfer
-  /// names are left as they are.
+  virtual Status broadcast(const void *in, void *out, size_t count, plan::DType dtype,
+                           int root) = 0;
+  /// Moves strided boxes between members: all-to-all, permute, halo. Elements of `out` that no
+  /// transfer names are left as they are.
   virtual Status exchange(const void *in, const std::vector<Transfer> &sends, void *out,
                           const std::vector<Transfer> &receives, plan::DType dtype) = 0;
   virtual Status barrier() = 0;
@@ -71,12 +76,12 @@ public:
   virtual ~World() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// All ranks of the world call split with their plan's groups, in the same order. `ranks` are world
-  /// ranks, this one among them.
+  /// All ranks of the world call split with their plan's groups, in the same order. `ranks` are
+  /// world ranks, this one among them.
   virtual Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) = 0;
   /// This rank failed or is leaving early: wakes every rank that waits in a collective, which then
-  /// returns an error that names this rank and `reason`. Safe from any thread and signal-safe enough
-  /// to be called from a handler's helper thread.
+  /// returns an error that names this rank and `reason`. Safe from any thread and signal-safe
+  /// enough to be called from a handler's helper thread.
   virtual void abort(const std::string &reason) = 0;
 };
 

@@ -1,0 +1,37 @@
+//===- BoxCopy.h - copies between strided boxes
+//--------------------------------------------------===//
+//
+// Copies the elements of one box to the elements of another with as many elements, in row-major
+// order of either box. The boxes need not have the same dimensions: a box of a plain matrix may go
+// to a box of a channel-blocked one, as long as the two walk their elements in the same order.
+//
+//   // rows 2..3 of a [4, 5] matrix to a packed [2, 5] one: one memcpy of ten elements
+//   copyBox(src, {10, {2, 5}, {5, 1}}, dst, {0, {2, 5}, {5, 1}}, 4);
+//
+// Used by the transports whose ranks see each other's memory, and to pack and unpack by those that
+// don't.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_COMM_BOXCOPY_H
+#define TESSERA_RUNTIME_COMM_BOXCOPY_H
+
+#include "runtime/comm/Communicator.h"
+
+namespace tessera::rt {
+
+/// Number of elements of a box that checkBox accepts.
+int64_t boxElements(const Box &box);
+
+/// Counts and strides match, nothing is negative, no product overflows.
+Status checkBox(const Box &box);
+
+/// "offset 10, count [2, 5], stride [5, 1]", for messages.
+std::string describeBox(const Box &box);
+
+/// Both boxes pass checkBox and have as many elements; the two ranges of memory do not overlap.
+/// `elementSize` is 1, 2, 4 or 8.
+void copyBox(const void *src, const Box &srcBox, void *dst, const Box &dstBox, size_t elementSize);
+
+} // namespace tessera::rt
+
+#endif
