@@ -1,0 +1,193 @@
+#include "test/conformance/comm/Model.h"
+#include "test/conformance/comm/Suite.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tessera::rt::conformance {
+namespace {
+
+// Around the limits of the small-message paths and of the work sharing: empty, fewer elements than
+// members, one below and above a power of two, and large enough for every blocked path.
+const std::vector<size_t> kCounts = {0, 1, 7, 64, 1000, 1025, 4097, 100003};
+const std::vector<plan::Reduction> kReductions = {plan::SUM, plan::MAX, plan::MIN};
+
+std::string label(const char *what, plan::DType dtype, size_t count) {
+  return std::string(what) + " of " + std::to_string(count) + " " + plan::DType_Name(dtype);
+}
+
+std::vector<Bytes> allInputs(plan::DType dtype, size_t count, int members, uint64_t seed) {
+  std::vector<Bytes> inputs;
+  for (int m = 0; m < members; ++m)
+    inputs.push_back(values(dtype, count, m, seed));
+  return inputs;
+}
+
+void checkAllReduce(Communicator &comm, Check &check, size_t count, plan::DType dtype,
+                    plan::Reduction reduction, bool inPlace) {
+  const std::vector<Bytes> inputs = allInputs(dtype, count, comm.size(), count + reduction);
+  Bytes in = inputs[comm.rank()], out(in.size(), 0xee);
+  const std::string what = label("allReduce", dtype, count) + " " + plan::Reduction_Name(reduction);
+  check.ok(comm.allReduce(inPlace ? out.data() : in.data(), out.data(), 0, dtype, reduction), what);
+  if (inPlace)
+    out = in;
+  check.ok(comm.allReduce(inPlace ? out.data() : in.data(), out.data(), count, dtype, reduction),
+           what);
+  check.that(out == reduce(inputs, dtype, reduction), what + ": wrong result");
+  check.that(in == inputs[comm.rank()], what + ": input changed");
+}
+
+void allReduce(World &world, Check &check) {
+  auto comm = everyone(world, check);
+  if (!comm)
+    return;
+  for (plan::DType dtype : kAllTypes)
+    for (plan::Reduction reduction : kReductions)
+      for (size_t count : kCounts)
+        checkAllReduce(*comm, check, count, dtype, reduction, (count + reduction) % 2);
+}
+
+void allGather(World &world, Check &check) {
+  auto comm = everyone(world, check);
+  if (!comm)
+    return;
+  const size_t n = comm->size();
+  for (plan::DType dtype : kAllTypes)
+    for (auto [outer, inner] : {std::pair<size_t, size_t>{1, 5},
+                                {3, 1},
+                                {4, 700},
+                                {513, 3},
+                                {1, 20000},
+                                {0, 4},
+                                {4, 0}}) {
+      const size_t size = elementSize(dtype), row = inner * size;
+      const std::vector<Bytes> inputs = allInputs(dtype, outer * inner, comm->size(), 3);
+      Bytes expected(outer * n * row), out(outer * n * row, 0xee);
+      for (size_t o = 0; o < outer; ++o)
+        for (size_t r = 0; r < n; ++r)
+          std::copy_n(inputs[r].begin() + o * row, row, expected.begin() + (o * n + r) * row);
+      const std::string what = label("allGather", dtype, outer * inner);
+      check.ok(comm->allGather(inputs[comm->rank()].data(), out.data(), outer, inner, dtype), what);
+      check.that(out == expected, what + ": wrong result");
+    }
+}
+
+void reduceScatter(World &world, Check &check) {
+  auto comm = everyone(world, check);
+  if (!comm)
+    return;
+  const size_t n = comm->size();
+  for (plan::DType dtype : kAllTypes)
+    for (plan::Reduction reduction : kReductions)
+      for (auto [outer, inner] :
+           {std::pair<size_t, size_t>{1, 5}, {3, 1}, {4, 700}, {513, 3}, {1, 20000}, {0, 4}}) {
+        const size_t row = inner * elementSize(dtype);
+        const std::vector<Bytes> inputs = allInputs(dtype, outer * n * inner, comm->size(), 5);
+        const Bytes whole = reduce(inputs, dtype, reduction);
+        Bytes expected(outer * row), out(outer * row, 0xee);
+        for (size_t o = 0; o < outer; ++o)
+          std::copy_n(whole.begin() + (o * n + comm->rank()) * row, row,
+                      expected.begin() + o * row);
+        const std::string what = label("reduceScatter", dtype, outer * n * inner);
+        check.ok(comm->reduceScatter(inputs[comm->rank()].data(), out.data(), outer, inner, dtype,
+                                     reduction),
+                 what);
+        check.that(out == expected, what + ": wrong result");
+      }
+}
+
+void broadcast(World &world, Check &check) {
+  auto comm = everyone(world, check);
+  if (!comm)
+    return;
+  for (plan::DType dtype : kAllTypes)
+    for (size_t count : kCounts)
+      for (int root = 0; root < comm->size(); ++root) {
+        const std::vector<Bytes> inputs = allInputs(dtype, count, comm->size(), count + root);
+        Bytes in = inputs[comm->rank()], out(in.size(), 0xee);
+        const bool inPlace = (count + root) % 2;
+        const std::string what = label("broadcast", dtype, count);
+        check.ok(comm->broadcast(in.data(), inPlace ? in.data() : out.data(), count, dtype, root),
+                 what);
+        check.that((inPlace ? in : out) == inputs[root], what + ": wrong result");
+      }
+}
+
+/// Ranks cut into runs of `width`, each in falling order: another numbering than the world's.
+void subgroups(World &world, Check &check) {
+  for (int width = 1; width <= world.size(); ++width) {
+    const int first = world.rank() / width * width;
+    std::vector<int> ranks;
+    for (int r = std::min(first + width, world.size()) - 1; r >= first; --r)
+      ranks.push_back(r);
+    Result<std::unique_ptr<Communicator>> comm = world.group(ranks);
+    check.ok(comm.status(), "sub-group");
+    if (!comm)
+      return;
+    check.that((*comm)->size() == static_cast<int>(ranks.size()), "size of a sub-group");
+    check.that(ranks[(*comm)->rank()] == world.rank(), "rank in a sub-group");
+    // Different groups run different numbers of operations at once.
+    for (int i = 0; i <= first; ++i)
+      for (size_t count : {3u, 5000u})
+        checkAllReduce(**comm, check, count, plan::F32, plan::SUM, i % 2);
+  }
+}
+
+/// Two groups that cross, used in turn, as a mesh's axes are.
+void crossingGroups(World &world, Check &check) {
+  const int columns = world.size() % 2 == 0 ? 2 : 1;
+  std::vector<int> row, column;
+  for (int r = 0; r < world.size(); ++r) {
+    if (r / columns == world.rank() / columns)
+      row.push_back(r);
+    if (r % columns == world.rank() % columns)
+      column.push_back(r);
+  }
+  Result<std::unique_ptr<Communicator>> a = world.group(row), b = world.group(column);
+  check.ok(a.status(), "row group");
+  check.ok(b.status(), "column group");
+  if (!a || !b)
+    return;
+  for (int i = 0; i < 50; ++i) {
+    int64_t mine = world.rank() + i, rowSum = 0, total = 0;
+    check.ok((*a)->allReduce(&mine, &rowSum, 1, plan::I64, plan::SUM), "row sum");
+    check.ok((*b)->allReduce(&rowSum, &total, 1, plan::I64, plan::SUM), "column sum");
+    const int64_t n = world.size();
+    check.that(total == n * (n - 1) / 2 + n * i, "sum over both axes");
+  }
+}
+
+/// Short messages back to back, as gradients of small layers are: slots must not be reused too
+/// early.
+void manySmall(World &world, Check &check) {
+  auto comm = everyone(world, check);
+  if (!comm)
+    return;
+  for (int i = 0; i < 500; ++i) {
+    int32_t in[4] = {i, comm->rank(), 1, i * comm->rank()}, out[4];
+    check.ok(comm->allReduce(in, out, 4, plan::I32, plan::SUM), "small allReduce");
+    const int n = comm->size(), sum = n * (n - 1) / 2;
+    check.that(out[0] == n * i && out[1] == sum && out[2] == n && out[3] == i * sum,
+               "small allReduce: wrong result");
+    if (i % 7 == 0)
+      check.ok(comm->barrier(), "barrier");
+  }
+}
+
+} // namespace
+
+std::vector<Case> collectiveCases() {
+  return {{"allReduce", allReduce}, {"allGather", allGather}, {"reduceScatter", reduceScatter},
+          {"broadcast", broadcast}, {"subgroups", subgroups}, {"crossingGroups", crossingGroups},
+          {"manySmall", manySmall}};
+}
+
+std::unique_ptr<Communicator> everyone(World &world, Check &check) {
+  std::vector<int> ranks(world.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  Result<std::unique_ptr<Communicator>> comm = world.group(ranks);
+  check.ok(comm.status(), "group of all");
+  return comm ? std::move(*comm) : nullptr;
+}
+
+} // namespace tessera::rt::conformance

@@ -1,0 +1,77 @@
+// Runs the suite on one transport:
+//   comm_conformance --transport thread --ranks 4
+// Prints one line per failed check, with its rank, and returns 1 if there is any.
+
+#include "runtime/comm/ThreadWorld.h"
+#include "test/conformance/comm/Suite.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+using namespace tessera::rt;
+using namespace tessera::rt::conformance;
+
+namespace {
+
+std::vector<Case> allCases() {
+  std::vector<Case> cases;
+  for (auto *list : {collectiveCases, exchangeCases, failureCases})
+    for (const Case &c : list())
+      cases.push_back(c);
+  return cases;
+}
+
+/// Runs cases on one rank; returns its failures as text lines.
+std::string runRank(World &world, const std::vector<Case> &cases, long &checks) {
+  std::string text;
+  for (const Case &c : cases) {
+    Check check;
+    c.run(world, check);
+    checks += check.checks();
+    for (const std::string &failure : check.failures())
+      text +=
+          std::string(c.name) + ": rank " + std::to_string(world.rank()) + ": " + failure + "\n";
+  }
+  return text;
+}
+
+int runThreads(int ranks) {
+  std::vector<Case> cases = allCases();
+  for (const Case &c : abortCases())
+    cases.push_back(c);
+  std::vector<std::unique_ptr<World>> worlds = createThreadWorlds(ranks);
+  std::vector<std::string> texts(ranks);
+  std::vector<long> checks(ranks, 0);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks; ++r)
+    threads.emplace_back([&, r] { texts[r] = runRank(*worlds[r], cases, checks[r]); });
+  for (std::thread &thread : threads)
+    thread.join();
+  bool failed = false;
+  for (int r = 0; r < ranks; ++r) {
+    std::fputs(texts[r].c_str(), stderr);
+    failed |= !texts[r].empty() || checks[r] == 0;
+  }
+  std::printf("%d thread ranks, %ld checks on rank 0: %s\n", ranks, checks[0],
+              failed ? "FAILED" : "passed");
+  return failed;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  std::string transport = "thread";
+  int ranks = 2;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (!std::strcmp(argv[i], "--transport"))
+      transport = argv[i + 1];
+    else if (!std::strcmp(argv[i], "--ranks"))
+      ranks = std::atoi(argv[i + 1]);
+  }
+  if (transport == "thread" && ranks > 0)
+    return runThreads(ranks);
+  std::fprintf(stderr, "comm_conformance: no transport '%s'\n", transport.c_str());
+  return 2;
+}
