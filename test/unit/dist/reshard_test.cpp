@@ -1,0 +1,392 @@
+//===- reshard_test.cpp - every pair of shardings on small meshes, by simulation
+//-----------------===//
+//
+// Ranks are simulated on integers. The simulation executes each collective as its definition says
+// (by groups and local blocks); it knows nothing of shardings. Only the first and the last picture
+// are computed from the shardings.
+//
+//===----------------------------------------------------------------------------------------------===//
+#include "dialects/dist/Reshard.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <catch2/catch.hpp>
+
+#include <set>
+
+using namespace tessera::dist;
+
+namespace {
+
+struct Tensor {
+  Shape shape;
+  std::vector<int64_t> data;
+};
+
+int64_t product(llvm::ArrayRef<int64_t> shape) {
+  int64_t n = 1;
+  for (int64_t d : shape)
+    n *= d;
+  return n;
+}
+
+/// Rows [start, start + size) of dimension dim.
+Tensor rows(const Tensor &t, int64_t dim, int64_t start, int64_t size) {
+  int64_t outer = product(llvm::ArrayRef(t.shape).take_front(dim));
+  int64_t inner = product(llvm::ArrayRef(t.shape).drop_front(dim + 1));
+  Tensor r{t.shape, {}};
+  r.shape[dim] = size;
+  for (int64_t o = 0; o < outer; ++o) {
+    auto first = t.data.begin() + (o * t.shape[dim] + start) * inner;
+    r.data.insert(r.data.end(), first, first + size * inner);
+  }
+  return r;
+}
+
+Tensor block(const Tensor &t, int64_t dim, int64_t n, int64_t i) {
+  REQUIRE(t.shape[dim] % n == 0);
+  int64_t size = t.shape[dim] / n;
+  return rows(t, dim, i * size, size);
+}
+
+Tensor concat(const std::vector<Tensor> &parts, int64_t dim) {
+  Tensor r{parts[0].shape, {}};
+  r.shape[dim] *= int64_t(parts.size());
+  int64_t outer = product(llvm::ArrayRef(r.shape).take_front(dim));
+  for (int64_t o = 0; o < outer; ++o)
+    for (const Tensor &p : parts) {
+      int64_t run = int64_t(p.data.size()) / outer;
+      r.data.insert(r.data.end(), p.data.begin() + o * run, p.data.begin() + (o + 1) * run);
+    }
+  return r;
+}
+
+int64_t combine(Reduction reduction, int64_t a, int64_t b) {
+  switch (reduction) {
+  case Reduction::Max:
+    return std::max(a, b);
+  case Reduction::Min:
+    return std::min(a, b);
+  default:
+    return a + b;
+  }
+}
+
+Tensor reduce(const std::vector<Tensor> &parts, Reduction reduction) {
+  Tensor r = parts[0];
+  for (size_t p = 1; p < parts.size(); ++p)
+    for (size_t i = 0; i < r.data.size(); ++i)
+      r.data[i] = combine(reduction, r.data[i], parts[p].data[i]);
+  return r;
+}
+
+std::vector<Tensor> execute(const Mesh &mesh, const Collective &c, const std::vector<Tensor> &in) {
+  std::vector<Tensor> out;
+  int64_t n = mesh.size(c.axes);
+  for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
+    int64_t me = mesh.coordinate(rank, c.axes);
+    std::vector<Tensor> group;
+    for (int64_t member : mesh.group(rank, c.axes))
+      group.push_back(in[member]);
+    switch (c.kind) {
+    case CollectiveKind::Slice:
+      out.push_back(block(in[rank], c.dim, n, me));
+      break;
+    case CollectiveKind::AllGather:
+      out.push_back(concat(group, c.dim));
+      break;
+    case CollectiveKind::AllReduce:
+      out.push_back(reduce(group, c.reduction));
+      break;
+    case CollectiveKind::ReduceScatter:
+      out.push_back(block(reduce(group, c.reduction), c.dim, n, me));
+      break;
+    case CollectiveKind::AllToAll: {
+      std::vector<Tensor> received;
+      for (const Tensor &t : group)
+        received.push_back(block(t, c.splitDim, n, me));
+      out.push_back(concat(received, c.dim));
+      break;
+    }
+    case CollectiveKind::Permute:
+      out.push_back(in[c.sources[rank]]);
+      break;
+    case CollectiveKind::Halo:
+      FAIL("a reshard has no halo");
+    }
+    CHECK(c.localIn == in[rank].shape);
+    CHECK(c.localOut == out.back().shape);
+  }
+  if (c.kind == CollectiveKind::Permute)
+    CHECK(std::set<int64_t>(c.sources.begin(), c.sources.end()).size() == size_t(mesh.numRanks()));
+  return out;
+}
+
+int64_t hash(int64_t a, int64_t b) {
+  return int64_t((uint64_t(a) * 0x9E3779B97F4A7C15u ^ uint64_t(b) * 0xC2B2AE3D27D4EB4Fu) >> 48);
+}
+
+/// What every rank holds: its block, and of a partial tensor its share.
+std::vector<Tensor> initial(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Sharding &s) {
+  Tensor global{Shape(shape), {}};
+  for (int64_t i = 0; i < product(shape); ++i)
+    global.data.push_back(1000 + i);
+  int64_t shares = mesh.size(s.partial);
+  std::vector<Tensor> ranks;
+  for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
+    int64_t share = mesh.coordinate(rank, s.partial);
+    Tensor t = global;
+    if (shares > 1)
+      for (int64_t i = 0; i < int64_t(t.data.size()); ++i) {
+        if (s.reduction == Reduction::Sum) {
+          int64_t others = 0;
+          for (int64_t p = 1; p < shares; ++p)
+            others += hash(p, i);
+          t.data[i] = share ? hash(share, i) : t.data[i] - others;
+        } else if (share != i % shares) {
+          t.data[i] += (s.reduction == Reduction::Max ? -1 : 1) * (1 + hash(share, i));
+        }
+      }
+    llvm::SmallVector<int64_t> offset = s.offset(mesh, shape, rank),
+                               local = s.localShape(mesh, shape);
+    for (size_t d = 0; d < shape.size(); ++d)
+      t = rows(t, d, offset[d], local[d]);
+    ranks.push_back(t);
+  }
+  return ranks;
+}
+
+bool holds(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Sharding &s,
+           const std::vector<Tensor> &ranks) {
+  Sharding whole = s.withoutPartial();
+  std::vector<Tensor> expected = initial(mesh, shape, whole);
+  for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
+    std::vector<Tensor> group;
+    for (int64_t member : mesh.group(rank, s.partial))
+      group.push_back(ranks[member]);
+    Tensor sum = reduce(group, s.reduction);
+    if (sum.shape != expected[rank].shape || sum.data != expected[rank].data)
+      return false;
+  }
+  return true;
+}
+
+/// Every sharding that the shape allows, partial ones with the given reduction.
+std::vector<Sharding> allShardings(const Mesh &mesh, llvm::ArrayRef<int64_t> shape,
+                                   Reduction reduction) {
+  std::set<Sharding> found;
+  std::vector<int> order(mesh.numAxes());
+  for (int i = 0; i < mesh.numAxes(); ++i)
+    order[i] = i;
+  int64_t places = int64_t(shape.size()) + 2; // dimensions, partial, unused
+  do {
+    int64_t cases = 1;
+    for (int i = 0; i < mesh.numAxes(); ++i)
+      cases *= places;
+    for (int64_t code = 0; code < cases; ++code) {
+      Sharding s = Sharding::replicated(shape.size());
+      int64_t rest = code;
+      for (int axis : order) {
+        int64_t place = rest % places;
+        rest /= places;
+        if (place < int64_t(shape.size()))
+          s.dims[place].push_back(axis);
+        else if (place == int64_t(shape.size()))
+          s.partial.push_back(axis);
+      }
+      llvm::sort(s.partial);
+      if (!s.partial.empty())
+        s.reduction = reduction;
+      if (llvm::Error e = s.verify(mesh, shape))
+        llvm::consumeError(std::move(e));
+      else
+        found.insert(s);
+    }
+  } while (std::next_permutation(order.begin(), order.end()));
+  return {found.begin(), found.end()};
+}
+
+/// Bytes that some rank cannot do without receiving: elements of its target block that it does not
+/// hold, or all of them while it owes something.
+double mustReceive(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Sharding &from,
+                   const Sharding &to, int64_t elementBytes) {
+  double most = 0;
+  bool pays = mesh.size(from.partial) > mesh.size(to.partial);
+  llvm::SmallVector<int64_t> has = from.localShape(mesh, shape), needs = to.localShape(mesh, shape);
+  for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
+    llvm::SmallVector<int64_t> a = from.offset(mesh, shape, rank), b = to.offset(mesh, shape, rank);
+    int64_t common = pays ? 0 : 1;
+    for (size_t d = 0; d < shape.size(); ++d)
+      common *=
+          std::max<int64_t>(0, std::min(a[d] + has[d], b[d] + needs[d]) - std::max(a[d], b[d]));
+    most = std::max(most, double((product(needs) - common) * elementBytes));
+  }
+  return most;
+}
+
+struct Case {
+  const char *mesh;
+  Shape shape;
+};
+
+bool same(const Collective &a, const Collective &b) {
+  return a.kind == b.kind && a.axes == b.axes && a.dim == b.dim && a.splitDim == b.splitDim &&
+         a.reduction == b.reduction && a.sources == b.sources && a.result == b.result;
+}
+
+} // namespace
+
+TEST_CASE("every reshard on a small mesh gives every rank its block") {
+  std::vector<Case> cases = {{"2", {4}},
+                             {"2", {4, 3}},
+                             {"2", {2, 4, 3}},
+                             {"4", {8}},
+                             {"4", {4, 8}},
+                             {"4", {4, 2, 8}},
+                             {"a=2,b=2", {8}},
+                             {"a=2,b=2", {4, 2}},
+                             {"a=2,b=2", {4, 6, 4}},
+                             {"a=2,b=3", {12}},
+                             {"a=2,b=3", {6, 2}},
+                             {"a=2,b=3", {6, 2, 3}},
+                             {"a=2,b=2,c=2", {8}},
+                             {"a=2,b=2,c=2", {8, 4}},
+                             {"a=2,b=2,c=2", {4, 2, 8}},
+                             {"a=2,b=1,c=3", {6, 4}}};
+  for (const Case &c : cases)
+    for (Reduction reduction : {Reduction::Sum, Reduction::Max, Reduction::Min}) {
+      Mesh mesh = llvm::cantFail(Mesh::parse(c.mesh));
+      if (reduction != Reduction::Sum && (mesh.numRanks() > 6 || c.shape.size() > 2))
+        continue;
+      std::vector<Sharding> shardings = allShardings(mesh, c.shape, reduction);
+      ReshardPlanner planner(mesh, defaultCollectiveCost(mesh)),
+          second(mesh, defaultCollectiveCost(mesh));
+      for (const Sharding &from : shardings) {
+        std::vector<Tensor> start = initial(mesh, c.shape, from);
+        REQUIRE(holds(mesh, c.shape, from, start));
+        for (const Sharding &to : shardings) {
+          if (!canReshard(mesh, from, to))
+            continue;
+          INFO(mesh.str() << ": " << from.str(mesh) << " to " << to.str(mesh));
+          auto plan = planner.plan(c.shape, 4, from, to);
+          std::vector<Tensor> ranks = start;
+          double sent = 0, cost = 0;
+          for (const Collective &step : plan) {
+            ranks = execute(mesh, step, ranks);
+            sent += bytesSent(mesh, step, 4);
+            cost += defaultCollectiveCost(mesh)(step, 4);
+          }
+          if (!holds(mesh, c.shape, to, ranks)) // cheaper than CHECK on half a million pairs
+            FAIL("wrong contents");
+          if (!plan.empty() && !(plan.back().result == to))
+            FAIL("wrong last sharding");
+          if (sent < mustReceive(mesh, c.shape, from, to, 4) - 1e-9)
+            FAIL("fewer bytes than must arrive: " << sent);
+          if (std::abs(cost - planner.cost(c.shape, 4, from, to)) > 1e-9 * (1 + cost))
+            FAIL("the plan's cost is not the cost quoted");
+        }
+      }
+      // The same answers in another order of questions.
+      for (auto from = shardings.rbegin(); from != shardings.rend(); ++from)
+        for (auto to = shardings.rbegin(); to != shardings.rend(); ++to) {
+          if (!canReshard(mesh, *from, *to))
+            continue;
+          auto a = planner.plan(c.shape, 4, *from, *to), b = second.plan(c.shape, 4, *from, *to);
+          double costA = planner.cost(c.shape, 4, *from, *to),
+                 costB = second.cost(c.shape, 4, *from, *to);
+          if (costA != costB)
+            FAIL("cost depends on the order of questions");
+        }
+    }
+}
+
+TEST_CASE("a fresh planner gives the same plan every time") {
+  Mesh mesh = llvm::cantFail(Mesh::parse("a=2,b=2"));
+  Shape shape = {8, 4};
+  CollectiveCost cost = defaultCollectiveCost(mesh);
+  std::vector<Sharding> shardings = allShardings(mesh, shape, Reduction::Sum);
+  for (const Sharding &from : shardings)
+    for (const Sharding &to : shardings) {
+      if (!canReshard(mesh, from, to))
+        continue;
+      auto a = planReshard(mesh, shape, 4, from, to, cost),
+           b = planReshard(mesh, shape, 4, from, to, cost);
+      REQUIRE(a.size() == b.size());
+      for (size_t i = 0; i < a.size(); ++i)
+        REQUIRE(same(a[i], b[i]));
+    }
+}
+
+TEST_CASE("going through a third sharding is never cheaper") {
+  for (const char *text : {"a=2,b=2", "a=2,b=3", "a=2,b=2,c=2"}) {
+    Mesh mesh = llvm::cantFail(Mesh::parse(text));
+    Shape shape = {12, 8};
+    std::vector<Sharding> shardings = allShardings(mesh, shape, Reduction::Sum);
+    ReshardPlanner planner(mesh, defaultCollectiveCost(mesh));
+    size_t n = shardings.size();
+    std::vector<double> cost(n * n);
+    for (size_t i = 0; i < n; ++i)
+      for (size_t j = 0; j < n; ++j)
+        cost[i * n + j] = planner.cost(shape, 4, shardings[i], shardings[j]);
+    size_t worse = 0;
+    for (size_t i = 0; i < n; ++i)
+      for (size_t j = 0; j < n; ++j)
+        for (size_t k = 0; k < n; ++k)
+          worse += cost[i * n + k] > cost[i * n + j] + cost[j * n + k] + 1e-9;
+    CHECK(worse == 0);
+  }
+}
+
+TEST_CASE("known plans") {
+  Mesh mesh = llvm::cantFail(Mesh::parse("data=2,model=2"));
+  Shape shape = {8, 8};
+  CollectiveCost cost = defaultCollectiveCost(mesh);
+  auto text = [&](Sharding from, Sharding to) {
+    std::string s;
+    for (const Collective &c : planReshard(mesh, shape, 4, from, to, cost))
+      s += (s.empty() ? "" : ", ") + stringify(c.kind).str() + " " + c.result.str(mesh);
+    return s;
+  };
+  auto sharding = [](std::initializer_list<AxisList> dims, AxisList partial = {}) {
+    Sharding s;
+    s.dims.assign(dims);
+    s.partial = partial;
+    s.reduction = partial.empty() ? Reduction::None : Reduction::Sum;
+    return s;
+  };
+  CHECK(text(sharding({{0}, {1}}), sharding({{0}, {1}})) == "");
+  CHECK(text(sharding({{0}, {1}}), sharding({{0, 1}, {}})) == "all-to-all [data+model, -]");
+  CHECK(text(sharding({{0}, {}}), sharding({{1}, {}})) == "permute [model, -]");
+  CHECK(text(sharding({{}, {}}), sharding({{0, 1}, {}})) == "slice [data+model, -]");
+  CHECK(text(sharding({{0, 1}, {}}), sharding({{}, {}})) == "all-gather [-, -]");
+  CHECK(text(sharding({{}, {}}, {0}), sharding({{}, {}})) == "all-reduce [-, -]");
+  CHECK(text(sharding({{}, {}}, {0}), sharding({{0}, {}})) == "reduce-scatter [data, -]");
+  CHECK(text(sharding({{0}, {}}, {1}), sharding({{0}, {}})) == "all-reduce [data, -]");
+}
+
+TEST_CASE("meshes of many axes are planned without a search") {
+  Mesh mesh = llvm::cantFail(Mesh::parse("a=2,b=2,c=2,d=2,e=2,f=2"));
+  Shape shape = {8, 8};
+  Sharding from = Sharding::replicated(2), to = from;
+  from.dims = {{0, 1}, {2}};
+  from.partial = {5};
+  from.reduction = Reduction::Sum;
+  to.dims = {{0, 4}, {3, 2}};
+  ReshardPlanner planner(mesh, defaultCollectiveCost(mesh));
+  std::vector<Tensor> ranks = initial(mesh, shape, from);
+  for (const Collective &step : planner.plan(shape, 4, from, to))
+    ranks = execute(mesh, step, ranks);
+  CHECK(holds(mesh, shape, to, ranks));
+  CHECK(planner.cost(shape, 4, from, to) > 0);
+}
+
+TEST_CASE("debts cannot be made") {
+  Mesh mesh = llvm::cantFail(Mesh::parse("2"));
+  Sharding whole = Sharding::replicated(1), owed = whole;
+  owed.partial = {0};
+  owed.reduction = Reduction::Sum;
+  CHECK_FALSE(canReshard(mesh, whole, owed));
+  CHECK(canReshard(mesh, owed, whole));
+  ReshardPlanner planner(mesh, defaultCollectiveCost(mesh));
+  CHECK(planner.cost({4}, 4, whole, owed) == std::numeric_limits<double>::infinity());
+}
