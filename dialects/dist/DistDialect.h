@@ -8,7 +8,7 @@
 #define TESSERA_DIALECTS_DIST_DISTDIALECT_H
 
 #include "dialects/dist/DistInterfaces.h"
-#include "dialects/dist/ShardingRule.h"
+#include "dialects/dist/Text.h"
 
 #include "mlir/IR/Attributes.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -20,11 +20,6 @@
 #include "dialects/dist/DistAttrs.h.inc"
 
 namespace tessera::dist {
-
-// Text forms (also what tools print). Errors say what was expected where.
-llvm::Expected<Sharding> parseSharding(llvm::StringRef text, const Mesh &mesh);
-std::string strategyText(const Strategy &strategy, const ShardingRule &rule, const Mesh &mesh);
-llvm::Expected<Strategy> parseStrategy(llvm::StringRef text, const ShardingRule &rule, const Mesh &mesh);
 
 // Names of the discardable attributes.
 inline constexpr llvm::StringLiteral kMeshAttr = "dist.mesh";         // on the module

@@ -13,17 +13,17 @@ def Dist_Dialect : Dialect {
     carries `dist.strategy`, and every function argument and result `dist.sharding`.
   }];
   let useDefaultAttributePrinterParser = 1;
-  let hasConstantMaterializer = 0;
 }
 
 class Dist_Attr<string name, string attrMnemonic> : AttrDef<Dist_Dialect, name> {
   let mnemonic = attrMnemonic;
-  let hasCustomAssemblyFormat = 1;
+  let assemblyFormat = "`<` $text `>`";
 }
 
 def Dist_MeshAttr : Dist_Attr<"Mesh", "mesh"> {
-  let summary = "named axes, major to minor: #dist.mesh<data=2,model=2>";
-  let parameters = (ins StringRefParameter<"the text form of Mesh">:$text);
+  let summary = "named axes, major to minor: #dist.mesh<\"data=2,model=2\">";
+  let parameters = (ins StringRefParameter<"the text form of Mesh; empty: one rank">:$text);
+  let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     static MeshAttr get(::mlir::MLIRContext *context, const ::tessera::dist::Mesh &mesh);
     ::tessera::dist::Mesh getMesh() const;
@@ -31,7 +31,7 @@ def Dist_MeshAttr : Dist_Attr<"Mesh", "mesh"> {
 }
 
 def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
-  let summary = "a tensor's sharding: #dist.sharding<[data, -, model+x] sum(y)>";
+  let summary = "a tensor's sharding: #dist.sharding<\"[data, -, model+x] sum(y)\">";
   let description = [{ Axes by name, so that the attribute can be read without its mesh. }];
   let parameters = (ins StringRefParameter<"the text form of Sharding">:$text);
   let extraClassDeclaration = [{
@@ -43,7 +43,7 @@ def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
 }
 
 def Dist_StrategyAttr : Dist_Attr<"Strategy", "strategy"> {
-  let summary = "an operator's strategy: #dist.strategy<m=data, k=model -> [data, -]>";
+  let summary = "an operator's strategy: #dist.strategy<\"m=data, k=model -> [data, -]\">";
   let description = [{
     Factor names of the operator's rule with the axes that cut them (`n=data+model`), then optionally
     `partial GROUP(axes)` (operand group of the rule's linear clause that arrives partial), then `->` and the

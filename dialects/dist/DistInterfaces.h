@@ -15,12 +15,15 @@ namespace tessera::dist {
 struct LocalizeContext {
   const Mesh &mesh;
   const ShardingRule &rule; // of the global operator
+  const Strategy &strategy;
   llvm::SmallVector<Sharding> operands, results;
   llvm::SmallVector<Shape> operandShapes, resultShapes;
 
   /// First global index of `rank`'s block of a result's / an operand's dimension.
   int64_t resultOffset(int64_t rank, int result, int64_t dim) const;
   int64_t operandOffset(int64_t rank, int operand, int64_t dim) const;
+  /// Into how many blocks the named factor of the rule is cut; 1 if the rule has none.
+  int64_t factorShards(llvm::StringRef factor) const;
 };
 
 /// Static shapes of operands / results that are ranked tensors.

@@ -25,24 +25,26 @@ include "dialects/graph/GraphDialect.td"
 
 def Graph_Tensor : TensorOf<[AnyFloat, AnySignlessInteger, UI8]>;
 
-class Graph_Op<string mnemonic, string rule, list<Trait> traits = []>
+// `methods`: those of ShardingRuleOpInterface that the operator implements itself, beside its rule.
+class Graph_Op<string mnemonic, string rule, list<Trait> traits = [], list<string> methods = []>
     : Op<Graph_Dialect, mnemonic,
-         !listconcat([Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["getRuleText"]>],
+         !listconcat([Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface,
+                        !listconcat(methods, !if(!eq(rule, "custom"), ["getShardingRule"], []<string>))>],
                      traits)> {
   string shardingRule = rule;
   let extraClassDefinition = "::llvm::StringRef $cppClass::getRuleText() { return \"" # rule # "\"; }";
 }
 
 // Result types follow from operands and attributes: GraphTypes.cpp.
-class Graph_InferredOp<string mnemonic, string rule, list<Trait> traits = []>
+class Graph_InferredOp<string mnemonic, string rule, list<Trait> traits = [], list<string> methods = []>
     : Graph_Op<mnemonic, rule,
-               !listconcat([DeclareOpInterfaceMethods<InferTypeOpInterface>], traits)> {
+               !listconcat([DeclareOpInterfaceMethods<InferTypeOpInterface>], traits), methods> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
 // The result type is given, checked by a verifier.
-class Graph_TypedOp<string mnemonic, string rule, list<Trait> traits = []>
-    : Graph_Op<mnemonic, rule, traits> {
+class Graph_TypedOp<string mnemonic, string rule, list<Trait> traits = [], list<string> methods = []>
+    : Graph_Op<mnemonic, rule, traits, methods> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
@@ -121,7 +123,7 @@ def Graph_SelectOp : Graph_InferredOp<"select", "..., ..., ... -> ... | linear 1
 // Sources
 //===--------------------------------------------------------------------------------------------===//
 
-def Graph_ConstantOp : Graph_Op<"constant", "custom", [ConstantLike]> {
+def Graph_ConstantOp : Graph_Op<"constant", "custom", [ConstantLike, AllTypesMatch<["value", "y"]>], ["localize"]> {
   let summary = "a splat (any dimension may be sharded) or a small dense constant (none may)";
   let description = [{ Weights are never constants: they are arguments with the role "parameter". }];
   let arguments = (ins ElementsAttr:$value);
@@ -132,14 +134,14 @@ def Graph_ConstantOp : Graph_Op<"constant", "custom", [ConstantLike]> {
   let builders = [OpBuilder<(ins "::mlir::RankedTensorType":$type, "double":$splat)>];
 }
 
-def Graph_IotaOp : Graph_TypedOp<"iota", "-> ...", [Graph_Elementwise]> {
+def Graph_IotaOp : Graph_TypedOp<"iota", "-> ...", [Graph_Elementwise], ["rankAttributes"]> {
   let summary = "y[i] = start + i[dim], with the global index";
   let description = [{ `start` is 0 in global programs; localisation adds the shard's offset. }];
   let arguments = (ins I64Attr:$dim, DefaultValuedAttr<I64Attr, "0">:$start);
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_RandomOp : Graph_TypedOp<"random", "() -> ...", [Graph_Elementwise]> {
+def Graph_RandomOp : Graph_TypedOp<"random", "() -> ...", [Graph_Elementwise], ["rankAttributes"]> {
   let summary = "uniform numbers in [0, 1), a hash of (seed, stream, step, global element index)";
   let description = [{
     Philox 4x32-10 with key = (seed low 32, seed high 32 xor stream) and counter = (g low 32, g high 32,
@@ -176,7 +178,7 @@ def Graph_TransposeOp : Graph_InferredOp<"transpose", "custom"> {
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_SliceOp : Graph_InferredOp<"slice", "custom"> {
+def Graph_SliceOp : Graph_InferredOp<"slice", "custom", [], ["localize"]> {
   let summary = "y[i] = x[starts + i * strides], for i with starts + i * strides < limits; strides > 0";
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$limits,
                        DenseI64ArrayAttr:$strides);
@@ -197,7 +199,7 @@ def Graph_ConcatOp : Graph_InferredOp<"concat", "custom"> {
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_GatherOp : Graph_InferredOp<"gather", "custom"> {
+def Graph_GatherOp : Graph_InferredOp<"gather", "custom", [], ["rankAttributes"]> {
   let summary = "y = take(table, indices, axis): y.shape = table.shape[:axis] + indices.shape + table.shape[axis+1:]";
   let description = [{
     `start` is 0 in global programs. On a shard of the table's axis it is the shard's first index; an
@@ -210,7 +212,7 @@ def Graph_GatherOp : Graph_InferredOp<"gather", "custom"> {
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_ScatterAddOp : Graph_InferredOp<"scatter_add", "custom"> {
+def Graph_ScatterAddOp : Graph_InferredOp<"scatter_add", "custom", [], ["localize", "rankAttributes"]> {
   let summary = "adjoint of gather: zeros of extent `size` along axis, plus updates at indices";
   let description = [{ indices as in gather, updates like gather's result. `start` as in gather. }];
   let arguments = (ins Graph_Tensor:$indices, Graph_Tensor:$updates, I64Attr:$axis, I64Attr:$size,
@@ -240,7 +242,7 @@ def Graph_ArgMaxOp : Graph_InferredOp<"argmax", "custom"> {
 // Contractions
 //===--------------------------------------------------------------------------------------------===//
 
-def Graph_MatMulOp : Graph_InferredOp<"matmul", "custom"> {
+def Graph_MatMulOp : Graph_InferredOp<"matmul", "custom", [], ["getFlops"]> {
   let summary = "... m k, ... k n -> ... m n, batch dimensions broadcast";
   let description = [{
     With transpose_a the first operand is `... k m`, with transpose_b the second `... n k`.
@@ -254,7 +256,7 @@ def Graph_MatMulOp : Graph_InferredOp<"matmul", "custom"> {
 
 // 1 to 3 spatial dimensions; the rules are written for 2 and adapted. pads = lo of every spatial
 // dimension, then hi of every one (ONNX order); never negative in global programs.
-def Graph_ConvOp : Graph_InferredOp<"conv", "custom"> {
+def Graph_ConvOp : Graph_InferredOp<"conv", "custom", [], ["localize", "getFlops"]> {
   let summary = "cross-correlation: x [n, g*c, h, w], w [g*f, c, r, s] -> y [n, g*f, h', w']";
   let description = [{
     Rule: "n (g c) h w, (g f) c r s -> n (g f) h w | sum c | whole r s | window h:r w:s | linear 0 1".
@@ -264,7 +266,7 @@ def Graph_ConvOp : Graph_InferredOp<"conv", "custom"> {
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_ConvInputGradOp : Graph_InferredOp<"conv_input_grad", "custom"> {
+def Graph_ConvInputGradOp : Graph_InferredOp<"conv_input_grad", "custom", [], ["localize", "getFlops"]> {
   let summary = "adjoint of conv in x: dy, w -> dx with spatial extents input_sizes";
   let description = [{
     dx[n, c, y] = sum of dy[n, f, j] * w[f, c, r] over j, r, f with y = j * stride - pad_lo + r * dilation; terms
@@ -278,7 +280,7 @@ def Graph_ConvInputGradOp : Graph_InferredOp<"conv_input_grad", "custom"> {
   let results = (outs Graph_Tensor:$dx);
 }
 
-def Graph_ConvWeightGradOp : Graph_InferredOp<"conv_weight_grad", "custom"> {
+def Graph_ConvWeightGradOp : Graph_InferredOp<"conv_weight_grad", "custom", [], ["localize", "getFlops"]> {
   let summary = "adjoint of conv in w: x, dy -> dw with spatial extents kernel_sizes";
   let description = [{
     Rule: "n (g c) h w, n (g f) h w -> (g f) c r s | sum n h w | whole r s | window h:r w:s | linear 0 1".
@@ -293,14 +295,14 @@ def Graph_ConvWeightGradOp : Graph_InferredOp<"conv_weight_grad", "custom"> {
 // Windows
 //===--------------------------------------------------------------------------------------------===//
 
-def Graph_MaxPoolOp : Graph_InferredOp<"max_pool", "custom"> {
+def Graph_MaxPoolOp : Graph_InferredOp<"max_pool", "custom", [], ["localize", "getFlops"]> {
   let summary = "maximum over windows of x [n, c, spatial...]; padding never wins";
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations);
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_MaxPoolGradOp : Graph_InferredOp<"max_pool_grad", "custom"> {
+def Graph_MaxPoolGradOp : Graph_InferredOp<"max_pool_grad", "custom", [], ["localize", "getFlops"]> {
   let summary = "x, dy -> dx: each window's dy goes to its first maximum in row-major order";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$dy, DenseI64ArrayAttr:$kernel,
                        DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
@@ -308,14 +310,14 @@ def Graph_MaxPoolGradOp : Graph_InferredOp<"max_pool_grad", "custom"> {
   let results = (outs Graph_Tensor:$dx);
 }
 
-def Graph_AvgPoolOp : Graph_InferredOp<"avg_pool", "custom"> {
+def Graph_AvgPoolOp : Graph_InferredOp<"avg_pool", "custom", [], ["localize", "getFlops"]> {
   let summary = "mean over windows; include_pad: divide by the window's size, else by the elements inside x";
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$pads, BoolAttr:$include_pad);
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_AvgPoolGradOp : Graph_InferredOp<"avg_pool_grad", "custom"> {
+def Graph_AvgPoolGradOp : Graph_InferredOp<"avg_pool_grad", "custom", [], ["localize", "getFlops"]> {
   let summary = "adjoint of avg_pool: dy -> dx with spatial extents input_sizes";
   let arguments = (ins Graph_Tensor:$dy, DenseI64ArrayAttr:$input_sizes, DenseI64ArrayAttr:$kernel,
                        DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, BoolAttr:$include_pad);
@@ -369,7 +371,7 @@ def Graph_BatchNormGradOp
 // The body holds elementwise operators, broadcasts and splat constants on the operands; the results may be
 // reductions (reduce_sum, reduce_max, reduce_min) of values of the body. Emitted as one kernel with an
 // Expression. Made after partitioning, so it has no rule of its own to be searched.
-def Graph_YieldOp : Op<Graph_Dialect, "yield", [Pure, ReturnLike, Terminator, ParentOneOf<["FusedOp"]>]> {
+def Graph_YieldOp : Op<Graph_Dialect, "yield", [Pure, Terminator, ParentOneOf<["FusedOp"]>]> {
   let summary = "ends the body of graph.fused";
   let arguments = (ins Variadic<Graph_Tensor>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";

@@ -1,0 +1,171 @@
+#include "dialects/dist/ShardingRule.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace tessera::dist {
+
+namespace {
+Sharding fromFactors(const ShardingRule::TensorFactors &tensor, const Strategy &strategy) {
+  Sharding sharding;
+  for (const auto &dim : tensor) {
+    AxisList axes;
+    for (int f : dim)
+      axes.append(strategy.factors[f]);
+    sharding.dims.push_back(std::move(axes));
+  }
+  return sharding;
+}
+
+/// Shapes of all tensors in which the factor occurs, with the dimension.
+template <typename Visit>
+void eachUse(const ShardingRule &rule, int factor, ArrayRef<Shape> operandShapes,
+             ArrayRef<Shape> resultShapes, Visit visit) {
+  auto side = [&](const SmallVector<ShardingRule::TensorFactors> &tensors, ArrayRef<Shape> shapes) {
+    for (size_t t = 0; t < tensors.size(); ++t)
+      for (size_t d = 0; d < tensors[t].size(); ++d)
+        if (is_contained(tensors[t][d], factor))
+          visit(shapes[t][d]);
+  };
+  side(rule.operands, operandShapes);
+  side(rule.results, resultShapes);
+}
+} // namespace
+
+Sharding operandSharding(const ShardingRule &rule, const Strategy &strategy, int operand) {
+  Sharding sharding = fromFactors(rule.operands[operand], strategy);
+  if (strategy.linear >= 0 && is_contained(rule.linear[strategy.linear], operand)) {
+    sharding.partial = strategy.partial;
+    sharding.reduction = strategy.partial.empty() ? Reduction::None : Reduction::Sum;
+  }
+  return sharding;
+}
+
+Sharding naturalResult(const ShardingRule &rule, const Strategy &strategy, int result) {
+  Sharding sharding = fromFactors(rule.results[result], strategy);
+  if (strategy.linear >= 0 && !strategy.partial.empty()) {
+    sharding.partial = strategy.partial;
+    sharding.reduction = Reduction::Sum;
+  }
+  for (size_t f = 0; f < rule.factors.size(); ++f)
+    if (rule.factors[f].kind == FactorKind::Reduce && !strategy.factors[f].empty()) {
+      sharding.partial.append(strategy.factors[f]);
+      sharding.reduction = rule.factors[f].reduction;
+    }
+  llvm::sort(sharding.partial);
+  return sharding;
+}
+
+Sharding resultSharding(const ShardingRule &rule, const Strategy &strategy, int result) {
+  return strategy.results.empty() ? naturalResult(rule, strategy, result) : strategy.results[result];
+}
+
+bool canShard(const ShardingRule &rule, int factor, int64_t shards, ArrayRef<Shape> operandShapes,
+              ArrayRef<Shape> resultShapes) {
+  if (shards == 1)
+    return true;
+  const Factor &f = rule.factors[factor];
+  if (f.kind != FactorKind::PassThrough && f.kind != FactorKind::Reduce)
+    return false;
+  if (f.size % shards != 0)
+    return false;
+  bool divides = true;
+  eachUse(rule, factor, operandShapes, resultShapes,
+          [&](int64_t extent) { divides &= extent % shards == 0; });
+  for (const Window &window : rule.windows)
+    if (window.factor == factor && !window.halo(shards))
+      return false;
+  return divides;
+}
+
+Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh,
+                     ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
+  if (strategy.factors.size() != rule.factors.size())
+    return createStringError("a strategy of " + Twine(strategy.factors.size()) + " factors for the rule " +
+                             rule.str());
+  SmallVector<bool> used(mesh.numAxes(), false);
+  auto use = [&](ArrayRef<int> axes) -> Error {
+    for (int axis : axes) {
+      if (axis < 0 || axis >= mesh.numAxes())
+        return createStringError("unknown mesh axis " + Twine(axis));
+      if (used[axis])
+        return createStringError("mesh axis '" + mesh.axisName(axis) + "' is used twice");
+      used[axis] = true;
+    }
+    return Error::success();
+  };
+  Reduction reduction = Reduction::None;
+  for (size_t i = 0; i < rule.factors.size(); ++i) {
+    const Factor &f = rule.factors[i];
+    if (Error e = use(strategy.factors[i]))
+      return e;
+    int64_t shards = mesh.size(strategy.factors[i]);
+    if (shards == 1)
+      continue;
+    if (f.kind == FactorKind::Whole || f.kind == FactorKind::Stat)
+      return createStringError("factor '" + f.name + "' cannot be cut (rule " + rule.str() + ")");
+    if (!canShard(rule, int(i), shards, operandShapes, resultShapes))
+      return createStringError("factor '" + f.name + "' of extent " + Twine(f.size) + " cannot be cut in " +
+                               Twine(shards) + " equal parts (rule " + rule.str() + ")");
+    if (f.kind == FactorKind::Reduce) {
+      if (reduction != Reduction::None && reduction != f.reduction)
+        return createStringError("two different reductions are cut at once (rule " + rule.str() + ")");
+      reduction = f.reduction;
+    }
+  }
+  if (strategy.linear >= 0) {
+    if (strategy.linear >= int(rule.linear.size()))
+      return createStringError("the rule " + rule.str() + " has no linear group " + Twine(strategy.linear));
+    if (reduction != Reduction::None && reduction != Reduction::Sum)
+      return createStringError("a partial sum cannot pass through another reduction");
+    if (Error e = use(strategy.partial))
+      return e;
+  } else if (!strategy.partial.empty()) {
+    return createStringError("partial axes without a linear group");
+  }
+  // A minor factor may only be cut where the major ones of its dimension are cut entirely: only then is a
+  // rank's part one contiguous block.
+  auto contiguous = [&](const SmallVector<ShardingRule::TensorFactors> &tensors) {
+    for (const auto &tensor : tensors)
+      for (const auto &dim : tensor)
+        for (size_t i = 0; i + 1 < dim.size(); ++i)
+          if (mesh.size(strategy.factors[dim[i]]) != rule.factors[dim[i]].size)
+            for (size_t j = i + 1; j < dim.size(); ++j)
+              if (mesh.size(strategy.factors[dim[j]]) > 1)
+                return false;
+    return true;
+  };
+  if (!contiguous(rule.operands) || !contiguous(rule.results))
+    return createStringError("an inner factor is cut while the factor outside it is not cut entirely (rule " +
+                             rule.str() + ")");
+  if (!strategy.results.empty()) {
+    if (strategy.results.size() != rule.results.size())
+      return createStringError("a strategy for " + Twine(strategy.results.size()) + " results");
+    for (size_t r = 0; r < strategy.results.size(); ++r) {
+      if (Error e = strategy.results[r].verify(mesh, resultShapes[r]))
+        return e;
+      Sharding natural = naturalResult(rule, strategy, int(r));
+      for (int axis : strategy.results[r].partial)
+        if (!is_contained(natural.partial, axis) || natural.reduction != strategy.results[r].reduction)
+          return createStringError("result " + Twine(r) + " cannot be partial over '" + mesh.axisName(axis) + "'");
+    }
+  }
+  return Error::success();
+}
+
+bool Strategy::operator<(const Strategy &o) const {
+  if (factors != o.factors)
+    return std::lexicographical_compare(
+        factors.begin(), factors.end(), o.factors.begin(), o.factors.end(),
+        [](const AxisList &a, const AxisList &b) {
+          return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
+        });
+  if (linear != o.linear)
+    return linear < o.linear;
+  if (partial != o.partial)
+    return std::lexicographical_compare(partial.begin(), partial.end(), o.partial.begin(), o.partial.end());
+  return std::lexicographical_compare(results.begin(), results.end(), o.results.begin(), o.results.end());
+}
+
+} // namespace tessera::dist

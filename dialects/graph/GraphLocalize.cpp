@@ -1,0 +1,168 @@
+// What operators change when their shapes become local, what depends on the rank, and their arithmetic.
+#include "dialects/graph/Graph.h"
+
+using namespace llvm;
+using namespace mlir;
+
+namespace tessera::graph {
+
+using dist::LocalizeContext;
+using dist::Shape;
+using dist::Window;
+
+namespace {
+
+/// For every cut window: (spatial index, window, halo).
+void eachCutWindow(const LocalizeContext &ctx,
+                   llvm::function_ref<void(size_t, const Window &, Window::Halo, int64_t)> visit) {
+  for (const Window &window : ctx.rule.windows) {
+    int64_t shards = ctx.operands[window.operand].numShards(ctx.mesh, window.dim);
+    if (shards > 1)
+      visit(window.dim - 2, window, *window.halo(shards), shards);
+  }
+}
+
+/// The halo holds what the padding was: pads of cut dimensions become 0.
+template <typename Op> void dropPads(Op op, const LocalizeContext &ctx) {
+  SmallVector<int64_t> pads(op.getPads());
+  size_t n = pads.size() / 2;
+  eachCutWindow(ctx, [&](size_t i, const Window &, Window::Halo, int64_t) { pads[i] = pads[n + i] = 0; });
+  op.setPads(pads);
+}
+
+/// Adjoints of windows: the first row of dy now lies halo.lo rows before the block.
+template <typename Op>
+void shiftPads(Op op, const LocalizeContext &ctx, ArrayRef<int64_t> kernel, ArrayRef<int64_t> dilations) {
+  SmallVector<int64_t> pads(op.getPads()), sizes(op.getInputSizes());
+  size_t n = pads.size() / 2;
+  eachCutWindow(ctx, [&](size_t i, const Window &window, Window::Halo halo, int64_t shards) {
+    sizes[i] /= shards;
+    pads[i] += halo.lo * window.stride;
+    int64_t rows = window.extent / shards + halo.lo + halo.hi;
+    int64_t reach = (kernel[i] - 1) * dilations[i];
+    pads[n + i] = std::max<int64_t>(0, (rows - 1) * window.stride + reach + 1 - sizes[i] - pads[i]);
+  });
+  op.setPads(pads);
+  op.setInputSizes(sizes);
+}
+
+NamedAttribute named(Operation *op, StringRef name, int64_t value) {
+  Builder builder(op->getContext());
+  return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
+}
+NamedAttribute named(Operation *op, StringRef name, ArrayRef<int64_t> values) {
+  Builder builder(op->getContext());
+  return builder.getNamedAttr(name, builder.getDenseI64ArrayAttr(values));
+}
+
+double elements(const Shape &shape) {
+  double n = 1;
+  for (int64_t d : shape)
+    n *= double(d);
+  return n;
+}
+
+} // namespace
+
+void ConstantOp::localize(const LocalizeContext &ctx) {
+  auto type = cast<RankedTensorType>(getY().getType());
+  if (auto splat = dyn_cast<SplatElementsAttr>(getValue()))
+    setValueAttr(cast<ElementsAttr>(Attribute(splat.resizeSplat(type))));
+}
+
+void IotaOp::rankAttributes(const LocalizeContext &ctx, int64_t rank,
+                            SmallVectorImpl<NamedAttribute> &attributes) {
+  attributes.push_back(named(*this, "start", int64_t(getStart()) + ctx.resultOffset(rank, 0, getDim())));
+}
+
+void RandomOp::rankAttributes(const LocalizeContext &ctx, int64_t rank,
+                              SmallVectorImpl<NamedAttribute> &attributes) {
+  attributes.push_back(named(*this, "global_shape", ctx.resultShapes[0]));
+  attributes.push_back(
+      named(*this, "offset", ctx.results[0].offset(ctx.mesh, ctx.resultShapes[0], rank)));
+}
+
+// Dimensions that are not sliced run to their end, which is now the local one.
+void SliceOp::localize(const LocalizeContext &ctx) {
+  SmallVector<int64_t> limits(getLimits());
+  for (size_t d = 0; d < limits.size(); ++d)
+    if (ctx.operands[0].numShards(ctx.mesh, d) > 1)
+      limits[d] = cast<RankedTensorType>(getX().getType()).getDimSize(d);
+  setLimits(limits);
+}
+
+void GatherOp::rankAttributes(const LocalizeContext &ctx, int64_t rank,
+                              SmallVectorImpl<NamedAttribute> &attributes) {
+  attributes.push_back(
+      named(*this, "start", int64_t(getStart()) + ctx.operandOffset(rank, 0, getAxis())));
+}
+
+void ScatterAddOp::localize(const LocalizeContext &ctx) {
+  setSize(int64_t(getSize()) / ctx.results[0].numShards(ctx.mesh, getAxis()));
+}
+
+void ScatterAddOp::rankAttributes(const LocalizeContext &ctx, int64_t rank,
+                                  SmallVectorImpl<NamedAttribute> &attributes) {
+  attributes.push_back(
+      named(*this, "start", int64_t(getStart()) + ctx.resultOffset(rank, 0, getAxis())));
+}
+
+void ConvOp::localize(const LocalizeContext &ctx) {
+  dropPads(*this, ctx);
+  setGroups(int64_t(getGroups()) / ctx.factorShards("g"));
+}
+void ConvWeightGradOp::localize(const LocalizeContext &ctx) {
+  dropPads(*this, ctx);
+  setGroups(int64_t(getGroups()) / ctx.factorShards("g"));
+}
+void ConvInputGradOp::localize(const LocalizeContext &ctx) {
+  shiftPads(*this, ctx, cast<RankedTensorType>(getW().getType()).getShape().drop_front(2), getDilations());
+  setGroups(int64_t(getGroups()) / ctx.factorShards("g"));
+}
+void MaxPoolOp::localize(const LocalizeContext &ctx) { dropPads(*this, ctx); }
+void MaxPoolGradOp::localize(const LocalizeContext &ctx) { dropPads(*this, ctx); }
+void AvgPoolOp::localize(const LocalizeContext &ctx) { dropPads(*this, ctx); }
+void AvgPoolGradOp::localize(const LocalizeContext &ctx) {
+  SmallVector<int64_t> dilations(getKernel().size(), 1);
+  shiftPads(*this, ctx, getKernel(), dilations);
+}
+
+double MatMulOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
+  const Shape &a = operandShapes[0];
+  return 2 * elements(resultShapes[0]) * double(a[a.size() - (getTransposeA() ? 2 : 1)]);
+}
+
+namespace {
+/// Elements of a kernel [f, c, r, s] that one output element meets.
+double taps(const Shape &w) { return w[0] == 0 ? 0 : elements(w) / double(w[0]); }
+double window(ArrayRef<int64_t> kernel) {
+  double n = 1;
+  for (int64_t k : kernel)
+    n *= double(k);
+  return n;
+}
+} // namespace
+
+double ConvOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
+  return 2 * elements(resultShapes[0]) * taps(operandShapes[1]);
+}
+double ConvInputGradOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
+  return 2 * elements(operandShapes[0]) * taps(operandShapes[1]);
+}
+double ConvWeightGradOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
+  return 2 * elements(operandShapes[1]) * taps(resultShapes[0]);
+}
+double MaxPoolOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
+  return elements(resultShapes[0]) * window(getKernel());
+}
+double MaxPoolGradOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
+  return elements(operandShapes[1]) * window(getKernel());
+}
+double AvgPoolOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
+  return elements(resultShapes[0]) * window(getKernel());
+}
+double AvgPoolGradOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
+  return elements(operandShapes[0]) * window(getKernel());
+}
+
+} // namespace tessera::graph

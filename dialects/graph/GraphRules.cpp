@@ -1,0 +1,413 @@
+// Sharding rules that depend on attributes or shapes. All of them stand on these few screens.
+//
+// Factor letters are the same in an operator and its gradients (n batch, g groups, c channels in, f channels
+// out, h w s d space, m k n of a product), so that a strategy carries over from one to the other by name.
+#include "dialects/graph/Graph.h"
+
+#include <limits>
+
+using namespace llvm;
+using namespace mlir;
+
+namespace tessera::graph {
+
+using dist::Factor;
+using dist::FactorKind;
+using dist::Reduction;
+using dist::Shape;
+using dist::ShardingRule;
+using dist::Window;
+
+namespace {
+
+RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// A rule of one operand and one result in which dimension d of either belongs to factor `d<d>` unless
+/// `cut` says that nothing may cut it.
+ShardingRule sameDims(int64_t rank, ArrayRef<int64_t> shape, llvm::function_ref<bool(int64_t)> cut) {
+  ShardingRule rule;
+  rule.operands.resize(1);
+  rule.results.resize(1);
+  for (int64_t d = 0; d < rank; ++d) {
+    rule.operands[0].emplace_back();
+    rule.results[0].emplace_back();
+    if (cut(d)) {
+      int f = rule.addFactor("d" + std::to_string(d), shape[d]);
+      rule.operands[0].back().push_back(f);
+      rule.results[0].back().push_back(f);
+    }
+  }
+  return rule;
+}
+
+ShardingRule statRule(int64_t numOperands, ArrayRef<int64_t> shape, int64_t dim) {
+  ShardingRule rule = sameDims(shape.size(), shape, [](int64_t) { return true; });
+  rule.factors[dim].kind = FactorKind::Stat;
+  while (int64_t(rule.operands.size()) < numOperands)
+    rule.operands.push_back(rule.operands[0]);
+  return rule;
+}
+
+Expected<ShardingRule> reduceRule(Operation *op, Value x, ArrayRef<int64_t> dims, bool keepdims,
+                                  Reduction reduction) {
+  ShardingRule rule;
+  rule.operands.resize(1);
+  rule.results.resize(1);
+  ArrayRef<int64_t> shape = tensor(x).getShape();
+  for (int64_t d = 0; d < int64_t(shape.size()); ++d) {
+    bool reduced = is_contained(dims, d);
+    int f = rule.addFactor("d" + std::to_string(d), shape[d],
+                           reduced ? FactorKind::Reduce : FactorKind::PassThrough,
+                           reduced ? reduction : Reduction::None);
+    rule.operands[0].push_back({f});
+    if (!reduced)
+      rule.results[0].push_back({f});
+    else if (keepdims)
+      rule.results[0].emplace_back();
+  }
+  if (reduction == Reduction::Sum)
+    rule.linear.push_back({0});
+  return rule;
+}
+
+constexpr StringLiteral kSpace[] = {"h", "w", "z"};
+constexpr StringLiteral kKernel[] = {"r", "s", "t"};
+
+std::string spatial(ArrayRef<StringLiteral> letters, size_t n) {
+  std::string s;
+  for (size_t i = 0; i < n; ++i)
+    s += " " + letters[i].str();
+  return s;
+}
+
+/// The three convolutions: `text` has SPACE and KERNEL where the spatial letters go.
+Expected<ShardingRule> convRule(Operation *op, StringRef text, int64_t groups, ArrayRef<int64_t> kernel,
+                                ArrayRef<int64_t> strides, ArrayRef<int64_t> pads,
+                                ArrayRef<int64_t> dilations, bool transposed) {
+  size_t n = kernel.size();
+  if (n < 1 || n > 3)
+    return createStringError("convolutions have one to three spatial dimensions");
+  std::string rule;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i).starts_with("SPACE")) {
+      rule += StringRef(spatial(kSpace, n)).drop_front().str();
+      i += 4;
+    } else if (text.substr(i).starts_with("KERNEL")) {
+      rule += StringRef(spatial(kKernel, n)).drop_front().str();
+      i += 5;
+    } else {
+      rule += text[i];
+    }
+  }
+  rule += " | window";
+  for (size_t i = 0; i < n; ++i)
+    rule += " " + kSpace[i].str() + ":" + kKernel[i].str();
+  Expected<ShardingRule> result =
+      ShardingRule::parse(rule, dist::operandShapes(op), dist::resultShapes(op), {{"g", groups}});
+  if (!result)
+    return result;
+  for (size_t i = 0; i < n; ++i) {
+    Window &w = result->windows[i];
+    w.kernel = kernel[i];
+    w.stride = strides[i];
+    w.dilation = dilations[i];
+    w.padLo = pads[i];
+    w.padHi = pads[n + i];
+    w.transposed = transposed;
+  }
+  return result;
+}
+
+/// Pooling and its gradients: batch and channels pass, space slides where `sliding` allows it.
+Expected<ShardingRule> poolRule(Operation *op, ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides,
+                                ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations, bool transposed,
+                                double fill, llvm::function_ref<bool(size_t)> sliding) {
+  size_t n = kernel.size();
+  if (n < 1 || n > 3)
+    return createStringError("pooling has one to three spatial dimensions");
+  std::string dims = "n c" + spatial(kSpace, n), text = dims;
+  for (unsigned i = 1; i < op->getNumOperands(); ++i)
+    text += ", " + dims;
+  text += " -> " + dims;
+  for (size_t i = 0; i < n; ++i)
+    text += (sliding(i) ? " | window " : " | whole ") + kSpace[i].str() + (sliding(i) ? ":" : "");
+  Expected<ShardingRule> rule = ShardingRule::parse(text, dist::operandShapes(op), dist::resultShapes(op));
+  if (!rule)
+    return rule;
+  for (Window &w : rule->windows) {
+    size_t i = w.dim - 2;
+    w.kernel = kernel[i];
+    w.stride = strides[i];
+    w.dilation = dilations.empty() ? 1 : dilations[i];
+    w.padLo = pads[i];
+    w.padHi = pads[n + i];
+    w.transposed = transposed;
+    w.fill = fill;
+  }
+  return rule;
+}
+
+bool noPads(ArrayRef<int64_t> pads) {
+  return all_of(pads, [](int64_t p) { return p == 0; });
+}
+
+} // namespace
+
+Expected<ShardingRule> ConstantOp::getShardingRule() {
+  ShardingRule rule;
+  rule.results.resize(1);
+  ArrayRef<int64_t> shape = tensor(getY()).getShape();
+  for (int64_t d = 0; d < int64_t(shape.size()); ++d) {
+    rule.results[0].emplace_back();
+    if (isSplat())
+      rule.results[0].back().push_back(rule.addFactor("b" + std::to_string(d), shape[d]));
+  }
+  return rule;
+}
+
+Expected<ShardingRule> BroadcastOp::getShardingRule() {
+  ShardingRule rule;
+  rule.operands.resize(1);
+  rule.results.resize(1);
+  ArrayRef<int64_t> in = tensor(getX()).getShape(), out = tensor(getY()).getShape();
+  rule.operands[0].resize(in.size());
+  for (size_t d = 0; d < out.size(); ++d) {
+    int f = rule.addFactor("b" + std::to_string(d), out[d]);
+    rule.results[0].push_back({f});
+    size_t lead = out.size() - in.size();
+    if (d >= lead && in[d - lead] == out[d])
+      rule.operands[0][d - lead].push_back(f);
+  }
+  rule.linear.push_back({0});
+  return rule;
+}
+
+// Both shapes are walked from the left; what divides becomes a common factor, and where neither remaining
+// extent divides the other, the dimensions up to the next common boundary are cut by nothing.
+Expected<ShardingRule> ReshapeOp::getShardingRule() {
+  ShardingRule rule;
+  rule.operands.resize(1);
+  rule.results.resize(1);
+  rule.linear.push_back({0});
+  ArrayRef<int64_t> a = tensor(getX()).getShape(), b = tensor(getY()).getShape();
+  rule.operands[0].resize(a.size());
+  rule.results[0].resize(b.size());
+  if (tensor(getX()).getNumElements() == 0)
+    return rule;
+  size_t i = 0, j = 0;
+  int64_t ra = a.empty() ? 1 : a[0], rb = b.empty() ? 1 : b[0];
+  auto nextA = [&] { ra = ++i < a.size() ? a[i] : 1; };
+  auto nextB = [&] { rb = ++j < b.size() ? b[j] : 1; };
+  while (i < a.size() && j < b.size()) {
+    if (ra == 1) {
+      nextA();
+      continue;
+    }
+    if (rb == 1) {
+      nextB();
+      continue;
+    }
+    int64_t common = ra % rb == 0 ? rb : rb % ra == 0 ? ra : 0;
+    if (common) {
+      int f = rule.addFactor("r" + std::to_string(rule.factors.size()), common);
+      rule.operands[0][i].push_back(f);
+      rule.results[0][j].push_back(f);
+      ra /= common;
+      rb /= common;
+      continue;
+    }
+    // No factor until the element counts of both sides meet at a boundary.
+    while (ra != rb) {
+      if (ra < rb) {
+        ++i;
+        ra *= a[i];
+      } else {
+        ++j;
+        rb *= b[j];
+      }
+    }
+    nextA();
+    nextB();
+  }
+  return rule;
+}
+
+Expected<ShardingRule> TransposeOp::getShardingRule() {
+  ShardingRule rule;
+  rule.operands.resize(1);
+  rule.results.resize(1);
+  ArrayRef<int64_t> shape = tensor(getX()).getShape();
+  for (size_t d = 0; d < shape.size(); ++d)
+    rule.operands[0].push_back({rule.addFactor("d" + std::to_string(d), shape[d])});
+  for (int64_t d : getPerm())
+    rule.results[0].push_back({int(d)});
+  rule.linear.push_back({0});
+  return rule;
+}
+
+Expected<ShardingRule> SliceOp::getShardingRule() {
+  ArrayRef<int64_t> shape = tensor(getX()).getShape();
+  ShardingRule rule = sameDims(shape.size(), shape, [&](int64_t d) {
+    return getStarts()[d] == 0 && getLimits()[d] == shape[d] && getStrides()[d] == 1;
+  });
+  rule.linear.push_back({0});
+  return rule;
+}
+
+Expected<ShardingRule> PadOp::getShardingRule() {
+  ArrayRef<int64_t> shape = tensor(getX()).getShape();
+  ShardingRule rule = sameDims(shape.size(), shape, [&](int64_t d) {
+    return getLo()[d] == 0 && getHi()[d] == 0 && getInner()[d] == 0;
+  });
+  if (getValue().isZero())
+    rule.linear.push_back({0});
+  return rule;
+}
+
+Expected<ShardingRule> ConcatOp::getShardingRule() {
+  ArrayRef<int64_t> shape = tensor(getY()).getShape();
+  int64_t dim = getDim();
+  ShardingRule rule = sameDims(shape.size(), shape, [&](int64_t d) { return d != dim; });
+  while (rule.operands.size() < getXs().size())
+    rule.operands.push_back(rule.operands[0]);
+  rule.linear.emplace_back();
+  for (size_t i = 0; i < getXs().size(); ++i)
+    rule.linear[0].push_back(int(i));
+  return rule;
+}
+
+namespace {
+/// Gather and its adjoint: table [a.., v, c..], indices [i..], values [a.., i.., c..].
+struct GatherFactors {
+  SmallVector<int> before, after, indices;
+  int v;
+  GatherFactors(ShardingRule &rule, ArrayRef<int64_t> values, ArrayRef<int64_t> index, int64_t axis,
+                int64_t size, bool toTable) {
+    // toTable: the values are the operand, so what only they have is summed.
+    FactorKind kind = toTable ? FactorKind::Reduce : FactorKind::PassThrough;
+    for (int64_t d = 0; d < axis; ++d)
+      before.push_back(rule.addFactor("a" + std::to_string(d), values[d]));
+    v = rule.addFactor("v", size, toTable ? FactorKind::PassThrough : FactorKind::Reduce,
+                       toTable ? Reduction::None : Reduction::Sum);
+    for (size_t d = 0; d < index.size(); ++d)
+      indices.push_back(rule.addFactor("i" + std::to_string(d), index[d], kind,
+                                       toTable ? Reduction::Sum : Reduction::None));
+    for (size_t d = axis + index.size(); d < values.size(); ++d)
+      after.push_back(rule.addFactor("c" + std::to_string(after.size()), values[d]));
+  }
+  ShardingRule::TensorFactors list(ArrayRef<ArrayRef<int>> parts) const {
+    ShardingRule::TensorFactors t;
+    for (ArrayRef<int> part : parts)
+      for (int f : part)
+        t.push_back({f});
+    return t;
+  }
+};
+} // namespace
+
+Expected<ShardingRule> GatherOp::getShardingRule() {
+  ShardingRule rule;
+  GatherFactors f(rule, tensor(getY()).getShape(), tensor(getIndices()).getShape(), getAxis(),
+                  tensor(getTable()).getDimSize(getAxis()), false);
+  rule.operands = {f.list({f.before, {f.v}, f.after}), f.list({f.indices})};
+  rule.results = {f.list({f.before, f.indices, f.after})};
+  rule.linear.push_back({0});
+  return rule;
+}
+
+Expected<ShardingRule> ScatterAddOp::getShardingRule() {
+  ShardingRule rule;
+  GatherFactors f(rule, tensor(getUpdates()).getShape(), tensor(getIndices()).getShape(), getAxis(),
+                  getSize(), true);
+  rule.operands = {f.list({f.indices}), f.list({f.before, f.indices, f.after})};
+  rule.results = {f.list({f.before, {f.v}, f.after})};
+  rule.linear.push_back({1});
+  return rule;
+}
+
+Expected<ShardingRule> ReduceSumOp::getShardingRule() {
+  return reduceRule(*this, getX(), getDims(), getKeepdims(), Reduction::Sum);
+}
+Expected<ShardingRule> ReduceMaxOp::getShardingRule() {
+  return reduceRule(*this, getX(), getDims(), getKeepdims(), Reduction::Max);
+}
+Expected<ShardingRule> ReduceMinOp::getShardingRule() {
+  return reduceRule(*this, getX(), getDims(), getKeepdims(), Reduction::Min);
+}
+
+Expected<ShardingRule> ArgMaxOp::getShardingRule() {
+  ArrayRef<int64_t> shape = tensor(getX()).getShape();
+  int64_t dim = getDim();
+  ShardingRule rule = sameDims(shape.size(), shape, [&](int64_t d) { return d != dim; });
+  if (!getKeepdims())
+    rule.results[0].erase(rule.results[0].begin() + dim);
+  return rule;
+}
+
+Expected<ShardingRule> MatMulOp::getShardingRule() {
+  std::string text = std::string(getTransposeA() ? "... k m" : "... m k") + ", " +
+                     (getTransposeB() ? "... n k" : "... k n") + " -> ... m n | sum k | linear 0 1";
+  return dist::buildRule(text, *this);
+}
+
+Expected<ShardingRule> ConvOp::getShardingRule() {
+  return convRule(*this,
+                  "n (g c) SPACE, (g f) c KERNEL -> n (g f) SPACE | sum c | whole KERNEL | linear 0 1",
+                  getGroups(), tensor(getW()).getShape().drop_front(2), getStrides(), getPads(),
+                  getDilations(), false);
+}
+Expected<ShardingRule> ConvInputGradOp::getShardingRule() {
+  return convRule(*this,
+                  "n (g f) SPACE, (g f) c KERNEL -> n (g c) SPACE | sum f | whole KERNEL | linear 0 1",
+                  getGroups(), tensor(getW()).getShape().drop_front(2), getStrides(), getPads(),
+                  getDilations(), true);
+}
+Expected<ShardingRule> ConvWeightGradOp::getShardingRule() {
+  return convRule(
+      *this,
+      "n (g c) SPACE, n (g f) SPACE -> (g f) c KERNEL | sum n SPACE | whole KERNEL | linear 0 1",
+      getGroups(), getKernelSizes(), getStrides(), getPads(), getDilations(), false);
+}
+
+Expected<ShardingRule> MaxPoolOp::getShardingRule() {
+  return poolRule(*this, getKernel(), getStrides(), getPads(), getDilations(), false,
+                  -std::numeric_limits<double>::infinity(), [](size_t) { return true; });
+}
+// Windows that overlap would send gradients across the border in both directions: then space stays whole.
+Expected<ShardingRule> MaxPoolGradOp::getShardingRule() {
+  return poolRule(*this, getKernel(), getStrides(), getPads(), getDilations(), false, 0, [&](size_t i) {
+    return noPads(getPads()) && getKernel()[i] == getStrides()[i] && getDilations()[i] == 1;
+  });
+}
+// Without the padding in the divisor, it depends on where the border is.
+Expected<ShardingRule> AvgPoolOp::getShardingRule() {
+  Expected<ShardingRule> rule =
+      poolRule(*this, getKernel(), getStrides(), getPads(), {}, false, 0,
+               [&](size_t) { return getIncludePad() || noPads(getPads()); });
+  if (rule)
+    rule->linear.push_back({0});
+  return rule;
+}
+Expected<ShardingRule> AvgPoolGradOp::getShardingRule() {
+  Expected<ShardingRule> rule =
+      poolRule(*this, getKernel(), getStrides(), getPads(), {}, true, 0,
+               [&](size_t) { return getIncludePad() || noPads(getPads()); });
+  if (rule)
+    rule->linear.push_back({0});
+  return rule;
+}
+
+Expected<ShardingRule> SoftmaxOp::getShardingRule() {
+  return statRule(1, tensor(getX()).getShape(), getDim());
+}
+Expected<ShardingRule> LogSoftmaxOp::getShardingRule() {
+  return statRule(1, tensor(getX()).getShape(), getDim());
+}
+Expected<ShardingRule> SoftmaxGradOp::getShardingRule() {
+  return statRule(2, tensor(getY()).getShape(), getDim());
+}
+Expected<ShardingRule> LogSoftmaxGradOp::getShardingRule() {
+  return statRule(2, tensor(getY()).getShape(), getDim());
+}
+
+} // namespace tessera::graph

@@ -1,0 +1,445 @@
+// Result types of operators, and the verifiers of those whose result type is given.
+#include "dialects/graph/Graph.h"
+
+#include "mlir/IR/Matchers.h"
+
+using namespace llvm;
+using namespace mlir;
+
+namespace tessera::graph {
+
+// Every inferReturnTypes has the same long signature; INFER(Op) opens its definition.
+#define INFER(Op)                                                                                  \
+  LogicalResult Op::inferReturnTypes(MLIRContext *context, std::optional<Location> loc,            \
+                                     ValueRange operands, DictionaryAttr attributes,               \
+                                     OpaqueProperties properties, RegionRange regions,             \
+                                     SmallVectorImpl<Type> &results)
+
+namespace {
+
+RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+LogicalResult fail(std::optional<Location> loc, const Twine &why) { return emitOptionalError(loc, why); }
+
+/// The broadcast of all operands, of the element type given or the first operand's.
+LogicalResult inferBroadcast(std::optional<Location> loc, ValueRange operands, Type element,
+                             SmallVectorImpl<Type> &results) {
+  dist::Shape shape;
+  for (Value operand : operands) {
+    std::optional<dist::Shape> next = broadcastShapes(shape, tensor(operand).getShape());
+    if (!next)
+      return fail(loc, "operand shapes do not broadcast");
+    shape = *next;
+  }
+  results.push_back(RankedTensorType::get(shape, element));
+  return success();
+}
+
+LogicalResult sameElements(std::optional<Location> loc, Value a, Value b) {
+  if (tensor(a).getElementType() != tensor(b).getElementType())
+    return fail(loc, "operands have different element types");
+  return success();
+}
+
+/// Output extents of a sliding window; fails when an extent is not positive.
+LogicalResult windowExtents(std::optional<Location> loc, ArrayRef<int64_t> in, ArrayRef<int64_t> kernel,
+                            ArrayRef<int64_t> strides, ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations,
+                            SmallVectorImpl<int64_t> &out) {
+  size_t n = in.size();
+  if (kernel.size() != n || strides.size() != n || pads.size() != 2 * n ||
+      (!dilations.empty() && dilations.size() != n))
+    return fail(loc, "kernel, strides, dilations need one and pads two numbers per spatial dimension");
+  for (size_t i = 0; i < n; ++i) {
+    int64_t dilation = dilations.empty() ? 1 : dilations[i];
+    if (kernel[i] < 1 || strides[i] < 1 || dilation < 1)
+      return fail(loc, "kernel, strides and dilations must be positive");
+    int64_t room = in[i] + pads[i] + pads[n + i] - (kernel[i] - 1) * dilation - 1;
+    if (room < 0)
+      return fail(loc, "the window is larger than the padded input");
+    out.push_back(room / strides[i] + 1);
+  }
+  return success();
+}
+
+template <typename Op>
+LogicalResult inferSameAs(ValueRange operands, unsigned which, SmallVectorImpl<Type> &results) {
+  results.push_back(operands[which].getType());
+  return success();
+}
+
+} // namespace
+
+#define UNARY(Op)                                                                                  \
+  INFER(Op) {                                                                                      \
+    results.push_back(operands[0].getType());                                                      \
+    return success();                                                                              \
+  }
+UNARY(NegOp) UNARY(AbsOp) UNARY(SignOp) UNARY(ExpOp) UNARY(LogOp) UNARY(SqrtOp) UNARY(RsqrtOp)
+UNARY(ReciprocalOp) UNARY(TanhOp) UNARY(SigmoidOp) UNARY(ErfOp) UNARY(SinOp) UNARY(CosOp)
+UNARY(ReluOp) UNARY(FloorOp) UNARY(CeilOp) UNARY(RoundOp) UNARY(NotOp)
+UNARY(SoftmaxOp) UNARY(SoftmaxGradOp) UNARY(LogSoftmaxOp) UNARY(LogSoftmaxGradOp)
+#undef UNARY
+
+#define BINARY(Op)                                                                                 \
+  INFER(Op) {                                                                                      \
+    if (failed(sameElements(loc, operands[0], operands[1])))                                       \
+      return failure();                                                                            \
+    return inferBroadcast(loc, operands, tensor(operands[0]).getElementType(), results);           \
+  }
+BINARY(AddOp) BINARY(SubOp) BINARY(MulOp) BINARY(DivOp) BINARY(PowOp) BINARY(MaxOp) BINARY(MinOp)
+BINARY(ModOp) BINARY(AndOp) BINARY(OrOp) BINARY(XorOp)
+#undef BINARY
+
+#define COMPARE(Op)                                                                                \
+  INFER(Op) {                                                                                      \
+    if (failed(sameElements(loc, operands[0], operands[1])))                                       \
+      return failure();                                                                            \
+    return inferBroadcast(loc, operands, IntegerType::get(context, 1), results);                   \
+  }
+COMPARE(EqOp) COMPARE(LtOp) COMPARE(LeOp)
+#undef COMPARE
+
+INFER(SelectOp) {
+  if (!tensor(operands[0]).getElementType().isInteger(1))
+    return fail(loc, "the condition of select must be i1");
+  if (failed(sameElements(loc, operands[1], operands[2])))
+    return failure();
+  return inferBroadcast(loc, operands, tensor(operands[1]).getElementType(), results);
+}
+
+INFER(TransposeOp) {
+  Adaptor adaptor(operands, attributes, properties, regions);
+  RankedTensorType x = tensor(adaptor.getX());
+  ArrayRef<int64_t> perm = adaptor.getPerm();
+  dist::Shape shape;
+  SmallVector<bool> seen(x.getRank(), false);
+  for (int64_t p : perm) {
+    if (p < 0 || p >= x.getRank() || seen[p])
+      return fail(loc, "perm is no permutation of the dimensions");
+    seen[p] = true;
+    shape.push_back(x.getDimSize(p));
+  }
+  if (int64_t(perm.size()) != x.getRank())
+    return fail(loc, "perm is no permutation of the dimensions");
+  results.push_back(RankedTensorType::get(shape, x.getElementType()));
+  return success();
+}
+
+INFER(SliceOp) {
+  Adaptor adaptor(operands, attributes, properties, regions);
+  RankedTensorType x = tensor(adaptor.getX());
+  ArrayRef<int64_t> starts = adaptor.getStarts(), limits = adaptor.getLimits(), strides = adaptor.getStrides();
+  size_t n = x.getRank();
+  if (starts.size() != n || limits.size() != n || strides.size() != n)
+    return fail(loc, "starts, limits and strides need one number per dimension");
+  dist::Shape shape;
+  for (size_t d = 0; d < n; ++d) {
+    if (starts[d] < 0 || limits[d] < starts[d] || limits[d] > x.getDimSize(d) || strides[d] < 1)
+      return fail(loc, "slice of dimension " + Twine(d) + " is out of bounds");
+    shape.push_back((limits[d] - starts[d] + strides[d] - 1) / strides[d]);
+  }
+  results.push_back(RankedTensorType::get(shape, x.getElementType()));
+  return success();
+}
+
+INFER(PadOp) {
+  Adaptor adaptor(operands, attributes, properties, regions);
+  RankedTensorType x = tensor(adaptor.getX());
+  size_t n = x.getRank();
+  if (adaptor.getLo().size() != n || adaptor.getHi().size() != n || adaptor.getInner().size() != n)
+    return fail(loc, "lo, hi and inner need one number per dimension");
+  dist::Shape shape;
+  for (size_t d = 0; d < n; ++d) {
+    int64_t lo = adaptor.getLo()[d], hi = adaptor.getHi()[d], inner = adaptor.getInner()[d];
+    if (lo < 0 || hi < 0 || inner < 0)
+      return fail(loc, "negative padding");
+    int64_t extent = x.getDimSize(d);
+    shape.push_back(lo + hi + (extent == 0 ? 0 : extent + (extent - 1) * inner));
+  }
+  results.push_back(RankedTensorType::get(shape, x.getElementType()));
+  return success();
+}
+
+INFER(ConcatOp) {
+  Adaptor adaptor(operands, attributes, properties, regions);
+  if (operands.empty())
+    return fail(loc, "concat of nothing");
+  RankedTensorType first = tensor(operands[0]);
+  int64_t dim = adaptor.getDim();
+  if (dim < 0 || dim >= first.getRank())
+    return fail(loc, "dim is out of range");
+  dist::Shape shape(first.getShape());
+  shape[dim] = 0;
+  for (Value x : operands) {
+    RankedTensorType type = tensor(x);
+    if (type.getRank() != first.getRank() || type.getElementType() != first.getElementType())
+      return fail(loc, "operands differ in rank or element type");
+    for (int64_t d = 0; d < first.getRank(); ++d)
+      if (d != dim && type.getDimSize(d) != first.getDimSize(d))
+        return fail(loc, "operands differ in dimension " + Twine(d));
+    shape[dim] += type.getDimSize(dim);
+  }
+  results.push_back(RankedTensorType::get(shape, first.getElementType()));
+  return success();
+}
+
+INFER(GatherOp) {
+  Adaptor adaptor(operands, attributes, properties, regions);
+  RankedTensorType table = tensor(adaptor.getTable()), indices = tensor(adaptor.getIndices());
+  int64_t axis = adaptor.getAxis();
+  if (axis < 0 || axis >= table.getRank())
+    return fail(loc, "axis is out of range");
+  if (!indices.getElementType().isInteger())
+    return fail(loc, "indices must be integers");
+  dist::Shape shape(table.getShape().take_front(axis));
+  llvm::append_range(shape, indices.getShape());
+  llvm::append_range(shape, table.getShape().drop_front(axis + 1));
+  results.push_back(RankedTensorType::get(shape, table.getElementType()));
+  return success();
+}
+
+INFER(ScatterAddOp) {
+  Adaptor adaptor(operands, attributes, properties, regions);
+  RankedTensorType indices = tensor(adaptor.getIndices()), updates = tensor(adaptor.getUpdates());
+  int64_t axis = adaptor.getAxis(), rank = updates.getRank() - indices.getRank() + 1;
+  if (axis < 0 || axis >= rank || int64_t(adaptor.getSize()) < 0)
+    return fail(loc, "axis is out of range");
+  if (!indices.getElementType().isInteger())
+    return fail(loc, "indices must be integers");
+  if (updates.getShape().slice(axis, indices.getRank()) != indices.getShape())
+    return fail(loc, "updates do not have the shape of the indices at axis " + Twine(axis));
+  dist::Shape shape(updates.getShape().take_front(axis));
+  shape.push_back(adaptor.getSize());
+  llvm::append_range(shape, updates.getShape().drop_front(axis + indices.getRank()));
+  results.push_back(RankedTensorType::get(shape, updates.getElementType()));
+  return success();
+}
+
+namespace {
+LogicalResult inferReduce(std::optional<Location> loc, RankedTensorType x, ArrayRef<int64_t> dims,
+                          bool keepdims, Type element, SmallVectorImpl<Type> &results) {
+  SmallVector<bool> reduced(x.getRank(), false);
+  for (int64_t d : dims) {
+    if (d < 0 || d >= x.getRank() || reduced[d])
+      return fail(loc, "dims are out of range or repeated");
+    reduced[d] = true;
+  }
+  dist::Shape shape;
+  for (int64_t d = 0; d < x.getRank(); ++d)
+    if (!reduced[d])
+      shape.push_back(x.getDimSize(d));
+    else if (keepdims)
+      shape.push_back(1);
+  results.push_back(RankedTensorType::get(shape, element));
+  return success();
+}
+} // namespace
+
+#define REDUCE(Op)                                                                                 \
+  INFER(Op) {                                                                                      \
+    Adaptor adaptor(operands, attributes, properties, regions);                                    \
+    RankedTensorType x = tensor(adaptor.getX());                                                   \
+    return inferReduce(loc, x, adaptor.getDims(), adaptor.getKeepdims(), x.getElementType(),       \
+                       results);                                                                   \
+  }
+REDUCE(ReduceSumOp) REDUCE(ReduceMaxOp) REDUCE(ReduceMinOp)
+#undef REDUCE
+
+INFER(ArgMaxOp) {
+  Adaptor adaptor(operands, attributes, properties, regions);
+  return inferReduce(loc, tensor(adaptor.getX()), {int64_t(adaptor.getDim())}, adaptor.getKeepdims(),
+                     IntegerType::get(context, 64), results);
+}
+
+INFER(MatMulOp) {
+  Adaptor adaptor(operands, attributes, properties, regions);
+  RankedTensorType a = tensor(adaptor.getA()), b = tensor(adaptor.getB());
+  if (a.getRank() < 2 || b.getRank() < 2)
+    return fail(loc, "matmul needs operands of at least two dimensions");
+  if (failed(sameElements(loc, adaptor.getA(), adaptor.getB())))
+    return failure();
+  int64_t ra = a.getRank(), rb = b.getRank();
+  int64_t m = a.getDimSize(ra - (adaptor.getTransposeA() ? 1 : 2));
+  int64_t ka = a.getDimSize(ra - (adaptor.getTransposeA() ? 2 : 1));
+  int64_t kb = b.getDimSize(rb - (adaptor.getTransposeB() ? 1 : 2));
+  int64_t n = b.getDimSize(rb - (adaptor.getTransposeB() ? 2 : 1));
+  if (ka != kb)
+    return fail(loc, "matmul of inner extents " + Twine(ka) + " and " + Twine(kb));
+  std::optional<dist::Shape> shape =
+      broadcastShapes(a.getShape().drop_back(2), b.getShape().drop_back(2));
+  if (!shape)
+    return fail(loc, "batch dimensions do not broadcast");
+  shape->push_back(m);
+  shape->push_back(n);
+  results.push_back(RankedTensorType::get(*shape, a.getElementType()));
+  return success();
+}
+
+INFER(ConvOp) {
+  Adaptor adaptor(operands, attributes, properties, regions);
+  RankedTensorType x = tensor(adaptor.getX()), w = tensor(adaptor.getW());
+  int64_t groups = adaptor.getGroups();
+  if (x.getRank() < 3 || x.getRank() != w.getRank())
+    return fail(loc, "conv needs x and w of the same rank, at least 3");
+  if (groups < 1 || x.getDimSize(1) != w.getDimSize(1) * groups || w.getDimSize(0) % groups != 0)
+    return fail(loc, "channels " + Twine(x.getDimSize(1)) + " do not fit weights of " + Twine(w.getDimSize(1)) +
+                         " channels in " + Twine(groups) + " groups");
+  dist::Shape shape{x.getDimSize(0), w.getDimSize(0)};
+  if (failed(windowExtents(loc, x.getShape().drop_front(2), w.getShape().drop_front(2),
+                           adaptor.getStrides(), adaptor.getPads(), adaptor.getDilations(), shape)))
+    return failure();
+  results.push_back(RankedTensorType::get(shape, x.getElementType()));
+  return success();
+}
+
+INFER(ConvInputGradOp) {
+  Adaptor adaptor(operands, attributes, properties, regions);
+  RankedTensorType dy = tensor(adaptor.getDy()), w = tensor(adaptor.getW());
+  int64_t groups = adaptor.getGroups();
+  if (dy.getRank() < 3 || dy.getRank() != w.getRank() ||
+      int64_t(adaptor.getInputSizes().size()) != dy.getRank() - 2)
+    return fail(loc, "conv_input_grad needs dy and w of the same rank and one input size per spatial dimension");
+  if (groups < 1 || dy.getDimSize(1) != w.getDimSize(0) || w.getDimSize(0) % groups != 0)
+    return fail(loc, "channels do not fit the weights");
+  dist::Shape shape{dy.getDimSize(0), w.getDimSize(1) * groups};
+  llvm::append_range(shape, adaptor.getInputSizes());
+  results.push_back(RankedTensorType::get(shape, dy.getElementType()));
+  return success();
+}
+
+INFER(ConvWeightGradOp) {
+  Adaptor adaptor(operands, attributes, properties, regions);
+  RankedTensorType x = tensor(adaptor.getX()), dy = tensor(adaptor.getDy());
+  int64_t groups = adaptor.getGroups();
+  if (x.getRank() < 3 || x.getRank() != dy.getRank() ||
+      int64_t(adaptor.getKernelSizes().size()) != x.getRank() - 2)
+    return fail(loc, "conv_weight_grad needs x and dy of the same rank and one kernel size per spatial dimension");
+  if (groups < 1 || x.getDimSize(1) % groups != 0 || dy.getDimSize(1) % groups != 0 ||
+      x.getDimSize(0) != dy.getDimSize(0))
+    return fail(loc, "batch or channels do not fit");
+  dist::Shape shape{dy.getDimSize(1), x.getDimSize(1) / groups};
+  llvm::append_range(shape, adaptor.getKernelSizes());
+  results.push_back(RankedTensorType::get(shape, x.getElementType()));
+  return success();
+}
+
+INFER(MaxPoolOp) {
+  Adaptor adaptor(operands, attributes, properties, regions);
+  RankedTensorType x = tensor(adaptor.getX());
+  if (x.getRank() < 3)
+    return fail(loc, "pooling needs a batch, a channel and a spatial dimension");
+  dist::Shape shape{x.getDimSize(0), x.getDimSize(1)};
+  if (failed(windowExtents(loc, x.getShape().drop_front(2), adaptor.getKernel(), adaptor.getStrides(),
+                           adaptor.getPads(), adaptor.getDilations(), shape)))
+    return failure();
+  results.push_back(RankedTensorType::get(shape, x.getElementType()));
+  return success();
+}
+INFER(MaxPoolGradOp) { return inferSameAs<MaxPoolGradOp>(operands, 0, results); }
+
+INFER(AvgPoolOp) {
+  Adaptor adaptor(operands, attributes, properties, regions);
+  RankedTensorType x = tensor(adaptor.getX());
+  if (x.getRank() < 3)
+    return fail(loc, "pooling needs a batch, a channel and a spatial dimension");
+  dist::Shape shape{x.getDimSize(0), x.getDimSize(1)};
+  if (failed(windowExtents(loc, x.getShape().drop_front(2), adaptor.getKernel(), adaptor.getStrides(),
+                           adaptor.getPads(), {}, shape)))
+    return failure();
+  results.push_back(RankedTensorType::get(shape, x.getElementType()));
+  return success();
+}
+INFER(AvgPoolGradOp) {
+  Adaptor adaptor(operands, attributes, properties, regions);
+  RankedTensorType dy = tensor(adaptor.getDy());
+  if (dy.getRank() < 3 || int64_t(adaptor.getInputSizes().size()) != dy.getRank() - 2)
+    return fail(loc, "avg_pool_grad needs one input size per spatial dimension");
+  dist::Shape shape{dy.getDimSize(0), dy.getDimSize(1)};
+  llvm::append_range(shape, adaptor.getInputSizes());
+  results.push_back(RankedTensorType::get(shape, dy.getElementType()));
+  return success();
+}
+
+INFER(BatchNormOp) {
+  results.append({operands[0].getType(), operands[1].getType(), operands[1].getType()});
+  return success();
+}
+INFER(BatchNormGradOp) {
+  results.append({operands[1].getType(), operands[2].getType(), operands[2].getType()});
+  return success();
+}
+
+//===----------------------------------------------------------------------------------------------===//
+// Given result types
+//===----------------------------------------------------------------------------------------------===//
+
+LogicalResult CastOp::verify() {
+  if (getX().getType().getShape() != getY().getType().getShape())
+    return emitOpError("changes the shape");
+  return success();
+}
+
+LogicalResult IotaOp::verify() {
+  if (int64_t(getDim()) < 0 || int64_t(getDim()) >= getY().getType().getRank())
+    return emitOpError("dim is out of range");
+  return success();
+}
+
+LogicalResult RandomOp::verify() {
+  if (getStep().getType().getRank() != 0 || !getStep().getType().getElementType().isInteger(64))
+    return emitOpError("needs the step as an i64 scalar");
+  if (!isa<FloatType>(getY().getType().getElementType()))
+    return emitOpError("makes floating-point numbers only");
+  return success();
+}
+
+LogicalResult BroadcastOp::verify() {
+  std::optional<dist::Shape> shape =
+      broadcastShapes(getX().getType().getShape(), getY().getType().getShape());
+  if (!shape || ArrayRef<int64_t>(*shape) != getY().getType().getShape() ||
+      getX().getType().getElementType() != getY().getType().getElementType())
+    return emitOpError("operand does not broadcast to the result");
+  return success();
+}
+
+LogicalResult ReshapeOp::verify() {
+  if (getX().getType().getNumElements() != getY().getType().getNumElements() ||
+      getX().getType().getElementType() != getY().getType().getElementType())
+    return emitOpError("changes the number or the type of elements");
+  return success();
+}
+
+LogicalResult FusedOp::verify() {
+  Block &block = getBody().front();
+  if (block.getNumArguments() != getNumOperands())
+    return emitOpError("needs one block argument per input");
+  for (auto [argument, operand] : llvm::zip(block.getArguments(), getOperands()))
+    if (argument.getType() != operand.getType())
+      return emitOpError("block argument and input differ in type");
+  auto yield = dyn_cast<YieldOp>(block.back());
+  if (!yield || yield.getNumOperands() != getNumResults())
+    return emitOpError("must yield one value per result");
+  for (auto [value, result] : llvm::zip(yield.getOperands(), getResults()))
+    if (value.getType() != result.getType())
+      return emitOpError("yielded value and result differ in type");
+  return success();
+}
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
+
+void ConstantOp::build(OpBuilder &builder, OperationState &state, RankedTensorType type, double splat) {
+  Type element = type.getElementType();
+  Attribute value;
+  if (auto floating = dyn_cast<FloatType>(element)) {
+    APFloat number(splat);
+    bool lost;
+    number.convert(floating.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lost);
+    value = FloatAttr::get(element, number);
+  } else {
+    value = IntegerAttr::get(element, APInt(element.getIntOrFloatBitWidth(), uint64_t(int64_t(splat)),
+                                            /*isSigned=*/false, /*implicitTrunc=*/true));
+  }
+  build(builder, state, type, cast<ElementsAttr>(Attribute(DenseElementsAttr::get(type, value))));
+}
+
+} // namespace tessera::graph
