@@ -1,7 +1,8 @@
-//===- DistDialect.h - mesh, sharding and strategy as attributes ---------------------------------===//
+//===- DistDialect.h - mesh, sharding and strategy as attributes
+//---------------------------------===//
 //
-// The attributes hold the text forms of Mesh, Sharding and Strategy (Mesh.h, Sharding.h, ShardingRule.h);
-// the plain classes are what code works with.
+// The attributes hold the text forms of Mesh, Sharding and Strategy (Mesh.h, Sharding.h,
+// ShardingRule.h); the plain classes are what code works with.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_DIALECTS_DIST_DISTDIALECT_H
@@ -24,15 +25,18 @@ namespace tessera::dist {
 // Names of the discardable attributes.
 inline constexpr llvm::StringLiteral kMeshAttr = "dist.mesh";         // on the module
 inline constexpr llvm::StringLiteral kStrategyAttr = "dist.strategy"; // on operators
-inline constexpr llvm::StringLiteral kShardingAttr = "dist.sharding"; // on function arguments and results
+inline constexpr llvm::StringLiteral kShardingAttr =
+    "dist.sharding"; // on function arguments and results
 
 /// The module's mesh; one rank if it carries none.
 Mesh getMesh(mlir::ModuleOp module);
 void setMesh(mlir::ModuleOp module, const Mesh &mesh);
 
 /// The operator's strategy; an error that names the operator if it carries none or a broken one.
-llvm::Expected<Strategy> getStrategy(mlir::Operation *op, const ShardingRule &rule, const Mesh &mesh);
-void setStrategy(mlir::Operation *op, const ShardingRule &rule, const Mesh &mesh, const Strategy &strategy);
+llvm::Expected<Strategy> getStrategy(mlir::Operation *op, const ShardingRule &rule,
+                                     const Mesh &mesh);
+void setStrategy(mlir::Operation *op, const ShardingRule &rule, const Mesh &mesh,
+                 const Strategy &strategy);
 
 } // namespace tessera::dist
 

@@ -1,4 +1,5 @@
-//===- DistInterfaces.h - operators that say how they are sharded --------------------------------===//
+//===- DistInterfaces.h - operators that say how they are sharded
+//--------------------------------===//
 #ifndef TESSERA_DIALECTS_DIST_DISTINTERFACES_H
 #define TESSERA_DIALECTS_DIST_DISTINTERFACES_H
 
@@ -10,8 +11,8 @@
 
 namespace tessera::dist {
 
-/// What `localize` and `rankAttributes` may know. Shapes are global; shardings are those of the operator's
-/// strategy (natural, before any reshard of its own).
+/// What `localize` and `rankAttributes` may know. Shapes are global; shardings are those of the
+/// operator's strategy (natural, before any reshard of its own).
 struct LocalizeContext {
   const Mesh &mesh;
   const ShardingRule &rule; // of the global operator
@@ -30,8 +31,8 @@ struct LocalizeContext {
 llvm::SmallVector<Shape> operandShapes(mlir::Operation *op);
 llvm::SmallVector<Shape> resultShapes(mlir::Operation *op);
 
-/// The operator's rule from its text form, bound to its shapes. "custom" is an error: such an operator
-/// overrides getShardingRule.
+/// The operator's rule from its text form, bound to its shapes. "custom" is an error: such an
+/// operator overrides getShardingRule.
 llvm::Expected<ShardingRule> buildRule(llvm::StringRef text, mlir::Operation *op);
 
 } // namespace tessera::dist

@@ -1,4 +1,5 @@
-//===- Mesh.h - the ranks and their axes ---------------------------------------------------------===//
+//===- Mesh.h - the ranks and their axes
+//---------------------------------------------------------===//
 //
 // A mesh is a list of named axes, major to minor; its ranks are numbered row-major.
 //
@@ -36,8 +37,8 @@ public:
   Mesh() = default; // one rank, no axis
   explicit Mesh(llvm::ArrayRef<MeshAxis> axes) : axes_(axes.begin(), axes.end()) {}
 
-  /// "data=2,model=2", or "8" for one axis named "data". Axis names are identifiers, sizes at least 1;
-  /// at most 16 axes and 2^20 ranks.
+  /// "data=2,model=2", or "8" for one axis named "data". Axis names are identifiers, sizes at least
+  /// 1; at most 16 axes and 2^20 ranks.
   static llvm::Expected<Mesh> parse(llvm::StringRef text);
   std::string str() const; // "data=2,model=2"
 

@@ -90,7 +90,8 @@ Error Sharding::verify(const Mesh &mesh, ArrayRef<int64_t> global) const {
 bool Sharding::operator<(const Sharding &o) const {
   auto list = [](const AxisList &a) { return ArrayRef<int>(a); };
   auto less = [&](const AxisList &a, const AxisList &b) {
-    return std::lexicographical_compare(list(a).begin(), list(a).end(), list(b).begin(), list(b).end());
+    return std::lexicographical_compare(list(a).begin(), list(a).end(), list(b).begin(),
+                                        list(b).end());
   };
   if (dims.size() != o.dims.size())
     return dims.size() < o.dims.size();

@@ -1,11 +1,14 @@
-//===- Sharding.h - how one tensor lies on the mesh ----------------------------------------------===//
+//===- Sharding.h - how one tensor lies on the mesh
+//----------------------------------------------===//
 //
-// For every dimension the mesh axes that cut it (major to minor, into equal blocks), and the axes over
-// which a reduction is still owed ("partial"): the tensor is the sum (maximum, minimum) of the ranks'
-// pieces along them. An axis occurs at most once; ranks along an axis that does not occur hold copies.
+// For every dimension the mesh axes that cut it (major to minor, into equal blocks), and the axes
+// over which a reduction is still owed ("partial"): the tensor is the sum (maximum, minimum) of the
+// ranks' pieces along them. An axis occurs at most once; ranks along an axis that does not occur
+// hold copies.
 //
 //   Mesh data=2,model=2; [8, 6] under {{0}, {1}}:   local shape [4, 3]
-//   text "[data, model]"; "[data+model, -]" cuts dimension 0 in four; "[-, -] sum(model)" is partial.
+//   text "[data, model]"; "[data+model, -]" cuts dimension 0 in four; "[-, -] sum(model)" is
+//   partial.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_DIALECTS_DIST_SHARDING_H
@@ -24,8 +27,8 @@ std::optional<Reduction> parseReduction(llvm::StringRef text);
 
 struct Sharding {
   llvm::SmallVector<AxisList, 4> dims;
-  AxisList partial;                       // ascending
-  Reduction reduction = Reduction::None;  // None when and only when `partial` is empty
+  AxisList partial;                      // ascending
+  Reduction reduction = Reduction::None; // None when and only when `partial` is empty
 
   static Sharding replicated(int64_t rank) {
     Sharding s;
@@ -45,10 +48,11 @@ struct Sharding {
   int64_t numShards(const Mesh &mesh, int64_t dim) const { return mesh.size(dims[dim]); }
   llvm::SmallVector<int64_t> localShape(const Mesh &mesh, llvm::ArrayRef<int64_t> global) const;
   /// First global index that `rank` holds, per dimension.
-  llvm::SmallVector<int64_t> offset(const Mesh &mesh, llvm::ArrayRef<int64_t> global, int64_t rank) const;
+  llvm::SmallVector<int64_t> offset(const Mesh &mesh, llvm::ArrayRef<int64_t> global,
+                                    int64_t rank) const;
 
-  /// An error in one sentence if an axis is unknown or used twice, the rank differs, or a dimension is
-  /// not divisible.
+  /// An error in one sentence if an axis is unknown or used twice, the rank differs, or a dimension
+  /// is not divisible.
   llvm::Error verify(const Mesh &mesh, llvm::ArrayRef<int64_t> global) const;
 
   std::string str(const Mesh &mesh) const;

@@ -108,7 +108,8 @@ Expected<SmallVector<ParsedTensor>> parseSide(StringRef text) {
 /// Binds a parsed rule to shapes: expands "...", finds the factors' sizes.
 class Binder {
 public:
-  Binder(ShardingRule &rule, const std::map<std::string, int64_t> &sizes) : rule(rule), sizes(sizes) {}
+  Binder(ShardingRule &rule, const std::map<std::string, int64_t> &sizes)
+      : rule(rule), sizes(sizes) {}
 
   SmallVector<ParsedTensor> operands, results;
   ArrayRef<Shape> operandShapes, resultShapes;
@@ -119,8 +120,8 @@ public:
                                Twine(results.size()) + " results");
     if (Error e = bindEllipsis())
       return e;
-    for (const auto &[tensors, shapes, out] :
-         {std::tuple(&operands, operandShapes, &rule.operands), std::tuple(&results, resultShapes, &rule.results)})
+    for (const auto &[tensors, shapes, out] : {std::tuple(&operands, operandShapes, &rule.operands),
+                                               std::tuple(&results, resultShapes, &rule.results)})
       for (size_t t = 0; t < tensors->size(); ++t) {
         ShardingRule::TensorFactors factors;
         if (Error e = bindTensor((*tensors)[t], shapes[t], factors))
@@ -155,7 +156,8 @@ private:
     };
     if (Error e = each([&](const ParsedTensor &tensor, const Shape &shape, size_t) -> Error {
           if (count(tensor, shape) < 0)
-            return createStringError("a tensor of rank " + Twine(shape.size()) + " is too small for its rule");
+            return createStringError("a tensor of rank " + Twine(shape.size()) +
+                                     " is too small for its rule");
           ellipsisRank = std::max(ellipsisRank, count(tensor, shape));
           return Error::success();
         }))
@@ -167,21 +169,24 @@ private:
             int64_t &extent = extents[ellipsisRank - n + i];
             int64_t mine = shape[at + i];
             if (mine != 1 && extent != 1 && mine != extent)
-              return createStringError("extents " + Twine(extent) + " and " + Twine(mine) + " do not broadcast");
+              return createStringError("extents " + Twine(extent) + " and " + Twine(mine) +
+                                       " do not broadcast");
             extent = std::max(extent, mine);
           }
           return Error::success();
         }))
       return e;
     for (int64_t i = 0; i < ellipsisRank; ++i) {
-      ellipsisAt.push_back(extents[i] == 1 ? -1 : rule.addFactor("b" + std::to_string(i), extents[i]));
+      ellipsisAt.push_back(extents[i] == 1 ? -1
+                                           : rule.addFactor("b" + std::to_string(i), extents[i]));
       if (ellipsisAt.back() >= 0)
         ellipsisFactors.push_back(ellipsisAt.back());
     }
     return Error::success();
   }
 
-  Error bindTensor(const ParsedTensor &tensor, const Shape &shape, ShardingRule::TensorFactors &out) {
+  Error bindTensor(const ParsedTensor &tensor, const Shape &shape,
+                   ShardingRule::TensorFactors &out) {
     for (const ParsedDim &dim : tensor) {
       if (dim.ellipsis) {
         int64_t n = count(tensor, shape);
@@ -214,8 +219,8 @@ private:
         rule.factors[f].size = size;
     // Results last: a window factor takes the results' extent.
     auto visit = [&](bool compound) {
-      for (const auto &[tensors, shapes] : {std::pair(&rule.operands, operandShapes),
-                                            std::pair(&rule.results, resultShapes)})
+      for (const auto &[tensors, shapes] :
+           {std::pair(&rule.operands, operandShapes), std::pair(&rule.results, resultShapes)})
         for (size_t t = 0; t < tensors->size(); ++t)
           for (size_t d = 0; d < (*tensors)[t].size(); ++d) {
             const auto &dim = (*tensors)[t][d];
@@ -238,7 +243,8 @@ private:
     visit(true);
     for (const Factor &f : rule.factors)
       if (f.size <= 0)
-        return createStringError("the size of factor '" + f.name + "' does not follow from the shapes");
+        return createStringError("the size of factor '" + f.name +
+                                 "' does not follow from the shapes");
     return Error::success();
   }
 };
@@ -249,7 +255,9 @@ Expected<ShardingRule> ShardingRule::parse(StringRef text, ArrayRef<Shape> opera
                                            ArrayRef<Shape> resultShapes,
                                            const std::map<std::string, int64_t> &sizes) {
   ShardingRule rule;
-  auto bad = [&](const Twine &why) { return createStringError("sharding rule '" + text + "': " + why); };
+  auto bad = [&](const Twine &why) {
+    return createStringError("sharding rule '" + text + "': " + why);
+  };
   SmallVector<StringRef, 4> clauses;
   text.split(clauses, '|');
   auto [left, right] = clauses[0].split("->");
@@ -352,7 +360,8 @@ int64_t floorDiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) 
 std::optional<Window::Halo> Window::halo(int64_t shards) const {
   if (shards == 1)
     return Halo{};
-  // The side that the window reads (extent) and the side it writes (outer); transposed: the other way round.
+  // The side that the window reads (extent) and the side it writes (outer); transposed: the other
+  // way round.
   int64_t in = transposed ? outer : extent, out = transposed ? extent : outer;
   if (in % shards != 0 || out % shards != 0 || in != out * stride)
     return std::nullopt;

@@ -1,9 +1,11 @@
-//===- ShardingRule.h - how an operator may be sharded -------------------------------------------===//
+//===- ShardingRule.h - how an operator may be sharded
+//-------------------------------------------===//
 //
-// An operator is described by its iteration factors, as einsum describes a contraction. Every dimension
-// of every operand and result is a list of factors, major to minor; a factor that several tensors share
-// must be cut alike in all of them. Enumeration, propagation, cost, partition and tests derive from this
-// object and never ask which operator it is. After the idea of Shardy's OpShardingRule (OpenXLA).
+// An operator is described by its iteration factors, as einsum describes a contraction. Every
+// dimension of every operand and result is a list of factors, major to minor; a factor that several
+// tensors share must be cut alike in all of them. Enumeration, propagation, cost, partition and
+// tests derive from this object and never ask which operator it is. After the idea of Shardy's
+// OpShardingRule (OpenXLA).
 //
 // Text form (on the operator's ODS line):
 //
@@ -11,18 +13,20 @@
 //   tensors ::= tensor ("," tensor)*             (empty before "->": no operands)
 //   tensor  ::= dim*  |  "()"                    ("()": rank 0)
 //   dim     ::= name | "(" name name+ ")" | "..."
-//   clause  ::= ("sum" | "max" | "min") name+    a reduction: sharding it leaves the results partial
-//             | "stat(" word, ... ")" name+      a reduction whose result is used inside the operator
-//             | "whole" name+                    never sharded
-//             | "window" (h:r)+                  h slides over the operand with kernel factor r: needs a halo
-//             | "linear" group+                  group ::= i ("+" i)*: if exactly the operands of one group are
+//   clause  ::= ("sum" | "max" | "min") name+    a reduction: sharding it leaves the results
+//   partial
+//             | "stat(" word, ... ")" name+      a reduction whose result is used inside the
+//             operator | "whole" name+                    never sharded | "window" (h:r)+ h slides
+//             over the operand with kernel factor r: needs a halo | "linear" group+ group ::= i
+//             ("+" i)*: if exactly the operands of one group are
 //                                                partial sums (each of them), the results are
 //
-// "..." stands for any number of dimensions, aligned at the last one as NumPy broadcasts: an extent of 1
-// where another tensor has more takes part in no factor. In a clause it means all of its factors.
+// "..." stands for any number of dimensions, aligned at the last one as NumPy broadcasts: an extent
+// of 1 where another tensor has more takes part in no factor. In a clause it means all of its
+// factors.
 //
-// Example: "... m k, ... k n -> ... m n | sum k | linear 0 1" on [8, 4, 6], [6, 10] -> [8, 4, 10] gives
-// the factors b0 = 8 (the second operand lacks it), m = 4, k = 6 (a sum), n = 10.
+// Example: "... m k, ... k n -> ... m n | sum k | linear 0 1" on [8, 4, 6], [6, 10] -> [8, 4, 10]
+// gives the factors b0 = 8 (the second operand lacks it), m = 4, k = 6 (a sum), n = 10.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_DIALECTS_DIST_SHARDINGRULE_H
@@ -58,25 +62,28 @@ struct Window {
   int operand = 0, dim = 0; // the operand's dimension that needs the halo
   int factor = 0;
   int64_t kernel = 1, stride = 1, dilation = 1, padLo = 0, padHi = 0;
-  /// false: reads x at j * stride - padLo + r * dilation for output j (conv, pooling, conv_weight_grad).
-  /// true: reads dy at the j for which y = j * stride - padLo + r * dilation (conv_input_grad).
+  /// false: reads x at j * stride - padLo + r * dilation for output j (conv, pooling,
+  /// conv_weight_grad). true: reads dy at the j for which y = j * stride - padLo + r * dilation
+  /// (conv_input_grad).
   bool transposed = false;
   double fill = 0; // what stands beyond the tensor's border
-  /// Extents in the whole program: of the operand's dimension, and of the tensor that is cut with it.
+  /// Extents in the whole program: of the operand's dimension, and of the tensor that is cut with
+  /// it.
   int64_t extent = 0, outer = 0;
 
   struct Halo {
     int64_t lo = 0, hi = 0;
     bool operator==(const Halo &) const = default;
   };
-  /// Rows needed from the neighbours when cut in `shards` blocks; nullopt: must not be cut so (extents do
-  /// not divide or do not advance with the stride, or the halo is wider than a block).
+  /// Rows needed from the neighbours when cut in `shards` blocks; nullopt: must not be cut so
+  /// (extents do not divide or do not advance with the stride, or the halo is wider than a block).
   std::optional<Halo> halo(int64_t shards) const;
 };
 
 struct ShardingRule {
   llvm::SmallVector<Factor> factors;
-  /// [tensor][dimension] = factor indices, major to minor; empty: an extent that nothing cuts (1, or whole).
+  /// [tensor][dimension] = factor indices, major to minor; empty: an extent that nothing cuts (1,
+  /// or whole).
   using TensorFactors = llvm::SmallVector<llvm::SmallVector<int, 2>, 4>;
   llvm::SmallVector<TensorFactors> operands, results;
   llvm::SmallVector<Window> windows;
@@ -88,42 +95,46 @@ struct ShardingRule {
                 Reduction reduction = Reduction::None);
   std::string str() const; // the text form, with sizes: "m k, k n -> m n | sum k {m=4, k=6, n=10}"
 
-  /// Parses `text` and binds it to shapes. `sizes` gives factors that shapes do not tell (the groups of a
-  /// convolution). Window clauses get kernel 1, stride 1: the caller fills them in.
-  static llvm::Expected<ShardingRule> parse(llvm::StringRef text, llvm::ArrayRef<Shape> operandShapes,
+  /// Parses `text` and binds it to shapes. `sizes` gives factors that shapes do not tell (the
+  /// groups of a convolution). Window clauses get kernel 1, stride 1: the caller fills them in.
+  static llvm::Expected<ShardingRule> parse(llvm::StringRef text,
+                                            llvm::ArrayRef<Shape> operandShapes,
                                             llvm::ArrayRef<Shape> resultShapes,
                                             const std::map<std::string, int64_t> &sizes = {});
 };
 
-/// A strategy: which axes cut which factor, whether partial sums pass through, and the results' shardings
-/// as handed on (the natural ones, or resharded once by the operator itself: "reduce now").
+/// A strategy: which axes cut which factor, whether partial sums pass through, and the results'
+/// shardings as handed on (the natural ones, or resharded once by the operator itself: "reduce
+/// now").
 struct Strategy {
   llvm::SmallVector<AxisList> factors; // by factor index of the rule
-  int linear = -1;                     // index into rule.linear of the group that arrives partial; -1: none
-  AxisList partial;                    // over these axes (of reduction Sum); empty when linear < 0
+  int linear = -1;  // index into rule.linear of the group that arrives partial; -1: none
+  AxisList partial; // over these axes (of reduction Sum); empty when linear < 0
   llvm::SmallVector<Sharding> results; // one per result; empty: the natural ones
 
   bool operator==(const Strategy &o) const {
-    return factors == o.factors && linear == o.linear && partial == o.partial && results == o.results;
+    return factors == o.factors && linear == o.linear && partial == o.partial &&
+           results == o.results;
   }
   bool operator<(const Strategy &o) const;
 };
 
-/// What operand i must look like / what result i looks like under the strategy, before any reshard of the
-/// operator's own. Reduce factors that are cut make results partial.
+/// What operand i must look like / what result i looks like under the strategy, before any reshard
+/// of the operator's own. Reduce factors that are cut make results partial.
 Sharding operandSharding(const ShardingRule &rule, const Strategy &strategy, int operand);
 Sharding naturalResult(const ShardingRule &rule, const Strategy &strategy, int result);
 /// strategy.results[i], or the natural one.
 Sharding resultSharding(const ShardingRule &rule, const Strategy &strategy, int result);
 
-/// One sentence if the strategy is impossible: an axis twice, a factor that must not be cut, a factor whose
-/// extent (in any tensor) the axes do not divide, a window whose halo does not fit, mixed reductions.
+/// One sentence if the strategy is impossible: an axis twice, a factor that must not be cut, a
+/// factor whose extent (in any tensor) the axes do not divide, a window whose halo does not fit,
+/// mixed reductions.
 llvm::Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh,
                            llvm::ArrayRef<Shape> operandShapes, llvm::ArrayRef<Shape> resultShapes);
 
 /// Whether cutting `factor` into `shards` blocks is possible at all (kind, divisibility, halo).
-bool canShard(const ShardingRule &rule, int factor, int64_t shards, llvm::ArrayRef<Shape> operandShapes,
-              llvm::ArrayRef<Shape> resultShapes);
+bool canShard(const ShardingRule &rule, int factor, int64_t shards,
+              llvm::ArrayRef<Shape> operandShapes, llvm::ArrayRef<Shape> resultShapes);
 
 } // namespace tessera::dist
 

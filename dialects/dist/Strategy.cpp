@@ -58,7 +58,8 @@ Sharding naturalResult(const ShardingRule &rule, const Strategy &strategy, int r
 }
 
 Sharding resultSharding(const ShardingRule &rule, const Strategy &strategy, int result) {
-  return strategy.results.empty() ? naturalResult(rule, strategy, result) : strategy.results[result];
+  return strategy.results.empty() ? naturalResult(rule, strategy, result)
+                                  : strategy.results[result];
 }
 
 bool canShard(const ShardingRule &rule, int factor, int64_t shards, ArrayRef<Shape> operandShapes,
@@ -82,8 +83,8 @@ bool canShard(const ShardingRule &rule, int factor, int64_t shards, ArrayRef<Sha
 Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh,
                      ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
   if (strategy.factors.size() != rule.factors.size())
-    return createStringError("a strategy of " + Twine(strategy.factors.size()) + " factors for the rule " +
-                             rule.str());
+    return createStringError("a strategy of " + Twine(strategy.factors.size()) +
+                             " factors for the rule " + rule.str());
   SmallVector<bool> used(mesh.numAxes(), false);
   auto use = [&](ArrayRef<int> axes) -> Error {
     for (int axis : axes) {
@@ -106,17 +107,20 @@ Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const M
     if (f.kind == FactorKind::Whole || f.kind == FactorKind::Stat)
       return createStringError("factor '" + f.name + "' cannot be cut (rule " + rule.str() + ")");
     if (!canShard(rule, int(i), shards, operandShapes, resultShapes))
-      return createStringError("factor '" + f.name + "' of extent " + Twine(f.size) + " cannot be cut in " +
-                               Twine(shards) + " equal parts (rule " + rule.str() + ")");
+      return createStringError("factor '" + f.name + "' of extent " + Twine(f.size) +
+                               " cannot be cut in " + Twine(shards) + " equal parts (rule " +
+                               rule.str() + ")");
     if (f.kind == FactorKind::Reduce) {
       if (reduction != Reduction::None && reduction != f.reduction)
-        return createStringError("two different reductions are cut at once (rule " + rule.str() + ")");
+        return createStringError("two different reductions are cut at once (rule " + rule.str() +
+                                 ")");
       reduction = f.reduction;
     }
   }
   if (strategy.linear >= 0) {
     if (strategy.linear >= int(rule.linear.size()))
-      return createStringError("the rule " + rule.str() + " has no linear group " + Twine(strategy.linear));
+      return createStringError("the rule " + rule.str() + " has no linear group " +
+                               Twine(strategy.linear));
     if (reduction != Reduction::None && reduction != Reduction::Sum)
       return createStringError("a partial sum cannot pass through another reduction");
     if (Error e = use(strategy.partial))
@@ -124,8 +128,8 @@ Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const M
   } else if (!strategy.partial.empty()) {
     return createStringError("partial axes without a linear group");
   }
-  // A minor factor may only be cut where the major ones of its dimension are cut entirely: only then is a
-  // rank's part one contiguous block.
+  // A minor factor may only be cut where the major ones of its dimension are cut entirely: only
+  // then is a rank's part one contiguous block.
   auto contiguous = [&](const SmallVector<ShardingRule::TensorFactors> &tensors) {
     for (const auto &tensor : tensors)
       for (const auto &dim : tensor)
@@ -137,8 +141,9 @@ Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const M
     return true;
   };
   if (!contiguous(rule.operands) || !contiguous(rule.results))
-    return createStringError("an inner factor is cut while the factor outside it is not cut entirely (rule " +
-                             rule.str() + ")");
+    return createStringError(
+        "an inner factor is cut while the factor outside it is not cut entirely (rule " +
+        rule.str() + ")");
   if (!strategy.results.empty()) {
     if (strategy.results.size() != rule.results.size())
       return createStringError("a strategy for " + Twine(strategy.results.size()) + " results");
@@ -147,8 +152,10 @@ Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const M
         return e;
       Sharding natural = naturalResult(rule, strategy, int(r));
       for (int axis : strategy.results[r].partial)
-        if (!is_contained(natural.partial, axis) || natural.reduction != strategy.results[r].reduction)
-          return createStringError("result " + Twine(r) + " cannot be partial over '" + mesh.axisName(axis) + "'");
+        if (!is_contained(natural.partial, axis) ||
+            natural.reduction != strategy.results[r].reduction)
+          return createStringError("result " + Twine(r) + " cannot be partial over '" +
+                                   mesh.axisName(axis) + "'");
     }
   }
   return Error::success();
@@ -156,16 +163,18 @@ Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const M
 
 bool Strategy::operator<(const Strategy &o) const {
   if (factors != o.factors)
-    return std::lexicographical_compare(
-        factors.begin(), factors.end(), o.factors.begin(), o.factors.end(),
-        [](const AxisList &a, const AxisList &b) {
-          return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
-        });
+    return std::lexicographical_compare(factors.begin(), factors.end(), o.factors.begin(),
+                                        o.factors.end(), [](const AxisList &a, const AxisList &b) {
+                                          return std::lexicographical_compare(a.begin(), a.end(),
+                                                                              b.begin(), b.end());
+                                        });
   if (linear != o.linear)
     return linear < o.linear;
   if (partial != o.partial)
-    return std::lexicographical_compare(partial.begin(), partial.end(), o.partial.begin(), o.partial.end());
-  return std::lexicographical_compare(results.begin(), results.end(), o.results.begin(), o.results.end());
+    return std::lexicographical_compare(partial.begin(), partial.end(), o.partial.begin(),
+                                        o.partial.end());
+  return std::lexicographical_compare(results.begin(), results.end(), o.results.begin(),
+                                      o.results.end());
 }
 
 } // namespace tessera::dist

@@ -1,4 +1,5 @@
-//===- Text.h - shardings and strategies as text -------------------------------------------------===//
+//===- Text.h - shardings and strategies as text
+//-------------------------------------------------===//
 //
 // What attributes hold, strategy files keep and tools print.
 //
@@ -18,7 +19,8 @@ namespace tessera::dist {
 
 llvm::Expected<Sharding> parseSharding(llvm::StringRef text, const Mesh &mesh);
 std::string strategyText(const Strategy &strategy, const ShardingRule &rule, const Mesh &mesh);
-llvm::Expected<Strategy> parseStrategy(llvm::StringRef text, const ShardingRule &rule, const Mesh &mesh);
+llvm::Expected<Strategy> parseStrategy(llvm::StringRef text, const ShardingRule &rule,
+                                       const Mesh &mesh);
 
 } // namespace tessera::dist
 

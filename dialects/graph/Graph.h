@@ -1,7 +1,8 @@
-//===- Graph.h - the graph dialect ---------------------------------------------------------------===//
+//===- Graph.h - the graph dialect
+//---------------------------------------------------------------===//
 //
-// Operators are defined in GraphOps.td. This header adds what every user of the dialect needs: the names
-// of the discardable attributes and functions to read a program's arguments and results.
+// Operators are defined in GraphOps.td. This header adds what every user of the dialect needs: the
+// names of the discardable attributes and functions to read a program's arguments and results.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_DIALECTS_GRAPH_GRAPH_H
@@ -36,12 +37,15 @@ class GraphElementwise : public mlir::OpTrait::TraitBase<ConcreteOp, GraphElemen
 namespace tessera::graph {
 
 // Discardable attributes. On operators:
-inline constexpr llvm::StringLiteral kNameAttr = "graph.name";       // the node's name in the model file
-inline constexpr llvm::StringLiteral kGradOfAttr = "graph.grad_of";  // name of the operator it is a gradient of
+inline constexpr llvm::StringLiteral kNameAttr = "graph.name"; // the node's name in the model file
+inline constexpr llvm::StringLiteral kGradOfAttr =
+    "graph.grad_of"; // name of the operator it is a gradient of
 // On function arguments and results:
 inline constexpr llvm::StringLiteral kRoleAttr = "graph.role";
-inline constexpr llvm::StringLiteral kUpdateAttr = "graph.update";   // argument: index of the result that is its new value
-inline constexpr llvm::StringLiteral kFillAttr = "graph.fill";       // state: initial value of every element
+inline constexpr llvm::StringLiteral kUpdateAttr =
+    "graph.update"; // argument: index of the result that is its new value
+inline constexpr llvm::StringLiteral kFillAttr =
+    "graph.fill"; // state: initial value of every element
 // (arguments and results also carry graph.name)
 
 // Roles.
@@ -50,7 +54,8 @@ inline constexpr llvm::StringLiteral kInput = "input", kTarget = "target", kStep
                                      kLoss = "loss", kCorrect = "correct",
                                      kPredictions = "predictions", kUpdate = "update";
 
-/// The operator's name as a person knows it: graph.name, else graph.grad_of + ".grad", else the mnemonic.
+/// The operator's name as a person knows it: graph.name, else graph.grad_of + ".grad", else the
+/// mnemonic.
 std::string nameOf(mlir::Operation *op);
 
 llvm::StringRef argRole(mlir::func::FuncOp func, unsigned arg);

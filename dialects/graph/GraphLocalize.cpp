@@ -1,4 +1,5 @@
-// What operators change when their shapes become local, what depends on the rank, and their arithmetic.
+// What operators change when their shapes become local, what depends on the rank, and their
+// arithmetic.
 #include "dialects/graph/Graph.h"
 
 using namespace llvm;
@@ -26,13 +27,15 @@ void eachCutWindow(const LocalizeContext &ctx,
 template <typename Op> void dropPads(Op op, const LocalizeContext &ctx) {
   SmallVector<int64_t> pads(op.getPads());
   size_t n = pads.size() / 2;
-  eachCutWindow(ctx, [&](size_t i, const Window &, Window::Halo, int64_t) { pads[i] = pads[n + i] = 0; });
+  eachCutWindow(
+      ctx, [&](size_t i, const Window &, Window::Halo, int64_t) { pads[i] = pads[n + i] = 0; });
   op.setPads(pads);
 }
 
 /// Adjoints of windows: the first row of dy now lies halo.lo rows before the block.
 template <typename Op>
-void shiftPads(Op op, const LocalizeContext &ctx, ArrayRef<int64_t> kernel, ArrayRef<int64_t> dilations) {
+void shiftPads(Op op, const LocalizeContext &ctx, ArrayRef<int64_t> kernel,
+               ArrayRef<int64_t> dilations) {
   SmallVector<int64_t> pads(op.getPads()), sizes(op.getInputSizes());
   size_t n = pads.size() / 2;
   eachCutWindow(ctx, [&](size_t i, const Window &window, Window::Halo halo, int64_t shards) {
@@ -72,7 +75,8 @@ void ConstantOp::localize(const LocalizeContext &ctx) {
 
 void IotaOp::rankAttributes(const LocalizeContext &ctx, int64_t rank,
                             SmallVectorImpl<NamedAttribute> &attributes) {
-  attributes.push_back(named(*this, "start", int64_t(getStart()) + ctx.resultOffset(rank, 0, getDim())));
+  attributes.push_back(
+      named(*this, "start", int64_t(getStart()) + ctx.resultOffset(rank, 0, getDim())));
 }
 
 void RandomOp::rankAttributes(const LocalizeContext &ctx, int64_t rank,
@@ -116,7 +120,8 @@ void ConvWeightGradOp::localize(const LocalizeContext &ctx) {
   setGroups(int64_t(getGroups()) / ctx.factorShards("g"));
 }
 void ConvInputGradOp::localize(const LocalizeContext &ctx) {
-  shiftPads(*this, ctx, cast<RankedTensorType>(getW().getType()).getShape().drop_front(2), getDilations());
+  shiftPads(*this, ctx, cast<RankedTensorType>(getW().getType()).getShape().drop_front(2),
+            getDilations());
   setGroups(int64_t(getGroups()) / ctx.factorShards("g"));
 }
 void MaxPoolOp::localize(const LocalizeContext &ctx) { dropPads(*this, ctx); }

@@ -1,4 +1,5 @@
-// Operator definitions, first quarter, and the dialect's registration (the shards compile side by side).
+// Operator definitions, first quarter, and the dialect's registration (the shards compile side by
+// side).
 #include "dialects/graph/Graph.h"
 
 #define GET_OP_DEFS_0

@@ -1,7 +1,8 @@
 // Sharding rules that depend on attributes or shapes. All of them stand on these few screens.
 //
-// Factor letters are the same in an operator and its gradients (n batch, g groups, c channels in, f channels
-// out, h w s d space, m k n of a product), so that a strategy carries over from one to the other by name.
+// Factor letters are the same in an operator and its gradients (n batch, g groups, c channels in, f
+// channels out, h w s d space, m k n of a product), so that a strategy carries over from one to the
+// other by name.
 #include "dialects/graph/Graph.h"
 
 #include <limits>
@@ -22,9 +23,10 @@ namespace {
 
 RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// A rule of one operand and one result in which dimension d of either belongs to factor `d<d>` unless
-/// `cut` says that nothing may cut it.
-ShardingRule sameDims(int64_t rank, ArrayRef<int64_t> shape, llvm::function_ref<bool(int64_t)> cut) {
+/// A rule of one operand and one result in which dimension d of either belongs to factor `d<d>`
+/// unless `cut` says that nothing may cut it.
+ShardingRule sameDims(int64_t rank, ArrayRef<int64_t> shape,
+                      llvm::function_ref<bool(int64_t)> cut) {
   ShardingRule rule;
   rule.operands.resize(1);
   rule.results.resize(1);
@@ -81,9 +83,10 @@ std::string spatial(ArrayRef<StringLiteral> letters, size_t n) {
 }
 
 /// The three convolutions: `text` has SPACE and KERNEL where the spatial letters go.
-Expected<ShardingRule> convRule(Operation *op, StringRef text, int64_t groups, ArrayRef<int64_t> kernel,
-                                ArrayRef<int64_t> strides, ArrayRef<int64_t> pads,
-                                ArrayRef<int64_t> dilations, bool transposed) {
+Expected<ShardingRule> convRule(Operation *op, StringRef text, int64_t groups,
+                                ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides,
+                                ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations,
+                                bool transposed) {
   size_t n = kernel.size();
   if (n < 1 || n > 3)
     return createStringError("convolutions have one to three spatial dimensions");
@@ -120,8 +123,9 @@ Expected<ShardingRule> convRule(Operation *op, StringRef text, int64_t groups, A
 
 /// Pooling and its gradients: batch and channels pass, space slides where `sliding` allows it.
 Expected<ShardingRule> poolRule(Operation *op, ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides,
-                                ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations, bool transposed,
-                                double fill, llvm::function_ref<bool(size_t)> sliding) {
+                                ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations,
+                                bool transposed, double fill,
+                                llvm::function_ref<bool(size_t)> sliding) {
   size_t n = kernel.size();
   if (n < 1 || n > 3)
     return createStringError("pooling has one to three spatial dimensions");
@@ -131,7 +135,8 @@ Expected<ShardingRule> poolRule(Operation *op, ArrayRef<int64_t> kernel, ArrayRe
   text += " -> " + dims;
   for (size_t i = 0; i < n; ++i)
     text += (sliding(i) ? " | window " : " | whole ") + kSpace[i].str() + (sliding(i) ? ":" : "");
-  Expected<ShardingRule> rule = ShardingRule::parse(text, dist::operandShapes(op), dist::resultShapes(op));
+  Expected<ShardingRule> rule =
+      ShardingRule::parse(text, dist::operandShapes(op), dist::resultShapes(op));
   if (!rule)
     return rule;
   for (Window &w : rule->windows) {
@@ -182,8 +187,9 @@ Expected<ShardingRule> BroadcastOp::getShardingRule() {
   return rule;
 }
 
-// Both shapes are walked from the left; what divides becomes a common factor, and where neither remaining
-// extent divides the other, the dimensions up to the next common boundary are cut by nothing.
+// Both shapes are walked from the left; what divides becomes a common factor, and where neither
+// remaining extent divides the other, the dimensions up to the next common boundary are cut by
+// nothing.
 Expected<ShardingRule> ReshapeOp::getShardingRule() {
   ShardingRule rule;
   rule.operands.resize(1);
@@ -351,16 +357,16 @@ Expected<ShardingRule> MatMulOp::getShardingRule() {
 }
 
 Expected<ShardingRule> ConvOp::getShardingRule() {
-  return convRule(*this,
-                  "n (g c) SPACE, (g f) c KERNEL -> n (g f) SPACE | sum c | whole KERNEL | linear 0 1",
-                  getGroups(), tensor(getW()).getShape().drop_front(2), getStrides(), getPads(),
-                  getDilations(), false);
+  return convRule(
+      *this, "n (g c) SPACE, (g f) c KERNEL -> n (g f) SPACE | sum c | whole KERNEL | linear 0 1",
+      getGroups(), tensor(getW()).getShape().drop_front(2), getStrides(), getPads(), getDilations(),
+      false);
 }
 Expected<ShardingRule> ConvInputGradOp::getShardingRule() {
-  return convRule(*this,
-                  "n (g f) SPACE, (g f) c KERNEL -> n (g c) SPACE | sum f | whole KERNEL | linear 0 1",
-                  getGroups(), tensor(getW()).getShape().drop_front(2), getStrides(), getPads(),
-                  getDilations(), true);
+  return convRule(
+      *this, "n (g f) SPACE, (g f) c KERNEL -> n (g c) SPACE | sum f | whole KERNEL | linear 0 1",
+      getGroups(), tensor(getW()).getShape().drop_front(2), getStrides(), getPads(), getDilations(),
+      true);
 }
 Expected<ShardingRule> ConvWeightGradOp::getShardingRule() {
   return convRule(
@@ -373,11 +379,13 @@ Expected<ShardingRule> MaxPoolOp::getShardingRule() {
   return poolRule(*this, getKernel(), getStrides(), getPads(), getDilations(), false,
                   -std::numeric_limits<double>::infinity(), [](size_t) { return true; });
 }
-// Windows that overlap would send gradients across the border in both directions: then space stays whole.
+// Windows that overlap would send gradients across the border in both directions: then space stays
+// whole.
 Expected<ShardingRule> MaxPoolGradOp::getShardingRule() {
-  return poolRule(*this, getKernel(), getStrides(), getPads(), getDilations(), false, 0, [&](size_t i) {
-    return noPads(getPads()) && getKernel()[i] == getStrides()[i] && getDilations()[i] == 1;
-  });
+  return poolRule(
+      *this, getKernel(), getStrides(), getPads(), getDilations(), false, 0, [&](size_t i) {
+        return noPads(getPads()) && getKernel()[i] == getStrides()[i] && getDilations()[i] == 1;
+      });
 }
 // Without the padding in the divisor, it depends on where the border is.
 Expected<ShardingRule> AvgPoolOp::getShardingRule() {

@@ -19,7 +19,9 @@ namespace {
 
 RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-LogicalResult fail(std::optional<Location> loc, const Twine &why) { return emitOptionalError(loc, why); }
+LogicalResult fail(std::optional<Location> loc, const Twine &why) {
+  return emitOptionalError(loc, why);
+}
 
 /// The broadcast of all operands, of the element type given or the first operand's.
 LogicalResult inferBroadcast(std::optional<Location> loc, ValueRange operands, Type element,
@@ -42,13 +44,15 @@ LogicalResult sameElements(std::optional<Location> loc, Value a, Value b) {
 }
 
 /// Output extents of a sliding window; fails when an extent is not positive.
-LogicalResult windowExtents(std::optional<Location> loc, ArrayRef<int64_t> in, ArrayRef<int64_t> kernel,
-                            ArrayRef<int64_t> strides, ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations,
+LogicalResult windowExtents(std::optional<Location> loc, ArrayRef<int64_t> in,
+                            ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides,
+                            ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations,
                             SmallVectorImpl<int64_t> &out) {
   size_t n = in.size();
   if (kernel.size() != n || strides.size() != n || pads.size() != 2 * n ||
       (!dilations.empty() && dilations.size() != n))
-    return fail(loc, "kernel, strides, dilations need one and pads two numbers per spatial dimension");
+    return fail(loc,
+                "kernel, strides, dilations need one and pads two numbers per spatial dimension");
   for (size_t i = 0; i < n; ++i) {
     int64_t dilation = dilations.empty() ? 1 : dilations[i];
     if (kernel[i] < 1 || strides[i] < 1 || dilation < 1)
@@ -74,10 +78,11 @@ LogicalResult inferSameAs(ValueRange operands, unsigned which, SmallVectorImpl<T
     results.push_back(operands[0].getType());                                                      \
     return success();                                                                              \
   }
-UNARY(NegOp) UNARY(AbsOp) UNARY(SignOp) UNARY(ExpOp) UNARY(LogOp) UNARY(SqrtOp) UNARY(RsqrtOp)
-UNARY(ReciprocalOp) UNARY(TanhOp) UNARY(SigmoidOp) UNARY(ErfOp) UNARY(SinOp) UNARY(CosOp)
-UNARY(ReluOp) UNARY(FloorOp) UNARY(CeilOp) UNARY(RoundOp) UNARY(NotOp)
-UNARY(SoftmaxOp) UNARY(SoftmaxGradOp) UNARY(LogSoftmaxOp) UNARY(LogSoftmaxGradOp)
+UNARY(NegOp)
+UNARY(AbsOp) UNARY(SignOp) UNARY(ExpOp) UNARY(LogOp) UNARY(SqrtOp) UNARY(RsqrtOp)
+    UNARY(ReciprocalOp) UNARY(TanhOp) UNARY(SigmoidOp) UNARY(ErfOp) UNARY(SinOp) UNARY(CosOp)
+        UNARY(ReluOp) UNARY(FloorOp) UNARY(CeilOp) UNARY(RoundOp) UNARY(NotOp) UNARY(SoftmaxOp)
+            UNARY(SoftmaxGradOp) UNARY(LogSoftmaxOp) UNARY(LogSoftmaxGradOp)
 #undef UNARY
 
 #define BINARY(Op)                                                                                 \
@@ -86,8 +91,8 @@ UNARY(SoftmaxOp) UNARY(SoftmaxGradOp) UNARY(LogSoftmaxOp) UNARY(LogSoftmaxGradOp
       return failure();                                                                            \
     return inferBroadcast(loc, operands, tensor(operands[0]).getElementType(), results);           \
   }
-BINARY(AddOp) BINARY(SubOp) BINARY(MulOp) BINARY(DivOp) BINARY(PowOp) BINARY(MaxOp) BINARY(MinOp)
-BINARY(ModOp) BINARY(AndOp) BINARY(OrOp) BINARY(XorOp)
+                BINARY(AddOp) BINARY(SubOp) BINARY(MulOp) BINARY(DivOp) BINARY(PowOp) BINARY(MaxOp)
+                    BINARY(MinOp) BINARY(ModOp) BINARY(AndOp) BINARY(OrOp) BINARY(XorOp)
 #undef BINARY
 
 #define COMPARE(Op)                                                                                \
@@ -96,10 +101,10 @@ BINARY(ModOp) BINARY(AndOp) BINARY(OrOp) BINARY(XorOp)
       return failure();                                                                            \
     return inferBroadcast(loc, operands, IntegerType::get(context, 1), results);                   \
   }
-COMPARE(EqOp) COMPARE(LtOp) COMPARE(LeOp)
+                        COMPARE(EqOp) COMPARE(LtOp) COMPARE(LeOp)
 #undef COMPARE
 
-INFER(SelectOp) {
+                            INFER(SelectOp) {
   if (!tensor(operands[0]).getElementType().isInteger(1))
     return fail(loc, "the condition of select must be i1");
   if (failed(sameElements(loc, operands[1], operands[2])))
@@ -128,7 +133,8 @@ INFER(TransposeOp) {
 INFER(SliceOp) {
   Adaptor adaptor(operands, attributes, properties, regions);
   RankedTensorType x = tensor(adaptor.getX());
-  ArrayRef<int64_t> starts = adaptor.getStarts(), limits = adaptor.getLimits(), strides = adaptor.getStrides();
+  ArrayRef<int64_t> starts = adaptor.getStarts(), limits = adaptor.getLimits(),
+                    strides = adaptor.getStrides();
   size_t n = x.getRank();
   if (starts.size() != n || limits.size() != n || strides.size() != n)
     return fail(loc, "starts, limits and strides need one number per dimension");
@@ -242,13 +248,14 @@ LogicalResult inferReduce(std::optional<Location> loc, RankedTensorType x, Array
     return inferReduce(loc, x, adaptor.getDims(), adaptor.getKeepdims(), x.getElementType(),       \
                        results);                                                                   \
   }
-REDUCE(ReduceSumOp) REDUCE(ReduceMaxOp) REDUCE(ReduceMinOp)
+REDUCE(ReduceSumOp)
+REDUCE(ReduceMaxOp) REDUCE(ReduceMinOp)
 #undef REDUCE
 
-INFER(ArgMaxOp) {
+    INFER(ArgMaxOp) {
   Adaptor adaptor(operands, attributes, properties, regions);
-  return inferReduce(loc, tensor(adaptor.getX()), {int64_t(adaptor.getDim())}, adaptor.getKeepdims(),
-                     IntegerType::get(context, 64), results);
+  return inferReduce(loc, tensor(adaptor.getX()), {int64_t(adaptor.getDim())},
+                     adaptor.getKeepdims(), IntegerType::get(context, 64), results);
 }
 
 INFER(MatMulOp) {
@@ -282,8 +289,8 @@ INFER(ConvOp) {
   if (x.getRank() < 3 || x.getRank() != w.getRank())
     return fail(loc, "conv needs x and w of the same rank, at least 3");
   if (groups < 1 || x.getDimSize(1) != w.getDimSize(1) * groups || w.getDimSize(0) % groups != 0)
-    return fail(loc, "channels " + Twine(x.getDimSize(1)) + " do not fit weights of " + Twine(w.getDimSize(1)) +
-                         " channels in " + Twine(groups) + " groups");
+    return fail(loc, "channels " + Twine(x.getDimSize(1)) + " do not fit weights of " +
+                         Twine(w.getDimSize(1)) + " channels in " + Twine(groups) + " groups");
   dist::Shape shape{x.getDimSize(0), w.getDimSize(0)};
   if (failed(windowExtents(loc, x.getShape().drop_front(2), w.getShape().drop_front(2),
                            adaptor.getStrides(), adaptor.getPads(), adaptor.getDilations(), shape)))
@@ -298,7 +305,9 @@ INFER(ConvInputGradOp) {
   int64_t groups = adaptor.getGroups();
   if (dy.getRank() < 3 || dy.getRank() != w.getRank() ||
       int64_t(adaptor.getInputSizes().size()) != dy.getRank() - 2)
-    return fail(loc, "conv_input_grad needs dy and w of the same rank and one input size per spatial dimension");
+    return fail(
+        loc,
+        "conv_input_grad needs dy and w of the same rank and one input size per spatial dimension");
   if (groups < 1 || dy.getDimSize(1) != w.getDimSize(0) || w.getDimSize(0) % groups != 0)
     return fail(loc, "channels do not fit the weights");
   dist::Shape shape{dy.getDimSize(0), w.getDimSize(1) * groups};
@@ -313,7 +322,8 @@ INFER(ConvWeightGradOp) {
   int64_t groups = adaptor.getGroups();
   if (x.getRank() < 3 || x.getRank() != dy.getRank() ||
       int64_t(adaptor.getKernelSizes().size()) != x.getRank() - 2)
-    return fail(loc, "conv_weight_grad needs x and dy of the same rank and one kernel size per spatial dimension");
+    return fail(loc, "conv_weight_grad needs x and dy of the same rank and one kernel size per "
+                     "spatial dimension");
   if (groups < 1 || x.getDimSize(1) % groups != 0 || dy.getDimSize(1) % groups != 0 ||
       x.getDimSize(0) != dy.getDimSize(0))
     return fail(loc, "batch or channels do not fit");
@@ -329,8 +339,8 @@ INFER(MaxPoolOp) {
   if (x.getRank() < 3)
     return fail(loc, "pooling needs a batch, a channel and a spatial dimension");
   dist::Shape shape{x.getDimSize(0), x.getDimSize(1)};
-  if (failed(windowExtents(loc, x.getShape().drop_front(2), adaptor.getKernel(), adaptor.getStrides(),
-                           adaptor.getPads(), adaptor.getDilations(), shape)))
+  if (failed(windowExtents(loc, x.getShape().drop_front(2), adaptor.getKernel(),
+                           adaptor.getStrides(), adaptor.getPads(), adaptor.getDilations(), shape)))
     return failure();
   results.push_back(RankedTensorType::get(shape, x.getElementType()));
   return success();
@@ -343,8 +353,8 @@ INFER(AvgPoolOp) {
   if (x.getRank() < 3)
     return fail(loc, "pooling needs a batch, a channel and a spatial dimension");
   dist::Shape shape{x.getDimSize(0), x.getDimSize(1)};
-  if (failed(windowExtents(loc, x.getShape().drop_front(2), adaptor.getKernel(), adaptor.getStrides(),
-                           adaptor.getPads(), {}, shape)))
+  if (failed(windowExtents(loc, x.getShape().drop_front(2), adaptor.getKernel(),
+                           adaptor.getStrides(), adaptor.getPads(), {}, shape)))
     return failure();
   results.push_back(RankedTensorType::get(shape, x.getElementType()));
   return success();
@@ -427,7 +437,8 @@ LogicalResult FusedOp::verify() {
 
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 
-void ConstantOp::build(OpBuilder &builder, OperationState &state, RankedTensorType type, double splat) {
+void ConstantOp::build(OpBuilder &builder, OperationState &state, RankedTensorType type,
+                       double splat) {
   Type element = type.getElementType();
   Attribute value;
   if (auto floating = dyn_cast<FloatType>(element)) {
@@ -436,8 +447,9 @@ void ConstantOp::build(OpBuilder &builder, OperationState &state, RankedTensorTy
     number.convert(floating.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lost);
     value = FloatAttr::get(element, number);
   } else {
-    value = IntegerAttr::get(element, APInt(element.getIntOrFloatBitWidth(), uint64_t(int64_t(splat)),
-                                            /*isSigned=*/false, /*implicitTrunc=*/true));
+    value =
+        IntegerAttr::get(element, APInt(element.getIntOrFloatBitWidth(), uint64_t(int64_t(splat)),
+                                        /*isSigned=*/false, /*implicitTrunc=*/true));
   }
   build(builder, state, type, cast<ElementsAttr>(Attribute(DenseElementsAttr::get(type, value))));
 }

@@ -1,0 +1,61 @@
+#include "dialects/dist/Text.h"
+
+#include <catch2/catch.hpp>
+
+using namespace tessera::dist;
+using llvm::cantFail;
+using llvm::toString;
+
+namespace {
+Mesh mesh(llvm::StringRef text) { return cantFail(Mesh::parse(text)); }
+std::string error(llvm::StringRef text) {
+  auto m = Mesh::parse(text);
+  return m ? "" : toString(m.takeError());
+}
+} // namespace
+
+TEST_CASE("a mesh numbers its ranks row-major") {
+  Mesh m = mesh("data=2,model=4");
+  CHECK(m.numRanks() == 8);
+  CHECK(m.coordinate(5, 0) == 1);
+  CHECK(m.coordinate(5, 1) == 1);
+  CHECK(m.group(5, {1}) == llvm::SmallVector<int64_t>{4, 5, 6, 7});
+  CHECK(m.group(5, {0}) == llvm::SmallVector<int64_t>{1, 5});
+  CHECK(m.group(5, {1, 0}) == llvm::SmallVector<int64_t>{0, 4, 1, 5, 2, 6, 3, 7});
+  for (int64_t r = 0; r < 8; ++r)
+    for (AxisList axes : {AxisList{0}, AxisList{1}, AxisList{0, 1}, AxisList{1, 0}})
+      CHECK(m.group(r, axes)[m.coordinate(r, llvm::ArrayRef<int>(axes))] == r);
+  CHECK(mesh("8").str() == "data=8");
+}
+
+TEST_CASE("a bad mesh is one clear error") {
+  CHECK_THAT(error("data"), Catch::Contains("size"));
+  CHECK_THAT(error("data=0"), Catch::Contains("from 1 on"));
+  CHECK_THAT(error("data=-2"), Catch::Contains("from 1 on"));
+  CHECK_THAT(error("a=2,a=2"), Catch::Contains("twice"));
+  CHECK_THAT(error("a=2,=3"), Catch::Contains("no axis name"));
+  CHECK_THAT(error("a=1000000,b=1000000"), Catch::Contains("too many"));
+  CHECK_THAT(error("a=99999999999999999999"), Catch::Contains("from 1 on"));
+}
+
+TEST_CASE("a sharding's local shape, offsets and text") {
+  Mesh m = mesh("data=2,model=2");
+  Sharding s = cantFail(parseSharding("[data, model]", m));
+  CHECK(s.localShape(m, {8, 6}) == llvm::SmallVector<int64_t>{4, 3});
+  CHECK(s.offset(m, {8, 6}, 3) == llvm::SmallVector<int64_t>{4, 3});
+  Sharding both = cantFail(parseSharding("[model+data, -]", m));
+  CHECK(both.localShape(m, {8, 6}) == llvm::SmallVector<int64_t>{2, 6});
+  CHECK(both.offset(m, {8, 6}, 1)[0] == 4); // rank (0, 1): model is major here
+  for (const char *text :
+       {"[data, model]", "[model+data, -]", "[-, -] sum(data,model)", "[]", "[-] max(model)"})
+    CHECK(cantFail(parseSharding(text, m)).str(m) == text);
+  CHECK_THAT(toString(s.verify(m, {7, 6})), Catch::Contains("extent 7 does not divide by 2"));
+  Sharding twice = cantFail(parseSharding("[data, data]", m));
+  CHECK_THAT(toString(twice.verify(m, {8, 6})), Catch::Contains("used twice"));
+  for (const char *text :
+       {"[data", "data]", "[x]", "[data] foo(model)", "[data] sum(x)", "[data] junk", ""}) {
+    auto bad = parseSharding(text, m);
+    CHECK_FALSE(bool(bad));
+    llvm::consumeError(bad.takeError());
+  }
+}

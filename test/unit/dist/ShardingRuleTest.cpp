@@ -1,0 +1,110 @@
+#include "dialects/dist/Text.h"
+
+#include <catch2/catch.hpp>
+
+using namespace tessera::dist;
+using llvm::cantFail;
+using llvm::toString;
+
+namespace {
+
+Mesh mesh2x2() { return cantFail(Mesh::parse("data=2,model=2")); }
+
+const char *kMatMul = "... m k, ... k n -> ... m n | sum k | linear 0 1";
+const char *kConv =
+    "n (g c) h w, (g f) c r s -> n (g f) h w | sum c | whole r s | window h:r w:s | linear 0 1";
+
+Strategy strategy(const ShardingRule &rule, llvm::StringRef text) {
+  return cantFail(parseStrategy(text, rule, mesh2x2()));
+}
+
+} // namespace
+
+TEST_CASE("a rule's factors get their sizes from the shapes") {
+  auto rule = cantFail(ShardingRule::parse(kMatMul, {{8, 4, 6}, {6, 10}}, {{8, 4, 10}}));
+  CHECK(rule.str() == "b0 m k, k n -> b0 m n | sum k {b0=8, m=4, k=6, n=10}");
+  auto conv = cantFail(
+      ShardingRule::parse(kConv, {{2, 8, 16, 16}, {12, 4, 3, 3}}, {{2, 12, 8, 8}}, {{"g", 2}}));
+  CHECK(conv.factors[conv.findFactor("f")].size == 6);
+  CHECK(conv.factors[conv.findFactor("c")].size == 4);
+  CHECK(conv.factors[conv.findFactor("h")].size == 8); // the result's extent
+  REQUIRE(conv.windows.size() == 2);
+  CHECK(conv.windows[0].extent == 16);
+  CHECK(conv.windows[0].outer == 8);
+}
+
+TEST_CASE("an extent of 1 that another operand stretches is not cut") {
+  auto rule =
+      cantFail(ShardingRule::parse("..., ... -> ... | linear 0+1", {{4, 6}, {1, 6}}, {{4, 6}}));
+  Strategy s = strategy(rule, "b0=data, b1=model");
+  CHECK(operandSharding(rule, s, 0).str(mesh2x2()) == "[data, model]");
+  CHECK(operandSharding(rule, s, 1).str(mesh2x2()) == "[-, model]");
+}
+
+TEST_CASE("a cut sum factor leaves the result partial") {
+  auto rule = cantFail(ShardingRule::parse(kMatMul, {{4, 6}, {6, 10}}, {{4, 10}}));
+  Strategy s = strategy(rule, "m=data, k=model");
+  CHECK(operandSharding(rule, s, 0).str(mesh2x2()) == "[data, model]");
+  CHECK(operandSharding(rule, s, 1).str(mesh2x2()) == "[model, -]");
+  CHECK(naturalResult(rule, s, 0).str(mesh2x2()) == "[data, -] sum(model)");
+  Strategy passing = strategy(rule, "n=data | partial 0(model)");
+  CHECK(operandSharding(rule, passing, 0).str(mesh2x2()) == "[-, -] sum(model)");
+  CHECK(operandSharding(rule, passing, 1).str(mesh2x2()) == "[-, data]");
+  CHECK(naturalResult(rule, passing, 0).str(mesh2x2()) == "[-, data] sum(model)");
+  for (const char *text : {"m=data, k=model", "n=data | partial 0(model)", "m=data+model",
+                           "k=model -> [-, model]", "-> [-, -]", ""})
+    CHECK(strategyText(strategy(rule, text), rule, mesh2x2()) == text);
+}
+
+TEST_CASE("impossible strategies are refused with the reason") {
+  llvm::SmallVector<Shape> in{{4, 6}, {6, 10}}, out{{4, 10}};
+  auto rule = cantFail(ShardingRule::parse(kMatMul, in, out));
+  auto error = [&](llvm::StringRef text) {
+    return toString(verifyStrategy(rule, strategy(rule, text), mesh2x2(), in, out));
+  };
+  CHECK(error("m=data, k=model") == "");
+  CHECK_THAT(error("m=data, n=data"), Catch::Contains("used twice"));
+  CHECK_THAT(error("n=data+model"), Catch::Contains("'n' of extent 10 cannot be cut in 4"));
+  CHECK_THAT(error("m=data -> [-, -] sum(data)"), Catch::Contains("cannot be partial over 'data'"));
+  auto bad = parseStrategy("q=data", rule, mesh2x2());
+  CHECK_THAT(toString(bad.takeError()), Catch::Contains("no factor 'q'"));
+}
+
+TEST_CASE("an inner factor is cut only where the outer one is cut entirely") {
+  llvm::SmallVector<Shape> in{{6, 4}}, out{{24}};
+  auto rule = cantFail(ShardingRule::parse("a b -> (a b)", in, out));
+  auto ok = [&](llvm::StringRef text) {
+    return toString(verifyStrategy(rule, strategy(rule, text), mesh2x2(), in, out)).empty();
+  };
+  CHECK(ok("a=data"));
+  CHECK_FALSE(ok("b=data"));
+}
+
+TEST_CASE("the halo of a window follows from kernel, stride, dilation and padding") {
+  Window w;
+  w.extent = 16, w.outer = 16, w.kernel = 3, w.padLo = 1, w.padHi = 1;
+  CHECK(*w.halo(2) == Window::Halo{1, 1});
+  w.outer = 8, w.stride = 2;
+  CHECK(*w.halo(2) == Window::Halo{1, 0});
+  w.kernel = 1, w.padLo = w.padHi = 0;
+  CHECK(*w.halo(4) == Window::Halo{0, 0});
+  w.outer = 7;
+  CHECK_FALSE(w.halo(2)); // 7 does not divide
+  Window wide;
+  wide.extent = wide.outer = 8, wide.kernel = 7, wide.padLo = wide.padHi = 3;
+  CHECK(*wide.halo(2) == Window::Halo{3, 3});
+  CHECK_FALSE(wide.halo(4)); // blocks of 2 rows, halo of 3
+  Window back;               // adjoint of the 3x3, stride 2 one: dy 8 -> dx 16
+  back.extent = 8, back.outer = 16, back.kernel = 3, back.stride = 2, back.padLo = 1,
+  back.transposed = true;
+  CHECK(*back.halo(2) == Window::Halo{0, 1});
+}
+
+TEST_CASE("broken rule texts are errors") {
+  for (const char *text :
+       {"m k", "m k -> (m", "m -> m | foo m", "m -> m | sum q", "m -> m | linear 3", "m k -> m"}) {
+    auto rule = ShardingRule::parse(text, {{4}}, {{4}});
+    CHECK_FALSE(bool(rule));
+    llvm::consumeError(rule.takeError());
+  }
+}
