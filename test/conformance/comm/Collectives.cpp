@@ -9,7 +9,7 @@ namespace {
 
 // Around the limits of the small-message paths and of the work sharing: empty, fewer elements than
 // members, one below and above a power of two, and large enough for every blocked path.
-const std::vector<size_t> kCounts = {0, 1, 7, 64, 1000, 1025, 4097, 100003};
+const std::vector<size_t> kCounts = {0, 1, 7, 64, 1000, 1025, 4097, 9001};
 const std::vector<plan::Reduction> kReductions = {plan::SUM, plan::MAX, plan::MIN};
 
 std::string label(const char *what, plan::DType dtype, size_t count) {
@@ -47,53 +47,67 @@ void allReduce(World &world, Check &check) {
         checkAllReduce(*comm, check, count, dtype, reduction, (count + reduction) % 2);
 }
 
+/// Several segments of every blocked path, the last one short.
+void largeAllReduce(World &world, Check &check) {
+  auto comm = everyone(world, check);
+  if (!comm)
+    return;
+  for (size_t count : {200003u, 700001u})
+    checkAllReduce(*comm, check, count, plan::F32, plan::SUM, count == 200003u);
+  checkAllReduce(*comm, check, 150001, plan::BF16, plan::SUM, true);
+}
+
+void checkAllGather(Communicator &comm, Check &check, size_t outer, size_t inner,
+                    plan::DType dtype) {
+  const size_t n = comm.size(), row = inner * elementSize(dtype);
+  const std::vector<Bytes> inputs = allInputs(dtype, outer * inner, comm.size(), 3);
+  Bytes expected(outer * n * row), out(outer * n * row, 0xee);
+  for (size_t o = 0; o < outer; ++o)
+    for (size_t r = 0; r < n; ++r)
+      std::copy_n(inputs[r].begin() + o * row, row, expected.begin() + (o * n + r) * row);
+  const std::string what = label("allGather", dtype, outer * inner);
+  check.ok(comm.allGather(inputs[comm.rank()].data(), out.data(), outer, inner, dtype), what);
+  check.that(out == expected, what + ": wrong result");
+}
+
 void allGather(World &world, Check &check) {
   auto comm = everyone(world, check);
   if (!comm)
     return;
-  const size_t n = comm->size();
   for (plan::DType dtype : kAllTypes)
-    for (auto [outer, inner] : {std::pair<size_t, size_t>{1, 5},
-                                {3, 1},
-                                {4, 700},
-                                {513, 3},
-                                {1, 20000},
-                                {0, 4},
-                                {4, 0}}) {
-      const size_t size = elementSize(dtype), row = inner * size;
-      const std::vector<Bytes> inputs = allInputs(dtype, outer * inner, comm->size(), 3);
-      Bytes expected(outer * n * row), out(outer * n * row, 0xee);
-      for (size_t o = 0; o < outer; ++o)
-        for (size_t r = 0; r < n; ++r)
-          std::copy_n(inputs[r].begin() + o * row, row, expected.begin() + (o * n + r) * row);
-      const std::string what = label("allGather", dtype, outer * inner);
-      check.ok(comm->allGather(inputs[comm->rank()].data(), out.data(), outer, inner, dtype), what);
-      check.that(out == expected, what + ": wrong result");
-    }
+    for (auto [outer, inner] :
+         {std::pair<size_t, size_t>{1, 5}, {3, 1}, {4, 700}, {513, 3}, {1, 9001}, {0, 4}, {4, 0}})
+      checkAllGather(*comm, check, outer, inner, dtype);
+  checkAllGather(*comm, check, 2, 40001, plan::F64);
+  checkAllGather(*comm, check, 1000, 77, plan::F64);
+}
+
+void checkReduceScatter(Communicator &comm, Check &check, size_t outer, size_t inner,
+                        plan::DType dtype, plan::Reduction reduction) {
+  const size_t n = comm.size(), row = inner * elementSize(dtype);
+  const std::vector<Bytes> inputs = allInputs(dtype, outer * n * inner, comm.size(), 5);
+  const Bytes whole = reduce(inputs, dtype, reduction);
+  Bytes expected(outer * row), out(outer * row, 0xee);
+  for (size_t o = 0; o < outer; ++o)
+    std::copy_n(whole.begin() + (o * n + comm.rank()) * row, row, expected.begin() + o * row);
+  const std::string what = label("reduceScatter", dtype, outer * n * inner);
+  check.ok(
+      comm.reduceScatter(inputs[comm.rank()].data(), out.data(), outer, inner, dtype, reduction),
+      what);
+  check.that(out == expected, what + ": wrong result");
 }
 
 void reduceScatter(World &world, Check &check) {
   auto comm = everyone(world, check);
   if (!comm)
     return;
-  const size_t n = comm->size();
   for (plan::DType dtype : kAllTypes)
     for (plan::Reduction reduction : kReductions)
       for (auto [outer, inner] :
-           {std::pair<size_t, size_t>{1, 5}, {3, 1}, {4, 700}, {513, 3}, {1, 20000}, {0, 4}}) {
-        const size_t row = inner * elementSize(dtype);
-        const std::vector<Bytes> inputs = allInputs(dtype, outer * n * inner, comm->size(), 5);
-        const Bytes whole = reduce(inputs, dtype, reduction);
-        Bytes expected(outer * row), out(outer * row, 0xee);
-        for (size_t o = 0; o < outer; ++o)
-          std::copy_n(whole.begin() + (o * n + comm->rank()) * row, row,
-                      expected.begin() + o * row);
-        const std::string what = label("reduceScatter", dtype, outer * n * inner);
-        check.ok(comm->reduceScatter(inputs[comm->rank()].data(), out.data(), outer, inner, dtype,
-                                     reduction),
-                 what);
-        check.that(out == expected, what + ": wrong result");
-      }
+           {std::pair<size_t, size_t>{1, 5}, {3, 1}, {4, 700}, {513, 3}, {0, 4}})
+        checkReduceScatter(*comm, check, outer, inner, dtype, reduction);
+  checkReduceScatter(*comm, check, 2, 40001, plan::F64, plan::SUM);
+  checkReduceScatter(*comm, check, 1000, 77, plan::F64, plan::SUM);
 }
 
 void broadcast(World &world, Check &check) {
@@ -177,9 +191,10 @@ void manySmall(World &world, Check &check) {
 } // namespace
 
 std::vector<Case> collectiveCases() {
-  return {{"allReduce", allReduce}, {"allGather", allGather}, {"reduceScatter", reduceScatter},
-          {"broadcast", broadcast}, {"subgroups", subgroups}, {"crossingGroups", crossingGroups},
-          {"manySmall", manySmall}};
+  return {{"allReduce", allReduce},           {"largeAllReduce", largeAllReduce},
+          {"allGather", allGather},           {"reduceScatter", reduceScatter},
+          {"broadcast", broadcast},           {"subgroups", subgroups},
+          {"crossingGroups", crossingGroups}, {"manySmall", manySmall}};
 }
 
 std::unique_ptr<Communicator> everyone(World &world, Check &check) {

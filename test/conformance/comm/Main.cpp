@@ -1,7 +1,9 @@
 // Runs the suite on one transport:
 //   comm_conformance --transport thread --ranks 4
+//   mpirun -n 4 comm_conformance --transport mpi [--abort 1]
 // Prints one line per failed check, with its rank, and returns 1 if there is any.
 
+#include "runtime/comm/MpiWorld.h"
 #include "runtime/comm/ThreadWorld.h"
 #include "test/conformance/comm/Suite.h"
 
@@ -59,19 +61,43 @@ int runThreads(int ranks) {
   return failed;
 }
 
+int runMpi(bool aborting) {
+  Result<std::unique_ptr<World>> world = createMpiWorld();
+  if (!world) {
+    std::fprintf(stderr, "%s\n", world.status().message().c_str());
+    return 2;
+  }
+  long checks = 0;
+  const std::string text = runRank(**world, aborting ? abortCases() : allCases(), checks);
+  std::fputs(text.c_str(), stderr);
+  if (aborting) // the job ends inside the case
+    std::fprintf(stderr, "returned from a collective of an aborted world\n");
+  // mpirun reports the worst exit code of all ranks.
+  const bool failed = aborting || !text.empty() || checks == 0;
+  if ((*world)->rank() == 0)
+    std::printf("%d MPI ranks, %ld checks on rank 0: %s\n", (*world)->size(), checks,
+                failed ? "FAILED" : "passed");
+  return failed;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
   std::string transport = "thread";
   int ranks = 2;
+  bool aborting = false;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!std::strcmp(argv[i], "--transport"))
       transport = argv[i + 1];
     else if (!std::strcmp(argv[i], "--ranks"))
       ranks = std::atoi(argv[i + 1]);
+    else if (!std::strcmp(argv[i], "--abort"))
+      aborting = std::atoi(argv[i + 1]);
   }
   if (transport == "thread" && ranks > 0)
     return runThreads(ranks);
+  if (transport == "mpi")
+    return runMpi(aborting);
   std::fprintf(stderr, "comm_conformance: no transport '%s'\n", transport.c_str());
   return 2;
 }
