@@ -19,6 +19,7 @@ void DistDialect::initialize() {
 #define GET_ATTRDEF_LIST
 #include "dialects/dist/DistAttrs.cpp.inc"
       >();
+  registerOperations();
 }
 
 LogicalResult MeshAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef text) {

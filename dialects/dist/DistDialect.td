@@ -13,6 +13,7 @@ def Dist_Dialect : Dialect {
     carries `dist.strategy`, and every function argument and result `dist.sharding`.
   }];
   let useDefaultAttributePrinterParser = 1;
+  let extraClassDeclaration = [{ void registerOperations(); }]; // DistOps.cpp
 }
 
 class Dist_Attr<string name, string attrMnemonic> : AttrDef<Dist_Dialect, name> {

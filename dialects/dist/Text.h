@@ -1,4 +1,5 @@
-//===- Text.h - shardings and strategies as text ---------------------------------------------===//
+//===- Text.h - shardings and strategies as text
+//-------------------------------------------------===//
 //
 // What attributes hold, strategy files keep and tools print.
 //

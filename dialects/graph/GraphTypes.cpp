@@ -78,12 +78,11 @@ LogicalResult inferSameAs(ValueRange operands, unsigned which, SmallVectorImpl<T
     results.push_back(operands[0].getType());                                                      \
     return success();                                                                              \
   }
-// clang-format off
-UNARY(NegOp) UNARY(AbsOp) UNARY(SignOp) UNARY(ExpOp) UNARY(LogOp) UNARY(SqrtOp) UNARY(RsqrtOp)
-UNARY(ReciprocalOp) UNARY(TanhOp) UNARY(SigmoidOp) UNARY(ErfOp) UNARY(SinOp) UNARY(CosOp)
-UNARY(ReluOp) UNARY(FloorOp) UNARY(CeilOp) UNARY(RoundOp) UNARY(NotOp)
-UNARY(SoftmaxOp) UNARY(SoftmaxGradOp) UNARY(LogSoftmaxOp) UNARY(LogSoftmaxGradOp)
-// clang-format on
+UNARY(NegOp)
+UNARY(AbsOp) UNARY(SignOp) UNARY(ExpOp) UNARY(LogOp) UNARY(SqrtOp) UNARY(RsqrtOp)
+    UNARY(ReciprocalOp) UNARY(TanhOp) UNARY(SigmoidOp) UNARY(ErfOp) UNARY(SinOp) UNARY(CosOp)
+        UNARY(ReluOp) UNARY(FloorOp) UNARY(CeilOp) UNARY(RoundOp) UNARY(NotOp) UNARY(SoftmaxOp)
+            UNARY(SoftmaxGradOp) UNARY(LogSoftmaxOp) UNARY(LogSoftmaxGradOp)
 #undef UNARY
 
 #define BINARY(Op)                                                                                 \
@@ -249,9 +248,8 @@ LogicalResult inferReduce(std::optional<Location> loc, RankedTensorType x, Array
     return inferReduce(loc, x, adaptor.getDims(), adaptor.getKeepdims(), x.getElementType(),       \
                        results);                                                                   \
   }
-// clang-format off
-REDUCE(ReduceSumOp) REDUCE(ReduceMaxOp) REDUCE(ReduceMinOp)
-// clang-format on
+REDUCE(ReduceSumOp)
+REDUCE(ReduceMaxOp) REDUCE(ReduceMinOp)
 #undef REDUCE
 
     INFER(ArgMaxOp) {

@@ -1,4 +1,5 @@
-//===- MpiCommunicator.h - a group of MPI processes ------------------------------------------===//
+//===- MpiCommunicator.h - a group of MPI processes
+//----------------------------------------------===//
 //
 // Internal to the MPI transport.
 //

@@ -1,4 +1,5 @@
-//===- Evaluate.cpp - the judge of strategy choices ------------------------------------------===//
+//===- Evaluate.cpp - the judge of strategy choices
+//----------------------------------------------===//
 #include "strategies/search/Evaluate.h"
 
 #include <map>

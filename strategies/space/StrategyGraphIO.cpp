@@ -1,4 +1,5 @@
-//===- StrategyGraphIO.cpp - checks and writes strategy graphs -------------------------------===//
+//===- StrategyGraphIO.cpp - checks and writes strategy graphs
+//-----------------------------------===//
 #include "strategies/space/StrategyGraphIO.h"
 
 #include <cstdio>

@@ -1,0 +1,158 @@
+//===- InsertReshards.cpp - phase 3 to phase 4 ---------------------------------------------------===//
+//
+// Between any two operators that disagree about a tensor, and before the function's results, stands one
+// dist.reshard; users that want the same thing share it. An operator whose strategy hands a result on under
+// another sharding than its factors give ("reduce now") gets the reshard right behind it, and nobody sees
+// the natural one.
+//
+//===----------------------------------------------------------------------------------------------===//
+#include "compiler/partition/Passes.h"
+#include "compiler/partition/ShardedOp.h"
+
+#include "dialects/dist/DistOps.h"
+#include "dialects/graph/Graph.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <map>
+
+using namespace llvm;
+using namespace mlir;
+
+namespace tessera::compiler {
+
+using dist::Mesh;
+using dist::Sharding;
+
+namespace {
+
+class FunctionResharder {
+public:
+  FunctionResharder(func::FuncOp func, const Mesh &mesh) : func_(func), mesh_(mesh), builder_(func.getContext()) {}
+
+  LogicalResult run() {
+    if (!func_.getBody().hasOneBlock())
+      return func_.emitError("must have one block");
+    for (unsigned i = 0; i < func_.getNumArguments(); ++i) {
+      std::optional<Sharding> sharding = argSharding(func_, i, mesh_);
+      if (!sharding)
+        return failure();
+      if (sharding->isPartial())
+        return func_.emitError() << "argument " << i << " ('" << graph::argName(func_, i)
+                                 << "') is partial; nobody outside can pay that";
+      shardings_[func_.getArgument(i)] = *sharding;
+    }
+    for (Operation &op : llvm::make_early_inc_range(func_.getBody().front())) {
+      if (op.hasTrait<OpTrait::IsTerminator>()) {
+        if (failed(visitReturn(op)))
+          return failure();
+      } else if (failed(visit(&op))) {
+        return failure();
+      }
+    }
+    return success();
+  }
+
+private:
+  LogicalResult visit(Operation *op) {
+    std::optional<ShardedOp> sharded = ShardedOp::get(op, mesh_);
+    if (!sharded)
+      return failure();
+    for (OpOperand &operand : op->getOpOperands())
+      if (failed(require(operand, sharded->operand(int(operand.getOperandNumber())))))
+        return failure();
+    builder_.setInsertionPointAfter(op);
+    for (OpResult result : op->getResults()) {
+      Sharding natural = sharded->natural(int(result.getResultNumber()));
+      Sharding handedOn = sharded->handedOn(int(result.getResultNumber()));
+      shardings_[result] = natural;
+      if (sameSharding(mesh_, natural, handedOn))
+        continue;
+      dist::ReshardOp reshard = makeReshard(result, natural, handedOn, op);
+      result.replaceAllUsesExcept(reshard.getY(), reshard);
+    }
+    return success();
+  }
+
+  LogicalResult visitReturn(Operation &op) {
+    for (OpOperand &operand : op.getOpOperands()) {
+      std::optional<Sharding> want = resultSharding(func_, operand.getOperandNumber(), mesh_);
+      if (!want)
+        return failure();
+      if (want->isPartial())
+        return func_.emitError() << "result " << operand.getOperandNumber() << " ('"
+                                 << graph::resultName(func_, operand.getOperandNumber())
+                                 << "') is partial; nobody outside can pay that";
+      if (failed(require(operand, *want)))
+        return failure();
+    }
+    return success();
+  }
+
+  /// Makes the operand arrive under `want`.
+  LogicalResult require(OpOperand &operand, const Sharding &want) {
+    Value value = operand.get();
+    Operation *user = operand.getOwner();
+    const Sharding have = shardings_.lookup(value);
+    if (sameSharding(mesh_, have, want))
+      return success();
+    if (!dist::canReshard(mesh_, have, want))
+      return user->emitError() << "operator '" << graph::nameOf(user) << "' expects operand "
+                               << operand.getOperandNumber() << " as " << want.str(mesh_)
+                               << ", but it is handed on as " << have.str(mesh_)
+                               << "; a sum that is not owed cannot be expected: change one of the two strategies";
+    auto [it, fresh] = reshards_.try_emplace({value.getAsOpaquePointer(), want.str(mesh_)});
+    if (fresh) {
+      // What is owed is paid where it arises, so that communication starts early; what only moves moves
+      // where it is used first, so that no second copy lives long.
+      if (have.isPartial())
+        builder_.setInsertionPointAfterValue(value);
+      else
+        builder_.setInsertionPoint(user);
+      Operation *from = have.isPartial() && value.getDefiningOp() ? value.getDefiningOp() : user;
+      it->second = makeReshard(value, have, want, from).getY();
+    }
+    operand.set(it->second);
+    return success();
+  }
+
+  dist::ReshardOp makeReshard(Value value, const Sharding &from, const Sharding &to, Operation *onBehalfOf) {
+    MLIRContext *context = builder_.getContext();
+    auto op = dist::ReshardOp::create(builder_, onBehalfOf->getLoc(), value.getType(), value,
+                                      dist::ShardingAttr::get(context, mesh_, from),
+                                      dist::ShardingAttr::get(context, mesh_, to));
+    if (!onBehalfOf->hasTrait<OpTrait::IsTerminator>())
+      op->setAttr(graph::kNameAttr, builder_.getStringAttr(graph::nameOf(onBehalfOf)));
+    shardings_[op.getY()] = to;
+    return op;
+  }
+
+  func::FuncOp func_;
+  const Mesh &mesh_;
+  OpBuilder builder_;
+  DenseMap<Value, Sharding> shardings_; // looked up only
+  std::map<std::pair<const void *, std::string>, Value> reshards_; // by value and target; looked up only
+};
+
+struct InsertReshardsPass : PassWrapper<InsertReshardsPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(InsertReshardsPass)
+  StringRef getArgument() const override { return "dist-insert-reshards"; }
+  StringRef getDescription() const override { return "state every change of sharding as a dist.reshard"; }
+  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<dist::DistDialect>(); }
+
+  void runOnOperation() override {
+    Mesh mesh = dist::getMesh(getOperation());
+    for (func::FuncOp func : getOperation().getOps<func::FuncOp>())
+      if (failed(FunctionResharder(func, mesh).run()))
+        return signalPassFailure();
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createInsertReshardsPass() { return std::make_unique<InsertReshardsPass>(); }
+
+} // namespace tessera::compiler

@@ -1,0 +1,202 @@
+//===- Localize.cpp - phase 4 to phase 5 ---------------------------------------------------------===//
+//
+// Types become one rank's, reshards become what the planner says, and operands over which a window slides
+// get their neighbours' borders. What else an operator must change (pads, sizes, indices) it does itself in
+// localize(); what depends on the rank is kept beside it in `dist.per_rank`, one dictionary per rank, so that
+// emission needs neither the rule nor the global shapes.
+//
+// A partial sum that passes through a linear operator needs nothing here: the operator is applied to every
+// rank's share as it is.
+//
+//===----------------------------------------------------------------------------------------------===//
+#include "compiler/partition/LocalProgram.h"
+#include "compiler/partition/Passes.h"
+#include "compiler/partition/ShardedOp.h"
+
+#include "dialects/dist/DistOps.h"
+#include "dialects/graph/Graph.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+
+using namespace llvm;
+using namespace mlir;
+
+namespace tessera::compiler {
+
+using dist::Collective;
+using dist::CollectiveKind;
+using dist::Mesh;
+using dist::Shape;
+using dist::Sharding;
+
+namespace {
+
+int64_t elementBytes(Type type) {
+  return (cast<RankedTensorType>(type).getElementTypeBitWidth() + 7) / 8;
+}
+
+class FunctionLocalizer {
+public:
+  FunctionLocalizer(func::FuncOp func, const Mesh &mesh, dist::ReshardPlanner &planner)
+      : func_(func), mesh_(mesh), planner_(planner), builder_(func.getContext()) {}
+
+  LogicalResult run() {
+    // Rules are those of the global program: all of them are read before the first type changes.
+    std::vector<std::pair<Operation *, std::optional<ShardedOp>>> ops;
+    for (Operation &op : func_.getBody().front().without_terminator()) {
+      std::optional<ShardedOp> sharded;
+      if (!isa<dist::ReshardOp>(op)) {
+        sharded = ShardedOp::get(&op, mesh_);
+        if (!sharded)
+          return failure();
+      }
+      ops.emplace_back(&op, std::move(sharded));
+    }
+    // Global shapes, too: operands are local by the time their user is visited.
+    std::vector<std::pair<SmallVector<Shape>, SmallVector<Shape>>> shapes;
+    for (auto &[op, sharded] : ops)
+      shapes.emplace_back(dist::operandShapes(op), dist::resultShapes(op));
+
+    for (unsigned i = 0; i < func_.getNumArguments(); ++i) {
+      std::optional<Sharding> sharding = argSharding(func_, i, mesh_);
+      if (!sharding)
+        return failure();
+      setLocal(func_.getArgument(i), *sharding);
+    }
+    for (size_t i = 0; i < ops.size(); ++i) {
+      auto &[op, sharded] = ops[i];
+      if (!sharded) {
+        if (failed(lower(cast<dist::ReshardOp>(op), shapes[i].first[0])))
+          return failure();
+      } else if (failed(localize(*sharded, shapes[i].first, shapes[i].second))) {
+        return failure();
+      }
+    }
+    Operation *ret = func_.getBody().front().getTerminator();
+    func_.setFunctionType(builder_.getFunctionType(func_.getArgumentTypes(), ret->getOperandTypes()));
+    return success();
+  }
+
+private:
+  void setLocal(Value value, const Sharding &sharding) {
+    auto type = cast<RankedTensorType>(value.getType());
+    value.setType(RankedTensorType::get(sharding.localShape(mesh_, type.getShape()), type.getElementType()));
+  }
+
+  LogicalResult lower(dist::ReshardOp reshard, ArrayRef<int64_t> shape) {
+    auto from = reshard.getFrom().resolve(mesh_), to = reshard.getTo().resolve(mesh_);
+    if (!from || !to) {
+      consumeError(from.takeError());
+      consumeError(to.takeError());
+      return reshard.emitError("names an axis that the mesh has not");
+    }
+    builder_.setInsertionPoint(reshard);
+    Value value = reshard.getX();
+    for (const Collective &step : planner_.plan(shape, elementBytes(value.getType()), *from, *to)) {
+      auto op = dist::CollectiveOp::create(builder_, reshard.getLoc(), value, mesh_, step);
+      if (Attribute name = reshard->getAttr(graph::kNameAttr))
+        op->setAttr(graph::kNameAttr, name);
+      value = op.getY();
+    }
+    reshard.replaceAllUsesWith(value);
+    reshard.erase();
+    return success();
+  }
+
+  LogicalResult localize(ShardedOp &sharded, const SmallVector<Shape> &operandShapes,
+                         const SmallVector<Shape> &resultShapes) {
+    Operation *op = sharded.op;
+    dist::LocalizeContext ctx{mesh_, sharded.rule, sharded.strategy, {}, {}, operandShapes, resultShapes};
+    for (unsigned i = 0; i < op->getNumOperands(); ++i)
+      ctx.operands.push_back(sharded.operand(int(i)));
+    for (OpResult result : op->getResults()) {
+      ctx.results.push_back(sharded.natural(int(result.getResultNumber())));
+      setLocal(result, ctx.results.back());
+    }
+    for (const dist::Window &window : sharded.rule.windows)
+      if (failed(addHalo(sharded, window)))
+        return failure();
+    sharded.op.localize(ctx);
+    keepRankAttributes(sharded, ctx);
+    return success();
+  }
+
+  LogicalResult addHalo(const ShardedOp &sharded, const dist::Window &window) {
+    Operation *op = sharded.op;
+    const dist::AxisList &axes = sharded.strategy.factors[window.factor];
+    int64_t shards = mesh_.size(axes);
+    if (shards == 1)
+      return success();
+    std::optional<dist::Window::Halo> halo = window.halo(shards);
+    if (!halo)
+      return op->emitError() << "operator '" << graph::nameOf(op) << "' cannot be cut in " << shards
+                             << " along dimension " << window.dim << " of operand " << window.operand
+                             << ": a block is smaller than its halo";
+    if (halo->lo == 0 && halo->hi == 0)
+      return success();
+    OpOperand &operand = op->getOpOperand(window.operand);
+    Collective step;
+    step.kind = CollectiveKind::Halo;
+    step.axes = axes;
+    step.dim = window.dim;
+    step.haloLo = halo->lo;
+    step.haloHi = halo->hi;
+    step.fill = window.fill;
+    step.localIn = step.localOut = shapeOf(operand.get());
+    step.localOut[window.dim] += halo->lo + halo->hi;
+    builder_.setInsertionPoint(op);
+    auto exchange = dist::CollectiveOp::create(builder_, op->getLoc(), operand.get(), mesh_, step);
+    exchange->setAttr(graph::kNameAttr, builder_.getStringAttr(graph::nameOf(op)));
+    operand.set(exchange.getY());
+    return success();
+  }
+
+  /// Attributes that are the same on all ranks go where they belong, the others into dist.per_rank.
+  void keepRankAttributes(ShardedOp &sharded, const dist::LocalizeContext &ctx) {
+    Operation *op = sharded.op;
+    SmallVector<Attribute> perRank;
+    for (int64_t rank = 0; rank < mesh_.numRanks(); ++rank) {
+      SmallVector<NamedAttribute> attributes;
+      sharded.op.rankAttributes(ctx, rank, attributes);
+      if (attributes.empty())
+        return;
+      perRank.push_back(builder_.getDictionaryAttr(attributes));
+    }
+    if (llvm::all_equal(perRank)) {
+      for (NamedAttribute attribute : cast<DictionaryAttr>(perRank[0]))
+        op->setAttr(attribute.getName(), attribute.getValue());
+      return;
+    }
+    op->setAttr(kPerRankAttr, builder_.getArrayAttr(perRank));
+  }
+
+  func::FuncOp func_;
+  const Mesh &mesh_;
+  dist::ReshardPlanner &planner_;
+  OpBuilder builder_;
+};
+
+struct LocalizePass : PassWrapper<LocalizePass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LocalizePass)
+  explicit LocalizePass(CostOfMesh cost = {}) : cost(std::move(cost)) {}
+  StringRef getArgument() const override { return "dist-localize"; }
+  StringRef getDescription() const override { return "make types local and reshards collectives"; }
+  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<dist::DistDialect>(); }
+
+  void runOnOperation() override {
+    Mesh mesh = dist::getMesh(getOperation());
+    dist::ReshardPlanner planner(mesh, cost ? cost(mesh) : dist::defaultCollectiveCost(mesh));
+    for (func::FuncOp func : getOperation().getOps<func::FuncOp>())
+      if (failed(FunctionLocalizer(func, mesh, planner).run()))
+        return signalPassFailure();
+  }
+
+  CostOfMesh cost;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createLocalizePass(CostOfMesh cost) { return std::make_unique<LocalizePass>(std::move(cost)); }
+
+} // namespace tessera::compiler

@@ -1,0 +1,28 @@
+#include "compiler/partition/Passes.h"
+
+using namespace mlir;
+
+namespace tessera::compiler {
+
+void buildPartitionPipeline(OpPassManager &manager, const PartitionOptions &options) {
+  manager.addPass(createVerifyAnnotatedPass());
+  manager.addPass(createInsertReshardsPass());
+  manager.addPass(createVerifyReshardedPass());
+  manager.addPass(createLocalizePass(options.cost));
+  manager.addPass(createVerifyLocalPass());
+  manager.addPass(createOptimizeCollectivesPass());
+  manager.addPass(createVerifyLocalPass());
+}
+
+void registerPartitionPasses() {
+  registerPass([] { return createInsertReshardsPass(); });
+  registerPass([] { return createLocalizePass(); });
+  registerPass([] { return createOptimizeCollectivesPass(); });
+  registerPass([] { return createVerifyAnnotatedPass(); });
+  registerPass([] { return createVerifyReshardedPass(); });
+  registerPass([] { return createVerifyLocalPass(); });
+  PassPipelineRegistration<>("dist-partition", "phase 3 to phase 5",
+                             [](OpPassManager &manager) { buildPartitionPipeline(manager); });
+}
+
+} // namespace tessera::compiler

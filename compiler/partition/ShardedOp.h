@@ -1,0 +1,42 @@
+//===- ShardedOp.h - an operator with its rule, strategy and the shardings that follow -----------===//
+#ifndef TESSERA_COMPILER_PARTITION_SHARDEDOP_H
+#define TESSERA_COMPILER_PARTITION_SHARDEDOP_H
+
+#include "dialects/dist/DistDialect.h"
+#include "dialects/dist/DistInterfaces.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include <optional>
+
+namespace tessera::compiler {
+
+/// Valid while the operator has its global types.
+struct ShardedOp {
+  dist::ShardingRuleOpInterface op;
+  dist::ShardingRule rule;
+  dist::Strategy strategy;
+
+  /// Reads and checks rule and strategy; emits an error at the operator and returns nullopt if anything is
+  /// wrong with them.
+  static std::optional<ShardedOp> get(mlir::Operation *op, const dist::Mesh &mesh);
+
+  dist::Sharding operand(int i) const { return dist::operandSharding(rule, strategy, i); }
+  dist::Sharding natural(int i) const { return dist::naturalResult(rule, strategy, i); }
+  dist::Sharding handedOn(int i) const { return dist::resultSharding(rule, strategy, i); }
+};
+
+/// dist.sharding of a function's argument or result. Emits an error at the function and returns nullopt if it
+/// is missing or wrong.
+std::optional<dist::Sharding> argSharding(mlir::func::FuncOp func, unsigned arg, const dist::Mesh &mesh);
+std::optional<dist::Sharding> resultSharding(mlir::func::FuncOp func, unsigned result, const dist::Mesh &mesh);
+
+/// Equal up to axes of size 1.
+bool sameSharding(const dist::Mesh &mesh, const dist::Sharding &a, const dist::Sharding &b);
+
+dist::Shape shapeOf(mlir::Value value);
+
+} // namespace tessera::compiler
+
+#endif

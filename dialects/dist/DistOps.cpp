@@ -1,0 +1,144 @@
+#include "dialects/dist/DistOps.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+using namespace llvm;
+using namespace mlir;
+
+#define GET_OP_CLASSES
+#include "dialects/dist/DistOps.cpp.inc"
+
+namespace tessera::dist {
+
+void DistDialect::registerOperations() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/dist/DistOps.cpp.inc"
+      >();
+}
+
+void CollectiveOp::build(OpBuilder &builder, OperationState &state, Value x, const Mesh &mesh,
+                         const Collective &collective) {
+  SmallVector<StringRef> axes;
+  for (int axis : collective.axes)
+    axes.push_back(mesh.axisName(axis));
+  Type type = RankedTensorType::get(collective.localOut,
+                                    cast<RankedTensorType>(x.getType()).getElementType());
+  build(builder, state, type, x, stringify(collective.kind), builder.getStrArrayAttr(axes),
+        uint64_t(collective.dim), uint64_t(collective.splitDim),
+        collective.reduction == Reduction::None ? StringRef() : stringify(collective.reduction),
+        uint64_t(collective.haloLo), uint64_t(collective.haloHi), APFloat(collective.fill),
+        collective.sources);
+}
+
+CollectiveKind CollectiveOp::getCollectiveKind() { return *parseCollectiveKind(getKind()); }
+
+AxisList CollectiveOp::getAxisList(const Mesh &mesh) {
+  AxisList axes;
+  for (StringAttr name : getAxes().getAsRange<StringAttr>())
+    axes.push_back(mesh.findAxis(name));
+  return axes;
+}
+
+Collective CollectiveOp::getCollective(const Mesh &mesh) {
+  Collective c;
+  c.kind = getCollectiveKind();
+  c.axes = getAxisList(mesh);
+  c.dim = getDim();
+  c.splitDim = getSplitDim();
+  c.reduction = parseReduction(getReduction()).value_or(Reduction::None);
+  c.haloLo = getHaloLo();
+  c.haloHi = getHaloHi();
+  c.fill = getFill().convertToDouble();
+  c.sources.assign(getSources().begin(), getSources().end());
+  auto shape = [](Value v) {
+    ArrayRef<int64_t> s = cast<RankedTensorType>(v.getType()).getShape();
+    return Shape(s.begin(), s.end());
+  };
+  c.localIn = shape(getX());
+  c.localOut = shape(getY());
+  return c;
+}
+
+LogicalResult CollectiveOp::verify() {
+  std::optional<CollectiveKind> kind = parseCollectiveKind(getKind());
+  if (!kind)
+    return emitOpError("of unknown kind '") << getKind() << "'";
+  auto in = cast<RankedTensorType>(getX().getType()),
+       out = cast<RankedTensorType>(getY().getType());
+  if (!in.hasStaticShape() || !out.hasStaticShape() ||
+      in.getElementType() != out.getElementType() || in.getRank() != out.getRank())
+    return emitOpError("changes rank or element type");
+  auto module = (*this)->getParentOfType<ModuleOp>();
+  Mesh mesh = module ? getMesh(module) : Mesh();
+  AxisList axes;
+  for (StringAttr name : getAxes().getAsRange<StringAttr>()) {
+    int axis = mesh.findAxis(name);
+    if (axis < 0)
+      return emitOpError("names '")
+             << name.getValue() << "', which is no axis of the mesh " << mesh.str();
+    if (is_contained(axes, axis))
+      return emitOpError("names the axis '") << name.getValue() << "' twice";
+    axes.push_back(axis);
+  }
+  bool reduces = *kind == CollectiveKind::AllReduce || *kind == CollectiveKind::ReduceScatter;
+  auto reduction = parseReduction(getReduction());
+  if (reduces ? !reduction || *reduction == Reduction::None : !getReduction().empty())
+    return emitOpError("has the reduction '") << getReduction() << "'";
+  bool needsDim = *kind != CollectiveKind::AllReduce && *kind != CollectiveKind::Permute;
+  int64_t dim = getDim(), split = getSplitDim(), rank = in.getRank(), n = mesh.size(axes);
+  if (needsDim ? dim < 0 || dim >= rank : dim != -1)
+    return emitOpError("has the dimension ") << dim << " on " << in;
+  bool toAll = *kind == CollectiveKind::AllToAll;
+  if (toAll ? split < 0 || split >= rank || split == dim : split != -1)
+    return emitOpError("has the split dimension ") << split << " on " << in;
+  bool halo = *kind == CollectiveKind::Halo;
+  if (halo
+          ? getHaloLo() > uint64_t(in.getShape()[dim]) || getHaloHi() > uint64_t(in.getShape()[dim])
+          : getHaloLo() || getHaloHi())
+    return emitOpError("has a halo wider than its neighbour's block");
+  if (*kind == CollectiveKind::Permute) {
+    SmallVector<bool> seen(mesh.numRanks(), false);
+    if (int64_t(getSources().size()) != mesh.numRanks() || n != mesh.numRanks())
+      return emitOpError("must name a source for each of the mesh's ranks");
+    for (int64_t source : getSources()) {
+      if (source < 0 || source >= mesh.numRanks() || seen[source])
+        return emitOpError("has sources that are no permutation");
+      seen[source] = true;
+    }
+  } else if (!getSources().empty()) {
+    return emitOpError("has sources");
+  }
+  Shape want(in.getShape().begin(), in.getShape().end());
+  auto divide = [&](int64_t d) {
+    if (want[d] % n)
+      return false;
+    want[d] /= n;
+    return true;
+  };
+  bool divides = true;
+  switch (*kind) {
+  case CollectiveKind::Slice:
+  case CollectiveKind::ReduceScatter:
+    divides = divide(dim);
+    break;
+  case CollectiveKind::AllGather:
+    want[dim] *= n;
+    break;
+  case CollectiveKind::AllToAll:
+    divides = divide(split);
+    want[dim] *= n;
+    break;
+  case CollectiveKind::Halo:
+    want[dim] += int64_t(getHaloLo() + getHaloHi());
+    break;
+  case CollectiveKind::AllReduce:
+  case CollectiveKind::Permute:
+    break;
+  }
+  if (!divides || ArrayRef<int64_t>(want) != out.getShape())
+    return emitOpError("over ") << n << " ranks cannot turn " << in << " into " << out;
+  return success();
+}
+
+} // namespace tessera::dist
