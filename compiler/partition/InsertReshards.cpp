@@ -1,9 +1,10 @@
-//===- InsertReshards.cpp - phase 3 to phase 4 ---------------------------------------------------===//
+//===- InsertReshards.cpp - phase 3 to phase 4
+//---------------------------------------------------===//
 //
-// Between any two operators that disagree about a tensor, and before the function's results, stands one
-// dist.reshard; users that want the same thing share it. An operator whose strategy hands a result on under
-// another sharding than its factors give ("reduce now") gets the reshard right behind it, and nobody sees
-// the natural one.
+// Between any two operators that disagree about a tensor, and before the function's results, stands
+// one dist.reshard; users that want the same thing share it. An operator whose strategy hands a
+// result on under another sharding than its factors give ("reduce now") gets the reshard right
+// behind it, and nobody sees the natural one.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/partition/Passes.h"
@@ -31,7 +32,8 @@ namespace {
 
 class FunctionResharder {
 public:
-  FunctionResharder(func::FuncOp func, const Mesh &mesh) : func_(func), mesh_(mesh), builder_(func.getContext()) {}
+  FunctionResharder(func::FuncOp func, const Mesh &mesh)
+      : func_(func), mesh_(mesh), builder_(func.getContext()) {}
 
   LogicalResult run() {
     if (!func_.getBody().hasOneBlock())
@@ -100,14 +102,15 @@ private:
     if (sameSharding(mesh_, have, want))
       return success();
     if (!dist::canReshard(mesh_, have, want))
-      return user->emitError() << "operator '" << graph::nameOf(user) << "' expects operand "
-                               << operand.getOperandNumber() << " as " << want.str(mesh_)
-                               << ", but it is handed on as " << have.str(mesh_)
-                               << "; a sum that is not owed cannot be expected: change one of the two strategies";
+      return user->emitError()
+             << "operator '" << graph::nameOf(user) << "' expects operand "
+             << operand.getOperandNumber() << " as " << want.str(mesh_)
+             << ", but it is handed on as " << have.str(mesh_)
+             << "; a sum that is not owed cannot be expected: change one of the two strategies";
     auto [it, fresh] = reshards_.try_emplace({value.getAsOpaquePointer(), want.str(mesh_)});
     if (fresh) {
-      // What is owed is paid where it arises, so that communication starts early; what only moves moves
-      // where it is used first, so that no second copy lives long.
+      // What is owed is paid where it arises, so that communication starts early; what only moves
+      // moves where it is used first, so that no second copy lives long.
       if (have.isPartial())
         builder_.setInsertionPointAfterValue(value);
       else
@@ -119,7 +122,8 @@ private:
     return success();
   }
 
-  dist::ReshardOp makeReshard(Value value, const Sharding &from, const Sharding &to, Operation *onBehalfOf) {
+  dist::ReshardOp makeReshard(Value value, const Sharding &from, const Sharding &to,
+                              Operation *onBehalfOf) {
     MLIRContext *context = builder_.getContext();
     auto op = dist::ReshardOp::create(builder_, onBehalfOf->getLoc(), value.getType(), value,
                                       dist::ShardingAttr::get(context, mesh_, from),
@@ -133,15 +137,20 @@ private:
   func::FuncOp func_;
   const Mesh &mesh_;
   OpBuilder builder_;
-  DenseMap<Value, Sharding> shardings_; // looked up only
-  std::map<std::pair<const void *, std::string>, Value> reshards_; // by value and target; looked up only
+  llvm::DenseMap<Value, Sharding> shardings_; // looked up only
+  std::map<std::pair<const void *, std::string>, Value>
+      reshards_; // by value and target; looked up only
 };
 
 struct InsertReshardsPass : PassWrapper<InsertReshardsPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(InsertReshardsPass)
   StringRef getArgument() const override { return "dist-insert-reshards"; }
-  StringRef getDescription() const override { return "state every change of sharding as a dist.reshard"; }
-  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<dist::DistDialect>(); }
+  StringRef getDescription() const override {
+    return "state every change of sharding as a dist.reshard";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<dist::DistDialect>();
+  }
 
   void runOnOperation() override {
     Mesh mesh = dist::getMesh(getOperation());

@@ -1,12 +1,13 @@
-//===- Localize.cpp - phase 4 to phase 5 ---------------------------------------------------------===//
+//===- Localize.cpp - phase 4 to phase 5
+//---------------------------------------------------------===//
 //
-// Types become one rank's, reshards become what the planner says, and operands over which a window slides
-// get their neighbours' borders. What else an operator must change (pads, sizes, indices) it does itself in
-// localize(); what depends on the rank is kept beside it in `dist.per_rank`, one dictionary per rank, so that
-// emission needs neither the rule nor the global shapes.
+// Types become one rank's, reshards become what the planner says, and operands over which a window
+// slides get their neighbours' borders. What else an operator must change (pads, sizes, indices) it
+// does itself in localize(); what depends on the rank is kept beside it in `dist.per_rank`, one
+// dictionary per rank, so that emission needs neither the rule nor the global shapes.
 //
-// A partial sum that passes through a linear operator needs nothing here: the operator is applied to every
-// rank's share as it is.
+// A partial sum that passes through a linear operator needs nothing here: the operator is applied
+// to every rank's share as it is.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/partition/LocalProgram.h"
@@ -74,14 +75,16 @@ public:
       }
     }
     Operation *ret = func_.getBody().front().getTerminator();
-    func_.setFunctionType(builder_.getFunctionType(func_.getArgumentTypes(), ret->getOperandTypes()));
+    func_.setFunctionType(
+        builder_.getFunctionType(func_.getBody().getArgumentTypes(), ret->getOperandTypes()));
     return success();
   }
 
 private:
   void setLocal(Value value, const Sharding &sharding) {
     auto type = cast<RankedTensorType>(value.getType());
-    value.setType(RankedTensorType::get(sharding.localShape(mesh_, type.getShape()), type.getElementType()));
+    value.setType(
+        RankedTensorType::get(sharding.localShape(mesh_, type.getShape()), type.getElementType()));
   }
 
   LogicalResult lower(dist::ReshardOp reshard, ArrayRef<int64_t> shape) {
@@ -107,7 +110,8 @@ private:
   LogicalResult localize(ShardedOp &sharded, const SmallVector<Shape> &operandShapes,
                          const SmallVector<Shape> &resultShapes) {
     Operation *op = sharded.op;
-    dist::LocalizeContext ctx{mesh_, sharded.rule, sharded.strategy, {}, {}, operandShapes, resultShapes};
+    dist::LocalizeContext ctx{mesh_, sharded.rule,  sharded.strategy, {},
+                              {},    operandShapes, resultShapes};
     for (unsigned i = 0; i < op->getNumOperands(); ++i)
       ctx.operands.push_back(sharded.operand(int(i)));
     for (OpResult result : op->getResults()) {
@@ -131,8 +135,8 @@ private:
     std::optional<dist::Window::Halo> halo = window.halo(shards);
     if (!halo)
       return op->emitError() << "operator '" << graph::nameOf(op) << "' cannot be cut in " << shards
-                             << " along dimension " << window.dim << " of operand " << window.operand
-                             << ": a block is smaller than its halo";
+                             << " along dimension " << window.dim << " of operand "
+                             << window.operand << ": a block is smaller than its halo";
     if (halo->lo == 0 && halo->hi == 0)
       return success();
     OpOperand &operand = op->getOpOperand(window.operand);
@@ -182,7 +186,9 @@ struct LocalizePass : PassWrapper<LocalizePass, OperationPass<ModuleOp>> {
   explicit LocalizePass(CostOfMesh cost = {}) : cost(std::move(cost)) {}
   StringRef getArgument() const override { return "dist-localize"; }
   StringRef getDescription() const override { return "make types local and reshards collectives"; }
-  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<dist::DistDialect>(); }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<dist::DistDialect>();
+  }
 
   void runOnOperation() override {
     Mesh mesh = dist::getMesh(getOperation());
@@ -197,6 +203,8 @@ struct LocalizePass : PassWrapper<LocalizePass, OperationPass<ModuleOp>> {
 
 } // namespace
 
-std::unique_ptr<Pass> createLocalizePass(CostOfMesh cost) { return std::make_unique<LocalizePass>(std::move(cost)); }
+std::unique_ptr<Pass> createLocalizePass(CostOfMesh cost) {
+  return std::make_unique<LocalizePass>(std::move(cost));
+}
 
 } // namespace tessera::compiler

@@ -1,8 +1,9 @@
-//===- OptimizeCollectives.cpp - what neighbouring reshards have in common -----------------------===//
+//===- OptimizeCollectives.cpp - what neighbouring reshards have in common
+//-----------------------===//
 //
-// The planner makes each reshard cheap by itself. Across operators remain: an all-reduce of which every user
-// keeps only its block (a reduce-scatter), equal collectives of one value (made once), and collectives
-// nobody uses (unused results are dropped).
+// The planner makes each reshard cheap by itself. Across operators remain: an all-reduce of which
+// every user keeps only its block (a reduce-scatter), equal collectives of one value (made once),
+// and collectives nobody uses (unused results are dropped).
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/partition/Passes.h"
@@ -104,6 +105,8 @@ struct OptimizeCollectivesPass : PassWrapper<OptimizeCollectivesPass, OperationP
 
 } // namespace
 
-std::unique_ptr<Pass> createOptimizeCollectivesPass() { return std::make_unique<OptimizeCollectivesPass>(); }
+std::unique_ptr<Pass> createOptimizeCollectivesPass() {
+  return std::make_unique<OptimizeCollectivesPass>();
+}
 
 } // namespace tessera::compiler

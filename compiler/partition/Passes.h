@@ -1,8 +1,10 @@
-//===- Passes.h - from an annotated program to one rank's program --------------------------------===//
+//===- Passes.h - from an annotated program to one rank's program
+//--------------------------------===//
 //
 // Phases (docs: a module moves through numbered phases, each closed by a verifier):
 //
-//   3 annotated   module: dist.mesh; operators with a rule: dist.strategy; arguments, results: dist.sharding
+//   3 annotated   module: dist.mesh; operators with a rule: dist.strategy; arguments, results:
+//   dist.sharding
 //        dist-decompose-stats      operators whose statistics a strategy cuts become primitives
 //        dist-insert-reshards
 //   4 resharded   every change of sharding is a dist.reshard; types still global
@@ -11,8 +13,8 @@
 //        dist-optimize-collectives, graph-fuse, graph-schedule
 //   6 plan        compiler/emit
 //
-// None of these passes knows an operator by name: they ask its sharding rule (ShardingRuleOpInterface), its
-// kind (GraphKinds.h) and its own localize().
+// None of these passes knows an operator by name: they ask its sharding rule
+// (ShardingRuleOpInterface), its kind (GraphKinds.h) and its own localize().
 //
 // Example:  tessera-opt --dist-insert-reshards --dist-localize in.mlir
 //
@@ -30,8 +32,8 @@
 
 namespace tessera::compiler {
 
-/// Prices a collective on a mesh; makes the planner's choice in localisation the one that the cost model
-/// priced. Empty: defaultCollectiveCost.
+/// Prices a collective on a mesh; makes the planner's choice in localisation the one that the cost
+/// model priced. Empty: defaultCollectiveCost.
 using CostOfMesh = std::function<dist::CollectiveCost(const dist::Mesh &)>;
 
 std::unique_ptr<mlir::Pass> createInsertReshardsPass();
@@ -40,7 +42,8 @@ std::unique_ptr<mlir::Pass> createOptimizeCollectivesPass();
 std::unique_ptr<mlir::Pass> createFusePass();
 std::unique_ptr<mlir::Pass> createSchedulePass();
 
-/// The phases' verifiers, also as passes (dist-verify-annotated, dist-verify-resharded, dist-verify-local).
+/// The phases' verifiers, also as passes (dist-verify-annotated, dist-verify-resharded,
+/// dist-verify-local).
 mlir::LogicalResult verifyAnnotated(mlir::ModuleOp module);
 mlir::LogicalResult verifyResharded(mlir::ModuleOp module);
 mlir::LogicalResult verifyLocal(mlir::ModuleOp module);

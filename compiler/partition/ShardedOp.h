@@ -1,4 +1,5 @@
-//===- ShardedOp.h - an operator with its rule, strategy and the shardings that follow -----------===//
+//===- ShardedOp.h - an operator with its rule, strategy and the shardings that follow
+//-----------===//
 #ifndef TESSERA_COMPILER_PARTITION_SHARDEDOP_H
 #define TESSERA_COMPILER_PARTITION_SHARDEDOP_H
 
@@ -18,8 +19,8 @@ struct ShardedOp {
   dist::ShardingRule rule;
   dist::Strategy strategy;
 
-  /// Reads and checks rule and strategy; emits an error at the operator and returns nullopt if anything is
-  /// wrong with them.
+  /// Reads and checks rule and strategy; emits an error at the operator and returns nullopt if
+  /// anything is wrong with them.
   static std::optional<ShardedOp> get(mlir::Operation *op, const dist::Mesh &mesh);
 
   dist::Sharding operand(int i) const { return dist::operandSharding(rule, strategy, i); }
@@ -27,10 +28,12 @@ struct ShardedOp {
   dist::Sharding handedOn(int i) const { return dist::resultSharding(rule, strategy, i); }
 };
 
-/// dist.sharding of a function's argument or result. Emits an error at the function and returns nullopt if it
-/// is missing or wrong.
-std::optional<dist::Sharding> argSharding(mlir::func::FuncOp func, unsigned arg, const dist::Mesh &mesh);
-std::optional<dist::Sharding> resultSharding(mlir::func::FuncOp func, unsigned result, const dist::Mesh &mesh);
+/// dist.sharding of a function's argument or result. Emits an error at the function and returns
+/// nullopt if it is missing or wrong.
+std::optional<dist::Sharding> argSharding(mlir::func::FuncOp func, unsigned arg,
+                                          const dist::Mesh &mesh);
+std::optional<dist::Sharding> resultSharding(mlir::func::FuncOp func, unsigned result,
+                                             const dist::Mesh &mesh);
 
 /// Equal up to axes of size 1.
 bool sameSharding(const dist::Mesh &mesh, const dist::Sharding &a, const dist::Sharding &b);

@@ -1,4 +1,5 @@
-//===- Verify.cpp - what holds at the end of phases 3, 4 and 5 -----------------------------------===//
+//===- Verify.cpp - what holds at the end of phases 3, 4 and 5
+//-----------------------------------===//
 #include "compiler/partition/Passes.h"
 #include "compiler/partition/ShardedOp.h"
 
@@ -30,7 +31,7 @@ LogicalResult verifyBoundary(func::FuncOp func, const Mesh &mesh) {
 }
 
 LogicalResult verifyReshardedFunc(func::FuncOp func, const Mesh &mesh) {
-  DenseMap<Value, Sharding> shardings;
+  llvm::DenseMap<Value, Sharding> shardings;
   for (unsigned i = 0; i < func.getNumArguments(); ++i)
     shardings[func.getArgument(i)] = *argSharding(func, i, mesh);
   auto check = [&](OpOperand &operand, const Sharding &want) -> LogicalResult {
@@ -38,8 +39,9 @@ LogicalResult verifyReshardedFunc(func::FuncOp func, const Mesh &mesh) {
     if (sameSharding(mesh, have, want))
       return success();
     Operation *op = operand.getOwner();
-    return op->emitError() << "operand " << operand.getOperandNumber() << " of '" << graph::nameOf(op) << "' is "
-                           << have.str(mesh) << " where " << want.str(mesh) << " is expected";
+    return op->emitError() << "operand " << operand.getOperandNumber() << " of '"
+                           << graph::nameOf(op) << "' is " << have.str(mesh) << " where "
+                           << want.str(mesh) << " is expected";
   };
   for (Operation &op : func.getBody().front()) {
     if (op.hasTrait<OpTrait::IsTerminator>()) {
@@ -114,7 +116,8 @@ LogicalResult verifyResharded(ModuleOp module) {
   return success();
 }
 
-// That the local types fit together is the operators' own type inference; here only what it cannot see.
+// That the local types fit together is the operators' own type inference; here only what it cannot
+// see.
 LogicalResult verifyLocal(ModuleOp module) {
   for (func::FuncOp func : module.getOps<func::FuncOp>()) {
     WalkResult walk = func.walk([](Operation *op) {
@@ -123,7 +126,8 @@ LogicalResult verifyLocal(ModuleOp module) {
         return WalkResult::interrupt();
       }
       for (Value result : op->getResults())
-        if (auto type = dyn_cast<RankedTensorType>(result.getType()); !type || !type.hasStaticShape()) {
+        if (auto type = dyn_cast<RankedTensorType>(result.getType());
+            !type || !type.hasStaticShape()) {
           op->emitError("produces something that is no tensor of static shape");
           return WalkResult::interrupt();
         }
@@ -131,7 +135,8 @@ LogicalResult verifyLocal(ModuleOp module) {
     });
     if (walk.wasInterrupted())
       return failure();
-    for (auto [type, value] : llvm::zip(func.getResultTypes(), func.getBody().front().getTerminator()->getOperands()))
+    for (auto [type, value] :
+         llvm::zip(func.getResultTypes(), func.getBody().front().getTerminator()->getOperands()))
       if (type != value.getType())
         return func.emitError("returns another type than it says");
   }
