@@ -1,5 +1,4 @@
-//===- DistDialect.h - mesh, sharding and strategy as attributes
-//---------------------------------===//
+//===- DistDialect.h - mesh, sharding and strategy as attributes -----------------------------===//
 //
 // The attributes hold the text forms of Mesh, Sharding and Strategy (Mesh.h, Sharding.h,
 // ShardingRule.h); the plain classes are what code works with.

@@ -1,5 +1,4 @@
-//===- DistInterfaces.h - operators that say how they are sharded
-//--------------------------------===//
+//===- DistInterfaces.h - operators that say how they are sharded ----------------------------===//
 #ifndef TESSERA_DIALECTS_DIST_DISTINTERFACES_H
 #define TESSERA_DIALECTS_DIST_DISTINTERFACES_H
 

@@ -1,5 +1,4 @@
-//===- Mesh.h - the ranks and their axes
-//---------------------------------------------------------===//
+//===- Mesh.h - the ranks and their axes -----------------------------------------------------===//
 //
 // A mesh is a list of named axes, major to minor; its ranks are numbered row-major.
 //

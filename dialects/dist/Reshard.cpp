@@ -1,5 +1,4 @@
-//===- Reshard.cpp - the resharding planner
-//------------------------------------------------------===//
+//===- Reshard.cpp - the resharding planner --------------------------------------------------===//
 //
 // The states are the shardings of one shape, made as they are reached; the edges are single
 // collectives. The edges leaving a state do not depend on where a path started, so all pairs of a

@@ -1,5 +1,4 @@
-//===- Reshard.h - from one sharding to another, by collectives
-//----------------------------------===//
+//===- Reshard.h - from one sharding to another, by collectives ------------------------------===//
 //
 // The one resharding planner: the cost model prices its list and partition emits it, so what is
 // paid for is what is run. A reshard is a shortest path over single collectives, each a step from

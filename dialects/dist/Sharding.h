@@ -1,5 +1,4 @@
-//===- Sharding.h - how one tensor lies on the mesh
-//----------------------------------------------===//
+//===- Sharding.h - how one tensor lies on the mesh ------------------------------------------===//
 //
 // For every dimension the mesh axes that cut it (major to minor, into equal blocks), and the axes
 // over which a reduction is still owed ("partial"): the tensor is the sum (maximum, minimum) of the

@@ -1,5 +1,4 @@
-//===- ShardingRule.h - how an operator may be sharded
-//-------------------------------------------===//
+//===- ShardingRule.h - how an operator may be sharded ---------------------------------------===//
 //
 // An operator is described by its iteration factors, as einsum describes a contraction. Every
 // dimension of every operand and result is a list of factors, major to minor; a factor that several

@@ -1,5 +1,4 @@
-//===- Text.h - shardings and strategies as text
-//-------------------------------------------------===//
+//===- Text.h - shardings and strategies as text ---------------------------------------------===//
 //
 // What attributes hold, strategy files keep and tools print.
 //

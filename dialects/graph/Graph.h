@@ -1,5 +1,4 @@
-//===- Graph.h - the graph dialect
-//---------------------------------------------------------------===//
+//===- Graph.h - the graph dialect -----------------------------------------------------------===//
 //
 // Operators are defined in GraphOps.td. This header adds what every user of the dialect needs: the
 // names of the discardable attributes and functions to read a program's arguments and results.

@@ -78,11 +78,12 @@ LogicalResult inferSameAs(ValueRange operands, unsigned which, SmallVectorImpl<T
     results.push_back(operands[0].getType());                                                      \
     return success();                                                                              \
   }
-UNARY(NegOp)
-UNARY(AbsOp) UNARY(SignOp) UNARY(ExpOp) UNARY(LogOp) UNARY(SqrtOp) UNARY(RsqrtOp)
-    UNARY(ReciprocalOp) UNARY(TanhOp) UNARY(SigmoidOp) UNARY(ErfOp) UNARY(SinOp) UNARY(CosOp)
-        UNARY(ReluOp) UNARY(FloorOp) UNARY(CeilOp) UNARY(RoundOp) UNARY(NotOp) UNARY(SoftmaxOp)
-            UNARY(SoftmaxGradOp) UNARY(LogSoftmaxOp) UNARY(LogSoftmaxGradOp)
+// clang-format off
+UNARY(NegOp) UNARY(AbsOp) UNARY(SignOp) UNARY(ExpOp) UNARY(LogOp) UNARY(SqrtOp) UNARY(RsqrtOp)
+UNARY(ReciprocalOp) UNARY(TanhOp) UNARY(SigmoidOp) UNARY(ErfOp) UNARY(SinOp) UNARY(CosOp)
+UNARY(ReluOp) UNARY(FloorOp) UNARY(CeilOp) UNARY(RoundOp) UNARY(NotOp)
+UNARY(SoftmaxOp) UNARY(SoftmaxGradOp) UNARY(LogSoftmaxOp) UNARY(LogSoftmaxGradOp)
+// clang-format on
 #undef UNARY
 
 #define BINARY(Op)                                                                                 \
@@ -248,8 +249,9 @@ LogicalResult inferReduce(std::optional<Location> loc, RankedTensorType x, Array
     return inferReduce(loc, x, adaptor.getDims(), adaptor.getKeepdims(), x.getElementType(),       \
                        results);                                                                   \
   }
-REDUCE(ReduceSumOp)
-REDUCE(ReduceMaxOp) REDUCE(ReduceMinOp)
+// clang-format off
+REDUCE(ReduceSumOp) REDUCE(ReduceMaxOp) REDUCE(ReduceMinOp)
+// clang-format on
 #undef REDUCE
 
     INFER(ArgMaxOp) {

@@ -1,5 +1,4 @@
-//===- BoxCopy.h - copies between strided boxes
-//--------------------------------------------------===//
+//===- BoxCopy.h - copies between strided boxes ----------------------------------------------===//
 //
 // Copies the elements of one box to the elements of another with as many elements, in row-major
 // order of either box. The boxes need not have the same dimensions: a box of a plain matrix may go

@@ -1,5 +1,4 @@
-//===- Call.h - what a rank asks of its group
-//----------------------------------------------------===//
+//===- Call.h - what a rank asks of its group ------------------------------------------------===//
 //
 // The signature of one collective call. Members compare signatures before they touch data, so that
 // a rank that calls something else, or the same with another count or dtype, is an error on all

@@ -1,5 +1,4 @@
-//===- Communicator.h - how ranks talk
-//-----------------------------------------------------------===//
+//===- Communicator.h - how ranks talk -------------------------------------------------------===//
 //
 // One object per rank and group. All members call the same operations in the same order; a call
 // returns when this rank's output is complete and its input may be reused. Results are

@@ -1,5 +1,4 @@
-//===- Groups.h - checks that ranks mean the same groups
-//-----------------------------------------===//
+//===- Groups.h - checks that ranks mean the same groups -------------------------------------===//
 //
 // World::group is called by all ranks of a world together; each names the group it belongs to. The
 // call is right if every list is a set of ranks with its caller among them, and all ranks on a list

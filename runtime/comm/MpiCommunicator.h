@@ -1,5 +1,4 @@
-//===- MpiCommunicator.h - a group of MPI processes
-//----------------------------------------------===//
+//===- MpiCommunicator.h - a group of MPI processes ------------------------------------------===//
 //
 // Internal to the MPI transport.
 //

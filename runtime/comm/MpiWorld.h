@@ -1,5 +1,4 @@
-//===- MpiWorld.h - ranks as processes of an MPI job
-//---------------------------------------------===//
+//===- MpiWorld.h - ranks as processes of an MPI job -----------------------------------------===//
 //
 // The transport between machines, and between processes of one: every process that mpirun starts is
 // one rank. Results are those of the thread transport, bit for bit: MPI's own reductions may add in

@@ -1,5 +1,4 @@
-//===- Reduce.h - the arithmetic of reductions
-//---------------------------------------------------===//
+//===- Reduce.h - the arithmetic of reductions -----------------------------------------------===//
 //
 // The one place that says what "reduction over members" computes, so that every transport on the
 // host gives the same bits: elements are combined in group order, F16 and BF16 accumulate in F32

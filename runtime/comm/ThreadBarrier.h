@@ -1,5 +1,4 @@
-//===- ThreadBarrier.h - a barrier that can be aborted
-//-------------------------------------------===//
+//===- ThreadBarrier.h - a barrier that can be aborted ---------------------------------------===//
 //
 // A central-counter barrier over one 32-bit word: bit 0 says aborted, the other bits count
 // generations. Since both live in one word, whether a given barrier was passed or aborted is one

@@ -1,5 +1,4 @@
-//===- ThreadGroup.h - what the threads of one group share
-//---------------------------------------===//
+//===- ThreadGroup.h - what the threads of one group share -----------------------------------===//
 //
 // Internal to the thread transport. Every member owns two slots and uses them in turn, call by
 // call: a member can be at most one call ahead of another (it cannot pass the barrier of its next

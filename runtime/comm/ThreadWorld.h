@@ -1,5 +1,4 @@
-//===- ThreadWorld.h - ranks as threads of one process
-//-------------------------------------------===//
+//===- ThreadWorld.h - ranks as threads of one process ---------------------------------------===//
 //
 // The default transport on one machine and the semantic reference of the others: ranks are threads,
 // and a rank reads its peers' buffers directly.

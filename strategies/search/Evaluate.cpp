@@ -1,5 +1,4 @@
-//===- Evaluate.cpp - the judge of strategy choices
-//----------------------------------------------===//
+//===- Evaluate.cpp - the judge of strategy choices ------------------------------------------===//
 #include "strategies/search/Evaluate.h"
 
 #include <map>

@@ -1,5 +1,4 @@
-//===- Evaluate.h - the judge of strategy choices
-//------------------------------------------------===//
+//===- Evaluate.h - the judge of strategy choices --------------------------------------------===//
 //
 // Prices one choice from the StrategyGraph alone. It shares no code with the searchers, so that an
 // error of theirs cannot hide behind the same error here; every searcher's answer passes through

@@ -1,5 +1,4 @@
-//===- Search.h - one call that chooses a strategy for every node
-//--------------------------------===//
+//===- Search.h - one call that chooses a strategy for every node ----------------------------===//
 //
 // Runs a searcher on a StrategyGraph under a time budget and returns its best answer with a proven
 // lower bound. The default searcher takes every exact reduction first, then solves what is left

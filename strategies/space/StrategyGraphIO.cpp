@@ -1,5 +1,4 @@
-//===- StrategyGraphIO.cpp - checks and writes strategy graphs
-//-----------------------------------===//
+//===- StrategyGraphIO.cpp - checks and writes strategy graphs -------------------------------===//
 #include "strategies/space/StrategyGraphIO.h"
 
 #include <cstdio>

@@ -1,5 +1,4 @@
-//===- StrategyGraphIO.h - strategy graphs as files
-//----------------------------------------------===//
+//===- StrategyGraphIO.h - strategy graphs as files ------------------------------------------===//
 //
 // Reads and writes the file form that StrategyGraph.h describes: one JSON object, plain or gzip (a
 // name that ends in ".gz" is written compressed; reading looks at the content). Files come from

@@ -1,5 +1,4 @@
-//===- StrategyGraphReader.cpp - streaming reader of the JSON form
-//-------------------------------===//
+//===- StrategyGraphReader.cpp - streaming reader of the JSON form ---------------------------===//
 //
 // A pull parser over a byte source: instances unpack to 100 MB, most of it numbers, so nothing is
 // built but the graph itself. zlib reads plain and gzip alike. Keys may come in any order, so

@@ -1,5 +1,4 @@
-//===- Model.h - what the collectives must compute, in plain loops
-//-------------------------------===//
+//===- Model.h - what the collectives must compute, in plain loops ---------------------------===//
 //
 // Elements travel as bytes; values are doubles (every dtype but I64 fits exactly, and I64 test
 // values are small). Shares no code with runtime/comm.

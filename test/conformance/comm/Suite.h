@@ -1,5 +1,4 @@
-//===- Suite.h - the conformance suite of the transports
-//-----------------------------------------===//
+//===- Suite.h - the conformance suite of the transports -------------------------------------===//
 //
 // Every rank runs every case on its own World. Inputs are functions of (rank, index), so each rank
 // can compute what all others hold and what the result must be, with the plain loops of Model.h. A

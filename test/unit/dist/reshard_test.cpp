@@ -1,5 +1,4 @@
-//===- reshard_test.cpp - every pair of shardings on small meshes, by simulation
-//-----------------===//
+//===- reshard_test.cpp - every pair of shardings on small meshes, by simulation -------------===//
 //
 // Ranks are simulated on integers. The simulation executes each collective as its definition says
 // (by groups and local blocks); it knows nothing of shardings. Only the first and the last picture

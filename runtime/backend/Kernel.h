@@ -1,0 +1,102 @@
+//===- Kernel.h - one kernel of a plan, and how an implementation is chosen for it
+//------------------===//
+//
+// A KernelCall is a step of the plan with its buffers resolved. A KernelRegistry maps a kernel's
+// name to an ordered list of implementations, best first, reference last: the first that accepts
+// the call and binds it wins. Binding happens once, when the plan is loaded; running many times.
+//
+//   registry.add("matmul", {"onednn", acceptsMatMul, bindMatMul});
+//   registry.add("matmul", {"reference", acceptsPlain, bindReferenceMatMul});
+//   Result<std::unique_ptr<BoundKernel>> k = registry.bind(call);
+//   (*k)->run(scratch);
+//
+// The idea of the ordered list is oneDNN's (src/cpu/cpu_convolution_list.cpp).
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_KERNEL_H
+#define TESSERA_RUNTIME_BACKEND_KERNEL_H
+
+#include "runtime/backend/Tensor.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tessera::rt {
+
+/// One step, resolved. `checkKernel` (KernelChecks.h) has passed before an implementation sees it.
+struct KernelCall {
+  const plan::Kernel *kernel = nullptr;
+  std::vector<TensorView> inputs;
+  std::vector<TensorView> outputs;
+  int threads = 1;
+  bool widen = false; // F32 in the kernel's expression means F64
+
+  const std::string &name() const { return kernel->name(); }
+  const plan::Attribute *attribute(std::string_view name) const;
+  int64_t intAttribute(std::string_view name, int64_t otherwise = 0) const;
+  double floatAttribute(std::string_view name, double otherwise = 0) const;
+  Shape intsAttribute(std::string_view name) const; // empty where absent
+};
+
+class BoundKernel {
+public:
+  virtual ~BoundKernel() = default;
+  /// `scratch` has scratchBytes() bytes, aligned to 64, contents undefined.
+  virtual Status run(std::byte *scratch) = 0;
+  virtual size_t scratchBytes() const { return 0; }
+  virtual std::string describe() const = 0;
+};
+
+using BindResult = Result<std::unique_ptr<BoundKernel>>;
+
+/// A bound kernel from a function object.
+BindResult bindFunction(std::string description, std::function<void(std::byte *)> run,
+                        size_t scratchBytes = 0);
+
+struct Implementation {
+  std::string name;
+  bool (*accepts)(const KernelCall &call);
+  /// A null pointer declines: the call looked right, but the library behind has no such kernel.
+  BindResult (*bind)(const KernelCall &call);
+};
+
+class KernelRegistry {
+public:
+  /// Appends to the list of `kernel`.
+  void add(const std::string &kernel, Implementation implementation);
+  BindResult bind(const KernelCall &call) const;
+  bool knows(const std::string &kernel) const { return table_.count(kernel) != 0; }
+
+private:
+  std::map<std::string, std::vector<Implementation>> table_;
+};
+
+/// Every operand in plain row-major layout: what reference kernels accept.
+bool acceptsPlain(const KernelCall &call);
+
+/// Calls f with a value of the C++ type that holds `dtype` in memory (numbers only; BOOL as
+/// uint8_t).
+template <typename F> auto dispatchNumber(plan::DType dtype, F &&f) {
+  switch (dtype) {
+  case plan::F64:
+    return f(double());
+  case plan::I64:
+    return f(int64_t());
+  case plan::I32:
+    return f(int32_t());
+  case plan::I8:
+    return f(int8_t());
+  case plan::U8:
+  case plan::BOOL:
+    return f(uint8_t());
+  default:
+    return f(float());
+  }
+}
+
+} // namespace tessera::rt
+
+#endif

@@ -1,0 +1,248 @@
+#include "runtime/backend/Tensor.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tessera::rt {
+
+size_t elementSize(plan::DType dtype) {
+  switch (dtype) {
+  case plan::F64:
+  case plan::I64:
+    return 8;
+  case plan::F32:
+  case plan::I32:
+    return 4;
+  case plan::F16:
+  case plan::BF16:
+    return 2;
+  case plan::I8:
+  case plan::U8:
+  case plan::BOOL:
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+std::string dtypeName(plan::DType dtype) {
+  switch (dtype) {
+  case plan::F32:
+    return "f32";
+  case plan::F64:
+    return "f64";
+  case plan::F16:
+    return "f16";
+  case plan::BF16:
+    return "bf16";
+  case plan::I64:
+    return "i64";
+  case plan::I32:
+    return "i32";
+  case plan::I8:
+    return "i8";
+  case plan::U8:
+    return "u8";
+  case plan::BOOL:
+    return "bool";
+  default:
+    return "an unknown type";
+  }
+}
+
+int64_t elementCount(const Shape &shape) {
+  int64_t n = 1;
+  for (int64_t d : shape)
+    n *= d;
+  return n;
+}
+
+Shape rowMajorStrides(const Shape &shape) {
+  Shape strides(shape.size());
+  int64_t s = 1;
+  for (size_t d = shape.size(); d-- > 0;) {
+    strides[d] = s;
+    s *= shape[d];
+  }
+  return strides;
+}
+
+std::string str(const Shape &shape) {
+  std::string s = "[";
+  for (size_t d = 0; d < shape.size(); ++d)
+    s += (d ? ", " : "") + std::to_string(shape[d]);
+  return s + "]";
+}
+
+Shape broadcastStrides(const Shape &shape, size_t rank) {
+  Shape strides(rank, 0), own = rowMajorStrides(shape);
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] != 1)
+      strides[rank - shape.size() + d] = own[d];
+  return strides;
+}
+
+namespace {
+
+template <typename T>
+void copyRow(T *dst, int64_t dstStride, const T *src, int64_t srcStride, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    dst[i * dstStride] = src[i * srcStride];
+}
+
+template <typename T>
+void copyDims(T *dst, const int64_t *dstStrides, const T *src, const int64_t *srcStrides,
+              const int64_t *shape, size_t rank) {
+  if (rank == 0) {
+    *dst = *src;
+  } else if (rank == 1) {
+    if (*dstStrides == 1 && *srcStrides == 1)
+      std::memcpy(dst, src, static_cast<size_t>(*shape) * sizeof(T));
+    else
+      copyRow(dst, *dstStrides, src, *srcStrides, *shape);
+  } else {
+    for (int64_t i = 0; i < *shape; ++i)
+      copyDims(dst + i * *dstStrides, dstStrides + 1, src + i * *srcStrides, srcStrides + 1,
+               shape + 1, rank - 1);
+  }
+}
+
+/// Drops dimensions of one element and merges neighbours that are contiguous on both sides.
+void mergeDims(Shape &shape, Shape &a, Shape &b) {
+  size_t out = 0;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1)
+      continue;
+    if (out > 0 && a[out - 1] == a[d] * shape[d] && b[out - 1] == b[d] * shape[d]) {
+      shape[out - 1] *= shape[d];
+      a[out - 1] = a[d];
+      b[out - 1] = b[d];
+      continue;
+    }
+    shape[out] = shape[d];
+    a[out] = a[d];
+    b[out] = b[d];
+    ++out;
+  }
+  shape.resize(out);
+  a.resize(out);
+  b.resize(out);
+}
+
+} // namespace
+
+void copyStrided(void *dst, const Shape &dstStrides, const void *src, const Shape &srcStrides,
+                 const Shape &shape, size_t size) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end())
+    return;
+  Shape n = shape, a = dstStrides, b = srcStrides;
+  mergeDims(n, a, b);
+  auto run = [&](auto tag) {
+    using T = decltype(tag);
+    copyDims(static_cast<T *>(dst), a.data(), static_cast<const T *>(src), b.data(), n.data(),
+             n.size());
+  };
+  if (size == 8)
+    run(uint64_t());
+  else if (size == 4)
+    run(uint32_t());
+  else if (size == 2)
+    run(uint16_t());
+  else
+    run(uint8_t());
+}
+
+Shape physicalShape(const Shape &shape, const Layout &layout) {
+  Shape physical = shape;
+  for (auto [dim, block] : layout.inner) {
+    physical[static_cast<size_t>(dim)] /= block;
+    physical.push_back(block);
+  }
+  return physical;
+}
+
+namespace {
+
+/// Strides of the refined dimensions (every logical dimension cut at all blocks of either layout).
+/// Both layouts' blocks of a dimension are nested (16 in 16, 4 in 16), so the common refinement
+/// of dimension d is described by the sorted set of cumulative inner extents.
+struct Refined {
+  Shape extent;              // sizes, logical order, major to minor inside a dimension
+  std::vector<size_t> dim;   // logical dimension of each piece
+  std::vector<int64_t> unit; // how many logical indices one step of the piece is
+};
+
+/// Cumulative extents of the pieces of dimension d in a layout, minor to major:
+/// {{1,8},{0,16},{1,2}} has for d = 1 the pieces 2 (unit 1) and 8 (unit 2), then the outer one
+/// (unit 16).
+std::vector<int64_t> units(const Layout &layout, size_t d) {
+  std::vector<int64_t> result = {1};
+  int64_t u = 1;
+  for (auto it = layout.inner.rbegin(); it != layout.inner.rend(); ++it)
+    if (static_cast<size_t>(it->first) == d) {
+      u *= it->second;
+      result.push_back(u);
+    }
+  return result;
+}
+
+Refined refine(const Shape &shape, const Layout &a, const Layout &b) {
+  Refined r;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    std::vector<int64_t> cuts = units(a, d);
+    for (int64_t u : units(b, d))
+      cuts.push_back(u);
+    std::sort(cuts.begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    for (size_t c = cuts.size(); c-- > 0;) {
+      int64_t upper = c + 1 < cuts.size() ? cuts[c + 1] : shape[d];
+      r.extent.push_back(upper / cuts[c]);
+      r.dim.push_back(d);
+      r.unit.push_back(cuts[c]);
+    }
+  }
+  return r;
+}
+
+/// Physical stride of every refined piece in `layout`.
+Shape refinedStrides(const Refined &r, const Shape &shape, const Layout &layout) {
+  Shape physical = physicalShape(shape, layout), strides = rowMajorStrides(physical);
+  Shape result(r.extent.size());
+  for (size_t p = 0; p < r.extent.size(); ++p) {
+    // The physical dimension that holds this piece: the one of dim with the largest unit <=
+    // piece's.
+    std::vector<int64_t> us = units(layout, r.dim[p]); // minor to major
+    std::vector<int64_t> st;                           // their strides, minor to major
+    for (size_t i = layout.inner.size(); i-- > 0;)
+      if (static_cast<size_t>(layout.inner[i].first) == r.dim[p])
+        st.push_back(strides[shape.size() + i]);
+    st.push_back(strides[r.dim[p]]);
+    size_t k = us.size();
+    while (us[k - 1] > r.unit[p])
+      --k;
+    result[p] = st[k - 1] * (r.unit[p] / us[k - 1]);
+  }
+  return result;
+}
+
+} // namespace
+
+void convertLayout(void *dst, const Layout &dstLayout, const void *src, const Layout &srcLayout,
+                   const Shape &shape, size_t size) {
+  Refined r = refine(shape, dstLayout, srcLayout);
+  Shape to = refinedStrides(r, shape, dstLayout), from = refinedStrides(r, shape, srcLayout);
+  // Walk in destination order: writes are contiguous.
+  std::vector<size_t> order(r.extent.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return to[x] > to[y]; });
+  Shape n, a, b;
+  for (size_t i : order) {
+    n.push_back(r.extent[i]);
+    a.push_back(to[i]);
+    b.push_back(from[i]);
+  }
+  copyStrided(dst, a, src, b, n, size);
+}
+
+} // namespace tessera::rt

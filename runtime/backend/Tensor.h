@@ -1,0 +1,66 @@
+//===- Tensor.h - element types, shapes and views of tensors
+//---------------------------------------===//
+//
+// A TensorView is what a kernel sees of a buffer: element type, logical shape, layout and address.
+//
+//   TensorView x = ...;                 // F32 [2, 3], plain
+//   x.elements() == 6; x.bytes() == 24; x.as<float>()[5] is the last element
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_TENSOR_H
+#define TESSERA_RUNTIME_BACKEND_TENSOR_H
+
+#include "runtime/backend/Backend.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera::rt {
+
+using Shape = std::vector<int64_t>;
+
+/// Bytes of one element; 0 for an invalid type.
+size_t elementSize(plan::DType dtype);
+/// "f32", "i64", ...: as messages print it.
+std::string dtypeName(plan::DType dtype);
+inline bool isFloat(plan::DType t) {
+  return t == plan::F32 || t == plan::F64 || t == plan::F16 || t == plan::BF16;
+}
+
+/// Product of the sizes (1 for a scalar). Sizes come from checked buffers: no overflow.
+int64_t elementCount(const Shape &shape);
+/// Row-major strides in elements: [2, 3, 4] -> [12, 4, 1].
+Shape rowMajorStrides(const Shape &shape);
+/// "[2, 3, 4]".
+std::string str(const Shape &shape);
+
+struct TensorView {
+  plan::DType dtype = plan::DTYPE_INVALID;
+  Shape shape;
+  Layout layout;
+  void *data = nullptr;
+
+  int64_t elements() const { return elementCount(shape); }
+  size_t bytes() const { return static_cast<size_t>(elements()) * elementSize(dtype); }
+  template <typename T> T *as() const { return static_cast<T *>(data); }
+};
+
+/// Row-major strides of a view of rank `rank` aligned at the last dimension, 0 where `shape` is
+/// stretched by broadcasting: [3, 1] in a domain of rank 3 -> [0, 1, 0].
+Shape broadcastStrides(const Shape &shape, size_t rank);
+
+/// Copies `shape` elements of `size` bytes between two strided places (strides in elements).
+void copyStrided(void *dst, const Shape &dstStrides, const void *src, const Shape &srcStrides,
+                 const Shape &shape, size_t size);
+
+/// The physical shape of a layout, and the stride in it of every (outer dimension, inner block).
+/// {{1, 16}} on [8, 64, 3]: physical [8, 4, 3, 16].
+Shape physicalShape(const Shape &shape, const Layout &layout);
+/// Converts the layout of a tensor; dst and src do not overlap.
+void convertLayout(void *dst, const Layout &dstLayout, const void *src, const Layout &srcLayout,
+                   const Shape &shape, size_t size);
+
+} // namespace tessera::rt
+
+#endif

@@ -1,0 +1,90 @@
+// gather, scatter_add, argmax.
+#include "runtime/backend/KernelChecks.h"
+#include "runtime/backend/reference/ReferenceBackend.h"
+
+#include <cstring>
+
+namespace tessera::rt {
+namespace {
+
+/// Index j of an I64 or I32 tensor, relative to `start`; -1 where it lies outside [0, extent).
+int64_t indexAt(const TensorView &indices, int64_t j, const IndexGeometry &g) {
+  int64_t i = indices.dtype == plan::I64 ? indices.as<int64_t>()[j] : indices.as<int32_t>()[j];
+  int64_t local = 0;
+  if (__builtin_sub_overflow(i, g.start, &local) || local < 0 || local >= g.extent)
+    return -1;
+  return local;
+}
+
+BindResult bindGather(const KernelCall &call) {
+  IndexGeometry g = *indexGeometry(call);
+  TensorView table = call.inputs[0], indices = call.inputs[1], y = call.outputs[0];
+  int64_t row = g.inner * static_cast<int64_t>(elementSize(y.dtype));
+  return bindFunction("reference", [=](std::byte *) {
+    for (int64_t o = 0; o < g.outer; ++o)
+      for (int64_t j = 0; j < g.indices; ++j) {
+        std::byte *to = y.as<std::byte>() + (o * g.indices + j) * row;
+        int64_t i = indexAt(indices, j, g);
+        if (i < 0)
+          std::memset(to, 0, static_cast<size_t>(row));
+        else
+          std::memcpy(to, table.as<std::byte>() + (o * g.extent + i) * row,
+                      static_cast<size_t>(row));
+      }
+  });
+}
+
+BindResult bindScatterAdd(const KernelCall &call) {
+  IndexGeometry g = *indexGeometry(call);
+  TensorView indices = call.inputs[0], updates = call.inputs[1], y = call.outputs[0];
+  return bindFunction("reference", [=](std::byte *) {
+    std::memset(y.data, 0, y.bytes());
+    dispatchNumber(y.dtype, [&](auto tag) {
+      using T = decltype(tag);
+      for (int64_t o = 0; o < g.outer; ++o)
+        for (int64_t j = 0; j < g.indices; ++j) {
+          int64_t i = indexAt(indices, j, g);
+          if (i < 0)
+            continue;
+          const T *from = updates.as<T>() + (o * g.indices + j) * g.inner;
+          T *to = y.as<T>() + (o * g.extent + i) * g.inner;
+          for (int64_t k = 0; k < g.inner; ++k)
+            if constexpr (std::is_integral_v<T>)
+              to[k] = static_cast<T>(static_cast<uint64_t>(to[k]) + static_cast<uint64_t>(from[k]));
+            else
+              to[k] += from[k];
+        }
+    });
+  });
+}
+
+BindResult bindArgMax(const KernelCall &call) {
+  AxisGeometry g = *axisGeometry(call);
+  TensorView x = call.inputs[0], y = call.outputs[0];
+  return bindFunction("reference", [=](std::byte *) {
+    dispatchNumber(x.dtype, [&](auto tag) {
+      using T = decltype(tag);
+      for (int64_t o = 0; o < g.outer; ++o)
+        for (int64_t i = 0; i < g.inner; ++i) {
+          const T *p = x.as<T>() + o * g.extent * g.inner + i;
+          int64_t best = 0;
+          for (int64_t k = 1; k < g.extent; ++k) {
+            T a = p[k * g.inner], b = p[best * g.inner];
+            if (a > b || (a != a && b == b)) // the first NaN wins
+              best = k;
+          }
+          y.as<int64_t>()[o * g.inner + i] = best;
+        }
+    });
+  });
+}
+
+} // namespace
+
+void registerReferenceIndexing(KernelRegistry &registry) {
+  registry.add("gather", {"reference", acceptsPlain, bindGather});
+  registry.add("scatter_add", {"reference", acceptsPlain, bindScatterAdd});
+  registry.add("argmax", {"reference", acceptsPlain, bindArgMax});
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,108 @@
+// reshape, transpose, slice, pad, concat: strided copies of elements of 1, 2, 4 or 8 bytes.
+#include "runtime/backend/reference/ReferenceBackend.h"
+
+#include "runtime/backend/Half.h"
+
+#include <cstring>
+
+namespace tessera::rt {
+namespace {
+
+std::byte *at(const TensorView &t, int64_t element) {
+  return t.as<std::byte>() + element * static_cast<int64_t>(elementSize(t.dtype));
+}
+
+BindResult bindReshape(const KernelCall &call) {
+  TensorView x = call.inputs[0], y = call.outputs[0];
+  return bindFunction("reference", [=](std::byte *) { std::memmove(y.data, x.data, x.bytes()); });
+}
+
+BindResult bindTranspose(const KernelCall &call) {
+  TensorView x = call.inputs[0], y = call.outputs[0];
+  Shape own = rowMajorStrides(x.shape), strides;
+  for (int64_t d : call.intsAttribute("perm"))
+    strides.push_back(own[static_cast<size_t>(d)]);
+  return bindFunction("reference", [=](std::byte *) {
+    copyStrided(y.data, rowMajorStrides(y.shape), x.data, strides, y.shape, elementSize(y.dtype));
+  });
+}
+
+BindResult bindSlice(const KernelCall &call) {
+  TensorView x = call.inputs[0], y = call.outputs[0];
+  Shape strides = rowMajorStrides(x.shape), starts = call.intsAttribute("starts");
+  Shape steps = call.intsAttribute("strides");
+  int64_t first = 0;
+  for (size_t d = 0; d < strides.size(); ++d) {
+    first += starts[d] * strides[d];
+    if (y.shape[d] > 1) // a stride is only bounded by the extent where it is taken
+      strides[d] *= steps[d];
+  }
+  return bindFunction("reference", [=](std::byte *) {
+    copyStrided(y.data, rowMajorStrides(y.shape), at(x, first), strides, y.shape,
+                elementSize(y.dtype));
+  });
+}
+
+void fill(const TensorView &y, double value) {
+  auto run = [&](auto v) {
+    auto *p = y.as<decltype(v)>();
+    std::fill_n(p, y.elements(), v);
+  };
+  if (y.dtype == plan::F16)
+    run(toHalf(static_cast<float>(value)));
+  else if (y.dtype == plan::BF16)
+    run(toBfloat16(static_cast<float>(value)));
+  else
+    dispatchNumber(y.dtype, [&](auto tag) {
+      using T = decltype(tag);
+      if constexpr (std::is_floating_point_v<T>)
+        run(static_cast<T>(value));
+      else
+        run(static_cast<T>(value >= -0x1p63 && value < 0x1p63 ? static_cast<int64_t>(value) : 0));
+    });
+}
+
+BindResult bindPad(const KernelCall &call) {
+  TensorView x = call.inputs[0], y = call.outputs[0];
+  Shape strides = rowMajorStrides(y.shape), lo = call.intsAttribute("lo");
+  Shape inner = call.intsAttribute("inner");
+  double value = call.floatAttribute("value");
+  int64_t first = 0;
+  for (size_t d = 0; d < strides.size(); ++d) {
+    first += lo[d] * strides[d];
+    if (x.shape[d] > 1)
+      strides[d] *= inner[d] + 1;
+  }
+  return bindFunction("reference", [=](std::byte *) {
+    fill(y, value);
+    copyStrided(at(y, first), strides, x.data, rowMajorStrides(x.shape), x.shape,
+                elementSize(y.dtype));
+  });
+}
+
+BindResult bindConcat(const KernelCall &call) {
+  std::vector<TensorView> xs = call.inputs;
+  TensorView y = call.outputs[0];
+  size_t dim = static_cast<size_t>(call.intAttribute("dim"));
+  return bindFunction("reference", [=](std::byte *) {
+    Shape strides = rowMajorStrides(y.shape);
+    int64_t first = 0;
+    for (const TensorView &x : xs) {
+      copyStrided(at(y, first), strides, x.data, rowMajorStrides(x.shape), x.shape,
+                  elementSize(y.dtype));
+      first += x.shape[dim] * strides[dim];
+    }
+  });
+}
+
+} // namespace
+
+void registerReferenceMovement(KernelRegistry &registry) {
+  registry.add("reshape", {"reference", acceptsPlain, bindReshape});
+  registry.add("transpose", {"reference", acceptsPlain, bindTranspose});
+  registry.add("slice", {"reference", acceptsPlain, bindSlice});
+  registry.add("pad", {"reference", acceptsPlain, bindPad});
+  registry.add("concat", {"reference", acceptsPlain, bindConcat});
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,35 @@
+//===- ReferenceBackend.h - the judge
+//------------------------------------------------------------------===//
+//
+// Every kernel as a plain loop nest that can be read beside its definition in
+// dialects/graph/GraphOps.td. F32 sums are accumulated in F64. With LoadOptions::widen the whole
+// plan is computed in F64: what other backends are compared with.
+//
+// The kernels are also the last resort of other backends on the CPU: registerReferenceKernels
+// appends them to a registry.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_REFERENCE_REFERENCEBACKEND_H
+#define TESSERA_RUNTIME_BACKEND_REFERENCE_REFERENCEBACKEND_H
+
+#include "runtime/backend/Kernel.h"
+
+namespace tessera::rt {
+
+std::unique_ptr<Backend> createReferenceBackend();
+
+/// Appends the reference implementation of every kernel.
+void registerReferenceKernels(KernelRegistry &registry);
+
+// One per file.
+void registerReferenceExpressions(KernelRegistry &registry);
+void registerReferenceMovement(KernelRegistry &registry);
+void registerReferenceIndexing(KernelRegistry &registry);
+void registerReferenceConv(KernelRegistry &registry);
+void registerReferenceMatMul(KernelRegistry &registry);
+void registerReferencePool(KernelRegistry &registry);
+void registerReferenceSoftmax(KernelRegistry &registry);
+
+} // namespace tessera::rt
+
+#endif

@@ -1,0 +1,183 @@
+// checkPlan: the header, the groups, the buffers; the other parts are in files of their own.
+#include "runtime/plan/CheckSteps.h"
+#include "runtime/plan/PlanChecker.h"
+#include "runtime/plan/PlanFile.h"
+#include "runtime/plan/PlanInfo.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+namespace tessera::rt {
+namespace {
+
+constexpr uint64_t kMaxArena = uint64_t(1) << 46; // twice that (widened) is a user's address space
+constexpr uint64_t kAlignment = 64;
+constexpr int kMaxDimensions = 16;
+
+Status checkHeader(const plan::Plan &plan) {
+  if (plan.version() != kPlanVersion)
+    return Status::error("has format version " + std::to_string(plan.version()));
+  uint64_t ranks = 1;
+  std::set<std::string> names;
+  for (const plan::MeshAxis &axis : plan.mesh()) {
+    ranks *= axis.size();
+    if (ranks == 0 || ranks > kMaxRanks)
+      return Status::error("mesh axis " + quoted(axis.name()) + " of size " +
+                           std::to_string(axis.size()) + " makes the number of ranks invalid");
+    if (!names.insert(axis.name()).second)
+      return Status::error("two mesh axes are called " + quoted(axis.name()));
+  }
+  if (plan.rank() >= ranks)
+    return Status::error("the rank lies outside the mesh of " + std::to_string(ranks) + " ranks");
+  if (plan.arena_bytes() > kMaxArena)
+    return Status::error("an arena of " + std::to_string(plan.arena_bytes()) +
+                         " bytes is not possible");
+  const std::string &weights = plan.weights_file();
+  if (weights == "." || weights == ".." || weights.find('/') != std::string::npos ||
+      weights.find('\0') != std::string::npos)
+    return Status::error("the weight file " + quoted(weights) +
+                         " is not the name of a file beside the plan");
+  for (int g = 0; g < plan.groups_size(); ++g) {
+    const auto &members = plan.groups(g).ranks();
+    std::set<uint32_t> distinct(members.begin(), members.end());
+    std::string group = "group " + std::to_string(g) + " " + quoted(plan.groups(g).name());
+    if (distinct.size() != static_cast<size_t>(members.size()))
+      return Status::error(group + " names a rank twice");
+    if (distinct.empty() || *distinct.rbegin() >= ranks)
+      return Status::error(group + " is empty or names a rank outside the mesh of " +
+                           std::to_string(ranks));
+    if (!distinct.count(plan.rank()))
+      return Status::error(group + " does not contain the rank itself");
+  }
+  std::set<std::string> programs;
+  for (const plan::Program &program : plan.programs())
+    if (!programs.insert(program.name()).second)
+      return Status::error("two programs are called " + quoted(program.name()));
+  return Status();
+}
+
+/// Follows aliases to the buffer that owns the bytes.
+Status resolveAlias(const plan::Plan &plan, uint32_t b, std::vector<BufferRange> &ranges) {
+  const plan::Buffer &buffer = plan.buffers(static_cast<int>(b));
+  uint32_t root = b;
+  // A cycle is longer than the number of buffers.
+  for (int hops = 0; plan.buffers(static_cast<int>(root)).alias_of_plus_one() != 0; ++hops) {
+    root = plan.buffers(static_cast<int>(root)).alias_of_plus_one() - 1;
+    if (root >= ranges.size())
+      return Status::error(bufferText(plan, b) + " is an alias of buffer " + std::to_string(root) +
+                           ", which does not exist");
+    if (hops >= 64)
+      return Status::error(bufferText(plan, b) +
+                           " is an alias of itself, or too many times removed");
+  }
+  ranges[b].root = root;
+  if (root == b)
+    return Status();
+  const plan::Buffer &owner = plan.buffers(static_cast<int>(root));
+  if (!ranges[b].same(ranges[root]) || buffer.dtype() != owner.dtype())
+    return Status::error(bufferText(plan, b) + " is an alias of " + bufferText(plan, root) +
+                         " but has another offset, size or type");
+  if (!buffer.constant().empty())
+    return Status::error(bufferText(plan, b) + " is an alias and a constant");
+  if (buffer.persistent() && !owner.persistent())
+    return Status::error(bufferText(plan, b) + " is persistent, but " + bufferText(plan, root) +
+                         ", of which it is an alias, is not");
+  return Status();
+}
+
+/// No other buffer touches a persistent one.
+Status checkPersistent(const plan::Plan &plan, const std::vector<BufferRange> &ranges) {
+  std::vector<uint32_t> order;
+  for (uint32_t b = 0; b < ranges.size(); ++b)
+    if (ranges[b].root == b)
+      order.push_back(b);
+  std::sort(order.begin(), order.end(), [&](uint32_t x, uint32_t y) {
+    return std::pair(ranges[x].begin, x) < std::pair(ranges[y].begin, y);
+  });
+  // Of the buffers that begin before this one, the furthest end decides.
+  const uint32_t none = ~0u;
+  uint32_t furthest = none, furthestPersistent = none;
+  for (uint32_t b : order) {
+    bool persistent = plan.buffers(static_cast<int>(b)).persistent();
+    uint32_t other = persistent ? furthest : furthestPersistent;
+    if (other != none && ranges[other].end > ranges[b].begin)
+      return Status::error(bufferText(plan, persistent ? other : b) + " overlaps " +
+                           bufferText(plan, persistent ? b : other) + ", which is persistent");
+    auto extend = [&](uint32_t &last) {
+      if (last == none || ranges[b].end > ranges[last].end)
+        last = b;
+    };
+    extend(furthest);
+    if (persistent)
+      extend(furthestPersistent);
+  }
+  return Status();
+}
+
+} // namespace
+
+std::string bufferText(const plan::Plan &plan, uint32_t buffer) {
+  std::string text = "buffer " + std::to_string(buffer);
+  if (buffer < static_cast<uint32_t>(plan.buffers_size()))
+    text += " " + quoted(plan.buffers(static_cast<int>(buffer)).name());
+  return text;
+}
+
+Status checkBuffers(const plan::Plan &plan, std::vector<BufferRange> &ranges) {
+  for (uint32_t b = 0; b < static_cast<uint32_t>(plan.buffers_size()); ++b) {
+    const plan::Buffer &buffer = plan.buffers(static_cast<int>(b));
+    BufferRange range;
+    range.begin = buffer.offset();
+    range.root = b;
+    range.shape = toVector(buffer.shape());
+    if (bytesPerElement(buffer.dtype()) == 0)
+      return Status::error(bufferText(plan, b) + " has no valid element type");
+    if (buffer.shape_size() > kMaxDimensions)
+      return Status::error(bufferText(plan, b) + " has " + std::to_string(buffer.shape_size()) +
+                           " dimensions, more than " + std::to_string(kMaxDimensions));
+    std::optional<uint64_t> bytes = bytesOf(range.shape, buffer.dtype());
+    if (!bytes)
+      return Status::error(bufferText(plan, b) + " has the shape " + shapeText(range.shape) +
+                           ", whose sizes are not positive or overflow");
+    if (buffer.offset() % kAlignment != 0)
+      return Status::error(bufferText(plan, b) + " is at offset " +
+                           std::to_string(buffer.offset()) + ", which is not a multiple of " +
+                           std::to_string(kAlignment));
+    if (*bytes > plan.arena_bytes() || buffer.offset() > plan.arena_bytes() - *bytes)
+      return Status::error(bufferText(plan, b) + " of " + std::to_string(*bytes) +
+                           " bytes at offset " + std::to_string(buffer.offset()) +
+                           " lies outside the arena of " + std::to_string(plan.arena_bytes()) +
+                           " bytes");
+    range.end = buffer.offset() + *bytes;
+    if (!buffer.constant().empty() && buffer.constant().size() != *bytes)
+      return Status::error(bufferText(plan, b) + " needs " + std::to_string(*bytes) +
+                           " bytes of constant contents but has " +
+                           std::to_string(buffer.constant().size()));
+    if (!buffer.constant().empty() && !buffer.persistent())
+      return Status::error(bufferText(plan, b) + " is a constant but not persistent");
+    ranges.push_back(std::move(range));
+  }
+  for (uint32_t b = 0; b < ranges.size(); ++b)
+    TESSERA_RETURN_IF_ERROR(resolveAlias(plan, b, ranges));
+  return checkPersistent(plan, ranges);
+}
+
+Status checkPlan(const plan::Plan &plan) {
+  auto run = [&]() -> Status {
+    std::vector<BufferRange> ranges;
+    TESSERA_RETURN_IF_ERROR(checkHeader(plan));
+    TESSERA_RETURN_IF_ERROR(checkBuffers(plan, ranges));
+    TESSERA_RETURN_IF_ERROR(checkBindings(plan, ranges));
+    for (const plan::Program &program : plan.programs())
+      for (int s = 0; s < program.steps_size(); ++s)
+        TESSERA_RETURN_IF_ERROR(checkStep(plan, ranges, program.steps(s))
+                                    .context("step " + std::to_string(s) + " " +
+                                             quoted(program.steps(s).name()) + " of program " +
+                                             quoted(program.name())));
+    return checkDefinedness(plan, ranges);
+  };
+  return run().context("rank " + std::to_string(plan.rank()));
+}
+
+} // namespace tessera::rt

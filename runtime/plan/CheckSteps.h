@@ -1,0 +1,49 @@
+//===- CheckSteps.h - parts of checkPlan ------------------------------------------------------===//
+//
+// Internal to the checker. Each part relies on the ones before it: buffers, then bindings, then the
+// operands of every step, then the simulation.
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_PLAN_CHECKSTEPS_H
+#define TESSERA_RUNTIME_PLAN_CHECKSTEPS_H
+
+#include "runtime/plan/plan.pb.h"
+#include "runtime/support/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera::rt {
+
+/// A buffer's place after the first checks; `root` is the buffer that an alias is a view of.
+struct BufferRange {
+  uint64_t begin = 0, end = 0;
+  uint32_t root = 0;
+  std::vector<int64_t> shape;
+  bool overlaps(const BufferRange &other) const { return begin < other.end && other.begin < end; }
+  bool same(const BufferRange &other) const { return begin == other.begin && end == other.end; }
+};
+
+/// "buffer 3 'x'".
+std::string bufferText(const plan::Plan &plan, uint32_t buffer);
+
+/// Sizes, offsets, alignment, aliases, persistence and constants; fills `ranges`.
+Status checkBuffers(const plan::Plan &plan, std::vector<BufferRange> &ranges);
+/// Roles, boxes, names.
+Status checkBindings(const plan::Plan &plan, const std::vector<BufferRange> &ranges);
+/// Operands of kernels and collectives of one step. The message does not name the step.
+Status checkStep(const plan::Plan &plan, const std::vector<BufferRange> &ranges,
+                 const plan::Step &step);
+/// The body of a kernel "fused".
+Status checkExpression(const plan::Plan &plan, const std::vector<BufferRange> &ranges,
+                       const plan::Kernel &kernel);
+/// Simulates every program: whatever is read was written.
+Status checkDefinedness(const plan::Plan &plan, const std::vector<BufferRange> &ranges);
+
+/// How many operands an elementwise operator has; -1 if `name` is none.
+int elementwiseOperands(const std::string &name);
+
+} // namespace tessera::rt
+
+#endif

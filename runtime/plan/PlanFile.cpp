@@ -1,0 +1,160 @@
+#include "runtime/plan/PlanFile.h"
+#include "runtime/plan/PlanChecker.h"
+#include "runtime/support/File.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <set>
+
+namespace tessera::rt {
+namespace {
+
+std::string rankFile(const std::string &directory, size_t rank) {
+  return directory + "/rank" + std::to_string(rank) + ".plan";
+}
+
+std::string sequentialFile(const std::string &directory) { return directory + "/sequential.plan"; }
+
+/// FNV-1a; 64 bits are enough against accidents, and nothing here is a defence against forgery.
+struct Hash {
+  uint64_t state = 14695981039346656037ull;
+  void add(std::string_view bytes) {
+    for (char c : bytes)
+      state = (state ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  }
+};
+
+Result<plan::Plan> readPlan(const std::string &path) {
+  Result<std::string> bytes = readFile(path, kMaxPlanBytes);
+  if (!bytes)
+    return bytes.status();
+  return parsePlan(*bytes, path);
+}
+
+/// How many ranks the mesh has; 0 if that is no sensible number.
+uint64_t meshSize(const plan::Plan &plan) {
+  uint64_t ranks = 1;
+  for (const plan::MeshAxis &axis : plan.mesh()) {
+    ranks *= axis.size();
+    if (ranks == 0 || ranks > kMaxRanks)
+      return 0;
+  }
+  return ranks;
+}
+
+} // namespace
+
+std::string serialize(const plan::Plan &plan) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  plan.SerializeToCodedStream(&coded);
+  coded.Trim();
+  return bytes;
+}
+
+Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what) {
+  plan::Plan plan;
+  if (bytes.size() > kMaxPlanBytes ||
+      !plan.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    return Status::error(what + ": is not a plan file, or is truncated or damaged");
+  if (plan.version() != kPlanVersion)
+    return Status::error(what + ": has format version " + std::to_string(plan.version()) +
+                         ", this program reads version " + std::to_string(kPlanVersion) +
+                         "; compile the model again");
+  return plan;
+}
+
+std::string computePlanId(const std::vector<plan::Plan> &ranks,
+                          const std::optional<plan::Plan> &sequential) {
+  Hash hash;
+  auto add = [&](plan::Plan plan) {
+    plan.clear_plan_id();
+    std::string bytes = serialize(plan);
+    hash.add(std::to_string(bytes.size()) + ":");
+    hash.add(bytes);
+  };
+  for (const plan::Plan &plan : ranks)
+    add(plan);
+  if (sequential)
+    add(*sequential);
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash.state));
+  return text;
+}
+
+Result<PlanDirectory> readPlanDirectory(const std::string &path) {
+  PlanDirectory directory;
+  directory.path = path;
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error))
+    return Status::error(path + ": is not a plan directory");
+  if (!fileExists(rankFile(path, 0)))
+    return Status::error(path + ": is not a plan directory: it has no rank0.plan");
+  uint64_t ranks = 1;
+  for (uint64_t r = 0; r < ranks; ++r) {
+    Result<plan::Plan> plan = readPlan(rankFile(path, r));
+    if (!plan)
+      return plan.status();
+    if (r == 0 && (ranks = meshSize(*plan)) == 0)
+      return Status::error(rankFile(path, 0) +
+                           ": its mesh has no sensible number of ranks (at most " +
+                           std::to_string(kMaxRanks) + ")");
+    TESSERA_RETURN_IF_ERROR(checkPlan(*plan).context(rankFile(path, r)));
+    directory.ranks.push_back(std::move(*plan));
+  }
+  TESSERA_RETURN_IF_ERROR(checkPlans(directory.ranks).context(path));
+  if (fileExists(sequentialFile(path))) {
+    Result<plan::Plan> plan = readPlan(sequentialFile(path));
+    if (!plan)
+      return plan.status();
+    TESSERA_RETURN_IF_ERROR(checkPlan(*plan).context(sequentialFile(path)));
+    TESSERA_RETURN_IF_ERROR(checkPlans({*plan}).context(sequentialFile(path)));
+    if (plan->plan_id() != directory.ranks[0].plan_id())
+      return Status::error(sequentialFile(path) +
+                           ": belongs to another compilation than rank0.plan");
+    directory.sequential = std::move(*plan);
+  }
+  // Damage that happens to leave a valid plan (an attribute, a constant) is seen here.
+  if (computePlanId(directory.ranks, directory.sequential) != directory.ranks[0].plan_id())
+    return Status::error(path + ": the plan files were changed or damaged after they were written "
+                                "(plan_id does not match); compile the model again");
+  const std::string &weights = directory.ranks[0].weights_file();
+  if (!weights.empty()) {
+    directory.weights = path + "/" + weights;
+    if (!fileExists(directory.weights))
+      return Status::error(directory.weights + ": the plan's weight file is missing");
+  }
+  return directory;
+}
+
+Status writePlanDirectory(const std::string &path, std::vector<plan::Plan> ranks,
+                          std::optional<plan::Plan> sequential) {
+  if (ranks.empty())
+    return Status::error(path + ": there is no plan to write");
+  std::string id = computePlanId(ranks, sequential);
+  for (plan::Plan &plan : ranks)
+    plan.set_plan_id(id);
+  TESSERA_RETURN_IF_ERROR(makeDirectory(path));
+  // A directory is a plan when and only when it has a rank0.plan: that goes first and comes last.
+  std::set<std::string> old = {rankFile(path, 0)};
+  std::error_code error;
+  for (const auto &entry : std::filesystem::directory_iterator(path, error))
+    if (entry.path().extension() == ".plan")
+      old.insert(path + "/" + entry.path().filename().string());
+  std::filesystem::remove(rankFile(path, 0), error);
+  for (const std::string &file : old)
+    std::filesystem::remove(file, error);
+  if (sequential) {
+    sequential->set_plan_id(id);
+    TESSERA_RETURN_IF_ERROR(writeFile(sequentialFile(path), serialize(*sequential)));
+  }
+  for (size_t r = ranks.size(); r-- > 0;)
+    TESSERA_RETURN_IF_ERROR(writeFile(rankFile(path, r), serialize(ranks[r])));
+  return Status();
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,128 @@
+#include "runtime/plan/PlanInfo.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace tessera::rt {
+namespace {
+
+std::string lower(std::string name, char underscore) {
+  for (char &c : name)
+    c = c == '_' ? underscore : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name.empty() ? "?" : name;
+}
+
+} // namespace
+
+uint64_t bytesPerElement(plan::DType type) {
+  switch (type) {
+  case plan::F64:
+  case plan::I64:
+    return 8;
+  case plan::F32:
+  case plan::I32:
+    return 4;
+  case plan::F16:
+  case plan::BF16:
+    return 2;
+  case plan::I8:
+  case plan::U8:
+  case plan::BOOL:
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+std::string typeName(plan::DType type) { return lower(plan::DType_Name(type), '_'); }
+
+bool isFloatType(plan::DType type) {
+  return type == plan::F32 || type == plan::F64 || type == plan::F16 || type == plan::BF16;
+}
+
+std::string roleName(plan::Role role) { return lower(plan::Role_Name(role), ' '); }
+
+std::string collectiveName(plan::CollectiveKind kind) {
+  return lower(plan::CollectiveKind_Name(kind), '-');
+}
+
+std::string reductionName(plan::Reduction reduction) {
+  return lower(plan::Reduction_Name(reduction), ' ');
+}
+
+std::string quoted(const std::string &name) {
+  std::string text = "'";
+  for (char c : name.substr(0, 120))
+    text += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
+  return text + (name.size() > 120 ? "...'" : "'");
+}
+
+std::string shapeText(const std::vector<int64_t> &shape) {
+  std::string text = "[";
+  for (size_t d = 0; d < shape.size(); ++d)
+    text += (d ? ", " : "") + std::to_string(shape[d]);
+  return text + "]";
+}
+
+std::optional<int64_t> elementsOf(const std::vector<int64_t> &shape) {
+  constexpr int64_t limit = int64_t(1) << 62;
+  int64_t product = 1;
+  for (int64_t size : shape) {
+    if (size <= 0 || product > limit / size)
+      return std::nullopt;
+    product *= size;
+  }
+  return product;
+}
+
+std::optional<uint64_t> bytesOf(const std::vector<int64_t> &shape, plan::DType type) {
+  std::optional<int64_t> elements = elementsOf(shape);
+  uint64_t each = bytesPerElement(type);
+  uint64_t bytes = 0;
+  if (!elements || each == 0 ||
+      __builtin_mul_overflow(static_cast<uint64_t>(*elements), each, &bytes))
+    return std::nullopt;
+  return bytes;
+}
+
+uint64_t bytesSent(const plan::Plan &plan, const plan::Collective &c) {
+  const plan::Group &group = plan.groups(static_cast<int>(c.group()));
+  const plan::Buffer &in = plan.buffers(static_cast<int>(c.input()));
+  uint64_t n = static_cast<uint64_t>(group.ranks_size());
+  std::vector<int64_t> shape = toVector(in.shape());
+  uint64_t bytes = bytesOf(shape, in.dtype()).value_or(0);
+  if (n < 2)
+    return 0;
+  auto me = static_cast<size_t>(std::find(group.ranks().begin(), group.ranks().end(), plan.rank()) -
+                                group.ranks().begin());
+  switch (c.kind()) {
+  case plan::ALL_REDUCE:
+    return 2 * (bytes / n * (n - 1));
+  case plan::ALL_GATHER:
+    return bytes * (n - 1);
+  case plan::REDUCE_SCATTER:
+  case plan::ALL_TO_ALL:
+    return bytes / n * (n - 1);
+  case plan::PERMUTE:
+    return c.sources_size() == static_cast<int>(n) && c.sources(static_cast<int>(me)) == me ? 0
+                                                                                            : bytes;
+  case plan::HALO: {
+    uint64_t row = c.dim() < shape.size() ? bytes / static_cast<uint64_t>(shape[c.dim()]) : 0;
+    return (me + 1 < n ? static_cast<uint64_t>(c.halo_lo()) * row : 0) +
+           (me > 0 ? static_cast<uint64_t>(c.halo_hi()) * row : 0);
+  }
+  case plan::BROADCAST:
+    return me == c.root() ? bytes : 0;
+  default:
+    return 0;
+  }
+}
+
+int findProgram(const plan::Plan &plan, const std::string &name) {
+  for (int p = 0; p < plan.programs_size(); ++p)
+    if (plan.programs(p).name() == name)
+      return p;
+  return -1;
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,52 @@
+//===- PlanInfo.h - small facts about the parts of a plan -------------------------------------===//
+//
+// Names for messages and overflow-checked sizes. Everything here is safe on a hostile plan.
+//
+//   typeName(plan::F32) == "f32"; shapeText({2, 3}) == "[2, 3]"; bytesOf({2, 3}, plan::F32) == 24
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_PLAN_PLANINFO_H
+#define TESSERA_RUNTIME_PLAN_PLANINFO_H
+
+#include "runtime/plan/plan.pb.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tessera::rt {
+
+/// Bytes of one element; 0 for an unknown type.
+uint64_t bytesPerElement(plan::DType type);
+/// "f32", "bf16", "bool"; "?" for an unknown type.
+std::string typeName(plan::DType type);
+bool isFloatType(plan::DType type);
+std::string roleName(plan::Role role);                 // "parameter"
+std::string collectiveName(plan::CollectiveKind kind); // "all-reduce"
+std::string reductionName(plan::Reduction reduction);  // "sum"
+
+/// A name from a file between quotes, without control characters and not too long.
+std::string quoted(const std::string &name);
+
+/// "[2, 3]".
+std::string shapeText(const std::vector<int64_t> &shape);
+template <typename Repeated> std::vector<int64_t> toVector(const Repeated &values) {
+  return std::vector<int64_t>(values.begin(), values.end());
+}
+
+/// The number of elements; nothing if a size is not positive or the product exceeds 2^62.
+std::optional<int64_t> elementsOf(const std::vector<int64_t> &shape);
+/// The number of bytes; nothing if that or the type is not sensible.
+std::optional<uint64_t> bytesOf(const std::vector<int64_t> &shape, plan::DType type);
+
+/// How many bytes this rank sends in one execution of a collective, by the usual algorithms
+/// (ring all-reduce: 2 (n-1)/n of the tensor).
+uint64_t bytesSent(const plan::Plan &plan, const plan::Collective &collective);
+
+/// The index of the program called `name`, or -1.
+int findProgram(const plan::Plan &plan, const std::string &name);
+
+} // namespace tessera::rt
+
+#endif

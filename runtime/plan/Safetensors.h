@@ -1,0 +1,82 @@
+//===- Safetensors.h - named tensors in a file ------------------------------------------------===//
+//
+// The safetensors format: eight bytes with the length of a JSON header, little-endian, the header,
+// the contents. (https://github.com/huggingface/safetensors, "Format".) The reader maps the file
+// and checks every entry before it gives one out; the writer streams and is atomic.
+//
+//   Result<Safetensors> file = Safetensors::open("plan/weights.safetensors");
+//   const Safetensors::Entry *w = file->find("fc.weight");     // null: not there
+//   TESSERA_RETURN_IF_ERROR(file->readBox(*w, {8, 0}, {8, 64}, plan::F32, buffer)); // rows 8..15
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_PLAN_SAFETENSORS_H
+#define TESSERA_RUNTIME_PLAN_SAFETENSORS_H
+
+#include "runtime/plan/plan.pb.h"
+#include "runtime/support/File.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tessera::rt {
+
+class Safetensors {
+public:
+  struct Entry {
+    std::string name;
+    plan::DType type = plan::DTYPE_INVALID;
+    std::vector<int64_t> shape;
+    uint64_t begin = 0, end = 0; // in bytes from the end of the header
+  };
+
+  static Result<Safetensors> open(const std::string &path);
+
+  const std::string &path() const { return path_; }
+  const std::map<std::string, Entry> &entries() const { return entries_; }
+  const std::map<std::string, std::string> &metadata() const { return metadata_; }
+  const Entry *find(const std::string &name) const;
+  /// The contents, row-major; perhaps unaligned.
+  const void *data(const Entry &entry) const { return contents_ + entry.begin; }
+  /// Copies the box [offset, offset + shape) to `out`, row-major, converted to `type` if both types
+  /// are floating-point; another difference of types is an error.
+  Status readBox(const Entry &entry, const std::vector<int64_t> &offset,
+                 const std::vector<int64_t> &shape, plan::DType type, void *out) const;
+
+private:
+  Safetensors(std::string path, MappedFile file) : path_(std::move(path)), file_(std::move(file)) {}
+  Status parseHeader();
+  std::string path_;
+  MappedFile file_;
+  const char *contents_ = nullptr;
+  std::map<std::string, Entry> entries_;
+  std::map<std::string, std::string> metadata_;
+};
+
+/// Writes tensors in the order in which they were announced.
+class SafetensorsWriter {
+public:
+  struct Tensor {
+    std::string name;
+    plan::DType type;
+    std::vector<int64_t> shape;
+  };
+  static Result<SafetensorsWriter> create(const std::string &path, std::vector<Tensor> tensors,
+                                          const std::map<std::string, std::string> &metadata = {});
+  /// The contents of the next tensor, whole.
+  Status add(const void *data, uint64_t bytes);
+  /// Fails if a tensor is missing.
+  Status commit();
+
+private:
+  SafetensorsWriter(std::string path, AtomicFile file, std::vector<Tensor> tensors)
+      : path_(std::move(path)), file_(std::move(file)), tensors_(std::move(tensors)) {}
+  std::string path_;
+  AtomicFile file_;
+  std::vector<Tensor> tensors_;
+  size_t next_ = 0;
+};
+
+} // namespace tessera::rt
+
+#endif
