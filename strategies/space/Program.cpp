@@ -1,0 +1,134 @@
+#include "strategies/space/Program.h"
+
+#include "dialects/dist/DistInterfaces.h"
+#include "dialects/graph/Graph.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+using namespace mlir;
+
+namespace tessera::strategies {
+
+Shape shapeOf(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return Shape(type.getShape().begin(), type.getShape().end());
+}
+
+int64_t elementBytes(Type type) {
+  if (auto shaped = dyn_cast<ShapedType>(type))
+    type = shaped.getElementType();
+  // A truth value takes one byte.
+  return std::max<int64_t>(1, int64_t(type.getIntOrFloatBitWidth()) / 8);
+}
+
+int64_t numElements(llvm::ArrayRef<int64_t> shape) {
+  int64_t n = 1;
+  for (int64_t d : shape)
+    n *= d;
+  return n;
+}
+
+namespace {
+
+llvm::Error checkType(Operation *op, Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (type && type.hasStaticShape() && type.getElementType().isIntOrFloat())
+    return llvm::Error::success();
+  return llvm::createStringError("operator '%s': every tensor must be ranked and of static shape",
+                                 graph::nameOf(op).c_str());
+}
+
+llvm::Expected<std::unique_ptr<OperatorClass>> describe(Operation *op) {
+  auto cls = std::make_unique<OperatorClass>();
+  llvm::Expected<ShardingRule> rule = cast<dist::ShardingRuleOpInterface>(op).getShardingRule();
+  if (!rule)
+    return llvm::createStringError("operator '%s': %s", graph::nameOf(op).c_str(),
+                                   llvm::toString(rule.takeError()).c_str());
+  cls->rule = std::move(*rule);
+  cls->sample = op;
+  int floatBits = 0;
+  auto note = [&](Value value, auto &shapes, auto &bytes) {
+    shapes.push_back(shapeOf(value));
+    bytes.push_back(elementBytes(value.getType()));
+    Type element = cast<RankedTensorType>(value.getType()).getElementType();
+    if (isa<FloatType>(element))
+      floatBits = std::max(floatBits, int(element.getIntOrFloatBitWidth()));
+  };
+  for (Value v : op->getOperands())
+    note(v, cls->operandShapes, cls->operandBytes);
+  for (Value v : op->getResults())
+    note(v, cls->resultShapes, cls->resultBytes);
+  if (floatBits)
+    cls->elementBits = floatBits;
+  return cls;
+}
+
+} // namespace
+
+llvm::Expected<Program> Program::analyse(func::FuncOp func) {
+  if (!func.getBody().hasOneBlock())
+    return llvm::createStringError("function '%s' must have exactly one block",
+                                   func.getName().str().c_str());
+  Program program;
+  program.func = func;
+  using Key = std::tuple<const void *, const void *, std::vector<const void *>>;
+  std::map<Key, OperatorClass *> known; // looked up only, never iterated: pointers are fine
+  for (Operation &op : func.getBody().front().without_terminator()) {
+    if (!isa<dist::ShardingRuleOpInterface>(op))
+      return llvm::createStringError("operator '%s' (%s) has no sharding rule",
+                                     graph::nameOf(&op).c_str(),
+                                     op.getName().getStringRef().str().c_str());
+    std::vector<const void *> types;
+    for (Value v : op.getOperands()) {
+      if (llvm::Error e = checkType(&op, v))
+        return e;
+      types.push_back(v.getType().getAsOpaquePointer());
+    }
+    types.push_back(nullptr);
+    for (Value v : op.getResults()) {
+      if (llvm::Error e = checkType(&op, v))
+        return e;
+      types.push_back(v.getType().getAsOpaquePointer());
+    }
+    Key key{op.getName().getAsOpaquePointer(), op.getPropertiesAsAttribute().getAsOpaquePointer(),
+            std::move(types)};
+    OperatorClass *&cls = known[key];
+    if (!cls) {
+      auto made = describe(&op);
+      if (!made)
+        return made.takeError();
+      (*made)->id = int(program.classes.size());
+      cls = made->get();
+      program.classes.push_back(std::move(*made));
+    }
+    program.index[&op] = int(program.operators.size());
+    program.operators.push_back({&op, graph::nameOf(&op), cls});
+  }
+  return program;
+}
+
+Operation *Program::returnOp() const {
+  return const_cast<func::FuncOp &>(func).getBody().front().getTerminator();
+}
+
+int Program::producer(Value value) const {
+  Operation *op = value.getDefiningOp();
+  return op ? index.lookup(op) : -1;
+}
+
+llvm::SmallVector<ValueUse> Program::uses(Value value) const {
+  llvm::SmallVector<ValueUse> result;
+  for (OpOperand &use : value.getUses()) {
+    auto it = index.find(use.getOwner());
+    if (it != index.end())
+      result.push_back({it->second, int(use.getOperandNumber())});
+  }
+  llvm::sort(result, [](const ValueUse &a, const ValueUse &b) {
+    return std::tie(a.op, a.operand) < std::tie(b.op, b.operand);
+  });
+  return result;
+}
+
+} // namespace tessera::strategies

@@ -1,0 +1,84 @@
+//===- Program.h - a function as the strategies see it -------------------------------------------===//
+//
+// Lists the operators of one function in order, each with the facts on which every choice rests: its
+// sharding rule, the shapes and element sizes of its tensors. Operators that are equal in all of this
+// (the layers of a deep network) share one OperatorClass, so that whatever is computed per class is
+// computed once.
+//
+//   Expected<Program> program = Program::analyse(func);
+//   program->operators[3].cls->rule            // the rule, bound to shapes
+//   program->operators[3].name                 // as in the model file
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_SPACE_PROGRAM_H
+#define TESSERA_STRATEGIES_SPACE_PROGRAM_H
+
+#include "dialects/dist/ShardingRule.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tessera::strategies {
+
+using dist::AxisList;
+using dist::Mesh;
+using dist::Shape;
+using dist::Sharding;
+using dist::ShardingRule;
+using dist::Strategy;
+
+/// What equal operators have in common.
+struct OperatorClass {
+  int id = 0; // position in Program::classes
+  ShardingRule rule;
+  llvm::SmallVector<Shape> operandShapes, resultShapes;
+  llvm::SmallVector<int64_t> operandBytes, resultBytes; // of one element
+  int elementBits = 32;              // of the widest floating-point tensor; the arithmetic's width
+  mlir::Operation *sample = nullptr; // one of them: asked for its flops
+
+  bool operator<(const OperatorClass &) const = delete;
+};
+
+struct OperatorInfo {
+  mlir::Operation *op = nullptr;
+  std::string name; // for people: as in the model file
+  const OperatorClass *cls = nullptr;
+};
+
+/// Where a value comes from and goes to.
+struct ValueUse {
+  int op;      // index in operators
+  int operand; // operand number
+};
+
+struct Program {
+  mlir::func::FuncOp func;
+  std::vector<OperatorInfo> operators; // in program order
+  std::vector<std::unique_ptr<OperatorClass>> classes;
+  llvm::DenseMap<mlir::Operation *, int> index;
+
+  /// Fails with one sentence on an operator without a rule, or a tensor that is not ranked and
+  /// static.
+  static llvm::Expected<Program> analyse(mlir::func::FuncOp func);
+
+  mlir::Operation *returnOp() const;
+  /// Index of the operator that produces the value; -1: an argument.
+  int producer(mlir::Value value) const;
+  /// Uses by operators (not by the return), in program order.
+  llvm::SmallVector<ValueUse> uses(mlir::Value value) const;
+};
+
+/// Shape and bytes per element of a ranked static tensor.
+Shape shapeOf(mlir::Value value);
+int64_t elementBytes(mlir::Type type);
+int64_t numElements(llvm::ArrayRef<int64_t> shape);
+
+} // namespace tessera::strategies
+
+#endif

@@ -1,0 +1,190 @@
+#include "strategies/space/Propagate.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace mlir;
+
+namespace tessera::strategies {
+
+bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> factors,
+               llvm::ArrayRef<int> axes, Strategy &strategy) {
+  auto used = [&](int axis) {
+    return llvm::any_of(strategy.factors,
+                        [&](const AxisList &list) { return llvm::is_contained(list, axis); });
+  };
+  size_t at = 0;
+  for (int axis : axes) {
+    if (mesh.axisSize(axis) == 1)
+      continue;
+    if (used(axis))
+      return false;
+    // A minor factor may be cut only where the major ones are cut completely: blocks stay
+    // contiguous.
+    while (at < factors.size() &&
+           mesh.size(strategy.factors[factors[at]]) == cls.rule.factors[factors[at]].size)
+      ++at;
+    if (at == factors.size())
+      return false;
+    int factor = factors[at];
+    int64_t shards = mesh.size(strategy.factors[factor]) * mesh.axisSize(axis);
+    if (!dist::canShard(cls.rule, factor, shards, cls.operandShapes, cls.resultShapes))
+      return false;
+    strategy.factors[factor].push_back(axis);
+  }
+  return true;
+}
+
+Strategy strategyFrom(const OperatorClass &cls, const Mesh &mesh,
+                      llvm::ArrayRef<const Sharding *> operands,
+                      llvm::ArrayRef<const Sharding *> results, llvm::ArrayRef<int> order) {
+  const ShardingRule &rule = cls.rule;
+  Strategy strategy;
+  strategy.factors.resize(rule.factors.size());
+  llvm::SmallVector<int> all(operands.size() + results.size());
+  std::iota(all.begin(), all.end(), 0);
+  for (int t : order.empty() ? llvm::ArrayRef<int>(all) : order) {
+    bool isOperand = size_t(t) < operands.size();
+    int i = isOperand ? t : t - int(operands.size());
+    const Sharding *known = isOperand ? operands[i] : results[i];
+    if (!known)
+      continue;
+    const ShardingRule::TensorFactors &tensor = isOperand ? rule.operands[i] : rule.results[i];
+    for (size_t d = 0; d < tensor.size() && d < known->dims.size(); ++d) {
+      // A factor that an earlier tensor has cut stays as it is.
+      bool taken = llvm::any_of(tensor[d], [&](int f) { return !strategy.factors[f].empty(); });
+      if (!taken)
+        assignDim(cls, mesh, tensor[d], known->dims[d], strategy);
+    }
+  }
+  return strategy;
+}
+
+void reduceNow(const ShardingRule &rule, Strategy &strategy) {
+  bool partial = false;
+  llvm::SmallVector<Sharding> results;
+  for (size_t i = 0; i < rule.results.size(); ++i) {
+    Sharding natural = dist::naturalResult(rule, strategy, int(i));
+    partial |= natural.isPartial();
+    results.push_back(natural.withoutPartial());
+  }
+  if (partial)
+    strategy.results = std::move(results);
+}
+
+int64_t workShards(const Mesh &mesh, const Strategy &strategy) {
+  int64_t n = 1;
+  for (const AxisList &axes : strategy.factors)
+    n *= mesh.size(axes);
+  return n;
+}
+
+const Sharding &Assignment::of(Value value) const {
+  auto it = values.find(value);
+  assert(it != values.end() && "every value has a sharding by now");
+  return it->second;
+}
+
+namespace {
+
+bool isCut(const Sharding &sharding) {
+  return llvm::any_of(sharding.dims, [](const AxisList &axes) { return !axes.empty(); });
+}
+
+bool isUncut(const Strategy &strategy) {
+  return llvm::all_of(strategy.factors, [](const AxisList &axes) { return axes.empty(); });
+}
+
+void setStrategyOf(const Program &program, int i, Strategy strategy, Assignment &assignment) {
+  const OperatorInfo &info = program.operators[i];
+  for (unsigned r = 0; r < info.op->getNumResults(); ++r)
+    assignment.values[info.op->getResult(r)] =
+        dist::resultSharding(info.cls->rule, strategy, int(r));
+  assignment.strategies[i] = std::move(strategy);
+}
+
+void forward(const Program &program, const Mesh &mesh, int i,
+             const std::function<const Sharding *(Value)> &known, Assignment &assignment) {
+  const OperatorInfo &info = program.operators[i];
+  llvm::SmallVector<const Sharding *> operands, results(info.op->getNumResults(), nullptr);
+  for (Value v : info.op->getOperands())
+    operands.push_back(known(v));
+  // The most finely cut operand leads, then the largest: what is small follows.
+  llvm::SmallVector<int> order;
+  for (size_t o = 0; o < operands.size(); ++o)
+    if (operands[o])
+      order.push_back(int(o));
+  auto shards = [&](int o) {
+    int64_t n = 1;
+    for (const AxisList &axes : operands[o]->dims)
+      n *= mesh.size(axes);
+    return n;
+  };
+  llvm::stable_sort(order, [&](int a, int b) {
+    if (shards(a) != shards(b))
+      return shards(a) > shards(b);
+    return numElements(info.cls->operandShapes[a]) > numElements(info.cls->operandShapes[b]);
+  });
+  Strategy strategy;
+  strategy.factors.resize(info.cls->rule.factors.size());
+  if (!order.empty())
+    strategy = strategyFrom(*info.cls, mesh, operands, results, order);
+  reduceNow(info.cls->rule, strategy);
+  setStrategyOf(program, i, std::move(strategy), assignment);
+}
+
+/// An operator that is computed whole on every rank may as well compute only the part that all of
+/// its users want: cutting its operands is free of communication.
+void adopt(const Program &program, const Mesh &mesh, int i, Assignment &assignment) {
+  const OperatorInfo &info = program.operators[i];
+  if (!isUncut(assignment.strategies[i]) || info.op->getNumResults() != 1)
+    return;
+  Value result = info.op->getResult(0);
+  std::optional<Sharding> wanted;
+  for (OpOperand &use : result.getUses()) {
+    auto it = program.index.find(use.getOwner());
+    if (it == program.index.end())
+      return; // returned: stays whole
+    Sharding needs =
+        dist::operandSharding(program.operators[it->second].cls->rule,
+                              assignment.strategies[it->second], int(use.getOperandNumber()));
+    if (wanted && !(*wanted == needs))
+      return;
+    wanted = std::move(needs);
+  }
+  if (!wanted || !isCut(*wanted))
+    return;
+  llvm::SmallVector<const Sharding *> none(info.op->getNumOperands(), nullptr);
+  Strategy strategy = strategyFrom(*info.cls, mesh, none, {&*wanted});
+  // Operands that are cut already (elsewhere) would have to be gathered: only what is whole is
+  // sliced.
+  for (unsigned o = 0; o < info.op->getNumOperands(); ++o) {
+    auto it = assignment.values.find(info.op->getOperand(o));
+    if (it == assignment.values.end())
+      return;
+    Sharding needs = dist::operandSharding(info.cls->rule, strategy, int(o));
+    if (!it->second.isReplicated() && !(it->second == needs))
+      return;
+  }
+  setStrategyOf(program, i, std::move(strategy), assignment);
+}
+
+} // namespace
+
+void propagate(const Program &program, const Mesh &mesh, llvm::ArrayRef<int> ops,
+               const std::function<const Sharding *(Value)> &outside, Assignment &assignment) {
+  assignment.strategies.resize(program.operators.size());
+  llvm::DenseSet<int> inside(ops.begin(), ops.end());
+  auto known = [&](Value v) -> const Sharding * {
+    int producer = program.producer(v);
+    if (producer < 0 || !inside.contains(producer))
+      return outside(v);
+    return &assignment.of(v);
+  };
+  for (int i : ops)
+    forward(program, mesh, i, known, assignment);
+  for (int i : llvm::reverse(ops))
+    adopt(program, mesh, i, assignment);
+}
+
+} // namespace tessera::strategies
