@@ -1,0 +1,174 @@
+#include "strategies/cost/CostModel.h"
+
+#include "dialects/dist/DistInterfaces.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tessera::strategies {
+
+using dist::Collective;
+using dist::CollectiveKind;
+
+namespace {
+
+Cost toNanoseconds(double seconds) {
+  // Whole nanoseconds, up; the small term keeps what is whole but for rounding.
+  double ns = std::ceil(seconds * 1e9 - 1e-6);
+  return ns < double(kForbidden) / 4 ? Cost(ns) : kForbidden / 4;
+}
+
+} // namespace
+
+CostModel::CostModel(Mesh mesh, Topology topology, ProfileTable profile)
+    : mesh_(std::move(mesh)), topology_(std::move(topology)), profile_(std::move(profile)),
+      share_(topology_.share(mesh_.numRanks())), planner_(mesh_, collectiveCost()) {}
+
+const Link &CostModel::linkOf(llvm::ArrayRef<int> axes) const {
+  AxisList key(axes.begin(), axes.end());
+  auto it = links_.find(key);
+  if (it == links_.end())
+    it = links_.emplace(key, topology_.link(mesh_, axes)).first;
+  return it->second;
+}
+
+Cost CostModel::collective(const Collective &c, int64_t elementBytes) const {
+  double in = double(numElements(c.localIn)) * double(elementBytes);
+  double out = double(numElements(c.localOut)) * double(elementBytes);
+  if (c.kind == CollectiveKind::Slice)
+    return toNanoseconds(2 * out / (topology_.memoryBandwidth * share_) + topology_.launch);
+  const Link &link = linkOf(c.axes);
+  double n = double(mesh_.size(c.axes));
+  double sent = dist::bytesSent(mesh_, c, elementBytes);
+  double steps = 1;
+  switch (c.kind) {
+  case CollectiveKind::AllReduce: {
+    double rounds = std::ceil(std::log2(n));
+    double ring = 2 * (n - 1) * link.latency + sent / link.bandwidth;
+    double tree = 2 * rounds * link.latency + 2 * rounds * in / link.bandwidth;
+    return toNanoseconds(std::min(ring, tree) + topology_.launch);
+  }
+  case CollectiveKind::AllGather:
+  case CollectiveKind::ReduceScatter:
+  case CollectiveKind::AllToAll:
+    steps = n - 1;
+    break;
+  case CollectiveKind::Halo:
+    steps = double(c.haloLo > 0) + double(c.haloHi > 0);
+    break;
+  case CollectiveKind::Permute:
+  case CollectiveKind::Slice:
+    break;
+  }
+  return toNanoseconds(steps * link.latency + sent / link.bandwidth + topology_.launch);
+}
+
+dist::CollectiveCost CostModel::collectiveCost() const {
+  return [this](const Collective &c, int64_t elementBytes) {
+    return double(collective(c, elementBytes));
+  };
+}
+
+std::vector<Collective> CostModel::planReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
+                                               const Sharding &from, const Sharding &to) const {
+  return planner_.plan(shape, elementBytes, from, to);
+}
+
+Cost CostModel::reshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
+                        const Sharding &to) const {
+  if (from == to)
+    return 0;
+  double ns = planner_.cost(shape, elementBytes, from, to);
+  return ns < double(kForbidden) ? Cost(ns) : kForbidden;
+}
+
+llvm::SmallVector<Shape> localOperands(const OperatorClass &cls, const Mesh &mesh,
+                                       const Strategy &s) {
+  llvm::SmallVector<Shape> shapes;
+  for (size_t i = 0; i < cls.operandShapes.size(); ++i)
+    shapes.push_back(
+        dist::operandSharding(cls.rule, s, int(i)).localShape(mesh, cls.operandShapes[i]));
+  return shapes;
+}
+
+llvm::SmallVector<Shape> localResults(const OperatorClass &cls, const Mesh &mesh,
+                                      const Strategy &s) {
+  llvm::SmallVector<Shape> shapes;
+  for (size_t i = 0; i < cls.resultShapes.size(); ++i)
+    shapes.push_back(
+        dist::naturalResult(cls.rule, s, int(i)).localShape(mesh, cls.resultShapes[i]));
+  return shapes;
+}
+
+Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, double streamed) const {
+  llvm::SmallVector<Shape> operands = localOperands(cls, mesh_, strategy);
+  llvm::SmallVector<Shape> results = localResults(cls, mesh_, strategy);
+  if (!profile_.empty())
+    if (auto seconds = profile_.seconds(ProfileTable::kernelKey(
+            cls.sample->getName().getStringRef(), operands, results, cls.elementBits)))
+      return toNanoseconds(*seconds);
+  if (streamed < 0) {
+    streamed = 0;
+    for (size_t i = 0; i < operands.size(); ++i)
+      streamed += double(numElements(operands[i])) * double(cls.operandBytes[i]);
+    for (size_t i = 0; i < results.size(); ++i)
+      streamed += double(numElements(results[i])) * double(cls.resultBytes[i]);
+  }
+  double flops = mlir::cast<dist::ShardingRuleOpInterface>(cls.sample).getFlops(operands, results);
+  double seconds = std::max(flops / (topology_.rate(cls.elementBits) * share_),
+                            streamed / (topology_.memoryBandwidth * share_));
+  return toNanoseconds(seconds + topology_.launch);
+}
+
+std::vector<OwnCollective> CostModel::ownCollectives(const OperatorClass &cls,
+                                                     const Strategy &strategy) const {
+  std::vector<OwnCollective> list;
+  const ShardingRule &rule = cls.rule;
+  std::map<int, Shape> grown; // operand -> local shape with the borders so far
+  for (const dist::Window &w : rule.windows) {
+    const AxisList &axes = strategy.factors[w.factor];
+    int64_t shards = mesh_.size(axes);
+    if (shards == 1)
+      continue;
+    std::optional<dist::Window::Halo> halo = w.halo(shards);
+    if (!halo || (halo->lo == 0 && halo->hi == 0))
+      continue;
+    Sharding sharding = dist::operandSharding(rule, strategy, w.operand);
+    auto it = grown.find(w.operand);
+    if (it == grown.end())
+      it = grown.emplace(w.operand, sharding.localShape(mesh_, cls.operandShapes[w.operand])).first;
+    Collective c;
+    c.kind = CollectiveKind::Halo;
+    c.axes = axes;
+    c.dim = w.dim;
+    c.haloLo = halo->lo;
+    c.haloHi = halo->hi;
+    c.fill = w.fill;
+    c.result = sharding;
+    c.localIn = it->second;
+    it->second[w.dim] += halo->lo + halo->hi;
+    c.localOut = it->second;
+    list.push_back({w.operand, -1, cls.operandBytes[w.operand], std::move(c)});
+  }
+  for (size_t i = 0; i < strategy.results.size(); ++i)
+    for (Collective &c :
+         planReshard(cls.resultShapes[i], cls.resultBytes[i],
+                     dist::naturalResult(rule, strategy, int(i)), strategy.results[i]))
+      list.push_back({-1, int(i), cls.resultBytes[i], std::move(c)});
+  return list;
+}
+
+OperatorCost CostModel::operatorCost(const OperatorClass &cls, const Strategy &strategy) const {
+  OperatorCost cost;
+  cost.compute = compute(cls, strategy);
+  for (const OwnCollective &own : ownCollectives(cls, strategy))
+    cost.communication += collective(own.collective, own.elementBytes);
+  return cost;
+}
+
+int64_t CostModel::localBytes(llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
+                              const Sharding &s) const {
+  return numElements(s.localShape(mesh_, shape)) * elementBytes;
+}
+
+} // namespace tessera::strategies

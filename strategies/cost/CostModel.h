@@ -1,0 +1,92 @@
+//===- CostModel.h - what an operator and a reshard cost -----------------------------------------===//
+//
+// The only class that sees both the machine (Topology) and measurements (ProfileTable). All results are
+// nanoseconds.
+//
+//   compute:     max(flops / rate, bytes / memory bandwidth) + launch, on the rank's local shapes
+//                (roofline: Williams, Waterman, Patterson, CACM 2009);
+//   collective:  steps * latency + bytes sent / bandwidth + launch (alpha-beta, ring algorithms; an
+//                all-reduce of little data takes a tree: Thakur, Rabenseifner, Gropp, IJHPCA 2005);
+//   edge:        the sum over the collectives that dist::planReshard lists with these same costs, so what
+//                is priced here is what partition emits.
+//
+//   CostModel model(mesh, topology);
+//   model.reshard({64, 128}, 4, from, to);     // ns; 0 where equal
+//   model.operatorCost(cls, strategy).compute; // ns
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_COST_COSTMODEL_H
+#define TESSERA_STRATEGIES_COST_COSTMODEL_H
+
+#include "dialects/dist/Reshard.h"
+#include "strategies/cost/ProfileTable.h"
+#include "strategies/cost/Topology.h"
+#include "strategies/space/Program.h"
+#include "strategies/space/StrategyGraph.h"
+
+#include <map>
+
+namespace tessera::strategies {
+
+/// A collective that an operator brings along: a halo before it (operand >= 0) or the reshard of a
+/// result after it (result >= 0).
+struct OwnCollective {
+  int operand = -1, result = -1;
+  int64_t elementBytes = 4;
+  dist::Collective collective;
+};
+
+struct OperatorCost {
+  Cost compute = 0, communication = 0;
+  Cost total() const { return compute + communication; }
+};
+
+class CostModel {
+public:
+  CostModel(Mesh mesh, Topology topology, ProfileTable profile = {});
+  CostModel(const CostModel &) = delete; // the planner's cost function refers to it
+  CostModel &operator=(const CostModel &) = delete;
+
+  const Mesh &mesh() const { return mesh_; }
+  const Topology &topology() const { return topology_; }
+
+  Cost collective(const dist::Collective &c, int64_t elementBytes) const;
+  /// The same as a function, for dist::planReshard.
+  dist::CollectiveCost collectiveCost() const;
+  std::vector<dist::Collective> planReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
+                                            const Sharding &from, const Sharding &to) const;
+  /// The sum over planReshard.
+  Cost reshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
+               const Sharding &to) const;
+
+  /// Time of the kernel on local shapes. `streamed` is the number of bytes that pass through
+  /// memory; negative: all operands and results.
+  Cost compute(const OperatorClass &cls, const Strategy &strategy, double streamed = -1) const;
+  /// The halos and result reshards of the operator under the strategy, in the order of emission.
+  std::vector<OwnCollective> ownCollectives(const OperatorClass &cls,
+                                            const Strategy &strategy) const;
+  OperatorCost operatorCost(const OperatorClass &cls, const Strategy &strategy) const;
+
+  /// Bytes on one rank.
+  int64_t localBytes(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &s) const;
+
+private:
+  const Link &linkOf(llvm::ArrayRef<int> axes) const;
+
+  Mesh mesh_;
+  Topology topology_;
+  ProfileTable profile_;
+  double share_;
+  mutable std::map<AxisList, Link> links_;
+  mutable dist::ReshardPlanner planner_;
+};
+
+/// Local shapes of all operands / results under natural shardings.
+llvm::SmallVector<Shape> localOperands(const OperatorClass &cls, const Mesh &mesh,
+                                       const Strategy &s);
+llvm::SmallVector<Shape> localResults(const OperatorClass &cls, const Mesh &mesh,
+                                      const Strategy &s);
+
+} // namespace tessera::strategies
+
+#endif

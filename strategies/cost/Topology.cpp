@@ -1,0 +1,296 @@
+#include "strategies/cost/Topology.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tessera::strategies {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kMaxFile = 1 << 20;
+
+// One GPU server of eight: figures of the vendors' data sheets (dense, no sparsity); the
+// interconnect's latency is that of one NCCL ring step.
+Topology server(const char *name, double f64, double f32, double f16, double bandwidth, int64_t gib,
+                double nvlink) {
+  Topology t;
+  t.name = name;
+  t.devices = 8;
+  t.flops = {{64, f64}, {32, f32}, {16, f16}};
+  t.memoryBandwidth = bandwidth;
+  t.memory = gib << 30;
+  t.launch = 4e-6;
+  t.links = {{8, 2e-6, nvlink}};
+  return t;
+}
+
+// Ranks as threads of one process on a machine with two cores with AVX-512: measured oneDNN
+// convolution rate and memory bandwidth per core, all-reduce of threads over shared memory.
+Topology cpu() {
+  Topology t;
+  t.name = "cpu";
+  t.devices = 2;
+  t.flops = {{64, 58e9}, {32, 117e9}};
+  t.memoryBandwidth = 13e9;
+  t.memory = int64_t(8) << 30;
+  t.launch = 1e-6;
+  t.shared = true;
+  t.links = {{2, 1e-6, 5e9}};
+  return t;
+}
+
+std::vector<Topology> presets() {
+  return {cpu(), server("8xv100", 7.8e12, 15.7e12, 125e12, 0.9e12, 32, 150e9),
+          server("8xa100", 9.7e12, 19.5e12, 312e12, 2.04e12, 80, 300e9),
+          server("8xh100", 34e12, 67e12, 989e12, 3.35e12, 80, 450e9),
+          server("8xh200", 34e12, 67e12, 989e12, 4.8e12, 141, 450e9)};
+}
+
+/// Reads fields of one object and remembers the first complaint.
+class Reader {
+public:
+  Reader(const Json &object, std::string origin) : object_(object), origin_(std::move(origin)) {}
+
+  void allow(std::initializer_list<const char *> names) {
+    for (const auto &item : object_.items())
+      if (llvm::none_of(names, [&](const char *n) { return item.key() == n; }))
+        complain("unknown field '" + item.key() + "'");
+  }
+  double number(const char *field, double low, double high, std::optional<double> fallback) {
+    if (!object_.contains(field)) {
+      if (!fallback)
+        complain(std::string("field '") + field + "' is missing");
+      return fallback.value_or(low);
+    }
+    const Json &value = object_[field];
+    if (value.is_number()) {
+      double x = value.get<double>();
+      if (std::isfinite(x) && x >= low && x <= high)
+        return x;
+    }
+    complain(std::string("field '") + field + "' must be a number from " + text(low) + " to " +
+             text(high));
+    return low;
+  }
+  void complain(const std::string &what) {
+    if (error_.empty())
+      error_ = "topology " + origin_ + ": " + what;
+  }
+  const std::string &error() const { return error_; }
+
+private:
+  static std::string text(double x) {
+    char buffer[32];
+    snprintf(buffer, sizeof buffer, "%g", x);
+    return buffer;
+  }
+  const Json &object_;
+  std::string origin_, error_;
+};
+
+Link readLink(Reader &outer, const Json &value, const std::string &origin, bool block) {
+  Link link;
+  if (!value.is_object()) {
+    outer.complain("a link must be an object");
+    return link;
+  }
+  Reader r(value, origin);
+  r.allow({"devices", "latency", "bandwidth"});
+  if (block)
+    link.devices = int64_t(r.number("devices", 1, 1 << 20, std::nullopt));
+  link.latency = r.number("latency", 0, 10, std::nullopt);
+  link.bandwidth = r.number("bandwidth", 1, 1e18, std::nullopt);
+  if (!r.error().empty())
+    outer.complain("link: " + r.error());
+  return link;
+}
+
+} // namespace
+
+llvm::Expected<int64_t> parseBytes(llvm::StringRef text) {
+  llvm::StringRef rest = text.trim();
+  size_t digits = rest.find_first_not_of("0123456789.");
+  llvm::StringRef number = rest.take_front(digits), unit = rest.drop_front(number.size()).trim();
+  double value = 0;
+  double factor = 0;
+  static const std::pair<const char *, double> units[] = {{"", 1},
+                                                          {"b", 1},
+                                                          {"kib", 1024.},
+                                                          {"mib", 1048576.},
+                                                          {"gib", 1073741824.},
+                                                          {"tib", 1099511627776.},
+                                                          {"kb", 1e3},
+                                                          {"mb", 1e6},
+                                                          {"gb", 1e9},
+                                                          {"tb", 1e12}};
+  for (const auto &[name, f] : units)
+    if (unit.equals_insensitive(name))
+      factor = f;
+  if (number.empty() || number.getAsDouble(value) || factor == 0 || !(value * factor >= 1) ||
+      value * factor > 9e18)
+    return llvm::createStringError("'%s' is not a memory size such as 16GiB", text.str().c_str());
+  return int64_t(value * factor);
+}
+
+std::string bytesText(int64_t bytes) {
+  static const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double x = double(bytes);
+  int u = 0;
+  while (x >= 1024 && u < 4) {
+    x /= 1024;
+    ++u;
+  }
+  char buffer[40];
+  snprintf(buffer, sizeof buffer, u == 0 ? "%.0f %s" : "%.2f %s", x, units[u]);
+  return buffer;
+}
+
+const std::vector<std::string> &Topology::presetNames() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list;
+    for (const Topology &t : presets())
+      list.push_back(t.name);
+    return list;
+  }();
+  return names;
+}
+
+llvm::Expected<Topology> Topology::load(llvm::StringRef nameOrPath) {
+  for (Topology &t : presets())
+    if (nameOrPath == t.name)
+      return std::move(t);
+  auto file = llvm::MemoryBuffer::getFile(nameOrPath);
+  if (!file)
+    return llvm::createStringError(
+        "topology '%s' is neither a preset (%s) nor a readable file (%s)", nameOrPath.str().c_str(),
+        llvm::join(presetNames(), ", ").c_str(), file.getError().message().c_str());
+  return parse((*file)->getBuffer(), nameOrPath);
+}
+
+llvm::Expected<Topology> Topology::parse(llvm::StringRef text, llvm::StringRef origin) {
+  auto fail = [&](const std::string &what) -> llvm::Error {
+    return llvm::createStringError("%s", what.c_str());
+  };
+  if (int64_t(text.size()) > kMaxFile)
+    return fail("topology " + origin.str() + ": the file is larger than 1 MiB");
+  Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false,
+                          /*ignore_comments=*/true);
+  if (json.is_discarded() || !json.is_object())
+    return fail("topology " + origin.str() + ": not a JSON object");
+  Reader r(json, origin.str());
+  r.allow({"name", "devices", "flops", "memory_bandwidth", "memory", "launch", "shared", "links",
+           "axes"});
+  Topology t;
+  t.name = json.contains("name") && json["name"].is_string() ? json["name"].get<std::string>()
+                                                             : origin.str();
+  t.devices = int64_t(r.number("devices", 1, 1 << 20, std::nullopt));
+  if (json.contains("flops") && json["flops"].is_object()) {
+    Reader f(json["flops"], origin.str() + ": flops");
+    f.allow({"f64", "f32", "f16", "f8"});
+    t.flops[32] = f.number("f32", 1, 1e18, std::nullopt);
+    for (auto [name, bits] : {std::pair{"f64", 64}, {"f16", 16}, {"f8", 8}})
+      if (json["flops"].contains(name))
+        t.flops[bits] = f.number(name, 1, 1e18, std::nullopt);
+    if (!f.error().empty())
+      return fail(f.error());
+  } else {
+    r.complain("field 'flops' must be an object with the rate of f32");
+  }
+  t.memoryBandwidth = r.number("memory_bandwidth", 1, 1e18, std::nullopt);
+  if (json.contains("memory") && json["memory"].is_string()) {
+    llvm::Expected<int64_t> bytes = parseBytes(json["memory"].get<std::string>());
+    if (bytes)
+      t.memory = *bytes;
+    else
+      r.complain(llvm::toString(bytes.takeError()));
+  } else {
+    t.memory = int64_t(r.number("memory", 1, 9e18, std::nullopt));
+  }
+  t.launch = r.number("launch", 0, 10, 0.0);
+  if (json.contains("shared")) {
+    if (json["shared"].is_boolean())
+      t.shared = json["shared"].get<bool>();
+    else
+      r.complain("field 'shared' must be true or false");
+  }
+  if (json.contains("links") && json["links"].is_array() && !json["links"].empty()) {
+    for (const Json &link : json["links"])
+      t.links.push_back(readLink(r, link, origin.str(), /*block=*/true));
+    for (size_t i = 1; i < t.links.size(); ++i)
+      if (t.links[i].devices <= t.links[i - 1].devices)
+        r.complain("links must be listed by growing number of devices");
+    if (t.links.back().devices < t.devices)
+      r.complain("the last link must join all devices");
+  } else {
+    r.complain("field 'links' must be a list with at least one link");
+  }
+  if (json.contains("axes")) {
+    if (!json["axes"].is_object())
+      r.complain("field 'axes' must be an object");
+    else
+      for (const auto &item : json["axes"].items())
+        t.axes[item.key()] = readLink(r, item.value(), origin.str(), /*block=*/false);
+  }
+  if (!r.error().empty())
+    return fail(r.error());
+  return t;
+}
+
+llvm::Error Topology::fits(const dist::Mesh &mesh) const {
+  if (shared || mesh.numRanks() <= devices)
+    return llvm::Error::success();
+  return llvm::createStringError("mesh %s has %lld ranks but topology %s has %lld devices: use a "
+                                 "smaller mesh or another --topology",
+                                 mesh.str().c_str(), (long long)mesh.numRanks(), name.c_str(),
+                                 (long long)devices);
+}
+
+double Topology::share(int64_t ranks) const {
+  return ranks <= devices ? 1.0 : double(devices) / double(ranks);
+}
+
+double Topology::rate(int bits) const {
+  auto it = flops.lower_bound(bits);
+  return it != flops.end() ? it->second : flops.at(32);
+}
+
+Link Topology::link(const dist::Mesh &mesh, llvm::ArrayRef<int> axesOfGroup) const {
+  // The group of rank 0 reaches from device 0 to its last member.
+  int64_t last = 0;
+  for (int64_t rank : mesh.group(0, axesOfGroup))
+    last = std::max(last, rank);
+  Link result = links.back();
+  for (const Link &level : links)
+    if (level.devices > last) {
+      result = level;
+      break;
+    }
+  bool overridden = false;
+  for (int axis : axesOfGroup) {
+    auto it = axes.find(mesh.axisName(axis).str());
+    if (it == axes.end())
+      continue;
+    if (!overridden) {
+      result.latency = it->second.latency;
+      result.bandwidth = it->second.bandwidth;
+      overridden = true;
+    } else {
+      result.latency = std::max(result.latency, it->second.latency);
+      result.bandwidth = std::min(result.bandwidth, it->second.bandwidth);
+    }
+  }
+  return result;
+}
+
+int64_t Topology::memoryPerRank(int64_t ranks) const {
+  return int64_t(double(memory) * share(ranks));
+}
+
+} // namespace tessera::strategies

@@ -1,0 +1,80 @@
+//===- Topology.h - the machine, as given --------------------------------------------------------===//
+//
+// What the machine can do, as a person states it: rates of one device, memory, and the links between
+// devices. Nothing here is measured by Tessera (ProfileTable) and no formula lives here (CostModel).
+//
+// A topology is a preset (see `presetNames`) or a JSON file:
+//
+//   {
+//     "name": "two servers",
+//     "devices": 16,                        // devices in the machine
+//     "flops": {"f64": 34e12, "f32": 67e12, "f16": 989e12},  // per second and device; f32 is required
+//     "memory_bandwidth": 3.35e12,          // bytes per second and device
+//     "memory": "80GiB",                    // of one device: a number of bytes or text as --memory takes
+//     "launch": 4e-6,                       // seconds to start one kernel; default 0
+//     "shared": false,                      // true: more ranks than devices may run, and share them
+//     "links": [                            // innermost first: how devices in a block of so many talk
+//       {"devices": 8,  "latency": 3e-6, "bandwidth": 450e9},  // seconds; bytes per second and direction
+//       {"devices": 16, "latency": 8e-6, "bandwidth": 50e9}
+//     ],
+//     "axes": {"data": {"latency": 8e-6, "bandwidth": 50e9}}   // optional: overrides for a mesh axis
+//   }
+//
+// Rank r runs on device r (modulo the devices when shared). A group of ranks talks over the innermost
+// level whose block holds all of it.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_COST_TOPOLOGY_H
+#define TESSERA_STRATEGIES_COST_TOPOLOGY_H
+
+#include "dialects/dist/Mesh.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tessera::strategies {
+
+struct Link {
+  int64_t devices = 1;  // block size; unused for an axis
+  double latency = 0;   // seconds
+  double bandwidth = 1; // bytes per second, one direction, per device
+};
+
+struct Topology {
+  std::string name;
+  int64_t devices = 1;
+  std::map<int, double> flops; // bits of the element type -> operations per second
+  double memoryBandwidth = 1;
+  int64_t memory = 0; // bytes of one device
+  double launch = 0;
+  bool shared = false;
+  std::vector<Link> links; // ascending block sizes; the last holds all devices
+  std::map<std::string, Link> axes;
+
+  /// The preset of that name, else the file at that path.
+  static llvm::Expected<Topology> load(llvm::StringRef nameOrPath);
+  static llvm::Expected<Topology> parse(llvm::StringRef json, llvm::StringRef origin);
+  static const std::vector<std::string> &presetNames();
+
+  /// One sentence if so many ranks cannot run on it.
+  llvm::Error fits(const dist::Mesh &mesh) const;
+  /// The part of a device that one of so many ranks has: 1, or less where they share.
+  double share(int64_t ranks) const;
+  /// Operations per second for elements of so many bits: the entry, else that of the next wider
+  /// type, else f32's.
+  double rate(int bits) const;
+  /// How the ranks of a group over these axes talk: the slowest of what applies.
+  Link link(const dist::Mesh &mesh, llvm::ArrayRef<int> axes) const;
+  /// Bytes that one rank may use.
+  int64_t memoryPerRank(int64_t ranks) const;
+};
+
+/// "16GiB", "512 MiB", "2GB", "1000": bytes.
+llvm::Expected<int64_t> parseBytes(llvm::StringRef text);
+/// "1.50 GiB".
+std::string bytesText(int64_t bytes);
+
+} // namespace tessera::strategies
+
+#endif
