@@ -1,0 +1,104 @@
+#include "strategies/assign/FunctionPlan.h"
+
+#include "dialects/dist/DistDialect.h"
+#include "dialects/graph/Graph.h"
+
+using namespace mlir;
+
+namespace tessera::strategies {
+
+FunctionPlan::FunctionPlan(Program p) : program(std::move(p)) {
+  func::FuncOp func = program.func;
+  args.resize(func.getNumArguments());
+  assignment.strategies.resize(program.operators.size());
+  for (unsigned a = 0; a < args.size(); ++a)
+    setArg(a, Sharding::replicated(int64_t(shapeOf(func.getArgument(a)).size())));
+}
+
+bool FunctionPlan::isPersistent(unsigned arg) const {
+  llvm::StringRef role = graph::argRole(program.func, arg);
+  return role == graph::kParameter || role == graph::kState;
+}
+
+std::string FunctionPlan::argName(unsigned arg) const {
+  return graph::argName(program.func, arg).str();
+}
+
+void FunctionPlan::adopt(const SharedShardings &shared) {
+  for (unsigned a = 0; a < args.size(); ++a)
+    if (isPersistent(a))
+      if (auto it = shared.find(argName(a)); it != shared.end())
+        setArg(a, it->second);
+}
+
+void FunctionPlan::publish(SharedShardings &shared) const {
+  for (unsigned a = 0; a < args.size(); ++a)
+    if (isPersistent(a))
+      shared.emplace(argName(a), args[a]);
+}
+
+void FunctionPlan::setArg(unsigned arg, Sharding sharding) {
+  assignment.values[program.func.getArgument(arg)] = sharding;
+  args[arg] = std::move(sharding);
+}
+
+void FunctionPlan::finishResults() {
+  Operation *terminator = program.returnOp();
+  results.clear();
+  for (Value v : terminator->getOperands())
+    results.push_back(assignment.of(v).withoutPartial());
+  for (unsigned a = 0; a < args.size(); ++a)
+    if (auto r = graph::updateOf(program.func, a))
+      results[*r] = args[a];
+}
+
+llvm::Error FunctionPlan::write(const Mesh &mesh) const {
+  func::FuncOp func = program.func;
+  for (size_t i = 0; i < program.operators.size(); ++i) {
+    const OperatorInfo &info = program.operators[i];
+    const Strategy &strategy = assignment.strategies[i];
+    if (llvm::Error e = dist::verifyStrategy(info.cls->rule, strategy, mesh,
+                                             info.cls->operandShapes, info.cls->resultShapes))
+      return llvm::createStringError("operator '%s': %s", info.name.c_str(),
+                                     llvm::toString(std::move(e)).c_str());
+    dist::setStrategy(info.op, info.cls->rule, mesh, strategy);
+  }
+  auto attr = [&](const Sharding &s) {
+    return dist::ShardingAttr::get(func.getContext(), mesh, s);
+  };
+  for (unsigned a = 0; a < args.size(); ++a)
+    func.setArgAttr(a, dist::kShardingAttr, attr(args[a]));
+  for (unsigned r = 0; r < results.size(); ++r)
+    func.setResultAttr(r, dist::kShardingAttr, attr(results[r]));
+  return llvm::Error::success();
+}
+
+AxisList batchAxes(const Mesh &mesh, int64_t extent) {
+  AxisList axes;
+  int64_t parts = 1;
+  for (int axis = 0; axis < mesh.numAxes(); ++axis) {
+    int64_t size = mesh.axisSize(axis);
+    if (size == 1 || extent % (parts * size) != 0)
+      continue;
+    parts *= size;
+    axes.push_back(axis);
+  }
+  return axes;
+}
+
+void shardBatch(FunctionPlan &plan, const Mesh &mesh) {
+  func::FuncOp func = plan.program.func;
+  for (unsigned a = 0; a < plan.args.size(); ++a) {
+    llvm::StringRef role = graph::argRole(func, a);
+    if (role != graph::kInput && role != graph::kTarget)
+      continue;
+    Shape shape = shapeOf(func.getArgument(a));
+    if (shape.empty())
+      continue;
+    Sharding s = Sharding::replicated(int64_t(shape.size()));
+    s.dims[0] = batchAxes(mesh, shape[0]);
+    plan.setArg(a, std::move(s));
+  }
+}
+
+} // namespace tessera::strategies

@@ -1,0 +1,59 @@
+//===- FunctionPlan.h - one function on its way to a full assignment -----------------------------===//
+//
+// What the mode drivers fill: the analysed function, a strategy per operator, a sharding per argument and
+// result. Parameters and states keep one sharding in all functions of a module: the first function (the
+// training step where there is one) decides, the others find it in `SharedShardings`.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_ASSIGN_FUNCTIONPLAN_H
+#define TESSERA_STRATEGIES_ASSIGN_FUNCTIONPLAN_H
+
+#include "strategies/assign/Assign.h"
+#include "strategies/space/Propagate.h"
+
+#include <map>
+
+namespace tessera::strategies {
+
+/// Parameters and states by name.
+using SharedShardings = std::map<std::string, Sharding>;
+
+struct FunctionPlan {
+  Program program;
+  Assignment assignment;
+  llvm::SmallVector<Sharding> args, results;
+
+  explicit FunctionPlan(Program p);
+
+  /// "parameter" or "state": lives across steps and functions.
+  bool isPersistent(unsigned arg) const;
+  std::string argName(unsigned arg) const;
+  /// Takes over the shardings of persistent arguments that an earlier function fixed.
+  void adopt(const SharedShardings &shared);
+  void publish(SharedShardings &shared) const;
+
+  /// Sets the argument's sharding in `args` and in the assignment's values.
+  void setArg(unsigned arg, Sharding sharding);
+  /// The results' shardings: an update has its argument's, anything else what its producer hands
+  /// on, with nothing owed.
+  void finishResults();
+  /// Checks every strategy and writes the attributes.
+  llvm::Error write(const Mesh &mesh) const;
+};
+
+/// All axes, in mesh order, as far as they divide the extent together.
+AxisList batchAxes(const Mesh &mesh, int64_t extent);
+/// Inputs and targets along dimension 0, everything else whole.
+void shardBatch(FunctionPlan &plan, const Mesh &mesh);
+
+// The mode drivers: fill `plan` from the options and what earlier functions fixed.
+llvm::Error assignData(FunctionPlan &plan, const AssignOptions &options,
+                       const SharedShardings &shared);
+llvm::Error assignSemiAuto(FunctionPlan &plan, const AssignOptions &options,
+                           const SharedShardings &shared);
+llvm::Error assignAuto(FunctionPlan &plan, const AssignOptions &options, const CostModel &model,
+                       const SharedShardings &shared, SearchReport &search);
+
+} // namespace tessera::strategies
+
+#endif

@@ -1,0 +1,256 @@
+#include "strategies/assign/Report.h"
+
+#include "dialects/dist/DistDialect.h"
+#include "dialects/graph/Graph.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <nlohmann/json.hpp>
+
+#include <set>
+
+using namespace mlir;
+
+namespace tessera::strategies {
+
+using Json = nlohmann::ordered_json;
+
+double SearchReport::gap() const {
+  return cost > 0 ? double(cost - lowerBound) / double(cost) : 0.0;
+}
+
+Cost OperatorReport::communication() const {
+  Cost sum = 0;
+  for (const CollectiveReport &c : collectives)
+    sum += c.cost;
+  return sum;
+}
+
+const FunctionReport *AssignReport::find(llvm::StringRef function) const {
+  for (const FunctionReport &f : functions)
+    if (f.name == function)
+      return &f;
+  return nullptr;
+}
+
+namespace {
+
+CollectiveReport describe(const CostModel &model, const dist::Collective &c, int64_t elementBytes,
+                          std::string where) {
+  CollectiveReport r;
+  r.where = std::move(where);
+  r.kind = dist::stringify(c.kind).str();
+  for (int axis : c.axes)
+    r.axes += (r.axes.empty() ? "" : ",") + model.mesh().axisName(axis).str();
+  r.localIn = c.localIn;
+  r.localOut = c.localOut;
+  r.elementBytes = elementBytes;
+  r.bytesSent = dist::bytesSent(model.mesh(), c, elementBytes);
+  r.cost = model.collective(c, elementBytes);
+  return r;
+}
+
+/// Prices each (value, wanted sharding) once, at the first consumer: later ones share the result.
+class Reshards {
+public:
+  Reshards(const CostModel &model) : model_(model) {}
+
+  void add(Value value, const Sharding &from, const Sharding &to, const std::string &where,
+           std::vector<CollectiveReport> &out) {
+    if (from == to)
+      return;
+    auto &done = done_[value];
+    if (llvm::is_contained(done, to))
+      return;
+    done.push_back(to);
+    int64_t bytes = elementBytes(value.getType());
+    for (const dist::Collective &c : model_.planReshard(shapeOf(value), bytes, from, to))
+      out.push_back(describe(model_, c, bytes, where));
+  }
+
+private:
+  const CostModel &model_;
+  llvm::DenseMap<Value, llvm::SmallVector<Sharding, 2>> done_;
+};
+
+llvm::Expected<Sharding> shardingAttr(Attribute attr, const Mesh &mesh, const std::string &what) {
+  auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attr);
+  if (!sharding)
+    return llvm::createStringError("%s carries no sharding", what.c_str());
+  return sharding.resolve(mesh);
+}
+
+} // namespace
+
+llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel &model) {
+  const Mesh &mesh = model.mesh();
+  llvm::Expected<Program> program = Program::analyse(func);
+  if (!program)
+    return program.takeError();
+  FunctionReport report;
+  report.name = func.getName().str();
+  llvm::DenseMap<Value, Sharding> values;
+  for (unsigned a = 0; a < func.getNumArguments(); ++a) {
+    auto s = shardingAttr(func.getArgAttr(a, dist::kShardingAttr), mesh,
+                          "argument '" + graph::argName(func, a).str() + "'");
+    if (!s)
+      return s.takeError();
+    Value arg = func.getArgument(a);
+    llvm::StringRef role = graph::argRole(func, a);
+    if (role == graph::kParameter || role == graph::kState)
+      report.persistentBytes += model.localBytes(shapeOf(arg), elementBytes(arg.getType()), *s);
+    values[arg] = std::move(*s);
+  }
+  Reshards reshards(model);
+  // Live bytes: a result lives from its operator to its last use.
+  std::vector<int64_t> change(program->operators.size() + 2, 0);
+  for (size_t i = 0; i < program->operators.size(); ++i) {
+    const OperatorInfo &info = program->operators[i];
+    const OperatorClass &cls = *info.cls;
+    llvm::Expected<Strategy> strategy = dist::getStrategy(info.op, cls.rule, mesh);
+    if (!strategy)
+      return strategy.takeError();
+    OperatorReport r;
+    r.name = info.name;
+    r.kind = info.op->getName().stripDialect().str();
+    r.strategy = dist::strategyText(*strategy, cls.rule, mesh);
+    r.rule = cls.rule.str();
+    r.globalOperands.assign(cls.operandShapes.begin(), cls.operandShapes.end());
+    r.globalResults.assign(cls.resultShapes.begin(), cls.resultShapes.end());
+    llvm::SmallVector<Shape> operands = localOperands(cls, mesh, *strategy);
+    llvm::SmallVector<Shape> results = localResults(cls, mesh, *strategy);
+    r.flops = cast<dist::ShardingRuleOpInterface>(info.op).getFlops(operands, results);
+    for (size_t o = 0; o < operands.size(); ++o) {
+      Sharding needs = dist::operandSharding(cls.rule, *strategy, int(o));
+      Value v = info.op->getOperand(unsigned(o));
+      auto it = values.find(v);
+      reshards.add(v, it->second, needs, "operand " + std::to_string(o), r.collectives);
+      r.operands.push_back(needs.str(mesh));
+      r.bytes += numElements(operands[o]) * cls.operandBytes[o];
+    }
+    for (OwnCollective &own : model.ownCollectives(cls, *strategy))
+      r.collectives.push_back(describe(model, own.collective, own.elementBytes,
+                                       own.operand >= 0 ? "operand " + std::to_string(own.operand)
+                                                        : "result " + std::to_string(own.result)));
+    for (size_t o = 0; o < results.size(); ++o) {
+      Sharding handed = dist::resultSharding(cls.rule, *strategy, int(o));
+      Value v = info.op->getResult(unsigned(o));
+      int64_t last = int64_t(i);
+      for (Operation *user : v.getUsers()) {
+        auto it = program->index.find(user);
+        last = std::max(last, it == program->index.end() ? int64_t(program->operators.size())
+                                                         : int64_t(it->second));
+      }
+      int64_t bytes = model.localBytes(cls.resultShapes[o], cls.resultBytes[o], handed);
+      change[i] += bytes;
+      change[size_t(last) + 1] -= bytes;
+      r.results.push_back(handed.str(mesh));
+      r.bytes += numElements(results[o]) * cls.resultBytes[o];
+      values[v] = std::move(handed);
+    }
+    r.localOperands.assign(operands.begin(), operands.end());
+    r.localResults.assign(results.begin(), results.end());
+    r.compute = model.compute(cls, *strategy);
+    report.compute += r.compute;
+    report.operators.push_back(std::move(r));
+  }
+  Operation *terminator = program->returnOp();
+  for (unsigned i = 0; i < terminator->getNumOperands(); ++i) {
+    auto s = shardingAttr(func.getResultAttr(i, dist::kShardingAttr), mesh,
+                          "result " + std::to_string(i) + " of '" + report.name + "'");
+    if (!s)
+      return s.takeError();
+    Value v = terminator->getOperand(i);
+    reshards.add(v, values[v], *s, "result '" + graph::resultName(func, i).str() + "'",
+                 report.boundary);
+  }
+  int64_t live = 0, peak = 0;
+  for (int64_t c : change)
+    peak = std::max(peak, live += c);
+  report.peakBytes = report.persistentBytes + peak;
+  auto count = [&](const std::vector<CollectiveReport> &list) {
+    for (const CollectiveReport &c : list) {
+      report.communication += c.cost;
+      report.bytesSent += c.bytesSent;
+      report.numCollectives += c.kind != dist::stringify(dist::CollectiveKind::Slice);
+    }
+  };
+  for (const OperatorReport &r : report.operators)
+    count(r.collectives);
+  count(report.boundary);
+  return report;
+}
+
+namespace {
+
+Json toJson(const std::vector<Shape> &shapes) {
+  Json list = Json::array();
+  for (const Shape &s : shapes)
+    list.push_back(std::vector<int64_t>(s.begin(), s.end()));
+  return list;
+}
+
+Json toJson(const std::vector<CollectiveReport> &collectives) {
+  Json list = Json::array();
+  for (const CollectiveReport &c : collectives)
+    list.push_back({{"where", c.where},
+                    {"kind", c.kind},
+                    {"axes", c.axes},
+                    {"local_in", std::vector<int64_t>(c.localIn.begin(), c.localIn.end())},
+                    {"local_out", std::vector<int64_t>(c.localOut.begin(), c.localOut.end())},
+                    {"element_bytes", c.elementBytes},
+                    {"bytes_sent", c.bytesSent},
+                    {"cost_ns", c.cost}});
+  return list;
+}
+
+} // namespace
+
+Json toJson(const AssignReport &report) {
+  Json functions = Json::array();
+  for (const FunctionReport &f : report.functions) {
+    Json operators = Json::array();
+    for (const OperatorReport &r : f.operators)
+      operators.push_back({{"name", r.name},
+                           {"kind", r.kind},
+                           {"strategy", r.strategy},
+                           {"rule", r.rule},
+                           {"operands", r.operands},
+                           {"results", r.results},
+                           {"global_operands", toJson(r.globalOperands)},
+                           {"global_results", toJson(r.globalResults)},
+                           {"local_operands", toJson(r.localOperands)},
+                           {"local_results", toJson(r.localResults)},
+                           {"flops", r.flops},
+                           {"bytes", r.bytes},
+                           {"compute_ns", r.compute},
+                           {"communication_ns", r.communication()},
+                           {"collectives", toJson(r.collectives)}});
+    Json function = {{"name", f.name},
+                     {"compute_ns", f.compute},
+                     {"communication_ns", f.communication},
+                     {"bytes_sent", f.bytesSent},
+                     {"num_collectives", f.numCollectives},
+                     {"persistent_bytes", f.persistentBytes},
+                     {"peak_bytes_estimate", f.peakBytes}};
+    if (!f.search.searcher.empty())
+      function["search"] = {{"searcher", f.search.searcher},
+                            {"cost_ns", f.search.cost},
+                            {"lower_bound_ns", f.search.lowerBound},
+                            {"gap", f.search.gap()},
+                            {"optimal", f.search.optimal},
+                            {"nodes", f.search.nodes},
+                            {"edges", f.search.edges},
+                            {"options", f.search.options}};
+    function["operators"] = std::move(operators);
+    function["boundary"] = toJson(f.boundary);
+    functions.push_back(std::move(function));
+  }
+  return {{"mode", report.mode},
+          {"mesh", report.mesh},
+          {"topology", report.topology},
+          {"memory_limit", report.memoryLimit},
+          {"functions", std::move(functions)}};
+}
+
+} // namespace tessera::strategies

@@ -1,0 +1,90 @@
+#include "Programs.h"
+#include "strategies/cost/CostModel.h"
+
+using namespace tessera::strategies;
+namespace dist = tessera::dist;
+
+static Topology simple() {
+  return llvm::cantFail(
+      Topology::parse(R"({"devices": 4, "flops": {"f32": 1e9}, "memory_bandwidth": 1e9,
+    "memory": 1000, "links": [{"devices": 4, "latency": 1e-6, "bandwidth": 1e9}]})",
+                      "simple"));
+}
+
+static Sharding sharding(std::initializer_list<AxisList> dims) {
+  Sharding s;
+  s.dims.assign(dims.begin(), dims.end());
+  return s;
+}
+
+TEST_CASE("collectives cost latency per step and time per byte") {
+  CostModel model(llvm::cantFail(Mesh::parse("data=4")), simple());
+  Sharding cut = sharding({{0}, {}}), whole = sharding({{}, {}});
+  // all-gather: 3 steps of 1 us, 3 * 1024 bytes at 1 byte per ns.
+  CHECK(model.reshard({4, 256}, 4, cut, whole) == 3000 + 3 * 1024);
+  CHECK(model.reshard({4, 256}, 4, cut, cut) == 0);
+  // slice: read and write 1024 bytes.
+  CHECK(model.reshard({4, 256}, 4, whole, cut) == 2048);
+  // ring all-reduce of 64 KiB: 6 steps, 1.5 times the data; a tree (4 steps, 4 times the data) for
+  // 4 bytes.
+  Sharding owed = whole;
+  owed.partial = {0};
+  owed.reduction = dist::Reduction::Sum;
+  CHECK(model.reshard({64, 256}, 4, owed, whole) == 6000 + 98304);
+  CHECK(model.reshard({1, 1}, 4, owed, whole) == 4000 + 16);
+}
+
+TEST_CASE("cost grows with size and shrinks with shards") {
+  CostModel model(llvm::cantFail(Mesh::parse("a=2,b=2")), simple());
+  std::vector<Sharding> all = {sharding({{}, {}}),   sharding({{0}, {}}),    sharding({{}, {1}}),
+                               sharding({{0}, {1}}), sharding({{0, 1}, {}}), sharding({{1}, {0}})};
+  for (const Sharding &from : all)
+    for (const Sharding &to : all) {
+      Cost last = -1;
+      for (int64_t n : {4, 16, 64, 256}) {
+        Cost c = model.reshard({n, n}, 4, from, to);
+        CHECK(c >= last);
+        CHECK((c == 0) == (from == to));
+        last = c;
+        // What is priced is what the planner lists.
+        Cost sum = 0;
+        for (const dist::Collective &step :
+             dist::planReshard(model.mesh(), {n, n}, 4, from, to, model.collectiveCost()))
+          sum += model.collective(step, 4);
+        CHECK(sum == c);
+      }
+    }
+
+  Module m(kMlp);
+  Program program = llvm::cantFail(Program::analyse(m.func("train")));
+  const OperatorInfo *fc1 = nullptr;
+  for (const OperatorInfo &info : program.operators)
+    if (info.name == "fc1")
+      fc1 = &info;
+  REQUIRE(fc1);
+  Strategy whole, half, quarter;
+  whole.factors.resize(3);
+  half = quarter = whole;
+  half.factors[0] = {0};
+  quarter.factors[0] = {0, 1};
+  CHECK(model.compute(*fc1->cls, whole) > model.compute(*fc1->cls, half));
+  CHECK(model.compute(*fc1->cls, half) > model.compute(*fc1->cls, quarter));
+  // Roofline: 2 * 16 * 8 * 12 flops against (16*8 + 8*12 + 16*12) * 4 bytes, both at 1 per ns.
+  CHECK(model.compute(*fc1->cls, whole) == std::max(2 * 16 * 8 * 12, (128 + 96 + 192) * 4));
+}
+
+TEST_CASE("a measured kernel replaces the estimate") {
+  ProfileTable table = llvm::cantFail(ProfileTable::parse(
+      R"({"kernels": {"graph.matmul 16x8,8x12->16x12 f32": 5e-6}})", "profile.json"));
+  CostModel model(Mesh(), simple(), table);
+  Module m(kMlp);
+  Program program = llvm::cantFail(Program::analyse(m.func("train")));
+  Strategy whole;
+  whole.factors.resize(3);
+  for (const OperatorInfo &info : program.operators)
+    if (info.name == "fc1")
+      CHECK(model.compute(*info.cls, whole) == 5000);
+  auto bad = ProfileTable::parse(R"({"kernels": {"x": -1}})", "profile.json");
+  CHECK(!bad);
+  llvm::consumeError(bad.takeError());
+}

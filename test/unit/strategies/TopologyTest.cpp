@@ -1,0 +1,84 @@
+#include "strategies/cost/Topology.h"
+
+#include <catch2/catch.hpp>
+
+using namespace tessera::strategies;
+using tessera::dist::Mesh;
+
+static std::string errorOf(const std::string &json) {
+  auto t = Topology::parse(json, "t.json");
+  if (t)
+    return "";
+  return llvm::toString(t.takeError());
+}
+
+static const char *kTwoServers = R"({
+  "name": "two servers", "devices": 16, "flops": {"f32": 10, "f16": 40}, "memory_bandwidth": 5,
+  "memory": "80GiB", // comments are allowed
+  "links": [{"devices": 8, "latency": 1e-6, "bandwidth": 100},
+            {"devices": 16, "latency": 5e-6, "bandwidth": 10}]})";
+
+TEST_CASE("a topology file says what the machine can do") {
+  Topology t = llvm::cantFail(Topology::parse(kTwoServers, "t.json"));
+  CHECK(t.name == "two servers");
+  CHECK(t.memory == int64_t(80) << 30);
+  CHECK(t.rate(16) == 40);
+  CHECK(t.rate(8) == 40);  // the next wider one
+  CHECK(t.rate(64) == 10); // none is wider
+  Mesh mesh = llvm::cantFail(Mesh::parse("data=2,model=8"));
+  CHECK(t.link(mesh, {1}).bandwidth == 100);
+  CHECK(t.link(mesh, {0}).bandwidth == 10); // ranks 0 and 8 sit in different servers
+  CHECK(t.link(mesh, {0, 1}).latency == 5e-6);
+  CHECK(!t.fits(mesh));
+  CHECK(llvm::toString(t.fits(llvm::cantFail(Mesh::parse("data=17")))) ==
+        "mesh data=17 has 17 ranks but topology two servers has 16 devices: use a smaller mesh or "
+        "another --topology");
+}
+
+TEST_CASE("ranks may share the devices of a shared topology") {
+  Topology t = llvm::cantFail(Topology::load("cpu"));
+  CHECK(t.shared);
+  CHECK(t.share(1) == 1);
+  CHECK(t.share(2 * t.devices) == 0.5);
+  CHECK(t.memoryPerRank(2 * t.devices) == t.memory / 2);
+  CHECK(t.link(llvm::cantFail(Mesh::parse("data=8")), {0}).bandwidth == t.links.back().bandwidth);
+}
+
+TEST_CASE("broken topologies are refused with the field's name") {
+  CHECK(errorOf("[1]") == "topology t.json: not a JSON object");
+  CHECK(errorOf("{").find("not a JSON object") != std::string::npos);
+  CHECK(errorOf(R"({"speed": 1})") == "topology t.json: unknown field 'speed'");
+  CHECK_THAT(errorOf(R"({"devices": -2, "flops": {"f32": 1}})"), Catch::Contains("'devices'"));
+  CHECK_THAT(errorOf(R"({"devices": 2, "flops": {"f64": 1}})"), Catch::Contains("'f32'"));
+  std::string text = kTwoServers;
+  auto with = [&](const std::string &from, const std::string &to) {
+    std::string copy = text;
+    copy.replace(copy.find(from), from.size(), to);
+    return errorOf(copy);
+  };
+  CHECK(with("80GiB", "80") == "");
+  CHECK_THAT(with("80GiB", "much"), Catch::Contains("'much' is not a memory size"));
+  CHECK_THAT(with("\"bandwidth\": 10}", "\"bandwidth\": 0}"), Catch::Contains("'bandwidth'"));
+  CHECK_THAT(with("\"devices\": 8,", "\"devices\": 20,"), Catch::Contains("growing"));
+  CHECK_THAT(with("\"devices\": 16, \"l", "\"devices\": 12, \"l"),
+             Catch::Contains("join all devices"));
+  auto missing = Topology::load("no-such-machine");
+  CHECK(!missing);
+  CHECK_THAT(llvm::toString(missing.takeError()), Catch::Contains("8xh100"));
+}
+
+TEST_CASE("memory sizes") {
+  CHECK(llvm::cantFail(parseBytes("16GiB")) == int64_t(16) << 30);
+  CHECK(llvm::cantFail(parseBytes("1.5 MiB")) == 3 << 19);
+  CHECK(llvm::cantFail(parseBytes("2GB")) == 2000000000);
+  CHECK(llvm::cantFail(parseBytes("4096")) == 4096);
+  for (const char *bad :
+       {"", "GiB", "-1GiB", "1e300GiB", "99999999TiB", "0", "1.2.3MiB", "5 apples"}) {
+    INFO(bad);
+    auto bytes = parseBytes(bad);
+    CHECK(!bytes);
+    llvm::consumeError(bytes.takeError());
+  }
+  CHECK(bytesText(1536) == "1.50 KiB");
+  CHECK(bytesText(512) == "512 B");
+}
