@@ -1,0 +1,190 @@
+#include "runtime/executor/Collectives.h"
+#include "runtime/plan/Convert.h"
+#include "runtime/plan/PlanInfo.h"
+
+#include <cstring>
+
+namespace tessera::rt {
+
+int64_t blockOf(const Layout &layout, size_t d) {
+  int64_t block = 1;
+  for (auto [dimension, size] : layout.inner)
+    if (static_cast<size_t>(dimension) == d)
+      block *= size;
+  return block;
+}
+
+std::vector<int64_t> physicalSizes(const std::vector<int64_t> &shape, const Layout &layout) {
+  std::vector<int64_t> sizes = shape;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    sizes[d] /= blockOf(layout, d);
+  for (auto [dimension, size] : layout.inner)
+    sizes.push_back(size);
+  return sizes;
+}
+
+Box CollectiveCall::slab(const Tensor &t, size_t d, int64_t start, int64_t length) {
+  Box box;
+  box.count = physicalSizes(t.shape, t.layout);
+  box.stride.assign(box.count.size(), 1);
+  for (size_t i = box.count.size(); i-- > 1;)
+    box.stride[i - 1] = box.stride[i] * box.count[i];
+  if (d < t.shape.size()) {
+    int64_t block = blockOf(t.layout, d);
+    box.offset = start / block * box.stride[d];
+    box.count[d] = length / block;
+  }
+  if (box.count.empty()) { // a scalar
+    box.count = {1};
+    box.stride = {1};
+  }
+  return box;
+}
+
+Box CollectiveCall::whole(const Tensor &t) { return slab(t, t.shape.size(), 0, 0); }
+
+/// The layouts' blocks divide the buffers' sizes, so of all the slabs that a collective cuts only
+/// the borders of a halo can fall inside a block.
+bool CollectiveCall::direct() const {
+  if (!(in_.layout == out_.layout))
+    return false;
+  if (collective_.kind() != plan::HALO)
+    return true;
+  int64_t block = blockOf(in_.layout, collective_.dim());
+  return collective_.halo_lo() % block == 0 && collective_.halo_hi() % block == 0;
+}
+
+CollectiveCall::CollectiveCall(const plan::Plan &plan, const plan::Collective &collective,
+                               LoadedPlan &loaded, Communicator &group)
+    : collective_(collective), loaded_(loaded), group_(group) {
+  auto tensor = [&](uint32_t buffer) {
+    return Tensor{buffer, toVector(plan.buffers(static_cast<int>(buffer)).shape()),
+                  loaded.layout(buffer)};
+  };
+  in_ = tensor(collective.input());
+  out_ = tensor(collective.output());
+  type_ = loaded.dtype(collective.input());
+  elementBytes_ = bytesPerElement(type_);
+  count_ = static_cast<size_t>(elementsOf(in_.shape).value_or(0));
+  if (!direct()) {
+    staged_ = true;
+    in_.layout = out_.layout = Layout();
+    stagedIn_.resize(count_ * elementBytes_);
+    stagedOut_.resize(static_cast<size_t>(elementsOf(out_.shape).value_or(0)) * elementBytes_);
+  }
+  prepare();
+}
+
+void CollectiveCall::prepare() {
+  int n = group_.size(), me = group_.rank();
+  size_t dim = collective_.dim();
+  switch (collective_.kind()) {
+  case plan::ALL_GATHER:
+  case plan::REDUCE_SCATTER: {
+    // Of the smaller tensor: everything before the dimension is outer; it and the rest are inner.
+    const Tensor &small = collective_.kind() == plan::ALL_GATHER ? in_ : out_;
+    std::vector<int64_t> sizes = physicalSizes(small.shape, small.layout);
+    for (size_t i = 0; i < sizes.size(); ++i)
+      (i < dim ? outer_ : inner_) *= static_cast<size_t>(sizes[i]);
+    return;
+  }
+  case plan::ALL_TO_ALL: {
+    size_t split = collective_.split_dim();
+    int64_t out = in_.shape[split] / n, in = out_.shape[dim] / n;
+    for (int peer = 0; peer < n; ++peer) {
+      sends_.push_back({peer, slab(in_, split, peer * out, out)});
+      receives_.push_back({peer, slab(out_, dim, peer * in, in)});
+    }
+    return;
+  }
+  case plan::PERMUTE:
+    for (int peer = 0; peer < n; ++peer)
+      if (static_cast<int>(collective_.sources(peer)) == me)
+        sends_.push_back({peer, whole(in_)});
+    receives_.push_back({static_cast<int>(collective_.sources(me)), whole(out_)});
+    return;
+  case plan::HALO: {
+    int64_t size = in_.shape[dim], lo = collective_.halo_lo(), hi = collective_.halo_hi();
+    sends_.push_back({me, whole(in_)});
+    receives_.push_back({me, slab(out_, dim, lo, size)});
+    if (lo > 0) { // my last rows are what the next member has before its first
+      if (me + 1 < n)
+        sends_.push_back({me + 1, slab(in_, dim, size - lo, lo)});
+      if (me > 0)
+        receives_.push_back({me - 1, slab(out_, dim, 0, lo)});
+      else
+        fills_.push_back(slab(out_, dim, 0, lo));
+    }
+    if (hi > 0) {
+      if (me > 0)
+        sends_.push_back({me - 1, slab(in_, dim, 0, hi)});
+      if (me + 1 < n)
+        receives_.push_back({me + 1, slab(out_, dim, lo + size, hi)});
+      else
+        fills_.push_back(slab(out_, dim, lo + size, hi));
+    }
+    return;
+  }
+  default:
+    return;
+  }
+}
+
+void CollectiveCall::fillEdges(void *out) const {
+  char value[8];
+  double fill = collective_.fill();
+  convertElements(&fill, plan::F64, value, type_, 1);
+  for (const Box &box : fills_) {
+    std::vector<int64_t> index(box.count.size(), 0);
+    for (bool more = true; more;) {
+      int64_t at = box.offset;
+      for (size_t d = 0; d < index.size(); ++d)
+        at += index[d] * box.stride[d];
+      std::memcpy(static_cast<char *>(out) + static_cast<uint64_t>(at) * elementBytes_, value,
+                  elementBytes_);
+      more = false;
+      for (size_t d = index.size(); d-- > 0;) {
+        if (++index[d] < box.count[d]) {
+          more = true;
+          break;
+        }
+        index[d] = 0;
+      }
+    }
+  }
+}
+
+Status CollectiveCall::run() {
+  const void *in = staged_ ? stagedIn_.data() : loaded_.address(in_.buffer);
+  void *out = staged_ ? stagedOut_.data() : loaded_.address(out_.buffer);
+  TESSERA_RETURN_IF_ERROR(loaded_.synchronize());
+  if (staged_)
+    TESSERA_RETURN_IF_ERROR(loaded_.download(in_.buffer, stagedIn_.data()));
+  switch (collective_.kind()) {
+  case plan::ALL_REDUCE:
+    TESSERA_RETURN_IF_ERROR(group_.allReduce(in, out, count_, type_, collective_.reduction()));
+    break;
+  case plan::ALL_GATHER:
+    TESSERA_RETURN_IF_ERROR(group_.allGather(in, out, outer_, inner_, type_));
+    break;
+  case plan::REDUCE_SCATTER:
+    TESSERA_RETURN_IF_ERROR(
+        group_.reduceScatter(in, out, outer_, inner_, type_, collective_.reduction()));
+    break;
+  case plan::BROADCAST:
+    TESSERA_RETURN_IF_ERROR(
+        group_.broadcast(in, out, count_, type_, static_cast<int>(collective_.root())));
+    break;
+  case plan::ALL_TO_ALL:
+  case plan::PERMUTE:
+  case plan::HALO:
+    TESSERA_RETURN_IF_ERROR(group_.exchange(in, sends_, out, receives_, type_));
+    fillEdges(out);
+    break;
+  default:
+    return Status::error("the plan has a collective of no valid kind");
+  }
+  return staged_ ? loaded_.upload(out_.buffer, stagedOut_.data()) : Status();
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,171 @@
+#include "runtime/executor/Executor.h"
+#include "runtime/plan/Convert.h"
+#include "runtime/plan/PlanInfo.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+
+namespace tessera::rt {
+namespace {
+
+bool hasProgram(plan::Role role) { return role != plan::PARAMETER && role != plan::STATE; }
+
+} // namespace
+
+Result<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, Backend &backend,
+                                                   World &world, const LoadOptions &options) {
+  if (static_cast<uint32_t>(world.rank()) != plan.rank())
+    return Status::error("the plan is for rank " + std::to_string(plan.rank()) + ", this is rank " +
+                         std::to_string(world.rank()));
+  std::unique_ptr<Executor> executor(new Executor(plan));
+  Result<std::unique_ptr<LoadedPlan>> loaded = backend.load(plan, options);
+  if (!loaded)
+    return loaded.status().context("backend " + std::string(backend.name()));
+  executor->loaded_ = std::move(*loaded);
+
+  std::vector<int> everyone(static_cast<size_t>(world.size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  Result<std::unique_ptr<Communicator>> all = world.group(everyone);
+  if (!all)
+    return all.status();
+  executor->everyone_ = std::move(*all);
+  for (const plan::Group &group : plan.groups()) {
+    Result<std::unique_ptr<Communicator>> made =
+        world.group(std::vector<int>(group.ranks().begin(), group.ranks().end()));
+    if (!made)
+      return made.status().context("group " + quoted(group.name()));
+    executor->groups_.push_back(std::move(*made));
+  }
+  for (const plan::Program &program : plan.programs()) {
+    auto &calls = executor->collectives_.emplace_back();
+    for (const plan::Step &step : program.steps())
+      calls.push_back(step.has_collective() ? std::make_unique<CollectiveCall>(
+                                                  plan, step.collective(), *executor->loaded_,
+                                                  *executor->groups_[step.collective().group()])
+                                            : nullptr);
+    executor->times_.push_back({std::vector<double>(calls.size(), 0.0), 0});
+  }
+  return executor;
+}
+
+plan::DType Executor::heldType(int binding) const {
+  return loaded_->dtype(plan_.bindings(binding).buffer());
+}
+
+Status Executor::uploadConverted(uint32_t buffer, const void *host, plan::DType type) {
+  plan::DType held = loaded_->dtype(buffer);
+  if (held == type)
+    return loaded_->upload(buffer, host);
+  auto count = static_cast<size_t>(
+      elementsOf(toVector(plan_.buffers(static_cast<int>(buffer)).shape())).value_or(0));
+  std::vector<char> converted(count * bytesPerElement(held));
+  convertElements(host, type, converted.data(), held, count);
+  return loaded_->upload(buffer, converted.data());
+}
+
+Status Executor::loadWeights(const Safetensors *weights) {
+  std::vector<char> host; // of one tensor's box at a time
+  for (const plan::Binding &binding : plan_.bindings()) {
+    if (hasProgram(binding.role()))
+      continue;
+    std::vector<int64_t> shape =
+        toVector(plan_.buffers(static_cast<int>(binding.buffer())).shape());
+    std::vector<int64_t> global = toVector(binding.global_shape());
+    // In the type as held: a checkpoint of a widened run keeps its digits.
+    plan::DType type = loaded_->dtype(binding.buffer());
+    auto count = static_cast<size_t>(elementsOf(shape).value_or(0));
+    host.resize(count * bytesPerElement(type));
+    const Safetensors::Entry *entry = weights ? weights->find(binding.name()) : nullptr;
+    if (entry) {
+      if (entry->shape != global)
+        return Status::error(weights->path() + ": tensor " + quoted(binding.name()) +
+                             " has the shape " + shapeText(entry->shape) + "; the plan wants " +
+                             shapeText(global));
+      TESSERA_RETURN_IF_ERROR(
+          weights->readBox(*entry, toVector(binding.offset()), shape, type, host.data()));
+    } else if (binding.role() == plan::STATE) {
+      double fill = binding.fill();
+      uint64_t each = bytesPerElement(type);
+      for (size_t i = 0; i < count; ++i)
+        convertElements(&fill, plan::F64, host.data() + i * each, type, 1);
+    } else {
+      return Status::error((weights ? weights->path() + ": parameter " : "parameter ") +
+                           quoted(binding.name()) + " is missing");
+    }
+    TESSERA_RETURN_IF_ERROR(loaded_->upload(binding.buffer(), host.data()));
+  }
+  return Status();
+}
+
+Status Executor::feed(int binding, const void *host) {
+  uint32_t buffer = plan_.bindings(binding).buffer();
+  return uploadConverted(buffer, host, plan_.buffers(static_cast<int>(buffer)).dtype());
+}
+
+Status Executor::feedStep(const std::string &program, int64_t step) {
+  for (int binding : bindings(plan::STEP, program))
+    TESSERA_RETURN_IF_ERROR(feed(binding, &step));
+  return Status();
+}
+
+Status Executor::runStep(int program, int step) {
+  CollectiveCall *call =
+      collectives_[static_cast<size_t>(program)][static_cast<size_t>(step)].get();
+  if (!call)
+    return loaded_->launch(static_cast<uint32_t>(program), static_cast<uint32_t>(step));
+  return call->run().context("collective " + quoted(plan_.programs(program).steps(step).name()));
+}
+
+Status Executor::run(int program) {
+  const plan::Program &steps = plan_.programs(program);
+  StepTimes &times = times_[static_cast<size_t>(program)];
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point last = Clock::now();
+  for (int s = 0; s < steps.steps_size(); ++s) {
+    TESSERA_RETURN_IF_ERROR(runStep(program, s).context("program " + quoted(steps.name())));
+    if (!measuring_)
+      continue;
+    TESSERA_RETURN_IF_ERROR(loaded_->synchronize());
+    Clock::time_point now = Clock::now();
+    times.seconds[static_cast<size_t>(s)] += std::chrono::duration<double>(now - last).count();
+    last = now;
+  }
+  ++times.runs;
+  return loaded_->synchronize();
+}
+
+Status Executor::fetch(int binding, std::vector<char> &host) {
+  uint32_t buffer = plan_.bindings(binding).buffer();
+  auto count = static_cast<size_t>(
+      elementsOf(toVector(plan_.buffers(static_cast<int>(buffer)).shape())).value_or(0));
+  host.resize(count * bytesPerElement(loaded_->dtype(buffer)));
+  return loaded_->download(buffer, host.data());
+}
+
+Result<double> Executor::fetchScalar(plan::Role role, const std::string &program) {
+  std::vector<int> found = bindings(role, program);
+  if (found.empty())
+    return Status::error("program " + quoted(program) + " has no " + roleName(role));
+  std::vector<char> host;
+  TESSERA_RETURN_IF_ERROR(fetch(found[0], host));
+  double value = 0;
+  convertElements(host.data(), heldType(found[0]), &value, plan::F64, 1);
+  return value;
+}
+
+std::vector<int> Executor::bindings(plan::Role role, const std::string &program) const {
+  std::vector<int> found;
+  for (int i = 0; i < plan_.bindings_size(); ++i)
+    if (plan_.bindings(i).role() == role &&
+        (!hasProgram(role) || plan_.bindings(i).program() == program))
+      found.push_back(i);
+  if (hasProgram(role))
+    std::stable_sort(found.begin(), found.end(), [&](int a, int b) {
+      return plan_.bindings(a).ordinal() < plan_.bindings(b).ordinal();
+    });
+  return found;
+}
+
+} // namespace tessera::rt

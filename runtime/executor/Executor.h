@@ -1,0 +1,88 @@
+//===- Executor.h - runs one rank's plan ------------------------------------------------------===//
+//
+// Loads a checked plan on a backend, fills its parameters and states, and runs its programs:
+// kernels by the backend, collectives by the communicators of the plan's groups. One per rank; one
+// thread drives it.
+//
+//   Result<std::unique_ptr<Executor>> executor = Executor::create(plan, *backend, *world, {});
+//   TESSERA_RETURN_IF_ERROR((*executor)->loadWeights(weights));
+//   int train = findProgram(plan, "train");
+//   TESSERA_RETURN_IF_ERROR((*executor)->feed(input, batch));       // a binding's index
+//   TESSERA_RETURN_IF_ERROR((*executor)->run(train));
+//   Result<double> loss = (*executor)->fetchScalar(plan::LOSS, "train");
+//
+// All ranks create and run in step. Errors name the step; a rank that gets one must abort its
+// world, as runRanks (Launcher.h) does.
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_EXECUTOR_EXECUTOR_H
+#define TESSERA_RUNTIME_EXECUTOR_EXECUTOR_H
+
+#include "runtime/backend/Backend.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/executor/Collectives.h"
+#include "runtime/plan/Safetensors.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tessera::rt {
+
+/// Where the time of a program's steps went, when asked for.
+struct StepTimes {
+  std::vector<double> seconds; // by step, summed over all runs
+  uint64_t runs = 0;
+};
+
+class Executor {
+public:
+  /// The plan and the world outlive the executor.
+  static Result<std::unique_ptr<Executor>> create(const plan::Plan &plan, Backend &backend,
+                                                  World &world, const LoadOptions &options);
+
+  /// Uploads this rank's box of every parameter and state. A parameter must be there; a state that
+  /// is not takes its fill. `weights` may be null if the plan has no parameters.
+  Status loadWeights(const Safetensors *weights);
+
+  /// Sets an INPUT, TARGET or STEP binding; row-major, in the plan's element type.
+  Status feed(int binding, const void *host);
+  Status feedStep(const std::string &program, int64_t step);
+  Status run(int program);
+  /// Reads the buffer of a binding; row-major, in the plan's element type, or F64 for F32 if
+  /// widened.
+  Status fetch(int binding, std::vector<char> &host);
+  Result<double> fetchScalar(plan::Role role, const std::string &program);
+
+  /// The bindings of a role in ordinal order, as indices; `program` is empty for PARAMETER and
+  /// STATE.
+  std::vector<int> bindings(plan::Role role, const std::string &program) const;
+
+  const plan::Plan &plan() const { return plan_; }
+  LoadedPlan &loaded() { return *loaded_; }
+  /// A communicator of all ranks, beside those of the plan.
+  Communicator &everyone() { return *everyone_; }
+  plan::DType heldType(int binding) const;
+
+  /// From now on run() measures every step (and waits for each).
+  void measure() { measuring_ = true; }
+  const StepTimes &times(int program) const { return times_.at(static_cast<size_t>(program)); }
+
+private:
+  explicit Executor(const plan::Plan &plan) : plan_(plan) {}
+  Status runStep(int program, int step);
+  Status uploadConverted(uint32_t buffer, const void *host, plan::DType type);
+
+  const plan::Plan &plan_;
+  std::unique_ptr<LoadedPlan> loaded_;
+  std::vector<std::unique_ptr<Communicator>> groups_;
+  std::unique_ptr<Communicator> everyone_;
+  std::vector<std::vector<std::unique_ptr<CollectiveCall>>> collectives_; // by program, step
+  std::vector<StepTimes> times_;
+  bool measuring_ = false;
+};
+
+} // namespace tessera::rt
+
+#endif

@@ -1,0 +1,31 @@
+//===- GlobalTensors.h - whole tensors from the ranks' boxes ----------------------------------===//
+//
+// The plans' bindings say which box of a global tensor each rank holds. Gathering sends every
+// primary box to rank 0; saving does so tensor by tensor, so that no rank holds the whole model at
+// once.
+//
+//   std::vector<char> w;                                           // filled on rank 0 only
+//   TESSERA_RETURN_IF_ERROR(gatherGlobal(executor, plans, binding, w));
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_EXECUTOR_GLOBALTENSORS_H
+#define TESSERA_RUNTIME_EXECUTOR_GLOBALTENSORS_H
+
+#include "runtime/executor/Executor.h"
+
+namespace tessera::rt {
+
+/// Rank 0's `global` becomes the global tensor of binding `binding`, row-major, in the type as
+/// held. All ranks call it. `plans` are those of all ranks.
+Status gatherGlobal(Executor &executor, const std::vector<plan::Plan> &plans, int binding,
+                    std::vector<char> &global);
+
+/// Writes all parameters, and the states too if `states`, under their names to a safetensors file,
+/// on rank 0. In the type as held: a widened run saves F64, which loads again everywhere.
+Status saveWeights(Executor &executor, const std::vector<plan::Plan> &plans,
+                   const std::string &path, bool states,
+                   const std::map<std::string, std::string> &metadata = {});
+
+} // namespace tessera::rt
+
+#endif
