@@ -5,6 +5,19 @@
 #include <optional>
 
 namespace tessera::rt {
+namespace {
+
+/// All of a row-major tensor; a scalar is one element of one dimension.
+Box wholeBox(std::vector<int64_t> shape) {
+  if (shape.empty())
+    shape = {1};
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;)
+    strides[d - 1] = strides[d] * shape[d];
+  return {0, shape, strides};
+}
+
+} // namespace
 
 Status gatherGlobal(Executor &executor, const std::vector<plan::Plan> &plans, int binding,
                     std::vector<char> &global) {
@@ -18,22 +31,18 @@ Status gatherGlobal(Executor &executor, const std::vector<plan::Plan> &plans, in
   plan::DType type = executor.heldType(binding);
   std::vector<Transfer> sends, receives;
   if (plans[me].bindings(binding).primary())
-    sends.push_back({0, {0, {elementsOf(shapeOn(me)).value_or(0)}, {1}}});
+    sends.push_back({0, wholeBox(shapeOn(me))});
   if (me == 0) {
     std::vector<int64_t> whole = toVector(plans[0].bindings(binding).global_shape());
     global.resize(bytesOf(whole, type).value_or(0));
-    std::vector<int64_t> strides(whole.size(), 1);
-    for (size_t d = whole.size(); d-- > 1;)
-      strides[d - 1] = strides[d] * whole[d];
+    const Box all = wholeBox(whole);
     for (size_t rank = 0; rank < plans.size(); ++rank) {
       const plan::Binding &b = plans[rank].bindings(binding);
       if (!b.primary())
         continue;
-      Box box{0, shapeOn(rank), strides};
+      Box box{0, wholeBox(shapeOn(rank)).count, all.stride};
       for (size_t d = 0; d < whole.size(); ++d)
-        box.offset += b.offset(static_cast<int>(d)) * strides[d];
-      if (whole.empty()) // a scalar
-        box = {0, {1}, {1}};
+        box.offset += b.offset(static_cast<int>(d)) * all.stride[d];
       receives.push_back({static_cast<int>(rank), std::move(box)});
     }
   }

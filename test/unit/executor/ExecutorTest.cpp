@@ -1,0 +1,283 @@
+// Whole plans on the reference backend: losses, weights and outputs equal a computation by hand, on any
+// number of ranks; failures stop all ranks and name the culprit.
+#include "runtime/executor/GlobalTensors.h"
+#include "runtime/executor/Launcher.h"
+#include "runtime/plan/PlanChecker.h"
+#include "test/unit/plan/TrainingPlan.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+
+using namespace tessera::rt;
+namespace plan = tessera::plan;
+namespace fs = std::filesystem;
+using RtStatus = tessera::rt::Status;
+
+namespace {
+
+struct Scratch {
+  std::string path;
+  Scratch() {
+    std::string pattern = (fs::temp_directory_path() / "tessera-test-XXXXXX").string();
+    path = mkdtemp(pattern.data());
+  }
+  ~Scratch() { fs::remove_all(path); }
+};
+
+std::vector<float> batch(int step) {
+  std::vector<float> x(8 * 3);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>((static_cast<int>(i) * 7 + step * 3) % 11 - 5) / 4;
+  return x;
+}
+
+const std::vector<float> kWeights = {1, -1, 0.5f, 2, -0.25f, 1};
+
+/// The training plan's steps by hand.
+struct ByHand {
+  std::vector<double> w{kWeights.begin(), kWeights.end()};
+  std::vector<double> out;
+  double loss = 0;
+  void step(const std::vector<float> &x) {
+    out.assign(16, 0);
+    loss = 0;
+    std::vector<double> grad(6, 0);
+    for (size_t i = 0; i < 8; ++i)
+      for (size_t j = 0; j < 2; ++j) {
+        double y = 0;
+        for (size_t k = 0; k < 3; ++k)
+          y += x[i * 3 + k] * w[k * 2 + j];
+        loss += out[i * 2 + j] = std::max(y, 0.0);
+      }
+    // The plan's "gradient" is x^T z; it need not be that of the loss.
+    for (size_t k = 0; k < 3; ++k)
+      for (size_t j = 0; j < 2; ++j) {
+        double g = 0;
+        for (size_t i = 0; i < 8; ++i)
+          g += x[i * 3 + k] * out[i * 2 + j];
+        w[k * 2 + j] -= 0.5 * g;
+      }
+  }
+};
+
+/// Plans with the loss that `ByHand` computes.
+void writeWeights(const std::string &path, plan::DType type = plan::F32,
+                  std::vector<int64_t> shape = {3, 2}, const std::string &name = "w") {
+  auto writer = SafetensorsWriter::create(path, {{name, type, shape}});
+  REQUIRE(writer.ok());
+  std::vector<float> w(static_cast<size_t>(*elementsOf(shape)), 0);
+  for (size_t i = 0; i < std::min(w.size(), kWeights.size()); ++i)
+    w[i] = kWeights[i];
+  REQUIRE(writer->add(w.data(), w.size() * 4).ok());
+  REQUIRE(writer->commit().ok());
+}
+
+RtStatus trainOn(uint32_t ranks, bool widen, const std::string &weights, int steps,
+                 std::vector<double> &losses, std::vector<float> &out, const std::string &save) {
+  std::vector<plan::Plan> plans = trainingPlans(ranks);
+  return runRanks(static_cast<int>(ranks), [&](World &world) -> RtStatus {
+    const plan::Plan &plan = plans[static_cast<size_t>(world.rank())];
+    auto backend = createBackend("reference");
+    if (!backend)
+      return backend.status();
+    auto file = Safetensors::open(weights);
+    if (!file)
+      return file.status();
+    auto executor = Executor::create(plan, **backend, world, {1, widen});
+    if (!executor)
+      return executor.status();
+    TESSERA_RETURN_IF_ERROR((*executor)->loadWeights(&*file));
+    for (int s = 0; s < steps; ++s) {
+      std::vector<float> x = batch(s);
+      size_t rows = 8 / ranks;
+      TESSERA_RETURN_IF_ERROR(
+          (*executor)->feed((*executor)->bindings(plan::INPUT, "train").at(0),
+                            x.data() + static_cast<size_t>(world.rank()) * rows * 3));
+      TESSERA_RETURN_IF_ERROR((*executor)->feedStep("train", s));
+      TESSERA_RETURN_IF_ERROR((*executor)->run(0));
+      Result<double> loss = (*executor)->fetchScalar(plan::LOSS, "train");
+      if (!loss)
+        return loss.status();
+      if (world.rank() == 0)
+        losses.push_back(*loss);
+    }
+    std::vector<char> global;
+    TESSERA_RETURN_IF_ERROR(gatherGlobal(
+        **executor, plans, (*executor)->bindings(plan::OUTPUT, "train").at(0), global));
+    if (world.rank() == 0 && !widen) {
+      out.resize(global.size() / 4);
+      std::memcpy(out.data(), global.data(), global.size());
+    }
+    return saveWeights(**executor, plans, save, /*states=*/true, {{"step", std::to_string(steps)}});
+  });
+}
+
+bool contains(const std::string &text, const std::string &part) {
+  return text.find(part) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("training equals the computation by hand on any number of ranks") {
+  Scratch scratch;
+  writeWeights(scratch.path + "/w.safetensors");
+  for (bool widen : {false, true})
+    for (uint32_t ranks : {1u, 2u, 4u, 8u}) {
+      std::vector<double> losses;
+      std::vector<float> out;
+      std::string saved = scratch.path + "/after.safetensors";
+      RtStatus status =
+          trainOn(ranks, widen, scratch.path + "/w.safetensors", 3, losses, out, saved);
+      INFO(status.message());
+      REQUIRE(status.ok());
+      ByHand hand;
+      double tolerance = widen ? 1e-13 : 1e-5;
+      REQUIRE(losses.size() == 3);
+      for (int s = 0; s < 3; ++s) {
+        hand.step(batch(s));
+        CHECK(losses[static_cast<size_t>(s)] == Approx(hand.loss).epsilon(tolerance));
+      }
+      for (size_t i = 0; i < out.size(); ++i)
+        CHECK(out[i] == Approx(hand.out[i]).epsilon(tolerance));
+      auto file = Safetensors::open(saved);
+      REQUIRE(file.ok());
+      CHECK(file->metadata().at("step") == "3");
+      const Safetensors::Entry *w = file->find("w");
+      REQUIRE(w);
+      CHECK(w->type == (widen ? plan::F64 : plan::F32));
+      double values[6];
+      REQUIRE(file->readBox(*w, {0, 0}, {3, 2}, plan::F64, values).ok());
+      for (size_t i = 0; i < 6; ++i)
+        CHECK(values[i] == Approx(hand.w[i]).epsilon(tolerance));
+      const Safetensors::Entry *moment = file->find("momentum/w");
+      REQUIRE(moment);
+      REQUIRE(file->readBox(*moment, {0, 0}, {3, 2}, plan::F64, values).ok());
+      for (double value : values)
+        CHECK(value == 0.25); // the state's fill
+    }
+}
+
+TEST_CASE("a sharded parameter is loaded by boxes and saved whole") {
+  Scratch scratch;
+  std::string path = scratch.path + "/w.safetensors";
+  writeWeights(path, plan::F32, {4, 6});
+  std::vector<plan::Plan> plans;
+  for (uint32_t rank = 0; rank < 4; ++rank) { // 2 x 2 boxes
+    PlanBuilder b(rank, 4);
+    b.bind(plan::PARAMETER, "w", b.buffer("w", {2, 3}, plan::F32, true), {4, 6},
+           {rank / 2 * 2, rank % 2 * 3});
+    uint32_t twice = b.buffer("twice", {2, 3});
+    b.kernel("add", "add", {0, 0}, {twice});
+    b.bind(plan::OUTPUT, "twice", twice, {4, 6}, {rank / 2 * 2, rank % 2 * 3});
+    plans.push_back(b.plan);
+    REQUIRE(checkPlan(b.plan).ok());
+  }
+  REQUIRE(checkPlans(plans).ok());
+  std::vector<float> twice(24);
+  RtStatus status = runRanks(4, [&](World &world) -> RtStatus {
+    auto backend = createBackend("reference");
+    auto file = Safetensors::open(path);
+    auto executor =
+        Executor::create(plans[static_cast<size_t>(world.rank())], **backend, world, {});
+    if (!executor)
+      return executor.status();
+    TESSERA_RETURN_IF_ERROR((*executor)->loadWeights(&*file));
+    TESSERA_RETURN_IF_ERROR((*executor)->run(0));
+    std::vector<char> global;
+    TESSERA_RETURN_IF_ERROR(gatherGlobal(**executor, plans, 1, global));
+    if (world.rank() == 0)
+      std::memcpy(twice.data(), global.data(), 96);
+    return saveWeights(**executor, plans, scratch.path + "/again.safetensors", false);
+  });
+  INFO(status.message());
+  REQUIRE(status.ok());
+  for (size_t i = 0; i < 24; ++i)
+    CHECK(twice[i] == (i < 6 ? 2 * kWeights[i] : 0.0f));
+  auto before = Safetensors::open(path),
+       after = Safetensors::open(scratch.path + "/again.safetensors");
+  REQUIRE(after.ok());
+  CHECK(std::memcmp(before->data(*before->find("w")), after->data(*after->find("w")), 96) == 0);
+}
+
+TEST_CASE("missing and wrong weights are named") {
+  Scratch scratch;
+  std::string path = scratch.path + "/w.safetensors";
+  std::vector<double> losses;
+  std::vector<float> out;
+  auto message = [&] {
+    return trainOn(2, false, path, 1, losses, out, scratch.path + "/after").message();
+  };
+  CHECK(contains(message(), "w.safetensors: cannot be opened"));
+  writeWeights(path, plan::F32, {3, 2}, "v");
+  CHECK(contains(message(), "w.safetensors: parameter 'w' is missing"));
+  writeWeights(path, plan::F32, {2, 3});
+  CHECK(contains(message(), "tensor 'w' has the shape [2, 3]; the plan wants [3, 2]"));
+  writeWeights(path, plan::I32);
+  CHECK(contains(message(), "has the type i32; the plan wants f32"));
+}
+
+TEST_CASE("the first failure of a rank stops all and is reported") {
+  for (int culprit : {0, 2}) {
+    RtStatus status = runRanks(4, [&](World &world) -> RtStatus {
+      auto group = world.group({0, 1, 2, 3});
+      if (!group)
+        return group.status();
+      for (int i = 0;; ++i) {
+        if (world.rank() == culprit && i == 5)
+          return RtStatus::error("the disk is full");
+        float value = 1;
+        TESSERA_RETURN_IF_ERROR((*group)->allReduce(&value, &value, 1, plan::F32, plan::SUM));
+      }
+    });
+    CHECK(status.message() == "rank " + std::to_string(culprit) + ": the disk is full");
+  }
+}
+
+TEST_CASE("an exception in a rank is a failure of that rank") {
+  RtStatus status = runRanks(2, [](World &world) -> RtStatus {
+    auto group = world.group({0, 1});
+    if (world.rank() == 1)
+      throw std::runtime_error("out of luck");
+    return (*group)->barrier();
+  });
+  CHECK(contains(status.message(), "rank 1: internal failure: out of luck"));
+}
+
+TEST_CASE("an unknown kernel names the step and the rank") {
+  std::vector<plan::Plan> plans = trainingPlans(2);
+  plans[1].mutable_programs(0)->mutable_steps(RELU)->mutable_kernel()->set_name("frobnicate");
+  RtStatus status = runRanks(2, [&](World &world) -> RtStatus {
+    auto backend = createBackend("reference");
+    return Executor::create(plans[static_cast<size_t>(world.rank())], **backend, world, {})
+        .status();
+  });
+  CHECK(contains(status.message(), "rank 1"));
+  CHECK(contains(status.message(), "/fc/Relu"));
+  CHECK(contains(status.message(), "frobnicate"));
+}
+
+TEST_CASE("an interrupt is seen by all ranks in the same step") {
+  std::mutex mutex;
+  std::vector<int> stopped(3, -1);
+  RtStatus status = runRanks(3, [&](World &world) -> RtStatus {
+    auto group = world.group({0, 1, 2});
+    for (int step = 0;; ++step) {
+      if (world.rank() == 1 && step == 4)
+        requestInterrupt();
+      Result<bool> stop = anyInterrupted(**group);
+      if (!stop)
+        return stop.status();
+      if (*stop) {
+        std::lock_guard lock(mutex);
+        stopped[static_cast<size_t>(world.rank())] = step;
+        return {};
+      }
+    }
+  });
+  CHECK(status.ok());
+  CHECK(stopped[0] >= 4);
+  CHECK(stopped[1] == stopped[0]);
+  CHECK(stopped[2] == stopped[0]);
+}
