@@ -1,0 +1,53 @@
+//===- Branch.h - branch and bound over reduced models
+//-------------------------------------------===//
+//
+// Depth first: reduce, finish by elimination if possible, else bound by message passing and prices,
+// drop what the bound excludes, and split the options of one variable. Searching below a trial
+// cutoff under the best known cost is the way to prove bounds and to find better answers at once:
+// the tighter the cutoff, the more the bound excludes.
+//
+// Example:
+//   Branch branch(incumbent, cutoff);
+//   if (branch.run(scope, seconds) && !branch.found())
+//     incumbent.raise(cutoff); // proven: nothing below the cutoff
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_SEARCH_BRANCH_H
+#define TESSERA_STRATEGIES_SEARCH_BRANCH_H
+
+#include "strategies/search/Incumbent.h"
+
+namespace tessera::strategies {
+
+class Branch {
+public:
+  Branch(Incumbent &incumbent, Cost cutoff, std::vector<double> pricesByPoint)
+      : incumbent(incumbent), cutoff(cutoff), prices(std::move(pricesByPoint)) {}
+
+  /// Searches a scope (which it reduces) for answers below the cutoff. True if the search was
+  /// complete: the best answer found, or the cutoff, is then a lower bound of the scope.
+  bool run(Scope &scope, double seconds);
+  bool found() const { return better; }
+  int64_t nodes() const { return visited; }
+
+private:
+  bool visit(Scope &scope, int depth, std::vector<double> prices);
+  double limit() const { return double(std::min(cutoff, incumbent.solution.cost)); }
+  bool expired() const { return incumbent.clock.seconds() > deadline || incumbent.clock.expired(); }
+  bool offer(const Scope &scope, const Core &core, const Answer &answer) {
+    bool is = incumbent.offer(scope, core, answer);
+    better |= is && incumbent.solution.cost < cutoff;
+    return is;
+  }
+
+  Incumbent &incumbent;
+  Cost cutoff;
+  std::vector<double> prices; // by Model::points
+  double deadline = 0;
+  bool better = false;
+  int64_t visited = 0;
+};
+
+} // namespace tessera::strategies
+
+#endif

@@ -1,0 +1,69 @@
+//===- Dual.h - lower bounds by message passing and memory prices
+//--------------------------------===//
+//
+// Dual ascent on the local polytope of a Core, with one Lagrangian price per check point for
+// memory. Messages are passed sequentially forward and backward (Kolmogorov, "Convergent
+// tree-reweighted message passing", PAMI 2006, in the form of "A new look at reweighted message
+// passing", PAMI 2015). Each pass yields a valid bound, a primal answer by sequential choice, and
+// reduced costs.
+//
+// Example:
+//   Dual dual(core);
+//   double bound = dual.pass();    // forward
+//   bound = dual.pass();           // backward; with equal prices never lower
+//   dual.stepPrices(bestCost);     // moves the prices along the memory excess of the answers
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_SEARCH_DUAL_H
+#define TESSERA_STRATEGIES_SEARCH_DUAL_H
+
+#include "strategies/search/Core.h"
+
+namespace tessera::strategies {
+
+class Dual {
+public:
+  explicit Dual(const Core &core);
+
+  /// One sweep over all variables, in alternating directions. Returns the bound for the present
+  /// prices, the model's constant included.
+  double pass();
+  /// The answer that the last pass chose.
+  const Answer &answer() const { return chosen; }
+  /// One subgradient step of the prices towards the cost `target`; uses the last pass.
+  void stepPrices(double target);
+  void setPrices(std::vector<double> newPrices);
+  const std::vector<double> &prices() const { return price; }
+  double bound() const { return last; }
+  double best() const { return bestBound; }
+  /// Goes back to the prices and messages of the best bound.
+  void restoreBest();
+  /// Passes since the bound last rose by more than rounding.
+  int stalledPasses() const { return stalled; }
+  double stepFactor = 0.5;
+
+  /// For each option a lower bound on the rise of the bound if it is chosen, from the last pass.
+  std::vector<double> reducedCosts() const;
+
+private:
+  void applyPrices();
+
+  const Core &core;
+  bool forward = true;
+  std::vector<double> price, bestPrice, direction, cumulated;
+  std::vector<double> unary; // costs with prices
+  std::vector<double> message,
+      bestMessage;          // per (edge, end, option): moved from the edge to the end
+  std::vector<double> kept; // per option: what is left at the node after the pass
+  std::vector<double> sum;
+  Answer chosen;
+  double last = 0, bestBound;
+  int stalled = 0;
+};
+
+/// q[s] = min over t of m[t][s] - p[t].
+void minPlus(const double *m, const double *p, size_t rows, size_t columns, double *q);
+
+} // namespace tessera::strategies
+
+#endif

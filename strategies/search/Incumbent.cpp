@@ -1,0 +1,115 @@
+//===- Incumbent.cpp - the best answer so far, and nested subproblems
+//----------------------------===//
+#include "strategies/search/Incumbent.h"
+
+#include "strategies/search/Eliminate.h"
+#include "strategies/search/Evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace tessera::strategies;
+
+Scope::Scope(const Scope &outer, const Model &whole)
+    : model(Model::livePart(whole)), parent(&outer) {
+  for (size_t v = 0; v < whole.variables.size(); ++v)
+    if (whole.variables[v].alive)
+      parentVariables.push_back(int32_t(v));
+}
+
+Choice Scope::lift(std::vector<int32_t> ids) const {
+  Choice choice = model.expand(std::move(ids));
+  if (!parent)
+    return choice;
+  std::vector<int32_t> outer(parent->model.variables.size(), 0);
+  for (size_t i = 0; i < choice.size(); ++i)
+    outer[parentVariables[i]] = choice[i];
+  return parent->lift(std::move(outer));
+}
+
+Answer Scope::project(const Core &core, const Choice &choice) const {
+  // Graph options per variable, from the outermost scope inwards.
+  std::vector<const Scope *> chain;
+  for (const Scope *s = this; s; s = s->parent)
+    chain.push_back(s);
+  std::vector<int32_t> id(chain.back()->model.variables.size(), -1);
+  for (size_t i = 0; i < choice.size(); ++i)
+    id[chain.back()->model.variableOf[i]] = choice[i];
+  for (size_t k = chain.size() - 1; k-- > 0;) {
+    std::vector<int32_t> inner;
+    for (int32_t v : chain[k]->parentVariables)
+      inner.push_back(id[v]);
+    id = std::move(inner);
+  }
+  Answer answer(size_t(core.count()), 0);
+  for (int32_t v = 0; v < core.count(); ++v) {
+    const std::vector<int32_t> &ids = model.variables[core.variables[v]].ids;
+    auto at = std::find(ids.begin(), ids.end(), id[core.variables[v]]);
+    const double *own = &core.costs[core.first[v]];
+    answer[v] = at != ids.end() ? int32_t(at - ids.begin())
+                                : int32_t(std::min_element(own, own + core.size(v)) - own);
+  }
+  return answer;
+}
+
+bool Incumbent::offer(const Scope &scope, const Core &core, const Answer &answer) {
+  Choice choice = scope.lift(core.ids(scope.model, answer));
+  Evaluation judged = evaluate(graph, choice);
+  if (!judged.feasible || judged.cost >= solution.cost)
+    return false;
+  solution.cost = judged.cost;
+  solution.choice = std::move(choice);
+  return true;
+}
+
+Cost tessera::strategies::provenBound(double bound) {
+  bound -= 1e-9 * std::abs(bound) + 1e-3;
+  return bound <= 0 ? 0 : bound >= double(kForbidden) ? kForbidden : Cost(std::ceil(bound));
+}
+
+bool tessera::strategies::eliminateCore(const Core &core, double tableLimit, double totalLimit,
+                                        Answer &answer, double &least) {
+  if (core.hasMemory())
+    return false;
+  std::vector<int32_t> sizes;
+  std::vector<const double *> unary;
+  std::vector<EliminationEdge> edges;
+  for (int32_t v = 0; v < core.count(); ++v) {
+    sizes.push_back(core.size(v));
+    unary.push_back(&core.costs[core.first[v]]);
+    for (const CoreLink &link : core.links[v])
+      if (link.other > v)
+        edges.push_back({v, link.other, &core.matrices[link.to], &core.matrices[link.from]});
+  }
+  EliminationPlan plan(sizes, edges, {tableLimit, totalLimit});
+  if (!plan.fits())
+    return false;
+  least = core.constant + plan.run(unary, answer);
+  return true;
+}
+
+size_t tessera::strategies::fixOptions(Model &model, const Core &core, const Dual &dual,
+                                       double cutoff) {
+  const double room = cutoff - 1 - dual.bound() + 1e-9 * std::abs(cutoff) + 1e-3;
+  std::vector<double> reduced = dual.reducedCosts();
+  size_t dropped = 0;
+  std::vector<char> keep;
+  for (int32_t v = 0; v < core.count(); ++v) {
+    keep.assign(size_t(core.size(v)), 1);
+    size_t left = keep.size();
+    for (size_t s = 0; s < keep.size(); ++s)
+      if (reduced[core.first[v] + s] > room) {
+        keep[s] = 0;
+        --left;
+      }
+    if (left == keep.size())
+      continue;
+    dropped += keep.size() - left;
+    if (left == 0) {
+      model.infeasible = true;
+      return dropped;
+    }
+    model.keepOptions(core.variables[v], keep);
+  }
+  return dropped;
+}

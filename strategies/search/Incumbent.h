@@ -1,0 +1,70 @@
+//===- Incumbent.h - the best answer so far, and nested subproblems
+//------------------------------===//
+//
+// A Scope is a model and where it came from: branching copies the live part of a model into a child
+// and restricts it. `lift` carries an answer of the child out to a choice of the graph. The
+// Incumbent judges choices with Evaluate and keeps the best.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_SEARCH_INCUMBENT_H
+#define TESSERA_STRATEGIES_SEARCH_INCUMBENT_H
+
+#include "strategies/search/Core.h"
+#include "strategies/search/Dual.h"
+#include "strategies/search/Searchers.h"
+
+namespace tessera::strategies {
+
+struct Scope {
+  explicit Scope(const StrategyGraph &graph) : model(graph) {}
+  explicit Scope(const Scope &outer, const Model &whole);
+
+  Choice lift(std::vector<int32_t> ids) const;
+  /// A choice of the graph as an answer of the core; options that were dropped become the cheapest.
+  Answer project(const Core &core, const Choice &choice) const;
+
+  Model model;
+
+private:
+  const Scope *parent = nullptr;
+  std::vector<int32_t>
+      parentVariables; // of the parent's model, per variable here before reductions
+};
+
+struct Incumbent {
+  Incumbent(const StrategyGraph &graph, const SearchOptions &options)
+      : graph(graph), options(options), clock(options.seconds) {}
+
+  /// Judges an answer; true if it became the best.
+  bool offer(const Scope &scope, const Core &core, const Answer &answer);
+  void raise(Cost bound) {
+    solution.lowerBound = std::max(solution.lowerBound, std::min(bound, solution.cost));
+  }
+  bool found() const { return !solution.choice.empty(); }
+  /// The best answer is good enough for the options' gap.
+  bool solved() const {
+    return found() && double(solution.cost) <= double(solution.lowerBound) * (1 + options.gap);
+  }
+  bool done() const { return solved() || clock.expired(); }
+
+  const StrategyGraph &graph;
+  const SearchOptions &options;
+  Clock clock;
+  Solution solution;
+};
+
+/// A bound in doubles as a proven integer one: rounding of the sums may have raised it a little.
+Cost provenBound(double bound);
+
+/// Minimises the core exactly if memory cannot bind and the width allows; false if not. `least` is
+/// the minimum, kCoreForbidden or more if there is no answer.
+bool eliminateCore(const Core &core, double tableLimit, double totalLimit, Answer &answer,
+                   double &least);
+
+/// Drops options whose reduced cost shows that no answer below `cutoff` has them. Returns how many;
+/// sets model.infeasible if a variable has none left.
+size_t fixOptions(Model &model, const Core &core, const Dual &dual, double cutoff);
+
+} // namespace tessera::strategies
+
+#endif

@@ -1,0 +1,78 @@
+//===- Neighbourhood.h - large neighbourhood search with exact subproblems
+//-----------------------===//
+//
+// Improves an answer of a Core: frees a set of variables of small elimination width (a ball in the
+// graph, a forest that spans much of it, or what is live at one check point), and minimises over it
+// exactly while the rest is fixed. Memory enters a subproblem through Lagrangian prices with Polyak
+// steps: the prices also bound the subproblem, so a neighbourhood without a better answer is left
+// as soon as that is proven. While memory is exceeded, weights on the exceeded points grow until an
+// answer fits (breakout; Morris, AAAI 1993).
+//
+// Example:
+//   Neighbourhood search(core, dual.answer(), dual.prices(), seed);
+//   while (time is left)
+//     search.step();
+//   if (search.fits())
+//     use(search.best(), search.bestCost());
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_SEARCH_NEIGHBOURHOOD_H
+#define TESSERA_STRATEGIES_SEARCH_NEIGHBOURHOOD_H
+
+#include "strategies/search/Core.h"
+#include "strategies/search/Eliminate.h"
+
+#include <random>
+
+namespace tessera::strategies {
+
+class Neighbourhood {
+public:
+  Neighbourhood(const Core &core, Answer start, const std::vector<double> &prices, uint64_t seed);
+
+  /// Tries one neighbourhood; true if the answer changed for the better.
+  bool step();
+  /// Continues from another answer (if it is no worse, it should also be the best).
+  void restart(Answer answer);
+  bool fits() const { return !bestAnswer.empty(); }
+  const Answer &best() const { return bestAnswer; }
+  double bestCost() const { return bestPrice; }
+  const Answer &current() const { return x; }
+  double currentExcess() const { return core.excess(load); }
+  void setPrices(const std::vector<double> &newPrices) { prices = newPrices; }
+
+private:
+  struct Sub { // the freed variables and their problem given the rest
+    std::vector<int32_t> members;
+    std::vector<std::vector<double>> own; // costs given the fixed neighbours
+    std::vector<EliminationEdge> edges;
+    int32_t from = 0, to = 0; // check points that the members touch
+  };
+  void chooseBall(size_t target);
+  void chooseForest(size_t target);
+  void choosePoint(size_t target);
+  void build();
+  double priceOf(const Answer &y) const;
+  void loadOf(const Answer &y, std::vector<double> &out) const;
+  double solve(EliminationPlan &plan, const std::vector<double> &rates, Answer &y);
+  bool improveFitting(EliminationPlan &plan);
+  bool improveExceeding(EliminationPlan &plan);
+  void accept(const Answer &y);
+  void noteIfBest();
+  size_t draw(size_t n) { return size_t(random() % n); }
+
+  const Core &core;
+  std::mt19937_64 random;
+  Answer x, bestAnswer;
+  double cost, bestPrice;
+  std::vector<double> load, prices, weights;
+  std::vector<int32_t> place; // position among the members, or -1
+  Sub sub;
+  std::vector<double> fixedLoad, subLoad, rates, cumulated;
+  size_t ballSize = 12, failures = 0;
+  double successes[3] = {1, 1, 1}, tries[3] = {2, 2, 2};
+};
+
+} // namespace tessera::strategies
+
+#endif

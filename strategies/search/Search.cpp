@@ -1,0 +1,56 @@
+//===- Search.cpp - dispatch to a searcher, judgement of its answer
+//------------------------------===//
+#include "strategies/search/Search.h"
+
+#include "strategies/search/Evaluate.h"
+#include "strategies/search/Searchers.h"
+
+#include <algorithm>
+
+using namespace tessera::strategies;
+
+namespace {
+struct Entry {
+  const char *name;
+  Solution (*run)(const StrategyGraph &, const SearchOptions &);
+};
+constexpr Entry kSearchers[] = {
+    {"exact", searchExact}, {"elimination", searchElimination}, {"random", searchRandom}};
+} // namespace
+
+const std::vector<std::string> &tessera::strategies::searcherNames() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list;
+    for (const Entry &entry : kSearchers)
+      list.push_back(entry.name);
+    return list;
+  }();
+  return names;
+}
+
+Solution tessera::strategies::search(const StrategyGraph &graph, const SearchOptions &options) {
+  Clock clock(options.seconds);
+  Solution solution;
+  for (const Entry &entry : kSearchers)
+    if (options.searcher == entry.name)
+      solution = entry.run(graph, options);
+  solution.searcher = options.searcher;
+  if (solution.infeasible || graph.nodes.size() != solution.choice.size())
+    solution.choice.clear();
+  if (!solution.choice.empty() || (graph.nodes.empty() && !solution.infeasible)) {
+    Evaluation judged = evaluate(graph, solution.choice);
+    if (judged.feasible) {
+      solution.cost = judged.cost;
+      solution.lowerBound = std::min(solution.lowerBound, judged.cost);
+      solution.optimal = solution.lowerBound == judged.cost;
+    } else {
+      solution.choice.clear();
+    }
+  }
+  if (solution.choice.empty() && !graph.nodes.empty()) {
+    solution.cost = kForbidden;
+    solution.optimal = false;
+  }
+  solution.seconds = clock.seconds();
+  return solution;
+}

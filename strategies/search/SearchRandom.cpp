@@ -1,0 +1,59 @@
+//===- SearchRandom.cpp - the baseline
+//-----------------------------------------------------------===//
+#include "strategies/search/Evaluate.h"
+#include "strategies/search/Model.h"
+#include "strategies/search/Searchers.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+using namespace tessera::strategies;
+
+Solution tessera::strategies::searchRandom(const StrategyGraph &graph,
+                                           const SearchOptions &options) {
+  Clock clock(options.seconds);
+  Solution solution;
+  Model model(graph);
+  std::mt19937_64 random(options.seed);
+  const size_t n = model.variables.size();
+  std::vector<int32_t> order(n), ids(n);
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<char> chosen(n);
+  // Half of the rounds ignore memory, the others take the options of least memory among the cheap
+  // ones.
+  for (int round = 0; round < 1000 && (round < 2 || !clock.expired()); ++round) {
+    std::shuffle(order.begin(), order.end(), random);
+    std::fill(chosen.begin(), chosen.end(), 0);
+    for (int32_t v : order) {
+      const Variable &x = model.variables[v];
+      std::pair<double, double> best{1e300, 1e300};
+      for (size_t s = 0; s < x.size(); ++s) {
+        Cost cost = x.costs[s];
+        for (int32_t e : x.edges) {
+          EdgeView view = model.view(e, v);
+          if (chosen[view.other])
+            cost = addCosts(cost, view(s, size_t(ids[view.other])));
+        }
+        double memory = 0;
+        for (const Piece &piece : x.pieces)
+          memory += double(piece.extra[s]);
+        if (round % 2 && cost < kForbidden)
+          cost = 0;
+        std::pair<double, double> score{double(cost), memory};
+        if (score < best) {
+          best = score;
+          ids[v] = int32_t(s);
+        }
+      }
+      chosen[v] = 1;
+    }
+    Choice choice = model.expand(ids);
+    Evaluation judged = evaluate(graph, choice);
+    if (judged.feasible && judged.cost < solution.cost) {
+      solution.cost = judged.cost;
+      solution.choice = choice;
+    }
+  }
+  return solution;
+}

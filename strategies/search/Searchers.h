@@ -1,0 +1,40 @@
+//===- Searchers.h - the searchers behind Search.h
+//-----------------------------------------------===//
+//
+// One function per searcher, one file per function, none includes another. Each gets a checked
+// graph and fills what it proves; Search.cpp judges the choice with Evaluate.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_SEARCH_SEARCHERS_H
+#define TESSERA_STRATEGIES_SEARCH_SEARCHERS_H
+
+#include "strategies/search/Search.h"
+
+#include <chrono>
+
+namespace tessera::strategies {
+
+class Clock {
+public:
+  explicit Clock(double budget) : start(std::chrono::steady_clock::now()), budget(budget) {}
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  bool expired() const { return seconds() >= budget; }
+  double left() const { return budget - seconds(); }
+
+private:
+  std::chrono::steady_clock::time_point start;
+  double budget;
+};
+
+/// Reductions, then exact elimination, or bounds with large neighbourhood search.
+Solution searchExact(const StrategyGraph &graph, const SearchOptions &options);
+/// Exact variable elimination alone; nothing if the graph is too wide or memory can be exceeded.
+Solution searchElimination(const StrategyGraph &graph, const SearchOptions &options);
+/// The best of random choices, each made to agree with its neighbours greedily: a baseline.
+Solution searchRandom(const StrategyGraph &graph, const SearchOptions &options);
+
+} // namespace tessera::strategies
+
+#endif

@@ -1,0 +1,70 @@
+//===- BruteForceTest.cpp - the searchers agree with enumeration
+//---------------------------------===//
+#include "RandomGraph.h"
+
+#include "strategies/search/Search.h"
+
+#include <catch2/catch.hpp>
+
+using namespace tessera::strategies;
+
+namespace {
+
+void compare(const RandomGraphOptions &shape, uint64_t seed, int count, bool mustProve) {
+  std::mt19937_64 random(seed);
+  int infeasible = 0, proven = 0;
+  for (int i = 0; i < count; ++i) {
+    StrategyGraph g = randomGraph(random, shape);
+    const Cost least = bruteForce(g);
+    SearchOptions options;
+    options.seconds = 5;
+    Solution s = search(g, options);
+    INFO("seed " << seed << ", graph " << i << ", " << g.nodes.size() << " nodes");
+    if (least >= kForbidden) {
+      ++infeasible;
+      REQUIRE(s.choice.empty());
+      if (mustProve)
+        REQUIRE(s.infeasible);
+      continue;
+    }
+    REQUIRE(!s.infeasible);
+    REQUIRE(!s.choice.empty());
+    Evaluation judged = evaluate(g, s.choice);
+    REQUIRE(judged.feasible);
+    REQUIRE(judged.cost == s.cost);
+    REQUIRE(s.lowerBound <= least);
+    REQUIRE(s.cost >= least);
+    if (mustProve)
+      REQUIRE(s.optimal);
+    if (s.optimal) {
+      ++proven;
+      REQUIRE(s.cost == least);
+    }
+  }
+  // The generator must keep making both kinds, or this test says nothing.
+  CHECK(proven > count / 10);
+  if (shape.forbidden > 0.15 || shape.memory > 0)
+    CHECK(infeasible > 0);
+}
+
+} // namespace
+
+TEST_CASE("exact search equals enumeration without memory") {
+  compare({.nodes = 7, .options = 4, .density = 0.5, .forbidden = 0.1}, 1, 1500, true);
+  compare({.nodes = 7, .options = 3, .density = 0.9, .forbidden = 0.4}, 2, 1000, true);
+}
+
+TEST_CASE("exact search equals enumeration with aliases") {
+  compare({.nodes = 7, .options = 3, .density = 0.4, .forbidden = 0.2, .aliases = true}, 3, 1000,
+          true);
+}
+
+TEST_CASE("exact search equals enumeration under a memory limit") {
+  compare({.nodes = 7, .options = 4, .density = 0.4, .forbidden = 0.05, .memory = 0.6}, 4, 1000,
+          true);
+  compare({.nodes = 7, .options = 3, .density = 0.4, .forbidden = 0.1, .memory = 0.35}, 5, 1000,
+          true);
+  compare(
+      {.nodes = 7, .options = 3, .density = 0.4, .forbidden = 0.1, .memory = 0.5, .aliases = true},
+      6, 1000, true);
+}

@@ -1,0 +1,104 @@
+//===- tessera-solve.cpp - solves a strategy graph from a file
+//-----------------------------------===//
+//
+//   tessera-solve B.json.gz --seconds 60 --threads 2 --output choice.json
+//
+// Prints cost, lower bound, gap, memory peak and time; writes the option index of every node as a
+// JSON list. Exit codes: 0 an answer was found, 1 bad input or usage, 2 nothing fits (proven) or
+// nothing that fits was found in the budget; the message says which.
+//
+//===----------------------------------------------------------------------------------------------===//
+#include "strategies/search/Evaluate.h"
+#include "strategies/search/Search.h"
+#include "strategies/space/StrategyGraphIO.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cinttypes>
+#include <cstdio>
+
+using namespace tessera::strategies;
+
+namespace {
+
+bool writeChoice(const Choice &choice, const std::string &path) {
+  std::string text = "[";
+  for (size_t i = 0; i < choice.size(); ++i)
+    text += (i ? "," : "") + std::to_string(choice[i]);
+  text += "]\n";
+  const std::string part = path + ".part";
+  FILE *file = fopen(part.c_str(), "wb");
+  bool ok = file && fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (file)
+    ok &= fclose(file) == 0;
+  ok = ok && rename(part.c_str(), path.c_str()) == 0;
+  if (!ok)
+    remove(part.c_str());
+  return ok;
+}
+
+int solve(const std::string &path, const SearchOptions &options, const std::string &output) {
+  std::string error;
+  std::optional<StrategyGraph> graph = readStrategyGraph(path, error);
+  if (!graph) {
+    fprintf(stderr, "error: %s\n", error.c_str());
+    return 1;
+  }
+  Solution solution = search(*graph, options);
+  if (solution.infeasible) {
+    fprintf(stderr, "error: %s: no choice fits the memory limit and the forbidden costs (proven)\n",
+            path.c_str());
+    return 2;
+  }
+  if (solution.choice.empty() && !graph->nodes.empty()) {
+    fprintf(stderr, "error: %s: found no choice that fits in %g seconds; try a larger --seconds\n",
+            path.c_str(), options.seconds);
+    return 2;
+  }
+  Evaluation judged = evaluate(*graph, solution.choice);
+  double gap = solution.cost > 0
+                   ? 100.0 * double(solution.cost - solution.lowerBound) / double(solution.cost)
+                   : 0;
+  printf("cost         %" PRId64 "\n", judged.cost);
+  printf("lower bound  %" PRId64 "\n", solution.lowerBound);
+  printf("gap          %.4f %%%s\n", gap, solution.optimal ? " (optimal)" : "");
+  printf("memory peak  %" PRId64, judged.memoryPeak);
+  if (graph->memoryLimit != std::numeric_limits<int64_t>::max())
+    printf(" of %" PRId64, graph->memoryLimit);
+  printf("\ntime         %.3f s\n", solution.seconds);
+  if (!output.empty() && !writeChoice(solution.choice, output)) {
+    fprintf(stderr, "error: %s: cannot be written\n", output.c_str());
+    return 1;
+  }
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  CLI::App app("Chooses one option for every node of a strategy graph.", "tessera-solve");
+  std::string path, output;
+  SearchOptions options;
+  app.add_option("FILE", path, "strategy graph, JSON, plain or gzip")->required();
+  app.add_option("--seconds", options.seconds, "time budget")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "threads")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  app.add_option("--seed", options.seed, "seed of the randomized phases")->capture_default_str();
+  app.add_option("--gap", options.gap, "stop at this relative distance to the lower bound")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--searcher", options.searcher, "which searcher")
+      ->check(CLI::IsMember(searcherNames()))
+      ->capture_default_str();
+  app.add_option("--output", output, "file for the choice: a JSON list of option indices");
+  app.set_version_flag("--version", "tessera-solve " TESSERA_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &e) {
+    return app.exit(e) == 0 ? 0 : 1;
+  }
+  return solve(path, options, output);
+}
