@@ -1,7 +1,8 @@
 #include "runtime/comm/Reduce.h"
 
+#include "runtime/support/Float16.h"
+
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -19,43 +20,6 @@ struct Bool {
   uint8_t value;
 };
 
-// Branch-free conversions, so that the loops over them vectorise on any x86-64 or Arm.
-
-float widen(BFloat v) { return std::bit_cast<float>(uint32_t{v.bits} << 16); }
-
-BFloat narrow(float f, BFloat) {
-  const uint32_t u = std::bit_cast<uint32_t>(f);
-  const uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16; // to nearest, ties to even
-  const bool nan = (u & 0x7fffffff) > 0x7f800000;
-  return {static_cast<uint16_t>(nan ? ((u >> 16) | 0x40) : rounded)};
-}
-
-float widen(Half v) {
-  // Shift exponent and mantissa into place and let one multiplication rebase the exponent: it also
-  // makes subnormals right. Infinity and NaN need the largest exponent.
-  const uint32_t sign = uint32_t{v.bits & 0x8000u} << 16;
-  const uint32_t magnitude = v.bits & 0x7fffu;
-  const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
-  const uint32_t special = (magnitude << 13) | 0x7f800000u;
-  const uint32_t bits = magnitude >= 0x7c00u ? special : std::bit_cast<uint32_t>(scaled);
-  return std::bit_cast<float>(bits | sign);
-}
-
-Half narrow(float f, Half) {
-  const uint32_t u = std::bit_cast<uint32_t>(f);
-  const uint32_t sign = (u >> 16) & 0x8000u;
-  const uint32_t magnitude = u & 0x7fffffffu;
-  // Normal results: rebase the exponent and round to nearest even in integers.
-  const uint32_t normal = (magnitude - 0x38000000u + 0x0fff + ((magnitude >> 13) & 1)) >> 13;
-  // Subnormal results: adding 0.5 aligns the mantissa so that the float unit rounds it.
-  const uint32_t subnormal =
-      std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
-  uint32_t bits = magnitude < 0x38800000u ? subnormal : normal;
-  bits = magnitude >= 0x477ff000u ? 0x7c00u : bits; // rounds to infinity
-  bits = magnitude > 0x7f800000u ? 0x7e00u : bits;  // NaN
-  return {static_cast<uint16_t>(bits | sign)};
-}
-
 /// How a type is accumulated: Acc, and the ways there and back.
 template <typename T> struct Traits {
   using Acc = T;
@@ -64,13 +28,13 @@ template <typename T> struct Traits {
 };
 template <> struct Traits<Half> {
   using Acc = float;
-  static float load(Half v) { return widen(v); }
-  static Half store(float a) { return narrow(a, Half{}); }
+  static float load(Half v) { return halfToFloat(v.bits); }
+  static Half store(float a) { return {floatToHalf(a)}; }
 };
 template <> struct Traits<BFloat> {
   using Acc = float;
-  static float load(BFloat v) { return widen(v); }
-  static BFloat store(float a) { return narrow(a, BFloat{}); }
+  static float load(BFloat v) { return bfloatToFloat(v.bits); }
+  static BFloat store(float a) { return {floatToBfloat(a)}; }
 };
 template <> struct Traits<Bool> {
   using Acc = uint8_t;

@@ -1,0 +1,99 @@
+#include "runtime/data/DataSource.h"
+
+#include "runtime/data/Cifar10Source.h"
+#include "runtime/data/Elements.h"
+#include "runtime/data/NpySource.h"
+#include "runtime/data/Prefetch.h"
+#include "runtime/data/SyntheticSource.h"
+#include "runtime/plan/PlanInfo.h"
+
+namespace tessera::rt {
+namespace {
+
+constexpr int kMostPrefetch = 64;
+
+/// "input 2" or "the target", for messages.
+std::string nameOf(size_t index, const BatchRequest &request) {
+  return request.target ? "the target" : "input " + std::to_string(index);
+}
+
+/// Requests come from a plan: sensible boxes, one batch size, the target last. Fills in their
+/// sizes.
+Status checkRequests(const std::vector<BatchRequest> &requests, std::vector<uint64_t> &bytes) {
+  if (requests.empty())
+    return Status::error("the program reads no data: it has neither inputs nor a target");
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const BatchRequest &request = requests[i];
+    const std::string name = nameOf(i, request);
+    if (request.target && i + 1 != requests.size())
+      return Status::error("the target is not the last of the requests");
+    if (request.globalShape.empty())
+      return Status::error(name + " is a scalar; data sources fill tensors with a batch dimension");
+    const std::optional<uint64_t> whole = bytesOf(request.globalShape, request.dtype);
+    const std::optional<uint64_t> box = bytesOf(request.shape, request.dtype);
+    if (!whole || !box || !boxInside(request.globalShape, request.offset, request.shape))
+      return Status::error(name + ": the box at " + shapeText(request.offset) + " of shape " +
+                           shapeText(request.shape) + " is not inside the " +
+                           typeName(request.dtype) + " tensor of shape " +
+                           shapeText(request.globalShape));
+    if (request.globalShape[0] != requests[0].globalShape[0])
+      return Status::error(name + " has " + std::to_string(request.globalShape[0]) +
+                           " samples in dimension 0, input 0 has " +
+                           std::to_string(requests[0].globalShape[0]));
+    bytes.push_back(*box);
+  }
+  return Status();
+}
+
+/// Options in the specification go before those of the program.
+Status mergeOptions(const Spec &spec, DataOptions &options) {
+  for (auto [name, field] :
+       {std::pair{"shuffle", &options.shuffle}, {"augment", &options.augment}}) {
+    if (!spec.options.count(name))
+      continue;
+    Result<int64_t> flag = spec.integer(name, 0, 0, 1);
+    if (!flag)
+      return flag.status();
+    *field = *flag != 0;
+  }
+  return Status();
+}
+
+} // namespace
+
+Result<int64_t> fullBatches(const std::string &what, int64_t samples, int64_t batch) {
+  if (samples < batch)
+    return Status::error(what + " has " + std::to_string(samples) +
+                         " samples, fewer than the global batch of " + std::to_string(batch));
+  return samples / batch;
+}
+
+Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec,
+                                                   const std::vector<BatchRequest> &requests,
+                                                   const DataOptions &options) {
+  std::vector<uint64_t> bytes;
+  TESSERA_RETURN_IF_ERROR(checkRequests(requests, bytes));
+  if (options.prefetch < 0 || options.prefetch > kMostPrefetch)
+    return Status::error("cannot prepare " + std::to_string(options.prefetch) +
+                         " batches ahead; choose 0 to " + std::to_string(kMostPrefetch));
+  Result<Spec> parsed = parseSpec(spec);
+  if (!parsed)
+    return parsed.status();
+  DataOptions merged = options;
+  TESSERA_RETURN_IF_ERROR(mergeOptions(*parsed, merged));
+  const ProducerContext context{*parsed, requests, merged, requests[0].globalShape[0]};
+  Result<std::unique_ptr<BatchProducer>> producer =
+      Status::error("data source '" + spec + "': there is no kind '" + parsed->kind +
+                    "'; write npy:IN.npy,...,TARGET.npy, cifar10:DIR or synthetic");
+  if (parsed->kind == "npy")
+    producer = openNpy(context);
+  else if (parsed->kind == "cifar10")
+    producer = openCifar10(context);
+  else if (parsed->kind == "synthetic")
+    producer = openSynthetic(context);
+  if (!producer)
+    return producer.status();
+  return prefetch(std::move(*producer), std::move(bytes), context.batch, merged.prefetch);
+}
+
+} // namespace tessera::rt

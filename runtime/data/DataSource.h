@@ -1,0 +1,86 @@
+//===- DataSource.h - where batches come from
+//----------------------------------------------------===//
+//
+// A data source hands each rank its own boxes of one global batch after the other. What a global
+// batch holds depends only on the seed, the epoch and the global sample index, never on how many
+// ranks there are or how the plan shards its inputs; a rank reads or computes only the box that it
+// asked for.
+//
+//   // rank 1 of two: rows 16..31 of a batch of 32 images, and all labels
+//   std::vector<BatchRequest> requests = {
+//       {{32, 3, 32, 32}, {16, 0, 0, 0}, {16, 3, 32, 32}, plan::F32, false},
+//       {{32}, {0}, {32}, plan::I64, true}};
+//   Result<std::unique_ptr<DataSource>> data = openDataSource("cifar10:/data/cifar10", requests,
+//   {}); for (int64_t i = 0; i < (*data)->batchesPerEpoch(); ++i)
+//     status = (*data)->next({images, labels});      // fills the two host buffers
+//
+// A source is written KIND:PART,PART,... where a part NAME=VALUE is an option and every other part
+// is a path (write a path that contains '=' as ./a=b; a path cannot contain a comma):
+//
+//   npy:IN.npy[,IN2.npy,...][,TARGET.npy]    NumPy arrays, in the order of the model's inputs, then
+//   the
+//                                            target; see NpySource.h
+//   cifar10:DIR                              CIFAR-10, binary version; see Cifar10Source.h
+//   synthetic[:classes=10,samples=50000,...] a set that can be learned, computed; see
+//   SyntheticSource.h
+//
+// Options of all kinds: shuffle=0|1, augment=0|1 (override DataOptions), seed=N.
+//
+// The sequence of batches repeats over epochs without end; samples that do not fill a global batch
+// are left out of their epoch. A thread of the source works ahead of the caller.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_DATA_DATASOURCE_H
+#define TESSERA_RUNTIME_DATA_DATASOURCE_H
+
+#include "runtime/plan/plan.pb.h"
+#include "runtime/support/Status.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tessera::rt {
+
+/// The box of one model input (or of the target) that a rank holds. Dimension 0 counts samples.
+struct BatchRequest {
+  std::vector<int64_t> globalShape, offset, shape;
+  plan::DType dtype = plan::F32;
+  bool target = false;
+};
+
+struct DataOptions {
+  uint64_t seed = 0; // of shuffling and augmentation
+  bool train = true; // the training split, shuffled and augmented; else the evaluation split
+  std::optional<bool> shuffle, augment; // instead of what `train` and the kind of source imply
+  int prefetch = 2; // batches prepared ahead by a thread; 0: none, next() computes
+};
+
+class DataSource {
+public:
+  virtual ~DataSource() = default;
+  /// Fills one buffer per request, in their order, with this rank's boxes of the next global batch:
+  /// row-major, in the request's dtype. After an error the source stands where it stood.
+  virtual Status next(const std::vector<void *> &hostBuffers) = 0;
+  /// Global batches in an epoch, at least 1; the same on all ranks.
+  virtual int64_t batchesPerEpoch() const = 0;
+  /// Global samples in an epoch that are used: batches times batch size.
+  virtual int64_t samplesPerEpoch() const = 0;
+  /// The next batch will be number `batch`, counted from the first of epoch 0: epoch e starts with
+  /// e * batchesPerEpoch().
+  virtual Status seek(int64_t batch) = 0;
+  /// One line for people: "cifar10 /data/cifar10: 50000 samples, 10 classes, shuffled".
+  virtual std::string describe() const = 0;
+};
+
+/// One request per model input, in order, then, if the program has one, the target. All have the
+/// same number of samples in dimension 0.
+Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec,
+                                                   const std::vector<BatchRequest> &requests,
+                                                   const DataOptions &options);
+
+} // namespace tessera::rt
+
+#endif

@@ -1,0 +1,76 @@
+//===- NpyFile.h - NumPy array files
+//-------------------------------------------------------------===//
+//
+//   Result<NpyFile> file = NpyFile::open("x.npy");
+//   // file->shape() == {100, 3, 32, 32}; rows 10..19 of all images:
+//   status = file->readBox({0, 0, 10, 0}, {100, 3, 10, 32}, buffer);
+//
+//   status = writeNpy("y.npy", plan::F32, {2, 3}, data);
+//
+//   Result<NpyWriter> writer = NpyWriter::create("y.npy", plan::F32, {4, 3});   // in pieces
+//   status = writer->writeBox({2, 0}, {2, 3}, lowerHalf);  ...
+//   status = writer->commit();
+//
+// Reading maps the file: only the pages of the boxes that are read are loaded, and ranks on one
+// machine share them. A file must not shrink while it is open. A written file appears under its
+// name only when it is complete.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_DATA_NPYFILE_H
+#define TESSERA_RUNTIME_DATA_NPYFILE_H
+
+#include "runtime/data/NpyHeader.h"
+#include "runtime/support/File.h"
+
+namespace tessera::rt {
+
+class NpyFile {
+public:
+  /// Every message begins with the path.
+  static Result<NpyFile> open(const std::string &path);
+
+  const std::string &path() const { return path_; }
+  plan::DType dtype() const { return header_.dtype; }
+  const std::vector<int64_t> &shape() const { return header_.shape; }
+  /// All elements, row-major.
+  const char *data() const { return file_.data() + header_.dataOffset; }
+  uint64_t bytes() const { return header_.dataBytes; }
+
+  /// Copies a box to `out`, packed, row-major.
+  Status readBox(const std::vector<int64_t> &offset, const std::vector<int64_t> &shape,
+                 void *out) const;
+
+private:
+  NpyFile(std::string path, MappedFile file, NpyHeader header)
+      : path_(std::move(path)), file_(std::move(file)), header_(std::move(header)) {}
+  std::string path_;
+  MappedFile file_;
+  NpyHeader header_;
+};
+
+class NpyWriter {
+public:
+  static Result<NpyWriter> create(const std::string &path, plan::DType dtype,
+                                  const std::vector<int64_t> &shape);
+  /// Writes a packed, row-major box. What no box covers is zero.
+  Status writeBox(const std::vector<int64_t> &offset, const std::vector<int64_t> &shape,
+                  const void *data);
+  Status commit() { return file_.commit(); }
+
+private:
+  NpyWriter(std::string path, AtomicFile file, std::vector<int64_t> shape, uint64_t elementSize,
+            uint64_t dataOffset)
+      : path_(std::move(path)), file_(std::move(file)), shape_(std::move(shape)),
+        elementSize_(elementSize), dataOffset_(dataOffset) {}
+  std::string path_;
+  AtomicFile file_;
+  std::vector<int64_t> shape_;
+  uint64_t elementSize_, dataOffset_;
+};
+
+Status writeNpy(const std::string &path, plan::DType dtype, const std::vector<int64_t> &shape,
+                const void *data);
+
+} // namespace tessera::rt
+
+#endif

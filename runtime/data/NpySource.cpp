@@ -1,0 +1,115 @@
+#include "runtime/data/NpySource.h"
+
+#include "runtime/data/Elements.h"
+#include "runtime/data/NpyFile.h"
+#include "runtime/data/Random.h"
+#include "runtime/plan/PlanInfo.h"
+
+#include <algorithm>
+
+namespace tessera::rt {
+namespace {
+
+class NpyProducer : public BatchProducer {
+public:
+  NpyProducer(std::vector<NpyFile> files, std::vector<BatchRequest> requests, int64_t batch,
+              int64_t batches, uint64_t seed, bool shuffle)
+      : files_(std::move(files)), requests_(std::move(requests)), batch_(batch), batches_(batches),
+        seed_(seed), shuffle_(shuffle) {}
+
+  int64_t batchesPerEpoch() const override { return batches_; }
+  Status produce(int64_t batch, const std::vector<void *> &buffers) override;
+  std::string describe() const override {
+    std::string text = "npy";
+    for (const NpyFile &file : files_)
+      text += " " + file.path();
+    return text + ": " + std::to_string(files_[0].shape()[0]) + " samples" +
+           (shuffle_ ? ", shuffled" : "");
+  }
+
+private:
+  const std::vector<NpyFile> files_; // one per request
+  const std::vector<BatchRequest> requests_;
+  const int64_t batch_, batches_;
+  const uint64_t seed_;
+  const bool shuffle_;
+};
+
+Status NpyProducer::produce(int64_t batch, const std::vector<void *> &buffers) {
+  const int64_t epoch = batch / batches_, first = batch % batches_ * batch_;
+  const Permutation order(files_[0].shape()[0], hash(seed_, epoch));
+  for (size_t i = 0; i < requests_.size(); ++i) {
+    std::vector<int64_t> offset = requests_[i].offset, shape = requests_[i].shape;
+    if (!shuffle_) {
+      offset[0] += first;
+      TESSERA_RETURN_IF_ERROR(files_[i].readBox(offset, shape, buffers[i]));
+      continue;
+    }
+    shape[0] = 1;
+    const uint64_t bytes = *bytesOf(shape, requests_[i].dtype);
+    for (int64_t n = 0; n < requests_[i].shape[0]; ++n) {
+      offset[0] = order(first + requests_[i].offset[0] + n);
+      TESSERA_RETURN_IF_ERROR(
+          files_[i].readBox(offset, shape, static_cast<char *>(buffers[i]) + n * bytes));
+    }
+  }
+  return Status();
+}
+
+/// The file fits the request apart from the number of samples.
+Status checkFile(const NpyFile &file, const BatchRequest &request, size_t index) {
+  std::vector<int64_t> expected = request.globalShape;
+  bool fits = file.dtype() == request.dtype && file.shape().size() == expected.size();
+  for (size_t d = 1; fits && d < expected.size(); ++d)
+    fits = file.shape()[d] == expected[d];
+  if (fits)
+    return Status();
+  std::string wanted = shapeText(expected);
+  wanted.replace(1, std::to_string(expected[0]).size(), "samples");
+  return Status::error(file.path() + ": holds " + typeName(file.dtype()) + " " +
+                       shapeText(file.shape()) + ", but " +
+                       (request.target ? "the target" : "model input " + std::to_string(index)) +
+                       " needs " + typeName(request.dtype) + " " + wanted);
+}
+
+} // namespace
+
+Result<std::unique_ptr<BatchProducer>> openNpy(const ProducerContext &context) {
+  const Spec &spec = context.spec;
+  const std::vector<BatchRequest> &requests = context.requests;
+  TESSERA_RETURN_IF_ERROR(spec.knows({}));
+  const bool hasTarget = requests.back().target;
+  const size_t files = spec.paths.size();
+  if (files != requests.size() && (hasTarget || files != requests.size() + 1))
+    return Status::error("data source '" + spec.text + "' names " + std::to_string(files) +
+                         " files; the program reads " + std::to_string(requests.size()) + ": " +
+                         std::to_string(requests.size() - hasTarget) + " for the model inputs" +
+                         (hasTarget ? " and one for the target" : ""));
+  std::vector<NpyFile> open;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    Result<NpyFile> file = NpyFile::open(spec.paths[i]);
+    if (!file)
+      return file.status();
+    TESSERA_RETURN_IF_ERROR(checkFile(*file, requests[i], i));
+    if (!open.empty() && file->shape()[0] != open[0].shape()[0])
+      return Status::error(file->path() + ": has " + std::to_string(file->shape()[0]) +
+                           " samples, but " + open[0].path() + " has " +
+                           std::to_string(open[0].shape()[0]));
+    open.push_back(std::move(*file));
+  }
+  Result<int64_t> batches = fullBatches(open[0].path() + ":", open[0].shape()[0], context.batch);
+  if (!batches)
+    return batches.status();
+  const uint64_t fallback = context.options.seed;
+  Result<int64_t> seed = spec.integer("seed", static_cast<int64_t>(fallback >> 1), 0, INT64_MAX);
+  if (!seed)
+    return seed.status();
+  // The whole file as one batch is meant literally: nothing to shuffle.
+  const bool shuffle =
+      context.options.shuffle.value_or(false) && open[0].shape()[0] != context.batch;
+  return std::unique_ptr<BatchProducer>(std::make_unique<NpyProducer>(
+      std::move(open), requests, context.batch, *batches,
+      spec.options.count("seed") ? static_cast<uint64_t>(*seed) : fallback, shuffle));
+}
+
+} // namespace tessera::rt

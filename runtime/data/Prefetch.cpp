@@ -1,0 +1,153 @@
+#include "runtime/data/Prefetch.h"
+
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace tessera::rt {
+namespace {
+
+class PrefetchingSource : public DataSource {
+public:
+  PrefetchingSource(std::unique_ptr<BatchProducer> producer, std::vector<uint64_t> requestBytes,
+                    int64_t batchSize, int depth)
+      : producer_(std::move(producer)), requestBytes_(std::move(requestBytes)),
+        batchSize_(batchSize), depth_(depth) {}
+  ~PrefetchingSource() override {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    if (thread_.joinable())
+      thread_.join();
+  }
+
+  Status next(const std::vector<void *> &hostBuffers) override;
+  int64_t batchesPerEpoch() const override { return producer_->batchesPerEpoch(); }
+  int64_t samplesPerEpoch() const override { return batchesPerEpoch() * batchSize_; }
+  Status seek(int64_t batch) override;
+  std::string describe() const override { return producer_->describe(); }
+
+private:
+  struct Prepared {
+    std::vector<std::unique_ptr<char[]>> buffers;
+    Status status;
+  };
+
+  void run();
+  /// Forgets what was prepared; the thread goes on at position_. The lock is held.
+  void restart() {
+    while (!ready_.empty()) {
+      spare_.push_back(std::move(ready_.front()));
+      ready_.pop_front();
+    }
+    produced_ = position_;
+    ++generation_;
+  }
+
+  const std::unique_ptr<BatchProducer> producer_;
+  const std::vector<uint64_t> requestBytes_;
+  const int64_t batchSize_;
+  const int depth_;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::thread thread_;
+  std::deque<Prepared> ready_, spare_; // batches position_, position_ + 1, ...; buffers for reuse
+  int64_t position_ = 0;               // of next()
+  int64_t produced_ = 0;               // of the thread
+  uint64_t generation_ = 0;            // counts restarts: what was begun before one is dropped
+  bool stopping_ = false;
+};
+
+void PrefetchingSource::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [&] {
+      return stopping_ || (static_cast<int>(ready_.size()) < depth_ &&
+                           (ready_.empty() || ready_.back().status.ok()));
+    });
+    if (stopping_)
+      return;
+    Prepared batch;
+    if (!spare_.empty()) {
+      batch = std::move(spare_.front());
+      spare_.pop_front();
+    }
+    const int64_t number = produced_;
+    const uint64_t generation = generation_;
+    lock.unlock();
+    if (batch.buffers.empty())
+      for (uint64_t bytes : requestBytes_)
+        batch.buffers.push_back(std::make_unique_for_overwrite<char[]>(bytes));
+    std::vector<void *> buffers;
+    for (auto &buffer : batch.buffers)
+      buffers.push_back(buffer.get());
+    batch.status = producer_->produce(number, buffers);
+    lock.lock();
+    if (generation == generation_) {
+      ready_.push_back(std::move(batch));
+      ++produced_;
+      wake_.notify_all();
+    } else {
+      spare_.push_back(std::move(batch));
+    }
+  }
+}
+
+Status PrefetchingSource::next(const std::vector<void *> &hostBuffers) {
+  if (hostBuffers.size() != requestBytes_.size())
+    return Status::error("the data source fills " + std::to_string(requestBytes_.size()) +
+                         " buffers, not " + std::to_string(hostBuffers.size()));
+  if (depth_ == 0) {
+    Status status = producer_->produce(position_, hostBuffers);
+    position_ += status.ok();
+    return status;
+  }
+  std::unique_lock lock(mutex_);
+  if (!thread_.joinable())
+    thread_ = std::thread([this] { run(); });
+  wake_.wait(lock, [&] { return !ready_.empty(); });
+  if (!ready_.front().status.ok()) {
+    Status status = ready_.front().status;
+    restart(); // a later next() tries again
+    wake_.notify_all();
+    return status;
+  }
+  Prepared batch = std::move(ready_.front());
+  ready_.pop_front();
+  ++position_;
+  wake_.notify_all(); // there is room for another
+  lock.unlock();
+  for (size_t i = 0; i < requestBytes_.size(); ++i)
+    std::memcpy(hostBuffers[i], batch.buffers[i].get(), requestBytes_[i]);
+  lock.lock();
+  spare_.push_back(std::move(batch));
+  return Status();
+}
+
+Status PrefetchingSource::seek(int64_t batch) {
+  if (batch < 0)
+    return Status::error("cannot go to batch " + std::to_string(batch));
+  std::lock_guard lock(mutex_);
+  if (batch != position_) {
+    position_ = batch;
+    restart();
+    wake_.notify_all();
+  }
+  return Status();
+}
+
+} // namespace
+
+std::unique_ptr<DataSource> prefetch(std::unique_ptr<BatchProducer> producer,
+                                     std::vector<uint64_t> requestBytes, int64_t batchSize,
+                                     int depth) {
+  return std::make_unique<PrefetchingSource>(std::move(producer), std::move(requestBytes),
+                                             batchSize, depth);
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,39 @@
+//===- Producer.h - the random access that a data source is built on
+//-----------------------------===//
+//
+// A kind of source implements this; DataSource.cpp adds the running position and the thread that
+// works ahead. produce() is a function of the batch number: any order, any number of times, the
+// same bytes.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_DATA_PRODUCER_H
+#define TESSERA_RUNTIME_DATA_PRODUCER_H
+
+#include "runtime/data/DataSource.h"
+#include "runtime/data/Spec.h"
+
+namespace tessera::rt {
+
+class BatchProducer {
+public:
+  virtual ~BatchProducer() = default;
+  virtual int64_t batchesPerEpoch() const = 0;
+  virtual Status produce(int64_t batch, const std::vector<void *> &buffers) = 0;
+  virtual std::string describe() const = 0;
+};
+
+/// What every kind gets to know. The requests were checked: boxes inside their shapes, sizes that
+/// fit, one batch size.
+struct ProducerContext {
+  const Spec &spec;
+  const std::vector<BatchRequest> &requests;
+  const DataOptions &options;
+  int64_t batch; // global batch size
+};
+
+/// Full batches of `batch` among `samples`, or an error that says there is none.
+Result<int64_t> fullBatches(const std::string &what, int64_t samples, int64_t batch);
+
+} // namespace tessera::rt
+
+#endif

@@ -1,0 +1,41 @@
+//===- SyntheticSource.h - a set that can be learned, computed
+//-----------------------------------===//
+//
+//   synthetic[:classes=10,samples=50000,eval_samples=10000,noise=0.3,vocab=256,seed=1]
+//
+// Deterministic data of whatever shape the model has, for demos, tests and benchmarks. Sample s
+// belongs to a class c drawn by its number; every element is a function of (seed, s, its place in
+// the sample), the same however batches are cut, and a rank computes only its box.
+//
+//   float inputs [batch, channels, ...]: the class's smooth pattern, the sum of four plane waves of
+//   at most
+//     three periods across the image, each with its own weight per channel, shifted by up to 1/16
+//     of the image and scaled by 0.8 to 1.2 per sample, plus `noise` times a nearly normal number
+//     per element. Elements have mean about 0 and variance about 1. A [batch, features] input has
+//     one random number per class and feature instead of waves.
+//   integer inputs [batch, ..., length]: token ids below `vocab`. Where the target has the input's
+//   shape it
+//     is the next token of each, in a sequence that follows one fixed permutation of the
+//     vocabulary, interrupted by a random token with the probability `noise`. Otherwise six tokens
+//     of ten come from the class's share of the vocabulary, the others from all of it.
+//   bool inputs: true, as masks want it.
+//   integer target: the class id, wherever it is not the next token.
+//   float target [batch, ...]: the class's pattern of that shape, without noise.
+//
+// A small convolutional network reaches more than 95 % on the evaluation split within an epoch at
+// the default noise. The evaluation split has other samples of the same classes. There is no
+// augmentation.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_DATA_SYNTHETICSOURCE_H
+#define TESSERA_RUNTIME_DATA_SYNTHETICSOURCE_H
+
+#include "runtime/data/Producer.h"
+
+namespace tessera::rt {
+
+Result<std::unique_ptr<BatchProducer>> openSynthetic(const ProducerContext &context);
+
+} // namespace tessera::rt
+
+#endif
