@@ -1,7 +1,7 @@
 #include "strategies/assign/Assign.h"
 
 #include "dialects/dist/DistDialect.h"
-#include "strategies/assign/FunctionPlan.h"
+#include "strategies/assign/UserMapping.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -11,7 +11,7 @@ using namespace mlir;
 namespace tessera::strategies {
 
 const std::vector<std::string> &modeNames() {
-  static const std::vector<std::string> names = {"data"};
+  static const std::vector<std::string> names = {"data", "semi-auto"};
   return names;
 }
 
@@ -44,6 +44,9 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
         "strategies from %s have no effect in mode data: use --mode semi-auto or --mode auto",
         options.user.origin.c_str());
 
+  if (llvm::Error e = checkNames(module, options.user))
+    return e;
+
   CostModel model(options.mesh, options.topology, options.profile);
   dist::setMesh(module, options.mesh);
   report = AssignReport();
@@ -66,7 +69,8 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
       if (!program)
         return program.takeError();
       FunctionPlan plan(std::move(*program));
-      if (llvm::Error e = assignData(plan, options, shared))
+      if (llvm::Error e = options.mode == "data" ? assignData(plan, options, shared)
+                                                 : assignSemiAuto(plan, options, shared))
         return e;
       if (llvm::Error e = plan.write(options.mesh))
         return e;

@@ -135,7 +135,8 @@ void forward(const Program &program, const Mesh &mesh, int i,
 
 /// An operator that is computed whole on every rank may as well compute only the part that all of
 /// its users want: cutting its operands is free of communication.
-void adopt(const Program &program, const Mesh &mesh, int i, Assignment &assignment) {
+void adopt(const Program &program, const Mesh &mesh, int i, const llvm::DenseSet<int> &inside,
+           Assignment &assignment) {
   const OperatorInfo &info = program.operators[i];
   if (!isUncut(assignment.strategies[i]) || info.op->getNumResults() != 1)
     return;
@@ -143,8 +144,8 @@ void adopt(const Program &program, const Mesh &mesh, int i, Assignment &assignme
   std::optional<Sharding> wanted;
   for (OpOperand &use : result.getUses()) {
     auto it = program.index.find(use.getOwner());
-    if (it == program.index.end())
-      return; // returned: stays whole
+    if (it == program.index.end() || !inside.contains(it->second))
+      return; // returned, or not ours to ask: stays whole
     Sharding needs =
         dist::operandSharding(program.operators[it->second].cls->rule,
                               assignment.strategies[it->second], int(use.getOperandNumber()));
@@ -172,19 +173,24 @@ void adopt(const Program &program, const Mesh &mesh, int i, Assignment &assignme
 } // namespace
 
 void propagate(const Program &program, const Mesh &mesh, llvm::ArrayRef<int> ops,
-               const std::function<const Sharding *(Value)> &outside, Assignment &assignment) {
+               const std::function<const Sharding *(Value)> &outside, Assignment &assignment,
+               bool sliceKnown) {
   assignment.strategies.resize(program.operators.size());
   llvm::DenseSet<int> inside(ops.begin(), ops.end());
-  auto known = [&](Value v) -> const Sharding * {
+  auto isInside = [&](Value v) {
     int producer = program.producer(v);
-    if (producer < 0 || !inside.contains(producer))
-      return outside(v);
-    return &assignment.of(v);
+    return producer >= 0 && inside.contains(producer);
+  };
+  auto known = [&](Value v) -> const Sharding * {
+    return isInside(v) ? &assignment.of(v) : outside(v);
   };
   for (int i : ops)
     forward(program, mesh, i, known, assignment);
-  for (int i : llvm::reverse(ops))
-    adopt(program, mesh, i, assignment);
+  for (int i : llvm::reverse(ops)) {
+    auto isFixed = [&](Value v) { return !isInside(v) && outside(v); };
+    if (sliceKnown || llvm::none_of(program.operators[i].op->getOperands(), isFixed))
+      adopt(program, mesh, i, inside, assignment);
+  }
 }
 
 } // namespace tessera::strategies

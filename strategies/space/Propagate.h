@@ -45,14 +45,14 @@ struct Assignment {
   const Sharding &of(mlir::Value value) const;
 };
 
-/// Fills `assignment` for the operators in `ops` (ascending) from the shardings of values from
-/// outside
-/// (`outside`: as this group sees the value; nullptr: unknown), forward through the rules, and
-/// then gives operators that were left uncut (constants, broadcasts) the sharding on which all of
-/// their users agree. Reductions are paid where they arise. Strategies of operators not in `ops`
-/// are kept.
+/// Fills `assignment` for the operators in `ops` (ascending) from the shardings of values from outside
+/// (`outside`: as this group sees the value; nullptr: unknown), forward through the rules, and then gives
+/// operators that were left uncut (constants, broadcasts) the sharding on which all of their users, if all
+/// are in `ops`, agree. With `sliceKnown` false, such an operator must read nothing that `outside` knows.
+/// Reductions are paid where they arise. Strategies of operators not in `ops` are kept.
 void propagate(const Program &program, const Mesh &mesh, llvm::ArrayRef<int> ops,
-               const std::function<const Sharding *(mlir::Value)> &outside, Assignment &assignment);
+               const std::function<const Sharding *(mlir::Value)> &outside, Assignment &assignment,
+               bool sliceKnown = true);
 
 } // namespace tessera::strategies
 

@@ -1,0 +1,193 @@
+#include "Programs.h"
+
+using namespace tessera::strategies;
+
+static std::string semiAuto(const std::string &user, const std::string &mesh = "data=2,model=2") {
+  Module m(kMlp);
+  return assign(m, optionsFor(mesh, "semi-auto", user));
+}
+
+static std::string parseError(const std::string &json) {
+  auto user = UserStrategies::parse(json, "test.json");
+  if (user)
+    return "";
+  return llvm::toString(user.takeError());
+}
+
+TEST_CASE("split counts become axes in mesh order") {
+  Module m(kMlp);
+  REQUIRE(assign(m, optionsFor("data=2,model=2", "semi-auto",
+                               R"([{"op": "fc1", "in": [[2, 1], [1, 2]]}])")) == "");
+  CHECK(m.strategy("train", "fc1") == "m=data, n=model");
+  CHECK(m.strategy("train", "fc2") == "m=data+model"); // batch parallel
+  CHECK(m.arg("train", 2) == "[-, model]");            // w1
+  CHECK(m.arg("train", 3) == "[-, -]");                // w2
+  // Gradients of fc1 inherit: dw1 = x^T dh sums over the batch and is cut as w1.
+  CHECK(m.strategy("train", "fc1.grad_w") == "k=data, n=model -> [-, model]");
+  CHECK(m.strategy("train", "fc2.grad_w") == "k=data+model -> [-, -]");
+  // The momentum and the update follow the parameter.
+  CHECK(m.arg("train", 4) == "[-, model]");
+  for (const char *op : {"w1.update", "w1.update.1", "w1.update.2", "w1.update.3"})
+    CHECK(m.strategy("train", op) == "b1=model");
+  CHECK(m.result("train", 1) == "[-, model]");
+  CHECK(m.result("train", 3) == "[-, model]");
+  // Inference keeps the parameter's sharding and the operator's strategy.
+  CHECK(m.arg("eval", 1) == "[-, model]");
+  CHECK(m.strategy("eval", "fc1") == "m=data, n=model");
+}
+
+TEST_CASE("named axes say which") {
+  Module m(kMlp);
+  REQUIRE(assign(m, optionsFor("data=2,model=2", "semi-auto", R"({"strategies": [
+      {"op": "fc1", "in": [["model", null], [null, "data"]]},
+      {"op": "fc2", "in": [[null, "data+model"], [["data", "model"], null]]}]})")) == "");
+  CHECK(m.strategy("train", "fc1") == "m=model, n=data");
+  CHECK(m.strategy("train", "fc2") == "k=data+model -> [-, -]");
+  CHECK(m.arg("train", 3) == "[data+model, -]");
+}
+
+TEST_CASE("a cut sum may be handed on scattered") {
+  Module m(kMlp);
+  REQUIRE(assign(m, optionsFor("data=2,model=2", "semi-auto", R"([
+      {"op": "fc2", "in": [[1, 4], [4, 1]], "out": [[4, 1]]}])")) == "");
+  CHECK(m.strategy("train", "fc2") == "k=data+model -> [data+model, -]");
+}
+
+TEST_CASE("the axes of split counts are searched jointly over the inputs") {
+  // Only data=2 times one of the others makes 6; the batch cannot take model=3 (16 rows).
+  Module m(kMlp);
+  REQUIRE(assign(m, optionsFor("data=2,model=3", "semi-auto",
+                               R"([{"op": "fc1", "in": [[1, 1], [1, 6]]}])")) == "");
+  CHECK(m.strategy("train", "fc1") == "n=data+model");
+  Module n(kMlp);
+  REQUIRE(assign(n, optionsFor("a=2,b=4", "semi-auto",
+                               R"([{"op": "fc1", "in": [[4, 1], [1, 2]]}])")) == "");
+  CHECK(n.strategy("train", "fc1") == "m=b, n=a");
+}
+
+TEST_CASE("a pattern stands for several operators") {
+  Module m(kMlp);
+  REQUIRE(assign(m, optionsFor("data=2,model=2", "semi-auto",
+                               R"([{"op": "fc*", "in": [[2, 1], [1, 2]]}])")) == "");
+  CHECK(m.strategy("train", "fc1") == "m=data, n=model");
+  CHECK(m.strategy("train", "fc2") == "m=data, n=model");
+}
+
+TEST_CASE("what cannot be done is said in one sentence") {
+  CHECK(semiAuto(R"([{"op": "fc3", "in": [[1, 1], [1, 2]]}])") ==
+        "strategy file test.json: the model has no operator 'fc3'; the nearest names are 'fc1', "
+        "'fc2', 'relu'");
+  CHECK(semiAuto(R"([{"op": "fc1", "in": [[1, 1]]}])") ==
+        "operator 'fc1': it has 2 inputs but its strategy 1; null leaves an input open");
+  CHECK(semiAuto(R"([{"op": "fc1", "in": [[1, 1], [1, 2], [1]]}])") ==
+        "operator 'fc1': it has 2 inputs but its strategy 3");
+  CHECK(
+      semiAuto(R"([{"op": "fc1", "in": [[1, 1, 1], [1, 2]]}])") ==
+      "operator 'fc1': input 0 has 2 dimensions but its strategy 3; give one entry per dimension");
+  CHECK(semiAuto(R"([{"op": "fc1", "in": [[1, 1], [1, 5]]}])", "data=5") ==
+        "operator 'fc1': 5 does not divide dimension 1 (factor n) of input 1, whose extent is 12");
+  CHECK(semiAuto(R"([{"op": "fc1", "in": [["data", null], [null, "rows"]]}])") ==
+        "operator 'fc1': mesh data=2,model=2 has no axis 'rows'");
+  CHECK(semiAuto(R"([{"op": "fc1", "in": [["data", "data"], [null, null]]}])") ==
+        "operator 'fc1': axis 'data' is used twice in input 0");
+  CHECK(semiAuto(R"([{"op": "fc1", "in": [["data", null], [null, "data"]]}])") ==
+        "operator 'fc1': the splits of its inputs do not fit together on mesh data=2,model=2: a "
+        "factor that two inputs share must be split alike, and an axis can split only one factor");
+  CHECK(semiAuto(R"([{"op": "fc1", "in": [[8, 1], [1, 1]]}])") ==
+        "operator 'fc1': input 0 is split in 8 parts or more but mesh data=2,model=2 has 4 ranks");
+  CHECK(semiAuto(R"([{"op": "fc1", "in": [[1, 1], [1, 3]]}])") ==
+        "operator 'fc1': no axes of mesh data=2,model=2 split dimension 1 of input 1 in 3 parts");
+  CHECK(semiAuto(R"([{"op": "fc1", "in": [[1, 2], [1, 1]]}])").find("do not fit together") !=
+        std::string::npos);
+  CHECK(semiAuto(R"([{"op": "fc1", "in": [[1, 1], [1, 2]], "out": [[1, 2], [1, 2]]}])") ==
+        "operator 'fc1': it has 1 outputs but its strategy 2");
+  CHECK(semiAuto(
+            R"([{"op": "fc1", "in": [[1, 1], [1, 2]]}, {"op": "fc*", "in": [[1, 1], [1, 2]]}])") ==
+        "operator 'fc1' has two strategies: 'fc1' and 'fc*'; give it one");
+  Module m(kMlp);
+  CHECK_THAT(assign(m, optionsFor("data=2", "data", R"([{"op": "fc1", "in": [[1, 1], [1, 2]]}])")),
+             Catch::Contains("no effect in mode data"));
+}
+
+TEST_CASE("a shared parameter has one sharding") {
+  const char *program = R"(
+func.func @infer(%x: tensor<8x4xf32> {graph.role = "input", graph.name = "x"},
+                 %w: tensor<4x4xf32> {graph.role = "parameter", graph.name = "w"})
+    -> (tensor<8x4xf32> {graph.role = "output", graph.name = "y"}) {
+  %a = graph.matmul %x, %w {graph.name = "first"} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  %b = graph.matmul %a, %w {graph.name = "second"} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  return %b : tensor<8x4xf32>
+})";
+  Module m(program), n(program), o(program);
+  CHECK(
+      assign(m, optionsFor("data=2,model=2", "semi-auto", R"([
+      {"op": "first", "in": [[1, 1], [1, 2]]}, {"op": "second", "in": [[1, 2], [2, 1]]}])")) ==
+      "operators 'first' and 'second' share parameter 'w' but shard it differently: [-, data] and "
+      "[data, -]; give both the same strategy for it");
+  CHECK_THAT(assign(n, optionsFor("data=2,model=2", "semi-auto",
+                                  R"([{"op": "second", "in": [[1, 2], [2, 1]]}])")),
+             Catch::Contains("'first' and 'second' share parameter 'w'"));
+  CHECK(
+      assign(o, optionsFor("data=2,model=2", "semi-auto", R"([
+      {"op": "first", "in": [[1, 1], [1, 2]]}, {"op": "second", "in": [[2, 1], [1, 2]]}])")) ==
+      "operators 'first' and 'second' share parameter 'w' but shard it differently: [-, data] and "
+      "[-, model]; give both the same strategy for it");
+}
+
+TEST_CASE("an operator of the model that is several in the graph is one group") {
+  Module m(R"(
+func.func @infer(%x: tensor<8x4xf32> {graph.role = "input", graph.name = "x"},
+                 %w: tensor<4x6xf32> {graph.role = "parameter", graph.name = "w"},
+                 %b: tensor<6xf32> {graph.role = "parameter", graph.name = "b"})
+    -> (tensor<8x6xf32> {graph.role = "output", graph.name = "y"}) {
+  %a = graph.matmul %x, %w {graph.name = "fc/matmul"} : (tensor<8x4xf32>, tensor<4x6xf32>) -> tensor<8x6xf32>
+  %y = graph.add %a, %b {graph.name = "fc"} : (tensor<8x6xf32>, tensor<6xf32>) -> tensor<8x6xf32>
+  return %y : tensor<8x6xf32>
+})");
+  SECTION("columns: the bias follows") {
+    REQUIRE(assign(m, optionsFor("data=2,model=2", "semi-auto",
+                                 R"([{"op": "fc", "in": [[2, 1], [1, 2]]}])")) == "");
+    CHECK(m.strategy("infer", "fc/matmul") == "m=data, n=model");
+    CHECK(m.strategy("infer", "fc") == "b0=data, b1=model");
+    CHECK(m.arg("infer", 2) == "[model]");
+    CHECK(m.result("infer", 0) == "[data, model]");
+  }
+  SECTION("rows: the sum is paid before the bias is added") {
+    REQUIRE(assign(m, optionsFor("data=2,model=2", "semi-auto",
+                                 R"([{"op": "fc", "in": [[1, 4], [4, 1], [1]]}])")) == "");
+    CHECK(m.strategy("infer", "fc/matmul") == "k=data+model -> [-, -]");
+    CHECK(m.strategy("infer", "fc") == "");
+    CHECK(m.arg("infer", 2) == "[-]");
+  }
+}
+
+TEST_CASE("hostile strategy files are refused") {
+  CHECK(parseError("[") == "strategy file test.json: not valid JSON");
+  CHECK(parseError("7").find("expected a list") != std::string::npos);
+  CHECK(parseError(R"([{"in": []}])").find("entry 0") != std::string::npos);
+  CHECK(parseError(R"([{"op": "a"}])").find("'in'") != std::string::npos);
+  CHECK(parseError(R"([{"op": "a", "in": [[0]]}])").find("whole number") != std::string::npos);
+  CHECK(parseError(R"([{"op": "a", "in": [[-1]]}])").find("whole number") != std::string::npos);
+  CHECK(parseError(R"([{"op": "a", "in": [[1e30]]}])").find("must be") != std::string::npos);
+  CHECK(parseError(R"([{"op": "a", "in": [["x+"]]}])").find("axis names") != std::string::npos);
+  CHECK(parseError(R"([{"op": "a", "in": [["x"], [2]]}])").find("one notation") !=
+        std::string::npos);
+  CHECK(parseError(R"([{"op": "a", "in": [], "axes": 1}])").find("unknown field 'axes'") !=
+        std::string::npos);
+  CHECK(parseError(R"([{"op": "a", "in": []}, {"op": "a", "in": []}])").find("two strategies") !=
+        std::string::npos);
+  CHECK(parseError(std::string(100000, '[')).find("nested") != std::string::npos);
+  CHECK(parseError(R"({"format": "other"})").find("format") != std::string::npos);
+  CHECK(parseError(R"({"format": "tessera-strategies", "mesh": "1"})").find("damaged") !=
+        std::string::npos);
+}
+
+TEST_CASE("patterns") {
+  CHECK(matchesName("a", "a"));
+  CHECK(!matchesName("a", "ab"));
+  CHECK(matchesName("*", ""));
+  CHECK(matchesName("/layer1/*/conv*", "/layer1/x/conv2/Conv"));
+  CHECK(!matchesName("/layer1/*/conv*", "/layer2/x/conv2/Conv"));
+  CHECK(matchesName("*Conv", "/conv1/Conv"));
+  CHECK(!matchesName("a*a", "a"));
+}
