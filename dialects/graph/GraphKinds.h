@@ -1,0 +1,33 @@
+//===- GraphKinds.h - what passes may know about an operator besides its rule --------------------===//
+//
+// Fusion, memory planning and emission need a few structural facts. They ask here, so that no pass names an
+// operator. (Elementwise operators: isElementwise in Graph.h; constants: mlir::OpTrait::ConstantLike.)
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_DIALECTS_GRAPH_GRAPHKINDS_H
+#define TESSERA_DIALECTS_GRAPH_GRAPHKINDS_H
+
+#include "dialects/dist/Sharding.h"
+
+#include "mlir/IR/Operation.h"
+
+#include <optional>
+
+namespace tessera::graph {
+
+/// The result is the operand's bytes under another shape: it needs no step and no memory of its own.
+bool isView(mlir::Operation *op);
+
+/// The result repeats the operand along some dimensions, aligned as NumPy broadcasts; nothing is computed.
+bool isStretch(mlir::Operation *op);
+
+/// The result is the operand combined along `dims` and nothing else (kept as 1 or dropped).
+struct PlainReduction {
+  dist::Reduction reduction;
+  llvm::SmallVector<int64_t> dims;
+};
+std::optional<PlainReduction> plainReduction(mlir::Operation *op);
+
+} // namespace tessera::graph
+
+#endif
