@@ -1,0 +1,339 @@
+//===- PlanWriter.cpp - a skeleton as one rank's message -----------------------------------------===//
+#include "compiler/emit/PlanWriter.h"
+
+#include "compiler/partition/LocalProgram.h"
+#include "dialects/dist/DistOps.h"
+#include "dialects/graph/Graph.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+#include <algorithm>
+
+using namespace llvm;
+using namespace mlir;
+
+namespace tessera::compiler {
+
+using dist::AxisList;
+using dist::CollectiveKind;
+using dist::Mesh;
+
+plan::DType dtypeOf(Type element) {
+  if (auto integer = dyn_cast<IntegerType>(element)) {
+    switch (integer.getWidth()) {
+    case 1:
+      return plan::BOOL;
+    case 8:
+      return integer.isUnsigned() ? plan::U8 : plan::I8;
+    case 32:
+      return plan::I32;
+    case 64:
+      return plan::I64;
+    default:
+      return plan::DTYPE_INVALID;
+    }
+  }
+  return element.isF64()    ? plan::F64
+         : element.isF32()  ? plan::F32
+         : element.isF16()  ? plan::F16
+         : element.isBF16() ? plan::BF16
+                            : plan::DTYPE_INVALID;
+}
+
+namespace {
+
+template <typename Range, typename Repeated> void assign(const Range &range, Repeated *out) {
+  for (int64_t value : range)
+    out->Add(value);
+}
+
+/// Row-major little-endian contents.
+std::string contents(DenseElementsAttr attr) {
+  std::string bytes;
+  uint64_t width = elementBytes(attr.getElementType());
+  auto put = [&](const APInt &bits) {
+    uint64_t word = bits.getZExtValue();
+    for (uint64_t b = 0; b < width; ++b)
+      bytes.push_back(char(word >> (8 * b)));
+  };
+  if (isa<FloatType>(attr.getElementType()))
+    for (const APFloat &value : attr.getValues<APFloat>())
+      put(value.bitcastToAPInt());
+  else
+    for (const APInt &value : attr.getValues<APInt>())
+      put(value);
+  return bytes;
+}
+
+plan::Role roleOf(StringRef role) {
+  return llvm::StringSwitch<plan::Role>(role)
+      .Case(graph::kInput, plan::INPUT)
+      .Case(graph::kTarget, plan::TARGET)
+      .Case(graph::kStep, plan::STEP)
+      .Case(graph::kParameter, plan::PARAMETER)
+      .Case(graph::kState, plan::STATE)
+      .Case(graph::kOutput, plan::OUTPUT)
+      .Case(graph::kLoss, plan::LOSS)
+      .Case(graph::kCorrect, plan::CORRECT)
+      .Case(graph::kPredictions, plan::PREDICTIONS)
+      .Default(plan::ROLE_INVALID);
+}
+
+plan::Reduction reductionOf(dist::Reduction reduction) {
+  switch (reduction) {
+  case dist::Reduction::Sum:
+    return plan::SUM;
+  case dist::Reduction::Max:
+    return plan::MAX;
+  case dist::Reduction::Min:
+    return plan::MIN;
+  case dist::Reduction::None:
+    break;
+  }
+  return plan::NONE;
+}
+
+class Writer {
+public:
+  Writer(const Skeleton &skeleton, const EmitOptions &options, int64_t rank)
+      : skeleton_(skeleton), mesh_(skeleton.mesh), rank_(rank) {
+    plan_.set_version(1);
+    plan_.set_producer(options.producer);
+    plan_.set_model(options.model);
+    plan_.set_rank(uint32_t(rank));
+    plan_.set_weights_file(options.weightsFile);
+    plan_.set_arena_bytes(skeleton.arenaBytes);
+    plan_.set_global_batch(skeleton.globalBatch);
+  }
+
+  Expected<plan::Plan> write() {
+    for (const dist::MeshAxis &axis : mesh_.axes()) {
+      plan::MeshAxis *out = plan_.add_mesh();
+      out->set_name(axis.name);
+      out->set_size(uint32_t(axis.size));
+    }
+    for (const SkeletonBuffer &buffer : skeleton_.buffers)
+      writeBuffer(buffer);
+    for (const SkeletonBinding &binding : skeleton_.bindings)
+      writeBinding(binding);
+    for (const SkeletonProgram &program : skeleton_.programs) {
+      plan::Program *out = plan_.add_programs();
+      out->set_name(program.name);
+      for (const SkeletonStep &step : program.steps)
+        if (Error e = writeStep(step, out->add_steps()))
+          return e;
+    }
+    return std::move(plan_);
+  }
+
+private:
+  void writeBuffer(const SkeletonBuffer &buffer) {
+    plan::Buffer *out = plan_.add_buffers();
+    out->set_name(buffer.name);
+    out->set_dtype(dtypeOf(buffer.type.getElementType()));
+    assign(buffer.type.getShape(), out->mutable_shape());
+    out->set_offset(buffer.offset);
+    out->set_alias_of_plus_one(uint32_t(buffer.alias + 1));
+    out->set_persistent(buffer.persistent);
+    if (buffer.constant)
+      out->set_constant(contents(buffer.constant));
+  }
+
+  void writeBinding(const SkeletonBinding &binding) {
+    plan::Binding *out = plan_.add_bindings();
+    out->set_role(roleOf(binding.role));
+    out->set_name(binding.name);
+    out->set_ordinal(binding.ordinal);
+    out->set_buffer(uint32_t(binding.buffer));
+    ArrayRef<int64_t> local = skeleton_.buffers[binding.buffer].type.getShape();
+    dist::Shape global;
+    for (size_t d = 0; d < local.size(); ++d)
+      global.push_back(local[d] * binding.sharding.numShards(mesh_, int64_t(d)));
+    assign(global, out->mutable_global_shape());
+    assign(binding.sharding.offset(mesh_, global, rank_), out->mutable_offset());
+    out->set_fill(binding.fill);
+    bool primary = true;
+    for (int axis = 0; axis < mesh_.numAxes(); ++axis)
+      primary &= binding.sharding.uses(axis) || mesh_.coordinate(rank_, axis) == 0;
+    out->set_primary(primary);
+    out->set_program(binding.program);
+  }
+
+  /// Groups are numbered as they first occur, which is the same on every rank.
+  uint32_t group(const AxisList &axes) {
+    for (size_t g = 0; g < groups_.size(); ++g)
+      if (groups_[g] == axes)
+        return uint32_t(g);
+    groups_.push_back(axes);
+    plan::Group *out = plan_.add_groups();
+    std::string name;
+    for (int axis : axes)
+      name += (name.empty() ? "" : ",") + mesh_.axisName(axis).str();
+    out->set_name(name);
+    for (int64_t member : mesh_.group(rank_, axes))
+      out->add_ranks(uint32_t(member));
+    return uint32_t(groups_.size() - 1);
+  }
+
+  Error writeStep(const SkeletonStep &step, plan::Step *out) {
+    out->set_name(step.name);
+    if (step.kind == SkeletonStep::Collective) {
+      auto op = cast<dist::CollectiveOp>(step.op);
+      if (op.getCollectiveKind() == CollectiveKind::Slice)
+        writeSlice(op.getCollective(mesh_), step, out->mutable_kernel());
+      else
+        writeCollective(op.getCollective(mesh_), step, out->mutable_collective());
+      return Error::success();
+    }
+    plan::Kernel *kernel = out->mutable_kernel();
+    for (int b : step.inputs)
+      kernel->add_inputs(uint32_t(b));
+    for (int b : step.outputs)
+      kernel->add_outputs(uint32_t(b));
+    switch (step.kind) {
+    case SkeletonStep::Copy:
+      writeCopy(step, kernel);
+      return Error::success();
+    case SkeletonStep::Fill:
+      return writeFill(step, kernel);
+    default:
+      break;
+    }
+    kernel->set_name(step.op->getName().stripDialect().str());
+    if (auto fused = dyn_cast<graph::FusedOp>(step.op))
+      return writeExpression(fused, rank_, kernel->mutable_expression());
+    return writeAttributes(step.op, rank_, kernel->mutable_attributes());
+  }
+
+  /// An expression without code: the result is the input.
+  void writeCopy(const SkeletonStep &step, plan::Kernel *kernel) {
+    kernel->set_name("fused");
+    ArrayRef<int64_t> shape = skeleton_.buffers[step.outputs[0]].type.getShape();
+    plan::Expression *expression = kernel->mutable_expression();
+    assign(shape, expression->mutable_domain());
+    assign(shape, expression->add_input_views()->mutable_shape());
+    assign(shape, expression->add_results()->mutable_shape());
+  }
+
+  Error writeFill(const SkeletonStep &step, plan::Kernel *kernel) {
+    kernel->set_name("fused");
+    RankedTensorType type = skeleton_.buffers[step.outputs[0]].type;
+    plan::Expression *expression = kernel->mutable_expression();
+    assign(type.getShape(), expression->mutable_domain());
+    plan::Instruction *code = expression->add_code();
+    code->set_op("constant");
+    code->set_type(dtypeOf(type.getElementType()));
+    auto value = step.op->getAttrOfType<DenseElementsAttr>("value");
+    std::optional<double> number = splatNumber(value);
+    if (!number)
+      return createStringError("constant '" + step.name + "' is too large an integer for a plan");
+    code->set_immediate(*number);
+    assign(type.getShape(), expression->add_results()->mutable_shape());
+    return Error::success();
+  }
+
+  /// A rank's own block: the operator `slice` of the graph dialect with this rank's bounds.
+  void writeSlice(const dist::Collective &c, const SkeletonStep &step, plan::Kernel *kernel) {
+    kernel->set_name("slice");
+    kernel->add_inputs(uint32_t(step.inputs[0]));
+    kernel->add_outputs(uint32_t(step.outputs[0]));
+    dist::Shape starts(c.localIn.size(), 0), limits = c.localIn, strides(c.localIn.size(), 1);
+    starts[c.dim] = mesh_.coordinate(rank_, c.axes) * c.localOut[c.dim];
+    limits[c.dim] = starts[c.dim] + c.localOut[c.dim];
+    for (auto [name, values] : {std::pair<const char *, dist::Shape &>("limits", limits),
+                                {"starts", starts},
+                                {"strides", strides}}) {
+      plan::Attribute *attribute = kernel->add_attributes();
+      attribute->set_name(name);
+      assign(values, attribute->mutable_ints()->mutable_values());
+    }
+  }
+
+  void writeCollective(const dist::Collective &c, const SkeletonStep &step, plan::Collective *out) {
+    static const std::pair<CollectiveKind, plan::CollectiveKind> kinds[] = {
+        {CollectiveKind::AllGather, plan::ALL_GATHER},
+        {CollectiveKind::AllReduce, plan::ALL_REDUCE},
+        {CollectiveKind::ReduceScatter, plan::REDUCE_SCATTER},
+        {CollectiveKind::AllToAll, plan::ALL_TO_ALL},
+        {CollectiveKind::Permute, plan::PERMUTE},
+        {CollectiveKind::Halo, plan::HALO}};
+    for (auto [from, to] : kinds)
+      if (from == c.kind)
+        out->set_kind(to);
+    out->set_group(group(c.axes));
+    out->set_input(uint32_t(step.inputs[0]));
+    out->set_output(uint32_t(step.outputs[0]));
+    out->set_reduction(reductionOf(c.reduction));
+    out->set_dim(uint32_t(std::max<int64_t>(0, c.dim)));
+    out->set_split_dim(uint32_t(std::max<int64_t>(0, c.splitDim)));
+    out->set_halo_lo(c.haloLo);
+    out->set_halo_hi(c.haloHi);
+    out->set_fill(c.fill);
+    for (int64_t source : c.sources)
+      out->add_sources(uint32_t(source));
+  }
+
+  const Skeleton &skeleton_;
+  const Mesh &mesh_;
+  int64_t rank_;
+  plan::Plan plan_;
+  std::vector<AxisList> groups_;
+};
+
+} // namespace
+
+std::optional<double> splatNumber(DenseElementsAttr attr) {
+  if (!attr || !attr.isSplat())
+    return std::nullopt;
+  if (isa<FloatType>(attr.getElementType())) {
+    APFloat value = attr.getSplatValue<APFloat>();
+    bool lost;
+    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lost);
+    return value.convertToDouble();
+  }
+  APInt bits = attr.getSplatValue<APInt>();
+  bool plain = attr.getElementType().isUnsignedInteger() || bits.getBitWidth() == 1;
+  int64_t value = plain ? int64_t(bits.getZExtValue()) : bits.getSExtValue();
+  if (value > (int64_t(1) << 53) || value < -(int64_t(1) << 53))
+    return std::nullopt;
+  return double(value);
+}
+
+Error writeAttributes(Operation *op, int64_t rank,
+                      google::protobuf::RepeatedPtrField<plan::Attribute> *attributes) {
+  NamedAttrList list;
+  for (NamedAttribute attribute : op->getAttrDictionary())
+    if (!attribute.getName().strref().contains('.'))
+      list.set(attribute.getName(), attribute.getValue());
+  if (auto perRank = op->getAttrOfType<ArrayAttr>(kPerRankAttr)) {
+    if (rank >= int64_t(perRank.size()) || !isa<DictionaryAttr>(perRank[rank]))
+      return createStringError("operator '" + graph::nameOf(op) + "' has no attributes for rank " +
+                               Twine(rank));
+    for (NamedAttribute attribute : cast<DictionaryAttr>(perRank[rank]))
+      list.set(attribute.getName(), attribute.getValue());
+  }
+  for (NamedAttribute attribute : list.getDictionary(op->getContext())) { // sorted by name
+    plan::Attribute *out = attributes->Add();
+    out->set_name(attribute.getName().str());
+    Attribute value = attribute.getValue();
+    if (auto integer = dyn_cast<IntegerAttr>(value))
+      out->set_i(integer.getType().isInteger(1) ? int64_t(integer.getValue().getZExtValue())
+                                                : integer.getValue().getSExtValue());
+    else if (auto number = dyn_cast<FloatAttr>(value))
+      out->set_f(number.getValueAsDouble());
+    else if (auto text = dyn_cast<StringAttr>(value))
+      out->set_s(text.str());
+    else if (auto ints = dyn_cast<DenseI64ArrayAttr>(value))
+      assign(ints.asArrayRef(), out->mutable_ints()->mutable_values());
+    else
+      return createStringError("operator '" + graph::nameOf(op) + "' has the attribute '" +
+                               attribute.getName().strref() + "' of a type that plans do not have");
+  }
+  return Error::success();
+}
+
+Expected<plan::Plan> writePlan(const Skeleton &skeleton, const EmitOptions &options, int64_t rank) {
+  return Writer(skeleton, options, rank).write();
+}
+
+} // namespace tessera::compiler
