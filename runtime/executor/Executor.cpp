@@ -65,7 +65,7 @@ Status Executor::uploadConverted(uint32_t buffer, const void *host, plan::DType 
   return loaded_->upload(buffer, converted.data());
 }
 
-Status Executor::loadWeights(const Safetensors *weights) {
+Status Executor::loadWeights(const Safetensors *weights, bool strict) {
   std::vector<char> host; // of one tensor's box at a time
   for (const plan::Binding &binding : plan_.bindings()) {
     if (hasProgram(binding.role()))
@@ -85,14 +85,14 @@ Status Executor::loadWeights(const Safetensors *weights) {
                              shapeText(global));
       TESSERA_RETURN_IF_ERROR(
           weights->readBox(*entry, toVector(binding.offset()), shape, type, host.data()));
-    } else if (binding.role() == plan::STATE) {
+    } else if (binding.role() == plan::STATE && !strict) {
       double fill = binding.fill();
       uint64_t each = bytesPerElement(type);
       for (size_t i = 0; i < count; ++i)
         convertElements(&fill, plan::F64, host.data() + i * each, type, 1);
     } else {
-      return Status::error((weights ? weights->path() + ": parameter " : "parameter ") +
-                           quoted(binding.name()) + " is missing");
+      return Status::error((weights ? weights->path() + ": " : "") + roleName(binding.role()) +
+                           " " + quoted(binding.name()) + " is missing");
     }
     TESSERA_RETURN_IF_ERROR(loaded_->upload(binding.buffer(), host.data()));
   }

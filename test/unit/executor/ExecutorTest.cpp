@@ -88,7 +88,7 @@ RtStatus trainOn(uint32_t ranks, bool widen, const std::string &weights, int ste
     auto executor = Executor::create(plan, **backend, world, {1, widen});
     if (!executor)
       return executor.status();
-    TESSERA_RETURN_IF_ERROR((*executor)->loadWeights(&*file));
+    TESSERA_RETURN_IF_ERROR((*executor)->loadWeights(&*file, false));
     for (int s = 0; s < steps; ++s) {
       std::vector<float> x = batch(s);
       size_t rows = 8 / ranks;
@@ -183,7 +183,7 @@ TEST_CASE("a sharded parameter is loaded by boxes and saved whole") {
         Executor::create(plans[static_cast<size_t>(world.rank())], **backend, world, {});
     if (!executor)
       return executor.status();
-    TESSERA_RETURN_IF_ERROR((*executor)->loadWeights(&*file));
+    TESSERA_RETURN_IF_ERROR((*executor)->loadWeights(&*file, false));
     TESSERA_RETURN_IF_ERROR((*executor)->run(0));
     std::vector<char> global;
     TESSERA_RETURN_IF_ERROR(gatherGlobal(**executor, plans, 1, global));

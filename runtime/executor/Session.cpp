@@ -1,0 +1,210 @@
+// runPlan: what every mode has in common.
+#include "runtime/executor/Session.h"
+#include "runtime/plan/PlanInfo.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <numeric>
+
+namespace tessera::rt {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+DataOptions Session::dataOptions(bool train) const {
+  DataOptions data;
+  data.seed = options.seed;
+  data.train = train;
+  data.shuffle = options.shuffle;
+  data.augment = options.augment;
+  return data;
+}
+
+Result<Feed> Feed::open(Executor &executor, const std::string &program, const std::string &spec,
+                        const DataOptions &options) {
+  if (spec.empty())
+    return Status::error("program " + quoted(program) +
+                         " needs data: give --data npy:..., cifar10:DIR or synthetic");
+  Feed feed;
+  feed.executor_ = &executor;
+  std::vector<BatchRequest> requests;
+  for (plan::Role role : {plan::INPUT, plan::TARGET})
+    for (int index : executor.bindings(role, program)) {
+      const plan::Binding &binding = executor.plan().bindings(index);
+      const plan::Buffer &buffer = executor.plan().buffers(static_cast<int>(binding.buffer()));
+      std::vector<int64_t> shape = toVector(buffer.shape());
+      feed.bindings_.push_back(index);
+      feed.buffers_.emplace_back(bytesOf(shape, buffer.dtype()).value_or(0));
+      requests.push_back({toVector(binding.global_shape()), toVector(binding.offset()), shape,
+                          buffer.dtype(), role == plan::TARGET});
+    }
+  Result<std::unique_ptr<DataSource>> source = openDataSource(spec, requests, options);
+  if (!source)
+    return source.status();
+  feed.source_ = std::move(*source);
+  return feed;
+}
+
+Status Feed::next() {
+  std::vector<void *> pointers;
+  for (std::vector<char> &buffer : buffers_)
+    pointers.push_back(buffer.data());
+  TESSERA_RETURN_IF_ERROR(source_->next(pointers));
+  for (size_t i = 0; i < bindings_.size(); ++i)
+    TESSERA_RETURN_IF_ERROR(executor_->feed(bindings_[i], buffers_[i].data()));
+  return Status();
+}
+
+namespace {
+
+/// "data=2, model=2", or "one rank".
+std::string meshText(const plan::Plan &plan) {
+  std::string text;
+  for (const plan::MeshAxis &axis : plan.mesh())
+    text += (text.empty() ? "" : ", ") + axis.name() + "=" + std::to_string(axis.size());
+  return text.empty() ? "one rank" : text;
+}
+
+Status introduce(Session &s) {
+  // Ranks differ a little in scratch, and in arena if shards differ: the largest is told.
+  int64_t memory[2] = {static_cast<int64_t>(s.executor.loaded().arenaBytes()),
+                       static_cast<int64_t>(s.executor.loaded().scratchBytes())};
+  TESSERA_RETURN_IF_ERROR(s.executor.everyone().allReduce(memory, memory, 2, plan::I64, plan::MAX));
+  if (!s.leader())
+    return Status();
+  const plan::Plan &plan = s.executor.plan();
+  s.console.line(plan.model() + ": " + std::to_string(s.world.size()) + " ranks (" +
+                 meshText(plan) + "), " + std::to_string(s.options.threads) +
+                 (s.options.threads == 1 ? " thread" : " threads") + " each, backend " +
+                 s.options.backend + (s.options.widen ? " in f64" : ""));
+  uint64_t arena = static_cast<uint64_t>(memory[0]), scratch = static_cast<uint64_t>(memory[1]);
+  s.console.line("memory per rank: " + bytesText(arena + scratch) + " (arena " + bytesText(arena) +
+                 ", kernel scratch " + bytesText(scratch) + ")");
+  for (const plan::Program &program : plan.programs()) {
+    uint64_t sent = 0;
+    int collectives = 0;
+    for (const plan::Step &step : program.steps())
+      if (step.has_collective()) {
+        sent += bytesSent(plan, step.collective());
+        ++collectives;
+      }
+    s.console.line("program " + program.name() + ": " + std::to_string(program.steps_size()) +
+                   " steps, " + std::to_string(collectives) + " collectives that send " +
+                   bytesText(sent) + " per rank");
+  }
+  return Status();
+}
+
+/// Where the time of every program went, steps with the same description together.
+void printProfile(Session &s) {
+  const plan::Plan &plan = s.executor.plan();
+  for (int p = 0; p < plan.programs_size(); ++p) {
+    const StepTimes &times = s.executor.times(p);
+    if (times.runs == 0)
+      continue;
+    double total = std::accumulate(times.seconds.begin(), times.seconds.end(), 0.0);
+    std::vector<int> order(times.seconds.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      return times.seconds[static_cast<size_t>(a)] > times.seconds[static_cast<size_t>(b)];
+    });
+    auto runs = static_cast<double>(times.runs);
+    s.console.line("profile of program " + plan.programs(p).name() +
+                   " on rank 0: " + numberText(total / runs * 1e3, 4) + " ms a run; by kernel:");
+    std::map<std::string, std::pair<double, int>> kinds;
+    auto describe = [&](int step) {
+      const plan::Step &st = plan.programs(p).steps(step);
+      return st.has_collective() ? "collective: " + collectiveName(st.collective().kind())
+                                 : s.executor.loaded().describe(static_cast<uint32_t>(p),
+                                                                static_cast<uint32_t>(step));
+    };
+    for (int step : order) {
+      auto &[seconds, count] = kinds[describe(step)];
+      seconds += times.seconds[static_cast<size_t>(step)];
+      ++count;
+    }
+    std::vector<std::pair<double, std::string>> sorted;
+    for (const auto &[kind, entry] : kinds)
+      sorted.push_back({-entry.first, kind});
+    std::sort(sorted.begin(), sorted.end());
+    auto row = [&](double seconds, const std::string &what) {
+      char text[64];
+      std::snprintf(text, sizeof text, "  %9.3f ms %5.1f %%  ", seconds / runs * 1e3,
+                    100 * seconds / std::max(total, 1e-12));
+      s.console.line(text + what);
+    };
+    for (size_t i = 0; i < sorted.size() && i < 20; ++i)
+      row(-sorted[i].first,
+          std::to_string(kinds[sorted[i].second].second) + " x " + sorted[i].second);
+    s.console.line("by step:");
+    for (size_t i = 0; i < order.size() && i < 30; ++i)
+      row(times.seconds[static_cast<size_t>(order[i])],
+          plan.programs(p).steps(order[i]).name() + "  (" + describe(order[i]) + ")");
+  }
+}
+
+Status loadWeights(Session &s) {
+  std::string path = s.plan.weights;
+  bool resumed = !s.options.resumeDir.empty();
+  if (resumed)
+    path = s.options.resumeDir + "/checkpoint.safetensors";
+  else if (!s.options.weights.empty())
+    path = s.options.weights;
+  if (path.empty())
+    return s.executor.loadWeights(nullptr, false);
+  Result<Safetensors> file = Safetensors::open(path);
+  if (!file)
+    return file.status();
+  if (resumed) {
+    auto step = file->metadata().find("step");
+    char *end = nullptr;
+    if (step != file->metadata().end())
+      s.firstStep = std::strtoll(step->second.c_str(), &end, 10);
+    if (!end || *end != '\0' || s.firstStep < 0)
+      return Status::error(path + ": is no checkpoint: its metadata have no step");
+  }
+  return s.executor.loadWeights(&*file, resumed);
+}
+
+} // namespace
+
+Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &world, Console &console,
+               RunResult &result) {
+  Result<std::unique_ptr<Backend>> backend = createBackend(options.backend);
+  if (!backend)
+    return backend.status();
+  LoadOptions load;
+  load.threads = options.threads;
+  load.widen = options.widen;
+  Result<std::unique_ptr<Executor>> executor =
+      Executor::create(plan.ranks[static_cast<size_t>(world.rank())], **backend, world, load);
+  if (!executor)
+    return executor.status();
+  Session session{plan, options, world, console, result, **executor};
+  TESSERA_RETURN_IF_ERROR(loadWeights(session));
+  TESSERA_RETURN_IF_ERROR(introduce(session));
+  if (options.profile)
+    session.executor.measure();
+  switch (options.mode) {
+  case RunMode::Train:
+    TESSERA_RETURN_IF_ERROR(train(session));
+    break;
+  case RunMode::Evaluate:
+    TESSERA_RETURN_IF_ERROR(evaluate(session, session.firstStep));
+    break;
+  case RunMode::Infer:
+    TESSERA_RETURN_IF_ERROR(infer(session));
+    break;
+  case RunMode::Verify:
+    TESSERA_RETURN_IF_ERROR(verify(session));
+    break;
+  }
+  if (options.profile && session.leader())
+    printProfile(session);
+  // Nobody leaves (and takes its memory along) while another may still read from it.
+  return session.executor.everyone().barrier();
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,108 @@
+//===- Session.h - training, evaluating and inferring with a plan ---------------------------------===//
+//
+// What tessera-run does, as a library: one call per rank, on any World, with the same options.
+//
+//   Result<PlanDirectory> plan = readPlanDirectory("plan");
+//   RunOptions options;
+//   options.data = "synthetic";
+//   RunResult result;                                   // filled by rank 0
+//   Status status = runRanks(ranks, [&](World &world) {
+//     return runPlan(*plan, options, world, console, result);
+//   });
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_EXECUTOR_SESSION_H
+#define TESSERA_RUNTIME_EXECUTOR_SESSION_H
+
+#include "runtime/data/DataSource.h"
+#include "runtime/executor/Executor.h"
+#include "runtime/executor/Progress.h"
+#include "runtime/plan/PlanFile.h"
+
+#include <optional>
+#include <string>
+
+namespace tessera::rt {
+
+enum class RunMode { Train, Evaluate, Infer, Verify };
+
+struct RunOptions {
+  RunMode mode = RunMode::Train;
+  std::string data;           // a data source's specification (DataSource.h)
+  std::string evalData;       // of the evaluations between epochs; empty: `data`
+  bool evalEachEpoch = false; // also after the last step
+  int64_t steps = 0;          // 0: as `epochs` says; training counts those of a resumed run too
+  int64_t epochs = 0;         // 0: one (verification: three steps)
+  uint64_t seed = 0;          // of shuffling and augmentation
+  std::optional<bool> shuffle, augment;
+  std::string backend = "cpu";
+  int threads = 1;             // per rank
+  bool widen = false;          // F32 becomes F64
+  bool profile = false;        // print where the time goes
+  std::string weights;         // instead of the plan's weight file
+  std::string checkpointDir;   // checkpoints after each epoch and at the end
+  int64_t checkpointEvery = 0; // and every so many steps
+  std::string resumeDir;       // parameters, states and step from a checkpoint
+  std::string saveWeights;     // parameters at the end
+  std::string output;          // Infer: directory for the model outputs
+  double tolerance = 0;        // Verify; 0: 1e-4, or 1e-10 widened
+};
+
+struct RunResult {
+  int64_t steps = 0;    // run now
+  double loss = 0;      // of the last training step, or the mean of an evaluation
+  double accuracy = -1; // of an evaluation, if the program counts
+  bool interrupted = false;
+  bool verified = true;
+};
+
+/// Runs one rank. Rank 0 writes to `console` and `result`.
+Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &world, Console &console,
+               RunResult &result);
+
+//===------------------------------------------------------------------------------------------===//
+// Parts, for the files of this folder
+//===------------------------------------------------------------------------------------------===//
+
+/// The batches of one program on their way from a data source into its buffers.
+class Feed {
+public:
+  static Result<Feed> open(Executor &executor, const std::string &program, const std::string &spec,
+                           const DataOptions &options);
+  /// Feeds the next batch.
+  Status next();
+  DataSource &source() { return *source_; }
+
+private:
+  Executor *executor_ = nullptr;
+  std::unique_ptr<DataSource> source_;
+  std::vector<int> bindings_;
+  std::vector<std::vector<char>> buffers_;
+};
+
+/// What the parts share on one rank.
+struct Session {
+  const PlanDirectory &plan;
+  const RunOptions &options;
+  World &world;
+  Console &console;
+  RunResult &result;
+  Executor &executor;
+  int64_t firstStep = 0; // steps that a checkpoint has behind it
+
+  bool leader() const { return world.rank() == 0; }
+  DataOptions dataOptions(bool train) const;
+};
+
+Status train(Session &session);
+/// One pass over the evaluation data. `step` is for the log.
+Status evaluate(Session &session, int64_t step);
+Status infer(Session &session);
+Status verify(Session &session);
+
+/// Seconds since some moment.
+double now();
+
+} // namespace tessera::rt
+
+#endif

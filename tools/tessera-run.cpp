@@ -1,0 +1,188 @@
+//===- tessera-run.cpp - runs a plan --------------------------------------------------------------===//
+//
+//   tessera-run plan/ --data cifar10:DIR --epochs 10            # ranks are threads of this process
+//   mpirun -n 4 tessera-run plan/ --data synthetic --steps 100  # ranks are processes
+//
+// Parses the command line, starts the ranks, turns a failure into one line and an exit code: 1 for a
+// failure, 2 for a wrong command line, 130 after an interrupt.
+//
+//===------------------------------------------------------------------------------------------===//
+#include "runtime/comm/MpiWorld.h"
+#include "runtime/executor/Launcher.h"
+#include "runtime/executor/Session.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+
+using namespace tessera::rt;
+
+namespace {
+
+struct CommandLine {
+  std::string plan, device = "cpu", log;
+  bool eval = false, infer = false, verify = false, quiet = false;
+  int ranks = 0, threads = 0, shuffle = -1, augment = -1;
+  RunOptions run;
+};
+
+void declare(CLI::App &app, CommandLine &c) {
+  RunOptions &r = c.run;
+  app.set_version_flag("--version", "tessera-run " TESSERA_VERSION);
+  app.add_option("PLAN", c.plan, "Plan directory, as tessera-compile writes it")->required();
+  app.add_option("--data", r.data,
+                 "Where batches come from: npy:IN.npy[,IN2.npy...][,TARGET.npy] (model inputs in "
+                 "order, then the target), cifar10:DIR, synthetic[:classes=10,...]")
+      ->type_name("SOURCE");
+
+  auto *mode = app.add_option_group("Modes", "Training is the default");
+  mode->add_flag("--eval", c.eval, "Evaluate: loss and accuracy over the evaluation data");
+  mode->add_flag("--infer", c.infer, "Write the model's outputs as .npy files (needs --output)");
+  mode->add_flag("--verify", c.verify,
+                 "Run the unpartitioned program on the reference backend beside the plan and "
+                 "compare losses, outputs and updated parameters");
+  mode->require_option(0, 1);
+
+  auto *steps =
+      app.add_option("--steps", r.steps, "Batches to run; in training, with those of a resumed run")
+          ->check(CLI::PositiveNumber);
+  app.add_option("--epochs", r.epochs, "Passes over the data (default 1)")
+      ->check(CLI::PositiveNumber)
+      ->excludes(steps);
+  app.add_option("--seed,--shuffle-seed", r.seed, "Of shuffling and augmentation (default 0)");
+  app.add_option("--shuffle", c.shuffle, "1 or 0: shuffle the data or not")
+      ->check(CLI::Range(0, 1));
+  app.add_option("--augment", c.augment, "1 or 0: augment the data or not")
+      ->check(CLI::Range(0, 1));
+  app.add_flag("--eval-each-epoch", r.evalEachEpoch,
+               "Evaluate after every epoch of training and at its end");
+  app.add_option("--eval-data", r.evalData, "Data for that (default: --data, evaluation split)")
+      ->type_name("SOURCE");
+  app.add_option("--output", r.output, "Directory for the outputs of --infer")->type_name("DIR");
+  app.add_option("--tolerance", r.tolerance,
+                 "Of --verify, relative, for losses; tensors get ten times as much (default 1e-4, "
+                 "with --f64 1e-10)")
+      ->check(CLI::PositiveNumber);
+
+  app.add_option("--weights", r.weights, "Parameters from this safetensors file")
+      ->type_name("FILE");
+  app.add_option("--save-weights", r.saveWeights,
+                 "Write the parameters after training to this safetensors file")
+      ->type_name("FILE");
+  app.add_option("--checkpoint-dir", r.checkpointDir,
+                 "Write DIR/checkpoint.safetensors after every epoch and at the end")
+      ->type_name("DIR");
+  app.add_option("--checkpoint-every", r.checkpointEvery, "Every so many steps instead of epochs")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--resume", r.resumeDir, "Continue from the checkpoint in this directory")
+      ->type_name("DIR");
+
+  app.add_option("--ranks", c.ranks, "Expected number of ranks: an error if the plan has others")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--threads", c.threads,
+                 "Kernel threads per rank (default: cores / ranks on this machine)")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--device", c.device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--backend", r.backend, "cpu, reference or null (default: as --device says)");
+  app.add_flag("--f64", r.widen, "Compute in double precision what the plan has in single");
+  app.add_option("--log", c.log, "One JSON object per step to this file")->type_name("FILE");
+  app.add_flag("--profile", r.profile, "Show which steps took the time");
+  app.add_flag("--quiet", c.quiet, "Print errors only");
+}
+
+/// What the parser cannot say about options that depend on each other.
+Status complete(CommandLine &c, const CLI::App &app) {
+  RunOptions &r = c.run;
+  r.mode = c.eval     ? RunMode::Evaluate
+           : c.infer  ? RunMode::Infer
+           : c.verify ? RunMode::Verify
+                      : RunMode::Train;
+  if (c.infer && r.output.empty())
+    return Status::error("--infer needs --output DIR");
+  if (r.data.empty())
+    return Status::error("--data is required: npy:IN.npy,...,TARGET.npy, cifar10:DIR or synthetic");
+  if (!r.weights.empty() && !r.resumeDir.empty())
+    return Status::error("--weights and --resume exclude each other");
+  if (r.mode != RunMode::Train && !(r.checkpointDir + r.saveWeights).empty())
+    return Status::error("--checkpoint-dir and --save-weights are for training");
+  if (app.count("--backend") == 0)
+    r.backend = c.device;
+  if (c.shuffle >= 0)
+    r.shuffle = c.shuffle != 0;
+  if (c.augment >= 0)
+    r.augment = c.augment != 0;
+  return Status();
+}
+
+/// How many ranks of this job share this machine.
+int localRanks(int worldSize) {
+  for (const char *name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
+    if (const char *value = std::getenv(name))
+      if (int ranks = std::atoi(value); ranks > 0)
+        return ranks;
+  return worldSize;
+}
+
+Status run(CommandLine &c, RunResult &result) {
+  Result<PlanDirectory> plan = readPlanDirectory(c.plan);
+  if (!plan)
+    return plan.status();
+  int ranks = static_cast<int>(plan->ranks.size());
+  if (c.ranks != 0 && c.ranks != ranks)
+    return Status::error(c.plan + ": is a plan for " + std::to_string(ranks) + " ranks, not " +
+                         std::to_string(c.ranks) + "; compile the model for another mesh");
+  std::vector<std::unique_ptr<World>> processWorld;
+  bool mpi = launchedByMpi();
+  if (mpi) {
+    Result<std::unique_ptr<World>> world = createMpiWorld();
+    if (!world)
+      return world.status();
+    if ((*world)->size() != ranks) {
+      Status status = Status::error(c.plan + ": is a plan for " + std::to_string(ranks) +
+                                    " ranks, but MPI started " + std::to_string((*world)->size()) +
+                                    " processes");
+      // All processes see the same; one message is enough.
+      return (*world)->rank() == 0 ? status : Status::error("");
+    }
+    processWorld.push_back(std::move(*world));
+  }
+  if (c.run.threads = c.threads; c.threads == 0)
+    c.run.threads = threadsPerRank(mpi ? localRanks(ranks) : ranks);
+  bool leader = !mpi || processWorld[0]->rank() == 0;
+  Console console(leader && !c.quiet ? stdout : nullptr);
+  if (leader && !c.log.empty())
+    TESSERA_RETURN_IF_ERROR(console.openLog(c.log, /*append=*/!c.run.resumeDir.empty()));
+  catchInterrupts();
+  auto body = [&](World &world) { return runPlan(*plan, c.run, world, console, result); };
+  return mpi ? runRanks(std::move(processWorld), body) : runRanks(ranks, body);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  CLI::App app(
+      "Runs a plan: trains, evaluates or infers, on this machine's ranks or under mpirun.");
+  CommandLine command;
+  command.run.backend = "cpu";
+  declare(app, command);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  RunResult result;
+  Status status = complete(command, app);
+  if (!status) {
+    std::fprintf(stderr, "tessera-run: %s\n", status.message().c_str());
+    return 2;
+  }
+  status = run(command, result);
+  if (!status) {
+    if (!status.message().empty())
+      std::fprintf(stderr, "tessera-run: %s\n", status.message().c_str());
+    return 1;
+  }
+  if (result.interrupted)
+    return 130;
+  return result.verified ? 0 : 1;
+}
