@@ -84,6 +84,8 @@ bool interrupted() { return interrupts.load() > 0; }
 
 void requestInterrupt() { interrupts.fetch_add(1); }
 
+void clearInterrupt() { interrupts.store(0); }
+
 Result<bool> anyInterrupted(Communicator &everyone) {
   int32_t flag = interrupted() ? 1 : 0;
   TESSERA_RETURN_IF_ERROR(everyone.allReduce(&flag, &flag, 1, plan::I32, plan::MAX));

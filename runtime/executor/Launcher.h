@@ -32,6 +32,8 @@ void catchInterrupts();
 bool interrupted();
 /// Sets the flag as a signal would.
 void requestInterrupt();
+/// Clears the flag: what comes next starts afresh.
+void clearInterrupt();
 
 /// Whether any rank was interrupted: the same answer on all ranks.
 Result<bool> anyInterrupted(Communicator &everyone);

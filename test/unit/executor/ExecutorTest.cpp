@@ -276,6 +276,7 @@ TEST_CASE("an interrupt is seen by all ranks in the same step") {
       }
     }
   });
+  clearInterrupt();
   CHECK(status.ok());
   CHECK(stopped[0] >= 4);
   CHECK(stopped[1] == stopped[0]);

@@ -1,0 +1,355 @@
+// Training, evaluation, inference and verification through runPlan, and through the program itself.
+#include "runtime/executor/Session.h"
+#include "runtime/data/NpyFile.h"
+#include "runtime/executor/Launcher.h"
+#include "test/unit/plan/TrainingPlan.h"
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+using namespace tessera::rt;
+namespace plan = tessera::plan;
+namespace fs = std::filesystem;
+using RtStatus = tessera::rt::Status;
+
+namespace {
+
+/// The training plan with programs "eval" (loss, right answers of how many) and "infer" besides.
+plan::Plan fullPlan(uint32_t rank, uint32_t ranks) {
+  PlanBuilder b(0, 1);
+  b.plan = trainingPlan(rank, ranks);
+  b.plan.set_model("tiny.onnx");
+  int64_t rows = 8 / ranks, start = rank * rows;
+  bool first = rank == 0;
+  uint32_t count = b.buffer("predictions", {}, plan::F32, true);
+  float eight = 8;
+  std::string bytes(4, '\0');
+  std::memcpy(bytes.data(), &eight, 4);
+  b.plan.mutable_buffers(static_cast<int>(count))->set_constant(bytes);
+
+  b.plan.add_programs()->set_name("eval");
+  b.bind(plan::INPUT, "x", X, {8, 3}, {start, 0});
+  b.kernel("/fc/MatMul", "matmul", {X, W}, {Y});
+  b.kernel("/fc/Relu", "relu", {Y}, {Z});
+  plan::Kernel *sum = b.kernel("loss", "reduce_sum", {ZFLAT}, {PART});
+  PlanBuilder::set(sum, "dims", std::vector<int64_t>{0});
+  PlanBuilder::set(sum, "keepdims", 0);
+  b.collective("loss.sum", plan::ALL_REDUCE, PART, TrainingBuffer::LOSS, plan::SUM);
+  b.bind(plan::LOSS, "loss", TrainingBuffer::LOSS, {}, {}, first);
+  b.bind(plan::CORRECT, "correct", LR, {}, {}, first); // 0.5 of 8
+  b.bind(plan::PREDICTIONS, "predictions", count, {}, {}, first);
+
+  b.plan.add_programs()->set_name("infer");
+  b.bind(plan::INPUT, "x", X, {8, 3}, {start, 0});
+  b.kernel("/fc/MatMul", "matmul", {X, W}, {Y});
+  b.bind(plan::OUTPUT, "y", Y, {8, 2}, {start, 0});
+  return b.plan;
+}
+
+struct Fixture {
+  std::string path, planDir;
+  Fixture() {
+    std::string pattern = (fs::temp_directory_path() / "tessera-test-XXXXXX").string();
+    path = mkdtemp(pattern.data());
+    // Three batches of eight samples.
+    std::vector<float> x(24 * 3);
+    for (size_t i = 0; i < x.size(); ++i)
+      x[i] = static_cast<float>(static_cast<int>(i * 7 % 11) - 5) / 16;
+    REQUIRE(writeNpy(path + "/x.npy", plan::F32, {24, 3}, x.data()).ok());
+  }
+  ~Fixture() { fs::remove_all(path); }
+
+  std::string writePlan(uint32_t ranks, const std::function<void(plan::Plan &)> &change = {}) {
+    std::string dir = path + "/plan" + std::to_string(ranks);
+    REQUIRE(makeDirectory(dir).ok());
+    auto writer =
+        SafetensorsWriter::create(dir + "/weights.safetensors", {{"w", plan::F32, {3, 2}}});
+    float w[6] = {1, -1, 0.5f, 2, -0.25f, 1};
+    REQUIRE(writer->add(w, sizeof w).ok());
+    REQUIRE(writer->commit().ok());
+    std::vector<plan::Plan> plans;
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      plans.push_back(fullPlan(rank, ranks));
+      if (change)
+        change(plans.back());
+    }
+    REQUIRE(writePlanDirectory(dir, plans, fullPlan(0, 1)).ok());
+    return dir;
+  }
+
+  RunOptions options() const {
+    RunOptions o;
+    o.data = "npy:" + path + "/x.npy";
+    o.backend = "reference";
+    return o;
+  }
+
+  RtStatus run(const std::string &dir, const RunOptions &options, RunResult &result,
+               const std::string &log = "") {
+    Result<PlanDirectory> plan = readPlanDirectory(dir);
+    if (!plan)
+      return plan.status();
+    Console console(nullptr);
+    if (!log.empty())
+      TESSERA_RETURN_IF_ERROR(console.openLog(log, false));
+    return runRanks(static_cast<int>(plan->ranks.size()),
+                    [&](World &world) { return runPlan(*plan, options, world, console, result); });
+  }
+
+  std::vector<nlohmann::json> lines(const std::string &log) const {
+    std::istringstream in(*readFile(log, 1 << 20));
+    std::vector<nlohmann::json> all;
+    for (std::string line; std::getline(in, line);)
+      all.push_back(nlohmann::json::parse(line));
+    return all;
+  }
+
+  std::vector<float> tensor(const std::string &file, const std::string &name) const {
+    auto tensors = Safetensors::open(file);
+    REQUIRE(tensors.ok());
+    const Safetensors::Entry *entry = tensors->find(name);
+    REQUIRE(entry);
+    std::vector<float> values((entry->end - entry->begin) / 4);
+    std::memcpy(values.data(), tensors->data(*entry), values.size() * 4);
+    return values;
+  }
+};
+
+bool contains(const std::string &text, const std::string &part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// Runs a command line; its exit code and what it printed.
+std::pair<int, std::string> shell(const std::string &command) {
+  std::string text;
+  FILE *pipe = popen((command + " 2>&1").c_str(), "r");
+  REQUIRE(pipe);
+  std::array<char, 4096> chunk;
+  while (size_t n = fread(chunk.data(), 1, chunk.size(), pipe))
+    text.append(chunk.data(), n);
+  int code = pclose(pipe);
+  return {WIFEXITED(code) ? WEXITSTATUS(code) : -1, text};
+}
+
+} // namespace
+
+TEST_CASE("training logs every step and is the same on any number of ranks") {
+  Fixture f;
+  std::vector<double> expected;
+  for (uint32_t ranks : {1u, 2u, 4u}) {
+    RunOptions o = f.options();
+    o.epochs = 2;
+    o.saveWeights = f.path + "/after.safetensors";
+    RunResult result;
+    RtStatus status = f.run(f.writePlan(ranks), o, result, f.path + "/log.jsonl");
+    INFO(status.message());
+    REQUIRE(status.ok());
+    CHECK(result.steps == 6);
+    auto lines = f.lines(f.path + "/log.jsonl");
+    REQUIRE(lines.size() == 6);
+    for (size_t i = 0; i < 6; ++i) {
+      CHECK(lines[i]["step"] == i + 1);
+      CHECK(lines[i]["epoch"] == i / 3);
+      CHECK(lines[i]["seconds"] > 0);
+      if (ranks == 1)
+        expected.push_back(lines[i]["loss"]);
+      CHECK(lines[i]["loss"].get<double>() == Approx(expected[i]).epsilon(1e-5));
+    }
+    CHECK(expected[0] != expected[5]);
+    CHECK(f.tensor(o.saveWeights, "w").size() == 6);
+  }
+}
+
+TEST_CASE("a resumed run continues where the checkpoint ends") {
+  Fixture f;
+  std::string dir = f.writePlan(2);
+  RunOptions straight = f.options();
+  straight.steps = 5;
+  straight.checkpointDir = f.path + "/straight";
+  RunResult result;
+  REQUIRE(f.run(dir, straight, result).ok());
+  RunOptions half = f.options();
+  half.steps = 2;
+  half.checkpointDir = f.path + "/half";
+  REQUIRE(f.run(dir, half, result).ok());
+  RunOptions rest = f.options();
+  rest.steps = 5;
+  rest.resumeDir = rest.checkpointDir = f.path + "/half";
+  REQUIRE(f.run(dir, rest, result, f.path + "/log.jsonl").ok());
+  CHECK(result.steps == 3);
+  CHECK(f.lines(f.path + "/log.jsonl")[0]["step"] == 3);
+  for (const char *name : {"w", "momentum/w"}) // bit for bit
+    CHECK(f.tensor(f.path + "/half/checkpoint.safetensors", name) ==
+          f.tensor(f.path + "/straight/checkpoint.safetensors", name));
+  // Weights alone are no checkpoint.
+  fs::create_directory(f.path + "/no");
+  fs::copy_file(dir + "/weights.safetensors", f.path + "/no/checkpoint.safetensors");
+  rest.resumeDir = f.path + "/no";
+  CHECK(contains(f.run(dir, rest, result).message(), "is no checkpoint"));
+}
+
+TEST_CASE("evaluation averages the loss and counts") {
+  Fixture f;
+  RunOptions o = f.options();
+  o.mode = RunMode::Evaluate;
+  RunResult result;
+  RtStatus status = f.run(f.writePlan(2), o, result, f.path + "/log.jsonl");
+  INFO(status.message());
+  REQUIRE(status.ok());
+  CHECK(result.steps == 3);
+  CHECK(result.accuracy == Approx(0.5 / 8));
+  auto lines = f.lines(f.path + "/log.jsonl");
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0]["accuracy"] == result.accuracy);
+  o.mode = RunMode::Train; // with an evaluation after each epoch and none twice
+  o.steps = 4;
+  o.evalEachEpoch = true;
+  REQUIRE(f.run(f.writePlan(2), o, result, f.path + "/log.jsonl").ok());
+  lines = f.lines(f.path + "/log.jsonl");
+  REQUIRE(lines.size() == 6); // steps 1, 2, 3, evaluation, 4, evaluation
+  CHECK(lines[3].contains("eval"));
+  CHECK(lines[5].contains("eval"));
+}
+
+TEST_CASE("inference writes the outputs of all batches in order") {
+  Fixture f;
+  for (uint32_t ranks : {1u, 4u}) {
+    RunOptions o = f.options();
+    o.mode = RunMode::Infer;
+    o.output = f.path + "/out";
+    RunResult result;
+    RtStatus status = f.run(f.writePlan(ranks), o, result);
+    INFO(status.message());
+    REQUIRE(status.ok());
+    auto x = NpyFile::open(f.path + "/x.npy"), y = NpyFile::open(f.path + "/out/output0.npy");
+    REQUIRE(y.ok());
+    REQUIRE(y->shape() == std::vector<int64_t>{24, 2});
+    std::vector<float> xs(72), ys(48);
+    std::memcpy(xs.data(), x->data(), 288);
+    std::memcpy(ys.data(), y->data(), 192);
+    const float w[6] = {1, -1, 0.5f, 2, -0.25f, 1};
+    for (size_t i = 0; i < 24; ++i)
+      for (size_t j = 0; j < 2; ++j)
+        CHECK(ys[i * 2 + j] ==
+              Approx(xs[i * 3] * w[j] + xs[i * 3 + 1] * w[2 + j] + xs[i * 3 + 2] * w[4 + j])
+                  .margin(1e-6));
+  }
+}
+
+TEST_CASE("verification accepts a good plan and finds a wrong one") {
+  Fixture f;
+  RunOptions o = f.options();
+  o.mode = RunMode::Verify;
+  RunResult result;
+  for (bool widen : {false, true}) {
+    o.widen = widen;
+    RtStatus status = f.run(f.writePlan(4), o, result);
+    INFO(status.message());
+    REQUIRE(status.ok());
+    CHECK(result.verified);
+  }
+  o.widen = false;
+  auto learnsFaster = [](plan::Plan &p) {
+    float rate = 0.5005f;
+    std::memcpy(p.mutable_buffers(LR)->mutable_constant()->data(), &rate, 4);
+  };
+  REQUIRE(f.run(f.writePlan(2, learnsFaster), o, result).ok());
+  CHECK_FALSE(result.verified);
+  // One rank forgets its part of the gradient.
+  auto forgets = [](plan::Plan &p) {
+    if (p.rank() == 1)
+      *p.mutable_programs(0)->mutable_steps(GRADIENT)->mutable_kernel()->mutable_inputs() =
+          p.programs(0).steps(GRADIENT).kernel().inputs();
+    p.mutable_programs(0)
+        ->mutable_steps(GRADIENT_SUM)
+        ->mutable_collective()
+        ->set_reduction(plan::MAX);
+  };
+  result = {};
+  REQUIRE(f.run(f.writePlan(2, forgets), o, result).ok());
+  CHECK_FALSE(result.verified);
+}
+
+TEST_CASE("a data error names the rank and stops all") {
+  Fixture f;
+  RunOptions o = f.options();
+  o.data = "npy:" + f.path + "/missing.npy";
+  RunResult result;
+  std::string message = f.run(f.writePlan(2), o, result).message();
+  CHECK(contains(message, "missing.npy"));
+  CHECK(contains(message, "rank "));
+  o.data = "";
+  CHECK(contains(f.run(f.writePlan(2), o, result).message(), "needs data"));
+}
+
+#ifdef TESSERA_RUN
+TEST_CASE("the program's exit codes and messages") {
+  Fixture f;
+  std::string dir = f.writePlan(2);
+  std::string program = TESSERA_RUN, data = " --backend reference --data npy:" + f.path + "/x.npy ";
+  auto [ok, text] = shell(program + " " + dir + data + "--steps 2 --log " + f.path + "/l.jsonl");
+  INFO(text);
+  CHECK(ok == 0);
+  CHECK(contains(text, "step 2/2"));
+  CHECK(contains(text, "memory per rank: "));
+  CHECK(f.lines(f.path + "/l.jsonl").size() == 2);
+
+  CHECK(shell(program + " --version").second == "tessera-run " TESSERA_VERSION "\n");
+  CHECK(contains(shell(program + " --help").second, "--save-weights"));
+  auto fails = [&](const std::string &arguments, int code, const std::string &message) {
+    auto [found, text] = shell(program + " " + arguments);
+    INFO(text);
+    CHECK(found == code);
+    CHECK(contains(text, message));
+  };
+  fails(dir + data + "--frobnicate", 2, "--frobnicate");
+  fails(dir + data + "--eval --infer", 2, "");
+  fails(dir + data + "--infer", 2, "--infer needs --output");
+  fails(dir, 2, "--data is required");
+  fails(dir + data + "--ranks 3", 1, "is a plan for 2 ranks, not 3");
+  fails(f.path + data, 1, "is not a plan directory");
+  fails(dir + " --backend quantum --data npy:" + f.path + "/x.npy", 1, "quantum");
+  auto [verified, report] = shell(program + " " + dir + data + "--verify");
+  INFO(report);
+  CHECK(verified == 0);
+  CHECK(contains(report, "verified: the plan computes what the unpartitioned program does"));
+}
+
+TEST_CASE("SIGTERM stops all ranks after the step") {
+  Fixture f;
+  std::string dir = f.writePlan(2);
+  auto [code, text] = shell("timeout -s TERM 1 " TESSERA_RUN " " + dir +
+                            " --backend reference --data npy:" + f.path +
+                            "/x.npy --steps 100000000 --checkpoint-dir " + f.path + "/c");
+  INFO(text);
+  CHECK(code == 124); // what timeout returns; the program itself ended by its own means:
+  CHECK(contains(text, "stopped after step"));
+  CHECK(fileExists(f.path + "/c/checkpoint.safetensors"));
+}
+#endif
+
+#ifdef TESSERA_MPIEXEC
+TEST_CASE("ranks as processes of an MPI job train alike") {
+  Fixture f;
+  std::string dir = f.writePlan(2);
+  setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+  setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+  std::string arguments = " " TESSERA_RUN " " + dir + " --backend reference --data npy:" + f.path +
+                          "/x.npy --steps 4 --save-weights " + f.path;
+  auto [threads, text] = shell(arguments + "/t.safetensors");
+  CHECK(threads == 0);
+  auto [mpi, mpiText] =
+      shell(TESSERA_MPIEXEC " --oversubscribe -n 2" + arguments + "/m.safetensors");
+  INFO(mpiText);
+  REQUIRE(mpi == 0);
+  CHECK(f.tensor(f.path + "/t.safetensors", "w") == f.tensor(f.path + "/m.safetensors", "w"));
+  auto [wrong, message] =
+      shell(TESSERA_MPIEXEC " --oversubscribe -n 3" + arguments + "/m.safetensors");
+  CHECK(wrong != 0);
+  CHECK(contains(message, "is a plan for 2 ranks, but MPI started 3 processes"));
+}
+#endif
