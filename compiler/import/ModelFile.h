@@ -1,0 +1,52 @@
+//===- ModelFile.h - an ONNX file, parsed and checked
+//--------------------------------------------===//
+//
+// The file is untrusted. After readModelFile succeeds:
+//   - the opset is known and within [kOldestOpset, kNewestOpset];
+//   - every name is valid UTF-8 and every value is produced once;
+//   - `order` holds the nodes that the outputs depend on, each after the nodes it reads;
+//   - every initializer's declared shape and type agree with the bytes it has, inside or outside.
+//
+//   auto file = readModelFile("resnet50.onnx");
+//   for (const onnx::NodeProto *node : (*file)->order) ...
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_COMPILER_IMPORT_MODELFILE_H
+#define TESSERA_COMPILER_IMPORT_MODELFILE_H
+
+#include "compiler/import/Weights.h"
+#include "compiler/import/onnx.pb.h"
+
+#include <map>
+#include <memory>
+
+namespace tessera::compiler {
+
+inline constexpr int64_t kOldestOpset = 7, kNewestOpset = 21;
+inline constexpr int64_t kMaxRank = 16;
+
+struct ModelFile {
+  std::string directory; // of the model: external data must lie inside
+  onnx::ModelProto proto;
+  int64_t opset = 0;
+  std::map<std::string, const onnx::TensorProto *> initializers;
+  std::vector<const onnx::NodeProto *> order;
+
+  const onnx::GraphProto &graph() const { return proto.graph(); }
+};
+
+llvm::Expected<std::unique_ptr<ModelFile>> readModelFile(llvm::StringRef path);
+/// The same from memory; `directory` is where external data is looked for.
+llvm::Expected<std::unique_ptr<ModelFile>> parseModel(llvm::StringRef bytes,
+                                                      llvm::StringRef directory);
+
+/// The graph dialect's element type for an ONNX data type; nullopt: it has none.
+std::optional<DType> dtypeOf(int32_t onnxType);
+std::string onnxTypeName(int32_t onnxType);
+
+/// Type, shape and where the bytes are. Typed fields (float_data, ...) are turned into bytes.
+llvm::Expected<Weight> tensorOf(const onnx::TensorProto &tensor, llvm::StringRef directory);
+
+} // namespace tessera::compiler
+
+#endif

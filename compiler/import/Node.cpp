@@ -1,0 +1,155 @@
+//===- Node.cpp - inputs and attributes of a node
+//-------------------------------------------------===//
+
+#include "compiler/import/Node.h"
+
+#include <charconv>
+
+using llvm::StringRef;
+using llvm::Twine;
+
+namespace tessera::compiler {
+
+double shortestDecimal(float value) {
+  char text[64];
+  auto end = std::to_chars(text, text + sizeof(text), value).ptr;
+  double result = value;
+  std::from_chars(text, end, result);
+  return result;
+}
+
+Node::Node(const onnx::NodeProto &proto, int64_t opset, GraphBuilder &builder,
+           FunctionState &function, const ModelFile &file, std::vector<Val> inputs)
+    : b(builder), function(function), opset(opset), proto(proto), file_(file),
+      inputs_(std::move(inputs)), outputs_(proto.output_size()) {}
+
+Val Node::in(int i) {
+  if (!has(i))
+    return fail("input " + Twine(i) + " is missing");
+  return inputs_[i];
+}
+
+std::optional<Shape> Node::knownInts(int i, StringRef what) {
+  if (!has(i))
+    return std::nullopt;
+  const Val &x = inputs_[i];
+  if (!x.known || isFloat(x.type)) {
+    fail(what + " (input " + Twine(i) + ") must be " +
+         (x.known ? "integers" : "known at import; it depends on the model's inputs or weights"));
+    return std::nullopt;
+  }
+  if (x.known->size() > 65536) {
+    fail(what + " (input " + Twine(i) + ") has " + Twine(x.known->size()) +
+         " elements; that is too many");
+    return std::nullopt;
+  }
+  auto v = x.known->asInts();
+  return Shape(v.begin(), v.end());
+}
+
+std::optional<double> Node::knownFloat(int i, StringRef what) {
+  if (!has(i))
+    return std::nullopt;
+  const Val &x = inputs_[i];
+  if (!x.known || x.known->size() != 1) {
+    fail(what + " (input " + Twine(i) + ") must be one number known at import");
+    return std::nullopt;
+  }
+  double value = x.known->floatAt(0);
+  return x.type == DType::F32 ? shortestDecimal(static_cast<float>(value)) : value;
+}
+
+const onnx::AttributeProto *Node::find(StringRef name, onnx::AttributeProto::AttributeType type) {
+  for (const auto &attribute : proto.attribute()) {
+    if (attribute.name() != name.str())
+      continue;
+    read_.insert(name.str());
+    // Files of the first IR versions leave the type out.
+    if (attribute.has_type() && attribute.type() != type) {
+      fail("the attribute '" + name + "' has the wrong type");
+      return nullptr;
+    }
+    return &attribute;
+  }
+  return nullptr;
+}
+
+bool Node::hasAttr(StringRef name) const {
+  return llvm::any_of(proto.attribute(), [&](const auto &a) { return a.name() == name.str(); });
+}
+
+int64_t Node::attrInt(StringRef name, int64_t otherwise) {
+  auto *attribute = find(name, onnx::AttributeProto::INT);
+  return attribute ? attribute->i() : otherwise;
+}
+
+double Node::attrFloat(StringRef name, double otherwise) {
+  auto *attribute = find(name, onnx::AttributeProto::FLOAT);
+  return attribute ? shortestDecimal(attribute->f()) : otherwise;
+}
+
+std::string Node::attrString(StringRef name, StringRef otherwise) {
+  auto *attribute = find(name, onnx::AttributeProto::STRING);
+  return attribute ? attribute->s() : otherwise.str();
+}
+
+std::optional<Shape> Node::attrInts(StringRef name) {
+  auto *attribute = find(name, onnx::AttributeProto::INTS);
+  if (!attribute)
+    return std::nullopt;
+  return Shape(attribute->ints().begin(), attribute->ints().end());
+}
+
+std::optional<std::vector<float>> Node::attrFloats(StringRef name) {
+  auto *attribute = find(name, onnx::AttributeProto::FLOATS);
+  if (!attribute)
+    return std::nullopt;
+  return std::vector<float>(attribute->floats().begin(), attribute->floats().end());
+}
+
+const onnx::TensorProto *Node::attrTensor(StringRef name) {
+  auto *attribute = find(name, onnx::AttributeProto::TENSOR);
+  return attribute ? &attribute->t() : nullptr;
+}
+
+std::optional<Shape> Node::axesAttrOrInput(StringRef name, int64_t lastAttr, int i) {
+  return opset <= lastAttr ? attrInts(name) : knownInts(i, name);
+}
+
+int64_t Node::axis(int64_t value, int64_t rank) {
+  if (value < -rank || value >= rank) {
+    fail("axis " + Twine(value) + " is out of range for " + Twine(rank) + " dimensions");
+    return 0;
+  }
+  return value < 0 ? value + rank : value;
+}
+
+Shape Node::axes(llvm::ArrayRef<int64_t> values, int64_t rank) {
+  Shape result;
+  for (int64_t value : values)
+    result.push_back(axis(value, rank));
+  llvm::sort(result);
+  if (std::adjacent_find(result.begin(), result.end()) != result.end())
+    fail("an axis is given twice");
+  return failed() ? Shape() : result;
+}
+
+bool Node::wanted(int i) const {
+  return i < proto.output_size() && !proto.output(i).empty() && function.isUsed(proto.output(i));
+}
+
+void Node::out(int i, Val value) {
+  if (i < static_cast<int>(outputs_.size()))
+    outputs_[i] = std::move(value);
+}
+
+void Node::checkAttributes() {
+  for (const auto &attribute : proto.attribute()) {
+    if (!attribute.ref_attr_name().empty())
+      fail("the attribute '" + Twine(attribute.name()) + "' refers to a function's attribute");
+    if (!read_.count(attribute.name()))
+      fail("the attribute '" + Twine(attribute.name()) + "' is not supported");
+  }
+}
+
+} // namespace tessera::compiler

@@ -1,0 +1,140 @@
+//===- Node.h - one ONNX node, seen by its builder; the operator table
+//----------------------------===//
+//
+// A row of the table maps an ONNX operator to a function that reads the node's inputs and
+// attributes, builds graph operators and sets the node's outputs:
+//
+//   static void gemmLike(Node &node) {
+//     Val y = node.b.matmul(node.in(0), node.in(1), node.attrInt("transA", 0) != 0);
+//     node.out(0, node.b.add(y, node.in(2), "bias"));
+//   }
+//   {"GemmLike", 7, 21, gemmLike, ".kb", "no alpha"},
+//
+// Every attribute that the node has must have been read by its builder; one that was not is an
+// error, so nothing in the file is ignored in silence.
+//
+// The primary operator of a decomposition carries exactly the node's name, helpers add "/suffix".
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_COMPILER_IMPORT_NODE_H
+#define TESSERA_COMPILER_IMPORT_NODE_H
+
+#include "compiler/import/GraphBuilder.h"
+#include "compiler/import/ModelFile.h"
+
+namespace tessera::compiler {
+
+/// What a node may need from the function that is being built.
+class FunctionState {
+public:
+  virtual ~FunctionState() = default;
+  /// The i64 scalar argument that counts training steps.
+  virtual mlir::Value step() = 0;
+  /// Seed and next stream of random numbers; one stream per node.
+  virtual uint64_t seed() const = 0;
+  virtual int64_t nextStream() = 0;
+  /// Is this function the one for training? Then BatchNorm and Dropout may be in training mode.
+  virtual bool training() const = 0;
+  /// No node of the file says that it is in training mode: the file was exported for inference.
+  virtual bool fileIsForInference() const = 0;
+  /// Is `name` a state (BatchNorm's running statistics)?
+  virtual bool isState(llvm::StringRef name) const = 0;
+  /// The state's value so far in this function, and its new one.
+  virtual Val stateValue(llvm::StringRef name) = 0;
+  virtual void setState(llvm::StringRef name, const Val &value) = 0;
+  virtual bool isUsed(llvm::StringRef name) const = 0;
+};
+
+/// The shortest decimal number that rounds to `value`: 0.1f gives 0.1, not 0.10000000149.
+double shortestDecimal(float value);
+
+class Node {
+public:
+  Node(const onnx::NodeProto &proto, int64_t opset, GraphBuilder &builder, FunctionState &function,
+       const ModelFile &file, std::vector<Val> inputs);
+
+  GraphBuilder &b;
+  FunctionState &function;
+  const int64_t opset;
+  const onnx::NodeProto &proto;
+
+  // Inputs. `in` of an input that is missing fails.
+  int numInputs() const { return static_cast<int>(inputs_.size()); }
+  bool has(int i) const { return i < numInputs() && bool(inputs_[i]); }
+  Val in(int i);
+  Val opt(int i) const { return has(i) ? inputs_[i] : Val(); }
+  llvm::ArrayRef<Val> inputs() const { return inputs_; }
+  /// The elements of an input that must be known at import; nullopt: failed, or (optional) absent.
+  std::optional<Shape> knownInts(int i, llvm::StringRef what);
+  std::optional<double> knownFloat(int i,
+                                   llvm::StringRef what); // a float32 as its shortest decimal
+
+  // Attributes. A float is read as its shortest decimal: exporters write Python doubles rounded to
+  // float32.
+  bool hasAttr(llvm::StringRef name) const;
+  int64_t attrInt(llvm::StringRef name, int64_t otherwise);
+  double attrFloat(llvm::StringRef name, double otherwise);
+  std::string attrString(llvm::StringRef name, llvm::StringRef otherwise);
+  std::optional<Shape> attrInts(llvm::StringRef name);
+  const onnx::TensorProto *attrTensor(llvm::StringRef name);
+  std::optional<std::vector<float>> attrFloats(llvm::StringRef name);
+  void ignoreAttr(llvm::StringRef name) { read_.insert(name.str()); }
+  /// Axes come as an attribute up to opset `last`, as input `i` later; nullopt: none given.
+  std::optional<Shape> axesAttrOrInput(llvm::StringRef name, int64_t lastAttr, int i);
+
+  /// Wraps a negative dimension number; fails outside [-rank, rank).
+  int64_t axis(int64_t value, int64_t rank);
+  Shape axes(llvm::ArrayRef<int64_t> values, int64_t rank); // sorted, no repetition
+
+  // Outputs.
+  bool wanted(int i) const; // has a name and is used
+  void out(int i, Val value);
+  llvm::ArrayRef<Val> outputs() const { return outputs_; }
+
+  Val fail(const llvm::Twine &message) { return b.fail(message); }
+  bool failed() const { return b.failed(); }
+  /// Fails if an attribute was not read.
+  void checkAttributes();
+  const ModelFile &file() const { return file_; }
+
+private:
+  const onnx::AttributeProto *find(llvm::StringRef name, onnx::AttributeProto::AttributeType type);
+
+  const ModelFile &file_;
+  std::vector<Val> inputs_;
+  std::vector<Val> outputs_;
+  std::set<std::string> read_;
+};
+
+using BuildFn = void (*)(Node &);
+
+struct OpRow {
+  llvm::StringLiteral name;
+  int64_t since, until; // opsets of the model
+  BuildFn build;
+  /// What each operand is, one character per operand, the last one repeats:
+  ///   . data   * a factor   t a mask, indices or anything else that no gradient reaches
+  ///   > data that only moves to the result   / the same, a part of it
+  ///   k kernel   b bias   e embedding table   s, o scale and offset of a normalisation
+  ///   m, v running mean and variance   p another parameter
+  llvm::StringLiteral operands;
+  llvm::StringLiteral limits; // what is not supported; empty: all of it is
+};
+
+// Families, one file each in ops/.
+llvm::ArrayRef<OpRow> constantOps();
+llvm::ArrayRef<OpRow> convPoolOps();
+llvm::ArrayRef<OpRow> einsumOps();
+llvm::ArrayRef<OpRow> elementwiseOps();
+llvm::ArrayRef<OpRow> matmulOps();
+llvm::ArrayRef<OpRow> movementOps();
+llvm::ArrayRef<OpRow> normOps();
+llvm::ArrayRef<OpRow> reduceOps();
+llvm::ArrayRef<OpRow> resizeOps();
+
+/// All rows, by name.
+const std::map<std::string, const OpRow *> &opTable();
+
+} // namespace tessera::compiler
+
+#endif

@@ -1,0 +1,361 @@
+//===- OnnxImport.cpp - functions over the nodes of a file
+//----------------------------------------===//
+
+#include "compiler/import/OnnxImport.h"
+#include "compiler/import/Node.h"
+#include "compiler/import/Roles.h"
+
+#include "mlir/IR/Verifier.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using llvm::createStringError;
+using llvm::Error;
+using llvm::Expected;
+using llvm::StringRef;
+
+namespace tessera::compiler {
+namespace {
+
+/// Constants that are too large for graph.constant become weights, under one name in all functions.
+class BigConstants {
+public:
+  explicit BigConstants(WeightStore &store) : store_(store) {}
+
+  std::string name(const Constant &constant, StringRef origin) {
+    std::vector<char> data = constant.toBytes();
+    std::string bytes(data.begin(), data.end());
+    std::string base = "constant/" + (origin.empty() ? "unnamed" : origin.str()), name = base;
+    for (int i = 2; const Weight *weight = store_.find(name);
+         name = base + "_" + std::to_string(i++)) {
+      auto *held = std::get_if<std::string>(&weight->source);
+      if (weight->type == constant.type() && weight->shape == constant.shape() && held &&
+          *held == bytes)
+        return name;
+    }
+    store_.add({name, constant.type(), constant.shape(), std::move(bytes)});
+    return name;
+  }
+
+private:
+  WeightStore &store_;
+};
+
+/// Builds one function from the nodes.
+class FunctionBuilder : public FunctionState {
+public:
+  FunctionBuilder(ModuleOp module, StringRef name, const ModelFile &file,
+                  llvm::ArrayRef<Source> sources,
+                  const std::map<std::string, std::shared_ptr<const Constant>> &constants,
+                  BigConstants &bigConstants, const ImportOptions &options, bool training)
+      : file_(file), sources_(sources), constants_(constants), bigConstants_(bigConstants),
+        options_(options), training_(training) {
+    OpBuilder builder(module.getBodyRegion());
+    builder.setInsertionPointToEnd(module.getBody());
+    func_ = func::FuncOp::create(builder, builder.getUnknownLoc(), name,
+                                 builder.getFunctionType({}, {}));
+    block_ = func_.addEntryBlock();
+  }
+
+  Error build();
+
+  Value step() override {
+    if (!step_)
+      step_ = addArgument(graph::kStep, "step", DType::I64, {});
+    return step_;
+  }
+  uint64_t seed() const override { return options_.seed; }
+  int64_t nextStream() override { return stream_++; }
+  bool training() const override { return training_; }
+  bool fileIsForInference() const override { return fileIsForInference_; }
+  bool isState(StringRef name) const override { return states_.count(name.str()); }
+  Val stateValue(StringRef name) override {
+    auto it = updates_.find(name.str());
+    return it == updates_.end() ? values_.at(name.str()) : it->second;
+  }
+  void setState(StringRef name, const Val &value) override { updates_[name.str()] = value; }
+  bool isUsed(StringRef name) const override { return used_.count(name.str()); }
+
+private:
+  struct Argument {
+    std::string role, name;
+  };
+  Value addArgument(StringRef role, StringRef name, DType type, const Shape &shape) {
+    arguments_.push_back({role.str(), name.str()});
+    auto tensor = RankedTensorType::get(shape, elementType(func_.getContext(), type));
+    return block_->addArgument(tensor, NameLoc::get(StringAttr::get(func_.getContext(), name)));
+  }
+  void scanFile();
+  Error buildNode(GraphBuilder &builder, const onnx::NodeProto &proto);
+  Error finish(GraphBuilder &builder);
+
+  const ModelFile &file_;
+  llvm::ArrayRef<Source> sources_;
+  const std::map<std::string, std::shared_ptr<const Constant>> &constants_;
+  BigConstants &bigConstants_;
+  const ImportOptions &options_;
+  bool training_, fileIsForInference_ = true;
+  func::FuncOp func_;
+  Block *block_;
+  Value step_;
+  int64_t stream_ = 0;
+  std::vector<Argument> arguments_;
+  std::map<std::string, Val> values_, updates_;
+  std::set<std::string> states_, used_;
+};
+
+std::string nodeName(const onnx::NodeProto &node) {
+  if (!node.name().empty())
+    return node.name();
+  for (const std::string &output : node.output())
+    if (!output.empty())
+      return output;
+  return node.op_type();
+}
+
+/// Which values are read, and whether any node says that it is in training mode.
+void FunctionBuilder::scanFile() {
+  for (const onnx::NodeProto *node : file_.order) {
+    used_.insert(node->input().begin(), node->input().end());
+    bool marked = false;
+    if (node->op_type() == "BatchNormalization") {
+      for (const auto &attribute : node->attribute())
+        marked |= attribute.name() == "training_mode" && attribute.i() != 0;
+      marked |= file_.opset < 14 && node->output_size() > 1;
+    }
+    if (node->op_type() == "Dropout")
+      marked |= file_.opset < 12 || node->input_size() > 2;
+    fileIsForInference_ &= !marked;
+  }
+  for (const auto &output : file_.graph().output())
+    used_.insert(output.name());
+}
+
+Error FunctionBuilder::buildNode(GraphBuilder &builder, const onnx::NodeProto &proto) {
+  auto error = [&](const std::string &message) {
+    return createStringError("node '%s' (%s, opset %lld): %s", nodeName(proto).c_str(),
+                             proto.op_type().c_str(), (long long)file_.opset, message.c_str());
+  };
+  auto it = opTable().find(proto.op_type());
+  bool standard = proto.domain().empty() || proto.domain() == "ai.onnx";
+  if (!standard || it == opTable().end()) {
+    std::string names;
+    for (const auto &[name, row] : opTable())
+      names += (names.empty() ? "" : ", ") + name;
+    return error(std::string(standard ? "this operator"
+                                      : "operators of the domain '" + proto.domain() + "'") +
+                 (standard ? " is" : " are") + " not supported; supported are " + names);
+  }
+  const OpRow &row = *it->second;
+  if (file_.opset < row.since || file_.opset > row.until)
+    return error("this operator is supported in opset " + std::to_string(row.since) + " to " +
+                 std::to_string(row.until));
+
+  std::vector<Val> inputs;
+  for (const std::string &name : proto.input()) {
+    if (name.empty()) {
+      inputs.emplace_back();
+      continue;
+    }
+    auto value = values_.find(name);
+    if (value == values_.end())
+      return error("its input '" + name +
+                   "' is an output that the operator before it does not give");
+    inputs.push_back(value->second);
+  }
+  builder.setNode(nodeName(proto));
+  Node node(proto, file_.opset, builder, *this, file_, std::move(inputs));
+  row.build(node);
+  if (!node.failed())
+    node.checkAttributes();
+  if (node.failed())
+    return error(builder.error() + (row.limits.empty() ? ""
+                                                       : " (supported of " + row.name.str() + ": " +
+                                                             row.limits.str() + ")"));
+  for (int i = 0; i < proto.output_size(); ++i)
+    if (!proto.output(i).empty() && node.outputs()[i])
+      values_[proto.output(i)] = node.outputs()[i];
+  return Error::success();
+}
+
+Error FunctionBuilder::build() {
+  scanFile();
+  GraphBuilder builder(block_, [&](const Val &x) {
+    return addArgument(graph::kState, bigConstants_.name(*x.known, x.origin), x.type, x.shape);
+  });
+  for (const Source &source : sources_) {
+    StringRef role = source.kind == SourceKind::Input       ? graph::kInput
+                     : source.kind == SourceKind::Parameter ? graph::kParameter
+                                                            : graph::kState;
+    if (source.kind == SourceKind::State)
+      states_.insert(source.name);
+    if (source.kind != SourceKind::Constant) {
+      values_[source.name] =
+          builder.wrap(addArgument(role, source.name, source.type, source.shape));
+      continue;
+    }
+    Val &value = values_[source.name];
+    value.type = source.type;
+    value.shape = source.shape;
+    value.known = constants_.at(source.name);
+    value.origin = source.name;
+  }
+  for (const onnx::NodeProto *node : file_.order)
+    if (Error error = buildNode(builder, *node))
+      return error;
+  return finish(builder);
+}
+
+Error FunctionBuilder::finish(GraphBuilder &builder) {
+  MLIRContext *context = func_.getContext();
+  auto text = [&](StringRef s) { return StringAttr::get(context, s); };
+  llvm::SmallVector<Value> results;
+  std::vector<Argument> roles;
+  std::map<std::string, int64_t> updateIndex;
+  for (const auto &output : file_.graph().output()) {
+    auto it = values_.find(output.name());
+    if (it == values_.end())
+      return createStringError(
+          "the model's output '%s' is an output that its operator does not give",
+          output.name().c_str());
+    builder.setNode(output.name());
+    results.push_back(builder.materialize(it->second));
+    roles.push_back({graph::kOutput.str(), output.name()});
+  }
+  for (const Source &source : sources_)
+    if (auto it = updates_.find(source.name); it != updates_.end()) {
+      updateIndex[source.name] = static_cast<int64_t>(results.size());
+      results.push_back(builder.materialize(it->second));
+      roles.push_back({graph::kUpdate.str(), source.name});
+    }
+  if (builder.failed())
+    return createStringError("%s", builder.error().c_str());
+  OpBuilder end = OpBuilder::atBlockEnd(block_);
+  func::ReturnOp::create(end, end.getUnknownLoc(), results);
+  // What was built and then not needed: transposes taken into products, outputs that nothing reads.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block_)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+  func_.setType(
+      FunctionType::get(context, block_->getArgumentTypes(), ValueRange(results).getTypes()));
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    func_.setArgAttr(i, graph::kRoleAttr, text(arguments_[i].role));
+    func_.setArgAttr(i, graph::kNameAttr, text(arguments_[i].name));
+    if (auto it = updateIndex.find(arguments_[i].name);
+        it != updateIndex.end() && arguments_[i].role == graph::kState)
+      func_.setArgAttr(i, graph::kUpdateAttr,
+                       IntegerAttr::get(IntegerType::get(context, 64), it->second));
+  }
+  for (size_t i = 0; i < roles.size(); ++i) {
+    func_.setResultAttr(i, graph::kRoleAttr, text(roles[i].role));
+    func_.setResultAttr(i, graph::kNameAttr, text(roles[i].name));
+  }
+  return Error::success();
+}
+
+/// The values of parameters and states: from the file, or by rule.
+Error fillWeights(WeightStore &store, llvm::ArrayRef<Source> sources, const ModelFile &file,
+                  const ImportOptions &options) {
+  for (const Source &source : sources) {
+    if (source.kind != SourceKind::Parameter && source.kind != SourceKind::State)
+      continue;
+    if (source.tensor) {
+      // Checked even where it is replaced: a file that contradicts itself is refused.
+      auto weight = tensorOf(*source.tensor, file.directory);
+      if (!weight)
+        return weight.takeError();
+      if (!options.forceInit) {
+        store.add(std::move(*weight));
+        continue;
+      }
+    }
+    auto rule = makeInitRule(options.initRule, source.init, options.seed);
+    if (!rule)
+      return rule.takeError();
+    store.add({source.name, source.type, source.shape, *rule});
+  }
+  return Error::success();
+}
+
+Expected<std::map<std::string, std::shared_ptr<const Constant>>>
+readConstants(llvm::ArrayRef<Source> sources, const ModelFile &file) {
+  std::map<std::string, std::shared_ptr<const Constant>> constants;
+  int64_t total = 0;
+  for (const Source &source : sources) {
+    if (source.kind != SourceKind::Constant)
+      continue;
+    total += *elementCount(source.shape);
+    if (total > GraphBuilder::kFoldBudget)
+      return createStringError("the model's constants have more than %lld elements",
+                               (long long)GraphBuilder::kFoldBudget);
+    auto weight = tensorOf(*source.tensor, file.directory);
+    if (!weight)
+      return weight.takeError();
+    std::vector<char> bytes;
+    if (Error error = WeightStore::read(*weight, [&](llvm::ArrayRef<char> part) {
+          bytes.insert(bytes.end(), part.begin(), part.end());
+          return Error::success();
+        }))
+      return error;
+    constants[source.name] =
+        std::make_shared<Constant>(Constant::fromBytes(weight->type, weight->shape, bytes));
+  }
+  return constants;
+}
+
+Expected<ImportedModel> importFile(MLIRContext &context, const ModelFile &file,
+                                   const ImportOptions &options) {
+  context.loadDialect<func::FuncDialect, graph::GraphDialect>();
+  auto sources = assignRoles(file, options);
+  if (!sources)
+    return sources.takeError();
+  ImportedModel model;
+  if (Error error = fillWeights(model.weights, *sources, file, options))
+    return error;
+  auto constants = readConstants(*sources, file);
+  if (!constants)
+    return constants.takeError();
+
+  model.module = ModuleOp::create(UnknownLoc::get(&context));
+  BigConstants bigConstants(model.weights);
+  for (bool training : {true, false}) {
+    if (training && !options.training)
+      continue;
+    FunctionBuilder function(*model.module, training ? "forward" : "infer", file, *sources,
+                             *constants, bigConstants, options, training);
+    if (Error error = function.build())
+      return error;
+  }
+  std::string message;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    if (message.empty())
+      message = diagnostic.str();
+  });
+  if (failed(verify(*model.module)))
+    return createStringError("the imported program is not valid: %s", message.c_str());
+  return model;
+}
+
+} // namespace
+
+Expected<ImportedModel> importOnnx(MLIRContext &context, StringRef path,
+                                   const ImportOptions &options) {
+  auto file = readModelFile(path);
+  if (!file)
+    return file.takeError();
+  auto model = importFile(context, **file, options);
+  if (!model)
+    return createStringError("%s: %s", path.str().c_str(),
+                             llvm::toString(model.takeError()).c_str());
+  return model;
+}
+
+Expected<ImportedModel> importOnnxBytes(MLIRContext &context, StringRef bytes, StringRef directory,
+                                        const ImportOptions &options) {
+  auto file = parseModel(bytes, directory);
+  if (!file)
+    return file.takeError();
+  return importFile(context, **file, options);
+}
+
+} // namespace tessera::compiler

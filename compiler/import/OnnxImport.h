@@ -1,0 +1,90 @@
+//===- OnnxImport.h - an ONNX file becomes a module
+//----------------------------------------------===//
+//
+// importOnnx reads a model file and returns the program as the graph dialect on global tensors of
+// static shape, and its parameters beside it. Nothing of the file is trusted; whatever is wrong
+// with it or not supported is one error that names the node, the operator and what to do.
+//
+//   ImportOptions options;
+//   options.dims["batch"] = 256;
+//   options.training = true;
+//   auto model = importOnnx(context, "resnet50.onnx", options);      // llvm::Expected
+//   model->module->dump();
+//   model->weights.writeSafetensors("weights.safetensors");
+//
+// The module holds `func.func @infer`, and when `training` is set also `@forward` (before it): the
+// same network with BatchNorm and Dropout in training mode. Both have the arguments
+//   inputs                       graph.role = "input"
+//   step, i64 scalar             "step", in @forward, if it draws random numbers
+//   parameters                   "parameter"
+//   running statistics           "state"; in @forward graph.update = i names the result that holds
+//   the new value large constants (masks, ...) "state", never updated
+// and the results "output", in @forward followed by the "update" results. graph.name of arguments
+// and results is the model file's name; names in the WeightStore are the arguments' graph.name. An
+// operator that stems from a node carries the node's name as graph.name (primary operator of a
+// decomposition), or that name plus "/suffix" (helpers).
+//
+// A BatchNormalization or Dropout that the file marks as being in training mode is so in @forward.
+// Where a file marks none (it was exported for inference), every BatchNormalization is in training
+// mode in @forward, as PyTorch's model.train() would have it.
+//
+// Which initializers are parameters: floating point ones, unless all they do is be cast, compared
+// or select (masks), or be sliced and then multiplied (rotary tables), or they were made by the
+// exporter's constant folding and feed no weighted operator. Those, and integers, are constants.
+// Graph inputs without initializer are parameters if they feed the weight operand of an operator
+// (convolution, Gemm, ...) or carry a module path ("fc1.weight"); everything else is an input.
+// `inputs`, `parameters` and `constants` override.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_COMPILER_IMPORT_ONNXIMPORT_H
+#define TESSERA_COMPILER_IMPORT_ONNXIMPORT_H
+
+#include "compiler/import/Weights.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <map>
+
+namespace tessera::compiler {
+
+struct ImportOptions {
+  /// Values of symbolic dimensions. A dimension without a name is called INPUT#AXIS.
+  std::map<std::string, int64_t> dims;
+  bool training = false;
+  /// For parameters that the file has no values of; see makeInitRule.
+  std::string initRule = "kaiming";
+  /// Initialise parameters by rule even where the file has values.
+  bool forceInit = false;
+  /// Seed of initialisation and of Dropout.
+  uint64_t seed = 0;
+  /// If not empty: exactly these graph inputs are inputs, the others are parameters.
+  std::vector<std::string> inputs;
+  /// Initializers that are parameters, or constants, whatever they look like.
+  std::vector<std::string> parameters, constants;
+};
+
+struct ImportedModel {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  WeightStore weights;
+};
+
+/// Loads the dialects that it needs into the context.
+llvm::Expected<ImportedModel> importOnnx(mlir::MLIRContext &context, llvm::StringRef path,
+                                         const ImportOptions &options);
+/// The same from memory; external data is looked for in `directory`.
+llvm::Expected<ImportedModel> importOnnxBytes(mlir::MLIRContext &context, llvm::StringRef bytes,
+                                              llvm::StringRef directory,
+                                              const ImportOptions &options);
+
+struct SupportedOperator {
+  std::string name;
+  int64_t since, until; // opsets
+  std::string limits;   // what of it is not supported; empty: nothing
+};
+/// Every ONNX operator that the importer knows, by name. Documentation is generated from it.
+std::vector<SupportedOperator> supportedOperators();
+
+} // namespace tessera::compiler
+
+#endif

@@ -1,0 +1,28 @@
+//===- OpTable.cpp - the table of ONNX operators
+//--------------------------------------------------===//
+
+#include "compiler/import/Node.h"
+#include "compiler/import/OnnxImport.h"
+
+namespace tessera::compiler {
+
+const std::map<std::string, const OpRow *> &opTable() {
+  static const std::map<std::string, const OpRow *> table = [] {
+    std::map<std::string, const OpRow *> rows;
+    for (auto family : {constantOps(), convPoolOps(), einsumOps(), elementwiseOps(), matmulOps(),
+                        movementOps(), normOps(), reduceOps(), resizeOps()})
+      for (const OpRow &row : family)
+        rows.emplace(row.name.str(), &row);
+    return rows;
+  }();
+  return table;
+}
+
+std::vector<SupportedOperator> supportedOperators() {
+  std::vector<SupportedOperator> list;
+  for (const auto &[name, row] : opTable())
+    list.push_back({name, row->since, row->until, row->limits.str()});
+  return list;
+}
+
+} // namespace tessera::compiler

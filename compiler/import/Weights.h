@@ -1,0 +1,103 @@
+//===- Weights.h - parameters and states, outside the module
+//-------------------------------------===//
+//
+// The module names its parameters and states; their values live here, by name. A value is either
+// bytes taken from the model file, a range of another file (ONNX external data), or an
+// initialisation rule. Nothing is read or generated before it is asked for, so a store of many
+// gigabytes costs memory for one tensor at a time.
+//
+//   WeightStore store;
+//   store.add({"fc.weight", DType::F32, {10, 84}, InitRule{InitRule::Uniform, 0.1, seed}});
+//   store.writeSafetensors("plan/weights.safetensors");
+//
+// Random values are counter-based: element i is a function of (seed, name, i) alone. The generator
+// is Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+//
+// File layout: https://github.com/huggingface/safetensors (8 bytes of header length, JSON, data).
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_COMPILER_IMPORT_WEIGHTS_H
+#define TESSERA_COMPILER_IMPORT_WEIGHTS_H
+
+#include "compiler/import/Constant.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Error.h"
+
+#include <variant>
+
+namespace tessera::compiler {
+
+/// A range of a file, already checked to lie inside the file.
+struct FileRange {
+  std::string path;
+  uint64_t offset = 0;
+};
+
+struct InitRule {
+  enum Kind { Constant, Uniform, Normal };
+  Kind kind = Constant;
+  double value =
+      0; // Constant: the value; Uniform: bound of [-value, value); Normal: standard deviation
+  uint64_t seed = 0;
+
+  static InitRule constant(double value) { return {Constant, value, 0}; }
+};
+
+struct Weight {
+  std::string name;
+  DType type = DType::F32;
+  Shape shape;
+  std::variant<std::string, FileRange, InitRule> source; // the string holds raw little-endian bytes
+
+  uint64_t byteLength() const { return *elementCount(shape) * byteSize(type); }
+};
+
+class WeightStore {
+public:
+  /// The name must be new.
+  void add(Weight weight);
+  bool contains(llvm::StringRef name) const { return index_.count(name); }
+  const Weight *find(llvm::StringRef name) const;
+  llvm::ArrayRef<Weight> weights() const { return weights_; }
+
+  /// Hands the tensor's bytes to `sink` in order, in chunks of at most 4 MiB.
+  static llvm::Error read(const Weight &weight,
+                          llvm::function_ref<llvm::Error(llvm::ArrayRef<char>)> sink);
+  /// All bytes of one tensor.
+  llvm::Expected<std::vector<char>> bytes(llvm::StringRef name) const;
+  /// Writes to a temporary file beside `path` and renames it when complete.
+  llvm::Error writeSafetensors(llvm::StringRef path) const;
+
+private:
+  std::vector<Weight> weights_;
+  llvm::StringMap<size_t> index_;
+};
+
+/// How a parameter is used, which decides its distribution when the file holds no values.
+enum class WeightUse {
+  Kernel,
+  Bias,
+  NormScale,
+  NormBias,
+  Embedding,
+  RunningMean,
+  RunningVar,
+  Other
+};
+
+/// Rules (`--init`): "kaiming" (normal, gain sqrt 2, fan-in), "kaiming_uniform", "xavier"
+/// (uniform), "xavier_normal", "torch" (PyTorch's module defaults: kernels and biases uniform in
+/// 1/sqrt(fan-in), embeddings normal 1), "normal:STD", "zeros". Norm scales and running variances
+/// start at 1; biases (except under "torch"), norm biases and running means at 0.
+struct InitContext {
+  WeightUse use = WeightUse::Other;
+  double fanIn = 1, fanOut = 1;
+};
+llvm::Expected<InitRule> makeInitRule(llvm::StringRef rule, const InitContext &context,
+                                      uint64_t seed);
+
+} // namespace tessera::compiler
+
+#endif

@@ -1,0 +1,100 @@
+//===- Constants.cpp - operators whose result is known at import
+//----------------------------------===//
+
+#include "compiler/import/Node.h"
+
+#include <cmath>
+
+using namespace tessera;
+using namespace tessera::compiler;
+
+/// A tensor of the file as a known value.
+static Val knownTensor(Node &n, const onnx::TensorProto &tensor) {
+  auto weight = tensorOf(tensor, n.file().directory);
+  if (!weight)
+    return n.fail(llvm::toString(weight.takeError()));
+  std::vector<char> bytes;
+  if (auto error = WeightStore::read(*weight, [&](llvm::ArrayRef<char> part) {
+        bytes.insert(bytes.end(), part.begin(), part.end());
+        return llvm::Error::success();
+      }))
+    return n.fail(llvm::toString(std::move(error)));
+  return n.b.known(Constant::fromBytes(weight->type, weight->shape, bytes), n.proto.output(0));
+}
+
+static void constant(Node &n) {
+  if (n.proto.attribute_size() != 1)
+    return (void)n.fail("exactly one value is needed");
+  if (auto *tensor = n.attrTensor("value"); tensor && !n.failed())
+    return n.out(0, knownTensor(n, *tensor));
+  if (n.hasAttr("value_int"))
+    return n.out(0, n.b.known(Constant::scalar(DType::I64, n.attrInt("value_int", 0))));
+  if (auto values = n.attrInts("value_ints"))
+    return n.out(0, n.b.knownInts(*values));
+  if (n.hasAttr("value_float"))
+    return n.out(0, n.b.known(Constant::splat(DType::F32, {}, n.attrFloat("value_float", 0))));
+  if (auto values = n.attrFloats("value_floats"))
+    return n.out(0,
+                 n.b.known(Constant::floats(DType::F32, {static_cast<int64_t>(values->size())},
+                                            std::vector<double>(values->begin(), values->end()))));
+  n.fail("only value, value_int, value_ints, value_float and value_floats are supported");
+}
+
+static void constantOfShape(Node &n) {
+  n.in(0);
+  auto shape = n.knownInts(0, "shape");
+  auto *tensor = n.attrTensor("value");
+  if (n.failed())
+    return;
+  if (static_cast<int64_t>(shape->size()) > kMaxRank || !elementCount(*shape))
+    return (void)n.fail("the shape " + shapeText(*shape) + " is negative or too large");
+  Val value = tensor ? knownTensor(n, *tensor) : n.b.scalar(DType::F32, 0);
+  if (!value || value.size() != 1)
+    return (void)n.fail("value must be one number");
+  n.out(0, n.b.broadcast(n.b.reshape(value, {}), *shape));
+}
+
+static void shape(Node &n) {
+  Val x = n.in(0);
+  int64_t start = n.attrInt("start", 0), end = n.attrInt("end", x.rank());
+  auto clamp = [&](int64_t v) {
+    return std::clamp<int64_t>(v < 0 ? v + x.rank() : v, 0, x.rank());
+  };
+  start = clamp(start);
+  end = std::max(start, clamp(end));
+  n.out(0, n.b.knownInts(llvm::ArrayRef<int64_t>(x.shape).slice(start, end - start)));
+}
+
+static void size(Node &n) {
+  Val x = n.in(0);
+  n.out(0, n.b.known(Constant::scalar(DType::I64, x.size())));
+}
+
+static void range(Node &n) {
+  Val start = n.in(0), limit = n.in(1), delta = n.in(2);
+  if (n.failed())
+    return;
+  for (const Val &v : {start, limit, delta})
+    if (!v.known || v.size() != 1 || v.type != start.type)
+      return (void)n.fail("start, limit and delta must be numbers of one type, known at import");
+  double a = start.known->floatAt(0), z = limit.known->floatAt(0), d = delta.known->floatAt(0);
+  double count = d == 0 ? NAN : std::max(0.0, std::ceil((z - a) / d));
+  if (!(count <= GraphBuilder::kMaxFolded))
+    return (void)n.fail("the delta is 0 or there are more than " +
+                        llvm::Twine(GraphBuilder::kMaxFolded) + " elements");
+  auto extent = static_cast<int64_t>(count);
+  Val line = n.b.known(foldIota(start.type, {extent}, 0));
+  Val first = n.b.reshape(start, {}), step = n.b.reshape(delta, {});
+  n.out(0, n.b.add(n.b.mul(line, step), first));
+}
+
+llvm::ArrayRef<OpRow> tessera::compiler::constantOps() {
+  static const OpRow rows[] = {
+      {"Constant", 7, 21, constant, ".", "value, value_int(s), value_float(s)"},
+      {"ConstantOfShape", 9, 21, constantOfShape, "t", "shape known at import"},
+      {"Range", 11, 21, range, "t", "operands known at import"},
+      {"Shape", 7, 21, shape, "t", ""},
+      {"Size", 7, 21, size, "t", ""},
+  };
+  return rows;
+}

@@ -1,0 +1,268 @@
+//===- ConvPool.cpp - convolutions and pooling
+//----------------------------------------------------===//
+
+#include "compiler/import/Node.h"
+
+using namespace tessera;
+using namespace tessera::compiler;
+
+constexpr int64_t kMaxWindow = 1 << 20; // bounds sums of paddings and extents far from overflow
+
+namespace {
+/// A dilated, padded, strided window.
+struct Window {
+  Shape kernel, strides, pads, dilations;
+};
+} // namespace
+
+/// Reads strides, pads, dilations and auto_pad for `kernel`; `x` is [n, c, spatial...].
+static std::optional<Window> readWindow(Node &n, const Val &x, Shape kernel) {
+  Window w;
+  int64_t spatial = x.rank() - 2;
+  if (spatial < 1 || spatial > 3) {
+    n.fail("the input " + shapeText(x.shape) + " has " + llvm::Twine(spatial) +
+           " spatial dimensions; 1 to 3 are supported");
+    return std::nullopt;
+  }
+  w.kernel = std::move(kernel);
+  w.strides = n.attrInts("strides").value_or(Shape(spatial, 1));
+  w.dilations = n.attrInts("dilations").value_or(Shape(spatial, 1));
+  w.pads = n.attrInts("pads").value_or(Shape(2 * spatial, 0));
+  auto inRange = [&](const Shape &values, int64_t count, int64_t least) {
+    return static_cast<int64_t>(values.size()) == count &&
+           llvm::all_of(values, [&](int64_t v) { return v >= least && v <= kMaxWindow; });
+  };
+  if (!inRange(w.kernel, spatial, 1) || !inRange(w.strides, spatial, 1) ||
+      !inRange(w.dilations, spatial, 1) || !inRange(w.pads, 2 * spatial, 0)) {
+    n.fail("kernel_shape, strides and dilations need " + llvm::Twine(spatial) +
+           " positive numbers and pads " + llvm::Twine(2 * spatial) + " that are not negative");
+    return std::nullopt;
+  }
+  return w;
+}
+
+/// auto_pad as explicit pads, for operators that slide a window over x.
+static bool applyAutoPad(Node &n, const Val &x, Window &w) {
+  std::string mode = n.attrString("auto_pad", "NOTSET");
+  if (mode == "NOTSET")
+    return true;
+  if (mode != "VALID" && mode != "SAME_UPPER" && mode != "SAME_LOWER") {
+    n.fail("auto_pad='" + mode + "' is unknown");
+    return false;
+  }
+  size_t spatial = w.kernel.size();
+  for (size_t i = 0; i < spatial; ++i) {
+    int64_t extent = x.shape[i + 2], out = (extent - 1) / w.strides[i] + 1;
+    int64_t total = (out - 1) * w.strides[i] + (w.kernel[i] - 1) * w.dilations[i] + 1 - extent;
+    if (mode == "VALID" || total < 0)
+      total = 0;
+    w.pads[i] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+    w.pads[spatial + i] = total - w.pads[i];
+  }
+  return true;
+}
+
+/// Adds a per-channel bias [c] to y [n, c, spatial...].
+static Val addBias(Node &n, const Val &y, const Val &bias) {
+  if (!y || !bias)
+    return y;
+  if (bias.rank() != 1 || bias.shape[0] != y.shape[1])
+    return n.fail("the bias " + shapeText(bias.shape) + " does not fit " + llvm::Twine(y.shape[1]) +
+                  " channels");
+  Shape shape(y.rank(), 1);
+  shape[1] = y.shape[1];
+  return n.b.add(y, n.b.reshape(bias, shape, "bias_reshape"), "bias");
+}
+
+static bool checkOperands(Node &n, const Val &x, const Val &w) {
+  if (x && w && x.rank() == w.rank() && x.rank() >= 3 && x.type == w.type && isFloat(x.type))
+    return true;
+  if (x && w)
+    n.fail("the input " + shapeText(x.shape) + " " + dtypeName(x.type) + " and the weights " +
+           shapeText(w.shape) + " " + dtypeName(w.type) +
+           " must be floating point tensors of one type and one rank, at least 3");
+  return false;
+}
+
+static void conv(Node &n) {
+  Val x = n.in(0), weight = n.in(1);
+  if (!checkOperands(n, x, weight))
+    return;
+  Shape kernel(weight.shape.begin() + 2, weight.shape.end());
+  if (auto given = n.attrInts("kernel_shape"); given && *given != kernel)
+    return (void)n.fail("kernel_shape " + shapeText(*given) + " differs from that of the weights " +
+                        shapeText(weight.shape));
+  auto w = readWindow(n, x, kernel);
+  if (!w || !applyAutoPad(n, x, *w))
+    return;
+  int64_t groups = n.attrInt("group", 1);
+  if (groups < 1 || groups > kMaxWindow)
+    return (void)n.fail("group must be positive");
+  Val y = n.b.create<graph::ConvOp>(
+      {x, weight}, {n.b.attr("strides", w->strides), n.b.attr("pads", w->pads),
+                    n.b.attr("dilations", w->dilations), n.b.attr("groups", groups)})[0];
+  n.out(0, addBias(n, y, n.opt(2)));
+}
+
+static void convTranspose(Node &n) {
+  Val x = n.in(0), weight = n.in(1);
+  if (!checkOperands(n, x, weight))
+    return;
+  Shape kernel(weight.shape.begin() + 2, weight.shape.end());
+  if (auto given = n.attrInts("kernel_shape"); given && *given != kernel)
+    return (void)n.fail("kernel_shape " + shapeText(*given) + " differs from that of the weights " +
+                        shapeText(weight.shape));
+  auto w = readWindow(n, x, kernel);
+  if (!w)
+    return;
+  int64_t groups = n.attrInt("group", 1);
+  size_t spatial = kernel.size();
+  Shape extra = n.attrInts("output_padding").value_or(Shape(spatial, 0));
+  auto given = n.attrInts("output_shape");
+  std::string mode = n.attrString("auto_pad", "NOTSET");
+  if (groups < 1 || groups > kMaxWindow || x.shape[1] != weight.shape[0] ||
+      weight.shape[0] % groups != 0 || extra.size() != spatial ||
+      llvm::any_of(extra, [](int64_t v) { return v < 0 || v > kMaxWindow; }) ||
+      (given && given->size() != spatial))
+    return (void)n.fail("group, output_padding or output_shape do not fit the input " +
+                        shapeText(x.shape) + " and the weights " + shapeText(weight.shape));
+  if (mode != "NOTSET" && mode != "VALID" && mode != "SAME_UPPER" && mode != "SAME_LOWER")
+    return (void)n.fail("auto_pad='" + mode + "' is unknown");
+  Shape sizes(spatial);
+  for (size_t i = 0; i < spatial; ++i) {
+    int64_t full =
+        w->strides[i] * (x.shape[i + 2] - 1) + extra[i] + (kernel[i] - 1) * w->dilations[i] + 1;
+    bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
+    if (given || same) {
+      sizes[i] = given ? (*given)[i] : x.shape[i + 2] * w->strides[i];
+      int64_t total = std::max<int64_t>(0, full - sizes[i]);
+      w->pads[i] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+      w->pads[spatial + i] = total - w->pads[i];
+    } else {
+      sizes[i] = full - w->pads[i] - w->pads[spatial + i];
+    }
+    if (sizes[i] < 1 || sizes[i] > full + extra[i])
+      return (void)n.fail("the output's extent " + llvm::Twine(sizes[i]) + " is not possible");
+  }
+  Val y = n.b.create<graph::ConvInputGradOp>(
+      {x, weight},
+      {n.b.attr("input_sizes", sizes), n.b.attr("strides", w->strides), n.b.attr("pads", w->pads),
+       n.b.attr("dilations", w->dilations), n.b.attr("groups", groups)})[0];
+  n.out(0, addBias(n, y, n.opt(2)));
+}
+
+/// Enlarges the upper pads so that rounding down gives what ceil_mode gives: the last window may
+/// hang over the end, but has to start inside the input or the lower padding. Returns whether any
+/// pad grew.
+static bool applyCeilMode(const Val &x, Window &w) {
+  bool grew = false;
+  size_t spatial = w.kernel.size();
+  for (size_t i = 0; i < spatial; ++i) {
+    int64_t extent = x.shape[i + 2], size = (w.kernel[i] - 1) * w.dilations[i] + 1;
+    int64_t room = extent + w.pads[i] + w.pads[spatial + i] - size;
+    if (room < 0)
+      continue;
+    int64_t out = (room + w.strides[i] - 1) / w.strides[i] + 1;
+    if ((out - 1) * w.strides[i] >= extent + w.pads[i])
+      --out;
+    int64_t need = (out - 1) * w.strides[i] + size - extent - w.pads[i];
+    if (need > w.pads[spatial + i]) {
+      w.pads[spatial + i] = need;
+      grew = true;
+    }
+  }
+  return grew;
+}
+
+static std::optional<Window> readPool(Node &n, const Val &x, bool &ceilGrew) {
+  if (!x)
+    return std::nullopt;
+  if (!isFloat(x.type)) {
+    n.fail("pooling of " + dtypeName(x.type) + " is not supported");
+    return std::nullopt;
+  }
+  auto kernel = n.attrInts("kernel_shape");
+  if (!kernel) {
+    n.fail("the attribute kernel_shape is missing");
+    return std::nullopt;
+  }
+  auto w = readWindow(n, x, *kernel);
+  if (!w || !applyAutoPad(n, x, *w))
+    return std::nullopt;
+  ceilGrew = n.attrInt("ceil_mode", 0) != 0 && applyCeilMode(x, *w);
+  for (size_t i = 0; i < w->kernel.size(); ++i)
+    if (int64_t size = (w->kernel[i] - 1) * w->dilations[i] + 1; w->pads[i] >= size) {
+      n.fail("the padding " + llvm::Twine(w->pads[i]) + " is not smaller than the window " +
+             llvm::Twine(size));
+      return std::nullopt;
+    }
+  return w;
+}
+
+static void maxPool(Node &n) {
+  Val x = n.in(0);
+  bool grew = false;
+  auto w = readPool(n, x, grew);
+  if (!w)
+    return;
+  n.ignoreAttr("storage_order"); // concerns the second output
+  if (n.wanted(1))
+    return (void)n.fail("the output Indices is not supported");
+  n.out(0, n.b.create<graph::MaxPoolOp>(
+               x, {n.b.attr("kernel", w->kernel), n.b.attr("strides", w->strides),
+                   n.b.attr("pads", w->pads), n.b.attr("dilations", w->dilations)})[0]);
+}
+
+static void averagePool(Node &n) {
+  Val x = n.in(0);
+  bool grew = false;
+  auto w = readPool(n, x, grew);
+  if (!w)
+    return;
+  if (llvm::any_of(w->dilations, [](int64_t d) { return d != 1; }))
+    return (void)n.fail("dilations other than 1 are not supported");
+  bool includePad = n.attrInt("count_include_pad", 0) != 0;
+  if (grew && includePad)
+    return (void)n.fail(
+        "ceil_mode=1 with count_include_pad=1 is not supported where a window hangs over the "
+        "padded end");
+  n.out(0, n.b.create<graph::AvgPoolOp>(
+               x, {n.b.attr("kernel", w->kernel), n.b.attr("strides", w->strides),
+                   n.b.attr("pads", w->pads), n.b.attrBool("include_pad", includePad)})[0]);
+}
+
+static Shape spatialDims(Node &n, const Val &x) {
+  Shape dims;
+  if (x && x.rank() < 3)
+    n.fail("the input " + shapeText(x.shape) + " has no spatial dimension");
+  for (int64_t d = 2; d < x.rank(); ++d)
+    dims.push_back(d);
+  return dims;
+}
+
+static void globalAveragePool(Node &n) {
+  Val x = n.in(0);
+  Shape dims = spatialDims(n, x);
+  if (!n.failed())
+    n.out(0, n.b.mean(x, dims, true));
+}
+
+static void globalMaxPool(Node &n) {
+  Val x = n.in(0);
+  Shape dims = spatialDims(n, x);
+  if (!n.failed())
+    n.out(0, n.b.reduce<graph::ReduceMaxOp>(x, dims, true));
+}
+
+llvm::ArrayRef<OpRow> tessera::compiler::convPoolOps() {
+  static const OpRow rows[] = {
+      {"AveragePool", 7, 21, averagePool, ".",
+       "1 to 3 spatial dimensions, dilations 1, no ceil_mode together with count_include_pad"},
+      {"Conv", 7, 21, conv, ".kb", "1 to 3 spatial dimensions"},
+      {"ConvTranspose", 7, 21, convTranspose, ".kb", "1 to 3 spatial dimensions"},
+      {"GlobalAveragePool", 7, 21, globalAveragePool, ".", ""},
+      {"GlobalMaxPool", 7, 21, globalMaxPool, ".", ""},
+      {"MaxPool", 7, 21, maxPool, ".", "1 to 3 spatial dimensions, no output Indices"},
+  };
+  return rows;
+}

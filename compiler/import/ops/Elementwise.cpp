@@ -1,0 +1,341 @@
+//===- Elementwise.cpp - ONNX operators that work point by point
+//----------------------------------===//
+
+#include "compiler/import/Node.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+using namespace tessera;
+using namespace tessera::compiler;
+
+/// Fails unless x is floating point.
+static Val floatIn(Node &n, int i) {
+  Val x = n.in(i);
+  if (x && !isFloat(x.type))
+    return n.fail("input " + llvm::Twine(i) + " is " + dtypeName(x.type) +
+                  "; a floating point type is needed");
+  return x;
+}
+
+template <typename OpTy> static void unaryFloat(Node &n) {
+  n.out(0, n.b.unary<OpTy>(floatIn(n, 0)));
+}
+
+template <typename OpTy> static void unaryAny(Node &n) {
+  Val x = n.in(0);
+  if (x && x.type == DType::I1)
+    x = n.fail("booleans are not supported");
+  n.out(0, n.b.unary<OpTy>(x));
+}
+
+static void logicalNot(Node &n) {
+  Val x = n.in(0);
+  if (x && x.type != DType::I1)
+    x = n.fail("the operand must be boolean");
+  n.out(0, n.b.unary<graph::NotOp>(x));
+}
+
+template <typename OpTy> static void binary(Node &n) {
+  Val x = n.in(0);
+  if (x && x.type == DType::I1)
+    x = n.fail("booleans are not supported");
+  n.out(0, n.b.binary<OpTy>(x, n.in(1)));
+}
+
+template <typename OpTy> static void logical(Node &n) {
+  Val x = n.in(0);
+  if (x && x.type != DType::I1)
+    x = n.fail("the operands must be boolean");
+  n.out(0, n.b.binary<OpTy>(x, n.in(1)));
+}
+
+template <typename OpTy> static void compare(Node &n) {
+  n.out(0, n.b.binary<OpTy>(n.in(0), n.in(1)));
+}
+template <typename OpTy> static void compareSwapped(Node &n) {
+  n.out(0, n.b.binary<OpTy>(n.in(1), n.in(0)));
+}
+
+static void mod(Node &n) {
+  Val x = n.in(0);
+  if (n.attrInt("fmod", 0) != 0 || (x && isFloat(x.type)))
+    x = n.fail("only integers with fmod=0 are supported");
+  n.out(0, n.b.binary<graph::ModOp>(x, n.in(1)));
+}
+
+/// Min, Max, Sum: a chain; the last operator is the primary one.
+template <typename OpTy> static Val chain(Node &n, llvm::StringRef last = "") {
+  Val y = n.in(0);
+  for (int i = 1; i < n.numInputs(); ++i)
+    y = n.b.binary<OpTy>(y, n.in(i),
+                         i + 1 == n.numInputs() ? last.str() : "part" + std::to_string(i));
+  return y;
+}
+template <typename OpTy> static void variadic(Node &n) { n.out(0, chain<OpTy>(n)); }
+static void mean(Node &n) {
+  n.out(0, n.b.scale(chain<graph::AddOp>(n, "sum"), 1.0 / n.numInputs()));
+}
+
+/// Powers that are known become products and roots: cheaper, and PyTorch computes them so as well.
+static void pow(Node &n) {
+  Val x = n.in(0), e = n.in(1);
+  if (!x || !e)
+    return;
+  if (e.type != x.type)
+    e = n.b.cast(e, x.type, "exponent");
+  if (!e)
+    return;
+  if (e.known && e.known->isSplat() && !x.known &&
+      graph::broadcastShapes(x.shape, e.shape) == x.shape) {
+    double p = e.known->floatAt(0);
+    if (p == 1)
+      return n.out(0, x);
+    if (p == 2)
+      return n.out(0, n.b.mul(x, x));
+    if (p == 3)
+      return n.out(0, n.b.mul(n.b.mul(x, x, "square"), x));
+    if (isFloat(x.type) && p == 0.5)
+      return n.out(0, n.b.unary<graph::SqrtOp>(x));
+    if (isFloat(x.type) && p == -0.5)
+      return n.out(0, n.b.unary<graph::RsqrtOp>(x));
+    if (isFloat(x.type) && p == -1)
+      return n.out(0, n.b.unary<graph::ReciprocalOp>(x));
+  }
+  if (!isFloat(x.type) && !(x.known && e.known))
+    return (void)n.fail("powers of integers are supported only for the exponents 1, 2 and 3");
+  n.out(0, n.b.binary<graph::PowOp>(x, e));
+}
+
+//===----------------------------------------------------------------------------------------------===//
+// Activations
+//===----------------------------------------------------------------------------------------------===//
+
+static Val below0(Node &n, const Val &x) { // min(x, 0)
+  return n.b.binary<graph::MinOp>(x, n.b.scalarLike(x, 0), "negative");
+}
+
+static void leakyRelu(Node &n) {
+  Val x = floatIn(n, 0);
+  Val scaled = n.b.scale(x, n.attrFloat("alpha", 0.01), "scaled");
+  n.out(0, n.b.select(n.b.binary<graph::LtOp>(x, n.b.scalarLike(x, 0), "below"), scaled, x));
+}
+
+static void prelu(Node &n) {
+  Val x = floatIn(n, 0), slope = n.in(1);
+  Val scaled = n.b.mul(x, slope, "scaled");
+  if (scaled && scaled.shape != x.shape)
+    return (void)n.fail("the slope's shape " + shapeText(slope.shape) + " does not broadcast to " +
+                        shapeText(x.shape));
+  n.out(0, n.b.select(n.b.binary<graph::LtOp>(x, n.b.scalarLike(x, 0), "below"), scaled, x));
+}
+
+static void thresholdedRelu(Node &n) {
+  Val x = floatIn(n, 0);
+  Val limit = n.b.scalarLike(x, n.attrFloat("alpha", 1));
+  n.out(0, n.b.select(n.b.binary<graph::LtOp>(limit, x, "above"), x, n.b.scalarLike(x, 0)));
+}
+
+/// relu(x) + alpha * (exp(min(x, 0) / beta) - 1): the exponential is only taken where it cannot
+/// overflow, so that no gradient is infinity times zero.
+static Val eluOf(Node &n, const Val &x, double alpha, double beta, llvm::StringRef last = "") {
+  Val e = n.b.unary<graph::ExpOp>(n.b.scale(below0(n, x), 1 / beta, "scaled"), "exp");
+  Val tail = n.b.scale(n.b.sub(e, n.b.scalarLike(x, 1), "minus_one"), alpha, "tail");
+  return n.b.add(n.b.unary<graph::ReluOp>(x, "positive"), tail, last);
+}
+static void elu(Node &n) { n.out(0, eluOf(n, floatIn(n, 0), n.attrFloat("alpha", 1), 1)); }
+static void celu(Node &n) {
+  double alpha = n.attrFloat("alpha", 1);
+  n.out(0, eluOf(n, floatIn(n, 0), alpha, alpha));
+}
+static void selu(Node &n) {
+  double alpha = n.attrFloat("alpha", 1.67326319217681884765625);
+  double gamma = n.attrFloat("gamma", 1.05070102214813232421875);
+  n.out(0, n.b.scale(eluOf(n, floatIn(n, 0), alpha, 1, "elu"), gamma));
+}
+
+/// relu(x) + log(1 + exp(-|x|)), which does not overflow.
+static Val softplusOf(Node &n, const Val &x, llvm::StringRef last = "") {
+  Val e = n.b.unary<graph::ExpOp>(n.b.unary<graph::NegOp>(n.b.unary<graph::AbsOp>(x, "abs"), "neg"),
+                                  "exp");
+  Val log = n.b.unary<graph::LogOp>(n.b.add(e, n.b.scalarLike(x, 1), "plus_one"), "log");
+  return n.b.add(n.b.unary<graph::ReluOp>(x, "positive"), log, last);
+}
+static void softplus(Node &n) { n.out(0, softplusOf(n, floatIn(n, 0))); }
+static void mish(Node &n) {
+  Val x = floatIn(n, 0);
+  n.out(0, n.b.mul(x, n.b.unary<graph::TanhOp>(softplusOf(n, x, "softplus"), "tanh")));
+}
+static void softsign(Node &n) {
+  Val x = floatIn(n, 0);
+  n.out(0,
+        n.b.div(x, n.b.add(n.b.unary<graph::AbsOp>(x, "abs"), n.b.scalarLike(x, 1), "plus_one")));
+}
+
+static Val clamp01(Node &n, const Val &x, llvm::StringRef last = "") {
+  return n.b.binary<graph::MinOp>(n.b.unary<graph::ReluOp>(x, "positive"), n.b.scalarLike(x, 1),
+                                  last);
+}
+static void hardSigmoid(Node &n) {
+  Val x = floatIn(n, 0);
+  Val line = n.b.scale(x, n.attrFloat("alpha", 0.2), "scaled");
+  n.out(0, clamp01(n, n.b.add(line, n.b.scalarLike(x, n.attrFloat("beta", 0.5)), "shifted")));
+}
+static void hardSwish(Node &n) {
+  Val x = floatIn(n, 0);
+  Val line = n.b.add(n.b.scale(x, 1.0 / 6, "scaled"), n.b.scalarLike(x, 0.5), "shifted");
+  n.out(0, n.b.mul(x, clamp01(n, line, "gate")));
+}
+
+static void gelu(Node &n) {
+  Val x = floatIn(n, 0);
+  std::string kind = n.attrString("approximate", "none");
+  Val inner;
+  if (kind == "tanh") {
+    Val cube = n.b.mul(n.b.mul(x, x, "square"), x, "cube");
+    Val sum = n.b.add(x, n.b.scale(cube, 0.044715, "scaled_cube"), "sum");
+    inner = n.b.unary<graph::TanhOp>(n.b.scale(sum, std::sqrt(2 / std::numbers::pi), "argument"),
+                                     "tanh");
+  } else if (kind == "none") {
+    inner = n.b.unary<graph::ErfOp>(n.b.scale(x, std::sqrt(0.5), "argument"), "erf");
+  } else {
+    return (void)n.fail("approximate='" + kind + "' is unknown");
+  }
+  Val gate = n.b.scale(n.b.add(inner, n.b.scalarLike(x, 1), "plus_one"), 0.5, "gate");
+  n.out(0, n.b.mul(x, gate));
+}
+
+static void clip(Node &n) {
+  Val x = n.in(0), y = x;
+  Val lo, hi;
+  if (n.opset < 11) {
+    double min = n.attrFloat("min", -std::numeric_limits<double>::infinity());
+    double max = n.attrFloat("max", std::numeric_limits<double>::infinity());
+    // The defaults are the ends of float32.
+    if (min > std::numeric_limits<float>::lowest())
+      lo = n.b.scalarLike(x, min);
+    if (max < std::numeric_limits<float>::max())
+      hi = n.b.scalarLike(x, max);
+  } else {
+    lo = n.opt(1);
+    hi = n.opt(2);
+  }
+  for (const Val &limit : {lo, hi})
+    if (limit && limit.rank() != 0 && limit.size() != 1)
+      return (void)n.fail("min and max must be scalars");
+  auto scalar = [&](const Val &v) { return n.b.reshape(v, {}, "limit"); };
+  if (lo)
+    y = n.b.binary<graph::MaxOp>(y, scalar(lo), hi ? "low" : "");
+  if (hi)
+    y = n.b.binary<graph::MinOp>(y, scalar(hi));
+  n.out(0, y);
+}
+
+//===----------------------------------------------------------------------------------------------===//
+// Others
+//===----------------------------------------------------------------------------------------------===//
+
+static void tangent(Node &n) {
+  Val x = floatIn(n, 0);
+  n.out(0, n.b.div(n.b.unary<graph::SinOp>(x, "sin"), n.b.unary<graph::CosOp>(x, "cos")));
+}
+
+static void isNaN(Node &n) {
+  Val x = floatIn(n, 0);
+  n.out(0, n.b.unary<graph::NotOp>(n.b.binary<graph::EqOp>(x, x, "equal")));
+}
+
+static void isInf(Node &n) {
+  Val x = floatIn(n, 0), y;
+  double inf = std::numeric_limits<double>::infinity();
+  bool positive = n.attrInt("detect_positive", 1), negative = n.attrInt("detect_negative", 1);
+  if (!positive && !negative)
+    return (void)n.fail("detects neither positive nor negative infinity");
+  if (positive && negative)
+    x = n.b.unary<graph::AbsOp>(x, "abs");
+  n.out(0, n.b.binary<graph::EqOp>(x, n.b.scalarLike(x, positive ? inf : -inf)));
+}
+
+static void where(Node &n) { n.out(0, n.b.select(n.in(0), n.in(1), n.in(2))); }
+
+static void castTo(Node &n) {
+  Val x = n.in(0);
+  int64_t to = n.attrInt("to", 0);
+  n.ignoreAttr("saturate"); // concerns 8-bit floating point only
+  auto type = compiler::dtypeOf(static_cast<int32_t>(to));
+  if (!type)
+    return (void)n.fail("a cast to " + onnxTypeName(static_cast<int32_t>(to)) +
+                        " is not supported");
+  n.out(0, n.b.cast(x, *type));
+}
+
+static void castLike(Node &n) {
+  Val x = n.in(0), like = n.in(1);
+  n.ignoreAttr("saturate");
+  n.out(0, n.b.cast(x, like.type));
+}
+
+static void identity(Node &n) { n.out(0, n.in(0)); }
+
+llvm::ArrayRef<OpRow> tessera::compiler::elementwiseOps() {
+  static const OpRow rows[] = {
+      {"Abs", 7, 21, unaryAny<graph::AbsOp>, ".", ""},
+      {"Add", 7, 21, binary<graph::AddOp>, ".", ""},
+      {"And", 7, 21, logical<graph::AndOp>, ".", ""},
+      {"Cast", 7, 21, castTo, "t",
+       "float, double, float16, bfloat16, int64, int32, int8, uint8, bool"},
+      {"CastLike", 15, 21, castLike, "t", "as Cast"},
+      {"Ceil", 7, 21, unaryFloat<graph::CeilOp>, ".", ""},
+      {"Celu", 12, 21, celu, ".", ""},
+      {"Clip", 7, 21, clip, ".", ""},
+      {"Cos", 7, 21, unaryFloat<graph::CosOp>, ".", ""},
+      {"Div", 7, 21, binary<graph::DivOp>, ".", ""},
+      {"Elu", 7, 21, elu, ".", ""},
+      {"Equal", 7, 21, compare<graph::EqOp>, "t", ""},
+      {"Erf", 9, 21, unaryFloat<graph::ErfOp>, ".", ""},
+      {"Exp", 7, 21, unaryFloat<graph::ExpOp>, ".", ""},
+      {"Floor", 7, 21, unaryFloat<graph::FloorOp>, ".", ""},
+      {"Gelu", 20, 21, gelu, ".", ""},
+      {"Greater", 7, 21, compareSwapped<graph::LtOp>, "t", ""},
+      {"GreaterOrEqual", 12, 21, compareSwapped<graph::LeOp>, "t", ""},
+      {"HardSigmoid", 7, 21, hardSigmoid, ".", ""},
+      {"HardSwish", 14, 21, hardSwish, ".", ""},
+      {"Identity", 7, 21, identity, ">", ""},
+      {"IsInf", 10, 21, isInf, "t", ""},
+      {"IsNaN", 9, 21, isNaN, "t", ""},
+      {"LeakyRelu", 7, 21, leakyRelu, ".", ""},
+      {"Less", 7, 21, compare<graph::LtOp>, "t", ""},
+      {"LessOrEqual", 12, 21, compare<graph::LeOp>, "t", ""},
+      {"Log", 7, 21, unaryFloat<graph::LogOp>, ".", ""},
+      {"Max", 7, 21, variadic<graph::MaxOp>, ".", ""},
+      {"Mean", 7, 21, mean, ".", ""},
+      {"Min", 7, 21, variadic<graph::MinOp>, ".", ""},
+      {"Mish", 18, 21, mish, ".", ""},
+      {"Mod", 10, 21, mod, ".", "integers, fmod=0"},
+      {"Mul", 7, 21, binary<graph::MulOp>, "*", ""},
+      {"Neg", 7, 21, unaryAny<graph::NegOp>, ".", ""},
+      {"Not", 7, 21, logicalNot, "t", ""},
+      {"Or", 7, 21, logical<graph::OrOp>, ".", ""},
+      {"PRelu", 7, 21, prelu, ".p", ""},
+      {"Pow", 7, 21, pow, ".", "integers: constant exponents 1, 2, 3"},
+      {"Reciprocal", 7, 21, unaryFloat<graph::ReciprocalOp>, ".", ""},
+      {"Relu", 7, 21, unaryAny<graph::ReluOp>, ".", ""},
+      {"Round", 11, 21, unaryFloat<graph::RoundOp>, ".", ""},
+      {"Selu", 7, 21, selu, ".", ""},
+      {"Sigmoid", 7, 21, unaryFloat<graph::SigmoidOp>, ".", ""},
+      {"Sign", 9, 21, unaryAny<graph::SignOp>, ".", ""},
+      {"Sin", 7, 21, unaryFloat<graph::SinOp>, ".", ""},
+      {"Softplus", 7, 21, softplus, ".", ""},
+      {"Softsign", 7, 21, softsign, ".", ""},
+      {"Sqrt", 7, 21, unaryFloat<graph::SqrtOp>, ".", ""},
+      {"Sub", 7, 21, binary<graph::SubOp>, ".", ""},
+      {"Sum", 8, 21, variadic<graph::AddOp>, ".", ""},
+      {"Tan", 7, 21, tangent, ".", ""},
+      {"Tanh", 7, 21, unaryFloat<graph::TanhOp>, ".", ""},
+      {"ThresholdedRelu", 10, 21, thresholdedRelu, ".", ""},
+      {"Where", 9, 21, where, "t..", ""},
+      {"Xor", 7, 21, logical<graph::XorOp>, ".", ""},
+  };
+  return rows;
+}
