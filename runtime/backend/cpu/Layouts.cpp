@@ -1,0 +1,135 @@
+#include "runtime/backend/cpu/Layouts.h"
+#include "runtime/backend/ExpressionCode.h"
+
+#include <numeric>
+
+namespace tessera::rt {
+namespace {
+
+/// Classes of buffers that share a layout.
+class Classes {
+public:
+  explicit Classes(size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), size_t(0)); }
+  size_t find(size_t x) {
+    while (parent_[x] != x)
+      x = parent_[x] = parent_[parent_[x]];
+    return x;
+  }
+  void unite(size_t a, size_t b) {
+    a = find(a);
+    b = find(b);
+    parent_[std::max(a, b)] = std::min(a, b); // the smallest index leads: independent of order
+  }
+
+private:
+  std::vector<size_t> parent_;
+};
+
+Shape shapeOf(const plan::Plan &plan, size_t b) {
+  const auto &shape = plan.buffers(static_cast<int>(b)).shape();
+  return Shape(shape.begin(), shape.end());
+}
+
+/// Buffers with the shape of the largest operand move together through an expression.
+void uniteExpression(const plan::Plan &plan, const plan::Kernel &kernel, const KernelCall &call,
+                     Classes &classes) {
+  Result<ExpressionCode> code = lowerExpression(call);
+  if (!code)
+    return;
+  std::vector<size_t> full;
+  for (int i = 0; i < kernel.inputs_size(); ++i)
+    if (code->inputs[static_cast<size_t>(i)].view == code->domain)
+      full.push_back(kernel.inputs(i));
+  for (int r = 0; r < kernel.outputs_size(); ++r)
+    if (code->results[static_cast<size_t>(r)].view == code->domain)
+      full.push_back(kernel.outputs(r));
+  for (size_t i = 1; i < full.size(); ++i)
+    if (shapeOf(plan, full[i]) == shapeOf(plan, full[0]))
+      classes.unite(full[i], full[0]);
+}
+
+enum Wish : uint8_t { None = 0, Activation = 1, Weight = 2, Plain = 4 };
+
+} // namespace
+
+std::vector<Layout> chooseLayouts(const plan::Plan &plan,
+                                  const std::vector<std::vector<KernelCall>> &calls, int block) {
+  size_t n = static_cast<size_t>(plan.buffers_size());
+  Classes classes(n);
+  std::vector<uint8_t> wish(n, None);
+  auto want = [&](uint32_t b, Wish w) {
+    if (plan.buffers(static_cast<int>(b)).dtype() == plan::F32)
+      wish[b] |= w;
+  };
+  for (size_t b = 0; b < n; ++b)
+    if (uint32_t alias = plan.buffers(static_cast<int>(b)).alias_of_plus_one()) {
+      wish[b] |= Plain;
+      if (alias <= n)
+        wish[alias - 1] |= Plain;
+    }
+  for (int p = 0; p < plan.programs_size(); ++p)
+    for (int s = 0; s < plan.programs(p).steps_size(); ++s) {
+      const plan::Step &step = plan.programs(p).steps(s);
+      if (step.has_collective()) {
+        const plan::Collective &c = step.collective();
+        if (c.input() >= n || c.output() >= n)
+          continue;
+        bool whole = c.kind() == plan::ALL_REDUCE || c.kind() == plan::BROADCAST ||
+                     c.kind() == plan::PERMUTE;
+        if (whole) {
+          classes.unite(c.input(), c.output());
+        } else {
+          wish[c.input()] |= Plain;
+          wish[c.output()] |= Plain;
+        }
+        continue;
+      }
+      if (!step.has_kernel())
+        continue;
+      const plan::Kernel &k = step.kernel();
+      const KernelCall &call = calls[static_cast<size_t>(p)][static_cast<size_t>(s)];
+      if (isExpressionKernel(k.name())) {
+        uniteExpression(plan, k, call, classes);
+      } else if (k.name() == "conv" || k.name() == "conv_input_grad") {
+        want(k.inputs(0), Activation);
+        want(k.outputs(0), Activation);
+        want(k.inputs(1), Weight);
+      } else if (k.name() == "conv_weight_grad") {
+        want(k.inputs(0), Activation);
+        want(k.inputs(1), Activation);
+        want(k.outputs(0), Weight);
+      } else if (k.name().find("_pool") != std::string::npos) {
+        for (uint32_t b : k.inputs())
+          want(b, Activation);
+        want(k.outputs(0), Activation);
+      }
+    }
+  std::vector<uint8_t> classWish(n, None);
+  for (size_t b = 0; b < n; ++b)
+    classWish[classes.find(b)] |= wish[b];
+
+  std::vector<Layout> layouts(n);
+  for (size_t b = 0; b < n; ++b) {
+    uint8_t w = classWish[classes.find(b)];
+    Shape shape = shapeOf(plan, b);
+    if (shape.size() < 3 || (wish[b] & Plain) ||
+        plan.buffers(static_cast<int>(b)).dtype() != plan::F32)
+      continue;
+    // A plain member binds its class: mixed classes would be reordered at every elementwise kernel.
+    if ((w & Plain) && !(w & Activation))
+      continue;
+    if ((w & Weight) && !(w & Activation)) {
+      if (shape[0] % block == 0 && shape[1] % block == 0)
+        layouts[b].inner = {{1, block}, {0, block}};
+    } else if ((w & Activation) && shape[1] % block == 0) {
+      int64_t points = 1;
+      for (size_t d = 2; d < shape.size(); ++d)
+        points *= shape[d];
+      if (points > 1) // one point: blocked and plain are the same bytes, and views stay possible
+        layouts[b].inner = {{1, block}};
+    }
+  }
+  return layouts;
+}
+
+} // namespace tessera::rt

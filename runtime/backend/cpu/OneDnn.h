@@ -1,0 +1,94 @@
+//===- OneDnn.h - kernels by oneDNN ---------------------------------------------------------------------===//
+//
+// A DnnlKernel is one primitive created when the plan is loaded, with its operands as they lie in the
+// arena and its scratchpad in the backend's scratch. An operand whose layout the primitive does not take
+// is reordered through scratch by a primitive of its own.
+//
+//   DnnlKernel k(call.threads);
+//   k.operand(DNNL_ARG_SRC, call.inputs[0], describe(call.inputs[0]), pd.src_desc());
+//   k.operand(DNNL_ARG_DST, call.outputs[0], describe(call.outputs[0]), pd.dst_desc(), true);
+//   k.finish(dnnl::matmul(pd), pd.scratchpad_desc(), pd.impl_info_str());
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_CPU_ONEDNN_H
+#define TESSERA_RUNTIME_BACKEND_CPU_ONEDNN_H
+
+#include "runtime/backend/Kernel.h"
+
+#include <dnnl.hpp>
+#include <unordered_map>
+
+namespace tessera::rt {
+
+/// Channels per block of blocked layouts on this machine: 16 with AVX-512, else 8.
+int channelBlock();
+
+const dnnl::engine &dnnlEngine();
+/// Primitive attributes: scratchpad memory is ours.
+dnnl::primitive_attr dnnlAttributes();
+/// Sets the number of threads of the calling thread's parallel regions; primitives are tuned for it when
+/// they are created, and must run with it.
+void useThreads(int threads);
+
+/// The view as oneDNN sees it; a zero descriptor where it has no name for the layout. `groups` > 0 splits
+/// dimension 0 of a weight.
+dnnl::memory::desc describeView(const TensorView &view, int64_t groups = 0);
+dnnl::memory::desc anyLayout(const dnnl::memory::desc &desc);
+/// oneDNN's own reference loops are slower than ours.
+bool isFast(const std::string &implementation);
+
+class DnnlKernel final : public BoundKernel {
+public:
+  explicit DnnlKernel(int threads);
+
+  /// An argument in memory as `user`, given to the primitive as `wanted`.
+  void operand(int argument, const TensorView &view, const dnnl::memory::desc &user,
+               const dnnl::memory::desc &wanted, bool output = false);
+  /// An argument that lives in scratch only.
+  void temporary(int argument, const dnnl::memory::desc &desc);
+  /// Adds a primitive that runs on the operands named by `arguments` (argument of this primitive ->
+  /// argument given to `operand` or `temporary`).
+  void stage(const dnnl::primitive &primitive, const dnnl::memory::desc &scratchpad,
+             const std::vector<std::pair<int, int>> &arguments);
+  void finish(std::string description);
+
+  Status run(std::byte *scratch) override;
+  size_t scratchBytes() const override { return scratchBytes_; }
+  std::string describe() const override { return description_; }
+
+private:
+  struct Operand {
+    dnnl::memory user, wanted; // the same object where no reorder is needed
+    dnnl::reorder reorder;
+    bool reordered = false, output = false;
+    size_t offset = 0; // of `wanted` in scratch
+  };
+  struct Stage {
+    dnnl::primitive primitive;
+    std::unordered_map<int, dnnl::memory> arguments;
+    dnnl::memory scratchpad;
+    size_t offset = 0;
+  };
+  size_t take(size_t bytes);
+  void place(std::byte *scratch);
+
+  int threads_;
+  dnnl::stream stream_;
+  std::map<int, Operand> operands_;
+  std::vector<Stage> stages_;
+  size_t scratchBytes_ = 0;
+  std::byte *placedAt_ = nullptr;
+  std::string description_;
+};
+
+void registerOneDnnKernels(KernelRegistry &registry);
+void registerOneDnnConv(KernelRegistry &registry);
+void registerOneDnnMatMul(KernelRegistry &registry);
+void registerOneDnnPool(KernelRegistry &registry);
+
+/// Every operand is F32 with at least one element.
+bool acceptsDnnl(const KernelCall &call);
+
+} // namespace tessera::rt
+
+#endif

@@ -1,0 +1,142 @@
+// conv, conv_input_grad, conv_weight_grad. Activations are taken as they lie where oneDNN has a fast
+// implementation for that, else reordered to what it prefers; weights are always given as it prefers.
+#include "runtime/backend/KernelChecks.h"
+#include "runtime/backend/cpu/OneDnn.h"
+
+#include <algorithm>
+
+namespace tessera::rt {
+namespace {
+
+using dnnl::memory;
+
+struct ConvCall {
+  ConvGeometry g;
+  memory::desc x, w, y; // as they lie
+  memory::dims strides, dilations, padLo, padHi;
+};
+
+/// oneDNN wants paddings that give exactly the output's extent. The gradients' pad_hi is free: any value
+/// in a range of `stride` does; one that is 0 is best understood.
+int64_t exactPadHi(const ConvGeometry &g, size_t d) {
+  int64_t low =
+      (g.out[d] - 1) * g.stride[d] + g.dilation[d] * (g.kernel[d] - 1) + 1 - g.in[d] - g.padLo[d];
+  return low > 0 ? low : std::min<int64_t>(0, low + g.stride[d] - 1);
+}
+
+ConvCall describe(const KernelCall &call) {
+  ConvCall c;
+  c.g = *convGeometry(call);
+  bool inputGrad = call.name() == "conv_input_grad", weightGrad = call.name() == "conv_weight_grad";
+  const TensorView &x = inputGrad ? call.outputs[0] : call.inputs[0];
+  const TensorView &w = weightGrad ? call.outputs[0] : call.inputs[1];
+  const TensorView &y = inputGrad ? call.inputs[0] : weightGrad ? call.inputs[1] : call.outputs[0];
+  c.x = describeView(x);
+  c.w = describeView(w, c.g.groups > 1 ? c.g.groups : 0);
+  c.y = describeView(y);
+  for (size_t d = 3 - c.g.spatial; d < 3; ++d) {
+    c.strides.push_back(c.g.stride[d]);
+    c.dilations.push_back(c.g.dilation[d] - 1);
+    c.padLo.push_back(c.g.padLo[d]);
+    c.padHi.push_back(exactPadHi(c.g, d));
+  }
+  return c;
+}
+
+/// Tries `make` (x, y descriptors -> primitive descriptor) with the layouts given, then with free ones.
+template <typename PD, typename Make> PD choose(const ConvCall &c, const Make &make) {
+  for (int free = 0; free < 2; ++free) {
+    memory::desc x = free ? anyLayout(c.x) : c.x, y = free ? anyLayout(c.y) : c.y;
+    try {
+      PD pd = make(x, y);
+      if (pd && isFast(pd.impl_info_str()))
+        return pd;
+    } catch (const dnnl::error &) {
+      // not this way
+    }
+  }
+  return PD();
+}
+
+dnnl::convolution_forward::primitive_desc forward(const ConvCall &c, const memory::desc &x,
+                                                  const memory::desc &y) {
+  return dnnl::convolution_forward::primitive_desc(
+      {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, x, anyLayout(c.w), y,
+       c.strides, c.dilations, c.padLo, c.padHi},
+      dnnlAttributes(), dnnlEngine(), true);
+}
+
+BindResult bindConv(const KernelCall &call) {
+  ConvCall c = describe(call);
+  useThreads(call.threads);
+  auto kernel = std::make_unique<DnnlKernel>(call.threads);
+  if (call.name() == "conv") {
+    auto pd = choose<dnnl::convolution_forward::primitive_desc>(
+        c, [&](const memory::desc &x, const memory::desc &y) { return forward(c, x, y); });
+    if (!pd)
+      return BindResult(std::unique_ptr<BoundKernel>());
+    kernel->operand(DNNL_ARG_SRC, call.inputs[0], c.x, pd.src_desc());
+    kernel->operand(DNNL_ARG_WEIGHTS, call.inputs[1], c.w, pd.weights_desc());
+    kernel->operand(DNNL_ARG_DST, call.outputs[0], c.y, pd.dst_desc(), true);
+    kernel->stage(dnnl::convolution_forward(pd), pd.scratchpad_desc(),
+                  {{DNNL_ARG_SRC, DNNL_ARG_SRC},
+                   {DNNL_ARG_WEIGHTS, DNNL_ARG_WEIGHTS},
+                   {DNNL_ARG_DST, DNNL_ARG_DST}});
+    kernel->finish(pd.impl_info_str());
+  } else if (call.name() == "conv_input_grad") {
+    auto pd = choose<dnnl::convolution_backward_data::primitive_desc>(
+        c, [&](const memory::desc &x, const memory::desc &y) {
+          auto hint = forward(c, anyLayout(c.x), anyLayout(c.y));
+          return dnnl::convolution_backward_data::primitive_desc(
+              {dnnl::algorithm::convolution_direct, x, anyLayout(c.w), y, c.strides, c.dilations,
+               c.padLo, c.padHi},
+              dnnlAttributes(), dnnlEngine(), hint, true);
+        });
+    if (!pd)
+      return BindResult(std::unique_ptr<BoundKernel>());
+    kernel->operand(DNNL_ARG_DIFF_DST, call.inputs[0], c.y, pd.diff_dst_desc());
+    kernel->operand(DNNL_ARG_WEIGHTS, call.inputs[1], c.w, pd.weights_desc());
+    kernel->operand(DNNL_ARG_DIFF_SRC, call.outputs[0], c.x, pd.diff_src_desc(), true);
+    kernel->stage(dnnl::convolution_backward_data(pd), pd.scratchpad_desc(),
+                  {{DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_DST},
+                   {DNNL_ARG_WEIGHTS, DNNL_ARG_WEIGHTS},
+                   {DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_SRC}});
+    kernel->finish(pd.impl_info_str());
+  } else {
+    auto pd = choose<dnnl::convolution_backward_weights::primitive_desc>(
+        c, [&](const memory::desc &x, const memory::desc &y) {
+          auto hint = forward(c, anyLayout(c.x), anyLayout(c.y));
+          return dnnl::convolution_backward_weights::primitive_desc(
+              {dnnl::algorithm::convolution_direct, x, anyLayout(c.w), y, c.strides, c.dilations,
+               c.padLo, c.padHi},
+              dnnlAttributes(), dnnlEngine(), hint, true);
+        });
+    if (!pd)
+      return BindResult(std::unique_ptr<BoundKernel>());
+    kernel->operand(DNNL_ARG_SRC, call.inputs[0], c.x, pd.src_desc());
+    kernel->operand(DNNL_ARG_DIFF_DST, call.inputs[1], c.y, pd.diff_dst_desc());
+    kernel->operand(DNNL_ARG_DIFF_WEIGHTS, call.outputs[0], c.w, pd.diff_weights_desc(), true);
+    kernel->stage(dnnl::convolution_backward_weights(pd), pd.scratchpad_desc(),
+                  {{DNNL_ARG_SRC, DNNL_ARG_SRC},
+                   {DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_DST},
+                   {DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_WEIGHTS}});
+    kernel->finish(pd.impl_info_str());
+  }
+  return BindResult(std::move(kernel));
+}
+
+bool acceptsConv(const KernelCall &call) {
+  if (!acceptsDnnl(call))
+    return false;
+  ConvCall c = describe(call);
+  return c.x.dims().size() > 0 && c.w.dims().size() > 0 && c.y.dims().size() > 0;
+}
+
+} // namespace
+
+void registerOneDnnConv(KernelRegistry &registry) {
+  for (const char *name : {"conv", "conv_input_grad", "conv_weight_grad"})
+    registry.add(name, {"oneDNN", acceptsConv, bindConv});
+}
+
+} // namespace tessera::rt

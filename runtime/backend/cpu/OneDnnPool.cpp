@@ -1,0 +1,109 @@
+// Pooling. max_pool_grad has x but not the positions of the maxima: it runs the forward pass again, into
+// scratch, for oneDNN's workspace.
+#include "runtime/backend/KernelChecks.h"
+#include "runtime/backend/cpu/OneDnn.h"
+
+namespace tessera::rt {
+namespace {
+
+using dnnl::memory;
+using Forward = dnnl::pooling_v2_forward;
+using Backward = dnnl::pooling_v2_backward;
+
+/// oneDNN knows no window that lies in the padding as a whole.
+bool everyWindowMeetsInput(const PoolGeometry &g) {
+  for (size_t d = 0; d < 3; ++d) {
+    int64_t reach = g.dilation[d] * (g.kernel[d] - 1);
+    int64_t last = (g.out[d] - 1) * g.stride[d] - g.padLo[d];
+    if (g.padLo[d] < 0 || g.padHi[d] < 0 || g.padLo[d] > reach || last >= g.in[d] ||
+        (g.dilation[d] > 1 && (g.padLo[d] > 0 || g.padHi[d] > 0)))
+      return false;
+  }
+  return true;
+}
+
+bool acceptsPool(const KernelCall &call) {
+  if (!acceptsDnnl(call) || !everyWindowMeetsInput(*poolGeometry(call)))
+    return false;
+  const Layout &layout = call.inputs[0].layout;
+  if (layout.inner.size() > 1)
+    return false;
+  for (const auto *list : {&call.inputs, &call.outputs})
+    for (const TensorView &t : *list)
+      if (!(t.layout == layout))
+        return false;
+  return true;
+}
+
+BindResult bindPool(const KernelCall &call) {
+  PoolGeometry g = *poolGeometry(call);
+  useThreads(call.threads);
+  bool maximum = call.name().rfind("max_pool", 0) == 0;
+  bool grad = call.name().find("_grad") != std::string::npos;
+  auto algorithm = maximum        ? dnnl::algorithm::pooling_max
+                   : g.includePad ? dnnl::algorithm::pooling_avg_include_padding
+                                  : dnnl::algorithm::pooling_avg_exclude_padding;
+  const TensorView &x = grad ? call.outputs[0] : call.inputs[0];
+  const TensorView &y = !grad ? call.outputs[0] : call.inputs[maximum ? 1 : 0];
+  memory::dims strides, kernelSize, dilations, padLo, padHi;
+  for (size_t d = 3 - g.spatial; d < 3; ++d) {
+    strides.push_back(g.stride[d]);
+    kernelSize.push_back(g.kernel[d]);
+    dilations.push_back(g.dilation[d] - 1);
+    padLo.push_back(g.padLo[d]);
+    padHi.push_back(g.padHi[d]);
+  }
+  memory::desc xd = describeView(x), yd = describeView(y);
+  auto none = [] { return BindResult(std::unique_ptr<BoundKernel>()); };
+  try {
+    auto kind =
+        maximum && grad ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+    Forward::primitive_desc forward({grad ? dnnl::prop_kind::forward_training : kind, algorithm, xd,
+                                     yd, strides, kernelSize, dilations, padLo, padHi},
+                                    dnnlAttributes(), dnnlEngine(), true);
+    if (!forward || !isFast(forward.impl_info_str()))
+      return none();
+    auto kernel = std::make_unique<DnnlKernel>(call.threads);
+    if (!grad) {
+      kernel->operand(DNNL_ARG_SRC, x, xd, xd);
+      kernel->operand(DNNL_ARG_DST, y, yd, yd, true);
+      kernel->stage(Forward(forward), forward.scratchpad_desc(),
+                    {{DNNL_ARG_SRC, DNNL_ARG_SRC}, {DNNL_ARG_DST, DNNL_ARG_DST}});
+      kernel->finish(forward.impl_info_str());
+      return BindResult(std::move(kernel));
+    }
+    Backward::primitive_desc backward(
+        {algorithm, xd, yd, strides, kernelSize, dilations, padLo, padHi}, dnnlAttributes(),
+        dnnlEngine(), forward, true);
+    if (!backward || !isFast(backward.impl_info_str()))
+      return none();
+    std::vector<std::pair<int, int>> arguments = {{DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_DST},
+                                                  {DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_SRC}};
+    kernel->operand(DNNL_ARG_DIFF_DST, y, yd, yd);
+    kernel->operand(DNNL_ARG_DIFF_SRC, x, xd, xd, true);
+    if (maximum) {
+      kernel->operand(DNNL_ARG_SRC, call.inputs[0], xd, xd);
+      kernel->temporary(DNNL_ARG_DST, yd);
+      kernel->temporary(DNNL_ARG_WORKSPACE, forward.workspace_desc());
+      kernel->stage(Forward(forward), forward.scratchpad_desc(),
+                    {{DNNL_ARG_SRC, DNNL_ARG_SRC},
+                     {DNNL_ARG_DST, DNNL_ARG_DST},
+                     {DNNL_ARG_WORKSPACE, DNNL_ARG_WORKSPACE}});
+      arguments.push_back({DNNL_ARG_WORKSPACE, DNNL_ARG_WORKSPACE});
+    }
+    kernel->stage(Backward(backward), backward.scratchpad_desc(), arguments);
+    kernel->finish(backward.impl_info_str());
+    return BindResult(std::move(kernel));
+  } catch (const dnnl::error &) {
+    return none();
+  }
+}
+
+} // namespace
+
+void registerOneDnnPool(KernelRegistry &registry) {
+  for (const char *name : {"max_pool", "max_pool_grad", "avg_pool", "avg_pool_grad"})
+    registry.add(name, {"oneDNN", acceptsPool, bindPool});
+}
+
+} // namespace tessera::rt

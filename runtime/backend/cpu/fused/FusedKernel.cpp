@@ -1,0 +1,328 @@
+#include "runtime/backend/cpu/fused/FusedKernel.h"
+#include "runtime/backend/Parallel.h"
+#include "runtime/backend/cpu/fused/Tape.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace tessera::rt {
+namespace {
+
+constexpr int64_t kSmall = 16 << 10; // elements below which threads cost more than they bring
+
+int64_t roundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+class FusedKernel final : public BoundKernel {
+public:
+  explicit FusedKernel(const KernelCall &call) : call_(call) {}
+
+  bool prepare(const ExpressionCode &code) {
+    std::optional<Tape> tape = buildTape(code, call_);
+    if (!tape)
+      return false;
+    tape_ = std::move(*tape);
+    // About half the first-level cache for the tile buffers.
+    int64_t length = tape_.rowLength();
+    tile_ = std::clamp<int64_t>(8192 / std::max<int64_t>(tape_.slots, 1), 512, 4096) / 256 * 256;
+    tilesPerRow_ = (length + tile_ - 1) / tile_;
+    tile_ = std::min(tile_, length);
+    int64_t items = tape_.rows() * tilesPerRow_;
+    threads_ = items * tile_ < kSmall ? 1 : call_.threads;
+    chunks_ = std::min<int64_t>(items, threads_ * 4);
+    placeSums(items);
+    laneBytes_ = roundUp(static_cast<int64_t>(tape_.lanePointers.size()) * kLanes * 4, 64);
+    slotBytes_ = roundUp(tile_ * 4, 64) + 64; // + 64: buffers do not fall on the same cache sets
+    threadBytes_ = laneBytes_ + slotBytes_ * tape_.slots +
+                   roundUp(static_cast<int64_t>(tape_.reductions.size()) * kLanes * 8, 64);
+    return true;
+  }
+
+  std::string describe() const override {
+    return std::string("fused ") + vectorOps().isa + " " + std::to_string(tape_.rows()) + "x" +
+           std::to_string(tape_.m) + "x" + std::to_string(tape_.p) + " " +
+           std::to_string(tape_.laneOps.size()) + "+" + std::to_string(tape_.tileOps.size()) +
+           " ops";
+  }
+
+  size_t scratchBytes() const override {
+    return static_cast<size_t>(sumBytes_ + chunks_ * threadBytes_);
+  }
+
+  Status run(std::byte *scratch) override {
+    double *sums = reinterpret_cast<double *>(scratch);
+    int64_t items = tape_.rows() * tilesPerRow_;
+    parallelFor(threads_, chunks_, [&](int64_t first, int64_t last) {
+      for (int64_t c = first; c < last; ++c) {
+        startSums(sums, c);
+        runChunk(chunkBegin(c, items), chunkBegin(c + 1, items),
+                 scratch + sumBytes_ + first * threadBytes_, sums, c);
+      }
+    });
+    for (size_t r = 0; r < tape_.reductions.size(); ++r)
+      finishSum(sums, r);
+    return Status();
+  }
+
+private:
+  /// Chunks of whole rows where sums are owned by rows, else of tiles.
+  int64_t chunkBegin(int64_t c, int64_t items) const {
+    if (ownedRows_)
+      return tape_.rows() * c / chunks_ * tilesPerRow_;
+    return items * c / chunks_;
+  }
+
+  void placeSums(int64_t items) {
+    if (tape_.reductions.empty())
+      return;
+    // If every row has its own result elements, chunks share one array of sums.
+    ownedRows_ = true;
+    int64_t largest = 1;
+    for (const TapeReduction &r : tape_.reductions) {
+      for (int64_t s : r.place.outer)
+        ownedRows_ = ownedRows_ && s != 0;
+      largest = std::max(largest, r.count);
+    }
+    ownedRows_ = ownedRows_ && tape_.rows() >= 16;
+    if (ownedRows_)
+      chunks_ = std::min<int64_t>(tape_.rows(), 16);
+    else
+      chunks_ = std::clamp<int64_t>((int64_t(4) << 20) / largest, 2, 16);
+    if (items * tile_ < kSmall)
+      chunks_ = 1;
+    chunks_ = std::min(chunks_, items);
+    sumBytes_ = 0;
+    for (const TapeReduction &r : tape_.reductions) {
+      sumAt_.push_back(sumBytes_ / 8);
+      sumBytes_ += roundUp(r.count * 8, 64) * (ownedRows_ ? 1 : chunks_);
+    }
+  }
+
+  double *sumOf(double *sums, size_t r, int64_t chunk) const {
+    const TapeReduction &reduction = tape_.reductions[r];
+    return sums + sumAt_[r] + (ownedRows_ ? 0 : chunk * roundUp(reduction.count * 8, 64) / 8);
+  }
+
+  static double neutral(plan::Reduction kind) {
+    return kind == plan::SUM ? 0 : kind == plan::MAX ? -INFINITY : INFINITY;
+  }
+  static double combine(plan::Reduction kind, double a, double b) {
+    if (kind == plan::SUM)
+      return a + b;
+    if (a != a || (kind == plan::MAX ? a > b : a < b))
+      return a;
+    return b;
+  }
+
+  void startSums(double *sums, int64_t chunk) const {
+    for (size_t r = 0; r < tape_.reductions.size(); ++r) {
+      const TapeReduction &reduction = tape_.reductions[r];
+      // Owned rows: a chunk may start only what is its own. Lane sums are assigned at the row's end.
+      if (!ownedRows_)
+        std::fill_n(sumOf(sums, r, chunk), reduction.count, neutral(reduction.kind));
+    }
+  }
+
+  void finishSum(double *sums, size_t r) const {
+    const TapeReduction &reduction = tape_.reductions[r];
+    float *out = call_.outputs[reduction.output].as<float>();
+    double *first = sumOf(sums, r, 0);
+    for (int64_t i = 0; i < reduction.count; ++i) {
+      double total = first[i];
+      if (!ownedRows_)
+        for (int64_t c = 1; c < chunks_; ++c)
+          total = combine(reduction.kind, total, sumOf(sums, r, c)[i]);
+      out[i] = static_cast<float>(total);
+    }
+  }
+
+  static int64_t offset(const Shape &strides, const Shape &index) {
+    int64_t at = 0;
+    for (size_t d = 0; d < index.size(); ++d)
+      at += strides[d] * index[d];
+    return at;
+  }
+
+  struct Frame {
+    std::vector<void *> pointers;
+    std::vector<int64_t> inputRow, storeRow, sumRow, randomRow; // element offsets of the row
+    double *laneSums;
+    Shape index;
+  };
+
+  void runChunk(int64_t begin, int64_t end, std::byte *memory, double *sums, int64_t chunk) const {
+    if (begin >= end)
+      return;
+    Frame f;
+    f.pointers.assign(tape_.pointers, nullptr);
+    for (size_t i = 0; i < tape_.lanePointers.size(); ++i)
+      f.pointers[tape_.lanePointers[i]] = memory + static_cast<int64_t>(i) * kLanes * 4;
+    for (auto [pointer, slot] : tape_.slotPointers)
+      f.pointers[pointer] = memory + laneBytes_ + slot * slotBytes_;
+    f.laneSums = reinterpret_cast<double *>(memory + laneBytes_ + slotBytes_ * tape_.slots);
+    for (auto [pointer, value] : tape_.constants)
+      std::fill_n(static_cast<float *>(f.pointers[pointer]), kLanes, value);
+    f.inputRow.resize(tape_.inputs.size());
+    f.storeRow.resize(tape_.stores.size());
+    f.sumRow.resize(tape_.reductions.size());
+    f.randomRow.resize(tape_.randoms.size());
+    f.index.resize(tape_.outer.size());
+    int64_t rest = begin / tilesPerRow_;
+    for (size_t d = f.index.size(); d-- > 0;) {
+      f.index[d] = rest % tape_.outer[d];
+      rest /= tape_.outer[d];
+    }
+    for (int64_t item = begin; item < end;) {
+      int64_t firstTile = item % tilesPerRow_;
+      int64_t lastTile = std::min(tilesPerRow_, firstTile + (end - item));
+      startRow(f, sums);
+      for (int64_t t = firstTile; t < lastTile; ++t)
+        runTile(f, t * tile_, std::min(tile_, tape_.rowLength() - t * tile_), sums, chunk);
+      endRow(f, sums, chunk);
+      item += lastTile - firstTile;
+      for (size_t d = f.index.size(); d-- > 0;) {
+        if (++f.index[d] < tape_.outer[d])
+          break;
+        f.index[d] = 0;
+      }
+    }
+  }
+
+  void startRow(Frame &f, double *sums) const {
+    for (size_t i = 0; i < tape_.inputs.size(); ++i) {
+      const TapeInput &in = tape_.inputs[i];
+      if (!in.used)
+        continue;
+      int64_t at = offset(in.place.outer, f.index);
+      f.inputRow[i] = at;
+      if (in.place.full || in.view->dtype == plan::I64)
+        continue;
+      float *lanes = static_cast<float *>(f.pointers[in.pointer]);
+      for (int64_t j = 0; j < kLanes; ++j) {
+        int64_t from = at + j % tape_.p * in.place.laneStride;
+        lanes[j] = in.view->dtype == plan::BOOL ? float(in.view->as<uint8_t>()[from] != 0)
+                                                : in.view->as<float>()[from];
+      }
+    }
+    for (const TapeOp &op : tape_.laneOps)
+      op.run(f.pointers[op.y], f.pointers[op.a], f.pointers[op.b], f.pointers[op.c], kLanes);
+    for (size_t s = 0; s < tape_.stores.size(); ++s)
+      f.storeRow[s] = offset(tape_.stores[s].place.outer, f.index);
+    for (size_t r = 0; r < tape_.randoms.size(); ++r)
+      f.randomRow[r] = offset(tape_.randoms[r].outer, f.index);
+    for (size_t r = 0; r < tape_.reductions.size(); ++r) {
+      const TapeReduction &reduction = tape_.reductions[r];
+      f.sumRow[r] = offset(reduction.place.outer, f.index);
+      std::fill_n(f.laneSums + r * kLanes, kLanes, neutral(reduction.kind));
+      if (ownedRows_ && reduction.place.full)
+        std::fill_n(sumOf(sums, r, 0) + f.sumRow[r], tape_.rowLength(), neutral(reduction.kind));
+    }
+  }
+
+  void runTile(Frame &f, int64_t at, int64_t n, double *sums, int64_t chunk) const {
+    for (size_t i = 0; i < tape_.inputs.size(); ++i) {
+      const TapeInput &in = tape_.inputs[i];
+      if (in.used && in.place.full)
+        f.pointers[in.pointer] = in.view->as<std::byte>() +
+                                 (f.inputRow[i] + at) * (in.view->dtype == plan::BOOL ? 1 : 4);
+    }
+    for (size_t s = 0; s < tape_.stores.size(); ++s) {
+      const TapeStore &store = tape_.stores[s];
+      const TensorView &out = call_.outputs[store.output];
+      f.pointers[store.pointer] =
+          out.as<std::byte>() + (f.storeRow[s] + at) * (out.dtype == plan::BOOL ? 1 : 4);
+    }
+    size_t random = 0;
+    for (size_t i = 0; i <= tape_.tileOps.size(); ++i) {
+      for (; random < tape_.randoms.size() && tape_.randoms[random].before == i; ++random)
+        runRandom(f, random, at, n);
+      if (i == tape_.tileOps.size())
+        break;
+      const TapeOp &op = tape_.tileOps[i];
+      op.run(f.pointers[op.y], f.pointers[op.a], f.pointers[op.b], f.pointers[op.c], n);
+    }
+    for (size_t r = 0; r < tape_.reductions.size(); ++r)
+      reduceTile(f, r, at, n, sums, chunk);
+  }
+
+  void runRandom(Frame &f, size_t r, int64_t at, int64_t n) const {
+    const TapeRandom &random = tape_.randoms[r];
+    const TensorView &step = *tape_.inputs[random.step].view;
+    int64_t first = f.randomRow[r] + at / tape_.p * random.strideM;
+    vectorOps().random(static_cast<float *>(f.pointers[random.y]), random.key,
+                       random.first + static_cast<uint64_t>(first),
+                       tape_.p == 1 ? n * random.strideM : random.strideM,
+                       tape_.p == 1 ? random.strideM : random.strideP, tape_.p == 1 ? n : tape_.p,
+                       n, static_cast<uint64_t>(*step.as<int64_t>()));
+  }
+
+  void reduceTile(Frame &f, size_t r, int64_t at, int64_t n, double *sums, int64_t chunk) const {
+    const TapeReduction &reduction = tape_.reductions[r];
+    const float *x = static_cast<const float *>(f.pointers[reduction.source]);
+    double *acc =
+        reduction.place.full ? sumOf(sums, r, chunk) + f.sumRow[r] + at : f.laneSums + r * kLanes;
+    if (reduction.sourceLanes) { // the same lanes for every element of the row
+      double *target = acc;
+      for (int64_t i = 0; i < n; ++i) {
+        double &a = reduction.place.full ? target[i] : target[i % kLanes];
+        a = combine(reduction.kind, a, static_cast<double>(x[i % kLanes]));
+      }
+      return;
+    }
+    const VectorOps &ops = vectorOps();
+    auto *function = reduction.place.full ? (reduction.kind == plan::SUM   ? ops.sumFull
+                                             : reduction.kind == plan::MAX ? ops.maxFull
+                                                                           : ops.minFull)
+                                          : (reduction.kind == plan::SUM   ? ops.sumLanes
+                                             : reduction.kind == plan::MAX ? ops.maxLanes
+                                                                           : ops.minLanes);
+    function(acc, x, n);
+  }
+
+  /// Folds the lanes of the row into its result elements: p of them, or one.
+  void endRow(Frame &f, double *sums, int64_t chunk) const {
+    for (size_t r = 0; r < tape_.reductions.size(); ++r) {
+      const TapeReduction &reduction = tape_.reductions[r];
+      if (reduction.place.full)
+        continue;
+      const double *lanes = f.laneSums + r * kLanes;
+      double *target = sumOf(sums, r, chunk) + f.sumRow[r];
+      int64_t distinct = reduction.place.laneStride ? tape_.p : 1;
+      for (int64_t j = 0; j < distinct; ++j) {
+        double total = lanes[j];
+        for (int64_t k = j + distinct; k < kLanes; k += distinct)
+          total = combine(reduction.kind, total, lanes[k]);
+        double &to = target[j * reduction.place.laneStride];
+        to = ownedRows_ ? total : combine(reduction.kind, to, total);
+      }
+    }
+  }
+
+  KernelCall call_;
+  Tape tape_;
+  int threads_ = 1;
+  int64_t tile_ = 0, tilesPerRow_ = 1, chunks_ = 1;
+  int64_t laneBytes_ = 0, slotBytes_ = 0, threadBytes_ = 0, sumBytes_ = 0;
+  std::vector<int64_t> sumAt_;
+  bool ownedRows_ = false;
+};
+
+} // namespace
+
+BindResult bindFusedKernel(const KernelCall &call) {
+  Result<ExpressionCode> code = lowerExpression(call);
+  if (!code)
+    return code.status();
+  auto kernel = std::make_unique<FusedKernel>(call);
+  if (!kernel->prepare(*code))
+    return BindResult(std::unique_ptr<BoundKernel>());
+  return BindResult(std::move(kernel));
+}
+
+void registerFusedKernels(KernelRegistry &registry) {
+  auto accepts = [](const KernelCall &) { return true; }; // bindFusedKernel declines
+  for (const std::string &name : expressionKernelNames())
+    registry.add(name, {"fused", accepts, bindFusedKernel});
+}
+
+} // namespace tessera::rt

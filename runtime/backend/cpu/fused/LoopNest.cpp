@@ -1,0 +1,196 @@
+#include "runtime/backend/cpu/fused/LoopNest.h"
+
+#include <algorithm>
+
+namespace tessera::rt {
+namespace {
+
+/// The domain cut at the blocks of a layout, in the physical order of a full operand.
+struct Pieces {
+  Shape extent;
+  std::vector<size_t> dim;
+  Shape unit; // logical indices per step
+};
+
+Pieces cut(const Shape &domain, const Layout &layout) {
+  Pieces pieces;
+  Shape units(domain.size(), 1);
+  std::vector<std::pair<size_t, int64_t>> blocks;
+  for (auto [d, block] : layout.inner)
+    blocks.push_back({static_cast<size_t>(d), block});
+  Shape blockUnits(blocks.size());
+  for (size_t i = blocks.size(); i-- > 0;) {
+    blockUnits[i] = units[blocks[i].first];
+    units[blocks[i].first] *= blocks[i].second;
+  }
+  for (size_t d = 0; d < domain.size(); ++d) {
+    pieces.extent.push_back(domain[d] / units[d]);
+    pieces.dim.push_back(d);
+    pieces.unit.push_back(units[d]);
+  }
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    pieces.extent.push_back(blocks[i].second);
+    pieces.dim.push_back(blocks[i].first);
+    pieces.unit.push_back(blockUnits[i]);
+  }
+  return pieces;
+}
+
+/// The layout that all full operands share; nothing where they differ or a partial one is not plain.
+std::optional<Layout> commonLayout(const ExpressionCode &code, const KernelCall &call,
+                                   bool &flatten) {
+  std::optional<Layout> common;
+  const Shape *shape = nullptr;
+  bool shapesDiffer = false, onlyScalars = true;
+  auto visit = [&](const TensorView &buffer, const Shape &view) {
+    if (view != code.domain) {
+      onlyScalars = onlyScalars && buffer.elements() == 1;
+      return buffer.layout.plain();
+    }
+    if (common && !(*common == buffer.layout))
+      return false;
+    common = buffer.layout;
+    if (shape && *shape != buffer.shape)
+      shapesDiffer = true;
+    shape = &buffer.shape;
+    shapesDiffer = shapesDiffer || buffer.shape != view;
+    return true;
+  };
+  for (size_t i = 0; i < code.inputs.size(); ++i)
+    if (!visit(call.inputs[i], code.inputs[i].view))
+      return std::nullopt;
+  for (size_t r = 0; r < code.results.size(); ++r)
+    if (!visit(call.outputs[r], code.results[r].view))
+      return std::nullopt;
+  if (!common || common->plain())
+    return Layout();
+  if (!shapesDiffer)
+    return common;
+  // The domain is another view of blocked buffers. Where only points and the whole count, any common
+  // order of the elements will do.
+  for (const Instr &instr : code.code)
+    if (instr.op == Op::Random || instr.op == Op::Iota)
+      return std::nullopt;
+  for (const auto *list : {&call.inputs, &call.outputs})
+    for (const TensorView &t : *list)
+      if (t.elements() != 1 && t.shape != *shape)
+        return std::nullopt;
+  if (!onlyScalars)
+    return std::nullopt;
+  flatten = true;
+  return Layout();
+}
+
+/// Drops loops of one step and merges neighbours over which every stride set is linear.
+void merge(Shape &extent, std::vector<Shape> &strides) {
+  size_t out = 0;
+  for (size_t d = 0; d < extent.size(); ++d) {
+    if (extent[d] == 1)
+      continue;
+    bool linear = out > 0;
+    for (const Shape &s : strides)
+      linear = linear && s[out - 1] == s[d] * extent[d];
+    if (linear) {
+      extent[out - 1] *= extent[d];
+      for (Shape &s : strides)
+        s[out - 1] = s[d];
+      continue;
+    }
+    extent[out] = extent[d];
+    for (Shape &s : strides)
+      s[out] = s[d];
+    ++out;
+  }
+  extent.resize(out);
+  for (Shape &s : strides)
+    s.resize(out);
+}
+
+/// Sees one operand along a row of m * p; false if it is neither full nor lanes.
+bool classify(const Shape &strides, size_t outer, int64_t m, int64_t p, TapeOperand &operand) {
+  operand.outer.assign(strides.begin(), strides.begin() + static_cast<long>(outer));
+  size_t rest = strides.size() - outer;
+  int64_t strideM = rest == 0 ? 0 : strides[outer];
+  int64_t strideP = rest == 2 ? strides[outer + 1] : 0;
+  if (rest == 2) {
+    operand.full = strideM == p && strideP == 1;
+    operand.laneStride = strideP;
+    return operand.full || strideM == 0;
+  }
+  operand.full = strideM == 1 && m > 1;
+  return operand.full || strideM == 0 || m == 1;
+}
+
+} // namespace
+
+std::optional<LoopNest> buildLoopNest(const ExpressionCode &code, const KernelCall &call) {
+  bool flatten = false;
+  std::optional<Layout> layout = commonLayout(code, call, flatten);
+  if (!layout)
+    return std::nullopt;
+  Shape domain = flatten ? Shape{elementCount(code.domain)} : code.domain;
+  Pieces pieces = cut(domain, *layout);
+  Shape physical = rowMajorStrides(pieces.extent);
+
+  std::vector<Shape> strides;
+  auto add = [&](const Shape &view) {
+    if (view == code.domain) {
+      strides.push_back(physical);
+      return;
+    }
+    Shape logical = flatten ? Shape{0} : broadcastStrides(view, view.size());
+    Shape s;
+    for (size_t i = 0; i < pieces.dim.size(); ++i)
+      s.push_back(logical[pieces.dim[i]] * pieces.unit[i]);
+    strides.push_back(std::move(s));
+  };
+  for (const ExpressionInput &in : code.inputs)
+    add(in.view);
+  for (const ExpressionResult &r : code.results)
+    add(r.view);
+  for (const Instr &instr : code.code)
+    if (instr.op == Op::Random) {
+      Shape s;
+      for (size_t i = 0; i < pieces.dim.size(); ++i)
+        s.push_back(instr.globalStrides[pieces.dim[i]] * pieces.unit[i]);
+      strides.push_back(std::move(s));
+    }
+  Shape extent = pieces.extent;
+  merge(extent, strides);
+
+  // Two inner loops make the row where the innermost is a block of lanes, else one.
+  size_t inputs = code.inputs.size(), operands = inputs + code.results.size();
+  for (size_t inner : {size_t(2), size_t(1)}) {
+    LoopNest nest;
+    if (inner == 2 && (extent.size() < 2 || extent.back() > kLanes || kLanes % extent.back() != 0))
+      continue;
+    inner = std::min(inner, extent.size());
+    size_t outer = extent.size() - inner;
+    nest.outer.assign(extent.begin(), extent.begin() + static_cast<long>(outer));
+    nest.m = inner == 0 ? 1 : extent[outer];
+    nest.p = inner == 2 ? extent[outer + 1] : 1;
+    bool good = true;
+    for (size_t i = 0; i < operands && good; ++i) {
+      TapeOperand operand;
+      good = classify(strides[i], outer, nest.m, nest.p, operand);
+      (i < inputs ? nest.inputs : nest.results).push_back(std::move(operand));
+    }
+    if (!good)
+      continue;
+    size_t next = operands;
+    for (const Instr &instr : code.code) {
+      LoopNest::Index index;
+      if (instr.op == Op::Random) {
+        const Shape &s = strides[next++];
+        index.outer.assign(s.begin(), s.begin() + static_cast<long>(outer));
+        index.strideM = inner > 0 ? s[outer] : 0;
+        index.strideP = inner == 2 ? s[outer + 1] : 0;
+      }
+      nest.indices.push_back(std::move(index));
+    }
+    return nest;
+  }
+  return std::nullopt;
+}
+
+} // namespace tessera::rt

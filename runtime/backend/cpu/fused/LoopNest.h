@@ -1,0 +1,30 @@
+//===- LoopNest.h - one loop nest for operands in one layout ---------------------------------------------===//
+//
+// Takes an expression's operands as they lie in memory and finds the loop nest over which all of them
+// move linearly: the domain cut at the layout's blocks, neighbours merged where no operand distinguishes
+// them, and the innermost one or two loops taken as the row.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_CPU_FUSED_LOOPNEST_H
+#define TESSERA_RUNTIME_BACKEND_CPU_FUSED_LOOPNEST_H
+
+#include "runtime/backend/cpu/fused/Tape.h"
+
+namespace tessera::rt {
+
+struct LoopNest {
+  Shape outer;
+  int64_t m = 1, p = 1;
+  std::vector<TapeOperand> inputs, results; // parallel to the expression's
+  struct Index {                            // of a random instruction
+    Shape outer;
+    int64_t strideM = 0, strideP = 0;
+  };
+  std::vector<Index> indices; // parallel to the code; empty entries elsewhere
+};
+
+std::optional<LoopNest> buildLoopNest(const ExpressionCode &code, const KernelCall &call);
+
+} // namespace tessera::rt
+
+#endif

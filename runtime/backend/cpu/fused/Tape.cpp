@@ -1,0 +1,380 @@
+#include "runtime/backend/cpu/fused/Tape.h"
+#include "runtime/backend/Philox.h"
+#include "runtime/backend/cpu/fused/LoopNest.h"
+
+#include <algorithm>
+
+namespace tessera::rt {
+namespace {
+
+bool isValueType(plan::DType t) { return t == plan::F32 || t == plan::BOOL; }
+
+/// Types the engine computes with: F32 and BOOL, and I64 for the step of random alone.
+bool supported(const ExpressionCode &e) {
+  auto steps = [&](uint32_t value) {
+    return e.typeOf(value) == plan::I64 && value < e.inputs.size();
+  };
+  for (const ExpressionInput &in : e.inputs)
+    if (!isValueType(in.type) && in.type != plan::I64)
+      return false;
+  for (const Instr &instr : e.code) {
+    if (instr.op == Op::Iota || !isValueType(instr.type))
+      return false;
+    for (uint32_t i = 0; i < instr.arity; ++i) {
+      uint32_t v = instr.operands[i];
+      if (instr.op == Op::Random ? !steps(v) || elementCount(e.inputs[v].view) != 1
+                                 : !isValueType(e.typeOf(v)))
+        return false;
+    }
+    // On BOOL only logic, comparison, selection and conversion; arithmetic would have to wrap.
+    if (instr.type == plan::BOOL &&
+        (instr.op == Op::Add || instr.op == Op::Sub || instr.op == Op::Mul || instr.op == Op::Div ||
+         instr.op == Op::Mod || instr.op == Op::Pow || instr.op == Op::Neg ||
+         instr.op == Op::Constant))
+      return false;
+  }
+  for (const ExpressionResult &r : e.results)
+    if (r.type != e.typeOf(r.value) || !isValueType(r.type) ||
+        (r.reduction != plan::NONE && r.type != plan::F32))
+      return false;
+  return elementCount(e.domain) > 0;
+}
+
+std::optional<VectorOp> vectorOp(const Instr &instr, plan::DType from) {
+  switch (instr.op) {
+  case Op::Neg:
+    return VectorOp::Neg;
+  case Op::Abs:
+    return VectorOp::Abs;
+  case Op::Sign:
+    return VectorOp::Sign;
+  case Op::Exp:
+    return VectorOp::Exp;
+  case Op::Log:
+    return VectorOp::Log;
+  case Op::Sqrt:
+    return VectorOp::Sqrt;
+  case Op::Rsqrt:
+    return VectorOp::Rsqrt;
+  case Op::Reciprocal:
+    return VectorOp::Reciprocal;
+  case Op::Tanh:
+    return VectorOp::Tanh;
+  case Op::Sigmoid:
+    return VectorOp::Sigmoid;
+  case Op::Erf:
+    return VectorOp::Erf;
+  case Op::Sin:
+    return VectorOp::Sin;
+  case Op::Cos:
+    return VectorOp::Cos;
+  case Op::Relu:
+    return VectorOp::Relu;
+  case Op::Floor:
+    return VectorOp::Floor;
+  case Op::Ceil:
+    return VectorOp::Ceil;
+  case Op::Round:
+    return VectorOp::Round;
+  case Op::Not:
+    return VectorOp::Not;
+  case Op::Cast:
+    return instr.type == plan::BOOL && from != plan::BOOL ? VectorOp::NotZero : VectorOp::Copy;
+  case Op::Add:
+    return VectorOp::Add;
+  case Op::Sub:
+    return VectorOp::Sub;
+  case Op::Mul:
+    return VectorOp::Mul;
+  case Op::Div:
+    return VectorOp::Div;
+  case Op::Pow:
+    return VectorOp::Pow;
+  case Op::Max:
+    return VectorOp::Max;
+  case Op::Min:
+    return VectorOp::Min;
+  case Op::Mod:
+    return VectorOp::Mod;
+  case Op::Eq:
+    return VectorOp::Eq;
+  case Op::Lt:
+    return VectorOp::Lt;
+  case Op::Le:
+    return VectorOp::Le;
+  case Op::And:
+    return VectorOp::And;
+  case Op::Or:
+    return VectorOp::Or;
+  case Op::Xor:
+    return VectorOp::Xor;
+  case Op::Select:
+    return VectorOp::Select;
+  default:
+    return std::nullopt;
+  }
+}
+
+class TapeBuilder {
+public:
+  TapeBuilder(const ExpressionCode &code, const KernelCall &call, const LoopNest &nest)
+      : e_(code), call_(call), nest_(nest) {}
+
+  std::optional<Tape> build() {
+    tape_.outer = nest_.outer;
+    tape_.m = nest_.m;
+    tape_.p = nest_.p;
+    tape_.pointers = e_.valueCount();
+    findUses();
+    classify();
+    foldMultiplications();
+    if (!placeResults())
+      return std::nullopt;
+    placeInputs();
+    for (size_t c = 0; c < e_.code.size(); ++c)
+      emit(c);
+    storeResults();
+    assignSlots();
+    return std::move(tape_);
+  }
+
+private:
+  uint32_t inputCount() const { return static_cast<uint32_t>(e_.inputs.size()); }
+  uint32_t valueOf(size_t c) const { return inputCount() + static_cast<uint32_t>(c); }
+
+  /// Which values reach a result, and how often each is read.
+  void findUses() {
+    uses_.assign(e_.valueCount(), 0);
+    for (const ExpressionResult &r : e_.results)
+      ++uses_[r.value];
+    for (size_t c = e_.code.size(); c-- > 0;)
+      if (uses_[valueOf(c)])
+        for (uint32_t i = 0; i < e_.code[c].arity; ++i)
+          ++uses_[e_.code[c].operands[i]];
+  }
+
+  void classify() {
+    for (const TapeOperand &in : nest_.inputs)
+      full_.push_back(in.full);
+    for (const Instr &instr : e_.code) {
+      bool full = instr.op == Op::Random;
+      for (uint32_t i = 0; i < instr.arity; ++i)
+        full = full || full_[instr.operands[i]];
+      full_.push_back(full);
+    }
+  }
+
+  /// Decides which values are computed straight into the memory of their result.
+  bool placeResults() {
+    direct_.assign(e_.valueCount(), -1);
+    for (size_t r = 0; r < e_.results.size(); ++r) {
+      const ExpressionResult &result = e_.results[r];
+      if (result.reduction != plan::NONE)
+        continue;
+      uint32_t v = result.value;
+      bool mayBeDirect =
+          v >= inputCount() && full_[v] && result.type == plan::F32 && direct_[v] < 0;
+      for (uint32_t i = 0; i < inputCount(); ++i) {
+        if (!uses_[i] || call_.inputs[i].data != call_.outputs[r].data)
+          continue;
+        // In place: the old value must not be needed after the new one is written.
+        for (size_t s = 0; s < e_.results.size(); ++s)
+          if (e_.results[s].value == i) {
+            if (s != r && e_.results[s].reduction == plan::NONE)
+              return false; // a swap of buffers; left to the reference
+            mayBeDirect = false;
+          }
+        for (size_t c = 0; c < e_.code.size(); ++c)
+          for (uint32_t k = 0; k < e_.code[c].arity; ++k)
+            if (e_.code[c].operands[k] == i && valueOf(runsAt_[c]) > v)
+              mayBeDirect = false;
+      }
+      if (mayBeDirect)
+        direct_[v] = static_cast<int>(r);
+    }
+    return true;
+  }
+
+  void placeInputs() {
+    for (uint32_t i = 0; i < inputCount(); ++i) {
+      TapeInput in;
+      in.place = nest_.inputs[i];
+      in.view = &call_.inputs[i];
+      in.pointer = i;
+      in.used = uses_[i] > 0;
+      if (in.used && !in.place.full)
+        tape_.lanePointers.push_back(i);
+      if (in.used && in.place.full && e_.inputs[i].type == plan::BOOL) {
+        in.pointer = tape_.pointers++;
+        tape_.tileOps.push_back(
+            {vectorOps().find(VectorOp::LoadBool, 0), i, in.pointer, in.pointer, in.pointer});
+        slotted_.push_back(i);
+      }
+      tape_.inputs.push_back(std::move(in));
+    }
+  }
+
+  /// a * b is folded into the one addition or subtraction that reads it, unless that would move it from
+  /// the lanes to the tile.
+  void foldMultiplications() {
+    folded_.assign(e_.code.size(), false);
+    foldAt_.assign(e_.code.size(), -1);
+    for (size_t c = 0; c < e_.code.size(); ++c)
+      runsAt_.push_back(c);
+    for (size_t c = 0; c < e_.code.size(); ++c) {
+      const Instr &instr = e_.code[c];
+      if ((instr.op != Op::Add && instr.op != Op::Sub) || instr.type != plan::F32 ||
+          !uses_[valueOf(c)])
+        continue;
+      for (uint32_t i : {0u, 1u}) {
+        uint32_t v = instr.operands[i];
+        if (v < inputCount() || uses_[v] != 1 || full_[v] != full_[valueOf(c)] ||
+            e_.code[v - inputCount()].op != Op::Mul || folded_[v - inputCount()])
+          continue;
+        folded_[v - inputCount()] = true;
+        runsAt_[v - inputCount()] = c;
+        foldAt_[c] = static_cast<int>(i);
+        break;
+      }
+    }
+  }
+
+  unsigned laneMask(std::initializer_list<uint32_t> operands) const {
+    unsigned mask = 0, bit = 1;
+    for (uint32_t v : operands) {
+      mask |= full_[v] ? 0 : bit;
+      bit <<= 1;
+    }
+    return mask;
+  }
+
+  void emit(size_t c) {
+    const Instr &instr = e_.code[c];
+    uint32_t y = valueOf(c);
+    if (!uses_[y] || folded_[c])
+      return;
+    if (!full_[y])
+      tape_.lanePointers.push_back(y);
+    else if (direct_[y] < 0)
+      slotted_.push_back(y);
+    if (instr.op == Op::Constant) {
+      tape_.constants.push_back({y, static_cast<float>(instr.immediate)});
+      return;
+    }
+    if (instr.op == Op::Random) {
+      TapeRandom r;
+      r.y = y;
+      r.step = instr.operands[0];
+      r.key = philoxKey(instr.seed, instr.stream);
+      r.first = static_cast<uint64_t>(instr.globalOffset);
+      r.outer = nest_.indices[c].outer;
+      r.strideM = nest_.indices[c].strideM;
+      r.strideP = nest_.indices[c].strideP;
+      r.before = tape_.tileOps.size();
+      tape_.randoms.push_back(std::move(r));
+      return;
+    }
+    TapeOp op;
+    op.y = y;
+    VectorOp kind;
+    if (foldAt_[c] >= 0) {
+      const Instr &mul = e_.code[instr.operands[static_cast<size_t>(foldAt_[c])] - inputCount()];
+      op.a = mul.operands[0];
+      op.b = mul.operands[1];
+      op.c = instr.operands[1 - static_cast<size_t>(foldAt_[c])];
+      kind = instr.op == Op::Add ? VectorOp::Fma : foldAt_[c] == 0 ? VectorOp::Fms : VectorOp::Fnma;
+    } else {
+      op.a = instr.operands[0];
+      op.b = instr.arity > 1 ? instr.operands[1] : op.a;
+      op.c = instr.arity > 2 ? instr.operands[2] : op.a;
+      kind = *vectorOp(instr, e_.typeOf(op.a));
+    }
+    // To a lane operation all operands are vectors of 16.
+    op.run = vectorOps().find(kind, full_[y] ? laneMask({op.a, op.b, op.c}) : 0);
+    (full_[y] ? tape_.tileOps : tape_.laneOps).push_back(op);
+  }
+
+  void storeResults() {
+    for (size_t r = 0; r < e_.results.size(); ++r) {
+      const ExpressionResult &result = e_.results[r];
+      uint32_t v = result.value;
+      if (result.reduction != plan::NONE) {
+        tape_.reductions.push_back(
+            {nest_.results[r], result.reduction, r, v, !full_[v], elementCount(result.view)});
+        continue;
+      }
+      TapeStore store;
+      store.place = nest_.results[r];
+      store.output = r;
+      if (direct_[v] == static_cast<int>(r)) {
+        store.pointer = v;
+      } else {
+        store.pointer = tape_.pointers++;
+        VectorOp kind = result.type == plan::BOOL ? VectorOp::StoreBool : VectorOp::Copy;
+        tape_.tileOps.push_back({vectorOps().find(kind, laneMask({v})), store.pointer, v, v, v});
+      }
+      tape_.stores.push_back(std::move(store));
+    }
+  }
+
+  /// Tile buffers are reused as soon as their value is dead: few of them stay in the first-level cache.
+  void assignSlots() {
+    std::vector<size_t> last(tape_.pointers, 0);
+    for (size_t i = 0; i < tape_.tileOps.size(); ++i)
+      for (uint32_t v : {tape_.tileOps[i].a, tape_.tileOps[i].b, tape_.tileOps[i].c})
+        last[v] = i;
+    for (const TapeReduction &r : tape_.reductions)
+      last[r.source] = tape_.tileOps.size();
+    std::vector<bool> slotted(tape_.pointers, false);
+    for (uint32_t v : slotted_)
+      slotted[v] = true;
+    std::vector<std::pair<size_t, uint32_t>> busy; // (last use, slot)
+    auto take = [&](uint32_t v, size_t at) {
+      uint32_t slot = 0;
+      for (size_t b = 0; b < busy.size();)
+        if (busy[b].first < at)
+          busy.erase(busy.begin() + static_cast<long>(b));
+        else
+          ++b;
+      auto used = [&](uint32_t s) {
+        return std::any_of(busy.begin(), busy.end(), [&](auto &x) { return x.second == s; });
+      };
+      while (used(slot))
+        ++slot;
+      busy.push_back({std::max(last[v], at), slot});
+      tape_.slotPointers.push_back({v, slot});
+      tape_.slots = std::max(tape_.slots, slot + 1);
+    };
+    size_t random = 0;
+    for (size_t i = 0; i <= tape_.tileOps.size(); ++i) {
+      for (; random < tape_.randoms.size() && tape_.randoms[random].before == i; ++random)
+        if (slotted[tape_.randoms[random].y])
+          take(tape_.randoms[random].y, i);
+      if (i < tape_.tileOps.size() && slotted[tape_.tileOps[i].y])
+        take(tape_.tileOps[i].y, i);
+    }
+  }
+
+  const ExpressionCode &e_;
+  const KernelCall &call_;
+  const LoopNest &nest_;
+  Tape tape_;
+  std::vector<uint32_t> uses_;
+  std::vector<bool> full_, folded_;
+  std::vector<int> foldAt_, direct_;
+  std::vector<size_t> runsAt_;    // instruction whose place each one takes
+  std::vector<uint32_t> slotted_; // values in tile buffers
+};
+
+} // namespace
+
+std::optional<Tape> buildTape(const ExpressionCode &code, const KernelCall &call) {
+  if (!supported(code))
+    return std::nullopt;
+  std::optional<LoopNest> nest = buildLoopNest(code, call);
+  if (!nest)
+    return std::nullopt;
+  return TapeBuilder(code, call, *nest).build();
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,90 @@
+//===- Tape.h - an expression compiled for the fused-kernel engine -------------------------------------===//
+//
+// buildTape turns an expression over operands in any common layout into
+//
+//   outer loops      over rows; a row is m * p elements that lie side by side in every full operand
+//   lane operations  once per row, on 16 lanes: all that does not change along the row except with period p
+//   tile operations  once per tile of a row, on vectors
+//
+// Example: y = relu(x * s + b) with x nChw16c [32, 64, 8, 8] and s, b per channel: the domain [32, 64, 8, 8]
+// becomes the physical [32, 4, 64, 16]; outer loops 32 and 4; row m = 64, p = 16; s and b are lanes; tile
+// operations {fma t, x, s, b; relu y, t}. Multiplications that feed one addition become fma.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_CPU_FUSED_TAPE_H
+#define TESSERA_RUNTIME_BACKEND_CPU_FUSED_TAPE_H
+
+#include "runtime/backend/ExpressionCode.h"
+#include "runtime/backend/cpu/fused/VectorOps.h"
+
+#include <optional>
+
+namespace tessera::rt {
+
+/// How an operand moves with the outer loops (strides in elements) and along a row.
+struct TapeOperand {
+  Shape outer;
+  bool full = false;      // one element per element of the row; else lanes
+  int64_t laneStride = 0; // lanes: element of lane j is (j % p) * laneStride
+};
+
+struct TapeOp {
+  VectorFn run = nullptr;
+  uint32_t y = 0, a = 0, b = 0, c = 0; // indices into the pointer table
+};
+
+struct TapeRandom {
+  uint32_t y = 0, step = 0; // pointer-table index; index of the input that holds the step
+  uint64_t key = 0, first = 0;
+  Shape outer;
+  int64_t strideM = 0, strideP = 0;
+  size_t before = 0; // runs before tileOps[before]
+};
+
+struct TapeInput {
+  TapeOperand place;
+  const TensorView *view;
+  uint32_t pointer = 0; // full: set to memory; lanes: filled from memory
+  bool used = false;
+};
+
+struct TapeStore { // a full result, straight from or copied to memory
+  TapeOperand place;
+  size_t output = 0;
+  uint32_t pointer = 0;
+};
+
+struct TapeReduction {
+  TapeOperand place; // full: kept along the row; else summed along it (to p lanes or one)
+  plan::Reduction kind;
+  size_t output = 0;
+  uint32_t source = 0; // pointer-table index
+  bool sourceLanes = false;
+  int64_t count = 0; // elements of the result
+};
+
+struct Tape {
+  Shape outer;
+  int64_t m = 1, p = 1;
+  std::vector<TapeInput> inputs;
+  std::vector<TapeStore> stores;
+  std::vector<TapeReduction> reductions;
+  std::vector<TapeOp> laneOps, tileOps;
+  std::vector<TapeRandom> randoms;
+  std::vector<std::pair<uint32_t, float>> constants;       // lanes that never change
+  uint32_t pointers = 0;                                   // size of the pointer table
+  std::vector<uint32_t> lanePointers;                      // those that need 16 lanes of storage
+  std::vector<std::pair<uint32_t, uint32_t>> slotPointers; // (pointer, tile slot)
+  uint32_t slots = 0;
+
+  int64_t rows() const { return elementCount(outer); }
+  int64_t rowLength() const { return m * p; }
+};
+
+/// The tape of a call, or nothing where the engine does not do it (integer arithmetic, mixed layouts).
+/// The tape points into `call`, whose operands must outlive it.
+std::optional<Tape> buildTape(const ExpressionCode &code, const KernelCall &call);
+
+} // namespace tessera::rt
+
+#endif

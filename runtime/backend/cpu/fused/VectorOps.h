@@ -1,0 +1,95 @@
+//===- VectorOps.h - one elementwise operator over a tile of F32 ---------------------------------------===//
+//
+// The innermost loops of the fused-kernel engine. Every operand is either a vector of n elements or 16
+// lanes that repeat (element i is lane i % 16): scalars are 16 equal lanes, the channels of a blocked
+// layout 16 different ones. BOOL values are held as 0 and 1 in F32.
+//
+// The same source (VectorOps.inc) is compiled for AVX-512, AVX2 and the baseline; vectorOps() chooses at
+// run time.
+//
+//   VectorFn add = vectorOps().find(VectorOp::Add, 2);   // bit 1: the second operand is lanes
+//   add(y, x, bias, nullptr, n);                         // y[i] = x[i] + bias[i % 16]
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_CPU_FUSED_VECTOROPS_H
+#define TESSERA_RUNTIME_BACKEND_CPU_FUSED_VECTOROPS_H
+
+#include <cstdint>
+
+namespace tessera::rt {
+
+constexpr int64_t kLanes = 16;
+
+enum class VectorOp : uint8_t {
+  // One operand.
+  Copy,
+  Neg,
+  Abs,
+  Sign,
+  Exp,
+  Log,
+  Sqrt,
+  Rsqrt,
+  Reciprocal,
+  Tanh,
+  Sigmoid,
+  Erf,
+  Sin,
+  Cos,
+  Relu,
+  Floor,
+  Ceil,
+  Round,
+  Not,
+  NotZero,
+  // Two.
+  Add,
+  Sub,
+  Mul,
+  Div,
+  Pow,
+  Max,
+  Min,
+  Mod,
+  Eq,
+  Lt,
+  Le,
+  And,
+  Or,
+  Xor,
+  // Three: a * b + c, a * b - c, c - a * b, a ? b : c.
+  Fma,
+  Fms,
+  Fnma,
+  Select,
+  // Conversions: the other side is uint8_t, Half or Bfloat16 in memory.
+  LoadBool,
+  StoreBool,
+};
+
+/// y[i] = op(a[i], b[i], c[i]) for i < n. y may be one of the operands.
+using VectorFn = void (*)(void *y, const void *a, const void *b, const void *c, int64_t n);
+
+struct VectorOps {
+  const char *isa;
+  /// `lanes`: bit k says that operand k is 16 lanes. Null where there is none.
+  VectorFn (*find)(VectorOp op, unsigned lanes);
+  /// acc[i % 16] += x[i] (or max, min) for i < n.
+  void (*sumLanes)(double *acc, const float *x, int64_t n);
+  void (*maxLanes)(double *acc, const float *x, int64_t n);
+  void (*minLanes)(double *acc, const float *x, int64_t n);
+  /// acc[i] += x[i] (or max, min) for i < n.
+  void (*sumFull)(double *acc, const float *x, int64_t n);
+  void (*maxFull)(double *acc, const float *x, int64_t n);
+  void (*minFull)(double *acc, const float *x, int64_t n);
+  /// y[i] = uniform number of (key, index, step), index = first + i / period * outer + i % period * inner.
+  void (*random)(float *y, uint64_t key, uint64_t first, int64_t outer, int64_t inner,
+                 int64_t period, int64_t n, uint64_t step);
+};
+
+/// The best for this machine.
+const VectorOps &vectorOps();
+
+} // namespace tessera::rt
+
+#endif

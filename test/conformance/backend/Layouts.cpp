@@ -1,0 +1,75 @@
+// Which layouts the cpu backend chooses, and that no reorder stands around the convolutions of a chain.
+#include "test/conformance/backend/Suite.h"
+
+#include <catch2/catch.hpp>
+
+using namespace tessera;
+using namespace tessera::rt;
+using namespace tessera::rt::test;
+
+namespace {
+const Attributes same3 = {{"strides", Shape{1, 1}},
+                          {"pads", Shape(4, 1)},
+                          {"dilations", Shape{1, 1}},
+                          {"groups", int64_t(1)}};
+}
+
+TEST_CASE("a chain of convolutions stays blocked", "[conformance]") {
+  Random random(31);
+  Case c;
+  c.tolerance = 1e-5;
+  c.what = "chain";
+  Shape s = {2, 32, 6, 6};
+  uint32_t image = c.input(random, plan::F32, {2, 3, 6, 6}),
+           w0 = c.input(random, plan::F32, {32, 3, 3, 3});
+  uint32_t w1 = c.input(random, plan::F32, {32, 32, 3, 3});
+  uint32_t a = c.output(plan::F32, s), b = c.output(plan::F32, s), d = c.output(plan::F32, s);
+  uint32_t pooled = c.output(plan::F32, {2, 32, 1, 1});
+  c.plan.kernel("conv", {image, w0}, {a}, same3);
+  c.plan.kernel("relu", {a}, {b});
+  c.plan.kernel("conv", {b, w1}, {d}, same3);
+  c.plan.kernel("reduce_sum", {d}, {pooled}, {{"dims", Shape{2, 3}}, {"keepdims", int64_t(1)}});
+  uint32_t flat = c.plan.alias(pooled, {2, 32});
+  c.plan.kernel("matmul", {flat, c.input(random, plan::F32, {32, 5})},
+                {c.output(plan::F32, {2, 5})});
+  check(c);
+
+  auto backend = createBackend("cpu");
+  auto loaded = (*backend)->load(c.plan.plan(), LoadOptions());
+  REQUIRE(loaded.ok());
+  Layout blocked = (*loaded)->layout(a);
+  REQUIRE(blocked.inner.size() == 1);
+  CHECK(blocked.inner[0].first == 1);
+  CHECK((*loaded)->layout(b) == blocked);
+  CHECK((*loaded)->layout(d) == blocked);
+  CHECK((*loaded)->layout(image).plain());
+  CHECK((*loaded)->layout(pooled).plain());
+  CHECK((*loaded)->layout(w1).inner.size() == 2);
+  for (uint32_t step = 1; step < 5; ++step)
+    CHECK((*loaded)->describe(0, step).find("reorder") == std::string::npos);
+}
+
+TEST_CASE("buffers with views, and those that collectives cut, stay plain", "[conformance]") {
+  PlanBuilder p;
+  Shape s = {2, 32, 6, 6};
+  uint32_t x = p.buffer(plan::F32, s), w = p.buffer(plan::F32, {32, 32, 3, 3}),
+           y = p.buffer(plan::F32, s);
+  uint32_t halved = p.buffer(plan::F32, {2, 32, 3, 6}), sum = p.buffer(plan::F32, {32, 32, 3, 3});
+  p.alias(x, {2, 32, 36});
+  p.kernel("conv", {x, w}, {y}, same3);
+  plan::Collective *c = p.plan().mutable_programs(0)->add_steps()->mutable_collective();
+  c->set_kind(plan::REDUCE_SCATTER);
+  c->set_input(y);
+  c->set_output(halved);
+  c = p.plan().mutable_programs(0)->add_steps()->mutable_collective();
+  c->set_kind(plan::ALL_REDUCE);
+  c->set_input(w);
+  c->set_output(sum);
+  auto backend = createBackend("cpu");
+  auto loaded = (*backend)->load(p.plan(), LoadOptions());
+  REQUIRE(loaded.ok());
+  CHECK((*loaded)->layout(x).plain());
+  CHECK((*loaded)->layout(y).plain());
+  CHECK(!(*loaded)->layout(w).plain());
+  CHECK((*loaded)->layout(sum) == (*loaded)->layout(w));
+}

@@ -1,0 +1,94 @@
+// Copies and indexing, all exact, on types of every size.
+#include "test/conformance/backend/Suite.h"
+
+#include <catch2/catch.hpp>
+
+using namespace tessera;
+using namespace tessera::rt;
+using namespace tessera::rt::test;
+
+TEST_CASE("data movement of random shapes", "[conformance]") {
+  Random random(41);
+  for (int i = 0; i < 150; ++i) {
+    plan::DType type =
+        random.pick<plan::DType>({plan::F32, plan::F64, plan::BF16, plan::I8, plan::I64});
+    Shape x;
+    for (int64_t d = random.integer(1, 4); d > 0; --d)
+      x.push_back(random.integer(1, 8));
+    size_t rank = x.size();
+    Case c;
+    uint32_t in = c.input(random, type, x);
+    Shape y;
+    switch (random.integer(0, 5)) {
+    case 0: {
+      Shape perm;
+      for (size_t d = 0; d < rank; ++d)
+        perm.insert(perm.begin() + random.integer(0, static_cast<int64_t>(d)),
+                    static_cast<int64_t>(d));
+      for (int64_t d : perm)
+        y.push_back(x[static_cast<size_t>(d)]);
+      c.plan.kernel("transpose", {in}, {c.output(type, y)}, {{"perm", perm}});
+      break;
+    }
+    case 1: {
+      Shape starts, limits, strides;
+      for (int64_t n : x) {
+        starts.push_back(random.integer(0, n - 1));
+        limits.push_back(random.integer(starts.back() + 1, n));
+        strides.push_back(random.integer(1, 3));
+        y.push_back((limits.back() - starts.back() - 1) / strides.back() + 1);
+      }
+      c.plan.kernel("slice", {in}, {c.output(type, y)},
+                    {{"starts", starts}, {"limits", limits}, {"strides", strides}});
+      break;
+    }
+    case 2: {
+      Shape lo, hi, inner;
+      for (int64_t n : x) {
+        lo.push_back(random.integer(0, 2));
+        hi.push_back(random.integer(0, 2));
+        inner.push_back(random.integer(0, 2));
+        y.push_back(lo.back() + n + (n - 1) * inner.back() + hi.back());
+      }
+      c.plan.kernel("pad", {in}, {c.output(type, y)},
+                    {{"lo", lo}, {"hi", hi}, {"inner", inner}, {"value", -2.0}});
+      break;
+    }
+    case 3: {
+      int64_t dim = random.integer(0, static_cast<int64_t>(rank) - 1);
+      Shape other = x;
+      other[static_cast<size_t>(dim)] = random.integer(1, 5);
+      y = x;
+      y[static_cast<size_t>(dim)] += other[static_cast<size_t>(dim)];
+      uint32_t second = c.input(random, type, other);
+      c.plan.kernel("concat", {in, second}, {c.output(type, y)}, {{"dim", dim}});
+      break;
+    }
+    case 4: {
+      int64_t axis = random.integer(0, static_cast<int64_t>(rank) - 1);
+      uint32_t indices = c.plan.buffer(plan::I64, {3, 2});
+      c.inputs[indices] = random.integers(6, 3, 12);
+      y.assign(x.begin(), x.begin() + axis);
+      y.insert(y.end(), {3, 2});
+      y.insert(y.end(), x.begin() + axis + 1, x.end());
+      c.plan.kernel("gather", {in, indices}, {c.output(type, y)},
+                    {{"axis", axis}, {"start", int64_t(4)}});
+      if (type == plan::BF16)
+        break;
+      uint32_t updates = c.input(random, type, y);
+      c.plan.kernel(
+          "scatter_add", {indices, updates}, {c.output(type, x)},
+          {{"axis", axis}, {"size", x[static_cast<size_t>(axis)]}, {"start", int64_t(4)}});
+      break;
+    }
+    case 5: {
+      y = x;
+      y.insert(y.begin(), 3);
+      c.plan.kernel("broadcast", {in}, {c.output(type, y)});
+      break;
+    }
+    }
+    c.what = c.plan.plan().programs(0).steps(0).kernel().name() + " " + str(x) + " to " + str(y);
+    check(c);
+  }
+}

@@ -1,0 +1,86 @@
+#include "test/conformance/backend/Suite.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+namespace tessera::rt::test {
+
+Values Random::integers(int64_t n, int64_t low, int64_t high) {
+  Values v(static_cast<size_t>(n));
+  for (double &x : v)
+    x = static_cast<double>(integer(low, high));
+  return v;
+}
+
+Values Random::reals(int64_t n, double low, double high) {
+  Values v(static_cast<size_t>(n));
+  for (double &x : v)
+    x = std::round((low + (high - low) * static_cast<double>(integer(0, 1 << 20)) * 0x1p-20) *
+                   0x1p20) *
+        0x1p-20;
+  return v;
+}
+
+uint32_t Case::input(Random &random, plan::DType dtype, const Shape &shape) {
+  uint32_t b = plan.buffer(dtype, shape);
+  int64_t n = elementCount(shape);
+  if (dtype == plan::BOOL)
+    inputs[b] = random.integers(n, 0, 1);
+  else if (isFloat(dtype) && tolerance > 0)
+    inputs[b] = random.reals(n, -1, 1);
+  else
+    inputs[b] = random.integers(n, dtype == plan::U8 ? 0 : -3, 3);
+  return b;
+}
+
+uint32_t Case::output(plan::DType dtype, const Shape &shape) {
+  uint32_t b = plan.buffer(dtype, shape);
+  wanted.push_back(b);
+  return b;
+}
+
+namespace {
+
+/// The first element that is too far off; empty if none is.
+std::string difference(const Values &expected, const Values &actual, double tolerance) {
+  double largest =
+      1; // inputs lie in [-1, 1]: a difference of such is no smaller than their rounding
+  for (double v : expected)
+    if (std::isfinite(v))
+      largest = std::max(largest, std::fabs(v));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    double e = expected[i], a = actual[i];
+    if (e == a || (std::isnan(e) && std::isnan(a)))
+      continue;
+    if (std::isfinite(e) && std::fabs(e - a) <= tolerance * largest)
+      continue;
+    return "element " + std::to_string(i) + " is " + std::to_string(a) + ", not " +
+           std::to_string(e);
+  }
+  return "";
+}
+
+} // namespace
+
+void check(const Case &c) {
+  LoadOptions wide;
+  wide.widen = true;
+  std::vector<Values> expected = c.plan.run("reference", c.inputs, c.wanted, wide);
+  for (const char *backend : {"reference", "cpu"})
+    for (int threads : {1, 2}) {
+      LoadOptions options;
+      options.threads = threads;
+      std::vector<std::string> kernels;
+      std::vector<Values> actual = c.plan.run(backend, c.inputs, c.wanted, options, &kernels);
+      std::string list;
+      for (const std::string &k : kernels)
+        list += k + "; ";
+      for (size_t i = 0; i < expected.size(); ++i) {
+        INFO(c.what << " with " << threads << " threads, result " << i << " "
+                    << str(c.plan.shapeOf(c.wanted[i])) << ": " << list);
+        REQUIRE(difference(expected[i], actual[i], c.tolerance) == "");
+      }
+    }
+}
+
+} // namespace tessera::rt::test

@@ -1,0 +1,53 @@
+//===- Suite.h - every backend against the reference in F64 --------------------------------------------===//
+//
+// A case is a small plan with inputs. `check` computes it on the reference backend with every F32 held as
+// F64, then on every other backend in F32 with one and with two threads, and compares.
+//
+// A tolerance is relative to the largest magnitude of the expected tensor, or to 1; 0 demands equality, for cases
+// made of small integers.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_TEST_CONFORMANCE_BACKEND_SUITE_H
+#define TESSERA_TEST_CONFORMANCE_BACKEND_SUITE_H
+
+#include "test/conformance/backend/PlanBuilder.h"
+
+#include <random>
+
+namespace tessera::rt::test {
+
+class Random {
+public:
+  explicit Random(uint64_t seed) : engine_(seed) {}
+  int64_t integer(int64_t low, int64_t high) { // both included
+    return low + static_cast<int64_t>(engine_() % static_cast<uint64_t>(high - low + 1));
+  }
+  bool coin() { return integer(0, 1) == 1; }
+  template <typename T> const T &pick(const std::vector<T> &from) {
+    return from[static_cast<size_t>(integer(0, static_cast<int64_t>(from.size()) - 1))];
+  }
+  Values integers(int64_t n, int64_t low, int64_t high);
+  /// Multiples of 2^-20 in [low, high]: the same numbers in F32 and F64.
+  Values reals(int64_t n, double low, double high);
+
+private:
+  std::mt19937_64 engine_;
+};
+
+struct Case {
+  PlanBuilder plan;
+  std::map<uint32_t, Values> inputs;
+  std::vector<uint32_t> wanted;
+  double tolerance = 0;
+  std::string what; // printed where it fails
+
+  /// A buffer filled with small integers (tolerance 0) or reals in [-1, 1].
+  uint32_t input(Random &random, plan::DType dtype, const Shape &shape);
+  uint32_t output(plan::DType dtype, const Shape &shape);
+};
+
+void check(const Case &c);
+
+} // namespace tessera::rt::test
+
+#endif

@@ -1,0 +1,85 @@
+// Pooling (exact on integers for max; 1e-6 for means) and softmax (1e-5: exponentials in F32).
+#include "test/conformance/backend/Suite.h"
+
+#include <catch2/catch.hpp>
+
+using namespace tessera;
+using namespace tessera::rt;
+using namespace tessera::rt::test;
+
+TEST_CASE("pooling of random shapes", "[conformance]") {
+  Random random(11);
+  for (int i = 0; i < 120; ++i) {
+    size_t spatial = random.pick<size_t>({1, 2, 2, 2, 3});
+    Shape x = {random.integer(1, 2), random.pick<int64_t>({1, 3, 16, 32})}, y = x;
+    Shape kernel, strides, pads(2 * spatial), dilations, in;
+    bool possible = true, dilated = random.integer(0, 4) == 0;
+    for (size_t d = 0; d < spatial; ++d) {
+      in.push_back(random.integer(2, 9));
+      kernel.push_back(random.integer(1, 3));
+      strides.push_back(random.integer(1, 3));
+      dilations.push_back(dilated ? random.integer(1, 2) : 1);
+      pads[d] = random.integer(0, kernel[d] - 1);
+      pads[spatial + d] = random.integer(0, kernel[d] - 1);
+    }
+    x.insert(x.end(), in.begin(), in.end());
+    for (const char *kind : {"max_pool", "avg_pool"}) {
+      bool maximum = kind == std::string("max_pool");
+      Shape out = {y[0], y[1]};
+      for (size_t d = 0; d < spatial; ++d) {
+        int64_t reach = (maximum ? dilations[d] : 1) * (kernel[d] - 1) + 1;
+        int64_t room = in[d] + pads[d] + pads[spatial + d] - reach;
+        possible = possible && room >= 0;
+        out.push_back(room / strides[d] + 1);
+      }
+      if (!possible)
+        break;
+      Attributes a = {{"kernel", kernel}, {"strides", strides}, {"pads", pads}};
+      if (maximum)
+        a["dilations"] = dilations;
+      else
+        a["include_pad"] = int64_t(random.coin());
+      Case c;
+      c.tolerance = maximum ? 0 : 1e-6;
+      c.what = std::string(kind) + " " + str(x) + " kernel " + str(kernel) + " strides " +
+               str(strides) + " pads " + str(pads) + " dilations " + str(dilations);
+      uint32_t bx = c.input(random, plan::F32, x);
+      c.plan.kernel(kind, {bx}, {c.output(plan::F32, out)}, a);
+      check(c);
+      // Ties are frequent among integers: the first maximum must win.
+      Case g;
+      g.tolerance = c.tolerance;
+      g.what = c.what + " gradient";
+      if (maximum) {
+        uint32_t gx = g.input(random, plan::F32, x), dy = g.input(random, plan::F32, out);
+        g.plan.kernel("max_pool_grad", {gx, dy}, {g.output(plan::F32, x)}, a);
+      } else {
+        a["input_sizes"] = in;
+        uint32_t dy = g.input(random, plan::F32, out);
+        g.plan.kernel("avg_pool_grad", {dy}, {g.output(plan::F32, x)}, a);
+      }
+      check(g);
+    }
+  }
+}
+
+TEST_CASE("softmax and its gradients", "[conformance]") {
+  Random random(12);
+  for (int i = 0; i < 40; ++i) {
+    Shape x;
+    for (int64_t d = random.integer(1, 3); d > 0; --d)
+      x.push_back(random.integer(1, 20));
+    Attributes a = {{"dim", random.integer(0, static_cast<int64_t>(x.size()) - 1)}};
+    for (const char *name : {"softmax", "log_softmax", "softmax_grad", "log_softmax_grad"}) {
+      Case c;
+      c.tolerance = 1e-5;
+      c.what = std::string(name) + " " + str(x);
+      uint32_t first = c.input(random, plan::F32, x);
+      std::vector<uint32_t> inputs = {first};
+      if (std::string(name).find("_grad") != std::string::npos)
+        inputs.push_back(c.input(random, plan::F32, x));
+      c.plan.kernel(name, inputs, {c.output(plan::F32, x)}, a);
+      check(c);
+    }
+  }
+}
