@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/stubs/logging.h>
 #include <set>
 
 namespace tessera::rt {
@@ -58,6 +59,7 @@ std::string serialize(const plan::Plan &plan) {
 
 Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what) {
   plan::Plan plan;
+  google::protobuf::LogSilencer silence; // the one message is ours
   if (bytes.size() > kMaxPlanBytes ||
       !plan.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     return Status::error(what + ": is not a plan file, or is truncated or damaged");
