@@ -11,7 +11,7 @@ using namespace mlir;
 namespace tessera::strategies {
 
 const std::vector<std::string> &modeNames() {
-  static const std::vector<std::string> names = {"data", "semi-auto"};
+  static const std::vector<std::string> names = {"data", "semi-auto", "auto"};
   return names;
 }
 
@@ -69,9 +69,12 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
       if (!program)
         return program.takeError();
       FunctionPlan plan(std::move(*program));
-      if (llvm::Error e = options.mode == "data" ? assignData(plan, options, shared)
-                                                 : assignSemiAuto(plan, options, shared))
-        return e;
+      llvm::Error failed = options.mode == "data" ? assignData(plan, options, shared)
+                           : options.mode == "semi-auto"
+                               ? assignSemiAuto(plan, options, shared)
+                               : assignAuto(plan, options, model, shared, search);
+      if (failed)
+        return failed;
       if (llvm::Error e = plan.write(options.mesh))
         return e;
       plan.publish(shared);

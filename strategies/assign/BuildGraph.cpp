@@ -1,0 +1,306 @@
+#include "strategies/assign/BuildGraph.h"
+
+#include "dialects/graph/Graph.h"
+
+#include <set>
+#include <unordered_map>
+
+using namespace mlir;
+
+namespace tessera::strategies {
+
+namespace {
+
+/// Numbers for things that repeat.
+template <typename T> class Interner {
+public:
+  int operator()(const T &value) { return ids_.try_emplace(value, int(ids_.size())).first->second; }
+  size_t size() const { return ids_.size(); }
+
+private:
+  std::map<T, int> ids_;
+};
+
+class Builder {
+public:
+  Builder(const FunctionPlan &plan, const CostModel &model, const FixedStrategies *fixed,
+          const SharedShardings &shared, int64_t memoryLimit, size_t maxOptions)
+      : plan_(plan), program_(plan.program), model_(model), fixed_(fixed), shared_(shared),
+        memoryLimit_(memoryLimit), maxOptions_(maxOptions) {}
+
+  BuiltGraph run() {
+    llvm::SmallVector<bool> isHead(program_.operators.size(), false);
+    for (size_t i = 0; fixed_ && i < isHead.size(); ++i)
+      isHead[i] = fixed_->groupOf[i] >= 0;
+    built_.clusters = formClusters(plan_, isHead);
+    addNodes();
+    addEdges();
+    addMemory();
+    return std::move(built_);
+  }
+
+private:
+  const Cluster &cluster(int c) const { return built_.clusters.list[c]; }
+  const ClusterOptions &options(int c) const { return *built_.options[c]; }
+
+  void addNodes() {
+    OptionBuilder builder(plan_, built_.clusters, model_, fixed_, maxOptions_);
+    for (size_t c = 0; c < built_.clusters.list.size(); ++c) {
+      const Sharding *pinned = nullptr;
+      int arg = cluster(int(c)).arg;
+      if (arg >= 0 && plan_.isPersistent(unsigned(arg)))
+        if (auto it = shared_.find(plan_.argName(unsigned(arg))); it != shared_.end())
+          pinned = &it->second;
+      built_.options.push_back(builder.options(int(c), pinned));
+      StrategyNode node;
+      node.name = arg >= 0 ? plan_.argName(unsigned(arg))
+                           : program_.operators[cluster(int(c)).ops.front()].name;
+      for (const ClusterOption &option : options(int(c)))
+        node.costs.push_back(option.cost);
+      built_.node.push_back(built_.graph.addNode(std::move(node)));
+    }
+  }
+
+  /// How cluster `c` hands on the value under each of its options.
+  std::vector<int> handed(int c, Value value) {
+    std::vector<int> ids;
+    int producer = program_.producer(value);
+    for (const ClusterOption &option : options(c)) {
+      if (producer < 0) {
+        ids.push_back(sharding(option.arg));
+        continue;
+      }
+      ids.push_back(sharding(dist::resultSharding(program_.operators[producer].cls->rule,
+                                                  option.strategies[position(c, producer)],
+                                                  int(cast<OpResult>(value).getResultNumber()))));
+    }
+    return ids;
+  }
+
+  size_t position(int c, int op) const {
+    return size_t(llvm::lower_bound(cluster(c).ops, op) - cluster(c).ops.begin());
+  }
+
+  int sharding(const Sharding &s) {
+    int id = shardingIds_(s);
+    if (size_t(id) == shardings_.size())
+      shardings_.push_back(s);
+    return id;
+  }
+
+  Cost reshard(Value value, int shapeId, int from, int to) {
+    if (from == to)
+      return 0;
+    uint64_t key = (uint64_t(shapeId) << 42) | (uint64_t(from) << 21) | uint64_t(to);
+    auto [it, fresh] = reshards_.try_emplace(key, 0);
+    if (fresh)
+      it->second = model_.reshard(shapeOf(value), elementBytes(value.getType()), shardings_[from],
+                                  shardings_[to]);
+    return it->second;
+  }
+
+  using Matrix = std::vector<Cost>;
+
+  /// Cost of the value's way from cluster p to cluster c; `wants[j]`: the distinct shardings under which
+  /// option j of c takes it.
+  std::shared_ptr<const Matrix> matrix(Value value, int p,
+                                       const std::vector<std::vector<int>> &wants) {
+    std::vector<int> from = handed(p, value);
+    std::vector<int64_t> shapeKey = {elementBytes(value.getType())};
+    for (int64_t d : shapeOf(value))
+      shapeKey.push_back(d);
+    int shapeId = shapeIds_(shapeKey);
+    std::vector<int> key = {shapeId, int(from.size())};
+    key.insert(key.end(), from.begin(), from.end());
+    for (const std::vector<int> &w : wants) {
+      key.push_back(-1);
+      key.insert(key.end(), w.begin(), w.end());
+    }
+    std::shared_ptr<const Matrix> &known = matrices_[key];
+    if (!known) {
+      auto made = std::make_shared<Matrix>(from.size() * wants.size(), 0);
+      for (size_t i = 0; i < from.size(); ++i)
+        for (size_t j = 0; j < wants.size(); ++j) {
+          Cost sum = 0;
+          for (int to : wants[j])
+            sum = std::min(kForbidden, sum + reshard(value, shapeId, from[i], to));
+          (*made)[i * wants.size() + j] = sum;
+        }
+      known = std::move(made);
+    }
+    return known;
+  }
+
+  void addTo(int p, int c, const Matrix &m) {
+    if (llvm::all_of(m, [](Cost x) { return x == 0; }))
+      return;
+    size_t np = options(p).size(), nc = options(c).size();
+    auto [it, fresh] = edges_.try_emplace({std::min(p, c), std::max(p, c)}, Matrix());
+    Matrix &sum = it->second;
+    if (fresh)
+      sum.assign(np * nc, 0);
+    for (size_t i = 0; i < np; ++i)
+      for (size_t j = 0; j < nc; ++j) {
+        Cost &cell = p < c ? sum[i * nc + j] : sum[j * np + i];
+        cell = std::min(kForbidden, cell + m[i * nc + j]);
+      }
+  }
+
+  void addEdges() {
+    // Reads of values of other clusters: value -> (operator, operand) pairs, in program order.
+    for (size_t c = 0; c < built_.clusters.list.size(); ++c) {
+      std::vector<std::pair<Value, std::vector<std::pair<int, int>>>> reads;
+      llvm::DenseMap<Value, size_t> at;
+      for (int i : cluster(int(c)).ops) {
+        Operation *op = program_.operators[i].op;
+        for (unsigned o = 0; o < op->getNumOperands(); ++o) {
+          Value v = op->getOperand(o);
+          int p = built_.clusters.of(program_, v);
+          if (p < 0 || p == int(c))
+            continue;
+          auto [it, fresh] = at.try_emplace(v, reads.size());
+          if (fresh)
+            reads.push_back({v, {}});
+          reads[it->second].second.push_back({i, int(o)});
+        }
+      }
+      for (const auto &[value, places] : reads) {
+        std::vector<std::vector<int>> wants;
+        for (const ClusterOption &option : options(int(c))) {
+          std::set<int> distinct;
+          for (auto [op, operand] : places)
+            distinct.insert(
+                sharding(dist::operandSharding(program_.operators[op].cls->rule,
+                                               option.strategies[position(int(c), op)], operand)));
+          wants.emplace_back(distinct.begin(), distinct.end());
+        }
+        int p = built_.clusters.of(program_, value);
+        addTo(p, int(c), *matrix(value, p, wants));
+      }
+    }
+    // An update goes back to its argument.
+    func::FuncOp func = program_.func;
+    for (unsigned a = 0; a < plan_.args.size(); ++a) {
+      auto r = graph::updateOf(func, a);
+      if (!r)
+        continue;
+      Value v = program_.returnOp()->getOperand(*r);
+      int p = built_.clusters.of(program_, v), c = built_.clusters.ofArg[a];
+      if (p < 0 || p == c)
+        continue;
+      std::vector<std::vector<int>> wants;
+      for (const ClusterOption &option : options(c))
+        wants.push_back({sharding(option.arg)});
+      addTo(p, c, *matrix(v, p, wants));
+    }
+    for (auto &[pair, m] : edges_)
+      built_.graph.addEdge(built_.node[pair.first], built_.node[pair.second], std::move(m));
+  }
+
+  void addMemory() {
+    struct Live {
+      int cluster;
+      std::vector<int64_t> bytes; // per option
+      int64_t from, to;
+    };
+    std::vector<Live> lives;
+    int64_t end = int64_t(program_.operators.size()) + 1;
+    func::FuncOp func = program_.func;
+    auto bytesOf = [&](int c, Value v) {
+      std::vector<int64_t> bytes;
+      for (int id : handed(c, v))
+        bytes.push_back(model_.localBytes(shapeOf(v), elementBytes(v.getType()), shardings_[id]));
+      return bytes;
+    };
+    for (unsigned a = 0; a < plan_.args.size(); ++a) {
+      Value v = func.getArgument(a);
+      int64_t last = 0;
+      for (const ValueUse &use : program_.uses(v))
+        last = std::max<int64_t>(last, use.op + 1);
+      int c = built_.clusters.ofArg[a];
+      lives.push_back({c, bytesOf(c, v), 0, plan_.isPersistent(a) ? end : last});
+    }
+    for (size_t i = 0; i < program_.operators.size(); ++i) {
+      int c = built_.clusters.ofOp[i];
+      if (c < 0)
+        continue;
+      for (Value v : program_.operators[i].op->getResults()) {
+        // What only the cluster's own point-by-point operators read lives inside a fused loop.
+        bool inner = isStreaming(*program_.operators[i].cls) &&
+                     llvm::all_of(v.getUsers(), [&](Operation *user) {
+                       auto it = program_.index.find(user);
+                       return it != program_.index.end() && built_.clusters.ofOp[it->second] == c;
+                     });
+        if (inner)
+          continue;
+        int64_t last = int64_t(i) + 1;
+        for (Operation *user : v.getUsers()) {
+          auto it = program_.index.find(user);
+          last = std::max(last, it == program_.index.end() ? end : int64_t(it->second) + 1);
+        }
+        lives.push_back({c, bytesOf(c, v), int64_t(i), last});
+      }
+    }
+    // Can it bind at all?
+    std::vector<int64_t> change(size_t(end) + 2, 0);
+    for (const Live &live : lives) {
+      int64_t most = *std::max_element(live.bytes.begin(), live.bytes.end());
+      change[size_t(live.from)] += most;
+      change[size_t(live.to)] -= most;
+    }
+    int64_t now = 0, peak = 0;
+    for (int64_t d : change)
+      peak = std::max(peak, now += d);
+    if (peak <= memoryLimit_)
+      return;
+    StrategyGraph &graph = built_.graph;
+    graph.memoryLimit = memoryLimit_;
+    for (Live &live : lives) {
+      int32_t n = built_.node[live.cluster];
+      StrategyNode &node = graph.nodes[n];
+      if (node.usages.empty()) {
+        node.usages = std::move(live.bytes);
+        node.liveFrom = live.from;
+        node.liveTo = live.to;
+        continue;
+      }
+      if (node.liveFrom == live.from && node.liveTo == live.to) {
+        for (size_t k = 0; k < node.usages.size(); ++k)
+          node.usages[k] += live.bytes[k];
+        continue;
+      }
+      StrategyNode extra;
+      extra.name = node.name;
+      extra.costs.assign(node.costs.size(), 0);
+      extra.usages = std::move(live.bytes);
+      extra.liveFrom = live.from;
+      extra.liveTo = live.to;
+      graph.aliases.push_back({n, graph.addNode(std::move(extra))});
+    }
+  }
+
+  const FunctionPlan &plan_;
+  const Program &program_;
+  const CostModel &model_;
+  const FixedStrategies *fixed_;
+  const SharedShardings &shared_;
+  int64_t memoryLimit_;
+  size_t maxOptions_;
+  BuiltGraph built_;
+  Interner<Sharding> shardingIds_;
+  std::vector<Sharding> shardings_;
+  Interner<std::vector<int64_t>> shapeIds_;
+  std::unordered_map<uint64_t, Cost> reshards_; // looked up only
+  std::map<std::vector<int>, std::shared_ptr<const Matrix>> matrices_;
+  std::map<std::pair<int, int>, Matrix> edges_;
+};
+
+} // namespace
+
+BuiltGraph buildGraph(const FunctionPlan &plan, const CostModel &model,
+                      const FixedStrategies *fixed, const SharedShardings &shared,
+                      int64_t memoryLimit, size_t maxOptions) {
+  return Builder(plan, model, fixed, shared, memoryLimit, maxOptions).run();
+}
+
+} // namespace tessera::strategies

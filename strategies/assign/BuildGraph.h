@@ -1,0 +1,34 @@
+//===- BuildGraph.h - from a function to numbers -------------------------------------------------===//
+//
+// One node per cluster, one option per ClusterOption; one edge per pair of clusters between which values
+// flow, with the cost of the reshards that the two options need. A value that a cluster reads twice under the
+// same sharding is resharded once, as in the partitioned program.
+//
+// Memory enters only if it can bind: if even the most wasteful choice fits, nodes carry no usage. Otherwise
+// every node has the bytes of what stays in memory, parameters and states for the whole time, values from
+// their operator to their last use; a value of a cluster that lives at other times than the cluster's first
+// one is a node of its own, aliased to the cluster's.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_ASSIGN_BUILDGRAPH_H
+#define TESSERA_STRATEGIES_ASSIGN_BUILDGRAPH_H
+
+#include "strategies/assign/ClusterOptions.h"
+
+namespace tessera::strategies {
+
+struct BuiltGraph {
+  StrategyGraph graph;
+  Clusters clusters;
+  std::vector<std::shared_ptr<const ClusterOptions>> options; // by cluster
+  std::vector<int32_t> node;                                  // by cluster
+};
+
+/// `fixed` may be null.
+BuiltGraph buildGraph(const FunctionPlan &plan, const CostModel &model,
+                      const FixedStrategies *fixed, const SharedShardings &shared,
+                      int64_t memoryLimit, size_t maxOptions);
+
+} // namespace tessera::strategies
+
+#endif

@@ -1,0 +1,301 @@
+#include "strategies/assign/ClusterOptions.h"
+
+#include "dialects/graph/Graph.h"
+#include "strategies/space/Enumerate.h"
+
+#include <set>
+
+using namespace mlir;
+
+namespace tessera::strategies {
+
+bool isStreaming(const OperatorClass &cls) {
+  const ShardingRule &rule = cls.rule;
+  return rule.windows.empty() && llvm::all_of(rule.factors, [](const dist::Factor &f) {
+           return f.size == 1 || f.kind == dist::FactorKind::PassThrough;
+         });
+}
+
+OptionBuilder::OptionBuilder(const FunctionPlan &plan, const Clusters &clusters,
+                             const CostModel &model, const FixedStrategies *fixed,
+                             size_t maxOptions)
+    : plan_(plan), program_(plan.program), clusters_(clusters), model_(model), fixed_(fixed),
+      maxOptions_(maxOptions) {}
+
+/// Keeps the cheapest option for every way to hand on the results and for every way to take an operand,
+/// so that whatever the neighbours do there is an option that meets them, then fills up by cost.
+std::vector<Strategy> OptionBuilder::prune(const OperatorClass &cls,
+                                           std::vector<Strategy> all) const {
+  if (all.size() <= maxOptions_)
+    return all;
+  std::vector<std::pair<Cost, size_t>> order;
+  for (size_t i = 0; i < all.size(); ++i)
+    order.push_back({model_.operatorCost(cls, all[i]).total(), i});
+  llvm::sort(order);
+  std::vector<bool> keep(all.size(), false);
+  size_t kept = 0;
+  auto take = [&](size_t i) {
+    if (!keep[i] && kept < maxOptions_) {
+      keep[i] = true;
+      ++kept;
+    }
+  };
+  take(0); // nothing cut
+  std::set<std::pair<int, Sharding>> seen;
+  for (int side = 0; side < 2; ++side)
+    for (auto [cost, i] : order) {
+      bool fresh = false;
+      size_t count = side == 0 ? cls.rule.results.size() : cls.rule.operands.size();
+      for (size_t t = 0; t < count; ++t)
+        fresh |= seen.insert({side * 1000 + int(t),
+                              side == 0 ? dist::resultSharding(cls.rule, all[i], int(t))
+                                        : dist::operandSharding(cls.rule, all[i], int(t))})
+                     .second;
+      // Half of the room is left for combinations.
+      if (fresh && kept < maxOptions_ * 3 / 4)
+        take(i);
+    }
+  for (auto [cost, i] : order)
+    take(i);
+  std::vector<Strategy> result;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (keep[i])
+      result.push_back(std::move(all[i]));
+  return result;
+}
+
+const std::vector<Strategy> &OptionBuilder::headStrategies(int op) {
+  const OperatorClass &cls = *program_.operators[op].cls;
+  if (fixed_ && fixed_->groupOf[op] >= 0) {
+    auto [it, fresh] = byOp_.try_emplace(op);
+    if (fresh) {
+      const Strategy &said = fixed_->strategies[op];
+      Strategy natural = said;
+      natural.results.clear();
+      Strategy reduced = natural;
+      reduceNow(cls.rule, reduced);
+      // How a sum is handed on stays open unless the user said so.
+      it->second = said == reduced ? resultVariants(cls, model_.mesh(), natural)
+                                   : std::vector<Strategy>{said};
+    }
+    return it->second;
+  }
+  auto [it, fresh] = byClass_.try_emplace(cls.id);
+  if (fresh)
+    it->second = prune(cls, enumerateStrategies(cls, model_.mesh()));
+  return it->second;
+}
+
+bool OptionBuilder::isVirtual(int cluster, Value value) const {
+  int producer = program_.producer(value);
+  const Cluster &c = clusters_.list[cluster];
+  if (producer < 0 || !isStreaming(*program_.operators[producer].cls))
+    return false;
+  bool isHead = c.arg < 0 && c.ops.front() == producer;
+  if (isHead)
+    return false;
+  return llvm::all_of(value.getUsers(), [&](Operation *user) {
+    auto it = program_.index.find(user);
+    if (it == program_.index.end() || clusters_.ofOp[it->second] != cluster)
+      return false;
+    // A reduction ends a fused loop but reads what the loop computes.
+    return program_.operators[it->second].cls->rule.windows.empty();
+  });
+}
+
+Strategy OptionBuilder::followerStrategy(const OperatorInfo &info, int followed,
+                                         llvm::ArrayRef<const Sharding *> known) const {
+  const OperatorClass &cls = *info.cls;
+  llvm::SmallVector<int> order = {followed};
+  for (size_t o = 0; o < known.size(); ++o)
+    if (known[o] && int(o) != followed)
+      order.push_back(int(o));
+  llvm::SmallVector<const Sharding *> none(cls.resultShapes.size(), nullptr);
+  Strategy strategy = strategyFrom(cls, model_.mesh(), known, none, order);
+  // What is owed passes through if exactly the operands that owe it are linear together.
+  llvm::SmallVector<int, 2> owing;
+  for (size_t o = 0; o < known.size(); ++o)
+    if (known[o] && known[o]->isPartial())
+      owing.push_back(int(o));
+  if (!owing.empty()) {
+    const Sharding &first = *known[owing[0]];
+    bool alike = llvm::all_of(owing, [&](int o) {
+      return known[o]->partial == first.partial && known[o]->reduction == dist::Reduction::Sum;
+    });
+    for (int g = 0; alike && g < int(cls.rule.linear.size()); ++g)
+      if (cls.rule.linear[g] == owing) {
+        strategy.linear = g;
+        strategy.partial = first.partial;
+        if (llvm::Error e = dist::verifyStrategy(cls.rule, strategy, model_.mesh(),
+                                                 cls.operandShapes, cls.resultShapes)) {
+          llvm::consumeError(std::move(e));
+          strategy.linear = -1;
+          strategy.partial.clear();
+          continue;
+        }
+        return strategy;
+      }
+  }
+  reduceNow(cls.rule, strategy);
+  return strategy;
+}
+
+ClusterOption OptionBuilder::derive(const Cluster &cluster, const Sharding *arg,
+                                    const Strategy *head) const {
+  ClusterOption option;
+  int self = -1;
+  std::map<int, int> position; // operator -> position in the cluster
+  for (size_t m = 0; m < cluster.ops.size(); ++m)
+    position[cluster.ops[m]] = int(m);
+  if (arg)
+    option.arg = *arg;
+  // Shardings of the values of this cluster as handed on.
+  llvm::DenseMap<Value, Sharding> handed;
+  func::FuncOp func = program_.func;
+  if (cluster.arg >= 0) {
+    handed[func.getArgument(unsigned(cluster.arg))] = *arg;
+    self = clusters_.ofArg[cluster.arg];
+  } else {
+    self = clusters_.ofOp[cluster.ops.front()];
+  }
+  std::map<const void *, std::vector<Sharding>> resharded; // value -> paid for already
+  auto payReshard = [&](Value v, const Sharding &to) {
+    const Sharding &from = handed[v];
+    std::vector<Sharding> &done = resharded[v.getAsOpaquePointer()];
+    if (from == to || llvm::is_contained(done, to))
+      return;
+    option.cost += model_.reshard(shapeOf(v), elementBytes(v.getType()), from, to);
+    done.push_back(to);
+  };
+  Operation *terminator = program_.returnOp();
+  for (size_t m = 0; m < cluster.ops.size(); ++m) {
+    const OperatorInfo &info = program_.operators[cluster.ops[m]];
+    const OperatorClass &cls = *info.cls;
+    bool isHead = cluster.follow[m] < 0;
+    Strategy strategy;
+    if (isHead) {
+      strategy = *head;
+    } else {
+      llvm::SmallVector<const Sharding *> known;
+      for (Value v : info.op->getOperands()) {
+        auto it = handed.find(v);
+        known.push_back(it == handed.end() ? nullptr : &it->second);
+      }
+      strategy = followerStrategy(info, cluster.follow[m], known);
+    }
+    double streamed = 0;
+    bool writes = isHead;
+    for (size_t o = 0; o < info.op->getNumOperands(); ++o) {
+      Value v = info.op->getOperand(unsigned(o));
+      Sharding needs = dist::operandSharding(cls.rule, strategy, int(o));
+      if (handed.contains(v))
+        payReshard(v, needs);
+      if (isHead || !isVirtual(self, v))
+        streamed += double(model_.localBytes(cls.operandShapes[o], cls.operandBytes[o], needs));
+    }
+    for (size_t r = 0; r < info.op->getNumResults(); ++r) {
+      Value v = info.op->getResult(unsigned(r));
+      if (isHead || !isVirtual(self, v)) {
+        writes = true;
+        streamed += double(model_.localBytes(cls.resultShapes[r], cls.resultBytes[r],
+                                             dist::naturalResult(cls.rule, strategy, int(r))));
+      }
+      handed[v] = dist::resultSharding(cls.rule, strategy, int(r));
+    }
+    Cost compute = model_.compute(cls, strategy, streamed);
+    Cost launch = Cost(model_.topology().launch * 1e9);
+    option.cost += writes ? compute : std::max<Cost>(0, compute - launch);
+    for (const OwnCollective &own : model_.ownCollectives(cls, strategy))
+      option.cost += model_.collective(own.collective, own.elementBytes);
+    option.strategies.push_back(std::move(strategy));
+  }
+  // Results of the function: an update returns to its argument, the rest is paid.
+  for (OpOperand &use : terminator->getOpOperands()) {
+    auto it = handed.find(use.get());
+    if (it == handed.end())
+      continue;
+    int updates = -1;
+    for (unsigned a = 0; a < plan_.args.size(); ++a)
+      if (graph::updateOf(func, a) == use.getOperandNumber())
+        updates = int(a);
+    if (updates < 0)
+      payReshard(use.get(), it->second.withoutPartial());
+    else if (updates == cluster.arg)
+      payReshard(use.get(), option.arg);
+  }
+  return option;
+}
+
+std::vector<int64_t> OptionBuilder::key(int c) const {
+  const Cluster &cluster = clusters_.list[c];
+  std::vector<int64_t> key;
+  func::FuncOp func = program_.func;
+  llvm::DenseMap<Value, int64_t> number;
+  auto returned = [&](Value v) {
+    // Which results, and whose update: costs differ by it.
+    for (OpOperand &use : v.getUses())
+      if (!program_.index.contains(use.getOwner())) {
+        int64_t code = 1;
+        for (unsigned a = 0; a < plan_.args.size(); ++a)
+          if (graph::updateOf(func, a) == use.getOperandNumber())
+            code = int(a) == cluster.arg ? 2 : 3;
+        key.push_back(code);
+      }
+    key.push_back(0);
+  };
+  if (cluster.arg >= 0) {
+    Value v = func.getArgument(unsigned(cluster.arg));
+    number[v] = 0;
+    key.push_back(-1);
+    key.push_back(elementBytes(v.getType()));
+    for (int64_t d : shapeOf(v))
+      key.push_back(d);
+    returned(v);
+  }
+  for (size_t m = 0; m < cluster.ops.size(); ++m) {
+    const OperatorInfo &info = program_.operators[cluster.ops[m]];
+    key.push_back(-2);
+    key.push_back(info.cls->id);
+    key.push_back(cluster.follow[m]);
+    for (Value v : info.op->getOperands()) {
+      auto it = number.find(v);
+      key.push_back(it == number.end() ? -3 : it->second);
+    }
+    for (Value v : info.op->getResults()) {
+      number[v] = int64_t(number.size()) + 1;
+      key.push_back(isVirtual(c, v));
+      returned(v);
+    }
+  }
+  return key;
+}
+
+std::shared_ptr<const ClusterOptions> OptionBuilder::options(int c, const Sharding *pinned) {
+  const Cluster &cluster = clusters_.list[c];
+  bool isFixed = fixed_ && cluster.arg < 0 && fixed_->groupOf[cluster.ops.front()] >= 0;
+  bool shared = !isFixed && !pinned;
+  std::vector<int64_t> k;
+  if (shared) {
+    k = key(c);
+    auto it = byKey_.find(k);
+    if (it != byKey_.end())
+      return it->second;
+  }
+  auto made = std::make_shared<ClusterOptions>();
+  if (cluster.arg >= 0) {
+    func::FuncOp func = program_.func;
+    Shape shape = shapeOf(func.getArgument(unsigned(cluster.arg)));
+    std::vector<Sharding> all = pinned ? std::vector<Sharding>{*pinned}
+                                       : enumerateShardings(shape, model_.mesh(), 4 * maxOptions_);
+    for (const Sharding &s : all)
+      made->push_back(derive(cluster, &s, nullptr));
+  } else {
+    for (const Strategy &s : headStrategies(cluster.ops.front()))
+      made->push_back(derive(cluster, nullptr, &s));
+  }
+  if (shared)
+    byKey_.emplace(std::move(k), made);
+  return made;
+}
+
+} // namespace tessera::strategies

@@ -1,0 +1,110 @@
+// Automatic: the strategy graph is built, solved, and the choice written back to the operators.
+#include "strategies/assign/BuildGraph.h"
+#include "strategies/search/Search.h"
+
+#include <chrono>
+
+using namespace mlir;
+
+namespace tessera::strategies {
+
+namespace {
+
+/// Options per node. More sees more combinations and costs the search dearly on meshes of several axes.
+constexpr size_t kMaxOptions = 48;
+
+void apply(FunctionPlan &plan, const Mesh &mesh, const BuiltGraph &built, const Choice &choice) {
+  const Program &program = plan.program;
+  for (size_t c = 0; c < built.clusters.list.size(); ++c) {
+    const Cluster &cluster = built.clusters.list[c];
+    const ClusterOption &option = (*built.options[c])[size_t(choice[built.node[c]])];
+    if (cluster.arg >= 0)
+      plan.setArg(unsigned(cluster.arg), option.arg);
+    for (size_t m = 0; m < cluster.ops.size(); ++m) {
+      int i = cluster.ops[m];
+      const OperatorInfo &info = program.operators[i];
+      plan.assignment.strategies[i] = option.strategies[m];
+      for (unsigned r = 0; r < info.op->getNumResults(); ++r)
+        plan.assignment.values[info.op->getResult(r)] =
+            dist::resultSharding(info.cls->rule, option.strategies[m], int(r));
+    }
+  }
+  // Sources make what their users want, if these agree. Users come later, so from the back.
+  for (size_t i = program.operators.size(); i-- > 0;) {
+    if (built.clusters.ofOp[i] >= 0)
+      continue;
+    const OperatorInfo &info = program.operators[i];
+    Strategy strategy;
+    strategy.factors.resize(info.cls->rule.factors.size());
+    if (info.op->getNumResults() == 1) {
+      Value result = info.op->getResult(0);
+      std::optional<Sharding> wanted;
+      bool agree = true;
+      for (OpOperand &use : result.getUses()) {
+        auto it = program.index.find(use.getOwner());
+        Sharding needs = it == program.index.end()
+                             ? Sharding::replicated(int64_t(shapeOf(result).size()))
+                             : dist::operandSharding(program.operators[it->second].cls->rule,
+                                                     plan.assignment.strategies[it->second],
+                                                     int(use.getOperandNumber()))
+                                   .withoutPartial();
+        agree &= !wanted || *wanted == needs;
+        wanted = std::move(needs);
+      }
+      if (wanted && agree) {
+        llvm::SmallVector<const Sharding *> none(info.op->getNumOperands(), nullptr);
+        strategy = strategyFrom(*info.cls, mesh, none, {&*wanted});
+      }
+    }
+    for (unsigned r = 0; r < info.op->getNumResults(); ++r)
+      plan.assignment.values[info.op->getResult(r)] =
+          dist::resultSharding(info.cls->rule, strategy, int(r));
+    plan.assignment.strategies[i] = std::move(strategy);
+  }
+}
+
+} // namespace
+
+llvm::Error assignAuto(FunctionPlan &plan, const AssignOptions &options, const CostModel &model,
+                       const SharedShardings &shared, SearchReport &report) {
+  llvm::Expected<FixedStrategies> fixed =
+      mapUserStrategies(plan, options.mesh, options.user, shared);
+  if (!fixed)
+    return fixed.takeError();
+  int64_t limit = options.memoryLimit ? options.memoryLimit
+                                      : options.topology.memoryPerRank(options.mesh.numRanks());
+  auto start = std::chrono::steady_clock::now();
+  BuiltGraph built = buildGraph(plan, model, &*fixed, shared, limit, kMaxOptions);
+  SearchOptions search_;
+  search_.seconds = options.searchSeconds;
+  search_.threads = options.searchThreads;
+  if (!options.searcher.empty()) {
+    if (!llvm::is_contained(searcherNames(), options.searcher))
+      return llvm::createStringError("there is no searcher '%s'", options.searcher.c_str());
+    search_.searcher = options.searcher;
+  }
+  Solution solution = search(built.graph, search_);
+  std::string function = const_cast<func::FuncOp &>(plan.program.func).getName().str();
+  if (solution.choice.empty() || solution.cost >= kForbidden)
+    return llvm::createStringError("function '%s': %s in %s per rank on mesh %s: use more ranks, a "
+                                   "smaller batch or a larger --memory",
+                                   function.c_str(),
+                                   solution.infeasible
+                                       ? "no assignment of strategies fits"
+                                       : "the search found no assignment of strategies that fits",
+                                   bytesText(limit).c_str(), options.mesh.str().c_str());
+  report.searcher = solution.searcher;
+  report.cost = solution.cost;
+  report.lowerBound = solution.lowerBound;
+  report.optimal = solution.optimal;
+  report.nodes = int64_t(built.graph.nodes.size());
+  report.edges = int64_t(built.graph.edges.size());
+  for (const StrategyNode &node : built.graph.nodes)
+    report.options += int64_t(node.costs.size());
+  apply(plan, options.mesh, built, solution.choice);
+  plan.finishResults();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return llvm::Error::success();
+}
+
+} // namespace tessera::strategies

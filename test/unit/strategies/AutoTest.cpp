@@ -1,0 +1,186 @@
+#include "Programs.h"
+#include "strategies/assign/BuildGraph.h"
+#include "strategies/search/Evaluate.h"
+#include "strategies/space/Enumerate.h"
+
+#include <set>
+
+using namespace tessera::strategies;
+namespace dist = tessera::dist;
+
+static const Mesh kMesh = llvm::cantFail(Mesh::parse("data=2,model=2"));
+
+TEST_CASE("enumeration lists exactly the strategies that a brute force finds") {
+  struct Case {
+    const char *rule;
+    std::vector<Shape> in, out;
+  };
+  std::vector<Case> cases = {
+      {"m k, k n -> m n | sum k | linear 0 1", {{8, 6}, {6, 4}}, {{8, 4}}},
+      {"..., ... -> ... | linear 0+1", {{4, 2}, {4, 2}}, {{4, 2}}},
+      {"b k -> b k | stat(max, sum) k", {{4, 8}}, {{4, 8}}},
+      {"(a b) c -> a (b c)", {{8, 2}}, {{4, 4}}},
+      {"a b -> a | max b", {{4, 4}}, {{4}}},
+      {"a b c -> a | sum b c", {{3, 4, 2}}, {{3}}},
+  };
+  for (const Case &c : cases) {
+    INFO(c.rule);
+    OperatorClass cls;
+    cls.operandShapes.assign(c.in.begin(), c.in.end());
+    cls.resultShapes.assign(c.out.begin(), c.out.end());
+    cls.rule = llvm::cantFail(ShardingRule::parse(c.rule, cls.operandShapes, cls.resultShapes));
+    std::vector<Strategy> listed = enumerateStrategies(cls, kMesh);
+    std::set<Strategy> distinct(listed.begin(), listed.end());
+    CHECK(distinct.size() == listed.size());
+    for (const Strategy &s : listed)
+      CHECK(!dist::verifyStrategy(cls.rule, s, kMesh, cls.operandShapes, cls.resultShapes));
+    // Brute force: both axes to every factor, to every linear group or to none; valid ones count once with
+    // natural results.
+    std::set<Strategy> expected;
+    int places = int(cls.rule.factors.size() + cls.rule.linear.size()) + 1;
+    for (int a = 0; a < places; ++a)
+      for (int b = 0; b < places; ++b) {
+        Strategy s;
+        s.factors.resize(cls.rule.factors.size());
+        bool ok = true;
+        int axis = 0;
+        for (int place : {a, b}) {
+          if (place >= 1 && place <= int(cls.rule.factors.size())) {
+            s.factors[place - 1].push_back(axis);
+          } else if (place > 0) {
+            int group = place - 1 - int(cls.rule.factors.size());
+            ok &= s.linear < 0 || s.linear == group;
+            s.linear = group;
+            s.partial.push_back(axis);
+          }
+          ++axis;
+        }
+        llvm::Error e =
+            dist::verifyStrategy(cls.rule, s, kMesh, cls.operandShapes, cls.resultShapes);
+        if (ok && !e)
+          expected.insert(s);
+        llvm::consumeError(std::move(e));
+      }
+    std::set<Strategy> natural;
+    for (const Strategy &s : listed)
+      if (s.results.empty())
+        natural.insert(s);
+    CHECK(natural == expected);
+    // Whoever comes out partial has a variant that pays, and one per way to scatter both axes.
+    for (const Strategy &s : natural) {
+      Strategy paid = s;
+      reduceNow(cls.rule, paid);
+      CHECK(distinct.count(paid) == 1);
+    }
+  }
+}
+
+TEST_CASE("a reduction is scattered in every way that divides") {
+  OperatorClass cls;
+  cls.operandShapes = {{4, 8}};
+  cls.resultShapes = {{4}};
+  cls.rule =
+      llvm::cantFail(ShardingRule::parse("a b -> a | sum b", cls.operandShapes, cls.resultShapes));
+  Strategy s;
+  s.factors = {{}, {0, 1}};
+  std::vector<std::string> texts;
+  for (const Strategy &v : resultVariants(cls, kMesh, s))
+    texts.push_back(dist::strategyText(v, cls.rule, kMesh));
+  CHECK(texts == std::vector<std::string>{"b=data+model", "b=data+model -> [-]",
+                                          "b=data+model -> [model]", "b=data+model -> [data]",
+                                          "b=data+model -> [data+model]"});
+}
+
+TEST_CASE("followers join the cluster of what they follow") {
+  Module m(kMlp);
+  FunctionPlan plan(llvm::cantFail(Program::analyse(m.func("train"))));
+  llvm::SmallVector<bool> none(plan.program.operators.size(), false);
+  Clusters clusters = formClusters(plan, none);
+  auto of = [&](const char *name) {
+    for (size_t i = 0; i < plan.program.operators.size(); ++i)
+      if (plan.program.operators[i].name == name)
+        return clusters.ofOp[i];
+    return -2;
+  };
+  CHECK(of("relu") == of("fc1"));
+  CHECK(of("relu.grad") == of("fc2.grad_x"));
+  CHECK(of("loss/square") == of("fc2"));
+  CHECK(of("loss/sum") == of("fc2")); // a small reduction
+  CHECK(of("fc2.grad_w") != of("fc2"));
+  CHECK(of("w1.update") == clusters.ofArg[2]);   // lies as the parameter
+  CHECK(of("w1.update.1") == clusters.ofArg[4]); // lies as the momentum
+}
+
+TEST_CASE("mode auto is no worse than the other modes, and says how good it is") {
+  for (const char *mesh : {"data=2", "data=2,model=2", "a=2,b=2,c=2"}) {
+    INFO(mesh);
+    Module a(kMlp), d(kMlp);
+    AssignReport ra, rd;
+    REQUIRE(assign(a, optionsFor(mesh, "auto"), &ra) == "");
+    REQUIRE(assign(d, optionsFor(mesh, "data"), &rd) == "");
+    CHECK(ra.find("train")->total() <= rd.find("train")->total());
+    const SearchReport &search = ra.find("train")->search;
+    CHECK(search.optimal);
+    CHECK(search.gap() == 0);
+    // Parameters of inference lie as training left them.
+    CHECK(a.arg("eval", 1) == a.arg("train", 2));
+    CHECK(a.arg("eval", 2) == a.arg("train", 3));
+    // An update lies as what it updates.
+    for (unsigned p : {2u, 3u, 4u})
+      CHECK(a.result("train", p - 1) == a.arg("train", p));
+  }
+}
+
+TEST_CASE("the user's strategies are kept in mode auto") {
+  Module m(kMlp);
+  REQUIRE(assign(m, optionsFor("data=2,model=2", "auto", R"([
+      {"op": "fc1", "in": [[null, "model"], ["model", null]]},
+      {"op": "fc2", "in": [["model", null], [null, "data"]]}])")) == "");
+  CHECK(m.strategy("train", "fc1").rfind("k=model", 0) == 0);
+  CHECK(m.strategy("train", "fc2") == "m=model, n=data");
+  CHECK(m.strategy("eval", "fc2") == "m=model, n=data");
+}
+
+TEST_CASE("what the graph says of a choice is what pricing the annotated module says") {
+  // Without launch costs and with values so small that kernels cost nothing beside communication, the graph's
+  // cost of a choice and the module's communication are the same sum.
+  Topology slow = llvm::cantFail(Topology::parse(R"({"devices": 4, "flops": {"f32": 1e18},
+    "memory_bandwidth": 1e18, "memory": "1GiB", "links": [{"devices": 4, "latency": 1e-6, "bandwidth": 1e6}]})",
+                                                 "slow"));
+  AssignOptions options = optionsFor("data=2,model=2", "auto");
+  options.topology = slow;
+  Module m(kMlp);
+  AssignReport report;
+  REQUIRE(assign(m, options, &report) == "");
+  const FunctionReport *train = report.find("train");
+  // Every kernel and slice rounds up to one nanosecond.
+  Cost rounding = Cost(2 * train->operators.size());
+  CHECK(train->search.cost <= train->communication + rounding);
+  CHECK(train->search.cost + rounding >= train->communication);
+}
+
+TEST_CASE("memory is a limit") {
+  Module m(kMlp);
+  AssignOptions options = optionsFor("data=2,model=2", "auto");
+  options.memoryLimit = 200;
+  CHECK_THAT(assign(m, options), Catch::Contains("fits in 200 B per rank on mesh data=2,model=2"));
+
+  // A limit that replicated parameters and states exceed (960 bytes of them) is met by cutting them.
+  Module n(kMlp);
+  AssignReport report;
+  options.memoryLimit = 1400;
+  REQUIRE(assign(n, options, &report) == "");
+  CHECK(report.find("train")->persistentBytes < 960);
+}
+
+TEST_CASE("equal input gives equal strategies") {
+  std::string first;
+  for (int i = 0; i < 3; ++i) {
+    Module m(kMlp);
+    REQUIRE(assign(m, optionsFor("data=2,model=2", "auto")) == "");
+    std::string text = saveStrategies(*m.module);
+    if (i)
+      CHECK(text == first);
+    first = text;
+  }
+}
