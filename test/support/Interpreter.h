@@ -1,0 +1,64 @@
+//===- Interpreter.h - graph programs evaluated by definition ------------------------------------===//
+//
+// The oracle of tests: every operator of GraphOps.td written as its definition reads, in double
+// precision whatever the element type says (integers and booleans are doubles too), sharing no code
+// with kernels, rules or passes. Slow on purpose where that keeps it readable.
+//
+//   Tensor x = Tensor::of({2, 2}, {1, -2, 3, -4});
+//   auto results = cantFail(interpret(func, {x}));       // results[0].data
+//
+// Partitioned programs run for all ranks in lockstep (interpretRanks): operator by operator, each
+// rank with its own values and attributes; an operator that is not of the graph dialect is handed
+// to a callback together with the operands of all ranks.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_TEST_SUPPORT_INTERPRETER_H
+#define TESSERA_TEST_SUPPORT_INTERPRETER_H
+
+#include "dialects/graph/Graph.h"
+
+#include <functional>
+#include <vector>
+
+namespace tessera::test {
+
+struct Tensor {
+  dist::Shape shape;
+  std::vector<double> data; // row-major
+
+  static Tensor of(llvm::ArrayRef<int64_t> shape, std::vector<double> data);
+  static Tensor zeros(llvm::ArrayRef<int64_t> shape, double fill = 0);
+  static Tensor scalar(double value) { return of({}, {value}); }
+  int64_t rank() const { return int64_t(shape.size()); }
+  int64_t size() const { return int64_t(data.size()); }
+};
+
+llvm::Expected<std::vector<Tensor>> interpret(mlir::func::FuncOp func,
+                                              llvm::ArrayRef<Tensor> arguments);
+
+struct RankHooks {
+  /// Attributes of an operator that differ between ranks (ShardingRuleOpInterface::rankAttributes).
+  /// Optional.
+  std::function<void(mlir::Operation *op, int64_t rank, mlir::NamedAttrList &attributes)>
+      attributes;
+  /// Evaluates an operator over all ranks: operands[rank][i]; fills results[rank][i], which have as
+  /// many entries as the operator has results. Only called for operators outside the graph dialect.
+  std::function<llvm::Error(mlir::Operation *op, llvm::ArrayRef<std::vector<Tensor>> operands,
+                            llvm::MutableArrayRef<std::vector<Tensor>> results)>
+      collective;
+};
+
+/// arguments[rank][i]; returns results[rank][i].
+llvm::Expected<std::vector<std::vector<Tensor>>>
+interpretRanks(mlir::func::FuncOp func, llvm::ArrayRef<std::vector<Tensor>> arguments,
+               const RankHooks &hooks);
+
+/// One operator of the graph dialect on given operands, with the given attributes instead of its
+/// own.
+llvm::Expected<std::vector<Tensor>> interpretOp(mlir::Operation *op,
+                                                mlir::DictionaryAttr attributes,
+                                                llvm::ArrayRef<const Tensor *> operands);
+
+} // namespace tessera::test
+
+#endif
