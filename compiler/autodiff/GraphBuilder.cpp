@@ -1,0 +1,231 @@
+//===- GraphBuilder.cpp --------------------------------------------------------------------------===//
+#include "compiler/autodiff/GraphBuilder.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/bit.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace tessera::graph;
+
+namespace tessera::compiler {
+
+ArrayRef<int64_t> shapeOf(Value v) { return cast<RankedTensorType>(v.getType()).getShape(); }
+Type elementTypeOf(Value v) { return cast<RankedTensorType>(v.getType()).getElementType(); }
+bool isFloat(Value v) { return isa<FloatType>(elementTypeOf(v)); }
+
+std::optional<double> splatOf(Value v) {
+  auto constant = v.getDefiningOp<ConstantOp>();
+  if (!constant || !isFloat(v))
+    return std::nullopt;
+  auto splat = dyn_cast<SplatElementsAttr>(constant.getValue());
+  if (!splat)
+    return std::nullopt;
+  APFloat value = splat.getSplatValue<APFloat>();
+  bool inexact = false;
+  value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
+  return value.convertToDouble();
+}
+
+GraphBuilder::GraphBuilder(func::FuncOp func)
+    : builder_(func.getBody().front().getTerminator()), loc_(func.getLoc()) {
+  collectNames(func);
+}
+
+GraphBuilder::GraphBuilder(Operation *op) : builder_(op), loc_(op->getLoc()) {
+  Operation *func = op;
+  while (func->getParentOp() && !isa<func::FuncOp>(func))
+    func = func->getParentOp();
+  collectNames(func);
+}
+
+void GraphBuilder::collectNames(Operation *func) {
+  func->walk([&](Operation *op) {
+    if (auto name = op->getAttrOfType<StringAttr>(kNameAttr))
+      used_.insert(name.getValue());
+  });
+}
+
+void GraphBuilder::setName(const Twine &name, StringRef gradOf) {
+  name_ = name.str();
+  gradOf_ = gradOf.str();
+}
+
+void GraphBuilder::label(Operation *op) {
+  if (isa<ConstantOp>(op)) // shared between operators: belongs to none
+    return;
+  if (!name_.empty()) {
+    std::string unique = name_;
+    int &next = next_[name_];
+    while (!used_.insert(unique).second)
+      unique = name_ + "." + std::to_string(++next);
+    op->setAttr(kNameAttr, builder_.getStringAttr(unique));
+  }
+  if (!gradOf_.empty())
+    op->setAttr(kGradOfAttr, builder_.getStringAttr(gradOf_));
+}
+
+Value GraphBuilder::helper(Operation *op, StringRef suffix) {
+  std::string name = name_;
+  if (!name.empty())
+    name_ += suffix;
+  label(op);
+  name_ = name;
+  return op->getResult(0);
+}
+
+Operation *GraphBuilder::insert(Operation *op) {
+  op->setLoc(loc_);
+  builder_.insert(op);
+  label(op);
+  return op;
+}
+
+Value GraphBuilder::constant(Type type, double value) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    tensor = RankedTensorType::get({}, type);
+  Value &known = constants_[{tensor, llvm::bit_cast<uint64_t>(value)}];
+  if (!known)
+    known = ConstantOp::create(builder_, loc_, tensor, value);
+  return known;
+}
+
+Value GraphBuilder::integer(int64_t value) {
+  auto type = RankedTensorType::get({}, builder_.getI64Type());
+  return ConstantOp::create(builder_, loc_, type, DenseElementsAttr::get(type, value));
+}
+
+Value GraphBuilder::like(Value v, double value) { return constant(elementTypeOf(v), value); }
+
+// Whether `v` already has the shape that broadcasting it with `other` gives.
+static bool covers(Value v, Value other) {
+  auto shape = broadcastShapes(shapeOf(v), shapeOf(other));
+  return shape && ArrayRef<int64_t>(*shape) == shapeOf(v);
+}
+
+// Two constants of rank 0 fold: scalar formulas (learning rates) stay one constant where they can.
+template <typename Fn> static std::optional<double> foldScalars(Value a, Value b, Fn fn) {
+  if (rankOf(a) != 0 || rankOf(b) != 0)
+    return std::nullopt;
+  auto x = splatOf(a), y = splatOf(b);
+  if (!x || !y)
+    return std::nullopt;
+  return fn(*x, *y);
+}
+
+Value GraphBuilder::neg(Value x) {
+  if (auto v = splatOf(x))
+    return constant(x.getType(), -*v);
+  if (auto inner = x.getDefiningOp<NegOp>())
+    return inner.getX();
+  return make<NegOp>(x);
+}
+
+Value GraphBuilder::add(Value a, Value b) {
+  if (splatOf(b) == 0.0 && covers(a, b))
+    return a;
+  if (splatOf(a) == 0.0 && covers(b, a))
+    return b;
+  if (auto v = foldScalars(a, b, std::plus<double>()))
+    return constant(a.getType(), *v);
+  return make<AddOp>(a, b);
+}
+
+Value GraphBuilder::sub(Value a, Value b) {
+  if (splatOf(b) == 0.0 && covers(a, b))
+    return a;
+  if (splatOf(a) == 0.0 && covers(b, a))
+    return neg(b);
+  if (auto v = foldScalars(a, b, std::minus<double>()))
+    return constant(a.getType(), *v);
+  return make<SubOp>(a, b);
+}
+
+Value GraphBuilder::mul(Value a, Value b) {
+  if (splatOf(b) == 1.0 && covers(a, b))
+    return a;
+  if (splatOf(a) == 1.0 && covers(b, a))
+    return b;
+  if (auto v = foldScalars(a, b, std::multiplies<double>()))
+    return constant(a.getType(), *v);
+  return make<MulOp>(a, b);
+}
+
+Value GraphBuilder::div(Value a, Value b) {
+  if (splatOf(b) == 1.0 && covers(a, b))
+    return a;
+  if (auto v = foldScalars(a, b, std::divides<double>()))
+    return constant(a.getType(), *v);
+  return make<DivOp>(a, b);
+}
+
+Value GraphBuilder::select(Value cond, Value a, Value b) { return make<SelectOp>(cond, a, b); }
+
+Value GraphBuilder::cast(Value x, Type elementType) {
+  if (elementTypeOf(x) == elementType)
+    return x;
+  return make<CastOp>(RankedTensorType::get(shapeOf(x), elementType), x);
+}
+
+Value GraphBuilder::reshape(Value x, ArrayRef<int64_t> shape) {
+  if (shapeOf(x) == shape)
+    return x;
+  auto type = RankedTensorType::get(shape, elementTypeOf(x));
+  if (auto v = splatOf(x))
+    return constant(type, *v);
+  return helper(ReshapeOp::create(builder_, loc_, type, x), ".reshape");
+}
+
+Value GraphBuilder::broadcast(Value x, ArrayRef<int64_t> shape) {
+  if (shapeOf(x) == shape)
+    return x;
+  if (auto v = splatOf(x))
+    return constant(RankedTensorType::get(shape, elementTypeOf(x)), *v);
+  auto type = RankedTensorType::get(shape, elementTypeOf(x));
+  return helper(BroadcastOp::create(builder_, loc_, type, x), ".broadcast");
+}
+
+Value GraphBuilder::transpose(Value x, ArrayRef<int64_t> perm) {
+  return make<TransposeOp>(x, perm);
+}
+
+Value GraphBuilder::reduceSum(Value x, ArrayRef<int64_t> dims, bool keepdims) {
+  if (dims.empty())
+    return x;
+  return make<ReduceSumOp>(x, dims, keepdims).getY();
+}
+
+Value GraphBuilder::sumAll(Value x) {
+  SmallVector<int64_t> dims(rankOf(x));
+  std::iota(dims.begin(), dims.end(), 0);
+  return reduceSum(x, dims, /*keepdims=*/false);
+}
+
+Value GraphBuilder::alongDim(Value vector, int64_t dim, int64_t rank) {
+  SmallVector<int64_t> shape(rank, 1);
+  shape[dim] = shapeOf(vector)[0];
+  return reshape(vector, shape);
+}
+
+Value GraphBuilder::unbroadcast(Value x, ArrayRef<int64_t> shape) {
+  ArrayRef<int64_t> from = shapeOf(x);
+  int64_t lead = int64_t(from.size()) - int64_t(shape.size());
+  SmallVector<int64_t> dims;
+  bool inner = false;
+  for (int64_t d = 0; d < int64_t(from.size()); ++d) {
+    if (d < lead) {
+      dims.push_back(d);
+    } else if (shape[d - lead] == 1 && from[d] != 1) {
+      dims.push_back(d);
+      inner = true;
+    }
+  }
+  if (dims.empty())
+    return x;
+  // Stretched dimensions of extent 1 stay; leading ones go. Both at once need a reshape.
+  return reshape(reduceSum(x, dims, /*keepdims=*/inner && lead == 0), shape);
+}
+
+} // namespace tessera::compiler

@@ -1,0 +1,128 @@
+//===- Passes.cpp --------------------------------------------------------------------------------===//
+#include "compiler/autodiff/Passes.h"
+
+#include "compiler/autodiff/Gradient.h"
+#include "compiler/autodiff/Training.h"
+
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassRegistry.h"
+
+using namespace mlir;
+using namespace tessera::graph;
+
+namespace tessera::compiler {
+
+namespace {
+
+struct GradientPass : PassWrapper<GradientPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(GradientPass)
+  GradientPass() = default;
+  GradientPass(const GradientPass &other) : PassWrapper(other) {}
+  StringRef getArgument() const override { return "graph-gradient"; }
+  StringRef getDescription() const override {
+    return "appends the gradients of a function's first result as further results";
+  }
+  Option<std::string> function{*this, "function", llvm::cl::desc("the function to differentiate"),
+                               llvm::cl::init("forward")};
+  ListOption<unsigned> wrt{*this, "wrt",
+                           llvm::cl::desc("argument numbers; none: every floating-point argument")};
+
+  void runOnOperation() override {
+    auto func = getOperation().lookupSymbol<func::FuncOp>(function);
+    if (!func || !func.getBody().hasOneBlock() || func.getNumResults() == 0) {
+      getOperation().emitError("graph-gradient: no function @")
+          << function << " of one block with a result";
+      return signalPassFailure();
+    }
+    Operation *terminator = func.getBody().front().getTerminator();
+    Value loss = terminator->getOperand(0);
+    auto type = dyn_cast<RankedTensorType>(loss.getType());
+    if (!type || type.getRank() != 0 || !isa<FloatType>(type.getElementType())) {
+      func.emitError("graph-gradient: the first result must be a floating-point tensor of rank 0");
+      return signalPassFailure();
+    }
+    SmallVector<Value> arguments;
+    if (wrt.empty()) {
+      for (Value v : func.getArguments())
+        if (isFloat(v))
+          arguments.push_back(v);
+    } else {
+      for (unsigned i : wrt) {
+        if (i >= func.getNumArguments()) {
+          func.emitError("graph-gradient: there is no argument ") << i;
+          return signalPassFailure();
+        }
+        arguments.push_back(func.getArgument(i));
+      }
+    }
+    GraphBuilder b(func);
+    auto gradients = differentiate(b, Seed{loss, b.constant(type, 1.0)}, arguments);
+    if (!gradients) {
+      func.emitError(llvm::toString(gradients.takeError()));
+      return signalPassFailure();
+    }
+    SmallVector<Value> results(terminator->getOperands());
+    SmallVector<Type> types(func.getResultTypes());
+    b.setName("");
+    for (auto [argument, gradient] : llvm::zip(arguments, *gradients)) {
+      if (!gradient)
+        gradient = b.constant(argument.getType(), 0.0);
+      results.push_back(gradient);
+      types.push_back(gradient.getType());
+    }
+    terminator->setOperands(results);
+    func.setFunctionType(FunctionType::get(&getContext(), func.getArgumentTypes(), types));
+  }
+};
+
+struct BuildTrainingPass : PassWrapper<BuildTrainingPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(BuildTrainingPass)
+  BuildTrainingPass() = default;
+  BuildTrainingPass(const BuildTrainingPass &other) : PassWrapper(other) {}
+  StringRef getArgument() const override { return "graph-build-training"; }
+  StringRef getDescription() const override {
+    return "builds @train and @eval from @forward and @infer: loss, gradients, optimizer";
+  }
+  Option<std::string> loss{*this, "loss", llvm::cl::desc("NAME:key=value,..."),
+                           llvm::cl::init("cross_entropy")};
+  Option<std::string> optimizer{*this, "optimizer", llvm::cl::desc("NAME:key=value,..."),
+                                llvm::cl::init("sgd:lr=0.1")};
+  Option<std::string> schedule{*this, "schedule", llvm::cl::desc("NAME:key=value,..."),
+                               llvm::cl::init("constant")};
+  Option<double> clipNorm{*this, "clip-norm", llvm::cl::desc("limit of the global gradient norm"),
+                          llvm::cl::init(0)};
+  Option<std::string> aux{*this, "aux", llvm::cl::desc("OUTPUT=COEFFICIENT,..."),
+                          llvm::cl::init("")};
+
+  llvm::Error run() {
+    TrainingOptions options;
+    if (llvm::Error error = parseLoss(loss).moveInto(options.loss))
+      return error;
+    if (llvm::Error error = parseOptimizer(optimizer).moveInto(options.optimizer))
+      return error;
+    if (llvm::Error error = parseSchedule(schedule).moveInto(options.schedule))
+      return error;
+    if (llvm::Error error = parseAuxOutputs(aux).moveInto(options.auxOutputs))
+      return error;
+    if (clipNorm > 0)
+      options.clipNorm = clipNorm;
+    return buildTraining(getOperation(), options);
+  }
+  void runOnOperation() override {
+    if (llvm::Error error = run()) {
+      getOperation().emitError(llvm::toString(std::move(error)));
+      signalPassFailure();
+    }
+  }
+};
+
+} // namespace
+
+void registerAutodiffPasses() {
+  PassRegistration<GradientPass>();
+  PassRegistration<BuildTrainingPass>();
+  registerPass([] { return createDecomposeNormsPass(); });
+  registerPass([] { return createSimplifyPass(); });
+}
+
+} // namespace tessera::compiler

@@ -1,0 +1,30 @@
+//===- Passes.h - the passes of compiler/autodiff ------------------------------------------------===//
+//
+//   graph-gradient          in a function (option `function`) whose result 0 is a number: appends
+//                           its gradients by the arguments `wrt` (default: every one of floating
+//                           point) as results
+//   graph-build-training    @forward, @infer to @train, @eval (Training.h); options loss, optimizer,
+//                           schedule, clip-norm, aux as TrainingOptions.h describes them
+//   graph-decompose-norms   batch_norm and batch_norm_grad to reductions and elementwise operators
+//   graph-simplify          merges operators that compute the same and removes unused ones; run it
+//                           after the others
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_COMPILER_AUTODIFF_PASSES_H
+#define TESSERA_COMPILER_AUTODIFF_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+
+#include <memory>
+
+namespace tessera::compiler {
+
+std::unique_ptr<mlir::Pass> createDecomposeNormsPass();
+std::unique_ptr<mlir::Pass> createSimplifyPass();
+
+/// Makes the passes known by name.
+void registerAutodiffPasses();
+
+} // namespace tessera::compiler
+
+#endif

@@ -1,0 +1,326 @@
+//===- Training.cpp ------------------------------------------------------------------------------===//
+#include "compiler/autodiff/Training.h"
+
+#include "compiler/autodiff/Gradient.h"
+#include "compiler/autodiff/Loss.h"
+#include "compiler/autodiff/Optimizer.h"
+
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace tessera::graph;
+
+namespace tessera::compiler {
+
+namespace {
+
+/// An argument or result of a function under construction.
+struct Slot {
+  Type type;
+  NamedAttrList attrs;
+  Value from; // argument: what it stands for in the source function; result: the value returned
+};
+
+class ProgramBuilder {
+public:
+  ProgramBuilder(func::FuncOp source, StringRef name) : source_(source), name_(name.str()) {}
+
+  /// Appends the source's arguments of one role.
+  void addArguments(StringRef role) {
+    for (unsigned i = 0; i < source_.getNumArguments(); ++i)
+      if (argRole(source_, i) == role) {
+        NamedAttrList attrs(source_.getArgAttrDict(i));
+        attrs.erase(kUpdateAttr); // result numbers change
+        arguments_.push_back({source_.getArgumentTypes()[i], attrs, source_.getArgument(i)});
+      }
+  }
+
+  /// Appends an argument of its own and returns its index.
+  unsigned addArgument(Type type, StringRef role, StringRef name) {
+    NamedAttrList attrs;
+    Builder b(type.getContext());
+    attrs.set(kRoleAttr, b.getStringAttr(role));
+    attrs.set(kNameAttr, b.getStringAttr(name));
+    arguments_.push_back({type, attrs, Value()});
+    return unsigned(arguments_.size() - 1);
+  }
+  void setArgumentAttr(unsigned i, StringRef name, Attribute value) {
+    arguments_[i].attrs.set(name, value);
+  }
+  unsigned numArguments() const { return unsigned(arguments_.size()); }
+
+  /// Creates the function with the source's body; results are added afterwards.
+  func::FuncOp create(StringRef step) {
+    OpBuilder b(source_);
+    SmallVector<Type> types;
+    for (const Slot &slot : arguments_)
+      types.push_back(slot.type);
+    func_ = func::FuncOp::create(b, source_.getLoc(), name_, b.getFunctionType(types, {}));
+    Block *block = func_.addEntryBlock();
+    for (auto [i, slot] : llvm::enumerate(arguments_))
+      if (slot.from)
+        mapping_.map(slot.from, block->getArgument(unsigned(i)));
+    // The source's step is this program's.
+    for (unsigned i = 0; i < source_.getNumArguments(); ++i)
+      if (argRole(source_, i) == step && !step.empty())
+        mapping_.map(source_.getArgument(i), block->getArgument(0));
+    b.setInsertionPointToEnd(block);
+    for (Operation &op : source_.getBody().front().without_terminator())
+      b.clone(op, mapping_);
+    func::ReturnOp::create(b, source_.getLoc());
+    return func_;
+  }
+
+  /// The clone of a value of the source.
+  Value clone(Value v) const { return mapping_.lookup(v); }
+  Value argument(unsigned i) { return func_.getArgument(i); }
+
+  void addResult(Value value, StringRef role, StringRef name) {
+    NamedAttrList attrs;
+    Builder b(value.getContext());
+    attrs.set(kRoleAttr, b.getStringAttr(role));
+    attrs.set(kNameAttr, b.getStringAttr(name));
+    results_.push_back({value.getType(), attrs, value});
+  }
+  /// Adds the new value of an argument.
+  void addUpdate(unsigned argument, Value value) {
+    Builder b(value.getContext());
+    setArgumentAttr(argument, kUpdateAttr, b.getI64IntegerAttr(int64_t(results_.size())));
+    addResult(value, kUpdate, text(arguments_[argument].attrs.get(kNameAttr)));
+  }
+
+  /// Sets types and attributes, and removes operators that nothing uses.
+  void finish() {
+    SmallVector<Value> values;
+    SmallVector<Type> argumentTypes, resultTypes;
+    for (const Slot &slot : arguments_)
+      argumentTypes.push_back(slot.type);
+    for (const Slot &slot : results_) {
+      values.push_back(slot.from);
+      resultTypes.push_back(slot.type);
+    }
+    Operation *terminator = func_.getBody().front().getTerminator();
+    terminator->setOperands(values);
+    MLIRContext *context = func_.getContext();
+    func_.setFunctionType(FunctionType::get(context, argumentTypes, resultTypes));
+    for (auto [i, slot] : llvm::enumerate(arguments_))
+      func_.setArgAttrs(unsigned(i), slot.attrs.getDictionary(context));
+    for (auto [i, slot] : llvm::enumerate(results_))
+      func_.setResultAttrs(unsigned(i), slot.attrs.getDictionary(context));
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(func_.getBody().front())))
+      if (op.use_empty() && isMemoryEffectFree(&op) && !op.hasTrait<OpTrait::IsTerminator>())
+        op.erase();
+  }
+
+  static StringRef text(Attribute attr) {
+    auto s = dyn_cast_or_null<StringAttr>(attr);
+    return s ? s.getValue() : StringRef();
+  }
+  StringRef argumentName(unsigned i) const { return text(arguments_[i].attrs.get(kNameAttr)); }
+  StringRef argumentRole(unsigned i) const { return text(arguments_[i].attrs.get(kRoleAttr)); }
+  Type argumentType(unsigned i) const { return arguments_[i].type; }
+
+private:
+  func::FuncOp source_, func_;
+  std::string name_;
+  IRMapping mapping_;
+  SmallVector<Slot> arguments_, results_;
+};
+
+llvm::Expected<SmallVector<Value>> outputsOf(func::FuncOp func) {
+  if (!func.getBody().hasOneBlock())
+    return llvm::createStringError("function @%s must be one block of operators",
+                                   func.getName().str().c_str());
+  SmallVector<Value> outputs;
+  for (auto [i, value] : llvm::enumerate(func.getBody().front().getTerminator()->getOperands())) {
+    if (!isa<RankedTensorType>(value.getType()))
+      return llvm::createStringError("result %zu of @%s is not a tensor", i,
+                                     func.getName().str().c_str());
+    if (resultRole(func, unsigned(i)) == kOutput)
+      outputs.push_back(value);
+  }
+  return outputs;
+}
+
+llvm::Error noOutput(int64_t index, size_t count, const char *what) {
+  return llvm::createStringError("%s names output %lld, but the model has %zu (counted from 0)",
+                                 what, (long long)index, count);
+}
+
+llvm::Expected<RankedTensorType> lossTarget(const TrainingOptions &options,
+                                            ArrayRef<Value> outputs) {
+  if (options.loss.output >= int64_t(outputs.size()))
+    return noOutput(options.loss.output, outputs.size(), "the loss");
+  for (const AuxOutput &aux : options.auxOutputs) {
+    if (aux.output >= int64_t(outputs.size()))
+      return noOutput(aux.output, outputs.size(), "an additional loss");
+    Value v = outputs[aux.output];
+    if (!isFloat(v) || cast<RankedTensorType>(v.getType()).getNumElements() != 1)
+      return llvm::createStringError(
+          "output %lld cannot be added to the loss: it must be one floating-point number",
+          (long long)aux.output);
+  }
+  return targetType(options.loss, cast<RankedTensorType>(outputs[options.loss.output].getType()));
+}
+
+llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
+  auto outputs = outputsOf(forward);
+  if (!outputs)
+    return outputs.takeError();
+  auto target = lossTarget(options, *outputs);
+  if (!target)
+    return target.takeError();
+
+  MLIRContext *context = forward.getContext();
+  Builder types(context);
+  ProgramBuilder program(forward, "train");
+  program.addArgument(RankedTensorType::get({}, types.getI64Type()), kStep, "step");
+  program.addArguments(kInput);
+  unsigned targetArg = program.numArguments();
+  if (*target)
+    program.addArgument(*target, kTarget, "target");
+  unsigned firstParameter = program.numArguments();
+  program.addArguments(kParameter);
+  unsigned firstState = program.numArguments();
+  program.addArguments(kState);
+  unsigned firstSlot = program.numArguments();
+
+  // The optimizer's states, parameter by parameter.
+  OptimizerBuilder optimizer(options.optimizer);
+  SmallVector<unsigned> trained;
+  bool doubles = false;
+  for (unsigned i = firstParameter; i < firstState; ++i) {
+    auto type = dyn_cast<RankedTensorType>(program.argumentType(i));
+    if (!type || !isa<FloatType>(type.getElementType()))
+      continue;
+    trained.push_back(i);
+    doubles |= type.getElementType().isF64();
+    for (StringRef slot : optimizer.slots()) {
+      std::string name = (slot + "/" + program.argumentName(i)).str();
+      unsigned state = program.addArgument(type, kState, name);
+      program.setArgumentAttr(state, kFillAttr, types.getF64FloatAttr(0.0));
+    }
+  }
+  if (trained.empty())
+    return llvm::createStringError("the model has no floating-point parameter to train");
+
+  func::FuncOp train = program.create(kStep);
+  GraphBuilder b(train);
+  Value targets = *target ? program.argument(targetArg) : Value();
+  LossValues loss = buildLoss(b, options.loss, program.clone((*outputs)[options.loss.output]),
+                              targets, /*withMetrics=*/false);
+  b.setName("loss");
+  for (const AuxOutput &aux : options.auxOutputs) {
+    Value v = program.clone((*outputs)[aux.output]);
+    Value term = b.cast(b.reshape(b.mul(v, aux.coefficient), {}), elementTypeOf(loss.loss));
+    loss.loss = b.add(loss.loss, term);
+    loss.seeds.push_back({v, b.constant(v.getType(), aux.coefficient)});
+  }
+
+  SmallVector<Value> parameters;
+  for (unsigned i : trained)
+    parameters.push_back(program.argument(i));
+  auto gradients = differentiate(b, loss.seeds, parameters);
+  if (!gradients)
+    return gradients.takeError();
+
+  b.setLoc(forward.getLoc());
+  Type real = doubles ? Type(types.getF64Type()) : Type(types.getF32Type());
+  Value step = program.argument(0);
+  if (options.clipNorm)
+    clipGlobalNorm(b, *options.clipNorm, *gradients);
+  Value lr = buildLearningRate(b, options.schedule, options.optimizer.lr, step, real);
+  optimizer.prepare(b, lr, step);
+
+  program.addResult(loss.loss, kLoss, "loss");
+  size_t slots = optimizer.slots().size();
+  SmallVector<std::pair<unsigned, Value>> states; // after all parameters
+  for (auto [i, argument] : llvm::enumerate(trained)) {
+    if (!(*gradients)[i])
+      continue; // the loss does not depend on it
+    b.setName(program.argumentName(argument) + ".update");
+    unsigned first = firstSlot + unsigned(i * slots);
+    SmallVector<Value> old;
+    for (size_t s = 0; s < slots; ++s)
+      old.push_back(program.argument(first + unsigned(s)));
+    OptimizerBuilder::Update update = optimizer.update(b, parameters[i], (*gradients)[i], old);
+    program.addUpdate(argument, update.parameter);
+    for (size_t s = 0; s < slots; ++s)
+      states.push_back({first + unsigned(s), update.states[s]});
+  }
+  // Running statistics: what the importer computed.
+  Operation *results = forward.getBody().front().getTerminator();
+  unsigned state = firstState;
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
+    std::optional<unsigned> result = updateOf(forward, i);
+    bool isState = argRole(forward, i) == kState;
+    if (result && !isState)
+      return llvm::createStringError("argument %u of @forward is updated but is no state", i);
+    if (result && *result >= results->getNumOperands())
+      return llvm::createStringError("argument %u of @forward names result %u, which there is not",
+                                     i, *result);
+    if (result)
+      program.addUpdate(state, program.clone(results->getOperand(*result)));
+    state += isState;
+  }
+  for (auto &[argument, value] : states)
+    program.addUpdate(argument, value);
+  program.finish();
+  return llvm::Error::success();
+}
+
+llvm::Error buildEval(func::FuncOp infer, const TrainingOptions &options) {
+  auto outputs = outputsOf(infer);
+  if (!outputs)
+    return outputs.takeError();
+  auto target = lossTarget(options, *outputs);
+  if (!target)
+    return target.takeError();
+
+  ProgramBuilder program(infer, "eval");
+  program.addArguments(kInput);
+  unsigned targetArg = program.numArguments();
+  if (*target)
+    program.addArgument(*target, kTarget, "target");
+  program.addArguments(kParameter);
+  program.addArguments(kState);
+  if (program.numArguments() != infer.getNumArguments() + (*target ? 1 : 0))
+    return llvm::createStringError(
+        "@infer has arguments that are neither inputs, parameters nor states");
+  func::FuncOp eval = program.create("");
+  GraphBuilder b(eval);
+  LossValues loss =
+      buildLoss(b, options.loss, program.clone((*outputs)[options.loss.output]),
+                *target ? program.argument(targetArg) : Value(), /*withMetrics=*/true);
+
+  unsigned next = 0;
+  for (unsigned i = 0; i < infer.getNumResults(); ++i)
+    if (resultRole(infer, i) == kOutput)
+      program.addResult(program.clone((*outputs)[next++]), kOutput, resultName(infer, i));
+  program.addResult(loss.loss, kLoss, "loss");
+  if (loss.correct)
+    program.addResult(loss.correct, kCorrect, "correct");
+  program.addResult(loss.predictions, kPredictions, "predictions");
+  program.finish();
+  return llvm::Error::success();
+}
+
+} // namespace
+
+llvm::Error buildTraining(ModuleOp module, const TrainingOptions &options) {
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  if (!forward)
+    return llvm::createStringError("the module has no @forward to train");
+  for (StringRef name : {"train", "eval"})
+    if (module.lookupSymbol(name))
+      return llvm::createStringError("the module already has @%s", name.str().c_str());
+  if (llvm::Error error = buildTrain(forward, options))
+    return error;
+  if (auto infer = module.lookupSymbol<func::FuncOp>("infer"))
+    if (llvm::Error error = buildEval(infer, options))
+      return error;
+  forward.erase();
+  return llvm::Error::success();
+}
+
+} // namespace tessera::compiler

@@ -1,0 +1,93 @@
+//===- TrainingOptions.h - loss, optimizer and schedule as text ----------------------------------===//
+//
+// How a network is trained, as users write it: NAME:key=value,key=value.
+//
+//   cross_entropy:label_smoothing=0.1     sgd:lr=0.1,momentum=0.9,nesterov
+//   cosine:steps=5000,warmup=200
+//
+//   losses      cross_entropy (label_smoothing, ignore_index, class_dim, output),
+//               nll (ignore_index, class_dim, output), mse (output), bce_with_logits (output),
+//               output (output)
+//   optimizers  sgd (lr, momentum, dampening, nesterov, weight_decay),
+//               adam and adamw (lr, beta1, beta2, eps, weight_decay)
+//   schedules   constant (warmup), step (every, gamma, warmup), cosine (steps, min, warmup),
+//               linear (steps, end, warmup)
+//
+// A flag may stand without a value (nesterov). Everything unknown, missing or out of range is an
+// error that says what is known.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_COMPILER_AUTODIFF_TRAININGOPTIONS_H
+#define TESSERA_COMPILER_AUTODIFF_TRAININGOPTIONS_H
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <optional>
+
+namespace tessera::compiler {
+
+struct LossOptions {
+  enum Kind { CrossEntropy, NegativeLogLikelihood, MeanSquaredError, BinaryCrossEntropy, Output };
+  Kind kind = CrossEntropy;
+  int64_t output = 0; // which of the model's outputs
+  double labelSmoothing = 0;
+  std::optional<int64_t> ignoreIndex; // targets of this class count for nothing
+  /// The dimension of the classes, negative from the end. Without it: where targetShape tells it,
+  /// that; else the last one up to rank 3 ([n, c], [n, positions, c]), dimension 1 above ([n, c, h,
+  /// w]).
+  std::optional<int64_t> classDim;
+  /// Not part of the text: the shape of the targets, where the caller knows it.
+  std::optional<llvm::SmallVector<int64_t>> targetShape;
+
+  bool hasClasses() const { return kind == CrossEntropy || kind == NegativeLogLikelihood; }
+};
+
+struct OptimizerOptions {
+  enum Kind { SGD, Adam, AdamW };
+  Kind kind = SGD;
+  double lr = 0;
+  double momentum = 0, dampening = 0;            // SGD
+  bool nesterov = false;                         // SGD
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8; // Adam, AdamW
+  double weightDecay = 0;
+};
+
+/// The learning rate at step t = 0, 1, ... With warmup = w > 0 it is lr * (t + 1) / w for t < w,
+/// and what follows counts from there (t - w).
+struct ScheduleOptions {
+  enum Kind {
+    Constant,
+    Step,   // lr * gamma^floor(t / every)
+    Cosine, // min + (lr - min) (1 + cos(pi t / steps)) / 2, then min
+    Linear, // from lr to end * lr over `steps`, then end * lr
+  };
+  Kind kind = Constant;
+  int64_t every = 1, steps = 1, warmup = 0;
+  double gamma = 0.1, min = 0, end = 0;
+};
+
+struct AuxOutput { // coefficient * output, added to the loss
+  int64_t output = 0;
+  double coefficient = 0;
+};
+
+struct TrainingOptions {
+  LossOptions loss;
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
+  std::optional<double> clipNorm; // of the global gradient norm
+  llvm::SmallVector<AuxOutput> auxOutputs;
+};
+
+llvm::Expected<LossOptions> parseLoss(llvm::StringRef text);
+llvm::Expected<OptimizerOptions> parseOptimizer(llvm::StringRef text);
+llvm::Expected<ScheduleOptions> parseSchedule(llvm::StringRef text);
+/// "1=0.01,2=0.5": output number = coefficient. Empty: none.
+llvm::Expected<llvm::SmallVector<AuxOutput>> parseAuxOutputs(llvm::StringRef text);
+
+} // namespace tessera::compiler
+
+#endif
