@@ -1,0 +1,37 @@
+// RUN: tessera-opt --graph-decompose-norms --graph-simplify %s | FileCheck %s
+func.func @f(%x: tensor<4x3x2x2xf32>, %dy: tensor<4x3x2x2xf32>, %s: tensor<3xf32>, %b: tensor<3xf32>)
+    -> (tensor<4x3x2x2xf32>, tensor<4x3x2x2xf32>, tensor<3xf32>, tensor<3xf32>) {
+  %y, %m, %v = graph.batch_norm %x, %s, %b {epsilon = 1.0e-5 : f64, graph.name = "bn1"}
+    : (tensor<4x3x2x2xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<4x3x2x2xf32>, tensor<3xf32>, tensor<3xf32>)
+  %dx, %ds, %db = graph.batch_norm_grad %dy, %x, %s, %m, %v {epsilon = 1.0e-5 : f64, graph.name = "bn1.grad", graph.grad_of = "bn1"}
+    : (tensor<4x3x2x2xf32>, tensor<4x3x2x2xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+    -> (tensor<4x3x2x2xf32>, tensor<3xf32>, tensor<3xf32>)
+  return %y, %dx, %ds, %db : tensor<4x3x2x2xf32>, tensor<4x3x2x2xf32>, tensor<3xf32>, tensor<3xf32>
+}
+// Two passes over x for the statistics, one to apply them.
+// CHECK-LABEL: func.func @f(
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<4x3x2x2xf32>, %[[DY:[a-z0-9]+]]: tensor<4x3x2x2xf32>, %[[S:[a-z0-9]+]]
+// CHECK:       %[[SUM:.*]] = graph.reduce_sum %[[X]] {dims = array<i64: 0, 2, 3>, graph.name = "bn1/mean"
+// CHECK:       %[[N:.*]] = graph.constant dense<6.250000e-02>
+// CHECK:       %[[MEAN:.*]] = graph.mul %[[SUM]], %[[N]]
+// CHECK:       %[[MEANS:.*]] = graph.reshape %[[MEAN]]
+// CHECK:       %[[D:.*]] = graph.sub %[[X]], %[[MEANS]]
+// CHECK:       %[[DD:.*]] = graph.mul %[[D]], %[[D]]
+// CHECK:       graph.reduce_sum %[[DD]] {{.*}}"bn1/var"
+// CHECK:       %[[RSTD:.*]] = graph.rsqrt
+// CHECK:       %[[A:.*]] = graph.mul %[[S]], %[[RSTD]]
+// CHECK:       %[[AS:.*]] = graph.reshape %[[A]]
+// CHECK:       %[[XA:.*]] = graph.mul %[[X]], %[[AS]]
+// CHECK:       %[[Y:.*]] = graph.add %[[XA]], %{{.*}} {graph.name = "bn1"}
+// Both sums of the gradient depend on nothing but dy, x and the mean; the standard deviation is not
+// computed again.
+// CHECK:       %[[DB:.*]] = graph.reduce_sum %[[DY]] {{.*}}"bn1.grad/sum"
+// CHECK:       %[[E:.*]] = graph.sub %[[MEANS]], %[[X]]
+// CHECK:       %[[P:.*]] = graph.mul %[[DY]], %[[E]]
+// CHECK:       graph.reduce_sum %[[P]] {dims = array<i64: 0, 2, 3>, graph.grad_of = "bn1"
+// CHECK-NOT:   graph.rsqrt
+// CHECK:       graph.mul %[[DY]], %[[AS]]
+// CHECK:       graph.mul %[[X]],
+// CHECK:       %[[DX:.*]] = graph.add {{.*}} {graph.grad_of = "bn1", graph.name = "bn1.grad"}
+// CHECK:       return %[[Y]], %[[DX]], %{{.*}}, %[[DB]]
+// CHECK-NOT:   graph.batch_norm

@@ -1,0 +1,18 @@
+# Text tests, in the folders of the source tree. Run one: lit-22 -v BUILD/test/lit --filter relu
+import os
+
+import lit.formats
+
+config.name = "tessera"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.build_dir, "test", "lit")
+config.environment["PATH"] = os.pathsep.join(
+    [os.path.join(config.build_dir, "bin"), config.llvm_bin, config.environment.get("PATH", "")]
+)
+config.substitutions.append(("%test_root", os.path.dirname(config.test_source_root)))
+for name in ("tessera-opt", "tessera-compile", "tessera-solve", "tessera-run", "tessera-dump"):
+    if os.path.exists(os.path.join(config.build_dir, "bin", name)):
+        config.available_features.add(name)
