@@ -87,8 +87,10 @@ llvm::Expected<std::vector<Tensor>> interpretOp(Operation *op, DictionaryAttr at
   }
   if (auto fused = dyn_cast<graph::FusedOp>(op))
     return interpretBody(fused, operands);
+  if (isa<dist::ReshardOp>(op))
+    return std::vector<Tensor>{*operands[0]};
   auto it = table().find(op->getName().stripDialect().str());
-  if (!isa<graph::GraphDialect>(op->getDialect()) || it == table().end())
+  if (!isa_and_nonnull<graph::GraphDialect>(op->getDialect()) || it == table().end())
     return llvm::createStringError("interpreter: no definition of '%s'",
                                    op->getName().getStringRef().str().c_str());
   Call call{op, attributes, operands, {}};
@@ -99,7 +101,8 @@ llvm::Expected<std::vector<Tensor>> interpretOp(Operation *op, DictionaryAttr at
 }
 
 llvm::Expected<std::vector<std::vector<Tensor>>>
-interpretRanks(func::FuncOp func, ArrayRef<std::vector<Tensor>> arguments, const RankHooks &hooks) {
+interpretRanks(func::FuncOp func, ArrayRef<std::vector<Tensor>> arguments,
+               const RankAttributes &rankAttributes) {
   size_t ranks = arguments.size();
   Block &block = func.getBody().front();
   std::vector<llvm::DenseMap<Value, Tensor>> values(ranks);
@@ -123,15 +126,24 @@ interpretRanks(func::FuncOp func, ArrayRef<std::vector<Tensor>> arguments, const
 
   for (Operation &op : block.without_terminator()) {
     std::vector<std::vector<Tensor>> results(ranks);
-    if (isa_and_nonnull<graph::GraphDialect>(op.getDialect())) {
+    if (auto collective = dyn_cast<dist::CollectiveOp>(op)) {
+      SmallVector<const Tensor *> in;
+      for (size_t rank = 0; rank < ranks; ++rank)
+        in.push_back(&values[rank][collective.getX()]);
+      auto out = interpretCollective(collective, in);
+      if (!out)
+        return out.takeError();
+      for (size_t rank = 0; rank < ranks; ++rank)
+        results[rank].push_back(std::move((*out)[rank]));
+    } else {
       for (size_t rank = 0; rank < ranks; ++rank) {
         SmallVector<const Tensor *> in;
         for (Value v : op.getOperands())
           in.push_back(&values[rank][v]);
         DictionaryAttr attributes = op.getAttrDictionary();
-        if (hooks.attributes) {
+        if (rankAttributes) {
           NamedAttrList list(attributes);
-          hooks.attributes(&op, int64_t(rank), list);
+          rankAttributes(&op, int64_t(rank), list);
           attributes = list.getDictionary(op.getContext());
         }
         auto out = interpretOp(&op, attributes, in);
@@ -139,18 +151,6 @@ interpretRanks(func::FuncOp func, ArrayRef<std::vector<Tensor>> arguments, const
           return out.takeError();
         results[rank] = std::move(*out);
       }
-    } else if (hooks.collective) {
-      std::vector<std::vector<Tensor>> in(ranks);
-      for (size_t rank = 0; rank < ranks; ++rank) {
-        for (Value v : op.getOperands())
-          in[rank].push_back(values[rank][v]);
-        results[rank].resize(op.getNumResults());
-      }
-      if (llvm::Error error = hooks.collective(&op, in, results))
-        return error;
-    } else {
-      return llvm::createStringError("interpreter: no definition of '%s'",
-                                     op.getName().getStringRef().str().c_str());
     }
     for (size_t rank = 0; rank < ranks; ++rank) {
       for (auto [result, tensor] : llvm::zip(op.getResults(), results[rank])) {
@@ -173,7 +173,7 @@ interpretRanks(func::FuncOp func, ArrayRef<std::vector<Tensor>> arguments, const
 }
 
 llvm::Expected<std::vector<Tensor>> interpret(func::FuncOp func, ArrayRef<Tensor> arguments) {
-  auto results = interpretRanks(func, std::vector<Tensor>(arguments.begin(), arguments.end()), {});
+  auto results = interpretRanks(func, std::vector<Tensor>(arguments.begin(), arguments.end()));
   if (!results)
     return results.takeError();
   return std::move(results->front());

@@ -8,8 +8,8 @@
 //   auto results = cantFail(interpret(func, {x}));       // results[0].data
 //
 // Partitioned programs run for all ranks in lockstep (interpretRanks): operator by operator, each
-// rank with its own values and attributes; an operator that is not of the graph dialect is handed
-// to a callback together with the operands of all ranks.
+// rank with its own values and attributes; dist.collective exchanges values between them. In a global
+// program dist.reshard does nothing.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_TEST_SUPPORT_INTERPRETER_H
@@ -36,22 +36,15 @@ struct Tensor {
 llvm::Expected<std::vector<Tensor>> interpret(mlir::func::FuncOp func,
                                               llvm::ArrayRef<Tensor> arguments);
 
-struct RankHooks {
-  /// Attributes of an operator that differ between ranks (ShardingRuleOpInterface::rankAttributes).
-  /// Optional.
-  std::function<void(mlir::Operation *op, int64_t rank, mlir::NamedAttrList &attributes)>
-      attributes;
-  /// Evaluates an operator over all ranks: operands[rank][i]; fills results[rank][i], which have as
-  /// many entries as the operator has results. Only called for operators outside the graph dialect.
-  std::function<llvm::Error(mlir::Operation *op, llvm::ArrayRef<std::vector<Tensor>> operands,
-                            llvm::MutableArrayRef<std::vector<Tensor>> results)>
-      collective;
-};
+/// Attributes of an operator that differ between ranks (ShardingRuleOpInterface::rankAttributes):
+/// sets them in the list, which holds the operator's own.
+using RankAttributes =
+    std::function<void(mlir::Operation *op, int64_t rank, mlir::NamedAttrList &attributes)>;
 
-/// arguments[rank][i]; returns results[rank][i].
+/// arguments[rank][i]; returns results[rank][i]. The module's mesh has as many ranks.
 llvm::Expected<std::vector<std::vector<Tensor>>>
 interpretRanks(mlir::func::FuncOp func, llvm::ArrayRef<std::vector<Tensor>> arguments,
-               const RankHooks &hooks);
+               const RankAttributes &attributes = nullptr);
 
 /// One operator of the graph dialect on given operands, with the given attributes instead of its
 /// own.

@@ -2,6 +2,7 @@
 #ifndef TESSERA_TEST_SUPPORT_INTERPRETERDETAIL_H
 #define TESSERA_TEST_SUPPORT_INTERPRETERDETAIL_H
 
+#include "dialects/dist/DistOps.h"
 #include "test/support/Interpreter.h"
 
 #include <map>
@@ -31,6 +32,10 @@ using Table = std::map<std::string, Evaluate>; // by mnemonic
 void addElementwise(Table &table); // InterpreterElementwise.cpp
 void addData(Table &table);        // InterpreterData.cpp
 void addNetwork(Table &table);     // InterpreterNetwork.cpp
+
+/// InterpreterCollectives.cpp; by rank.
+llvm::Expected<std::vector<Tensor>> interpretCollective(dist::CollectiveOp op,
+                                                        llvm::ArrayRef<const Tensor *> operands);
 
 /// Calls fn(index) for every index of the shape, in row-major order.
 template <typename Fn> void forEach(llvm::ArrayRef<int64_t> shape, Fn fn) {

@@ -108,13 +108,56 @@ TEST_CASE("interpreter: ranks in lockstep") {
     %i = graph.iota {dim = 0 : i64} : () -> tensor<2xi64>
     return %i : tensor<2xi64>
   })");
-  RankHooks hooks;
-  hooks.attributes = [&](Operation *op, int64_t rank, NamedAttrList &attributes) {
+  auto attributes = [&](Operation *op, int64_t rank, NamedAttrList &attributes) {
     if (isa<graph::IotaOp>(op))
       attributes.set("start", Builder(&p.context).getI64IntegerAttr(2 * rank));
   };
   std::vector<std::vector<Tensor>> arguments(2, {Tensor::zeros({2})});
-  auto r = llvm::cantFail(interpretRanks(p.func("f"), arguments, hooks));
+  auto r = llvm::cantFail(interpretRanks(p.func("f"), arguments, attributes));
   CHECK(r[0][0].data == Values{0, 1});
   CHECK(r[1][0].data == Values{2, 3});
+}
+
+TEST_CASE("interpreter: collectives") {
+  auto collective = [](const std::string &kind, const std::string &attributes,
+                       const std::string &from, const std::string &to,
+                       std::vector<std::vector<double>> blocks) {
+    Program p(
+        "module attributes {dist.mesh = #dist.mesh<\"a=2,b=2\">} {\nfunc.func @f(%x: tensor<" +
+        from + "xf32>) -> tensor<" + to + "xf32> {\n  %y = dist.collective \"" + kind + "\" %x {" +
+        attributes + "} : (tensor<" + from + "xf32>) -> tensor<" + to +
+        "xf32>\n  return %y : tensor<" + to + "xf32>\n}\n}");
+    std::vector<std::vector<Tensor>> arguments;
+    auto type = cast<RankedTensorType>(p.func("f").getArgumentTypes()[0]);
+    for (const auto &block : blocks)
+      arguments.push_back({Tensor::of(type.getShape(), block)});
+    std::vector<Values> results;
+    for (auto &r : llvm::cantFail(interpretRanks(p.func("f"), arguments)))
+      results.push_back(r[0].data);
+    return results;
+  };
+  using Ranks = std::vector<Values>;
+  // Ranks 0 to 3 are (a, b) = 00, 01, 10, 11.
+  CHECK(collective("slice", R"(axes = ["a", "b"], dim = 0)", "4", "1",
+                   {{1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}}) ==
+        Ranks{{1}, {2}, {3}, {4}});
+  CHECK(collective("all-gather", R"(axes = ["a"], dim = 0)", "1", "2", {{1}, {2}, {3}, {4}}) ==
+        Ranks{{1, 3}, {2, 4}, {1, 3}, {2, 4}});
+  CHECK(collective("all-reduce", R"(axes = ["b"], reduction = "sum")", "1", "1",
+                   {{1}, {2}, {3}, {4}}) == Ranks{{3}, {3}, {7}, {7}});
+  CHECK(collective("all-reduce", R"(axes = ["a", "b"], reduction = "max")", "1", "1",
+                   {{1}, {2}, {5}, {4}}) == Ranks{{5}, {5}, {5}, {5}});
+  CHECK(collective("reduce-scatter", R"(axes = ["b"], dim = 0, reduction = "sum")", "2", "1",
+                   {{1, 2}, {3, 4}, {5, 6}, {7, 8}}) == Ranks{{4}, {6}, {12}, {14}});
+  // Cut by b along dimension 0 before, along dimension 1 after.
+  CHECK(collective("all-to-all", R"(axes = ["b"], dim = 0, split_dim = 1)", "1x2", "2x1",
+                   {{1, 2}, {3, 4}, {5, 6}, {7, 8}}) == Ranks{{1, 3}, {2, 4}, {5, 7}, {6, 8}});
+  CHECK(collective("permute", R"(axes = ["a", "b"], sources = array<i64: 0, 2, 1, 3>)", "1", "1",
+                   {{1}, {2}, {3}, {4}}) == Ranks{{1}, {3}, {2}, {4}});
+  CHECK(
+      collective(
+          "halo",
+          R"(axes = ["a", "b"], dim = 0, halo_lo = 1 : i64, halo_hi = 2 : i64, fill = -1.0 : f64)",
+          "2", "5", {{1, 2}, {3, 4}, {5, 6}, {7, 8}}) ==
+      Ranks{{-1, 1, 2, 3, 4}, {2, 3, 4, 5, 6}, {4, 5, 6, 7, 8}, {6, 7, 8, -1, -1}});
 }
