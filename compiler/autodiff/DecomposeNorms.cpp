@@ -16,7 +16,7 @@
 // last passes are affine in x with coefficients per channel (as PyTorch's CPU kernels are).
 //
 //===----------------------------------------------------------------------------------------------===//
-#include "compiler/autodiff/GraphBuilder.h"
+#include "compiler/autodiff/OpWriter.h"
 #include "compiler/autodiff/Passes.h"
 
 #include "mlir/Pass/Pass.h"
@@ -87,7 +87,7 @@ public:
   }
 
 private:
-  GraphBuilder &named(StringRef suffix) {
+  OpWriter &named(StringRef suffix) {
     b_.setName(base_ + suffix, gradOf_);
     return b_;
   }
@@ -103,7 +103,7 @@ private:
   }
 
   std::string base_, gradOf_;
-  GraphBuilder b_;
+  OpWriter b_;
 };
 
 struct DecomposeNorms : PassWrapper<DecomposeNorms, OperationPass<func::FuncOp>> {

@@ -87,7 +87,7 @@ namespace {
 
 class Differentiator {
 public:
-  Differentiator(GraphBuilder &b, ArrayRef<Value> wrt) : b_(b) {
+  Differentiator(OpWriter &b, ArrayRef<Value> wrt) : b_(b) {
     for (Value v : wrt)
       if (isFloat(v))
         active_.insert(v);
@@ -159,14 +159,14 @@ private:
                                    context.error().str().c_str());
   }
 
-  GraphBuilder &b_;
+  OpWriter &b_;
   llvm::DenseSet<Value> active_;
   llvm::DenseMap<Value, Value> adjoints_; // looked up only
 };
 
 } // namespace
 
-llvm::Expected<SmallVector<Value>> differentiate(GraphBuilder &builder, ArrayRef<Seed> seeds,
+llvm::Expected<SmallVector<Value>> differentiate(OpWriter &builder, ArrayRef<Seed> seeds,
                                                  ArrayRef<Value> wrt) {
   Differentiator d(builder, wrt);
   if (llvm::Error error = d.run(seeds))

@@ -18,7 +18,7 @@
 #ifndef TESSERA_COMPILER_AUTODIFF_GRADIENT_H
 #define TESSERA_COMPILER_AUTODIFF_GRADIENT_H
 
-#include "compiler/autodiff/GraphBuilder.h"
+#include "compiler/autodiff/OpWriter.h"
 
 namespace tessera::compiler {
 
@@ -31,7 +31,7 @@ struct Seed {
 /// forward operator and graph.name = that name + ".grad" (".grad_w" ... where it has several), made
 /// unique.
 llvm::Expected<llvm::SmallVector<mlir::Value>>
-differentiate(GraphBuilder &builder, llvm::ArrayRef<Seed> seeds, llvm::ArrayRef<mlir::Value> wrt);
+differentiate(OpWriter &builder, llvm::ArrayRef<Seed> seeds, llvm::ArrayRef<mlir::Value> wrt);
 
 } // namespace tessera::compiler
 

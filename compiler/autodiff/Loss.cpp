@@ -75,7 +75,7 @@ llvm::Expected<RankedTensorType> targetType(const LossOptions &options, RankedTe
 }
 
 // Losses are summed in single precision at least.
-static Value widen(GraphBuilder &b, Value x) {
+static Value widen(OpWriter &b, Value x) {
   if (elementTypeOf(x).getIntOrFloatBitWidth() >= 32)
     return x;
   return b.cast(x, Float32Type::get(x.getContext()));
@@ -85,7 +85,7 @@ static double count(Value v) {
   return double(cast<RankedTensorType>(v.getType()).getNumElements());
 }
 
-static LossValues classLoss(GraphBuilder &b, const LossOptions &options, Value x, Value target,
+static LossValues classLoss(OpWriter &b, const LossOptions &options, Value x, Value target,
                             bool withMetrics) {
   int64_t dim = llvm::cantFail(classDim(options, shapeOf(x))); // targetType() checked it
   int64_t classes = shapeOf(x)[dim];
@@ -135,7 +135,7 @@ static LossValues classLoss(GraphBuilder &b, const LossOptions &options, Value x
   return values;
 }
 
-LossValues buildLoss(GraphBuilder &b, const LossOptions &options, Value output, Value target,
+LossValues buildLoss(OpWriter &b, const LossOptions &options, Value output, Value target,
                      bool withMetrics) {
   b.setName("loss");
   if (options.hasClasses())

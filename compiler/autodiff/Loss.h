@@ -31,7 +31,7 @@ llvm::Expected<mlir::RankedTensorType> targetType(const LossOptions &options,
                                                   mlir::RankedTensorType output);
 
 /// `withMetrics`: also correct and predictions.
-LossValues buildLoss(GraphBuilder &builder, const LossOptions &options, mlir::Value output,
+LossValues buildLoss(OpWriter &builder, const LossOptions &options, mlir::Value output,
                      mlir::Value target, bool withMetrics);
 
 } // namespace tessera::compiler

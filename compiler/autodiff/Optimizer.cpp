@@ -19,14 +19,14 @@ SmallVector<StringRef> OptimizerBuilder::slots() const {
 // 1 - beta^t for t = step + 1. In single precision beta^t is near 1 at first and the difference
 // would keep few digits (1 - 0.999f is off by 5e-5 of itself), so: with T = tanh(t ln(beta) / 2),
 // 1 - beta^t = -expm1(t ln(beta)) = 2 T / (T - 1).
-static Value biasCorrection(GraphBuilder &b, double beta, Value t) {
+static Value biasCorrection(OpWriter &b, double beta, Value t) {
   if (beta == 0)
     return b.constant(elementTypeOf(t), 1.0);
   Value half = b.unary<TanhOp>(b.mul(t, std::log(beta) / 2));
   return b.div(b.mul(half, 2.0), b.sub(half, 1.0));
 }
 
-void OptimizerBuilder::prepare(GraphBuilder &b, Value lr, Value step) {
+void OptimizerBuilder::prepare(OpWriter &b, Value lr, Value step) {
   b.setName("optimizer");
   lr_ = lr;
   Type real = elementTypeOf(lr);
@@ -43,14 +43,14 @@ void OptimizerBuilder::prepare(GraphBuilder &b, Value lr, Value step) {
     keep_ = b.sub(1.0, b.mul(lr, o_.weightDecay));
 }
 
-OptimizerBuilder::Update OptimizerBuilder::update(GraphBuilder &b, Value p, Value g,
+OptimizerBuilder::Update OptimizerBuilder::update(OpWriter &b, Value p, Value g,
                                                   ArrayRef<Value> states) {
   if (o_.weightDecay != 0 && o_.kind != OptimizerOptions::AdamW)
     g = b.add(g, b.mul(p, o_.weightDecay));
   return o_.kind == OptimizerOptions::SGD ? sgd(b, p, g, states) : adam(b, p, g, states);
 }
 
-OptimizerBuilder::Update OptimizerBuilder::sgd(GraphBuilder &b, Value p, Value g,
+OptimizerBuilder::Update OptimizerBuilder::sgd(OpWriter &b, Value p, Value g,
                                                ArrayRef<Value> states) {
   Type type = elementTypeOf(p);
   Update result;
@@ -65,7 +65,7 @@ OptimizerBuilder::Update OptimizerBuilder::sgd(GraphBuilder &b, Value p, Value g
   return result;
 }
 
-OptimizerBuilder::Update OptimizerBuilder::adam(GraphBuilder &b, Value p, Value g,
+OptimizerBuilder::Update OptimizerBuilder::adam(OpWriter &b, Value p, Value g,
                                                 ArrayRef<Value> states) {
   Type type = elementTypeOf(p);
   if (keep_)

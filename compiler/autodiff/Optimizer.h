@@ -16,19 +16,18 @@
 #ifndef TESSERA_COMPILER_AUTODIFF_OPTIMIZER_H
 #define TESSERA_COMPILER_AUTODIFF_OPTIMIZER_H
 
-#include "compiler/autodiff/GraphBuilder.h"
+#include "compiler/autodiff/OpWriter.h"
 #include "compiler/autodiff/TrainingOptions.h"
 
 namespace tessera::compiler {
 
 /// The learning rate at `step` (i64, rank 0), as a scalar of the type.
-mlir::Value buildLearningRate(GraphBuilder &builder, const ScheduleOptions &schedule, double lr,
+mlir::Value buildLearningRate(OpWriter &builder, const ScheduleOptions &schedule, double lr,
                               mlir::Value step, mlir::Type real);
 
 /// The gradients times min(1, limit / (norm + 1e-6)), norm being that of all of them together
 /// (torch.nn.utils.clip_grad_norm_). Null gradients stay null.
-void clipGlobalNorm(GraphBuilder &builder, double limit,
-                    llvm::MutableArrayRef<mlir::Value> gradients);
+void clipGlobalNorm(OpWriter &builder, double limit, llvm::MutableArrayRef<mlir::Value> gradients);
 
 class OptimizerBuilder {
 public:
@@ -38,18 +37,18 @@ public:
   llvm::SmallVector<llvm::StringRef> slots() const;
 
   /// Builds what all parameters share. `lr` is a scalar.
-  void prepare(GraphBuilder &builder, mlir::Value lr, mlir::Value step);
+  void prepare(OpWriter &builder, mlir::Value lr, mlir::Value step);
 
   struct Update {
     mlir::Value parameter;
     llvm::SmallVector<mlir::Value> states; // in the order of slots()
   };
-  Update update(GraphBuilder &builder, mlir::Value parameter, mlir::Value gradient,
+  Update update(OpWriter &builder, mlir::Value parameter, mlir::Value gradient,
                 llvm::ArrayRef<mlir::Value> states);
 
 private:
-  Update sgd(GraphBuilder &b, mlir::Value p, mlir::Value g, llvm::ArrayRef<mlir::Value> states);
-  Update adam(GraphBuilder &b, mlir::Value p, mlir::Value g, llvm::ArrayRef<mlir::Value> states);
+  Update sgd(OpWriter &b, mlir::Value p, mlir::Value g, llvm::ArrayRef<mlir::Value> states);
+  Update adam(OpWriter &b, mlir::Value p, mlir::Value g, llvm::ArrayRef<mlir::Value> states);
 
   OptimizerOptions o_;
   mlir::Value lr_;

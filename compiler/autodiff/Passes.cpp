@@ -55,7 +55,7 @@ struct GradientPass : PassWrapper<GradientPass, OperationPass<ModuleOp>> {
         arguments.push_back(func.getArgument(i));
       }
     }
-    GraphBuilder b(func);
+    OpWriter b(func);
     auto gradients = differentiate(b, Seed{loss, b.constant(type, 1.0)}, arguments);
     if (!gradients) {
       func.emitError(llvm::toString(gradients.takeError()));

@@ -8,8 +8,7 @@ using namespace tessera::graph;
 
 namespace tessera::compiler {
 
-Value buildLearningRate(GraphBuilder &b, const ScheduleOptions &s, double lr, Value step,
-                        Type real) {
+Value buildLearningRate(OpWriter &b, const ScheduleOptions &s, double lr, Value step, Type real) {
   b.setName("learning_rate");
   auto scalar = [&](double v) { return b.constant(real, v); };
   Value since = step; // steps since the warm-up ended
@@ -45,7 +44,7 @@ Value buildLearningRate(GraphBuilder &b, const ScheduleOptions &s, double lr, Va
   return rate;
 }
 
-void clipGlobalNorm(GraphBuilder &b, double limit, MutableArrayRef<Value> gradients) {
+void clipGlobalNorm(OpWriter &b, double limit, MutableArrayRef<Value> gradients) {
   b.setName("clip");
   Value sum;
   for (Value g : gradients) {

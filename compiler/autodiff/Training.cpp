@@ -205,7 +205,7 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
     return llvm::createStringError("the model has no floating-point parameter to train");
 
   func::FuncOp train = program.create(kStep);
-  GraphBuilder b(train);
+  OpWriter b(train);
   Value targets = *target ? program.argument(targetArg) : Value();
   LossValues loss = buildLoss(b, options.loss, program.clone((*outputs)[options.loss.output]),
                               targets, /*withMetrics=*/false);
@@ -288,7 +288,7 @@ llvm::Error buildEval(func::FuncOp infer, const TrainingOptions &options) {
     return llvm::createStringError(
         "@infer has arguments that are neither inputs, parameters nor states");
   func::FuncOp eval = program.create("");
-  GraphBuilder b(eval);
+  OpWriter b(eval);
   LossValues loss =
       buildLoss(b, options.loss, program.clone((*outputs)[options.loss.output]),
                 *target ? program.argument(targetArg) : Value(), /*withMetrics=*/true);

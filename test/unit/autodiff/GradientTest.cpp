@@ -46,7 +46,7 @@ void check(const std::string &text, std::vector<Range> ranges = {}, int64_t clas
   // Every result gets its own weights; they enter as constants.
   SmallVector<compiler::Seed> seeds;
   std::vector<Tensor> weights;
-  compiler::GraphBuilder b(f);
+  compiler::OpWriter b(f);
   OpBuilder raw(terminator);
   for (Value y : terminator->getOperands()) {
     auto type = cast<RankedTensorType>(y.getType());
@@ -240,7 +240,7 @@ TEST_CASE("equal maxima share the gradient") {
     return %y : tensor<f64>
   })");
   func::FuncOp f = p.func("f");
-  compiler::GraphBuilder b(f);
+  compiler::OpWriter b(f);
   Operation *terminator = f.getBody().front().getTerminator();
   Value y = terminator->getOperand(0);
   auto g = llvm::cantFail(compiler::differentiate(
@@ -342,7 +342,7 @@ TEST_CASE("what has no gradient is an error that names the operator") {
   auto errorOf = [](const std::string &text) {
     Program p(text);
     func::FuncOp f = p.func("f");
-    compiler::GraphBuilder b(f);
+    compiler::OpWriter b(f);
     Value y = f.getBody().front().getTerminator()->getOperand(0);
     auto g = compiler::differentiate(b, compiler::Seed{y, b.constant(y.getType(), 1.0)},
                                      Value(f.getArgument(0)));

@@ -1,4 +1,4 @@
-//===- GraphBuilder.h - building named graph operators -------------------------------------------===//
+//===- OpWriter.h - building named graph operators -----------------------------------------------===//
 //
 // A thin layer over OpBuilder for code that writes many graph operators: arithmetic helpers that
 // fold the trivial cases (x + 0, 1 * x, constants), one constant per value, and names. Every
@@ -6,13 +6,13 @@
 // "fc1.grad.1", ...: names stay unique in the function; reshapes and broadcasts are called
 // "fc1.grad.reshape", ...) and graph.grad_of = "fc1".
 //
-//   GraphBuilder b(func);
+//   OpWriter b(func);
 //   b.setName("loss");
 //   Value mean = b.mul(b.reduceSum(x, {0}, /*keepdims=*/false), b.constant(f32, 1.0 / 16));
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_COMPILER_AUTODIFF_GRAPHBUILDER_H
-#define TESSERA_COMPILER_AUTODIFF_GRAPHBUILDER_H
+#ifndef TESSERA_COMPILER_AUTODIFF_OPWRITER_H
+#define TESSERA_COMPILER_AUTODIFF_OPWRITER_H
 
 #include "dialects/graph/Graph.h"
 
@@ -23,12 +23,12 @@
 
 namespace tessera::compiler {
 
-class GraphBuilder {
+class OpWriter {
 public:
   /// Builds before the terminator of the function's only block.
-  explicit GraphBuilder(mlir::func::FuncOp func);
+  explicit OpWriter(mlir::func::FuncOp func);
   /// Builds before `op`, in the function around it.
-  explicit GraphBuilder(mlir::Operation *op);
+  explicit OpWriter(mlir::Operation *op);
 
   /// The name (and graph.grad_of, unless empty) of the operators made from here on.
   void setName(const llvm::Twine &name, llvm::StringRef gradOf = "");

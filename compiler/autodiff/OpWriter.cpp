@@ -1,5 +1,5 @@
-//===- GraphBuilder.cpp --------------------------------------------------------------------------===//
-#include "compiler/autodiff/GraphBuilder.h"
+//===- OpWriter.cpp ------------------------------------------------------------------------------===//
+#include "compiler/autodiff/OpWriter.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/bit.h"
@@ -28,31 +28,31 @@ std::optional<double> splatOf(Value v) {
   return value.convertToDouble();
 }
 
-GraphBuilder::GraphBuilder(func::FuncOp func)
+OpWriter::OpWriter(func::FuncOp func)
     : builder_(func.getBody().front().getTerminator()), loc_(func.getLoc()) {
   collectNames(func);
 }
 
-GraphBuilder::GraphBuilder(Operation *op) : builder_(op), loc_(op->getLoc()) {
+OpWriter::OpWriter(Operation *op) : builder_(op), loc_(op->getLoc()) {
   Operation *func = op;
   while (func->getParentOp() && !isa<func::FuncOp>(func))
     func = func->getParentOp();
   collectNames(func);
 }
 
-void GraphBuilder::collectNames(Operation *func) {
+void OpWriter::collectNames(Operation *func) {
   func->walk([&](Operation *op) {
     if (auto name = op->getAttrOfType<StringAttr>(kNameAttr))
       used_.insert(name.getValue());
   });
 }
 
-void GraphBuilder::setName(const Twine &name, StringRef gradOf) {
+void OpWriter::setName(const Twine &name, StringRef gradOf) {
   name_ = name.str();
   gradOf_ = gradOf.str();
 }
 
-void GraphBuilder::label(Operation *op) {
+void OpWriter::label(Operation *op) {
   if (isa<ConstantOp>(op)) // shared between operators: belongs to none
     return;
   if (!name_.empty()) {
@@ -66,7 +66,7 @@ void GraphBuilder::label(Operation *op) {
     op->setAttr(kGradOfAttr, builder_.getStringAttr(gradOf_));
 }
 
-Value GraphBuilder::helper(Operation *op, StringRef suffix) {
+Value OpWriter::helper(Operation *op, StringRef suffix) {
   std::string name = name_;
   if (!name.empty())
     name_ += suffix;
@@ -75,14 +75,14 @@ Value GraphBuilder::helper(Operation *op, StringRef suffix) {
   return op->getResult(0);
 }
 
-Operation *GraphBuilder::insert(Operation *op) {
+Operation *OpWriter::insert(Operation *op) {
   op->setLoc(loc_);
   builder_.insert(op);
   label(op);
   return op;
 }
 
-Value GraphBuilder::constant(Type type, double value) {
+Value OpWriter::constant(Type type, double value) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor)
     tensor = RankedTensorType::get({}, type);
@@ -92,12 +92,12 @@ Value GraphBuilder::constant(Type type, double value) {
   return known;
 }
 
-Value GraphBuilder::integer(int64_t value) {
+Value OpWriter::integer(int64_t value) {
   auto type = RankedTensorType::get({}, builder_.getI64Type());
   return ConstantOp::create(builder_, loc_, type, DenseElementsAttr::get(type, value));
 }
 
-Value GraphBuilder::like(Value v, double value) { return constant(elementTypeOf(v), value); }
+Value OpWriter::like(Value v, double value) { return constant(elementTypeOf(v), value); }
 
 // Whether `v` already has the shape that broadcasting it with `other` gives.
 static bool covers(Value v, Value other) {
@@ -115,7 +115,7 @@ template <typename Fn> static std::optional<double> foldScalars(Value a, Value b
   return fn(*x, *y);
 }
 
-Value GraphBuilder::neg(Value x) {
+Value OpWriter::neg(Value x) {
   if (auto v = splatOf(x))
     return constant(x.getType(), -*v);
   if (auto inner = x.getDefiningOp<NegOp>())
@@ -123,7 +123,7 @@ Value GraphBuilder::neg(Value x) {
   return make<NegOp>(x);
 }
 
-Value GraphBuilder::add(Value a, Value b) {
+Value OpWriter::add(Value a, Value b) {
   if (splatOf(b) == 0.0 && covers(a, b))
     return a;
   if (splatOf(a) == 0.0 && covers(b, a))
@@ -133,7 +133,7 @@ Value GraphBuilder::add(Value a, Value b) {
   return make<AddOp>(a, b);
 }
 
-Value GraphBuilder::sub(Value a, Value b) {
+Value OpWriter::sub(Value a, Value b) {
   if (splatOf(b) == 0.0 && covers(a, b))
     return a;
   if (splatOf(a) == 0.0 && covers(b, a))
@@ -143,7 +143,7 @@ Value GraphBuilder::sub(Value a, Value b) {
   return make<SubOp>(a, b);
 }
 
-Value GraphBuilder::mul(Value a, Value b) {
+Value OpWriter::mul(Value a, Value b) {
   if (splatOf(b) == 1.0 && covers(a, b))
     return a;
   if (splatOf(a) == 1.0 && covers(b, a))
@@ -153,7 +153,7 @@ Value GraphBuilder::mul(Value a, Value b) {
   return make<MulOp>(a, b);
 }
 
-Value GraphBuilder::div(Value a, Value b) {
+Value OpWriter::div(Value a, Value b) {
   if (splatOf(b) == 1.0 && covers(a, b))
     return a;
   if (auto v = foldScalars(a, b, std::divides<double>()))
@@ -161,15 +161,15 @@ Value GraphBuilder::div(Value a, Value b) {
   return make<DivOp>(a, b);
 }
 
-Value GraphBuilder::select(Value cond, Value a, Value b) { return make<SelectOp>(cond, a, b); }
+Value OpWriter::select(Value cond, Value a, Value b) { return make<SelectOp>(cond, a, b); }
 
-Value GraphBuilder::cast(Value x, Type elementType) {
+Value OpWriter::cast(Value x, Type elementType) {
   if (elementTypeOf(x) == elementType)
     return x;
   return make<CastOp>(RankedTensorType::get(shapeOf(x), elementType), x);
 }
 
-Value GraphBuilder::reshape(Value x, ArrayRef<int64_t> shape) {
+Value OpWriter::reshape(Value x, ArrayRef<int64_t> shape) {
   if (shapeOf(x) == shape)
     return x;
   auto type = RankedTensorType::get(shape, elementTypeOf(x));
@@ -178,7 +178,7 @@ Value GraphBuilder::reshape(Value x, ArrayRef<int64_t> shape) {
   return helper(ReshapeOp::create(builder_, loc_, type, x), ".reshape");
 }
 
-Value GraphBuilder::broadcast(Value x, ArrayRef<int64_t> shape) {
+Value OpWriter::broadcast(Value x, ArrayRef<int64_t> shape) {
   if (shapeOf(x) == shape)
     return x;
   if (auto v = splatOf(x))
@@ -187,29 +187,27 @@ Value GraphBuilder::broadcast(Value x, ArrayRef<int64_t> shape) {
   return helper(BroadcastOp::create(builder_, loc_, type, x), ".broadcast");
 }
 
-Value GraphBuilder::transpose(Value x, ArrayRef<int64_t> perm) {
-  return make<TransposeOp>(x, perm);
-}
+Value OpWriter::transpose(Value x, ArrayRef<int64_t> perm) { return make<TransposeOp>(x, perm); }
 
-Value GraphBuilder::reduceSum(Value x, ArrayRef<int64_t> dims, bool keepdims) {
+Value OpWriter::reduceSum(Value x, ArrayRef<int64_t> dims, bool keepdims) {
   if (dims.empty())
     return x;
   return make<ReduceSumOp>(x, dims, keepdims).getY();
 }
 
-Value GraphBuilder::sumAll(Value x) {
+Value OpWriter::sumAll(Value x) {
   SmallVector<int64_t> dims(rankOf(x));
   std::iota(dims.begin(), dims.end(), 0);
   return reduceSum(x, dims, /*keepdims=*/false);
 }
 
-Value GraphBuilder::alongDim(Value vector, int64_t dim, int64_t rank) {
+Value OpWriter::alongDim(Value vector, int64_t dim, int64_t rank) {
   SmallVector<int64_t> shape(rank, 1);
   shape[dim] = shapeOf(vector)[0];
   return reshape(vector, shape);
 }
 
-Value GraphBuilder::unbroadcast(Value x, ArrayRef<int64_t> shape) {
+Value OpWriter::unbroadcast(Value x, ArrayRef<int64_t> shape) {
   ArrayRef<int64_t> from = shapeOf(x);
   int64_t lead = int64_t(from.size()) - int64_t(shape.size());
   SmallVector<int64_t> dims;
