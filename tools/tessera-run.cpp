@@ -150,10 +150,13 @@ Status run(CommandLine &c, RunResult &result) {
     c.run.threads = threadsPerRank(mpi ? localRanks(ranks) : ranks);
   bool leader = !mpi || processWorld[0]->rank() == 0;
   Console console(leader && !c.quiet ? stdout : nullptr);
-  if (leader && !c.log.empty())
-    TESSERA_RETURN_IF_ERROR(console.openLog(c.log, /*append=*/!c.run.resumeDir.empty()));
   catchInterrupts();
-  auto body = [&](World &world) { return runPlan(*plan, c.run, world, console, result); };
+  auto body = [&](World &world) -> Status {
+    // Here and not before the ranks start: a failure must stop the others too.
+    if (world.rank() == 0 && !c.log.empty())
+      TESSERA_RETURN_IF_ERROR(console.openLog(c.log, /*append=*/!c.run.resumeDir.empty()));
+    return runPlan(*plan, c.run, world, console, result);
+  };
   return mpi ? runRanks(std::move(processWorld), body) : runRanks(ranks, body);
 }
 

@@ -50,6 +50,13 @@ Result<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, Backe
   return executor;
 }
 
+int Executor::stagedCollectives(int program) const {
+  int staged = 0;
+  for (const std::unique_ptr<CollectiveCall> &call : collectives_[static_cast<size_t>(program)])
+    staged += call && call->staged();
+  return staged;
+}
+
 plan::DType Executor::heldType(int binding) const {
   return loaded_->dtype(plan_.bindings(binding).buffer());
 }

@@ -65,6 +65,9 @@ public:
   Communicator &everyone() { return *everyone_; }
   plan::DType heldType(int binding) const;
 
+  /// How many collectives of a program go through plain copies because of layouts.
+  int stagedCollectives(int program) const;
+
   /// From now on run() measures every step (and waits for each).
   void measure() { measuring_ = true; }
   const StepTimes &times(int program) const { return times_.at(static_cast<size_t>(program)); }

@@ -27,7 +27,8 @@ std::string bytesText(uint64_t bytes) {
 
 std::string durationText(double seconds) {
   char text[64];
-  auto whole = static_cast<long long>(std::isfinite(seconds) ? seconds + 0.5 : 0);
+  seconds = std::isfinite(seconds) ? seconds : 0;
+  auto whole = static_cast<long long>(seconds + 0.5);
   if (whole >= 3600)
     std::snprintf(text, sizeof text, "%lld h %02lld min", whole / 3600, whole / 60 % 60);
   else if (whole >= 60)

@@ -82,7 +82,8 @@ Status introduce(Session &s) {
   uint64_t arena = static_cast<uint64_t>(memory[0]), scratch = static_cast<uint64_t>(memory[1]);
   s.console.line("memory per rank: " + bytesText(arena + scratch) + " (arena " + bytesText(arena) +
                  ", kernel scratch " + bytesText(scratch) + ")");
-  for (const plan::Program &program : plan.programs()) {
+  for (int p = 0; p < plan.programs_size(); ++p) {
+    const plan::Program &program = plan.programs(p);
     uint64_t sent = 0;
     int collectives = 0;
     for (const plan::Step &step : program.steps())
@@ -90,9 +91,11 @@ Status introduce(Session &s) {
         sent += bytesSent(plan, step.collective());
         ++collectives;
       }
+    int staged = s.executor.stagedCollectives(p);
     s.console.line("program " + program.name() + ": " + std::to_string(program.steps_size()) +
                    " steps, " + std::to_string(collectives) + " collectives that send " +
-                   bytesText(sent) + " per rank");
+                   bytesText(sent) + " per rank" +
+                   (staged ? ", " + std::to_string(staged) + " through plain copies" : ""));
   }
   return Status();
 }
