@@ -1,6 +1,7 @@
 //===- Reduce.cpp - exact reductions of a search problem
 //-----------------------------------------===//
 #include "strategies/search/Reduce.h"
+#include "strategies/search/CheckPoints.h"
 
 #include <algorithm>
 #include <deque>
@@ -78,18 +79,42 @@ private:
   void reduceChain(int32_t v);
   void takeOut(int32_t v);
   void fold(int32_t v, int32_t into, const std::vector<int32_t> &map);
-  bool usesNoMore(const Variable &x, size_t s, size_t t) const {
-    for (const Piece &piece : x.pieces)
-      if (piece.extra[s] > piece.extra[t])
+  /// Collects where the pieces of x begin and end, for usesNoMore.
+  void prepareMemory(const Variable &x);
+  /// Option s of the prepared variable uses no more than option t at every check point.
+  bool usesNoMore(const Variable &x, size_t s, size_t t) {
+    int64_t more = 0;
+    for (size_t k = 0; k < events.size(); ++k) {
+      const Event &e = events[k];
+      int64_t difference = e.extra[s] - e.extra[t];
+      more += e.begins ? difference : -difference;
+      if (more > 0 && (k + 1 == events.size() || events[k + 1].point != e.point))
         return false;
+    }
     return true;
   }
+  struct Event {
+    int32_t point;
+    bool begins;
+    const int64_t *extra;
+  };
+  std::vector<Event> events;
 
   Model &m;
   const std::function<bool()> &stop;
   std::deque<int32_t> queue;
   std::vector<char> queued;
 };
+
+void Reducer::prepareMemory(const Variable &x) {
+  events.clear();
+  for (const Piece &piece : x.pieces) {
+    events.push_back({piece.from, true, piece.extra.data()});
+    events.push_back({piece.to, false, piece.extra.data()});
+  }
+  std::stable_sort(events.begin(), events.end(),
+                   [](const Event &a, const Event &b) { return a.point < b.point; });
+}
 
 /// Drops options that cannot occur; false if none is left.
 bool Reducer::dropBad(int32_t v) {
@@ -177,6 +202,7 @@ bool Reducer::dropDominated(int32_t v) {
   const size_t n = x.size();
   std::vector<char> keep(n, 1);
   size_t work = 0, kept = n;
+  prepareMemory(x);
   // Short edges first: they refuse a pair soonest.
   std::vector<EdgeView> views;
   for (int32_t e : x.edges)
@@ -185,6 +211,7 @@ bool Reducer::dropDominated(int32_t v) {
     return var(a.other).size() < var(b.other).size();
   });
   auto dominates = [&](size_t s, size_t t) { // t can be replaced by s
+    work += 1 + events.size() / 4;
     if (!usesNoMore(x, s, t))
       return false;
     Cost spare = x.costs[t] - x.costs[s];
@@ -304,6 +331,7 @@ void Reducer::takeOut(int32_t v) {
 /// No neighbour: one option that is best in cost and in memory, if there is one.
 void Reducer::reduceAlone(int32_t v) {
   Variable &x = var(v);
+  prepareMemory(x);
   size_t best = size_t(std::min_element(x.costs.begin(), x.costs.end()) - x.costs.begin());
   for (size_t s = 0; s < x.size(); ++s)
     if (!usesNoMore(x, best, s))
@@ -318,6 +346,7 @@ void Reducer::reduceLeaf(int32_t v) {
   Variable &x = var(v);
   int32_t into = m.other(x.edges[0], v);
   EdgeView cost = m.view(x.edges[0], into);
+  prepareMemory(x);
   std::vector<int32_t> map(var(into).size(), -1);
   for (size_t s = 0; s < map.size(); ++s) {
     size_t best = 0;
@@ -387,47 +416,17 @@ void Reducer::reduceChain(int32_t v) {
 
 void tessera::strategies::reduce(Model &m, const std::function<bool()> &stop) {
   dropIdleCheckPoints(m);
-  if (m.infeasible)
-    return;
-  Reducer(m, stop).run();
-  if (!m.infeasible)
+  // Fewer check points leave fewer pieces, which lets more variables go.
+  for (int round = 0; round < 3 && !m.infeasible && !stop(); ++round) {
+    Reducer(m, stop).run();
+    if (m.infeasible)
+      return;
+    const size_t before = m.room.size();
     dropIdleCheckPoints(m);
-}
-
-void tessera::strategies::dropIdleCheckPoints(Model &m) {
-  const size_t n = m.room.size();
-  // Differences of the most that can be used at each point.
-  std::vector<__int128> most(n + 1, 0);
-  for (const Variable &x : m.variables)
-    if (x.alive)
-      for (const Piece &piece : x.pieces) {
-        int64_t largest = *std::max_element(piece.extra.begin(), piece.extra.end());
-        most[piece.from] += largest;
-        most[piece.to] -= largest;
-      }
-  std::vector<int32_t> newIndex(n + 1, 0); // kept points before this one
-  std::vector<int64_t> kept;
-  std::vector<int32_t> keptPoints;
-  __int128 live = 0;
-  for (size_t p = 0; p < n; ++p) {
-    live += most[p];
-    newIndex[p] = int32_t(kept.size());
-    if (m.room[p] < 0)
-      m.infeasible = true;
-    if (live > m.room[p]) {
-      kept.push_back(m.room[p]);
-      keptPoints.push_back(m.points[p]);
-    }
-  }
-  newIndex[n] = int32_t(kept.size());
-  if (kept.size() == n)
-    return;
-  m.room = std::move(kept);
-  m.points = std::move(keptPoints);
-  for (size_t v = 0; v < m.variables.size(); ++v) {
-    std::vector<Piece> old = std::move(m.variables[v].pieces);
-    m.variables[v].pieces.clear();
-    for (Piece &piece : old)
-      m.addPiece(int32_t(v), newIndex[piece.from], newIndex[piece.to], std::move(piece.extra));
+    if (m.infeasible || m.room.empty())
+      return;
+    dropDominatedCheckPoints(m, stop);
+    if (m.room.size() * 10 > before * 9)
+      return;
   }
 }

@@ -32,10 +32,6 @@ namespace tessera::strategies {
 void reduce(
     Model &model, const std::function<bool()> &stop = [] { return false; });
 
-/// Drops the check points at which no choice can exceed the room, and all pieces that touch none
-/// other.
-void dropIdleCheckPoints(Model &model);
-
 } // namespace tessera::strategies
 
 #endif
