@@ -83,6 +83,10 @@ int main(int argc, char **argv) {
   app.add_option("--seconds", options.seconds, "time budget")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
+  app.add_option("--work", options.work,
+                 "reproducible budget in 1e9 elementary steps, roughly seconds; 0: none")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
   app.add_option("--threads", options.threads, "threads")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();

@@ -15,8 +15,8 @@ namespace {
 constexpr double kTable = 1 << 22, kTotal = 1 << 24; // of eliminations in a node
 } // namespace
 
-bool Branch::run(Scope &scope, double seconds) {
-  deadline = incumbent.clock.seconds() + seconds;
+bool Branch::run(Scope &scope, double work) {
+  deadline = incumbent.work + work;
   return visit(scope, 0, prices);
 }
 
@@ -30,11 +30,13 @@ bool Branch::visit(Scope &scope, int depth, std::vector<double> prices) {
     if (expired())
       return false;
     Core core(model);
+    // Copying and reducing walk over the matrices a few times.
+    incumbent.work += 10 * double(core.matrices.size() + core.extras.size()) + 1e4;
     if (core.constant >= limit())
       return true;
     Answer answer;
     double least;
-    if (eliminateCore(core, kTable, kTotal, answer, least)) {
+    if (eliminateCore(core, kTable, kTotal, answer, least, incumbent.work)) {
       if (least < limit())
         offer(scope, core, answer);
       return true;
@@ -49,6 +51,7 @@ bool Branch::visit(Scope &scope, int depth, std::vector<double> prices) {
     // Passes go on while they promise to exclude the scope.
     const int most = depth == 0 ? 400 : 60;
     for (int i = 0; i < most; ++i) {
+      incumbent.work += 2 * dual.passWork();
       dual.pass();
       if (provenBound(dual.pass()) >= Cost(limit()))
         return true;
@@ -71,7 +74,7 @@ bool Branch::visit(Scope &scope, int depth, std::vector<double> prices) {
     if (depth % 4 == 0) {
       Neighbourhood search(core, dual.answer(), dual.prices(), incumbent.options.seed + visited);
       for (int i = 0; i < 30 && !expired(); ++i)
-        search.step();
+        search.step(incumbent.work);
       if (search.fits() && search.bestCost() < limit())
         offer(scope, core, search.best());
     }
@@ -114,15 +117,27 @@ bool Branch::visit(Scope &scope, int depth, std::vector<double> prices) {
       size_t s = size_t(std::find(ids[split].begin(), ids[split].end(), id) - ids[split].begin());
       cost.push_back(reduced[core.first[split] + s] - (int32_t(s) == chosen ? 1 : 0));
     }
-    size_t first = size_t(std::min_element(cost.begin(), cost.end()) - cost.begin());
+    // The cheaper half first: taking one option off a long list would hardly move the bound.
+    std::vector<double> sorted(cost);
+    std::nth_element(sorted.begin(), sorted.begin() + (sorted.size() - 1) / 2, sorted.end());
+    const double middle = sorted[(sorted.size() - 1) / 2];
+    std::vector<char> cheap(x.size());
+    size_t count = 0;
+    for (size_t s = 0; s < x.size(); ++s)
+      if (cost[s] <= middle && count < (x.size() + 1) / 2) {
+        cheap[s] = 1;
+        ++count;
+      }
     bool complete = true;
     for (int side = 0; side < 2; ++side) {
       Scope child(scope, model);
       int32_t v = 0; // the child's number of the split variable
       for (int32_t u = 0; u < core.variables[split]; ++u)
         v += model.variables[u].alive;
-      std::vector<char> keep(x.size(), side == 1);
-      keep[first] = side == 0;
+      std::vector<char> keep(cheap);
+      if (side == 1)
+        for (char &k : keep)
+          k = !k;
       child.model.keepOptions(v, keep);
       complete &= visit(child, depth + 1, prices);
       if (expired())

@@ -24,16 +24,16 @@ public:
   Branch(Incumbent &incumbent, Cost cutoff, std::vector<double> pricesByPoint)
       : incumbent(incumbent), cutoff(cutoff), prices(std::move(pricesByPoint)) {}
 
-  /// Searches a scope (which it reduces) for answers below the cutoff. True if the search was
+  /// Searches a scope (which it reduces) for answers below the cutoff, for `work` elementary steps. True if the search was
   /// complete: the best answer found, or the cutoff, is then a lower bound of the scope.
-  bool run(Scope &scope, double seconds);
+  bool run(Scope &scope, double work);
   bool found() const { return better; }
   int64_t nodes() const { return visited; }
 
 private:
   bool visit(Scope &scope, int depth, std::vector<double> prices);
   double limit() const { return double(std::min(cutoff, incumbent.solution.cost)); }
-  bool expired() const { return incumbent.clock.seconds() > deadline || incumbent.clock.expired(); }
+  bool expired() const { return incumbent.work > deadline || incumbent.expired(); }
   bool offer(const Scope &scope, const Core &core, const Answer &answer) {
     bool is = incumbent.offer(scope, core, answer);
     better |= is && incumbent.solution.cost < cutoff;

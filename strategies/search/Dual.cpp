@@ -50,6 +50,8 @@ Dual::Dual(const Core &core)
   for (int32_t v = 0; v < core.count(); ++v)
     most = std::max(most, size_t(core.size(v)));
   sum.resize(2 * most);
+  work = 0.4 * double(core.matrices.size()) + 4 * double(core.places + core.extras.size()) +
+         4 * double(core.room.size());
 }
 
 void Dual::applyPrices() {
@@ -119,8 +121,10 @@ double Dual::pass() {
   forward = !forward;
   last = bound;
   if (bound > bestBound) {
-    if (bound > bestBound + 1e-9 * std::abs(bestBound))
+    if (bound > bestBound + 1e-9 * std::abs(bestBound)) {
       stalled = 0;
+      stepFactor = std::min(1.05 * stepFactor, 1.5);
+    }
     bestBound = bound;
     bestPrice = price;
     bestMessage = message;

@@ -28,6 +28,8 @@ public:
   /// One sweep over all variables, in alternating directions. Returns the bound for the present
   /// prices, the model's constant included.
   double pass();
+  /// Elementary steps of a pass.
+  double passWork() const { return work; }
   /// The answer that the last pass chose.
   const Answer &answer() const { return chosen; }
   /// One subgradient step of the prices towards the cost `target`; uses the last pass.
@@ -59,6 +61,7 @@ private:
   Answer chosen;
   double last = 0, bestBound;
   int stalled = 0;
+  double work;
 };
 
 /// q[s] = min over t of m[t][s] - p[t].

@@ -44,7 +44,7 @@ EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn,
     auto [w, v] = *queue.begin();
     queue.erase(queue.begin());
     total += w;
-    if (w > limits.table || total > limits.total || sizes[v] > UINT16_MAX)
+    if (w > limits.table || total > limits.total)
       return;
     rank[v] = int32_t(buckets.size());
     buckets.push_back({v, near[v], 1, {}, {}, {}});
@@ -97,64 +97,111 @@ EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn,
   fit = true;
 }
 
+namespace {
+
+/// Least of own[s] + f0[s] + f1[s] + ...; four lanes, since a plain minimum is not vectorised.
+double leastOfSum(const double *own, const double *const *f, size_t count, size_t n,
+                  double *scratch) {
+  if (count > 2) {
+    for (size_t s = 0; s < n; ++s)
+      scratch[s] = own[s] + f[0][s];
+    for (size_t k = 1; k + 2 < count; ++k)
+      for (size_t s = 0; s < n; ++s)
+        scratch[s] += f[k][s];
+    own = scratch;
+    f += count - 2;
+    count = 2;
+  }
+  double lanes[4] = {own[0], own[0], own[0], own[0]};
+  for (size_t k = 0; k < count; ++k)
+    for (double &lane : lanes)
+      lane += f[k][0];
+  size_t s = 0;
+  if (count == 2)
+    for (; s + 4 <= n; s += 4)
+      for (size_t k = 0; k < 4; ++k) {
+        double x = own[s + k] + f[0][s + k] + f[1][s + k];
+        lanes[k] = x < lanes[k] ? x : lanes[k];
+      }
+  else if (count == 1)
+    for (; s + 4 <= n; s += 4)
+      for (size_t k = 0; k < 4; ++k) {
+        double x = own[s + k] + f[0][s + k];
+        lanes[k] = x < lanes[k] ? x : lanes[k];
+      }
+  for (; s < n; ++s) {
+    double x = own[s];
+    for (size_t k = 0; k < count; ++k)
+      x += f[k][s];
+    lanes[0] = x < lanes[0] ? x : lanes[0];
+  }
+  double a = lanes[0] < lanes[1] ? lanes[0] : lanes[1];
+  double b = lanes[2] < lanes[3] ? lanes[2] : lanes[3];
+  return a < b ? a : b;
+}
+
+} // namespace
+
 double EliminationPlan::run(const std::vector<const double *> &unary,
                             std::vector<int32_t> &answer) {
   double least = 0;
-  std::vector<double> sum;
-  std::vector<size_t> digit, place;
-  std::vector<const double *> data;
+  std::vector<double> scratch;
+  std::vector<size_t> digit, strides;
+  std::vector<const double *> data; // moves along the rows
   for (Bucket &bucket : buckets) {
     const size_t n = size_t(sizes[bucket.variable]), dims = bucket.scope.size();
     bucket.message.resize(bucket.table);
-    bucket.best.resize(bucket.table);
-    sum.resize(n);
+    bucket.own.assign(unary[bucket.variable], unary[bucket.variable] + n);
+    scratch.resize(n);
     digit.assign(dims, 0);
     data.clear();
-    for (const Factor &f : bucket.factors)
-      data.push_back(f.fixed ? f.fixed : buckets[f.message].message.data());
-    place.assign(data.size(), 0);
-    const double *own = unary[bucket.variable];
-    for (size_t row = 0;; ++row) {
-      std::copy(own, own + n, sum.begin());
-      for (size_t f = 0; f < data.size(); ++f) {
-        const double *from = data[f] + place[f];
-        double *to = sum.data();
+    strides.clear();
+    for (const Factor &f : bucket.factors) {
+      const double *from = f.fixed ? f.fixed : buckets[f.message].message.data();
+      bool constant = true;
+      for (size_t stride : f.strides)
+        constant &= stride == 0;
+      if (constant) {
         for (size_t s = 0; s < n; ++s)
-          to[s] += from[s];
+          bucket.own[s] += from[s];
+        continue;
       }
-      size_t best = 0;
-      for (size_t s = 1; s < n; ++s)
-        if (sum[s] < sum[best])
-          best = s;
-      bucket.message[row] = sum[best];
-      bucket.best[row] = uint16_t(best);
-      size_t d = dims;
-      while (d > 0) {
-        --d;
-        bool carry = ++digit[d] == size_t(sizes[bucket.scope[d]]);
-        for (size_t f = 0; f < data.size(); ++f)
-          if (carry)
-            place[f] -= (digit[d] - 1) * bucket.factors[f].strides[d];
-          else
-            place[f] += bucket.factors[f].strides[d];
-        if (!carry) {
-          ++d;
-          break;
-        }
-        digit[d] = 0;
-      }
+      data.push_back(from);
+      strides.insert(strides.end(), f.strides.begin(), f.strides.end());
+    }
+    const size_t count = data.size();
+    for (size_t row = 0;; ++row) {
+      bucket.message[row] = leastOfSum(bucket.own.data(), data.data(), count, n, scratch.data());
       if (row + 1 == bucket.table)
         break;
+      size_t d = dims - 1;
+      while (++digit[d] == size_t(sizes[bucket.scope[d]])) {
+        for (size_t f = 0; f < count; ++f)
+          data[f] -= (digit[d] - 1) * strides[f * dims + d];
+        digit[d--] = 0;
+      }
+      for (size_t f = 0; f < count; ++f)
+        data[f] += strides[f * dims + d];
     }
     if (dims == 0)
       least += bucket.message[0];
   }
+  // The choices are worked out again on the one row that matters: cheaper than storing all of them.
   answer.assign(sizes.size(), 0);
   for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
-    size_t row = 0;
-    for (int32_t u : bucket->scope)
-      row = row * size_t(sizes[u]) + size_t(answer[u]);
-    answer[bucket->variable] = bucket->best[row];
+    const size_t n = size_t(sizes[bucket->variable]);
+    for (const Factor &f : bucket->factors) {
+      const double *from = f.fixed ? f.fixed : buckets[f.message].message.data();
+      bool constant = true;
+      for (size_t d = 0; d < f.strides.size(); ++d) {
+        constant &= f.strides[d] == 0;
+        from += size_t(answer[bucket->scope[d]]) * f.strides[d];
+      }
+      for (size_t s = 0; s < n && !constant; ++s)
+        bucket->own[s] += from[s];
+    }
+    answer[bucket->variable] =
+        int32_t(std::min_element(bucket->own.begin(), bucket->own.end()) - bucket->own.begin());
   }
   return least;
 }

@@ -41,8 +41,7 @@ public:
   bool fits() const { return fit; }
   double entries() const { return total; }
 
-  /// The least sum and one answer that has it; unary[v] points to |v| costs. Infinite if all is
-  /// forbidden.
+  /// The least sum and one answer that has it; unary[v] points to |v| costs. All costs must be finite.
   double run(const std::vector<const double *> &unary, std::vector<int32_t> &answer);
 
 private:
@@ -57,7 +56,7 @@ private:
     size_t table = 1;           // product of their sizes
     std::vector<Factor> factors;
     std::vector<double> message;
-    std::vector<uint16_t> best;
+    std::vector<double> own; // unary costs and the factors that depend on this variable alone
   };
   bool fit = false;
   double total = 0;

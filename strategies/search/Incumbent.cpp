@@ -53,7 +53,11 @@ Answer Scope::project(const Core &core, const Choice &choice) const {
 }
 
 bool Incumbent::offer(const Scope &scope, const Core &core, const Answer &answer) {
+  // The judge walks over the whole graph: not for what cannot win.
+  if (core.price(answer) >= double(solution.cost))
+    return false;
   Choice choice = scope.lift(core.ids(scope.model, answer));
+  work += 50 * double(graph.nodes.size()) + 10 * double(graph.edges.size());
   Evaluation judged = evaluate(graph, choice);
   if (!judged.feasible || judged.cost >= solution.cost)
     return false;
@@ -68,7 +72,7 @@ Cost tessera::strategies::provenBound(double bound) {
 }
 
 bool tessera::strategies::eliminateCore(const Core &core, double tableLimit, double totalLimit,
-                                        Answer &answer, double &least) {
+                                        Answer &answer, double &least, double &work) {
   if (core.hasMemory())
     return false;
   std::vector<int32_t> sizes;
@@ -85,6 +89,7 @@ bool tessera::strategies::eliminateCore(const Core &core, double tableLimit, dou
   if (!plan.fits())
     return false;
   least = core.constant + plan.run(unary, answer);
+  work += plan.entries();
   return true;
 }
 

@@ -45,12 +45,16 @@ struct Incumbent {
   bool solved() const {
     return found() && double(solution.cost) <= double(solution.lowerBound) * (1 + options.gap);
   }
-  bool done() const { return solved() || clock.expired(); }
+  bool done() const { return solved() || expired(); }
+  bool expired() const {
+    return (options.work > 0 && work >= 1e9 * options.work) || clock.expired();
+  }
 
   const StrategyGraph &graph;
   const SearchOptions &options;
   Clock clock;
   Solution solution;
+  double work = 0; // elementary steps done, about a nanosecond each: what schedules the phases
 };
 
 /// A bound in doubles as a proven integer one: rounding of the sums may have raised it a little.
@@ -59,7 +63,7 @@ Cost provenBound(double bound);
 /// Minimises the core exactly if memory cannot bind and the width allows; false if not. `least` is
 /// the minimum, kCoreForbidden or more if there is no answer.
 bool eliminateCore(const Core &core, double tableLimit, double totalLimit, Answer &answer,
-                   double &least);
+                   double &least, double &work);
 
 /// Drops options whose reduced cost shows that no answer below `cutoff` has them. Returns how many;
 /// sets model.infeasible if a variable has none left.

@@ -153,6 +153,13 @@ void Neighbourhood::build() {
     }
   }
   sub.from = std::min(sub.from, sub.to);
+  sub.work = 4 * double(sub.to - sub.from);
+  for (size_t i = 0; i < n; ++i) {
+    const int32_t v = sub.members[i];
+    sub.work += 2 * double(core.firstPiece[v + 1] - core.firstPiece[v]) * double(core.size(v)) +
+                40 * double(core.links[v].size());
+    stepWork += double(core.links[v].size()) * (20 + double(core.size(v)));
+  }
 }
 
 double Neighbourhood::priceOf(const Answer &y) const {
@@ -197,6 +204,7 @@ double Neighbourhood::solve(EliminationPlan &plan, const std::vector<double> &ra
     }
     unary[i] = priced[i].data();
   }
+  stepWork += sub.work + plan.entries();
   return plan.run(unary, y);
 }
 
@@ -288,14 +296,16 @@ bool Neighbourhood::improveExceeding(EliminationPlan &plan) {
   return false;
 }
 
-bool Neighbourhood::step() {
+bool Neighbourhood::step(double &work) {
+  stepWork = 2e4;
+  const double costBefore = cost;
   const bool exceeding = core.excess(load) > 0;
-  // Kinds that succeed are drawn more often.
-  double rate[3], sum = 0;
-  for (int k = 0; k < 3; ++k)
-    sum += rate[k] = 0.05 + successes[k] / tries[k];
-  double at = double(random() >> 11) * 0x1p-53 * sum;
-  int kind = at < rate[0] ? 0 : at < rate[0] + rate[1] ? 1 : 2;
+  // The kind that gains most per work, or, in every fourth step, the one that had the least work.
+  int kind = 0;
+  for (int k = 1; k < 3; ++k)
+    if (draws % 4 == 0 ? used[k] < used[kind] : gained[k] * spent[kind] > gained[kind] * spent[k])
+      kind = k;
+  ++draws;
 
   sub.members.clear();
   const size_t n = size_t(core.count());
@@ -334,8 +344,13 @@ bool Neighbourhood::step() {
     bool better = exceeding ? improveExceeding(plan) : improveFitting(plan);
     for (int32_t v : sub.members)
       place[v] = -1;
-    tries[kind] = 0.99 * tries[kind] + 1;
-    successes[kind] = 0.99 * successes[kind] + (better ? 1 : 0);
+    work += stepWork;
+    used[kind] += stepWork;
+    spent[kind] = 0.98 * spent[kind] + stepWork;
+    // While memory is exceeded the cost may rise: every step forward counts the same.
+    gained[kind] = 0.98 * gained[kind] + (!better     ? 0
+                                          : exceeding ? 1e-4
+                                                      : (costBefore - cost) / (std::abs(cost) + 1));
     if (better) {
       failures = 0;
       noteIfBest();

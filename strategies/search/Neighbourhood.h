@@ -30,8 +30,8 @@ class Neighbourhood {
 public:
   Neighbourhood(const Core &core, Answer start, const std::vector<double> &prices, uint64_t seed);
 
-  /// Tries one neighbourhood; true if the answer changed for the better.
-  bool step();
+  /// Tries one neighbourhood; true if the answer changed for the better. Adds its elementary steps.
+  bool step(double &work);
   /// Continues from another answer (if it is no worse, it should also be the best).
   void restart(Answer answer);
   bool fits() const { return !bestAnswer.empty(); }
@@ -47,6 +47,7 @@ private:
     std::vector<std::vector<double>> own; // costs given the fixed neighbours
     std::vector<EliminationEdge> edges;
     int32_t from = 0, to = 0; // check points that the members touch
+    double work = 0;          // elementary steps of one solution
   };
   void chooseBall(size_t target);
   void chooseForest(size_t target);
@@ -54,6 +55,7 @@ private:
   void build();
   double priceOf(const Answer &y) const;
   void loadOf(const Answer &y, std::vector<double> &out) const;
+  double stepWork = 0;
   double solve(EliminationPlan &plan, const std::vector<double> &rates, Answer &y);
   bool improveFitting(EliminationPlan &plan);
   bool improveExceeding(EliminationPlan &plan);
@@ -70,7 +72,9 @@ private:
   Sub sub;
   std::vector<double> fixedLoad, subLoad, rates, cumulated;
   size_t ballSize = 12, failures = 0;
-  double successes[3] = {1, 1, 1}, tries[3] = {2, 2, 2};
+  // Per kind of neighbourhood: relative gain and work, decaying, and all work.
+  double gained[3] = {1e-3, 1e-3, 1e-3}, spent[3] = {1e6, 1e6, 1e6}, used[3] = {};
+  uint64_t draws = 0;
 };
 
 } // namespace tessera::strategies

@@ -7,6 +7,10 @@
 // Evaluate before it is returned.
 //
 // Example:
+// The course of a search depends on the seed, the threads and the work done, never on the clock. So an
+// answer is reproducible if the search ends by proof, by `gap` or by `work`; only `seconds` may cut it
+// short at different places.
+//
 //   SearchOptions options;
 //   options.seconds = 1;
 //   Solution s = search(graph, options);
@@ -24,6 +28,7 @@ namespace tessera::strategies {
 
 struct SearchOptions {
   double seconds = 10;            // budget; an answer that is proven best returns at once
+  double work = 0;                // budget in 1e9 elementary steps, roughly seconds; 0: none
   int threads = 1;                // used after the exact phase
   uint64_t seed = 1;              // of the randomized phases
   double gap = 0;                 // also stop when cost <= lowerBound * (1 + gap)
