@@ -23,6 +23,21 @@ std::vector<int64_t> physicalSizes(const std::vector<int64_t> &shape, const Layo
   return sizes;
 }
 
+int64_t layoutSignature(const plan::Collective &collective, const LoadedPlan &loaded) {
+  uint64_t hash = 14695981039346656037ull; // FNV-1a
+  auto add = [&](int64_t value) {
+    hash = (hash ^ static_cast<uint64_t>(value)) * 1099511628211ull;
+  };
+  for (uint32_t buffer : {collective.input(), collective.output()}) {
+    for (auto [dimension, size] : loaded.layout(buffer).inner) {
+      add(dimension);
+      add(size);
+    }
+    add(-1);
+  }
+  return static_cast<int64_t>(hash);
+}
+
 Box CollectiveCall::slab(const Tensor &t, size_t d, int64_t start, int64_t length) {
   Box box;
   box.count = physicalSizes(t.shape, t.layout);
@@ -55,7 +70,7 @@ bool CollectiveCall::direct() const {
 }
 
 CollectiveCall::CollectiveCall(const plan::Plan &plan, const plan::Collective &collective,
-                               LoadedPlan &loaded, Communicator &group)
+                               LoadedPlan &loaded, Communicator &group, bool copies)
     : collective_(collective), loaded_(loaded), group_(group) {
   auto tensor = [&](uint32_t buffer) {
     return Tensor{buffer, toVector(plan.buffers(static_cast<int>(buffer)).shape()),
@@ -66,7 +81,7 @@ CollectiveCall::CollectiveCall(const plan::Plan &plan, const plan::Collective &c
   type_ = loaded.dtype(collective.input());
   elementBytes_ = bytesPerElement(type_);
   count_ = static_cast<size_t>(elementsOf(in_.shape).value_or(0));
-  if (!direct()) {
+  if (copies || !direct()) {
     staged_ = true;
     in_.layout = out_.layout = Layout();
     stagedIn_.resize(count_ * elementBytes_);

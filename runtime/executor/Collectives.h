@@ -27,8 +27,9 @@ class CollectiveCall {
 public:
   /// `plan` passed the checker; `group` is the communicator of the collective's group. All outlive
   /// this.
+  /// `copies`: go through plain copies in any case.
   CollectiveCall(const plan::Plan &plan, const plan::Collective &collective, LoadedPlan &loaded,
-                 Communicator &group);
+                 Communicator &group, bool copies = false);
 
   Status run();
   /// Whether it goes through plain copies.
@@ -59,6 +60,10 @@ private:
   std::vector<Transfer> sends_, receives_;
   std::vector<Box> fills_;
 };
+
+/// A number that differs where the layouts of the collective's buffers differ. If it does between members
+/// of a group, their memory cannot be matched directly.
+int64_t layoutSignature(const plan::Collective &collective, const LoadedPlan &loaded);
 
 /// The sizes of `shape` in memory under `layout`, outermost first.
 std::vector<int64_t> physicalSizes(const std::vector<int64_t> &shape, const Layout &layout);

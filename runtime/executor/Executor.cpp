@@ -38,16 +38,42 @@ Result<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, Backe
       return made.status().context("group " + quoted(group.name()));
     executor->groups_.push_back(std::move(*made));
   }
-  for (const plan::Program &program : plan.programs()) {
-    auto &calls = executor->collectives_.emplace_back();
-    for (const plan::Step &step : program.steps())
-      calls.push_back(step.has_collective() ? std::make_unique<CollectiveCall>(
-                                                  plan, step.collective(), *executor->loaded_,
-                                                  *executor->groups_[step.collective().group()])
-                                            : nullptr);
-    executor->times_.push_back({std::vector<double>(calls.size(), 0.0), 0});
-  }
+  TESSERA_RETURN_IF_ERROR(executor->prepareCollectives());
   return executor;
+}
+
+/// A backend chooses layouts from what its own rank's plan says, and a rank at the border of a halo may
+/// choose otherwise. Members therefore agree first whether they see a collective's memory alike.
+Status Executor::prepareCollectives() {
+  std::vector<std::vector<int64_t>> low(groups_.size());
+  for (const plan::Program &program : plan_.programs())
+    for (const plan::Step &step : program.steps())
+      if (step.has_collective())
+        low[step.collective().group()].push_back(layoutSignature(step.collective(), *loaded_));
+  std::vector<std::vector<int64_t>> high = low;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (low[g].empty())
+      continue;
+    TESSERA_RETURN_IF_ERROR(
+        groups_[g]->allReduce(low[g].data(), low[g].data(), low[g].size(), plan::I64, plan::MIN));
+    TESSERA_RETURN_IF_ERROR(groups_[g]->allReduce(high[g].data(), high[g].data(), high[g].size(),
+                                                  plan::I64, plan::MAX));
+  }
+  std::vector<size_t> next(groups_.size(), 0);
+  for (const plan::Program &program : plan_.programs()) {
+    auto &calls = collectives_.emplace_back();
+    for (const plan::Step &step : program.steps()) {
+      calls.emplace_back();
+      if (!step.has_collective())
+        continue;
+      uint32_t g = step.collective().group();
+      size_t i = next[g]++;
+      calls.back() = std::make_unique<CollectiveCall>(plan_, step.collective(), *loaded_,
+                                                      *groups_[g], low[g][i] != high[g][i]);
+    }
+    times_.push_back({std::vector<double>(calls.size(), 0.0), 0});
+  }
+  return Status();
 }
 
 int Executor::stagedCollectives(int program) const {

@@ -74,6 +74,7 @@ public:
 
 private:
   explicit Executor(const plan::Plan &plan) : plan_(plan) {}
+  Status prepareCollectives();
   Status runStep(int program, int step);
   Status uploadConverted(uint32_t buffer, const void *host, plan::DType type);
 

@@ -201,6 +201,87 @@ TEST_CASE("a sharded parameter is loaded by boxes and saved whole") {
   CHECK(std::memcmp(before->data(*before->find("w")), after->data(*after->find("w")), 96) == 0);
 }
 
+namespace {
+
+/// The reference backend's memory, with [2, 4] tensors in blocks of two columns on odd ranks.
+struct OddLayout : LoadedPlan {
+  std::unique_ptr<LoadedPlan> inner;
+  uint32_t rank;
+  explicit OddLayout(std::unique_ptr<LoadedPlan> inner, uint32_t rank)
+      : inner(std::move(inner)), rank(rank) {}
+  size_t arenaBytes() const override { return inner->arenaBytes(); }
+  size_t scratchBytes() const override { return inner->scratchBytes(); }
+  void *address(uint32_t b) override { return inner->address(b); }
+  Layout layout(uint32_t) const override { return rank % 2 ? Layout{{{0, 2}, {1, 2}}} : Layout(); }
+  plan::DType dtype(uint32_t b) const override { return inner->dtype(b); }
+  void reorder(const float *from, float *to) const {
+    for (size_t i = 0; i < 2; ++i)
+      for (size_t j = 0; j < 4; ++j)
+        to[rank % 2 ? (j / 2) * 4 + i * 2 + j % 2 : i * 4 + j] = from[i * 4 + j];
+  }
+  RtStatus upload(uint32_t b, const void *host) override {
+    reorder(static_cast<const float *>(host), static_cast<float *>(address(b)));
+    return {};
+  }
+  RtStatus download(uint32_t b, void *host) override {
+    const float *from = static_cast<const float *>(address(b));
+    for (size_t i = 0; i < 2; ++i)
+      for (size_t j = 0; j < 4; ++j)
+        static_cast<float *>(host)[i * 4 + j] =
+            from[rank % 2 ? (j / 2) * 4 + i * 2 + j % 2 : i * 4 + j];
+    return {};
+  }
+  RtStatus launch(uint32_t p, uint32_t s) override { return inner->launch(p, s); }
+  RtStatus synchronize() override { return inner->synchronize(); }
+  std::string describe(uint32_t p, uint32_t s) const override { return inner->describe(p, s); }
+};
+
+struct OddBackend : Backend {
+  std::unique_ptr<Backend> inner = std::move(*createBackend("reference"));
+  std::string_view name() const override { return "odd"; }
+  Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan,
+                                           const LoadOptions &options) override {
+    auto loaded = inner->load(plan, options);
+    if (!loaded)
+      return loaded.status();
+    return std::unique_ptr<LoadedPlan>(
+        std::make_unique<OddLayout>(std::move(*loaded), plan.rank()));
+  }
+};
+
+} // namespace
+
+TEST_CASE("ranks that keep a tensor in different layouts meet in plain copies") {
+  std::vector<float> sums(8, 0);
+  RtStatus status = runRanks(2, [&](World &world) -> RtStatus {
+    auto rank = static_cast<uint32_t>(world.rank());
+    PlanBuilder b(rank, 2);
+    b.bind(plan::INPUT, "x", b.buffer("x", {2, 4}), {4, 4}, {2 * rank, 0});
+    b.bind(plan::OUTPUT, "y", b.buffer("y", {2, 4}), {2, 4}, {0, 0}, rank == 0);
+    b.collective("sum", plan::ALL_REDUCE, 0, 1, plan::SUM);
+    OddBackend backend;
+    auto executor = Executor::create(b.plan, backend, world, {});
+    if (!executor)
+      return executor.status();
+    if ((*executor)->stagedCollectives(0) != 1)
+      return RtStatus::error("not staged");
+    std::vector<float> x(8);
+    for (size_t i = 0; i < 8; ++i)
+      x[i] = static_cast<float>(i * (rank ? 10 : 1));
+    TESSERA_RETURN_IF_ERROR((*executor)->feed(0, x.data()));
+    TESSERA_RETURN_IF_ERROR((*executor)->run(0));
+    std::vector<char> y;
+    TESSERA_RETURN_IF_ERROR((*executor)->fetch(1, y));
+    if (rank == 1)
+      std::memcpy(sums.data(), y.data(), 32);
+    return {};
+  });
+  INFO(status.message());
+  REQUIRE(status.ok());
+  for (size_t i = 0; i < 8; ++i)
+    CHECK(sums[i] == static_cast<float>(i * 11));
+}
+
 TEST_CASE("missing and wrong weights are named") {
   Scratch scratch;
   std::string path = scratch.path + "/w.safetensors";
