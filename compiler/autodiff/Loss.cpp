@@ -115,7 +115,10 @@ static LossValues classLoss(OpWriter &b, const LossOptions &options, Value x, Va
   Value valid;
   if (options.ignoreIndex) {
     valid = b.unary<NotOp>(b.binary<EqOp>(target, b.integer(*options.ignoreIndex)));
-    picked = b.select(b.reshape(valid, column), picked, zero);
+    // An index that is no class picks nothing anyway.
+    if (options.labelSmoothing != 0 ||
+        (*options.ignoreIndex >= 0 && *options.ignoreIndex < classes))
+      picked = b.select(b.reshape(valid, column), picked, zero);
     values.predictions = b.sumAll(b.cast(valid, real));
     values.loss = b.neg(b.div(b.sumAll(picked), values.predictions));
   } else {

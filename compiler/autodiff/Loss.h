@@ -1,13 +1,14 @@
 //===- Loss.h - losses as graph operators --------------------------------------------------------===//
 //
 // Builds the loss of one model output: the mean over the whole (global) batch, that is a sum times
-// 1/N, so that a batch cut over ranks gives partial sums and nothing else changes.
+// 1/N, so that a batch cut over ranks gives partial sums and nothing else changes. Where targets may
+// be ignored (PyTorch's default for classes), N is a sum too: the number of the others.
 //
 // Cross-entropy is log_softmax, then a selection by comparison of the targets with the class
 // numbers (iota): unlike a gather it stays correct as written when the classes are cut over ranks.
 //
 //   logits [16, 10], target [16]: eq(reshape(target, [16, 1]), iota [1, 10]) picks one of
-//   log_softmax(logits) per row; loss = -sum(picked) / 16
+//   log_softmax(logits) per row; loss = -(sum(picked) / sum(target != -100))
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_AUTODIFF_LOSS_H

@@ -48,6 +48,15 @@ public:
       return std::string();
     });
   }
+  /// The last key also takes this word.
+  void word(StringRef word, std::function<void()> store) {
+    keys_.back().parse = [=, parse = std::move(keys_.back().parse)](StringRef text) {
+      if (text != word)
+        return parse(text);
+      store();
+      return std::string();
+    };
+  }
   void flag(StringRef key, bool &value) {
     key_(key, /*flag=*/true, [&value](StringRef text) {
       if (text == "" || text == "true" || text == "1")
@@ -140,7 +149,8 @@ llvm::Expected<LossOptions> parseLoss(StringRef text) {
   if (o.kind == LossOptions::CrossEntropy)
     t.real("label_smoothing", o.labelSmoothing, 0, 1, "from 0 to 1");
   if (o.hasClasses()) {
-    t.integer("ignore_index", any, "", [&](int64_t v) { o.ignoreIndex = v; });
+    t.integer("ignore_index", any, "or none", [&](int64_t v) { o.ignoreIndex = v; });
+    t.word("none", [&] { o.ignoreIndex = std::nullopt; });
     t.integer("class_dim", any, "", [&](int64_t v) { o.classDim = v; });
   }
   t.integer("output", 0, "of at least 0", [&](int64_t v) { o.output = v; });

@@ -13,7 +13,7 @@
 //   schedules   constant (warmup), step (every, gamma, warmup), cosine (steps, min, warmup),
 //               linear (steps, end, warmup)
 //
-// A flag may stand without a value (nesterov). Everything unknown, missing or out of range is an
+// ignore_index is -100 unless it is said ("none": there is none). A flag may stand without a value (nesterov). Everything unknown, missing or out of range is an
 // error that says what is known.
 //
 //===----------------------------------------------------------------------------------------------===//
@@ -34,7 +34,8 @@ struct LossOptions {
   Kind kind = CrossEntropy;
   int64_t output = 0; // which of the model's outputs
   double labelSmoothing = 0;
-  std::optional<int64_t> ignoreIndex; // targets of this class count for nothing
+  /// Targets of this class count for nothing, as in PyTorch; none: every target is a class.
+  std::optional<int64_t> ignoreIndex = -100;
   /// The dimension of the classes, negative from the end. Without it: where targetShape tells it,
   /// that; else the last one up to rank 3 ([n, c], [n, positions, c]), dimension 1 above ([n, c, h,
   /// w]).

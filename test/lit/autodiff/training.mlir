@@ -29,8 +29,11 @@ func.func @infer(
 // CHECK:       %[[LOGP:.*]] = graph.log_softmax %[[LOGITS]]
 // CHECK:       %[[HOT:.*]] = graph.eq
 // CHECK:       %[[PICKED:.*]] = graph.select %[[HOT]], %[[LOGP]]
+// Targets of -100 do not count, as in PyTorch.
+// CHECK:       %[[COUNT:.*]] = graph.reduce_sum
 // CHECK:       %[[SUM:.*]] = graph.reduce_sum %[[PICKED]]
-// CHECK:       %[[LOSS:.*]] = graph.mul %[[SUM]],
+// CHECK:       %[[MEAN:.*]] = graph.div %[[SUM]], %[[COUNT]]
+// CHECK:       %[[LOSS:.*]] = graph.neg %[[MEAN]]
 // CHECK:       %[[G:.*]] = graph.log_softmax_grad %{{.*}}, %[[LOGP]]
 // CHECK:       %[[DW:.*]] = graph.matmul %[[X]], %[[G]] {graph.grad_of = "fc", graph.name = "fc.grad_b", transpose_a = true}
 // CHECK:       %[[DECAYED:.*]] = graph.mul %[[M]],

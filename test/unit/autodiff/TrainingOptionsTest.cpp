@@ -17,7 +17,11 @@ TEST_CASE("losses from text") {
   CHECK(o.kind == LossOptions::CrossEntropy);
   CHECK(o.labelSmoothing == 0.1);
   CHECK(o.classDim == -1);
-  CHECK_FALSE(o.ignoreIndex);
+  CHECK(o.ignoreIndex == -100);
+  CHECK(llvm::cantFail(parseLoss("nll:ignore_index=3")).ignoreIndex == 3);
+  CHECK_FALSE(llvm::cantFail(parseLoss("nll:ignore_index=none")).ignoreIndex);
+  CHECK(errorOf(parseLoss("nll:ignore_index=x")) ==
+        "loss 'nll:ignore_index=x': 'ignore_index' must be an integer or none, not 'x'");
   CHECK(llvm::cantFail(parseLoss("mse:output=2")).output == 2);
   CHECK(errorOf(parseLoss("l1")) ==
         "loss 'l1': 'l1' is unknown; known: cross_entropy, nll, mse, bce_with_logits, output");

@@ -131,12 +131,21 @@ TEST_CASE("cross-entropy") {
   CHECK(smooth.loss == Approx(crossEntropy(y, 3, target, 0.1)).epsilon(1e-12));
   checkGradient("4x3", trainingOptions("cross_entropy:label_smoothing=0.1"), y, target);
 
-  target[1] = -100;
-  auto ignoring = trainingOptions("cross_entropy:ignore_index=-100,label_smoothing=0.2");
-  Outcome ignored = evaluate("4x3", ignoring, y, target);
-  CHECK(ignored.loss == Approx(crossEntropy(y, 3, target, 0.2, -100)).epsilon(1e-12));
-  CHECK(ignored.eval[2] == 3);
-  checkGradient("4x3", ignoring, y, target);
+  Outcome whole = evaluate("4x3", trainingOptions("cross_entropy:ignore_index=none"), y, target);
+  CHECK(whole.loss == Approx(o.loss).epsilon(1e-12));
+  CHECK(whole.eval == o.eval);
+
+  // Ignored targets: outside the classes, or one of them.
+  for (double ignore : {-100, 1})
+    for (double smoothing : {0.0, 0.2}) {
+      std::string text = "cross_entropy:ignore_index=" + std::to_string(int(ignore)) +
+                         ",label_smoothing=" + std::to_string(smoothing);
+      target[1] = ignore;
+      Outcome ignored = evaluate("4x3", trainingOptions(text), y, target);
+      CHECK(ignored.loss == Approx(crossEntropy(y, 3, target, smoothing, ignore)).epsilon(1e-12));
+      CHECK(ignored.eval[2] == double(4 - std::count(target.begin(), target.end(), ignore)));
+      checkGradient("4x3", trainingOptions(text), y, target);
+    }
 }
 
 TEST_CASE("where the classes are") {
