@@ -83,14 +83,15 @@ def Graph_CeilOp       : Graph_UnaryOp<"ceil"> { let summary = "round up"; }
 def Graph_RoundOp      : Graph_UnaryOp<"round"> { let summary = "round to nearest, ties to even"; }
 def Graph_NotOp        : Graph_UnaryOp<"not"> { let summary = "logical not, on i1"; }
 
-def Graph_CastOp : Graph_TypedOp<"cast", "... -> ... | linear 0", [Graph_Elementwise]> {
+// Linear between floating-point types only (GraphRules.cpp).
+def Graph_CastOp : Graph_TypedOp<"cast", "... -> ... | linear 0", [Graph_Elementwise], ["getShardingRule"]> {
   let summary = "converts the element type: float to integer truncates, to i1 is x != 0";
   let arguments = (ins Graph_Tensor:$x);
   let results = (outs Graph_Tensor:$y);
 }
 
-class Graph_BinaryOp<string mnemonic, string rule = "..., ... -> ...">
-    : Graph_InferredOp<mnemonic, rule, [Graph_Elementwise]> {
+class Graph_BinaryOp<string mnemonic, string rule = "..., ... -> ...", list<string> methods = []>
+    : Graph_InferredOp<mnemonic, rule, [Graph_Elementwise], methods> {
   let arguments = (ins Graph_Tensor:$a, Graph_Tensor:$b);
   let results = (outs Graph_Tensor:$y);
 }
@@ -99,7 +100,8 @@ class Graph_BinaryOp<string mnemonic, string rule = "..., ... -> ...">
 def Graph_AddOp : Graph_BinaryOp<"add", "..., ... -> ... | linear 0+1"> { let summary = "a + b, broadcast"; }
 def Graph_SubOp : Graph_BinaryOp<"sub", "..., ... -> ... | linear 0+1"> { let summary = "a - b, broadcast"; }
 def Graph_MulOp : Graph_BinaryOp<"mul", "..., ... -> ... | linear 0 1"> { let summary = "a * b, broadcast"; }
-def Graph_DivOp : Graph_BinaryOp<"div", "..., ... -> ... | linear 0"> {
+// Linear on floating-point types only (GraphRules.cpp).
+def Graph_DivOp : Graph_BinaryOp<"div", "..., ... -> ... | linear 0", ["getShardingRule"]> {
   let summary = "a / b, broadcast; integers truncate toward zero";
 }
 def Graph_PowOp : Graph_BinaryOp<"pow"> { let summary = "a ^ b, broadcast"; }

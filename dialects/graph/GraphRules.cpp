@@ -170,6 +170,22 @@ Expected<ShardingRule> ConstantOp::getShardingRule() {
   return rule;
 }
 
+namespace {
+/// The rule of the operator's text; what truncates is not linear.
+Expected<ShardingRule> linearOnFloats(Operation *op, StringRef text) {
+  Expected<ShardingRule> rule = dist::buildRule(text, op);
+  auto isFloat = [](Type type) {
+    return isa<FloatType>(cast<RankedTensorType>(type).getElementType());
+  };
+  if (rule && !(isFloat(op->getOperand(0).getType()) && isFloat(op->getResult(0).getType())))
+    rule->linear.clear();
+  return rule;
+}
+} // namespace
+
+Expected<ShardingRule> CastOp::getShardingRule() { return linearOnFloats(*this, getRuleText()); }
+Expected<ShardingRule> DivOp::getShardingRule() { return linearOnFloats(*this, getRuleText()); }
+
 Expected<ShardingRule> BroadcastOp::getShardingRule() {
   ShardingRule rule;
   rule.operands.resize(1);
