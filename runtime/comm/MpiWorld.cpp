@@ -40,7 +40,7 @@ public:
     TESSERA_RETURN_IF_ERROR(mpiStatus(
         MPI_Comm_split(MPI_COMM_WORLD, color, static_cast<int>(key), &comm), "MPI_Comm_split"));
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    return createMpiCommunicator(comm, ranks);
+    return std::unique_ptr<Communicator>(std::make_unique<MpiCommunicator>(comm, ranks));
   }
 
   void abort(const std::string &reason) override {
