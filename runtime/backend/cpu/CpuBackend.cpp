@@ -2,6 +2,7 @@
 #include "runtime/backend/HostPlan.h"
 #include "runtime/backend/cpu/Layouts.h"
 #include "runtime/backend/cpu/OneDnn.h"
+#include "runtime/backend/cpu/Softmax.h"
 #include "runtime/backend/cpu/fused/FusedKernel.h"
 #include "runtime/backend/reference/ReferenceBackend.h"
 
@@ -73,6 +74,7 @@ public:
   CpuBackend() {
     registerOneDnnKernels(registry_);
     registerFusedKernels(registry_);
+    registerVectorSoftmax(registry_);
     registerReferenceKernels(registry_);
     registerReferenceKernels(wide_);
   }

@@ -61,11 +61,17 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan,
     if (plan.buffers(static_cast<int>(b)).dtype() == plan::F32)
       wish[b] |= w;
   };
+  Classes bytes(n); // views of one another
   for (size_t b = 0; b < n; ++b)
-    if (uint32_t alias = plan.buffers(static_cast<int>(b)).alias_of_plus_one()) {
-      wish[b] |= Plain;
-      if (alias <= n)
+    if (uint32_t alias = plan.buffers(static_cast<int>(b)).alias_of_plus_one();
+        alias && alias <= n) {
+      bytes.unite(b, alias - 1);
+      if (shapeOf(plan, b) == shapeOf(plan, alias - 1)) {
+        classes.unite(b, alias - 1);
+      } else {
+        wish[b] |= Plain;
         wish[alias - 1] |= Plain;
+      }
     }
   for (int p = 0; p < plan.programs_size(); ++p)
     for (int s = 0; s < plan.programs(p).steps_size(); ++s) {
@@ -90,6 +96,9 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan,
       const KernelCall &call = calls[static_cast<size_t>(p)][static_cast<size_t>(s)];
       if (isExpressionKernel(k.name())) {
         uniteExpression(plan, k, call, classes);
+      } else if (k.name() == "reshape") { // a copy, where it keeps the shape
+        if (shapeOf(plan, k.inputs(0)) == shapeOf(plan, k.outputs(0)))
+          classes.unite(k.inputs(0), k.outputs(0));
       } else if (k.name() == "conv" || k.name() == "conv_input_grad") {
         want(k.inputs(0), Activation);
         want(k.outputs(0), Activation);
@@ -104,6 +113,12 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan,
         want(k.outputs(0), Activation);
       }
     }
+  for (int pass = 0; pass < 2;
+       ++pass) // to the leader and back: what is plain is so under every name
+    for (size_t b = 0; b < n; ++b) {
+      wish[bytes.find(b)] |= wish[b] & Plain;
+      wish[b] |= wish[bytes.find(b)] & Plain;
+    }
   std::vector<uint8_t> classWish(n, None);
   for (size_t b = 0; b < n; ++b)
     classWish[classes.find(b)] |= wish[b];
@@ -115,7 +130,8 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan,
     if (shape.size() < 3 || (wish[b] & Plain) ||
         plan.buffers(static_cast<int>(b)).dtype() != plan::F32)
       continue;
-    // A plain member binds its class: mixed classes would be reordered at every elementwise kernel.
+    // A plain member binds its class, if that is of weights: mixed classes are reordered at every
+    // elementwise kernel.
     if ((w & Plain) && !(w & Activation))
       continue;
     if ((w & Weight) && !(w & Activation)) {

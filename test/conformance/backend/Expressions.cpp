@@ -44,10 +44,9 @@ public:
       if (values_[v].first == type && (!leaf || values_[v].second))
         candidates.push_back(v);
     if (candidates.empty()) {
-      uint32_t v =
-          type == plan::BOOL
-              ? add("lt", {any(plan::F32, true), any(plan::F32, true)}, plan::BOOL)
-              : add("constant", {}, plan::F32, static_cast<double>(random_.integer(-2, 2)));
+      uint32_t v = type == plan::BOOL
+                       ? add("lt", {any(plan::F32, true), any(plan::F32, true)}, plan::BOOL)
+                       : add("constant", {}, type, static_cast<double>(random_.integer(-2, 2)));
       values_[v].second = true;
       return v;
     }
@@ -61,7 +60,7 @@ public:
     static const std::vector<std::string> exactBinary = {"add", "sub", "max", "min"};
     static const std::vector<std::string> compare = {"eq", "lt", "le"};
     static const std::vector<std::string> logic = {"and", "or", "xor"};
-    switch (random_.integer(0, 7)) {
+    switch (random_.integer(0, 9)) {
     case 0:
       add(random_.pick(exact_ ? exactUnary : smoothUnary), {any(plan::F32)}, plan::F32);
       break;
@@ -79,12 +78,49 @@ public:
     case 6:
       add("select", {any(plan::BOOL), any(plan::F32), any(plan::F32)}, plan::F32);
       break;
+    case 8:
+    case 9:
+      integerStep();
+      break;
     case 7:
       if (random_.coin())
         add(random_.pick(logic), {any(plan::BOOL), any(plan::BOOL)}, plan::BOOL);
       else
         add(random_.coin() ? "not" : "cast", {any(plan::BOOL)}, plan::BOOL);
       add("cast", {static_cast<uint32_t>(values_.size() - 1)}, plan::F32);
+      break;
+    }
+  }
+  /// Integers: arithmetic, comparisons, and the ways in and out.
+  void integerStep() {
+    static const std::vector<std::string> arithmetic = {"add", "sub", "max", "min", "mul"};
+    static const std::vector<std::string> compare = {"eq", "lt", "le"};
+    switch (random_.integer(0, 5)) {
+    case 0: {
+      if (e_.domain_size() == 0)
+        break;
+      uint32_t v = add("iota", {}, plan::I64);
+      plan::Expression &e = e_;
+      setAttributes(
+          *e.mutable_code(e.code_size() - 1)->mutable_attributes(),
+          {{"dim", random_.integer(0, e.domain_size() - 1)}, {"start", random_.integer(-3, 3)}});
+      values_[v].second = true;
+      break;
+    }
+    case 1:
+      add(random_.pick(arithmetic), {any(plan::I64, true), any(plan::I64, true)}, plan::I64);
+      break;
+    case 2:
+      add(random_.pick(compare), {any(plan::I64), any(plan::I64)}, plan::BOOL);
+      break;
+    case 3:
+      add("select", {any(plan::BOOL), any(plan::I64), any(plan::I64)}, plan::I64);
+      break;
+    case 4:
+      add("cast", {any(plan::BOOL)}, plan::I64);
+      break;
+    case 5: // of small integers: exact in F32, and of the size of the other values
+      add("cast", {add("eq", {any(plan::I64), any(plan::I64)}, plan::BOOL)}, plan::F32);
       break;
     }
   }
@@ -133,7 +169,8 @@ void addFused(Random &random, Case &c, const Shape &domain, const std::vector<ui
   };
   for (int64_t i = random.integer(0, 3); i > 0; --i) {
     Shape view = masked(domain, mask());
-    plan::DType type = random.integer(0, 4) == 0 ? plan::BOOL : plan::F32;
+    plan::DType type = random.pick<plan::DType>(
+        {plan::BOOL, plan::I64, plan::F32, plan::F32, plan::F32, plan::F32});
     k.add_inputs(c.input(random, type, view));
     maker.input(type, view);
   }
@@ -144,7 +181,7 @@ void addFused(Random &random, Case &c, const Shape &domain, const std::vector<ui
                                       : static_cast<uint32_t>(random.integer(0, maker.count() - 1));
     plan::Reduction kind = random.pick<plan::Reduction>(
         {plan::NONE, plan::NONE, plan::SUM, plan::SUM, plan::MAX, plan::MIN});
-    if (maker.typeOf(v) == plan::BOOL)
+    if (maker.typeOf(v) != plan::F32)
       kind = plan::NONE;
     Shape view = kind == plan::NONE ? domain : masked(domain, mask());
     maker.result(v, kind, view);
@@ -281,6 +318,24 @@ TEST_CASE("single elementwise operators", "[conformance]") {
       c.plan.kernel(name, inputs, {c.output(compare ? plan::BOOL : plan::F32, shape)});
       check(c);
     }
+}
+
+TEST_CASE("integers of every type are read, compared and converted", "[conformance]") {
+  Random random(28);
+  for (plan::DType type : {plan::I64, plan::I32, plan::I8, plan::U8}) {
+    Case c;
+    c.what = "integers of type " + std::to_string(type);
+    Shape shape = {7, 33};
+    uint32_t a = c.input(random, type, shape), b = c.input(random, type, {33});
+    c.plan.kernel("le", {a, b}, {c.output(plan::BOOL, shape)});
+    c.plan.kernel("eq", {a, b}, {c.output(plan::BOOL, shape)});
+    c.plan.kernel("cast", {a}, {c.output(plan::F32, shape)});
+    c.plan.kernel("cast", {a}, {c.output(plan::I64, shape)});
+    c.plan.kernel("cast", {a}, {c.output(plan::I32, shape)});
+    c.plan.kernel("add", {a, b}, {c.output(type, shape)});
+    c.plan.kernel("mul", {a, a}, {c.output(type, shape)});
+    check(c);
+  }
 }
 
 TEST_CASE("special numbers pass as in the reference", "[conformance]") {

@@ -56,6 +56,7 @@ TEST_CASE("buffers with views, and those that collectives cut, stay plain", "[co
            y = p.buffer(plan::F32, s);
   uint32_t halved = p.buffer(plan::F32, {2, 32, 3, 6}), sum = p.buffer(plan::F32, {32, 32, 3, 3});
   p.alias(x, {2, 32, 36});
+  uint32_t same = p.alias(x, s), sameOfW = p.alias(w, {32, 32, 3, 3});
   p.kernel("conv", {x, w}, {y}, same3);
   plan::Collective *c = p.plan().mutable_programs(0)->add_steps()->mutable_collective();
   c->set_kind(plan::REDUCE_SCATTER);
@@ -69,6 +70,9 @@ TEST_CASE("buffers with views, and those that collectives cut, stay plain", "[co
   auto loaded = (*backend)->load(p.plan(), LoadOptions());
   REQUIRE(loaded.ok());
   CHECK((*loaded)->layout(x).plain());
+  CHECK((*loaded)->layout(same).plain());
+  CHECK((*loaded)->layout(sameOfW) ==
+        (*loaded)->layout(w)); // a view of the same shape is no hindrance
   CHECK((*loaded)->layout(y).plain());
   CHECK(!(*loaded)->layout(w).plain());
   CHECK((*loaded)->layout(sum) == (*loaded)->layout(w));

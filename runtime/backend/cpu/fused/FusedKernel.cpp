@@ -1,6 +1,7 @@
 #include "runtime/backend/cpu/fused/FusedKernel.h"
 #include "runtime/backend/Parallel.h"
 #include "runtime/backend/cpu/fused/Tape.h"
+#include "runtime/backend/reference/Scalar.h"
 
 #include <algorithm>
 #include <cmath>
@@ -31,8 +32,9 @@ public:
     threads_ = items * tile_ < kSmall ? 1 : call_.threads;
     chunks_ = std::min<int64_t>(items, threads_ * 4);
     placeSums(items);
-    laneBytes_ = roundUp(static_cast<int64_t>(tape_.lanePointers.size()) * kLanes * 4, 64);
-    slotBytes_ = roundUp(tile_ * 4, 64) + 64; // + 64: buffers do not fall on the same cache sets
+    laneBytes_ = static_cast<int64_t>(tape_.lanePointers.size()) * kLanes * 8;
+    slotBytes_ = roundUp(tile_ * (tape_.wide ? 8 : 4), 64) +
+                 64; // + 64: buffers do not fall on the same cache sets
     threadBytes_ = laneBytes_ + slotBytes_ * tape_.slots +
                    roundUp(static_cast<int64_t>(tape_.reductions.size()) * kLanes * 8, 64);
     return true;
@@ -145,7 +147,7 @@ private:
 
   struct Frame {
     std::vector<void *> pointers;
-    std::vector<int64_t> inputRow, storeRow, sumRow, randomRow; // element offsets of the row
+    std::vector<int64_t> inputRow, storeRow, sumRow, sourceRow; // element offsets of the row
     double *laneSums;
     Shape index;
   };
@@ -156,16 +158,21 @@ private:
     Frame f;
     f.pointers.assign(tape_.pointers, nullptr);
     for (size_t i = 0; i < tape_.lanePointers.size(); ++i)
-      f.pointers[tape_.lanePointers[i]] = memory + static_cast<int64_t>(i) * kLanes * 4;
+      f.pointers[tape_.lanePointers[i]] = memory + static_cast<int64_t>(i) * kLanes * 8;
     for (auto [pointer, slot] : tape_.slotPointers)
       f.pointers[pointer] = memory + laneBytes_ + slot * slotBytes_;
     f.laneSums = reinterpret_cast<double *>(memory + laneBytes_ + slotBytes_ * tape_.slots);
-    for (auto [pointer, value] : tape_.constants)
-      std::fill_n(static_cast<float *>(f.pointers[pointer]), kLanes, value);
+    for (const Tape::Constant &c : tape_.constants)
+      if (c.type == plan::I64)
+        std::fill_n(static_cast<int64_t *>(f.pointers[c.pointer]), kLanes,
+                    scalar::convert<int64_t>(c.value));
+      else
+        std::fill_n(static_cast<float *>(f.pointers[c.pointer]), kLanes,
+                    static_cast<float>(c.value));
     f.inputRow.resize(tape_.inputs.size());
     f.storeRow.resize(tape_.stores.size());
     f.sumRow.resize(tape_.reductions.size());
-    f.randomRow.resize(tape_.randoms.size());
+    f.sourceRow.resize(tape_.sources.size());
     f.index.resize(tape_.outer.size());
     int64_t rest = begin / tilesPerRow_;
     for (size_t d = f.index.size(); d-- > 0;) {
@@ -195,21 +202,28 @@ private:
         continue;
       int64_t at = offset(in.place.outer, f.index);
       f.inputRow[i] = at;
-      if (in.place.full || in.view->dtype == plan::I64)
+      if (in.place.full)
         continue;
-      float *lanes = static_cast<float *>(f.pointers[in.pointer]);
-      for (int64_t j = 0; j < kLanes; ++j) {
-        int64_t from = at + j % tape_.p * in.place.laneStride;
-        lanes[j] = in.view->dtype == plan::BOOL ? float(in.view->as<uint8_t>()[from] != 0)
-                                                : in.view->as<float>()[from];
-      }
+      void *lanes = f.pointers[in.pointer];
+      for (int64_t j = 0; j < kLanes; ++j)
+        loadLane(*in.view, at + j % tape_.p * in.place.laneStride, lanes, j);
     }
-    for (const TapeOp &op : tape_.laneOps)
+    for (size_t s = 0; s < tape_.sources.size(); ++s)
+      f.sourceRow[s] = offset(tape_.sources[s].outer, f.index);
+    size_t source = 0;
+    for (size_t i = 0; i <= tape_.laneOps.size(); ++i) {
+      for (; source < tape_.sources.size() &&
+             (tape_.sources[source].full || tape_.sources[source].before == i);
+           ++source)
+        if (!tape_.sources[source].full)
+          runSource(f, source, 0, kLanes);
+      if (i == tape_.laneOps.size())
+        break;
+      const TapeOp &op = tape_.laneOps[i];
       op.run(f.pointers[op.y], f.pointers[op.a], f.pointers[op.b], f.pointers[op.c], kLanes);
+    }
     for (size_t s = 0; s < tape_.stores.size(); ++s)
       f.storeRow[s] = offset(tape_.stores[s].place.outer, f.index);
-    for (size_t r = 0; r < tape_.randoms.size(); ++r)
-      f.randomRow[r] = offset(tape_.randoms[r].outer, f.index);
     for (size_t r = 0; r < tape_.reductions.size(); ++r) {
       const TapeReduction &reduction = tape_.reductions[r];
       f.sumRow[r] = offset(reduction.place.outer, f.index);
@@ -223,19 +237,23 @@ private:
     for (size_t i = 0; i < tape_.inputs.size(); ++i) {
       const TapeInput &in = tape_.inputs[i];
       if (in.used && in.place.full)
-        f.pointers[in.pointer] = in.view->as<std::byte>() +
-                                 (f.inputRow[i] + at) * (in.view->dtype == plan::BOOL ? 1 : 4);
+        f.pointers[in.pointer] =
+            in.view->as<std::byte>() +
+            (f.inputRow[i] + at) * static_cast<int64_t>(elementSize(in.view->dtype));
     }
     for (size_t s = 0; s < tape_.stores.size(); ++s) {
       const TapeStore &store = tape_.stores[s];
       const TensorView &out = call_.outputs[store.output];
       f.pointers[store.pointer] =
-          out.as<std::byte>() + (f.storeRow[s] + at) * (out.dtype == plan::BOOL ? 1 : 4);
+          out.as<std::byte>() + (f.storeRow[s] + at) * static_cast<int64_t>(elementSize(out.dtype));
     }
-    size_t random = 0;
+    size_t source = 0;
     for (size_t i = 0; i <= tape_.tileOps.size(); ++i) {
-      for (; random < tape_.randoms.size() && tape_.randoms[random].before == i; ++random)
-        runRandom(f, random, at, n);
+      for (; source < tape_.sources.size() &&
+             (!tape_.sources[source].full || tape_.sources[source].before == i);
+           ++source)
+        if (tape_.sources[source].full)
+          runSource(f, source, at, n);
       if (i == tape_.tileOps.size())
         break;
       const TapeOp &op = tape_.tileOps[i];
@@ -245,15 +263,47 @@ private:
       reduceTile(f, r, at, n, sums, chunk);
   }
 
-  void runRandom(Frame &f, size_t r, int64_t at, int64_t n) const {
-    const TapeRandom &random = tape_.randoms[r];
-    const TensorView &step = *tape_.inputs[random.step].view;
-    int64_t first = f.randomRow[r] + at / tape_.p * random.strideM;
-    vectorOps().random(static_cast<float *>(f.pointers[random.y]), random.key,
-                       random.first + static_cast<uint64_t>(first),
-                       tape_.p == 1 ? n * random.strideM : random.strideM,
-                       tape_.p == 1 ? random.strideM : random.strideP, tape_.p == 1 ? n : tape_.p,
-                       n, static_cast<uint64_t>(*step.as<int64_t>()));
+  static void loadLane(const TensorView &view, int64_t from, void *lanes, int64_t j) {
+    switch (view.dtype) {
+    case plan::F32:
+      static_cast<float *>(lanes)[j] = view.as<float>()[from];
+      break;
+    case plan::BOOL:
+      static_cast<float *>(lanes)[j] = view.as<uint8_t>()[from] != 0 ? 1.0f : 0.0f;
+      break;
+    default:
+      dispatchNumber(view.dtype, [&](auto tag) {
+        static_cast<int64_t *>(lanes)[j] = static_cast<int64_t>(view.as<decltype(tag)>()[from]);
+      });
+    }
+  }
+
+  /// n elements of a source from element `at` of the row on (16 lanes of it where it is no full value).
+  void runSource(Frame &f, size_t s, int64_t at, int64_t n) const {
+    const TapeSource &source = tape_.sources[s];
+    uint64_t first =
+        source.first + static_cast<uint64_t>(f.sourceRow[s] + at / tape_.p * source.strideM);
+    // A row without lanes is one period.
+    int64_t period = tape_.p == 1 ? n : tape_.p;
+    int64_t outer = tape_.p == 1 ? 0 : source.strideM;
+    int64_t inner = tape_.p == 1 ? source.strideM : source.strideP;
+    if (source.op == Op::Random) {
+      uint64_t step = static_cast<uint64_t>(*tape_.inputs[source.step].view->as<int64_t>());
+      vectorOps().random(static_cast<float *>(f.pointers[source.y]), source.key, first, outer,
+                         inner, period, n, step);
+      return;
+    }
+    auto fill = [&](auto *y) {
+      for (int64_t m = 0; m < n; m += period) {
+        int64_t base = static_cast<int64_t>(first + static_cast<uint64_t>(m / period * outer));
+        for (int64_t i = 0; i < std::min(period, n - m); ++i)
+          y[m + i] = static_cast<std::remove_pointer_t<decltype(y)>>(scalar::add(base, i * inner));
+      }
+    };
+    if (source.type == plan::I64)
+      fill(static_cast<int64_t *>(f.pointers[source.y]));
+    else
+      fill(static_cast<float *>(f.pointers[source.y]));
   }
 
   void reduceTile(Frame &f, size_t r, int64_t at, int64_t n, double *sums, int64_t chunk) const {

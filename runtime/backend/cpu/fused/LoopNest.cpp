@@ -149,10 +149,13 @@ std::optional<LoopNest> buildLoopNest(const ExpressionCode &code, const KernelCa
   for (const ExpressionResult &r : code.results)
     add(r.view);
   for (const Instr &instr : code.code)
-    if (instr.op == Op::Random) {
+    if (instr.op == Op::Random || instr.op == Op::Iota) {
       Shape s;
-      for (size_t i = 0; i < pieces.dim.size(); ++i)
-        s.push_back(instr.globalStrides[pieces.dim[i]] * pieces.unit[i]);
+      for (size_t i = 0; i < pieces.dim.size(); ++i) {
+        int64_t step = instr.op == Op::Random ? instr.globalStrides[pieces.dim[i]]
+                                              : int64_t(pieces.dim[i] == instr.dim);
+        s.push_back(step * pieces.unit[i]);
+      }
       strides.push_back(std::move(s));
     }
   Shape extent = pieces.extent;
@@ -180,7 +183,7 @@ std::optional<LoopNest> buildLoopNest(const ExpressionCode &code, const KernelCa
     size_t next = operands;
     for (const Instr &instr : code.code) {
       LoopNest::Index index;
-      if (instr.op == Op::Random) {
+      if (instr.op == Op::Random || instr.op == Op::Iota) {
         const Shape &s = strides[next++];
         index.outer.assign(s.begin(), s.begin() + static_cast<long>(outer));
         index.strideM = inner > 0 ? s[outer] : 0;

@@ -16,7 +16,7 @@ struct LoopNest {
   Shape outer;
   int64_t m = 1, p = 1;
   std::vector<TapeOperand> inputs, results; // parallel to the expression's
-  struct Index {                            // of a random instruction
+  struct Index {                            // of an iota or random instruction
     Shape outer;
     int64_t strideM = 0, strideP = 0;
   };

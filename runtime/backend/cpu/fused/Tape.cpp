@@ -7,40 +7,69 @@
 namespace tessera::rt {
 namespace {
 
-bool isValueType(plan::DType t) { return t == plan::F32 || t == plan::BOOL; }
+bool isInt(plan::DType t) { return t != plan::BOOL && valueClass(t) == ValueClass::I64; }
+/// What a tile can hold: F32 (and BOOL) or I64 (and narrower integers).
+bool isValueType(plan::DType t) { return t == plan::F32 || t == plan::BOOL || isInt(t); }
 
-/// Types the engine computes with: F32 and BOOL, and I64 for the step of random alone.
-bool supported(const ExpressionCode &e) {
-  auto steps = [&](uint32_t value) {
-    return e.typeOf(value) == plan::I64 && value < e.inputs.size();
-  };
-  for (const ExpressionInput &in : e.inputs)
-    if (!isValueType(in.type) && in.type != plan::I64)
-      return false;
-  for (const Instr &instr : e.code) {
-    if (instr.op == Op::Iota || !isValueType(instr.type))
-      return false;
-    for (uint32_t i = 0; i < instr.arity; ++i) {
-      uint32_t v = instr.operands[i];
-      if (instr.op == Op::Random ? !steps(v) || elementCount(e.inputs[v].view) != 1
-                                 : !isValueType(e.typeOf(v)))
-        return false;
-    }
-    // On BOOL only logic, comparison, selection and conversion; arithmetic would have to wrap.
-    if (instr.type == plan::BOOL &&
-        (instr.op == Op::Add || instr.op == Op::Sub || instr.op == Op::Mul || instr.op == Op::Div ||
-         instr.op == Op::Mod || instr.op == Op::Pow || instr.op == Op::Neg ||
-         instr.op == Op::Constant))
-      return false;
-  }
-  for (const ExpressionResult &r : e.results)
-    if (r.type != e.typeOf(r.value) || !isValueType(r.type) ||
-        (r.reduction != plan::NONE && r.type != plan::F32))
-      return false;
-  return elementCount(e.domain) > 0;
-}
-
+/// The vector operation of an instruction on `from` operands; nothing where the engine has none.
 std::optional<VectorOp> vectorOp(const Instr &instr, plan::DType from) {
+  plan::DType to = instr.type;
+  if (instr.op == Op::Cast) {
+    if (isInt(from))
+      return to == plan::F32    ? std::optional(VectorOp::IntToFloat)
+             : to == plan::BOOL ? std::optional(VectorOp::IntToBool)
+             : to == plan::I64  ? std::optional(VectorOp::CopyInt)
+                                : std::nullopt;
+    if (isInt(to))
+      return from == plan::BOOL ? std::optional(VectorOp::BoolToInt) : std::nullopt;
+    return to == plan::BOOL && from != plan::BOOL ? VectorOp::NotZero : VectorOp::Copy;
+  }
+  if (instr.op == Op::Select)
+    return isInt(to) ? VectorOp::SelectInt : VectorOp::Select;
+  if (isInt(from)) {
+    switch (instr.op) {
+    case Op::Eq:
+      return VectorOp::EqInt;
+    case Op::Lt:
+      return VectorOp::LtInt;
+    case Op::Le:
+      return VectorOp::LeInt;
+    default:
+      break;
+    }
+    if (to != plan::I64) // narrower ones would have to wrap
+      return std::nullopt;
+    switch (instr.op) {
+    case Op::Neg:
+      return VectorOp::NegInt;
+    case Op::Add:
+      return VectorOp::AddInt;
+    case Op::Sub:
+      return VectorOp::SubInt;
+    case Op::Mul:
+      return VectorOp::MulInt;
+    case Op::Max:
+      return VectorOp::MaxInt;
+    case Op::Min:
+      return VectorOp::MinInt;
+    default:
+      return std::nullopt;
+    }
+  }
+  switch (instr.op) { // these would have to wrap on BOOL
+  case Op::Neg:
+  case Op::Add:
+  case Op::Sub:
+  case Op::Mul:
+  case Op::Div:
+  case Op::Mod:
+  case Op::Pow:
+    if (to == plan::BOOL)
+      return std::nullopt;
+    break;
+  default:
+    break;
+  }
   switch (instr.op) {
   case Op::Neg:
     return VectorOp::Neg;
@@ -78,8 +107,6 @@ std::optional<VectorOp> vectorOp(const Instr &instr, plan::DType from) {
     return VectorOp::Round;
   case Op::Not:
     return VectorOp::Not;
-  case Op::Cast:
-    return instr.type == plan::BOOL && from != plan::BOOL ? VectorOp::NotZero : VectorOp::Copy;
   case Op::Add:
     return VectorOp::Add;
   case Op::Sub:
@@ -108,11 +135,71 @@ std::optional<VectorOp> vectorOp(const Instr &instr, plan::DType from) {
     return VectorOp::Or;
   case Op::Xor:
     return VectorOp::Xor;
-  case Op::Select:
-    return VectorOp::Select;
   default:
     return std::nullopt;
   }
+}
+
+std::optional<VectorOp> loadOp(plan::DType type) {
+  switch (type) {
+  case plan::BOOL:
+    return VectorOp::LoadBool;
+  case plan::I32:
+    return VectorOp::LoadI32;
+  case plan::I8:
+    return VectorOp::LoadI8;
+  case plan::U8:
+    return VectorOp::LoadU8;
+  default:
+    return std::nullopt; // F32 and I64 are used where they lie
+  }
+}
+std::optional<VectorOp> storeOp(plan::DType type) {
+  switch (type) {
+  case plan::BOOL:
+    return VectorOp::StoreBool;
+  case plan::I32:
+    return VectorOp::StoreI32;
+  case plan::I64:
+    return VectorOp::CopyInt;
+  case plan::F32:
+    return VectorOp::Copy;
+  default:
+    return std::nullopt;
+  }
+}
+
+bool supported(const ExpressionCode &e) {
+  for (const ExpressionInput &in : e.inputs)
+    if (!isValueType(in.type))
+      return false;
+  for (const Instr &instr : e.code) {
+    if (!isValueType(instr.type))
+      return false;
+    if (instr.op == Op::Constant || instr.op == Op::Iota) {
+      if (instr.type != plan::F32 && instr.type != plan::I64)
+        return false;
+    } else if (instr.op == Op::Random) {
+      uint32_t step = instr.operands[0];
+      if (instr.type != plan::F32 || step >= e.inputs.size() || e.inputs[step].type != plan::I64 ||
+          elementCount(e.inputs[step].view) != 1)
+        return false;
+    } else {
+      // The operands that are computed with are of one class: of floats or of integers.
+      uint32_t first = instr.op == Op::Select ? 1 : 0;
+      if (!vectorOp(instr, e.typeOf(instr.operands[first])) ||
+          (instr.op == Op::Select && e.typeOf(instr.operands[0]) != plan::BOOL))
+        return false;
+      for (uint32_t i = first; i < instr.arity; ++i)
+        if (isInt(e.typeOf(instr.operands[i])) != isInt(e.typeOf(instr.operands[first])))
+          return false;
+    }
+  }
+  for (const ExpressionResult &r : e.results)
+    if (r.type != e.typeOf(r.value) || !storeOp(r.type) ||
+        (r.reduction != plan::NONE && r.type != plan::F32))
+      return false;
+  return elementCount(e.domain) > 0;
 }
 
 class TapeBuilder {
@@ -156,8 +243,11 @@ private:
   void classify() {
     for (const TapeOperand &in : nest_.inputs)
       full_.push_back(in.full);
-    for (const Instr &instr : e_.code) {
-      bool full = instr.op == Op::Random;
+    for (size_t c = 0; c < e_.code.size(); ++c) {
+      const Instr &instr = e_.code[c];
+      // The random numbers of one point are not looked at: they are made for a row at a time.
+      bool full = instr.op == Op::Random ||
+                  (instr.op == Op::Iota && (nest_.indices[c].strideM || nest_.indices[c].strideP));
       for (uint32_t i = 0; i < instr.arity; ++i)
         full = full || full_[instr.operands[i]];
       full_.push_back(full);
@@ -204,10 +294,11 @@ private:
       in.used = uses_[i] > 0;
       if (in.used && !in.place.full)
         tape_.lanePointers.push_back(i);
-      if (in.used && in.place.full && e_.inputs[i].type == plan::BOOL) {
+      if (std::optional<VectorOp> load = loadOp(e_.inputs[i].type);
+          in.used && in.place.full && load) {
         in.pointer = tape_.pointers++;
         tape_.tileOps.push_back(
-            {vectorOps().find(VectorOp::LoadBool, 0), i, in.pointer, in.pointer, in.pointer});
+            {vectorOps().find(*load, 0), i, in.pointer, in.pointer, in.pointer});
         slotted_.push_back(i);
       }
       tape_.inputs.push_back(std::move(in));
@@ -258,20 +349,26 @@ private:
     else if (direct_[y] < 0)
       slotted_.push_back(y);
     if (instr.op == Op::Constant) {
-      tape_.constants.push_back({y, static_cast<float>(instr.immediate)});
+      tape_.constants.push_back({y, instr.type, instr.immediate});
       return;
     }
-    if (instr.op == Op::Random) {
-      TapeRandom r;
-      r.y = y;
-      r.step = instr.operands[0];
-      r.key = philoxKey(instr.seed, instr.stream);
-      r.first = static_cast<uint64_t>(instr.globalOffset);
-      r.outer = nest_.indices[c].outer;
-      r.strideM = nest_.indices[c].strideM;
-      r.strideP = nest_.indices[c].strideP;
-      r.before = tape_.tileOps.size();
-      tape_.randoms.push_back(std::move(r));
+    if (instr.op == Op::Random || instr.op == Op::Iota) {
+      TapeSource source;
+      source.op = instr.op;
+      source.type = instr.type;
+      source.y = y;
+      source.outer = nest_.indices[c].outer;
+      source.strideM = nest_.indices[c].strideM;
+      source.strideP = nest_.indices[c].strideP;
+      source.full = full_[y];
+      source.before = full_[y] ? tape_.tileOps.size() : tape_.laneOps.size();
+      source.first = static_cast<uint64_t>(instr.start);
+      if (instr.op == Op::Random) {
+        source.step = instr.operands[0];
+        source.key = philoxKey(instr.seed, instr.stream);
+        source.first = static_cast<uint64_t>(instr.globalOffset);
+      }
+      tape_.sources.push_back(std::move(source));
       return;
     }
     TapeOp op;
@@ -287,7 +384,7 @@ private:
       op.a = instr.operands[0];
       op.b = instr.arity > 1 ? instr.operands[1] : op.a;
       op.c = instr.arity > 2 ? instr.operands[2] : op.a;
-      kind = *vectorOp(instr, e_.typeOf(op.a));
+      kind = *vectorOp(instr, e_.typeOf(instr.op == Op::Select ? op.b : op.a));
     }
     // To a lane operation all operands are vectors of 16.
     op.run = vectorOps().find(kind, full_[y] ? laneMask({op.a, op.b, op.c}) : 0);
@@ -310,8 +407,8 @@ private:
         store.pointer = v;
       } else {
         store.pointer = tape_.pointers++;
-        VectorOp kind = result.type == plan::BOOL ? VectorOp::StoreBool : VectorOp::Copy;
-        tape_.tileOps.push_back({vectorOps().find(kind, laneMask({v})), store.pointer, v, v, v});
+        tape_.tileOps.push_back(
+            {vectorOps().find(*storeOp(result.type), laneMask({v})), store.pointer, v, v, v});
       }
       tape_.stores.push_back(std::move(store));
     }
@@ -343,13 +440,16 @@ private:
         ++slot;
       busy.push_back({std::max(last[v], at), slot});
       tape_.slotPointers.push_back({v, slot});
+      tape_.wide = tape_.wide || isInt(e_.typeOf(v));
       tape_.slots = std::max(tape_.slots, slot + 1);
     };
-    size_t random = 0;
+    size_t source = 0;
     for (size_t i = 0; i <= tape_.tileOps.size(); ++i) {
-      for (; random < tape_.randoms.size() && tape_.randoms[random].before == i; ++random)
-        if (slotted[tape_.randoms[random].y])
-          take(tape_.randoms[random].y, i);
+      for (; source < tape_.sources.size() &&
+             (!tape_.sources[source].full || tape_.sources[source].before == i);
+           ++source)
+        if (slotted[tape_.sources[source].y])
+          take(tape_.sources[source].y, i);
       if (i < tape_.tileOps.size() && slotted[tape_.tileOps[i].y])
         take(tape_.tileOps[i].y, i);
     }

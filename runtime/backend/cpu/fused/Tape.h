@@ -33,12 +33,16 @@ struct TapeOp {
   uint32_t y = 0, a = 0, b = 0, c = 0; // indices into the pointer table
 };
 
-struct TapeRandom {
-  uint32_t y = 0, step = 0; // pointer-table index; index of the input that holds the step
+/// A value made from the index: iota or random.
+struct TapeSource {
+  Op op = Op::Iota;
+  plan::DType type = plan::F32;
+  uint32_t y = 0, step = 0; // pointer-table index; random: index of the input that holds the step
   uint64_t key = 0, first = 0;
   Shape outer;
   int64_t strideM = 0, strideP = 0;
-  size_t before = 0; // runs before tileOps[before]
+  bool full = true;
+  size_t before = 0; // runs before tileOps[before], or laneOps[before]
 };
 
 struct TapeInput {
@@ -70,12 +74,18 @@ struct Tape {
   std::vector<TapeStore> stores;
   std::vector<TapeReduction> reductions;
   std::vector<TapeOp> laneOps, tileOps;
-  std::vector<TapeRandom> randoms;
-  std::vector<std::pair<uint32_t, float>> constants;       // lanes that never change
+  std::vector<TapeSource> sources;
+  struct Constant { // lanes that never change
+    uint32_t pointer;
+    plan::DType type;
+    double value;
+  };
+  std::vector<Constant> constants;
   uint32_t pointers = 0;                                   // size of the pointer table
   std::vector<uint32_t> lanePointers;                      // those that need 16 lanes of storage
   std::vector<std::pair<uint32_t, uint32_t>> slotPointers; // (pointer, tile slot)
   uint32_t slots = 0;
+  bool wide = false; // some tile buffer holds integers, of 8 bytes
 
   int64_t rows() const { return elementCount(outer); }
   int64_t rowLength() const { return m * p; }

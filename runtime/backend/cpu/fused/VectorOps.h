@@ -2,7 +2,7 @@
 //
 // The innermost loops of the fused-kernel engine. Every operand is either a vector of n elements or 16
 // lanes that repeat (element i is lane i % 16): scalars are 16 equal lanes, the channels of a blocked
-// layout 16 different ones. BOOL values are held as 0 and 1 in F32.
+// layout 16 different ones. BOOL values are held as 0 and 1 in F32, integers as I64.
 //
 // The same source (VectorOps.inc) is compiled for AVX-512, AVX2 and the baseline; vectorOps() chooses at
 // run time.
@@ -62,7 +62,26 @@ enum class VectorOp : uint8_t {
   Fms,
   Fnma,
   Select,
-  // Conversions: the other side is uint8_t, Half or Bfloat16 in memory.
+  // On I64: comparisons give BOOL; the condition of SelectInt is BOOL.
+  CopyInt,
+  NegInt,
+  AddInt,
+  SubInt,
+  MulInt,
+  MaxInt,
+  MinInt,
+  EqInt,
+  LtInt,
+  LeInt,
+  SelectInt,
+  IntToFloat,
+  IntToBool,
+  BoolToInt,
+  LoadI32,
+  LoadI8,
+  LoadU8,
+  StoreI32,
+  // Conversions: the other side is uint8_t in memory.
   LoadBool,
   StoreBool,
 };

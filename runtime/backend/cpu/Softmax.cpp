@@ -1,0 +1,108 @@
+#include "runtime/backend/cpu/Softmax.h"
+#include "runtime/backend/KernelChecks.h"
+#include "runtime/backend/Parallel.h"
+#include "runtime/backend/cpu/fused/VectorOps.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tessera::rt {
+namespace {
+
+struct Lanes {
+  alignas(64) float v[kLanes];
+  explicit Lanes(float x) { std::fill_n(v, kLanes, x); }
+};
+
+double fold(const double *lanes) {
+  double sum = 0;
+  for (int64_t j = 0; j < kLanes; ++j)
+    sum += lanes[j];
+  return sum;
+}
+
+double sumOf(const float *x, int64_t n) {
+  double lanes[kLanes] = {};
+  constexpr int64_t kTile = 4096; // F32 within, F64 beyond
+  for (int64_t i = 0; i < n; i += kTile)
+    vectorOps().sumLanes(lanes, x + i, std::min(kTile, n - i));
+  return fold(lanes);
+}
+
+float maximumOf(const float *x, int64_t n) {
+  double lanes[kLanes];
+  std::fill_n(lanes, kLanes, -INFINITY);
+  vectorOps().maxLanes(lanes, x, n);
+  return static_cast<float>(*std::max_element(lanes, lanes + kLanes));
+}
+
+/// The functions of one line. `t` is a line of scratch.
+struct SoftmaxLine {
+  VectorFn exp = vectorOps().find(VectorOp::Exp, 0);
+  VectorFn sub = vectorOps().find(VectorOp::Sub, 2);     // vector - lanes
+  VectorFn scale = vectorOps().find(VectorOp::Mul, 2);   // vector * lanes
+  VectorFn product = vectorOps().find(VectorOp::Mul, 0); // vector * vector
+  VectorFn fnma = vectorOps().find(VectorOp::Fnma, 2);   // c - a * lanes
+
+  void softmax(const float *x, const float *, float *y, float *, int64_t n) const {
+    sub(y, x, Lanes(maximumOf(x, n)).v, nullptr, n);
+    exp(y, y, nullptr, nullptr, n);
+    scale(y, y, Lanes(static_cast<float>(1 / sumOf(y, n))).v, nullptr, n);
+  }
+  void logSoftmax(const float *x, const float *, float *y, float *t, int64_t n) const {
+    sub(y, x, Lanes(maximumOf(x, n)).v, nullptr, n);
+    exp(t, y, nullptr, nullptr, n);
+    sub(y, y, Lanes(static_cast<float>(std::log(sumOf(t, n)))).v, nullptr, n);
+  }
+  void softmaxGrad(const float *dy, const float *y, float *dx, float *t, int64_t n) const {
+    product(t, dy, y, nullptr, n);
+    sub(dx, dy, Lanes(static_cast<float>(sumOf(t, n))).v, nullptr, n);
+    product(dx, dx, y, nullptr, n);
+  }
+  void logSoftmaxGrad(const float *dy, const float *y, float *dx, float *t, int64_t n) const {
+    exp(t, y, nullptr, nullptr, n);
+    fnma(dx, t, Lanes(static_cast<float>(sumOf(dy, n))).v, dy, n);
+  }
+};
+
+bool accepts(const KernelCall &call) {
+  return call.outputs[0].dtype == plan::F32 && acceptsPlain(call) &&
+         axisGeometry(call)->inner == 1 && call.outputs[0].elements() > 0;
+}
+
+BindResult bind(const KernelCall &call) {
+  AxisGeometry g = *axisGeometry(call);
+  const float *a = call.inputs[0].as<float>();
+  const float *b = call.inputs.size() > 1 ? call.inputs[1].as<float>() : nullptr;
+  float *y = call.outputs[0].as<float>();
+  auto line = call.name() == "softmax"        ? &SoftmaxLine::softmax
+              : call.name() == "log_softmax"  ? &SoftmaxLine::logSoftmax
+              : call.name() == "softmax_grad" ? &SoftmaxLine::softmaxGrad
+                                              : &SoftmaxLine::logSoftmaxGrad;
+  int64_t lineFloats = (g.extent + kLanes - 1) / kLanes * kLanes;
+  int threads = g.outer * g.extent < (16 << 10) ? 1 : call.threads;
+  auto run = [=](std::byte *scratch) {
+    SoftmaxLine functions;
+    int64_t parts = std::min<int64_t>(threads, g.outer);
+    parallelFor(threads, parts, [&](int64_t first, int64_t last) {
+      for (int64_t p = first; p < last; ++p) {
+        float *t = reinterpret_cast<float *>(scratch) + p * lineFloats;
+        for (int64_t o = g.outer * p / parts; o < g.outer * (p + 1) / parts; ++o) {
+          int64_t at = o * g.extent;
+          (functions.*line)(a + at, b ? b + at : nullptr, y + at, t, g.extent);
+        }
+      }
+    });
+  };
+  return bindFunction(std::string("lines ") + vectorOps().isa, run,
+                      static_cast<size_t>(threads * lineFloats) * sizeof(float));
+}
+
+} // namespace
+
+void registerVectorSoftmax(KernelRegistry &registry) {
+  for (const char *name : {"softmax", "log_softmax", "softmax_grad", "log_softmax_grad"})
+    registry.add(name, {"lines", accepts, bind});
+}
+
+} // namespace tessera::rt
