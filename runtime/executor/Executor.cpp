@@ -146,9 +146,14 @@ Status Executor::feedStep(const std::string &program, int64_t step) {
 Status Executor::runStep(int program, int step) {
   CollectiveCall *call =
       collectives_[static_cast<size_t>(program)][static_cast<size_t>(step)].get();
-  if (!call)
-    return loaded_->launch(static_cast<uint32_t>(program), static_cast<uint32_t>(step));
-  return call->run().context("collective " + quoted(plan_.programs(program).steps(step).name()));
+  Status status =
+      call ? call->run()
+           : loaded_->launch(static_cast<uint32_t>(program), static_cast<uint32_t>(step));
+  if (status.ok()) // building the message costs more than a small step
+    return status;
+  const plan::Program &steps = plan_.programs(program);
+  return (call ? status.context("collective " + quoted(steps.steps(step).name())) : status)
+      .context("program " + quoted(steps.name()));
 }
 
 Status Executor::run(int program) {
@@ -157,7 +162,7 @@ Status Executor::run(int program) {
   using Clock = std::chrono::steady_clock;
   Clock::time_point last = Clock::now();
   for (int s = 0; s < steps.steps_size(); ++s) {
-    TESSERA_RETURN_IF_ERROR(runStep(program, s).context("program " + quoted(steps.name())));
+    TESSERA_RETURN_IF_ERROR(runStep(program, s));
     if (!measuring_)
       continue;
     TESSERA_RETURN_IF_ERROR(loaded_->synchronize());
