@@ -80,14 +80,7 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan,
         const plan::Collective &c = step.collective();
         if (c.input() >= n || c.output() >= n)
           continue;
-        bool whole = c.kind() == plan::ALL_REDUCE || c.kind() == plan::BROADCAST ||
-                     c.kind() == plan::PERMUTE;
-        if (whole) {
-          classes.unite(c.input(), c.output());
-        } else {
-          wish[c.input()] |= Plain;
-          wish[c.output()] |= Plain;
-        }
+        classes.unite(c.input(), c.output());
         continue;
       }
       if (!step.has_kernel())

@@ -3,11 +3,11 @@
 // oneDNN convolves fastest on blocked layouts (nChw16c, OIhw16i16o). Reordering around every convolution
 // would cost as much as the elementwise work, so a layout is given to each buffer of the plan once:
 //
-//   - buffers that a kernel reads or writes point by point in one shape, and the two ends of an
-//     all-reduce, form a class and share a layout;
+//   - buffers that a kernel reads or writes point by point in one shape, and the two ends of a
+//     collective, form a class and share a layout where their shapes allow it;
 //   - a class with a convolution's or pooling's activation and whole blocks of channels is blocked by
 //     channels; one with a convolution's weight (or its gradient) by input and output channels;
-//   - buffers that have views of other shapes, or meet a collective that moves parts, stay plain.
+//   - buffers that have views of other shapes stay plain.
 //
 // Example: x -> conv(w) -> y -> fused(y, s) -> z: x is nChw16c, w OIhw16i16o; y, z are one class, nChw16c.
 // The choice depends on shapes and steps alone, which are equal on all ranks, and on the block size, which

@@ -176,6 +176,7 @@ void addFused(Random &random, Case &c, const Shape &domain, const std::vector<ui
   }
   for (int64_t i = random.integer(1, 10); i > 0; --i)
     maker.step();
+  std::vector<uint32_t> overwritable = fulls;
   for (int64_t i = random.integer(1, 3); i > 0; --i) {
     uint32_t v = random.integer(0, 3) ? maker.count() - 1
                                       : static_cast<uint32_t>(random.integer(0, maker.count() - 1));
@@ -185,7 +186,14 @@ void addFused(Random &random, Case &c, const Shape &domain, const std::vector<ui
       kind = plan::NONE;
     Shape view = kind == plan::NONE ? domain : masked(domain, mask());
     maker.result(v, kind, view);
-    k.add_outputs(c.output(maker.typeOf(v), view));
+    if (kind == plan::NONE && maker.typeOf(v) == plan::F32 && !overwritable.empty() &&
+        random.coin()) {
+      k.add_outputs(overwritable.back()); // in place
+      c.wanted.push_back(overwritable.back());
+      overwritable.pop_back();
+    } else {
+      k.add_outputs(c.output(maker.typeOf(v), view));
+    }
   }
   c.what += " fused " + str(domain) + ": " + e.ShortDebugString();
 }

@@ -261,6 +261,8 @@ private:
     }
     for (size_t r = 0; r < tape_.reductions.size(); ++r)
       reduceTile(f, r, at, n, sums, chunk);
+    for (const TapeOp &op : tape_.copyOps)
+      op.run(f.pointers[op.y], f.pointers[op.a], f.pointers[op.b], f.pointers[op.c], n);
   }
 
   static void loadLane(const TensorView &view, int64_t from, void *lanes, int64_t j) {

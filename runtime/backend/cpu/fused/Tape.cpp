@@ -407,7 +407,7 @@ private:
         store.pointer = v;
       } else {
         store.pointer = tape_.pointers++;
-        tape_.tileOps.push_back(
+        tape_.copyOps.push_back(
             {vectorOps().find(*storeOp(result.type), laneMask({v})), store.pointer, v, v, v});
       }
       tape_.stores.push_back(std::move(store));
@@ -422,6 +422,8 @@ private:
         last[v] = i;
     for (const TapeReduction &r : tape_.reductions)
       last[r.source] = tape_.tileOps.size();
+    for (const TapeOp &op : tape_.copyOps)
+      last[op.a] = tape_.tileOps.size();
     std::vector<bool> slotted(tape_.pointers, false);
     for (uint32_t v : slotted_)
       slotted[v] = true;
