@@ -28,10 +28,17 @@ Neighbourhood::Neighbourhood(const Core &core, Answer start, const std::vector<d
   restart(std::move(start));
 }
 
+void Neighbourhood::setPrices(const std::vector<double> &newPrices) {
+  prices = newPrices;
+  for (size_t p = 0; p < weights.size(); ++p)
+    weights[p] = std::max(weights[p], prices[p]);
+}
+
 void Neighbourhood::restart(Answer answer) {
   x = std::move(answer);
   cost = core.price(x);
   load = core.load(x);
+  weights = prices;
   noteIfBest();
 }
 
@@ -43,8 +50,13 @@ void Neighbourhood::noteIfBest() {
 }
 
 void Neighbourhood::chooseBall(size_t target) {
+  growBall(int32_t(draw(size_t(core.count()))), target);
+}
+
+void Neighbourhood::growBall(int32_t start, size_t target) {
   std::vector<int32_t> &list = sub.members;
-  std::vector<int32_t> frontier{int32_t(draw(size_t(core.count())))};
+  std::vector<int32_t> frontier{start};
+  target += list.size();
   while (list.size() < target && !frontier.empty()) {
     size_t k = draw(frontier.size());
     int32_t v = frontier[k];
@@ -97,23 +109,39 @@ void Neighbourhood::chooseForest(size_t target) {
   }
 }
 
-/// Variables that can change the memory at one check point, preferably one without slack.
-void Neighbourhood::choosePoint(size_t target) {
-  if (core.room.empty())
-    return chooseBall(target);
+/// A random check point, preferably one without slack.
+int32_t Neighbourhood::tightPoint() {
   size_t point = draw(core.room.size());
   for (int i = 0; i < 8; ++i) {
     size_t p = draw(core.room.size());
     if (load[p] - core.room[p] > load[point] - core.room[point])
       point = p;
   }
-  const int32_t n = core.count();
-  int32_t start = int32_t(draw(size_t(n)));
+  return int32_t(point);
+}
+
+/// Small balls around some variables that use memory at one check point: memory moves between them.
+void Neighbourhood::chooseBallsAt(size_t target) {
+  choosePoint(2 + draw(6));
+  const std::vector<int32_t> starts = sub.members;
+  for (int32_t v : starts)
+    place[v] = -1;
+  sub.members.clear();
+  for (int32_t v : starts)
+    growBall(v, 1 + target / starts.size());
+}
+
+/// Variables that can change the memory at one check point.
+void Neighbourhood::choosePoint(size_t target) {
+  if (core.room.empty())
+    return chooseBall(target);
+  const int32_t point = tightPoint();
+  const int32_t n = core.count(), start = int32_t(draw(size_t(n)));
   std::vector<int32_t> able;
   for (int32_t i = 0; i < n && able.size() < 4 * target; ++i) {
     int32_t v = (start + i) % n;
     for (size_t k = core.firstPiece[v]; k < core.firstPiece[v + 1]; ++k)
-      if (core.pieces[k].from <= int32_t(point) && int32_t(point) < core.pieces[k].to) {
+      if (core.pieces[k].from <= point && point < core.pieces[k].to) {
         able.push_back(v);
         break;
       }
@@ -153,6 +181,18 @@ void Neighbourhood::build() {
     }
   }
   sub.from = std::min(sub.from, sub.to);
+  if (guidance > 0) {
+    for (int32_t p = sub.from; p < sub.to; ++p)
+      cumulated[p + 1] = cumulated[p] + guidance * prices[p];
+    for (size_t i = 0; i < n; ++i)
+      for (size_t k = core.firstPiece[sub.members[i]]; k < core.firstPiece[sub.members[i] + 1];
+           ++k) {
+        const CorePiece &piece = core.pieces[k];
+        double rate = cumulated[piece.to] - cumulated[piece.from];
+        for (size_t s = 0; s < sub.own[i].size() && rate > 0; ++s)
+          sub.own[i][s] += rate * core.extras[piece.extra + s];
+      }
+  }
   sub.work = 4 * double(sub.to - sub.from);
   for (size_t i = 0; i < n; ++i) {
     const int32_t v = sub.members[i];
@@ -257,7 +297,10 @@ bool Neighbourhood::improveFitting(EliminationPlan &plan) {
     return false;
   loadOf(found, subLoad);
   accept(found);
-  cost += least - before;
+  if (guidance > 0)
+    cost = core.price(x);
+  else
+    cost += least - before;
   return true;
 }
 
@@ -302,7 +345,7 @@ bool Neighbourhood::step(double &work) {
   const bool exceeding = core.excess(load) > 0;
   // The kind that gains most per work, or, in every fourth step, the one that had the least work.
   int kind = 0;
-  for (int k = 1; k < 3; ++k)
+  for (int k = 1; k < 4; ++k)
     if (draws % 4 == 0 ? used[k] < used[kind] : gained[k] * spent[kind] > gained[kind] * spent[k])
       kind = k;
   ++draws;
@@ -313,8 +356,10 @@ bool Neighbourhood::step(double &work) {
     chooseBall(std::min(n, 2 + draw(2 * ballSize)));
   else if (kind == 1)
     chooseForest(2 + draw(n));
-  else
+  else if (kind == 2)
     choosePoint(std::min(n, 2 + draw(2 * ballSize)));
+  else
+    chooseBallsAt(2 + draw(6 * ballSize));
   EliminationLimits limits{double(1 << 14), double(1 << 17)};
   if (kind == 1)
     limits = {double(1 << 22), double(1 << 24)};
@@ -341,6 +386,10 @@ bool Neighbourhood::step(double &work) {
     loadOf(old, subLoad);
     for (int32_t p = sub.from; p < sub.to; ++p)
       fixedLoad[p] = load[p] - subLoad[p];
+    if (exceeding && guidance > 0) { // weights take its part
+      guidance = 0;
+      build();
+    }
     bool better = exceeding ? improveExceeding(plan) : improveFitting(plan);
     for (int32_t v : sub.members)
       place[v] = -1;
@@ -348,13 +397,14 @@ bool Neighbourhood::step(double &work) {
     used[kind] += stepWork;
     spent[kind] = 0.98 * spent[kind] + stepWork;
     // While memory is exceeded the cost may rise: every step forward counts the same.
-    gained[kind] = 0.98 * gained[kind] + (!better     ? 0
-                                          : exceeding ? 1e-4
-                                                      : (costBefore - cost) / (std::abs(cost) + 1));
+    gained[kind] =
+        0.98 * gained[kind] + (!better     ? 0
+                               : exceeding ? 1e-4
+                                           : std::abs(costBefore - cost) / (std::abs(cost) + 1));
     if (better) {
       failures = 0;
       noteIfBest();
-    } else if (++failures % 64 == 0 && exceeding) {
+    } else if (++failures % 32 == 0 && exceeding) {
       for (size_t p = 0; p < weights.size(); ++p)
         if (load[p] > core.room[p])
           weights[p] = 1.5 * weights[p] +

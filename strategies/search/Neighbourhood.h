@@ -34,12 +34,20 @@ public:
   bool step(double &work);
   /// Continues from another answer (if it is no worse, it should also be the best).
   void restart(Answer answer);
+  /// Continues from the best if the present answer costs more than (1 + distance) times as much.
+  void returnToBest(double distance) {
+    if (fits() && cost > bestPrice + distance * std::abs(bestPrice))
+      restart(Answer(bestAnswer));
+  }
   bool fits() const { return !bestAnswer.empty(); }
   const Answer &best() const { return bestAnswer; }
   double bestCost() const { return bestPrice; }
   const Answer &current() const { return x; }
   double currentExcess() const { return core.excess(load); }
-  void setPrices(const std::vector<double> &newPrices) { prices = newPrices; }
+  void setPrices(const std::vector<double> &newPrices);
+  /// Share of the prices that counts as cost while memory fits. With 1 the search gives memory up where that
+  /// is cheap, with 0 it spends memory where that pays: taking turns trades it between distant variables.
+  void setGuidance(double share) { guidance = share; }
 
 private:
   struct Sub { // the freed variables and their problem given the rest
@@ -52,10 +60,13 @@ private:
   void chooseBall(size_t target);
   void chooseForest(size_t target);
   void choosePoint(size_t target);
+  void chooseBallsAt(size_t target);
+  void growBall(int32_t start, size_t target);
+  int32_t tightPoint();
   void build();
-  double priceOf(const Answer &y) const;
+  double priceOf(const Answer &y) const; // guidance included
   void loadOf(const Answer &y, std::vector<double> &out) const;
-  double stepWork = 0;
+  double stepWork = 0, guidance = 0;
   double solve(EliminationPlan &plan, const std::vector<double> &rates, Answer &y);
   bool improveFitting(EliminationPlan &plan);
   bool improveExceeding(EliminationPlan &plan);
@@ -73,7 +84,7 @@ private:
   std::vector<double> fixedLoad, subLoad, rates, cumulated;
   size_t ballSize = 12, failures = 0;
   // Per kind of neighbourhood: relative gain and work, decaying, and all work.
-  double gained[3] = {1e-3, 1e-3, 1e-3}, spent[3] = {1e6, 1e6, 1e6}, used[3] = {};
+  double gained[4] = {1e-3, 1e-3, 1e-3, 1e-3}, spent[4] = {1e6, 1e6, 1e6, 1e6}, used[4] = {};
   uint64_t draws = 0;
 };
 

@@ -99,8 +99,12 @@ void ExactSearch::improve(const Scope &scope, const Core &core,
                           std::vector<Neighbourhood> &searches, double share) {
   std::vector<int64_t> steps(searches.size(), 0), better(searches.size(), 0);
   auto work = [&](size_t t) {
-    for (double spent = 0; spent < share && !best.clock.expired(); ++steps[t])
+    for (double spent = 0; spent < share && !best.clock.expired(); ++steps[t]) {
+      searches[t].setGuidance(searches[t].fits() && spent < 0.3 * share ? 1 : 0);
       better[t] += searches[t].step(spent);
+    }
+    if (searches[t].fits())
+      searches[t].returnToBest(0.002);
   };
   std::vector<std::thread> threads;
   for (size_t t = 1; t < searches.size(); ++t)
@@ -221,13 +225,20 @@ bool ExactSearch::round(Scope &scope) {
     raiseBound(model, core, dual, share);
     if (best.done())
       break;
-    for (Neighbourhood &search : searches) {
+    for (Neighbourhood &search : searches)
       search.setPrices(dual.prices());
-      // The bound's answer is often closer to fitting than what the search has.
-      if (!search.fits() && phase % 4 == 0)
+    // The bound's own answer, mended, is a fresh start near the best of the relaxation.
+    if (phase % 2 == 0) {
+      std::vector<Neighbourhood> fresh = searchesFrom(core, dual.answer());
+      for (Neighbourhood &search : fresh) {
+        search.setPrices(dual.prices());
         search.restart(dual.answer());
+      }
+      improve(scope, core, fresh, share);
+      if (fresh[0].fits() && !(searches[0].bestCost() <= fresh[0].bestCost()))
+        searches = std::move(fresh);
     }
-    improve(scope, core, searches, 2 * share);
+    improve(scope, core, searches, share);
     if (best.done())
       break;
     // While the bound rises by itself, branching is too early.
