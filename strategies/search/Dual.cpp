@@ -24,7 +24,7 @@ using namespace tessera::strategies;
 #endif
 
 namespace {
-constexpr int kPatience = 30; // passes without a better bound before the price steps shorten
+constexpr int kPatience = 12; // passes without a better bound before the price steps shorten
 } // namespace
 
 TESSERA_CLONES void tessera::strategies::minPlus(const double *m, const double *p, size_t rows,
@@ -130,7 +130,7 @@ double Dual::pass() {
     bestMessage = message;
   }
   if (++stalled % kPatience == 0)
-    stepFactor = std::max(0.6 * stepFactor, 1e-6);
+    stepFactor = std::max(0.75 * stepFactor, 1e-6);
   return bound;
 }
 
@@ -141,20 +141,28 @@ void Dual::restoreBest() {
 }
 
 void Dual::stepPrices(double target) {
+  if (last < bestBound - 0.2 * std::abs(bestBound)) {
+    restoreBest();
+    stepFactor *= 0.6;
+    std::fill(direction.begin(), direction.end(), 0.0);
+    return;
+  }
   // Deflected subgradient with Polyak's step; it shortens while the bound does not rise.
   std::vector<double> load = core.load(chosen);
   double norm = 0;
   for (size_t p = 0; p < price.size(); ++p) {
-    direction[p] = 0.8 * direction[p] + 0.2 * (load[p] - core.room[p]);
+    direction[p] = 0.85 * direction[p] + 0.15 * (load[p] - core.room[p]);
     if (price[p] <= 0 && direction[p] < 0)
       continue;
     norm += direction[p] * direction[p];
   }
   if (norm <= 0)
     return;
-  // The best cost may be far above what the bound can reach: aim a little above the bound at first.
-  const double aim = std::min(target, bestBound + 0.02 * std::abs(bestBound) + 1);
-  double step = stepFactor * std::max(aim - last, 1e-7 * std::abs(aim)) / norm;
+  // Polyak's step, with two guards, as the answers are not exact minima: the target is never far above the
+  // best bound, and a step that overshot does not make the next one longer.
+  const double reach = std::min(std::max(target - bestBound, 1e-7 * std::abs(bestBound)),
+                                0.02 * std::abs(bestBound) + 1);
+  const double step = stepFactor * std::min(reach + bestBound - last, 3 * reach) / norm;
   for (size_t p = 0; p < price.size(); ++p)
     price[p] = std::max(0.0, price[p] + step * direction[p]);
   applyPrices();

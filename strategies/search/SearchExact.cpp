@@ -69,6 +69,8 @@ private:
 void ExactSearch::raiseBound(const Model &model, const Core &core, Dual &dual, double share) {
   const double end = best.work + share, before = dual.best();
   int passes = 0;
+  // Steps that shortened in the last phase may have done so too early.
+  dual.stepFactor = std::max(dual.stepFactor, 0.05);
   while (!best.done() && (passes < 40 || best.work < end) && dual.stalledPasses() < 400) {
     dual.pass();
     ++passes;
@@ -225,6 +227,10 @@ bool ExactSearch::round(Scope &scope) {
     raiseBound(model, core, dual, share);
     if (best.done())
       break;
+    // Good prices are what the search lives on: while they still change much, it gets little.
+    const bool rising = lastRise > 0.003 * std::abs(dual.best());
+    if (rising && phase % 4 != 0)
+      continue;
     for (Neighbourhood &search : searches)
       search.setPrices(dual.prices());
     // The bound's own answer, mended, is a fresh start near the best of the relaxation.
@@ -255,7 +261,7 @@ bool ExactSearch::round(Scope &scope) {
         model = std::move(smaller);
         return true;
       }
-      if (core.costs.size() > 1000 && share > 1e8)
+      if (core.costs.size() > 1000 && share > 1e8 && !rising)
         focus(scope, core, dual, 2 * share);
     }
     if (target() < searches[0].bestCost())
