@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/autodiff/Passes.h"
+#include "compiler/partition/Passes.h"
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
 
@@ -19,5 +20,6 @@ int main(int argc, char **argv) {
       .insert<mlir::func::FuncDialect, tessera::dist::DistDialect, tessera::graph::GraphDialect>();
   mlir::registerTransformsPasses();
   tessera::compiler::registerAutodiffPasses();
+  tessera::compiler::registerPartitionPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Tessera's pass driver\n", registry));
 }

@@ -147,7 +147,7 @@ private:
     step.haloLo = halo->lo;
     step.haloHi = halo->hi;
     step.fill = window.fill;
-    step.localIn = step.localOut = shapeOf(operand.get());
+    step.localIn = step.localOut = tensorShape(operand.get());
     step.localOut[window.dim] += halo->lo + halo->hi;
     builder_.setInsertionPoint(op);
     auto exchange = dist::CollectiveOp::create(builder_, op->getLoc(), operand.get(), mesh_, step);

@@ -11,6 +11,9 @@ void buildPartitionPipeline(OpPassManager &manager, const PartitionOptions &opti
   manager.addPass(createLocalizePass(options.cost));
   manager.addPass(createVerifyLocalPass());
   manager.addPass(createOptimizeCollectivesPass());
+  if (options.fuse)
+    manager.addPass(createFusePass());
+  manager.addPass(createSchedulePass());
   manager.addPass(createVerifyLocalPass());
 }
 
@@ -18,6 +21,8 @@ void registerPartitionPasses() {
   registerPass([] { return createInsertReshardsPass(); });
   registerPass([] { return createLocalizePass(); });
   registerPass([] { return createOptimizeCollectivesPass(); });
+  registerPass([] { return createFusePass(); });
+  registerPass([] { return createSchedulePass(); });
   registerPass([] { return createVerifyAnnotatedPass(); });
   registerPass([] { return createVerifyReshardedPass(); });
   registerPass([] { return createVerifyLocalPass(); });

@@ -85,7 +85,7 @@ bool sameSharding(const Mesh &mesh, const Sharding &a, const Sharding &b) {
   return owedA == owedB && (owedA.empty() || a.reduction == b.reduction);
 }
 
-dist::Shape shapeOf(Value value) {
+dist::Shape tensorShape(Value value) {
   ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
   return dist::Shape(shape.begin(), shape.end());
 }

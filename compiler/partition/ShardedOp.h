@@ -38,7 +38,7 @@ std::optional<dist::Sharding> resultSharding(mlir::func::FuncOp func, unsigned r
 /// Equal up to axes of size 1.
 bool sameSharding(const dist::Mesh &mesh, const dist::Sharding &a, const dist::Sharding &b);
 
-dist::Shape shapeOf(mlir::Value value);
+dist::Shape tensorShape(mlir::Value value);
 
 } // namespace tessera::compiler
 

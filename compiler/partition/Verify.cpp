@@ -57,7 +57,7 @@ LogicalResult verifyReshardedFunc(func::FuncOp func, const Mesh &mesh) {
         consumeError(to.takeError());
         return reshard.emitError("names an axis that the mesh has not");
       }
-      if (Error error = to->verify(mesh, shapeOf(reshard.getX())))
+      if (Error error = to->verify(mesh, tensorShape(reshard.getX())))
         return reshard.emitError() << toString(std::move(error));
       if (!dist::canReshard(mesh, *from, *to))
         return reshard.emitError("makes a debt");

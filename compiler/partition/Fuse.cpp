@@ -1,0 +1,307 @@
+//===- Fuse.cpp - elementwise operators and reductions into few passes over memory ---------------===//
+//
+// Operators of one iteration domain become one graph.fused: producers with their consumers, and siblings that
+// read the same tensor (both sums of BatchNorm's backward pass in one pass). Operators are taken in program
+// order; each joins the groups it exchanges whole tensors with, if the program stays acyclic with groups as
+// nodes. Greedy, after Kennedy and McKinley, "Maximizing loop parallelism and improving data locality via
+// loop fusion and distribution" (1993), with the acyclicity test on transitive predecessors.
+//
+// Splats and stretches cost nothing inside a loop nest: every group that reads one gets its own.
+// A reduction ends its group's loop, so nothing in the group may read it.
+//
+//   %0 = relu %x; %1 = mul %0, %s; %2 = reduce_sum %1   ->   %1, %2 = graph.fused(%x, %s) {relu mul reduce_sum}
+//
+//===----------------------------------------------------------------------------------------------===//
+#include "compiler/partition/Order.h"
+#include "compiler/partition/Passes.h"
+#include "compiler/partition/ShardedOp.h"
+
+#include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphKinds.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace llvm;
+using namespace mlir;
+
+namespace tessera::compiler {
+
+using dist::Shape;
+
+namespace {
+
+/// Larger loop nests gain nothing and strain what executes them.
+constexpr size_t kMaxMembers = 64;
+
+bool isSplat(Operation *op) {
+  if (!op || !op->hasTrait<OpTrait::ConstantLike>())
+    return false;
+  auto value = op->getAttrOfType<DenseElementsAttr>("value");
+  if (!value || !value.isSplat())
+    return false;
+  // An expression holds numbers as doubles.
+  auto integer = dyn_cast<IntegerType>(value.getElementType());
+  return !integer || integer.getWidth() <= 32 ||
+         value.getSplatValue<APInt>().getSignificantBits() <= 53;
+}
+
+/// Costs nothing inside a loop nest.
+bool isFree(Operation *op) { return op && (isSplat(op) || graph::isStretch(op)); }
+
+bool isReduction(Operation *op) { return graph::plainReduction(op).has_value(); }
+
+bool isFusable(Operation *op) { return graph::isElementwise(op) || isReduction(op); }
+
+/// The points the operator visits.
+Shape domainOf(Operation *op) {
+  return tensorShape(isReduction(op) ? op->getOperand(0) : op->getResult(0));
+}
+
+/// What the value is computed from when what is free is looked through; null for a splat.
+Value source(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (isSplat(op))
+      return Value();
+    if (!graph::isStretch(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+class FunctionFuser {
+public:
+  explicit FunctionFuser(func::FuncOp func) : block_(func.getBody().front()) {}
+
+  void run() {
+    for (Operation &op : block_.without_terminator())
+      if (!isFree(&op)) {
+        index_[&op] = int(ops_.size());
+        ops_.push_back(&op);
+      }
+    size_t n = ops_.size();
+    group_.resize(n);
+    before_.resize(n);
+    members_.resize(n);
+    for (size_t i = 0; i < n; ++i)
+      visit(int(i));
+    for (size_t g = 0; g < n; ++g)
+      if (!members_[g].empty())
+        build(members_[g]);
+    // A group stands where its last member stood; some user of another member may stand before it.
+    sortByDependence(block_);
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block_)))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  }
+
+private:
+  /// The groups the operator reads from, with what it reads.
+  SmallVector<Value> sources(Operation *op) const {
+    SmallVector<Value> list;
+    for (Value operand : op->getOperands())
+      if (Value value = source(operand))
+        list.push_back(value);
+    return list;
+  }
+
+  int groupOf(Value value) const {
+    Operation *op = value.getDefiningOp();
+    return op ? group_[index_.lookup(op)] : -1;
+  }
+
+  void visit(int i) {
+    Operation *op = ops_[i];
+    group_[i] = i;
+    members_[i] = {i};
+    before_[i].resize(ops_.size());
+    for (Value value : sources(op))
+      if (int g = groupOf(value); g >= 0) {
+        before_[i] |= before_[g];
+        before_[i].set(g);
+      }
+    if (isFusable(op)) {
+      Shape domain = domainOf(op);
+      // First those it exchanges a whole tensor with, then those that read the same one.
+      llvm::SetVector<int> candidates;
+      for (Value value : sources(op))
+        if (int g = groupOf(value); g >= 0 && tensorShape(value) == domain)
+          candidates.insert(g);
+      for (Value value : sources(op))
+        if (tensorShape(value) == domain)
+          for (int g : readers_[value])
+            candidates.insert(group_[g]);
+      for (int candidate : candidates)
+        merge(group_[candidate], group_[i], domain);
+      for (Value value : sources(op))
+        readers_[value].push_back(i);
+    }
+  }
+
+  bool merge(int a, int b, const Shape &domain) {
+    if (a == b || members_[a].size() + members_[b].size() > kMaxMembers)
+      return false;
+    for (int g : {a, b}) {
+      Operation *op = ops_[members_[g].front()];
+      if (!isFusable(op) || domainOf(op) != domain)
+        return false;
+    }
+    for (int g : {a, b})
+      for (int member : members_[g])
+        for (Value value : sources(ops_[member]))
+          if (Operation *maker = value.getDefiningOp(); maker && isReduction(maker))
+            if (int from = groupOf(value); from == a || from == b)
+              return false;
+    // A third group between the two would have to run both after and before the union.
+    auto between = [&](int first, int last) {
+      for (int g : before_[last].set_bits())
+        if (g != first && g != last && before_[g].test(first))
+          return true;
+      return false;
+    };
+    if (between(a, b) || between(b, a))
+      return false;
+    int into = std::min(a, b), from = std::max(a, b);
+    before_[into] |= before_[from];
+    before_[into].reset(into);
+    before_[into].reset(from);
+    for (int member : members_[from])
+      group_[member] = into;
+    members_[into].append(members_[from].begin(), members_[from].end());
+    llvm::sort(members_[into]);
+    members_[from].clear();
+    for (size_t g = 0; g < ops_.size(); ++g) {
+      BitVector &set = before_[g];
+      if (int(g) == into || set.empty() || members_[g].empty() ||
+          !(set.test(into) || set.test(from)))
+        continue;
+      set |= before_[into];
+      set.set(into);
+      set.reset(from);
+    }
+    return true;
+  }
+
+  void build(ArrayRef<int> members) {
+    SmallVector<Operation *> ops;
+    for (int member : members)
+      ops.push_back(ops_[member]);
+    if (!isFusable(ops.front()))
+      return;
+    if (ops.size() == 1 &&
+        llvm::none_of(ops[0]->getOperands(), [](Value v) { return isFree(v.getDefiningOp()); }))
+      return;
+    SmallPtrSet<Operation *, 16> inside(ops.begin(), ops.end());
+    llvm::SetVector<Value> inputs;
+    SmallVector<Value> outputs;
+    for (Operation *op : ops) {
+      for (Value value : sources(op))
+        if (!value.getDefiningOp() || !inside.contains(value.getDefiningOp()))
+          inputs.insert(value);
+      for (Value result : op->getResults())
+        if (llvm::any_of(result.getUsers(),
+                         [&](Operation *user) { return usedOutside(user, inside); }))
+          outputs.push_back(result);
+    }
+    OpBuilder builder(ops.back());
+    auto fused = graph::FusedOp::create(builder, ops.front()->getLoc(),
+                                        TypeRange(ValueRange(outputs)), inputs.getArrayRef());
+    fused->setAttr(graph::kNameAttr, builder.getStringAttr(nameFor(ops)));
+    Block *body = builder.createBlock(&fused.getBody());
+    IRMapping mapping;
+    for (Value input : inputs)
+      mapping.map(input, body->addArgument(input.getType(), fused.getLoc()));
+    builder.setInsertionPointToStart(body);
+    for (Operation *op : ops) {
+      for (Value operand : op->getOperands())
+        cloneFree(operand, builder, mapping);
+      builder.clone(*op, mapping);
+    }
+    SmallVector<Value> yielded;
+    for (Value output : outputs)
+      yielded.push_back(mapping.lookup(output));
+    graph::YieldOp::create(builder, fused.getLoc(), yielded);
+    for (auto [output, result] : llvm::zip(outputs, fused.getOutputs()))
+      output.replaceUsesWithIf(result,
+                               [&](OpOperand &use) { return usedOutside(use.getOwner(), inside); });
+    for (Operation *op : llvm::reverse(ops)) {
+      for (Operation *user : llvm::make_early_inc_range(op->getUsers()))
+        eraseUnusedStretch(user);
+      op->erase();
+    }
+  }
+
+  /// A stretch is outside if somebody outside reads it; members have their own.
+  static bool usedOutside(Operation *user, const SmallPtrSetImpl<Operation *> &inside) {
+    if (!graph::isStretch(user))
+      return !inside.contains(user);
+    return llvm::any_of(user->getUsers(),
+                        [&](Operation *next) { return usedOutside(next, inside); });
+  }
+
+  static void eraseUnusedStretch(Operation *op) {
+    if (!graph::isStretch(op))
+      return;
+    for (Operation *user : llvm::make_early_inc_range(op->getUsers()))
+      eraseUnusedStretch(user);
+    if (op->use_empty())
+      op->erase();
+  }
+
+  static void cloneFree(Value value, OpBuilder &builder, IRMapping &mapping) {
+    Operation *op = value.getDefiningOp();
+    if (mapping.contains(value) || !isFree(op))
+      return;
+    for (Value operand : op->getOperands())
+      cloneFree(operand, builder, mapping);
+    builder.clone(*op, mapping);
+  }
+
+  /// The first member that stems from the model, and how many more there are.
+  static std::string nameFor(ArrayRef<Operation *> ops) {
+    Operation *named = ops.front();
+    for (Operation *op : llvm::reverse(ops))
+      if (op->hasAttr(graph::kNameAttr) || op->hasAttr(graph::kGradOfAttr))
+        named = op;
+    std::string name = graph::nameOf(named);
+    return ops.size() == 1 ? name : name + "+" + std::to_string(ops.size() - 1);
+  }
+
+  Block &block_;
+  std::vector<Operation *> ops_; // all but what is free, in program order
+  llvm::DenseMap<Operation *, int> index_;
+  std::vector<int> group_;                   // by operator; a group is named by its first member
+  std::vector<BitVector> before_;            // by group: the groups it depends on, transitively
+  std::vector<SmallVector<int, 4>> members_; // by group, ascending; empty: merged away
+  llvm::DenseMap<Value, SmallVector<int>> readers_; // fusable operators; looked up only
+};
+
+struct FusePass : PassWrapper<FusePass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FusePass)
+  StringRef getArgument() const override { return "graph-fuse"; }
+  StringRef getDescription() const override {
+    return "fuse elementwise operators and reductions into loop nests";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<graph::GraphDialect>();
+  }
+
+  void runOnOperation() override {
+    for (func::FuncOp func : getOperation().getOps<func::FuncOp>())
+      FunctionFuser(func).run();
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createFusePass() { return std::make_unique<FusePass>(); }
+
+} // namespace tessera::compiler
