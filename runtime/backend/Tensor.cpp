@@ -1,4 +1,5 @@
 #include "runtime/backend/Tensor.h"
+#include "runtime/backend/Parallel.h"
 
 #include <algorithm>
 #include <cstring>
@@ -90,6 +91,19 @@ void copyRow(T *dst, int64_t dstStride, const T *src, int64_t srcStride, int64_t
     dst[i * dstStride] = src[i * srcStride];
 }
 
+/// A transposition: reads run along dimension 0, writes along dimension 1. Squares of 16 use every cache
+/// line that they touch as a whole.
+template <typename T>
+void copyTransposed(T *dst, int64_t dstStride, const T *src, int64_t srcStride, int64_t n,
+                    int64_t m) {
+  constexpr int64_t kSquare = 16;
+  for (int64_t i0 = 0; i0 < n; i0 += kSquare)
+    for (int64_t j0 = 0; j0 < m; j0 += kSquare)
+      for (int64_t i = i0; i < std::min(n, i0 + kSquare); ++i)
+        for (int64_t j = j0; j < std::min(m, j0 + kSquare); ++j)
+          dst[i * dstStride + j] = src[i + j * srcStride];
+}
+
 template <typename T>
 void copyDims(T *dst, const int64_t *dstStrides, const T *src, const int64_t *srcStrides,
               const int64_t *shape, size_t rank) {
@@ -100,6 +114,8 @@ void copyDims(T *dst, const int64_t *dstStrides, const T *src, const int64_t *sr
       std::memcpy(dst, src, static_cast<size_t>(*shape) * sizeof(T));
     else
       copyRow(dst, *dstStrides, src, *srcStrides, *shape);
+  } else if (rank == 2 && srcStrides[0] == 1 && dstStrides[1] == 1) {
+    copyTransposed(dst, dstStrides[0], src, srcStrides[1], shape[0], shape[1]);
   } else {
     for (int64_t i = 0; i < *shape; ++i)
       copyDims(dst + i * *dstStrides, dstStrides + 1, src + i * *srcStrides, srcStrides + 1,
@@ -132,15 +148,25 @@ void mergeDims(Shape &shape, Shape &a, Shape &b) {
 } // namespace
 
 void copyStrided(void *dst, const Shape &dstStrides, const void *src, const Shape &srcStrides,
-                 const Shape &shape, size_t size) {
+                 const Shape &shape, size_t size, int threads) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end())
     return;
   Shape n = shape, a = dstStrides, b = srcStrides;
   mergeDims(n, a, b);
   auto run = [&](auto tag) {
     using T = decltype(tag);
-    copyDims(static_cast<T *>(dst), a.data(), static_cast<const T *>(src), b.data(), n.data(),
-             n.size());
+    T *to = static_cast<T *>(dst);
+    const T *from = static_cast<const T *>(src);
+    if (threads <= 1 || n.empty() || elementCount(n) < (32 << 10)) {
+      copyDims(to, a.data(), from, b.data(), n.data(), n.size());
+      return;
+    }
+    parallelFor(threads, n[0], [&](int64_t begin, int64_t end) {
+      Shape part = n;
+      part[0] = end - begin;
+      copyDims(to + begin * a[0], a.data(), from + begin * b[0], b.data(), part.data(),
+               part.size());
+    });
   };
   if (size == 8)
     run(uint64_t());
@@ -228,7 +254,7 @@ Shape refinedStrides(const Refined &r, const Shape &shape, const Layout &layout)
 } // namespace
 
 void convertLayout(void *dst, const Layout &dstLayout, const void *src, const Layout &srcLayout,
-                   const Shape &shape, size_t size) {
+                   const Shape &shape, size_t size, int threads) {
   Refined r = refine(shape, dstLayout, srcLayout);
   Shape to = refinedStrides(r, shape, dstLayout), from = refinedStrides(r, shape, srcLayout);
   // Walk in destination order: writes are contiguous.
@@ -242,7 +268,7 @@ void convertLayout(void *dst, const Layout &dstLayout, const void *src, const La
     a.push_back(to[i]);
     b.push_back(from[i]);
   }
-  copyStrided(dst, a, src, b, n, size);
+  copyStrided(dst, a, src, b, n, size, threads);
 }
 
 } // namespace tessera::rt

@@ -21,9 +21,10 @@ public:
     bool output;
   };
 
-  ReorderedKernel(std::vector<Copy> copies, size_t copyBytes,
+  ReorderedKernel(std::vector<Copy> copies, size_t copyBytes, int threads,
                   std::function<BindResult(std::byte *)> bind)
-      : copies_(std::move(copies)), copyBytes_(copyBytes), bind_(std::move(bind)) {}
+      : copies_(std::move(copies)), copyBytes_(copyBytes), threads_(threads),
+        bind_(std::move(bind)) {}
 
   Status prepare() {
     // Bound once against no memory, to learn what it is and needs.
@@ -51,18 +52,19 @@ public:
     for (const Copy &c : copies_)
       if (!c.output)
         convertLayout(scratch + c.offset, Layout(), c.buffer.data, c.buffer.layout, c.buffer.shape,
-                      elementSize(c.buffer.dtype));
+                      elementSize(c.buffer.dtype), threads_);
     TESSERA_RETURN_IF_ERROR(inner_->run(scratch + copyBytes_));
     for (const Copy &c : copies_)
       if (c.output)
         convertLayout(c.buffer.data, c.buffer.layout, scratch + c.offset, Layout(), c.buffer.shape,
-                      elementSize(c.buffer.dtype));
+                      elementSize(c.buffer.dtype), threads_);
     return Status();
   }
 
 private:
   std::vector<Copy> copies_;
   size_t copyBytes_, innerScratch_ = 0;
+  int threads_;
   std::function<BindResult(std::byte *)> bind_;
   std::unique_ptr<BoundKernel> inner_;
   std::byte *boundTo_ = nullptr;
@@ -121,7 +123,7 @@ private:
           }
       return registry_.bind(plain);
     };
-    auto kernel = std::make_unique<ReorderedKernel>(copies, bytes, bindPlain);
+    auto kernel = std::make_unique<ReorderedKernel>(copies, bytes, call.threads, bindPlain);
     TESSERA_RETURN_IF_ERROR(kernel->prepare());
     return BindResult(std::move(kernel));
   }

@@ -24,16 +24,19 @@ BindResult bindReshape(const KernelCall &call) {
 }
 
 BindResult bindTranspose(const KernelCall &call) {
+  int threads = call.threads;
   TensorView x = call.inputs[0], y = call.outputs[0];
   Shape own = rowMajorStrides(x.shape), strides;
   for (int64_t d : call.intsAttribute("perm"))
     strides.push_back(own[static_cast<size_t>(d)]);
   return bindFunction("reference", [=](std::byte *) {
-    copyStrided(y.data, rowMajorStrides(y.shape), x.data, strides, y.shape, elementSize(y.dtype));
+    copyStrided(y.data, rowMajorStrides(y.shape), x.data, strides, y.shape, elementSize(y.dtype),
+                threads);
   });
 }
 
 BindResult bindSlice(const KernelCall &call) {
+  int threads = call.threads;
   TensorView x = call.inputs[0], y = call.outputs[0];
   Shape strides = rowMajorStrides(x.shape), starts = call.intsAttribute("starts");
   Shape steps = call.intsAttribute("strides");
@@ -45,7 +48,7 @@ BindResult bindSlice(const KernelCall &call) {
   }
   return bindFunction("reference", [=](std::byte *) {
     copyStrided(y.data, rowMajorStrides(y.shape), at(x, first), strides, y.shape,
-                elementSize(y.dtype));
+                elementSize(y.dtype), threads);
   });
 }
 
@@ -69,6 +72,7 @@ void fill(const TensorView &y, double value) {
 }
 
 BindResult bindPad(const KernelCall &call) {
+  int threads = call.threads;
   TensorView x = call.inputs[0], y = call.outputs[0];
   Shape strides = rowMajorStrides(y.shape), lo = call.intsAttribute("lo");
   Shape inner = call.intsAttribute("inner");
@@ -82,11 +86,12 @@ BindResult bindPad(const KernelCall &call) {
   return bindFunction("reference", [=](std::byte *) {
     fill(y, value);
     copyStrided(at(y, first), strides, x.data, rowMajorStrides(x.shape), x.shape,
-                elementSize(y.dtype));
+                elementSize(y.dtype), threads);
   });
 }
 
 BindResult bindConcat(const KernelCall &call) {
+  int threads = call.threads;
   std::vector<TensorView> xs = call.inputs;
   TensorView y = call.outputs[0];
   size_t dim = static_cast<size_t>(call.intAttribute("dim"));
@@ -95,7 +100,7 @@ BindResult bindConcat(const KernelCall &call) {
     int64_t first = 0;
     for (const TensorView &x : xs) {
       copyStrided(at(y, first), strides, x.data, rowMajorStrides(x.shape), x.shape,
-                  elementSize(y.dtype));
+                  elementSize(y.dtype), threads);
       first += x.shape[dim] * strides[dim];
     }
   });

@@ -7,6 +7,24 @@ using namespace tessera;
 using namespace tessera::rt;
 using namespace tessera::rt::test;
 
+TEST_CASE("transpositions large enough for squares and threads", "[conformance]") {
+  Random random(42);
+  for (const Shape &x : {Shape{300, 170}, Shape{3, 65, 250}, Shape{2, 40, 9, 70}})
+    for (plan::DType type : {plan::F32, plan::F64, plan::I8}) {
+      Case c;
+      Shape perm, y;
+      for (size_t d = 0; d < x.size(); ++d)
+        perm.push_back(static_cast<int64_t>(x.size() - 1 - d));
+      if (x.size() == 3)
+        perm = {0, 2, 1};
+      for (int64_t d : perm)
+        y.push_back(x[static_cast<size_t>(d)]);
+      c.what = "transpose " + str(x) + " to " + str(y);
+      c.plan.kernel("transpose", {c.input(random, type, x)}, {c.output(type, y)}, {{"perm", perm}});
+      check(c);
+    }
+}
+
 TEST_CASE("data movement of random shapes", "[conformance]") {
   Random random(41);
   for (int i = 0; i < 150; ++i) {

@@ -10,7 +10,7 @@
 namespace tessera::rt {
 namespace {
 
-constexpr int64_t kSmall = 16 << 10; // elements below which threads cost more than they bring
+constexpr int64_t kSmall = 32 << 10; // elements below which threads cost more than they bring
 
 int64_t roundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
