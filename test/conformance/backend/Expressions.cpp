@@ -44,8 +44,10 @@ public:
       if (values_[v].first == type && (!leaf || values_[v].second))
         candidates.push_back(v);
     if (candidates.empty()) {
-      uint32_t v = type == plan::BOOL
+      uint32_t v = type == plan::BOOL && random_.coin()
                        ? add("lt", {any(plan::F32, true), any(plan::F32, true)}, plan::BOOL)
+                   : type == plan::BOOL
+                       ? add("constant", {}, type, static_cast<double>(random_.integer(0, 1)))
                        : add("constant", {}, type, static_cast<double>(random_.integer(-2, 2)));
       values_[v].second = true;
       return v;

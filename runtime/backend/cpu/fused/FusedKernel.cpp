@@ -163,12 +163,13 @@ private:
       f.pointers[pointer] = memory + laneBytes_ + slot * slotBytes_;
     f.laneSums = reinterpret_cast<double *>(memory + laneBytes_ + slotBytes_ * tape_.slots);
     for (const Tape::Constant &c : tape_.constants)
-      if (c.type == plan::I64)
+      if (c.type == plan::I64 || c.type == plan::I32)
         std::fill_n(static_cast<int64_t *>(f.pointers[c.pointer]), kLanes,
                     scalar::convert<int64_t>(c.value));
       else
         std::fill_n(static_cast<float *>(f.pointers[c.pointer]), kLanes,
-                    static_cast<float>(c.value));
+                    c.type == plan::BOOL ? static_cast<float>(c.value != 0)
+                                         : static_cast<float>(c.value));
     f.inputRow.resize(tape_.inputs.size());
     f.storeRow.resize(tape_.stores.size());
     f.sumRow.resize(tape_.reductions.size());

@@ -3,6 +3,7 @@
 #include "runtime/backend/cpu/fused/LoopNest.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tessera::rt {
 namespace {
@@ -176,7 +177,11 @@ bool supported(const ExpressionCode &e) {
   for (const Instr &instr : e.code) {
     if (!isValueType(instr.type))
       return false;
-    if (instr.op == Op::Constant || instr.op == Op::Iota) {
+    if (instr.op == Op::Constant) {
+      if (isInt(instr.type) && instr.type != plan::I64 &&
+          !(instr.type == plan::I32 && std::abs(instr.immediate) < 0x1p31))
+        return false;
+    } else if (instr.op == Op::Iota) {
       if (instr.type != plan::F32 && instr.type != plan::I64)
         return false;
     } else if (instr.op == Op::Random) {
