@@ -120,8 +120,7 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan,
   for (size_t b = 0; b < n; ++b) {
     uint8_t w = classWish[classes.find(b)];
     Shape shape = shapeOf(plan, b);
-    if (shape.size() < 3 || (wish[b] & Plain) ||
-        plan.buffers(static_cast<int>(b)).dtype() != plan::F32)
+    if (shape.size() < 3 || (wish[b] & Plain))
       continue;
     // A plain member binds its class, if that is of weights: mixed classes are reordered at every
     // elementwise kernel.

@@ -28,6 +28,8 @@ TEST_CASE("a chain of convolutions stays blocked", "[conformance]") {
   c.plan.kernel("conv", {image, w0}, {a}, same3);
   c.plan.kernel("relu", {a}, {b});
   c.plan.kernel("conv", {b, w1}, {d}, same3);
+  uint32_t positive = c.output(plan::BOOL, s);
+  c.plan.kernel("lt", {b, d}, {positive});
   c.plan.kernel("reduce_sum", {d}, {pooled}, {{"dims", Shape{2, 3}}, {"keepdims", int64_t(1)}});
   uint32_t flat = c.plan.alias(pooled, {2, 32});
   c.plan.kernel("matmul", {flat, c.input(random, plan::F32, {32, 5})},
@@ -42,10 +44,11 @@ TEST_CASE("a chain of convolutions stays blocked", "[conformance]") {
   CHECK(blocked.inner[0].first == 1);
   CHECK((*loaded)->layout(b) == blocked);
   CHECK((*loaded)->layout(d) == blocked);
+  CHECK((*loaded)->layout(positive) == blocked);
   CHECK((*loaded)->layout(image).plain());
   CHECK((*loaded)->layout(pooled).plain());
   CHECK((*loaded)->layout(w1).inner.size() == 2);
-  for (uint32_t step = 1; step < 5; ++step)
+  for (uint32_t step = 1; step < 6; ++step)
     CHECK((*loaded)->describe(0, step).find("reorder") == std::string::npos);
 }
 
