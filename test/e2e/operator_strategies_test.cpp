@@ -15,6 +15,7 @@
 #include "dialects/graph/Graph.h"
 #include "runtime/executor/Executor.h"
 #include "runtime/executor/Launcher.h"
+#include "test/e2e/StrategyTesting.h"
 
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -29,8 +30,8 @@
 
 using namespace mlir;
 using namespace tessera;
+using namespace tessera::test;
 using compiler::EmitOptions;
-using dist::AxisList;
 using dist::Mesh;
 using dist::Shape;
 using dist::ShardingRule;
@@ -129,59 +130,6 @@ void annotate(ModuleOp module, const Mesh &mesh, const ShardingRule &rule,
                                 dist::resultSharding(rule, strategy, int(i)).withoutPartial()));
 }
 
-/// Every way to give each axis to one factor, to a linear group's partial sums, or to nothing.
-std::vector<Strategy> allStrategies(const ShardingRule &rule, const Mesh &mesh, Operation *op) {
-  std::set<Strategy> found;
-  int factors = int(rule.factors.size()), places = factors + 2; // factors, partial, none
-  std::vector<int> order(mesh.numAxes());
-  for (int i = 0; i < mesh.numAxes(); ++i)
-    order[i] = i;
-  auto operandShapes = dist::operandShapes(op), resultShapes = dist::resultShapes(op);
-  auto keep = [&](const Strategy &strategy) {
-    if (llvm::Error e = dist::verifyStrategy(rule, strategy, mesh, operandShapes, resultShapes)) {
-      llvm::consumeError(std::move(e));
-      return;
-    }
-    found.insert(strategy);
-    // The same with everything owed paid at once.
-    Strategy now = strategy;
-    for (size_t r = 0; r < rule.results.size(); ++r)
-      now.results.push_back(dist::naturalResult(rule, strategy, int(r)).withoutPartial());
-    if (!rule.results.empty() && dist::naturalResult(rule, strategy, 0).isPartial())
-      found.insert(now);
-  };
-  do {
-    int64_t cases = 1;
-    for (int i = 0; i < mesh.numAxes(); ++i)
-      cases *= places;
-    for (int64_t code = 0; code < cases; ++code) {
-      Strategy strategy;
-      strategy.factors.resize(factors);
-      int64_t rest = code;
-      for (int axis : order) {
-        int place = int(rest % places);
-        rest /= places;
-        if (place < factors)
-          strategy.factors[place].push_back(axis);
-        else if (place == factors)
-          strategy.partial.push_back(axis);
-      }
-      llvm::sort(strategy.partial);
-      if (strategy.partial.empty()) {
-        keep(strategy);
-        continue;
-      }
-      for (int g = 0; g < int(rule.linear.size()); ++g) {
-        strategy.linear = g;
-        keep(strategy);
-      }
-    }
-  } while (std::next_permutation(order.begin(), order.end()));
-  return {found.begin(), found.end()};
-}
-
-using Values = std::vector<double>;
-
 /// A global input: small integers, the same for every mesh.
 Values makeInput(const plan::Binding &binding, func::FuncOp original) {
   auto limit = [&](const char *name, int64_t otherwise) {
@@ -202,64 +150,6 @@ Values makeInput(const plan::Binding &binding, func::FuncOp original) {
     values.push_back(double(low + int64_t((state >> 33) % uint64_t(high - low + 1))));
   }
   return values;
-}
-
-/// Calls visit(index in the global tensor, index in the box) for each element of a rank's box.
-template <typename Visit>
-void eachElement(const plan::Plan &plan, const plan::Binding &binding, Visit visit) {
-  const auto &shape = plan.buffers(int(binding.buffer())).shape();
-  int64_t count = 1;
-  for (int64_t d : shape)
-    count *= d;
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t rest = i, global = 0, stride = 1;
-    for (int d = shape.size() - 1; d >= 0; --d) {
-      global += (rest % shape[d] + binding.offset(d)) * stride;
-      rest /= shape[d];
-      stride *= binding.global_shape(d);
-    }
-    visit(size_t(global), size_t(i));
-  }
-}
-
-double read(const std::vector<char> &bytes, plan::DType type, size_t i) {
-  auto as = [&](auto zero) {
-    decltype(zero) value;
-    std::memcpy(&value, bytes.data() + i * sizeof(value), sizeof(value));
-    return double(value);
-  };
-  switch (type) {
-  case plan::F64:
-    return as(double());
-  case plan::F32:
-    return as(float());
-  case plan::I64:
-    return as(int64_t());
-  case plan::BOOL:
-    return as(uint8_t());
-  default:
-    throw std::runtime_error("type not used here");
-  }
-}
-
-void write(std::vector<char> &bytes, plan::DType type, size_t i, double value) {
-  auto as = [&](auto zero) {
-    decltype(zero) typed = decltype(zero)(value);
-    bytes.resize(std::max(bytes.size(), (i + 1) * sizeof(typed)));
-    std::memcpy(bytes.data() + i * sizeof(typed), &typed, sizeof(typed));
-  };
-  switch (type) {
-  case plan::F64:
-    return as(double());
-  case plan::F32:
-    return as(float());
-  case plan::I64:
-    return as(int64_t());
-  case plan::BOOL:
-    return as(uint8_t());
-  default:
-    throw std::runtime_error("type not used here");
-  }
 }
 
 /// What every rank holds of every output; by rank, output.
