@@ -39,7 +39,7 @@ Topology cpu() {
   t.devices = 2;
   t.flops = {{64, 58e9}, {32, 117e9}};
   t.memoryBandwidth = 13e9;
-  t.memory = int64_t(8) << 30;
+  t.memory = int64_t(10) << 30;
   t.launch = 1e-6;
   t.shared = true;
   t.links = {{2, 1e-6, 5e9}};
@@ -290,7 +290,8 @@ Link Topology::link(const dist::Mesh &mesh, llvm::ArrayRef<int> axesOfGroup) con
 }
 
 int64_t Topology::memoryPerRank(int64_t ranks) const {
-  return int64_t(double(memory) * share(ranks));
+  // Shared devices are cores over one memory: fewer ranks than cores have all of it too.
+  return shared ? memory * devices / ranks : memory;
 }
 
 } // namespace tessera::strategies

@@ -41,6 +41,7 @@ TEST_CASE("ranks may share the devices of a shared topology") {
   CHECK(t.share(1) == 1);
   CHECK(t.share(2 * t.devices) == 0.5);
   CHECK(t.memoryPerRank(2 * t.devices) == t.memory / 2);
+  CHECK(t.memoryPerRank(1) == t.memory * t.devices);
   CHECK(t.link(llvm::cantFail(Mesh::parse("data=8")), {0}).bandwidth == t.links.back().bandwidth);
 }
 

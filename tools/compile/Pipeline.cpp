@@ -1,0 +1,300 @@
+#include "tools/compile/Pipeline.h"
+
+#include "tools/compile/Output.h"
+
+#include "compiler/autodiff/Passes.h"
+#include "compiler/partition/Passes.h"
+#include "dialects/dist/DistDialect.h"
+#include "dialects/graph/Graph.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+
+using namespace mlir;
+
+namespace tessera {
+
+using compiler::MemoryReport;
+using strategies::AssignReport;
+using strategies::bytesText;
+
+namespace {
+
+/// Collects what passes say, so that a failure is one error and not lines on the terminal.
+class Diagnostics {
+public:
+  explicit Diagnostics(MLIRContext &context)
+      : handler_(&context, [this](Diagnostic &d) {
+          if (d.getSeverity() == DiagnosticSeverity::Error) {
+            text_ += (text_.empty() ? "" : "; ") + d.str();
+            for (Diagnostic &note : d.getNotes())
+              text_ += " (" + note.str() + ")";
+          }
+          return success();
+        }) {}
+  llvm::Error error(const std::string &where) {
+    return llvm::createStringError("%s: %s", where.c_str(),
+                                   text_.empty() ? "failed" : text_.c_str());
+  }
+
+private:
+  std::string text_;
+  ScopedDiagnosticHandler handler_;
+};
+
+/// Writes phase 4 where it arises, in the middle of the partition pipeline.
+class PhaseDumper : public PassInstrumentation {
+public:
+  explicit PhaseDumper(std::function<void(Operation *)> dump) : dump_(std::move(dump)) {}
+  void runAfterPass(Pass *pass, Operation *op) override {
+    if (pass->getArgument() == "dist-insert-reshards")
+      dump_(op);
+  }
+
+private:
+  std::function<void(Operation *)> dump_;
+};
+
+class Compiler {
+public:
+  Compiler(const CompileOptions &options, const std::function<void(const std::string &)> &progress)
+      : options_(options), progress_(progress), diagnostics_(context_) {}
+
+  llvm::Expected<CompileResult> run();
+
+private:
+  void phase(const std::string &what) {
+    auto now = std::chrono::steady_clock::now();
+    double seconds = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    progress_(llvm::formatv("{0,-12}{1,8:F2} s", what, seconds).str());
+  }
+  llvm::Error dump(Operation *op, llvm::StringRef file);
+  llvm::Error runPasses(ModuleOp module, const std::string &where,
+                        llvm::function_ref<void(PassManager &)> build);
+  llvm::Error partition(ModuleOp module, bool fuse, bool dumpPhases,
+                        const strategies::CostModel &model);
+  llvm::Expected<OwningOpRef<ModuleOp>> sequential(ModuleOp module);
+  llvm::Error overLimit(const MemoryReport &memory, int64_t limit) const;
+
+  const CompileOptions &options_;
+  const std::function<void(const std::string &)> &progress_;
+  MLIRContext context_;
+  Diagnostics diagnostics_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+llvm::Error Compiler::dump(Operation *op, llvm::StringRef file) {
+  if (options_.dumpPhases.empty())
+    return llvm::Error::success();
+  llvm::SmallString<128> path(options_.dumpPhases);
+  if (std::error_code e = llvm::sys::fs::create_directories(path))
+    return llvm::createStringError("%s: %s", options_.dumpPhases.c_str(), e.message().c_str());
+  llvm::sys::path::append(path, file);
+  std::string text;
+  llvm::raw_string_ostream(text) << *op << "\n";
+  return writeFile(path.str().str(), text);
+}
+
+llvm::Error Compiler::runPasses(ModuleOp module, const std::string &where,
+                                llvm::function_ref<void(PassManager &)> build) {
+  PassManager manager(&context_);
+  build(manager);
+  if (failed(manager.run(module)))
+    return diagnostics_.error(where);
+  return llvm::Error::success();
+}
+
+llvm::Error Compiler::partition(ModuleOp module, bool fuse, bool dumpPhases,
+                                const strategies::CostModel &model) {
+  compiler::PartitionOptions partition;
+  partition.fuse = fuse;
+  // The planner must choose by the costs that the strategies were chosen by.
+  partition.cost = [&](const dist::Mesh &) { return model.collectiveCost(); };
+  llvm::Error dumped = llvm::Error::success();
+  llvm::Error e = runPasses(module, "partition", [&](PassManager &manager) {
+    if (dumpPhases)
+      manager.addInstrumentation(std::make_unique<PhaseDumper>([&](Operation *op) {
+        dumped = llvm::joinErrors(std::move(dumped), dump(op, "4-resharded.mlir"));
+      }));
+    compiler::buildPartitionPipeline(manager, partition);
+  });
+  if (e || !dumpPhases)
+    return llvm::joinErrors(std::move(e), std::move(dumped));
+  return llvm::joinErrors(std::move(dumped), dump(module, "5-local.mlir"));
+}
+
+/// The unpartitioned program, operator by operator: what --verify holds the plan against.
+llvm::Expected<OwningOpRef<ModuleOp>> Compiler::sequential(ModuleOp module) {
+  OwningOpRef<ModuleOp> copy(module.clone());
+  strategies::AssignOptions assign;
+  assign.topology = options_.assign.topology;
+  AssignReport report;
+  if (llvm::Error e = strategies::assignStrategies(*copy, assign, report))
+    return std::move(e);
+  strategies::CostModel model(assign.mesh, assign.topology);
+  if (llvm::Error e = partition(*copy, /*fuse=*/false, /*dumpPhases=*/false, model))
+    return std::move(e);
+  return copy;
+}
+
+llvm::Error Compiler::overLimit(const MemoryReport &memory, int64_t limit) const {
+  std::string text = llvm::formatv(
+      "the plan needs {0} per rank but the limit is {1} ({2}): {3}; use more ranks, a smaller batch, "
+      "--mode auto (which cuts parameters and activations to fit) or a larger --memory",
+      bytesText(int64_t(memory.arenaBytes)), bytesText(limit),
+      options_.assign.memoryLimit ? "--memory" : "topology " + options_.assign.topology.name,
+      memory.str());
+  return llvm::createStringError("%s", text.c_str());
+}
+
+llvm::Expected<CompileResult> Compiler::run() {
+  OutputDirectory output(options_.output);
+  if (llvm::Error e = output.begin())
+    return std::move(e);
+  CompileResult result;
+  compiler::ImportOptions import = options_.import;
+  import.training = options_.training.has_value();
+  llvm::Expected<compiler::ImportedModel> imported =
+      compiler::importOnnx(context_, options_.model, import);
+  if (!imported)
+    return imported.takeError();
+  ModuleOp module = *imported->module;
+  context_.loadDialect<func::FuncDialect, graph::GraphDialect, dist::DistDialect>();
+  phase("import");
+  if (llvm::Error e = dump(module, "1-imported.mlir"))
+    return std::move(e);
+
+  if (options_.training)
+    if (llvm::Error e = compiler::buildTraining(module, *options_.training))
+      return std::move(e);
+  if (llvm::Error e = runPasses(module, options_.model, [](PassManager &manager) {
+        manager.addNestedPass<func::FuncOp>(compiler::createDecomposeNormsPass());
+        manager.addNestedPass<func::FuncOp>(compiler::createSimplifyPass());
+      }))
+    return std::move(e);
+  phase(options_.training ? "training" : "simplify");
+  if (llvm::Error e = dump(module, "2-training.mlir"))
+    return std::move(e);
+
+  strategies::AssignOptions assign = options_.assign;
+  const int64_t limit = assign.memoryLimit ? assign.memoryLimit
+                                           : assign.topology.memoryPerRank(assign.mesh.numRanks());
+  strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
+  compiler::EmitOptions emit;
+  emit.model = llvm::sys::path::filename(options_.model).str();
+  emit.producer = "tessera-compile " TESSERA_VERSION;
+  OwningOpRef<ModuleOp> local;
+  std::string saved;
+  // The search counts tensors; the arena adds reshards' buffers and packing. Where that tips the scale the
+  // search gets a smaller limit.
+  for (int attempt = 0;; ++attempt) {
+    local = module.clone();
+    if (llvm::Error e = strategies::assignStrategies(*local, assign, result.report))
+      return std::move(e);
+    result.report.memoryLimit = limit;
+    phase("strategies");
+    if (llvm::Error e = dump(*local, "3-annotated.mlir"))
+      return std::move(e);
+    saved = strategies::saveStrategies(*local);
+    if (llvm::Error e = partition(*local, options_.fuse, /*dumpPhases=*/true, model))
+      return std::move(e);
+    phase("partition");
+    llvm::Expected<MemoryReport> memory = compiler::planMemory(*local, emit);
+    if (!memory)
+      return memory.takeError();
+    result.memory = std::move(*memory);
+    if (int64_t(result.memory.arenaBytes) <= limit)
+      break;
+    bool searched = assign.mode == "auto" && assign.user.saved.empty();
+    if (!searched || attempt == 3)
+      return overLimit(result.memory, limit);
+    double excess = double(limit) / double(result.memory.arenaBytes);
+    int64_t before = assign.memoryLimit ? assign.memoryLimit : limit;
+    assign.memoryLimit = std::max<int64_t>(1, int64_t(double(before) * excess * 0.97));
+    progress_("the plan needs " + bytesText(int64_t(result.memory.arenaBytes)) +
+              ", searching again for one that fits in " + bytesText(limit));
+  }
+
+  llvm::Expected<OwningOpRef<ModuleOp>> whole = sequential(module);
+  if (!whole)
+    return whole.takeError();
+  if (llvm::Error e = imported->weights.writeSafetensors(output.file(emit.weightsFile)))
+    return std::move(e);
+  if (llvm::Error e = compiler::emitPlan(*local, **whole, emit, output.path()))
+    return std::move(e);
+  result.numOperators =
+      result.report.functions.empty() ? 0 : result.report.functions[0].operators.size();
+  nlohmann::ordered_json report = strategies::toJson(result.report);
+  report["model"] = emit.model;
+  report["producer"] = emit.producer;
+  nlohmann::ordered_json peak = nlohmann::ordered_json::array();
+  for (const MemoryReport::Item &item : result.memory.atPeak)
+    peak.push_back({{"name", item.name}, {"kind", item.kind}, {"bytes", item.bytes}});
+  report["memory"] = {{"arena_bytes", result.memory.arenaBytes},
+                      {"parameter_bytes", result.memory.parameterBytes},
+                      {"state_bytes", result.memory.stateBytes},
+                      {"constant_bytes", result.memory.constantBytes},
+                      {"activation_bytes", result.memory.activationBytes},
+                      {"peak_program", result.memory.peakProgram},
+                      {"peak_step", result.memory.peakStep},
+                      {"at_peak", std::move(peak)}};
+  if (llvm::Error e = writeFile(output.file("report.json"),
+                                report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"))
+    return std::move(e);
+  if (llvm::Error e = writeFile(output.file("strategies.json"), saved))
+    return std::move(e);
+  if (!options_.saveStrategies.empty())
+    if (llvm::Error e = writeFile(options_.saveStrategies, saved))
+      return std::move(e);
+  if (llvm::Error e = output.commit())
+    return std::move(e);
+  phase("emit");
+  return result;
+}
+
+} // namespace
+
+llvm::Expected<CompileResult> compile(const CompileOptions &options,
+                                      const std::function<void(const std::string &)> &progress) {
+  return Compiler(options, progress).run();
+}
+
+std::string summary(const CompileOptions &options, const CompileResult &result) {
+  using llvm::formatv;
+  std::string out;
+  auto ms = [](strategies::Cost ns) { return formatv("{0:F3} ms", double(ns) / 1e6).str(); };
+  int64_t ranks = options.assign.mesh.numRanks();
+  out += formatv("mesh         {0}, {1} rank{2}, mode {3}, topology {4}\n",
+                 result.report.mesh.empty() ? "1" : result.report.mesh, ranks, ranks == 1 ? "" : "s",
+                 result.report.mode, result.report.topology);
+  for (const strategies::FunctionReport &f : result.report.functions) {
+    out += formatv("{0,-13}{1} operators; predicted {2} = compute {3} + communication {4}\n", f.name,
+                   f.operators.size(), ms(f.total()), ms(f.compute), ms(f.communication));
+    out += formatv("             {0} collectives, {1} sent per rank\n", f.numCollectives,
+                   bytesText(int64_t(f.bytesSent)));
+    if (!f.search.searcher.empty())
+      out += formatv("             search: {0} nodes, {1} options, {2} edges, {3:F2} s ({4}); {5}\n",
+                     f.search.nodes, f.search.options, f.search.edges, f.search.seconds,
+                     f.search.searcher,
+                     f.search.optimal ? std::string("optimal, gap 0 %")
+                                      : formatv("gap {0:F2} %", 100 * f.search.gap()).str());
+  }
+  out += formatv("memory       {0} per rank of {1}: parameters {2}, states {3}, constants {4}, activations {5}\n",
+                 bytesText(int64_t(result.memory.arenaBytes)), bytesText(result.report.memoryLimit),
+                 bytesText(int64_t(result.memory.parameterBytes)),
+                 bytesText(int64_t(result.memory.stateBytes)),
+                 bytesText(int64_t(result.memory.constantBytes)),
+                 bytesText(int64_t(result.memory.activationBytes)));
+  return out + "plan         " + options.output + "\n";
+}
+
+} // namespace tessera

@@ -1,0 +1,182 @@
+//===- tessera-compile.cpp - a model file becomes one plan per rank ------------------------------===//
+//
+// Parses the command line, runs the phases (compile/Pipeline.h), prints a summary. Exit codes: 1 for a failure,
+// 2 for a wrong command line. A failure is one line on stderr and leaves no output behind.
+//
+//===----------------------------------------------------------------------------------------------===//
+#include "tools/compile/Pipeline.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+
+using namespace tessera;
+
+namespace {
+
+struct CommandLine {
+  std::string mesh = "1", mode = "data", strategy, topology = "cpu", profile, memory;
+  std::vector<std::string> dims;
+  bool train = false, quiet = false, noFuse = false;
+  std::string loss = "cross_entropy", optimizer = "sgd:lr=0.01", schedule = "constant", aux;
+  double clipNorm = 0, searchBudget = 10;
+  int searchThreads = 1;
+  CompileOptions compile;
+};
+
+void declare(CLI::App &app, CommandLine &c) {
+  CompileOptions &o = c.compile;
+  app.set_version_flag("--version", "tessera-compile " TESSERA_VERSION);
+  app.add_option("MODEL", o.model, "ONNX model file")->required();
+  app.add_option("-o,--output", o.output, "Plan directory to write")->required()->type_name("DIR");
+
+  app.add_option("--mesh", c.mesh, "Named axes, major to minor: data=2,model=2; or a number of ranks")
+      ->capture_default_str();
+  app.add_option("--mode", c.mode, "How strategies are chosen: " + llvm::join(strategies::modeNames(), ", "))
+      ->capture_default_str();
+  app.add_option("--strategy", c.strategy,
+                 "JSON file with strategies for some operators, or a file of --save-strategies")
+      ->type_name("FILE");
+  app.add_option("--save-strategies", o.saveStrategies, "Write the strategy of every operator")
+      ->type_name("FILE");
+  app.add_option("--topology", c.topology,
+                 "Machine: " + llvm::join(strategies::Topology::presetNames(), ", ") + ", or a JSON file")
+      ->capture_default_str();
+  app.add_option("--profile", c.profile, "Measured kernel times (JSON)")->type_name("FILE");
+  app.add_option("--memory", c.memory, "Memory per rank, such as 16GiB (default: the topology's)");
+  app.add_option("--search-budget", c.searchBudget, "Seconds that the search of mode auto may take")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--search-threads", c.searchThreads, "Threads of the search")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+
+  app.add_option("--dim", c.dims, "Value of a symbolic dimension: batch=256 (repeat for several)")
+      ->type_name("NAME=N");
+  app.add_option("--init", o.import.initRule,
+                 "Rule for parameters that the file has no values of")
+      ->capture_default_str();
+  app.add_flag("--force-init", o.import.forceInit,
+               "Initialise parameters by rule even where the file has values");
+  app.add_option("--seed", o.import.seed, "Of initialisation and dropout")->capture_default_str();
+  app.add_option("--inputs", o.import.inputs,
+                 "Exactly these graph inputs are model inputs, the others parameters")
+      ->delimiter(',');
+  app.add_option("--parameters", o.import.parameters, "Initializers that are parameters")->delimiter(',');
+  app.add_option("--constants", o.import.constants, "Initializers that are constants")->delimiter(',');
+
+  auto *train = app.add_flag("--train", c.train, "Compile a training step (default: inference)");
+  app.add_option("--loss", c.loss,
+                 "cross_entropy[:label_smoothing=X], nll, mse, bce_with_logits, output")
+      ->needs(train)
+      ->capture_default_str();
+  app.add_option("--optimizer", c.optimizer,
+                 "sgd:lr=X[,momentum=X,nesterov,weight_decay=X], adam:..., adamw:...")
+      ->needs(train)
+      ->capture_default_str();
+  app.add_option("--schedule", c.schedule,
+                 "constant, step:every=N,gamma=X, cosine:steps=N, linear:steps=N; each with warmup=N")
+      ->needs(train)
+      ->capture_default_str();
+  app.add_option("--clip-norm", c.clipNorm, "Clip gradients to this global norm")
+      ->needs(train)
+      ->check(CLI::PositiveNumber);
+  app.add_option("--aux-outputs", c.aux, "Outputs to add to the loss: 1=0.01,2=0.5")->needs(train);
+
+  app.add_option("--dump-phases", o.dumpPhases, "Write the module after every phase as DIR/N-NAME.mlir")
+      ->type_name("DIR");
+  app.add_flag("--no-fuse", c.noFuse, "Do not fuse elementwise operators");
+  app.add_flag("-q,--quiet", c.quiet, "Print nothing but errors");
+  app.footer(R"(Examples:
+  tessera-compile resnet18.onnx --mesh data=4 --dim batch=64 --train --optimizer sgd:lr=0.1,momentum=0.9 -o plan
+  tessera-compile resnet18.onnx --mesh data=2,model=2 --mode auto --train --optimizer adamw:lr=1e-3 -o plan
+  tessera-compile mlp.onnx --mesh 2 --mode semi-auto --strategy mlp.json -o plan
+      with mlp.json = [{"op": "/fc1/Gemm", "in": [[1, 1], [2, 1]]}]
+  tessera-compile resnet50.onnx --mesh 8 --mode auto --topology 8xh100 --memory 40GiB --train -o plan)");
+}
+
+template <typename T, typename U> llvm::Error assignTo(llvm::Expected<T> from, U &to) {
+  if (!from)
+    return from.takeError();
+  to = std::move(*from);
+  return llvm::Error::success();
+}
+
+/// The options' own texts: meshes, sizes, files.
+llvm::Error interpret(CommandLine &c) {
+  strategies::AssignOptions &a = c.compile.assign;
+  a.mode = c.mode;
+  a.searchSeconds = c.searchBudget;
+  a.searchThreads = c.searchThreads;
+  c.compile.fuse = !c.noFuse;
+  if (llvm::Error e = assignTo(dist::Mesh::parse(c.mesh), a.mesh))
+    return e;
+  if (llvm::Error e = assignTo(strategies::Topology::load(c.topology), a.topology))
+    return e;
+  if (!c.strategy.empty())
+    if (llvm::Error e = assignTo(strategies::UserStrategies::load(c.strategy), a.user))
+      return e;
+  if (!c.profile.empty())
+    if (llvm::Error e = assignTo(strategies::ProfileTable::load(c.profile), a.profile))
+      return e;
+  if (!c.memory.empty())
+    if (llvm::Error e = assignTo(strategies::parseBytes(c.memory), a.memoryLimit))
+      return e;
+  for (const std::string &text : c.dims) {
+    auto [name, value] = llvm::StringRef(text).split('=');
+    int64_t extent = 0;
+    if (name.empty() || value.getAsInteger(10, extent) || extent < 1)
+      return llvm::createStringError("--dim %s: expected NAME=N with N at least 1, such as batch=256",
+                                     text.c_str());
+    c.compile.import.dims[name.str()] = extent;
+  }
+  if (!c.train)
+    return llvm::Error::success();
+  compiler::TrainingOptions training;
+  if (llvm::Error e = assignTo(compiler::parseLoss(c.loss), training.loss))
+    return e;
+  if (llvm::Error e = assignTo(compiler::parseOptimizer(c.optimizer), training.optimizer))
+    return e;
+  if (llvm::Error e = assignTo(compiler::parseSchedule(c.schedule), training.schedule))
+    return e;
+  if (llvm::Error e = assignTo(compiler::parseAuxOutputs(c.aux), training.auxOutputs))
+    return e;
+  if (c.clipNorm > 0)
+    training.clipNorm = c.clipNorm;
+  c.compile.training = std::move(training);
+  return llvm::Error::success();
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  CommandLine c;
+  CLI::App app("Compiles an ONNX model to one plan per rank", "tessera-compile");
+  declare(app, c);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  auto fail = [](llvm::Error e) {
+    llvm::errs() << "tessera-compile: error: " << llvm::toString(std::move(e)) << "\n";
+    return 1;
+  };
+  if (llvm::Error e = interpret(c))
+    return fail(std::move(e));
+  auto progress = [&](const std::string &line) {
+    if (!c.quiet) {
+      std::puts(line.c_str());
+      std::fflush(stdout);
+    }
+  };
+  llvm::Expected<CompileResult> result = compile(c.compile, progress);
+  if (!result)
+    return fail(result.takeError());
+  if (!c.quiet)
+    std::fputs(summary(c.compile, *result).c_str(), stdout);
+  return 0;
+}
