@@ -139,10 +139,10 @@ llvm::Expected<OwningOpRef<ModuleOp>> Compiler::sequential(ModuleOp module) {
   assign.topology = options_.assign.topology;
   AssignReport report;
   if (llvm::Error e = strategies::assignStrategies(*copy, assign, report))
-    return std::move(e);
+    return e;
   strategies::CostModel model(assign.mesh, assign.topology);
   if (llvm::Error e = partition(*copy, /*fuse=*/false, /*dumpPhases=*/false, model))
-    return std::move(e);
+    return e;
   return copy;
 }
 
@@ -159,7 +159,7 @@ llvm::Error Compiler::overLimit(const MemoryReport &memory, int64_t limit) const
 llvm::Expected<CompileResult> Compiler::run() {
   OutputDirectory output(options_.output);
   if (llvm::Error e = output.begin())
-    return std::move(e);
+    return e;
   CompileResult result;
   compiler::ImportOptions import = options_.import;
   import.training = options_.training.has_value();
@@ -171,19 +171,19 @@ llvm::Expected<CompileResult> Compiler::run() {
   context_.loadDialect<func::FuncDialect, graph::GraphDialect, dist::DistDialect>();
   phase("import");
   if (llvm::Error e = dump(module, "1-imported.mlir"))
-    return std::move(e);
+    return e;
 
   if (options_.training)
     if (llvm::Error e = compiler::buildTraining(module, *options_.training))
-      return std::move(e);
+      return e;
   if (llvm::Error e = runPasses(module, options_.model, [](PassManager &manager) {
         manager.addNestedPass<func::FuncOp>(compiler::createDecomposeNormsPass());
         manager.addNestedPass<func::FuncOp>(compiler::createSimplifyPass());
       }))
-    return std::move(e);
+    return e;
   phase(options_.training ? "training" : "simplify");
   if (llvm::Error e = dump(module, "2-training.mlir"))
-    return std::move(e);
+    return e;
 
   strategies::AssignOptions assign = options_.assign;
   const int64_t limit = assign.memoryLimit ? assign.memoryLimit
@@ -199,14 +199,14 @@ llvm::Expected<CompileResult> Compiler::run() {
   for (int attempt = 0;; ++attempt) {
     local = module.clone();
     if (llvm::Error e = strategies::assignStrategies(*local, assign, result.report))
-      return std::move(e);
+      return e;
     result.report.memoryLimit = limit;
     phase("strategies");
     if (llvm::Error e = dump(*local, "3-annotated.mlir"))
-      return std::move(e);
+      return e;
     saved = strategies::saveStrategies(*local);
     if (llvm::Error e = partition(*local, options_.fuse, /*dumpPhases=*/true, model))
-      return std::move(e);
+      return e;
     phase("partition");
     llvm::Expected<MemoryReport> memory = compiler::planMemory(*local, emit);
     if (!memory)
@@ -228,9 +228,9 @@ llvm::Expected<CompileResult> Compiler::run() {
   if (!whole)
     return whole.takeError();
   if (llvm::Error e = imported->weights.writeSafetensors(output.file(emit.weightsFile)))
-    return std::move(e);
+    return e;
   if (llvm::Error e = compiler::emitPlan(*local, **whole, emit, output.path()))
-    return std::move(e);
+    return e;
   result.numOperators =
       result.report.functions.empty() ? 0 : result.report.functions[0].operators.size();
   nlohmann::ordered_json report = strategies::toJson(result.report);
@@ -249,14 +249,14 @@ llvm::Expected<CompileResult> Compiler::run() {
                       {"at_peak", std::move(peak)}};
   if (llvm::Error e = writeFile(output.file("report.json"),
                                 report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"))
-    return std::move(e);
+    return e;
   if (llvm::Error e = writeFile(output.file("strategies.json"), saved))
-    return std::move(e);
+    return e;
   if (!options_.saveStrategies.empty())
     if (llvm::Error e = writeFile(options_.saveStrategies, saved))
-      return std::move(e);
+      return e;
   if (llvm::Error e = output.commit())
-    return std::move(e);
+    return e;
   phase("emit");
   return result;
 }

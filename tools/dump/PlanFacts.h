@@ -1,0 +1,46 @@
+//===- PlanFacts.h - what the ranks' plans say of memory and communication -----------------------===//
+#ifndef TESSERA_TOOLS_DUMP_PLANFACTS_H
+#define TESSERA_TOOLS_DUMP_PLANFACTS_H
+
+#include "runtime/support/Status.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+struct CollectiveCount {
+  uint64_t count = 0, bytesSent = 0;
+};
+
+struct ProgramFacts {
+  std::string name;
+  uint64_t kernels = 0;
+  std::map<std::string, CollectiveCount> collectives; // "all-reduce over data" -> how many
+  CollectiveCount total() const;
+};
+
+struct RankFacts {
+  uint64_t rank = 0, arenaBytes = 0, parameterBytes = 0, stateBytes = 0, constantBytes = 0;
+  std::vector<ProgramFacts> programs;
+};
+
+struct PlanFacts {
+  std::string model, producer, planId;
+  std::vector<RankFacts> ranks;
+};
+
+/// Reads and checks the plan directory.
+rt::Result<PlanFacts> readFacts(const std::string &directory);
+
+/// Per rank memory and communication, and the sum over ranks; ranks that are alike share a line.
+std::string toText(const PlanFacts &facts);
+
+/// "1.50 MiB".
+std::string bytesText(double bytes);
+
+} // namespace tessera
+
+#endif

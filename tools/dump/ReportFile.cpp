@@ -1,0 +1,256 @@
+#include "tools/dump/ReportFile.h"
+
+#include "runtime/plan/PlanInfo.h"
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+namespace tessera {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr std::streamoff kMaxReport = std::streamoff(256) << 20;
+
+// Fields of a file that is not trusted: absent or of another type gives the default.
+std::string text(const Json &object, const char *field) {
+  return object.is_object() && object.contains(field) && object[field].is_string()
+             ? object[field].get<std::string>()
+             : std::string();
+}
+double number(const Json &object, const char *field) {
+  return object.is_object() && object.contains(field) && object[field].is_number()
+             ? object[field].get<double>()
+             : 0.0;
+}
+const Json &list(const Json &object, const char *field) {
+  static const Json empty = Json::array();
+  return object.is_object() && object.contains(field) && object[field].is_array() ? object[field]
+                                                                                  : empty;
+}
+
+/// Names and texts come from files: no control characters on the terminal.
+std::string clean(std::string s) {
+  for (char &c : s)
+    if (static_cast<unsigned char>(c) < 32 || c == 127)
+      c = '?';
+  return s;
+}
+
+std::string shape(const Json &dims) {
+  std::string s = "[";
+  if (dims.is_array())
+    for (size_t i = 0; i < dims.size(); ++i)
+      s += (i ? ", " : "") + (dims[i].is_number() ? dims[i].dump() : "?");
+  return s + "]";
+}
+
+std::string shapes(const Json &object, const char *field) {
+  std::string s;
+  for (const Json &dims : list(object, field))
+    s += (s.empty() ? "" : ", ") + shape(dims);
+  return s.empty() ? "-" : s;
+}
+
+std::string joined(const Json &object, const char *field) {
+  std::string s;
+  for (const Json &item : list(object, field))
+    s += (s.empty() ? "" : ", ") + (item.is_string() ? clean(item.get<std::string>()) : "?");
+  return s.empty() ? "-" : s;
+}
+
+std::string us(double ns) {
+  char buffer[40];
+  std::snprintf(buffer, sizeof buffer, "%.1f us", ns / 1e3);
+  return buffer;
+}
+std::string ms(double ns) {
+  char buffer[40];
+  std::snprintf(buffer, sizeof buffer, "%.3f ms", ns / 1e6);
+  return buffer;
+}
+
+std::string collectiveLine(const Json &c) {
+  std::string axes = clean(text(c, "axes"));
+  return clean(text(c, "kind")) + (axes.empty() ? "" : " over " + axes) + " at " +
+         clean(text(c, "where")) + ": " + shape(c.is_object() && c.contains("local_in") ? c["local_in"] : Json()) +
+         " to " + shape(c.is_object() && c.contains("local_out") ? c["local_out"] : Json()) + ", " +
+         bytesText(number(c, "bytes_sent")) + " sent, " + us(number(c, "cost_ns"));
+}
+
+/// "all-reduce data x2, slice".
+std::string collectiveSummary(const Json &op) {
+  std::vector<std::pair<std::string, int>> kinds;
+  for (const Json &c : list(op, "collectives")) {
+    std::string axes = clean(text(c, "axes"));
+    std::string what = clean(text(c, "kind")) + (axes.empty() ? "" : " " + axes);
+    auto it = std::find_if(kinds.begin(), kinds.end(), [&](auto &k) { return k.first == what; });
+    if (it == kinds.end())
+      kinds.push_back({what, 1});
+    else
+      ++it->second;
+  }
+  std::string s;
+  for (const auto &[what, n] : kinds)
+    s += (s.empty() ? "" : ", ") + what + (n > 1 ? " x" + std::to_string(n) : "");
+  return s;
+}
+
+std::string padded(std::string s, size_t width) {
+  if (s.size() < width)
+    s.append(width - s.size(), ' ');
+  return s + " ";
+}
+
+bool ofModel(const std::string &name) {
+  return name.find(".grad") == std::string::npos && name.find(".update") == std::string::npos;
+}
+
+} // namespace
+
+rt::Result<Report> readReport(const std::string &path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file)
+    return rt::Status::error(path + ": cannot be read; was the plan made by tessera-compile?");
+  if (file.tellg() > kMaxReport)
+    return rt::Status::error(path + ": larger than 256 MiB");
+  file.seekg(0);
+  std::stringstream contents;
+  contents << file.rdbuf();
+  std::string bytes = contents.str();
+  // The parser recurses per bracket; a report is at most a dozen deep.
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    char c = bytes[i];
+    if (quoted) {
+      i += c == '\\';
+      quoted = c != '"';
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > 64)
+        return rt::Status::error(path + ": not a report (nested too deep)");
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  Report report;
+  report.json = Json::parse(bytes, nullptr, /*allow_exceptions=*/false);
+  if (report.json.is_discarded() || !report.json.is_object() ||
+      !report.json.contains("functions") || !report.json["functions"].is_array())
+    return rt::Status::error(path + ": not a report of tessera-compile");
+  return report;
+}
+
+std::string toText(const Report &report, bool all) {
+  const Json &j = report.json;
+  std::string out = "model " + clean(text(j, "model")) + ", mesh " +
+                    (text(j, "mesh").empty() ? "1" : clean(text(j, "mesh"))) + ", mode " +
+                    clean(text(j, "mode")) + ", topology " + clean(text(j, "topology")) + "\n";
+  for (const Json &f : list(j, "functions")) {
+    double compute = number(f, "compute_ns"), communication = number(f, "communication_ns");
+    out += "\n" + clean(text(f, "name")) + ": predicted " + ms(compute + communication) +
+           " = compute " + ms(compute) + " + communication " + ms(communication) + "\n";
+    if (f.is_object() && f.contains("search")) {
+      const Json &s = f["search"];
+      char gap[40];
+      std::snprintf(gap, sizeof gap, "%.2f %%", 100 * number(s, "gap"));
+      out += "  search: " + std::to_string(int64_t(number(s, "nodes"))) + " nodes, cost " +
+             ms(number(s, "cost_ns")) + ", lower bound " + ms(number(s, "lower_bound_ns")) +
+             ", gap " + gap + "\n";
+    }
+    size_t width = 8, hidden = 0;
+    for (const Json &op : list(f, "operators"))
+      if (all || ofModel(text(op, "name")))
+        width = std::max(width, std::min<size_t>(44, text(op, "name").size()));
+    out += "  " + padded("operator", width) + padded("kind", 13) + padded("strategy", 28) +
+           padded("local result", 20) + padded("compute", 12) + "collectives\n";
+    for (const Json &op : list(f, "operators")) {
+      std::string name = clean(text(op, "name"));
+      if (!all && !ofModel(name)) {
+        ++hidden;
+        continue;
+      }
+      std::string strategy = clean(text(op, "strategy"));
+      std::string moves = collectiveSummary(op);
+      out += "  " + padded(name, width) + padded(clean(text(op, "kind")), 13) +
+             padded(strategy.empty() ? "-" : strategy, 28) + padded(shapes(op, "local_results"), 20) +
+             padded(us(number(op, "compute_ns")), 12) +
+             (moves.empty() ? "-" : moves + " (" + us(number(op, "communication_ns")) + ")") + "\n";
+    }
+    if (hidden)
+      out += "  and " + std::to_string(hidden) + " operators of gradients and updates (--all)\n";
+  }
+  return out;
+}
+
+rt::Result<std::string> explainOperator(const Report &report, const std::string &name) {
+  std::string out;
+  std::vector<std::string> near;
+  for (const Json &f : list(report.json, "functions"))
+    for (const Json &op : list(f, "operators")) {
+      std::string own = text(op, "name");
+      bool hit = own == name || own.rfind(name + ".", 0) == 0 || own.rfind(name + "/", 0) == 0;
+      if (!hit) {
+        if (near.size() < 5 && own.find(name) != std::string::npos)
+          near.push_back(own);
+        continue;
+      }
+      out += clean(own) + " (" + clean(text(op, "kind")) + ") in " + clean(text(f, "name")) + "\n";
+      out += "  rule         " + clean(text(op, "rule")) + "\n";
+      std::string strategy = clean(text(op, "strategy"));
+      out += "  strategy     " + (strategy.empty() ? "nothing cut" : strategy) + "\n";
+      out += "  operands     " + joined(op, "operands") + "\n";
+      out += "  results      " + joined(op, "results") + "\n";
+      out += "  global       " + shapes(op, "global_operands") + " -> " +
+             shapes(op, "global_results") + "\n";
+      out += "  local        " + shapes(op, "local_operands") + " -> " + shapes(op, "local_results") +
+             "\n";
+      char flops[48];
+      std::snprintf(flops, sizeof flops, "%.4g", number(op, "flops"));
+      out += "  compute      " + us(number(op, "compute_ns")) + ": " + flops + " flops, " +
+             bytesText(number(op, "bytes")) + " of operands and results\n";
+      out += "  collectives  " + us(number(op, "communication_ns")) + "\n";
+      for (const Json &c : list(op, "collectives"))
+        out += "    " + collectiveLine(c) + "\n";
+    }
+  if (!out.empty())
+    return out;
+  std::string hint;
+  for (const std::string &n : near)
+    hint += (hint.empty() ? "; there are " : ", ") + rt::quoted(n);
+  return rt::Status::error("the plan has no operator " + rt::quoted(name) + hint);
+}
+
+std::string toJson(const PlanFacts &facts, const Report &report) {
+  Json ranks = Json::array();
+  for (const RankFacts &r : facts.ranks) {
+    Json programs = Json::array();
+    for (const ProgramFacts &p : r.programs) {
+      Json collectives = Json::array();
+      for (const auto &[name, c] : p.collectives)
+        collectives.push_back({{"what", name}, {"count", c.count}, {"bytes_sent", c.bytesSent}});
+      programs.push_back({{"name", p.name},
+                          {"kernels", p.kernels},
+                          {"num_collectives", p.total().count},
+                          {"bytes_sent", p.total().bytesSent},
+                          {"collectives", std::move(collectives)}});
+    }
+    ranks.push_back({{"rank", r.rank},
+                     {"arena_bytes", r.arenaBytes},
+                     {"parameter_bytes", r.parameterBytes},
+                     {"state_bytes", r.stateBytes},
+                     {"constant_bytes", r.constantBytes},
+                     {"programs", std::move(programs)}});
+  }
+  Json top = report.json;
+  top["plan_id"] = facts.planId;
+  top["num_ranks"] = facts.ranks.size();
+  top["ranks"] = std::move(ranks);
+  return top.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+} // namespace tessera

@@ -1,0 +1,61 @@
+//===- tessera-dump.cpp - what a plan does, for people and for scripts ---------------------------===//
+//
+//   tessera-dump plan/                      operators, ranks, totals
+//   tessera-dump plan/ --explain /fc1/Gemm  one operator in full
+//   tessera-dump plan/ --json               everything, as JSON
+//
+// Strategies and costs are what the compiler left in report.json; memory and communication are read from the
+// ranks' plans, which are what runs. Exit codes: 1 for a failure, 2 for a wrong command line.
+//
+//===----------------------------------------------------------------------------------------------===//
+#include "tools/dump/PlanFacts.h"
+#include "tools/dump/ReportFile.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+
+using namespace tessera;
+
+int main(int argc, char **argv) {
+  std::string plan, explain;
+  bool json = false, all = false;
+  CLI::App app("Shows the strategies, costs, collectives and memory of a plan", "tessera-dump");
+  app.set_version_flag("--version", "tessera-dump " TESSERA_VERSION);
+  app.add_option("PLAN", plan, "Plan directory, as tessera-compile writes it")->required();
+  auto *asJson = app.add_flag("--json", json, "Print everything as JSON");
+  app.add_option("--explain", explain, "Everything about one operator and its gradients")
+      ->type_name("OP")
+      ->excludes(asJson);
+  app.add_flag("--all", all, "List gradient and update operators too")->excludes(asJson);
+  app.footer("Examples:\n  tessera-dump plan\n  tessera-dump plan --explain /conv1/Conv\n"
+             "  tessera-dump plan --json | python3 -m json.tool");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  auto fail = [](const std::string &what) {
+    std::fprintf(stderr, "tessera-dump: error: %s\n", what.c_str());
+    return 1;
+  };
+  rt::Result<PlanFacts> facts = readFacts(plan);
+  if (!facts)
+    return fail(facts.status().message());
+  rt::Result<Report> report = readReport(plan + "/report.json");
+  if (!report)
+    return fail(report.status().message());
+  std::string text;
+  if (json) {
+    text = toJson(*facts, *report);
+  } else if (!explain.empty()) {
+    rt::Result<std::string> explained = explainOperator(*report, explain);
+    if (!explained)
+      return fail(explained.status().message());
+    text = *explained;
+  } else {
+    text = toText(*report, all) + toText(*facts);
+  }
+  std::fputs(text.c_str(), stdout);
+  return std::fflush(stdout) == 0 ? 0 : fail("cannot write to the terminal");
+}
