@@ -36,7 +36,8 @@ Error writeExpression(graph::FusedOp op, int64_t rank, plan::Expression *express
       continue;
     }
     plan::Instruction *code = expression->add_code();
-    code->set_type(dtypeOf(cast<RankedTensorType>(inner.getResult(0).getType()).getElementType()));
+    code->set_type(
+        planTypeOf(cast<RankedTensorType>(inner.getResult(0).getType()).getElementType()));
     if (inner.hasTrait<OpTrait::ConstantLike>()) {
       std::optional<double> value = splatNumber(inner.getAttrOfType<DenseElementsAttr>("value"));
       if (!value)

@@ -18,7 +18,7 @@ using dist::AxisList;
 using dist::CollectiveKind;
 using dist::Mesh;
 
-plan::DType dtypeOf(Type element) {
+plan::DType planTypeOf(Type element) {
   if (auto integer = dyn_cast<IntegerType>(element)) {
     switch (integer.getWidth()) {
     case 1:
@@ -130,7 +130,7 @@ private:
   void writeBuffer(const SkeletonBuffer &buffer) {
     plan::Buffer *out = plan_.add_buffers();
     out->set_name(buffer.name);
-    out->set_dtype(dtypeOf(buffer.type.getElementType()));
+    out->set_dtype(planTypeOf(buffer.type.getElementType()));
     assign(buffer.type.getShape(), out->mutable_shape());
     out->set_offset(buffer.offset);
     out->set_alias_of_plus_one(uint32_t(buffer.alias + 1));
@@ -222,7 +222,7 @@ private:
     assign(type.getShape(), expression->mutable_domain());
     plan::Instruction *code = expression->add_code();
     code->set_op("constant");
-    code->set_type(dtypeOf(type.getElementType()));
+    code->set_type(planTypeOf(type.getElementType()));
     auto value = step.op->getAttrOfType<DenseElementsAttr>("value");
     std::optional<double> number = splatNumber(value);
     if (!number)

@@ -13,7 +13,7 @@ llvm::Expected<plan::Plan> writePlan(const Skeleton &skeleton, const EmitOptions
                                      int64_t rank);
 
 /// The plan's word for an element type.
-plan::DType dtypeOf(mlir::Type element);
+plan::DType planTypeOf(mlir::Type element);
 
 /// A splat as a double; nullopt: it is none, or an integer that a double cannot hold.
 std::optional<double> splatNumber(mlir::DenseElementsAttr attr);
