@@ -33,9 +33,11 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("MODEL", o.model, "ONNX model file")->required();
   app.add_option("-o,--output", o.output, "Plan directory to write")->required()->type_name("DIR");
 
-  app.add_option("--mesh", c.mesh, "Named axes, major to minor: data=2,model=2; or a number of ranks")
+  app.add_option("--mesh", c.mesh,
+                 "Named axes, major to minor: data=2,model=2; or a number of ranks")
       ->capture_default_str();
-  app.add_option("--mode", c.mode, "How strategies are chosen: " + llvm::join(strategies::modeNames(), ", "))
+  app.add_option("--mode", c.mode,
+                 "How strategies are chosen: " + llvm::join(strategies::modeNames(), ", "))
       ->capture_default_str();
   app.add_option("--strategy", c.strategy,
                  "JSON file with strategies for some operators, or a file of --save-strategies")
@@ -43,7 +45,8 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--save-strategies", o.saveStrategies, "Write the strategy of every operator")
       ->type_name("FILE");
   app.add_option("--topology", c.topology,
-                 "Machine: " + llvm::join(strategies::Topology::presetNames(), ", ") + ", or a JSON file")
+                 "Machine: " + llvm::join(strategies::Topology::presetNames(), ", ") +
+                     ", or a JSON file")
       ->capture_default_str();
   app.add_option("--profile", c.profile, "Measured kernel times (JSON)")->type_name("FILE");
   app.add_option("--memory", c.memory, "Memory per rank, such as 16GiB (default: the topology's)");
@@ -56,8 +59,7 @@ void declare(CLI::App &app, CommandLine &c) {
 
   app.add_option("--dim", c.dims, "Value of a symbolic dimension: batch=256 (repeat for several)")
       ->type_name("NAME=N");
-  app.add_option("--init", o.import.initRule,
-                 "Rule for parameters that the file has no values of")
+  app.add_option("--init", o.import.initRule, "Rule for parameters that the file has no values of")
       ->capture_default_str();
   app.add_flag("--force-init", o.import.forceInit,
                "Initialise parameters by rule even where the file has values");
@@ -65,8 +67,10 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--inputs", o.import.inputs,
                  "Exactly these graph inputs are model inputs, the others parameters")
       ->delimiter(',');
-  app.add_option("--parameters", o.import.parameters, "Initializers that are parameters")->delimiter(',');
-  app.add_option("--constants", o.import.constants, "Initializers that are constants")->delimiter(',');
+  app.add_option("--parameters", o.import.parameters, "Initializers that are parameters")
+      ->delimiter(',');
+  app.add_option("--constants", o.import.constants, "Initializers that are constants")
+      ->delimiter(',');
 
   auto *train = app.add_flag("--train", c.train, "Compile a training step (default: inference)");
   app.add_option("--loss", c.loss,
@@ -77,8 +81,9 @@ void declare(CLI::App &app, CommandLine &c) {
                  "sgd:lr=X[,momentum=X,nesterov,weight_decay=X], adam:..., adamw:...")
       ->needs(train)
       ->capture_default_str();
-  app.add_option("--schedule", c.schedule,
-                 "constant, step:every=N,gamma=X, cosine:steps=N, linear:steps=N; each with warmup=N")
+  app.add_option(
+         "--schedule", c.schedule,
+         "constant, step:every=N,gamma=X, cosine:steps=N, linear:steps=N; each with warmup=N")
       ->needs(train)
       ->capture_default_str();
   app.add_option("--clip-norm", c.clipNorm, "Clip gradients to this global norm")
@@ -86,7 +91,8 @@ void declare(CLI::App &app, CommandLine &c) {
       ->check(CLI::PositiveNumber);
   app.add_option("--aux-outputs", c.aux, "Outputs to add to the loss: 1=0.01,2=0.5")->needs(train);
 
-  app.add_option("--dump-phases", o.dumpPhases, "Write the module after every phase as DIR/N-NAME.mlir")
+  app.add_option("--dump-phases", o.dumpPhases,
+                 "Write the module after every phase as DIR/N-NAME.mlir")
       ->type_name("DIR");
   app.add_flag("--no-fuse", c.noFuse, "Do not fuse elementwise operators");
   app.add_flag("-q,--quiet", c.quiet, "Print nothing but errors");
@@ -129,8 +135,8 @@ llvm::Error interpret(CommandLine &c) {
     auto [name, value] = llvm::StringRef(text).split('=');
     int64_t extent = 0;
     if (name.empty() || value.getAsInteger(10, extent) || extent < 1)
-      return llvm::createStringError("--dim %s: expected NAME=N with N at least 1, such as batch=256",
-                                     text.c_str());
+      return llvm::createStringError(
+          "--dim %s: expected NAME=N with N at least 1, such as batch=256", text.c_str());
     c.compile.import.dims[name.str()] = extent;
   }
   if (!c.train)

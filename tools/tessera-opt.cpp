@@ -9,6 +9,7 @@
 #include "compiler/partition/Passes.h"
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
+#include "strategies/assign/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -21,5 +22,6 @@ int main(int argc, char **argv) {
   mlir::registerTransformsPasses();
   tessera::compiler::registerAutodiffPasses();
   tessera::compiler::registerPartitionPasses();
+  tessera::strategies::registerAssignPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Tessera's pass driver\n", registry));
 }

@@ -9,13 +9,6 @@ using namespace mlir;
 
 namespace tessera::strategies {
 
-bool isStreaming(const OperatorClass &cls) {
-  const ShardingRule &rule = cls.rule;
-  return rule.windows.empty() && llvm::all_of(rule.factors, [](const dist::Factor &f) {
-           return f.size == 1 || f.kind == dist::FactorKind::PassThrough;
-         });
-}
-
 OptionBuilder::OptionBuilder(const FunctionPlan &plan, const Clusters &clusters,
                              const CostModel &model, const FixedStrategies *fixed,
                              size_t maxOptions)
@@ -98,8 +91,7 @@ bool OptionBuilder::isVirtual(int cluster, Value value) const {
     auto it = program_.index.find(user);
     if (it == program_.index.end() || clusters_.ofOp[it->second] != cluster)
       return false;
-    // A reduction ends a fused loop but reads what the loop computes.
-    return program_.operators[it->second].cls->rule.windows.empty();
+    return isFusable(*program_.operators[it->second].cls);
   });
 }
 

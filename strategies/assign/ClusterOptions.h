@@ -56,9 +56,6 @@ private:
   std::map<std::vector<int64_t>, std::shared_ptr<const ClusterOptions>> byKey_;
 };
 
-/// Whether the operator goes over its operands point by point: everything it has is in its results.
-bool isStreaming(const OperatorClass &cls);
-
 } // namespace tessera::strategies
 
 #endif

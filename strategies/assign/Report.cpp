@@ -101,15 +101,39 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
       report.persistentBytes += model.localBytes(shapeOf(arg), elementBytes(arg.getType()), *s);
     values[arg] = std::move(*s);
   }
+  std::vector<Strategy> strategies;
+  for (const OperatorInfo &info : program->operators) {
+    llvm::Expected<Strategy> strategy = dist::getStrategy(info.op, info.cls->rule, mesh);
+    if (!strategy)
+      return strategy.takeError();
+    for (unsigned r = 0; r < info.op->getNumResults(); ++r)
+      values[info.op->getResult(r)] = dist::resultSharding(info.cls->rule, *strategy, int(r));
+    strategies.push_back(std::move(*strategy));
+  }
+  // Fusion keeps a value out of memory if it is computed point by point and read only by operators of one
+  // pass over the same blocks.
+  auto isVirtual = [&](Value v) {
+    int producer = program->producer(v);
+    return producer >= 0 && isStreaming(*program->operators[producer].cls) &&
+           llvm::all_of(v.getUses(), [&](OpOperand &use) {
+             auto it = program->index.find(use.getOwner());
+             if (it == program->index.end())
+               return false;
+             const OperatorClass &cls = *program->operators[it->second].cls;
+             return isFusable(cls) &&
+                    dist::operandSharding(cls.rule, strategies[it->second],
+                                          int(use.getOperandNumber())) == values[v];
+           });
+  };
   Reshards reshards(model);
   // Live bytes: a result lives from its operator to its last use.
   std::vector<int64_t> change(program->operators.size() + 2, 0);
   for (size_t i = 0; i < program->operators.size(); ++i) {
     const OperatorInfo &info = program->operators[i];
     const OperatorClass &cls = *info.cls;
-    llvm::Expected<Strategy> strategy = dist::getStrategy(info.op, cls.rule, mesh);
-    if (!strategy)
-      return strategy.takeError();
+    const Strategy *strategy = &strategies[i];
+    double streamed = 0; // bytes through memory
+    bool writes = info.op->getNumResults() == 0;
     OperatorReport r;
     r.name = info.name;
     r.kind = info.op->getName().stripDialect().str();
@@ -126,7 +150,10 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
       auto it = values.find(v);
       reshards.add(v, it->second, needs, "operand " + std::to_string(o), r.collectives);
       r.operands.push_back(needs.str(mesh));
-      r.bytes += numElements(operands[o]) * cls.operandBytes[o];
+      int64_t bytes = numElements(operands[o]) * cls.operandBytes[o];
+      r.bytes += bytes;
+      if (!isVirtual(v))
+        streamed += double(bytes);
     }
     for (OwnCollective &own : model.ownCollectives(cls, *strategy))
       r.collectives.push_back(describe(model, own.collective, own.elementBytes,
@@ -141,16 +168,23 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
         last = std::max(last, it == program->index.end() ? int64_t(program->operators.size())
                                                          : int64_t(it->second));
       }
-      int64_t bytes = model.localBytes(cls.resultShapes[o], cls.resultBytes[o], handed);
+      int64_t bytes =
+          isVirtual(v) ? 0 : model.localBytes(cls.resultShapes[o], cls.resultBytes[o], handed);
       change[i] += bytes;
       change[size_t(last) + 1] -= bytes;
       r.results.push_back(handed.str(mesh));
-      r.bytes += numElements(results[o]) * cls.resultBytes[o];
-      values[v] = std::move(handed);
+      int64_t written = numElements(results[o]) * cls.resultBytes[o];
+      r.bytes += written;
+      if (!isVirtual(v)) {
+        streamed += double(written);
+        writes = true;
+      }
     }
     r.localOperands.assign(operands.begin(), operands.end());
     r.localResults.assign(results.begin(), results.end());
-    r.compute = model.compute(cls, *strategy);
+    // An operator inside a fused loop has no launch of its own.
+    Cost launch = writes ? 0 : Cost(model.topology().launch * 1e9);
+    r.compute = std::max<Cost>(0, model.compute(cls, *strategy, streamed) - launch);
     report.compute += r.compute;
     report.operators.push_back(std::move(r));
   }
@@ -161,7 +195,7 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
     if (!s)
       return s.takeError();
     Value v = terminator->getOperand(i);
-    reshards.add(v, values[v], *s, "result '" + graph::resultName(func, i).str() + "'",
+    reshards.add(v, values.find(v)->second, *s, "result '" + graph::resultName(func, i).str() + "'",
                  report.boundary);
   }
   int64_t live = 0, peak = 0;

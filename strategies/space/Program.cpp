@@ -30,6 +30,22 @@ int64_t numElements(llvm::ArrayRef<int64_t> shape) {
   return n;
 }
 
+bool isStreaming(const OperatorClass &cls) {
+  const ShardingRule &rule = cls.rule;
+  return rule.windows.empty() && llvm::all_of(rule.factors, [](const dist::Factor &f) {
+           return f.size == 1 || f.kind == dist::FactorKind::PassThrough;
+         });
+}
+
+bool isFusable(const OperatorClass &cls) {
+  const ShardingRule &rule = cls.rule;
+  return isStreaming(cls) || (rule.windows.empty() && rule.operands.size() == 1 &&
+                              llvm::all_of(rule.factors, [](const dist::Factor &f) {
+                                return f.size == 1 || f.kind == dist::FactorKind::PassThrough ||
+                                       f.kind == dist::FactorKind::Reduce;
+                              }));
+}
+
 namespace {
 
 llvm::Error checkType(Operation *op, Value value) {

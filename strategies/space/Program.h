@@ -74,6 +74,12 @@ struct Program {
   llvm::SmallVector<ValueUse> uses(mlir::Value value) const;
 };
 
+/// Whether the operator goes over its operands point by point: everything it has is in its results.
+bool isStreaming(const OperatorClass &cls);
+/// Whether it may read what such an operator computes without that being written: it is one itself, or a
+/// reduction of a single operand, which ends a fused loop.
+bool isFusable(const OperatorClass &cls);
+
 /// Shape and bytes per element of a ranked static tensor.
 Shape shapeOf(mlir::Value value);
 int64_t elementBytes(mlir::Type type);

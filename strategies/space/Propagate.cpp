@@ -7,6 +7,26 @@ using namespace mlir;
 
 namespace tessera::strategies {
 
+/// Whether every rank's part of every dimension is one block: a minor factor is cut only where the major
+/// ones beside it are cut completely, in all tensors that hold both.
+static bool isContiguous(const ShardingRule &rule, const Mesh &mesh, const Strategy &strategy,
+                         int factor) {
+  for (const auto *tensors : {&rule.operands, &rule.results})
+    for (const ShardingRule::TensorFactors &tensor : *tensors)
+      for (const auto &dim : tensor) {
+        if (dim.size() < 2 || !llvm::is_contained(dim, factor))
+          continue;
+        bool open = false; // a factor so far is not cut completely
+        for (int f : dim) {
+          int64_t shards = mesh.size(strategy.factors[f]);
+          if (open && shards > 1)
+            return false;
+          open |= shards != rule.factors[f].size;
+        }
+      }
+  return true;
+}
+
 bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> factors,
                llvm::ArrayRef<int> axes, Strategy &strategy) {
   auto used = [&](int axis) {
@@ -31,6 +51,10 @@ bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> f
     if (!dist::canShard(cls.rule, factor, shards, cls.operandShapes, cls.resultShapes))
       return false;
     strategy.factors[factor].push_back(axis);
+    if (!isContiguous(cls.rule, mesh, strategy, factor)) {
+      strategy.factors[factor].pop_back();
+      return false;
+    }
   }
   return true;
 }

@@ -14,8 +14,7 @@ static llvm::Error failed(const std::string &path, const std::string &what) {
 }
 
 llvm::Error writeFile(const std::string &path, llvm::StringRef text) {
-  std::string temporary =
-      path + ".tmp" + std::to_string(llvm::sys::Process::getProcessId());
+  std::string temporary = path + ".tmp" + std::to_string(llvm::sys::Process::getProcessId());
   std::error_code error;
   {
     llvm::raw_fd_ostream out(temporary, error);
@@ -63,8 +62,7 @@ llvm::Error OutputDirectory::begin() {
   if (!parent.empty())
     if (std::error_code error = fs::create_directories(parent))
       return failed(parent, error.message());
-  std::string temporary =
-      target_ + ".tmp" + std::to_string(llvm::sys::Process::getProcessId());
+  std::string temporary = target_ + ".tmp" + std::to_string(llvm::sys::Process::getProcessId());
   if (std::error_code error = fs::create_directory(temporary, /*IgnoreExisting=*/false))
     return failed(temporary, error.message());
   temporary_ = std::move(temporary);

@@ -148,7 +148,8 @@ llvm::Expected<OwningOpRef<ModuleOp>> Compiler::sequential(ModuleOp module) {
 
 llvm::Error Compiler::overLimit(const MemoryReport &memory, int64_t limit) const {
   std::string text = llvm::formatv(
-      "the plan needs {0} per rank but the limit is {1} ({2}): {3}; use more ranks, a smaller batch, "
+      "the plan needs {0} per rank but the limit is {1} ({2}): {3}; use more ranks, a smaller "
+      "batch, "
       "--mode auto (which cuts parameters and activations to fit) or a larger --memory",
       bytesText(int64_t(memory.arenaBytes)), bytesText(limit),
       options_.assign.memoryLimit ? "--memory" : "topology " + options_.assign.topology.name,
@@ -247,8 +248,9 @@ llvm::Expected<CompileResult> Compiler::run() {
                       {"peak_program", result.memory.peakProgram},
                       {"peak_step", result.memory.peakStep},
                       {"at_peak", std::move(peak)}};
-  if (llvm::Error e = writeFile(output.file("report.json"),
-                                report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"))
+  if (llvm::Error e =
+          writeFile(output.file("report.json"),
+                    report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"))
     return e;
   if (llvm::Error e = writeFile(output.file("strategies.json"), saved))
     return e;
@@ -274,21 +276,22 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
   auto ms = [](strategies::Cost ns) { return formatv("{0:F3} ms", double(ns) / 1e6).str(); };
   int64_t ranks = options.assign.mesh.numRanks();
   out += formatv("mesh         {0}, {1} rank{2}, mode {3}, topology {4}\n",
-                 result.report.mesh.empty() ? "1" : result.report.mesh, ranks, ranks == 1 ? "" : "s",
-                 result.report.mode, result.report.topology);
+                 result.report.mesh.empty() ? "1" : result.report.mesh, ranks,
+                 ranks == 1 ? "" : "s", result.report.mode, result.report.topology);
   for (const strategies::FunctionReport &f : result.report.functions) {
-    out += formatv("{0,-13}{1} operators; predicted {2} = compute {3} + communication {4}\n", f.name,
-                   f.operators.size(), ms(f.total()), ms(f.compute), ms(f.communication));
+    out += formatv("{0,-13}{1} operators; predicted {2} = compute {3} + communication {4}\n",
+                   f.name, f.operators.size(), ms(f.total()), ms(f.compute), ms(f.communication));
     out += formatv("             {0} collectives, {1} sent per rank\n", f.numCollectives,
                    bytesText(int64_t(f.bytesSent)));
     if (!f.search.searcher.empty())
-      out += formatv("             search: {0} nodes, {1} options, {2} edges, {3:F2} s ({4}); {5}\n",
-                     f.search.nodes, f.search.options, f.search.edges, f.search.seconds,
-                     f.search.searcher,
-                     f.search.optimal ? std::string("optimal, gap 0 %")
-                                      : formatv("gap {0:F2} %", 100 * f.search.gap()).str());
+      out += formatv(
+          "             search: {0} nodes, {1} options, {2} edges, {3:F2} s ({4}); {5}\n",
+          f.search.nodes, f.search.options, f.search.edges, f.search.seconds, f.search.searcher,
+          f.search.optimal ? std::string("optimal, gap 0 %")
+                           : formatv("gap {0:F2} %", 100 * f.search.gap()).str());
   }
-  out += formatv("memory       {0} per rank of {1}: parameters {2}, states {3}, constants {4}, activations {5}\n",
+  out += formatv("memory       {0} per rank of {1}: parameters {2}, states {3}, constants {4}, "
+                 "activations {5}\n",
                  bytesText(int64_t(result.memory.arenaBytes)), bytesText(result.report.memoryLimit),
                  bytesText(int64_t(result.memory.parameterBytes)),
                  bytesText(int64_t(result.memory.stateBytes)),

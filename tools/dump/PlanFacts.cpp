@@ -102,7 +102,8 @@ std::string toText(const PlanFacts &facts) {
     const RankFacts &r = facts.ranks[i];
     std::string who = "rank " + std::to_string(r.rank);
     if (j > i + 1)
-      who = "ranks " + std::to_string(r.rank) + " to " + std::to_string(facts.ranks[j - 1].rank) + ", each";
+      who = "ranks " + std::to_string(r.rank) + " to " + std::to_string(facts.ranks[j - 1].rank) +
+            ", each";
     out += "  " + who + ": arena " + bytesText(double(r.arenaBytes)) + " (the peak): parameters " +
            bytesText(double(r.parameterBytes)) + ", states " + bytesText(double(r.stateBytes)) +
            ", constants " + bytesText(double(r.constantBytes)) + "\n";

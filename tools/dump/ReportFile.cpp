@@ -75,8 +75,9 @@ std::string ms(double ns) {
 std::string collectiveLine(const Json &c) {
   std::string axes = clean(text(c, "axes"));
   return clean(text(c, "kind")) + (axes.empty() ? "" : " over " + axes) + " at " +
-         clean(text(c, "where")) + ": " + shape(c.is_object() && c.contains("local_in") ? c["local_in"] : Json()) +
-         " to " + shape(c.is_object() && c.contains("local_out") ? c["local_out"] : Json()) + ", " +
+         clean(text(c, "where")) + ": " +
+         shape(c.is_object() && c.contains("local_in") ? c["local_in"] : Json()) + " to " +
+         shape(c.is_object() && c.contains("local_out") ? c["local_out"] : Json()) + ", " +
          bytesText(number(c, "bytes_sent")) + " sent, " + us(number(c, "cost_ns"));
 }
 
@@ -177,8 +178,8 @@ std::string toText(const Report &report, bool all) {
       std::string strategy = clean(text(op, "strategy"));
       std::string moves = collectiveSummary(op);
       out += "  " + padded(name, width) + padded(clean(text(op, "kind")), 13) +
-             padded(strategy.empty() ? "-" : strategy, 28) + padded(shapes(op, "local_results"), 20) +
-             padded(us(number(op, "compute_ns")), 12) +
+             padded(strategy.empty() ? "-" : strategy, 28) +
+             padded(shapes(op, "local_results"), 20) + padded(us(number(op, "compute_ns")), 12) +
              (moves.empty() ? "-" : moves + " (" + us(number(op, "communication_ns")) + ")") + "\n";
     }
     if (hidden)
@@ -207,8 +208,8 @@ rt::Result<std::string> explainOperator(const Report &report, const std::string 
       out += "  results      " + joined(op, "results") + "\n";
       out += "  global       " + shapes(op, "global_operands") + " -> " +
              shapes(op, "global_results") + "\n";
-      out += "  local        " + shapes(op, "local_operands") + " -> " + shapes(op, "local_results") +
-             "\n";
+      out += "  local        " + shapes(op, "local_operands") + " -> " +
+             shapes(op, "local_results") + "\n";
       char flops[48];
       std::snprintf(flops, sizeof flops, "%.4g", number(op, "flops"));
       out += "  compute      " + us(number(op, "compute_ns")) + ": " + flops + " flops, " +

@@ -55,6 +55,14 @@ TEST_CASE("axes run from the major factor of a dimension to the minor one") {
   CHECK(s.factors == llvm::SmallVector<AxisList>{{0}, {}});
 }
 
+TEST_CASE("blocks stay contiguous in every tensor, not only in the one that is known") {
+  OperatorClass cls = classOf("n a b -> n (a b)", {{4, 6, 2}}, {{4, 12}});
+  Sharding a = sharding({{}, {0}, {1}});
+  Strategy s = strategyFrom(cls, mesh, {&a}, {nullptr});
+  CHECK(s.factors == llvm::SmallVector<AxisList>{{}, {0}, {}});
+  CHECK(!dist::verifyStrategy(cls.rule, s, mesh, cls.operandShapes, cls.resultShapes));
+}
+
 TEST_CASE("what cannot be cut is left whole") {
   OperatorClass cls = classOf("b k -> b k | stat(max, sum) k", {{3, 8}}, {{3, 8}});
   Sharding a = sharding({{0}, {1}});
