@@ -68,16 +68,16 @@ void convForward(const ConvGeometry &g, int threads, const T *x, const T *w, T *
         Range r2 = inside(i2, g.dilation[2], g.kernel[2], g.in[2]);
         for (int64_t fb = 0; fb < panels(g.f); ++fb) {
           Panel<double> acc;
-          for (int64_t c = 0; c < g.c; ++c)
-            for (int64_t a = r0.begin; a < r0.end; ++a)
-              for (int64_t b = r1.begin; b < r1.end; ++b) {
-                const T *row = xs + ((c * g.in[0] + i0 + a * g.dilation[0]) * g.in[1] + i1 +
-                                     b * g.dilation[1]) *
-                                        g.in[2];
-                const double *tap = ws + (((fb * g.c + c) * g.kernel[0] + a) * g.kernel[1] + b) *
-                                             g.kernel[2] * kPanel;
-                for (int64_t d = r2.begin; d < r2.end; ++d)
-                  acc.fma(row[i2 + d * g.dilation[2]], tap + d * kPanel);
+          for (int64_t a = r0.begin; a < r0.end; ++a)
+            for (int64_t b = r1.begin; b < r1.end; ++b)
+              for (int64_t d = r2.begin; d < r2.end; ++d) {
+                const T *at =
+                    xs + ((i0 + a * g.dilation[0]) * g.in[1] + i1 + b * g.dilation[1]) * g.in[2] +
+                    i2 + d * g.dilation[2];
+                int64_t tap = (a * g.kernel[1] + b) * g.kernel[2] + d;
+                const double *panel = ws + (fb * g.c * k + tap) * kPanel;
+                for (int64_t c = 0; c < g.c; ++c)
+                  acc.fma(at[c * inVolume], panel + c * k * kPanel);
               }
           for (int64_t j = 0; j < std::min(kPanel, g.f - fb * kPanel); ++j)
             ys[(fb * kPanel + j) * outVolume + o] = static_cast<T>(acc.v[j]);
