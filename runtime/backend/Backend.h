@@ -40,8 +40,8 @@ struct Layout {
 };
 
 struct LoadOptions {
-  int threads = 1;       // for kernels of this rank; the host has (ranks on this machine) of these
-  bool widen = false;    // hold every F32 buffer as F64 and compute in F64; offsets and sizes double
+  int threads = 1;    // for kernels of this rank; the host has (ranks on this machine) of these
+  bool widen = false; // hold every F32 buffer as F64 and compute in F64; offsets and sizes double
 };
 
 /// One rank's plan on a device. Not thread-safe; one thread drives it.

@@ -38,9 +38,9 @@ inline constexpr Cost kForbidden = 1'000'000'000'000'000'000;
 
 struct StrategyNode {
   std::string name = {};
-  std::vector<Cost> costs;           // one per option; not empty
-  std::vector<int64_t> usages = {};  // one per option, or empty: none
-  int64_t liveFrom = 0, liveTo = 0;  // live at times liveFrom <= t < liveTo; empty when from >= to
+  std::vector<Cost> costs;          // one per option; not empty
+  std::vector<int64_t> usages = {}; // one per option, or empty: none
+  int64_t liveFrom = 0, liveTo = 0; // live at times liveFrom <= t < liveTo; empty when from >= to
 };
 
 struct StrategyEdge {
@@ -69,7 +69,7 @@ using Choice = std::vector<int32_t>;
 
 /// What a searcher returns. `lowerBound` is proven; `optimal` means lowerBound == cost.
 struct Solution {
-  Choice choice;         // empty: none found
+  Choice choice; // empty: none found
   Cost cost = kForbidden;
   Cost lowerBound = 0;
   bool optimal = false;

@@ -19,7 +19,7 @@ ALLOWED = {
     "dialects/dist": [],
     "dialects/graph": ["dialects/dist"],
     "strategies/search": ["strategies/space/StrategyGraph"],
-    "strategies/cost": ["dialects/dist", "dialects/graph/Graph.h"],
+    "strategies/cost": ["dialects/dist", "dialects/graph/Graph.h", "strategies/space"],
     "strategies/space": ["dialects", "strategies/cost", "strategies/search"],
     "compiler/import": ["dialects"],
     "compiler/autodiff": ["dialects"],

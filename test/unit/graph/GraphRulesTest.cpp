@@ -101,9 +101,9 @@ TEST_CASE("elementwise, reductions and constants") {
                "(tensor<4x6xf32>) -> tensor<1x6xf32>") == "d0 d1 -> 1 d1 | max d0 {d0=4, d1=6}");
   CHECK(ruleOf("", "graph.constant dense<1.0> : tensor<4x6xf32>") == "-> b0 b1 {b0=4, b1=6}");
   CHECK(ruleOf("", "graph.constant dense<[1.0, 2.0]> : tensor<2xf32>") == "-> 1 {}");
-  CHECK(ruleOf("%s: tensor<i64>", "graph.random %s {seed = 1 : i64, stream = 2 : i64} : "
-                                  "(tensor<i64>) -> tensor<4x6xf32>") ==
-        "() -> b0 b1 {b0=4, b1=6}");
+  CHECK(ruleOf("%s: tensor<i64>",
+               "graph.random %s {seed = 1 : i64, stream = 2 : i64} : "
+               "(tensor<i64>) -> tensor<4x6xf32>") == "() -> b0 b1 {b0=4, b1=6}");
 }
 
 TEST_CASE("overlapping windows stay whole in max_pool_grad") {
