@@ -41,6 +41,10 @@ namespace {
 /// Larger loop nests gain nothing and strain what executes them.
 constexpr size_t kMaxMembers = 64;
 
+/// Farther apart than this in program order, two operators are fused only if that saves memory: what a
+/// backward pass derives from forward values would otherwise be computed early and kept.
+constexpr int kNear = 32;
+
 bool isSplat(Operation *op) {
   if (!op || !op->hasTrait<OpTrait::ConstantLike>())
     return false;
@@ -96,7 +100,7 @@ public:
     for (size_t g = 0; g < n; ++g)
       if (!members_[g].empty())
         build(members_[g]);
-    // A group stands where its last member stood; some user of another member may stand before it.
+    // A group stands where its first member stood, perhaps before something it uses.
     sortByDependence(block_);
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block_)))
       if (isOpTriviallyDead(&op))
@@ -160,6 +164,9 @@ private:
           if (Operation *maker = value.getDefiningOp(); maker && isReduction(maker))
             if (int from = groupOf(value); from == a || from == b)
               return false;
+    if (int early = members_[a].back() < members_[b].front() ? a : b, late = early == a ? b : a;
+        members_[late].front() - members_[early].back() > kNear && !worthMovingUp(late, early))
+      return false;
     // A third group between the two would have to run both after and before the union.
     auto between = [&](int first, int last) {
       for (int g : before_[last].set_bits())
@@ -190,6 +197,30 @@ private:
     return true;
   }
 
+  /// Whether less is live between the two if `late`, one operator, already runs with `early`.
+  bool worthMovingUp(int late, int early) const {
+    if (members_[late].size() > 1)
+      return false;
+    Operation *op = ops_[members_[late].front()];
+    if (isReduction(op))
+      return true;
+    int64_t freed = 0;
+    for (Value value : sources(op)) {
+      bool last = value.getDefiningOp() != nullptr;
+      for (Operation *user : value.getUsers()) {
+        auto it = index_.find(user);
+        last &= user == op || (it != index_.end() && it->second <= members_[early].back());
+      }
+      freed += last ? bytesOf(value) : 0;
+    }
+    return bytesOf(op->getResult(0)) < freed;
+  }
+
+  static int64_t bytesOf(Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
+  }
+
   void build(ArrayRef<int> members) {
     SmallVector<Operation *> ops;
     for (int member : members)
@@ -211,7 +242,7 @@ private:
                          [&](Operation *user) { return usedOutside(user, inside); }))
           outputs.push_back(result);
     }
-    OpBuilder builder(ops.back());
+    OpBuilder builder(ops.front());
     auto fused = graph::FusedOp::create(builder, ops.front()->getLoc(),
                                         TypeRange(ValueRange(outputs)), inputs.getArrayRef());
     fused->setAttr(graph::kNameAttr, builder.getStringAttr(nameFor(ops)));

@@ -63,7 +63,7 @@ func.func @stretch(%x: tensor<4x8xf32>, %b: tensor<8xf32>) -> (tensor<4x8xf32>, 
   return %y, %z : tensor<4x8xf32>, tensor<4x4xf32>
 }
 
-// What a loop makes is used before its last member's place: the program is put in order again.
+// What a loop uses may stand behind its first member's place: the program is put in order again.
 // CHECK-LABEL: func.func @order
 func.func @order(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) {
   // CHECK-NEXT: %[[F:.*]]:2 = graph.fused(%arg0)
@@ -73,4 +73,65 @@ func.func @order(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> (tensor<4x4xf32>, 
   %b = graph.matmul %a, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %s = graph.reduce_sum %a {dims = array<i64: 0>, keepdims = false} : (tensor<4x4xf32>) -> tensor<4xf32>
   return %b, %s : tensor<4x4xf32>, tensor<4xf32>
+}
+
+// What only a far backward pass needs is not computed early and kept: %d stays near its user. A reduction may
+// move: its result is small.
+// CHECK-LABEL: func.func @far
+func.func @far(%x: tensor<8x4xf32>, %m: tensor<4xf32>, %t: tensor<2xf32>, %w: tensor<4x4xf32>) -> (tensor<8x4xf32>, tensor<4xf32>, tensor<8x4xf32>, tensor<2xf32>) {
+  // CHECK-NEXT: %[[A:.*]]:2 = graph.fused(%arg0) {{.*}} -> (tensor<8x4xf32>, tensor<4xf32>)
+  // CHECK: graph.relu
+  // CHECK-NOT: graph.sub
+  // CHECK: graph.yield
+  // CHECK: graph.neg
+  // CHECK: %[[G:.*]] = graph.matmul %[[A]]#0
+  // CHECK-NEXT: graph.fused(%arg0, %arg1, %[[G]])
+  // CHECK: graph.sub
+  // CHECK-NEXT: graph.mul
+  %a = graph.relu %x : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  %t0 = graph.neg %t : (tensor<2xf32>) -> tensor<2xf32>
+  %t1 = graph.neg %t0 : (tensor<2xf32>) -> tensor<2xf32>
+  %t2 = graph.neg %t1 : (tensor<2xf32>) -> tensor<2xf32>
+  %t3 = graph.neg %t2 : (tensor<2xf32>) -> tensor<2xf32>
+  %t4 = graph.neg %t3 : (tensor<2xf32>) -> tensor<2xf32>
+  %t5 = graph.neg %t4 : (tensor<2xf32>) -> tensor<2xf32>
+  %t6 = graph.neg %t5 : (tensor<2xf32>) -> tensor<2xf32>
+  %t7 = graph.neg %t6 : (tensor<2xf32>) -> tensor<2xf32>
+  %t8 = graph.neg %t7 : (tensor<2xf32>) -> tensor<2xf32>
+  %t9 = graph.neg %t8 : (tensor<2xf32>) -> tensor<2xf32>
+  %t10 = graph.neg %t9 : (tensor<2xf32>) -> tensor<2xf32>
+  %t11 = graph.neg %t10 : (tensor<2xf32>) -> tensor<2xf32>
+  %t12 = graph.neg %t11 : (tensor<2xf32>) -> tensor<2xf32>
+  %t13 = graph.neg %t12 : (tensor<2xf32>) -> tensor<2xf32>
+  %t14 = graph.neg %t13 : (tensor<2xf32>) -> tensor<2xf32>
+  %t15 = graph.neg %t14 : (tensor<2xf32>) -> tensor<2xf32>
+  %t16 = graph.neg %t15 : (tensor<2xf32>) -> tensor<2xf32>
+  %t17 = graph.neg %t16 : (tensor<2xf32>) -> tensor<2xf32>
+  %t18 = graph.neg %t17 : (tensor<2xf32>) -> tensor<2xf32>
+  %t19 = graph.neg %t18 : (tensor<2xf32>) -> tensor<2xf32>
+  %t20 = graph.neg %t19 : (tensor<2xf32>) -> tensor<2xf32>
+  %t21 = graph.neg %t20 : (tensor<2xf32>) -> tensor<2xf32>
+  %t22 = graph.neg %t21 : (tensor<2xf32>) -> tensor<2xf32>
+  %t23 = graph.neg %t22 : (tensor<2xf32>) -> tensor<2xf32>
+  %t24 = graph.neg %t23 : (tensor<2xf32>) -> tensor<2xf32>
+  %t25 = graph.neg %t24 : (tensor<2xf32>) -> tensor<2xf32>
+  %t26 = graph.neg %t25 : (tensor<2xf32>) -> tensor<2xf32>
+  %t27 = graph.neg %t26 : (tensor<2xf32>) -> tensor<2xf32>
+  %t28 = graph.neg %t27 : (tensor<2xf32>) -> tensor<2xf32>
+  %t29 = graph.neg %t28 : (tensor<2xf32>) -> tensor<2xf32>
+  %t30 = graph.neg %t29 : (tensor<2xf32>) -> tensor<2xf32>
+  %t31 = graph.neg %t30 : (tensor<2xf32>) -> tensor<2xf32>
+  %t32 = graph.neg %t31 : (tensor<2xf32>) -> tensor<2xf32>
+  %t33 = graph.neg %t32 : (tensor<2xf32>) -> tensor<2xf32>
+  %t34 = graph.neg %t33 : (tensor<2xf32>) -> tensor<2xf32>
+  %t35 = graph.neg %t34 : (tensor<2xf32>) -> tensor<2xf32>
+  %t36 = graph.neg %t35 : (tensor<2xf32>) -> tensor<2xf32>
+  %t37 = graph.neg %t36 : (tensor<2xf32>) -> tensor<2xf32>
+  %t38 = graph.neg %t37 : (tensor<2xf32>) -> tensor<2xf32>
+  %t39 = graph.neg %t38 : (tensor<2xf32>) -> tensor<2xf32>
+  %g = graph.matmul %a, %w : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  %d = graph.sub %x, %m : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
+  %p = graph.mul %d, %g : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  %s = graph.reduce_sum %x {dims = array<i64: 0>, keepdims = false} : (tensor<8x4xf32>) -> tensor<4xf32>
+  return %a, %s, %p, %t39 : tensor<8x4xf32>, tensor<4xf32>, tensor<8x4xf32>, tensor<2xf32>
 }
