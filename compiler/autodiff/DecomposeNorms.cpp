@@ -7,7 +7,7 @@
 //   forward   mean = sum(x) / n;  var = sum((x - mean)^2) / n;  y = x * a + b
 //             with a = scale / sqrt(var + eps), b = bias - mean * a
 //   backward  s = sum(dy), d = sum(dy * (mean - x)) in one go over memory, then
-//             dx = dy * a + (x * p + q), with p = a * d * rstd^2 / n, q = -a * s / n - p * mean
+//             dx = dy * a + (x * p - q), with p = a / n * d * rstd^2, q = a / n * s + p * mean
 //             dscale = -d * rstd, dbias = s
 //
 // Each line that touches x is one pass over memory once it is fused. None shares an elementwise
@@ -44,9 +44,11 @@ struct Channels {
 
 class Decomposer {
 public:
-  explicit Decomposer(Operation *op) : base_(takeName(op)), b_(op) {
+  Decomposer(OpWriter &writer, Operation *op) : b_(writer) {
     if (auto attr = op->getAttrOfType<StringAttr>(kGradOfAttr))
       gradOf_ = attr.str();
+    base_ = b_.takeName(op); // goes to the operator that makes its first result
+    b_.moveBefore(op);
   }
 
   void forward(BatchNormOp op) {
@@ -75,14 +77,16 @@ public:
     named("/coefficients");
     Value r = rstd(op.getVar(), op.getEpsilon());
     Value a = b_.mul(op.getScale(), r);
-    Value p = b_.mul(b_.mul(b_.mul(a, d), b_.mul(r, r)), 1 / c.count);
-    Value shift = b_.neg(b_.add(b_.mul(b_.mul(a, s), 1 / c.count), b_.mul(p, mean)));
+    Value t = b_.mul(d, r);
+    Value share = b_.mul(a, 1 / c.count);
+    Value p = b_.mul(share, b_.mul(t, r));
+    Value q = b_.add(b_.mul(share, s), b_.mul(p, mean));
     named("/apply");
     Value first = b_.mul(dy, b_.alongDim(a, 1, c.rank));
     Value second = b_.mul(x, b_.alongDim(p, 1, c.rank));
-    second = b_.add(second, b_.alongDim(shift, 1, c.rank));
+    second = b_.sub(second, b_.alongDim(q, 1, c.rank));
     Value dx = named("").add(first, second);
-    Value dscale = named("/scale").neg(b_.mul(d, r));
+    Value dscale = named("/scale").neg(t);
     op->replaceAllUsesWith(ValueRange{dx, dscale, s});
   }
 
@@ -95,15 +99,8 @@ private:
     return b_.unary<RsqrtOp>(b_.add(var, epsilon.convertToDouble()));
   }
 
-  // The operator's name goes to the one that makes its first result.
-  static std::string takeName(Operation *op) {
-    std::string name = nameOf(op);
-    op->removeAttr(kNameAttr);
-    return name;
-  }
-
+  OpWriter &b_;
   std::string base_, gradOf_;
-  OpWriter b_;
 };
 
 struct DecomposeNorms : PassWrapper<DecomposeNorms, OperationPass<func::FuncOp>> {
@@ -118,11 +115,15 @@ struct DecomposeNorms : PassWrapper<DecomposeNorms, OperationPass<func::FuncOp>>
       if (isa<BatchNormOp, BatchNormGradOp>(op))
         norms.push_back(op);
     });
-    for (Operation *op : norms) {
+    if (norms.empty())
+      return;
+    OpWriter writer(getOperation());
+    for (Operation *op : norms) { // in program order: constants made before serve all later ones
+      Decomposer decomposer(writer, op);
       if (auto norm = dyn_cast<BatchNormOp>(op))
-        Decomposer(op).forward(norm);
+        decomposer.forward(norm);
       else
-        Decomposer(op).backward(cast<BatchNormGradOp>(op));
+        decomposer.backward(cast<BatchNormGradOp>(op));
       op->erase();
     }
   }

@@ -30,21 +30,22 @@ std::optional<double> splatOf(Value v) {
 
 OpWriter::OpWriter(func::FuncOp func)
     : builder_(func.getBody().front().getTerminator()), loc_(func.getLoc()) {
-  collectNames(func);
-}
-
-OpWriter::OpWriter(Operation *op) : builder_(op), loc_(op->getLoc()) {
-  Operation *func = op;
-  while (func->getParentOp() && !isa<func::FuncOp>(func))
-    func = func->getParentOp();
-  collectNames(func);
-}
-
-void OpWriter::collectNames(Operation *func) {
-  func->walk([&](Operation *op) {
+  func.walk([&](Operation *op) {
     if (auto name = op->getAttrOfType<StringAttr>(kNameAttr))
       used_.insert(name.getValue());
   });
+}
+
+void OpWriter::moveBefore(Operation *op) {
+  builder_.setInsertionPoint(op);
+  loc_ = op->getLoc();
+}
+
+std::string OpWriter::takeName(Operation *op) {
+  std::string name = nameOf(op);
+  op->removeAttr(kNameAttr);
+  used_.erase(name);
+  return name;
 }
 
 void OpWriter::setName(const Twine &name, StringRef gradOf) {

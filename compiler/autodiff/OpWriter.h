@@ -27,12 +27,15 @@ class OpWriter {
 public:
   /// Builds before the terminator of the function's only block.
   explicit OpWriter(mlir::func::FuncOp func);
-  /// Builds before `op`, in the function around it.
-  explicit OpWriter(mlir::Operation *op);
 
   /// The name (and graph.grad_of, unless empty) of the operators made from here on.
   void setName(const llvm::Twine &name, llvm::StringRef gradOf = "");
   void setLoc(mlir::Location loc) { loc_ = loc; }
+  /// Builds before `op` from here on, which must not lie before what was built so far (constants are
+  /// shared).
+  void moveBefore(mlir::Operation *op);
+  /// Takes the operator's graph.name away, so that it can be given again, and returns nameOf(op).
+  std::string takeName(mlir::Operation *op);
 
   /// Creates an operator, names it and returns it.
   template <typename OpT, typename... Args> OpT make(Args &&...args) {
@@ -81,7 +84,6 @@ private:
   // Labels an operator that only moves values: the plain name is left to the one that computes.
   mlir::Value helper(mlir::Operation *op, llvm::StringRef suffix);
   mlir::Value like(mlir::Value v, double value);
-  void collectNames(mlir::Operation *func);
 
   mlir::OpBuilder builder_;
   mlir::Location loc_;

@@ -35,8 +35,12 @@ public:
       }
   }
 
-  /// Appends an argument of its own and returns its index.
-  unsigned addArgument(Type type, StringRef role, StringRef name) {
+  /// Appends an argument of its own, under a new name, and returns its index.
+  unsigned addArgument(Type type, StringRef role, const Twine &wanted) {
+    std::string name = wanted.str();
+    while (llvm::any_of(llvm::seq(source_.getNumArguments()),
+                        [&](unsigned i) { return argName(source_, i) == name; }))
+      name += "'"; // the model's own names come first
     NamedAttrList attrs;
     Builder b(type.getContext());
     attrs.set(kRoleAttr, b.getStringAttr(role));
@@ -196,8 +200,7 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
     trained.push_back(i);
     doubles |= type.getElementType().isF64();
     for (StringRef slot : optimizer.slots()) {
-      std::string name = (slot + "/" + program.argumentName(i)).str();
-      unsigned state = program.addArgument(type, kState, name);
+      unsigned state = program.addArgument(type, kState, slot + "/" + program.argumentName(i));
       program.setArgumentAttr(state, kFillAttr, types.getF64FloatAttr(0.0));
     }
   }
