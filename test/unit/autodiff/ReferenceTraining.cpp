@@ -1,8 +1,10 @@
-// reference_training DIR...: trains exported networks by definition (test/support/Interpreter.h) and
-// compares every loss with the one that PyTorch computed in double precision.
+// reference_training DIR...: runs exported networks by definition (test/support/Interpreter.h) and
+// compares with PyTorch: the outputs of inference, the running statistics after one training step,
+// and the loss of every step with the one that PyTorch computed in double precision.
 //
-// DIR holds train_op17.onnx, in_NAME.npy, target.npy, meta.json (inputs in order) and train.json
-// (optimizer, its settings, loss_f64 of consecutive steps on one batch).
+// DIR holds eval_op17.onnx, train_op17.onnx, in_NAME.npy, target.npy, eval_out_I.npy, meta.json
+// (inputs in order), train.json (optimizer, its settings, loss_f64 of consecutive steps on one
+// batch) and, with BatchNorm, bn_buffers_after_1_forward.npz.
 #include "compiler/autodiff/Passes.h"
 #include "compiler/autodiff/Training.h"
 #include "compiler/import/OnnxImport.h"
@@ -20,7 +22,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <map>
 
 using namespace tessera;
 using namespace tessera::test;
@@ -61,16 +62,31 @@ void widenAs(StringRef type, StringRef bytes, std::vector<double> &data) {
     widen<uint8_t>(bytes.data(), data);
 }
 
-Tensor readNpy(const std::string &path, ArrayRef<int64_t> shape) {
-  std::string file = readFile(path);
-  if (file.size() < 10 || StringRef(file).substr(1, 5) != "NUMPY")
-    check(llvm::createStringError("%s: no npy file", path.c_str()));
+Tensor parseNpy(const std::string &what, StringRef file, ArrayRef<int64_t> shape) {
+  if (file.size() < 10 || file.substr(1, 5) != "NUMPY")
+    check(llvm::createStringError("%s: no npy file", what.c_str()));
   size_t header = size_t(uint8_t(file[8])) + 256 * size_t(uint8_t(file[9]));
-  StringRef text = StringRef(file).substr(10, header);
+  StringRef text = file.substr(10, header);
   StringRef type = text.split("'descr': '").second.split("'").first.drop_front(); // drops '<'
   Tensor t = Tensor::zeros(shape);
-  widenAs(type, StringRef(file).drop_front(10 + header), t.data);
+  size_t size = type.ends_with("8") ? 8 : type.ends_with("4") ? 4 : 1;
+  widenAs(type, file.substr(10 + header, t.data.size() * size), t.data);
   return t;
+}
+
+Tensor readNpy(const std::string &path, ArrayRef<int64_t> shape) {
+  return parseNpy(path, readFile(path), shape);
+}
+
+/// A member of an uncompressed npz archive.
+Tensor readNpz(const std::string &path, StringRef archive, const std::string &name,
+               ArrayRef<int64_t> shape) {
+  size_t at = archive.find(name + ".npy");
+  if (at == StringRef::npos || at < 30)
+    check(llvm::createStringError("%s: no '%s'", path.c_str(), name.c_str()));
+  // The local file header ends with the lengths of name and extra field.
+  size_t extra = size_t(uint8_t(archive[at - 2])) + 256 * size_t(uint8_t(archive[at - 1]));
+  return parseNpy(path, archive.drop_front(at + name.size() + 4 + extra), shape);
 }
 
 llvm::json::Value readJson(const std::string &path) {
@@ -116,9 +132,84 @@ Tensor weight(const compiler::WeightStore &weights, StringRef name, RankedTensor
   return t;
 }
 
-/// The largest relative difference of losses.
-double train(const std::string &dir, size_t limit) {
-  llvm::json::Value meta = readJson(dir + "/meta.json"), settings = readJson(dir + "/train.json");
+/// The arguments of a program: inputs and targets from the folder, the rest from the weights or as
+/// the program says.
+std::vector<Tensor> argumentsOf(func::FuncOp func, const std::string &dir,
+                                const compiler::WeightStore &weights) {
+  llvm::json::Value meta = readJson(dir + "/meta.json");
+  const llvm::json::Array &inputs = *meta.getAsObject()->getArray("inputs");
+  std::vector<Tensor> arguments;
+  size_t nextInput = 0;
+  for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+    auto type = cast<RankedTensorType>(func.getArgumentTypes()[i]);
+    StringRef role = graph::argRole(func, i);
+    if (role == graph::kInput) {
+      std::string name = (*inputs[nextInput++].getAsArray())[0].getAsString()->str();
+      arguments.push_back(readNpy(dir + "/in_" + name + ".npy", type.getShape()));
+    } else if (role == graph::kTarget) {
+      arguments.push_back(readNpy(dir + "/target.npy", type.getShape()));
+    } else if (auto fill = func.getArgAttrOfType<FloatAttr>(i, graph::kFillAttr)) {
+      arguments.push_back(Tensor::zeros(type.getShape(), fill.getValueAsDouble()));
+    } else if (role == graph::kStep) {
+      arguments.push_back(Tensor::scalar(0));
+    } else {
+      arguments.push_back(weight(weights, graph::argName(func, i), type));
+    }
+  }
+  return arguments;
+}
+
+/// The largest difference of a tensor's elements, relative to its largest element.
+double difference(const Tensor &a, const Tensor &b) {
+  double worst = 0, top = 1e-6;
+  for (size_t i = 0; i < a.data.size(); ++i) {
+    worst = std::max(worst, std::fabs(a.data[i] - b.data[i]));
+    top = std::max(top, std::fabs(b.data[i]));
+  }
+  return worst / top;
+}
+
+double infer(const std::string &dir) {
+  MLIRContext context;
+  compiler::ImportedModel model = check(compiler::importOnnx(context, dir + "/eval_op17.onnx", {}));
+  auto func = model.module->lookupSymbol<func::FuncOp>("infer");
+  std::vector<Tensor> results = check(interpret(func, argumentsOf(func, dir, model.weights)));
+  double worst = 0;
+  for (auto [i, result] : llvm::enumerate(results)) {
+    Tensor expected = readNpy(dir + "/eval_out_" + std::to_string(i) + ".npy", result.shape);
+    worst = std::max(worst, difference(result, expected));
+  }
+  llvm::outs() << llvm::format("%s: inference differs by %.1e\n", dir.c_str(), worst);
+  return worst;
+}
+
+/// The running statistics in train_op17.onnx are those that the exporter left: one forward pass after
+/// the ones in the archive. So a step from the archive's must lead to the file's.
+double compareStates(func::FuncOp func, const std::string &dir, std::vector<Tensor> arguments) {
+  std::string path = dir + "/bn_buffers_after_1_forward.npz";
+  if (!llvm::sys::fs::exists(path))
+    return 0;
+  std::string archive = readFile(path);
+  std::vector<std::pair<Tensor, unsigned>> expected; // and the result that it is compared with
+  for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+    std::optional<unsigned> update = graph::updateOf(func, i);
+    if (graph::argRole(func, i) != graph::kState || func.getArgAttr(i, graph::kFillAttr) || !update)
+      continue;
+    Tensor before = readNpz(path, archive, graph::argName(func, i).str(), arguments[i].shape);
+    expected.push_back({std::exchange(arguments[i], before), *update});
+  }
+  std::vector<Tensor> results = check(interpret(func, arguments));
+  double worst = 0;
+  for (auto &[after, result] : expected)
+    worst = std::max(worst, difference(results[result], after));
+  llvm::outs() << llvm::format("%s: %zu running statistics differ by %.1e\n", dir.c_str(),
+                               expected.size(), worst);
+  return worst;
+}
+
+/// Whether the losses agree.
+bool train(const std::string &dir, size_t limit) {
+  llvm::json::Value settings = readJson(dir + "/train.json");
   MLIRContext context;
   compiler::ImportOptions import;
   import.training = true;
@@ -138,9 +229,8 @@ double train(const std::string &dir, size_t limit) {
     check(llvm::createStringError("%s: invalid program", dir.c_str()));
   auto func = model.module->lookupSymbol<func::FuncOp>("train");
 
-  std::map<std::string, Tensor> inputs;
-  std::vector<Tensor> arguments;
-  size_t nextInput = 0, operators = 0;
+  std::vector<Tensor> arguments = argumentsOf(func, dir, model.weights);
+  size_t operators = 0;
   llvm::StringSet<> names;
   func.walk([&](Operation *op) {
     ++operators;
@@ -148,27 +238,7 @@ double train(const std::string &dir, size_t limit) {
     if (name && !names.insert(name.getValue()).second)
       check(llvm::createStringError("%s: two operators '%s'", dir.c_str(), name.str().c_str()));
   });
-  for (unsigned i = 0; i < func.getNumArguments(); ++i) {
-    auto type = cast<RankedTensorType>(func.getArgumentTypes()[i]);
-    std::string name = graph::argName(func, i).str();
-    StringRef role = graph::argRole(func, i);
-    if (role == graph::kInput) {
-      const llvm::json::Array &row =
-          *(*meta.getAsObject()->getArray("inputs"))[nextInput++].getAsArray();
-      arguments.push_back(
-          readNpy(dir + "/in_" + row[0].getAsString()->str() + ".npy", type.getShape()));
-    } else if (role == graph::kTarget) {
-      arguments.push_back(readNpy(dir + "/target.npy", type.getShape()));
-    } else if (auto fill = func.getArgAttrOfType<FloatAttr>(i, graph::kFillAttr)) {
-      arguments.push_back(Tensor::zeros(type.getShape(), fill.getValueAsDouble()));
-    } else if (role == graph::kStep) {
-      arguments.push_back(Tensor::scalar(0));
-    } else {
-      arguments.push_back(weight(model.weights, name, type));
-    }
-  }
-
-  double worst = 0;
+  double worst = 0, states = compareStates(func, dir, arguments);
   const llvm::json::Array &losses = *settings.getAsObject()->getArray("loss_f64");
   for (size_t step = 0; step < std::min(limit, losses.size()); ++step) {
     arguments[0] = Tensor::scalar(double(step));
@@ -184,7 +254,8 @@ double train(const std::string &dir, size_t limit) {
         arguments[a] = results[*update];
   }
   llvm::outs() << llvm::format("%s: %zu operators, worst %.1e\n", dir.c_str(), operators, worst);
-  return worst;
+  // PyTorch's statistics are in single precision, and so are the constants of this program (rates).
+  return worst < 2e-6 && states < 1e-5;
 }
 
 } // namespace
@@ -194,10 +265,11 @@ int main(int argc, char **argv) {
   size_t limit = 1000;
   bool good = true;
   for (int i = 1; i < argc; ++i) {
-    if (StringRef(argv[i]).consume_front("--steps="))
-      StringRef(argv[i]).drop_front(8).getAsInteger(10, limit);
-    else // constants of the program are single precision, so losses agree no better than this
-      good &= train(argv[i], limit) < 1e-6;
+    StringRef argument(argv[i]);
+    if (argument.consume_front("--steps="))
+      argument.getAsInteger(10, limit);
+    else
+      good = infer(argv[i]) < 1e-5 && train(argv[i], limit) && good;
   }
   return good ? 0 : 1;
 }
