@@ -5,7 +5,7 @@
 // "Efficient memory management for deep neural net inference", 5.2) is near the lower bound on networks.
 // Several orders are tried and the best kept.
 //
-//   layOut({{100, 0, 1}, {100, 2, 3}, {50, 0, 3}})  ->  offsets {0, 0, 128}, bytes 178
+//   layOut({{100, 0, 1}, {100, 2, 3}, {50, 0, 3}})  ->  offsets {64, 64, 0}, bytes 164
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_EMIT_ARENA_H

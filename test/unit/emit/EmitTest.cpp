@@ -1,0 +1,249 @@
+// What emission decides: where updates are written, what shares memory, what is stored; and that the plan
+// then computes the program. Programs are local ones, as text.
+#include "compiler/emit/Plans.h"
+#include "dialects/dist/DistDialect.h"
+#include "dialects/graph/Graph.h"
+#include "runtime/executor/Executor.h"
+#include "runtime/executor/Launcher.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include <catch2/catch.hpp>
+
+using namespace mlir;
+using namespace tessera;
+using Catch::Matchers::Contains;
+
+namespace {
+
+struct Module {
+  MLIRContext context;
+  OwningOpRef<ModuleOp> op;
+
+  explicit Module(const std::string &text) {
+    DialectRegistry registry;
+    registry.insert<func::FuncDialect, dist::DistDialect, graph::GraphDialect>();
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+    op = parseSourceString<ModuleOp>(text, ParserConfig(&context));
+    REQUIRE(op);
+  }
+  std::vector<plan::Plan> plans() {
+    auto plans = compiler::buildPlans(*op, {.model = "test"});
+    if (!plans)
+      FAIL(llvm::toString(plans.takeError()));
+    return std::move(*plans);
+  }
+  std::string error() {
+    auto plans = compiler::buildPlans(*op, {.model = "test"});
+    return plans ? "" : llvm::toString(plans.takeError());
+  }
+};
+
+std::vector<std::string> stepNames(const plan::Program &program) {
+  std::vector<std::string> names;
+  for (const plan::Step &step : program.steps())
+    names.push_back(step.name());
+  return names;
+}
+
+const plan::Binding &binding(const plan::Plan &plan, plan::Role role, const std::string &name) {
+  for (const plan::Binding &b : plan.bindings())
+    if (b.role() == role && b.name() == name)
+      return b;
+  throw std::runtime_error("no binding " + name);
+}
+
+/// Runs the first program on one rank with the given contents of INPUT, PARAMETER and STATE bindings; returns
+/// what all bindings hold then.
+std::map<std::string, std::vector<float>>
+run(const plan::Plan &plan, const std::map<std::string, std::vector<float>> &contents) {
+  std::map<std::string, std::vector<float>> after;
+  rt::Status status = rt::runRanks(1, [&](rt::World &world) -> rt::Status {
+    auto backend = rt::createBackend("reference");
+    if (!backend)
+      return backend.status();
+    auto executor = rt::Executor::create(plan, **backend, world, {});
+    if (!executor)
+      return executor.status();
+    for (const plan::Binding &b : plan.bindings())
+      if (auto it = contents.find(b.name()); it != contents.end() && b.role() != plan::OUTPUT)
+        TESSERA_RETURN_IF_ERROR((*executor)->loaded().upload(b.buffer(), it->second.data()));
+    TESSERA_RETURN_IF_ERROR((*executor)->run(0));
+    for (int b = 0; b < plan.bindings_size(); ++b) {
+      if (plan.bindings(b).role() == plan::INPUT) // its memory may have been used again
+        continue;
+      std::vector<char> bytes;
+      TESSERA_RETURN_IF_ERROR((*executor)->fetch(b, bytes));
+      const float *values = reinterpret_cast<const float *>(bytes.data());
+      after[plan.bindings(b).name()].assign(values, values + bytes.size() / sizeof(float));
+    }
+    return rt::Status();
+  });
+  if (!status.ok())
+    FAIL(status.message());
+  return after;
+}
+
+} // namespace
+
+TEST_CASE("an update is written into its parameter") {
+  Module module(R"(
+    func.func @train(%w: tensor<4xf32> {graph.role = "parameter", graph.name = "w", graph.update = 0 : i64},
+                     %g: tensor<4xf32> {graph.role = "input", graph.name = "g"})
+        -> (tensor<4xf32> {graph.role = "update", graph.name = "w"}) {
+      %n = graph.sub %w, %g {graph.name = "step"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      return %n : tensor<4xf32>
+    })");
+  plan::Plan plan = module.plans()[0];
+  REQUIRE(stepNames(plan.programs(0)) == std::vector<std::string>{"step.sub"});
+  CHECK(plan.programs(0).steps(0).kernel().outputs(0) ==
+        binding(plan, plan::PARAMETER, "w").buffer());
+  CHECK(plan.buffers_size() == 2);
+  CHECK(run(plan, {{"w", {1, 2, 3, 4}}, {"g", {1, 1, 2, 2}}}).at("w") ==
+        std::vector<float>{0, 1, 1, 2});
+}
+
+TEST_CASE("an update waits for later readers of the old value") {
+  Module module(R"(
+    func.func @train(%w: tensor<2x2xf32> {graph.role = "parameter", graph.name = "w", graph.update = 1 : i64})
+        -> (tensor<2x2xf32> {graph.role = "output", graph.name = "y"}, tensor<2x2xf32> {graph.role = "update", graph.name = "w"}) {
+      %n = graph.add %w, %w {graph.name = "double"} : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+      %y = graph.matmul %w, %n {graph.name = "late"} : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+      return %y, %n : tensor<2x2xf32>, tensor<2x2xf32>
+    })");
+  plan::Plan plan = module.plans()[0];
+  CHECK(stepNames(plan.programs(0)) ==
+        std::vector<std::string>{"double.add", "late.matmul", "update w"});
+  auto after = run(plan, {{"w", {1, 2, 3, 4}}});
+  CHECK(after.at("w") == std::vector<float>{2, 4, 6, 8});
+  CHECK(after.at("y") == std::vector<float>{14, 20, 30, 44});
+}
+
+TEST_CASE("two states change places, and an output sees the old value") {
+  Module module(R"(
+    func.func @train(%a: tensor<2xf32> {graph.role = "state", graph.name = "a", graph.update = 1 : i64},
+                     %b: tensor<2xf32> {graph.role = "state", graph.name = "b", graph.update = 2 : i64},
+                     %k: tensor<2xf32> {graph.role = "state", graph.name = "kept", graph.update = 3 : i64, graph.fill = 2.5 : f64})
+        -> (tensor<2xf32> {graph.role = "output", graph.name = "old"}, tensor<2xf32> {graph.role = "update", graph.name = "a"},
+            tensor<2xf32> {graph.role = "update", graph.name = "b"}, tensor<2xf32> {graph.role = "update", graph.name = "kept"}) {
+      return %a, %b, %a, %k : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+    })");
+  plan::Plan plan = module.plans()[0];
+  CHECK(binding(plan, plan::STATE, "kept").fill() == 2.5);
+  auto after = run(plan, {{"a", {1, 2}}, {"b", {3, 4}}, {"kept", {5, 6}}});
+  CHECK(after.at("a") == std::vector<float>{3, 4});
+  CHECK(after.at("b") == std::vector<float>{1, 2});
+  CHECK(after.at("old") == std::vector<float>{1, 2});
+  CHECK(after.at("kept") == std::vector<float>{5, 6});
+}
+
+TEST_CASE("views and equal constants take no memory, large splats no plan bytes") {
+  Module module(R"(
+    func.func @infer(%x: tensor<4x1024xf32> {graph.role = "input", graph.name = "x"})
+        -> (tensor<4096xf32> {graph.role = "output", graph.name = "y"}, tensor<4096xf32> {graph.role = "output", graph.name = "z"}) {
+      %v = graph.reshape %x : (tensor<4x1024xf32>) -> tensor<4096xf32>
+      %one = graph.constant dense<1.0> : tensor<1xf32>
+      %uno = graph.constant dense<1.0> : tensor<1xf32>
+      %many = graph.constant {graph.name = "many"} dense<3.0> : tensor<4096xf32>
+      %y = graph.add %v, %one : (tensor<4096xf32>, tensor<1xf32>) -> tensor<4096xf32>
+      %w = graph.mul %many, %uno : (tensor<4096xf32>, tensor<1xf32>) -> tensor<4096xf32>
+      %z = graph.add %y, %w : (tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xf32>
+      return %y, %z : tensor<4096xf32>, tensor<4096xf32>
+    })");
+  plan::Plan plan = module.plans()[0];
+  int constants = 0, views = 0;
+  for (const plan::Buffer &b : plan.buffers()) {
+    constants += !b.constant().empty();
+    views += b.alias_of_plus_one() != 0;
+    CHECK(b.constant().size() <= 4);
+  }
+  CHECK(constants == 1);
+  CHECK(views == 1);
+  // x gives its place to y, the splat to its product and that to z.
+  CHECK(plan.arena_bytes() == 64 + 2 * 4096 * 4);
+  auto after = run(plan, {{"x", std::vector<float>(4096, 2)}});
+  CHECK(after.at("y") == std::vector<float>(4096, 3));
+  CHECK(after.at("z") == std::vector<float>(4096, 6));
+}
+
+TEST_CASE("programs share parameters by name and activations' memory") {
+  Module module(R"(
+    func.func @train(%w: tensor<64xf32> {graph.role = "parameter", graph.name = "w"}, %x: tensor<64xf32> {graph.role = "input", graph.name = "x"})
+        -> (tensor<64xf32> {graph.role = "output", graph.name = "y"}) {
+      %y = graph.add %w, %x : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+      return %y : tensor<64xf32>
+    }
+    func.func @eval(%w: tensor<64xf32> {graph.role = "parameter", graph.name = "w"}, %x: tensor<64xf32> {graph.role = "input", graph.name = "x"})
+        -> (tensor<64xf32> {graph.role = "output", graph.name = "y"}) {
+      %y = graph.mul %w, %x : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+      return %y : tensor<64xf32>
+    })");
+  compiler::MemoryReport report;
+  auto plans = llvm::cantFail(compiler::buildPlans(*module.op, {.model = "test"}, &report));
+  CHECK(plans[0].programs_size() == 2);
+  CHECK(plans[0].arena_bytes() == 2 * 256); // w; x and y in one place, in both programs
+  CHECK(report.parameterBytes == 256);
+  CHECK(report.activationBytes == 256);
+  CHECK_THAT(report.str(), Contains("parameters 256 B"));
+}
+
+TEST_CASE("ranks have their own boxes, groups and bounds") {
+  Module module(R"(
+    module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
+      func.func @infer(%x: tensor<4x3xf32> {graph.role = "input", graph.name = "x", dist.sharding = #dist.sharding<"[data, model]">})
+          -> (tensor<2x6xf32> {graph.role = "output", graph.name = "y", dist.sharding = #dist.sharding<"[data+model, -]">}) {
+        %g = dist.collective "all-gather" %x {axes = ["model"], dim = 1 : i64} : (tensor<4x3xf32>) -> tensor<4x6xf32>
+        %y = dist.collective "slice" %g {axes = ["model"], dim = 0 : i64} : (tensor<4x6xf32>) -> tensor<2x6xf32>
+        return %y : tensor<2x6xf32>
+      }
+    })");
+  std::vector<plan::Plan> plans = module.plans();
+  REQUIRE(plans.size() == 4);
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    const plan::Plan &plan = plans[rank];
+    CHECK(plan.rank() == rank);
+    CHECK(plan.global_batch() == 8);
+    REQUIRE(plan.groups_size() == 1);
+    CHECK(plan.groups(0).name() == "model");
+    CHECK(plan.groups(0).ranks(0) == rank / 2 * 2);
+    const plan::Binding &x = binding(plan, plan::INPUT, "x");
+    CHECK(x.global_shape(1) == 6);
+    CHECK(x.offset(0) == rank / 2 * 4);
+    CHECK(x.offset(1) == rank % 2 * 3);
+    CHECK(binding(plan, plan::OUTPUT, "y").offset(0) == rank * 2);
+    const plan::Kernel &slice = plan.programs(0).steps(1).kernel();
+    CHECK(slice.name() == "slice");
+    CHECK(slice.attributes(1).name() == "starts");
+    CHECK(slice.attributes(1).ints().values(0) == rank % 2 * 2);
+  }
+}
+
+TEST_CASE("what cannot be emitted is said in a sentence") {
+  Module twice(R"(
+    module attributes {dist.mesh = #dist.mesh<"data=2">} {
+      func.func @train(%w: tensor<4xf32> {graph.role = "parameter", graph.name = "w", dist.sharding = #dist.sharding<"[-]">})
+          -> (tensor<4xf32> {graph.role = "output", graph.name = "y", dist.sharding = #dist.sharding<"[-]">}) { return %w : tensor<4xf32> }
+      func.func @eval(%w: tensor<4xf32> {graph.role = "parameter", graph.name = "w", dist.sharding = #dist.sharding<"[data]">})
+          -> (tensor<4xf32> {graph.role = "output", graph.name = "y", dist.sharding = #dist.sharding<"[data]">}) { return %w : tensor<4xf32> }
+    })");
+  CHECK_THAT(twice.error(), Contains("parameter 'w' is [data] here and [-] in another program"));
+
+  Module role(R"(
+    func.func @infer(%x: tensor<4xf32> {graph.role = "guest", graph.name = "x"}) -> (tensor<4xf32> {graph.role = "output", graph.name = "y"}) {
+      return %x : tensor<4xf32>
+    })");
+  CHECK_THAT(role.error(), Contains("argument 'x' has the unknown role 'guest'"));
+
+  Module type(R"(
+    func.func @infer(%x: tensor<4xi16> {graph.role = "input", graph.name = "x"}) -> (tensor<4xi16> {graph.role = "output", graph.name = "y"}) {
+      return %x : tensor<4xi16>
+    })");
+  CHECK_THAT(type.error(), Contains("'x' has the type tensor<4xi16>, which plans do not have"));
+
+  Module update(R"(
+    func.func @train(%w: tensor<4xf32> {graph.role = "parameter", graph.name = "w", graph.update = 3 : i64}) -> (tensor<4xf32> {graph.role = "output", graph.name = "y"}) {
+      return %w : tensor<4xf32>
+    })");
+  CHECK_THAT(update.error(), Contains("'w' is updated by a result that does not exist"));
+}
