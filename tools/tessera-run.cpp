@@ -59,9 +59,10 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--eval-data", r.evalData, "Data for that (default: --data, evaluation split)")
       ->type_name("SOURCE");
   app.add_option("--output", r.output, "Directory for the outputs of --infer")->type_name("DIR");
-  app.add_option("--tolerance", r.tolerance,
-                 "Of --verify, relative, for losses; tensors get ten times as much (default 1e-4, "
-                 "with --f64 1e-10)")
+  app.add_option(
+         "--tolerance", r.tolerance,
+         "Of --verify, relative, for losses; outputs get ten times as much, updated tensors "
+         "500 times, with --f64 ten times (default 1e-4, with --f64 1e-10)")
       ->check(CLI::PositiveNumber);
 
   app.add_option("--weights", r.weights, "Parameters from this safetensors file")

@@ -137,6 +137,10 @@ Status Executor::feed(int binding, const void *host) {
   return uploadConverted(buffer, host, plan_.buffers(static_cast<int>(buffer)).dtype());
 }
 
+Status Executor::set(int binding, const void *host, plan::DType type) {
+  return uploadConverted(plan_.bindings(binding).buffer(), host, type);
+}
+
 Status Executor::feedStep(const std::string &program, int64_t step) {
   for (int binding : bindings(plan::STEP, program))
     TESSERA_RETURN_IF_ERROR(feed(binding, &step));

@@ -48,6 +48,8 @@ public:
 
   /// Sets an INPUT, TARGET or STEP binding; row-major, in the plan's element type.
   Status feed(int binding, const void *host);
+  /// Sets the buffer of any binding from elements of another type.
+  Status set(int binding, const void *host, plan::DType type);
   Status feedStep(const std::string &program, int64_t step);
   Status run(int program);
   /// Reads the buffer of a binding; row-major, in the plan's element type, or F64 for F32 if

@@ -254,16 +254,15 @@ TEST_CASE("verification accepts a good plan and finds a wrong one") {
   }
   o.widen = false;
   auto learnsFaster = [](plan::Plan &p) {
-    float rate = 0.5005f;
+    float rate = 0.51f;
     std::memcpy(p.mutable_buffers(LR)->mutable_constant()->data(), &rate, 4);
   };
+  o.widen = true; // two percent are found in F64 only
   REQUIRE(f.run(f.writePlan(2, learnsFaster), o, result).ok());
   CHECK_FALSE(result.verified);
-  // One rank forgets its part of the gradient.
+  o.widen = false;
+  // The gradients of the ranks are not added.
   auto forgets = [](plan::Plan &p) {
-    if (p.rank() == 1)
-      *p.mutable_programs(0)->mutable_steps(GRADIENT)->mutable_kernel()->mutable_inputs() =
-          p.programs(0).steps(GRADIENT).kernel().inputs();
     p.mutable_programs(0)
         ->mutable_steps(GRADIENT_SUM)
         ->mutable_collective()
