@@ -27,7 +27,7 @@ int main(int argc, char **argv) {
   app.add_option("--explain", explain, "Everything about one operator and its gradients")
       ->type_name("OP")
       ->excludes(asJson);
-  app.add_flag("--all", all, "List gradient and update operators too")->excludes(asJson);
+  app.add_flag("--all", all, "List every operator of every program")->excludes(asJson);
   app.footer("Examples:\n  tessera-dump plan\n  tessera-dump plan --explain /conv1/Conv\n"
              "  tessera-dump plan --json | python3 -m json.tool");
   try {

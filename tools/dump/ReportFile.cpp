@@ -2,8 +2,11 @@
 
 #include "runtime/plan/PlanInfo.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <map>
+#include <set>
 #include <sstream>
 
 namespace tessera {
@@ -82,17 +85,18 @@ std::string collectiveLine(const Json &c) {
 }
 
 /// "all-reduce data x2, slice".
-std::string collectiveSummary(const Json &op) {
+std::string collectiveSummary(const std::vector<const Json *> &ops) {
   std::vector<std::pair<std::string, int>> kinds;
-  for (const Json &c : list(op, "collectives")) {
-    std::string axes = clean(text(c, "axes"));
-    std::string what = clean(text(c, "kind")) + (axes.empty() ? "" : " " + axes);
-    auto it = std::find_if(kinds.begin(), kinds.end(), [&](auto &k) { return k.first == what; });
-    if (it == kinds.end())
-      kinds.push_back({what, 1});
-    else
-      ++it->second;
-  }
+  for (const Json *op : ops)
+    for (const Json &c : list(*op, "collectives")) {
+      std::string axes = clean(text(c, "axes"));
+      std::string what = clean(text(c, "kind")) + (axes.empty() ? "" : " " + axes);
+      auto it = std::find_if(kinds.begin(), kinds.end(), [&](auto &k) { return k.first == what; });
+      if (it == kinds.end())
+        kinds.push_back({what, 1});
+      else
+        ++it->second;
+    }
   std::string s;
   for (const auto &[what, n] : kinds)
     s += (s.empty() ? "" : ", ") + what + (n > 1 ? " x" + std::to_string(n) : "");
@@ -107,6 +111,52 @@ std::string padded(std::string s, size_t width) {
 
 bool ofModel(const std::string &name) {
   return name.find(".grad") == std::string::npos && name.find(".update") == std::string::npos;
+}
+
+/// One line of the table: an operator, or an operator of the model file with the parts it was imported as
+/// ("/bn1/BatchNormalization" and "/bn1/BatchNormalization/mean", ...).
+struct Row {
+  const Json *op = nullptr; // the one that carries the name
+  double compute = 0, communication = 0;
+  std::vector<const Json *> parts;
+};
+
+std::vector<Row> rowsOf(const Json &function, bool all, size_t &hidden) {
+  std::vector<Row> rows;
+  std::map<std::string, size_t> byName;
+  const Json &operators = list(function, "operators");
+  auto add = [&](Row &row, const Json &op) {
+    row.parts.push_back(&op);
+    row.compute += number(op, "compute_ns");
+    row.communication += number(op, "communication_ns");
+  };
+  std::set<std::string> names;
+  for (const Json &op : operators)
+    names.insert(text(op, "name"));
+  for (const Json &op : operators) {
+    std::string name = text(op, "name");
+    if (!all && (!ofModel(name) || list(op, "operands").empty())) {
+      ++hidden;
+      continue;
+    }
+    // The shortest name of which this one is a part.
+    std::string root = name;
+    for (size_t slash = name.find('/', 1); !all && slash != std::string::npos;
+         slash = name.find('/', slash + 1))
+      if (names.count(name.substr(0, slash))) {
+        root = name.substr(0, slash);
+        break;
+      }
+    auto [it, fresh] =
+        byName.try_emplace(all ? name + "#" + std::to_string(rows.size()) : root, rows.size());
+    if (fresh)
+      rows.emplace_back();
+    Row &row = rows[it->second];
+    if (!row.op || name == root)
+      row.op = &op;
+    add(row, op);
+  }
+  return rows;
 }
 
 } // namespace
@@ -163,24 +213,23 @@ std::string toText(const Report &report, bool all) {
              ms(number(s, "cost_ns")) + ", lower bound " + ms(number(s, "lower_bound_ns")) +
              ", gap " + gap + "\n";
     }
+    // The functions beside the first one run the same network under the same strategies.
+    if (!all && &f != &list(j, "functions")[0])
+      continue;
     size_t width = 8, hidden = 0;
-    for (const Json &op : list(f, "operators"))
-      if (all || ofModel(text(op, "name")))
-        width = std::max(width, std::min<size_t>(44, text(op, "name").size()));
+    std::vector<Row> rows = rowsOf(f, all, hidden);
+    for (const Row &row : rows)
+      width = std::max(width, std::min<size_t>(48, text(*row.op, "name").size()));
     out += "  " + padded("operator", width) + padded("kind", 13) + padded("strategy", 28) +
            padded("local result", 20) + padded("compute", 12) + "collectives\n";
-    for (const Json &op : list(f, "operators")) {
-      std::string name = clean(text(op, "name"));
-      if (!all && !ofModel(name)) {
-        ++hidden;
-        continue;
-      }
+    for (const Row &row : rows) {
+      const Json &op = *row.op;
       std::string strategy = clean(text(op, "strategy"));
-      std::string moves = collectiveSummary(op);
-      out += "  " + padded(name, width) + padded(clean(text(op, "kind")), 13) +
+      std::string moves = collectiveSummary(row.parts);
+      out += "  " + padded(clean(text(op, "name")), width) + padded(clean(text(op, "kind")), 13) +
              padded(strategy.empty() ? "-" : strategy, 28) +
-             padded(shapes(op, "local_results"), 20) + padded(us(number(op, "compute_ns")), 12) +
-             (moves.empty() ? "-" : moves + " (" + us(number(op, "communication_ns")) + ")") + "\n";
+             padded(shapes(op, "local_results"), 20) + padded(us(row.compute), 12) +
+             (moves.empty() ? "-" : moves + " (" + us(row.communication) + ")") + "\n";
     }
     if (hidden)
       out += "  and " + std::to_string(hidden) + " operators of gradients and updates (--all)\n";
