@@ -11,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 
 using namespace tessera;
@@ -22,7 +23,7 @@ struct CommandLine {
   std::vector<std::string> dims;
   bool train = false, quiet = false, noFuse = false;
   std::string loss = "cross_entropy", optimizer = "sgd:lr=0.01", schedule = "constant", aux;
-  double clipNorm = 0, searchBudget = 10;
+  double clipNorm = 0, searchBudget = 2;
   int searchThreads = 1;
   CompileOptions compile;
 };
@@ -50,7 +51,9 @@ void declare(CLI::App &app, CommandLine &c) {
       ->capture_default_str();
   app.add_option("--profile", c.profile, "Measured kernel times (JSON)")->type_name("FILE");
   app.add_option("--memory", c.memory, "Memory per rank, such as 16GiB (default: the topology's)");
-  app.add_option("--search-budget", c.searchBudget, "Seconds that the search of mode auto may take")
+  app.add_option("--search-budget", c.searchBudget,
+                 "Effort of the search of mode auto, in 1e9 steps: roughly seconds, but the same "
+                 "result each time")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--search-threads", c.searchThreads, "Threads of the search")
@@ -115,7 +118,8 @@ template <typename T, typename U> llvm::Error assignTo(llvm::Expected<T> from, U
 llvm::Error interpret(CommandLine &c) {
   strategies::AssignOptions &a = c.compile.assign;
   a.mode = c.mode;
-  a.searchSeconds = c.searchBudget;
+  a.searchWork = c.searchBudget;
+  a.searchSeconds = std::max(a.searchSeconds, 20 * c.searchBudget);
   a.searchThreads = c.searchThreads;
   c.compile.fuse = !c.noFuse;
   if (llvm::Error e = assignTo(dist::Mesh::parse(c.mesh), a.mesh))

@@ -73,6 +73,7 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
                            : options.mode == "semi-auto"
                                ? assignSemiAuto(plan, options, shared)
                                : assignAuto(plan, options, model, shared, search);
+      report.doesNotFit |= search.doesNotFit;
       if (failed)
         return failed;
       if (llvm::Error e = plan.write(options.mesh))

@@ -34,7 +34,10 @@ struct AssignOptions {
   UserStrategies user;
   /// Bytes per rank; 0: what the topology says.
   int64_t memoryLimit = 0;
-  double searchSeconds = 10;
+  /// Effort of the search in 1e9 elementary steps, roughly seconds: equal effort gives equal strategies.
+  double searchWork = 2;
+  /// Wall clock after which the search ends all the same.
+  double searchSeconds = 120;
   int searchThreads = 1;
   std::string searcher; // empty: the default one
 };

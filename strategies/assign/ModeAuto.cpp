@@ -3,6 +3,7 @@
 #include "strategies/search/Search.h"
 
 #include <chrono>
+#include <map>
 
 using namespace mlir;
 
@@ -12,6 +13,37 @@ namespace {
 
 /// Options per node. More sees more combinations and costs the search dearly on meshes of several axes.
 constexpr size_t kMaxOptions = 48;
+
+/// What memory is needed even if every node took its smallest option, and by what.
+std::string leastMemory(const StrategyGraph &graph) {
+  std::map<int64_t, int64_t> change; // time -> bytes
+  auto least = [](const StrategyNode &node) {
+    return node.usages.empty() ? 0 : *std::min_element(node.usages.begin(), node.usages.end());
+  };
+  for (const StrategyNode &node : graph.nodes) {
+    if (node.liveFrom >= node.liveTo)
+      continue;
+    change[node.liveFrom] += least(node);
+    change[node.liveTo] -= least(node);
+  }
+  int64_t now = 0, peak = 0, at = 0;
+  for (auto [time, bytes] : change)
+    if ((now += bytes) > peak) {
+      peak = now;
+      at = time;
+    }
+  if (peak == 0)
+    return "";
+  std::vector<std::pair<int64_t, size_t>> live;
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    if (graph.nodes[i].liveFrom <= at && at < graph.nodes[i].liveTo)
+      live.push_back({-least(graph.nodes[i]), i});
+  llvm::sort(live);
+  std::string text = " (cut as finely as possible it needs " + bytesText(peak) + ", most for ";
+  for (size_t i = 0; i < live.size() && i < 3; ++i)
+    text += (i ? ", '" : "'") + graph.nodes[live[i].second].name + "' " + bytesText(-live[i].first);
+  return text + ")";
+}
 
 void apply(FunctionPlan &plan, const Mesh &mesh, const BuiltGraph &built, const Choice &choice) {
   const Program &program = plan.program;
@@ -77,6 +109,7 @@ llvm::Error assignAuto(FunctionPlan &plan, const AssignOptions &options, const C
   BuiltGraph built = buildGraph(plan, model, &*fixed, shared, limit, kMaxOptions);
   SearchOptions search_;
   search_.seconds = options.searchSeconds;
+  search_.work = options.searchWork;
   search_.threads = options.searchThreads;
   if (!options.searcher.empty()) {
     if (!llvm::is_contained(searcherNames(), options.searcher))
@@ -85,14 +118,17 @@ llvm::Error assignAuto(FunctionPlan &plan, const AssignOptions &options, const C
   }
   Solution solution = search(built.graph, search_);
   std::string function = const_cast<func::FuncOp &>(plan.program.func).getName().str();
-  if (solution.choice.empty() || solution.cost >= kForbidden)
-    return llvm::createStringError("function '%s': %s in %s per rank on mesh %s: use more ranks, a "
-                                   "smaller batch or a larger --memory",
-                                   function.c_str(),
-                                   solution.infeasible
-                                       ? "no assignment of strategies fits"
-                                       : "the search found no assignment of strategies that fits",
-                                   bytesText(limit).c_str(), options.mesh.str().c_str());
+  if (solution.choice.empty() || solution.cost >= kForbidden) {
+    report.doesNotFit = true;
+    return llvm::createStringError(
+        "function '%s': %s in %s per rank on mesh %s%s; use more ranks, a smaller batch or a "
+        "larger "
+        "--memory",
+        function.c_str(),
+        solution.infeasible ? "no assignment of strategies fits"
+                            : "the search found no assignment of strategies that fits",
+        bytesText(limit).c_str(), options.mesh.str().c_str(), leastMemory(built.graph).c_str());
+  }
   report.searcher = solution.searcher;
   report.cost = solution.cost;
   report.lowerBound = solution.lowerBound;

@@ -19,6 +19,7 @@ struct SearchReport {
   bool optimal = false;
   double seconds = 0;
   int64_t nodes = 0, edges = 0, options = 0;
+  bool doesNotFit = false; // nothing was found within the memory limit
   /// (cost - lower bound) / cost.
   double gap() const;
 };
@@ -61,6 +62,7 @@ struct FunctionReport {
 struct AssignReport {
   std::string mode, mesh, topology;
   int64_t memoryLimit = 0;
+  bool doesNotFit = false; // assignment failed because nothing was found that fits
   std::vector<FunctionReport> functions;
   const FunctionReport *find(llvm::StringRef function) const;
 };

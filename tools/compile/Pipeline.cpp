@@ -28,6 +28,9 @@ using strategies::bytesText;
 
 namespace {
 
+/// Searches again with a smaller limit where the arena does not fit.
+constexpr int kMaxAttempts = 5;
+
 /// Collects what passes say, so that a failure is one error and not lines on the terminal.
 class Diagnostics {
 public:
@@ -196,12 +199,25 @@ llvm::Expected<CompileResult> Compiler::run() {
   OwningOpRef<ModuleOp> local;
   std::string saved;
   // The search counts tensors; the arena adds reshards' buffers and packing. Where that tips the scale the
-  // search gets a smaller limit.
+  // search gets a smaller limit: one in proportion, then by bisection between what was too small to be met and
+  // what was too large to fit.
+  int64_t tooSmall = 0, asked = limit;
   for (int attempt = 0;; ++attempt) {
     local = module.clone();
-    if (llvm::Error e = strategies::assignStrategies(*local, assign, result.report))
-      return e;
+    llvm::Error assigned = strategies::assignStrategies(*local, assign, result.report);
     result.report.memoryLimit = limit;
+    if (assigned) {
+      if (attempt == 0 || !result.report.doesNotFit)
+        return assigned;
+      if (attempt == kMaxAttempts) {
+        llvm::consumeError(std::move(assigned));
+        return overLimit(result.memory, limit);
+      }
+      llvm::consumeError(std::move(assigned));
+      tooSmall = assign.memoryLimit;
+      assign.memoryLimit = tooSmall + (asked - tooSmall) / 2;
+      continue;
+    }
     phase("strategies");
     if (llvm::Error e = dump(*local, "3-annotated.mlir"))
       return e;
@@ -216,11 +232,12 @@ llvm::Expected<CompileResult> Compiler::run() {
     if (int64_t(result.memory.arenaBytes) <= limit)
       break;
     bool searched = assign.mode == "auto" && assign.user.saved.empty();
-    if (!searched || attempt == 3)
+    if (!searched || attempt == kMaxAttempts)
       return overLimit(result.memory, limit);
+    asked = assign.memoryLimit ? assign.memoryLimit : limit;
     double excess = double(limit) / double(result.memory.arenaBytes);
-    int64_t before = assign.memoryLimit ? assign.memoryLimit : limit;
-    assign.memoryLimit = std::max<int64_t>(1, int64_t(double(before) * excess * 0.97));
+    assign.memoryLimit = tooSmall ? tooSmall + (asked - tooSmall) / 2
+                                  : std::max<int64_t>(1, int64_t(double(asked) * excess * 0.97));
     progress_("the plan needs " + bytesText(int64_t(result.memory.arenaBytes)) +
               ", searching again for one that fits in " + bytesText(limit));
   }

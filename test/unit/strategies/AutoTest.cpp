@@ -163,7 +163,12 @@ TEST_CASE("memory is a limit") {
   Module m(kMlp);
   AssignOptions options = optionsFor("data=2,model=2", "auto");
   options.memoryLimit = 200;
-  CHECK_THAT(assign(m, options), Catch::Contains("fits in 200 B per rank on mesh data=2,model=2"));
+  AssignReport failed;
+  CHECK_THAT(assign(m, options, &failed),
+             Catch::Contains("fits in 200 B per rank on mesh data=2,model=2") &&
+                 Catch::Contains("cut as finely as possible it needs") &&
+                 Catch::Contains("'fc1' 192 B"));
+  CHECK(failed.doesNotFit);
 
   // A limit that replicated parameters and states exceed (960 bytes of them) is met by cutting them.
   Module n(kMlp);
