@@ -248,11 +248,13 @@ double Neighbourhood::solve(EliminationPlan &plan, const std::vector<double> &ra
   return plan.run(unary, y);
 }
 
-void Neighbourhood::accept(const Answer &y) {
+void Neighbourhood::accept(const Answer &y, double change) {
   for (size_t i = 0; i < y.size(); ++i)
     x[sub.members[i]] = y[i];
   for (int32_t p = sub.from; p < sub.to; ++p)
     load[p] = fixedLoad[p] + subLoad[p];
+  // Sums that contain forbidden costs have lost their small digits, and guidance is no cost.
+  cost = guidance > 0 || cost >= kCoreForbidden ? core.price(x) : cost + change;
 }
 
 bool Neighbourhood::improveFitting(EliminationPlan &plan) {
@@ -296,11 +298,7 @@ bool Neighbourhood::improveFitting(EliminationPlan &plan) {
   if (found.empty())
     return false;
   loadOf(found, subLoad);
-  accept(found);
-  if (guidance > 0)
-    cost = core.price(x);
-  else
-    cost += least - before;
+  accept(found, least - before);
   return true;
 }
 
@@ -323,8 +321,7 @@ bool Neighbourhood::improveExceeding(EliminationPlan &plan) {
     loadOf(y, subLoad);
     double price = priceOf(y);
     if (merit(price) < meritBefore - 1e-9 * std::abs(meritBefore)) {
-      accept(y);
-      cost += price - before;
+      accept(y, price - before);
       return true;
     }
     bool changed = false;

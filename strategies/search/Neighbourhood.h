@@ -70,7 +70,7 @@ private:
   double solve(EliminationPlan &plan, const std::vector<double> &rates, Answer &y);
   bool improveFitting(EliminationPlan &plan);
   bool improveExceeding(EliminationPlan &plan);
-  void accept(const Answer &y);
+  void accept(const Answer &y, double change);
   void noteIfBest();
   size_t draw(size_t n) { return size_t(random() % n); }
 

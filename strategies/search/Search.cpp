@@ -31,13 +31,19 @@ const std::vector<std::string> &tessera::strategies::searcherNames() {
 Solution tessera::strategies::search(const StrategyGraph &graph, const SearchOptions &options) {
   Clock clock(options.seconds);
   Solution solution;
+  solution.searcher = options.searcher;
+  if (graph.nodes.empty()) { // the empty choice, which elsewhere means "none found"
+    solution.cost = 0;
+    solution.optimal = true;
+    return solution;
+  }
   for (const Entry &entry : kSearchers)
     if (options.searcher == entry.name)
       solution = entry.run(graph, options);
   solution.searcher = options.searcher;
-  if (solution.infeasible || graph.nodes.size() != solution.choice.size())
+  if (solution.infeasible)
     solution.choice.clear();
-  if (!solution.choice.empty() || (graph.nodes.empty() && !solution.infeasible)) {
+  if (!solution.choice.empty()) {
     Evaluation judged = evaluate(graph, solution.choice);
     if (judged.feasible) {
       solution.cost = judged.cost;
@@ -47,7 +53,7 @@ Solution tessera::strategies::search(const StrategyGraph &graph, const SearchOpt
       solution.choice.clear();
     }
   }
-  if (solution.choice.empty() && !graph.nodes.empty()) {
+  if (solution.choice.empty()) {
     solution.cost = kForbidden;
     solution.optimal = false;
   }

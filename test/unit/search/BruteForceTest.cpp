@@ -60,11 +60,11 @@ TEST_CASE("exact search equals enumeration with aliases") {
 }
 
 TEST_CASE("exact search equals enumeration under a memory limit") {
-  compare({.nodes = 7, .options = 4, .density = 0.4, .forbidden = 0.05, .memory = 0.6}, 4, 1000,
+  compare({.nodes = 7, .options = 4, .density = 0.4, .forbidden = 0.05, .memory = 0.6}, 4, 600,
           true);
-  compare({.nodes = 7, .options = 3, .density = 0.4, .forbidden = 0.1, .memory = 0.35}, 5, 1000,
+  compare({.nodes = 7, .options = 3, .density = 0.4, .forbidden = 0.1, .memory = 0.35}, 5, 600,
           true);
   compare(
       {.nodes = 7, .options = 3, .density = 0.4, .forbidden = 0.1, .memory = 0.5, .aliases = true},
-      6, 1000, true);
+      6, 600, true);
 }

@@ -43,7 +43,8 @@ inline StrategyGraph randomGraph(std::mt19937_64 &random, const RandomGraphOptio
         size_t rows = g.nodes[i].costs.size(), columns = g.nodes[j].costs.size();
         for (size_t s = 0; s < rows; ++s)
           for (size_t t = 0; t < columns; ++t)
-            costs.push_back(identity ? (s % columns == t ? 0 : kForbidden) : cost());
+            costs.push_back(identity ? (s % columns == t || t % rows == s ? 0 : kForbidden)
+                                     : cost());
         g.addEdge(i, j, costs);
       }
   if (o.aliases)

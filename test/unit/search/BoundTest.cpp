@@ -1,0 +1,201 @@
+//===- BoundTest.cpp - elimination, reductions and bounds against enumeration --------------------===//
+#include "RandomGraph.h"
+
+#include "strategies/search/Dual.h"
+#include "strategies/search/Eliminate.h"
+#include "strategies/search/Incumbent.h"
+#include "strategies/search/Neighbourhood.h"
+#include "strategies/search/Reduce.h"
+
+#include <catch2/catch.hpp>
+
+using namespace tessera::strategies;
+
+namespace {
+const RandomGraphOptions kShape{
+    .nodes = 7, .options = 4, .density = 0.5, .forbidden = 0.1, .memory = 0.6, .aliases = true};
+} // namespace
+
+TEST_CASE("elimination equals enumeration") {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 300; ++round) {
+    const int n = 1 + int(random() % 6);
+    std::vector<int32_t> sizes;
+    std::vector<std::vector<double>> unary, matrices;
+    for (int v = 0; v < n; ++v) {
+      sizes.push_back(1 + int32_t(random() % 6));
+      unary.emplace_back();
+      for (int s = 0; s < sizes.back(); ++s)
+        unary.back().push_back(double(random() % 100));
+    }
+    std::vector<std::pair<int, int>> ends;
+    for (int a = 0; a < n; ++a)
+      for (int b = 0; b < a; ++b)
+        if (random() % 2) {
+          std::vector<double> rows(size_t(sizes[a] * sizes[b])), turned(rows.size());
+          for (int s = 0; s < sizes[a]; ++s)
+            for (int t = 0; t < sizes[b]; ++t)
+              turned[size_t(t * sizes[a] + s)] = rows[size_t(s * sizes[b] + t)] =
+                  double(random() % 100);
+          matrices.push_back(rows);
+          matrices.push_back(turned);
+          ends.push_back({a, b});
+        }
+    std::vector<EliminationEdge> edges;
+    for (size_t e = 0; e < ends.size(); ++e)
+      edges.push_back(
+          {ends[e].first, ends[e].second, matrices[2 * e].data(), matrices[2 * e + 1].data()});
+    EliminationPlan plan(sizes, edges, {1e6, 1e7});
+    REQUIRE(plan.fits());
+    std::vector<const double *> pointers;
+    for (auto &u : unary)
+      pointers.push_back(u.data());
+    auto price = [&](const std::vector<int32_t> &y) {
+      double sum = 0;
+      for (int v = 0; v < n; ++v)
+        sum += unary[v][y[v]];
+      for (const EliminationEdge &e : edges)
+        sum += e.rowsA[y[e.a] * sizes[e.b] + y[e.b]];
+      return sum;
+    };
+    double best = 1e300;
+    std::vector<int32_t> y(n, 0), answer;
+    for (int i = 0; i < n;) {
+      best = std::min(best, price(y));
+      for (i = 0; i < n && ++y[i] == sizes[i]; ++i)
+        y[i] = 0;
+    }
+    for (int again = 0; again < 2; ++again) { // a plan may be run more than once
+      CHECK(plan.run(pointers, answer) == best);
+      CHECK(price(answer) == best);
+    }
+  }
+}
+
+TEST_CASE("a plan beyond its limits is refused") {
+  std::vector<double> m(100 * 100, 1);
+  std::vector<EliminationEdge> edges;
+  for (int a = 0; a < 6; ++a)
+    for (int b = 0; b < a; ++b)
+      edges.push_back({a, b, m.data(), m.data()});
+  CHECK(!EliminationPlan(std::vector<int32_t>(6, 100), edges, {1e6, 1e7}).fits());
+}
+
+TEST_CASE("reductions keep the least cost, also through nested scopes") {
+  std::mt19937_64 random(12);
+  int solved = 0;
+  for (int round = 0; round < 800; ++round) {
+    StrategyGraph g = randomGraph(random, kShape);
+    const Cost least = bruteForce(g);
+    Scope scope(g);
+    reduce(scope.model);
+    INFO("round " << round);
+    if (scope.model.infeasible) {
+      REQUIRE(least >= kForbidden);
+      continue;
+    }
+    Scope inner(scope, scope.model);
+    Core core(inner.model);
+    // Enumerate what is left; the judge must agree with the price of each answer.
+    Answer answer(size_t(core.count()), 0);
+    Cost found = kForbidden;
+    bool more = true;
+    while (more) {
+      Evaluation judged = evaluate(g, inner.lift(core.ids(inner.model, answer)));
+      const double price = core.price(answer);
+      if (price < kCoreForbidden) {
+        REQUIRE(double(judged.cost) == price);
+        REQUIRE(judged.feasible == (core.excess(core.load(answer)) <= 0));
+      } else {
+        REQUIRE(!judged.feasible);
+      }
+      if (judged.feasible)
+        found = std::min(found, judged.cost);
+      size_t i = 0;
+      while (i < answer.size() && ++answer[i] == core.size(int32_t(i)))
+        answer[i++] = 0;
+      more = i < answer.size();
+    }
+    REQUIRE(found == least);
+    ++solved;
+  }
+  CHECK(solved > 300);
+}
+
+TEST_CASE("bounds and reduced costs never exceed the truth") {
+  std::mt19937_64 random(13);
+  int tight = 0, total = 0;
+  for (int round = 0; round < 400; ++round) {
+    // Without options that cannot occur: the bounds expect the reductions to have dropped those.
+    StrategyGraph g =
+        randomGraph(random, {.nodes = 7, .density = 0.6, .forbidden = 0, .memory = 0.6});
+    Model model(g);
+    if (*std::min_element(model.room.begin(), model.room.end()) < 0 || model.room.empty())
+      continue;
+    Core core(model);
+    // The least cost of the core for each option of each variable.
+    std::vector<double> least(core.costs.size(), std::numeric_limits<double>::infinity());
+    double best = std::numeric_limits<double>::infinity();
+    Answer answer(size_t(core.count()), 0);
+    for (bool more = true; more;) {
+      if (core.excess(core.load(answer)) <= 0) {
+        double price = core.price(answer);
+        best = std::min(best, price);
+        for (int32_t v = 0; v < core.count(); ++v)
+          least[core.first[v] + size_t(answer[v])] =
+              std::min(least[core.first[v] + size_t(answer[v])], price);
+      }
+      size_t i = 0;
+      while (i < answer.size() && ++answer[i] == core.size(int32_t(i)))
+        answer[i++] = 0;
+      more = i < answer.size();
+    }
+    if (best >= kCoreForbidden)
+      continue;
+    ++total;
+    Dual dual(core);
+    for (int pass = 0; pass < 60; ++pass) {
+      const double bound = dual.pass();
+      REQUIRE(bound <= best + 1e-6);
+      std::vector<double> reduced = dual.reducedCosts();
+      for (size_t s = 0; s < reduced.size(); ++s) {
+        // Costs that contain a forbidden entry have lost their small digits.
+        if (least[s] < kCoreForbidden)
+          REQUIRE(bound + reduced[s] <= least[s] + 1e-6);
+        REQUIRE(reduced[s] >= -1e-6 * (1 + std::abs(reduced[s])));
+      }
+      dual.stepPrices(best);
+    }
+    tight += dual.best() > best - 1;
+  }
+  CHECK(total > 100);
+  CHECK(tight > total / 4); // the bound is worth something
+}
+
+TEST_CASE("neighbourhood search reports what it has") {
+  std::mt19937_64 random(14);
+  int optimal = 0, total = 0;
+  for (int round = 0; round < 150; ++round) {
+    StrategyGraph g = randomGraph(random, kShape);
+    const Cost least = bruteForce(g);
+    Model model(g);
+    Core core(model);
+    Neighbourhood search(core, Answer(size_t(core.count()), 0),
+                         std::vector<double>(core.room.size(), 0), 1);
+    double work = 0;
+    for (int i = 0; i < 150; ++i) {
+      search.setGuidance(i % 3 == 0 ? 1 : 0);
+      search.step(work);
+    }
+    CHECK(work > 0);
+    if (!search.fits())
+      continue;
+    ++total;
+    REQUIRE(core.excess(core.load(search.best())) <= 0);
+    REQUIRE(core.price(search.best()) == search.bestCost());
+    REQUIRE(search.bestCost() >= double(least));
+    optimal += search.bestCost() == double(least);
+  }
+  CHECK(total > 50);
+  CHECK(optimal > total * 8 / 10);
+}

@@ -1,0 +1,162 @@
+//===- SearchTest.cpp - the public entry: limits, budgets, repeatability -------------------------===//
+#include "LayeredGraph.h"
+#include "RandomGraph.h"
+
+#include "strategies/search/Search.h"
+
+#include <catch2/catch.hpp>
+
+using namespace tessera::strategies;
+
+namespace {
+
+StrategyGraph twoNodes() {
+  StrategyGraph g;
+  g.addNode({.costs = {3, 1}});
+  g.addNode({.costs = {1, 3}});
+  g.addEdge(0, 1, {0, 5, 5, 0});
+  return g;
+}
+
+int64_t leastPeak(const StrategyGraph &g) {
+  Choice choice;
+  for (const StrategyNode &node : g.nodes)
+    choice.push_back(
+        int32_t(std::min_element(node.usages.begin(), node.usages.end()) - node.usages.begin()));
+  return evaluate(g, choice).memoryPeak;
+}
+
+} // namespace
+
+TEST_CASE("the example of StrategyGraph.h costs 4") {
+  for (const std::string &name : searcherNames()) {
+    SearchOptions options;
+    options.searcher = name;
+    Solution s = search(twoNodes(), options);
+    INFO(name);
+    CHECK(s.cost == 4);
+    CHECK(s.searcher == name);
+    CHECK((name == "random" || s.optimal));
+  }
+}
+
+TEST_CASE("judgement of choices") {
+  StrategyGraph g = twoNodes();
+  CHECK(evaluate(g, {0, 0}).cost == 4);
+  CHECK(evaluate(g, {0, 1}).cost == 11);
+  CHECK(!evaluate(g, {0}).feasible);
+  CHECK(!evaluate(g, {0, 2}).feasible);
+  CHECK(!evaluate(g, {-1, 0}).feasible);
+  g.aliases.push_back({0, 1});
+  CHECK(!evaluate(g, {0, 1}).feasible);
+  CHECK(evaluate(g, {1, 1}).feasible);
+  g.nodes[0].costs[1] = kForbidden;
+  CHECK(evaluate(g, {1, 1}).reason == "option 1 of node 0 is forbidden");
+
+  StrategyGraph m;
+  m.memoryLimit = 10;
+  m.addNode({.costs = {0, 0}, .usages = {6, 4}, .liveFrom = 0, .liveTo = 5});
+  m.addNode({.costs = {0}, .usages = {5}, .liveFrom = 4, .liveTo = 9});
+  m.addNode({.costs = {0}, .usages = {9}, .liveFrom = 9, .liveTo = 10}); // begins as node 1 ends
+  m.addNode({.costs = {0}, .usages = {99}, .liveFrom = 7, .liveTo = 7}); // never live
+  CHECK(evaluate(m, {1, 0, 0, 0}).feasible);
+  CHECK(evaluate(m, {1, 0, 0, 0}).memoryPeak == 9);
+  Evaluation over = evaluate(m, {0, 0, 0, 0});
+  CHECK(over.reason == "memory at time 4 is 11, the limit is 10");
+  CHECK(over.peakTime == 4);
+}
+
+TEST_CASE("graphs without nodes, without edges, with one option") {
+  CHECK(search(StrategyGraph()).optimal);
+  StrategyGraph g;
+  g.addNode({.costs = {7}});
+  g.addNode({.costs = {2, 1}});
+  Solution s = search(g);
+  CHECK(s.optimal);
+  CHECK(s.choice == Choice{0, 1});
+}
+
+TEST_CASE("what cannot fit is proven infeasible") {
+  StrategyGraph g = twoNodes();
+  g.nodes[0].usages = {5, 6};
+  g.nodes[0].liveTo = 1;
+  g.memoryLimit = 4;
+  CHECK(search(g).infeasible);
+  StrategyGraph f = twoNodes();
+  f.edges[0].costs.assign(4, kForbidden);
+  Solution s = search(f);
+  CHECK(s.infeasible);
+  CHECK(s.choice.empty());
+  StrategyGraph h; // each part is allowed, their sum is not
+  h.addNode({.costs = {kForbidden / 2}});
+  h.addNode({.costs = {kForbidden / 2}});
+  CHECK(search(h).infeasible);
+}
+
+TEST_CASE("costs up to the forbidden value are exact") {
+  StrategyGraph g;
+  g.addNode({.costs = {kForbidden / 4 + 1, kForbidden / 4}});
+  g.addNode({.costs = {1, kForbidden - 1}});
+  Solution s = search(g);
+  CHECK(s.cost == kForbidden / 4 + 1);
+  CHECK(s.choice == Choice{1, 0});
+}
+
+TEST_CASE("a graph of the compiler's shape is solved to the optimum without a memory limit") {
+  StrategyGraph g = LayeredGraph(60, 12, 1).graph;
+  Solution exact = search(g);
+  CHECK(exact.optimal);
+  SearchOptions options;
+  options.searcher = "elimination";
+  Solution elimination = search(g, options);
+  CHECK(elimination.optimal);
+  CHECK(elimination.cost == exact.cost);
+  options.searcher = "random";
+  options.seconds = 0.2;
+  CHECK(search(g, options).cost >= exact.cost);
+}
+
+TEST_CASE("a memory limit is kept, at a small gap") {
+  StrategyGraph g = LayeredGraph(40, 12, 2).graph;
+  Solution unlimited = search(g);
+  REQUIRE(unlimited.optimal);
+  int64_t peak = evaluate(g, unlimited.choice).memoryPeak, least = leastPeak(g);
+  g.memoryLimit = least + (peak - least) / 2;
+  SearchOptions options;
+  options.gap = 0.01;
+  options.seconds = 60;
+  Solution s = search(g, options);
+  REQUIRE(!s.choice.empty());
+  CHECK(evaluate(g, s.choice).feasible);
+  CHECK(s.lowerBound >= unlimited.cost);
+  CHECK(double(s.cost) <= 1.01 * double(s.lowerBound));
+  g.memoryLimit = least - 1;
+  CHECK(search(g, options).infeasible);
+}
+
+TEST_CASE("the same work gives the same answer") {
+  StrategyGraph g = LayeredGraph(12, 10, 3).graph;
+  g.memoryLimit = leastPeak(g) * 13 / 10;
+  for (int threads : {1, 3}) {
+    SearchOptions options;
+    options.seconds = 600;
+    options.work = 0.05;
+    options.threads = threads;
+    Solution a = search(g, options), b = search(g, options);
+    REQUIRE(!a.choice.empty());
+    CHECK(a.choice == b.choice);
+    CHECK(a.lowerBound == b.lowerBound);
+  }
+}
+
+TEST_CASE("a budget that is too short still returns, and in time") {
+  StrategyGraph g = LayeredGraph(200, 30, 4).graph;
+  g.memoryLimit = leastPeak(g) * 15 / 10;
+  SearchOptions options;
+  options.seconds = 0.3;
+  Solution s = search(g, options);
+  CHECK(s.seconds < 10); // the machine may be busy
+  CHECK(!s.infeasible);
+  if (!s.choice.empty())
+    CHECK(evaluate(g, s.choice).feasible);
+}

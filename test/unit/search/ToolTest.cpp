@@ -1,0 +1,102 @@
+//===- ToolTest.cpp - tessera-solve as a person uses it ------------------------------------------===//
+#include "RandomGraph.h"
+
+#include "strategies/space/StrategyGraphIO.h"
+
+#include <catch2/catch.hpp>
+
+#include <cstdio>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace tessera::strategies;
+
+namespace {
+
+struct Outcome {
+  int code;
+  std::string text; // stdout and stderr
+};
+
+Outcome runSolve(const std::string &arguments) {
+  FILE *pipe = popen((TESSERA_SOLVE " " + arguments + " 2>&1").c_str(), "r");
+  REQUIRE(pipe);
+  std::string text;
+  char buffer[4096];
+  while (size_t n = fread(buffer, 1, sizeof(buffer), pipe))
+    text.append(buffer, n);
+  return {WEXITSTATUS(pclose(pipe)), text};
+}
+
+std::string readAll(const std::string &path) {
+  FILE *file = fopen(path.c_str(), "rb");
+  if (!file)
+    return "(missing)";
+  char buffer[4096];
+  std::string text(buffer, fread(buffer, 1, sizeof(buffer), file));
+  fclose(file);
+  return text;
+}
+
+struct TemporaryFile {
+  std::string path = "/tmp/tessera-solve-test-" + std::to_string(getpid()) + ".json";
+  explicit TemporaryFile(const StrategyGraph &g) {
+    std::string error;
+    REQUIRE(writeStrategyGraph(g, path, error));
+  }
+  ~TemporaryFile() {
+    remove(path.c_str());
+    remove((path + ".choice").c_str());
+  }
+};
+
+StrategyGraph example() {
+  StrategyGraph g;
+  g.addNode({.costs = {3, 1}, .usages = {1, 9}, .liveTo = 2});
+  g.addNode({.costs = {1, 3}, .usages = {2, 2}, .liveTo = 2});
+  g.addEdge(0, 1, {0, 5, 5, 0});
+  g.memoryLimit = 5;
+  return g;
+}
+
+} // namespace
+
+TEST_CASE("tessera-solve prints the result and writes the choice") {
+  TemporaryFile file(example());
+  Outcome run = runSolve(file.path + " --seconds 5 --threads 2 --output " + file.path + ".choice");
+  INFO(run.text);
+  CHECK(run.code == 0);
+  CHECK(run.text.find("cost         4\nlower bound  4\ngap          0.0000 % (optimal)\n"
+                      "memory peak  3 of 5\ntime") == 0);
+  CHECK(readAll(file.path + ".choice") == "[0,0]\n");
+}
+
+TEST_CASE("tessera-solve says why it cannot") {
+  StrategyGraph g = example();
+  g.memoryLimit = 2;
+  TemporaryFile file(g);
+  Outcome run = runSolve(file.path + " --output " + file.path + ".choice");
+  CHECK(run.code == 2);
+  CHECK(run.text.find("error: " + file.path + ": no choice fits") == 0);
+  CHECK(readAll(file.path + ".choice") == "(missing)");
+  CHECK(runSolve("/nonexistent.json").code == 1);
+  CHECK(runSolve("/nonexistent.json").text == "error: /nonexistent.json: cannot be opened\n");
+  CHECK(runSolve("").code == 1);
+  CHECK(runSolve(file.path + " --seconds -1").code == 1);
+  CHECK(runSolve(file.path + " --threads 0").code == 1);
+  CHECK(runSolve(file.path + " --searcher magic").code == 1);
+  CHECK(runSolve(file.path + " --bogus").code == 1);
+  TemporaryFile good(example());
+  Outcome unwritable = runSolve(good.path + " --output /nonexistent/choice");
+  CHECK(unwritable.code == 1);
+  CHECK(unwritable.text.find("error: /nonexistent/choice: cannot be written") != std::string::npos);
+}
+
+TEST_CASE("tessera-solve tells about itself") {
+  CHECK(runSolve("--version").text.find("tessera-solve ") == 0);
+  Outcome help = runSolve("--help");
+  CHECK(help.code == 0);
+  for (const char *option :
+       {"--seconds", "--threads", "--output", "--searcher", "--seed", "--gap", "--work"})
+    CHECK(help.text.find(option) != std::string::npos);
+}
