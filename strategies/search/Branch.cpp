@@ -20,6 +20,89 @@ bool Branch::run(Scope &scope, double work) {
   return visit(scope, 0, prices);
 }
 
+Branch::Split Branch::chooseSplit(const Model &model, const Core &core, const Dual &dual,
+                                  const std::vector<std::vector<int32_t>> &ids) const {
+  const std::vector<double> reduced = dual.reducedCosts();
+  const double room = std::max(1.0, limit() - dual.bound());
+  std::vector<double> cumulated(core.room.size() + 1, 0);
+  for (size_t p = 0; p < core.room.size(); ++p)
+    cumulated[p + 1] = cumulated[p] + dual.prices()[p];
+
+  // Two reasons to split: options of like reduced cost whose priced memory differs are what the prices
+  // cannot decide (the fractional variable of a knapsack); otherwise where the bound says most.
+  Split split;
+  double bestScore = -1, bestMemory = 0.02 * room;
+  std::vector<double> memory, splitMemory;
+  for (int32_t v = 0; v < core.count(); ++v) {
+    // What fixOptions dropped is gone from the model, but not from the core.
+    if (model.variables[core.variables[v]].size() < 2)
+      continue;
+    const size_t size = size_t(core.size(v));
+    const double *cost = &reduced[core.first[v]];
+    memory.assign(size, 0);
+    for (size_t k = core.firstPiece[v]; k < core.firstPiece[v + 1]; ++k) {
+      const CorePiece &piece = core.pieces[k];
+      double rate = cumulated[piece.to] - cumulated[piece.from];
+      for (size_t s = 0; s < size; ++s)
+        memory[s] += rate * core.extras[piece.extra + s];
+    }
+    const size_t chosen = size_t(std::min_element(cost, cost + size) - cost);
+    double sum = 0, spread = 0;
+    for (size_t s = 0; s < size; ++s) {
+      sum += std::min(room, cost[s]);
+      if (cost[s] < room)
+        spread = std::max(spread, std::abs(memory[s] - memory[chosen]) * (1 - cost[s] / room));
+    }
+    double score = (sum / room + 0.05) * (1 + double(core.links[v].size()));
+    if (spread > bestMemory) {
+      bestMemory = spread;
+      split.variable = v;
+      split.byMemory = true;
+      splitMemory = memory;
+    } else if (!split.byMemory && score > bestScore) {
+      bestScore = score;
+      split.variable = v;
+    }
+  }
+  if (split.variable < 0)
+    return split;
+  // The model's options are a subset of the core's.
+  const Variable &x = model.variables[core.variables[split.variable]];
+  const std::vector<int32_t> &all = ids[split.variable];
+  std::vector<double> key;
+  size_t cheapest = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t k = 0; k < x.size(); ++k) {
+    size_t s = size_t(std::find(all.begin(), all.end(), x.ids[k]) - all.begin());
+    const double cost = reduced[core.first[split.variable] + s];
+    key.push_back(split.byMemory ? splitMemory[s] : cost);
+    if (cost < least) {
+      least = cost;
+      cheapest = k;
+    }
+  }
+  // Halves: taking one option off a long list would hardly move the bound.
+  double middle;
+  if (split.byMemory) {
+    auto [low, high] = std::minmax_element(key.begin(), key.end());
+    middle = (*low + *high) / 2;
+  } else {
+    std::vector<double> sorted(key);
+    auto at = sorted.begin() + ptrdiff_t((sorted.size() - 1) / 2);
+    std::nth_element(sorted.begin(), at, sorted.end());
+    middle = *at;
+  }
+  size_t low = 0;
+  for (double k : key)
+    low += k <= middle;
+  for (size_t k = 0; k < x.size(); ++k)
+    split.first.push_back(low < x.size() ? key[k] <= middle : k < x.size() / 2);
+  if (!split.first[cheapest]) // the half that the bound prefers first
+    for (char &f : split.first)
+      f = !f;
+  return split;
+}
+
 bool Branch::visit(Scope &scope, int depth, std::vector<double> prices) {
   ++visited;
   Model &model = scope.model;
@@ -87,54 +170,16 @@ bool Branch::visit(Scope &scope, int depth, std::vector<double> prices) {
     if (dropped * 10 >= core.costs.size() || (dropped && attempt < 2))
       continue; // smaller: reduce and bound again
 
-    // Split where the bound disagrees most with leaving the first option.
-    std::vector<double> reduced = dual.reducedCosts();
-    int32_t split = -1;
-    double bestScore = -1;
-    const double room = std::max(1.0, limit() - dual.bound());
-    for (int32_t v = 0; v < core.count(); ++v) {
-      // What fixOptions dropped is gone from the model, but not from the core.
-      if (model.variables[core.variables[v]].size() < 2)
-        continue;
-      double sum = 0;
-      for (int32_t s = 0; s < core.size(v); ++s)
-        sum += std::min(room, reduced[core.first[v] + size_t(s)]);
-      double score = (sum / room + 0.05) * (1 + double(core.links[v].size()));
-      if (core.firstPiece[v + 1] > core.firstPiece[v])
-        score *= 1.5;
-      if (score > bestScore) {
-        bestScore = score;
-        split = v;
-      }
-    }
-    if (split < 0)
+    const Split split = chooseSplit(model, core, dual, ids);
+    if (split.variable < 0)
       continue; // single options only: the reductions finish it
-    const Variable &x = model.variables[core.variables[split]];
-    // The option that the bound prefers first, then the others together.
-    const int32_t chosen = dual.answer()[split];
-    std::vector<double> cost;
-    for (int32_t id : x.ids) { // a subset of the core's options
-      size_t s = size_t(std::find(ids[split].begin(), ids[split].end(), id) - ids[split].begin());
-      cost.push_back(reduced[core.first[split] + s] - (int32_t(s) == chosen ? 1 : 0));
-    }
-    // The cheaper half first: taking one option off a long list would hardly move the bound.
-    std::vector<double> sorted(cost);
-    std::nth_element(sorted.begin(), sorted.begin() + (sorted.size() - 1) / 2, sorted.end());
-    const double middle = sorted[(sorted.size() - 1) / 2];
-    std::vector<char> cheap(x.size());
-    size_t count = 0;
-    for (size_t s = 0; s < x.size(); ++s)
-      if (cost[s] <= middle && count < (x.size() + 1) / 2) {
-        cheap[s] = 1;
-        ++count;
-      }
     bool complete = true;
     for (int side = 0; side < 2; ++side) {
       Scope child(scope, model);
       int32_t v = 0; // the child's number of the split variable
-      for (int32_t u = 0; u < core.variables[split]; ++u)
+      for (int32_t u = 0; u < core.variables[split.variable]; ++u)
         v += model.variables[u].alive;
-      std::vector<char> keep(cheap);
+      std::vector<char> keep(split.first);
       if (side == 1)
         for (char &k : keep)
           k = !k;

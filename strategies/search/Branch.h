@@ -31,6 +31,15 @@ public:
   int64_t nodes() const { return visited; }
 
 private:
+  struct Split {
+    int32_t variable = -1; // of the core
+    bool byMemory = false;
+    std::vector<char>
+        first; // per option of the model's variable: in the half that is searched first
+  };
+  /// `ids` are the options per core variable before fixOptions.
+  Split chooseSplit(const Model &model, const Core &core, const Dual &dual,
+                    const std::vector<std::vector<int32_t>> &ids) const;
   bool visit(Scope &scope, int depth, std::vector<double> prices);
   double limit() const { return double(std::min(cutoff, incumbent.solution.cost)); }
   bool expired() const { return incumbent.work > deadline || incumbent.expired(); }

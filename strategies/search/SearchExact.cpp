@@ -158,7 +158,7 @@ bool ExactSearch::tryCutoff(const Scope &scope, const Core &core, const Dual &du
   if (branch.found())
     return true;
   best.raise(cutoff);
-  trial *= 2;
+  trial *= 3;
   return whole || (!best.found() && aim >= double(kForbidden));
 }
 
@@ -248,7 +248,9 @@ bool ExactSearch::round(Scope &scope) {
     if (best.done())
       break;
     // While the bound rises by itself, branching is too early.
-    if (lastRise < trial * std::abs(dual.best()) && tryCutoff(scope, core, dual, share))
+    // On small cores it is what still moves, once bound and neighbourhoods stand still.
+    const double branchShare = core.costs.size() < 20000 ? 4 * share : share;
+    if (lastRise < trial * std::abs(dual.best()) && tryCutoff(scope, core, dual, branchShare))
       return conclude(), false;
     if (best.done())
       break;
