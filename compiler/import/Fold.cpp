@@ -302,6 +302,13 @@ std::optional<Constant> tessera::compiler::foldBinary(llvm::StringRef op, const 
           .Case("graph.sub", wrapSub)
           .Case("graph.mul", wrapMul)
           .Case("graph.div", [](int64_t x, int64_t y) { return y == -1 ? wrapSub(0, x) : x / y; })
+          .Case("graph.pow",
+                [](int64_t x, int64_t e) {
+                  int64_t y = 1;
+                  for (int64_t i = 0; i < e; ++i)
+                    y = wrapMul(y, x);
+                  return y;
+                })
           .Case("graph.mod",
                 [](int64_t x, int64_t y) {
                   int64_t r = y == -1 ? 0 : x % y;
@@ -315,6 +322,10 @@ std::optional<Constant> tessera::compiler::foldBinary(llvm::StringRef op, const 
           .Default(nullptr);
   if (!fn)
     return std::nullopt;
+  if (op == "graph.pow") // fractions are no integers, and 64 factors are enough for shapes
+    for (int64_t i = 0; i < b.stored(); ++i)
+      if (b.intAt(i) < 0 || b.intAt(i) > 64)
+        return std::nullopt;
   if (op == "graph.div" || op == "graph.mod")
     for (int64_t i = 0; i < b.stored(); ++i)
       if (b.intAt(i) == 0)

@@ -65,6 +65,9 @@ public:
   Val wrap(mlir::Value value) const;
   Val known(Constant constant, llvm::StringRef origin = "") const;
   Val knownInts(llvm::ArrayRef<int64_t> values) const; // 1-D, i64
+  /// May this many result elements be folded? Charges the budget; builders that compute known values of
+  /// their own call it, too.
+  bool mayFold(int64_t elements);
   Val scalar(DType type, double value) const { return known(Constant::splat(type, {}, value)); }
   /// A scalar of x's element type.
   Val scalarLike(const Val &x, double value) const { return scalar(x.type, value); }
@@ -140,8 +143,6 @@ private:
                   llvm::ArrayRef<mlir::NamedAttribute> attributes, DType type, Shape shape,
                   llvm::StringRef suffix);
   std::string opName(llvm::StringRef suffix);
-  /// May this many result elements be folded? Charges the budget.
-  bool mayFold(int64_t elements);
   mlir::RankedTensorType tensorType(DType type, llvm::ArrayRef<int64_t> shape) const;
 
   mutable mlir::OpBuilder builder_;

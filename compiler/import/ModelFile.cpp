@@ -187,7 +187,7 @@ Expected<std::unique_ptr<ModelFile>> parseModel(StringRef bytes, StringRef direc
     return error;
   if (Error error = readOpset(*file))
     return error;
-  for (const auto &tensor : graph.initializer()) {
+  for (auto &tensor : *file->proto.mutable_graph()->mutable_initializer()) {
     if (tensor.name().empty())
       return createStringError("an initializer of the model has no name");
     if (!file->initializers.emplace(tensor.name(), &tensor).second)

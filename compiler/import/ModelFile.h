@@ -5,7 +5,8 @@
 //   - the opset is known and within [kOldestOpset, kNewestOpset];
 //   - every name is valid UTF-8 and every value is produced once;
 //   - `order` holds the nodes that the outputs depend on, each after the nodes it reads;
-//   - every initializer's declared shape and type agree with the bytes it has, inside or outside.
+// `tensorOf` checks one tensor: that its declared shape and type agree with the bytes it has, inside or
+// outside of the file.
 //
 //   auto file = readModelFile("resnet50.onnx");
 //   for (const onnx::NodeProto *node : (*file)->order) ...
@@ -29,7 +30,7 @@ struct ModelFile {
   std::string directory; // of the model: external data must lie inside
   onnx::ModelProto proto;
   int64_t opset = 0;
-  std::map<std::string, const onnx::TensorProto *> initializers;
+  std::map<std::string, onnx::TensorProto *> initializers;
   std::vector<const onnx::NodeProto *> order;
 
   const onnx::GraphProto &graph() const { return proto.graph(); }
@@ -44,8 +45,10 @@ llvm::Expected<std::unique_ptr<ModelFile>> parseModel(llvm::StringRef bytes,
 std::optional<DType> dtypeOf(int32_t onnxType);
 std::string onnxTypeName(int32_t onnxType);
 
-/// Type, shape and where the bytes are. Typed fields (float_data, ...) are turned into bytes.
+/// Type, shape and where the bytes are. Typed fields (float_data, ...) are turned into bytes. `takeTensor`
+/// moves the bytes out of the tensor.
 llvm::Expected<Weight> tensorOf(const onnx::TensorProto &tensor, llvm::StringRef directory);
+llvm::Expected<Weight> takeTensor(onnx::TensorProto &tensor, llvm::StringRef directory);
 
 } // namespace tessera::compiler
 

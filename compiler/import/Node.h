@@ -126,6 +126,7 @@ llvm::ArrayRef<OpRow> constantOps();
 llvm::ArrayRef<OpRow> convPoolOps();
 llvm::ArrayRef<OpRow> einsumOps();
 llvm::ArrayRef<OpRow> elementwiseOps();
+llvm::ArrayRef<OpRow> lossOps();
 llvm::ArrayRef<OpRow> matmulOps();
 llvm::ArrayRef<OpRow> movementOps();
 llvm::ArrayRef<OpRow> normOps();

@@ -74,7 +74,7 @@ public:
     return it == updates_.end() ? values_.at(name.str()) : it->second;
   }
   void setState(StringRef name, const Val &value) override { updates_[name.str()] = value; }
-  bool isUsed(StringRef name) const override { return used_.count(name.str()); }
+  bool isUsed(StringRef name) const override { return uses_.count(name.str()); }
 
 private:
   struct Argument {
@@ -101,7 +101,8 @@ private:
   int64_t stream_ = 0;
   std::vector<Argument> arguments_;
   std::map<std::string, Val> values_, updates_;
-  std::set<std::string> states_, used_;
+  std::set<std::string> states_;
+  std::map<std::string, int64_t> uses_; // of every value, those that are still to come
 };
 
 std::string nodeName(const onnx::NodeProto &node) {
@@ -116,7 +117,8 @@ std::string nodeName(const onnx::NodeProto &node) {
 /// Which values are read, and whether any node says that it is in training mode.
 void FunctionBuilder::scanFile() {
   for (const onnx::NodeProto *node : file_.order) {
-    used_.insert(node->input().begin(), node->input().end());
+    for (const std::string &name : node->input())
+      ++uses_[name];
     bool marked = false;
     if (node->op_type() == "BatchNormalization") {
       for (const auto &attribute : node->attribute())
@@ -128,7 +130,7 @@ void FunctionBuilder::scanFile() {
     fileIsForInference_ &= !marked;
   }
   for (const auto &output : file_.graph().output())
-    used_.insert(output.name());
+    ++uses_[output.name()];
 }
 
 Error FunctionBuilder::buildNode(GraphBuilder &builder, const onnx::NodeProto &proto) {
@@ -175,6 +177,10 @@ Error FunctionBuilder::buildNode(GraphBuilder &builder, const onnx::NodeProto &p
   for (int i = 0; i < proto.output_size(); ++i)
     if (!proto.output(i).empty() && node.outputs()[i])
       values_[proto.output(i)] = node.outputs()[i];
+  // Known values that nothing reads any more are let go.
+  for (const std::string &name : proto.input())
+    if (auto it = values_.find(name); --uses_[name] <= 0 && it != values_.end() && it->second.known)
+      values_.erase(it);
   return Error::success();
 }
 
@@ -261,7 +267,7 @@ Error fillWeights(WeightStore &store, llvm::ArrayRef<Source> sources, const Mode
       continue;
     if (source.tensor) {
       // Checked even where it is replaced: a file that contradicts itself is refused.
-      auto weight = tensorOf(*source.tensor, file.directory);
+      auto weight = takeTensor(*source.tensor, file.directory);
       if (!weight)
         return weight.takeError();
       if (!options.forceInit) {

@@ -31,9 +31,10 @@
 // Which initializers are parameters: floating point ones, unless all they do is be cast, compared
 // or select (masks), or be sliced and then multiplied (rotary tables), or they were made by the
 // exporter's constant folding and feed no weighted operator. Those, and integers, are constants.
-// Graph inputs without initializer are parameters if they feed the weight operand of an operator
-// (convolution, Gemm, ...) or carry a module path ("fc1.weight"); everything else is an input.
-// `inputs`, `parameters` and `constants` override.
+// In a file without weights (no weighted operator reads an initializer, and some graph input is named
+// like a parameter, "fc1.weight") the graph inputs with such names and those that feed the weight
+// operand of a convolution, Gemm, ... are parameters. All other graph inputs are inputs. `inputs`,
+// `parameters` and `constants` override this.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_IMPORT_ONNXIMPORT_H

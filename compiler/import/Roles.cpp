@@ -76,11 +76,11 @@ private:
 
 bool isWeightCode(char code) { return StringRef("kbesomvp").contains(code); }
 
-/// A name that PyTorch gives to a parameter: a module path, "features.0.weight". ("input.1" is its
-/// name for an input without one.)
-bool isModulePath(StringRef name) {
+/// A name that PyTorch gives to a parameter: a module path, "features.0.weight", or the parameter of a
+/// module that stands alone. ("input.1" is its name for an input without one.)
+bool isParameterName(StringRef name) {
   StringRef last = name.rsplit('.').second;
-  return !last.empty() && !isDigit(last.front());
+  return (!last.empty() && !isDigit(last.front())) || name == "weight" || name == "bias";
 }
 
 /// A name that an exporter made up for a value that it computed itself ("onnx::MatMul_343", "412").
@@ -258,11 +258,13 @@ Expected<std::vector<Source>> assignRoles(const ModelFile &file, const ImportOpt
   UseMap uses(file);
   std::vector<Source> inputs, parameters, states, constants;
 
-  // A file whose weighted operators read initializers has its weights; its other graph inputs are
-  // inputs.
-  bool hasWeights = false;
+  // Some graph inputs are parameters only if the file was written without weights: no weighted
+  // operator reads an initializer, and names of parameters are among the inputs.
+  bool leftOut = any_of(file.graph().input(), [&](const auto &info) {
+    return !file.initializers.count(info.name()) && isParameterName(info.name());
+  });
   for (const auto &[name, tensor] : file.initializers)
-    hasWeights |= any_of(uses.reach(name), [](const Reach &r) { return isWeightCode(r.code); });
+    leftOut &= none_of(uses.reach(name), [](const Reach &r) { return isWeightCode(r.code); });
 
   std::set<std::string> symbols;
   std::vector<std::string> unbound;
@@ -273,10 +275,12 @@ Expected<std::vector<Source>> assignRoles(const ModelFile &file, const ImportOpt
     if (Error error = readInput(info, options, source, symbols, unbound))
       return error;
     std::vector<Reach> reach = uses.reach(source.name);
-    bool weight = any_of(reach, [](const Reach &r) { return isWeightCode(r.code); });
+    // A table that is gathered from may as well be an input ("x[0]"); embeddings have names of parameters.
+    bool weight =
+        any_of(reach, [](const Reach &r) { return isWeightCode(r.code) && r.code != 'e'; });
     bool isParameter =
         is_contained(options.parameters, source.name) ||
-        (isFloat(source.type) && !hasWeights && (weight || isModulePath(source.name)));
+        (isFloat(source.type) && leftOut && (weight || isParameterName(source.name)));
     if (!options.inputs.empty())
       isParameter = !is_contained(options.inputs, source.name);
     if (!isParameter) {
@@ -302,7 +306,7 @@ Expected<std::vector<Source>> assignRoles(const ModelFile &file, const ImportOpt
       continue;
     Source source;
     source.name = tensor.name();
-    source.tensor = &tensor;
+    source.tensor = file.initializers.at(tensor.name());
     auto type = dtypeOf(tensor.data_type());
     source.shape.assign(tensor.dims().begin(), tensor.dims().end());
     if (!type || !elementCount(source.shape) || source.shape.size() > kMaxRank)
@@ -316,6 +320,9 @@ Expected<std::vector<Source>> assignRoles(const ModelFile &file, const ImportOpt
       constant = true;
     if (is_contained(options.parameters, source.name) && isFloat(*type))
       constant = false;
+    if (!constant && *elementCount(source.shape) == 0)
+      return createStringError("the parameter '%s' has no elements (shape %s)", source.name.c_str(),
+                               shapeText(source.shape).c_str());
     source.kind = constant ? SourceKind::Constant : SourceKind::Parameter;
     (constant ? constants : parameters).push_back(std::move(source));
   }

@@ -25,8 +25,8 @@ struct Source {
   SourceKind kind = SourceKind::Input;
   DType type = DType::F32;
   Shape shape;
-  InitContext init;                          // of parameters and states
-  const onnx::TensorProto *tensor = nullptr; // null: the file has no values
+  InitContext init;                    // of parameters and states
+  onnx::TensorProto *tensor = nullptr; // null: the file has no values
 };
 
 /// Inputs in the file's order, then parameters, then states, then constants. Initializers that

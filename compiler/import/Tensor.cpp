@@ -123,7 +123,9 @@ template <typename Field> static std::string fieldBytes(DType type, const Field 
   return bytes;
 }
 
-Expected<Weight> tensorOf(const onnx::TensorProto &tensor, StringRef directory) {
+/// `inside` is the tensor's raw_data, or a copy of it.
+static Expected<Weight> makeWeight(const onnx::TensorProto &tensor, std::string inside,
+                                   StringRef directory) {
   Weight weight;
   weight.name = tensor.name();
   std::string what = weight.name.empty() ? "a constant" : "tensor '" + weight.name + "'";
@@ -147,7 +149,7 @@ Expected<Weight> tensorOf(const onnx::TensorProto &tensor, StringRef directory) 
   }
   std::string data;
   if (tensor.has_raw_data())
-    data = tensor.raw_data();
+    data = std::move(inside);
   else if (*type == DType::F32)
     data = fieldBytes(*type, tensor.float_data());
   else if (*type == DType::F64)
@@ -163,6 +165,16 @@ Expected<Weight> tensorOf(const onnx::TensorProto &tensor, StringRef directory) 
                              data.size());
   weight.source = std::move(data);
   return weight;
+}
+
+Expected<Weight> tensorOf(const onnx::TensorProto &tensor, StringRef directory) {
+  return makeWeight(tensor, tensor.raw_data(), directory);
+}
+
+Expected<Weight> takeTensor(onnx::TensorProto &tensor, StringRef directory) {
+  if (!tensor.has_raw_data())
+    return makeWeight(tensor, {}, directory);
+  return makeWeight(tensor, std::move(*tensor.mutable_raw_data()), directory);
 }
 
 } // namespace tessera::compiler

@@ -283,7 +283,10 @@ Error WeightStore::writeSafetensors(StringRef path) const {
   }();
   if (result)
     return joinErrors(std::move(result), file->discard());
-  return file->keep(path);
+  if (Error error = file->keep(path))
+    return createStringError("cannot write '%s': %s", path.str().c_str(),
+                             toString(std::move(error)).c_str());
+  return Error::success();
 }
 
 } // namespace tessera::compiler

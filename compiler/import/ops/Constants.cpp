@@ -83,15 +83,39 @@ static void range(Node &n) {
     return (void)n.fail("the delta is 0 or there are more than " +
                         llvm::Twine(GraphBuilder::kMaxFolded) + " elements");
   auto extent = static_cast<int64_t>(count);
+  if (!n.b.mayFold(extent))
+    return;
   Val line = n.b.known(foldIota(start.type, {extent}, 0));
   Val first = n.b.reshape(start, {}), step = n.b.reshape(delta, {});
   n.out(0, n.b.add(n.b.mul(line, step), first));
+}
+
+/// Indices of the elements that are not 0, one column each.
+static void nonZero(Node &n) {
+  Val x = n.in(0);
+  if (!x || !x.known || !n.b.mayFold(x.size()))
+    return (void)n.fail("the operand must be known at import");
+  std::vector<int64_t> found;
+  for (int64_t i = 0; i < x.size(); ++i)
+    if (x.known->floatAt(i) != 0)
+      found.push_back(i);
+  auto count = static_cast<int64_t>(found.size());
+  if (!n.b.mayFold(x.rank() * count))
+    return (void)n.fail("there are too many elements");
+  std::vector<int64_t> indices(x.rank() * count);
+  for (int64_t at = 0; at < count; ++at)
+    for (int64_t d = x.rank() - 1; d >= 0; --d) {
+      indices[d * count + at] = found[at] % x.shape[d];
+      found[at] /= x.shape[d];
+    }
+  n.out(0, n.b.known(Constant::ints(DType::I64, {x.rank(), count}, std::move(indices))));
 }
 
 llvm::ArrayRef<OpRow> tessera::compiler::constantOps() {
   static const OpRow rows[] = {
       {"Constant", 7, 21, constant, ".", "value, value_int(s), value_float(s)"},
       {"ConstantOfShape", 9, 21, constantOfShape, "t", "shape known at import"},
+      {"NonZero", 9, 21, nonZero, "t", "operand known at import"},
       {"Range", 11, 21, range, "t", "operands known at import"},
       {"Shape", 7, 21, shape, "t", ""},
       {"Size", 7, 21, size, "t", ""},

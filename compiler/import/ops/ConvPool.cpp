@@ -190,12 +190,16 @@ static std::optional<Window> readPool(Node &n, const Val &x, bool &ceilGrew) {
   if (!w || !applyAutoPad(n, x, *w))
     return std::nullopt;
   ceilGrew = n.attrInt("ceil_mode", 0) != 0 && applyCeilMode(x, *w);
-  for (size_t i = 0; i < w->kernel.size(); ++i)
-    if (int64_t size = (w->kernel[i] - 1) * w->dilations[i] + 1; w->pads[i] >= size) {
-      n.fail("the padding " + llvm::Twine(w->pads[i]) + " is not smaller than the window " +
-             llvm::Twine(size));
+  for (size_t i = 0, count = w->kernel.size(); i < count; ++i) {
+    int64_t size = (w->kernel[i] - 1) * w->dilations[i] + 1, end = x.shape[i + 2] + w->pads[i];
+    int64_t last =
+        std::max<int64_t>(0, end + w->pads[count + i] - size) / w->strides[i] * w->strides[i];
+    if (w->pads[i] >= size || last >= end) {
+      n.fail("the padding of dimension " + llvm::Twine(i + 2) +
+             " is so large that a window lies outside the input");
       return std::nullopt;
     }
+  }
   return w;
 }
 

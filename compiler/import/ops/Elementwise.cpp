@@ -68,6 +68,8 @@ static void mod(Node &n) {
 /// Min, Max, Sum: a chain; the last operator is the primary one.
 template <typename OpTy> static Val chain(Node &n, llvm::StringRef last = "") {
   Val y = n.in(0);
+  if (y && y.type == DType::I1)
+    return n.fail("booleans are not supported");
   for (int i = 1; i < n.numInputs(); ++i)
     y = n.b.binary<OpTy>(y, n.in(i),
                          i + 1 == n.numInputs() ? last.str() : "part" + std::to_string(i));

@@ -73,6 +73,23 @@ template <Kind kind> static void reduce(Node &n) {
   n.out(0, n.b.add(y, n.b.reshape(max, y.shape, "max_reshape"), "unshifted"));
 }
 
+/// Products occur in shape arithmetic (numbers of elements); only known values are multiplied.
+static void reduceProd(Node &n) {
+  Val x = n.in(0);
+  auto dims = reducedDims(n, x, 17);
+  bool keep = n.attrInt("keepdims", 1) != 0;
+  if (n.failed() || !dims)
+    return;
+  if (!x.known || static_cast<int64_t>(dims->size()) != x.rank() || x.size() > kMaxRank)
+    return (void)n.fail("only the product of all elements of a shape known at import is supported");
+  Shape shape(keep ? x.rank() : 0, 1);
+  Val one = n.b.reshape(n.b.scalarLike(x, 1), shape), product = one;
+  Val flat = n.b.reshape(x, {x.size()});
+  for (int64_t i = 0; i < x.size() && !n.failed(); ++i)
+    product = n.b.mul(product, n.b.slice(flat, {i}, {i + 1}, {1}));
+  n.out(0, n.b.reshape(product, shape));
+}
+
 template <bool minimum> static void argMax(Node &n) {
   Val x = n.in(0);
   int64_t axis = n.axis(n.attrInt("axis", 0), x.rank());
@@ -158,7 +175,7 @@ static void cumSum(Node &n) {
   int64_t axis = n.axis((*given)[0], x.rank());
   if (n.failed())
     return;
-  if (x.known && x.size() <= GraphBuilder::kMaxFolded)
+  if (x.known && n.b.mayFold(x.size()))
     return n.out(0, knownCumSum(n, x, axis, exclusive, reverse));
   int64_t extent = x.shape[axis];
   if (x.type == DType::I64 || x.type == DType::I1 || extent > (1 << 20))
@@ -212,6 +229,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::reduceOps() {
       {"ReduceMax", 7, 21, reduce<Kind::Max>, ".t", ""},
       {"ReduceMean", 7, 21, reduce<Kind::Mean>, ".t", "floating point"},
       {"ReduceMin", 7, 21, reduce<Kind::Min>, ".t", ""},
+      {"ReduceProd", 7, 21, reduceProd, ".t", "all elements of a value known at import"},
       {"ReduceSum", 7, 21, reduce<Kind::Sum>, ".t", ""},
       {"ReduceSumSquare", 7, 21, reduce<Kind::SumSquare>, ".t", ""},
       {"TopK", 7, 21, topK, ".t", "k = 1"},

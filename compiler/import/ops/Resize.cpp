@@ -150,8 +150,9 @@ static void resize(Node &n) {
   std::map<int64_t, Axis> work;
   for (size_t i = 0; i < dims.size(); ++i) {
     Axis axis{x.shape[dims[i]], 0, 1};
+    // The scale is a float32, and so is the product: 5 * 1.8f is 9, though 1.8f is less than 1.8.
     double out = sizes ? static_cast<double>((*sizes)[i])
-                       : std::floor(static_cast<double>(axis.in) * scales[i]);
+                       : std::floor(static_cast<float>(axis.in) * static_cast<float>(scales[i]));
     if (!(out >= 1 && out <= 1 << 20) || axis.in > 1 << 20)
       return (void)n.fail("dimension " + llvm::Twine(dims[i]) + " of " + shapeText(x.shape) +
                           " would get an extent that is not possible");
@@ -166,7 +167,7 @@ static void resize(Node &n) {
     if (!y)
       return;
     if (mode != "nearest") {
-      if (x.rank() < 2 || axis.in * axis.out > int64_t(1) << 24)
+      if (x.rank() < 2 || !n.b.mayFold(axis.in * axis.out))
         return (void)n.fail("linear interpolation of the extent " + llvm::Twine(axis.in) +
                             " is not supported");
       y = linear(n, y, dim, axis, coordinates, suffix);
