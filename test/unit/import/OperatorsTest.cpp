@@ -1,0 +1,323 @@
+// What single ONNX nodes become, as printed IR.
+#include "ModelBuilder.h"
+
+#include "catch2/catch.hpp"
+
+#include <set>
+
+using namespace tessera::compiler;
+using Catch::Contains;
+
+namespace {
+
+ImportOptions training() {
+  ImportOptions options;
+  options.training = true;
+  return options;
+}
+
+/// How often `what` occurs.
+int count(const std::string &text, const std::string &what) {
+  int n = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
+    ++n;
+  return n;
+}
+
+} // namespace
+
+TEST_CASE("Gemm keeps its name on the product", "[import]") {
+  std::string text = ModelBuilder()
+                         .input("x", {2, 3})
+                         .weight("w", {4, 3})
+                         .weight("b", {4})
+                         .node("Gemm", {"x", "w", "b"}, {"y"}, "/fc/Gemm")
+                         .attr("transB", 1)
+                         .attrFloat("alpha", 0.1f)
+                         .output("y")
+                         .print();
+  CHECK_THAT(text,
+             Contains("graph.matmul %arg0, %arg1 {graph.name = \"/fc/Gemm\", transpose_b = true}"));
+  CHECK_THAT(text, Contains("graph.name = \"/fc/Gemm/alpha\""));
+  CHECK_THAT(text, Contains("graph.name = \"/fc/Gemm/bias\""));
+  CHECK_THAT(text, Contains("{graph.name = \"w\", graph.role = \"parameter\"}"));
+  CHECK_THAT(text, Contains("{graph.name = \"y\", graph.role = \"output\"}"));
+}
+
+TEST_CASE("a product takes the transpose of its operand", "[import]") {
+  std::string text = ModelBuilder()
+                         .input("x", {2, 3})
+                         .weight("w", {4, 3})
+                         .node("Transpose", {"w"}, {"t"}, "t")
+                         .attrInts("perm", {1, 0})
+                         .node("MatMul", {"x", "t"}, {"y"}, "p")
+                         .output("y")
+                         .print();
+  CHECK_THAT(text, Contains("graph.matmul %arg0, %arg1 {graph.name = \"p\", transpose_b = true}"));
+  CHECK_THAT(text, !Contains("graph.transpose"));
+}
+
+TEST_CASE("Conv: bias and automatic padding", "[import]") {
+  auto conv = [](const std::string &pad) {
+    return ModelBuilder()
+        .input("x", {1, 2, 5, 6})
+        .weight("w", {4, 2, 2, 2})
+        .weight("b", {4})
+        .node("Conv", {"x", "w", "b"}, {"y"}, "c")
+        .attrString("auto_pad", pad)
+        .attrInts("strides", {2, 1})
+        .output("y")
+        .print();
+  };
+  // Height 5, stride 2: 3 rows need (3 - 1) * 2 + 2 - 5 = 1 more; width 6: 1 more.
+  CHECK_THAT(conv("SAME_UPPER"),
+             Contains("pads = array<i64: 0, 0, 1, 1>") && Contains("tensor<1x4x3x6xf32>"));
+  CHECK_THAT(conv("SAME_LOWER"), Contains("pads = array<i64: 1, 1, 0, 0>"));
+  CHECK_THAT(conv("VALID"), Contains("tensor<1x4x2x5xf32>"));
+  CHECK_THAT(conv("VALID"), Contains("graph.reshape %arg2 {graph.name = \"c/bias_reshape\"} : "
+                                     "(tensor<4xf32>) -> tensor<1x4x1x1xf32>"));
+  CHECK_THAT(conv("OTHER"),
+             Contains("error: node 'c' (Conv, opset 17): auto_pad='OTHER' is unknown"));
+}
+
+TEST_CASE("MaxPool rounds up by padding", "[import]") {
+  auto pool = [](int64_t extent) {
+    return ModelBuilder()
+        .input("x", {1, 1, extent, extent})
+        .node("MaxPool", {"x"}, {"y"})
+        .attrInts("kernel_shape", {2, 2})
+        .attrInts("strides", {2, 2})
+        .attr("ceil_mode", 1)
+        .output("y")
+        .print();
+  };
+  CHECK_THAT(pool(5), Contains("pads = array<i64: 0, 0, 1, 1>") && Contains("tensor<1x1x3x3xf32>"));
+  CHECK_THAT(pool(4), Contains("pads = array<i64: 0, 0, 0, 0>") && Contains("tensor<1x1x2x2xf32>"));
+}
+
+TEST_CASE("BatchNormalization in both modes", "[import]") {
+  auto norm = [](int64_t opset, bool marked, const ImportOptions &options) {
+    ModelBuilder model(opset);
+    model.input("x", {4, 3, 2, 2});
+    for (const char *name : {"s", "b", "m", "v"})
+      model.weight(name, {3});
+    std::vector<std::string> outputs{"y"};
+    if (marked)
+      outputs.insert(outputs.end(), {"m2", "v2"});
+    model.node("BatchNormalization", {"x", "s", "b", "m", "v"}, outputs, "bn");
+    model.attrFloat("momentum", 0.9f).attrFloat("epsilon", 1e-5f);
+    if (marked && opset >= 14)
+      model.attr("training_mode", 1);
+    return model.output("y").print(options);
+  };
+  for (int64_t opset : {9, 17}) {
+    std::string text = norm(opset, true, training());
+    std::string forward = text.substr(0, text.find("func.func @infer"));
+    std::string infer = text.substr(forward.size());
+    CHECK_THAT(forward,
+               Contains("graph.batch_norm %arg0, %arg1, %arg2 {epsilon = 1.000000e-05 : f64, "
+                        "graph.name = \"bn\"}"));
+    // PyTorch's momentum 0.1, exactly; 16 values per channel: 0.1 * 16 / 15.
+    CHECK_THAT(forward, Contains("dense<1.000000e-01>") && Contains("dense<0.106666669>"));
+    CHECK_THAT(forward,
+               Contains("{graph.name = \"m\", graph.role = \"state\", graph.update = 1 : i64}"));
+    CHECK_THAT(forward,
+               Contains("{graph.name = \"v\", graph.role = \"state\", graph.update = 2 : i64}"));
+    CHECK_THAT(forward, Contains("{graph.name = \"m\", graph.role = \"update\"}"));
+    CHECK_THAT(infer, !Contains("graph.batch_norm"));
+    CHECK_THAT(infer, Contains("graph.rsqrt") && Contains("tensor<1x3x1x1xf32>"));
+    CHECK_THAT(infer, Contains("{graph.name = \"m\", graph.role = \"state\"}"));
+  }
+  // A file for inference trains as model.train() would have it.
+  CHECK(count(norm(17, false, training()), "graph.batch_norm") == 1);
+  CHECK(count(norm(17, false, {}), "graph.batch_norm") == 0);
+}
+
+TEST_CASE("Dropout draws numbers only in training", "[import]") {
+  auto dropout = [](bool on) {
+    ModelBuilder model;
+    model.input("x", {4, 3}).weight("r", {}).ints("t", {on}, true);
+    model.graph().mutable_initializer(0)->set_float_data(0, 0.2f);
+    return model.node("Dropout", {"x", "r", "t"}, {"y"}, "d")
+        .node("Dropout", {"y", "r", "t"}, {"z"}, "e")
+        .output("z")
+        .print(training());
+  };
+  std::string text = dropout(true);
+  CHECK(count(text, "graph.random") == 2);
+  CHECK(count(text, "graph.role = \"step\"") == 1);
+  CHECK_THAT(text, Contains("graph.name = \"d/random\", seed = 0 : i64, stream = 0 : i64"));
+  CHECK_THAT(text, Contains("graph.name = \"e/random\", seed = 0 : i64, stream = 1 : i64"));
+  CHECK_THAT(text, Contains("dense<1.250000e+00>")); // 1 / (1 - 0.2), not 1 / (1 - 0.2f)
+  CHECK(count(dropout(false), "graph.random") == 0);
+}
+
+TEST_CASE("shape arithmetic folds away", "[import]") {
+  // x.view(x.size(0), -1), as exporters write it.
+  std::string text = ModelBuilder()
+                         .input("x", {-1, 3, 4, 5})
+                         .ints("zero", {0}, true)
+                         .ints("axes", {0})
+                         .ints("rest", {-1})
+                         .node("Shape", {"x"}, {"s"}, "a")
+                         .node("Gather", {"s", "zero"}, {"n"}, "b")
+                         .node("Unsqueeze", {"n", "axes"}, {"n1"}, "c")
+                         .node("Concat", {"n1", "rest"}, {"target"}, "d")
+                         .attr("axis", 0)
+                         .node("Reshape", {"x", "target"}, {"y"}, "e")
+                         .output("y")
+                         .print([] {
+                           ImportOptions options;
+                           options.dims["batch"] = 7;
+                           return options;
+                         }());
+  CHECK_THAT(text,
+             Contains("%0 = graph.reshape %arg0 {graph.name = \"e\"} : (tensor<7x3x4x5xf32>) -> "
+                      "tensor<7x60xf32>\n    return %0"));
+}
+
+TEST_CASE("Gather wraps negative indices", "[import]") {
+  auto gather = [](const std::vector<int64_t> &indices, bool scalar) {
+    return ModelBuilder()
+        .input("x", {5, 2})
+        .ints("i", indices, scalar)
+        .node("Gather", {"x", "i"}, {"y"}, "g")
+        .output("y")
+        .print();
+  };
+  CHECK_THAT(gather({-1, 0}, false), Contains("dense<[4, 0]>") && Contains("graph.gather"));
+  CHECK_THAT(gather({-2}, true), Contains("graph.slice") && Contains("starts = array<i64: 3, 0>"));
+  CHECK_THAT(gather({-6, 0}, false),
+             Contains("error: node 'g' (Gather, opset 17): index -1 lies outside the extent 5"));
+  std::string text = ModelBuilder()
+                         .input("i", {3}, tessera::onnx::TensorProto::INT64)
+                         .weight("emb.weight", {10, 2})
+                         .node("Gather", {"emb.weight", "i"}, {"y"}, "g")
+                         .output("y")
+                         .print();
+  CHECK_THAT(text, Contains("dense<10>") && Contains("graph.select") &&
+                       Contains("graph.gather %arg1, %4 {axis = 0 : i64, graph.name = \"g\"}"));
+}
+
+TEST_CASE("Softmax takes dimensions together until opset 12", "[import]") {
+  auto softmax = [](int64_t opset) {
+    return ModelBuilder(opset)
+        .input("x", {2, 3, 4})
+        .node("Softmax", {"x"}, {"y"}, "s")
+        .output("y")
+        .print();
+  };
+  CHECK_THAT(softmax(12),
+             Contains("graph.softmax %0 {dim = 1 : i64") && Contains("tensor<2x12xf32>"));
+  CHECK_THAT(softmax(13), Contains("graph.softmax %arg0 {dim = 2 : i64"));
+}
+
+TEST_CASE("tables and masks are constants, weights are parameters", "[import]") {
+  ModelBuilder model;
+  model.input("x", {4, 6}).weight("cos", {8, 6}).weight("mask", {4, 6}).weight("scale", {6});
+  model.ints("from", {0}).ints("to", {4}).ints("axis", {0});
+  model.node("Slice", {"cos", "from", "to", "axis"}, {"c"}, "a");
+  model.node("Mul", {"x", "c"}, {"p"}, "b");
+  model.node("Cast", {"mask"}, {"m"}, "c").attr("to", tessera::onnx::TensorProto::BOOL);
+  model.node("Where", {"m", "p", "x"}, {"q"}, "d");
+  model.node("Mul", {"q", "scale"}, {"y"}, "e").output("y");
+  std::string text = model.print();
+  CHECK(count(text, "graph.role = \"parameter\"") == 1);
+  CHECK_THAT(text, Contains("{graph.name = \"scale\", graph.role = \"parameter\"}"));
+  ImportOptions options;
+  options.parameters = {"cos"};
+  options.constants = {"scale"};
+  text = model.print(options);
+  CHECK(count(text, "graph.role = \"parameter\"") == 1);
+  CHECK_THAT(text, Contains("{graph.name = \"cos\", graph.role = \"parameter\"}"));
+}
+
+TEST_CASE("equal names are told apart", "[import]") {
+  std::string text = ModelBuilder()
+                         .input("x", {2})
+                         .node("Relu", {"x"}, {"a"}, "r")
+                         .node("Tanh", {"a"}, {"b"}, "r")
+                         .node("Relu", {"b"}, {"c"}, "")
+                         .output("c")
+                         .print();
+  CHECK_THAT(text, Contains("graph.relu %arg0 {graph.name = \"r\"}") &&
+                       Contains("graph.tanh %0 {graph.name = \"r_2\"}") &&
+                       Contains("graph.relu %1 {graph.name = \"c\"}"));
+}
+
+TEST_CASE("constants beyond the size of a graph.constant are states", "[import]") {
+  mlir::MLIRContext context;
+  ModelBuilder model;
+  model.input("x", {300, 300}).weight("table", {300, 300});
+  model.graph().mutable_initializer(0)->set_float_data(0, 2);
+  auto imported = [&] {
+    ImportOptions options = training();
+    options.constants = {"table"};
+    return model.node("Mul", {"x", "table"}, {"y"}).output("y").import(context, options);
+  }();
+  REQUIRE(bool(imported));
+  const Weight *weight = imported->weights.find("constant/table");
+  REQUIRE(weight);
+  CHECK(weight->byteLength() == 300 * 300 * 4);
+  CHECK(imported->weights.weights().size() == 1); // one for both functions
+}
+
+TEST_CASE("what is not supported is one error", "[import]") {
+  auto error = [](const std::string &op, int64_t opset = 17) {
+    return ModelBuilder(opset).input("x", {2}).node(op, {"x"}, {"y"}, "node").output("y").print();
+  };
+  CHECK_THAT(error("Bogus"), Contains("error: node 'node' (Bogus, opset 17): this operator is not "
+                                      "supported; supported are Abs, Add, And, "));
+  CHECK_THAT(error("Gelu"),
+             Contains("node 'node' (Gelu, opset 17): this operator is supported in opset "
+                      "20 to 21"));
+  CHECK_THAT(error("Relu", 6), Contains("the model's operator set is 6; supported are 7 to 21"));
+  std::string text = ModelBuilder()
+                         .input("x", {2})
+                         .node("Relu", {"x"}, {"y"}, "r")
+                         .attr("slope", 1)
+                         .output("y")
+                         .print();
+  CHECK_THAT(text, Contains("node 'r' (Relu, opset 17): the attribute 'slope' is not supported"));
+  text = ModelBuilder()
+             .input("x", {2, 2})
+             .ints("pads", {1, 1, 1, 1})
+             .node("Pad", {"x", "pads"}, {"y"}, "p")
+             .attrString("mode", "reflect")
+             .output("y")
+             .print();
+  CHECK_THAT(text, Contains("node 'p' (Pad, opset 17): mode='reflect' is not supported"));
+  text = ModelBuilder()
+             .input("x", {2, 3})
+             .input("w", {2, 3})
+             .node("MatMul", {"x", "w"}, {"y"})
+             .output("y")
+             .print();
+  CHECK_THAT(text, Contains("node 'n' (MatMul, opset 17): matmul of inner extents 3 and 2") &&
+                       Contains("2x3 f32, 2x3 f32"));
+}
+
+TEST_CASE("symbolic dimensions must have values", "[import]") {
+  ModelBuilder model;
+  model.input("x", {-1, 2}).node("Relu", {"x"}, {"y"}).output("y");
+  model.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim();
+  CHECK_THAT(model.print(), Contains("(batch, x#2): add --dim batch=VALUE --dim x#2=VALUE"));
+  ImportOptions options;
+  options.dims = {{"batch", 3}, {"x#2", 4}};
+  CHECK_THAT(model.print(options), Contains("tensor<3x2x4xf32>"));
+  options.dims["bacth"] = 3;
+  CHECK_THAT(model.print(options), Contains("no symbolic dimension 'bacth'; it has batch, x#2"));
+}
+
+TEST_CASE("the table is listed", "[import]") {
+  std::set<std::string> names;
+  for (const SupportedOperator &op : supportedOperators()) {
+    CHECK(op.since >= 7);
+    CHECK(op.until <= 21);
+    names.insert(op.name);
+  }
+  CHECK(names.size() == supportedOperators().size());
+  for (const char *name :
+       {"Conv", "Gemm", "BatchNormalization", "Dropout", "LayerNormalization", "Einsum"})
+    CHECK(names.count(name) == 1);
+}
