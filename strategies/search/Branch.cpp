@@ -103,26 +103,26 @@ Branch::Split Branch::chooseSplit(const Model &model, const Core &core, const Du
   return split;
 }
 
-bool Branch::visit(Scope &scope, int depth, std::vector<double> prices) {
+Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &prices, Split &split) {
   ++visited;
   Model &model = scope.model;
   for (int attempt = 0;; ++attempt) {
     reduce(model, [&] { return expired(); });
     if (model.infeasible)
-      return true;
+      return Outcome::Closed;
     if (expired())
-      return false;
+      return Outcome::Expired;
     Core core(model);
     // Copying and reducing walk over the matrices a few times.
     incumbent.work += 10 * double(core.matrices.size() + core.extras.size()) + 1e4;
     if (core.constant >= limit())
-      return true;
+      return Outcome::Closed;
     Answer answer;
     double least;
     if (eliminateCore(core, kTable, kTotal, answer, least, incumbent.work)) {
       if (least < limit())
         offer(scope, core, answer);
-      return true;
+      return Outcome::Closed;
     }
     Dual dual(core);
     std::vector<double> local;
@@ -137,10 +137,10 @@ bool Branch::visit(Scope &scope, int depth, std::vector<double> prices) {
       incumbent.work += 2 * dual.passWork();
       dual.pass();
       if (provenBound(dual.pass()) >= Cost(limit()))
-        return true;
+        return Outcome::Closed;
       if ((i & 7) == 7) {
         if (expired())
-          return false;
+          return Outcome::Expired;
         if (core.excess(core.load(dual.answer())) <= 0)
           offer(scope, core, dual.answer());
       }
@@ -166,28 +166,38 @@ bool Branch::visit(Scope &scope, int depth, std::vector<double> prices) {
       ids.push_back(model.variables[v].ids);
     size_t dropped = fixOptions(model, core, dual, limit());
     if (model.infeasible)
-      return true;
+      return Outcome::Closed;
     if (dropped * 10 >= core.costs.size() || (dropped && attempt < 2))
       continue; // smaller: reduce and bound again
 
-    const Split split = chooseSplit(model, core, dual, ids);
+    split = chooseSplit(model, core, dual, ids);
     if (split.variable < 0)
       continue; // single options only: the reductions finish it
-    bool complete = true;
-    for (int side = 0; side < 2; ++side) {
-      Scope child(scope, model);
-      int32_t v = 0; // the child's number of the split variable
-      for (int32_t u = 0; u < core.variables[split.variable]; ++u)
-        v += model.variables[u].alive;
-      std::vector<char> keep(split.first);
-      if (side == 1)
-        for (char &k : keep)
-          k = !k;
-      child.model.keepOptions(v, keep);
-      complete &= visit(child, depth + 1, prices);
-      if (expired())
-        return false;
-    }
-    return complete;
+    split.variable = core.variables[split.variable];
+    return Outcome::Open;
   }
+}
+
+bool Branch::visit(Scope &scope, int depth, std::vector<double> prices) {
+  Split split;
+  // The bound's arrays are gone before the descent: only models are held per level.
+  Outcome outcome = narrow(scope, depth, prices, split);
+  if (outcome != Outcome::Open)
+    return outcome == Outcome::Closed;
+  bool complete = true;
+  for (int side = 0; side < 2; ++side) {
+    Scope child(scope, scope.model);
+    int32_t v = 0; // the child's number of the split variable
+    for (int32_t u = 0; u < split.variable; ++u)
+      v += scope.model.variables[u].alive;
+    std::vector<char> keep(split.first);
+    if (side == 1)
+      for (char &k : keep)
+        k = !k;
+    child.model.keepOptions(v, keep);
+    complete &= visit(child, depth + 1, prices);
+    if (expired())
+      return false;
+  }
+  return complete;
 }

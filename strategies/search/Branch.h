@@ -32,7 +32,7 @@ public:
 
 private:
   struct Split {
-    int32_t variable = -1; // of the core
+    int32_t variable = -1; // of the core, or -1: none
     bool byMemory = false;
     std::vector<char>
         first; // per option of the model's variable: in the half that is searched first
@@ -40,6 +40,11 @@ private:
   /// `ids` are the options per core variable before fixOptions.
   Split chooseSplit(const Model &model, const Core &core, const Dual &dual,
                     const std::vector<std::vector<int32_t>> &ids) const;
+  enum class Outcome { Closed, Open, Expired };
+  /// Reduces and bounds a scope. Closed: nothing better is left in it. Open: `split` says how to go on; its
+  /// variable is then numbered as in the scope's model.
+  Outcome narrow(Scope &scope, int depth, std::vector<double> &prices, Split &split);
+  /// Searches a scope; false if the budget ended first.
   bool visit(Scope &scope, int depth, std::vector<double> prices);
   double limit() const { return double(std::min(cutoff, incumbent.solution.cost)); }
   bool expired() const { return incumbent.work > deadline || incumbent.expired(); }
