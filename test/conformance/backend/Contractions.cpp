@@ -3,6 +3,7 @@
 #include "test/conformance/backend/Suite.h"
 
 #include <catch2/catch.hpp>
+#include <thread>
 
 using namespace tessera;
 using namespace tessera::rt;
@@ -162,4 +163,37 @@ TEST_CASE("matrix products", "[conformance]") {
                   {{"transpose_a", int64_t(ta)}, {"transpose_b", int64_t(tb)}});
     check(c);
   }
+}
+
+TEST_CASE("ranks are threads of one process", "[conformance]") {
+  Random random(5);
+  PlanBuilder p;
+  Shape xs = {2, 32, 9, 9}, ws = {32, 32, 3, 3};
+  uint32_t x = p.buffer(plan::F32, xs), w = p.buffer(plan::F32, ws), y = p.buffer(plan::F32, xs);
+  uint32_t dw = p.buffer(plan::F32, ws), sum = p.buffer(plan::F32, {32});
+  Attributes a = {{"strides", Shape{1, 1}},
+                  {"pads", Shape(4, 1)},
+                  {"dilations", Shape{1, 1}},
+                  {"groups", int64_t(1)}};
+  p.kernel("conv", {x, w}, {y}, a);
+  p.kernel("relu", {y}, {y});
+  p.kernel("reduce_sum", {y}, {sum}, {{"dims", Shape{0, 2, 3}}, {"keepdims", int64_t(0)}});
+  a["kernel_sizes"] = Shape{3, 3};
+  p.kernel("conv_weight_grad", {x, y}, {dw}, a);
+  std::map<uint32_t, Values> inputs = {{x, random.reals(elementCount(xs), -1, 1)},
+                                       {w, random.reals(elementCount(ws), -1, 1)}};
+  LoadOptions options;
+  options.threads = 2;
+  std::vector<Values> expected = p.run("cpu", inputs, {y, sum, dw}, options);
+  std::vector<std::vector<Values>> results(4);
+  std::vector<std::thread> ranks;
+  for (auto &result : results)
+    ranks.emplace_back([&] {
+      for (int i = 0; i < 5; ++i)
+        result = p.run("cpu", inputs, {y, sum, dw}, options);
+    });
+  for (std::thread &rank : ranks)
+    rank.join();
+  for (const auto &result : results)
+    CHECK(result == expected); // to the bit
 }
