@@ -206,8 +206,14 @@ private:
       if (in.place.full)
         continue;
       void *lanes = f.pointers[in.pointer];
-      for (int64_t j = 0; j < kLanes; ++j)
-        loadLane(*in.view, at + j % tape_.p * in.place.laneStride, lanes, j);
+      if (in.view->dtype == plan::F32 && in.place.laneStride == 1 && tape_.p == kLanes)
+        std::memcpy(lanes, in.view->as<float>() + at,
+                    kLanes * sizeof(float)); // short rows feel this
+      else if (in.view->dtype == plan::F32 && in.place.laneStride == 0)
+        std::fill_n(static_cast<float *>(lanes), kLanes, in.view->as<float>()[at]);
+      else
+        for (int64_t j = 0; j < kLanes; ++j)
+          loadLane(*in.view, at + j % tape_.p * in.place.laneStride, lanes, j);
     }
     for (size_t s = 0; s < tape_.sources.size(); ++s)
       f.sourceRow[s] = offset(tape_.sources[s].outer, f.index);
@@ -341,6 +347,11 @@ private:
       const double *lanes = f.laneSums + r * kLanes;
       double *target = sumOf(sums, r, chunk) + f.sumRow[r];
       int64_t distinct = reduction.place.laneStride ? tape_.p : 1;
+      if (reduction.kind == plan::SUM && distinct == kLanes && !ownedRows_) {
+        for (int64_t j = 0; j < kLanes; ++j)
+          target[j] += lanes[j];
+        continue;
+      }
       for (int64_t j = 0; j < distinct; ++j) {
         double total = lanes[j];
         for (int64_t k = j + distinct; k < kLanes; k += distinct)
