@@ -35,7 +35,7 @@ def main():
             if not set(pattern) <= letters:
                 continue
             shapes = op["global_operands"] + op["global_results"]
-            fits, lists = True, []
+            fits, lists, space = True, [], {}
             for tensor, shape in zip(tensors + outputs, shapes):
                 entry = []
                 for dim, extent in zip(tensor, shape):
@@ -43,8 +43,8 @@ def main():
                     entry.append(axes[0] if axes else None)
                     for axis in axes:
                         fits &= extent % sizes[axis] == 0
-                        if dim in ("h", "w"):
-                            fits &= extent // sizes[axis] >= 1
+                        if dim in ("h", "w"):  # blocks of input and output advance together
+                            fits &= space.setdefault(dim, extent) % extent == 0
                 lists.append(entry)
             if fits:
                 seen.add(op["name"])

@@ -4,8 +4,9 @@
 usage: train_equivalence.py --bin DIR --model FILE.onnx [--f64] [--backend NAME] [--steps N] [--tolerance T]
                             [--dim NAME=N]... [--compile OPTION]... CONFIG...
 
-CONFIG is MESH:MODE[:STRATEGY_FILE], for example data=2,model=2:auto. The first run is always one rank. Inputs are
-random numbers by seed, targets random classes. Exit code 1 and one line per configuration that differs.
+CONFIG is MESH:MODE[:PATTERN], for example data=2,model=2:auto or model=2:semi-auto:f=model (a pattern of
+make_strategies.py). The first run is always one rank. Inputs are random numbers by seed, targets random classes. Exit
+code 1 and one line per configuration that differs.
 """
 import argparse
 import json
@@ -31,8 +32,13 @@ def make_data(folder, shape, classes, target_shape):
     return f"npy:{folder / 'x.npy'},{folder / 'y.npy'}"
 
 
-def losses(args, folder, data, mesh, mode, strategy, tag):
+def losses(args, folder, data, mesh, mode, pattern, tag):
     plan = folder / f"plan-{tag}"
+    strategy = None
+    if pattern:
+        strategy = folder / f"{tag}.json"
+        run([sys.executable, pathlib.Path(__file__).parent / "make_strategies.py", folder / "plan-one/report.json", mesh,
+             pattern, "-o", strategy])
     command = [args.bin / "tessera-compile", args.model, "--mesh", mesh, "--mode", mode, "--train", "--loss",
                args.loss, "--optimizer", args.optimizer, "--seed", "1", "-o", plan]
     for dim in args.dim:
