@@ -54,7 +54,7 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--search-budget", c.searchBudget,
                  "Effort of the search of mode auto, in 1e9 steps: roughly seconds, but the same "
                  "result each time")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
   app.add_option("--search-threads", c.searchThreads, "Threads of the search")
       ->check(CLI::Range(1, 1024))

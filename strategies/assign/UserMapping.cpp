@@ -320,13 +320,14 @@ llvm::Error Mapper::applyOut(FixedGroup &group) {
   const UserEntry &entry = *group.entry;
   if (!entry.hasOut)
     return llvm::Error::success();
-  // The outputs as the model file counts them end with the operator that carries the node's name.
+  // The outputs as the model file counts them: what the group itself reads on is no end of it.
   llvm::SmallVector<Value> outputs;
   for (Value v : group.outputs)
-    if (graph::nameOf(v.getDefiningOp()) == group.name)
+    if (llvm::none_of(v.getUsers(), [&](Operation *user) {
+          auto it = plan_.program.index.find(user);
+          return it != plan_.program.index.end() && llvm::is_contained(group.ops, it->second);
+        }))
       outputs.push_back(v);
-  if (outputs.empty())
-    outputs = group.outputs;
   if (entry.out.size() > outputs.size())
     return fail(group, "it has {0} outputs but its strategy {1}", outputs.size(), entry.out.size());
   for (size_t r = 0; r < entry.out.size(); ++r) {

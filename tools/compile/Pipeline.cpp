@@ -151,11 +151,12 @@ llvm::Expected<OwningOpRef<ModuleOp>> Compiler::sequential(ModuleOp module) {
 
 llvm::Error Compiler::overLimit(const MemoryReport &memory, int64_t limit) const {
   std::string text = llvm::formatv(
-      "the plan needs {0} per rank but the limit is {1} ({2}): {3}; use more ranks, a smaller "
-      "batch, "
-      "--mode auto (which cuts parameters and activations to fit) or a larger --memory",
+      "the plan needs {0} per rank but the limit is {1} ({2}); use more ranks, a smaller batch{3} "
+      "or a larger "
+      "--memory; what fills it: {4}",
       bytesText(int64_t(memory.arenaBytes)), bytesText(limit),
       options_.assign.memoryLimit ? "--memory" : "topology " + options_.assign.topology.name,
+      options_.assign.mode == "auto" ? "" : ", --mode auto (which cuts parameters and activations)",
       memory.str());
   return llvm::createStringError("%s", text.c_str());
 }

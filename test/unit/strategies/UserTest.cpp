@@ -159,6 +159,13 @@ func.func @infer(%x: tensor<8x4xf32> {graph.role = "input", graph.name = "x"},
     CHECK(m.strategy("infer", "fc") == "");
     CHECK(m.arg("infer", 2) == "[-]");
   }
+  SECTION("out speaks of the group's end") {
+    REQUIRE(assign(m, optionsFor("data=2,model=2", "semi-auto",
+                                 R"([{"op": "fc", "in": [[2, 1], [1, 1]], "out": [[2, 2]]}])")) ==
+            "");
+    CHECK(m.strategy("infer", "fc/matmul") == "m=data");
+    CHECK(m.strategy("infer", "fc") == "b0=data -> [data, model]");
+  }
 }
 
 TEST_CASE("hostile strategy files are refused") {
