@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""The programs as a person uses them: round trips, bad input, MPI.
+
+usage: cli_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
+"""
+import argparse
+import filecmp
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+CASES = []
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+class Context:
+    def __init__(self, args, folder):
+        self.bin, self.models, self.folder = args.bin, args.models, folder
+        rng = np.random.default_rng(3)
+        np.save(folder / "x.npy", rng.standard_normal((8, 1, 28, 28)).astype(np.float32))
+        np.save(folder / "y.npy", rng.integers(0, 10, 8).astype(np.int64))
+        self.data = f"npy:{folder}/x.npy,{folder}/y.npy"
+
+    def run(self, *command, code=0):
+        env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=env, timeout=300)
+        text = done.stdout + done.stderr
+        if done.returncode != code:
+            raise AssertionError(f"{' '.join(map(str, command))}: exit code {done.returncode}, expected {code}\n{text}")
+        return text
+
+    def compile(self, *options, model="lenet_train.onnx", mesh="data=2,model=2", mode="auto", out="plan", code=0):
+        return self.run(self.bin / "tessera-compile", self.models / model, "--mesh", mesh, "--mode", mode, "--dim",
+                        "batch=8", "--train", "--loss", "cross_entropy", "--optimizer", "sgd:lr=0.01", *options, "-o",
+                        self.folder / out, code=code)
+
+    def train(self, plan="plan", *options, steps=2, code=0, launcher=()):
+        return self.run(*launcher, self.bin / "tessera-run", self.folder / plan, "--data", self.data, "--steps", steps,
+                        *options, code=code)
+
+    def losses(self, plan, *options, **kwargs):
+        log = self.folder / f"{plan}.jsonl"
+        log.unlink(missing_ok=True)
+        self.train(plan, "--log", log, *options, **kwargs)
+        return [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+
+
+def expect(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+def fails(text, *needed):
+    """An error is one line that says what is needed."""
+    for part in needed:
+        expect(part in text, f"expected '{part}' in: {text}")
+    expect(len([line for line in text.splitlines() if "error" in line or line.startswith("tessera-")]) == 1,
+           f"expected one error line: {text}")
+
+
+@case
+def strategies_round_trip(c):
+    c.compile("--save-strategies", c.folder / "s.json")
+    c.compile("--strategy", c.folder / "s.json", out="again")
+    c.compile("--save-strategies", c.folder / "s3.json", out="third")
+    for rank in range(4):
+        for other in ("again", "third"):
+            expect(filecmp.cmp(c.folder / f"plan/rank{rank}.plan", c.folder / f"{other}/rank{rank}.plan", shallow=False),
+                   f"rank{rank}.plan differs between plan and {other}")
+    expect(filecmp.cmp(c.folder / "s.json", c.folder / "s3.json", shallow=False), "saved strategies differ")
+
+
+@case
+def same_run_twice_is_bit_identical(c):
+    c.compile()
+    expect(c.losses("plan") == c.losses("plan"), "two runs of one plan differ")
+
+
+@case
+def mpi_equals_threads(c):
+    if not shutil.which("mpirun"):
+        return print("skipped: no mpirun")
+    c.compile()
+    threads = c.losses("plan")
+    mpi = c.losses("plan", launcher=("mpirun", "-n", "4", "--oversubscribe"))
+    expect(threads == mpi, f"threads {threads}, MPI {mpi}")
+
+
+@case
+def infer_writes_outputs_that_do_not_depend_on_the_mesh(c):
+    outputs = []
+    for mesh in ("1", "data=2,model=2"):
+        c.run(c.bin / "tessera-compile", c.models / "lenet_eval.onnx", "--mesh", mesh, "--mode", "auto", "--dim",
+              "batch=8", "--seed", "5", "-o", c.folder / mesh)
+        c.run(c.bin / "tessera-run", c.folder / mesh, "--data", f"npy:{c.folder}/x.npy", "--infer", "--output",
+              c.folder / f"out-{mesh}")
+        files = sorted((c.folder / f"out-{mesh}").glob("*.npy"))
+        expect(len(files) == 1, f"expected one output, found {files}")
+        outputs.append(np.load(files[0]))
+    expect(outputs[0].shape == (8, 10) and np.abs(outputs[0]).max() > 0, "outputs are empty")
+    np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-5, atol=1e-6)
+
+
+@case
+def training_resumes(c):
+    c.compile()
+    whole = c.losses("plan", steps=4)
+    c.train("plan", "--checkpoint-dir", c.folder / "ckpt", steps=2)
+    rest = c.losses("plan", "--resume", c.folder / "ckpt", steps=4)
+    expect(whole[-1] == rest[-1], f"uninterrupted {whole}, resumed {rest}")
+
+
+@case
+def verify_agrees(c):
+    c.compile()
+    expect("verified" in c.train("plan", "--verify"), "no word of verification")
+
+
+@case
+def dump_shows_operators_and_memory(c):
+    c.compile()
+    text = c.run(c.bin / "tessera-dump", c.folder / "plan")
+    for part in ("/conv1/Conv", "memory", "all-reduce"):
+        expect(part in text, f"expected '{part}' in the dump:\n{text}")
+    json.loads(c.run(c.bin / "tessera-dump", c.folder / "plan", "--json"))
+    expect("/conv1/Conv" in c.run(c.bin / "tessera-dump", c.folder / "plan", "--explain", "/conv1/Conv"), "explain")
+    fails(c.run(c.bin / "tessera-dump", c.folder / "plan", "--explain", "/conv9/Conv", code=1), "/conv9/Conv")
+    fails(c.run(c.bin / "tessera-dump", c.folder / "nowhere", code=1), "nowhere")
+
+
+@case
+def bad_models(c):
+    whole = (c.models / "lenet_train.onnx").read_bytes()
+    (c.folder / "cut.onnx").write_bytes(whole[: len(whole) // 2])
+    for name, needed in (("cut.onnx", "cut.onnx"), ("missing.onnx", "missing.onnx")):
+        fails(c.run(c.bin / "tessera-compile", c.folder / name, "--mesh", "2", "--mode", "data", "-o", c.folder / "bad",
+                    code=1), needed)
+        expect(not (c.folder / "bad").exists(), "a half-written plan was left")
+    fails(c.run(c.bin / "tessera-compile", c.models / "lenet_eval.onnx", "--mesh", "2", "--mode", "data", "-o",
+                c.folder / "bad", code=1), "batch", "--dim")
+
+
+@case
+def bad_strategies(c):
+    for entry, needed in (
+        ({"op": "/conv7/Conv", "in": [[1, 1, 1, 1], [2, 1, 1, 1]]}, "/conv7/Conv"),
+        ({"op": "/conv1/Conv", "in": [[1, 1, 1, 1], [5, 1, 1, 1]]}, "/conv1/Conv"),
+        ({"op": "/conv1/Conv", "in": [[3, 1, 1, 1], [1, 1, 1, 1]]}, "/conv1/Conv"),
+        ({"op": "/conv1/Conv", "in": [["x", None, None, None], [None, None, None, None]]}, "x"),
+    ):
+        (c.folder / "s.json").write_text(json.dumps([entry]))
+        fails(c.compile("--strategy", c.folder / "s.json", mode="semi-auto", out="bad", code=1), needed)
+        expect(not (c.folder / "bad").exists(), "a half-written plan was left")
+    (c.folder / "s.json").write_text("[{")
+    fails(c.compile("--strategy", c.folder / "s.json", mode="semi-auto", out="bad", code=1), "s.json")
+
+
+@case
+def memory_limit_refuses(c):
+    fails(c.compile("--memory", "16KiB", out="bad", code=1), "16")
+    expect(not (c.folder / "bad").exists(), "a half-written plan was left")
+
+
+@case
+def bad_plans_and_data(c):
+    c.compile()
+    c.compile("--seed", "1", out="other", mesh="data=4", mode="data")
+    plan, other = c.folder / "plan", c.folder / "other"
+    kept = (plan / "rank1.plan").read_bytes()
+    shutil.copy(other / "rank1.plan", plan / "rank1.plan")
+    fails(c.train(code=1), "rank")
+    (plan / "rank1.plan").write_bytes(kept[: len(kept) // 2])
+    fails(c.train(code=1), "rank1.plan")
+    (plan / "rank1.plan").write_bytes(kept)
+    weights = plan / "weights.safetensors"
+    if weights.exists():
+        weights.rename(plan / "kept")
+        fails(c.train(code=1), "weights.safetensors")
+        (plan / "kept").rename(weights)
+    np.save(c.folder / "x.npy", np.zeros((8, 3, 28, 28), np.float32))
+    fails(c.train(code=1), "x.npy", "28")
+    np.save(c.folder / "x.npy", np.zeros((8, 1, 28, 28), np.float32))
+    c.train()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("--models", type=pathlib.Path, required=True)
+    parser.add_argument("names", nargs="*")
+    args = parser.parse_args()
+    failed = 0
+    for function in CASES:
+        if args.names and function.__name__ not in args.names:
+            continue
+        with tempfile.TemporaryDirectory() as name:
+            try:
+                function(Context(args, pathlib.Path(name)))
+                print(f"{function.__name__}: passed")
+            except AssertionError as error:
+                failed += 1
+                print(f"{function.__name__}: FAILED: {error}")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
