@@ -150,7 +150,8 @@ Status run(CommandLine &c, RunResult &result) {
   if (c.run.threads = c.threads; c.threads == 0)
     c.run.threads = threadsPerRank(mpi ? localRanks(ranks) : ranks);
   bool leader = !mpi || processWorld[0]->rank() == 0;
-  Console console(leader && !c.quiet ? stdout : nullptr);
+  // mpirun gives its processes a terminal of its own even when its output goes to a file.
+  Console console(leader && !c.quiet ? stdout : nullptr, /*plain=*/mpi);
   catchInterrupts();
   auto body = [&](World &world) -> Status {
     // Here and not before the ranks start: a failure must stop the others too.

@@ -38,7 +38,8 @@ std::string durationText(double seconds) {
   return text;
 }
 
-Console::Console(std::FILE *out) : out_(out), terminal_(out && isatty(fileno(out))) {}
+Console::Console(std::FILE *out, bool plain)
+    : out_(out), terminal_(out && !plain && isatty(fileno(out))) {}
 
 Console::~Console() {
   if (transientShown_)

@@ -24,8 +24,8 @@ namespace tessera::rt {
 
 class Console {
 public:
-  /// null: silent.
-  explicit Console(std::FILE *out);
+  /// null: silent. `plain`: treat a terminal as a file.
+  explicit Console(std::FILE *out, bool plain = false);
   ~Console();
   Console(const Console &) = delete;
   Console &operator=(const Console &) = delete;
