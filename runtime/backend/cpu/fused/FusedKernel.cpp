@@ -320,6 +320,10 @@ private:
     const float *x = static_cast<const float *>(f.pointers[reduction.source]);
     double *acc =
         reduction.place.full ? sumOf(sums, r, chunk) + f.sumRow[r] + at : f.laneSums + r * kLanes;
+    if (reduction.dot) {
+      vectorOps().dotLanes(acc, x, static_cast<const float *>(f.pointers[reduction.factor]), n);
+      return;
+    }
     if (reduction.sourceLanes) { // the same lanes for every element of the row
       double *target = acc;
       for (int64_t i = 0; i < n; ++i) {

@@ -220,6 +220,7 @@ public:
     findUses();
     classify();
     foldMultiplications();
+    findDots();
     if (!placeResults())
       return std::nullopt;
     placeInputs();
@@ -335,6 +336,25 @@ private:
     }
   }
 
+  /// A sum along the row of a product that nobody else needs: the product is not stored.
+  bool isDot(size_t r) const {
+    const ExpressionResult &result = e_.results[r];
+    uint32_t v = result.value;
+    if (result.reduction != plan::SUM || nest_.results[r].full || v < inputCount() || uses_[v] != 1)
+      return false;
+    const Instr &instr = e_.code[v - inputCount()];
+    return instr.op == Op::Mul && full_[instr.operands[0]] && full_[instr.operands[1]];
+  }
+
+  void findDots() {
+    dots_.assign(e_.valueCount(), false);
+    for (size_t r = 0; r < e_.results.size(); ++r)
+      if (isDot(r)) {
+        dots_[e_.results[r].value] = true;
+        runsAt_[e_.results[r].value - inputCount()] = e_.code.size(); // sums come last
+      }
+  }
+
   unsigned laneMask(std::initializer_list<uint32_t> operands) const {
     unsigned mask = 0, bit = 1;
     for (uint32_t v : operands) {
@@ -347,7 +367,7 @@ private:
   void emit(size_t c) {
     const Instr &instr = e_.code[c];
     uint32_t y = valueOf(c);
-    if (!uses_[y] || folded_[c])
+    if (!uses_[y] || folded_[c] || dots_[y])
       return;
     if (!full_[y])
       tape_.lanePointers.push_back(y);
@@ -401,8 +421,14 @@ private:
       const ExpressionResult &result = e_.results[r];
       uint32_t v = result.value;
       if (result.reduction != plan::NONE) {
-        tape_.reductions.push_back(
-            {nest_.results[r], result.reduction, r, v, !full_[v], elementCount(result.view)});
+        TapeReduction reduction{nest_.results[r], result.reduction,          r,     v,
+                                !full_[v],        elementCount(result.view), false, 0};
+        if (isDot(r)) {
+          reduction.dot = true;
+          reduction.source = e_.code[v - inputCount()].operands[0];
+          reduction.factor = e_.code[v - inputCount()].operands[1];
+        }
+        tape_.reductions.push_back(std::move(reduction));
         continue;
       }
       TapeStore store;
@@ -426,7 +452,7 @@ private:
       for (uint32_t v : {tape_.tileOps[i].a, tape_.tileOps[i].b, tape_.tileOps[i].c})
         last[v] = i;
     for (const TapeReduction &r : tape_.reductions)
-      last[r.source] = tape_.tileOps.size();
+      last[r.source] = last[r.dot ? r.factor : r.source] = tape_.tileOps.size();
     for (const TapeOp &op : tape_.copyOps)
       last[op.a] = tape_.tileOps.size();
     std::vector<bool> slotted(tape_.pointers, false);
@@ -467,7 +493,7 @@ private:
   const LoopNest &nest_;
   Tape tape_;
   std::vector<uint32_t> uses_;
-  std::vector<bool> full_, folded_;
+  std::vector<bool> full_, folded_, dots_;
   std::vector<int> foldAt_, direct_;
   std::vector<size_t> runsAt_;    // instruction whose place each one takes
   std::vector<uint32_t> slotted_; // values in tile buffers

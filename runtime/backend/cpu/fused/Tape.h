@@ -64,7 +64,9 @@ struct TapeReduction {
   size_t output = 0;
   uint32_t source = 0; // pointer-table index
   bool sourceLanes = false;
-  int64_t count = 0; // elements of the result
+  int64_t count = 0;   // elements of the result
+  bool dot = false;    // the sum is of source * factor
+  uint32_t factor = 0; // pointer-table index
 };
 
 struct Tape {

@@ -95,6 +95,8 @@ struct VectorOps {
   VectorFn (*find)(VectorOp op, unsigned lanes);
   /// acc[i % 16] += x[i] (or max, min) for i < n.
   void (*sumLanes)(double *acc, const float *x, int64_t n);
+  /// acc[i % 16] += x[i] * y[i].
+  void (*dotLanes)(double *acc, const float *x, const float *y, int64_t n);
   void (*maxLanes)(double *acc, const float *x, int64_t n);
   void (*minLanes)(double *acc, const float *x, int64_t n);
   /// acc[i] += x[i] (or max, min) for i < n.
