@@ -5,6 +5,7 @@ using namespace mlir;
 namespace tessera::compiler {
 
 void buildPartitionPipeline(OpPassManager &manager, const PartitionOptions &options) {
+  manager.addPass(createDecomposeStatsPass());
   manager.addPass(createVerifyAnnotatedPass());
   manager.addPass(createInsertReshardsPass());
   manager.addPass(createVerifyReshardedPass());
@@ -18,6 +19,7 @@ void buildPartitionPipeline(OpPassManager &manager, const PartitionOptions &opti
 }
 
 void registerPartitionPasses() {
+  registerPass([] { return createDecomposeStatsPass(); });
   registerPass([] { return createInsertReshardsPass(); });
   registerPass([] { return createLocalizePass(); });
   registerPass([] { return createOptimizeCollectivesPass(); });

@@ -36,6 +36,7 @@ namespace tessera::compiler {
 /// model priced. Empty: defaultCollectiveCost.
 using CostOfMesh = std::function<dist::CollectiveCost(const dist::Mesh &)>;
 
+std::unique_ptr<mlir::Pass> createDecomposeStatsPass();
 std::unique_ptr<mlir::Pass> createInsertReshardsPass();
 std::unique_ptr<mlir::Pass> createLocalizePass(CostOfMesh cost = {});
 std::unique_ptr<mlir::Pass> createOptimizeCollectivesPass();

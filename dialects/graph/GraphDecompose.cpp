@@ -1,0 +1,65 @@
+#include "dialects/graph/GraphDecompose.h"
+
+#include "dialects/graph/Graph.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace tessera::graph {
+
+namespace {
+
+/// Makes operators that carry the name of the one they stand for.
+class Writer {
+public:
+  Writer(Operation *op, OpBuilder &builder) : op_(op), builder_(builder) {}
+
+  template <typename Op> Value make(ValueRange operands) {
+    return named(Op::create(builder_, op_->getLoc(), operands));
+  }
+
+  template <typename Op> Value reduce(Value x, int64_t dim) {
+    return named(Op::create(builder_, op_->getLoc(), x, builder_.getDenseI64ArrayAttr({dim}),
+                            builder_.getBoolAttr(true)));
+  }
+
+private:
+  Value named(Operation *made) {
+    for (StringRef name : {StringRef(kNameAttr), StringRef(kGradOfAttr)})
+      if (Attribute attr = op_->getAttr(name))
+        made->setAttr(name, attr);
+    return made->getResult(0);
+  }
+
+  Operation *op_;
+  OpBuilder &builder_;
+};
+
+} // namespace
+
+Value decomposeStatistics(Operation *op, OpBuilder &builder) {
+  Writer w(op, builder);
+  return llvm::TypeSwitch<Operation *, Value>(op)
+      .Case<SoftmaxOp>([&](SoftmaxOp o) {
+        Value max = w.reduce<ReduceMaxOp>(o.getX(), o.getDim());
+        Value e = w.make<ExpOp>({w.make<SubOp>({o.getX(), max})});
+        return w.make<DivOp>({e, w.reduce<ReduceSumOp>(e, o.getDim())});
+      })
+      .Case<LogSoftmaxOp>([&](LogSoftmaxOp o) {
+        Value s = w.make<SubOp>({o.getX(), w.reduce<ReduceMaxOp>(o.getX(), o.getDim())});
+        Value sum = w.reduce<ReduceSumOp>(w.make<ExpOp>({s}), o.getDim());
+        return w.make<SubOp>({s, w.make<LogOp>({sum})});
+      })
+      .Case<SoftmaxGradOp>([&](SoftmaxGradOp o) {
+        Value dot = w.reduce<ReduceSumOp>(w.make<MulOp>({o.getDy(), o.getY()}), o.getDim());
+        return w.make<MulOp>({o.getY(), w.make<SubOp>({o.getDy(), dot})});
+      })
+      .Case<LogSoftmaxGradOp>([&](LogSoftmaxGradOp o) {
+        Value sum = w.reduce<ReduceSumOp>(o.getDy(), o.getDim());
+        return w.make<SubOp>({o.getDy(), w.make<MulOp>({w.make<ExpOp>({o.getY()}), sum})});
+      })
+      .Default([](Operation *) { return Value(); });
+}
+
+} // namespace tessera::graph

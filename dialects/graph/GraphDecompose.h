@@ -1,0 +1,20 @@
+//===- GraphDecompose.h - operators with statistics as primitives --------------------------------===//
+#ifndef TESSERA_DIALECTS_GRAPH_GRAPHDECOMPOSE_H
+#define TESSERA_DIALECTS_GRAPH_GRAPHDECOMPOSE_H
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Operation.h"
+
+namespace tessera::graph {
+
+/// Writes an operator whose rule has `stat` factors as reductions (which keep their dimensions) and elementwise
+/// operators, at the builder's insertion point:
+///
+///   softmax(x)  ->  m = reduce_max(x), s = x - m, e = exp(s), z = reduce_sum(e), e / z
+///
+/// Returns the value that takes the result's place; null, and nothing made, for any other operator.
+mlir::Value decomposeStatistics(mlir::Operation *op, mlir::OpBuilder &builder);
+
+} // namespace tessera::graph
+
+#endif

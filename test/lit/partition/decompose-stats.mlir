@@ -1,0 +1,29 @@
+// RUN: tessera-opt --dist-decompose-stats --dist-verify-annotated %s -split-input-file -verify-diagnostics | FileCheck %s
+
+// Cut along its dimension, softmax becomes primitives that pay what they owe at once; cut elsewhere it stays.
+module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
+  // CHECK-LABEL: func.func @softmax
+  func.func @softmax(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<"[data, model]">})
+      -> (tensor<4x8xf32> {dist.sharding = #dist.sharding<"[data, model]">}, tensor<4x8xf32> {dist.sharding = #dist.sharding<"[data, -]">}) {
+    // CHECK-NEXT: %[[M:.*]] = graph.reduce_max %arg0 {dims = array<i64: 1>, dist.strategy = #dist.strategy<"d0=data, d1=model -> [data, -]">, graph.name = "sm"
+    // CHECK-NEXT: %[[S:.*]] = graph.sub %arg0, %[[M]] {dist.strategy = #dist.strategy<"b0=data, b1=model">
+    // CHECK-NEXT: %[[E:.*]] = graph.exp %[[S]]
+    // CHECK-NEXT: %[[Z:.*]] = graph.reduce_sum %[[E]] {{.*}}"d0=data, d1=model -> [data, -]"
+    // CHECK-NEXT: %[[Y:.*]] = graph.div %[[E]], %[[Z]]
+    %y = graph.softmax %x {dim = 1 : i64, graph.name = "sm", dist.strategy = #dist.strategy<"d0=data, d1=model">} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    // CHECK-NEXT: %[[K:.*]] = graph.softmax %arg0
+    %z = graph.softmax %x {dim = 1 : i64, dist.strategy = #dist.strategy<"d0=data">} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    // CHECK-NEXT: return %[[Y]], %[[K]]
+    return %y, %z : tensor<4x8xf32>, tensor<4x8xf32>
+  }
+}
+
+// -----
+
+module attributes {dist.mesh = #dist.mesh<"model=3">} {
+  func.func @divide(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<"[-, -]">}) -> (tensor<4x8xf32> {dist.sharding = #dist.sharding<"[-, -]">}) {
+    // expected-error @+1 {{operator 'sm': factor 'd1' of extent 8 cannot be cut in 3 equal parts}}
+    %y = graph.softmax %x {dim = 1 : i64, graph.name = "sm", dist.strategy = #dist.strategy<"d1=model">} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    return %y : tensor<4x8xf32>
+  }
+}
