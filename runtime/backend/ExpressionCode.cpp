@@ -215,7 +215,7 @@ Status lowerFused(const KernelCall &call, ExpressionCode &e) {
     instr.arity = it->second.arity;
     instr.type = held(in.type(), call.widen);
     instr.immediate = in.immediate();
-    if (elementSize(instr.type) == 0)
+    if (bytesPerElement(instr.type) == 0)
       return Status::error("fused: '" + in.op() + "' has no result type");
     if (in.operands_size() != static_cast<int>(instr.arity))
       return Status::error("fused: '" + in.op() + "' with " + std::to_string(in.operands_size()) +

@@ -49,7 +49,7 @@ Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layo
     TensorView v;
     v.dtype = buffer.dtype();
     v.shape.assign(buffer.shape().begin(), buffer.shape().end());
-    size_t size = elementSize(v.dtype);
+    size_t size = bytesPerElement(v.dtype);
     if (size == 0)
       return badBuffer(plan, b, "has no element type");
     if (v.shape.size() > 16)
@@ -209,7 +209,7 @@ Status HostPlan::upload(uint32_t buffer, const void *host) {
   if (buffer >= buffers_.size())
     return Status::error("there is no buffer " + std::to_string(buffer));
   const TensorView &v = buffers_[buffer];
-  convertLayout(v.data, v.layout, host, Layout(), v.shape, elementSize(v.dtype));
+  convertLayout(v.data, v.layout, host, Layout(), v.shape, bytesPerElement(v.dtype));
   return Status();
 }
 
@@ -217,7 +217,7 @@ Status HostPlan::download(uint32_t buffer, void *host) {
   if (buffer >= buffers_.size())
     return Status::error("there is no buffer " + std::to_string(buffer));
   const TensorView &v = buffers_[buffer];
-  convertLayout(host, Layout(), v.data, v.layout, v.shape, elementSize(v.dtype));
+  convertLayout(host, Layout(), v.data, v.layout, v.shape, bytesPerElement(v.dtype));
   return Status();
 }
 

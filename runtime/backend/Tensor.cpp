@@ -6,26 +6,6 @@
 
 namespace tessera::rt {
 
-size_t elementSize(plan::DType dtype) {
-  switch (dtype) {
-  case plan::F64:
-  case plan::I64:
-    return 8;
-  case plan::F32:
-  case plan::I32:
-    return 4;
-  case plan::F16:
-  case plan::BF16:
-    return 2;
-  case plan::I8:
-  case plan::U8:
-  case plan::BOOL:
-    return 1;
-  default:
-    return 0;
-  }
-}
-
 std::string dtypeName(plan::DType dtype) {
   switch (dtype) {
   case plan::F32:

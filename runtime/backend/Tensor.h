@@ -11,6 +11,7 @@
 #define TESSERA_RUNTIME_BACKEND_TENSOR_H
 
 #include "runtime/backend/Backend.h"
+#include "runtime/plan/ElementType.h"
 
 #include <cstdint>
 #include <string>
@@ -20,8 +21,6 @@ namespace tessera::rt {
 
 using Shape = std::vector<int64_t>;
 
-/// Bytes of one element; 0 for an invalid type.
-size_t elementSize(plan::DType dtype);
 /// "f32", "i64", ...: as messages print it.
 std::string dtypeName(plan::DType dtype);
 inline bool isFloat(plan::DType t) {
@@ -42,7 +41,7 @@ struct TensorView {
   void *data = nullptr;
 
   int64_t elements() const { return elementCount(shape); }
-  size_t bytes() const { return static_cast<size_t>(elements()) * elementSize(dtype); }
+  size_t bytes() const { return static_cast<size_t>(elements()) * bytesPerElement(dtype); }
   template <typename T> T *as() const { return static_cast<T *>(data); }
 };
 

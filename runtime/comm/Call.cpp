@@ -60,7 +60,7 @@ std::string describeCall(const Call &call) {
 
 Status checkCall(Call &call, int members) {
   Status status;
-  const size_t size = commElementSize(static_cast<plan::DType>(call.dtype));
+  const size_t size = bytesPerElement(static_cast<plan::DType>(call.dtype));
   uint64_t total = 0;
   const bool reduces = call.kind == CallKind::AllReduce || call.kind == CallKind::ReduceScatter;
   if (call.kind == CallKind::Barrier) {

@@ -57,7 +57,7 @@ Status MpiCommunicator::gatherRound(const Byte *in, Byte *out, size_t bytes, siz
 /// While one segment is summed and gathered, the slices of the next are under way.
 Status MpiCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t count,
                                            plan::DType dtype, plan::Reduction reduction) {
-  const size_t elementSize = commElementSize(dtype);
+  const size_t elementSize = bytesPerElement(dtype);
   const size_t segment = kSlice / elementSize * size_;
   const size_t segments = (count + segment - 1) / segment;
   Byte *buffers = scratch(2 * size_ * kSlice);
@@ -109,7 +109,7 @@ Status MpiCommunicator::allReduce(const void *in, void *out, size_t count, plan:
                                   plan::Reduction reduction) {
   Call call{CallKind::AllReduce, dtype, reduction, 0, 1, count};
   const Status mine = checkCall(call, size_);
-  const size_t elementSize = commElementSize(dtype), bytes = mine.ok() ? count * elementSize : 0;
+  const size_t elementSize = bytesPerElement(dtype), bytes = mine.ok() ? count * elementSize : 0;
   const bool small = bytes <= kPayload;
   TESSERA_RETURN_IF_ERROR(meet(call, mine, in, small ? bytes : 0));
   const Byte *from = static_cast<const Byte *>(in);
@@ -129,7 +129,7 @@ Status MpiCommunicator::allGather(const void *in, void *out, size_t outer, size_
                                   plan::DType dtype) {
   Call call{CallKind::AllGather, dtype, 0, 0, outer, inner};
   const Status mine = checkCall(call, size_);
-  const size_t row = mine.ok() ? inner * commElementSize(dtype) : 0, bytes = outer * row;
+  const size_t row = mine.ok() ? inner * bytesPerElement(dtype) : 0, bytes = outer * row;
   const bool small = bytes <= kPayload;
   TESSERA_RETURN_IF_ERROR(meet(call, mine, in, small ? bytes : 0));
   const Byte *from = static_cast<const Byte *>(in);
@@ -152,7 +152,7 @@ Status MpiCommunicator::allGather(const void *in, void *out, size_t outer, size_
     const auto height = static_cast<int64_t>(n), width = static_cast<int64_t>(inner);
     for (int m = 0; m < size_; ++m)
       copyBox(small ? payload(m) : scratch_.data() + m * n * row, {0, {height, width}, {width, 1}},
-              base, {m * width, {height, width}, {size_ * width, 1}}, commElementSize(dtype));
+              base, {m * width, {height, width}, {size_ * width, 1}}, bytesPerElement(dtype));
   }
   return Status();
 }
@@ -162,7 +162,7 @@ Status MpiCommunicator::reduceScatter(const void *in, void *out, size_t outer, s
   Call call{CallKind::ReduceScatter, dtype, reduction, 0, outer, inner};
   const Status mine = checkCall(call, size_);
   TESSERA_RETURN_IF_ERROR(meet(call, mine, nullptr, 0));
-  const size_t elementSize = commElementSize(dtype), row = inner * elementSize;
+  const size_t elementSize = bytesPerElement(dtype), row = inner * elementSize;
   const Byte *from = static_cast<const Byte *>(in);
   Byte *to = static_cast<Byte *>(out);
   if (outer * row == 0)
@@ -211,7 +211,7 @@ Status MpiCommunicator::broadcast(const void *in, void *out, size_t count, plan:
                                   int root) {
   Call call{CallKind::Broadcast, dtype, 0, root, 1, count};
   const Status mine = checkCall(call, size_);
-  const size_t bytes = mine.ok() ? count * commElementSize(dtype) : 0;
+  const size_t bytes = mine.ok() ? count * bytesPerElement(dtype) : 0;
   const bool small = bytes <= kPayload;
   TESSERA_RETURN_IF_ERROR(meet(call, mine, in, small ? bytes : 0));
   if (bytes == 0)

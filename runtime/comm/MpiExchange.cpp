@@ -91,7 +91,7 @@ Status MpiCommunicator::exchange(const void *in, const std::vector<Transfer> &se
   Call call{CallKind::Exchange, dtype, 0, 0, 1, 0};
   const Status mine = checkTransfers(call, size_, sends, receives);
   TESSERA_RETURN_IF_ERROR(checkTraffic(sends, receives, call, mine));
-  const size_t elementSize = commElementSize(dtype);
+  const size_t elementSize = bytesPerElement(dtype);
   auto bytesOf = [&](const Transfer &t) { return boxElements(t.box) * elementSize; };
   size_t packedBytes = 0;
   for (const std::vector<Transfer> *list : {&sends, &receives})

@@ -124,26 +124,6 @@ void reduceOp(const void *const *in, int n, void *const *out, int outs, size_t c
 
 } // namespace
 
-size_t commElementSize(plan::DType dtype) {
-  switch (dtype) {
-  case plan::F64:
-  case plan::I64:
-    return 8;
-  case plan::F32:
-  case plan::I32:
-    return 4;
-  case plan::F16:
-  case plan::BF16:
-    return 2;
-  case plan::I8:
-  case plan::U8:
-  case plan::BOOL:
-    return 1;
-  default:
-    return 0;
-  }
-}
-
 void reduceTo(const void *const *in, int n, void *const *out, int outs, size_t count,
               plan::DType dtype, plan::Reduction reduction) {
   switch (dtype) {

@@ -15,14 +15,12 @@
 #ifndef TESSERA_RUNTIME_COMM_REDUCE_H
 #define TESSERA_RUNTIME_COMM_REDUCE_H
 
+#include "runtime/plan/ElementType.h"
 #include "runtime/plan/plan.pb.h"
 
 #include <cstddef>
 
 namespace tessera::rt {
-
-/// Bytes of an element; 0 for a dtype that no transport can move.
-size_t commElementSize(plan::DType dtype);
 
 /// Writes the reduction of `n` >= 1 inputs to each of `outs` >= 1 outputs. An output may be one of
 /// the inputs (the same address), not a shifted part of one.

@@ -77,7 +77,7 @@ Status ThreadCommunicator::allReduce(const void *in, void *out, size_t count, pl
                                      plan::Reduction reduction) {
   Call call{CallKind::AllReduce, dtype, reduction, 0, 1, count};
   const Status mine = checkCall(call, size_);
-  const size_t elementSize = commElementSize(dtype);
+  const size_t elementSize = bytesPerElement(dtype);
   // Beyond the slot size every member reads every input once; beyond that it pays to share the
   // work.
   const bool small = mine.ok() && count * elementSize <= kSmallMessage;
@@ -108,14 +108,14 @@ Status ThreadCommunicator::allGather(const void *in, void *out, size_t outer, si
                                      plan::DType dtype) {
   Call call{CallKind::AllGather, dtype, 0, 0, outer, inner};
   const Status mine = checkCall(call, size_);
-  const size_t row = inner * commElementSize(dtype);
+  const size_t row = inner * bytesPerElement(dtype);
   const bool small = mine.ok() && outer * row <= kSmallMessage;
   TESSERA_RETURN_IF_ERROR(meet(call, mine, in, out, small ? outer * row : 0));
   const auto rows = static_cast<int64_t>(outer), width = static_cast<int64_t>(inner);
   for (int m = 0; m < size_; ++m) {
     const void *from = small ? static_cast<const void *>(slot(m).small) : slot(m).in;
     copyBox(from, {0, {rows, width}, {width, 1}}, out,
-            {m * width, {rows, width}, {size_ * width, 1}}, commElementSize(dtype));
+            {m * width, {rows, width}, {size_ * width, 1}}, bytesPerElement(dtype));
   }
   if (!small)
     finish();
@@ -126,7 +126,7 @@ Status ThreadCommunicator::reduceScatter(const void *in, void *out, size_t outer
                                          plan::DType dtype, plan::Reduction reduction) {
   Call call{CallKind::ReduceScatter, dtype, reduction, 0, outer, inner};
   const Status mine = checkCall(call, size_);
-  const size_t row = inner * commElementSize(dtype);
+  const size_t row = inner * bytesPerElement(dtype);
   const bool small = mine.ok() && size_ * outer * row <= kSmallMessage;
   TESSERA_RETURN_IF_ERROR(meet(call, mine, in, out, small ? size_ * outer * row : 0));
   for (size_t o = 0; o < outer; ++o) {
@@ -146,7 +146,7 @@ Status ThreadCommunicator::broadcast(const void *in, void *out, size_t count, pl
                                      int root) {
   Call call{CallKind::Broadcast, dtype, 0, root, 1, count};
   const Status mine = checkCall(call, size_);
-  const size_t bytes = count * commElementSize(dtype);
+  const size_t bytes = count * bytesPerElement(dtype);
   const bool small = mine.ok() && bytes <= kSmallMessage;
   TESSERA_RETURN_IF_ERROR(meet(call, mine, in, out, small && rank_ == root ? bytes : 0));
   const void *from = small ? static_cast<const void *>(slot(root).small) : slot(root).in;
@@ -194,7 +194,7 @@ Status ThreadCommunicator::exchange(const void *in, const std::vector<Transfer> 
   Call call{CallKind::Exchange, dtype, 0, 0, 1, 0};
   const Status mine = checkTransfers(call, size_, sends, receives);
   TESSERA_RETURN_IF_ERROR(meet(call, mine, in, out, 0, &sends, &receives));
-  slot(rank_).error = matchReceives(out, receives, commElementSize(dtype));
+  slot(rank_).error = matchReceives(out, receives, bytesPerElement(dtype));
   finish();
   for (int m = 0; m < size_; ++m)
     if (!slot(m).error.empty())

@@ -14,26 +14,6 @@ std::string lower(std::string name, char underscore) {
 
 } // namespace
 
-uint64_t bytesPerElement(plan::DType type) {
-  switch (type) {
-  case plan::F64:
-  case plan::I64:
-    return 8;
-  case plan::F32:
-  case plan::I32:
-    return 4;
-  case plan::F16:
-  case plan::BF16:
-    return 2;
-  case plan::I8:
-  case plan::U8:
-  case plan::BOOL:
-    return 1;
-  default:
-    return 0;
-  }
-}
-
 std::string typeName(plan::DType type) { return lower(plan::DType_Name(type), '_'); }
 
 bool isFloatType(plan::DType type) {

@@ -8,6 +8,7 @@
 #ifndef TESSERA_RUNTIME_PLAN_PLANINFO_H
 #define TESSERA_RUNTIME_PLAN_PLANINFO_H
 
+#include "runtime/plan/ElementType.h"
 #include "runtime/plan/plan.pb.h"
 
 #include <cstdint>
@@ -17,8 +18,6 @@
 
 namespace tessera::rt {
 
-/// Bytes of one element; 0 for an unknown type.
-uint64_t bytesPerElement(plan::DType type);
 /// "f32", "bf16", "bool"; "?" for an unknown type.
 std::string typeName(plan::DType type);
 bool isFloatType(plan::DType type);

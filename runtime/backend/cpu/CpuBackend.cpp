@@ -52,12 +52,12 @@ public:
     for (const Copy &c : copies_)
       if (!c.output)
         convertLayout(scratch + c.offset, Layout(), c.buffer.data, c.buffer.layout, c.buffer.shape,
-                      elementSize(c.buffer.dtype), threads_);
+                      bytesPerElement(c.buffer.dtype), threads_);
     TESSERA_RETURN_IF_ERROR(inner_->run(scratch + copyBytes_));
     for (const Copy &c : copies_)
       if (c.output)
         convertLayout(c.buffer.data, c.buffer.layout, scratch + c.offset, Layout(), c.buffer.shape,
-                      elementSize(c.buffer.dtype), threads_);
+                      bytesPerElement(c.buffer.dtype), threads_);
     return Status();
   }
 

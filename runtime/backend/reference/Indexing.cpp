@@ -19,7 +19,7 @@ int64_t indexAt(const TensorView &indices, int64_t j, const IndexGeometry &g) {
 BindResult bindGather(const KernelCall &call) {
   IndexGeometry g = *indexGeometry(call);
   TensorView table = call.inputs[0], indices = call.inputs[1], y = call.outputs[0];
-  int64_t row = g.inner * static_cast<int64_t>(elementSize(y.dtype));
+  int64_t row = g.inner * static_cast<int64_t>(bytesPerElement(y.dtype));
   return bindFunction("reference", [=](std::byte *) {
     for (int64_t o = 0; o < g.outer; ++o)
       for (int64_t j = 0; j < g.indices; ++j) {

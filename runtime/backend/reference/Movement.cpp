@@ -9,7 +9,7 @@ namespace tessera::rt {
 namespace {
 
 std::byte *at(const TensorView &t, int64_t element) {
-  return t.as<std::byte>() + element * static_cast<int64_t>(elementSize(t.dtype));
+  return t.as<std::byte>() + element * static_cast<int64_t>(bytesPerElement(t.dtype));
 }
 
 /// Any one layout will do where the shape stays.
@@ -30,8 +30,8 @@ BindResult bindTranspose(const KernelCall &call) {
   for (int64_t d : call.intsAttribute("perm"))
     strides.push_back(own[static_cast<size_t>(d)]);
   return bindFunction("reference", [=](std::byte *) {
-    copyStrided(y.data, rowMajorStrides(y.shape), x.data, strides, y.shape, elementSize(y.dtype),
-                threads);
+    copyStrided(y.data, rowMajorStrides(y.shape), x.data, strides, y.shape,
+                bytesPerElement(y.dtype), threads);
   });
 }
 
@@ -48,7 +48,7 @@ BindResult bindSlice(const KernelCall &call) {
   }
   return bindFunction("reference", [=](std::byte *) {
     copyStrided(y.data, rowMajorStrides(y.shape), at(x, first), strides, y.shape,
-                elementSize(y.dtype), threads);
+                bytesPerElement(y.dtype), threads);
   });
 }
 
@@ -86,7 +86,7 @@ BindResult bindPad(const KernelCall &call) {
   return bindFunction("reference", [=](std::byte *) {
     fill(y, value);
     copyStrided(at(y, first), strides, x.data, rowMajorStrides(x.shape), x.shape,
-                elementSize(y.dtype), threads);
+                bytesPerElement(y.dtype), threads);
   });
 }
 
@@ -100,7 +100,7 @@ BindResult bindConcat(const KernelCall &call) {
     int64_t first = 0;
     for (const TensorView &x : xs) {
       copyStrided(at(y, first), strides, x.data, rowMajorStrides(x.shape), x.shape,
-                  elementSize(y.dtype), threads);
+                  bytesPerElement(y.dtype), threads);
       first += x.shape[dim] * strides[dim];
     }
   });

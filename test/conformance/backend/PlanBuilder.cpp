@@ -33,7 +33,7 @@ uint32_t PlanBuilder::buffer(plan::DType dtype, const Shape &shape) {
   for (int64_t d : shape)
     b->add_shape(d);
   b->set_offset(plan_.arena_bytes());
-  uint64_t bytes = static_cast<uint64_t>(elementCount(shape)) * elementSize(dtype);
+  uint64_t bytes = static_cast<uint64_t>(elementCount(shape)) * bytesPerElement(dtype);
   plan_.set_arena_bytes(plan_.arena_bytes() + (bytes + 63) / 64 * 64);
   shapes_.push_back(shape);
   return static_cast<uint32_t>(plan_.buffers_size() - 1);

@@ -246,13 +246,14 @@ private:
       if (in.used && in.place.full)
         f.pointers[in.pointer] =
             in.view->as<std::byte>() +
-            (f.inputRow[i] + at) * static_cast<int64_t>(elementSize(in.view->dtype));
+            (f.inputRow[i] + at) * static_cast<int64_t>(bytesPerElement(in.view->dtype));
     }
     for (size_t s = 0; s < tape_.stores.size(); ++s) {
       const TapeStore &store = tape_.stores[s];
       const TensorView &out = call_.outputs[store.output];
       f.pointers[store.pointer] =
-          out.as<std::byte>() + (f.storeRow[s] + at) * static_cast<int64_t>(elementSize(out.dtype));
+          out.as<std::byte>() +
+          (f.storeRow[s] + at) * static_cast<int64_t>(bytesPerElement(out.dtype));
     }
     size_t source = 0;
     for (size_t i = 0; i <= tape_.tileOps.size(); ++i) {
