@@ -35,6 +35,8 @@ public:
   virtual int64_t nextStream() = 0;
   /// Is this function the one for training? Then BatchNorm and Dropout may be in training mode.
   virtual bool training() const = 0;
+  /// Do the file's own training modes hold in this function, whatever it is for?
+  virtual bool literal() const = 0;
   /// No node of the file says that it is in training mode: the file was exported for inference.
   virtual bool fileIsForInference() const = 0;
   /// Is `name` a state (BatchNorm's running statistics)?

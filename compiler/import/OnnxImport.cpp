@@ -67,6 +67,7 @@ public:
   uint64_t seed() const override { return options_.seed; }
   int64_t nextStream() override { return stream_++; }
   bool training() const override { return training_; }
+  bool literal() const override { return options_.literal && !training_; }
   bool fileIsForInference() const override { return fileIsForInference_; }
   bool isState(StringRef name) const override { return states_.count(name.str()); }
   Val stateValue(StringRef name) override {
@@ -141,12 +142,8 @@ Error FunctionBuilder::buildNode(GraphBuilder &builder, const onnx::NodeProto &p
   auto it = opTable().find(proto.op_type());
   bool standard = proto.domain().empty() || proto.domain() == "ai.onnx";
   if (!standard || it == opTable().end()) {
-    std::string names;
-    for (const auto &[name, row] : opTable())
-      names += (names.empty() ? "" : ", ") + name;
-    return error(std::string(standard ? "this operator"
-                                      : "operators of the domain '" + proto.domain() + "'") +
-                 (standard ? " is" : " are") + " not supported; supported are " + names);
+    return error(standard ? "this operator is not supported; docs/operators.md lists those that are"
+                          : "operators of the domain '" + proto.domain() + "' are not supported");
   }
   const OpRow &row = *it->second;
   if (file_.opset < row.since || file_.opset > row.until)

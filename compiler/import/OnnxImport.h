@@ -53,6 +53,9 @@ struct ImportOptions {
   /// Values of symbolic dimensions. A dimension without a name is called INPUT#AXIS.
   std::map<std::string, int64_t> dims;
   bool training = false;
+  /// What the file marks as being in training mode is so in @infer as well: the program is the
+  /// file's function to the letter. Without it @infer evaluates.
+  bool literal = false;
   /// For parameters that the file has no values of; see makeInitRule.
   std::string initRule = "kaiming";
   /// Initialise parameters by rule even where the file has values.

@@ -59,7 +59,9 @@ static void batchNorm(Node &n) {
       return (void)n.fail("scale, bias, mean and variance must be vectors of " +
                           llvm::Twine(x.shape[1]) + " " + dtypeName(x.type) + ", one of them is " +
                           shapeText(v.shape) + " " + dtypeName(v.type));
-  bool training = n.function.training() && (marked || n.function.fileIsForInference());
+  bool literal = n.function.literal();
+  bool training =
+      literal ? marked : n.function.training() && (marked || n.function.fileIsForInference());
   if (!training) {
     n.out(0, batchNormInference(n, x, scale, bias, mean, var, epsilon));
     n.out(1, mean);
@@ -72,6 +74,15 @@ static void batchNorm(Node &n) {
                         shapeText(x.shape));
   auto results = n.b.create<graph::BatchNormOp>({x, scale, bias}, n.b.attrF64("epsilon", epsilon));
   n.out(0, results[0]);
+  if (literal) { // ONNX's own formula: the running variance is biased
+    auto running = [&](const Val &old, const Val &batch, const std::string &what) {
+      return n.b.add(n.b.scale(old, momentum, what + "_old"),
+                     n.b.scale(batch, 1 - momentum, what + "_batch"), what);
+    };
+    n.out(1, running(mean, results[1], "running_mean"));
+    n.out(2, running(var, results[2], "running_var"));
+    return;
+  }
   if (!n.function.isState(n.proto.input(3)) || !n.function.isState(n.proto.input(4)))
     return; // statistics that nothing keeps
   // ONNX's momentum weighs the old value, PyTorch's the new one. The running variance is unbiased.
@@ -221,7 +232,10 @@ static void dropout(Node &n) {
     n.ignoreAttr("seed"); // of another generator; ImportOptions::seed is used
     ratio = n.knownFloat(1, "ratio").value_or(ratio);
     auto mode = n.knownFloat(2, "training_mode");
-    training = training && mode && *mode != 0;
+    bool marked = mode && *mode != 0;
+    if (n.function.literal() && marked && ratio != 0)
+      n.fail("its mask is drawn at random, and only training does that");
+    training = training && marked;
   }
   if (!checkFloat(n, x) || n.failed())
     return;

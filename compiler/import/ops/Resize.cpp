@@ -157,6 +157,11 @@ static void resize(Node &n) {
       return (void)n.fail("dimension " + llvm::Twine(dims[i]) + " of " + shapeText(x.shape) +
                           " would get an extent that is not possible");
     axis.out = static_cast<int64_t>(out);
+    // PyTorch divides by the extent that results, ONNX's own tests by the product with the scale.
+    if (!sizes && mode != "nearest" && coordinates == "align_corners" &&
+        out != static_cast<float>(axis.in) * static_cast<float>(scales[i]))
+      return (void)n.fail("align_corners with a scale that gives no whole extent for dimension " +
+                          llvm::Twine(dims[i]) + " has no agreed meaning: give sizes");
     axis.scale = sizes ? out / static_cast<double>(axis.in) : scales[i];
     if (axis.out != axis.in || axis.scale != 1)
       work[dims[i]] = axis;
