@@ -61,7 +61,7 @@ static void power(PowOp op, Context &c) {
 
 void addElementwiseRules(GradientRules &r) {
   r.constant<SignOp, FloorOp, CeilOp, RoundOp, NotOp, EqOp, LtOp, LeOp, AndOp, OrOp, XorOp, IotaOp,
-             RandomOp, ConstantOp, ArgMaxOp>();
+             RandomOp, ConstantOp, ArgMaxOp, TopKOp>();
 
   r.rule<AbsOp>(
       [](AbsOp op, Context &c) { c.give(0, c.b.mul(c.dy(), c.b.unary<SignOp>(op.getX()))); });
@@ -92,6 +92,10 @@ void addElementwiseRules(GradientRules &r) {
       [](SinOp op, Context &c) { c.give(0, c.b.mul(c.dy(), c.b.unary<CosOp>(op.getX()))); });
   r.rule<CosOp>([](CosOp op, Context &c) {
     c.give(0, c.b.neg(c.b.mul(c.dy(), c.b.unary<SinOp>(op.getX()))));
+  });
+  r.rule<AtanOp>([](AtanOp op, Context &c) { // 1 / (1 + x^2)
+    Value square = c.b.mul(op.getX(), op.getX());
+    c.give(0, c.b.div(c.dy(), c.b.sub(square, -1.0)));
   });
   r.rule<ReluOp>([](ReluOp op, Context &c) { // by the result: the operand need not be kept
     Value zero = c.b.constant(elementTypeOf(c.dy()), 0.0);

@@ -68,10 +68,12 @@ void addStructuralRules(GradientRules &r) {
   });
   r.rule<GatherOp>([](GatherOp op, Context &c) {
     int64_t size = shapeOf(op.getTable())[op.getAxis()];
-    c.give(0, c.b.make<ScatterAddOp>(op.getIndices(), c.dy(), op.getAxis(), size, op.getStart()));
+    c.give(0, c.b.make<ScatterAddOp>(op.getIndices(), c.dy(), op.getAxis(), size, op.getStart(),
+                                     op.getBatchDims()));
   });
   r.rule<ScatterAddOp>([](ScatterAddOp op, Context &c) {
-    c.give(1, c.b.make<GatherOp>(c.dy(), op.getIndices(), op.getAxis(), op.getStart()));
+    c.give(1, c.b.make<GatherOp>(c.dy(), op.getIndices(), op.getAxis(), op.getStart(),
+                                 op.getBatchDims()));
   });
   r.rule<ReduceSumOp>([](ReduceSumOp op, Context &c) {
     Value dy = c.b.reshape(c.dy(), keptShape(op.getX(), op.getDims()));

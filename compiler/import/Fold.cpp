@@ -207,6 +207,7 @@ std::optional<Constant> tessera::compiler::foldUnary(llvm::StringRef op, const C
                      .Case("graph.erf", [](double v) { return std::erf(v); })
                      .Case("graph.sin", [](double v) { return std::sin(v); })
                      .Case("graph.cos", [](double v) { return std::cos(v); })
+                     .Case("graph.atan", [](double v) { return std::atan(v); })
                      .Case("graph.relu", [](double v) { return v > 0 || std::isnan(v) ? v : 0.0; })
                      .Case("graph.floor", [](double v) { return std::floor(v); })
                      .Case("graph.ceil", [](double v) { return std::ceil(v); })

@@ -77,6 +77,7 @@ def Graph_SigmoidOp    : Graph_UnaryOp<"sigmoid"> { let summary = "1 / (1 + e^-x
 def Graph_ErfOp        : Graph_UnaryOp<"erf"> { let summary = "error function"; }
 def Graph_SinOp        : Graph_UnaryOp<"sin"> { let summary = "sine"; }
 def Graph_CosOp        : Graph_UnaryOp<"cos"> { let summary = "cosine"; }
+def Graph_AtanOp       : Graph_UnaryOp<"atan"> { let summary = "inverse tangent, in (-pi/2, pi/2)"; }
 def Graph_ReluOp       : Graph_UnaryOp<"relu"> { let summary = "max(x, 0); NaN stays NaN"; }
 def Graph_FloorOp      : Graph_UnaryOp<"floor"> { let summary = "round down"; }
 def Graph_CeilOp       : Graph_UnaryOp<"ceil"> { let summary = "round up"; }
@@ -204,21 +205,30 @@ def Graph_ConcatOp : Graph_InferredOp<"concat", "custom"> {
 def Graph_GatherOp : Graph_InferredOp<"gather", "custom", [], ["rankAttributes"]> {
   let summary = "y = take(table, indices, axis): y.shape = table.shape[:axis] + indices.shape + table.shape[axis+1:]";
   let description = [{
+    The first `batch_dims` dimensions of table and indices are common: each batch takes from its own part of
+    the table (y has them once, axis >= batch_dims). NumPy's take_along_axis at the last axis is
+    batch_dims = axis = rank - 1.
     `start` is 0 in global programs. On a shard of the table's axis it is the shard's first index; an
     index outside [start, start + extent) then gives 0 (the result is a partial sum over the shards). An
     index outside the global table is an error of the model and gives 0. Negative indices are not
     allowed here (the importer wraps them).
+    Rule: "b.. a.. v c.., b.. i.. -> b.. a.. i.. c.. | sum v | linear 0".
   }];
   let arguments = (ins Graph_Tensor:$table, Graph_Tensor:$indices, I64Attr:$axis,
-                       DefaultValuedAttr<I64Attr, "0">:$start);
+                       DefaultValuedAttr<I64Attr, "0">:$start,
+                       DefaultValuedAttr<I64Attr, "0">:$batch_dims);
   let results = (outs Graph_Tensor:$y);
 }
 
 def Graph_ScatterAddOp : Graph_InferredOp<"scatter_add", "custom", [], ["localize", "rankAttributes"]> {
   let summary = "adjoint of gather: zeros of extent `size` along axis, plus updates at indices";
-  let description = [{ indices as in gather, updates like gather's result. `start` as in gather. }];
+  let description = [{
+    indices as in gather, updates like gather's result. `start` and `batch_dims` as in gather.
+    Rule: "b.. i.., b.. a.. i.. c.. -> b.. a.. v c.. | sum i.. | linear 1".
+  }];
   let arguments = (ins Graph_Tensor:$indices, Graph_Tensor:$updates, I64Attr:$axis, I64Attr:$size,
-                       DefaultValuedAttr<I64Attr, "0">:$start);
+                       DefaultValuedAttr<I64Attr, "0">:$start,
+                       DefaultValuedAttr<I64Attr, "0">:$batch_dims);
   let results = (outs Graph_Tensor:$y);
 }
 
@@ -237,6 +247,16 @@ def Graph_ReduceMinOp : Graph_ReduceOp<"reduce_min"> { let summary = "minimum ov
 def Graph_ArgMaxOp : Graph_InferredOp<"argmax", "custom"> {
   let summary = "i64 index of the first maximum along dim (which is whole); keepdims";
   let arguments = (ins Graph_Tensor:$x, I64Attr:$dim, BoolAttr:$keepdims);
+  let results = (outs Graph_Tensor:$y);
+}
+
+def Graph_TopKOp : Graph_InferredOp<"topk", "custom"> {
+  let summary = "i64 indices of the k largest elements along dim (which is whole), in descending order";
+  let description = [{
+    `smallest`: of the k smallest, ascending. Of equal elements the one with the lower index comes first; NaN
+    counts as larger than any number. The values are a gather with these indices.
+  }];
+  let arguments = (ins Graph_Tensor:$x, I64Attr:$k, I64Attr:$dim, BoolAttr:$smallest);
   let results = (outs Graph_Tensor:$y);
 }
 

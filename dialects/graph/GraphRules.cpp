@@ -299,18 +299,21 @@ Expected<ShardingRule> ConcatOp::getShardingRule() {
 }
 
 namespace {
-/// Gather and its adjoint: table [a.., v, c..], indices [i..], values [a.., i.., c..].
+/// Gather and its adjoint: table [b.., a.., v, c..], indices [b.., i..], values [b.., a.., i.., c..].
 struct GatherFactors {
-  SmallVector<int> before, after, indices;
+  SmallVector<int> batch, before, after, indices;
   int v;
   GatherFactors(ShardingRule &rule, ArrayRef<int64_t> values, ArrayRef<int64_t> index, int64_t axis,
-                int64_t size, bool toTable) {
+                int64_t batchDims, int64_t size, bool toTable) {
     // toTable: the values are the operand, so what only they have is summed.
     FactorKind kind = toTable ? FactorKind::Reduce : FactorKind::PassThrough;
-    for (int64_t d = 0; d < axis; ++d)
-      before.push_back(rule.addFactor("a" + std::to_string(d), values[d]));
+    for (int64_t d = 0; d < batchDims; ++d)
+      batch.push_back(rule.addFactor("b" + std::to_string(d), values[d]));
+    for (int64_t d = batchDims; d < axis; ++d)
+      before.push_back(rule.addFactor("a" + std::to_string(before.size()), values[d]));
     v = rule.addFactor("v", size, toTable ? FactorKind::PassThrough : FactorKind::Reduce,
                        toTable ? Reduction::None : Reduction::Sum);
+    index = index.drop_front(batchDims);
     for (size_t d = 0; d < index.size(); ++d)
       indices.push_back(rule.addFactor("i" + std::to_string(d), index[d], kind,
                                        toTable ? Reduction::Sum : Reduction::None));
@@ -330,9 +333,9 @@ struct GatherFactors {
 Expected<ShardingRule> GatherOp::getShardingRule() {
   ShardingRule rule;
   GatherFactors f(rule, tensor(getY()).getShape(), tensor(getIndices()).getShape(), getAxis(),
-                  tensor(getTable()).getDimSize(getAxis()), false);
-  rule.operands = {f.list({f.before, {f.v}, f.after}), f.list({f.indices})};
-  rule.results = {f.list({f.before, f.indices, f.after})};
+                  getBatchDims(), tensor(getTable()).getDimSize(getAxis()), false);
+  rule.operands = {f.list({f.batch, f.before, {f.v}, f.after}), f.list({f.batch, f.indices})};
+  rule.results = {f.list({f.batch, f.before, f.indices, f.after})};
   rule.linear.push_back({0});
   return rule;
 }
@@ -340,9 +343,9 @@ Expected<ShardingRule> GatherOp::getShardingRule() {
 Expected<ShardingRule> ScatterAddOp::getShardingRule() {
   ShardingRule rule;
   GatherFactors f(rule, tensor(getUpdates()).getShape(), tensor(getIndices()).getShape(), getAxis(),
-                  getSize(), true);
-  rule.operands = {f.list({f.indices}), f.list({f.before, f.indices, f.after})};
-  rule.results = {f.list({f.before, {f.v}, f.after})};
+                  getBatchDims(), getSize(), true);
+  rule.operands = {f.list({f.batch, f.indices}), f.list({f.batch, f.before, f.indices, f.after})};
+  rule.results = {f.list({f.batch, f.before, {f.v}, f.after})};
   rule.linear.push_back({1});
   return rule;
 }
@@ -364,6 +367,12 @@ Expected<ShardingRule> ArgMaxOp::getShardingRule() {
   if (!getKeepdims())
     rule.results[0].erase(rule.results[0].begin() + dim);
   return rule;
+}
+
+Expected<ShardingRule> TopKOp::getShardingRule() {
+  ArrayRef<int64_t> shape = tensor(getX()).getShape();
+  int64_t dim = getDim();
+  return sameDims(shape.size(), shape, [&](int64_t d) { return d != dim; });
 }
 
 Expected<ShardingRule> MatMulOp::getShardingRule() {

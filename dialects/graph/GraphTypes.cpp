@@ -81,6 +81,7 @@ LogicalResult inferSameAs(ValueRange operands, unsigned which, SmallVectorImpl<T
 // clang-format off
 UNARY(NegOp) UNARY(AbsOp) UNARY(SignOp) UNARY(ExpOp) UNARY(LogOp) UNARY(SqrtOp) UNARY(RsqrtOp)
 UNARY(ReciprocalOp) UNARY(TanhOp) UNARY(SigmoidOp) UNARY(ErfOp) UNARY(SinOp) UNARY(CosOp)
+UNARY(AtanOp)
 UNARY(ReluOp) UNARY(FloorOp) UNARY(CeilOp) UNARY(RoundOp) UNARY(NotOp)
 UNARY(SoftmaxOp) UNARY(SoftmaxGradOp) UNARY(LogSoftmaxOp) UNARY(LogSoftmaxGradOp)
 // clang-format on
@@ -193,13 +194,16 @@ INFER(ConcatOp) {
 INFER(GatherOp) {
   Adaptor adaptor(operands, attributes, properties, regions);
   RankedTensorType table = tensor(adaptor.getTable()), indices = tensor(adaptor.getIndices());
-  int64_t axis = adaptor.getAxis();
+  int64_t axis = adaptor.getAxis(), batch = adaptor.getBatchDims();
   if (axis < 0 || axis >= table.getRank())
     return fail(loc, "axis is out of range");
+  if (batch < 0 || batch > axis || batch > indices.getRank() ||
+      table.getShape().take_front(batch) != indices.getShape().take_front(batch))
+    return fail(loc, "table and indices do not agree in " + Twine(batch) + " batch dimensions");
   if (!indices.getElementType().isInteger())
     return fail(loc, "indices must be integers");
   dist::Shape shape(table.getShape().take_front(axis));
-  llvm::append_range(shape, indices.getShape());
+  llvm::append_range(shape, indices.getShape().drop_front(batch));
   llvm::append_range(shape, table.getShape().drop_front(axis + 1));
   results.push_back(RankedTensorType::get(shape, table.getElementType()));
   return success();
@@ -208,16 +212,20 @@ INFER(GatherOp) {
 INFER(ScatterAddOp) {
   Adaptor adaptor(operands, attributes, properties, regions);
   RankedTensorType indices = tensor(adaptor.getIndices()), updates = tensor(adaptor.getUpdates());
-  int64_t axis = adaptor.getAxis(), rank = updates.getRank() - indices.getRank() + 1;
+  int64_t axis = adaptor.getAxis(), batch = adaptor.getBatchDims();
+  int64_t own = indices.getRank() - batch, rank = updates.getRank() - own + 1;
   if (axis < 0 || axis >= rank || int64_t(adaptor.getSize()) < 0)
     return fail(loc, "axis is out of range");
+  if (batch < 0 || batch > axis || own < 0 ||
+      updates.getShape().take_front(batch) != indices.getShape().take_front(batch))
+    return fail(loc, "indices and updates do not agree in " + Twine(batch) + " batch dimensions");
   if (!indices.getElementType().isInteger())
     return fail(loc, "indices must be integers");
-  if (updates.getShape().slice(axis, indices.getRank()) != indices.getShape())
+  if (updates.getShape().slice(axis, own) != indices.getShape().drop_front(batch))
     return fail(loc, "updates do not have the shape of the indices at axis " + Twine(axis));
   dist::Shape shape(updates.getShape().take_front(axis));
   shape.push_back(adaptor.getSize());
-  llvm::append_range(shape, updates.getShape().drop_front(axis + indices.getRank()));
+  llvm::append_range(shape, updates.getShape().drop_front(axis + own));
   results.push_back(RankedTensorType::get(shape, updates.getElementType()));
   return success();
 }
@@ -258,6 +266,18 @@ REDUCE(ReduceSumOp) REDUCE(ReduceMaxOp) REDUCE(ReduceMinOp)
   Adaptor adaptor(operands, attributes, properties, regions);
   return inferReduce(loc, tensor(adaptor.getX()), {int64_t(adaptor.getDim())},
                      adaptor.getKeepdims(), IntegerType::get(context, 64), results);
+}
+
+INFER(TopKOp) {
+  Adaptor adaptor(operands, attributes, properties, regions);
+  RankedTensorType x = tensor(adaptor.getX());
+  int64_t dim = adaptor.getDim(), k = adaptor.getK();
+  if (dim < 0 || dim >= x.getRank() || k < 1 || k > x.getDimSize(dim))
+    return fail(loc, "k = " + Twine(k) + " is not within dimension " + Twine(dim));
+  dist::Shape shape(x.getShape());
+  shape[dim] = k;
+  results.push_back(RankedTensorType::get(shape, IntegerType::get(context, 64)));
+  return success();
 }
 
 INFER(MatMulOp) {

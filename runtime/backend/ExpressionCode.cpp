@@ -42,6 +42,7 @@ const std::map<std::string, OpInfo, std::less<>> &opTable() {
       {"erf", {Op::Erf, Kind::FloatUnary, 1}},
       {"sin", {Op::Sin, Kind::FloatUnary, 1}},
       {"cos", {Op::Cos, Kind::FloatUnary, 1}},
+      {"atan", {Op::Atan, Kind::FloatUnary, 1}},
       {"not", {Op::Not, Kind::LogicUnary, 1}},
       {"cast", {Op::Cast, Kind::Cast, 1}},
       {"add", {Op::Add, Kind::Number, 2}},

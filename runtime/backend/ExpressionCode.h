@@ -36,6 +36,7 @@ enum class Op : uint8_t {
   Erf,
   Sin,
   Cos,
+  Atan,
   Relu,
   Floor,
   Ceil,

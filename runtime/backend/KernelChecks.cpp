@@ -28,15 +28,9 @@ Status sameTypes(const KernelCall &call, size_t first = 0) {
 
 Status floatOnly(const KernelCall &call) {
   plan::DType t = call.outputs[0].dtype;
-  if (t == plan::F32 || t == plan::F64)
+  if (isFloat(t))
     return Status();
   return Status::error(call.name() + " is not defined for " + dtypeName(t));
-}
-
-Status noHalf(const KernelCall &call, plan::DType t) {
-  if (t == plan::F16 || t == plan::BF16)
-    return Status::error(call.name() + " is not defined for " + dtypeName(t));
-  return Status();
 }
 
 std::string operandList(const KernelCall &call) {
@@ -210,7 +204,6 @@ Status checkConcat(const KernelCall &call) {
 Status checkArgMax(const KernelCall &call) {
   TESSERA_RETURN_IF_ERROR(arity(call, 1, 1));
   TESSERA_RETURN_IF_ERROR(axisGeometry(call).status());
-  TESSERA_RETURN_IF_ERROR(noHalf(call, call.inputs[0].dtype));
   if (call.outputs[0].dtype != plan::I64)
     return Status::error("argmax gives i64, not " + dtypeName(call.outputs[0].dtype));
   Shape expected = call.inputs[0].shape;
@@ -221,6 +214,20 @@ Status checkArgMax(const KernelCall &call) {
     *at = 1;
   else
     expected.erase(at);
+  return resultShape(call, expected);
+}
+
+Status checkTopK(const KernelCall &call) {
+  TESSERA_RETURN_IF_ERROR(arity(call, 1, 1));
+  TESSERA_RETURN_IF_ERROR(axisGeometry(call).status());
+  if (call.outputs[0].dtype != plan::I64)
+    return Status::error("topk gives i64, not " + dtypeName(call.outputs[0].dtype));
+  Shape expected = call.inputs[0].shape;
+  int64_t &extent = expected[static_cast<size_t>(call.intAttribute("dim"))];
+  int64_t k = call.intAttribute("k");
+  if (k < 1 || k > extent)
+    return attributeError(call, "k = " + std::to_string(k) + " is out of range");
+  extent = k;
   return resultShape(call, expected);
 }
 
@@ -356,7 +363,6 @@ Result<PoolGeometry> poolGeometry(const KernelCall &call) {
 Result<MatMulGeometry> matmulGeometry(const KernelCall &call) {
   TESSERA_RETURN_IF_ERROR(arity(call, 2, 1));
   TESSERA_RETURN_IF_ERROR(sameTypes(call));
-  TESSERA_RETURN_IF_ERROR(noHalf(call, call.outputs[0].dtype));
   const Shape &a = call.inputs[0].shape, &b = call.inputs[1].shape;
   if (a.size() < 2 || b.size() < 2)
     return attributeError(call, "both operands need at least two dimensions");
@@ -395,20 +401,25 @@ Result<IndexGeometry> indexGeometry(const KernelCall &call) {
   if (scatter && call.intAttribute("size", -1) != *at)
     return attributeError(call, "size is not the extent of axis " + std::to_string(axis) + " of " +
                                     str(table.shape));
+  int64_t batch = call.intAttribute("batch_dims");
+  const Shape &index = indices.shape;
+  if (batch < 0 || batch > axis || batch > static_cast<int64_t>(index.size()) ||
+      !std::equal(index.begin(), index.begin() + batch, table.shape.begin()))
+    return attributeError(call, "there are no " + std::to_string(batch) + " batch dimensions");
+  auto own = table.shape.begin() + batch;
   Shape expected(table.shape.begin(), at);
-  expected.insert(expected.end(), indices.shape.begin(), indices.shape.end());
+  expected.insert(expected.end(), index.begin() + batch, index.end());
   expected.insert(expected.end(), at + 1, table.shape.end());
   if (expected != items.shape)
     return attributeError(call, "the gathered elements have the shape " + str(expected) + ", not " +
                                     str(items.shape));
   IndexGeometry g;
-  g.outer = elementCount(Shape(table.shape.begin(), at));
+  g.batch = elementCount(Shape(table.shape.begin(), own));
+  g.outer = elementCount(Shape(own, at));
   g.extent = *at;
   g.inner = elementCount(Shape(at + 1, table.shape.end()));
-  g.indices = indices.elements();
+  g.indices = elementCount(Shape(index.begin() + batch, index.end()));
   g.start = call.intAttribute("start");
-  if (scatter)
-    TESSERA_RETURN_IF_ERROR(noHalf(call, items.dtype));
   return g;
 }
 
@@ -427,16 +438,27 @@ Result<AxisGeometry> axisGeometry(const KernelCall &call) {
 Status checkKernel(const KernelCall &call) {
   using Check = Status (*)(const KernelCall &);
   static const std::map<std::string, Check, std::less<>> table = {
-      {"reshape", checkReshape},      {"transpose", checkTranspose},
-      {"slice", checkSlice},          {"pad", checkPad},
-      {"concat", checkConcat},        {"gather", checkIndex},
-      {"scatter_add", checkIndex},    {"argmax", checkArgMax},
-      {"matmul", checkMatMul},        {"conv", checkConv},
-      {"conv_input_grad", checkConv}, {"conv_weight_grad", checkConv},
-      {"max_pool", checkPool},        {"max_pool_grad", checkPool},
-      {"avg_pool", checkPool},        {"avg_pool_grad", checkPool},
-      {"softmax", checkSoftmax},      {"softmax_grad", checkSoftmax},
-      {"log_softmax", checkSoftmax},  {"log_softmax_grad", checkSoftmax},
+      {"reshape", checkReshape},
+      {"transpose", checkTranspose},
+      {"slice", checkSlice},
+      {"pad", checkPad},
+      {"concat", checkConcat},
+      {"gather", checkIndex},
+      {"scatter_add", checkIndex},
+      {"argmax", checkArgMax},
+      {"topk", checkTopK},
+      {"matmul", checkMatMul},
+      {"conv", checkConv},
+      {"conv_input_grad", checkConv},
+      {"conv_weight_grad", checkConv},
+      {"max_pool", checkPool},
+      {"max_pool_grad", checkPool},
+      {"avg_pool", checkPool},
+      {"avg_pool_grad", checkPool},
+      {"softmax", checkSoftmax},
+      {"softmax_grad", checkSoftmax},
+      {"log_softmax", checkSoftmax},
+      {"log_softmax_grad", checkSoftmax},
   };
   if (isExpressionKernel(call.name())) {
     TESSERA_RETURN_IF_ERROR(checkExpression(call));

@@ -16,6 +16,7 @@ func.func @sigmoid(%x: tensor<4x8xf32>) -> tensor<4x8xf32> { %y = graph.sigmoid 
 func.func @erf(%x: tensor<4x8xf32>) -> tensor<4x8xf32> { %y = graph.erf %x : (tensor<4x8xf32>) -> tensor<4x8xf32> return %y : tensor<4x8xf32> }
 func.func @sin(%x: tensor<4x8xf32>) -> tensor<4x8xf32> { %y = graph.sin %x : (tensor<4x8xf32>) -> tensor<4x8xf32> return %y : tensor<4x8xf32> }
 func.func @cos(%x: tensor<4x8xf32>) -> tensor<4x8xf32> { %y = graph.cos %x : (tensor<4x8xf32>) -> tensor<4x8xf32> return %y : tensor<4x8xf32> }
+func.func @atan(%x: tensor<4x8xf32>) -> tensor<4x8xf32> { %y = graph.atan %x : (tensor<4x8xf32>) -> tensor<4x8xf32> return %y : tensor<4x8xf32> }
 func.func @relu(%x: tensor<4x8xf32>) -> tensor<4x8xf32> { %y = graph.relu %x : (tensor<4x8xf32>) -> tensor<4x8xf32> return %y : tensor<4x8xf32> }
 func.func @floor(%x: tensor<4x8xf32>) -> tensor<4x8xf32> { %y = graph.floor %x : (tensor<4x8xf32>) -> tensor<4x8xf32> return %y : tensor<4x8xf32> }
 func.func @ceil(%x: tensor<4x8xf32>) -> tensor<4x8xf32> { %y = graph.ceil %x : (tensor<4x8xf32>) -> tensor<4x8xf32> return %y : tensor<4x8xf32> }
@@ -64,11 +65,17 @@ func.func @gather(%t: tensor<8x4xf32>, %i: tensor<4x2xi64> {test.low = 0, test.h
 func.func @gather_inner(%t: tensor<4x8x2xf32>, %i: tensor<4xi64> {test.low = 0, test.high = 7}) -> tensor<4x4x2xf32> { %y = graph.gather %t, %i {axis = 1 : i64} : (tensor<4x8x2xf32>, tensor<4xi64>) -> tensor<4x4x2xf32> return %y : tensor<4x4x2xf32> }
 func.func @scatter_add(%i: tensor<4x2xi64> {test.low = 0, test.high = 7}, %u: tensor<4x2x4xf32>) -> tensor<8x4xf32> { %y = graph.scatter_add %i, %u {axis = 0 : i64, size = 8 : i64} : (tensor<4x2xi64>, tensor<4x2x4xf32>) -> tensor<8x4xf32> return %y : tensor<8x4xf32> }
 
+func.func @gather_batched(%t: tensor<4x2x8x2xf32>, %i: tensor<4x4x2xi64> {test.low = 0, test.high = 7}) -> tensor<4x2x4x2x2xf32> { %y = graph.gather %t, %i {axis = 2 : i64, batch_dims = 1 : i64} : (tensor<4x2x8x2xf32>, tensor<4x4x2xi64>) -> tensor<4x2x4x2x2xf32> return %y : tensor<4x2x4x2x2xf32> }
+func.func @scatter_add_batched(%i: tensor<4x4x2xi64> {test.low = 0, test.high = 7}, %u: tensor<4x2x4x2x2xf32>) -> tensor<4x2x8x2xf32> { %y = graph.scatter_add %i, %u {axis = 2 : i64, size = 8 : i64, batch_dims = 1 : i64} : (tensor<4x4x2xi64>, tensor<4x2x4x2x2xf32>) -> tensor<4x2x8x2xf32> return %y : tensor<4x2x8x2xf32> }
+
 func.func @reduce_sum(%x: tensor<4x8x4xf32>) -> tensor<4x4xf32> { %y = graph.reduce_sum %x {dims = array<i64: 1>, keepdims = false} : (tensor<4x8x4xf32>) -> tensor<4x4xf32> return %y : tensor<4x4xf32> }
 func.func @reduce_sum_all(%x: tensor<4x8xf32>) -> tensor<f32> { %y = graph.reduce_sum %x {dims = array<i64: 0, 1>, keepdims = false} : (tensor<4x8xf32>) -> tensor<f32> return %y : tensor<f32> }
 func.func @reduce_max(%x: tensor<4x8x4xf32>) -> tensor<4x1x1xf32> { %y = graph.reduce_max %x {dims = array<i64: 1, 2>, keepdims = true} : (tensor<4x8x4xf32>) -> tensor<4x1x1xf32> return %y : tensor<4x1x1xf32> }
 func.func @reduce_min(%x: tensor<4x8x4xf32>) -> tensor<8xf32> { %y = graph.reduce_min %x {dims = array<i64: 0, 2>, keepdims = false} : (tensor<4x8x4xf32>) -> tensor<8xf32> return %y : tensor<8xf32> }
 func.func @argmax(%x: tensor<4x8x4xf32>) -> tensor<4x1x4xi64> { %y = graph.argmax %x {dim = 1 : i64, keepdims = true} : (tensor<4x8x4xf32>) -> tensor<4x1x4xi64> return %y : tensor<4x1x4xi64> }
+
+func.func @topk(%x: tensor<4x8x4xf32>) -> tensor<4x3x4xi64> { %y = graph.topk %x {dim = 1 : i64, k = 3 : i64, smallest = false} : (tensor<4x8x4xf32>) -> tensor<4x3x4xi64> return %y : tensor<4x3x4xi64> }
+func.func @topk_smallest(%x: tensor<4x8xi64>) -> tensor<4x2xi64> { %y = graph.topk %x {dim = 1 : i64, k = 2 : i64, smallest = true} : (tensor<4x8xi64>) -> tensor<4x2xi64> return %y : tensor<4x2xi64> }
 
 func.func @matmul(%a: tensor<4x8xf32>, %b: tensor<8x4xf32>) -> tensor<4x4xf32> { %y = graph.matmul %a, %b : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32> return %y : tensor<4x4xf32> }
 func.func @matmul_transposed(%a: tensor<8x4xf32>, %b: tensor<4x8xf32>) -> tensor<4x4xf32> { %y = graph.matmul %a, %b {transpose_a = true, transpose_b = true} : (tensor<8x4xf32>, tensor<4x8xf32>) -> tensor<4x4xf32> return %y : tensor<4x4xf32> }

@@ -82,12 +82,15 @@ static void concat(Call &c) {
 
 // Pairs each element of take(table, indices, axis) with the table's element it stands for.
 template <typename Fn>
-static void forEachTaken(const Tensor &indices, ArrayRef<int64_t> table, ArrayRef<int64_t> taken,
-                         size_t axis, int64_t start, Fn fn) {
-  size_t n = indices.shape.size(), position = 0;
+static void forEachTaken(Call &c, const Tensor &indices, ArrayRef<int64_t> table,
+                         ArrayRef<int64_t> taken, Fn fn) {
+  size_t axis = size_t(c.integer("axis")), batch = size_t(c.integer("batch_dims"));
+  size_t n = indices.shape.size() - batch, position = 0;
   forEach(taken, [&](ArrayRef<int64_t> index) {
+    SmallVector<int64_t> which(index.take_front(batch));
+    llvm::append_range(which, index.slice(axis, n));
     int64_t chosen =
-        int64_t(indices.data[size_t(offset(indices.shape, index.slice(axis, n)))]) - start;
+        int64_t(indices.data[size_t(offset(indices.shape, which))]) - c.integer("start");
     SmallVector<int64_t> at(index.take_front(axis));
     at.push_back(chosen);
     at.append(index.begin() + axis + n, index.end());
@@ -98,14 +101,12 @@ static void forEachTaken(const Tensor &indices, ArrayRef<int64_t> table, ArrayRe
 }
 
 static void gather(Call &c) {
-  forEachTaken(*c.in[1], c.in[0]->shape, c.out[0].shape, size_t(c.integer("axis")),
-               c.integer("start"),
+  forEachTaken(c, *c.in[1], c.in[0]->shape, c.out[0].shape,
                [&](size_t taken, size_t at) { c.out[0].data[taken] = c.in[0]->data[at]; });
 }
 
 static void scatterAdd(Call &c) {
-  forEachTaken(*c.in[0], c.out[0].shape, c.in[1]->shape, size_t(c.integer("axis")),
-               c.integer("start"),
+  forEachTaken(c, *c.in[0], c.out[0].shape, c.in[1]->shape,
                [&](size_t taken, size_t at) { c.out[0].data[at] += c.in[1]->data[taken]; });
 }
 
@@ -145,6 +146,27 @@ static void argMax(Call &c) {
   });
 }
 
+static void topK(Call &c) {
+  size_t dim = size_t(c.integer("dim"));
+  const Tensor &x = *c.in[0];
+  SmallVector<int64_t> lines(x.shape);
+  lines[dim] = 1;
+  forEach(lines, [&](ArrayRef<int64_t> index) {
+    SmallVector<int64_t> at(index);
+    std::vector<std::pair<double, int64_t>> values;
+    for (int64_t i = 0; i < x.shape[dim]; ++i) {
+      at[dim] = i;
+      double value = x.data[size_t(offset(x.shape, at))];
+      values.emplace_back(c.integer("smallest") ? value : -value, i);
+    }
+    llvm::sort(values);
+    for (int64_t j = 0; j < c.integer("k"); ++j) {
+      at[dim] = j;
+      c.out[0].data[size_t(offset(c.out[0].shape, at))] = double(values[size_t(j)].second);
+    }
+  });
+}
+
 void addData(Table &t) {
   t["constant"] = constant;
   t["broadcast"] = broadcast;
@@ -164,6 +186,7 @@ void addData(Table &t) {
     reduce(c, inf, [](double a, double b) { return std::isnan(b) || b < a ? b : a; });
   };
   t["argmax"] = argMax;
+  t["topk"] = topK;
 }
 
 } // namespace tessera::test::detail

@@ -99,6 +99,7 @@ void addElementwise(Table &t) {
   t["reciprocal"] = [](Call &c) { unary(c, [](double x) { return 1 / x; }); };
   t["tanh"] = [](Call &c) { unary(c, [](double x) { return std::tanh(x); }); };
   t["sigmoid"] = [](Call &c) { unary(c, [](double x) { return 1 / (1 + std::exp(-x)); }); };
+  t["atan"] = [](Call &c) { unary(c, [](double x) { return std::atan(x); }); };
   t["erf"] = [](Call &c) { unary(c, [](double x) { return std::erf(x); }); };
   t["sin"] = [](Call &c) { unary(c, [](double x) { return std::sin(x); }); };
   t["cos"] = [](Call &c) { unary(c, [](double x) { return std::cos(x); }); };

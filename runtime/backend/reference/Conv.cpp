@@ -210,7 +210,7 @@ BindResult bindConv(const KernelCall &call) {
 
 void registerReferenceConv(KernelRegistry &registry) {
   for (const char *name : {"conv", "conv_input_grad", "conv_weight_grad"})
-    registry.add(name, {"reference", acceptsPlain, bindConv});
+    addFloatKernel<bindConv>(registry, name);
 }
 
 } // namespace tessera::rt

@@ -231,6 +231,9 @@ template <typename T> bool applyNumber(Op op, Tile &ta, Tile &tb, Tile &ty, int6
     case Op::Cos:
       map1(a, y, n, [](T p) { return std::cos(p); });
       return true;
+    case Op::Atan:
+      map1(a, y, n, [](T p) { return std::atan(p); });
+      return true;
     case Op::Floor:
       map1(a, y, n, [](T p) { return std::floor(p); });
       return true;

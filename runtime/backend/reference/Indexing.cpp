@@ -1,8 +1,10 @@
-// gather, scatter_add, argmax.
+// gather, scatter_add, argmax, topk.
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/reference/ReferenceBackend.h"
 
+#include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace tessera::rt {
 namespace {
@@ -21,10 +23,10 @@ BindResult bindGather(const KernelCall &call) {
   TensorView table = call.inputs[0], indices = call.inputs[1], y = call.outputs[0];
   int64_t row = g.inner * static_cast<int64_t>(bytesPerElement(y.dtype));
   return bindFunction("reference", [=](std::byte *) {
-    for (int64_t o = 0; o < g.outer; ++o)
+    for (int64_t o = 0; o < g.batch * g.outer; ++o)
       for (int64_t j = 0; j < g.indices; ++j) {
         std::byte *to = y.as<std::byte>() + (o * g.indices + j) * row;
-        int64_t i = indexAt(indices, j, g);
+        int64_t i = indexAt(indices, o / g.outer * g.indices + j, g);
         if (i < 0)
           std::memset(to, 0, static_cast<size_t>(row));
         else
@@ -41,9 +43,9 @@ BindResult bindScatterAdd(const KernelCall &call) {
     std::memset(y.data, 0, y.bytes());
     dispatchNumber(y.dtype, [&](auto tag) {
       using T = decltype(tag);
-      for (int64_t o = 0; o < g.outer; ++o)
+      for (int64_t o = 0; o < g.batch * g.outer; ++o)
         for (int64_t j = 0; j < g.indices; ++j) {
-          int64_t i = indexAt(indices, j, g);
+          int64_t i = indexAt(indices, o / g.outer * g.indices + j, g);
           if (i < 0)
             continue;
           const T *from = updates.as<T>() + (o * g.indices + j) * g.inner;
@@ -79,12 +81,43 @@ BindResult bindArgMax(const KernelCall &call) {
   });
 }
 
+BindResult bindTopK(const KernelCall &call) {
+  AxisGeometry g = *axisGeometry(call);
+  TensorView x = call.inputs[0], y = call.outputs[0];
+  int64_t k = call.intAttribute("k");
+  bool smallest = call.intAttribute("smallest") != 0;
+  auto run = [=](std::byte *scratch) {
+    auto *order = reinterpret_cast<int64_t *>(scratch);
+    dispatchNumber(x.dtype, [&](auto tag) {
+      using T = decltype(tag);
+      for (int64_t o = 0; o < g.outer; ++o)
+        for (int64_t i = 0; i < g.inner; ++i) {
+          const T *p = x.as<T>() + o * g.extent * g.inner + i;
+          auto larger = [&](T a, T b) { return a > b || (a != a && b == b); };
+          // A total order, so the result depends on no sorting algorithm.
+          auto before = [&](int64_t u, int64_t v) {
+            T a = p[u * g.inner], b = p[v * g.inner];
+            if (larger(a, b) || larger(b, a))
+              return larger(a, b) != smallest;
+            return u < v;
+          };
+          std::iota(order, order + g.extent, int64_t(0));
+          std::partial_sort(order, order + k, order + g.extent, before);
+          for (int64_t j = 0; j < k; ++j)
+            y.as<int64_t>()[(o * k + j) * g.inner + i] = order[j];
+        }
+    });
+  };
+  return bindFunction("reference", run, static_cast<size_t>(g.extent) * sizeof(int64_t));
+}
+
 } // namespace
 
 void registerReferenceIndexing(KernelRegistry &registry) {
   registry.add("gather", {"reference", acceptsPlain, bindGather});
-  registry.add("scatter_add", {"reference", acceptsPlain, bindScatterAdd});
-  registry.add("argmax", {"reference", acceptsPlain, bindArgMax});
+  addFloatKernel<bindScatterAdd>(registry, "scatter_add");
+  addFloatKernel<bindArgMax>(registry, "argmax");
+  addFloatKernel<bindTopK>(registry, "topk");
 }
 
 } // namespace tessera::rt

@@ -61,7 +61,7 @@ BindResult bindMatMul(const KernelCall &call) {
 } // namespace
 
 void registerReferenceMatMul(KernelRegistry &registry) {
-  registry.add("matmul", {"reference", acceptsPlain, bindMatMul});
+  addFloatKernel<bindMatMul>(registry, "matmul");
 }
 
 } // namespace tessera::rt

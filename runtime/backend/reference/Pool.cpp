@@ -115,7 +115,7 @@ BindResult bindPool(const KernelCall &call) {
 
 void registerReferencePool(KernelRegistry &registry) {
   for (const char *name : {"max_pool", "max_pool_grad", "avg_pool", "avg_pool_grad"})
-    registry.add(name, {"reference", acceptsPlain, bindPool});
+    addFloatKernel<bindPool>(registry, name);
 }
 
 } // namespace tessera::rt

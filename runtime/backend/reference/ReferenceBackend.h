@@ -22,6 +22,18 @@ std::unique_ptr<Backend> createReferenceBackend();
 void registerReferenceKernels(KernelRegistry &registry);
 
 // One per file.
+/// Binds on F32 copies of the F16 and BF16 operands: widened before each run, narrowed after it.
+BindResult bindThroughF32(const KernelCall &call, BindResult (*bind)(const KernelCall &));
+bool acceptsHalf(const KernelCall &call); // plain, and an operand has 16 bits
+
+/// Registers a kernel that is written for F32 and F64, for 16-bit operands as well.
+template <BindResult (*bind)(const KernelCall &)>
+void addFloatKernel(KernelRegistry &registry, const std::string &name) {
+  registry.add(name, {"reference", acceptsHalf,
+                      [](const KernelCall &call) { return bindThroughF32(call, bind); }});
+  registry.add(name, {"reference", acceptsPlain, bind});
+}
+
 void registerReferenceExpressions(KernelRegistry &registry);
 void registerReferenceMovement(KernelRegistry &registry);
 void registerReferenceIndexing(KernelRegistry &registry);

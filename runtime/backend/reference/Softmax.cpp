@@ -81,7 +81,7 @@ BindResult bindSoftmax(const KernelCall &call) {
 
 void registerReferenceSoftmax(KernelRegistry &registry) {
   for (const char *name : {"softmax", "softmax_grad", "log_softmax", "log_softmax_grad"})
-    registry.add(name, {"reference", acceptsPlain, bindSoftmax});
+    addFloatKernel<bindSoftmax>(registry, name);
 }
 
 } // namespace tessera::rt

@@ -57,7 +57,7 @@ public:
   void step() {
     static const std::vector<std::string> exactUnary = {"neg",  "abs",   "sign",
                                                         "relu", "floor", "round"};
-    static const std::vector<std::string> smoothUnary = {"neg", "tanh", "sigmoid", "erf",
+    static const std::vector<std::string> smoothUnary = {"neg", "tanh", "sigmoid", "erf", "atan",
                                                          "sin", "cos",  "relu",    "abs"};
     static const std::vector<std::string> exactBinary = {"add", "sub", "max", "min"};
     static const std::vector<std::string> compare = {"eq", "lt", "le"};
@@ -305,11 +305,11 @@ TEST_CASE("single elementwise operators", "[conformance]") {
       {"round", 1, -9, 9, 0},   {"exp", 1, -9, 5, 1e-6},     {"log", 1, 0.01, 9, 1e-6},
       {"sqrt", 1, 0, 9, 1e-6},  {"rsqrt", 1, 0.1, 9, 1e-6},  {"reciprocal", 1, 0.1, 9, 1e-6},
       {"tanh", 1, -5, 5, 1e-6}, {"sigmoid", 1, -9, 9, 1e-6}, {"erf", 1, -3, 3, 1e-6},
-      {"sin", 1, -9, 9, 1e-6},  {"cos", 1, -9, 9, 1e-6},     {"add", 2, -9, 9, 1e-6},
-      {"sub", 2, -9, 9, 1e-6},  {"mul", 2, -9, 9, 1e-6},     {"div", 2, 0.1, 9, 1e-6},
-      {"pow", 2, 0.1, 3, 2e-6}, {"max", 2, -9, 9, 0},        {"min", 2, -9, 9, 0},
-      {"mod", 2, 0.5, 9, 1e-6}, {"eq", 2, -9, 9, 0},         {"lt", 2, -9, 9, 0},
-      {"le", 2, -9, 9, 0},
+      {"atan", 1, -9, 9, 1e-6}, {"sin", 1, -9, 9, 1e-6},     {"cos", 1, -9, 9, 1e-6},
+      {"add", 2, -9, 9, 1e-6},  {"sub", 2, -9, 9, 1e-6},     {"mul", 2, -9, 9, 1e-6},
+      {"div", 2, 0.1, 9, 1e-6}, {"pow", 2, 0.1, 3, 2e-6},    {"max", 2, -9, 9, 0},
+      {"min", 2, -9, 9, 0},     {"mod", 2, 0.5, 9, 1e-6},    {"eq", 2, -9, 9, 0},
+      {"lt", 2, -9, 9, 0},      {"le", 2, -9, 9, 0},
   };
   for (const Spec &s : specs)
     for (int i = 0; i < 6; ++i) {

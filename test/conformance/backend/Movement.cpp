@@ -93,6 +93,15 @@ TEST_CASE("data movement of random shapes", "[conformance]") {
                     {{"axis", axis}, {"start", int64_t(4)}});
       if (type == plan::BF16)
         break;
+      // The same with the dimensions before the axis as batches.
+      Shape each(x.begin(), x.begin() + axis), batched = each;
+      each.push_back(3);
+      batched.push_back(3);
+      batched.insert(batched.end(), x.begin() + axis + 1, x.end());
+      uint32_t own = c.plan.buffer(plan::I64, each);
+      c.inputs[own] = random.integers(elementCount(each), 3, 12);
+      c.plan.kernel("gather", {in, own}, {c.output(type, batched)},
+                    {{"axis", axis}, {"batch_dims", axis}, {"start", int64_t(4)}});
       uint32_t updates = c.input(random, type, y);
       c.plan.kernel(
           "scatter_add", {indices, updates}, {c.output(type, x)},

@@ -142,6 +142,7 @@ TEST_CASE("gradients of unary operators") {
   unary("erf");
   unary("sin");
   unary("cos");
+  unary("atan");
   unary("relu");
   unary("floor", {0.1, 0.9});
   unary("ceil", {0.1, 0.9});
@@ -224,6 +225,13 @@ TEST_CASE("gradients of data movement") {
   check(program("gather", {"2x4x3xf64", "5xi64"}, "2x5x3xf64", "axis = 1 : i64"));
   check(program("scatter_add", {"5xi64", "2x5x3xf64"}, "2x4x3xf64",
                 "axis = 1 : i64, size = 4 : i64"));
+  // One part of the table per batch; take_along_axis.
+  check(program("gather", {"2x3x4x2xf64", "2x5xi64"}, "2x3x5x2xf64",
+                "axis = 2 : i64, batch_dims = 1 : i64"));
+  check(program("gather", {"2x3x4xf64", "2x3x2xi64"}, "2x3x2xf64",
+                "axis = 2 : i64, batch_dims = 2 : i64"));
+  check(program("scatter_add", {"2x5xi64", "2x3x5x2xf64"}, "2x3x4x2xf64",
+                "axis = 2 : i64, size = 4 : i64, batch_dims = 1 : i64"));
 }
 
 TEST_CASE("gradients of reductions") {

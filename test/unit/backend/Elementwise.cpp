@@ -186,3 +186,34 @@ TEST_CASE("a fused expression with two results, one of them a reduction") {
     CHECK(out[1] == Values{21, 9});
   }
 }
+
+TEST_CASE("16-bit operands are computed in F32 and rounded once") {
+  // 1 + 2^-8 + 2^-8 would stay 1 if sums were rounded to bf16 on the way.
+  for (plan::DType type : {plan::BF16, plan::F16}) {
+    CHECK(one("matmul", type, type, {{{1, 3}, {1, 0.00390625, 0.00390625}}, {{3, 1}, {1, 1, 1}}},
+              {1, 1}) == Values{1.0078125});
+    CHECK(one("conv", type, type, {{{1, 1, 3}, {1, 2, 3}}, {{1, 1, 2}, {1, 10}}}, {1, 1, 2},
+              {{"strides", Shape{1}},
+               {"pads", Shape{0, 0}},
+               {"dilations", Shape{1}},
+               {"groups", int64_t(1)}}) == Values{21, 32});
+    CHECK(one("softmax", type, type, {{{2}, {3, 3}}}, {2}, {{"dim", int64_t(0)}}) ==
+          Values{0.5, 0.5});
+    CHECK(one("argmax", type, plan::I64, {{{3}, {1, 5, 2}}}, {},
+              {{"dim", int64_t(0)}, {"keepdims", int64_t(0)}}) == Values{1});
+  }
+}
+
+TEST_CASE("topk orders by value, then by index") {
+  auto order = [&](const Values &x, int64_t k, bool smallest) {
+    return one("topk", plan::F32, plan::I64, {{{static_cast<int64_t>(x.size())}, x}}, {k},
+               {{"dim", int64_t(0)}, {"k", k}, {"smallest", int64_t(smallest)}});
+  };
+  CHECK(order({3, 7, 3, 9, 7}, 4, false) == Values{3, 1, 4, 0});
+  CHECK(order({3, 7, 3, 9, 7}, 4, true) == Values{0, 2, 1, 4});
+  CHECK(order({1, NaN, 2}, 3, false) == Values{1, 2, 0});
+  // Along an outer dimension.
+  CHECK(one("topk", plan::I64, plan::I64, {{{3, 2}, {1, 6, 5, 2, 3, 4}}}, {2, 2},
+            {{"dim", int64_t(0)}, {"k", int64_t(2)}, {"smallest", int64_t(0)}}) ==
+        Values{1, 0, 2, 2});
+}

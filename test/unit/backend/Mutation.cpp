@@ -106,6 +106,8 @@ plan::Plan manyKernels() {
            {{"dims", Shape{1}}, {"keepdims", int64_t(0)}});
   p.kernel("argmax", {f({3, 4})}, {p.buffer(plan::I64, {3})},
            {{"dim", int64_t(1)}, {"keepdims", int64_t(0)}});
+  p.kernel("topk", {f({3, 4})}, {p.buffer(plan::I64, {3, 2})},
+           {{"dim", int64_t(1)}, {"k", int64_t(2)}, {"smallest", int64_t(0)}});
   p.kernel("random", {p.buffer(plan::I64, {})}, {f({3, 4})},
            {{"seed", int64_t(5)},
             {"stream", int64_t(1)},

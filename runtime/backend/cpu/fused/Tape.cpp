@@ -98,6 +98,8 @@ std::optional<VectorOp> vectorOp(const Instr &instr, plan::DType from) {
     return VectorOp::Sin;
   case Op::Cos:
     return VectorOp::Cos;
+  case Op::Atan:
+    return VectorOp::Atan;
   case Op::Relu:
     return VectorOp::Relu;
   case Op::Floor:

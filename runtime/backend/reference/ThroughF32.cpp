@@ -1,0 +1,96 @@
+// Kernels of F16 and BF16 that compute in F32.
+#include "runtime/backend/reference/ReferenceBackend.h"
+
+#include "runtime/backend/Half.h"
+
+namespace tessera::rt {
+namespace {
+
+bool isHalf(plan::DType type) { return type == plan::F16 || type == plan::BF16; }
+
+/// The scratch memory begins with the copies, one after the other, and ends with the kernel's own.
+class ThroughF32 final : public BoundKernel {
+public:
+  ThroughF32(const KernelCall &call, BindResult (*bind)(const KernelCall &))
+      : call_(call), wide_(call), bind_(bind) {
+    for (std::vector<TensorView> *views : {&wide_.inputs, &wide_.outputs})
+      for (TensorView &view : *views)
+        if (isHalf(view.dtype)) {
+          view.dtype = plan::F32;
+          copies_ += (view.bytes() + 63) / 64 * 64;
+        }
+  }
+
+  Status prepare() {
+    BindResult bound = bind_(wide_);
+    if (!bound)
+      return bound.status();
+    own_ = (*bound)->scratchBytes();
+    return Status();
+  }
+
+  size_t scratchBytes() const override { return copies_ + own_; }
+  std::string describe() const override { return "reference, in f32"; }
+
+  Status run(std::byte *scratch) override {
+    std::byte *place = scratch;
+    auto lay = [&](const std::vector<TensorView> &views, std::vector<TensorView> &wide) {
+      for (size_t i = 0; i < views.size(); ++i)
+        if (isHalf(views[i].dtype)) {
+          wide[i].data = place;
+          place += (wide[i].bytes() + 63) / 64 * 64;
+        }
+    };
+    lay(call_.inputs, wide_.inputs);
+    lay(call_.outputs, wide_.outputs);
+    for (size_t i = 0; i < call_.inputs.size(); ++i)
+      convert(call_.inputs[i], wide_.inputs[i]);
+    BindResult bound = bind_(wide_); // again: the scratch memory may lie elsewhere in every run
+    if (!bound)
+      return bound.status();
+    TESSERA_RETURN_IF_ERROR((*bound)->run(place));
+    for (size_t i = 0; i < call_.outputs.size(); ++i)
+      convert(wide_.outputs[i], call_.outputs[i]);
+    return Status();
+  }
+
+private:
+  static void convert(const TensorView &from, const TensorView &to) {
+    int64_t n = from.elements();
+    auto each = [&](const auto *x, auto *y, auto f) {
+      for (int64_t i = 0; i < n; ++i)
+        y[i] = f(x[i]);
+    };
+    auto widen = [](auto x) { return toFloat(x); };
+    if (from.dtype == plan::F16 && to.dtype == plan::F32)
+      each(from.as<Half>(), to.as<float>(), widen);
+    else if (from.dtype == plan::BF16 && to.dtype == plan::F32)
+      each(from.as<Bfloat16>(), to.as<float>(), widen);
+    else if (to.dtype == plan::F16 && from.dtype == plan::F32)
+      each(from.as<float>(), to.as<Half>(), toHalf);
+    else if (to.dtype == plan::BF16 && from.dtype == plan::F32)
+      each(from.as<float>(), to.as<Bfloat16>(), toBfloat16);
+  }
+
+  KernelCall call_, wide_;
+  BindResult (*bind_)(const KernelCall &);
+  size_t copies_ = 0, own_ = 0;
+};
+
+} // namespace
+
+bool acceptsHalf(const KernelCall &call) {
+  bool any = false;
+  for (const std::vector<TensorView> *views : {&call.inputs, &call.outputs})
+    for (const TensorView &view : *views)
+      any |= isHalf(view.dtype);
+  return any && acceptsPlain(call);
+}
+
+BindResult bindThroughF32(const KernelCall &call, BindResult (*bind)(const KernelCall &)) {
+  auto kernel = std::make_unique<ThroughF32>(call, bind);
+  TESSERA_RETURN_IF_ERROR(kernel->prepare());
+  return BindResult(std::move(kernel));
+}
+
+} // namespace tessera::rt
