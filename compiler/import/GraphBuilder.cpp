@@ -396,7 +396,8 @@ Val GraphBuilder::concat(ArrayRef<Val> xs, int64_t dim, StringRef suffix) {
   return create<graph::ConcatOp>(parts, attr("dim", dim), suffix)[0];
 }
 
-Val GraphBuilder::gather(const Val &table, const Val &indices, int64_t axis, StringRef suffix) {
+Val GraphBuilder::gather(const Val &table, const Val &indices, int64_t axis, StringRef suffix,
+                         int64_t batchDims) {
   if (!table || !indices)
     return {};
   if (indices.known)
@@ -404,7 +405,7 @@ Val GraphBuilder::gather(const Val &table, const Val &indices, int64_t axis, Str
       if (int64_t at = indices.known->intAt(i); at < 0 || at >= table.shape[axis])
         return fail("index " + llvm::Twine(at) + " lies outside the extent " +
                     llvm::Twine(table.shape[axis]) + " of dimension " + llvm::Twine(axis));
-  if (table.known && indices.known) {
+  if (table.known && indices.known && batchDims == 0) {
     Shape shape = table.shape;
     shape[axis] = 1;
     auto rows = elementCount(shape);
@@ -412,8 +413,17 @@ Val GraphBuilder::gather(const Val &table, const Val &indices, int64_t axis, Str
       if (mayFold(*rows * indices.size()))
         return known(foldGather(*table.known, *indices.known, axis), table.origin);
   }
-  return create<graph::GatherOp>({table, indices}, {attr("axis", axis), attr("start", int64_t(0))},
-                                 suffix)[0];
+  return create<graph::GatherOp>(
+      {table, indices},
+      {attr("axis", axis), attr("start", int64_t(0)), attr("batch_dims", batchDims)}, suffix)[0];
+}
+
+Val GraphBuilder::scatterAdd(const Val &indices, const Val &updates, int64_t axis, int64_t size,
+                             StringRef suffix, int64_t batchDims) {
+  return create<graph::ScatterAddOp>({indices, updates},
+                                     {attr("axis", axis), attr("size", size),
+                                      attr("start", int64_t(0)), attr("batch_dims", batchDims)},
+                                     suffix)[0];
 }
 
 //===----------------------------------------------------------------------------------------------===//

@@ -55,11 +55,14 @@ public:
   // Errors.
   Val fail(const llvm::Twine &message);
   bool failed() const { return failed_; }
+  /// Says more precisely what failed.
+  void rephrase(std::string message) { error_ = std::move(message); }
   const std::string &error() const { return error_; }
 
   /// Operators built from now on are called `node` + "/" + suffix; `node` alone for an empty
   /// suffix. A name that was given before gets "_2", "_3", ...
   void setNode(llvm::StringRef node);
+  const std::string &node() const { return node_; }
 
   // Values.
   Val wrap(mlir::Value value) const;
@@ -107,7 +110,10 @@ public:
   Val pad(const Val &x, Shape lo, Shape hi, double value, llvm::StringRef suffix = "");
   Val concat(llvm::ArrayRef<Val> xs, int64_t dim, llvm::StringRef suffix = "");
   /// Known indices have been wrapped and are checked here.
-  Val gather(const Val &table, const Val &indices, int64_t axis, llvm::StringRef suffix = "");
+  Val gather(const Val &table, const Val &indices, int64_t axis, llvm::StringRef suffix = "",
+             int64_t batchDims = 0);
+  Val scatterAdd(const Val &indices, const Val &updates, int64_t axis, int64_t size,
+                 llvm::StringRef suffix = "", int64_t batchDims = 0);
 
   template <typename OpTy>
   Val reduce(const Val &x, llvm::ArrayRef<int64_t> dims, bool keepdims,

@@ -17,6 +17,7 @@ namespace tessera::compiler {
 constexpr uint64_t kMaxFileSize = INT32_MAX; // the limit of protobuf itself
 constexpr int kMaxNodes = 1 << 20;
 constexpr size_t kMaxName = 4096;
+constexpr int kMaxDepth = 8; // of bodies in bodies
 
 static Error checkName(const std::string &name) {
   if (name.size() > kMaxName)
@@ -27,7 +28,13 @@ static Error checkName(const std::string &name) {
   return Error::success();
 }
 
-static Error checkNames(const onnx::GraphProto &graph) {
+/// `nodes` counts those of bodies, too.
+static Error checkNames(const onnx::GraphProto &graph, int depth, int &nodes) {
+  if (depth > kMaxDepth)
+    return createStringError("bodies of If, Loop and Scan lie more than %d deep", kMaxDepth);
+  nodes += graph.node_size();
+  if (nodes > kMaxNodes)
+    return createStringError("the model has more than %d nodes", kMaxNodes);
   for (const auto &node : graph.node()) {
     for (const std::string *name : {&node.name(), &node.op_type(), &node.domain()})
       if (Error error = checkName(*name))
@@ -36,9 +43,13 @@ static Error checkNames(const onnx::GraphProto &graph) {
       for (const std::string &name : *list)
         if (Error error = checkName(name))
           return error;
-    for (const auto &attribute : node.attribute())
+    for (const auto &attribute : node.attribute()) {
       if (Error error = checkName(attribute.name()))
         return error;
+      if (attribute.has_g())
+        if (Error error = checkNames(attribute.g(), depth + 1, nodes))
+          return error;
+    }
   }
   for (const auto *list : {&graph.input(), &graph.output()})
     for (const auto &info : *list) {
@@ -70,6 +81,40 @@ static Error readOpset(ModelFile &file) {
         static_cast<long long>(file.opset), static_cast<long long>(kOldestOpset),
         static_cast<long long>(kNewestOpset));
   return Error::success();
+}
+
+/// Adds the names that a body reads and does not define.
+static void addCaptured(const onnx::GraphProto &body, std::set<std::string> &names) {
+  std::set<std::string> read, defined;
+  for (const auto &input : body.input())
+    defined.insert(input.name());
+  for (const auto &tensor : body.initializer())
+    defined.insert(tensor.name());
+  for (const auto &node : body.node()) {
+    for (const std::string &name : node.input())
+      if (!name.empty())
+        read.insert(name);
+    defined.insert(node.output().begin(), node.output().end());
+    for (const auto &attribute : node.attribute())
+      if (attribute.has_g())
+        addCaptured(attribute.g(), read);
+  }
+  for (const auto &output : body.output())
+    read.insert(output.name());
+  for (const std::string &name : read)
+    if (!defined.count(name))
+      names.insert(name);
+}
+
+static void findCaptured(ModelFile &file) {
+  for (const auto &node : file.graph().node()) {
+    std::set<std::string> names;
+    for (const auto &attribute : node.attribute())
+      if (attribute.has_g())
+        addCaptured(attribute.g(), names);
+    if (!names.empty())
+      file.captured[&node].assign(names.begin(), names.end());
+  }
 }
 
 static std::string nodeText(const onnx::NodeProto &node) {
@@ -116,10 +161,14 @@ static Error orderNodes(ModelFile &file) {
   while (!work.empty()) {
     const auto &node = graph.node(work.back());
     work.pop_back();
-    for (const std::string &input : node.input())
-      if (!input.empty() && !need(input))
-        return createStringError("%s reads '%s', which nothing produces", nodeText(node).c_str(),
-                                 input.c_str());
+    std::string missing;
+    file.eachRead(node, [&](const std::string &name, int) {
+      if (!need(name) && missing.empty())
+        missing = name;
+    });
+    if (!missing.empty())
+      return createStringError("%s reads '%s', which nothing produces", nodeText(node).c_str(),
+                               missing.c_str());
   }
 
   std::vector<int> waiting(graph.node_size(), 0);
@@ -131,9 +180,10 @@ static Error orderNodes(ModelFile &file) {
       continue;
     ++total;
     std::set<int> sources;
-    for (const std::string &input : graph.node(i).input())
-      if (auto it = producer.find(input); it != producer.end())
+    file.eachRead(graph.node(i), [&](const std::string &name, int) {
+      if (auto it = producer.find(name); it != producer.end())
         sources.insert(it->second);
+    });
     for (int source : sources)
       readers[source].push_back(i);
     waiting[i] = static_cast<int>(sources.size());
@@ -155,12 +205,14 @@ static Error orderNodes(ModelFile &file) {
   int at = 0;
   while (!live[at] || waiting[at] == 0)
     ++at;
-  for (std::set<int> seen; seen.insert(at).second;)
-    for (const std::string &input : graph.node(at).input())
-      if (auto it = producer.find(input); it != producer.end() && waiting[it->second] > 0) {
-        at = it->second;
-        break;
-      }
+  for (std::set<int> seen; seen.insert(at).second;) {
+    int next = at;
+    file.eachRead(graph.node(at), [&](const std::string &name, int) {
+      if (auto it = producer.find(name); it != producer.end() && waiting[it->second] > 0)
+        next = it->second;
+    });
+    at = next;
+  }
   return createStringError("the model's graph has a cycle through %s",
                            nodeText(graph.node(at)).c_str());
 }
@@ -177,14 +229,13 @@ Expected<std::unique_ptr<ModelFile>> parseModel(StringRef bytes, StringRef direc
   if (!file->proto.has_graph())
     return createStringError("not an ONNX model: it has no graph");
   const auto &graph = file->graph();
-  if (graph.node_size() > kMaxNodes)
-    return createStringError("the model has %d nodes; at most %d are allowed", graph.node_size(),
-                             kMaxNodes);
   if (graph.sparse_initializer_size() > 0)
     return createStringError(
         "the model has sparse initializers, which are not supported: store them dense");
-  if (Error error = checkNames(graph))
+  int nodes = 0;
+  if (Error error = checkNames(graph, 0, nodes))
     return error;
+  findCaptured(*file);
   if (Error error = readOpset(*file))
     return error;
   for (auto &tensor : *file->proto.mutable_graph()->mutable_initializer()) {

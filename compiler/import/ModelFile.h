@@ -32,8 +32,24 @@ struct ModelFile {
   int64_t opset = 0;
   std::map<std::string, onnx::TensorProto *> initializers;
   std::vector<const onnx::NodeProto *> order;
+  /// Of nodes with bodies: the values of the graph that the bodies read, sorted.
+  std::map<const onnx::NodeProto *, std::vector<std::string>> captured;
 
   const onnx::GraphProto &graph() const { return proto.graph(); }
+
+  /// Calls visit(name, operand) for all that a node of the graph reads: its inputs that are not left
+  /// out, then what its bodies capture.
+  template <typename Visit> void eachRead(const onnx::NodeProto &node, Visit visit) const {
+    int operand = 0;
+    for (const std::string &name : node.input()) {
+      if (!name.empty())
+        visit(name, operand);
+      ++operand;
+    }
+    if (auto it = captured.find(&node); it != captured.end())
+      for (const std::string &name : it->second)
+        visit(name, operand++);
+  }
 };
 
 llvm::Expected<std::unique_ptr<ModelFile>> readModelFile(llvm::StringRef path);
@@ -49,6 +65,8 @@ std::string onnxTypeName(int32_t onnxType);
 /// moves the bytes out of the tensor.
 llvm::Expected<Weight> tensorOf(const onnx::TensorProto &tensor, llvm::StringRef directory);
 llvm::Expected<Weight> takeTensor(onnx::TensorProto &tensor, llvm::StringRef directory);
+/// Its elements.
+llvm::Expected<Constant> constantOf(const onnx::TensorProto &tensor, llvm::StringRef directory);
 
 } // namespace tessera::compiler
 

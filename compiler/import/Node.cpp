@@ -107,6 +107,18 @@ std::optional<std::vector<float>> Node::attrFloats(StringRef name) {
   return std::vector<float>(attribute->floats().begin(), attribute->floats().end());
 }
 
+std::optional<std::vector<std::string>> Node::attrStrings(StringRef name) {
+  auto *attribute = find(name, onnx::AttributeProto::STRINGS);
+  if (!attribute)
+    return std::nullopt;
+  return std::vector<std::string>(attribute->strings().begin(), attribute->strings().end());
+}
+
+const onnx::GraphProto *Node::attrGraph(StringRef name) {
+  auto *attribute = find(name, onnx::AttributeProto::GRAPH);
+  return attribute ? &attribute->g() : nullptr;
+}
+
 const onnx::TensorProto *Node::attrTensor(StringRef name) {
   auto *attribute = find(name, onnx::AttributeProto::TENSOR);
   return attribute ? &attribute->t() : nullptr;
@@ -141,6 +153,10 @@ bool Node::wanted(int i) const {
 void Node::out(int i, Val value) {
   if (i < static_cast<int>(outputs_.size()))
     outputs_[i] = std::move(value);
+}
+
+std::vector<Val> Node::subgraph(const onnx::GraphProto &graph, llvm::ArrayRef<Val> inputs) {
+  return function.subgraph(b, graph, inputs);
 }
 
 void Node::checkAttributes() {

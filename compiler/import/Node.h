@@ -45,6 +45,10 @@ public:
   virtual Val stateValue(llvm::StringRef name) = 0;
   virtual void setState(llvm::StringRef name, const Val &value) = 0;
   virtual bool isUsed(llvm::StringRef name) const = 0;
+  /// Builds the nodes of a body (of If, Loop, Scan) here and returns its outputs; on failure none, and
+  /// the builder has the error.
+  virtual std::vector<Val> subgraph(GraphBuilder &builder, const onnx::GraphProto &graph,
+                                    llvm::ArrayRef<Val> inputs) = 0;
 };
 
 /// The shortest decimal number that rounds to `value`: 0.1f gives 0.1, not 0.10000000149.
@@ -80,6 +84,8 @@ public:
   std::optional<Shape> attrInts(llvm::StringRef name);
   const onnx::TensorProto *attrTensor(llvm::StringRef name);
   std::optional<std::vector<float>> attrFloats(llvm::StringRef name);
+  std::optional<std::vector<std::string>> attrStrings(llvm::StringRef name);
+  const onnx::GraphProto *attrGraph(llvm::StringRef name);
   void ignoreAttr(llvm::StringRef name) { read_.insert(name.str()); }
   /// Axes come as an attribute up to opset `last`, as input `i` later; nullopt: none given.
   std::optional<Shape> axesAttrOrInput(llvm::StringRef name, int64_t lastAttr, int i);
@@ -92,6 +98,9 @@ public:
   bool wanted(int i) const; // has a name and is used
   void out(int i, Val value);
   llvm::ArrayRef<Val> outputs() const { return outputs_; }
+
+  /// The outputs of a body, built in place.
+  std::vector<Val> subgraph(const onnx::GraphProto &graph, llvm::ArrayRef<Val> inputs);
 
   Val fail(const llvm::Twine &message) { return b.fail(message); }
   bool failed() const { return b.failed(); }
@@ -125,13 +134,17 @@ struct OpRow {
 
 // Families, one file each in ops/.
 llvm::ArrayRef<OpRow> constantOps();
+llvm::ArrayRef<OpRow> controlOps();
 llvm::ArrayRef<OpRow> convPoolOps();
 llvm::ArrayRef<OpRow> einsumOps();
 llvm::ArrayRef<OpRow> elementwiseOps();
+llvm::ArrayRef<OpRow> functionOps();
+llvm::ArrayRef<OpRow> indexingOps();
 llvm::ArrayRef<OpRow> lossOps();
 llvm::ArrayRef<OpRow> matmulOps();
 llvm::ArrayRef<OpRow> movementOps();
 llvm::ArrayRef<OpRow> normOps();
+llvm::ArrayRef<OpRow> recurrentOps();
 llvm::ArrayRef<OpRow> reduceOps();
 llvm::ArrayRef<OpRow> resizeOps();
 

@@ -41,6 +41,9 @@ private:
   WeightStore &store_;
 };
 
+/// Nodes that unrolled bodies may make.
+constexpr int64_t kMaxUnrolled = 1 << 18;
+
 /// Builds one function from the nodes.
 class FunctionBuilder : public FunctionState {
 public:
@@ -75,7 +78,9 @@ public:
     return it == updates_.end() ? values_.at(name.str()) : it->second;
   }
   void setState(StringRef name, const Val &value) override { updates_[name.str()] = value; }
-  bool isUsed(StringRef name) const override { return uses_.count(name.str()); }
+  bool isUsed(StringRef name) const override { return depth_ > 0 || uses_.count(name.str()); }
+  std::vector<Val> subgraph(GraphBuilder &builder, const onnx::GraphProto &graph,
+                            llvm::ArrayRef<Val> inputs) override;
 
 private:
   struct Argument {
@@ -104,6 +109,8 @@ private:
   std::map<std::string, Val> values_, updates_;
   std::set<std::string> states_;
   std::map<std::string, int64_t> uses_; // of every value, those that are still to come
+  int depth_ = 0;                       // of bodies
+  int64_t unrolled_ = 0;                // nodes of bodies built so far
 };
 
 std::string nodeName(const onnx::NodeProto &node) {
@@ -118,8 +125,7 @@ std::string nodeName(const onnx::NodeProto &node) {
 /// Which values are read, and whether any node says that it is in training mode.
 void FunctionBuilder::scanFile() {
   for (const onnx::NodeProto *node : file_.order) {
-    for (const std::string &name : node->input())
-      ++uses_[name];
+    file_.eachRead(*node, [&](const std::string &name, int) { ++uses_[name]; });
     bool marked = false;
     if (node->op_type() == "BatchNormalization") {
       for (const auto &attribute : node->attribute())
@@ -174,11 +180,83 @@ Error FunctionBuilder::buildNode(GraphBuilder &builder, const onnx::NodeProto &p
   for (int i = 0; i < proto.output_size(); ++i)
     if (!proto.output(i).empty() && node.outputs()[i])
       values_[proto.output(i)] = node.outputs()[i];
+  if (depth_ > 0)
+    return Error::success();
   // Known values that nothing reads any more are let go.
-  for (const std::string &name : proto.input())
+  file_.eachRead(proto, [&](const std::string &name, int) {
     if (auto it = values_.find(name); --uses_[name] <= 0 && it != values_.end() && it->second.known)
       values_.erase(it);
+  });
   return Error::success();
+}
+
+std::vector<Val> FunctionBuilder::subgraph(GraphBuilder &builder, const onnx::GraphProto &graph,
+                                           llvm::ArrayRef<Val> inputs) {
+  std::string outer = builder.node();
+  unrolled_ += graph.node_size();
+  if (unrolled_ > kMaxUnrolled) {
+    builder.fail("its bodies unroll to more than " + llvm::Twine(kMaxUnrolled) + " nodes");
+    return {};
+  }
+  if (static_cast<int>(inputs.size()) != graph.input_size()) {
+    builder.fail("its body has " + llvm::Twine(graph.input_size()) + " inputs, not " +
+                 llvm::Twine(inputs.size()));
+    return {};
+  }
+  // Names of the body hide those outside, and are gone after it.
+  std::map<std::string, std::optional<Val>> hidden;
+  auto define = [&](const std::string &name) -> Val & {
+    auto it = values_.find(name);
+    hidden.try_emplace(name, it == values_.end() ? std::nullopt : std::optional<Val>(it->second));
+    return values_[name];
+  };
+  auto build = [&]() -> Error {
+    for (const auto &tensor : graph.initializer()) {
+      auto constant = constantOf(tensor, file_.directory);
+      if (!constant)
+        return constant.takeError();
+      define(tensor.name()) = builder.known(std::move(*constant), tensor.name());
+    }
+    for (auto [i, input] : llvm::enumerate(graph.input()))
+      define(input.name()) = inputs[i];
+    for (const auto &node : graph.node()) {
+      for (const std::string &name : node.input())
+        if (!name.empty() && !values_.count(name))
+          return createStringError("its body reads '%s', which nothing before produces",
+                                   name.c_str());
+      for (const std::string &name : node.output())
+        if (!name.empty())
+          define(name);
+      if (Error error = buildNode(builder, node))
+        return error;
+    }
+    return Error::success();
+  };
+  ++depth_;
+  Error error = build();
+  --depth_;
+  std::vector<Val> outputs;
+  for (const auto &output : graph.output())
+    if (auto it = values_.find(output.name()); it != values_.end())
+      outputs.push_back(it->second);
+  for (auto &[name, value] : hidden)
+    if (value)
+      values_[name] = std::move(*value);
+    else
+      values_.erase(name);
+  builder.setNode(outer);
+  if (error) {
+    std::string text = toString(std::move(error));
+    builder.fail(text);
+    builder.rephrase(text);
+    return {};
+  }
+  if (static_cast<int>(outputs.size()) != graph.output_size() ||
+      llvm::any_of(outputs, [](const Val &v) { return !v; })) {
+    builder.fail("its body does not produce all of its outputs");
+    return {};
+  }
+  return outputs;
 }
 
 Error FunctionBuilder::build() {
@@ -291,17 +369,10 @@ readConstants(llvm::ArrayRef<Source> sources, const ModelFile &file) {
     if (total > GraphBuilder::kFoldBudget)
       return createStringError("the model's constants have more than %lld elements",
                                (long long)GraphBuilder::kFoldBudget);
-    auto weight = tensorOf(*source.tensor, file.directory);
-    if (!weight)
-      return weight.takeError();
-    std::vector<char> bytes;
-    if (Error error = WeightStore::read(*weight, [&](llvm::ArrayRef<char> part) {
-          bytes.insert(bytes.end(), part.begin(), part.end());
-          return Error::success();
-        }))
-      return error;
-    constants[source.name] =
-        std::make_shared<Constant>(Constant::fromBytes(weight->type, weight->shape, bytes));
+    auto constant = constantOf(*source.tensor, file.directory);
+    if (!constant)
+      return constant.takeError();
+    constants[source.name] = std::make_shared<Constant>(std::move(*constant));
   }
   return constants;
 }

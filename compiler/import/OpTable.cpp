@@ -9,8 +9,9 @@ namespace tessera::compiler {
 const std::map<std::string, const OpRow *> &opTable() {
   static const std::map<std::string, const OpRow *> table = [] {
     std::map<std::string, const OpRow *> rows;
-    for (auto family : {constantOps(), convPoolOps(), einsumOps(), elementwiseOps(), lossOps(),
-                        matmulOps(), movementOps(), normOps(), reduceOps(), resizeOps()})
+    for (auto family : {constantOps(), controlOps(), convPoolOps(), einsumOps(), elementwiseOps(),
+                        functionOps(), indexingOps(), lossOps(), matmulOps(), movementOps(),
+                        normOps(), recurrentOps(), reduceOps(), resizeOps()})
       for (const OpRow &row : family)
         rows.emplace(row.name.str(), &row);
     return rows;

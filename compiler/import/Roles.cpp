@@ -28,9 +28,9 @@ class UseMap {
 public:
   explicit UseMap(const ModelFile &file) {
     for (const onnx::NodeProto *node : file.order)
-      for (int i = 0; i < node->input_size(); ++i)
-        if (!node->input(i).empty())
-          uses_[node->input(i)].push_back({node, i});
+      file.eachRead(*node, [&](const std::string &name, int operand) {
+        uses_[name].push_back({node, operand});
+      });
     for (const auto &output : file.graph().output())
       outputs_.insert(output.name());
   }

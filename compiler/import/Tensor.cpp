@@ -177,4 +177,17 @@ Expected<Weight> takeTensor(onnx::TensorProto &tensor, StringRef directory) {
   return makeWeight(tensor, std::move(*tensor.mutable_raw_data()), directory);
 }
 
+Expected<Constant> constantOf(const onnx::TensorProto &tensor, StringRef directory) {
+  auto weight = tensorOf(tensor, directory);
+  if (!weight)
+    return weight.takeError();
+  std::vector<char> bytes;
+  if (Error error = WeightStore::read(*weight, [&](ArrayRef<char> part) {
+        bytes.insert(bytes.end(), part.begin(), part.end());
+        return Error::success();
+      }))
+    return error;
+  return Constant::fromBytes(weight->type, weight->shape, bytes);
+}
+
 } // namespace tessera::compiler

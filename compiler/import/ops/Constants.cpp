@@ -10,16 +10,10 @@ using namespace tessera::compiler;
 
 /// A tensor of the file as a known value.
 static Val knownTensor(Node &n, const onnx::TensorProto &tensor) {
-  auto weight = tensorOf(tensor, n.file().directory);
-  if (!weight)
-    return n.fail(llvm::toString(weight.takeError()));
-  std::vector<char> bytes;
-  if (auto error = WeightStore::read(*weight, [&](llvm::ArrayRef<char> part) {
-        bytes.insert(bytes.end(), part.begin(), part.end());
-        return llvm::Error::success();
-      }))
-    return n.fail(llvm::toString(std::move(error)));
-  return n.b.known(Constant::fromBytes(weight->type, weight->shape, bytes), n.proto.output(0));
+  auto constant = constantOf(tensor, n.file().directory);
+  if (!constant)
+    return n.fail(llvm::toString(constant.takeError()));
+  return n.b.known(std::move(*constant), n.proto.output(0));
 }
 
 static void constant(Node &n) {
@@ -111,10 +105,28 @@ static void nonZero(Node &n) {
   n.out(0, n.b.known(Constant::ints(DType::I64, {x.rank(), count}, std::move(indices))));
 }
 
+/// Ones on the k-th diagonal of a matrix of the input's shape.
+static void eyeLike(Node &n) {
+  Val x = n.in(0);
+  int64_t k = n.attrInt("k", 0);
+  auto type = n.hasAttr("dtype") ? compiler::dtypeOf(static_cast<int32_t>(n.attrInt("dtype", 0)))
+                                 : std::optional<DType>(x.type);
+  if (n.failed())
+    return;
+  if (x.rank() != 2 || !type)
+    return (void)n.fail("the input must be a matrix and dtype a supported type");
+  k = std::clamp(k, -x.shape[0], x.shape[1]);
+  Val row = n.b.iota(DType::I64, x.shape, 0, "rows"),
+      column = n.b.iota(DType::I64, x.shape, 1, "columns");
+  Val edge = n.b.add(row, n.b.scalarLike(row, static_cast<double>(k)), "edge");
+  n.out(0, n.b.cast(n.b.binary<graph::EqOp>(edge, column, "diagonal"), *type));
+}
+
 llvm::ArrayRef<OpRow> tessera::compiler::constantOps() {
   static const OpRow rows[] = {
       {"Constant", 7, 21, constant, ".", "value, value_int(s), value_float(s)"},
       {"ConstantOfShape", 9, 21, constantOfShape, "t", "shape known at import"},
+      {"EyeLike", 9, 21, eyeLike, "t", ""},
       {"NonZero", 9, 21, nonZero, "t", "operand known at import"},
       {"Range", 11, 21, range, "t", "operands known at import"},
       {"Shape", 7, 21, shape, "t", ""},

@@ -141,7 +141,8 @@ static void convTranspose(Node &n) {
     } else {
       sizes[i] = full - w->pads[i] - w->pads[spatial + i];
     }
-    if (sizes[i] < 1 || sizes[i] > full + extra[i])
+    // An output_shape beyond what the input reaches is zeros at the end, as output_padding is.
+    if (sizes[i] < 1 || sizes[i] > full + w->strides[i])
       return (void)n.fail("the output's extent " + llvm::Twine(sizes[i]) + " is not possible");
   }
   Val y = n.b.create<graph::ConvInputGradOp>(
@@ -177,8 +178,8 @@ static bool applyCeilMode(const Val &x, Window &w) {
 static std::optional<Window> readPool(Node &n, const Val &x, bool &ceilGrew) {
   if (!x)
     return std::nullopt;
-  if (!isFloat(x.type)) {
-    n.fail("pooling of " + dtypeName(x.type) + " is not supported");
+  if (x.type == DType::I1) {
+    n.fail("pooling of booleans is not supported");
     return std::nullopt;
   }
   auto kernel = n.attrInts("kernel_shape");
@@ -212,13 +213,20 @@ static void maxPool(Node &n) {
   n.ignoreAttr("storage_order"); // concerns the second output
   if (n.wanted(1))
     return (void)n.fail("the output Indices is not supported");
-  n.out(0, n.b.create<graph::MaxPoolOp>(
-               x, {n.b.attr("kernel", w->kernel), n.b.attr("strides", w->strides),
-                   n.b.attr("pads", w->pads), n.b.attr("dilations", w->dilations)})[0]);
+  // Small integers are exact in float, wider ones in double.
+  DType type = isFloat(x.type) ? x.type : byteSize(x.type) == 1 ? DType::F32 : DType::F64;
+  Val y =
+      n.b.create<graph::MaxPoolOp>(n.b.cast(x, type, "wide"),
+                                   {n.b.attr("kernel", w->kernel), n.b.attr("strides", w->strides),
+                                    n.b.attr("pads", w->pads), n.b.attr("dilations", w->dilations)},
+                                   type == x.type ? "" : "pool")[0];
+  n.out(0, n.b.cast(y, x.type));
 }
 
 static void averagePool(Node &n) {
   Val x = n.in(0);
+  if (x && !isFloat(x.type))
+    return (void)n.fail("an average of " + dtypeName(x.type) + " is not supported");
   bool grew = false;
   auto w = readPool(n, x, grew);
   if (!w)

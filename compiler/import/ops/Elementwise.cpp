@@ -58,11 +58,17 @@ template <typename OpTy> static void compareSwapped(Node &n) {
   n.out(0, n.b.binary<OpTy>(n.in(1), n.in(0)));
 }
 
+/// graph.mod takes the divisor's sign; fmod=1 the dividend's: of magnitudes, and the sign put back.
 static void mod(Node &n) {
-  Val x = n.in(0);
-  if (n.attrInt("fmod", 0) != 0 || (x && isFloat(x.type)))
-    x = n.fail("only integers with fmod=0 are supported");
-  n.out(0, n.b.binary<graph::ModOp>(x, n.in(1)));
+  Val x = n.in(0), y = n.in(1);
+  bool fmod = n.attrInt("fmod", 0) != 0;
+  if (!fmod && x && isFloat(x.type))
+    x = n.fail("floating point needs fmod=1");
+  if (!fmod)
+    return n.out(0, n.b.binary<graph::ModOp>(x, y));
+  Val size = n.b.binary<graph::ModOp>(n.b.unary<graph::AbsOp>(x, "abs"),
+                                      n.b.unary<graph::AbsOp>(y, "divisor_abs"), "magnitude");
+  n.out(0, n.b.mul(size, n.b.unary<graph::SignOp>(x, "sign")));
 }
 
 /// Min, Max, Sum: a chain; the last operator is the primary one.
@@ -85,6 +91,11 @@ static void pow(Node &n) {
   Val x = n.in(0), e = n.in(1);
   if (!x || !e)
     return;
+  // The result has the base's type; integers to fractional powers are computed in double.
+  if (!isFloat(x.type) && isFloat(e.type)) {
+    Val wide = n.b.cast(x, DType::F64, "base_wide"), power = n.b.cast(e, DType::F64, "exponent");
+    return n.out(0, n.b.cast(n.b.binary<graph::PowOp>(wide, power, "power"), x.type));
+  }
   if (e.type != x.type)
     e = n.b.cast(e, x.type, "exponent");
   if (!e)
@@ -105,8 +116,6 @@ static void pow(Node &n) {
     if (isFloat(x.type) && p == -1)
       return n.out(0, n.b.unary<graph::ReciprocalOp>(x));
   }
-  if (!isFloat(x.type) && !(x.known && e.known))
-    return (void)n.fail("powers of integers are supported only for the exponents 1, 2 and 3");
   n.out(0, n.b.binary<graph::PowOp>(x, e));
 }
 
@@ -238,11 +247,6 @@ static void clip(Node &n) {
 // Others
 //===----------------------------------------------------------------------------------------------===//
 
-static void tangent(Node &n) {
-  Val x = floatIn(n, 0);
-  n.out(0, n.b.div(n.b.unary<graph::SinOp>(x, "sin"), n.b.unary<graph::CosOp>(x, "cos")));
-}
-
 static void isNaN(Node &n) {
   Val x = floatIn(n, 0);
   n.out(0, n.b.unary<graph::NotOp>(n.b.binary<graph::EqOp>(x, x, "equal")));
@@ -314,13 +318,13 @@ llvm::ArrayRef<OpRow> tessera::compiler::elementwiseOps() {
       {"Mean", 7, 21, mean, ".", ""},
       {"Min", 7, 21, variadic<graph::MinOp>, ".", ""},
       {"Mish", 18, 21, mish, ".", ""},
-      {"Mod", 10, 21, mod, ".", "integers, fmod=0"},
+      {"Mod", 10, 21, mod, ".", ""},
       {"Mul", 7, 21, binary<graph::MulOp>, "*", ""},
       {"Neg", 7, 21, unaryAny<graph::NegOp>, ".", ""},
       {"Not", 7, 21, logicalNot, "t", ""},
       {"Or", 7, 21, logical<graph::OrOp>, ".", ""},
       {"PRelu", 7, 21, prelu, ".p", ""},
-      {"Pow", 7, 21, pow, ".", "integers: constant exponents 1, 2, 3"},
+      {"Pow", 7, 21, pow, ".", ""},
       {"Reciprocal", 7, 21, unaryFloat<graph::ReciprocalOp>, ".", ""},
       {"Relu", 7, 21, unaryAny<graph::ReluOp>, ".", ""},
       {"Round", 11, 21, unaryFloat<graph::RoundOp>, ".", ""},
@@ -333,7 +337,6 @@ llvm::ArrayRef<OpRow> tessera::compiler::elementwiseOps() {
       {"Sqrt", 7, 21, unaryFloat<graph::SqrtOp>, ".", ""},
       {"Sub", 7, 21, binary<graph::SubOp>, ".", ""},
       {"Sum", 8, 21, variadic<graph::AddOp>, ".", ""},
-      {"Tan", 7, 21, tangent, ".", ""},
       {"Tanh", 7, 21, unaryFloat<graph::TanhOp>, ".", ""},
       {"ThresholdedRelu", 10, 21, thresholdedRelu, ".", ""},
       {"Where", 9, 21, where, "t..", ""},

@@ -256,6 +256,32 @@ static void slice(Node &n) {
   n.out(0, n.b.slice(x, from, limits, strides));
 }
 
+/// Where element i of a padded dimension comes from: i counts from the first element that is not padding.
+static int64_t padSource(llvm::StringRef mode, int64_t i, int64_t extent) {
+  if (mode == "edge")
+    return std::clamp<int64_t>(i, 0, extent - 1);
+  if (mode == "wrap")
+    return ((i % extent) + extent) % extent;
+  int64_t period = std::max<int64_t>(1, 2 * (extent - 1)), at = ((i % period) + period) % period;
+  return at < extent ? at : period - at;
+}
+
+/// Padding with x's own elements: a gather with known indices per padded dimension.
+static Val padFromInside(Node &n, Val x, const Shape &lo, const Shape &hi, llvm::StringRef mode) {
+  for (int64_t d = 0; x && d < x.rank(); ++d) {
+    if (lo[d] == 0 && hi[d] == 0)
+      continue;
+    int64_t extent = x.shape[d];
+    if (extent == 0 || lo[d] > (1 << 20) || hi[d] > (1 << 20) || extent > (1 << 20))
+      return n.fail("the padding of dimension " + Twine(d) + " is too large or pads nothing");
+    Shape indices;
+    for (int64_t i = -lo[d]; i < extent + hi[d]; ++i)
+      indices.push_back(padSource(mode, i, extent));
+    x = n.b.gather(x, n.b.knownInts(indices), d, "dim" + std::to_string(d));
+  }
+  return x;
+}
+
 static void pad(Node &n) {
   Val x = n.in(0);
   std::string mode = n.attrString("mode", "constant");
@@ -271,8 +297,8 @@ static void pad(Node &n) {
       fill = n.knownFloat(2, "constant_value").value_or(0);
     axes = n.knownInts(3, "axes");
   }
-  if (mode != "constant")
-    n.fail("mode='" + mode + "' is not supported: only constant padding is");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
+    n.fail("mode='" + mode + "' is unknown");
   if (!pads)
     n.fail("pads are missing");
   if (n.failed())
@@ -303,81 +329,12 @@ static void pad(Node &n) {
   bool pads0 = llvm::all_of(lo, [](int64_t v) { return v == 0; }) &&
                llvm::all_of(hi, [](int64_t v) { return v == 0; });
   x = n.b.slice(x, starts, limits, strides, pads0 ? "" : "crop");
-  n.out(0, n.b.pad(x, lo, hi, fill));
+  n.out(0, mode == "constant" ? n.b.pad(x, lo, hi, fill) : padFromInside(n, x, lo, hi, mode));
 }
 
 //===----------------------------------------------------------------------------------------------===//
-// Gather and the like
+// Others
 //===----------------------------------------------------------------------------------------------===//
-
-/// Negative indices count from the end.
-static Val wrapIndices(Node &n, const Val &indices, int64_t extent) {
-  Val below = n.b.binary<graph::LtOp>(indices, n.b.scalarLike(indices, 0), "negative");
-  return n.b.select(
-      below, n.b.add(indices, n.b.scalarLike(indices, static_cast<double>(extent)), "wrapped"),
-      indices, "indices");
-}
-
-static void gather(Node &n) {
-  Val x = n.in(0), indices = n.in(1);
-  if (!x || !indices)
-    return;
-  if (x.rank() == 0)
-    return (void)n.fail("cannot gather from a scalar");
-  int64_t axis = n.axis(n.attrInt("axis", 0), x.rank());
-  if (indices.type != DType::I64 && indices.type != DType::I32)
-    return (void)n.fail("the indices are " + dtypeName(indices.type) + ", not int64 or int32");
-  if (x.rank() + indices.rank() - 1 > kMaxRank)
-    return (void)n.fail("the result has too many dimensions");
-  indices = wrapIndices(n, indices, x.shape[axis]);
-  if (n.failed())
-    return;
-  // A constant run of indices is a slice: cheaper, and its dimension may be sharded.
-  if (indices.known && !x.known && indices.rank() <= 1 && indices.size() > 0) {
-    int64_t first = indices.known->intAt(0), count = indices.size();
-    bool run = true;
-    for (int64_t i = 0; i < count && run; ++i)
-      run = indices.known->intAt(i) == first + i;
-    if (run && first >= 0 && first + count <= x.shape[axis]) {
-      Shape starts(x.rank(), 0), limits = x.shape, strides(x.rank(), 1), shape;
-      starts[axis] = first;
-      limits[axis] = first + count;
-      Val y = n.b.slice(x, starts, limits, strides);
-      if (indices.rank() == 0 && y) {
-        shape = y.shape;
-        shape.erase(shape.begin() + axis);
-        y = n.b.reshape(y, shape, "drop");
-      }
-      return n.out(0, y);
-    }
-  }
-  n.out(0, n.b.gather(x, indices, axis));
-}
-
-/// y[..., k, ...] = indices[...] == k ? on : off
-static void oneHot(Node &n) {
-  Val indices = n.in(0), values = n.in(2);
-  n.in(1);
-  auto depth = n.knownInts(1, "depth");
-  if (n.failed())
-    return;
-  int64_t axis = n.axis(n.attrInt("axis", -1), indices.rank() + 1);
-  if (n.failed() || depth->size() != 1 || (*depth)[0] < 1 || values.rank() != 1 ||
-      values.shape[0] != 2 || indices.rank() >= kMaxRank)
-    return (void)n.fail("depth must be one positive number and values two");
-  int64_t extent = (*depth)[0];
-  indices = wrapIndices(n, n.b.cast(indices, DType::I64, "cast"), extent);
-  if (!indices)
-    return;
-  Shape wide = indices.shape, line(indices.rank() + 1, 1);
-  wide.insert(wide.begin() + axis, 1);
-  line[axis] = extent;
-  Val hit = n.b.binary<graph::EqOp>(n.b.reshape(indices, wide, "expand"),
-                                    n.b.iota(DType::I64, line, axis, "classes"), "equal");
-  Val off = n.b.reshape(n.b.slice(values, {0}, {1}, {1}, "off_slice"), {}, "off");
-  Val on = n.b.reshape(n.b.slice(values, {1}, {2}, {1}, "on_slice"), {}, "on");
-  n.out(0, n.b.select(hit, on, off));
-}
 
 static void trilu(Node &n) {
   Val x = n.in(0);
@@ -431,9 +388,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::movementOps() {
       {"DepthToSpace", 7, 21, depthToSpace, ".", ""},
       {"Expand", 8, 21, expand, ">t", "shape known at import"},
       {"Flatten", 7, 21, flatten, ">", ""},
-      {"Gather", 7, 21, gather, "et", "indices int64 or int32"},
-      {"OneHot", 9, 21, oneHot, "t", "depth known at import"},
-      {"Pad", 7, 21, pad, ".t", "mode=constant, pads and value known at import"},
+      {"Pad", 7, 21, pad, ".t", "pads and value known at import"},
       {"Reshape", 7, 21, reshape, ">t", "shape known at import"},
       {"Slice", 7, 21, slice, "/t", "starts, ends, axes, steps known at import"},
       {"SpaceToDepth", 7, 21, spaceToDepth, ".", ""},

@@ -192,18 +192,59 @@ static void groupNorm(Node &n) {
   n.out(0, n.b.reshape(y, x.shape, "ungroup"));
 }
 
+/// x / (bias + alpha / size * sum of x^2 over the `size` channels around)^beta. The sum over size is an
+/// average over windows of a tensor whose only other dimension is the rest.
+static void localResponseNorm(Node &n) {
+  Val x = n.in(0);
+  int64_t size = n.attrInt("size", 0);
+  double alpha = n.attrFloat("alpha", 0.0001), beta = n.attrFloat("beta", 0.75);
+  double bias = n.attrFloat("bias", 1);
+  if (!checkFloat(n, x) || n.failed())
+    return;
+  if (x.rank() < 2 || size < 1 || size > 2 * x.shape[1])
+    return (void)n.fail("size " + llvm::Twine(size) + " does not fit the channels of " +
+                        shapeText(x.shape));
+  int64_t rest = x.size() / std::max<int64_t>(1, x.shape[0] * x.shape[1]);
+  Val squares = n.b.reshape(n.b.mul(x, x, "square"), {x.shape[0], 1, x.shape[1], rest}, "planes");
+  Val mean = n.b.create<graph::AvgPoolOp>(
+      squares,
+      {n.b.attr("kernel", {size, 1}), n.b.attr("strides", {1, 1}),
+       n.b.attr("pads", {(size - 1) / 2, 0, size / 2, 0}), n.b.attrBool("include_pad", true)},
+      "mean")[0];
+  mean = n.b.reshape(mean, x.shape, "mean_reshape");
+  Val base = n.b.add(n.b.scale(mean, alpha, "scaled"), n.b.scalarLike(x, bias), "base");
+  n.out(0, n.b.mul(x, n.b.binary<graph::PowOp>(base, n.b.scalarLike(x, -beta), "factor")));
+}
+
+/// (x - mean) / (deviation + 1e-9), as ONNX's function has it.
+static void meanVarianceNorm(Node &n) {
+  Val x = n.in(0);
+  Shape given = n.attrInts("axes").value_or(Shape{0, 2, 3});
+  if (!checkFloat(n, x) || n.failed())
+    return;
+  Shape dims = n.axes(given, x.rank());
+  if (n.failed())
+    return;
+  Val centered = n.b.sub(x, n.b.mean(x, dims, true, "mean"), "centered");
+  Val var = n.b.mean(n.b.mul(centered, centered, "square"), dims, true, "var");
+  Val deviation =
+      n.b.add(n.b.unary<graph::SqrtOp>(var, "deviation"), n.b.scalarLike(x, 1e-9), "plus_eps");
+  n.out(0, n.b.div(centered, deviation));
+}
+
 //===----------------------------------------------------------------------------------------------===//
 // Softmax
 //===----------------------------------------------------------------------------------------------===//
 
-template <typename OpTy> static void softmax(Node &n) {
+/// Until opset 12 all dimensions from axis on are taken together, and axis = rank is allowed. `build`
+/// makes y of x and the dimension.
+template <typename Build> static void alongAxis(Node &n, Build build) {
   Val x = n.in(0);
   int64_t axis = n.attrInt("axis", n.opset < 13 ? 1 : -1);
   if (!checkFloat(n, x) || n.failed())
     return;
   if (x.rank() == 0)
     return (void)n.fail("the input is a scalar");
-  // Until opset 12 all dimensions from axis on are taken together, and axis = rank is allowed.
   if (n.opset < 13 && axis == x.rank())
     return (void)n.fail("axis " + llvm::Twine(axis) + " leaves nothing to sum over");
   axis = n.axis(axis, x.rank());
@@ -214,8 +255,26 @@ template <typename OpTy> static void softmax(Node &n) {
     flat.push_back(x.size() / std::max<int64_t>(1, *elementCount(flat)));
     y = n.b.reshape(x, flat, "flatten");
   }
-  y = n.b.create<OpTy>(y, n.b.attr("dim", axis))[0];
+  if (!n.failed())
+    y = build(y, axis);
   n.out(0, together ? n.b.reshape(y, x.shape, "unflatten") : y);
+}
+
+template <typename OpTy> static void softmax(Node &n) {
+  alongAxis(
+      n, [&](const Val &x, int64_t axis) { return n.b.create<OpTy>(x, n.b.attr("dim", axis))[0]; });
+}
+
+/// 1 at the first maximum, 0 elsewhere.
+static void hardmax(Node &n) {
+  alongAxis(n, [&](const Val &x, int64_t axis) {
+    Val best = n.b.create<graph::ArgMaxOp>(
+        x, {n.b.attr("dim", axis), n.b.attrBool("keepdims", true)}, "argmax")[0];
+    Shape line(x.rank(), 1);
+    line[axis] = x.shape[axis];
+    Val hit = n.b.binary<graph::EqOp>(best, n.b.iota(DType::I64, line, axis, "places"), "hit");
+    return n.b.cast(hit, x.type);
+  });
 }
 
 //===----------------------------------------------------------------------------------------------===//
@@ -268,9 +327,12 @@ llvm::ArrayRef<OpRow> tessera::compiler::normOps() {
        "scale, bias and statistics of the input's type"},
       {"Dropout", 7, 21, dropout, ".t", "ratio and training_mode known at import"},
       {"GroupNormalization", 18, 21, groupNorm, ".so", ""},
+      {"Hardmax", 7, 21, hardmax, "t", ""},
       {"InstanceNormalization", 7, 21, instanceNorm, ".so", ""},
+      {"LRN", 7, 21, localResponseNorm, ".", ""},
       {"LayerNormalization", 17, 21, layerNorm, ".so", "stash_type 1"},
       {"LogSoftmax", 7, 21, softmax<graph::LogSoftmaxOp>, ".", ""},
+      {"MeanVarianceNormalization", 9, 21, meanVarianceNorm, ".", ""},
       {"Softmax", 7, 21, softmax<graph::SoftmaxOp>, ".", ""},
   };
   return rows;

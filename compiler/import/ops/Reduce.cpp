@@ -73,63 +73,77 @@ template <Kind kind> static void reduce(Node &n) {
   n.out(0, n.b.add(y, n.b.reshape(max, y.shape, "max_reshape"), "unshifted"));
 }
 
-/// Products occur in shape arithmetic (numbers of elements); only known values are multiplied.
+/// A product of n elements along one dimension in about log2(n) steps: the first half times the second.
+static Val product(Node &n, Val x, int64_t dim) {
+  std::string suffix = "dim" + std::to_string(dim);
+  Shape starts(x.rank(), 0), strides(x.rank(), 1);
+  Val odd;
+  while (x && x.shape[dim] > 1) {
+    auto part = [&](int64_t first, int64_t count) {
+      Shape from = starts, to = x.shape;
+      from[dim] = first;
+      to[dim] = first + count;
+      return n.b.slice(x, from, to, strides, suffix + "_slice");
+    };
+    int64_t half = x.shape[dim] / 2;
+    if (x.shape[dim] % 2 != 0) {
+      Val last = part(2 * half, 1);
+      odd = odd ? n.b.mul(odd, last, suffix + "_odd") : last;
+    }
+    x = n.b.mul(part(0, half), part(half, half), suffix + "_halves");
+  }
+  return odd ? n.b.mul(x, odd, suffix) : x;
+}
+
 static void reduceProd(Node &n) {
   Val x = n.in(0);
   auto dims = reducedDims(n, x, 17);
   bool keep = n.attrInt("keepdims", 1) != 0;
   if (n.failed() || !dims)
     return;
-  if (!x.known || static_cast<int64_t>(dims->size()) != x.rank() || x.size() > kMaxRank)
-    return (void)n.fail("only the product of all elements of a shape known at import is supported");
-  Shape shape(keep ? x.rank() : 0, 1);
-  Val one = n.b.reshape(n.b.scalarLike(x, 1), shape), product = one;
-  Val flat = n.b.reshape(x, {x.size()});
-  for (int64_t i = 0; i < x.size() && !n.failed(); ++i)
-    product = n.b.mul(product, n.b.slice(flat, {i}, {i + 1}, {1}));
-  n.out(0, n.b.reshape(product, shape));
+  if (x.type == DType::I1)
+    return (void)n.fail("booleans are not supported");
+  Shape shape;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    bool reduced = llvm::is_contained(*dims, d);
+    if (reduced && x.shape[d] == 0)
+      return (void)n.fail("the product of no elements is not supported");
+    if (!reduced || keep)
+      shape.push_back(reduced ? 1 : x.shape[d]);
+  }
+  for (int64_t d : *dims)
+    x = product(n, x, d);
+  n.out(0, n.b.reshape(x, shape));
+}
+
+/// x backward along a dimension.
+static Val reversed(Node &n, const Val &x, int64_t dim) {
+  Shape indices;
+  for (int64_t i = x.shape[dim] - 1; i >= 0; --i)
+    indices.push_back(i);
+  return n.b.gather(x, n.b.knownInts(indices), dim, "reverse");
 }
 
 template <bool minimum> static void argMax(Node &n) {
   Val x = n.in(0);
   int64_t axis = n.axis(n.attrInt("axis", 0), x.rank());
-  bool keep = n.attrInt("keepdims", 1) != 0;
-  if (n.attrInt("select_last_index", 0) != 0)
-    n.fail("select_last_index=1 is not supported");
+  bool keep = n.attrInt("keepdims", 1) != 0, last = n.attrInt("select_last_index", 0) != 0;
   if (x && x.type == DType::I1)
     n.fail("booleans are not supported");
   if (n.failed())
     return;
-  if (minimum)
+  if (minimum) { // int64, so that the lowest integer and unsigned ones can be negated
+    if (!isFloat(x.type))
+      x = n.b.cast(x, DType::I64, "wide");
     x = n.b.unary<graph::NegOp>(x, "neg");
-  n.out(0,
-        n.b.create<graph::ArgMaxOp>(x, {n.b.attr("dim", axis), n.b.attrBool("keepdims", keep)})[0]);
-}
-
-/// The largest element alone: a maximum and its index.
-static void topK(Node &n) {
-  Val x = n.in(0);
-  Shape k;
-  if (n.opset < 10)
-    k = {n.attrInt("k", 0)};
-  else if (auto given = n.knownInts(1, "k"))
-    k = *given;
-  int64_t axis = n.axis(n.attrInt("axis", -1), x.rank());
-  bool largest = n.attrInt("largest", 1) != 0;
-  n.ignoreAttr("sorted");
-  if (n.failed())
-    return;
-  if (k.size() != 1 || k[0] != 1)
-    return (void)n.fail("only k = 1 is supported");
-  if (n.wanted(0))
-    n.out(0, largest ? n.b.reduce<graph::ReduceMaxOp>(x, {axis}, true)
-                     : n.b.reduce<graph::ReduceMinOp>(x, {axis}, true));
-  if (!n.wanted(1))
-    return;
-  if (!largest)
-    x = n.b.unary<graph::NegOp>(x, "neg");
-  n.out(1, n.b.create<graph::ArgMaxOp>(x, {n.b.attr("dim", axis), n.b.attrBool("keepdims", true)},
-                                       "index")[0]);
+  }
+  if (last && x)
+    x = reversed(n, x, axis);
+  Val y = n.b.create<graph::ArgMaxOp>(x, {n.b.attr("dim", axis), n.b.attrBool("keepdims", keep)},
+                                      last ? "from_end" : "")[0];
+  if (last && y)
+    y = n.b.sub(n.b.scalarLike(y, static_cast<double>(x.shape[axis] - 1)), y);
+  n.out(0, y);
 }
 
 /// A known value: added up directly.
@@ -163,6 +177,27 @@ static Val knownCumSum(Node &n, const Val &x, int64_t axis, bool exclusive, bool
                                    : Constant::ints(x.type, x.shape, std::move(ints)));
 }
 
+/// keep[i, j]: does element j count in sum i?
+static Val cumSumMask(Node &n, int64_t extent, bool exclusive, bool reverse) {
+  Val i = n.b.iota(DType::I64, {extent, extent}, 0, "rows"),
+      j = n.b.iota(DType::I64, {extent, extent}, 1, "columns");
+  Val low = reverse ? i : j, high = reverse ? j : i;
+  return exclusive ? n.b.binary<graph::LtOp>(low, high, "keep")
+                   : n.b.binary<graph::LeOp>(low, high, "keep");
+}
+
+/// y[i] = sum over j of (keep[i, j] ? x[j] : 0): exact, where a product of matrices is for floats only.
+static Val cumSumOfIntegers(Node &n, const Val &x, int64_t axis, bool exclusive, bool reverse) {
+  int64_t extent = x.shape[axis];
+  Shape wide = x.shape, mask(x.rank() + 1, 1);
+  wide.insert(wide.begin() + axis, 1);
+  mask[axis] = mask[axis + 1] = extent;
+  Val keep = n.b.reshape(cumSumMask(n, extent, exclusive, reverse), mask, "keep_reshape");
+  Val terms =
+      n.b.select(keep, n.b.reshape(x, wide, "terms_reshape"), n.b.scalarLike(x, 0), "terms");
+  return n.b.reduce<graph::ReduceSumOp>(terms, {axis + 1}, false);
+}
+
 /// A product with a triangle of ones: exact for 32-bit integers (in f64), and up to the order of
 /// the additions for floating point.
 static void cumSum(Node &n) {
@@ -178,22 +213,14 @@ static void cumSum(Node &n) {
   if (x.known && n.b.mayFold(x.size()))
     return n.out(0, knownCumSum(n, x, axis, exclusive, reverse));
   int64_t extent = x.shape[axis];
-  if (x.type == DType::I64 || x.type == DType::I1 || extent > (1 << 20))
-    return (void)n.fail(
-        "an input of type " + dtypeName(x.type) +
-        " that is not known at import is not supported: cast it to float or int32 before");
-  DType type = isFloat(x.type) ? x.type : DType::F64;
+  if (x.type == DType::I1 || extent > (1 << 20))
+    return (void)n.fail("booleans or more than 2^20 elements per sum are not supported");
+  if (!isFloat(x.type))
+    return n.out(0, cumSumOfIntegers(n, x, axis, exclusive, reverse));
   // y[i] = sum over j of triangle[i, j] x[j], with triangle[i, j] = j <= i (or <, or the other way
   // round).
-  Val i = n.b.iota(DType::I64, {extent, extent}, 0, "rows"),
-      j = n.b.iota(DType::I64, {extent, extent}, 1, "columns");
-  Val low = reverse ? i : j, high = reverse ? j : i;
-  Val keep = exclusive ? n.b.binary<graph::LtOp>(low, high, "keep")
-                       : n.b.binary<graph::LeOp>(low, high, "keep");
-  Val triangle = n.b.cast(keep, type, "triangle");
-  Val y = n.b.cast(x, type, "wide");
-  if (!y)
-    return;
+  Val keep = cumSumMask(n, extent, exclusive, reverse);
+  Val triangle = n.b.cast(keep, x.type, "triangle"), y = x;
   // The summed dimension goes last but one, or last where there is only one.
   Shape perm;
   for (int64_t d = 0; d < x.rank(); ++d)
@@ -213,15 +240,14 @@ static void cumSum(Node &n) {
   } else {
     y = n.b.matmul(triangle, y);
   }
-  y = n.b.transpose(y, inverse, "from_back");
-  n.out(0, n.b.cast(y, x.type, "narrow"));
+  n.out(0, n.b.transpose(y, inverse, "from_back"));
 }
 
 llvm::ArrayRef<OpRow> tessera::compiler::reduceOps() {
   static const OpRow rows[] = {
-      {"ArgMax", 7, 21, argMax<false>, ".", "select_last_index=0"},
-      {"ArgMin", 7, 21, argMax<true>, ".", "select_last_index=0"},
-      {"CumSum", 11, 21, cumSum, ".t", "floating point or int32, unless known at import"},
+      {"ArgMax", 7, 21, argMax<false>, ".", ""},
+      {"ArgMin", 7, 21, argMax<true>, ".", ""},
+      {"CumSum", 11, 21, cumSum, ".t", ""},
       {"ReduceL1", 7, 21, reduce<Kind::L1>, ".t", ""},
       {"ReduceL2", 7, 21, reduce<Kind::L2>, ".t", "floating point"},
       {"ReduceLogSum", 7, 21, reduce<Kind::LogSum>, ".t", "floating point"},
@@ -229,10 +255,9 @@ llvm::ArrayRef<OpRow> tessera::compiler::reduceOps() {
       {"ReduceMax", 7, 21, reduce<Kind::Max>, ".t", ""},
       {"ReduceMean", 7, 21, reduce<Kind::Mean>, ".t", "floating point"},
       {"ReduceMin", 7, 21, reduce<Kind::Min>, ".t", ""},
-      {"ReduceProd", 7, 21, reduceProd, ".t", "all elements of a value known at import"},
+      {"ReduceProd", 7, 21, reduceProd, ".t", ""},
       {"ReduceSum", 7, 21, reduce<Kind::Sum>, ".t", ""},
       {"ReduceSumSquare", 7, 21, reduce<Kind::SumSquare>, ".t", ""},
-      {"TopK", 7, 21, topK, ".t", "k = 1"},
   };
   return rows;
 }

@@ -1,8 +1,8 @@
 //===- Resize.cpp - interpolation as gathers and matrix products
 //----------------------------------===//
 //
-// Linear interpolation along one dimension is a product with a constant matrix M [out, in] of at
-// most two non-zeros per row; nearest neighbour is a gather with constant indices (a broadcast,
+// Linear and cubic interpolation along one dimension is a product with a constant matrix M [out, in]
+// of at most four non-zeros per row; nearest neighbour is a gather with constant indices (a broadcast,
 // where every element is simply repeated). Dimensions are treated one after the other.
 //
 // Coordinates: ONNX, Resize, coordinate_transformation_mode.
@@ -20,21 +20,35 @@ namespace {
 struct Axis {
   int64_t in, out;
   double scale;
+  double start = 0, end = 1; // of the region of interest, of tf_crop_and_resize
+};
+
+/// How weights are taken; see ONNX.
+struct Interpolation {
+  std::string mode, coordinates, rounding;
+  double cubic = -0.75;
+  bool excludeOutside = false;
+  double extrapolation = 0;
 };
 } // namespace
 
 /// The input coordinate of output element i; nullopt: unknown mode.
 static std::optional<double> coordinate(llvm::StringRef mode, const Axis &axis, int64_t i) {
-  auto x = static_cast<double>(i);
+  auto x = static_cast<double>(i), last = static_cast<double>(axis.in - 1);
   if (mode == "half_pixel")
     return (x + 0.5) / axis.scale - 0.5;
   if (mode == "pytorch_half_pixel")
     return axis.out > 1 ? (x + 0.5) / axis.scale - 0.5 : 0.0;
+  if (mode == "tf_half_pixel_for_nn")
+    return (x + 0.5) / axis.scale;
   if (mode == "align_corners")
-    return axis.out > 1 ? x * static_cast<double>(axis.in - 1) / static_cast<double>(axis.out - 1)
-                        : 0.0;
+    return axis.out > 1 ? x * last / static_cast<double>(axis.out - 1) : 0.0;
   if (mode == "asymmetric")
     return x / axis.scale;
+  if (mode == "tf_crop_and_resize")
+    return axis.out > 1 ? axis.start * last +
+                              x * (axis.end - axis.start) * last / static_cast<double>(axis.out - 1)
+                        : 0.5 * (axis.start + axis.end) * last;
   return std::nullopt;
 }
 
@@ -51,6 +65,43 @@ static std::optional<int64_t> nearestIndex(llvm::StringRef mode, const Axis &axi
   else
     return std::nullopt;
   return static_cast<int64_t>(std::clamp(r, 0.0, static_cast<double>(axis.in - 1)));
+}
+
+/// Weights of the elements from floor(x) - 1 on (Keys' cubic convolution), or from floor(x) on (linear).
+static std::pair<int64_t, std::vector<double>> taps(const Interpolation &how, const Axis &axis,
+                                                    double x) {
+  if (how.mode != "cubic") {
+    x = std::clamp(x, 0.0, static_cast<double>(axis.in - 1));
+    double low = std::floor(x);
+    return {static_cast<int64_t>(low), {1 - (x - low), x - low}};
+  }
+  double low = std::floor(x), t = x - low, a = how.cubic;
+  auto near = [&](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
+  auto far = [&](double d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
+  return {static_cast<int64_t>(low) - 1, {far(t + 1), near(t), near(1 - t), far(2 - t)}};
+}
+
+/// The matrix M [out, in]. Elements beyond the border are the border's, or left out.
+static std::vector<double> weightMatrix(const Interpolation &how, const Axis &axis) {
+  std::vector<double> matrix(axis.in * axis.out, 0.0);
+  for (int64_t i = 0; i < axis.out; ++i) {
+    // A scale may be as small or large as it likes: no element lies further away than this.
+    double at =
+        std::clamp(*coordinate(how.coordinates, axis, i), -4.0, static_cast<double>(axis.in) + 4.0);
+    auto [first, weights] = taps(how, axis, at);
+    double sum = 0;
+    for (size_t k = 0; k < weights.size(); ++k) {
+      int64_t j = first + static_cast<int64_t>(k);
+      if (how.excludeOutside && (j < 0 || j >= axis.in))
+        continue;
+      matrix[i * axis.in + std::clamp<int64_t>(j, 0, axis.in - 1)] += weights[k];
+      sum += weights[k];
+    }
+    if (how.excludeOutside && sum != 0)
+      for (int64_t j = 0; j < axis.in; ++j)
+        matrix[i * axis.in + j] /= sum;
+  }
+  return matrix;
 }
 
 static Val nearest(Node &n, const Val &x, int64_t dim, llvm::ArrayRef<int64_t> indices,
@@ -70,18 +121,9 @@ static Val nearest(Node &n, const Val &x, int64_t dim, llvm::ArrayRef<int64_t> i
                      suffix + "merge");
 }
 
-static Val linear(Node &n, const Val &x, int64_t dim, const Axis &axis, llvm::StringRef mode,
-                  const std::string &suffix) {
-  std::vector<double> matrix(axis.in * axis.out, 0.0);
-  for (int64_t i = 0; i < axis.out; ++i) {
-    double at = std::clamp(*coordinate(mode, axis, i), 0.0, static_cast<double>(axis.in - 1));
-    auto low = static_cast<int64_t>(std::floor(at));
-    int64_t high = std::min(low + 1, axis.in - 1);
-    double weight = at - static_cast<double>(low);
-    matrix[i * axis.in + low] += 1 - weight;
-    matrix[i * axis.in + high] += weight;
-  }
-  Val m = n.b.known(Constant::floats(x.type, {axis.out, axis.in}, std::move(matrix)),
+static Val weighted(Node &n, const Val &x, int64_t dim, const Axis &axis, const Interpolation &how,
+                    const std::string &suffix) {
+  Val m = n.b.known(Constant::floats(x.type, {axis.out, axis.in}, weightMatrix(how, axis)),
                     n.proto.output(0) + "/" + suffix);
   // The last dimension multiplies from the right, the one before from the left; others go there
   // first.
@@ -95,27 +137,51 @@ static Val linear(Node &n, const Val &x, int64_t dim, const Axis &axis, llvm::St
   return n.b.transpose(y, perm, suffix + "from_back");
 }
 
+/// What lies outside of x takes the extrapolation value (tf_crop_and_resize alone goes there).
+static Val extrapolated(Node &n, const Val &y, int64_t dim, const Axis &axis,
+                        const Interpolation &how, const std::string &suffix) {
+  std::vector<int64_t> inside(axis.out);
+  for (int64_t i = 0; i < axis.out; ++i) {
+    double at = *coordinate(how.coordinates, axis, i);
+    inside[i] = at >= 0 && at <= static_cast<double>(axis.in - 1);
+  }
+  if (!y || llvm::all_of(inside, [](int64_t v) { return v != 0; }))
+    return y;
+  Shape line(y.rank(), 1);
+  line[dim] = axis.out;
+  Val mask = n.b.known(Constant::ints(DType::I1, line, std::move(inside)));
+  return n.b.select(mask, y, n.b.scalarLike(y, how.extrapolation), suffix + "extrapolated");
+}
+
 static void resize(Node &n) {
   Val x = n.in(0);
   bool upsample = n.proto.op_type() == "Upsample", early = upsample || n.opset < 11;
-  std::string mode = n.attrString("mode", "nearest");
-  std::string coordinates =
+  Interpolation how;
+  how.mode = n.attrString("mode", "nearest");
+  if (how.mode == "bilinear")
+    how.mode = "linear";
+  how.coordinates =
       n.attrString("coordinate_transformation_mode", early ? "asymmetric" : "half_pixel");
-  std::string rounding = n.attrString("nearest_mode", early ? "floor" : "round_prefer_floor");
-  n.ignoreAttr("cubic_coeff_a"); // of mode=cubic
-  n.ignoreAttr("extrapolation_value");
-  n.ignoreAttr("exclude_outside");
+  how.rounding = n.attrString("nearest_mode", early ? "floor" : "round_prefer_floor");
+  how.cubic = n.attrFloat("cubic_coeff_a", -0.75);
+  how.extrapolation = n.attrFloat("extrapolation_value", 0);
+  how.excludeOutside = n.attrInt("exclude_outside", 0) != 0;
   if (n.attrInt("antialias", 0) != 0 ||
       n.attrString("keep_aspect_ratio_policy", "stretch") != "stretch")
     n.fail("antialias and keep_aspect_ratio_policy are not supported");
   auto axes = n.attrInts("axes");
   if (n.failed())
     return;
-  if (!isFloat(x.type) || (mode != "nearest" && mode != "linear" && mode != "bilinear"))
-    return (void)n.fail("mode='" + mode + "' of " + dtypeName(x.type) +
-                        " is not supported: use nearest or linear of floating point");
-  if (!coordinate(coordinates, {1, 1, 1}, 0))
-    return (void)n.fail("coordinate_transformation_mode='" + coordinates + "' is not supported");
+  if (!isFloat(x.type) || (how.mode != "nearest" && how.mode != "linear" && how.mode != "cubic"))
+    return (void)n.fail("mode='" + how.mode + "' of " + dtypeName(x.type) +
+                        " is not supported: use nearest, linear or cubic of floating point");
+  if (!coordinate(how.coordinates, {1, 1, 1}, 0))
+    return (void)n.fail("coordinate_transformation_mode='" + how.coordinates +
+                        "' is not supported");
+  bool crops = how.coordinates == "tf_crop_and_resize";
+  Val roi = crops ? n.in(1) : Val();
+  if (crops && (!roi || !roi.known || !isFloat(roi.type)))
+    return (void)n.fail("roi must be known at import");
 
   Shape dims;
   for (int64_t d = 0; d < x.rank(); ++d)
@@ -158,12 +224,21 @@ static void resize(Node &n) {
                           " would get an extent that is not possible");
     axis.out = static_cast<int64_t>(out);
     // PyTorch divides by the extent that results, ONNX's own tests by the product with the scale.
-    if (!sizes && mode != "nearest" && coordinates == "align_corners" &&
+    if (!sizes && how.mode != "nearest" && how.coordinates == "align_corners" &&
         out != static_cast<float>(axis.in) * static_cast<float>(scales[i]))
       return (void)n.fail("align_corners with a scale that gives no whole extent for dimension " +
                           llvm::Twine(dims[i]) + " has no agreed meaning: give sizes");
     axis.scale = sizes ? out / static_cast<double>(axis.in) : scales[i];
-    if (axis.out != axis.in || axis.scale != 1)
+    if (crops) {
+      if (roi.size() != static_cast<int64_t>(2 * dims.size()))
+        return (void)n.fail("roi needs a start and an end for each dimension");
+      axis.start = roi.known->floatAt(static_cast<int64_t>(i));
+      axis.end = roi.known->floatAt(static_cast<int64_t>(i + dims.size()));
+      if (!(std::abs(axis.start) <= 1e6 && std::abs(axis.end) <= 1e6))
+        return (void)n.fail("roi is out of range");
+    }
+    bool whole = !crops || (axis.start == 0 && axis.end == 1);
+    if (axis.out != axis.in || axis.scale != 1 || !whole)
       work[dims[i]] = axis;
   }
   Val y = x;
@@ -171,21 +246,25 @@ static void resize(Node &n) {
     std::string suffix = dim == work.rbegin()->first ? "" : "dim" + std::to_string(dim);
     if (!y)
       return;
-    if (mode != "nearest") {
+    if (how.mode != "nearest") {
       if (x.rank() < 2 || !n.b.mayFold(axis.in * axis.out))
-        return (void)n.fail("linear interpolation of the extent " + llvm::Twine(axis.in) +
+        return (void)n.fail("interpolation of the extent " + llvm::Twine(axis.in) +
                             " is not supported");
-      y = linear(n, y, dim, axis, coordinates, suffix);
+      y = weighted(n, y, dim, axis, how, suffix);
+      if (crops)
+        y = extrapolated(n, y, dim, axis, how, suffix);
       continue;
     }
     Shape indices;
     for (int64_t i = 0; i < axis.out; ++i) {
-      auto at = nearestIndex(rounding, axis, *coordinate(coordinates, axis, i));
+      auto at = nearestIndex(how.rounding, axis, *coordinate(how.coordinates, axis, i));
       if (!at)
-        return (void)n.fail("nearest_mode='" + rounding + "' is unknown");
+        return (void)n.fail("nearest_mode='" + how.rounding + "' is unknown");
       indices.push_back(*at);
     }
     y = nearest(n, y, dim, indices, suffix);
+    if (crops)
+      y = extrapolated(n, y, dim, axis, how, suffix);
   }
   n.out(0, y);
 }
@@ -193,9 +272,7 @@ static void resize(Node &n) {
 llvm::ArrayRef<OpRow> tessera::compiler::resizeOps() {
   static const OpRow rows[] = {
       {"Resize", 10, 21, resize, ".t",
-       "nearest and linear; half_pixel, pytorch_half_pixel, align_corners, asymmetric; scales or "
-       "sizes known at "
-       "import"},
+       "no antialias, keep_aspect_ratio_policy=stretch; roi, scales or sizes known at import"},
       {"Upsample", 7, 9, resize, ".t", "nearest and linear; scales known at import"},
   };
   return rows;

@@ -283,8 +283,7 @@ Outcome runNodeTest(const std::string &folder, const Setup &setup) {
       std::string text = llvm::toString(compiled.takeError());
       if (text.rfind(options.model + ": ", 0) == 0)
         text = text.substr(options.model.size() + 2);
-      if (attempt == 0)
-        reason = text;
+      reason = text; // of the attempt that the compiler knew most in
       continue;
     }
     if (!unreadable.empty() || sets.empty())

@@ -283,10 +283,10 @@ TEST_CASE("what is not supported is one error", "[import]") {
              .input("x", {2, 2})
              .ints("pads", {1, 1, 1, 1})
              .node("Pad", {"x", "pads"}, {"y"}, "p")
-             .attrString("mode", "reflect")
+             .attrString("mode", "bogus")
              .output("y")
              .print();
-  CHECK_THAT(text, Contains("node 'p' (Pad, opset 17): mode='reflect' is not supported"));
+  CHECK_THAT(text, Contains("node 'p' (Pad, opset 17): mode='bogus' is unknown"));
   text = ModelBuilder()
              .input("x", {2, 3})
              .input("w", {2, 3})

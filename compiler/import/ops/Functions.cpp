@@ -1,0 +1,157 @@
+//===- Functions.cpp - trigonometric, hyperbolic and window functions, bit shifts -----------------===//
+//
+// What graph operators have no name for, in terms of exp, log, sin, cos, tanh and atan. Formulas are
+// chosen not to lose digits where a network would notice: sinh is tanh * cosh, not a difference of
+// exponentials.
+//
+//===----------------------------------------------------------------------------------------------===//
+
+#include "compiler/import/Node.h"
+
+#include <cmath>
+#include <numbers>
+
+using namespace tessera;
+using namespace tessera::compiler;
+
+/// Fails unless x is floating point.
+static Val floatIn(Node &n, int i) {
+  Val x = n.in(i);
+  if (x && !isFloat(x.type))
+    return n.fail("input " + llvm::Twine(i) + " is " + dtypeName(x.type) +
+                  "; a floating point type is needed");
+  return x;
+}
+
+static Val square(Node &n, const Val &x) { return n.b.mul(x, x, "square"); }
+static Val oneLike(Node &n, const Val &x) { return n.b.scalarLike(x, 1); }
+
+static void tangent(Node &n) {
+  Val x = floatIn(n, 0);
+  n.out(0, n.b.div(n.b.unary<graph::SinOp>(x, "sin"), n.b.unary<graph::CosOp>(x, "cos")));
+}
+
+/// atan(x / sqrt(1 - x^2)), written so that its gradient at 0 is plain.
+static Val arcsine(Node &n, const Val &x, llvm::StringRef last) {
+  Val root = n.b.unary<graph::RsqrtOp>(n.b.sub(oneLike(n, x), square(n, x), "rest"), "rsqrt");
+  return n.b.unary<graph::AtanOp>(n.b.mul(x, root, "ratio"), last);
+}
+static void asin(Node &n) { n.out(0, arcsine(n, floatIn(n, 0), "")); }
+static void acos(Node &n) {
+  Val x = floatIn(n, 0);
+  Val half = n.b.scalarLike(x, std::numbers::pi / 2);
+  n.out(0, n.b.sub(half, arcsine(n, x, "asin")));
+}
+static void atan(Node &n) { n.out(0, n.b.unary<graph::AtanOp>(floatIn(n, 0))); }
+
+/// (e^x + e^-x) / 2
+static Val hyperbolicCosine(Node &n, const Val &x, llvm::StringRef last) {
+  Val up = n.b.unary<graph::ExpOp>(x, "exp");
+  Val down = n.b.unary<graph::ExpOp>(n.b.unary<graph::NegOp>(x, "neg"), "exp_neg");
+  return n.b.scale(n.b.add(up, down, "sum"), 0.5, last);
+}
+static void cosh(Node &n) { n.out(0, hyperbolicCosine(n, floatIn(n, 0), "")); }
+static void sinh(Node &n) {
+  Val x = floatIn(n, 0);
+  n.out(0, n.b.mul(n.b.unary<graph::TanhOp>(x, "tanh"), hyperbolicCosine(n, x, "cosh")));
+}
+
+/// sign(x) log(|x| + sqrt(x^2 + 1))
+static void asinh(Node &n) {
+  Val x = floatIn(n, 0);
+  Val root = n.b.unary<graph::SqrtOp>(n.b.add(square(n, x), oneLike(n, x), "plus_one"), "sqrt");
+  Val sum = n.b.add(n.b.unary<graph::AbsOp>(x, "abs"), root, "sum");
+  n.out(0, n.b.mul(n.b.unary<graph::LogOp>(sum, "log"), n.b.unary<graph::SignOp>(x, "sign")));
+}
+/// log(x + sqrt(x^2 - 1))
+static void acosh(Node &n) {
+  Val x = floatIn(n, 0);
+  Val root = n.b.unary<graph::SqrtOp>(n.b.sub(square(n, x), oneLike(n, x), "minus_one"), "sqrt");
+  n.out(0, n.b.unary<graph::LogOp>(n.b.add(x, root, "sum")));
+}
+/// log((1 + x) / (1 - x)) / 2
+static void atanh(Node &n) {
+  Val x = floatIn(n, 0);
+  Val ratio = n.b.div(n.b.add(oneLike(n, x), x, "one_plus"), n.b.sub(oneLike(n, x), x, "one_minus"),
+                      "ratio");
+  n.out(0, n.b.scale(n.b.unary<graph::LogOp>(ratio, "log"), 0.5));
+}
+
+/// x - bias above lambd, x + bias below -lambd, 0 between.
+static void shrink(Node &n) {
+  Val x = n.in(0);
+  double lambda = n.attrFloat("lambd", 0.5), bias = n.attrFloat("bias", 0);
+  if (!x || x.type == DType::I1)
+    return (void)n.fail("the input must be numbers");
+  DType type = isFloat(x.type) ? x.type : DType::F64;
+  Val v = n.b.cast(x, type, "wide");
+  Val above = n.b.binary<graph::LtOp>(n.b.scalarLike(v, lambda), v, "above");
+  Val below = n.b.binary<graph::LtOp>(v, n.b.scalarLike(v, -lambda), "below");
+  Val low = n.b.select(below, n.b.add(v, n.b.scalarLike(v, bias), "plus_bias"),
+                       n.b.scalarLike(v, 0), "low");
+  Val y = n.b.select(above, n.b.sub(v, n.b.scalarLike(v, bias), "minus_bias"), low,
+                     type == x.type ? "" : "shrunk");
+  n.out(0, n.b.cast(y, x.type));
+}
+
+/// Multiplication and division by a power of two; uint8 is the only unsigned type there is.
+static void bitShift(Node &n) {
+  Val x = n.in(0), by = n.in(1);
+  std::string direction = n.attrString("direction", "");
+  if (direction != "LEFT" && direction != "RIGHT")
+    return (void)n.fail("direction='" + direction + "' is unknown");
+  if (!x || !by || x.type != DType::UI8 || by.type != x.type)
+    return (void)n.fail("only uint8 is supported");
+  Val two = n.b.scalar(DType::I64, 2);
+  Val factor = n.b.binary<graph::PowOp>(two, n.b.cast(by, DType::I64, "by_wide"), "factor");
+  Val wide = n.b.cast(x, DType::I64, "wide");
+  Val y = direction == "LEFT" ? n.b.mul(wide, factor, "shifted") : n.b.div(wide, factor, "shifted");
+  n.out(0, n.b.cast(y, x.type));
+}
+
+/// Sum of coefficient[k] cos(2 pi k i / period): a signal window, known at import.
+static void window(Node &n, llvm::ArrayRef<double> coefficients) {
+  n.in(0);
+  auto size = n.knownInts(0, "size");
+  bool periodic = n.attrInt("periodic", 1) != 0;
+  int64_t to = n.attrInt("output_datatype", onnx::TensorProto::FLOAT);
+  auto type = compiler::dtypeOf(static_cast<int32_t>(to));
+  if (n.failed())
+    return;
+  if (size->size() != 1 || (*size)[0] < 1 || (*size)[0] > GraphBuilder::kMaxFolded || !type ||
+      !isFloat(*type))
+    return (void)n.fail("size must be one positive number and output_datatype floating point");
+  int64_t count = (*size)[0];
+  if (!n.b.mayFold(count))
+    return;
+  double period = static_cast<double>(periodic ? count : std::max<int64_t>(1, count - 1));
+  std::vector<double> values(count, 0);
+  for (int64_t i = 0; i < count; ++i)
+    for (size_t k = 0; k < coefficients.size(); ++k)
+      values[i] += coefficients[k] * std::cos(2 * std::numbers::pi * static_cast<double>(k) *
+                                              static_cast<double>(i) / period);
+  n.out(0, n.b.known(Constant::floats(*type, {count}, std::move(values))));
+}
+static void hannWindow(Node &n) { window(n, {0.5, -0.5}); }
+static void hammingWindow(Node &n) { window(n, {25.0 / 46, -21.0 / 46}); }
+static void blackmanWindow(Node &n) { window(n, {0.42, -0.5, 0.08}); }
+
+llvm::ArrayRef<OpRow> tessera::compiler::functionOps() {
+  static const OpRow rows[] = {
+      {"Acos", 7, 21, acos, ".", ""},
+      {"Acosh", 9, 21, acosh, ".", ""},
+      {"Asin", 7, 21, asin, ".", ""},
+      {"Asinh", 9, 21, asinh, ".", ""},
+      {"Atan", 7, 21, atan, ".", ""},
+      {"Atanh", 9, 21, atanh, ".", ""},
+      {"BitShift", 11, 21, bitShift, "t", "uint8"},
+      {"BlackmanWindow", 17, 21, blackmanWindow, "t", "size known at import"},
+      {"Cosh", 9, 21, cosh, ".", ""},
+      {"HammingWindow", 17, 21, hammingWindow, "t", "size known at import"},
+      {"HannWindow", 17, 21, hannWindow, "t", "size known at import"},
+      {"Shrink", 9, 21, shrink, ".", ""},
+      {"Sinh", 9, 21, sinh, ".", ""},
+      {"Tan", 7, 21, tangent, ".", ""},
+  };
+  return rows;
+}

@@ -1,0 +1,361 @@
+//===- Indexing.cpp - gathers, scatters and selections by index -----------------------------------===//
+//
+// Everything becomes the batched gather and its adjoint scatter_add. Elements that are overwritten are
+// found by scattering ones: ONNX leaves repeated indices undefined there.
+//
+//   ScatterElements:  y = 0 < scatter_add(indices, 1) ? scatter_add(indices, updates) : data
+//   GatherND:         k-tuples become row-major positions in the first k dimensions, seen as one
+//
+//===----------------------------------------------------------------------------------------------===//
+
+#include "compiler/import/ops/Indexing.h"
+
+using namespace tessera;
+using namespace tessera::compiler;
+using llvm::Twine;
+
+namespace tessera::compiler {
+
+Val wrapIndices(Node &n, const Val &indices, int64_t extent) {
+  Val below = n.b.binary<graph::LtOp>(indices, n.b.scalarLike(indices, 0), "negative");
+  return n.b.select(
+      below, n.b.add(indices, n.b.scalarLike(indices, static_cast<double>(extent)), "wrapped"),
+      indices, "indices");
+}
+
+/// The permutation that exchanges `axis` with the last dimension: its own inverse.
+static Shape swapLast(int64_t axis, int64_t rank) {
+  Shape perm;
+  for (int64_t d = 0; d < rank; ++d)
+    perm.push_back(d);
+  std::swap(perm[axis], perm.back());
+  return perm;
+}
+
+Val takeAlong(Node &n, const Val &x, const Val &indices, int64_t axis, llvm::StringRef suffix) {
+  if (!x || !indices)
+    return {};
+  Shape perm = swapLast(axis, x.rank());
+  std::string prefix = suffix.empty() ? "" : suffix.str() + "_";
+  Val y = n.b.gather(n.b.transpose(x, perm, prefix + "to_last"),
+                     n.b.transpose(indices, perm, prefix + "indices_to_last"), x.rank() - 1, suffix,
+                     x.rank() - 1);
+  return n.b.transpose(y, perm, prefix + "from_last");
+}
+
+Val addAlong(Node &n, const Val &indices, const Val &updates, int64_t axis, int64_t size,
+             llvm::StringRef suffix) {
+  if (!indices || !updates)
+    return {};
+  Shape perm = swapLast(axis, updates.rank());
+  std::string prefix = suffix.empty() ? "" : suffix.str() + "_";
+  Val y = n.b.scatterAdd(n.b.transpose(indices, perm, prefix + "indices_to_last"),
+                         n.b.transpose(updates, perm, prefix + "to_last"), updates.rank() - 1, size,
+                         suffix, updates.rank() - 1);
+  return n.b.transpose(y, perm, prefix + "from_last");
+}
+
+} // namespace tessera::compiler
+
+static bool checkIndices(Node &n, const Val &indices) {
+  if (indices && (indices.type == DType::I64 || indices.type == DType::I32))
+    return true;
+  if (indices)
+    n.fail("the indices are " + dtypeName(indices.type) + ", not int64 or int32");
+  return false;
+}
+
+//===----------------------------------------------------------------------------------------------===//
+// Gather
+//===----------------------------------------------------------------------------------------------===//
+
+static void gather(Node &n) {
+  Val x = n.in(0), indices = n.in(1);
+  if (!x || !checkIndices(n, indices))
+    return;
+  if (x.rank() == 0)
+    return (void)n.fail("cannot gather from a scalar");
+  int64_t axis = n.axis(n.attrInt("axis", 0), x.rank());
+  if (x.rank() + indices.rank() - 1 > kMaxRank)
+    return (void)n.fail("the result has too many dimensions");
+  indices = wrapIndices(n, indices, x.shape[axis]);
+  if (n.failed())
+    return;
+  // A constant run of indices is a slice: cheaper, and its dimension may be sharded.
+  if (indices.known && !x.known && indices.rank() <= 1 && indices.size() > 0) {
+    int64_t first = indices.known->intAt(0), count = indices.size();
+    bool run = true;
+    for (int64_t i = 0; i < count && run; ++i)
+      run = indices.known->intAt(i) == first + i;
+    if (run && first >= 0 && first + count <= x.shape[axis]) {
+      Shape starts(x.rank(), 0), limits = x.shape, strides(x.rank(), 1), shape;
+      starts[axis] = first;
+      limits[axis] = first + count;
+      Val y = n.b.slice(x, starts, limits, strides);
+      if (indices.rank() == 0 && y) {
+        shape = y.shape;
+        shape.erase(shape.begin() + axis);
+        y = n.b.reshape(y, shape, "drop");
+      }
+      return n.out(0, y);
+    }
+  }
+  n.out(0, n.b.gather(x, indices, axis));
+}
+
+/// Do indices [..., j, ...] fit data along `axis`, being no larger elsewhere?
+static bool checkAlong(Node &n, const Val &x, const Val &indices, int64_t axis) {
+  bool good = x.rank() > 0 && indices.rank() == x.rank();
+  for (int64_t d = 0; good && d < x.rank(); ++d)
+    good = d == axis || indices.shape[d] <= x.shape[d];
+  if (!good)
+    n.fail("the indices " + shapeText(indices.shape) + " do not fit the data " +
+           shapeText(x.shape) + " along axis " + Twine(axis));
+  return good;
+}
+
+/// The part of x that indices of this shape reach.
+static Val reached(Node &n, const Val &x, const Val &indices, int64_t axis) {
+  Shape starts(x.rank(), 0), limits = indices.shape, strides(x.rank(), 1);
+  limits[axis] = x.shape[axis];
+  return n.b.slice(x, starts, limits, strides, "reached");
+}
+
+static void gatherElements(Node &n) {
+  Val x = n.in(0), indices = n.in(1);
+  if (!x || !checkIndices(n, indices))
+    return;
+  int64_t axis = n.axis(n.attrInt("axis", 0), x.rank());
+  if (n.failed() || !checkAlong(n, x, indices, axis))
+    return;
+  n.out(0,
+        takeAlong(n, reached(n, x, indices, axis), wrapIndices(n, indices, x.shape[axis]), axis));
+}
+
+/// Index tuples [..., k] as row-major positions [...] within the k extents.
+static Val positions(Node &n, const Val &indices, llvm::ArrayRef<int64_t> extents) {
+  Val wide = n.b.cast(indices, DType::I64, "indices_wide"), sum;
+  Shape starts(wide.rank(), 0), limits = wide.shape, strides(wide.rank(), 1), shape = wide.shape;
+  shape.pop_back();
+  int64_t stride = 1;
+  for (auto k = static_cast<int64_t>(extents.size()) - 1; k >= 0; --k) {
+    std::string suffix = "index" + std::to_string(k);
+    starts.back() = k;
+    limits.back() = k + 1;
+    Val part =
+        n.b.reshape(n.b.slice(wide, starts, limits, strides, suffix), shape, suffix + "_reshape");
+    part = wrapIndices(n, part, extents[k]);
+    part = n.b.scale(part, static_cast<double>(stride), suffix + "_scaled");
+    sum = sum ? n.b.add(sum, part, suffix + "_sum") : part;
+    stride *= extents[k];
+  }
+  return sum;
+}
+
+/// x with the `count` dimensions from `first` on as one.
+static Val flattened(Node &n, const Val &x, int64_t first, int64_t count) {
+  Shape shape(x.shape.begin(), x.shape.begin() + first);
+  shape.push_back(*elementCount(llvm::ArrayRef<int64_t>(x.shape).slice(first, count)));
+  shape.append(x.shape.begin() + first + count, x.shape.end());
+  return n.b.reshape(x, shape, "flatten");
+}
+
+static void gatherND(Node &n) {
+  Val x = n.in(0), indices = n.in(1);
+  int64_t batch = n.attrInt("batch_dims", 0);
+  if (!x || !checkIndices(n, indices))
+    return;
+  if (batch < 0 || batch >= x.rank() || batch >= indices.rank() ||
+      llvm::ArrayRef<int64_t>(x.shape).take_front(batch) !=
+          llvm::ArrayRef<int64_t>(indices.shape).take_front(batch) ||
+      indices.shape.back() < 1 || indices.shape.back() > x.rank() - batch ||
+      indices.rank() + x.rank() > kMaxRank)
+    return (void)n.fail("the indices " + shapeText(indices.shape) + " do not fit the data " +
+                        shapeText(x.shape) + " with " + Twine(batch) + " batch dimensions");
+  int64_t k = indices.shape.back();
+  Val at = positions(n, indices, llvm::ArrayRef<int64_t>(x.shape).slice(batch, k));
+  n.out(0, n.b.gather(flattened(n, x, batch, k), at, batch, "", batch));
+}
+
+//===----------------------------------------------------------------------------------------------===//
+// Scatter
+//===----------------------------------------------------------------------------------------------===//
+
+/// What `scatter` puts together: data overwritten or added to. `put` scatters values of the updates'
+/// shape into zeros of the data's.
+template <typename Put>
+static Val scattered(Node &n, const Val &data, const Val &updates, Put put) {
+  std::string reduction = n.attrString("reduction", "none");
+  if (!data || !updates || n.failed())
+    return {};
+  if (data.type != updates.type)
+    return n.fail("the data are " + dtypeName(data.type) + " but the updates " +
+                  dtypeName(updates.type));
+  DType type = data.type == DType::I1 ? DType::I32 : data.type; // booleans have no sum
+  Val sum = n.b.cast(put(n.b.cast(updates, type, "updates_wide"), "sum"), data.type, "sum_narrow");
+  if (reduction == "add")
+    return n.b.add(data, sum);
+  if (reduction != "none")
+    return n.fail("reduction='" + reduction + "' is not supported: none and add are");
+  Val ones = n.b.known(Constant::splat(DType::F32, updates.shape, 1));
+  Val count = put(ones, "count");
+  return n.b.select(n.b.binary<graph::LtOp>(n.b.scalar(DType::F32, 0), count, "hit"), sum, data);
+}
+
+static void scatterElements(Node &n) {
+  Val data = n.in(0), indices = n.in(1), updates = n.in(2);
+  if (!data || !updates || !checkIndices(n, indices))
+    return;
+  int64_t axis = n.axis(n.attrInt("axis", 0), data.rank());
+  if (n.failed() || !checkAlong(n, data, indices, axis))
+    return;
+  if (updates.shape != indices.shape)
+    return (void)n.fail("the updates " + shapeText(updates.shape) + " do not have the shape " +
+                        shapeText(indices.shape) + " of the indices");
+  Val at = wrapIndices(n, indices, data.shape[axis]);
+  n.out(0, scattered(n, data, updates, [&](const Val &values, const std::string &suffix) {
+          Val y = addAlong(n, at, values, axis, data.shape[axis], suffix);
+          Shape lo(data.rank(), 0), hi(data.rank(), 0);
+          for (int64_t d = 0; y && d < data.rank(); ++d)
+            hi[d] = data.shape[d] - y.shape[d];
+          return n.b.pad(y, lo, hi, 0, suffix + "_pad");
+        }));
+}
+
+static void scatterND(Node &n) {
+  Val data = n.in(0), indices = n.in(1), updates = n.in(2);
+  if (!data || !updates || !checkIndices(n, indices))
+    return;
+  int64_t k = indices.rank() > 0 ? indices.shape.back() : 0;
+  Shape expected(indices.shape.begin(), indices.shape.end() - (indices.rank() > 0 ? 1 : 0));
+  if (k >= 1 && k <= data.rank())
+    expected.append(data.shape.begin() + k, data.shape.end());
+  if (k < 1 || k > data.rank() || updates.shape != expected)
+    return (void)n.fail("the indices " + shapeText(indices.shape) + " and updates " +
+                        shapeText(updates.shape) + " do not fit the data " + shapeText(data.shape));
+  llvm::ArrayRef<int64_t> extents = llvm::ArrayRef<int64_t>(data.shape).take_front(k);
+  Val at = positions(n, indices, extents);
+  n.out(0, scattered(n, data, updates, [&](const Val &values, const std::string &suffix) {
+          Val flat = n.b.scatterAdd(at, values, 0, *elementCount(extents), suffix);
+          return n.b.reshape(flat, data.shape, suffix + "_reshape");
+        }));
+}
+
+//===----------------------------------------------------------------------------------------------===//
+// Others
+//===----------------------------------------------------------------------------------------------===//
+
+/// y[..., k, ...] = indices[...] == k ? on : off
+static void oneHot(Node &n) {
+  Val indices = n.in(0), values = n.in(2);
+  Val depth = n.in(1);
+  if (n.failed())
+    return;
+  int64_t axis = n.axis(n.attrInt("axis", -1), indices.rank() + 1);
+  if (n.failed() || !depth.known || depth.size() != 1 || depth.known->intAt(0) < 1 ||
+      values.rank() != 1 || values.shape[0] != 2 || indices.rank() >= kMaxRank)
+    return (void)n.fail("depth must be one positive number known at import and values two");
+  int64_t extent = depth.known->intAt(0);
+  indices = wrapIndices(n, n.b.cast(indices, DType::I64, "cast"), extent);
+  if (!indices)
+    return;
+  Shape wide = indices.shape, line(indices.rank() + 1, 1);
+  wide.insert(wide.begin() + axis, 1);
+  line[axis] = extent;
+  Val hit = n.b.binary<graph::EqOp>(n.b.reshape(indices, wide, "expand"),
+                                    n.b.iota(DType::I64, line, axis, "classes"), "equal");
+  Val off = n.b.reshape(n.b.slice(values, {0}, {1}, {1}, "off_slice"), {}, "off");
+  Val on = n.b.reshape(n.b.slice(values, {1}, {2}, {1}, "on_slice"), {}, "on");
+  n.out(0, n.b.select(hit, on, off));
+}
+
+/// The elements where a known condition holds.
+static void compress(Node &n) {
+  Val x = n.in(0), condition = n.in(1);
+  bool flat = !n.hasAttr("axis");
+  if (n.failed())
+    return;
+  int64_t axis = flat ? 0 : n.axis(n.attrInt("axis", 0), x.rank());
+  if (flat)
+    x = n.b.reshape(x, {x.size()}, "flatten");
+  if (n.failed())
+    return;
+  if (!condition.known || condition.rank() != 1 || condition.size() > x.shape[axis])
+    return (void)n.fail("the condition must be a vector known at import, else the result's shape "
+                        "depends on data");
+  Shape kept;
+  for (int64_t i = 0; i < condition.size(); ++i)
+    if (condition.known->intAt(i) != 0)
+      kept.push_back(i);
+  n.out(0, n.b.gather(x, n.b.knownInts(kept), axis));
+}
+
+/// The first lens[b] elements of every batch in reverse order.
+static void reverseSequence(Node &n) {
+  Val x = n.in(0), lens = n.in(1);
+  int64_t time = n.attrInt("time_axis", 0), batch = n.attrInt("batch_axis", 1);
+  if (n.failed())
+    return;
+  if (x.rank() < 2 || time + batch != 1 || time * batch != 0 || lens.rank() != 1 ||
+      lens.shape[0] != x.shape[batch] || isFloat(lens.type))
+    return (void)n.fail("time_axis and batch_axis must be 0 and 1 and sequence_lens " +
+                        shapeText(lens.shape) + " fit the input " + shapeText(x.shape));
+  Shape perm;
+  for (int64_t d = 0; d < x.rank(); ++d)
+    perm.push_back(d);
+  if (time == 0)
+    std::swap(perm[0], perm[1]);
+  Val y = n.b.transpose(x, perm, "batch_first");
+  if (!y)
+    return;
+  Val at = n.b.iota(DType::I64, {1, y.shape[1]}, 1, "time");
+  Val length = n.b.reshape(n.b.cast(lens, DType::I64, "lens"), {y.shape[0], 1}, "lens_column");
+  Val last = n.b.sub(length, n.b.scalarLike(length, 1), "last");
+  Val source = n.b.select(n.b.binary<graph::LtOp>(at, length, "inside"),
+                          n.b.sub(last, at, "mirrored"), at, "source");
+  n.out(0, n.b.transpose(n.b.gather(y, source, 1, "", 1), perm, "time_first"));
+}
+
+static void topK(Node &n) {
+  Val x = n.in(0);
+  Shape k;
+  if (n.opset < 10)
+    k = {n.attrInt("k", 0)};
+  else if (auto given = n.knownInts(1, "k"))
+    k = *given;
+  int64_t axis = n.axis(n.attrInt("axis", -1), x.rank());
+  bool largest = n.attrInt("largest", 1) != 0;
+  n.ignoreAttr("sorted"); // sorted is one of the orders that sorted=0 allows
+  if (n.failed())
+    return;
+  if (k.size() != 1 || k[0] < 1 || k[0] > x.shape[axis])
+    return (void)n.fail("k must be one number from 1 to the extent " + Twine(x.shape[axis]));
+  Val order = n.b.create<graph::TopKOp>(
+      x, {n.b.attr("k", k[0]), n.b.attr("dim", axis), n.b.attrBool("smallest", !largest)},
+      "indices")[0];
+  n.out(1, order);
+  if (!n.wanted(0))
+    return;
+  // The one largest is a maximum, whose dimension may be sharded.
+  if (k[0] == 1)
+    return n.out(0, largest ? n.b.reduce<graph::ReduceMaxOp>(x, {axis}, true)
+                            : n.b.reduce<graph::ReduceMinOp>(x, {axis}, true));
+  n.out(0, takeAlong(n, x, order, axis));
+}
+
+llvm::ArrayRef<OpRow> tessera::compiler::indexingOps() {
+  static const OpRow rows[] = {
+      {"Compress", 9, 21, compress, ".t", "condition known at import"},
+      {"Gather", 7, 21, gather, "et", "indices int64 or int32"},
+      {"GatherElements", 11, 21, gatherElements, ".t", "indices int64 or int32"},
+      {"GatherND", 11, 21, gatherND, ".t", "indices int64 or int32"},
+      {"OneHot", 9, 21, oneHot, "t", "depth known at import"},
+      {"ReverseSequence", 10, 21, reverseSequence, ".t", ""},
+      {"Scatter", 9, 10, scatterElements, ".t.", "indices int64 or int32"},
+      {"ScatterElements", 11, 21, scatterElements, ".t.",
+       "indices int64 or int32; reduction none and add"},
+      {"ScatterND", 11, 21, scatterND, ".t.", "indices int64 or int32; reduction none and add"},
+      {"TopK", 7, 21, topK, ".t", "k known at import"},
+  };
+  return rows;
+}
