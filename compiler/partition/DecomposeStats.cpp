@@ -21,20 +21,12 @@ using namespace mlir;
 
 namespace tessera::compiler {
 
-using dist::FactorKind;
 using dist::Mesh;
 using dist::Sharding;
 using dist::ShardingRule;
 using dist::Strategy;
 
 namespace {
-
-bool cutsStatistics(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh) {
-  for (size_t f = 0; f < rule.factors.size() && f < strategy.factors.size(); ++f)
-    if (rule.factors[f].kind == FactorKind::Stat && mesh.size(strategy.factors[f]) > 1)
-      return true;
-  return false;
-}
 
 /// The factors as the operands' shardings cut them.
 Strategy follow(const ShardingRule &rule, Operation *op,
@@ -62,14 +54,9 @@ LogicalResult decompose(Operation *op, const Mesh &mesh) {
   if (!strategy)
     return op->emitError() << "operator '" << graph::nameOf(op)
                            << "': " << toString(strategy.takeError());
-  if (!cutsStatistics(*rule, *strategy, mesh))
+  if (dist::statisticsAxes(*rule, *strategy, mesh).empty())
     return success();
-  // As primitives, the statistics are ordinary reductions: what else holds for strategies holds here too.
-  ShardingRule relaxed = *rule;
-  for (dist::Factor &factor : relaxed.factors)
-    if (factor.kind == FactorKind::Stat)
-      factor.kind = FactorKind::PassThrough;
-  if (Error e = dist::verifyStrategy(relaxed, *strategy, mesh, dist::operandShapes(op),
+  if (Error e = dist::verifyStrategy(*rule, *strategy, mesh, dist::operandShapes(op),
                                      dist::resultShapes(op)))
     return op->emitError() << "operator '" << graph::nameOf(op) << "': " << toString(std::move(e));
 

@@ -34,6 +34,9 @@ std::optional<ShardedOp> ShardedOp::get(Operation *op, const Mesh &mesh) {
   if (Error error = dist::verifyStrategy(*rule, *strategy, mesh, dist::operandShapes(op),
                                          dist::resultShapes(op)))
     return fail(std::move(error));
+  if (!dist::statisticsAxes(*rule, *strategy, mesh).empty())
+    return fail(createStringError("its statistics are cut (rule " + rule->str() +
+                                  "): dist-decompose-stats comes before this pass"));
   return ShardedOp{sharded, std::move(*rule), std::move(*strategy)};
 }
 

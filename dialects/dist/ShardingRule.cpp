@@ -15,7 +15,7 @@ int ShardingRule::findFactor(StringRef name) const {
 }
 
 int ShardingRule::addFactor(StringRef name, int64_t size, FactorKind kind, Reduction reduction) {
-  factors.push_back({name.str(), size, kind, reduction});
+  factors.push_back({name.str(), size, kind, reduction, {}});
   return int(factors.size() - 1);
 }
 
@@ -42,8 +42,12 @@ std::string ShardingRule::str() const {
   for (const Factor &f : factors) {
     if (f.kind == FactorKind::Reduce)
       s += " | " + stringify(f.reduction).str() + " " + f.name;
-    if (f.kind == FactorKind::Stat)
-      s += " | stat " + f.name;
+    if (f.kind == FactorKind::Stat) {
+      s += " | stat(";
+      for (size_t i = 0; i < f.statistics.size(); ++i)
+        s += (i ? ", " : "") + stringify(f.statistics[i]).str();
+      s += ") " + f.name;
+    }
     if (f.kind == FactorKind::Whole)
       s += " | whole " + f.name;
   }
@@ -280,9 +284,18 @@ Expected<ShardingRule> ShardingRule::parse(StringRef text, ArrayRef<Shape> opera
     clause = clause.trim();
     FactorKind kind = FactorKind::PassThrough;
     Reduction reduction = Reduction::None;
+    SmallVector<Reduction, 2> statistics;
     StringRef rest;
-    if (clause.starts_with("stat(")) {
+    if (clause.consume_front("stat(")) {
       kind = FactorKind::Stat;
+      SmallVector<StringRef, 2> words;
+      clause.split(')').first.split(words, ',');
+      for (StringRef word : words) {
+        std::optional<Reduction> r = parseReduction(word.trim());
+        if (!r || *r == Reduction::None)
+          return bad("unknown statistic '" + word.trim() + "'");
+        statistics.push_back(*r);
+      }
       rest = clause.split(')').second;
     } else {
       StringRef word;
@@ -347,6 +360,7 @@ Expected<ShardingRule> ShardingRule::parse(StringRef text, ArrayRef<Shape> opera
       for (int f : targets) {
         rule.factors[f].kind = kind;
         rule.factors[f].reduction = reduction;
+        rule.factors[f].statistics = statistics;
       }
     }
   }

@@ -15,7 +15,8 @@
 //   clause  ::= ("sum" | "max" | "min") name+    a reduction: sharding it leaves the results
 //   partial
 //             | "stat(" word, ... ")" name+      a reduction whose result is used inside the
-//             operator | "whole" name+                    never sharded | "window" (h:r)+ h slides
+//             operator: where it is cut, every word is one reduction over the ranks
+//             | "whole" name+                    never sharded | "window" (h:r)+ h slides
 //             over the operand with kernel factor r: needs a halo | "linear" group+ group ::= i
 //             ("+" i)*: if exactly the operands of one group are
 //                                                partial sums (each of them), the results are
@@ -44,7 +45,7 @@ using Shape = llvm::SmallVector<int64_t>;
 enum class FactorKind {
   PassThrough, // in results; cutting it cuts them
   Reduce,      // not in results; cutting it leaves them partial
-  Stat,        // in results, but its statistics cross shards: cut only after decomposition
+  Stat,        // in results; where it is cut, statistics over it are reduced between the ranks
   Whole,       // never cut
 };
 
@@ -53,6 +54,9 @@ struct Factor {
   int64_t size = 1; // extent; of a window factor: the results' extent
   FactorKind kind = FactorKind::PassThrough;
   Reduction reduction = Reduction::None; // of a Reduce factor
+  /// Of a Stat factor: the reductions inside the operator, in order. Each is over all Stat factors and
+  /// keeps their dimensions with an extent of 1.
+  llvm::SmallVector<Reduction, 2> statistics;
 };
 
 /// A dimension of an operand over which a kernel slides while its factor also cuts another tensor.
@@ -124,6 +128,10 @@ Sharding operandSharding(const ShardingRule &rule, const Strategy &strategy, int
 Sharding naturalResult(const ShardingRule &rule, const Strategy &strategy, int result);
 /// strategy.results[i], or the natural one.
 Sharding resultSharding(const ShardingRule &rule, const Strategy &strategy, int result);
+
+/// The axes that cut Stat factors, ascending: over these the operator's statistics are reduced, and
+/// partition writes it as primitives. Empty: it stays one kernel.
+AxisList statisticsAxes(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh);
 
 /// One sentence if the strategy is impossible: an axis twice, a factor that must not be cut, a
 /// factor whose extent (in any tensor) the axes do not divide, a window whose halo does not fit,

@@ -62,12 +62,21 @@ Sharding resultSharding(const ShardingRule &rule, const Strategy &strategy, int 
                                   : strategy.results[result];
 }
 
+AxisList statisticsAxes(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh) {
+  AxisList axes;
+  for (size_t f = 0; f < rule.factors.size() && f < strategy.factors.size(); ++f)
+    if (rule.factors[f].kind == FactorKind::Stat && mesh.size(strategy.factors[f]) > 1)
+      axes.append(strategy.factors[f]);
+  llvm::sort(axes);
+  return axes;
+}
+
 bool canShard(const ShardingRule &rule, int factor, int64_t shards, ArrayRef<Shape> operandShapes,
               ArrayRef<Shape> resultShapes) {
   if (shards == 1)
     return true;
   const Factor &f = rule.factors[factor];
-  if (f.kind != FactorKind::PassThrough && f.kind != FactorKind::Reduce)
+  if (f.kind == FactorKind::Whole)
     return false;
   if (f.size % shards != 0)
     return false;
@@ -104,7 +113,7 @@ Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const M
     int64_t shards = mesh.size(strategy.factors[i]);
     if (shards == 1)
       continue;
-    if (f.kind == FactorKind::Whole || f.kind == FactorKind::Stat)
+    if (f.kind == FactorKind::Whole)
       return createStringError("factor '" + f.name + "' cannot be cut (rule " + rule.str() + ")");
     if (!canShard(rule, int(i), shards, operandShapes, resultShapes))
       return createStringError("factor '" + f.name + "' of extent " + Twine(f.size) +

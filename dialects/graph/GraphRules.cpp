@@ -42,9 +42,11 @@ ShardingRule sameDims(int64_t rank, ArrayRef<int64_t> shape,
   return rule;
 }
 
-ShardingRule statRule(int64_t numOperands, ArrayRef<int64_t> shape, int64_t dim) {
+ShardingRule statRule(int64_t numOperands, ArrayRef<int64_t> shape, int64_t dim,
+                      std::initializer_list<Reduction> statistics) {
   ShardingRule rule = sameDims(shape.size(), shape, [](int64_t) { return true; });
   rule.factors[dim].kind = FactorKind::Stat;
+  rule.factors[dim].statistics = statistics;
   while (int64_t(rule.operands.size()) < numOperands)
     rule.operands.push_back(rule.operands[0]);
   return rule;
@@ -431,16 +433,16 @@ Expected<ShardingRule> AvgPoolGradOp::getShardingRule() {
 }
 
 Expected<ShardingRule> SoftmaxOp::getShardingRule() {
-  return statRule(1, tensor(getX()).getShape(), getDim());
+  return statRule(1, tensor(getX()).getShape(), getDim(), {Reduction::Max, Reduction::Sum});
 }
 Expected<ShardingRule> LogSoftmaxOp::getShardingRule() {
-  return statRule(1, tensor(getX()).getShape(), getDim());
+  return statRule(1, tensor(getX()).getShape(), getDim(), {Reduction::Max, Reduction::Sum});
 }
 Expected<ShardingRule> SoftmaxGradOp::getShardingRule() {
-  return statRule(2, tensor(getY()).getShape(), getDim());
+  return statRule(2, tensor(getY()).getShape(), getDim(), {Reduction::Sum});
 }
 Expected<ShardingRule> LogSoftmaxGradOp::getShardingRule() {
-  return statRule(2, tensor(getY()).getShape(), getDim());
+  return statRule(2, tensor(getY()).getShape(), getDim(), {Reduction::Sum});
 }
 
 } // namespace tessera::graph

@@ -158,7 +158,9 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
     for (OwnCollective &own : model.ownCollectives(cls, *strategy))
       r.collectives.push_back(describe(model, own.collective, own.elementBytes,
                                        own.operand >= 0 ? "operand " + std::to_string(own.operand)
-                                                        : "result " + std::to_string(own.result)));
+                                       : own.statistic >= 0
+                                           ? "statistic " + std::to_string(own.statistic)
+                                           : "result " + std::to_string(own.result)));
     for (size_t o = 0; o < results.size(); ++o) {
       Sharding handed = dist::resultSharding(cls.rule, *strategy, int(o));
       Value v = info.op->getResult(unsigned(o));

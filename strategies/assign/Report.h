@@ -25,7 +25,7 @@ struct SearchReport {
 };
 
 struct CollectiveReport {
-  std::string where; // "operand 0", "result 1" or "handed to 'fc2'"
+  std::string where; // "operand 0", "statistic 0", "result 1" or "handed to 'fc2'"
   std::string kind;  // "all-reduce"
   std::string axes;  // "data,model"
   Shape localIn, localOut;

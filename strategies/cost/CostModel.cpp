@@ -100,6 +100,14 @@ llvm::SmallVector<Shape> localResults(const OperatorClass &cls, const Mesh &mesh
   return shapes;
 }
 
+/// Reductions inside an operator with Stat factors.
+static size_t numStatistics(const ShardingRule &rule) {
+  for (const dist::Factor &f : rule.factors)
+    if (f.kind == dist::FactorKind::Stat)
+      return f.statistics.size();
+  return 0;
+}
+
 Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, double streamed) const {
   llvm::SmallVector<Shape> operands = localOperands(cls, mesh_, strategy);
   llvm::SmallVector<Shape> results = localResults(cls, mesh_, strategy);
@@ -114,10 +122,18 @@ Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, doub
     for (size_t i = 0; i < results.size(); ++i)
       streamed += double(numElements(results[i])) * double(cls.resultBytes[i]);
   }
+  // Where statistics cross ranks, each is a pass of its own over the operands.
+  double launches = 1;
+  if (!dist::statisticsAxes(cls.rule, strategy, mesh_).empty()) {
+    double passes = double(numStatistics(cls.rule));
+    launches += passes;
+    for (size_t i = 0; i < operands.size(); ++i)
+      streamed += passes * double(numElements(operands[i])) * double(cls.operandBytes[i]);
+  }
   double flops = mlir::cast<dist::ShardingRuleOpInterface>(cls.sample).getFlops(operands, results);
   double seconds = std::max(flops / (topology_.rate(cls.elementBits) * share_),
                             streamed / (topology_.memoryBandwidth * share_));
-  return toNanoseconds(seconds + topology_.launch);
+  return toNanoseconds(seconds + launches * topology_.launch);
 }
 
 std::vector<OwnCollective> CostModel::ownCollectives(const OperatorClass &cls,
@@ -148,13 +164,32 @@ std::vector<OwnCollective> CostModel::ownCollectives(const OperatorClass &cls,
     c.localIn = it->second;
     it->second[w.dim] += halo->lo + halo->hi;
     c.localOut = it->second;
-    list.push_back({w.operand, -1, cls.operandBytes[w.operand], std::move(c)});
+    list.push_back({w.operand, -1, -1, cls.operandBytes[w.operand], std::move(c)});
+  }
+  if (AxisList axes = dist::statisticsAxes(rule, strategy, mesh_); !axes.empty()) {
+    // A statistic is the first result with an extent of 1 where it is reduced, owed over the axes.
+    Shape shape = cls.resultShapes[0];
+    Sharding owed = dist::naturalResult(rule, strategy, 0);
+    llvm::ArrayRef<dist::Reduction> statistics;
+    for (size_t d = 0; d < shape.size(); ++d)
+      for (int f : rule.results[0][d])
+        if (rule.factors[f].kind == dist::FactorKind::Stat) {
+          shape[d] = 1;
+          owed.dims[d].clear();
+          statistics = rule.factors[f].statistics;
+        }
+    owed.partial = axes;
+    for (size_t s = 0; s < statistics.size(); ++s) {
+      owed.reduction = statistics[s];
+      for (Collective &c : planReshard(shape, cls.resultBytes[0], owed, owed.withoutPartial()))
+        list.push_back({-1, int(s), -1, cls.resultBytes[0], std::move(c)});
+    }
   }
   for (size_t i = 0; i < strategy.results.size(); ++i)
     for (Collective &c :
          planReshard(cls.resultShapes[i], cls.resultBytes[i],
                      dist::naturalResult(rule, strategy, int(i)), strategy.results[i]))
-      list.push_back({-1, int(i), cls.resultBytes[i], std::move(c)});
+      list.push_back({-1, -1, int(i), cls.resultBytes[i], std::move(c)});
   return list;
 }
 

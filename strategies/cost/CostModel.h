@@ -28,10 +28,10 @@
 
 namespace tessera::strategies {
 
-/// A collective that an operator brings along: a halo before it (operand >= 0) or the reshard of a
-/// result after it (result >= 0).
+/// A collective that an operator brings along: a halo before it (operand >= 0), the reduction of a
+/// statistic that its strategy cuts (statistic >= 0), or the reshard of a result after it (result >= 0).
 struct OwnCollective {
-  int operand = -1, result = -1;
+  int operand = -1, statistic = -1, result = -1;
   int64_t elementBytes = 4;
   dist::Collective collective;
 };
@@ -62,7 +62,8 @@ public:
   /// Time of the kernel on local shapes. `streamed` is the number of bytes that pass through
   /// memory; negative: all operands and results.
   Cost compute(const OperatorClass &cls, const Strategy &strategy, double streamed = -1) const;
-  /// The halos and result reshards of the operator under the strategy, in the order of emission.
+  /// The halos, reductions of statistics and result reshards of the operator under the strategy, in the
+  /// order of emission.
   std::vector<OwnCollective> ownCollectives(const OperatorClass &cls,
                                             const Strategy &strategy) const;
   OperatorCost operatorCost(const OperatorClass &cls, const Strategy &strategy) const;

@@ -140,6 +140,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> Compiler::sequential(ModuleOp module) {
   OwningOpRef<ModuleOp> copy(module.clone());
   strategies::AssignOptions assign;
   assign.topology = options_.assign.topology;
+  assign.topology.axes.clear(); // there are none
   AssignReport report;
   if (llvm::Error e = strategies::assignStrategies(*copy, assign, report))
     return e;

@@ -43,6 +43,7 @@ std::vector<Line> priced(const FunctionReport &f) {
 
 std::vector<Line> emitted(Module &m, const CostModel &model, llvm::StringRef function) {
   mlir::PassManager manager(&m.context);
+  manager.addPass(compiler::createDecomposeStatsPass());
   manager.addPass(compiler::createInsertReshardsPass());
   manager.addPass(
       compiler::createLocalizePass([&](const Mesh &) { return model.collectiveCost(); }));
@@ -86,6 +87,13 @@ TEST_CASE("every enumerated strategy is priced as it is emitted") {
       single("%a: tensor<8x4xf32>, %b: tensor<4xf32>",
              "graph.add %a, %b : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>",
              "tensor<8x4xf32>"),
+      single("%a: tensor<4x8xf32>",
+             "graph.log_softmax %a {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>",
+             "tensor<4x8xf32>"),
+      single("%a: tensor<4x8x2xf32>, %b: tensor<4x8x2xf32>",
+             "graph.softmax_grad %a, %b {dim = 1 : i64} : (tensor<4x8x2xf32>, tensor<4x8x2xf32>) "
+             "-> tensor<4x8x2xf32>",
+             "tensor<4x8x2xf32>"),
       single("%a: tensor<8x6xf32>", "graph.reshape %a : (tensor<8x6xf32>) -> tensor<2x4x6xf32>",
              "tensor<2x4x6xf32>"),
   };

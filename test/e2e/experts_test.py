@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+"""The search finds by itself what experts do by hand: placements and communicated bytes.
+
+usage: experts_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
+
+Every case writes a small network as ONNX, lets `tessera-compile --mode auto` choose, and reads what was chosen from the
+plan's report. The machine is a row of four devices with slow links beside fast arithmetic and faster memory, and hardly
+any latency: bytes decide, not the number of messages nor the work between matrices. (Where that work counts, the
+search holds activations in parts between the matrices, as in sequence parallelism, and bytes are no measure any more.)
+Where an expert would all-reduce, the search may reduce-scatter, work on the parts and gather: the same bytes, less
+work. So bytes are compared, not names.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+from onnx import TensorProto, helper
+
+CASES = []
+ROW = {"name": "row", "devices": 4, "flops": {"f32": 1e12}, "memory_bandwidth": 1e14, "memory": "16GiB",
+       "links": [{"devices": 4, "latency": 1e-10, "bandwidth": 1e11}]}
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+class Network:
+    """Writes an ONNX graph, line by line; parameters have shapes and no values."""
+
+    def __init__(self):
+        self.nodes, self.inputs, self.constants, self.last = [], [], [], 0
+
+    def input(self, name, shape, kind=TensorProto.FLOAT):
+        self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
+        return name
+
+    def constant(self, values, kind=np.int64):
+        self.last += 1
+        self.constants.append(onnx.numpy_helper.from_array(np.array(values, kind), f"c{self.last}"))
+        return f"c{self.last}"
+
+    def node(self, kind, *inputs, name=None, **attributes):
+        self.last += 1
+        name = name or f"{kind}_{self.last}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [name + ":y"], name=name, **attributes))
+        return name + ":y"
+
+    def dense(self, x, name, rows, columns):
+        return self.node("Gemm", x, self.input(name + ".w", [rows, columns]), self.input(name + ".b", [columns]), name=name)
+
+    def write(self, path, output, shape):
+        out = helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)
+        graph = helper.make_graph(self.nodes, "net", self.inputs, [out], self.constants)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+
+
+class Chosen:
+    """What the search chose for the training step."""
+
+    def __init__(self, report):
+        self.report = report
+        self.train = next(f for f in report["functions"] if f["name"] == "train")
+        self.operators = {}
+        for op in self.train["operators"]:
+            self.operators.setdefault(op["name"], op)
+        self.collectives = [dict(c, op=op["name"]) for op in self.train["operators"] for c in op["collectives"]]
+        self.collectives += [dict(c, op="(result)") for c in self.train["boundary"]]
+        self.collectives = [c for c in self.collectives if c["kind"] != "slice"]
+
+    def operand(self, name, number):
+        return self.operators[name]["operands"][number]
+
+    def sent(self, axes=None):
+        return sum(c["bytes_sent"] for c in self.collectives if axes is None or c["axes"] == axes)
+
+    def kinds(self, small=0):
+        """Collectives of more than so many bytes sent, by kind."""
+        count = {}
+        for c in self.collectives:
+            if c["bytes_sent"] > small:
+                count[c["kind"]] = count.get(c["kind"], 0) + 1
+        return count
+
+    def text(self):
+        lines = [f"  {c['op']:30} {c['kind']:15} {c['axes']:12} {c['where']:30} {c['bytes_sent']:.0f} B"
+                 for c in self.collectives]
+        return "\n".join(lines + [f"  {o['name']:30} {o['kind']:12} {o['strategy']}" for o in self.train["operators"]])
+
+
+class Context:
+    def __init__(self, args, folder):
+        self.bin, self.models, self.folder = args.bin, args.models, folder
+
+    def compile(self, model, *options, inputs, mesh="x=4", loss="mse", optimizer="adam:lr=0.001", topology=ROW):
+        machine = self.folder / "machine.json"
+        machine.write_text(json.dumps(topology))
+        command = [self.bin / "tessera-compile", model, "--mesh", mesh, "--mode", "auto", "--train", "--loss", loss,
+                   "--optimizer", optimizer, "--topology", machine, "--inputs", inputs, "-q", "-o", self.folder / "plan",
+                   *options]
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=600)
+        if done.returncode:
+            raise AssertionError(done.stderr)
+        return Chosen(json.loads((self.folder / "plan/report.json").read_text()))
+
+
+def expect(condition, message, chosen):
+    if not condition:
+        raise AssertionError(message + "\n" + chosen.text())
+
+
+def all_reduce_bytes(elements, ranks):
+    return 2 * (ranks - 1) / ranks * elements * 4
+
+
+def dense_layers(c, batch, width, options=(), **machine):
+    net = Network()
+    x = net.input("x", [batch, width])
+    for i in range(6):
+        x = net.dense(x, f"fc{i}", width, width)
+        if i < 5:
+            x = net.node("Relu", x)
+    net.write(c.folder / "dense.onnx", x, [batch, width])
+    return c.compile(c.folder / "dense.onnx", *options, inputs="x", **machine)
+
+
+@case
+def wide_batch_is_data_parallel(c):
+    chosen = dense_layers(c, batch=256, width=32)
+    for i in range(6):
+        expect(chosen.operand(f"fc{i}", 0) == "[x, -]", f"fc{i} must cut the batch", chosen)
+        expect(chosen.operand(f"fc{i}", 1) == "[-, -]", f"fc{i} must see its whole weight", chosen)
+    gradients = 6 * all_reduce_bytes(32 * 32 + 32, 4)
+    # The loss is one number more.
+    expect(chosen.sent() <= gradients + all_reduce_bytes(1, 4), "nothing but gradients is reduced", chosen)
+
+
+@case
+def wide_layers_alternate_columns_and_rows(c):
+    chosen = dense_layers(c, batch=32, width=256)
+    for i in range(6):
+        want = ("[-, -]", "[-, x]") if i % 2 == 0 else ("[-, x]", "[x, -]")
+        expect((chosen.operand(f"fc{i}", 0), chosen.operand(f"fc{i}", 1)) == want,
+               f"fc{i} must be cut by {'columns' if i % 2 == 0 else 'rows'}", chosen)
+    activation = all_reduce_bytes(32 * 256, 4)
+    # Besides five activations: the loss, and where it pays to hold a row layer's output in parts, its bias' gradient.
+    expect(chosen.sent() <= 5 * activation + 3 * all_reduce_bytes(256, 4) + all_reduce_bytes(1, 4),
+           f"five all-reduces of one activation ({5 * activation:.0f} B), not {chosen.sent():.0f} B", chosen)
+
+
+@case
+def weights_go_over_the_fast_axis(c):
+    machine = dict(ROW, axes={"slow": {"latency": 1e-10, "bandwidth": 1e10}, "fast": {"latency": 1e-10, "bandwidth": 1e11}})
+    chosen = dense_layers(c, batch=192, width=128, mesh="slow=2,fast=2", topology=machine)
+    for i in range(6):
+        want = ("[slow, -]", "[-, fast]") if i % 2 == 0 else ("[slow, fast]", "[fast, -]")
+        expect((chosen.operand(f"fc{i}", 0), chosen.operand(f"fc{i}", 1)) == want,
+               f"fc{i}: the batch over the slow axis, the weight over the fast one", chosen)
+
+
+def attention(net, x, name, batch, length, hidden, heads):
+    head = hidden // heads
+    qkv = net.node("Add", net.node("MatMul", x, net.input(name + ".qkv.w", [hidden, 3 * hidden]), name=name + ".qkv"),
+                   net.input(name + ".qkv.b", [3 * hidden]))
+    # The heads outermost, as everybody lays out a fused matrix that is to be cut by heads.
+    qkv = net.node("Reshape", qkv, net.constant([batch, length, heads, 3 * head]))
+    qkv = net.node("Transpose", qkv, perm=[0, 2, 1, 3])
+    parts = [net.node("Slice", qkv, net.constant([i * head]), net.constant([(i + 1) * head]), net.constant([3]))
+             for i in range(3)]
+    keys = net.node("Transpose", parts[1], perm=[0, 1, 3, 2])
+    scores = net.node("MatMul", parts[0], keys, name=name + ".scores")
+    weights = net.node("Softmax", net.node("Mul", scores, net.constant(head ** -0.5, np.float32)), axis=-1)
+    mixed = net.node("Transpose", net.node("MatMul", weights, parts[2], name=name + ".mix"), perm=[0, 2, 1, 3])
+    mixed = net.node("Reshape", mixed, net.constant([batch, length, hidden]))
+    return net.node("Add", net.node("MatMul", mixed, net.input(name + ".out.w", [hidden, hidden]), name=name + ".out"),
+                    net.input(name + ".out.b", [hidden]))
+
+
+def normalised(net, x, name, hidden):
+    return net.node("LayerNormalization", x, net.input(name + ".s", [hidden]), net.input(name + ".b", [hidden]), axis=-1)
+
+
+@case
+def bert_layers_are_cut_as_in_megatron(c):
+    layers, hidden, batch, length = 2, 128, 8, 8
+    net = Network()
+    x = net.input("x", [batch, length, hidden])
+    for i in range(layers):
+        x = normalised(net, net.node("Add", x, attention(net, x, f"l{i}", batch, length, hidden, 4)), f"l{i}.n1", hidden)
+        h = net.node("Add", net.node("MatMul", x, net.input(f"l{i}.up.w", [hidden, 4 * hidden]), name=f"l{i}.up"),
+                     net.input(f"l{i}.up.b", [4 * hidden]))
+        h = net.node("Relu", h)
+        h = net.node("Add", net.node("MatMul", h, net.input(f"l{i}.down.w", [4 * hidden, hidden]), name=f"l{i}.down"),
+                     net.input(f"l{i}.down.b", [hidden]))
+        x = normalised(net, net.node("Add", x, h), f"l{i}.n2", hidden)
+    net.write(c.folder / "bert.onnx", x, [batch, length, hidden])
+    chosen = c.compile(c.folder / "bert.onnx", inputs="x")
+    for i in range(layers):
+        for name, want in (("qkv", "[-, x]"), ("out", "[x, -]"), ("up", "[-, x]"), ("down", "[x, -]")):
+            expect(chosen.operand(f"l{i}.{name}", 1) == want, f"l{i}.{name} must be cut as {want}", chosen)
+    activation = all_reduce_bytes(batch * length * hidden, 4)
+    # Where rows are held in parts between the matrices, the parts' scales and biases have gradients to be summed.
+    small = layers * 6 * all_reduce_bytes(hidden, 4) + all_reduce_bytes(1, 4)
+    expect(chosen.sent() <= (4 * layers - 1) * activation + small,
+           f"{4 * layers - 1} activations ({(4 * layers - 1) * activation:.0f} B), not {chosen.sent():.0f} B", chosen)
+
+
+def convolutions(c, batch, channels):
+    net = Network()
+    x = net.input("x", [batch, channels, 16, 16])
+    for i in range(3):
+        x = net.node("Conv", x, net.input(f"conv{i}.w", [channels, channels, 3, 3]), name=f"conv{i}", pads=[1, 1, 1, 1])
+        parameters = [net.input(f"bn{i}.{p}", [channels]) for p in ("s", "b", "m", "v")]
+        net.nodes.append(helper.make_node("BatchNormalization", [x, *parameters], [f"bn{i}:y", f"bn{i}:m", f"bn{i}:v"],
+                                          name=f"bn{i}", training_mode=1))
+        x = net.node("MaxPool", net.node("Relu", f"bn{i}:y"), kernel_shape=[2, 2], strides=[2, 2])
+    net.write(c.folder / "conv.onnx", x, [batch, channels, 2, 2])
+    return c.compile(c.folder / "conv.onnx", inputs="x")
+
+
+@case
+def few_channels_are_data_parallel(c):
+    chosen = convolutions(c, batch=16, channels=4)
+    for i in range(3):
+        expect(chosen.operand(f"conv{i}", 0) == "[x, -, -, -]", f"conv{i} must cut the batch", chosen)
+        statistics = [s for s in chosen.collectives if s["op"].startswith(f"bn{i}") and "grad" not in s["op"]]
+        expect(len(statistics) == 2, f"two statistics of bn{i} are reduced, not {len(statistics)}", chosen)
+
+
+@case
+def many_channels_are_model_parallel(c):
+    chosen = convolutions(c, batch=8, channels=256)
+    large = [s for s in chosen.collectives if s["bytes_sent"] > 8 * 256 * 4]
+    expect(all(chosen.operand(f"conv{i}", 1) in ("[x, -, -, -]", "[-, x, -, -]") for i in range(3)),
+           "every weight is cut", chosen)
+    # Three all-reduces, each a reduce-scatter and a gather where that serves.
+    halves = sum(2 if s["kind"] == "all-reduce" else 1 for s in large)
+    expect(halves <= 6, f"at most three all-reduces of activations, not {halves / 2}", chosen)
+
+
+@case
+def experts_are_split(c):
+    """Tokens are sent to experts by a product with a dispatch matrix (one expert a token, fixed room), as in GShard."""
+    groups, tokens, hidden, experts, room = 16, 64, 64, 16, 4
+    net = Network()
+    x = net.input("x", [groups, tokens, hidden])
+    x = net.node("Relu", net.node("MatMul", x, net.input("in.w", [hidden, hidden]), name="in"))
+    gate = net.node("MatMul", x, net.input("gate.w", [hidden, experts]), name="gate")
+    weights = net.node("Softmax", gate, axis=-1)
+    mask = net.input("mask", [groups, tokens, experts, room])
+    sent = net.node("Einsum", mask, x, equation="gtec,gth->egch", name="dispatch")
+    h = net.node("Einsum", sent, net.input("up.w", [experts, hidden, 4 * hidden]), equation="egch,ehf->egcf", name="up")
+    h = net.node("Einsum", net.node("Relu", h), net.input("down.w", [experts, 4 * hidden, hidden]),
+                 equation="egcf,efh->egch", name="down")
+    scaled = net.node("Mul", mask, net.node("Unsqueeze", weights, net.constant([3])))
+    y = net.node("Einsum", scaled, h, equation="gtec,egch->gth", name="combine")
+    net.write(c.folder / "moe.onnx", y, [groups, tokens, hidden])
+    chosen = c.compile(c.folder / "moe.onnx", inputs="x,mask")
+    for name in ("up", "down"):
+        expect(chosen.operand(name, 1) == "[x, -, -]", f"the experts of '{name}' are split", chosen)
+    expect(chosen.kinds(small=1024).get("all-to-all", 0) == 4, "four all-to-alls", chosen)
+    expect(chosen.operand("gate", 0) == "[x, -]" or chosen.operand("gate", 0) == "[x, -, -]", "tokens are split", chosen)
+    expect(set(chosen.kinds(small=2 * all_reduce_bytes(hidden * experts, 4))) == {"all-to-all"}, "nothing else is large", chosen)
+
+
+@case
+def a_large_vocabulary_stays_in_parts(c):
+    words, hidden, tokens = 50304, 64, 64
+    net = Network()
+    ids = net.input("ids", [tokens], TensorProto.INT64)
+    table = net.input("table", [words, hidden])
+    x = net.node("Gather", table, ids, name="embedding")
+    x = net.node("Relu", net.dense(x, "fc", hidden, hidden))
+    y = net.node("MatMul", x, net.node("Transpose", table, perm=[1, 0]), name="logits")
+    net.write(c.folder / "words.onnx", y, [tokens, words])
+    chosen = c.compile(c.folder / "words.onnx", inputs="ids", loss="cross_entropy")
+    expect(chosen.operand("embedding", 0) == "[x, -]", "the embedding's words are split", chosen)
+    expect(chosen.operators["logits"]["results"] == ["[-, x]"], "the logits' words are split", chosen)
+    # No collective of more than a few activations: neither logits nor table travel.
+    largest = max(s["bytes_sent"] for s in chosen.collectives)
+    expect(largest <= all_reduce_bytes(tokens * hidden, 4), f"one collective sends {largest:.0f} B", chosen)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("--models", type=pathlib.Path, required=True)
+    parser.add_argument("names", nargs="*")
+    args = parser.parse_args()
+    failed = 0
+    for function in CASES:
+        if args.names and function.__name__ not in args.names:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                function(Context(args, pathlib.Path(folder)))
+                print(f"ok    {function.__name__}", flush=True)
+            except (AssertionError, StopIteration, KeyError) as error:
+                failed += 1
+                print(f"FAIL  {function.__name__}: {error!s}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
