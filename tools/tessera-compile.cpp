@@ -62,8 +62,22 @@ void declare(CLI::App &app, CommandLine &c) {
 
   app.add_option("--dim", c.dims, "Value of a symbolic dimension: batch=256 (repeat for several)")
       ->type_name("NAME=N");
-  app.add_option("--init", o.import.initRule, "Rule for parameters that the file has no values of")
-      ->capture_default_str();
+  app.add_option_function<std::vector<std::string>>(
+         "--init",
+         [&o](const std::vector<std::string> &values) {
+           for (llvm::StringRef value : values) {
+             auto [pattern, rule] = value.rsplit('=');
+             if (rule.empty())
+               o.import.initRule = value.str();
+             else
+               o.import.initRules.push_back({pattern.str(), rule.str()});
+           }
+         },
+         "Rule for parameters that the file has no values of: kaiming (the default), "
+         "kaiming_uniform, xavier, xavier_normal, torch, normal:STD, zeros, ones; or PATTERN=RULE "
+         "for those whose name matches (repeat for several): '*.bn3.weight=zeros'")
+      ->type_name("RULE")
+      ->allow_extra_args(false);
   app.add_flag("--force-init", o.import.forceInit,
                "Initialise parameters by rule even where the file has values");
   app.add_option("--seed", o.import.seed, "Of initialisation and dropout")->capture_default_str();

@@ -8,6 +8,8 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include "llvm/Support/GlobPattern.h"
+
 using namespace mlir;
 using llvm::createStringError;
 using llvm::Error;
@@ -337,9 +339,27 @@ Error FunctionBuilder::finish(GraphBuilder &builder) {
 /// The values of parameters and states: from the file, or by rule.
 Error fillWeights(WeightStore &store, llvm::ArrayRef<Source> sources, const ModelFile &file,
                   const ImportOptions &options) {
+  std::vector<llvm::GlobPattern> patterns;
+  for (const auto &[pattern, rule] : options.initRules) {
+    auto glob = llvm::GlobPattern::create(pattern);
+    if (!glob)
+      return createStringError("--init %s=%s: %s", pattern.c_str(), rule.c_str(),
+                               llvm::toString(glob.takeError()).c_str());
+    patterns.push_back(std::move(*glob));
+  }
+  std::vector<bool> matched(patterns.size());
   for (const Source &source : sources) {
     if (source.kind != SourceKind::Parameter && source.kind != SourceKind::State)
       continue;
+    std::string rule = options.initRule;
+    InitContext context = source.init;
+    for (size_t i = 0; i < patterns.size(); ++i) {
+      if (!patterns[i].match(source.name))
+        continue;
+      matched[i] = true;
+      rule = options.initRules[i].second;
+      context.use = WeightUse::Kernel;
+    }
     if (source.tensor) {
       // Checked even where it is replaced: a file that contradicts itself is refused.
       auto weight = takeTensor(*source.tensor, file.directory);
@@ -350,11 +370,17 @@ Error fillWeights(WeightStore &store, llvm::ArrayRef<Source> sources, const Mode
         continue;
       }
     }
-    auto rule = makeInitRule(options.initRule, source.init, options.seed);
-    if (!rule)
-      return rule.takeError();
-    store.add({source.name, source.type, source.shape, *rule});
+    auto init = makeInitRule(rule, context, options.seed);
+    if (!init)
+      return init.takeError();
+    store.add({source.name, source.type, source.shape, *init});
   }
+  for (size_t i = 0; i < matched.size(); ++i)
+    if (!matched[i])
+      return createStringError(
+          "--init %s=%s: no parameter has a name like this; tessera-dump lists "
+          "the parameters",
+          options.initRules[i].first.c_str(), options.initRules[i].second.c_str());
   return Error::success();
 }
 

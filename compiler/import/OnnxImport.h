@@ -58,6 +58,9 @@ struct ImportOptions {
   bool literal = false;
   /// For parameters that the file has no values of; see makeInitRule.
   std::string initRule = "kaiming";
+  /// (pattern, rule) for the parameters whose name matches; the last match wins. Such a rule is meant
+  /// to the letter: {"*.bn3.weight", "zeros"} starts residual branches at zero.
+  std::vector<std::pair<std::string, std::string>> initRules;
   /// Initialise parameters by rule even where the file has values.
   bool forceInit = false;
   /// Seed of initialisation and of Dropout.

@@ -78,13 +78,13 @@ Expected<InitRule> makeInitRule(StringRef rule, const InitContext &context, uint
       return createStringError(
           "initialisation rule '%s': write normal:STD, for example normal:0.02",
           rule.str().c_str());
-  } else if (!is_contained(
-                 {"kaiming", "kaiming_uniform", "xavier", "xavier_normal", "torch", "zeros"},
-                 kind) ||
+  } else if (!is_contained({"kaiming", "kaiming_uniform", "xavier", "xavier_normal", "torch",
+                            "zeros", "ones"},
+                           kind) ||
              !argument.empty()) {
     return createStringError(
         "unknown initialisation rule '%s': use kaiming, kaiming_uniform, xavier, "
-        "xavier_normal, torch, normal:STD or zeros",
+        "xavier_normal, torch, normal:STD, zeros or ones",
         rule.str().c_str());
   }
   double fanIn = std::max(1.0, context.fanIn), fanOut = std::max(1.0, context.fanOut);
@@ -104,8 +104,8 @@ Expected<InitRule> makeInitRule(StringRef rule, const InitContext &context, uint
   case WeightUse::Other:
     break;
   }
-  if (kind == "zeros")
-    return InitRule::constant(0);
+  if (kind == "zeros" || kind == "ones")
+    return InitRule::constant(kind == "ones");
   if (kind == "normal")
     return InitRule{InitRule::Normal, std, seed};
   // Tables and free parameters have no fan: PyTorch's embeddings are normal(1), learned positions

@@ -89,7 +89,7 @@ enum class WeightUse {
 
 /// Rules (`--init`): "kaiming" (normal, gain sqrt 2, fan-in), "kaiming_uniform", "xavier"
 /// (uniform), "xavier_normal", "torch" (PyTorch's module defaults: kernels and biases uniform in
-/// 1/sqrt(fan-in), embeddings normal 1), "normal:STD", "zeros". Norm scales and running variances
+/// 1/sqrt(fan-in), embeddings normal 1), "normal:STD", "zeros", "ones". Norm scales and running variances
 /// start at 1; biases (except under "torch"), norm biases and running means at 0.
 struct InitContext {
   WeightUse use = WeightUse::Other;

@@ -116,6 +116,15 @@ TEST_CASE("weights that the file lacks follow rule and seed", "[import]") {
     CHECK(largest <= 0.125f); // 1 / sqrt(64)
     CHECK(largest > 0.12f);
   }
+  options.initRules = {{"*", "ones"}, {"fc.w*", "zeros"}};
+  store = importWeights(withoutWeights(), options);
+  CHECK(floats(store, "fc.weight") == std::vector<float>(64000, 0)); // the last match wins
+  CHECK(floats(store, "fc.bias") == std::vector<float>(1000, 1));
+  options.initRules = {{"fd.*", "zeros"}};
+  CHECK_THAT(withoutWeights().print(options), Contains("--init fd.*=zeros: no parameter"));
+  options.initRules = {{"[", "zeros"}};
+  CHECK_THAT(withoutWeights().print(options), Contains("--init [=zeros:"));
+  options.initRules.clear();
   options.initRule = "nonsense";
   CHECK_THAT(withoutWeights().print(options), Contains("unknown initialisation rule 'nonsense'"));
 }
