@@ -12,14 +12,16 @@
 //   tensors ::= tensor ("," tensor)*             (empty before "->": no operands)
 //   tensor  ::= dim*  |  "()"                    ("()": rank 0)
 //   dim     ::= name | "(" name name+ ")" | "..."
-//   clause  ::= ("sum" | "max" | "min") name+    a reduction: sharding it leaves the results
-//   partial
-//             | "stat(" word, ... ")" name+      a reduction whose result is used inside the
-//             operator: where it is cut, every word is one reduction over the ranks
-//             | "whole" name+                    never sharded | "window" (h:r)+ h slides
-//             over the operand with kernel factor r: needs a halo | "linear" group+ group ::= i
-//             ("+" i)*: if exactly the operands of one group are
-//                                                partial sums (each of them), the results are
+//   clause  ::= ("sum" | "max" | "min") name+    a reduction: cutting it leaves the results partial
+//             | "stat(" word, ... ")" name+      a reduction whose result is used inside the operator:
+//                                                where it is cut, every word is one reduction over
+//                                                the ranks
+//             | "whole" name+                    never cut
+//             | "window" (h:r)+                  h slides over the operand with kernel factor r: needs
+//                                                a halo
+//             | "linear" group+                  group ::= i ("+" i)*: if exactly the operands of one
+//                                                group are partial sums (each of them), the results
+//                                                are
 //
 // "..." stands for any number of dimensions, aligned at the last one as NumPy broadcasts: an extent
 // of 1 where another tensor has more takes part in no factor. In a clause it means all of its
