@@ -3,8 +3,8 @@
 //
 // Phases (docs: a module moves through numbered phases, each closed by a verifier):
 //
-//   3 annotated   module: dist.mesh; operators with a rule: dist.strategy; arguments, results:
-//   dist.sharding
+//   3 annotated   module: dist.mesh; operators with a rule: dist.strategy;
+//                 arguments, results: dist.sharding
 //        dist-decompose-stats      operators whose statistics a strategy cuts become primitives
 //        dist-insert-reshards
 //   4 resharded   every change of sharding is a dist.reshard; types still global

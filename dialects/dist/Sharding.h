@@ -6,8 +6,8 @@
 // hold copies.
 //
 //   Mesh data=2,model=2; [8, 6] under {{0}, {1}}:   local shape [4, 3]
-//   text "[data, model]"; "[data+model, -]" cuts dimension 0 in four; "[-, -] sum(model)" is
-//   partial.
+//   text "[data, model]"; "[data+model, -]" cuts dimension 0 in four;
+//   "[-, -] sum(model)" is partial.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_DIALECTS_DIST_SHARDING_H

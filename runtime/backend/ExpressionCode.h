@@ -5,9 +5,10 @@
 // expressions of one instruction or none. lowerExpression turns them all into the same checked
 // form, so that a backend needs one engine for the lot:
 //
-//   add(f32[2, 3], f32[3])        domain [2, 3], inputs [2, 3] and [1, 3], code {add v0 v1}, result
-//   v2 reduce_sum(f32[2, 3], dims 1) domain [2, 3], input [2, 3], no code, result v0 summed to [2,
-//   1]
+//   add(f32[2, 3], f32[3])            domain [2, 3], inputs [2, 3] and [1, 3],
+//                                     code {add v0 v1}, result v2
+//   reduce_sum(f32[2, 3], dims 1)     domain [2, 3], input [2, 3], no code,
+//                                     result v0 summed to [2, 1]
 //
 // Values are held in one of three classes, as plan.proto says: F32 (for F32, F16, BF16), F64 and
 // I64 (integers and BOOL).

@@ -7,8 +7,8 @@
 // the parsed attributes; after checkKernel they cannot fail.
 //
 //   conv f32[1, 3, 8, 8] * f32[4, 3, 3, 3] -> f32[1, 4, 8, 8] with pads {0, 0, 0, 0}
-//   => "conv: the result of [1, 3, 8, 8] and [4, 3, 3, 3] has the shape [1, 4, 6, 6], not [1, 4, 8,
-//   8]"
+//   => "conv: the result of [1, 3, 8, 8] and [4, 3, 3, 3] has the shape [1, 4, 6, 6],
+//      not [1, 4, 8, 8]"
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_KERNELCHECKS_H

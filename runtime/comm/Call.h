@@ -4,8 +4,8 @@
 // a rank that calls something else, or the same with another count or dtype, is an error on all
 // members rather than a hang or silent garbage:
 //
-//   "collective mismatch: rank 0 calls allReduce of 16 F32 (SUM), rank 2 calls allGather of 1 x 4
-//   F32"
+//   "collective mismatch: rank 0 calls allReduce of 16 F32 (SUM),
+//    rank 2 calls allGather of 1 x 4 F32"
 //
 // Plain data: a transport between processes sends it as bytes.
 //

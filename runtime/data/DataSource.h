@@ -10,19 +10,19 @@
 //   std::vector<BatchRequest> requests = {
 //       {{32, 3, 32, 32}, {16, 0, 0, 0}, {16, 3, 32, 32}, plan::F32, false},
 //       {{32}, {0}, {32}, plan::I64, true}};
-//   Result<std::unique_ptr<DataSource>> data = openDataSource("cifar10:/data/cifar10", requests,
-//   {}); for (int64_t i = 0; i < (*data)->batchesPerEpoch(); ++i)
+//   Result<std::unique_ptr<DataSource>> data =
+//       openDataSource("cifar10:/data/cifar10", requests, {});
+//   for (int64_t i = 0; i < (*data)->batchesPerEpoch(); ++i)
 //     status = (*data)->next({images, labels});      // fills the two host buffers
 //
 // A source is written KIND:PART,PART,... where a part NAME=VALUE is an option and every other part
 // is a path (write a path that contains '=' as ./a=b; a path cannot contain a comma):
 //
-//   npy:IN.npy[,IN2.npy,...][,TARGET.npy]    NumPy arrays, in the order of the model's inputs, then
-//   the
-//                                            target; see NpySource.h
+//   npy:IN.npy[,IN2.npy,...][,TARGET.npy]    NumPy arrays, in the order of the model's inputs,
+//                                            then the target; see NpySource.h
 //   cifar10:DIR                              CIFAR-10, binary version; see Cifar10Source.h
-//   synthetic[:classes=10,samples=50000,...] a set that can be learned, computed; see
-//   SyntheticSource.h
+//   synthetic[:classes=10,samples=50000,...] a set that can be learned, computed;
+//                                            see SyntheticSource.h
 //
 // Options of all kinds: shuffle=0|1, augment=0|1 (override DataOptions), seed=N.
 //

@@ -2,8 +2,7 @@
 //-----------===//
 //
 //   // rows 1..2 of a [4, 5] array of 4-byte elements: calls at element offsets 5 and 10, five
-//   elements
-//   // each, or, since they run on, once at 5 with ten
+//   // elements each, or, since they run on, once at 5 with ten
 //   forEachRun({4, 5}, {1, 0}, {2, 5}, [&](int64_t offset, int64_t count) { ... });
 //
 //===----------------------------------------------------------------------------------------------===//

@@ -11,8 +11,8 @@
 // that do not fill a batch are left out.
 //
 //   np.save("x.npy", numpy.float32 array of shape [1000, 3, 32, 32])
-//   np.save("y.npy", numpy.int64 array of shape [1000])           tessera-run plan/ --data
-//   npy:x.npy,y.npy
+//   np.save("y.npy", numpy.int64 array of shape [1000])
+//   tessera-run plan/ --data npy:x.npy,y.npy
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_DATA_NPYSOURCE_H

@@ -6,8 +6,7 @@
 //
 //   double u = unitInterval(hash(seed, epoch, sample));      // in [0, 1)
 //   Permutation order(50000, hash(seed, epoch));
-//   order(i)                                                 // the sample at position i of the
-//   epoch
+//   order(i)                                    // the sample at position i of the epoch
 //
 // The hash is the finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
 // generators, 2014) over each word in turn. The permutation is a Feistel network on the smallest

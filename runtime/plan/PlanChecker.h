@@ -4,21 +4,19 @@
 // them) the executor may index, copy and communicate without further checks:
 //
 //   - every buffer lies inside the arena, aligned, of a size that does not overflow; aliases are
-//   views
+//     views
 //   - every read was written: programs are simulated on intervals of the arena, where a write makes
 //     every overlapping buffer undefined, its own aliases excepted
 //   - constants and persistent buffers are never overwritten by something else
 //   - an output shares memory with an input only where the kernel is elementwise at that operand
 //   - shapes of collectives follow from their kind; boxes of bindings lie inside the global tensors
 //   - members of a group meet in the same order with the same kind, shape, type and reduction, so
-//   that
-//     no rank waits for ever
+//     that no rank waits for ever
 //   - the boxes of a binding tile the global tensor, and each has one primary holder
 //
 // What a kernel's operands must be is the backend's to check, when it binds the kernel.
 //
-//   rank 1: step 7 '/fc1/MatMul' of program 'train' reads buffer 3 'x', which buffer 9 'h'
-//   overwrote
+//   rank 1: step 7 '/fc1/MatMul' of program 'train' reads buffer 3 'x', which buffer 9 'h' overwrote
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_PLAN_PLANCHECKER_H
