@@ -23,7 +23,7 @@
 
 namespace tessera::compiler {
 
-inline constexpr int64_t kOldestOpset = 7, kNewestOpset = 21;
+inline constexpr int64_t kOldestOpset = 1, kNewestOpset = 21;
 inline constexpr int64_t kMaxRank = 16;
 
 struct ModelFile {

@@ -272,8 +272,8 @@ llvm::ArrayRef<OpRow> tessera::compiler::convPoolOps() {
        "1 to 3 spatial dimensions, dilations 1, no ceil_mode together with count_include_pad"},
       {"Conv", 7, 21, conv, ".kb", "1 to 3 spatial dimensions"},
       {"ConvTranspose", 7, 21, convTranspose, ".kb", "1 to 3 spatial dimensions"},
-      {"GlobalAveragePool", 7, 21, globalAveragePool, ".", ""},
-      {"GlobalMaxPool", 7, 21, globalMaxPool, ".", ""},
+      {"GlobalAveragePool", 1, 21, globalAveragePool, ".", ""},
+      {"GlobalMaxPool", 1, 21, globalMaxPool, ".", ""},
       {"MaxPool", 7, 21, maxPool, ".", "1 to 3 spatial dimensions, no output Indices"},
   };
   return rows;

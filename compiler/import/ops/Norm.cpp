@@ -328,7 +328,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::normOps() {
       {"Dropout", 7, 21, dropout, ".t", "ratio and training_mode known at import"},
       {"GroupNormalization", 18, 21, groupNorm, ".so", ""},
       {"Hardmax", 7, 21, hardmax, "t", ""},
-      {"InstanceNormalization", 7, 21, instanceNorm, ".so", ""},
+      {"InstanceNormalization", 6, 21, instanceNorm, ".so", ""},
       {"LRN", 7, 21, localResponseNorm, ".", ""},
       {"LayerNormalization", 17, 21, layerNorm, ".so", "stash_type 1"},
       {"LogSoftmax", 7, 21, softmax<graph::LogSoftmaxOp>, ".", ""},

@@ -1,8 +1,10 @@
 // Runs the ONNX backend tests of a folder and holds the outcomes against a list:
-//   onnx_node_test DATA/node --results results.txt [--update] [--only NAME] [--verbose]
-// Returns 1 if a test fails, or if an outcome differs from the list (--update writes it).
+//   onnx_node_test DATA/node --results results.txt --page docs/operators.md --examples operators.mlir
+//                  [--update] [--only NAME] [--verbose]
+// Returns 1 if a test fails, or if an outcome or the page differs (--update writes both).
 
 #include "test/conformance/onnx/NodeTest.h"
+#include "test/conformance/onnx/OperatorsPage.h"
 #include "test/conformance/onnx/Results.h"
 
 #include <CLI/CLI.hpp>
@@ -18,10 +20,12 @@ using namespace tessera::test;
 
 int main(int argc, char **argv) {
   CLI::App app("ONNX backend tests through compiler and runtime");
-  std::string data, results, only;
+  std::string data, results, page, examples, only;
   bool update = false, verbose = false;
   app.add_option("data", data, "folder of test folders")->required();
   app.add_option("--results", results, "the list of expected outcomes");
+  app.add_option("--page", page, "the page that is made of them");
+  app.add_option("--examples", examples, "one function per graph operator, for their rules");
   app.add_option("--only", only, "only tests whose name contains this");
   app.add_flag("--update", update, "write the list instead of comparing");
   app.add_flag("--verbose", verbose, "print every outcome");
@@ -51,5 +55,8 @@ int main(int argc, char **argv) {
   std::fputs(summary(outcomes).c_str(), stdout);
   if (results.empty() || !only.empty())
     return countOf(outcomes, Status::Failed) == 0 ? 0 : 1;
-  return compareOrUpdate(outcomes, results, update) ? 0 : 1;
+  bool good = compareOrUpdate(outcomes, results, update);
+  if (!page.empty())
+    good &= compareOrUpdateFile(operatorsPage(outcomes, examples), page, update);
+  return good ? 0 : 1;
 }

@@ -72,4 +72,19 @@ bool compareOrUpdate(const std::vector<Outcome> &outcomes, const std::string &fi
   return same;
 }
 
+bool compareOrUpdateFile(const std::string &text, const std::string &file, bool update) {
+  if (update) {
+    std::ofstream out(file);
+    out << text;
+    return bool(out);
+  }
+  std::ifstream in(file);
+  std::stringstream held;
+  held << in.rdbuf();
+  if (held.str() == text)
+    return true;
+  std::printf("%s is not up to date: run with --update and commit it\n", file.c_str());
+  return false;
+}
+
 } // namespace tessera::test
