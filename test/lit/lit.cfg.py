@@ -13,6 +13,11 @@ config.environment["PATH"] = os.pathsep.join(
     [os.path.join(config.build_dir, "bin"), config.llvm_bin, config.environment.get("PATH", "")]
 )
 config.substitutions.append(("%test_root", os.path.dirname(config.test_source_root)))
+# Small models of all kinds: the ONNX project's backend tests (libonnx-testdata).
+onnx = "/usr/include/onnx/backend/test/data/node"
+config.substitutions.append(("%onnx", onnx))
+if os.path.isdir(onnx):
+    config.available_features.add("onnx-testdata")
 for name in ("tessera-opt", "tessera-compile", "tessera-solve", "tessera-run", "tessera-dump"):
     if os.path.exists(os.path.join(config.build_dir, "bin", name)):
         config.available_features.add(name)
