@@ -4,6 +4,7 @@
 // 2 for a wrong command line. A failure is one line on stderr and leaves no output behind.
 //
 //===----------------------------------------------------------------------------------------------===//
+#include "strategies/search/Search.h"
 #include "tools/compile/Pipeline.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -56,6 +57,17 @@ void declare(CLI::App &app, CommandLine &c) {
                  "result each time")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
+  app.add_option("--search-gap", o.assign.searchGap,
+                 "The search of mode auto also ends at this relative distance to its proven bound")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--searcher", o.assign.searcher, "Which searcher mode auto uses")
+      ->check(CLI::IsMember(strategies::searcherNames()));
+  app.add_option(
+         "--dump-strategy-graph", o.assign.dumpGraph,
+         "Write the search problem of mode auto (of the training step, if there is one) for "
+         "tessera-solve; gzip if the name ends in .gz")
+      ->type_name("FILE");
   app.add_option("--search-threads", c.searchThreads, "Threads of the search")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
@@ -140,6 +152,12 @@ llvm::Error interpret(CommandLine &c) {
     return e;
   if (llvm::Error e = assignTo(strategies::Topology::load(c.topology), a.topology))
     return e;
+  if (a.mode != "auto")
+    for (auto [option, text] :
+         {std::pair("--dump-strategy-graph", &a.dumpGraph), std::pair("--searcher", &a.searcher)})
+      if (!text->empty())
+        return llvm::createStringError("%s: mode %s searches nothing; use it with --mode auto",
+                                       option, c.mode.c_str());
   if (!c.strategy.empty())
     if (llvm::Error e = assignTo(strategies::UserStrategies::load(c.strategy), a.user))
       return e;

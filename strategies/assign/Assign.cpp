@@ -62,6 +62,7 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
       return e;
   }
   SharedShardings shared;
+  AssignOptions first = options; // with what concerns the first function alone
   for (func::FuncOp func : functionsInOrder(module)) {
     SearchReport search;
     if (options.user.saved.empty()) {
@@ -72,7 +73,8 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
       llvm::Error failed = options.mode == "data" ? assignData(plan, options, shared)
                            : options.mode == "semi-auto"
                                ? assignSemiAuto(plan, options, shared)
-                               : assignAuto(plan, options, model, shared, search);
+                               : assignAuto(plan, first, model, shared, search);
+      first.dumpGraph.clear();
       report.doesNotFit |= search.doesNotFit;
       if (failed)
         return failed;

@@ -39,7 +39,11 @@ struct AssignOptions {
   /// Wall clock after which the search ends all the same.
   double searchSeconds = 120;
   int searchThreads = 1;
+  /// The search also ends at this relative distance to the proven bound.
+  double searchGap = 1e-3;
   std::string searcher; // empty: the default one
+  /// Where mode auto writes the search problem of the first function; empty: nowhere.
+  std::string dumpGraph;
 };
 
 const std::vector<std::string> &modeNames();

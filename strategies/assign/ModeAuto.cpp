@@ -1,6 +1,7 @@
 // Automatic: the strategy graph is built, solved, and the choice written back to the operators.
 #include "strategies/assign/BuildGraph.h"
 #include "strategies/search/Search.h"
+#include "strategies/space/StrategyGraphIO.h"
 
 #include <chrono>
 #include <map>
@@ -107,10 +108,15 @@ llvm::Error assignAuto(FunctionPlan &plan, const AssignOptions &options, const C
                                       : options.topology.memoryPerRank(options.mesh.numRanks());
   auto start = std::chrono::steady_clock::now();
   BuiltGraph built = buildGraph(plan, model, &*fixed, shared, limit, kMaxOptions);
+  std::string dumpError;
+  if (!options.dumpGraph.empty() &&
+      !writeStrategyGraph(built.graph, options.dumpGraph, dumpError))
+    return llvm::createStringError(dumpError);
   SearchOptions search_;
   search_.seconds = options.searchSeconds;
   search_.work = options.searchWork;
   search_.threads = options.searchThreads;
+  search_.gap = options.searchGap;
   if (!options.searcher.empty()) {
     if (!llvm::is_contained(searcherNames(), options.searcher))
       return llvm::createStringError("there is no searcher '%s'", options.searcher.c_str());

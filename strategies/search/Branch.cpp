@@ -3,6 +3,7 @@
 #include "strategies/search/Branch.h"
 
 #include "strategies/search/Neighbourhood.h"
+#include "strategies/search/ParetoElimination.h"
 #include "strategies/search/Reduce.h"
 
 #include <algorithm>
@@ -161,6 +162,19 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
       if (search.fits() && search.bestCost() < limit())
         offer(scope, core, search.best());
     }
+    // Close to the limit few labels survive: mostly this ends the scope, and with it all below. What it may
+    // cost follows what it achieved: more while it succeeds or is refused at once, less after failures.
+    const double before = incumbent.work;
+    const double labelWork = std::min(labelShare * dual.passWork(), 0.3 * (deadline - before));
+    answer.clear();
+    auto labels = ParetoElimination(core, dual, limit()).run(labelWork, incumbent.work, answer);
+    const bool failed =
+        labels == ParetoElimination::TooLarge && incumbent.work - before > 0.1 * labelWork;
+    labelShare = std::clamp(labelShare * (failed ? 0.6 : 1.3), 100.0, 30000.0);
+    if (!answer.empty())
+      offer(scope, core, answer);
+    if (labels != ParetoElimination::TooLarge)
+      return Outcome::Closed;
     std::vector<std::vector<int32_t>> ids;
     for (int32_t v : core.variables)
       ids.push_back(model.variables[v].ids);

@@ -58,6 +58,7 @@ private:
   Cost cutoff;
   std::vector<double> prices; // by Model::points
   double deadline = 0;
+  double labelShare = 300; // work of an elimination with labels, in passes of the bound
   bool better = false;
   int64_t visited = 0;
 };

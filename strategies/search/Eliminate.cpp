@@ -47,7 +47,7 @@ EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn,
     if (w > limits.table || total > limits.total)
       return;
     rank[v] = int32_t(buckets.size());
-    buckets.push_back({v, near[v], 1, {}, {}, {}});
+    buckets.push_back({v, near[v], 1, {}, {}, {}, {}});
     for (int32_t u : near[v])
       near[u].erase(std::lower_bound(near[u].begin(), near[u].end(), v));
     for (int32_t u : buckets.back().scope) {
@@ -152,6 +152,7 @@ double EliminationPlan::run(const std::vector<const double *> &unary,
     const size_t n = size_t(sizes[bucket.variable]), dims = bucket.scope.size();
     bucket.message.resize(bucket.table);
     bucket.own.assign(unary[bucket.variable], unary[bucket.variable] + n);
+    bucket.alone = bucket.own;
     scratch.resize(n);
     digit.assign(dims, 0);
     data.clear();
@@ -204,4 +205,60 @@ double EliminationPlan::run(const std::vector<const double *> &unary,
         int32_t(std::min_element(bucket->own.begin(), bucket->own.end()) - bucket->own.begin());
   }
   return least;
+}
+
+void EliminationPlan::outside(std::vector<std::vector<double>> &rest) const {
+  const double infinity = std::numeric_limits<double>::infinity();
+  double whole = 0;
+  rest.resize(buckets.size());
+  for (size_t k = 0; k < buckets.size(); ++k) {
+    rest[k].assign(buckets[k].table, infinity);
+    if (buckets[k].scope.empty())
+      whole += buckets[k].message[0];
+  }
+  std::vector<const double *> data;
+  std::vector<double *> out;
+  std::vector<size_t> digit;
+  for (size_t k = buckets.size(); k-- > 0;) {
+    const Bucket &bucket = buckets[k];
+    const size_t n = size_t(sizes[bucket.variable]), dims = bucket.scope.size();
+    if (dims == 0)
+      rest[k][0] = whole - bucket.message[0];
+    else // it held least sums of everything
+      for (size_t row = 0; row < bucket.table; ++row)
+        rest[k][row] -= bucket.message[row];
+    // A row with an option of the variable is complete: each child gets the least that projects to its row.
+    data.clear();
+    out.clear();
+    for (const Factor &f : bucket.factors) {
+      data.push_back(f.fixed ? f.fixed : buckets[size_t(f.message)].message.data());
+      out.push_back(f.fixed ? nullptr : rest[size_t(f.message)].data());
+    }
+    digit.assign(dims, 0);
+    for (size_t row = 0;; ++row) {
+      for (size_t s = 0; s < n; ++s) {
+        double sum = rest[k][row] + bucket.alone[s];
+        for (const double *d : data)
+          sum += d[s];
+        for (double *o : out)
+          if (o && sum < o[s])
+            o[s] = sum;
+      }
+      if (row + 1 == bucket.table)
+        break;
+      size_t d = dims - 1;
+      auto move = [&](size_t factor, ptrdiff_t by) {
+        data[factor] += by;
+        if (out[factor])
+          out[factor] += by;
+      };
+      while (++digit[d] == size_t(sizes[bucket.scope[d]])) {
+        for (size_t f = 0; f < data.size(); ++f)
+          move(f, -ptrdiff_t((digit[d] - 1) * bucket.factors[f].strides[d]));
+        digit[d--] = 0;
+      }
+      for (size_t f = 0; f < data.size(); ++f)
+        move(f, ptrdiff_t(bucket.factors[f].strides[d]));
+    }
+  }
 }

@@ -40,6 +40,11 @@ public:
                   const EliminationLimits &limits);
   bool fits() const { return fit; }
   double entries() const { return total; }
+  /// After run: for every bucket and row of its scope the least sum of all that is not below the bucket.
+  void outside(std::vector<std::vector<double>> &rest) const;
+  /// The variable that is eliminated k-th, and the neighbours that it then has.
+  int32_t variable(size_t k) const { return buckets[k].variable; }
+  const std::vector<int32_t> &scope(size_t k) const { return buckets[k].scope; }
 
   /// The least sum and one answer that has it; unary[v] points to |v| costs. All costs must be finite.
   double run(const std::vector<const double *> &unary, std::vector<int32_t> &answer);
@@ -56,7 +61,8 @@ private:
     size_t table = 1;           // product of their sizes
     std::vector<Factor> factors;
     std::vector<double> message;
-    std::vector<double> own; // unary costs and the factors that depend on this variable alone
+    std::vector<double> alone; // unary costs
+    std::vector<double> own;   // unary costs and the factors that depend on this variable alone
   };
   bool fit = false;
   double total = 0;

@@ -14,8 +14,11 @@ struct Entry {
   const char *name;
   Solution (*run)(const StrategyGraph &, const SearchOptions &);
 };
-constexpr Entry kSearchers[] = {
-    {"exact", searchExact}, {"elimination", searchElimination}, {"random", searchRandom}};
+constexpr Entry kSearchers[] = {{"exact", searchExact},
+                                {"elimination", searchElimination},
+                                {"recursive", searchRecursive},
+                                {"propagation", searchPropagation},
+                                {"random", searchRandom}};
 } // namespace
 
 const std::vector<std::string> &tessera::strategies::searcherNames() {
@@ -40,6 +43,13 @@ Solution tessera::strategies::search(const StrategyGraph &graph, const SearchOpt
   for (const Entry &entry : kSearchers)
     if (options.searcher == entry.name)
       solution = entry.run(graph, options);
+  // The last resort of a budget that was too small: greedy choices, which need none. Elimination answers
+  // exactly or not at all.
+  if (solution.choice.empty() && !solution.infeasible && options.searcher != "elimination") {
+    SearchOptions quick = options;
+    quick.seconds = 0;
+    solution.choice = searchRandom(graph, quick).choice;
+  }
   solution.searcher = options.searcher;
   if (solution.infeasible)
     solution.choice.clear();

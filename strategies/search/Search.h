@@ -4,7 +4,8 @@
 // lower bound. The default searcher takes every exact reduction first, then solves what is left
 // exactly by variable elimination where its width allows, and otherwise by Lagrangian bounds with
 // local search until the budget ends or the bound meets the answer. Every answer is judged by
-// Evaluate before it is returned.
+// Evaluate before it is returned. If the budget ends without an answer, greedy choices are tried as a last
+// resort: an empty choice without `infeasible` means that these did not fit either.
 //
 // Example:
 // The course of a search depends on the seed, the threads and the work done, never on the clock. So an

@@ -1,10 +1,16 @@
 //===- SearchElimination.cpp - reductions and exact elimination, nothing else
 //--------------------===//
 #include "strategies/search/Incumbent.h"
+#include "strategies/search/ParetoElimination.h"
 #include "strategies/search/Reduce.h"
 #include "strategies/search/Searchers.h"
 
 using namespace tessera::strategies;
+
+namespace {
+constexpr int kPasses = 200;
+constexpr double kMostWork = 5e9; // of an elimination with memory
+} // namespace
 
 Solution tessera::strategies::searchElimination(const StrategyGraph &graph,
                                                 const SearchOptions &options) {
@@ -18,8 +24,22 @@ Solution tessera::strategies::searchElimination(const StrategyGraph &graph,
   Core core(model);
   Answer answer;
   double least, work = 0;
-  if (!eliminateCore(core, 1 << 26, 1 << 28, answer, least, work))
+  if (core.hasMemory()) {
+    Dual dual(core); // for prices to begin with
+    for (int pass = 0; pass < kPasses; ++pass) {
+      dual.pass();
+      dual.stepPrices(kCoreForbidden);
+    }
+    dual.restoreBest();
+    dual.pass();
+    auto result = ParetoElimination(core, dual, kCoreForbidden).run(kMostWork, work, answer);
+    if (result == ParetoElimination::TooLarge)
+      return solution;
+    solution.infeasible = result == ParetoElimination::Nothing;
+    least = solution.infeasible ? kCoreForbidden : core.price(answer);
+  } else if (!eliminateCore(core, 1 << 26, 1 << 28, answer, least, work)) {
     return solution;
+  }
   if (least >= kCoreForbidden) {
     solution.infeasible = true;
     return solution;

@@ -30,8 +30,13 @@ private:
 
 /// Reductions, then exact elimination, or bounds with large neighbourhood search.
 Solution searchExact(const StrategyGraph &graph, const SearchOptions &options);
-/// Exact variable elimination alone; nothing if the graph is too wide or memory can be exceeded.
+/// Exact variable elimination alone, with memory as Pareto sets; nothing if the graph is too wide or the sets
+/// grow too large.
 Solution searchElimination(const StrategyGraph &graph, const SearchOptions &options);
+/// Fast halving of the program order, pieces and seams minimised exactly.
+Solution searchRecursive(const StrategyGraph &graph, const SearchOptions &options);
+/// Choices spread from what is fixed, the least doubtful first.
+Solution searchPropagation(const StrategyGraph &graph, const SearchOptions &options);
 /// The best of random choices, each made to agree with its neighbours greedily: a baseline.
 Solution searchRandom(const StrategyGraph &graph, const SearchOptions &options);
 

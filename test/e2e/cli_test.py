@@ -139,6 +139,31 @@ def dump_shows_operators_and_memory(c):
 
 
 @case
+def strategy_graphs_are_dumped_and_solved_alone(c):
+    def cost(text):
+        return int(next(line for line in text.splitlines() if line.startswith("cost")).split()[-1])
+
+    for name in ("graph.json", "graph.json.gz"):
+        file = c.folder / name
+        c.compile("--search-gap", "0", "--dump-strategy-graph", file)
+        searched = json.loads((c.folder / "plan" / "report.json").read_text())["functions"][0]["search"]
+        expect(searched["optimal"], f"the search left a gap: {searched}")
+        expect(file.read_bytes().startswith(b"\x1f\x8b") == name.endswith(".gz"), f"{name}: compressed or not")
+        text = c.run(c.bin / "tessera-solve", file, "--seconds", "60", "--threads", "2", "--output", c.folder / "choice")
+        expect(cost(text) == searched["cost_ns"], f"{name}: the search says {searched}, solved alone:\n{text}")
+        expect(len(json.loads((c.folder / "choice").read_text())) == searched["nodes"], "one option per node")
+    for searcher in ("recursive", "propagation", "random"):
+        alone = cost(c.run(c.bin / "tessera-solve", file, "--seconds", "1", "--searcher", searcher))
+        expect(alone >= searched["cost_ns"], f"{searcher} beats the optimum: {alone}")
+        c.compile("--searcher", searcher, out=searcher)
+        found = json.loads((c.folder / searcher / "report.json").read_text())["functions"][0]["search"]
+        expect(found["searcher"] == searcher and found["cost_ns"] == alone, f"{searcher}: {found}, alone {alone}")
+    fails(c.compile("--dump-strategy-graph", c.folder / "g.json", mode="data", out="bad", code=1), "--mode auto")
+    fails(c.compile("--dump-strategy-graph", c.folder / "no" / "g.json", out="bad", code=1), "g.json")
+    expect(not (c.folder / "bad").exists(), "a half-written plan was left")
+
+
+@case
 def bad_models(c):
     whole = (c.models / "lenet_train.onnx").read_bytes()
     (c.folder / "cut.onnx").write_bytes(whole[: len(whole) // 2])

@@ -5,6 +5,7 @@
 #include "strategies/search/Eliminate.h"
 #include "strategies/search/Incumbent.h"
 #include "strategies/search/Neighbourhood.h"
+#include "strategies/search/ParetoElimination.h"
 #include "strategies/search/Reduce.h"
 
 #include <catch2/catch.hpp>
@@ -198,4 +199,53 @@ TEST_CASE("neighbourhood search reports what it has") {
   }
   CHECK(total > 50);
   CHECK(optimal > total * 8 / 10);
+}
+
+TEST_CASE("elimination with memory equals enumeration") {
+  std::mt19937_64 random(15);
+  int found = 0, nothing = 0, givenUp = 0;
+  for (int round = 0; round < 1500; ++round) {
+    // Forbidden costs and the reductions are left out so that the cores stay large.
+    StrategyGraph g =
+        randomGraph(random, {.nodes = 7, .density = 0.6, .forbidden = 0, .memory = 0.55});
+    Model model(g);
+    if (model.room.empty() || *std::min_element(model.room.begin(), model.room.end()) < 0)
+      continue;
+    Core core(model);
+    const Cost least = bruteForce(g);
+    Dual dual(core);
+    for (int pass = 0; pass < 10; ++pass) {
+      dual.pass();
+      dual.stepPrices(double(least));
+    }
+    dual.pass();
+    INFO("round " << round);
+    // Just above the least cost there is an answer, at it there is none below.
+    for (double limit : {kCoreForbidden, double(least) + 1, double(least)}) {
+      Answer answer;
+      double work = 0;
+      auto result = ParetoElimination(core, dual, limit).run(1e9, work, answer);
+      REQUIRE(result != ParetoElimination::TooLarge);
+      if (limit <= double(least) || least >= kForbidden) {
+        REQUIRE(result == ParetoElimination::Nothing);
+        ++nothing;
+        continue;
+      }
+      REQUIRE(result == ParetoElimination::Found);
+      REQUIRE(core.price(answer) == double(least));
+      REQUIRE(core.excess(core.load(answer)) <= 0);
+      ++found;
+    }
+    Answer answer;
+    double work = 0;
+    // With next to no work most are given up, and none is excluded that has an answer.
+    if (least >= kForbidden)
+      continue;
+    auto result = ParetoElimination(core, dual, kCoreForbidden).run(10, work, answer);
+    REQUIRE(result != ParetoElimination::Nothing);
+    givenUp += result == ParetoElimination::TooLarge;
+  }
+  CHECK(found > 300);
+  CHECK(nothing > 300);
+  CHECK(givenUp > 100);
 }

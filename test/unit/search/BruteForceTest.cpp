@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <map>
+
 using namespace tessera::strategies;
 
 namespace {
@@ -68,4 +70,42 @@ TEST_CASE("exact search equals enumeration under a memory limit") {
   compare(
       {.nodes = 7, .options = 3, .density = 0.4, .forbidden = 0.1, .memory = 0.5, .aliases = true},
       6, 600, true);
+}
+
+TEST_CASE("the other searchers are valid, and their bounds are") {
+  std::map<std::string, int> answered, best;
+  std::mt19937_64 random(7);
+  const RandomGraphOptions shape{
+      .nodes = 7, .options = 4, .density = 0.4, .forbidden = 0.05, .memory = 0.7, .aliases = true};
+  int feasible = 0;
+  for (int i = 0; i < 600; ++i) {
+    StrategyGraph g = randomGraph(random, shape);
+    const Cost least = bruteForce(g);
+    feasible += least < kForbidden;
+    for (const std::string &name : searcherNames()) {
+      SearchOptions options;
+      options.searcher = name;
+      options.seconds = name == "random" ? 0 : 600;
+      options.work = 1;
+      Solution s = search(g, options);
+      INFO("graph " << i << ", " << name);
+      if (s.infeasible)
+        REQUIRE(least >= kForbidden);
+      if (s.choice.empty())
+        continue;
+      Evaluation judged = evaluate(g, s.choice);
+      REQUIRE(judged.feasible);
+      REQUIRE(judged.cost == s.cost);
+      REQUIRE(s.cost >= least);
+      REQUIRE(s.lowerBound <= least);
+      ++answered[name];
+      best[name] += s.cost == least;
+    }
+  }
+  for (const auto &[name, count] : answered) {
+    INFO(name << ": " << count << " of " << feasible << ", " << best[name] << " best");
+    CHECK(count > feasible / 2);
+    CHECK(best[name] > count / 4);
+  }
+  CHECK(answered.size() == searcherNames().size());
 }

@@ -161,3 +161,20 @@ TEST_CASE("a budget that is too short still returns, and in time") {
   if (!s.choice.empty())
     CHECK(evaluate(g, s.choice).feasible);
 }
+
+TEST_CASE("no time at all still gives an answer where a greedy one fits") {
+  StrategyGraph g = LayeredGraph(60, 16, 5).graph;
+  g.memoryLimit = leastPeak(g) * 12 / 10;
+  for (const std::string &name : searcherNames()) {
+    if (name == "elimination") // exact or nothing
+      continue;
+    SearchOptions options;
+    options.seconds = 0;
+    options.searcher = name;
+    Solution s = search(g, options);
+    INFO(name);
+    REQUIRE(!s.choice.empty());
+    CHECK(evaluate(g, s.choice).feasible);
+    CHECK(s.lowerBound <= s.cost);
+  }
+}

@@ -1,0 +1,98 @@
+//===- SearchRecursive.cpp - fast halving --------------------------------------------------------===//
+//
+// The variables in program order are halved until few are left; those are minimised exactly given what is
+// already decided (an undecided neighbour counts with its best option). On the way up a window over the seam
+// of the two halves is minimised again given all the rest. About linear in the size of the graph.
+//
+//===----------------------------------------------------------------------------------------------===//
+#include "strategies/search/Eliminate.h"
+#include "strategies/search/Searchers.h"
+#include "strategies/search/Sweep.h"
+
+#include <algorithm>
+
+using namespace tessera::strategies;
+
+namespace {
+
+constexpr int32_t kPiece = 12; // variables that are decided together
+
+class Halving {
+public:
+  Halving(const Core &core, const std::vector<double> &costs)
+      : core(core), costs(costs), answer(size_t(core.count()), -1) {}
+
+  Answer run() {
+    halve(0, core.count());
+    return answer;
+  }
+
+private:
+  void halve(int32_t from, int32_t to) {
+    if (to - from <= kPiece)
+      return decide(from, to);
+    const int32_t middle = from + (to - from) / 2;
+    halve(from, middle);
+    halve(middle, to);
+    decide(std::max(from, middle - kPiece / 2), std::min(to, middle + kPiece / 2));
+  }
+
+  void decide(int32_t from, int32_t to) {
+    if (from >= to)
+      return;
+    std::vector<int32_t> sizes;
+    std::vector<std::vector<double>> own;
+    std::vector<const double *> unary;
+    std::vector<EliminationEdge> edges;
+    for (int32_t v = from; v < to; ++v) {
+      const size_t size = size_t(core.size(v));
+      sizes.push_back(core.size(v));
+      const double *first = &costs[core.first[size_t(v)]];
+      own.emplace_back(first, first + size);
+      for (const CoreLink &link : core.links[size_t(v)]) {
+        if (link.other >= from && link.other < to) {
+          if (link.other > v)
+            edges.push_back(
+                {v - from, link.other - from, &core.matrices[link.to], &core.matrices[link.from]});
+          continue;
+        }
+        const double *rows = &core.matrices[link.from]; // the other's option by this one's
+        const int32_t chosen = answer[size_t(link.other)];
+        for (size_t s = 0; s < size; ++s) {
+          double least = rows[size_t(std::max(chosen, 0)) * size + s];
+          for (size_t t = 1; chosen < 0 && t < size_t(core.size(link.other)); ++t)
+            least = std::min(least, rows[t * size + s]);
+          own.back()[s] += least;
+        }
+      }
+    }
+    EliminationPlan plan(sizes, edges, {double(1 << 18), double(1 << 20)});
+    if (!plan.fits() && to - from > 1) { // too dense: one half after the other
+      const int32_t middle = from + (to - from) / 2;
+      decide(from, middle);
+      return decide(middle, to);
+    }
+    std::vector<int32_t> positions(1, 0);
+    if (plan.fits()) {
+      for (const std::vector<double> &list : own)
+        unary.push_back(list.data());
+      plan.run(unary, positions);
+    } else {
+      positions[0] = int32_t(std::min_element(own[0].begin(), own[0].end()) - own[0].begin());
+    }
+    std::copy(positions.begin(), positions.end(), answer.begin() + from);
+  }
+
+  const Core &core;
+  const std::vector<double> &costs;
+  Answer answer; // -1: undecided
+};
+
+} // namespace
+
+Solution tessera::strategies::searchRecursive(const StrategyGraph &graph,
+                                              const SearchOptions &options) {
+  return sweep(graph, options, [](const Core &core, const std::vector<double> &costs) {
+    return Halving(core, costs).run();
+  });
+}
