@@ -1,5 +1,4 @@
-//===- Constant.cpp - storage and conversion of known values
-//--------------------------------------===//
+//===- Constant.cpp - storage and conversion of known values ----------------------------------===//
 
 #include "compiler/import/Constant.h"
 

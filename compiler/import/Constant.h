@@ -1,5 +1,4 @@
-//===- Constant.h - tensor values known at import
-//------------------------------------------------===//
+//===- Constant.h - tensor values known at import ---------------------------------------------===//
 //
 // Shape arithmetic in a model file (Shape, Gather, Concat, Reshape, ... on small integer tensors)
 // vanishes at import, because every value that does not depend on an input or a weight is computed

@@ -1,5 +1,4 @@
-//===- Fold.cpp - the graph dialect's operators on known values
-//-----------------------------------===//
+//===- Fold.cpp - the graph dialect's operators on known values -------------------------------===//
 //
 // One small interpreter per family. Data movement is one function, `remap`, under different index
 // maps.

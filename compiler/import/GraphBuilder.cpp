@@ -1,5 +1,4 @@
-//===- GraphBuilder.cpp - build or fold
-//-----------------------------------------------------------===//
+//===- GraphBuilder.cpp - build or fold -------------------------------------------------------===//
 
 #include "compiler/import/GraphBuilder.h"
 

@@ -1,5 +1,4 @@
-//===- GraphBuilder.h - graph operators that fold, with one error
-//---------------------------------===//
+//===- GraphBuilder.h - graph operators that fold, with one error -----------------------------===//
 //
 // Builders of ONNX nodes are written once, on `Val`: a value that is either known (a Constant) or
 // computed (an mlir::Value). An operation on known values is evaluated instead of built, so shape

@@ -1,5 +1,4 @@
-//===- ModelFile.cpp - structure of the graph
-//-----------------------------------------------------===//
+//===- ModelFile.cpp - structure of the graph -------------------------------------------------===//
 
 #include "compiler/import/ModelFile.h"
 

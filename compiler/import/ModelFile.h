@@ -1,5 +1,4 @@
-//===- ModelFile.h - an ONNX file, parsed and checked
-//--------------------------------------------===//
+//===- ModelFile.h - an ONNX file, parsed and checked -----------------------------------------===//
 //
 // The file is untrusted. After readModelFile succeeds:
 //   - the opset is known and within [kOldestOpset, kNewestOpset];

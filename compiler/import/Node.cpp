@@ -1,5 +1,4 @@
-//===- Node.cpp - inputs and attributes of a node
-//-------------------------------------------------===//
+//===- Node.cpp - inputs and attributes of a node ---------------------------------------------===//
 
 #include "compiler/import/Node.h"
 

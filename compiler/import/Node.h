@@ -1,5 +1,4 @@
-//===- Node.h - one ONNX node, seen by its builder; the operator table
-//----------------------------===//
+//===- Node.h - one ONNX node, seen by its builder; the operator table ------------------------===//
 //
 // A row of the table maps an ONNX operator to a function that reads the node's inputs and
 // attributes, builds graph operators and sets the node's outputs:

@@ -1,5 +1,4 @@
-//===- OnnxImport.cpp - functions over the nodes of a file
-//----------------------------------------===//
+//===- OnnxImport.cpp - functions over the nodes of a file ------------------------------------===//
 
 #include "compiler/import/OnnxImport.h"
 #include "compiler/import/Node.h"

@@ -1,5 +1,4 @@
-//===- OnnxImport.h - an ONNX file becomes a module
-//----------------------------------------------===//
+//===- OnnxImport.h - an ONNX file becomes a module -------------------------------------------===//
 //
 // importOnnx reads a model file and returns the program as the graph dialect on global tensors of
 // static shape, and its parameters beside it. Nothing of the file is trusted; whatever is wrong

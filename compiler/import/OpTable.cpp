@@ -1,5 +1,4 @@
-//===- OpTable.cpp - the table of ONNX operators
-//--------------------------------------------------===//
+//===- OpTable.cpp - the table of ONNX operators ----------------------------------------------===//
 
 #include "compiler/import/Node.h"
 #include "compiler/import/OnnxImport.h"

@@ -1,5 +1,4 @@
-//===- Roles.cpp - uses of sources
-//----------------------------------------------------------------===//
+//===- Roles.cpp - uses of sources ------------------------------------------------------------===//
 
 #include "compiler/import/Roles.h"
 #include "compiler/import/Node.h"

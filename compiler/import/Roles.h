@@ -1,5 +1,4 @@
-//===- Roles.h - what the graph's inputs and initializers are
-//-------------------------------------===//
+//===- Roles.h - what the graph's inputs and initializers are ---------------------------------===//
 //
 // ONNX does not tell a parameter from a constant or, in files without weights, from an input. This
 // is decided here from how the values are used, by the `operands` column of the operator table; the

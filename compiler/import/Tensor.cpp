@@ -1,5 +1,4 @@
-//===- Tensor.cpp - tensors of the model file
-//-----------------------------------------------------===//
+//===- Tensor.cpp - tensors of the model file -------------------------------------------------===//
 
 #include "compiler/import/ModelFile.h"
 

@@ -1,5 +1,4 @@
-//===- Weights.cpp - reading, generating and writing weights
-//--------------------------------------===//
+//===- Weights.cpp - reading, generating and writing weights ----------------------------------===//
 
 #include "compiler/import/Weights.h"
 

@@ -1,5 +1,4 @@
-//===- Weights.h - parameters and states, outside the module
-//-------------------------------------===//
+//===- Weights.h - parameters and states, outside the module ----------------------------------===//
 //
 // The module names its parameters and states; their values live here, by name. A value is either
 // bytes taken from the model file, a range of another file (ONNX external data), or an

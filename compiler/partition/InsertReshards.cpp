@@ -1,5 +1,4 @@
-//===- InsertReshards.cpp - phase 3 to phase 4
-//---------------------------------------------------===//
+//===- InsertReshards.cpp - phase 3 to phase 4 ------------------------------------------------===//
 //
 // Between any two operators that disagree about a tensor, and before the function's results, stands
 // one dist.reshard; users that want the same thing share it. An operator whose strategy hands a

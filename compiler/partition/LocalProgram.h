@@ -1,5 +1,4 @@
-//===- LocalProgram.h - what a program of phase 5 carries
-//----------------------------------------===//
+//===- LocalProgram.h - what a program of phase 5 carries -------------------------------------===//
 #ifndef TESSERA_COMPILER_PARTITION_LOCALPROGRAM_H
 #define TESSERA_COMPILER_PARTITION_LOCALPROGRAM_H
 

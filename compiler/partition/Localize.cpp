@@ -1,5 +1,4 @@
-//===- Localize.cpp - phase 4 to phase 5
-//---------------------------------------------------------===//
+//===- Localize.cpp - phase 4 to phase 5 ------------------------------------------------------===//
 //
 // Types become one rank's, reshards become what the planner says, and operands over which a window
 // slides get their neighbours' borders. What else an operator must change (pads, sizes, indices) it

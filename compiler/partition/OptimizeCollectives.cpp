@@ -1,5 +1,4 @@
-//===- OptimizeCollectives.cpp - what neighbouring reshards have in common
-//-----------------------===//
+//===- OptimizeCollectives.cpp - what neighbouring reshards have in common --------------------===//
 //
 // The planner makes each reshard cheap by itself. Across operators remain: an all-reduce of which
 // every user keeps only its block (a reduce-scatter), equal collectives of one value (made once),

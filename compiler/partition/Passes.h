@@ -1,5 +1,4 @@
-//===- Passes.h - from an annotated program to one rank's program
-//--------------------------------===//
+//===- Passes.h - from an annotated program to one rank's program -----------------------------===//
 //
 // Phases (docs: a module moves through numbered phases, each closed by a verifier):
 //

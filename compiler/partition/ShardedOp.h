@@ -1,5 +1,4 @@
-//===- ShardedOp.h - an operator with its rule, strategy and the shardings that follow
-//-----------===//
+//===- ShardedOp.h - an operator with its rule, strategy and the shardings that follow --------===//
 #ifndef TESSERA_COMPILER_PARTITION_SHARDEDOP_H
 #define TESSERA_COMPILER_PARTITION_SHARDEDOP_H
 

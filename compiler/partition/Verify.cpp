@@ -1,5 +1,4 @@
-//===- Verify.cpp - what holds at the end of phases 3, 4 and 5
-//-----------------------------------===//
+//===- Verify.cpp - what holds at the end of phases 3, 4 and 5 --------------------------------===//
 #include "compiler/partition/Passes.h"
 #include "compiler/partition/ShardedOp.h"
 

@@ -1,5 +1,4 @@
-//===- DistOps.h - reshards and collectives as operations
-//----------------------------------------===//
+//===- DistOps.h - reshards and collectives as operations -------------------------------------===//
 //
 // See DistOps.td. The algebra behind them is in Reshard.h.
 //

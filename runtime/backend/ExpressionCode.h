@@ -1,5 +1,4 @@
-//===- ExpressionCode.h - one typed form for all elementwise work
-//-----------------------------------===//
+//===- ExpressionCode.h - one typed form for all elementwise work -----------------------------===//
 //
 // "fused" carries an expression; the elementwise operators, broadcast and the reductions are
 // expressions of one instruction or none. lowerExpression turns them all into the same checked

@@ -1,5 +1,4 @@
-//===- HostPlan.h - a loaded plan in host memory
-//------------------------------------------------------===//
+//===- HostPlan.h - a loaded plan in host memory ----------------------------------------------===//
 //
 // What every backend on the CPU shares: the arena, the buffers' addresses, the constants, the bound
 // kernels. A backend gives a KernelRegistry, and may give a choice of layouts and a way to bind a

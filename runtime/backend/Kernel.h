@@ -1,5 +1,4 @@
-//===- Kernel.h - one kernel of a plan, and how an implementation is chosen for it
-//------------------===//
+//===- Kernel.h - one kernel of a plan, and how an implementation is chosen for it ------------===//
 //
 // A KernelCall is a step of the plan with its buffers resolved. A KernelRegistry maps a kernel's
 // name to an ordered list of implementations, best first, reference last: the first that accepts

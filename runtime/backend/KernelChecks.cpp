@@ -113,8 +113,7 @@ Status batchOf(const KernelCall &call, const Shape &a, const Shape &b, MatMulGeo
   return Status();
 }
 
-//===- Checks of single kernels
-//------------------------------------------------------------------===//
+//===- Checks of single kernels ---------------------------------------------------------------===//
 
 Status checkReshape(const KernelCall &call) {
   TESSERA_RETURN_IF_ERROR(arity(call, 1, 1));
@@ -271,8 +270,7 @@ Status checkOverlap(const KernelCall &call) {
 
 } // namespace
 
-//===- Geometries
-//--------------------------------------------------------------------------------===//
+//===- Geometries -----------------------------------------------------------------------------===//
 
 Result<ConvGeometry> convGeometry(const KernelCall &call) {
   TESSERA_RETURN_IF_ERROR(arity(call, 2, 1));

@@ -1,5 +1,4 @@
-//===- KernelChecks.h - what every kernel's operands and attributes must satisfy
-//--------------------===//
+//===- KernelChecks.h - what every kernel's operands and attributes must satisfy --------------===//
 //
 // The plan is untrusted: before any backend binds a kernel, checkKernel holds its operands and
 // attributes against the operator's definition (dialects/graph/GraphOps.td). Kernels therefore

@@ -1,5 +1,4 @@
-//===- Parallel.h - loops over the threads of one rank
-//-------------------------------------------------===//
+//===- Parallel.h - loops over the threads of one rank ----------------------------------------===//
 //
 // parallelFor(threads, n, body) calls body(begin, end) on disjoint ranges that cover [0, n), one
 // per thread, cut evenly: the cut depends on (threads, n) alone. OpenMP underneath, so that own

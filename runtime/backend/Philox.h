@@ -1,5 +1,4 @@
-//===- Philox.h - counter-based random numbers
-//-------------------------------------------------------===//
+//===- Philox.h - counter-based random numbers ------------------------------------------------===//
 //
 // Philox 4x32-10 of Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3" (SC
 // 2011). A number depends only on (seed, stream, step, global element index), so that a mask does

@@ -1,5 +1,4 @@
-//===- Tensor.h - element types, shapes and views of tensors
-//---------------------------------------===//
+//===- Tensor.h - element types, shapes and views of tensors ----------------------------------===//
 //
 // A TensorView is what a kernel sees of a buffer: element type, logical shape, layout and address.
 //

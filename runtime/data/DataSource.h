@@ -1,5 +1,4 @@
-//===- DataSource.h - where batches come from
-//----------------------------------------------------===//
+//===- DataSource.h - where batches come from -------------------------------------------------===//
 //
 // A data source hands each rank its own boxes of one global batch after the other. What a global
 // batch holds depends only on the seed, the epoch and the global sample index, never on how many

@@ -1,5 +1,4 @@
-//===- Elements.h - boxes of row-major arrays, and storing numbers as any element type
-//-----------===//
+//===- Elements.h - boxes of row-major arrays, and storing numbers as any element type --------===//
 //
 //   // rows 1..2 of a [4, 5] array of 4-byte elements: calls at element offsets 5 and 10, five
 //   // elements each, or, since they run on, once at 5 with ten

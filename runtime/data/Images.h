@@ -1,5 +1,4 @@
-//===- Images.h - from stored pixels to network inputs
-//-------------------------------------------===//
+//===- Images.h - from stored pixels to network inputs ----------------------------------------===//
 //
 // The transforms of image training, each a function of the target pixel's global coordinates, so
 // that a rank computes any box of the [batch, channel, row, column] input by itself: random crop of

@@ -1,5 +1,4 @@
-//===- NpyFile.h - NumPy array files
-//-------------------------------------------------------------===//
+//===- NpyFile.h - NumPy array files ----------------------------------------------------------===//
 //
 //   Result<NpyFile> file = NpyFile::open("x.npy");
 //   // file->shape() == {100, 3, 32, 32}; rows 10..19 of all images:

@@ -1,5 +1,4 @@
-//===- NpyHeader.h - the header of a NumPy array file
-//--------------------------------------------===//
+//===- NpyHeader.h - the header of a NumPy array file -----------------------------------------===//
 //
 // The .npy format, versions 1.0 to 3.0 (NumPy Enhancement Proposal 1): a magic string, the length
 // of the header, and a Python dictionary as text, padded so that the data begins at a multiple of

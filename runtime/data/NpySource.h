@@ -1,5 +1,4 @@
-//===- NpySource.h - batches from NumPy arrays
-//---------------------------------------------------===//
+//===- NpySource.h - batches from NumPy arrays ------------------------------------------------===//
 //
 //   npy:IN.npy[,IN2.npy,...][,TARGET.npy][,shuffle=1]
 //

@@ -1,5 +1,4 @@
-//===- Prefetch.h - a running position over a producer, and a thread that works ahead
-//------------===//
+//===- Prefetch.h - a running position over a producer, and a thread that works ahead ---------===//
 //
 // prefetch(producer, requests, samples per epoch, depth): `depth` batches are kept ready in buffers
 // of their own; depth 0 computes in next(). The thread starts with the first next().

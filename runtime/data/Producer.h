@@ -1,5 +1,4 @@
-//===- Producer.h - the random access that a data source is built on
-//-----------------------------===//
+//===- Producer.h - the random access that a data source is built on --------------------------===//
 //
 // A kind of source implements this; DataSource.cpp adds the running position and the thread that
 // works ahead. produce() is a function of the batch number: any order, any number of times, the

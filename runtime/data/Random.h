@@ -1,5 +1,4 @@
-//===- Random.h - counter-based random numbers and permutations
-//----------------------------------===//
+//===- Random.h - counter-based random numbers and permutations -------------------------------===//
 //
 // Nothing here has state: a value is a hash of what it is for, so every rank computes the part it
 // needs and all ranks agree.

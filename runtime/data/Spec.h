@@ -1,5 +1,4 @@
-//===- Spec.h - the text that names a data source
-//------------------------------------------------===//
+//===- Spec.h - the text that names a data source ---------------------------------------------===//
 //
 //   Result<Spec> spec = parseSpec("cifar10:/data/c10,crop=2,flip=0");
 //   // spec->kind == "cifar10", spec->paths == {"/data/c10"}

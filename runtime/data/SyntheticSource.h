@@ -1,5 +1,4 @@
-//===- SyntheticSource.h - a set that can be learned, computed
-//-----------------------------------===//
+//===- SyntheticSource.h - a set that can be learned, computed --------------------------------===//
 //
 //   synthetic[:classes=10,samples=50000,eval_samples=10000,noise=0.3,vocab=256,seed=1]
 //

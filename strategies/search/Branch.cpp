@@ -1,5 +1,4 @@
-//===- Branch.cpp - branch and bound over reduced models
-//-----------------------------------------===//
+//===- Branch.cpp - branch and bound over reduced models --------------------------------------===//
 #include "strategies/search/Branch.h"
 
 #include "strategies/search/Neighbourhood.h"

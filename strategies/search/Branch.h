@@ -1,5 +1,4 @@
-//===- Branch.h - branch and bound over reduced models
-//-------------------------------------------===//
+//===- Branch.h - branch and bound over reduced models ----------------------------------------===//
 //
 // Depth first: reduce, finish by elimination if possible, else bound by message passing and prices,
 // drop what the bound excludes, and split the options of one variable. Searching below a trial

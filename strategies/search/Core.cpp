@@ -1,5 +1,4 @@
-//===- Core.cpp - a reduced problem in the layout that iterated algorithms need
-//------------------===//
+//===- Core.cpp - a reduced problem in the layout that iterated algorithms need ---------------===//
 #include "strategies/search/Core.h"
 
 #include <algorithm>

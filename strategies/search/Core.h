@@ -1,5 +1,4 @@
-//===- Core.h - a reduced problem in the layout that iterated algorithms need
-//--------------------===//
+//===- Core.h - a reduced problem in the layout that iterated algorithms need -----------------===//
 //
 // The live part of a Model, renumbered and flat, in doubles (costs below 2^53 are exact): what
 // message passing, elimination and local search walk over thousands of times. Matrices are kept in

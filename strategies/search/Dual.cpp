@@ -1,5 +1,4 @@
-//===- Dual.cpp - lower bounds by message passing and memory prices
-//------------------------------===//
+//===- Dual.cpp - lower bounds by message passing and memory prices ---------------------------===//
 //
 // Reparametrisation: an edge (v, u) with matrix c has c(s, t) - message_v(s) - message_u(t), a node
 // has its unary costs plus its messages. In a pass each node first pulls all it can out of the

@@ -1,5 +1,4 @@
-//===- Dual.h - lower bounds by message passing and memory prices
-//--------------------------------===//
+//===- Dual.h - lower bounds by message passing and memory prices -----------------------------===//
 //
 // Dual ascent on the local polytope of a Core, with one Lagrangian price per check point for
 // memory. Messages are passed sequentially forward and backward (Kolmogorov, "Convergent

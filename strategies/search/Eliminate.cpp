@@ -1,5 +1,4 @@
-//===- Eliminate.cpp - exact minimisation by variable elimination
-//--------------------------------===//
+//===- Eliminate.cpp - exact minimisation by variable elimination -----------------------------===//
 //
 // Invariant: the scope of a bucket is sorted so that its last dimension is eliminated next. A
 // message thus enters the bucket of its last dimension, where that dimension is the inner,

@@ -1,5 +1,4 @@
-//===- Eliminate.h - exact minimisation by variable elimination
-//----------------------------------===//
+//===- Eliminate.h - exact minimisation by variable elimination -------------------------------===//
 //
 // Minimises a sum of unary and pairwise costs exactly by eliminating one variable after the other
 // (bucket elimination; Dechter, "Bucket elimination", 1999). The order is planned once (least table

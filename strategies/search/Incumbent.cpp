@@ -1,5 +1,4 @@
-//===- Incumbent.cpp - the best answer so far, and nested subproblems
-//----------------------------===//
+//===- Incumbent.cpp - the best answer so far, and nested subproblems -------------------------===//
 #include "strategies/search/Incumbent.h"
 
 #include "strategies/search/Eliminate.h"

@@ -1,5 +1,4 @@
-//===- Incumbent.h - the best answer so far, and nested subproblems
-//------------------------------===//
+//===- Incumbent.h - the best answer so far, and nested subproblems ---------------------------===//
 //
 // A Scope is a model and where it came from: branching copies the live part of a model into a child
 // and restricts it. `lift` carries an answer of the child out to a choice of the graph. The

@@ -1,5 +1,4 @@
-//===- Model.cpp - the search problem while it is being reduced
-//----------------------------------===//
+//===- Model.cpp - the search problem while it is being reduced -------------------------------===//
 #include "strategies/search/Model.h"
 
 #include <algorithm>

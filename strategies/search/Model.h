@@ -1,5 +1,4 @@
-//===- Model.h - the search problem while it is being reduced
-//------------------------------------===//
+//===- Model.h - the search problem while it is being reduced ---------------------------------===//
 //
 // What the searchers work on: variables (alias groups of nodes) with options, one merged matrix per
 // pair of variables, and memory as pieces: a piece adds `extra[s]` bytes on a range of check points

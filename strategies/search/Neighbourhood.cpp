@@ -1,5 +1,4 @@
-//===- Neighbourhood.cpp - large neighbourhood search with exact subproblems
-//---------------------===//
+//===- Neighbourhood.cpp - large neighbourhood search with exact subproblems ------------------===//
 //
 // Invariant between steps: `cost` and `load` are those of x. Costs are integers, so a subproblem
 // whose bound exceeds the present cost minus one holds nothing better.

@@ -1,5 +1,4 @@
-//===- Neighbourhood.h - large neighbourhood search with exact subproblems
-//-----------------------===//
+//===- Neighbourhood.h - large neighbourhood search with exact subproblems --------------------===//
 //
 // Improves an answer of a Core: frees a set of variables of small elimination width (a ball in the
 // graph, a forest that spans much of it, or what is live at one check point), and minimises over it

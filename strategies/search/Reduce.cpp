@@ -1,5 +1,4 @@
-//===- Reduce.cpp - exact reductions of a search problem
-//-----------------------------------------===//
+//===- Reduce.cpp - exact reductions of a search problem --------------------------------------===//
 #include "strategies/search/Reduce.h"
 #include "strategies/search/CheckPoints.h"
 

@@ -1,5 +1,4 @@
-//===- Reduce.h - exact reductions of a search problem
-//-------------------------------------------===//
+//===- Reduce.h - exact reductions of a search problem ----------------------------------------===//
 //
 // Makes a Model smaller without losing its best answer; what is taken out leaves a Record, so the
 // answer of the rest expands to an answer of the whole. The rules, to a fixed point:

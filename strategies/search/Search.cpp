@@ -1,5 +1,4 @@
-//===- Search.cpp - dispatch to a searcher, judgement of its answer
-//------------------------------===//
+//===- Search.cpp - dispatch to a searcher, judgement of its answer ---------------------------===//
 #include "strategies/search/Search.h"
 
 #include "strategies/search/Evaluate.h"

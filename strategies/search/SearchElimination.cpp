@@ -1,5 +1,4 @@
-//===- SearchElimination.cpp - reductions and exact elimination, nothing else
-//--------------------===//
+//===- SearchElimination.cpp - reductions and exact elimination, nothing else -----------------===//
 #include "strategies/search/Incumbent.h"
 #include "strategies/search/ParetoElimination.h"
 #include "strategies/search/Reduce.h"

@@ -1,5 +1,4 @@
-//===- SearchRandom.cpp - the baseline
-//-----------------------------------------------------------===//
+//===- SearchRandom.cpp - the baseline --------------------------------------------------------===//
 #include "strategies/search/Evaluate.h"
 #include "strategies/search/Model.h"
 #include "strategies/search/Searchers.h"

@@ -1,5 +1,4 @@
-//===- Searchers.h - the searchers behind Search.h
-//-----------------------------------------------===//
+//===- Searchers.h - the searchers behind Search.h --------------------------------------------===//
 //
 // One function per searcher, one file per function, none includes another. Each gets a checked
 // graph and fills what it proves; Search.cpp judges the choice with Evaluate.

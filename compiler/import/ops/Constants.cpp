@@ -1,5 +1,4 @@
-//===- Constants.cpp - operators whose result is known at import
-//----------------------------------===//
+//===- Constants.cpp - operators whose result is known at import ------------------------------===//
 
 #include "compiler/import/Node.h"
 

@@ -1,5 +1,4 @@
-//===- ConvPool.cpp - convolutions and pooling
-//----------------------------------------------------===//
+//===- ConvPool.cpp - convolutions and pooling ------------------------------------------------===//
 
 #include "compiler/import/Node.h"
 

@@ -1,5 +1,4 @@
-//===- Einsum.cpp - Einstein sums as one matrix product
-//-------------------------------------------===//
+//===- Einsum.cpp - Einstein sums as one matrix product ---------------------------------------===//
 //
 // For two operands every label is one of
 //   batch  in both and in the result        row  in the first and the result

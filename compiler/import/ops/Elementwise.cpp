@@ -1,5 +1,4 @@
-//===- Elementwise.cpp - ONNX operators that work point by point
-//----------------------------------===//
+//===- Elementwise.cpp - ONNX operators that work point by point ------------------------------===//
 
 #include "compiler/import/Node.h"
 

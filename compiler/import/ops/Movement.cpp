@@ -1,5 +1,4 @@
-//===- Movement.cpp - operators that only move data
-//-----------------------------------------------===//
+//===- Movement.cpp - operators that only move data -------------------------------------------===//
 
 #include "compiler/import/Node.h"
 

@@ -1,5 +1,4 @@
-//===- Norm.cpp - normalisations, softmax, dropout
-//------------------------------------------------===//
+//===- Norm.cpp - normalisations, softmax, dropout --------------------------------------------===//
 
 #include "compiler/import/Node.h"
 

@@ -1,5 +1,4 @@
-//===- Reduce.cpp - reductions, arg max, cumulative sums
-//------------------------------------------===//
+//===- Reduce.cpp - reductions, arg max, cumulative sums --------------------------------------===//
 
 #include "compiler/import/Node.h"
 

@@ -1,5 +1,4 @@
-//===- Resize.cpp - interpolation as gathers and matrix products
-//----------------------------------===//
+//===- Resize.cpp - interpolation as gathers and matrix products ------------------------------===//
 //
 // Linear and cubic interpolation along one dimension is a product with a constant matrix M [out, in]
 // of at most four non-zeros per row; nearest neighbour is a gather with constant indices (a broadcast,

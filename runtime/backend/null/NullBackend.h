@@ -1,5 +1,4 @@
-//===- NullBackend.h - executes nothing, checks everything
-//------------------------------------------===//
+//===- NullBackend.h - executes nothing, checks everything ------------------------------------===//
 //
 // Loads a plan with all the checks of a real backend (buffers, operands, attributes, overlap) and
 // then launches nothing: a dry run of a plan, the measure of the executor's own cost, and the

@@ -1,5 +1,4 @@
-//===- Panel.h - sums of products over blocks of 16 channels
-//--------------------------------------------===//
+//===- Panel.h - sums of products over blocks of 16 channels ----------------------------------===//
 //
 // Contractions repack one operand so that 16 neighbouring results lie side by side; then the
 // innermost loop is  acc[0..16) += scalar * panel[0..16), which a compiler vectorises without

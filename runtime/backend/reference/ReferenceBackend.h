@@ -1,5 +1,4 @@
-//===- ReferenceBackend.h - the judge
-//------------------------------------------------------------------===//
+//===- ReferenceBackend.h - the judge ---------------------------------------------------------===//
 //
 // Every kernel as a plain loop nest that can be read beside its definition in
 // dialects/graph/GraphOps.td. F32 sums are accumulated in F64. With LoadOptions::widen the whole

@@ -1,5 +1,4 @@
-//===- Scalar.h - the elementwise operators on one element
-//---------------------------------------------===//
+//===- Scalar.h - the elementwise operators on one element ------------------------------------===//
 //
 // The definition of every elementwise operator on the three value classes. Integers wrap (they are
 // computed as unsigned), a division by zero gives 0, so that no input can trap.

@@ -1,5 +1,4 @@
-//===- PlanBuilder.h - small plans by hand, for tests of backends
-//----------------------------------===//
+//===- PlanBuilder.h - small plans by hand, for tests of backends -----------------------------===//
 //
 //   PlanBuilder p;
 //   uint32_t x = p.buffer(plan::F32, {2, 3}), y = p.buffer(plan::F32, {2, 3});

@@ -1,5 +1,4 @@
-//===- DataTesting.h - helpers of the data tests
-//-------------------------------------------------===//
+//===- DataTesting.h - helpers of the data tests ----------------------------------------------===//
 #ifndef TESSERA_TEST_UNIT_DATA_DATATESTING_H
 #define TESSERA_TEST_UNIT_DATA_DATATESTING_H
 

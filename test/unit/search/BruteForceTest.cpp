@@ -1,5 +1,4 @@
-//===- BruteForceTest.cpp - the searchers agree with enumeration
-//---------------------------------===//
+//===- BruteForceTest.cpp - the searchers agree with enumeration ------------------------------===//
 #include "RandomGraph.h"
 
 #include "strategies/search/Search.h"

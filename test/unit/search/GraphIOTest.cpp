@@ -1,5 +1,4 @@
-//===- GraphIOTest.cpp - strategy graphs as files
-//------------------------------------------------===//
+//===- GraphIOTest.cpp - strategy graphs as files ---------------------------------------------===//
 #include "RandomGraph.h"
 
 #include "strategies/space/StrategyGraphIO.h"

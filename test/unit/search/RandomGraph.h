@@ -1,5 +1,4 @@
-//===- RandomGraph.h - small random strategy graphs and their answers by enumeration
-//-------------===//
+//===- RandomGraph.h - small random strategy graphs and their answers by enumeration ----------===//
 #ifndef TESSERA_TEST_UNIT_SEARCH_RANDOMGRAPH_H
 #define TESSERA_TEST_UNIT_SEARCH_RANDOMGRAPH_H
 
