@@ -1,5 +1,4 @@
-//===- tessera-solve.cpp - solves a strategy graph from a file
-//-----------------------------------===//
+//===- tessera-solve.cpp - solves a strategy graph from a file --------------------------------===//
 //
 //   tessera-solve B.json.gz --seconds 60 --threads 2 --output choice.json
 //

@@ -55,7 +55,7 @@ struct Sum {
 struct Max {
   template <typename A> static A apply(A a, A b) {
     if constexpr (std::is_floating_point_v<A>)
-      return (a > b) | (a != a) ? a : b;
+      return ((a > b) | (a != a)) ? a : b;
     else
       return a > b ? a : b;
   }
@@ -63,7 +63,7 @@ struct Max {
 struct Min {
   template <typename A> static A apply(A a, A b) {
     if constexpr (std::is_floating_point_v<A>)
-      return (a < b) | (a != a) ? a : b;
+      return ((a < b) | (a != a)) ? a : b;
     else
       return a < b ? a : b;
   }

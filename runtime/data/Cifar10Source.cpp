@@ -15,8 +15,7 @@ constexpr int64_t kClasses = 10;
 constexpr uint64_t kRecord = 1 + 3 * 32 * 32;
 
 struct RecordFile {
-  std::string path;
-  MappedFile file;
+  InputFile file;
   int64_t first; // number of its first record in the split
 };
 
@@ -38,8 +37,8 @@ public:
   }
 
 private:
-  /// A sample's record, its label checked.
-  Result<const uint8_t *> record(int64_t sample) const;
+  /// The first `bytes` of a sample's record: its label, which is checked, and its image.
+  Status read(int64_t sample, uint8_t *record, uint64_t bytes) const;
 
   const std::vector<RecordFile> files_;
   const int64_t samples_;
@@ -51,16 +50,17 @@ private:
   const bool shuffle_, augment_;
 };
 
-Result<const uint8_t *> Cifar10Producer::record(int64_t sample) const {
+Status Cifar10Producer::read(int64_t sample, uint8_t *record, uint64_t bytes) const {
   auto file = std::upper_bound(files_.begin(), files_.end(), sample,
                                [](int64_t s, const RecordFile &f) { return s < f.first; });
   --file;
   const int64_t number = sample - file->first;
-  const auto *record = reinterpret_cast<const uint8_t *>(file->file.data()) + number * kRecord;
+  TESSERA_RETURN_IF_ERROR(
+      file->file.readAt(static_cast<uint64_t>(number) * kRecord, record, bytes));
   if (record[0] >= kClasses)
-    return Status::error(file->path + ": record " + std::to_string(number) + " has the label " +
-                         std::to_string(record[0]) + "; CIFAR-10 has 0 to 9");
-  return record;
+    return Status::error(file->file.path() + ": record " + std::to_string(number) +
+                         " has the label " + std::to_string(record[0]) + "; CIFAR-10 has 0 to 9");
+  return Status();
 }
 
 Status Cifar10Producer::produce(int64_t batch, const std::vector<void *> &buffers) {
@@ -68,23 +68,20 @@ Status Cifar10Producer::produce(int64_t batch, const std::vector<void *> &buffer
   const Permutation order(samples_, hash(seed_, epoch));
   auto sampleAt = [&](int64_t position) { return shuffle_ ? order(position) : position; };
   std::vector<float> image(transform_.elements());
+  uint8_t record[kRecord];
   const BatchRequest &images = requests_[0];
   for (int64_t n = 0; n < images.shape[0]; ++n) {
     const int64_t sample = sampleAt(first + images.offset[0] + n);
-    Result<const uint8_t *> found = record(sample);
-    if (!found)
-      return found.status();
+    TESSERA_RETURN_IF_ERROR(read(sample, record, kRecord));
     const Augmentation drawn =
         augment_ ? transform_.augmentation(hash(seed_, epoch, sample, 77)) : Augmentation{};
-    transform_.fill(*found + 1, drawn, image.data());
+    transform_.fill(record + 1, drawn, image.data());
     storeFloats(image, images.dtype, buffers[0], n * transform_.elements());
   }
   for (size_t i = 1; i < requests_.size(); ++i)
     for (int64_t n = 0; n < requests_[i].shape[0]; ++n) {
-      Result<const uint8_t *> found = record(sampleAt(first + requests_[i].offset[0] + n));
-      if (!found)
-        return found.status();
-      storeInteger(**found, requests_[i].dtype, buffers[i], n);
+      TESSERA_RETURN_IF_ERROR(read(sampleAt(first + requests_[i].offset[0] + n), record, 1));
+      storeInteger(record[0], requests_[i].dtype, buffers[i], n);
     }
   return Status();
 }
@@ -146,7 +143,7 @@ Result<std::unique_ptr<BatchProducer>> openCifar10(const ProducerContext &contex
   int64_t samples = 0;
   for (const std::string &name : names) {
     const std::string path = directory + "/" + name;
-    Result<MappedFile> file = MappedFile::open(path);
+    Result<InputFile> file = InputFile::open(path);
     if (!file)
       return file.status();
     const uint64_t size = file->size();
@@ -154,7 +151,7 @@ Result<std::unique_ptr<BatchProducer>> openCifar10(const ProducerContext &contex
       return Status::error(path + ": has " + std::to_string(size) +
                            " bytes, not a multiple of the " + std::to_string(kRecord) +
                            " bytes of a CIFAR-10 record; it is truncated or no CIFAR-10 file");
-    files.push_back({path, std::move(*file), samples});
+    files.push_back({std::move(*file), samples});
     samples += static_cast<int64_t>(size / kRecord);
   }
   Result<int64_t> batches = fullBatches(directory + ": the split", samples, context.batch);

@@ -3,7 +3,7 @@
 #include "runtime/data/Elements.h"
 #include "runtime/plan/PlanInfo.h"
 
-#include <cstring>
+#include <algorithm>
 
 namespace tessera::rt {
 namespace {
@@ -17,10 +17,12 @@ Status outside(const std::string &path, const std::vector<int64_t> &whole,
 } // namespace
 
 Result<NpyFile> NpyFile::open(const std::string &path) {
-  Result<MappedFile> file = MappedFile::open(path);
+  Result<InputFile> file = InputFile::open(path);
   if (!file)
     return file.status();
-  Result<NpyHeader> header = parseNpyHeader(file->data(), file->size());
+  std::string beginning(std::min(file->size(), kMostNpyHeader), '\0');
+  TESSERA_RETURN_IF_ERROR(file->readAt(0, beginning.data(), beginning.size()));
+  Result<NpyHeader> header = parseNpyHeader(beginning.data(), beginning.size());
   if (!header)
     return header.status().context(path);
   const uint64_t present = file->size() - header->dataOffset;
@@ -39,9 +41,10 @@ Status NpyFile::readBox(const std::vector<int64_t> &offset, const std::vector<in
   const uint64_t size = bytesPerElement(header_.dtype);
   char *to = static_cast<char *>(out);
   return forEachRun(header_.shape, offset, shape, [&](int64_t at, int64_t count) {
-    std::memcpy(to, data() + at * size, count * size);
-    to += count * size;
-    return Status();
+    const uint64_t bytes = static_cast<uint64_t>(count) * size;
+    Status status = file_.readAt(header_.dataOffset + static_cast<uint64_t>(at) * size, to, bytes);
+    to += bytes;
+    return status;
   });
 }
 

@@ -10,9 +10,8 @@
 //   status = writer->writeBox({2, 0}, {2, 3}, lowerHalf);  ...
 //   status = writer->commit();
 //
-// Reading maps the file: only the pages of the boxes that are read are loaded, and ranks on one
-// machine share them. A file must not shrink while it is open. A written file appears under its
-// name only when it is complete.
+// Only the boxes are read, when they are asked for; a file that shrank meanwhile is an error. A written
+// file appears under its name only when it is complete.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_DATA_NPYFILE_H
@@ -31,8 +30,7 @@ public:
   const std::string &path() const { return path_; }
   plan::DType dtype() const { return header_.dtype; }
   const std::vector<int64_t> &shape() const { return header_.shape; }
-  /// All elements, row-major.
-  const char *data() const { return file_.data() + header_.dataOffset; }
+  /// Of all elements.
   uint64_t bytes() const { return header_.dataBytes; }
 
   /// Copies a box to `out`, packed, row-major.
@@ -40,10 +38,10 @@ public:
                  void *out) const;
 
 private:
-  NpyFile(std::string path, MappedFile file, NpyHeader header)
+  NpyFile(std::string path, InputFile file, NpyHeader header)
       : path_(std::move(path)), file_(std::move(file)), header_(std::move(header)) {}
   std::string path_;
-  MappedFile file_;
+  InputFile file_;
   NpyHeader header_;
 };
 

@@ -10,7 +10,8 @@ namespace tessera::rt {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr uint64_t kMostHeader = 65536; // NumPy itself refuses more than 10000 by default
+constexpr uint64_t kMostHeader =
+    kMostNpyHeader - 12; // NumPy itself refuses more than 10000 by default
 constexpr size_t kMostDimensions = 64;
 
 struct TypeName {

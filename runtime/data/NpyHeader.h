@@ -29,6 +29,9 @@ struct NpyHeader {
   uint64_t dataBytes = 0;     // of all elements
 };
 
+/// No file has more bytes than this in front of its data.
+constexpr uint64_t kMostNpyHeader = 12 + 65536;
+
 /// The header at the start of a file of which `size` bytes are given.
 Result<NpyHeader> parseNpyHeader(const char *data, uint64_t size);
 

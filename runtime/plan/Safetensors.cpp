@@ -12,6 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr int64_t kPiece = 1 << 18; // elements that are read and converted at a time
 constexpr uint64_t kMaxHeader = uint64_t(64) << 20;
 
 const std::pair<plan::DType, const char *> kTypes[] = {
@@ -68,7 +69,7 @@ Status parseEntry(const Json &object, uint64_t contents, Safetensors::Entry &ent
 } // namespace
 
 Result<Safetensors> Safetensors::open(const std::string &path) {
-  Result<MappedFile> file = MappedFile::open(path);
+  Result<InputFile> file = InputFile::open(path);
   if (!file)
     return file.status();
   Safetensors result(path, std::move(*file));
@@ -80,22 +81,25 @@ Status Safetensors::parseHeader() {
   if (file_.size() < 8)
     return Status::error("is not a safetensors file: it has only " + std::to_string(file_.size()) +
                          " bytes");
+  char prefix[8];
+  TESSERA_RETURN_IF_ERROR(file_.readAt(0, prefix, sizeof prefix));
   uint64_t length = 0;
   for (int i = 7; i >= 0; --i)
-    length = length << 8 | static_cast<unsigned char>(file_.data()[i]);
+    length = length << 8 | static_cast<unsigned char>(prefix[i]);
   if (length > kMaxHeader || length > file_.size() - 8)
     return Status::error("is not a safetensors file, or is truncated: its header would have " +
                          std::to_string(length) + " bytes, the file has " +
                          std::to_string(file_.size()));
-  const char *header = file_.data() + 8;
-  contents_ = header + length;
+  std::string header(length, '\0');
+  TESSERA_RETURN_IF_ERROR(file_.readAt(8, header.data(), length));
+  contents_ = 8 + length;
   uint64_t contents = file_.size() - 8 - length;
   // Nothing in the format nests deeper than three; a hostile header must not build a deep tree.
   bool deep = false;
   auto shallow = [&](int depth, Json::parse_event_t, Json &) {
     return depth <= 4 || !(deep = true);
   };
-  Json json = Json::parse(header, header + length, shallow, /*allow_exceptions=*/false);
+  Json json = Json::parse(header, shallow, /*allow_exceptions=*/false);
   if (json.is_discarded() || deep || !json.is_object())
     return Status::error("its header is not a JSON object of tensors");
   std::vector<std::pair<uint64_t, const Entry *>> ranges;
@@ -153,15 +157,21 @@ Status Safetensors::readBox(const Entry &entry, const std::vector<int64_t> &offs
       break;
   }
   uint64_t from = bytesPerElement(entry.type), to = bytesPerElement(type);
-  const char *source = contents_ + entry.begin;
+  std::vector<char> stored(static_cast<size_t>(std::min<int64_t>(run, kPiece)) * from);
   char *target = static_cast<char *>(out);
   std::vector<int64_t> index(split, 0);
   for (int64_t done = 0; done < *count; done += run) {
     int64_t start = 0;
     for (size_t d = 0; d < rank; ++d)
       start += (offset[d] + (d < split ? index[d] : 0)) * strides[d];
-    convertElements(source + static_cast<uint64_t>(start) * from, entry.type,
-                    target + static_cast<uint64_t>(done) * to, type, static_cast<size_t>(run));
+    for (int64_t at = 0; at < run; at += kPiece) {
+      const auto n = static_cast<uint64_t>(std::min(run - at, kPiece));
+      TESSERA_RETURN_IF_ERROR(
+          file_.readAt(contents_ + entry.begin + static_cast<uint64_t>(start + at) * from,
+                       stored.data(), n * from));
+      convertElements(stored.data(), entry.type, target + static_cast<uint64_t>(done + at) * to,
+                      type, n);
+    }
     for (size_t d = split; d-- > 0;) {
       if (++index[d] < shape[d])
         break;

@@ -36,19 +36,17 @@ public:
   const std::map<std::string, Entry> &entries() const { return entries_; }
   const std::map<std::string, std::string> &metadata() const { return metadata_; }
   const Entry *find(const std::string &name) const;
-  /// The contents, row-major; perhaps unaligned.
-  const void *data(const Entry &entry) const { return contents_ + entry.begin; }
   /// Copies the box [offset, offset + shape) to `out`, row-major, converted to `type` if both types
   /// are floating-point; another difference of types is an error.
   Status readBox(const Entry &entry, const std::vector<int64_t> &offset,
                  const std::vector<int64_t> &shape, plan::DType type, void *out) const;
 
 private:
-  Safetensors(std::string path, MappedFile file) : path_(std::move(path)), file_(std::move(file)) {}
+  Safetensors(std::string path, InputFile file) : path_(std::move(path)), file_(std::move(file)) {}
   Status parseHeader();
   std::string path_;
-  MappedFile file_;
-  const char *contents_ = nullptr;
+  InputFile file_;
+  uint64_t contents_ = 0; // where they begin
   std::map<std::string, Entry> entries_;
   std::map<std::string, std::string> metadata_;
 };

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,49 +14,17 @@ Status systemError(const std::string &path, const std::string &what) {
   return Status::error(path + ": " + what + ": " + std::strerror(errno));
 }
 
-struct Descriptor {
-  int fd = -1;
-  ~Descriptor() {
-    if (fd >= 0)
-      ::close(fd);
-  }
-};
-
-/// Opens a regular file. Devices and pipes have no size to check and could block for ever.
-Result<uint64_t> openRegular(const std::string &path, Descriptor &descriptor) {
-  descriptor.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor.fd < 0)
-    return systemError(path, "cannot be opened");
-  struct stat info;
-  if (::fstat(descriptor.fd, &info) != 0)
-    return systemError(path, "cannot be examined");
-  if (!S_ISREG(info.st_mode))
-    return Status::error(path + ": is not a regular file");
-  return static_cast<uint64_t>(info.st_size);
-}
-
 } // namespace
 
 Result<std::string> readFile(const std::string &path, uint64_t limit) {
-  Descriptor file;
-  Result<uint64_t> size = openRegular(path, file);
-  if (!size)
-    return size.status();
-  if (*size > limit)
+  Result<InputFile> file = InputFile::open(path);
+  if (!file)
+    return file.status();
+  if (file->size() > limit)
     return Status::error(path + ": is larger than the limit of " + std::to_string(limit) +
                          " bytes");
-  std::string contents(*size, '\0');
-  uint64_t done = 0;
-  while (done < *size) {
-    ssize_t n = ::read(file.fd, contents.data() + done, *size - done);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0)
-      return systemError(path, "cannot be read");
-    if (n == 0)
-      return Status::error(path + ": shrank while it was read");
-    done += static_cast<uint64_t>(n);
-  }
+  std::string contents(file->size(), '\0');
+  TESSERA_RETURN_IF_ERROR(file->readAt(0, contents.data(), contents.size()));
   return contents;
 }
 
@@ -83,22 +50,40 @@ bool fileExists(const std::string &path) {
   return ::stat(path.c_str(), &info) == 0;
 }
 
-Result<MappedFile> MappedFile::open(const std::string &path) {
-  Descriptor file;
-  Result<uint64_t> size = openRegular(path, file);
-  if (!size)
-    return size.status();
-  if (*size == 0) // an empty range cannot be mapped
-    return MappedFile(nullptr, 0);
-  void *data = ::mmap(nullptr, *size, PROT_READ, MAP_PRIVATE, file.fd, 0);
-  if (data == MAP_FAILED)
-    return systemError(path, "cannot be mapped");
-  return MappedFile(static_cast<const char *>(data), *size);
+Result<InputFile> InputFile::open(const std::string &path) {
+  // Devices and pipes have no size to check and could block for ever.
+  InputFile file(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), 0);
+  if (file.fd_ < 0)
+    return systemError(path, "cannot be opened");
+  struct stat info;
+  if (::fstat(file.fd_, &info) != 0)
+    return systemError(path, "cannot be examined");
+  if (!S_ISREG(info.st_mode))
+    return Status::error(path + ": is not a regular file");
+  file.size_ = static_cast<uint64_t>(info.st_size);
+  return file;
 }
 
-MappedFile::~MappedFile() {
-  if (data_)
-    ::munmap(const_cast<char *>(data_), size_);
+InputFile::~InputFile() {
+  if (fd_ >= 0)
+    ::close(fd_);
+}
+
+Status InputFile::readAt(uint64_t offset, void *out, uint64_t bytes) const {
+  char *to = static_cast<char *>(out);
+  while (bytes > 0) {
+    ssize_t n = ::pread(fd_, to, bytes, static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0)
+      return systemError(path_, "cannot be read");
+    if (n == 0)
+      return Status::error(path_ + ": shrank while it was in use");
+    to += n;
+    offset += static_cast<uint64_t>(n);
+    bytes -= static_cast<uint64_t>(n);
+  }
+  return Status();
 }
 
 Result<AtomicFile> AtomicFile::create(const std::string &path) {

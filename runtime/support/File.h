@@ -1,6 +1,6 @@
 //===- File.h - reading and writing files safely ----------------------------------------------===//
 //
-// Reads are bounded and mapped; writes are atomic: a file under its final name is always whole.
+// Reads are bounded; writes are atomic: a file under its final name is always whole.
 //
 //   Result<AtomicFile> file = AtomicFile::create("out/weights.safetensors");
 //   TESSERA_RETURN_IF_ERROR(file->write(bytes, n));
@@ -33,27 +33,34 @@ Status makeDirectory(const std::string &path);
 
 bool fileExists(const std::string &path);
 
-/// A regular file mapped read-only.
-class MappedFile {
+/// A regular file that is read piece by piece, from any thread. It is not mapped: a mapped file that
+/// another program cuts short while it is read kills the process, where a read can fail.
+class InputFile {
 public:
-  static Result<MappedFile> open(const std::string &path);
-  MappedFile(MappedFile &&other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-  MappedFile &operator=(MappedFile &&other) noexcept {
-    std::swap(data_, other.data_);
+  static Result<InputFile> open(const std::string &path);
+  InputFile(InputFile &&other) noexcept
+      : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
+  InputFile &operator=(InputFile &&other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(fd_, other.fd_);
     std::swap(size_, other.size_);
     return *this;
   }
-  MappedFile(const MappedFile &) = delete;
-  MappedFile &operator=(const MappedFile &) = delete;
-  ~MappedFile();
+  InputFile(const InputFile &) = delete;
+  InputFile &operator=(const InputFile &) = delete;
+  ~InputFile();
 
-  const char *data() const { return data_; }
+  const std::string &path() const { return path_; }
+  /// When it was opened.
   uint64_t size() const { return size_; }
+  /// All of the bytes [offset, offset + bytes), or an error.
+  Status readAt(uint64_t offset, void *out, uint64_t bytes) const;
 
 private:
-  MappedFile(const char *data, uint64_t size) : data_(data), size_(size) {}
-  const char *data_ = nullptr;
+  InputFile(std::string path, int fd, uint64_t size)
+      : path_(std::move(path)), fd_(fd), size_(size) {}
+  std::string path_;
+  int fd_ = -1;
   uint64_t size_ = 0;
 };
 

@@ -2,6 +2,7 @@
 #include "test/unit/data/DataTesting.h"
 
 #include <cmath>
+#include <filesystem>
 #include <set>
 
 using namespace tessera::rt;
@@ -157,6 +158,21 @@ TEST_CASE("cifar10 images are resized bilinearly", "[data]") {
       }
     CHECK(worst < 1e-5);
   }
+}
+
+TEST_CASE("a cifar10 file that shrinks while it is used is one clear error", "[data]") {
+  TemporaryDirectory dir;
+  writeSet(dir.path());
+  DataOptions options;
+  options.train = false;
+  const auto want = requests(2);
+  auto source = openOrFail("cifar10:" + dir.path(), want, options);
+  std::filesystem::resize_file(dir / "test_batch.bin", 3073 * 4);
+  Status status;
+  Buffers got = {std::string(2 * kPixels * 4, 0), std::string(16, 0)};
+  for (int batch = 0; batch < 6 && status; ++batch) // some may have been read ahead
+    status = source->next({got[0].data(), got[1].data()});
+  CHECK_THAT(status.message(), Contains("test_batch.bin: shrank while it was in use"));
 }
 
 TEST_CASE("bad cifar10 directories give one clear error", "[data]") {

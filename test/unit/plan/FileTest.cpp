@@ -164,6 +164,20 @@ TEST_CASE("a failed write leaves the old file") {
   CHECK(contains(readFile(path, 2).status().message(), "larger than the limit"));
 }
 
+TEST_CASE("weights that shrink while they are read are one clear error") {
+  Scratch scratch;
+  std::string path = scratch.path + "/w.safetensors";
+  writeWeights(path);
+  auto file = Safetensors::open(path);
+  REQUIRE(file.ok());
+  fs::resize_file(path, fs::file_size(path) - 4);
+  float w[6];
+  const Safetensors::Entry &entry = *file->find("w");
+  CHECK(file->readBox(entry, {0, 0}, {2, 2}, plan::F32, w).ok());
+  CHECK(file->readBox(entry, {0, 0}, {3, 2}, plan::F32, w).message() ==
+        path + ": shrank while it was in use");
+}
+
 TEST_CASE("boxes of safetensors are read and converted") {
   Scratch scratch;
   std::string path = scratch.path + "/t.safetensors";
