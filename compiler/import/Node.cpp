@@ -28,6 +28,14 @@ Val Node::in(int i) {
   return inputs_[i];
 }
 
+Val Node::floatIn(int i) {
+  Val x = in(i);
+  if (x && !isFloat(x.type))
+    return fail("input " + Twine(i) + " is " + dtypeName(x.type) +
+                "; a floating point type is needed");
+  return x;
+}
+
 std::optional<Shape> Node::knownInts(int i, StringRef what) {
   if (!has(i))
     return std::nullopt;

@@ -67,6 +67,7 @@ public:
   int numInputs() const { return static_cast<int>(inputs_.size()); }
   bool has(int i) const { return i < numInputs() && bool(inputs_[i]); }
   Val in(int i);
+  Val floatIn(int i); // fails unless it is floating point
   Val opt(int i) const { return has(i) ? inputs_[i] : Val(); }
   llvm::ArrayRef<Val> inputs() const { return inputs_; }
   /// The elements of an input that must be known at import; nullopt: failed, or (optional) absent.

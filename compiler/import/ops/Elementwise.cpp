@@ -9,17 +9,8 @@
 using namespace tessera;
 using namespace tessera::compiler;
 
-/// Fails unless x is floating point.
-static Val floatIn(Node &n, int i) {
-  Val x = n.in(i);
-  if (x && !isFloat(x.type))
-    return n.fail("input " + llvm::Twine(i) + " is " + dtypeName(x.type) +
-                  "; a floating point type is needed");
-  return x;
-}
-
 template <typename OpTy> static void unaryFloat(Node &n) {
-  n.out(0, n.b.unary<OpTy>(floatIn(n, 0)));
+  n.out(0, n.b.unary<OpTy>(n.floatIn(0)));
 }
 
 template <typename OpTy> static void unaryAny(Node &n) {
@@ -127,13 +118,13 @@ static Val below0(Node &n, const Val &x) { // min(x, 0)
 }
 
 static void leakyRelu(Node &n) {
-  Val x = floatIn(n, 0);
+  Val x = n.floatIn(0);
   Val scaled = n.b.scale(x, n.attrFloat("alpha", 0.01), "scaled");
   n.out(0, n.b.select(n.b.binary<graph::LtOp>(x, n.b.scalarLike(x, 0), "below"), scaled, x));
 }
 
 static void prelu(Node &n) {
-  Val x = floatIn(n, 0), slope = n.in(1);
+  Val x = n.floatIn(0), slope = n.in(1);
   Val scaled = n.b.mul(x, slope, "scaled");
   if (scaled && scaled.shape != x.shape)
     return (void)n.fail("the slope's shape " + shapeText(slope.shape) + " does not broadcast to " +
@@ -142,7 +133,7 @@ static void prelu(Node &n) {
 }
 
 static void thresholdedRelu(Node &n) {
-  Val x = floatIn(n, 0);
+  Val x = n.floatIn(0);
   Val limit = n.b.scalarLike(x, n.attrFloat("alpha", 1));
   n.out(0, n.b.select(n.b.binary<graph::LtOp>(limit, x, "above"), x, n.b.scalarLike(x, 0)));
 }
@@ -154,15 +145,15 @@ static Val eluOf(Node &n, const Val &x, double alpha, double beta, llvm::StringR
   Val tail = n.b.scale(n.b.sub(e, n.b.scalarLike(x, 1), "minus_one"), alpha, "tail");
   return n.b.add(n.b.unary<graph::ReluOp>(x, "positive"), tail, last);
 }
-static void elu(Node &n) { n.out(0, eluOf(n, floatIn(n, 0), n.attrFloat("alpha", 1), 1)); }
+static void elu(Node &n) { n.out(0, eluOf(n, n.floatIn(0), n.attrFloat("alpha", 1), 1)); }
 static void celu(Node &n) {
   double alpha = n.attrFloat("alpha", 1);
-  n.out(0, eluOf(n, floatIn(n, 0), alpha, alpha));
+  n.out(0, eluOf(n, n.floatIn(0), alpha, alpha));
 }
 static void selu(Node &n) {
   double alpha = n.attrFloat("alpha", 1.67326319217681884765625);
   double gamma = n.attrFloat("gamma", 1.05070102214813232421875);
-  n.out(0, n.b.scale(eluOf(n, floatIn(n, 0), alpha, 1, "elu"), gamma));
+  n.out(0, n.b.scale(eluOf(n, n.floatIn(0), alpha, 1, "elu"), gamma));
 }
 
 /// relu(x) + log(1 + exp(-|x|)), which does not overflow.
@@ -172,13 +163,13 @@ static Val softplusOf(Node &n, const Val &x, llvm::StringRef last = "") {
   Val log = n.b.unary<graph::LogOp>(n.b.add(e, n.b.scalarLike(x, 1), "plus_one"), "log");
   return n.b.add(n.b.unary<graph::ReluOp>(x, "positive"), log, last);
 }
-static void softplus(Node &n) { n.out(0, softplusOf(n, floatIn(n, 0))); }
+static void softplus(Node &n) { n.out(0, softplusOf(n, n.floatIn(0))); }
 static void mish(Node &n) {
-  Val x = floatIn(n, 0);
+  Val x = n.floatIn(0);
   n.out(0, n.b.mul(x, n.b.unary<graph::TanhOp>(softplusOf(n, x, "softplus"), "tanh")));
 }
 static void softsign(Node &n) {
-  Val x = floatIn(n, 0);
+  Val x = n.floatIn(0);
   n.out(0,
         n.b.div(x, n.b.add(n.b.unary<graph::AbsOp>(x, "abs"), n.b.scalarLike(x, 1), "plus_one")));
 }
@@ -188,18 +179,18 @@ static Val clamp01(Node &n, const Val &x, llvm::StringRef last = "") {
                                   last);
 }
 static void hardSigmoid(Node &n) {
-  Val x = floatIn(n, 0);
+  Val x = n.floatIn(0);
   Val line = n.b.scale(x, n.attrFloat("alpha", 0.2), "scaled");
   n.out(0, clamp01(n, n.b.add(line, n.b.scalarLike(x, n.attrFloat("beta", 0.5)), "shifted")));
 }
 static void hardSwish(Node &n) {
-  Val x = floatIn(n, 0);
+  Val x = n.floatIn(0);
   Val line = n.b.add(n.b.scale(x, 1.0 / 6, "scaled"), n.b.scalarLike(x, 0.5), "shifted");
   n.out(0, n.b.mul(x, clamp01(n, line, "gate")));
 }
 
 static void gelu(Node &n) {
-  Val x = floatIn(n, 0);
+  Val x = n.floatIn(0);
   std::string kind = n.attrString("approximate", "none");
   Val inner;
   if (kind == "tanh") {
@@ -247,12 +238,12 @@ static void clip(Node &n) {
 //===----------------------------------------------------------------------------------------------===//
 
 static void isNaN(Node &n) {
-  Val x = floatIn(n, 0);
+  Val x = n.floatIn(0);
   n.out(0, n.b.unary<graph::NotOp>(n.b.binary<graph::EqOp>(x, x, "equal")));
 }
 
 static void isInf(Node &n) {
-  Val x = floatIn(n, 0), y;
+  Val x = n.floatIn(0), y;
   double inf = std::numeric_limits<double>::infinity();
   bool positive = n.attrInt("detect_positive", 1), negative = n.attrInt("detect_negative", 1);
   if (!positive && !negative)

@@ -14,20 +14,11 @@
 using namespace tessera;
 using namespace tessera::compiler;
 
-/// Fails unless x is floating point.
-static Val floatIn(Node &n, int i) {
-  Val x = n.in(i);
-  if (x && !isFloat(x.type))
-    return n.fail("input " + llvm::Twine(i) + " is " + dtypeName(x.type) +
-                  "; a floating point type is needed");
-  return x;
-}
-
 static Val square(Node &n, const Val &x) { return n.b.mul(x, x, "square"); }
 static Val oneLike(Node &n, const Val &x) { return n.b.scalarLike(x, 1); }
 
 static void tangent(Node &n) {
-  Val x = floatIn(n, 0);
+  Val x = n.floatIn(0);
   n.out(0, n.b.div(n.b.unary<graph::SinOp>(x, "sin"), n.b.unary<graph::CosOp>(x, "cos")));
 }
 
@@ -36,13 +27,13 @@ static Val arcsine(Node &n, const Val &x, llvm::StringRef last) {
   Val root = n.b.unary<graph::RsqrtOp>(n.b.sub(oneLike(n, x), square(n, x), "rest"), "rsqrt");
   return n.b.unary<graph::AtanOp>(n.b.mul(x, root, "ratio"), last);
 }
-static void asin(Node &n) { n.out(0, arcsine(n, floatIn(n, 0), "")); }
+static void asin(Node &n) { n.out(0, arcsine(n, n.floatIn(0), "")); }
 static void acos(Node &n) {
-  Val x = floatIn(n, 0);
+  Val x = n.floatIn(0);
   Val half = n.b.scalarLike(x, std::numbers::pi / 2);
   n.out(0, n.b.sub(half, arcsine(n, x, "asin")));
 }
-static void atan(Node &n) { n.out(0, n.b.unary<graph::AtanOp>(floatIn(n, 0))); }
+static void atan(Node &n) { n.out(0, n.b.unary<graph::AtanOp>(n.floatIn(0))); }
 
 /// (e^x + e^-x) / 2
 static Val hyperbolicCosine(Node &n, const Val &x, llvm::StringRef last) {
@@ -50,28 +41,28 @@ static Val hyperbolicCosine(Node &n, const Val &x, llvm::StringRef last) {
   Val down = n.b.unary<graph::ExpOp>(n.b.unary<graph::NegOp>(x, "neg"), "exp_neg");
   return n.b.scale(n.b.add(up, down, "sum"), 0.5, last);
 }
-static void cosh(Node &n) { n.out(0, hyperbolicCosine(n, floatIn(n, 0), "")); }
+static void cosh(Node &n) { n.out(0, hyperbolicCosine(n, n.floatIn(0), "")); }
 static void sinh(Node &n) {
-  Val x = floatIn(n, 0);
+  Val x = n.floatIn(0);
   n.out(0, n.b.mul(n.b.unary<graph::TanhOp>(x, "tanh"), hyperbolicCosine(n, x, "cosh")));
 }
 
 /// sign(x) log(|x| + sqrt(x^2 + 1))
 static void asinh(Node &n) {
-  Val x = floatIn(n, 0);
+  Val x = n.floatIn(0);
   Val root = n.b.unary<graph::SqrtOp>(n.b.add(square(n, x), oneLike(n, x), "plus_one"), "sqrt");
   Val sum = n.b.add(n.b.unary<graph::AbsOp>(x, "abs"), root, "sum");
   n.out(0, n.b.mul(n.b.unary<graph::LogOp>(sum, "log"), n.b.unary<graph::SignOp>(x, "sign")));
 }
 /// log(x + sqrt(x^2 - 1))
 static void acosh(Node &n) {
-  Val x = floatIn(n, 0);
+  Val x = n.floatIn(0);
   Val root = n.b.unary<graph::SqrtOp>(n.b.sub(square(n, x), oneLike(n, x), "minus_one"), "sqrt");
   n.out(0, n.b.unary<graph::LogOp>(n.b.add(x, root, "sum")));
 }
 /// log((1 + x) / (1 - x)) / 2
 static void atanh(Node &n) {
-  Val x = floatIn(n, 0);
+  Val x = n.floatIn(0);
   Val ratio = n.b.div(n.b.add(oneLike(n, x), x, "one_plus"), n.b.sub(oneLike(n, x), x, "one_minus"),
                       "ratio");
   n.out(0, n.b.scale(n.b.unary<graph::LogOp>(ratio, "log"), 0.5));
