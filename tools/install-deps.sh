@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building and testing Tessera needs from Debian's packages. Does nothing where all is there.
 #   tools/install-deps.sh            build and test
+#   tools/install-deps.sh --fuzz     also clang with libFuzzer
 #   tools/install-deps.sh --bench    also PyTorch, as the peer that the benchmarks compare with
 set -euo pipefail
 
@@ -12,8 +13,10 @@ packages=(
 )
 if [[ "${1:-}" == --bench ]]; then
   packages+=(python3-torch python3-torchvision python3-onnx libopenblas0-pthread)
+elif [[ "${1:-}" == --fuzz ]]; then
+  packages+=(clang-22 libclang-rt-22-dev libomp-22-dev)
 elif [[ $# -gt 0 ]]; then
-  sed -n '2,4p' "$0"
+  sed -n '2,5p' "$0"
   exit 2
 fi
 

@@ -5,7 +5,7 @@
 // by a fixed random sequence, so that a failure comes again, and is a CTest of some seconds.
 //
 //   build/bin/fuzz_plan --runs 20000 --seed 1            # Driver.cpp
-//   build/bin/fuzz_plan -max_total_time=60               # libFuzzer
+//   build-fuzz/bin/fuzz_plan -max_total_time=60          # libFuzzer: tools/fuzz.sh
 //   build/bin/fuzz_plan crash-file                       # both: once, on that input
 //
 //===------------------------------------------------------------------------------------------===//

@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   if (file->bytes() > size)
     abort(); // promises more than there is
-  std::vector<char> contents(file->bytes());
+  std::vector<uint8_t> contents(file->bytes());
   if (!file->readBox(std::vector<int64_t>(file->shape().size(), 0), file->shape(),
                      contents.data()) ||
       !std::equal(contents.begin(), contents.end(), data + size - contents.size()))

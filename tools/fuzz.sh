@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Runs every fuzz target with libFuzzer (guided by coverage) under the address and undefined-behaviour sanitizers.
+#   tools/fuzz.sh [SECONDS] [BUILD_DIR]       default: 60 seconds each, build-fuzz
+# The corpus starts from test/models, from plans that build/bin/tessera-compile makes where it is built, and from each
+# target's own seeds; it stays in BUILD_DIR/corpus, so that the next run goes on from there. An input that fails stays
+# in BUILD_DIR/findings: run BUILD_DIR/bin/fuzz_TARGET FILE to see it again.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${1:-60}
+build=${2:-build-fuzz}
+targets=(onnx plan safetensors npy solve)
+
+tools/install-deps.sh --fuzz
+jobs=${TESSERA_JOBS:-$(nproc)}
+launcher=()
+if command -v ccache >/dev/null; then
+  export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+  launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+fi
+start=$SECONDS
+mkdir -p "$build"
+# The compiler whose warnings are errors is GCC. No NDEBUG: LLVM's header assertions find misuse.
+cmake -G Ninja -S . -B "$build" -DCMAKE_C_COMPILER=clang-22 -DCMAKE_CXX_COMPILER=clang++-22 "${launcher[@]}" \
+  -DTESSERA_FUZZ=ON -DTESSERA_SANITIZE=address,undefined -DTESSERA_WERROR=OFF -DCMAKE_BUILD_TYPE=None \
+  -DCMAKE_CXX_FLAGS="-O1 -gline-tables-only" >"$build/configure.log" 2>&1 || {
+  cat "$build/configure.log"
+  exit 1
+}
+ninja -C "$build" -j"$jobs" "${targets[@]/#/fuzz_}" >"$build/build.log" 2>&1 || {
+  grep -B2 -A20 -E 'FAILED|error:' "$build/build.log"
+  exit 1
+}
+echo "fuzz.sh: built in $((SECONDS - start)) s"
+
+mkdir -p "$build/findings"
+for target in "${targets[@]}"; do
+  mkdir -p "$build/corpus/$target"
+  "$build/bin/fuzz_$target" --write-seeds "$build/corpus/$target"
+done
+cp test/models/*.onnx "$build/corpus/onnx/"
+if [[ -x build/bin/tessera-compile ]]; then
+  for mode in data auto; do
+    rm -rf "$build/plan"
+    build/bin/tessera-compile test/models/lenet_train.onnx --dim batch=4 --mesh data=2,model=2 --mode "$mode" \
+      --train --loss cross_entropy --optimizer sgd:lr=0.1,momentum=0.9 --init kaiming -o "$build/plan" >/dev/null
+    for plan in "$build"/plan/*.plan; do
+      cp "$plan" "$build/corpus/plan/$mode-$(basename "$plan")"
+    done
+  done
+fi
+
+fuzz() { # TARGET
+  local log=$build/fuzz_$1.log
+  if ! ASAN_OPTIONS=detect_stack_use_after_return=1 "$build/bin/fuzz_$1" "$build/corpus/$1" -max_total_time="$seconds" \
+    -max_len=131072 -timeout=20 -rss_limit_mb=4096 -artifact_prefix="$build/findings/$1-" >"$log" 2>&1; then
+    tail -n 60 "$log"
+    echo "fuzz.sh: fuzz_$1 found an input that fails: $(grep -o "$build/findings/.*" "$log" | tail -n 1)"
+    return 1
+  fi
+  grep -E '^#[0-9]+\s+DONE' "$log" | sed "s/^/fuzz.sh: fuzz_$1 /"
+}
+export -f fuzz
+export build seconds
+printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I{} bash -c 'fuzz {}'
