@@ -1,7 +1,6 @@
 //===- PlanWriter.cpp - a skeleton as one rank's message -----------------------------------------===//
 #include "compiler/emit/PlanWriter.h"
 
-#include "compiler/partition/LocalProgram.h"
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
 
@@ -145,12 +144,14 @@ private:
     out->set_name(binding.name);
     out->set_ordinal(binding.ordinal);
     out->set_buffer(uint32_t(binding.buffer));
-    ArrayRef<int64_t> local = skeleton_.buffers[binding.buffer].type.getShape();
-    dist::Shape global;
-    for (size_t d = 0; d < local.size(); ++d)
-      global.push_back(local[d] * binding.sharding.numShards(mesh_, int64_t(d)));
+    const dist::Shape &global = binding.globalShape;
     assign(global, out->mutable_global_shape());
     assign(binding.sharding.offset(mesh_, global, rank_), out->mutable_offset());
+    bool padded = false;
+    for (size_t d = 0; d < global.size(); ++d)
+      padded |= binding.sharding.isPadded(mesh_, global, int64_t(d));
+    if (padded)
+      assign(binding.sharding.extent(mesh_, global, rank_), out->mutable_extent());
     out->set_fill(binding.fill);
     bool primary = true;
     for (int axis = 0; axis < mesh_.numAxes(); ++axis)
@@ -179,10 +180,10 @@ private:
     out->set_name(step.name);
     if (step.kind == SkeletonStep::Collective) {
       auto op = cast<dist::CollectiveOp>(step.op);
-      if (op.getCollectiveKind() == CollectiveKind::Slice)
-        writeSlice(op.getCollective(mesh_), step, out->mutable_kernel());
-      else
+      if (dist::communicates(op.getCollectiveKind()))
         writeCollective(op.getCollective(mesh_), step, out->mutable_collective());
+      else
+        writeLocal(op.getCollective(mesh_), step, out->mutable_kernel());
       return Error::success();
     }
     plan::Kernel *kernel = out->mutable_kernel();
@@ -232,21 +233,36 @@ private:
     return Error::success();
   }
 
-  /// A rank's own block: the operator `slice` of the graph dialect with this rank's bounds.
-  void writeSlice(const dist::Collective &c, const SkeletonStep &step, plan::Kernel *kernel) {
-    kernel->set_name("slice");
+  /// What is done without the other ranks, as operators of the graph dialect: a rank's own block, and a
+  /// dropped tail, are a `slice`; zeros behind the end are a `pad`.
+  void writeLocal(const dist::Collective &c, const SkeletonStep &step, plan::Kernel *kernel) {
     kernel->add_inputs(uint32_t(step.inputs[0]));
     kernel->add_outputs(uint32_t(step.outputs[0]));
-    dist::Shape starts(c.localIn.size(), 0), limits = c.localIn, strides(c.localIn.size(), 1);
-    starts[c.dim] = mesh_.coordinate(rank_, c.axes) * c.localOut[c.dim];
-    limits[c.dim] = starts[c.dim] + c.localOut[c.dim];
-    for (auto [name, values] : {std::pair<const char *, dist::Shape &>("limits", limits),
-                                {"starts", starts},
-                                {"strides", strides}}) {
+    auto add = [&](const char *name, const dist::Shape &values) {
       plan::Attribute *attribute = kernel->add_attributes();
       attribute->set_name(name);
       assign(values, attribute->mutable_ints()->mutable_values());
+    };
+    const dist::Shape zeros(c.localIn.size(), 0);
+    if (c.localOut[c.dim] > c.localIn[c.dim]) {
+      kernel->set_name("pad");
+      dist::Shape hi = zeros;
+      hi[c.dim] = c.localOut[c.dim] - c.localIn[c.dim];
+      add("hi", hi);
+      add("inner", zeros);
+      add("lo", zeros);
+      plan::Attribute *value = kernel->add_attributes();
+      value->set_name("value");
+      value->set_f(0);
+      return;
     }
+    kernel->set_name("slice");
+    dist::Shape starts = zeros, limits = c.localIn;
+    starts[c.dim] = mesh_.coordinate(rank_, c.axes) * c.localOut[c.dim]; // of a fit: 0, no axes
+    limits[c.dim] = starts[c.dim] + c.localOut[c.dim];
+    add("limits", limits);
+    add("starts", starts);
+    add("strides", dist::Shape(c.localIn.size(), 1));
   }
 
   void writeCollective(const dist::Collective &c, const SkeletonStep &step, plan::Collective *out) {
@@ -305,7 +321,7 @@ Error writeAttributes(Operation *op, int64_t rank,
   for (NamedAttribute attribute : op->getAttrDictionary())
     if (!attribute.getName().strref().contains('.'))
       list.set(attribute.getName(), attribute.getValue());
-  if (auto perRank = op->getAttrOfType<ArrayAttr>(kPerRankAttr)) {
+  if (auto perRank = op->getAttrOfType<ArrayAttr>(dist::kPerRankAttr)) {
     if (rank >= int64_t(perRank.size()) || !isa<DictionaryAttr>(perRank[rank]))
       return createStringError("operator '" + graph::nameOf(op) + "' has no attributes for rank " +
                                Twine(rank));

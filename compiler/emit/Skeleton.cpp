@@ -130,7 +130,14 @@ private:
     bool lasting = role == graph::kParameter || role == graph::kState;
     if (!lasting && role != graph::kInput && role != graph::kTarget && role != graph::kStep)
       return fail("argument '" + name + "' has the unknown role '" + role + "'");
-    SkeletonBinding binding{role.str(), name, lasting ? "" : program_.name, 0, 0, *cut, 0};
+    SkeletonBinding binding{role.str(),
+                            name,
+                            lasting ? "" : program_.name,
+                            0,
+                            0,
+                            *cut,
+                            globalShape(func_.getArgAttrDict(i), value.getType()),
+                            0};
     if (lasting) {
       auto it = persistent_.find((role + "/" + name).str());
       if (it != persistent_.end()) {
@@ -154,9 +161,8 @@ private:
     buffers_[value] = *buffer;
     if (role == graph::kInput) {
       binding.ordinal = inputs_++;
-      dist::Shape global = globalShape(binding);
-      if (skeleton_.globalBatch == 0 && !global.empty())
-        skeleton_.globalBatch = uint64_t(global[0]);
+      if (skeleton_.globalBatch == 0 && !binding.globalShape.empty())
+        skeleton_.globalBatch = uint64_t(binding.globalShape[0]);
     }
     if (lasting)
       persistent_[(role + "/" + name).str()] = int(skeleton_.bindings.size());
@@ -164,12 +170,12 @@ private:
     return Error::success();
   }
 
-  dist::Shape globalShape(const SkeletonBinding &binding) {
-    ArrayRef<int64_t> local = skeleton_.buffers[binding.buffer].type.getShape();
-    dist::Shape shape(local.begin(), local.end());
-    for (size_t d = 0; d < shape.size(); ++d)
-      shape[d] *= binding.sharding.numShards(skeleton_.mesh, int64_t(d));
-    return shape;
+  /// As localisation wrote it down; a program that was never cut has whole tensors.
+  static dist::Shape globalShape(DictionaryAttr attributes, Type local) {
+    if (attributes)
+      if (auto shape = attributes.getAs<DenseI64ArrayAttr>(dist::kGlobalShapeAttr))
+        return dist::Shape(shape.asArrayRef());
+    return dist::Shape(cast<RankedTensorType>(local).getShape());
   }
 
   /// The value's buffer. Constants get theirs when they are first asked for.
@@ -284,8 +290,8 @@ private:
       if (role != graph::kOutput && role != graph::kLoss && role != graph::kCorrect &&
           role != graph::kPredictions)
         return fail("result " + Twine(r) + " has the unknown role '" + role + "'");
-      outputs.push_back(
-          {role.str(), name, program_.name, ordinals[role.str()]++, *buffer, *cut, 0});
+      outputs.push_back({role.str(), name, program_.name, ordinals[role.str()]++, *buffer, *cut,
+                         globalShape(func_.getResultAttrDict(r), ret->getOperand(r).getType()), 0});
     }
     return writeBack(ret, updates, outputs);
   }

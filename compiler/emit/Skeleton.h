@@ -10,7 +10,7 @@
 #include "compiler/emit/Emit.h"
 
 #include "dialects/dist/Mesh.h"
-#include "dialects/dist/Sharding.h"
+#include "dialects/dist/ShardingRule.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -48,6 +48,7 @@ struct SkeletonBinding {
   unsigned ordinal = 0;
   int buffer = 0;
   dist::Sharding sharding;
+  dist::Shape globalShape;
   double fill = 0;
 };
 

@@ -8,16 +8,26 @@
 // A partial sum that passes through a linear operator needs nothing here: the operator is applied
 // to every rank's share as it is.
 //
+// Where blocks are padded (dialects/dist/Sharding.h) nobody knows what stands in the padding, and it
+// must not reach a result: right before an operator that reduces over a padded dimension it is
+// overwritten by what changes nothing (dist::paddingMasks). What comes from outside has zeros there,
+// and what is kept for the next step gets them back, so that parameters need no overwriting.
+//
 //===----------------------------------------------------------------------------------------------===//
-#include "compiler/partition/LocalProgram.h"
 #include "compiler/partition/Passes.h"
 #include "compiler/partition/ShardedOp.h"
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphPadding.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+#include <limits>
+#include <map>
 
 using namespace llvm;
 using namespace mlir;
@@ -62,7 +72,14 @@ public:
       std::optional<Sharding> sharding = argSharding(func_, i, mesh_);
       if (!sharding)
         return failure();
+      func_.setArgAttr(i, dist::kGlobalShapeAttr, shapeAttr(func_.getArgument(i).getType()));
       setLocal(func_.getArgument(i), *sharding);
+      zeroPadded_.insert(func_.getArgument(i));
+    }
+    SmallVector<Shape> resultShapes;
+    for (auto [i, type] : llvm::enumerate(func_.getResultTypes())) {
+      func_.setResultAttr(unsigned(i), dist::kGlobalShapeAttr, shapeAttr(type));
+      resultShapes.push_back(Shape(cast<RankedTensorType>(type).getShape()));
     }
     for (size_t i = 0; i < ops.size(); ++i) {
       auto &[op, sharded] = ops[i];
@@ -74,6 +91,8 @@ public:
       }
     }
     Operation *ret = func_.getBody().front().getTerminator();
+    if (failed(keepZeros(ret, resultShapes)))
+      return failure();
     func_.setFunctionType(
         builder_.getFunctionType(func_.getBody().getArgumentTypes(), ret->getOperandTypes()));
     return success();
@@ -84,6 +103,10 @@ private:
     auto type = cast<RankedTensorType>(value.getType());
     value.setType(
         RankedTensorType::get(sharding.localShape(mesh_, type.getShape()), type.getElementType()));
+  }
+
+  Attribute shapeAttr(Type type) {
+    return builder_.getDenseI64ArrayAttr(cast<RankedTensorType>(type).getShape());
   }
 
   LogicalResult lower(dist::ReshardOp reshard, ArrayRef<int64_t> shape) {
@@ -101,6 +124,9 @@ private:
         op->setAttr(graph::kNameAttr, name);
       value = op.getY();
     }
+    // Blocks are moved and summed with their padding, and lengthened by zeros.
+    if (zeroPadded_.contains(reshard.getX()))
+      zeroPadded_.insert(value);
     reshard.replaceAllUsesWith(value);
     reshard.erase();
     return success();
@@ -117,11 +143,75 @@ private:
       ctx.results.push_back(sharded.natural(int(result.getResultNumber())));
       setLocal(result, ctx.results.back());
     }
+    maskPadding(sharded, ctx);
     for (const dist::Window &window : sharded.rule.windows)
       if (failed(addHalo(sharded, window)))
         return failure();
     sharded.op.localize(ctx);
     keepRankAttributes(sharded, ctx);
+    return success();
+  }
+
+  /// `value` with `fill` in the padding of one dimension.
+  Value overwrite(Value value, const Sharding &sharding, const Shape &global, int64_t dim,
+                  double fill, Operation *onBehalfOf) {
+    SmallVector<int64_t> held;
+    for (int64_t rank = 0; rank < mesh_.numRanks(); ++rank)
+      held.push_back(sharding.extent(mesh_, global, rank)[dim]);
+    int64_t rows = tensorShape(value)[dim];
+    Value &mask = rowMasks_[{sharding.rank(), dim, rows, held}];
+    if (!mask) {
+      OpBuilder atStart = OpBuilder::atBlockBegin(&func_.getBody().front());
+      mask = graph::makeRowMask(atStart, func_.getLoc(), sharding.rank(), dim, rows, held);
+    }
+    Value masked = graph::keepRows(builder_, onBehalfOf->getLoc(), mask, value, fill);
+    if (!onBehalfOf->hasTrait<OpTrait::IsTerminator>())
+      masked.getDefiningOp()->setAttr(graph::kNameAttr,
+                                      builder_.getStringAttr(graph::nameOf(onBehalfOf)));
+    return masked;
+  }
+
+  /// Overwrites the padding that the operator would take into a reduction.
+  void maskPadding(const ShardedOp &sharded, const dist::LocalizeContext &ctx) {
+    Operation *op = sharded.op;
+    builder_.setInsertionPoint(op);
+    for (const dist::PaddingMask &mask :
+         dist::paddingMasks(sharded.rule, sharded.strategy, mesh_)) {
+      OpOperand &operand = op->getOpOperand(unsigned(mask.operand));
+      Value value = operand.get();
+      bool sum = mask.reduction == dist::Reduction::Sum;
+      if (sum && zeroPadded_.contains(value))
+        continue;
+      double fill = sum ? 0 : std::numeric_limits<double>::infinity();
+      if (mask.reduction == dist::Reduction::Max)
+        fill = -fill;
+      const Sharding &sharding = ctx.operands[mask.operand];
+      Value &masked =
+          masked_[{value.getAsOpaquePointer(), mask.dim, int(mask.reduction), sharding.str(mesh_)}];
+      if (!masked)
+        masked = overwrite(value, sharding, ctx.operandShapes[mask.operand], mask.dim, fill, op);
+      operand.set(masked);
+    }
+  }
+
+  /// The new values of what lives across steps have zeros in their padding, as the old ones.
+  LogicalResult keepZeros(Operation *ret, ArrayRef<Shape> shapes) {
+    builder_.setInsertionPoint(ret);
+    for (unsigned arg = 0; arg < func_.getNumArguments(); ++arg) {
+      std::optional<unsigned> result = graph::updateOf(func_, arg);
+      if (!result || *result >= ret->getNumOperands())
+        continue; // emission speaks about these
+      std::optional<Sharding> sharding = resultSharding(func_, *result, mesh_);
+      if (!sharding)
+        return failure();
+      Value value = ret->getOperand(*result);
+      if (zeroPadded_.contains(value))
+        continue;
+      for (int64_t d = 0; d < sharding->rank(); ++d)
+        if (sharding->isPadded(mesh_, shapes[*result], d))
+          value = overwrite(value, *sharding, shapes[*result], d, 0, ret);
+      ret->setOperand(*result, value);
+    }
     return success();
   }
 
@@ -171,13 +261,18 @@ private:
         op->setAttr(attribute.getName(), attribute.getValue());
       return;
     }
-    op->setAttr(kPerRankAttr, builder_.getArrayAttr(perRank));
+    op->setAttr(dist::kPerRankAttr, builder_.getArrayAttr(perRank));
   }
 
   func::FuncOp func_;
   const Mesh &mesh_;
   dist::ReshardPlanner &planner_;
   OpBuilder builder_;
+  llvm::DenseSet<Value> zeroPadded_; // known to have zeros in their padding
+  /// By tensor rank, dimension, rows, rows held by rank.
+  std::map<std::tuple<int64_t, int64_t, int64_t, SmallVector<int64_t>>, Value> rowMasks_;
+  /// By value, dimension, reduction, sharding; looked up only.
+  std::map<std::tuple<const void *, int64_t, int, std::string>, Value> masked_;
 };
 
 struct LocalizePass : PassWrapper<LocalizePass, OperationPass<ModuleOp>> {

@@ -62,12 +62,14 @@ void scatter(CollectiveOp reduce, const Mesh &mesh) {
 }
 
 void shareEqual(func::FuncOp func) {
-  std::map<std::pair<const void *, const void *>, CollectiveOp> seen; // by operand and attributes
+  // By operand, attributes and type; looked up only.
+  std::map<std::tuple<const void *, const void *, const void *>, CollectiveOp> seen;
   for (CollectiveOp op : llvm::make_early_inc_range(func.getOps<CollectiveOp>())) {
     NamedAttrList attributes(op->getAttrDictionary());
     attributes.erase(graph::kNameAttr);
-    auto key = std::pair(op.getX().getAsOpaquePointer(),
-                         attributes.getDictionary(op.getContext()).getAsOpaquePointer());
+    auto key = std::tuple(op.getX().getAsOpaquePointer(),
+                          attributes.getDictionary(op.getContext()).getAsOpaquePointer(),
+                          op.getType().getAsOpaquePointer());
     auto [it, fresh] = seen.try_emplace(key, op);
     if (fresh)
       continue;

@@ -26,6 +26,12 @@ inline constexpr llvm::StringLiteral kMeshAttr = "dist.mesh";         // on the 
 inline constexpr llvm::StringLiteral kStrategyAttr = "dist.strategy"; // on operators
 inline constexpr llvm::StringLiteral kShardingAttr =
     "dist.sharding"; // on function arguments and results
+// Of a local program (phase 5):
+/// On function arguments and results: the whole tensor's shape, an array of i64.
+inline constexpr llvm::StringLiteral kGlobalShapeAttr = "dist.global_shape";
+/// On an operator: an array with one dictionary per rank, attributes of the kernel that differ
+/// between ranks (offsets of a shard); they replace those of equal name.
+inline constexpr llvm::StringLiteral kPerRankAttr = "dist.per_rank";
 
 /// The module's mesh; one rank if it carries none.
 Mesh getMesh(mlir::ModuleOp module);

@@ -15,6 +15,10 @@ int64_t LocalizeContext::operandOffset(int64_t rank, int operand, int64_t dim) c
   return operands[operand].offset(mesh, operandShapes[operand], rank)[dim];
 }
 
+int64_t LocalizeContext::operandExtent(int64_t rank, int operand, int64_t dim) const {
+  return operands[operand].extent(mesh, operandShapes[operand], rank)[dim];
+}
+
 int64_t LocalizeContext::factorShards(StringRef factor) const {
   int f = rule.findFactor(factor);
   return f < 0 ? 1 : mesh.size(strategy.factors[f]);

@@ -22,6 +22,8 @@ struct LocalizeContext {
   /// First global index of `rank`'s block of a result's / an operand's dimension.
   int64_t resultOffset(int64_t rank, int result, int64_t dim) const;
   int64_t operandOffset(int64_t rank, int operand, int64_t dim) const;
+  /// How many elements of an operand's dimension `rank` holds; the rest of its block is padding.
+  int64_t operandExtent(int64_t rank, int operand, int64_t dim) const;
   /// Into how many blocks the named factor of the rule is cut; 1 if the rule has none.
   int64_t factorShards(llvm::StringRef factor) const;
 };

@@ -132,6 +132,9 @@ LogicalResult CollectiveOp::verify() {
   case CollectiveKind::Halo:
     want[dim] += int64_t(getHaloLo() + getHaloHi());
     break;
+  case CollectiveKind::Fit:
+    want[dim] = out.getShape()[dim];
+    break;
   case CollectiveKind::AllReduce:
   case CollectiveKind::Permute:
     break;

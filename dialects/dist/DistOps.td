@@ -28,7 +28,8 @@ def Dist_CollectiveOp : Op<Dist_Dialect, "collective", [Pure]> {
   let summary = "one collective among the ranks along `axes`, on local tensors (phase 5)";
   let description = [{
     `kind` and the meaning of the other attributes: CollectiveKind and Collective in
-    dialects/dist/Reshard.h. "slice" communicates nothing; each rank keeps its own block.
+    dialects/dist/Reshard.h. "slice" communicates nothing; each rank keeps its own block; "fit", over no
+    axes, appends zeros to `dim` or drops its tail, as the result's type says.
 
     ```mlir
     %1 = dist.collective "reduce-scatter" %0 {axes = ["data"], dim = 0, reduction = "sum"}

@@ -12,6 +12,8 @@
 #include "dialects/dist/Reshard.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 #include <cassert>
@@ -25,7 +27,7 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 
 static constexpr llvm::StringLiteral kNames[] = {
-    "slice", "all-gather", "all-reduce", "reduce-scatter", "all-to-all", "permute", "halo"};
+    "slice", "all-gather", "all-reduce", "reduce-scatter", "all-to-all", "permute", "halo", "fit"};
 
 llvm::StringRef stringify(CollectiveKind kind) { return kNames[int(kind)]; }
 
@@ -36,6 +38,10 @@ std::optional<CollectiveKind> parseCollectiveKind(llvm::StringRef text) {
   return std::nullopt;
 }
 
+bool communicates(CollectiveKind kind) {
+  return kind != CollectiveKind::Slice && kind != CollectiveKind::Fit;
+}
+
 double bytesSent(const Mesh &mesh, const Collective &c, int64_t elementBytes) {
   double in = double(elementBytes);
   for (int64_t d : c.localIn)
@@ -43,6 +49,7 @@ double bytesSent(const Mesh &mesh, const Collective &c, int64_t elementBytes) {
   double n = double(mesh.size(c.axes));
   switch (c.kind) {
   case CollectiveKind::Slice:
+  case CollectiveKind::Fit:
     return 0;
   case CollectiveKind::AllGather:
     return (n - 1) * in;
@@ -69,7 +76,7 @@ double bytesSent(const Mesh &mesh, const Collective &c, int64_t elementBytes) {
 CollectiveCost defaultCollectiveCost(const Mesh &mesh) {
   return [mesh](const Collective &c, int64_t elementBytes) {
     // A slice is cheaper than any exchange but not free, so that none is made in vain.
-    double fixed = c.kind == CollectiveKind::Slice ? 0.25 : 1.0;
+    double fixed = communicates(c.kind) ? 1.0 : 0.25;
     return fixed + bytesSent(mesh, c, elementBytes);
   };
 }
@@ -131,9 +138,10 @@ SmallVector<int64_t> permutation(const Mesh &mesh, const Sharding &from, const S
   return sources;
 }
 
-Collective makeCollective(const Mesh &mesh, ArrayRef<int64_t> shape, CollectiveKind kind,
-                          ArrayRef<int> axes, int64_t dim, int64_t splitDim, const Sharding &from,
-                          const Sharding &to) {
+/// The collective with what lengthens its blocks before and shortens them after it.
+SmallVector<Collective, 1> makeStep(const Mesh &mesh, ArrayRef<int64_t> shape, CollectiveKind kind,
+                                    ArrayRef<int> axes, int64_t dim, int64_t splitDim,
+                                    const Sharding &from, const Sharding &to) {
   Collective c;
   c.kind = kind;
   c.axes.assign(axes.begin(), axes.end());
@@ -146,7 +154,34 @@ Collective makeCollective(const Mesh &mesh, ArrayRef<int64_t> shape, CollectiveK
   c.result = to;
   c.localIn = from.localShape(mesh, shape);
   c.localOut = to.localShape(mesh, shape);
-  return c;
+  SmallVector<Collective, 1> steps;
+  auto fit = [&](int64_t d, const Shape &in, const Shape &out, const Sharding &result) {
+    Collective f;
+    f.kind = CollectiveKind::Fit;
+    f.dim = d;
+    f.result = result;
+    f.localIn = in;
+    f.localOut = out;
+    steps.push_back(std::move(f));
+  };
+  int64_t n = mesh.size(axes);
+  bool cuts = kind == CollectiveKind::Slice || kind == CollectiveKind::ReduceScatter ||
+              kind == CollectiveKind::AllToAll,
+       joins = kind == CollectiveKind::AllGather || kind == CollectiveKind::AllToAll;
+  int64_t cut = kind == CollectiveKind::AllToAll ? splitDim : dim;
+  if (cuts && c.localIn[cut] != n * c.localOut[cut]) {
+    Shape before = c.localIn;
+    c.localIn[cut] = n * c.localOut[cut];
+    fit(cut, before, c.localIn, from);
+  }
+  Shape after = c.localOut;
+  if (joins)
+    c.localOut[dim] = n * c.localIn[dim];
+  Shape joined = c.localOut;
+  steps.push_back(std::move(c));
+  if (joined != after)
+    fit(dim, joined, after, to);
+  return steps;
 }
 
 /// All nonempty subsets of `axes`, each in every order if `ordered`.
@@ -177,9 +212,9 @@ public:
   };
 
   ShardingGraph(const Mesh &mesh, const CollectiveCost &cost, ArrayRef<int64_t> shape,
-                int64_t elementBytes, AxisList axes)
+                int64_t elementBytes, AxisList axes, uint64_t padded)
       : mesh_(mesh), cost_(cost), shape_(shape), elementBytes_(elementBytes),
-        axes_(std::move(axes)) {}
+        axes_(std::move(axes)), padded_(padded) {}
 
   int state(const Sharding &s) {
     auto [it, fresh] = ids_.try_emplace(key(s), int(states_.size()));
@@ -215,14 +250,40 @@ private:
     return k;
   }
 
-  bool divides(const Sharding &s, int64_t dim) const {
-    return shape_[dim] % s.numShards(mesh_, dim) == 0;
+  /// Whether the dimension, just cut by the last `count` of its axes, may be: evenly, or padded where
+  /// that is asked for. A collective over several axes must meet blocks that lie one behind the other,
+  /// so only the outermost of them may leave padding.
+  bool mayCut(const Sharding &s, int64_t dim, size_t count) const {
+    int64_t shards = s.numShards(mesh_, dim);
+    if (shape_[dim] % shards == 0)
+      return true;
+    return (padded_ >> dim & 1) && Sharding::canCut(shape_[dim], shards) && isOneRun(s, dim, count);
+  }
+
+  bool isOneRun(const Sharding &s, int64_t dim, size_t count) const {
+    ArrayRef<int> axes = s.dims[dim];
+    int64_t before = mesh_.size(axes.drop_back(count - 1)),
+            inner = mesh_.size(axes.take_back(count - 1));
+    return llvm::divideCeil(shape_[dim], before) % inner == 0;
+  }
+
+  /// Padded blocks go to other ranks only if the same cuts make them.
+  bool samePadding(const Sharding &a, const Sharding &b) const {
+    auto sizes = [&](const AxisList &axes) {
+      return llvm::map_to_vector(axes, [&](int axis) { return mesh_.axisSize(axis); });
+    };
+    for (int64_t d = 0; d < a.rank(); ++d)
+      if (a.isPadded(mesh_, shape_, d) && sizes(a.dims[d]) != sizes(b.dims[d]))
+        return false;
+    return true;
   }
 
   void add(int from, CollectiveKind kind, ArrayRef<int> axes, int64_t dim, int64_t splitDim,
            const Sharding &to) {
-    Collective c = makeCollective(mesh_, shape_, kind, axes, dim, splitDim, states_[from], to);
-    double cost = cost_(c, elementBytes_);
+    double cost = 0;
+    for (const Collective &c :
+         makeStep(mesh_, shape_, kind, axes, dim, splitDim, states_[from], to))
+      cost += cost_(c, elementBytes_);
     int target = state(to);
     edges_[from].push_back(
         {target, kind, int16_t(dim), int16_t(splitDim), AxisList(axes.begin(), axes.end()), cost});
@@ -238,11 +299,13 @@ private:
       forSubsets(unused, /*ordered=*/true, [&](ArrayRef<int> axes) {
         Sharding to = s;
         to.dims[d].append(axes.begin(), axes.end());
-        if (divides(to, d))
+        if (mayCut(to, d, axes.size()))
           add(id, CollectiveKind::Slice, axes, d, -1, to);
       });
     for (int64_t d = 0; d < s.rank(); ++d)
       for (size_t n = 1; n <= s.dims[d].size(); ++n) {
+        if (!isOneRun(s, d, n))
+          continue;
         AxisList axes(s.dims[d].end() - n, s.dims[d].end());
         Sharding to = s;
         to.dims[d].truncate(s.dims[d].size() - n);
@@ -252,7 +315,7 @@ private:
             continue;
           Sharding moved = to;
           moved.dims[e].append(axes.begin(), axes.end());
-          if (divides(moved, e))
+          if (mayCut(moved, e, n))
             add(id, CollectiveKind::AllToAll, axes, d, e, moved);
         }
       }
@@ -263,7 +326,7 @@ private:
       forSubsets(s.partial, /*ordered=*/true, [&](ArrayRef<int> axes) {
         Sharding to = paid(s, axes);
         to.dims[d].append(axes.begin(), axes.end());
-        if (divides(to, d))
+        if (mayCut(to, d, axes.size()))
           add(id, CollectiveKind::ReduceScatter, axes, d, -1, to);
       });
     AxisList all;
@@ -271,7 +334,7 @@ private:
       all.push_back(axis);
     Sharding to = s;
     permuted(s, to, 0, [&] {
-      if (!(to == s))
+      if (!(to == s) && samePadding(s, to))
         add(id, CollectiveKind::Permute, all, -1, -1, to);
     });
   }
@@ -316,7 +379,8 @@ private:
   const CollectiveCost &cost_;
   Shape shape_;
   int64_t elementBytes_;
-  AxisList axes_; // that cuts may use
+  AxisList axes_;   // that cuts may use
+  uint64_t padded_; // bit per dimension: may be cut into padded blocks
   std::unordered_map<std::string, int> ids_;
   std::vector<Sharding> states_;
   std::vector<std::vector<Edge>> edges_;
@@ -383,7 +447,8 @@ std::vector<Collective> plainPlan(const Mesh &mesh, ArrayRef<int64_t> shape, con
   std::vector<Collective> plan;
   Sharding at = from;
   auto step = [&](CollectiveKind kind, ArrayRef<int> axes, int64_t dim, const Sharding &next) {
-    plan.push_back(makeCollective(mesh, shape, kind, axes, dim, -1, at, next));
+    for (Collective &c : makeStep(mesh, shape, kind, axes, dim, -1, at, next))
+      plan.push_back(std::move(c));
     at = next;
   };
   AxisList owed;
@@ -402,19 +467,28 @@ std::vector<Collective> plainPlan(const Mesh &mesh, ArrayRef<int64_t> shape, con
       ++n;
     return n;
   };
-  for (int64_t d = 0; d < from.rank(); ++d)
-    if (size_t keep = common(d); keep < from.dims[d].size()) {
+  // Padded blocks are joined and cut axis by axis, the others at once.
+  for (int64_t d = 0; d < from.rank(); ++d) {
+    size_t keep = common(d);
+    bool padded = from.isPadded(mesh, shape, d);
+    while (at.dims[d].size() > keep) {
       Sharding next = at;
-      next.dims[d].truncate(keep);
-      step(CollectiveKind::AllGather, ArrayRef<int>(from.dims[d]).drop_front(keep), d, next);
+      next.dims[d].truncate(padded ? at.dims[d].size() - 1 : keep);
+      step(CollectiveKind::AllGather, ArrayRef<int>(at.dims[d]).drop_front(next.dims[d].size()), d,
+           next);
     }
-  for (int64_t d = 0; d < from.rank(); ++d)
-    if (at.dims[d].size() < to.dims[d].size()) {
-      AxisList axes(to.dims[d].begin() + at.dims[d].size(), to.dims[d].end());
+  }
+  for (int64_t d = 0; d < from.rank(); ++d) {
+    bool padded = to.isPadded(mesh, shape, d);
+    while (at.dims[d].size() < to.dims[d].size()) {
       Sharding next = at;
       next.dims[d] = to.dims[d];
-      step(CollectiveKind::Slice, axes, d, next);
+      if (padded)
+        next.dims[d].truncate(at.dims[d].size() + 1);
+      step(CollectiveKind::Slice, ArrayRef<int>(next.dims[d]).drop_front(at.dims[d].size()), d,
+           next);
     }
+  }
   return plan;
 }
 
@@ -423,8 +497,8 @@ std::vector<Collective> plainPlan(const Mesh &mesh, ArrayRef<int64_t> shape, con
 struct ReshardPlanner::Impl {
   struct PerShape {
     PerShape(const Mesh &mesh, const CollectiveCost &cost, ArrayRef<int64_t> shape,
-             int64_t elementBytes, AxisList axes)
-        : graph(mesh, cost, shape, elementBytes, std::move(axes)) {}
+             int64_t elementBytes, AxisList axes, uint64_t padded)
+        : graph(mesh, cost, shape, elementBytes, std::move(axes), padded) {}
     ShardingGraph graph;
     std::map<int, Paths> paths; // by source
   };
@@ -432,7 +506,8 @@ struct ReshardPlanner::Impl {
   Mesh mesh;
   CollectiveCost cost;
   AxisList axes; // longer than 1
-  std::map<std::pair<Shape, std::pair<int64_t, AxisList>>, std::unique_ptr<PerShape>> shapes;
+  using Key = std::tuple<Shape, int64_t, AxisList, uint64_t>;
+  std::map<Key, std::unique_ptr<PerShape>> shapes;
 
   Impl(const Mesh &m, CollectiveCost c) : mesh(m), cost(std::move(c)) {
     for (int axis = 0; axis < mesh.numAxes(); ++axis)
@@ -448,10 +523,14 @@ struct ReshardPlanner::Impl {
       llvm::erase_if(relevant, [&](int axis) { return !from.uses(axis) && !to.uses(axis); });
     if (int(relevant.size()) > kMaxSearchedAxes)
       return nullptr;
+    uint64_t padded = 0;
+    for (int64_t d = 0; d < from.rank(); ++d)
+      if (from.isPadded(mesh, shape, d) || to.isPadded(mesh, shape, d))
+        padded |= uint64_t(1) << d;
     std::unique_ptr<PerShape> &entry =
-        shapes[{Shape(shape.begin(), shape.end()), {elementBytes, relevant}}];
+        shapes[{Shape(shape.begin(), shape.end()), elementBytes, relevant, padded}];
     if (!entry)
-      entry = std::make_unique<PerShape>(mesh, cost, shape, elementBytes, relevant);
+      entry = std::make_unique<PerShape>(mesh, cost, shape, elementBytes, relevant, padded);
     return entry.get();
   }
 
@@ -486,9 +565,10 @@ std::vector<Collective> ReshardPlanner::plan(ArrayRef<int64_t> shape, int64_t el
     auto [paths, target] = impl_->settle(*entry, from, to);
     for (auto [state, index] : paths->path(target)) {
       const ShardingGraph::Edge &edge = entry->graph.edges(state)[index];
-      plan.push_back(makeCollective(impl_->mesh, shape, edge.kind, edge.axes, edge.dim,
-                                    edge.splitDim, entry->graph.sharding(state),
-                                    entry->graph.sharding(edge.target)));
+      for (Collective &c :
+           makeStep(impl_->mesh, shape, edge.kind, edge.axes, edge.dim, edge.splitDim,
+                    entry->graph.sharding(state), entry->graph.sharding(edge.target)))
+        plan.push_back(std::move(c));
     }
   }
   plan.back().result = toIn; // as asked for, with its axes of size 1

@@ -7,6 +7,11 @@
 //   Mesh data=2,model=2; [8, 6] float32 from "[data, model]" to "[data+model, -]":
 //   planReshard(...) = { AllToAll over {model}, dim 1 (concatenated), splitDim 0 }
 //
+// Collectives cut and join equal blocks. Where an axis does not divide what it cuts (Sharding.h),
+// blocks are lengthened before they are cut and shortened after they are joined:
+//
+//   [5] from "[data]" (blocks of 3) to "[-]": { AllGather over {data}: 3 -> 6, Fit dim 0: 6 -> 5 }
+//
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_DIALECTS_DIST_RESHARD_H
 #define TESSERA_DIALECTS_DIST_RESHARD_H
@@ -27,6 +32,7 @@ enum class CollectiveKind {
   AllToAll,      // move the minor-most cut by axes from dim to splitDim (there minor-most)
   Permute,       // the same blocks on other ranks
   Halo,          // borders from the neighbours along dim; not part of reshards
+  Fit,           // dim becomes localOut[dim] long: zeros behind, or its tail dropped; local
 };
 llvm::StringRef stringify(CollectiveKind kind); // "all-reduce"
 /// nullopt for another word.
@@ -49,9 +55,12 @@ struct Collective {
 /// shapes and element size say how many bytes.
 using CollectiveCost = std::function<double(const Collective &, int64_t elementBytes)>;
 
+/// Whether ranks exchange anything (not in Slice and Fit).
+bool communicates(CollectiveKind kind);
+
 /// Bytes that each rank sends in this collective by the usual ring or direct algorithms (all-gather
 /// (n-1) * in; reduce-scatter (n-1)/n * in; all-reduce twice that; all-to-all (n-1)/n * in; permute
-/// in where it moves; halo its borders; slice 0).
+/// in where it moves; halo its borders; slice and fit 0).
 double bytesSent(const Mesh &mesh, const Collective &collective, int64_t elementBytes);
 
 /// bytesSent plus a small constant per collective: the default cost.
@@ -62,7 +71,8 @@ bool canReshard(const Mesh &mesh, const Sharding &from, const Sharding &to);
 
 /// The cheapest list of collectives from `from` to `to` for a tensor of the global shape; empty
 /// when equal (axes of size 1 make no difference). Requires canReshard; then always succeeds for
-/// valid shardings. Deterministic: ties by the order of moves. On meshes where the pair concerns
+/// valid shardings. Deterministic: ties by the order of moves. On its way it cuts a dimension into
+/// padded blocks only if one of the two shardings does. On meshes where the pair concerns
 /// more than five axes longer than 1 the plan is right but not searched for: pay, gather what
 /// differs, slice.
 std::vector<Collective> planReshard(const Mesh &mesh, llvm::ArrayRef<int64_t> shape,

@@ -1,6 +1,9 @@
 #include "dialects/dist/Sharding.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
 
 using namespace llvm;
 
@@ -45,15 +48,35 @@ bool Sharding::uses(int axis) const {
 SmallVector<int64_t> Sharding::localShape(const Mesh &mesh, ArrayRef<int64_t> global) const {
   SmallVector<int64_t> local(global);
   for (int64_t d = 0; d < rank(); ++d)
-    local[d] /= numShards(mesh, d);
+    local[d] = divideCeil(local[d], numShards(mesh, d)); // axis by axis it is the same number
   return local;
 }
 
+/// (first index, number of elements) of a rank's block.
+static std::pair<int64_t, int64_t> part(const Mesh &mesh, ArrayRef<int> axes, int64_t global,
+                                        int64_t rank) {
+  int64_t offset = 0, held = global, block = global;
+  for (int axis : axes) {
+    block = divideCeil(block, mesh.axisSize(axis));
+    int64_t before = mesh.coordinate(rank, axis) * block;
+    offset += before;
+    held = std::clamp<int64_t>(held - before, 0, block);
+  }
+  return {held == 0 ? global : offset, held};
+}
+
 SmallVector<int64_t> Sharding::offset(const Mesh &mesh, ArrayRef<int64_t> global, int64_t r) const {
-  SmallVector<int64_t> start(global.size(), 0);
+  SmallVector<int64_t> start;
   for (int64_t d = 0; d < rank(); ++d)
-    start[d] = mesh.coordinate(r, ArrayRef<int>(dims[d])) * (global[d] / numShards(mesh, d));
+    start.push_back(part(mesh, dims[d], global[d], r).first);
   return start;
+}
+
+SmallVector<int64_t> Sharding::extent(const Mesh &mesh, ArrayRef<int64_t> global, int64_t r) const {
+  SmallVector<int64_t> held;
+  for (int64_t d = 0; d < rank(); ++d)
+    held.push_back(part(mesh, dims[d], global[d], r).second);
+  return held;
 }
 
 Error Sharding::verify(const Mesh &mesh, ArrayRef<int64_t> global) const {
@@ -73,9 +96,9 @@ Error Sharding::verify(const Mesh &mesh, ArrayRef<int64_t> global) const {
     for (int axis : dims[d])
       if (Error e = use(axis))
         return e;
-    if (global[d] % numShards(mesh, d) != 0)
+    if (!canCut(global[d], numShards(mesh, d)))
       return createStringError("dimension " + Twine(d) + " of extent " + Twine(global[d]) +
-                               " does not divide by " + Twine(numShards(mesh, d)));
+                               " cannot be cut in " + Twine(numShards(mesh, d)) + " blocks");
   }
   for (int axis : partial)
     if (Error e = use(axis))

@@ -59,6 +59,13 @@ struct Factor {
   /// Of a Stat factor: the reductions inside the operator, in order. Each is over all Stat factors and
   /// keeps their dimensions with an extent of 1.
   llvm::SmallVector<Reduction, 2> statistics;
+  /// Of a factor cut into padded blocks (Sharding.h):
+  enum class Padding {
+    Masked,   // before a reduction takes its padding in, partition overwrites it by what changes
+              // nothing; elsewhere padding becomes padding
+    Excluded, // the operator itself leaves padding out (its rankAttributes say where it begins)
+    Refused,  // only equal blocks
+  } padding = Padding::Masked;
 };
 
 /// A dimension of an operand over which a kernel slides while its factor also cuts another tensor.
@@ -135,13 +142,24 @@ Sharding resultSharding(const ShardingRule &rule, const Strategy &strategy, int 
 /// partition writes it as primitives. Empty: it stays one kernel.
 AxisList statisticsAxes(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh);
 
-/// One sentence if the strategy is impossible: an axis twice, a factor that must not be cut, a
-/// factor whose extent (in any tensor) the axes do not divide, a window whose halo does not fit,
-/// mixed reductions.
+/// One sentence if the strategy is impossible: an axis twice, a factor that must not be cut or not in
+/// so many parts (canShard), a window whose halo does not fit, mixed reductions.
 llvm::Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh,
                            llvm::ArrayRef<Shape> operandShapes, llvm::ArrayRef<Shape> resultShapes);
 
-/// Whether cutting `factor` into `shards` blocks is possible at all (kind, divisibility, halo).
+/// A dimension of an operand of which the padding must be overwritten before the operator reduces
+/// over it: by 0 for a sum, -infinity for a maximum, infinity for a minimum.
+struct PaddingMask {
+  int operand;
+  int64_t dim;
+  Reduction reduction;
+};
+llvm::SmallVector<PaddingMask> paddingMasks(const ShardingRule &rule, const Strategy &strategy,
+                                            const Mesh &mesh);
+
+/// Whether cutting `factor` into `shards` blocks is possible at all (kind, halo; padded blocks only
+/// of a factor that stands alone in its dimensions, whose rule does not refuse them, and that has as
+/// many elements as there are blocks).
 bool canShard(const ShardingRule &rule, int factor, int64_t shards,
               llvm::ArrayRef<Shape> operandShapes, llvm::ArrayRef<Shape> resultShapes);
 

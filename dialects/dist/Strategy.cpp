@@ -71,6 +71,19 @@ AxisList statisticsAxes(const ShardingRule &rule, const Strategy &strategy, cons
   return axes;
 }
 
+/// A dimension of several factors would have its padding inside.
+static bool mayPad(const ShardingRule &rule, int factor, int64_t shards) {
+  if (rule.factors[factor].padding == Factor::Padding::Refused ||
+      !Sharding::canCut(rule.factors[factor].size, shards))
+    return false;
+  for (const auto *tensors : {&rule.operands, &rule.results})
+    for (const auto &tensor : *tensors)
+      for (const auto &dim : tensor)
+        if (dim.size() > 1 && is_contained(dim, factor))
+          return false;
+  return true;
+}
+
 bool canShard(const ShardingRule &rule, int factor, int64_t shards, ArrayRef<Shape> operandShapes,
               ArrayRef<Shape> resultShapes) {
   if (shards == 1)
@@ -78,15 +91,31 @@ bool canShard(const ShardingRule &rule, int factor, int64_t shards, ArrayRef<Sha
   const Factor &f = rule.factors[factor];
   if (f.kind == FactorKind::Whole)
     return false;
-  if (f.size % shards != 0)
-    return false;
-  bool divides = true;
+  bool divides = f.size % shards == 0;
   eachUse(rule, factor, operandShapes, resultShapes,
           [&](int64_t extent) { divides &= extent % shards == 0; });
+  if (!divides && !mayPad(rule, factor, shards))
+    return false;
   for (const Window &window : rule.windows)
     if (window.factor == factor && !window.halo(shards))
       return false;
-  return divides;
+  return true;
+}
+
+SmallVector<PaddingMask> paddingMasks(const ShardingRule &rule, const Strategy &strategy,
+                                      const Mesh &mesh) {
+  SmallVector<PaddingMask> masks;
+  auto padded = [&](int f) {
+    const Factor &factor = rule.factors[f];
+    return factor.kind == FactorKind::Reduce && factor.padding == Factor::Padding::Masked &&
+           factor.size % mesh.size(strategy.factors[f]) != 0;
+  };
+  for (size_t i = 0; i < rule.operands.size(); ++i)
+    for (size_t d = 0; d < rule.operands[i].size(); ++d)
+      for (int f : rule.operands[i][d])
+        if (padded(f))
+          masks.push_back({int(i), int64_t(d), rule.factors[f].reduction});
+  return masks;
 }
 
 Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh,
@@ -117,8 +146,8 @@ Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const M
       return createStringError("factor '" + f.name + "' cannot be cut (rule " + rule.str() + ")");
     if (!canShard(rule, int(i), shards, operandShapes, resultShapes))
       return createStringError("factor '" + f.name + "' of extent " + Twine(f.size) +
-                               " cannot be cut in " + Twine(shards) + " equal parts (rule " +
-                               rule.str() + ")");
+                               " cannot be cut in " + Twine(shards) + " parts (rule " + rule.str() +
+                               ")");
     if (f.kind == FactorKind::Reduce) {
       if (reduction != Reduction::None && reduction != f.reduction)
         return createStringError("two different reductions are cut at once (rule " + rule.str() +

@@ -99,10 +99,12 @@ void GatherOp::rankAttributes(const LocalizeContext &ctx, int64_t rank,
                               SmallVectorImpl<NamedAttribute> &attributes) {
   attributes.push_back(
       named(*this, "start", int64_t(getStart()) + ctx.operandOffset(rank, 0, getAxis())));
+  if (ctx.operands[0].isPadded(ctx.mesh, ctx.operandShapes[0], getAxis()))
+    attributes.push_back(named(*this, "limit", ctx.operandExtent(rank, 0, getAxis())));
 }
 
 void ScatterAddOp::localize(const LocalizeContext &ctx) {
-  setSize(int64_t(getSize()) / ctx.results[0].numShards(ctx.mesh, getAxis()));
+  setSize(cast<RankedTensorType>(getY().getType()).getDimSize(getAxis()));
 }
 
 void ScatterAddOp::rankAttributes(const LocalizeContext &ctx, int64_t rank,

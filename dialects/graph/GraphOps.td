@@ -209,14 +209,16 @@ def Graph_GatherOp : Graph_InferredOp<"gather", "custom", [], ["rankAttributes"]
     the table (y has them once, axis >= batch_dims). NumPy's take_along_axis at the last axis is
     batch_dims = axis = rank - 1.
     `start` is 0 in global programs. On a shard of the table's axis it is the shard's first index; an
-    index outside [start, start + extent) then gives 0 (the result is a partial sum over the shards). An
+    index outside [start, start + extent) then gives 0 (the result is a partial sum over the shards).
+    Where the shard is padded, `limit` is how many rows of it count (-1: all) and takes the extent's place. An
     index outside the global table is an error of the model and gives 0. Negative indices are not
     allowed here (the importer wraps them).
     Rule: "b.. a.. v c.., b.. i.. -> b.. a.. i.. c.. | sum v | linear 0".
   }];
   let arguments = (ins Graph_Tensor:$table, Graph_Tensor:$indices, I64Attr:$axis,
                        DefaultValuedAttr<I64Attr, "0">:$start,
-                       DefaultValuedAttr<I64Attr, "0">:$batch_dims);
+                       DefaultValuedAttr<I64Attr, "0">:$batch_dims,
+                       DefaultValuedAttr<I64Attr, "-1">:$limit);
   let results = (outs Graph_Tensor:$y);
 }
 

@@ -63,6 +63,9 @@ Expected<ShardingRule> reduceRule(Operation *op, Value x, ArrayRef<int64_t> dims
     int f = rule.addFactor("d" + std::to_string(d), shape[d],
                            reduced ? FactorKind::Reduce : FactorKind::PassThrough,
                            reduced ? reduction : Reduction::None);
+    // There is no integer below all integers that a plan could write into padding.
+    if (reduced && reduction != Reduction::Sum && !isa<FloatType>(tensor(x).getElementType()))
+      rule.factors[f].padding = dist::Factor::Padding::Refused;
     rule.operands[0].push_back({f});
     if (!reduced)
       rule.results[0].push_back({f});
@@ -338,6 +341,7 @@ Expected<ShardingRule> GatherOp::getShardingRule() {
                   getBatchDims(), tensor(getTable()).getDimSize(getAxis()), false);
   rule.operands = {f.list({f.batch, f.before, {f.v}, f.after}), f.list({f.batch, f.indices})};
   rule.results = {f.list({f.batch, f.before, f.indices, f.after})};
+  rule.factors[f.v].padding = dist::Factor::Padding::Excluded; // by `limit`
   rule.linear.push_back({0});
   return rule;
 }

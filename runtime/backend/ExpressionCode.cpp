@@ -108,10 +108,12 @@ Status readSource(Instr &instr,
   if (global.size() != domain.size() || offset.size() != domain.size())
     return Status::error("random: global_shape " + str(global) + " and offset " + str(offset) +
                          " do not have the rank of " + str(domain));
+  // The end of a box may reach beyond the whole: padding, whose numbers nobody looks at.
+  constexpr int64_t kMost = int64_t(1) << 56; // so that no index overflows
   int64_t total = 1;
   for (size_t d = 0; d < domain.size(); ++d)
-    if (global[d] < 0 || offset[d] < 0 || offset[d] > global[d] ||
-        domain[d] > global[d] - offset[d] || __builtin_mul_overflow(total, global[d], &total))
+    if (global[d] < 0 || offset[d] < 0 || offset[d] > global[d] || domain[d] > global[d] ||
+        __builtin_mul_overflow(total, global[d], &total) || total > kMost)
       return Status::error("random: the box " + str(domain) + " at " + str(offset) +
                            " does not lie inside " + str(global));
   instr.globalStrides = rowMajorStrides(global);

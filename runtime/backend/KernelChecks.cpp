@@ -418,6 +418,11 @@ Result<IndexGeometry> indexGeometry(const KernelCall &call) {
   g.inner = elementCount(Shape(at + 1, table.shape.end()));
   g.indices = elementCount(Shape(index.begin() + batch, index.end()));
   g.start = call.intAttribute("start");
+  int64_t limit = call.intAttribute("limit", -1);
+  if (limit < -1 || limit > g.extent)
+    return attributeError(call, "limit is " + std::to_string(limit) + " of " +
+                                    std::to_string(g.extent) + " rows");
+  g.rows = limit < 0 ? g.extent : limit;
   return g;
 }
 

@@ -52,9 +52,9 @@ struct MatMulGeometry {
 Result<MatMulGeometry> matmulGeometry(const KernelCall &call);
 
 /// gather and scatter_add: table [batch, outer, extent, inner], indices [batch, indices], values [batch,
-/// outer, indices, inner].
+/// outer, indices, inner]. Only the first `rows` of `extent` count.
 struct IndexGeometry {
-  int64_t batch = 1, outer = 1, extent = 1, inner = 1, indices = 1, start = 0;
+  int64_t batch = 1, outer = 1, extent = 1, inner = 1, indices = 1, start = 0, rows = 1;
 };
 Result<IndexGeometry> indexGeometry(const KernelCall &call);
 

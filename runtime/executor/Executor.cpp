@@ -1,4 +1,5 @@
 #include "runtime/executor/Executor.h"
+#include "runtime/executor/GlobalTensors.h"
 #include "runtime/plan/Convert.h"
 #include "runtime/plan/PlanInfo.h"
 
@@ -99,13 +100,14 @@ Status Executor::uploadConverted(uint32_t buffer, const void *host, plan::DType 
 }
 
 Status Executor::loadWeights(const Safetensors *weights, bool strict) {
-  std::vector<char> host; // of one tensor's box at a time
+  std::vector<char> host, padded; // of one tensor's box at a time
   for (const plan::Binding &binding : plan_.bindings()) {
     if (hasProgram(binding.role()))
       continue;
     std::vector<int64_t> shape =
         toVector(plan_.buffers(static_cast<int>(binding.buffer())).shape());
-    std::vector<int64_t> global = toVector(binding.global_shape());
+    std::vector<int64_t> global = toVector(binding.global_shape()),
+                         extent = extentOf(plan_, binding);
     // In the type as held: a checkpoint of a widened run keeps its digits.
     plan::DType type = loaded_->dtype(binding.buffer());
     auto count = static_cast<size_t>(elementsOf(shape).value_or(0));
@@ -116,8 +118,9 @@ Status Executor::loadWeights(const Safetensors *weights, bool strict) {
         return Status::error(weights->path() + ": tensor " + quoted(binding.name()) +
                              " has the shape " + shapeText(entry->shape) + "; the plan wants " +
                              shapeText(global));
-      TESSERA_RETURN_IF_ERROR(
-          weights->readBox(*entry, toVector(binding.offset()), shape, type, host.data()));
+      if (!isEmpty(extent))
+        TESSERA_RETURN_IF_ERROR(
+            weights->readBox(*entry, toVector(binding.offset()), extent, type, host.data()));
     } else if (binding.role() == plan::STATE && !strict) {
       double fill = binding.fill();
       uint64_t each = bytesPerElement(type);
@@ -126,6 +129,11 @@ Status Executor::loadWeights(const Safetensors *weights, bool strict) {
     } else {
       return Status::error((weights ? weights->path() + ": " : "") + roleName(binding.role()) +
                            " " + quoted(binding.name()) + " is missing");
+    }
+    if (extent != shape) {
+      padded.resize(host.size());
+      padBox(shape, extent, host.data(), padded.data(), bytesPerElement(type));
+      host.swap(padded);
     }
     TESSERA_RETURN_IF_ERROR(loaded_->upload(binding.buffer(), host.data()));
   }

@@ -1,4 +1,5 @@
 #include "runtime/executor/GlobalTensors.h"
+#include "runtime/comm/BoxCopy.h"
 #include "runtime/plan/PlanInfo.h"
 
 #include <cstring>
@@ -7,40 +8,51 @@
 namespace tessera::rt {
 namespace {
 
-/// All of a row-major tensor; a scalar is one element of one dimension.
-Box wholeBox(std::vector<int64_t> shape) {
+/// The first `extent` of each dimension of a row-major tensor; a scalar is one element of one
+/// dimension.
+Box boxOf(std::vector<int64_t> shape, std::vector<int64_t> extent) {
   if (shape.empty())
-    shape = {1};
+    shape = extent = {1};
   std::vector<int64_t> strides(shape.size(), 1);
   for (size_t d = shape.size(); d-- > 1;)
     strides[d - 1] = strides[d] * shape[d];
-  return {0, shape, strides};
+  return {0, extent, strides};
 }
 
 } // namespace
+
+void padBox(const std::vector<int64_t> &shape, const std::vector<int64_t> &extent, const void *held,
+            void *padded, uint64_t elementBytes) {
+  std::memset(padded, 0, static_cast<size_t>(*elementsOf(shape)) * elementBytes);
+  if (!isEmpty(extent))
+    copyBox(held, boxOf(extent, extent), padded, boxOf(shape, extent), elementBytes);
+}
 
 Status gatherGlobal(Executor &executor, const std::vector<plan::Plan> &plans, int binding,
                     std::vector<char> &global) {
   size_t me = executor.plan().rank();
   std::vector<char> mine;
   TESSERA_RETURN_IF_ERROR(executor.fetch(binding, mine));
-  auto shapeOn = [&](size_t rank) {
+  auto holds = [&](size_t rank) {
     const plan::Binding &b = plans[rank].bindings(binding);
-    return toVector(plans[rank].buffers(static_cast<int>(b.buffer())).shape());
+    return b.primary() && !isEmpty(extentOf(plans[rank], b));
   };
   plan::DType type = executor.heldType(binding);
   std::vector<Transfer> sends, receives;
-  if (plans[me].bindings(binding).primary())
-    sends.push_back({0, wholeBox(shapeOn(me))});
+  if (holds(me)) {
+    const plan::Binding &b = plans[me].bindings(binding);
+    sends.push_back({0, boxOf(toVector(plans[me].buffers(static_cast<int>(b.buffer())).shape()),
+                              extentOf(plans[me], b))});
+  }
   if (me == 0) {
     std::vector<int64_t> whole = toVector(plans[0].bindings(binding).global_shape());
     global.resize(bytesOf(whole, type).value_or(0));
-    const Box all = wholeBox(whole);
+    const Box all = boxOf(whole, whole);
     for (size_t rank = 0; rank < plans.size(); ++rank) {
-      const plan::Binding &b = plans[rank].bindings(binding);
-      if (!b.primary())
+      if (!holds(rank))
         continue;
-      Box box{0, wholeBox(shapeOn(rank)).count, all.stride};
+      const plan::Binding &b = plans[rank].bindings(binding);
+      Box box{0, whole.empty() ? all.count : extentOf(plans[rank], b), all.stride};
       for (size_t d = 0; d < whole.size(); ++d)
         box.offset += b.offset(static_cast<int>(d)) * all.stride[d];
       receives.push_back({static_cast<int>(rank), std::move(box)});

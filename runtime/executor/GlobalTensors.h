@@ -20,6 +20,11 @@ namespace tessera::rt {
 Status gatherGlobal(Executor &executor, const std::vector<plan::Plan> &plans, int binding,
                     std::vector<char> &global);
 
+/// `held`, packed elements of shape `extent`, in the first places of a tensor of shape `shape`, zeros
+/// behind them: how what a rank holds fills a padded buffer.
+void padBox(const std::vector<int64_t> &shape, const std::vector<int64_t> &extent, const void *held,
+            void *padded, uint64_t elementBytes);
+
 /// Writes all parameters, and the states too if `states`, under their names to a safetensors file,
 /// on rank 0. In the type as held: a widened run saves F64, which loads again everywhere.
 Status saveWeights(Executor &executor, const std::vector<plan::Plan> &plans,

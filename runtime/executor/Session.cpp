@@ -1,5 +1,6 @@
 // runPlan: what every mode has in common.
 #include "runtime/executor/Session.h"
+#include "runtime/executor/GlobalTensors.h"
 #include "runtime/plan/PlanInfo.h"
 
 #include <algorithm>
@@ -34,11 +35,18 @@ Result<Feed> Feed::open(Executor &executor, const std::string &program, const st
     for (int index : executor.bindings(role, program)) {
       const plan::Binding &binding = executor.plan().bindings(index);
       const plan::Buffer &buffer = executor.plan().buffers(static_cast<int>(binding.buffer()));
-      std::vector<int64_t> shape = toVector(buffer.shape());
+      // A rank that holds nothing but padding asks for one element of the whole and drops it.
+      std::vector<int64_t> global = toVector(binding.global_shape()),
+                           offset = toVector(binding.offset()),
+                           asked = extentOf(executor.plan(), binding);
+      for (size_t d = 0; d < asked.size(); ++d)
+        if (asked[d] == 0) {
+          asked[d] = 1;
+          offset[d] = 0;
+        }
       feed.bindings_.push_back(index);
-      feed.buffers_.emplace_back(bytesOf(shape, buffer.dtype()).value_or(0));
-      requests.push_back({toVector(binding.global_shape()), toVector(binding.offset()), shape,
-                          buffer.dtype(), role == plan::TARGET});
+      feed.buffers_.emplace_back(bytesOf(asked, buffer.dtype()).value_or(0));
+      requests.push_back({global, offset, asked, buffer.dtype(), role == plan::TARGET});
     }
   Result<std::unique_ptr<DataSource>> source = openDataSource(spec, requests, options);
   if (!source)
@@ -47,13 +55,26 @@ Result<Feed> Feed::open(Executor &executor, const std::string &program, const st
   return feed;
 }
 
+/// What the source gave, with padding where the plan wants some.
+Status Feed::feedHeld(int binding, const std::vector<char> &held) {
+  const plan::Binding &bound = executor_->plan().bindings(binding);
+  const plan::Buffer &buffer = executor_->plan().buffers(static_cast<int>(bound.buffer()));
+  std::vector<int64_t> shape = toVector(buffer.shape()),
+                       extent = extentOf(executor_->plan(), bound);
+  if (shape == extent)
+    return executor_->feed(binding, held.data());
+  padded_.resize(*bytesOf(shape, buffer.dtype()));
+  padBox(shape, extent, held.data(), padded_.data(), bytesPerElement(buffer.dtype()));
+  return executor_->feed(binding, padded_.data());
+}
+
 Status Feed::next() {
   std::vector<void *> pointers;
   for (std::vector<char> &buffer : buffers_)
     pointers.push_back(buffer.data());
   TESSERA_RETURN_IF_ERROR(source_->next(pointers));
   for (size_t i = 0; i < bindings_.size(); ++i)
-    TESSERA_RETURN_IF_ERROR(executor_->feed(bindings_[i], buffers_[i].data()));
+    TESSERA_RETURN_IF_ERROR(feedHeld(bindings_[i], buffers_[i]));
   return Status();
 }
 

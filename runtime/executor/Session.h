@@ -74,10 +74,13 @@ public:
   DataSource &source() { return *source_; }
 
 private:
+  Status feedHeld(int binding, const std::vector<char> &held);
+
   Executor *executor_ = nullptr;
   std::unique_ptr<DataSource> source_;
   std::vector<int> bindings_;
   std::vector<std::vector<char>> buffers_;
+  std::vector<char> padded_;
 };
 
 /// What the parts share on one rank.

@@ -25,8 +25,15 @@ Status checkBox(const plan::Plan &plan, const plan::Binding &binding, const Buff
                          shapeText(global) + " or the offset " + shapeText(offset));
   if (!elementsOf(global))
     return Status::error("the global shape " + shapeText(global) + " is not possible");
+  const std::vector<int64_t> extent = extentOf(plan, binding);
+  if (extent.size() != range.shape.size())
+    return Status::error(what + " has another number of dimensions than the extent " +
+                         shapeText(extent));
   for (size_t d = 0; d < global.size(); ++d)
-    if (offset[d] < 0 || range.shape[d] > global[d] || offset[d] > global[d] - range.shape[d])
+    if (extent[d] < 0 || extent[d] > range.shape[d])
+      return Status::error(what + " cannot hold the extent " + shapeText(extent));
+  for (size_t d = 0; d < global.size(); ++d)
+    if (offset[d] < 0 || range.shape[d] > global[d] || offset[d] > global[d] - extent[d])
       return Status::error(what + " at offset " + shapeText(offset) +
                            " lies outside the global shape " + shapeText(global));
   return Status();

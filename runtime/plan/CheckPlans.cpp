@@ -140,14 +140,17 @@ bool disjoint(const BindingBox &a, const BindingBox &b) {
   return false;
 }
 
-/// Boxes of one size on a lattice of that size are disjoint if their offsets differ; that is the
-/// usual case and saves comparing all pairs.
-bool onLattice(const std::map<BindingBox, size_t> &boxes) {
-  const std::vector<int64_t> &size = boxes.begin()->first.shape;
-  for (const auto &[box, rank] : boxes)
-    for (size_t d = 0; d < size.size(); ++d)
-      if (box.shape[d] != size[d] || box.offset[d] % size[d] != 0)
+/// Boxes that lie in different cells of a lattice are disjoint; that is the usual case and saves
+/// comparing all pairs.
+bool onLattice(const std::map<BindingBox, size_t> &boxes, const std::vector<int64_t> &cell) {
+  std::set<std::vector<int64_t>> offsets;
+  for (const auto &[box, rank] : boxes) {
+    for (size_t d = 0; d < cell.size(); ++d)
+      if (box.shape[d] > cell[d] || box.offset[d] % cell[d] != 0)
         return false;
+    if (!offsets.insert(box.offset).second)
+      return false;
+  }
   return true;
 }
 
@@ -157,8 +160,9 @@ Status checkTiling(const Plans &plans, int index) {
   int64_t covered = 0;
   for (size_t r = 0; r < plans.size(); ++r) {
     const plan::Binding &b = plans[r].bindings(index);
-    const plan::Buffer &buffer = plans[r].buffers(static_cast<int>(b.buffer()));
-    BindingBox box{toVector(b.offset()), toVector(buffer.shape())};
+    BindingBox box{toVector(b.offset()), extentOf(plans[r], b)};
+    if (isEmpty(box.shape))
+      continue; // nothing but padding
     bool fresh = boxes.emplace(box, r).second;
     if (fresh)
       covered += *elementsOf(box.shape);
@@ -168,7 +172,7 @@ Status checkTiling(const Plans &plans, int index) {
           (fresh ? " is the first to hold the box at " : " holds a replica of the box at ") +
           shapeText(box.offset) + " but is " + (fresh ? "not " : "") + "marked primary");
   }
-  if (!onLattice(boxes))
+  if (!onLattice(boxes, toVector(plans[0].buffers(static_cast<int>(first.buffer())).shape())))
     for (auto a = boxes.begin(); a != boxes.end(); ++a)
       for (auto b = std::next(a); b != boxes.end(); ++b)
         if (!disjoint(a->first, b->first))

@@ -55,6 +55,15 @@ std::optional<int64_t> elementsOf(const std::vector<int64_t> &shape) {
   return product;
 }
 
+std::vector<int64_t> extentOf(const plan::Plan &plan, const plan::Binding &binding) {
+  return toVector(binding.extent_size() ? binding.extent()
+                                        : plan.buffers(static_cast<int>(binding.buffer())).shape());
+}
+
+bool isEmpty(const std::vector<int64_t> &extent) {
+  return std::find(extent.begin(), extent.end(), 0) != extent.end();
+}
+
 std::optional<uint64_t> bytesOf(const std::vector<int64_t> &shape, plan::DType type) {
   std::optional<int64_t> elements = elementsOf(shape);
   uint64_t each = bytesPerElement(type);

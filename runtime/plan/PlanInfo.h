@@ -39,6 +39,11 @@ std::optional<int64_t> elementsOf(const std::vector<int64_t> &shape);
 /// The number of bytes; nothing if that or the type is not sensible.
 std::optional<uint64_t> bytesOf(const std::vector<int64_t> &shape, plan::DType type);
 
+/// What this rank holds of the bound tensor, per dimension: the binding's `extent`, or all of the
+/// buffer. Whether that is nothing at all.
+std::vector<int64_t> extentOf(const plan::Plan &plan, const plan::Binding &binding);
+bool isEmpty(const std::vector<int64_t> &extent);
+
 /// How many bytes this rank sends in one execution of a collective, by the usual algorithms
 /// (ring all-reduce: 2 (n-1)/n of the tensor).
 uint64_t bytesSent(const plan::Plan &plan, const plan::Collective &collective);

@@ -4,7 +4,7 @@
 // rule a strategy (`dist.strategy`), every function argument and result a sharding (`dist.sharding`).
 //
 //   data       parameters and states whole on every rank, model inputs and targets cut along dimension 0
-//              over all axes (as far as it divides); the rest follows through the rules; a reduction over
+//              over all axes (as far as they divide it); the rest follows through the rules; a reduction over
 //              the batch is paid where it arises.
 //   semi-auto  the user's strategies (UserStrategies.h); an operator without one is batch parallel. The
 //              gradient operators of an operator with a strategy inherit its factors by name.

@@ -242,6 +242,7 @@ std::vector<int64_t> OptionBuilder::key(int c) const {
     key.push_back(elementBytes(v.getType()));
     for (int64_t d : shapeOf(v))
       key.push_back(d);
+    key.push_back(int64_t(paddable(cluster.arg)));
     returned(v);
   }
   for (size_t m = 0; m < cluster.ops.size(); ++m) {
@@ -262,6 +263,25 @@ std::vector<int64_t> OptionBuilder::key(int c) const {
   return key;
 }
 
+/// The dimensions of an argument that one of its users would cut into padded blocks: cutting others so would
+/// only make something to move.
+uint64_t OptionBuilder::paddable(int arg) const {
+  func::FuncOp func = program_.func;
+  Value value = func.getArgument(unsigned(arg));
+  uint64_t dims = 0;
+  for (const ValueUse &use : program_.uses(value)) {
+    const OperatorClass &cls = *program_.operators[use.op].cls;
+    for (auto [d, factors] : llvm::enumerate(cls.rule.operands[use.operand]))
+      for (int axis = 0; axis < model_.mesh().numAxes(); ++axis) {
+        int64_t shards = model_.mesh().axisSize(axis);
+        if (factors.size() == 1 && cls.rule.factors[factors[0]].size % shards != 0 &&
+            dist::canShard(cls.rule, factors[0], shards, cls.operandShapes, cls.resultShapes))
+          dims |= uint64_t(1) << d;
+      }
+  }
+  return dims;
+}
+
 std::shared_ptr<const ClusterOptions> OptionBuilder::options(int c, const Sharding *pinned) {
   const Cluster &cluster = clusters_.list[c];
   bool isFixed = fixed_ && cluster.arg < 0 && fixed_->groupOf[cluster.ops.front()] >= 0;
@@ -277,8 +297,9 @@ std::shared_ptr<const ClusterOptions> OptionBuilder::options(int c, const Shardi
   if (cluster.arg >= 0) {
     func::FuncOp func = program_.func;
     Shape shape = shapeOf(func.getArgument(unsigned(cluster.arg)));
-    std::vector<Sharding> all = pinned ? std::vector<Sharding>{*pinned}
-                                       : enumerateShardings(shape, model_.mesh(), 4 * maxOptions_);
+    std::vector<Sharding> all =
+        pinned ? std::vector<Sharding>{*pinned}
+               : enumerateShardings(shape, model_.mesh(), paddable(cluster.arg), 4 * maxOptions_);
     for (const Sharding &s : all)
       made->push_back(derive(cluster, &s, nullptr));
   } else {

@@ -44,6 +44,7 @@ private:
                             llvm::ArrayRef<const Sharding *> known) const;
   bool isVirtual(int cluster, mlir::Value value) const;
   std::vector<int64_t> key(int cluster) const;
+  uint64_t paddable(int arg) const;
 
   const FunctionPlan &plan_;
   const Program &program_;

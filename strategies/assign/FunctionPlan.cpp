@@ -74,16 +74,20 @@ llvm::Error FunctionPlan::write(const Mesh &mesh) const {
 }
 
 AxisList batchAxes(const Mesh &mesh, int64_t extent) {
-  AxisList axes;
-  int64_t parts = 1;
-  for (int axis = 0; axis < mesh.numAxes(); ++axis) {
-    int64_t size = mesh.axisSize(axis);
-    if (size == 1 || extent % (parts * size) != 0)
-      continue;
-    parts *= size;
-    axes.push_back(axis);
-  }
-  return axes;
+  auto cut = [&](auto may) {
+    AxisList axes;
+    int64_t parts = 1;
+    for (int axis = 0; axis < mesh.numAxes(); ++axis) {
+      int64_t size = mesh.axisSize(axis);
+      if (size == 1 || !may(parts * size))
+        continue;
+      parts *= size;
+      axes.push_back(axis);
+    }
+    return axes;
+  };
+  AxisList even = cut([&](int64_t parts) { return extent % parts == 0; });
+  return even.empty() ? cut([&](int64_t parts) { return Sharding::canCut(extent, parts); }) : even;
 }
 
 void shardBatch(FunctionPlan &plan, const Mesh &mesh) {

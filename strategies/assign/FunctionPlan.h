@@ -41,7 +41,8 @@ struct FunctionPlan {
   llvm::Error write(const Mesh &mesh) const;
 };
 
-/// All axes, in mesh order, as far as they divide the extent together.
+/// All axes, in mesh order, as far as they divide the extent together; if none does, as far as the extent has
+/// an element for each rank.
 AxisList batchAxes(const Mesh &mesh, int64_t extent);
 /// Inputs and targets along dimension 0, everything else whole.
 void shardBatch(FunctionPlan &plan, const Mesh &mesh);

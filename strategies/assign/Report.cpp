@@ -208,7 +208,7 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
     for (const CollectiveReport &c : list) {
       report.communication += c.cost;
       report.bytesSent += c.bytesSent;
-      report.numCollectives += c.kind != dist::stringify(dist::CollectiveKind::Slice);
+      report.numCollectives += dist::communicates(*dist::parseCollectiveKind(c.kind));
     }
   };
   for (const OperatorReport &r : report.operators)

@@ -157,9 +157,9 @@ llvm::Error Mapper::checkTensor(const FixedGroup &group, const char *side, size_
     if (product > mesh_.numRanks())
       return fail(group, "{0} {1} is split in {2} parts or more but mesh {3} has {4} ranks", side,
                   number, product, mesh_.str(), mesh_.numRanks());
-    if (shape[d] % count != 0) {
+    if (!Sharding::canCut(shape[d], count)) {
       std::string note = side[0] == 'i' ? factorNote(group, number, d) : "";
-      return fail(group, "{0} does not divide dimension {1}{2} of {3} {4}, whose extent is {5}",
+      return fail(group, "dimension {1}{2} of {3} {4} has {5} elements and cannot be split in {0}",
                   count, d, note, side, number, shape[d]);
     }
   }

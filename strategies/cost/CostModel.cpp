@@ -35,7 +35,7 @@ const Link &CostModel::linkOf(llvm::ArrayRef<int> axes) const {
 Cost CostModel::collective(const Collective &c, int64_t elementBytes) const {
   double in = double(numElements(c.localIn)) * double(elementBytes);
   double out = double(numElements(c.localOut)) * double(elementBytes);
-  if (c.kind == CollectiveKind::Slice)
+  if (!dist::communicates(c.kind))
     return toNanoseconds(2 * out / (topology_.memoryBandwidth * share_) + topology_.launch);
   const Link &link = linkOf(c.axes);
   double n = double(mesh_.size(c.axes));
@@ -58,6 +58,7 @@ Cost CostModel::collective(const Collective &c, int64_t elementBytes) const {
     break;
   case CollectiveKind::Permute:
   case CollectiveKind::Slice:
+  case CollectiveKind::Fit:
     break;
   }
   return toNanoseconds(steps * link.latency + sent / link.bandwidth + topology_.launch);
@@ -133,6 +134,12 @@ Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, doub
   double flops = mlir::cast<dist::ShardingRuleOpInterface>(cls.sample).getFlops(operands, results);
   double seconds = std::max(flops / (topology_.rate(cls.elementBits) * share_),
                             streamed / (topology_.memoryBandwidth * share_));
+  // Padding is overwritten in a pass of its own, unless the operator's own loop takes that in.
+  if (!isFusable(cls))
+    for (const dist::PaddingMask &mask : dist::paddingMasks(cls.rule, strategy, mesh_))
+      seconds += 2 * double(numElements(operands[mask.operand])) *
+                     double(cls.operandBytes[mask.operand]) / (topology_.memoryBandwidth * share_) +
+                 topology_.launch;
   return toNanoseconds(seconds + launches * topology_.launch);
 }
 

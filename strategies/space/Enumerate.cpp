@@ -112,7 +112,7 @@ std::vector<Strategy> resultVariants(const OperatorClass &cls, const Mesh &mesh,
     self(self, at + 1);
     for (size_t d = 0; d < current.dims.size(); ++d) {
       int64_t shards = mesh.size(current.dims[d]) * mesh.axisSize(owed[at]);
-      if (cls.resultShapes[0][d] % shards != 0)
+      if (!Sharding::canCut(cls.resultShapes[0][d], shards))
         continue;
       current.dims[d].push_back(owed[at]);
       self(self, at + 1);
@@ -124,7 +124,7 @@ std::vector<Strategy> resultVariants(const OperatorClass &cls, const Mesh &mesh,
 }
 
 std::vector<Sharding> enumerateShardings(llvm::ArrayRef<int64_t> shape, const Mesh &mesh,
-                                         size_t limit) {
+                                         uint64_t mayPad, size_t limit) {
   std::vector<Sharding> found;
   AxisList axes = realAxes(mesh);
   Sharding current = Sharding::replicated(int64_t(shape.size()));
@@ -137,7 +137,8 @@ std::vector<Sharding> enumerateShardings(llvm::ArrayRef<int64_t> shape, const Me
     }
     self(self, at + 1);
     for (size_t d = 0; d < shape.size(); ++d) {
-      if (shape[d] % (mesh.size(current.dims[d]) * mesh.axisSize(axes[at])) != 0)
+      int64_t shards = mesh.size(current.dims[d]) * mesh.axisSize(axes[at]);
+      if (shape[d] % shards != 0 && !((mayPad >> d & 1) && Sharding::canCut(shape[d], shards)))
         continue;
       current.dims[d].push_back(axes[at]);
       self(self, at + 1);

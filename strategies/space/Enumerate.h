@@ -25,9 +25,10 @@ std::vector<Strategy> enumerateStrategies(const OperatorClass &cls, const Mesh &
 std::vector<Strategy> resultVariants(const OperatorClass &cls, const Mesh &mesh,
                                      const Strategy &strategy);
 
-/// Every sharding of a tensor without anything owed: each axis cuts one dimension or none.
+/// Every sharding of a tensor without anything owed: each axis cuts one dimension or none; into padded blocks
+/// only the dimensions whose bit is set in `mayPad`.
 std::vector<Sharding> enumerateShardings(llvm::ArrayRef<int64_t> shape, const Mesh &mesh,
-                                         size_t limit = 4096);
+                                         uint64_t mayPad = 0, size_t limit = 4096);
 
 } // namespace tessera::strategies
 

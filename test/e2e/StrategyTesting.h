@@ -3,7 +3,7 @@
 #define TESSERA_TEST_E2E_STRATEGYTESTING_H
 
 #include "dialects/dist/DistInterfaces.h"
-#include "runtime/plan/plan.pb.h"
+#include "runtime/plan/PlanInfo.h"
 
 #include <algorithm>
 #include <cstring>
@@ -70,21 +70,25 @@ inline std::vector<Strategy> allStrategies(const ShardingRule &rule, const Mesh 
   return {found.begin(), found.end()};
 }
 
-/// Calls visit(index in the global tensor, index in the box) for each element of a rank's box.
+/// Calls visit(index in the global tensor, index in the buffer) for each element that a rank holds.
 template <typename Visit>
 void eachElement(const plan::Plan &plan, const plan::Binding &binding, Visit visit) {
   const auto &shape = plan.buffers(int(binding.buffer())).shape();
+  const std::vector<int64_t> extent = rt::extentOf(plan, binding);
   int64_t count = 1;
   for (int64_t d : shape)
     count *= d;
   for (int64_t i = 0; i < count; ++i) {
     int64_t rest = i, global = 0, stride = 1;
+    bool held = true;
     for (int d = shape.size() - 1; d >= 0; --d) {
+      held &= rest % shape[d] < extent[d];
       global += (rest % shape[d] + binding.offset(d)) * stride;
       rest /= shape[d];
       stride *= binding.global_shape(d);
     }
-    visit(size_t(global), size_t(i));
+    if (held)
+      visit(size_t(global), size_t(i));
   }
 }
 

@@ -1,9 +1,12 @@
 //===- operator_strategies_test.cpp - every operator under every strategy ------------------------===//
 //
-// Each function of operators.mlir holds one operator. It is run on one rank, and then under every strategy
+// Each function of operators.mlir and operators_padded.mlir holds one operator. It is run on one rank, and then under every strategy
 // that the operator's rule allows on several meshes: through resharding, localisation, emission, the plan
 // checker and the executor with the reference backend in float64. Every rank's box must equal the one-rank
 // result: exactly where that is integers, to 1e-12 elsewhere.
+//
+// Where a strategy pads an operand's blocks, the operand is divided by ones (increased by what is 0 in whole
+// numbers) whose padding is 0: 0/0 stands in the padding then, or a large number, and must not reach a result.
 //
 // A strategy in which partial sums arrive needs somebody who owes them: the operand is then made by a
 // reduction over an additional outer dimension that is cut by the partial axes.
@@ -15,6 +18,7 @@
 #include "dialects/graph/Graph.h"
 #include "runtime/executor/Executor.h"
 #include "runtime/executor/Launcher.h"
+#include "runtime/plan/PlanInfo.h"
 #include "test/e2e/StrategyTesting.h"
 
 #include "mlir/Parser/Parser.h"
@@ -46,14 +50,14 @@ struct Harness {
   MLIRContext context;
   OwningOpRef<ModuleOp> cases;
 
-  Harness() {
+  explicit Harness(const char *file = "operators.mlir") {
     DialectRegistry registry;
     registry.insert<func::FuncDialect, dist::DistDialect, graph::GraphDialect>();
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
     context.allowUnregisteredDialects(); // test.low, test.high
     context.disableMultithreading();
-    cases = parseSourceFile<ModuleOp>(std::string(TESSERA_TEST_DIR) + "/operators.mlir",
+    cases = parseSourceFile<ModuleOp>(std::string(TESSERA_TEST_DIR) + "/" + file,
                                       ParserConfig(&context));
     REQUIRE(cases);
   }
@@ -96,6 +100,65 @@ OwningOpRef<ModuleOp> makeProgram(func::FuncOp original, llvm::ArrayRef<int> sum
   return module;
 }
 
+/// What the arguments of spoilPadding hold, in whole numbers.
+constexpr double kSpoiled = 1000;
+
+/// An operator of two operands of one shape, with the first one's sharding.
+template <typename Op>
+Value spoil(OpBuilder &builder, Value a, Value b, const dist::Sharding &sharding,
+            const Mesh &mesh) {
+  auto op = Op::create(builder, a.getLoc(), a, b);
+  ShardingRule rule = llvm::cantFail(op.getShardingRule());
+  Strategy strategy;
+  strategy.factors.resize(rule.factors.size());
+  for (int64_t d = 0; d < sharding.rank(); ++d)
+    for (int f : rule.operands[0][d])
+      strategy.factors[f] = sharding.dims[d];
+  if (sharding.isPartial()) {
+    strategy.linear = 0;
+    strategy.partial = sharding.partial;
+  }
+  dist::setStrategy(op, rule, mesh, strategy);
+  return op.getY();
+}
+
+/// Makes the operand's padding worse than the zeros that arguments come with.
+void spoilPadding(OpOperand &operand, const dist::Sharding &sharding, const Mesh &mesh) {
+  Operation *op = operand.getOwner();
+  auto func = cast<func::FuncOp>(op->getParentOp());
+  auto type = cast<RankedTensorType>(operand.get().getType());
+  bool padded = false;
+  for (int64_t d = 0; d < sharding.rank(); ++d)
+    padded |= sharding.isPadded(mesh, type.getShape(), d);
+  bool whole = !isa<FloatType>(type.getElementType());
+  if (!padded || type.getElementType().isInteger(1) || (whole && sharding.isPartial()))
+    return;
+  OpBuilder builder(op);
+  unsigned number = func.getNumArguments();
+  auto text = [&](const llvm::Twine &s) {
+    return builder.getNamedAttr(graph::kRoleAttr, builder.getStringAttr(s));
+  };
+  auto attributes = builder.getDictionaryAttr(
+      {text(graph::kInput),
+       builder.getNamedAttr(graph::kNameAttr, builder.getStringAttr("arg" + llvm::Twine(number))),
+       builder.getNamedAttr(
+           dist::kShardingAttr,
+           dist::ShardingAttr::get(op->getContext(), mesh, sharding.withoutPartial()))});
+  REQUIRE(succeeded(func.insertArgument(number, type, attributes, op->getLoc())));
+  Value even = func.getArgument(number);
+  if (!whole) {
+    operand.set(spoil<graph::DivOp>(builder, operand.get(), even, sharding, mesh));
+    return;
+  }
+  auto constant = graph::ConstantOp::create(builder, op->getLoc(), type, kSpoiled);
+  ShardingRule rule = llvm::cantFail(constant.getShardingRule());
+  Strategy strategy;
+  strategy.factors.append(sharding.dims.begin(), sharding.dims.end());
+  dist::setStrategy(constant, rule, mesh, strategy);
+  Value zero = spoil<graph::SubOp>(builder, constant.getY(), even, sharding, mesh);
+  operand.set(spoil<graph::AddOp>(builder, operand.get(), zero, sharding, mesh));
+}
+
 /// Writes strategies and shardings into a program made with `summed` = the strategy's linear group.
 void annotate(ModuleOp module, const Mesh &mesh, const ShardingRule &rule,
               const Strategy &strategy) {
@@ -123,6 +186,8 @@ void annotate(ModuleOp module, const Mesh &mesh, const ShardingRule &rule,
     setArg(sum->getOperand(0), dist::operandSharding(sumRule, sumStrategy, 0));
   }
   dist::setStrategy(op, rule, mesh, strategy);
+  for (unsigned i = 0; i < op->getNumOperands(); ++i)
+    spoilPadding(op->getOpOperand(i), dist::operandSharding(rule, strategy, int(i)), mesh);
   for (unsigned i = 0; i < op->getNumResults(); ++i)
     func.setResultAttr(
         i, dist::kShardingAttr,
@@ -131,7 +196,14 @@ void annotate(ModuleOp module, const Mesh &mesh, const ShardingRule &rule,
 }
 
 /// A global input: small integers, the same for every mesh.
-Values makeInput(const plan::Binding &binding, func::FuncOp original) {
+Values makeInput(const plan::Plan &plan, const plan::Binding &binding, func::FuncOp original) {
+  if (binding.ordinal() >= original.getNumArguments()) { // of spoilPadding
+    int64_t count = 1;
+    for (int64_t d : binding.global_shape())
+      count *= d;
+    bool whole = plan.buffers(int(binding.buffer())).dtype() == plan::I64;
+    return Values(size_t(count), whole ? kSpoiled : 1);
+  }
   auto limit = [&](const char *name, int64_t otherwise) {
     auto attr = original.getArgAttrOfType<IntegerAttr>(binding.ordinal(), name);
     return attr ? attr.getInt() : otherwise;
@@ -184,8 +256,9 @@ Outcome run(ModuleOp module, func::FuncOp original) {
       return executor.status();
     for (int b : (*executor)->bindings(plan::INPUT, "infer")) {
       const plan::Binding &binding = plan.bindings(b);
-      Values global = makeInput(binding, original);
-      std::vector<char> box;
+      Values global = makeInput(plan, binding, original);
+      std::vector<char> box(*rt::bytesOf(rt::toVector(plan.buffers(int(binding.buffer())).shape()),
+                                         plan.buffers(int(binding.buffer())).dtype()));
       eachElement(plan, binding, [&](size_t g, size_t i) {
         write(box, plan.buffers(int(binding.buffer())).dtype(), i, global[g]);
       });
@@ -197,7 +270,8 @@ Outcome run(ModuleOp module, func::FuncOp original) {
       TESSERA_RETURN_IF_ERROR((*executor)->fetch(b, bytes));
       Values values;
       eachElement(plan, plan.bindings(b), [&](size_t, size_t i) {
-        values.push_back(read(bytes, (*executor)->heldType(b), i));
+        values.resize(std::max(values.size(), i + 1));
+        values[i] = read(bytes, (*executor)->heldType(b), i);
       });
       outcome.outputs[world.rank()].push_back(std::move(values));
     }
@@ -244,7 +318,8 @@ std::string printed(ModuleOp module) {
 } // namespace
 
 TEST_CASE("every operator gives under every strategy what it gives on one rank") {
-  Harness harness;
+  const char *file = GENERATE("operators.mlir", "operators_padded.mlir");
+  Harness harness(file);
   size_t runs = 0;
   for (func::FuncOp func : harness.cases->getOps<func::FuncOp>()) {
     Operation *op = onlyOp(func);

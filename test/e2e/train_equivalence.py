@@ -5,7 +5,7 @@ usage: train_equivalence.py --bin DIR --model FILE.onnx [--f64] [--backend NAME]
                             [--dim NAME=N]... [--compile OPTION]... CONFIG...
 
 CONFIG is MESH:MODE[:PATTERN], for example data=2,model=2:auto or model=2:semi-auto:f=model (a pattern of
-make_strategies.py). The first run is always one rank. Inputs are random numbers by seed, targets random classes. Exit
+make_strategies.py, or a strategy file NAME.json beside this one). The first run is always one rank. Inputs are random numbers by seed, targets random classes. Exit
 code 1 and one line per configuration that differs.
 """
 import argparse
@@ -35,7 +35,9 @@ def make_data(folder, shape, classes, target_shape):
 def losses(args, folder, data, mesh, mode, pattern, tag):
     plan = folder / f"plan-{tag}"
     strategy = None
-    if pattern:
+    if pattern and pattern.endswith(".json"):
+        strategy = pathlib.Path(__file__).parent / pattern
+    elif pattern:
         strategy = folder / f"{tag}.json"
         run([sys.executable, pathlib.Path(__file__).parent / "make_strategies.py", folder / "plan-one/report.json", mesh,
              pattern, "-o", strategy])

@@ -95,6 +95,12 @@ struct Together {
       return reduce(group(rank));
     case CollectiveKind::ReduceScatter:
       return block(reduce(group(rank)), c.dim, place(rank));
+    case CollectiveKind::Fit: {
+      const Tensor &x = *in[size_t(rank)];
+      return make(shape, [&](ArrayRef<int64_t> index) {
+        return index[c.dim] < c.localIn[c.dim] ? at(x, index) : 0;
+      });
+    }
     case CollectiveKind::Permute:
       return *in[size_t(c.sources[size_t(rank)])];
     case CollectiveKind::Halo:

@@ -9,11 +9,11 @@
 namespace tessera::rt {
 namespace {
 
-/// Index j of an I64 or I32 tensor, relative to `start`; -1 where it lies outside [0, extent).
+/// Index j of an I64 or I32 tensor, relative to `start`; -1 where it lies outside [0, rows).
 int64_t indexAt(const TensorView &indices, int64_t j, const IndexGeometry &g) {
   int64_t i = indices.dtype == plan::I64 ? indices.as<int64_t>()[j] : indices.as<int32_t>()[j];
   int64_t local = 0;
-  if (__builtin_sub_overflow(i, g.start, &local) || local < 0 || local >= g.extent)
+  if (__builtin_sub_overflow(i, g.start, &local) || local < 0 || local >= g.rows)
     return -1;
   return local;
 }

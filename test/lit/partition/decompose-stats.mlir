@@ -20,9 +20,9 @@ module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
 
 // -----
 
-module attributes {dist.mesh = #dist.mesh<"model=3">} {
+module attributes {dist.mesh = #dist.mesh<"model=9">} {
   func.func @divide(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<"[-, -]">}) -> (tensor<4x8xf32> {dist.sharding = #dist.sharding<"[-, -]">}) {
-    // expected-error @+1 {{operator 'sm': factor 'd1' of extent 8 cannot be cut in 3 equal parts}}
+    // expected-error @+1 {{operator 'sm': factor 'd1' of extent 8 cannot be cut in 9 parts}}
     %y = graph.softmax %x {dim = 1 : i64, graph.name = "sm", dist.strategy = #dist.strategy<"d1=model">} : (tensor<4x8xf32>) -> tensor<4x8xf32>
     return %y : tensor<4x8xf32>
   }

@@ -56,9 +56,9 @@ module attributes {dist.mesh = #dist.mesh<"data=2">} {
 
 // -----
 
-module attributes {dist.mesh = #dist.mesh<"data=3">} {
+module attributes {dist.mesh = #dist.mesh<"data=9">} {
   func.func @divide(%x: tensor<8xf32> {dist.sharding = #dist.sharding<"[-]">}) -> (tensor<8xf32> {dist.sharding = #dist.sharding<"[-]">}) {
-    // expected-error @+1 {{operator 'act': factor 'b0' of extent 8 cannot be cut in 3 equal parts}}
+    // expected-error @+1 {{operator 'act': factor 'b0' of extent 8 cannot be cut in 9 parts}}
     %y = graph.relu %x {graph.name = "act", dist.strategy = #dist.strategy<"b0=data">} : (tensor<8xf32>) -> tensor<8xf32>
     return %y : tensor<8xf32>
   }

@@ -44,3 +44,44 @@ module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
     return %y : tensor<8x6xf32>
   }
 }
+
+// -----
+
+// Axes that do not divide: blocks of 4 of which the last has one element of padding. What is summed over k gets
+// zeros there; %x, an argument, has them already.
+module attributes {dist.mesh = #dist.mesh<"model=2">} {
+  // CHECK-LABEL: func.func @padded(%arg0: tensor<2x4xf32> {{.*}}dist.global_shape = array<i64: 2, 7>
+  func.func @padded(%x: tensor<2x7xf32> {dist.sharding = #dist.sharding<"[-, model]">},
+                    %w: tensor<7x3xf32> {dist.sharding = #dist.sharding<"[model, -]">})
+      -> (tensor<2x3xf32> {dist.sharding = #dist.sharding<"[-, -]">}) {
+    // CHECK: %[[COUNTER:.*]] = graph.iota {dim = 0 : i64, dist.per_rank = [{start = -4 : i64}, {start = -3 : i64}]} : () -> tensor<4x1xi64>
+    // CHECK: %[[MASK:.*]] = graph.lt %[[COUNTER]]
+    // CHECK: %[[E:.*]] = graph.exp %arg1
+    // CHECK: %[[ZERO:.*]] = graph.constant {{.*}}dense<0.000000e+00> : tensor<f32>
+    // CHECK: %[[CLEAN:.*]] = graph.select %[[MASK]], %[[E]], %[[ZERO]]
+    // CHECK: graph.matmul %arg0, %[[CLEAN]]
+    %e = graph.exp %w {dist.strategy = #dist.strategy<"b0=model">} : (tensor<7x3xf32>) -> tensor<7x3xf32>
+    %y = graph.matmul %x, %e {dist.strategy = #dist.strategy<"k=model">} : (tensor<2x7xf32>, tensor<7x3xf32>) -> tensor<2x3xf32>
+    %z = dist.reshard %y from <"[-, -] sum(model)"> to <"[-, -]"> : tensor<2x3xf32>
+    return %z : tensor<2x3xf32>
+  }
+}
+
+// -----
+
+// Blocks are lengthened before they are cut and shortened after they are joined. A table's own padding is no row.
+module attributes {dist.mesh = #dist.mesh<"model=2">} {
+  // CHECK-LABEL: func.func @fit(
+  func.func @fit(%t: tensor<7x3xf32> {dist.sharding = #dist.sharding<"[model, -]">},
+                 %i: tensor<5xi64> {dist.sharding = #dist.sharding<"[-]">})
+      -> (tensor<7x3xf32> {dist.sharding = #dist.sharding<"[-, model]">}, tensor<5x3xf32> {dist.sharding = #dist.sharding<"[-, -]">}) {
+    // CHECK: %[[A:.*]] = dist.collective "fit" %arg0 {axes = [], dim = 1 : i64} : (tensor<4x3xf32>) -> tensor<4x4xf32>
+    // CHECK: %[[B:.*]] = dist.collective "all-to-all" %[[A]] {axes = ["model"], dim = 0 : i64, split_dim = 1 : i64} : (tensor<4x4xf32>) -> tensor<8x2xf32>
+    // CHECK: dist.collective "fit" %[[B]] {axes = [], dim = 0 : i64} : (tensor<8x2xf32>) -> tensor<7x2xf32>
+    %c = dist.reshard %t from <"[model, -]"> to <"[-, model]"> : tensor<7x3xf32>
+    // CHECK: graph.gather {{.*}}dist.per_rank = [{limit = 4 : i64, start = 0 : i64}, {limit = 3 : i64, start = 4 : i64}]
+    %y = graph.gather %t, %i {axis = 0 : i64, dist.strategy = #dist.strategy<"v=model">} : (tensor<7x3xf32>, tensor<5xi64>) -> tensor<5x3xf32>
+    %z = dist.reshard %y from <"[-, -] sum(model)"> to <"[-, -]"> : tensor<5x3xf32>
+    return %c, %z : tensor<7x3xf32>, tensor<5x3xf32>
+  }
+}

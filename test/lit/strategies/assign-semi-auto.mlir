@@ -2,7 +2,7 @@
 // RUN: tessera-opt --assign-strategies="mesh=data=2,model=2 mode=semi-auto strategy=%t/columns.json" %t/model.mlir | FileCheck %s --check-prefix=COLUMNS
 // RUN: tessera-opt --assign-strategies="mesh=data=2,model=2 mode=semi-auto strategy=%t/rows.json" %t/model.mlir | FileCheck %s --check-prefix=ROWS
 // RUN: not tessera-opt --assign-strategies="mesh=data=2,model=2 mode=semi-auto strategy=%t/unknown.json" %t/model.mlir 2>&1 | FileCheck %s --check-prefix=UNKNOWN
-// RUN: not tessera-opt --assign-strategies="mesh=data=4,model=3 mode=semi-auto strategy=%t/odd.json" %t/model.mlir 2>&1 | FileCheck %s --check-prefix=ODD
+// RUN: not tessera-opt --assign-strategies="mesh=data=4,model=2 mode=semi-auto strategy=%t/odd.json" %t/model.mlir 2>&1 | FileCheck %s --check-prefix=ODD
 
 // COLUMNS: tensor<4x6xf32> {dist.sharding = #dist.sharding<"[-, model]">
 // COLUMNS: graph.conv {{.*}}dist.strategy = #dist.strategy<"n=data, h=model">
@@ -11,7 +11,7 @@
 // ROWS: graph.conv {{.*}}dist.strategy = #dist.strategy<"n=data+model">
 // ROWS: graph.matmul {{.*}}dist.strategy = #dist.strategy<"m=data, k=model -> [data, model]">
 // UNKNOWN: the model has no operator 'fd'; the nearest names are 'fc'
-// ODD: operator 'fc': 4 does not divide dimension 1 (factor n) of input 1, whose extent is 6
+// ODD: operator 'fc': dimension 1 (factor n) of input 1 has 6 elements and cannot be split in 8
 
 //--- model.mlir
 func.func @infer(
@@ -32,4 +32,4 @@ func.func @infer(
 //--- unknown.json
 [{"op": "fd", "in": [[1, 1], [1, 2]]}]
 //--- odd.json
-[{"op": "fc", "in": [[1, 1], [1, 4]]}]
+[{"op": "fc", "in": [[1, 1], [1, 8]]}]

@@ -38,6 +38,22 @@ TEST_CASE("a bad mesh is one clear error") {
   CHECK_THAT(error("a=99999999999999999999"), Catch::Contains("from 1 on"));
 }
 
+TEST_CASE("where axes do not divide, every block has its own elements first") {
+  Mesh m = mesh("data=2,model=2");
+  using List = llvm::SmallVector<int64_t>;
+  Sharding s = cantFail(parseSharding("[data+model]", m));
+  CHECK(s.localShape(m, {5}) == List{2});
+  List offsets, extents; // 0 1, 2 -, 3 4, - -
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    offsets.push_back(s.offset(m, {5}, rank)[0]);
+    extents.push_back(s.extent(m, {5}, rank)[0]);
+  }
+  CHECK(offsets == List{0, 2, 3, 5});
+  CHECK(extents == List{2, 1, 2, 0});
+  CHECK(s.isPadded(m, {5}, 0));
+  CHECK_FALSE(s.isPadded(m, {8}, 0));
+}
+
 TEST_CASE("a sharding's local shape, offsets and text") {
   Mesh m = mesh("data=2,model=2");
   Sharding s = cantFail(parseSharding("[data, model]", m));
@@ -49,7 +65,8 @@ TEST_CASE("a sharding's local shape, offsets and text") {
   for (const char *text :
        {"[data, model]", "[model+data, -]", "[-, -] sum(data,model)", "[]", "[-] max(model)"})
     CHECK(cantFail(parseSharding(text, m)).str(m) == text);
-  CHECK_THAT(toString(s.verify(m, {7, 6})), Catch::Contains("extent 7 does not divide by 2"));
+  CHECK_THAT(toString(both.verify(m, {3, 6})),
+             Catch::Contains("extent 3 cannot be cut in 4 blocks"));
   Sharding twice = cantFail(parseSharding("[data, data]", m));
   CHECK_THAT(toString(twice.verify(m, {8, 6})), Catch::Contains("used twice"));
   for (const char *text :

@@ -64,10 +64,46 @@ TEST_CASE("impossible strategies are refused with the reason") {
   };
   CHECK(error("m=data, k=model") == "");
   CHECK_THAT(error("m=data, n=data"), Catch::Contains("used twice"));
-  CHECK_THAT(error("n=data+model"), Catch::Contains("'n' of extent 10 cannot be cut in 4"));
+  llvm::SmallVector<Shape> small{{4, 6}, {6, 3}}, smallOut{{4, 3}};
+  auto few = cantFail(ShardingRule::parse(kMatMul, small, smallOut));
+  CHECK_THAT(
+      toString(verifyStrategy(few, strategy(few, "n=data+model"), mesh2x2(), small, smallOut)),
+      Catch::Contains("'n' of extent 3 cannot be cut in 4"));
   CHECK_THAT(error("m=data -> [-, -] sum(data)"), Catch::Contains("cannot be partial over 'data'"));
   auto bad = parseStrategy("q=data", rule, mesh2x2());
   CHECK_THAT(toString(bad.takeError()), Catch::Contains("no factor 'q'"));
+}
+
+TEST_CASE("padding is overwritten where it would be reduced over") {
+  llvm::SmallVector<Shape> in{{5, 7}, {7, 10}}, out{{5, 10}};
+  auto rule = cantFail(ShardingRule::parse(kMatMul, in, out));
+  auto masks = [&](llvm::StringRef text) {
+    Strategy s = strategy(rule, text);
+    cantFail(verifyStrategy(rule, s, mesh2x2(), in, out));
+    std::string list;
+    for (const PaddingMask &mask : paddingMasks(rule, s, mesh2x2()))
+      list += std::to_string(mask.operand) + "/" + std::to_string(mask.dim) + " " +
+              stringify(mask.reduction).str() + ";";
+    return list;
+  };
+  CHECK(masks("m=data, n=model") == "");
+  CHECK(masks("k=model") == "0/1 sum;1/0 sum;");
+  rule.factors[rule.findFactor("k")].padding = Factor::Padding::Excluded;
+  CHECK(masks("k=model") == "");
+  rule.factors[rule.findFactor("k")].padding = Factor::Padding::Refused;
+  CHECK_FALSE(canShard(rule, rule.findFactor("k"), 2, in, out));
+}
+
+TEST_CASE("several factors in one dimension are cut evenly") {
+  llvm::SmallVector<Shape> in{{6, 5, 4}}, out{{30, 4}};
+  auto rule = cantFail(ShardingRule::parse("a b c -> (a b) c", in, out));
+  auto can = [&](const char *name, int64_t shards) {
+    return canShard(rule, rule.findFactor(name), shards, in, out);
+  };
+  CHECK(can("a", 2));
+  CHECK_FALSE(can("a", 4));
+  CHECK_FALSE(can("b", 2));
+  CHECK(can("c", 3));
 }
 
 TEST_CASE("an inner factor is cut only where the outer one is cut entirely") {

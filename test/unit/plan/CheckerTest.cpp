@@ -23,6 +23,12 @@ plan::Collective &coll(plan::Plan &p, int s) { return *step(p, s).mutable_collec
 plan::Expression &expr(plan::Plan &p) { return *kernel(p, UPDATE).mutable_expression(); }
 plan::Binding &bind(plan::Plan &p, int b) { return *p.mutable_bindings(b); }
 
+/// All of the buffer, and `more` in dimension 0.
+void setExtent(plan::Plan &p, int b, int64_t more) {
+  bind(p, b).mutable_extent()->CopyFrom(buf(p, static_cast<int>(bind(p, b).buffer())).shape());
+  bind(p, b).set_extent(0, bind(p, b).extent(0) + more);
+}
+
 /// Moves step `from` to the end.
 void postpone(plan::Plan &p, int from) {
   auto *steps = p.mutable_programs(0)->mutable_steps();
@@ -114,6 +120,9 @@ const std::vector<Case> kOneRank = {
     {"box before", [](auto &p) { bind(p, 0).set_offset(0, -1); }, "outside the global shape"},
     {"box near 2^63", [](auto &p) { bind(p, 0).set_offset(0, INT64_MAX); },
      "outside the global shape"},
+    {"extent of another rank", [](auto &p) { bind(p, 0).add_extent(1); }, "number of dimensions"},
+    {"extent beyond the buffer", [](auto &p) { setExtent(p, 0, 1); }, "cannot hold the extent"},
+    {"negative extent", [](auto &p) { setExtent(p, 0, -100); }, "cannot hold the extent"},
     {"global shape overflows", [](auto &p) { bind(p, 0).set_global_shape(0, INT64_MAX); },
      "is not possible"},
     {"unknown program", [](auto &p) { bind(p, 0).set_program("eval"); }, "does not exist"},
@@ -319,6 +328,7 @@ const std::vector<Case> kAllRanks = {
        bind(p, 0).set_primary(false);
      },
      "boxes hold 12 elements"},
+    {"padding where there are elements", [](auto &p) { setExtent(p, 0, -1); }, "boxes hold"},
     {"boxes overlap", [](auto &p) { bind(p, 0).set_offset(0, 2); }, "overlap"},
 };
 

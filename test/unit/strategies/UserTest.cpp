@@ -84,8 +84,9 @@ TEST_CASE("what cannot be done is said in one sentence") {
   CHECK(
       semiAuto(R"([{"op": "fc1", "in": [[1, 1, 1], [1, 2]]}])") ==
       "operator 'fc1': input 0 has 2 dimensions but its strategy 3; give one entry per dimension");
-  CHECK(semiAuto(R"([{"op": "fc1", "in": [[1, 1], [1, 5]]}])", "data=5") ==
-        "operator 'fc1': 5 does not divide dimension 1 (factor n) of input 1, whose extent is 12");
+  CHECK(semiAuto(R"([{"op": "fc1", "in": [[1, 1], [1, 16]]}])", "data=16") ==
+        "operator 'fc1': dimension 1 (factor n) of input 1 has 12 elements and cannot be split in "
+        "16");
   CHECK(semiAuto(R"([{"op": "fc1", "in": [["data", null], [null, "rows"]]}])") ==
         "operator 'fc1': mesh data=2,model=2 has no axis 'rows'");
   CHECK(semiAuto(R"([{"op": "fc1", "in": [["data", "data"], [null, null]]}])") ==
