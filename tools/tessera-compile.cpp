@@ -24,6 +24,7 @@ struct CommandLine {
   std::vector<std::string> dims;
   bool train = false, quiet = false, noFuse = false;
   std::string loss = "cross_entropy", optimizer = "sgd:lr=0.01", schedule = "constant", aux;
+  int64_t accumulate = 1;
   double clipNorm = 0, searchBudget = 2;
   int searchThreads = 1;
   CompileOptions compile;
@@ -118,6 +119,10 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--clip-norm", c.clipNorm, "Clip gradients to this global norm")
       ->needs(train)
       ->check(CLI::PositiveNumber);
+  app.add_option("--accumulate", c.accumulate,
+                 "Process the batch in N micro-batches, one update for all of them")
+      ->needs(train)
+      ->check(CLI::Range(1, 4096));
   app.add_option("--aux-outputs", c.aux, "Outputs to add to the loss: 1=0.01,2=0.5")->needs(train);
 
   app.add_option("--dump-phases", o.dumpPhases,
@@ -188,6 +193,7 @@ llvm::Error interpret(CommandLine &c) {
     return e;
   if (c.clipNorm > 0)
     training.clipNorm = c.clipNorm;
+  training.accumulate = c.compile.import.microBatches = c.accumulate;
   c.compile.training = std::move(training);
   return llvm::Error::success();
 }

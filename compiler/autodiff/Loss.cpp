@@ -85,8 +85,19 @@ static double count(Value v) {
   return double(cast<RankedTensorType>(v.getType()).getNumElements());
 }
 
+static Value validTargets(OpWriter &b, const LossOptions &options, Value target) {
+  return b.unary<NotOp>(b.binary<EqOp>(target, b.integer(*options.ignoreIndex)));
+}
+
+Value countPredictions(OpWriter &b, const LossOptions &options, Value target, Type real) {
+  if (!options.hasClasses() || !options.ignoreIndex)
+    return Value();
+  b.setName("loss");
+  return b.sumAll(b.cast(validTargets(b, options, target), real));
+}
+
 static LossValues classLoss(OpWriter &b, const LossOptions &options, Value x, Value target,
-                            bool withMetrics) {
+                            bool withMetrics, const LossShare &share) {
   int64_t dim = llvm::cantFail(classDim(options, shapeOf(x))); // targetType() checked it
   int64_t classes = shapeOf(x)[dim];
   x = widen(b, x);
@@ -114,16 +125,17 @@ static LossValues classLoss(OpWriter &b, const LossOptions &options, Value x, Va
   LossValues values;
   Value valid;
   if (options.ignoreIndex) {
-    valid = b.unary<NotOp>(b.binary<EqOp>(target, b.integer(*options.ignoreIndex)));
+    valid = validTargets(b, options, target);
     // An index that is no class picks nothing anyway.
     if (options.labelSmoothing != 0 ||
         (*options.ignoreIndex >= 0 && *options.ignoreIndex < classes))
       picked = b.select(b.reshape(valid, column), picked, zero);
     values.predictions = b.sumAll(b.cast(valid, real));
-    values.loss = b.neg(b.div(b.sumAll(picked), values.predictions));
+    values.loss = b.neg(
+        b.div(b.sumAll(picked), share.predictions ? share.predictions : values.predictions));
   } else {
     values.predictions = b.constant(real, count(target));
-    values.loss = b.mul(b.sumAll(picked), -1.0 / count(target));
+    values.loss = b.mul(b.sumAll(picked), -1.0 / count(target) / double(share.parts));
   }
   values.seeds.push_back({values.loss, b.constant(real, 1.0)});
 
@@ -139,23 +151,23 @@ static LossValues classLoss(OpWriter &b, const LossOptions &options, Value x, Va
 }
 
 LossValues buildLoss(OpWriter &b, const LossOptions &options, Value output, Value target,
-                     bool withMetrics) {
+                     bool withMetrics, const LossShare &share) {
   b.setName("loss");
   if (options.hasClasses())
-    return classLoss(b, options, output, target, withMetrics);
+    return classLoss(b, options, output, target, withMetrics, share);
 
   Value x = widen(b, output);
   Type real = elementTypeOf(x);
   LossValues values;
   values.predictions = b.constant(real, count(output));
   if (options.kind == LossOptions::Output) {
-    values.loss = b.reshape(x, {});
+    values.loss = b.mul(b.reshape(x, {}), 1.0 / double(share.parts));
     values.seeds.push_back({values.loss, b.constant(real, 1.0)});
     return values;
   }
 
   target = b.cast(target, real);
-  double scale = 1.0 / count(output);
+  double scale = 1.0 / count(output) / double(share.parts);
   Value gradient;
   if (options.kind == LossOptions::MeanSquaredError) {
     Value d = b.sub(x, target);

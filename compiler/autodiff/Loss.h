@@ -31,9 +31,20 @@ struct LossValues {
 llvm::Expected<mlir::RankedTensorType> targetType(const LossOptions &options,
                                                   mlir::RankedTensorType output);
 
+/// One of `parts` equal micro-batches: its loss is its share of the whole batch's mean.
+struct LossShare {
+  int64_t parts = 1;
+  mlir::Value predictions; // of the whole batch, from countPredictions
+};
+
+/// How many of the targets count, where that depends on them (rank 0, of the type of the loss); null:
+/// all of them.
+mlir::Value countPredictions(OpWriter &builder, const LossOptions &options, mlir::Value target,
+                             mlir::Type real);
+
 /// `withMetrics`: also correct and predictions.
 LossValues buildLoss(OpWriter &builder, const LossOptions &options, mlir::Value output,
-                     mlir::Value target, bool withMetrics);
+                     mlir::Value target, bool withMetrics, const LossShare &share = {});
 
 } // namespace tessera::compiler
 

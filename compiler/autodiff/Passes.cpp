@@ -91,6 +91,8 @@ struct BuildTrainingPass : PassWrapper<BuildTrainingPass, OperationPass<ModuleOp
                                llvm::cl::init("constant")};
   Option<double> clipNorm{*this, "clip-norm", llvm::cl::desc("limit of the global gradient norm"),
                           llvm::cl::init(0)};
+  Option<int64_t> accumulate{*this, "accumulate", llvm::cl::desc("micro-batches per step"),
+                             llvm::cl::init(1)};
   Option<std::string> aux{*this, "aux", llvm::cl::desc("OUTPUT=COEFFICIENT,..."),
                           llvm::cl::init("")};
 
@@ -106,6 +108,7 @@ struct BuildTrainingPass : PassWrapper<BuildTrainingPass, OperationPass<ModuleOp
       return error;
     if (clipNorm > 0)
       options.clipNorm = clipNorm;
+    options.accumulate = accumulate;
     return buildTraining(getOperation(), options);
   }
   void runOnOperation() override {

@@ -52,8 +52,9 @@ public:
     arguments_[i].attrs.set(name, value);
   }
   unsigned numArguments() const { return unsigned(arguments_.size()); }
+  void setArgumentType(unsigned i, Type type) { arguments_[i].type = type; }
 
-  /// Creates the function with the source's body; results are added afterwards.
+  /// Creates the function, without operators. The source's step is this program's first argument.
   func::FuncOp create(StringRef step) {
     OpBuilder b(source_);
     SmallVector<Type> types;
@@ -69,14 +70,25 @@ public:
       if (argRole(source_, i) == step && !step.empty())
         mapping_.map(source_.getArgument(i), block->getArgument(0));
     b.setInsertionPointToEnd(block);
-    for (Operation &op : source_.getBody().front().without_terminator())
-      b.clone(op, mapping_);
     func::ReturnOp::create(b, source_.getLoc());
     return func_;
   }
 
-  /// The clone of a value of the source.
+  /// Appends the source's operators, their names with a prefix.
+  void cloneBody(const Twine &prefix = "") {
+    OpBuilder b(func_.getBody().front().getTerminator());
+    std::string before = prefix.str();
+    for (Operation &op : source_.getBody().front().without_terminator()) {
+      Operation *made = b.clone(op, mapping_);
+      if (auto name = made->getAttrOfType<StringAttr>(kNameAttr); name && !before.empty())
+        made->setAttr(kNameAttr, b.getStringAttr(before + name.getValue()));
+    }
+  }
+
+  /// The clone of a value of the source: the last one made.
   Value clone(Value v) const { return mapping_.lookup(v); }
+  /// What stands for a value of the source in clones made from here on.
+  void map(Value source, Value value) { mapping_.map(source, value); }
   Value argument(unsigned i) { return func_.getArgument(i); }
 
   void addResult(Value value, StringRef role, StringRef name) {
@@ -167,6 +179,57 @@ llvm::Expected<RankedTensorType> lossTarget(const TrainingOptions &options,
   return targetType(options.loss, cast<RankedTensorType>(outputs[options.loss.output].getType()));
 }
 
+/// The type of `parts` micro-batches together.
+llvm::Expected<Type> wholeBatch(Type type, int64_t parts, const Twine &what) {
+  auto tensor = cast<RankedTensorType>(type);
+  if (parts == 1)
+    return type;
+  int64_t rows = 0;
+  if (tensor.getRank() == 0 || __builtin_mul_overflow(tensor.getDimSize(0), parts, &rows))
+    return llvm::createStringError("%s has no dimension of samples: it cannot be cut in %lld "
+                                   "micro-batches",
+                                   what.str().c_str(), (long long)parts);
+  SmallVector<int64_t> shape(tensor.getShape());
+  shape[0] = rows;
+  return RankedTensorType::get(shape, tensor.getElementType());
+}
+
+/// Losses are computed in single precision at least.
+Type lossElement(Value output) {
+  Type type = elementTypeOf(output);
+  return type.getIntOrFloatBitWidth() >= 32 ? type : Float32Type::get(type.getContext());
+}
+
+/// Rows part, part + parts, part + 2 parts, ... of a batch.
+Value microBatch(OpWriter &b, Value whole, int64_t parts, int64_t part) {
+  SmallVector<int64_t> rows(shapeOf(whole));
+  rows[0] /= parts;
+  SmallVector<int64_t> split(rows), starts(rows.size() + 1, 0), strides(rows.size() + 1, 1);
+  split.insert(split.begin() + 1, parts);
+  SmallVector<int64_t> limits(split);
+  starts[1] = part;
+  limits[1] = part + 1;
+  Value x = b.reshape(whole, split);
+  return b.reshape(b.make<SliceOp>(x, starts, limits, strides), rows);
+}
+
+/// The new value of a state of the source, by argument; null for the others.
+llvm::Expected<SmallVector<Value>> newStates(func::FuncOp forward) {
+  Operation *results = forward.getBody().front().getTerminator();
+  SmallVector<Value> states(forward.getNumArguments());
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
+    std::optional<unsigned> result = updateOf(forward, i);
+    if (result && argRole(forward, i) != kState)
+      return llvm::createStringError("argument %u of @forward is updated but is no state", i);
+    if (result && *result >= results->getNumOperands())
+      return llvm::createStringError("argument %u of @forward names result %u, which there is not",
+                                     i, *result);
+    if (result)
+      states[i] = results->getOperand(*result);
+  }
+  return states;
+}
+
 llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
   auto outputs = outputsOf(forward);
   if (!outputs)
@@ -174,7 +237,11 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
   auto target = lossTarget(options, *outputs);
   if (!target)
     return target.takeError();
+  auto states = newStates(forward);
+  if (!states)
+    return states.takeError();
 
+  const int64_t parts = options.accumulate;
   MLIRContext *context = forward.getContext();
   Builder types(context);
   ProgramBuilder program(forward, "train");
@@ -183,6 +250,12 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
   unsigned targetArg = program.numArguments();
   if (*target)
     program.addArgument(*target, kTarget, "target");
+  for (unsigned i = 1; i < program.numArguments(); ++i) {
+    auto type = wholeBatch(program.argumentType(i), parts, "'" + program.argumentName(i) + "'");
+    if (!type)
+      return type.takeError();
+    program.setArgumentType(i, *type);
+  }
   unsigned firstParameter = program.numArguments();
   program.addArguments(kParameter);
   unsigned firstState = program.numArguments();
@@ -208,65 +281,96 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
     return llvm::createStringError("the model has no floating-point parameter to train");
 
   func::FuncOp train = program.create(kStep);
-  OpWriter b(train);
-  Value targets = *target ? program.argument(targetArg) : Value();
-  LossValues loss = buildLoss(b, options.loss, program.clone((*outputs)[options.loss.output]),
-                              targets, /*withMetrics=*/false);
-  b.setName("loss");
-  for (const AuxOutput &aux : options.auxOutputs) {
-    Value v = program.clone((*outputs)[aux.output]);
-    Value term = b.cast(b.reshape(b.mul(v, aux.coefficient), {}), elementTypeOf(loss.loss));
-    loss.loss = b.add(loss.loss, term);
-    loss.seeds.push_back({v, b.constant(v.getType(), aux.coefficient)});
-  }
-
-  SmallVector<Value> parameters;
+  Value step = program.argument(0), targets = *target ? program.argument(targetArg) : Value();
+  SmallVector<Value> parameters, gradients(trained.size());
   for (unsigned i : trained)
     parameters.push_back(program.argument(i));
-  auto gradients = differentiate(b, loss.seeds, parameters);
-  if (!gradients)
-    return gradients.takeError();
+  LossShare share{parts, Value()};
+  Value loss;
+  SmallVector<std::pair<Value, Value>> carried; // states, from one micro-batch to the next
+  for (int64_t part = 0; part < parts; ++part) {
+    Value partTargets = targets;
+    if (parts > 1) {
+      OpWriter b(train);
+      if (part == 0 && targets)
+        share.predictions = countPredictions(
+            b, options.loss, targets, lossElement((*outputs)[options.loss.output]));
+      b.setName("micro" + Twine(part) + "/batch");
+      unsigned argument = 1;
+      for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
+        Value source = forward.getArgument(i);
+        if (argRole(forward, i) == kInput)
+          program.map(source, microBatch(b, program.argument(argument++), parts, part));
+        else if (argRole(forward, i) == kStep) // other random numbers for every micro-batch
+          program.map(source, b.add(b.mul(step, b.integer(parts)), b.integer(part)));
+      }
+      if (targets)
+        partTargets = microBatch(b, targets, parts, part);
+    }
+    program.cloneBody(part ? "micro" + Twine(part) + "/" : Twine());
+    OpWriter b(train);
+    LossValues values = buildLoss(b, options.loss, program.clone((*outputs)[options.loss.output]),
+                                  partTargets, /*withMetrics=*/false, share);
+    b.setName("loss");
+    for (const AuxOutput &aux : options.auxOutputs) {
+      Value v = program.clone((*outputs)[aux.output]);
+      double coefficient = aux.coefficient / double(parts);
+      Value term = b.cast(b.reshape(b.mul(v, coefficient), {}), elementTypeOf(values.loss));
+      values.loss = b.add(values.loss, term);
+      values.seeds.push_back({v, b.constant(v.getType(), coefficient)});
+    }
+    auto found = differentiate(b, values.seeds, parameters);
+    if (!found)
+      return found.takeError();
+    b.setLoc(forward.getLoc());
+    b.setName("loss");
+    loss = loss ? b.add(loss, values.loss) : values.loss;
+    for (auto [i, gradient] : llvm::enumerate(*found)) {
+      b.setName(program.argumentName(trained[i]) + ".accumulate");
+      gradients[i] = gradients[i] && gradient ? b.add(gradients[i], gradient)
+                     : gradient               ? gradient
+                                              : gradients[i];
+    }
+    for (unsigned i = 0; i < states->size() && part + 1 < parts; ++i)
+      if ((*states)[i])
+        carried.push_back({forward.getArgument(i), program.clone((*states)[i])});
+    for (auto [source, value] : carried)
+      program.map(source, value);
+    carried.clear();
+  }
 
+  OpWriter b(train);
   b.setLoc(forward.getLoc());
   Type real = doubles ? Type(types.getF64Type()) : Type(types.getF32Type());
-  Value step = program.argument(0);
   if (options.clipNorm)
-    clipGlobalNorm(b, *options.clipNorm, *gradients);
+    clipGlobalNorm(b, *options.clipNorm, gradients);
   Value lr = buildLearningRate(b, options.schedule, options.optimizer.lr, step, real);
   optimizer.prepare(b, lr, step);
 
-  program.addResult(loss.loss, kLoss, "loss");
+  program.addResult(loss, kLoss, "loss");
   size_t slots = optimizer.slots().size();
-  SmallVector<std::pair<unsigned, Value>> states; // after all parameters
+  SmallVector<std::pair<unsigned, Value>> moments; // after all parameters
   for (auto [i, argument] : llvm::enumerate(trained)) {
-    if (!(*gradients)[i])
+    if (!gradients[i])
       continue; // the loss does not depend on it
     b.setName(program.argumentName(argument) + ".update");
     unsigned first = firstSlot + unsigned(i * slots);
     SmallVector<Value> old;
     for (size_t s = 0; s < slots; ++s)
       old.push_back(program.argument(first + unsigned(s)));
-    OptimizerBuilder::Update update = optimizer.update(b, parameters[i], (*gradients)[i], old);
+    OptimizerBuilder::Update update = optimizer.update(b, parameters[i], gradients[i], old);
     program.addUpdate(argument, update.parameter);
     for (size_t s = 0; s < slots; ++s)
-      states.push_back({first + unsigned(s), update.states[s]});
+      moments.push_back({first + unsigned(s), update.states[s]});
   }
   // Running statistics: what the importer computed.
-  Operation *results = forward.getBody().front().getTerminator();
   unsigned state = firstState;
   for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
-    std::optional<unsigned> result = updateOf(forward, i);
-    bool isState = argRole(forward, i) == kState;
-    if (result && !isState)
-      return llvm::createStringError("argument %u of @forward is updated but is no state", i);
-    if (result && *result >= results->getNumOperands())
-      return llvm::createStringError("argument %u of @forward names result %u, which there is not",
-                                     i, *result);
-    if (result)
-      program.addUpdate(state, program.clone(results->getOperand(*result)));
-    state += isState;
+    if ((*states)[i])
+      program.addUpdate(state, program.clone((*states)[i]));
+    state += argRole(forward, i) == kState;
   }
-  for (auto &[argument, value] : states)
+  for (auto &[argument, value] : moments)
     program.addUpdate(argument, value);
   program.finish();
   return llvm::Error::success();
@@ -291,6 +395,7 @@ llvm::Error buildEval(func::FuncOp infer, const TrainingOptions &options) {
     return llvm::createStringError(
         "@infer has arguments that are neither inputs, parameters nor states");
   func::FuncOp eval = program.create("");
+  program.cloneBody();
   OpWriter b(eval);
   LossValues loss =
       buildLoss(b, options.loss, program.clone((*outputs)[options.loss.output]),

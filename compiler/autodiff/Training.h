@@ -14,6 +14,12 @@
 // does not change, as in PyTorch. `loss` is the mean over the global batch; `correct` (losses over
 // classes only) counts the predictions that hit and `predictions` how many were made.
 //
+// With options.accumulate = n, @train works through a batch of n times the network's (@forward's) batch, a
+// micro-batch after the other: micro-batch i takes the rows i, i + n, i + 2n, ... (so that rows which lie on
+// one rank stay there). The gradients are added up and the parameters are updated once. `loss` is the mean
+// over the whole batch; BatchNorm takes its statistics from a micro-batch and moves its running ones n times;
+// every micro-batch drops out other elements. The operators of micro-batch i > 0 are called "micro<i>/NAME".
+//
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_AUTODIFF_TRAINING_H
 #define TESSERA_COMPILER_AUTODIFF_TRAINING_H

@@ -81,6 +81,8 @@ struct TrainingOptions {
   ScheduleOptions schedule;
   std::optional<double> clipNorm; // of the global gradient norm
   llvm::SmallVector<AuxOutput> auxOutputs;
+  /// Micro-batches per step: the program's batch is so many of the network's (Training.h).
+  int64_t accumulate = 1;
 };
 
 llvm::Expected<LossOptions> parseLoss(llvm::StringRef text);

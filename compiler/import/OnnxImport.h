@@ -51,6 +51,9 @@ namespace tessera::compiler {
 struct ImportOptions {
   /// Values of symbolic dimensions. A dimension without a name is called INPUT#AXIS.
   std::map<std::string, int64_t> dims;
+  /// Of the values that `dims` gives for dimension 0 of inputs, the model sees this part: it is built for
+  /// a micro-batch. A batch that the file fixes is a micro-batch's.
+  int64_t microBatches = 1;
   bool training = false;
   /// What the file marks as being in training mode is so in @infer as well: the program is the
   /// file's function to the letter. Without it @infer evaluates.

@@ -225,8 +225,12 @@ Error readInput(const onnx::ValueInfoProto &info, const ImportOptions &options, 
     } else if (it->second < 1) {
       return createStringError("the dimension '%s' must be positive, not %lld", symbol.c_str(),
                                (long long)it->second);
+    } else if (axis == 0 && it->second % options.microBatches != 0) {
+      return createStringError("the dimension '%s' of %lld cannot be cut in %lld micro-batches",
+                               symbol.c_str(), (long long)it->second,
+                               (long long)options.microBatches);
     } else {
-      source.shape.push_back(it->second);
+      source.shape.push_back(axis == 0 ? it->second / options.microBatches : it->second);
     }
   }
   if (!elementCount(source.shape))

@@ -27,12 +27,21 @@ std::vector<std::string> nodeNames(func::FuncOp func) {
   return names;
 }
 
+/// What is said of a node holds for it in every micro-batch ("micro1/NAME", compiler/autodiff/Training.h).
+llvm::StringRef withoutMicroBatch(llvm::StringRef name) {
+  llvm::StringRef rest = name;
+  int number = 0;
+  if (rest.consume_front("micro") && !rest.consumeInteger(10, number) && rest.consume_front("/"))
+    return rest;
+  return name;
+}
+
 /// Names that the pattern matches; of a node and its parts only the node.
 std::vector<std::string> matching(const std::vector<std::string> &names,
                                   const std::string &pattern) {
   std::vector<std::string> hits;
   for (const std::string &name : names)
-    if (matchesName(pattern, name))
+    if (matchesName(pattern, name) || matchesName(pattern, withoutMicroBatch(name)))
       hits.push_back(name);
   std::vector<std::string> roots;
   for (const std::string &name : hits)

@@ -127,7 +127,47 @@ void setStrategyOf(const Program &program, int i, Strategy strategy, Assignment 
   assignment.strategies[i] = std::move(strategy);
 }
 
-void forward(const Program &program, const Mesh &mesh, int i,
+/// Sums that were paid where they arose, only to be added up here: the operator takes them unpaid and pays
+/// once. So gradients of several micro-batches, or of several uses of a parameter, are reduced together.
+void payOnce(const Program &program, int i, const llvm::DenseSet<int> &inside, Strategy &strategy,
+             Assignment &assignment) {
+  const OperatorInfo &info = program.operators[i];
+  for (auto [g, group] : llvm::enumerate(info.cls->rule.linear)) {
+    AxisList owed;
+    bool all = group.size() > 1;
+    for (int operand : group) {
+      Value value = info.op->getOperand(unsigned(operand));
+      int producer = program.producer(value);
+      if (!all || producer < 0 || !inside.contains(producer) || !value.hasOneUse() ||
+          value.getDefiningOp()->getNumResults() != 1 ||
+          info.cls->operandShapes[operand] != info.cls->resultShapes[0]) {
+        all = false;
+        break;
+      }
+      const Strategy &made = assignment.strategies[producer];
+      Sharding natural = dist::naturalResult(program.operators[producer].cls->rule, made, 0);
+      Sharding needs = dist::operandSharding(info.cls->rule, strategy, operand);
+      if (owed.empty())
+        owed = natural.partial;
+      all = natural.reduction == dist::Reduction::Sum && natural.partial == owed &&
+            natural.dims == needs.dims && assignment.of(value) == natural.withoutPartial();
+    }
+    if (!all)
+      continue;
+    for (int operand : group) {
+      Value value = info.op->getOperand(unsigned(operand));
+      Strategy &made = assignment.strategies[program.producer(value)];
+      made.results.clear();
+      assignment.values[value] =
+          dist::naturalResult(program.operators[program.producer(value)].cls->rule, made, 0);
+    }
+    strategy.linear = int(g);
+    strategy.partial = owed;
+    return;
+  }
+}
+
+void forward(const Program &program, const Mesh &mesh, int i, const llvm::DenseSet<int> &inside,
              const std::function<const Sharding *(Value)> &known, Assignment &assignment) {
   const OperatorInfo &info = program.operators[i];
   llvm::SmallVector<const Sharding *> operands, results(info.op->getNumResults(), nullptr);
@@ -153,6 +193,7 @@ void forward(const Program &program, const Mesh &mesh, int i,
   strategy.factors.resize(info.cls->rule.factors.size());
   if (!order.empty())
     strategy = strategyFrom(*info.cls, mesh, operands, results, order);
+  payOnce(program, i, inside, strategy, assignment);
   reduceNow(info.cls->rule, strategy);
   setStrategyOf(program, i, std::move(strategy), assignment);
 }
@@ -209,7 +250,7 @@ void propagate(const Program &program, const Mesh &mesh, llvm::ArrayRef<int> ops
     return isInside(v) ? &assignment.of(v) : outside(v);
   };
   for (int i : ops)
-    forward(program, mesh, i, known, assignment);
+    forward(program, mesh, i, inside, known, assignment);
   for (int i : llvm::reverse(ops)) {
     auto isFixed = [&](Value v) { return !isInside(v) && outside(v); };
     if (sliceKnown || llvm::none_of(program.operators[i].op->getOperands(), isFixed))
