@@ -14,6 +14,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 
 using namespace tessera::rt;
 
@@ -21,7 +22,7 @@ namespace {
 
 struct CommandLine {
   std::string plan, device = "cpu", log;
-  bool eval = false, infer = false, verify = false, quiet = false;
+  bool eval = false, infer = false, verify = false, quiet = false, noGraphs = false;
   int ranks = 0, threads = 0, shuffle = -1, augment = -1;
   RunOptions run;
 };
@@ -84,7 +85,13 @@ void declare(CLI::App &app, CommandLine &c) {
                  "Kernel threads per rank (default: cores / ranks on this machine)")
       ->check(CLI::Range(1, 4096));
   app.add_option("--device", c.device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--backend", r.backend, "cpu, reference or null (default: as --device says)");
+  app.add_flag("--share-devices", r.shareDevices,
+               "With cuda: let ranks share a device; collectives go through host memory (slow)");
+  app.add_flag("--tf32", r.tf32,
+               "With cuda: matrix products and convolutions may round their operands to TF32");
+  app.add_flag("--no-graphs", c.noGraphs, "With cuda: launch step by step, record no graphs");
+  app.add_option("--backend", r.backend,
+                 "cpu, cuda, reference or null (default: as --device says)");
   app.add_flag("--f64", r.widen, "Compute in double precision what the plan has in single");
   app.add_option("--log", c.log, "One JSON object per step to this file")->type_name("FILE");
   app.add_flag("--profile", r.profile, "Show which steps took the time");
@@ -108,6 +115,9 @@ Status complete(CommandLine &c, const CLI::App &app) {
     return Status::error("--checkpoint-dir and --save-weights are for training");
   if (app.count("--backend") == 0)
     r.backend = c.device;
+  r.graphs = !c.noGraphs;
+  if (r.backend != "cuda" && (r.shareDevices || r.tf32 || !r.graphs))
+    return Status::error("--share-devices, --tf32 and --no-graphs are for --device cuda");
   if (c.shuffle >= 0)
     r.shuffle = c.shuffle != 0;
   if (c.augment >= 0)
@@ -115,13 +125,12 @@ Status complete(CommandLine &c, const CLI::App &app) {
   return Status();
 }
 
-/// How many ranks of this job share this machine.
-int localRanks(int worldSize) {
-  for (const char *name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
+/// The first of the launchers' variables that is set; `otherwise` where none is.
+int fromLauncher(std::initializer_list<const char *> names, int otherwise) {
+  for (const char *name : names)
     if (const char *value = std::getenv(name))
-      if (int ranks = std::atoi(value); ranks > 0)
-        return ranks;
-  return worldSize;
+      return std::atoi(value);
+  return otherwise;
 }
 
 Status run(CommandLine &c, RunResult &result) {
@@ -147,8 +156,12 @@ Status run(CommandLine &c, RunResult &result) {
     }
     processWorld.push_back(std::move(*world));
   }
+  if (mpi) {
+    c.run.localRanks = fromLauncher({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}, ranks);
+    c.run.localRank = fromLauncher({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, -1);
+  }
   if (c.run.threads = c.threads; c.threads == 0)
-    c.run.threads = threadsPerRank(mpi ? localRanks(ranks) : ranks);
+    c.run.threads = threadsPerRank(c.run.localRanks > 0 ? c.run.localRanks : ranks);
   bool leader = !mpi || processWorld[0]->rank() == 0;
   // mpirun gives its processes a terminal of its own even when its output goes to a file.
   Console console(leader && !c.quiet ? stdout : nullptr, /*plain=*/mpi);

@@ -22,6 +22,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -42,6 +43,14 @@ struct Layout {
 struct LoadOptions {
   int threads = 1;    // for kernels of this rank; the host has (ranks on this machine) of these
   bool widen = false; // hold every F32 buffer as F64 and compute in F64; offsets and sizes double
+  bool tf32 = false;  // cuda: matrix products and convolutions may round F32 operands to TF32
+  bool graphs = true; // cuda: record programs as graphs
+};
+
+/// How a backend that runs whole programs has its collectives done.
+struct CollectiveRunner {
+  std::function<Status(uint32_t step)> run;
+  bool onHost = true; // run() waits for the device and works in host memory; false: it enqueues device work
 };
 
 /// One rank's plan on a device. Not thread-safe; one thread drives it.
@@ -71,6 +80,17 @@ public:
   virtual Status synchronize() = 0;
   /// "cpu: conv oneDNN jit:avx512_core nChw16c": which implementation runs a step, for traces and tests.
   virtual std::string describe(uint32_t program, uint32_t step) const = 0;
+
+  /// Whether address() is memory that the host reads and writes.
+  virtual bool onHost() const { return true; }
+  /// Whether runProgram() is there: the steps of a program as a whole, with streams and recorded graphs, instead
+  /// of launch() one after the other. It enqueues; synchronize() waits.
+  virtual bool runsPrograms() const { return false; }
+  virtual Status runProgram(uint32_t program, const CollectiveRunner &collectives) {
+    return Status::error("this backend runs single steps");
+  }
+  /// What the user should know about how the plan runs; empty: nothing.
+  virtual std::string notice() const { return ""; }
 };
 
 class Backend {

@@ -41,7 +41,8 @@ Status badBuffer(const plan::Plan &plan, int b, const std::string &what) {
                        what);
 }
 
-/// Resolves the buffers against an arena of plan.arena_bytes (times two when widened) at `base`.
+} // namespace
+
 Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layout> &layouts,
                       std::byte *base, std::vector<TensorView> &views) {
   for (int b = 0; b < plan.buffers_size(); ++b) {
@@ -110,7 +111,21 @@ Status resolveCall(const plan::Plan &plan, const plan::Step &step,
   return checkKernel(call);
 }
 
-} // namespace
+std::vector<std::byte> constantContents(const plan::Buffer &buffer, const TensorView &held) {
+  std::vector<std::byte> contents(held.bytes());
+  const std::string &given = buffer.constant();
+  if (held.dtype == buffer.dtype()) {
+    std::memcpy(contents.data(), given.data(), contents.size());
+    return contents;
+  }
+  for (size_t i = 0; i < contents.size() / sizeof(double); ++i) { // F32 held as F64
+    float f;
+    std::memcpy(&f, given.data() + 4 * i, 4);
+    const double wide = f;
+    std::memcpy(contents.data() + 8 * i, &wide, 8);
+  }
+  return contents;
+}
 
 Result<std::vector<std::vector<KernelCall>>> HostPlan::calls(const plan::Plan &plan,
                                                              const LoadOptions &options) {
@@ -177,18 +192,9 @@ Result<std::unique_ptr<LoadedPlan>> HostPlan::load(const plan::Plan &plan,
     const std::string &contents = plan.buffers(b).constant();
     if (contents.empty())
       continue;
-    const TensorView &v = loaded->buffers_[static_cast<size_t>(b)];
-    if (v.dtype == plan.buffers(b).dtype()) {
-      TESSERA_RETURN_IF_ERROR(loaded->upload(static_cast<uint32_t>(b), contents.data()));
-      continue;
-    }
-    std::vector<double> wide(static_cast<size_t>(v.elements()));
-    for (size_t i = 0; i < wide.size(); ++i) {
-      float f;
-      std::memcpy(&f, contents.data() + 4 * i, 4);
-      wide[i] = f;
-    }
-    TESSERA_RETURN_IF_ERROR(loaded->upload(static_cast<uint32_t>(b), wide.data()));
+    TESSERA_RETURN_IF_ERROR(loaded->upload(
+        static_cast<uint32_t>(b),
+        constantContents(plan.buffers(b), loaded->buffers_[static_cast<size_t>(b)]).data()));
   }
   return std::unique_ptr<LoadedPlan>(std::move(loaded));
 }

@@ -34,6 +34,17 @@ private:
   size_t size_ = 0;
 };
 
+/// A plan's buffers as views into an arena at `base` (null: addresses are null), checked. `layouts`: one per
+/// buffer, or empty for all plain. Offsets double when widened. For backends whose memory is elsewhere too.
+Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layout> &layouts,
+                      std::byte *base, std::vector<TensorView> &views);
+/// The call of a kernel step on these buffers, checked.
+Status resolveCall(const plan::Plan &plan, const plan::Step &step,
+                   const std::vector<TensorView> &buffers, const LoadOptions &options,
+                   KernelCall &call);
+/// A constant's contents in the element type in which it is held.
+std::vector<std::byte> constantContents(const plan::Buffer &buffer, const TensorView &held);
+
 class HostPlan final : public LoadedPlan {
 public:
   using Binder = std::function<BindResult(const KernelCall &)>;

@@ -67,6 +67,11 @@ public:
   virtual Status exchange(const void *in, const std::vector<Transfer> &sends, void *out,
                           const std::vector<Transfer> &receives, plan::DType dtype) = 0;
   virtual Status barrier() = 0;
+  /// Sets boxes of `out` to a value: the edges of a halo. By default in host memory.
+  virtual Status fill(void *out, const std::vector<Box> &boxes, plan::DType dtype, double value);
+  /// Whether buffers are a device's memory and a call only enqueues its work on the device's communication
+  /// stream. Then "complete" means complete for what is enqueued after it.
+  virtual bool enqueues() const { return false; }
 };
 
 /// A transport: makes the communicators of one rank.
@@ -82,6 +87,8 @@ public:
   /// returns an error that names this rank and `reason`. Safe from any thread and signal-safe
   /// enough to be called from a handler's helper thread.
   virtual void abort(const std::string &reason) = 0;
+  /// Who aborted the world and why; empty as long as nobody did, as far as this rank knows. Never waits.
+  virtual std::string aborted() { return ""; }
 };
 
 } // namespace tessera::rt

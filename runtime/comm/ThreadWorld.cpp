@@ -54,6 +54,7 @@ public:
   void abort(const std::string &reason) override {
     shared_->abort("rank " + std::to_string(rank_) + " aborted: " + reason, -1);
   }
+  std::string aborted() override { return shared_->abortReason(); }
 
 private:
   std::shared_ptr<SharedWorld> shared_;

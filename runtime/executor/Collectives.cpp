@@ -2,8 +2,6 @@
 #include "runtime/plan/Convert.h"
 #include "runtime/plan/PlanInfo.h"
 
-#include <cstring>
-
 namespace tessera::rt {
 
 int64_t blockOf(const Layout &layout, size_t d) {
@@ -145,34 +143,11 @@ void CollectiveCall::prepare() {
   }
 }
 
-void CollectiveCall::fillEdges(void *out) const {
-  char value[8];
-  double fill = collective_.fill();
-  convertElements(&fill, plan::F64, value, type_, 1);
-  for (const Box &box : fills_) {
-    std::vector<int64_t> index(box.count.size(), 0);
-    for (bool more = true; more;) {
-      int64_t at = box.offset;
-      for (size_t d = 0; d < index.size(); ++d)
-        at += index[d] * box.stride[d];
-      std::memcpy(static_cast<char *>(out) + static_cast<uint64_t>(at) * elementBytes_, value,
-                  elementBytes_);
-      more = false;
-      for (size_t d = index.size(); d-- > 0;) {
-        if (++index[d] < box.count[d]) {
-          more = true;
-          break;
-        }
-        index[d] = 0;
-      }
-    }
-  }
-}
-
 Status CollectiveCall::run() {
   const void *in = staged_ ? stagedIn_.data() : loaded_.address(in_.buffer);
   void *out = staged_ ? stagedOut_.data() : loaded_.address(out_.buffer);
-  TESSERA_RETURN_IF_ERROR(loaded_.synchronize());
+  if (!group_.enqueues())
+    TESSERA_RETURN_IF_ERROR(loaded_.synchronize());
   if (staged_)
     TESSERA_RETURN_IF_ERROR(loaded_.download(in_.buffer, stagedIn_.data()));
   switch (collective_.kind()) {
@@ -194,7 +169,8 @@ Status CollectiveCall::run() {
   case plan::PERMUTE:
   case plan::HALO:
     TESSERA_RETURN_IF_ERROR(group_.exchange(in, sends_, out, receives_, type_));
-    fillEdges(out);
+    if (!fills_.empty())
+      TESSERA_RETURN_IF_ERROR(group_.fill(out, fills_, type_, collective_.fill()));
     break;
   default:
     return Status::error("the plan has a collective of no valid kind");

@@ -46,7 +46,6 @@ private:
   static Box slab(const Tensor &t, size_t d, int64_t start, int64_t length);
   static Box whole(const Tensor &t);
   bool direct() const;
-  void fillEdges(void *out) const;
 
   const plan::Collective &collective_;
   LoadedPlan &loaded_;

@@ -16,7 +16,8 @@ bool hasProgram(plan::Role role) { return role != plan::PARAMETER && role != pla
 } // namespace
 
 Result<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, Backend &backend,
-                                                   World &world, const LoadOptions &options) {
+                                                   World &world, const LoadOptions &options,
+                                                   World *deviceWorld) {
   if (static_cast<uint32_t>(world.rank()) != plan.rank())
     return Status::error("the plan is for rank " + std::to_string(plan.rank()) + ", this is rank " +
                          std::to_string(world.rank()));
@@ -38,6 +39,12 @@ Result<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, Backe
     if (!made)
       return made.status().context("group " + quoted(group.name()));
     executor->groups_.push_back(std::move(*made));
+    if (!deviceWorld)
+      continue;
+    made = deviceWorld->group(std::vector<int>(group.ranks().begin(), group.ranks().end()));
+    if (!made)
+      return made.status().context("group " + quoted(group.name()));
+    executor->deviceGroups_.push_back(std::move(*made));
   }
   TESSERA_RETURN_IF_ERROR(executor->prepareCollectives());
   return executor;
@@ -69,8 +76,10 @@ Status Executor::prepareCollectives() {
         continue;
       uint32_t g = step.collective().group();
       size_t i = next[g]++;
-      calls.back() = std::make_unique<CollectiveCall>(plan_, step.collective(), *loaded_,
-                                                      *groups_[g], low[g][i] != high[g][i]);
+      const bool onDevice = !deviceGroups_.empty();
+      calls.back() = std::make_unique<CollectiveCall>(
+          plan_, step.collective(), *loaded_, onDevice ? *deviceGroups_[g] : *groups_[g],
+          low[g][i] != high[g][i] || (!onDevice && !loaded_->onHost()));
     }
     times_.push_back({std::vector<double>(calls.size(), 0.0), 0});
   }
@@ -156,19 +165,37 @@ Status Executor::feedStep(const std::string &program, int64_t step) {
 }
 
 Status Executor::runStep(int program, int step) {
-  CollectiveCall *call =
-      collectives_[static_cast<size_t>(program)][static_cast<size_t>(step)].get();
+  const bool collective =
+      collectives_[static_cast<size_t>(program)][static_cast<size_t>(step)] != nullptr;
   Status status =
-      call ? call->run()
-           : loaded_->launch(static_cast<uint32_t>(program), static_cast<uint32_t>(step));
+      collective ? runCollective(program, step)
+                 : loaded_->launch(static_cast<uint32_t>(program), static_cast<uint32_t>(step));
   if (status.ok()) // building the message costs more than a small step
     return status;
-  const plan::Program &steps = plan_.programs(program);
-  return (call ? status.context("collective " + quoted(steps.steps(step).name())) : status)
-      .context("program " + quoted(steps.name()));
+  return status.context("program " + quoted(plan_.programs(program).name()));
+}
+
+Status Executor::runCollective(int program, int step) {
+  Status status = collectives_[static_cast<size_t>(program)][static_cast<size_t>(step)]->run();
+  return status.ok()
+             ? status
+             : status.context("collective " + quoted(plan_.programs(program).steps(step).name()));
+}
+
+Status Executor::runWhole(int program) {
+  CollectiveRunner collectives;
+  collectives.run = [&](uint32_t step) { return runCollective(program, static_cast<int>(step)); };
+  collectives.onHost = deviceGroups_.empty();
+  Status status = loaded_->runProgram(static_cast<uint32_t>(program), collectives);
+  if (status.ok())
+    status = loaded_->synchronize();
+  ++times_[static_cast<size_t>(program)].runs;
+  return status.context("program " + quoted(plan_.programs(program).name()));
 }
 
 Status Executor::run(int program) {
+  if (loaded_->runsPrograms() && !measuring_)
+    return runWhole(program);
   const plan::Program &steps = plan_.programs(program);
   StepTimes &times = times_[static_cast<size_t>(program)];
   using Clock = std::chrono::steady_clock;

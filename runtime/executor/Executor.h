@@ -38,9 +38,11 @@ struct StepTimes {
 
 class Executor {
 public:
-  /// The plan and the world outlive the executor.
+  /// The plan and the worlds outlive the executor. `deviceWorld` makes communicators that work in the memory of
+  /// the backend's device; without one, collectives of a device go through host memory and `world`.
   static Result<std::unique_ptr<Executor>> create(const plan::Plan &plan, Backend &backend,
-                                                  World &world, const LoadOptions &options);
+                                                  World &world, const LoadOptions &options,
+                                                  World *deviceWorld = nullptr);
 
   /// Uploads this rank's box of every parameter and state. A parameter must be there; a state that
   /// is not takes its fill, unless `strict`. `weights` may be null if the plan has no parameters.
@@ -78,11 +80,14 @@ private:
   explicit Executor(const plan::Plan &plan) : plan_(plan) {}
   Status prepareCollectives();
   Status runStep(int program, int step);
+  Status runCollective(int program, int step);
+  Status runWhole(int program);
   Status uploadConverted(uint32_t buffer, const void *host, plan::DType type);
 
   const plan::Plan &plan_;
   std::unique_ptr<LoadedPlan> loaded_;
   std::vector<std::unique_ptr<Communicator>> groups_;
+  std::vector<std::unique_ptr<Communicator>> deviceGroups_; // empty: collectives run on the host
   std::unique_ptr<Communicator> everyone_;
   std::vector<std::vector<std::unique_ptr<CollectiveCall>>> collectives_; // by program, step
   std::vector<StepTimes> times_;

@@ -99,7 +99,12 @@ Status introduce(Session &s) {
   s.console.line(plan.model() + ": " + std::to_string(s.world.size()) + " ranks (" +
                  meshText(plan) + "), " + std::to_string(s.options.threads) +
                  (s.options.threads == 1 ? " thread" : " threads") + " each, backend " +
-                 s.options.backend + (s.options.widen ? " in f64" : ""));
+                 s.options.backend + s.platform.description + (s.options.widen ? " in f64" : "") +
+                 (s.options.tf32 ? ", products in TF32" : ""));
+  if (s.options.shareDevices)
+    s.console.line(
+        "WARNING: --share-devices: ranks may share a device and every collective goes through host "
+        "memory; right for checking a plan, useless for measuring one");
   uint64_t arena = static_cast<uint64_t>(memory[0]), scratch = static_cast<uint64_t>(memory[1]);
   s.console.line("memory per rank: " + bytesText(arena + scratch) + " (arena " + bytesText(arena) +
                  ", kernel scratch " + bytesText(scratch) + ")");
@@ -196,17 +201,25 @@ Status loadWeights(Session &s) {
 
 Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &world, Console &console,
                RunResult &result) {
-  Result<std::unique_ptr<Backend>> backend = createBackend(options.backend);
-  if (!backend)
-    return backend.status();
+  PlatformOptions where;
+  where.backend = options.backend;
+  where.localRank = options.localRank < 0 ? world.rank() : options.localRank;
+  where.localRanks = options.localRanks == 0 ? world.size() : options.localRanks;
+  where.shareDevices = options.shareDevices;
+  Result<Platform> platform = Platform::open(where, world);
+  if (!platform)
+    return platform.status();
   LoadOptions load;
   load.threads = options.threads;
   load.widen = options.widen;
+  load.tf32 = options.tf32;
+  load.graphs = options.graphs;
   Result<std::unique_ptr<Executor>> executor =
-      Executor::create(plan.ranks[static_cast<size_t>(world.rank())], **backend, world, load);
+      Executor::create(plan.ranks[static_cast<size_t>(world.rank())], *platform->backend, world,
+                       load, platform->deviceWorld.get());
   if (!executor)
     return executor.status();
-  Session session{plan, options, world, console, result, **executor};
+  Session session{plan, options, world, console, result, **executor, *platform};
   TESSERA_RETURN_IF_ERROR(loadWeights(session));
   TESSERA_RETURN_IF_ERROR(introduce(session));
   if (options.profile)
@@ -227,6 +240,8 @@ Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &worl
   }
   if (options.profile && session.leader())
     printProfile(session);
+  if (std::string notice = session.executor.loaded().notice(); session.leader() && !notice.empty())
+    console.line("note: " + notice);
   // Nobody leaves (and takes its memory along) while another may still read from it.
   return session.executor.everyone().barrier();
 }

@@ -16,6 +16,7 @@
 
 #include "runtime/data/DataSource.h"
 #include "runtime/executor/Executor.h"
+#include "runtime/executor/Platform.h"
 #include "runtime/executor/Progress.h"
 #include "runtime/plan/PlanFile.h"
 
@@ -36,6 +37,11 @@ struct RunOptions {
   uint64_t seed = 0;          // of shuffling and augmentation
   std::optional<bool> shuffle, augment;
   std::string backend = "cpu";
+  int localRank = -1;        // on this machine; -1: as in the world
+  int localRanks = 0;        // 0: all of the world
+  bool shareDevices = false; // cuda: several ranks on one device, collectives through the host
+  bool tf32 = false;         // cuda: LoadOptions
+  bool graphs = true;
   int threads = 1;             // per rank
   bool widen = false;          // F32 becomes F64
   bool profile = false;        // print where the time goes
@@ -91,6 +97,7 @@ struct Session {
   Console &console;
   RunResult &result;
   Executor &executor;
+  const Platform &platform;
   int64_t firstStep = 0; // steps that a checkpoint has behind it
 
   bool leader() const { return world.rank() == 0; }

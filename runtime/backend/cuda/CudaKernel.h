@@ -1,0 +1,88 @@
+//===- CudaKernel.h - one kernel of a plan as device work, as plain data ----------------------------===//
+//
+// Binding a call is a pure function from its shapes, types and addresses to a list of actions, so that all of
+// it is tested without a device: sources can be compiled for any architecture, and the emulator of the tests
+// runs them on the CPU.
+//
+//   relu(f32[1024])  =>  { Launch{source of the kernel, grid {4, 1, 1}, block 256, {x, y}} }
+//   matmul           =>  { LibraryMatMul{...} }, and as second choice a Launch of an own kernel
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_CUDA_CUDAKERNEL_H
+#define TESSERA_RUNTIME_BACKEND_CUDA_CUDAKERNEL_H
+
+#include "runtime/backend/ExpressionCode.h"
+#include "runtime/device/DeviceApi.h"
+
+#include <array>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace tessera::rt::cuda {
+
+/// A device address, or a place in the kernel's scratch, which is only known when the plan is loaded.
+struct Place {
+  bool scratch = false;
+  uint64_t value = 0; // address or offset
+};
+inline Place at(const void *address) { return {false, reinterpret_cast<uint64_t>(address)}; }
+
+/// Launches the function "k" of a translation unit; every argument is a pointer.
+struct Launch {
+  std::string source;
+  std::array<uint32_t, 3> grid = {1, 1, 1};
+  uint32_t block = 256;
+  std::vector<Place> arguments;
+};
+struct CopyBytes {
+  Place to, from;
+  uint64_t bytes;
+};
+struct FillBytes { // with zeros
+  Place to;
+  uint64_t bytes;
+};
+struct LibraryMatMul {
+  TesseraMatMul what;
+  Place a, b, y;
+};
+struct LibraryConv {
+  TesseraConv what;
+  Place a, b, y;
+};
+using Action = std::variant<Launch, CopyBytes, FillBytes, LibraryMatMul, LibraryConv>;
+
+struct CudaKernel {
+  std::string description;
+  std::vector<Action> actions;
+  uint64_t scratch = 0; // bytes; workspaces of library calls come on top
+
+  /// Reserves scratch, aligned to 256 bytes.
+  Place reserve(uint64_t bytes) {
+    Place place{true, scratch};
+    scratch += (bytes + 255) / 256 * 256;
+    return place;
+  }
+};
+
+struct BindOptions {
+  bool tf32 = false; // matrix products and convolutions of f32 may round their operands to TF32
+};
+
+/// What can run a call, best first; each can be refused by a library when it is prepared. Empty: nothing.
+/// `call` has passed checkKernel.
+Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptions &options);
+
+// The parts, one per file.
+CudaKernel bindExpression(const ExpressionCode &code, const KernelCall &call);
+CudaKernel bindMovement(const KernelCall &call); // reshape, transpose, slice, pad, concat
+CudaKernel bindIndexing(const KernelCall &call); // gather, scatter_add, argmax
+CudaKernel bindSoftmax(const KernelCall &call);
+CudaKernel bindPool(const KernelCall &call);
+std::vector<CudaKernel> bindMatMul(const KernelCall &call, const BindOptions &options);
+std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &options);
+
+} // namespace tessera::rt::cuda
+
+#endif

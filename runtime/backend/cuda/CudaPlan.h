@@ -1,0 +1,88 @@
+//===- CudaPlan.h - one rank's plan, loaded on a device ---------------------------------------------===//
+//
+// See CudaBackend.h. Loading: bind every kernel (CudaKernel.h), prepare library calls (a refusal takes the next
+// choice), compile all sources at once, allocate arena and scratch, write the constants.
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_CUDA_CUDAPLAN_H
+#define TESSERA_RUNTIME_BACKEND_CUDA_CUDAPLAN_H
+
+#include "runtime/backend/cuda/CudaKernel.h"
+#include "runtime/backend/cuda/Schedule.h"
+#include "runtime/device/Device.h"
+
+namespace tessera::rt::cuda {
+
+class CudaPlan final : public LoadedPlan {
+public:
+  static Result<std::unique_ptr<LoadedPlan>>
+  load(std::shared_ptr<Device> device, const plan::Plan &plan, const LoadOptions &options);
+  ~CudaPlan() override;
+
+  size_t arenaBytes() const override { return arena_.size(); }
+  size_t scratchBytes() const override { return scratch_.size(); }
+  void *address(uint32_t buffer) override;
+  Layout layout(uint32_t) const override { return Layout(); }
+  plan::DType dtype(uint32_t buffer) const override;
+  Status upload(uint32_t buffer, const void *host) override;
+  Status download(uint32_t buffer, void *host) override;
+  Status launch(uint32_t program, uint32_t step) override;
+  Status synchronize() override;
+  std::string describe(uint32_t program, uint32_t step) const override;
+  bool onHost() const override { return false; }
+  bool runsPrograms() const override { return true; }
+  Status runProgram(uint32_t program, const CollectiveRunner &collectives) override;
+  std::string notice() const override { return notice_; }
+
+private:
+  /// An action with everything resolved.
+  struct Bound {
+    Action action;
+    size_t code = 0;         // of a Launch: index in codes_
+    TesseraOp *op = nullptr; // of a library call
+  };
+  struct Kernel {
+    std::string description;
+    std::vector<Bound> actions;
+    uint64_t workspace = 0; // where the library's workspace begins in the scratch
+  };
+  struct ProgramState {
+    std::vector<Segment> segments;
+    std::vector<std::vector<TesseraEvent *>> events; // by segment
+    std::vector<TesseraGraph *> graphs;              // by segment; null: not recorded
+    bool scheduled = false, onHost = false;
+    int runs = 0;
+  };
+
+  CudaPlan(std::shared_ptr<Device> device, const plan::Plan &plan)
+      : device_(std::move(device)), plan_(plan) {}
+  Status allocate(const LoadOptions &options);
+  Status bind(const LoadOptions &options);
+  Result<Kernel> prepare(const std::vector<CudaKernel> &choices);
+  Status compile(const LoadOptions &options);
+  Status writeConstants();
+  void *resolve(const Place &place) const;
+  Status run(const Bound &bound, const Kernel &kernel);
+  Status schedule(ProgramState &state, uint32_t program, bool onHost);
+  Status enqueue(ProgramState &state, size_t segment, uint32_t program,
+                 const CollectiveRunner &collectives);
+  Status record(ProgramState &state, size_t segment, uint32_t program,
+                const CollectiveRunner &collectives);
+  template <typename F> Status call(F &&f) { return Device::check(std::forward<F>(f)); }
+
+  std::shared_ptr<Device> device_;
+  const plan::Plan &plan_;
+  DeviceMemory arena_, scratch_, staging_;
+  size_t staged_ = 0; // bytes of staging_ whose copies may still run
+  std::vector<TensorView> buffers_;
+  std::vector<std::vector<Kernel>> kernels_; // by program, step; collectives have no actions
+  std::vector<TesseraCode *> codes_;         // of the sources
+  std::vector<ProgramState> programs_;
+  uint64_t scratchNeeded_ = 0;
+  bool graphs_ = true;
+  std::string notice_;
+};
+
+} // namespace tessera::rt::cuda
+
+#endif

@@ -1,0 +1,233 @@
+// Running: copies, single steps, and whole programs as recorded graphs.
+#include "runtime/backend/cuda/CudaPlan.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tessera::rt::cuda {
+
+void *CudaPlan::address(uint32_t buffer) {
+  return buffer < buffers_.size() ? buffers_[buffer].data : nullptr;
+}
+
+plan::DType CudaPlan::dtype(uint32_t buffer) const {
+  return buffer < buffers_.size() ? buffers_[buffer].dtype : plan::DTYPE_INVALID;
+}
+
+/// Through pinned memory, piece by piece; the copies run on while the caller goes on, until the pinned memory
+/// is full.
+Status CudaPlan::upload(uint32_t buffer, const void *host) {
+  if (buffer >= buffers_.size())
+    return Status::error("there is no buffer " + std::to_string(buffer));
+  const TensorView &v = buffers_[buffer];
+  const auto *from = static_cast<const char *>(host);
+  char *to = v.as<char>();
+  for (size_t left = v.bytes(); left > 0;) {
+    if (staged_ == staging_.size())
+      TESSERA_RETURN_IF_ERROR(synchronize());
+    const size_t piece = std::min(left, staging_.size() - staged_);
+    char *place = staging_.data() + staged_;
+    std::memcpy(place, from, piece);
+    TESSERA_RETURN_IF_ERROR(device_->copy(TESSERA_COMPUTE_STREAM, to, place, piece));
+    staged_ = std::min(staging_.size(), (staged_ + piece + 63) / 64 * 64);
+    from += piece;
+    to += piece;
+    left -= piece;
+  }
+  return Status();
+}
+
+Status CudaPlan::download(uint32_t buffer, void *host) {
+  if (buffer >= buffers_.size())
+    return Status::error("there is no buffer " + std::to_string(buffer));
+  const TensorView &v = buffers_[buffer];
+  auto *to = static_cast<char *>(host);
+  const char *from = v.as<char>();
+  TESSERA_RETURN_IF_ERROR(synchronize()); // and so all of the pinned memory is free
+  for (size_t left = v.bytes(); left > 0;) {
+    const size_t piece = std::min(left, staging_.size());
+    TESSERA_RETURN_IF_ERROR(device_->copy(TESSERA_COMPUTE_STREAM, staging_.data(), from, piece));
+    TESSERA_RETURN_IF_ERROR(device_->finish());
+    std::memcpy(to, staging_.data(), piece);
+    from += piece;
+    to += piece;
+    left -= piece;
+  }
+  return Status();
+}
+
+Status CudaPlan::synchronize() {
+  TESSERA_RETURN_IF_ERROR(device_->finish());
+  staged_ = 0;
+  return Status();
+}
+
+void *CudaPlan::resolve(const Place &place) const {
+  return place.scratch ? scratch_.data() + place.value : reinterpret_cast<void *>(place.value);
+}
+
+Status CudaPlan::run(const Bound &bound, const Kernel &kernel) {
+  const TesseraDeviceApi &api = device_->api();
+  TesseraDevice *d = device_->handle();
+  if (const auto *launch = std::get_if<Launch>(&bound.action)) {
+    void *values[64], *pointers[64];
+    std::vector<void *> more; // rarely: an expression with more operands
+    const size_t n = launch->arguments.size();
+    void **value = values, **pointer = pointers;
+    if (n > 64) {
+      more.resize(2 * n);
+      value = more.data();
+      pointer = more.data() + n;
+    }
+    for (size_t i = 0; i < n; ++i) {
+      value[i] = resolve(launch->arguments[i]);
+      pointer[i] = &value[i];
+    }
+    return call([&](TesseraMessage *m) {
+      return api.launch(d, TESSERA_COMPUTE_STREAM, codes_[bound.code], launch->grid.data(),
+                        launch->block, pointer, static_cast<uint32_t>(n), m);
+    });
+  }
+  if (const auto *copy = std::get_if<CopyBytes>(&bound.action))
+    return device_->copy(TESSERA_COMPUTE_STREAM, resolve(copy->to), resolve(copy->from),
+                         copy->bytes);
+  if (const auto *fill = std::get_if<FillBytes>(&bound.action))
+    return call([&](TesseraMessage *m) {
+      return api.fill(d, TESSERA_COMPUTE_STREAM, resolve(fill->to), 0, fill->bytes, m);
+    });
+  auto library = [&](const auto &what) {
+    return call([&](TesseraMessage *m) {
+      return api.runOp(d, bound.op, resolve(what.a), resolve(what.b), resolve(what.y),
+                       scratch_.data() + kernel.workspace, m);
+    });
+  };
+  if (const auto *matmul = std::get_if<LibraryMatMul>(&bound.action))
+    return library(*matmul);
+  return library(std::get<LibraryConv>(bound.action));
+}
+
+Status CudaPlan::launch(uint32_t program, uint32_t step) {
+  if (program >= kernels_.size() || step >= kernels_[program].size())
+    return Status::error("there is no step " + std::to_string(step) + " of program " +
+                         std::to_string(program));
+  const Kernel &kernel = kernels_[program][step];
+  for (const Bound &bound : kernel.actions)
+    if (Status status = run(bound, kernel); !status)
+      return status.context(
+          "step '" +
+          plan_.programs(static_cast<int>(program)).steps(static_cast<int>(step)).name() + "'");
+  return Status();
+}
+
+std::string CudaPlan::describe(uint32_t program, uint32_t step) const {
+  if (program >= kernels_.size() || step >= kernels_[program].size())
+    return "";
+  const plan::Step &s = plan_.programs(static_cast<int>(program)).steps(static_cast<int>(step));
+  return s.has_kernel() ? "cuda: " + s.kernel().name() + " " + kernels_[program][step].description
+                        : "cuda: collective";
+}
+
+Status CudaPlan::schedule(ProgramState &state, uint32_t program, bool onHost) {
+  std::vector<ByteRange> ranges;
+  for (const TensorView &v : buffers_) {
+    const uint64_t begin = static_cast<uint64_t>(v.as<char>() - arena_.data());
+    ranges.push_back({begin, begin + v.bytes()});
+  }
+  state.segments =
+      scheduleProgram(accessesOf(plan_.programs(static_cast<int>(program)), ranges), onHost);
+  state.graphs.assign(state.segments.size(), nullptr);
+  state.onHost = onHost;
+  for (const Segment &segment : state.segments) {
+    state.events.emplace_back();
+    for (int e = 0; e < segment.events; ++e) {
+      TesseraEvent *event = nullptr;
+      TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) {
+        return device_->api().createEvent(device_->handle(), &event, m);
+      }));
+      state.events.back().push_back(event);
+    }
+  }
+  state.scheduled = true;
+  return Status();
+}
+
+Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program,
+                         const CollectiveRunner &collectives) {
+  const TesseraDeviceApi &api = device_->api();
+  TesseraDevice *d = device_->handle();
+  const Segment &segment = state.segments[index];
+  const std::vector<TesseraEvent *> &events = state.events[index];
+  auto record = [&](int stream, int event) {
+    return call([&](TesseraMessage *m) {
+      return api.record(d, stream, events[static_cast<size_t>(event)], m);
+    });
+  };
+  auto wait = [&](int stream, int event) {
+    return call([&](TesseraMessage *m) {
+      return api.wait(d, stream, events[static_cast<size_t>(event)], m);
+    });
+  };
+  if (segment.joins >= 0) // there is something to fork
+    TESSERA_RETURN_IF_ERROR(record(TESSERA_COMPUTE_STREAM, 0));
+  for (const ScheduledStep &s : segment.steps) {
+    if (s.waitsFor >= 0)
+      TESSERA_RETURN_IF_ERROR(wait(s.stream, s.waitsFor));
+    const bool collective =
+        plan_.programs(static_cast<int>(program)).steps(static_cast<int>(s.step)).has_collective();
+    TESSERA_RETURN_IF_ERROR(collective ? collectives.run(s.step) : launch(program, s.step));
+    if (s.records >= 0)
+      TESSERA_RETURN_IF_ERROR(record(s.stream, s.records));
+  }
+  if (segment.joins >= 0)
+    TESSERA_RETURN_IF_ERROR(wait(TESSERA_COMPUTE_STREAM, segment.joins));
+  return Status();
+}
+
+Status CudaPlan::record(ProgramState &state, size_t index, uint32_t program,
+                        const CollectiveRunner &collectives) {
+  const TesseraDeviceApi &api = device_->api();
+  TesseraDevice *d = device_->handle();
+  TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) { return api.captureBegin(d, m); }));
+  Status status = enqueue(state, index, program, collectives);
+  TesseraGraph *graph = nullptr;
+  Status ended =
+      call([&](TesseraMessage *m) { return api.captureEnd(d, status.ok() ? &graph : nullptr, m); });
+  if (status.ok())
+    status = ended;
+  state.graphs[index] = graph;
+  return status;
+}
+
+/// The first run is step by step: libraries and communicators allocate and connect at first use, which a
+/// recording does not allow. The second records, and every run from then on replays.
+Status CudaPlan::runProgram(uint32_t program, const CollectiveRunner &collectives) {
+  if (program >= programs_.size())
+    return Status::error("there is no program " + std::to_string(program));
+  ProgramState &state = programs_[program];
+  if (!state.scheduled)
+    TESSERA_RETURN_IF_ERROR(schedule(state, program, collectives.onHost));
+  const bool recording = graphs_ && state.runs >= 1;
+  for (size_t i = 0; i < state.segments.size(); ++i) {
+    const Segment &segment = state.segments[i];
+    if (segment.onHost) {
+      TESSERA_RETURN_IF_ERROR(collectives.run(segment.steps[0].step));
+      continue;
+    }
+    if (recording && !state.graphs[i])
+      if (Status status = record(state, i, program, collectives); !status) {
+        // Slower but right: go on step by step, and say so where the caller reports.
+        graphs_ = false;
+        notice_ =
+            "steps are launched one by one, since recording a graph failed: " + status.message();
+      }
+    TesseraGraph *graph = state.graphs[i];
+    TESSERA_RETURN_IF_ERROR(graph ? call([&](TesseraMessage *m) {
+      return device_->api().launchGraph(device_->handle(), graph, m);
+    })
+                                  : enqueue(state, i, program, collectives));
+  }
+  ++state.runs;
+  return Status();
+}
+
+} // namespace tessera::rt::cuda

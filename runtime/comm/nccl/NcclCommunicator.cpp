@@ -1,0 +1,321 @@
+// Communicator's operations as NCCL's. Rows of a gather, and the boxes of an exchange, are brought together by
+// device copies on the communication stream, before and after.
+#include "runtime/comm/BoxCopy.h"
+#include "runtime/comm/Call.h"
+#include "runtime/comm/nccl/NcclGroup.h"
+#include "runtime/plan/Convert.h"
+#include "runtime/plan/ElementType.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tessera::rt {
+
+std::vector<RowCopy> rowsOf(const Box &box) {
+  // Dimensions of size 1 left out, neighbours joined that are stepped through as one.
+  std::vector<int64_t> count, stride;
+  for (size_t d = 0; d < box.count.size(); ++d) {
+    if (box.count[d] == 0)
+      return {};
+    if (box.count[d] == 1)
+      continue;
+    if (!count.empty() && stride.back() == box.stride[d] * box.count[d]) {
+      count.back() *= box.count[d];
+      stride.back() = box.stride[d];
+    } else {
+      count.push_back(box.count[d]);
+      stride.push_back(box.stride[d]);
+    }
+  }
+  RowCopy row;
+  row.width = 1;
+  if (!count.empty() && stride.back() == 1) {
+    row.width = count.back();
+    count.pop_back();
+    stride.pop_back();
+  }
+  row.pitch = row.width;
+  if (!count.empty() && stride.back() >= row.width) {
+    row.rows = count.back();
+    row.pitch = stride.back();
+    count.pop_back();
+    stride.pop_back();
+  }
+  // What is left is a loop over copies.
+  std::vector<RowCopy> copies;
+  std::vector<int64_t> index(count.size(), 0);
+  for (int64_t packed = 0;; packed += row.width * row.rows) {
+    RowCopy copy = row;
+    copy.offset = box.offset;
+    for (size_t d = 0; d < index.size(); ++d)
+      copy.offset += index[d] * stride[d];
+    copy.packed = packed;
+    copies.push_back(copy);
+    size_t d = index.size();
+    while (d-- > 0) {
+      if (++index[d] < count[d])
+        break;
+      index[d] = 0;
+    }
+    if (d == static_cast<size_t>(-1))
+      return copies;
+  }
+}
+
+namespace {
+
+constexpr double kPatience = 120; // seconds until an operation is enqueued
+
+class NcclCommunicator final : public Communicator {
+public:
+  NcclCommunicator(std::shared_ptr<NcclGroups> groups, TesseraComm *comm, std::vector<int> ranks,
+                   int me)
+      : groups_(std::move(groups)), comm_(comm), ranks_(std::move(ranks)), me_(me) {}
+
+  int rank() const override { return me_; }
+  int size() const override { return static_cast<int>(ranks_.size()); }
+  bool enqueues() const override { return true; }
+
+  Status allReduce(const void *in, void *out, size_t count, plan::DType dtype,
+                   plan::Reduction reduction) override {
+    Call call{CallKind::AllReduce, dtype, reduction, 0, 1, count};
+    TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
+    return operation(call, [&](TesseraMessage *m) {
+      return api().allReduce(comm_, in, out, count, dtype, reduction, m);
+    });
+  }
+
+  Status allGather(const void *in, void *out, size_t outer, size_t inner,
+                   plan::DType dtype) override {
+    Call call{CallKind::AllGather, dtype, 0, 0, outer, inner};
+    TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
+    const size_t row = inner * bytesPerElement(dtype), n = ranks_.size();
+    void *gathered = out;
+    if (outer > 1)
+      TESSERA_RETURN_IF_ERROR(reserve(n * outer * row, gathered));
+    TESSERA_RETURN_IF_ERROR(operation(call, [&](TesseraMessage *m) {
+      return api().allGather(comm_, in, gathered, outer * inner, dtype, m);
+    }));
+    if (outer > 1) // [n, outer, row] -> [outer, n, row]
+      for (size_t r = 0; r < n; ++r)
+        TESSERA_RETURN_IF_ERROR(copyRows(static_cast<char *>(out) + r * row, n * row,
+                                         static_cast<char *>(gathered) + r * outer * row, row, row,
+                                         outer));
+    return Status();
+  }
+
+  Status reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
+                       plan::Reduction reduction) override {
+    Call call{CallKind::ReduceScatter, dtype, reduction, 0, outer, inner};
+    TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
+    const size_t row = inner * bytesPerElement(dtype), n = ranks_.size();
+    const void *sorted = in;
+    if (outer > 1) { // [outer, n, row] -> [n, outer, row]
+      void *scratch = nullptr;
+      TESSERA_RETURN_IF_ERROR(reserve(n * outer * row, scratch));
+      for (size_t r = 0; r < n; ++r)
+        TESSERA_RETURN_IF_ERROR(copyRows(static_cast<char *>(scratch) + r * outer * row, row,
+                                         static_cast<const char *>(in) + r * row, n * row, row,
+                                         outer));
+      sorted = scratch;
+    }
+    return operation(call, [&](TesseraMessage *m) {
+      return api().reduceScatter(comm_, sorted, out, outer * inner, dtype, reduction, m);
+    });
+  }
+
+  Status broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) override {
+    Call call{CallKind::Broadcast, dtype, 0, root, 1, count};
+    TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
+    return operation(call, [&](TesseraMessage *m) {
+      return api().broadcast(comm_, in, out, count, dtype, root, m);
+    });
+  }
+
+  Status exchange(const void *in, const std::vector<Transfer> &sends, void *out,
+                  const std::vector<Transfer> &receives, plan::DType dtype) override;
+
+  Status fill(void *out, const std::vector<Box> &boxes, plan::DType dtype, double value) override;
+
+  /// Enqueued work is waited for by Device::finish; here the members only meet.
+  Status barrier() override {
+    void *token = nullptr;
+    TESSERA_RETURN_IF_ERROR(reserve(4, token));
+    TESSERA_RETURN_IF_ERROR(allReduce(token, token, 1, plan::I32, plan::MAX));
+    return groups_->device->finish();
+  }
+
+private:
+  const TesseraDeviceApi &api() const { return groups_->device->api(); }
+
+  /// Enqueues one operation and waits until NCCL has taken it in (not until it has run).
+  template <typename F> Status operation(const Call &call, F &&run) {
+    if (!groups_->failure.empty())
+      return Status::error(groups_->failure);
+    Status status = Device::check(run);
+    if (!status)
+      return groups_->fail(status.message());
+    return groups_->settle(comm_, kPatience, callName(call.kind));
+  }
+
+  Status copyRows(void *to, size_t toPitch, const void *from, size_t fromPitch, size_t width,
+                  size_t rows) {
+    return Device::check([&](TesseraMessage *m) {
+      return api().copyRows(groups_->device->handle(), TESSERA_COMM_STREAM, to, toPitch, from,
+                            fromPitch, width, rows, m);
+    });
+  }
+
+  /// Device memory of this communicator, of at least so many bytes. It only grows, and old memory is kept: a
+  /// recorded graph may use it. The communication stream runs in order, so that one piece serves all calls.
+  Status reserve(size_t bytes, void *&memory) {
+    if (scratch_.empty() || scratch_.back().size() < bytes) {
+      Result<DeviceMemory> more = DeviceMemory::allocate(groups_->device, bytes);
+      if (!more)
+        return more.status().context("a collective's buffer");
+      scratch_.push_back(std::move(*more));
+    }
+    memory = scratch_.back().data();
+    return Status();
+  }
+
+  std::shared_ptr<NcclGroups> groups_;
+  TesseraComm *comm_;
+  const std::vector<int> ranks_;
+  const int me_;
+  std::vector<DeviceMemory> scratch_;
+  // Values that halos are filled with, by value: [bytes of the largest box].
+  std::map<std::pair<int, double>, DeviceMemory> patterns_;
+};
+
+Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &sends, void *out,
+                                  const std::vector<Transfer> &receives, plan::DType dtype) {
+  Call call{CallKind::Exchange, dtype, 0, 0, 1, 0};
+  TESSERA_RETURN_IF_ERROR(checkTransfers(call, size(), sends, receives));
+  const int64_t size = static_cast<int64_t>(bytesPerElement(dtype));
+  const auto *from = static_cast<const char *>(in);
+  auto *to = static_cast<char *>(out);
+  // A message that is one run of memory goes as it is; others are packed. Messages to oneself are copies.
+  struct Piece {
+    const Transfer *transfer;
+    std::vector<RowCopy> rows;
+    int64_t bytes = 0;
+    int64_t place = -1; // in the scratch; -1: direct
+  };
+  int64_t scratch = 0;
+  auto plan = [&](const std::vector<Transfer> &list) {
+    std::vector<Piece> pieces;
+    for (const Transfer &t : list) {
+      Piece piece{&t, rowsOf(t.box), boxElements(t.box) * size, -1};
+      if (piece.bytes == 0)
+        continue;
+      if (piece.rows.size() != 1 || piece.rows[0].rows != 1) {
+        piece.place = scratch;
+        scratch += (piece.bytes + 255) / 256 * 256;
+      }
+      pieces.push_back(std::move(piece));
+    }
+    return pieces;
+  };
+  std::vector<Piece> out_ = plan(sends), in_ = plan(receives);
+  void *memory = nullptr;
+  if (scratch > 0)
+    TESSERA_RETURN_IF_ERROR(reserve(static_cast<size_t>(scratch), memory));
+  auto *packed = static_cast<char *>(memory);
+  auto whereSent = [&](const Piece &p) {
+    return p.place < 0 ? from + p.rows[0].offset * size : packed + p.place;
+  };
+  auto whereReceived = [&](const Piece &p) {
+    return p.place < 0 ? to + p.rows[0].offset * size : packed + p.place;
+  };
+  for (const Piece &p : out_)
+    if (p.place >= 0)
+      for (const RowCopy &r : p.rows)
+        TESSERA_RETURN_IF_ERROR(
+            copyRows(packed + p.place + r.packed * size, static_cast<size_t>(r.width * size),
+                     from + r.offset * size, static_cast<size_t>(r.pitch * size),
+                     static_cast<size_t>(r.width * size), static_cast<size_t>(r.rows)));
+  // To myself: in list order on both sides.
+  size_t next = 0;
+  for (const Piece &p : in_) {
+    if (p.transfer->peer != me_)
+      continue;
+    while (next < out_.size() && out_[next].transfer->peer != me_)
+      ++next;
+    if (next == out_.size() || out_[next].bytes != p.bytes)
+      return Status::error("exchange mismatch: rank " +
+                           std::to_string(ranks_[static_cast<size_t>(me_)]) +
+                           " receives from itself what it does not send");
+    TESSERA_RETURN_IF_ERROR(groups_->device->copy(TESSERA_COMM_STREAM, whereReceived(p),
+                                                  whereSent(out_[next]),
+                                                  static_cast<size_t>(p.bytes)));
+    ++next;
+  }
+  bool others = false;
+  for (const std::vector<Piece> *list : {&out_, &in_})
+    for (const Piece &p : *list)
+      others = others || p.transfer->peer != me_;
+  if (others)
+    TESSERA_RETURN_IF_ERROR(operation(call, [&](TesseraMessage *m) {
+      int32_t code = api().groupStart(comm_, m);
+      for (const Piece &p : out_)
+        if (code == TESSERA_OK && p.transfer->peer != me_)
+          code = api().send(comm_, whereSent(p), static_cast<size_t>(p.bytes), p.transfer->peer, m);
+      for (const Piece &p : in_)
+        if (code == TESSERA_OK && p.transfer->peer != me_)
+          code = api().receive(comm_, whereReceived(p), static_cast<size_t>(p.bytes),
+                               p.transfer->peer, m);
+      return code == TESSERA_OK ? api().groupEnd(comm_, m) : code;
+    }));
+  for (const Piece &p : in_)
+    if (p.place >= 0)
+      for (const RowCopy &r : p.rows)
+        TESSERA_RETURN_IF_ERROR(
+            copyRows(to + r.offset * size, static_cast<size_t>(r.pitch * size),
+                     packed + p.place + r.packed * size, static_cast<size_t>(r.width * size),
+                     static_cast<size_t>(r.width * size), static_cast<size_t>(r.rows)));
+  return Status();
+}
+
+Status NcclCommunicator::fill(void *out, const std::vector<Box> &boxes, plan::DType dtype,
+                              double value) {
+  const size_t size = bytesPerElement(dtype);
+  size_t largest = 0;
+  for (const Box &box : boxes)
+    largest = std::max(largest, static_cast<size_t>(boxElements(box)) * size);
+  if (largest == 0)
+    return Status();
+  DeviceMemory &pattern = patterns_[{static_cast<int>(dtype), value}];
+  if (pattern.size() < largest) {
+    // Once, at the first run (which is never recorded).
+    std::vector<char> host(largest);
+    for (size_t at = 0; at < largest; at += size)
+      convertElements(&value, plan::F64, host.data() + at, dtype, 1);
+    Result<DeviceMemory> memory = DeviceMemory::allocate(groups_->device, largest);
+    if (!memory)
+      return memory.status().context("a halo's edge");
+    TESSERA_RETURN_IF_ERROR(
+        groups_->device->copy(TESSERA_COMM_STREAM, memory->data(), host.data(), largest));
+    TESSERA_RETURN_IF_ERROR(groups_->device->finish());
+    if (pattern.size() > 0)
+      scratch_.insert(scratch_.begin(), std::move(pattern)); // a graph may still read it
+    pattern = std::move(*memory);
+  }
+  for (const Box &box : boxes)
+    for (const RowCopy &r : rowsOf(box))
+      TESSERA_RETURN_IF_ERROR(copyRows(
+          static_cast<char *>(out) + r.offset * static_cast<int64_t>(size),
+          static_cast<size_t>(r.pitch) * size, pattern.data(), static_cast<size_t>(r.width) * size,
+          static_cast<size_t>(r.width) * size, static_cast<size_t>(r.rows)));
+  return Status();
+}
+
+} // namespace
+
+std::unique_ptr<Communicator> createNcclCommunicator(std::shared_ptr<NcclGroups> groups,
+                                                     TesseraComm *comm, std::vector<int> ranks,
+                                                     int me) {
+  return std::make_unique<NcclCommunicator>(std::move(groups), comm, std::move(ranks), me);
+}
+
+} // namespace tessera::rt

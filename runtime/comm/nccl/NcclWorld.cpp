@@ -1,0 +1,144 @@
+#include "runtime/comm/nccl/NcclWorld.h"
+#include "runtime/comm/nccl/NcclGroup.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+namespace tessera::rt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double secondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+} // namespace
+
+NcclGroups::~NcclGroups() {
+  device->watch(nullptr);
+  for (auto &[ranks, comm] : comms)
+    device->api().destroyComm(comm);
+}
+
+Status NcclGroups::fail(const std::string &why) {
+  if (!failure.empty())
+    return Status::error(failure);
+  // The launcher's channel may know the cause a little later than NCCL knows the effect.
+  std::string who = host.aborted();
+  for (Clock::time_point begin = Clock::now(); who.empty() && secondsSince(begin) < 2;
+       who = host.aborted())
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  failure = who.empty() ? why : who;
+  for (auto &[ranks, comm] : comms)
+    device->api().abortComm(comm);
+  comms.clear();
+  return Status::error(failure);
+}
+
+Status NcclGroups::check() {
+  if (!failure.empty())
+    return Status::error(failure);
+  if (std::string who = host.aborted(); !who.empty())
+    return fail(who);
+  for (auto &[ranks, comm] : comms) {
+    TesseraMessage message;
+    message.text[0] = '\0';
+    if (device->api().pollComm(comm, &message) == TESSERA_FAILED)
+      return fail(message.text);
+  }
+  return Status();
+}
+
+Status NcclGroups::settle(TesseraComm *comm, double seconds, const std::string &what) {
+  Clock::time_point begin = Clock::now(), asked = begin;
+  for (;;) {
+    TesseraMessage message;
+    message.text[0] = '\0';
+    int32_t code = device->api().pollComm(comm, &message);
+    if (code == TESSERA_OK)
+      return Status();
+    if (code != TESSERA_NOT_READY)
+      return fail(message.text);
+    if (std::string who = secondsSince(asked) > 0.01 ? host.aborted() : ""; !who.empty())
+      return fail(who);
+    if (secondsSince(begin) > seconds)
+      return fail(what + " took longer than " + std::to_string(static_cast<int>(seconds)) +
+                  " s: a rank did not come, or its device cannot be reached (NCCL_DEBUG=INFO "
+                  "tells more)");
+    if (secondsSince(begin) > 0.001)
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+namespace {
+
+class NcclWorld final : public World {
+public:
+  NcclWorld(World &host, std::shared_ptr<Device> device, double seconds)
+      : groups_(std::make_shared<NcclGroups>(host, std::move(device))), seconds_(seconds) {
+    // Not the shared pointer: the device would keep what keeps the device.
+    groups_->device->watch([groups = groups_.get()] { return groups->check(); });
+  }
+
+  int rank() const override { return groups_->host.rank(); }
+  int size() const override { return groups_->host.size(); }
+  void abort(const std::string &reason) override { groups_->host.abort(reason); }
+  std::string aborted() override { return groups_->host.aborted(); }
+
+  Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) override {
+    // Always, since all ranks of the world make groups together; it checks that they agree.
+    Result<std::unique_ptr<Communicator>> channel = groups_->host.group(ranks);
+    if (!channel)
+      return channel.status();
+    const int me = (*channel)->rank();
+    auto made = groups_->comms.find(ranks);
+    if (made == groups_->comms.end()) {
+      Result<TesseraComm *> comm = create(**channel, ranks, me);
+      if (!comm)
+        return comm.status();
+      made = groups_->comms.emplace(ranks, *comm).first;
+      TESSERA_RETURN_IF_ERROR(groups_->settle(
+          *comm, seconds_, "connecting " + std::to_string(ranks.size()) + " ranks"));
+    }
+    return createNcclCommunicator(groups_, made->second, ranks, me);
+  }
+
+private:
+  Result<TesseraComm *> create(Communicator &channel, const std::vector<int> &ranks, int me) {
+    const TesseraDeviceApi &api = groups_->device->api();
+    // The first member makes the id; whether it could travels along.
+    struct {
+      char good = 0;
+      char error[255] = {};
+      TesseraCommId id = {};
+    } letter;
+    if (me == 0) {
+      Status status = Device::check([&](TesseraMessage *m) { return api.uniqueId(&letter.id, m); });
+      letter.good = status.ok();
+      std::strncpy(letter.error, status.message().c_str(), sizeof letter.error - 1);
+    }
+    TESSERA_RETURN_IF_ERROR(channel.broadcast(&letter, &letter, sizeof letter, plan::U8, 0));
+    if (!letter.good)
+      return Status::error("rank " + std::to_string(ranks[0]) + ": " + letter.error);
+    TesseraComm *comm = nullptr;
+    TESSERA_RETURN_IF_ERROR(Device::check([&](TesseraMessage *m) {
+      return api.createComm(groups_->device->handle(), &letter.id, channel.size(), me, &comm, m);
+    }));
+    return comm;
+  }
+
+  std::shared_ptr<NcclGroups> groups_;
+  double seconds_;
+};
+
+} // namespace
+
+std::unique_ptr<World> createNcclWorld(World &host, std::shared_ptr<Device> device,
+                                       double seconds) {
+  return std::make_unique<NcclWorld>(host, std::move(device), seconds);
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,99 @@
+//===- Device.h - an accelerator, through its module ------------------------------------------------===//
+//
+// Loads the module that holds all CUDA code and wraps its table (DeviceApi.h) in the runtime's types. Nothing
+// here needs a CUDA library; without a module, driver or device every call says so in one sentence.
+//
+//   Result<std::shared_ptr<DeviceModule>> module = DeviceModule::load();
+//   Result<std::shared_ptr<Device>> gpu = Device::open(*module, 0);
+//   TESSERA_RETURN_IF_ERROR((*gpu)->copy(TESSERA_COMPUTE_STREAM, to, from, bytes));
+//   TESSERA_RETURN_IF_ERROR((*gpu)->finish());
+//
+// The module is looked for at $TESSERA_CUDA_MODULE, then beside the program and in ../lib from there, as
+// libtessera_cuda.so.
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_DEVICE_DEVICE_H
+#define TESSERA_RUNTIME_DEVICE_DEVICE_H
+
+#include "runtime/device/DeviceApi.h"
+#include "runtime/support/Status.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace tessera::rt {
+
+class DeviceModule {
+public:
+  /// Loads once per process.
+  static Result<std::shared_ptr<DeviceModule>> load();
+  /// Of one file, for tests.
+  static Result<std::shared_ptr<DeviceModule>> load(const std::string &path);
+  const TesseraDeviceApi &api() const { return *api_; }
+  Result<int> count() const;
+
+private:
+  const TesseraDeviceApi *api_ = nullptr;
+};
+
+/// One device as one rank uses it. Driven by one thread.
+class Device {
+public:
+  static Result<std::shared_ptr<Device>> open(std::shared_ptr<DeviceModule> module, int ordinal);
+  ~Device();
+  Device(const Device &) = delete;
+  Device &operator=(const Device &) = delete;
+
+  const TesseraDeviceInfo &info() const { return info_; }
+  int capability() const { return info_.major * 10 + info_.minor; }
+  const TesseraDeviceApi &api() const { return module_->api(); }
+  TesseraDevice *handle() const { return device_; }
+
+  Status copy(int stream, void *to, const void *from, size_t bytes);
+
+  /// Waits for both streams. While it waits it asks `watch` now and then, and gives up with its error: a peer
+  /// that failed would otherwise be waited for forever.
+  Status finish();
+  void watch(std::function<Status()> watch) { watch_ = std::move(watch); }
+
+  /// The table's code and message as a Status. `call` takes the message.
+  template <typename F> static Status check(F &&call) {
+    TesseraMessage message;
+    message.text[0] = '\0';
+    return call(&message) == TESSERA_OK ? Status() : Status::error(message.text);
+  }
+
+private:
+  Device() = default;
+  std::shared_ptr<DeviceModule> module_;
+  TesseraDevice *device_ = nullptr;
+  TesseraDeviceInfo info_ = {};
+  std::function<Status()> watch_;
+};
+
+/// Memory of a device, or pinned memory of the host; freed with the object.
+class DeviceMemory {
+public:
+  DeviceMemory() = default;
+  DeviceMemory(DeviceMemory &&other) noexcept { *this = std::move(other); }
+  DeviceMemory &operator=(DeviceMemory &&other) noexcept;
+  DeviceMemory(const DeviceMemory &) = delete;
+  DeviceMemory &operator=(const DeviceMemory &) = delete;
+  ~DeviceMemory();
+  static Result<DeviceMemory> allocate(std::shared_ptr<Device> device, size_t bytes,
+                                       bool pinned = false);
+  char *data() const { return static_cast<char *>(data_); }
+  size_t size() const { return size_; }
+
+private:
+  std::shared_ptr<Device> device_;
+  void *data_ = nullptr;
+  size_t size_ = 0;
+  bool pinned_ = false;
+};
+
+} // namespace tessera::rt
+
+#endif

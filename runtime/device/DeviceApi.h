@@ -1,0 +1,160 @@
+//===- DeviceApi.h - the C ABI between the runtime and an accelerator's module ---------------------===//
+//
+// Everything that needs a CUDA library lives in one shared object, loaded on demand (Device.h). This table
+// is all that the two sides share: plain structs and function pointers, no std types, no protobuf, so that
+// the program starts on a machine without any CUDA library and either side can be built alone.
+//
+//   const TesseraDeviceApi *api = tesseraDeviceApi();       // the module's only exported symbol
+//   TesseraMessage why;
+//   if (api->open(0, &device, &info, &why) != TESSERA_OK) puts(why.text);
+//
+// Implementations: runtime/device/cuda, and test/emulator, which runs the same kernels on the CPU.
+// Work is enqueued on one of two streams per device and runs asynchronously; a device is driven by one
+// thread at a time.
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_DEVICE_DEVICEAPI_H
+#define TESSERA_RUNTIME_DEVICE_DEVICEAPI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TESSERA_DEVICE_ABI 1
+
+enum { TESSERA_OK = 0, TESSERA_FAILED = 1, TESSERA_UNSUPPORTED = 2, TESSERA_NOT_READY = 3 };
+enum { TESSERA_COMPUTE_STREAM = 0, TESSERA_COMM_STREAM = 1 };
+/* Element types of library calls; the numbers are those of plan.proto's DType. */
+enum { TESSERA_F32 = 1, TESSERA_F64 = 2, TESSERA_F16 = 3, TESSERA_BF16 = 4, TESSERA_I64 = 5,
+       TESSERA_I32 = 6, TESSERA_I8 = 7, TESSERA_U8 = 8, TESSERA_BOOL = 9 };
+/* Reductions, as plan.proto's. */
+enum { TESSERA_SUM = 1, TESSERA_MAX = 2, TESSERA_MIN = 3 };
+
+typedef struct { char text[1024]; } TesseraMessage; /* one sentence, filled on failure */
+
+typedef struct {
+  char name[128];
+  char bus[32];
+  int32_t major, minor;      /* compute capability */
+  int32_t multiprocessors;
+  uint64_t totalBytes, freeBytes;
+} TesseraDeviceInfo;
+
+typedef struct TesseraDevice TesseraDevice;
+typedef struct TesseraEvent TesseraEvent;
+typedef struct TesseraGraph TesseraGraph;
+typedef struct TesseraCode TesseraCode; /* a loaded kernel */
+typedef struct TesseraOp TesseraOp;     /* a prepared library call */
+typedef struct TesseraComm TesseraComm;
+
+/* y[b] = a[b] * b[b], row-major; a is m x k or its transpose, b is k x n or its transpose. Matrices of a
+   batch are `stride*` elements apart; a stride of 0 repeats the matrix. All matrices begin at multiples of
+   `alignment` bytes. */
+typedef struct {
+  int32_t dtype, tf32;
+  int32_t alignment, reserved;
+  int32_t transposeA, transposeB;
+  int64_t m, n, k;
+  int64_t batch, strideA, strideB, strideY;
+} TesseraMatMul;
+
+/* A cross-correlation in N C [D] H W with symmetric padding. kind 0: a = x, b = w, y. 1: a = dy, b = w,
+   y = dx. 2: a = x, b = dy, y = dw. channels and filters are totals over the groups. */
+typedef struct {
+  int32_t kind, dtype, tf32, spatial; /* spatial: 2 or 3; the last ones of the arrays count */
+  int64_t n, groups, channels, filters;
+  int64_t in[3], out[3], kernel[3], stride[3], pad[3], dilation[3];
+} TesseraConv;
+
+typedef struct { char bytes[128]; } TesseraCommId;
+
+typedef struct TesseraDeviceApi {
+  uint32_t abi;  /* TESSERA_DEVICE_ABI */
+  uint32_t size; /* sizeof(TesseraDeviceApi) */
+  const char *kind;
+
+  /* Devices. */
+  int32_t (*count)(int32_t *devices, TesseraMessage *m);
+  int32_t (*open)(int32_t ordinal, TesseraDevice **device, TesseraDeviceInfo *info, TesseraMessage *m);
+  void (*close)(TesseraDevice *device);
+
+  /* Memory. Pinned memory is host memory that copies run on asynchronously. Any direction of copy. */
+  int32_t (*allocate)(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *m);
+  void (*release)(TesseraDevice *d, void *memory);
+  int32_t (*allocatePinned)(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *m);
+  void (*releasePinned)(TesseraDevice *d, void *memory);
+  int32_t (*copy)(TesseraDevice *d, int32_t stream, void *to, const void *from, size_t bytes, TesseraMessage *m);
+  /* `rows` rows of `width` bytes, whose beginnings are `*Pitch` bytes apart. */
+  int32_t (*copyRows)(TesseraDevice *d, int32_t stream, void *to, size_t toPitch, const void *from,
+                      size_t fromPitch, size_t width, size_t rows, TesseraMessage *m);
+  int32_t (*fill)(TesseraDevice *d, int32_t stream, void *memory, int32_t byte, size_t bytes, TesseraMessage *m);
+
+  /* Streams and events. query: TESSERA_NOT_READY while the stream is busy. */
+  int32_t (*query)(TesseraDevice *d, int32_t stream, TesseraMessage *m);
+  int32_t (*synchronize)(TesseraDevice *d, int32_t stream, TesseraMessage *m);
+  int32_t (*createEvent)(TesseraDevice *d, TesseraEvent **event, TesseraMessage *m);
+  void (*destroyEvent)(TesseraDevice *d, TesseraEvent *event);
+  int32_t (*record)(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMessage *m);
+  int32_t (*wait)(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMessage *m);
+
+  /* Graphs: what is enqueued on the compute stream, and on what was forked from it by events, between
+     begin and end is recorded and not run. */
+  int32_t (*captureBegin)(TesseraDevice *d, TesseraMessage *m);
+  int32_t (*captureEnd)(TesseraDevice *d, TesseraGraph **graph, TesseraMessage *m); /* graph null: discard */
+  int32_t (*launchGraph)(TesseraDevice *d, TesseraGraph *graph, TesseraMessage *m);
+  void (*destroyGraph)(TesseraDevice *d, TesseraGraph *graph);
+
+  /* Code. compile turns one translation unit into an image for a compute capability (major * 10 + minor)
+     and needs no device; the image is freed with freeImage. compilerVersion distinguishes caches. */
+  int32_t (*compile)(const char *source, int32_t capability, void **image, size_t *bytes, TesseraMessage *m);
+  void (*freeImage)(void *image);
+  int32_t (*compilerVersion)(void);
+  int32_t (*loadCode)(TesseraDevice *d, const void *image, size_t bytes, const char *function,
+                      TesseraCode **code, TesseraMessage *m);
+  void (*unloadCode)(TesseraDevice *d, TesseraCode *code);
+  int32_t (*launch)(TesseraDevice *d, int32_t stream, TesseraCode *code, const uint32_t grid[3],
+                    uint32_t block, void **arguments, uint32_t count, TesseraMessage *m);
+
+  /* Library calls on the compute stream. TESSERA_UNSUPPORTED: the library has no such kernel. */
+  int32_t (*createMatMul)(TesseraDevice *d, const TesseraMatMul *what, TesseraOp **op, size_t *workspace,
+                          TesseraMessage *m);
+  int32_t (*createConv)(TesseraDevice *d, const TesseraConv *what, TesseraOp **op, size_t *workspace,
+                        TesseraMessage *m);
+  int32_t (*runOp)(TesseraDevice *d, TesseraOp *op, const void *a, const void *b, void *y, void *workspace,
+                   TesseraMessage *m);
+  void (*destroyOp)(TesseraDevice *d, TesseraOp *op);
+
+  /* Collectives, on the communication stream, without waiting for the device. createComm starts and does not
+     wait; pollComm says TESSERA_NOT_READY while the communicator is being set up or an operation is being
+     enqueued, and TESSERA_FAILED once anything failed asynchronously. After a failure only abortComm is
+     allowed. */
+  int32_t (*uniqueId)(TesseraCommId *id, TesseraMessage *m);
+  int32_t (*createComm)(TesseraDevice *d, const TesseraCommId *id, int32_t members, int32_t me,
+                        TesseraComm **comm, TesseraMessage *m);
+  int32_t (*pollComm)(TesseraComm *comm, TesseraMessage *m);
+  void (*destroyComm)(TesseraComm *comm);
+  void (*abortComm)(TesseraComm *comm);
+  int32_t (*allReduce)(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
+                       int32_t reduction, TesseraMessage *m);
+  int32_t (*allGather)(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
+                       TesseraMessage *m); /* count: of in */
+  int32_t (*reduceScatter)(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
+                           int32_t reduction, TesseraMessage *m); /* count: of out */
+  int32_t (*broadcast)(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
+                       int32_t root, TesseraMessage *m);
+  int32_t (*groupStart)(TesseraComm *c, TesseraMessage *m);
+  int32_t (*groupEnd)(TesseraComm *c, TesseraMessage *m);
+  int32_t (*send)(TesseraComm *c, const void *from, size_t bytes, int32_t peer, TesseraMessage *m);
+  int32_t (*receive)(TesseraComm *c, void *to, size_t bytes, int32_t peer, TesseraMessage *m);
+} TesseraDeviceApi;
+
+typedef const TesseraDeviceApi *(*TesseraDeviceEntry)(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,205 @@
+// Collectives by NCCL, with non-blocking communicators: no call waits for a peer, so that a peer that never
+// comes is noticed by whoever polls.
+#include "runtime/device/cuda/Common.h"
+
+#include <nccl.h>
+
+#include <cstring>
+#include <memory>
+
+struct TesseraComm {
+  ncclComm_t comm = nullptr;
+  TesseraDevice *device = nullptr;
+};
+
+namespace tessera::device {
+namespace {
+
+static_assert(sizeof(ncclUniqueId) == sizeof(TesseraCommId));
+
+/// ncclInProgress is what a non-blocking communicator answers while it works; pollComm tells how it went.
+int32_t answer(TesseraComm *c, ncclResult_t result, const char *what, TesseraMessage *m) {
+  if (result == ncclSuccess || result == ncclInProgress)
+    return TESSERA_OK;
+  std::string text = std::string("NCCL: ") + what + " failed: " + ncclGetErrorString(result);
+  if (const char *last = c && c->comm ? ncclGetLastError(c->comm) : nullptr; last && *last)
+    text += std::string(" (") + last + ")";
+  return fail(m, text);
+}
+
+/// False where NCCL has no such type.
+bool typeOf(int32_t dtype, ncclDataType_t &type) {
+  switch (dtype) {
+  case TESSERA_F32:
+    type = ncclFloat32;
+    return true;
+  case TESSERA_F64:
+    type = ncclFloat64;
+    return true;
+  case TESSERA_F16:
+    type = ncclFloat16;
+    return true;
+  case TESSERA_BF16:
+    type = ncclBfloat16;
+    return true;
+  case TESSERA_I64:
+    type = ncclInt64;
+    return true;
+  case TESSERA_I32:
+    type = ncclInt32;
+    return true;
+  case TESSERA_I8:
+    type = ncclInt8;
+    return true;
+  case TESSERA_U8:
+  case TESSERA_BOOL: // 0 or 1: maximum and minimum are "or" and "and"
+    type = ncclUint8;
+    return true;
+  default:
+    return false;
+  }
+}
+
+ncclRedOp_t operationOf(int32_t reduction, int32_t dtype) {
+  if (reduction == TESSERA_MIN)
+    return ncclMin;
+  return reduction == TESSERA_MAX || dtype == TESSERA_BOOL ? ncclMax : ncclSum;
+}
+
+int32_t badType(int32_t dtype, TesseraMessage *m) {
+  return fail(m, "NCCL cannot move elements of type " + std::to_string(dtype));
+}
+
+cudaStream_t streamOf(TesseraComm *c) {
+  cudaSetDevice(c->device->ordinal);
+  return c->device->streams[TESSERA_COMM_STREAM];
+}
+
+int32_t uniqueId(TesseraCommId *id, TesseraMessage *m) {
+  ncclUniqueId unique;
+  if (ncclResult_t result = ncclGetUniqueId(&unique))
+    return answer(nullptr, result, "making an id", m);
+  std::memcpy(id, &unique, sizeof *id);
+  return TESSERA_OK;
+}
+
+int32_t createComm(TesseraDevice *d, const TesseraCommId *id, int32_t members, int32_t me,
+                   TesseraComm **comm, TesseraMessage *m) {
+  TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
+  ncclUniqueId unique;
+  std::memcpy(&unique, id, sizeof unique);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  auto made = std::make_unique<TesseraComm>();
+  made->device = d;
+  ncclResult_t result = ncclCommInitRankConfig(&made->comm, members, unique, me, &config);
+  if (int32_t code = answer(made.get(), result, "joining a group", m)) {
+    if (made->comm)
+      ncclCommAbort(made->comm);
+    return code;
+  }
+  *comm = made.release();
+  return TESSERA_OK;
+}
+
+int32_t pollComm(TesseraComm *c, TesseraMessage *m) {
+  ncclResult_t state = ncclSuccess;
+  if (ncclResult_t result = ncclCommGetAsyncError(c->comm, &state))
+    return answer(c, result, "asking for errors", m);
+  if (state == ncclInProgress)
+    return TESSERA_NOT_READY;
+  return answer(c, state, "a collective", m);
+}
+
+void destroyComm(TesseraComm *c) {
+  streamOf(c);
+  // Non-blocking communicators are finalized first; destroying waits for that.
+  ncclResult_t state = ncclCommFinalize(c->comm);
+  while (state == ncclInProgress)
+    if (ncclCommGetAsyncError(c->comm, &state) != ncclSuccess)
+      break;
+  if (state == ncclSuccess)
+    ncclCommDestroy(c->comm);
+  else
+    ncclCommAbort(c->comm);
+  delete c;
+}
+
+void abortComm(TesseraComm *c) {
+  streamOf(c);
+  ncclCommAbort(c->comm);
+  delete c;
+}
+
+int32_t allReduce(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
+                  int32_t reduction, TesseraMessage *m) {
+  ncclDataType_t type;
+  if (!typeOf(dtype, type))
+    return badType(dtype, m);
+  return answer(
+      c, ncclAllReduce(in, out, count, type, operationOf(reduction, dtype), c->comm, streamOf(c)),
+      "all-reduce", m);
+}
+
+int32_t allGather(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
+                  TesseraMessage *m) {
+  ncclDataType_t type;
+  if (!typeOf(dtype, type))
+    return badType(dtype, m);
+  return answer(c, ncclAllGather(in, out, count, type, c->comm, streamOf(c)), "all-gather", m);
+}
+
+int32_t reduceScatter(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
+                      int32_t reduction, TesseraMessage *m) {
+  ncclDataType_t type;
+  if (!typeOf(dtype, type))
+    return badType(dtype, m);
+  return answer(
+      c,
+      ncclReduceScatter(in, out, count, type, operationOf(reduction, dtype), c->comm, streamOf(c)),
+      "reduce-scatter", m);
+}
+
+int32_t broadcast(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
+                  int32_t root, TesseraMessage *m) {
+  ncclDataType_t type;
+  if (!typeOf(dtype, type))
+    return badType(dtype, m);
+  return answer(c, ncclBroadcast(in, out, count, type, root, c->comm, streamOf(c)), "broadcast", m);
+}
+
+int32_t groupStart(TesseraComm *c, TesseraMessage *m) {
+  return answer(c, ncclGroupStart(), "opening a group of messages", m);
+}
+
+int32_t groupEnd(TesseraComm *c, TesseraMessage *m) {
+  return answer(c, ncclGroupEnd(), "sending a group of messages", m);
+}
+
+int32_t send(TesseraComm *c, const void *from, size_t bytes, int32_t peer, TesseraMessage *m) {
+  return answer(c, ncclSend(from, bytes, ncclUint8, peer, c->comm, streamOf(c)), "send", m);
+}
+
+int32_t receive(TesseraComm *c, void *to, size_t bytes, int32_t peer, TesseraMessage *m) {
+  return answer(c, ncclRecv(to, bytes, ncclUint8, peer, c->comm, streamOf(c)), "receive", m);
+}
+
+} // namespace
+
+void addCollectives(TesseraDeviceApi &api) {
+  api.uniqueId = uniqueId;
+  api.createComm = createComm;
+  api.pollComm = pollComm;
+  api.destroyComm = destroyComm;
+  api.abortComm = abortComm;
+  api.allReduce = allReduce;
+  api.allGather = allGather;
+  api.reduceScatter = reduceScatter;
+  api.broadcast = broadcast;
+  api.groupStart = groupStart;
+  api.groupEnd = groupEnd;
+  api.send = send;
+  api.receive = receive;
+}
+
+} // namespace tessera::device

@@ -1,0 +1,58 @@
+//===- Common.h - what the parts of the CUDA module share -----------------------------------------===//
+//
+// Every entry of the table returns a code and a sentence; the macros below turn a library's error into one:
+//
+//   TESSERA_CUDA(cudaMemcpyAsync(...), m, "a copy of " + std::to_string(bytes) + " bytes");
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_DEVICE_CUDA_COMMON_H
+#define TESSERA_RUNTIME_DEVICE_CUDA_COMMON_H
+
+#include "runtime/device/DeviceApi.h"
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+struct cudnnContext;
+struct cublasLtContext;
+
+struct TesseraDevice {
+  int ordinal = 0;
+  cudaStream_t streams[2] = {nullptr, nullptr};
+  cublasLtContext *blas = nullptr; // created at first use
+  cudnnContext *dnn = nullptr;
+};
+
+namespace tessera::device {
+
+int32_t fail(TesseraMessage *m, const std::string &text, int32_t code = TESSERA_FAILED);
+int32_t failCuda(TesseraMessage *m, cudaError_t error, const std::string &what);
+
+// The parts of the table, one per file.
+void addDevices(TesseraDeviceApi &api);
+void addCode(TesseraDeviceApi &api);
+void addMatMul(TesseraDeviceApi &api);
+void addConv(TesseraDeviceApi &api);
+void addCollectives(TesseraDeviceApi &api);
+
+// Library handles, released with the device.
+void destroyBlas(TesseraDevice *d);
+void destroyDnn(TesseraDevice *d);
+
+} // namespace tessera::device
+
+/// A prepared library call.
+struct TesseraOp {
+  virtual ~TesseraOp() = default;
+  virtual int32_t run(TesseraDevice *d, const void *a, const void *b, void *y, void *workspace,
+                      TesseraMessage *m) = 0;
+};
+
+#define TESSERA_CUDA(call, message, what)                                                          \
+  do {                                                                                             \
+    if (cudaError_t error_ = (call); error_ != cudaSuccess)                                        \
+      return ::tessera::device::failCuda(message, error_, what);                                   \
+  } while (false)
+
+#endif

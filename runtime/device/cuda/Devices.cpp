@@ -1,0 +1,277 @@
+// Devices, memory, streams, events and graphs, by the CUDA runtime.
+#include "runtime/device/cuda/Common.h"
+
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+struct TesseraEvent {
+  cudaEvent_t event;
+};
+struct TesseraGraph {
+  cudaGraphExec_t exec;
+};
+
+namespace tessera::device {
+
+int32_t fail(TesseraMessage *m, const std::string &text, int32_t code) {
+  std::snprintf(m->text, sizeof m->text, "%s", text.c_str());
+  return code;
+}
+
+int32_t failCuda(TesseraMessage *m, cudaError_t error, const std::string &what) {
+  cudaGetLastError(); // an error that is not sticky must not show up again in the next call
+  return fail(m, what + " failed: " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) +
+                     ")");
+}
+
+namespace {
+
+std::string versionText(int v) {
+  return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10);
+}
+
+int32_t count(int32_t *devices, TesseraMessage *m) {
+  *devices = 0;
+  int driver = 0, runtime = 0, found = 0;
+  cudaRuntimeGetVersion(&runtime);
+  cudaDriverGetVersion(&driver);                  // 0 where there is none
+  cudaError_t error = cudaGetDeviceCount(&found); // leaves `found` alone when it fails
+  if (driver == 0)
+    return fail(m, "there is no NVIDIA driver on this machine (libcuda.so.1 is missing); install "
+                   "one, or use --device cpu");
+  if (error == cudaErrorInsufficientDriver)
+    return fail(m, "the NVIDIA driver is too old: it supports CUDA " + versionText(driver) +
+                       ", this build needs " + versionText(runtime) + "; update the driver");
+  if (error == cudaErrorNoDevice || (error == cudaSuccess && found == 0))
+    return fail(m, "there is no CUDA device on this machine, or CUDA_VISIBLE_DEVICES hides it; use "
+                   "--device cpu");
+  if (error != cudaSuccess)
+    return failCuda(m, error, "counting the CUDA devices");
+  *devices = found;
+  return TESSERA_OK;
+}
+
+void close(TesseraDevice *d) {
+  cudaSetDevice(d->ordinal);
+  destroyDnn(d);
+  destroyBlas(d);
+  for (cudaStream_t stream : d->streams)
+    if (stream)
+      cudaStreamDestroy(stream);
+  delete d;
+}
+
+int32_t open(int32_t ordinal, TesseraDevice **device, TesseraDeviceInfo *info, TesseraMessage *m) {
+  const std::string who = "CUDA device " + std::to_string(ordinal);
+  cudaDeviceProp properties;
+  TESSERA_CUDA(cudaGetDeviceProperties(&properties, ordinal), m,
+               "reading the properties of " + who);
+  if (properties.major < 8)
+    return fail(m, who + " (" + properties.name + ") has compute capability " +
+                       std::to_string(properties.major) + "." + std::to_string(properties.minor) +
+                       "; 8.0 or later is needed");
+  TESSERA_CUDA(cudaSetDevice(ordinal), m, "selecting " + who);
+  TESSERA_CUDA(cudaFree(nullptr), m, "starting " + who); // creates the context
+  auto d = std::make_unique<TesseraDevice>();
+  d->ordinal = ordinal;
+  int least = 0, greatest = 0;
+  TESSERA_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest), m, "reading stream priorities");
+  // Collectives first: others wait for them.
+  for (int s : {0, 1})
+    if (cudaError_t error = cudaStreamCreateWithPriority(&d->streams[s], cudaStreamNonBlocking,
+                                                         s == 0 ? least : greatest)) {
+      close(d.release());
+      return failCuda(m, error, "creating a stream on " + who);
+    }
+  size_t free = 0, total = 0;
+  if (cudaError_t error = cudaMemGetInfo(&free, &total)) {
+    close(d.release());
+    return failCuda(m, error, "reading the memory of " + who);
+  }
+  std::memset(info, 0, sizeof *info);
+  std::snprintf(info->name, sizeof info->name, "%.100s", properties.name);
+  if (cudaDeviceGetPCIBusId(info->bus, sizeof info->bus, ordinal) != cudaSuccess)
+    info->bus[0] = '\0';
+  info->major = properties.major;
+  info->minor = properties.minor;
+  info->multiprocessors = properties.multiProcessorCount;
+  info->totalBytes = total;
+  info->freeBytes = free;
+  *device = d.release();
+  return TESSERA_OK;
+}
+
+int32_t allocate(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *m) {
+  *memory = nullptr;
+  TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
+  cudaError_t error = cudaMalloc(memory, bytes ? bytes : 1);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    return fail(m, "CUDA device " + std::to_string(d->ordinal) +
+                       " is out of memory: " + std::to_string(bytes >> 20) + " MiB are needed, " +
+                       std::to_string(free >> 20) + " of " + std::to_string(total >> 20) +
+                       " MiB are free; compile for more ranks, or with --memory");
+  }
+  TESSERA_CUDA(error, m, "allocating device memory");
+  return TESSERA_OK;
+}
+
+void release(TesseraDevice *d, void *memory) {
+  cudaSetDevice(d->ordinal);
+  cudaFree(memory);
+}
+
+int32_t allocatePinned(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *m) {
+  *memory = nullptr;
+  TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
+  TESSERA_CUDA(cudaHostAlloc(memory, bytes ? bytes : 1, cudaHostAllocPortable), m,
+               "allocating " + std::to_string(bytes) + " bytes of pinned host memory");
+  return TESSERA_OK;
+}
+
+void releasePinned(TesseraDevice *d, void *memory) {
+  cudaSetDevice(d->ordinal);
+  cudaFreeHost(memory);
+}
+
+int32_t copy(TesseraDevice *d, int32_t stream, void *to, const void *from, size_t bytes,
+             TesseraMessage *m) {
+  if (bytes == 0)
+    return TESSERA_OK;
+  TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
+  TESSERA_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, d->streams[stream]), m,
+               "a copy of " + std::to_string(bytes) + " bytes");
+  return TESSERA_OK;
+}
+
+int32_t copyRows(TesseraDevice *d, int32_t stream, void *to, size_t toPitch, const void *from,
+                 size_t fromPitch, size_t width, size_t rows, TesseraMessage *m) {
+  if (width == 0 || rows == 0)
+    return TESSERA_OK;
+  TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
+  TESSERA_CUDA(cudaMemcpy2DAsync(to, toPitch, from, fromPitch, width, rows, cudaMemcpyDefault,
+                                 d->streams[stream]),
+               m, "a copy of rows");
+  return TESSERA_OK;
+}
+
+int32_t fill(TesseraDevice *d, int32_t stream, void *memory, int32_t byte, size_t bytes,
+             TesseraMessage *m) {
+  if (bytes == 0)
+    return TESSERA_OK;
+  TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
+  TESSERA_CUDA(cudaMemsetAsync(memory, byte, bytes, d->streams[stream]), m, "filling memory");
+  return TESSERA_OK;
+}
+
+int32_t query(TesseraDevice *d, int32_t stream, TesseraMessage *m) {
+  cudaSetDevice(d->ordinal);
+  cudaError_t error = cudaStreamQuery(d->streams[stream]);
+  if (error == cudaErrorNotReady) {
+    cudaGetLastError();
+    return TESSERA_NOT_READY;
+  }
+  TESSERA_CUDA(error, m, "the work on CUDA device " + std::to_string(d->ordinal));
+  return TESSERA_OK;
+}
+
+int32_t synchronize(TesseraDevice *d, int32_t stream, TesseraMessage *m) {
+  cudaSetDevice(d->ordinal);
+  TESSERA_CUDA(cudaStreamSynchronize(d->streams[stream]), m,
+               "the work on CUDA device " + std::to_string(d->ordinal));
+  return TESSERA_OK;
+}
+
+int32_t createEvent(TesseraDevice *d, TesseraEvent **event, TesseraMessage *m) {
+  cudaEvent_t made = nullptr;
+  TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
+  TESSERA_CUDA(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), m, "creating an event");
+  *event = new TesseraEvent{made};
+  return TESSERA_OK;
+}
+
+void destroyEvent(TesseraDevice *d, TesseraEvent *event) {
+  cudaSetDevice(d->ordinal);
+  cudaEventDestroy(event->event);
+  delete event;
+}
+
+int32_t record(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMessage *m) {
+  TESSERA_CUDA(cudaEventRecord(event->event, d->streams[stream]), m, "recording an event");
+  return TESSERA_OK;
+}
+
+int32_t wait(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMessage *m) {
+  TESSERA_CUDA(cudaStreamWaitEvent(d->streams[stream], event->event, 0), m, "waiting for an event");
+  return TESSERA_OK;
+}
+
+int32_t captureBegin(TesseraDevice *d, TesseraMessage *m) {
+  cudaSetDevice(d->ordinal);
+  // Thread-local: other ranks of this process go on as they like.
+  TESSERA_CUDA(
+      cudaStreamBeginCapture(d->streams[TESSERA_COMPUTE_STREAM], cudaStreamCaptureModeThreadLocal),
+      m, "starting to record a CUDA graph");
+  return TESSERA_OK;
+}
+
+int32_t captureEnd(TesseraDevice *d, TesseraGraph **graph, TesseraMessage *m) {
+  cudaGraph_t recorded = nullptr;
+  cudaError_t error = cudaStreamEndCapture(d->streams[TESSERA_COMPUTE_STREAM], &recorded);
+  if (!graph) {
+    cudaGetLastError();
+    if (recorded)
+      cudaGraphDestroy(recorded);
+    return TESSERA_OK;
+  }
+  TESSERA_CUDA(error, m, "recording a CUDA graph");
+  cudaGraphExec_t exec = nullptr;
+  error = cudaGraphInstantiate(&exec, recorded, 0);
+  cudaGraphDestroy(recorded);
+  TESSERA_CUDA(error, m, "preparing a CUDA graph");
+  *graph = new TesseraGraph{exec};
+  return TESSERA_OK;
+}
+
+int32_t launchGraph(TesseraDevice *d, TesseraGraph *graph, TesseraMessage *m) {
+  cudaSetDevice(d->ordinal);
+  TESSERA_CUDA(cudaGraphLaunch(graph->exec, d->streams[TESSERA_COMPUTE_STREAM]), m,
+               "launching a CUDA graph");
+  return TESSERA_OK;
+}
+
+void destroyGraph(TesseraDevice *d, TesseraGraph *graph) {
+  cudaSetDevice(d->ordinal);
+  cudaGraphExecDestroy(graph->exec);
+  delete graph;
+}
+
+} // namespace
+
+void addDevices(TesseraDeviceApi &api) {
+  api.count = count;
+  api.open = open;
+  api.close = close;
+  api.allocate = allocate;
+  api.release = release;
+  api.allocatePinned = allocatePinned;
+  api.releasePinned = releasePinned;
+  api.copy = copy;
+  api.copyRows = copyRows;
+  api.fill = fill;
+  api.query = query;
+  api.synchronize = synchronize;
+  api.createEvent = createEvent;
+  api.destroyEvent = destroyEvent;
+  api.record = record;
+  api.wait = wait;
+  api.captureBegin = captureBegin;
+  api.captureEnd = captureEnd;
+  api.launchGraph = launchGraph;
+  api.destroyGraph = destroyGraph;
+}
+
+} // namespace tessera::device

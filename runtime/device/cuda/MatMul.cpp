@@ -1,0 +1,167 @@
+// Matrix products by cuBLASLt.
+//
+// cuBLASLt is column-major. Row-major y = a * b is column-major y^T = b^T * a^T over the same memory, so that
+// its first operand is our b and its second our a; a row-major [r, c] matrix is a column-major c x r one with
+// leading dimension c.
+#include "runtime/device/cuda/Common.h"
+
+#include <cublasLt.h>
+
+#include <memory>
+
+namespace tessera::device {
+
+void destroyBlas(TesseraDevice *d) {
+  if (d->blas)
+    cublasLtDestroy(d->blas);
+}
+
+namespace {
+
+constexpr size_t kWorkspace = size_t(32) << 20; // what NVIDIA recommends for Hopper
+
+int32_t failBlas(TesseraMessage *m, cublasStatus_t status, const char *what) {
+  return fail(m, std::string("cuBLASLt: ") + what + " failed: " + cublasLtGetStatusString(status));
+}
+
+#define TESSERA_BLAS(call, what)                                                                   \
+  do {                                                                                             \
+    if (cublasStatus_t status_ = (call); status_ != CUBLAS_STATUS_SUCCESS)                         \
+      return failBlas(m, status_, what);                                                           \
+  } while (false)
+
+struct MatMulOp final : TesseraOp {
+  cublasLtMatmulDesc_t desc = nullptr;
+  cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
+  cublasLtMatmulAlgo_t algorithm = {};
+  size_t workspace = 0;
+  bool isDouble = false;
+
+  ~MatMulOp() override {
+    for (cublasLtMatrixLayout_t layout : {first, second, result})
+      if (layout)
+        cublasLtMatrixLayoutDestroy(layout);
+    if (desc)
+      cublasLtMatmulDescDestroy(desc);
+  }
+
+  int32_t run(TesseraDevice *d, const void *a, const void *b, void *y, void *scratch,
+              TesseraMessage *m) override {
+    const float one = 1, zero = 0;
+    const double one64 = 1, zero64 = 0;
+    const void *alpha = isDouble ? static_cast<const void *>(&one64) : &one;
+    const void *beta = isDouble ? static_cast<const void *>(&zero64) : &zero;
+    TESSERA_BLAS(cublasLtMatmul(d->blas, desc, alpha, b, first, a, second, beta, y, result, y,
+                                result, &algorithm, scratch, workspace,
+                                d->streams[TESSERA_COMPUTE_STREAM]),
+                 "a matrix product");
+    return TESSERA_OK;
+  }
+};
+
+int32_t makeLayout(cublasLtMatrixLayout_t *layout, cudaDataType_t type, int64_t rows, int64_t cols,
+                   int64_t batch, int64_t stride, TesseraMessage *m) {
+  TESSERA_BLAS(cublasLtMatrixLayoutCreate(layout, type, static_cast<uint64_t>(rows),
+                                          static_cast<uint64_t>(cols), rows),
+               "describing a matrix");
+  int32_t count = static_cast<int32_t>(batch);
+  TESSERA_BLAS(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                                sizeof count),
+               "describing a batch");
+  TESSERA_BLAS(cublasLtMatrixLayoutSetAttribute(
+                   *layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride),
+               "describing a batch");
+  return TESSERA_OK;
+}
+
+int32_t prepare(TesseraDevice *d, const TesseraMatMul &w, MatMulOp &op, TesseraMessage *m) {
+  if (!d->blas)
+    TESSERA_BLAS(cublasLtCreate(&d->blas), "starting the library");
+  op.isDouble = w.dtype == TESSERA_F64;
+  const cudaDataType_t type = op.isDouble ? CUDA_R_64F : CUDA_R_32F;
+  const cublasComputeType_t compute = op.isDouble ? CUBLAS_COMPUTE_64F
+                                      : w.tf32    ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                  : CUBLAS_COMPUTE_32F;
+  TESSERA_BLAS(cublasLtMatmulDescCreate(&op.desc, compute, type), "describing a product");
+  const cublasOperation_t opFirst = w.transposeB ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t opSecond = w.transposeA ? CUBLAS_OP_T : CUBLAS_OP_N;
+  TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_TRANSA, &opFirst,
+                                              sizeof opFirst),
+               "describing a product");
+  TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_TRANSB, &opSecond,
+                                              sizeof opSecond),
+               "describing a product");
+  // Column-major rows x columns of the memory of b, a and y.
+  const int64_t firstRows = w.transposeB ? w.k : w.n, firstCols = w.transposeB ? w.n : w.k;
+  const int64_t secondRows = w.transposeA ? w.m : w.k, secondCols = w.transposeA ? w.k : w.m;
+  if (int32_t code = makeLayout(&op.first, type, firstRows, firstCols, w.batch, w.strideB, m))
+    return code;
+  if (int32_t code = makeLayout(&op.second, type, secondRows, secondCols, w.batch, w.strideA, m))
+    return code;
+  if (int32_t code = makeLayout(&op.result, type, w.n, w.m, w.batch, w.strideY, m))
+    return code;
+
+  struct Preference {
+    cublasLtMatmulPreference_t p = nullptr;
+    ~Preference() {
+      if (p)
+        cublasLtMatmulPreferenceDestroy(p);
+    }
+  } preference;
+  TESSERA_BLAS(cublasLtMatmulPreferenceCreate(&preference.p), "choosing an algorithm");
+  TESSERA_BLAS(cublasLtMatmulPreferenceSetAttribute(preference.p,
+                                                    CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                    &kWorkspace, sizeof kWorkspace),
+               "choosing an algorithm");
+  const uint32_t alignment = static_cast<uint32_t>(w.alignment);
+  for (cublasLtMatmulPreferenceAttributes_t name :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    TESSERA_BLAS(
+        cublasLtMatmulPreferenceSetAttribute(preference.p, name, &alignment, sizeof alignment),
+        "choosing an algorithm");
+  cublasLtMatmulHeuristicResult_t found = {};
+  int results = 0;
+  cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(d->blas, op.desc, op.first, op.second, op.result, op.result,
+                                     preference.p, 1, &found, &results);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && results == 0))
+    return fail(m, "cuBLASLt has no kernel for this product", TESSERA_UNSUPPORTED);
+  TESSERA_BLAS(status, "choosing an algorithm");
+  op.algorithm = found.algo;
+  op.workspace = found.workspaceSize;
+  return TESSERA_OK;
+}
+
+int32_t createMatMul(TesseraDevice *d, const TesseraMatMul *what, TesseraOp **op, size_t *workspace,
+                     TesseraMessage *m) {
+  if ((what->dtype != TESSERA_F32 && what->dtype != TESSERA_F64) || what->m < 1 || what->n < 1 ||
+      what->k < 1 || what->m > INT32_MAX || what->n > INT32_MAX || what->k > INT32_MAX ||
+      what->batch > INT32_MAX)
+    return fail(m, "cuBLASLt is used for non-empty products in f32 and f64", TESSERA_UNSUPPORTED);
+  TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
+  auto made = std::make_unique<MatMulOp>();
+  if (int32_t code = prepare(d, *what, *made, m))
+    return code;
+  *workspace = made->workspace;
+  *op = made.release();
+  return TESSERA_OK;
+}
+
+int32_t runOp(TesseraDevice *d, TesseraOp *op, const void *a, const void *b, void *y,
+              void *workspace, TesseraMessage *m) {
+  cudaSetDevice(d->ordinal);
+  return op->run(d, a, b, y, workspace, m);
+}
+
+void destroyOp(TesseraDevice *, TesseraOp *op) { delete op; }
+
+} // namespace
+
+void addMatMul(TesseraDeviceApi &api) {
+  api.createMatMul = createMatMul;
+  api.runOp = runOp;
+  api.destroyOp = destroyOp;
+}
+
+} // namespace tessera::device

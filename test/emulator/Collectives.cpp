@@ -1,0 +1,285 @@
+// Collectives between ranks that are threads of this process: members post their part of an operation; who
+// completes it does the work for all.
+#include "test/emulator/Emulator.h"
+
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+namespace tessera::emulator {
+namespace {
+
+enum class Kind { AllReduce, AllGather, ReduceScatter, Broadcast, Messages };
+
+struct Message {
+  void *data;
+  size_t bytes;
+  int peer;
+};
+struct Part {
+  Kind kind;
+  const void *in = nullptr;
+  void *out = nullptr;
+  size_t count = 0;
+  int dtype = 0, reduction = 0, root = 0;
+  std::vector<Message> sends, receives;
+};
+struct Operation {
+  std::map<int, Part> parts;
+  bool done = false;
+  std::string error;
+};
+struct Shared {
+  int members = 0;
+  std::set<int> joined;
+  std::set<int> devices;
+  bool aborted = false;
+  std::map<int64_t, std::shared_ptr<Operation>> operations;
+};
+
+std::mutex mutex; // of everything below
+std::map<std::string, std::shared_ptr<Shared>> groups;
+
+size_t bytesOf(int dtype) {
+  return dtype == TESSERA_F64 || dtype == TESSERA_I64    ? 8
+         : dtype == TESSERA_F32 || dtype == TESSERA_I32  ? 4
+         : dtype == TESSERA_F16 || dtype == TESSERA_BF16 ? 2
+                                                         : 1;
+}
+
+template <typename T> void reduceInto(T *to, const T *from, size_t n, int reduction) {
+  for (size_t i = 0; i < n; ++i)
+    to[i] = reduction == TESSERA_SUM   ? static_cast<T>(to[i] + from[i])
+            : reduction == TESSERA_MAX ? std::max(to[i], from[i])
+                                       : std::min(to[i], from[i]);
+}
+
+void reduceBytes(char *to, const char *from, size_t n, int dtype, int reduction) {
+  auto run = [&](auto tag) {
+    using T = decltype(tag);
+    reduceInto(reinterpret_cast<T *>(to), reinterpret_cast<const T *>(from), n, reduction);
+  };
+  switch (dtype) {
+  case TESSERA_F32:
+    return run(float());
+  case TESSERA_F64:
+    return run(double());
+  case TESSERA_I64:
+    return run(int64_t());
+  case TESSERA_I32:
+    return run(int32_t());
+  case TESSERA_I8:
+    return run(int8_t());
+  default:
+    return run(uint8_t());
+  }
+}
+
+std::string perform(Operation &op, int members) {
+  const Part &first = op.parts.at(0);
+  for (auto &[member, part] : op.parts)
+    if (part.kind != first.kind || part.count != first.count || part.dtype != first.dtype ||
+        part.reduction != first.reduction || part.root != first.root)
+      return "members of a group call different collectives";
+  const size_t size = bytesOf(first.dtype), bytes = first.count * size;
+  const size_t n = static_cast<size_t>(members);
+  auto in = [&](size_t m) {
+    return static_cast<const char *>(op.parts.at(static_cast<int>(m)).in);
+  };
+  auto out = [&](size_t m) { return static_cast<char *>(op.parts.at(static_cast<int>(m)).out); };
+  if (first.kind == Kind::Messages) {
+    // Messages between two members match in order.
+    std::map<std::pair<int, int>, std::vector<Message>> sent;
+    for (auto &[member, part] : op.parts)
+      for (const Message &s : part.sends)
+        sent[{member, s.peer}].push_back(s);
+    std::map<std::pair<int, int>, size_t> next;
+    std::vector<std::pair<Message, std::vector<char>>> moves;
+    for (auto &[member, part] : op.parts)
+      for (const Message &r : part.receives) {
+        auto &list = sent[{r.peer, member}];
+        size_t i = next[{r.peer, member}]++;
+        if (i >= list.size() || list[i].bytes != r.bytes)
+          return "a receive has no send of its size";
+        const char *from = static_cast<const char *>(list[i].data);
+        moves.push_back({r, std::vector<char>(from, from + r.bytes)});
+      }
+    for (auto &[pair, list] : sent)
+      if (next[pair] != list.size())
+        return "a send has no receive";
+    for (auto &[to, data] : moves)
+      std::memcpy(to.data, data.data(), data.size());
+    return "";
+  }
+  std::vector<char> result;
+  if (first.kind == Kind::AllGather) {
+    for (size_t m = 0; m < n; ++m)
+      result.insert(result.end(), in(m), in(m) + bytes);
+    for (size_t m = 0; m < n; ++m)
+      std::memcpy(out(m), result.data(), result.size());
+  } else if (first.kind == Kind::Broadcast) {
+    const char *from = in(static_cast<size_t>(first.root));
+    result.assign(from, from + bytes);
+    for (size_t m = 0; m < n; ++m)
+      std::memcpy(out(m), result.data(), bytes);
+  } else {
+    const size_t total = first.kind == Kind::ReduceScatter ? n : 1;
+    result.assign(in(0), in(0) + total * bytes);
+    for (size_t m = 1; m < n; ++m)
+      reduceBytes(result.data(), in(m), total * first.count, first.dtype, first.reduction);
+    for (size_t m = 0; m < n; ++m)
+      std::memcpy(out(m), result.data() + (total > 1 ? m * bytes : 0), bytes);
+  }
+  return "";
+}
+
+} // namespace
+} // namespace tessera::emulator
+
+struct TesseraComm {
+  std::shared_ptr<tessera::emulator::Shared> shared;
+  TesseraDevice *device = nullptr;
+  int me = 0;
+  // Operations are numbered as they run: a recorded graph runs the same work many times.
+  std::shared_ptr<int64_t> next = std::make_shared<int64_t>(0);
+  bool grouping = false;
+  tessera::emulator::Part messages;
+};
+
+namespace tessera::emulator {
+namespace {
+
+int32_t post(TesseraComm *c, Part part, TesseraMessage *m) {
+  auto shared = c->shared;
+  auto next = c->next;
+  const int me = c->me;
+  auto mine = std::make_shared<std::pair<int64_t, bool>>(0, false); // number, posted
+  return enqueue(c->device,
+                 {TESSERA_COMM_STREAM,
+                  [=](TesseraMessage *why) -> int32_t {
+                    std::lock_guard lock(mutex);
+                    if (shared->aborted)
+                      return TESSERA_NOT_READY; // hangs, as a device does
+                    if (!mine->second)
+                      *mine = {(*next)++, true};
+                    std::shared_ptr<Operation> &op = shared->operations[mine->first];
+                    if (!op)
+                      op = std::make_shared<Operation>();
+                    op->parts.try_emplace(me, part);
+                    if (!op->done && static_cast<int>(op->parts.size()) == shared->members) {
+                      op->error = perform(*op, shared->members);
+                      op->done = true;
+                    }
+                    if (!op->done)
+                      return TESSERA_NOT_READY;
+                    mine->second = false; // a replay posts anew
+                    return op->error.empty() ? TESSERA_OK : fail(why, op->error);
+                  }},
+                 m);
+}
+
+int32_t uniqueId(TesseraCommId *id, TesseraMessage *) {
+  static std::atomic<uint64_t> counter{1};
+  std::memset(id, 0, sizeof *id);
+  const uint64_t number = counter++;
+  std::memcpy(id->bytes, &number, sizeof number);
+  return TESSERA_OK;
+}
+
+int32_t createComm(TesseraDevice *d, const TesseraCommId *id, int32_t members, int32_t me,
+                   TesseraComm **comm, TesseraMessage *m) {
+  std::lock_guard lock(mutex);
+  std::shared_ptr<Shared> &shared = groups[std::string(id->bytes, sizeof id->bytes)];
+  if (!shared)
+    shared = std::make_shared<Shared>();
+  shared->members = members;
+  if (!shared->devices.insert(d->ordinal).second)
+    return fail(m, "two members of a group use one device");
+  shared->joined.insert(me);
+  *comm = new TesseraComm;
+  (*comm)->shared = shared;
+  (*comm)->device = d;
+  (*comm)->me = me;
+  return TESSERA_OK;
+}
+
+int32_t pollComm(TesseraComm *c, TesseraMessage *m) {
+  std::lock_guard lock(mutex);
+  if (c->shared->aborted)
+    return fail(m, "a member of the group has left");
+  return static_cast<int>(c->shared->joined.size()) == c->shared->members ? TESSERA_OK
+                                                                          : TESSERA_NOT_READY;
+}
+
+void destroyComm(TesseraComm *c) { delete c; }
+
+void abortComm(TesseraComm *c) {
+  {
+    std::lock_guard lock(mutex);
+    c->shared->aborted = true;
+  }
+  for (auto &queue : c->device->queue)
+    queue.clear();
+  delete c;
+}
+
+int32_t allReduce(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
+                  int32_t reduction, TesseraMessage *m) {
+  return post(c, {Kind::AllReduce, in, out, count, dtype, reduction, 0, {}, {}}, m);
+}
+int32_t allGather(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
+                  TesseraMessage *m) {
+  return post(c, {Kind::AllGather, in, out, count, dtype, 0, 0, {}, {}}, m);
+}
+int32_t reduceScatter(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
+                      int32_t reduction, TesseraMessage *m) {
+  return post(c, {Kind::ReduceScatter, in, out, count, dtype, reduction, 0, {}, {}}, m);
+}
+int32_t broadcast(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
+                  int32_t root, TesseraMessage *m) {
+  return post(c, {Kind::Broadcast, in, out, count, dtype, 0, root, {}, {}}, m);
+}
+
+int32_t groupStart(TesseraComm *c, TesseraMessage *) {
+  c->grouping = true;
+  c->messages = {};
+  c->messages.kind = Kind::Messages;
+  return TESSERA_OK;
+}
+int32_t groupEnd(TesseraComm *c, TesseraMessage *m) {
+  c->grouping = false;
+  return post(c, std::move(c->messages), m);
+}
+int32_t send(TesseraComm *c, const void *from, size_t bytes, int32_t peer, TesseraMessage *m) {
+  if (!c->grouping)
+    return fail(m, "a send outside a group");
+  c->messages.sends.push_back({const_cast<void *>(from), bytes, peer});
+  return TESSERA_OK;
+}
+int32_t receive(TesseraComm *c, void *to, size_t bytes, int32_t peer, TesseraMessage *m) {
+  if (!c->grouping)
+    return fail(m, "a receive outside a group");
+  c->messages.receives.push_back({to, bytes, peer});
+  return TESSERA_OK;
+}
+
+} // namespace
+
+void addCollectives(TesseraDeviceApi &api) {
+  api.uniqueId = uniqueId;
+  api.createComm = createComm;
+  api.pollComm = pollComm;
+  api.destroyComm = destroyComm;
+  api.abortComm = abortComm;
+  api.allReduce = allReduce;
+  api.allGather = allGather;
+  api.reduceScatter = reduceScatter;
+  api.broadcast = broadcast;
+  api.groupStart = groupStart;
+  api.groupEnd = groupEnd;
+  api.send = send;
+  api.receive = receive;
+}
+
+} // namespace tessera::emulator

@@ -1,0 +1,272 @@
+// Devices, memory, streams, events and graphs.
+#include "test/emulator/Emulator.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+namespace tessera::emulator {
+
+constexpr int kDevices = 4;
+constexpr size_t kDeviceBytes = size_t(4) << 30;
+
+int32_t fail(TesseraMessage *m, const std::string &text, int32_t code) {
+  std::snprintf(m->text, sizeof m->text, "%s", text.c_str());
+  return code;
+}
+
+int32_t enqueue(TesseraDevice *d, EmulatedWork work, TesseraMessage *m) {
+  if (!d->capturing) {
+    d->queue[work.stream].push_back(std::move(work));
+    return TESSERA_OK;
+  }
+  // As CUDA has it: the second stream takes part in a recording only once it waits for the first.
+  if (work.stream == TESSERA_COMM_STREAM && work.wait)
+    d->commForked = true;
+  if (work.stream == TESSERA_COMM_STREAM && !d->commForked)
+    return fail(m, "work on a stream that was not forked into the recording");
+  d->capturing->work.push_back(std::move(work));
+  return TESSERA_OK;
+}
+
+/// Runs `queue` as far as it goes. Streams take turns; `first` goes first, each until it waits.
+static int32_t drain(std::vector<EmulatedWork> (&queue)[2], int first, TesseraMessage *m) {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int s : {first, 1 - first}) {
+      size_t done = 0;
+      int32_t code = TESSERA_OK;
+      for (; done < queue[s].size(); ++done) {
+        EmulatedWork &w = queue[s][done];
+        if (w.wait && w.wait->done < w.version)
+          break;
+        if (w.record)
+          w.record->done = std::max(w.record->done, w.version);
+        if (w.run && (code = w.run(m)) != TESSERA_OK)
+          break;
+      }
+      queue[s].erase(queue[s].begin(), queue[s].begin() + static_cast<long>(done));
+      moved |= done > 0;
+      if (code == TESSERA_FAILED)
+        return code;
+    }
+  }
+  return queue[0].empty() && queue[1].empty() ? TESSERA_OK : TESSERA_NOT_READY;
+}
+
+static int order() {
+  const char *name = std::getenv("TESSERA_EMULATOR_ORDER");
+  return name && std::string(name) == "comm" ? TESSERA_COMM_STREAM : TESSERA_COMPUTE_STREAM;
+}
+
+int32_t progress(TesseraDevice *d, int stream, TesseraMessage *m) {
+  if (d->capturing)
+    return fail(m, "waiting is not allowed while a graph is recorded");
+  int32_t code = drain(d->queue, order(), m);
+  return code == TESSERA_NOT_READY && d->queue[stream].empty() ? TESSERA_OK : code;
+}
+
+namespace {
+
+int32_t count(int32_t *devices, TesseraMessage *) {
+  *devices = kDevices;
+  return TESSERA_OK;
+}
+
+int32_t open(int32_t ordinal, TesseraDevice **device, TesseraDeviceInfo *info, TesseraMessage *m) {
+  if (ordinal < 0 || ordinal >= kDevices)
+    return fail(m, "there is no emulated device " + std::to_string(ordinal));
+  std::memset(info, 0, sizeof *info);
+  std::snprintf(info->name, sizeof info->name, "emulated device");
+  info->major = 9;
+  info->multiprocessors = 1;
+  info->totalBytes = info->freeBytes = kDeviceBytes;
+  *device = new TesseraDevice;
+  (*device)->ordinal = ordinal;
+  return TESSERA_OK;
+}
+
+void close(TesseraDevice *d) { delete d; }
+
+int32_t allocate(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *m) {
+  if (bytes > kDeviceBytes - d->used)
+    return fail(m, "emulated device " + std::to_string(d->ordinal) + " is out of memory");
+  *memory = std::aligned_alloc(256, (bytes + 511) / 256 * 256);
+  std::memset(*memory, 0xA5, bytes); // nobody may count on zeros
+  d->memory[*memory] = bytes;
+  d->used += bytes;
+  return TESSERA_OK;
+}
+
+void release(TesseraDevice *d, void *memory) {
+  d->used -= d->memory[memory];
+  d->memory.erase(memory);
+  std::free(memory);
+}
+
+int32_t allocatePinned(TesseraDevice *, size_t bytes, void **memory, TesseraMessage *) {
+  *memory = std::aligned_alloc(256, (bytes + 511) / 256 * 256);
+  return TESSERA_OK;
+}
+void releasePinned(TesseraDevice *, void *memory) { std::free(memory); }
+
+int32_t copy(TesseraDevice *d, int32_t stream, void *to, const void *from, size_t bytes,
+             TesseraMessage *m) {
+  return enqueue(d,
+                 {stream,
+                  [=](TesseraMessage *) {
+                    std::memmove(to, from, bytes);
+                    return TESSERA_OK;
+                  }},
+                 m);
+}
+
+int32_t copyRows(TesseraDevice *d, int32_t stream, void *to, size_t toPitch, const void *from,
+                 size_t fromPitch, size_t width, size_t rows, TesseraMessage *m) {
+  if (rows > 1 && (width > toPitch || width > fromPitch))
+    return fail(m, "a copy of rows that are wider than their pitch");
+  return enqueue(d,
+                 {stream,
+                  [=](TesseraMessage *) {
+                    for (size_t r = 0; r < rows; ++r)
+                      std::memmove(static_cast<char *>(to) + r * toPitch,
+                                   static_cast<const char *>(from) + r * fromPitch, width);
+                    return TESSERA_OK;
+                  }},
+                 m);
+}
+
+int32_t fill(TesseraDevice *d, int32_t stream, void *memory, int32_t byte, size_t bytes,
+             TesseraMessage *m) {
+  return enqueue(d,
+                 {stream,
+                  [=](TesseraMessage *) {
+                    std::memset(memory, byte, bytes);
+                    return TESSERA_OK;
+                  }},
+                 m);
+}
+
+int32_t query(TesseraDevice *d, int32_t stream, TesseraMessage *m) {
+  return progress(d, stream, m);
+}
+
+int32_t synchronize(TesseraDevice *d, int32_t stream, TesseraMessage *m) {
+  int32_t code;
+  while ((code = progress(d, stream, m)) == TESSERA_NOT_READY)
+    std::this_thread::yield();
+  return code;
+}
+
+int32_t createEvent(TesseraDevice *, TesseraEvent **event, TesseraMessage *) {
+  *event = new TesseraEvent;
+  return TESSERA_OK;
+}
+void destroyEvent(TesseraDevice *, TesseraEvent *event) { delete event; }
+
+int32_t record(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMessage *m) {
+  return enqueue(d, {stream, nullptr, event, nullptr, ++event->recorded}, m);
+}
+
+int32_t wait(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMessage *m) {
+  return enqueue(d, {stream, nullptr, nullptr, event, event->recorded}, m);
+}
+
+int32_t captureBegin(TesseraDevice *d, TesseraMessage *m) {
+  if (d->capturing)
+    return fail(m, "a graph is being recorded already");
+  d->capturing = new TesseraGraph;
+  d->commForked = false;
+  return TESSERA_OK;
+}
+
+int32_t captureEnd(TesseraDevice *d, TesseraGraph **graph, TesseraMessage *m) {
+  std::unique_ptr<TesseraGraph> made(d->capturing);
+  d->capturing = nullptr;
+  if (!graph)
+    return TESSERA_OK;
+  // The second stream must have been joined: its last work is waited for by the first.
+  if (d->commForked) {
+    int64_t last = -1;
+    bool joined = false;
+    for (size_t i = 0; i < made->work.size(); ++i) {
+      const EmulatedWork &w = made->work[i];
+      if (w.stream == TESSERA_COMM_STREAM) {
+        last = static_cast<int64_t>(i);
+        joined = false;
+      } else if (w.wait && last >= 0 && made->work[static_cast<size_t>(last)].record == w.wait) {
+        joined = true;
+      }
+    }
+    if (!joined)
+      return fail(m, "a stream was not joined when the recording ended");
+  }
+  *graph = made.release();
+  return TESSERA_OK;
+}
+
+int32_t launchGraph(TesseraDevice *d, TesseraGraph *graph, TesseraMessage *m) {
+  // The graph is one piece of work on the compute stream, with queues and events of its own.
+  struct Replay {
+    std::vector<EmulatedWork> queue[2];
+    std::map<TesseraEvent *, TesseraEvent> events;
+  };
+  auto replay = std::make_shared<Replay>();
+  for (const EmulatedWork &w : graph->work) {
+    EmulatedWork copy = w;
+    if (w.record) {
+      copy.record = &replay->events[w.record];
+      copy.version = ++copy.record->recorded;
+    }
+    if (w.wait) {
+      copy.wait = &replay->events[w.wait];
+      copy.version = copy.wait->recorded;
+    }
+    replay->queue[w.stream].push_back(std::move(copy));
+  }
+  return enqueue(d,
+                 {TESSERA_COMPUTE_STREAM,
+                  [replay](TesseraMessage *why) { return drain(replay->queue, order(), why); }},
+                 m);
+}
+
+void destroyGraph(TesseraDevice *, TesseraGraph *graph) { delete graph; }
+
+} // namespace
+} // namespace tessera::emulator
+
+extern "C" const TesseraDeviceApi *tesseraDeviceApi(void) {
+  using namespace tessera::emulator;
+  static const TesseraDeviceApi table = [] {
+    TesseraDeviceApi api = {};
+    api.abi = TESSERA_DEVICE_ABI;
+    api.size = sizeof api;
+    api.kind = "emulated";
+    api.count = count;
+    api.open = open;
+    api.close = close;
+    api.allocate = allocate;
+    api.release = release;
+    api.allocatePinned = allocatePinned;
+    api.releasePinned = releasePinned;
+    api.copy = copy;
+    api.copyRows = copyRows;
+    api.fill = fill;
+    api.query = query;
+    api.synchronize = synchronize;
+    api.createEvent = createEvent;
+    api.destroyEvent = destroyEvent;
+    api.record = record;
+    api.wait = wait;
+    api.captureBegin = captureBegin;
+    api.captureEnd = captureEnd;
+    api.launchGraph = launchGraph;
+    api.destroyGraph = destroyGraph;
+    addCode(api);
+    addLibrary(api);
+    addCollectives(api);
+    return api;
+  }();
+  return &table;
+}

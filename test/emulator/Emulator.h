@@ -1,0 +1,63 @@
+//===- Emulator.h - the device table on the CPU -----------------------------------------------------===//
+//
+// A module with the same table as the CUDA one (runtime/device/DeviceApi.h), for tests on machines without a
+// GPU. Generated kernels are compiled by the host's C++ compiler and run thread by thread; __syncthreads is a
+// switch between fibers, and a barrier that not all threads of a block reach is an error. Work is queued per
+// stream and only done when someone asks for it, so that a missing event shows: by default the compute stream
+// runs as far ahead as its waits allow, with TESSERA_EMULATOR_ORDER=comm the other one.
+//
+// It emulates four devices per process. Collectives meet in the process: ranks are threads.
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_TEST_EMULATOR_EMULATOR_H
+#define TESSERA_TEST_EMULATOR_EMULATOR_H
+
+#include "runtime/device/DeviceApi.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+struct TesseraEvent {
+  int64_t recorded = 0, done = 0; // versions
+};
+
+/// One piece of work on a stream. `run` is null for events. It answers TESSERA_NOT_READY to be asked again.
+struct EmulatedWork {
+  int stream = 0;
+  std::function<int32_t(TesseraMessage *)> run;
+  TesseraEvent *record = nullptr, *wait = nullptr;
+  int64_t version = 0;
+};
+
+struct TesseraGraph {
+  std::vector<EmulatedWork> work;
+};
+
+struct TesseraDevice {
+  int ordinal = 0;
+  std::vector<EmulatedWork> queue[2]; // by stream, in order
+  TesseraGraph *capturing = nullptr;
+  bool commForked = false; // while capturing: the second stream follows an event of the first
+  std::map<void *, size_t> memory;
+  size_t used = 0;
+};
+
+namespace tessera::emulator {
+
+int32_t fail(TesseraMessage *m, const std::string &text, int32_t code = TESSERA_FAILED);
+/// Queues work on a stream of `d`, or adds it to the graph that is being recorded.
+int32_t enqueue(TesseraDevice *d, EmulatedWork work, TesseraMessage *m);
+/// Does what can be done on both streams. TESSERA_NOT_READY if something waits for another rank.
+int32_t progress(TesseraDevice *d, int stream, TesseraMessage *m);
+
+void addCode(TesseraDeviceApi &api);
+void addLibrary(TesseraDeviceApi &api);
+void addCollectives(TesseraDeviceApi &api);
+
+} // namespace tessera::emulator
+
+#endif
