@@ -28,17 +28,28 @@ extern "C" {
 enum { TESSERA_OK = 0, TESSERA_FAILED = 1, TESSERA_UNSUPPORTED = 2, TESSERA_NOT_READY = 3 };
 enum { TESSERA_COMPUTE_STREAM = 0, TESSERA_COMM_STREAM = 1 };
 /* Element types of library calls; the numbers are those of plan.proto's DType. */
-enum { TESSERA_F32 = 1, TESSERA_F64 = 2, TESSERA_F16 = 3, TESSERA_BF16 = 4, TESSERA_I64 = 5,
-       TESSERA_I32 = 6, TESSERA_I8 = 7, TESSERA_U8 = 8, TESSERA_BOOL = 9 };
+enum {
+  TESSERA_F32 = 1,
+  TESSERA_F64 = 2,
+  TESSERA_F16 = 3,
+  TESSERA_BF16 = 4,
+  TESSERA_I64 = 5,
+  TESSERA_I32 = 6,
+  TESSERA_I8 = 7,
+  TESSERA_U8 = 8,
+  TESSERA_BOOL = 9
+};
 /* Reductions, as plan.proto's. */
 enum { TESSERA_SUM = 1, TESSERA_MAX = 2, TESSERA_MIN = 3 };
 
-typedef struct { char text[1024]; } TesseraMessage; /* one sentence, filled on failure */
+typedef struct {
+  char text[1024];
+} TesseraMessage; /* one sentence, filled on failure */
 
 typedef struct {
   char name[128];
   char bus[32];
-  int32_t major, minor;      /* compute capability */
+  int32_t major, minor; /* compute capability */
   int32_t multiprocessors;
   uint64_t totalBytes, freeBytes;
 } TesseraDeviceInfo;
@@ -69,7 +80,9 @@ typedef struct {
   int64_t in[3], out[3], kernel[3], stride[3], pad[3], dilation[3];
 } TesseraConv;
 
-typedef struct { char bytes[128]; } TesseraCommId;
+typedef struct {
+  char bytes[128];
+} TesseraCommId;
 
 typedef struct TesseraDeviceApi {
   uint32_t abi;  /* TESSERA_DEVICE_ABI */
@@ -78,7 +91,8 @@ typedef struct TesseraDeviceApi {
 
   /* Devices. */
   int32_t (*count)(int32_t *devices, TesseraMessage *m);
-  int32_t (*open)(int32_t ordinal, TesseraDevice **device, TesseraDeviceInfo *info, TesseraMessage *m);
+  int32_t (*open)(int32_t ordinal, TesseraDevice **device, TesseraDeviceInfo *info,
+                  TesseraMessage *m);
   void (*close)(TesseraDevice *device);
 
   /* Memory. Pinned memory is host memory that copies run on asynchronously. Any direction of copy. */
@@ -86,11 +100,13 @@ typedef struct TesseraDeviceApi {
   void (*release)(TesseraDevice *d, void *memory);
   int32_t (*allocatePinned)(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *m);
   void (*releasePinned)(TesseraDevice *d, void *memory);
-  int32_t (*copy)(TesseraDevice *d, int32_t stream, void *to, const void *from, size_t bytes, TesseraMessage *m);
+  int32_t (*copy)(TesseraDevice *d, int32_t stream, void *to, const void *from, size_t bytes,
+                  TesseraMessage *m);
   /* `rows` rows of `width` bytes, whose beginnings are `*Pitch` bytes apart. */
   int32_t (*copyRows)(TesseraDevice *d, int32_t stream, void *to, size_t toPitch, const void *from,
                       size_t fromPitch, size_t width, size_t rows, TesseraMessage *m);
-  int32_t (*fill)(TesseraDevice *d, int32_t stream, void *memory, int32_t byte, size_t bytes, TesseraMessage *m);
+  int32_t (*fill)(TesseraDevice *d, int32_t stream, void *memory, int32_t byte, size_t bytes,
+                  TesseraMessage *m);
 
   /* Streams and events. query: TESSERA_NOT_READY while the stream is busy. */
   int32_t (*query)(TesseraDevice *d, int32_t stream, TesseraMessage *m);
@@ -103,13 +119,15 @@ typedef struct TesseraDeviceApi {
   /* Graphs: what is enqueued on the compute stream, and on what was forked from it by events, between
      begin and end is recorded and not run. */
   int32_t (*captureBegin)(TesseraDevice *d, TesseraMessage *m);
-  int32_t (*captureEnd)(TesseraDevice *d, TesseraGraph **graph, TesseraMessage *m); /* graph null: discard */
+  int32_t (*captureEnd)(TesseraDevice *d, TesseraGraph **graph,
+                        TesseraMessage *m); /* graph null: discard */
   int32_t (*launchGraph)(TesseraDevice *d, TesseraGraph *graph, TesseraMessage *m);
   void (*destroyGraph)(TesseraDevice *d, TesseraGraph *graph);
 
   /* Code. compile turns one translation unit into an image for a compute capability (major * 10 + minor)
      and needs no device; the image is freed with freeImage. compilerVersion distinguishes caches. */
-  int32_t (*compile)(const char *source, int32_t capability, void **image, size_t *bytes, TesseraMessage *m);
+  int32_t (*compile)(const char *source, int32_t capability, void **image, size_t *bytes,
+                     TesseraMessage *m);
   void (*freeImage)(void *image);
   int32_t (*compilerVersion)(void);
   int32_t (*loadCode)(TesseraDevice *d, const void *image, size_t bytes, const char *function,
@@ -119,12 +137,12 @@ typedef struct TesseraDeviceApi {
                     uint32_t block, void **arguments, uint32_t count, TesseraMessage *m);
 
   /* Library calls on the compute stream. TESSERA_UNSUPPORTED: the library has no such kernel. */
-  int32_t (*createMatMul)(TesseraDevice *d, const TesseraMatMul *what, TesseraOp **op, size_t *workspace,
-                          TesseraMessage *m);
-  int32_t (*createConv)(TesseraDevice *d, const TesseraConv *what, TesseraOp **op, size_t *workspace,
-                        TesseraMessage *m);
-  int32_t (*runOp)(TesseraDevice *d, TesseraOp *op, const void *a, const void *b, void *y, void *workspace,
-                   TesseraMessage *m);
+  int32_t (*createMatMul)(TesseraDevice *d, const TesseraMatMul *what, TesseraOp **op,
+                          size_t *workspace, TesseraMessage *m);
+  int32_t (*createConv)(TesseraDevice *d, const TesseraConv *what, TesseraOp **op,
+                        size_t *workspace, TesseraMessage *m);
+  int32_t (*runOp)(TesseraDevice *d, TesseraOp *op, const void *a, const void *b, void *y,
+                   void *workspace, TesseraMessage *m);
   void (*destroyOp)(TesseraDevice *d, TesseraOp *op);
 
   /* Collectives, on the communication stream, without waiting for the device. createComm starts and does not

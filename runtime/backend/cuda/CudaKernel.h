@@ -15,6 +15,7 @@
 #include "runtime/device/DeviceApi.h"
 
 #include <array>
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -26,7 +27,12 @@ struct Place {
   bool scratch = false;
   uint64_t value = 0; // address or offset
 };
-inline Place at(const void *address) { return {false, reinterpret_cast<uint64_t>(address)}; }
+/// Views of tensors in scratch memory begin here, where no memory is.
+constexpr uint64_t kScratchBase = uint64_t(1) << 60;
+inline Place at(const void *address) {
+  const auto value = reinterpret_cast<uint64_t>(address);
+  return value >= kScratchBase ? Place{true, value - kScratchBase} : Place{false, value};
+}
 
 /// Launches the function "k" of a translation unit; every argument is a pointer.
 struct Launch {
@@ -74,10 +80,15 @@ struct BindOptions {
 /// `call` has passed checkKernel.
 Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptions &options);
 
+/// F16 and BF16: the operands are converted to F32 copies in scratch memory, and the results back.
+std::vector<CudaKernel>
+bindThroughF32(const KernelCall &call,
+               const std::function<std::vector<CudaKernel>(const KernelCall &)> &bind);
+
 // The parts, one per file.
 CudaKernel bindExpression(const ExpressionCode &code, const KernelCall &call);
 CudaKernel bindMovement(const KernelCall &call); // reshape, transpose, slice, pad, concat
-CudaKernel bindIndexing(const KernelCall &call); // gather, scatter_add, argmax
+CudaKernel bindIndexing(const KernelCall &call); // gather, scatter_add, argmax, topk
 CudaKernel bindSoftmax(const KernelCall &call);
 CudaKernel bindPool(const KernelCall &call);
 std::vector<CudaKernel> bindMatMul(const KernelCall &call, const BindOptions &options);

@@ -56,15 +56,15 @@ int64_t toInt(double x) {
 
 const char *functionName(Op op) {
   static const std::map<Op, const char *> names = {
-      {Op::Neg, "op_neg"},         {Op::Abs, "op_abs"},     {Op::Sign, "op_sign"},
-      {Op::Exp, "op_exp"},         {Op::Log, "op_log"},     {Op::Sqrt, "op_sqrt"},
-      {Op::Rsqrt, "op_rsqrt"},     {Op::Tanh, "op_tanh"},   {Op::Reciprocal, "op_reciprocal"},
-      {Op::Sigmoid, "op_sigmoid"}, {Op::Erf, "op_erf"},     {Op::Sin, "op_sin"},
-      {Op::Cos, "op_cos"},         {Op::Relu, "op_relu"},   {Op::Floor, "op_floor"},
-      {Op::Ceil, "op_ceil"},       {Op::Round, "op_round"}, {Op::Add, "op_add"},
-      {Op::Sub, "op_sub"},         {Op::Mul, "op_mul"},     {Op::Div, "op_div"},
-      {Op::Pow, "op_pow"},         {Op::Max, "op_max"},     {Op::Min, "op_min"},
-      {Op::Mod, "op_mod"}};
+      {Op::Neg, "op_neg"},         {Op::Abs, "op_abs"},   {Op::Sign, "op_sign"},
+      {Op::Exp, "op_exp"},         {Op::Log, "op_log"},   {Op::Sqrt, "op_sqrt"},
+      {Op::Rsqrt, "op_rsqrt"},     {Op::Tanh, "op_tanh"}, {Op::Reciprocal, "op_reciprocal"},
+      {Op::Sigmoid, "op_sigmoid"}, {Op::Erf, "op_erf"},   {Op::Sin, "op_sin"},
+      {Op::Cos, "op_cos"},         {Op::Atan, "op_atan"}, {Op::Relu, "op_relu"},
+      {Op::Floor, "op_floor"},     {Op::Ceil, "op_ceil"}, {Op::Round, "op_round"},
+      {Op::Add, "op_add"},         {Op::Sub, "op_sub"},   {Op::Mul, "op_mul"},
+      {Op::Div, "op_div"},         {Op::Pow, "op_pow"},   {Op::Max, "op_max"},
+      {Op::Min, "op_min"},         {Op::Mod, "op_mod"}};
   return names.at(op);
 }
 

@@ -1,4 +1,4 @@
-// gather, scatter_add, argmax.
+// gather, scatter_add, argmax, topk.
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cuda/CudaKernel.h"
 #include "runtime/backend/cuda/Templates.h"
@@ -11,11 +11,11 @@ namespace {
 // One thread per element of the result; an index outside [0, EXTENT) after START gives zeros.
 const char *const kGather = R"cuda(
 extern "C" __global__ void k(const T *__restrict__ table, const I *__restrict__ indices, T *__restrict__ y) {
-  for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < OUTER * INDICES * INNER;
+  for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < BATCH * OUTER * INDICES * INNER;
        i += gridDim.x * (i64)blockDim.x) {
     const i64 inner = i % INNER, j = i / INNER % INDICES, o = i / INNER / INDICES;
-    const i64 at = (i64)((u64)indices[j] - (u64)START);
-    y[i] = at >= 0 && at < EXTENT && (i64)indices[j] >= START ? table[(o * EXTENT + at) * INNER + inner] : (T)0;
+    const i64 index = (i64)indices[o / OUTER * INDICES + j], at = (i64)((u64)index - (u64)START);
+    y[i] = at >= 0 && at < EXTENT && index >= START ? table[(o * EXTENT + at) * INNER + inner] : (T)0;
   }
 }
 )cuda";
@@ -25,7 +25,10 @@ extern "C" __global__ void k(const T *__restrict__ table, const I *__restrict__ 
 const char *const kScatterAdd = R"cuda(
 extern "C" __global__ void k(const I *__restrict__ indices, const T *__restrict__ updates, T *__restrict__ y) {
   __shared__ int flags[256];
-  const i64 j = blockIdx.x;
+  const i64 j = blockIdx.x % INDICES, batch = blockIdx.x / INDICES;
+  indices += batch * INDICES;
+  updates += batch * (OUTER * INDICES * INNER);
+  y += batch * (OUTER * EXTENT * INNER);
   const i64 mine = (i64)indices[j];
   const i64 at = (i64)((u64)mine - (u64)START);
   if (at < 0 || at >= EXTENT || mine < START)
@@ -59,14 +62,13 @@ extern "C" __global__ void k(const I *__restrict__ indices, const T *__restrict_
 }
 )cuda";
 
-// One block per line. The first NaN wins, then the largest, then the first of equals.
-const char *const kArgMax = R"cuda(
-__device__ inline bool better(T a, i64 i, T b, i64 j) {
-  if (j < 0) return i >= 0;
-  if (i < 0) return false;
-  const bool an = a != a, bn = b != b;
-  if (an != bn) return an;
-  if (!an && a != b) return a > b;
+// One block per line, one round per result: the first in order of those that come after the last one. The order
+// is total: larger ones first (NaN largest), or smaller ones, and of equals the one with the lower index.
+const char *const kTopK = R"cuda(
+__device__ inline bool larger(T a, T b) { return a > b || (a != a && b == b); }
+__device__ inline bool before(T a, i64 i, T b, i64 j) {
+  if (larger(a, b)) return !SMALLEST;
+  if (larger(b, a)) return SMALLEST;
   return i < j;
 }
 extern "C" __global__ void k(const T *__restrict__ x, i64 *__restrict__ y) {
@@ -74,27 +76,37 @@ extern "C" __global__ void k(const T *__restrict__ x, i64 *__restrict__ y) {
   __shared__ i64 places[BLOCK];
   const int t = (int)threadIdx.x;
   for (i64 line = blockIdx.x; line < OUTER * INNER; line += gridDim.x) {
-    const T *p = x + line / INNER * (EXTENT * INNER) + line % INNER;
-    T best = (T)0;
-    i64 place = -1;
-    for (i64 i = t; i < EXTENT; i += BLOCK)
-      if (better(p[i * INNER], i, best, place)) {
-        best = p[i * INNER];
-        place = i;
+    const i64 outer = line / INNER, inner = line % INNER;
+    const T *p = x + outer * (EXTENT * INNER) + inner;
+    i64 last = -1;
+    T last_value = (T)0;
+    for (i64 round = 0; round < K; ++round) {
+      T best = (T)0;
+      i64 place = -1;
+      for (i64 i = t; i < EXTENT; i += BLOCK) {
+        const T v = p[i * INNER];
+        if ((last < 0 || before(last_value, last, v, i)) && (place < 0 || before(v, i, best, place))) {
+          best = v;
+          place = i;
+        }
       }
-    values[t] = best;
-    places[t] = place;
-    __syncthreads();
-    for (int h = BLOCK / 2; h > 0; h >>= 1) {
-      if (t < h && better(values[t + h], places[t + h], values[t], places[t])) {
-        values[t] = values[t + h];
-        places[t] = places[t + h];
+      values[t] = best;
+      places[t] = place;
+      __syncthreads();
+      for (int h = BLOCK / 2; h > 0; h >>= 1) {
+        if (t < h && places[t + h] >= 0 &&
+            (places[t] < 0 || before(values[t + h], places[t + h], values[t], places[t]))) {
+          values[t] = values[t + h];
+          places[t] = places[t + h];
+        }
+        __syncthreads();
       }
+      last = places[0];
+      last_value = values[0];
+      if (t == 0)
+        y[(outer * K + round) * INNER + inner] = last;
       __syncthreads();
     }
-    if (t == 0)
-      y[line] = places[0];
-    __syncthreads();
   }
 }
 )cuda";
@@ -124,7 +136,7 @@ CudaKernel bindIndexing(const KernelCall &call) {
   CudaKernel kernel;
   kernel.description = "generated";
   const TensorView &y = call.outputs[0];
-  if (call.name() == "argmax") {
+  if (call.name() == "argmax" || call.name() == "topk") {
     AxisGeometry g = *axisGeometry(call);
     const int64_t lines = g.outer * g.inner;
     if (lines == 0)
@@ -137,7 +149,7 @@ CudaKernel bindIndexing(const KernelCall &call) {
                                                    {"INNER", wide(g.inner)},
                                                    {"BLOCK", std::to_string(block)},
                                                    {"T", memoryType(call.inputs[0].dtype)}},
-                                                  kArgMax),
+                                                  kTopK),
                                     {static_cast<uint32_t>(std::min<int64_t>(lines, 65535)), 1, 1},
                                     block,
                                     {at(call.inputs[0].data), at(y.data)}});
@@ -163,7 +175,7 @@ CudaKernel bindIndexing(const KernelCall &call) {
   if (y.elements() > 0 && g.indices > 0)
     kernel.actions.push_back(
         Launch{withConstants(constants, kScatterAdd),
-               {static_cast<uint32_t>(g.indices), 1, 1},
+               {static_cast<uint32_t>(g.batch * g.indices), 1, 1},
                256,
                {at(call.inputs[0].data), at(call.inputs[1].data), at(y.data)}});
   return kernel;

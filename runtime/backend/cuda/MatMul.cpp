@@ -105,7 +105,9 @@ CudaKernel library(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
       rest /= nest.sizes[d];
     }
     auto matrix = [&](const TensorView &t, uint64_t index, int64_t elements) {
-      return Place{false, at(t.data).value + index * static_cast<uint64_t>(elements) * size};
+      Place place = at(t.data);
+      place.value += index * static_cast<uint64_t>(elements) * size;
+      return place;
     };
     kernel.actions.push_back(LibraryMatMul{what, matrix(call.inputs[0], offset[1], g.m * g.k),
                                            matrix(call.inputs[1], offset[2], g.k * g.n),

@@ -74,6 +74,8 @@ __device__ inline float op_sin(float a) { return sinf(a); }
 __device__ inline double op_sin(double a) { return sin(a); }
 __device__ inline float op_cos(float a) { return cosf(a); }
 __device__ inline double op_cos(double a) { return cos(a); }
+__device__ inline float op_atan(float a) { return atanf(a); }
+__device__ inline double op_atan(double a) { return atan(a); }
 __device__ inline float op_floor(float a) { return floorf(a); }
 __device__ inline double op_floor(double a) { return floor(a); }
 __device__ inline i64 op_floor(i64 a) { return a; }

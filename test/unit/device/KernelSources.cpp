@@ -1,0 +1,194 @@
+// Every kind of kernel binds; what is generated for it compiles for sm_80 and sm_90 where there is a toolkit
+// (NVRTC needs no device); the cache on disk is right or ignored.
+#include "runtime/backend/HostPlan.h"
+#include "runtime/backend/cuda/CudaKernel.h"
+#include "runtime/backend/cuda/KernelCache.h"
+#include "runtime/device/Device.h"
+#include "test/conformance/backend/PlanBuilder.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+using namespace tessera::rt;
+using namespace tessera::rt::cuda;
+using test::PlanBuilder;
+namespace plan = tessera::plan;
+
+namespace {
+
+/// One plan with every kernel that is not elementwise, in a floating-point type, and elementwise ones of all
+/// kinds.
+PlanBuilder everything(plan::DType t) {
+  PlanBuilder p;
+  auto in = [&](const Shape &s, plan::DType type) { return p.buffer(type, s); };
+  uint32_t x = in({2, 4, 6, 6}, t), w = in({4, 4, 3, 3}, t), y = in({2, 4, 6, 6}, t);
+  const test::Attributes conv = {{"strides", Shape{1, 1}},
+                                 {"dilations", Shape{1, 1}},
+                                 {"pads", Shape{1, 1, 1, 1}},
+                                 {"groups", int64_t(1)}};
+  p.kernel("conv", {x, w}, {y}, conv);
+  test::Attributes inputGrad = conv, weightGrad = conv;
+  inputGrad["input_sizes"] = Shape{6, 6};
+  weightGrad["kernel_sizes"] = Shape{3, 3};
+  p.kernel("conv_input_grad", {y, w}, {in({2, 4, 6, 6}, t)}, inputGrad);
+  p.kernel("conv_weight_grad", {x, y}, {in({4, 4, 3, 3}, t)}, weightGrad);
+  test::Attributes pool = {{"kernel", Shape{2, 2}},
+                           {"strides", Shape{2, 2}},
+                           {"pads", Shape{0, 0, 0, 0}},
+                           {"dilations", Shape{1, 1}}};
+  uint32_t small = in({2, 4, 3, 3}, t);
+  p.kernel("max_pool", {x}, {small}, pool);
+  p.kernel("max_pool_grad", {x, small}, {in({2, 4, 6, 6}, t)}, pool);
+  pool.erase("dilations");
+  p.kernel("avg_pool", {x}, {in({2, 4, 3, 3}, t)}, pool);
+  pool["input_sizes"] = Shape{6, 6};
+  p.kernel("avg_pool_grad", {small}, {in({2, 4, 6, 6}, t)}, pool);
+  uint32_t a = in({3, 8, 40}, t), b = in({3, 40, 5}, t);
+  p.kernel("matmul", {a, b}, {in({3, 8, 5}, t)});
+  for (const char *name : {"softmax", "log_softmax"})
+    p.kernel(name, {a}, {in({3, 8, 40}, t)}, {{"dim", int64_t(2)}});
+  uint32_t other = in({3, 8, 40}, t);
+  for (const char *name : {"softmax_grad", "log_softmax_grad"})
+    p.kernel(name, {a, other}, {in({3, 8, 40}, t)}, {{"dim", int64_t(1)}});
+  p.kernel("reshape", {a}, {in({24, 40}, t)});
+  p.kernel("transpose", {in({64, 70}, t)}, {in({70, 64}, t)}, {{"perm", Shape{1, 0}}});
+  p.kernel("transpose", {a}, {in({40, 3, 8}, t)}, {{"perm", Shape{2, 0, 1}}});
+  p.kernel("slice", {a}, {in({3, 4, 20}, t)},
+           {{"starts", Shape{0, 1, 0}}, {"limits", Shape{3, 8, 40}}, {"strides", Shape{1, 2, 2}}});
+  p.kernel("pad", {in({2, 3}, t)}, {in({4, 7}, t)},
+           {{"lo", Shape{1, 1}}, {"hi", Shape{1, 1}}, {"inner", Shape{0, 1}}, {"value", 2.0}});
+  p.kernel("concat", {a, other}, {in({3, 16, 40}, t)}, {{"dim", int64_t(1)}});
+  uint32_t indices = in({5}, plan::I64);
+  p.kernel("gather", {in({9, 7}, t), indices}, {in({5, 7}, t)}, {{"axis", int64_t(0)}});
+  p.kernel("scatter_add", {indices, in({5, 7}, t)}, {in({9, 7}, t)},
+           {{"axis", int64_t(0)}, {"size", int64_t(9)}});
+  p.kernel("argmax", {a}, {in({3, 8}, plan::I64)}, {{"dim", int64_t(2)}});
+  p.kernel("topk", {a}, {in({3, 8, 4}, plan::I64)}, {{"dim", int64_t(2)}, {"k", int64_t(4)}});
+  for (const char *name :
+       {"exp", "log", "sqrt", "rsqrt", "reciprocal", "tanh", "sigmoid", "erf", "sin", "cos", "atan",
+        "neg", "abs", "sign", "relu", "floor", "ceil", "round"})
+    p.kernel(name, {a}, {in({3, 8, 40}, t)});
+  for (const char *name : {"add", "sub", "mul", "div", "pow", "max", "min", "mod"})
+    p.kernel(name, {a, in({40}, t)}, {in({3, 8, 40}, t)});
+  p.kernel("eq", {a, other}, {in({3, 8, 40}, plan::BOOL)});
+  p.kernel("select", {in({3, 8, 40}, plan::BOOL), a, other}, {in({3, 8, 40}, t)});
+  p.kernel("cast", {a}, {in({3, 8, 40}, plan::I32)});
+  p.kernel("random", {in({}, plan::I64)}, {in({4, 4}, t)},
+           {{"seed", int64_t(1)}, {"stream", int64_t(2)}});
+  p.kernel("iota", {}, {in({4, 4}, plan::I64)}, {{"dim", int64_t(1)}});
+  for (const char *name : {"reduce_sum", "reduce_max", "reduce_min"}) {
+    p.kernel(name, {in({64, 1000}, t)}, {in({64, 1}, t)},
+             {{"dims", Shape{1}}, {"keepdims", int64_t(1)}});
+    p.kernel(name, {in({5000, 3}, t)}, {in({1, 3}, t)},
+             {{"dims", Shape{0}}, {"keepdims", int64_t(1)}});
+  }
+  return p;
+}
+
+std::vector<std::string> sourcesOf(plan::DType type, std::set<std::string> &names) {
+  PlanBuilder builder = everything(type);
+  Result<std::vector<std::vector<KernelCall>>> calls = HostPlan::calls(builder.plan(), {});
+  INFO(calls.status().message());
+  REQUIRE(calls.ok());
+  std::set<std::string> sources;
+  for (const std::vector<KernelCall> &program : *calls)
+    for (const KernelCall &call : program) {
+      names.insert(call.name());
+      Result<std::vector<CudaKernel>> choices = bindCuda(call, {});
+      INFO(call.name() << ": " << choices.status().message());
+      REQUIRE(choices.ok());
+      REQUIRE_FALSE(choices->empty());
+      bool own = false; // no library is needed for anything
+      for (const CudaKernel &choice : *choices) {
+        bool library = false;
+        for (const Action &action : choice.actions) {
+          if (const auto *launch = std::get_if<Launch>(&action)) {
+            sources.insert(launch->source);
+            CHECK((launch->grid[0] > 0 && launch->grid[1] > 0 && launch->grid[1] <= 65535));
+            CHECK((launch->block >= 32 && launch->block <= 256));
+          }
+          library |= std::holds_alternative<LibraryMatMul>(action) ||
+                     std::holds_alternative<LibraryConv>(action);
+        }
+        own |= !library;
+      }
+      CHECK(own);
+    }
+  return {sources.begin(), sources.end()};
+}
+
+} // namespace
+
+TEST_CASE("every kernel that the checks know is bound") {
+  std::set<std::string> names;
+  for (plan::DType type : {plan::F32, plan::F64, plan::F16, plan::BF16})
+    CHECK(sourcesOf(type, names).size() > 40);
+  for (const char *name :
+       {"conv",        "conv_input_grad",  "conv_weight_grad", "max_pool",    "max_pool_grad",
+        "avg_pool",    "avg_pool_grad",    "matmul",           "softmax",     "softmax_grad",
+        "log_softmax", "log_softmax_grad", "reshape",          "transpose",   "slice",
+        "pad",         "concat",           "gather",           "scatter_add", "argmax",
+        "topk"})
+    CHECK(names.count(name) == 1);
+}
+
+#ifdef TESSERA_CUDA_LIBRARY
+TEST_CASE("generated kernels compile for sm_80 and sm_90") {
+  Result<std::shared_ptr<DeviceModule>> module = DeviceModule::load(TESSERA_CUDA_LIBRARY);
+  if (!module) {
+    WARN("skipped: " << module.status().message());
+    return;
+  }
+  const TesseraDeviceApi &api = (*module)->api();
+  std::set<std::string> names;
+  for (plan::DType type : {plan::F32, plan::BF16}) {
+    std::vector<std::string> sources = sourcesOf(type, names);
+    std::vector<const std::string *> pointers;
+    for (const std::string &source : sources)
+      pointers.push_back(&source);
+    for (int capability : {80, 90}) {
+      Result<std::vector<std::string>> images = compileKernels(api, capability, pointers, 2);
+      INFO(images.status().message());
+      REQUIRE(images.ok());
+      for (const std::string &image : *images)
+        CHECK(image.compare(0, 4,
+                            "\x7f"
+                            "ELF") == 0);
+    }
+  }
+  // A device newer than the compiler gets PTX.
+  const std::string trivial = "extern \"C\" __global__ void k(int *x) { *x = 1; }";
+  Result<std::vector<std::string>> ptx = compileKernels(api, 999, {&trivial}, 1);
+  REQUIRE(ptx.ok());
+  CHECK((*ptx)[0].find(".visible .entry k") != std::string::npos);
+  const std::string wrong = "extern \"C\" __global__ void k(int *x) { nonsense; }";
+  CHECK(compileKernels(api, 90, {&wrong}, 1).status().message().find("nonsense") !=
+        std::string::npos);
+}
+#endif
+
+TEST_CASE("a damaged kernel in the cache is compiled anew") {
+  Result<std::shared_ptr<DeviceModule>> module = DeviceModule::load();
+  REQUIRE(module.ok());
+  char folder[] = "/tmp/tessera-cache-XXXXXX";
+  REQUIRE(mkdtemp(folder));
+  const std::string old = std::getenv("TESSERA_CACHE_DIR") ? std::getenv("TESSERA_CACHE_DIR") : "";
+  setenv("TESSERA_CACHE_DIR", folder, 1);
+  const std::string source = "extern \"C\" __global__ void k(int *x) { *x = 1; }";
+  auto images = [&] { return compileKernels((*module)->api(), 90, {&source}, 1); };
+  auto first = images();
+  REQUIRE(first.ok());
+  auto again = images();
+  REQUIRE(again.ok());
+  CHECK(*again == *first); // read back: a fresh compilation would differ in its file's name
+  for (const auto &entry : std::filesystem::directory_iterator(folder))
+    std::filesystem::resize_file(entry.path(), std::filesystem::file_size(entry.path()) - 1);
+  auto repaired = images();
+  REQUIRE(repaired.ok());
+  CHECK((*repaired)[0].size() == (*first)[0].size());
+  setenv("TESSERA_CACHE_DIR", old.c_str(), 1);
+  std::filesystem::remove_all(folder);
+}
