@@ -123,6 +123,7 @@ std::string addOf(plan::DType type) {
 
 Constants constantsOf(const IndexGeometry &g) {
   return {
+      {"BATCH", wide(g.batch)},
       {"OUTER", wide(g.outer)},
       {"EXTENT", wide(g.extent)},
       {"INNER", wide(g.inner)},
@@ -144,15 +145,18 @@ CudaKernel bindIndexing(const KernelCall &call) {
     uint32_t block = 32;
     while (block < 256 && block < g.extent)
       block *= 2;
-    kernel.actions.push_back(Launch{withConstants({{"OUTER", wide(g.outer)},
-                                                   {"EXTENT", wide(g.extent)},
-                                                   {"INNER", wide(g.inner)},
-                                                   {"BLOCK", std::to_string(block)},
-                                                   {"T", memoryType(call.inputs[0].dtype)}},
-                                                  kTopK),
-                                    {static_cast<uint32_t>(std::min<int64_t>(lines, 65535)), 1, 1},
-                                    block,
-                                    {at(call.inputs[0].data), at(y.data)}});
+    kernel.actions.push_back(
+        Launch{withConstants({{"OUTER", wide(g.outer)},
+                              {"EXTENT", wide(g.extent)},
+                              {"INNER", wide(g.inner)},
+                              {"BLOCK", std::to_string(block)},
+                              {"K", wide(call.intAttribute("k", 1))},
+                              {"SMALLEST", call.intAttribute("smallest") != 0 ? "true" : "false"},
+                              {"T", memoryType(call.inputs[0].dtype)}},
+                             kTopK),
+               {static_cast<uint32_t>(std::min<int64_t>(lines, 65535)), 1, 1},
+               block,
+               {at(call.inputs[0].data), at(y.data)}});
     return kernel;
   }
   IndexGeometry g = *indexGeometry(call);
