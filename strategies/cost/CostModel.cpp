@@ -24,44 +24,82 @@ CostModel::CostModel(Mesh mesh, Topology topology, ProfileTable profile)
     : mesh_(std::move(mesh)), topology_(std::move(topology)), profile_(std::move(profile)),
       share_(topology_.share(mesh_.numRanks())), planner_(mesh_, collectiveCost()) {}
 
-const Link &CostModel::linkOf(llvm::ArrayRef<int> axes) const {
+const std::vector<Topology::Level> &CostModel::levelsOf(llvm::ArrayRef<int> axes) const {
   AxisList key(axes.begin(), axes.end());
-  auto it = links_.find(key);
-  if (it == links_.end())
-    it = links_.emplace(key, topology_.link(mesh_, axes)).first;
+  auto it = levels_.find(key);
+  if (it == levels_.end())
+    it = levels_.emplace(key, topology_.levels(mesh_, axes)).first;
   return it->second;
 }
 
-Cost CostModel::collective(const Collective &c, int64_t elementBytes) const {
+/// Level by level. What a rank holds grows by a gather and shrinks by a scatter, so the slow links, which
+/// are the outer ones, see it when it is smallest.
+double CostModel::seconds(const Collective &c, const std::vector<Topology::Level> &levels,
+                          int64_t elementBytes) const {
   double in = double(numElements(c.localIn)) * double(elementBytes);
   double out = double(numElements(c.localOut)) * double(elementBytes);
-  if (!dist::communicates(c.kind))
-    return toNanoseconds(2 * out / (topology_.memoryBandwidth * share_) + topology_.launch);
-  const Link &link = linkOf(c.axes);
-  double n = double(mesh_.size(c.axes));
-  double sent = dist::bytesSent(mesh_, c, elementBytes);
-  double steps = 1;
+  double all = 1, time = 0;
+  for (const Topology::Level &level : levels)
+    all *= double(level.members);
   switch (c.kind) {
   case CollectiveKind::AllReduce: {
-    double rounds = std::ceil(std::log2(n));
-    double ring = 2 * (n - 1) * link.latency + sent / link.bandwidth;
-    double tree = 2 * rounds * link.latency + 2 * rounds * in / link.bandwidth;
-    return toNanoseconds(std::min(ring, tree) + topology_.launch);
+    double here = in;
+    for (const Topology::Level &level : levels) {
+      double n = double(level.members), rounds = std::ceil(std::log2(n));
+      const Link &link = level.link;
+      double ring = 2 * (n - 1) * (link.latency + here / n / link.bandwidth);
+      // A tree moves everything at once: only where nothing lies beyond.
+      double tree = 2 * rounds * (link.latency + here / link.bandwidth);
+      time += &level == &levels.back() ? std::min(ring, tree) : ring;
+      here /= n;
+    }
+    return time;
   }
   case CollectiveKind::AllGather:
-  case CollectiveKind::ReduceScatter:
-  case CollectiveKind::AllToAll:
-    steps = n - 1;
-    break;
+  case CollectiveKind::ReduceScatter: {
+    double here = c.kind == CollectiveKind::AllGather ? out : in;
+    for (const Topology::Level &level : levels) {
+      double n = double(level.members);
+      time += (n - 1) * (level.link.latency + here / n / level.link.bandwidth);
+      here /= n;
+    }
+    return time;
+  }
+  case CollectiveKind::AllToAll: {
+    // Directly: a part for every rank, over the link that the two share.
+    double inside = 1;
+    for (const Topology::Level &level : levels) {
+      double peers = inside * double(level.members) - inside;
+      time += peers * (level.link.latency + in / all / level.link.bandwidth);
+      inside *= double(level.members);
+    }
+    return time;
+  }
   case CollectiveKind::Halo:
-    steps = double(c.haloLo > 0) + double(c.haloHi > 0);
-    break;
   case CollectiveKind::Permute:
   case CollectiveKind::Slice:
   case CollectiveKind::Fit:
     break;
   }
-  return toNanoseconds(steps * link.latency + sent / link.bandwidth + topology_.launch);
+  double steps = c.kind == CollectiveKind::Halo ? double(c.haloLo > 0) + double(c.haloHi > 0) : 1;
+  const Link &link = levels.back().link; // some neighbours are that far away
+  return steps * link.latency + dist::bytesSent(mesh_, c, elementBytes) / link.bandwidth;
+}
+
+Cost CostModel::collective(const Collective &c, int64_t elementBytes) const {
+  if (!dist::communicates(c.kind)) {
+    double out = double(numElements(c.localOut)) * double(elementBytes);
+    return toNanoseconds(2 * out / (topology_.memoryBandwidth * share_) + topology_.launch);
+  }
+  double bytes =
+      double(std::max(numElements(c.localIn), numElements(c.localOut))) * double(elementBytes);
+  if (auto measured = profile_.collective(dist::stringify(c.kind), mesh_.size(c.axes), bytes))
+    return toNanoseconds(*measured);
+  const std::vector<Topology::Level> &levels = levelsOf(c.axes);
+  double time = seconds(c, levels, elementBytes);
+  if (levels.size() > 1) // or all at once, at the pace of the slowest link
+    time = std::min(time, seconds(c, {{mesh_.size(c.axes), levels.back().link}}, elementBytes));
+  return toNanoseconds(time + topology_.launch);
 }
 
 dist::CollectiveCost CostModel::collectiveCost() const {

@@ -6,7 +6,10 @@
 //   compute:     max(flops / rate, bytes / memory bandwidth) + launch, on the rank's local shapes
 //                (roofline: Williams, Waterman, Patterson, CACM 2009);
 //   collective:  steps * latency + bytes sent / bandwidth + launch (alpha-beta, ring algorithms; an
-//                all-reduce of little data takes a tree: Thakur, Rabenseifner, Gropp, IJHPCA 2005);
+//                all-reduce of little data takes a tree: Thakur, Rabenseifner, Gropp, IJHPCA 2005). A group
+//                that reaches over several kinds of links goes over them one after the other if that is
+//                faster, as NCCL's rings along rails do: an all-reduce scatters inside the machine, reduces
+//                the parts between machines, and gathers inside;
 //   edge:        the sum over the collectives that dist::planReshard lists with these same costs, so what
 //                is priced here is what partition emits.
 //
@@ -72,13 +75,15 @@ public:
   int64_t localBytes(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &s) const;
 
 private:
-  const Link &linkOf(llvm::ArrayRef<int> axes) const;
+  const std::vector<Topology::Level> &levelsOf(llvm::ArrayRef<int> axes) const;
+  double seconds(const dist::Collective &c, const std::vector<Topology::Level> &levels,
+                 int64_t elementBytes) const;
 
   Mesh mesh_;
   Topology topology_;
   ProfileTable profile_;
   double share_;
-  mutable std::map<AxisList, Link> links_;
+  mutable std::map<AxisList, std::vector<Topology::Level>> levels_;
   mutable dist::ReshardPlanner planner_;
 };
 

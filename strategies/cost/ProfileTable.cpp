@@ -1,12 +1,16 @@
 #include "strategies/cost/ProfileTable.h"
 
+#include "dialects/dist/Reshard.h"
+
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <nlohmann/json.hpp>
 
-#include <cmath>
+#include <algorithm>
 
 namespace tessera::strategies {
+
+static constexpr size_t kMaxFile = size_t(64) << 20;
 
 llvm::Expected<ProfileTable> ProfileTable::load(llvm::StringRef path) {
   auto file = llvm::MemoryBuffer::getFile(path);
@@ -17,20 +21,85 @@ llvm::Expected<ProfileTable> ProfileTable::load(llvm::StringRef path) {
 }
 
 llvm::Expected<ProfileTable> ProfileTable::parse(llvm::StringRef text, llvm::StringRef origin) {
+  auto fail = [&](const std::string &what) {
+    return llvm::createStringError("profile %s: %s", origin.str().c_str(), what.c_str());
+  };
+  if (text.size() > kMaxFile)
+    return fail("larger than 64 MiB");
   auto json = nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded() || !json.is_object() || !json.contains("kernels") ||
       !json["kernels"].is_object())
-    return llvm::createStringError("profile %s: expected a JSON object with a field 'kernels'",
-                                   origin.str().c_str());
+    return fail("expected a JSON object with a field 'kernels'");
+  auto isTime = [](const nlohmann::json &v) {
+    return v.is_number() && v.get<double>() >= 0 && v.get<double>() < 1e6;
+  };
   ProfileTable table;
   for (const auto &item : json["kernels"].items()) {
-    double s = item.value().is_number() ? item.value().get<double>() : -1;
-    if (!(s >= 0 && s < 1e6))
-      return llvm::createStringError("profile %s: the time of '%s' must be a number of seconds",
-                                     origin.str().c_str(), item.key().c_str());
-    table.seconds_[item.key()] = s;
+    if (!isTime(item.value()))
+      return fail("the time of '" + item.key() + "' must be a number of seconds");
+    table.seconds_[item.key()] = item.value().get<double>();
+  }
+  if (!json.contains("collectives"))
+    return table;
+  if (!json["collectives"].is_object())
+    return fail("field 'collectives' must be an object");
+  for (const auto &item : json["collectives"].items()) {
+    auto [kind, count] = llvm::StringRef(item.key()).split(' ');
+    int64_t ranks = 0;
+    if (!dist::parseCollectiveKind(kind) || count.getAsInteger(10, ranks) || ranks < 2)
+      return fail("'" + item.key() +
+                  "' is no collective and a number of ranks such as 'all-reduce 4'");
+    if (!item.value().is_array() || item.value().empty())
+      return fail("'" + item.key() + "' must be a list of [bytes, seconds]");
+    for (const auto &point : item.value()) {
+      if (!point.is_array() || point.size() != 2 || !isTime(point[1]) || !point[0].is_number() ||
+          !(point[0].get<double>() >= 1 && point[0].get<double>() < 1e18))
+        return fail("'" + item.key() + "' must be a list of [bytes, seconds]");
+      table.addCollective(kind, ranks, point[0].get<double>(), point[1].get<double>());
+    }
   }
   return table;
+}
+
+std::string ProfileTable::toJson() const {
+  nlohmann::json kernels = nlohmann::json::object(), collectives = nlohmann::json::object();
+  for (const auto &[key, s] : seconds_)
+    kernels[key] = s;
+  for (const auto &[key, points] : collectives_)
+    for (auto [bytes, s] : points)
+      collectives[key].push_back({bytes, s});
+  return nlohmann::json{{"kernels", kernels}, {"collectives", collectives}}.dump(1) + "\n";
+}
+
+static std::string collectiveKey(llvm::StringRef kind, int64_t ranks) {
+  return kind.str() + " " + std::to_string(ranks);
+}
+
+void ProfileTable::addCollective(llvm::StringRef kind, int64_t ranks, double bytes,
+                                 double seconds) {
+  std::map<double, double> &points = collectives_[collectiveKey(kind, ranks)];
+  auto above = points.lower_bound(bytes);
+  if (above != points.begin())
+    seconds = std::max(seconds, std::prev(above)->second);
+  points[bytes] = seconds;
+  for (auto it = points.upper_bound(bytes); it != points.end(); ++it)
+    it->second = std::max(it->second, seconds);
+}
+
+std::optional<double> ProfileTable::collective(llvm::StringRef kind, int64_t ranks,
+                                               double bytes) const {
+  auto found = collectives_.find(collectiveKey(kind, ranks));
+  if (found == collectives_.end())
+    return std::nullopt;
+  const std::map<double, double> &points = found->second;
+  auto above = points.lower_bound(bytes);
+  if (above == points.begin())
+    return above->second; // latency
+  auto below = std::prev(above);
+  if (above == points.end())
+    return below->second * bytes / below->first;
+  double part = (bytes - below->first) / (above->first - below->first);
+  return below->second + part * (above->second - below->second);
 }
 
 std::string ProfileTable::kernelKey(llvm::StringRef kernel, llvm::ArrayRef<dist::Shape> operands,

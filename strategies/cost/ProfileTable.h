@@ -1,8 +1,13 @@
 //===- ProfileTable.h - what was measured --------------------------------------------------------===//
 //
-// Times of kernels as they were measured on the machine, by kernel key. Where an entry is present it
-// replaces the estimate. A JSON file: {"kernels": {"graph.conv 8x64x32x32,64x64x3x3->8x64x32x32 f32": 1.2e-3}}
-// (seconds); the key is what `kernelKey` builds.
+// Times of kernels and collectives as they were measured on the machine (tessera-profile). Where an entry is present
+// it replaces the estimate. A JSON file, times in seconds:
+//
+//   {"kernels": {"graph.conv 8x64x32x32,64x64x3x3->8x64x32x32 f32": 1.2e-3},     // the key: kernelKey
+//    "collectives": {"all-reduce 4": [[4096, 9e-6], [1048576, 1.2e-4]]}}         // kind, ranks: [bytes, seconds]
+//
+// Bytes are those of the larger of a rank's two buffers. Between two sizes the time is interpolated, beyond the last
+// one it grows with the size. More data never takes less time: where a measurement says so, the larger time counts.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_COST_PROFILETABLE_H
@@ -13,6 +18,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tessera::strategies {
 
@@ -20,15 +26,22 @@ class ProfileTable {
 public:
   static llvm::Expected<ProfileTable> load(llvm::StringRef path);
   static llvm::Expected<ProfileTable> parse(llvm::StringRef json, llvm::StringRef origin);
+  std::string toJson() const;
 
   static std::string kernelKey(llvm::StringRef kernel, llvm::ArrayRef<dist::Shape> operands,
                                llvm::ArrayRef<dist::Shape> results, int elementBits);
+  void addKernel(const std::string &key, double seconds) { seconds_[key] = seconds; }
+  void addCollective(llvm::StringRef kind, int64_t ranks, double bytes, double seconds);
 
-  bool empty() const { return seconds_.empty(); }
+  bool empty() const { return seconds_.empty() && collectives_.empty(); }
+  size_t numKernels() const { return seconds_.size(); }
   std::optional<double> seconds(const std::string &key) const;
+  std::optional<double> collective(llvm::StringRef kind, int64_t ranks, double bytes) const;
 
 private:
   std::map<std::string, double> seconds_;
+  std::map<std::string, std::map<double, double>>
+      collectives_; // by kind and ranks; bytes -> seconds
 };
 
 } // namespace tessera::strategies

@@ -17,9 +17,10 @@ using Json = nlohmann::json;
 constexpr int64_t kMaxFile = 1 << 20;
 
 // One GPU server of eight: figures of the vendors' data sheets (dense, no sparsity); the
-// interconnect's latency is that of one NCCL ring step.
+// interconnect's latency is that of one NCCL ring step. The network is the usual one of such servers, per GPU: four
+// adapters of 100 Gb/s (V100), eight of 200 (A100) or 400 (H100, H200).
 Topology server(const char *name, double f64, double f32, double f16, double bandwidth, int64_t gib,
-                double nvlink) {
+                double nvlink, double network) {
   Topology t;
   t.name = name;
   t.devices = 8;
@@ -28,6 +29,7 @@ Topology server(const char *name, double f64, double f32, double f16, double ban
   t.memory = gib << 30;
   t.launch = 4e-6;
   t.links = {{8, 2e-6, nvlink}};
+  t.network = Link{8, 5e-6, network};
   return t;
 }
 
@@ -43,14 +45,15 @@ Topology cpu() {
   t.launch = 1e-6;
   t.shared = true;
   t.links = {{2, 1e-6, 5e9}};
+  t.network = Link{2, 30e-6, 0.625e9}; // 10 Gb/s Ethernet, shared by the cores
   return t;
 }
 
 std::vector<Topology> presets() {
-  return {cpu(), server("8xv100", 7.8e12, 15.7e12, 125e12, 0.9e12, 32, 150e9),
-          server("8xa100", 9.7e12, 19.5e12, 312e12, 2.04e12, 80, 300e9),
-          server("8xh100", 34e12, 67e12, 989e12, 3.35e12, 80, 450e9),
-          server("8xh200", 34e12, 67e12, 989e12, 4.8e12, 141, 450e9)};
+  return {cpu(), server("8xv100", 7.8e12, 15.7e12, 125e12, 0.9e12, 32, 150e9, 6.25e9),
+          server("8xa100", 9.7e12, 19.5e12, 312e12, 2.04e12, 80, 300e9, 25e9),
+          server("8xh100", 34e12, 67e12, 989e12, 3.35e12, 80, 450e9, 50e9),
+          server("8xh200", 34e12, 67e12, 989e12, 4.8e12, 141, 450e9, 50e9)};
 }
 
 /// Reads fields of one object and remembers the first complaint.
@@ -166,6 +169,12 @@ llvm::Expected<Topology> Topology::load(llvm::StringRef nameOrPath) {
   for (Topology &t : presets())
     if (nameOrPath == t.name)
       return std::move(t);
+  auto [count, machine] = nameOrPath.split('x');
+  int64_t nodes = 0;
+  if (!count.getAsInteger(10, nodes))
+    for (Topology &t : presets())
+      if (machine == t.name)
+        return t.withNodes(nodes);
   auto file = llvm::MemoryBuffer::getFile(nameOrPath);
   if (!file)
     return llvm::createStringError(
@@ -186,7 +195,7 @@ llvm::Expected<Topology> Topology::parse(llvm::StringRef text, llvm::StringRef o
     return fail("topology " + origin.str() + ": not a JSON object");
   Reader r(json, origin.str());
   r.allow({"name", "devices", "flops", "memory_bandwidth", "memory", "launch", "shared", "links",
-           "axes"});
+           "axes", "network"});
   Topology t;
   t.name = json.contains("name") && json["name"].is_string() ? json["name"].get<std::string>()
                                                              : origin.str();
@@ -231,6 +240,8 @@ llvm::Expected<Topology> Topology::parse(llvm::StringRef text, llvm::StringRef o
   } else {
     r.complain("field 'links' must be a list with at least one link");
   }
+  if (json.contains("network"))
+    t.network = readLink(r, json["network"], origin.str(), /*block=*/false);
   if (json.contains("axes")) {
     if (!json["axes"].is_object())
       r.complain("field 'axes' must be an object");
@@ -241,6 +252,29 @@ llvm::Expected<Topology> Topology::parse(llvm::StringRef text, llvm::StringRef o
   if (!r.error().empty())
     return fail(r.error());
   return t;
+}
+
+llvm::Expected<Topology> Topology::withNodes(int64_t nodes) const {
+  constexpr int64_t kMostDevices = 1 << 20;
+  if (nodes < 1 || nodes > kMostDevices / devices)
+    return llvm::createStringError(
+        "%lld machines of %lld devices: from 1 to %lld devices in all are "
+        "possible",
+        (long long)nodes, (long long)devices, (long long)kMostDevices);
+  Topology all = *this;
+  if (nodes == 1)
+    return all;
+  if (!network)
+    return llvm::createStringError("topology %s does not say how machines are joined: give it a "
+                                   "field 'network' with latency and bandwidth",
+                                   name.c_str());
+  all.name = std::to_string(nodes) + "x" + name;
+  all.devices = devices * nodes;
+  // Ranks beyond the devices of a shared machine go around: one machine's devices then hold more ranks.
+  all.links.back().devices = devices;
+  all.links.push_back({all.devices, network->latency, network->bandwidth});
+  all.network.reset();
+  return all;
 }
 
 llvm::Error Topology::fits(const dist::Mesh &mesh) const {
@@ -287,6 +321,31 @@ Link Topology::link(const dist::Mesh &mesh, llvm::ArrayRef<int> axesOfGroup) con
     }
   }
   return result;
+}
+
+std::vector<Topology::Level> Topology::levels(const dist::Mesh &mesh,
+                                              llvm::ArrayRef<int> axesOfGroup) const {
+  const llvm::SmallVector<int64_t> group(mesh.group(0, axesOfGroup));
+  std::vector<Level> whole = {{int64_t(group.size()), link(mesh, axesOfGroup)}};
+  for (int axis : axesOfGroup)
+    if (axes.count(mesh.axisName(axis).str()))
+      return whole;
+  std::vector<Level> result;
+  int64_t inside = 1; // members of the group in one block of the level below
+  for (const Link &level : links) {
+    // Every block that holds members must hold as many of them.
+    std::map<int64_t, int64_t> members;
+    for (int64_t rank : group)
+      ++members[rank / level.devices];
+    int64_t each = members.begin()->second;
+    for (const auto &[block, count] : members)
+      if (count != each || each % inside != 0)
+        return whole;
+    if (each > inside)
+      result.push_back({each / inside, level});
+    inside = each;
+  }
+  return inside == int64_t(group.size()) && !result.empty() ? result : whole;
 }
 
 int64_t Topology::memoryPerRank(int64_t ranks) const {

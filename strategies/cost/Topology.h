@@ -17,9 +17,11 @@
 //       {"devices": 8,  "latency": 3e-6, "bandwidth": 450e9},  // seconds; bytes per second and direction
 //       {"devices": 16, "latency": 8e-6, "bandwidth": 50e9}
 //     ],
+//     "network": {"latency": 5e-6, "bandwidth": 50e9},  // optional: between such machines, per device
 //     "axes": {"data": {"latency": 8e-6, "bandwidth": 50e9}}   // optional: overrides for a mesh axis
 //   }
 //
+// N machines of a kind, joined by their network, are "NxNAME": 4x8xh100 has 32 devices.
 // Rank r runs on device r (modulo the devices when shared). A group of ranks talks over the innermost
 // level whose block holds all of it.
 //
@@ -30,6 +32,7 @@
 #include "dialects/dist/Mesh.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,13 +52,17 @@ struct Topology {
   int64_t memory = 0; // bytes of one device
   double launch = 0;
   bool shared = false;
-  std::vector<Link> links; // ascending block sizes; the last holds all devices
+  std::vector<Link> links;     // ascending block sizes; the last holds all devices
+  std::optional<Link> network; // between machines of this kind
   std::map<std::string, Link> axes;
 
-  /// The preset of that name, else the file at that path.
+  /// The preset of that name, or N of it ("4x8xh100"), else the file at that path.
   static llvm::Expected<Topology> load(llvm::StringRef nameOrPath);
   static llvm::Expected<Topology> parse(llvm::StringRef json, llvm::StringRef origin);
   static const std::vector<std::string> &presetNames();
+
+  /// So many of these machines, joined by the network; an error if it has none or is too large.
+  llvm::Expected<Topology> withNodes(int64_t nodes) const;
 
   /// One sentence if so many ranks cannot run on it.
   llvm::Error fits(const dist::Mesh &mesh) const;
@@ -66,6 +73,14 @@ struct Topology {
   double rate(int bits) const;
   /// How the ranks of a group over these axes talk: the slowest of what applies.
   Link link(const dist::Mesh &mesh, llvm::ArrayRef<int> axes) const;
+  /// The same taken apart, innermost first: groups of `members` ranks (or of groups of the level below) that
+  /// talk over one kind of link. One level where blocks do not hold equal parts of the group, or where an
+  /// axis has a link of its own.
+  struct Level {
+    int64_t members = 1;
+    Link link;
+  };
+  std::vector<Level> levels(const dist::Mesh &mesh, llvm::ArrayRef<int> axes) const;
   /// Bytes that one rank may use.
   int64_t memoryPerRank(int64_t ranks) const;
 };

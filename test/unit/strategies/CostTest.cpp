@@ -88,3 +88,40 @@ TEST_CASE("a measured kernel replaces the estimate") {
   CHECK(!bad);
   llvm::consumeError(bad.takeError());
 }
+
+TEST_CASE("collectives over two kinds of links use the fast one first") {
+  Topology t = llvm::cantFail(Topology::parse(
+      R"({"devices": 8, "flops": {"f32": 1e9}, "memory_bandwidth": 1e9, "memory": 1000,
+    "links": [{"devices": 4, "latency": 0, "bandwidth": 1e9}, {"devices": 8, "latency": 0, "bandwidth": 1e8}]})",
+      "two"));
+  CostModel model(llvm::cantFail(Mesh::parse("node=2,data=4")), t);
+  Sharding whole = sharding({{}, {}}), cut = sharding({{0, 1}, {}}), owed = whole;
+  owed.partial = {0, 1};
+  owed.reduction = dist::Reduction::Sum;
+  // 4096 bytes: inside 2 * 3/4 * 4096 at 1 ns a byte, between 2 * 1/2 * 1024 at 10 ns a byte.
+  CHECK(model.reshard({8, 128}, 4, owed, whole) == 6144 + 10240);
+  // Gathered: 512 from the other machine, then 3 * 1024 inside.
+  CHECK(model.reshard({8, 128}, 4, cut, whole) == 5120 + 3072);
+  // Never dearer than all at once over the slow link, 2 * 7/8 * 4096 at 10 ns.
+  CHECK(model.reshard({8, 128}, 4, owed, whole) < 71680);
+}
+
+TEST_CASE("a measured collective replaces the formula and never costs less for more") {
+  ProfileTable table = llvm::cantFail(ProfileTable::parse(
+      R"({"kernels": {}, "collectives": {"all-reduce 4": [[1000, 1e-6], [3000, 5e-6], [2000, 3e-6], [4000, 4e-6]]}})",
+      "profile.json"));
+  CHECK(*table.collective("all-reduce", 4, 10) == 1e-6);
+  CHECK(*table.collective("all-reduce", 4, 1500) == Approx(2e-6));
+  CHECK(*table.collective("all-reduce", 4, 4000) == 5e-6); // not 4e-6
+  CHECK(*table.collective("all-reduce", 4, 8000) == 10e-6);
+  CHECK(!table.collective("all-reduce", 2, 1000));
+  CHECK(!table.collective("all-gather", 4, 1000));
+  // What is written is what is read.
+  ProfileTable again = llvm::cantFail(ProfileTable::parse(table.toJson(), "again"));
+  CHECK(again.toJson() == table.toJson());
+  CostModel model(llvm::cantFail(Mesh::parse("data=4")), simple(), table);
+  Sharding whole = sharding({{}}), owed = whole;
+  owed.partial = {0};
+  owed.reduction = dist::Reduction::Sum;
+  CHECK(model.reshard({500}, 4, owed, whole) == 3000);
+}

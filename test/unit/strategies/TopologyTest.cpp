@@ -83,3 +83,41 @@ TEST_CASE("memory sizes") {
   CHECK(bytesText(1536) == "1.50 KiB");
   CHECK(bytesText(512) == "512 B");
 }
+
+TEST_CASE("several machines of a kind are joined by their network") {
+  Topology t = llvm::cantFail(Topology::load("4x8xh100"));
+  CHECK(t.name == "4x8xh100");
+  CHECK(t.devices == 32);
+  CHECK(t.memory == llvm::cantFail(Topology::load("8xh100")).memory);
+  Mesh mesh = llvm::cantFail(Mesh::parse("node=4,data=8"));
+  CHECK(t.link(mesh, {1}).bandwidth == 450e9);
+  CHECK(t.link(mesh, {0}).bandwidth == 50e9);
+  // A group over both talks inside the machines and between them.
+  std::vector<Topology::Level> levels = t.levels(mesh, {0, 1});
+  REQUIRE(levels.size() == 2);
+  CHECK(levels[0].members == 8);
+  CHECK(levels[0].link.bandwidth == 450e9);
+  CHECK(levels[1].members == 4);
+  CHECK(levels[1].link.bandwidth == 50e9);
+  CHECK(t.levels(mesh, {1}).size() == 1);
+  // Blocks that hold unequal parts of a group: one level, over the slow link.
+  Mesh odd = llvm::cantFail(Mesh::parse("a=2,b=12"));
+  levels = t.levels(odd, {1});
+  REQUIRE(levels.size() == 1);
+  CHECK(levels[0].members == 12);
+  CHECK(levels[0].link.bandwidth == 50e9);
+
+  auto error = [](const char *name) {
+    auto none = Topology::load(name);
+    return none ? std::string() : llvm::toString(none.takeError());
+  };
+  CHECK_THAT(error("0x8xh100"), Catch::Contains("0 machines"));
+  CHECK_THAT(error("-3x8xh100"), Catch::Contains("-3 machines"));
+  CHECK_THAT(error("999999999x8xh100"), Catch::Contains("devices in all"));
+  CHECK_THAT(error("2x9xh100"), Catch::Contains("neither a preset"));
+  Topology lonely = llvm::cantFail(Topology::parse(kTwoServers, "t.json"));
+  auto two = lonely.withNodes(2);
+  REQUIRE(!two);
+  CHECK_THAT(llvm::toString(two.takeError()), Catch::Contains("'network'"));
+  CHECK(llvm::cantFail(lonely.withNodes(1)).devices == 16);
+}
