@@ -22,6 +22,8 @@ namespace {
 struct CommandLine {
   std::string mesh = "1", mode = "data", strategy, topology = "cpu", profile, memory;
   std::vector<std::string> dims;
+  std::string whatIf;
+  std::vector<int64_t> nodes; // of whatIf
   bool train = false, quiet = false, noFuse = false;
   std::string loss = "cross_entropy", optimizer = "sgd:lr=0.01", schedule = "constant", aux;
   int64_t accumulate = 1;
@@ -34,10 +36,19 @@ void declare(CLI::App &app, CommandLine &c) {
   CompileOptions &o = c.compile;
   app.set_version_flag("--version", "tessera-compile " TESSERA_VERSION);
   app.add_option("MODEL", o.model, "ONNX model file")->required();
-  app.add_option("-o,--output", o.output, "Plan directory to write")->required()->type_name("DIR");
+  auto *output =
+      app.add_option("-o,--output", o.output, "Plan directory to write")->type_name("DIR");
+  app.add_option("--what-if", c.whatIf,
+                 "Write nothing; print step time, efficiency and memory on clusters of so many "
+                 "machines of the "
+                 "topology's kind, --mesh on each: nodes=1,2,4,8")
+      ->excludes(output)
+      ->type_name("nodes=N,...");
 
-  app.add_option("--mesh", c.mesh,
-                 "Named axes, major to minor: data=2,model=2; or a number of ranks")
+  app.add_option(
+         "--mesh", c.mesh,
+         "Named axes, major to minor: data=2,model=2; or a number of ranks (mode auto then chooses "
+         "how they are arranged)")
       ->capture_default_str();
   app.add_option("--mode", c.mode,
                  "How strategies are chosen: " + llvm::join(strategies::modeNames(), ", "))
@@ -145,6 +156,24 @@ template <typename T, typename U> llvm::Error assignTo(llvm::Expected<T> from, U
   return llvm::Error::success();
 }
 
+llvm::Error parseWhatIf(CommandLine &c) {
+  if (c.whatIf.empty())
+    return c.compile.output.empty()
+               ? llvm::createStringError("-o DIR or --what-if nodes=N,... is needed")
+               : llvm::Error::success();
+  llvm::StringRef text = c.whatIf;
+  llvm::SmallVector<llvm::StringRef> parts;
+  bool good = text.consume_front("nodes=");
+  text.split(parts, ',');
+  for (llvm::StringRef part : parts) {
+    int64_t n = 0;
+    good &= !part.trim().getAsInteger(10, n) && n >= 1 && n <= 1 << 20;
+    c.nodes.push_back(n);
+  }
+  return good ? llvm::Error::success()
+              : llvm::createStringError("--what-if %s: expected nodes=1,2,4", c.whatIf.c_str());
+}
+
 /// The options' own texts: meshes, sizes, files.
 llvm::Error interpret(CommandLine &c) {
   strategies::AssignOptions &a = c.compile.assign;
@@ -154,6 +183,11 @@ llvm::Error interpret(CommandLine &c) {
   a.searchThreads = c.searchThreads;
   c.compile.fuse = !c.noFuse;
   if (llvm::Error e = assignTo(dist::Mesh::parse(c.mesh), a.mesh))
+    return e;
+  // Users speak of axes or of splits that may not exist under another mesh: theirs stays as it is.
+  c.compile.chooseMesh = c.mode == "auto" && c.strategy.empty() && a.mesh.numRanks() > 1 &&
+                         llvm::StringRef(c.mesh).find('=') == llvm::StringRef::npos;
+  if (llvm::Error e = parseWhatIf(c))
     return e;
   if (llvm::Error e = assignTo(strategies::Topology::load(c.topology), a.topology))
     return e;
@@ -221,6 +255,13 @@ int main(int argc, char **argv) {
       std::fflush(stdout);
     }
   };
+  if (!c.nodes.empty()) {
+    auto clusters = predictClusters(c.compile, c.nodes, progress);
+    if (!clusters)
+      return fail(clusters.takeError());
+    std::fputs(table(*clusters, c.compile.assign.mesh.numRanks()).c_str(), stdout);
+    return 0;
+  }
   llvm::Expected<CompileResult> result = compile(c.compile, progress);
   if (!result)
     return fail(result.takeError());

@@ -44,6 +44,8 @@ struct AssignOptions {
   std::string searcher; // empty: the default one
   /// Where mode auto writes the search problem of the first function; empty: nowhere.
   std::string dumpGraph;
+  /// Also say what else operators could have chosen (Explain.h).
+  bool explain = false;
 };
 
 const std::vector<std::string> &modeNames();

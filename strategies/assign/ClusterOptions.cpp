@@ -196,7 +196,9 @@ ClusterOption OptionBuilder::derive(const Cluster &cluster, const Sharding *arg,
     }
     Cost compute = model_.compute(cls, strategy, streamed);
     Cost launch = Cost(model_.topology().launch * 1e9);
-    option.cost += writes ? compute : std::max<Cost>(0, compute - launch);
+    compute = writes ? compute : std::max<Cost>(0, compute - launch);
+    option.compute += compute;
+    option.cost += compute;
     for (const OwnCollective &own : model_.ownCollectives(cls, strategy))
       option.cost += model_.collective(own.collective, own.elementBytes);
     option.strategies.push_back(std::move(strategy));

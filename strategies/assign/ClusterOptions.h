@@ -22,7 +22,8 @@ namespace tessera::strategies {
 struct ClusterOption {
   Sharding arg;                     // of an argument cluster
   std::vector<Strategy> strategies; // per operator of the cluster
-  Cost cost = 0;
+  Cost cost = 0;                    // of everything inside the cluster
+  Cost compute = 0;                 // the kernels' part of it
 };
 
 using ClusterOptions = std::vector<ClusterOption>;

@@ -1,5 +1,5 @@
 // Automatic: the strategy graph is built, solved, and the choice written back to the operators.
-#include "strategies/assign/BuildGraph.h"
+#include "strategies/assign/Explain.h"
 #include "strategies/search/Search.h"
 #include "strategies/space/StrategyGraphIO.h"
 
@@ -146,6 +146,8 @@ llvm::Error assignAuto(FunctionPlan &plan, const AssignOptions &options, const C
   apply(plan, options.mesh, built, solution.choice);
   plan.finishResults();
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (options.explain)
+    report.alternatives = explainChoice(plan, model, built, solution.choice);
   return llvm::Error::success();
 }
 

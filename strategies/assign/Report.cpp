@@ -246,7 +246,7 @@ Json toJson(const AssignReport &report) {
   Json functions = Json::array();
   for (const FunctionReport &f : report.functions) {
     Json operators = Json::array();
-    for (const OperatorReport &r : f.operators)
+    for (const OperatorReport &r : f.operators) {
       operators.push_back({{"name", r.name},
                            {"kind", r.kind},
                            {"strategy", r.strategy},
@@ -262,6 +262,16 @@ Json toJson(const AssignReport &report) {
                            {"compute_ns", r.compute},
                            {"communication_ns", r.communication()},
                            {"collectives", toJson(r.collectives)}});
+      auto it = f.search.alternatives.find(int(&r - f.operators.data()));
+      if (it == f.search.alternatives.end())
+        continue;
+      Json &list = operators.back()["alternatives"] = Json::array();
+      for (const Alternative &a : it->second)
+        list.push_back({{"strategy", a.strategy},
+                        {"more_compute_ns", a.compute},
+                        {"more_communication_ns", a.communication},
+                        {"more_memory_bytes", a.memory}});
+    }
     Json function = {{"name", f.name},
                      {"compute_ns", f.compute},
                      {"communication_ns", f.communication},

@@ -13,6 +13,13 @@
 
 namespace tessera::strategies {
 
+/// Another option of an operator: by how much the program would change, its neighbours answering.
+struct Alternative {
+  std::string strategy;
+  Cost compute = 0, communication = 0; // ns more
+  int64_t memory = 0;                  // bytes more for parameters and states
+};
+
 struct SearchReport {
   std::string searcher; // empty: nothing was searched
   Cost cost = 0, lowerBound = 0;
@@ -20,6 +27,8 @@ struct SearchReport {
   double seconds = 0;
   int64_t nodes = 0, edges = 0, options = 0;
   bool doesNotFit = false; // nothing was found within the memory limit
+  /// By index of the operator, the cheapest first (Explain.h).
+  std::map<int, std::vector<Alternative>> alternatives;
   /// (cost - lower bound) / cost.
   double gap() const;
 };

@@ -72,8 +72,12 @@ public:
       : options_(options), progress_(progress), diagnostics_(context_) {}
 
   llvm::Expected<CompileResult> run();
+  llvm::Expected<std::vector<ClusterPrediction>> predict(llvm::ArrayRef<int64_t> nodes);
 
 private:
+  /// Phases 1 and 2.
+  llvm::Expected<compiler::ImportedModel> prepare();
+  llvm::Error predictOne(ModuleOp module, ClusterPrediction &cluster);
   void phase(const std::string &what) {
     auto now = std::chrono::steady_clock::now();
     double seconds = std::chrono::duration<double>(now - last_).count();
@@ -162,11 +166,7 @@ llvm::Error Compiler::overLimit(const MemoryReport &memory, int64_t limit) const
   return llvm::createStringError("%s", text.c_str());
 }
 
-llvm::Expected<CompileResult> Compiler::run() {
-  OutputDirectory output(options_.output);
-  if (llvm::Error e = output.begin())
-    return e;
-  CompileResult result;
+llvm::Expected<compiler::ImportedModel> Compiler::prepare() {
   compiler::ImportOptions import = options_.import;
   import.training = options_.training.has_value();
   llvm::Expected<compiler::ImportedModel> imported =
@@ -190,8 +190,30 @@ llvm::Expected<CompileResult> Compiler::run() {
   phase(options_.training ? "training" : "simplify");
   if (llvm::Error e = dump(module, "2-training.mlir"))
     return e;
+  return imported;
+}
+
+llvm::Expected<CompileResult> Compiler::run() {
+  OutputDirectory output(options_.output);
+  if (llvm::Error e = output.begin())
+    return e;
+  CompileResult result;
+  llvm::Expected<compiler::ImportedModel> imported = prepare();
+  if (!imported)
+    return imported.takeError();
+  ModuleOp module = *imported->module;
 
   strategies::AssignOptions assign = options_.assign;
+  if (options_.chooseMesh) {
+    auto meshes = strategies::rankMeshes(module, assign);
+    if (!meshes)
+      return meshes.takeError();
+    result.meshes = std::move(*meshes);
+    assign.mesh = result.meshes.front().mesh;
+    phase("mesh");
+  }
+  result.mesh = assign.mesh;
+  assign.explain = true;
   const int64_t limit = assign.memoryLimit ? assign.memoryLimit
                                            : assign.topology.memoryPerRank(assign.mesh.numRanks());
   strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
@@ -259,6 +281,16 @@ llvm::Expected<CompileResult> Compiler::run() {
   nlohmann::ordered_json peak = nlohmann::ordered_json::array();
   for (const MemoryReport::Item &item : result.memory.atPeak)
     peak.push_back({{"name", item.name}, {"kind", item.kind}, {"bytes", item.bytes}});
+  nlohmann::ordered_json meshes = nlohmann::ordered_json::array();
+  for (const strategies::MeshCandidate &m : result.meshes)
+    meshes.push_back(m.error.empty()
+                         ? nlohmann::ordered_json{{"mesh", m.mesh.str()},
+                                                  {"predicted_ns", m.predicted},
+                                                  {"communication_ns", m.communication},
+                                                  {"peak_bytes_estimate", m.peakBytes}}
+                         : nlohmann::ordered_json{{"mesh", m.mesh.str()}, {"error", m.error}});
+  if (!meshes.empty())
+    report["meshes"] = std::move(meshes);
   report["memory"] = {{"arena_bytes", result.memory.arenaBytes},
                       {"parameter_bytes", result.memory.parameterBytes},
                       {"state_bytes", result.memory.stateBytes},
@@ -282,7 +314,68 @@ llvm::Expected<CompileResult> Compiler::run() {
   return result;
 }
 
+llvm::Error Compiler::predictOne(ModuleOp module, ClusterPrediction &cluster) {
+  strategies::AssignOptions assign = options_.assign;
+  llvm::Expected<strategies::Topology> topology = assign.topology.withNodes(cluster.nodes);
+  if (!topology)
+    return topology.takeError();
+  assign.topology = std::move(*topology);
+  if (cluster.nodes > 1) {
+    if (assign.mesh.findAxis("node") >= 0)
+      return llvm::createStringError("--what-if adds an axis 'node' to the mesh, but %s has one",
+                                     assign.mesh.str().c_str());
+    auto mesh =
+        dist::Mesh::parse("node=" + std::to_string(cluster.nodes) + "," + assign.mesh.str());
+    if (!mesh)
+      return mesh.takeError();
+    assign.mesh = std::move(*mesh);
+  }
+  cluster.mesh = assign.mesh.str();
+  if (llvm::Error e = assign.topology.fits(assign.mesh))
+    return e;
+  OwningOpRef<ModuleOp> local(module.clone());
+  AssignReport report;
+  if (llvm::Error e = strategies::assignStrategies(*local, assign, report)) {
+    cluster.error = llvm::toString(std::move(e));
+    return llvm::Error::success();
+  }
+  if (report.functions.empty())
+    return llvm::createStringError("the model has no function");
+  cluster.predicted = report.functions.front().total();
+  cluster.communication = report.functions.front().communication;
+  strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
+  if (llvm::Error e = partition(*local, options_.fuse, /*dumpPhases=*/false, model))
+    return e;
+  llvm::Expected<MemoryReport> memory = compiler::planMemory(*local, compiler::EmitOptions());
+  if (!memory)
+    return memory.takeError();
+  cluster.memory = int64_t(memory->arenaBytes);
+  cluster.fits = cluster.memory <= report.memoryLimit;
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::vector<ClusterPrediction>> Compiler::predict(llvm::ArrayRef<int64_t> nodes) {
+  llvm::Expected<compiler::ImportedModel> imported = prepare();
+  if (!imported)
+    return imported.takeError();
+  std::vector<ClusterPrediction> list;
+  for (int64_t n : nodes) {
+    list.emplace_back();
+    list.back().nodes = n;
+    if (llvm::Error e = predictOne(*imported->module, list.back()))
+      return e;
+    phase(std::to_string(n) + (n == 1 ? " node" : " nodes"));
+  }
+  return list;
+}
+
 } // namespace
+
+llvm::Expected<std::vector<ClusterPrediction>>
+predictClusters(const CompileOptions &options, llvm::ArrayRef<int64_t> nodes,
+                const std::function<void(const std::string &)> &progress) {
+  return Compiler(options, progress).predict(nodes);
+}
 
 llvm::Expected<CompileResult> compile(const CompileOptions &options,
                                       const std::function<void(const std::string &)> &progress) {
@@ -293,10 +386,15 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
   using llvm::formatv;
   std::string out;
   auto ms = [](strategies::Cost ns) { return formatv("{0:F3} ms", double(ns) / 1e6).str(); };
-  int64_t ranks = options.assign.mesh.numRanks();
+  int64_t ranks = result.mesh.numRanks();
   out += formatv("mesh         {0}, {1} rank{2}, mode {3}, topology {4}\n",
                  result.report.mesh.empty() ? "1" : result.report.mesh, ranks,
                  ranks == 1 ? "" : "s", result.report.mode, result.report.topology);
+  for (const strategies::MeshCandidate &m : result.meshes)
+    out += formatv("             {0,-14} {1}\n", m.mesh.str(),
+                   m.error.empty() ? "predicted " + ms(m.predicted) + ", of it communication " +
+                                         ms(m.communication)
+                                   : m.error);
   for (const strategies::FunctionReport &f : result.report.functions) {
     out += formatv("{0,-13}{1} operators; predicted {2} = compute {3} + communication {4}\n",
                    f.name, f.operators.size(), ms(f.total()), ms(f.compute), ms(f.communication));
@@ -317,6 +415,30 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
                  bytesText(int64_t(result.memory.constantBytes)),
                  bytesText(int64_t(result.memory.activationBytes)));
   return out + "plan         " + options.output + "\n";
+}
+
+std::string table(llvm::ArrayRef<ClusterPrediction> clusters, int64_t ranksPerNode) {
+  std::string out = "nodes  ranks  step         communication  efficiency  memory per rank\n";
+  for (const ClusterPrediction &c : clusters) {
+    if (!c.error.empty()) {
+      out += llvm::formatv("{0,5}  {1,5}  {2}\n", c.nodes, c.nodes * ranksPerNode, c.error);
+      continue;
+    }
+    const ClusterPrediction &first = clusters.front();
+    auto ms = [](strategies::Cost ns) {
+      return llvm::formatv("{0:F3} ms", double(ns) / 1e6).str();
+    };
+    double scale = double(first.nodes) / double(c.nodes);
+    std::string efficiency =
+        first.error.empty() && c.predicted > 0
+            ? llvm::formatv("{0:F1} %", 100 * scale * double(first.predicted) / double(c.predicted))
+                  .str()
+            : "-";
+    out += llvm::formatv("{0,5}  {1,5}  {2,-11}  {3,-13}  {4,-10}  {5}{6}\n", c.nodes,
+                         c.nodes * ranksPerNode, ms(c.predicted), ms(c.communication), efficiency,
+                         bytesText(c.memory), c.fits ? "" : " (does not fit)");
+  }
+  return out;
 }
 
 } // namespace tessera

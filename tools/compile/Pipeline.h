@@ -21,9 +21,10 @@
 #include "compiler/autodiff/Training.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/import/OnnxImport.h"
-#include "strategies/assign/Assign.h"
+#include "strategies/assign/MeshChoice.h"
 
 #include <optional>
+#include <vector>
 
 namespace tessera {
 
@@ -34,9 +35,13 @@ struct CompileOptions {
   strategies::AssignOptions assign;
   std::string saveStrategies, dumpPhases;
   bool fuse = true;
+  /// The mesh is a number of ranks: the search chooses how they are arranged.
+  bool chooseMesh = false;
 };
 
 struct CompileResult {
+  dist::Mesh mesh;
+  std::vector<strategies::MeshCandidate> meshes; // the cheapest first; empty: none were compared
   strategies::AssignReport report;
   compiler::MemoryReport memory;
   size_t numOperators = 0; // of the first function
@@ -44,6 +49,23 @@ struct CompileResult {
 
 llvm::Expected<CompileResult> compile(const CompileOptions &options,
                                       const std::function<void(const std::string &)> &progress);
+
+/// A cluster of so many machines of the topology's kind, under the same mesh with one axis "node" outside.
+struct ClusterPrediction {
+  int64_t nodes = 1;
+  std::string mesh, error; // error: nothing was found, for this reason
+  strategies::Cost predicted = 0, communication = 0;
+  int64_t memory = 0; // bytes of one rank's arena
+  bool fits = false;
+};
+
+/// What the training step (or inference) would take on each; nothing is written.
+llvm::Expected<std::vector<ClusterPrediction>>
+predictClusters(const CompileOptions &options, llvm::ArrayRef<int64_t> nodes,
+                const std::function<void(const std::string &)> &progress);
+
+/// A table of them. Efficiency: how much of the first line's speed per rank is left.
+std::string table(llvm::ArrayRef<ClusterPrediction> clusters, int64_t ranksPerNode);
 
 /// The lines that tessera-compile prints at the end.
 std::string summary(const CompileOptions &options, const CompileResult &result);

@@ -3,6 +3,7 @@
 #include "runtime/plan/PlanInfo.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -237,6 +238,38 @@ std::string toText(const Report &report, bool all) {
   return out;
 }
 
+/// What would have to be otherwise for the alternative to cost no more.
+static std::string whatItTakes(double compute, double communication, double memory) {
+  char text[96];
+  if (compute + communication <= 0)
+    return "as good";
+  if (communication > 0 && compute < 0)
+    std::snprintf(text, sizeof text, "would win if links were %.3g times as fast",
+                  communication / -compute);
+  else if (communication < 0 && compute > 0)
+    std::snprintf(text, sizeof text, "would win if links were %.3g times as slow",
+                  compute / -communication);
+  else
+    std::snprintf(text, sizeof text, "no speed of the links makes it win");
+  return std::string(text) + (memory < 0 ? "; a limit of memory might" : "");
+}
+
+static std::string alternativeLines(const Json &op) {
+  std::string out;
+  auto more = [](double ns) { return (ns < 0 ? "-" : "+") + us(std::abs(ns)); };
+  for (const Json &a : list(op, "alternatives")) {
+    double compute = number(a, "more_compute_ns"), moves = number(a, "more_communication_ns"),
+           memory = number(a, "more_memory_bytes");
+    std::string strategy = clean(text(a, "strategy"));
+    out += "    " + (strategy.empty() ? "nothing cut" : strategy) + ": " + more(compute + moves) +
+           " = compute " + more(compute) + ", communication " + more(moves);
+    if (memory != 0)
+      out += ", memory " + std::string(memory < 0 ? "-" : "+") + bytesText(std::abs(memory));
+    out += "; " + whatItTakes(compute, moves, memory) + "\n";
+  }
+  return out.empty() ? out : "  alternatives, the neighbours following\n" + out;
+}
+
 rt::Result<std::string> explainOperator(const Report &report, const std::string &name) {
   std::string out;
   std::vector<std::string> near;
@@ -266,6 +299,7 @@ rt::Result<std::string> explainOperator(const Report &report, const std::string 
       out += "  collectives  " + us(number(op, "communication_ns")) + "\n";
       for (const Json &c : list(op, "collectives"))
         out += "    " + collectiveLine(c) + "\n";
+      out += alternativeLines(op);
     }
   if (!out.empty())
     return out;

@@ -1,0 +1,54 @@
+#include "strategies/assign/MeshChoice.h"
+#include "Programs.h"
+
+using namespace tessera::strategies;
+
+static std::vector<std::string> meshesFor(int64_t ranks, const char *links) {
+  Topology t = llvm::cantFail(Topology::parse(
+      std::string(
+          R"({"devices": 16, "flops": {"f32": 1e9}, "memory_bandwidth": 1e9, "memory": "1GiB", "links": [)") +
+          links + R"({"devices": 16, "latency": 1e-5, "bandwidth": 1e8}]})",
+      "machine"));
+  std::vector<std::string> texts;
+  for (const Mesh &mesh : sensibleMeshes(ranks, t))
+    texts.push_back(mesh.str());
+  return texts;
+}
+
+TEST_CASE("every factorisation that the links tell apart is a mesh") {
+  CHECK(meshesFor(1, "") == std::vector<std::string>{""});
+  CHECK(meshesFor(7, "") == std::vector<std::string>{"data=7"});
+  CHECK(meshesFor(12, "") ==
+        std::vector<std::string>{"data=12", "x=2,y=6", "x=3,y=4", "x=2,y=2,z=3"});
+  // With two machines of eight it matters which axis lies inside.
+  const char *inner = R"({"devices": 8, "latency": 1e-6, "bandwidth": 1e9}, )";
+  std::vector<std::string> two = meshesFor(16, inner);
+  auto has = [&](const char *mesh) { return llvm::is_contained(two, mesh); };
+  CHECK(has("data=16"));
+  CHECK(has("x=2,y=8"));
+  CHECK(has("x=8,y=2"));
+  CHECK(has("x=4,y=4"));
+  CHECK(has("x=2,y=2,z=4"));
+  // Inside one machine it does not.
+  CHECK(meshesFor(8, inner) == std::vector<std::string>{"data=8", "x=2,y=4", "x=2,y=2,z=2"});
+}
+
+TEST_CASE("meshes are ranked by what the step is predicted to take") {
+  Module m(kMlp);
+  AssignOptions options = optionsFor("data=4", "auto");
+  auto ranked = llvm::cantFail(rankMeshes(*m.module, options));
+  REQUIRE(ranked.size() == 2); // 4 and 2x2
+  CHECK(ranked[0].predicted <= ranked[1].predicted);
+  for (const MeshCandidate &c : ranked) {
+    CHECK(c.error == "");
+    Module own(kMlp);
+    AssignReport report;
+    options.mesh = c.mesh;
+    REQUIRE(assign(own, options, &report) == "");
+    CHECK(report.find("train")->total() == c.predicted);
+  }
+  options.memoryLimit = 100;
+  auto none = rankMeshes(*m.module, options);
+  REQUIRE(!none);
+  CHECK_THAT(llvm::toString(none.takeError()), Catch::Contains("fits in 100 B"));
+}
