@@ -288,6 +288,57 @@ def a_large_vocabulary_stays_in_parts(c):
     expect(largest <= all_reduce_bytes(tokens * hidden, 4), f"one collective sends {largest:.0f} B", chosen)
 
 
+@case
+def the_classifier_changes_over_as_it_grows(c):
+    """Convolutions stay batch parallel; the classifier's classes are split once its gradient outweighs its activations.
+
+    With f features, b images and k classes on n ranks, a whole classifier all-reduces a gradient of f k numbers, and one
+    split by classes gathers b f features and scatters as many gradients, which is what an all-reduce of b f numbers sends:
+    it changes over around k = b. (Split by features it would reduce b k numbers: less than either for b < f, k, and
+    that is what the search then takes. Hence a batch larger than the features.)
+    """
+    machine = dict(ROW, devices=8, memory="256GiB", links=[dict(ROW["links"][0], devices=8)])
+    batch, split = 4096, []
+    for classes in (1024, 2048, 8192):
+        model = onnx.load(c.models / "resnet50_cifar_train.onnx")
+        fc = next(n for n in model.graph.node if n.op_type == "Gemm")
+        for value in model.graph.input:
+            if value.name in fc.input[1:]:
+                value.type.tensor_type.shape.dim[0].dim_value = classes
+        model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = classes
+        del model.graph.value_info[:]
+        onnx.save(model, c.folder / "resnet.onnx")
+        chosen = c.compile(c.folder / "resnet.onnx", "--dim", f"batch={batch}", mesh="x=8", loss="cross_entropy",
+                           inputs="image", optimizer="sgd:lr=0.1,momentum=0.9", topology=machine)
+        convolutions = [o for o in chosen.train["operators"] if o["kind"] == "conv"]
+        expect(len(convolutions) == 53 and all(o["operands"][0].startswith("[x") for o in convolutions),
+               f"{classes} classes: every convolution is batch parallel", chosen)
+        op = next(o for o in chosen.train["operators"]
+                  if o["kind"] == "matmul" and o["global_results"] == [[batch, classes]])
+        split.append(op["strategy"] == "n=x")
+        expect(split[-1] or op["strategy"] == "m=x", f"{classes} classes: by batch or by class", chosen)
+    expect(split == [False, False, True], f"from batch to class split as classes outnumber images: {split}", chosen)
+
+
+@case
+def optimizer_states_are_split_when_memory_is_short(c):
+    # To start a collective costs something here: one all-reduce is then better than a scatter and a gather.
+    machine = dict(ROW, flops={"f32": 1e11}, launch=2e-5, links=[dict(ROW["links"][0], bandwidth=1e10)])
+    roomy = dense_layers(c, batch=1024, width=256, topology=machine)
+    whole = roomy.report["memory"]
+    expect(whole["state_bytes"] > 6 * 2 * 256 * 256 * 4, "with room enough states are whole", roomy)
+    # A quarter of the states and all the rest as it was.
+    limit = int(1.05 * (whole["arena_bytes"] - 3 * whole["state_bytes"] // 4))
+    tight = dense_layers(c, batch=1024, width=256, topology=machine, options=("--memory", limit))
+    memory = tight.report["memory"]
+    expect(memory["arena_bytes"] <= limit, f"{memory['arena_bytes']} B fit in {limit} B", tight)
+    expect(memory["state_bytes"] <= whole["state_bytes"] // 2, f"states are split: {memory['state_bytes']} B", tight)
+    for i in range(6):
+        expect(tight.operand(f"fc{i}", 0) == "[x, -]", f"fc{i} still cuts the batch", tight)
+    expect("reduce-scatter" in tight.kinds(), "gradients are scattered to the ranks that hold their states", tight)
+    expect(tight.train["bytes_sent"] <= 1.6 * roomy.train["bytes_sent"], "for hardly more communication", tight)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, required=True)

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Predictions and what they rest on: profiles, meshes that the search arranges, clusters, explanations.
+
+usage: prediction_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+CASES = []
+TWO_RACKS = {"name": "racks", "devices": 12, "flops": {"f32": 1e11}, "memory_bandwidth": 1e12, "memory": "1GiB",
+             "links": [{"devices": 6, "latency": 1e-8, "bandwidth": 1e11}, {"devices": 12, "latency": 1e-7, "bandwidth": 1e9}]}
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+class Context:
+    def __init__(self, args, folder):
+        self.bin, self.models, self.folder = args.bin, args.models, folder
+
+    def run(self, tool, *command, code=0):
+        done = subprocess.run([str(c) for c in (self.bin / tool, *command)], capture_output=True, text=True, timeout=600)
+        expect(done.returncode == code, f"{tool} {command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
+
+    def compile(self, *options, mesh="data=2,model=2", out="plan", batch=24, mode="auto", code=0):
+        return self.run("tessera-compile", self.models / "lenet_train.onnx", "--mesh", mesh, "--mode", mode, "--dim",
+                        f"batch={batch}", "--train", *(("-o", self.folder / out) if out else ()), *options, code=code)
+
+    def report(self, out="plan"):
+        return json.loads((self.folder / out / "report.json").read_text())
+
+    def write(self, name, value):
+        (self.folder / name).write_text(json.dumps(value))
+        return self.folder / name
+
+
+def expect(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+def step(report):
+    return next(f for f in report["functions"] if f["name"] == "train")
+
+
+@case
+def a_profile_is_measured_and_used(c):
+    c.compile("--dump-phases", c.folder / "phases")
+    profile = c.folder / "machine.json"
+    c.run("tessera-profile", c.folder / "phases/2-training.mlir", "--mesh", "data=2,model=2", "-q", "-o", profile,
+          "--seconds", "1e-6", "--max-bytes", "8KiB")
+    table = json.loads(profile.read_text())
+    expect(any(k.startswith("graph.conv ") for k in table["kernels"]), f"convolutions: {list(table['kernels'])[:5]}")
+    expect(all(s > 0 for s in table["kernels"].values()), "every time is positive")
+    for key in ("all-reduce 2", "all-reduce 4", "all-gather 4", "reduce-scatter 4", "all-to-all 2"):
+        sizes = [point[0] for point in table["collectives"][key]]
+        expect(sizes == [1024, 8192], f"{key}: {sizes}")
+    # What the profile holds is what is predicted, for every kernel that fusion leaves alone.
+    c.compile("--profile", profile, out="measured")
+    operators = [o for o in step(c.report("measured"))["operators"] if o["kind"] in ("conv", "matmul", "max_pool")]
+    expect(len(operators) > 8, "LeNet has convolutions, products and pools")
+    for op in operators:
+        key = "graph." + op["kind"] + " " + "->".join(
+            ",".join("x".join(map(str, s)) for s in op[side]) for side in ("local_operands", "local_results")) + " f32"
+        expect(key in table["kernels"], f"{key} was measured")
+        want = table["kernels"][key] * 1e9
+        expect(abs(op["compute_ns"] - want) <= 1, f"{key}: {op['compute_ns']} instead of {want}")
+    # Adding to a profile measures nothing again.
+    c.run("tessera-profile", c.folder / "phases/2-training.mlir", "--mesh", "data=2,model=2", "-q", "--add-to", profile,
+          "--seconds", "1e-6", "--max-bytes", "8KiB", "-o", c.folder / "again.json")
+    expect(json.loads((c.folder / "again.json").read_text())["kernels"] == table["kernels"], "kernels are kept")
+
+
+@case
+def broken_profiles_and_programs_are_refused(c):
+    for value, needed in (({"kernels": {}, "collectives": {"all-reduce": [[1, 1]]}}, "'all-reduce'"),
+                          ({"kernels": {}, "collectives": {"all-reduce 4": [[0, 1]]}}, "[bytes, seconds]"),
+                          ({"kernels": {}, "collectives": {"all-reduce 4": []}}, "[bytes, seconds]"),
+                          ({"kernels": {"x": -1}}, "'x'"), ([], "'kernels'")):
+        text = c.compile("--profile", c.write("bad.json", value), code=1)
+        expect(needed in text and text.count("\n") == 1, text)
+    (c.folder / "bad.mlir").write_text("no program")
+    text = c.run("tessera-profile", c.folder / "bad.mlir", "--mesh", "2", "-q", "--seconds", "1e-6", "--max-bytes", "1KiB",
+                 "-o", c.folder / "none.json", code=1)
+    expect("bad.mlir" in text and not (c.folder / "none.json").exists(), text)
+    expect("at most" in c.run("tessera-profile", "--mesh", "100000", "-o", c.folder / "none.json", code=1), "too many ranks")
+
+
+@case
+def a_number_of_ranks_is_arranged_by_the_search(c):
+    machine = c.write("racks.json", TWO_RACKS)
+    text = c.compile("--topology", machine, mesh="12")
+    meshes = c.report()["meshes"]
+    names = {m["mesh"] for m in meshes}
+    # Twelve in one row, and every way to cut it that is not the same to the links.
+    expect({"data=12", "x=2,y=6", "x=6,y=2", "x=3,y=4"} <= names, f"meshes: {names}")
+    expect(any(m.count("=") == 3 for m in names), f"three axes: {names}")
+    times = [m["predicted_ns"] for m in meshes]
+    expect(times == sorted(times), "the cheapest first")
+    expect(c.report()["mesh"] == meshes[0]["mesh"], "the cheapest is taken")
+    expect(all(m["mesh"] in text for m in meshes), "runners-up are printed")
+    # Named axes are the user's.
+    c.compile("--topology", machine, mesh="data=12", out="named")
+    expect("meshes" not in c.report("named") and c.report("named")["mesh"] == "data=12", "a named mesh is kept")
+
+
+@case
+def clusters_are_predicted(c):
+    text = c.compile("--topology", "8xh100", "--what-if", "nodes=1,2,4", "-q", mesh="data=8", mode="data", batch=1024, out=None)
+    rows = [line.split() for line in text.splitlines()[1:]]
+    expect([(r[0], r[1]) for r in rows] == [("1", "8"), ("2", "16"), ("4", "32")], text)
+    efficiency = [float(r[6]) for r in rows]
+    expect(efficiency[0] == 100 and efficiency == sorted(efficiency, reverse=True), f"efficiency falls: {text}")
+    memory = [float(r[8]) for r in rows]
+    expect(memory[0] > memory[1] > memory[2], f"the batch is cut further: {text}")
+    # One axis of the machines named twice, and a machine that does not say how it is joined.
+    expect("'node'" in c.compile("--topology", "8xh100", "--what-if", "nodes=2", "-q", mesh="node=8", out=None, code=1), "axis")
+    expect("'network'" in c.compile("--topology", c.write("racks.json", TWO_RACKS), "--what-if", "nodes=2", "-q",
+                                    mesh="data=12", out=None, code=1), "network")
+    for bad in ("nodes=", "nodes=0", "2,4", "nodes=1,x"):
+        expect("--what-if" in c.compile("--what-if", bad, out=None, code=1), bad)
+    expect("-o DIR" in c.compile(out=None, code=1), "an output is needed")
+
+
+@case
+def several_machines_are_a_topology(c):
+    c.compile("--topology", "2x8xh100", mesh="node=2,data=8", batch=32)
+    expect(c.report()["topology"] == "2x8xh100", c.report()["topology"])
+    expect("machines" in c.compile("--topology", "999999999x8xh100", code=1), "too many")
+    expect("neither a preset" in c.compile("--topology", "2x9xh100", code=1), "no such preset")
+    expect("16 devices" in c.compile("--topology", "2x8xh100", mesh="data=17", batch=17, code=1), "a mesh that is too large")
+
+
+@case
+def alternatives_are_explained(c):
+    c.compile()
+    text = c.run("tessera-dump", c.folder / "plan", "--explain", "/fc1/Gemm")
+    block = text[text.index("/fc1/Gemm ("):]
+    lines = re.findall(r"^    .*: [+-][0-9.]+ us = compute [+-][0-9.]+ us, communication [+-][0-9.]+ us.*; (.*)$", block, re.M)
+    expect(1 <= len(lines), text)
+    expect(all(re.match(r"as good|would win if links were [0-9.e+-]+ times as (fast|slow)|no speed of the links", x)
+               for x in lines), str(lines))
+    for op in step(c.report())["operators"]:
+        more = [a["more_compute_ns"] + a["more_communication_ns"] for a in op.get("alternatives", [])]
+        expect(len(more) <= 3 and more == sorted(more), f"{op['name']}: {more}")
+        # The search's answer is proven, so no exchange improves it.
+        expect(all(m >= 0 for m in more), f"{op['name']}: {more}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("--models", type=pathlib.Path, required=True)
+    parser.add_argument("names", nargs="*")
+    args = parser.parse_args()
+    failed = 0
+    for function in CASES:
+        if args.names and function.__name__ not in args.names:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                function(Context(args, pathlib.Path(folder)))
+                print(f"ok    {function.__name__}", flush=True)
+            except (AssertionError, StopIteration, KeyError) as error:
+                failed += 1
+                print(f"FAIL  {function.__name__}: {error!s}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

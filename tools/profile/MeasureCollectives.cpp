@@ -1,0 +1,107 @@
+#include "tools/profile/Measure.h"
+
+#include "runtime/executor/Launcher.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <set>
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// One call on buffers of so many float32 elements, the larger of the two.
+using Call = std::function<rt::Status(rt::Communicator &, size_t)>;
+
+/// The median over rounds of the slowest rank's time; all groups at once. Valid on rank 0.
+rt::Status measureOne(rt::Communicator &everyone, rt::Communicator &group, size_t count,
+                      double seconds, const Call &call, double &result) {
+  std::vector<double> times;
+  for (double spent = 0; spent < seconds || times.size() < 3;) {
+    TESSERA_RETURN_IF_ERROR(everyone.barrier());
+    Clock::time_point start = Clock::now();
+    TESSERA_RETURN_IF_ERROR(call(group, count));
+    double mine = std::chrono::duration<double>(Clock::now() - start).count(), slowest = 0;
+    // Also what makes every rank do as many rounds.
+    TESSERA_RETURN_IF_ERROR(everyone.allReduce(&mine, &slowest, 1, plan::F64, plan::MAX));
+    times.push_back(slowest);
+    spent += slowest;
+  }
+  std::sort(times.begin(), times.end());
+  result = times[times.size() / 2];
+  return rt::Status();
+}
+
+} // namespace
+
+llvm::Error measureCollectives(const MeasureOptions &options, strategies::ProfileTable &table,
+                               const Progress &progress) {
+  int ranks = int(options.mesh.numRanks());
+  std::set<int> sizes;
+  for (unsigned set = 1; set < 1u << options.mesh.numAxes(); ++set) {
+    llvm::SmallVector<int> axes;
+    for (int axis = 0; axis < options.mesh.numAxes(); ++axis)
+      if (set >> axis & 1)
+        axes.push_back(axis);
+    if (int size = int(options.mesh.size(axes)); size > 1)
+      sizes.insert(size);
+  }
+  rt::Status status = rt::runRanks(ranks, [&](rt::World &world) -> rt::Status {
+    std::vector<int> all(static_cast<size_t>(ranks));
+    std::iota(all.begin(), all.end(), 0);
+    auto everyone = world.group(all);
+    if (!everyone)
+      return everyone.status();
+    size_t most = size_t(std::max<int64_t>(options.maxBytes, 4096)) / 4;
+    std::vector<float> in(most, 1.0f), out(most);
+    for (int size : sizes) {
+      std::vector<int> members(static_cast<size_t>(size));
+      std::iota(members.begin(), members.end(), world.rank() / size * size);
+      auto group = world.group(members);
+      if (!group)
+        return group.status();
+      const size_t n = size_t(size);
+      const std::pair<const char *, Call> calls[] = {
+          {"all-reduce",
+           [&](rt::Communicator &g, size_t count) {
+             return g.allReduce(in.data(), out.data(), count, plan::F32, plan::SUM);
+           }},
+          {"all-gather",
+           [&](rt::Communicator &g, size_t count) {
+             return g.allGather(in.data(), out.data(), 1, count / n, plan::F32);
+           }},
+          {"reduce-scatter",
+           [&](rt::Communicator &g, size_t count) {
+             return g.reduceScatter(in.data(), out.data(), 1, count / n, plan::F32, plan::SUM);
+           }},
+          {"all-to-all", [&](rt::Communicator &g, size_t count) {
+             std::vector<rt::Transfer> parts;
+             for (size_t peer = 0; peer < n; ++peer)
+               parts.push_back(
+                   {int(peer), {int64_t(peer * (count / n)), {int64_t(count / n)}, {1}}});
+             return g.exchange(in.data(), parts, out.data(), parts, plan::F32);
+           }}};
+      for (const auto &[kind, call] : calls)
+        for (size_t bytes = 1024; int64_t(bytes) <= options.maxBytes; bytes *= 8) {
+          double seconds = 0;
+          TESSERA_RETURN_IF_ERROR(measureOne(**everyone, **group, std::max(bytes / 4, n),
+                                             options.seconds, call, seconds));
+          if (world.rank() != 0)
+            continue;
+          table.addCollective(kind, size, double(bytes), seconds);
+          char text[96];
+          std::snprintf(text, sizeof text, "%12.2f us  %s %d, %zu bytes", seconds * 1e6, kind, size,
+                        bytes);
+          progress(text);
+        }
+    }
+    return rt::Status();
+  });
+  return status.ok() ? llvm::Error::success()
+                     : llvm::createStringError("%s", status.message().c_str());
+}
+
+} // namespace tessera

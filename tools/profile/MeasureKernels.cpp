@@ -1,0 +1,178 @@
+#include "tools/profile/Measure.h"
+
+#include "compiler/emit/Plans.h"
+#include "compiler/partition/Passes.h"
+#include "dialects/dist/DistDialect.h"
+#include "dialects/graph/Graph.h"
+#include "runtime/comm/ThreadWorld.h"
+#include "runtime/executor/Executor.h"
+#include "runtime/executor/Launcher.h"
+#include "strategies/cost/CostModel.h"
+#include "strategies/space/Enumerate.h"
+
+#include "mlir/Pass/PassManager.h"
+
+#include <chrono>
+#include <mutex>
+
+using namespace mlir;
+
+namespace tessera {
+
+namespace {
+
+using dist::Mesh;
+using dist::Sharding;
+using dist::ShardingRule;
+using dist::Strategy;
+using strategies::OperatorClass;
+using strategies::ProfileTable;
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// A program "infer" of one operator on arguments of its own, with strategy and shardings.
+OwningOpRef<ModuleOp> programOf(Operation *original, const Mesh &mesh, const Strategy &strategy) {
+  MLIRContext *context = original->getContext();
+  OpBuilder builder(context);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(builder.getUnknownLoc());
+  dist::setMesh(*module, mesh);
+  builder.setInsertionPointToEnd(module->getBody());
+  auto func = func::FuncOp::create(
+      builder, builder.getUnknownLoc(), "infer",
+      builder.getFunctionType(original->getOperandTypes(), original->getResultTypes()));
+  Block *block = func.addEntryBlock();
+  builder.setInsertionPointToEnd(block);
+  Operation *op = builder.clone(*original);
+  op->setOperands(block->getArguments());
+  func::ReturnOp::create(builder, builder.getUnknownLoc(), op->getResults());
+  ShardingRule rule = llvm::cantFail(cast<dist::ShardingRuleOpInterface>(op).getShardingRule());
+  dist::setStrategy(op, rule, mesh, strategy);
+  auto text = [&](const Twine &t) { return builder.getStringAttr(t); };
+  auto attr = [&](const Sharding &s) { return dist::ShardingAttr::get(context, mesh, s); };
+  for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+    func.setArgAttr(i, graph::kRoleAttr, text(graph::kInput));
+    func.setArgAttr(i, graph::kNameAttr, text("in" + Twine(i)));
+    func.setArgAttr(i, dist::kShardingAttr, attr(dist::operandSharding(rule, strategy, int(i))));
+  }
+  for (unsigned i = 0; i < func.getNumResults(); ++i) {
+    func.setResultAttr(i, graph::kRoleAttr, text(graph::kOutput));
+    func.setResultAttr(i, graph::kNameAttr, text("out" + Twine(i)));
+    func.setResultAttr(i, dist::kShardingAttr,
+                       attr(dist::naturalResult(rule, strategy, int(i)).withoutPartial()));
+  }
+  return module;
+}
+
+/// The operator as one rank runs it, as a program for one rank; null where it is no single operator there.
+OwningOpRef<ModuleOp> localProgram(Operation *original, const Mesh &mesh,
+                                   const Strategy &strategy) {
+  OwningOpRef<ModuleOp> sharded = programOf(original, mesh, strategy);
+  PassManager passes(original->getContext());
+  passes.addPass(compiler::createInsertReshardsPass());
+  passes.addPass(compiler::createLocalizePass());
+  if (failed(passes.run(*sharded)))
+    return {};
+  Operation *local = nullptr;
+  sharded->walk([&](Operation *op) {
+    if (op->getName() == original->getName())
+      local = op;
+  });
+  if (!local)
+    return {};
+  Strategy whole;
+  ShardingRule rule = llvm::cantFail(cast<dist::ShardingRuleOpInterface>(local).getShardingRule());
+  whole.factors.resize(rule.factors.size());
+  return programOf(local, Mesh(), whole);
+}
+
+llvm::Error asError(const rt::Status &status) {
+  return llvm::createStringError("%s", status.message().c_str());
+}
+
+/// Seconds of one run, the mean over ranks that all run it at once.
+llvm::Expected<double> timeProgram(ModuleOp module, const MeasureOptions &options) {
+  PassManager passes(module.getContext());
+  compiler::buildPartitionPipeline(passes);
+  if (failed(passes.run(module)))
+    return llvm::createStringError("an operator cannot be partitioned alone");
+  auto plans = compiler::buildPlans(module, compiler::EmitOptions());
+  if (!plans)
+    return plans.takeError();
+  double sum = 0;
+  std::mutex mutex;
+  int ranks = int(options.mesh.numRanks());
+  rt::Status status = rt::runRanks(ranks, [&](rt::World &) -> rt::Status {
+    auto alone = rt::createThreadWorlds(1);
+    auto backend = rt::createBackend(options.backend);
+    if (!backend)
+      return backend.status();
+    auto executor = rt::Executor::create((*plans)[0], **backend, *alone[0],
+                                         {.threads = rt::threadsPerRank(ranks)});
+    if (!executor)
+      return executor.status();
+    for (int b : (*executor)->bindings(plan::INPUT, "infer")) {
+      size_t bytes = 8; // of the widest type
+      for (int64_t d : (*plans)[0].bindings(b).global_shape())
+        bytes *= size_t(d);
+      TESSERA_RETURN_IF_ERROR((*executor)->feed(b, std::vector<char>(bytes, 0).data()));
+    }
+    TESSERA_RETURN_IF_ERROR((*executor)->run(0));
+    int64_t runs = 0;
+    Clock::time_point start = Clock::now();
+    do {
+      TESSERA_RETURN_IF_ERROR((*executor)->run(0));
+      ++runs;
+    } while (since(start) < options.seconds);
+    std::lock_guard<std::mutex> lock(mutex);
+    sum += since(start) / double(runs);
+    return rt::Status();
+  });
+  if (!status.ok())
+    return asError(status);
+  return sum / ranks;
+}
+
+} // namespace
+
+llvm::Error measureKernels(ModuleOp module, const MeasureOptions &options, ProfileTable &table,
+                           const Progress &progress) {
+  for (func::FuncOp func : module.getOps<func::FuncOp>()) {
+    llvm::Expected<strategies::Program> program = strategies::Program::analyse(func);
+    if (!program)
+      return program.takeError();
+    for (const auto &cls : program->classes) {
+      if (strategies::isFusable(*cls) || strategies::isStreaming(*cls))
+        continue;
+      for (Strategy strategy : strategies::enumerateStrategies(*cls, options.mesh)) {
+        strategy.results.clear(); // how results are handed on is no matter of the kernel
+        if (!dist::statisticsAxes(cls->rule, strategy, options.mesh).empty() ||
+            !strategy.partial.empty())
+          continue;
+        std::string key = ProfileTable::kernelKey(
+            cls->sample->getName().getStringRef(),
+            strategies::localOperands(*cls, options.mesh, strategy),
+            strategies::localResults(*cls, options.mesh, strategy), cls->elementBits);
+        if (table.seconds(key))
+          continue;
+        OwningOpRef<ModuleOp> local = localProgram(cls->sample, options.mesh, strategy);
+        if (!local)
+          return llvm::createStringError("operator '%s' cannot be localised",
+                                         graph::nameOf(cls->sample).c_str());
+        llvm::Expected<double> seconds = timeProgram(*local, options);
+        if (!seconds)
+          return llvm::createStringError("operator '%s': %s", graph::nameOf(cls->sample).c_str(),
+                                         llvm::toString(seconds.takeError()).c_str());
+        table.addKernel(key, *seconds);
+        char text[40];
+        std::snprintf(text, sizeof text, "%12.2f us  ", *seconds * 1e6);
+        progress(text + key);
+      }
+    }
+  }
+  return llvm::Error::success();
+}
+
+} // namespace tessera
