@@ -103,7 +103,7 @@ class Context:
         machine = self.folder / "machine.json"
         machine.write_text(json.dumps(topology))
         command = [self.bin / "tessera-compile", model, "--mesh", mesh, "--mode", "auto", "--train", "--loss", loss,
-                   "--optimizer", optimizer, "--topology", machine, "--inputs", inputs, "-q", "-o", self.folder / "plan",
+                   "--optimizer", optimizer, "--topology", machine, "--inputs", inputs, "--search-gap", "0", "-q", "-o", self.folder / "plan",
                    *options]
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=600)
         if done.returncode:
