@@ -191,8 +191,8 @@ TEST_CASE("programs share parameters by name and activations' memory") {
 TEST_CASE("ranks have their own boxes, groups and bounds") {
   Module module(R"(
     module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
-      func.func @infer(%x: tensor<4x3xf32> {graph.role = "input", graph.name = "x", dist.sharding = #dist.sharding<"[data, model]">})
-          -> (tensor<2x6xf32> {graph.role = "output", graph.name = "y", dist.sharding = #dist.sharding<"[data+model, -]">}) {
+      func.func @infer(%x: tensor<4x3xf32> {graph.role = "input", graph.name = "x", dist.sharding = #dist.sharding<"[data, model]">, dist.global_shape = array<i64: 8, 6>})
+          -> (tensor<2x6xf32> {graph.role = "output", graph.name = "y", dist.sharding = #dist.sharding<"[data+model, -]">, dist.global_shape = array<i64: 8, 6>}) {
         %g = dist.collective "all-gather" %x {axes = ["model"], dim = 1 : i64} : (tensor<4x3xf32>) -> tensor<4x6xf32>
         %y = dist.collective "slice" %g {axes = ["model"], dim = 0 : i64} : (tensor<4x6xf32>) -> tensor<2x6xf32>
         return %y : tensor<2x6xf32>
