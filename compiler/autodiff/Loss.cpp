@@ -131,8 +131,8 @@ static LossValues classLoss(OpWriter &b, const LossOptions &options, Value x, Va
         (*options.ignoreIndex >= 0 && *options.ignoreIndex < classes))
       picked = b.select(b.reshape(valid, column), picked, zero);
     values.predictions = b.sumAll(b.cast(valid, real));
-    values.loss = b.neg(
-        b.div(b.sumAll(picked), share.predictions ? share.predictions : values.predictions));
+    values.loss =
+        b.neg(b.div(b.sumAll(picked), share.predictions ? share.predictions : values.predictions));
   } else {
     values.predictions = b.constant(real, count(target));
     values.loss = b.mul(b.sumAll(picked), -1.0 / count(target) / double(share.parts));

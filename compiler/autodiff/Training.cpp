@@ -293,8 +293,8 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
     if (parts > 1) {
       OpWriter b(train);
       if (part == 0 && targets)
-        share.predictions = countPredictions(
-            b, options.loss, targets, lossElement((*outputs)[options.loss.output]));
+        share.predictions = countPredictions(b, options.loss, targets,
+                                             lossElement((*outputs)[options.loss.output]));
       b.setName("micro" + Twine(part) + "/batch");
       unsigned argument = 1;
       for (unsigned i = 0; i < forward.getNumArguments(); ++i) {

@@ -50,7 +50,8 @@ struct LoadOptions {
 /// How a backend that runs whole programs has its collectives done.
 struct CollectiveRunner {
   std::function<Status(uint32_t step)> run;
-  bool onHost = true; // run() waits for the device and works in host memory; false: it enqueues device work
+  bool onHost =
+      true; // run() waits for the device and works in host memory; false: it enqueues device work
 };
 
 /// One rank's plan on a device. Not thread-safe; one thread drives it.

@@ -109,8 +109,7 @@ llvm::Error assignAuto(FunctionPlan &plan, const AssignOptions &options, const C
   auto start = std::chrono::steady_clock::now();
   BuiltGraph built = buildGraph(plan, model, &*fixed, shared, limit, kMaxOptions);
   std::string dumpError;
-  if (!options.dumpGraph.empty() &&
-      !writeStrategyGraph(built.graph, options.dumpGraph, dumpError))
+  if (!options.dumpGraph.empty() && !writeStrategyGraph(built.graph, options.dumpGraph, dumpError))
     return llvm::createStringError(dumpError);
   SearchOptions search_;
   search_.seconds = options.searchSeconds;
