@@ -333,6 +333,108 @@ TEST_CASE("gradients of softmax and normalisation") {
   })");
 }
 
+namespace {
+
+/// Random operands, attributes and broadcasting; the same ones in every run.
+class Programs {
+public:
+  explicit Programs(unsigned seed) : engine_(seed) {}
+  int64_t pick(int64_t low, int64_t high) {
+    return low + int64_t(engine_() % uint64_t(high - low + 1));
+  }
+  SmallVector<int64_t> shape(int64_t rank, int64_t most = 4) {
+    SmallVector<int64_t> s;
+    for (int64_t d = 0; d < rank; ++d)
+      s.push_back(pick(1, most));
+    return s;
+  }
+  /// What broadcasts to `shape`: dimensions made 1, leading ones left out.
+  SmallVector<int64_t> narrowed(ArrayRef<int64_t> shape) {
+    SmallVector<int64_t> s(shape.drop_front(pick(0, int64_t(shape.size()))));
+    for (int64_t &extent : s)
+      if (pick(0, 2) == 0)
+        extent = 1;
+    return s;
+  }
+  static std::string type(ArrayRef<int64_t> shape, const std::string &element = "f64") {
+    std::string text;
+    for (int64_t extent : shape)
+      text += std::to_string(extent) + "x";
+    return text + element;
+  }
+  static std::string array(ArrayRef<int64_t> values) {
+    std::string text;
+    for (size_t i = 0; i < values.size(); ++i)
+      text += (i ? ", " : "") + std::to_string(values[i]);
+    return values.empty() ? "array<i64>" : "array<i64: " + text + ">";
+  }
+
+private:
+  std::mt19937_64 engine_;
+};
+
+} // namespace
+
+TEST_CASE("gradients under random broadcasting") {
+  Programs r(1);
+  for (int i = 0; i < 12; ++i)
+    for (std::string op : {"add", "sub", "mul", "div", "pow", "max", "min"}) {
+      SmallVector<int64_t> y = r.shape(r.pick(0, 4), 3), a = y, b = r.narrowed(y);
+      if (r.pick(0, 1))
+        std::swap(a, b);
+      INFO(op << " " << r.type(a) << " " << r.type(b));
+      Range range = op == "div" || op == "pow" ? Range{0.5, 2} : Range{-2, 2};
+      check(program(op, {r.type(a), r.type(b)}, r.type(y)), {range, range});
+    }
+}
+
+TEST_CASE("gradients of movement and reductions with random attributes") {
+  Programs r(2);
+  for (int i = 0; i < 20; ++i) {
+    SmallVector<int64_t> x = r.shape(r.pick(1, 4)), perm, y, starts, limits, strides, lo, hi, inner;
+    for (int64_t d = 0; d < int64_t(x.size()); ++d)
+      perm.insert(perm.begin() + r.pick(0, d), d);
+    for (int64_t p : perm)
+      y.push_back(x[p]);
+    check(program("transpose", {r.type(x)}, r.type(y), "perm = " + r.array(perm)));
+    y.clear();
+    for (int64_t extent : x) {
+      starts.push_back(r.pick(0, extent - 1));
+      limits.push_back(r.pick(starts.back() + 1, extent));
+      strides.push_back(r.pick(1, 3));
+      y.push_back((limits.back() - starts.back() - 1) / strides.back() + 1);
+    }
+    check(program("slice", {r.type(x)}, r.type(y),
+                  "starts = " + r.array(starts) + ", limits = " + r.array(limits) +
+                      ", strides = " + r.array(strides)));
+    y.clear();
+    for (int64_t extent : x) {
+      lo.push_back(r.pick(0, 2));
+      hi.push_back(r.pick(0, 2));
+      inner.push_back(r.pick(0, 2));
+      y.push_back(lo.back() + extent + (extent - 1) * inner.back() + hi.back());
+    }
+    check(program("pad", {r.type(x)}, r.type(y),
+                  "lo = " + r.array(lo) + ", hi = " + r.array(hi) + ", inner = " + r.array(inner) +
+                      ", value = 1.0 : f64"));
+    SmallVector<int64_t> dims, kept, dropped;
+    for (int64_t d = 0; d < int64_t(x.size()); ++d) {
+      bool reduced = r.pick(0, 1) != 0;
+      if (reduced)
+        dims.push_back(d);
+      else
+        dropped.push_back(x[d]);
+      kept.push_back(reduced ? 1 : x[d]);
+    }
+    for (std::string op : {"reduce_sum", "reduce_max", "reduce_min"}) {
+      check(
+          program(op, {r.type(x)}, r.type(kept), "dims = " + r.array(dims) + ", keepdims = true"));
+      check(program(op, {r.type(x)}, r.type(dropped),
+                    "dims = " + r.array(dims) + ", keepdims = false"));
+    }
+  }
+}
+
 TEST_CASE("several uses and several results add up") {
   check(
       R"(func.func @f(%x: tensor<3xf64>, %w: tensor<3x3xf64>) -> (tensor<3xf64>, tensor<1x3xf64>) {
