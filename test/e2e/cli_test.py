@@ -3,24 +3,15 @@
 
 usage: cli_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
 """
-import argparse
 import filecmp
 import json
 import os
-import pathlib
 import shutil
 import subprocess
-import sys
-import tempfile
 
 import numpy as np
 
-CASES = []
-
-
-def case(function):
-    CASES.append(function)
-    return function
+from cases import case, main
 
 
 class Context:
@@ -232,25 +223,5 @@ def bad_plans_and_data(c):
     c.train()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bin", type=pathlib.Path, required=True)
-    parser.add_argument("--models", type=pathlib.Path, required=True)
-    parser.add_argument("names", nargs="*")
-    args = parser.parse_args()
-    failed = 0
-    for function in CASES:
-        if args.names and function.__name__ not in args.names:
-            continue
-        with tempfile.TemporaryDirectory() as name:
-            try:
-                function(Context(args, pathlib.Path(name)))
-                print(f"{function.__name__}: passed")
-            except AssertionError as error:
-                failed += 1
-                print(f"{function.__name__}: FAILED: {error}")
-    sys.exit(failed > 0)
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, Context)

@@ -10,26 +10,18 @@ search holds activations in parts between the matrices, as in sequence paralleli
 Where an expert would all-reduce, the search may reduce-scatter, work on the parts and gather: the same bytes, less
 work. So bytes are compared, not names.
 """
-import argparse
 import json
-import pathlib
 import subprocess
-import sys
-import tempfile
 
 import numpy as np
 import onnx
 import onnx.numpy_helper
 from onnx import TensorProto, helper
 
-CASES = []
+from cases import case, main
+
 ROW = {"name": "row", "devices": 4, "flops": {"f32": 1e12}, "memory_bandwidth": 1e14, "memory": "16GiB",
        "links": [{"devices": 4, "latency": 1e-10, "bandwidth": 1e11}]}
-
-
-def case(function):
-    CASES.append(function)
-    return function
 
 
 class Network:
@@ -339,25 +331,5 @@ def optimizer_states_are_split_when_memory_is_short(c):
     expect(tight.train["bytes_sent"] <= 1.6 * roomy.train["bytes_sent"], "for hardly more communication", tight)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path, required=True)
-    parser.add_argument("--models", type=pathlib.Path, required=True)
-    parser.add_argument("names", nargs="*")
-    args = parser.parse_args()
-    failed = 0
-    for function in CASES:
-        if args.names and function.__name__ not in args.names:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                function(Context(args, pathlib.Path(folder)))
-                print(f"ok    {function.__name__}", flush=True)
-            except (AssertionError, StopIteration, KeyError) as error:
-                failed += 1
-                print(f"FAIL  {function.__name__}: {error!s}", flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main(__doc__, Context)

@@ -3,22 +3,14 @@
 
 usage: prediction_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
 """
-import argparse
 import json
-import pathlib
 import re
 import subprocess
-import sys
-import tempfile
 
-CASES = []
+from cases import case, main
+
 TWO_RACKS = {"name": "racks", "devices": 12, "flops": {"f32": 1e11}, "memory_bandwidth": 1e12, "memory": "1GiB",
              "links": [{"devices": 6, "latency": 1e-8, "bandwidth": 1e11}, {"devices": 12, "latency": 1e-7, "bandwidth": 1e9}]}
-
-
-def case(function):
-    CASES.append(function)
-    return function
 
 
 class Context:
@@ -157,25 +149,5 @@ def alternatives_are_explained(c):
         expect(all(m >= -left for m in more), f"{op['name']}: {more}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path, required=True)
-    parser.add_argument("--models", type=pathlib.Path, required=True)
-    parser.add_argument("names", nargs="*")
-    args = parser.parse_args()
-    failed = 0
-    for function in CASES:
-        if args.names and function.__name__ not in args.names:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                function(Context(args, pathlib.Path(folder)))
-                print(f"ok    {function.__name__}", flush=True)
-            except (AssertionError, StopIteration, KeyError) as error:
-                failed += 1
-                print(f"FAIL  {function.__name__}: {error!s}", flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main(__doc__, Context)
