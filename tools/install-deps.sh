@@ -9,10 +9,10 @@ packages=(
   cmake ninja-build g++ ccache lld-22 libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools libzstd-dev
   zlib1g-dev libprotobuf-dev protobuf-compiler catch2 libdnnl-dev ocl-icd-opencl-dev libopenmpi-dev
   openmpi-bin libcli11-dev nlohmann-json3-dev clang-format python3 python3-numpy
-  libonnx-testdata
+  libonnx-testdata python3-onnx
 )
 if [[ "${1:-}" == --bench ]]; then
-  packages+=(python3-torch python3-torchvision python3-onnx libopenblas0-pthread)
+  packages+=(python3-torch python3-torchvision libopenblas0-pthread)
 elif [[ "${1:-}" == --fuzz ]]; then
   packages+=(clang-22 libclang-rt-22-dev libomp-22-dev)
 elif [[ $# -gt 0 ]]; then
