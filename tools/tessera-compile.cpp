@@ -24,7 +24,7 @@ struct CommandLine {
   std::vector<std::string> dims;
   std::string whatIf;
   std::vector<int64_t> nodes; // of whatIf
-  bool train = false, quiet = false, noFuse = false;
+  bool train = false, quiet = false, noFuse = false, searchOnly = false;
   std::string loss = "cross_entropy", optimizer = "sgd:lr=0.01", schedule = "constant", aux;
   int64_t accumulate = 1;
   double clipNorm = 0, searchBudget = 2;
@@ -44,6 +44,11 @@ void declare(CLI::App &app, CommandLine &c) {
                  "topology's kind, --mesh on each: nodes=1,2,4,8")
       ->excludes(output)
       ->type_name("nodes=N,...");
+  app.add_flag(
+         "--search-only", c.searchOnly,
+         "Write nothing; choose strategies and print what the search found and how long it took")
+      ->excludes(output)
+      ->excludes("--what-if");
 
   app.add_option(
          "--mesh", c.mesh,
@@ -158,8 +163,8 @@ template <typename T, typename U> llvm::Error assignTo(llvm::Expected<T> from, U
 
 llvm::Error parseWhatIf(CommandLine &c) {
   if (c.whatIf.empty())
-    return c.compile.output.empty()
-               ? llvm::createStringError("-o DIR or --what-if nodes=N,... is needed")
+    return c.compile.output.empty() && !c.searchOnly
+               ? llvm::createStringError("-o DIR, --search-only or --what-if nodes=N,... is needed")
                : llvm::Error::success();
   llvm::StringRef text = c.whatIf;
   llvm::SmallVector<llvm::StringRef> parts;
@@ -262,7 +267,8 @@ int main(int argc, char **argv) {
     std::fputs(table(*clusters, c.compile.assign.mesh.numRanks()).c_str(), stdout);
     return 0;
   }
-  llvm::Expected<CompileResult> result = compile(c.compile, progress);
+  llvm::Expected<CompileResult> result =
+      c.searchOnly ? searchOnly(c.compile, progress) : compile(c.compile, progress);
   if (!result)
     return fail(result.takeError());
   if (!c.quiet)

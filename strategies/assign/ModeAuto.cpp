@@ -106,8 +106,10 @@ llvm::Error assignAuto(FunctionPlan &plan, const AssignOptions &options, const C
     return fixed.takeError();
   int64_t limit = options.memoryLimit ? options.memoryLimit
                                       : options.topology.memoryPerRank(options.mesh.numRanks());
-  auto start = std::chrono::steady_clock::now();
+  auto now = [] { return std::chrono::steady_clock::now(); };
+  auto start = now();
   BuiltGraph built = buildGraph(plan, model, &*fixed, shared, limit, kMaxOptions);
+  report.buildSeconds = std::chrono::duration<double>(now() - start).count();
   std::string dumpError;
   if (!options.dumpGraph.empty() && !writeStrategyGraph(built.graph, options.dumpGraph, dumpError))
     return llvm::createStringError(dumpError);
@@ -121,7 +123,9 @@ llvm::Error assignAuto(FunctionPlan &plan, const AssignOptions &options, const C
       return llvm::createStringError("there is no searcher '%s'", options.searcher.c_str());
     search_.searcher = options.searcher;
   }
+  start = now();
   Solution solution = search(built.graph, search_);
+  report.solveSeconds = std::chrono::duration<double>(now() - start).count();
   std::string function = const_cast<func::FuncOp &>(plan.program.func).getName().str();
   if (solution.choice.empty() || solution.cost >= kForbidden) {
     report.doesNotFit = true;
@@ -144,7 +148,6 @@ llvm::Error assignAuto(FunctionPlan &plan, const AssignOptions &options, const C
     report.options += int64_t(node.costs.size());
   apply(plan, options.mesh, built, solution.choice);
   plan.finishResults();
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (options.explain)
     report.alternatives = explainChoice(plan, model, built, solution.choice);
   return llvm::Error::success();

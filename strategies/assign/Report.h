@@ -24,7 +24,7 @@ struct SearchReport {
   std::string searcher; // empty: nothing was searched
   Cost cost = 0, lowerBound = 0;
   bool optimal = false;
-  double seconds = 0;
+  double buildSeconds = 0, solveSeconds = 0; // to state the problem, to solve it
   int64_t nodes = 0, edges = 0, options = 0;
   bool doesNotFit = false; // nothing was found within the memory limit
   /// By index of the operator, the cheapest first (Explain.h).

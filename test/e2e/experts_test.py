@@ -11,47 +11,21 @@ Where an expert would all-reduce, the search may reduce-scatter, work on the par
 work. So bytes are compared, not names.
 """
 import json
+import pathlib
 import subprocess
+import sys
 
 import numpy as np
 import onnx
-import onnx.numpy_helper
 from onnx import TensorProto, helper
 
 from cases import case, main
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
+from networks import Network  # noqa: E402
+
 ROW = {"name": "row", "devices": 4, "flops": {"f32": 1e12}, "memory_bandwidth": 1e14, "memory": "16GiB",
        "links": [{"devices": 4, "latency": 1e-10, "bandwidth": 1e11}]}
-
-
-class Network:
-    """Writes an ONNX graph, line by line; parameters have shapes and no values."""
-
-    def __init__(self):
-        self.nodes, self.inputs, self.constants, self.last = [], [], [], 0
-
-    def input(self, name, shape, kind=TensorProto.FLOAT):
-        self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
-        return name
-
-    def constant(self, values, kind=np.int64):
-        self.last += 1
-        self.constants.append(onnx.numpy_helper.from_array(np.array(values, kind), f"c{self.last}"))
-        return f"c{self.last}"
-
-    def node(self, kind, *inputs, name=None, **attributes):
-        self.last += 1
-        name = name or f"{kind}_{self.last}"
-        self.nodes.append(helper.make_node(kind, list(inputs), [name + ":y"], name=name, **attributes))
-        return name + ":y"
-
-    def dense(self, x, name, rows, columns):
-        return self.node("Gemm", x, self.input(name + ".w", [rows, columns]), self.input(name + ".b", [columns]), name=name)
-
-    def write(self, path, output, shape):
-        out = helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)
-        graph = helper.make_graph(self.nodes, "net", self.inputs, [out], self.constants)
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
 
 
 class Chosen:
@@ -157,41 +131,16 @@ def weights_go_over_the_fast_axis(c):
                f"fc{i}: the batch over the slow axis, the weight over the fast one", chosen)
 
 
-def attention(net, x, name, batch, length, hidden, heads):
-    head = hidden // heads
-    qkv = net.node("Add", net.node("MatMul", x, net.input(name + ".qkv.w", [hidden, 3 * hidden]), name=name + ".qkv"),
-                   net.input(name + ".qkv.b", [3 * hidden]))
-    # The heads outermost, as everybody lays out a fused matrix that is to be cut by heads.
-    qkv = net.node("Reshape", qkv, net.constant([batch, length, heads, 3 * head]))
-    qkv = net.node("Transpose", qkv, perm=[0, 2, 1, 3])
-    parts = [net.node("Slice", qkv, net.constant([i * head]), net.constant([(i + 1) * head]), net.constant([3]))
-             for i in range(3)]
-    keys = net.node("Transpose", parts[1], perm=[0, 1, 3, 2])
-    scores = net.node("MatMul", parts[0], keys, name=name + ".scores")
-    weights = net.node("Softmax", net.node("Mul", scores, net.constant(head ** -0.5, np.float32)), axis=-1)
-    mixed = net.node("Transpose", net.node("MatMul", weights, parts[2], name=name + ".mix"), perm=[0, 2, 1, 3])
-    mixed = net.node("Reshape", mixed, net.constant([batch, length, hidden]))
-    return net.node("Add", net.node("MatMul", mixed, net.input(name + ".out.w", [hidden, hidden]), name=name + ".out"),
-                    net.input(name + ".out.b", [hidden]))
-
-
-def normalised(net, x, name, hidden):
-    return net.node("LayerNormalization", x, net.input(name + ".s", [hidden]), net.input(name + ".b", [hidden]), axis=-1)
-
-
 @case
 def bert_layers_are_cut_as_in_megatron(c):
     layers, hidden, batch, length = 2, 128, 8, 8
     net = Network()
     x = net.input("x", [batch, length, hidden])
     for i in range(layers):
-        x = normalised(net, net.node("Add", x, attention(net, x, f"l{i}", batch, length, hidden, 4)), f"l{i}.n1", hidden)
-        h = net.node("Add", net.node("MatMul", x, net.input(f"l{i}.up.w", [hidden, 4 * hidden]), name=f"l{i}.up"),
-                     net.input(f"l{i}.up.b", [4 * hidden]))
-        h = net.node("Relu", h)
-        h = net.node("Add", net.node("MatMul", h, net.input(f"l{i}.down.w", [4 * hidden, hidden]), name=f"l{i}.down"),
-                     net.input(f"l{i}.down.b", [hidden]))
-        x = normalised(net, net.node("Add", x, h), f"l{i}.n2", hidden)
+        x = net.normalised(net.node("Add", x, net.attention(x, f"l{i}", batch, length, hidden, 4)), f"l{i}.n1", hidden)
+        h = net.node("Relu", net.linear(x, f"l{i}.up", hidden, 4 * hidden))
+        h = net.linear(h, f"l{i}.down", 4 * hidden, hidden)
+        x = net.normalised(net.node("Add", x, h), f"l{i}.n2", hidden)
     net.write(c.folder / "bert.onnx", x, [batch, length, hidden])
     chosen = c.compile(c.folder / "bert.onnx", inputs="x")
     for i in range(layers):

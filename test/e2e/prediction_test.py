@@ -123,6 +123,16 @@ def clusters_are_predicted(c):
 
 
 @case
+def a_search_alone_writes_nothing(c):
+    text = c.compile("--search-only", out=None)
+    c.compile()
+    search = step(c.report())["search"]
+    expect(f"search: {search['nodes']} nodes, {search['options']} options" in text, text)
+    expect("plan  " not in text and sorted(p.name for p in c.folder.iterdir()) == ["plan"], text)
+    expect("--search-only" in c.compile("--search-only", code=2), "no output beside it")
+
+
+@case
 def several_machines_are_a_topology(c):
     c.compile("--topology", "2x8xh100", mesh="node=2,data=8", batch=32)
     expect(c.report()["topology"] == "2x8xh100", c.report()["topology"])

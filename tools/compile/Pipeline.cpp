@@ -72,11 +72,14 @@ public:
       : options_(options), progress_(progress), diagnostics_(context_) {}
 
   llvm::Expected<CompileResult> run();
+  llvm::Expected<CompileResult> search();
   llvm::Expected<std::vector<ClusterPrediction>> predict(llvm::ArrayRef<int64_t> nodes);
 
 private:
   /// Phases 1 and 2.
   llvm::Expected<compiler::ImportedModel> prepare();
+  /// The mesh that is to be used, with those that were compared in `result`.
+  llvm::Error chooseMesh(ModuleOp module, strategies::AssignOptions &assign, CompileResult &result);
   llvm::Error predictOne(ModuleOp module, ClusterPrediction &cluster);
   void phase(const std::string &what) {
     auto now = std::chrono::steady_clock::now();
@@ -193,6 +196,36 @@ llvm::Expected<compiler::ImportedModel> Compiler::prepare() {
   return imported;
 }
 
+llvm::Error Compiler::chooseMesh(ModuleOp module, strategies::AssignOptions &assign,
+                                 CompileResult &result) {
+  if (options_.chooseMesh) {
+    auto meshes = strategies::rankMeshes(module, assign);
+    if (!meshes)
+      return meshes.takeError();
+    result.meshes = std::move(*meshes);
+    assign.mesh = result.meshes.front().mesh;
+    phase("mesh");
+  }
+  result.mesh = assign.mesh;
+  return llvm::Error::success();
+}
+
+llvm::Expected<CompileResult> Compiler::search() {
+  llvm::Expected<compiler::ImportedModel> imported = prepare();
+  if (!imported)
+    return imported.takeError();
+  CompileResult result;
+  strategies::AssignOptions assign = options_.assign;
+  if (llvm::Error e = chooseMesh(*imported->module, assign, result))
+    return e;
+  if (llvm::Error e = strategies::assignStrategies(*imported->module, assign, result.report))
+    return e;
+  phase("strategies");
+  if (llvm::Error e = dump(*imported->module, "3-annotated.mlir"))
+    return e;
+  return result;
+}
+
 llvm::Expected<CompileResult> Compiler::run() {
   OutputDirectory output(options_.output);
   if (llvm::Error e = output.begin())
@@ -204,15 +237,8 @@ llvm::Expected<CompileResult> Compiler::run() {
   ModuleOp module = *imported->module;
 
   strategies::AssignOptions assign = options_.assign;
-  if (options_.chooseMesh) {
-    auto meshes = strategies::rankMeshes(module, assign);
-    if (!meshes)
-      return meshes.takeError();
-    result.meshes = std::move(*meshes);
-    assign.mesh = result.meshes.front().mesh;
-    phase("mesh");
-  }
-  result.mesh = assign.mesh;
+  if (llvm::Error e = chooseMesh(module, assign, result))
+    return e;
   assign.explain = true;
   const int64_t limit = assign.memoryLimit ? assign.memoryLimit
                                            : assign.topology.memoryPerRank(assign.mesh.numRanks());
@@ -382,6 +408,11 @@ llvm::Expected<CompileResult> compile(const CompileOptions &options,
   return Compiler(options, progress).run();
 }
 
+llvm::Expected<CompileResult> searchOnly(const CompileOptions &options,
+                                         const std::function<void(const std::string &)> &progress) {
+  return Compiler(options, progress).search();
+}
+
 std::string summary(const CompileOptions &options, const CompileResult &result) {
   using llvm::formatv;
   std::string out;
@@ -401,11 +432,20 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
     out += formatv("             {0} collectives, {1} sent per rank\n", f.numCollectives,
                    bytesText(int64_t(f.bytesSent)));
     if (!f.search.searcher.empty())
-      out += formatv(
-          "             search: {0} nodes, {1} options, {2} edges, {3:F2} s ({4}); {5}\n",
-          f.search.nodes, f.search.options, f.search.edges, f.search.seconds, f.search.searcher,
-          f.search.optimal ? std::string("optimal, gap 0 %")
-                           : formatv("gap {0:F2} %", 100 * f.search.gap()).str());
+      out += formatv("             search: {0} nodes, {1} options, {2} edges, {3:F2} s + {4:F2} s "
+                     "({5}); {6}\n",
+                     f.search.nodes, f.search.options, f.search.edges, f.search.buildSeconds,
+                     f.search.solveSeconds, f.search.searcher,
+                     f.search.optimal ? std::string("optimal, gap 0 %")
+                                      : formatv("gap {0:F2} %", 100 * f.search.gap()).str());
+  }
+  if (options.output.empty()) {
+    if (!result.report.functions.empty())
+      out += formatv("memory       about {0} per rank of {1}: parameters and states {2}\n",
+                     bytesText(result.report.functions.front().peakBytes),
+                     bytesText(result.report.memoryLimit),
+                     bytesText(result.report.functions.front().persistentBytes));
+    return out;
   }
   out += formatv("memory       {0} per rank of {1}: parameters {2}, states {3}, constants {4}, "
                  "activations {5}\n",

@@ -50,6 +50,10 @@ struct CompileResult {
 llvm::Expected<CompileResult> compile(const CompileOptions &options,
                                       const std::function<void(const std::string &)> &progress);
 
+/// Phases 1 to 3 alone: nothing is written, and the result knows no memory but the search's estimate.
+llvm::Expected<CompileResult> searchOnly(const CompileOptions &options,
+                                         const std::function<void(const std::string &)> &progress);
+
 /// A cluster of so many machines of the topology's kind, under the same mesh with one axis "node" outside.
 struct ClusterPrediction {
   int64_t nodes = 1;
@@ -67,7 +71,7 @@ predictClusters(const CompileOptions &options, llvm::ArrayRef<int64_t> nodes,
 /// A table of them. Efficiency: how much of the first line's speed per rank is left.
 std::string table(llvm::ArrayRef<ClusterPrediction> clusters, int64_t ranksPerNode);
 
-/// The lines that tessera-compile prints at the end.
+/// The lines that tessera-compile prints at the end; of a search alone those about it.
 std::string summary(const CompileOptions &options, const CompileResult &result);
 
 } // namespace tessera

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Writes networks without weights as ONNX: graphs of a few hundred kB, whatever the number of parameters.
+
+usage: /usr/bin/python3 test/models/networks.py NAME -o FILE [KEY=VALUE...]
+
+NAME: bert, gpt or experts, as in the papers, each with its loss' targets in mind (--loss cross_entropy). KEY=VALUE changes a
+size: `layers=2 hidden=256` (see the functions' arguments). Parameters are graph inputs; the model's inputs are `ids` and,
+for bert, `segments`.
+
+    networks.py gpt -o gpt.onnx layers=96 hidden=12288 heads=96
+    tessera-compile gpt.onnx --inputs ids --train --mesh data=16,model=8 --topology 16x8xh200 --mode auto --search-only
+"""
+import argparse
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+from onnx import TensorProto, helper
+
+
+class Network:
+    """Writes an ONNX graph, line by line; parameters have shapes and no values."""
+
+    def __init__(self):
+        self.nodes, self.inputs, self.constants, self.last = [], [], [], 0
+
+    def input(self, name, shape, kind=TensorProto.FLOAT):
+        self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
+        return name
+
+    def constant(self, values, kind=np.int64):
+        self.last += 1
+        self.constants.append(onnx.numpy_helper.from_array(np.array(values, kind), f"c{self.last}"))
+        return f"c{self.last}"
+
+    def node(self, kind, *inputs, name=None, **attributes):
+        self.last += 1
+        name = name or f"{kind}_{self.last}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [name + ":y"], name=name, **attributes))
+        return name + ":y"
+
+    def dense(self, x, name, rows, columns):
+        return self.node("Gemm", x, self.input(name + ".w", [rows, columns]), self.input(name + ".b", [columns]), name=name)
+
+    def linear(self, x, name, rows, columns):
+        """The same for any number of dimensions before the last."""
+        return self.node("Add", self.node("MatMul", x, self.input(name + ".w", [rows, columns]), name=name),
+                         self.input(name + ".b", [columns]))
+
+    def normalised(self, x, name, hidden):
+        return self.node("LayerNormalization", x, self.input(name + ".s", [hidden]), self.input(name + ".b", [hidden]), axis=-1)
+
+    def gelu(self, x):
+        """The exact one."""
+        half = self.node("Mul", x, self.constant(0.5, np.float32))
+        return self.node("Mul", half, self.node("Add", self.node("Erf", self.node("Mul", x, self.constant(0.5 ** 0.5, np.float32))),
+                                                self.constant(1, np.float32)))
+
+    def dropout(self, x, ratio):
+        return x if ratio == 0 else self.node("Dropout", x, self.constant(ratio, np.float32), self.constant(True, np.bool_))
+
+    def attention(self, x, name, batch, length, hidden, heads, mask=None, dropout=0):
+        head = hidden // heads
+        qkv = self.linear(x, name + ".qkv", hidden, 3 * hidden)
+        # The heads outermost, as everybody lays out a fused matrix that is to be cut by heads.
+        qkv = self.node("Reshape", qkv, self.constant([batch, length, heads, 3 * head]))
+        qkv = self.node("Transpose", qkv, perm=[0, 2, 1, 3])
+        parts = [self.node("Slice", qkv, self.constant([i * head]), self.constant([(i + 1) * head]), self.constant([3]))
+                 for i in range(3)]
+        keys = self.node("Transpose", parts[1], perm=[0, 1, 3, 2])
+        scores = self.node("MatMul", parts[0], keys, name=name + ".scores")
+        scores = self.node("Mul", scores, self.constant(head ** -0.5, np.float32))
+        if mask:
+            scores = self.node("Where", mask, scores, self.constant(-1e9, np.float32))
+        weights = self.dropout(self.node("Softmax", scores, axis=-1), dropout)
+        mixed = self.node("Transpose", self.node("MatMul", weights, parts[2], name=name + ".mix"), perm=[0, 2, 1, 3])
+        mixed = self.node("Reshape", mixed, self.constant([batch, length, hidden]))
+        return self.linear(mixed, name + ".out", hidden, hidden)
+
+    def causal(self, length):
+        """True where a position (row) may look at another (column)."""
+        at = self.node("Range", self.constant(0), self.constant(length), self.constant(1))
+        return self.node("LessOrEqual", self.node("Unsqueeze", at, self.constant([0])), self.node("Unsqueeze", at, self.constant([1])))
+
+    def write(self, path, output, shape):
+        out = helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)
+        graph = helper.make_graph(self.nodes, "net", self.inputs, [out], self.constants)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+
+
+def bert(path, layers=24, hidden=1024, heads=16, words=30522, batch=64, length=512, dropout=0.1):
+    """BERT (Devlin et al., 2018; the defaults are BERT-large): every position's word is predicted, the table tied."""
+    net = Network()
+    ids, segments = (net.input(n, [batch, length], TensorProto.INT64) for n in ("ids", "segments"))
+    table = net.input("words", [words, hidden])
+    x = net.node("Add", net.node("Gather", table, ids), net.node("Gather", net.input("segment_table", [2, hidden]), segments))
+    x = net.dropout(net.normalised(net.node("Add", x, net.input("positions", [length, hidden])), "first", hidden), dropout)
+    for i in range(layers):
+        y = net.dropout(net.attention(x, f"l{i}", batch, length, hidden, heads, dropout=dropout), dropout)
+        x = net.normalised(net.node("Add", x, y), f"l{i}.n1", hidden)
+        y = net.gelu(net.linear(x, f"l{i}.up", hidden, 4 * hidden))
+        y = net.dropout(net.linear(y, f"l{i}.down", 4 * hidden, hidden), dropout)
+        x = net.normalised(net.node("Add", x, y), f"l{i}.n2", hidden)
+    x = net.normalised(net.gelu(net.linear(x, "head", hidden, hidden)), "head.n", hidden)
+    y = net.node("Add", net.node("MatMul", x, net.node("Transpose", table, perm=[1, 0]), name="logits"), net.input("logits.b", [words]))
+    net.write(path, y, [batch, length, words])
+
+
+def gpt(path, layers=96, hidden=12288, heads=96, words=50257, batch=16, length=2048):
+    """GPT-3 (Brown et al., 2020; the defaults are the one of 175 billion parameters)."""
+    net = Network()
+    ids = net.input("ids", [batch, length], TensorProto.INT64)
+    table = net.input("words", [words, hidden])
+    x = net.node("Add", net.node("Gather", table, ids), net.input("positions", [length, hidden]))
+    mask = net.causal(length)
+    for i in range(layers):
+        x = net.node("Add", x, net.attention(net.normalised(x, f"l{i}.n1", hidden), f"l{i}", batch, length, hidden, heads, mask))
+        y = net.gelu(net.linear(net.normalised(x, f"l{i}.n2", hidden), f"l{i}.up", hidden, 4 * hidden))
+        x = net.node("Add", x, net.linear(y, f"l{i}.down", 4 * hidden, hidden))
+    y = net.node("MatMul", net.normalised(x, "last", hidden), net.node("Transpose", table, perm=[1, 0]), name="logits")
+    net.write(path, y, [batch, length, words])
+
+
+def mixture(net, x, name, groups, tokens, hidden, experts, room):
+    """One expert for every token, with room for so many tokens of a group in each: Switch Transformer (Fedus et al., 2021),
+    tokens sent by products with a dispatch mask as in GShard (Lepikhin et al., 2020)."""
+    gates = net.node("Softmax", net.node("MatMul", x, net.input(name + ".gate.w", [hidden, experts]), name=name + ".gate"), axis=-1)
+    off_on = net.constant([0, 1], np.float32)
+    best = net.node("ArgMax", gates, axis=-1, keepdims=0)
+    chosen = net.node("OneHot", best, net.constant(experts), off_on)  # [group, token, expert]
+    # A token's place in its expert's room; those that find none are dropped.
+    place = net.node("Mul", net.node("CumSum", chosen, net.constant(1), exclusive=1), chosen)
+    place = net.node("Cast", net.node("ReduceSum", place, net.constant([-1]), keepdims=0), to=TensorProto.INT64)
+    slot = net.node("OneHot", place, net.constant(room), off_on)  # [group, token, room]; zeros beyond
+    mask = net.node("Mul", net.node("Unsqueeze", chosen, net.constant([3])), net.node("Unsqueeze", slot, net.constant([2])))
+    sent = net.node("Einsum", mask, x, equation="gtec,gth->egch", name=name + ".dispatch")
+    h = net.node("Einsum", sent, net.input(name + ".up.w", [experts, hidden, 4 * hidden]), equation="egch,ehf->egcf", name=name + ".up")
+    h = net.node("Einsum", net.gelu(h), net.input(name + ".down.w", [experts, 4 * hidden, hidden]), equation="egcf,efh->egch",
+                 name=name + ".down")
+    weights = net.node("Mul", mask, net.node("Unsqueeze", gates, net.constant([3])))
+    return net.node("Einsum", weights, h, equation="gtec,egch->gth", name=name + ".combine")
+
+
+def experts(path, layers=32, hidden=1024, heads=16, words=32128, batch=64, length=1024, experts=64):
+    """A decoder in which every layer's dense part is a mixture of experts; a group of tokens is a sequence."""
+    net = Network()
+    ids = net.input("ids", [batch, length], TensorProto.INT64)
+    table = net.input("words", [words, hidden])
+    x = net.node("Add", net.node("Gather", table, ids), net.input("positions", [length, hidden]))
+    mask, room = net.causal(length), -(-length * 5 // (4 * experts))
+    for i in range(layers):
+        x = net.node("Add", x, net.attention(net.normalised(x, f"l{i}.n1", hidden), f"l{i}", batch, length, hidden, heads, mask))
+        y = mixture(net, net.normalised(x, f"l{i}.n2", hidden), f"l{i}", batch, length, hidden, experts, room)
+        x = net.node("Add", x, y)
+    y = net.node("MatMul", net.normalised(x, "last", hidden), net.node("Transpose", table, perm=[1, 0]), name="logits")
+    net.write(path, y, [batch, length, words])
+
+
+NETWORKS = {f.__name__: f for f in (bert, gpt, experts)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=NETWORKS)
+    parser.add_argument("-o", dest="path", required=True)
+    parser.add_argument("sizes", nargs="*", metavar="KEY=VALUE")
+    args = parser.parse_args()
+    sizes = dict(s.split("=", 1) for s in args.sizes)
+    NETWORKS[args.name](args.path, **{k: float(v) if k == "dropout" else int(v) for k, v in sizes.items()})
+
+
+if __name__ == "__main__":
+    main()
