@@ -62,8 +62,9 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--output", r.output, "Directory for the outputs of --infer")->type_name("DIR");
   app.add_option(
          "--tolerance", r.tolerance,
-         "Of --verify, relative, for losses; outputs get ten times as much, updated tensors "
-         "500 times, with --f64 ten times (default 1e-4, with --f64 1e-10)")
+         "Of --verify: the relative difference that passes in any case. Otherwise 16 times what "
+         "rounding alone does to the unpartitioned program may be there; with --f64 losses get "
+         "the tolerance, tensors ten times as much (default 1e-6, with --f64 1e-10)")
       ->check(CLI::PositiveNumber);
 
   app.add_option("--weights", r.weights, "Parameters from this safetensors file")

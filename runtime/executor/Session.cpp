@@ -73,6 +73,10 @@ Status Feed::next() {
   for (std::vector<char> &buffer : buffers_)
     pointers.push_back(buffer.data());
   TESSERA_RETURN_IF_ERROR(source_->next(pointers));
+  return again();
+}
+
+Status Feed::again() {
   for (size_t i = 0; i < bindings_.size(); ++i)
     TESSERA_RETURN_IF_ERROR(feedHeld(bindings_[i], buffers_[i]));
   return Status();
@@ -174,7 +178,9 @@ void printProfile(Session &s) {
   }
 }
 
-Status loadWeights(Session &s) {
+} // namespace
+
+Status loadInitialWeights(Session &s, Executor &executor) {
   std::string path = s.plan.weights;
   bool resumed = !s.options.resumeDir.empty();
   if (resumed)
@@ -182,7 +188,7 @@ Status loadWeights(Session &s) {
   else if (!s.options.weights.empty())
     path = s.options.weights;
   if (path.empty())
-    return s.executor.loadWeights(nullptr, false);
+    return executor.loadWeights(nullptr, false);
   Result<Safetensors> file = Safetensors::open(path);
   if (!file)
     return file.status();
@@ -194,10 +200,8 @@ Status loadWeights(Session &s) {
     if (!end || *end != '\0' || s.firstStep < 0)
       return Status::error(path + ": is no checkpoint: its metadata have no step");
   }
-  return s.executor.loadWeights(&*file, resumed);
+  return executor.loadWeights(&*file, resumed);
 }
-
-} // namespace
 
 Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &world, Console &console,
                RunResult &result) {
@@ -220,7 +224,7 @@ Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &worl
   if (!executor)
     return executor.status();
   Session session{plan, options, world, console, result, **executor, *platform};
-  TESSERA_RETURN_IF_ERROR(loadWeights(session));
+  TESSERA_RETURN_IF_ERROR(loadInitialWeights(session, session.executor));
   TESSERA_RETURN_IF_ERROR(introduce(session));
   if (options.profile)
     session.executor.measure();

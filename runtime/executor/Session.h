@@ -51,7 +51,7 @@ struct RunOptions {
   std::string resumeDir;       // parameters, states and step from a checkpoint
   std::string saveWeights;     // parameters at the end
   std::string output;          // Infer: directory for the model outputs
-  double tolerance = 0;        // Verify; 0: 1e-4, or 1e-10 widened
+  double tolerance = 0;        // Verify; 0: 1e-6, or 1e-10 widened
 };
 
 struct RunResult {
@@ -77,6 +77,8 @@ public:
                            const DataOptions &options);
   /// Feeds the next batch.
   Status next();
+  /// Feeds the batch that next() read once more: a run may have overwritten its buffers.
+  Status again();
   DataSource &source() { return *source_; }
 
 private:
@@ -103,6 +105,10 @@ struct Session {
   bool leader() const { return world.rank() == 0; }
   DataOptions dataOptions(bool train) const;
 };
+
+/// What a run starts from, on an executor of the plan or of its sequential program: a checkpoint's parameters,
+/// states and step, a weight file's parameters, or the plan's.
+Status loadInitialWeights(Session &session, Executor &executor);
 
 Status train(Session &session);
 /// One pass over the evaluation data. `step` is for the log.

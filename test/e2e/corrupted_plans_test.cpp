@@ -1,0 +1,107 @@
+// --verify in single precision tells a wrong plan from rounding: every collective of a plan that trains is
+// made wrong in turn, on all ranks alike, and the verdict must be "not verified"; unchanged plans pass.
+#include "runtime/executor/Launcher.h"
+#include "runtime/executor/Session.h"
+#include "runtime/plan/PlanInfo.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+
+using namespace tessera::rt;
+namespace plan = tessera::plan;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Folder {
+  std::string path = (fs::temp_directory_path() / "tessera-test-XXXXXX").string();
+  Folder() { REQUIRE(mkdtemp(path.data())); }
+  ~Folder() { fs::remove_all(path); }
+};
+
+constexpr const char *kTraining =
+    "lenet_train.onnx --dim batch=32 --train --loss cross_entropy --optimizer "
+    "sgd:lr=0.001,momentum=0.9 --init kaiming";
+
+void shell(const std::string &command) {
+  INFO(command);
+  REQUIRE(std::system(command.c_str()) == 0);
+}
+
+PlanDirectory compile(const Folder &folder, const std::string &options) {
+  std::string dir = folder.path + "/plan";
+  shell(TESSERA_COMPILE " " TESSERA_MODELS "/" + std::string(kTraining) + " " + options + " -o " +
+        dir + " >" + folder.path + "/log 2>&1");
+  Result<PlanDirectory> plan = readPlanDirectory(dir);
+  REQUIRE(plan.ok());
+  return std::move(*plan);
+}
+
+RunResult verifyPlan(const PlanDirectory &plan) {
+  RunOptions options;
+  options.mode = RunMode::Verify;
+  options.data = "synthetic";
+  options.steps = 1;
+  RunResult result;
+  Console console(nullptr);
+  auto status = runRanks(static_cast<int>(plan.ranks.size()), [&](World &world) {
+    return runPlan(plan, options, world, console, result);
+  });
+  INFO(status.message());
+  REQUIRE(status.ok());
+  return result;
+}
+
+/// Makes one collective wrong: a sum becomes a minimum; what only moves blocks takes them in reverse order.
+void corrupt(plan::Plan &rank, plan::Collective &collective) {
+  if (collective.reduction() != plan::NONE) {
+    collective.set_reduction(collective.reduction() == plan::SUM ? plan::MIN : plan::SUM);
+    return;
+  }
+  plan::Group reversed = rank.groups(static_cast<int>(collective.group()));
+  std::reverse(reversed.mutable_ranks()->begin(), reversed.mutable_ranks()->end());
+  collective.set_group(static_cast<uint32_t>(rank.groups_size()));
+  *rank.add_groups() = reversed;
+}
+
+void everyWrongCollectiveIsFound(PlanDirectory plan) {
+  CHECK(verifyPlan(plan).verified);
+  int wrong = 0;
+  for (int program = 0; program < plan.ranks[0].programs_size(); ++program)
+    for (int step = 0; step < plan.ranks[0].programs(program).steps_size(); ++step) {
+      const plan::Step &original = plan.ranks[0].programs(program).steps(step);
+      if (!original.has_collective())
+        continue;
+      std::vector<plan::Plan> ranks = plan.ranks;
+      for (plan::Plan &rank : plan.ranks)
+        corrupt(rank, *rank.mutable_programs(program)->mutable_steps(step)->mutable_collective());
+      INFO(plan.ranks[0].programs(program).name()
+           << ", " << original.name() << ": "
+           << plan::CollectiveKind_Name(original.collective().kind()));
+      CHECK_FALSE(verifyPlan(plan).verified);
+      plan.ranks = std::move(ranks);
+      ++wrong;
+    }
+  CHECK(wrong > 5);
+}
+
+} // namespace
+
+TEST_CASE("verification finds every wrong collective of a data-parallel LeNet") {
+  Folder folder;
+  everyWrongCollectiveIsFound(compile(folder, "--mesh data=2 --mode data"));
+}
+
+TEST_CASE("verification finds every wrong collective of a LeNet cut along channels or height") {
+  for (const char *pattern : {"f=model", "h=model"}) {
+    INFO(pattern);
+    Folder folder;
+    compile(folder, "--mesh 1 --mode data");
+    shell(TESSERA_PYTHON " " TESSERA_TEST_DIR "/make_strategies.py " + folder.path +
+          "/plan/report.json model=2 " + pattern + " -o " + folder.path + "/strategy.json");
+    everyWrongCollectiveIsFound(compile(folder, "--mesh model=2 --mode semi-auto --strategy " +
+                                                    folder.path + "/strategy.json"));
+  }
+}
