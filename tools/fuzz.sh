@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Runs every fuzz target with libFuzzer (guided by coverage) under the address and undefined-behaviour sanitizers.
-#   tools/fuzz.sh [SECONDS] [BUILD_DIR]       default: 60 seconds each, build-fuzz
+#   tools/fuzz.sh [SECONDS] [BUILD_DIR] [SEED]       default: 60 seconds each, build-fuzz, a random seed
+# With a seed and no corpus from earlier runs the same inputs come in the same order: continuous integration judges a
+# change so; longer hunts leave it out.
 # The corpus starts from test/models, from plans that build/bin/tessera-compile makes where it is built, and from each
 # target's own seeds; it stays in BUILD_DIR/corpus, so that the next run goes on from there. An input that fails stays
 # in BUILD_DIR/findings: run BUILD_DIR/bin/fuzz_TARGET FILE to see it again.
@@ -8,6 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
 build=${2:-build-fuzz}
+seed=${3:-0} # libFuzzer's 0: any
 targets=(onnx plan safetensors npy solve)
 
 tools/install-deps.sh --fuzz
@@ -51,14 +54,14 @@ fi
 
 fuzz() { # TARGET
   local log=$build/fuzz_$1.log
-  if ! ASAN_OPTIONS=detect_stack_use_after_return=1 "$build/bin/fuzz_$1" "$build/corpus/$1" -max_total_time="$seconds" \
+  if ! ASAN_OPTIONS=detect_stack_use_after_return=1 "$build/bin/fuzz_$1" "$build/corpus/$1" -max_total_time="$seconds" -seed="$seed" \
     -max_len=131072 -timeout=20 -rss_limit_mb=4096 -artifact_prefix="$build/findings/$1-" >"$log" 2>&1; then
     tail -n 60 "$log"
-    echo "fuzz.sh: fuzz_$1 found an input that fails: $(grep -o "$build/findings/.*" "$log" | tail -n 1)"
+    echo "fuzz.sh: fuzz_$1 found an input that fails: $(grep -o 'Test unit written to .*' "$log" | cut -d' ' -f5-)"
     return 1
   fi
   grep -E '^#[0-9]+\s+DONE' "$log" | sed "s/^/fuzz.sh: fuzz_$1 /"
 }
 export -f fuzz
-export build seconds
+export build seconds seed
 printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I{} bash -c 'fuzz {}'

@@ -29,4 +29,37 @@ void mutateBytes(std::string &input, Random &random) {
   }
 }
 
+int64_t interesting(int64_t old, Random &random) {
+  static const int64_t values[] = {0,
+                                   1,
+                                   2,
+                                   3,
+                                   7,
+                                   63,
+                                   64,
+                                   65,
+                                   1 << 10,
+                                   4096,
+                                   1 << 20,
+                                   INT32_MAX,
+                                   INT64_MAX,
+                                   INT64_MIN,
+                                   -1,
+                                   -2,
+                                   -64,
+                                   int64_t(1) << 32,
+                                   int64_t(1) << 40,
+                                   int64_t(1) << 62};
+  switch (random() % 4) {
+  case 0:
+    return static_cast<int64_t>(static_cast<uint64_t>(old) + 1);
+  case 1:
+    return static_cast<int64_t>(static_cast<uint64_t>(old) - 1);
+  case 2:
+    return static_cast<int64_t>(random() % 16);
+  default:
+    return values[random() % std::size(values)];
+  }
+}
+
 } // namespace tessera::fuzz

@@ -33,6 +33,9 @@ void mutate(std::string &input, Random &random);
 /// Flips, inserts, removes, repeats and overwrites bytes: for targets without a better idea.
 void mutateBytes(std::string &input, Random &random);
 
+/// Another integer in the place of `old`: a neighbour (which wraps around), a small one, or one where limits lie.
+int64_t interesting(int64_t old, Random &random);
+
 } // namespace tessera::fuzz
 
 #endif

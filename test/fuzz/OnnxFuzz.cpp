@@ -20,21 +20,6 @@ int pick(int n, Random &random) {
   return n > 0 ? static_cast<int>(random() % static_cast<uint64_t>(n)) : 0;
 }
 
-int64_t interesting(int64_t old, Random &random) {
-  static const int64_t values[] = {
-      0, 1, 2, 3, 4, 7, 16, 1 << 10, INT32_MAX, INT64_MAX, INT64_MIN, -1, -2, int64_t(1) << 40};
-  switch (pick(4, random)) {
-  case 0:
-    return old + 1;
-  case 1:
-    return old - 1;
-  case 2:
-    return pick(6, random);
-  default:
-    return values[pick(std::size(values), random)];
-  }
-}
-
 std::string anyValue(onnx::GraphProto &graph, Random &random) {
   std::vector<std::string> names{""};
   for (const auto &input : graph.input())
@@ -69,18 +54,18 @@ void anyAttribute(onnx::AttributeProto &a, Random &random) {
   case 0:
     a.set_name(ints[pick(std::size(ints), random)]);
     a.set_type(onnx::AttributeProto::INT);
-    a.set_i(interesting(1, random));
+    a.set_i(fuzz::interesting(1, random));
     break;
   case 1:
     a.set_name(lists[pick(std::size(lists), random)]);
     a.set_type(onnx::AttributeProto::INTS);
     for (int n = pick(6, random); n > 0; --n)
-      a.add_ints(pick(3, random) ? pick(4, random) : interesting(0, random));
+      a.add_ints(pick(3, random) ? pick(4, random) : fuzz::interesting(0, random));
     break;
   case 2:
     a.set_name(floats[pick(std::size(floats), random)]);
     a.set_type(onnx::AttributeProto::FLOAT);
-    a.set_f(static_cast<float>(interesting(0, random)) / 2);
+    a.set_f(static_cast<float>(fuzz::interesting(0, random)) / 2);
     break;
   default: {
     auto [name, value] = strings[pick(std::size(strings), random)];
@@ -110,7 +95,7 @@ void mutateTensor(onnx::TensorProto &tensor, Random &random) {
   case 0:
     if (tensor.dims_size() > 0) {
       int at = pick(tensor.dims_size(), random);
-      tensor.set_dims(at, interesting(tensor.dims(at), random));
+      tensor.set_dims(at, fuzz::interesting(tensor.dims(at), random));
     }
     break;
   case 1:
@@ -119,7 +104,7 @@ void mutateTensor(onnx::TensorProto &tensor, Random &random) {
   case 2:
     if (tensor.int64_data_size() > 0) {
       int at = pick(tensor.int64_data_size(), random);
-      tensor.set_int64_data(at, interesting(tensor.int64_data(at), random));
+      tensor.set_int64_data(at, fuzz::interesting(tensor.int64_data(at), random));
     } else if (!tensor.raw_data().empty()) {
       fuzz::mutateBytes(*tensor.mutable_raw_data(), random);
     }
@@ -158,9 +143,9 @@ void mutateNode(onnx::NodeProto &node, onnx::GraphProto &graph, Random &random) 
       return mutateTensor(*a.mutable_t(), random);
     if (a.ints_size() > 0) {
       int at = pick(a.ints_size(), random);
-      a.set_ints(at, interesting(a.ints(at), random));
+      a.set_ints(at, fuzz::interesting(a.ints(at), random));
     } else if (a.has_i()) {
-      a.set_i(interesting(a.i(), random));
+      a.set_i(fuzz::interesting(a.i(), random));
     } else {
       anyAttribute(a, random);
     }
@@ -176,7 +161,8 @@ void mutateInput(onnx::GraphProto &graph, Random &random) {
   if (pick(4, random) == 0)
     tensor->set_elem_type(pick(18, random));
   else if (shape->dim_size() > 0 && pick(3, random))
-    shape->mutable_dim(pick(shape->dim_size(), random))->set_dim_value(interesting(3, random));
+    shape->mutable_dim(pick(shape->dim_size(), random))
+        ->set_dim_value(fuzz::interesting(3, random));
   else if (shape->dim_size() > 0 && pick(2, random))
     shape->mutable_dim()->RemoveLast();
   else

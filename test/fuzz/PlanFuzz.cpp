@@ -62,36 +62,6 @@ pb::Message *pickMessage(pb::Message *message, fuzz::Random &random) {
   return message;
 }
 
-int64_t interesting(int64_t old, fuzz::Random &random) {
-  static const int64_t values[] = {0,
-                                   1,
-                                   2,
-                                   3,
-                                   7,
-                                   63,
-                                   64,
-                                   65,
-                                   4096,
-                                   1 << 20,
-                                   INT32_MAX,
-                                   INT64_MAX,
-                                   INT64_MIN,
-                                   -1,
-                                   -64,
-                                   int64_t(1) << 32,
-                                   int64_t(1) << 62};
-  switch (random() % 4) {
-  case 0:
-    return old + 1;
-  case 1:
-    return old - 1;
-  case 2:
-    return static_cast<int64_t>(random() % 16);
-  default:
-    return values[random() % std::size(values)];
-  }
-}
-
 /// Changes one field of a message by reflection: other than random bytes, the result parses.
 void mutateField(pb::Message *message, fuzz::Random &random) {
   const pb::Descriptor *type = message->GetDescriptor();
@@ -113,14 +83,14 @@ void mutateField(pb::Message *message, fuzz::Random &random) {
       if (size > 0)
         added->CopyFrom(r->GetRepeatedMessage(*message, f, at));
     } else if (f->cpp_type() == pb::FieldDescriptor::CPPTYPE_INT64) {
-      int64_t value = interesting(size ? r->GetRepeatedInt64(*message, f, at) : 0, random);
+      int64_t value = fuzz::interesting(size ? r->GetRepeatedInt64(*message, f, at) : 0, random);
       if (size > 0)
         r->SetRepeatedInt64(message, f, at, value);
       else
         r->AddInt64(message, f, value);
     } else if (f->cpp_type() == pb::FieldDescriptor::CPPTYPE_UINT32) {
       auto value = static_cast<uint32_t>(
-          interesting(size ? r->GetRepeatedUInt32(*message, f, at) : 0, random));
+          fuzz::interesting(size ? r->GetRepeatedUInt32(*message, f, at) : 0, random));
       if (size > 0)
         r->SetRepeatedUInt32(message, f, at, value);
       else
@@ -130,21 +100,21 @@ void mutateField(pb::Message *message, fuzz::Random &random) {
   }
   switch (f->cpp_type()) {
   case pb::FieldDescriptor::CPPTYPE_INT64:
-    return r->SetInt64(message, f, interesting(r->GetInt64(*message, f), random));
+    return r->SetInt64(message, f, fuzz::interesting(r->GetInt64(*message, f), random));
   case pb::FieldDescriptor::CPPTYPE_UINT64:
     return r->SetUInt64(message, f,
-                        static_cast<uint64_t>(
-                            interesting(static_cast<int64_t>(r->GetUInt64(*message, f)), random)) *
+                        static_cast<uint64_t>(fuzz::interesting(
+                            static_cast<int64_t>(r->GetUInt64(*message, f)), random)) *
                             (random() % 2 ? 64 : 1));
   case pb::FieldDescriptor::CPPTYPE_UINT32:
-    return r->SetUInt32(message, f,
-                        static_cast<uint32_t>(interesting(r->GetUInt32(*message, f), random)));
+    return r->SetUInt32(
+        message, f, static_cast<uint32_t>(fuzz::interesting(r->GetUInt32(*message, f), random)));
   case pb::FieldDescriptor::CPPTYPE_ENUM:
     return r->SetEnumValue(message, f, static_cast<int>(random() % 11));
   case pb::FieldDescriptor::CPPTYPE_BOOL:
     return r->SetBool(message, f, random() % 2);
   case pb::FieldDescriptor::CPPTYPE_DOUBLE:
-    return r->SetDouble(message, f, static_cast<double>(interesting(0, random)));
+    return r->SetDouble(message, f, static_cast<double>(fuzz::interesting(0, random)));
   case pb::FieldDescriptor::CPPTYPE_STRING: {
     static const char *const names[] = {
         "",       "train",       "fused",     "matmul",    "conv",
