@@ -119,10 +119,12 @@ public:
     terminator->setOperands(values);
     MLIRContext *context = func_.getContext();
     func_.setFunctionType(FunctionType::get(context, argumentTypes, resultTypes));
-    for (auto [i, slot] : llvm::enumerate(arguments_))
-      func_.setArgAttrs(unsigned(i), slot.attrs.getDictionary(context));
-    for (auto [i, slot] : llvm::enumerate(results_))
-      func_.setResultAttrs(unsigned(i), slot.attrs.getDictionary(context));
+    auto dictionaries = [&](const SmallVector<Slot> &slots) {
+      return llvm::map_to_vector(slots,
+                                 [&](const Slot &s) { return s.attrs.getDictionary(context); });
+    };
+    func_.setAllArgAttrs(dictionaries(arguments_));
+    func_.setAllResultAttrs(dictionaries(results_));
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(func_.getBody().front())))
       if (op.use_empty() && isMemoryEffectFree(&op) && !op.hasTrait<OpTrait::IsTerminator>())
         op.erase();

@@ -320,18 +320,26 @@ Error FunctionBuilder::finish(GraphBuilder &builder) {
       op.erase();
   func_.setType(
       FunctionType::get(context, block_->getArgumentTypes(), ValueRange(results).getTypes()));
-  for (size_t i = 0; i < arguments_.size(); ++i) {
-    func_.setArgAttr(i, graph::kRoleAttr, text(arguments_[i].role));
-    func_.setArgAttr(i, graph::kNameAttr, text(arguments_[i].name));
-    if (auto it = updateIndex.find(arguments_[i].name);
-        it != updateIndex.end() && arguments_[i].role == graph::kState)
-      func_.setArgAttr(i, graph::kUpdateAttr,
-                       IntegerAttr::get(IntegerType::get(context, 64), it->second));
+  // All at once: setting one copies the list of all.
+  llvm::SmallVector<DictionaryAttr> attributes;
+  for (const auto &argument : arguments_) {
+    NamedAttrList list;
+    list.set(graph::kRoleAttr, text(argument.role));
+    list.set(graph::kNameAttr, text(argument.name));
+    if (auto it = updateIndex.find(argument.name);
+        it != updateIndex.end() && argument.role == graph::kState)
+      list.set(graph::kUpdateAttr, IntegerAttr::get(IntegerType::get(context, 64), it->second));
+    attributes.push_back(list.getDictionary(context));
   }
-  for (size_t i = 0; i < roles.size(); ++i) {
-    func_.setResultAttr(i, graph::kRoleAttr, text(roles[i].role));
-    func_.setResultAttr(i, graph::kNameAttr, text(roles[i].name));
+  func_.setAllArgAttrs(attributes);
+  attributes.clear();
+  for (const auto &role : roles) {
+    NamedAttrList list;
+    list.set(graph::kRoleAttr, text(role.role));
+    list.set(graph::kNameAttr, text(role.name));
+    attributes.push_back(list.getDictionary(context));
   }
+  func_.setAllResultAttrs(attributes);
   return Error::success();
 }
 

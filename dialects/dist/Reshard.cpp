@@ -93,12 +93,16 @@ static Sharding stripped(const Mesh &mesh, const Sharding &s) {
   return r;
 }
 
-bool canReshard(const Mesh &mesh, const Sharding &fromIn, const Sharding &toIn) {
-  Sharding from = stripped(mesh, fromIn), to = stripped(mesh, toIn);
+/// canReshard without axes of size 1.
+static bool paysOnly(const Sharding &from, const Sharding &to) {
   if (to.partial.empty())
     return true;
   return to.reduction == from.reduction &&
          llvm::all_of(to.partial, [&](int axis) { return llvm::is_contained(from.partial, axis); });
+}
+
+bool canReshard(const Mesh &mesh, const Sharding &from, const Sharding &to) {
+  return paysOnly(stripped(mesh, from), stripped(mesh, to));
 }
 
 namespace {
@@ -500,7 +504,7 @@ struct ReshardPlanner::Impl {
              int64_t elementBytes, AxisList axes, uint64_t padded)
         : graph(mesh, cost, shape, elementBytes, std::move(axes), padded) {}
     ShardingGraph graph;
-    std::map<int, Paths> paths; // by source
+    std::vector<std::unique_ptr<Paths>> paths; // by source
   };
 
   Mesh mesh;
@@ -508,6 +512,7 @@ struct ReshardPlanner::Impl {
   AxisList axes; // longer than 1
   using Key = std::tuple<Shape, int64_t, AxisList, uint64_t>;
   std::map<Key, std::unique_ptr<PerShape>> shapes;
+  const std::pair<const Key, std::unique_ptr<PerShape>> *last = nullptr; // asked for
 
   Impl(const Mesh &m, CollectiveCost c) : mesh(m), cost(std::move(c)) {
     for (int axis = 0; axis < mesh.numAxes(); ++axis)
@@ -527,21 +532,37 @@ struct ReshardPlanner::Impl {
     for (int64_t d = 0; d < from.rank(); ++d)
       if (from.isPadded(mesh, shape, d) || to.isPadded(mesh, shape, d))
         padded |= uint64_t(1) << d;
-    std::unique_ptr<PerShape> &entry =
-        shapes[{Shape(shape.begin(), shape.end()), elementBytes, relevant, padded}];
-    if (!entry)
-      entry = std::make_unique<PerShape>(mesh, cost, shape, elementBytes, relevant, padded);
-    return entry.get();
+    // Questions about one tensor come one after the other.
+    Key key(Shape(shape.begin(), shape.end()), elementBytes, relevant, padded);
+    if (!last || last->first != key) {
+      auto [it, fresh] = shapes.try_emplace(std::move(key));
+      if (fresh)
+        it->second = std::make_unique<PerShape>(mesh, cost, shape, elementBytes, relevant, padded);
+      last = &*it;
+    }
+    return last->second.get();
   }
 
   /// The settled paths from `from`, and the target's state.
   std::pair<Paths *, int> settle(PerShape &entry, const Sharding &from, const Sharding &to) {
     int source = entry.graph.state(from), target = entry.graph.state(to);
-    auto it = entry.paths.try_emplace(source, entry.graph, source).first;
-    bool reached = it->second.settle(target);
+    if (size_t(source) >= entry.paths.size())
+      entry.paths.resize(size_t(source) + 1);
+    std::unique_ptr<Paths> &paths = entry.paths[source];
+    if (!paths)
+      paths = std::make_unique<Paths>(entry.graph, source);
+    bool reached = paths->settle(target);
     assert(reached && "every sharding without new debts can be reached");
     (void)reached;
-    return {&it->second, target};
+    return {paths.get(), target};
+  }
+
+  /// The sharding without axes of size 1; itself where the mesh has none.
+  const Sharding &plain(const Sharding &s, Sharding &storage) const {
+    if (int(axes.size()) == mesh.numAxes())
+      return s;
+    storage = stripped(mesh, s);
+    return storage;
   }
 };
 
@@ -554,7 +575,8 @@ ReshardPlanner::~ReshardPlanner() = default;
 std::vector<Collective> ReshardPlanner::plan(ArrayRef<int64_t> shape, int64_t elementBytes,
                                              const Sharding &fromIn, const Sharding &toIn) {
   assert(canReshard(impl_->mesh, fromIn, toIn) && "debts are paid, not made");
-  Sharding from = stripped(impl_->mesh, fromIn), to = stripped(impl_->mesh, toIn);
+  Sharding fromStorage, toStorage;
+  const Sharding &from = impl_->plain(fromIn, fromStorage), &to = impl_->plain(toIn, toStorage);
   std::vector<Collective> plan;
   if (from == to)
     return plan;
@@ -577,9 +599,10 @@ std::vector<Collective> ReshardPlanner::plan(ArrayRef<int64_t> shape, int64_t el
 
 double ReshardPlanner::cost(ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &fromIn,
                             const Sharding &toIn) {
-  if (!canReshard(impl_->mesh, fromIn, toIn))
+  Sharding fromStorage, toStorage;
+  const Sharding &from = impl_->plain(fromIn, fromStorage), &to = impl_->plain(toIn, toStorage);
+  if (!paysOnly(from, to))
     return std::numeric_limits<double>::infinity();
-  Sharding from = stripped(impl_->mesh, fromIn), to = stripped(impl_->mesh, toIn);
   if (from == to)
     return 0;
   if (Impl::PerShape *entry = impl_->find(shape, elementBytes, from, to)) {

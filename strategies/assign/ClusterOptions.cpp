@@ -22,8 +22,23 @@ std::vector<Strategy> OptionBuilder::prune(const OperatorClass &cls,
   if (all.size() <= maxOptions_)
     return all;
   std::vector<std::pair<Cost, size_t>> order;
-  for (size_t i = 0; i < all.size(); ++i)
-    order.push_back({model_.operatorCost(cls, all[i]).total(), i});
+  Strategy
+      natural; // of the last one; those that only differ in how results are handed on stand together
+  Cost cost = 0; // its
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Strategy &s = all[i];
+    if (i == 0 || s.factors != natural.factors || s.linear != natural.linear ||
+        s.partial != natural.partial) {
+      natural = s;
+      natural.results.clear();
+      cost = model_.operatorCost(cls, natural).total();
+    }
+    Cost handing = 0;
+    for (size_t r = 0; r < s.results.size(); ++r)
+      handing += model_.reshard(cls.resultShapes[r], cls.resultBytes[r],
+                                dist::naturalResult(cls.rule, natural, int(r)), s.results[r]);
+    order.push_back({cost + handing, i});
+  }
   llvm::sort(order);
   std::vector<bool> keep(all.size(), false);
   size_t kept = 0;
@@ -209,9 +224,8 @@ ClusterOption OptionBuilder::derive(const Cluster &cluster, const Sharding *arg,
     if (it == handed.end())
       continue;
     int updates = -1;
-    for (unsigned a = 0; a < plan_.args.size(); ++a)
-      if (graph::updateOf(func, a) == use.getOperandNumber())
-        updates = int(a);
+    if (auto it = plan_.updates.find(use.getOperandNumber()); it != plan_.updates.end())
+      updates = int(it->second);
     if (updates < 0)
       payReshard(use.get(), it->second.withoutPartial());
     else if (updates == cluster.arg)
@@ -229,11 +243,8 @@ std::vector<int64_t> OptionBuilder::key(int c) const {
     // Which results, and whose update: costs differ by it.
     for (OpOperand &use : v.getUses())
       if (!program_.index.contains(use.getOwner())) {
-        int64_t code = 1;
-        for (unsigned a = 0; a < plan_.args.size(); ++a)
-          if (graph::updateOf(func, a) == use.getOperandNumber())
-            code = int(a) == cluster.arg ? 2 : 3;
-        key.push_back(code);
+        auto it = plan_.updates.find(use.getOperandNumber());
+        key.push_back(it == plan_.updates.end() ? 1 : int(it->second) == cluster.arg ? 2 : 3);
       }
     key.push_back(0);
   };

@@ -13,6 +13,9 @@ FunctionPlan::FunctionPlan(Program p) : program(std::move(p)) {
   assignment.strategies.resize(program.operators.size());
   for (unsigned a = 0; a < args.size(); ++a)
     setArg(a, Sharding::replicated(int64_t(shapeOf(func.getArgument(a)).size())));
+  for (unsigned a = 0; a < args.size(); ++a)
+    if (auto r = graph::updateOf(func, a))
+      updates[*r] = a;
 }
 
 bool FunctionPlan::isPersistent(unsigned arg) const {
@@ -47,9 +50,8 @@ void FunctionPlan::finishResults() {
   results.clear();
   for (Value v : terminator->getOperands())
     results.push_back(assignment.of(v).withoutPartial());
-  for (unsigned a = 0; a < args.size(); ++a)
-    if (auto r = graph::updateOf(program.func, a))
-      results[*r] = args[a];
+  for (auto [r, a] : updates)
+    results[r] = args[a];
 }
 
 llvm::Error FunctionPlan::write(const Mesh &mesh) const {
@@ -66,10 +68,20 @@ llvm::Error FunctionPlan::write(const Mesh &mesh) const {
   auto attr = [&](const Sharding &s) {
     return dist::ShardingAttr::get(func.getContext(), mesh, s);
   };
+  // All at once: setting one copies the list of all.
+  auto with = [&](DictionaryAttr dict, const Sharding &s) {
+    NamedAttrList list(dict);
+    list.set(dist::kShardingAttr, attr(s));
+    return list.getDictionary(func.getContext());
+  };
+  llvm::SmallVector<DictionaryAttr> dicts;
   for (unsigned a = 0; a < args.size(); ++a)
-    func.setArgAttr(a, dist::kShardingAttr, attr(args[a]));
+    dicts.push_back(with(func.getArgAttrDict(a), args[a]));
+  func.setAllArgAttrs(dicts);
+  dicts.clear();
   for (unsigned r = 0; r < results.size(); ++r)
-    func.setResultAttr(r, dist::kShardingAttr, attr(results[r]));
+    dicts.push_back(with(func.getResultAttrDict(r), results[r]));
+  func.setAllResultAttrs(dicts);
   return llvm::Error::success();
 }
 

@@ -22,6 +22,7 @@ struct FunctionPlan {
   Program program;
   Assignment assignment;
   llvm::SmallVector<Sharding> args, results;
+  llvm::DenseMap<unsigned, unsigned> updates; // result -> the argument whose next value it is
 
   explicit FunctionPlan(Program p);
 

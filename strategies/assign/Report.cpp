@@ -112,18 +112,23 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
   }
   // Fusion keeps a value out of memory if it is computed point by point and read only by operators of one
   // pass over the same blocks.
+  llvm::DenseMap<Value, bool> known; // a learning rate is read by every update
   auto isVirtual = [&](Value v) {
+    auto [it, fresh] = known.try_emplace(v, false);
+    if (!fresh)
+      return it->second;
     int producer = program->producer(v);
-    return producer >= 0 && isStreaming(*program->operators[producer].cls) &&
-           llvm::all_of(v.getUses(), [&](OpOperand &use) {
-             auto it = program->index.find(use.getOwner());
-             if (it == program->index.end())
-               return false;
-             const OperatorClass &cls = *program->operators[it->second].cls;
-             return isFusable(cls) &&
-                    dist::operandSharding(cls.rule, strategies[it->second],
-                                          int(use.getOperandNumber())) == values[v];
-           });
+    bool result =
+        producer >= 0 && isStreaming(*program->operators[producer].cls) &&
+        llvm::all_of(v.getUses(), [&](OpOperand &use) {
+          auto it = program->index.find(use.getOwner());
+          if (it == program->index.end())
+            return false;
+          const OperatorClass &cls = *program->operators[it->second].cls;
+          return isFusable(cls) && dist::operandSharding(cls.rule, strategies[it->second],
+                                                         int(use.getOperandNumber())) == values[v];
+        });
+    return known[v] = result;
   };
   Reshards reshards(model);
   // Live bytes: a result lives from its operator to its last use.
