@@ -43,10 +43,23 @@ int solve(const std::string &path, const SearchOptions &options, const std::stri
     fprintf(stderr, "error: %s\n", error.c_str());
     return 1;
   }
+  if (options.searcher == "data" && graph->dataParallel.empty() && !graph->nodes.empty()) {
+    fprintf(
+        stderr,
+        "error: %s: does not say which options are data parallel (\"data_parallel\"), which the "
+        "searcher 'data' needs; tessera-compile --dump-strategy-graph writes it\n",
+        path.c_str());
+    return 2;
+  }
   Solution solution = search(*graph, options);
   if (solution.infeasible) {
     fprintf(stderr, "error: %s: no choice fits the memory limit and the forbidden costs (proven)\n",
             path.c_str());
+    return 2;
+  }
+  if (solution.choice.empty() && !graph->nodes.empty() && options.searcher == "data") {
+    fprintf(stderr, "error: %s: data parallelism does not fit: %s\n", path.c_str(),
+            evaluate(*graph, graph->dataParallel).reason.c_str());
     return 2;
   }
   if (solution.choice.empty() && !graph->nodes.empty()) {

@@ -303,4 +303,29 @@ BuiltGraph buildGraph(const FunctionPlan &plan, const CostModel &model,
   return Builder(plan, model, fixed, shared, memoryLimit, maxOptions).run();
 }
 
+void nameDataParallel(BuiltGraph &built, const FunctionPlan &data) {
+  StrategyGraph &graph = built.graph;
+  graph.dataParallel.assign(graph.nodes.size(), 0);
+  for (size_t c = 0; c < built.clusters.list.size(); ++c) {
+    const Cluster &cluster = built.clusters.list[c];
+    size_t most = 0;
+    for (size_t k = 0; k < built.options[c]->size(); ++k) {
+      const ClusterOption &option = (*built.options[c])[k];
+      size_t alike = cluster.arg >= 0 && option.arg == data.args[cluster.arg];
+      for (size_t m = 0; m < cluster.ops.size(); ++m) {
+        // Cut alike is what matters; a sum that is not reduced here is reduced on the way to its reader.
+        const Strategy &mine = option.strategies[m],
+                       &wanted = data.assignment.strategies[cluster.ops[m]];
+        alike += mine == wanted ? 3 : mine.factors == wanted.factors ? 2 : 0;
+      }
+      if (alike > most) {
+        most = alike;
+        graph.dataParallel[size_t(built.node[c])] = int32_t(k);
+      }
+    }
+  }
+  for (auto [node, other] : graph.aliases)
+    graph.dataParallel[size_t(other)] = graph.dataParallel[size_t(node)];
+}
+
 } // namespace tessera::strategies

@@ -29,6 +29,10 @@ BuiltGraph buildGraph(const FunctionPlan &plan, const CostModel &model,
                       const FixedStrategies *fixed, const SharedShardings &shared,
                       int64_t memoryLimit, size_t maxOptions);
 
+/// Sets graph.dataParallel from the same function under mode data: per node the option with which most of its
+/// operators lie as in `data`, the first of several.
+void nameDataParallel(BuiltGraph &built, const FunctionPlan &data);
+
 } // namespace tessera::strategies
 
 #endif

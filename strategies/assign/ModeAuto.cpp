@@ -110,6 +110,15 @@ llvm::Error assignAuto(FunctionPlan &plan, const AssignOptions &options, const C
   auto start = now();
   BuiltGraph built = buildGraph(plan, model, &*fixed, shared, limit, kMaxOptions);
   report.buildSeconds = std::chrono::duration<double>(now() - start).count();
+  if (!options.dumpGraph.empty() || options.searcher == "data") {
+    llvm::Expected<Program> program = Program::analyse(plan.program.func);
+    if (!program)
+      return program.takeError();
+    FunctionPlan data(std::move(*program));
+    if (llvm::Error e = assignData(data, options, shared))
+      return e;
+    nameDataParallel(built, data);
+  }
   std::string dumpError;
   if (!options.dumpGraph.empty() && !writeStrategyGraph(built.graph, options.dumpGraph, dumpError))
     return llvm::createStringError(dumpError);

@@ -13,11 +13,9 @@ struct Entry {
   const char *name;
   Solution (*run)(const StrategyGraph &, const SearchOptions &);
 };
-constexpr Entry kSearchers[] = {{"exact", searchExact},
-                                {"elimination", searchElimination},
-                                {"recursive", searchRecursive},
-                                {"propagation", searchPropagation},
-                                {"random", searchRandom}};
+constexpr Entry kSearchers[] = {{"exact", searchExact},         {"elimination", searchElimination},
+                                {"recursive", searchRecursive}, {"propagation", searchPropagation},
+                                {"data", searchData},           {"random", searchRandom}};
 } // namespace
 
 const std::vector<std::string> &tessera::strategies::searcherNames() {
@@ -43,8 +41,9 @@ Solution tessera::strategies::search(const StrategyGraph &graph, const SearchOpt
     if (options.searcher == entry.name)
       solution = entry.run(graph, options);
   // The last resort of a budget that was too small: greedy choices, which need none. Elimination answers
-  // exactly or not at all.
-  if (solution.choice.empty() && !solution.infeasible && options.searcher != "elimination") {
+  // exactly or not at all, data has one answer or none.
+  if (solution.choice.empty() && !solution.infeasible && options.searcher != "elimination" &&
+      options.searcher != "data") {
     SearchOptions quick = options;
     quick.seconds = 0;
     solution.choice = searchRandom(graph, quick).choice;

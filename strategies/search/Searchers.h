@@ -36,6 +36,8 @@ Solution searchElimination(const StrategyGraph &graph, const SearchOptions &opti
 Solution searchRecursive(const StrategyGraph &graph, const SearchOptions &options);
 /// Choices spread from what is fixed, the least doubtful first.
 Solution searchPropagation(const StrategyGraph &graph, const SearchOptions &options);
+/// The choice of plain data parallelism, where the graph names it and it fits: a baseline.
+Solution searchData(const StrategyGraph &graph, const SearchOptions &options);
 /// The best of random choices, each made to agree with its neighbours greedily: a baseline.
 Solution searchRandom(const StrategyGraph &graph, const SearchOptions &options);
 

@@ -11,7 +11,7 @@
 //
 // The file form is the JSON of the ASPLOS 2025 / EuroSys 2025 contest on intra-operator parallelism, plain
 // or gzip: {"problem": {"name", "nodes": {"intervals", "costs", "usages"}, "edges": {"nodes", "costs"},
-// "usage_limit"}}, with the extension "aliases": [[i, j], ...].
+// "usage_limit"}}, with the extensions "aliases": [[i, j], ...] and "data_parallel": [option, ...].
 //
 // Example: two operators with two options each, where unequal choices cost 5:
 //   StrategyGraph g;
@@ -52,8 +52,10 @@ struct StrategyGraph {
   std::string name;
   std::vector<StrategyNode> nodes;
   std::vector<StrategyEdge> edges;
-  std::vector<std::pair<int32_t, int32_t>> aliases; // choose the same option index
+  std::vector<std::pair<int32_t, int32_t>> aliases; // choose the same option index; without cycles
   int64_t memoryLimit = std::numeric_limits<int64_t>::max();
+  std::vector<int32_t>
+      dataParallel; // per node the option of plain data parallelism; empty: not known
 
   int32_t addNode(StrategyNode node) {
     nodes.push_back(std::move(node));

@@ -2,6 +2,7 @@
 #include "strategies/space/StrategyGraphIO.h"
 
 #include <cstdio>
+#include <numeric>
 #include <zlib.h>
 
 using namespace tessera::strategies;
@@ -93,6 +94,14 @@ std::string tessera::strategies::checkStrategyGraph(const StrategyGraph &graph) 
       if (cost < 0)
         return name + " has the negative cost " + std::to_string(cost);
   }
+  // Aliases join nodes into groups: a pair within one group closes a cycle and says nothing new.
+  std::vector<int32_t> group(graph.aliases.empty() ? 0 : n);
+  std::iota(group.begin(), group.end(), 0);
+  auto root = [&](int32_t i) {
+    while (group[size_t(i)] != i)
+      i = group[size_t(i)] = group[size_t(group[size_t(i)])];
+    return i;
+  };
   for (auto [a, b] : graph.aliases) {
     for (int32_t end : {a, b})
       if (end < 0 || size_t(end) >= n)
@@ -101,7 +110,18 @@ std::string tessera::strategies::checkStrategyGraph(const StrategyGraph &graph) 
       return "nodes " + std::to_string(a) + " and " + std::to_string(b) +
              " are aliases, but have " + std::to_string(graph.nodes[a].costs.size()) + " and " +
              std::to_string(graph.nodes[b].costs.size()) + " options";
+    if (root(a) == root(b))
+      return "the alias of nodes " + std::to_string(a) + " and " + std::to_string(b) +
+             " closes a cycle of aliases: leave it out";
+    group[size_t(root(a))] = root(b);
   }
+  if (!graph.dataParallel.empty() && graph.dataParallel.size() != n)
+    return "\"data_parallel\" has " + std::to_string(graph.dataParallel.size()) + " options for " +
+           std::to_string(n) + " nodes";
+  for (size_t i = 0; i < graph.dataParallel.size(); ++i)
+    if (graph.dataParallel[i] < 0 || size_t(graph.dataParallel[i]) >= graph.nodes[i].costs.size())
+      return "\"data_parallel\" names option " + std::to_string(graph.dataParallel[i]) +
+             " of the " + std::to_string(graph.nodes[i].costs.size()) + " of " + label(graph, i);
   if (graph.memoryLimit < 0)
     return "the memory limit " + std::to_string(graph.memoryLimit) + " is negative";
   return {};
@@ -137,6 +157,10 @@ std::string tessera::strategies::toJson(const StrategyGraph &graph) {
     appendItems(out, graph.aliases.size(), [&](size_t a) {
       appendList(out, {graph.aliases[a].first, graph.aliases[a].second});
     });
+  }
+  if (!graph.dataParallel.empty()) {
+    out += ",\n\"data_parallel\":";
+    appendList(out, {graph.dataParallel.begin(), graph.dataParallel.end()});
   }
   if (graph.memoryLimit != std::numeric_limits<int64_t>::max())
     out += ",\n\"usage_limit\":" + std::to_string(graph.memoryLimit);

@@ -5,8 +5,9 @@
 // strangers: every count, length, index and number is checked, the parser does not recurse without
 // a limit, and the outcome of a bad file is one sentence in `error`.
 //
-// Beyond the contest's form: "aliases" (pairs of nodes that choose the same option index) and
-// "nodes.names", both optional; "usages" of a node may be an empty list (the node uses no memory),
+// Beyond the contest's form: "aliases" (pairs of nodes that choose the same option index; pairs that close a
+// cycle are an error), "nodes.names" and "data_parallel" (per node the option that plain data parallelism
+// takes, a baseline), all optional; "usages" of a node may be an empty list (the node uses no memory),
 // and "usage_limit" may be missing (no limit). Other keys are skipped. An edge from a node to
 // itself counts its diagonal; several edges between two nodes add up.
 //
@@ -28,7 +29,7 @@
 namespace tessera::strategies {
 
 /// Empty if `graph` is well formed, else one sentence that says what is wrong: lengths, indices,
-/// signs, aliases with unequal option counts, sums that would overflow.
+/// signs, aliases with unequal option counts or in a cycle, sums that would overflow.
 std::string checkStrategyGraph(const StrategyGraph &graph);
 
 /// The checked graph, or nothing and a sentence in `error` that starts with the path.

@@ -117,7 +117,7 @@ private:
   }
   bool index(int64_t value, int32_t &out) {
     if (value < 0 || value > std::numeric_limits<int32_t>::max())
-      return fail("node index " + std::to_string(value) + " is out of range");
+      return fail("index " + std::to_string(value) + " is out of range");
     out = int32_t(value);
     return true;
   }
@@ -370,6 +370,14 @@ bool Reader::problem(StrategyGraph &graph) {
         graph.aliases.emplace_back();
         return pair(a, b) && index(a, graph.aliases.back().first) &&
                index(b, graph.aliases.back().second);
+      });
+    }
+    if (key == "data_parallel") {
+      graph.dataParallel.clear();
+      return list([&] {
+        int64_t option;
+        graph.dataParallel.emplace_back();
+        return integer(option) && index(option, graph.dataParallel.back());
       });
     }
     return skip(0);

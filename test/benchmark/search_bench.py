@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-SEARCHERS = "exact,elimination,recursive,propagation,random"
+SEARCHERS = "exact,elimination,recursive,propagation,data,random"
 
 
 def solve(args, path, searcher, folder):

@@ -157,7 +157,7 @@ def strategy_graphs_are_dumped_and_solved_alone(c):
         text = c.run(c.bin / "tessera-solve", file, "--seconds", "60", "--threads", "2", "--output", c.folder / "choice")
         expect(cost(text) == searched["cost_ns"], f"{name}: the search says {searched}, solved alone:\n{text}")
         expect(len(json.loads((c.folder / "choice").read_text())) == searched["nodes"], "one option per node")
-    for searcher in ("recursive", "propagation", "random"):
+    for searcher in ("recursive", "propagation", "data", "random"):
         alone = cost(c.run(c.bin / "tessera-solve", file, "--seconds", "1", "--searcher", searcher))
         expect(alone >= searched["cost_ns"], f"{searcher} beats the optimum: {alone}")
         c.compile("--searcher", searcher, out=searcher)

@@ -15,7 +15,7 @@ namespace {
 bool same(const StrategyGraph &a, const StrategyGraph &b) {
   bool ok = a.name == b.name && a.nodes.size() == b.nodes.size() &&
             a.edges.size() == b.edges.size() && a.aliases == b.aliases &&
-            a.memoryLimit == b.memoryLimit;
+            a.memoryLimit == b.memoryLimit && a.dataParallel == b.dataParallel;
   for (size_t i = 0; ok && i < a.nodes.size(); ++i)
     ok = a.nodes[i].name == b.nodes[i].name && a.nodes[i].costs == b.nodes[i].costs &&
          a.nodes[i].usages == b.nodes[i].usages && a.nodes[i].liveFrom == b.nodes[i].liveFrom &&
@@ -49,6 +49,9 @@ TEST_CASE("graphs survive text, plain files and gzip files") {
   for (int i = 0; i < 50; ++i) {
     StrategyGraph g = randomGraph(random, {.nodes = 9, .memory = i % 2 * 0.5, .aliases = true});
     g.name = i % 3 ? "a \"quoted\" \\ name\n" : "";
+    for (const StrategyNode &node : g.nodes)
+      if (i % 4 == 0)
+        g.dataParallel.push_back(int32_t(random() % node.costs.size()));
     if (i % 5 == 0)
       for (StrategyNode &node : g.nodes)
         node.name = "op/" + std::to_string(&node - g.nodes.data());
@@ -115,6 +118,9 @@ TEST_CASE("each bad file is one clear error") {
   check(withNodes(kTwo, kEdge, R"(,"usage_limit":-1)"), "memory limit -1 is negative");
   check(withNodes(kTwo, kEdge, R"(,"aliases":[[0,1]])"), "2 and 3 options");
   check(withNodes(kTwo, kEdge, R"(,"aliases":[[0,7]])"), "alias names node 7");
+  check(withNodes(kTwo, kEdge, R"(,"data_parallel":[0])"), "1 options for 2 nodes");
+  check(withNodes(kTwo, kEdge, R"(,"data_parallel":[0,3])"), "names option 3 of the 3 of node 1");
+  check(withNodes(kTwo, kEdge, R"(,"data_parallel":[-1,0])"), "out of range");
   check(withNodes(kTwo, kEdge) + "x", "text after the end");
   check(R"({"problem":)" + std::string(100000, '['), "expected '{'");
   check(R"({"x":)" + std::string(100000, '['), "too deeply");
@@ -124,9 +130,15 @@ TEST_CASE("each bad file is one clear error") {
     CHECK(errorOf(whole.substr(0, cut)) != "");
 }
 
-TEST_CASE("alias cycles are no error") {
-  CHECK(errorOf(withNodes(R"("costs":[[1],[2],[3]])", "",
-                          R"(,"aliases":[[0,1],[1,2],[2,0],[1,1]])")) == "");
+TEST_CASE("aliases may form trees, but no cycle") {
+  auto with = [](const std::string &aliases) {
+    return errorOf(withNodes(R"("costs":[[1],[2],[3],[4]])", "", R"(,"aliases":)" + aliases));
+  };
+  CHECK(with("[[0,1],[3,1],[2,0]]") == "");
+  CHECK(with("[[0,1],[1,2],[2,0]]") ==
+        "g.json: the alias of nodes 2 and 0 closes a cycle of aliases: leave it out");
+  CHECK(with("[[3,2],[1,1]]").find("nodes 1 and 1 closes a cycle") != std::string::npos);
+  CHECK(with("[[0,1],[2,3],[1,0]]").find("nodes 1 and 0 closes a cycle") != std::string::npos);
 }
 
 TEST_CASE("files that are missing, folders, truncated or no gzip are errors") {

@@ -15,6 +15,7 @@ struct RandomGraphOptions {
   bool aliases = false;
 };
 
+/// Fits checkStrategyGraph.
 inline StrategyGraph randomGraph(std::mt19937_64 &random, const RandomGraphOptions &o) {
   auto draw = [&](int n) { return int(random() % uint64_t(n)); };
   auto chance = [&](double p) { return double(random() >> 11) * 0x1p-53 < p; };
@@ -47,10 +48,10 @@ inline StrategyGraph randomGraph(std::mt19937_64 &random, const RandomGraphOptio
         g.addEdge(i, j, costs);
       }
   if (o.aliases)
-    for (int i = 0; i < n; ++i) {
-      int j = draw(n);
-      if (g.nodes[i].costs.size() == g.nodes[j].costs.size())
-        g.aliases.push_back({i, j});
+    for (int i = 1; i < n; ++i) { // to one node before it: trees
+      int j = draw(i);
+      if (chance(0.6) && g.nodes[i].costs.size() == g.nodes[j].costs.size())
+        g.aliases.push_back(chance(0.5) ? std::pair{i, j} : std::pair{j, i});
     }
   if (o.memory > 0) {
     Choice most;

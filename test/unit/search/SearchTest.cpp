@@ -32,12 +32,29 @@ TEST_CASE("the example of StrategyGraph.h costs 4") {
   for (const std::string &name : searcherNames()) {
     SearchOptions options;
     options.searcher = name;
-    Solution s = search(twoNodes(), options);
+    StrategyGraph g = twoNodes();
+    g.dataParallel = {1, 1};
+    Solution s = search(g, options);
     INFO(name);
     CHECK(s.cost == 4);
     CHECK(s.searcher == name);
-    CHECK((name == "random" || s.optimal));
+    CHECK((name == "random" || name == "data" || s.optimal));
   }
+}
+
+TEST_CASE("data parallelism is what the graph names, or nothing") {
+  SearchOptions options;
+  options.searcher = "data";
+  StrategyGraph g = twoNodes();
+  CHECK(search(g, options).choice.empty());
+  g.dataParallel = {0, 1};
+  CHECK(search(g, options).choice == Choice{0, 1});
+  CHECK(search(g, options).cost == 11);
+  CHECK(!search(g, options).optimal);
+  g.nodes[1].usages = {3, 9};
+  g.nodes[1].liveTo = 1;
+  g.memoryLimit = 8;
+  CHECK(search(g, options).choice.empty());
 }
 
 TEST_CASE("judgement of choices") {
@@ -166,7 +183,7 @@ TEST_CASE("no time at all still gives an answer where a greedy one fits") {
   StrategyGraph g = LayeredGraph(60, 16, 5).graph;
   g.memoryLimit = leastPeak(g) * 12 / 10;
   for (const std::string &name : searcherNames()) {
-    if (name == "elimination") // exact or nothing
+    if (name == "elimination" || name == "data") // one answer or nothing
       continue;
     SearchOptions options;
     options.seconds = 0;

@@ -86,6 +86,21 @@ TEST_CASE("tessera-solve says why it cannot") {
   CHECK(runSolve(file.path + " --threads 0").code == 1);
   CHECK(runSolve(file.path + " --searcher magic").code == 1);
   CHECK(runSolve(file.path + " --bogus").code == 1);
+  StrategyGraph data = example();
+  {
+    TemporaryFile without(data);
+    Outcome run = runSolve(without.path + " --searcher data");
+    CHECK(run.code == 2);
+    CHECK(run.text.find("does not say which options are data parallel") != std::string::npos);
+  }
+  data.dataParallel = {1, 0};
+  {
+    TemporaryFile large(data);
+    Outcome run = runSolve(large.path + " --searcher data");
+    CHECK(run.code == 2);
+    CHECK(run.text.find("data parallelism does not fit: memory at time 0 is 11, the limit is 5") !=
+          std::string::npos);
+  }
   TemporaryFile good(example());
   Outcome unwritable = runSolve(good.path + " --output /nonexistent/choice");
   CHECK(unwritable.code == 1);

@@ -159,6 +159,29 @@ TEST_CASE("what the graph says of a choice is what pricing the annotated module 
   CHECK(train->search.cost + rounding >= train->communication);
 }
 
+TEST_CASE("the searcher of data parallelism assigns what mode data does") {
+  for (const char *mesh : {"data=2", "data=2,model=2"}) {
+    INFO(mesh);
+    AssignOptions options = optionsFor(mesh, "auto");
+    options.searcher = "data";
+    Module searched(kMlp), data(kMlp);
+    AssignReport s, d;
+    REQUIRE(assign(searched, options, &s) == "");
+    REQUIRE(assign(data, optionsFor(mesh, "data"), &d) == "");
+    // Two axes make so many options that some are not listed: then a sum is reduced after its operator.
+    for (const char *op : {"fc1", "relu", "relu.grad", "fc1.grad_w", "fc2.grad_w", "w1.update"}) {
+      const std::string wanted = data.strategy("train", op), found = searched.strategy("train", op);
+      INFO(op << ": " << found << " for " << wanted);
+      CHECK((found == wanted || found + " -> [-, -]" == wanted));
+    }
+    for (unsigned a = 0; a < 5; ++a)
+      CHECK(searched.arg("train", a) == data.arg("train", a));
+    if (std::string(mesh) == "data=2")
+      CHECK(s.find("train")->total() == d.find("train")->total());
+    CHECK(s.find("train")->search.searcher == "data");
+  }
+}
+
 TEST_CASE("memory is a limit") {
   Module m(kMlp);
   AssignOptions options = optionsFor("data=2,model=2", "auto");
