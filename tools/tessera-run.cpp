@@ -134,6 +134,12 @@ int fromLauncher(std::initializer_list<const char *> names, int otherwise) {
   return otherwise;
 }
 
+/// Writes the error; an empty one was written where it arose.
+void complain(const Status &status) {
+  if (!status.message().empty())
+    std::fprintf(stderr, "tessera-run: %s\n", status.message().c_str());
+}
+
 Status run(CommandLine &c, RunResult &result) {
   Result<PlanDirectory> plan = readPlanDirectory(c.plan);
   if (!plan)
@@ -149,11 +155,13 @@ Status run(CommandLine &c, RunResult &result) {
     if (!world)
       return world.status();
     if ((*world)->size() != ranks) {
-      Status status = Status::error(c.plan + ": is a plan for " + std::to_string(ranks) +
-                                    " ranks, but MPI started " + std::to_string((*world)->size()) +
-                                    " processes");
-      // All processes see the same; one message is enough.
-      return (*world)->rank() == 0 ? status : Status::error("");
+      // All processes see the same; one message is enough. It must be out before the first process ends:
+      // mpirun then stops the others.
+      if ((*world)->rank() == 0)
+        complain(Status::error(c.plan + ": is a plan for " + std::to_string(ranks) +
+                               " ranks, but MPI started " + std::to_string((*world)->size()) +
+                               " processes"));
+      return Status::error("");
     }
     processWorld.push_back(std::move(*world));
   }
@@ -192,13 +200,12 @@ int main(int argc, char **argv) {
   RunResult result;
   Status status = complete(command, app);
   if (!status) {
-    std::fprintf(stderr, "tessera-run: %s\n", status.message().c_str());
+    complain(status);
     return 2;
   }
   status = run(command, result);
   if (!status) {
-    if (!status.message().empty())
-      std::fprintf(stderr, "tessera-run: %s\n", status.message().c_str());
+    complain(status);
     return 1;
   }
   if (result.interrupted)

@@ -322,18 +322,22 @@ TEST_CASE("the program's exit codes and messages") {
   CHECK(contains(report, "verified: the plan computes what the unpartitioned program does"));
 }
 
+/// Starts a long training with `launcher`, does `stop` (shell; the launcher's process is $pid) when two steps are
+/// logged, however slow the machine is, and waits.
+std::pair<int, std::string> stopTraining(const Fixture &f, const std::string &launcher,
+                                         const std::string &dir, const std::string &stop) {
+  std::string log = f.path + "/l.jsonl", out = f.path + "/out";
+  fs::remove(log);
+  return shell("(" + launcher + " " TESSERA_RUN " " + dir + " --backend reference --data npy:" +
+               f.path + "/x.npy --steps 100000000 --log " + log + " --checkpoint-dir " + f.path +
+               "/c > " + out + " 2>&1 & pid=$!; while [ \"$(cat " + log +
+               " 2>/dev/null | wc -l)\" -lt 2 ] && kill -0 $pid; do sleep 0.05; done; " + stop +
+               "; wait $pid; code=$?; cat " + out + "; exit $code)");
+}
+
 TEST_CASE("SIGTERM stops all ranks after the step") {
   Fixture f;
-  std::string dir = f.writePlan(2);
-  // The signal comes when two steps are logged, however slow the machine is.
-  std::string log = f.path + "/l.jsonl", out = f.path + "/out";
-  auto [code, text] = shell(
-      "(" TESSERA_RUN " " + dir + " --backend reference --data npy:" + f.path +
-      "/x.npy --steps 100000000 --log " + log + " --checkpoint-dir " + f.path + "/c > " + out +
-      " 2>&1 & pid=$!; while [ \"$(cat " + log +
-      " 2>/dev/null | wc -l)\" -lt 2 ] && kill -0 $pid; do sleep 0.05; done; kill -TERM $pid; "
-      "wait $pid; code=$?; cat " +
-      out + "; exit $code)");
+  auto [code, text] = stopTraining(f, "", f.writePlan(2), "kill -TERM $pid");
   INFO(text);
   CHECK(code == 130); // "after an interrupt"
   CHECK(contains(text, "stopped after step"));
@@ -342,22 +346,55 @@ TEST_CASE("SIGTERM stops all ranks after the step") {
 #endif
 
 #ifdef TESSERA_MPIEXEC
+/// The launcher, for as many processes.
+std::string mpi(int processes) {
+  setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+  setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+  return TESSERA_MPIEXEC " --oversubscribe -n " + std::to_string(processes);
+}
+
+TEST_CASE("SIGTERM and SIGINT to an MPI job stop its ranks after a step, with a checkpoint") {
+  for (const char *signal : {"TERM", "INT"}) {
+    Fixture f;
+    auto [code, text] =
+        stopTraining(f, mpi(2), f.writePlan(2), std::string("kill -") + signal + " $pid");
+    INFO(signal << "\n" << text);
+    CHECK(code != 0);
+    CHECK(contains(text, "stopped after step"));
+    CHECK(fileExists(f.path + "/c/checkpoint.safetensors"));
+  }
+}
+
+TEST_CASE("a rank of an MPI job that is killed outright takes the others down and is named") {
+  Fixture f;
+  auto start = std::chrono::steady_clock::now();
+  auto [code, text] = stopTraining(
+      f, mpi(2), f.writePlan(2),
+      // A zombie that nobody has waited for yet has ended, too.
+      "ranks=$(cat /proc/$pid/task/*/children); for victim in $ranks; do :; done; kill -9 $victim; "
+      "timeout 60 tail --pid=$pid -f /dev/null; "
+      "for rank in $ranks; do ! grep '^State:.[^Z]' /proc/$rank/status || echo LEFT; done");
+  INFO(text);
+  CHECK(code != 0);
+  CHECK(contains(text, "rank 1 with PID"));
+  CHECK(contains(text, "signal 9"));
+  CHECK_FALSE(contains(text, "LEFT"));
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(60));
+}
+
 TEST_CASE("ranks as processes of an MPI job train alike") {
   Fixture f;
   std::string dir = f.writePlan(2);
-  setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-  setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   std::string arguments = " " TESSERA_RUN " " + dir + " --backend reference --data npy:" + f.path +
                           "/x.npy --steps 4 --save-weights " + f.path;
   auto [threads, text] = shell(arguments + "/t.safetensors");
   CHECK(threads == 0);
-  auto [mpi, mpiText] =
-      shell(TESSERA_MPIEXEC " --oversubscribe -n 2" + arguments + "/m.safetensors");
+  auto [code, mpiText] = shell(mpi(2) + arguments + "/m.safetensors");
   INFO(mpiText);
-  REQUIRE(mpi == 0);
+  REQUIRE(code == 0);
   CHECK(f.tensor(f.path + "/t.safetensors", "w") == f.tensor(f.path + "/m.safetensors", "w"));
-  auto [wrong, message] =
-      shell(TESSERA_MPIEXEC " --oversubscribe -n 3" + arguments + "/m.safetensors");
+  auto [wrong, message] = shell(mpi(3) + arguments + "/m.safetensors");
+  INFO(message);
   CHECK(wrong != 0);
   CHECK(contains(message, "is a plan for 2 ranks, but MPI started 3 processes"));
 }
