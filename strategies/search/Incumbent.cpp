@@ -55,7 +55,10 @@ bool Incumbent::offer(const Scope &scope, const Core &core, const Answer &answer
   // The judge walks over the whole graph: not for what cannot win.
   if (core.price(answer) >= double(solution.cost))
     return false;
-  Choice choice = scope.lift(core.ids(scope.model, answer));
+  return offer(scope.lift(core.ids(scope.model, answer)));
+}
+
+bool Incumbent::offer(Choice choice) {
   work += 50 * double(graph.nodes.size()) + 10 * double(graph.edges.size());
   Evaluation judged = evaluate(graph, choice);
   if (!judged.feasible || judged.cost >= solution.cost)

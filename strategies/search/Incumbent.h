@@ -36,6 +36,7 @@ struct Incumbent {
 
   /// Judges an answer; true if it became the best.
   bool offer(const Scope &scope, const Core &core, const Answer &answer);
+  bool offer(Choice choice);
   void raise(Cost bound) {
     solution.lowerBound = std::max(solution.lowerBound, std::min(bound, solution.cost));
   }

@@ -120,12 +120,13 @@ bool Reducer::dropBad(int32_t v) {
   Variable &x = var(v);
   std::vector<char> keep(x.size(), 1);
   size_t kept = 0;
+  std::vector<int64_t> rooms; // per piece: the least where it counts
+  for (const Piece &piece : x.pieces)
+    rooms.push_back(*std::min_element(m.room.begin() + piece.from, m.room.begin() + piece.to));
   for (size_t s = 0; s < x.size(); ++s) {
     keep[s] = x.costs[s] < kForbidden;
-    for (const Piece &piece : x.pieces)
-      if (keep[s] && piece.extra[s] > 0)
-        for (int32_t p = piece.from; p < piece.to && keep[s]; ++p)
-          keep[s] = piece.extra[s] <= m.room[p];
+    for (size_t k = 0; k < x.pieces.size(); ++k)
+      keep[s] &= x.pieces[k].extra[s] <= 0 || x.pieces[k].extra[s] <= rooms[k];
     for (size_t k = 0; k < x.edges.size() && keep[s]; ++k) {
       EdgeView cost = m.view(x.edges[k], v);
       size_t t = 0, count = var(cost.other).size();

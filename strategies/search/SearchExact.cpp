@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "strategies/search/Branch.h"
+#include "strategies/search/Fold.h"
 #include "strategies/search/Neighbourhood.h"
 #include "strategies/search/Reduce.h"
 #include "strategies/search/Searchers.h"
@@ -33,6 +34,7 @@ public:
 
 private:
   bool round(Scope &scope);
+  void startFolded(const Model &model);
   void raiseBound(const Model &model, const Core &core, Dual &dual, double share);
   void improve(const Scope &scope, const Core &core, std::vector<Neighbourhood> &searches,
                double share);
@@ -64,6 +66,7 @@ private:
   double narrowness = 0.5;    // of the next focus
   double lastRise = 0;        // of the bound in the last phase
   uint64_t streams = 0;       // random streams handed out
+  bool triedFold = false;
 };
 
 void ExactSearch::raiseBound(const Model &model, const Core &core, Dual &dual, double share) {
@@ -197,6 +200,28 @@ void ExactSearch::focus(const Scope &scope, const Core &core, const Dual &dual, 
     narrowness = narrowness < 0.01 ? 0.7 : narrowness * 0.6;
 }
 
+/// A first answer in which equal layers choose alike: where a network repeats itself it is near the best, and
+/// what it costs to find does not grow with the number of layers.
+void ExactSearch::startFolded(const Model &model) {
+  Fold fold(best.graph, model.variableOf);
+  best.work += 100 * double(best.graph.nodes.size());
+  for (const StrategyEdge &edge : best.graph.edges)
+    best.work += 4 * double(edge.costs.size());
+  if (size_t(fold.groups) * 10 > model.variables.size())
+    return; // not much that repeats itself
+  SearchOptions own = options;
+  own.work = options.work > 0 ? std::min(1.0, 0.3 * (options.work - 1e-9 * best.work)) : 1;
+  own.seconds = best.clock.left();
+  if (own.work <= 0)
+    return;
+  Solution folded = searchExact(fold.graph, own);
+  best.work += 1e9 * folded.work;
+  if (!folded.choice.empty())
+    best.offer(fold.unfold(folded.choice));
+  log("folded %zu variables to %d: best %ld", model.variables.size(), fold.groups,
+      long(best.solution.cost));
+}
+
 /// One round on the present model; false when there is nothing more to do.
 bool ExactSearch::round(Scope &scope) {
   Model &model = scope.model;
@@ -224,6 +249,10 @@ bool ExactSearch::round(Scope &scope) {
   // Short shares first: small problems end in milliseconds.
   double share = 5e6;
   for (int phase = 0; !best.done(); ++phase) {
+    if (phase == 1 && !triedFold) { // not one of those that end at once
+      triedFold = true;
+      startFolded(model);
+    }
     raiseBound(model, core, dual, share);
     if (best.done())
       break;
@@ -279,6 +308,7 @@ Solution ExactSearch::run() {
   prices.assign(scope.model.room.size(), 0);
   while (round(scope) && !best.done())
     ;
+  best.solution.work = 1e-9 * best.work;
   return best.solution;
 }
 

@@ -77,6 +77,7 @@ struct Solution {
   bool optimal = false;
   bool infeasible = false; // proven: nothing fits
   double seconds = 0;
+  double work = 0; // 1e9 elementary steps, where the searcher counts them
   std::string searcher;
 };
 
