@@ -12,6 +12,7 @@
 #include "runtime/executor/Session.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <initializer_list>
@@ -21,7 +22,7 @@ using namespace tessera::rt;
 namespace {
 
 struct CommandLine {
-  std::string plan, device = "cpu", log;
+  std::string plan, device = "cpu", log, every;
   bool eval = false, infer = false, verify = false, quiet = false, noGraphs = false;
   int ranks = 0, threads = 0, shuffle = -1, augment = -1;
   RunOptions run;
@@ -50,7 +51,8 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--epochs", r.epochs, "Passes over the data (default 1)")
       ->check(CLI::PositiveNumber)
       ->excludes(steps);
-  app.add_option("--seed,--shuffle-seed", r.seed, "Of shuffling and augmentation (default 0)");
+  app.add_option("--seed,--shuffle-seed", r.seed,
+                 "Of shuffling and augmentation (default 0, or the resumed run's)");
   app.add_option("--shuffle", c.shuffle, "1 or 0: shuffle the data or not")
       ->check(CLI::Range(0, 1));
   app.add_option("--augment", c.augment, "1 or 0: augment the data or not")
@@ -67,17 +69,24 @@ void declare(CLI::App &app, CommandLine &c) {
          "the tolerance, tensors ten times as much (default 1e-6, with --f64 1e-10)")
       ->check(CLI::PositiveNumber);
 
-  app.add_option("--weights", r.weights, "Parameters from this safetensors file")
-      ->type_name("FILE");
+  app.add_option("--weights", r.weights, "Parameters from this safetensors file or checkpoint")
+      ->type_name("FILE|DIR");
   app.add_option("--save-weights", r.saveWeights,
                  "Write the parameters after training to this safetensors file")
       ->type_name("FILE");
   app.add_option("--checkpoint-dir", r.checkpointDir,
-                 "Write DIR/checkpoint.safetensors after every epoch and at the end")
+                 "Write checkpoints DIR/step-N in the background, and at the end")
       ->type_name("DIR");
-  app.add_option("--checkpoint-every", r.checkpointEvery, "Every so many steps instead of epochs")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--resume", r.resumeDir, "Continue from the checkpoint in this directory")
+  app.add_option("--checkpoint-every", c.every,
+                 "How often: so many steps (100), or a time (30s, 10min, 2h) (default: each epoch)")
+      ->type_name("N|TIME");
+  app.add_option("--keep", r.keep, "Keep the last so many checkpoints (default 3; 0: all)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_flag(
+      "--integrated", r.integrated,
+      "Checkpoints of whole tensors, which other programs read, instead of each rank's part");
+  app.add_option("--resume", r.resumeDir,
+                 "Continue from a checkpoint, or from the latest in this directory")
       ->type_name("DIR");
 
   app.add_option("--ranks", c.ranks, "Expected number of ranks: an error if the plan has others")
@@ -99,6 +108,23 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_flag("--quiet", c.quiet, "Print errors only");
 }
 
+/// "100", "30s", "10min", "2h".
+Status parseEvery(const std::string &text, RunOptions &r) {
+  size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::string unit = text.substr(digits);
+  const double seconds = unit == "s" ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0;
+  int64_t count = 0;
+  auto parsed = std::from_chars(text.data(), text.data() + digits, count);
+  if (parsed.ec != std::errc() || count < 1 || (seconds == 0 && !unit.empty()))
+    return Status::error("--checkpoint-every " + text +
+                         ": give a number of steps (100) or a time (30s, 10min, 2h)");
+  if (unit.empty())
+    r.checkpointEvery = count;
+  else
+    r.checkpointSeconds = static_cast<double>(count) * seconds;
+  return Status();
+}
+
 /// What the parser cannot say about options that depend on each other.
 Status complete(CommandLine &c, const CLI::App &app) {
   RunOptions &r = c.run;
@@ -114,6 +140,10 @@ Status complete(CommandLine &c, const CLI::App &app) {
     return Status::error("--weights and --resume exclude each other");
   if (r.mode != RunMode::Train && !(r.checkpointDir + r.saveWeights).empty())
     return Status::error("--checkpoint-dir and --save-weights are for training");
+  if (!c.every.empty())
+    TESSERA_RETURN_IF_ERROR(parseEvery(c.every, r));
+  if (r.checkpointDir.empty() && (!c.every.empty() || r.integrated || app.count("--keep") > 0))
+    return Status::error("--checkpoint-every, --keep and --integrated need --checkpoint-dir DIR");
   if (app.count("--backend") == 0)
     r.backend = c.device;
   r.graphs = !c.noGraphs;

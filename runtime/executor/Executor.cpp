@@ -1,5 +1,6 @@
 #include "runtime/executor/Executor.h"
 #include "runtime/executor/GlobalTensors.h"
+#include "runtime/executor/Weights.h"
 #include "runtime/plan/Convert.h"
 #include "runtime/plan/PlanInfo.h"
 
@@ -108,36 +109,28 @@ Status Executor::uploadConverted(uint32_t buffer, const void *host, plan::DType 
   return loaded_->upload(buffer, converted.data());
 }
 
-Status Executor::loadWeights(const Safetensors *weights, bool strict) {
+Status Executor::loadWeights(const TensorSource *weights, bool strict) {
+  TESSERA_RETURN_IF_ERROR(checkWeights(plan_, weights, strict));
   std::vector<char> host, padded; // of one tensor's box at a time
   for (const plan::Binding &binding : plan_.bindings()) {
     if (hasProgram(binding.role()))
       continue;
     std::vector<int64_t> shape =
         toVector(plan_.buffers(static_cast<int>(binding.buffer())).shape());
-    std::vector<int64_t> global = toVector(binding.global_shape()),
-                         extent = extentOf(plan_, binding);
+    std::vector<int64_t> extent = extentOf(plan_, binding);
     // In the type as held: a checkpoint of a widened run keeps its digits.
     plan::DType type = loaded_->dtype(binding.buffer());
     auto count = static_cast<size_t>(elementsOf(shape).value_or(0));
     host.resize(count * bytesPerElement(type));
-    const Safetensors::Entry *entry = weights ? weights->find(binding.name()) : nullptr;
-    if (entry) {
-      if (entry->shape != global)
-        return Status::error(weights->path() + ": tensor " + quoted(binding.name()) +
-                             " has the shape " + shapeText(entry->shape) + "; the plan wants " +
-                             shapeText(global));
+    if (weights && weights->typeOf(binding.name())) {
       if (!isEmpty(extent))
         TESSERA_RETURN_IF_ERROR(
-            weights->readBox(*entry, toVector(binding.offset()), extent, type, host.data()));
-    } else if (binding.role() == plan::STATE && !strict) {
+            weights->read(binding.name(), blockOf(plan_, binding), type, host.data()));
+    } else { // a state
       double fill = binding.fill();
       uint64_t each = bytesPerElement(type);
       for (size_t i = 0; i < count; ++i)
         convertElements(&fill, plan::F64, host.data() + i * each, type, 1);
-    } else {
-      return Status::error((weights ? weights->path() + ": " : "") + roleName(binding.role()) +
-                           " " + quoted(binding.name()) + " is missing");
     }
     if (extent != shape) {
       padded.resize(host.size());

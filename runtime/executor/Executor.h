@@ -46,7 +46,7 @@ public:
 
   /// Uploads this rank's box of every parameter and state. A parameter must be there; a state that
   /// is not takes its fill, unless `strict`. `weights` may be null if the plan has no parameters.
-  Status loadWeights(const Safetensors *weights, bool strict);
+  Status loadWeights(const TensorSource *weights, bool strict);
 
   /// Sets an INPUT, TARGET or STEP binding; row-major, in the plan's element type.
   Status feed(int binding, const void *host);

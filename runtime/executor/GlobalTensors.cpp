@@ -1,5 +1,6 @@
 #include "runtime/executor/GlobalTensors.h"
 #include "runtime/comm/BoxCopy.h"
+#include "runtime/executor/Weights.h"
 #include "runtime/plan/PlanInfo.h"
 
 #include <cstring>
@@ -62,11 +63,10 @@ Status gatherGlobal(Executor &executor, const std::vector<plan::Plan> &plans, in
 }
 
 Status saveWeights(Executor &executor, const std::vector<plan::Plan> &plans,
-                   const std::string &path, bool states,
-                   const std::map<std::string, std::string> &metadata) {
+                   const std::string &path) {
   std::vector<int> bindings = executor.bindings(plan::PARAMETER, "");
-  if (states)
-    for (int binding : executor.bindings(plan::STATE, ""))
+  for (int binding : executor.bindings(plan::STATE, ""))
+    if (!isOptimizerState(executor.plan(), executor.plan().bindings(binding)))
       bindings.push_back(binding);
   std::optional<SafetensorsWriter> writer;
   if (executor.plan().rank() == 0) {
@@ -75,7 +75,7 @@ Status saveWeights(Executor &executor, const std::vector<plan::Plan> &plans,
       tensors.push_back({executor.plan().bindings(binding).name(), executor.heldType(binding),
                          toVector(executor.plan().bindings(binding).global_shape())});
     Result<SafetensorsWriter> created =
-        SafetensorsWriter::create(path, std::move(tensors), metadata);
+        SafetensorsWriter::create(path, std::move(tensors), {{"format", "pt"}});
     if (!created)
       return created.status();
     writer.emplace(std::move(*created));

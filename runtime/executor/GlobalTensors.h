@@ -25,11 +25,10 @@ Status gatherGlobal(Executor &executor, const std::vector<plan::Plan> &plans, in
 void padBox(const std::vector<int64_t> &shape, const std::vector<int64_t> &extent, const void *held,
             void *padded, uint64_t elementBytes);
 
-/// Writes all parameters, and the states too if `states`, under their names to a safetensors file,
-/// on rank 0. In the type as held: a widened run saves F64, which loads again everywhere.
+/// Writes the model's parameters and states, not the optimizer's, under their names to a safetensors
+/// file, on rank 0. In the type as held: a widened run saves F64, which loads again everywhere.
 Status saveWeights(Executor &executor, const std::vector<plan::Plan> &plans,
-                   const std::string &path, bool states,
-                   const std::map<std::string, std::string> &metadata = {});
+                   const std::string &path);
 
 } // namespace tessera::rt
 

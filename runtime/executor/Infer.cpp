@@ -90,7 +90,7 @@ Status infer(Session &s) {
   std::vector<char> global;
   for (int64_t batch = 0; batch < batches; ++batch) {
     TESSERA_RETURN_IF_ERROR(feed->next());
-    TESSERA_RETURN_IF_ERROR(s.executor.feedStep(name, s.firstStep));
+    TESSERA_RETURN_IF_ERROR(s.executor.feedStep(name, s.firstStep()));
     double start = now();
     TESSERA_RETURN_IF_ERROR(s.executor.run(program));
     double seconds = now() - start;

@@ -16,11 +16,24 @@ double now() {
 
 DataOptions Session::dataOptions(bool train) const {
   DataOptions data;
-  data.seed = options.seed;
+  DataState before = resumed ? resumed->data : DataState();
+  data.seed = options.seed.value_or(before.seed);
   data.train = train;
   data.shuffle = options.shuffle;
   data.augment = options.augment;
+  if (train && !data.shuffle)
+    data.shuffle = before.shuffle;
+  if (train && !data.augment)
+    data.augment = before.augment;
   return data;
+}
+
+int64_t Session::firstBatch(const DataSource &data) const {
+  if (!resumed)
+    return 0;
+  const RunPosition &position = resumed->position;
+  auto batch = static_cast<int64_t>(std::max<uint64_t>(executor.plan().global_batch(), 1));
+  return position.epoch * data.batchesPerEpoch() + position.sample / batch;
 }
 
 Result<Feed> Feed::open(Executor &executor, const std::string &program, const std::string &spec,
@@ -180,29 +193,6 @@ void printProfile(Session &s) {
 
 } // namespace
 
-Status loadInitialWeights(Session &s, Executor &executor) {
-  std::string path = s.plan.weights;
-  bool resumed = !s.options.resumeDir.empty();
-  if (resumed)
-    path = s.options.resumeDir + "/checkpoint.safetensors";
-  else if (!s.options.weights.empty())
-    path = s.options.weights;
-  if (path.empty())
-    return executor.loadWeights(nullptr, false);
-  Result<Safetensors> file = Safetensors::open(path);
-  if (!file)
-    return file.status();
-  if (resumed) {
-    auto step = file->metadata().find("step");
-    char *end = nullptr;
-    if (step != file->metadata().end())
-      s.firstStep = std::strtoll(step->second.c_str(), &end, 10);
-    if (!end || *end != '\0' || s.firstStep < 0)
-      return Status::error(path + ": is no checkpoint: its metadata have no step");
-  }
-  return executor.loadWeights(&*file, resumed);
-}
-
 Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &world, Console &console,
                RunResult &result) {
   PlatformOptions where;
@@ -233,7 +223,7 @@ Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &worl
     TESSERA_RETURN_IF_ERROR(train(session));
     break;
   case RunMode::Evaluate:
-    TESSERA_RETURN_IF_ERROR(evaluate(session, session.firstStep));
+    TESSERA_RETURN_IF_ERROR(evaluate(session, session.firstStep()));
     break;
   case RunMode::Infer:
     TESSERA_RETURN_IF_ERROR(infer(session));

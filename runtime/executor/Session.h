@@ -14,6 +14,7 @@
 #ifndef TESSERA_RUNTIME_EXECUTOR_SESSION_H
 #define TESSERA_RUNTIME_EXECUTOR_SESSION_H
 
+#include "runtime/checkpoint/Manifest.h"
 #include "runtime/data/DataSource.h"
 #include "runtime/executor/Executor.h"
 #include "runtime/executor/Platform.h"
@@ -34,7 +35,8 @@ struct RunOptions {
   bool evalEachEpoch = false; // also after the last step
   int64_t steps = 0;          // 0: as `epochs` says; training counts those of a resumed run too
   int64_t epochs = 0;         // 0: one (verification: three steps)
-  uint64_t seed = 0;          // of shuffling and augmentation
+  // Of shuffling and augmentation; what is not given is as in the resumed run, or the default.
+  std::optional<uint64_t> seed;
   std::optional<bool> shuffle, augment;
   std::string backend = "cpu";
   int localRank = -1;        // on this machine; -1: as in the world
@@ -42,16 +44,19 @@ struct RunOptions {
   bool shareDevices = false; // cuda: several ranks on one device, collectives through the host
   bool tf32 = false;         // cuda: LoadOptions
   bool graphs = true;
-  int threads = 1;             // per rank
-  bool widen = false;          // F32 becomes F64
-  bool profile = false;        // print where the time goes
-  std::string weights;         // instead of the plan's weight file
-  std::string checkpointDir;   // checkpoints after each epoch and at the end
-  int64_t checkpointEvery = 0; // and every so many steps
-  std::string resumeDir;       // parameters, states and step from a checkpoint
-  std::string saveWeights;     // parameters at the end
-  std::string output;          // Infer: directory for the model outputs
-  double tolerance = 0;        // Verify; 0: 1e-6, or 1e-10 widened
+  int threads = 1;              // per rank
+  bool widen = false;           // F32 becomes F64
+  bool profile = false;         // print where the time goes
+  std::string weights;          // instead of the plan's weight file
+  std::string checkpointDir;    // checkpoints as the next three say, and at the end
+  int64_t checkpointEvery = 0;  // every so many steps; 0: after each epoch,
+  double checkpointSeconds = 0; // or when so much time has passed
+  int64_t keep = 3;             // of the checkpoints in the folder, the last ones; 0: all
+  bool integrated = false;      // whole tensors instead of what each rank holds
+  std::string resumeDir;        // parameters, states and position from a checkpoint
+  std::string saveWeights;      // parameters at the end
+  std::string output;           // Infer: directory for the model outputs
+  double tolerance = 0;         // Verify; 0: 1e-6, or 1e-10 widened
 };
 
 struct RunResult {
@@ -100,10 +105,14 @@ struct Session {
   RunResult &result;
   Executor &executor;
   const Platform &platform;
-  int64_t firstStep = 0; // steps that a checkpoint has behind it
+  std::optional<Manifest> resumed = {}; // the checkpoint's that the run starts from
 
   bool leader() const { return world.rank() == 0; }
   DataOptions dataOptions(bool train) const;
+  /// Steps that the checkpoint has behind it.
+  int64_t firstStep() const { return resumed ? resumed->position.step : 0; }
+  /// The batch that the run begins with, counted from the first of epoch 0.
+  int64_t firstBatch(const DataSource &data) const;
 };
 
 /// What a run starts from, on an executor of the plan or of its sequential program: a checkpoint's parameters,

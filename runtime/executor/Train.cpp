@@ -1,4 +1,6 @@
 // train and evaluate.
+#include "runtime/checkpoint/Folder.h"
+#include "runtime/executor/Checkpointer.h"
 #include "runtime/executor/GlobalTensors.h"
 #include "runtime/executor/Launcher.h"
 #include "runtime/executor/Session.h"
@@ -9,21 +11,94 @@
 namespace tessera::rt {
 namespace {
 
-Status checkpoint(Session &s, int64_t step) {
-  if (s.options.checkpointDir.empty())
-    return Status();
-  if (s.leader())
-    TESSERA_RETURN_IF_ERROR(makeDirectory(s.options.checkpointDir));
-  return saveWeights(s.executor, s.plan.ranks, s.options.checkpointDir + "/checkpoint.safetensors",
-                     /*states=*/true,
-                     {{"step", std::to_string(step)}, {"model", s.executor.plan().model()}});
-}
+/// The checkpoints of a run: when one is due, and what it says of where the run is.
+class Checkpoints {
+public:
+  Checkpoints(Session &s, const DataSource &data) : s_(s), data_(data) {
+    const RunOptions &o = s.options;
+    if (!o.checkpointDir.empty())
+      writer_.emplace(s.executor, s.plan.ranks,
+                      CheckpointOptions{o.checkpointDir, o.keep, o.integrated});
+  }
+
+  /// What is already in the folder must not lie ahead of this run: a later --resume would take it for
+  /// this run's.
+  Status check() const {
+    if (!writer_ || !s_.leader())
+      return Status();
+    std::vector<int64_t> steps = listCheckpoints(s_.options.checkpointDir);
+    if (steps.empty() || steps.back() <= s_.firstStep())
+      return Status();
+    return Status::error(checkpointPath(s_.options.checkpointDir, steps.back()) +
+                         ": is of another run, or of a later step than this one begins with; go on "
+                         "with --resume " +
+                         s_.options.checkpointDir + ", or give another folder to --checkpoint-dir");
+  }
+
+  /// This rank's part of what is to be agreed on.
+  bool due() const {
+    return writer_ && s_.leader() && s_.options.checkpointSeconds > 0 &&
+           now() - lastTime_ >= s_.options.checkpointSeconds;
+  }
+  bool ready() const { return !writer_ || writer_->ready(); }
+
+  /// After a step: `batches` lie behind it since the first of epoch 0.
+  Status step(int64_t step, int64_t batches, bool due, bool everyoneReady) {
+    if (!writer_)
+      return Status();
+    if (everyoneReady)
+      TESSERA_RETURN_IF_ERROR(writer_->advance());
+    const RunOptions &o = s_.options;
+    const bool each = o.checkpointEvery > 0     ? step % o.checkpointEvery == 0
+                      : o.checkpointSeconds > 0 ? false
+                                                : batches % data_.batchesPerEpoch() == 0;
+    return each || due ? start(step, batches) : Status();
+  }
+
+  Status finish(int64_t step, int64_t batches) {
+    if (!writer_)
+      return Status();
+    // A run that had nothing to do leaves the checkpoint that it began with.
+    const bool there =
+        step == s_.firstStep() && fileExists(checkpointPath(s_.options.checkpointDir, step));
+    if (writer_->lastStep() != step && !there)
+      TESSERA_RETURN_IF_ERROR(start(step, batches));
+    return writer_->finish();
+  }
+
+private:
+  Status start(int64_t step, int64_t batches) {
+    lastTime_ = now();
+    auto batch = static_cast<int64_t>(s_.executor.plan().global_batch());
+    const DataOptions options = s_.dataOptions(true);
+    return writer_->start(
+        {step, batches / data_.batchesPerEpoch(), batches % data_.batchesPerEpoch() * batch, batch},
+        {s_.options.data, options.seed, options.shuffle, options.augment});
+  }
+
+  Session &s_;
+  const DataSource &data_;
+  std::optional<Checkpointer> writer_;
+  double lastTime_ = now();
+};
+
+/// What the ranks agree on after a step; each brings its own.
+struct Agreement {
+  bool interrupted = false, checkpointDue = false, checkpointReady = true;
+
+  static Result<Agreement> on(Communicator &everyone, const Checkpoints &checkpoints) {
+    int32_t flags[3] = {rt::interrupted(), checkpoints.due(), !checkpoints.ready()};
+    TESSERA_RETURN_IF_ERROR(everyone.allReduce(flags, flags, 3, plan::I32, plan::MAX));
+    return Agreement{flags[0] != 0, flags[1] != 0, flags[2] == 0};
+  }
+};
 
 /// How many steps a run has altogether, those of a checkpoint included.
-int64_t lastStep(const RunOptions &options, int64_t perEpoch) {
-  if (options.steps > 0)
-    return options.steps;
-  return std::max<int64_t>(options.epochs, 1) * perEpoch;
+int64_t lastStep(const Session &s, const DataSource &data) {
+  if (s.options.steps > 0)
+    return s.options.steps;
+  int64_t batches = std::max<int64_t>(s.options.epochs, 1) * data.batchesPerEpoch();
+  return s.firstStep() + std::max<int64_t>(0, batches - s.firstBatch(data));
 }
 
 void summarise(Session &s, const Progress &progress, int64_t steps, double firstLoss) {
@@ -47,18 +122,21 @@ Status train(Session &s) {
   if (!feed)
     return feed.status();
   int64_t perEpoch = feed->source().batchesPerEpoch();
-  int64_t last = lastStep(s.options, perEpoch);
-  TESSERA_RETURN_IF_ERROR(feed->source().seek(s.firstStep));
+  const int64_t first = s.firstStep(), last = lastStep(s, feed->source());
+  const int64_t ahead =
+      s.firstBatch(feed->source()) - first; // of the batches, where they changed size
+  TESSERA_RETURN_IF_ERROR(feed->source().seek(first + ahead));
+  Checkpoints checkpoints(s, feed->source());
+  TESSERA_RETURN_IF_ERROR(checkpoints.check());
   uint64_t batch = s.executor.plan().global_batch();
   if (s.leader()) {
     s.console.line("data: " + feed->source().describe());
-    if (s.firstStep > 0)
-      s.console.line("resumed after step " + std::to_string(s.firstStep));
+    if (first > 0)
+      s.console.line("resumed after step " + std::to_string(first));
   }
-  Progress progress(s.console, s.firstStep, last, batch);
+  Progress progress(s.console, first, last, batch);
   double firstLoss = 0;
-  int64_t step = s.firstStep;
-  int64_t saved = -1, evaluated = -1;
+  int64_t step = first, evaluated = -1;
   bool stopped = false;
   while (step < last && !stopped) {
     double begin = now();
@@ -68,31 +146,28 @@ Status train(Session &s) {
     Result<double> loss = s.executor.fetchScalar(plan::LOSS, "train");
     if (!loss)
       return loss.status();
-    Result<bool> stop = anyInterrupted(s.executor.everyone());
-    if (!stop)
-      return stop.status();
-    stopped = *stop;
+    Result<Agreement> agreed = Agreement::on(s.executor.everyone(), checkpoints);
+    if (!agreed)
+      return agreed.status();
+    stopped = agreed->interrupted;
     ++step;
     if (s.leader()) {
       double seconds = now() - begin;
       progress.step(step, *loss, seconds);
-      if (step == s.firstStep + 1)
+      if (step == first + 1)
         firstLoss = *loss;
       s.result.loss = *loss;
-      s.result.steps = step - s.firstStep;
+      s.result.steps = step - first;
       TESSERA_RETURN_IF_ERROR(s.console.log(
           {{"step", static_cast<double>(step)},
-           {"epoch", static_cast<double>((step - 1) / perEpoch)},
+           {"epoch", static_cast<double>((step - 1 + ahead) / perEpoch)},
            {"loss", *loss},
            {"seconds", seconds},
            {"images_per_second", static_cast<double>(batch) / std::max(seconds, 1e-9)}}));
     }
-    bool epochEnds = step % perEpoch == 0;
-    if ((s.options.checkpointEvery > 0 && step % s.options.checkpointEvery == 0) ||
-        (s.options.checkpointEvery == 0 && epochEnds)) {
-      TESSERA_RETURN_IF_ERROR(checkpoint(s, step));
-      saved = step;
-    }
+    TESSERA_RETURN_IF_ERROR(
+        checkpoints.step(step, step + ahead, agreed->checkpointDue, agreed->checkpointReady));
+    const bool epochEnds = (step + ahead) % perEpoch == 0;
     if (s.options.evalEachEpoch && epochEnds && !stopped) {
       TESSERA_RETURN_IF_ERROR(evaluate(s, step));
       evaluated = step;
@@ -102,15 +177,13 @@ Status train(Session &s) {
     s.result.interrupted = stopped;
     if (stopped)
       s.console.line("stopped after step " + std::to_string(step));
-    summarise(s, progress, step - s.firstStep, firstLoss);
+    summarise(s, progress, step - first, firstLoss);
   }
-  if (saved != step)
-    TESSERA_RETURN_IF_ERROR(checkpoint(s, step));
+  TESSERA_RETURN_IF_ERROR(checkpoints.finish(step, step + ahead));
   if (s.options.evalEachEpoch && evaluated != step && !stopped)
     TESSERA_RETURN_IF_ERROR(evaluate(s, step));
   if (!s.options.saveWeights.empty())
-    TESSERA_RETURN_IF_ERROR(
-        saveWeights(s.executor, s.plan.ranks, s.options.saveWeights, /*states=*/false));
+    TESSERA_RETURN_IF_ERROR(saveWeights(s.executor, s.plan.ranks, s.options.saveWeights));
   return Status();
 }
 

@@ -99,12 +99,13 @@ public:
     Result<Feed> feed = Feed::open(s_.executor, name, s_.options.data, data);
     if (!feed)
       return feed.status();
-    TESSERA_RETURN_IF_ERROR(feed->source().seek(s_.firstStep));
+    TESSERA_RETURN_IF_ERROR(feed->source().seek(s_.firstBatch(feed->source())));
     for (Replica *replica : {judge_.get(), sampler_.get()})
       if (replica)
-        TESSERA_RETURN_IF_ERROR(replica->open(name, s_.options.data, data, s_.firstStep));
+        TESSERA_RETURN_IF_ERROR(
+            replica->open(name, s_.options.data, data, s_.firstBatch(feed->source())));
     for (int64_t i = 0; i < steps; ++i) {
-      int64_t step = s_.firstStep + i;
+      int64_t step = s_.firstStep() + i;
       TESSERA_RETURN_IF_ERROR(feed->next());
       TESSERA_RETURN_IF_ERROR(s_.executor.feedStep(name, step));
       TESSERA_RETURN_IF_ERROR(s_.executor.run(program));

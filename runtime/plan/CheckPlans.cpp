@@ -3,13 +3,13 @@
 // All ranks run the same list of steps, so collectives are compared position by position: if at
 // every position all members of the group agree on what they do, the order per group is the same
 // everywhere and nobody waits for a call that does not come.
+#include "runtime/plan/Blocks.h"
 #include "runtime/plan/PlanChecker.h"
 #include "runtime/plan/PlanInfo.h"
 
 #include <algorithm>
 #include <google/protobuf/util/message_differencer.h>
 #include <map>
-#include <set>
 
 namespace tessera::rt {
 namespace {
@@ -126,63 +126,24 @@ Status checkPrograms(const Plans &plans) {
   return Status();
 }
 
-struct BindingBox {
-  std::vector<int64_t> offset, shape;
-  bool operator<(const BindingBox &other) const {
-    return std::pair(offset, shape) < std::pair(other.offset, other.shape);
-  }
-};
-
-bool disjoint(const BindingBox &a, const BindingBox &b) {
-  for (size_t d = 0; d < a.offset.size(); ++d)
-    if (a.offset[d] + a.shape[d] <= b.offset[d] || b.offset[d] + b.shape[d] <= a.offset[d])
-      return true;
-  return false;
-}
-
-/// Boxes that lie in different cells of a lattice are disjoint; that is the usual case and saves
-/// comparing all pairs.
-bool onLattice(const std::map<BindingBox, size_t> &boxes, const std::vector<int64_t> &cell) {
-  std::set<std::vector<int64_t>> offsets;
-  for (const auto &[box, rank] : boxes) {
-    for (size_t d = 0; d < cell.size(); ++d)
-      if (box.shape[d] > cell[d] || box.offset[d] % cell[d] != 0)
-        return false;
-    if (!offsets.insert(box.offset).second)
-      return false;
-  }
-  return true;
-}
-
-Status checkTiling(const Plans &plans, int index) {
-  const plan::Binding &first = plans[0].bindings(index);
-  std::map<BindingBox, size_t> boxes; // box -> lowest rank that holds it
-  int64_t covered = 0;
+Status checkBlocks(const Plans &plans, int index) {
+  std::map<Block, size_t> holders; // block -> lowest rank that holds it
+  std::vector<Block> blocks;
   for (size_t r = 0; r < plans.size(); ++r) {
     const plan::Binding &b = plans[r].bindings(index);
-    BindingBox box{toVector(b.offset()), extentOf(plans[r], b)};
-    if (isEmpty(box.shape))
+    Block block = blockOf(plans[r], b);
+    if (isEmpty(block.shape))
       continue; // nothing but padding
-    bool fresh = boxes.emplace(box, r).second;
-    if (fresh)
-      covered += *elementsOf(box.shape);
+    bool fresh = holders.emplace(block, r).second;
     if (b.primary() != fresh)
       return Status::error(
           rankText(r) +
           (fresh ? " is the first to hold the box at " : " holds a replica of the box at ") +
-          shapeText(box.offset) + " but is " + (fresh ? "not " : "") + "marked primary");
+          shapeText(block.offset) + " but is " + (fresh ? "not " : "") + "marked primary");
+    if (fresh)
+      blocks.push_back(std::move(block));
   }
-  if (!onLattice(boxes, toVector(plans[0].buffers(static_cast<int>(first.buffer())).shape())))
-    for (auto a = boxes.begin(); a != boxes.end(); ++a)
-      for (auto b = std::next(a); b != boxes.end(); ++b)
-        if (!disjoint(a->first, b->first))
-          return Status::error("the boxes of " + rankText(a->second) + " and " +
-                               rankText(b->second) + " overlap");
-  std::vector<int64_t> global = toVector(first.global_shape());
-  if (covered != elementsOf(global))
-    return Status::error("the ranks' boxes hold " + std::to_string(covered) +
-                         " elements of the global shape " + shapeText(global));
-  return Status();
+  return checkTiling(blocks, toVector(plans[0].bindings(index).global_shape()));
 }
 
 Status checkAllBindings(const Plans &plans) {
@@ -202,7 +163,7 @@ Status checkAllBindings(const Plans &plans) {
               plans[r].buffers(static_cast<int>(b.buffer())).dtype())
         return Status::error(what + " is not the same on rank 0 and " + rankText(r));
     }
-    TESSERA_RETURN_IF_ERROR(checkTiling(plans, i).context(what));
+    TESSERA_RETURN_IF_ERROR(checkBlocks(plans, i).context(what));
   }
   return Status();
 }

@@ -41,9 +41,7 @@ Status parseEntry(const Json &object, uint64_t contents, Safetensors::Entry &ent
   auto type = object.is_object() ? object.find("dtype") : object.end();
   if (!object.is_object() || type == object.end() || !type->is_string())
     return bad("has no dtype");
-  for (const auto &[value, name] : kTypes)
-    if (type->get_ref<const std::string &>() == name)
-      entry.type = value;
+  entry.type = safetensorsType(type->get_ref<const std::string &>());
   if (entry.type == plan::DTYPE_INVALID)
     return bad("has the dtype '" + type->get<std::string>() + "', which is not supported");
   std::optional<std::vector<int64_t>> shape = integers(object, "shape", 32);
@@ -68,13 +66,35 @@ Status parseEntry(const Json &object, uint64_t contents, Safetensors::Entry &ent
 
 } // namespace
 
-Result<Safetensors> Safetensors::open(const std::string &path) {
-  Result<InputFile> file = InputFile::open(path);
+Result<Safetensors> Safetensors::open(const std::string &path, std::optional<FileSums> sums) {
+  Result<CheckedFile> file = CheckedFile::open(path, std::move(sums));
   if (!file)
     return file.status();
-  Safetensors result(path, std::move(*file));
+  Safetensors result(std::move(*file));
   TESSERA_RETURN_IF_ERROR(result.parseHeader().context(path));
   return result;
+}
+
+std::vector<std::string> Safetensors::names() const {
+  std::vector<std::string> names;
+  for (const auto &[name, entry] : entries_)
+    names.push_back(name);
+  return names;
+}
+
+std::optional<TensorType> Safetensors::typeOf(const std::string &name) const {
+  const Entry *entry = find(name);
+  if (!entry)
+    return std::nullopt;
+  return TensorType{entry->type, entry->shape};
+}
+
+Status Safetensors::read(const std::string &name, const Block &block, plan::DType type,
+                         void *out) const {
+  const Entry *entry = find(name);
+  if (!entry)
+    return Status::error(path() + ": has no tensor " + quoted(name));
+  return readBox(*entry, block.offset, block.shape, type, out);
 }
 
 Status Safetensors::parseHeader() {
@@ -132,7 +152,7 @@ const Safetensors::Entry *Safetensors::find(const std::string &name) const {
 Status Safetensors::readBox(const Entry &entry, const std::vector<int64_t> &offset,
                             const std::vector<int64_t> &shape, plan::DType type, void *out) const {
   auto bad = [&](const std::string &what) {
-    return Status::error(path_ + ": tensor '" + entry.name + "' " + what);
+    return Status::error(path() + ": tensor '" + entry.name + "' " + what);
   };
   if (type != entry.type && !(isFloatType(type) && isFloatType(entry.type)))
     return bad("has the type " + typeName(entry.type) + "; the plan wants " + typeName(type));
@@ -181,38 +201,61 @@ Status Safetensors::readBox(const Entry &entry, const std::vector<int64_t> &offs
   return Status();
 }
 
-Result<SafetensorsWriter>
-SafetensorsWriter::create(const std::string &path, std::vector<Tensor> tensors,
-                          const std::map<std::string, std::string> &metadata) {
+std::string safetensorsTypeName(plan::DType type) {
+  for (const auto &[value, name] : kTypes)
+    if (value == type)
+      return name;
+  return "";
+}
+
+plan::DType safetensorsType(const std::string &name) {
+  for (const auto &[value, known] : kTypes)
+    if (name == known)
+      return value;
+  return plan::DTYPE_INVALID;
+}
+
+Result<SafetensorsLayout>
+SafetensorsLayout::of(const std::vector<NamedTensor> &tensors,
+                      const std::map<std::string, std::string> &metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty())
     header["__metadata__"] = metadata;
-  uint64_t offset = 0;
+  SafetensorsLayout layout;
   std::set<std::string> names = {"__metadata__"};
-  for (const Tensor &tensor : tensors) {
+  for (const NamedTensor &tensor : tensors) {
     std::optional<uint64_t> bytes = bytesOf(tensor.shape, tensor.type);
     if (!bytes || !names.insert(tensor.name).second)
-      return Status::error(path + ": tensor '" + tensor.name + "' of shape " +
+      return Status::error("tensor " + quoted(tensor.name) + " of shape " +
                            shapeText(tensor.shape) + " cannot be written" +
                            (bytes ? ": its name is taken" : ""));
-    const char *type = "";
-    for (const auto &[value, name] : kTypes)
-      if (value == tensor.type)
-        type = name;
-    header[tensor.name] = {
-        {"dtype", type}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + *bytes}}};
-    offset += *bytes;
+    header[tensor.name] = {{"dtype", safetensorsTypeName(tensor.type)},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {layout.bytes, layout.bytes + *bytes}}};
+    layout.begins.push_back(layout.bytes);
+    layout.bytes += *bytes;
   }
   std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text.append((8 - text.size() % 8) % 8, ' '); // the contents start aligned
+  for (int i = 0; i < 8; ++i)
+    layout.header.push_back(static_cast<char>(text.size() >> (8 * i)));
+  layout.header += text;
+  for (uint64_t &begin : layout.begins)
+    begin += layout.header.size();
+  layout.bytes += layout.header.size();
+  return layout;
+}
+
+Result<SafetensorsWriter>
+SafetensorsWriter::create(const std::string &path, std::vector<Tensor> tensors,
+                          const std::map<std::string, std::string> &metadata) {
+  Result<SafetensorsLayout> layout = SafetensorsLayout::of(tensors, metadata);
+  if (!layout)
+    return layout.status().context(path);
   Result<AtomicFile> file = AtomicFile::create(path);
   if (!file)
     return file.status();
-  unsigned char length[8];
-  for (int i = 0; i < 8; ++i)
-    length[i] = static_cast<unsigned char>(text.size() >> (8 * i));
-  TESSERA_RETURN_IF_ERROR(file->write(length, 8));
-  TESSERA_RETURN_IF_ERROR(file->write(text.data(), text.size()));
+  TESSERA_RETURN_IF_ERROR(file->write(layout->header.data(), layout->header.size()));
   return SafetensorsWriter(path, std::move(*file), std::move(tensors));
 }
 

@@ -12,8 +12,8 @@
 #ifndef TESSERA_RUNTIME_PLAN_SAFETENSORS_H
 #define TESSERA_RUNTIME_PLAN_SAFETENSORS_H
 
-#include "runtime/plan/plan.pb.h"
-#include "runtime/support/File.h"
+#include "runtime/plan/TensorSource.h"
+#include "runtime/support/CheckedFile.h"
 
 #include <map>
 #include <string>
@@ -21,7 +21,7 @@
 
 namespace tessera::rt {
 
-class Safetensors {
+class Safetensors : public TensorSource {
 public:
   struct Entry {
     std::string name;
@@ -30,9 +30,16 @@ public:
     uint64_t begin = 0, end = 0; // in bytes from the end of the header
   };
 
-  static Result<Safetensors> open(const std::string &path);
+  /// With sums, what is read is held against them.
+  static Result<Safetensors> open(const std::string &path,
+                                  std::optional<FileSums> sums = std::nullopt);
 
-  const std::string &path() const { return path_; }
+  const std::string &path() const override { return file_.path(); }
+  std::vector<std::string> names() const override;
+  std::optional<TensorType> typeOf(const std::string &name) const override;
+  Status read(const std::string &name, const Block &block, plan::DType type,
+              void *out) const override;
+
   const std::map<std::string, Entry> &entries() const { return entries_; }
   const std::map<std::string, std::string> &metadata() const { return metadata_; }
   const Entry *find(const std::string &name) const;
@@ -42,23 +49,38 @@ public:
                  const std::vector<int64_t> &shape, plan::DType type, void *out) const;
 
 private:
-  Safetensors(std::string path, InputFile file) : path_(std::move(path)), file_(std::move(file)) {}
+  explicit Safetensors(CheckedFile file) : file_(std::move(file)) {}
   Status parseHeader();
-  std::string path_;
-  InputFile file_;
+  CheckedFile file_;
   uint64_t contents_ = 0; // where they begin
   std::map<std::string, Entry> entries_;
   std::map<std::string, std::string> metadata_;
 };
 
+/// The name that the format has for a type, and back; "" and DTYPE_INVALID for what it does not know.
+std::string safetensorsTypeName(plan::DType type);
+plan::DType safetensorsType(const std::string &name);
+
+struct NamedTensor {
+  std::string name;
+  plan::DType type;
+  std::vector<int64_t> shape;
+};
+
+/// Where everything lies in a file of these tensors, in this order.
+struct SafetensorsLayout {
+  std::string header;           // with the eight bytes before it
+  std::vector<uint64_t> begins; // of the tensors, from the start of the file
+  uint64_t bytes = 0;           // of the file
+
+  static Result<SafetensorsLayout> of(const std::vector<NamedTensor> &tensors,
+                                      const std::map<std::string, std::string> &metadata);
+};
+
 /// Writes tensors in the order in which they were announced.
 class SafetensorsWriter {
 public:
-  struct Tensor {
-    std::string name;
-    plan::DType type;
-    std::vector<int64_t> shape;
-  };
+  using Tensor = NamedTensor;
   static Result<SafetensorsWriter> create(const std::string &path, std::vector<Tensor> tensors,
                                           const std::map<std::string, std::string> &metadata = {});
   /// The contents of the next tensor, whole.

@@ -86,45 +86,19 @@ Status InputFile::readAt(uint64_t offset, void *out, uint64_t bytes) const {
   return Status();
 }
 
-Result<AtomicFile> AtomicFile::create(const std::string &path) {
-  // mkostemp makes a name that nobody else has, in the same folder, so that rename is atomic.
-  std::string temporary = path + ".XXXXXX";
-  int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
-  if (fd < 0)
+Result<PlacedFile> PlacedFile::open(const std::string &path) {
+  PlacedFile file(path, ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  if (file.fd_ < 0)
     return systemError(path, "cannot be written");
-  mode_t mask = ::umask(0);
-  ::umask(mask);
-  if (::fchmod(fd, 0666 & ~mask) != 0) {
-    Status status = systemError(path, "cannot be written");
-    ::close(fd);
-    ::unlink(temporary.c_str());
-    return status;
-  }
-  return AtomicFile(path, temporary, fd);
+  return file;
 }
 
-AtomicFile::~AtomicFile() {
-  if (fd_ < 0)
-    return;
-  ::close(fd_);
-  ::unlink(temporary_.c_str());
+PlacedFile::~PlacedFile() {
+  if (fd_ >= 0)
+    ::close(fd_);
 }
 
-Status AtomicFile::write(const void *data, uint64_t bytes) {
-  const char *p = static_cast<const char *>(data);
-  while (bytes > 0) {
-    ssize_t n = ::write(fd_, p, bytes);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0)
-      return systemError(path_, "cannot be written");
-    p += n;
-    bytes -= static_cast<uint64_t>(n);
-  }
-  return Status();
-}
-
-Status AtomicFile::writeAt(uint64_t offset, const void *data, uint64_t bytes) {
+Status PlacedFile::writeAt(uint64_t offset, const void *data, uint64_t bytes) {
   const char *p = static_cast<const char *>(data);
   while (bytes > 0) {
     ssize_t n = ::pwrite(fd_, p, bytes, static_cast<off_t>(offset));
@@ -139,11 +113,61 @@ Status AtomicFile::writeAt(uint64_t offset, const void *data, uint64_t bytes) {
   return Status();
 }
 
+Status PlacedFile::resize(uint64_t bytes) {
+  return ::ftruncate(fd_, static_cast<off_t>(bytes)) == 0
+             ? Status()
+             : systemError(path_, "cannot be given its size");
+}
+
+Status PlacedFile::sync() {
+  return ::fsync(fd_) == 0 ? Status() : systemError(path_, "cannot be flushed to disk");
+}
+
+Status syncDirectory(const std::string &path) {
+  int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0)
+    return systemError(path, "cannot be opened");
+  // Some file systems cannot do it and say so; they keep names safe in their own way.
+  bool failed = ::fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP;
+  Status status = failed ? systemError(path, "cannot be flushed to disk") : Status();
+  ::close(fd);
+  return status;
+}
+
+Result<AtomicFile> AtomicFile::create(const std::string &path) {
+  // mkostemp makes a name that nobody else has, in the same folder, so that rename is atomic.
+  std::string temporary = path + ".XXXXXX";
+  int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
+  if (fd < 0)
+    return systemError(path, "cannot be written");
+  mode_t mask = ::umask(0);
+  ::umask(mask);
+  AtomicFile file(PlacedFile(path, fd), temporary);
+  if (::fchmod(fd, 0666 & ~mask) != 0)
+    return systemError(path, "cannot be written");
+  return file;
+}
+
+AtomicFile::~AtomicFile() {
+  if (file_.fd_ >= 0)
+    ::unlink(temporary_.c_str());
+}
+
+Status AtomicFile::write(const void *data, uint64_t bytes) {
+  TESSERA_RETURN_IF_ERROR(file_.writeAt(written_, data, bytes));
+  written_ += bytes;
+  return Status();
+}
+
+Status AtomicFile::writeAt(uint64_t offset, const void *data, uint64_t bytes) {
+  return file_.writeAt(offset, data, bytes);
+}
+
 Status AtomicFile::commit() {
-  if (::fsync(fd_) != 0)
-    return systemError(path_, "cannot be flushed to disk");
-  if (::close(std::exchange(fd_, -1)) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    Status status = systemError(path_, "cannot be given its name");
+  TESSERA_RETURN_IF_ERROR(file_.sync());
+  if (::close(std::exchange(file_.fd_, -1)) != 0 ||
+      ::rename(temporary_.c_str(), file_.path_.c_str()) != 0) {
+    Status status = systemError(file_.path_, "cannot be given its name");
     ::unlink(temporary_.c_str());
     return status;
   }

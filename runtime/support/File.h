@@ -64,33 +64,61 @@ private:
   uint64_t size_ = 0;
 };
 
+/// A file that is written in place, at any offset, by several processes if need be.
+class PlacedFile {
+public:
+  /// Makes the file where there is none; what it holds stays.
+  static Result<PlacedFile> open(const std::string &path);
+  PlacedFile(PlacedFile &&other) noexcept
+      : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+  PlacedFile &operator=(PlacedFile &&other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  PlacedFile(const PlacedFile &) = delete;
+  PlacedFile &operator=(const PlacedFile &) = delete;
+  ~PlacedFile();
+
+  Status writeAt(uint64_t offset, const void *data, uint64_t bytes);
+  Status resize(uint64_t bytes);
+  /// Returns when what was written would survive a loss of power.
+  Status sync();
+
+private:
+  friend class AtomicFile;
+  PlacedFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  std::string path_;
+  int fd_ = -1;
+};
+
+/// The same for the names in a directory.
+Status syncDirectory(const std::string &path);
+
 /// A file that appears under its name only when it is committed.
 class AtomicFile {
 public:
   static Result<AtomicFile> create(const std::string &path);
-  AtomicFile(AtomicFile &&other) noexcept
-      : path_(std::move(other.path_)), temporary_(std::move(other.temporary_)),
-        fd_(std::exchange(other.fd_, -1)) {}
+  AtomicFile(AtomicFile &&) noexcept = default;
   AtomicFile &operator=(AtomicFile &&other) noexcept {
-    std::swap(path_, other.path_);
+    std::swap(file_, other.file_);
     std::swap(temporary_, other.temporary_);
-    std::swap(fd_, other.fd_);
+    std::swap(written_, other.written_);
     return *this;
   }
-  AtomicFile(const AtomicFile &) = delete;
-  AtomicFile &operator=(const AtomicFile &) = delete;
   ~AtomicFile(); // removes the temporary file if it was not committed
 
   Status write(const void *data, uint64_t bytes);
-  /// Rewrites bytes that were written before, or leaves a hole.
+  /// Rewrites bytes that were written before, or leaves a hole; write() goes on where it stood.
   Status writeAt(uint64_t offset, const void *data, uint64_t bytes);
   Status commit();
 
 private:
-  AtomicFile(std::string path, std::string temporary, int fd)
-      : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
-  std::string path_, temporary_;
-  int fd_ = -1;
+  AtomicFile(PlacedFile file, std::string temporary)
+      : file_(std::move(file)), temporary_(std::move(temporary)) {}
+  PlacedFile file_; // under the temporary name, with the final one for messages
+  std::string temporary_;
+  uint64_t written_ = 0;
 };
 
 } // namespace tessera::rt

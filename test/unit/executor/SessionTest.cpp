@@ -1,5 +1,6 @@
 // Training, evaluation, inference and verification through runPlan, and through the program itself.
 #include "runtime/executor/Session.h"
+#include "runtime/checkpoint/Folder.h"
 #include "runtime/data/NpyFile.h"
 #include "runtime/executor/Launcher.h"
 #include "test/unit/plan/TrainingPlan.h"
@@ -8,6 +9,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -108,6 +110,14 @@ struct Fixture {
     return all;
   }
 
+  /// Everything in a folder, by name.
+  std::map<std::string, std::string> filesOf(const std::string &folder) const {
+    std::map<std::string, std::string> files;
+    for (const auto &entry : fs::directory_iterator(folder))
+      files[entry.path().filename()] = *readFile(entry.path(), 1 << 20);
+    return files;
+  }
+
   std::vector<float> tensor(const std::string &file, const std::string &name) const {
     auto tensors = Safetensors::open(file);
     REQUIRE(tensors.ok());
@@ -169,30 +179,105 @@ TEST_CASE("training logs every step and is the same on any number of ranks") {
 
 TEST_CASE("a resumed run continues where the checkpoint ends") {
   Fixture f;
+  for (uint32_t ranks : {1u, 2u, 4u})
+    for (bool integrated : {false, true}) {
+      std::string dir = f.writePlan(ranks);
+      const std::string whole = f.path + "/whole", parts = f.path + "/parts";
+      RunOptions straight = f.options();
+      straight.steps = 5;
+      straight.shuffle = true;
+      straight.seed = 7;
+      straight.checkpointDir = whole;
+      straight.integrated = integrated;
+      RunResult result;
+      REQUIRE(f.run(dir, straight, result).ok());
+      RunOptions half = straight;
+      half.steps = 2;
+      half.checkpointDir = parts;
+      REQUIRE(f.run(dir, half, result).ok());
+      RunOptions rest = f.options(); // the order of the data comes from the checkpoint
+      rest.steps = 5;
+      rest.integrated = integrated;
+      rest.resumeDir = rest.checkpointDir = parts;
+      RtStatus status = f.run(dir, rest, result, f.path + "/log.jsonl");
+      INFO(status.message());
+      REQUIRE(status.ok());
+      CHECK(result.steps == 3);
+      CHECK(f.lines(f.path + "/log.jsonl")[0]["step"] == 3);
+      CHECK(f.filesOf(whole + "/step-00000005") ==
+            f.filesOf(parts + "/step-00000005")); // bit for bit
+      // A run that has nothing left to do changes nothing.
+      REQUIRE(f.run(dir, rest, result).ok());
+      CHECK(f.filesOf(whole + "/step-00000005") == f.filesOf(parts + "/step-00000005"));
+      // One that begins earlier must not mix with it.
+      rest.resumeDir = parts + "/step-00000002";
+      CHECK(contains(f.run(dir, rest, result).message(), "step-00000005: is of another run"));
+      fs::remove_all(whole);
+      fs::remove_all(parts);
+    }
+}
+
+TEST_CASE("what is no checkpoint is not resumed from") {
+  Fixture f;
   std::string dir = f.writePlan(2);
-  RunOptions straight = f.options();
-  straight.steps = 5;
-  straight.checkpointDir = f.path + "/straight";
   RunResult result;
-  REQUIRE(f.run(dir, straight, result).ok());
-  RunOptions half = f.options();
-  half.steps = 2;
-  half.checkpointDir = f.path + "/half";
-  REQUIRE(f.run(dir, half, result).ok());
-  RunOptions rest = f.options();
-  rest.steps = 5;
-  rest.resumeDir = rest.checkpointDir = f.path + "/half";
-  REQUIRE(f.run(dir, rest, result, f.path + "/log.jsonl").ok());
-  CHECK(result.steps == 3);
-  CHECK(f.lines(f.path + "/log.jsonl")[0]["step"] == 3);
-  for (const char *name : {"w", "momentum/w"}) // bit for bit
-    CHECK(f.tensor(f.path + "/half/checkpoint.safetensors", name) ==
-          f.tensor(f.path + "/straight/checkpoint.safetensors", name));
-  // Weights alone are no checkpoint.
-  fs::create_directory(f.path + "/no");
-  fs::copy_file(dir + "/weights.safetensors", f.path + "/no/checkpoint.safetensors");
-  rest.resumeDir = f.path + "/no";
-  CHECK(contains(f.run(dir, rest, result).message(), "is no checkpoint"));
+  RunOptions o = f.options();
+  o.steps = 2;
+  o.resumeDir = dir;
+  CHECK(contains(f.run(dir, o, result).message(), "is no checkpoint and holds none"));
+  o.resumeDir = f.path + "/nowhere";
+  CHECK(contains(f.run(dir, o, result).message(), "is no checkpoint and holds none"));
+}
+
+TEST_CASE("checkpoints come as often as asked for, and the last ones are kept") {
+  Fixture f;
+  std::string dir = f.writePlan(2);
+  RunResult result;
+  auto stepsAfter = [&](RunOptions o, const std::string &folder) {
+    o.checkpointDir = f.path + "/" + folder;
+    RtStatus status = f.run(dir, o, result);
+    INFO(status.message());
+    CHECK(status.ok());
+    return listCheckpoints(o.checkpointDir);
+  };
+  RunOptions o = f.options();
+  o.steps = 7;
+  CHECK(stepsAfter(o, "epochs") == std::vector<int64_t>{3, 6, 7});
+  o.checkpointEvery = 2;
+  CHECK(stepsAfter(o, "two") == std::vector<int64_t>{4, 6, 7});
+  o.keep = 0;
+  CHECK(stepsAfter(o, "all") == std::vector<int64_t>{2, 4, 6, 7});
+  o.keep = 1;
+  CHECK(stepsAfter(o, "one") == std::vector<int64_t>{7});
+  o.checkpointEvery = 0;
+  o.keep = 0;
+  o.checkpointSeconds = 1e-9; // always due
+  CHECK(stepsAfter(o, "always") == std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7});
+  o.checkpointSeconds = 3600;
+  CHECK(stepsAfter(o, "hourly") == std::vector<int64_t>{7});
+  // What a run that was killed has left half-written goes.
+  fs::create_directories(f.path + "/hourly/.step-00000009.partial");
+  o.resumeDir = f.path + "/hourly";
+  o.steps = 8;
+  CHECK(stepsAfter(o, "hourly") == std::vector<int64_t>{7, 8});
+  CHECK_FALSE(fs::exists(f.path + "/hourly/.step-00000009.partial"));
+}
+
+TEST_CASE("a checkpoint that cannot be written is an error, and the one before stays") {
+  Fixture f;
+  std::string dir = f.writePlan(2);
+  RunResult result;
+  RunOptions o = f.options();
+  o.steps = 2;
+  o.checkpointDir = f.path + "/c";
+  REQUIRE(f.run(dir, o, result).ok());
+  // Something stands where its name would be.
+  fs::create_directory(f.path + "/c/step-00000004");
+  std::ofstream(f.path + "/c/step-00000004/x") << "x";
+  o.resumeDir = o.checkpointDir;
+  o.steps = 4;
+  CHECK(contains(f.run(dir, o, result).message(), "step-00000004: cannot be given its name"));
+  CHECK(listCheckpoints(o.checkpointDir) == std::vector<int64_t>{2, 3}); // 3: the epoch's end
 }
 
 TEST_CASE("evaluation averages the loss and counts") {
@@ -341,7 +426,7 @@ TEST_CASE("SIGTERM stops all ranks after the step") {
   INFO(text);
   CHECK(code == 130); // "after an interrupt"
   CHECK(contains(text, "stopped after step"));
-  CHECK(fileExists(f.path + "/c/checkpoint.safetensors"));
+  CHECK_FALSE(listCheckpoints(f.path + "/c").empty());
 }
 #endif
 
@@ -361,7 +446,7 @@ TEST_CASE("SIGTERM and SIGINT to an MPI job stop its ranks after a step, with a 
     INFO(signal << "\n" << text);
     CHECK(code != 0);
     CHECK(contains(text, "stopped after step"));
-    CHECK(fileExists(f.path + "/c/checkpoint.safetensors"));
+    CHECK_FALSE(listCheckpoints(f.path + "/c").empty());
   }
 }
 

@@ -327,8 +327,8 @@ const std::vector<Case> kAllRanks = {
        bind(p, 0).set_offset(0, 0);
        bind(p, 0).set_primary(false);
      },
-     "boxes hold 12 elements"},
-    {"padding where there are elements", [](auto &p) { setExtent(p, 0, -1); }, "boxes hold"},
+     "blocks hold 12 elements"},
+    {"padding where there are elements", [](auto &p) { setExtent(p, 0, -1); }, "blocks hold"},
     {"boxes overlap", [](auto &p) { bind(p, 0).set_offset(0, 2); }, "overlap"},
 };
 

@@ -1,0 +1,75 @@
+//===- Checkpoint.h - reading and writing the tensors of a checkpoint -------------------------===//
+//
+// Blocks in, blocks out: neither side knows how the other has cut a tensor.
+//
+//   Result<Checkpoint> old = Checkpoint::open("run/step-00000030");
+//   old->read("fc.weight", {{0, 2}, {8, 2}}, plan::F32, columns);   // from whichever files have them
+//
+//   CheckpointWriter writer("run/.step-00000060.partial", manifest);
+//   writer.write("fc.weight", {{0, 2}, {8, 2}}, columns);           // into whichever files want them
+//   writer.sync();
+//
+// Reading opens the files that it needs and reads the ranges that it needs, checksums included.
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_CHECKPOINT_CHECKPOINT_H
+#define TESSERA_RUNTIME_CHECKPOINT_CHECKPOINT_H
+
+#include "runtime/checkpoint/Manifest.h"
+
+#include <memory>
+
+namespace tessera::rt {
+
+class Checkpoint : public TensorSource {
+public:
+  /// Reads the manifest of a checkpoint's folder and looks whether its files are there and complete.
+  static Result<Checkpoint> open(const std::string &folder);
+
+  const Manifest &manifest() const { return manifest_; }
+  const std::string &path() const override { return folder_; }
+  std::vector<std::string> names() const override;
+  std::optional<TensorType> typeOf(const std::string &name) const override;
+  Status read(const std::string &name, const Block &block, plan::DType type,
+              void *out) const override;
+
+private:
+  Checkpoint(std::string folder, Manifest manifest)
+      : folder_(std::move(folder)), manifest_(std::move(manifest)) {}
+  Result<const Safetensors *> file(size_t index) const;
+
+  std::string folder_;
+  Manifest manifest_;
+  mutable std::map<size_t, std::unique_ptr<Safetensors>> open_;
+};
+
+/// Writes into the files that a manifest describes. Several may write to one folder, each its own
+/// blocks: nobody's write depends on another's.
+class CheckpointWriter {
+public:
+  CheckpointWriter(std::string folder, const Manifest &manifest)
+      : folder_(std::move(folder)), manifest_(manifest) {}
+
+  /// Gives a file its header and size. Once per file.
+  Status begin(size_t file);
+  /// The elements of `block`, packed, in the tensor's type.
+  Status write(const std::string &name, const Block &block, const void *data);
+  /// Returns when what was written is on disk.
+  Status sync();
+
+private:
+  struct Open {
+    PlacedFile file;
+    SafetensorsLayout layout;
+    std::map<std::string, uint64_t> begins;
+  };
+  Result<Open *> open(size_t index);
+
+  std::string folder_;
+  const Manifest &manifest_;
+  std::map<size_t, Open> open_;
+};
+
+} // namespace tessera::rt
+
+#endif

@@ -1,0 +1,73 @@
+#include "runtime/executor/Weights.h"
+#include "runtime/plan/PlanInfo.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tessera::rt {
+namespace {
+
+bool isWeight(const plan::Binding &binding) {
+  return binding.role() == plan::PARAMETER || binding.role() == plan::STATE;
+}
+
+} // namespace
+
+std::string namesText(const std::vector<std::string> &names, size_t most) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < most; ++i)
+    text += (i ? ", " : "") + names[i];
+  if (names.size() > most)
+    text += " and " + std::to_string(names.size() - most) + " more";
+  return text;
+}
+
+bool isOptimizerState(const plan::Plan &plan, const plan::Binding &binding) {
+  const size_t slash = binding.name().find('/');
+  if (binding.role() != plan::STATE || slash == std::string::npos)
+    return false;
+  return std::any_of(plan.bindings().begin(), plan.bindings().end(), [&](const plan::Binding &b) {
+    return b.role() == plan::PARAMETER &&
+           binding.name().compare(slash + 1, std::string::npos, b.name()) == 0;
+  });
+}
+
+Status checkWeights(const plan::Plan &plan, const TensorSource *weights, bool strict) {
+  std::vector<std::string> missing, other;
+  for (const plan::Binding &binding : plan.bindings()) {
+    if (!isWeight(binding))
+      continue;
+    std::optional<TensorType> type = weights ? weights->typeOf(binding.name()) : std::nullopt;
+    std::vector<int64_t> wanted = toVector(binding.global_shape());
+    if (!type && (strict || binding.role() == plan::PARAMETER))
+      missing.push_back(roleName(binding.role()) + " " + quoted(binding.name()));
+    else if (type && type->shape != wanted)
+      other.push_back("tensor " + quoted(binding.name()) + " has the shape " +
+                      shapeText(type->shape) + "; the plan wants " + shapeText(wanted));
+  }
+  std::string text;
+  if (!missing.empty())
+    text = namesText(missing) + (missing.size() == 1 ? " is missing" : " are missing");
+  if (!other.empty())
+    text += (text.empty() ? "" : "; ") + namesText(other);
+  if (text.empty())
+    return Status();
+  if (weights)
+    if (std::vector<std::string> unused = unusedWeights(plan, *weights); !unused.empty())
+      text += "; the plan has no use for " + namesText(unused);
+  return Status::error((weights ? weights->path() + ": " : "") + text);
+}
+
+std::vector<std::string> unusedWeights(const plan::Plan &plan, const TensorSource &weights) {
+  std::set<std::string> wanted;
+  for (const plan::Binding &binding : plan.bindings())
+    if (isWeight(binding))
+      wanted.insert(binding.name());
+  std::vector<std::string> unused;
+  for (const std::string &name : weights.names())
+    if (!wanted.count(name))
+      unused.push_back(quoted(name));
+  return unused;
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,53 @@
+//===- Blocks.h - boxes of global tensors -----------------------------------------------------===//
+//
+// A block is what one rank, or one file, holds of a global tensor. Whatever was cut one way is put
+// together another way by intersecting blocks.
+//
+//   Block a{{0, 2}, {4, 2}}, b{{2, 0}, {4, 3}};       // [offset, offset + shape) per dimension
+//   intersect(a, b)                                   // {{2, 2}, {2, 1}}
+//   copyBlock(x, a, y, b, 4);                         // those elements, from a's to b's memory
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_PLAN_BLOCKS_H
+#define TESSERA_RUNTIME_PLAN_BLOCKS_H
+
+#include "runtime/plan/plan.pb.h"
+#include "runtime/support/Status.h"
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace tessera::rt {
+
+struct Block {
+  std::vector<int64_t> offset, shape;
+  auto operator<=>(const Block &) const = default;
+};
+
+/// All of a tensor.
+Block wholeBlock(const std::vector<int64_t> &shape);
+/// What this rank holds of a bound tensor; no element where that is nothing but padding.
+Block blockOf(const plan::Plan &plan, const plan::Binding &binding);
+/// Whether it lies inside a tensor of the shape `global`, with at least one element. Safe on hostile
+/// numbers; all that follows wants blocks for which it holds.
+bool isInside(const Block &block, const std::vector<int64_t> &global);
+
+/// The elements that both have, or nothing. The two have as many dimensions.
+std::optional<Block> intersect(const Block &a, const Block &b);
+
+/// Whether the blocks, all of them inside, hold every element exactly once; what is wrong if not.
+Status checkTiling(const std::vector<Block> &blocks, const std::vector<int64_t> &global);
+
+/// The block in pieces of at most `elements` elements (at least one), in row-major order; each is
+/// contiguous in the block's memory.
+std::vector<Block> slabsOf(const Block &block, int64_t elements);
+
+/// Copies the elements that both have. Memory is that of the blocks, row-major and packed.
+void copyBlock(const void *from, const Block &source, void *to, const Block &target,
+               uint64_t elementBytes);
+
+} // namespace tessera::rt
+
+#endif

@@ -1,0 +1,61 @@
+//===- CheckedFile.h - a file that is read against checksums -----------------------------------===//
+//
+// A file is summed in chunks of 1 MiB, so that a reader that needs a few bytes verifies a few chunks
+// and not the file. The sums are CRC-32, as zlib and everybody else computes it.
+//
+//   Result<FileSums> sums = sumFile(path);                    // sums->chunks[i] is that of chunk i
+//   Result<CheckedFile> file = CheckedFile::open(path, *sums);
+//   TESSERA_RETURN_IF_ERROR(file->readAt(17, out, 4));        // reads chunk 0, compares, copies
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_SUPPORT_CHECKEDFILE_H
+#define TESSERA_RUNTIME_SUPPORT_CHECKEDFILE_H
+
+#include "runtime/support/File.h"
+
+#include <optional>
+#include <vector>
+
+namespace tessera::rt {
+
+constexpr uint64_t kSumChunk = uint64_t(1) << 20;
+
+struct FileSums {
+  uint64_t bytes = 0;
+  std::vector<uint32_t> chunks;
+
+  static uint64_t count(uint64_t bytes) { return bytes / kSumChunk + (bytes % kSumChunk != 0); }
+};
+
+uint32_t crc32Of(const void *data, uint64_t bytes);
+
+/// The sums of `count` chunks from `first` on.
+Result<std::vector<uint32_t>> sumChunks(const InputFile &file, uint64_t first, uint64_t count);
+Result<FileSums> sumFile(const std::string &path);
+
+/// One thread at a time: it keeps the chunk that it read last.
+class CheckedFile {
+public:
+  /// Without sums every byte is taken as it is. With sums, the file must have their size.
+  static Result<CheckedFile> open(const std::string &path,
+                                  std::optional<FileSums> sums = std::nullopt);
+
+  const std::string &path() const { return file_.path(); }
+  uint64_t size() const { return file_.size(); }
+  /// All of the bytes [offset, offset + bytes), intact, or an error.
+  Status readAt(uint64_t offset, void *out, uint64_t bytes) const;
+
+private:
+  CheckedFile(InputFile file, std::optional<FileSums> sums)
+      : file_(std::move(file)), sums_(std::move(sums)) {}
+  Status readChunk(uint64_t chunk, char *out, uint64_t bytes) const;
+
+  InputFile file_;
+  std::optional<FileSums> sums_;
+  mutable std::vector<char> kept_;
+  mutable uint64_t keptChunk_ = ~uint64_t(0);
+};
+
+} // namespace tessera::rt
+
+#endif

@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""Checkpoints: resumed bit for bit, on any mesh, after a kill at any moment; damage is found; others read them.
+
+usage: checkpoint_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
+"""
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import time
+import zlib
+
+import numpy as np
+
+from cases import case, main
+
+DTYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64}
+
+
+def read_safetensors(path):
+    """The format by its description, without anybody's library."""
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        tensors[name] = np.frombuffer(data[begin:end], DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    return tensors
+
+
+def manifest_of(folder):
+    return json.loads((folder / "manifest.json").read_text())
+
+
+def whole_tensors(folder):
+    """Every tensor of a checkpoint, put together as the manifest says."""
+    manifest = manifest_of(folder)
+    files = [read_safetensors(folder / file["name"]) for file in manifest["files"]]
+    whole = {}
+    for name, tensor in manifest["tensors"].items():
+        array = np.zeros(tensor["shape"], DTYPES[tensor["dtype"]])
+        for block in tensor["blocks"]:
+            place = tuple(slice(o, o + s) for o, s in zip(block["offset"], block["shape"]))
+            array[place] = files[block["file"]][name]
+        whole[name] = array
+    return whole
+
+
+def sums_hold(folder):
+    manifest = manifest_of(folder)
+    told = manifest.pop("crc32")
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    if f"{zlib.crc32(text.encode()):08x}" != told:
+        return False
+    for file in manifest["files"]:
+        data = (folder / file["name"]).read_bytes()
+        chunks = [data[i:i + manifest["chunk_bytes"]] for i in range(0, len(data), manifest["chunk_bytes"])]
+        if len(data) != file["bytes"] or [f"{zlib.crc32(c):08x}" for c in chunks] != file["crc32"]:
+            return False
+    return True
+
+
+def expect(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+def one_line(text, *needed):
+    lines = [line for line in text.splitlines() if line.startswith("tessera-")]
+    expect(len(lines) == 1 and all(part in lines[0] for part in needed), f"expected one line with {needed}: {text}")
+
+
+class Context:
+    def __init__(self, args, folder):
+        self.bin, self.models, self.folder = args.bin, args.models, folder
+        rng = np.random.default_rng(3)
+        np.save(folder / "x.npy", rng.standard_normal((40, 1, 28, 28)).astype(np.float32))
+        np.save(folder / "y.npy", rng.integers(0, 10, 40).astype(np.int64))
+        self.data = f"npy:{folder}/x.npy,{folder}/y.npy,shuffle=1"  # five batches of eight an epoch
+
+    def run(self, *command, code=0):
+        env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=env, timeout=300)
+        text = done.stdout + done.stderr
+        expect(done.returncode == code,
+               f"{' '.join(map(str, command))}: exit code {done.returncode}, expected {code}\n{text}")
+        return text
+
+    def compile(self, out, mesh="1", mode="data", *options, model="mlp_train.onnx", optimizer="adamw:lr=0.001",
+                dims=("--dim", "batch=8")):
+        self.run(self.bin / "tessera-compile", self.models / model, "--mesh", mesh, "--mode", mode, *dims, "--train",
+                 "--loss", "cross_entropy", "--optimizer", optimizer, *options, "-o", self.folder / out)
+        return self.folder / out
+
+    def train(self, plan, *options, steps=6, code=0, launcher=(), data=None):
+        log = self.folder / "log.jsonl"
+        log.unlink(missing_ok=True)
+        text = self.run(*launcher, self.bin / "tessera-run", plan, "--data", data or self.data, "--steps", steps, "--log",
+                        log, *options, code=code)
+        return text if code else [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+
+
+@case
+def three_steps_and_three_are_six_bit_for_bit(c):
+    """With dropout, a shuffled set and an epoch's end in between; vgg and lenet on 1, 2 and 4 ranks, threads and MPI."""
+    launchers = [()]
+    if shutil.which("mpirun"):
+        launchers.append(("mpirun", "--oversubscribe", "-n"))
+    for model, x in (("lenet_train.onnx", None), ("vgg11_cifar_train.onnx", (8, 3, 32, 32))):
+        data = c.data
+        if x:
+            np.save(c.folder / "images.npy", np.random.default_rng(4).standard_normal(x).astype(np.float32))
+            np.save(c.folder / "labels.npy", np.arange(8) % 10)
+            data = f"npy:{c.folder}/images.npy,{c.folder}/labels.npy"
+        for number, (mesh, mode) in enumerate((("1", "data"), ("data=2", "data"), ("data=2,model=2", "auto"))):
+            plan = c.compile(f"plan{number}", mesh, mode, model=model)
+            for launcher in launchers if not x and mesh != "1" else launchers[:1]:
+                if launcher:
+                    launcher = (*launcher, str(eval(mesh.replace("data=", "").replace(",model=", "*"))))
+                for flags in ((), ("--integrated",)):
+                    where = f"{model} on {mesh} {launcher} {flags}"
+                    for folder in ("whole", "parts"):
+                        shutil.rmtree(c.folder / folder, ignore_errors=True)
+                    whole = c.train(plan, "--checkpoint-dir", c.folder / "whole", *flags, launcher=launcher, data=data)
+                    half = c.train(plan, "--checkpoint-dir", c.folder / "parts", *flags, steps=3, launcher=launcher,
+                                   data=data)
+                    rest = c.train(plan, "--checkpoint-dir", c.folder / "parts", "--resume", c.folder / "parts", *flags,
+                                   launcher=launcher, data=data)
+                    expect(whole == half + rest, f"{where}: {whole} is not {half} and {rest}")
+                    for file in sorted((c.folder / "whole/step-00000006").iterdir()):
+                        expect(file.read_bytes() == (c.folder / "parts/step-00000006" / file.name).read_bytes(),
+                               f"{where}: {file.name} differs")
+
+
+@case
+def any_checkpoint_loads_into_any_plan_of_the_model(c):
+    """Written on four ranks, data parallel or cut in padded blocks; read on others. Losses in double precision."""
+    thirds = pathlib.Path(__file__).parent / "mlp_thirds.json"
+    plans = {"one": c.compile("one"), "data4": c.compile("data4", "data=4"),
+             "model2": c.compile("model2", "model=2", "auto"),
+             "both": c.compile("both", "data=2,model=2", "auto"),
+             "thirds": c.compile("thirds", "model=3", "semi-auto", "--strategy", thirds)}
+    exact = ("--f64", "--backend", "reference")
+    straight = c.train(plans["one"], *exact)
+    splits = set()
+    for name, plan in plans.items():
+        for flags in ((), ("--integrated",)):
+            folder = c.folder / f"{name}-{len(flags)}"
+            c.train(plan, "--checkpoint-dir", folder, *flags, *exact, steps=3)
+            manifest = manifest_of(folder / "step-00000003")
+            splits |= {tuple(tensor["split"]) for tensor in manifest["tensors"].values()}
+            expect(sums_hold(folder / "step-00000003"), f"{folder}: the checksums do not hold")
+            sizes = [file["bytes"] for file in manifest["files"]]
+            if not flags:
+                expect(len(sizes) == {"one": 1, "model2": 2, "thirds": 3}.get(name, 4), f"{name}: files {sizes}")
+            for other in plans.values():
+                rest = c.train(other, "--resume", folder, *exact)
+                np.testing.assert_allclose(rest, straight[3:], rtol=1e-12, err_msg=f"{folder} into {other}")
+    expect(any(3 in split for split in splits) and any(2 in split for split in splits),
+           f"the plans cut nothing: {splits}")
+
+
+@case
+def kills_at_any_moment_leave_a_whole_checkpoint(c):
+    plan = c.compile("plan", "data=2")
+    folder = c.folder / "run"
+    straight = c.train(plan, steps=400)
+    rng = random.Random(5)
+    kills = 0
+    reached = 0
+    while kills < 25:
+        resume = ("--resume", folder) if reached else ()
+        process = subprocess.Popen([str(a) for a in (
+            c.bin / "tessera-run", plan, "--data", c.data, "--steps", 400, "--checkpoint-dir", folder, "--checkpoint-every",
+            1, "--keep", 2, "--quiet", *resume)], stderr=subprocess.PIPE, text=True)
+        time.sleep(rng.uniform(0.02, 0.3))
+        process.send_signal(signal.SIGKILL)
+        error = process.communicate()[1]
+        expect(process.returncode in (0, -signal.SIGKILL), f"failed by itself: {error}")
+        kills += 1
+        whole = sorted(folder.glob("step-*"))
+        for checkpoint in whole:
+            expect(sums_hold(checkpoint), f"{checkpoint} is not whole after kill {kills}")
+        step = int(whole[-1].name[5:]) if whole else 0
+        expect(step >= reached, f"step {reached} was lost: {step} is the last")
+        reached = step
+    expect(reached > 0, "no checkpoint was ever reached")
+    reached = min(reached, 397)
+    losses = c.train(plan, "--resume", folder, "--checkpoint-dir", folder, steps=reached + 3)
+    expect(losses == straight[reached:reached + 3][-len(losses):], f"{losses} are not {straight[reached:reached + 3]}")
+    expect(not list(folder.glob(".step-*")), "something half-written was left")
+
+
+@case
+def damage_is_one_clear_error(c):
+    plan = c.compile("plan", "data=2")
+    folder = c.folder / "run"
+    c.train(plan, "--checkpoint-dir", folder, steps=2)
+    checkpoint = folder / "step-00000002"
+    rng = random.Random(6)
+    for file in sorted(checkpoint.iterdir()):
+        good = file.read_bytes()
+        for _ in range(6):
+            bad = bytearray(good)
+            bad[rng.randrange(len(good) - 1)] ^= 1 << rng.randrange(8)
+            file.write_bytes(bad)
+            one_line(c.train(plan, "--resume", folder, code=1), file.name, "damaged")
+            file.write_bytes(good[:rng.randrange(len(good) - 1)])
+            one_line(c.train(plan, "--resume", folder, code=1), file.name)
+        file.unlink()
+        one_line(c.train(plan, "--resume", folder, code=1), "step-00000002" if file.suffix == ".safetensors" else "run")
+        file.write_bytes(good)
+    c.train(plan, "--resume", folder, steps=3)
+
+
+@case
+def a_full_disk_is_an_error_and_costs_no_checkpoint(c):
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        return print("skipped: only root mounts a small file system")
+    plan = c.compile("plan", "data=2")
+    disk = c.folder / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", disk], capture_output=True).returncode:
+        return print("skipped: cannot mount")
+    try:
+        one_line(c.train(plan, "--checkpoint-dir", disk, "--checkpoint-every", 1, code=1), "checkpoint of step", "No space")
+        left = sorted(disk.glob("step-*"))
+        expect(left and all(map(sums_hold, left)), f"left: {left}")
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+@case
+def pytorch_reads_the_file_and_has_the_same_loss(c):
+    """model.safetensors has the names, shapes and values that PyTorch's own forward pass needs."""
+    try:
+        import torch
+    except ImportError:
+        return print("skipped: no torch")
+    plan = c.compile("plan", "data=2,model=2", "auto")
+    c.train(plan, "--checkpoint-dir", c.folder / "run", "--integrated", "--f64", "--backend", "reference", steps=3)
+    tensors = {name: torch.from_numpy(value.copy())
+               for name, value in read_safetensors(c.folder / "run/step-00000003/model.safetensors").items()}
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 256), torch.nn.ReLU(), torch.nn.Linear(256, 128),
+                                  torch.nn.ReLU(), torch.nn.Linear(128, 10)).double()
+    places = {"1": "fc1", "3": "fc2", "5": "fc3"}
+    network.load_state_dict({key: tensors[places[key.split(".")[0]] + "." + key.split(".")[1]]
+                             for key in network.state_dict()})
+    np.save(c.folder / "x8.npy", np.load(c.folder / "x.npy")[:8])
+    np.save(c.folder / "y8.npy", np.load(c.folder / "y.npy")[:8])
+    text = c.run(c.bin / "tessera-run", plan, "--data", f"npy:{c.folder}/x8.npy,{c.folder}/y8.npy", "--eval", "--resume",
+                 c.folder / "run", "--log", c.folder / "eval.jsonl", "--f64", "--backend", "reference")
+    found = json.loads((c.folder / "eval.jsonl").read_text().splitlines()[-1])["loss"]
+    x, y = (torch.from_numpy(np.load(c.folder / f)) for f in ("x8.npy", "y8.npy"))
+    expected = torch.nn.functional.cross_entropy(network(x.double()), y).item()
+    expect(abs(found - expected) < 1e-12 * abs(expected), f"PyTorch {expected}, found {found}\n{text}")
+
+
+@case
+def another_model_or_optimizer_is_refused_with_a_list(c):
+    plan = c.compile("plan")
+    c.train(plan, "--checkpoint-dir", c.folder / "run", steps=1)
+    sgd = c.compile("sgd", optimizer="sgd:lr=0.1,momentum=0.9")
+    one_line(c.train(sgd, "--resume", c.folder / "run", code=1), "momentum/fc1.weight", "missing")
+    lenet = c.compile("lenet", model="lenet_train.onnx")
+    one_line(c.train(lenet, "--resume", c.folder / "run", code=1), "conv1.weight", "missing", "fc2.weight", "shape")
+    # As initial weights, the parameters alone are wanted.
+    c.train(sgd, "--weights", c.folder / "run", steps=1)
+    one_line(c.train(lenet, "--weights", c.folder / "run", code=1), "conv1.weight", "missing")
+
+
+@case
+def a_resumed_run_takes_the_data_s_position_along(c):
+    """Another batch size: the next sample is the one that the run before had not seen."""
+    eight, four = c.compile("eight"), c.compile("four", dims=("--dim", "batch=4"))
+    c.train(eight, "--checkpoint-dir", c.folder / "run", steps=3)
+    text = c.run(c.bin / "tessera-run", four, "--data", c.data, "--steps", 5, "--resume", c.folder / "run",
+                 "--checkpoint-dir", c.folder / "more")
+    expect("batches of 8, this one has 4" in text, text)
+    position = manifest_of(c.folder / "more/step-00000005")["position"]
+    expect(position == {"step": 5, "epoch": 0, "sample": 32, "batch": 4}, f"{position}")
+    # The seed of the shuffling comes with the checkpoint.
+    straight = c.train(eight, "--seed", 9, steps=4)
+    shutil.rmtree(c.folder / "run")
+    c.train(eight, "--seed", 9, "--checkpoint-dir", c.folder / "run", steps=2)
+    expect(c.train(eight, "--resume", c.folder / "run", steps=4) == straight[2:], "the seed was not taken along")
+
+
+if __name__ == "__main__":
+    main(__doc__, Context)
