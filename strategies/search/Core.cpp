@@ -49,12 +49,17 @@ Core::Core(const Model &model) : first{0}, firstPiece{0}, constant(double(model.
 }
 
 double Core::price(const Answer &answer) const {
-  double total = constant;
+  double total = constant, most = 0;
+  auto add = [&](double cost) {
+    total += cost;
+    most = std::max(most, cost);
+  };
   for (int32_t v = 0; v < count(); ++v)
-    total += costs[first[v] + size_t(answer[v])];
+    add(costs[first[v] + size_t(answer[v])]);
   for (const CoreEdge &e : edges)
-    total += matrices[e.to + size_t(answer[e.a]) * size_t(size(e.b)) + size_t(answer[e.b])];
-  return total;
+    add(matrices[e.to + size_t(answer[e.a]) * size_t(size(e.b)) + size_t(answer[e.b])]);
+  return most >= kCoreForbidden ? std::max(total, kCoreForbidden)
+                                : total; // a constant may be negative
 }
 
 std::vector<double> Core::load(const Answer &answer) const {

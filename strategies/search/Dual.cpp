@@ -23,6 +23,7 @@ using namespace tessera::strategies;
 #endif
 
 namespace {
+constexpr size_t kMostKnapsacks = 6;
 constexpr int kPatience = 12; // passes without a better bound before the price steps shorten
 } // namespace
 
@@ -67,7 +68,45 @@ void Dual::applyPrices() {
     }
 }
 
+void Dual::dropKnapsacks() {
+  knapsacks.clear();
+  inKnapsack.clear();
+  memberOf.clear();
+  knapsackWork = 0;
+}
+
+bool Dual::addKnapsacks() {
+  restoreBest();
+  std::vector<std::pair<double, int32_t>> order;
+  double all = 0, covered = 0;
+  for (size_t p = 0; p < price.size(); ++p)
+    if (price[p] > 0) {
+      order.push_back({-price[p] * core.room[p], int32_t(p)});
+      all -= order.back().first;
+    }
+  std::sort(order.begin(), order.end());
+  order.resize(std::min(order.size(), kMostKnapsacks));
+  for (auto [weight, p] : order)
+    covered -= weight;
+  if (covered < 0.5 * all)
+    return false; // many points: each of them is nearly continuous
+  memberOf.resize(size_t(core.count()));
+  for (auto [weight, p] : order) {
+    Knapsack knapsack(core, p, price[p]);
+    if (knapsack.count() < 2)
+      continue;
+    for (size_t k = 0; k < knapsack.count(); ++k)
+      memberOf[size_t(knapsack.variable(k))].push_back({int32_t(knapsacks.size()), int32_t(k)});
+    knapsackWork += knapsack.passWork();
+    inKnapsack.push_back(p);
+    knapsacks.push_back(std::move(knapsack));
+  }
+  stalled = 0;
+  return !knapsacks.empty();
+}
+
 void Dual::setPrices(std::vector<double> newPrices) {
+  dropKnapsacks();
   price = std::move(newPrices);
   applyPrices();
 }
@@ -76,6 +115,10 @@ double Dual::pass() {
   double bound = core.constant;
   for (size_t p = 0; p < price.size(); ++p)
     bound -= price[p] * core.room[p];
+  for (size_t k = 0; k < knapsacks.size(); ++k) {
+    bound += price[size_t(inKnapsack[k])] * core.room[size_t(inKnapsack[k])];
+    knapsacks[k].begin(forward);
+  }
   const int32_t n = core.count();
   for (int32_t i = 0; i < n; ++i) {
     const int32_t v = forward ? i : n - 1 - i;
@@ -101,6 +144,13 @@ double Dual::pass() {
       for (size_t s = 0; s < size; ++s)
         total[s] += mine[s];
     }
+    if (!knapsacks.empty())
+      for (auto [k, member] : memberOf[size_t(v)]) {
+        knapsacks[size_t(k)].pull(total);
+        const size_t last = knapsacks[size_t(k)].count() - 1;
+        ahead += size_t(member) != (forward ? last : 0);
+        behind += size_t(member) != (forward ? 0 : last);
+      }
     chosen[v] = int32_t(std::min_element(score, score + size) - score);
     // Pushing all of it ahead when there is more ahead than behind keeps passes monotone.
     const double share = ahead ? 1.0 / double(std::max(ahead, behind)) : 0;
@@ -111,12 +161,19 @@ double Dual::pass() {
       least = std::min(least, kept[first + s]);
     }
     bound += least;
+    if (!knapsacks.empty())
+      for (auto [k, member] : memberOf[size_t(v)]) {
+        const size_t last = forward ? knapsacks[size_t(k)].count() - 1 : 0;
+        knapsacks[size_t(k)].push(total, size_t(member) != last ? share : 0);
+      }
     if (ahead)
       for (const CoreLink &link : core.links[v])
         if ((link.other > v) == forward)
           for (size_t s = 0; s < size; ++s)
             message[link.mine + s] -= share * total[s];
   }
+  for (const Knapsack &knapsack : knapsacks)
+    bound += knapsack.value();
   forward = !forward;
   last = bound;
   if (bound > bestBound) {
@@ -133,13 +190,28 @@ double Dual::pass() {
   return bound;
 }
 
+double Dual::probe(int32_t v, const std::vector<char> &keep, int passes) const {
+  Dual trial(*this);
+  for (size_t s = 0; s < keep.size(); ++s)
+    if (!keep[s])
+      trial.unary[core.first[v] + s] = kCoreForbidden;
+  double bound = last;
+  for (int i = 0; i < passes; ++i)
+    bound = std::max(bound, trial.pass());
+  return bound;
+}
+
 void Dual::restoreBest() {
+  if (!knapsacks.empty())
+    return; // no pass lowered it
   price = bestPrice;
   message = bestMessage;
   applyPrices();
 }
 
 void Dual::stepPrices(double target) {
+  if (price.empty() || !knapsacks.empty())
+    return;
   if (last < bestBound - 0.2 * std::abs(bestBound)) {
     restoreBest();
     stepFactor *= 0.6;
@@ -167,6 +239,47 @@ void Dual::stepPrices(double target) {
   applyPrices();
 }
 
+void Dual::moveInto(Model &model) const {
+  // What exceeds this excludes its option anyway; sums stay exact in doubles.
+  const double most = 1e13;
+  auto amount = [&](double x) { return Cost(std::floor(std::clamp(x, -most, most))); };
+  auto move = [](Cost &to, Cost by) {
+    if (to < kForbidden)
+      to = std::min(to + by, kForbidden);
+  };
+  size_t place = 0;
+  std::vector<Cost> atA, atB;
+  for (Edge &edge : model.edges) {
+    if (!edge.alive)
+      continue;
+    Variable &a = model.variables[size_t(edge.a)], &b = model.variables[size_t(edge.b)];
+    atA.clear();
+    atB.clear();
+    for (size_t s = 0; s < a.size(); ++s) {
+      atA.push_back(amount(message[place++]));
+      move(a.costs[s], atA.back());
+    }
+    for (size_t t = 0; t < b.size(); ++t) {
+      atB.push_back(amount(message[place++]));
+      move(b.costs[t], atB.back());
+    }
+    for (size_t s = 0; s < a.size(); ++s)
+      for (size_t t = 0; t < b.size(); ++t)
+        move(edge.costs[s * b.size() + t], -(atA[s] + atB[t]));
+    edge.normal = false;
+  }
+  for (int32_t v : core.variables) {
+    std::vector<Cost> &costs = model.variables[size_t(v)].costs;
+    const Cost least = *std::min_element(costs.begin(), costs.end());
+    if (least >= kForbidden)
+      continue;
+    for (Cost &cost : costs)
+      if (cost < kForbidden)
+        cost -= least;
+    model.constant = addCosts(model.constant, least);
+  }
+}
+
 std::vector<double> Dual::reducedCosts() const {
   // Rows of an edge at its later end have the minimum 0; at the other end the minimum may be
   // positive.
@@ -187,5 +300,7 @@ std::vector<double> Dual::reducedCosts() const {
         reduced[first + s] += row[s] - message[link.mine + s];
     }
   }
+  for (Knapsack knapsack : knapsacks)
+    knapsack.addReduced(reduced, core.first);
   return reduced;
 }

@@ -16,7 +16,7 @@
 #ifndef TESSERA_STRATEGIES_SEARCH_DUAL_H
 #define TESSERA_STRATEGIES_SEARCH_DUAL_H
 
-#include "strategies/search/Core.h"
+#include "strategies/search/Knapsack.h"
 
 namespace tessera::strategies {
 
@@ -28,10 +28,10 @@ public:
   /// prices, the model's constant included.
   double pass();
   /// Elementary steps of a pass.
-  double passWork() const { return work; }
+  double passWork() const { return work + knapsackWork; }
   /// The answer that the last pass chose.
   const Answer &answer() const { return chosen; }
-  /// One subgradient step of the prices towards the cost `target`; uses the last pass.
+  /// One subgradient step of the prices towards the cost `target`; uses the last pass. Nothing with knapsacks.
   void stepPrices(double target);
   void setPrices(std::vector<double> newPrices);
   const std::vector<double> &prices() const { return price; }
@@ -39,15 +39,25 @@ public:
   double best() const { return bestBound; }
   /// Goes back to the prices and messages of the best bound.
   void restoreBest();
+  /// The bound if v had only the options with keep[s], after some passes from here.
+  double probe(int32_t v, const std::vector<char> &keep, int passes) const;
   /// Passes since the bound last rose by more than rounding.
   int stalledPasses() const { return stalled; }
   double stepFactor = 0.5;
+  /// Goes back to the best bound and lets knapsacks stand for the check points whose prices say most, until
+  /// setPrices. False if there are none. Passes are then dearer, and still never lower the bound.
+  bool addKnapsacks();
+
+  /// Moves the messages into the costs of the model that the core was made of, rounded to integers: the same
+  /// problem, on which a new Dual with the same prices begins about where this one is.
+  void moveInto(Model &model) const;
 
   /// For each option a lower bound on the rise of the bound if it is chosen, from the last pass.
   std::vector<double> reducedCosts() const;
 
 private:
   void applyPrices();
+  void dropKnapsacks();
 
   const Core &core;
   bool forward = true;
@@ -57,6 +67,10 @@ private:
       bestMessage;          // per (edge, end, option): moved from the edge to the end
   std::vector<double> kept; // per option: what is left at the node after the pass
   std::vector<double> sum;
+  std::vector<Knapsack> knapsacks;
+  std::vector<std::vector<std::pair<int32_t, int32_t>>> memberOf; // per variable: knapsack, member
+  std::vector<int32_t> inKnapsack;                                // the points they stand for
+  double knapsackWork = 0;
   Answer chosen;
   double last = 0, bestBound;
   int stalled = 0;

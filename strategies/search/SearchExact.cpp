@@ -144,6 +144,7 @@ bool ExactSearch::tryCutoff(const Scope &scope, const Core &core, const Dual &du
   if (whole)
     cutoff = best.solution.cost;
   Model restricted(scope.model);
+  dual.moveInto(restricted);
   fixOptions(restricted, core, dual, double(cutoff));
   Scope child(scope, restricted);
   Branch branch(best, cutoff, prices);
@@ -285,6 +286,7 @@ bool ExactSearch::round(Scope &scope) {
       break;
     if (best.found()) {
       Model smaller(model);
+      dual.moveInto(smaller);
       size_t dropped = fixOptions(smaller, core, dual, target());
       if (smaller.infeasible)
         return conclude(), false;

@@ -125,7 +125,7 @@ TEST_CASE("reductions keep the least cost, also through nested scopes") {
 
 TEST_CASE("bounds and reduced costs never exceed the truth") {
   std::mt19937_64 random(13);
-  int tight = 0, total = 0;
+  int tight = 0, total = 0, knapsacks = 0, risen = 0;
   for (int round = 0; round < 400; ++round) {
     // Without options that cannot occur: the bounds expect the reductions to have dropped those.
     StrategyGraph g =
@@ -155,8 +155,7 @@ TEST_CASE("bounds and reduced costs never exceed the truth") {
       continue;
     ++total;
     Dual dual(core);
-    for (int pass = 0; pass < 60; ++pass) {
-      const double bound = dual.pass();
+    auto check = [&](double bound) {
       REQUIRE(bound <= best + 1e-6);
       std::vector<double> reduced = dual.reducedCosts();
       for (size_t s = 0; s < reduced.size(); ++s) {
@@ -165,10 +164,54 @@ TEST_CASE("bounds and reduced costs never exceed the truth") {
           REQUIRE(bound + reduced[s] <= least[s] + 1e-6);
         REQUIRE(reduced[s] >= -1e-6 * (1 + std::abs(reduced[s])));
       }
+    };
+    for (int pass = 0; pass < 60; ++pass) {
+      check(dual.pass());
       dual.stepPrices(best);
     }
     tight += dual.best() > best - 1;
+    // Knapsacks only add to that, and no pass takes any of it back.
+    const double priced = dual.best();
+    if (dual.addKnapsacks()) {
+      ++knapsacks;
+      double before = priced;
+      for (int pass = 0; pass < 40; ++pass) {
+        const double bound = dual.pass();
+        REQUIRE(bound >= before - 1e-6);
+        before = bound;
+        check(bound);
+      }
+      risen += before > priced + 0.1;
+      for (int32_t v = 0; v < core.count(); ++v) {
+        std::vector<char> keep(size_t(core.size(v)), 0);
+        keep[random() % keep.size()] = 1;
+        double truth = std::numeric_limits<double>::infinity();
+        for (size_t s = 0; s < keep.size(); ++s)
+          if (keep[s])
+            truth = std::min(truth, least[core.first[size_t(v)] + s]);
+        REQUIRE(dual.probe(v, keep, 3) <= truth + 1e-6);
+      }
+    }
+    // What moves into the model is the same problem, from where the bound already is.
+    Model moved(model);
+    dual.moveInto(moved);
+    Core after(moved);
+    for (int i = 0; i < 20; ++i) {
+      for (int32_t v = 0; v < core.count(); ++v)
+        answer[size_t(v)] = int32_t(random() % uint64_t(core.size(v)));
+      if (core.price(answer) < kCoreForbidden)
+        REQUIRE(after.price(answer) == core.price(answer));
+      else
+        REQUIRE(after.price(answer) >= kCoreForbidden);
+    }
+    Dual again(after);
+    again.setPrices(dual.prices());
+    again.pass();
+    REQUIRE(again.pass() >= priced - double(after.costs.size() + after.matrices.size()));
+    REQUIRE(again.best() <= best + 1e-6);
   }
+  CHECK(knapsacks > total / 4);
+  CHECK(risen > knapsacks / 4);
   CHECK(total > 100);
   CHECK(tight > total / 4); // the bound is worth something
 }
