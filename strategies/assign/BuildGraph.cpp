@@ -25,8 +25,8 @@ class Builder {
 public:
   Builder(const FunctionPlan &plan, const CostModel &model, const FixedStrategies *fixed,
           const SharedShardings &shared, int64_t memoryLimit, size_t maxOptions)
-      : plan_(plan), program_(plan.program), model_(model), fixed_(fixed), shared_(shared),
-        memoryLimit_(memoryLimit), maxOptions_(maxOptions) {}
+      : plan_(plan), program_(plan.program), batch_(plan.program), model_(model), fixed_(fixed),
+        shared_(shared), memoryLimit_(memoryLimit), maxOptions_(maxOptions) {}
 
   BuiltGraph run() {
     llvm::SmallVector<bool> isHead(program_.operators.size(), false);
@@ -44,7 +44,7 @@ private:
   const ClusterOptions &options(int c) const { return *built_.options[c]; }
 
   void addNodes() {
-    OptionBuilder builder(plan_, built_.clusters, model_, fixed_, maxOptions_);
+    OptionBuilder builder(plan_, built_.clusters, model_, batch_, fixed_, maxOptions_);
     for (size_t c = 0; c < built_.clusters.list.size(); ++c) {
       const Sharding *pinned = nullptr;
       int arg = cluster(int(c)).arg;
@@ -131,12 +131,15 @@ private:
     return known;
   }
 
-  void addTo(int p, int c, const Matrix &m) {
+  void addTo(int p, int c, Value value, const std::shared_ptr<const Matrix> &matrix) {
+    const Matrix &m = *matrix;
     if (llvm::all_of(m, [](Cost x) { return x == 0; }))
       return;
     size_t np = options(p).size(), nc = options(c).size();
-    auto [it, fresh] = edges_.try_emplace({std::min(p, c), std::max(p, c)}, Matrix());
-    Matrix &sum = it->second;
+    auto [it, fresh] = edges_.try_emplace({std::min(p, c), std::max(p, c)});
+    Matrix &sum = it->second.first;
+    if (batch_.values.contains(value))
+      it->second.second.push_back({matrix, p > c});
     if (fresh)
       sum.assign(np * nc, 0);
     for (size_t i = 0; i < np; ++i)
@@ -175,7 +178,7 @@ private:
           wants.emplace_back(distinct.begin(), distinct.end());
         }
         int p = built_.clusters.of(program_, value);
-        addTo(p, int(c), *matrix(value, p, wants));
+        addTo(p, int(c), value, matrix(value, p, wants));
       }
     }
     // An update goes back to its argument.
@@ -191,10 +194,13 @@ private:
       std::vector<std::vector<int>> wants;
       for (const ClusterOption &option : options(c))
         wants.push_back({sharding(option.arg)});
-      addTo(p, c, *matrix(v, p, wants));
+      addTo(p, c, v, matrix(v, p, wants));
     }
-    for (auto &[pair, m] : edges_)
-      built_.graph.addEdge(built_.node[pair.first], built_.node[pair.second], std::move(m));
+    for (auto &[pair, edge] : edges_) {
+      built_.graph.addEdge(built_.node[pair.first], built_.node[pair.second],
+                           std::move(edge.first));
+      built_.growing.push_back(std::move(edge.second));
+    }
   }
 
   void addMemory() {
@@ -281,6 +287,7 @@ private:
 
   const FunctionPlan &plan_;
   const Program &program_;
+  const BatchDependence batch_;
   const CostModel &model_;
   const FixedStrategies *fixed_;
   const SharedShardings &shared_;
@@ -292,7 +299,7 @@ private:
   Interner<std::vector<int64_t>> shapeIds_;
   std::unordered_map<uint64_t, Cost> reshards_; // looked up only
   std::map<std::vector<int>, std::shared_ptr<const Matrix>> matrices_;
-  std::map<std::pair<int, int>, Matrix> edges_;
+  std::map<std::pair<int, int>, std::pair<Matrix, std::vector<BuiltGraph::Growing>>> edges_;
 };
 
 } // namespace

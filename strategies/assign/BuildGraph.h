@@ -22,6 +22,12 @@ struct BuiltGraph {
   Clusters clusters;
   std::vector<std::shared_ptr<const ClusterOptions>> options; // by cluster
   std::vector<int32_t> node;                                  // by cluster
+  /// What an edge has of values that grow with the batch: matrices that are part of its own.
+  struct Growing {
+    std::shared_ptr<const std::vector<Cost>> costs;
+    bool turned; // |to| x |from|
+  };
+  std::vector<std::vector<Growing>> growing; // by edge
 };
 
 /// `fixed` may be null.

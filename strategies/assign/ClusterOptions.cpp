@@ -10,10 +10,10 @@ using namespace mlir;
 namespace tessera::strategies {
 
 OptionBuilder::OptionBuilder(const FunctionPlan &plan, const Clusters &clusters,
-                             const CostModel &model, const FixedStrategies *fixed,
-                             size_t maxOptions)
-    : plan_(plan), program_(plan.program), clusters_(clusters), model_(model), fixed_(fixed),
-      maxOptions_(maxOptions) {}
+                             const CostModel &model, const BatchDependence &batch,
+                             const FixedStrategies *fixed, size_t maxOptions)
+    : plan_(plan), program_(plan.program), clusters_(clusters), model_(model), batch_(batch),
+      fixed_(fixed), maxOptions_(maxOptions) {}
 
 /// Keeps the cheapest option for every way to hand on the results and for every way to take an operand,
 /// so that whatever the neighbours do there is an option that meets them, then fills up by cost.
@@ -171,7 +171,10 @@ ClusterOption OptionBuilder::derive(const Cluster &cluster, const Sharding *arg,
     std::vector<Sharding> &done = resharded[v.getAsOpaquePointer()];
     if (from == to || llvm::is_contained(done, to))
       return;
-    option.cost += model_.reshard(shapeOf(v), elementBytes(v.getType()), from, to);
+    Cost cost = model_.reshard(shapeOf(v), elementBytes(v.getType()), from, to);
+    option.cost += cost;
+    if (batch_.values.contains(v))
+      option.growing += cost;
     done.push_back(to);
   };
   Operation *terminator = program_.returnOp();
@@ -214,8 +217,15 @@ ClusterOption OptionBuilder::derive(const Cluster &cluster, const Sharding *arg,
     compute = writes ? compute : std::max<Cost>(0, compute - launch);
     option.compute += compute;
     option.cost += compute;
-    for (const OwnCollective &own : model_.ownCollectives(cls, strategy))
-      option.cost += model_.collective(own.collective, own.elementBytes);
+    if (batch_.operators[cluster.ops[m]])
+      option.growing += std::max<Cost>(0, compute - launch);
+    for (const OwnCollective &own : model_.ownCollectives(cls, strategy)) {
+      Cost cost = model_.collective(own.collective, own.elementBytes);
+      option.cost += cost;
+      if (own.result < 0 ? batch_.operators[cluster.ops[m]]
+                         : batch_.values.contains(info.op->getResult(unsigned(own.result))))
+        option.growing += cost;
+    }
     option.strategies.push_back(std::move(strategy));
   }
   // Results of the function: an update returns to its argument, the rest is paid.
@@ -256,6 +266,7 @@ std::vector<int64_t> OptionBuilder::key(int c) const {
     for (int64_t d : shapeOf(v))
       key.push_back(d);
     key.push_back(int64_t(paddable(cluster.arg)));
+    key.push_back(batch_.values.contains(v));
     returned(v);
   }
   for (size_t m = 0; m < cluster.ops.size(); ++m) {
@@ -263,6 +274,7 @@ std::vector<int64_t> OptionBuilder::key(int c) const {
     key.push_back(-2);
     key.push_back(info.cls->id);
     key.push_back(cluster.follow[m]);
+    key.push_back(batch_.operators[cluster.ops[m]]);
     for (Value v : info.op->getOperands()) {
       auto it = number.find(v);
       key.push_back(it == number.end() ? -3 : it->second);
@@ -270,6 +282,7 @@ std::vector<int64_t> OptionBuilder::key(int c) const {
     for (Value v : info.op->getResults()) {
       number[v] = int64_t(number.size()) + 1;
       key.push_back(isVirtual(c, v));
+      key.push_back(batch_.values.contains(v));
       returned(v);
     }
   }

@@ -24,6 +24,7 @@ struct ClusterOption {
   std::vector<Strategy> strategies; // per operator of the cluster
   Cost cost = 0;                    // of everything inside the cluster
   Cost compute = 0;                 // the kernels' part of it
+  Cost growing = 0;                 // the part of it that grows with the batch
 };
 
 using ClusterOptions = std::vector<ClusterOption>;
@@ -32,7 +33,7 @@ class OptionBuilder {
 public:
   /// `fixed` may be null. Keeps at most `maxOptions` per cluster.
   OptionBuilder(const FunctionPlan &plan, const Clusters &clusters, const CostModel &model,
-                const FixedStrategies *fixed, size_t maxOptions);
+                const BatchDependence &batch, const FixedStrategies *fixed, size_t maxOptions);
 
   /// Not empty. `pinned`: the only sharding that an argument may have; null: any.
   std::shared_ptr<const ClusterOptions> options(int cluster, const Sharding *pinned);
@@ -51,6 +52,7 @@ private:
   const Program &program_;
   const Clusters &clusters_;
   const CostModel &model_;
+  const BatchDependence &batch_;
   const FixedStrategies *fixed_;
   size_t maxOptions_;
   std::map<int, std::vector<Strategy>> byClass_; // pruned, by class id

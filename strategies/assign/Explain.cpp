@@ -56,6 +56,18 @@ private:
     return sum;
   }
 
+  /// The part of it that grows with the batch.
+  Cost growingCost(int e, const Choice &choice) const {
+    const StrategyEdge &edge = built_.graph.edges[e];
+    size_t from = size_t(choice[edge.from]), to = size_t(choice[edge.to]);
+    size_t rows = built_.graph.nodes[edge.from].costs.size(),
+           columns = built_.graph.nodes[edge.to].costs.size();
+    Cost sum = 0;
+    for (const BuiltGraph::Growing &part : built_.growing[e])
+      sum += (*part.costs)[part.turned ? to * rows + from : from * columns + to];
+    return sum;
+  }
+
   void answer(int node, Choice &choice) {
     int32_t best = choice[node];
     Cost cost = around(node, choice);
@@ -123,6 +135,7 @@ private:
       const ClusterOption &now = option(n, choice), &before = option(n, choice_);
       a.compute += now.compute - before.compute;
       a.communication += (now.cost - now.compute) - (before.cost - before.compute);
+      a.growing += now.growing - before.growing;
       a.memory += persistentBytes(n, choice) - persistentBytes(n, choice_);
       if (now.cost >= kForbidden)
         return false;
@@ -132,6 +145,7 @@ private:
       if (edgeCost(e, choice) >= kForbidden)
         return false;
       a.communication += edgeCost(e, choice) - edgeCost(e, choice_);
+      a.growing += growingCost(e, choice) - growingCost(e, choice_);
     }
     return true;
   }

@@ -2,9 +2,10 @@
 //
 // For every operator that had a choice of its own, the cheapest other options. Each is priced as an exchange: the
 // operator takes the option, its neighbours in the strategy graph may answer (one after the other, everything else
-// as chosen), and the difference of the program's predicted time is split into kernels and communication.
+// as chosen), and the difference of the program's predicted time is split into kernels and communication, and
+// into what grows with the batch and what does not: so a reader can tell what would have to be otherwise.
 //
-//   fc1 chosen "n=model"; alternative "m=model": kernels -3 us, communication +40 us
+//   fc1 chosen "n=model"; alternative "m=model": kernels -3 us, communication +40 us, of both +10 us with the batch
 //
 // The search has looked farther than one exchange: a difference is at least zero where its choice is proven best.
 //

@@ -275,6 +275,7 @@ Json toJson(const AssignReport &report) {
         list.push_back({{"strategy", a.strategy},
                         {"more_compute_ns", a.compute},
                         {"more_communication_ns", a.communication},
+                        {"growing_with_batch_ns", a.growing},
                         {"more_memory_bytes", a.memory}});
     }
     Json function = {{"name", f.name},

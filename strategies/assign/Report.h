@@ -17,6 +17,7 @@ namespace tessera::strategies {
 struct Alternative {
   std::string strategy;
   Cost compute = 0, communication = 0; // ns more
+  Cost growing = 0;                    // the part of the two that grows with the batch
   int64_t memory = 0;                  // bytes more for parameters and states
 };
 

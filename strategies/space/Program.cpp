@@ -125,6 +125,39 @@ llvm::Expected<Program> Program::analyse(func::FuncOp func) {
   return program;
 }
 
+BatchDependence::BatchDependence(const Program &program)
+    : operators(program.operators.size(), false) {
+  llvm::DenseMap<Value, uint64_t> dims; // bit per dimension
+  func::FuncOp func = program.func;
+  for (unsigned a = 0; a < func.getNumArguments(); ++a) {
+    llvm::StringRef role = graph::argRole(func, a);
+    if ((role == graph::kInput || role == graph::kTarget) && !shapeOf(func.getArgument(a)).empty())
+      dims[func.getArgument(a)] = 1;
+  }
+  for (auto [i, info] : llvm::enumerate(program.operators)) {
+    const ShardingRule &rule = info.cls->rule;
+    llvm::SmallVector<bool> grows(rule.factors.size(), false);
+    for (size_t o = 0; o < rule.operands.size(); ++o) {
+      uint64_t of = dims.lookup(info.op->getOperand(unsigned(o)));
+      for (size_t d = 0; of >> d && d < rule.operands[o].size(); ++d)
+        if (of >> d & 1 && !rule.operands[o][d].empty()) {
+          grows[rule.operands[o][d].front()] = true; // the major one
+          operators[i] = true;
+        }
+    }
+    for (size_t r = 0; r < rule.results.size() && operators[i]; ++r) {
+      uint64_t of = 0;
+      for (size_t d = 0; d < rule.results[r].size() && d < 64; ++d)
+        for (int f : rule.results[r][d])
+          of |= uint64_t(grows[f]) << d;
+      if (of)
+        dims[info.op->getResult(unsigned(r))] = of;
+    }
+  }
+  for (auto [value, of] : dims)
+    values.insert(value);
+}
+
 Operation *Program::returnOp() const {
   return const_cast<func::FuncOp &>(func).getBody().front().getTerminator();
 }

@@ -19,6 +19,7 @@
 #include "mlir/IR/BuiltinOps.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 #include <memory>
 #include <string>
@@ -79,6 +80,14 @@ bool isStreaming(const OperatorClass &cls);
 /// Whether it may read what such an operator computes without that being written: it is one itself, or a
 /// reduction of a single operand, which ends a fused loop.
 bool isFusable(const OperatorClass &cls);
+
+/// Which values, and which operators' work, grow with the batch: dimension 0 of inputs and targets, followed
+/// through the rules until it is summed over.
+struct BatchDependence {
+  explicit BatchDependence(const Program &program);
+  std::vector<bool> operators;
+  llvm::DenseSet<mlir::Value> values;
+};
 
 /// Shape and bytes per element of a ranked static tensor.
 Shape shapeOf(mlir::Value value);

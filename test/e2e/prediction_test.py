@@ -4,10 +4,15 @@
 usage: prediction_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
 """
 import json
+import pathlib
 import re
 import subprocess
+import sys
 
 from cases import case, main
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
+from networks import Network  # noqa: E402
 
 TWO_RACKS = {"name": "racks", "devices": 12, "flops": {"f32": 1e11}, "memory_bandwidth": 1e12, "memory": "1GiB",
              "links": [{"devices": 6, "latency": 1e-8, "bandwidth": 1e11}, {"devices": 12, "latency": 1e-7, "bandwidth": 1e9}]}
@@ -142,13 +147,40 @@ def several_machines_are_a_topology(c):
 
 
 @case
+def the_batch_at_which_a_runner_up_wins_is_told(c):
+    """Two dense layers: data parallel, until a batch so small that cutting the weights moves less."""
+    machine = c.write("row.json", {"name": "row", "devices": 4, "flops": {"f32": 1e12}, "memory_bandwidth": 1e14,
+                                   "memory": "16GiB", "links": [{"devices": 4, "latency": 1e-10, "bandwidth": 1e11}]})
+
+    def chosen(batch):
+        net = Network()
+        x = net.input("x", [batch, 256])
+        x = net.dense(net.node("Relu", net.dense(x, "fc0", 256, 256)), "fc1", 256, 256)
+        net.write(c.folder / "two.onnx", x, [batch, 256])
+        c.run("tessera-compile", c.folder / "two.onnx", "--mesh", "x=4", "--mode", "auto", "--train", "--loss", "mse", "--inputs",
+              "x", "--optimizer", "adam:lr=0.001", "--topology", machine, "--search-gap", "0", "-q", "-o", c.folder / "plan")
+        return next(o for o in step(c.report())["operators"] if o["name"] == "fc1")["strategy"]
+
+    expect(chosen(512) == "m=x", "a large batch is data parallel")
+    text = c.run("tessera-dump", c.folder / "plan", "--explain", "fc1")
+    found = re.search(r"^    k=x: .*; would win with a batch ([0-9.]+) times as small", text, re.M)
+    expect(found, text)
+    tipping = 512 / float(found[1])
+    expect(chosen(int(1.05 * tipping) // 4 * 4) == "m=x", f"above {tipping} it stays")
+    expect(chosen(int(0.95 * tipping) // 4 * 4).startswith("k=x"), f"below {tipping} the runner-up wins")
+    found = re.search(r"^    k=x: .* a limit of memory between (\S+) (\S+) and (\S+) (\S+)$", text, re.M)
+    expect(found and found[2] == found[4] == "MiB" and float(found[1]) < float(found[3]), text)
+
+
+@case
 def alternatives_are_explained(c):
     c.compile()
     text = c.run("tessera-dump", c.folder / "plan", "--explain", "/fc1/Gemm")
     block = text[text.index("/fc1/Gemm ("):]
     lines = re.findall(r"^    .*: [+-][0-9.]+ us = compute [+-][0-9.]+ us, communication [+-][0-9.]+ us.*; (.*)$", block, re.M)
     expect(1 <= len(lines), text)
-    expect(all(re.match(r"as good|would win if links were [0-9.e+-]+ times as (fast|slow)|no speed of the links", x)
+    way = r"(links|a batch) [0-9.e+-]+ times as (fast|slow|large|small)|a limit of memory between [^,]+"
+    expect(all(re.fullmatch(rf"as good|would win with ({way})(, or ({way}))*|no speed of the links, batch or limit .*", x)
                for x in lines), str(lines))
     search = step(c.report())["search"]
     left = search["cost_ns"] - search["lower_bound_ns"]

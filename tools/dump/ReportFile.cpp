@@ -238,23 +238,36 @@ std::string toText(const Report &report, bool all) {
   return out;
 }
 
-/// What would have to be otherwise for the alternative to cost no more.
-static std::string whatItTakes(double compute, double communication, double memory) {
-  char text[96];
-  if (compute + communication <= 0)
-    return "as good";
+/// What would have to be otherwise for the alternative to cost no more: one thing, all else as it is. `growing` is the
+/// part of the difference that grows with the batch, `memory` how much more the alternative needs, `arena` what the
+/// plan needs.
+static std::string whatItTakes(double compute, double communication, double growing, double memory,
+                               double arena) {
+  std::string ways;
+  auto way = [&](const char *format, double factor) {
+    char text[80];
+    std::snprintf(text, sizeof text, format, factor);
+    ways += (ways.empty() ? "" : ", or ") + std::string(text);
+  };
+  const double all = compute + communication, fixed = all - growing;
+  if (all <= 0)
+    return memory > 0 ? "would win with so much more memory" : "as good";
   if (communication > 0 && compute < 0)
-    std::snprintf(text, sizeof text, "would win if links were %.3g times as fast",
-                  communication / -compute);
-  else if (communication < 0 && compute > 0)
-    std::snprintf(text, sizeof text, "would win if links were %.3g times as slow",
-                  compute / -communication);
-  else
-    std::snprintf(text, sizeof text, "no speed of the links makes it win");
-  return std::string(text) + (memory < 0 ? "; a limit of memory might" : "");
+    way("links %.3g times as fast", communication / -compute);
+  if (communication < 0 && compute > 0)
+    way("links %.3g times as slow", compute / -communication);
+  if (growing < 0 && fixed > 0)
+    way("a batch %.3g times as large", fixed / -growing);
+  if (growing > 0 && fixed < 0)
+    way("a batch %.3g times as small", growing / -fixed);
+  if (memory < 0 && arena > 0)
+    ways += (ways.empty() ? "" : ", or ") + std::string("a limit of memory between ") +
+            bytesText(std::max(0.0, arena + memory)) + " and " + bytesText(arena);
+  return ways.empty() ? "no speed of the links, batch or limit of memory makes it win"
+                      : "would win with " + ways;
 }
 
-static std::string alternativeLines(const Json &op) {
+static std::string alternativeLines(const Json &op, double arena) {
   std::string out;
   auto more = [](double ns) { return (ns < 0 ? "-" : "+") + us(std::abs(ns)); };
   for (const Json &a : list(op, "alternatives")) {
@@ -265,7 +278,8 @@ static std::string alternativeLines(const Json &op) {
            " = compute " + more(compute) + ", communication " + more(moves);
     if (memory != 0)
       out += ", memory " + std::string(memory < 0 ? "-" : "+") + bytesText(std::abs(memory));
-    out += "; " + whatItTakes(compute, moves, memory) + "\n";
+    out += "; " + whatItTakes(compute, moves, number(a, "growing_with_batch_ns"), memory, arena) +
+           "\n";
   }
   return out.empty() ? out : "  alternatives, the neighbours following\n" + out;
 }
@@ -273,6 +287,8 @@ static std::string alternativeLines(const Json &op) {
 rt::Result<std::string> explainOperator(const Report &report, const std::string &name) {
   std::string out;
   std::vector<std::string> near;
+  const double arena =
+      report.json.contains("memory") ? number(report.json["memory"], "arena_bytes") : 0;
   for (const Json &f : list(report.json, "functions"))
     for (const Json &op : list(f, "operators")) {
       std::string own = text(op, "name");
@@ -299,7 +315,7 @@ rt::Result<std::string> explainOperator(const Report &report, const std::string 
       out += "  collectives  " + us(number(op, "communication_ns")) + "\n";
       for (const Json &c : list(op, "collectives"))
         out += "    " + collectiveLine(c) + "\n";
-      out += alternativeLines(op);
+      out += alternativeLines(op, arena);
     }
   if (!out.empty())
     return out;
