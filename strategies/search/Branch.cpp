@@ -16,11 +16,6 @@ constexpr size_t kTries = 5;                         // of each kind of split
 constexpr double kTable = 1 << 22, kTotal = 1 << 24; // of eliminations in a node
 } // namespace
 
-bool Branch::run(Scope &scope, double work) {
-  deadline = incumbent.work + work;
-  return visit(scope, 0, prices);
-}
-
 Branch::Split Branch::chooseSplit(const Model &model, const Core &core, const Dual &dual,
                                   const std::vector<std::vector<int32_t>> &ids) {
   const std::vector<double> reduced = dual.reducedCosts();
@@ -211,7 +206,8 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
     // Close to the limit few labels survive: mostly this ends the scope, and with it all below. What it may
     // cost follows what it achieved: more while it succeeds or is refused at once, less after failures.
     const double before = incumbent.work;
-    const double labelWork = std::min(labelShare * dual.passWork(), 0.3 * (deadline - before));
+    const double labelWork =
+        std::min(labelShare * dual.passWork(), 0.3 * std::max(0.0, deadline - before));
     answer.clear();
     auto labels = ParetoElimination(core, dual, limit()).run(labelWork, incumbent.work, answer);
     const bool failed =
@@ -239,26 +235,45 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
   }
 }
 
-bool Branch::visit(Scope &scope, int depth, std::vector<double> prices) {
-  Split split;
-  // The bound's arrays are gone before the descent: only models are held per level.
-  Outcome outcome = narrow(scope, depth, prices, split);
-  if (outcome != Outcome::Open)
-    return outcome == Outcome::Closed;
-  bool complete = true;
-  for (int side = 0; side < 2; ++side) {
-    Scope child(scope, scope.model);
-    int32_t v = 0; // the child's number of the split variable
-    for (int32_t u = 0; u < split.variable; ++u)
-      v += scope.model.variables[u].alive;
-    std::vector<char> keep(split.first);
-    if (side == 1)
-      for (char &k : keep)
-        k = !k;
-    child.model.keepOptions(v, keep);
-    complete &= visit(child, depth + 1, prices);
+bool Branch::run(double work) {
+  deadline = incumbent.work + work;
+  while (!started || !open.empty()) {
     if (expired())
       return false;
+    if (started && open.back().side == 2) {
+      open.pop_back();
+      continue;
+    }
+    Node child;
+    if (!started) {
+      child.scope = std::move(root);
+      child.prices = prices;
+    } else {
+      // Only models are held per level, none of the bound's arrays.
+      const Node &node = open.back();
+      const Model &model = node.scope->model;
+      child.scope = std::make_unique<Scope>(*node.scope, model);
+      child.prices = node.prices;
+      int32_t v = 0; // the child's number of the split variable
+      for (int32_t u = 0; u < node.split.variable; ++u)
+        v += model.variables[u].alive;
+      std::vector<char> keep(node.split.first);
+      if (node.side == 1)
+        for (char &k : keep)
+          k = !k;
+      child.scope->model.keepOptions(v, keep);
+    }
+    const Outcome outcome = narrow(*child.scope, int(open.size()), child.prices, child.split);
+    if (outcome == Outcome::Expired) { // again when work goes on
+      if (!started)
+        root = std::move(child.scope);
+      return false;
+    }
+    if (started)
+      ++open.back().side;
+    started = true;
+    if (outcome == Outcome::Open)
+      open.push_back(std::move(child));
   }
-  return complete;
+  return true;
 }

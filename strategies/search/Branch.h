@@ -9,9 +9,13 @@
 // the tighter the cutoff, the more the bound excludes.
 //
 // Example:
-//   Branch branch(incumbent, cutoff);
-//   if (branch.run(scope, seconds) && !branch.found())
-//     incumbent.raise(cutoff); // proven: nothing below the cutoff
+//   Branch branch(incumbent, std::move(scope), cutoff, prices);
+//   while (there is budget)
+//     if (branch.run(work)) { // goes on where it stopped
+//       if (!branch.found())
+//         incumbent.raise(cutoff); // proven: nothing below the cutoff
+//       break;
+//     }
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_SEARCH_BRANCH_H
@@ -19,16 +23,22 @@
 
 #include "strategies/search/Incumbent.h"
 
+#include <memory>
+
 namespace tessera::strategies {
 
 class Branch {
 public:
-  Branch(Incumbent &incumbent, Cost cutoff, std::vector<double> pricesByPoint)
-      : incumbent(incumbent), cutoff(cutoff), prices(std::move(pricesByPoint)) {}
+  /// Looks for answers of a scope below the cutoff and below the incumbent. `scope` and what it came from must
+  /// not move; `pricesByPoint`: memory prices to begin with, by Model::points.
+  Branch(Incumbent &incumbent, std::unique_ptr<Scope> scope, Cost cutoff,
+         std::vector<double> pricesByPoint)
+      : incumbent(incumbent), root(std::move(scope)), cutoff(cutoff),
+        prices(std::move(pricesByPoint)) {}
 
-  /// Searches a scope (which it reduces) for answers below the cutoff, for `work` elementary steps. True if the search was
-  /// complete: the best answer found, or the cutoff, is then a lower bound of the scope.
-  bool run(Scope &scope, double work);
+  /// Searches on for `work` elementary steps. True if the search is complete: the best answer found, or the cutoff,
+  /// is then a lower bound of the scope.
+  bool run(double work);
   bool found() const { return better; }
   int64_t nodes() const { return visited; }
 
@@ -49,8 +59,12 @@ private:
   /// Reduces and bounds a scope. Closed: nothing better is left in it. Open: `split` says how to go on; its
   /// variable is then numbered as in the scope's model.
   Outcome narrow(Scope &scope, int depth, std::vector<double> &prices, Split &split);
-  /// Searches a scope; false if the budget ended first.
-  bool visit(Scope &scope, int depth, std::vector<double> prices);
+  struct Node { // on the way from the root to where the search is
+    std::unique_ptr<Scope> scope;
+    Split split;
+    std::vector<double> prices;
+    int side = 0; // halves that were searched
+  };
   double limit() const { return double(std::min(cutoff, incumbent.solution.cost)); }
   bool expired() const { return incumbent.work > deadline || incumbent.expired(); }
   bool offer(const Scope &scope, const Core &core, const Answer &answer) {
@@ -60,6 +74,9 @@ private:
   }
 
   Incumbent &incumbent;
+  std::unique_ptr<Scope> root; // until it is narrowed
+  std::vector<Node> open;
+  bool started = false;
   Cost cutoff;
   std::vector<double> prices; // by Model::points
   double deadline = 0;

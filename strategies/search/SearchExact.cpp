@@ -6,7 +6,9 @@
 // the budget ends. Between them, branch and bound below trial cutoffs just above the bound, and neighbourhood
 // search on the options that the bound likes best.
 //
-// All phases are scheduled by counted work, not by the clock, so that the course is reproducible.
+// With more than one thread the bounds have one, and neighbourhoods run beside them; on small cores, once there is an
+// answer, one thread grows a tree of the whole. They meet at the ends of phases only. All phases are scheduled by
+// counted work, not by the clock, so that the course is reproducible.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "strategies/search/Branch.h"
@@ -19,11 +21,15 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
 using namespace tessera::strategies;
 
 namespace {
+
+constexpr size_t kTreeOptions = 20000; // of a core that is worth a tree
+constexpr double kTreeShare = 2e7;     // when it is begun
 
 class ExactSearch {
 public:
@@ -34,13 +40,32 @@ public:
 
 private:
   bool round(Scope &scope);
+  enum class Next { Phase, Round, Proven };
+  Next phase(Scope &scope, const Core &core, Dual &dual, std::vector<Neighbourhood> &searches,
+             int number, double &share);
+  void startTree(const Scope &scope, const Core &core, const Dual &dual, double share);
+  bool finishTree(double share);
   void startFolded(const Model &model);
   void raiseBound(const Model &model, const Core &core, Dual &dual, double share);
+  int64_t search(Neighbourhood &search, double share) const;
   void improve(const Scope &scope, const Core &core, std::vector<Neighbourhood> &searches,
                double share);
+  std::unique_ptr<Scope> restrict(const Scope &scope, const Core &core, const Dual &dual,
+                                  double cutoff) const;
   bool tryCutoff(const Scope &scope, const Core &core, const Dual &dual, double share);
   void focus(const Scope &scope, const Core &core, const Dual &dual, double share);
   std::vector<Neighbourhood> searchesFrom(const Core &core, const Answer &start);
+  /// Threads for neighbourhoods.
+  size_t primal() const { return size_t(std::max(1, options.threads - (tree ? 1 : 0))); }
+  /// Runs `bounds` and beside it all searches but the first.
+  template <typename F> void beside(std::vector<Neighbourhood> &searches, double share, F bounds) {
+    std::vector<std::thread> threads;
+    for (size_t t = 1; t < std::min(primal(), searches.size()); ++t)
+      threads.emplace_back([&, t] { search(searches[t], share); });
+    bounds();
+    for (std::thread &thread : threads)
+      thread.join();
+  }
   void conclude() { // the present model holds nothing better
     if (best.found())
       best.raise(best.solution.cost);
@@ -61,6 +86,13 @@ private:
   Incumbent best;
   const SearchOptions &options;
   const bool verbose = getenv("TESSERA_SEARCH_LOG") != nullptr;
+  // The tree of the present round, on a small core: kept from phase to phase, with an incumbent of its own, since it
+  // runs beside everything else.
+  std::optional<Incumbent> treeBest;
+  std::unique_ptr<Branch> tree;
+  std::thread
+      treeThread; // joined before a phase ends, so that the course does not depend on the clock
+  bool treeDone = false;
   std::vector<double> prices; // by Model::points
   double trial = 0.01;        // distance of the next cutoff from the bound, relative
   double narrowness = 0.5;    // of the next focus
@@ -93,28 +125,32 @@ void ExactSearch::raiseBound(const Model &model, const Core &core, Dual &dual, d
 
 std::vector<Neighbourhood> ExactSearch::searchesFrom(const Core &core, const Answer &start) {
   std::vector<Neighbourhood> searches;
-  for (int t = 0; t < options.threads; ++t)
+  for (size_t t = 0; t < primal(); ++t)
     searches.emplace_back(core, start, std::vector<double>(core.room.size(), 0),
                           options.seed * 1000003 + streams++);
   return searches;
 }
 
+/// Returns the number of neighbourhoods. Touches nothing else: it may run beside the bounds.
+int64_t ExactSearch::search(Neighbourhood &search, double share) const {
+  int64_t steps = 0;
+  for (double spent = 0; spent < share && !best.clock.expired(); ++steps) {
+    search.setGuidance(search.fits() && spent < 0.3 * share ? 1 : 0);
+    search.step(spent);
+  }
+  if (search.fits())
+    search.returnToBest(0.002);
+  return steps;
+}
+
 /// Lets every search run for the same work, one thread each, and then all continue from the best.
 void ExactSearch::improve(const Scope &scope, const Core &core,
                           std::vector<Neighbourhood> &searches, double share) {
-  std::vector<int64_t> steps(searches.size(), 0), better(searches.size(), 0);
-  auto work = [&](size_t t) {
-    for (double spent = 0; spent < share && !best.clock.expired(); ++steps[t]) {
-      searches[t].setGuidance(searches[t].fits() && spent < 0.3 * share ? 1 : 0);
-      better[t] += searches[t].step(spent);
-    }
-    if (searches[t].fits())
-      searches[t].returnToBest(0.002);
-  };
+  int64_t steps = 0;
   std::vector<std::thread> threads;
-  for (size_t t = 1; t < searches.size(); ++t)
-    threads.emplace_back(work, t);
-  work(0);
+  for (size_t t = 1; t < std::min(primal(), searches.size()); ++t)
+    threads.emplace_back([&, t] { search(searches[t], share); });
+  steps = search(searches[0], share);
   for (std::thread &thread : threads)
     thread.join();
   best.work += share;
@@ -131,8 +167,17 @@ void ExactSearch::improve(const Scope &scope, const Core &core,
   for (size_t t = 0; t < searches.size(); ++t)
     if (t != winner && a.fits() && searches[t].bestCost() > a.bestCost())
       searches[t].restart(a.best());
-  log("%ld neighbourhoods of %d variables, %ld better: best %ld, excess %.0f", long(steps[0]),
-      core.count(), long(better[0]), long(best.solution.cost), a.currentExcess());
+  log("%ld neighbourhoods of %d variables: best %ld, excess %.0f", long(steps), core.count(),
+      long(best.solution.cost), a.currentExcess());
+}
+
+/// What may hold answers below the cutoff.
+std::unique_ptr<Scope> ExactSearch::restrict(const Scope &scope, const Core &core, const Dual &dual,
+                                             double cutoff) const {
+  Model restricted(scope.model);
+  dual.moveInto(restricted);
+  fixOptions(restricted, core, dual, cutoff);
+  return std::make_unique<Scope>(scope, restricted);
 }
 
 /// Branch and bound below a trial cutoff. True if it proved that nothing is left.
@@ -143,12 +188,8 @@ bool ExactSearch::tryCutoff(const Scope &scope, const Core &core, const Dual &du
   const bool whole = best.found() && cutoff >= best.solution.cost;
   if (whole)
     cutoff = best.solution.cost;
-  Model restricted(scope.model);
-  dual.moveInto(restricted);
-  fixOptions(restricted, core, dual, double(cutoff));
-  Scope child(scope, restricted);
-  Branch branch(best, cutoff, prices);
-  bool complete = branch.run(child, share);
+  Branch branch(best, restrict(scope, core, dual, double(cutoff)), cutoff, prices);
+  bool complete = branch.run(share);
   log("cutoff %ld: %s after %ld nodes, best %ld", long(cutoff),
       branch.found() ? "found"
       : complete     ? "excluded"
@@ -249,60 +290,121 @@ bool ExactSearch::round(Scope &scope) {
       searchesFrom(core, scope.project(core, best.solution.choice));
   // Short shares first: small problems end in milliseconds.
   double share = 5e6;
-  for (int phase = 0; !best.done(); ++phase) {
+  Next next = Next::Phase;
+  for (int phase = 0; next == Next::Phase && !best.done(); ++phase) {
     if (phase == 1 && !triedFold) { // not one of those that end at once
       triedFold = true;
       startFolded(model);
     }
-    raiseBound(model, core, dual, share);
-    if (best.done())
-      break;
-    // Good prices are what the search lives on: while they still change much, it gets little.
-    const bool rising = lastRise > 0.003 * std::abs(dual.best());
-    if (rising && phase % 4 != 0)
-      continue;
-    for (Neighbourhood &search : searches)
-      search.setPrices(dual.prices());
-    // The bound's own answer, mended, is a fresh start near the best of the relaxation.
-    if (phase % 2 == 0) {
-      std::vector<Neighbourhood> fresh = searchesFrom(core, dual.answer());
-      for (Neighbourhood &search : fresh) {
-        search.setPrices(dual.prices());
-        search.restart(dual.answer());
-      }
-      improve(scope, core, fresh, share);
-      if (fresh[0].fits() && !(searches[0].bestCost() <= fresh[0].bestCost()))
-        searches = std::move(fresh);
-    }
-    improve(scope, core, searches, share);
-    if (best.done())
-      break;
-    // While the bound rises by itself, branching is too early.
-    // On small cores it is what still moves, once bound and neighbourhoods stand still.
-    const double branchShare = core.costs.size() < 20000 ? 4 * share : share;
-    if (lastRise < trial * std::abs(dual.best()) && tryCutoff(scope, core, dual, branchShare))
-      return conclude(), false;
-    if (best.done())
-      break;
-    if (best.found()) {
-      Model smaller(model);
-      dual.moveInto(smaller);
-      size_t dropped = fixOptions(smaller, core, dual, target());
-      if (smaller.infeasible)
-        return conclude(), false;
-      if (dropped * 20 >= core.costs.size()) {
-        model = std::move(smaller);
-        return true;
-      }
-      if (core.costs.size() > 1000 && share > 1e8 && !rising)
-        focus(scope, core, dual, 2 * share);
-    }
-    if (target() < searches[0].bestCost())
-      for (Neighbourhood &search : searches)
-        search.restart(scope.project(core, best.solution.choice));
-    share = std::min(share * 1.4, 3e9);
+    startTree(scope, core, dual, share);
+    const double shareNow = share;
+    next = this->phase(scope, core, dual, searches, phase, share);
+    if (finishTree(shareNow))
+      next = Next::Proven;
   }
-  return false;
+  tree.reset();
+  if (next == Next::Proven)
+    conclude();
+  return next == Next::Round;
+}
+
+/// The tree of the whole is what still moves on small cores, once bound and neighbourhoods stand still.
+void ExactSearch::startTree(const Scope &scope, const Core &core, const Dual &dual, double share) {
+  if (!tree) {
+    if (core.costs.size() > kTreeOptions || share < kTreeShare || !best.found() ||
+        lastRise > 0.01 * std::abs(dual.best()))
+      return;
+    treeBest.emplace(best);
+    tree = std::make_unique<Branch>(*treeBest, restrict(scope, core, dual, target()), kForbidden,
+                                    prices);
+    best.work += 10 * double(core.matrices.size());
+  }
+  if (best.solution.cost < treeBest->solution.cost)
+    treeBest->solution = best.solution;
+  treeBest->work = best.work;
+  if (options.threads > 1)
+    treeThread = std::thread([this, share] { treeDone = tree->run(6 * share); });
+}
+
+/// True if the tree has proven that there is nothing better than the best answer.
+bool ExactSearch::finishTree(double share) {
+  if (!tree)
+    return false;
+  if (treeThread.joinable()) {
+    treeThread.join();
+  } else {
+    treeBest->work = best.work;
+    treeDone = tree->run(4 * share);
+  }
+  best.work = std::max(best.work, treeBest->work);
+  if (treeBest->solution.cost < best.solution.cost)
+    best.offer(treeBest->solution.choice);
+  log("tree of %ld nodes%s, best %ld", long(tree->nodes()), treeDone ? ", complete" : "",
+      long(best.solution.cost));
+  return treeDone;
+}
+
+ExactSearch::Next ExactSearch::phase(Scope &scope, const Core &core, Dual &dual,
+                                     std::vector<Neighbourhood> &searches, int number,
+                                     double &share) {
+  auto raise = [&] { raiseBound(scope.model, core, dual, share); };
+  if (number == 0)
+    raise();
+  else
+    beside(searches, share, raise);
+  if (best.done())
+    return Next::Phase;
+  // Good prices are what the search lives on: while they still change much, it gets little.
+  const bool rising = lastRise > 0.003 * std::abs(dual.best());
+  if (rising && number % 4 != 0)
+    return Next::Phase;
+  for (Neighbourhood &search : searches)
+    search.setPrices(dual.prices());
+  // The bound's own answer, mended, is a fresh start near the best of the relaxation.
+  if (number % 2 == 0) {
+    std::vector<Neighbourhood> fresh = searchesFrom(core, dual.answer());
+    for (Neighbourhood &search : fresh) {
+      search.setPrices(dual.prices());
+      search.restart(dual.answer());
+    }
+    improve(scope, core, fresh, share);
+    if (fresh[0].fits() && !(searches[0].bestCost() <= fresh[0].bestCost()))
+      searches = std::move(fresh);
+  }
+  improve(scope, core, searches, share);
+  if (best.done())
+    return Next::Phase;
+  // While the bound rises by itself, branching is too early.
+  if (lastRise < trial * std::abs(dual.best())) {
+    bool proven = false;
+    beside(searches, share, [&] { proven = tryCutoff(scope, core, dual, share); });
+    if (proven)
+      return Next::Proven;
+  }
+  if (best.done())
+    return Next::Phase;
+  if (best.found()) {
+    Model smaller(scope.model);
+    dual.moveInto(smaller);
+    size_t dropped = fixOptions(smaller, core, dual, target());
+    if (smaller.infeasible)
+      return Next::Proven;
+    // A tree that has begun is given up only for a much smaller problem.
+    if (dropped * (tree ? 4 : 20) >= core.costs.size()) {
+      if (treeThread.joinable() && finishTree(share))
+        return Next::Proven;
+      tree.reset();
+      scope.model = std::move(smaller);
+      return Next::Round;
+    }
+    if (core.costs.size() > 1000 && share > 1e8 && !rising)
+      focus(scope, core, dual, 2 * share);
+  }
+  if (target() < searches[0].bestCost())
+    for (Neighbourhood &search : searches)
+      search.restart(scope.project(core, best.solution.choice));
+  share = std::min(share * 1.4, 3e9);
+  return Next::Phase;
 }
 
 Solution ExactSearch::run() {

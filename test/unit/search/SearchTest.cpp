@@ -167,6 +167,24 @@ TEST_CASE("the same work gives the same answer") {
   }
 }
 
+TEST_CASE("a tree that grows beside everything else proves, and always the same") {
+  StrategyGraph g = LayeredGraph(10, 16, 2).graph;
+  g.memoryLimit = leastPeak(g) * 23 / 20;
+  Cost least = kForbidden;
+  for (int threads : {1, 2, 3}) {
+    SearchOptions options;
+    options.seconds = 600;
+    options.work = 10;
+    options.threads = threads;
+    Solution a = search(g, options), b = search(g, options);
+    CHECK(a.optimal);
+    CHECK(a.choice == b.choice);
+    CHECK(a.work == b.work);
+    CHECK((threads == 1 || a.cost == least));
+    least = a.cost;
+  }
+}
+
 TEST_CASE("a budget that is too short still returns, and in time") {
   StrategyGraph g = LayeredGraph(200, 30, 4).graph;
   g.memoryLimit = leastPeak(g) * 15 / 10;
