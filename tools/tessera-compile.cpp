@@ -139,6 +139,12 @@ void declare(CLI::App &app, CommandLine &c) {
                  "Process the batch in N micro-batches, one update for all of them")
       ->needs(train)
       ->check(CLI::Range(1, 4096));
+  app.add_option(
+         "--precision", o.precision,
+         "bf16: matrix products and convolutions take bfloat16 operands; parameters, sums, "
+         "statistics, losses and the optimizer stay in float32. f16: the same, for inference")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
+      ->capture_default_str();
   app.add_option("--aux-outputs", c.aux, "Outputs to add to the loss: 1=0.01,2=0.5")->needs(train);
 
   app.add_option("--dump-phases", o.dumpPhases,
@@ -221,6 +227,9 @@ llvm::Error interpret(CommandLine &c) {
   }
   if (!c.train)
     return llvm::Error::success();
+  if (c.compile.precision == "f16")
+    return llvm::createStringError(
+        "--precision f16 does not train: its gradients would underflow; use --precision bf16");
   compiler::TrainingOptions training;
   if (llvm::Error e = assignTo(compiler::parseLoss(c.loss), training.loss))
     return e;

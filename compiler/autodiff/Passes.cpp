@@ -125,6 +125,7 @@ void registerAutodiffPasses() {
   PassRegistration<GradientPass>();
   PassRegistration<BuildTrainingPass>();
   registerPass([] { return createDecomposeNormsPass(); });
+  registerPass([] { return createLowerPrecisionPass("bf16"); });
   registerPass([] { return createSimplifyPass(); });
 }
 

@@ -5,6 +5,7 @@
 //                           point) as results
 //   graph-build-training    @forward, @infer to @train, @eval (Training.h); options loss, optimizer,
 //                           schedule, clip-norm, aux as TrainingOptions.h describes them
+//   graph-lower-precision   mixed precision (option `type`: bf16, f16); stands before graph-decompose-norms
 //   graph-decompose-norms   batch_norm and batch_norm_grad to reductions and elementwise operators
 //   graph-simplify          merges operators that compute the same and removes unused ones; run it
 //                           after the others
@@ -20,6 +21,7 @@
 namespace tessera::compiler {
 
 std::unique_ptr<mlir::Pass> createDecomposeNormsPass();
+std::unique_ptr<mlir::Pass> createLowerPrecisionPass(llvm::StringRef type);
 std::unique_ptr<mlir::Pass> createSimplifyPass();
 
 /// Makes the passes known by name.

@@ -339,6 +339,8 @@ Error writeAttributes(Operation *op, int64_t rank,
       out->set_f(number.getValueAsDouble());
     else if (auto text = dyn_cast<StringAttr>(value))
       out->set_s(text.str());
+    else if (isa<UnitAttr>(value))
+      out->set_i(1);
     else if (auto ints = dyn_cast<DenseI64ArrayAttr>(value))
       assign(ints.asArrayRef(), out->mutable_ints()->mutable_values());
     else

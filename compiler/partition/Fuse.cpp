@@ -6,7 +6,8 @@
 // nodes. Greedy, after Kennedy and McKinley, "Maximizing loop parallelism and improving data locality via
 // loop fusion and distribution" (1993), with the acyclicity test on transitive predecessors.
 //
-// Splats and stretches cost nothing inside a loop nest: every group that reads one gets its own.
+// Splats, stretches and conversions from 16 bits cost nothing inside a loop nest: every group that reads one
+// gets its own.
 // A reduction ends its group's loop, so nothing in the group may read it.
 //
 //   %0 = relu %x; %1 = mul %0, %s; %2 = reduce_sum %1   ->   %1, %2 = graph.fused(%x, %s) {relu mul reduce_sum}
@@ -57,8 +58,11 @@ bool isSplat(Operation *op) {
          value.getSplatValue<APInt>().getSignificantBits() <= 53;
 }
 
+/// Hands its operand on inside a loop nest.
+bool isPassing(Operation *op) { return graph::isStretch(op) || graph::isWidening(op); }
+
 /// Costs nothing inside a loop nest.
-bool isFree(Operation *op) { return op && (isSplat(op) || graph::isStretch(op)); }
+bool isFree(Operation *op) { return op && (isSplat(op) || isPassing(op)); }
 
 bool isReduction(Operation *op) { return graph::plainReduction(op).has_value(); }
 
@@ -74,7 +78,7 @@ Value source(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (isSplat(op))
       return Value();
-    if (!graph::isStretch(op))
+    if (!isPassing(op))
       break;
     value = op->getOperand(0);
   }
@@ -265,24 +269,24 @@ private:
                                [&](OpOperand &use) { return usedOutside(use.getOwner(), inside); });
     for (Operation *op : llvm::reverse(ops)) {
       for (Operation *user : llvm::make_early_inc_range(op->getUsers()))
-        eraseUnusedStretch(user);
+        eraseUnused(user);
       op->erase();
     }
   }
 
-  /// A stretch is outside if somebody outside reads it; members have their own.
+  /// What only passes a value on is outside if somebody outside reads it; members have their own.
   static bool usedOutside(Operation *user, const SmallPtrSetImpl<Operation *> &inside) {
-    if (!graph::isStretch(user))
+    if (!isPassing(user))
       return !inside.contains(user);
     return llvm::any_of(user->getUsers(),
                         [&](Operation *next) { return usedOutside(next, inside); });
   }
 
-  static void eraseUnusedStretch(Operation *op) {
-    if (!graph::isStretch(op))
+  static void eraseUnused(Operation *op) {
+    if (!isPassing(op))
       return;
     for (Operation *user : llvm::make_early_inc_range(op->getUsers()))
-      eraseUnusedStretch(user);
+      eraseUnused(user);
     if (op->use_empty())
       op->erase();
   }

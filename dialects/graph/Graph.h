@@ -26,6 +26,14 @@ namespace tessera::graph {
 template <typename ConcreteOp>
 class GraphElementwise : public mlir::OpTrait::TraitBase<ConcreteOp, GraphElementwise> {};
 
+// What mixed precision makes of an operator (GraphOps.td; asked for by precisionOf in GraphKinds.h).
+template <typename ConcreteOp>
+class GraphProducts : public mlir::OpTrait::TraitBase<ConcreteOp, GraphProducts> {};
+template <typename ConcreteOp>
+class GraphFollows : public mlir::OpTrait::TraitBase<ConcreteOp, GraphFollows> {};
+template <typename ConcreteOp>
+class GraphNormalizes : public mlir::OpTrait::TraitBase<ConcreteOp, GraphNormalizes> {};
+
 } // namespace tessera::graph
 
 #include "dialects/graph/GraphDialect.h.inc"

@@ -28,6 +28,19 @@ struct PlainReduction {
 };
 std::optional<PlainReduction> plainReduction(mlir::Operation *op);
 
+/// The result is the operand in a wider floating-point type: the same numbers in more bytes.
+bool isWidening(mlir::Operation *op);
+
+/// What an operator makes of 16-bit floating-point numbers where a program may use them.
+enum class Precision {
+  Wide,     // computes in float32
+  Products, // takes 16-bit operands, sums in float32 and hands that on if its attribute kWide is set
+  Follows,  // computes in 16 bits where its operands are
+  Normalizes, // computes in float32; operands and results of the first result's shape are held in 16 bits
+};
+Precision precisionOf(mlir::Operation *op);
+inline constexpr llvm::StringLiteral kWide = "wide";
+
 } // namespace tessera::graph
 
 #endif

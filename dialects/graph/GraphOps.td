@@ -54,69 +54,81 @@ def Graph_Elementwise : NativeOpTrait<"GraphElementwise"> {
   let cppNamespace = "::tessera::graph";
 }
 
+// What mixed precision makes of an operator (graph-lower-precision; GraphKinds.h, precisionOf). Without any of
+// these it works in float32: exponentials, sums, statistics, losses and whatever nobody has thought about.
+class Graph_PrecisionTrait<string name> : NativeOpTrait<name> { let cppNamespace = "::tessera::graph"; }
+// Sums products: takes 16-bit operands; with `wide` its sums leave it as they are, in float32.
+def Graph_Products : Graph_PrecisionTrait<"GraphProducts">;
+// Loses little in 16 bits (or nothing: it moves or picks elements).
+def Graph_Follows : Graph_PrecisionTrait<"GraphFollows">;
+// Computes in float32, but what is as large as its first result is held in 16 bits.
+def Graph_Normalizes : Graph_PrecisionTrait<"GraphNormalizes">;
+
 //===--------------------------------------------------------------------------------------------===//
 // Elementwise
 //===--------------------------------------------------------------------------------------------===//
 
-class Graph_UnaryOp<string mnemonic, string rule = "... -> ...">
-    : Graph_InferredOp<mnemonic, rule, [Graph_Elementwise]> {
+class Graph_UnaryOp<string mnemonic, string rule = "... -> ...", list<Trait> traits = []>
+    : Graph_InferredOp<mnemonic, rule, !listconcat([Graph_Elementwise], traits)> {
   let arguments = (ins Graph_Tensor:$x);
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_NegOp        : Graph_UnaryOp<"neg", "... -> ... | linear 0"> { let summary = "-x"; }
-def Graph_AbsOp        : Graph_UnaryOp<"abs"> { let summary = "|x|"; }
-def Graph_SignOp       : Graph_UnaryOp<"sign"> { let summary = "-1, 0 or 1"; }
+def Graph_NegOp        : Graph_UnaryOp<"neg", "... -> ... | linear 0", [Graph_Follows]> { let summary = "-x"; }
+def Graph_AbsOp        : Graph_UnaryOp<"abs", "... -> ...", [Graph_Follows]> { let summary = "|x|"; }
+def Graph_SignOp       : Graph_UnaryOp<"sign", "... -> ...", [Graph_Follows]> { let summary = "-1, 0 or 1"; }
 def Graph_ExpOp        : Graph_UnaryOp<"exp"> { let summary = "e^x"; }
 def Graph_LogOp        : Graph_UnaryOp<"log"> { let summary = "natural logarithm"; }
 def Graph_SqrtOp       : Graph_UnaryOp<"sqrt"> { let summary = "square root"; }
 def Graph_RsqrtOp      : Graph_UnaryOp<"rsqrt"> { let summary = "1 / sqrt(x)"; }
 def Graph_ReciprocalOp : Graph_UnaryOp<"reciprocal"> { let summary = "1 / x"; }
-def Graph_TanhOp       : Graph_UnaryOp<"tanh"> { let summary = "hyperbolic tangent"; }
-def Graph_SigmoidOp    : Graph_UnaryOp<"sigmoid"> { let summary = "1 / (1 + e^-x)"; }
-def Graph_ErfOp        : Graph_UnaryOp<"erf"> { let summary = "error function"; }
+def Graph_TanhOp       : Graph_UnaryOp<"tanh", "... -> ...", [Graph_Follows]> { let summary = "hyperbolic tangent"; }
+def Graph_SigmoidOp    : Graph_UnaryOp<"sigmoid", "... -> ...", [Graph_Follows]> { let summary = "1 / (1 + e^-x)"; }
+def Graph_ErfOp        : Graph_UnaryOp<"erf", "... -> ...", [Graph_Follows]> { let summary = "error function"; }
 def Graph_SinOp        : Graph_UnaryOp<"sin"> { let summary = "sine"; }
 def Graph_CosOp        : Graph_UnaryOp<"cos"> { let summary = "cosine"; }
 def Graph_AtanOp       : Graph_UnaryOp<"atan"> { let summary = "inverse tangent, in (-pi/2, pi/2)"; }
-def Graph_ReluOp       : Graph_UnaryOp<"relu"> { let summary = "max(x, 0); NaN stays NaN"; }
-def Graph_FloorOp      : Graph_UnaryOp<"floor"> { let summary = "round down"; }
-def Graph_CeilOp       : Graph_UnaryOp<"ceil"> { let summary = "round up"; }
-def Graph_RoundOp      : Graph_UnaryOp<"round"> { let summary = "round to nearest, ties to even"; }
+def Graph_ReluOp       : Graph_UnaryOp<"relu", "... -> ...", [Graph_Follows]> { let summary = "max(x, 0); NaN stays NaN"; }
+def Graph_FloorOp      : Graph_UnaryOp<"floor", "... -> ...", [Graph_Follows]> { let summary = "round down"; }
+def Graph_CeilOp       : Graph_UnaryOp<"ceil", "... -> ...", [Graph_Follows]> { let summary = "round up"; }
+def Graph_RoundOp      : Graph_UnaryOp<"round", "... -> ...", [Graph_Follows]> { let summary = "round to nearest, ties to even"; }
 def Graph_NotOp        : Graph_UnaryOp<"not"> { let summary = "logical not, on i1"; }
 
-// Linear between floating-point types only (GraphRules.cpp).
+// Linear from a floating-point type to one that is no narrower (GraphRules.cpp): sums are rounded once.
 def Graph_CastOp : Graph_TypedOp<"cast", "... -> ... | linear 0", [Graph_Elementwise], ["getShardingRule"]> {
   let summary = "converts the element type: float to integer truncates, to i1 is x != 0";
   let arguments = (ins Graph_Tensor:$x);
   let results = (outs Graph_Tensor:$y);
 }
 
-class Graph_BinaryOp<string mnemonic, string rule = "..., ... -> ...", list<string> methods = []>
-    : Graph_InferredOp<mnemonic, rule, [Graph_Elementwise], methods> {
+class Graph_BinaryOp<string mnemonic, string rule = "..., ... -> ...", list<string> methods = [],
+                     list<Trait> traits = []>
+    : Graph_InferredOp<mnemonic, rule, !listconcat([Graph_Elementwise], traits), methods> {
   let arguments = (ins Graph_Tensor:$a, Graph_Tensor:$b);
   let results = (outs Graph_Tensor:$y);
 }
 
 // "linear 0+1": a partial sum passes if both operands are partial. "linear 0 1": if exactly one is.
-def Graph_AddOp : Graph_BinaryOp<"add", "..., ... -> ... | linear 0+1"> { let summary = "a + b, broadcast"; }
-def Graph_SubOp : Graph_BinaryOp<"sub", "..., ... -> ... | linear 0+1"> { let summary = "a - b, broadcast"; }
-def Graph_MulOp : Graph_BinaryOp<"mul", "..., ... -> ... | linear 0 1"> { let summary = "a * b, broadcast"; }
+def Graph_AddOp : Graph_BinaryOp<"add", "..., ... -> ... | linear 0+1", [], [Graph_Follows]> { let summary = "a + b, broadcast"; }
+def Graph_SubOp : Graph_BinaryOp<"sub", "..., ... -> ... | linear 0+1", [], [Graph_Follows]> { let summary = "a - b, broadcast"; }
+def Graph_MulOp : Graph_BinaryOp<"mul", "..., ... -> ... | linear 0 1", [], [Graph_Follows]> { let summary = "a * b, broadcast"; }
 // Linear on floating-point types only (GraphRules.cpp).
-def Graph_DivOp : Graph_BinaryOp<"div", "..., ... -> ... | linear 0", ["getShardingRule"]> {
+def Graph_DivOp : Graph_BinaryOp<"div", "..., ... -> ... | linear 0", ["getShardingRule"], [Graph_Follows]> {
   let summary = "a / b, broadcast; integers truncate toward zero";
 }
 def Graph_PowOp : Graph_BinaryOp<"pow"> { let summary = "a ^ b, broadcast"; }
-def Graph_MaxOp : Graph_BinaryOp<"max"> { let summary = "maximum, broadcast; NaN wins"; }
-def Graph_MinOp : Graph_BinaryOp<"min"> { let summary = "minimum, broadcast; NaN wins"; }
+def Graph_MaxOp : Graph_BinaryOp<"max", "..., ... -> ...", [], [Graph_Follows]> { let summary = "maximum, broadcast; NaN wins"; }
+def Graph_MinOp : Graph_BinaryOp<"min", "..., ... -> ...", [], [Graph_Follows]> { let summary = "minimum, broadcast; NaN wins"; }
 def Graph_ModOp : Graph_BinaryOp<"mod"> { let summary = "remainder with the divisor's sign"; }
-def Graph_EqOp  : Graph_BinaryOp<"eq"> { let summary = "a == b, i1"; }
-def Graph_LtOp  : Graph_BinaryOp<"lt"> { let summary = "a < b, i1"; }
-def Graph_LeOp  : Graph_BinaryOp<"le"> { let summary = "a <= b, i1"; }
+def Graph_EqOp  : Graph_BinaryOp<"eq", "..., ... -> ...", [], [Graph_Follows]> { let summary = "a == b, i1"; }
+def Graph_LtOp  : Graph_BinaryOp<"lt", "..., ... -> ...", [], [Graph_Follows]> { let summary = "a < b, i1"; }
+def Graph_LeOp  : Graph_BinaryOp<"le", "..., ... -> ...", [], [Graph_Follows]> { let summary = "a <= b, i1"; }
 def Graph_AndOp : Graph_BinaryOp<"and"> { let summary = "logical and, on i1"; }
 def Graph_OrOp  : Graph_BinaryOp<"or"> { let summary = "logical or, on i1"; }
 def Graph_XorOp : Graph_BinaryOp<"xor"> { let summary = "logical exclusive or, on i1"; }
 
-def Graph_SelectOp : Graph_InferredOp<"select", "..., ..., ... -> ... | linear 1+2", [Graph_Elementwise]> {
+def Graph_SelectOp : Graph_InferredOp<"select", "..., ..., ... -> ... | linear 1+2",
+                                      [Graph_Elementwise, Graph_Follows]> {
   let summary = "cond ? a : b, broadcast; cond is i1";
   let arguments = (ins Graph_Tensor:$cond, Graph_Tensor:$a, Graph_Tensor:$b);
   let results = (outs Graph_Tensor:$y);
@@ -163,32 +175,32 @@ def Graph_RandomOp : Graph_TypedOp<"random", "() -> ...", [Graph_Elementwise], [
 // Data movement
 //===--------------------------------------------------------------------------------------------===//
 
-def Graph_BroadcastOp : Graph_TypedOp<"broadcast", "custom"> {
+def Graph_BroadcastOp : Graph_TypedOp<"broadcast", "custom", [Graph_Follows]> {
   let summary = "stretches x to the result's shape, by NumPy's rule";
   let arguments = (ins Graph_Tensor:$x);
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_ReshapeOp : Graph_TypedOp<"reshape", "custom"> {
+def Graph_ReshapeOp : Graph_TypedOp<"reshape", "custom", [Graph_Follows]> {
   let summary = "the same elements in row-major order under another shape";
   let arguments = (ins Graph_Tensor:$x);
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_TransposeOp : Graph_InferredOp<"transpose", "custom"> {
+def Graph_TransposeOp : Graph_InferredOp<"transpose", "custom", [Graph_Follows]> {
   let summary = "y.shape[i] = x.shape[perm[i]]";
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$perm);
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_SliceOp : Graph_InferredOp<"slice", "custom", [], ["localize"]> {
+def Graph_SliceOp : Graph_InferredOp<"slice", "custom", [Graph_Follows], ["localize"]> {
   let summary = "y[i] = x[starts + i * strides], for i with starts + i * strides < limits; strides > 0";
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$limits,
                        DenseI64ArrayAttr:$strides);
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_PadOp : Graph_InferredOp<"pad", "custom"> {
+def Graph_PadOp : Graph_InferredOp<"pad", "custom", [Graph_Follows]> {
   let summary = "adds lo[d] elements before, hi[d] after and inner[d] between elements of dimension d, each = value";
   let description = [{ `inner` makes it the adjoint of a strided slice. lo, hi, inner are not negative. }];
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$lo, DenseI64ArrayAttr:$hi,
@@ -196,13 +208,13 @@ def Graph_PadOp : Graph_InferredOp<"pad", "custom"> {
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_ConcatOp : Graph_InferredOp<"concat", "custom"> {
+def Graph_ConcatOp : Graph_InferredOp<"concat", "custom", [Graph_Follows]> {
   let summary = "the operands one after the other along dim";
   let arguments = (ins Variadic<Graph_Tensor>:$xs, I64Attr:$dim);
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_GatherOp : Graph_InferredOp<"gather", "custom", [], ["rankAttributes"]> {
+def Graph_GatherOp : Graph_InferredOp<"gather", "custom", [Graph_Follows], ["rankAttributes"]> {
   let summary = "y = take(table, indices, axis): y.shape = table.shape[:axis] + indices.shape + table.shape[axis+1:]";
   let description = [{
     The first `batch_dims` dimensions of table and indices are common: each batch takes from its own part of
@@ -266,31 +278,33 @@ def Graph_TopKOp : Graph_InferredOp<"topk", "custom"> {
 // Contractions
 //===--------------------------------------------------------------------------------------------===//
 
-def Graph_MatMulOp : Graph_InferredOp<"matmul", "custom", [], ["getFlops"]> {
+def Graph_MatMulOp : Graph_InferredOp<"matmul", "custom", [Graph_Products], ["getFlops"]> {
   let summary = "... m k, ... k n -> ... m n, batch dimensions broadcast";
   let description = [{
     With transpose_a the first operand is `... k m`, with transpose_b the second `... n k`.
     Rule without flags: "... m k, ... k n -> ... m n | sum k | linear 0 1".
+    With `wide` (as for the convolutions below) operands of 16 bits give a result of f32.
   }];
   let arguments = (ins Graph_Tensor:$a, Graph_Tensor:$b,
                        DefaultValuedAttr<BoolAttr, "false">:$transpose_a,
-                       DefaultValuedAttr<BoolAttr, "false">:$transpose_b);
+                       DefaultValuedAttr<BoolAttr, "false">:$transpose_b, UnitAttr:$wide);
   let results = (outs Graph_Tensor:$y);
 }
 
 // 1 to 3 spatial dimensions; the rules are written for 2 and adapted. pads = lo of every spatial
 // dimension, then hi of every one (ONNX order); never negative in global programs.
-def Graph_ConvOp : Graph_InferredOp<"conv", "custom", [], ["localize", "getFlops"]> {
+def Graph_ConvOp : Graph_InferredOp<"conv", "custom", [Graph_Products], ["localize", "getFlops"]> {
   let summary = "cross-correlation: x [n, g*c, h, w], w [g*f, c, r, s] -> y [n, g*f, h', w']";
   let description = [{
     Rule: "n (g c) h w, (g f) c r s -> n (g f) h w | sum c | whole r s | window h:r w:s | linear 0 1".
   }];
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$w, DenseI64ArrayAttr:$strides,
-                       DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, I64Attr:$groups);
+                       DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, I64Attr:$groups,
+                       UnitAttr:$wide);
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_ConvInputGradOp : Graph_InferredOp<"conv_input_grad", "custom", [], ["localize", "getFlops"]> {
+def Graph_ConvInputGradOp : Graph_InferredOp<"conv_input_grad", "custom", [Graph_Products], ["localize", "getFlops"]> {
   let summary = "adjoint of conv in x: dy, w -> dx with spatial extents input_sizes";
   let description = [{
     dx[n, c, y] = sum of dy[n, f, j] * w[f, c, r] over j, r, f with y = j * stride - pad_lo + r * dilation; terms
@@ -300,18 +314,20 @@ def Graph_ConvInputGradOp : Graph_InferredOp<"conv_input_grad", "custom", [], ["
   }];
   let arguments = (ins Graph_Tensor:$dy, Graph_Tensor:$w, DenseI64ArrayAttr:$input_sizes,
                        DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
-                       DenseI64ArrayAttr:$dilations, I64Attr:$groups);
+                       DenseI64ArrayAttr:$dilations, I64Attr:$groups,
+                       UnitAttr:$wide);
   let results = (outs Graph_Tensor:$dx);
 }
 
-def Graph_ConvWeightGradOp : Graph_InferredOp<"conv_weight_grad", "custom", [], ["localize", "getFlops"]> {
+def Graph_ConvWeightGradOp : Graph_InferredOp<"conv_weight_grad", "custom", [Graph_Products], ["localize", "getFlops"]> {
   let summary = "adjoint of conv in w: x, dy -> dw with spatial extents kernel_sizes";
   let description = [{
     Rule: "n (g c) h w, n (g f) h w -> (g f) c r s | sum n h w | whole r s | window h:r w:s | linear 0 1".
   }];
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$dy, DenseI64ArrayAttr:$kernel_sizes,
                        DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
-                       DenseI64ArrayAttr:$dilations, I64Attr:$groups);
+                       DenseI64ArrayAttr:$dilations, I64Attr:$groups,
+                       UnitAttr:$wide);
   let results = (outs Graph_Tensor:$dw);
 }
 
@@ -319,14 +335,14 @@ def Graph_ConvWeightGradOp : Graph_InferredOp<"conv_weight_grad", "custom", [], 
 // Windows
 //===--------------------------------------------------------------------------------------------===//
 
-def Graph_MaxPoolOp : Graph_InferredOp<"max_pool", "custom", [], ["localize", "getFlops"]> {
+def Graph_MaxPoolOp : Graph_InferredOp<"max_pool", "custom", [Graph_Follows], ["localize", "getFlops"]> {
   let summary = "maximum over windows of x [n, c, spatial...]; padding never wins";
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations);
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_MaxPoolGradOp : Graph_InferredOp<"max_pool_grad", "custom", [], ["localize", "getFlops"]> {
+def Graph_MaxPoolGradOp : Graph_InferredOp<"max_pool_grad", "custom", [Graph_Follows], ["localize", "getFlops"]> {
   let summary = "x, dy -> dx: each window's dy goes to its first maximum in row-major order";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$dy, DenseI64ArrayAttr:$kernel,
                        DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
@@ -334,14 +350,14 @@ def Graph_MaxPoolGradOp : Graph_InferredOp<"max_pool_grad", "custom", [], ["loca
   let results = (outs Graph_Tensor:$dx);
 }
 
-def Graph_AvgPoolOp : Graph_InferredOp<"avg_pool", "custom", [], ["localize", "getFlops"]> {
+def Graph_AvgPoolOp : Graph_InferredOp<"avg_pool", "custom", [Graph_Follows], ["localize", "getFlops"]> {
   let summary = "mean over windows; include_pad: divide by the window's size, else by the elements inside x";
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$pads, BoolAttr:$include_pad);
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_AvgPoolGradOp : Graph_InferredOp<"avg_pool_grad", "custom", [], ["localize", "getFlops"]> {
+def Graph_AvgPoolGradOp : Graph_InferredOp<"avg_pool_grad", "custom", [Graph_Follows], ["localize", "getFlops"]> {
   let summary = "adjoint of avg_pool: dy -> dx with spatial extents input_sizes";
   let arguments = (ins Graph_Tensor:$dy, DenseI64ArrayAttr:$input_sizes, DenseI64ArrayAttr:$kernel,
                        DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, BoolAttr:$include_pad);
@@ -375,13 +391,15 @@ def Graph_LogSoftmaxGradOp : Graph_InferredOp<"log_softmax_grad", "custom"> {
 
 // Exists in phases 1 and 2 only: the pass graph-decompose-norms writes it as reductions and elementwise
 // operators, so that its statistics are over the global batch under every sharding.
-def Graph_BatchNormOp : Graph_InferredOp<"batch_norm", "n c ..., c, c -> n c ..., c, c | stat(sum) n ..."> {
+def Graph_BatchNormOp : Graph_InferredOp<"batch_norm", "n c ..., c, c -> n c ..., c, c | stat(sum) n ...",
+                                         [Graph_Normalizes]> {
   let summary = "training mode: x, scale, bias -> y, mean, var (biased), over every dimension but 1";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$scale, Graph_Tensor:$bias, F64Attr:$epsilon);
   let results = (outs Graph_Tensor:$y, Graph_Tensor:$mean, Graph_Tensor:$var);
 }
 def Graph_BatchNormGradOp
-    : Graph_InferredOp<"batch_norm_grad", "n c ..., n c ..., c, c, c -> n c ..., c, c | stat(sum) n ..."> {
+    : Graph_InferredOp<"batch_norm_grad", "n c ..., n c ..., c, c, c -> n c ..., c, c | stat(sum) n ...",
+                       [Graph_Normalizes]> {
   let summary = "dy, x, scale, mean, var -> dx, dscale, dbias";
   let arguments = (ins Graph_Tensor:$dy, Graph_Tensor:$x, Graph_Tensor:$scale, Graph_Tensor:$mean,
                        Graph_Tensor:$var, F64Attr:$epsilon);

@@ -176,13 +176,13 @@ Expected<ShardingRule> ConstantOp::getShardingRule() {
 }
 
 namespace {
-/// The rule of the operator's text; what truncates is not linear.
+/// The rule of the operator's text; what truncates is not linear, and what rounds to fewer digits had better
+/// round a sum than its parts.
 Expected<ShardingRule> linearOnFloats(Operation *op, StringRef text) {
   Expected<ShardingRule> rule = dist::buildRule(text, op);
-  auto isFloat = [](Type type) {
-    return isa<FloatType>(cast<RankedTensorType>(type).getElementType());
-  };
-  if (rule && !(isFloat(op->getOperand(0).getType()) && isFloat(op->getResult(0).getType())))
+  auto from = dyn_cast<FloatType>(tensor(op->getOperand(0)).getElementType());
+  auto to = dyn_cast<FloatType>(tensor(op->getResult(0)).getElementType());
+  if (rule && !(from && to && from.getWidth() <= to.getWidth()))
     rule->linear.clear();
   return rule;
 }

@@ -280,6 +280,12 @@ INFER(TopKOp) {
   return success();
 }
 
+/// The element type of sums of products.
+static Type productElement(Type element, bool wide) {
+  bool narrow = isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32;
+  return wide && narrow ? Float32Type::get(element.getContext()) : element;
+}
+
 INFER(MatMulOp) {
   Adaptor adaptor(operands, attributes, properties, regions);
   RankedTensorType a = tensor(adaptor.getA()), b = tensor(adaptor.getB());
@@ -300,7 +306,8 @@ INFER(MatMulOp) {
     return fail(loc, "batch dimensions do not broadcast");
   shape->push_back(m);
   shape->push_back(n);
-  results.push_back(RankedTensorType::get(*shape, a.getElementType()));
+  results.push_back(
+      RankedTensorType::get(*shape, productElement(a.getElementType(), adaptor.getWide())));
   return success();
 }
 
@@ -317,7 +324,8 @@ INFER(ConvOp) {
   if (failed(windowExtents(loc, x.getShape().drop_front(2), w.getShape().drop_front(2),
                            adaptor.getStrides(), adaptor.getPads(), adaptor.getDilations(), shape)))
     return failure();
-  results.push_back(RankedTensorType::get(shape, x.getElementType()));
+  results.push_back(
+      RankedTensorType::get(shape, productElement(x.getElementType(), adaptor.getWide())));
   return success();
 }
 
@@ -334,7 +342,8 @@ INFER(ConvInputGradOp) {
     return fail(loc, "channels do not fit the weights");
   dist::Shape shape{dy.getDimSize(0), w.getDimSize(1) * groups};
   llvm::append_range(shape, adaptor.getInputSizes());
-  results.push_back(RankedTensorType::get(shape, dy.getElementType()));
+  results.push_back(
+      RankedTensorType::get(shape, productElement(dy.getElementType(), adaptor.getWide())));
   return success();
 }
 
@@ -351,7 +360,8 @@ INFER(ConvWeightGradOp) {
     return fail(loc, "batch or channels do not fit");
   dist::Shape shape{dy.getDimSize(1), x.getDimSize(1) / groups};
   llvm::append_range(shape, adaptor.getKernelSizes());
-  results.push_back(RankedTensorType::get(shape, x.getElementType()));
+  results.push_back(
+      RankedTensorType::get(shape, productElement(x.getElementType(), adaptor.getWide())));
   return success();
 }
 

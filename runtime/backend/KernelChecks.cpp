@@ -26,6 +26,18 @@ Status sameTypes(const KernelCall &call, size_t first = 0) {
   return Status();
 }
 
+/// As sameTypes, but sums of 16-bit products may be handed on in F32 (attribute "wide"; F64 where a plan is widened).
+Status productTypes(const KernelCall &call) {
+  plan::DType in = call.inputs[0].dtype, out = call.outputs[0].dtype;
+  bool half = in == plan::F16 || in == plan::BF16;
+  if (!half || !call.intAttribute("wide"))
+    return sameTypes(call);
+  if (call.inputs[1].dtype == in && (out == plan::F32 || out == plan::F64))
+    return Status();
+  return Status::error("wide " + call.name() + " of " + dtypeName(in) + " and " +
+                       dtypeName(call.inputs[1].dtype) + " cannot give " + dtypeName(out));
+}
+
 Status floatOnly(const KernelCall &call) {
   plan::DType t = call.outputs[0].dtype;
   if (isFloat(t))
@@ -274,7 +286,7 @@ Status checkOverlap(const KernelCall &call) {
 
 Result<ConvGeometry> convGeometry(const KernelCall &call) {
   TESSERA_RETURN_IF_ERROR(arity(call, 2, 1));
-  TESSERA_RETURN_IF_ERROR(sameTypes(call));
+  TESSERA_RETURN_IF_ERROR(productTypes(call));
   TESSERA_RETURN_IF_ERROR(floatOnly(call));
   bool inputGrad = call.name() == "conv_input_grad", weightGrad = call.name() == "conv_weight_grad";
   // conv: x, w -> y; conv_input_grad: dy, w -> dx; conv_weight_grad: x, dy -> dw.
@@ -360,7 +372,7 @@ Result<PoolGeometry> poolGeometry(const KernelCall &call) {
 
 Result<MatMulGeometry> matmulGeometry(const KernelCall &call) {
   TESSERA_RETURN_IF_ERROR(arity(call, 2, 1));
-  TESSERA_RETURN_IF_ERROR(sameTypes(call));
+  TESSERA_RETURN_IF_ERROR(productTypes(call));
   const Shape &a = call.inputs[0].shape, &b = call.inputs[1].shape;
   if (a.size() < 2 || b.size() < 2)
     return attributeError(call, "both operands need at least two dimensions");

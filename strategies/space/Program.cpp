@@ -64,8 +64,8 @@ llvm::Expected<std::unique_ptr<OperatorClass>> describe(Operation *op) {
                                    llvm::toString(rule.takeError()).c_str());
   cls->rule = std::move(*rule);
   cls->sample = op;
-  int floatBits = 0;
-  auto note = [&](Value value, auto &shapes, auto &bytes) {
+  int floatBits = 0; // of what it computes with; a source has only results
+  auto note = [&](Value value, auto &shapes, auto &bytes, int &floatBits) {
     shapes.push_back(shapeOf(value));
     bytes.push_back(elementBytes(value.getType()));
     Type element = cast<RankedTensorType>(value.getType()).getElementType();
@@ -73,9 +73,12 @@ llvm::Expected<std::unique_ptr<OperatorClass>> describe(Operation *op) {
       floatBits = std::max(floatBits, int(element.getIntOrFloatBitWidth()));
   };
   for (Value v : op->getOperands())
-    note(v, cls->operandShapes, cls->operandBytes);
+    note(v, cls->operandShapes, cls->operandBytes, floatBits);
+  int resultBits = 0;
   for (Value v : op->getResults())
-    note(v, cls->resultShapes, cls->resultBytes);
+    note(v, cls->resultShapes, cls->resultBytes, resultBits);
+  if (!floatBits)
+    floatBits = resultBits;
   if (floatBits)
     cls->elementBits = floatBits;
   return cls;

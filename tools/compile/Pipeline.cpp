@@ -185,7 +185,10 @@ llvm::Expected<compiler::ImportedModel> Compiler::prepare() {
   if (options_.training)
     if (llvm::Error e = compiler::buildTraining(module, *options_.training))
       return e;
-  if (llvm::Error e = runPasses(module, options_.model, [](PassManager &manager) {
+  if (llvm::Error e = runPasses(module, options_.model, [&](PassManager &manager) {
+        if (options_.precision != "f32")
+          manager.addNestedPass<func::FuncOp>(
+              compiler::createLowerPrecisionPass(options_.precision));
         manager.addNestedPass<func::FuncOp>(compiler::createDecomposeNormsPass());
         manager.addNestedPass<func::FuncOp>(compiler::createSimplifyPass());
       }))

@@ -34,6 +34,7 @@ struct CompileOptions {
   std::optional<compiler::TrainingOptions> training;
   strategies::AssignOptions assign;
   std::string saveStrategies, dumpPhases;
+  std::string precision = "f32"; // or bf16, f16: what products compute with
   bool fuse = true;
   /// The mesh is a number of ranks: the search chooses how they are arranged.
   bool chooseMesh = false;

@@ -58,7 +58,9 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan,
   Classes classes(n);
   std::vector<uint8_t> wish(n, None);
   auto want = [&](uint32_t b, Wish w) {
-    if (plan.buffers(static_cast<int>(b)).dtype() == plan::F32)
+    plan::DType type = plan.buffers(static_cast<int>(b)).dtype();
+    // Of 16-bit weights oneDNN interleaves pairs, which no layout here says: they are reordered.
+    if (type == plan::F32 || (type == plan::BF16 && w != Weight))
       wish[b] |= w;
   };
   Classes bytes(n); // views of one another

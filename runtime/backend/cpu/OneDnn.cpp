@@ -36,6 +36,7 @@ void useThreads(int threads) {
 
 memory::desc describeView(const TensorView &view, int64_t groups) {
   using tag = memory::format_tag;
+  const memory::data_type type = dnnlType(view.dtype);
   memory::dims dims(view.shape.begin(), view.shape.end());
   if (view.layout.plain()) {
     if (groups > 0) {
@@ -43,7 +44,7 @@ memory::desc describeView(const TensorView &view, int64_t groups) {
       dims.insert(dims.begin(), groups);
     }
     Shape strides = rowMajorStrides(Shape(dims.begin(), dims.end()));
-    return memory::desc(dims, memory::data_type::f32, memory::dims(strides.begin(), strides.end()));
+    return memory::desc(dims, type, memory::dims(strides.begin(), strides.end()));
   }
   size_t i = view.shape.size() - 3;
   const auto &inner = view.layout.inner;
@@ -56,9 +57,9 @@ memory::desc describeView(const TensorView &view, int64_t groups) {
   for (int block : {16, 8}) {
     size_t row = block == 16 ? 0 : 1;
     if (inner == decltype(view.layout.inner){{1, block}})
-      return memory::desc(dims, memory::data_type::f32, channels[row][i]);
+      return memory::desc(dims, type, channels[row][i]);
     if (inner == decltype(view.layout.inner){{1, block}, {0, block}})
-      return memory::desc(dims, memory::data_type::f32, weights[row][i]);
+      return memory::desc(dims, type, weights[row][i]);
   }
   return memory::desc();
 }
@@ -67,12 +68,16 @@ memory::desc anyLayout(const memory::desc &desc) {
   return memory::desc(desc.dims(), desc.data_type(), memory::format_tag::any);
 }
 
+memory::data_type dnnlType(plan::DType dtype) {
+  return dtype == plan::BF16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
 bool isFast(const std::string &implementation) { return implementation.rfind("ref", 0) != 0; }
 
 bool acceptsDnnl(const KernelCall &call) {
   for (const auto *list : {&call.inputs, &call.outputs})
     for (const TensorView &t : *list)
-      if (t.dtype != plan::F32 || t.elements() == 0)
+      if ((t.dtype != plan::F32 && t.dtype != plan::BF16) || t.elements() == 0)
         return false;
   return true;
 }

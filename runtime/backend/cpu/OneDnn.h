@@ -86,8 +86,10 @@ void registerOneDnnConv(KernelRegistry &registry);
 void registerOneDnnMatMul(KernelRegistry &registry);
 void registerOneDnnPool(KernelRegistry &registry);
 
-/// Every operand is F32 with at least one element.
+/// Every operand is F32 or BF16 with at least one element.
 bool acceptsDnnl(const KernelCall &call);
+/// Of a call that acceptsDnnl.
+dnnl::memory::data_type dnnlType(plan::DType dtype);
 
 } // namespace tessera::rt
 

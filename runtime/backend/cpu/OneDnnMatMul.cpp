@@ -16,7 +16,7 @@ memory::desc matrix(const TensorView &view, size_t rank, bool transposed) {
     std::swap(shape[rank], shape[rank + 1]);
     std::swap(strides[rank], strides[rank + 1]);
   }
-  return memory::desc(memory::dims(shape.begin(), shape.end()), memory::data_type::f32,
+  return memory::desc(memory::dims(shape.begin(), shape.end()), dnnlType(view.dtype),
                       memory::dims(strides.begin(), strides.end()));
 }
 

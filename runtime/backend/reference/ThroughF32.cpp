@@ -1,4 +1,4 @@
-// Kernels of F16 and BF16 that compute in F32.
+// Kernels of F16 and BF16 that compute in F32, or in F64 where another operand of theirs is.
 #include "runtime/backend/reference/ReferenceBackend.h"
 
 #include "runtime/backend/Half.h"
@@ -13,10 +13,15 @@ class ThroughF32 final : public BoundKernel {
 public:
   ThroughF32(const KernelCall &call, BindResult (*bind)(const KernelCall &))
       : call_(call), wide_(call), bind_(bind) {
+    plan::DType wide = plan::F32;
+    for (const std::vector<TensorView> *views : {&call.inputs, &call.outputs})
+      for (const TensorView &view : *views)
+        if (view.dtype == plan::F64)
+          wide = plan::F64;
     for (std::vector<TensorView> *views : {&wide_.inputs, &wide_.outputs})
       for (TensorView &view : *views)
         if (isHalf(view.dtype)) {
-          view.dtype = plan::F32;
+          view.dtype = wide;
           copies_ += (view.bytes() + 63) / 64 * 64;
         }
   }
@@ -62,14 +67,24 @@ private:
         y[i] = f(x[i]);
     };
     auto widen = [](auto x) { return toFloat(x); };
-    if (from.dtype == plan::F16 && to.dtype == plan::F32)
-      each(from.as<Half>(), to.as<float>(), widen);
-    else if (from.dtype == plan::BF16 && to.dtype == plan::F32)
-      each(from.as<Bfloat16>(), to.as<float>(), widen);
-    else if (to.dtype == plan::F16 && from.dtype == plan::F32)
-      each(from.as<float>(), to.as<Half>(), toHalf);
-    else if (to.dtype == plan::BF16 && from.dtype == plan::F32)
-      each(from.as<float>(), to.as<Bfloat16>(), toBfloat16);
+    auto dispatch = [&](auto tag) {
+      using T = decltype(tag);
+      if (from.dtype == plan::F16)
+        each(from.as<Half>(), to.as<T>(), widen);
+      else if (from.dtype == plan::BF16)
+        each(from.as<Bfloat16>(), to.as<T>(), widen);
+      else if (to.dtype == plan::F16)
+        each(from.as<T>(), to.as<Half>(), [](T x) { return toHalf(static_cast<float>(x)); });
+      else
+        each(from.as<T>(), to.as<Bfloat16>(),
+             [](T x) { return toBfloat16(static_cast<float>(x)); });
+    };
+    if (from.dtype == to.dtype)
+      return; // no copy
+    if (from.dtype == plan::F64 || to.dtype == plan::F64)
+      dispatch(double());
+    else
+      dispatch(float());
   }
 
   KernelCall call_, wide_;

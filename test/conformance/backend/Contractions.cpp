@@ -39,11 +39,14 @@ Shape with(int64_t a, int64_t b, const Shape &rest) {
   return s;
 }
 
-void checkConv(Random &random, const ConvShape &s, double tolerance) {
+/// Operands of 16 bits give F32.
+void checkConv(Random &random, const ConvShape &s, double tolerance, plan::DType type = plan::F32) {
   Shape xs = with(s.n, s.groups * s.c, s.in), ws = with(s.groups * s.f, s.c, s.kernel);
   Shape ys = with(s.n, s.groups * s.f, s.out());
   Attributes a = {
       {"strides", s.strides}, {"pads", s.pads}, {"dilations", s.dilations}, {"groups", s.groups}};
+  if (type != plan::F32)
+    a["wide"] = int64_t(1);
   Attributes in = a, weight = a;
   in["input_sizes"] = s.in;
   weight["kernel_sizes"] = s.kernel;
@@ -53,15 +56,15 @@ void checkConv(Random &random, const ConvShape &s, double tolerance) {
   for (const char *name : {"conv", "conv_input_grad", "conv_weight_grad"}) {
     Case c;
     c.tolerance = tolerance;
-    c.what = std::string(name) + " " + what;
+    c.what = std::string(name) + " of " + dtypeName(type) + " " + what;
     if (name == std::string("conv")) {
-      uint32_t x = c.input(random, plan::F32, xs), w = c.input(random, plan::F32, ws);
+      uint32_t x = c.input(random, type, xs), w = c.input(random, type, ws);
       c.plan.kernel(name, {x, w}, {c.output(plan::F32, ys)}, a);
     } else if (name == std::string("conv_input_grad")) {
-      uint32_t dy = c.input(random, plan::F32, ys), w = c.input(random, plan::F32, ws);
+      uint32_t dy = c.input(random, type, ys), w = c.input(random, type, ws);
       c.plan.kernel(name, {dy, w}, {c.output(plan::F32, xs)}, in);
     } else {
-      uint32_t x = c.input(random, plan::F32, xs), dy = c.input(random, plan::F32, ys);
+      uint32_t x = c.input(random, type, xs), dy = c.input(random, type, ys);
       c.plan.kernel(name, {x, dy}, {c.output(plan::F32, ws)}, weight);
     }
     check(c);
@@ -90,8 +93,10 @@ TEST_CASE("convolutions of random shapes", "[conformance]") {
     bool wide = random.integer(0, 9) == 0;
     for (size_t d = 0; d < 2 * spatial; ++d)
       s.pads.push_back(random.integer(0, wide ? 6 : s.kernel[d % spatial] / 2));
-    if (s.possible())
-      checkConv(random, s, random.coin() ? 0 : kTolerance);
+    if (s.possible()) {
+      double tolerance = random.coin() ? 0 : kTolerance;
+      checkConv(random, s, tolerance, tolerance == 0 && random.coin() ? plan::BF16 : plan::F32);
+    }
   }
 }
 
@@ -136,6 +141,10 @@ TEST_CASE("matrix products", "[conformance]") {
     Case c;
     c.tolerance = random.coin() ? 0 : kTolerance;
     plan::DType type = c.tolerance > 0 || random.coin() ? plan::F32 : plan::I64;
+    // Integers of that size are BF16 numbers, and their sums F32 numbers.
+    bool wide = c.tolerance == 0 && random.integer(0, 2) == 0;
+    if (wide)
+      type = plan::BF16;
     int64_t m = random.pick<int64_t>({1, 2, 17, 32, 65}), n = random.pick<int64_t>({1, 3, 16, 50});
     int64_t k = random.pick<int64_t>({1, 5, 16, 33, 256});
     bool ta = random.coin(), tb = random.coin();
@@ -159,8 +168,9 @@ TEST_CASE("matrix products", "[conformance]") {
     y.push_back(n);
     c.what = "matmul " + str(a) + (ta ? "^T" : "") + " " + str(b) + (tb ? "^T" : "");
     uint32_t ba = c.input(random, type, a), bb = c.input(random, type, b);
-    c.plan.kernel("matmul", {ba, bb}, {c.output(type, y)},
-                  {{"transpose_a", int64_t(ta)}, {"transpose_b", int64_t(tb)}});
+    c.plan.kernel(
+        "matmul", {ba, bb}, {c.output(wide ? plan::F32 : type, y)},
+        {{"transpose_a", int64_t(ta)}, {"transpose_b", int64_t(tb)}, {"wide", int64_t(wide)}});
     check(c);
   }
 }

@@ -204,6 +204,29 @@ TEST_CASE("16-bit operands are computed in F32 and rounded once") {
   }
 }
 
+TEST_CASE("wide products of 16-bit operands hand their sums on in F32") {
+  // 1 + 2^-12 has no 16-bit form. Both in F32 and where F32 means F64.
+  const Attributes wide = {{"wide", int64_t(1)}};
+  for (plan::DType type : {plan::BF16, plan::F16}) {
+    CHECK(one("matmul", type, plan::F32, {{{1, 2}, {1, 0x1p-6}}, {{2, 1}, {1, 0x1p-6}}}, {1, 1},
+              wide) == Values{1 + 0x1p-12});
+    for (bool widen : {false, true}) {
+      PlanBuilder p;
+      uint32_t a = p.buffer(type, {1, 2}), b = p.buffer(type, {2, 1}),
+               y = p.buffer(plan::F32, {1, 1});
+      p.kernel("matmul", {a, b}, {y}, wide);
+      LoadOptions options;
+      options.widen = widen;
+      CHECK(p.run("reference", {{a, {1, 0x1p-6}}, {b, {1, 0x1p-6}}}, {y}, options)[0] ==
+            Values{1 + 0x1p-12});
+    }
+  }
+  PlanBuilder p;
+  uint32_t a = p.buffer(plan::BF16, {1, 1}), y = p.buffer(plan::F32, {1, 1});
+  p.kernel("matmul", {a, a}, {y});
+  CHECK(p.refusal("reference").find("matmul of bf16 cannot give f32") != std::string::npos);
+}
+
 TEST_CASE("topk orders by value, then by index") {
   auto order = [&](const Values &x, int64_t k, bool smallest) {
     return one("topk", plan::F32, plan::I64, {{{static_cast<int64_t>(x.size())}, x}}, {k},

@@ -1,4 +1,5 @@
 #include "runtime/backend/cpu/fused/FusedKernel.h"
+#include "runtime/backend/Half.h"
 #include "runtime/backend/Parallel.h"
 #include "runtime/backend/cpu/fused/Tape.h"
 #include "runtime/backend/reference/Scalar.h"
@@ -277,6 +278,9 @@ private:
     switch (view.dtype) {
     case plan::F32:
       static_cast<float *>(lanes)[j] = view.as<float>()[from];
+      break;
+    case plan::BF16:
+      static_cast<float *>(lanes)[j] = toFloat(view.as<Bfloat16>()[from]);
       break;
     case plan::BOOL:
       static_cast<float *>(lanes)[j] = view.as<uint8_t>()[from] != 0 ? 1.0f : 0.0f;

@@ -9,15 +9,17 @@ namespace tessera::rt {
 namespace {
 
 bool isInt(plan::DType t) { return t != plan::BOOL && valueClass(t) == ValueClass::I64; }
-/// What a tile can hold: F32 (and BOOL) or I64 (and narrower integers).
-bool isValueType(plan::DType t) { return t == plan::F32 || t == plan::BOOL || isInt(t); }
+/// Held as F32.
+bool isSingle(plan::DType t) { return t == plan::F32 || t == plan::BF16; }
+/// What a tile can hold: F32 (BF16 and BOOL as well) or I64 (and narrower integers).
+bool isValueType(plan::DType t) { return isSingle(t) || t == plan::BOOL || isInt(t); }
 
 /// The vector operation of an instruction on `from` operands; nothing where the engine has none.
 std::optional<VectorOp> vectorOp(const Instr &instr, plan::DType from) {
   plan::DType to = instr.type;
   if (instr.op == Op::Cast) {
     if (isInt(from))
-      return to == plan::F32    ? std::optional(VectorOp::IntToFloat)
+      return isSingle(to)       ? std::optional(VectorOp::IntToFloat)
              : to == plan::BOOL ? std::optional(VectorOp::IntToBool)
              : to == plan::I64  ? std::optional(VectorOp::CopyInt)
                                 : std::nullopt;
@@ -153,6 +155,8 @@ std::optional<VectorOp> loadOp(plan::DType type) {
     return VectorOp::LoadI8;
   case plan::U8:
     return VectorOp::LoadU8;
+  case plan::BF16:
+    return VectorOp::LoadBf16;
   default:
     return std::nullopt; // F32 and I64 are used where they lie
   }
@@ -167,6 +171,8 @@ std::optional<VectorOp> storeOp(plan::DType type) {
     return VectorOp::CopyInt;
   case plan::F32:
     return VectorOp::Copy;
+  case plan::BF16:
+    return VectorOp::StoreBf16;
   default:
     return std::nullopt;
   }
@@ -184,7 +190,7 @@ bool supported(const ExpressionCode &e) {
           !(instr.type == plan::I32 && std::abs(instr.immediate) < 0x1p31))
         return false;
     } else if (instr.op == Op::Iota) {
-      if (instr.type != plan::F32 && instr.type != plan::I64)
+      if (!isSingle(instr.type) && instr.type != plan::I64)
         return false;
     } else if (instr.op == Op::Random) {
       uint32_t step = instr.operands[0];
@@ -322,7 +328,7 @@ private:
       runsAt_.push_back(c);
     for (size_t c = 0; c < e_.code.size(); ++c) {
       const Instr &instr = e_.code[c];
-      if ((instr.op != Op::Add && instr.op != Op::Sub) || instr.type != plan::F32 ||
+      if ((instr.op != Op::Add && instr.op != Op::Sub) || !isSingle(instr.type) ||
           !uses_[valueOf(c)])
         continue;
       for (uint32_t i : {0u, 1u}) {

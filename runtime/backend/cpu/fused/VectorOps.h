@@ -85,6 +85,9 @@ enum class VectorOp : uint8_t {
   // Conversions: the other side is uint8_t in memory.
   LoadBool,
   StoreBool,
+  // uint16_t in memory.
+  LoadBf16,
+  StoreBf16,
 };
 
 /// y[i] = op(a[i], b[i], c[i]) for i < n. y may be one of the operands.

@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""tessera-compile --precision bf16: products in bfloat16, all else in float32, on every mesh.
+
+usage: precision_test.py --bin DIR --models DIR [CASE...]
+"""
+import json
+import subprocess
+
+import numpy as np
+
+from cases import case, main
+
+ROWS, STEPS, LR = 16, 6, 0.002
+
+
+class Context:
+    def __init__(self, args, folder):
+        self.bin, self.models, self.folder, self.count = args.bin, args.models, folder, 0
+
+    def run(self, *command, code=0):
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=600)
+        text = done.stdout + done.stderr
+        assert done.returncode == code, f"{' '.join(map(str, command))}: exit code {done.returncode}\n{text}"
+        return text
+
+    def compile(self, model, precision, *options, mesh="1", mode="data", train=True, rows=ROWS):
+        self.count += 1
+        plan = self.folder / f"plan{self.count}"
+        training = ("--train",) if train else ()
+        if train and "--optimizer" not in options:
+            training += ("--optimizer", "sgd:lr=0.05")
+        self.run(self.bin / "tessera-compile", self.models / f"{model}.onnx", "--mesh", mesh, "--mode", mode, "--dim",
+                 f"batch={rows}", *training, "--seed", "1", "--precision", precision, *options, "-o", plan)
+        return plan
+
+    def losses(self, plan, data, *options):
+        log = plan / "log.jsonl"
+        self.run(self.bin / "tessera-run", plan, "--data", data, "--steps", STEPS, "--log", log, *options)
+        found = np.array([json.loads(line)["loss"] for line in log.read_text().splitlines()])
+        assert len(found) == STEPS and np.all(np.isfinite(found)) and found[0] != found[-1], found
+        return found
+
+    def data(self, x, y):
+        np.save(self.folder / "x.npy", x)
+        np.save(self.folder / "y.npy", y)
+        return f"npy:{self.folder}/x.npy,{self.folder}/y.npy"
+
+
+def random_data(c, shape, rows=ROWS):
+    rng = np.random.default_rng(5)
+    return c.data(rng.standard_normal((rows, *shape)).astype(np.float32), rng.integers(0, 10, rows))
+
+
+def safetensors(path):
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:8 + size])
+    kinds = {"F32": np.float32, "I64": np.int64}
+    return {name: np.frombuffer(raw[8 + size + e["data_offsets"][0]:8 + size + e["data_offsets"][1]],
+                                kinds[e["dtype"]]).reshape(e["shape"])
+            for name, e in header.items() if name != "__metadata__"}
+
+
+def bf16(x):
+    """To the nearest bfloat16, ties to even."""
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+
+
+def train_mlp(p, x, y, steps, lr):
+    """What mixed precision means, written down: three layers in NumPy, every operator by itself."""
+    p = {k: v.astype(np.float64) for k, v in p.items()}
+    xl = bf16(x.reshape(len(x), -1)).astype(np.float64)
+    losses = []
+    for _ in range(steps):
+        w = {k: bf16(v).astype(np.float64) for k, v in p.items()}
+        r1 = bf16(np.maximum(bf16(xl @ w["fc1.weight"].T) + w["fc1.bias"], 0)).astype(np.float64)
+        r2 = bf16(np.maximum(bf16(r1 @ w["fc2.weight"].T) + w["fc2.bias"], 0)).astype(np.float64)
+        logits = r2 @ w["fc3.weight"].T + p["fc3.bias"]  # float32: nothing but the loss reads them
+        e = np.exp(logits - logits.max(1, keepdims=True))
+        s = e / e.sum(1, keepdims=True)
+        losses.append(-np.log(s[np.arange(len(y)), y]).mean())
+        d3 = (s - np.eye(10)[y]) / len(y)
+        l3 = bf16(d3).astype(np.float64)
+        l2 = np.where(r2 > 0, bf16(l3 @ w["fc3.weight"]), 0).astype(np.float64)
+        l1 = np.where(r1 > 0, bf16(l2 @ w["fc2.weight"]), 0).astype(np.float64)
+        g = {"fc3.weight": l3.T @ r2, "fc3.bias": d3.sum(0), "fc2.weight": l2.T @ r1, "fc2.bias": l2.sum(0),
+             "fc1.weight": l1.T @ xl, "fc1.bias": l1.sum(0)}
+        for k in p:
+            p[k] = p[k] - lr * g[k]
+    return np.array(losses)
+
+
+@case
+def means_what_numpy_computes(c):
+    optimizer = ("--optimizer", f"sgd:lr={LR}")
+    rng = np.random.default_rng(5)
+    x, y = rng.standard_normal((ROWS, 1, 28, 28)).astype(np.float32), rng.integers(0, 10, ROWS)
+    data = c.data(x, y)
+    single = c.losses(c.compile("mlp_train", "f32", *optimizer), data)
+    plan = c.compile("mlp_train", "bf16", *optimizer, "--no-fuse")
+    expected = train_mlp(safetensors(plan / "weights.safetensors"), x, y, STEPS, LR)
+    fused = c.compile("mlp_train", "bf16", *optimizer)  # keeps digits between operators
+    distance = np.max(np.abs(single / expected - 1))
+    for p, options, tolerance in ((plan, ("--backend", "reference", "--f64"), 1e-6), (plan, (), 3e-5), (fused, (), 2e-3)):
+        error = np.max(np.abs(c.losses(p, data, *options) / expected - 1))
+        print(f"      {' '.join(options)}: {error:.1e} from NumPy, which is {distance:.1e} from float32")
+        assert error < tolerance, (options, error, distance)
+    assert distance > 3e-4, distance
+
+
+@case
+def trains_as_float32_does(c):
+    for model, shape, lr, tolerance in (("lenet_train", (1, 28, 28), 0.0002, 3e-3),
+                                        ("resnet18_cifar_train", (3, 32, 32), 0.002, 2e-2)):
+        data = random_data(c, shape)
+        options = ("--optimizer", f"sgd:lr={lr}")
+        single, mixed = (c.losses(c.compile(model, p, *options), data) for p in ("f32", "bf16"))
+        np.testing.assert_allclose(mixed, single, rtol=tolerance, err_msg=model)
+        assert not np.array_equal(mixed, single)
+
+
+@case
+def meshes_agree(c):
+    """Sums in double precision leave only numbers that fall within 1e-16 of two bfloat16's middle."""
+    f64 = ("--f64", "--backend", "reference")
+    for model, shape, meshes in (("mlp_train", (1, 28, 28), ("data=4:data", "data=2,model=2:auto", "data=3:data")),
+                                 ("lenet_train", (1, 28, 28), ("data=2,model=2:auto",))):
+        data = random_data(c, shape)
+        whole = c.losses(c.compile(model, "bf16"), data, *f64)
+        for text in meshes:
+            mesh, mode = text.split(":")
+            plan = c.compile(model, "bf16", mesh=mesh, mode=mode)
+            np.testing.assert_allclose(c.losses(plan, data, *f64), whole, rtol=1e-7, err_msg=f"{model} {text}")
+            assert "verified" in c.run(c.bin / "tessera-run", plan, "--data", data, "--steps", 2, "--verify")
+
+
+@case
+def exact_where_numbers_are(c):
+    """Weights of 1, one power of two per row, small integers as targets: no sum of products is rounded anywhere, so that
+    every rank count makes the same weights to the last bit."""
+    rng = np.random.default_rng(3)
+    x = np.zeros((ROWS, 784), np.float32)
+    x[np.arange(ROWS), rng.permutation(784)[:ROWS]] = rng.choice([-1, 1, 1], ROWS) * 2.0**-15
+    data = c.data(x.reshape(ROWS, 1, 28, 28), rng.integers(-1, 2, (ROWS, 10)).astype(np.float32))
+    options = ("--loss", "mse", "--optimizer", "sgd:lr=1024", "--init", "ones", "--init", "*.bias=zeros")
+    weights = {}
+    for text in ("1:data", "data=2:data", "data=4:data", "data=2,model=2:auto", "model=4:auto"):
+        mesh, mode = text.split(":")
+        plan = c.compile("mlp_train", "bf16", *options, mesh=mesh, mode=mode)
+        c.run(c.bin / "tessera-run", plan, "--data", data, "--steps", 1, "--save-weights", c.folder / "after")
+        weights[text] = {k: v.copy() for k, v in safetensors(c.folder / "after").items() if k.endswith("weight")}
+    for text, found in weights.items():
+        for name, w in weights["1:data"].items():
+            assert np.any(w != 1) and np.array_equal(found[name], w), f"{text}: {name}"
+
+
+@case
+def sums_cross_ranks_in_float32(c):
+    plan = c.compile("mlp_train", "bf16", "--dump-phases", c.folder / "phases", mesh="data=2,model=2", mode="auto")
+    text = (c.folder / "phases/5-local.mlir").read_text()
+    reducing = [line for line in text.splitlines() if "dist.collective" in line and "reduce" in line]
+    assert reducing and not any("bf16" in line for line in reducing), reducing
+    assert "wide" in text and "xbf16>" in text
+    assert plan.exists()
+
+
+@case
+def takes_less_memory(c):
+    for model in ("resnet18_cifar_train", "lenet_train"):
+        single, mixed = (json.load(open(c.compile(model, p, rows=64) / "report.json"))["memory"]["activation_bytes"]
+                         for p in ("f32", "bf16"))
+        print(f"      {model}: activations {mixed / single:.2f} of float32's")
+        assert mixed < 0.75 * single, (model, mixed, single)
+
+
+@case
+def follows_strategies(c):
+    data = random_data(c, (1, 28, 28))
+    whole = c.losses(c.compile("mlp_train", "bf16"), data)
+    given = c.folder / "given.json"
+    given.write_text(json.dumps([{"op": "/fc1/Gemm", "in": [[None, None], ["model", None], ["model"]]}]))
+    found = c.losses(c.compile("mlp_train", "bf16", "--strategy", given, mesh="model=2", mode="semi-auto"), data)
+    np.testing.assert_allclose(found, whole, rtol=2e-3)
+
+
+@case
+def evaluates_and_infers(c):
+    data = random_data(c, (1, 28, 28))
+    outputs = {}
+    for precision in ("f32", "bf16", "f16"):
+        plan = c.compile("mlp_eval", precision, train=False)
+        c.run(c.bin / "tessera-run", plan, "--data", f"npy:{c.folder}/x.npy", "--infer", "--output", c.folder / precision)
+        outputs[precision] = np.load(next((c.folder / precision).glob("*.npy")))
+        assert outputs[precision].dtype == np.float32
+    scale = np.max(np.abs(outputs["f32"]))
+    for precision, low, high in (("bf16", 1e-4, 2e-2), ("f16", 1e-5, 2e-3)):
+        error = np.max(np.abs(outputs[precision] - outputs["f32"])) / scale
+        assert low < error < high, (precision, error)
+    text = c.run(c.bin / "tessera-run", c.compile("mlp_train", "bf16"), "--data", data, "--eval")
+    assert "loss" in text, text
+
+
+@case
+def float16_does_not_train(c):
+    text = c.run(c.bin / "tessera-compile", c.models / "mlp_train.onnx", "--dim", "batch=4", "--train", "--precision", "f16",
+                 "-o", c.folder / "plan", code=1)
+    assert "--precision f16 does not train" in text and "bf16" in text, text
+
+
+if __name__ == "__main__":
+    main(__doc__, Context)
