@@ -12,12 +12,11 @@
 using namespace tessera::strategies;
 
 namespace {
-constexpr size_t kTries = 5;                         // of each kind of split
 constexpr double kTable = 1 << 22, kTotal = 1 << 24; // of eliminations in a node
 } // namespace
 
 Branch::Split Branch::chooseSplit(const Model &model, const Core &core, const Dual &dual,
-                                  const std::vector<std::vector<int32_t>> &ids) {
+                                  const std::vector<std::vector<int32_t>> &ids) const {
   const std::vector<double> reduced = dual.reducedCosts();
   const double room = std::max(1.0, limit() - dual.bound());
   std::vector<double> cumulated(core.room.size() + 1, 0);
@@ -26,95 +25,60 @@ Branch::Split Branch::chooseSplit(const Model &model, const Core &core, const Du
 
   // Two reasons to split: options of like reduced cost whose priced memory differs are what the prices
   // cannot decide (the fractional variable of a knapsack); otherwise where the bound says most.
-  std::vector<std::pair<double, int32_t>> byMemory, byCost; // negative scores
-  std::vector<std::vector<double>> memory(size_t(core.count()));
+  Split split;
+  double bestScore = -1, bestMemory = 0.02 * room;
+  std::vector<double> memory, splitMemory;
   for (int32_t v = 0; v < core.count(); ++v) {
     // What fixOptions dropped is gone from the model, but not from the core.
     if (model.variables[core.variables[v]].size() < 2)
       continue;
     const size_t size = size_t(core.size(v));
     const double *cost = &reduced[core.first[v]];
-    std::vector<double> &priced = memory[size_t(v)];
-    priced.assign(size, 0);
+    memory.assign(size, 0);
     for (size_t k = core.firstPiece[v]; k < core.firstPiece[v + 1]; ++k) {
       const CorePiece &piece = core.pieces[k];
       double rate = cumulated[piece.to] - cumulated[piece.from];
       for (size_t s = 0; s < size; ++s)
-        priced[s] += rate * core.extras[piece.extra + s];
+        memory[s] += rate * core.extras[piece.extra + s];
     }
     const size_t chosen = size_t(std::min_element(cost, cost + size) - cost);
     double sum = 0, spread = 0;
     for (size_t s = 0; s < size; ++s) {
       sum += std::min(room, cost[s]);
       if (cost[s] < room)
-        spread = std::max(spread, std::abs(priced[s] - priced[chosen]) * (1 - cost[s] / room));
+        spread = std::max(spread, std::abs(memory[s] - memory[chosen]) * (1 - cost[s] / room));
     }
-    byCost.push_back({-(sum / room + 0.05) * (1 + double(core.links[v].size())), v});
-    if (spread > 0.02 * room)
-      byMemory.push_back({-spread, v});
+    double score = (sum / room + 0.05) * (1 + double(core.links[v].size()));
+    if (spread > bestMemory) {
+      bestMemory = spread;
+      split.variable = v;
+      split.byMemory = true;
+      splitMemory = memory;
+    } else if (!split.byMemory && score > bestScore) {
+      bestScore = score;
+      split.variable = v;
+    }
   }
-  std::sort(byMemory.begin(), byMemory.end());
-  std::sort(byCost.begin(), byCost.end());
-  // The best of each kind are tried out: a few passes tell what their halves do to the bound.
-  std::vector<Split> candidates;
-  for (auto *list : {&byMemory, &byCost})
-    for (size_t k = 0; k < list->size() && k < kTries; ++k) {
-      const int32_t v = (*list)[k].second;
-      candidates.push_back(
-          halve(model, core, ids, v, &reduced[core.first[v]],
-                list == &byMemory ? memory[size_t(v)].data() : &reduced[core.first[v]],
-                list == &byMemory));
-    }
-  double best = -1;
-  size_t winner = 0;
-  std::vector<char> keep;
-  for (size_t k = 0; k < candidates.size() && candidates.size() > 1; ++k) {
-    Split &split = candidates[k];
-    const Variable &x = model.variables[core.variables[split.variable]];
-    const std::vector<int32_t> &all = ids[size_t(split.variable)];
-    double gain[2];
-    for (int side = 0; side < 2; ++side) {
-      keep.assign(all.size(), 0);
-      for (size_t s = 0; s < x.size(); ++s)
-        if (split.first[s] == (side == 0))
-          keep[size_t(std::find(all.begin(), all.end(), x.ids[s]) - all.begin())] = 1;
-      const double risen = dual.probe(split.variable, keep, 2) - dual.bound();
-      incumbent.work += 3 * dual.passWork();
-      gain[side] = std::clamp(risen / room, 1e-4, 1.0);
-    }
-    if (gain[0] * gain[1] > best) {
-      best = gain[0] * gain[1];
-      winner = k;
-    }
-    if (gain[0] > gain[1]) // the half that the bound prefers first
-      for (char &f : split.first)
-        f = !f;
-  }
-  return candidates.empty() ? Split() : candidates[winner];
-}
-
-/// Halves by `key`: taking one option off a long list would hardly move the bound.
-Branch::Split Branch::halve(const Model &model, const Core &core,
-                            const std::vector<std::vector<int32_t>> &ids, int32_t v,
-                            const double *reduced, const double *keyOf, bool byMemory) {
+  if (split.variable < 0)
+    return split;
   // The model's options are a subset of the core's.
-  const Variable &x = model.variables[core.variables[v]];
-  const std::vector<int32_t> &all = ids[size_t(v)];
-  Split split;
-  split.variable = v;
+  const Variable &x = model.variables[core.variables[split.variable]];
+  const std::vector<int32_t> &all = ids[split.variable];
   std::vector<double> key;
   size_t cheapest = 0;
   double least = std::numeric_limits<double>::infinity();
   for (size_t k = 0; k < x.size(); ++k) {
-    const size_t s = size_t(std::find(all.begin(), all.end(), x.ids[k]) - all.begin());
-    key.push_back(keyOf[s]);
-    if (reduced[s] < least) {
-      least = reduced[s];
+    size_t s = size_t(std::find(all.begin(), all.end(), x.ids[k]) - all.begin());
+    const double cost = reduced[core.first[split.variable] + s];
+    key.push_back(split.byMemory ? splitMemory[s] : cost);
+    if (cost < least) {
+      least = cost;
       cheapest = k;
     }
   }
+  // Halves: taking one option off a long list would hardly move the bound.
   double middle;
-  if (byMemory) {
+  if (split.byMemory) {
     auto [low, high] = std::minmax_element(key.begin(), key.end());
     middle = (*low + *high) / 2;
   } else {
@@ -128,15 +92,14 @@ Branch::Split Branch::halve(const Model &model, const Core &core,
     low += k <= middle;
   for (size_t k = 0; k < x.size(); ++k)
     split.first.push_back(low < x.size() ? key[k] <= middle : k < x.size() / 2);
-  if (!split.first[cheapest])
+  if (!split.first[cheapest]) // the half that the bound prefers first
     for (char &f : split.first)
       f = !f;
   return split;
 }
 
-/// Passes, as long as they promise to exclude the scope; true if they did.
+/// Raises the bound; true if that excludes the scope.
 bool Branch::bound(Dual &dual, int most) {
-  double before = dual.best();
   for (int i = 0; i < most && !expired(); ++i) {
     incumbent.work += 2 * dual.passWork();
     dual.pass();
@@ -145,11 +108,6 @@ bool Branch::bound(Dual &dual, int most) {
     if (dual.stalledPasses() > 60)
       break;
     dual.stepPrices(limit());
-    if (i % 8 != 7)
-      continue;
-    if (i > 8 && limit() - dual.best() > 25 * (dual.best() - before))
-      break;
-    before = dual.best();
   }
   return false;
 }
@@ -157,7 +115,7 @@ bool Branch::bound(Dual &dual, int most) {
 Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &prices, Split &split) {
   ++visited;
   Model &model = scope.model;
-  while (true) {
+  for (int attempt = 0;; ++attempt) {
     reduce(model, [&] { return expired(); });
     if (model.infeasible)
       return Outcome::Closed;
@@ -194,7 +152,7 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
     for (size_t p = 0; p < model.points.size(); ++p)
       prices[model.points[p]] = dual.prices()[p];
     // Memory that comes in large pieces: what the prices leave open, knapsacks may decide.
-    if (dual.addKnapsacks() && bound(dual, 24))
+    if (dual.addKnapsacks() && bound(dual, 20))
       return Outcome::Closed;
     if (depth % 4 == 0) {
       Neighbourhood search(core, dual.answer(), dual.prices(), incumbent.options.seed + visited);
@@ -224,7 +182,7 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
     size_t dropped = fixOptions(model, core, dual, limit());
     if (model.infeasible)
       return Outcome::Closed;
-    if (dropped * 20 >= core.costs.size())
+    if (dropped * 10 >= core.costs.size() || (dropped && attempt < 2))
       continue; // smaller: reduce and bound again
 
     split = chooseSplit(model, core, dual, ids);

@@ -2,11 +2,9 @@
 //
 // Depth first: reduce, finish by elimination if possible, else bound by message passing, prices and knapsacks,
 // move the messages into the costs (so that children begin where the parent's bound ended; soft arc consistency,
-// Cooper et al., Artificial Intelligence 2010), drop what the bound excludes, and split the options of one variable:
-// of several splits the one that raises the bound of both halves most (strong branching; Applegate et al., 1995).
-// Searching below a trial
-// cutoff under the best known cost is the way to prove bounds and to find better answers at once:
-// the tighter the cutoff, the more the bound excludes.
+// Cooper et al., Artificial Intelligence 2010), drop what the bound excludes, and split the options of one
+// variable. Searching below a trial cutoff under the best known cost is the way to prove bounds and to find better
+// answers at once: the tighter the cutoff, the more the bound excludes.
 //
 // Example:
 //   Branch branch(incumbent, std::move(scope), cutoff, prices);
@@ -45,15 +43,13 @@ public:
 private:
   struct Split {
     int32_t variable = -1; // of the core, or -1: none
+    bool byMemory = false;
     std::vector<char>
         first; // per option of the model's variable: in the half that is searched first
   };
   /// `ids` are the options per core variable before fixOptions.
   Split chooseSplit(const Model &model, const Core &core, const Dual &dual,
-                    const std::vector<std::vector<int32_t>> &ids);
-  static Split halve(const Model &model, const Core &core,
-                     const std::vector<std::vector<int32_t>> &ids, int32_t v, const double *reduced,
-                     const double *keyOf, bool byMemory);
+                    const std::vector<std::vector<int32_t>> &ids) const;
   bool bound(Dual &dual, int most);
   enum class Outcome { Closed, Open, Expired };
   /// Reduces and bounds a scope. Closed: nothing better is left in it. Open: `split` says how to go on; its

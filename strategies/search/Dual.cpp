@@ -190,17 +190,6 @@ double Dual::pass() {
   return bound;
 }
 
-double Dual::probe(int32_t v, const std::vector<char> &keep, int passes) const {
-  Dual trial(*this);
-  for (size_t s = 0; s < keep.size(); ++s)
-    if (!keep[s])
-      trial.unary[core.first[v] + s] = kCoreForbidden;
-  double bound = last;
-  for (int i = 0; i < passes; ++i)
-    bound = std::max(bound, trial.pass());
-  return bound;
-}
-
 void Dual::restoreBest() {
   if (!knapsacks.empty())
     return; // no pass lowered it

@@ -39,8 +39,6 @@ public:
   double best() const { return bestBound; }
   /// Goes back to the prices and messages of the best bound.
   void restoreBest();
-  /// The bound if v had only the options with keep[s], after some passes from here.
-  double probe(int32_t v, const std::vector<char> &keep, int passes) const;
   /// Passes since the bound last rose by more than rounding.
   int stalledPasses() const { return stalled; }
   double stepFactor = 0.5;

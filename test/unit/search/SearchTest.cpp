@@ -171,7 +171,7 @@ TEST_CASE("a tree that grows beside everything else proves, and always the same"
   StrategyGraph g = LayeredGraph(10, 16, 2).graph;
   g.memoryLimit = leastPeak(g) * 23 / 20;
   Cost least = kForbidden;
-  for (int threads : {1, 2, 3}) {
+  for (int threads : {1, 2}) {
     SearchOptions options;
     options.seconds = 600;
     options.work = 10;
