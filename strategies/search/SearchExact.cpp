@@ -93,6 +93,7 @@ private:
   std::thread
       treeThread; // joined before a phase ends, so that the course does not depend on the clock
   bool treeDone = false;
+  Cost treeFrom = 0;          // the best answer when it was begun
   std::vector<double> prices; // by Model::points
   double trial = 0.01;        // distance of the next cutoff from the bound, relative
   double narrowness = 0.5;    // of the next focus
@@ -310,11 +311,15 @@ bool ExactSearch::round(Scope &scope) {
 
 /// The tree of the whole is what still moves on small cores, once bound and neighbourhoods stand still.
 void ExactSearch::startTree(const Scope &scope, const Core &core, const Dual &dual, double share) {
+  // Much better answers make a smaller tree from the root on.
+  if (tree && double(treeFrom - best.solution.cost) > 0.1 * (double(treeFrom) - dual.best()))
+    tree.reset();
   if (!tree) {
     if (core.costs.size() > kTreeOptions || share < kTreeShare || !best.found() ||
         lastRise > 0.01 * std::abs(dual.best()))
       return;
     treeBest.emplace(best);
+    treeFrom = best.solution.cost;
     tree = std::make_unique<Branch>(*treeBest, restrict(scope, core, dual, target()), kForbidden,
                                     prices);
     best.work += 10 * double(core.matrices.size());
