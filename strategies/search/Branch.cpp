@@ -164,8 +164,10 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
     // Close to the limit few labels survive: mostly this ends the scope, and with it all below. What it may
     // cost follows what it achieved: more while it succeeds or is refused at once, less after failures.
     const double before = incumbent.work;
+    // A step takes about a nanosecond: near its end the clock has a say, as elimination does not look at it.
     const double labelWork =
-        std::min(labelShare * dual.passWork(), 0.3 * std::max(0.0, deadline - before));
+        std::max(0.0, std::min({labelShare * dual.passWork(), 0.3 * (deadline - before),
+                                0.5e9 * incumbent.clock.left()}));
     answer.clear();
     auto labels = ParetoElimination(core, dual, limit()).run(labelWork, incumbent.work, answer);
     const bool failed =
