@@ -203,6 +203,16 @@ private:
     }
   }
 
+  /// Bytes that are live only while the operator runs, by option of its cluster; empty: none.
+  std::vector<int64_t> transient(int op) {
+    int c = built_.clusters.ofOp[op];
+    size_t at = position(c, op);
+    std::vector<int64_t> bytes;
+    for (const ClusterOption &option : options(c))
+      bytes.push_back(option.transient[at]);
+    return llvm::any_of(bytes, [](int64_t b) { return b > 0; }) ? bytes : std::vector<int64_t>();
+  }
+
   void addMemory() {
     struct Live {
       int cluster;
@@ -218,33 +228,40 @@ private:
         bytes.push_back(model_.localBytes(shapeOf(v), elementBytes(v.getType()), shardings_[id]));
       return bytes;
     };
+    const std::vector<int64_t> time = program_.schedule();
+    auto lastUse = [&](Value v, int64_t from) {
+      for (const ValueUse &use : program_.uses(v))
+        from = std::max(from, time[use.op] + 1);
+      return from;
+    };
     for (unsigned a = 0; a < plan_.args.size(); ++a) {
       Value v = func.getArgument(a);
-      int64_t last = 0;
-      for (const ValueUse &use : program_.uses(v))
-        last = std::max<int64_t>(last, use.op + 1);
       int c = built_.clusters.ofArg[a];
-      lives.push_back({c, bytesOf(c, v), 0, plan_.isPersistent(a) ? end : last});
+      lives.push_back({c, bytesOf(c, v), 0, plan_.isPersistent(a) ? end : lastUse(v, 0)});
     }
     for (size_t i = 0; i < program_.operators.size(); ++i) {
       int c = built_.clusters.ofOp[i];
       if (c < 0)
         continue;
+      if (std::vector<int64_t> bytes = transient(int(i)); !bytes.empty())
+        lives.push_back({c, std::move(bytes), time[i], time[i] + 1});
       for (Value v : program_.operators[i].op->getResults()) {
         // What only the cluster's own point-by-point operators read lives inside a fused loop.
-        bool inner = isStreaming(*program_.operators[i].cls) &&
-                     llvm::all_of(v.getUsers(), [&](Operation *user) {
-                       auto it = program_.index.find(user);
-                       return it != program_.index.end() && built_.clusters.ofOp[it->second] == c;
-                     });
-        if (inner)
-          continue;
-        int64_t last = int64_t(i) + 1;
-        for (Operation *user : v.getUsers()) {
-          auto it = program_.index.find(user);
-          last = std::max(last, it == program_.index.end() ? end : int64_t(it->second) + 1);
+        bool inner = true, returned = false, updates = false;
+        for (OpOperand &use : v.getUses()) {
+          auto it = program_.index.find(use.getOwner());
+          if (it != program_.index.end()) {
+            inner &= built_.clusters.ofOp[it->second] == c && program_.mayFuse(int(i), it->second);
+            continue;
+          }
+          // A new value takes the place of the old one, which lies alike.
+          auto update = plan_.updates.find(use.getOperandNumber());
+          (update != plan_.updates.end() && int(update->second) == cluster(c).arg ? updates
+                                                                                  : returned) =
+              true;
         }
-        lives.push_back({c, bytesOf(c, v), int64_t(i), last});
+        if (returned || (!inner && !updates))
+          lives.push_back({c, bytesOf(c, v), time[i], returned ? end : lastUse(v, time[i] + 1)});
       }
     }
     // Can it bind at all?

@@ -6,8 +6,10 @@
 //
 // Memory enters only if it can bind: if even the most wasteful choice fits, nodes carry no usage. Otherwise
 // every node has the bytes of what stays in memory, parameters and states for the whole time, values from
-// their operator to their last use; a value of a cluster that lives at other times than the cluster's first
-// one is a node of its own, aliased to the cluster's.
+// their operator to their last use, buffers of the operators' own reshards and collectives while these run; a value
+// of a cluster that lives at other times than the cluster's first one is a node of its own, aliased to the cluster's.
+// What a reshard between two clusters takes depends on both choices and is left out: where that tips the scale, the
+// arena does not fit and the search is asked again for less (tools/compile/Pipeline.cpp).
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_ASSIGN_BUILDGRAPH_H

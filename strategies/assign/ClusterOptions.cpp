@@ -97,16 +97,15 @@ const std::vector<Strategy> &OptionBuilder::headStrategies(int op) {
 bool OptionBuilder::isVirtual(int cluster, Value value) const {
   int producer = program_.producer(value);
   const Cluster &c = clusters_.list[cluster];
-  if (producer < 0 || !isStreaming(*program_.operators[producer].cls))
+  if (producer < 0)
     return false;
   bool isHead = c.arg < 0 && c.ops.front() == producer;
   if (isHead)
     return false;
   return llvm::all_of(value.getUsers(), [&](Operation *user) {
     auto it = program_.index.find(user);
-    if (it == program_.index.end() || clusters_.ofOp[it->second] != cluster)
-      return false;
-    return isFusable(*program_.operators[it->second].cls);
+    return it != program_.index.end() && clusters_.ofOp[it->second] == cluster &&
+           program_.mayFuse(producer, it->second);
   });
 }
 
@@ -166,6 +165,7 @@ ClusterOption OptionBuilder::derive(const Cluster &cluster, const Sharding *arg,
     self = clusters_.ofOp[cluster.ops.front()];
   }
   std::map<const void *, std::vector<Sharding>> resharded; // value -> paid for already
+  int64_t copies = 0;                                      // bytes of reshards, so far
   auto payReshard = [&](Value v, const Sharding &to) {
     const Sharding &from = handed[v];
     std::vector<Sharding> &done = resharded[v.getAsOpaquePointer()];
@@ -175,6 +175,7 @@ ClusterOption OptionBuilder::derive(const Cluster &cluster, const Sharding *arg,
     option.cost += cost;
     if (batch_.values.contains(v))
       option.growing += cost;
+    copies += model_.localBytes(shapeOf(v), elementBytes(v.getType()), to);
     done.push_back(to);
   };
   Operation *terminator = program_.returnOp();
@@ -195,6 +196,7 @@ ClusterOption OptionBuilder::derive(const Cluster &cluster, const Sharding *arg,
     }
     double streamed = 0;
     bool writes = isHead;
+    copies = 0;
     for (size_t o = 0; o < info.op->getNumOperands(); ++o) {
       Value v = info.op->getOperand(unsigned(o));
       Sharding needs = dist::operandSharding(cls.rule, strategy, int(o));
@@ -222,11 +224,15 @@ ClusterOption OptionBuilder::derive(const Cluster &cluster, const Sharding *arg,
     for (const OwnCollective &own : model_.ownCollectives(cls, strategy)) {
       Cost cost = model_.collective(own.collective, own.elementBytes);
       option.cost += cost;
+      // Between the kernel and what is handed on, or around what is handed over, lies another buffer.
+      copies += own.elementBytes *
+                numElements(own.result < 0 ? own.collective.localOut : own.collective.localIn);
       if (own.result < 0 ? batch_.operators[cluster.ops[m]]
                          : batch_.values.contains(info.op->getResult(unsigned(own.result))))
         option.growing += cost;
     }
     option.strategies.push_back(std::move(strategy));
+    option.transient.push_back(copies);
   }
   // Results of the function: an update returns to its argument, the rest is paid.
   for (OpOperand &use : terminator->getOpOperands()) {

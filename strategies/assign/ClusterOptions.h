@@ -22,9 +22,10 @@ namespace tessera::strategies {
 struct ClusterOption {
   Sharding arg;                     // of an argument cluster
   std::vector<Strategy> strategies; // per operator of the cluster
-  Cost cost = 0;                    // of everything inside the cluster
-  Cost compute = 0;                 // the kernels' part of it
-  Cost growing = 0;                 // the part of it that grows with the batch
+  std::vector<int64_t> transient; // and what reshards and collectives around it take while it runs
+  Cost cost = 0;                  // of everything inside the cluster
+  Cost compute = 0;               // the kernels' part of it
+  Cost growing = 0;               // the part of it that grows with the batch
 };
 
 using ClusterOptions = std::vector<ClusterOption>;

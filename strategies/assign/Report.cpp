@@ -55,22 +55,34 @@ class Reshards {
 public:
   Reshards(const CostModel &model) : model_(model) {}
 
+  /// `made`: when the value is there; `used`: when it is wanted like this.
   void add(Value value, const Sharding &from, const Sharding &to, const std::string &where,
-           std::vector<CollectiveReport> &out) {
+           int64_t made, int64_t used, std::vector<CollectiveReport> &out) {
     if (from == to)
       return;
-    auto &done = done_[value];
-    if (llvm::is_contained(done, to))
-      return;
-    done.push_back(to);
+    for (auto &[sharding, copy] : done_[value])
+      if (sharding == to) {
+        copies_[copy].to = std::max(copies_[copy].to, used);
+        return;
+      }
+    done_[value].push_back({to, copies_.size()});
     int64_t bytes = elementBytes(value.getType());
+    copies_.push_back(
+        {from.isPartial() ? made : used, used, model_.localBytes(shapeOf(value), bytes, to)});
     for (const dist::Collective &c : model_.planReshard(shapeOf(value), bytes, from, to))
       out.push_back(describe(model_, c, bytes, where));
   }
 
+  /// What they leave in memory, from the first use to the last one.
+  struct Copy {
+    int64_t from, to, bytes;
+  };
+  const std::vector<Copy> &copies() const { return copies_; }
+
 private:
   const CostModel &model_;
-  llvm::DenseMap<Value, llvm::SmallVector<Sharding, 2>> done_;
+  llvm::DenseMap<Value, llvm::SmallVector<std::pair<Sharding, size_t>, 2>> done_;
+  std::vector<Copy> copies_;
 };
 
 llvm::Expected<Sharding> shardingAttr(Attribute attr, const Mesh &mesh, const std::string &what) {
@@ -118,21 +130,37 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
     if (!fresh)
       return it->second;
     int producer = program->producer(v);
-    bool result =
-        producer >= 0 && isStreaming(*program->operators[producer].cls) &&
-        llvm::all_of(v.getUses(), [&](OpOperand &use) {
-          auto it = program->index.find(use.getOwner());
-          if (it == program->index.end())
-            return false;
-          const OperatorClass &cls = *program->operators[it->second].cls;
-          return isFusable(cls) && dist::operandSharding(cls.rule, strategies[it->second],
-                                                         int(use.getOperandNumber())) == values[v];
-        });
+    bool result = producer >= 0 && llvm::all_of(v.getUses(), [&](OpOperand &use) {
+                    auto it = program->index.find(use.getOwner());
+                    return it != program->index.end() && program->mayFuse(producer, it->second) &&
+                           dist::operandSharding(program->operators[it->second].cls->rule,
+                                                 strategies[it->second],
+                                                 int(use.getOperandNumber())) == values[v];
+                  });
     return known[v] = result;
   };
   Reshards reshards(model);
   // Live bytes: a result lives from its operator to its last use.
-  std::vector<int64_t> change(program->operators.size() + 2, 0);
+  const std::vector<int64_t> time = program->schedule();
+  const int64_t end = int64_t(program->operators.size());
+  std::vector<int64_t> change(size_t(end) + 2, 0);
+  auto live = [&](int64_t from, int64_t to, int64_t bytes) {
+    change[size_t(from)] += bytes;
+    change[size_t(to) + 1] -= bytes;
+  };
+  llvm::DenseMap<unsigned, Value> updated; // result -> argument
+  for (unsigned a = 0; a < func.getNumArguments(); ++a) {
+    Value arg = func.getArgument(a);
+    if (auto r = graph::updateOf(func, a))
+      updated[*r] = arg;
+    llvm::StringRef role = graph::argRole(func, a);
+    if (role == graph::kParameter || role == graph::kState)
+      continue;
+    int64_t last = 0;
+    for (const ValueUse &use : program->uses(arg))
+      last = std::max(last, time[use.op]);
+    live(0, last, model.localBytes(shapeOf(arg), elementBytes(arg.getType()), values[arg]));
+  }
   for (size_t i = 0; i < program->operators.size(); ++i) {
     const OperatorInfo &info = program->operators[i];
     const OperatorClass &cls = *info.cls;
@@ -153,32 +181,44 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
       Sharding needs = dist::operandSharding(cls.rule, *strategy, int(o));
       Value v = info.op->getOperand(unsigned(o));
       auto it = values.find(v);
-      reshards.add(v, it->second, needs, "operand " + std::to_string(o), r.collectives);
+      int producer = program->producer(v);
+      reshards.add(v, it->second, needs, "operand " + std::to_string(o),
+                   producer < 0 ? 0 : time[producer], time[i], r.collectives);
       r.operands.push_back(needs.str(mesh));
       int64_t bytes = numElements(operands[o]) * cls.operandBytes[o];
       r.bytes += bytes;
       if (!isVirtual(v))
         streamed += double(bytes);
     }
-    for (OwnCollective &own : model.ownCollectives(cls, *strategy))
+    for (OwnCollective &own : model.ownCollectives(cls, *strategy)) {
+      live(time[i], time[i],
+           own.elementBytes *
+               numElements(own.result < 0 ? own.collective.localOut : own.collective.localIn));
       r.collectives.push_back(describe(model, own.collective, own.elementBytes,
                                        own.operand >= 0 ? "operand " + std::to_string(own.operand)
                                        : own.statistic >= 0
                                            ? "statistic " + std::to_string(own.statistic)
                                            : "result " + std::to_string(own.result)));
+    }
     for (size_t o = 0; o < results.size(); ++o) {
       Sharding handed = dist::resultSharding(cls.rule, *strategy, int(o));
       Value v = info.op->getResult(unsigned(o));
-      int64_t last = int64_t(i);
-      for (Operation *user : v.getUsers()) {
-        auto it = program->index.find(user);
-        last = std::max(last, it == program->index.end() ? int64_t(program->operators.size())
-                                                         : int64_t(it->second));
+      int64_t last = time[i];
+      bool inPlace = false; // of what it updates
+      for (OpOperand &use : v.getUses()) {
+        auto it = program->index.find(use.getOwner());
+        if (it != program->index.end()) {
+          last = std::max(last, time[it->second]);
+          continue;
+        }
+        auto update = updated.find(use.getOperandNumber());
+        if (update != updated.end() && values[update->second] == handed)
+          inPlace = true;
+        else
+          last = end;
       }
-      int64_t bytes =
-          isVirtual(v) ? 0 : model.localBytes(cls.resultShapes[o], cls.resultBytes[o], handed);
-      change[i] += bytes;
-      change[size_t(last) + 1] -= bytes;
+      if (!inPlace && !isVirtual(v))
+        live(time[i], last, model.localBytes(cls.resultShapes[o], cls.resultBytes[o], handed));
       r.results.push_back(handed.str(mesh));
       int64_t written = numElements(results[o]) * cls.resultBytes[o];
       r.bytes += written;
@@ -202,12 +242,16 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
     if (!s)
       return s.takeError();
     Value v = terminator->getOperand(i);
+    int producer = program->producer(v);
     reshards.add(v, values.find(v)->second, *s, "result '" + graph::resultName(func, i).str() + "'",
-                 report.boundary);
+                 producer < 0 ? 0 : time[producer],
+                 updated.contains(i) && producer >= 0 ? time[producer] : end, report.boundary);
   }
-  int64_t live = 0, peak = 0;
+  for (const Reshards::Copy &copy : reshards.copies())
+    live(copy.from, std::max(copy.from, copy.to), copy.bytes);
+  int64_t now = 0, peak = 0;
   for (int64_t c : change)
-    peak = std::max(peak, live += c);
+    peak = std::max(peak, now += c);
   report.peakBytes = report.persistentBytes + peak;
   auto count = [&](const std::vector<CollectiveReport> &list) {
     for (const CollectiveReport &c : list) {

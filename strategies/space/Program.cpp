@@ -123,7 +123,25 @@ llvm::Expected<Program> Program::analyse(func::FuncOp func) {
       program.classes.push_back(std::move(*made));
     }
     program.index[&op] = int(program.operators.size());
-    program.operators.push_back({&op, graph::nameOf(&op), cls});
+    int segment = 0;
+    for (Value v : op.getOperands())
+      if (int p = program.producer(v); p >= 0) {
+        const OperatorInfo &from = program.operators[p];
+        segment = std::max(segment, from.segment + !isStreaming(*from.cls));
+      }
+    program.operators.push_back({&op, graph::nameOf(&op), cls, segment});
+  }
+  // What is computed point by point can wait for its first user.
+  for (OperatorInfo &info : llvm::reverse(program.operators)) {
+    if (!isStreaming(*info.cls))
+      continue;
+    int first = -1;
+    for (Operation *user : info.op->getUsers())
+      if (auto it = program.index.find(user); it != program.index.end()) {
+        int segment = program.operators[it->second].segment;
+        first = first < 0 ? segment : std::min(first, segment);
+      }
+    info.segment = std::max(info.segment, first);
   }
   return program;
 }
@@ -159,6 +177,36 @@ BatchDependence::BatchDependence(const Program &program)
   }
   for (auto [value, of] : dims)
     values.insert(value);
+}
+
+bool Program::mayFuse(int producer, int user) const {
+  const OperatorInfo &a = operators[producer], &b = operators[user];
+  return isStreaming(*a.cls) && isFusable(*b.cls) && a.segment == b.segment;
+}
+
+std::vector<int64_t> Program::schedule() const {
+  func::FuncOp function = func;
+  llvm::DenseSet<unsigned> updates;
+  for (unsigned a = 0; a < function.getNumArguments(); ++a)
+    if (auto r = graph::updateOf(function, a))
+      updates.insert(*r);
+  std::vector<bool> early(operators.size(), false);
+  for (size_t i = operators.size(); i-- > 0;)
+    early[i] = isStreaming(*operators[i].cls) &&
+               llvm::all_of(operators[i].op->getUses(), [&](OpOperand &use) {
+                 auto it = index.find(use.getOwner());
+                 return it == index.end() ? updates.contains(use.getOperandNumber())
+                                          : bool(early[it->second]);
+               });
+  std::vector<int64_t> times;
+  for (size_t i = 0; i < operators.size(); ++i) {
+    int64_t time = early[i] ? 0 : int64_t(i);
+    for (Value v : operators[i].op->getOperands())
+      if (int p = producer(v); early[i] && p >= 0)
+        time = std::max(time, times[p]);
+    times.push_back(time);
+  }
+  return times;
 }
 
 Operation *Program::returnOp() const {

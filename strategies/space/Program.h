@@ -50,6 +50,9 @@ struct OperatorInfo {
   mlir::Operation *op = nullptr;
   std::string name; // for people: as in the model file
   const OperatorClass *cls = nullptr;
+  /// How many operators that are no part of a loop over points lie, one behind the other, before it; of one that
+  /// is such a part, before its first user.
+  int segment = 0;
 };
 
 /// Where a value comes from and goes to.
@@ -73,6 +76,12 @@ struct Program {
   int producer(mlir::Value value) const;
   /// Uses by operators (not by the return), in program order.
   llvm::SmallVector<ValueUse> uses(mlir::Value value) const;
+  /// Whether fusion can keep the value between the two operators out of memory: the user reads it point by point,
+  /// and need not wait for anything that is computed from it otherwise.
+  bool mayFuse(int producer, int user) const;
+  /// When every operator runs: in program order, but updates of parameters and states, and what is only for them,
+  /// as soon as they can (compiler/partition/Schedule.cpp).
+  std::vector<int64_t> schedule() const;
 };
 
 /// Whether the operator goes over its operands point by point: everything it has is in its results.

@@ -12,7 +12,7 @@ import sys
 from cases import case, main
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
-from networks import Network  # noqa: E402
+from networks import Network, bert, gpt  # noqa: E402
 
 TWO_RACKS = {"name": "racks", "devices": 12, "flops": {"f32": 1e11}, "memory_bandwidth": 1e12, "memory": "1GiB",
              "links": [{"devices": 6, "latency": 1e-8, "bandwidth": 1e11}, {"devices": 12, "latency": 1e-7, "bandwidth": 1e9}]}
@@ -144,6 +144,25 @@ def several_machines_are_a_topology(c):
     expect("machines" in c.compile("--topology", "999999999x8xh100", code=1), "too many")
     expect("neither a preset" in c.compile("--topology", "2x9xh100", code=1), "no such preset")
     expect("16 devices" in c.compile("--topology", "2x8xh100", mesh="data=17", batch=17, code=1), "a mesh that is too large")
+
+
+@case
+def estimated_memory_is_what_the_arena_takes(c):
+    for model, inputs, mesh, mode, batch in (("mlp_train", "image", "model=4", "auto", 64),
+                                             ("resnet18_cifar_train", "image", "data=2,model=2", "auto", 16),
+                                             ("resnet18_cifar_train", "image", "data=4", "data", 16),
+                                             (gpt, "ids", "data=2,model=2", "auto", 16),
+                                             (bert, "ids,segments", "data=4", "data", 16)):
+        if isinstance(model, str):
+            path, sizes = c.models / f"{model}.onnx", ("--dim", f"batch={batch}")
+        else:
+            path, sizes = c.folder / f"{model.__name__}.onnx", ()
+            model(path, layers=2, hidden=128, heads=4, batch=batch, length=32, words=500)
+        c.run("tessera-compile", path, *sizes, "--mesh", mesh, "--mode", mode, "--inputs", inputs, "--train", "--optimizer",
+              "adam:lr=0.001", "-q", "-o", c.folder / "plan")
+        report = c.report()
+        ratio = step(report)["peak_bytes_estimate"] / report["memory"]["arena_bytes"]
+        expect(0.97 < ratio < 1.1, f"{path.name} on {mesh}: estimated {ratio:.3f} of the arena")
 
 
 @case

@@ -164,7 +164,7 @@ def main():
     parser.add_argument("name", choices=NETWORKS)
     parser.add_argument("-o", dest="path", required=True)
     parser.add_argument("sizes", nargs="*", metavar="KEY=VALUE")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     sizes = dict(s.split("=", 1) for s in args.sizes)
     NETWORKS[args.name](args.path, **{k: float(v) if k == "dropout" else int(v) for k, v in sizes.items()})
 
