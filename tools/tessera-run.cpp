@@ -71,6 +71,9 @@ void declare(CLI::App &app, CommandLine &c) {
 
   app.add_option("--weights", r.weights, "Parameters from this safetensors file or checkpoint")
       ->type_name("FILE|DIR");
+  app.add_option("--weights-map", r.weightsMap,
+                 "JSON file with the names that --weights has for the plan's tensors")
+      ->type_name("FILE");
   app.add_option("--save-weights", r.saveWeights,
                  "Write the parameters after training to this safetensors file")
       ->type_name("FILE");
@@ -136,6 +139,8 @@ Status complete(CommandLine &c, const CLI::App &app) {
     return Status::error("--infer needs --output DIR");
   if (r.data.empty())
     return Status::error("--data is required: npy:IN.npy,...,TARGET.npy, cifar10:DIR or synthetic");
+  if (!r.weightsMap.empty() && r.weights.empty())
+    return Status::error("--weights-map needs --weights");
   if (!r.weights.empty() && !r.resumeDir.empty())
     return Status::error("--weights and --resume exclude each other");
   if (r.mode != RunMode::Train && !(r.checkpointDir + r.saveWeights).empty())

@@ -55,6 +55,17 @@ Result<const Safetensors *> Checkpoint::file(size_t index) const {
   return it->second.get();
 }
 
+Status Checkpoint::check(const std::string &name, const Manifest::Piece &piece) const {
+  Result<const Safetensors *> held = file(piece.file);
+  if (!held)
+    return held.status();
+  std::optional<TensorType> found = (*held)->typeOf(name);
+  if (found && found->type == manifest_.tensors.at(name).type && found->shape == piece.block.shape)
+    return Status();
+  return Status::error((*held)->path() + ": tensor " + quoted(name) +
+                       " is not there as the manifest says");
+}
+
 Status Checkpoint::read(const std::string &name, const Block &block, plan::DType type,
                         void *out) const {
   auto it = manifest_.tensors.find(name);
@@ -70,13 +81,10 @@ Status Checkpoint::read(const std::string &name, const Block &block, plan::DType
     std::optional<Block> common = intersect(piece.block, block);
     if (!common)
       continue;
+    TESSERA_RETURN_IF_ERROR(check(name, piece));
     Result<const Safetensors *> held = file(piece.file);
     if (!held)
       return held.status();
-    std::optional<TensorType> found = (*held)->typeOf(name);
-    if (!found || found->type != tensor.type || found->shape != piece.block.shape)
-      return Status::error((*held)->path() + ": tensor " + quoted(name) +
-                           " is not there as the manifest says");
     Block local = *common;
     for (size_t d = 0; d < local.offset.size(); ++d)
       local.offset[d] -= piece.block.offset[d];

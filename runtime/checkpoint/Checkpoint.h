@@ -33,6 +33,9 @@ public:
   Status read(const std::string &name, const Block &block, plan::DType type,
               void *out) const override;
 
+  /// Whether a file holds a piece of a tensor as the manifest says.
+  Status check(const std::string &name, const Manifest::Piece &piece) const;
+
 private:
   Checkpoint(std::string folder, Manifest manifest)
       : folder_(std::move(folder)), manifest_(std::move(manifest)) {}

@@ -100,13 +100,27 @@ Result<std::string> beginCheckpoint(const std::string &folder, int64_t step) {
   return path;
 }
 
-Status commitCheckpoint(const std::string &folder, const Manifest &manifest, int64_t keep) {
-  const int64_t step = manifest.position.step;
-  const std::string partial = partialPath(folder, step), path = checkpointPath(folder, step);
+Result<std::string> beginFolder(const std::string &path) {
+  std::string partial = path;
+  while (partial.size() > 1 && partial.back() == '/')
+    partial.pop_back();
+  partial += kPartialSuffix;
+  TESSERA_RETURN_IF_ERROR(removeAll(partial));
+  TESSERA_RETURN_IF_ERROR(makeDirectory(partial));
+  return partial;
+}
+
+Status commitFolder(const std::string &partial, const std::string &path, const Manifest &manifest) {
   TESSERA_RETURN_IF_ERROR(writeFile(partial + "/" + kManifestName, formatManifest(manifest)));
   TESSERA_RETURN_IF_ERROR(syncDirectory(partial));
   TESSERA_RETURN_IF_ERROR(rename(partial, path));
-  TESSERA_RETURN_IF_ERROR(syncDirectory(folder));
+  return syncDirectory(fs::absolute(partial).parent_path().string());
+}
+
+Status commitCheckpoint(const std::string &folder, const Manifest &manifest, int64_t keep) {
+  const int64_t step = manifest.position.step;
+  TESSERA_RETURN_IF_ERROR(
+      commitFolder(partialPath(folder, step), checkpointPath(folder, step), manifest));
   std::vector<int64_t> steps = listCheckpoints(folder);
   for (size_t i = 0; keep > 0 && i + static_cast<size_t>(keep) < steps.size(); ++i) {
     const std::string old = partialPath(folder, steps[i]);

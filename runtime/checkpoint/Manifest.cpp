@@ -115,6 +115,9 @@ bool isPlainName(const std::string &name) {
 }
 
 Status parseFiles(const Json &list, Manifest &manifest) {
+  if (list.size() > kMaxCheckpointFiles)
+    return Status::error("has " + std::to_string(list.size()) +
+                         " files, more than any plan has ranks");
   std::set<std::string> names;
   for (const Json &json : list) {
     Reader r(json, "a file ");

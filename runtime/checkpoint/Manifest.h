@@ -32,6 +32,7 @@
 namespace tessera::rt {
 
 constexpr uint64_t kMaxManifestBytes = uint64_t(64) << 20;
+constexpr size_t kMaxCheckpointFiles = 4096;
 
 /// How far a run was. The next batch is the one that begins at sample `sample` of epoch `epoch`.
 struct RunPosition {

@@ -1,100 +1,22 @@
 #include "runtime/executor/Checkpointer.h"
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/Folder.h"
-#include "runtime/executor/Weights.h"
 #include "runtime/plan/PlanInfo.h"
 
 #include <algorithm>
-#include <set>
 
 namespace tessera::rt {
-namespace {
-
-/// In how many blocks the ranks have cut every dimension.
-std::vector<int64_t> splitOf(const std::vector<Block> &blocks, size_t dimensions) {
-  std::vector<int64_t> split;
-  for (size_t d = 0; d < dimensions; ++d) {
-    std::set<int64_t> offsets;
-    for (const Block &block : blocks)
-      offsets.insert(block.offset[d]);
-    split.push_back(static_cast<int64_t>(offsets.size()));
-  }
-  return split;
-}
-
-} // namespace
-
 Checkpointer::Checkpointer(Executor &executor, const std::vector<plan::Plan> &plans,
                            CheckpointOptions options)
     : executor_(executor), options_(std::move(options)),
-      me_(static_cast<int>(executor.plan().rank())), ranks_(static_cast<int>(plans.size())) {
-  assign(plans);
-  describe();
-}
+      me_(static_cast<int>(executor.plan().rank())), ranks_(static_cast<int>(plans.size())),
+      shares_(sharesOf(plans)),
+      manifest_(describe(plans, shares_, options_.integrated,
+                         [&](int binding) { return executor.heldType(binding); })) {}
 
 Checkpointer::~Checkpointer() {
   if (thread_.joinable())
     thread_.join();
-}
-
-void Checkpointer::assign(const std::vector<plan::Plan> &plans) {
-  std::vector<uint64_t> load(plans.size(), 0);
-  for (plan::Role role : {plan::PARAMETER, plan::STATE})
-    for (int binding : executor_.bindings(role, "")) {
-      std::map<Block, std::vector<size_t>> holders;
-      for (size_t rank = 0; rank < plans.size(); ++rank) {
-        Block block = blockOf(plans[rank], plans[rank].bindings(binding));
-        if (!isEmpty(block.shape))
-          holders[block].push_back(rank);
-      }
-      for (const auto &[block, ranks] : holders) {
-        size_t rank = *std::min_element(ranks.begin(), ranks.end(), [&](size_t a, size_t b) {
-          return std::pair(load[a], a) < std::pair(load[b], b);
-        });
-        load[rank] += bytesOf(block.shape, executor_.heldType(binding)).value_or(0);
-        shares_.push_back({binding, block, static_cast<int>(rank)});
-      }
-    }
-}
-
-void Checkpointer::describe() {
-  const plan::Plan &plan = executor_.plan();
-  manifest_.producer = plan.producer();
-  manifest_.model = plan.model();
-  manifest_.planId = plan.plan_id();
-  for (const plan::MeshAxis &axis : plan.mesh())
-    manifest_.mesh.push_back({axis.name(), axis.size()});
-
-  std::map<std::string, size_t> files;
-  auto fileCalled = [&](const std::string &name) {
-    auto [it, fresh] = files.emplace(name + ".safetensors", files.size());
-    if (fresh)
-      manifest_.files.push_back({it->first, {}});
-    return it->second;
-  };
-  for (size_t i = 0; i < shares_.size();) {
-    const int binding = shares_[i].binding;
-    const plan::Binding &bound = plan.bindings(binding);
-    Manifest::Tensor tensor;
-    tensor.role = bound.role() == plan::PARAMETER ? TensorRole::Parameter
-                  : isOptimizerState(plan, bound) ? TensorRole::Optimizer
-                                                  : TensorRole::State;
-    tensor.type = executor_.heldType(binding);
-    tensor.shape = toVector(bound.global_shape());
-    std::vector<Block> blocks;
-    for (; i < shares_.size() && shares_[i].binding == binding; ++i) {
-      blocks.push_back(shares_[i].block);
-      if (!options_.integrated)
-        tensor.pieces.push_back(
-            {fileCalled("rank" + std::to_string(shares_[i].rank)), shares_[i].block});
-    }
-    if (options_.integrated)
-      tensor.pieces.push_back(
-          {fileCalled(tensor.role == TensorRole::Optimizer ? "optimizer" : "model"),
-           wholeBlock(tensor.shape)});
-    tensor.split = splitOf(blocks, tensor.shape.size());
-    manifest_.tensors.emplace(nameOf(binding), std::move(tensor));
-  }
 }
 
 void Checkpointer::launch(Stage stage, std::function<Status()> work) {
@@ -159,7 +81,7 @@ Status Checkpointer::start(const RunPosition &position, const DataState &data) {
 
 Status Checkpointer::writeShares() {
   CheckpointWriter writer(partialPath(options_.folder, lastStep_), manifest_);
-  const std::string mine = "rank" + std::to_string(me_) + ".safetensors";
+  const std::string mine = rankFile(me_);
   for (size_t file = 0; file < manifest_.files.size(); ++file)
     if (options_.integrated ? me_ == 0 : manifest_.files[file].name == mine)
       TESSERA_RETURN_IF_ERROR(writer.begin(file));

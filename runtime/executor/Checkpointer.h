@@ -15,14 +15,13 @@
 //   ...
 //   TESSERA_RETURN_IF_ERROR(checkpointer.finish());                 // at the end
 //
-// A block that several ranks hold is written by one of them, chosen so that all write about as much.
-// Ranks of several machines need a folder that all of them see.
+// Who writes what: Layout.h. Ranks of several machines need a folder that all of them see.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_EXECUTOR_CHECKPOINTER_H
 #define TESSERA_RUNTIME_EXECUTOR_CHECKPOINTER_H
 
-#include "runtime/checkpoint/Manifest.h"
+#include "runtime/checkpoint/Layout.h"
 #include "runtime/executor/Executor.h"
 
 #include <atomic>
@@ -58,14 +57,6 @@ public:
 
 private:
   enum class Stage { Idle, Write, Sum, Commit };
-  struct Share { // of a tensor
-    int binding = 0;
-    Block block;
-    int rank = 0; // that writes it
-  };
-
-  void assign(const std::vector<plan::Plan> &plans);
-  void describe();
   Status snapshot();
   void launch(Stage stage, std::function<Status()> work);
   Status join();

@@ -1,6 +1,6 @@
 #include "runtime/executor/Executor.h"
+#include "runtime/checkpoint/Weights.h"
 #include "runtime/executor/GlobalTensors.h"
-#include "runtime/executor/Weights.h"
 #include "runtime/plan/Convert.h"
 #include "runtime/plan/PlanInfo.h"
 

@@ -1,6 +1,6 @@
 #include "runtime/executor/GlobalTensors.h"
+#include "runtime/checkpoint/Weights.h"
 #include "runtime/comm/BoxCopy.h"
-#include "runtime/executor/Weights.h"
 #include "runtime/plan/PlanInfo.h"
 
 #include <cstring>

@@ -48,6 +48,7 @@ struct RunOptions {
   bool widen = false;           // F32 becomes F64
   bool profile = false;         // print where the time goes
   std::string weights;          // instead of the plan's weight file
+  std::string weightsMap;       // a file with the names that `weights` has for the plan's
   std::string checkpointDir;    // checkpoints as the next three say, and at the end
   int64_t checkpointEvery = 0;  // every so many steps; 0: after each epoch,
   double checkpointSeconds = 0; // or when so much time has passed

@@ -1,8 +1,9 @@
 // Where a run starts: from the plan's own weights, a weight set, or a checkpoint.
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/Folder.h"
+#include "runtime/checkpoint/MappedTensors.h"
+#include "runtime/checkpoint/Weights.h"
 #include "runtime/executor/Session.h"
-#include "runtime/executor/Weights.h"
 #include "runtime/plan/PlanInfo.h"
 
 #include <filesystem>
@@ -17,6 +18,33 @@ struct Start {
 
   static Result<Start> open(const RunOptions &options, const PlanDirectory &plan);
 };
+
+Result<std::unique_ptr<TensorSource>> openFile(const std::string &path) {
+  Result<Safetensors> file = Safetensors::open(path);
+  if (!file)
+    return file.status();
+  return std::unique_ptr<TensorSource>(std::make_unique<Safetensors>(std::move(*file)));
+}
+
+/// `weights` under the names that --weights-map says.
+Result<std::unique_ptr<TensorSource>> mapped(std::unique_ptr<TensorSource> weights,
+                                             const std::string &file, const PlanDirectory &plan) {
+  Result<std::string> text = readFile(file, uint64_t(16) << 20);
+  if (!text)
+    return text.status();
+  Result<NameMap> map = NameMap::parse(*text);
+  if (!map)
+    return map.status().context(file);
+  std::unique_ptr<TensorSource> own;
+  if (!plan.weights.empty()) {
+    Result<std::unique_ptr<TensorSource>> opened = openFile(plan.weights);
+    if (!opened)
+      return opened.status();
+    own = std::move(*opened);
+  }
+  return std::unique_ptr<TensorSource>(std::make_unique<MappedTensors>(
+      std::move(weights), std::move(own), std::move(*map), plan.ranks[0]));
+}
 
 Result<Start> Start::open(const RunOptions &options, const PlanDirectory &plan) {
   Start start;
@@ -37,12 +65,19 @@ Result<Start> Start::open(const RunOptions &options, const PlanDirectory &plan) 
     if (resumed)
       start.checkpoint = checkpoint->manifest();
     start.tensors = std::make_unique<Checkpoint>(std::move(*checkpoint));
-    return start;
+  } else {
+    Result<std::unique_ptr<TensorSource>> file = openFile(path);
+    if (!file)
+      return file.status();
+    start.tensors = std::move(*file);
   }
-  Result<Safetensors> file = Safetensors::open(path);
-  if (!file)
-    return file.status();
-  start.tensors = std::make_unique<Safetensors>(std::move(*file));
+  if (!options.weightsMap.empty()) {
+    Result<std::unique_ptr<TensorSource>> renamed =
+        mapped(std::move(start.tensors), options.weightsMap, plan);
+    if (!renamed)
+      return renamed.status();
+    start.tensors = std::move(*renamed);
+  }
   return start;
 }
 
@@ -59,7 +94,11 @@ void tellDifferences(Session &s, const Manifest &old) {
                      ", this one has " + is);
   };
   DataOptions data = s.dataOptions(true);
-  differ("the model", old.model, s.executor.plan().model());
+  auto model = [](const std::string &name, const std::string &hash) {
+    return name + (hash.empty() ? "" : " (" + hash + ")");
+  };
+  differ("the model", model(old.model, old.modelHash),
+         model(s.executor.plan().model(), modelHash(s.executor.plan())));
   differ("the data", old.data.source, now.data);
   differ("the seed", std::to_string(old.data.seed), std::to_string(data.seed));
   differ("shuffle", text(old.data.shuffle), text(data.shuffle));

@@ -37,7 +37,8 @@ bool isInside(const Block &block, const std::vector<int64_t> &global);
 /// The elements that both have, or nothing. The two have as many dimensions.
 std::optional<Block> intersect(const Block &a, const Block &b);
 
-/// Whether the blocks, all of them inside, hold every element exactly once; what is wrong if not.
+/// Whether the blocks, all of them inside, are the tensor cut dimension by dimension, so that every
+/// element is there once; what is wrong if not.
 Status checkTiling(const std::vector<Block> &blocks, const std::vector<int64_t> &global);
 
 /// The block in pieces of at most `elements` elements (at least one), in row-major order; each is

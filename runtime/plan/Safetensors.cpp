@@ -260,12 +260,24 @@ SafetensorsWriter::create(const std::string &path, std::vector<Tensor> tensors,
 }
 
 Status SafetensorsWriter::add(const void *data, uint64_t bytes) {
+  if (next_ < tensors_.size() && bytesOf(tensors_[next_].shape, tensors_[next_].type) != bytes)
+    return Status::error(path_ + ": tensor '" + tensors_[next_].name + "' was given " +
+                         std::to_string(bytes) + " bytes");
+  return append(data, bytes);
+}
+
+Status SafetensorsWriter::append(const void *data, uint64_t bytes) {
   if (next_ == tensors_.size())
     return Status::error(path_ + ": more tensors than announced");
-  const Tensor &tensor = tensors_[next_++];
-  if (bytesOf(tensor.shape, tensor.type) != bytes)
-    return Status::error(path_ + ": tensor '" + tensor.name + "' was given " +
-                         std::to_string(bytes) + " bytes");
+  const Tensor &tensor = tensors_[next_];
+  const uint64_t all = bytesOf(tensor.shape, tensor.type).value_or(0);
+  if (bytes > all - written_)
+    return Status::error(path_ + ": tensor '" + tensor.name + "' was given too many bytes");
+  written_ += bytes;
+  if (written_ == all) {
+    ++next_;
+    written_ = 0;
+  }
   return file_.write(data, bytes);
 }
 

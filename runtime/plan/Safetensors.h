@@ -85,6 +85,8 @@ public:
                                           const std::map<std::string, std::string> &metadata = {});
   /// The contents of the next tensor, whole.
   Status add(const void *data, uint64_t bytes);
+  /// Or in parts, of which none is of two tensors.
+  Status append(const void *data, uint64_t bytes);
   /// Fails if a tensor is missing.
   Status commit();
 
@@ -95,6 +97,7 @@ private:
   AtomicFile file_;
   std::vector<Tensor> tensors_;
   size_t next_ = 0;
+  uint64_t written_ = 0; // of tensor next_
 };
 
 } // namespace tessera::rt

@@ -33,6 +33,18 @@ def read_safetensors(path):
     return tensors
 
 
+def write_safetensors(path, tensors):
+    header, contents = {}, b""
+    names = {np.dtype(value): name for name, value in DTYPES.items()}
+    for name, array in tensors.items():
+        data = np.ascontiguousarray(array).tobytes()
+        header[name] = {"dtype": names[array.dtype], "shape": list(array.shape),
+                        "data_offsets": [len(contents), len(contents) + len(data)]}
+        contents += data
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + contents)
+
+
 def manifest_of(folder):
     return json.loads((folder / "manifest.json").read_text())
 
@@ -289,6 +301,81 @@ def a_resumed_run_takes_the_data_s_position_along(c):
     shutil.rmtree(c.folder / "run")
     c.train(eight, "--seed", 9, "--checkpoint-dir", c.folder / "run", steps=2)
     expect(c.train(eight, "--resume", c.folder / "run", steps=4) == straight[2:], "the seed was not taken along")
+
+
+@case
+def the_tool_turns_checkpoints_into_others(c):
+    tool = c.bin / "tessera-ckpt"
+    four, two = c.compile("four", "data=2,model=2", "auto"), c.compile("two", "model=2", "auto")
+    exact = ("--f64", "--backend", "reference")
+    straight = c.train(four, *exact)
+    c.train(four, "--checkpoint-dir", c.folder / "run", *exact, steps=3)
+    checkpoint, f = c.folder / "run/step-00000003", c.folder
+    text = c.run(tool, "show", f / "run")
+    expect("after step 3" in text and "'fc1.weight'" in text and "data=2, model=2" in text, text)
+    expect(json.loads(c.run(tool, "show", f / "run", "--json")) == manifest_of(checkpoint), "show --json")
+    c.run(tool, "verify", f / "run")
+    c.run(tool, "merge", f / "run", "-o", f / "whole")
+    c.run(tool, "split", f / "whole", "--plan", two, "-o", f / "as-two")
+    c.run(tool, "split", f / "as-two", "--parts", 3, "-o", f / "thirds")
+    c.run(tool, "split", f / "thirds", "--plan", four, "-o", f / "again")
+    c.train(two, "--resume", f / "run", "--checkpoint-dir", f / "two-run", *exact, steps=3)
+    for name, files in (("whole", 2), ("as-two", 2), ("thirds", 3), ("again", 4)):
+        expect(len(manifest_of(f / name)["files"]) == files, name)
+        expect(sums_hold(f / name), f"{name}: checksums")
+        c.run(tool, "compare", f / "run", f / name)
+        rest = c.train(four, "--resume", f / name, *exact)
+        expect(rest == straight[3:], f"{name}: {rest} is not {straight[3:]}")
+    for file in checkpoint.iterdir():
+        if file.suffix == ".safetensors":  # what the run itself would have written
+            expect(file.read_bytes() == (f / "again" / file.name).read_bytes(), f"again/{file.name} differs")
+    for file in (f / "two-run/step-00000003").glob("*.safetensors"):
+        expect(file.read_bytes() == (f / "as-two" / file.name).read_bytes(), f"as-two/{file.name} differs")
+    c.run(tool, "export", f / "run", "--dtype", "F32", "-o", f / "weights.safetensors")
+    exported, whole = read_safetensors(f / "weights.safetensors"), whole_tensors(checkpoint)
+    expect(sorted(exported) == sorted(n for n in whole if n.startswith("fc")), f"exported {sorted(exported)}")
+    for name, array in exported.items():
+        np.testing.assert_array_equal(array, whole[name].astype(np.float32))
+    c.train(two, "--weights", f / "weights.safetensors", steps=1)
+    one_line(c.run(tool, "compare", f / "weights.safetensors", f / "run", code=1), "differ in")
+    one_line(c.run(tool, "merge", f / "run", "-o", f / "whole", code=1), "is there already")
+    sgd = c.compile("sgd", optimizer="sgd:lr=0.1")
+    one_line(c.run(tool, "split", f / "run", "--plan", sgd, "-o", f / "bad", code=1), "no use for")
+    part = checkpoint / "rank1.safetensors"
+    bad = bytearray(part.read_bytes())
+    bad[-1] ^= 1
+    part.write_bytes(bad)
+    one_line(c.run(tool, "verify", f / "run", code=1), "1 stretch is damaged")
+    one_line(c.run(tool, "merge", f / "run", "-o", f / "bad", code=1), "rank1.safetensors", "damaged")
+    expect(not (f / "bad").exists(), "a half-written checkpoint was left")
+    expect(c.run(tool, "show", f / "nowhere", code=1).count("\n") == 1, "one line")
+    c.run(tool, "split", f / "run", "-o", f / "bad", code=2)
+
+
+@case
+def weights_of_another_program_load_by_a_mapping(c):
+    """Other names, other orientation, a head of the plan's own, and a stray tensor."""
+    plan = c.compile("plan", "data=2,model=2", "auto")
+    straight = c.train(plan, steps=2)
+    own = read_safetensors(plan / "weights.safetensors")
+    theirs = {"model.layer1.kernel": own["fc1.weight"].T, "model.layer1.b": own["fc1.bias"],
+              "model.layer2.kernel": own["fc2.weight"].T, "model.layer2.b": own["fc2.bias"],
+              "counter": np.zeros(1, np.int64)}
+    write_safetensors(c.folder / "theirs.safetensors", theirs)
+    mapping = {"fc3.*": None, "fc*.bias": "model.layer*.b",
+               "fc*.weight": {"name": "model.layer*.kernel", "transpose": True}}
+    (c.folder / "map.json").write_text(json.dumps(mapping))
+    options = ("--weights", c.folder / "theirs.safetensors", "--weights-map", c.folder / "map.json")
+    expect(c.train(plan, *options, steps=2) == straight, "other losses than with the plan's own weights")
+    text = c.run(c.bin / "tessera-run", plan, "--data", c.data, "--steps", 1, *options)
+    expect("no use for 'counter'" in text, text)
+    # Without the mapping: everything that does not fit in one message.
+    one_line(c.train(plan, *options[:2], code=1), "'fc1.weight'", "'fc3.bias'", "are missing", "no use for", "'counter'")
+    mapping["fc*.weight"] = "model.layer*.kernel"
+    (c.folder / "map.json").write_text(json.dumps(mapping))
+    one_line(c.train(plan, *options, code=1), "'fc1.weight' has the shape [784, 256]; the plan wants [256, 784]")
+    (c.folder / "map.json").write_text("{")
+    one_line(c.train(plan, *options, code=1), "map.json")
 
 
 if __name__ == "__main__":

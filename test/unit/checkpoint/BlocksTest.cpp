@@ -3,6 +3,7 @@
 #include "runtime/plan/PlanInfo.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -96,6 +97,14 @@ TEST_CASE("a tiling has every element once") {
         std::string::npos);
   CHECK_FALSE(checkTiling({{{0, 0}, {2, 3}}}, {4, 3}).ok());
   CHECK_FALSE(checkTiling({}, {4, 3}).ok());
+  CHECK_FALSE(checkTiling({{{0}, {2}}, {{0}, {2}}, {{2}, {2}}}, {4}).ok()); // one twice
+  CHECK(
+      checkTiling({{{0, 0}, {1, 2}}, {{0, 2}, {1, 1}}, {{1, 0}, {2, 2}}, {{1, 2}, {2, 1}}}, {3, 3})
+          .ok());
+  // Every interval is there, but not every combination: a hole and an overlap of the same size.
+  CHECK_FALSE(
+      checkTiling({{{0, 0}, {1, 1}}, {{0, 1}, {1, 1}}, {{1, 0}, {1, 1}}, {{1, 0}, {1, 1}}}, {2, 2})
+          .ok());
   // As many elements as it takes, one of them twice.
   CHECK_FALSE(checkTiling({{{0}, {3}}, {{2}, {1}}}, {4}).ok());
 }

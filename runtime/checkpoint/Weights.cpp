@@ -1,5 +1,6 @@
-#include "runtime/executor/Weights.h"
+#include "runtime/checkpoint/Weights.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/support/CheckedFile.h"
 
 #include <algorithm>
 #include <set>
@@ -30,6 +31,21 @@ bool isOptimizerState(const plan::Plan &plan, const plan::Binding &binding) {
     return b.role() == plan::PARAMETER &&
            binding.name().compare(slash + 1, std::string::npos, b.name()) == 0;
   });
+}
+
+std::string modelHash(const plan::Plan &plan) {
+  std::set<std::string> tensors;
+  for (const plan::Binding &binding : plan.bindings())
+    if (isWeight(binding) && !isOptimizerState(plan, binding))
+      tensors.insert(binding.name() + " " +
+                     typeName(plan.buffers(static_cast<int>(binding.buffer())).dtype()) +
+                     shapeText(toVector(binding.global_shape())));
+  std::string all;
+  for (const std::string &tensor : tensors)
+    all += tensor + "\n";
+  char text[9];
+  std::snprintf(text, sizeof text, "%08x", crc32Of(all.data(), all.size()));
+  return text;
 }
 
 Status checkWeights(const plan::Plan &plan, const TensorSource *weights, bool strict) {

@@ -6,8 +6,8 @@
 //   wants [8, 4]; the plan has no use for 'head.weight'
 //
 //===------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_RUNTIME_EXECUTOR_WEIGHTS_H
-#define TESSERA_RUNTIME_EXECUTOR_WEIGHTS_H
+#ifndef TESSERA_RUNTIME_CHECKPOINT_WEIGHTS_H
+#define TESSERA_RUNTIME_CHECKPOINT_WEIGHTS_H
 
 #include "runtime/plan/TensorSource.h"
 
@@ -15,6 +15,10 @@
 #include <vector>
 
 namespace tessera::rt {
+
+/// Of the names, types and shapes of the model's parameters and states, without the optimizer's, in
+/// hex: the same whatever the mesh, the batch and the optimizer.
+std::string modelHash(const plan::Plan &plan);
 
 /// An error that lists the parameters (if `strict`, the states too) of the plan that the source lacks
 /// or has in another shape.

@@ -1,0 +1,68 @@
+//===- MappedTensors.h - a weight set under other names ---------------------------------------===//
+//
+// A mapping file says what the tensors of the plan are called in a weight set from elsewhere:
+//
+//   {"encoder.*": "bert.encoder.layer.*",              one star on each side stands for the same text
+//    "fc.weight": {"name": "cls.kernel", "transpose": true},
+//    "head.*": null}                                   keeps the plan's own values
+//
+// A name of its own goes before a pattern, and of the patterns the first that matches; a name that
+// nothing matches stays what it is.
+//
+//   Result<NameMap> map = NameMap::parse(text);
+//   MappedTensors tensors(std::move(file), std::move(plansOwn), std::move(*map), plan);
+//   tensors.typeOf("encoder.0.w");                     // that of bert.encoder.layer.0.w
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_CHECKPOINT_MAPPEDTENSORS_H
+#define TESSERA_RUNTIME_CHECKPOINT_MAPPEDTENSORS_H
+
+#include "runtime/plan/TensorSource.h"
+
+#include <map>
+#include <memory>
+#include <string_view>
+
+namespace tessera::rt {
+
+class NameMap {
+public:
+  struct Target {
+    std::optional<std::string> name; // none: the plan's own
+    bool transpose = false;          // the two dimensions change places
+  };
+
+  static Result<NameMap> parse(std::string_view json);
+  Target of(const std::string &name) const;
+
+private:
+  struct Pattern {
+    std::string before, after; // the star
+    Target target;
+  };
+  std::map<std::string, Target> names_;
+  std::vector<Pattern> patterns_;
+};
+
+class MappedTensors : public TensorSource {
+public:
+  /// `own` may be null where the plan has no weights of its own.
+  MappedTensors(std::unique_ptr<TensorSource> from, std::unique_ptr<TensorSource> own, NameMap map,
+                const plan::Plan &plan);
+
+  const std::string &path() const override { return from_->path(); }
+  /// The plan's names of what is there, and what no name of the plan leads to.
+  std::vector<std::string> names() const override { return names_; }
+  std::optional<TensorType> typeOf(const std::string &name) const override;
+  Status read(const std::string &name, const Block &block, plan::DType type,
+              void *out) const override;
+
+private:
+  std::unique_ptr<TensorSource> from_, own_;
+  NameMap map_;
+  std::vector<std::string> names_;
+};
+
+} // namespace tessera::rt
+
+#endif
