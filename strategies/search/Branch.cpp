@@ -165,14 +165,15 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
     // cost follows what it achieved: more while it succeeds or is refused at once, less after failures.
     const double before = incumbent.work;
     // A step takes about a nanosecond: near its end the clock has a say, as elimination does not look at it.
+    const double wanted = labelShare * dual.passWork();
     const double labelWork =
-        std::max(0.0, std::min({labelShare * dual.passWork(), 0.3 * (deadline - before),
-                                0.5e9 * incumbent.clock.left()}));
+        std::max(0.0, std::min({wanted, 0.3 * granted, 0.5e9 * incumbent.clock.left()}));
     answer.clear();
     auto labels = ParetoElimination(core, dual, limit()).run(labelWork, incumbent.work, answer);
-    const bool failed =
-        labels == ParetoElimination::TooLarge && incumbent.work - before > 0.1 * labelWork;
-    labelShare = std::clamp(labelShare * (failed ? 0.6 : 1.3), 100.0, 30000.0);
+    if (labels != ParetoElimination::TooLarge || incumbent.work - before <= 0.1 * labelWork)
+      labelShare = std::min(1.3 * labelShare, 30000.0);
+    else if (labelWork == wanted)
+      labelShare = std::max(0.6 * labelShare, 100.0);
     if (!answer.empty())
       offer(scope, core, answer);
     if (labels != ParetoElimination::TooLarge)
@@ -196,9 +197,10 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
 }
 
 bool Branch::run(double work) {
+  granted = work;
   deadline = incumbent.work + work;
   while (!started || !open.empty()) {
-    if (expired())
+    if (overdue() || incumbent.expired())
       return false;
     if (started && open.back().side == 2) {
       open.pop_back();

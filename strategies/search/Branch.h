@@ -62,7 +62,9 @@ private:
     int side = 0; // halves that were searched
   };
   double limit() const { return double(std::min(cutoff, incumbent.solution.cost)); }
-  bool expired() const { return incumbent.work > deadline || incumbent.expired(); }
+  /// A node that was begun is finished, as nothing of it is kept; only the first may be too large for that.
+  bool expired() const { return (!started && overdue()) || incumbent.expired(); }
+  bool overdue() const { return incumbent.work > deadline; }
   bool offer(const Scope &scope, const Core &core, const Answer &answer) {
     bool is = incumbent.offer(scope, core, answer);
     better |= is && incumbent.solution.cost < cutoff;
@@ -74,9 +76,9 @@ private:
   std::vector<Node> open;
   bool started = false;
   Cost cutoff;
-  std::vector<double> prices; // by Model::points
-  double deadline = 0;
-  double labelShare = 300; // work of an elimination with labels, in passes of the bound
+  std::vector<double> prices;       // by Model::points
+  double deadline = 0, granted = 0; // of the present run
+  double labelShare = 300;          // work of an elimination with labels, in passes of the bound
   bool better = false;
   int64_t visited = 0;
 };
