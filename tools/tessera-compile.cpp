@@ -145,6 +145,12 @@ void declare(CLI::App &app, CommandLine &c) {
          "statistics, losses and the optimizer stay in float32. f16: the same, for inference")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->capture_default_str();
+  app.add_option("--recompute", o.recompute,
+                 "none: keep activations for the backward pass; full: keep some and compute the "
+                 "others again; auto: as little of that as makes the plan fit in --memory")
+      ->needs(train)
+      ->check(CLI::IsMember({"auto", "none", "full"}))
+      ->capture_default_str();
   app.add_option("--aux-outputs", c.aux, "Outputs to add to the loss: 1=0.01,2=0.5")->needs(train);
 
   app.add_option("--dump-phases", o.dumpPhases,

@@ -126,6 +126,7 @@ void registerAutodiffPasses() {
   PassRegistration<BuildTrainingPass>();
   registerPass([] { return createDecomposeNormsPass(); });
   registerPass([] { return createLowerPrecisionPass("bf16"); });
+  registerPass([] { return createRecomputePass("full"); });
   registerPass([] { return createSimplifyPass(); });
 }
 

@@ -7,6 +7,8 @@
 //                           schedule, clip-norm, aux as TrainingOptions.h describes them
 //   graph-lower-precision   mixed precision (option `type`: bf16, f16); stands before graph-decompose-norms
 //   graph-decompose-norms   batch_norm and batch_norm_grad to reductions and elementwise operators
+//   graph-recompute         makes activations again for the backward half (option `level`: cheap, full); after
+//                           graph-simplify, which would merge them again
 //   graph-simplify          merges operators that compute the same and removes unused ones; run it
 //                           after the others
 //
@@ -22,6 +24,7 @@ namespace tessera::compiler {
 
 std::unique_ptr<mlir::Pass> createDecomposeNormsPass();
 std::unique_ptr<mlir::Pass> createLowerPrecisionPass(llvm::StringRef type);
+std::unique_ptr<mlir::Pass> createRecomputePass(llvm::StringRef level);
 std::unique_ptr<mlir::Pass> createSimplifyPass();
 
 /// Makes the passes known by name.

@@ -92,6 +92,15 @@ private:
                         llvm::function_ref<void(PassManager &)> build);
   llvm::Error partition(ModuleOp module, bool fuse, bool dumpPhases,
                         const strategies::CostModel &model);
+  /// A program of one rank that fits, or not.
+  struct Placed {
+    OwningOpRef<ModuleOp> local;
+    std::string strategies;
+    bool tooLarge = false; // the error is that nothing fits the limit
+  };
+  /// Phases 3 to 5, as often as it takes to fit.
+  llvm::Error place(ModuleOp module, strategies::AssignOptions assign,
+                    const compiler::EmitOptions &emit, CompileResult &result, Placed &placed);
   llvm::Expected<OwningOpRef<ModuleOp>> sequential(ModuleOp module);
   llvm::Error overLimit(const MemoryReport &memory, int64_t limit) const;
 
@@ -159,13 +168,14 @@ llvm::Expected<OwningOpRef<ModuleOp>> Compiler::sequential(ModuleOp module) {
 
 llvm::Error Compiler::overLimit(const MemoryReport &memory, int64_t limit) const {
   std::string text = llvm::formatv(
-      "the plan needs {0} per rank but the limit is {1} ({2}); use more ranks, a smaller batch{3} "
+      "the plan needs {0} per rank but the limit is {1} ({2}); use more ranks, a smaller "
+      "batch{3}{4} "
       "or a larger "
-      "--memory; what fills it: {4}",
+      "--memory; what fills it: {5}",
       bytesText(int64_t(memory.arenaBytes)), bytesText(limit),
       options_.assign.memoryLimit ? "--memory" : "topology " + options_.assign.topology.name,
       options_.assign.mode == "auto" ? "" : ", --mode auto (which cuts parameters and activations)",
-      memory.str());
+      options_.training && options_.recompute == "none" ? ", --recompute auto" : "", memory.str());
   return llvm::createStringError("%s", text.c_str());
 }
 
@@ -229,6 +239,61 @@ llvm::Expected<CompileResult> Compiler::search() {
   return result;
 }
 
+llvm::Error Compiler::place(ModuleOp module, strategies::AssignOptions assign,
+                            const compiler::EmitOptions &emit, CompileResult &result,
+                            Placed &placed) {
+  const int64_t limit = assign.memoryLimit ? assign.memoryLimit
+                                           : assign.topology.memoryPerRank(assign.mesh.numRanks());
+  strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
+  placed.tooLarge = false;
+  // The search counts tensors; the arena adds reshards' buffers and packing. Where that tips the scale the
+  // search gets a smaller limit: one in proportion, then by bisection between what was too small to be met and
+  // what was too large to fit.
+  int64_t tooSmall = 0, asked = limit;
+  for (int attempt = 0;; ++attempt) {
+    placed.local = module.clone();
+    ModuleOp local = *placed.local;
+    llvm::Error assigned = strategies::assignStrategies(local, assign, result.report);
+    result.report.memoryLimit = limit;
+    if (assigned) {
+      placed.tooLarge = result.report.doesNotFit;
+      if (attempt == 0 || !result.report.doesNotFit)
+        return assigned;
+      if (attempt == kMaxAttempts) {
+        llvm::consumeError(std::move(assigned));
+        return overLimit(result.memory, limit);
+      }
+      llvm::consumeError(std::move(assigned));
+      tooSmall = assign.memoryLimit;
+      assign.memoryLimit = tooSmall + (asked - tooSmall) / 2;
+      continue;
+    }
+    phase("strategies");
+    if (llvm::Error e = dump(local, "3-annotated.mlir"))
+      return e;
+    placed.strategies = strategies::saveStrategies(local);
+    if (llvm::Error e = partition(local, options_.fuse, /*dumpPhases=*/true, model))
+      return e;
+    phase("partition");
+    llvm::Expected<MemoryReport> memory = compiler::planMemory(local, emit);
+    if (!memory)
+      return memory.takeError();
+    result.memory = std::move(*memory);
+    placed.tooLarge = int64_t(result.memory.arenaBytes) > limit;
+    if (!placed.tooLarge)
+      return llvm::Error::success();
+    bool searched = assign.mode == "auto" && assign.user.saved.empty();
+    if (!searched || attempt == kMaxAttempts)
+      return overLimit(result.memory, limit);
+    asked = assign.memoryLimit ? assign.memoryLimit : limit;
+    double excess = double(limit) / double(result.memory.arenaBytes);
+    assign.memoryLimit = tooSmall ? tooSmall + (asked - tooSmall) / 2
+                                  : std::max<int64_t>(1, int64_t(double(asked) * excess * 0.97));
+    progress_("the plan needs " + bytesText(int64_t(result.memory.arenaBytes)) +
+              ", searching again for one that fits in " + bytesText(limit));
+  }
+}
+
 llvm::Expected<CompileResult> Compiler::run() {
   OutputDirectory output(options_.output);
   if (llvm::Error e = output.begin())
@@ -243,57 +308,32 @@ llvm::Expected<CompileResult> Compiler::run() {
   if (llvm::Error e = chooseMesh(module, assign, result))
     return e;
   assign.explain = true;
-  const int64_t limit = assign.memoryLimit ? assign.memoryLimit
-                                           : assign.topology.memoryPerRank(assign.mesh.numRanks());
-  strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
   compiler::EmitOptions emit;
   emit.model = llvm::sys::path::filename(options_.model).str();
   emit.producer = "tessera-compile " TESSERA_VERSION;
-  OwningOpRef<ModuleOp> local;
-  std::string saved;
-  // The search counts tensors; the arena adds reshards' buffers and packing. Where that tips the scale the
-  // search gets a smaller limit: one in proportion, then by bisection between what was too small to be met and
-  // what was too large to fit.
-  int64_t tooSmall = 0, asked = limit;
-  for (int attempt = 0;; ++attempt) {
-    local = module.clone();
-    llvm::Error assigned = strategies::assignStrategies(*local, assign, result.report);
-    result.report.memoryLimit = limit;
-    if (assigned) {
-      if (attempt == 0 || !result.report.doesNotFit)
-        return assigned;
-      if (attempt == kMaxAttempts) {
-        llvm::consumeError(std::move(assigned));
-        return overLimit(result.memory, limit);
-      }
-      llvm::consumeError(std::move(assigned));
-      tooSmall = assign.memoryLimit;
-      assign.memoryLimit = tooSmall + (asked - tooSmall) / 2;
-      continue;
-    }
-    phase("strategies");
-    if (llvm::Error e = dump(*local, "3-annotated.mlir"))
-      return e;
-    saved = strategies::saveStrategies(*local);
-    if (llvm::Error e = partition(*local, options_.fuse, /*dumpPhases=*/true, model))
-      return e;
-    phase("partition");
-    llvm::Expected<MemoryReport> memory = compiler::planMemory(*local, emit);
-    if (!memory)
-      return memory.takeError();
-    result.memory = std::move(*memory);
-    if (int64_t(result.memory.arenaBytes) <= limit)
+  // Every level computes more and keeps less than the one before it: the first that fits is the cheapest.
+  llvm::SmallVector<llvm::StringRef> levels = {"none", "cheap", "full"};
+  if (options_.recompute != "auto")
+    levels = {options_.recompute};
+  Placed placed;
+  for (llvm::StringRef level : levels) {
+    OwningOpRef<ModuleOp> program(module.clone());
+    if (level != "none")
+      if (llvm::Error e = runPasses(*program, options_.model, [&](PassManager &manager) {
+            manager.addNestedPass<func::FuncOp>(compiler::createRecomputePass(level));
+          }))
+        return e;
+    llvm::Error e = place(*program, assign, emit, result, placed);
+    result.recompute = level.str();
+    if (!e)
       break;
-    bool searched = assign.mode == "auto" && assign.user.saved.empty();
-    if (!searched || attempt == kMaxAttempts)
-      return overLimit(result.memory, limit);
-    asked = assign.memoryLimit ? assign.memoryLimit : limit;
-    double excess = double(limit) / double(result.memory.arenaBytes);
-    assign.memoryLimit = tooSmall ? tooSmall + (asked - tooSmall) / 2
-                                  : std::max<int64_t>(1, int64_t(double(asked) * excess * 0.97));
-    progress_("the plan needs " + bytesText(int64_t(result.memory.arenaBytes)) +
-              ", searching again for one that fits in " + bytesText(limit));
+    if (!placed.tooLarge || level == levels.back())
+      return e;
+    llvm::consumeError(std::move(e));
+    progress_("the plan does not fit, computing activations again instead of keeping them");
   }
+  OwningOpRef<ModuleOp> &local = placed.local;
+  const std::string &saved = placed.strategies;
 
   llvm::Expected<OwningOpRef<ModuleOp>> whole = sequential(module);
   if (!whole)
@@ -307,6 +347,7 @@ llvm::Expected<CompileResult> Compiler::run() {
   nlohmann::ordered_json report = strategies::toJson(result.report);
   report["model"] = emit.model;
   report["producer"] = emit.producer;
+  report["recompute"] = result.recompute;
   nlohmann::ordered_json peak = nlohmann::ordered_json::array();
   for (const MemoryReport::Item &item : result.memory.atPeak)
     peak.push_back({{"name", item.name}, {"kind", item.kind}, {"bytes", item.bytes}});
@@ -457,6 +498,8 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
                  bytesText(int64_t(result.memory.stateBytes)),
                  bytesText(int64_t(result.memory.constantBytes)),
                  bytesText(int64_t(result.memory.activationBytes)));
+  if (result.recompute != "none")
+    out += "recompute    " + result.recompute + "\n";
   return out + "plan         " + options.output + "\n";
 }
 

@@ -34,7 +34,8 @@ struct CompileOptions {
   std::optional<compiler::TrainingOptions> training;
   strategies::AssignOptions assign;
   std::string saveStrategies, dumpPhases;
-  std::string precision = "f32"; // or bf16, f16: what products compute with
+  std::string precision = "f32";  // or bf16, f16: what products compute with
+  std::string recompute = "none"; // or full, or auto: what is needed to fit
   bool fuse = true;
   /// The mesh is a number of ranks: the search chooses how they are arranged.
   bool chooseMesh = false;
@@ -45,7 +46,8 @@ struct CompileResult {
   std::vector<strategies::MeshCandidate> meshes; // the cheapest first; empty: none were compared
   strategies::AssignReport report;
   compiler::MemoryReport memory;
-  size_t numOperators = 0; // of the first function
+  std::string recompute = "none"; // or cheap, full
+  size_t numOperators = 0;        // of the first function
 };
 
 llvm::Expected<CompileResult> compile(const CompileOptions &options,

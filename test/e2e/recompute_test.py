@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""tessera-compile --recompute: less memory, the same losses to the last bit.
+
+usage: recompute_test.py --bin DIR --models DIR [CASE...]
+"""
+import json
+import subprocess
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from cases import case, main
+
+
+class Context:
+    def __init__(self, args, folder):
+        self.bin, self.models, self.folder, self.count = args.bin, args.models, folder, 0
+
+    def run(self, *command, code=0):
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=600)
+        text = done.stdout + done.stderr
+        assert done.returncode == code, f"{' '.join(map(str, command))}: exit code {done.returncode}\n{text}"
+        return text
+
+    def compile(self, model, recompute, *options, mesh="1", mode="data", rows=8, code=0):
+        self.count += 1
+        plan = self.folder / f"plan{self.count}"
+        text = self.run(self.bin / "tessera-compile", model, "--mesh", mesh, "--mode", mode, "--dim", f"batch={rows}",
+                        "--train", "--optimizer", "sgd:lr=0.001,momentum=0.9", "--seed", "1", "--recompute", recompute,
+                        *options, "-o", plan, code=code)
+        return text if code else plan
+
+    def losses(self, plan, shape, rows=8):
+        rng = np.random.default_rng(5)
+        np.save(self.folder / "x.npy", rng.standard_normal((rows, *shape)).astype(np.float32))
+        np.save(self.folder / "y.npy", rng.integers(0, 10, rows))
+        log = plan / "log.jsonl"
+        self.run(self.bin / "tessera-run", plan, "--data", f"npy:{self.folder}/x.npy,{self.folder}/y.npy", "--steps", 3,
+                 "--log", log)
+        found = [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+        assert len(found) == 3 and np.all(np.isfinite(found)) and found[0] != found[-1], found
+        return found
+
+
+def report(plan):
+    return json.load(open(plan / "report.json"))
+
+
+def activations(plan):
+    return report(plan)["memory"]["activation_bytes"]
+
+
+@case
+def deep_network(c):
+    """48 layers of one width: memory falls to about the square root of the layers."""
+    layers, width = 48, 64
+    nodes, last = [], "x"
+    for i in range(layers):
+        nodes += [helper.make_node("MatMul", [last, f"w{i}"], [f"m{i}"], f"fc{i}"),
+                  helper.make_node("Tanh", [f"m{i}"], [f"h{i}"], f"tanh{i}")]
+        last = f"h{i}"
+    values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", width])]
+    values += [helper.make_tensor_value_info(f"w{i}", TensorProto.FLOAT, [width, width]) for i in range(layers)]
+    graph = helper.make_graph(nodes, "deep", values, [helper.make_tensor_value_info(last, TensorProto.FLOAT, ["batch", width])])
+    model = c.folder / "deep.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), model)
+    plans = {r: c.compile(model, r, "--inputs", "x", rows=1024) for r in ("none", "full")}
+    ratio = activations(plans["full"]) / activations(plans["none"])
+    print(f"      activations {ratio:.2f} of those kept")
+    assert ratio < 0.4, ratio
+    losses = {r: c.losses(plan, (width,), 1024) for r, plan in plans.items()}
+    assert losses["none"] == losses["full"], losses
+
+
+@case
+def networks(c):
+    # Statistics over the batch, dropout, windows.
+    for name, shape, most in (("resnet18_cifar_train", (3, 32, 32), 0.6), ("vgg11_cifar_train", (3, 32, 32), 0.95),
+                              ("lenet_train", (1, 28, 28), 0.95)):
+        model = c.models / f"{name}.onnx"
+        for mesh, mode in (("1", "data"), ("data=2,model=2", "auto")):
+            plans = {r: c.compile(model, r, mesh=mesh, mode=mode) for r in ("none", "full")}
+            ratio = activations(plans["full"]) / activations(plans["none"])
+            print(f"      {name} {mesh}: activations {ratio:.2f} of those kept")
+            assert ratio < most or mesh != "1", (name, mesh, ratio)
+            losses = {r: c.losses(plan, shape) for r, plan in plans.items()}
+            # Loops that hold other operators sum in pieces of another length, and the search may cut the two programs
+            # differently.
+            np.testing.assert_allclose(losses["full"], losses["none"], rtol=2e-6 if mesh == "1" else 1e-4)
+        plain = [c.losses(c.compile(model, r, "--no-fuse"), shape) for r in ("none", "full")]
+        assert plain[0] == plain[1], (name, plain)
+
+
+@case
+def micro_batches_and_bfloat16(c):
+    model = c.models / "lenet_train.onnx"
+    for options in (("--accumulate", "2"), ("--precision", "bf16")):
+        losses = [c.losses(c.compile(model, r, *options), (1, 28, 28)) for r in ("none", "full")]
+        np.testing.assert_allclose(losses[1], losses[0], rtol=0 if "2" in options else 1e-3)
+
+
+@case
+def follows_strategies(c):
+    given = c.folder / "given.json"
+    given.write_text(json.dumps([{"op": "*/Conv", "in": [[1, 1, 1, 1], [2, 1, 1, 1]]}]))
+    model = c.models / "vgg11_cifar_train.onnx"
+    losses = [c.losses(c.compile(model, r, "--strategy", given, mesh="model=2", mode="semi-auto"), (3, 32, 32))
+              for r in ("none", "full")]
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+
+
+@case
+def auto_takes_what_fits(c):
+    model = c.models / "resnet18_cifar_train.onnx"
+    arena = {r: report(c.compile(model, r))["memory"]["arena_bytes"] for r in ("none", "full")}
+    roomy = c.compile(model, "auto", "--memory", arena["none"])
+    assert report(roomy)["recompute"] == "none" and report(roomy)["memory"]["arena_bytes"] == arena["none"]
+    tight = c.compile(model, "auto", "--memory", arena["full"])
+    assert report(tight)["recompute"] == "full" and report(tight)["memory"]["arena_bytes"] == arena["full"]
+    between = c.compile(model, "auto", "--memory", arena["none"] - 1)
+    assert report(between)["recompute"] in ("cheap", "full")
+    assert report(between)["memory"]["arena_bytes"] < arena["none"]
+    text = c.compile(model, "none", "--memory", arena["full"], code=1)
+    assert "--recompute auto" in text, text
+    text = c.compile(model, "auto", "--memory", arena["full"] // 4, code=1)
+    assert "the plan needs" in text and "--recompute auto" not in text, text
+
+
+if __name__ == "__main__":
+    main(__doc__, Context)
