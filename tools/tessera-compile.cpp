@@ -22,7 +22,7 @@ namespace {
 struct CommandLine {
   std::string mesh = "1", mode = "data", strategy, topology = "cpu", profile, memory;
   std::vector<std::string> dims;
-  std::string whatIf;
+  std::string whatIf, exportWeights;
   std::vector<int64_t> nodes; // of whatIf
   bool train = false, quiet = false, noFuse = false, searchOnly = false;
   std::string loss = "cross_entropy", optimizer = "sgd:lr=0.01", schedule = "constant", aux;
@@ -49,6 +49,13 @@ void declare(CLI::App &app, CommandLine &c) {
          "Write nothing; choose strategies and print what the search found and how long it took")
       ->excludes(output)
       ->excludes("--what-if");
+  app.add_option("--export-weights", c.exportWeights,
+                 "Write nothing but the tensors that the file stores, by name, as safetensors: for "
+                 "tessera-run --weights with another file's model")
+      ->excludes(output)
+      ->excludes("--what-if")
+      ->excludes("--search-only")
+      ->type_name("FILE");
 
   app.add_option(
          "--mesh", c.mesh,
@@ -267,6 +274,13 @@ int main(int argc, char **argv) {
     llvm::errs() << "tessera-compile: error: " << llvm::toString(std::move(e)) << "\n";
     return 1;
   };
+  if (!c.exportWeights.empty()) {
+    llvm::Expected<compiler::WeightStore> weights = compiler::readWeights(c.compile.model);
+    if (!weights)
+      return fail(weights.takeError());
+    llvm::Error e = weights->writeSafetensors(c.exportWeights);
+    return e ? fail(std::move(e)) : 0;
+  }
   if (llvm::Error e = interpret(c))
     return fail(std::move(e));
   auto progress = [&](const std::string &line) {

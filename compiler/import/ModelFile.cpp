@@ -2,6 +2,8 @@
 
 #include "compiler/import/ModelFile.h"
 
+#include "compiler/import/OnnxImport.h"
+
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -259,6 +261,22 @@ Expected<std::unique_ptr<ModelFile>> readModelFile(StringRef path) {
   if (!file)
     return createStringError("%s: %s", path.str().c_str(), toString(file.takeError()).c_str());
   return file;
+}
+
+Expected<WeightStore> readWeights(StringRef path) {
+  auto file = readModelFile(path);
+  if (!file)
+    return file.takeError();
+  WeightStore store;
+  for (auto &[name, tensor] : (*file)->initializers) {
+    auto weight = takeTensor(*tensor, (*file)->directory);
+    if (!weight)
+      return createStringError("%s: %s", path.str().c_str(), toString(weight.takeError()).c_str());
+    store.add(std::move(*weight));
+  }
+  if (store.weights().empty())
+    return createStringError("%s: stores no tensors", path.str().c_str());
+  return store;
 }
 
 } // namespace tessera::compiler

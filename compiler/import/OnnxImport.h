@@ -86,6 +86,10 @@ llvm::Expected<ImportedModel> importOnnxBytes(mlir::MLIRContext &context, llvm::
                                               llvm::StringRef directory,
                                               const ImportOptions &options);
 
+/// The tensors that a model file stores, by name, whatever operators it has: a weight set for another
+/// file's model.
+llvm::Expected<WeightStore> readWeights(llvm::StringRef path);
+
 struct SupportedOperator {
   std::string name;
   int64_t since, until; // opsets

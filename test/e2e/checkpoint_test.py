@@ -378,5 +378,33 @@ def weights_of_another_program_load_by_a_mapping(c):
     one_line(c.train(plan, *options, code=1), "map.json")
 
 
+@case
+def weights_of_an_onnx_file_load_into_another_s_model(c):
+    try:
+        import onnx
+        from onnx import helper, numpy_helper
+    except ImportError:
+        return print("skipped: no onnx")
+    plan = c.compile("plan", "data=2")
+    straight = c.train(plan, steps=2)
+    tensors = {f"net.{name}": value for name, value in read_safetensors(plan / "weights.safetensors").items()}
+    # Another network altogether: only its tensors are wanted.
+    graph = helper.make_graph([helper.make_node("Identity", ["net.fc1.bias"], ["y"])], "weights", [],
+                              [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [256])],
+                              [numpy_helper.from_array(value, name) for name, value in tensors.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), c.folder / "trained.onnx")
+    c.run(c.bin / "tessera-compile", c.folder / "trained.onnx", "--export-weights", c.folder / "w.safetensors")
+    exported = read_safetensors(c.folder / "w.safetensors")
+    expect(sorted(exported) == sorted(tensors), f"exported {sorted(exported)}")
+    for name, value in tensors.items():
+        np.testing.assert_array_equal(exported[name], value)
+    (c.folder / "map.json").write_text('{"*": "net.*"}')
+    found = c.train(plan, "--weights", c.folder / "w.safetensors", "--weights-map", c.folder / "map.json", steps=2)
+    expect(found == straight, f"{found} is not {straight}")
+    (c.folder / "bad.onnx").write_bytes(b"no model")
+    one_line(c.run(c.bin / "tessera-compile", c.folder / "bad.onnx", "--export-weights", c.folder / "b", code=1), "bad.onnx")
+    expect(not (c.folder / "b").exists(), "a file was left")
+
+
 if __name__ == "__main__":
     main(__doc__, Context)
