@@ -2,7 +2,7 @@
 """The partitioned program is the same function: training ResNets on 1, 2, 4 and 8 ranks in every mode.
 
 usage: /usr/bin/python3 test/benchmark/equivalence.py --bin build/bin [--models resnet18,resnet50] [--steps 50]
-                                                      [--batch 16] [--f64-steps 3] [--f64-batch 8]
+                                                      [--batch 16] [--f64-steps 20] [--f64-batch 8]
 
 float32: losses of the first 20 of --steps steps on the synthetic images, relative to one rank, for modes data,
 semi-auto (channels split, height split, batch x channels) and auto; then the evaluation accuracy of the trained
@@ -123,9 +123,9 @@ def main():
     parser.add_argument("--models", default="resnet18,resnet50")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--lr", type=float, default=0.0001)
+    parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--plain-init", action="store_true", help="residual branches start at one")
-    parser.add_argument("--f64-steps", type=int, default=3)
+    parser.add_argument("--f64-steps", type=int, default=20)
     parser.add_argument("--f64-batch", type=int, default=8)
     parser.add_argument("--only", default="", help="configurations whose name contains this")
     args = parser.parse_args()

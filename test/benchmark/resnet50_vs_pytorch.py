@@ -8,7 +8,9 @@ Debian's PyTorch links is replaced by OpenBLAS. Contestants alternate; each roun
 median over rounds with the spread, and peak memory (resident set) of the whole process.
   1 rank, 2 threads     against PyTorch with 2 threads, default and channels-last memory format
   2 ranks, 1 thread     against DistributedDataParallel on gloo, 2 processes of 1 thread, 16 images each
-The floating-point work is counted from the layers (two operations per multiply-add, backward twice the forward).
+The floating-point work is counted from the layers (two operations per multiply-add, backward twice the forward). The
+share of peak is against what OpenBLAS reaches with 2 threads in a product of two 4096 x 4096 matrices, measured in every
+round among the contestants: the yardstick moves with the machine.
 """
 import argparse
 import glob
@@ -21,8 +23,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 
 BATCH = 32
+PEAK = 4096  # the yardstick's matrices
+YARDSTICK = f"product of {PEAK} x {PEAK} matrices, 2 threads"
 
 
 def network():
@@ -65,6 +70,20 @@ def child_torch(mode, steps, folder):
         net, x = net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     times, losses = torch_steps(net, x, y, steps)
     report(times, losses)
+
+
+def child_peak(steps):
+    """One "step" is a product of PEAK x PEAK matrices."""
+    import torch
+
+    torch.set_num_threads(2)
+    a, b = torch.randn(PEAK, PEAK), torch.randn(PEAK, PEAK)
+    times = []
+    for _ in range(steps):
+        start = time.perf_counter()
+        torch.mm(a, b)
+        times.append(time.perf_counter() - start)
+    report(times, [])
 
 
 def child_ddp(steps, folder):
@@ -168,6 +187,8 @@ def main():
     args = parser.parse_args()
     if args.child == "ddp":
         return child_ddp(args.steps, args.folder)
+    if args.child == "peak":
+        return child_peak(args.steps)
     if args.child:
         return child_torch(args.child, args.steps, args.folder)
 
@@ -180,6 +201,7 @@ def main():
         np.save(folder / "x.npy", rng.standard_normal((BATCH, 3, 32, 32)).astype(np.float32))
         np.save(folder / "y.npy", rng.integers(0, 10, BATCH).astype(np.int64))
         model = folder / "resnet50.onnx"
+        warnings.filterwarnings("ignore", category=UserWarning)  # one for every BatchNorm's counter
         torch.onnx.export(network(), torch.zeros(BATCH, 3, 32, 32), str(model), opset_version=17,
                           training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False,
                           input_names=["image"], output_names=["logits"])
@@ -206,6 +228,7 @@ def main():
             "PyTorch DDP gloo, 2 processes, 1 thread each": lambda: run_ddp(args.steps, folder),
         }
         contestants = {k: v for k, v in contestants.items() if args.only in k}
+        contestants[YARDSTICK] = lambda: run_json(this_script("--child", "peak", "--steps", args.steps), environment(2))
         medians, peaks, losses = {k: [] for k in contestants}, {}, {}
         for _ in range(args.rounds):
             for key, contest in contestants.items():
@@ -216,11 +239,15 @@ def main():
 
         gflop = 3 * forward_flops() * BATCH / 1e9
         print(f"ResNet-50, 32x32, batch {BATCH}: {gflop:.0f} GFLOP a step; {args.rounds} rounds of {args.steps - 1} steps")
-        print(f"{'':46} {'median s':>9} {'min':>7} {'max':>7} {'GFLOP/s':>8} {'peak MiB':>9}  losses of the first steps")
+        yardstick = 2 * PEAK**3 / 1e9
+        peak = yardstick / statistics.median(medians[YARDSTICK])
+        print(f"{'':46} {'median s':>9} {'min':>7} {'max':>7} {'GFLOP/s':>8} {'of peak':>8} {'peak MiB':>9}"
+              "  losses of the first steps")
         for key, values in medians.items():
             m = statistics.median(values)
-            print(f"{key:46} {m:9.3f} {min(values):7.3f} {max(values):7.3f} {gflop / m:8.1f} {peaks[key]:9.0f}  "
-                  + " ".join(f"{loss:.5f}" for loss in losses[key][:3]))
+            rate = (yardstick if key == YARDSTICK else gflop) / m
+            print(f"{key:46} {m:9.3f} {min(values):7.3f} {max(values):7.3f} {rate:8.1f} {rate / peak:8.0%} "
+                  f"{peaks[key]:9.0f}  " + " ".join(f"{loss:.5f}" for loss in losses[key][:3]))
         for ranks, (seconds, mib) in compile_times.items():
             print(f"tessera-compile for {ranks} rank(s): {seconds:.2f} s, {mib:.0f} MiB")
 

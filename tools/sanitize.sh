@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Builds the tests with sanitizers and runs them.
+#   tools/sanitize.sh [address|compiler|thread]...       default: address thread
+# address: the address and undefined-behaviour sanitizers over the runtime and the searchers (unit tests, conformance
+# suites, the fuzz targets' fixed runs), in build-asan; compiler: over the compiler's tests too, whose build takes several
+# times as long. thread: the thread sanitizer over what has threads (collectives, data, devices, executor), in build-tsan.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[[ $# -gt 0 ]] || set -- address thread
+
+tools/install-deps.sh --fuzz
+jobs=${TESSERA_JOBS:-$(nproc)}
+launcher=()
+if command -v ccache >/dev/null; then
+  export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+  launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+fi
+
+# sanitize BUILD_DIR SANITIZERS TESTS TARGETS...: TESTS is a regular expression of CTest.
+sanitize() {
+  local build=$1 sanitizers=$2 tests=$3
+  shift 3
+  local start=$SECONDS
+  mkdir -p "$build"
+  # The compiler whose warnings are errors is GCC. No NDEBUG: LLVM's header assertions find misuse.
+  cmake -G Ninja -S . -B "$build" -DCMAKE_C_COMPILER=clang-22 -DCMAKE_CXX_COMPILER=clang++-22 "${launcher[@]}" \
+    -DTESSERA_SANITIZE="$sanitizers" -DTESSERA_WERROR=OFF -DTESSERA_CUDA=OFF \
+    -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -gline-tables-only" >"$build/configure.log" 2>&1 || {
+    cat "$build/configure.log"
+    exit 1
+  }
+  ninja -C "$build" -j"$jobs" "$@" >"$build/build.log" 2>&1 || {
+    grep -B2 -A20 -E 'FAILED|error:' "$build/build.log"
+    exit 1
+  }
+  echo "sanitize.sh: $sanitizers: built in $((SECONDS - start)) s"
+  start=$SECONDS
+  ASAN_OPTIONS=detect_stack_use_after_return=1 LSAN_OPTIONS=suppressions=$PWD/test/support/sanitizer-leak.supp \
+    TSAN_OPTIONS=suppressions=$PWD/test/support/sanitizer-thread.supp \
+    ctest --test-dir "$build" --output-on-failure -j"$jobs" -R "$tests"
+  echo "sanitize.sh: $sanitizers: tested in $((SECONDS - start)) s"
+}
+
+for kind in "$@"; do
+  case $kind in
+  address)
+    sanitize build-asan address,undefined \
+      '^unit\.(search|test_plan|comm|backend|data|device|test_executor)|^conformance\.(comm|backend)|^fuzz\.fuzz_[^o]' \
+      search_graph_io search_brute_force search_bounds search_search search_tool test_plan comm_test backend data_test \
+      device test_executor comm_conformance backend_conformance tessera-run tessera-solve fuzz_plan fuzz_safetensors \
+      fuzz_npy fuzz_solve
+    ;;
+  compiler)
+    sanitize build-asan address,undefined '^unit\.|^conformance\.|^fuzz\.' all
+    ;;
+  thread)
+    # Kernel threads are OpenMP's, whose runtime the sanitizer does not see: one per rank here.
+    OMP_NUM_THREADS=1 sanitize build-tsan thread '^unit\.(comm|data|device|test_executor)|^conformance\.comm\.thread' \
+      comm_test data_test test_executor comm_conformance tessera-run device
+    ;;
+  *)
+    echo "sanitize.sh: unknown sanitizer '$kind': address, compiler or thread" >&2
+    exit 2
+    ;;
+  esac
+done
