@@ -198,10 +198,7 @@ BindResult bindConv(const KernelCall &call) {
                                     : convForward<T>;
       function(g, threads, a.as<T>(), b.as<T>(), y.as<T>(), reinterpret_cast<double *>(scratch));
     };
-    if (y.dtype == plan::F64)
-      typed(double());
-    else
-      typed(float());
+    asFloat(y.dtype, typed);
   };
   return bindFunction("reference", run, static_cast<size_t>(doubles) * sizeof(double));
 }

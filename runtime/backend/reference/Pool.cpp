@@ -103,10 +103,7 @@ BindResult bindPool(const KernelCall &call) {
                    y.as<T>() + p * result);
       });
     };
-    if (y.dtype == plan::F64)
-      typed(double());
-    else
-      typed(float());
+    asFloat(y.dtype, typed);
   };
   return bindFunction("reference", run);
 }

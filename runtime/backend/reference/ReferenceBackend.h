@@ -33,6 +33,14 @@ void addFloatKernel(KernelRegistry &registry, const std::string &name) {
   registry.add(name, {"reference", acceptsPlain, bind});
 }
 
+/// f(double()) for F64, f(float()) for F32: the type that a kernel's loops are made for.
+template <typename F> void asFloat(plan::DType type, F f) {
+  if (type == plan::F64)
+    f(double());
+  else
+    f(float());
+}
+
 void registerReferenceExpressions(KernelRegistry &registry);
 void registerReferenceMovement(KernelRegistry &registry);
 void registerReferenceIndexing(KernelRegistry &registry);

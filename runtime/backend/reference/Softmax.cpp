@@ -69,10 +69,7 @@ BindResult bindSoftmax(const KernelCall &call) {
         }
       });
     };
-    if (y.dtype == plan::F64)
-      typed(double());
-    else
-      typed(float());
+    asFloat(y.dtype, typed);
   };
   return bindFunction("reference", run);
 }
