@@ -176,7 +176,8 @@ void addFused(Random &random, Case &c, const Shape &domain, const std::vector<ui
     k.add_inputs(c.input(random, type, view));
     maker.input(type, view);
   }
-  for (int64_t i = random.integer(1, 10); i > 0; --i)
+  // A step may add nothing: an iota of a scalar has no dimension.
+  for (int64_t i = random.integer(1, 10); i > 0 || maker.count() == 0; --i)
     maker.step();
   std::vector<uint32_t> overwritable = fulls;
   for (int64_t i = random.integer(1, 3); i > 0; --i) {

@@ -131,7 +131,7 @@ TEST_CASE("bounds and reduced costs never exceed the truth") {
     StrategyGraph g =
         randomGraph(random, {.nodes = 7, .density = 0.6, .forbidden = 0, .memory = 0.6});
     Model model(g);
-    if (*std::min_element(model.room.begin(), model.room.end()) < 0 || model.room.empty())
+    if (model.room.empty() || *std::min_element(model.room.begin(), model.room.end()) < 0)
       continue;
     Core core(model);
     // The least cost of the core for each option of each variable.
