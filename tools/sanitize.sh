@@ -16,7 +16,8 @@ if command -v ccache >/dev/null; then
   launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 fi
 
-# sanitize BUILD_DIR SANITIZERS TESTS MPI_TESTS TARGETS...: the tests are regular expressions of CTest.
+# sanitize BUILD_DIR SANITIZERS TESTS MPI_TESTS TARGETS...: the tests are regular expressions of CTest. The targets of unit
+# tests and fuzz targets have the tests' names.
 sanitize() {
   local build=$1 sanitizers=$2 tests=$3 mpi=$4
   shift 4
@@ -29,7 +30,10 @@ sanitize() {
     cat "$build/configure.log"
     exit 1
   }
-  ninja -C "$build" -j"$jobs" "$@" >"$build/build.log" 2>&1 || {
+  local named
+  named=$(ctest --test-dir "$build" -N -R "$tests|$mpi" | sed -n 's/.*: \(unit\|fuzz\)\.//p')
+  # shellcheck disable=SC2086
+  ninja -C "$build" -j"$jobs" $named "$@" >"$build/build.log" 2>&1 || {
     grep -B2 -A20 -E 'FAILED|error:' "$build/build.log"
     exit 1
   }
@@ -48,11 +52,9 @@ for kind in "$@"; do
   case $kind in
   address)
     sanitize build-asan address,undefined \
-      '^unit\.(search|test_plan|comm|backend|data|device)|^conformance\.(comm\.thread|backend)|^fuzz\.fuzz_[^o]' \
+      '^unit\.(search|test_plan|test_checkpoint|comm|backend|data|device)|^conformance\.(comm\.thread|backend)|^fuzz\.fuzz_[^o]' \
       '^conformance\.comm\.mpi|^unit\.test_executor' \
-      search_graph_io search_brute_force search_bounds search_search search_tool test_plan comm_test backend data_test \
-      device test_executor comm_conformance backend_conformance tessera-run tessera-solve fuzz_plan fuzz_safetensors \
-      fuzz_npy fuzz_solve
+      comm_conformance backend_conformance tessera-run tessera-solve
     ;;
   compiler)
     sanitize build-asan address,undefined '^unit\.|^conformance\.|^fuzz\.' \
@@ -60,9 +62,9 @@ for kind in "$@"; do
     ;;
   thread)
     # Kernel threads are OpenMP's, whose runtime the sanitizer does not see: one per rank here.
-    OMP_NUM_THREADS=1 sanitize build-tsan thread '^unit\.(comm|data|device)|^conformance\.comm\.thread' \
+    OMP_NUM_THREADS=1 sanitize build-tsan thread '^unit\.(test_checkpoint|comm|data|device)|^conformance\.comm\.thread' \
       '^unit\.test_executor' \
-      comm_test data_test test_executor comm_conformance tessera-run device
+      comm_conformance tessera-run
     ;;
   *)
     echo "sanitize.sh: unknown sanitizer '$kind': address, compiler or thread" >&2
