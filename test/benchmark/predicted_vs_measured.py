@@ -2,15 +2,17 @@
 """Predicted step time against measured: ResNet-18 (32x32) on this machine's CPU ranks under many strategies.
 
 usage: /usr/bin/python3 test/benchmark/predicted_vs_measured.py --bin build/bin [--batch 16] [--steps 8] [--rounds 3]
-                                                                [--profile] [--json FILE]
+                                    [--profiles DIR] [--seconds 0.02] [--estimate] [--json FILE]
 
+Kernels and collectives are measured first (tessera-profile, once for 1, 2 and 4 ranks; kept in DIR if it is given, and not
+measured again where DIR has them): predictions, and what `auto` chooses, rest on that. --estimate leaves it out.
 Every strategy is compiled once and run in turn, --rounds times over, so that a disturbance hits all of them; a step's time
 is the median over the steps after the first of a round, and the best round counts. Printed: predicted and measured,
-Spearman's rank correlation, and how far `auto` is from the fastest. With --profile the kernels and collectives are
-measured first (tessera-profile) and predictions rest on that. Needs a quiet machine.
+Spearman's rank correlation, and how far `auto` is from the fastest. Needs a quiet machine, for the profiles as well.
 """
 import argparse
 import json
+import math
 import pathlib
 import subprocess
 import sys
@@ -35,6 +37,7 @@ CONFIGS = [
     ("batch x height", "x=2,y=2", "semi-auto", "n=x,h=y"),
     ("one rank", "1", "data", None),
 ]
+PROFILED = {1: "1", 2: "data=2", 4: "x=2,y=2"}  # by ranks: a mesh under which every shape occurs
 
 
 def run(*command):
@@ -60,7 +63,9 @@ def main():
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--profiles", type=pathlib.Path, metavar="DIR")
+    parser.add_argument("--seconds", type=float, default=0.02, help="that the profile spends on a kernel")
+    parser.add_argument("--estimate", action="store_true")
     parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -68,16 +73,17 @@ def main():
         base = [args.bin / "tessera-compile", ROOT / "test/models/resnet18_cifar_train.onnx", "--dim", f"batch={args.batch}",
                 "--train", "--loss", "cross_entropy", "--optimizer", "sgd:lr=0.001,momentum=0.9"]
         run(*base, "--mesh", "1", "-q", "--dump-phases", folder / "phases", "-o", folder / "one")
+        profiles = args.profiles or folder
+        profiles.mkdir(parents=True, exist_ok=True)
+        for ranks, mesh in PROFILED.items():
+            # Kernels know shapes and no axes: one mesh serves all of its size.
+            if not args.estimate and not (profiles / f"{ranks}.json").exists():
+                run(args.bin / "tessera-profile", folder / "phases/2-training.mlir", "--mesh", mesh, "-q", "--seconds", args.seconds,
+                    "-o", profiles / f"{ranks}.json")
         rows = []
         for i, (label, mesh, mode, pattern) in enumerate(CONFIGS):
-            extra = []
-            if args.profile and mesh != "1":
-                named = mesh if "=" in mesh else f"data={mesh}" if mesh == "2" else "x=2,y=2"
-                profile = folder / f"profile-{named}.json"
-                if not profile.exists():
-                    run(args.bin / "tessera-profile", folder / "phases/2-training.mlir", "--mesh", named, "-q", "-o", profile)
-                extra += ["--profile", profile]
-                mesh = named
+            ranks = math.prod(int(axis.split("=")[-1]) for axis in mesh.split(","))
+            extra = [] if args.estimate else ["--profile", profiles / f"{ranks}.json"]
             if pattern:
                 strategy = folder / f"{i}.json"
                 run(sys.executable, ROOT / "test/e2e/make_strategies.py", folder / "one/report.json", mesh, pattern,
