@@ -62,7 +62,7 @@ for kind in "$@"; do
     ;;
   thread)
     # Kernel threads are OpenMP's, whose runtime the sanitizer does not see: one per rank here.
-    OMP_NUM_THREADS=1 sanitize build-tsan thread '^unit\.(test_checkpoint|comm|data|device)|^conformance\.comm\.thread' \
+    OMP_NUM_THREADS=1 sanitize build-tsan thread '^unit\.(search_search|test_checkpoint|comm|data|device)|^conformance\.comm\.thread' \
       '^unit\.test_executor' \
       comm_conformance tessera-run
     ;;
