@@ -6,24 +6,16 @@ usage: accumulate_test.py --bin DIR --models DIR
 import argparse
 import json
 import pathlib
-import subprocess
 import tempfile
 
 import numpy as np
 
+from cases import Programs
+
 ROWS, STEPS = 8, 3
 
 
-class Runner:
-    def __init__(self, args, folder):
-        self.bin, self.models, self.folder, self.count = args.bin, args.models, folder, 0
-
-    def run(self, *command, code=0):
-        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=600)
-        text = done.stdout + done.stderr
-        assert done.returncode == code, f"{' '.join(map(str, command))}: exit code {done.returncode}\n{text}"
-        return text
-
+class Runner(Programs):
     def compile(self, model, mesh, mode, parts, *options, rows=ROWS, code=0):
         self.count += 1
         plan = self.folder / f"plan{self.count}"

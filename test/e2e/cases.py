@@ -10,10 +10,25 @@
 """
 import argparse
 import pathlib
+import subprocess
 import sys
 import tempfile
 
 CASES = []
+
+
+class Programs:
+    """What contexts that run the programs have in common."""
+
+    def __init__(self, args, folder):
+        self.bin, self.models, self.folder, self.count = args.bin, args.models, folder, 0
+
+    def run(self, *command, code=0):
+        """What the command printed; it must end with this exit code."""
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=600)
+        text = done.stdout + done.stderr
+        assert done.returncode == code, f"{' '.join(map(str, command))}: exit code {done.returncode}\n{text}"
+        return text
 
 
 def case(function):

@@ -4,25 +4,15 @@
 usage: precision_test.py --bin DIR --models DIR [CASE...]
 """
 import json
-import subprocess
 
 import numpy as np
 
-from cases import case, main
+from cases import Programs, case, main
 
 ROWS, STEPS, LR = 16, 6, 0.002
 
 
-class Context:
-    def __init__(self, args, folder):
-        self.bin, self.models, self.folder, self.count = args.bin, args.models, folder, 0
-
-    def run(self, *command, code=0):
-        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=600)
-        text = done.stdout + done.stderr
-        assert done.returncode == code, f"{' '.join(map(str, command))}: exit code {done.returncode}\n{text}"
-        return text
-
+class Context(Programs):
     def compile(self, model, precision, *options, mesh="1", mode="data", train=True, rows=ROWS):
         self.count += 1
         plan = self.folder / f"plan{self.count}"

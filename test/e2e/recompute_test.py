@@ -4,25 +4,15 @@
 usage: recompute_test.py --bin DIR --models DIR [CASE...]
 """
 import json
-import subprocess
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from cases import case, main
+from cases import Programs, case, main
 
 
-class Context:
-    def __init__(self, args, folder):
-        self.bin, self.models, self.folder, self.count = args.bin, args.models, folder, 0
-
-    def run(self, *command, code=0):
-        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=600)
-        text = done.stdout + done.stderr
-        assert done.returncode == code, f"{' '.join(map(str, command))}: exit code {done.returncode}\n{text}"
-        return text
-
+class Context(Programs):
     def compile(self, model, recompute, *options, mesh="1", mode="data", rows=8, code=0):
         self.count += 1
         plan = self.folder / f"plan{self.count}"
