@@ -12,14 +12,13 @@ the whole program.
 """
 import argparse
 import json
-import os
 import pathlib
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
+
+import measured
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test/models"))
@@ -50,18 +49,11 @@ def write(network, small, folder):
 
 def measure(command, folder):
     """One run: facts of the training step's search, the largest resident set, the wall clock."""
-    with open(folder / "out", "w+") as out:
-        start = time.monotonic()
-        process = subprocess.Popen([str(c) for c in command], stdout=out, stderr=out)
-        _, status, usage = os.wait4(process.pid, 0)
-        wall = time.monotonic() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        text = out.read()
+    code, text, wall, usage = measured.run(command, folder)
     found = re.search(r"^train .*?predicted ([0-9.]+) ms.*?search: (\d+) nodes, (\d+) options, (\d+) edges, ([0-9.]+) s \+ "
                       r"([0-9.]+) s .*?gap ([0-9.]+) %", text, re.S | re.M)
-    if process.returncode or not found:
-        sys.exit(f"{' '.join(str(c) for c in command)}: exit code {process.returncode}\n{text}")
+    if code or not found:
+        sys.exit(f"{' '.join(str(c) for c in command)}: exit code {code}\n{text}")
     predicted, nodes, options, edges, build, solve, gap = map(float, found.groups())
     return {"predicted_ms": predicted, "nodes": int(nodes), "options": int(options), "edges": int(edges), "build": build,
             "solve": solve, "search": build + solve, "gap": gap, "rest": wall - build - solve,

@@ -11,12 +11,11 @@ index per node. Prints Markdown.
 """
 import argparse
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
-import time
+
+import measured
 
 SEARCHERS = "exact,elimination,recursive,propagation,data,random"
 
@@ -28,18 +27,11 @@ def solve(args, path, searcher, folder):
                "--seconds", args.seconds if not args.work else 1000 * args.work]
     if args.work:
         command += ["--work", args.work]
-    with open(folder / "out", "w+") as out:
-        start = time.monotonic()
-        process = subprocess.Popen([str(c) for c in command], stdout=out, stderr=out)
-        _, status, usage = os.wait4(process.pid, 0)
-        wall = time.monotonic() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        text = out.read()
-    row = {"wall": wall, "cpu": usage.ru_utime, "rss": usage.ru_maxrss / 1024, "code": process.returncode}
-    if process.returncode == 2:  # nothing found, or nothing fits
+    code, text, wall, usage = measured.run(command, folder)
+    row = {"wall": wall, "cpu": usage.ru_utime, "rss": usage.ru_maxrss / 1024, "code": code}
+    if code == 2:  # nothing found, or nothing fits
         return row | {"note": "infeasible (proven)" if "(proven)" in text else "no answer"}
-    if process.returncode != 0:
+    if code != 0:
         sys.exit(f"{path}, {searcher}: {text}")
     fields = {line.split("  ")[0].strip(): line.split("  ", 1)[1].split() for line in text.splitlines() if "  " in line}
     json.loads(choice.read_text())
