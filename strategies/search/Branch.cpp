@@ -164,12 +164,11 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
     // Close to the limit few labels survive: mostly this ends the scope, and with it all below. What it may
     // cost follows what it achieved: more while it succeeds or is refused at once, less after failures.
     const double before = incumbent.work;
-    // A step takes about a nanosecond: near its end the clock has a say, as elimination does not look at it.
     const double wanted = labelShare * dual.passWork();
-    const double labelWork =
-        std::max(0.0, std::min({wanted, 0.3 * granted, 0.5e9 * incumbent.clock.left()}));
+    const double labelWork = std::min(wanted, 0.3 * granted);
     answer.clear();
-    auto labels = ParetoElimination(core, dual, limit()).run(labelWork, incumbent.work, answer);
+    ParetoElimination elimination(core, dual, limit(), [&] { return incumbent.clock.expired(); });
+    auto labels = elimination.run(labelWork, incumbent.work, answer);
     if (labels != ParetoElimination::TooLarge || incumbent.work - before <= 0.1 * labelWork)
       labelShare = std::min(1.3 * labelShare, 30000.0);
     else if (labelWork == wanted)

@@ -18,10 +18,22 @@ constexpr double kMostTable = 1 << 22; // rows of one bucket, times the variable
 constexpr double kMostTotal = 1 << 24; // of all
 constexpr int kPriceRounds = 25;
 constexpr size_t kMostLabels = size_t(1) << 21; // of one bucket
+constexpr double kPollSteps = 2e6;
 } // namespace
 
-ParetoElimination::ParetoElimination(const Core &core, const Dual &dual, double limit)
-    : core(core), dual(dual), limit(limit), points(core.room.size()), prices(dual.prices()) {}
+ParetoElimination::ParetoElimination(const Core &core, const Dual &dual, double limit,
+                                     std::function<bool()> stop)
+    : core(core), dual(dual), limit(limit), points(core.room.size()), prices(dual.prices()),
+      stop(std::move(stop)) {}
+
+bool ParetoElimination::spend(double steps) {
+  done += steps;
+  if (done > polled + kPollSteps) {
+    polled = done;
+    stopped = stopped || stop();
+  }
+  return !stopped && done < maxDone;
+}
 
 void ParetoElimination::addPrices() {
   for (size_t v = 0; v < costs.size(); ++v)
@@ -161,7 +173,7 @@ bool ParetoElimination::priceMemory(Answer &answer) {
   for (int round = 0; round < kPriceRounds; ++round) {
     addPrices();
     double bound = elimination->run(unary, positions) - most() + limit; // against `limit`
-    done += elimination->entries() + 10 * double(core.costs.size());
+    const bool goOn = spend(elimination->entries() + 10 * double(core.costs.size()));
     if (bound > limit)
       return true;
     if (bound > bestBound) {
@@ -185,7 +197,7 @@ bool ParetoElimination::priceMemory(Answer &answer) {
     for (size_t p = 0; p < points; ++p)
       if (load[p] > core.room[p] || prices[p] > 0)
         norm += (load[p] - core.room[p]) * (load[p] - core.room[p]);
-    if (norm <= 0 || done > 0.5 * maxDone)
+    if (norm <= 0 || !goOn || done > 0.5 * maxDone)
       break;
     // Polyak's step; the target is never far above the bound.
     const double reach = std::min(limit - bound, 0.1 * std::abs(bound) + 1);
@@ -196,7 +208,7 @@ bool ParetoElimination::priceMemory(Answer &answer) {
   addPrices();
   double bound = elimination->run(unary, positions);
   elimination->outside(outside);
-  done += 5 * elimination->entries();
+  spend(5 * elimination->entries());
   return bound > most();
 }
 
@@ -205,7 +217,8 @@ bool ParetoElimination::join(const Labels &list, size_t backsOf, const Bucket &c
   const size_t from = child.starts[row], to = child.starts[row + 1];
   double load[kMostPoints];
   const double within = most() - rest;
-  for (size_t i = 0; i < list.count(); ++i)
+  done += 10;
+  for (size_t i = 0; i < list.count(); ++i) {
     for (size_t j = from; j < to; ++j) {
       bool fits = true;
       for (size_t p = 0; p < points; ++p) {
@@ -221,15 +234,17 @@ bool ParetoElimination::join(const Labels &list, size_t backsOf, const Bucket &c
                        &list.backs[i * backsOf] + backsOf);
       out.backs.push_back(int32_t(j));
     }
-  done += double(list.count()) * double(to - from) * double(4 + points) + 10;
-  return done < maxDone && out.count() < kMostLabels;
+    if (!spend(double(to - from) * double(4 + points)) || out.count() >= kMostLabels)
+      return false;
+  }
+  return true;
 }
 
-/// Drops labels from place `from` on that another is nowhere worse than.
-void ParetoElimination::keepPareto(Labels &list, size_t backsOf, size_t from) {
+/// Drops labels from place `from` on that another is nowhere worse than; false if the budget ended before.
+bool ParetoElimination::keepPareto(Labels &list, size_t backsOf, size_t from) {
   const size_t n = list.count() - from;
   if (n < 2)
-    return;
+    return true;
   std::vector<size_t> order(n), kept;
   std::iota(order.begin(), order.end(), from);
   auto before = [&](size_t a, size_t b) {
@@ -246,7 +261,8 @@ void ParetoElimination::keepPareto(Labels &list, size_t backsOf, size_t from) {
       for (size_t p = 0; p < points && dominated; ++p)
         dominated = list.loads[kept[i] * points + p] <= list.loads[k * points + p];
     }
-    done += double(kept.size()) * 2 + 20;
+    if (!spend(double(kept.size()) * 2 + 20))
+      return false;
     if (!dominated)
       kept.push_back(k);
   }
@@ -263,6 +279,7 @@ void ParetoElimination::keepPareto(Labels &list, size_t backsOf, size_t from) {
   list.costs.insert(list.costs.end(), pick.costs.begin(), pick.costs.end());
   list.loads.insert(list.loads.end(), pick.loads.begin(), pick.loads.end());
   list.backs.insert(list.backs.end(), pick.backs.begin(), pick.backs.end());
+  return true;
 }
 
 bool ParetoElimination::eliminate(size_t k) {
@@ -287,8 +304,7 @@ bool ParetoElimination::eliminate(size_t k) {
       for (size_t s = 0; s < n; ++s)
         edgeCost[s] += costs[s];
     }
-    done += double(n) * double(1 + bucket.edges.size() + children) + 20;
-    if (done > maxDone)
+    if (!spend(double(n) * double(1 + bucket.edges.size() + children) + 20))
       return false;
     for (size_t s = 0; s < n; ++s) {
       // What the children add at least decides most cases without joining.
@@ -315,8 +331,8 @@ bool ParetoElimination::eliminate(size_t k) {
         next = {};
         if (!join(list, 1 + c, buckets[size_t(bucket.children[c].bucket)], rows[c], rest, next))
           return false;
-        if (next.count() > 16)
-          keepPareto(next, 2 + c, 0);
+        if (next.count() > 16 && !keepPareto(next, 2 + c, 0))
+          return false;
         std::swap(list, next);
       }
       if (!list.count())
@@ -339,8 +355,7 @@ bool ParetoElimination::eliminate(size_t k) {
     all.costs.resize(fitting);
     all.loads.resize(fitting * points);
     all.backs.resize(fitting * backsOf);
-    keepPareto(all, backsOf, from);
-    if (all.count() > kMostLabels)
+    if (!keepPareto(all, backsOf, from) || all.count() > kMostLabels)
       return false;
     double least = std::numeric_limits<double>::infinity();
     for (size_t i = from; i < all.count(); ++i)

@@ -10,7 +10,7 @@
 // keeps the lists short: with good prices few labels survive, and often the bound alone decides.
 //
 // Example:
-//   ParetoElimination labels(core, dual, limit);
+//   ParetoElimination labels(core, dual, limit, [&] { return clock.expired(); });
 //   switch (labels.run(maxWork, work, answer)) {
 //   case ParetoElimination::Found:    // `answer` is best
 //   case ParetoElimination::Nothing:  // proven: no answer costs less than `limit`
@@ -25,6 +25,7 @@
 #include "strategies/search/Eliminate.h"
 
 #include <cmath>
+#include <functional>
 #include <optional>
 
 namespace tessera::strategies {
@@ -33,8 +34,11 @@ class ParetoElimination {
 public:
   enum Result { Found, Nothing, TooLarge };
 
-  /// Looks for answers of integer cost below `limit`, beginning with the prices of `dual`.
-  ParetoElimination(const Core &core, const Dual &dual, double limit);
+  /// Looks for answers of integer cost below `limit`, beginning with the prices of `dual`. `stop` is asked every
+  /// few million elementary steps; true ends the run as TooLarge.
+  ParetoElimination(
+      const Core &core, const Dual &dual, double limit,
+      std::function<bool()> stop = [] { return false; });
 
   /// `answer` must be empty. Gives up after about `maxWork` elementary steps; adds what it did to `work`.
   Result run(double maxWork, double &work, Answer &answer);
@@ -75,7 +79,7 @@ private:
   /// Joins the labels of a row of a child to each of `list`; `backs` grow by one entry.
   bool join(const Labels &list, size_t backsOf, const Bucket &child, size_t row, double rest,
             Labels &out);
-  void keepPareto(Labels &list, size_t backsOf, size_t from);
+  bool keepPareto(Labels &list, size_t backsOf, size_t from);
   /// Cost and priced memory.
   double priced(double cost, const double *load) const {
     for (size_t p = 0; p < points; ++p)
@@ -104,8 +108,12 @@ private:
   std::optional<EliminationPlan> elimination;
   std::vector<std::vector<double>> outside; // per bucket and row: least priced sum of all the rest
   std::vector<Bucket> buckets;              // in order of elimination
-  bool found = false;
-  double done = 0, maxDone = 0;
+  /// Counts elementary steps; false if the work or the time is used up.
+  bool spend(double steps);
+
+  std::function<bool()> stop;
+  bool found = false, stopped = false;
+  double done = 0, maxDone = 0, polled = 0;
 };
 
 } // namespace tessera::strategies

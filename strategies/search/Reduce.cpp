@@ -13,6 +13,7 @@ namespace {
 constexpr size_t kMostNewEntries = 1 << 14;
 // Comparisons of options per variable and visit (a variable of 872 options has 760,000 pairs).
 constexpr size_t kMostCompareWork = 2'000'000;
+constexpr size_t kPollSteps = 10'000'000; // elementary steps between two looks at the clock
 
 class Reducer {
 public:
@@ -23,13 +24,16 @@ public:
   }
 
   void run() {
-    size_t visits = 0;
     while (!queue.empty() && !m.infeasible) {
-      if ((++visits & 255) == 0 && stop())
-        return;
+      if (steps > kPollSteps) {
+        steps = 0;
+        if (stop())
+          return;
+      }
       int32_t v = queue.front();
       queue.pop_front();
       queued[v] = 0;
+      steps += 1000;
       if (m.variables[v].alive)
         visit(v);
     }
@@ -103,6 +107,7 @@ private:
   const std::function<bool()> &stop;
   std::deque<int32_t> queue;
   std::vector<char> queued;
+  size_t steps = 0; // since `stop` was asked
 };
 
 void Reducer::prepareMemory(const Variable &x) {
@@ -156,6 +161,7 @@ void Reducer::normalizeEdges(int32_t v) {
       continue;
     Variable &a = var(edge.a), &b = var(edge.b);
     const size_t rows = a.size(), columns = b.size();
+    steps += 4 * rows * columns;
     bool moved = false;
     for (size_t s = 0; s < rows; ++s) {
       Cost *row = &edge.costs[s * columns], least = *std::min_element(row, row + columns);
@@ -237,6 +243,7 @@ bool Reducer::dropDominated(int32_t v) {
         keep[t] = 0;
         --kept;
       }
+  steps += work;
   if (kept == n)
     return false;
   m.keepOptions(v, keep);
@@ -383,6 +390,7 @@ void Reducer::reduceChain(int32_t v) {
   Record record{v, {a, b}, size_t(m.optionCounts[b]), {}};
   if (size_t(m.optionCounts[a]) * record.columns > (size_t(1) << 24))
     return;
+  steps += rows * columns * x.size();
   record.table.assign(size_t(m.optionCounts[a]) * record.columns, 0);
   std::vector<Cost> bridge(rows * columns, kForbidden);
   std::vector<int32_t> via(rows * columns, 0);

@@ -15,7 +15,9 @@ Solution tessera::strategies::searchElimination(const StrategyGraph &graph,
                                                 const SearchOptions &options) {
   Solution solution;
   Model model(graph);
-  reduce(model);
+  const Clock clock(options.seconds);
+  auto stop = [&] { return clock.expired(); };
+  reduce(model, stop);
   if (model.infeasible) {
     solution.infeasible = true;
     return solution;
@@ -25,18 +27,19 @@ Solution tessera::strategies::searchElimination(const StrategyGraph &graph,
   double least, work = 0;
   if (core.hasMemory()) {
     Dual dual(core); // for prices to begin with
-    for (int pass = 0; pass < kPasses; ++pass) {
+    for (int pass = 0; pass < kPasses && !stop(); ++pass) {
       dual.pass();
       dual.stepPrices(kCoreForbidden);
     }
     dual.restoreBest();
     dual.pass();
-    auto result = ParetoElimination(core, dual, kCoreForbidden).run(kMostWork, work, answer);
+    const double most = options.work > 0 ? std::min(1e9 * options.work, kMostWork) : kMostWork;
+    auto result = ParetoElimination(core, dual, kCoreForbidden, stop).run(most, work, answer);
     if (result == ParetoElimination::TooLarge)
       return solution;
     solution.infeasible = result == ParetoElimination::Nothing;
     least = solution.infeasible ? kCoreForbidden : core.price(answer);
-  } else if (!eliminateCore(core, 1 << 26, 1 << 28, answer, least, work)) {
+  } else if (stop() || !eliminateCore(core, 1 << 26, 1 << 28, answer, least, work)) {
     return solution;
   }
   if (least >= kCoreForbidden) {

@@ -283,3 +283,67 @@ TEST_CASE("elimination with memory equals enumeration") {
   CHECK(nothing > 300);
   CHECK(givenUp > 100);
 }
+
+TEST_CASE("elimination with memory ends within a few steps of its budget") {
+  // Memory at six times at once: hardly a label dominates another, so the lists multiply with every variable.
+  std::mt19937_64 random(16);
+  StrategyGraph g;
+  for (int v = 0; v < 40; ++v)
+    for (int t = 0; t < 6; ++t) {
+      StrategyNode node{.costs = {}, .liveFrom = 2 * t, .liveTo = 2 * t + 1};
+      for (int s = 0; s < 6; ++s) {
+        node.costs.push_back(Cost(random() % 1'000'000));
+        node.usages.push_back(int64_t(random() % 1'000'000));
+      }
+      const int32_t id = g.addNode(node);
+      if (t)
+        g.aliases.push_back({id - 1, id});
+    }
+  g.memoryLimit = 16'000'000;
+  Model model(g);
+  Core core(model);
+  Dual dual(core);
+  dual.pass();
+  for (int polls : {1, 3, 30}) { // what the clock ends
+    Answer answer;
+    double work = 0;
+    int asked = 0;
+    ParetoElimination labels(core, dual, kCoreForbidden, [&] { return ++asked >= polls; });
+    CHECK(labels.run(1e12, work, answer) == ParetoElimination::TooLarge);
+    CHECK(asked == polls);
+    CHECK(work < 1e7 * polls);
+  }
+  for (double most : {1e5, 1e6, 1e8}) { // what counted work ends
+    Answer answer;
+    double work = 0;
+    CHECK(ParetoElimination(core, dual, kCoreForbidden).run(most, work, answer) ==
+          ParetoElimination::TooLarge);
+    CHECK(work < 1.1 * most + 1e5);
+  }
+}
+
+TEST_CASE("reductions look at the clock by work, not by variables") {
+  std::mt19937_64 random(17);
+  StrategyGraph g; // few variables of many options
+  for (int v = 0; v < 12; ++v) {
+    StrategyNode node;
+    for (int s = 0; s < 300; ++s)
+      node.costs.push_back(Cost(random() % 1000));
+    g.addNode(node);
+    for (int u = 0; u < v; ++u) {
+      std::vector<Cost> costs;
+      for (int i = 0; i < 300 * 300; ++i)
+        costs.push_back(Cost(random() % 1'000'000));
+      g.addEdge(u, v, costs);
+    }
+  }
+  Model whole(g), cut(g);
+  int asked = 0;
+  reduce(whole, [&] { return ++asked, false; });
+  CHECK(asked >= 5);
+  // Cut short, it is the same problem.
+  int polls = 0;
+  reduce(cut, [&] { return ++polls >= 2; });
+  CHECK(polls < asked);
+  REQUIRE(!cut.infeasible);
+}
