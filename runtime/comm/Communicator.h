@@ -3,7 +3,7 @@
 // One object per rank and group. All members call the same operations in the same order; a call
 // returns when this rank's output is complete and its input may be reused. Results are
 // deterministic and equal on all ranks: reductions add in group order. Transports: threads of one
-// process (the default on one machine and the semantic reference), MPI, NCCL. All pass
+// process (the default on one machine and the semantic reference), MPI, TCP, NCCL. All pass
 // test/conformance/comm.
 //
 //   operation      MPI                    NCCL

@@ -1,7 +1,8 @@
 #include "runtime/comm/MpiWorld.h"
 
 #include "runtime/comm/Groups.h"
-#include "runtime/comm/MpiCommunicator.h"
+#include "runtime/comm/MessageCommunicator.h"
+#include "runtime/comm/MpiMessages.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -40,7 +41,8 @@ public:
     TESSERA_RETURN_IF_ERROR(mpiStatus(
         MPI_Comm_split(MPI_COMM_WORLD, color, static_cast<int>(key), &comm), "MPI_Comm_split"));
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    return std::unique_ptr<Communicator>(std::make_unique<MpiCommunicator>(comm, ranks));
+    return std::unique_ptr<Communicator>(
+        std::make_unique<MessageCommunicator>(createMpiGroup(comm), ranks));
   }
 
   void abort(const std::string &reason) override {

@@ -1,32 +1,33 @@
-//===- MpiCommunicator.h - a group of MPI processes ------------------------------------------===//
+//===- MessageCommunicator.h - collectives made of messages ----------------------------------===//
 //
-// Internal to the MPI transport. Reductions and gathers are in MpiCommunicator.cpp, exchanges in
-// MpiExchange.cpp.
+// The communicator of every transport between processes: MPI and TCP. Results are those of the thread
+// transport, bit for bit: a reduction moves data by messages and adds by Reduce.h, in group order. Small
+// messages are gathered by all; larger ones go as reduce-scatter (all-to-all of slices, ordered local
+// sum) and all-gather, in segments that stay in the cache (Thakur, Rabenseifner, Gropp: Optimization of
+// collective communication operations in MPICH, 2005, section 4.5, with the tree replaced by all-to-all).
+// The bytes that a rank sends are those of a ring, whose order of addition differs from slice to slice.
+//
+//   MessageCommunicator comm(std::move(group), {4, 6});      // members are world ranks 4 and 6
+//
+// Mismatched calls and bad arguments are errors on all members, as with threads: the signatures travel
+// ahead of the data. Reductions and gathers are in MessageCommunicator.cpp, exchanges in
+// MessageExchange.cpp.
 //
 //===----------------------------------------------------------------------------------------------===//
-#ifndef TESSERA_RUNTIME_COMM_MPICOMMUNICATOR_H
-#define TESSERA_RUNTIME_COMM_MPICOMMUNICATOR_H
+#ifndef TESSERA_RUNTIME_COMM_MESSAGECOMMUNICATOR_H
+#define TESSERA_RUNTIME_COMM_MESSAGECOMMUNICATOR_H
 
 #include "runtime/comm/Call.h"
-#include "runtime/comm/MpiMessages.h"
+#include "runtime/comm/Messages.h"
 
 namespace tessera::rt {
 
-/// Takes ownership of `comm`, whose members are the world ranks `ranks` in order.
-class MpiCommunicator : public Communicator {
+class MessageCommunicator : public Communicator {
 public:
-  MpiCommunicator(MPI_Comm comm, std::vector<int> ranks) : comm_(comm), ranks_(std::move(ranks)) {
-    MPI_Comm_rank(comm_, &rank_);
-    size_ = static_cast<int>(ranks_.size());
-    records_.resize(size_ * kRecord);
-    inputs_.resize(size_);
-  }
-  ~MpiCommunicator() override {
-    int finalized = 0;
-    MPI_Finalized(&finalized);
-    if (!finalized)
-      MPI_Comm_free(&comm_);
-  }
+  /// `ranks` are the world ranks of the members, in order.
+  MessageCommunicator(std::unique_ptr<MessageGroup> group, std::vector<int> ranks)
+      : group_(std::move(group)), ranks_(std::move(ranks)), rank_(group_->rank()),
+        size_(group_->size()), records_(size_ * kRecord), inputs_(size_) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -71,9 +72,9 @@ private:
     return scratch_.data();
   }
 
-  MPI_Comm comm_;
+  std::unique_ptr<MessageGroup> group_;
   std::vector<int> ranks_;
-  int rank_ = 0, size_ = 0;
+  const int rank_, size_;
   std::vector<Byte> records_;
   std::vector<const void *> inputs_;
   std::vector<Byte> scratch_;

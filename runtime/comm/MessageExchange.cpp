@@ -1,5 +1,5 @@
 #include "runtime/comm/BoxCopy.h"
-#include "runtime/comm/MpiCommunicator.h"
+#include "runtime/comm/MessageCommunicator.h"
 #include "runtime/comm/Reduce.h"
 
 #include <algorithm>
@@ -38,9 +38,9 @@ Box packedBox(int64_t elements) { return {0, {elements}, {1}}; }
 
 /// All members tell all how much they send and receive per peer; every member compares the whole
 /// table.
-Status MpiCommunicator::checkTraffic(const std::vector<Transfer> &sends,
-                                     const std::vector<Transfer> &receives, Call call,
-                                     const Status &mine) {
+Status MessageCommunicator::checkTraffic(const std::vector<Transfer> &sends,
+                                         const std::vector<Transfer> &receives, Call call,
+                                         const Status &mine) {
   std::vector<Traffic> own(size_), table(static_cast<size_t>(size_) * size_);
   if (mine) {
     for (const Transfer &t : sends) {
@@ -62,10 +62,7 @@ Status MpiCommunicator::checkTraffic(const std::vector<Transfer> &sends,
     for (int m = 0; m < size_; ++m)
       std::memcpy(table.data() + m * size_, payload(m), bytes);
   } else {
-    TESSERA_RETURN_IF_ERROR(
-        mpiStatus(MPI_Allgather(own.data(), static_cast<int>(bytes), MPI_BYTE, table.data(),
-                                static_cast<int>(bytes), MPI_BYTE, comm_),
-                  "MPI_Allgather"));
+    TESSERA_RETURN_IF_ERROR(group_->allGather(own.data(), table.data(), bytes));
   }
   for (int from = 0; from < size_; ++from)
     for (int to = 0; to < size_; ++to) {
@@ -86,8 +83,8 @@ Status MpiCommunicator::checkTraffic(const std::vector<Transfer> &sends,
   return Status();
 }
 
-Status MpiCommunicator::exchange(const void *in, const std::vector<Transfer> &sends, void *out,
-                                 const std::vector<Transfer> &receives, plan::DType dtype) {
+Status MessageCommunicator::exchange(const void *in, const std::vector<Transfer> &sends, void *out,
+                                     const std::vector<Transfer> &receives, plan::DType dtype) {
   Call call{CallKind::Exchange, dtype, 0, 0, 1, 0};
   const Status mine = checkTransfers(call, size_, sends, receives);
   TESSERA_RETURN_IF_ERROR(checkTraffic(sends, receives, call, mine));
@@ -104,7 +101,7 @@ Status MpiCommunicator::exchange(const void *in, const std::vector<Transfer> &se
     pack += (bytes + 63) / 64 * 64;
     return place;
   };
-  MpiRound round(comm_, 1);
+  std::unique_ptr<MessageRound> round = group_->round(1);
   std::vector<std::pair<const Transfer *, Byte *>> unpack;
   for (const Transfer &t : receives) {
     if (t.peer == rank_)
@@ -114,7 +111,7 @@ Status MpiCommunicator::exchange(const void *in, const std::vector<Transfer> &se
       place = take(bytesOf(t));
       unpack.push_back({&t, place});
     }
-    TESSERA_RETURN_IF_ERROR(round.receive(t.peer, place, bytesOf(t)));
+    TESSERA_RETURN_IF_ERROR(round->receive(t.peer, place, bytesOf(t)));
   }
   for (const Transfer &t : sends) {
     if (t.peer == rank_)
@@ -125,7 +122,7 @@ Status MpiCommunicator::exchange(const void *in, const std::vector<Transfer> &se
       copyBox(in, t.box, packed, packedBox(boxElements(t.box)), elementSize);
       place = packed;
     }
-    TESSERA_RETURN_IF_ERROR(round.send(t.peer, place, bytesOf(t)));
+    TESSERA_RETURN_IF_ERROR(round->send(t.peer, place, bytesOf(t)));
   }
   // My own messages, while the others are under way.
   auto own = receives.begin();
@@ -136,7 +133,7 @@ Status MpiCommunicator::exchange(const void *in, const std::vector<Transfer> &se
     copyBox(in, t.box, out, own->box, elementSize);
     ++own;
   }
-  TESSERA_RETURN_IF_ERROR(round.wait());
+  TESSERA_RETURN_IF_ERROR(round->wait());
   for (auto [t, place] : unpack)
     copyBox(place, packedBox(boxElements(t->box)), out, t->box, elementSize);
   return Status();

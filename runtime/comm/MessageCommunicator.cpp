@@ -1,4 +1,4 @@
-#include "runtime/comm/MpiCommunicator.h"
+#include "runtime/comm/MessageCommunicator.h"
 
 #include "runtime/comm/BoxCopy.h"
 #include "runtime/comm/Reduce.h"
@@ -19,14 +19,12 @@ constexpr int kPlainTag = 1, kScatterTag = 2, kGatherTag = 3;
 
 } // namespace
 
-Status MpiCommunicator::meet(Call call, const Status &mine, const void *data, size_t bytes) {
+Status MessageCommunicator::meet(Call call, const Status &mine, const void *data, size_t bytes) {
   Byte record[kRecord] = {};
   std::memcpy(record, &call, sizeof(Call));
   if (bytes > 0 && mine.ok())
     std::memcpy(record + sizeof(Call), data, bytes);
-  TESSERA_RETURN_IF_ERROR(
-      mpiStatus(MPI_Allgather(record, kRecord, MPI_BYTE, records_.data(), kRecord, MPI_BYTE, comm_),
-                "MPI_Allgather"));
+  TESSERA_RETURN_IF_ERROR(group_->allGather(record, records_.data(), kRecord));
   if (!mine)
     return mine;
   std::vector<Call> calls(size_);
@@ -38,25 +36,26 @@ Status MpiCommunicator::meet(Call call, const Status &mine, const void *data, si
   return checkAgreement(pointers, ranks_);
 }
 
-Status MpiCommunicator::gatherRound(const Byte *in, Byte *out, size_t bytes, size_t blockStride) {
-  MpiRound round(comm_, kPlainTag);
+Status MessageCommunicator::gatherRound(const Byte *in, Byte *out, size_t bytes,
+                                        size_t blockStride) {
+  std::unique_ptr<MessageRound> round = group_->round(kPlainTag);
   // Each rank starts with its successor: the messages spread over the members.
   for (int step = 1; step < size_; ++step) {
     const int from = (rank_ + size_ - step) % size_;
-    TESSERA_RETURN_IF_ERROR(round.receive(from, out + from * blockStride, bytes));
+    TESSERA_RETURN_IF_ERROR(round->receive(from, out + from * blockStride, bytes));
   }
   for (int step = 1; step < size_; ++step)
-    TESSERA_RETURN_IF_ERROR(round.send((rank_ + step) % size_, in, bytes));
+    TESSERA_RETURN_IF_ERROR(round->send((rank_ + step) % size_, in, bytes));
   Byte *mine = out + rank_ * blockStride;
   if (mine != in && bytes > 0)
     std::memcpy(mine, in, bytes);
-  return round.wait();
+  return round->wait();
 }
 
 /// Segment by segment: slice m of a segment goes to member m, is summed there, and comes back to all.
 /// While one segment is summed and gathered, the slices of the next are under way.
-Status MpiCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t count,
-                                           plan::DType dtype, plan::Reduction reduction) {
+Status MessageCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t count,
+                                               plan::DType dtype, plan::Reduction reduction) {
   const size_t elementSize = bytesPerElement(dtype);
   const size_t segment = kSlice / elementSize * size_;
   const size_t segments = (count + segment - 1) / segment;
@@ -69,17 +68,18 @@ Status MpiCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t cou
   };
   auto part = [&](size_t s, int m) { return (start(s, m + 1) - start(s, m)) * elementSize; };
 
-  std::vector<MpiRound> scatter(2, MpiRound(comm_, kScatterTag));
-  MpiRound gather(comm_, kGatherTag);
+  const std::unique_ptr<MessageRound> scatter[2] = {group_->round(kScatterTag),
+                                                    group_->round(kScatterTag)};
+  const std::unique_ptr<MessageRound> gather = group_->round(kGatherTag);
   auto postScatter = [&](size_t s) {
     for (int step = 1; step < size_; ++step) {
       const int peer = (rank_ + size_ - step) % size_;
-      TESSERA_RETURN_IF_ERROR(scatter[s % 2].receive(peer, received(s, peer), part(s, rank_)));
+      TESSERA_RETURN_IF_ERROR(scatter[s % 2]->receive(peer, received(s, peer), part(s, rank_)));
     }
     for (int step = 1; step < size_; ++step) {
       const int peer = (rank_ + step) % size_;
       TESSERA_RETURN_IF_ERROR(
-          scatter[s % 2].send(peer, in + start(s, peer) * elementSize, part(s, peer)));
+          scatter[s % 2]->send(peer, in + start(s, peer) * elementSize, part(s, peer)));
     }
     return Status();
   };
@@ -88,25 +88,25 @@ Status MpiCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t cou
     if (s + 1 < segments)
       TESSERA_RETURN_IF_ERROR(postScatter(s + 1));
     // In place, the gather overwrites what this round sends: it must be complete.
-    TESSERA_RETURN_IF_ERROR(scatter[s % 2].wait());
+    TESSERA_RETURN_IF_ERROR(scatter[s % 2]->wait());
     for (int m = 0; m < size_; ++m)
       inputs_[m] = m == rank_ ? in + start(s, m) * elementSize : received(s, m);
     void *reduced = out + start(s, rank_) * elementSize;
     reduceTo(inputs_.data(), size_, &reduced, 1, part(s, rank_) / elementSize, dtype, reduction);
-    TESSERA_RETURN_IF_ERROR(gather.wait()); // of the segment before
+    TESSERA_RETURN_IF_ERROR(gather->wait()); // of the segment before
     for (int step = 1; step < size_; ++step) {
       const int peer = (rank_ + size_ - step) % size_;
       TESSERA_RETURN_IF_ERROR(
-          gather.receive(peer, out + start(s, peer) * elementSize, part(s, peer)));
+          gather->receive(peer, out + start(s, peer) * elementSize, part(s, peer)));
     }
     for (int step = 1; step < size_; ++step)
-      TESSERA_RETURN_IF_ERROR(gather.send((rank_ + step) % size_, reduced, part(s, rank_)));
+      TESSERA_RETURN_IF_ERROR(gather->send((rank_ + step) % size_, reduced, part(s, rank_)));
   }
-  return gather.wait();
+  return gather->wait();
 }
 
-Status MpiCommunicator::allReduce(const void *in, void *out, size_t count, plan::DType dtype,
-                                  plan::Reduction reduction) {
+Status MessageCommunicator::allReduce(const void *in, void *out, size_t count, plan::DType dtype,
+                                      plan::Reduction reduction) {
   Call call{CallKind::AllReduce, dtype, reduction, 0, 1, count};
   const Status mine = checkCall(call, size_);
   const size_t elementSize = bytesPerElement(dtype), bytes = mine.ok() ? count * elementSize : 0;
@@ -125,8 +125,8 @@ Status MpiCommunicator::allReduce(const void *in, void *out, size_t count, plan:
   return segmentedAllReduce(from, to, count, dtype, reduction);
 }
 
-Status MpiCommunicator::allGather(const void *in, void *out, size_t outer, size_t inner,
-                                  plan::DType dtype) {
+Status MessageCommunicator::allGather(const void *in, void *out, size_t outer, size_t inner,
+                                      plan::DType dtype) {
   Call call{CallKind::AllGather, dtype, 0, 0, outer, inner};
   const Status mine = checkCall(call, size_);
   const size_t row = mine.ok() ? inner * bytesPerElement(dtype) : 0, bytes = outer * row;
@@ -157,8 +157,8 @@ Status MpiCommunicator::allGather(const void *in, void *out, size_t outer, size_
   return Status();
 }
 
-Status MpiCommunicator::reduceScatter(const void *in, void *out, size_t outer, size_t inner,
-                                      plan::DType dtype, plan::Reduction reduction) {
+Status MessageCommunicator::reduceScatter(const void *in, void *out, size_t outer, size_t inner,
+                                          plan::DType dtype, plan::Reduction reduction) {
   Call call{CallKind::ReduceScatter, dtype, reduction, 0, outer, inner};
   const Status mine = checkCall(call, size_);
   TESSERA_RETURN_IF_ERROR(meet(call, mine, nullptr, 0));
@@ -188,16 +188,16 @@ Status MpiCommunicator::reduceScatter(const void *in, void *out, size_t outer, s
                 {0, {height, length}, {length, 1}}, elementSize);
         inputs_[m] = packed + m * block;
       }
-      MpiRound round(comm_, kPlainTag);
+      std::unique_ptr<MessageRound> round = group_->round(kPlainTag);
       for (int step = 1; step < size_; ++step) {
         const int peer = (rank_ + size_ - step) % size_;
-        TESSERA_RETURN_IF_ERROR(round.receive(peer, received + peer * block, block));
+        TESSERA_RETURN_IF_ERROR(round->receive(peer, received + peer * block, block));
       }
       for (int step = 1; step < size_; ++step) {
         const int peer = (rank_ + step) % size_;
-        TESSERA_RETURN_IF_ERROR(round.send(peer, inputs_[peer], block));
+        TESSERA_RETURN_IF_ERROR(round->send(peer, inputs_[peer], block));
       }
-      TESSERA_RETURN_IF_ERROR(round.wait());
+      TESSERA_RETURN_IF_ERROR(round->wait());
       for (int m = 0; m < size_; ++m)
         if (m != rank_)
           inputs_[m] = received + m * block;
@@ -207,8 +207,8 @@ Status MpiCommunicator::reduceScatter(const void *in, void *out, size_t outer, s
   return Status();
 }
 
-Status MpiCommunicator::broadcast(const void *in, void *out, size_t count, plan::DType dtype,
-                                  int root) {
+Status MessageCommunicator::broadcast(const void *in, void *out, size_t count, plan::DType dtype,
+                                      int root) {
   Call call{CallKind::Broadcast, dtype, 0, root, 1, count};
   const Status mine = checkCall(call, size_);
   const size_t bytes = mine.ok() ? count * bytesPerElement(dtype) : 0;
@@ -219,14 +219,11 @@ Status MpiCommunicator::broadcast(const void *in, void *out, size_t count, plan:
   const void *source = small ? payload(root) : in;
   if ((small || rank_ == root) && source != out)
     std::memcpy(out, source, bytes);
-  for (size_t at = 0; !small && at < bytes; at += kMostMessage)
-    TESSERA_RETURN_IF_ERROR(mpiStatus(
-        MPI_Bcast(static_cast<Byte *>(out) + at,
-                  static_cast<int>(std::min(kMostMessage, bytes - at)), MPI_BYTE, root, comm_),
-        "MPI_Bcast"));
-  return Status();
+  return small ? Status() : group_->broadcast(out, bytes, root);
 }
 
-Status MpiCommunicator::barrier() { return meet(Call{CallKind::Barrier}, Status(), nullptr, 0); }
+Status MessageCommunicator::barrier() {
+  return meet(Call{CallKind::Barrier}, Status(), nullptr, 0);
+}
 
 } // namespace tessera::rt
