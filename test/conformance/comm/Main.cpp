@@ -1,16 +1,21 @@
 // Runs the suite on one transport:
 //   comm_conformance --transport thread --ranks 4
+//   comm_conformance --transport tcp --ranks 4                     # processes that it forks
 //   mpirun -n 4 comm_conformance --transport mpi [--abort 1]
 // Prints one line per failed check, with its rank, and returns 1 if there is any.
 
 #include "runtime/comm/MpiWorld.h"
 #include "runtime/comm/ThreadWorld.h"
+#include "runtime/comm/tcp/Socket.h"
+#include "runtime/comm/tcp/TcpWorld.h"
 #include "test/conformance/comm/Suite.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace tessera::rt;
 using namespace tessera::rt::conformance;
@@ -39,10 +44,15 @@ std::string runRank(World &world, const std::vector<Case> &cases, long &checks) 
   return text;
 }
 
-int runThreads(int ranks) {
+std::vector<Case> casesWithAbort() {
   std::vector<Case> cases = allCases();
   for (const Case &c : abortCases())
     cases.push_back(c);
+  return cases;
+}
+
+int runThreads(int ranks) {
+  const std::vector<Case> cases = casesWithAbort();
   std::vector<std::unique_ptr<World>> worlds = createThreadWorlds(ranks);
   std::vector<std::string> texts(ranks);
   std::vector<long> checks(ranks, 0);
@@ -58,6 +68,54 @@ int runThreads(int ranks) {
   }
   std::printf("%d thread ranks, %ld checks on rank 0: %s\n", ranks, checks[0],
               failed ? "FAILED" : "passed");
+  return failed;
+}
+
+int runTcpRank(const TcpOptions &options) {
+  Result<std::unique_ptr<World>> world = createTcpWorld(options);
+  if (!world) {
+    std::fprintf(stderr, "rank %d: %s\n", options.rank, world.status().message().c_str());
+    return 2;
+  }
+  long checks = 0;
+  const std::string text = runRank(**world, casesWithAbort(), checks);
+  std::fputs(text.c_str(), stderr);
+  const bool failed = !text.empty() || checks == 0;
+  if (options.rank == 0)
+    std::printf("%d TCP ranks, %ld checks on rank 0: %s\n", options.ranks, checks,
+                failed ? "FAILED" : "passed");
+  return failed;
+}
+
+int runTcp(int ranks) {
+  TcpOptions options;
+  options.ranks = ranks;
+  options.address = "127.0.0.1";
+  options.secret = options.plan = "suite";
+  Result<Socket> listener = listenOn(options.address, 0);
+  if (!listener) {
+    std::fprintf(stderr, "%s\n", listener.status().message().c_str());
+    return 2;
+  }
+  options.port = localPort(*listener);
+  std::vector<pid_t> children;
+  for (int r = 0; r < ranks; ++r)
+    if (pid_t child = fork(); child != 0) {
+      children.push_back(child);
+    } else {
+      options.rank = r;
+      options.listener = r == 0 ? dup(listener->fd()) : -1;
+      *listener = Socket();
+      const int code = runTcpRank(options);
+      std::fflush(stdout);
+      _exit(code);
+    }
+  *listener = Socket();
+  bool failed = false;
+  for (pid_t child : children) {
+    int status = 0;
+    failed |= waitpid(child, &status, 0) != child || status != 0;
+  }
   return failed;
 }
 
@@ -96,6 +154,8 @@ int main(int argc, char **argv) {
   }
   if (transport == "thread" && ranks > 0)
     return runThreads(ranks);
+  if (transport == "tcp" && ranks > 0)
+    return runTcp(ranks);
   if (transport == "mpi")
     return runMpi(aborting);
   std::fprintf(stderr, "comm_conformance: no transport '%s'\n", transport.c_str());

@@ -1,0 +1,185 @@
+#include "runtime/comm/tcp/Socket.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fcntl.h>
+#include <memory>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace tessera::rt {
+namespace {
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+Result<Addresses> resolve(const std::string &address, uint16_t port, int flags) {
+  addrinfo hints = {}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  if (int code = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found))
+    return Status::error(address + ": " + gai_strerror(code));
+  return Addresses(found, freeaddrinfo);
+}
+
+Status systemError(const std::string &what) {
+  return Status::error(what + ": " + std::strerror(errno));
+}
+
+void prepare(int fd) {
+  const int one = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+}
+
+std::string addressText(const sockaddr_storage &address, socklen_t length) {
+  char host[NI_MAXHOST] = "";
+  if (getnameinfo(reinterpret_cast<const sockaddr *>(&address), length, host, sizeof host, nullptr,
+                  0, NI_NUMERICHOST) != 0)
+    return "";
+  return host;
+}
+
+} // namespace
+
+Socket::~Socket() {
+  if (fd_ >= 0)
+    close(fd_);
+}
+
+Result<Socket> listenOn(const std::string &address, uint16_t port) {
+  Result<Addresses> addresses = resolve(address, port, 0);
+  if (!addresses)
+    return addresses.status().context("cannot listen");
+  const addrinfo &first = **addresses;
+  Socket socket(::socket(first.ai_family, first.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const int one = 1;
+  // A port whose last run has just ended may be taken at once.
+  if (!socket || setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
+      bind(socket.fd(), first.ai_addr, first.ai_addrlen) != 0 || listen(socket.fd(), 4096) != 0)
+    return systemError("cannot listen on " + endpointText(address, port));
+  return socket;
+}
+
+Result<Socket> adoptListener(int fd) {
+  Socket socket(fd);
+  int listening = 0;
+  socklen_t length = sizeof listening;
+  if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) != 0 || !listening ||
+      fcntl(fd, F_SETFL, O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+    return Status::error("descriptor " + std::to_string(fd) + " is no listening socket");
+  return socket;
+}
+
+Result<Socket> startConnecting(const std::string &address, uint16_t port) {
+  Result<Addresses> addresses = resolve(address, port, 0);
+  if (!addresses)
+    return addresses.status();
+  const addrinfo &first = **addresses;
+  Socket socket(::socket(first.ai_family, first.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket)
+    return systemError("socket");
+  prepare(socket.fd());
+  if (connect(socket.fd(), first.ai_addr, first.ai_addrlen) != 0 && errno != EINPROGRESS)
+    return Status::error(std::strerror(errno));
+  return socket;
+}
+
+int connectError(const Socket &socket) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  return getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 ? errno : error;
+}
+
+Socket acceptOne(const Socket &listener) {
+  Socket socket(accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (socket)
+    prepare(socket.fd());
+  return socket;
+}
+
+std::string localAddress(const Socket &socket) {
+  sockaddr_storage address = {};
+  socklen_t length = sizeof address;
+  if (getsockname(socket.fd(), reinterpret_cast<sockaddr *>(&address), &length) != 0)
+    return "";
+  return addressText(address, length);
+}
+
+std::string peerAddress(const Socket &socket) {
+  sockaddr_storage address = {};
+  socklen_t length = sizeof address;
+  if (getpeername(socket.fd(), reinterpret_cast<sockaddr *>(&address), &length) != 0)
+    return "";
+  return addressText(address, length);
+}
+
+uint16_t localPort(const Socket &socket) {
+  sockaddr_storage address = {};
+  socklen_t length = sizeof address;
+  if (getsockname(socket.fd(), reinterpret_cast<sockaddr *>(&address), &length) != 0)
+    return 0;
+  return ntohs(address.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6 &>(address).sin6_port
+                   : reinterpret_cast<const sockaddr_in &>(address).sin_port);
+}
+
+std::string endpointText(const std::string &address, uint16_t port) {
+  const bool v6 = address.find(':') != std::string::npos;
+  return (v6 ? "[" + address + "]" : address) + ":" + std::to_string(port);
+}
+
+Status sendAll(const Socket &socket, const void *data, size_t bytes, double deadline) {
+  const char *at = static_cast<const char *>(data);
+  while (bytes > 0) {
+    const ssize_t sent = send(socket.fd(), at, bytes, MSG_NOSIGNAL);
+    if (sent > 0) {
+      at += sent, bytes -= static_cast<size_t>(sent);
+      continue;
+    }
+    if (errno != EAGAIN && errno != EINTR)
+      return Status::error(std::strerror(errno));
+    if (monotonicSeconds() > deadline)
+      return Status::error("no room in time");
+    pollfd entry = {socket.fd(), POLLOUT, 0};
+    poll(&entry, 1, millisecondsUntil(deadline));
+  }
+  return Status();
+}
+
+Status receiveAll(const Socket &socket, void *data, size_t bytes, double deadline) {
+  char *at = static_cast<char *>(data);
+  while (bytes > 0) {
+    const ssize_t got = recv(socket.fd(), at, bytes, 0);
+    if (got > 0) {
+      at += got, bytes -= static_cast<size_t>(got);
+      continue;
+    }
+    if (got == 0)
+      return Status::error("the connection was closed");
+    if (errno != EAGAIN && errno != EINTR)
+      return Status::error(std::strerror(errno));
+    if (monotonicSeconds() > deadline)
+      return Status::error("no answer in time");
+    pollfd entry = {socket.fd(), POLLIN, 0};
+    poll(&entry, 1, millisecondsUntil(deadline));
+  }
+  return Status();
+}
+
+double monotonicSeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int millisecondsUntil(double deadline, int most) {
+  const double left = std::ceil((deadline - monotonicSeconds()) * 1e3);
+  return static_cast<int>(std::clamp(left, 0.0, static_cast<double>(most)));
+}
+
+} // namespace tessera::rt

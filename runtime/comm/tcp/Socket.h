@@ -1,0 +1,68 @@
+//===- Socket.h - TCP sockets ------------------------------------------------------------------===//
+//
+// All sockets are nonblocking, without Nagle's delay, closed on exec. Addresses are names or numbers, IPv4 or
+// IPv6.
+//
+//   Result<Socket> listener = listenOn("10.0.0.1", 29500);
+//   Result<Socket> socket = startConnecting("10.0.0.1", 29500);   // poll for POLLOUT, then connectError
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_COMM_TCP_SOCKET_H
+#define TESSERA_RUNTIME_COMM_TCP_SOCKET_H
+
+#include "runtime/support/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace tessera::rt {
+
+class Socket {
+public:
+  explicit Socket(int fd = -1) : fd_(fd) {}
+  Socket(Socket &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket &operator=(Socket &&other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  Socket(const Socket &) = delete;
+  Socket &operator=(const Socket &) = delete;
+  ~Socket();
+
+  int fd() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+private:
+  int fd_;
+};
+
+/// Listens on this address alone. Port 0: any that is free.
+Result<Socket> listenOn(const std::string &address, uint16_t port);
+/// Takes over a socket that listens already.
+Result<Socket> adoptListener(int fd);
+Result<Socket> startConnecting(const std::string &address, uint16_t port);
+/// 0, or the errno with which connecting failed.
+int connectError(const Socket &socket);
+/// A connection that waits, or an empty socket.
+Socket acceptOne(const Socket &listener);
+
+/// Numeric, without the port.
+std::string localAddress(const Socket &socket);
+std::string peerAddress(const Socket &socket);
+uint16_t localPort(const Socket &socket);
+/// "10.0.0.1:29500", "[::1]:29500".
+std::string endpointText(const std::string &address, uint16_t port);
+
+/// All of it, waiting until `deadline` on the clock of monotonicSeconds().
+Status sendAll(const Socket &socket, const void *data, size_t bytes, double deadline);
+Status receiveAll(const Socket &socket, void *data, size_t bytes, double deadline);
+
+double monotonicSeconds();
+/// For poll: milliseconds until `deadline`, at least 0, at most `most`.
+int millisecondsUntil(double deadline, int most = 1000);
+
+} // namespace tessera::rt
+
+#endif
