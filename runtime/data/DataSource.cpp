@@ -5,6 +5,7 @@
 #include "runtime/data/NpySource.h"
 #include "runtime/data/Prefetch.h"
 #include "runtime/data/SyntheticSource.h"
+#include "runtime/data/TokenSource.h"
 #include "runtime/plan/PlanInfo.h"
 
 namespace tessera::rt {
@@ -84,11 +85,13 @@ Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec,
   const ProducerContext context{*parsed, requests, merged, requests[0].globalShape[0]};
   Result<std::unique_ptr<BatchProducer>> producer =
       Status::error("data source '" + spec + "': there is no kind '" + parsed->kind +
-                    "'; write npy:IN.npy,...,TARGET.npy, cifar10:DIR or synthetic");
+                    "'; write npy:IN.npy,...,TARGET.npy, cifar10:DIR, tokens:FILE or synthetic");
   if (parsed->kind == "npy")
     producer = openNpy(context);
   else if (parsed->kind == "cifar10")
     producer = openCifar10(context);
+  else if (parsed->kind == "tokens")
+    producer = openTokens(context);
   else if (parsed->kind == "synthetic")
     producer = openSynthetic(context);
   if (!producer)

@@ -20,6 +20,7 @@
 //   npy:IN.npy[,IN2.npy,...][,TARGET.npy]    NumPy arrays, in the order of the model's inputs,
 //                                            then the target; see NpySource.h
 //   cifar10:DIR                              CIFAR-10, binary version; see Cifar10Source.h
+//   tokens:FILE[,FILE2,...]                  token ids for language models; see TokenSource.h
 //   synthetic[:classes=10,samples=50000,...] a set that can be learned, computed;
 //                                            see SyntheticSource.h
 //
@@ -48,6 +49,7 @@ struct BatchRequest {
   std::vector<int64_t> globalShape, offset, shape;
   plan::DType dtype = plan::F32;
   bool target = false;
+  int64_t idLimit = 0; // values are below this, ids of a vocabulary; 0: not known
 };
 
 struct DataOptions {

@@ -16,21 +16,29 @@ Status outside(const std::string &path, const std::vector<int64_t> &whole,
 
 } // namespace
 
+Result<NpyHeader> readNpyHeader(const InputFile &file, bool ids) {
+  std::string beginning(std::min(file.size(), kMostNpyHeader), '\0');
+  TESSERA_RETURN_IF_ERROR(file.readAt(0, beginning.data(), beginning.size()));
+  Result<NpyHeader> header = parseNpyHeader(beginning.data(), beginning.size(), ids);
+  if (!header)
+    return header.status().context(file.path());
+  const uint64_t present = file.size() - header->dataOffset;
+  if (present != header->dataBytes)
+    return Status::error(file.path() + ": holds " + std::to_string(present) +
+                         " bytes of data, but its array of shape " + shapeText(header->shape) +
+                         " with elements of " + std::to_string(header->elementBytes) +
+                         " bytes has " + std::to_string(header->dataBytes) + "; the file is " +
+                         (present < header->dataBytes ? "truncated" : "too long"));
+  return header;
+}
+
 Result<NpyFile> NpyFile::open(const std::string &path) {
   Result<InputFile> file = InputFile::open(path);
   if (!file)
     return file.status();
-  std::string beginning(std::min(file->size(), kMostNpyHeader), '\0');
-  TESSERA_RETURN_IF_ERROR(file->readAt(0, beginning.data(), beginning.size()));
-  Result<NpyHeader> header = parseNpyHeader(beginning.data(), beginning.size());
+  Result<NpyHeader> header = readNpyHeader(*file);
   if (!header)
-    return header.status().context(path);
-  const uint64_t present = file->size() - header->dataOffset;
-  if (present != header->dataBytes)
-    return Status::error(path + ": holds " + std::to_string(present) + " bytes of data, but its " +
-                         typeName(header->dtype) + " array of shape " + shapeText(header->shape) +
-                         " has " + std::to_string(header->dataBytes) + "; the file is " +
-                         (present < header->dataBytes ? "truncated" : "too long"));
+    return header.status();
   return NpyFile(path, std::move(*file), std::move(*header));
 }
 

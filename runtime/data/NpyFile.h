@@ -22,6 +22,9 @@
 
 namespace tessera::rt {
 
+/// The header of a file that holds exactly what it says. `ids`: as for parseNpyHeader.
+Result<NpyHeader> readNpyHeader(const InputFile &file, bool ids = false);
+
 class NpyFile {
 public:
   /// Every message begins with the path.

@@ -25,6 +25,9 @@ constexpr TypeName kTypes[] = {{"<f4", plan::F32},  {"<f8", plan::F64},  {"<f2",
                                {"|u1", plan::U8},   {"<u1", plan::U8},   {"|b1", plan::BOOL},
                                {"<b1", plan::BOOL}};
 
+constexpr TypeName kIdTypes[] = {
+    {"<u2", plan::DTYPE_INVALID}, {"<u4", plan::DTYPE_INVALID}, {"<u8", plan::DTYPE_INVALID}};
+
 /// Reads the dictionary. Each method returns false, or nothing, if the text is not as expected.
 class Parser {
 public:
@@ -116,19 +119,28 @@ uint64_t littleEndian(const char *bytes, int count) {
 
 Status wrong(const std::string &what) { return Status::error("not a usable .npy file: " + what); }
 
-Result<plan::DType> parseType(std::string_view text) {
+Status parseType(std::string_view text, bool ids, NpyHeader &header) {
   for (const TypeName &type : kTypes)
-    if (type.text == text)
-      return type.dtype;
+    if (type.text == text) {
+      header.dtype = type.dtype;
+      header.elementBytes = bytesPerElement(type.dtype);
+      return Status();
+    }
+  for (const TypeName &type : kIdTypes)
+    if (ids && type.text == text) {
+      header.elementBytes = static_cast<uint64_t>(text[2] - '0');
+      return Status();
+    }
   const std::string name = quoted(std::string(text));
   if (!text.empty() && text[0] == '>')
     return wrong("its elements are big-endian (" + name + "); save it with astype('<" +
                  std::string(text.substr(1, 3)) + "')");
-  return wrong("its element type " + name + " is not one of f2, f4, f8, i1, i4, i8, u1, bool");
+  return wrong("its element type " + name + " is not one of f2, f4, f8, i1, i4, i8, u1, bool" +
+               (ids ? ", u2, u4, u8" : ""));
 }
 
 /// The dictionary's three entries, in any order, each once.
-Status parseDictionary(std::string_view text, NpyHeader &header) {
+Status parseDictionary(std::string_view text, bool ids, NpyHeader &header) {
   Parser parser(text);
   bool haveType = false, haveOrder = false, haveShape = false;
   if (!parser.take('{'))
@@ -143,10 +155,7 @@ Status parseDictionary(std::string_view text, NpyHeader &header) {
       const std::optional<std::string_view> name = parser.string();
       if (!name)
         return wrong("its element type is malformed");
-      Result<plan::DType> type = parseType(*name);
-      if (!type)
-        return type.status();
-      header.dtype = *type;
+      TESSERA_RETURN_IF_ERROR(parseType(*name, ids, header));
       haveType = true;
     } else if (*key == "fortran_order" && !haveOrder) {
       const std::optional<bool> fortran = parser.boolean();
@@ -176,7 +185,7 @@ Status parseDictionary(std::string_view text, NpyHeader &header) {
 
 } // namespace
 
-Result<NpyHeader> parseNpyHeader(const char *data, uint64_t size) {
+Result<NpyHeader> parseNpyHeader(const char *data, uint64_t size, bool ids) {
   if (size < 10 || std::string_view(data, kMagic.size()) != kMagic)
     return wrong("it does not begin with the NumPy magic");
   const int major = static_cast<unsigned char>(data[6]),
@@ -194,8 +203,8 @@ Result<NpyHeader> parseNpyHeader(const char *data, uint64_t size) {
     return wrong("it is truncated in its header");
   NpyHeader header;
   header.dataOffset = start + length;
-  TESSERA_RETURN_IF_ERROR(parseDictionary(std::string_view(data + start, length), header));
-  header.dataBytes = bytesPerElement(header.dtype);
+  TESSERA_RETURN_IF_ERROR(parseDictionary(std::string_view(data + start, length), ids, header));
+  header.dataBytes = header.elementBytes;
   bool empty = false; // a zero makes the product zero, but the others must still be sensible
   for (int64_t extent : header.shape) {
     empty |= extent == 0;

@@ -1,6 +1,7 @@
 // runPlan: what every mode has in common.
 #include "runtime/executor/Session.h"
 #include "runtime/executor/GlobalTensors.h"
+#include "runtime/executor/IdLimit.h"
 #include "runtime/plan/PlanInfo.h"
 
 #include <algorithm>
@@ -40,7 +41,7 @@ Result<Feed> Feed::open(Executor &executor, const std::string &program, const st
                         const DataOptions &options) {
   if (spec.empty())
     return Status::error("program " + quoted(program) +
-                         " needs data: give --data npy:..., cifar10:DIR or synthetic");
+                         " needs data: give --data npy:..., cifar10:DIR, tokens:FILE or synthetic");
   Feed feed;
   feed.executor_ = &executor;
   std::vector<BatchRequest> requests;
@@ -59,7 +60,8 @@ Result<Feed> Feed::open(Executor &executor, const std::string &program, const st
         }
       feed.bindings_.push_back(index);
       feed.buffers_.emplace_back(bytesOf(asked, buffer.dtype()).value_or(0));
-      requests.push_back({global, offset, asked, buffer.dtype(), role == plan::TARGET});
+      requests.push_back({global, offset, asked, buffer.dtype(), role == plan::TARGET,
+                          idLimit(executor.plan(), findProgram(executor.plan(), program), index)});
     }
   Result<std::unique_ptr<DataSource>> source = openDataSource(spec, requests, options);
   if (!source)
