@@ -25,7 +25,8 @@ struct CommandLine {
   std::string whatIf, exportWeights;
   std::vector<int64_t> nodes; // of whatIf
   bool train = false, quiet = false, noFuse = false, searchOnly = false;
-  std::string loss = "cross_entropy", optimizer = "sgd:lr=0.01", schedule = "constant", aux;
+  std::string loss = "cross_entropy", optimizer = "sgd:lr=0.01", schedule = "constant", aux,
+              lossScale;
   int64_t accumulate = 1;
   double clipNorm = 0, searchBudget = 2;
   int searchThreads = 1;
@@ -146,12 +147,16 @@ void declare(CLI::App &app, CommandLine &c) {
                  "Process the batch in N micro-batches, one update for all of them")
       ->needs(train)
       ->check(CLI::Range(1, 4096));
-  app.add_option(
-         "--precision", o.precision,
-         "bf16: matrix products and convolutions take bfloat16 operands; parameters, sums, "
-         "statistics, losses and the optimizer stay in float32. f16: the same, for inference")
+  app.add_option("--precision", o.precision,
+                 "bf16: matrix products and convolutions take bfloat16 operands; parameters, sums, "
+                 "statistics, losses and the optimizer stay in float32. f16: the same in float16")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->capture_default_str();
+  app.add_option("--loss-scale", c.lossScale,
+                 "Of the gradients, so that float16 holds them: none, static:scale=X, "
+                 "dynamic[:initial=X,growth=X,backoff=X,interval=N] (default: dynamic with "
+                 "--precision f16, else none)")
+      ->needs(train);
   app.add_option("--recompute", o.recompute,
                  "none: keep activations for the backward pass; full: keep some and compute the "
                  "others again; auto: as little of that as makes the plan fit in --memory")
@@ -240,9 +245,6 @@ llvm::Error interpret(CommandLine &c) {
   }
   if (!c.train)
     return llvm::Error::success();
-  if (c.compile.precision == "f16")
-    return llvm::createStringError(
-        "--precision f16 does not train: its gradients would underflow; use --precision bf16");
   compiler::TrainingOptions training;
   if (llvm::Error e = assignTo(compiler::parseLoss(c.loss), training.loss))
     return e;
@@ -254,6 +256,11 @@ llvm::Error interpret(CommandLine &c) {
     return e;
   if (c.clipNorm > 0)
     training.clipNorm = c.clipNorm;
+  // Gradients in float16 underflow without.
+  if (c.lossScale.empty())
+    c.lossScale = c.compile.precision == "f16" ? "dynamic" : "none";
+  if (llvm::Error e = assignTo(compiler::parseLossScale(c.lossScale), training.lossScale))
+    return e;
   training.accumulate = c.compile.import.microBatches = c.accumulate;
   c.compile.training = std::move(training);
   return llvm::Error::success();

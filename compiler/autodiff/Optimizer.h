@@ -25,6 +25,9 @@ namespace tessera::compiler {
 mlir::Value buildLearningRate(OpWriter &builder, const ScheduleOptions &schedule, double lr,
                               mlir::Value step, mlir::Type real);
 
+/// The squares of all numbers of the gradients, added up; null if all gradients are.
+mlir::Value sumOfSquares(OpWriter &builder, llvm::ArrayRef<mlir::Value> gradients);
+
 /// The gradients times min(1, limit / (norm + 1e-6)), norm being that of all of them together
 /// (torch.nn.utils.clip_grad_norm_). Null gradients stay null.
 void clipGlobalNorm(OpWriter &builder, double limit, llvm::MutableArrayRef<mlir::Value> gradients);
@@ -36,7 +39,7 @@ public:
   /// Prefixes of the states that a parameter has.
   llvm::SmallVector<llvm::StringRef> slots() const;
 
-  /// Builds what all parameters share. `lr` is a scalar.
+  /// Builds what all parameters share. `lr` is a scalar, `step` the number of updates before this one.
   void prepare(OpWriter &builder, mlir::Value lr, mlir::Value step);
 
   struct Update {

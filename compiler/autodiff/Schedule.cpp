@@ -44,8 +44,7 @@ Value buildLearningRate(OpWriter &b, const ScheduleOptions &s, double lr, Value 
   return rate;
 }
 
-void clipGlobalNorm(OpWriter &b, double limit, MutableArrayRef<Value> gradients) {
-  b.setName("clip");
+Value sumOfSquares(OpWriter &b, ArrayRef<Value> gradients) {
   Value sum;
   for (Value g : gradients) {
     if (!g)
@@ -56,6 +55,12 @@ void clipGlobalNorm(OpWriter &b, double limit, MutableArrayRef<Value> gradients)
     Value squares = b.sumAll(b.mul(wide, wide));
     sum = sum ? b.add(b.cast(sum, elementTypeOf(squares)), squares) : squares;
   }
+  return sum;
+}
+
+void clipGlobalNorm(OpWriter &b, double limit, MutableArrayRef<Value> gradients) {
+  b.setName("clip");
+  Value sum = sumOfSquares(b, gradients);
   if (!sum)
     return;
   Value norm = b.unary<SqrtOp>(sum);

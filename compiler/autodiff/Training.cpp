@@ -3,6 +3,7 @@
 
 #include "compiler/autodiff/Gradient.h"
 #include "compiler/autodiff/Loss.h"
+#include "compiler/autodiff/LossScale.h"
 #include "compiler/autodiff/Optimizer.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -281,12 +282,24 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
   }
   if (trained.empty())
     return llvm::createStringError("the model has no floating-point parameter to train");
+  unsigned firstScale = program.numArguments();
+  if (options.lossScale)
+    for (const LossScaler::Slot &slot : LossScaler::slots(*options.lossScale)) {
+      Type element = slot.whole ? Type(types.getI64Type()) : Type(types.getF32Type());
+      unsigned state = program.addArgument(RankedTensorType::get({}, element), kState, slot.name);
+      program.setArgumentAttr(state, kFillAttr, types.getF64FloatAttr(slot.fill));
+    }
 
   func::FuncOp train = program.create(kStep);
   Value step = program.argument(0), targets = *target ? program.argument(targetArg) : Value();
   SmallVector<Value> parameters, gradients(trained.size());
   for (unsigned i : trained)
     parameters.push_back(program.argument(i));
+  std::optional<LossScaler> scaler;
+  if (options.lossScale)
+    scaler.emplace(*options.lossScale,
+                   std::array{program.argument(firstScale), program.argument(firstScale + 1),
+                              program.argument(firstScale + 2)});
   LossShare share{parts, Value()};
   Value loss;
   SmallVector<std::pair<Value, Value>> carried; // states, from one micro-batch to the next
@@ -321,6 +334,8 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
       values.loss = b.add(values.loss, term);
       values.seeds.push_back({v, b.constant(v.getType(), coefficient)});
     }
+    if (scaler)
+      scaler->scale(b, values.seeds);
     auto found = differentiate(b, values.seeds, parameters);
     if (!found)
       return found.takeError();
@@ -344,10 +359,15 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
   OpWriter b(train);
   b.setLoc(forward.getLoc());
   Type real = doubles ? Type(types.getF64Type()) : Type(types.getF32Type());
+  // A loss that depends on no parameter has nothing to scale.
+  if (scaler && llvm::none_of(gradients, [](Value g) { return bool(g); }))
+    scaler.reset();
+  if (scaler)
+    scaler->unscale(b, gradients);
   if (options.clipNorm)
     clipGlobalNorm(b, *options.clipNorm, gradients);
   Value lr = buildLearningRate(b, options.schedule, options.optimizer.lr, step, real);
-  optimizer.prepare(b, lr, step);
+  optimizer.prepare(b, lr, scaler ? scaler->applied(b, step) : step);
 
   program.addResult(loss, kLoss, "loss");
   size_t slots = optimizer.slots().size();
@@ -361,6 +381,11 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
     for (size_t s = 0; s < slots; ++s)
       old.push_back(program.argument(first + unsigned(s)));
     OptimizerBuilder::Update update = optimizer.update(b, parameters[i], gradients[i], old);
+    if (scaler) {
+      update.parameter = scaler->keep(b, update.parameter, parameters[i]);
+      for (size_t s = 0; s < slots; ++s)
+        update.states[s] = scaler->keep(b, update.states[s], old[s]);
+    }
     program.addUpdate(argument, update.parameter);
     for (size_t s = 0; s < slots; ++s)
       moments.push_back({first + unsigned(s), update.states[s]});
@@ -374,6 +399,9 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
   }
   for (auto &[argument, value] : moments)
     program.addUpdate(argument, value);
+  if (scaler)
+    for (auto [i, value] : llvm::enumerate(scaler->update(b)))
+      program.addUpdate(firstScale + unsigned(i), value);
   program.finish();
   return llvm::Error::success();
 }

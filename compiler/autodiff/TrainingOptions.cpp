@@ -221,6 +221,28 @@ llvm::Expected<ScheduleOptions> parseSchedule(StringRef text) {
   return o;
 }
 
+llvm::Expected<std::optional<LossScaleOptions>> parseLossScale(StringRef text) {
+  OptionText t("loss scale", text);
+  LossScaleOptions o;
+  // A scale is a float32 number that stays one when it grows.
+  constexpr double low = 0x1p-100, high = 0x1p100;
+  if (t.name() == "static") {
+    o.growth = o.backoff = 1;
+    t.real("scale", o.initial, low, high, "from 2^-100 to 2^100");
+    t.require("scale");
+  } else if (t.name() == "dynamic") {
+    t.real("initial", o.initial, low, high, "from 2^-100 to 2^100");
+    t.real("growth", o.growth, 1, 1024, "from 1 to 1024");
+    t.real("backoff", o.backoff, 1.0 / 1024, 1, "from 1/1024 to 1");
+    t.integer("interval", 1, "of at least 1", [&](int64_t v) { o.interval = v; });
+  } else if (t.name() != "none") {
+    return t.unknownName("none, static, dynamic");
+  }
+  if (llvm::Error error = t.run())
+    return error;
+  return t.name() == "none" ? std::nullopt : std::optional(o);
+}
+
 llvm::Expected<llvm::SmallVector<AuxOutput>> parseAuxOutputs(StringRef text) {
   llvm::SmallVector<AuxOutput> result;
   if (text.trim().empty())

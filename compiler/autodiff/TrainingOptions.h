@@ -12,6 +12,7 @@
 //               adam and adamw (lr, beta1, beta2, eps, weight_decay)
 //   schedules   constant (warmup), step (every, gamma, warmup), cosine (steps, min, warmup),
 //               linear (steps, end, warmup)
+//   loss scales none, static (scale), dynamic (initial, growth, backoff, interval)
 //
 // ignore_index is -100 unless it is said ("none": there is none). A flag may stand without a value (nesterov). Everything unknown, missing or out of range is an
 // error that says what is known.
@@ -70,6 +71,13 @@ struct ScheduleOptions {
   double gamma = 0.1, min = 0, end = 0;
 };
 
+/// How the loss is scaled while gradients are computed (LossScale.h).
+struct LossScaleOptions {
+  double initial = 65536;
+  double growth = 2, backoff = 0.5; // both 1: the scale stays
+  int64_t interval = 2000;          // good steps in a row after which it grows
+};
+
 struct AuxOutput { // coefficient * output, added to the loss
   int64_t output = 0;
   double coefficient = 0;
@@ -80,6 +88,7 @@ struct TrainingOptions {
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
   std::optional<double> clipNorm; // of the global gradient norm
+  std::optional<LossScaleOptions> lossScale;
   llvm::SmallVector<AuxOutput> auxOutputs;
   /// Micro-batches per step: the program's batch is so many of the network's (Training.h).
   int64_t accumulate = 1;
@@ -88,6 +97,8 @@ struct TrainingOptions {
 llvm::Expected<LossOptions> parseLoss(llvm::StringRef text);
 llvm::Expected<OptimizerOptions> parseOptimizer(llvm::StringRef text);
 llvm::Expected<ScheduleOptions> parseSchedule(llvm::StringRef text);
+/// None for "none".
+llvm::Expected<std::optional<LossScaleOptions>> parseLossScale(llvm::StringRef text);
 /// "1=0.01,2=0.5": output number = coefficient. Empty: none.
 llvm::Expected<llvm::SmallVector<AuxOutput>> parseAuxOutputs(llvm::StringRef text);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tessera-compile --precision bf16: products in bfloat16, all else in float32, on every mesh.
+"""tessera-compile --precision bf16 and f16: products in 16 bits, all else in float32, on every mesh.
 
 usage: precision_test.py --bin DIR --models DIR [CASE...]
 """
@@ -8,6 +8,7 @@ import json
 import numpy as np
 
 from cases import Programs, case, main
+from tensors import read_safetensors, whole_tensors
 
 ROWS, STEPS, LR = 16, 6, 0.002
 
@@ -39,16 +40,6 @@ class Context(Programs):
 def random_data(c, shape, rows=ROWS):
     rng = np.random.default_rng(5)
     return c.data(rng.standard_normal((rows, *shape)).astype(np.float32), rng.integers(0, 10, rows))
-
-
-def safetensors(path):
-    raw = path.read_bytes()
-    size = int.from_bytes(raw[:8], "little")
-    header = json.loads(raw[8:8 + size])
-    kinds = {"F32": np.float32, "I64": np.int64}
-    return {name: np.frombuffer(raw[8 + size + e["data_offsets"][0]:8 + size + e["data_offsets"][1]],
-                                kinds[e["dtype"]]).reshape(e["shape"])
-            for name, e in header.items() if name != "__metadata__"}
 
 
 def bf16(x):
@@ -89,7 +80,7 @@ def means_what_numpy_computes(c):
     data = c.data(x, y)
     single = c.losses(c.compile("mlp_train", "f32", *optimizer), data)
     plan = c.compile("mlp_train", "bf16", *optimizer, "--no-fuse")
-    expected = train_mlp(safetensors(plan / "weights.safetensors"), x, y, STEPS, LR)
+    expected = train_mlp(read_safetensors(plan / "weights.safetensors"), x, y, STEPS, LR)
     fused = c.compile("mlp_train", "bf16", *optimizer)  # keeps digits between operators
     distance = np.max(np.abs(single / expected - 1))
     for p, options, tolerance in ((plan, ("--backend", "reference", "--f64"), 1e-6), (plan, (), 3e-5), (fused, (), 2e-3)):
@@ -105,9 +96,10 @@ def trains_as_float32_does(c):
                                         ("resnet18_cifar_train", (3, 32, 32), 0.002, 2e-2)):
         data = random_data(c, shape)
         options = ("--optimizer", f"sgd:lr={lr}")
-        single, mixed = (c.losses(c.compile(model, p, *options), data) for p in ("f32", "bf16"))
-        np.testing.assert_allclose(mixed, single, rtol=tolerance, err_msg=model)
-        assert not np.array_equal(mixed, single)
+        single, brain, half = (c.losses(c.compile(model, p, *options), data) for p in ("f32", "bf16", "f16"))
+        np.testing.assert_allclose(brain, single, rtol=tolerance, err_msg=model)
+        np.testing.assert_allclose(half, single, rtol=tolerance / 4, err_msg=model)
+        assert not np.array_equal(brain, single) and not np.array_equal(half, single)
 
 
 @case
@@ -139,7 +131,7 @@ def exact_where_numbers_are(c):
         mesh, mode = text.split(":")
         plan = c.compile("mlp_train", "bf16", *options, mesh=mesh, mode=mode)
         c.run(c.bin / "tessera-run", plan, "--data", data, "--steps", 1, "--save-weights", c.folder / "after")
-        weights[text] = {k: v.copy() for k, v in safetensors(c.folder / "after").items() if k.endswith("weight")}
+        weights[text] = {k: v.copy() for k, v in read_safetensors(c.folder / "after").items() if k.endswith("weight")}
     for text, found in weights.items():
         for name, w in weights["1:data"].items():
             assert np.any(w != 1) and np.array_equal(found[name], w), f"{text}: {name}"
@@ -192,10 +184,54 @@ def evaluates_and_infers(c):
 
 
 @case
-def float16_does_not_train(c):
-    text = c.run(c.bin / "tessera-compile", c.models / "mlp_train.onnx", "--dim", "batch=4", "--train", "--precision", "f16",
-                 "-o", c.folder / "plan", code=1)
-    assert "--precision f16 does not train" in text and "bf16" in text, text
+def float16_trains(c):
+    """Close to float32, on every mesh; a small scale loses gradients that the default keeps."""
+    data = random_data(c, (1, 28, 28))
+    for optimizer in ("sgd:lr=0.002,momentum=0.9", "adam:lr=0.0001"):
+        options = ("--optimizer", optimizer)
+        single, half = (c.losses(c.compile("lenet_train", p, *options), data) for p in ("f32", "f16"))
+        np.testing.assert_allclose(half, single, rtol=1e-3)
+        assert not np.array_equal(half, single)
+        for mesh, mode in (("data=4", "data"), ("data=2,model=2", "auto")):
+            plan = c.compile("lenet_train", "f16", *options, mesh=mesh, mode=mode)
+            f64 = ("--f64", "--backend", "reference")
+            np.testing.assert_allclose(c.losses(plan, data, *f64), c.losses(c.compile("lenet_train", "f16", *options), data, *f64),
+                                       rtol=1e-6)
+            assert "verified" in c.run(c.bin / "tessera-run", plan, "--data", data, "--steps", 2, "--verify")
+    lost = c.compile("lenet_train", "f16", "--loss-scale", "static:scale=1e-6", "--optimizer", "sgd:lr=0.05")
+    kept = c.compile("lenet_train", "f16", "--optimizer", "sgd:lr=0.05")
+    single = c.losses(c.compile("lenet_train", "f32", "--optimizer", "sgd:lr=0.05"), data)
+    errors = [np.max(np.abs(c.losses(p, data) / single - 1)) for p in (lost, kept)]
+    print(f"      loss scale 1e-6: {errors[0]:.1e}, default: {errors[1]:.1e} from float32")
+    assert errors[0] > 10 * errors[1], errors
+
+
+@case
+def overflowing_steps_are_skipped(c):
+    """From 2^40 the scale halves until the gradients are finite; no step before that changes anything but the scale."""
+    data = random_data(c, (1, 28, 28))
+    for mesh, mode in (("1", "data"), ("data=2,model=2", "auto")):
+        plan = c.compile("mlp_train", "f16", "--loss-scale", "dynamic:initial=1099511627776,interval=4", "--optimizer",
+                         "adam:lr=0.001", mesh=mesh, mode=mode)
+        log = plan / "log.jsonl"
+        c.run(c.bin / "tessera-run", plan, "--data", data, "--steps", 60, "--log", log, "--checkpoint-dir", c.folder / mesh)
+        losses = [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+        still = next(i for i, loss in enumerate(losses) if loss != losses[0]) - 1
+        assert 5 < still < 40 and losses[-1] < 0.5 * losses[0], losses
+        state = whole_tensors(max((c.folder / mesh).glob("step-*")))
+        skipped, good, scale = (state["loss_scale/" + n].item() for n in ("skipped", "good", "scale"))
+        assert skipped >= still and 0 <= good < 4, (still, skipped, good)
+        grown = np.log2(scale / 2.0**40) + skipped  # all whole powers of two
+        assert grown >= 1 and grown == int(grown), (scale, skipped)
+
+
+@case
+def loss_scales_are_checked(c):
+    for text, expected in (("dynamic:initial=0", "initial"), ("static", "needs scale"), ("often", "none, static, dynamic"),
+                           ("dynamic:interval=0", "interval")):
+        found = c.run(c.bin / "tessera-compile", c.models / "mlp_train.onnx", "--dim", "batch=4", "--train", "--loss-scale", text,
+                      "-o", c.folder / "none", code=1)
+        assert "loss scale" in found and expected in found and not (c.folder / "none").exists(), found
 
 
 if __name__ == "__main__":

@@ -74,14 +74,16 @@ void step(Reference &r, const compiler::OptimizerOptions &o, double lr, Vector g
 }
 
 void compare(const std::string &optimizer, const std::string &schedule = "constant",
-             std::function<double(double, int64_t)> rate = nullptr, double clip = 0) {
-  INFO(optimizer + " " + schedule);
+             std::function<double(double, int64_t)> rate = nullptr, double clip = 0,
+             const std::string &lossScale = "none") {
+  INFO(optimizer + " " + schedule + " " + lossScale);
   compiler::TrainingOptions options;
   options.loss = llvm::cantFail(compiler::parseLoss("mse"));
   options.optimizer = llvm::cantFail(compiler::parseOptimizer(optimizer));
   options.schedule = llvm::cantFail(compiler::parseSchedule(schedule));
   if (clip > 0)
     options.clipNorm = clip;
+  options.lossScale = llvm::cantFail(compiler::parseLossScale(lossScale));
   Program p(kModel);
   if (llvm::Error error = compiler::buildTraining(*p.module, options))
     FAIL(llvm::toString(std::move(error)));
@@ -98,17 +100,46 @@ void compare(const std::string &optimizer, const std::string &schedule = "consta
   for (unsigned i = 0; i < train.getNumArguments(); ++i) {
     StringRef name = graph::argName(train, i);
     auto type = cast<RankedTensorType>(train.getArgumentTypes()[i]);
-    arguments.push_back(name == "x"        ? r.x
-                        : name == "target" ? r.t
-                        : name == "w"      ? w
-                                           : Tensor::zeros(type.getShape()));
+    arguments.push_back(name == "x"                  ? r.x
+                        : name == "target"           ? r.t
+                        : name == "w"                ? w
+                        : name == "loss_scale/scale" ? Tensor::scalar(options.lossScale->initial)
+                                                     : Tensor::zeros(type.getShape()));
     bool isState = graph::argRole(train, i) == graph::kState;
     CHECK(isState == bool(train.getArgAttr(i, graph::kFillAttr)));
     if (name == "free") // no gradient: PyTorch leaves it alone, weight decay included
       CHECK_FALSE(graph::updateOf(train, i));
   }
+  auto argument = [&](StringRef name) -> Tensor & {
+    for (unsigned a = 0; a < train.getNumArguments(); ++a)
+      if (graph::argName(train, a) == name)
+        return arguments[a];
+    FAIL("no argument " + name.str());
+    return arguments[0];
+  };
+  auto update = [&](const std::vector<Tensor> &results) {
+    for (unsigned a = 0; a < train.getNumArguments(); ++a)
+      if (std::optional<unsigned> update = graph::updateOf(train, a))
+        arguments[a] = results[*update];
+  };
+  int64_t skipped = 0;
   for (int64_t i = 0; i < 7; ++i) {
     arguments[0] = Tensor::scalar(double(i));
+    if (options.lossScale &&
+        (i == 0 || i == 3 || i == 4)) { // gradients beyond float32: nothing but the scale moves
+      std::vector<Tensor> before = arguments;
+      for (double &x : argument("x").data)
+        x *= i == 3 ? std::numeric_limits<double>::infinity() : 1e30;
+      update(run(train, arguments));
+      argument("x") = r.x;
+      ++skipped;
+      CHECK(argument("loss_scale/skipped").data[0] == double(skipped));
+      CHECK(argument("loss_scale/good").data[0] == 0);
+      for (unsigned a = 1; a < train.getNumArguments(); ++a)
+        if (!graph::argName(train, a).starts_with("loss_scale/"))
+          CHECK(arguments[a].data == before[a].data);
+      continue;
+    }
     std::vector<Tensor> results = run(train, arguments);
     Vector g = r.gradient();
     if (clip > 0) {
@@ -117,13 +148,16 @@ void compare(const std::string &optimizer, const std::string &schedule = "consta
         e *= std::min(1.0, clip / (norm + 1e-6));
     }
     CHECK(results[0].data[0] == Approx(r.loss).epsilon(1e-10));
-    step(r, options.optimizer, rate ? rate(options.optimizer.lr, i) : options.optimizer.lr, g, i);
-    for (unsigned a = 0; a < train.getNumArguments(); ++a)
-      if (std::optional<unsigned> update = graph::updateOf(train, a))
-        arguments[a] = results[*update];
-    for (unsigned a = 0; a < train.getNumArguments(); ++a)
-      if (graph::argName(train, a) == "w")
-        CHECK(distance(arguments[a], Tensor::of({3, 1}, r.w)) < 1e-10);
+    step(r, options.optimizer, rate ? rate(options.optimizer.lr, i) : options.optimizer.lr, g,
+         i - skipped);
+    update(results);
+    CHECK(distance(argument("w"), Tensor::of({3, 1}, r.w)) < 1e-10);
+  }
+  if (options.lossScale) { // steps 1 2, then 5 6 in a row were good, 0 3 4 were not
+    const compiler::LossScaleOptions &o = *options.lossScale;
+    CHECK(argument("loss_scale/scale").data[0] ==
+          Approx(o.initial * std::pow(o.backoff, 3) * std::pow(o.growth, o.interval == 2 ? 2 : 0)));
+    CHECK(argument("loss_scale/good").data[0] == (o.interval == 2 ? 0 : 2));
   }
 }
 
@@ -135,6 +169,15 @@ TEST_CASE("sgd follows torch.optim.SGD") {
   compare("sgd:lr=0.1,momentum=0.9,weight_decay=0.05");
   compare("sgd:lr=0.1,momentum=0.9,nesterov,weight_decay=0.05");
   compare("sgd:lr=0.1,momentum=0.9,dampening=0.3");
+}
+
+TEST_CASE("loss scales skip steps whose gradients are not finite, and change nothing else") {
+  auto rate = [](double lr, int64_t i) { return lr * std::pow(0.5, i / 2); };
+  for (const char *scale :
+       {"dynamic:initial=1024,interval=2", "dynamic:growth=3", "static:scale=8"}) {
+    compare("sgd:lr=0.1,momentum=0.9,dampening=0.3", "step:every=2,gamma=0.5", rate, 0, scale);
+    compare("adam:lr=0.1,weight_decay=0.05", "constant", nullptr, 0.5, scale);
+  }
 }
 
 TEST_CASE("adam and adamw follow torch.optim") {

@@ -92,3 +92,17 @@ TEST_CASE("schedules and additional losses from text") {
   CHECK(errorOf(parseAuxOutputs("1=0.01,x")) ==
         "additional losses '1=0.01,x': 'x' is not OUTPUT=COEFFICIENT, as in 1=0.01");
 }
+
+TEST_CASE("loss scales from text") {
+  CHECK_FALSE(llvm::cantFail(parseLossScale("none")));
+  CHECK(llvm::cantFail(parseLossScale("dynamic"))->initial == 65536);
+  auto o = llvm::cantFail(parseLossScale("static:scale=128"));
+  CHECK(o->initial == 128);
+  CHECK(o->growth == 1);
+  CHECK(o->backoff == 1);
+  CHECK(errorOf(parseLossScale("static")) == "loss scale 'static': 'static' needs scale=...");
+  CHECK(errorOf(parseLossScale("dynamic:backoff=2")) ==
+        "loss scale 'dynamic:backoff=2': 'backoff' must be a number from 1/1024 to 1, not '2'");
+  CHECK(errorOf(parseLossScale("128")) ==
+        "loss scale '128': '128' is unknown; known: none, static, dynamic");
+}

@@ -1,0 +1,49 @@
+"""safetensors files and checkpoints by their descriptions, without the programs that write them."""
+import json
+
+import numpy as np
+
+DTYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64}
+
+
+def read_safetensors(path):
+    """The format by its description, without anybody's library."""
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        tensors[name] = np.frombuffer(data[begin:end], DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    return tensors
+
+
+def write_safetensors(path, tensors):
+    header, contents = {}, b""
+    names = {np.dtype(value): name for name, value in DTYPES.items()}
+    for name, array in tensors.items():
+        data = np.ascontiguousarray(array).tobytes()
+        header[name] = {"dtype": names[array.dtype], "shape": list(array.shape),
+                        "data_offsets": [len(contents), len(contents) + len(data)]}
+        contents += data
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + contents)
+
+
+def manifest_of(folder):
+    return json.loads((folder / "manifest.json").read_text())
+
+
+def whole_tensors(folder):
+    """Every tensor of a checkpoint, put together as the manifest says."""
+    manifest = manifest_of(folder)
+    files = [read_safetensors(folder / file["name"]) for file in manifest["files"]]
+    whole = {}
+    for name, tensor in manifest["tensors"].items():
+        array = np.zeros(tensor["shape"], DTYPES[tensor["dtype"]])
+        for block in tensor["blocks"]:
+            place = tuple(slice(o, o + s) for o, s in zip(block["offset"], block["shape"]))
+            array[place] = files[block["file"]][name]
+        whole[name] = array
+    return whole
