@@ -12,7 +12,8 @@
 //   tensors ::= tensor ("," tensor)*             (empty before "->": no operands)
 //   tensor  ::= dim*  |  "()"                    ("()": rank 0)
 //   dim     ::= name | "(" name name+ ")" | "..."
-//   clause  ::= ("sum" | "max" | "min") name+    a reduction: cutting it leaves the results partial
+//   clause  ::= ("sum" | "max" | "min") name+    a reduction: cutting it leaves the results that do not
+//                                                have the factor partial (and cuts those that do)
 //             | "stat(" word, ... ")" name+      a reduction whose result is used inside the operator:
 //                                                where it is cut, every word is one reduction over
 //                                                the ranks
@@ -46,7 +47,7 @@ using Shape = llvm::SmallVector<int64_t>;
 
 enum class FactorKind {
   PassThrough, // in results; cutting it cuts them
-  Reduce,      // not in results; cutting it leaves them partial
+  Reduce,      // missing in results; cutting it leaves these partial, and cuts others that have it
   Stat,        // in results; where it is cut, statistics over it are reduced between the ranks
   Whole,       // never cut
 };

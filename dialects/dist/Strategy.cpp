@@ -48,8 +48,12 @@ Sharding naturalResult(const ShardingRule &rule, const Strategy &strategy, int r
     sharding.partial = strategy.partial;
     sharding.reduction = Reduction::Sum;
   }
+  auto has = [&](int factor) {
+    return any_of(rule.results[result], [&](const auto &dim) { return is_contained(dim, factor); });
+  };
   for (size_t f = 0; f < rule.factors.size(); ++f)
-    if (rule.factors[f].kind == FactorKind::Reduce && !strategy.factors[f].empty()) {
+    if (rule.factors[f].kind == FactorKind::Reduce && !strategy.factors[f].empty() &&
+        !has(int(f))) {
       sharding.partial.append(strategy.factors[f]);
       sharding.reduction = rule.factors[f].reduction;
     }

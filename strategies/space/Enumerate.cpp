@@ -90,7 +90,8 @@ std::vector<Strategy> resultVariants(const OperatorClass &cls, const Mesh &mesh,
   AxisList owed;
   for (size_t r = 0; r < cls.rule.results.size(); ++r) {
     Sharding natural = dist::naturalResult(cls.rule, strategy, int(r));
-    owed = natural.partial; // equal for all results
+    if (natural.isPartial())
+      owed = natural.partial; // of one of them; below, of the only one
     paid.push_back(natural.withoutPartial());
   }
   if (owed.empty())

@@ -56,6 +56,17 @@ TEST_CASE("a cut sum factor leaves the result partial") {
     CHECK(strategyText(strategy(rule, text), rule, mesh2x2()) == text);
 }
 
+TEST_CASE("a sum factor cuts the results that have it") {
+  auto rule = cantFail(ShardingRule::parse("m k, m n -> m k, k n | sum m | linear 1",
+                                           {{4, 6}, {4, 10}}, {{4, 6}, {6, 10}}));
+  Strategy s = strategy(rule, "m=data, n=model");
+  CHECK(naturalResult(rule, s, 0).str(mesh2x2()) == "[data, -]");
+  CHECK(naturalResult(rule, s, 1).str(mesh2x2()) == "[-, model] sum(data)");
+  Strategy passing = strategy(rule, "m=data | partial 0(model)");
+  CHECK(naturalResult(rule, passing, 0).str(mesh2x2()) == "[data, -] sum(model)");
+  CHECK(naturalResult(rule, passing, 1).str(mesh2x2()) == "[-, -] sum(data,model)");
+}
+
 TEST_CASE("impossible strategies are refused with the reason") {
   llvm::SmallVector<Shape> in{{4, 6}, {6, 10}}, out{{4, 10}};
   auto rule = cantFail(ShardingRule::parse(kMatMul, in, out));
