@@ -96,6 +96,16 @@ static void batchNorm(BatchNormOp op, Context &c) {
     c.give(i, grad->getResult(i));
 }
 
+static void attention(AttentionOp op, Context &c) {
+  if (op.getBias() && c.needs(3))
+    return c.fail("its bias has no gradient rule");
+  auto grad = c.b.make<AttentionGradOp>(c.dy(), op.getQ(), op.getK(), op.getV(), op.getBias(),
+                                        op.getScale(), op.getCausal(), op.getOutside(),
+                                        op.getStart(), op.getRowsFirst());
+  for (unsigned i = 0; i < 3; ++i)
+    c.give(i, grad->getResult(i));
+}
+
 void addNetworkRules(GradientRules &r) {
   r.rule<MatMulOp>(matMul);
   r.rule<ConvOp>(conv);
@@ -115,6 +125,7 @@ void addNetworkRules(GradientRules &r) {
     c.give(0, c.b.make<LogSoftmaxGradOp>(c.dy(), op.getY(), op.getDim()));
   });
   r.rule<BatchNormOp>(batchNorm);
+  r.rule<AttentionOp>(attention);
 }
 
 } // namespace tessera::compiler

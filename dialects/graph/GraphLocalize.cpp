@@ -113,6 +113,44 @@ void ScatterAddOp::rankAttributes(const LocalizeContext &ctx, int64_t rank,
       named(*this, "start", int64_t(getStart()) + ctx.resultOffset(rank, 0, getAxis())));
 }
 
+namespace {
+/// Rows of q before this rank's are above the diagonal's first one.
+template <typename Op>
+void startOfRows(Op op, const LocalizeContext &ctx, int64_t rank,
+                 SmallVectorImpl<NamedAttribute> &attributes) {
+  if (!op.getCausal())
+    return;
+  int64_t rows = int64_t(ctx.resultShapes[0].size()) - (op.getRowsFirst() ? 3 : 2);
+  attributes.push_back(
+      named(op, "start", int64_t(op.getStart()) + ctx.resultOffset(rank, 0, rows)));
+}
+
+/// Pairs of rows and keys, over all heads.
+double pairs(const Shape &q, const Shape &k, bool rowsFirst) {
+  return elements(q) / double(q.back()) * double(k[k.size() - (rowsFirst ? 3 : 2)]);
+}
+/// Scaling, bias, exponential, sum and division of one score.
+constexpr double kScoreFlops = 8;
+} // namespace
+
+void AttentionOp::rankAttributes(const LocalizeContext &ctx, int64_t rank,
+                                 SmallVectorImpl<NamedAttribute> &attributes) {
+  startOfRows(*this, ctx, rank, attributes);
+}
+void AttentionGradOp::rankAttributes(const LocalizeContext &ctx, int64_t rank,
+                                     SmallVectorImpl<NamedAttribute> &attributes) {
+  startOfRows(*this, ctx, rank, attributes);
+}
+
+double AttentionOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
+  const Shape &q = operandShapes[0], &k = operandShapes[1], &v = operandShapes[2];
+  return pairs(q, k, getRowsFirst()) * (2 * double(q.back() + v.back()) + kScoreFlops);
+}
+double AttentionGradOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
+  const Shape &q = operandShapes[1], &k = operandShapes[2], &v = operandShapes[3];
+  return pairs(q, k, getRowsFirst()) * (2 * double(3 * q.back() + 2 * v.back()) + 2 * kScoreFlops);
+}
+
 void ConvOp::localize(const LocalizeContext &ctx) {
   dropPads(*this, ctx);
   setGroups(int64_t(getGroups()) / ctx.factorShards("g"));

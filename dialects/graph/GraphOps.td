@@ -389,6 +389,50 @@ def Graph_LogSoftmaxGradOp : Graph_InferredOp<"log_softmax_grad", "custom"> {
   let results = (outs Graph_Tensor:$dx);
 }
 
+//===--------------------------------------------------------------------------------------------===//
+// Attention
+//===--------------------------------------------------------------------------------------------===//
+
+class Graph_AttentionBase<string mnemonic>
+    : Graph_InferredOp<mnemonic, "custom", [], ["rankAttributes", "getFlops"]> {
+  // How the scores are made; the same in the operator and its gradient.
+  dag scoreAttributes = (ins F64Attr:$scale, DefaultValuedAttr<BoolAttr, "false">:$causal,
+                             DefaultValuedAttr<F64Attr, "0.0">:$outside,
+                             DefaultValuedAttr<I64Attr, "0">:$start,
+                             DefaultValuedAttr<BoolAttr, "false">:$rows_first);
+}
+
+def Graph_AttentionOp : Graph_AttentionBase<"attention"> {
+  let summary = "y = softmax(scores) v, with scores = scale * q k^T + bias, head by head";
+  let description = [{
+    q [b.., h, m, d], k [b.., u, n, d], v [b.., u, n, e] -> y [b.., h, m, e], where u divides h: the head i of q
+    meets the head i * u / h of k and v (grouped queries). With `rows_first` heads stand behind rows, as
+    projections leave them: q [b.., m, h, d], k [b.., n, u, d], v [b.., n, u, e] -> y [b.., m, h, e].
+    The optional bias broadcasts to [b.., h, m, n] (with `rows_first`, too).
+    `causal`: where j > i + start, the product of row i and key j (before the bias) is `outside`. `start` is
+    that of the whole tensor in global programs; on a shard of the rows, localisation adds its first row.
+    Scores are never in memory as a whole. Rule: "b.. h m d, b.. h n d, b.. h n e -> b.. h m e | whole n d", with
+    (u g) for h of q and u for h of k and v where h > u; e is cut at the price of all scores on every rank.
+  }];
+  let arguments = !con((ins Graph_Tensor:$q, Graph_Tensor:$k, Graph_Tensor:$v, Optional<Graph_Tensor>:$bias),
+                       scoreAttributes);
+  let results = (outs Graph_Tensor:$y);
+}
+
+def Graph_AttentionGradOp : Graph_AttentionBase<"attention_grad"> {
+  let summary = "dy, q, k, v, bias -> dq, dk, dv; the bias has no gradient";
+  let description = [{
+    Makes the probabilities p again, whole rows at a time, so that nothing of the size of the scores is kept:
+    dp = dy v^T, ds = p * (dp - sum(p * dp) along n), dq = scale * ds k, dk = scale * ds^T q, dv = p^T dy. No gradient
+    goes through pairs that are outside.
+    Rule: "b.. h m e, b.. h m d, b.. h n d, b.. h n e -> b.. h m d, b.. h n d, b.. h n e | sum m | whole n d e | linear 0",
+    with (u g) and u as above, and "sum m g": a cut of m cuts dq and leaves dk and dv partial.
+  }];
+  let arguments = !con((ins Graph_Tensor:$dy, Graph_Tensor:$q, Graph_Tensor:$k, Graph_Tensor:$v,
+                            Optional<Graph_Tensor>:$bias), scoreAttributes);
+  let results = (outs Graph_Tensor:$dq, Graph_Tensor:$dk, Graph_Tensor:$dv);
+}
+
 // Exists in phases 1 and 2 only: the pass graph-decompose-norms writes it as reductions and elementwise
 // operators, so that its statistics are over the global batch under every sharding.
 def Graph_BatchNormOp : Graph_InferredOp<"batch_norm", "n c ..., c, c -> n c ..., c, c | stat(sum) n ...",

@@ -5,6 +5,8 @@
 // other by name.
 #include "dialects/graph/Graph.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <limits>
 
 using namespace llvm;
@@ -385,6 +387,59 @@ Expected<ShardingRule> MatMulOp::getShardingRule() {
   std::string text = std::string(getTransposeA() ? "... k m" : "... m k") + ", " +
                      (getTransposeB() ? "... n k" : "... k n") + " -> ... m n | sum k | linear 0 1";
   return dist::buildRule(text, *this);
+}
+
+namespace {
+/// The rule of attention or its gradient without the bias, from a text in which HQ, HK stand for the heads of q and of
+/// k, v and [..] around rows and heads for either order; then the bias, whose factors follow from its extents.
+template <typename Op>
+Expected<ShardingRule> attentionRule(Op op, StringRef text, StringRef clauses) {
+  bool rowsFirst = op.getRowsFirst();
+  int64_t heads = tensor(op.getQ()).getDimSize(tensor(op.getQ()).getRank() - (rowsFirst ? 2 : 3));
+  int64_t keyHeads =
+      tensor(op.getK()).getDimSize(tensor(op.getK()).getRank() - (rowsFirst ? 2 : 3));
+  bool grouped = heads != keyHeads;
+  std::string rule;
+  for (StringRef word : llvm::split(text, ' ')) {
+    // qX: rows m of q's heads, then X; kX: rows n of k's heads, then X.
+    bool query = word.starts_with("q"), key = word.starts_with("k");
+    if (!query && !key) {
+      rule += word.str() + " ";
+      continue;
+    }
+    std::string head = !grouped ? "h" : query ? "(u g)" : "u", row = query ? "m" : "n";
+    rule += "... " + (rowsFirst ? row + " " + head : head + " " + row) + " " +
+            word.drop_front().str() + " ";
+  }
+  rule += clauses.str();
+  if (grouped && clauses.contains("sum m"))
+    rule += " | sum g";
+  SmallVector<Shape> operands = dist::operandShapes(op);
+  Shape bias = op.getBias() ? operands.pop_back_val() : Shape();
+  Expected<ShardingRule> result = ShardingRule::parse(rule, operands, dist::resultShapes(op));
+  if (!result || !op.getBias())
+    return result;
+  // [b.., heads, m, n], aligned at the end; an extent of 1 is stretched and cut by nothing.
+  const ShardingRule::TensorFactors &q = result->operands[op.getQMutable().getOperandNumber()];
+  ShardingRule::TensorFactors scores(q.begin(), q.end() - 3);
+  size_t rank = q.size();
+  scores.push_back(q[rank - (rowsFirst ? 2 : 3)]);
+  scores.push_back(q[rank - (rowsFirst ? 3 : 2)]);
+  scores.push_back({result->findFactor("n")});
+  ShardingRule::TensorFactors own(scores.end() - bias.size(), scores.end());
+  for (size_t d = 0; d < bias.size(); ++d)
+    if (bias[d] == 1)
+      own[d].clear();
+  result->operands.push_back(std::move(own));
+  return result;
+}
+} // namespace
+
+Expected<ShardingRule> AttentionOp::getShardingRule() {
+  return attentionRule(*this, "qd, kd, ke -> qe", "| whole n d");
+}
+Expected<ShardingRule> AttentionGradOp::getShardingRule() {
+  return attentionRule(*this, "qe, qd, kd, ke -> qd, kd, ke", "| sum m | whole n d e | linear 0");
 }
 
 Expected<ShardingRule> ConvOp::getShardingRule() {

@@ -402,6 +402,67 @@ INFER(AvgPoolGradOp) {
   return success();
 }
 
+namespace {
+/// q, k, v and bias of attention must fit together.
+LogicalResult checkAttention(std::optional<Location> loc, Value qValue, Value kValue, Value vValue,
+                             Value biasValue, bool rowsFirst) {
+  RankedTensorType q = tensor(qValue), k = tensor(kValue), v = tensor(vValue);
+  int64_t rank = q.getRank();
+  if (rank < 3 || k.getRank() != rank || v.getRank() != rank)
+    return fail(loc, "attention needs q, k and v of one rank, at least 3");
+  if (!isa<FloatType>(q.getElementType()) || k.getElementType() != q.getElementType() ||
+      v.getElementType() != q.getElementType())
+    return fail(loc, "attention needs q, k and v of one floating-point type");
+  int64_t head = rank - (rowsFirst ? 2 : 3), row = rank - (rowsFirst ? 3 : 2);
+  dist::Shape scores(q.getShape().drop_back(3));
+  if (k.getShape().drop_back(3) != ArrayRef<int64_t>(scores) ||
+      v.getShape().drop_back(3) != ArrayRef<int64_t>(scores))
+    return fail(loc, "attention needs q, k and v of the same batch");
+  int64_t heads = q.getDimSize(head), keyHeads = k.getDimSize(head);
+  if (keyHeads < 1 || heads % keyHeads != 0 || v.getDimSize(head) != keyHeads)
+    return fail(loc, Twine(heads) + " heads of q do not fit " + Twine(keyHeads) + " of k and " +
+                         Twine(v.getDimSize(head)) + " of v");
+  if (k.getDimSize(rank - 1) != q.getDimSize(rank - 1) || q.getDimSize(rank - 1) < 1)
+    return fail(loc, "rows of q and k differ in length");
+  if (v.getDimSize(row) != k.getDimSize(row) || k.getDimSize(row) < 1)
+    return fail(loc, "k and v differ in length");
+  if (!biasValue)
+    return success();
+  scores.append({heads, q.getDimSize(row), k.getDimSize(row)});
+  RankedTensorType bias = tensor(biasValue);
+  std::optional<dist::Shape> both = broadcastShapes(bias.getShape(), scores);
+  if (bias.getElementType() != q.getElementType() || bias.getRank() > rank || !both ||
+      *both != scores)
+    return fail(loc, "the bias of attention does not broadcast to its scores");
+  return success();
+}
+} // namespace
+
+INFER(AttentionOp) {
+  Adaptor adaptor(operands, attributes, properties, regions);
+  if (failed(checkAttention(loc, adaptor.getQ(), adaptor.getK(), adaptor.getV(), adaptor.getBias(),
+                            adaptor.getRowsFirst())))
+    return failure();
+  dist::Shape shape(tensor(adaptor.getQ()).getShape());
+  shape.back() = tensor(adaptor.getV()).getShape().back();
+  results.push_back(RankedTensorType::get(shape, tensor(adaptor.getQ()).getElementType()));
+  return success();
+}
+
+INFER(AttentionGradOp) {
+  Adaptor adaptor(operands, attributes, properties, regions);
+  if (failed(checkAttention(loc, adaptor.getQ(), adaptor.getK(), adaptor.getV(), adaptor.getBias(),
+                            adaptor.getRowsFirst())))
+    return failure();
+  dist::Shape shape(tensor(adaptor.getQ()).getShape());
+  shape.back() = tensor(adaptor.getV()).getShape().back();
+  if (tensor(adaptor.getDy()).getShape() != ArrayRef<int64_t>(shape) ||
+      tensor(adaptor.getDy()).getElementType() != tensor(adaptor.getQ()).getElementType())
+    return fail(loc, "dy is not what attention makes of q, k and v");
+  results.append({adaptor.getQ().getType(), adaptor.getK().getType(), adaptor.getV().getType()});
+  return success();
+}
+
 INFER(BatchNormOp) {
   results.append({operands[0].getType(), operands[1].getType(), operands[1].getType()});
   return success();

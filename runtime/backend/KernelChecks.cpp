@@ -1,4 +1,5 @@
 #include "runtime/backend/KernelChecks.h"
+#include "runtime/backend/AttentionGeometry.h"
 #include "runtime/backend/ExpressionCode.h"
 
 #include <algorithm>
@@ -257,6 +258,7 @@ Status checkExpression(const KernelCall &call) { return lowerExpression(call).st
 Status checkConv(const KernelCall &call) { return convGeometry(call).status(); }
 Status checkPool(const KernelCall &call) { return poolGeometry(call).status(); }
 Status checkMatMul(const KernelCall &call) { return matmulGeometry(call).status(); }
+Status checkAttention(const KernelCall &call) { return attentionGeometry(call).status(); }
 Status checkIndex(const KernelCall &call) { return indexGeometry(call).status(); }
 
 /// Within one kernel an output may share bytes with an input only element for element.
@@ -474,6 +476,8 @@ Status checkKernel(const KernelCall &call) {
       {"softmax_grad", checkSoftmax},
       {"log_softmax", checkSoftmax},
       {"log_softmax_grad", checkSoftmax},
+      {"attention", checkAttention},
+      {"attention_grad", checkAttention},
   };
   if (isExpressionKernel(call.name())) {
     TESSERA_RETURN_IF_ERROR(checkExpression(call));

@@ -213,6 +213,94 @@ static void softmaxLikeGrad(Call &c, bool logarithm) {
   });
 }
 
+/// Attention with all scores written down. Tensors are [batch.., heads, rows, depth], or with rows before heads.
+struct Attention {
+  Call &c;
+  const Tensor &q, &k, &v, *bias;
+  bool rowsFirst;
+  size_t rank = q.shape.size();
+  int64_t rows = q.shape[rank - (rowsFirst ? 3 : 2)], keys = k.shape[rank - (rowsFirst ? 3 : 2)];
+  int64_t heads = q.shape[rank - (rowsFirst ? 2 : 3)],
+          group = heads / k.shape[rank - (rowsFirst ? 2 : 3)];
+  int64_t depth = q.shape.back(), width = v.shape.back();
+  double scale = c.real("scale");
+
+  Attention(Call &call, unsigned first)
+      : c(call), q(*c.in[first]), k(*c.in[first + 1]), v(*c.in[first + 2]),
+        bias(c.in.size() > first + 3 ? c.in[first + 3] : nullptr), rowsFirst(c.flag("rows_first")) {
+  }
+
+  size_t at(const Tensor &t, ArrayRef<int64_t> batch, int64_t head, int64_t row, int64_t i) const {
+    SmallVector<int64_t> index(batch);
+    index.append({rowsFirst ? row : head, rowsFirst ? head : row, i});
+    return size_t(offset(t.shape, index));
+  }
+  bool outside(int64_t i, int64_t j) const {
+    return c.flag("causal") && j > i + c.integer("start");
+  }
+  /// Calls fn(batch, head, row, probabilities).
+  template <typename Fn> void forEachRow(Fn fn) const {
+    forEach(ArrayRef<int64_t>(q.shape).drop_back(3), [&](ArrayRef<int64_t> batch) {
+      for (int64_t h = 0; h < heads; ++h)
+        for (int64_t i = 0; i < rows; ++i) {
+          std::vector<double> p(size_t(keys), 0.0);
+          double top = -INFINITY, sum = 0;
+          for (int64_t j = 0; j < keys; ++j) {
+            double &s = p[size_t(j)];
+            for (int64_t d = 0; d < depth; ++d)
+              s += scale * q.data[at(q, batch, h, i, d)] * k.data[at(k, batch, h / group, j, d)];
+            if (outside(i, j))
+              s = c.real("outside");
+            SmallVector<int64_t> index(batch);
+            index.append({h, i, j});
+            if (bias)
+              s += broadcastAt(*bias, index);
+            top = std::fmax(top, s);
+          }
+          for (double &s : p)
+            sum += s = std::exp(s - top);
+          for (double &s : p)
+            s /= sum;
+          fn(batch, h, i, p);
+        }
+    });
+  }
+};
+
+static void attention(Call &c) {
+  Attention a(c, 0);
+  a.forEachRow([&](ArrayRef<int64_t> batch, int64_t h, int64_t i, const std::vector<double> &p) {
+    for (int64_t j = 0; j < a.keys; ++j)
+      for (int64_t e = 0; e < a.width; ++e)
+        c.out[0].data[a.at(c.out[0], batch, h, i, e)] +=
+            p[size_t(j)] * a.v.data[a.at(a.v, batch, h / a.group, j, e)];
+  });
+}
+
+static void attentionGrad(Call &c) {
+  Attention a(c, 1);
+  const Tensor &dy = *c.in[0];
+  Tensor &dq = c.out[0], &dk = c.out[1], &dv = c.out[2];
+  a.forEachRow([&](ArrayRef<int64_t> batch, int64_t h, int64_t i, const std::vector<double> &p) {
+    std::vector<double> dp(size_t(a.keys), 0.0);
+    double mean = 0;
+    for (int64_t j = 0; j < a.keys; ++j) {
+      for (int64_t e = 0; e < a.width; ++e) {
+        double g = dy.data[a.at(dy, batch, h, i, e)];
+        dp[size_t(j)] += g * a.v.data[a.at(a.v, batch, h / a.group, j, e)];
+        dv.data[a.at(dv, batch, h / a.group, j, e)] += g * p[size_t(j)];
+      }
+      mean += dp[size_t(j)] * p[size_t(j)];
+    }
+    for (int64_t j = 0; j < a.keys; ++j)
+      for (int64_t d = 0; d < a.depth && !a.outside(i, j); ++d) {
+        double ds = a.scale * p[size_t(j)] * (dp[size_t(j)] - mean);
+        dq.data[a.at(dq, batch, h, i, d)] += ds * a.k.data[a.at(a.k, batch, h / a.group, j, d)];
+        dk.data[a.at(dk, batch, h / a.group, j, d)] += ds * a.q.data[a.at(a.q, batch, h, i, d)];
+      }
+  });
+}
+
 // Calls fn(channel, element) for every element of x [n, c, ...].
 template <typename Fn> static void forEachChannel(ArrayRef<int64_t> shape, Fn fn) {
   size_t inner = 1, i = 0;
@@ -268,6 +356,8 @@ void addNetwork(Table &t) {
   t["log_softmax"] = [](Call &c) { softmaxLike(c, true); };
   t["softmax_grad"] = [](Call &c) { softmaxLikeGrad(c, false); };
   t["log_softmax_grad"] = [](Call &c) { softmaxLikeGrad(c, true); };
+  t["attention"] = attention;
+  t["attention_grad"] = attentionGrad;
   t["batch_norm"] = batchNorm;
   t["batch_norm_grad"] = batchNormGrad;
 }

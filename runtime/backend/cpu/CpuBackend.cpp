@@ -1,5 +1,6 @@
 #include "runtime/backend/cpu/CpuBackend.h"
 #include "runtime/backend/HostPlan.h"
+#include "runtime/backend/cpu/Attention.h"
 #include "runtime/backend/cpu/Layouts.h"
 #include "runtime/backend/cpu/OneDnn.h"
 #include "runtime/backend/cpu/Softmax.h"
@@ -77,6 +78,7 @@ public:
     registerOneDnnKernels(registry_);
     registerFusedKernels(registry_);
     registerVectorSoftmax(registry_);
+    registerTiledAttention(registry_);
     registerReferenceKernels(registry_);
     registerReferenceKernels(wide_);
   }

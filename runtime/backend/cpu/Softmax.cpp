@@ -65,6 +65,11 @@ struct SoftmaxLine {
   }
 };
 
+const SoftmaxLine &lines() {
+  static const SoftmaxLine functions;
+  return functions;
+}
+
 bool accepts(const KernelCall &call) {
   return call.outputs[0].dtype == plan::F32 && acceptsPlain(call) &&
          axisGeometry(call)->inner == 1 && call.outputs[0].elements() > 0;
@@ -82,7 +87,7 @@ BindResult bind(const KernelCall &call) {
   int64_t lineFloats = (g.extent + kLanes - 1) / kLanes * kLanes;
   int threads = g.outer * g.extent < (16 << 10) ? 1 : call.threads;
   auto run = [=](std::byte *scratch) {
-    SoftmaxLine functions;
+    const SoftmaxLine &functions = lines();
     int64_t parts = std::min<int64_t>(threads, g.outer);
     parallelFor(threads, parts, [&](int64_t first, int64_t last) {
       for (int64_t p = first; p < last; ++p) {
@@ -99,6 +104,14 @@ BindResult bind(const KernelCall &call) {
 }
 
 } // namespace
+
+float lineMaximum(const float *x, int64_t n) { return maximumOf(x, n); }
+void softmaxLine(const float *x, float *y, int64_t n) {
+  lines().softmax(x, nullptr, y, nullptr, n);
+}
+void softmaxGradLine(const float *dy, const float *y, float *dx, float *t, int64_t n) {
+  lines().softmaxGrad(dy, y, dx, t, n);
+}
 
 void registerVectorSoftmax(KernelRegistry &registry) {
   for (const char *name : {"softmax", "log_softmax", "softmax_grad", "log_softmax_grad"})

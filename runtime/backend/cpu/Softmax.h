@@ -10,7 +10,16 @@
 #include "runtime/backend/Kernel.h"
 
 namespace tessera::rt {
+
 void registerVectorSoftmax(KernelRegistry &registry);
-}
+
+// One line of n > 0 numbers.
+float lineMaximum(const float *x, int64_t n);
+/// y = e^x / sum e^x; y may be x.
+void softmaxLine(const float *x, float *y, int64_t n);
+/// dx = y * (dy - sum(dy * y)); dx may be dy; `t` is a line of scratch.
+void softmaxGradLine(const float *dy, const float *y, float *dx, float *t, int64_t n);
+
+} // namespace tessera::rt
 
 #endif

@@ -123,6 +123,8 @@ Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptio
       {"max_pool_grad", single(bindPool)},
       {"avg_pool", single(bindPool)},
       {"avg_pool_grad", single(bindPool)},
+      {"attention", bindAttention},
+      {"attention_grad", bindAttention},
       {"matmul", bindMatMul},
       {"conv", bindConv},
       {"conv_input_grad", bindConv},

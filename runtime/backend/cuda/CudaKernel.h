@@ -91,6 +91,7 @@ CudaKernel bindMovement(const KernelCall &call); // reshape, transpose, slice, p
 CudaKernel bindIndexing(const KernelCall &call); // gather, scatter_add, argmax, topk
 CudaKernel bindSoftmax(const KernelCall &call);
 CudaKernel bindPool(const KernelCall &call);
+std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions &options);
 std::vector<CudaKernel> bindMatMul(const KernelCall &call, const BindOptions &options);
 std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &options);
 

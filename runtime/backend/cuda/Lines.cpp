@@ -11,17 +11,6 @@ namespace {
 // FIRST(i) is summed over the line after the maximum, RESULT(i) is stored; `p` is the line of the first operand,
 // `q` of the second.
 const char *const kLines = R"cuda(
-__device__ inline double total(double mine, double *shared, int t, bool largest) {
-  __syncthreads();
-  shared[t] = mine;
-  __syncthreads();
-  for (int h = BLOCK / 2; h > 0; h >>= 1) {
-    if (t < h)
-      shared[t] = largest ? op_max(shared[t], shared[t + h]) : shared[t] + shared[t + h];
-    __syncthreads();
-  }
-  return shared[0];
-}
 extern "C" __global__ void k(const T *__restrict__ a, const T *__restrict__ b, T *__restrict__ y) {
   __shared__ double shared[BLOCK];
   const int t = (int)threadIdx.x;
@@ -86,7 +75,7 @@ CudaKernel bindSoftmax(const KernelCall &call) {
   }
   const TensorView &second = call.inputs[call.inputs.size() > 1 ? 1 : 0];
   kernel.actions.push_back(
-      Launch{withConstants(constants, kLines),
+      Launch{withConstants(constants, (std::string(kTotal) + kLines).c_str()),
              {static_cast<uint32_t>(std::min<int64_t>(lines, 1 << 20)), 1, 1},
              block,
              {at(call.inputs[0].data), at(second.data), at(call.outputs[0].data)}});

@@ -11,6 +11,7 @@ void registerReferenceKernels(KernelRegistry &registry) {
   registerReferenceMatMul(registry);
   registerReferencePool(registry);
   registerReferenceSoftmax(registry);
+  registerReferenceAttention(registry);
 }
 
 namespace {

@@ -48,6 +48,7 @@ void registerReferenceConv(KernelRegistry &registry);
 void registerReferenceMatMul(KernelRegistry &registry);
 void registerReferencePool(KernelRegistry &registry);
 void registerReferenceSoftmax(KernelRegistry &registry);
+void registerReferenceAttention(KernelRegistry &registry);
 
 } // namespace tessera::rt
 

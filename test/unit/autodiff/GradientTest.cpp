@@ -333,6 +333,41 @@ TEST_CASE("gradients of softmax and normalisation") {
   })");
 }
 
+TEST_CASE("gradients of attention") {
+  auto attributes = [](const std::string &more) { return "scale = 0.4 : f64" + more; };
+  const std::string causal = ", causal = true, outside = -1.0 : f64";
+  for (const std::string &mask :
+       {std::string(), causal, causal + ", start = 2 : i64", causal + ", start = -1 : i64"}) {
+    check(program("attention", {"2x2x3x4xf64", "2x2x5x4xf64", "2x2x5x3xf64"}, "2x2x3x3xf64",
+                  attributes(mask)));
+    // Grouped queries; rows before heads; no batch.
+    check(program("attention", {"2x4x3x4xf64", "2x2x5x4xf64", "2x2x5x3xf64"}, "2x4x3x3xf64",
+                  attributes(mask)));
+    check(program("attention", {"2x3x4x2xf64", "2x5x2x2xf64", "2x5x2x3xf64"}, "2x3x4x3xf64",
+                  attributes(mask + ", rows_first = true")));
+    check(program("attention", {"2x3x2xf64", "2x3x2xf64", "2x3x2xf64"}, "2x3x2xf64",
+                  attributes(mask)));
+  }
+  // The bias is no variable: it comes from integers.
+  for (std::string bias : {"2x1x1x5", "3x5", "2x2x3x5", "2x1x1", "5"})
+    for (std::string more : {std::string(), causal})
+      check(
+          "func.func @f(%q: tensor<2x2x3x4xf64>, %k: tensor<2x2x5x4xf64>, %v: tensor<2x2x5x3xf64>, "
+          "%i: tensor<" +
+          bias +
+          "xi64>) -> tensor<2x2x3x3xf64> {\n"
+          "%b = graph.cast %i : (tensor<" +
+          bias + "xi64>) -> tensor<" + bias +
+          "xf64>\n"
+          "%y = graph.attention %q, %k, %v, %b {" +
+          attributes(more) +
+          "} : (tensor<2x2x3x4xf64>, "
+          "tensor<2x2x5x4xf64>, tensor<2x2x5x3xf64>, tensor<" +
+          bias +
+          "xf64>) -> tensor<2x2x3x3xf64>\n"
+          "return %y : tensor<2x2x3x3xf64> }");
+}
+
 namespace {
 
 /// Random operands, attributes and broadcasting; the same ones in every run.
@@ -465,6 +500,11 @@ TEST_CASE("what has no gradient is an error that names the operator") {
     return %y : tensor<3x4xf64>
   })") == "cannot differentiate 's1' (graph.softmax_grad): there is no gradient rule for this "
           "operator");
+  CHECK(errorOf(R"(func.func @f(%b: tensor<3x3xf64>, %x: tensor<2x3x4xf64>) -> tensor<2x3x4xf64> {
+    %y = graph.attention %x, %x, %x, %b {scale = 1.0 : f64, graph.name = "att"}
+      : (tensor<2x3x4xf64>, tensor<2x3x4xf64>, tensor<2x3x4xf64>, tensor<3x3xf64>) -> tensor<2x3x4xf64>
+    return %y : tensor<2x3x4xf64>
+  })") == "cannot differentiate 'att' (graph.attention): its bias has no gradient rule");
   CHECK(errorOf(R"(func.func @f(%x: tensor<3x2xf64>, %s: tensor<2xf64>) -> tensor<2xf64> {
     %y, %m, %v = graph.batch_norm %x, %s, %s {epsilon = 1.0e-5 : f64, graph.name = "bn"}
       : (tensor<3x2xf64>, tensor<2xf64>, tensor<2xf64>) -> (tensor<3x2xf64>, tensor<2xf64>, tensor<2xf64>)
@@ -477,12 +517,12 @@ TEST_CASE("what has no gradient is an error that names the operator") {
 // A new operator must come with a row, a linear clause, or a reason.
 TEST_CASE("every operator has a gradient or is known to have none") {
   Program p("func.func @f() { return }");
-  const std::set<std::string> none = {// Gradients of the second order are not built.
-                                      "graph.conv_weight_grad", "graph.max_pool_grad",
-                                      "graph.avg_pool_grad", "graph.softmax_grad",
-                                      "graph.log_softmax_grad", "graph.batch_norm_grad",
-                                      // Made after differentiation.
-                                      "graph.fused", "graph.yield"};
+  const std::set<std::string> none = {
+      // Gradients of the second order are not built.
+      "graph.conv_weight_grad", "graph.max_pool_grad", "graph.avg_pool_grad", "graph.softmax_grad",
+      "graph.log_softmax_grad", "graph.batch_norm_grad", "graph.attention_grad",
+      // Made after differentiation.
+      "graph.fused", "graph.yield"};
   const std::set<std::string> linear = {"graph.add", "graph.sub", "graph.mul", "graph.neg",
                                         "graph.select"};
   const auto &rules = compiler::GradientRules::get();

@@ -92,6 +92,13 @@ plan::Plan manyKernels() {
   p.kernel("avg_pool", {x}, {pooled}, pool);
   p.kernel("matmul", {f({3, 4, 5}), f({6, 5})}, {f({3, 4, 6})}, {{"transpose_b", int64_t(1)}});
   p.kernel("softmax", {f({3, 4})}, {f({3, 4})}, {{"dim", int64_t(1)}});
+  uint32_t q = f({2, 4, 3, 4}), k = f({2, 2, 5, 4}), v = f({2, 2, 5, 6}), mixed = f({2, 4, 3, 6});
+  Attributes scores = {
+      {"scale", 0.5}, {"causal", int64_t(1)}, {"outside", -3.0}, {"start", int64_t(1)}};
+  p.kernel("attention", {q, k, v, f({2, 1, 1, 5})}, {mixed}, scores);
+  scores["rows_first"] = int64_t(0);
+  p.kernel("attention_grad", {mixed, q, k, v}, {f({2, 4, 3, 4}), f({2, 2, 5, 4}), f({2, 2, 5, 6})},
+           scores);
   p.kernel("transpose", {f({2, 3, 4})}, {f({4, 2, 3})}, {{"perm", Shape{2, 0, 1}}});
   p.kernel("slice", {f({5, 6})}, {f({2, 3})},
            {{"starts", Shape{1, 0}}, {"limits", Shape{4, 6}}, {"strides", Shape{2, 2}}});

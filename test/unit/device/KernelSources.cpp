@@ -53,6 +53,12 @@ PlanBuilder everything(plan::DType t) {
   uint32_t other = in({3, 8, 40}, t);
   for (const char *name : {"softmax_grad", "log_softmax_grad"})
     p.kernel(name, {a, other}, {in({3, 8, 40}, t)}, {{"dim", int64_t(1)}});
+  uint32_t q = in({2, 4, 3, 8}, t), k = in({2, 2, 5, 8}, t), v = in({2, 2, 5, 6}, t),
+           z = in({2, 4, 3, 6}, t);
+  const test::Attributes causal = {{"scale", 0.5}, {"causal", int64_t(1)}, {"outside", -1e4}};
+  p.kernel("attention", {q, k, v, in({2, 1, 1, 5}, t)}, {z}, causal);
+  p.kernel("attention_grad", {z, q, k, v},
+           {in({2, 4, 3, 8}, t), in({2, 2, 5, 8}, t), in({2, 2, 5, 6}, t)}, causal);
   p.kernel("reshape", {a}, {in({24, 40}, t)});
   p.kernel("transpose", {in({64, 70}, t)}, {in({70, 64}, t)}, {{"perm", Shape{1, 0}}});
   p.kernel("transpose", {a}, {in({40, 3, 8}, t)}, {{"perm", Shape{2, 0, 1}}});
@@ -131,7 +137,7 @@ TEST_CASE("every kernel that the checks know is bound") {
         "avg_pool",    "avg_pool_grad",    "matmul",           "softmax",     "softmax_grad",
         "log_softmax", "log_softmax_grad", "reshape",          "transpose",   "slice",
         "pad",         "concat",           "gather",           "scatter_add", "argmax",
-        "topk"})
+        "topk",        "attention",        "attention_grad"})
     CHECK(names.count(name) == 1);
 }
 

@@ -1,0 +1,87 @@
+#include "runtime/backend/AttentionGeometry.h"
+
+#include <algorithm>
+
+namespace tessera::rt {
+
+int64_t AttentionGeometry::biasBase(int64_t batchIndex, int64_t head) const {
+  int64_t at = head * biasStrides[batch.size()];
+  for (size_t d = batch.size(); d-- > 0;) {
+    at += batchIndex % batch[d] * biasStrides[d];
+    batchIndex /= batch[d];
+  }
+  return at;
+}
+
+Result<AttentionGeometry> attentionGeometry(const KernelCall &call) {
+  bool grad = call.name() == "attention_grad";
+  size_t first = grad ? 1 : 0, given = call.inputs.size() - std::min(first, call.inputs.size());
+  auto error = [&](const std::string &what) { return Status::error(call.name() + ": " + what); };
+  if (given < 3 || given > 4 || call.outputs.size() != (grad ? 3u : 1u))
+    return error("there are " + std::to_string(call.inputs.size()) + " inputs and " +
+                 std::to_string(call.outputs.size()) + " outputs");
+  plan::DType type = call.outputs[0].dtype;
+  for (const std::vector<TensorView> *views : {&call.inputs, &call.outputs})
+    for (const TensorView &view : *views)
+      if (view.dtype != type || !isFloat(type))
+        return error("operands and results are of one floating-point type");
+
+  const Shape &q = call.inputs[first].shape, &k = call.inputs[first + 1].shape,
+              &v = call.inputs[first + 2].shape;
+  size_t rank = q.size();
+  if (rank < 3 || k.size() != rank || v.size() != rank)
+    return error("q, k and v need one rank, at least 3");
+  bool rowsFirst = call.intAttribute("rows_first") != 0;
+  auto rowsOf = [&](const Shape &shape) {
+    AttentionGeometry::Rows r;
+    r.rowsFirst = rowsFirst;
+    r.heads = shape[rank - (rowsFirst ? 2 : 3)];
+    r.rows = shape[rank - (rowsFirst ? 3 : 2)];
+    r.depth = shape[rank - 1];
+    return r;
+  };
+  AttentionGeometry g;
+  g.q = g.y = rowsOf(q);
+  g.k = rowsOf(k);
+  g.v = rowsOf(v);
+  g.y.depth = g.v.depth;
+  g.batch.assign(q.begin(), q.end() - 3);
+  if (!std::equal(g.batch.begin(), g.batch.end(), k.begin()) ||
+      !std::equal(g.batch.begin(), g.batch.end(), v.begin()))
+    return error("q " + str(q) + ", k " + str(k) + " and v " + str(v) + " differ in their batch");
+  if (g.k.heads < 1 || g.q.heads < 1 || g.q.heads % g.k.heads != 0 || g.v.heads != g.k.heads ||
+      g.k.rows < 1 || g.v.rows != g.k.rows || g.q.depth < 1 || g.k.depth != g.q.depth)
+    return error("q " + str(q) + ", k " + str(k) + " and v " + str(v) + " do not fit together");
+  g.batches = elementCount(g.batch);
+  g.scale = call.floatAttribute("scale", 1);
+  g.outside = call.floatAttribute("outside");
+  g.causal = call.intAttribute("causal") != 0;
+  g.start = call.intAttribute("start");
+
+  Shape y = q;
+  y.back() = g.v.depth;
+  std::vector<Shape> results = grad ? std::vector<Shape>{q, k, v} : std::vector<Shape>{y};
+  for (size_t i = 0; i < results.size(); ++i)
+    if (call.outputs[i].shape != results[i])
+      return error("result " + std::to_string(i) + " has the shape " + str(results[i]) + ", not " +
+                   str(call.outputs[i].shape));
+  if (grad && call.inputs[0].shape != y)
+    return error("dy has the shape " + str(y) + ", not " + str(call.inputs[0].shape));
+
+  g.hasBias = given == 4;
+  if (!g.hasBias)
+    return g;
+  Shape scores = g.batch;
+  for (int64_t extent : {g.q.heads, g.q.rows, g.k.rows})
+    scores.push_back(extent);
+  const Shape &bias = call.inputs[first + 3].shape;
+  bool fits = bias.size() <= scores.size();
+  for (size_t d = 0; fits && d < bias.size(); ++d)
+    fits = bias[d] == 1 || bias[d] == scores[d + scores.size() - bias.size()];
+  if (!fits)
+    return error("the bias " + str(bias) + " does not broadcast to the scores " + str(scores));
+  g.biasStrides = broadcastStrides(bias, scores.size());
+  return g;
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,65 @@
+//===- AttentionGeometry.h - the operands of attention and of its gradient -------------------------===//
+//
+// Attention and its gradient have the same operands but for dy in front. All tensors are rows of `depth` elements per
+// batch and head, at `base(batch, head) + row * stride`:
+//
+//   q [2, 8, 5, 16], k and v [2, 4, 7, 16]:  batches 2, heads 8, keyHeads 4, rows 5, keys 7; head 3 of q meets head 1
+//   q [2, 5, 8, 16] with rows_first:         the same, but a row's heads lie side by side: stride 8 * 16
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_ATTENTIONGEOMETRY_H
+#define TESSERA_RUNTIME_BACKEND_ATTENTIONGEOMETRY_H
+
+#include "runtime/backend/Kernel.h"
+
+namespace tessera::rt {
+
+struct AttentionGeometry {
+  /// Where the rows of one of the tensors lie.
+  struct Rows {
+    int64_t heads = 1, rows = 1, depth = 1;
+    bool rowsFirst = false;
+    int64_t stride() const { return rowsFirst ? heads * depth : depth; }
+    int64_t base(int64_t batch, int64_t head) const {
+      return rowsFirst ? (batch * rows * heads + head) * depth
+                       : (batch * heads + head) * rows * depth;
+    }
+  };
+
+  int64_t batches = 1;
+  Rows q, k, v, y; // dy, dq, dk, dv lie as y, q, k, v
+  double scale = 1, outside = 0;
+  bool causal = false;
+  int64_t start = 0;
+  bool hasBias = false;
+  Shape batch;       // its dimensions
+  Shape biasStrides; // of the batch dimensions, head, row, key; 0 where the bias is stretched
+
+  int64_t heads() const { return q.heads; }
+  int64_t group() const { return q.heads / k.heads; } // heads of q per head of k
+  int64_t rows() const { return q.rows; }
+  int64_t keys() const { return k.rows; }
+  int64_t rowStride() const { return biasStrides[batch.size() + 1]; }
+  int64_t keyStride() const { return biasStrides[batch.size() + 2]; }
+  /// Where the bias of a batch's head begins.
+  int64_t biasBase(int64_t batchIndex, int64_t head) const;
+  /// How many keys, from the first on, the row's scores are not `outside` for.
+  int64_t inside(int64_t row) const {
+    if (!causal)
+      return keys();
+    if (start >= keys()) // row + start might overflow
+      return keys();
+    if (start < -rows())
+      return 0;
+    int64_t n = row + start + 1;
+    return n < 0 ? 0 : n < keys() ? n : keys();
+  }
+};
+
+/// Fails with one sentence where operands and attributes do not fit together. Rows and keys are not empty, nor are
+/// the heads.
+Result<AttentionGeometry> attentionGeometry(const KernelCall &call);
+
+} // namespace tessera::rt
+
+#endif

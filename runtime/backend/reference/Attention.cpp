@@ -1,0 +1,131 @@
+// attention and its gradient, one row of scores at a time.
+#include "runtime/backend/AttentionGeometry.h"
+#include "runtime/backend/Parallel.h"
+#include "runtime/backend/reference/ReferenceBackend.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tessera::rt {
+namespace {
+
+template <typename T> double dot(const T *a, const T *b, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i)
+    sum += double(a[i]) * double(b[i]);
+  return sum;
+}
+
+/// p = softmax of a row's scores.
+template <typename T>
+void probabilities(const AttentionGeometry &g, const T *q, const T *k, const T *bias, int64_t row,
+                   std::vector<double> &p) {
+  int64_t inside = g.inside(row);
+  double top = -INFINITY, sum = 0;
+  for (int64_t j = 0; j < g.keys(); ++j) {
+    p[j] = j < inside ? g.scale * dot(q + row * g.q.stride(), k + j * g.k.stride(), g.q.depth)
+                      : g.outside;
+    if (bias)
+      p[j] += double(bias[row * g.rowStride() + j * g.keyStride()]);
+    top = std::max(top, p[j]);
+  }
+  for (double &x : p)
+    sum += x = std::exp(x - top);
+  for (double &x : p)
+    x /= sum;
+}
+
+template <typename T> struct Attention {
+  AttentionGeometry g;
+  const T *q, *k, *v, *bias;
+
+  const T *biasOf(int64_t batch, int64_t head) const {
+    return bias ? bias + g.biasBase(batch, head) : nullptr;
+  }
+
+  void forward(int64_t batch, int64_t head, T *y) const {
+    int64_t keyHead = head / g.group();
+    const T *values = v + g.v.base(batch, keyHead);
+    std::vector<double> p(g.keys());
+    for (int64_t i = 0; i < g.rows(); ++i) {
+      probabilities(g, q + g.q.base(batch, head), k + g.k.base(batch, keyHead), biasOf(batch, head),
+                    i, p);
+      for (int64_t e = 0; e < g.v.depth; ++e) {
+        double sum = 0;
+        for (int64_t j = 0; j < g.keys(); ++j)
+          sum += p[j] * double(values[j * g.v.stride() + e]);
+        y[g.y.base(batch, head) + i * g.y.stride() + e] = static_cast<T>(sum);
+      }
+    }
+  }
+
+  void backward(int64_t batch, int64_t keyHead, const T *dy, T *dq, T *dk, T *dv) const {
+    const T *keys = k + g.k.base(batch, keyHead), *values = v + g.v.base(batch, keyHead);
+    int64_t depth = g.q.depth, width = g.v.depth;
+    std::vector<double> p(g.keys()), ds(g.keys()), sumK(g.keys() * depth), sumV(g.keys() * width);
+    for (int64_t head = keyHead * g.group(); head < (keyHead + 1) * g.group(); ++head)
+      for (int64_t i = 0; i < g.rows(); ++i) {
+        const T *query = q + g.q.base(batch, head);
+        const T *dyRow = dy + g.y.base(batch, head) + i * g.y.stride();
+        probabilities(g, query, keys, biasOf(batch, head), i, p);
+        query += i * g.q.stride();
+        double sum = 0;
+        for (int64_t j = 0; j < g.keys(); ++j) {
+          ds[j] = dot(dyRow, values + j * g.v.stride(), width);
+          sum += p[j] * ds[j];
+        }
+        int64_t inside = g.inside(i);
+        for (int64_t j = 0; j < g.keys(); ++j)
+          ds[j] = j < inside ? g.scale * p[j] * (ds[j] - sum) : 0;
+        for (int64_t d = 0; d < depth; ++d) {
+          double grad = 0;
+          for (int64_t j = 0; j < inside; ++j)
+            grad += ds[j] * double(keys[j * g.k.stride() + d]);
+          dq[g.q.base(batch, head) + i * g.q.stride() + d] = static_cast<T>(grad);
+        }
+        for (int64_t j = 0; j < g.keys(); ++j) {
+          for (int64_t d = 0; d < depth; ++d)
+            sumK[j * depth + d] += ds[j] * double(query[d]);
+          for (int64_t e = 0; e < width; ++e)
+            sumV[j * width + e] += p[j] * double(dyRow[e]);
+        }
+      }
+    for (int64_t j = 0; j < g.keys(); ++j) {
+      std::copy_n(sumK.data() + j * depth, depth, dk + g.k.base(batch, keyHead) + j * g.k.stride());
+      std::copy_n(sumV.data() + j * width, width, dv + g.v.base(batch, keyHead) + j * g.v.stride());
+    }
+  }
+};
+
+BindResult bindAttention(const KernelCall &call) {
+  AttentionGeometry g = *attentionGeometry(call);
+  bool grad = call.name() == "attention_grad";
+  std::vector<TensorView> in = call.inputs, out = call.outputs;
+  int threads = call.threads;
+  auto run = [=](std::byte *) {
+    asFloat(out[0].dtype, [&](auto tag) {
+      using T = decltype(tag);
+      auto at = [&](size_t i) { return in[(grad ? 1 : 0) + i].template as<T>(); };
+      Attention<T> a{g, at(0), at(1), at(2), g.hasBias ? at(3) : nullptr};
+      int64_t heads = grad ? g.k.heads : g.heads();
+      parallelFor(threads, g.batches * heads, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          if (grad)
+            a.backward(i / heads, i % heads, in[0].as<T>(), out[0].as<T>(), out[1].as<T>(),
+                       out[2].as<T>());
+          else
+            a.forward(i / heads, i % heads, out[0].as<T>());
+      });
+    });
+  };
+  return bindFunction("reference", run);
+}
+
+} // namespace
+
+void registerReferenceAttention(KernelRegistry &registry) {
+  addFloatKernel<bindAttention>(registry, "attention");
+  addFloatKernel<bindAttention>(registry, "attention_grad");
+}
+
+} // namespace tessera::rt

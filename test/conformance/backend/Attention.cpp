@@ -1,0 +1,92 @@
+// Attention and its gradient: 1e-5, exponentials in F32.
+#include "test/conformance/backend/Suite.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+
+using namespace tessera;
+using namespace tessera::rt;
+using namespace tessera::rt::test;
+
+namespace {
+
+struct AttentionShape {
+  Shape batch;
+  int64_t heads, group, rows, keys, depth, width;
+  bool rowsFirst;
+  Shape tensor(int64_t h, int64_t r, int64_t d) const {
+    Shape s = batch;
+    s.insert(s.end(), {rowsFirst ? r : h, rowsFirst ? h : r, d});
+    return s;
+  }
+};
+
+void checkAttention(Random &random, const AttentionShape &s, Attributes a, const Shape *bias) {
+  a["rows_first"] = int64_t(s.rowsFirst);
+  Shape q = s.tensor(s.heads * s.group, s.rows, s.depth), k = s.tensor(s.heads, s.keys, s.depth);
+  Shape v = s.tensor(s.heads, s.keys, s.width), y = s.tensor(s.heads * s.group, s.rows, s.width);
+  for (bool grad : {false, true}) {
+    Case c;
+    c.tolerance = 1e-5;
+    c.what = std::string(grad ? "attention_grad" : "attention") + " q " + str(q) + " k " + str(k) +
+             " v " + str(v) + (bias ? " bias " + str(*bias) : "") +
+             (s.rowsFirst ? " rows first" : "");
+    std::vector<uint32_t> in, out;
+    for (const Shape &shape : grad ? std::vector<Shape>{y, q, k, v} : std::vector<Shape>{q, k, v})
+      in.push_back(c.input(random, plan::F32, shape));
+    if (bias)
+      in.push_back(c.input(random, plan::F32, *bias));
+    for (const Shape &shape : grad ? std::vector<Shape>{q, k, v} : std::vector<Shape>{y})
+      out.push_back(c.output(plan::F32, shape));
+    c.plan.kernel(grad ? "attention_grad" : "attention", in, out, a);
+    check(c);
+  }
+}
+
+} // namespace
+
+TEST_CASE("attention of random shapes", "[conformance]") {
+  Random random(21);
+  for (int i = 0; i < 40; ++i) {
+    AttentionShape s;
+    for (int64_t d = random.integer(0, 2); d > 0; --d)
+      s.batch.push_back(random.integer(1, 3));
+    s.heads = random.integer(1, 3);
+    s.group = random.pick<int64_t>({1, 1, 2, 3});
+    s.rows = random.pick<int64_t>({1, 2, 5, 17, 40});
+    s.keys = random.pick<int64_t>({1, 3, 16, 33, 70});
+    s.depth = random.pick<int64_t>({1, 3, 8, 20});
+    s.width = random.pick<int64_t>({1, 4, 16});
+    s.rowsFirst = random.coin();
+    Attributes a = {{"scale", random.pick<double>({0.25, 1, 3})}};
+    if (random.coin()) {
+      a["causal"] = int64_t(1);
+      // Far outside, where probabilities are 0, and not so far.
+      a["outside"] =
+          random.pick<double>({-std::numeric_limits<double>::infinity(), -1e9, -1e4, -2, 0.5});
+      a["start"] = random.pick<int64_t>({0, 0, 1, -1, s.keys - s.rows, 100});
+      // A row with nothing inside: of -inf it is NaN, and far outside F32 has no digits left for a bias.
+      if (std::get<int64_t>(a["start"]) < 0)
+        a["outside"] = -2.0;
+    }
+    Shape bias = s.batch;
+    bias.insert(bias.end(), {s.heads * s.group, s.rows, s.keys});
+    for (int64_t &extent : bias)
+      if (random.integer(0, 2) == 0)
+        extent = 1;
+    bias.erase(bias.begin(),
+               bias.begin() + random.integer(0, static_cast<int64_t>(bias.size()) - 1));
+    checkAttention(random, s, a, random.coin() ? &bias : nullptr);
+  }
+}
+
+TEST_CASE("attention of transformers", "[conformance]") {
+  Random random(22);
+  Attributes causal = {{"scale", 0.125}, {"causal", int64_t(1)}, {"outside", -1e4}};
+  Shape mask = {2, 1, 1, 128};
+  checkAttention(random, {{2}, 3, 1, 128, 128, 64, 64, true}, {{"scale", 0.125}}, &mask);
+  checkAttention(random, {{2}, 2, 2, 300, 300, 64, 64, false}, causal, nullptr);
+  // More keys than a block of the most rows holds.
+  checkAttention(random, {{1}, 1, 1, 40, 3000, 16, 16, true}, causal, nullptr);
+  checkAttention(random, {{}, 1, 1, 200, 1500, 16, 16, true}, {{"scale", 0.25}}, nullptr);
+}
