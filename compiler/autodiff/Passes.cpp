@@ -125,6 +125,7 @@ void registerAutodiffPasses() {
   PassRegistration<GradientPass>();
   PassRegistration<BuildTrainingPass>();
   registerPass([] { return createDecomposeNormsPass(); });
+  registerPass([] { return createFuseAttentionPass(); });
   registerPass([] { return createLowerPrecisionPass("bf16"); });
   registerPass([] { return createRecomputePass("full"); });
   registerPass([] { return createSimplifyPass(); });

@@ -5,6 +5,7 @@
 //                           point) as results
 //   graph-build-training    @forward, @infer to @train, @eval (Training.h); options loss, optimizer,
 //                           schedule, clip-norm, aux as TrainingOptions.h describes them
+//   graph-fuse-attention    products with a softmax between to attention; stands before differentiation
 //   graph-lower-precision   mixed precision (option `type`: bf16, f16); stands before graph-decompose-norms
 //   graph-decompose-norms   batch_norm and batch_norm_grad to reductions and elementwise operators
 //   graph-recompute         makes activations again for the backward half (option `level`: cheap, full); after
@@ -18,11 +19,15 @@
 
 #include "mlir/Pass/Pass.h"
 
+#include <functional>
 #include <memory>
 
 namespace tessera::compiler {
 
 std::unique_ptr<mlir::Pass> createDecomposeNormsPass();
+/// `keep`: whether an operator of this name must stay what it is; null: none.
+std::unique_ptr<mlir::Pass>
+createFuseAttentionPass(std::function<bool(llvm::StringRef name)> keep = nullptr);
 std::unique_ptr<mlir::Pass> createLowerPrecisionPass(llvm::StringRef type);
 std::unique_ptr<mlir::Pass> createRecomputePass(llvm::StringRef level);
 std::unique_ptr<mlir::Pass> createSimplifyPass();
