@@ -129,6 +129,12 @@ def weights_go_over_the_fast_axis(c):
         want = ("[slow, -]", "[-, fast]") if i % 2 == 0 else ("[slow, fast]", "[fast, -]")
         expect((chosen.operand(f"fc{i}", 0), chosen.operand(f"fc{i}", 1)) == want,
                f"fc{i}: the batch over the slow axis, the weight over the fast one", chosen)
+    # Over the slow axis the gradients of the halves of the weights, over the fast one five activations of half the
+    # batch; beside them biases and the loss.
+    small = 6 * all_reduce_bytes(128, 2) + all_reduce_bytes(1, 4)
+    gradients, activations = 6 * all_reduce_bytes(128 * 128 / 2, 2), 5 * all_reduce_bytes(192 / 2 * 128, 2)
+    expect(chosen.sent("slow") <= gradients + small, f"{gradients:.0f} B over the slow axis, not {chosen.sent('slow'):.0f}", chosen)
+    expect(chosen.sent() <= gradients + activations + 2 * small, f"{gradients + activations:.0f} B in all, not {chosen.sent():.0f}", chosen)
 
 
 @case
@@ -173,6 +179,9 @@ def few_channels_are_data_parallel(c):
         expect(chosen.operand(f"conv{i}", 0) == "[x, -, -, -]", f"conv{i} must cut the batch", chosen)
         statistics = [s for s in chosen.collectives if s["op"].startswith(f"bn{i}") and "grad" not in s["op"]]
         expect(len(statistics) == 2, f"two statistics of bn{i} are reduced, not {len(statistics)}", chosen)
+    # The weights' gradients, a few numbers per channel and block (statistics, their gradients, scale, bias), the loss.
+    most = 3 * (all_reduce_bytes(4 * 4 * 3 * 3, 4) + 6 * all_reduce_bytes(4, 4)) + all_reduce_bytes(1, 4)
+    expect(chosen.sent() <= most, f"gradients and statistics ({most:.0f} B) and nothing else, not {chosen.sent():.0f} B", chosen)
 
 
 @case
@@ -207,7 +216,13 @@ def experts_are_split(c):
     for name in ("up", "down"):
         expect(chosen.operand(name, 1) == "[x, -, -]", f"the experts of '{name}' are split", chosen)
     expect(chosen.kinds(small=1024).get("all-to-all", 0) == 4, "four all-to-alls", chosen)
-    expect(chosen.operand("gate", 0) == "[x, -]" or chosen.operand("gate", 0) == "[x, -, -]", "tokens are split", chosen)
+    for name in ("in", "gate"):
+        expect(chosen.operand(name, 0) in ("[x, -]", "[x, -, -]"), f"'{name}': tokens are split", chosen)
+    for name in ("dispatch", "combine"):
+        expect(chosen.operand(name, 0).startswith("[x, -, -"), f"'{name}': groups are split, neither tokens nor rooms", chosen)
+    routed = groups * experts * room * hidden * 4 * 3 / 4 / 4  # of a rank's share, what goes to the three others
+    expect(all(s["bytes_sent"] <= 1.01 * routed for s in chosen.collectives if s["kind"] == "all-to-all"),
+           f"an all-to-all sends the routed tokens once ({routed:.0f} B)", chosen)
     expect(set(chosen.kinds(small=2 * all_reduce_bytes(hidden * experts, 4))) == {"all-to-all"}, "nothing else is large", chosen)
 
 
