@@ -20,10 +20,12 @@ constexpr size_t kMostFromHub = 6;   // neighbours taken from a variable of many
 
 Neighbourhood::Neighbourhood(const Core &core, Answer start, const std::vector<double> &prices,
                              uint64_t seed)
-    : core(core), random(seed), bestPrice(std::numeric_limits<double>::infinity()), prices(prices),
-      weights(core.room.size(), 0), place(size_t(core.count()), -1), fixedLoad(core.room.size(), 0),
-      subLoad(core.room.size() + 1, 0), rates(core.room.size(), 0),
+    : core(core), parts(core), random(seed), bestPrice(std::numeric_limits<double>::infinity()),
+      prices(prices), weights(core.room.size(), 0), place(size_t(core.count()), -1),
+      fixedLoad(core.room.size(), 0), subLoad(core.room.size() + 1, 0), rates(core.room.size(), 0),
       cumulated(core.room.size() + 1, 0) {
+  std::fill_n(gained, kKinds, 1e-3);
+  std::fill_n(spent, kKinds, 1e6);
   restart(std::move(start));
 }
 
@@ -39,6 +41,30 @@ void Neighbourhood::restart(Answer answer) {
   load = core.load(x);
   weights = prices;
   noteIfBest();
+}
+
+bool Neighbourhood::merge(const Answer &other, double &work) {
+  if (!fits())
+    return false;
+  const Answer before = bestAnswer;
+  std::vector<int32_t> members;
+  Answer from, to;
+  for (int32_t v = 0; v < core.count(); ++v)
+    if (other[v] != before[v]) {
+      members.push_back(v);
+      from.push_back(before[v]);
+      to.push_back(other[v]);
+    }
+  const double change =
+      parts.choose(members, from, to, before, core.load(before), prices, prices, 0);
+  work += parts.takeWork() + double(core.count());
+  if (change > -kBetter)
+    return false;
+  Answer merged = before;
+  for (size_t i = 0; i < members.size(); ++i)
+    merged[members[i]] = to[i];
+  restart(std::move(merged));
+  return true;
 }
 
 void Neighbourhood::noteIfBest() {
@@ -71,11 +97,27 @@ void Neighbourhood::growBall(int32_t start, size_t target) {
   }
 }
 
+/// What follows one another in the program, half of the time without what hangs together with very much, and half of
+/// the time a forest beside it.
+void Neighbourhood::chooseWindow(size_t target) {
+  const size_t n = size_t(core.count()), start = draw(n - target + 1);
+  const bool all = draw(2), forest = draw(2);
+  for (size_t v = start; v < start + target; ++v)
+    if (all || core.links[v].size() <= kMostFromHub) {
+      place[v] = int32_t(sub.members.size());
+      sub.members.push_back(int32_t(v));
+    }
+  if (forest || sub.members.empty())
+    chooseForest(sub.members.size() + 2 + draw(n));
+}
+
 /// Variables in random order, each taken unless it closes a cycle.
 void Neighbourhood::chooseForest(size_t target) {
   std::vector<int32_t> &list = sub.members;
   std::vector<int32_t> tree(size_t(core.count()));
   std::iota(tree.begin(), tree.end(), 0);
+  for (int32_t v : list)
+    tree[v] = list[0]; // what is there already counts as one piece
   auto root = [&](int32_t v) {
     while (tree[v] != v)
       v = tree[v] = tree[tree[v]];
@@ -88,6 +130,8 @@ void Neighbourhood::chooseForest(size_t target) {
   for (int32_t v : order) {
     if (list.size() >= target)
       break;
+    if (place[v] >= 0)
+      continue;
     seen.clear();
     bool cycle = false;
     for (const CoreLink &link : core.links[v])
@@ -286,6 +330,13 @@ bool Neighbourhood::improveFitting(EliminationPlan &plan) {
         least = price;
         found = y;
       }
+    } else {
+      const double change = parts.choose(sub.members, old, y, x, load, rates, prices, guidance);
+      stepWork += parts.takeWork();
+      if (before + change < least - kBetter) {
+        least = before + change;
+        found = y;
+      }
     }
     if (norm <= 0)
       break;
@@ -341,7 +392,7 @@ bool Neighbourhood::step(double &work) {
   const bool exceeding = core.excess(load) > 0;
   // The kind that gains most per work, or, in every fourth step, the one that had the least work.
   int kind = 0;
-  for (int k = 1; k < 4; ++k)
+  for (int k = 1; k < kKinds; ++k)
     if (draws % 4 == 0 ? used[k] < used[kind] : gained[k] * spent[kind] > gained[kind] * spent[k])
       kind = k;
   ++draws;
@@ -354,11 +405,15 @@ bool Neighbourhood::step(double &work) {
     chooseForest(2 + draw(n));
   else if (kind == 2)
     choosePoint(std::min(n, 2 + draw(2 * ballSize)));
-  else
+  else if (kind == 3)
     chooseBallsAt(2 + draw(6 * ballSize));
+  else
+    chooseWindow(std::min(n, size_t(20 * std::exp2(double(draw(600)) / 100))));
   EliminationLimits limits{double(1 << 14), double(1 << 17)};
   if (kind == 1)
     limits = {double(1 << 22), double(1 << 24)};
+  if (kind == 4)
+    limits = {double(1 << 18), double(1 << 21)};
   while (true) {
     build();
     std::vector<int32_t> sizes;

@@ -1,7 +1,7 @@
 //===- Neighbourhood.h - large neighbourhood search with exact subproblems --------------------===//
 //
 // Improves an answer of a Core: frees a set of variables of small elimination width (a ball in the
-// graph, a forest that spans much of it, or what is live at one check point), and minimises over it
+// graph, a forest that spans much of it, a stretch of the program, or what is live at one check point), and minimises over it
 // exactly while the rest is fixed. Memory enters a subproblem through Lagrangian prices with Polyak
 // steps: the prices also bound the subproblem, so a neighbourhood without a better answer is left
 // as soon as that is proven. While memory is exceeded, weights on the exceeded points grow until an
@@ -20,6 +20,7 @@
 
 #include "strategies/search/Core.h"
 #include "strategies/search/Eliminate.h"
+#include "strategies/search/Parts.h"
 
 #include <random>
 
@@ -33,6 +34,8 @@ public:
   bool step(double &work);
   /// Continues from another answer (if it is no worse, it should also be the best).
   void restart(Answer answer);
+  /// Takes the parts of another answer that make the best one better; true if there are some.
+  bool merge(const Answer &other, double &work);
   /// Continues from the best if the present answer costs more than (1 + distance) times as much.
   void returnToBest(double distance) {
     if (fits() && cost > bestPrice + distance * std::abs(bestPrice))
@@ -58,6 +61,7 @@ private:
   };
   void chooseBall(size_t target);
   void chooseForest(size_t target);
+  void chooseWindow(size_t target);
   void choosePoint(size_t target);
   void chooseBallsAt(size_t target);
   void growBall(int32_t start, size_t target);
@@ -74,6 +78,7 @@ private:
   size_t draw(size_t n) { return size_t(random() % n); }
 
   const Core &core;
+  Parts parts;
   std::mt19937_64 random;
   Answer x, bestAnswer;
   double cost, bestPrice;
@@ -83,7 +88,8 @@ private:
   std::vector<double> fixedLoad, subLoad, rates, cumulated;
   size_t ballSize = 12, failures = 0;
   // Per kind of neighbourhood: relative gain and work, decaying, and all work.
-  double gained[4] = {1e-3, 1e-3, 1e-3, 1e-3}, spent[4] = {1e6, 1e6, 1e6, 1e6}, used[4] = {};
+  static constexpr int kKinds = 5;
+  double gained[kKinds], spent[kKinds], used[kKinds] = {};
   uint64_t draws = 0;
 };
 

@@ -163,6 +163,9 @@ void ExactSearch::improve(const Scope &scope, const Core &core,
       winner = t;
   }
   Neighbourhood &a = searches[winner];
+  for (size_t t = 0; t < searches.size(); ++t)
+    if (t != winner && searches[t].fits() && a.merge(searches[t].best(), best.work))
+      log("merged: %.0f", a.bestCost());
   if (a.fits() && a.bestCost() < target())
     best.offer(scope, core, a.best());
   for (size_t t = 0; t < searches.size(); ++t)
@@ -373,6 +376,9 @@ ExactSearch::Next ExactSearch::phase(Scope &scope, const Core &core, Dual &dual,
       search.restart(dual.answer());
     }
     improve(scope, core, fresh, share);
+    for (Neighbourhood &search : fresh)
+      if (search.fits() && searches[0].merge(search.best(), best.work))
+        best.offer(scope, core, searches[0].best());
     if (fresh[0].fits() && !(searches[0].bestCost() <= fresh[0].bestCost()))
       searches = std::move(fresh);
   }

@@ -347,3 +347,54 @@ TEST_CASE("reductions look at the clock by work, not by variables") {
   CHECK(polls < asked);
   REQUIRE(!cut.infeasible);
 }
+
+TEST_CASE("of a change those parts are made that fit and pay") {
+  // The example of Parts.h: three variables without edges, one check point with 2 bytes free.
+  StrategyGraph g;
+  g.addNode({.costs = {5, 0}, .usages = {0, 3}, .liveFrom = 0, .liveTo = 1});
+  g.addNode({.costs = {5, 0}, .usages = {0, 3}, .liveFrom = 0, .liveTo = 1});
+  g.addNode({.costs = {0, 2}, .usages = {1, 0}, .liveFrom = 0, .liveTo = 1});
+  g.memoryLimit = 3;
+  Model model(g);
+  Core core(model);
+  REQUIRE(core.count() == 3);
+  Parts parts(core);
+  const Answer x{0, 0, 0};
+  Answer to{1, 1, 1};
+  const std::vector<double> price(core.room.size(), 1);
+  CHECK(parts.choose({0, 1, 2}, x, to, x, core.load(x), price, price, 0) == -3);
+  CHECK((to == Answer{1, 0, 1} || to == Answer{0, 1, 1}));
+  CHECK(parts.takeWork() > 0);
+
+  std::mt19937_64 random(18);
+  int better = 0, cut = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const bool limited = round % 4; // without a limit there are no check points
+    Model model(randomGraph(
+        random, {.nodes = 9, .density = 0.25, .forbidden = 0, .memory = limited ? 0.6 : 0.0}));
+    Core core(model);
+    Answer x, to;
+    std::vector<int32_t> members;
+    for (int32_t v = 0; v < core.count(); ++v) {
+      x.push_back(int32_t(random() % uint64_t(core.size(v))));
+      to.push_back(int32_t(random() % uint64_t(core.size(v))));
+      members.push_back(v);
+    }
+    const std::vector<double> load = core.load(x), rates(core.room.size(), 0.1);
+    if (core.excess(load) > 0 || core.price(x) >= kCoreForbidden)
+      continue;
+    const Answer from = x, wanted = to;
+    Parts parts(core);
+    const double change = parts.choose(members, from, to, x, load, rates, rates, 0);
+    INFO("round " << round);
+    REQUIRE(core.price(to) - core.price(x) == Approx(change).margin(1e-6));
+    REQUIRE(core.excess(core.load(to)) <= 0);
+    REQUIRE((core.hasMemory() || change <= 0)); // parts that cost more are not made
+    for (int32_t v = 0; v < core.count(); ++v)
+      REQUIRE((to[v] == x[v] || to[v] == wanted[v]));
+    better += change < 0;
+    cut += change < 0 && to != wanted;
+  }
+  CHECK(better > 500);
+  CHECK(cut > 200);
+}
