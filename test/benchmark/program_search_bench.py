@@ -47,6 +47,11 @@ def write(network, small, folder):
     return path
 
 
+def search_command(bin, network, mesh, topology, small, folder):
+    return [bin / "tessera-compile", write(network, small, folder), *network[2], "--mesh", mesh, "--topology", topology, "--mode",
+            "auto", "--train", "--loss", "cross_entropy", "--optimizer", "adam:lr=0.001", "--search-only"]
+
+
 def measure(command, folder):
     """One run: facts of the training step's search, the largest resident set, the wall clock."""
     code, text, wall, usage = measured.run(command, folder)
@@ -78,9 +83,8 @@ def main():
         for label, network, mesh, topology, goal in CASES:
             if not label.startswith(tuple(args.only.split(","))):
                 continue
-            command = [args.bin / "tessera-compile", write(network, args.small, folder), *network[2], "--mesh", mesh, "--topology",
-                       topology, "--mode", "auto", "--train", "--loss", "cross_entropy", "--optimizer", "adam:lr=0.001",
-                       "--search-threads", args.threads, "--search-gap", args.gap, "--search-only"]
+            command = search_command(args.bin, network, mesh, topology, args.small, folder) + [
+                "--search-threads", args.threads, "--search-gap", args.gap]
             runs = [measure(command, folder) for _ in range(args.runs)]
             row = {key: statistics.median(r[key] for r in runs) for key in runs[0]}
             rows.append({"name": label, "mesh": mesh, "topology": topology, "goal": goal, **row})
