@@ -2,14 +2,18 @@
 //
 //   tessera-run plan/ --data cifar10:DIR --epochs 10            # ranks are threads of this process
 //   mpirun -n 4 tessera-run plan/ --data synthetic --steps 100  # ranks are processes
+//   tessera-run plan/ --processes --restarts 3 --checkpoint-dir run ...   # the same without MPI, and watched over
 //
 // Parses the command line, starts the ranks, turns a failure into one line and an exit code: 1 for a
 // failure, 2 for a wrong command line, 130 after an interrupt.
 //
 //===------------------------------------------------------------------------------------------===//
+#include "runtime/checkpoint/Folder.h"
 #include "runtime/comm/MpiWorld.h"
 #include "runtime/executor/Launcher.h"
+#include "runtime/executor/Placement.h"
 #include "runtime/executor/Session.h"
+#include "runtime/executor/Supervisor.h"
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -26,6 +30,8 @@ struct CommandLine {
   bool eval = false, infer = false, verify = false, quiet = false, noGraphs = false;
   int ranks = 0, threads = 0, shuffle = -1, augment = -1;
   RunOptions run;
+  LaunchOptions launch;
+  int exitCode = 0; // of a supervisor
 };
 
 void declare(CLI::App &app, CommandLine &c) {
@@ -92,6 +98,34 @@ void declare(CLI::App &app, CommandLine &c) {
                  "Continue from a checkpoint, or from the latest in this directory")
       ->type_name("DIR");
 
+  LaunchOptions &l = c.launch;
+  auto *launch = app.add_option_group(
+      "Launching", "Ranks are threads of this process by default; under mpirun, or with "
+                   "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment, "
+                   "this process is one of them (docs/launching.md)");
+  auto *processes =
+      launch->add_flag("--processes", l.processes, "Ranks are processes of this machine");
+  launch
+      ->add_option("--rank-table", l.rankTable,
+                   "JSON file that says which ranks run on which servers; starts those of this "
+                   "machine, or is the one "
+                   "that RANK_ID says")
+      ->type_name("FILE")
+      ->excludes(processes);
+  launch
+      ->add_option("--rendezvous-timeout", l.rendezvousTimeout,
+                   "Seconds that processes wait for each other at the start (default 120)")
+      ->check(CLI::Range(0.1, 1e6));
+  launch
+      ->add_option("--peer-timeout", l.peerTimeout,
+                   "Seconds of silence after which a process counts as lost (default 10)")
+      ->check(CLI::Range(0.1, 1e6));
+  launch
+      ->add_option("--restarts", l.restarts,
+                   "Start again from the last checkpoint after a failure, so many times (needs "
+                   "--checkpoint-dir)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--log-dir", r.logDir, "One text file per rank: DIR/rank-N.log")->type_name("DIR");
   app.add_option("--ranks", c.ranks, "Expected number of ranks: an error if the plan has others")
       ->check(CLI::PositiveNumber);
   app.add_option("--threads", c.threads,
@@ -155,6 +189,8 @@ Status complete(CommandLine &c, const CLI::App &app) {
   r.graphs = !c.noGraphs;
   if (r.backend != "cuda" && (r.shareDevices || r.tf32 || !r.graphs))
     return Status::error("--share-devices, --tf32 and --no-graphs are for --device cuda");
+  if (c.launch.restarts > 0 && r.checkpointDir.empty())
+    return Status::error("--restarts needs --checkpoint-dir DIR");
   if (c.shuffle >= 0)
     r.shuffle = c.shuffle != 0;
   if (c.augment >= 0)
@@ -170,13 +206,45 @@ int fromLauncher(std::initializer_list<const char *> names, int otherwise) {
   return otherwise;
 }
 
-/// Writes the error; an empty one was written where it arose.
-void complain(const Status &status) {
-  if (!status.message().empty())
-    std::fprintf(stderr, "tessera-run: %s\n", status.message().c_str());
+/// Writes the error; an empty one was written where it arose. `rank` is that of this process, or -1.
+void complain(const Status &status, int rank = -1) {
+  if (status.message().empty())
+    return;
+  const std::string prefix = rank < 0 ? "" : "[rank " + std::to_string(rank) + "] ";
+  std::fprintf(stderr, "%stessera-run: %s\n", prefix.c_str(), status.message().c_str());
 }
 
-Status run(CommandLine &c, RunResult &result) {
+/// This process's rank of the job; null where ranks are threads.
+Result<std::unique_ptr<World>> joinJob(CommandLine &c, const Placement &placement,
+                                       const PlanDirectory &plan) {
+  const int ranks = static_cast<int>(plan.ranks.size());
+  if (placement.transport == Transport::Tcp) {
+    c.run.localRank = placement.localRank;
+    c.run.localRanks = placement.localRanks;
+    TcpOptions options = placement.tcp;
+    options.plan = plan.ranks[0].plan_id();
+    return createTcpWorld(options);
+  }
+  if (placement.transport == Transport::Threads)
+    return std::unique_ptr<World>();
+  Result<std::unique_ptr<World>> world = createMpiWorld();
+  if (!world)
+    return world.status();
+  if ((*world)->size() != ranks) {
+    // All processes see the same; one message is enough. It must be out before the first process ends:
+    // mpirun then stops the others.
+    if ((*world)->rank() == 0)
+      complain(Status::error(c.plan + ": is a plan for " + std::to_string(ranks) +
+                             " ranks, but MPI started " + std::to_string((*world)->size()) +
+                             " processes"));
+    return Status::error("");
+  }
+  c.run.localRanks = fromLauncher({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}, ranks);
+  c.run.localRank = fromLauncher({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, -1);
+  return world;
+}
+
+Status run(CommandLine &c, char **argv, RunResult &result) {
   Result<PlanDirectory> plan = readPlanDirectory(c.plan);
   if (!plan)
     return plan.status();
@@ -184,47 +252,56 @@ Status run(CommandLine &c, RunResult &result) {
   if (c.ranks != 0 && c.ranks != ranks)
     return Status::error(c.plan + ": is a plan for " + std::to_string(ranks) + " ranks, not " +
                          std::to_string(c.ranks) + "; compile the model for another mesh");
-  std::vector<std::unique_ptr<World>> processWorld;
-  bool mpi = launchedByMpi();
-  if (mpi) {
-    Result<std::unique_ptr<World>> world = createMpiWorld();
-    if (!world)
-      return world.status();
-    if ((*world)->size() != ranks) {
-      // All processes see the same; one message is enough. It must be out before the first process ends:
-      // mpirun then stops the others.
-      if ((*world)->rank() == 0)
-        complain(Status::error(c.plan + ": is a plan for " + std::to_string(ranks) +
-                               " ranks, but MPI started " + std::to_string((*world)->size()) +
-                               " processes"));
-      return Status::error("");
-    }
-    processWorld.push_back(std::move(*world));
+  Result<Placement> placement =
+      placeRanks(c.launch, ranks, [](const char *name) { return std::getenv(name); });
+  if (!placement)
+    return placement.status().context(c.plan);
+  if (!placement->children.empty()) {
+    c.exitCode = supervise({*placement, argv, c.launch.restarts, c.launch.peerTimeout + 20});
+    return Status();
   }
-  if (mpi) {
-    c.run.localRanks = fromLauncher({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}, ranks);
-    c.run.localRank = fromLauncher({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, -1);
+  const int own = placement->transport == Transport::Tcp ? placement->tcp.rank : -1;
+  Result<std::unique_ptr<World>> world = joinJob(c, *placement, *plan);
+  if (!world) {
+    complain(world.status(), own);
+    return Status::error("");
   }
+  catchInterrupts(); // from here on, and not while ranks wait for each other
+  const bool process = *world != nullptr;
   if (c.run.threads = c.threads; c.threads == 0)
     c.run.threads = threadsPerRank(c.run.localRanks > 0 ? c.run.localRanks : ranks);
-  bool leader = !mpi || processWorld[0]->rank() == 0;
+  c.run.program = "tessera-run " TESSERA_VERSION;
+  c.run.transport = !process                                 ? "threads"
+                    : placement->transport == Transport::Mpi ? "processes over MPI"
+                                                             : "processes over TCP";
+  if (c.run.attempt = placement->attempt;
+      c.run.attempt > 0 && !listCheckpoints(c.run.checkpointDir).empty())
+    c.run.resumeDir = c.run.checkpointDir;
+  const int rank = process ? (*world)->rank() : -1;
   // mpirun gives its processes a terminal of its own even when its output goes to a file.
-  Console console(leader && !c.quiet ? stdout : nullptr, /*plain=*/mpi);
-  catchInterrupts();
+  Console console(rank <= 0 && !c.quiet ? stdout : nullptr, /*plain=*/process);
   auto body = [&](World &world) -> Status {
     // Here and not before the ranks start: a failure must stop the others too.
     if (world.rank() == 0 && !c.log.empty())
-      TESSERA_RETURN_IF_ERROR(console.openLog(c.log, /*append=*/!c.run.resumeDir.empty()));
+      TESSERA_RETURN_IF_ERROR(
+          console.openLog(c.log, /*append=*/!c.run.resumeDir.empty() || c.run.attempt > 0));
     return runPlan(*plan, c.run, world, console, result);
   };
-  return mpi ? runRanks(std::move(processWorld), body) : runRanks(ranks, body);
+  std::vector<std::unique_ptr<World>> worlds;
+  if (process)
+    worlds.push_back(std::move(*world));
+  Status status = process ? runRanks(std::move(worlds), body) : runRanks(ranks, body);
+  if (status || !process)
+    return status;
+  complain(status, rank);
+  return Status::error("");
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
   CLI::App app(
-      "Runs a plan: trains, evaluates or infers, on this machine's ranks or under mpirun.");
+      "Runs a plan: trains, evaluates or infers, on this machine's ranks or on several machines.");
   CommandLine command;
   command.run.backend = "cpu";
   declare(app, command);
@@ -239,12 +316,14 @@ int main(int argc, char **argv) {
     complain(status);
     return 2;
   }
-  status = run(command, result);
+  status = run(command, argv, result);
   if (!status) {
     complain(status);
     return 1;
   }
+  if (command.exitCode != 0)
+    return command.exitCode;
   if (result.interrupted)
-    return 130;
+    return kExitInterrupted;
   return result.verified ? 0 : 1;
 }

@@ -39,9 +39,7 @@ Status runRanks(std::vector<std::unique_ptr<World>> worlds,
       // Before abort(): the failures that it causes in other ranks must come second.
       std::lock_guard lock(mutex);
       if (first.ok())
-        first = worlds.size() > 1 || world.size() > 1
-                    ? status.context("rank " + std::to_string(world.rank()))
-                    : status;
+        first = worlds.size() > 1 ? status.context("rank " + std::to_string(world.rank())) : status;
     }
     world.abort(status.message());
   };

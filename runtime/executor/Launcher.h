@@ -3,7 +3,7 @@
 //   Status status = runRanks(4, [&](World &world) -> Status { ... });
 //
 // If one rank fails, its world is aborted: the others' collectives return errors and they end too.
-// The result is the first failure, "rank 2: ..."; what the others say only follows from it.
+// The result is the first failure, with several threads "rank 2: ..."; what the others say only follows from it.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_EXECUTOR_LAUNCHER_H

@@ -107,7 +107,36 @@ std::string meshText(const plan::Plan &plan) {
   return text.empty() ? "one rank" : text;
 }
 
+/// This rank's place in the mesh: "data 1, model 0".
+std::string coordinatesText(const plan::Plan &plan) {
+  uint64_t stride = 1;
+  for (const plan::MeshAxis &axis : plan.mesh())
+    stride *= axis.size();
+  std::string text;
+  for (const plan::MeshAxis &axis : plan.mesh()) {
+    stride /= axis.size();
+    text += (text.empty() ? "" : ", ") + axis.name() + " " +
+            std::to_string(plan.rank() / stride % axis.size());
+  }
+  return text.empty() ? "the only one" : text;
+}
+
+/// The head of a rank's log.
+void introduceRank(Session &s) {
+  const plan::Plan &plan = s.executor.plan();
+  s.log.line(s.options.program + ", plan " + s.plan.path + " (" + plan.plan_id() + "), model " +
+             plan.model());
+  s.log.line("rank " + std::to_string(s.world.rank()) + " of " + std::to_string(s.world.size()) +
+             (s.options.transport.empty() ? "" : " as " + s.options.transport) + ", mesh " +
+             meshText(plan) + ", at " + coordinatesText(plan));
+  s.log.line(processText() + ", " + std::to_string(s.options.threads) +
+             " kernel threads, backend " + s.options.backend + s.platform.description);
+  if (s.options.attempt > 0)
+    s.log.line("started again for the " + std::to_string(s.options.attempt) + ". time");
+}
+
 Status introduce(Session &s) {
+  introduceRank(s);
   // Ranks differ a little in scratch, and in arena if shards differ: the largest is told.
   int64_t memory[2] = {static_cast<int64_t>(s.executor.loaded().arenaBytes()),
                        static_cast<int64_t>(s.executor.loaded().scratchBytes())};
@@ -115,6 +144,9 @@ Status introduce(Session &s) {
   if (!s.leader())
     return Status();
   const plan::Plan &plan = s.executor.plan();
+  if (!s.options.transport.empty())
+    s.console.line(s.options.program + ": plan " + plan.plan_id() + ", ranks are " +
+                   s.options.transport + "; " + processText());
   s.console.line(plan.model() + ": " + std::to_string(s.world.size()) + " ranks (" +
                  meshText(plan) + "), " + std::to_string(s.options.threads) +
                  (s.options.threads == 1 ? " thread" : " threads") + " each, backend " +
@@ -195,8 +227,8 @@ void printProfile(Session &s) {
 
 } // namespace
 
-Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &world, Console &console,
-               RunResult &result) {
+static Status runLogged(const PlanDirectory &plan, const RunOptions &options, World &world,
+                        Console &console, RunResult &result, RankLog &log) {
   PlatformOptions where;
   where.backend = options.backend;
   where.localRank = options.localRank < 0 ? world.rank() : options.localRank;
@@ -215,7 +247,7 @@ Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &worl
                        load, platform->deviceWorld.get());
   if (!executor)
     return executor.status();
-  Session session{plan, options, world, console, result, **executor, *platform};
+  Session session{plan, options, world, console, result, **executor, *platform, log};
   TESSERA_RETURN_IF_ERROR(loadInitialWeights(session, session.executor));
   TESSERA_RETURN_IF_ERROR(introduce(session));
   if (options.profile)
@@ -240,6 +272,16 @@ Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &worl
     console.line("note: " + notice);
   // Nobody leaves (and takes its memory along) while another may still read from it.
   return session.executor.everyone().barrier();
+}
+
+Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &world, Console &console,
+               RunResult &result) {
+  RankLog log;
+  if (!options.logDir.empty())
+    TESSERA_RETURN_IF_ERROR(log.open(options.logDir, world.rank(), options.attempt > 0));
+  Status status = runLogged(plan, options, world, console, result, log);
+  log.line(status ? "ended" : "failed: " + status.message());
+  return status;
 }
 
 } // namespace tessera::rt

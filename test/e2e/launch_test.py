@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""Every way to launch ranks gives the same bits, on one host and on two; a rank that is lost is noticed and named.
+
+usage: launch_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
+"""
+import json
+import os
+import random
+import re
+import shutil
+import socket
+import subprocess
+import time
+
+from cases import case, main
+from launching import KILL, STOP, CONTINUE, Launching, TwoHosts, expect, rank_environment, ranks_of
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def table(path, *servers):
+    """A rank table: (address, ranks) per server."""
+    path.write_text(json.dumps({
+        "version": "1.0", "server_count": str(len(servers)), "status": "completed",
+        "server_list": [{"server_id": address, "host_nic_ip": "reserve",
+                         "device": [{"device_id": str(i), "device_ip": f"192.168.100.{100 + i}", "rank_id": str(rank)}
+                                    for i, rank in enumerate(ranks)]} for address, ranks in servers]}))
+    return path
+
+
+def all_ranks(c, command, port, ranks=4, more=()):
+    """A process per rank, by environment."""
+    return [c.start(command, rank_environment(r, ranks, "127.0.0.1", port) | dict(more)) for r in range(ranks)]
+
+
+def torchrun_works():
+    """Debian 12's cannot start a program: its PyTorch is older than its Python."""
+    return shutil.which("torchrun") and subprocess.run(
+        ["torchrun", "--no_python", "--nproc_per_node", "1", "--master_port", str(free_port()), "true"],
+        capture_output=True, timeout=100).returncode == 0
+
+
+@case
+def every_launch_path_has_the_same_bits(c):
+    plan = c.compile()
+    files = {}
+
+    def command(name):
+        files[name] = c.folder / f"{name}.safetensors"
+        return c.command(plan, 6, "--save-weights", files[name])
+
+    c.finish(c.start(command("threads")))
+    c.finish(c.start(command("processes") + ["--processes"]))
+    for process in all_ranks(c, command("environment"), free_port()):
+        c.finish(process)
+    one = table(c.folder / "one.json", ("127.0.0.1", range(4)))
+    c.finish(c.start(command("table") + ["--rank-table", str(one)], {"MASTER_PORT": free_port()}))
+    port = free_port()
+    for process in [c.start(command("rank_id") + ["--rank-table", str(one)], {"RANK_ID": r, "MASTER_PORT": port})
+                    for r in range(4)]:
+        c.finish(process)
+    # As under torchrun, whose agent occupies the port that it names.
+    with socket.socket() as agent:
+        agent.bind(("127.0.0.1", 0))
+        agent.listen()
+        for process in all_ranks(c, command("agent"), agent.getsockname()[1],
+                                 more={"TORCHELASTIC_USE_AGENT_STORE": "True"}):
+            c.finish(process)
+    if torchrun_works():
+        c.finish(c.start(command("torchrun"), prefix=("torchrun", "--no_python", "--nproc_per_node", "4", "--master_port",
+                                                       str(free_port()))))
+    if shutil.which("mpirun"):
+        c.finish(c.start(command("mpi"), prefix=("mpirun", "--oversubscribe", "-n", "4")))
+    for name, file in files.items():
+        expect(file.read_bytes() == files["threads"].read_bytes(), f"{name} computes something else")
+    print("      " + ", ".join(files))
+
+
+@case
+def two_hosts_over_every_launch_path(c):
+    plan = c.compile()
+    straight = c.folder / "threads.safetensors"
+    c.finish(c.start(c.command(plan, 6, "--save-weights", straight)))
+    try:
+        with TwoHosts() as hosts:
+            a, b = hosts.addresses
+            file = c.folder / "two.safetensors"
+            command = c.command(plan, 6, "--save-weights", file)
+            two = table(c.folder / "two.json", (a, (0, 1)), (b, (2, 3)))
+
+            def check(name, processes):
+                for process in processes:
+                    c.finish(process)
+                expect(file.read_bytes() == straight.read_bytes(), f"{name}: other bits on two hosts")
+                file.unlink()
+
+            check("environment", [c.start(command, rank_environment(r, 4, a, 29500, r % 2, 2), hosts.on(r // 2))
+                                  for r in range(4)])
+            check("rank table", [c.start(command + ["--rank-table", str(two)], prefix=hosts.on(h)) for h in range(2)])
+            check("RANK_ID", [c.start(command + ["--rank-table", str(two)], {"RANK_ID": r}, hosts.on(r // 2))
+                              for r in range(4)])
+            if shutil.which("mpirun"):
+                # In the place of ssh: the "host" is the namespace.
+                agent = c.folder / "agent"
+                agent.write_text('#!/bin/sh\nhost=$1\nshift\nexec ip netns exec "$host" sh -c "$*"\n')
+                agent.chmod(0o755)
+                check("mpirun", [c.start(command, prefix=(
+                    *hosts.on(0), "mpirun", "--host", ",".join(f"{name}:2" for name in hosts.names), "-n", "4", "--mca",
+                    "plm_rsh_agent", str(agent), "--mca", "btl_tcp_if_include", "cable", "--mca", "oob_tcp_if_include",
+                    "cable", "--mca", "btl", "tcp,self"))])
+    except TwoHosts.Skipped as reason:
+        print(f"skipped: {reason}")
+
+
+@case
+def a_cut_cable_is_noticed_on_both_sides(c):
+    plan = c.compile()
+    try:
+        with TwoHosts() as hosts:
+            command = c.command(plan, 1000000, "--peer-timeout", 3)
+            processes = [c.start(command, rank_environment(r, 4, hosts.addresses[0], 29500, r % 2, 2), hosts.on(r // 2))
+                         for r in range(4)]
+            time.sleep(3)
+            expect(all(process.poll() is None for process in processes), "ended by themselves")
+            begin = time.monotonic()
+            hosts.cut()
+            texts = [c.finish(process, code=1, timeout=30) for process in processes]
+            seconds = time.monotonic() - begin
+            expect(seconds < 10, f"noticed after {seconds:.1f} s")
+            for rank, text in enumerate(texts):
+                lost = "rank 2|rank 3" if rank < 2 else "rank 0|rank 1"
+                expect(re.search(rf"\[rank {rank}\].*({lost}).*(no sign of life for 3 s|has died)", text), text)
+            print(f"      both sides ended {seconds:.1f} s after the cut")
+    except TwoHosts.Skipped as reason:
+        print(f"skipped: {reason}")
+
+
+@case
+def a_killed_rank_is_named_by_all_at_once(c):
+    plan = c.compile()
+    for victim in (0, 2):
+        processes = all_ranks(c, c.command(plan, 1000000), free_port())
+        time.sleep(1.5)
+        begin = time.monotonic()
+        processes[victim].send_signal(KILL)
+        for rank, process in enumerate(processes):
+            if rank != victim:
+                text = c.finish(process, code=1, timeout=20)
+                expect(f"[rank {rank}]" in text and f"rank {victim} (on " in text and "has died" in text, text)
+        processes[victim].communicate()
+        expect(time.monotonic() - begin < 8, f"took {time.monotonic() - begin:.1f} s")
+
+
+@case
+def a_stopped_rank_is_named_after_the_timeout(c):
+    plan = c.compile()
+    processes = all_ranks(c, c.command(plan, 1000000, "--peer-timeout", 2), free_port())
+    time.sleep(1.5)
+    processes[3].send_signal(STOP)
+    begin = time.monotonic()
+    for rank in range(3):
+        text = c.finish(processes[rank], code=1, timeout=20)
+        expect("rank 3 (on " in text and "no sign of life for 2 s" in text, text)
+    expect(1 < time.monotonic() - begin < 8, f"noticed after {time.monotonic() - begin:.1f} s")
+    processes[3].send_signal(CONTINUE)
+    text = c.finish(processes[3], code=1, timeout=20)
+    expect("[rank 3]" in text, text)
+
+
+@case
+def ranks_that_do_not_fit_together_are_told_so(c):
+    plan, other = c.compile("plan", "2", "data"), c.compile("other", "2", "data", "lenet_train.onnx")
+    port = free_port()
+    processes = [c.start(c.command(p, 1), rank_environment(r, 2, "127.0.0.1", port)) for r, p in enumerate((plan, other))]
+    for process in processes:
+        text = c.finish(process, code=1)
+        expect("rank 1 (on " in text and "has the plan" in text, text)
+    late = c.command(plan, 1, "--rendezvous-timeout", 1)
+    text = c.finish(c.start(late, rank_environment(0, 2, "127.0.0.1", free_port())), code=1)
+    expect("[rank 0]" in text and "rank 1 of 2 is missing after 1 s" in text, text)
+    text = c.finish(c.start(late, rank_environment(1, 2, "127.0.0.1", free_port())), code=1)
+    expect("[rank 1]" in text and "rank 0 was not to be reached" in text, text)
+    port = free_port()
+    processes = [c.start(late, rank_environment(r, 2, "127.0.0.1", port) | {"TESSERA_SECRET": f"secret {r}"}) for r in range(2)]
+    for process in processes:
+        expect("another secret" in c.finish(process, code=1), "secrets")
+    for change, message in (({"WORLD_SIZE": 4}, "WORLD_SIZE is 4"), ({"RANK": "x"}, "RANK=x"), ({"MASTER_ADDR": ""}, "MASTER_ADDR"),
+                            ({"RANK": 2}, "RANK is 2"), ({"MASTER_PORT": 70000}, "MASTER_PORT=70000")):
+        text = c.finish(c.start(c.command(plan, 1), rank_environment(0, 2, "127.0.0.1", 29500) | change), code=1)
+        expect(message in text and text.count("\n") == 1, text)
+    bad = c.folder / "bad.json"
+    good = table(bad, ("127.0.0.1", (0, 1))).read_text()
+    for old, new, message in (('"1.0"', '"2.0"', "version"), ('"completed"', '"initializing"', "status"),
+                              ('"rank_id": "1"', '"rank_id": "0"', "rank 0 twice"), ('"rank_id": "1"', '"rank_id": "5"', "gaps"),
+                              ('"rank_id": "1"', '"rank_id": "-1"', "rank_id"), ("127.0.0.1", "192.0.2.1", "address of this"),
+                              ('"server_count": "1"', '"server_count": "3"', "server_count"), ("{", "", "JSON"),
+                              ('"rank_id": "0"}, ', '"rank_id": "0"}, {"device_id": "7", "rank_id": "2"}, ', "names 3")):
+        expect(old in good, old)
+        bad.write_text(good.replace(old, new, 1))
+        text = c.finish(c.start(c.command(plan, 1, "--rank-table", bad)), code=1)
+        expect(message in text and text.count("\n") == 1, f"{new}: {text}")
+    c.finish(c.start(c.command(plan, 1, "--restarts", 1)), code=2)
+
+
+@case
+def each_rank_has_a_log(c):
+    plan = c.compile()
+    logs = c.folder / "logs"
+    text = c.finish(c.start(c.command(plan, 3, "--processes", "--log-dir", logs)))
+    expect(text.count("trained 3 steps") == 1, "only rank 0 is on the terminal")
+    plan_id = json.loads(c.run(c.bin / "tessera-dump", plan, "--json"))
+    for rank in range(4):
+        text = (logs / f"rank-{rank}.log").read_text()
+        expect("tessera-run 0." in text and f"rank {rank} of 4 as processes over TCP" in text and "processors" in text and
+               f"data {rank // 2}, model {rank % 2}" in text and text.endswith("ended\n"), text)
+    expect(plan_id, "no dump")
+
+
+@case
+def restarted_runs_lose_nothing(c):
+    """Ranks killed at random moments, threads and processes: the parameters of an uninterrupted run, bit for bit."""
+    plan = c.compile()
+    straight = c.folder / "straight.safetensors"
+    c.finish(c.start(c.command(plan, 400, "--save-weights", straight)))
+    rng = random.Random(1)
+    for flags in (["--processes"], []):
+        file, run = c.folder / f"end{len(flags)}.safetensors", c.folder / f"run{len(flags)}"
+        process = c.start(c.command(plan, 400, "--save-weights", file, "--checkpoint-dir", run, "--checkpoint-every", 5,
+                                    "--restarts", 50, *flags))
+        kills, children = 0, f"/proc/{process.pid}/task/{process.pid}/children"
+        while process.poll() is None and kills < 8:
+            time.sleep(rng.uniform(0.3, 1.0))
+            victims = list(ranks_of(process.pid).values()) or list(map(int, open(children).read().split()))
+            if victims and process.poll() is None:
+                try:
+                    os.kill(rng.choice(victims), KILL)
+                    kills += 1
+                except ProcessLookupError:
+                    pass
+        text = c.finish(process, timeout=300)
+        expect(kills > 2 and text.count("starting again") >= kills - 1, text)
+        expect(file.read_bytes() == straight.read_bytes(), f"{flags}: other parameters after {kills} kills\n{text}")
+        expect("was ended by signal 9" in text, text)
+
+
+if __name__ == "__main__":
+    main(__doc__, Launching)

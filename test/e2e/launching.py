@@ -1,0 +1,129 @@
+"""What the tests of launched processes share: plans, runs that can be killed, two hosts as network namespaces."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+import numpy as np
+
+from cases import Programs
+
+
+def expect(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+def ranks_of(supervisor):
+    """Process id by rank of a supervisor's children, as far as they run."""
+    found = {}
+    try:
+        children = pathlib.Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
+    except OSError:
+        return found
+    for pid in children:
+        try:
+            environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        for entry in environ:
+            if entry.startswith(b"RANK="):
+                found[int(entry[5:])] = int(pid)
+    return found
+
+
+class Launching(Programs):
+    def __init__(self, args, folder):
+        super().__init__(args, folder)
+        rng = np.random.default_rng(3)
+        np.save(folder / "x.npy", rng.standard_normal((40, 1, 28, 28)).astype(np.float32))
+        np.save(folder / "y.npy", rng.integers(0, 10, 40).astype(np.int64))
+        self.data = f"npy:{folder}/x.npy,{folder}/y.npy,shuffle=1"
+
+    def compile(self, out="plan", mesh="data=2,model=2", mode="auto", model="mlp_train.onnx"):
+        self.run(self.bin / "tessera-compile", self.models / model, "--mesh", mesh, "--mode", mode, "--dim", "batch=8",
+                 "--train", "--loss", "cross_entropy", "--optimizer", "adamw:lr=0.001", "-o", self.folder / out)
+        return self.folder / out
+
+    def command(self, plan, steps, *options):
+        return [str(a) for a in (self.bin / "tessera-run", plan, "--data", self.data, "--steps", steps, *options)]
+
+    def start(self, command, environment=(), prefix=()):
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMI"))}
+        env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        env.update({k: str(v) for k, v in dict(environment).items()})
+        return subprocess.Popen([*prefix, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+
+    def finish(self, process, code=0, timeout=120):
+        try:
+            text = process.communicate(timeout=timeout)[0]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise AssertionError(f"{process.args}: did not end in {timeout} s\n{process.communicate()[0]}") from None
+        expect(code is None or process.returncode == code, f"{process.args}: exit code {process.returncode}\n{text}")
+        return text
+
+    def wait_for(self, condition, what, seconds=60):
+        end = time.monotonic() + seconds
+        while not condition():
+            expect(time.monotonic() < end, f"waited in vain for {what}")
+            time.sleep(0.01)
+
+
+def rank_environment(rank, ranks, address, port, local=None, locals_=None):
+    return {"RANK": rank, "WORLD_SIZE": ranks, "MASTER_ADDR": address, "MASTER_PORT": port,
+            "LOCAL_RANK": rank if local is None else local, "LOCAL_WORLD_SIZE": locals_ or ranks}
+
+
+class TwoHosts:
+    """Two network namespaces, 10.77.0.1 and 10.77.0.2, and a cable of limited bandwidth between them.
+
+    with TwoHosts() as hosts:              # raises Skipped without root
+        c.start(command, environment, prefix=hosts.on(0))
+        hosts.cut()
+    """
+
+    class Skipped(Exception):
+        pass
+
+    addresses = ("10.77.0.1", "10.77.0.2")
+
+    def __enter__(self):
+        if os.geteuid() != 0 or not shutil.which("ip"):
+            raise self.Skipped("only root makes network namespaces")
+        self.names = [f"tessera{os.getpid()}{end}" for end in "ab"]
+        try:
+            for name in self.names:
+                self.ip("netns", "add", name)
+            a, b = self.names
+            self.ip("-n", a, "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", b)
+            for name, address in zip(self.names, self.addresses):
+                self.ip("-n", name, "address", "add", f"{address}/24", "dev", "cable")
+                self.ip("-n", name, "link", "set", "cable", "up")
+                self.ip("-n", name, "link", "set", "lo", "up")
+                if shutil.which("tc"):
+                    subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "cable", "root", "tbf", "rate", "200mbit",
+                                    "burst", "256k", "latency", "50ms"], capture_output=True)
+        except subprocess.CalledProcessError as error:
+            self.__exit__()
+            raise self.Skipped(f"no network namespaces here: {error.stderr.strip()}") from None
+        return self
+
+    def __exit__(self, *_):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True)
+
+    @staticmethod
+    def ip(*arguments):
+        subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
+
+    def on(self, host):
+        return ("ip", "netns", "exec", self.names[host])
+
+    def cut(self):
+        self.ip("-n", self.names[1], "link", "set", "cable", "down")
+
+
+STOP, CONTINUE, KILL = signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL
