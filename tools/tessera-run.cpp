@@ -40,7 +40,8 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("PLAN", c.plan, "Plan directory, as tessera-compile writes it")->required();
   app.add_option("--data", r.data,
                  "Where batches come from: npy:IN.npy[,IN2.npy...][,TARGET.npy] (model inputs in "
-                 "order, then the target), cifar10:DIR, tokens:FILE, synthetic[:classes=10,...]")
+                 "order, then the target), cifar10:DIR, imagefolder:DIR, tokens:FILE, "
+                 "synthetic[:classes=10,...]")
       ->type_name("SOURCE");
 
   auto *mode = app.add_option_group("Modes", "Training is the default");
@@ -172,8 +173,9 @@ Status complete(CommandLine &c, const CLI::App &app) {
   if (c.infer && r.output.empty())
     return Status::error("--infer needs --output DIR");
   if (r.data.empty())
-    return Status::error("--data is required: npy:IN.npy,...,TARGET.npy, cifar10:DIR, "
-                         "tokens:FILE or synthetic");
+    return Status::error(
+        "--data is required: npy:IN.npy,...,TARGET.npy, cifar10:DIR, imagefolder:DIR, "
+        "tokens:FILE or synthetic");
   if (!r.weightsMap.empty() && r.weights.empty())
     return Status::error("--weights-map needs --weights");
   if (!r.weights.empty() && !r.resumeDir.empty())

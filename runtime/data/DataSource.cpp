@@ -2,6 +2,7 @@
 
 #include "runtime/data/Cifar10Source.h"
 #include "runtime/data/Elements.h"
+#include "runtime/data/ImageFolderSource.h"
 #include "runtime/data/NpySource.h"
 #include "runtime/data/Prefetch.h"
 #include "runtime/data/SyntheticSource.h"
@@ -83,13 +84,15 @@ Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec,
   DataOptions merged = options;
   TESSERA_RETURN_IF_ERROR(mergeOptions(*parsed, merged));
   const ProducerContext context{*parsed, requests, merged, requests[0].globalShape[0]};
-  Result<std::unique_ptr<BatchProducer>> producer =
-      Status::error("data source '" + spec + "': there is no kind '" + parsed->kind +
-                    "'; write npy:IN.npy,...,TARGET.npy, cifar10:DIR, tokens:FILE or synthetic");
+  Result<std::unique_ptr<BatchProducer>> producer = Status::error(
+      "data source '" + spec + "': there is no kind '" + parsed->kind +
+      "'; write npy:IN.npy,...,TARGET.npy, cifar10:DIR, imagefolder:DIR, tokens:FILE or synthetic");
   if (parsed->kind == "npy")
     producer = openNpy(context);
   else if (parsed->kind == "cifar10")
     producer = openCifar10(context);
+  else if (parsed->kind == "imagefolder")
+    producer = openImageFolder(context);
   else if (parsed->kind == "tokens")
     producer = openTokens(context);
   else if (parsed->kind == "synthetic")

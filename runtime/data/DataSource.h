@@ -20,6 +20,8 @@
 //   npy:IN.npy[,IN2.npy,...][,TARGET.npy]    NumPy arrays, in the order of the model's inputs,
 //                                            then the target; see NpySource.h
 //   cifar10:DIR                              CIFAR-10, binary version; see Cifar10Source.h
+//   imagefolder:DIR                          JPEG and PNG files, a folder per class; see
+//                                            ImageFolderSource.h
 //   tokens:FILE[,FILE2,...]                  token ids for language models; see TokenSource.h
 //   synthetic[:classes=10,samples=50000,...] a set that can be learned, computed;
 //                                            see SyntheticSource.h
@@ -56,6 +58,7 @@ struct DataOptions {
   uint64_t seed = 0; // of shuffling and augmentation
   bool train = true; // the training split, shuffled and augmented; else the evaluation split
   std::optional<bool> shuffle, augment; // instead of what `train` and the kind of source imply
+  int threads = 1;                      // that decode samples, where that is work
   int prefetch = 2; // batches prepared ahead by a thread; 0: none, next() computes
 };
 
@@ -72,6 +75,8 @@ public:
   /// The next batch will be number `batch`, counted from the first of epoch 0: epoch e starts with
   /// e * batchesPerEpoch().
   virtual Status seek(int64_t batch) = 0;
+  /// What happened since the last call that a person should know: files that were skipped.
+  virtual std::vector<std::string> takeNotices() = 0;
   /// One line for people: "cifar10 /data/cifar10: 50000 samples, 10 classes, shuffled".
   virtual std::string describe() const = 0;
 };

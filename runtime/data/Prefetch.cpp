@@ -30,6 +30,7 @@ public:
   int64_t samplesPerEpoch() const override { return batchesPerEpoch() * batchSize_; }
   Status seek(int64_t batch) override;
   std::string describe() const override { return producer_->describe(); }
+  std::vector<std::string> takeNotices() override { return producer_->takeNotices(); }
 
 private:
   struct Prepared {

@@ -19,6 +19,8 @@ public:
   virtual int64_t batchesPerEpoch() const = 0;
   virtual Status produce(int64_t batch, const std::vector<void *> &buffers) = 0;
   virtual std::string describe() const = 0;
+  /// As DataSource's; from any thread.
+  virtual std::vector<std::string> takeNotices() { return {}; }
 };
 
 /// What every kind gets to know. The requests were checked: boxes inside their shapes, sizes that

@@ -20,6 +20,7 @@ DataOptions Session::dataOptions(bool train) const {
   DataState before = resumed ? resumed->data : DataState();
   data.seed = options.seed.value_or(before.seed);
   data.train = train;
+  data.threads = options.threads;
   data.shuffle = options.shuffle;
   data.augment = options.augment;
   if (train && !data.shuffle)
@@ -40,8 +41,9 @@ int64_t Session::firstBatch(const DataSource &data) const {
 Result<Feed> Feed::open(Executor &executor, const std::string &program, const std::string &spec,
                         const DataOptions &options) {
   if (spec.empty())
-    return Status::error("program " + quoted(program) +
-                         " needs data: give --data npy:..., cifar10:DIR, tokens:FILE or synthetic");
+    return Status::error(
+        "program " + quoted(program) +
+        " needs data: give --data npy:..., cifar10:DIR, imagefolder:DIR, tokens:FILE or synthetic");
   Feed feed;
   feed.executor_ = &executor;
   std::vector<BatchRequest> requests;
@@ -88,6 +90,9 @@ Status Feed::next() {
   for (std::vector<char> &buffer : buffers_)
     pointers.push_back(buffer.data());
   TESSERA_RETURN_IF_ERROR(source_->next(pointers));
+  // Every rank reads files of its own, and only it knows what it skipped.
+  for (const std::string &notice : source_->takeNotices())
+    std::fprintf(stderr, "[rank %u] note: %s\n", executor_->plan().rank(), notice.c_str());
   return again();
 }
 

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""What training reads: token files, on any mesh and resumed.
+"""What training reads: token files and trees of images, on any mesh and resumed.
 
 usage: data_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
 """
 import json
+import struct
 import subprocess
 import sys
+import zlib
 
 import numpy as np
+import onnx
+import onnx.numpy_helper
 
 from cases import Programs, case, main
 
@@ -27,6 +31,18 @@ class Context(Programs):
         path = self.folder / "gpt.onnx"
         subprocess.run([sys.executable, self.models / "networks.py", "gpt", "-o", path, "layers=1", "hidden=32",
                         "heads=2", "words=300", "batch=8", "length=16"], check=True)
+        return path
+
+    def linear(self):
+        """[8, 3, 16, 20] to ten classes."""
+        path = self.folder / "linear.onnx"
+        tensor = onnx.helper.make_tensor_value_info
+        weights = onnx.numpy_helper.from_array(np.random.default_rng(3).normal(0, 0.01, (960, 10)).astype(np.float32), "w")
+        graph = onnx.helper.make_graph(
+            [onnx.helper.make_node("Flatten", ["x"], ["flat"]), onnx.helper.make_node("MatMul", ["flat", "w"], ["y"])],
+            "linear", [tensor("x", onnx.TensorProto.FLOAT, [8, 3, 16, 20])],
+            [tensor("y", onnx.TensorProto.FLOAT, [8, 10])], [weights])
+        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), path)
         return path
 
     def compile(self, model, *options):
@@ -69,6 +85,50 @@ def an_id_outside_the_embedding_is_named(c):
                          "--mode", "auto")
         told = c.run(c.bin / "tessera-run", plan, "--data", f"tokens:{c.folder}/text.npy", code=1)
         assert "text.npy: token 77 is 300, but ids are 0 to 299" in told, told
+
+
+def write_png(path, pixels):
+    """The format by its description, without anybody's library."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    height, width, _ = pixels.shape
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
+                     chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def image_tree(folder):
+    """Ten classes of bright quadrants and colours, six images each."""
+    rng = np.random.default_rng(2)
+    for cls in range(10):
+        for i in range(6):
+            pixels = rng.integers(0, 60, (40 + i, 48 - i, 3), dtype=np.uint8)
+            pixels[cls % 2 * 20:][:20, :, cls % 3] += 150
+            write_png(folder / f"class{cls}" / f"{i}.png", pixels)
+
+
+@case
+def image_folders_train_the_same_on_any_mesh(c):
+    image_tree(c.folder / "images")
+    model, options = c.linear(), ("--optimizer", "sgd:lr=0.01")
+    plans = [c.compile(model, *options, "--mesh", *mesh) for mesh in (("data=1",), ("data=2,model=2", "--mode", "auto"))]
+    exact = ("--data", f"imagefolder:{c.folder}/images", "--f64", "--backend", "reference", "--steps", 4)
+    one, four = (c.losses(plan, *exact) for plan in plans)
+    assert np.allclose(one, four, rtol=1e-9), (one, four)
+    checkpoints = c.folder / "checkpoints"
+    first = c.losses(plans[1], *exact[:-1], 2, "--checkpoint-dir", checkpoints)
+    rest = c.losses(plans[1], *exact, "--resume", checkpoints)
+    assert first + rest == four, (first, rest, four)
+    # A damaged file ends the run, or is named.
+    broken = c.folder / "images" / "class3" / "0.png"
+    broken.write_bytes(broken.read_bytes()[:200])
+    epoch = ("--data", f"imagefolder:{c.folder}/images,on_error=", "--epochs", 1)
+    told = c.run(c.bin / "tessera-run", plans[1], epoch[0], epoch[1] + "fail", *epoch[2:], code=1)
+    assert "class3/0.png: is no intact PNG file" in told, told
+    told = c.run(c.bin / "tessera-run", plans[1], epoch[0], epoch[1] + "skip", *epoch[2:])
+    assert "class3/0.png: is no intact PNG file" in told and "trained 7 steps" in told, told
 
 
 if __name__ == "__main__":
