@@ -392,7 +392,8 @@ bool Neighbourhood::step(double &work) {
   const bool exceeding = core.excess(load) > 0;
   // The kind that gains most per work, or, in every fourth step, the one that had the least work.
   int kind = 0;
-  for (int k = 1; k < kKinds; ++k)
+  // Stretches are dear: worth it for cost, not for the many small steps into the memory.
+  for (int k = 1; k < (exceeding ? kWindow : kKinds); ++k)
     if (draws % 4 == 0 ? used[k] < used[kind] : gained[k] * spent[kind] > gained[kind] * spent[k])
       kind = k;
   ++draws;
@@ -412,8 +413,8 @@ bool Neighbourhood::step(double &work) {
   EliminationLimits limits{double(1 << 14), double(1 << 17)};
   if (kind == 1)
     limits = {double(1 << 22), double(1 << 24)};
-  if (kind == 4)
-    limits = {double(1 << 18), double(1 << 21)};
+  if (kind == kWindow)
+    limits = {double(1 << 17), double(1 << 20)};
   while (true) {
     build();
     std::vector<int32_t> sizes;

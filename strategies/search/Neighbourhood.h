@@ -88,7 +88,7 @@ private:
   std::vector<double> fixedLoad, subLoad, rates, cumulated;
   size_t ballSize = 12, failures = 0;
   // Per kind of neighbourhood: relative gain and work, decaying, and all work.
-  static constexpr int kKinds = 5;
+  static constexpr int kWindow = 4, kKinds = 5;
   double gained[kKinds], spent[kKinds], used[kKinds] = {};
   uint64_t draws = 0;
 };
