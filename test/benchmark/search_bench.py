@@ -23,6 +23,8 @@ import program_search_bench as programs
 
 SEARCHERS = "default,exact,elimination,recursive,propagation,data,random"
 
+COUNTED = ("default", "exact", "elimination")  # the others are quick, or run till the clock ends them
+
 NO_ANSWER = [("(proven)", "nothing fits (proven)"), ("does not fit", "does not fit"), ("does not say", "not stated"),
              ("", "no answer")]
 
@@ -42,7 +44,7 @@ def solve(args, path, searcher, folder):
     choice.unlink(missing_ok=True)
     work = min(2, args.work or 2) if searcher == "default" else args.work
     command = [args.bin / "tessera-solve", path, "--searcher", "exact" if searcher == "default" else searcher, "--threads",
-               args.threads, "--output", choice, "--seconds", 1000 * args.work if args.work else args.seconds]
+               args.threads, "--output", choice, "--seconds", 1000 * args.work if args.work and searcher in COUNTED else args.seconds]
     if work:
         command += ["--work", work]
     if searcher == "default":
