@@ -272,7 +272,8 @@ private:
         {CollectiveKind::ReduceScatter, plan::REDUCE_SCATTER},
         {CollectiveKind::AllToAll, plan::ALL_TO_ALL},
         {CollectiveKind::Permute, plan::PERMUTE},
-        {CollectiveKind::Halo, plan::HALO}};
+        {CollectiveKind::Halo, plan::HALO},
+        {CollectiveKind::Broadcast, plan::BROADCAST}};
     for (auto [from, to] : kinds)
       if (from == c.kind)
         out->set_kind(to);
@@ -287,6 +288,7 @@ private:
     out->set_fill(c.fill);
     for (int64_t source : c.sources)
       out->add_sources(uint32_t(source));
+    out->set_root(uint32_t(c.root));
   }
 
   const Skeleton &skeleton_;

@@ -28,7 +28,7 @@ void CollectiveOp::build(OpBuilder &builder, OperationState &state, Value x, con
         uint64_t(collective.dim), uint64_t(collective.splitDim),
         collective.reduction == Reduction::None ? StringRef() : stringify(collective.reduction),
         uint64_t(collective.haloLo), uint64_t(collective.haloHi), APFloat(collective.fill),
-        collective.sources);
+        collective.sources, uint64_t(collective.root));
 }
 
 CollectiveKind CollectiveOp::getCollectiveKind() { return *parseCollectiveKind(getKind()); }
@@ -51,6 +51,7 @@ Collective CollectiveOp::getCollective(const Mesh &mesh) {
   c.haloHi = getHaloHi();
   c.fill = getFill().convertToDouble();
   c.sources.assign(getSources().begin(), getSources().end());
+  c.root = getRoot();
   auto shape = [](Value v) {
     ArrayRef<int64_t> s = cast<RankedTensorType>(v.getType()).getShape();
     return Shape(s.begin(), s.end());
@@ -85,13 +86,16 @@ LogicalResult CollectiveOp::verify() {
   auto reduction = parseReduction(getReduction());
   if (reduces ? !reduction || *reduction == Reduction::None : !getReduction().empty())
     return emitOpError("has the reduction '") << getReduction() << "'";
-  bool needsDim = *kind != CollectiveKind::AllReduce && *kind != CollectiveKind::Permute;
+  bool needsDim = *kind != CollectiveKind::AllReduce && *kind != CollectiveKind::Permute &&
+                  *kind != CollectiveKind::Broadcast;
   int64_t dim = getDim(), split = getSplitDim(), rank = in.getRank(), n = mesh.size(axes);
   if (needsDim ? dim < 0 || dim >= rank : dim != -1)
     return emitOpError("has the dimension ") << dim << " on " << in;
   bool toAll = *kind == CollectiveKind::AllToAll;
   if (toAll ? split < 0 || split >= rank || split == dim : split != -1)
     return emitOpError("has the split dimension ") << split << " on " << in;
+  if (*kind == CollectiveKind::Broadcast ? getRoot() >= uint64_t(n) : getRoot() != 0)
+    return emitOpError("has the root ") << getRoot() << " in a group of " << n;
   bool halo = *kind == CollectiveKind::Halo;
   if (halo
           ? getHaloLo() > uint64_t(in.getShape()[dim]) || getHaloHi() > uint64_t(in.getShape()[dim])
@@ -137,6 +141,7 @@ LogicalResult CollectiveOp::verify() {
     break;
   case CollectiveKind::AllReduce:
   case CollectiveKind::Permute:
+  case CollectiveKind::Broadcast:
     break;
   }
   if (!divides || ArrayRef<int64_t>(want) != out.getShape())

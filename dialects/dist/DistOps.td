@@ -43,7 +43,8 @@ def Dist_CollectiveOp : Op<Dist_Dialect, "collective", [Pure]> {
                        DefaultValuedAttr<I64Attr, "0">:$halo_lo,
                        DefaultValuedAttr<I64Attr, "0">:$halo_hi,
                        DefaultValuedAttr<F64Attr, "0.0">:$fill,
-                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$sources);
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$sources,
+                       DefaultValuedAttr<I64Attr, "0">:$root);
   let results = (outs AnyRankedTensor:$y);
   let assemblyFormat = "$kind $x attr-dict `:` functional-type($x, $y)";
   let hasVerifier = 1;

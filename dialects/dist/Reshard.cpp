@@ -26,8 +26,9 @@ namespace tessera::dist {
 using llvm::ArrayRef;
 using llvm::SmallVector;
 
-static constexpr llvm::StringLiteral kNames[] = {
-    "slice", "all-gather", "all-reduce", "reduce-scatter", "all-to-all", "permute", "halo", "fit"};
+static constexpr llvm::StringLiteral kNames[] = {"slice",          "all-gather", "all-reduce",
+                                                 "reduce-scatter", "all-to-all", "permute",
+                                                 "halo",           "fit",        "broadcast"};
 
 llvm::StringRef stringify(CollectiveKind kind) { return kNames[int(kind)]; }
 
@@ -58,6 +59,8 @@ double bytesSent(const Mesh &mesh, const Collective &c, int64_t elementBytes) {
   case CollectiveKind::ReduceScatter:
   case CollectiveKind::AllToAll:
     return (n - 1) / n * in;
+  case CollectiveKind::Broadcast:
+    return n > 1 ? in : 0;
   case CollectiveKind::Permute:
     for (auto [rank, source] : llvm::enumerate(c.sources))
       if (int64_t(rank) != source)

@@ -33,6 +33,7 @@ enum class CollectiveKind {
   Permute,       // the same blocks on other ranks
   Halo,          // borders from the neighbours along dim; not part of reshards
   Fit,           // dim becomes localOut[dim] long: zeros behind, or its tail dropped; local
+  Broadcast,     // the block of the group's member `root`; not part of reshards
 };
 llvm::StringRef stringify(CollectiveKind kind); // "all-reduce"
 /// nullopt for another word.
@@ -46,6 +47,7 @@ struct Collective {
   Reduction reduction = Reduction::None;
   int64_t haloLo = 0, haloHi = 0;
   double fill = 0;
+  int64_t root = 0;                   // Broadcast: index in the group
   llvm::SmallVector<int64_t> sources; // Permute: rank r receives the block of rank sources[r]
   Sharding result;                    // the sharding after this step (Halo: unchanged)
   Shape localIn, localOut;            // local shapes before and after
@@ -60,7 +62,7 @@ bool communicates(CollectiveKind kind);
 
 /// Bytes that each rank sends in this collective by the usual ring or direct algorithms (all-gather
 /// (n-1) * in; reduce-scatter (n-1)/n * in; all-reduce twice that; all-to-all (n-1)/n * in; permute
-/// in where it moves; halo its borders; slice and fit 0).
+/// in where it moves; halo its borders; broadcast in; slice and fit 0).
 double bytesSent(const Mesh &mesh, const Collective &collective, int64_t elementBytes);
 
 /// bytesSent plus a small constant per collective: the default cost.

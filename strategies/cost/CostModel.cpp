@@ -75,6 +75,12 @@ double CostModel::seconds(const Collective &c, const std::vector<Topology::Level
     }
     return time;
   }
+  case CollectiveKind::Broadcast: {
+    // From member to member in a chain of small pieces: the latency of all, the bytes once.
+    for (const Topology::Level &level : levels)
+      time += double(level.members - 1) * level.link.latency + in / level.link.bandwidth;
+    return time;
+  }
   case CollectiveKind::Halo:
   case CollectiveKind::Permute:
   case CollectiveKind::Slice:

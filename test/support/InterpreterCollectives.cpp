@@ -103,6 +103,8 @@ struct Together {
     }
     case CollectiveKind::Permute:
       return *in[size_t(c.sources[size_t(rank)])];
+    case CollectiveKind::Broadcast:
+      return *in[size_t(group(rank)[size_t(c.root)])];
     case CollectiveKind::Halo:
       return halo(rank);
     case CollectiveKind::AllGather:
