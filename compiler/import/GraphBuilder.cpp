@@ -2,6 +2,9 @@
 
 #include "compiler/import/GraphBuilder.h"
 
+#include "dialects/dist/DistDialect.h"
+#include "dialects/dist/DistOps.h"
+
 #include "mlir/IR/Diagnostics.h"
 
 using namespace mlir;
@@ -464,6 +467,50 @@ Val GraphBuilder::matmul(const Val &a, const Val &b, bool transposeA, bool trans
   return create<graph::MatMulOp>(
       {a, b}, {attrBool("transpose_a", transposeA), attrBool("transpose_b", transposeB)},
       suffix)[0];
+}
+
+//===----------------------------------------------------------------------------------------------===//
+// Among ranks
+//===----------------------------------------------------------------------------------------------===//
+
+Val GraphBuilder::collective(const dist::Mesh &mesh, dist::Collective c, const Val &x,
+                             StringRef suffix) {
+  using Kind = dist::CollectiveKind;
+  if (!x)
+    return {};
+  int64_t n = mesh.size(c.axes);
+  c.localIn = c.localOut = dist::Shape(x.shape);
+  int64_t cut = c.kind == Kind::AllToAll                                 ? c.splitDim
+                : c.kind == Kind::Slice || c.kind == Kind::ReduceScatter ? c.dim
+                                                                         : -1;
+  int64_t joined = c.kind == Kind::AllToAll || c.kind == Kind::AllGather ? c.dim : -1;
+  if (cut >= 0 && c.localOut[cut] % n != 0)
+    return fail("dimension " + llvm::Twine(cut) + " of " + shapeText(x.shape) +
+                " is to be cut in " + llvm::Twine(n) + ", which does not divide it");
+  if (cut >= 0)
+    c.localOut[cut] /= n;
+  if (joined >= 0 && __builtin_mul_overflow(c.localOut[joined], n, &c.localOut[joined]))
+    return fail("the result's shape is too large");
+  if (!elementCount(c.localOut).value_or(0))
+    return fail("the result's shape " + shapeText(c.localOut) + " is empty or too large");
+  Value value = materialize(x);
+  if (failed_)
+    return {};
+  auto op = dist::CollectiveOp::create(builder_, NameLoc::get(builder_.getStringAttr(node_)), value,
+                                       mesh, c);
+  op->setAttr(graph::kNameAttr, builder_.getStringAttr(opName(suffix)));
+  return wrap(op.getY());
+}
+
+Val GraphBuilder::perRank(ArrayRef<int64_t> numbers, StringRef suffix) {
+  auto op = graph::IotaOp::create(builder_, NameLoc::get(builder_.getStringAttr(node_)),
+                                  tensorType(DType::I64, {1}), uint64_t(0));
+  op->setAttr(graph::kNameAttr, builder_.getStringAttr(opName(suffix)));
+  llvm::SmallVector<Attribute> starts;
+  for (int64_t number : numbers)
+    starts.push_back(builder_.getDictionaryAttr(attr("start", number)));
+  op->setAttr(dist::kPerRankAttr, builder_.getArrayAttr(starts));
+  return reshape(wrap(op.getY()), {}, suffix.empty() ? "scalar" : suffix);
 }
 
 } // namespace tessera::compiler

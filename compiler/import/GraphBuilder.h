@@ -17,6 +17,7 @@
 #define TESSERA_COMPILER_IMPORT_GRAPHBUILDER_H
 
 #include "compiler/import/Constant.h"
+#include "dialects/dist/Reshard.h"
 #include "dialects/graph/Graph.h"
 
 #include <map>
@@ -123,6 +124,13 @@ public:
   Val mean(const Val &x, llvm::ArrayRef<int64_t> dims, bool keepdims, llvm::StringRef suffix = "");
   Val matmul(const Val &a, const Val &b, bool transposeA = false, bool transposeB = false,
              llvm::StringRef suffix = "");
+
+  /// What x becomes among the ranks (docs/hybrid.md); of `collective` all but the local shapes, which follow from
+  /// x. It must divide what it cuts.
+  Val collective(const dist::Mesh &mesh, dist::Collective collective, const Val &x,
+                 llvm::StringRef suffix = "");
+  /// An i64 scalar: numbers[r] on rank r.
+  Val perRank(llvm::ArrayRef<int64_t> numbers, llvm::StringRef suffix = "");
 
   /// Any operator whose result types are inferred; attributes must be complete.
   template <typename OpTy>

@@ -44,6 +44,8 @@ public:
   virtual Val stateValue(llvm::StringRef name) = 0;
   virtual void setState(llvm::StringRef name, const Val &value) = 0;
   virtual bool isUsed(llvm::StringRef name) const = 0;
+  /// The mesh of whose ranks the file's program is one's; null: it is the whole program.
+  virtual const dist::Mesh *mesh() const = 0;
   /// Builds the nodes of a body (of If, Loop, Scan) here and returns its outputs; on failure none, and
   /// the builder has the error.
   virtual std::vector<Val> subgraph(GraphBuilder &builder, const onnx::GraphProto &graph,
@@ -148,8 +150,14 @@ llvm::ArrayRef<OpRow> recurrentOps();
 llvm::ArrayRef<OpRow> reduceOps();
 llvm::ArrayRef<OpRow> resizeOps();
 
-/// All rows, by name.
+/// Of the domain ai.tessera: collectives of a program that is one rank's.
+inline constexpr llvm::StringLiteral kTesseraDomain = "ai.tessera";
+llvm::ArrayRef<OpRow> collectiveOps();
+
+/// All rows of the standard domain, by name.
 const std::map<std::string, const OpRow *> &opTable();
+/// The node's row, by domain and name; null: there is none.
+const OpRow *findRow(const onnx::NodeProto &node);
 
 } // namespace tessera::compiler
 

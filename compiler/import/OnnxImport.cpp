@@ -3,6 +3,7 @@
 #include "compiler/import/OnnxImport.h"
 #include "compiler/import/Node.h"
 #include "compiler/import/Roles.h"
+#include "dialects/dist/DistDialect.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -80,6 +81,9 @@ public:
   }
   void setState(StringRef name, const Val &value) override { updates_[name.str()] = value; }
   bool isUsed(StringRef name) const override { return depth_ > 0 || uses_.count(name.str()); }
+  const dist::Mesh *mesh() const override {
+    return options_.perRank ? &options_.perRank->mesh : nullptr;
+  }
   std::vector<Val> subgraph(GraphBuilder &builder, const onnx::GraphProto &graph,
                             llvm::ArrayRef<Val> inputs) override;
 
@@ -146,13 +150,19 @@ Error FunctionBuilder::buildNode(GraphBuilder &builder, const onnx::NodeProto &p
     return createStringError("node '%s' (%s, opset %lld): %s", nodeName(proto).c_str(),
                              proto.op_type().c_str(), (long long)file_.opset, message.c_str());
   };
-  auto it = opTable().find(proto.op_type());
-  bool standard = proto.domain().empty() || proto.domain() == "ai.onnx";
-  if (!standard || it == opTable().end()) {
+  const OpRow *found = findRow(proto);
+  if (!found) {
+    bool standard = proto.domain().empty() || proto.domain() == "ai.onnx";
+    bool ours = proto.domain() == kTesseraDomain.str();
     return error(standard ? "this operator is not supported; docs/operators.md lists those that are"
-                          : "operators of the domain '" + proto.domain() + "' are not supported");
+                 : ours ? "the domain ai.tessera has no such operator; docs/hybrid.md lists those "
+                          "that it has"
+                        : "operators of the domain '" + proto.domain() + "' are not supported");
   }
-  const OpRow &row = *it->second;
+  const OpRow &row = *found;
+  if (proto.domain() == kTesseraDomain.str() && !mesh())
+    return error("collectives belong to a program that is one rank's: compile it with --mode "
+                 "hybrid");
   if (file_.opset < row.since || file_.opset > row.until)
     return error("this operator is supported in opset " + std::to_string(row.since) + " to " +
                  std::to_string(row.until));
@@ -373,6 +383,13 @@ Error fillWeights(WeightStore &store, llvm::ArrayRef<Source> sources, const Mode
       if (!weight)
         return weight.takeError();
       if (!options.forceInit) {
+        if (source.whole != source.shape)
+          return createStringError(
+              "the parameter '%s' is cut (%s of %s), but the file stores the values of one slice: "
+              "initialise by rule (--force-init, or export without values), and load whole tensors "
+              "with tessera-run --weights",
+              source.name.c_str(), shapeText(source.shape).c_str(),
+              shapeText(source.whole).c_str());
         store.add(std::move(*weight));
         continue;
       }
@@ -380,7 +397,7 @@ Error fillWeights(WeightStore &store, llvm::ArrayRef<Source> sources, const Mode
     auto init = makeInitRule(rule, context, options.seed);
     if (!init)
       return init.takeError();
-    store.add({source.name, source.type, source.shape, *init});
+    store.add({source.name, source.type, source.whole, *init});
   }
   for (size_t i = 0; i < matched.size(); ++i)
     if (!matched[i])
@@ -412,7 +429,7 @@ readConstants(llvm::ArrayRef<Source> sources, const ModelFile &file) {
 
 Expected<ImportedModel> importFile(MLIRContext &context, const ModelFile &file,
                                    const ImportOptions &options) {
-  context.loadDialect<func::FuncDialect, graph::GraphDialect>();
+  context.loadDialect<func::FuncDialect, graph::GraphDialect, dist::DistDialect>();
   auto sources = assignRoles(file, options);
   if (!sources)
     return sources.takeError();
@@ -424,6 +441,8 @@ Expected<ImportedModel> importFile(MLIRContext &context, const ModelFile &file,
     return constants.takeError();
 
   model.module = ModuleOp::create(UnknownLoc::get(&context));
+  if (options.perRank)
+    dist::setMesh(*model.module, options.perRank->mesh);
   BigConstants bigConstants(model.weights);
   for (bool training : {true, false}) {
     if (training && !options.training)

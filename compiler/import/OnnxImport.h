@@ -40,11 +40,14 @@
 #define TESSERA_COMPILER_IMPORT_ONNXIMPORT_H
 
 #include "compiler/import/Weights.h"
+#include "dialects/dist/Mesh.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <functional>
 #include <map>
+#include <optional>
 
 namespace tessera::compiler {
 
@@ -69,6 +72,16 @@ struct ImportOptions {
   uint64_t seed = 0;
   /// If not empty: exactly these graph inputs are inputs, the others are parameters.
   std::vector<std::string> inputs;
+  /// The file's program is that of one rank of a mesh: shapes are local, and operators of the domain
+  /// ai.tessera are its collectives (docs/hybrid.md). The module gets the mesh.
+  struct PerRank {
+    dist::Mesh mesh;
+    /// The shape of the parameter or state of which the file's program has a slice (often the same); weights
+    /// are whole. An error if it cannot be cut like this.
+    std::function<llvm::Expected<Shape>(llvm::StringRef name, llvm::ArrayRef<int64_t> local)>
+        wholeShape;
+  };
+  std::optional<PerRank> perRank;
   /// Initializers that are parameters, or constants, whatever they look like.
   std::vector<std::string> parameters, constants;
 };

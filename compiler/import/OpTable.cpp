@@ -18,6 +18,18 @@ const std::map<std::string, const OpRow *> &opTable() {
   return table;
 }
 
+const OpRow *findRow(const onnx::NodeProto &node) {
+  if (node.domain() == kTesseraDomain.str()) {
+    const OpRow *row = llvm::find_if(collectiveOps(),
+                                     [&](const OpRow &row) { return row.name == node.op_type(); });
+    return row == collectiveOps().end() ? nullptr : row;
+  }
+  if (!node.domain().empty() && node.domain() != "ai.onnx")
+    return nullptr;
+  auto it = opTable().find(node.op_type());
+  return it == opTable().end() ? nullptr : it->second;
+}
+
 std::vector<SupportedOperator> supportedOperators() {
   std::vector<SupportedOperator> list;
   for (const auto &[name, row] : opTable())

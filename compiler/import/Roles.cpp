@@ -51,8 +51,8 @@ public:
       if (it == uses_.end())
         continue;
       for (const Use &use : it->second) {
-        auto row = opTable().find(use.node->op_type());
-        StringRef codes = row == opTable().end() ? "." : StringRef(row->second->operands);
+        const OpRow *row = findRow(*use.node);
+        StringRef codes = row ? StringRef(row->operands) : ".";
         char code = codes[std::min<size_t>(use.operand, codes.size() - 1)];
         bool moves = code == '>' || code == '/';
         if (!moves || use.operand != 0) {
@@ -106,7 +106,7 @@ int64_t intAttr(const onnx::NodeProto &node, StringRef name) {
 
 /// Fans of a kernel, as PyTorch counts them.
 void setFans(Source &source, const Reach &reach) {
-  const Shape &shape = source.shape;
+  const Shape &shape = source.whole;
   auto rank = static_cast<int64_t>(shape.size());
   if (rank < 2) {
     source.init.fanIn = source.init.fanOut = rank == 0 ? 1 : static_cast<double>(shape[0]);
@@ -330,6 +330,18 @@ Expected<std::vector<Source>> assignRoles(const ModelFile &file, const ImportOpt
     (constant ? constants : parameters).push_back(std::move(source));
   }
 
+  for (Source &source : parameters) {
+    source.whole = source.shape;
+    if (!options.perRank)
+      continue;
+    auto whole = options.perRank->wholeShape(source.name, source.shape);
+    if (!whole)
+      return whole.takeError();
+    source.whole = std::move(*whole);
+    if (!elementCount(source.whole))
+      return createStringError("the parameter '%s' has the shape %s, which is too large",
+                               source.name.c_str(), shapeText(source.whole).c_str());
+  }
   describeWeights(parameters, uses);
   // Running statistics are states. A tensor that is also used as anything else stays a parameter.
   auto isState = [&](const Source &source) {

@@ -24,6 +24,7 @@ struct Source {
   SourceKind kind = SourceKind::Input;
   DType type = DType::F32;
   Shape shape;
+  Shape whole; // of parameters and states: of all ranks' slices together (ImportOptions::perRank)
   InitContext init;                    // of parameters and states
   onnx::TensorProto *tensor = nullptr; // null: the file has no values
 };

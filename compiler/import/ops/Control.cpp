@@ -15,11 +15,28 @@ using llvm::Twine;
 
 constexpr int64_t kMaxTrips = 1 << 14;
 
+/// A node of ai.tessera in the body; empty: none.
+static std::string collectiveIn(const onnx::GraphProto &body) {
+  for (const auto &node : body.node()) {
+    if (node.domain() == kTesseraDomain.str())
+      return node.name().empty() ? node.op_type() : node.name();
+    for (const auto &attribute : node.attribute())
+      if (std::string name = attribute.has_g() ? collectiveIn(attribute.g()) : ""; !name.empty())
+        return name;
+  }
+  return "";
+}
+
 static void branch(Node &n) {
   Val condition = n.in(0);
   auto *yes = n.attrGraph("then_branch"), *no = n.attrGraph("else_branch");
   if (n.failed())
     return;
+  for (const onnx::GraphProto *body : {yes, no})
+    if (std::string name = body && !condition.known ? collectiveIn(*body) : ""; !name.empty())
+      return (void)n.fail("the collective '" + Twine(name) +
+                          "' in its branch would be reached only by the ranks whose condition says "
+                          "so, and never end: move it out of the branch");
   if (!yes || !no || !condition.known || condition.size() != 1)
     return (void)n.fail(
         "the condition must be one value known at import: which branch is taken must "
