@@ -68,6 +68,7 @@ bool GradientContext::derived(unsigned operand) {
 }
 
 GradientRules::GradientRules() {
+  addCollectiveRules(*this);
   addElementwiseRules(*this);
   addStructuralRules(*this);
   addNetworkRules(*this);

@@ -86,6 +86,7 @@ private:
 };
 
 // The rows, by kind of operator.
+void addCollectiveRules(GradientRules &rules);  // GradientRulesCollectives.cpp
 void addElementwiseRules(GradientRules &rules); // GradientRulesElementwise.cpp
 void addStructuralRules(GradientRules &rules);  // GradientRulesStructural.cpp
 void addNetworkRules(GradientRules &rules);     // GradientRulesNetwork.cpp

@@ -20,14 +20,14 @@ void LossScaler::scale(OpWriter &b, MutableArrayRef<Seed> seeds) const {
     seed.adjoint = b.mul(seed.adjoint, b.cast(old_[0], elementTypeOf(seed.adjoint)));
 }
 
-void LossScaler::unscale(OpWriter &b, MutableArrayRef<Value> gradients) {
+void LossScaler::unscale(OpWriter &b, MutableArrayRef<Value> gradients, const Slices &slices) {
   b.setName("loss_scale");
   Value inverse = b.div(b.constant(elementTypeOf(old_[0]), 1.0), old_[0]);
   for (Value &g : gradients)
     if (g)
       g = b.mul(g, b.cast(inverse, elementTypeOf(g)));
   // One reduction finds infinities and NaNs of all gradients at once, and is the one that clipping needs.
-  Value sum = sumOfSquares(b, gradients);
+  Value sum = sumOfSquares(b, gradients, slices);
   good_ = b.binary<LtOp>(sum, b.constant(elementTypeOf(sum), std::numeric_limits<float>::max()));
 }
 

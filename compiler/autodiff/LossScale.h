@@ -19,6 +19,7 @@
 
 #include "compiler/autodiff/Gradient.h"
 #include "compiler/autodiff/OpWriter.h"
+#include "compiler/autodiff/Optimizer.h"
 #include "compiler/autodiff/TrainingOptions.h"
 
 #include <array>
@@ -41,7 +42,8 @@ public:
   /// Multiplies the adjoints that differentiation starts from.
   void scale(OpWriter &b, llvm::MutableArrayRef<Seed> seeds) const;
   /// Divides the gradients by the scale and finds whether all are finite. Null gradients stay null.
-  void unscale(OpWriter &b, llvm::MutableArrayRef<mlir::Value> gradients);
+  void unscale(OpWriter &b, llvm::MutableArrayRef<mlir::Value> gradients,
+               const Slices &slices = {});
   /// The steps that changed parameters: `step` without those that were skipped.
   mlir::Value applied(OpWriter &b, mlir::Value step) const;
   /// `updated` in a good step, else `old`.

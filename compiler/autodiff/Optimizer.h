@@ -25,12 +25,25 @@ namespace tessera::compiler {
 mlir::Value buildLearningRate(OpWriter &builder, const ScheduleOptions &schedule, double lr,
                               mlir::Value step, mlir::Type real);
 
+/// The sum of a value over the ranks along the axes (dist.collective).
+mlir::Value sumOverRanks(OpWriter &builder, const dist::Mesh &mesh, const dist::AxisList &axes,
+                         mlir::Value value);
+
+/// In a program that is one rank's: the axes along which ranks hold different slices, of every gradient. Without axes
+/// gradients are whole.
+struct Slices {
+  dist::Mesh mesh;
+  llvm::SmallVector<dist::AxisList> axes;
+};
+
 /// The squares of all numbers of the gradients, added up; null if all gradients are.
-mlir::Value sumOfSquares(OpWriter &builder, llvm::ArrayRef<mlir::Value> gradients);
+mlir::Value sumOfSquares(OpWriter &builder, llvm::ArrayRef<mlir::Value> gradients,
+                         const Slices &slices = {});
 
 /// The gradients times min(1, limit / (norm + 1e-6)), norm being that of all of them together
 /// (torch.nn.utils.clip_grad_norm_). Null gradients stay null.
-void clipGlobalNorm(OpWriter &builder, double limit, llvm::MutableArrayRef<mlir::Value> gradients);
+void clipGlobalNorm(OpWriter &builder, double limit, llvm::MutableArrayRef<mlir::Value> gradients,
+                    const Slices &slices = {});
 
 class OptimizerBuilder {
 public:

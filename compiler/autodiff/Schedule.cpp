@@ -1,6 +1,9 @@
 //===- Schedule.cpp - learning rates as functions of the step ------------------------------------===//
 #include "compiler/autodiff/Optimizer.h"
 
+#include "dialects/dist/DistOps.h"
+
+#include <map>
 #include <numbers>
 
 using namespace mlir;
@@ -44,23 +47,41 @@ Value buildLearningRate(OpWriter &b, const ScheduleOptions &s, double lr, Value 
   return rate;
 }
 
-Value sumOfSquares(OpWriter &b, ArrayRef<Value> gradients) {
-  Value sum;
-  for (Value g : gradients) {
+Value sumOverRanks(OpWriter &b, const dist::Mesh &mesh, const dist::AxisList &axes, Value value) {
+  if (mesh.size(axes) == 1)
+    return value;
+  dist::Collective c;
+  c.kind = dist::CollectiveKind::AllReduce;
+  c.axes = axes;
+  c.reduction = dist::Reduction::Sum;
+  c.localIn = c.localOut = dist::Shape(shapeOf(value));
+  return b.make<dist::CollectiveOp>(value, mesh, c).getY();
+}
+
+Value sumOfSquares(OpWriter &b, ArrayRef<Value> gradients, const Slices &slices) {
+  std::map<dist::AxisList, Value> sums; // by the axes over which they are still to be summed
+  for (auto [i, g] : llvm::enumerate(gradients)) {
     if (!g)
       continue;
+    Value &sum = sums[slices.axes.empty() ? dist::AxisList() : slices.axes[i]];
     Value wide = elementTypeOf(g).getIntOrFloatBitWidth() >= 32
                      ? g
                      : b.cast(g, Float32Type::get(g.getContext()));
     Value squares = b.sumAll(b.mul(wide, wide));
     sum = sum ? b.add(b.cast(sum, elementTypeOf(squares)), squares) : squares;
   }
+  Value sum;
+  for (auto &[axes, part] : sums) {
+    Value whole = sumOverRanks(b, slices.mesh, axes, part);
+    sum = sum ? b.add(b.cast(sum, elementTypeOf(whole)), whole) : whole;
+  }
   return sum;
 }
 
-void clipGlobalNorm(OpWriter &b, double limit, MutableArrayRef<Value> gradients) {
+void clipGlobalNorm(OpWriter &b, double limit, MutableArrayRef<Value> gradients,
+                    const Slices &slices) {
   b.setName("clip");
-  Value sum = sumOfSquares(b, gradients);
+  Value sum = sumOfSquares(b, gradients, slices);
   if (!sum)
     return;
   Value norm = b.unary<SqrtOp>(sum);

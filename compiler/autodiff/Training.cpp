@@ -5,6 +5,7 @@
 #include "compiler/autodiff/Loss.h"
 #include "compiler/autodiff/LossScale.h"
 #include "compiler/autodiff/Optimizer.h"
+#include "dialects/dist/DistDialect.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -136,6 +137,7 @@ public:
     return s ? s.getValue() : StringRef();
   }
   StringRef argumentName(unsigned i) const { return text(arguments_[i].attrs.get(kNameAttr)); }
+  Attribute argumentAttr(unsigned i, StringRef name) const { return arguments_[i].attrs.get(name); }
   StringRef argumentRole(unsigned i) const { return text(arguments_[i].attrs.get(kRoleAttr)); }
   Type argumentType(unsigned i) const { return arguments_[i].type; }
 
@@ -233,6 +235,21 @@ llvm::Expected<SmallVector<Value>> newStates(func::FuncOp forward) {
   return states;
 }
 
+/// The axes along which the ranks' slices of an argument differ, ascending.
+llvm::Expected<dist::AxisList> slicingAxes(Attribute attr, const dist::Mesh &mesh) {
+  dist::AxisList axes;
+  auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attr);
+  if (!sharding)
+    return axes;
+  auto resolved = sharding.resolve(mesh);
+  if (!resolved)
+    return resolved.takeError();
+  for (int axis = 0; axis < mesh.numAxes(); ++axis)
+    if (mesh.axisSize(axis) > 1 && resolved->uses(axis))
+      axes.push_back(axis);
+  return axes;
+}
+
 llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
   auto outputs = outputsOf(forward);
   if (!outputs)
@@ -278,6 +295,8 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
     for (StringRef slot : optimizer.slots()) {
       unsigned state = program.addArgument(type, kState, slot + "/" + program.argumentName(i));
       program.setArgumentAttr(state, kFillAttr, types.getF64FloatAttr(0.0));
+      if (Attribute cut = program.argumentAttr(i, dist::kShardingAttr)) // as the parameter
+        program.setArgumentAttr(state, dist::kShardingAttr, cut);
     }
   }
   if (trained.empty())
@@ -336,6 +355,9 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
     }
     if (scaler)
       scaler->scale(b, values.seeds);
+    if (options.gradientScale != 1)
+      for (Seed &seed : values.seeds)
+        seed.adjoint = b.mul(seed.adjoint, options.gradientScale);
     auto found = differentiate(b, values.seeds, parameters);
     if (!found)
       return found.takeError();
@@ -359,13 +381,30 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
   OpWriter b(train);
   b.setLoc(forward.getLoc());
   Type real = doubles ? Type(types.getF64Type()) : Type(types.getF32Type());
+  Slices slices;
+  if (options.perRank) {
+    const dist::Mesh mesh = slices.mesh = dist::getMesh(forward->getParentOfType<ModuleOp>());
+    for (auto [i, gradient] : llvm::enumerate(gradients)) {
+      auto cut = slicingAxes(program.argumentAttr(trained[i], dist::kShardingAttr), mesh);
+      if (!cut)
+        return cut.takeError();
+      dist::AxisList copies;
+      for (int axis = 0; axis < mesh.numAxes(); ++axis)
+        if (mesh.axisSize(axis) > 1 && !llvm::is_contained(*cut, axis))
+          copies.push_back(axis);
+      b.setName(program.argumentName(trained[i]) + ".reduce");
+      if (gradient)
+        gradient = sumOverRanks(b, mesh, copies, gradient);
+      slices.axes.push_back(std::move(*cut));
+    }
+  }
   // A loss that depends on no parameter has nothing to scale.
   if (scaler && llvm::none_of(gradients, [](Value g) { return bool(g); }))
     scaler.reset();
   if (scaler)
-    scaler->unscale(b, gradients);
+    scaler->unscale(b, gradients, slices);
   if (options.clipNorm)
-    clipGlobalNorm(b, *options.clipNorm, gradients);
+    clipGlobalNorm(b, *options.clipNorm, gradients, slices);
   Value lr = buildLearningRate(b, options.schedule, options.optimizer.lr, step, real);
   optimizer.prepare(b, lr, scaler ? scaler->applied(b, step) : step);
 

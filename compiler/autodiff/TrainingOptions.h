@@ -90,6 +90,11 @@ struct TrainingOptions {
   std::optional<double> clipNorm; // of the global gradient norm
   std::optional<LossScaleOptions> lossScale;
   llvm::SmallVector<AuxOutput> auxOutputs;
+  /// The gradients are those of the loss times this.
+  double gradientScale = 1;
+  /// The program is one rank's of the module's mesh (docs/hybrid.md): gradients are summed over the axes along
+  /// which their parameter (by its dist.sharding) is the same on all ranks.
+  bool perRank = false;
   /// Micro-batches per step: the program's batch is so many of the network's (Training.h).
   int64_t accumulate = 1;
 };
