@@ -10,9 +10,13 @@ void buildPartitionPipeline(OpPassManager &manager, const PartitionOptions &opti
   manager.addPass(createInsertReshardsPass());
   manager.addPass(createVerifyReshardedPass());
   manager.addPass(createLocalizePass(options.cost));
+  buildLocalPipeline(manager, options.fuse);
+}
+
+void buildLocalPipeline(OpPassManager &manager, bool fuse) {
   manager.addPass(createVerifyLocalPass());
   manager.addPass(createOptimizeCollectivesPass());
-  if (options.fuse)
+  if (fuse)
     manager.addPass(createFusePass());
   manager.addPass(createSchedulePass());
   manager.addPass(createVerifyLocalPass());

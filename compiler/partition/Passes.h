@@ -58,6 +58,13 @@ struct PartitionOptions {
 /// Phase 3 to phase 5, with the verifiers between.
 void buildPartitionPipeline(mlir::OpPassManager &manager, const PartitionOptions &options = {});
 
+/// The part of it behind localisation, for programs that are local from the start.
+void buildLocalPipeline(mlir::OpPassManager &manager, bool fuse = true);
+
+/// Adds @start, which sends every parameter and state that several ranks hold from the first of them to the others.
+/// The module is in phase 5.
+mlir::LogicalResult addStartProgram(mlir::ModuleOp local);
+
 /// For tessera-opt.
 void registerPartitionPasses();
 

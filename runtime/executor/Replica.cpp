@@ -14,7 +14,10 @@ std::vector<double> asDoubles(const std::vector<char> &bytes, plan::DType type) 
 Result<std::unique_ptr<Replica>>
 Replica::create(const PlanDirectory &plan, std::string_view backend, const LoadOptions &options) {
   if (!plan.sequential)
-    return Status::error(plan.path + ": has no sequential.plan to verify with");
+    return Status::error(
+        plan.path +
+        ": has no sequential program to verify with: in mode hybrid the model file is only what "
+        "one rank computes");
   std::unique_ptr<Replica> replica(new Replica(createThreadWorlds(1)));
   Result<std::unique_ptr<Backend>> created = createBackend(backend);
   if (!created)

@@ -255,6 +255,8 @@ static Status runLogged(const PlanDirectory &plan, const RunOptions &options, Wo
   Session session{plan, options, world, console, result, **executor, *platform, log};
   TESSERA_RETURN_IF_ERROR(loadInitialWeights(session, session.executor));
   TESSERA_RETURN_IF_ERROR(introduce(session));
+  if (int start = findProgram(session.executor.plan(), "start"); start >= 0)
+    TESSERA_RETURN_IF_ERROR(session.executor.run(start).context("program start"));
   if (options.profile)
     session.executor.measure();
   switch (options.mode) {
