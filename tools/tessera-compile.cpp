@@ -22,7 +22,7 @@ namespace {
 struct CommandLine {
   std::string mesh = "1", mode = "data", strategy, topology = "cpu", profile, memory;
   std::vector<std::string> dims;
-  std::string whatIf, exportWeights;
+  std::string whatIf, exportWeights, hybridOptions, gradientReduction = "mean";
   std::vector<int64_t> nodes; // of whatIf
   bool train = false, quiet = false, noFuse = false, searchOnly = false;
   std::string loss = "cross_entropy", optimizer = "sgd:lr=0.01", schedule = "constant", aux,
@@ -64,8 +64,12 @@ void declare(CLI::App &app, CommandLine &c) {
          "how they are arranged)")
       ->capture_default_str();
   app.add_option("--mode", c.mode,
-                 "How strategies are chosen: " + llvm::join(strategies::modeNames(), ", "))
+                 "How strategies are chosen: " + llvm::join(strategies::modeNames(), ", ") +
+                     "; or hybrid: the file is one rank's program, with its own collectives")
       ->capture_default_str();
+  app.add_option("--hybrid-options", c.hybridOptions,
+                 "JSON file for mode hybrid: how batch, inputs, outputs and parameters are cut")
+      ->type_name("FILE");
   app.add_option("--strategy", c.strategy,
                  "JSON file with strategies for some operators, or a file of --save-strategies")
       ->type_name("FILE");
@@ -140,6 +144,17 @@ void declare(CLI::App &app, CommandLine &c) {
          "constant, step:every=N,gamma=X, cosine:steps=N, linear:steps=N; each with warmup=N")
       ->needs(train)
       ->capture_default_str();
+  app.add_option(
+         "--gradient-reduction", c.gradientReduction,
+         "Modes data and hybrid: gradients are the mean, or the sum, of those of the batch's "
+         "slices; the loss that is told is the mean")
+      ->needs(train)
+      ->check(CLI::IsMember({"mean", "sum"}))
+      ->capture_default_str();
+  app.add_flag(
+      "--broadcast-parameters", o.broadcastParameters,
+      "Modes data and hybrid: before the first step, what several ranks hold of parameters "
+      "and states is sent from the first of them to the others");
   app.add_option("--clip-norm", c.clipNorm, "Clip gradients to this global norm")
       ->needs(train)
       ->check(CLI::PositiveNumber);
@@ -203,6 +218,36 @@ llvm::Error parseWhatIf(CommandLine &c) {
               : llvm::createStringError("--what-if %s: expected nodes=1,2,4", c.whatIf.c_str());
 }
 
+/// Mode hybrid, and what it shares with mode data.
+llvm::Error interpretHybrid(CommandLine &c) {
+  if (c.mode != "hybrid" && !llvm::is_contained(strategies::modeNames(), c.mode))
+    return llvm::createStringError("unknown mode '%s'; modes are %s, hybrid", c.mode.c_str(),
+                                   llvm::join(strategies::modeNames(), ", ").c_str());
+  c.compile.sumGradients = c.gradientReduction == "sum";
+  if (c.compile.sumGradients && c.mode != "hybrid" && c.mode != "data")
+    return llvm::createStringError("--gradient-reduction sum: mode %s reduces every gradient where "
+                                   "it costs least, to the mean; use --mode data or hybrid",
+                                   c.mode.c_str());
+  if (c.compile.broadcastParameters && c.mode != "hybrid" && c.mode != "data")
+    return llvm::createStringError("--broadcast-parameters is for --mode data and hybrid");
+  if (c.mode != "hybrid")
+    return c.hybridOptions.empty()
+               ? llvm::Error::success()
+               : llvm::createStringError("--hybrid-options is for --mode hybrid");
+  const strategies::AssignOptions &a = c.compile.assign;
+  for (auto [option, given] :
+       {std::pair("--strategy", !c.strategy.empty()), std::pair("--what-if", !c.whatIf.empty()),
+        std::pair("--save-strategies", !c.compile.saveStrategies.empty()),
+        std::pair("--search-only", c.searchOnly)})
+    if (given)
+      return llvm::createStringError("%s: mode hybrid chooses no strategies, the model file says "
+                                     "where ranks communicate",
+                                     option);
+  return assignTo(c.hybridOptions.empty() ? compiler::HybridOptions::none(a.mesh)
+                                          : compiler::HybridOptions::load(c.hybridOptions, a.mesh),
+                  c.compile.hybrid);
+}
+
 /// The options' own texts: meshes, sizes, files.
 llvm::Error interpret(CommandLine &c) {
   strategies::AssignOptions &a = c.compile.assign;
@@ -216,6 +261,8 @@ llvm::Error interpret(CommandLine &c) {
   // Users speak of axes or of splits that may not exist under another mesh: theirs stays as it is.
   c.compile.chooseMesh = c.mode == "auto" && c.strategy.empty() && a.mesh.numRanks() > 1 &&
                          llvm::StringRef(c.mesh).find('=') == llvm::StringRef::npos;
+  if (llvm::Error e = interpretHybrid(c))
+    return e;
   if (llvm::Error e = parseWhatIf(c))
     return e;
   if (llvm::Error e = assignTo(strategies::Topology::load(c.topology), a.topology))

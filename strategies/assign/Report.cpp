@@ -33,8 +33,6 @@ const FunctionReport *AssignReport::find(llvm::StringRef function) const {
   return nullptr;
 }
 
-namespace {
-
 CollectiveReport describe(const CostModel &model, const dist::Collective &c, int64_t elementBytes,
                           std::string where) {
   CollectiveReport r;
@@ -49,6 +47,8 @@ CollectiveReport describe(const CostModel &model, const dist::Collective &c, int
   r.cost = model.collective(c, elementBytes);
   return r;
 }
+
+namespace {
 
 /// Prices each (value, wanted sharding) once, at the first consumer: later ones share the result.
 class Reshards {

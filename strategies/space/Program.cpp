@@ -56,7 +56,9 @@ llvm::Error checkType(Operation *op, Value value) {
                                  graph::nameOf(op).c_str());
 }
 
-llvm::Expected<std::unique_ptr<OperatorClass>> describe(Operation *op) {
+} // namespace
+
+llvm::Expected<std::unique_ptr<OperatorClass>> OperatorClass::of(Operation *op) {
   auto cls = std::make_unique<OperatorClass>();
   llvm::Expected<ShardingRule> rule = cast<dist::ShardingRuleOpInterface>(op).getShardingRule();
   if (!rule)
@@ -83,8 +85,6 @@ llvm::Expected<std::unique_ptr<OperatorClass>> describe(Operation *op) {
     cls->elementBits = floatBits;
   return cls;
 }
-
-} // namespace
 
 llvm::Expected<Program> Program::analyse(func::FuncOp func) {
   if (!func.getBody().hasOneBlock())
@@ -115,7 +115,7 @@ llvm::Expected<Program> Program::analyse(func::FuncOp func) {
             std::move(types)};
     OperatorClass *&cls = known[key];
     if (!cls) {
-      auto made = describe(&op);
+      auto made = OperatorClass::of(&op);
       if (!made)
         return made.takeError();
       (*made)->id = int(program.classes.size());

@@ -43,6 +43,9 @@ struct OperatorClass {
   int elementBits = 32;              // of the widest floating-point tensor; the arithmetic's width
   mlir::Operation *sample = nullptr; // one of them: asked for its flops
 
+  /// Of an operator with a rule, on ranked static tensors.
+  static llvm::Expected<std::unique_ptr<OperatorClass>> of(mlir::Operation *op);
+
   bool operator<(const OperatorClass &) const = delete;
 };
 

@@ -3,9 +3,12 @@
 #include "tools/compile/Output.h"
 
 #include "compiler/autodiff/Passes.h"
+#include "compiler/hybrid/Complete.h"
+#include "compiler/hybrid/Varying.h"
 #include "compiler/partition/Passes.h"
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
+#include "strategies/assign/FunctionPlan.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
@@ -101,7 +104,18 @@ private:
   /// Phases 3 to 5, as often as it takes to fit.
   llvm::Error place(ModuleOp module, strategies::AssignOptions assign,
                     const compiler::EmitOptions &emit, CompileResult &result, Placed &placed);
+  /// From phase 2 to phase 5 of a program that is one rank's.
+  llvm::Error placeHybrid(ModuleOp module, const compiler::EmitOptions &emit, CompileResult &result,
+                          Placed &placed);
   llvm::Expected<OwningOpRef<ModuleOp>> sequential(ModuleOp module);
+  /// By what the loss's gradients are multiplied, so that they are the mean or the sum that is asked for.
+  llvm::Expected<double> gradientScale(ModuleOp module) const;
+  /// The program that --broadcast-parameters asks for.
+  llvm::Error addStart(ModuleOp local) {
+    if (options_.broadcastParameters && failed(compiler::addStartProgram(local)))
+      return diagnostics_.error("--broadcast-parameters");
+    return llvm::Error::success();
+  }
   llvm::Error overLimit(const MemoryReport &memory, int64_t limit) const;
 
   const CompileOptions &options_;
@@ -174,14 +188,47 @@ llvm::Error Compiler::overLimit(const MemoryReport &memory, int64_t limit) const
       "--memory; what fills it: {5}",
       bytesText(int64_t(memory.arenaBytes)), bytesText(limit),
       options_.assign.memoryLimit ? "--memory" : "topology " + options_.assign.topology.name,
-      options_.assign.mode == "auto" ? "" : ", --mode auto (which cuts parameters and activations)",
+      options_.assign.mode == "auto" || options_.hybrid
+          ? ""
+          : ", --mode auto (which cuts parameters and activations)",
       options_.training && options_.recompute == "none" ? ", --recompute auto" : "", memory.str());
   return llvm::createStringError("%s", text.c_str());
+}
+
+/// The loss is a mean over the whole batch. In a program that is one rank's it is a rank's own: the sum of all
+/// ranks' losses is differentiated.
+llvm::Expected<double> Compiler::gradientScale(ModuleOp module) const {
+  const dist::Mesh &mesh = options_.assign.mesh;
+  if (options_.hybrid)
+    return double(options_.sumGradients ? mesh.size(options_.hybrid->batch) : 1) /
+           double(mesh.numRanks());
+  if (!options_.sumGradients)
+    return 1.0;
+  for (func::FuncOp func : module.getOps<func::FuncOp>())
+    for (unsigned i = 0; i < func.getNumArguments(); ++i)
+      if (auto type = dyn_cast<RankedTensorType>(func.getArgumentTypes()[i]);
+          graph::argRole(func, i) == graph::kInput && type.getRank() > 0)
+        return double(mesh.size(
+            strategies::batchAxes(mesh, type.getDimSize(0) * options_.training->accumulate)));
+  return llvm::createStringError("--gradient-reduction sum: the model has no input with a batch");
 }
 
 llvm::Expected<compiler::ImportedModel> Compiler::prepare() {
   compiler::ImportOptions import = options_.import;
   import.training = options_.training.has_value();
+  if (options_.hybrid) {
+    const compiler::HybridOptions &hybrid = *options_.hybrid;
+    compiler::ImportOptions::PerRank perRank;
+    perRank.mesh = hybrid.mesh;
+    perRank.wholeShape = [&](llvm::StringRef name,
+                             llvm::ArrayRef<int64_t> local) -> llvm::Expected<compiler::Shape> {
+      auto sharding = hybrid.parameter(name, local);
+      if (!sharding)
+        return sharding.takeError();
+      return compiler::wholeShape(hybrid.mesh, *sharding, local);
+    };
+    import.perRank = std::move(perRank);
+  }
   llvm::Expected<compiler::ImportedModel> imported =
       compiler::importOnnx(context_, options_.model, import);
   if (!imported)
@@ -192,8 +239,21 @@ llvm::Expected<compiler::ImportedModel> Compiler::prepare() {
   if (llvm::Error e = dump(module, "1-imported.mlir"))
     return e;
 
-  if (options_.training)
-    if (llvm::Error e = compiler::buildTraining(module, *options_.training))
+  if (options_.hybrid)
+    if (llvm::Error e = compiler::annotate(module, *options_.hybrid))
+      return e;
+  if (options_.training) {
+    compiler::TrainingOptions training = *options_.training;
+    llvm::Expected<double> scale = gradientScale(module);
+    if (!scale)
+      return scale.takeError();
+    training.gradientScale = *scale;
+    training.perRank = options_.hybrid.has_value();
+    if (llvm::Error e = compiler::buildTraining(module, training))
+      return e;
+  }
+  if (options_.hybrid)
+    if (llvm::Error e = compiler::complete(module, *options_.hybrid))
       return e;
   if (llvm::Error e = runPasses(module, options_.model, [&](PassManager &manager) {
         if (options_.precision != "f32")
@@ -275,6 +335,8 @@ llvm::Error Compiler::place(ModuleOp module, strategies::AssignOptions assign,
     if (llvm::Error e = partition(local, options_.fuse, /*dumpPhases=*/true, model))
       return e;
     phase("partition");
+    if (llvm::Error e = addStart(local))
+      return e;
     llvm::Expected<MemoryReport> memory = compiler::planMemory(local, emit);
     if (!memory)
       return memory.takeError();
@@ -292,6 +354,47 @@ llvm::Error Compiler::place(ModuleOp module, strategies::AssignOptions assign,
     progress_("the plan needs " + bytesText(int64_t(result.memory.arenaBytes)) +
               ", searching again for one that fits in " + bytesText(limit));
   }
+}
+
+llvm::Error Compiler::placeHybrid(ModuleOp module, const compiler::EmitOptions &emit,
+                                  CompileResult &result, Placed &placed) {
+  const strategies::AssignOptions &assign = options_.assign;
+  if (llvm::Error e = assign.topology.fits(assign.mesh))
+    return e;
+  strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
+  AssignReport &report = result.report;
+  report = AssignReport();
+  report.mode = assign.mode;
+  report.mesh = assign.mesh.str();
+  report.topology = assign.topology.name;
+  report.memoryLimit = assign.memoryLimit ? assign.memoryLimit
+                                          : assign.topology.memoryPerRank(assign.mesh.numRanks());
+  placed.local = module.clone();
+  for (func::FuncOp func : placed.local->getOps<func::FuncOp>()) {
+    const compiler::Varying varying(func, assign.mesh);
+    auto priced = strategies::priceLocalFunction(func, model, [&](Value v) {
+      compiler::AxisSet axes = varying.of(v);
+      return axes ? "differs: " + compiler::axesText(assign.mesh, axes) : std::string("equal");
+    });
+    if (!priced)
+      return priced.takeError();
+    report.functions.push_back(std::move(*priced));
+  }
+  if (llvm::Error e = runPasses(*placed.local, "partition", [&](PassManager &manager) {
+        compiler::buildLocalPipeline(manager, options_.fuse);
+      }))
+    return e;
+  if (llvm::Error e = dump(*placed.local, "5-local.mlir"))
+    return e;
+  phase("local");
+  if (llvm::Error e = addStart(*placed.local))
+    return e;
+  llvm::Expected<MemoryReport> memory = compiler::planMemory(*placed.local, emit);
+  if (!memory)
+    return memory.takeError();
+  result.memory = std::move(*memory);
+  placed.tooLarge = int64_t(result.memory.arenaBytes) > report.memoryLimit;
+  return placed.tooLarge ? overLimit(result.memory, report.memoryLimit) : llvm::Error::success();
 }
 
 llvm::Expected<CompileResult> Compiler::run() {
@@ -323,7 +426,8 @@ llvm::Expected<CompileResult> Compiler::run() {
             manager.addNestedPass<func::FuncOp>(compiler::createRecomputePass(level));
           }))
         return e;
-    llvm::Error e = place(*program, assign, emit, result, placed);
+    llvm::Error e = options_.hybrid ? placeHybrid(*program, emit, result, placed)
+                                    : place(*program, assign, emit, result, placed);
     result.recompute = level.str();
     if (!e)
       break;
@@ -335,12 +439,16 @@ llvm::Expected<CompileResult> Compiler::run() {
   OwningOpRef<ModuleOp> &local = placed.local;
   const std::string &saved = placed.strategies;
 
-  llvm::Expected<OwningOpRef<ModuleOp>> whole = sequential(module);
-  if (!whole)
-    return whole.takeError();
+  OwningOpRef<ModuleOp> whole; // a program that is one rank's has none
+  if (!options_.hybrid) {
+    llvm::Expected<OwningOpRef<ModuleOp>> made = sequential(module);
+    if (!made)
+      return made.takeError();
+    whole = std::move(*made);
+  }
   if (llvm::Error e = imported->weights.writeSafetensors(output.file(emit.weightsFile)))
     return e;
-  if (llvm::Error e = compiler::emitPlan(*local, **whole, emit, output.path()))
+  if (llvm::Error e = compiler::emitPlan(*local, whole ? *whole : ModuleOp(), emit, output.path()))
     return e;
   result.numOperators =
       result.report.functions.empty() ? 0 : result.report.functions[0].operators.size();
@@ -373,8 +481,9 @@ llvm::Expected<CompileResult> Compiler::run() {
           writeFile(output.file("report.json"),
                     report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"))
     return e;
-  if (llvm::Error e = writeFile(output.file("strategies.json"), saved))
-    return e;
+  if (!options_.hybrid)
+    if (llvm::Error e = writeFile(output.file("strategies.json"), saved))
+      return e;
   if (!options_.saveStrategies.empty())
     if (llvm::Error e = writeFile(options_.saveStrategies, saved))
       return e;

@@ -9,6 +9,8 @@
 //   5 local        5-local.mlir        one rank's types, collectives
 //   6 plan         the output directory
 //
+// In mode hybrid the file's program is local from the start: after phase 2 comes 5.
+//
 //   CompileOptions options; options.model = "resnet18.onnx"; options.output = "plan"; ...
 //   Expected<CompileResult> result = compile(options, [](const std::string &line) { puts(line.c_str()); });
 //
@@ -20,6 +22,7 @@
 
 #include "compiler/autodiff/Training.h"
 #include "compiler/emit/Emit.h"
+#include "compiler/hybrid/HybridOptions.h"
 #include "compiler/import/OnnxImport.h"
 #include "strategies/assign/MeshChoice.h"
 
@@ -37,6 +40,11 @@ struct CompileOptions {
   std::string precision = "f32";  // or bf16, f16: what products compute with
   std::string recompute = "none"; // or full, or auto: what is needed to fit
   bool fuse = true;
+  /// The model file is one rank's program (mode hybrid): nothing is chosen, assign only names the mode.
+  std::optional<compiler::HybridOptions> hybrid;
+  bool broadcastParameters =
+      false;                 // what several ranks hold is sent by the first of them at the start
+  bool sumGradients = false; // over the slices of the batch, instead of their mean
   /// The mesh is a number of ranks: the search chooses how they are arranged.
   bool chooseMesh = false;
 };
