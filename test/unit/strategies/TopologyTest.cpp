@@ -60,6 +60,14 @@ TEST_CASE("broken topologies are refused with the field's name") {
   CHECK(with("80GiB", "80") == "");
   CHECK_THAT(with("80GiB", "much"), Catch::Contains("'much' is not a memory size"));
   CHECK_THAT(with("\"bandwidth\": 10}", "\"bandwidth\": 0}"), Catch::Contains("'bandwidth'"));
+  CHECK_THAT(with("\"memory_bandwidth\": 5", "\"memory_bandwidth\": 0"),
+             Catch::Contains("'memory_bandwidth' must be a number from 1"));
+  CHECK_THAT(with("\"f32\": 10", "\"f32\": 0"), Catch::Contains("flops: field 'f32'"));
+  CHECK_THAT(with("\"latency\": 1e-6", "\"latency\": -1"), Catch::Contains("'latency'"));
+  CHECK_THAT(
+      with("\"devices\": 16, \"flops\"",
+           "\"axes\": {\"x\": {\"latency\": 0, \"bandwidth\": 0}}, \"devices\": 16, \"flops\""),
+      Catch::Contains("'bandwidth'"));
   CHECK_THAT(with("\"devices\": 8,", "\"devices\": 20,"), Catch::Contains("growing"));
   CHECK_THAT(with("\"devices\": 16, \"l", "\"devices\": 12, \"l"),
              Catch::Contains("join all devices"));
