@@ -126,6 +126,10 @@ void declare(CLI::App &app, CommandLine &c) {
                    "Start again from the last checkpoint after a failure, so many times (needs "
                    "--checkpoint-dir)")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--step-timeout", r.stepTimeout,
+                 "Seconds without any progress after which every rank says where it stands and the "
+                 "run ends")
+      ->check(CLI::Range(0.1, 1e6));
   app.add_option("--log-dir", r.logDir, "One text file per rank: DIR/rank-N.log")->type_name("DIR");
   app.add_option("--ranks", c.ranks, "Expected number of ranks: an error if the plan has others")
       ->check(CLI::PositiveNumber);

@@ -152,12 +152,32 @@ Status Executor::set(int binding, const void *host, plan::DType type) {
 }
 
 Status Executor::feedStep(const std::string &program, int64_t step) {
+  trainingStep_.store(step, std::memory_order_relaxed);
   for (int binding : bindings(plan::STEP, program))
     TESSERA_RETURN_IF_ERROR(feed(binding, &step));
   return Status();
 }
 
+std::string Executor::whereabouts() const {
+  std::string text = "step " + std::to_string(trainingStep_.load() + 1) + ", ";
+  if (const char *what = doing_.load())
+    return text + what;
+  const plan::Program &program = plan_.programs(program_.load());
+  const int number = step_.load();
+  const plan::Step &step = program.steps(number);
+  return text + "program " + quoted(program.name()) + ", " + std::to_string(number + 1) + " of " +
+         std::to_string(program.steps_size()) + ": " +
+         (step.has_collective() ? "collective " : "kernel ") + quoted(step.name());
+}
+
+void Executor::enterStep(int program, int step) {
+  program_.store(program, std::memory_order_relaxed);
+  step_.store(step, std::memory_order_relaxed);
+  enter(nullptr);
+}
+
 Status Executor::runStep(int program, int step) {
+  enterStep(program, step);
   const bool collective =
       collectives_[static_cast<size_t>(program)][static_cast<size_t>(step)] != nullptr;
   Status status =
@@ -169,6 +189,7 @@ Status Executor::runStep(int program, int step) {
 }
 
 Status Executor::runCollective(int program, int step) {
+  enterStep(program, step); // a backend that runs whole programs comes here alone
   Status status = collectives_[static_cast<size_t>(program)][static_cast<size_t>(step)]->run();
   return status.ok()
              ? status

@@ -23,6 +23,7 @@
 #include "runtime/executor/Collectives.h"
 #include "runtime/plan/Safetensors.h"
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -69,6 +70,16 @@ public:
   Communicator &everyone() { return *everyone_; }
   plan::DType heldType(int binding) const;
 
+  /// What this rank does outside of programs, for whereabouts(); a literal.
+  void enter(const char *what) {
+    doing_.store(what, std::memory_order_relaxed);
+    progress_.fetch_add(1, std::memory_order_relaxed);
+  }
+  /// From any thread: a number that changes as the rank gets on, and where it is: "step 17, program 'train', 12 of
+  /// 31: collective 'fc1/all-reduce'".
+  uint64_t progress() const { return progress_.load(std::memory_order_relaxed); }
+  std::string whereabouts() const;
+
   /// How many collectives of a program go through plain copies because of layouts.
   int stagedCollectives(int program) const;
 
@@ -79,6 +90,7 @@ public:
 private:
   explicit Executor(const plan::Plan &plan) : plan_(plan) {}
   Status prepareCollectives();
+  void enterStep(int program, int step);
   Status runStep(int program, int step);
   Status runCollective(int program, int step);
   Status runWhole(int program);
@@ -92,6 +104,11 @@ private:
   std::vector<std::vector<std::unique_ptr<CollectiveCall>>> collectives_; // by program, step
   std::vector<StepTimes> times_;
   bool measuring_ = false;
+  // Written by the rank's thread, read by its monitor.
+  std::atomic<uint64_t> progress_ = 0;
+  std::atomic<const char *> doing_ = "starting"; // null: in the program's step
+  std::atomic<int> program_ = 0, step_ = 0;
+  std::atomic<int64_t> trainingStep_ = 0;
 };
 
 } // namespace tessera::rt

@@ -2,6 +2,7 @@
 #include "runtime/executor/Session.h"
 #include "runtime/executor/GlobalTensors.h"
 #include "runtime/executor/IdLimit.h"
+#include "runtime/executor/Monitor.h"
 #include "runtime/plan/PlanInfo.h"
 
 #include <algorithm>
@@ -253,6 +254,9 @@ static Status runLogged(const PlanDirectory &plan, const RunOptions &options, Wo
   if (!executor)
     return executor.status();
   Session session{plan, options, world, console, result, **executor, *platform, log};
+  std::optional<Monitor> monitor;
+  if (options.stepTimeout > 0)
+    monitor.emplace(session.executor, world, log, options.stepTimeout);
   TESSERA_RETURN_IF_ERROR(loadInitialWeights(session, session.executor));
   TESSERA_RETURN_IF_ERROR(introduce(session));
   if (int start = findProgram(session.executor.plan(), "start"); start >= 0)

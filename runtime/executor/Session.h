@@ -45,20 +45,21 @@ struct RunOptions {
   bool shareDevices = false; // cuda: several ranks on one device, collectives through the host
   bool tf32 = false;         // cuda: LoadOptions
   bool graphs = true;
-  int threads = 1;                // per rank
-  bool widen = false;             // F32 becomes F64
-  bool profile = false;           // print where the time goes
-  std::string weights;            // instead of the plan's weight file
-  std::string weightsMap;         // a file with the names that `weights` has for the plan's
-  std::string checkpointDir;      // checkpoints as the next three say, and at the end
-  int64_t checkpointEvery = 0;    // every so many steps; 0: after each epoch,
-  double checkpointSeconds = 0;   // or when so much time has passed
-  int64_t keep = 3;               // of the checkpoints in the folder, the last ones; 0: all
-  bool integrated = false;        // whole tensors instead of what each rank holds
-  std::string resumeDir;          // parameters, states and position from a checkpoint
-  std::string saveWeights;        // parameters at the end
-  std::string output;             // Infer: directory for the model outputs
-  std::string logDir;             // one file per rank
+  int threads = 1;              // per rank
+  bool widen = false;           // F32 becomes F64
+  bool profile = false;         // print where the time goes
+  std::string weights;          // instead of the plan's weight file
+  std::string weightsMap;       // a file with the names that `weights` has for the plan's
+  std::string checkpointDir;    // checkpoints as the next three say, and at the end
+  int64_t checkpointEvery = 0;  // every so many steps; 0: after each epoch,
+  double checkpointSeconds = 0; // or when so much time has passed
+  int64_t keep = 3;             // of the checkpoints in the folder, the last ones; 0: all
+  bool integrated = false;      // whole tensors instead of what each rank holds
+  std::string resumeDir;        // parameters, states and position from a checkpoint
+  std::string saveWeights;      // parameters at the end
+  std::string output;           // Infer: directory for the model outputs
+  std::string logDir;           // one file per rank
+  double stepTimeout = 0; // seconds without progress after which a rank counts as hanging; 0: never
   std::string program, transport; // for the logs: "tessera-run 0.1.0", "processes over TCP"
   int attempt = 0;                // how often this run was started again
   double tolerance = 0;           // Verify; 0: 1e-6, or 1e-10 widened
@@ -111,7 +112,8 @@ struct Session {
   Executor &executor;
   const Platform &platform;
   RankLog &log;
-  std::optional<Manifest> resumed = {}; // the checkpoint's that the run starts from
+  std::optional<Manifest> resumed = {}; // the checkpoint's that the run starts from,
+  std::string checkpoint = {};          // and its folder
 
   bool leader() const { return world.rank() == 0; }
   DataOptions dataOptions(bool train) const;

@@ -16,7 +16,9 @@ struct Start {
   std::unique_ptr<TensorSource> tensors; // null: the plan has no parameters
   std::optional<Manifest> checkpoint;    // of a resumed run
 
-  static Result<Start> open(const RunOptions &options, const PlanDirectory &plan);
+  /// `checkpoint`: the one to go on from, empty for none.
+  static Result<Start> open(const RunOptions &options, const PlanDirectory &plan,
+                            const std::string &checkpoint);
 };
 
 Result<std::unique_ptr<TensorSource>> openFile(const std::string &path) {
@@ -46,10 +48,11 @@ Result<std::unique_ptr<TensorSource>> mapped(std::unique_ptr<TensorSource> weigh
       std::move(weights), std::move(own), std::move(*map), plan.ranks[0]));
 }
 
-Result<Start> Start::open(const RunOptions &options, const PlanDirectory &plan) {
+Result<Start> Start::open(const RunOptions &options, const PlanDirectory &plan,
+                          const std::string &checkpoint) {
   Start start;
-  const bool resumed = !options.resumeDir.empty();
-  std::string path = resumed                    ? options.resumeDir
+  const bool resumed = !checkpoint.empty();
+  std::string path = resumed                    ? checkpoint
                      : !options.weights.empty() ? options.weights
                                                 : plan.weights;
   if (path.empty())
@@ -107,17 +110,93 @@ void tellDifferences(Session &s, const Manifest &old) {
          std::to_string(s.executor.plan().global_batch()));
 }
 
+/// The checkpoints that --resume may mean, the latest first; or one empty name.
+Result<std::vector<std::string>> checkpointsToTry(const std::string &resumeDir) {
+  if (resumeDir.empty())
+    return std::vector<std::string>{""};
+  Result<std::string> latest = findCheckpoint(resumeDir);
+  if (!latest)
+    return latest.status();
+  std::vector<std::string> paths = {*latest};
+  if (*latest == resumeDir)
+    return paths;
+  std::vector<int64_t> steps = listCheckpoints(resumeDir);
+  for (size_t i = steps.size(); i-- > 1;)
+    paths.push_back(checkpointPath(resumeDir, steps[i - 1]));
+  return paths;
+}
+
+/// Success if all ranks have it; otherwise the first rank's error on all.
+Status agree(Communicator &everyone, const Status &mine) {
+  const int32_t all = everyone.size();
+  int32_t failed = mine ? all : everyone.rank();
+  TESSERA_RETURN_IF_ERROR(everyone.allReduce(&failed, &failed, 1, plan::I32, plan::MIN));
+  if (failed == all)
+    return Status();
+  int32_t text[256] = {};
+  mine.message().copy(reinterpret_cast<char *>(text), sizeof text - 1);
+  TESSERA_RETURN_IF_ERROR(everyone.broadcast(text, text, std::size(text), plan::I32, failed));
+  return Status::error(reinterpret_cast<const char *>(text));
+}
+
+/// Damaged checkpoints in the folder of this run's own make way for those that it will write.
+Status setAside(Session &s, const std::vector<std::string> &damaged) {
+  std::error_code error;
+  if (!s.leader() ||
+      !std::filesystem::equivalent(s.options.resumeDir, s.options.checkpointDir, error))
+    return Status();
+  for (const std::string &path : damaged) {
+    std::filesystem::remove_all(path + ".damaged", error);
+    std::filesystem::rename(path, path + ".damaged", error);
+    if (error)
+      return Status::error(path + ": is damaged and cannot be renamed: " + error.message());
+  }
+  return Status();
+}
+
+Status load(const Start &start, Executor &executor) {
+  // A resumed run needs every state, not only the parameters.
+  return executor.loadWeights(start.tensors.get(), /*strict=*/start.checkpoint.has_value());
+}
+
+/// The latest checkpoint that every rank can read.
+Result<Start> loadLatest(Session &s) {
+  Result<std::vector<std::string>> paths = checkpointsToTry(s.options.resumeDir);
+  if (!paths)
+    return paths.status();
+  std::vector<std::string> damaged;
+  Status first;
+  for (const std::string &path : *paths) {
+    Result<Start> start = Start::open(s.options, s.plan, path);
+    const Status mine = start ? load(*start, s.executor) : start.status();
+    const Status status = path.empty() ? mine : agree(s.executor.everyone(), mine);
+    if (status) {
+      for (const std::string &bad : damaged)
+        if (s.leader())
+          s.console.line("WARNING: " + bad + " cannot be read; going on from " + path + " (" +
+                         first.message() + ")");
+      TESSERA_RETURN_IF_ERROR(setAside(s, damaged));
+      s.checkpoint = path;
+      return start;
+    }
+    if (first.ok())
+      first = status;
+    damaged.push_back(path);
+  }
+  return first; // where none fits, it is more likely that the plan is another
+}
+
 } // namespace
 
 Status loadInitialWeights(Session &s, Executor &executor) {
-  Result<Start> start = Start::open(s.options, s.plan);
+  const bool main = &executor == &s.executor;
+  Result<Start> start = main ? loadLatest(s) : Start::open(s.options, s.plan, s.checkpoint);
   if (!start)
     return start.status();
-  // A resumed run needs every state, not only the parameters.
-  TESSERA_RETURN_IF_ERROR(
-      executor.loadWeights(start->tensors.get(), /*strict=*/start->checkpoint.has_value()));
+  if (!main)
+    TESSERA_RETURN_IF_ERROR(load(*start, executor));
   s.resumed = std::move(start->checkpoint);
-  if (!s.leader() || &executor != &s.executor)
+  if (!s.leader() || !main)
     return Status();
   if (s.resumed && s.options.mode == RunMode::Train)
     tellDifferences(s, *s.resumed);

@@ -140,12 +140,14 @@ Status train(Session &s) {
   bool stopped = false;
   while (step < last && !stopped) {
     double begin = now();
+    s.executor.enter("reading a batch");
     TESSERA_RETURN_IF_ERROR(feed->next());
     TESSERA_RETURN_IF_ERROR(s.executor.feedStep("train", step));
     TESSERA_RETURN_IF_ERROR(s.executor.run(program));
     Result<double> loss = s.executor.fetchScalar(plan::LOSS, "train");
     if (!loss)
       return loss.status();
+    s.executor.enter("agreeing with the other ranks");
     Result<Agreement> agreed = Agreement::on(s.executor.everyone(), checkpoints);
     if (!agreed)
       return agreed.status();
@@ -165,6 +167,7 @@ Status train(Session &s) {
            {"seconds", seconds},
            {"images_per_second", static_cast<double>(batch) / std::max(seconds, 1e-9)}}));
     }
+    s.executor.enter("at a checkpoint");
     TESSERA_RETURN_IF_ERROR(
         checkpoints.step(step, step + ahead, agreed->checkpointDue, agreed->checkpointReady));
     const bool epochEnds = (step + ahead) % perEpoch == 0;

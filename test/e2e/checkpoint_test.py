@@ -186,6 +186,28 @@ def damage_is_one_clear_error(c):
 
 
 @case
+def a_damaged_latest_checkpoint_falls_back_to_the_one_before(c):
+    """Whichever rank finds the damage; the run ends as the uninterrupted one, and the damaged one makes way."""
+    plan = c.compile("plan", "data=2,model=2", "auto")
+    straight = c.train(plan, steps=8)
+    for file in ("manifest.json", "rank0.safetensors", "rank3.safetensors"):
+        folder = c.folder / f"run-{file}"
+        c.train(plan, "--checkpoint-dir", folder, "--checkpoint-every", 2, steps=6)
+        damaged = folder / "step-00000006" / file
+        bad = bytearray(damaged.read_bytes())
+        bad[-5] ^= 4
+        damaged.write_bytes(bad)
+        c.folder.joinpath("log.jsonl").unlink()
+        text = c.run(c.bin / "tessera-run", plan, "--data", c.data, "--steps", 8, "--resume", folder, "--checkpoint-dir", folder,
+                     "--checkpoint-every", 2, "--log", c.folder / "log.jsonl")
+        expect("WARNING" in text and "step-00000006 cannot be read; going on from" in text and file in text and
+               "resumed after step 4" in text, text)
+        losses = [json.loads(line)["loss"] for line in (c.folder / "log.jsonl").read_text().splitlines()]
+        expect(losses == straight[4:], f"{losses} are not {straight[4:]}")
+        expect((folder / "step-00000006.damaged").exists() and sums_hold(folder / "step-00000006"), "not set aside")
+
+
+@case
 def a_full_disk_is_an_error_and_costs_no_checkpoint(c):
     if os.geteuid() != 0 or not shutil.which("mount"):
         return print("skipped: only root mounts a small file system")

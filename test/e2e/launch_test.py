@@ -207,6 +207,24 @@ def ranks_that_do_not_fit_together_are_told_so(c):
 
 
 @case
+def a_hang_is_dumped_rank_by_rank(c):
+    """One of four is stopped, and silence alone would not be found for long."""
+    plan = c.compile()
+    process = c.start(c.command(plan, 1000000, "--processes", "--step-timeout", 2, "--peer-timeout", 30))
+    c.wait_for(lambda: len(ranks_of(process.pid)) == 4, "four processes")
+    time.sleep(1.5)
+    os.kill(ranks_of(process.pid)[3], STOP)
+    begin = time.monotonic()
+    c.wait_for(lambda: set(ranks_of(process.pid)) <= {3}, "the end of the others", 30)
+    expect(time.monotonic() - begin < 12, f"{time.monotonic() - begin:.1f} s")
+    os.kill(ranks_of(process.pid)[3], KILL)
+    text = c.finish(process, code=1)
+    for rank in range(3):
+        expect(re.search(rf"\[rank {rank}\] (no progress for 2 s|another rank hangs): step \d+, ", text), text)
+    expect("collective '" in text or "agreeing" in text, text)
+
+
+@case
 def each_rank_has_a_log(c):
     plan = c.compile()
     logs = c.folder / "logs"
