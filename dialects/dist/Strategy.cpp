@@ -75,17 +75,17 @@ AxisList statisticsAxes(const ShardingRule &rule, const Strategy &strategy, cons
   return axes;
 }
 
-/// A dimension of several factors would have its padding inside.
-static bool mayPad(const ShardingRule &rule, int factor, int64_t shards) {
-  if (rule.factors[factor].padding == Factor::Padding::Refused ||
-      !Sharding::canCut(rule.factors[factor].size, shards))
+/// A dimension that the factor does not make up alone would have its padding inside: one of several factors,
+/// or of a factor and elements that nothing cuts (a reshape of [6, 7, 8] to [24, 14]).
+static bool mayPad(const ShardingRule &rule, int factor, int64_t shards,
+                   ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
+  const Factor &f = rule.factors[factor];
+  if (f.padding == Factor::Padding::Refused || !Sharding::canCut(f.size, shards))
     return false;
-  for (const auto *tensors : {&rule.operands, &rule.results})
-    for (const auto &tensor : *tensors)
-      for (const auto &dim : tensor)
-        if (dim.size() > 1 && is_contained(dim, factor))
-          return false;
-  return true;
+  bool alone = true;
+  eachUse(rule, factor, operandShapes, resultShapes,
+          [&](int64_t extent) { alone &= extent == f.size; });
+  return alone;
 }
 
 bool canShard(const ShardingRule &rule, int factor, int64_t shards, ArrayRef<Shape> operandShapes,
@@ -98,7 +98,7 @@ bool canShard(const ShardingRule &rule, int factor, int64_t shards, ArrayRef<Sha
   bool divides = f.size % shards == 0;
   eachUse(rule, factor, operandShapes, resultShapes,
           [&](int64_t extent) { divides &= extent % shards == 0; });
-  if (!divides && !mayPad(rule, factor, shards))
+  if (!divides && !mayPad(rule, factor, shards, operandShapes, resultShapes))
     return false;
   for (const Window &window : rule.windows)
     if (window.factor == factor && !window.halo(shards))

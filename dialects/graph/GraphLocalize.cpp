@@ -151,18 +151,23 @@ double AttentionGradOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> 
   return pairs(q, k, getRowsFirst()) * (2 * double(3 * q.back() + 2 * v.back()) + 2 * kScoreFlops);
 }
 
+/// Groups of a rank; of one channel each they may be padded (any others are cut evenly).
+static uint64_t localGroups(uint64_t groups, const LocalizeContext &ctx) {
+  return llvm::divideCeil(groups, uint64_t(ctx.factorShards("g")));
+}
+
 void ConvOp::localize(const LocalizeContext &ctx) {
   dropPads(*this, ctx);
-  setGroups(int64_t(getGroups()) / ctx.factorShards("g"));
+  setGroups(localGroups(getGroups(), ctx));
 }
 void ConvWeightGradOp::localize(const LocalizeContext &ctx) {
   dropPads(*this, ctx);
-  setGroups(int64_t(getGroups()) / ctx.factorShards("g"));
+  setGroups(localGroups(getGroups(), ctx));
 }
 void ConvInputGradOp::localize(const LocalizeContext &ctx) {
   shiftPads(*this, ctx, cast<RankedTensorType>(getW().getType()).getShape().drop_front(2),
             getDilations());
-  setGroups(int64_t(getGroups()) / ctx.factorShards("g"));
+  setGroups(localGroups(getGroups(), ctx));
 }
 void MaxPoolOp::localize(const LocalizeContext &ctx) { dropPads(*this, ctx); }
 void MaxPoolGradOp::localize(const LocalizeContext &ctx) { dropPads(*this, ctx); }

@@ -117,6 +117,17 @@ TEST_CASE("several factors in one dimension are cut evenly") {
   CHECK(can("c", 3));
 }
 
+TEST_CASE("a factor beside elements that nothing cuts is cut evenly") {
+  // A reshape of [6, 7, 8] to [24, 14]: the first dimension of the result is the factor and four more elements.
+  llvm::SmallVector<Shape> in{{6, 7, 8}}, out{{24, 14}};
+  ShardingRule rule;
+  int f = rule.addFactor("r0", 6);
+  rule.operands = {{{f}, {}, {}}};
+  rule.results = {{{f}, {}}};
+  CHECK(canShard(rule, f, 3, in, out));
+  CHECK_FALSE(canShard(rule, f, 5, in, out)); // blocks of 2 rows, but of 5 elements of 24
+}
+
 TEST_CASE("an inner factor is cut only where the outer one is cut entirely") {
   llvm::SmallVector<Shape> in{{6, 4}}, out{{24}};
   auto rule = cantFail(ShardingRule::parse("a b -> (a b)", in, out));
