@@ -1,0 +1,26 @@
+// Gradients against central differences in double precision.
+//
+//   check(program("softmax", {"3x4xf64"}, "3x4xf64", "dim = 1 : i64"), {{-2, 2}});
+#ifndef TESSERA_TEST_UNIT_AUTODIFF_GRADIENTCHECKING_H
+#define TESSERA_TEST_UNIT_AUTODIFF_GRADIENTCHECKING_H
+
+#include "Programs.h"
+
+namespace tessera::test {
+
+struct Range {
+  double low, high;
+};
+
+/// Differentiates sum(weights * y) of `func @f` -> y by its floating-point arguments, for fixed
+/// weights, and compares with (L(x + h) - L(x - h)) / 2h per element. Integer arguments take the
+/// values 0, 1, 2, ... modulo `classes`.
+void check(const std::string &text, std::vector<Range> ranges = {}, int64_t classes = 4);
+
+/// y = op(arguments); the types are given as "4x3xf64".
+std::string program(const std::string &op, std::vector<std::string> in, const std::string &out,
+                    const std::string &attributes = "");
+
+} // namespace tessera::test
+
+#endif
