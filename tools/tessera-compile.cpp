@@ -24,7 +24,7 @@ struct CommandLine {
   std::vector<std::string> dims;
   std::string whatIf, exportWeights, hybridOptions, gradientReduction = "mean";
   std::vector<int64_t> nodes; // of whatIf
-  bool train = false, quiet = false, noFuse = false, searchOnly = false;
+  bool train = false, quiet = false, noFuse = false, noFuseAttention = false, searchOnly = false;
   std::string loss = "cross_entropy", optimizer = "sgd:lr=0.01", schedule = "constant", aux,
               lossScale;
   int64_t accumulate = 1;
@@ -184,6 +184,8 @@ void declare(CLI::App &app, CommandLine &c) {
                  "Write the module after every phase as DIR/N-NAME.mlir")
       ->type_name("DIR");
   app.add_flag("--no-fuse", c.noFuse, "Do not fuse elementwise operators");
+  app.add_flag("--no-fuse-attention", c.noFuseAttention,
+               "Leave attention as products with a softmax between");
   app.add_flag("-q,--quiet", c.quiet, "Print nothing but errors");
   app.footer(R"(Examples:
   tessera-compile resnet18.onnx --mesh data=4 --dim batch=64 --train --optimizer sgd:lr=0.1,momentum=0.9 -o plan
@@ -256,6 +258,7 @@ llvm::Error interpret(CommandLine &c) {
   a.searchSeconds = std::max(a.searchSeconds, 20 * c.searchBudget);
   a.searchThreads = c.searchThreads;
   c.compile.fuse = !c.noFuse;
+  c.compile.fuseAttention = !c.noFuseAttention;
   if (llvm::Error e = assignTo(dist::Mesh::parse(c.mesh), a.mesh))
     return e;
   // Users speak of axes or of splits that may not exist under another mesh: theirs stays as it is.

@@ -239,6 +239,17 @@ llvm::Expected<compiler::ImportedModel> Compiler::prepare() {
   if (llvm::Error e = dump(module, "1-imported.mlir"))
     return e;
 
+  if (options_.fuseAttention && !options_.hybrid) { // what a user wrote for one rank stays
+    auto keep = [&](llvm::StringRef name) {         // a user's strategy speaks of it
+      return llvm::any_of(options_.assign.user.entries, [&](const strategies::UserEntry &entry) {
+        return strategies::matchesName(entry.op, name);
+      });
+    };
+    if (llvm::Error e = runPasses(module, options_.model, [&](PassManager &manager) {
+          manager.addNestedPass<func::FuncOp>(compiler::createFuseAttentionPass(keep));
+        }))
+      return e;
+  }
   if (options_.hybrid)
     if (llvm::Error e = compiler::annotate(module, *options_.hybrid))
       return e;

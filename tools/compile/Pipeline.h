@@ -39,7 +39,8 @@ struct CompileOptions {
   std::string saveStrategies, dumpPhases;
   std::string precision = "f32";  // or bf16, f16: what products compute with
   std::string recompute = "none"; // or full, or auto: what is needed to fit
-  bool fuse = true;
+  bool fuse = true;               // elementwise operators
+  bool fuseAttention = true;      // products with a softmax between
   /// The model file is one rank's program (mode hybrid): nothing is chosen, assign only names the mode.
   std::optional<compiler::HybridOptions> hybrid;
   bool broadcastParameters =
