@@ -26,7 +26,7 @@ using namespace tessera::rt;
 namespace {
 
 struct CommandLine {
-  std::string plan, device = "cpu", log, every;
+  std::string plan, device = "cpu", log, tensorboard, every;
   bool eval = false, infer = false, verify = false, quiet = false, noGraphs = false;
   int ranks = 0, threads = 0, shuffle = -1, augment = -1;
   RunOptions run;
@@ -146,6 +146,9 @@ void declare(CLI::App &app, CommandLine &c) {
                  "cpu, cuda, reference or null (default: as --device says)");
   app.add_flag("--f64", r.widen, "Compute in double precision what the plan has in single");
   app.add_option("--log", c.log, "One JSON object per step to this file")->type_name("FILE");
+  app.add_option("--tensorboard", c.tensorboard,
+                 "Event files for TensorBoard in this directory: what --log has")
+      ->type_name("DIR");
   app.add_flag("--profile", r.profile, "Show which steps took the time");
   app.add_flag("--quiet", c.quiet, "Print errors only");
 }
@@ -291,6 +294,8 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
     if (world.rank() == 0 && !c.log.empty())
       TESSERA_RETURN_IF_ERROR(
           console.openLog(c.log, /*append=*/!c.run.resumeDir.empty() || c.run.attempt > 0));
+    if (world.rank() == 0 && !c.tensorboard.empty())
+      TESSERA_RETURN_IF_ERROR(console.openEvents(c.tensorboard));
     return runPlan(*plan, c.run, world, console, result);
   };
   std::vector<std::unique_ptr<World>> worlds;

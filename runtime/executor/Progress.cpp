@@ -71,7 +71,27 @@ void Console::transient(const std::string &text) {
   transientShown_ = true;
 }
 
+Status Console::openEvents(const std::string &folder) {
+  Result<EventFile> events = EventFile::create(folder);
+  if (events)
+    events_ = std::move(*events);
+  return events.status();
+}
+
 Status Console::log(const std::vector<std::pair<std::string, double>> &fields) {
+  if (events_) {
+    double step = 0;
+    std::string prefix = "train/";
+    std::vector<std::pair<std::string, double>> values;
+    for (const auto &[name, value] : fields)
+      if (name == "step")
+        step = value;
+      else if (name == "eval")
+        prefix = "eval/";
+      else
+        values.emplace_back(prefix + name, value);
+    TESSERA_RETURN_IF_ERROR(events_->scalars(static_cast<int64_t>(step), values));
+  }
   if (!log_)
     return Status();
   std::string text = "{";

@@ -12,10 +12,12 @@
 #ifndef TESSERA_RUNTIME_EXECUTOR_PROGRESS_H
 #define TESSERA_RUNTIME_EXECUTOR_PROGRESS_H
 
+#include "runtime/executor/EventFile.h"
 #include "runtime/support/Status.h"
 
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +34,8 @@ public:
 
   /// Starts the file anew, or appends to it.
   Status openLog(const std::string &path, bool append);
+  /// From now on log() writes to event files for TensorBoard, too.
+  Status openEvents(const std::string &folder);
   void line(const std::string &text);
   /// A line that the next one replaces, on a terminal only.
   void transient(const std::string &text);
@@ -42,6 +46,7 @@ public:
 private:
   std::FILE *out_;
   std::FILE *log_ = nullptr;
+  std::optional<EventFile> events_;
   std::string logPath_;
   bool terminal_ = false, transientShown_ = false;
 };

@@ -165,7 +165,9 @@ Status train(Session &s) {
            {"epoch", static_cast<double>((step - 1 + ahead) / perEpoch)},
            {"loss", *loss},
            {"seconds", seconds},
-           {"images_per_second", static_cast<double>(batch) / std::max(seconds, 1e-9)}}));
+           {"images_per_second", static_cast<double>(batch) / std::max(seconds, 1e-9)},
+           {"memory_bytes", static_cast<double>(s.executor.loaded().arenaBytes() +
+                                                s.executor.loaded().scratchBytes())}}));
     }
     s.executor.enter("at a checkpoint");
     TESSERA_RETURN_IF_ERROR(

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What training reads: token files and trees of images, on any mesh and resumed.
+"""What training reads: token files and trees of images, on any mesh and resumed; what its event files say.
 
 usage: data_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
 """
@@ -7,6 +7,7 @@ import json
 import struct
 import subprocess
 import sys
+import time
 import zlib
 
 import numpy as np
@@ -129,6 +130,71 @@ def image_folders_train_the_same_on_any_mesh(c):
     assert "class3/0.png: is no intact PNG file" in told, told
     told = c.run(c.bin / "tessera-run", plans[1], epoch[0], epoch[1] + "skip", *epoch[2:])
     assert "class3/0.png: is no intact PNG file" in told and "trained 7 steps" in told, told
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def fields(data):
+    """The fields of a protocol buffers message: (number, value)."""
+    def varint(at):
+        value = shift = 0
+        while True:
+            value |= (data[at] & 127) << shift
+            shift, at = shift + 7, at + 1
+            if data[at - 1] < 128:
+                return value, at
+
+    at = 0
+    while at < len(data):
+        key, at = varint(at)
+        if key & 7 == 0:
+            value, at = varint(at)
+        else:
+            size, start = (8, at) if key & 7 == 1 else (4, at) if key & 7 == 5 else varint(at)
+            value, at = data[start:start + size], start + size
+        yield key >> 3, value
+
+
+def records(path):
+    """The records of a TFRecord file, checksums checked."""
+    data = path.read_bytes()
+    while data:
+        length, = struct.unpack("<Q", data[:8])
+        assert struct.unpack("<I", data[8:12])[0] == crc32c(data[:8])
+        event = data[12:12 + length]
+        assert struct.unpack("<I", data[12 + length:16 + length])[0] == crc32c(event)
+        data = data[16 + length:]
+        yield event
+
+
+@case
+def event_files_say_what_the_log_says(c):
+    assert crc32c(b"123456789") == (((0xE3069283 >> 15 | 0xE3069283 << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+    plan = c.compile(c.linear(), "--mesh", "data=2", "--optimizer", "sgd:lr=0.01")
+    log = c.log(plan, "--data", "synthetic:samples=40,eval_samples=16", "--steps", 5, "--eval-each-epoch",
+                "--tensorboard", c.folder / "events")
+    (path,) = (c.folder / "events").glob("events.out.tfevents.*")
+    first, *events = records(path)
+    assert (3, b"brain.Event:2") in fields(first)
+    assert len(events) == len(log) == 6, log
+    for event, entry in zip(events, log):
+        message = dict(fields(event))
+        assert message[2] == entry.pop("step") and abs(struct.unpack("<d", message[1])[0] - time.time()) < 600
+        prefix = "eval/" if entry.pop("eval", 0) else "train/"
+        values = {}
+        for _, value in fields(message[5]):
+            scalar = dict(fields(value))
+            values[scalar[1].decode()] = struct.unpack("<f", scalar[2])[0]
+        assert values == {prefix + k: np.float32(v) for k, v in entry.items()}, (values, entry)
+    assert {"loss", "images_per_second", "memory_bytes"} <= log[0].keys() and "accuracy" in log[-1]
 
 
 if __name__ == "__main__":
