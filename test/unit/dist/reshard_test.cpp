@@ -137,7 +137,8 @@ std::vector<Tensor> execute(const Mesh &mesh, const Collective &c, const std::ve
       break;
     }
     case CollectiveKind::Halo:
-      FAIL("a reshard has no halo");
+    case CollectiveKind::Broadcast:
+      FAIL("a reshard has no such collective");
     }
     CHECK(c.localIn == in[rank].shape);
     CHECK(c.localOut == out.back().shape);
