@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -39,7 +40,7 @@ def expect(condition, message):
 
 
 def one_line(text, *needed):
-    lines = [line for line in text.splitlines() if line.startswith("tessera-")]
+    lines = [line for line in text.splitlines() if re.match(r"tessera-\w+:", line)]
     expect(len(lines) == 1 and all(part in lines[0] for part in needed), f"expected one line with {needed}: {text}")
 
 

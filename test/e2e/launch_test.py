@@ -243,11 +243,11 @@ def restarted_runs_lose_nothing(c):
     """Ranks killed at random moments, threads and processes: the parameters of an uninterrupted run, bit for bit."""
     plan = c.compile()
     straight = c.folder / "straight.safetensors"
-    c.finish(c.start(c.command(plan, 400, "--save-weights", straight)))
+    c.finish(c.start(c.command(plan, 1600, "--save-weights", straight)))
     rng = random.Random(1)
     for flags in (["--processes"], []):
         file, run = c.folder / f"end{len(flags)}.safetensors", c.folder / f"run{len(flags)}"
-        process = c.start(c.command(plan, 400, "--save-weights", file, "--checkpoint-dir", run, "--checkpoint-every", 5,
+        process = c.start(c.command(plan, 1600, "--save-weights", file, "--checkpoint-dir", run, "--checkpoint-every", 5,
                                     "--restarts", 50, *flags))
         kills, children = 0, f"/proc/{process.pid}/task/{process.pid}/children"
         while process.poll() is None and kills < 8:

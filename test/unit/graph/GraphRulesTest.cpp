@@ -17,7 +17,7 @@ struct Parsed {
   OwningOpRef<ModuleOp> module;
   std::string diagnostics;
 
-  /// `%r = op` in a function with the arguments given, "%x: tensor<4xf32>, ...".
+  /// `op` in a function with the arguments given, "%x: tensor<4xf32>, ...".
   Parsed(StringRef arguments, StringRef op) {
     context.loadDialect<graph::GraphDialect, dist::DistDialect, func::FuncDialect>();
     ScopedDiagnosticHandler handler(&context, [&](Diagnostic &d) {
@@ -25,7 +25,7 @@ struct Parsed {
       return success();
     });
     module = parseSourceString<ModuleOp>(
-        ("func.func @f(" + arguments + ") {\n  %r = " + op + "\n  return\n}").str(), &context);
+        ("func.func @f(" + arguments + ") {\n  " + op + "\n  return\n}").str(), &context);
   }
   Operation *op() { return &(*(*module).getOps<func::FuncOp>().begin()).getBody().front().front(); }
   dist::ShardingRule rule() {
