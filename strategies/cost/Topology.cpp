@@ -287,7 +287,9 @@ llvm::Error Topology::fits(const dist::Mesh &mesh) const {
 }
 
 double Topology::share(int64_t ranks) const {
-  return ranks <= devices ? 1.0 : double(devices) / double(ranks);
+  if (ranks > devices)
+    return double(devices) / double(ranks);
+  return shared ? double(devices / ranks) : 1.0;
 }
 
 double Topology::rate(int bits) const {

@@ -12,7 +12,8 @@
 //     "memory_bandwidth": 3.35e12,          // bytes per second and device
 //     "memory": "80GiB",                    // of one device: a number of bytes or text as --memory takes
 //     "launch": 4e-6,                       // seconds to start one kernel; default 0
-//     "shared": false,                      // true: more ranks than devices may run, and share them
+//     "shared": false,                      // true: devices are cores: more ranks than devices share
+//                                           // them, and fewer ranks take several each
 //     "links": [                            // innermost first: how devices in a block of so many talk
 //       {"devices": 8,  "latency": 3e-6, "bandwidth": 450e9},  // seconds; bytes per second and direction
 //       {"devices": 16, "latency": 8e-6, "bandwidth": 50e9}
@@ -66,7 +67,8 @@ struct Topology {
 
   /// One sentence if so many ranks cannot run on it.
   llvm::Error fits(const dist::Mesh &mesh) const;
-  /// The part of a device that one of so many ranks has: 1, or less where they share.
+  /// The devices that one of so many ranks has: 1; where they are shared a part of one, or several (as
+  /// tessera-run hands out threads).
   double share(int64_t ranks) const;
   /// Operations per second for elements of so many bits: the entry, else that of the next wider
   /// type, else f32's.

@@ -38,7 +38,8 @@ TEST_CASE("a topology file says what the machine can do") {
 TEST_CASE("ranks may share the devices of a shared topology") {
   Topology t = llvm::cantFail(Topology::load("cpu"));
   CHECK(t.shared);
-  CHECK(t.share(1) == 1);
+  CHECK(t.share(1) == t.devices); // the cores of the machine
+  CHECK(t.share(t.devices) == 1);
   CHECK(t.share(2 * t.devices) == 0.5);
   CHECK(t.memoryPerRank(2 * t.devices) == t.memory / 2);
   CHECK(t.memoryPerRank(1) == t.memory * t.devices);
