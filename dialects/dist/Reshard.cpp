@@ -219,9 +219,9 @@ public:
   };
 
   ShardingGraph(const Mesh &mesh, const CollectiveCost &cost, ArrayRef<int64_t> shape,
-                int64_t elementBytes, AxisList axes, uint64_t padded)
+                int64_t elementBytes, AxisList axes)
       : mesh_(mesh), cost_(cost), shape_(shape), elementBytes_(elementBytes),
-        axes_(std::move(axes)), padded_(padded) {}
+        axes_(std::move(axes)) {}
 
   int state(const Sharding &s) {
     auto [it, fresh] = ids_.try_emplace(key(s), int(states_.size()));
@@ -257,14 +257,14 @@ private:
     return k;
   }
 
-  /// Whether the dimension, just cut by the last `count` of its axes, may be: evenly, or padded where
-  /// that is asked for. A collective over several axes must meet blocks that lie one behind the other,
-  /// so only the outermost of them may leave padding.
+  /// Whether the dimension, just cut by the last `count` of its axes, may be: evenly, or padded. A
+  /// collective over several axes must meet blocks that lie one behind the other, so only the outermost
+  /// of them may leave padding.
   bool mayCut(const Sharding &s, int64_t dim, size_t count) const {
     int64_t shards = s.numShards(mesh_, dim);
     if (shape_[dim] % shards == 0)
       return true;
-    return (padded_ >> dim & 1) && Sharding::canCut(shape_[dim], shards) && isOneRun(s, dim, count);
+    return Sharding::canCut(shape_[dim], shards) && isOneRun(s, dim, count);
   }
 
   bool isOneRun(const Sharding &s, int64_t dim, size_t count) const {
@@ -386,8 +386,7 @@ private:
   const CollectiveCost &cost_;
   Shape shape_;
   int64_t elementBytes_;
-  AxisList axes_;   // that cuts may use
-  uint64_t padded_; // bit per dimension: may be cut into padded blocks
+  AxisList axes_; // that cuts may use
   std::unordered_map<std::string, int> ids_;
   std::vector<Sharding> states_;
   std::vector<std::vector<Edge>> edges_;
@@ -504,8 +503,8 @@ std::vector<Collective> plainPlan(const Mesh &mesh, ArrayRef<int64_t> shape, con
 struct ReshardPlanner::Impl {
   struct PerShape {
     PerShape(const Mesh &mesh, const CollectiveCost &cost, ArrayRef<int64_t> shape,
-             int64_t elementBytes, AxisList axes, uint64_t padded)
-        : graph(mesh, cost, shape, elementBytes, std::move(axes), padded) {}
+             int64_t elementBytes, AxisList axes)
+        : graph(mesh, cost, shape, elementBytes, std::move(axes)) {}
     ShardingGraph graph;
     std::vector<std::unique_ptr<Paths>> paths; // by source
   };
@@ -513,7 +512,7 @@ struct ReshardPlanner::Impl {
   Mesh mesh;
   CollectiveCost cost;
   AxisList axes; // longer than 1
-  using Key = std::tuple<Shape, int64_t, AxisList, uint64_t>;
+  using Key = std::tuple<Shape, int64_t, AxisList>;
   std::map<Key, std::unique_ptr<PerShape>> shapes;
   const std::pair<const Key, std::unique_ptr<PerShape>> *last = nullptr; // asked for
 
@@ -531,16 +530,12 @@ struct ReshardPlanner::Impl {
       llvm::erase_if(relevant, [&](int axis) { return !from.uses(axis) && !to.uses(axis); });
     if (int(relevant.size()) > kMaxSearchedAxes)
       return nullptr;
-    uint64_t padded = 0;
-    for (int64_t d = 0; d < from.rank(); ++d)
-      if (from.isPadded(mesh, shape, d) || to.isPadded(mesh, shape, d))
-        padded |= uint64_t(1) << d;
     // Questions about one tensor come one after the other.
-    Key key(Shape(shape.begin(), shape.end()), elementBytes, relevant, padded);
+    Key key(Shape(shape.begin(), shape.end()), elementBytes, relevant);
     if (!last || last->first != key) {
       auto [it, fresh] = shapes.try_emplace(std::move(key));
       if (fresh)
-        it->second = std::make_unique<PerShape>(mesh, cost, shape, elementBytes, relevant, padded);
+        it->second = std::make_unique<PerShape>(mesh, cost, shape, elementBytes, relevant);
       last = &*it;
     }
     return last->second.get();

@@ -73,9 +73,7 @@ bool canReshard(const Mesh &mesh, const Sharding &from, const Sharding &to);
 
 /// The cheapest list of collectives from `from` to `to` for a tensor of the global shape; empty
 /// when equal (axes of size 1 make no difference). Requires canReshard; then always succeeds for
-/// valid shardings. Deterministic: ties by the order of moves. On its way it cuts a dimension into
-/// padded blocks only if one of the two shardings does. On meshes where the pair concerns
-/// more than five axes longer than 1 the plan is right but not searched for: pay, gather what
+/// valid shardings. Deterministic: ties by the order of moves. On meshes where the pair concerns more than five axes longer than 1 the plan is right but not searched for: pay, gather what
 /// differs, slice.
 std::vector<Collective> planReshard(const Mesh &mesh, llvm::ArrayRef<int64_t> shape,
                                     int64_t elementBytes, const Sharding &from, const Sharding &to,

@@ -73,6 +73,47 @@ TEST_CASE("cost grows with size and shrinks with shards") {
   CHECK(model.compute(*fc1->cls, whole) == std::max(2 * 16 * 8 * 12, (128 + 96 + 192) * 4));
 }
 
+TEST_CASE("no reshard is longer than a way round") {
+  Topology racks = llvm::cantFail(Topology::parse(
+      R"({"devices": 4, "flops": {"f32": 1e9}, "memory_bandwidth": 1e10, "memory": 1000,
+    "links": [{"devices": 2, "latency": 1e-6, "bandwidth": 1e9}, {"devices": 4, "latency": 1e-5, "bandwidth": 1e8}]})",
+      "racks"));
+  std::vector<Sharding> all;
+  for (const AxisList &rows : {AxisList{}, {0}, {1}, {0, 1}, {1, 0}})
+    for (const AxisList &columns : {AxisList{}, {0}, {1}, {0, 1}, {1, 0}})
+      for (const AxisList &owed : {AxisList{}, {0}, {1}, {0, 1}}) {
+        std::vector<int> uses(2);
+        for (const AxisList *axes : {&rows, &columns, &owed})
+          for (int axis : *axes)
+            ++uses[axis];
+        if (uses[0] > 1 || uses[1] > 1)
+          continue;
+        all.push_back(sharding({rows, columns}));
+        all.back().partial = owed;
+        all.back().reduction = owed.empty() ? dist::Reduction::None : dist::Reduction::Sum;
+      }
+  auto owes = [](const Sharding &to, const Sharding &from) {
+    return !llvm::all_of(to.partial,
+                         [&](int axis) { return llvm::is_contained(from.partial, axis); });
+  };
+  for (const Topology &topology : {simple(), racks})
+    for (Shape shape : {Shape{4, 4}, Shape{512, 256}, Shape{7, 1030}}) { // 7 and 1030 leave padding
+      CostModel model(llvm::cantFail(Mesh::parse("a=2,b=2")), topology);
+      for (const Sharding &from : all)
+        for (const Sharding &via : all)
+          for (const Sharding &to : all) {
+            if (owes(via, from) || owes(to, via)) // what is paid stays paid
+              continue;
+            INFO(topology.name << " " << from.str(model.mesh()) << " " << via.str(model.mesh())
+                               << " " << to.str(model.mesh()) << " " << shape[0] << "x"
+                               << shape[1]);
+            // A nanosecond for each rounding of the parts.
+            REQUIRE(model.reshard(shape, 4, from, to) <=
+                    model.reshard(shape, 4, from, via) + model.reshard(shape, 4, via, to) + 8);
+          }
+    }
+}
+
 TEST_CASE("a measured kernel replaces the estimate") {
   ProfileTable table = llvm::cantFail(ProfileTable::parse(
       R"({"kernels": {"graph.matmul 16x8,8x12->16x12 f32": 5e-6}})", "profile.json"));
