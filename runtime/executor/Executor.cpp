@@ -87,6 +87,15 @@ Status Executor::prepareCollectives() {
   return Status();
 }
 
+std::optional<double> Executor::collectiveSeconds(int program) const {
+  if (!deviceGroups_.empty())
+    return std::nullopt;
+  double seconds = 0;
+  for (const std::unique_ptr<CollectiveCall> &call : collectives_[static_cast<size_t>(program)])
+    seconds += call ? call->seconds() : 0;
+  return seconds;
+}
+
 int Executor::stagedCollectives(int program) const {
   int staged = 0;
   for (const std::unique_ptr<CollectiveCall> &call : collectives_[static_cast<size_t>(program)])

@@ -26,6 +26,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,10 @@ public:
   /// 31: collective 'fc1/all-reduce'".
   uint64_t progress() const { return progress_.load(std::memory_order_relaxed); }
   std::string whereabouts() const;
+
+  /// What the collectives of a program took so far on this rank, most of it waiting for the others; none where they
+  /// are a device's, which waits by itself.
+  std::optional<double> collectiveSeconds(int program) const;
 
   /// How many collectives of a program go through plain copies because of layouts.
   int stagedCollectives(int program) const;

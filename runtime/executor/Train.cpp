@@ -3,10 +3,13 @@
 #include "runtime/executor/Checkpointer.h"
 #include "runtime/executor/GlobalTensors.h"
 #include "runtime/executor/Launcher.h"
+#include "runtime/executor/RankTimes.h"
 #include "runtime/executor/Session.h"
 #include "runtime/plan/PlanInfo.h"
 
 #include <cmath>
+#include <cstring>
+#include <unistd.h>
 
 namespace tessera::rt {
 namespace {
@@ -82,16 +85,41 @@ private:
   double lastTime_ = now();
 };
 
-/// What the ranks agree on after a step; each brings its own.
+/// What the ranks tell each other after a step, and agree on.
 struct Agreement {
   bool interrupted = false, checkpointDue = false, checkpointReady = true;
+  std::vector<double> seconds; // by rank: that it worked by itself
 
-  static Result<Agreement> on(Communicator &everyone, const Checkpoints &checkpoints) {
-    int32_t flags[3] = {rt::interrupted(), checkpoints.due(), !checkpoints.ready()};
-    TESSERA_RETURN_IF_ERROR(everyone.allReduce(flags, flags, 3, plan::I32, plan::MAX));
-    return Agreement{flags[0] != 0, flags[1] != 0, flags[2] == 0};
+  static Result<Agreement> on(Communicator &everyone, const Checkpoints &checkpoints,
+                              double seconds) {
+    constexpr size_t fields = 4;
+    const double mine[fields] = {double(rt::interrupted()), double(checkpoints.due()),
+                                 double(!checkpoints.ready()), seconds};
+    std::vector<double> all(fields * static_cast<size_t>(everyone.size()));
+    TESSERA_RETURN_IF_ERROR(everyone.allGather(mine, all.data(), 1, fields, plan::F64));
+    Agreement agreed;
+    for (size_t r = 0; r < all.size(); r += fields) {
+      agreed.interrupted |= all[r] != 0;
+      agreed.checkpointDue |= all[r + 1] != 0;
+      agreed.checkpointReady &= all[r + 2] == 0;
+      agreed.seconds.push_back(all[r + 3]);
+    }
+    return agreed;
   }
 };
+
+/// The machine of every rank.
+Result<std::vector<std::string>> hostsOf(Communicator &everyone) {
+  constexpr size_t bytes = 64;
+  char mine[bytes] = "";
+  gethostname(mine, bytes - 1);
+  std::vector<char> all(bytes * static_cast<size_t>(everyone.size()));
+  TESSERA_RETURN_IF_ERROR(everyone.allGather(mine, all.data(), 1, bytes, plan::U8));
+  std::vector<std::string> hosts;
+  for (size_t r = 0; r < all.size(); r += bytes)
+    hosts.emplace_back(all.data() + r, strnlen(all.data() + r, bytes));
+  return hosts;
+}
 
 /// How many steps a run has altogether, those of a checkpoint included.
 int64_t lastStep(const Session &s, const DataSource &data) {
@@ -101,7 +129,8 @@ int64_t lastStep(const Session &s, const DataSource &data) {
   return s.firstStep() + std::max<int64_t>(0, batches - s.firstBatch(data));
 }
 
-void summarise(Session &s, const Progress &progress, int64_t steps, double firstLoss) {
+void summarise(Session &s, const Progress &progress, int64_t steps, double firstLoss,
+               const std::string &ranks) {
   uint64_t batch = s.executor.plan().global_batch();
   double median = progress.medianSeconds();
   s.console.line("trained " + std::to_string(steps) + " steps in " +
@@ -109,6 +138,8 @@ void summarise(Session &s, const Progress &progress, int64_t steps, double first
                  " ms a step, " +
                  numberText(static_cast<double>(batch) / std::max(median, 1e-9), 4) +
                  " images/s, loss " + numberText(firstLoss) + " -> " + numberText(s.result.loss));
+  if (!ranks.empty())
+    s.console.line(ranks);
 }
 
 } // namespace
@@ -135,11 +166,19 @@ Status train(Session &s) {
       s.console.line("resumed after step " + std::to_string(first));
   }
   Progress progress(s.console, first, last, batch);
+  std::optional<RankTimes> times; // where ranks wait for each other, and where the host sees it
+  if (s.world.size() > 1 && s.executor.collectiveSeconds(program)) {
+    Result<std::vector<std::string>> hosts = hostsOf(s.executor.everyone());
+    if (!hosts)
+      return hosts.status();
+    times.emplace(std::move(*hosts));
+  }
   double firstLoss = 0;
   int64_t step = first, evaluated = -1;
   bool stopped = false;
   while (step < last && !stopped) {
-    double begin = now();
+    const double begin = now();
+    const double waited = s.executor.collectiveSeconds(program).value_or(0);
     s.executor.enter("reading a batch");
     TESSERA_RETURN_IF_ERROR(feed->next());
     TESSERA_RETURN_IF_ERROR(s.executor.feedStep("train", step));
@@ -148,9 +187,18 @@ Status train(Session &s) {
     if (!loss)
       return loss.status();
     s.executor.enter("agreeing with the other ranks");
-    Result<Agreement> agreed = Agreement::on(s.executor.everyone(), checkpoints);
+    const double own = now() - begin - (s.executor.collectiveSeconds(program).value_or(0) - waited);
+    Result<Agreement> agreed = Agreement::on(s.executor.everyone(), checkpoints, own);
     if (!agreed)
       return agreed.status();
+    if (times) {
+      times->step(agreed->seconds, now() - begin);
+      if (const std::string slow = times->warning(); !slow.empty()) {
+        s.log.line("WARNING: " + slow);
+        if (s.leader())
+          s.console.line("WARNING: " + slow);
+      }
+    }
     stopped = agreed->interrupted;
     ++step;
     if (s.leader()) {
@@ -160,14 +208,18 @@ Status train(Session &s) {
         firstLoss = *loss;
       s.result.loss = *loss;
       s.result.steps = step - first;
-      TESSERA_RETURN_IF_ERROR(s.console.log(
-          {{"step", static_cast<double>(step)},
-           {"epoch", static_cast<double>((step - 1 + ahead) / perEpoch)},
-           {"loss", *loss},
-           {"seconds", seconds},
-           {"images_per_second", static_cast<double>(batch) / std::max(seconds, 1e-9)},
-           {"memory_bytes", static_cast<double>(s.executor.loaded().arenaBytes() +
-                                                s.executor.loaded().scratchBytes())}}));
+      std::vector<std::pair<std::string, double>> fields = {
+          {"step", static_cast<double>(step)},
+          {"epoch", static_cast<double>((step - 1 + ahead) / perEpoch)},
+          {"loss", *loss},
+          {"seconds", seconds},
+          {"images_per_second", static_cast<double>(batch) / std::max(seconds, 1e-9)},
+          {"memory_bytes", static_cast<double>(s.executor.loaded().arenaBytes() +
+                                               s.executor.loaded().scratchBytes())}};
+      if (times)
+        fields.push_back({"skew", RankTimes::skew(agreed->seconds)});
+      TESSERA_RETURN_IF_ERROR(
+          s.console.log(fields, "rank_seconds", times ? agreed->seconds : std::vector<double>()));
     }
     s.executor.enter("at a checkpoint");
     TESSERA_RETURN_IF_ERROR(
@@ -182,8 +234,10 @@ Status train(Session &s) {
     s.result.interrupted = stopped;
     if (stopped)
       s.console.line("stopped after step " + std::to_string(step));
-    summarise(s, progress, step - first, firstLoss);
+    summarise(s, progress, step - first, firstLoss, times ? times->summary() : "");
   }
+  if (times && step > first + 1)
+    s.log.line(times->summary(s.world.rank()));
   TESSERA_RETURN_IF_ERROR(checkpoints.finish(step, step + ahead));
   if (s.options.evalEachEpoch && evaluated != step && !stopped)
     TESSERA_RETURN_IF_ERROR(evaluate(s, step));

@@ -13,7 +13,7 @@ import subprocess
 import time
 
 from cases import case, main
-from launching import KILL, STOP, CONTINUE, Launching, TwoHosts, expect, rank_environment, ranks_of
+from launching import KILL, STOP, CONTINUE, Launching, TwoHosts, expect, processes_of_ranks, rank_environment, ranks_of
 
 
 def free_port():
@@ -222,6 +222,34 @@ def a_hang_is_dumped_rank_by_rank(c):
     for rank in range(3):
         expect(re.search(rf"\[rank {rank}\] (no progress for 2 s|another rank hangs): step \d+, ", text), text)
     expect("collective '" in text or "agreeing" in text, text)
+
+
+@case
+def a_slow_rank_is_named(c):
+    """Its process gets no processor half of the time; under MPI, too."""
+    plan = c.compile()
+    starts = {"--processes": lambda command: c.start(command + ["--processes"])}
+    if shutil.which("mpirun"):
+        starts["mpirun"] = lambda command: c.start(command, prefix=("mpirun", "--oversubscribe", "-n", "4"))
+    for name, start in starts.items():
+        log = c.folder / f"{name}.jsonl"
+        process = start(c.command(plan, 1500, "--log", log, "--log-dir", c.folder / name))
+        c.wait_for(lambda: log.exists() and log.read_text().count("\n") > 5, "the first steps")
+        victim = processes_of_ranks(process.pid)[2]
+        try:
+            while process.poll() is None:
+                os.kill(victim, STOP)
+                time.sleep(0.01)
+                os.kill(victim, CONTINUE)
+                time.sleep(0.005)
+        except ProcessLookupError:
+            pass
+        text = c.finish(process)
+        expect(re.search(r"^rank 2 was the slowest: .* ms of its own a step, .* times the others'", text, re.M), f"{name}: {text}")
+        expect("WARNING: rank 2 is slow" in text, f"{name}: {text}")
+        steps = [json.loads(line)["rank_seconds"] for line in log.read_text().splitlines()]
+        expect(len(steps) == 1500 and all(len(seconds) == 4 for seconds in steps), f"{name}: {steps[-1]}")
+        expect("of its own a step" in (c.folder / name / "rank-1.log").read_text(), f"{name}: no figure in a rank's log")
 
 
 @case

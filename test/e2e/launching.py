@@ -34,6 +34,23 @@ def ranks_of(supervisor):
     return found
 
 
+def processes_of_ranks(launcher):
+    """The same of a launcher of any kind, mpirun for one: of all processes under it."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            environ = (entry / "environ").read_bytes().split(b"\0") if entry.name.isdigit() else ()
+            ancestor = int(entry.name) if environ else 0
+            while ancestor not in (0, launcher):
+                ancestor = int(pathlib.Path(f"/proc/{ancestor}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        except (OSError, ValueError):
+            continue
+        for variable in environ if ancestor else ():
+            if variable.startswith((b"RANK=", b"OMPI_COMM_WORLD_RANK=")):
+                found[int(variable.split(b"=")[1])] = int(entry.name)
+    return found
+
+
 class Launching(Programs):
     def __init__(self, args, folder):
         super().__init__(args, folder)
