@@ -7,6 +7,7 @@
 #include "runtime/executor/Session.h"
 #include "runtime/plan/PlanInfo.h"
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <unistd.h>
@@ -230,8 +231,10 @@ Status train(Session &s) {
       evaluated = step;
     }
   }
+  // Every rank's: where it is a process, its exit code tells a supervisor that this was no end of the training.
+  if (stopped)
+    std::atomic_ref(s.result.interrupted).store(true);
   if (s.leader()) {
-    s.result.interrupted = stopped;
     if (stopped)
       s.console.line("stopped after step " + std::to_string(step));
     summarise(s, progress, step - first, firstLoss, times ? times->summary() : "");
