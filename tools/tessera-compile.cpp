@@ -4,6 +4,7 @@
 // 2 for a wrong command line. A failure is one line on stderr and leaves no output behind.
 //
 //===----------------------------------------------------------------------------------------------===//
+#include "runtime/plan/Recipe.h"
 #include "strategies/search/Search.h"
 #include "tools/compile/Pipeline.h"
 
@@ -14,6 +15,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <future>
 
 using namespace tessera;
 
@@ -316,6 +319,47 @@ llvm::Error interpret(CommandLine &c) {
   return llvm::Error::success();
 }
 
+/// What `tessera-run --elastic` needs to compile the same for another mesh: the options as they were given, with the
+/// files that they name by absolute paths.
+rt::Recipe recipeOf(const CLI::App &app, const CommandLine &c) {
+  rt::Recipe recipe{c.compile.model, c.mesh, c.mode, {}, {}};
+  auto keep = [&](std::string &path) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error))
+      return; // a preset's name
+    path = std::filesystem::absolute(path, error).lexically_normal();
+    recipe.files.push_back({path, 0, ""});
+  };
+  keep(recipe.model);
+  for (const CLI::Option *option : app.get_options()) {
+    if (option->get_lnames().empty())
+      continue;
+    const std::string name = "--" + option->get_lnames()[0];
+    if (rt::Recipe::leavesOut(name))
+      continue;
+    const bool flag = option->get_items_expected_max() == 0;
+    for (std::string value : option->results()) {
+      if (llvm::is_contained({"--strategy", "--hybrid-options", "--profile", "--topology"}, name))
+        keep(value);
+      recipe.arguments.push_back(flag && value == "true" ? name : name + "=" + value);
+    }
+  }
+  return recipe;
+}
+
+/// The same as text, with the files' digests; empty where a file is none that can be read again.
+std::string recipeText(rt::Recipe recipe) {
+  if (recipe.files.empty())
+    return "";
+  for (rt::Recipe::File &file : recipe.files) {
+    rt::Result<rt::Recipe::File> read = rt::Recipe::File::of(file.path);
+    if (!read)
+      return "";
+    file = std::move(*read);
+  }
+  return recipe.format();
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -352,6 +396,12 @@ int main(int argc, char **argv) {
       return fail(clusters.takeError());
     std::fputs(table(*clusters, c.compile.assign.mesh.numRanks()).c_str(), stdout);
     return 0;
+  }
+  // Beside the compiler: a large model takes a while to sum.
+  std::future<std::string> recipe;
+  if (!c.searchOnly) {
+    recipe = std::async(std::launch::async, recipeText, recipeOf(app, c));
+    c.compile.recipe = [&recipe] { return recipe.get(); };
   }
   llvm::Expected<CompileResult> result =
       c.searchOnly ? searchOnly(c.compile, progress) : compile(c.compile, progress);

@@ -5,7 +5,7 @@
 //   tessera-run plan/ --processes --restarts 3 --checkpoint-dir run ...   # the same without MPI, and watched over
 //
 // Parses the command line, starts the ranks, turns a failure into one line and an exit code: 1 for a
-// failure, 2 for a wrong command line, 3 where --check-numerics stops, 130 after an interrupt.
+// failure, 2 for a wrong command line, 130 after an interrupt.
 //
 //===------------------------------------------------------------------------------------------===//
 #include "runtime/checkpoint/Folder.h"
@@ -26,12 +26,12 @@ using namespace tessera::rt;
 namespace {
 
 struct CommandLine {
-  std::string plan, device = "cpu", log, tensorboard, every, trace, numerics;
+  std::string plan, device = "cpu", log, tensorboard, every;
   bool eval = false, infer = false, verify = false, quiet = false, noGraphs = false;
   int ranks = 0, threads = 0, shuffle = -1, augment = -1;
   RunOptions run;
   LaunchOptions launch;
-  int exitCode = 0; // of a supervisor
+  int exitCode = 0; // of a supervisor, or of what it started
 };
 
 void declare(CLI::App &app, CommandLine &c) {
@@ -126,6 +126,9 @@ void declare(CLI::App &app, CommandLine &c) {
                    "Start again from the last checkpoint after a failure, so many times (needs "
                    "--checkpoint-dir)")
       ->check(CLI::NonNegativeNumber);
+  launch->add_flag("--elastic", l.elastic,
+                   "With --restarts: ranks that are killed or stopped are not started again; the "
+                   "model is compiled for those that are left (with --processes or --rank-table)");
   app.add_option("--step-timeout", r.stepTimeout,
                  "Seconds without any progress after which every rank says where it stands and the "
                  "run ends")
@@ -149,19 +152,6 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--tensorboard", c.tensorboard,
                  "Event files for TensorBoard in this directory: what --log has")
       ->type_name("DIR");
-  app.add_option("--check-numerics", c.numerics,
-                 "When loss, gradients or updates of a training step are NaN or infinite: stop, "
-                 "skip its update on all ranks, or rollback to the last checkpoint and go on with "
-                 "the next batch; says which operator made the first such number")
-      ->check(CLI::IsMember({"stop", "skip", "rollback"}));
-  auto *trace =
-      app.add_option("--trace", c.trace,
-                     "Write what all ranks do in some training steps, steps=FIRST:LAST or steps=N, "
-                     "for https://ui.perfetto.dev or chrome://tracing")
-          ->type_name("steps=N[:M]");
-  app.add_option("--trace-file", r.traceFile, "The file of --trace (default trace.json)")
-      ->type_name("FILE")
-      ->needs(trace);
   app.add_flag("--profile", r.profile, "Show which steps took the time");
   app.add_flag("--quiet", c.quiet, "Print errors only");
 }
@@ -213,27 +203,8 @@ Status complete(CommandLine &c, const CLI::App &app) {
     return Status::error("--share-devices, --tf32 and --no-graphs are for --device cuda");
   if (c.launch.restarts > 0 && r.checkpointDir.empty())
     return Status::error("--restarts needs --checkpoint-dir DIR");
-  if (!c.numerics.empty()) {
-    if (r.mode != RunMode::Train)
-      return Status::error("--check-numerics is for training");
-    if (c.numerics == "rollback" && r.checkpointDir.empty())
-      return Status::error("--check-numerics rollback needs --checkpoint-dir DIR");
-    r.numerics = c.numerics == "stop"   ? NumericsPolicy::Stop
-                 : c.numerics == "skip" ? NumericsPolicy::Skip
-                                        : NumericsPolicy::Rollback;
-  }
-  if (!c.trace.empty()) {
-    if (r.mode != RunMode::Train)
-      return Status::error("--trace is for training");
-    if (c.trace.rfind("steps=", 0) != 0)
-      return Status::error("--trace " + c.trace + ": write steps=FIRST:LAST or steps=N");
-    Result<StepRange> range = parseStepRange(c.trace.substr(6));
-    if (!range)
-      return range.status().context("--trace");
-    r.trace = *range;
-    if (r.traceFile.empty())
-      r.traceFile = "trace.json";
-  }
+  if (c.launch.elastic && c.launch.restarts == 0)
+    return Status::error("--elastic needs --restarts N");
   if (c.shuffle >= 0)
     r.shuffle = c.shuffle != 0;
   if (c.augment >= 0)
@@ -288,11 +259,13 @@ Result<std::unique_ptr<World>> joinJob(CommandLine &c, const Placement &placemen
 }
 
 Status run(CommandLine &c, char **argv, RunResult &result) {
-  Result<PlanDirectory> plan = readPlanDirectory(c.plan);
+  // An elastic supervisor has compiled another plan, for the ranks that were left.
+  const char *recompiled = std::getenv("TESSERA_ATTEMPT") ? std::getenv("TESSERA_PLAN") : nullptr;
+  Result<PlanDirectory> plan = readPlanDirectory(recompiled ? recompiled : c.plan);
   if (!plan)
     return plan.status();
   int ranks = static_cast<int>(plan->ranks.size());
-  if (c.ranks != 0 && c.ranks != ranks)
+  if (c.ranks != 0 && c.ranks != ranks && !recompiled)
     return Status::error(c.plan + ": is a plan for " + std::to_string(ranks) + " ranks, not " +
                          std::to_string(c.ranks) + "; compile the model for another mesh");
   Result<Placement> placement =
@@ -300,12 +273,23 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
   if (!placement)
     return placement.status().context(c.plan);
   if (!placement->children.empty()) {
-    c.exitCode = supervise({*placement, argv, c.launch.restarts, c.launch.peerTimeout + 20});
+    SupervisorOptions options{
+        *placement, argv, c.launch.restarts, c.launch.peerTimeout + 20, {}, c.run.checkpointDir};
+    if (c.launch.elastic) {
+      Result<Elastic> elastic = Elastic::open(c.plan, c.run.checkpointDir);
+      if (!elastic)
+        return elastic.status().context("--elastic");
+      options.elastic = std::move(*elastic);
+    }
+    c.exitCode = supervise(std::move(options));
     return Status();
   }
   const int own = placement->transport == Transport::Tcp ? placement->tcp.rank : -1;
   Result<std::unique_ptr<World>> world = joinJob(c, *placement, *plan);
   if (!world) {
+    // Rank 0 waits for the others: if some do not come, it is not the one that is missing.
+    if (placement->supervised && own == 0)
+      c.exitCode = kExitOther;
     complain(world.status(), own);
     return Status::error("");
   }
@@ -330,7 +314,10 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
           console.openLog(c.log, /*append=*/!c.run.resumeDir.empty() || c.run.attempt > 0));
     if (world.rank() == 0 && !c.tensorboard.empty())
       TESSERA_RETURN_IF_ERROR(console.openEvents(c.tensorboard));
-    return runPlan(*plan, c.run, world, console, result);
+    Status status = runPlan(*plan, c.run, world, console, result);
+    if (!status && placement->supervised && !world.aborted().empty())
+      c.exitCode = kExitOther; // the supervisor need not take this rank for the culprit
+    return status;
   };
   std::vector<std::unique_ptr<World>> worlds;
   if (process)
@@ -364,7 +351,7 @@ int main(int argc, char **argv) {
   status = run(command, argv, result);
   if (!status) {
     complain(status);
-    return result.notFinite ? kExitNumerics : 1;
+    return command.exitCode != 0 ? command.exitCode : 1;
   }
   if (command.exitCode != 0)
     return command.exitCode;

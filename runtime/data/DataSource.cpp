@@ -99,8 +99,7 @@ Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec,
     producer = openSynthetic(context);
   if (!producer)
     return producer.status();
-  return prefetch(std::move(*producer), std::move(bytes), context.batch, merged.prefetch,
-                  merged.produced);
+  return prefetch(std::move(*producer), std::move(bytes), context.batch, merged.prefetch);
 }
 
 } // namespace tessera::rt

@@ -12,9 +12,9 @@ namespace {
 class PrefetchingSource : public DataSource {
 public:
   PrefetchingSource(std::unique_ptr<BatchProducer> producer, std::vector<uint64_t> requestBytes,
-                    int64_t batchSize, int depth, DataOptions::Produced produced)
+                    int64_t batchSize, int depth)
       : producer_(std::move(producer)), requestBytes_(std::move(requestBytes)),
-        batchSize_(batchSize), depth_(depth), produced_(std::move(produced)) {}
+        batchSize_(batchSize), depth_(depth) {}
   ~PrefetchingSource() override {
     {
       std::lock_guard lock(mutex_);
@@ -38,14 +38,6 @@ private:
     Status status;
   };
 
-  Status produce(int64_t batch, const std::vector<void *> &buffers) {
-    if (!produced_)
-      return producer_->produce(batch, buffers);
-    const auto begin = std::chrono::steady_clock::now();
-    Status status = producer_->produce(batch, buffers);
-    produced_(batch, begin, std::chrono::steady_clock::now());
-    return status;
-  }
   void run();
   /// Forgets what was prepared; the thread goes on at position_. The lock is held.
   void restart() {
@@ -53,7 +45,7 @@ private:
       spare_.push_back(std::move(ready_.front()));
       ready_.pop_front();
     }
-    begun_ = position_;
+    produced_ = position_;
     ++generation_;
   }
 
@@ -61,14 +53,13 @@ private:
   const std::vector<uint64_t> requestBytes_;
   const int64_t batchSize_;
   const int depth_;
-  const DataOptions::Produced produced_;
 
   std::mutex mutex_;
   std::condition_variable wake_;
   std::thread thread_;
   std::deque<Prepared> ready_, spare_; // batches position_, position_ + 1, ...; buffers for reuse
   int64_t position_ = 0;               // of next()
-  int64_t begun_ = 0;                  // of the thread
+  int64_t produced_ = 0;               // of the thread
   uint64_t generation_ = 0;            // counts restarts: what was begun before one is dropped
   bool stopping_ = false;
 };
@@ -87,7 +78,7 @@ void PrefetchingSource::run() {
       batch = std::move(spare_.front());
       spare_.pop_front();
     }
-    const int64_t number = begun_;
+    const int64_t number = produced_;
     const uint64_t generation = generation_;
     lock.unlock();
     if (batch.buffers.empty())
@@ -96,11 +87,11 @@ void PrefetchingSource::run() {
     std::vector<void *> buffers;
     for (auto &buffer : batch.buffers)
       buffers.push_back(buffer.get());
-    batch.status = produce(number, buffers);
+    batch.status = producer_->produce(number, buffers);
     lock.lock();
     if (generation == generation_) {
       ready_.push_back(std::move(batch));
-      ++begun_;
+      ++produced_;
       wake_.notify_all();
     } else {
       spare_.push_back(std::move(batch));
@@ -113,7 +104,7 @@ Status PrefetchingSource::next(const std::vector<void *> &hostBuffers) {
     return Status::error("the data source fills " + std::to_string(requestBytes_.size()) +
                          " buffers, not " + std::to_string(hostBuffers.size()));
   if (depth_ == 0) {
-    Status status = produce(position_, hostBuffers);
+    Status status = producer_->produce(position_, hostBuffers);
     position_ += status.ok();
     return status;
   }
@@ -155,9 +146,9 @@ Status PrefetchingSource::seek(int64_t batch) {
 
 std::unique_ptr<DataSource> prefetch(std::unique_ptr<BatchProducer> producer,
                                      std::vector<uint64_t> requestBytes, int64_t batchSize,
-                                     int depth, DataOptions::Produced produced) {
+                                     int depth) {
   return std::make_unique<PrefetchingSource>(std::move(producer), std::move(requestBytes),
-                                             batchSize, depth, std::move(produced));
+                                             batchSize, depth);
 }
 
 } // namespace tessera::rt

@@ -2,6 +2,8 @@
 #include "runtime/plan/Convert.h"
 #include "runtime/plan/PlanInfo.h"
 
+#include <chrono>
+
 namespace tessera::rt {
 
 int64_t blockOf(const Layout &layout, size_t d) {
@@ -150,6 +152,14 @@ Status CollectiveCall::run() {
     TESSERA_RETURN_IF_ERROR(loaded_.synchronize());
   if (staged_)
     TESSERA_RETURN_IF_ERROR(loaded_.download(in_.buffer, stagedIn_.data()));
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  TESSERA_RETURN_IF_ERROR(communicate(in, out));
+  seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  return staged_ ? loaded_.upload(out_.buffer, stagedOut_.data()) : Status();
+}
+
+Status CollectiveCall::communicate(const void *in, void *out) {
   switch (collective_.kind()) {
   case plan::ALL_REDUCE:
     TESSERA_RETURN_IF_ERROR(group_.allReduce(in, out, count_, type_, collective_.reduction()));
@@ -175,7 +185,7 @@ Status CollectiveCall::run() {
   default:
     return Status::error("the plan has a collective of no valid kind");
   }
-  return staged_ ? loaded_.upload(out_.buffer, stagedOut_.data()) : Status();
+  return Status();
 }
 
 } // namespace tessera::rt

@@ -32,6 +32,8 @@ public:
                  Communicator &group, bool copies = false);
 
   Status run();
+  /// What all runs spent among the ranks: moving data, and waiting for the others, but not for this rank's kernels.
+  double seconds() const { return seconds_; }
   /// Whether it goes through plain copies.
   bool staged() const { return staged_; }
 
@@ -42,6 +44,7 @@ private:
     Layout layout;
   };
   void prepare();
+  Status communicate(const void *in, void *out);
   /// The box of `t` that is [start, start + length) along logical dimension d.
   static Box slab(const Tensor &t, size_t d, int64_t start, int64_t length);
   static Box whole(const Tensor &t);
@@ -54,6 +57,7 @@ private:
   plan::DType type_;
   uint64_t elementBytes_;
   bool staged_ = false;
+  double seconds_ = 0;
   std::vector<char> stagedIn_, stagedOut_;
   size_t count_ = 0, outer_ = 1, inner_ = 1;
   std::vector<Transfer> sends_, receives_;

@@ -115,6 +115,9 @@ Status fromTable(Placement &p, const std::string &file, int ranks, const Environ
   if (!here)
     return Status::error(file + ": none of its servers has an address of this machine; set RANK_ID "
                                 "to the rank that this process is");
+  p.machine = here->address;
+  for (int rank = 0; rank < ranks; ++rank)
+    p.machines.push_back(table->serverOf(rank).address);
   for (const RankTable::Device &device : here->devices) {
     p.children.push_back(
         childFor(device.rank, ranks, device.device, here->devices.size(), master, *port));
@@ -125,12 +128,21 @@ Status fromTable(Placement &p, const std::string &file, int ranks, const Environ
 
 } // namespace
 
+void Child::set(const std::string &name, const std::string &value) {
+  for (auto &[known, old] : environment)
+    if (known == name) {
+      old = value;
+      return;
+    }
+  environment.push_back({name, value});
+}
+
 Result<Placement> placeRanks(const LaunchOptions &options, int ranks, const Environment &get) {
   Placement p;
   Result<int> attempt = number(get, "TESSERA_ATTEMPT", INT32_MAX, -1);
   if (!attempt)
     return attempt.status();
-  const bool supervised = *attempt >= 0;
+  const bool supervised = p.supervised = *attempt >= 0;
   p.attempt = supervised ? *attempt : 0;
   p.tcp.ranks = ranks;
   p.tcp.rendezvousTimeout = options.rendezvousTimeout;
@@ -159,6 +171,9 @@ Result<Placement> placeRanks(const LaunchOptions &options, int ranks, const Envi
     for (int r = 0; r < ranks; ++r)
       p.children.push_back(childFor(r, ranks, r, static_cast<size_t>(ranks), "127.0.0.1", 0));
   }
+  if (!supervised && options.elastic && p.children.empty())
+    return Status::error("--elastic needs ranks that are lost one by one, as processes of one "
+                         "supervisor: give --processes or --rank-table");
   if (!supervised && options.restarts > 0 && p.children.empty())
     p.children.push_back({p.transport == Transport::Tcp ? p.tcp.rank : -1, {}});
   return p;

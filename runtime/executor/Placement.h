@@ -29,6 +29,7 @@ struct LaunchOptions {
   bool processes = false;
   std::string rankTable; // a file
   int restarts = 0;
+  bool elastic = false; // a restart may be on fewer ranks
   double rendezvousTimeout = 120, peerTimeout = 10;
 };
 
@@ -37,6 +38,9 @@ struct LaunchOptions {
 struct Child {
   int rank = -1;
   std::vector<std::pair<std::string, std::string>> environment;
+
+  /// Adds a variable, or changes what is there under its name.
+  void set(const std::string &name, const std::string &value);
 };
 
 enum class Transport { Threads, Mpi, Tcp };
@@ -46,8 +50,11 @@ struct Placement {
   TcpOptions tcp;                     // without the plan's id
   int localRank = -1, localRanks = 0; // 0: not known
   std::vector<Child> children;        // not empty: supervise these, run no rank here
+  std::vector<std::string> machines;  // with a rank table: the address of every rank's,
+  std::string machine;                // and of this one
   bool ownListener = false;           // the supervisor listens for the children's rank 0
-  int attempt = 0;                    // how often a supervisor has started this anew
+  bool supervised = false;            // a supervisor has started this process,
+  int attempt = 0;                    // and all of them so many times before
 };
 
 using Environment = std::function<const char *(const char *)>;

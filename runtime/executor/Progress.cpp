@@ -78,7 +78,8 @@ Status Console::openEvents(const std::string &folder) {
   return events.status();
 }
 
-Status Console::log(const std::vector<std::pair<std::string, double>> &fields) {
+Status Console::log(const std::vector<std::pair<std::string, double>> &fields,
+                    const std::string &name, const std::vector<double> &list) {
   if (events_) {
     double step = 0;
     std::string prefix = "train/";
@@ -94,10 +95,17 @@ Status Console::log(const std::vector<std::pair<std::string, double>> &fields) {
   }
   if (!log_)
     return Status();
+  auto number = [](double value, int digits) {
+    return std::isfinite(value) ? numberText(value, digits) : "null";
+  };
   std::string text = "{";
-  for (const auto &[name, value] : fields) {
-    text += (text.size() > 1 ? ", \"" : "\"") + name + "\": ";
-    text += std::isfinite(value) ? numberText(value, 17) : "null";
+  for (const auto &[field, value] : fields)
+    text += (text.size() > 1 ? ", \"" : "\"") + field + "\": " + number(value, 17);
+  if (!list.empty()) {
+    text += ", \"" + name + "\": [";
+    for (size_t i = 0; i < list.size(); ++i)
+      text += (i > 0 ? ", " : "") + number(list[i], 4);
+    text += "]";
   }
   // Whoever follows the file sees whole lines, also of a run that is killed later.
   if (std::fputs((text + "}\n").c_str(), log_) < 0 || std::fflush(log_) != 0)

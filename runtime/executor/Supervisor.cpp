@@ -1,6 +1,7 @@
 #include "runtime/executor/Supervisor.h"
 
 #include "runtime/comm/tcp/Handshake.h"
+#include "runtime/executor/Survivors.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -8,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +19,10 @@ extern char **environ;
 
 namespace tessera::rt {
 namespace {
+
+/// After a failure: ranks that run notice by themselves and ask to be heard; those that still wait for the failed one at
+/// the rendezvous take SIGTERM, which runs only note.
+constexpr double kTermSeconds = 0.5;
 
 struct Process {
   const Child *child;
@@ -53,10 +60,14 @@ public:
   Status start();
   /// Until all have ended: the code of the first that failed, or that of those that did not.
   int wait(bool &interrupted);
+  /// Who ended by a signal, or by an error of its own.
+  const std::set<int> &killed() const { return killed_; }
+  const std::set<int> &failed() const { return failedRanks_; }
 
 private:
   Status spawn(const Child &child, const Socket &listener, const std::string &secret);
-  void reap(double &killAt);
+  void reap();
+  void killStopped();
   void signalAll(int signal) {
     for (const Process &process : processes_)
       if (process.pid > 0)
@@ -67,9 +78,22 @@ private:
   const int number_;
   const sigset_t &before_;
   std::vector<Process> processes_;
+  std::set<int> killed_, failedRanks_;
   int code_ = 0;
-  bool failed_ = false;
+  bool failed_ = false, sentTerm_ = false, sentKill_ = false;
+  double termAt_ = 0, killAt_ = 0; // 0: not to be sent
 };
+
+/// Stopped by SIGSTOP or a debugger: it hears no other signal than SIGKILL.
+bool isStopped(pid_t pid) {
+  // A file of /proc has no size.
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string stat;
+  std::getline(file, stat);
+  const size_t name = stat.rfind(')');
+  return name != std::string::npos && name + 2 < stat.size() &&
+         (stat[name + 2] == 'T' || stat[name + 2] == 't');
+}
 
 Status Attempt::spawn(const Child &child, const Socket &listener, const std::string &secret) {
   auto added = child.environment;
@@ -133,24 +157,42 @@ Status Attempt::start() {
   return Status();
 }
 
-void Attempt::reap(double &killAt) {
+void Attempt::reap() {
   for (Process &process : processes_) {
     int status = 0;
     if (process.pid < 0 || waitpid(process.pid, &status, WNOHANG) != process.pid)
       continue;
     process.pid = -1;
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    const bool ours = (signal == SIGTERM && sentTerm_) || (signal == SIGKILL && sentKill_);
+    if (signal && !ours)
+      killed_.insert(process.child->rank);
+    else if (code != 0 && code != kExitOther && code != kExitInterrupted)
+      failedRanks_.insert(process.child->rank);
+    if (code == kExitOther)
+      code = 1;
     if (WIFSIGNALED(status) && !failed_)
       say(nameOf(*process.child) + " was ended by signal " + std::to_string(WTERMSIG(status)) +
           " (" + strsignal(WTERMSIG(status)) + ")");
     if (code != 0 && code != kExitInterrupted && !failed_) {
       failed_ = true;
       code_ = WIFSIGNALED(status) ? 1 : code;
-      killAt = monotonicSeconds() + options_.graceSeconds;
+      termAt_ = monotonicSeconds() + kTermSeconds;
+      killAt_ = monotonicSeconds() + options_.graceSeconds;
     } else if (!failed_ && code == kExitInterrupted) {
       code_ = code;
     }
   }
+}
+
+void Attempt::killStopped() {
+  for (const Process &process : processes_)
+    if (process.pid > 0 && isStopped(process.pid)) {
+      say(nameOf(*process.child) + " is stopped and is killed");
+      killed_.insert(process.child->rank);
+      kill(process.pid, SIGKILL);
+    }
 }
 
 int Attempt::wait(bool &interrupted) {
@@ -158,12 +200,11 @@ int Attempt::wait(bool &interrupted) {
   sigemptyset(&awaited);
   for (int signal : {SIGCHLD, SIGINT, SIGTERM})
     sigaddset(&awaited, signal);
-  double killAt = 0;
   auto running = [&] {
     return std::any_of(processes_.begin(), processes_.end(),
                        [](const Process &process) { return process.pid > 0; });
   };
-  while (reap(killAt), running()) {
+  while (reap(), running()) {
     const timespec pause = {0, 200'000'000};
     siginfo_t info = {};
     const int signal = sigtimedwait(&awaited, &info, &pause);
@@ -173,25 +214,87 @@ int Attempt::wait(bool &interrupted) {
       if (info.si_code != SI_KERNEL)
         signalAll(signal);
     }
-    if (killAt > 0 && monotonicSeconds() > killAt) {
+    if (failed_)
+      killStopped();
+    if (termAt_ > 0 && !interrupted && monotonicSeconds() > termAt_) {
+      sentTerm_ = true;
+      signalAll(SIGTERM);
+      termAt_ = 0;
+    }
+    if (killAt_ > 0 && monotonicSeconds() > killAt_) {
       for (const Process &process : processes_)
         if (process.pid > 0)
           say(nameOf(*process.child) + " does not end and is killed");
+      sentKill_ = true;
       signalAll(SIGKILL);
-      killAt = 0;
+      killAt_ = 0;
     }
   }
   return code_;
 }
 
+/// Whom the next attempt goes on with, set in the placement; and what there is to say.
+Result<std::string> regroup(SupervisorOptions &options, const Attempt &attempt, int number,
+                            const std::optional<Survivors> &survivors,
+                            std::set<int> &failedBefore) {
+  Placement &placement = options.placement;
+  std::set<int> lost = attempt.killed(), left;
+  std::set_intersection(attempt.failed().begin(), attempt.failed().end(), failedBefore.begin(),
+                        failedBefore.end(), std::inserter(lost, lost.end()));
+  for (const Child &child : placement.children)
+    if (!lost.contains(child.rank))
+      left.insert(child.rank);
+  auto decide = [&](const std::set<int> &all) -> Result<Survivors::Decision> {
+    Survivors::Decision decision{{all.begin(), all.end()}, "", ""};
+    const int ranks = placement.tcp.ranks;
+    if (all.size() == static_cast<size_t>(ranks))
+      return decision;
+    Result<Elastic::Next> next = options.elastic->compile(static_cast<int>(all.size()));
+    if (!next)
+      return next.status();
+    std::string names;
+    for (int rank = 0; rank < ranks; ++rank)
+      if (!all.contains(rank))
+        names += (names.empty() ? "" : ", ") + std::to_string(rank);
+    decision.ranks.resize(static_cast<size_t>(next->ranks));
+    decision.plan = next->plan;
+    decision.text = " on " + std::to_string(next->ranks) + (next->ranks == 1 ? " rank" : " ranks") +
+                    " (" + next->mesh + ", " + next->plan + ") without rank " + names +
+                    (next->note.empty() ? "" : "; " + next->note);
+    return decision;
+  };
+  const std::set<std::string> machines(placement.machines.begin(), placement.machines.end());
+  Result<Survivors::Decision> decision =
+      survivors ? survivors->agree(number, left, machines, decide) : decide(left);
+  if (!decision)
+    return decision.status();
+  if (decision->ranks.back() >= placement.tcp.ranks) // another machine's word
+    return Status::error("there is no rank " + std::to_string(decision->ranks.back()));
+  failedBefore = attempt.failed();
+  if (!decision->plan.empty())
+    failedBefore.clear(); // the ranks have other numbers
+  keepRanks(placement, decision->ranks, decision->plan);
+  if (placement.children.empty())
+    return Status::error("the others go on without this machine");
+  return decision->text;
+}
+
 } // namespace
 
-int supervise(const SupervisorOptions &options) {
+int supervise(SupervisorOptions options) {
   sigset_t blocked, before;
   sigemptyset(&blocked);
   for (int signal : {SIGCHLD, SIGINT, SIGTERM})
     sigaddset(&blocked, signal);
   sigprocmask(SIG_BLOCK, &blocked, &before);
+  std::set<int> failedBefore;
+  std::optional<Survivors> survivors;
+  auto hasFirst = [&] { return options.placement.children[0].rank == 0; };
+  if (options.elastic && !options.placement.machines.empty()) {
+    survivors.emplace(options.folder, options.placement.machine,
+                      options.graceSeconds + options.placement.tcp.peerTimeout);
+    survivors->begin(hasFirst());
+  }
   for (int number = 0;; ++number) {
     Attempt attempt(options, number, before);
     if (Status status = attempt.start(); !status) {
@@ -200,10 +303,21 @@ int supervise(const SupervisorOptions &options) {
     }
     bool interrupted = false;
     const int code = attempt.wait(interrupted);
+    if (code == 0 && survivors && hasFirst())
+      survivors->end();
     if (code == 0 || interrupted || number >= options.restarts || code == kExitUsage ||
         code == kExitNumerics || code == kExitInterrupted)
       return code;
-    say("starting again (" + std::to_string(number + 1) + " of " +
+    std::string where;
+    if (options.elastic) {
+      Result<std::string> regrouped = regroup(options, attempt, number, survivors, failedBefore);
+      if (!regrouped) {
+        say("cannot go on with the ranks that are left: " + regrouped.status().message());
+        return 1;
+      }
+      where = *regrouped;
+    }
+    say("starting again" + where + " (" + std::to_string(number + 1) + " of " +
         std::to_string(options.restarts) + ")");
   }
 }

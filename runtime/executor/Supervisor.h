@@ -3,7 +3,8 @@
 // Starts this program anew for every child, with the same arguments and more in the environment, and waits for all of
 // them. If one fails, the others notice by themselves (TcpWorld.h) and end; who does not is killed. Then all start
 // again, from the last checkpoint, as often as they may. On several machines every machine's supervisor sees its
-// own children fail and does the same.
+// own children fail and does the same. With Elastic.h, those that were lost are not started again: who was ended by a
+// signal, who had to be killed since it was stopped or did not end, and who failed by itself twice in a row.
 //
 //   SupervisorOptions options{...};
 //   int code = supervise(options);                  // what this process ends with
@@ -14,22 +15,28 @@
 #ifndef TESSERA_RUNTIME_EXECUTOR_SUPERVISOR_H
 #define TESSERA_RUNTIME_EXECUTOR_SUPERVISOR_H
 
-#include "runtime/executor/Placement.h"
+#include "runtime/executor/Elastic.h"
+
+#include <optional>
 
 namespace tessera::rt {
 
 /// A program that ends with one of these would only do so again.
 constexpr int kExitUsage = 2, kExitNumerics = 3, kExitInterrupted = 130;
+/// A supervised rank that ends since another one did: nothing is wrong with this one.
+constexpr int kExitOther = 4;
 
 struct SupervisorOptions {
   Placement placement;
   char **arguments = nullptr; // of main()
   int restarts = 0;
-  double graceSeconds = 30; // for the others to end after one has failed
+  double graceSeconds = 30;       // for the others to end after one has failed
+  std::optional<Elastic> elastic; // else always all ranks
+  std::string folder;             // of the checkpoints: where supervisors of several machines agree
 };
 
 /// Writes what happened to stderr.
-int supervise(const SupervisorOptions &options);
+int supervise(SupervisorOptions options);
 
 } // namespace tessera::rt
 

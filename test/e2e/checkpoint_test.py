@@ -12,26 +12,11 @@ import shutil
 import signal
 import subprocess
 import time
-import zlib
 
 import numpy as np
 
 from cases import case, main
-from tensors import manifest_of, read_safetensors, whole_tensors, write_safetensors
-
-
-def sums_hold(folder):
-    manifest = manifest_of(folder)
-    told = manifest.pop("crc32")
-    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    if f"{zlib.crc32(text.encode()):08x}" != told:
-        return False
-    for file in manifest["files"]:
-        data = (folder / file["name"]).read_bytes()
-        chunks = [data[i:i + manifest["chunk_bytes"]] for i in range(0, len(data), manifest["chunk_bytes"])]
-        if len(data) != file["bytes"] or [f"{zlib.crc32(c):08x}" for c in chunks] != file["crc32"]:
-            return False
-    return True
+from tensors import manifest_of, read_safetensors, sums_hold, whole_tensors, write_safetensors
 
 
 def expect(condition, message):

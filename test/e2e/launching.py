@@ -34,6 +34,23 @@ def ranks_of(supervisor):
     return found
 
 
+def processes_of_ranks(launcher):
+    """The same of a launcher of any kind, mpirun for one: of all processes under it."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            environ = (entry / "environ").read_bytes().split(b"\0") if entry.name.isdigit() else ()
+            ancestor = int(entry.name) if environ else 0
+            while ancestor not in (0, launcher):
+                ancestor = int(pathlib.Path(f"/proc/{ancestor}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        except (OSError, ValueError):
+            continue
+        for variable in environ if ancestor else ():
+            if variable.startswith((b"RANK=", b"OMPI_COMM_WORLD_RANK=")):
+                found[int(variable.split(b"=")[1])] = int(entry.name)
+    return found
+
+
 class Launching(Programs):
     def __init__(self, args, folder):
         super().__init__(args, folder)
@@ -42,8 +59,8 @@ class Launching(Programs):
         np.save(folder / "y.npy", rng.integers(0, 10, 40).astype(np.int64))
         self.data = f"npy:{folder}/x.npy,{folder}/y.npy,shuffle=1"
 
-    def compile(self, out="plan", mesh="data=2,model=2", mode="auto", model="mlp_train.onnx"):
-        self.run(self.bin / "tessera-compile", self.models / model, "--mesh", mesh, "--mode", mode, "--dim", "batch=8",
+    def compile(self, out="plan", mesh="data=2,model=2", mode="auto", model="mlp_train.onnx", batch=8):
+        self.run(self.bin / "tessera-compile", self.models / model, "--mesh", mesh, "--mode", mode, "--dim", f"batch={batch}",
                  "--train", "--loss", "cross_entropy", "--optimizer", "adamw:lr=0.001", "-o", self.folder / out)
         return self.folder / out
 
@@ -124,6 +141,9 @@ class TwoHosts:
 
     def cut(self):
         self.ip("-n", self.names[1], "link", "set", "cable", "down")
+
+    def mend(self):
+        self.ip("-n", self.names[1], "link", "set", "cable", "up")
 
 
 STOP, CONTINUE, KILL = signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL

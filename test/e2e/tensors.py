@@ -1,5 +1,6 @@
 """safetensors files and checkpoints by their descriptions, without the programs that write them."""
 import json
+import zlib
 
 import numpy as np
 
@@ -33,6 +34,21 @@ def write_safetensors(path, tensors):
 
 def manifest_of(folder):
     return json.loads((folder / "manifest.json").read_text())
+
+
+def sums_hold(folder):
+    """Every checksum of a checkpoint, those of the manifest included."""
+    manifest = manifest_of(folder)
+    told = manifest.pop("crc32")
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    if f"{zlib.crc32(text.encode()):08x}" != told:
+        return False
+    for file in manifest["files"]:
+        data = (folder / file["name"]).read_bytes()
+        chunks = [data[i:i + manifest["chunk_bytes"]] for i in range(0, len(data), manifest["chunk_bytes"])]
+        if len(data) != file["bytes"] or [f"{zlib.crc32(c):08x}" for c in chunks] != file["crc32"]:
+            return False
+    return True
 
 
 def whole_tensors(folder):

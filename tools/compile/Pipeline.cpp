@@ -8,6 +8,7 @@
 #include "compiler/partition/Passes.h"
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
+#include "runtime/plan/Recipe.h"
 #include "strategies/assign/FunctionPlan.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -494,6 +495,9 @@ llvm::Expected<CompileResult> Compiler::run() {
     return e;
   if (!options_.hybrid)
     if (llvm::Error e = writeFile(output.file("strategies.json"), saved))
+      return e;
+  if (const std::string recipe = options_.recipe ? options_.recipe() : ""; !recipe.empty())
+    if (llvm::Error e = writeFile(output.file(rt::kRecipeName), recipe))
       return e;
   if (!options_.saveStrategies.empty())
     if (llvm::Error e = writeFile(options_.saveStrategies, saved))

@@ -26,6 +26,7 @@
 #include "compiler/import/OnnxImport.h"
 #include "strategies/assign/MeshChoice.h"
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -48,6 +49,8 @@ struct CompileOptions {
   bool sumGradients = false; // over the slices of the batch, instead of their mean
   /// The mesh is a number of ranks: the search chooses how they are arranged.
   bool chooseMesh = false;
+  /// What compile.json says (runtime/plan/Recipe.h), asked for last; empty: there is none.
+  std::function<std::string()> recipe;
 };
 
 struct CompileResult {

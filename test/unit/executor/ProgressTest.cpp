@@ -40,6 +40,7 @@ TEST_CASE("progress prints plain lines to a file and the log is JSON") {
       CHECK(progress.medianSeconds() == 0.5);
       CHECK(progress.totalSeconds() == Approx(58.5));
       CHECK(console.log({{"step", 1}, {"loss", NAN}, {"x", 0.1}}).ok());
+      CHECK(console.log({{"step", 2}}, "seconds", {0.5, NAN}).ok());
     }
     std::fclose(out);
   }
@@ -48,6 +49,7 @@ TEST_CASE("progress prints plain lines to a file and the log is JSON") {
   CHECK(text.find("never") == std::string::npos);
   CHECK(text.find("step 1/100 loss 2.50000  64.0 images/s  50 s left\n") == 0);
   CHECK(*readFile(folder + "/log", 1 << 20) ==
-        "{\"step\": 1, \"loss\": null, \"x\": 0.10000000000000001}\n");
+        "{\"step\": 1, \"loss\": null, \"x\": 0.10000000000000001}\n"
+        "{\"step\": 2, \"seconds\": [0.5, null]}\n");
   std::filesystem::remove_all(folder);
 }

@@ -1,5 +1,7 @@
 // Training, evaluation, inference and verification through runPlan, and through the program itself.
 #include "runtime/executor/Session.h"
+#include "runtime/backend/HostPlan.h"
+#include "runtime/backend/reference/ReferenceBackend.h"
 #include "runtime/checkpoint/Folder.h"
 #include "runtime/data/NpyFile.h"
 #include "runtime/executor/Launcher.h"
@@ -12,6 +14,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 using namespace tessera::rt;
 namespace plan = tessera::plan;
@@ -136,6 +139,36 @@ bool contains(const std::string &text, const std::string &part) {
   return text.find(part) != std::string::npos;
 }
 
+/// The reference backend, on one rank with matrix products that take some time more.
+class SlowBackend final : public Backend {
+public:
+  SlowBackend(uint32_t rank, std::chrono::milliseconds more) : rank_(rank), more_(more) {
+    registerReferenceKernels(registry_);
+  }
+  std::string_view name() const override { return "slow"; }
+  Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan,
+                                           const LoadOptions &options) override {
+    return HostPlan::load(plan, options, "slow", [&](const KernelCall &call) -> BindResult {
+      BindResult bound = registry_.bind(call);
+      if (!bound || plan.rank() != rank_ || call.name() != "matmul")
+        return bound;
+      std::shared_ptr<BoundKernel> kernel = std::move(*bound);
+      return bindFunction(
+          "slow",
+          [kernel, more = more_](std::byte *scratch) {
+            std::this_thread::sleep_for(more);
+            (void)kernel->run(scratch).ok();
+          },
+          kernel->scratchBytes());
+    });
+  }
+
+private:
+  const uint32_t rank_;
+  const std::chrono::milliseconds more_;
+  KernelRegistry registry_;
+};
+
 /// Runs a command line; its exit code and what it printed.
 std::pair<int, std::string> shell(const std::string &command) {
   std::string text;
@@ -175,6 +208,55 @@ TEST_CASE("training logs every step and is the same on any number of ranks") {
     CHECK(expected[0] != expected[5]);
     CHECK(f.tensor(o.saveWeights, "w").size() == 6);
   }
+}
+
+TEST_CASE("the rank that computes longer is named, though all wait for it") {
+  Fixture f;
+  Result<PlanDirectory> plan = readPlanDirectory(f.writePlan(4));
+  REQUIRE(plan.ok());
+  RunOptions o = f.options();
+  o.steps = 120;
+  std::FILE *out = std::fopen((f.path + "/out").c_str(), "w");
+  REQUIRE(out);
+  {
+    Console console(out);
+    REQUIRE(console.openLog(f.path + "/log.jsonl", false).ok());
+    RunResult result;
+    RtStatus status = runRanks(4, [&](World &world) -> RtStatus {
+      Platform platform;
+      platform.backend = std::make_unique<SlowBackend>(2, std::chrono::milliseconds(10));
+      RankLog log;
+      TESSERA_RETURN_IF_ERROR(log.open(f.path + "/logs", world.rank(), false));
+      auto executor = Executor::create(plan->ranks[static_cast<size_t>(world.rank())],
+                                       *platform.backend, world, LoadOptions());
+      if (!executor)
+        return executor.status();
+      Session session{*plan, o, world, console, result, **executor, platform, log};
+      TESSERA_RETURN_IF_ERROR(loadInitialWeights(session, **executor));
+      return train(session);
+    });
+    INFO(status.message());
+    CHECK(status.ok());
+  }
+  std::fclose(out);
+  const std::string text = *readFile(f.path + "/out", 1 << 20);
+  INFO(text);
+  CHECK(contains(text, "WARNING: rank 2 is slow: "));
+  CHECK(text.find("is slow") == text.rfind("is slow"));
+  CHECK(contains(text, "\nrank 2 was the slowest: "));
+  std::vector<double> others, slow;
+  for (const nlohmann::json &line : f.lines(f.path + "/log.jsonl")) {
+    REQUIRE(line["rank_seconds"].size() == 4);
+    others.push_back(line["rank_seconds"][0]);
+    slow.push_back(line["rank_seconds"][2]);
+    CHECK(line["skew"].get<double>() >= 1);
+  }
+  std::sort(others.begin(), others.end());
+  std::sort(slow.begin(), slow.end());
+  CHECK(slow[0] > 0.010);
+  CHECK(others[60] < 0.005); // it waited for the rest of the step, which is none of its own
+  CHECK(contains(*readFile(f.path + "/logs/rank-2.log", 1 << 20), "WARNING: rank 2 is slow"));
+  CHECK(contains(*readFile(f.path + "/logs/rank-1.log", 1 << 20), " ms of its own a step, "));
 }
 
 TEST_CASE("a resumed run continues where the checkpoint ends") {

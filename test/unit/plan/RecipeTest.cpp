@@ -1,0 +1,62 @@
+// compile.json: written, read, held against the files; what it may not say.
+#include "runtime/plan/Recipe.h"
+#include "runtime/support/File.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+
+using namespace tessera::rt;
+
+TEST_CASE("a mesh is arranged for other numbers of ranks") {
+  CHECK(meshFor("8", 7) == "7");
+  CHECK(meshFor("data=4", 3) == "data=3");
+  CHECK(meshFor("data=4,model=2", 6) == "data=3,model=2");
+  CHECK(meshFor("data=4,model=2", 4) == "data=2,model=2");
+  CHECK(meshFor("data=4,model=3", 8) == "data=4,model=2"); // the first axis is left alone
+  CHECK(meshFor("data=2,model=2", 3) == "data=3,model=1");
+  CHECK(meshFor("a=2,b=2,c=2", 1) == "a=1,b=1,c=1");
+  CHECK(meshFor("", 2) == "2");
+  CHECK(meshFor("a=,b=x", 2) == "a=2,b=1");
+}
+
+TEST_CASE("a recipe is read as it was written, and notices changed files") {
+  std::string pattern = (std::filesystem::temp_directory_path() / "tessera-test-XXXXXX").string();
+  const std::string folder = mkdtemp(pattern.data()), model = folder + "/model.onnx";
+  REQUIRE(writeFile(model, std::string(3 << 20, 'm')).ok());
+  Recipe recipe{model, "data=2", "auto", {"--train", "--dim=batch=8"}, {*Recipe::File::of(model)}};
+  CHECK(readRecipe(folder).status().message().find("has no compile.json") != std::string::npos);
+  REQUIRE(writeFile(folder + "/compile.json", recipe.format()).ok());
+  Result<Recipe> read = readRecipe(folder);
+  REQUIRE(read.ok());
+  CHECK(read->format() == recipe.format());
+  CHECK(read->arguments == recipe.arguments);
+  CHECK(read->checkFiles().ok());
+  std::string other(3 << 20, 'm');
+  other[2 << 20] = 'n';
+  REQUIRE(writeFile(model, other).ok());
+  CHECK(read->checkFiles().message() ==
+        model + ": has changed since the plan was compiled from it");
+  std::filesystem::remove(model);
+  CHECK(read->checkFiles().message().find("is not there any more") != std::string::npos);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a recipe that is none, or that would write elsewhere, is refused") {
+  const std::string good = Recipe{"m", "2", "data", {"--train"}, {{"m", 1, "d"}}}.format();
+  REQUIRE(Recipe::parse(good).ok());
+  auto with = [&](const std::string &old, const std::string &now) {
+    std::string text = good;
+    const size_t at = text.find(old);
+    REQUIRE(at != std::string::npos);
+    return text.replace(at, old.size(), now);
+  };
+  for (const std::string &bad :
+       {std::string(), std::string("{"), std::string("[]"), std::string(100000, '['),
+        with("tessera-recipe", "x"), with("\"version\": 1", "\"version\": 2"), with("\"m\"", "1"),
+        with("\"--train\"", "7"), with("\"--train\"", "\"/etc/passwd\""),
+        with("--train", "--output=/etc"), with("--train", "--save-strategies=/etc/passwd"),
+        with("--train", "--dump-phases"), with("\"bytes\": 1", "\"bytes\": -1"),
+        with("--train", "--dim=a\\u0000b")})
+    CHECK_FALSE(Recipe::parse(bad).ok());
+}
