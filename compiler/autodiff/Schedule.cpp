@@ -78,19 +78,18 @@ Value sumOfSquares(OpWriter &b, ArrayRef<Value> gradients, const Slices &slices)
   return sum;
 }
 
-Value clipGlobalNorm(OpWriter &b, double limit, MutableArrayRef<Value> gradients,
-                     const Slices &slices) {
+void clipGlobalNorm(OpWriter &b, double limit, MutableArrayRef<Value> gradients,
+                    const Slices &slices) {
   b.setName("clip");
   Value sum = sumOfSquares(b, gradients, slices);
   if (!sum)
-    return Value();
+    return;
   Value norm = b.unary<SqrtOp>(sum);
   Value factor = b.binary<MinOp>(b.div(b.constant(elementTypeOf(norm), limit), b.add(norm, 1e-6)),
                                  b.constant(elementTypeOf(norm), 1.0));
   for (Value &g : gradients)
     if (g)
       g = b.mul(g, b.cast(factor, elementTypeOf(g)));
-  return norm;
 }
 
 } // namespace tessera::compiler

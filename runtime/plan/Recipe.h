@@ -1,0 +1,58 @@
+//===- Recipe.h - how a plan was compiled ---------------------------------------------------------===//
+//
+// plan/compile.json, which tessera-compile writes beside the plan: what to compile again for another mesh when
+// ranks are lost (docs/launching.md). It is no part of the plan: no rank reads it, and plan_id does not cover it.
+//
+//   {"format": "tessera-recipe", "version": 1, "model": "/models/resnet18.onnx", "mesh": "data=2,model=2",
+//    "mode": "auto", "arguments": ["--dim=batch=16", "--train"],       // all options but mesh, mode and output
+//    "files": [{"path": "/models/resnet18.onnx", "bytes": 46000000, "digest": "…"}]}
+//
+//   Result<Recipe> recipe = readRecipe("plan");
+//   TESSERA_RETURN_IF_ERROR(recipe->checkFiles());               // the model is what it was
+//   meshFor(recipe->mesh, 3);                                    // "data=3,model=1"
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_PLAN_RECIPE_H
+#define TESSERA_RUNTIME_PLAN_RECIPE_H
+
+#include "runtime/support/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera::rt {
+
+constexpr const char *kRecipeName = "compile.json";
+
+struct Recipe {
+  /// A file that the compiler read. `digest`: SHA-256 of the CRC-32 of every MiB.
+  struct File {
+    std::string path;
+    uint64_t bytes = 0;
+    std::string digest;
+
+    static Result<File> of(const std::string &path);
+  };
+
+  std::string model, mesh, mode;
+  std::vector<std::string> arguments; // "--name" or "--name=value"
+  std::vector<File> files;
+
+  /// An option that writes elsewhere than into the plan, or says what a recipe says apart: none of its arguments.
+  static bool leavesOut(const std::string &option);
+  std::string format() const;
+  static Result<Recipe> parse(const std::string &text);
+  /// Every file is there and as it was.
+  Status checkFiles() const;
+};
+
+Result<Recipe> readRecipe(const std::string &plan);
+
+/// The axes of `mesh`, arranged for so many ranks: another size of the first axis whose others divide them; where
+/// there is none, all ranks on the first. A mesh that is a number becomes another one.
+std::string meshFor(const std::string &mesh, int ranks);
+
+} // namespace tessera::rt
+
+#endif
