@@ -241,7 +241,7 @@ Result<std::unique_ptr<World>> joinJob(CommandLine &c, const Placement &placemen
   }
   if (placement.transport == Transport::Threads)
     return std::unique_ptr<World>();
-  Result<std::unique_ptr<World>> world = createMpiWorld();
+  Result<std::unique_ptr<World>> world = createMpiWorld(c.launch.peerTimeout);
   if (!world)
     return world.status();
   if ((*world)->size() != ranks) {

@@ -2,7 +2,7 @@
 
 namespace tessera::rt {
 
-Result<std::unique_ptr<World>> createMpiWorld() {
+Result<std::unique_ptr<World>> createMpiWorld(double) {
   return Status::error("this program was built without MPI; configure it where an MPI library is "
                        "installed (Debian: libopenmpi-dev), or run the ranks as threads");
 }

@@ -3,17 +3,25 @@
 #include "runtime/comm/Groups.h"
 #include "runtime/comm/MessageCommunicator.h"
 #include "runtime/comm/MpiMessages.h"
+#include "runtime/comm/MpiWatch.h"
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 namespace tessera::rt {
 namespace {
 
 class MpiWorld : public World {
 public:
-  MpiWorld(int rank, int size) : rank_(rank), size_(size) {}
-  ~MpiWorld() override { MPI_Finalize(); }
+  MpiWorld(int rank, int size, double peerTimeout) : rank_(rank), size_(size) {
+    if (size > 1 && peerTimeout > 0)
+      watch_.emplace(rank, size, peerTimeout);
+  }
+  ~MpiWorld() override {
+    watch_.reset();
+    MPI_Finalize();
+  }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -53,11 +61,12 @@ public:
 
 private:
   const int rank_, size_;
+  std::optional<MpiWatch> watch_;
 };
 
 } // namespace
 
-Result<std::unique_ptr<World>> createMpiWorld() {
+Result<std::unique_ptr<World>> createMpiWorld(double peerTimeout) {
   int initialized = 0, provided = 0, rank = 0, size = 0;
   MPI_Initialized(&initialized);
   if (initialized)
@@ -72,7 +81,7 @@ Result<std::unique_ptr<World>> createMpiWorld() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return std::unique_ptr<World>(std::make_unique<MpiWorld>(rank, size));
+  return std::unique_ptr<World>(std::make_unique<MpiWorld>(rank, size, peerTimeout));
 }
 
 } // namespace tessera::rt

@@ -33,20 +33,13 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test/e2e"))
-from launching import CONTINUE, KILL, STOP, Launching, TwoHosts, expect, rank_environment, ranks_of  # noqa: E402
+from launching import CONTINUE, KILL, STOP, Launching, TwoHosts, expect, rank_environment, ranks_of, runs  # noqa: E402
 from tensors import sums_hold  # noqa: E402
 
 
 
 class Skipped(Exception):
     pass
-
-
-def runs(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 class Faults(Launching):

@@ -13,7 +13,7 @@ import subprocess
 import time
 
 from cases import case, main
-from launching import KILL, STOP, CONTINUE, Launching, TwoHosts, expect, processes_of_ranks, rank_environment, ranks_of
+from launching import KILL, STOP, CONTINUE, Launching, TwoHosts, expect, processes_of_ranks, rank_environment, ranks_of, runs
 from tensors import manifest_of
 
 
@@ -81,6 +81,15 @@ def every_launch_path_has_the_same_bits(c):
     print("      " + ", ".join(files))
 
 
+def mpirun_on(c, hosts):
+    """Two ranks on each. In the place of ssh: the "host" is the namespace."""
+    agent = c.folder / "agent"
+    agent.write_text('#!/bin/sh\nhost=$1\nshift\nexec ip netns exec "$host" sh -c "$*"\n')
+    agent.chmod(0o755)
+    return (*hosts.on(0), "mpirun", "--host", ",".join(f"{name}:2" for name in hosts.names), "-n", "4", "--mca", "plm_rsh_agent",
+            str(agent), "--mca", "btl_tcp_if_include", "cable", "--mca", "oob_tcp_if_include", "cable", "--mca", "btl", "tcp,self")
+
+
 @case
 def two_hosts_over_every_launch_path(c):
     plan = c.compile()
@@ -91,28 +100,70 @@ def two_hosts_over_every_launch_path(c):
             a, b = hosts.addresses
             file = c.folder / "two.safetensors"
             command = c.command(plan, 6, "--save-weights", file)
-            two = table(c.folder / "two.json", (a, (0, 1)), (b, (2, 3)))
+            two, done = table(c.folder / "two.json", (a, (0, 1)), (b, (2, 3))), []
 
             def check(name, processes):
                 for process in processes:
                     c.finish(process)
                 expect(file.read_bytes() == straight.read_bytes(), f"{name}: other bits on two hosts")
                 file.unlink()
+                done.append(name)
 
             check("environment", [c.start(command, rank_environment(r, 4, a, 29500, r % 2, 2), hosts.on(r // 2))
                                   for r in range(4)])
+            # As torchrun's agents have it: one on each host, the first on the port that they name. Then torchrun itself.
+            agent = {"TORCHELASTIC_USE_AGENT_STORE": "True", "TESSERA_SECRET": "between these"}
+            check("torchrun's environment", [c.start(command, rank_environment(r, 4, a, 29500, r % 2, 2) | agent, hosts.on(r // 2))
+                                             for r in range(4)])
+            if torchrun_works():
+                check("torchrun", [c.start(command, prefix=(*hosts.on(h), "torchrun", "--no_python", "--nnodes", "2", "--nproc_per_node",
+                                                             "2", "--node_rank", str(h), "--master_addr", a)) for h in range(2)])
             check("rank table", [c.start(command + ["--rank-table", str(two)], prefix=hosts.on(h)) for h in range(2)])
             check("RANK_ID", [c.start(command + ["--rank-table", str(two)], {"RANK_ID": r}, hosts.on(r // 2))
                               for r in range(4)])
             if shutil.which("mpirun"):
-                # In the place of ssh: the "host" is the namespace.
-                agent = c.folder / "agent"
-                agent.write_text('#!/bin/sh\nhost=$1\nshift\nexec ip netns exec "$host" sh -c "$*"\n')
-                agent.chmod(0o755)
-                check("mpirun", [c.start(command, prefix=(
-                    *hosts.on(0), "mpirun", "--host", ",".join(f"{name}:2" for name in hosts.names), "-n", "4", "--mca",
-                    "plm_rsh_agent", str(agent), "--mca", "btl_tcp_if_include", "cable", "--mca", "oob_tcp_if_include",
-                    "cable", "--mca", "btl", "tcp,self"))])
+                check("mpirun", [c.start(command, prefix=mpirun_on(c, hosts))])
+            check("--processes", [c.start(command + ["--processes"], prefix=hosts.on(1))])
+            print("      " + ", ".join(done))
+    except TwoHosts.Skipped as reason:
+        print(f"skipped: {reason}")
+
+
+@case
+def an_mpi_rank_that_is_stopped_or_cut_off_is_named(c):
+    """One that is killed is named by mpirun."""
+    if not shutil.which("mpirun"):
+        return print("skipped: no mpirun")
+    command = c.command(c.compile(), 1000000, "--peer-timeout", 2)
+    for signal, message in ((STOP, r"^\[rank \d\] tessera-run: rank 2 \(on .*\) gave no sign of life for 2 s"),
+                            (KILL, r"rank 2 .* exited on signal 9")):
+        process = c.start(command, prefix=("mpirun", "--oversubscribe", "-n", "4"))
+        c.wait_for(lambda: len(processes_of_ranks(process.pid)) == 4, "four processes")
+        time.sleep(3)
+        begin = time.monotonic()
+        os.kill(processes_of_ranks(process.pid)[2], signal)
+        text = c.finish(process, code=None, timeout=60)
+        expect(process.returncode != 0 and re.search(message, text, re.M), text)
+        expect(time.monotonic() - begin < 15, f"{time.monotonic() - begin:.1f} s")
+    try:
+        with TwoHosts() as hosts:
+            process = c.start(command, prefix=mpirun_on(c, hosts))
+            c.wait_for(lambda: len(processes_of_ranks(process.pid)) == 4, "four processes")
+            time.sleep(3)
+            ranks, begin = processes_of_ranks(process.pid), time.monotonic()
+            hosts.cut()
+            c.wait_for(lambda: not any(map(runs, ranks.values())), "the end of both sides", 30)
+            seconds = time.monotonic() - begin
+            # Open MPI's own daemons, on both sides of the cut, may wait for each other for ever.
+            for name in hosts.names:
+                for pid in subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout.split():
+                    os.kill(int(pid), KILL)
+            text = c.finish(process, code=None)
+            expect(process.returncode != 0 and
+                   re.search(r"^\[rank [01]\] tessera-run: rank 2 \(on .*\) and rank 3 \(on .*\) gave no sign of life for 2 s: they were stopped",
+                             text, re.M), text)
+            expect(seconds < 15, f"{seconds:.1f} s")
+            print(f"      both sides ended {seconds:.1f} s after the cut")
     except TwoHosts.Skipped as reason:
         print(f"skipped: {reason}")
 

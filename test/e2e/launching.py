@@ -16,6 +16,13 @@ def expect(condition, message):
         raise AssertionError(message)
 
 
+def runs(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def ranks_of(supervisor):
     """Process id by rank of a supervisor's children, as far as they run."""
     found = {}
