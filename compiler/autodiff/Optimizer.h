@@ -41,9 +41,9 @@ mlir::Value sumOfSquares(OpWriter &builder, llvm::ArrayRef<mlir::Value> gradient
                          const Slices &slices = {});
 
 /// The gradients times min(1, limit / (norm + 1e-6)), norm being that of all of them together
-/// (torch.nn.utils.clip_grad_norm_). Null gradients stay null.
-void clipGlobalNorm(OpWriter &builder, double limit, llvm::MutableArrayRef<mlir::Value> gradients,
-                    const Slices &slices = {});
+/// (torch.nn.utils.clip_grad_norm_). Null gradients stay null. Returns the norm; null if all gradients are.
+mlir::Value clipGlobalNorm(OpWriter &builder, double limit,
+                           llvm::MutableArrayRef<mlir::Value> gradients, const Slices &slices = {});
 
 class OptimizerBuilder {
 public:

@@ -78,18 +78,19 @@ Value sumOfSquares(OpWriter &b, ArrayRef<Value> gradients, const Slices &slices)
   return sum;
 }
 
-void clipGlobalNorm(OpWriter &b, double limit, MutableArrayRef<Value> gradients,
-                    const Slices &slices) {
+Value clipGlobalNorm(OpWriter &b, double limit, MutableArrayRef<Value> gradients,
+                     const Slices &slices) {
   b.setName("clip");
   Value sum = sumOfSquares(b, gradients, slices);
   if (!sum)
-    return;
+    return Value();
   Value norm = b.unary<SqrtOp>(sum);
   Value factor = b.binary<MinOp>(b.div(b.constant(elementTypeOf(norm), limit), b.add(norm, 1e-6)),
                                  b.constant(elementTypeOf(norm), 1.0));
   for (Value &g : gradients)
     if (g)
       g = b.mul(g, b.cast(factor, elementTypeOf(g)));
+  return norm;
 }
 
 } // namespace tessera::compiler

@@ -6,6 +6,7 @@
 #include "compiler/autodiff/LossScale.h"
 #include "compiler/autodiff/Optimizer.h"
 #include "dialects/dist/DistDialect.h"
+#include "dialects/graph/Readings.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -403,8 +404,9 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
     scaler.reset();
   if (scaler)
     scaler->unscale(b, gradients, slices);
+  Value norm;
   if (options.clipNorm)
-    clipGlobalNorm(b, *options.clipNorm, gradients, slices);
+    norm = clipGlobalNorm(b, *options.clipNorm, gradients, slices);
   Value lr = buildLearningRate(b, options.schedule, options.optimizer.lr, step, real);
   optimizer.prepare(b, lr, scaler ? scaler->applied(b, step) : step);
 
@@ -441,6 +443,9 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
   if (scaler)
     for (auto [i, value] : llvm::enumerate(scaler->update(b)))
       program.addUpdate(firstScale + unsigned(i), value);
+  program.addResult(lr, kLearningRate, "learning_rate");
+  if (norm)
+    program.addResult(norm, kGradientNorm, "gradient_norm");
   program.finish();
   return llvm::Error::success();
 }

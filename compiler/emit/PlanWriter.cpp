@@ -3,6 +3,7 @@
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/Readings.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -75,6 +76,8 @@ plan::Role roleOf(StringRef role) {
       .Case(graph::kLoss, plan::LOSS)
       .Case(graph::kCorrect, plan::CORRECT)
       .Case(graph::kPredictions, plan::PREDICTIONS)
+      .Case(graph::kLearningRate, plan::LEARNING_RATE)
+      .Case(graph::kGradientNorm, plan::GRADIENT_NORM)
       .Default(plan::ROLE_INVALID);
 }
 

@@ -12,6 +12,7 @@
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"
+#include "dialects/graph/Readings.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -288,7 +289,8 @@ private:
       if (role == graph::kUpdate)
         return fail("result " + Twine(r) + " updates no argument");
       if (role != graph::kOutput && role != graph::kLoss && role != graph::kCorrect &&
-          role != graph::kPredictions)
+          role != graph::kPredictions && role != graph::kLearningRate &&
+          role != graph::kGradientNorm)
         return fail("result " + Twine(r) + " has the unknown role '" + role + "'");
       outputs.push_back({role.str(), name, program_.name, ordinals[role.str()]++, *buffer, *cut,
                          globalShape(func_.getResultAttrDict(r), ret->getOperand(r).getType()), 0});

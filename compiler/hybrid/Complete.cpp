@@ -4,6 +4,7 @@
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/Readings.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -289,9 +290,12 @@ private:
     for (unsigned i = 0; i < func_.getNumArguments(); ++i)
       if (graph::updateOf(func_, i) == r)
         updated = i;
-    Expected<Sharding> cut = updated                  ? update(r, *updated, value)
-                             : role == graph::kOutput ? output(r, value)
-                                                      : number(r, role, value);
+    // The latter two are one number already, which no sum over the batch makes up.
+    const bool isOutput =
+        role == graph::kOutput || role == graph::kLearningRate || role == graph::kGradientNorm;
+    Expected<Sharding> cut = updated    ? update(r, *updated, value)
+                             : isOutput ? output(r, value)
+                                        : number(r, role, value);
     if (!cut)
       return cut.takeError();
     return setWhole(*cut, value,

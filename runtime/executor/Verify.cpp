@@ -118,7 +118,8 @@ public:
       bool last = i + 1 == steps;
       std::string suffix = " of step " + std::to_string(step + 1);
       std::vector<Compared> compared;
-      for (plan::Role role : {plan::LOSS, plan::CORRECT, plan::PREDICTIONS, plan::OUTPUT})
+      for (plan::Role role : {plan::LOSS, plan::CORRECT, plan::PREDICTIONS, plan::OUTPUT,
+                              plan::LEARNING_RATE, plan::GRADIENT_NORM})
         TESSERA_RETURN_IF_ERROR(gather(role, name, name + ": " + roleName(role), suffix, compared));
       if (training && (last || !s_.options.widen))
         for (plan::Role role : {plan::PARAMETER, plan::STATE})

@@ -13,7 +13,7 @@ bool perProgram(plan::Role role) { return role != plan::PARAMETER && role != pla
 
 bool isScalar(plan::Role role) {
   return role == plan::STEP || role == plan::LOSS || role == plan::CORRECT ||
-         role == plan::PREDICTIONS;
+         role == plan::PREDICTIONS || role == plan::LEARNING_RATE || role == plan::GRADIENT_NORM;
 }
 
 Status checkBox(const plan::Plan &plan, const plan::Binding &binding, const BufferRange &range) {
