@@ -5,7 +5,7 @@
 //   tessera-run plan/ --processes --restarts 3 --checkpoint-dir run ...   # the same without MPI, and watched over
 //
 // Parses the command line, starts the ranks, turns a failure into one line and an exit code: 1 for a
-// failure, 2 for a wrong command line, 130 after an interrupt.
+// failure, 2 for a wrong command line, 3 where --check-numerics stops, 130 after an interrupt.
 //
 //===------------------------------------------------------------------------------------------===//
 #include "runtime/checkpoint/Folder.h"
@@ -26,7 +26,7 @@ using namespace tessera::rt;
 namespace {
 
 struct CommandLine {
-  std::string plan, device = "cpu", log, tensorboard, every;
+  std::string plan, device = "cpu", log, tensorboard, every, trace, numerics;
   bool eval = false, infer = false, verify = false, quiet = false, noGraphs = false;
   int ranks = 0, threads = 0, shuffle = -1, augment = -1;
   RunOptions run;
@@ -152,6 +152,19 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--tensorboard", c.tensorboard,
                  "Event files for TensorBoard in this directory: what --log has")
       ->type_name("DIR");
+  app.add_option("--check-numerics", c.numerics,
+                 "When loss, gradients or updates of a training step are NaN or infinite: stop, "
+                 "skip its update on all ranks, or rollback to the last checkpoint and go on with "
+                 "the next batch; says which operator made the first such number")
+      ->check(CLI::IsMember({"stop", "skip", "rollback"}));
+  auto *trace =
+      app.add_option("--trace", c.trace,
+                     "Write what all ranks do in some training steps, steps=FIRST:LAST or steps=N, "
+                     "for https://ui.perfetto.dev or chrome://tracing")
+          ->type_name("steps=N[:M]");
+  app.add_option("--trace-file", r.traceFile, "The file of --trace (default trace.json)")
+      ->type_name("FILE")
+      ->needs(trace);
   app.add_flag("--profile", r.profile, "Show which steps took the time");
   app.add_flag("--quiet", c.quiet, "Print errors only");
 }
@@ -205,6 +218,27 @@ Status complete(CommandLine &c, const CLI::App &app) {
     return Status::error("--restarts needs --checkpoint-dir DIR");
   if (c.launch.elastic && c.launch.restarts == 0)
     return Status::error("--elastic needs --restarts N");
+  if (!c.numerics.empty()) {
+    if (r.mode != RunMode::Train)
+      return Status::error("--check-numerics is for training");
+    if (c.numerics == "rollback" && r.checkpointDir.empty())
+      return Status::error("--check-numerics rollback needs --checkpoint-dir DIR");
+    r.numerics = c.numerics == "stop"   ? NumericsPolicy::Stop
+                 : c.numerics == "skip" ? NumericsPolicy::Skip
+                                        : NumericsPolicy::Rollback;
+  }
+  if (!c.trace.empty()) {
+    if (r.mode != RunMode::Train)
+      return Status::error("--trace is for training");
+    if (c.trace.rfind("steps=", 0) != 0)
+      return Status::error("--trace " + c.trace + ": write steps=FIRST:LAST or steps=N");
+    Result<StepRange> range = parseStepRange(c.trace.substr(6));
+    if (!range)
+      return range.status().context("--trace");
+    r.trace = *range;
+    if (r.traceFile.empty())
+      r.traceFile = "trace.json";
+  }
   if (c.shuffle >= 0)
     r.shuffle = c.shuffle != 0;
   if (c.augment >= 0)
@@ -351,7 +385,7 @@ int main(int argc, char **argv) {
   status = run(command, argv, result);
   if (!status) {
     complain(status);
-    return command.exitCode != 0 ? command.exitCode : 1;
+    return result.notFinite ? kExitNumerics : command.exitCode != 0 ? command.exitCode : 1;
   }
   if (command.exitCode != 0)
     return command.exitCode;

@@ -99,7 +99,8 @@ Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec,
     producer = openSynthetic(context);
   if (!producer)
     return producer.status();
-  return prefetch(std::move(*producer), std::move(bytes), context.batch, merged.prefetch);
+  return prefetch(std::move(*producer), std::move(bytes), context.batch, merged.prefetch,
+                  merged.produced);
 }
 
 } // namespace tessera::rt

@@ -38,7 +38,9 @@
 #include "runtime/plan/plan.pb.h"
 #include "runtime/support/Status.h"
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,6 +62,10 @@ struct DataOptions {
   std::optional<bool> shuffle, augment; // instead of what `train` and the kind of source imply
   int threads = 1;                      // that decode samples, where that is work
   int prefetch = 2; // batches prepared ahead by a thread; 0: none, next() computes
+  /// Told of every batch that was prepared, by the thread that did it; null: nobody.
+  using Time = std::chrono::steady_clock::time_point;
+  using Produced = std::function<void(int64_t batch, Time begin, Time end)>;
+  Produced produced;
 };
 
 class DataSource {

@@ -12,9 +12,9 @@ namespace {
 class PrefetchingSource : public DataSource {
 public:
   PrefetchingSource(std::unique_ptr<BatchProducer> producer, std::vector<uint64_t> requestBytes,
-                    int64_t batchSize, int depth)
+                    int64_t batchSize, int depth, DataOptions::Produced produced)
       : producer_(std::move(producer)), requestBytes_(std::move(requestBytes)),
-        batchSize_(batchSize), depth_(depth) {}
+        batchSize_(batchSize), depth_(depth), produced_(std::move(produced)) {}
   ~PrefetchingSource() override {
     {
       std::lock_guard lock(mutex_);
@@ -38,6 +38,14 @@ private:
     Status status;
   };
 
+  Status produce(int64_t batch, const std::vector<void *> &buffers) {
+    if (!produced_)
+      return producer_->produce(batch, buffers);
+    const auto begin = std::chrono::steady_clock::now();
+    Status status = producer_->produce(batch, buffers);
+    produced_(batch, begin, std::chrono::steady_clock::now());
+    return status;
+  }
   void run();
   /// Forgets what was prepared; the thread goes on at position_. The lock is held.
   void restart() {
@@ -45,7 +53,7 @@ private:
       spare_.push_back(std::move(ready_.front()));
       ready_.pop_front();
     }
-    produced_ = position_;
+    begun_ = position_;
     ++generation_;
   }
 
@@ -53,13 +61,14 @@ private:
   const std::vector<uint64_t> requestBytes_;
   const int64_t batchSize_;
   const int depth_;
+  const DataOptions::Produced produced_;
 
   std::mutex mutex_;
   std::condition_variable wake_;
   std::thread thread_;
   std::deque<Prepared> ready_, spare_; // batches position_, position_ + 1, ...; buffers for reuse
   int64_t position_ = 0;               // of next()
-  int64_t produced_ = 0;               // of the thread
+  int64_t begun_ = 0;                  // of the thread
   uint64_t generation_ = 0;            // counts restarts: what was begun before one is dropped
   bool stopping_ = false;
 };
@@ -78,7 +87,7 @@ void PrefetchingSource::run() {
       batch = std::move(spare_.front());
       spare_.pop_front();
     }
-    const int64_t number = produced_;
+    const int64_t number = begun_;
     const uint64_t generation = generation_;
     lock.unlock();
     if (batch.buffers.empty())
@@ -87,11 +96,11 @@ void PrefetchingSource::run() {
     std::vector<void *> buffers;
     for (auto &buffer : batch.buffers)
       buffers.push_back(buffer.get());
-    batch.status = producer_->produce(number, buffers);
+    batch.status = produce(number, buffers);
     lock.lock();
     if (generation == generation_) {
       ready_.push_back(std::move(batch));
-      ++produced_;
+      ++begun_;
       wake_.notify_all();
     } else {
       spare_.push_back(std::move(batch));
@@ -104,7 +113,7 @@ Status PrefetchingSource::next(const std::vector<void *> &hostBuffers) {
     return Status::error("the data source fills " + std::to_string(requestBytes_.size()) +
                          " buffers, not " + std::to_string(hostBuffers.size()));
   if (depth_ == 0) {
-    Status status = producer_->produce(position_, hostBuffers);
+    Status status = produce(position_, hostBuffers);
     position_ += status.ok();
     return status;
   }
@@ -146,9 +155,9 @@ Status PrefetchingSource::seek(int64_t batch) {
 
 std::unique_ptr<DataSource> prefetch(std::unique_ptr<BatchProducer> producer,
                                      std::vector<uint64_t> requestBytes, int64_t batchSize,
-                                     int depth) {
+                                     int depth, DataOptions::Produced produced) {
   return std::make_unique<PrefetchingSource>(std::move(producer), std::move(requestBytes),
-                                             batchSize, depth);
+                                             batchSize, depth, std::move(produced));
 }
 
 } // namespace tessera::rt

@@ -217,7 +217,8 @@ Status Executor::runWhole(int program) {
 }
 
 Status Executor::run(int program) {
-  if (loaded_->runsPrograms() && !measuring_)
+  const bool watched = measuring_ || observer_;
+  if (loaded_->runsPrograms() && !watched)
     return runWhole(program);
   const plan::Program &steps = plan_.programs(program);
   StepTimes &times = times_[static_cast<size_t>(program)];
@@ -225,12 +226,16 @@ Status Executor::run(int program) {
   Clock::time_point last = Clock::now();
   for (int s = 0; s < steps.steps_size(); ++s) {
     TESSERA_RETURN_IF_ERROR(runStep(program, s));
-    if (!measuring_)
+    if (!watched)
       continue;
     TESSERA_RETURN_IF_ERROR(loaded_->synchronize());
-    Clock::time_point now = Clock::now();
-    times.seconds[static_cast<size_t>(s)] += std::chrono::duration<double>(now - last).count();
-    last = now;
+    const Clock::time_point begin = last;
+    last = Clock::now();
+    times.seconds[static_cast<size_t>(s)] += std::chrono::duration<double>(last - begin).count();
+    if (!observer_)
+      continue;
+    TESSERA_RETURN_IF_ERROR(observer_({program, s, begin, last}));
+    last = Clock::now();
   }
   ++times.runs;
   return loaded_->synchronize();
@@ -248,10 +253,14 @@ Result<double> Executor::fetchScalar(plan::Role role, const std::string &program
   std::vector<int> found = bindings(role, program);
   if (found.empty())
     return Status::error("program " + quoted(program) + " has no " + roleName(role));
+  return fetchScalar(found[0]);
+}
+
+Result<double> Executor::fetchScalar(int binding) {
   std::vector<char> host;
-  TESSERA_RETURN_IF_ERROR(fetch(found[0], host));
+  TESSERA_RETURN_IF_ERROR(fetch(binding, host));
   double value = 0;
-  convertElements(host.data(), heldType(found[0]), &value, plan::F64, 1);
+  convertElements(host.data(), heldType(binding), &value, plan::F64, 1);
   return value;
 }
 

@@ -24,6 +24,8 @@
 #include "runtime/plan/Safetensors.h"
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,6 +38,12 @@ namespace tessera::rt {
 struct StepTimes {
   std::vector<double> seconds; // by step, summed over all runs
   uint64_t runs = 0;
+};
+
+/// One step of a program, done.
+struct StepDone {
+  int program = 0, step = 0;
+  std::chrono::steady_clock::time_point begin, end;
 };
 
 class Executor {
@@ -60,6 +68,7 @@ public:
   /// widened.
   Status fetch(int binding, std::vector<char> &host);
   Result<double> fetchScalar(plan::Role role, const std::string &program);
+  Result<double> fetchScalar(int binding);
 
   /// The bindings of a role in ordinal order, as indices; `program` is empty for PARAMETER and
   /// STATE.
@@ -88,6 +97,14 @@ public:
   /// How many collectives of a program go through plain copies because of layouts.
   int stagedCollectives(int program) const;
 
+  /// From now on run() does a program step by step, waits for each, and tells; null: as before.
+  using Observer = std::function<Status(const StepDone &)>;
+  void observe(Observer observer) { observer_ = std::move(observer); }
+  /// What a collective of the plan is run by; null: the step is a kernel.
+  const CollectiveCall *collective(int program, int step) const {
+    return collectives_[static_cast<size_t>(program)][static_cast<size_t>(step)].get();
+  }
+
   /// From now on run() measures every step (and waits for each).
   void measure() { measuring_ = true; }
   const StepTimes &times(int program) const { return times_.at(static_cast<size_t>(program)); }
@@ -109,6 +126,7 @@ private:
   std::vector<std::vector<std::unique_ptr<CollectiveCall>>> collectives_; // by program, step
   std::vector<StepTimes> times_;
   bool measuring_ = false;
+  Observer observer_;
   // Written by the rank's thread, read by its monitor.
   std::atomic<uint64_t> progress_ = 0;
   std::atomic<const char *> doing_ = "starting"; // null: in the program's step

@@ -39,6 +39,8 @@ public:
   void line(const std::string &text);
   /// A line that the next one replaces, on a terminal only.
   void transient(const std::string &text);
+  /// Whether log() writes anywhere.
+  bool logs() const { return log_ || events_; }
   /// One JSON object; a value that is not finite becomes null. "step" and the like print as integers. `list`, if it is
   /// not empty, becomes an array at its end under `name`.
   Status log(const std::vector<std::pair<std::string, double>> &fields,

@@ -20,6 +20,7 @@
 #include "runtime/executor/Platform.h"
 #include "runtime/executor/Progress.h"
 #include "runtime/executor/RankLog.h"
+#include "runtime/executor/Trace.h"
 #include "runtime/plan/PlanFile.h"
 
 #include <optional>
@@ -28,6 +29,9 @@
 namespace tessera::rt {
 
 enum class RunMode { Train, Evaluate, Infer, Verify };
+
+/// About a training step whose numbers are not finite (Recovery.h).
+enum class NumericsPolicy { Ignore, Stop, Skip, Rollback };
 
 struct RunOptions {
   RunMode mode = RunMode::Train;
@@ -45,9 +49,11 @@ struct RunOptions {
   bool shareDevices = false; // cuda: several ranks on one device, collectives through the host
   bool tf32 = false;         // cuda: LoadOptions
   bool graphs = true;
-  int threads = 1;              // per rank
-  bool widen = false;           // F32 becomes F64
-  bool profile = false;         // print where the time goes
+  int threads = 1;      // per rank
+  bool widen = false;   // F32 becomes F64
+  bool profile = false; // print where the time goes
+  StepRange trace;      // training steps that are written to `traceFile`
+  std::string traceFile;
   std::string weights;          // instead of the plan's weight file
   std::string weightsMap;       // a file with the names that `weights` has for the plan's
   std::string checkpointDir;    // checkpoints as the next three say, and at the end
@@ -63,6 +69,7 @@ struct RunOptions {
   std::string program, transport; // for the logs: "tessera-run 0.1.0", "processes over TCP"
   int attempt = 0;                // how often this run was started again
   double tolerance = 0;           // Verify; 0: 1e-6, or 1e-10 widened
+  NumericsPolicy numerics = NumericsPolicy::Ignore;
 };
 
 struct RunResult {
@@ -71,6 +78,7 @@ struct RunResult {
   double accuracy = -1; // of an evaluation, if the program counts
   bool interrupted = false;
   bool verified = true;
+  bool notFinite = false; // a step was, and the run was to stop; set by every rank
 };
 
 /// Runs one rank. Rank 0 writes to `console` and `result`.
@@ -126,6 +134,9 @@ struct Session {
 /// What a run starts from, on an executor of the plan or of its sequential program: a checkpoint's parameters,
 /// states and step, a weight file's parameters, or the plan's.
 Status loadInitialWeights(Session &session, Executor &executor);
+
+/// All ranks. Parameters and states as a checkpoint of this run has them; where that was.
+Result<RunPosition> reload(Session &session, const std::string &checkpoint);
 
 Status train(Session &session);
 /// One pass over the evaluation data. `step` is for the log.

@@ -209,4 +209,12 @@ Status loadInitialWeights(Session &s, Executor &executor) {
   return Status();
 }
 
+Result<RunPosition> reload(Session &s, const std::string &folder) {
+  Result<Checkpoint> checkpoint = Checkpoint::open(folder);
+  const Status mine =
+      checkpoint ? s.executor.loadWeights(&*checkpoint, /*strict=*/true) : checkpoint.status();
+  TESSERA_RETURN_IF_ERROR(agree(s.executor.everyone(), mine));
+  return checkpoint->manifest().position;
+}
+
 } // namespace tessera::rt

@@ -1,101 +1,28 @@
-// train and evaluate.
-#include "runtime/checkpoint/Folder.h"
-#include "runtime/executor/Checkpointer.h"
+// train.
 #include "runtime/executor/GlobalTensors.h"
 #include "runtime/executor/Launcher.h"
 #include "runtime/executor/RankTimes.h"
-#include "runtime/executor/Session.h"
+#include "runtime/executor/Recovery.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/support/File.h"
 
 #include <atomic>
-#include <cmath>
 #include <cstring>
 #include <unistd.h>
 
 namespace tessera::rt {
 namespace {
 
-/// The checkpoints of a run: when one is due, and what it says of where the run is.
-class Checkpoints {
-public:
-  Checkpoints(Session &s, const DataSource &data) : s_(s), data_(data) {
-    const RunOptions &o = s.options;
-    if (!o.checkpointDir.empty())
-      writer_.emplace(s.executor, s.plan.ranks,
-                      CheckpointOptions{o.checkpointDir, o.keep, o.integrated});
-  }
-
-  /// What is already in the folder must not lie ahead of this run: a later --resume would take it for
-  /// this run's.
-  Status check() const {
-    if (!writer_ || !s_.leader())
-      return Status();
-    std::vector<int64_t> steps = listCheckpoints(s_.options.checkpointDir);
-    if (steps.empty() || steps.back() <= s_.firstStep())
-      return Status();
-    return Status::error(checkpointPath(s_.options.checkpointDir, steps.back()) +
-                         ": is of another run, or of a later step than this one begins with; go on "
-                         "with --resume " +
-                         s_.options.checkpointDir + ", or give another folder to --checkpoint-dir");
-  }
-
-  /// This rank's part of what is to be agreed on.
-  bool due() const {
-    return writer_ && s_.leader() && s_.options.checkpointSeconds > 0 &&
-           now() - lastTime_ >= s_.options.checkpointSeconds;
-  }
-  bool ready() const { return !writer_ || writer_->ready(); }
-
-  /// After a step: `batches` lie behind it since the first of epoch 0.
-  Status step(int64_t step, int64_t batches, bool due, bool everyoneReady) {
-    if (!writer_)
-      return Status();
-    if (everyoneReady)
-      TESSERA_RETURN_IF_ERROR(writer_->advance());
-    const RunOptions &o = s_.options;
-    const bool each = o.checkpointEvery > 0     ? step % o.checkpointEvery == 0
-                      : o.checkpointSeconds > 0 ? false
-                                                : batches % data_.batchesPerEpoch() == 0;
-    return each || due ? start(step, batches) : Status();
-  }
-
-  Status finish(int64_t step, int64_t batches) {
-    if (!writer_)
-      return Status();
-    // A run that had nothing to do leaves the checkpoint that it began with.
-    const bool there =
-        step == s_.firstStep() && fileExists(checkpointPath(s_.options.checkpointDir, step));
-    if (writer_->lastStep() != step && !there)
-      TESSERA_RETURN_IF_ERROR(start(step, batches));
-    return writer_->finish();
-  }
-
-private:
-  Status start(int64_t step, int64_t batches) {
-    lastTime_ = now();
-    auto batch = static_cast<int64_t>(s_.executor.plan().global_batch());
-    const DataOptions options = s_.dataOptions(true);
-    return writer_->start(
-        {step, batches / data_.batchesPerEpoch(), batches % data_.batchesPerEpoch() * batch, batch},
-        {s_.options.data, options.seed, options.shuffle, options.augment});
-  }
-
-  Session &s_;
-  const DataSource &data_;
-  std::optional<Checkpointer> writer_;
-  double lastTime_ = now();
-};
-
 /// What the ranks tell each other after a step, and agree on.
 struct Agreement {
-  bool interrupted = false, checkpointDue = false, checkpointReady = true;
+  bool interrupted = false, checkpointDue = false, checkpointReady = true, bad = false;
   std::vector<double> seconds; // by rank: that it worked by itself
 
-  static Result<Agreement> on(Communicator &everyone, const Checkpoints &checkpoints,
+  static Result<Agreement> on(Communicator &everyone, const RunCheckpoints &checkpoints, bool bad,
                               double seconds) {
-    constexpr size_t fields = 4;
+    constexpr size_t fields = 5;
     const double mine[fields] = {double(rt::interrupted()), double(checkpoints.due()),
-                                 double(!checkpoints.ready()), seconds};
+                                 double(!checkpoints.ready()), double(bad), seconds};
     std::vector<double> all(fields * static_cast<size_t>(everyone.size()));
     TESSERA_RETURN_IF_ERROR(everyone.allGather(mine, all.data(), 1, fields, plan::F64));
     Agreement agreed;
@@ -103,7 +30,8 @@ struct Agreement {
       agreed.interrupted |= all[r] != 0;
       agreed.checkpointDue |= all[r + 1] != 0;
       agreed.checkpointReady &= all[r + 2] == 0;
-      agreed.seconds.push_back(all[r + 3]);
+      agreed.bad |= all[r + 3] != 0;
+      agreed.seconds.push_back(all[r + 4]);
     }
     return agreed;
   }
@@ -121,6 +49,36 @@ Result<std::vector<std::string>> hostsOf(Communicator &everyone) {
     hosts.emplace_back(all.data() + r, strnlen(all.data() + r, bytes));
   return hosts;
 }
+
+/// What the program itself says of a step besides its loss, for the log: of rank 0.
+class StepScalars {
+public:
+  explicit StepScalars(Executor &executor) : executor_(executor) {
+    for (plan::Role role : {plan::LEARNING_RATE, plan::GRADIENT_NORM})
+      for (int binding : executor.bindings(role, "train"))
+        add(binding, executor.plan().bindings(binding).name());
+    // Steps that loss scaling left out (compiler/autodiff/LossScale.h).
+    for (int binding : executor.bindings(plan::STATE, ""))
+      for (auto [state, name] : {std::pair{"loss_scale/scale", "loss_scale"},
+                                 {"loss_scale/skipped", "loss_scale_skipped"}})
+        if (executor.plan().bindings(binding).name() == state)
+          add(binding, name);
+  }
+  Status appendTo(std::vector<std::pair<std::string, double>> &fields) {
+    for (const auto &[binding, name] : found_) {
+      Result<double> value = executor_.fetchScalar(binding);
+      if (!value)
+        return value.status();
+      fields.push_back({name, *value});
+    }
+    return Status();
+  }
+
+private:
+  void add(int binding, const std::string &name) { found_.push_back({binding, name}); }
+  Executor &executor_;
+  std::vector<std::pair<int, std::string>> found_;
+};
 
 /// How many steps a run has altogether, those of a checkpoint included.
 int64_t lastStep(const Session &s, const DataSource &data) {
@@ -143,6 +101,20 @@ void summarise(Session &s, const Progress &progress, int64_t steps, double first
     s.console.line(ranks);
 }
 
+/// That the trace which was asked for can be made. A run that was resumed may have gone past its steps.
+Status checkTrace(const Session &s, int64_t first, int64_t last) {
+  const StepRange &range = s.options.trace;
+  if (range.first == 0 || range.last <= first)
+    return Status();
+  if (range.first > last)
+    return Status::error("--trace: there is no step " + std::to_string(range.first) +
+                         ", the run ends after step " + std::to_string(last));
+  if (s.leader()) // before the steps, not after them
+    if (Result<AtomicFile> file = AtomicFile::create(s.options.traceFile); !file)
+      return file.status();
+  return Status();
+}
+
 } // namespace
 
 Status train(Session &s) {
@@ -150,23 +122,38 @@ Status train(Session &s) {
   if (program < 0)
     return Status::error(
         "the plan has no program 'train': compile with --train, or run with --infer");
-  Result<Feed> feed = Feed::open(s.executor, "train", s.options.data, s.dataOptions(true));
+  std::optional<Trace> trace; // outlives the feed, whose thread tells it of batches
+  DataOptions dataOptions = s.dataOptions(true);
+  if (s.options.trace.first > 0) {
+    trace.emplace(s.executor, s.options.trace, s.options.traceFile);
+    dataOptions.produced = trace->producer();
+  }
+  auto enter = [&](const char *what) {
+    s.executor.enter(what);
+    if (trace)
+      trace->phase(what);
+  };
+  Result<Feed> feed = Feed::open(s.executor, "train", s.options.data, dataOptions);
   if (!feed)
     return feed.status();
   int64_t perEpoch = feed->source().batchesPerEpoch();
-  const int64_t first = s.firstStep(), last = lastStep(s, feed->source());
-  const int64_t ahead =
-      s.firstBatch(feed->source()) - first; // of the batches, where they changed size
-  TESSERA_RETURN_IF_ERROR(feed->source().seek(first + ahead));
-  Checkpoints checkpoints(s, feed->source());
+  const int64_t first = s.firstStep();
+  Place place{first, s.firstBatch(feed->source()) - first, lastStep(s, feed->source())};
+  TESSERA_RETURN_IF_ERROR(feed->source().seek(place.batches()));
+  RunCheckpoints checkpoints(s, feed->source());
   TESSERA_RETURN_IF_ERROR(checkpoints.check());
+  TESSERA_RETURN_IF_ERROR(checkTrace(s, first, place.last));
+  Recovery recovery(s, checkpoints);
+  StepScalars scalars(s.executor);
   uint64_t batch = s.executor.plan().global_batch();
   if (s.leader()) {
     s.console.line("data: " + feed->source().describe());
     if (first > 0)
       s.console.line("resumed after step " + std::to_string(first));
   }
-  Progress progress(s.console, first, last, batch);
+  if (s.options.numerics == NumericsPolicy::Rollback)
+    TESSERA_RETURN_IF_ERROR(checkpoints.begin(first, place.batches()));
+  Progress progress(s.console, first, place.last, batch);
   std::optional<RankTimes> times; // where ranks wait for each other, and where the host sees it
   if (s.world.size() > 1 && s.executor.collectiveSeconds(program)) {
     Result<std::vector<std::string>> hosts = hostsOf(s.executor.everyone());
@@ -175,21 +162,28 @@ Status train(Session &s) {
     times.emplace(std::move(*hosts));
   }
   double firstLoss = 0;
-  int64_t step = first, evaluated = -1;
+  int64_t evaluated = -1;
   bool stopped = false;
-  while (step < last && !stopped) {
+  while (place.step < place.last && !stopped) {
     const double begin = now();
     const double waited = s.executor.collectiveSeconds(program).value_or(0);
-    s.executor.enter("reading a batch");
+    if (trace)
+      trace->begin(place.step + 1);
+    enter("reading a batch");
     TESSERA_RETURN_IF_ERROR(feed->next());
-    TESSERA_RETURN_IF_ERROR(s.executor.feedStep("train", step));
+    TESSERA_RETURN_IF_ERROR(s.executor.feedStep("train", place.step));
+    TESSERA_RETURN_IF_ERROR(recovery.begin());
+    enter("running the program");
     TESSERA_RETURN_IF_ERROR(s.executor.run(program));
     Result<double> loss = s.executor.fetchScalar(plan::LOSS, "train");
     if (!loss)
       return loss.status();
-    s.executor.enter("agreeing with the other ranks");
+    Result<bool> bad = recovery.bad(*loss);
+    if (!bad)
+      return bad.status();
+    enter("agreeing with the other ranks");
     const double own = now() - begin - (s.executor.collectiveSeconds(program).value_or(0) - waited);
-    Result<Agreement> agreed = Agreement::on(s.executor.everyone(), checkpoints, own);
+    Result<Agreement> agreed = Agreement::on(s.executor.everyone(), checkpoints, *bad, own);
     if (!agreed)
       return agreed.status();
     if (times) {
@@ -201,125 +195,66 @@ Status train(Session &s) {
       }
     }
     stopped = agreed->interrupted;
-    ++step;
-    if (s.leader()) {
+    if (agreed->bad) {
+      enter("looking for what is not finite");
+      TESSERA_RETURN_IF_ERROR(recovery.handle(*feed, *loss, place));
+    } else {
+      ++place.step;
+      recovery.good();
+    }
+    if (s.leader() && !agreed->bad) {
       double seconds = now() - begin;
-      progress.step(step, *loss, seconds);
-      if (step == first + 1)
+      progress.step(place.step, *loss, seconds);
+      if (s.result.steps == 0)
         firstLoss = *loss;
       s.result.loss = *loss;
-      s.result.steps = step - first;
+      s.result.steps = place.step - first;
       std::vector<std::pair<std::string, double>> fields = {
-          {"step", static_cast<double>(step)},
-          {"epoch", static_cast<double>((step - 1 + ahead) / perEpoch)},
+          {"step", static_cast<double>(place.step)},
+          {"epoch", static_cast<double>((place.batches() - 1) / perEpoch)},
           {"loss", *loss},
           {"seconds", seconds},
           {"images_per_second", static_cast<double>(batch) / std::max(seconds, 1e-9)},
           {"memory_bytes", static_cast<double>(s.executor.loaded().arenaBytes() +
                                                s.executor.loaded().scratchBytes())}};
+      if (s.console.logs())
+        TESSERA_RETURN_IF_ERROR(scalars.appendTo(fields));
       if (times)
         fields.push_back({"skew", RankTimes::skew(agreed->seconds)});
       TESSERA_RETURN_IF_ERROR(
           s.console.log(fields, "rank_seconds", times ? agreed->seconds : std::vector<double>()));
     }
-    s.executor.enter("at a checkpoint");
-    TESSERA_RETURN_IF_ERROR(
-        checkpoints.step(step, step + ahead, agreed->checkpointDue, agreed->checkpointReady));
-    const bool epochEnds = (step + ahead) % perEpoch == 0;
+    enter("at a checkpoint");
+    TESSERA_RETURN_IF_ERROR(checkpoints.step(place.step, place.batches(), agreed->checkpointDue,
+                                             agreed->checkpointReady));
+    if (trace)
+      TESSERA_RETURN_IF_ERROR(trace->end());
+    const bool epochEnds = place.batches() % perEpoch == 0;
     if (s.options.evalEachEpoch && epochEnds && !stopped) {
-      TESSERA_RETURN_IF_ERROR(evaluate(s, step));
-      evaluated = step;
+      TESSERA_RETURN_IF_ERROR(evaluate(s, place.step));
+      evaluated = place.step;
     }
   }
+  if (trace)
+    TESSERA_RETURN_IF_ERROR(trace->finish());
   // Every rank's: where it is a process, its exit code tells a supervisor that this was no end of the training.
   if (stopped)
     std::atomic_ref(s.result.interrupted).store(true);
   if (s.leader()) {
     if (stopped)
-      s.console.line("stopped after step " + std::to_string(step));
-    summarise(s, progress, step - first, firstLoss, times ? times->summary() : "");
+      s.console.line("stopped after step " + std::to_string(place.step));
+    summarise(s, progress, place.step - first, firstLoss, times ? times->summary() : "");
+    if (std::string what = recovery.summary(); !what.empty())
+      s.console.line(what);
   }
-  if (times && step > first + 1)
+  if (times && place.step > first + 1)
     s.log.line(times->summary(s.world.rank()));
-  TESSERA_RETURN_IF_ERROR(checkpoints.finish(step, step + ahead));
-  if (s.options.evalEachEpoch && evaluated != step && !stopped)
-    TESSERA_RETURN_IF_ERROR(evaluate(s, step));
+  TESSERA_RETURN_IF_ERROR(checkpoints.finish(place.step, place.batches()));
+  if (s.options.evalEachEpoch && evaluated != place.step && !stopped)
+    TESSERA_RETURN_IF_ERROR(evaluate(s, place.step));
   if (!s.options.saveWeights.empty())
     TESSERA_RETURN_IF_ERROR(saveWeights(s.executor, s.plan.ranks, s.options.saveWeights));
   return Status();
-}
-
-Status evaluate(Session &s, int64_t step) {
-  const plan::Plan &plan = s.executor.plan();
-  int program = findProgram(plan, "eval");
-  if (program < 0)
-    return Status::error("the plan has no program 'eval': compile with --train to get one");
-  bool main = s.options.mode == RunMode::Evaluate;
-  const std::string &spec =
-      main || s.options.evalData.empty() ? s.options.data : s.options.evalData;
-  Result<Feed> feed = Feed::open(s.executor, "eval", spec, s.dataOptions(false));
-  if (!feed)
-    return feed.status();
-  if (s.leader() && main)
-    s.console.line("data: " + feed->source().describe());
-  int64_t batches = feed->source().batchesPerEpoch();
-  if (main && s.options.steps > 0)
-    batches = std::min(batches, s.options.steps);
-  bool counts = !s.executor.bindings(plan::CORRECT, "eval").empty() &&
-                !s.executor.bindings(plan::PREDICTIONS, "eval").empty();
-  bool hasLoss = !s.executor.bindings(plan::LOSS, "eval").empty();
-  double loss = 0, correct = 0, predictions = 0, begin = now();
-  int64_t done = 0;
-  bool stopped = false;
-  for (; done < batches && !stopped; ++done) {
-    TESSERA_RETURN_IF_ERROR(feed->next());
-    TESSERA_RETURN_IF_ERROR(s.executor.feedStep("eval", step));
-    TESSERA_RETURN_IF_ERROR(s.executor.run(program));
-    auto add = [&](plan::Role role, double &sum) -> Status {
-      Result<double> value = s.executor.fetchScalar(role, "eval");
-      if (value)
-        sum += *value;
-      return value.status();
-    };
-    if (hasLoss)
-      TESSERA_RETURN_IF_ERROR(add(plan::LOSS, loss));
-    if (counts) {
-      TESSERA_RETURN_IF_ERROR(add(plan::CORRECT, correct));
-      TESSERA_RETURN_IF_ERROR(add(plan::PREDICTIONS, predictions));
-    }
-    Result<bool> stop = anyInterrupted(s.executor.everyone());
-    if (!stop)
-      return stop.status();
-    stopped = *stop;
-    if (s.leader())
-      s.console.transient("evaluating " + std::to_string(done + 1) + "/" + std::to_string(batches));
-  }
-  if (!s.leader())
-    return Status();
-  loss /= static_cast<double>(done);
-  std::vector<std::pair<std::string, double>> fields = {{"eval", 1},
-                                                        {"step", static_cast<double>(step)}};
-  std::string text = "evaluation of " + std::to_string(done) + " batches:";
-  if (hasLoss) {
-    text += " loss " + numberText(loss);
-    fields.push_back({"loss", loss});
-  }
-  if (counts && predictions > 0) {
-    s.result.accuracy = correct / predictions;
-    text += "  accuracy " + numberText(100 * s.result.accuracy, 5) + " % (" +
-            numberText(correct, 12) + " of " + numberText(predictions, 12) + ")";
-    fields.insert(
-        fields.end(),
-        {{"accuracy", s.result.accuracy}, {"correct", correct}, {"predictions", predictions}});
-  }
-  fields.push_back({"seconds", now() - begin});
-  s.console.line(text + "  in " + durationText(now() - begin));
-  if (main) {
-    s.result.loss = loss;
-    s.result.steps = done;
-    s.result.interrupted = stopped;
-  }
-  return s.console.log(fields);
 }
 
 } // namespace tessera::rt

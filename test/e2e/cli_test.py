@@ -79,6 +79,32 @@ def same_run_twice_is_bit_identical(c):
 
 
 @case
+def the_log_has_rate_and_norm_as_the_program_computes_them(c):
+    runs = {}
+    for mesh, options in (("1", ()), ("data=2,model=2", ()), ("data=2,model=2", ("--verify",))):
+        c.compile("--schedule", "cosine:steps=4,warmup=2,min=0.001", "--clip-norm", "0.5", mesh=mesh)
+        if options:
+            c.train("plan", *options)
+            continue
+        c.train("plan", "--log", c.folder / "log.jsonl", "--tensorboard", c.folder / mesh, steps=7)
+        runs[mesh] = [json.loads(line) for line in (c.folder / "log.jsonl").read_text().splitlines()]
+        events = b"".join(f.read_bytes() for f in (c.folder / mesh).iterdir())
+        expect(events.count(b"train/learning_rate") == 7 and events.count(b"train/gradient_norm") == 7, "no such scalars")
+    for lines in runs.values():
+        for t, line in enumerate(lines):
+            since = min(max(t - 2, 0), 4)
+            rate = (0.001 + (0.01 - 0.001) * (1 + np.cos(np.pi * since / 4)) / 2) * min((t + 1) / 2, 1)
+            expect(abs(line["learning_rate"] / rate - 1) < 1e-5, f"step {t + 1}: {line}, expected {rate}")
+    one, four = ([line["gradient_norm"] for line in lines] for lines in runs.values())
+    np.testing.assert_allclose(one, four, rtol=1e-3)
+    expect(min(one) > 0.5 and len(set(one)) == 7, f"norms of clipped gradients: {one}")
+    c.compile(mesh="1")  # a constant rate, no clipping
+    c.train("plan", "--log", c.folder / "log.jsonl")
+    last = json.loads((c.folder / "log.jsonl").read_text().splitlines()[-1])
+    expect(abs(last["learning_rate"] / 0.01 - 1) < 1e-6 and "gradient_norm" not in last, f"{last}")
+
+
+@case
 def mpi_equals_threads(c):
     if not shutil.which("mpirun"):
         return print("skipped: no mpirun")

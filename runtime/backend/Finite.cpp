@@ -1,0 +1,57 @@
+#include "runtime/backend/Finite.h"
+
+#include "runtime/backend/Parallel.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace tessera::rt {
+namespace {
+
+// Without its sign an infinity is the pattern `kInfinity`, a NaN a larger one, anything else a smaller one. The
+// largest pattern therefore tells what is there; it needs no branch, and its loop vectorises.
+template <typename Bits, Bits kInfinity> struct Pattern {
+  static constexpr Bits kMagnitude = static_cast<Bits>(~Bits(0)) >> 1;
+
+  static Bits largest(const void *data, int64_t begin, int64_t end) {
+    const Bits *x = static_cast<const Bits *>(data);
+    Bits most = 0;
+    for (int64_t i = begin; i < end; ++i)
+      most = std::max<Bits>(most, x[i] & kMagnitude);
+    return most;
+  }
+
+  static NonFinite find(const void *data, int64_t count, int threads) {
+    // A cut for each thread and not smaller than what a thread is worth.
+    const int used = static_cast<int>(std::clamp<int64_t>(count >> 16, 1, threads));
+    std::atomic<bool> nan = false, infinity = false;
+    parallelFor(used, count, [&](int64_t begin, int64_t end) {
+      const Bits most = largest(data, begin, end);
+      if (most > kInfinity)
+        nan = true;
+      if (most == kInfinity)
+        infinity = true;
+    });
+    return {nan, infinity};
+  }
+};
+
+} // namespace
+
+NonFinite nonFinite(const void *data, plan::DType type, size_t count, int threads) {
+  const auto n = static_cast<int64_t>(count);
+  switch (type) {
+  case plan::F32:
+    return Pattern<uint32_t, 0x7f800000u>::find(data, n, threads);
+  case plan::F64:
+    return Pattern<uint64_t, 0x7ff0000000000000u>::find(data, n, threads);
+  case plan::F16:
+    return Pattern<uint16_t, 0x7c00u>::find(data, n, threads);
+  case plan::BF16:
+    return Pattern<uint16_t, 0x7f80u>::find(data, n, threads);
+  default:
+    return {};
+  }
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,72 @@
+//===- Numerics.h - steps whose numbers are not finite --------------------------------------------===//
+//
+// What a rank does for --check-numerics: before a training step it copies parameters and states, after it it looks for
+// NaNs and infinities in the loss and in what the step has made of them. (An update carries what is not finite in a
+// gradient into the parameter or the optimizer's state.) When any rank has found one, all put the copy back, run the
+// step again, slowly, and say where the first such number came from:
+//
+//   Numerics numerics(executor, "train", threads);
+//   TESSERA_RETURN_IF_ERROR(numerics.keep());
+//   ... the step ...
+//   Result<bool> mine = numerics.bad(loss);            // agreed with the other ranks:
+//   Result<std::string> why = numerics.explain(again); // "the operator 'head/Log' (log) on rank 1 makes an infinity
+//                                                      // of finite operands"
+//   // parameters and states are as before the step
+//
+// What a program keeps itself where gradients overflow, as one with loss scaling does, is finite afterwards and is
+// nobody's business here.
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_EXECUTOR_NUMERICS_H
+#define TESSERA_RUNTIME_EXECUTOR_NUMERICS_H
+
+#include "runtime/backend/Finite.h"
+#include "runtime/executor/Executor.h"
+
+namespace tessera::rt {
+
+class Numerics {
+public:
+  /// The executor outlives it.
+  Numerics(Executor &executor, std::string program, int threads);
+
+  /// Copies parameters and states.
+  Status keep();
+  /// Whether this rank's loss, parameters or states have something that is not finite.
+  Result<bool> bad(double loss);
+  /// All ranks, after a bad step: where the first number that is not finite comes from, the same sentence on all.
+  /// `feed` feeds the step's batch and number again. Parameters and states are as keep() found them.
+  Result<std::string> explain(const std::function<Status()> &feed);
+
+private:
+  struct Held {
+    uint32_t buffer;
+    plan::DType type;
+    size_t count;
+    std::vector<char> copy;
+  };
+  size_t bytesOf(const Held &held) const;
+  Status restore();
+  /// What a buffer holds; on a device through `fetched_`.
+  Result<NonFinite> look(uint32_t buffer);
+  /// Notes where buffers first get what is not finite.
+  Status lookAtInputs();
+  Status lookAt(const StepDone &done);
+  void found(int64_t place, std::string what);
+  NonFinite &at(uint32_t buffer);
+
+  Executor &executor_;
+  const std::string program_;
+  const int threads_;
+  std::vector<Held> held_;
+  std::vector<char> fetched_;
+
+  // Of explain().
+  std::vector<NonFinite> seen_; // by buffer, of views at what they show
+  int64_t place_ = -1;          // in program order; -1: nothing found
+  std::string what_;
+};
+
+} // namespace tessera::rt
+
+#endif
