@@ -188,9 +188,14 @@ class Faults(Launching):
 
     def trial_stop(self, run):
         process = self.train(run, "--peer-timeout", 1, "--restarts", 1)
-        self.wait_for(lambda: self.latest(run) > 0, "the first checkpoint")
-        time.sleep(self.rng.uniform(0, 0.3 * self.seconds))
+        step = self.rng.randrange(1, self.steps // 2)
+        self.wait_for(lambda: self.latest(run) >= step, f"step {step}")
         ranks = ranks_of(process.pid)
+        if len(ranks) < 2:  # this machine was busy, and the run has ended: once more
+            self.finish(process)
+            shutil.rmtree(run)
+            run.mkdir()
+            return self.trial_stop(run)
         victim = self.rng.choice(list(ranks))
         os.kill(ranks[victim], STOP)
         begin = time.monotonic()
