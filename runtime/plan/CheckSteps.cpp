@@ -9,12 +9,9 @@ namespace tessera::rt {
 
 int elementwiseOperands(const std::string &name) {
   static const std::map<std::string, int> table = {
-      {"neg", 1},   {"abs", 1},        {"sign", 1},  {"exp", 1},  {"log", 1},     {"sqrt", 1},
-      {"rsqrt", 1}, {"reciprocal", 1}, {"tanh", 1},  {"erf", 1},  {"sigmoid", 1}, {"sin", 1},
-      {"cos", 1},   {"relu", 1},       {"floor", 1}, {"ceil", 1}, {"round", 1},   {"not", 1},
-      {"cast", 1},  {"atan", 1},       {"add", 2},   {"sub", 2},  {"mul", 2},     {"div", 2},
-      {"pow", 2},   {"max", 2},        {"min", 2},   {"mod", 2},  {"eq", 2},      {"lt", 2},
-      {"le", 2},    {"and", 2},        {"or", 2},    {"xor", 2},  {"select", 3}};
+#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS) {TEXT, OPERANDS},
+#include "runtime/plan/Elementwise.def"
+      {"cast", 1}};
   auto it = table.find(name);
   return it == table.end() ? -1 : it->second;
 }

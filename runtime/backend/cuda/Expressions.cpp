@@ -54,17 +54,11 @@ int64_t toInt(double x) {
   return x < -0x1p63 ? INT64_MIN : static_cast<int64_t>(x);
 }
 
-const char *functionName(Op op) {
-  static const std::map<Op, const char *> names = {
-      {Op::Neg, "op_neg"},         {Op::Abs, "op_abs"},   {Op::Sign, "op_sign"},
-      {Op::Exp, "op_exp"},         {Op::Log, "op_log"},   {Op::Sqrt, "op_sqrt"},
-      {Op::Rsqrt, "op_rsqrt"},     {Op::Tanh, "op_tanh"}, {Op::Reciprocal, "op_reciprocal"},
-      {Op::Sigmoid, "op_sigmoid"}, {Op::Erf, "op_erf"},   {Op::Sin, "op_sin"},
-      {Op::Cos, "op_cos"},         {Op::Atan, "op_atan"}, {Op::Relu, "op_relu"},
-      {Op::Floor, "op_floor"},     {Op::Ceil, "op_ceil"}, {Op::Round, "op_round"},
-      {Op::Add, "op_add"},         {Op::Sub, "op_sub"},   {Op::Mul, "op_mul"},
-      {Op::Div, "op_div"},         {Op::Pow, "op_pow"},   {Op::Max, "op_max"},
-      {Op::Min, "op_min"},         {Op::Mod, "op_mod"}};
+std::string functionName(Op op) {
+  static const std::map<Op, std::string> names = {
+#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS) {Op::NAME, "op_" TEXT},
+#include "runtime/plan/Elementwise.def"
+  };
   return names.at(op);
 }
 
@@ -205,7 +199,7 @@ private:
       text = "(i64)((" + operand(0) + " != 0) != (" + operand(1) + " != 0))";
       break;
     default:
-      text = std::string(functionName(instr.op)) + "(" + operand(0) +
+      text = functionName(instr.op) + "(" + operand(0) +
              (instr.arity > 1 ? ", " + operand(1) : "") + ")";
     }
     // Integers of a narrow type wrap where a value of that type arises.

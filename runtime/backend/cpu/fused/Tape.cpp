@@ -74,72 +74,10 @@ std::optional<VectorOp> vectorOp(const Instr &instr, plan::DType from) {
     break;
   }
   switch (instr.op) {
-  case Op::Neg:
-    return VectorOp::Neg;
-  case Op::Abs:
-    return VectorOp::Abs;
-  case Op::Sign:
-    return VectorOp::Sign;
-  case Op::Exp:
-    return VectorOp::Exp;
-  case Op::Log:
-    return VectorOp::Log;
-  case Op::Sqrt:
-    return VectorOp::Sqrt;
-  case Op::Rsqrt:
-    return VectorOp::Rsqrt;
-  case Op::Reciprocal:
-    return VectorOp::Reciprocal;
-  case Op::Tanh:
-    return VectorOp::Tanh;
-  case Op::Sigmoid:
-    return VectorOp::Sigmoid;
-  case Op::Erf:
-    return VectorOp::Erf;
-  case Op::Sin:
-    return VectorOp::Sin;
-  case Op::Cos:
-    return VectorOp::Cos;
-  case Op::Atan:
-    return VectorOp::Atan;
-  case Op::Relu:
-    return VectorOp::Relu;
-  case Op::Floor:
-    return VectorOp::Floor;
-  case Op::Ceil:
-    return VectorOp::Ceil;
-  case Op::Round:
-    return VectorOp::Round;
-  case Op::Not:
-    return VectorOp::Not;
-  case Op::Add:
-    return VectorOp::Add;
-  case Op::Sub:
-    return VectorOp::Sub;
-  case Op::Mul:
-    return VectorOp::Mul;
-  case Op::Div:
-    return VectorOp::Div;
-  case Op::Pow:
-    return VectorOp::Pow;
-  case Op::Max:
-    return VectorOp::Max;
-  case Op::Min:
-    return VectorOp::Min;
-  case Op::Mod:
-    return VectorOp::Mod;
-  case Op::Eq:
-    return VectorOp::Eq;
-  case Op::Lt:
-    return VectorOp::Lt;
-  case Op::Le:
-    return VectorOp::Le;
-  case Op::And:
-    return VectorOp::And;
-  case Op::Or:
-    return VectorOp::Or;
-  case Op::Xor:
-    return VectorOp::Xor;
+#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS)                                            \
+  case Op::NAME:                                                                                   \
+    return VectorOp::NAME;
+#include "runtime/plan/Elementwise.def"
   default:
     return std::nullopt;
   }

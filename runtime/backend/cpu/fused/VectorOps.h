@@ -21,48 +21,13 @@ namespace tessera::rt {
 constexpr int64_t kLanes = 16;
 
 enum class VectorOp : uint8_t {
-  // One operand.
+#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS) NAME,
+#include "runtime/plan/Elementwise.def"
   Copy,
-  Neg,
-  Abs,
-  Sign,
-  Exp,
-  Log,
-  Sqrt,
-  Rsqrt,
-  Reciprocal,
-  Tanh,
-  Sigmoid,
-  Erf,
-  Sin,
-  Cos,
-  Atan,
-  Relu,
-  Floor,
-  Ceil,
-  Round,
-  Not,
   NotZero,
-  // Two.
-  Add,
-  Sub,
-  Mul,
-  Div,
-  Pow,
-  Max,
-  Min,
-  Mod,
-  Eq,
-  Lt,
-  Le,
-  And,
-  Or,
-  Xor,
-  // Three: a * b + c, a * b - c, c - a * b, a ? b : c.
-  Fma,
-  Fms,
-  Fnma,
-  Select,
+  Fma,  // a * b + c
+  Fms,  // a * b - c
+  Fnma, // c - a * b
   // On I64: comparisons give BOOL; the condition of SelectInt is BOOL.
   CopyInt,
   NegInt,
