@@ -66,7 +66,12 @@ void addElementwiseRules(GradientRules &r) {
   r.rule<AbsOp>(
       [](AbsOp op, Context &c) { c.give(0, c.b.mul(c.dy(), c.b.unary<SignOp>(op.getX()))); });
   r.rule<ExpOp>([](ExpOp op, Context &c) { c.give(0, c.b.mul(c.dy(), op.getY())); });
+  r.rule<Expm1Op>([](Expm1Op op, Context &c) { // y + 1
+    c.give(0, c.b.mul(c.dy(), c.b.sub(op.getY(), -1.0)));
+  });
   r.rule<LogOp>([](LogOp op, Context &c) { c.give(0, c.b.div(c.dy(), op.getX())); });
+  r.rule<Log1pOp>(
+      [](Log1pOp op, Context &c) { c.give(0, c.b.div(c.dy(), c.b.sub(op.getX(), -1.0))); });
   r.rule<SqrtOp>([](SqrtOp op, Context &c) { // 1 / 2y
     c.give(0, c.b.div(c.b.mul(c.dy(), 0.5), op.getY()));
   });

@@ -197,7 +197,9 @@ std::optional<Constant> tessera::compiler::foldUnary(llvm::StringRef op, const C
                                                                : v < 0 ? -1.0
                                                                        : v; })
                      .Case("graph.exp", [](double v) { return std::exp(v); })
+                     .Case("graph.expm1", [](double v) { return std::expm1(v); })
                      .Case("graph.log", [](double v) { return std::log(v); })
+                     .Case("graph.log1p", [](double v) { return std::log1p(v); })
                      .Case("graph.sqrt", [](double v) { return std::sqrt(v); })
                      .Case("graph.rsqrt", [](double v) { return 1 / std::sqrt(v); })
                      .Case("graph.reciprocal", [](double v) { return 1 / v; })

@@ -78,7 +78,9 @@ def Graph_NegOp        : Graph_UnaryOp<"neg", "... -> ... | linear 0", [Graph_Fo
 def Graph_AbsOp        : Graph_UnaryOp<"abs", "... -> ...", [Graph_Follows]> { let summary = "|x|"; }
 def Graph_SignOp       : Graph_UnaryOp<"sign", "... -> ...", [Graph_Follows]> { let summary = "-1, 0 or 1"; }
 def Graph_ExpOp        : Graph_UnaryOp<"exp"> { let summary = "e^x"; }
+def Graph_Expm1Op      : Graph_UnaryOp<"expm1"> { let summary = "e^x - 1, exact near 0"; }
 def Graph_LogOp        : Graph_UnaryOp<"log"> { let summary = "natural logarithm"; }
+def Graph_Log1pOp      : Graph_UnaryOp<"log1p"> { let summary = "log(1 + x), exact near 0"; }
 def Graph_SqrtOp       : Graph_UnaryOp<"sqrt"> { let summary = "square root"; }
 def Graph_RsqrtOp      : Graph_UnaryOp<"rsqrt"> { let summary = "1 / sqrt(x)"; }
 def Graph_ReciprocalOp : Graph_UnaryOp<"reciprocal"> { let summary = "1 / x"; }

@@ -79,7 +79,7 @@ LogicalResult inferSameAs(ValueRange operands, unsigned which, SmallVectorImpl<T
     return success();                                                                              \
   }
 // clang-format off
-UNARY(NegOp) UNARY(AbsOp) UNARY(SignOp) UNARY(ExpOp) UNARY(LogOp) UNARY(SqrtOp) UNARY(RsqrtOp)
+UNARY(NegOp) UNARY(AbsOp) UNARY(SignOp) UNARY(ExpOp) UNARY(Expm1Op) UNARY(LogOp) UNARY(Log1pOp) UNARY(SqrtOp) UNARY(RsqrtOp)
 UNARY(ReciprocalOp) UNARY(TanhOp) UNARY(SigmoidOp) UNARY(ErfOp) UNARY(SinOp) UNARY(CosOp)
 UNARY(AtanOp)
 UNARY(ReluOp) UNARY(FloorOp) UNARY(CeilOp) UNARY(RoundOp) UNARY(NotOp)
@@ -93,8 +93,9 @@ UNARY(SoftmaxOp) UNARY(SoftmaxGradOp) UNARY(LogSoftmaxOp) UNARY(LogSoftmaxGradOp
       return failure();                                                                            \
     return inferBroadcast(loc, operands, tensor(operands[0]).getElementType(), results);           \
   }
-                BINARY(AddOp) BINARY(SubOp) BINARY(MulOp) BINARY(DivOp) BINARY(PowOp) BINARY(MaxOp)
-                    BINARY(MinOp) BINARY(ModOp) BINARY(AndOp) BINARY(OrOp) BINARY(XorOp)
+                    BINARY(AddOp) BINARY(SubOp) BINARY(MulOp) BINARY(DivOp) BINARY(PowOp)
+                        BINARY(MaxOp) BINARY(MinOp) BINARY(ModOp) BINARY(AndOp) BINARY(OrOp)
+                            BINARY(XorOp)
 #undef BINARY
 
 #define COMPARE(Op)                                                                                \
@@ -103,10 +104,10 @@ UNARY(SoftmaxOp) UNARY(SoftmaxGradOp) UNARY(LogSoftmaxOp) UNARY(LogSoftmaxGradOp
       return failure();                                                                            \
     return inferBroadcast(loc, operands, IntegerType::get(context, 1), results);                   \
   }
-                        COMPARE(EqOp) COMPARE(LtOp) COMPARE(LeOp)
+                                COMPARE(EqOp) COMPARE(LtOp) COMPARE(LeOp)
 #undef COMPARE
 
-                            INFER(SelectOp) {
+                                    INFER(SelectOp) {
   if (!tensor(operands[0]).getElementType().isInteger(1))
     return fail(loc, "the condition of select must be i1");
   if (failed(sameElements(loc, operands[1], operands[2])))

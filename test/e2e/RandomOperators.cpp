@@ -14,7 +14,7 @@ namespace tessera::test {
 
 Value Writer::unary() {
   Value x = real();
-  switch (pick(0, 13)) {
+  switch (pick(0, 15)) {
   case 0:
     return make<NegOp>(x);
   case 1:
@@ -41,6 +41,10 @@ Value Writer::unary() {
     return make<CosOp>(x);
   case 12:
     return make<AtanOp>(x);
+  case 13:
+    return make<Expm1Op>(x);
+  case 14:
+    return make<Log1pOp>(positive(x));
   default:
     return make<ReluOp>(chance(70) ? x : generic(x));
   }

@@ -16,6 +16,8 @@ func.func @sigmoid(%x: tensor<5x7xf32>) -> tensor<5x7xf32> { %y = graph.sigmoid 
 func.func @erf(%x: tensor<5x7xf32>) -> tensor<5x7xf32> { %y = graph.erf %x : (tensor<5x7xf32>) -> tensor<5x7xf32> return %y : tensor<5x7xf32> }
 func.func @sin(%x: tensor<5x7xf32>) -> tensor<5x7xf32> { %y = graph.sin %x : (tensor<5x7xf32>) -> tensor<5x7xf32> return %y : tensor<5x7xf32> }
 func.func @cos(%x: tensor<5x7xf32>) -> tensor<5x7xf32> { %y = graph.cos %x : (tensor<5x7xf32>) -> tensor<5x7xf32> return %y : tensor<5x7xf32> }
+func.func @expm1(%x: tensor<5x7xf32>) -> tensor<5x7xf32> { %y = graph.expm1 %x : (tensor<5x7xf32>) -> tensor<5x7xf32> return %y : tensor<5x7xf32> }
+func.func @log1p(%x: tensor<5x7xf32> {test.low = 1}) -> tensor<5x7xf32> { %y = graph.log1p %x : (tensor<5x7xf32>) -> tensor<5x7xf32> return %y : tensor<5x7xf32> }
 func.func @atan(%x: tensor<5x7xf32>) -> tensor<5x7xf32> { %y = graph.atan %x : (tensor<5x7xf32>) -> tensor<5x7xf32> return %y : tensor<5x7xf32> }
 func.func @relu(%x: tensor<5x7xf32>) -> tensor<5x7xf32> { %y = graph.relu %x : (tensor<5x7xf32>) -> tensor<5x7xf32> return %y : tensor<5x7xf32> }
 func.func @floor(%x: tensor<5x7xf32>) -> tensor<5x7xf32> { %y = graph.floor %x : (tensor<5x7xf32>) -> tensor<5x7xf32> return %y : tensor<5x7xf32> }

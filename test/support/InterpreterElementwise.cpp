@@ -93,7 +93,9 @@ void addElementwise(Table &t) {
   t["abs"] = [](Call &c) { unary(c, [](double x) { return std::fabs(x); }); };
   t["sign"] = [](Call &c) { unary(c, [](double x) { return double(x > 0) - double(x < 0); }); };
   t["exp"] = [](Call &c) { unary(c, [](double x) { return std::exp(x); }); };
+  t["expm1"] = [](Call &c) { unary(c, [](double x) { return std::expm1(x); }); };
   t["log"] = [](Call &c) { unary(c, [](double x) { return std::log(x); }); };
+  t["log1p"] = [](Call &c) { unary(c, [](double x) { return std::log1p(x); }); };
   t["sqrt"] = [](Call &c) { unary(c, [](double x) { return std::sqrt(x); }); };
   t["rsqrt"] = [](Call &c) { unary(c, [](double x) { return 1 / std::sqrt(x); }); };
   t["reciprocal"] = [](Call &c) { unary(c, [](double x) { return 1 / x; }); };

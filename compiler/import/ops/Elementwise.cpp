@@ -141,8 +141,8 @@ static void thresholdedRelu(Node &n) {
 /// relu(x) + alpha * (exp(min(x, 0) / beta) - 1): the exponential is only taken where it cannot
 /// overflow, so that no gradient is infinity times zero.
 static Val eluOf(Node &n, const Val &x, double alpha, double beta, llvm::StringRef last = "") {
-  Val e = n.b.unary<graph::ExpOp>(n.b.scale(below0(n, x), 1 / beta, "scaled"), "exp");
-  Val tail = n.b.scale(n.b.sub(e, n.b.scalarLike(x, 1), "minus_one"), alpha, "tail");
+  Val e = n.b.unary<graph::Expm1Op>(n.b.scale(below0(n, x), 1 / beta, "scaled"), "expm1");
+  Val tail = n.b.scale(e, alpha, "tail");
   return n.b.add(n.b.unary<graph::ReluOp>(x, "positive"), tail, last);
 }
 static void elu(Node &n) { n.out(0, eluOf(n, n.floatIn(0), n.attrFloat("alpha", 1), 1)); }
@@ -160,8 +160,8 @@ static void selu(Node &n) {
 static Val softplusOf(Node &n, const Val &x, llvm::StringRef last = "") {
   Val e = n.b.unary<graph::ExpOp>(n.b.unary<graph::NegOp>(n.b.unary<graph::AbsOp>(x, "abs"), "neg"),
                                   "exp");
-  Val log = n.b.unary<graph::LogOp>(n.b.add(e, n.b.scalarLike(x, 1), "plus_one"), "log");
-  return n.b.add(n.b.unary<graph::ReluOp>(x, "positive"), log, last);
+  return n.b.add(n.b.unary<graph::ReluOp>(x, "positive"), n.b.unary<graph::Log1pOp>(e, "log1p"),
+                 last);
 }
 static void softplus(Node &n) { n.out(0, softplusOf(n, n.floatIn(0))); }
 static void mish(Node &n) {

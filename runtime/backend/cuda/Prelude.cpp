@@ -59,8 +59,12 @@ template <typename T> __device__ inline T op_sign(T a) {
 template <typename T> __device__ inline T op_relu(T a) { return a > 0 || a != a ? a : (T)0; }
 __device__ inline float op_exp(float a) { return expf(a); }
 __device__ inline double op_exp(double a) { return exp(a); }
+__device__ inline float op_expm1(float a) { return expm1f(a); }
+__device__ inline double op_expm1(double a) { return expm1(a); }
 __device__ inline float op_log(float a) { return logf(a); }
 __device__ inline double op_log(double a) { return log(a); }
+__device__ inline float op_log1p(float a) { return log1pf(a); }
+__device__ inline double op_log1p(double a) { return log1p(a); }
 __device__ inline float op_sqrt(float a) { return sqrtf(a); }
 __device__ inline double op_sqrt(double a) { return sqrt(a); }
 template <typename T> __device__ inline T op_rsqrt(T a) { return (T)1 / op_sqrt(a); }

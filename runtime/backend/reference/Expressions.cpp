@@ -204,8 +204,14 @@ template <typename T> bool applyNumber(Op op, Tile &ta, Tile &tb, Tile &ty, int6
     case Op::Exp:
       map1(a, y, n, [](T p) { return std::exp(p); });
       return true;
+    case Op::Expm1:
+      map1(a, y, n, [](T p) { return std::expm1(p); });
+      return true;
     case Op::Log:
       map1(a, y, n, [](T p) { return std::log(p); });
+      return true;
+    case Op::Log1p:
+      map1(a, y, n, [](T p) { return std::log1p(p); });
       return true;
     case Op::Sqrt:
       map1(a, y, n, [](T p) { return std::sqrt(p); });

@@ -36,7 +36,9 @@ TEST_CASE("gradients of unary operators") {
   unary("abs");
   unary("sign");
   unary("exp");
+  unary("expm1");
   unary("log", {0.5, 3});
+  unary("log1p", {-0.5, 3});
   unary("sqrt", {0.5, 3});
   unary("rsqrt", {0.5, 3});
   unary("reciprocal", {0.5, 3});

@@ -96,7 +96,7 @@ std::string spatial(ArrayRef<int64_t> strides, ArrayRef<int64_t> pads,
 }
 
 void unary(Programs &r, const std::string &op) {
-  bool pole = op == "log" || op == "sqrt" || op == "rsqrt" || op == "reciprocal";
+  bool pole = op.starts_with("log") || op == "sqrt" || op == "rsqrt" || op == "reciprocal";
   Shape x = r.shape(r.pick(0, 4));
   check(program(op, {r.type(x)}, r.type(x)), {pole ? Range{0.5, 3} : Range{-2, 2}});
 }
@@ -303,7 +303,9 @@ const std::map<std::string, Row> kRows = {
     {"neg", unary},
     {"abs", unary},
     {"exp", unary},
+    {"expm1", unary},
     {"log", unary},
+    {"log1p", unary},
     {"sqrt", unary},
     {"rsqrt", unary},
     {"reciprocal", unary},

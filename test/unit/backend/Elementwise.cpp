@@ -13,10 +13,10 @@ using namespace tessera::rt::test;
 
 namespace {
 
-/// One kernel on the reference backend; all operands of one type but the result's.
+/// One kernel, on the reference backend unless told; all operands of one type but the result's.
 Values one(const std::string &name, plan::DType in, plan::DType out,
            const std::vector<std::pair<Shape, Values>> &operands, const Shape &result,
-           const Attributes &attributes = {}) {
+           const Attributes &attributes = {}, const std::string &backend = "reference") {
   PlanBuilder p;
   std::vector<uint32_t> ids;
   std::map<uint32_t, Values> values;
@@ -26,7 +26,7 @@ Values one(const std::string &name, plan::DType in, plan::DType out,
   }
   uint32_t y = p.buffer(out, result);
   p.kernel(name, ids, {y}, attributes);
-  return p.run("reference", values, {y})[0];
+  return p.run(backend, values, {y})[0];
 }
 
 const double Inf = std::numeric_limits<double>::infinity();
@@ -60,6 +60,17 @@ TEST_CASE("NaN wins in max, min and relu") {
     CHECK(y[2] == (std::string(name) == "max" ? 3 : 2));
   }
   CHECK(std::isnan(one("relu", plan::F32, plan::F32, {{{1}, {NaN}}}, {1})[0]));
+}
+
+TEST_CASE("expm1 and log1p are exact near 0") {
+  for (const char *backend : {"reference", "cpu"})
+    for (const char *name : {"expm1", "log1p"}) {
+      INFO(name << " on " << backend);
+      Values y = one(name, plan::F32, plan::F32, {{{3}, {1e-10, -1e-10, 0}}}, {3}, {}, backend);
+      CHECK(y[0] == Approx(1e-10).epsilon(1e-6));
+      CHECK(y[1] == Approx(-1e-10).epsilon(1e-6));
+      CHECK(y[2] == 0);
+    }
 }
 
 TEST_CASE("round takes ties to even") {

@@ -73,9 +73,9 @@ PlanBuilder everything(plan::DType t) {
            {{"axis", int64_t(0)}, {"size", int64_t(9)}});
   p.kernel("argmax", {a}, {in({3, 8}, plan::I64)}, {{"dim", int64_t(2)}});
   p.kernel("topk", {a}, {in({3, 8, 4}, plan::I64)}, {{"dim", int64_t(2)}, {"k", int64_t(4)}});
-  for (const char *name :
-       {"exp", "log", "sqrt", "rsqrt", "reciprocal", "tanh", "sigmoid", "erf", "sin", "cos", "atan",
-        "neg", "abs", "sign", "relu", "floor", "ceil", "round"})
+  for (const char *name : {"exp",  "expm1",   "log",  "log1p", "sqrt", "rsqrt", "reciprocal",
+                           "tanh", "sigmoid", "erf",  "sin",   "cos",  "atan",  "neg",
+                           "abs",  "sign",    "relu", "floor", "ceil", "round"})
     p.kernel(name, {a}, {in({3, 8, 40}, t)});
   for (const char *name : {"add", "sub", "mul", "div", "pow", "max", "min", "mod"})
     p.kernel(name, {a, in({40}, t)}, {in({3, 8, 40}, t)});
