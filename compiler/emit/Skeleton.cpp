@@ -300,6 +300,7 @@ private:
 
   Error writeBack(Operation *ret, const std::map<unsigned, unsigned> &updates,
                   std::vector<SkeletonBinding> &outputs) {
+    indexSteps();
     auto &buffers = skeleton_.buffers;
     std::set<int> overwritten; // roots
     for (auto [result, arg] : updates)
@@ -357,38 +358,48 @@ private:
     return Error::success();
   }
 
+  /// Who makes and reads which buffer: updates are many, steps too.
+  void indexSteps() {
+    for (auto [s, step] : llvm::enumerate(program_.steps)) {
+      for (int output : step.outputs)
+        makers_.try_emplace(output, int(s));
+      for (int input : step.inputs)
+        readers_[skeleton_.root(input)].push_back(int(s));
+    }
+    for (auto [b, buffer] : llvm::enumerate(skeleton_.buffers))
+      if (buffer.alias >= 0)
+        views_[buffer.alias].push_back(int(b));
+  }
+
   /// Lets the step that makes `from` write into `to` instead, if all that read `to` are done by then.
   bool writeInPlace(int from, int to) {
     auto &buffers = skeleton_.buffers;
     if (buffers[from].alias >= 0 || buffers[from].persistent || buffers[from].kind == "input")
       return false;
-    auto makes = [&](const SkeletonStep &step) {
-      return llvm::find(step.outputs, from) - step.outputs.begin();
-    };
-    size_t s = 0;
-    while (s < program_.steps.size() &&
-           makes(program_.steps[s]) == int64_t(program_.steps[s].outputs.size()))
-      ++s;
-    if (s == program_.steps.size())
+    auto made = makers_.find(from);
+    if (made == makers_.end())
       return false;
+    const int s = made->second;
     SkeletonStep &maker = program_.steps[s];
-    int o = int(makes(maker));
+    const int o = int(llvm::find(maker.outputs, from) - maker.outputs.begin());
     for (size_t i = 0; i < maker.inputs.size(); ++i)
       if (skeleton_.root(maker.inputs[i]) == to && !mayShare(skeleton_, maker, int(i), o))
         return false;
-    for (size_t later = s + 1; later < program_.steps.size(); ++later)
-      for (int input : program_.steps[later].inputs)
-        if (skeleton_.root(input) == to)
-          return false;
+    std::vector<int> &readers = readers_[to];
+    if (!readers.empty() && *std::max_element(readers.begin(), readers.end()) > s)
+      return false;
     // A result of the same step that was already sent there cannot be: an argument has one update.
     maker.outputs[o] = to;
-    for (size_t later = s + 1; later < program_.steps.size(); ++later)
+    for (int later : readers_[from])
       for (int &input : program_.steps[later].inputs)
         if (input == from)
           input = to;
-    for (SkeletonBuffer &buffer : buffers)
-      if (buffer.alias == from)
-        buffer.alias = to;
+    for (int view : views_[from])
+      buffers[view].alias = to;
+    readers.insert(readers.end(), readers_[from].begin(), readers_[from].end());
+    views_[to].insert(views_[to].end(), views_[from].begin(), views_[from].end());
+    makers_.erase(from);
+    makers_[to] = s;
     return true;
   }
 
@@ -398,6 +409,8 @@ private:
   func::FuncOp func_;
   SkeletonProgram program_;
   llvm::DenseMap<Value, int> buffers_;
+  std::map<int, int> makers_;                       // buffer to step
+  std::map<int, std::vector<int>> readers_, views_; // by root: steps; buffers that show it
   unsigned inputs_ = 0;
 };
 

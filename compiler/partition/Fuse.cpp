@@ -99,6 +99,8 @@ public:
     group_.resize(n);
     before_.resize(n);
     members_.resize(n);
+    successors_.resize(n);
+    seen_.resize(n, 0);
     for (size_t i = 0; i < n; ++i)
       visit(int(i));
     for (size_t g = 0; g < n; ++g)
@@ -135,6 +137,7 @@ private:
       if (int g = groupOf(value); g >= 0) {
         before_[i] |= before_[g];
         before_[i].set(g);
+        successors_[index_.lookup(value.getDefiningOp())].push_back(i);
       }
     if (isFusable(op)) {
       Shape domain = domainOf(op);
@@ -173,10 +176,9 @@ private:
       return false;
     // A third group between the two would have to run both after and before the union.
     auto between = [&](int first, int last) {
-      for (int g : before_[last].set_bits())
-        if (g != first && g != last && before_[g].test(first))
-          return true;
-      return false;
+      return before_[last].test(first) && llvm::any_of(dependents(first), [&](int g) {
+               return g != last && before_[last].test(g);
+             });
     };
     if (between(a, b) || between(b, a))
       return false;
@@ -189,16 +191,31 @@ private:
     members_[into].append(members_[from].begin(), members_[from].end());
     llvm::sort(members_[into]);
     members_[from].clear();
-    for (size_t g = 0; g < ops_.size(); ++g) {
-      BitVector &set = before_[g];
-      if (int(g) == into || set.empty() || members_[g].empty() ||
-          !(set.test(into) || set.test(from)))
-        continue;
-      set |= before_[into];
-      set.set(into);
-      set.reset(from);
+    for (int g : dependents(into)) {
+      before_[g] |= before_[into];
+      before_[g].set(into);
+      before_[g].reset(from);
     }
     return true;
+  }
+
+  /// The groups that depend on a group, transitively, of the operators visited so far: few where what merges lies
+  /// close together.
+  SmallVector<int> dependents(int group) {
+    ++stamp_;
+    SmallVector<int> found;
+    auto follow = [&](int g) {
+      for (int member : members_[g])
+        for (int next : successors_[member])
+          if (int to = group_[next]; to != group && seen_[to] != stamp_) {
+            seen_[to] = stamp_;
+            found.push_back(to);
+          }
+    };
+    follow(group);
+    for (size_t i = 0; i < found.size(); ++i)
+      follow(found[i]);
+    return found;
   }
 
   /// Whether less is live between the two if `late`, one operator, already runs with `early`.
@@ -316,6 +333,10 @@ private:
   std::vector<int> group_;                   // by operator; a group is named by its first member
   std::vector<BitVector> before_;            // by group: the groups it depends on, transitively
   std::vector<SmallVector<int, 4>> members_; // by group, ascending; empty: merged away
+  std::vector<SmallVector<int, 2>>
+      successors_;        // by operator: those that read it, through what is free
+  std::vector<int> seen_; // by group: the last search that found it
+  int stamp_ = 0;
   llvm::DenseMap<Value, SmallVector<int>> readers_; // fusable operators; looked up only
 };
 

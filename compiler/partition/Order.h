@@ -12,10 +12,14 @@ namespace tessera::compiler {
 /// Moves every operator behind what it uses, otherwise keeping the order. The block has no cycles.
 void sortByDependence(mlir::Block &block);
 
-/// The same with a choice: among the operators that are ready, one for which `eager` says yes goes first (it
-/// is asked again whenever something was placed), then the first in the present order. `placed` is told.
+/// What `placed` calls for operators of which `eager` may now say something else.
+using Reconsider = llvm::function_ref<void(mlir::Operation *)>;
+
+/// The same with a choice: among the operators that are ready, the first for which `eager` says yes goes first, then
+/// the first in the present order. `eager` is asked when an operator becomes ready and when `placed`, which is told
+/// of every operator that was placed, has it reconsidered.
 void sortByDependence(mlir::Block &block, llvm::function_ref<bool(mlir::Operation *)> eager,
-                      llvm::function_ref<void(mlir::Operation *)> placed);
+                      llvm::function_ref<void(mlir::Operation *, Reconsider)> placed);
 
 } // namespace tessera::compiler
 

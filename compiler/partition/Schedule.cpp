@@ -55,9 +55,13 @@ public:
     return bytes;
   }
 
-  void placed(Operation *op) {
+  /// Calls `changed` for operators whose growth may be another now.
+  void placed(Operation *op, llvm::function_ref<void(Operation *)> changed) {
     for (Value operand : op->getOperands())
       --uses_[root(operand)];
+    for (Value operand : op->getOperands())
+      if (Value of = root(operand); !free_.contains(of))
+        eachUser(of, changed);
   }
 
 private:
@@ -68,6 +72,15 @@ private:
       value = op->getOperand(0);
     }
     return value;
+  }
+
+  /// Who reads it, or a view of it.
+  static void eachUser(Value value, llvm::function_ref<void(Operation *)> visit) {
+    for (Operation *user : value.getUsers()) {
+      visit(user);
+      if (graph::isView(user))
+        eachUser(user->getResult(0), visit);
+    }
   }
 
   static int64_t size(Value value) {
@@ -91,7 +104,7 @@ struct SchedulePass : PassWrapper<SchedulePass, OperationPass<ModuleOp>> {
       Liveness liveness(func);
       sortByDependence(
           func.getBody().front(), [&](Operation *op) { return liveness.growth(op) <= 0; },
-          [&](Operation *op) { liveness.placed(op); });
+          [&](Operation *op, Reconsider again) { liveness.placed(op, again); });
     }
   }
 };
