@@ -14,6 +14,8 @@
 #ifndef TESSERA_COMPILER_EMIT_EMIT_H
 #define TESSERA_COMPILER_EMIT_EMIT_H
 
+#include "compiler/import/Weights.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 #include "llvm/Support/Error.h"
@@ -28,6 +30,8 @@ struct EmitOptions {
   std::string model; // file name, for messages
   std::string producer = "tessera-compile 0.1.0";
   std::string weightsFile = "weights.safetensors"; // beside the plan; written by the caller, before
+  /// Of these the rules go into the plan: of what the weights file does not hold.
+  const WeightStore *generated = nullptr;
 };
 
 /// What one rank's memory goes to. All ranks are alike.

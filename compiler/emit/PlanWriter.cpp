@@ -98,7 +98,7 @@ plan::Reduction reductionOf(dist::Reduction reduction) {
 class Writer {
 public:
   Writer(const Skeleton &skeleton, const EmitOptions &options, int64_t rank)
-      : skeleton_(skeleton), mesh_(skeleton.mesh), rank_(rank) {
+      : skeleton_(skeleton), mesh_(skeleton.mesh), generated_(options.generated), rank_(rank) {
     plan_.set_version(1);
     plan_.set_producer(options.producer);
     plan_.set_model(options.model);
@@ -156,11 +156,26 @@ private:
     if (padded)
       assign(binding.sharding.extent(mesh_, global, rank_), out->mutable_extent());
     out->set_fill(binding.fill);
+    if (binding.role == graph::kParameter || binding.role == graph::kState)
+      writeInitial(binding.name, out);
     bool primary = true;
     for (int axis = 0; axis < mesh_.numAxes(); ++axis)
       primary &= binding.sharding.uses(axis) || mesh_.coordinate(rank_, axis) == 0;
     out->set_primary(primary);
     out->set_program(binding.program);
+  }
+
+  void writeInitial(StringRef name, plan::Binding *out) {
+    const Weight *weight = generated_ ? generated_->find(name) : nullptr;
+    if (!weight || !weight->isGenerated())
+      return;
+    const InitRule &rule = std::get<InitRule>(weight->source);
+    plan::Initial *initial = out->mutable_initial();
+    initial->set_kind(rule.kind == InitRule::Constant  ? plan::Initial::CONSTANT
+                      : rule.kind == InitRule::Uniform ? plan::Initial::UNIFORM
+                                                       : plan::Initial::NORMAL);
+    initial->set_value(rule.value);
+    initial->set_seed(rule.seed);
   }
 
   /// Groups are numbered as they first occur, which is the same on every rank.
@@ -296,6 +311,7 @@ private:
 
   const Skeleton &skeleton_;
   const Mesh &mesh_;
+  const WeightStore *generated_;
   int64_t rank_;
   plan::Plan plan_;
   std::vector<AxisList> groups_;

@@ -2,6 +2,8 @@
 
 #include "compiler/import/Weights.h"
 
+#include "runtime/support/InitialValues.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
@@ -10,9 +12,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <array>
 #include <cmath>
-#include <numbers>
 
 using namespace llvm;
 
@@ -30,43 +30,16 @@ const Weight *WeightStore::find(StringRef name) const {
   return it == index_.end() ? nullptr : &weights_[it->second];
 }
 
-//===----------------------------------------------------------------------------------------------===//
-// Random values
-//===----------------------------------------------------------------------------------------------===//
-
-using Philox = std::array<uint32_t, 4>;
-
-static Philox philox(Philox c, uint32_t k0, uint32_t k1) {
-  for (int round = 0; round < 10; ++round) {
-    uint64_t a = uint64_t(0xD2511F53) * c[0], b = uint64_t(0xCD9E8D57) * c[2];
-    c = {uint32_t(b >> 32) ^ c[1] ^ k0, uint32_t(b), uint32_t(a >> 32) ^ c[3] ^ k1, uint32_t(a)};
-    k0 += 0x9E3779B9;
-    k1 += 0xBB67AE85;
-  }
-  return c;
-}
-
-/// FNV-1a: the tensor's name is its stream. (llvm::hash_value is not stable between runs.)
-static uint64_t hashName(StringRef name) {
-  uint64_t h = 0xcbf29ce484222325;
-  for (unsigned char c : name)
-    h = (h ^ c) * 0x100000001b3;
-  return h;
-}
-
 static double sample(const InitRule &rule, uint64_t stream, uint64_t element) {
-  if (rule.kind == InitRule::Constant)
-    return rule.value;
-  Philox w =
-      philox({uint32_t(element), uint32_t(element >> 32), uint32_t(stream), uint32_t(stream >> 32)},
-             uint32_t(rule.seed), uint32_t(rule.seed >> 32));
-  // 53 random bits each; the first lies in (0, 1], so that its logarithm is finite.
-  double u = ((uint64_t(w[0]) << 21 ^ w[1] >> 11) + 1) * 0x1p-53;
-  double v = (uint64_t(w[2]) << 21 ^ w[3] >> 11) * 0x1p-53;
-  if (rule.kind == InitRule::Uniform)
-    return rule.value * (2 * v - 1);
-  return rule.value * std::sqrt(-2 * std::log(u)) *
-         std::cos(2 * std::numbers::pi * v); // Box and Muller
+  switch (rule.kind) {
+  case InitRule::Constant:
+    break;
+  case InitRule::Uniform:
+    return rule.value * rt::uniformValue(rule.seed, stream, element);
+  case InitRule::Normal:
+    return rule.value * rt::normalValue(rule.seed, stream, element);
+  }
+  return rule.value;
 }
 
 Expected<InitRule> makeInitRule(StringRef rule, const InitContext &context, uint64_t seed) {
@@ -132,7 +105,7 @@ static Error generate(const Weight &weight, const InitRule &rule,
                       function_ref<Error(ArrayRef<char>)> sink) {
   int64_t total = *elementCount(weight.shape);
   int64_t step = kChunk / byteSize(weight.type);
-  uint64_t stream = hashName(weight.name);
+  uint64_t stream = rt::streamOf(weight.name);
   for (int64_t begin = 0; begin < total; begin += step) {
     int64_t n = std::min(step, total - begin);
     std::vector<double> values(n);
@@ -231,25 +204,37 @@ static StringRef safetensorsType(DType type) {
   return "";
 }
 
-Error WeightStore::writeSafetensors(StringRef path) const {
+uint64_t WeightStore::generatedBytes() const {
+  uint64_t bytes = 0;
+  for (const Weight &weight : weights_)
+    if (weight.isGenerated())
+      bytes += weight.byteLength();
+  return bytes;
+}
+
+Error WeightStore::writeSafetensors(StringRef path, bool generated) const {
+  SmallVector<const Weight *> written;
+  for (const Weight &weight : weights_)
+    if (generated || !weight.isGenerated())
+      written.push_back(&weight);
   std::string header;
   raw_string_ostream text(header);
   json::OStream json(text);
   uint64_t offset = 0;
   json.objectBegin();
-  for (const Weight &weight : weights_) {
-    json.attributeObject(weight.name, [&] {
-      json.attribute("dtype", safetensorsType(weight.type));
+  for (const Weight *weight : written) {
+    json.attributeObject(weight->name, [&] {
+      json.attribute("dtype", safetensorsType(weight->type));
       json.attributeArray("shape", [&] {
-        for (int64_t extent : weight.shape)
+        for (int64_t extent : weight->shape)
           json.value(extent);
       });
       json.attributeArray("data_offsets", [&] {
         json.value(int64_t(offset));
-        json.value(int64_t(offset + weight.byteLength()));
+        json.value(int64_t(offset + weight->byteLength()));
       });
     });
-    offset += weight.byteLength();
+    offset += weight->byteLength();
   }
   json.objectEnd();
   json.flush();
@@ -267,8 +252,8 @@ Error WeightStore::writeSafetensors(StringRef path) const {
     support::endian::write64le(length, header.size());
     out.write(length, 8);
     out << header;
-    for (const Weight &weight : weights_)
-      if (Error error = read(weight, [&](ArrayRef<char> part) {
+    for (const Weight *weight : written)
+      if (Error error = read(*weight, [&](ArrayRef<char> part) {
             out.write(part.data(), part.size());
             return Error::success();
           }))

@@ -9,8 +9,8 @@
 //   store.add({"fc.weight", DType::F32, {10, 84}, InitRule{InitRule::Uniform, 0.1, seed}});
 //   store.writeSafetensors("plan/weights.safetensors");
 //
-// Random values are counter-based: element i is a function of (seed, name, i) alone. The generator
-// is Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+// Random values are those of runtime/support/InitialValues.h: a rank that is given the rule instead of the file
+// makes the same ones.
 //
 // File layout: https://github.com/huggingface/safetensors (8 bytes of header length, JSON, data).
 //
@@ -51,6 +51,7 @@ struct Weight {
   std::variant<std::string, FileRange, InitRule> source; // the string holds raw little-endian bytes
 
   uint64_t byteLength() const { return *elementCount(shape) * byteSize(type); }
+  bool isGenerated() const { return std::holds_alternative<InitRule>(source); }
 };
 
 class WeightStore {
@@ -66,8 +67,11 @@ public:
                           llvm::function_ref<llvm::Error(llvm::ArrayRef<char>)> sink);
   /// All bytes of one tensor.
   llvm::Expected<std::vector<char>> bytes(llvm::StringRef name) const;
-  /// Writes to a temporary file beside `path` and renames it when complete.
-  llvm::Error writeSafetensors(llvm::StringRef path) const;
+  /// What writing the values that follow from rules would take.
+  uint64_t generatedBytes() const;
+  /// Writes to a temporary file beside `path` and renames it when complete. Without `generated`, values that
+  /// follow from rules are left out.
+  llvm::Error writeSafetensors(llvm::StringRef path, bool generated = true) const;
 
 private:
   std::vector<Weight> weights_;

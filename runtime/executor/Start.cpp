@@ -1,6 +1,7 @@
 // Where a run starts: from the plan's own weights, a weight set, or a checkpoint.
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/Folder.h"
+#include "runtime/checkpoint/InitialTensors.h"
 #include "runtime/checkpoint/MappedTensors.h"
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/executor/Session.h"
@@ -37,27 +38,26 @@ Result<std::unique_ptr<TensorSource>> mapped(std::unique_ptr<TensorSource> weigh
   Result<NameMap> map = NameMap::parse(*text);
   if (!map)
     return map.status().context(file);
-  std::unique_ptr<TensorSource> own;
-  if (!plan.weights.empty()) {
-    Result<std::unique_ptr<TensorSource>> opened = openFile(plan.weights);
-    if (!opened)
-      return opened.status();
-    own = std::move(*opened);
-  }
+  Result<std::unique_ptr<TensorSource>> own = InitialTensors::open(plan);
+  if (!own)
+    return own.status();
   return std::unique_ptr<TensorSource>(std::make_unique<MappedTensors>(
-      std::move(weights), std::move(own), std::move(*map), plan.ranks[0]));
+      std::move(weights), std::move(*own), std::move(*map), plan.ranks[0]));
 }
 
 Result<Start> Start::open(const RunOptions &options, const PlanDirectory &plan,
                           const std::string &checkpoint) {
   Start start;
   const bool resumed = !checkpoint.empty();
-  std::string path = resumed                    ? checkpoint
-                     : !options.weights.empty() ? options.weights
-                                                : plan.weights;
-  if (path.empty())
-    return start;
+  const std::string &path = resumed ? checkpoint : options.weights;
   std::error_code error;
+  if (path.empty()) {
+    Result<std::unique_ptr<TensorSource>> own = InitialTensors::open(plan);
+    if (!own)
+      return own.status();
+    start.tensors = std::move(*own);
+    return start;
+  }
   if (resumed || std::filesystem::is_directory(path, error)) {
     Result<std::string> found = findCheckpoint(path);
     if (!found)

@@ -2,6 +2,7 @@
 #include "runtime/plan/CheckSteps.h"
 #include "runtime/plan/PlanInfo.h"
 
+#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
@@ -66,7 +67,16 @@ Status checkBinding(const plan::Plan &plan, const plan::Binding &binding,
                                    : isScalar(binding.role()) && !isFloatType(buffer.dtype()))
     return Status::error(bufferText(plan, binding.buffer()) + " has the type " +
                          typeName(buffer.dtype()));
-  if (binding.role() == plan::PARAMETER && plan.weights_file().empty())
+  if (binding.has_initial()) {
+    const plan::Initial &initial = binding.initial();
+    if (perProgram(binding.role()))
+      return Status::error("has initial values, which only parameters and states have");
+    if (!plan::Initial::Kind_IsValid(initial.kind()) || !std::isfinite(initial.value()))
+      return Status::error("has no valid rule for its initial values");
+    if (initial.kind() != plan::Initial::CONSTANT && !isFloatType(buffer.dtype()))
+      return Status::error(bufferText(plan, binding.buffer()) + " of the type " +
+                           typeName(buffer.dtype()) + " cannot have random initial values");
+  } else if (binding.role() == plan::PARAMETER && plan.weights_file().empty())
     return Status::error("the plan has no weight file to read it from");
   return Status();
 }

@@ -158,6 +158,8 @@ Status checkAllBindings(const Plans &plans) {
       const plan::Binding &b = plans[r].bindings(i);
       if (a.role() != b.role() || a.name() != b.name() || a.ordinal() != b.ordinal() ||
           a.program() != b.program() || a.fill() != b.fill() ||
+          a.has_initial() != b.has_initial() || a.initial().kind() != b.initial().kind() ||
+          a.initial().value() != b.initial().value() || a.initial().seed() != b.initial().seed() ||
           !std::ranges::equal(a.global_shape(), b.global_shape()) ||
           plans[0].buffers(static_cast<int>(a.buffer())).dtype() !=
               plans[r].buffers(static_cast<int>(b.buffer())).dtype())

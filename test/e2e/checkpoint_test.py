@@ -316,6 +316,27 @@ def the_tool_turns_checkpoints_into_others(c):
 
 
 @case
+def ranks_make_the_initial_values_they_hold(c):
+    """The same numbers as stored ones, on any mesh; the parameters are nowhere whole."""
+    options = ("--init", "torch", "--seed", "3", "--force-init")
+    stored = c.compile("stored", "1", "data", *options)
+    losses = c.train(stored, steps=3)
+    for mesh, mode in (("1", "data"), ("data=2,model=2", "auto"), ("model=3", "auto")):  # the last pads
+        plan = c.compile("plan", mesh, mode, *options, "--init-at-start")
+        expect(not [n for n in read_safetensors(plan / "weights.safetensors") if n.startswith("fc")], "values were stored")
+        found = c.train(plan, steps=3)
+        expect(found == losses if mesh == "1" else np.allclose(found, losses, rtol=1e-5), f"{mesh}: {found}, stored {losses}")
+    c.train(plan, "--verify", steps=2)
+    # A weight set must still be whole: what it lacks is not made up.
+    own = read_safetensors(stored / "weights.safetensors")
+    write_safetensors(c.folder / "part.safetensors", {k: v for k, v in own.items() if k != "fc1.bias"})
+    one_line(c.train(plan, "--weights", c.folder / "part.safetensors", code=1), "'fc1.bias' is missing")
+    (c.folder / "map.json").write_text('{"fc1.bias": null}')
+    part = ("--weights", c.folder / "part.safetensors", "--weights-map", c.folder / "map.json")
+    expect(np.allclose(c.train(plan, *part, steps=3), losses, rtol=1e-5), "other losses with the plan's own fc1.bias")
+
+
+@case
 def weights_of_another_program_load_by_a_mapping(c):
     """Other names, other orientation, a head of the plan's own, and a stray tensor."""
     plan = c.compile("plan", "data=2,model=2", "auto")

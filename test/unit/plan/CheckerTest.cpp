@@ -133,6 +133,13 @@ const std::vector<Case> kOneRank = {
     {"loss is no scalar", [](auto &p) { bind(p, 4).set_role(plan::LOSS); }, "not a scalar"},
     {"loss is an integer", [](auto &p) { bind(p, 5).set_buffer(STEP_COUNT); }, "has the type i64"},
     {"parameter without file", [](auto &p) { p.clear_weights_file(); }, "no weight file"},
+    {"input with initial values", [](auto &p) { bind(p, 0).mutable_initial(); },
+     "which only parameters and states have"},
+    {"endless initial value", [](auto &p) { bind(p, 3).mutable_initial()->set_value(INFINITY); },
+     "no valid rule"},
+    {"unknown rule of initial values",
+     [](auto &p) { bind(p, 3).mutable_initial()->set_kind(plan::Initial::Kind(9)); },
+     "no valid rule"},
     {"name bound twice",
      [](auto &p) {
        bind(p, 3).set_role(plan::PARAMETER);

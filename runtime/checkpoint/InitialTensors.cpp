@@ -1,0 +1,100 @@
+#include "runtime/checkpoint/InitialTensors.h"
+#include "runtime/plan/Convert.h"
+#include "runtime/plan/PlanInfo.h"
+#include "runtime/plan/Safetensors.h"
+#include "runtime/support/InitialValues.h"
+
+#include <algorithm>
+
+namespace tessera::rt {
+namespace {
+
+constexpr int64_t kPiece = 1 << 16; // elements that are made at a time
+
+double valueOf(const plan::Initial &rule, uint64_t stream, uint64_t element) {
+  switch (rule.kind()) {
+  case plan::Initial::UNIFORM:
+    return rule.value() * uniformValue(rule.seed(), stream, element);
+  case plan::Initial::NORMAL:
+    return rule.value() * normalValue(rule.seed(), stream, element);
+  default:
+    return rule.value();
+  }
+}
+
+} // namespace
+
+Result<std::unique_ptr<TensorSource>> InitialTensors::open(const PlanDirectory &directory) {
+  if (directory.weights.empty())
+    return std::unique_ptr<TensorSource>();
+  Result<Safetensors> file = Safetensors::open(directory.weights);
+  if (!file)
+    return file.status();
+  return std::unique_ptr<TensorSource>(std::make_unique<InitialTensors>(
+      std::make_unique<Safetensors>(std::move(*file)), directory.ranks[0]));
+}
+
+InitialTensors::InitialTensors(std::unique_ptr<TensorSource> file, const plan::Plan &plan)
+    : file_(std::move(file)) {
+  for (const plan::Binding &binding : plan.bindings())
+    if (binding.has_initial() && !file_->typeOf(binding.name()))
+      made_[binding.name()] = {{plan.buffers(static_cast<int>(binding.buffer())).dtype(),
+                                toVector(binding.global_shape())},
+                               binding.initial()};
+}
+
+std::vector<std::string> InitialTensors::names() const {
+  std::vector<std::string> names = file_->names();
+  for (const auto &[name, made] : made_)
+    names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::optional<TensorType> InitialTensors::typeOf(const std::string &name) const {
+  auto it = made_.find(name);
+  return it == made_.end() ? file_->typeOf(name) : it->second.type;
+}
+
+Status InitialTensors::read(const std::string &name, const Block &block, plan::DType type,
+                            void *out) const {
+  auto it = made_.find(name);
+  if (it == made_.end())
+    return file_->read(name, block, type, out);
+  const Made &made = it->second;
+  const std::vector<int64_t> &shape = made.type.shape;
+  if (type != made.type.type && !(isFloatType(type) && isFloatType(made.type.type)))
+    return Status::error("tensor " + quoted(name) + " has the type " + typeName(made.type.type) +
+                         "; the plan wants " + typeName(type));
+  if (block.offset.size() != shape.size() || block.shape.size() != shape.size() ||
+      !isInside(block, shape))
+    return Status::error("tensor " + quoted(name) + " has no block " + shapeText(block.shape) +
+                         " at " + shapeText(block.offset));
+  const uint64_t stream = streamOf(name);
+  const size_t rank = shape.size();
+  const int64_t row = rank == 0 ? 1 : block.shape.back();
+  std::vector<double> values(static_cast<size_t>(std::min(row, kPiece)));
+  std::vector<char> rounded(values.size() * bytesPerElement(made.type.type));
+  auto *target = static_cast<char *>(out);
+  for (int64_t r = 0, rows = *elementsOf(block.shape) / row; r < rows; ++r) {
+    int64_t first = rank == 0 ? 0 : block.offset.back(), stride = rank == 0 ? 1 : shape.back();
+    int64_t rest = r;
+    for (size_t d = rank; d-- > 1;) {
+      first += (block.offset[d - 1] + rest % block.shape[d - 1]) * stride;
+      rest /= block.shape[d - 1];
+      stride *= shape[d - 1];
+    }
+    for (int64_t done = 0; done < row; done += kPiece) {
+      const auto count = static_cast<size_t>(std::min(row - done, kPiece));
+      for (size_t i = 0; i < count; ++i)
+        values[i] = valueOf(made.rule, stream, static_cast<uint64_t>(first + done) + i);
+      // Rounded as a file would hold them, also where the run computes in a wider type.
+      convertElements(values.data(), plan::F64, rounded.data(), made.type.type, count);
+      convertElements(rounded.data(), made.type.type, target, type, count);
+      target += count * bytesPerElement(type);
+    }
+  }
+  return Status();
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,44 @@
+//===- InitialTensors.h - a plan's own weights ------------------------------------------------===//
+//
+// What a plan starts from when nothing else is asked for: the tensors of its weight file, and those of which the
+// plan has only the rule, of which every rank makes what it holds.
+//
+//   Result<std::unique_ptr<TensorSource>> own = InitialTensors::open(directory);
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_CHECKPOINT_INITIALTENSORS_H
+#define TESSERA_RUNTIME_CHECKPOINT_INITIALTENSORS_H
+
+#include "runtime/plan/PlanFile.h"
+#include "runtime/plan/TensorSource.h"
+
+#include <map>
+#include <memory>
+
+namespace tessera::rt {
+
+class InitialTensors : public TensorSource {
+public:
+  /// Null where the plan has no weight file.
+  static Result<std::unique_ptr<TensorSource>> open(const PlanDirectory &directory);
+  /// Those of a checked plan, on top of `file`.
+  InitialTensors(std::unique_ptr<TensorSource> file, const plan::Plan &plan);
+
+  const std::string &path() const override { return file_->path(); }
+  std::vector<std::string> names() const override;
+  std::optional<TensorType> typeOf(const std::string &name) const override;
+  Status read(const std::string &name, const Block &block, plan::DType type,
+              void *out) const override;
+
+private:
+  struct Made {
+    TensorType type;
+    plan::Initial rule;
+  };
+  std::unique_ptr<TensorSource> file_;
+  std::map<std::string, Made> made_;
+};
+
+} // namespace tessera::rt
+
+#endif
