@@ -14,6 +14,10 @@
 // (Perturbing inputs by their rounding error to estimate a computation's conditioning: Parker, "Monte
 // Carlo arithmetic", 1997.) Every step starts from the plan's own parameters on all sides, so that nothing
 // accumulates.
+//
+// Where products read 16 bits, loops of the plan keep digits that the sequential program, operator by operator,
+// rounds away, in F64 as well. The samples' parameters are then moved by what such a rounding moves them, and what
+// was moved is taken off their new values again: it is no part of the step.
 #include "runtime/executor/GlobalTensors.h"
 #include "runtime/executor/Launcher.h"
 #include "runtime/executor/Replica.h"
@@ -29,6 +33,9 @@ namespace {
 /// How many times the distance of rounding samples a plan may be away, in the root mean square, and at a
 /// tensor's worst element.
 constexpr double kRmsFactor = 16, kWorstFactor = 64;
+/// The same where products read 16 bits: every parameter moves by more than it is rounded, so that samples are
+/// seldom nearer than the plan.
+constexpr double kHalfRmsFactor = 4, kHalfWorstFactor = 16;
 constexpr int kFirstSamples = 2, kMostSamples = 8;
 
 struct Distance {
@@ -72,7 +79,8 @@ struct Compared {
 
 class Verifier {
 public:
-  explicit Verifier(Session &session) : s_(session) {}
+  explicit Verifier(Session &session)
+      : s_(session), half_(s_.plan.sequential ? halfUnit(*s_.plan.sequential) : 0) {}
 
   Status start() {
     if (!s_.leader())
@@ -81,9 +89,9 @@ public:
     options.threads = s_.options.threads;
     options.widen = true;
     TESSERA_RETURN_IF_ERROR(load(judge_, "reference", options));
-    if (s_.options.widen)
+    if (!sampled())
       return Status();
-    options.widen = false;
+    options.widen = s_.options.widen;
     TESSERA_RETURN_IF_ERROR(
         load(sampler_, s_.options.backend == "reference" ? "reference" : "cpu", options));
     for (plan::Role role : {plan::PARAMETER, plan::STATE})
@@ -121,7 +129,7 @@ public:
       for (plan::Role role : {plan::LOSS, plan::CORRECT, plan::PREDICTIONS, plan::OUTPUT,
                               plan::LEARNING_RATE, plan::GRADIENT_NORM})
         TESSERA_RETURN_IF_ERROR(gather(role, name, name + ": " + roleName(role), suffix, compared));
-      if (training && (last || !s_.options.widen))
+      if (training && (last || sampled()))
         for (plan::Role role : {plan::PARAMETER, plan::STATE})
           TESSERA_RETURN_IF_ERROR(gather(role, "", roleName(role),
                                          " after step " + std::to_string(step + 1), compared));
@@ -144,7 +152,7 @@ public:
     });
     size_t failed = static_cast<size_t>(
         std::count_if(all_.begin(), all_.end(), [](const Compared &c) { return c.failed; }));
-    bool rounded = !s_.options.widen;
+    bool rounded = sampled();
     s_.console.line("compared " + std::to_string(all_.size()) +
                     " values and tensors; the largest differences (absolute, relative" +
                     (rounded ? ", what rounding alone does):" : "):"));
@@ -157,8 +165,8 @@ public:
     }
     s_.result.verified = failed == 0;
     std::string allowed = " (tolerance: relative " + numberText(tolerance(), 3);
-    allowed += rounded ? ", or " + numberText(kRmsFactor, 3) + " times what rounding alone does" +
-                             (hasHalf() ? ")" : "; --f64 is exact)")
+    allowed += rounded ? ", or " + numberText(rmsFactor(), 3) + " times what rounding alone does" +
+                             (half_ ? ")" : "; --f64 is exact)")
                        : " for losses, 10 times that for tensors)";
     s_.console.line((failed == 0 ? "verified: the plan computes what the unpartitioned program does"
                                  : "NOT verified: " + std::to_string(failed) + " differ") +
@@ -169,14 +177,22 @@ private:
   double tolerance() const {
     if (s_.options.tolerance > 0)
       return s_.options.tolerance;
-    return hasHalf() ? 0x1p-5 : s_.options.widen ? 1e-10 : 1e-6;
+    return sampled() ? 1e-6 : 1e-10;
   }
-  /// Loops keep the digits that the sequential program, operator by operator, rounds to 16 bits: the two differ by
-  /// a few such roundings (2^-8 each) in whatever precision the rest is.
-  bool hasHalf() const {
-    return std::any_of(
-        s_.executor.plan().buffers().begin(), s_.executor.plan().buffers().end(),
-        [](const plan::Buffer &b) { return b.dtype() == plan::F16 || b.dtype() == plan::BF16; });
+  /// Whether rounding carries further than the last digits of F64.
+  bool sampled() const { return !s_.options.widen || half_; }
+  double rmsFactor() const { return half_ > 0 ? kHalfRmsFactor : kRmsFactor; }
+  double worstFactor() const { return half_ > 0 ? kHalfWorstFactor : kWorstFactor; }
+  /// By how much rounding moves what products are computed from, relatively.
+  double unit() const { return std::max(half_, std::ldexp(1.0, s_.options.tf32 ? -10 : -23)); }
+  /// The same of the coarsest type of 16 bits in the sequential program; 0: it has none.
+  static double halfUnit(const plan::Plan &plan) {
+    double unit = 0;
+    for (const plan::Buffer &b : plan.buffers())
+      unit = std::max(unit, b.dtype() == plan::BF16  ? 0x1p-8
+                            : b.dtype() == plan::F16 ? 0x1p-11
+                                                     : 0);
+    return unit;
   }
 
   Status load(std::unique_ptr<Replica> &replica, std::string_view backend,
@@ -212,7 +228,7 @@ private:
       c.scale = distance(expected, std::vector<double>(expected.size(), 0.0));
       if (role == plan::LOSS)
         TESSERA_RETURN_IF_ERROR(tell(c, found[0], expected[0]));
-      if ((role == plan::PARAMETER || role == plan::STATE) && !s_.options.widen)
+      if ((role == plan::PARAMETER || role == plan::STATE) && sampled())
         after_[c.binding] = std::move(found);
       compared.push_back(std::move(c));
     }
@@ -232,7 +248,7 @@ private:
 
   /// Decides about one step's tensors, and starts the next from the plan's.
   Status judge(std::vector<Compared> &compared, int64_t step) {
-    if (s_.options.widen) {
+    if (!sampled()) {
       judgeExact(compared);
     } else {
       TESSERA_RETURN_IF_ERROR(sampler_->next());
@@ -267,8 +283,8 @@ private:
   bool judgeRounded(std::vector<Compared> &compared) const {
     bool any = false;
     for (Compared &c : compared) {
-      double worst = std::max(tolerance() * c.scale.absolute, kWorstFactor * c.noise.absolute);
-      double rms = std::max(tolerance() * c.scale.rms, kRmsFactor * c.noise.rms);
+      double worst = std::max(tolerance() * c.scale.absolute, worstFactor() * c.noise.absolute);
+      double rms = std::max(tolerance() * c.scale.rms, rmsFactor() * c.noise.rms);
       // Whole numbers: only near ties may fall to the other side.
       if (c.role == plan::CORRECT)
         worst = rms = 2 * c.noise.absolute;
@@ -282,15 +298,21 @@ private:
   /// parameters moved by up to a unit in the last place.
   Status sample(int index, int64_t step, std::vector<Compared> &compared) {
     std::mt19937_64 random(static_cast<uint64_t>(index));
-    // A unit in the last place of what products are computed from.
     std::uniform_real_distribution<double> move(-1, 1);
-    double unit = std::ldexp(1.0, s_.options.tf32 ? -10 : -23);
+    std::map<int, std::vector<double>> moved; // by how much
     std::vector<double> values;
     for (const auto &[binding, held] : held_) {
       values = held;
-      if (index > 0 && sampler_->executor().plan().bindings(binding).role() == plan::PARAMETER)
+      if (index > 0 && sampler_->executor().plan().bindings(binding).role() == plan::PARAMETER) {
         for (double &value : values)
-          value *= 1 + unit * move(random);
+          value *= 1 + unit() * move(random);
+        TESSERA_RETURN_IF_ERROR(sampler_->set(binding, values));
+        std::vector<double> &by = moved[binding];
+        TESSERA_RETURN_IF_ERROR(sampler_->fetch(binding, by)); // as rounded to the type as held
+        for (size_t i = 0; i < by.size(); ++i)
+          by[i] -= held[i];
+        continue;
+      }
       TESSERA_RETURN_IF_ERROR(sampler_->set(binding, values));
     }
     TESSERA_RETURN_IF_ERROR(sampler_->step(step));
@@ -298,13 +320,17 @@ private:
     for (Compared &c : compared) {
       TESSERA_RETURN_IF_ERROR(judge_->fetch(c.binding, expected));
       TESSERA_RETURN_IF_ERROR(sampler_->fetch(c.binding, values));
+      if (auto it = moved.find(c.binding); it != moved.end() && half_ > 0)
+        for (size_t i = 0; i < values.size(); ++i)
+          values[i] -= it->second[i];
       c.noise.include(distance(expected, values));
     }
     return Status();
   }
 
   Session &s_;
-  std::unique_ptr<Replica> judge_, sampler_;        // on rank 0; no sampler in F64
+  const double half_;                        // what rounding to 16 bits moves; 0: nothing does
+  std::unique_ptr<Replica> judge_, sampler_; // on rank 0; no sampler where nothing is sampled
   std::map<int, std::vector<double>> held_, after_; // parameters and states before and after a step
   std::vector<Compared> all_;
   int64_t steps_ = 0;

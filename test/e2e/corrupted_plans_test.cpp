@@ -94,6 +94,15 @@ TEST_CASE("verification finds every wrong collective of a data-parallel LeNet") 
   everyWrongCollectiveIsFound(compile(folder, "--mesh data=2 --mode data"));
 }
 
+TEST_CASE("verification finds every wrong collective where products read 16 bits") {
+  for (const char *precision : {"bf16", "f16"}) {
+    INFO(precision);
+    Folder folder;
+    everyWrongCollectiveIsFound(
+        compile(folder, "--mesh data=2 --mode data --precision " + std::string(precision)));
+  }
+}
+
 TEST_CASE("verification finds every wrong collective of a LeNet cut along channels or height") {
   for (const char *pattern : {"f=model", "h=model"}) {
     INFO(pattern);
