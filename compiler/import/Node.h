@@ -146,6 +146,7 @@ llvm::ArrayRef<OpRow> lossOps();
 llvm::ArrayRef<OpRow> matmulOps();
 llvm::ArrayRef<OpRow> movementOps();
 llvm::ArrayRef<OpRow> normOps();
+llvm::ArrayRef<OpRow> randomOps();
 llvm::ArrayRef<OpRow> recurrentOps();
 llvm::ArrayRef<OpRow> reduceOps();
 llvm::ArrayRef<OpRow> resizeOps();

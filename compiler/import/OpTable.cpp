@@ -10,7 +10,7 @@ const std::map<std::string, const OpRow *> &opTable() {
     std::map<std::string, const OpRow *> rows;
     for (auto family : {constantOps(), controlOps(), convPoolOps(), einsumOps(), elementwiseOps(),
                         functionOps(), indexingOps(), lossOps(), matmulOps(), movementOps(),
-                        normOps(), recurrentOps(), reduceOps(), resizeOps()})
+                        normOps(), randomOps(), recurrentOps(), reduceOps(), resizeOps()})
       for (const OpRow &row : family)
         rows.emplace(row.name.str(), &row);
     return rows;

@@ -152,10 +152,10 @@ static void convTranspose(Node &n) {
 }
 
 /// Enlarges the upper pads so that rounding down gives what ceil_mode gives: the last window may
-/// hang over the end, but has to start inside the input or the lower padding. Returns whether any
-/// pad grew.
-static bool applyCeilMode(const Val &x, Window &w) {
-  bool grew = false;
+/// hang over the end, but has to start inside the input or the lower padding. Returns by how much every
+/// upper pad grew.
+static Shape applyCeilMode(const Val &x, Window &w) {
+  Shape grown(w.kernel.size(), 0);
   size_t spatial = w.kernel.size();
   for (size_t i = 0; i < spatial; ++i) {
     int64_t extent = x.shape[i + 2], size = (w.kernel[i] - 1) * w.dilations[i] + 1;
@@ -166,15 +166,13 @@ static bool applyCeilMode(const Val &x, Window &w) {
     if ((out - 1) * w.strides[i] >= extent + w.pads[i])
       --out;
     int64_t need = (out - 1) * w.strides[i] + size - extent - w.pads[i];
-    if (need > w.pads[spatial + i]) {
-      w.pads[spatial + i] = need;
-      grew = true;
-    }
+    grown[i] = std::max<int64_t>(0, need - w.pads[spatial + i]);
+    w.pads[spatial + i] += grown[i];
   }
-  return grew;
+  return grown;
 }
 
-static std::optional<Window> readPool(Node &n, const Val &x, bool &ceilGrew) {
+static std::optional<Window> readPool(Node &n, const Val &x, Shape &ceilGrew) {
   if (!x)
     return std::nullopt;
   if (x.type == DType::I1) {
@@ -189,7 +187,7 @@ static std::optional<Window> readPool(Node &n, const Val &x, bool &ceilGrew) {
   auto w = readWindow(n, x, *kernel);
   if (!w || !applyAutoPad(n, x, *w))
     return std::nullopt;
-  ceilGrew = n.attrInt("ceil_mode", 0) != 0 && applyCeilMode(x, *w);
+  ceilGrew = n.attrInt("ceil_mode", 0) != 0 ? applyCeilMode(x, *w) : Shape(w->kernel.size(), 0);
   for (size_t i = 0, count = w->kernel.size(); i < count; ++i) {
     int64_t size = (w->kernel[i] - 1) * w->dilations[i] + 1, end = x.shape[i + 2] + w->pads[i];
     int64_t last =
@@ -205,7 +203,7 @@ static std::optional<Window> readPool(Node &n, const Val &x, bool &ceilGrew) {
 
 static void maxPool(Node &n) {
   Val x = n.in(0);
-  bool grew = false;
+  Shape grew;
   auto w = readPool(n, x, grew);
   if (!w)
     return;
@@ -222,24 +220,47 @@ static void maxPool(Node &n) {
   n.out(0, n.b.cast(y, x.type));
 }
 
+/// The mean over whole windows becomes that over what lies in the input and its own padding: windows that hang over
+/// the padded end because of ceil_mode have fewer elements.
+static Val recount(Node &n, Val y, const Val &x, const Window &w, const Shape &grew) {
+  const size_t spatial = w.kernel.size();
+  int last = -1;
+  for (size_t i = 0; i < spatial; ++i)
+    last = grew[i] ? int(i) : last;
+  for (size_t i = 0; y && i < spatial; ++i) {
+    if (grew[i] == 0)
+      continue;
+    const int64_t end = x.shape[i + 2] + w.pads[i] + w.pads[spatial + i] - grew[i];
+    Shape shape(y.rank(), 1);
+    shape[i + 2] = y.shape[i + 2];
+    std::vector<double> factors;
+    for (int64_t o = 0; o < shape[i + 2]; ++o)
+      factors.push_back(double(w.kernel[i]) /
+                        double(std::min(w.kernel[i], end - o * w.strides[i])));
+    Val factor = n.b.known(Constant::floats(y.type, shape, std::move(factors)));
+    y = n.b.mul(y, factor, int(i) == last ? "" : "recounted");
+  }
+  return y;
+}
+
 static void averagePool(Node &n) {
   Val x = n.in(0);
   if (x && !isFloat(x.type))
     return (void)n.fail("an average of " + dtypeName(x.type) + " is not supported");
-  bool grew = false;
+  Shape grew;
   auto w = readPool(n, x, grew);
   if (!w)
     return;
   if (llvm::any_of(w->dilations, [](int64_t d) { return d != 1; }))
     return (void)n.fail("dilations other than 1 are not supported");
   bool includePad = n.attrInt("count_include_pad", 0) != 0;
-  if (grew && includePad)
-    return (void)n.fail(
-        "ceil_mode=1 with count_include_pad=1 is not supported where a window hangs over the "
-        "padded end");
-  n.out(0, n.b.create<graph::AvgPoolOp>(
-               x, {n.b.attr("kernel", w->kernel), n.b.attr("strides", w->strides),
-                   n.b.attr("pads", w->pads), n.b.attrBool("include_pad", includePad)})[0]);
+  const bool whole = !includePad || llvm::all_of(grew, [](int64_t g) { return g == 0; });
+  Val y = n.b.create<graph::AvgPoolOp>(x,
+                                       {n.b.attr("kernel", w->kernel),
+                                        n.b.attr("strides", w->strides), n.b.attr("pads", w->pads),
+                                        n.b.attrBool("include_pad", includePad)},
+                                       whole ? "" : "all")[0];
+  n.out(0, whole ? y : recount(n, y, x, *w, grew));
 }
 
 static Shape spatialDims(Node &n, const Val &x) {
@@ -267,8 +288,7 @@ static void globalMaxPool(Node &n) {
 
 llvm::ArrayRef<OpRow> tessera::compiler::convPoolOps() {
   static const OpRow rows[] = {
-      {"AveragePool", 7, 21, averagePool, ".",
-       "1 to 3 spatial dimensions, dilations 1, no ceil_mode together with count_include_pad"},
+      {"AveragePool", 7, 21, averagePool, ".", "1 to 3 spatial dimensions, dilations 1"},
       {"Conv", 7, 21, conv, ".kb", "1 to 3 spatial dimensions"},
       {"ConvTranspose", 7, 21, convTranspose, ".kb", "1 to 3 spatial dimensions"},
       {"GlobalAveragePool", 1, 21, globalAveragePool, ".", ""},

@@ -1,0 +1,108 @@
+//===- Random.cpp - tensors of random numbers ----------------------------------------------------===//
+//
+// Numbers depend on the seed, the node's place among the random ones, the training step and the element's global
+// index: not on the mesh. Outside of training they are those of step 0, the same every time.
+//
+//===----------------------------------------------------------------------------------------------===//
+
+#include "compiler/import/Node.h"
+
+#include <numbers>
+
+using namespace tessera;
+using namespace tessera::compiler;
+
+/// In [0, 1).
+static Val draw(Node &n, const Shape &shape, llvm::StringRef suffix) {
+  if (n.function.literal()) // what a test of the operator expects is another generator's
+    return n.b.fail("its numbers are drawn at random, and only a training step does that");
+  mlir::Value step =
+      n.function.training() ? n.function.step() : n.b.materialize(n.b.scalar(DType::I64, 0));
+  return n.b.random(step, DType::F32, shape, n.function.seed(), n.function.nextStream(), suffix);
+}
+
+/// By Box and Muller; 1 - u is not 0.
+static Val drawNormal(Node &n, const Shape &shape) {
+  Val u = draw(n, shape, "random"), v = draw(n, shape, "random");
+  Val log = n.b.unary<graph::LogOp>(n.b.sub(n.b.scalarLike(u, 1), u, "rest"), "log");
+  Val radius = n.b.unary<graph::SqrtOp>(n.b.scale(log, -2, "minus_twice"), "radius");
+  Val angle = n.b.unary<graph::CosOp>(n.b.scale(v, 2 * std::numbers::pi, "angle"), "cos");
+  return n.b.mul(radius, angle, "normal");
+}
+
+/// The attribute dtype, or `otherwise` without it.
+static std::optional<DType> typeOf(Node &n, DType otherwise) {
+  int64_t code = n.attrInt("dtype", 0);
+  if (code == 0)
+    return otherwise;
+  auto type = compiler::dtypeOf(static_cast<int32_t>(code));
+  if (!type)
+    n.fail("the attribute dtype has a type that is not supported");
+  return type;
+}
+
+static std::optional<DType> floatTypeOf(Node &n, DType otherwise) {
+  auto type = typeOf(n, isFloat(otherwise) ? otherwise : DType::F32);
+  if (type && !isFloat(*type)) {
+    n.fail("the attribute dtype must be a type of floating point");
+    return std::nullopt;
+  }
+  return type;
+}
+
+static void uniform(Node &n, const Shape &shape, DType type) {
+  double low = n.attrFloat("low", 0), high = n.attrFloat("high", 1);
+  Val y = n.b.scale(draw(n, shape, "random"), high - low, "scaled");
+  n.out(0,
+        n.b.cast(n.b.add(y, n.b.scalar(DType::F32, low), type == DType::F32 ? "" : "wide"), type));
+}
+
+static void normal(Node &n, const Shape &shape, DType type) {
+  double mean = n.attrFloat("mean", 0), scale = n.attrFloat("scale", 1);
+  Val y = n.b.scale(drawNormal(n, shape), scale, "scaled");
+  n.out(0,
+        n.b.cast(n.b.add(y, n.b.scalar(DType::F32, mean), type == DType::F32 ? "" : "wide"), type));
+}
+
+template <void (*Draw)(Node &, const Shape &, DType)> static void ofShape(Node &n) {
+  n.ignoreAttr("seed"); // of another generator; ImportOptions::seed is used
+  auto shape = n.attrInts("shape");
+  if (!shape || static_cast<int64_t>(shape->size()) > kMaxRank || !elementCount(*shape))
+    return (void)n.fail("the attribute shape is missing or not possible");
+  if (auto type = floatTypeOf(n, DType::F32))
+    Draw(n, *shape, *type);
+}
+
+template <void (*Draw)(Node &, const Shape &, DType)> static void like(Node &n) {
+  n.ignoreAttr("seed");
+  Val x = n.in(0);
+  if (!x)
+    return;
+  if (auto type = floatTypeOf(n, x.type))
+    Draw(n, x.shape, *type);
+}
+
+/// 1 where a number in [0, 1) is below the probability.
+static void bernoulli(Node &n) {
+  n.ignoreAttr("seed");
+  Val p = n.floatIn(0);
+  if (!p)
+    return;
+  auto type = typeOf(n, p.type);
+  if (!type)
+    return;
+  Val below = n.b.binary<graph::LtOp>(draw(n, p.shape, "random"), n.b.cast(p, DType::F32, "p"),
+                                      *type == DType::I1 ? "" : "drawn");
+  n.out(0, n.b.cast(below, *type));
+}
+
+llvm::ArrayRef<OpRow> tessera::compiler::randomOps() {
+  static const OpRow rows[] = {
+      {"Bernoulli", 15, 21, bernoulli, "t", ""},
+      {"RandomNormal", 1, 21, ofShape<normal>, "t", ""},
+      {"RandomNormalLike", 1, 21, like<normal>, "t", ""},
+      {"RandomUniform", 1, 21, ofShape<uniform>, "t", ""},
+      {"RandomUniformLike", 1, 21, like<uniform>, "t", ""},
+  };
+  return rows;
+}
