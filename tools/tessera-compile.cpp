@@ -124,6 +124,10 @@ void declare(CLI::App &app, CommandLine &c) {
       ->allow_extra_args(false);
   app.add_flag("--force-init", o.import.forceInit,
                "Initialise parameters by rule even where the file has values");
+  app.add_flag(
+      "--init-at-start", o.initAtStart,
+      "Store no values of parameters that are initialised by rule: every rank makes its own "
+      "when a run starts (above 1 GiB of them it always does)");
   app.add_option("--seed", o.import.seed, "Of initialisation and dropout")->capture_default_str();
   app.add_option("--inputs", o.import.inputs,
                  "Exactly these graph inputs are model inputs, the others parameters")
@@ -175,11 +179,13 @@ void declare(CLI::App &app, CommandLine &c) {
                  "dynamic[:initial=X,growth=X,backoff=X,interval=N] (default: dynamic with "
                  "--precision f16, else none)")
       ->needs(train);
-  app.add_option("--recompute", o.recompute,
-                 "none: keep activations for the backward pass; full: keep some and compute the "
-                 "others again; auto: as little of that as makes the plan fit in --memory")
+  app.add_option(
+         "--recompute", o.recompute,
+         "none: keep activations for the backward pass; cheap: but not what elementwise "
+         "operators make; full: keep little and compute the others again; full:0,2: in these "
+         "segments of the forward half; auto: what fits in --memory and is predicted to take "
+         "least")
       ->needs(train)
-      ->check(CLI::IsMember({"auto", "none", "full"}))
       ->capture_default_str();
   app.add_option("--aux-outputs", c.aux, "Outputs to add to the loss: 1=0.01,2=0.5")->needs(train);
 

@@ -8,7 +8,7 @@
 //   graph-fuse-attention    products with a softmax between to attention; stands before differentiation
 //   graph-lower-precision   mixed precision (option `type`: bf16, f16); stands before graph-decompose-norms
 //   graph-decompose-norms   batch_norm and batch_norm_grad to reductions and elementwise operators
-//   graph-recompute         makes activations again for the backward half (option `level`: cheap, full); after
+//   graph-recompute         makes activations again for the backward half (options `level`: cheap, full, `segments`); after
 //                           graph-simplify, which would merge them again
 //   graph-simplify          merges operators that compute the same and removes unused ones; run it
 //                           after the others
@@ -17,6 +17,7 @@
 #ifndef TESSERA_COMPILER_AUTODIFF_PASSES_H
 #define TESSERA_COMPILER_AUTODIFF_PASSES_H
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 
 #include <functional>
@@ -29,7 +30,12 @@ std::unique_ptr<mlir::Pass> createDecomposeNormsPass();
 std::unique_ptr<mlir::Pass>
 createFuseAttentionPass(std::function<bool(llvm::StringRef name)> keep = nullptr);
 std::unique_ptr<mlir::Pass> createLowerPrecisionPass(llvm::StringRef type);
-std::unique_ptr<mlir::Pass> createRecomputePass(llvm::StringRef level);
+/// `segments`: of the level full only these; empty: all.
+std::unique_ptr<mlir::Pass> createRecomputePass(llvm::StringRef level,
+                                                llvm::ArrayRef<int64_t> segments = {});
+/// The segments that the level full makes again with what they cost, those first that free most bytes for it.
+std::vector<std::pair<int64_t, double>>
+segmentsByWorth(mlir::func::FuncOp func, llvm::function_ref<double(mlir::Operation *)> cost);
 std::unique_ptr<mlir::Pass> createSimplifyPass();
 
 /// Makes the passes known by name.

@@ -12,7 +12,8 @@
 // "cheap": what elementwise operators make is made again where what they read is kept anyway, or is smaller.
 // "full":  the forward half is cut in segments where little crosses; what crosses is kept, and each segment but the
 //          last runs again before its gradients (Chen et al., "Training deep nets with sublinear memory cost", 2016).
-//          The number of segments is the one with the least of: all that crosses + the largest segment.
+//          The number of segments is the one with the least of: all that crosses + the largest segment. Or only the
+//          segments that are asked for run again.
 //
 // Copies are the same operators on the same operands: random numbers hash their index, so masks are the same, and
 // small values (statistics) are kept, so that no sum crosses ranks twice.
@@ -99,23 +100,61 @@ public:
       again({v}, stops);
   }
 
-  void full() {
-    std::vector<int> cuts = chooseCuts();
-    for (size_t s = 0; s < cuts.size(); ++s) {
-      int first = s ? cuts[s - 1] : 0, last = cuts[s];
-      SmallVector<Value> values;
-      for (int i = first; i < last; ++i)
-        for (Value v : forward_[i]->getResults())
-          if (!alwaysKept(v) && readBackward(v) && lastForwardReader(v) < last)
-            values.push_back(v);
-      again(values, [&](Value v) {
-        return alwaysKept(v) || position_.lookup(v.getDefiningOp()) < first ||
-               lastForwardReader(v) >= last;
-      });
+  /// `which`: of the segments, ascending; empty: all. How many segments there are.
+  int full(ArrayRef<int64_t> which) {
+    std::vector<Segment> segments = findSegments();
+    for (auto [s, segment] : llvm::enumerate(segments))
+      if (which.empty() || llvm::is_contained(which, int64_t(s)))
+        again(segment.values, [&, &segment = segment](Value v) { return isKept(segment, v); });
+    return int(segments.size());
+  }
+
+  std::vector<std::pair<int64_t, double>> segmentsByWorth(function_ref<double(Operation *)> cost) {
+    std::vector<std::tuple<double, int64_t, double>> worth; // -bytes per cost; segment; cost
+    for (auto [s, segment] : llvm::enumerate(findSegments())) {
+      double bytes = 0, time = 0;
+      for (Value v : segment.values)
+        bytes += double(bytesOf(v));
+      const DenseSet<Operation *> needed = neededFor(
+          segment.values, [&, &segment = segment](Value v) { return isKept(segment, v); });
+      for (Operation *op : forward_) // in this order: sums of floating point
+        if (needed.contains(op))
+          time += cost(op);
+      worth.push_back({-bytes / std::max(time, 1e-30), int64_t(s), time});
     }
+    llvm::sort(worth); // of equal ones the first: its copies run when everything behind it is gone
+    std::vector<std::pair<int64_t, double>> order;
+    for (auto [value, s, time] : worth)
+      order.push_back({s, time});
+    return order;
   }
 
 private:
+  /// Of the forward half from one cut to the next: what backward reads and nothing behind it does.
+  struct Segment {
+    int first, last;
+    SmallVector<Value> values;
+  };
+  std::vector<Segment> findSegments() const {
+    std::vector<Segment> segments;
+    int first = 0;
+    for (int last : chooseCuts()) {
+      Segment segment{first, last, {}};
+      for (int i = first; i < last; ++i)
+        for (Value v : forward_[i]->getResults())
+          if (!alwaysKept(v) && readBackward(v) && lastForwardReader(v) < last)
+            segment.values.push_back(v);
+      segments.push_back(std::move(segment));
+      first = last;
+    }
+    return segments;
+  }
+  /// Whether the copies of a segment can read it.
+  bool isKept(const Segment &segment, Value v) const {
+    return alwaysKept(v) || position_.lookup(v.getDefiningOp()) < segment.first ||
+           lastForwardReader(v) >= segment.last;
+  }
+
   bool isForward(Operation *op) const { return position_.contains(op); }
   /// The optimizer is neither: what it reads that no gradient does is its own.
   bool isGradient(Operation *op) const { return op->hasAttr(kGradOfAttr) && !isForward(op); }
@@ -196,15 +235,7 @@ private:
     return best;
   }
 
-  /// Makes the values again before the first backward operator that reads one of them, from those at which `stops`.
-  void again(ArrayRef<Value> values, function_ref<bool(Value)> stops) {
-    Operation *before = nullptr;
-    for (Value v : values)
-      for (Operation *user : v.getUsers())
-        if (isGradient(user) && (!before || user->isBeforeInBlock(before)))
-          before = user;
-    if (!before)
-      return;
+  DenseSet<Operation *> neededFor(ArrayRef<Value> values, function_ref<bool(Value)> stops) const {
     DenseSet<Operation *> needed;
     SmallVector<Value> work(values);
     while (!work.empty()) {
@@ -215,6 +246,19 @@ private:
         if (!stops(operand))
           work.push_back(operand);
     }
+    return needed;
+  }
+
+  /// Makes the values again before the first backward operator that reads one of them, from those at which `stops`.
+  void again(ArrayRef<Value> values, function_ref<bool(Value)> stops) {
+    Operation *before = nullptr;
+    for (Value v : values)
+      for (Operation *user : v.getUsers())
+        if (isGradient(user) && (!before || user->isBeforeInBlock(before)))
+          before = user;
+    if (!before)
+      return;
+    const DenseSet<Operation *> needed = neededFor(values, stops);
     OpBuilder builder(before);
     IRMapping mapping;
     DenseSet<Operation *> made;
@@ -242,13 +286,18 @@ struct Recompute : PassWrapper<Recompute, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(Recompute)
   Recompute() = default;
   Recompute(const Recompute &other) : PassWrapper(other) {}
-  explicit Recompute(StringRef name) { level = name.str(); }
+  Recompute(StringRef name, ArrayRef<int64_t> which) {
+    level = name.str();
+    for (int64_t s : which)
+      segments.push_back(s);
+  }
   StringRef getArgument() const override { return "graph-recompute"; }
   StringRef getDescription() const override {
     return "makes forward values again for the backward half instead of keeping them";
   }
   Option<std::string> level{*this, "level", llvm::cl::desc("cheap or full"),
                             llvm::cl::init("full")};
+  ListOption<int64_t> segments{*this, "segments", llvm::cl::desc("of full, only these (from 0)")};
 
   void runOnOperation() override {
     if (getOperation().isExternal())
@@ -256,8 +305,17 @@ struct Recompute : PassWrapper<Recompute, OperationPass<func::FuncOp>> {
     if (level == "cheap") {
       Recomputation(getOperation()).cheap();
     } else if (level == "full") {
-      Recomputation(getOperation()).full();
-      Recomputation(getOperation()).cheap(); // in the last segment
+      const SmallVector<int64_t> which(segments.begin(), segments.end());
+      const int count = Recomputation(getOperation()).full(which);
+      bool backward = false;
+      getOperation().walk([&](Operation *op) { backward |= op->hasAttr(kGradOfAttr); });
+      for (int64_t s : which)
+        if (backward && (s < 0 || s >= count)) {
+          getOperation().emitError("graph-recompute: there is no segment ")
+              << s << "; the forward half has " << count << " that can run again";
+          return signalPassFailure();
+        }
+      Recomputation(getOperation()).cheap(); // in the others and behind the last
     } else {
       getOperation().emitError("graph-recompute: the level is cheap or full, not ") << level;
       signalPassFailure();
@@ -267,8 +325,13 @@ struct Recompute : PassWrapper<Recompute, OperationPass<func::FuncOp>> {
 
 } // namespace
 
-std::unique_ptr<Pass> createRecomputePass(StringRef level) {
-  return std::make_unique<Recompute>(level);
+std::unique_ptr<Pass> createRecomputePass(StringRef level, ArrayRef<int64_t> segments) {
+  return std::make_unique<Recompute>(level, segments);
+}
+
+std::vector<std::pair<int64_t, double>> segmentsByWorth(func::FuncOp func,
+                                                        function_ref<double(Operation *)> cost) {
+  return Recomputation(func).segmentsByWorth(cost);
 }
 
 } // namespace tessera::compiler

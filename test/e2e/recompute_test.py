@@ -41,20 +41,25 @@ def activations(plan):
     return report(plan)["memory"]["activation_bytes"]
 
 
+def deep(path, widths):
+    """Products and tanh, one behind the other."""
+    nodes, last = [], "x"
+    values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", widths[0]])]
+    for i, (rows, columns) in enumerate(zip(widths, widths[1:])):
+        nodes += [helper.make_node("MatMul", [last, f"w{i}"], [f"m{i}"], f"fc{i}"),
+                  helper.make_node("Tanh", [f"m{i}"], [f"h{i}"], f"tanh{i}")]
+        values.append(helper.make_tensor_value_info(f"w{i}", TensorProto.FLOAT, [rows, columns]))
+        last = f"h{i}"
+    out = helper.make_tensor_value_info(last, TensorProto.FLOAT, ["batch", widths[-1]])
+    onnx.save(helper.make_model(helper.make_graph(nodes, "deep", values, [out]), opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
 @case
 def deep_network(c):
     """48 layers of one width: memory falls to about the square root of the layers."""
-    layers, width = 48, 64
-    nodes, last = [], "x"
-    for i in range(layers):
-        nodes += [helper.make_node("MatMul", [last, f"w{i}"], [f"m{i}"], f"fc{i}"),
-                  helper.make_node("Tanh", [f"m{i}"], [f"h{i}"], f"tanh{i}")]
-        last = f"h{i}"
-    values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", width])]
-    values += [helper.make_tensor_value_info(f"w{i}", TensorProto.FLOAT, [width, width]) for i in range(layers)]
-    graph = helper.make_graph(nodes, "deep", values, [helper.make_tensor_value_info(last, TensorProto.FLOAT, ["batch", width])])
-    model = c.folder / "deep.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), model)
+    width = 64
+    model = deep(c.folder / "deep.onnx", [width] * 49)
     plans = {r: c.compile(model, r, "--inputs", "x", rows=1024) for r in ("none", "full")}
     ratio = activations(plans["full"]) / activations(plans["none"])
     print(f"      activations {ratio:.2f} of those kept")
@@ -115,6 +120,50 @@ def auto_takes_what_fits(c):
     assert "--recompute auto" in text, text
     text = c.compile(model, "auto", "--memory", arena["full"] // 4, code=1)
     assert "the plan needs" in text and "--recompute auto" not in text, text
+
+
+def subsets(n):
+    return [[i for i in range(n) if bits >> i & 1] for bits in range(1, 2 ** n)]
+
+
+@case
+def auto_takes_the_cheapest_segments_that_fit(c):
+    """Every subset of segments is compiled; under a limit auto must be as good as the best that fits."""
+    for name, widths in (("even", [64] * 13), ("uneven", [64, 64, 64, 256, 256, 64, 64, 64, 256, 64, 64, 64, 64])):
+        model = deep(c.folder / f"{name}.onnx", widths)
+        options = {"rows": 512}
+
+        def outcome(recompute, *more):
+            r = report(c.compile(model, recompute, "--inputs", "x", *more, **options))
+            return r["memory"]["arena_bytes"], sum(r["functions"][0][k] for k in ("compute_ns", "communication_ns")), r["recompute"]
+
+        text = c.compile(model, "full:99", "--inputs", "x", code=1, **options)
+        count = int(text.split("the forward half has ")[1].split()[0])
+        assert 2 <= count <= 6, text
+        found = [outcome(r) for r in ["none", "cheap"] + ["full:" + ",".join(map(str, s)) for s in subsets(count)]]
+        least, most = min(arena for arena, _, _ in found), found[0][0]
+        some = 0
+        for limit in sorted({int(least + (most - least) * part) for part in (0, 0.1, 0.3, 0.5, 0.7, 0.9)}):
+            best = min(time for arena, time, _ in found if arena <= limit)
+            arena, time, chosen = outcome("auto", "--memory", limit)
+            print(f"      {name}, {limit} bytes of {most}: {chosen}, {time / best - 1:.4f} above the best of {len(found)}")
+            assert arena <= limit and time <= 1.01 * best, (limit, arena, time, best, found)
+            some += chosen.startswith("full:")
+        assert some > 0, "no limit asked for a part of the segments"
+    text = c.compile(model, "some", "--inputs", "x", code=1)
+    assert "--recompute some: expected" in text, text
+
+
+@case
+def clusters_are_predicted_with_recomputation(c):
+    model = c.models / "resnet18_cifar_train.onnx"
+    arena = {r: report(c.compile(model, r))["memory"]["arena_bytes"] for r in ("none", "full")}
+    options = ("--dim", "batch=8", "--train", "--optimizer", "sgd:lr=0.001,momentum=0.9", "--what-if", "nodes=1",
+               "--memory", arena["full"])
+    text = c.run(c.bin / "tessera-compile", model, *options)
+    assert "does not fit" in text, text
+    text = c.run(c.bin / "tessera-compile", model, *options, "--recompute", "auto")
+    assert "recompute full" in text.splitlines()[-1], text
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #include "tools/compile/Pipeline.h"
 
 #include "tools/compile/Output.h"
+#include "tools/compile/Recompute.h"
 
 #include "compiler/autodiff/Passes.h"
 #include "compiler/hybrid/Complete.h"
@@ -21,6 +22,7 @@
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <limits>
 
 using namespace mlir;
 
@@ -34,6 +36,10 @@ namespace {
 
 /// Searches again with a smaller limit where the arena does not fit.
 constexpr int kMaxAttempts = 5;
+/// From here on a strategy counts as dearer for the limit of memory's sake.
+constexpr double kSqueezed = 1.005;
+/// More bytes of initial values are not stored but made when a run starts.
+constexpr uint64_t kMaxStoredInit = uint64_t(1) << 30;
 
 /// Collects what passes say, so that a failure is one error and not lines on the terminal.
 class Diagnostics {
@@ -105,6 +111,16 @@ private:
   /// Phases 3 to 5, as often as it takes to fit.
   llvm::Error place(ModuleOp module, strategies::AssignOptions assign,
                     const compiler::EmitOptions &emit, CompileResult &result, Placed &placed);
+  llvm::Error placeWith(const Recomputed &again, ModuleOp module,
+                        const strategies::AssignOptions &assign, const compiler::EmitOptions &emit,
+                        CompileResult &result, Placed &placed);
+  /// What --recompute asks for; "auto": what fits and is predicted to take least.
+  llvm::Error placeBest(ModuleOp module, const strategies::AssignOptions &assign,
+                        const compiler::EmitOptions &emit, CompileResult &result, Placed &placed);
+  /// Of the first function, were there no limit of memory.
+  llvm::Expected<strategies::Cost> predictUnlimited(ModuleOp module,
+                                                    strategies::AssignOptions assign);
+  std::function<double(Operation *)> timeOnOneRank(const strategies::AssignOptions &assign) const;
   /// From phase 2 to phase 5 of a program that is one rank's.
   llvm::Error placeHybrid(ModuleOp module, const compiler::EmitOptions &emit, CompileResult &result,
                           Placed &placed);
@@ -409,6 +425,108 @@ llvm::Error Compiler::placeHybrid(ModuleOp module, const compiler::EmitOptions &
   return placed.tooLarge ? overLimit(result.memory, report.memoryLimit) : llvm::Error::success();
 }
 
+llvm::Error Compiler::placeWith(const Recomputed &again, ModuleOp module,
+                                const strategies::AssignOptions &assign,
+                                const compiler::EmitOptions &emit, CompileResult &result,
+                                Placed &placed) {
+  OwningOpRef<ModuleOp> program(module.clone());
+  if (again.level != "none")
+    if (llvm::Error e = runPasses(*program, options_.model, [&](PassManager &manager) {
+          manager.addNestedPass<func::FuncOp>(
+              compiler::createRecomputePass(again.level, again.segments));
+        }))
+      return e;
+  result.recompute = again.str();
+  return options_.hybrid ? placeHybrid(*program, emit, result, placed)
+                         : place(*program, assign, emit, result, placed);
+}
+
+llvm::Error Compiler::placeBest(ModuleOp module, const strategies::AssignOptions &assign,
+                                const compiler::EmitOptions &emit, CompileResult &result,
+                                Placed &placed) {
+  if (options_.recompute != "auto") {
+    llvm::Expected<Recomputed> again = Recomputed::parse(options_.recompute);
+    return again ? placeWith(*again, module, assign, emit, result, placed) : again.takeError();
+  }
+  // What fits and is predicted to take least; of equal ones the first that was tried.
+  struct Candidate {
+    CompileResult result;
+    Placed placed;
+  };
+  std::optional<Candidate> best;
+  std::string last, unplaced; // what was tried last; why the last that did not fit did not
+  auto predicted = [](const CompileResult &r) {
+    return r.report.functions.empty() ? 0 : r.report.functions.front().total();
+  };
+  RecomputeTrials trials;
+  trials.run = [&](const Recomputed &again) -> llvm::Expected<bool> {
+    Candidate tried{result, {}};
+    last = again.str();
+    if (llvm::Error e = placeWith(again, module, assign, emit, tried.result, tried.placed)) {
+      if (!tried.placed.tooLarge)
+        return e;
+      if (!best && unplaced.empty())
+        progress_("the plan does not fit, computing activations again instead of keeping them");
+      unplaced = llvm::toString(std::move(e));
+      return false;
+    }
+    if (!best || predicted(tried.result) < predicted(best->result))
+      best = std::move(tried);
+    return true;
+  };
+  // A strategy that mode auto chose to save memory may cost more than computing something again.
+  std::optional<strategies::Cost> unlimited;
+  trials.enough = [&]() -> llvm::Expected<bool> {
+    if (assign.mode != "auto" || options_.hybrid)
+      return true;
+    if (!unlimited)
+      if (llvm::Error e = predictUnlimited(module, assign).moveInto(unlimited))
+        return e;
+    return double(predicted(best->result)) <= kSqueezed * double(*unlimited);
+  };
+  trials.segments = [&] {
+    return compiler::segmentsByWorth(*module.getOps<func::FuncOp>().begin(), timeOnOneRank(assign));
+  };
+  if (llvm::Error e = tryRecomputation(trials))
+    return e;
+  if (!best)
+    return llvm::createStringError(unplaced);
+  if (!options_.dumpPhases.empty() && last != best->result.recompute) // dumps are of the last one
+    return placeWith(llvm::cantFail(Recomputed::parse(best->result.recompute)), module, assign,
+                     emit, result, placed);
+  result = std::move(best->result);
+  placed = std::move(best->placed);
+  return llvm::Error::success();
+}
+
+llvm::Expected<strategies::Cost> Compiler::predictUnlimited(ModuleOp module,
+                                                            strategies::AssignOptions assign) {
+  OwningOpRef<ModuleOp> copy(module.clone());
+  assign.memoryLimit = std::numeric_limits<int64_t>::max() / 4;
+  assign.explain = false;
+  assign.dumpGraph.clear();
+  AssignReport report;
+  if (llvm::Error e = strategies::assignStrategies(*copy, assign, report))
+    return e;
+  return report.functions.empty() ? strategies::Cost(0) : report.functions.front().total();
+}
+
+std::function<double(Operation *)>
+Compiler::timeOnOneRank(const strategies::AssignOptions &assign) const {
+  auto model = std::make_shared<strategies::CostModel>(llvm::cantFail(dist::Mesh::parse("1")),
+                                                       assign.topology, assign.profile);
+  return [model](Operation *op) {
+    auto cls = strategies::OperatorClass::of(op);
+    if (!cls) {
+      llvm::consumeError(cls.takeError());
+      return 0.0;
+    }
+    strategies::Strategy whole;
+    whole.factors.resize((*cls)->rule.factors.size());
+    return double(model->compute(**cls, whole));
+  };
+}
+
 llvm::Expected<CompileResult> Compiler::run() {
   OutputDirectory output(options_.output);
   if (llvm::Error e = output.begin())
@@ -426,28 +544,9 @@ llvm::Expected<CompileResult> Compiler::run() {
   compiler::EmitOptions emit;
   emit.model = llvm::sys::path::filename(options_.model).str();
   emit.producer = "tessera-compile " TESSERA_VERSION;
-  // Every level computes more and keeps less than the one before it: the first that fits is the cheapest.
-  llvm::SmallVector<llvm::StringRef> levels = {"none", "cheap", "full"};
-  if (options_.recompute != "auto")
-    levels = {options_.recompute};
   Placed placed;
-  for (llvm::StringRef level : levels) {
-    OwningOpRef<ModuleOp> program(module.clone());
-    if (level != "none")
-      if (llvm::Error e = runPasses(*program, options_.model, [&](PassManager &manager) {
-            manager.addNestedPass<func::FuncOp>(compiler::createRecomputePass(level));
-          }))
-        return e;
-    llvm::Error e = options_.hybrid ? placeHybrid(*program, emit, result, placed)
-                                    : place(*program, assign, emit, result, placed);
-    result.recompute = level.str();
-    if (!e)
-      break;
-    if (!placed.tooLarge || level == levels.back())
-      return e;
-    llvm::consumeError(std::move(e));
-    progress_("the plan does not fit, computing activations again instead of keeping them");
-  }
+  if (llvm::Error e = placeBest(module, assign, emit, result, placed))
+    return e;
   OwningOpRef<ModuleOp> &local = placed.local;
   const std::string &saved = placed.strategies;
 
@@ -458,7 +557,11 @@ llvm::Expected<CompileResult> Compiler::run() {
       return made.takeError();
     whole = std::move(*made);
   }
-  if (llvm::Error e = imported->weights.writeSafetensors(output.file(emit.weightsFile)))
+  const compiler::WeightStore &weights = imported->weights;
+  const bool later = options_.initAtStart || weights.generatedBytes() > kMaxStoredInit;
+  if (later)
+    emit.generated = &weights;
+  if (llvm::Error e = weights.writeSafetensors(output.file(emit.weightsFile), !later))
     return e;
   if (llvm::Error e = compiler::emitPlan(*local, whole ? *whole : ModuleOp(), emit, output.path()))
     return e;
@@ -527,6 +630,22 @@ llvm::Error Compiler::predictOne(ModuleOp module, ClusterPrediction &cluster) {
   cluster.mesh = assign.mesh.str();
   if (llvm::Error e = assign.topology.fits(assign.mesh))
     return e;
+  if (options_.recompute != "none") {
+    CompileResult result;
+    Placed placed;
+    llvm::Error e = placeBest(module, assign, compiler::EmitOptions(), result, placed);
+    if (e) {
+      cluster.error = llvm::toString(std::move(e));
+      return llvm::Error::success();
+    }
+    const strategies::FunctionReport &step = result.report.functions.front();
+    cluster.predicted = step.total();
+    cluster.communication = step.communication;
+    cluster.memory = int64_t(result.memory.arenaBytes);
+    cluster.recompute = result.recompute;
+    cluster.fits = true;
+    return llvm::Error::success();
+  }
   OwningOpRef<ModuleOp> local(module.clone());
   AssignReport report;
   if (llvm::Error e = strategies::assignStrategies(*local, assign, report)) {
@@ -644,9 +763,10 @@ std::string table(llvm::ArrayRef<ClusterPrediction> clusters, int64_t ranksPerNo
             ? llvm::formatv("{0:F1} %", 100 * scale * double(first.predicted) / double(c.predicted))
                   .str()
             : "-";
-    out += llvm::formatv("{0,5}  {1,5}  {2,-11}  {3,-13}  {4,-10}  {5}{6}\n", c.nodes,
-                         c.nodes * ranksPerNode, ms(c.predicted), ms(c.communication), efficiency,
-                         bytesText(c.memory), c.fits ? "" : " (does not fit)");
+    out += llvm::formatv(
+        "{0,5}  {1,5}  {2,-11}  {3,-13}  {4,-10}  {5}{6}\n", c.nodes, c.nodes * ranksPerNode,
+        ms(c.predicted), ms(c.communication), efficiency, bytesText(c.memory),
+        c.fits ? c.recompute == "none" ? "" : "  recompute " + c.recompute : " (does not fit)");
   }
   return out;
 }

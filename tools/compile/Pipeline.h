@@ -38,12 +38,15 @@ struct CompileOptions {
   std::optional<compiler::TrainingOptions> training;
   strategies::AssignOptions assign;
   std::string saveStrategies, dumpPhases;
-  std::string precision = "f32";  // or bf16, f16: what products compute with
-  std::string recompute = "none"; // or full, or auto: what is needed to fit
-  bool fuse = true;               // elementwise operators
-  bool fuseAttention = true;      // products with a softmax between
+  std::string precision = "f32"; // or bf16, f16: what products compute with
+  std::string recompute =
+      "none";       // or cheap, full, full:0,2, full:0,2, or auto: what fits and takes least
+  bool fuse = true; // elementwise operators
+  bool fuseAttention = true; // products with a softmax between
   /// The model file is one rank's program (mode hybrid): nothing is chosen, assign only names the mode.
   std::optional<compiler::HybridOptions> hybrid;
+  /// Values by rule are not stored with the plan: every rank makes what it holds.
+  bool initAtStart = false;
   bool broadcastParameters =
       false;                 // what several ranks hold is sent by the first of them at the start
   bool sumGradients = false; // over the slices of the batch, instead of their mean
@@ -75,6 +78,7 @@ struct ClusterPrediction {
   std::string mesh, error; // error: nothing was found, for this reason
   strategies::Cost predicted = 0, communication = 0;
   int64_t memory = 0; // bytes of one rank's arena
+  std::string recompute = "none";
   bool fits = false;
 };
 
