@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""How long it takes, and in how much memory, to compile GPT with 96 layers into plans: from the ONNX file to one file per rank.
+
+usage: /usr/bin/python3 test/benchmark/compile_bench.py --bin build/bin [--small] [--phases]
+
+The model (GPT-3: 175 billion parameters, forward, backward and Adam) is written by test/models/networks.py without weights; the
+plans say how each rank makes what it holds of them. "cpu" is the time of all threads, memory the largest resident set, both of
+the whole program; --phases also prints the program's own times. --small takes two narrow layers: a check that everything works.
+Prints Markdown; the exit code is 1 where something takes more than 20 s of CPU time or 4 GiB.
+"""
+import argparse
+import pathlib
+import sys
+import tempfile
+
+import measured
+from program_search_bench import SMALL, networks
+
+# ranks in words, mode, mesh, topology, more options
+CASES = [
+    ("one", "data", "1", "8xh200", ["--memory", "40TiB"]),
+    ("4", "auto", "data=2,model=2", "8xh200", ["--memory", "2TiB"]),
+    ("8", "auto", "data=2,model=4", "8xh200", ["--memory", "1TiB"]),
+    ("128", "auto", "data=16,model=8", "16x8xh200", []),
+]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--phases", action="store_true")
+    parser.add_argument("--only", default="", help="numbers of ranks, separated by commas")
+    args = parser.parse_args()
+    bad = False
+    print("| ranks | mesh | mode | cpu | wall clock | memory | plans |\n|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        networks.NETWORKS["gpt"](folder / "gpt.onnx", **(SMALL if args.small else {}))
+        for ranks, mode, mesh, topology, options in CASES:
+            if args.only and ranks not in args.only.split(","):
+                continue
+            command = [args.bin / "tessera-compile", folder / "gpt.onnx", "--inputs", "ids", "--mesh", mesh, "--mode", mode,
+                       "--topology", topology, "--train", "--loss", "cross_entropy", "--optimizer", "adam:lr=0.001",
+                       "--init-at-start", "--search-gap", "0.01", *options, "-o", folder / "plan"]
+            code, text, wall, usage = measured.run(command, folder)
+            if code:
+                sys.exit(f"{' '.join(map(str, command))}: exit code {code}\n{text}")
+            cpu, memory = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+            size = sum(p.stat().st_size for p in (folder / "plan").iterdir()) / 2 ** 20
+            bad |= cpu > 20 or memory > 4096
+            print(f"| {ranks} | {mesh} | {mode} | {cpu:.1f} s | {wall:.1f} s | {memory:,.0f} MiB | {size:,.0f} MiB |", flush=True)
+            if args.phases:
+                print(text)
+    if bad:
+        sys.exit("above 20 s or 4 GiB")
+
+
+if __name__ == "__main__":
+    main()
