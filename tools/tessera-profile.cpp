@@ -8,6 +8,10 @@
 // some strategy on the mesh, and of the collectives among its ranks. Without a program only collectives. Exit
 // codes: 1 for a failure, 2 for a wrong command line.
 //
+//   tessera-profile --device cuda --write-topology machine.json
+//
+// writes the topology of this machine's GPUs as nvidia-smi shows it, with --device cuda with measured copies.
+//
 //===----------------------------------------------------------------------------------------------===//
 #include "tools/compile/Output.h"
 #include "tools/profile/Measure.h"
@@ -27,12 +31,35 @@ using namespace tessera;
 namespace {
 
 struct CommandLine {
-  std::string program, output, mesh, maxBytes = "16MiB", add;
+  std::string program, output, mesh, maxBytes = "16MiB", add, topology, like, device = "cpu";
   bool quiet = false;
   MeasureOptions measure;
 };
 
+llvm::Error writeTopology(const CommandLine &c, const Progress &progress) {
+  llvm::Expected<strategies::Topology> machine = readMachine(c.like);
+  if (!machine)
+    return machine.takeError();
+  if (c.measure.backend == "cuda") {
+    llvm::Expected<DeviceRates> rates = measureDevice(c.measure.seconds, progress);
+    if (!rates)
+      return rates.takeError();
+    machine->memoryBandwidth = rates->memoryBandwidth;
+    machine->launch = rates->launch;
+  }
+  return writeFile(c.topology, machine->toJson());
+}
+
 llvm::Error run(CommandLine &c) {
+  auto progress = [&](const std::string &line) {
+    if (!c.quiet)
+      std::puts(line.c_str());
+  };
+  if (!c.topology.empty())
+    if (llvm::Error e = writeTopology(c, progress))
+      return e;
+  if (c.output.empty())
+    return llvm::Error::success();
   llvm::Expected<dist::Mesh> mesh = dist::Mesh::parse(c.mesh);
   if (!mesh)
     return mesh.takeError();
@@ -52,10 +79,6 @@ llvm::Error run(CommandLine &c) {
       return old.takeError();
     table = std::move(*old);
   }
-  auto progress = [&](const std::string &line) {
-    if (!c.quiet)
-      std::puts(line.c_str());
-  };
   if (llvm::Error e = measureCollectives(c.measure, table, progress))
     return e;
   if (!c.program.empty()) {
@@ -81,12 +104,24 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version", "tessera-profile " TESSERA_VERSION);
   app.add_option("PROGRAM", c.program,
                  "2-training.mlir of tessera-compile --dump-phases: its kernels are measured");
-  app.add_option("-o,--output", c.output, "Profile file to write")->required()->type_name("FILE");
-  app.add_option("--mesh", c.mesh, "Ranks that run at once, as threads: data=2,model=2")
-      ->required();
+  auto *output =
+      app.add_option("-o,--output", c.output, "Profile file to write")->type_name("FILE");
+  auto *mesh =
+      app.add_option("--mesh", c.mesh, "Ranks that run at once, as threads: data=2,model=2");
+  output->needs(mesh);
+  mesh->needs(output);
+  auto *topology =
+      app.add_option("--write-topology", c.topology,
+                     "Topology file to write: this machine's GPUs as nvidia-smi shows them")
+          ->type_name("FILE");
+  app.add_option("--like", c.like, "Topology with the rates of a GPU that is not known")
+      ->needs(topology);
+  app.add_option("--device", c.device, "cpu or cuda: where kernels and collectives are measured")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--add-to", c.add, "Keep what this profile holds and measure the rest")
       ->type_name("FILE");
-  app.add_option("--backend", c.measure.backend, "cpu or reference")->capture_default_str();
+  app.add_option("--backend", c.measure.backend,
+                 "cpu, cuda or reference (default: as --device says)");
   app.add_option("--seconds", c.measure.seconds, "Time of one measurement")
       ->check(CLI::Range(1e-6, 60.0))
       ->capture_default_str();
@@ -99,6 +134,13 @@ int main(int argc, char **argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &e) {
     return app.exit(e) == 0 ? 0 : 2;
+  }
+  if (app.count("--backend") == 0)
+    c.measure.backend = c.device;
+  if (c.output.empty() && c.topology.empty()) {
+    std::fprintf(stderr,
+                 "tessera-profile: error: give -o FILE and --mesh, or --write-topology FILE\n");
+    return 2;
   }
   if (llvm::Error e = run(c)) {
     std::fprintf(stderr, "tessera-profile: error: %s\n", llvm::toString(std::move(e)).c_str());

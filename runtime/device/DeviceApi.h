@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define TESSERA_DEVICE_ABI 1
+#define TESSERA_DEVICE_ABI 2
 
 enum { TESSERA_OK = 0, TESSERA_FAILED = 1, TESSERA_UNSUPPORTED = 2, TESSERA_NOT_READY = 3 };
 enum { TESSERA_COMPUTE_STREAM = 0, TESSERA_COMM_STREAM = 1 };
@@ -61,24 +61,41 @@ typedef struct TesseraCode TesseraCode; /* a loaded kernel */
 typedef struct TesseraOp TesseraOp;     /* a prepared library call */
 typedef struct TesseraComm TesseraComm;
 
+/* What is done to a product before it is stored, in this order. */
+enum {
+  TESSERA_EPILOGUE_BIAS = 1, /* + bias[n], of the result's type */
+  TESSERA_EPILOGUE_KEEP = 2, /* what the function below is applied to is stored to aux, too */
+  TESSERA_EPILOGUE_RELU = 4, /* max(x, 0) */
+  TESSERA_EPILOGUE_GELU = 8  /* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) */
+};
+
 /* y[b] = a[b] * b[b], row-major; a is m x k or its transpose, b is k x n or its transpose. Matrices of a
    batch are `stride*` elements apart; a stride of 0 repeats the matrix. All matrices begin at multiples of
-   `alignment` bytes. */
+   `alignment` bytes. `dtype` is that of a and b, `resultType` that of y, aux and bias: the same, or F32 for
+   operands of 16 bits; sums are in F32 at least. aux lies like y. */
 typedef struct {
-  int32_t dtype, tf32;
-  int32_t alignment, reserved;
-  int32_t transposeA, transposeB;
+  int32_t dtype, resultType, tf32;
+  int32_t alignment, epilogue;
+  int32_t transposeA, transposeB, reserved;
   int64_t m, n, k;
   int64_t batch, strideA, strideB, strideY;
 } TesseraMatMul;
 
-/* A cross-correlation in N C [D] H W with symmetric padding. kind 0: a = x, b = w, y. 1: a = dy, b = w,
-   y = dx. 2: a = x, b = dy, y = dw. channels and filters are totals over the groups. */
+/* A cross-correlation in N C [D] H W, or where channels come last, N [D] H W C with filters F [D] R S C.
+   kind 0: a = x, b = w, y. 1: a = dy, b = w, y = dx. 2: a = x, b = dy, y = dw. channels and filters are
+   totals over the groups; types as for products; no padding is negative. */
 typedef struct {
-  int32_t kind, dtype, tf32, spatial; /* spatial: 2 or 3; the last ones of the arrays count */
+  int32_t kind, dtype, resultType, tf32;
+  int32_t spatial, channelsLast; /* spatial: 2 or 3; the last ones of the arrays count */
   int64_t n, groups, channels, filters;
-  int64_t in[3], out[3], kernel[3], stride[3], pad[3], dilation[3];
+  int64_t in[3], out[3], kernel[3], stride[3], padLow[3], padHigh[3], dilation[3];
 } TesseraConv;
+
+/* Of a library call. bias and aux: null where the epilogue has none. */
+typedef struct {
+  const void *a, *b, *bias;
+  void *y, *aux, *workspace;
+} TesseraOperands;
 
 typedef struct {
   char bytes[128];
@@ -141,8 +158,8 @@ typedef struct TesseraDeviceApi {
                           size_t *workspace, TesseraMessage *m);
   int32_t (*createConv)(TesseraDevice *d, const TesseraConv *what, TesseraOp **op,
                         size_t *workspace, TesseraMessage *m);
-  int32_t (*runOp)(TesseraDevice *d, TesseraOp *op, const void *a, const void *b, void *y,
-                   void *workspace, TesseraMessage *m);
+  int32_t (*runOp)(TesseraDevice *d, TesseraOp *op, const TesseraOperands *operands,
+                   TesseraMessage *m);
   void (*destroyOp)(TesseraDevice *d, TesseraOp *op);
 
   /* Collectives, on the communication stream, without waiting for the device. createComm starts and does not

@@ -38,6 +38,7 @@ Result<Platform> Platform::open(const PlatformOptions &options, World &world) {
   if (!device)
     return device.status();
   platform.description = std::string(" on ") + (*device)->info().name;
+  platform.device = *device;
   platform.backend = createCudaBackend(*device);
   // Whether there is a device world must be the same on all ranks of all machines: the option decides alone.
   if (!options.shareDevices)

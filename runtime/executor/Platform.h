@@ -12,6 +12,7 @@
 
 #include "runtime/backend/Backend.h"
 #include "runtime/comm/Communicator.h"
+#include "runtime/device/Device.h"
 
 #include <memory>
 #include <string>
@@ -26,6 +27,7 @@ struct PlatformOptions {
 
 struct Platform {
   std::unique_ptr<Backend> backend;
+  std::shared_ptr<Device> device;     // null: the host
   std::unique_ptr<World> deviceWorld; // null: collectives go through the host
   std::string description;            // " on NVIDIA H200"; empty on the host
 

@@ -254,6 +254,30 @@ llvm::Expected<Topology> Topology::parse(llvm::StringRef text, llvm::StringRef o
   return t;
 }
 
+std::string Topology::toJson() const {
+  auto linkJson = [](const Link &link) {
+    return nlohmann::ordered_json{{"latency", link.latency}, {"bandwidth", link.bandwidth}};
+  };
+  nlohmann::ordered_json json = {{"name", name}, {"devices", devices}};
+  for (auto [bits, rate] : flops)
+    json["flops"]["f" + std::to_string(bits)] = rate;
+  json["memory_bandwidth"] = memoryBandwidth;
+  json["memory"] = memory;
+  json["launch"] = launch;
+  json["shared"] = shared;
+  for (const Link &link : links) {
+    nlohmann::ordered_json level = {{"devices", link.devices}};
+    level.update(linkJson(link));
+    json["links"].push_back(level);
+  }
+  if (network)
+    json["network"] = linkJson(*network);
+  for (const auto &[axis, link] : axes)
+    json["axes"][axis] = linkJson(link);
+  // A device names itself: whatever bytes it says.
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 llvm::Expected<Topology> Topology::withNodes(int64_t nodes) const {
   constexpr int64_t kMostDevices = 1 << 20;
   if (nodes < 1 || nodes > kMostDevices / devices)

@@ -61,6 +61,8 @@ struct Topology {
   static llvm::Expected<Topology> load(llvm::StringRef nameOrPath);
   static llvm::Expected<Topology> parse(llvm::StringRef json, llvm::StringRef origin);
   static const std::vector<std::string> &presetNames();
+  /// What `parse` reads.
+  std::string toJson() const;
 
   /// So many of these machines, joined by the network; an error if it has none or is too large.
   llvm::Expected<Topology> withNodes(int64_t nodes) const;

@@ -4,6 +4,7 @@
 usage: prediction_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
 """
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -22,8 +23,9 @@ class Context:
     def __init__(self, args, folder):
         self.bin, self.models, self.folder = args.bin, args.models, folder
 
-    def run(self, tool, *command, code=0):
-        done = subprocess.run([str(c) for c in (self.bin / tool, *command)], capture_output=True, text=True, timeout=600)
+    def run(self, tool, *command, code=0, **env):
+        done = subprocess.run([str(c) for c in (self.bin / tool, *command)], capture_output=True, text=True, timeout=600,
+                              env={**os.environ, **env})
         expect(done.returncode == code, f"{tool} {command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout + done.stderr
 
@@ -89,6 +91,36 @@ def broken_profiles_and_programs_are_refused(c):
                  "-o", c.folder / "none.json", code=1)
     expect("bad.mlir" in text and not (c.folder / "none.json").exists(), text)
     expect("at most" in c.run("tessera-profile", "--mesh", "100000", "-o", c.folder / "none.json", code=1), "too many ranks")
+
+
+@case
+def a_machine_with_devices_is_measured(c):
+    smi = c.folder / "nvidia-smi"
+    smi.write_text("""#!/bin/sh
+case "$*" in
+*--query-gpu=name,memory.total,*) printf 'NVIDIA H200, 143771, 5, 16\\nNVIDIA H200, 143771, 5, 16\\n';;
+"topo -m") printf '\\tGPU0\\tGPU1\\tCPU Affinity\\nGPU0\\t X \\tNV18\\t0-15\\nGPU1\\tNV18\\t X \\t0-15\\n';;
+*) exit 3;;
+esac
+""")
+    smi.chmod(0o755)
+    env = {"PATH": f"{c.folder}:{os.environ['PATH']}", "TESSERA_CUDA_MODULE": str(c.bin.parent / "lib/libtessera_emulator.so")}
+    c.compile("--dump-phases", c.folder / "phases")
+    machine, profile = c.folder / "gpus.json", c.folder / "gpu-profile.json"
+    c.run("tessera-profile", c.folder / "phases/2-training.mlir", "--device", "cuda", "--mesh", "2", "-q", "--seconds", "1e-6",
+          "--max-bytes", "8KiB", "-o", profile, "--write-topology", machine, **env)
+    topology, table = json.loads(machine.read_text()), json.loads(profile.read_text())
+    expect(topology["devices"] == 2 and topology["links"][0]["bandwidth"] == 450e9, topology)
+    expect(0 < topology["memory_bandwidth"] < 1e12 and topology["launch"] > 0, "copies and launches are measured")
+    expect([p[0] for p in table["collectives"]["all-reduce 2"]] == [1024, 8192], table["collectives"])
+    expect(any(k.startswith("graph.conv ") for k in table["kernels"]), f"convolutions: {list(table['kernels'])[:5]}")
+    c.compile("--topology", machine, "--profile", profile, mesh="2", out="measured")
+    # What cannot be is one sentence.
+    text = c.run("tessera-profile", "--device", "cuda", "--mesh", "8", "-q", "-o", profile, code=1, **env)
+    expect("4 CUDA devices for 8 ranks" in text, text)
+    smi.write_text("#!/bin/sh\necho 'Failed to initialize NVML'\nexit 9\n")
+    text = c.run("tessera-profile", "--write-topology", c.folder / "none.json", code=1, **env)
+    expect("NVML" in text and not (c.folder / "none.json").exists(), text)
 
 
 @case

@@ -47,8 +47,9 @@ static inline double __longlong_as_double(long long x) { double f; memcpy(&f, &x
 
 std::string folder() {
   static const std::string path = [] {
-    std::string name = "/tmp/tessera-emulator-XXXXXX";
-    return std::string(mkdtemp(name.data()) ? name : "/tmp");
+    const char *where = std::getenv("TMPDIR");
+    std::string name = std::string(where && *where ? where : "/tmp") + "/tessera-emulator-XXXXXX";
+    return std::string(mkdtemp(name.data()) ? name : ".");
   }();
   return path;
 }
@@ -61,7 +62,7 @@ std::string freshName() {
 int32_t compile(const char *source, int32_t, void **image, size_t *bytes, TesseraMessage *m) {
   const std::string base = freshName();
   std::ofstream(base + ".cpp") << kShim << source;
-  const std::string command = "g++ -std=c++17 -O0 -w -fPIC -shared -ffp-contract=off -o " + base +
+  const std::string command = "g++ -std=c++17 -O1 -w -fPIC -shared -ffp-contract=off -o " + base +
                               ".so " + base + ".cpp 2> " + base + ".log";
   if (std::system(command.c_str()) != 0) {
     std::stringstream log;
@@ -81,7 +82,7 @@ int32_t compile(const char *source, int32_t, void **image, size_t *bytes, Tesser
 }
 
 void freeImage(void *image) { std::free(image); }
-int32_t compilerVersion(void) { return 1; }
+int32_t compilerVersion(void) { return 2; } // of the compiler's options
 
 int32_t loadCode(TesseraDevice *, const void *image, size_t bytes, const char *function,
                  TesseraCode **code, TesseraMessage *m) {

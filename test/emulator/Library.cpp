@@ -1,5 +1,9 @@
-// Matrix products and convolutions as plain loops over the descriptors.
+// Matrix products and convolutions as plain loops over the descriptors, in F64.
 #include "test/emulator/Emulator.h"
+
+#include "runtime/support/Float16.h"
+
+#include <cmath>
 
 struct TesseraOp {
   bool conv = false;
@@ -10,63 +14,129 @@ struct TesseraOp {
 namespace tessera::emulator {
 namespace {
 
-template <typename T> void multiply(const TesseraMatMul &w, const T *a, const T *b, T *y) {
-  for (int64_t i = 0; i < w.batch; ++i, a += w.strideA, b += w.strideB, y += w.strideY)
+bool isHalf(int32_t dtype) { return dtype == TESSERA_F16 || dtype == TESSERA_BF16; }
+
+double load(int32_t dtype, const void *memory, int64_t i) {
+  switch (dtype) {
+  case TESSERA_F64:
+    return static_cast<const double *>(memory)[i];
+  case TESSERA_F16:
+    return rt::halfToFloat(static_cast<const uint16_t *>(memory)[i]);
+  case TESSERA_BF16:
+    return rt::bfloatToFloat(static_cast<const uint16_t *>(memory)[i]);
+  default:
+    return static_cast<const float *>(memory)[i];
+  }
+}
+
+void store(int32_t dtype, void *memory, int64_t i, double v) {
+  switch (dtype) {
+  case TESSERA_F64:
+    static_cast<double *>(memory)[i] = v;
+    break;
+  case TESSERA_F16:
+    static_cast<uint16_t *>(memory)[i] = rt::floatToHalf(static_cast<float>(v));
+    break;
+  case TESSERA_BF16:
+    static_cast<uint16_t *>(memory)[i] = rt::floatToBfloat(static_cast<float>(v));
+    break;
+  default:
+    static_cast<float *>(memory)[i] = static_cast<float>(v);
+  }
+}
+
+std::vector<double> loadAll(int32_t dtype, const void *memory, int64_t n) {
+  std::vector<double> values(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i)
+    values[static_cast<size_t>(i)] = load(dtype, memory, i);
+  return values;
+}
+
+void multiply(const TesseraMatMul &w, const TesseraOperands &o) {
+  const std::vector<double> allA = loadAll(w.dtype, o.a, (w.batch - 1) * w.strideA + w.m * w.k);
+  const std::vector<double> allB = loadAll(w.dtype, o.b, (w.batch - 1) * w.strideB + w.k * w.n);
+  const double *a = allA.data(), *b = allB.data();
+  for (int64_t i = 0; i < w.batch; ++i)
     for (int64_t m = 0; m < w.m; ++m)
       for (int64_t n = 0; n < w.n; ++n) {
         double sum = 0;
         for (int64_t k = 0; k < w.k; ++k)
-          sum += double(a[w.transposeA ? k * w.m + m : m * w.k + k]) *
-                 double(b[w.transposeB ? n * w.k + k : k * w.n + n]);
-        y[m * w.n + n] = static_cast<T>(sum);
+          sum += a[i * w.strideA + (w.transposeA ? k * w.m + m : m * w.k + k)] *
+                 b[i * w.strideB + (w.transposeB ? n * w.k + k : k * w.n + n)];
+        const int64_t at = i * w.strideY + m * w.n + n;
+        if (w.epilogue & TESSERA_EPILOGUE_BIAS)
+          sum += load(w.resultType, o.bias, n);
+        if (w.epilogue & TESSERA_EPILOGUE_KEEP)
+          store(w.resultType, o.aux, at, sum);
+        if (w.epilogue & TESSERA_EPILOGUE_RELU)
+          sum = sum > 0 ? sum : 0;
+        if (w.epilogue & TESSERA_EPILOGUE_GELU)
+          sum *= 0.5 * (1 + std::tanh(0.7978845608028654 * (sum + 0.044715 * sum * sum * sum)));
+        store(w.resultType, o.y, at, sum);
       }
 }
 
+/// The place of element (outer, inner, point) of a tensor of `inners` times `points` per outer.
+int64_t place(const TesseraConv &c, int64_t outer, int64_t inner, int64_t point, int64_t inners,
+              int64_t points) {
+  return outer * inners * points +
+         (c.channelsLast ? point * inners + inner : inner * points + point);
+}
+
 /// One loop over every (result, tap) triple serves all three kinds.
-template <typename T> void convolve(const TesseraConv &c, const T *a, const T *b, T *out) {
+void convolve(const TesseraConv &c, const TesseraOperands &o) {
   auto volume = [](const int64_t s[3]) { return s[0] * s[1] * s[2]; };
   const int64_t in = volume(c.in), pixels = volume(c.out), taps = volume(c.kernel);
   const int64_t cg = c.channels / c.groups, fg = c.filters / c.groups;
-  const int64_t count = c.kind == 0   ? c.n * c.filters * pixels
-                        : c.kind == 1 ? c.n * c.channels * in
-                                      : c.filters * cg * taps;
-  std::vector<double> sums(static_cast<size_t>(count), 0.0);
+  const int64_t xs = c.n * c.channels * in, ws = c.filters * cg * taps,
+                ys = c.n * c.filters * pixels;
+  const std::vector<double> allA = loadAll(c.dtype, o.a, c.kind == 1 ? ys : xs);
+  const std::vector<double> allB = loadAll(c.dtype, o.b, c.kind == 2 ? ys : ws);
+  const double *a = allA.data(), *b = allB.data();
+  std::vector<double> sums(static_cast<size_t>(c.kind == 0 ? ys : c.kind == 1 ? xs : ws), 0.0);
   for (int64_t n = 0; n < c.n; ++n)
     for (int64_t f = 0; f < c.filters; ++f)
-      for (int64_t o = 0; o < pixels; ++o)
+      for (int64_t p = 0; p < pixels; ++p)
         for (int64_t k = 0; k < cg; ++k)
           for (int64_t t = 0; t < taps; ++t) {
-            int64_t po[3] = {o / (c.out[1] * c.out[2]), o / c.out[2] % c.out[1], o % c.out[2]};
+            int64_t po[3] = {p / (c.out[1] * c.out[2]), p / c.out[2] % c.out[1], p % c.out[2]};
             int64_t pt[3] = {t / (c.kernel[1] * c.kernel[2]), t / c.kernel[2] % c.kernel[1],
                              t % c.kernel[2]};
             int64_t at = 0;
             bool inside = true;
             for (int d = 0; d < 3; ++d) {
-              int64_t i = po[d] * c.stride[d] - c.pad[d] + pt[d] * c.dilation[d];
+              int64_t i = po[d] * c.stride[d] - c.padLow[d] + pt[d] * c.dilation[d];
               inside &= i >= 0 && i < c.in[d];
               at = at * c.in[d] + i;
             }
             if (!inside)
               continue;
-            const int64_t x = (n * c.channels + f / fg * cg + k) * in + at;
-            const int64_t w = (f * cg + k) * taps + t, y = (n * c.filters + f) * pixels + o;
-            if (c.kind == 0)
-              sums[static_cast<size_t>(y)] += double(a[x]) * double(b[w]);
-            else if (c.kind == 1)
-              sums[static_cast<size_t>(x)] += double(a[y]) * double(b[w]);
-            else
-              sums[static_cast<size_t>(w)] += double(a[x]) * double(b[y]);
+            const int64_t x = place(c, n, f / fg * cg + k, at, c.channels, in);
+            const int64_t w = place(c, f, k, t, cg, taps), y = place(c, n, f, p, c.filters, pixels);
+            const int64_t to = c.kind == 0 ? y : c.kind == 1 ? x : w;
+            sums[static_cast<size_t>(to)] += a[c.kind == 1 ? y : x] * b[c.kind == 2 ? y : w];
           }
   for (size_t i = 0; i < sums.size(); ++i)
-    out[i] = static_cast<T>(sums[i]);
+    store(c.resultType, o.y, static_cast<int64_t>(i), sums[i]);
+}
+
+bool typesFit(int32_t dtype, int32_t resultType) {
+  return isHalf(dtype) ? resultType == dtype || resultType == TESSERA_F32
+                       : (dtype == TESSERA_F32 || dtype == TESSERA_F64) && resultType == dtype;
 }
 
 int32_t createMatMul(TesseraDevice *, const TesseraMatMul *what, TesseraOp **op, size_t *workspace,
                      TesseraMessage *m) {
-  if (what->dtype != TESSERA_F32 && what->dtype != TESSERA_F64)
-    return fail(m, "only f32 and f64", TESSERA_UNSUPPORTED);
-  if (what->alignment < (what->dtype == TESSERA_F64 ? 8 : 4) || what->alignment > 16)
+  if (!typesFit(what->dtype, what->resultType))
+    return fail(m, "a product of types that no library has");
+  const int32_t least = isHalf(what->dtype) ? 2 : what->dtype == TESSERA_F64 ? 8 : 4;
+  if (what->alignment < least || what->alignment > 16)
     return fail(m, "a product with an alignment of " + std::to_string(what->alignment));
+  // As cuBLASLt has them.
+  const bool gelu = what->epilogue & TESSERA_EPILOGUE_GELU;
+  if (((what->epilogue & TESSERA_EPILOGUE_KEEP) && (!gelu || what->n % 8 != 0)) ||
+      (what->epilogue && what->dtype == TESSERA_F64))
+    return fail(m, "no such epilogue", TESSERA_UNSUPPORTED);
   *op = new TesseraOp{false, *what, {}};
   *workspace = 1024;
   return TESSERA_OK;
@@ -74,9 +144,13 @@ int32_t createMatMul(TesseraDevice *, const TesseraMatMul *what, TesseraOp **op,
 
 int32_t createConv(TesseraDevice *, const TesseraConv *what, TesseraOp **op, size_t *workspace,
                    TesseraMessage *m) {
+  if (!typesFit(what->dtype, what->resultType))
+    return fail(m, "a convolution of types that no library has");
   for (int d = 0; d < 3; ++d) {
-    int64_t room = what->in[d] + 2 * what->pad[d] - what->dilation[d] * (what->kernel[d] - 1) - 1;
-    if (room < 0 || room / what->stride[d] + 1 != what->out[d])
+    int64_t room = what->in[d] + what->padLow[d] + what->padHigh[d] -
+                   what->dilation[d] * (what->kernel[d] - 1) - 1;
+    if (what->padLow[d] < 0 || what->padHigh[d] < 0 || room < 0 ||
+        room / what->stride[d] + 1 != what->out[d])
       return fail(m, "a convolution whose sizes do not fit together");
     if (d < 3 - what->spatial && (what->in[d] != 1 || what->out[d] != 1 || what->kernel[d] != 1))
       return fail(m, "a convolution with more dimensions than it says");
@@ -89,26 +163,21 @@ int32_t createConv(TesseraDevice *, const TesseraConv *what, TesseraOp **op, siz
   return TESSERA_OK;
 }
 
-int32_t runOp(TesseraDevice *d, TesseraOp *op, const void *a, const void *b, void *y,
-              void *workspace, TesseraMessage *m) {
+int32_t runOp(TesseraDevice *d, TesseraOp *op, const TesseraOperands *operands, TesseraMessage *m) {
   const TesseraOp what = *op;
+  const TesseraOperands o = *operands;
+  if (!what.conv && (((what.matmul.epilogue & TESSERA_EPILOGUE_BIAS) && !o.bias) ||
+                     ((what.matmul.epilogue & TESSERA_EPILOGUE_KEEP) && !o.aux)))
+    return fail(m, "an epilogue without its operand");
   return enqueue(d,
                  {TESSERA_COMPUTE_STREAM,
                   [=](TesseraMessage *) {
                     // A workspace is written, whatever was in it.
-                    static_cast<char *>(workspace)[what.conv ? 4095 : 1023] = 1;
-                    auto run = [&](auto tag) {
-                      using T = decltype(tag);
-                      const T *p = static_cast<const T *>(a), *q = static_cast<const T *>(b);
-                      if (what.conv)
-                        convolve(what.convolution, p, q, static_cast<T *>(y));
-                      else
-                        multiply(what.matmul, p, q, static_cast<T *>(y));
-                    };
-                    if ((what.conv ? what.convolution.dtype : what.matmul.dtype) == TESSERA_F64)
-                      run(double());
+                    static_cast<char *>(o.workspace)[what.conv ? 4095 : 1023] = 1;
+                    if (what.conv)
+                      convolve(what.convolution, o);
                     else
-                      run(float());
+                      multiply(what.matmul, o);
                     return TESSERA_OK;
                   }},
                  m);

@@ -1,6 +1,7 @@
 #include "tools/profile/Measure.h"
 
 #include "runtime/executor/Launcher.h"
+#include "runtime/executor/Platform.h"
 
 #include <algorithm>
 #include <chrono>
@@ -16,18 +17,59 @@ using Clock = std::chrono::steady_clock;
 /// One call on buffers of so many float32 elements, the larger of the two.
 using Call = std::function<rt::Status(rt::Communicator &, size_t)>;
 
+/// Where a rank's collectives run: between threads in host memory, or between devices.
+struct Place {
+  rt::Platform platform;
+  rt::World *world = nullptr;
+  std::vector<float> host[2];
+  rt::DeviceMemory device[2];
+  float *in = nullptr, *out = nullptr;
+
+  rt::Status open(const std::string &backend, rt::World &threads, size_t elements) {
+    world = &threads;
+    if (backend == "cuda") {
+      auto opened = rt::Platform::open(
+          {backend, threads.rank(), threads.size(), /*shareDevices=*/false}, threads);
+      if (!opened)
+        return opened.status();
+      platform = std::move(*opened);
+      world = platform.deviceWorld.get();
+    }
+    float **ends[2] = {&in, &out};
+    for (int i = 0; i < 2; ++i) {
+      host[i].assign(elements, 1.0f);
+      *ends[i] = host[i].data();
+      if (!platform.device)
+        continue;
+      auto memory = rt::DeviceMemory::allocate(platform.device, elements * 4);
+      if (!memory)
+        return memory.status();
+      device[i] = std::move(*memory);
+      *ends[i] = reinterpret_cast<float *>(device[i].data());
+      TESSERA_RETURN_IF_ERROR(
+          platform.device->copy(TESSERA_COMM_STREAM, *ends[i], host[i].data(), elements * 4));
+    }
+    return finish();
+  }
+  rt::Status finish() { return platform.device ? platform.device->finish() : rt::Status(); }
+  /// A device is kept busy: so many calls are enqueued before they are waited for.
+  int row() const { return platform.device ? 8 : 1; }
+};
+
 /// The median over rounds of the slowest rank's time; all groups at once. Valid on rank 0.
-rt::Status measureOne(rt::Communicator &everyone, rt::Communicator &group, size_t count,
-                      double seconds, const Call &call, double &result) {
+rt::Status measureOne(Place &place, rt::Communicator &everyone, rt::Communicator &group,
+                      size_t count, double seconds, const Call &call, double &result) {
   std::vector<double> times;
   for (double spent = 0; spent < seconds || times.size() < 3;) {
     TESSERA_RETURN_IF_ERROR(everyone.barrier());
     Clock::time_point start = Clock::now();
-    TESSERA_RETURN_IF_ERROR(call(group, count));
+    for (int i = 0; i < place.row(); ++i)
+      TESSERA_RETURN_IF_ERROR(call(group, count));
+    TESSERA_RETURN_IF_ERROR(place.finish());
     double mine = std::chrono::duration<double>(Clock::now() - start).count(), slowest = 0;
     // Also what makes every rank do as many rounds.
     TESSERA_RETURN_IF_ERROR(everyone.allReduce(&mine, &slowest, 1, plan::F64, plan::MAX));
-    times.push_back(slowest);
+    times.push_back(slowest / place.row());
     spent += slowest;
   }
   std::sort(times.begin(), times.end());
@@ -56,38 +98,40 @@ llvm::Error measureCollectives(const MeasureOptions &options, strategies::Profil
     if (!everyone)
       return everyone.status();
     size_t most = size_t(std::max<int64_t>(options.maxBytes, 4096)) / 4;
-    std::vector<float> in(most, 1.0f), out(most);
+    Place place;
+    TESSERA_RETURN_IF_ERROR(place.open(options.backend, world, most));
+    float *in = place.in, *out = place.out;
     for (int size : sizes) {
       std::vector<int> members(static_cast<size_t>(size));
       std::iota(members.begin(), members.end(), world.rank() / size * size);
-      auto group = world.group(members);
+      auto group = place.world->group(members);
       if (!group)
         return group.status();
       const size_t n = size_t(size);
       const std::pair<const char *, Call> calls[] = {
           {"all-reduce",
            [&](rt::Communicator &g, size_t count) {
-             return g.allReduce(in.data(), out.data(), count, plan::F32, plan::SUM);
+             return g.allReduce(in, out, count, plan::F32, plan::SUM);
            }},
           {"all-gather",
            [&](rt::Communicator &g, size_t count) {
-             return g.allGather(in.data(), out.data(), 1, count / n, plan::F32);
+             return g.allGather(in, out, 1, count / n, plan::F32);
            }},
           {"reduce-scatter",
            [&](rt::Communicator &g, size_t count) {
-             return g.reduceScatter(in.data(), out.data(), 1, count / n, plan::F32, plan::SUM);
+             return g.reduceScatter(in, out, 1, count / n, plan::F32, plan::SUM);
            }},
           {"all-to-all", [&](rt::Communicator &g, size_t count) {
              std::vector<rt::Transfer> parts;
              for (size_t peer = 0; peer < n; ++peer)
                parts.push_back(
                    {int(peer), {int64_t(peer * (count / n)), {int64_t(count / n)}, {1}}});
-             return g.exchange(in.data(), parts, out.data(), parts, plan::F32);
+             return g.exchange(in, parts, out, parts, plan::F32);
            }}};
       for (const auto &[kind, call] : calls)
         for (size_t bytes = 1024; int64_t(bytes) <= options.maxBytes; bytes *= 8) {
           double seconds = 0;
-          TESSERA_RETURN_IF_ERROR(measureOne(**everyone, **group, std::max(bytes / 4, n),
+          TESSERA_RETURN_IF_ERROR(measureOne(place, **everyone, **group, std::max(bytes / 4, n),
                                              options.seconds, call, seconds));
           if (world.rank() != 0)
             continue;

@@ -1,11 +1,10 @@
-// attention and its gradient: matrix products with own kernels on the lines of scores between them. The scores of one
-// operator at a time lie in scratch memory.
-#include "runtime/backend/AttentionGeometry.h"
-#include "runtime/backend/cuda/CudaKernel.h"
-#include "runtime/backend/cuda/Templates.h"
+// attention and its gradient composed of the library's products and own kernels on the lines of scores between them, and
+// the choice between that and tiles.
+#include "runtime/backend/cuda/AttentionKernels.h"
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 namespace tessera::rt::cuda {
 namespace {
@@ -59,14 +58,10 @@ extern "C" __global__ void k(const T *__restrict__ probabilities, T *__restrict_
 }
 )cuda";
 
-std::string exact(double v) {
-  return "__longlong_as_double((i64)" + std::to_string(std::bit_cast<uint64_t>(v)) + "ull)";
-}
-
 class Composition {
 public:
-  Composition(const KernelCall &call, const BindOptions &options, bool library)
-      : call_(call), options_(options), library_(library), g_(*attentionGeometry(call)) {}
+  Composition(const KernelCall &call, const BindOptions &options)
+      : call_(call), options_(options), g_(*attentionGeometry(call)) {}
 
   CudaKernel forward() {
     const TensorView q = rows(0, g_.q), k = rows(1, g_.k), v = rows(2, g_.v);
@@ -148,7 +143,7 @@ private:
   CudaKernel finish() {
     for (const auto &[from, to, r] : pending_)
       transpose(from, to, r, false);
-    kernel_.description = library_ ? "cuBLASLt, generated" : "generated";
+    kernel_.description = "cuBLASLt, generated";
     return std::move(kernel_);
   }
 
@@ -171,8 +166,7 @@ private:
       flag->set_name(name);
       flag->set_i(value);
     }
-    std::vector<CudaKernel> choices = bindMatMul(make(kernel, {a, b}, y), options_);
-    add(library_ ? choices.front() : choices.back());
+    add(bindMatMul(make(kernel, {a, b}, y), options_).front());
   }
 
   void lines(const char *text, std::vector<Place> arguments, const Constants &more) {
@@ -180,18 +174,13 @@ private:
     uint32_t block = 32;
     while (block < 256 && block < g_.keys())
       block *= 2;
-    const int64_t start = std::clamp(g_.start, -g_.rows(), g_.keys());
-    std::string inside = wide(g_.keys());
-    if (g_.causal)
-      inside = "(row + " + wide(start + 1) + " < 0 ? 0 : row + " + wide(start + 1) +
-               " < KEYS ? row + " + wide(start + 1) + " : KEYS)";
     Constants constants = {{"T", memoryType(call_.outputs[0].dtype)},
                            {"LINES", wide(lines)},
                            {"ROWS", wide(g_.rows())},
                            {"KEYS", wide(g_.keys())},
                            {"BLOCK", std::to_string(block)},
-                           {"INSIDE", inside},
-                           {"SCALE", exact(g_.scale)}};
+                           {"INSIDE", insideCode(g_)},
+                           {"SCALE", exactNumber(g_.scale)}};
     constants.insert(constants.end(), more.begin(), more.end());
     if (lines > 0)
       kernel_.actions.push_back(
@@ -204,22 +193,12 @@ private:
   TensorView probabilities(const TensorView &q, const TensorView &k, size_t biasOperand) {
     const TensorView p = scores();
     product(q, k, false, true, p);
-    const size_t rank = g_.batch.size();
-    auto stride = [&](size_t d) { return wide(g_.hasBias ? g_.biasStrides[d] : 0); };
-    std::string base;
-    const Shape outer = rowMajorStrides(g_.batch);
-    for (size_t d = 0; g_.hasBias && d < rank; ++d)
-      base +=
-          "at += batch / " + wide(outer[d]) + " % " + wide(g_.batch[d]) + " * " + stride(d) + "; ";
+    Constants more = biasConstants(g_);
+    more.push_back({"HEADS", wide(g_.heads())});
+    more.push_back({"LOWEST", exactNumber(-std::numeric_limits<double>::infinity())});
+    more.push_back({"OUTSIDE", exactNumber(g_.outside)});
     lines(kProbabilities, {at(p.data), at((g_.hasBias ? call_.inputs[biasOperand] : p).data)},
-          {{"HEADS", wide(g_.heads())},
-           {"LOWEST", exact(-std::numeric_limits<double>::infinity())},
-           {"OUTSIDE", exact(g_.outside)},
-           {"BIAS_HEAD", stride(rank)},
-           {"BIAS_ROW", stride(rank + 1)},
-           {"BIAS_KEY", stride(rank + 2)},
-           {"BIAS_BASE", base},
-           {"BIAS(i)", g_.hasBias ? "(double)bias[i]" : "0.0"}});
+          more);
     return p;
   }
 
@@ -229,7 +208,6 @@ private:
   };
   const KernelCall &call_;
   const BindOptions &options_;
-  bool library_;
   AttentionGeometry g_;
   CudaKernel kernel_;
   std::vector<Pending> pending_;
@@ -237,12 +215,52 @@ private:
 
 } // namespace
 
+std::string exactNumber(double v) {
+  return "__longlong_as_double((i64)" + std::to_string(std::bit_cast<uint64_t>(v)) + "ull)";
+}
+
+std::string insideCode(const AttentionGeometry &g) {
+  if (!g.causal)
+    return wide(g.keys());
+  const std::string n = "row + " + wide(std::clamp(g.start, -g.rows() - 1, g.keys()) + 1);
+  return "(" + n + " < 0 ? 0 : " + n + " < " + wide(g.keys()) + " ? " + n + " : " + wide(g.keys()) +
+         ")";
+}
+
+Constants biasConstants(const AttentionGeometry &g) {
+  const size_t rank = g.batch.size();
+  auto stride = [&](size_t d) { return wide(g.hasBias ? g.biasStrides[d] : 0); };
+  std::string base;
+  const Shape outer = rowMajorStrides(g.batch);
+  for (size_t d = 0; g.hasBias && d < rank; ++d)
+    base += "at += batch / " + wide(outer[d]) + " % " + wide(g.batch[d]) + " * " + stride(d) + "; ";
+  return {{"HAS_BIAS", g.hasBias ? "1" : "0"},
+          {"BIAS_HEAD", stride(rank)},
+          {"BIAS_ROW", stride(rank + 1)},
+          {"BIAS_KEY", stride(rank + 2)},
+          {"BIAS_BASE", base},
+          {"BIAS(i)", g.hasBias ? "bias[i]" : "0.0"}};
+}
+
+CudaKernel bindComposedAttention(const KernelCall &call, const BindOptions &options) {
+  Composition composition(call, options);
+  return call.name() == "attention" ? composition.forward() : composition.backward();
+}
+
+/// Scores that are held may take so much.
+constexpr int64_t kMostScoreBytes = int64_t(4) << 30;
+
 std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions &options) {
+  const AttentionGeometry g = *attentionGeometry(call);
   std::vector<CudaKernel> choices;
-  for (bool library : {true, false}) {
-    Composition composition(call, options, library);
-    choices.push_back(call.name() == "attention" ? composition.forward() : composition.backward());
-  }
+  // With TF32 the library's products run on tensor cores, which outweighs what holding the scores costs. Batches,
+  // heads and rows are a tensor's extents: their product with another extent may overflow.
+  const double scores =
+      4.0 * static_cast<double>(g.batches * g.heads() * g.rows()) * static_cast<double>(g.keys());
+  const bool empty = g.batches * g.heads() * g.rows() == 0 || g.v.depth == 0;
+  if (options.tf32 && call.outputs[0].dtype == plan::F32 && !empty && scores <= kMostScoreBytes)
+    choices.push_back(bindComposedAttention(call, options));
+  choices.push_back(bindTiledAttention(call));
   return choices;
 }
 

@@ -30,7 +30,7 @@ template <typename F> static void forEachPlace(Action &action, F &&f) {
   } else if (auto *fill = std::get_if<FillBytes>(&action)) {
     f(fill->to);
   } else if (auto *matmul = std::get_if<LibraryMatMul>(&action)) {
-    for (Place *place : {&matmul->a, &matmul->b, &matmul->y})
+    for (Place *place : {&matmul->a, &matmul->b, &matmul->y, &matmul->bias, &matmul->aux})
       f(*place);
   } else if (auto *conv = std::get_if<LibraryConv>(&action)) {
     for (Place *place : {&conv->a, &conv->b, &conv->y})
@@ -55,20 +55,26 @@ static void addConversion(CudaKernel &kernel, const TensorView &from, const Tens
 std::vector<CudaKernel>
 bindThroughF32(const KernelCall &call,
                const std::function<std::vector<CudaKernel>(const KernelCall &)> &bind) {
-  // The copies lie first in the scratch memory, the kernel's own comes after them.
+  // The copies lie first in the scratch memory, the kernel's own comes after them. Where a plan is widened they are
+  // F64, as everything else.
   KernelCall wide = call;
+  plan::DType type = plan::F32;
+  for (const std::vector<TensorView> *views : {&call.inputs, &call.outputs})
+    for (const TensorView &view : *views)
+      if (view.dtype == plan::F64)
+        type = plan::F64;
   uint64_t copies = 0;
   for (std::vector<TensorView> *views : {&wide.inputs, &wide.outputs})
     for (TensorView &view : *views)
       if (isHalf(view.dtype)) {
-        view.dtype = plan::F32;
+        view.dtype = type;
         view.data = reinterpret_cast<void *>(kScratchBase + kCopies + copies);
         copies += (view.bytes() + 255) / 256 * 256;
       }
   std::vector<CudaKernel> choices = bind(wide);
   for (CudaKernel &choice : choices) {
     CudaKernel all;
-    all.description = choice.description + ", in f32";
+    all.description = choice.description + ", on " + dtypeName(type) + " copies";
     all.scratch = copies + choice.scratch;
     for (size_t i = 0; i < call.inputs.size(); ++i)
       if (isHalf(call.inputs[i].dtype))
@@ -136,9 +142,23 @@ Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptio
   // What only moves elements does not mind their type.
   static const std::set<std::string, std::less<>> moves = {"reshape", "transpose", "slice",
                                                            "pad",     "concat",    "gather"};
-  if (hasHalf(call) && !moves.contains(call.name()))
-    return bindThroughF32(call, [&](const KernelCall &wide) { return it->second(wide, options); });
-  return it->second(call, options);
+  if (!hasHalf(call) || moves.contains(call.name()))
+    return it->second(call, options);
+  // Products: on tensor cores as they are; where the library refuses, as products of F32 copies, which TF32 holds
+  // without loss.
+  static const std::set<std::string, std::less<>> products = {"matmul", "conv", "conv_input_grad",
+                                                              "conv_weight_grad"};
+  std::vector<CudaKernel> choices;
+  BindOptions wideOptions = options;
+  if (products.contains(call.name())) {
+    choices = it->second(call, options);
+    wideOptions.tf32 =
+        options.tf32 || (isHalf(call.inputs[0].dtype) && isHalf(call.inputs[1].dtype));
+  }
+  for (CudaKernel &choice :
+       bindThroughF32(call, [&](const KernelCall &wide) { return it->second(wide, wideOptions); }))
+    choices.push_back(std::move(choice));
+  return choices;
 }
 
 } // namespace tessera::rt::cuda

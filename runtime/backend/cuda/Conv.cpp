@@ -1,5 +1,5 @@
-// conv and its gradients: cuDNN where the padding is symmetric, own direct kernels for the rest (and where cuDNN
-// refuses). The direct kernels take one thread per result and are meant to be right, not fast.
+// conv and its gradients: cuDNN, and own direct kernels for what it does not take: padding below zero, and what it
+// refuses. The direct kernels take one thread per result and are meant to be right, not fast.
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cuda/CudaKernel.h"
 #include "runtime/backend/cuda/Templates.h"
@@ -104,26 +104,25 @@ std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &opti
   std::vector<CudaKernel> choices;
   TesseraConv what = {};
   what.kind = kindOf(call);
-  what.dtype = call.outputs[0].dtype;
-  what.tf32 = options.tf32;
+  what.dtype = call.inputs[0].dtype;
+  what.resultType = call.outputs[0].dtype;
+  what.tf32 = options.tf32 && what.dtype == plan::F32;
   what.spatial = g.spatial == 3 ? 3 : 2; // one dimension is two with a leading 1
   what.n = g.n;
   what.groups = g.groups;
   what.channels = g.c * g.groups;
   what.filters = g.f * g.groups;
-  bool fits = true;
+  const plan::DType type = call.inputs[0].dtype, result = call.outputs[0].dtype;
+  bool fits = libraryTypes(type, result) && call.inputs[1].dtype == type;
   for (size_t d = 0; d < 3; ++d) {
     what.in[d] = g.in[d];
     what.out[d] = g.out[d];
     what.kernel[d] = g.kernel[d];
     what.stride[d] = g.stride[d];
-    what.pad[d] = g.padLo[d];
+    what.padLow[d] = g.padLo[d];
+    what.padHigh[d] = g.padHi[d];
     what.dilation[d] = g.dilation[d];
-    // The library pads both sides alike. Where only part of the high padding is ever read (a stride leaves the
-    // last columns out), what counts is that the library computes the same number of results.
-    const int64_t room = g.in[d] + 2 * g.padLo[d] - g.dilation[d] * (g.kernel[d] - 1) - 1;
-    fits = fits && g.padLo[d] >= 0 && g.padHi[d] >= 0 && room >= 0 &&
-           room / g.stride[d] + 1 == g.out[d];
+    fits = fits && g.padLo[d] >= 0 && g.padHi[d] >= 0;
   }
   int64_t work = g.n * g.c * g.f;
   for (const auto *sizes : {&g.in, &g.out, &g.kernel})
@@ -131,12 +130,13 @@ std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &opti
       fits = fits && s > 0;
   if (fits && work > 0) {
     CudaKernel kernel;
-    kernel.description = options.tf32 && what.dtype == plan::F32 ? "cuDNN tf32" : "cuDNN";
+    kernel.description = what.tf32 ? "cuDNN tf32" : "cuDNN " + dtypeName(type);
     kernel.actions.push_back(LibraryConv{what, at(call.inputs[0].data), at(call.inputs[1].data),
                                          at(call.outputs[0].data)});
     choices.push_back(std::move(kernel));
   }
-  choices.push_back(direct(call, g));
+  if (type == result && bytesPerElement(type) != 2)
+    choices.push_back(direct(call, g));
   return choices;
 }
 

@@ -52,6 +52,7 @@ struct FillBytes { // with zeros
 struct LibraryMatMul {
   TesseraMatMul what;
   Place a, b, y;
+  Place bias = {}, aux = {}; // where what.epilogue has them
 };
 struct LibraryConv {
   TesseraConv what;
@@ -79,6 +80,11 @@ struct BindOptions {
 /// What can run a call, best first; each can be refused by a library when it is prepared. Empty: nothing.
 /// `call` has passed checkKernel.
 Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptions &options);
+
+/// Whether a library multiplies operands of type `in` into a result of type `out`: of 16 bits also into F32.
+inline bool libraryTypes(plan::DType in, plan::DType out) {
+  return isFloat(in) && (in == out || (bytesPerElement(in) == 2 && out == plan::F32));
+}
 
 /// F16 and BF16: the operands are converted to F32 copies in scratch memory, and the results back.
 std::vector<CudaKernel>

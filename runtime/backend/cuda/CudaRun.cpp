@@ -95,15 +95,23 @@ Status CudaPlan::run(const Bound &bound, const Kernel &kernel) {
     return call([&](TesseraMessage *m) {
       return api.fill(d, TESSERA_COMPUTE_STREAM, resolve(fill->to), 0, fill->bytes, m);
     });
-  auto library = [&](const auto &what) {
-    return call([&](TesseraMessage *m) {
-      return api.runOp(d, bound.op, resolve(what.a), resolve(what.b), resolve(what.y),
-                       scratch_.data() + kernel.workspace, m);
-    });
-  };
-  if (const auto *matmul = std::get_if<LibraryMatMul>(&bound.action))
-    return library(*matmul);
-  return library(std::get<LibraryConv>(bound.action));
+  TesseraOperands operands = {};
+  operands.workspace = scratch_.data() + kernel.workspace;
+  if (const auto *matmul = std::get_if<LibraryMatMul>(&bound.action)) {
+    operands.a = resolve(matmul->a);
+    operands.b = resolve(matmul->b);
+    operands.y = resolve(matmul->y);
+    if (matmul->what.epilogue & TESSERA_EPILOGUE_BIAS)
+      operands.bias = resolve(matmul->bias);
+    if (matmul->what.epilogue & TESSERA_EPILOGUE_KEEP)
+      operands.aux = resolve(matmul->aux);
+  } else {
+    const auto &conv = std::get<LibraryConv>(bound.action);
+    operands.a = resolve(conv.a);
+    operands.b = resolve(conv.b);
+    operands.y = resolve(conv.y);
+  }
+  return call([&](TesseraMessage *m) { return api.runOp(d, bound.op, &operands, m); });
 }
 
 Status CudaPlan::launch(uint32_t program, uint32_t step) {

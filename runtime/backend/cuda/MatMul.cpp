@@ -1,4 +1,4 @@
-// matmul: cuBLASLt for F32 and F64, an own tiled kernel for integers and for what the library refuses.
+// matmul: cuBLASLt for floating-point numbers, an own tiled kernel for integers and for what the library refuses.
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cuda/CudaKernel.h"
 #include "runtime/backend/cuda/Templates.h"
@@ -70,12 +70,15 @@ CudaKernel tiled(const KernelCall &call, const MatMulGeometry &g) {
 /// dimensions before it become calls of their own.
 CudaKernel library(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
   CudaKernel kernel;
-  kernel.description = tf32 && call.outputs[0].dtype == plan::F32 ? "cuBLASLt tf32" : "cuBLASLt";
+  const plan::DType type = call.inputs[0].dtype;
+  tf32 = tf32 && type == plan::F32;
+  kernel.description = tf32 ? "cuBLASLt tf32" : "cuBLASLt " + dtypeName(type);
   Nest nest = collapse({g.batch, {rowMajorStrides(g.batch), g.batchStrideA, g.batchStrideB}});
   const size_t rank = nest.sizes.size();
   const int64_t inner = rank ? nest.sizes.back() : 1;
   TesseraMatMul what = {};
-  what.dtype = call.outputs[0].dtype;
+  what.dtype = type;
+  what.resultType = call.outputs[0].dtype;
   what.tf32 = tf32;
   what.transposeA = g.transposeA;
   what.transposeB = g.transposeB;
@@ -95,7 +98,7 @@ CudaKernel library(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
   int64_t calls = 1;
   for (size_t d = 0; d + 1 < rank; ++d)
     calls *= nest.sizes[d];
-  const uint64_t size = bytesPerElement(call.outputs[0].dtype);
+  const uint64_t size = bytesPerElement(type), resultSize = bytesPerElement(call.outputs[0].dtype);
   for (int64_t c = 0; c < calls; ++c) {
     uint64_t offset[3] = {0, 0, 0};
     int64_t rest = c;
@@ -106,7 +109,7 @@ CudaKernel library(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
     }
     auto matrix = [&](const TensorView &t, uint64_t index, int64_t elements) {
       Place place = at(t.data);
-      place.value += index * static_cast<uint64_t>(elements) * size;
+      place.value += index * static_cast<uint64_t>(elements) * bytesPerElement(t.dtype);
       return place;
     };
     kernel.actions.push_back(LibraryMatMul{what, matrix(call.inputs[0], offset[1], g.m * g.k),
@@ -115,8 +118,9 @@ CudaKernel library(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
   }
   // What all matrices' addresses are multiples of, up to what the library can make use of.
   uint64_t bits = 16;
-  for (int64_t stride : {what.strideA, what.strideB, what.strideY})
+  for (int64_t stride : {what.strideA, what.strideB})
     bits |= static_cast<uint64_t>(stride) * size;
+  bits |= static_cast<uint64_t>(what.strideY) * resultSize;
   for (const Action &action : kernel.actions)
     for (const Place &place : {std::get<LibraryMatMul>(action).a, std::get<LibraryMatMul>(action).b,
                                std::get<LibraryMatMul>(action).y})
@@ -131,15 +135,16 @@ CudaKernel library(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
 std::vector<CudaKernel> bindMatMul(const KernelCall &call, const BindOptions &options) {
   MatMulGeometry g = *matmulGeometry(call);
   const int64_t batch = elementCount(g.batch);
-  const plan::DType type = call.outputs[0].dtype;
+  const plan::DType type = call.inputs[0].dtype, result = call.outputs[0].dtype;
   std::vector<CudaKernel> choices;
   // A sum of no products is zero, which the own kernel gives.
-  if ((type == plan::F32 || type == plan::F64) && batch * g.m * g.n * g.k > 0) {
+  if (libraryTypes(type, result) && call.inputs[1].dtype == type && batch * g.m * g.n * g.k > 0) {
     CudaKernel kernel = library(call, g, options.tf32);
     if (kernel.actions.size() <= 64)
       choices.push_back(std::move(kernel));
   }
-  choices.push_back(tiled(call, g));
+  if (type == result && bytesPerElement(type) != 2)
+    choices.push_back(tiled(call, g));
   return choices;
 }
 

@@ -14,14 +14,16 @@
 
 #include <string>
 
-struct cudnnContext;
 struct cublasLtContext;
+namespace tessera::device {
+struct DnnState;
+}
 
 struct TesseraDevice {
   int ordinal = 0;
   cudaStream_t streams[2] = {nullptr, nullptr};
   cublasLtContext *blas = nullptr; // created at first use
-  cudnnContext *dnn = nullptr;
+  tessera::device::DnnState *dnn = nullptr;
 };
 
 namespace tessera::device {
@@ -45,8 +47,7 @@ void destroyDnn(TesseraDevice *d);
 /// A prepared library call.
 struct TesseraOp {
   virtual ~TesseraOp() = default;
-  virtual int32_t run(TesseraDevice *d, const void *a, const void *b, void *y, void *workspace,
-                      TesseraMessage *m) = 0;
+  virtual int32_t run(TesseraDevice *d, const TesseraOperands &operands, TesseraMessage *m) = 0;
 };
 
 #define TESSERA_CUDA(call, message, what)                                                          \

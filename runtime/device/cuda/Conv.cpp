@@ -1,204 +1,209 @@
-// Convolutions and their gradients by cuDNN's cudnnConvolution* functions. cuDNN 9 keeps them beside its graph
-// API; they take symmetric padding only. What they do not take falls to the backend's own kernels.
-//
-// Only deterministic algorithms are used: the same plan gives the same bits.
+// Convolutions and their gradients as graphs of one operation. Padding may differ between the two sides, groups follow
+// from the sizes, and every tensor says by its strides whether its channels come first or last.
 #include "runtime/device/cuda/Common.h"
-
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations" // cuDNN 9 marks these functions so
+#include "runtime/device/cuda/DnnGraph.h"
 
 #include <cudnn.h>
 
-#include <array>
+#include <cstring>
+#include <map>
 #include <memory>
 
 namespace tessera::device {
 
-void destroyDnn(TesseraDevice *d) {
-  if (d->dnn)
-    cudnnDestroy(d->dnn);
-}
+/// The library's handle, and the plans made so far: a network repeats its shapes.
+struct DnnState {
+  cudnnHandle_t handle = nullptr;
+  std::map<std::string, std::shared_ptr<DnnPlan>> plans; // by the bytes of the description
+  ~DnnState() {
+    plans.clear();
+    if (handle)
+      cudnnDestroy(handle);
+  }
+};
 
 namespace {
 
-constexpr size_t kWorkspaceLimit = size_t(1) << 30;
-
-int32_t failDnn(TesseraMessage *m, cudnnStatus_t status, const char *what) {
-  const bool unsupported = status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000;
-  return fail(m, std::string("cuDNN: ") + what + " failed: " + cudnnGetErrorString(status),
-              unsupported ? TESSERA_UNSUPPORTED : TESSERA_FAILED);
+cudnnDataType_t typeOf(int32_t dtype) {
+  return dtype == TESSERA_F64    ? CUDNN_DATA_DOUBLE
+         : dtype == TESSERA_F16  ? CUDNN_DATA_HALF
+         : dtype == TESSERA_BF16 ? CUDNN_DATA_BFLOAT16
+                                 : CUDNN_DATA_FLOAT;
 }
 
-#define TESSERA_DNN(call, what)                                                                    \
-  do {                                                                                             \
-    if (cudnnStatus_t status_ = (call); status_ != CUDNN_STATUS_SUCCESS)                           \
-      return failDnn(m, status_, what);                                                            \
-  } while (false)
+/// Strides of [outer, inner, spatial...]: inner follows outer, or comes last.
+std::vector<int64_t> stridesOf(const std::vector<int64_t> &sizes, bool channelsLast) {
+  std::vector<int64_t> strides(sizes.size());
+  int64_t step = 1;
+  if (channelsLast) {
+    strides[1] = step;
+    step *= sizes[1];
+  }
+  for (size_t d = sizes.size(); d-- > 0;)
+    if (d != 1 || !channelsLast) {
+      strides[d] = step;
+      step *= sizes[d];
+    }
+  return strides;
+}
 
 struct ConvOp final : TesseraOp {
-  cudnnTensorDescriptor_t x = nullptr, y = nullptr;
-  cudnnFilterDescriptor_t w = nullptr;
-  cudnnConvolutionDescriptor_t conv = nullptr;
-  int kind = 0;
-  bool isDouble = false;
-  cudnnConvolutionFwdAlgo_t forward = {};
-  cudnnConvolutionBwdDataAlgo_t data = {};
-  cudnnConvolutionBwdFilterAlgo_t filter = {};
-  size_t workspace = 0;
+  std::shared_ptr<DnnPlan> plan;
+  // The pack of the last run: a step's addresses do not change.
+  Descriptor pack;
+  const void *operands[4] = {};
 
-  ~ConvOp() override {
-    if (conv)
-      cudnnDestroyConvolutionDescriptor(conv);
-    if (w)
-      cudnnDestroyFilterDescriptor(w);
-    for (cudnnTensorDescriptor_t t : {x, y})
-      if (t)
-        cudnnDestroyTensorDescriptor(t);
-  }
-
-  int32_t run(TesseraDevice *d, const void *a, const void *b, void *out, void *scratch,
-              TesseraMessage *m) override {
-    const float one = 1, zero = 0;
-    const double one64 = 1, zero64 = 0;
-    const void *alpha = isDouble ? static_cast<const void *>(&one64) : &one;
-    const void *beta = isDouble ? static_cast<const void *>(&zero64) : &zero;
-    if (kind == 0)
-      TESSERA_DNN(cudnnConvolutionForward(d->dnn, alpha, x, a, w, b, conv, forward, scratch,
-                                          workspace, beta, y, out),
-                  "a convolution");
-    else if (kind == 1)
-      TESSERA_DNN(cudnnConvolutionBackwardData(d->dnn, alpha, w, b, y, a, conv, data, scratch,
-                                               workspace, beta, x, out),
-                  "a convolution's input gradient");
-    else
-      TESSERA_DNN(cudnnConvolutionBackwardFilter(d->dnn, alpha, x, a, y, b, conv, filter, scratch,
-                                                 workspace, beta, w, out),
-                  "a convolution's weight gradient");
+  int32_t run(TesseraDevice *d, const TesseraOperands &o, TesseraMessage *m) override {
+    const void *now[4] = {o.a, o.b, o.y, o.workspace};
+    if (!pack.raw() || std::memcmp(now, operands, sizeof now) != 0) {
+      pack = Descriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+      pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, now)
+          .ints(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, {1, 2, 3})
+          .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, now + 3);
+      if (!pack.finalize()) {
+        const cudnnStatus_t status = pack.status();
+        pack = Descriptor();
+        return failDnn(m, status, "packing operands");
+      }
+      std::memcpy(operands, now, sizeof now);
+    }
+    if (cudnnStatus_t status = cudnnBackendExecute(d->dnn->handle, plan->plan.raw(), pack.raw()))
+      return failDnn(m, status, "a convolution");
     return TESSERA_OK;
   }
 };
 
-/// The first deterministic algorithm of a list, best first, that needs no more than the limit.
-template <typename Perf, typename Algo>
-int32_t choose(const std::array<Perf, 16> &list, int count, Algo &algorithm, TesseraMessage *m) {
-  for (int i = 0; i < count; ++i) {
-    const Perf &p = list[static_cast<size_t>(i)];
-    if (p.status != CUDNN_STATUS_SUCCESS || p.determinism != CUDNN_DETERMINISTIC ||
-        p.memory > kWorkspaceLimit)
-      continue;
-    algorithm = p.algo;
-    return TESSERA_OK;
-  }
-  return fail(m, "cuDNN has no deterministic kernel for this convolution", TESSERA_UNSUPPORTED);
+} // namespace
+
+void destroyDnn(TesseraDevice *d) {
+  delete d->dnn;
+  d->dnn = nullptr;
 }
 
-int32_t describe(const TesseraConv &c, ConvOp &op, TesseraMessage *m) {
-  const cudnnDataType_t type = op.isDouble ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
-  const int s = c.spatial, first = 3 - s;
-  std::array<int, 5> xs, ys, ws, xStrides, yStrides;
-  std::array<int, 3> pad, stride, dilation;
-  xs[0] = ys[0] = static_cast<int>(c.n);
-  xs[1] = static_cast<int>(c.channels);
-  ys[1] = ws[0] = static_cast<int>(c.filters);
-  ws[1] = static_cast<int>(c.channels / c.groups);
-  for (int i = 0; i < s; ++i) {
-    auto at = static_cast<size_t>(i);
-    xs[at + 2] = static_cast<int>(c.in[first + i]);
-    ys[at + 2] = static_cast<int>(c.out[first + i]);
-    ws[at + 2] = static_cast<int>(c.kernel[first + i]);
-    pad[at] = static_cast<int>(c.pad[first + i]);
-    stride[at] = static_cast<int>(c.stride[first + i]);
-    dilation[at] = static_cast<int>(c.dilation[first + i]);
-  }
-  auto strides = [&](const std::array<int, 5> &sizes, std::array<int, 5> &out) {
-    int step = 1;
-    for (int i = s + 2; i-- > 0;) {
-      out[static_cast<size_t>(i)] = step;
-      step *= sizes[static_cast<size_t>(i)];
-    }
+int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made,
+                 TesseraMessage *m) {
+  const int s = what.spatial, first = 3 - s;
+  auto spatial = [&](const int64_t(&values)[3]) {
+    return std::vector<int64_t>(values + first, values + 3);
   };
-  strides(xs, xStrides);
-  strides(ys, yStrides);
-  TESSERA_DNN(cudnnCreateTensorDescriptor(&op.x), "describing a tensor");
-  TESSERA_DNN(cudnnCreateTensorDescriptor(&op.y), "describing a tensor");
-  TESSERA_DNN(cudnnCreateFilterDescriptor(&op.w), "describing a filter");
-  TESSERA_DNN(cudnnCreateConvolutionDescriptor(&op.conv), "describing a convolution");
-  TESSERA_DNN(cudnnSetTensorNdDescriptor(op.x, type, s + 2, xs.data(), xStrides.data()),
-              "describing a tensor");
-  TESSERA_DNN(cudnnSetTensorNdDescriptor(op.y, type, s + 2, ys.data(), yStrides.data()),
-              "describing a tensor");
-  TESSERA_DNN(cudnnSetFilterNdDescriptor(op.w, type, CUDNN_TENSOR_NCHW, s + 2, ws.data()),
-              "describing a filter");
-  TESSERA_DNN(cudnnSetConvolutionNdDescriptor(op.conv, s, pad.data(), stride.data(),
-                                              dilation.data(), CUDNN_CROSS_CORRELATION, type),
-              "describing a convolution");
-  TESSERA_DNN(cudnnSetConvolutionGroupCount(op.conv, static_cast<int>(c.groups)),
-              "describing a convolution");
-  // The default mathematics may round f32 operands to TF32.
-  TESSERA_DNN(cudnnSetConvolutionMathType(op.conv, c.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH),
-              "describing a convolution");
-  return TESSERA_OK;
+  auto sizes = [&](int64_t outer, int64_t inner, const int64_t(&rest)[3]) {
+    std::vector<int64_t> all = {outer, inner};
+    all.insert(all.end(), rest + first, rest + 3);
+    return all;
+  };
+  const std::vector<int64_t> x = sizes(what.n, what.channels, what.in),
+                             y = sizes(what.n, what.filters, what.out),
+                             w = sizes(what.filters, what.channels / what.groups, what.kernel);
+  // Which of the operation's three tensors a, b and the result are.
+  const std::vector<int64_t> &a = what.kind == 1 ? y : x, &b = what.kind == 2 ? y : w,
+                             &result = what.kind == 0   ? y
+                                       : what.kind == 1 ? x
+                                                        : w;
+  const std::vector<int64_t> resultStrides = stridesOf(result, what.channelsLast);
+  const cudnnDataType_t in = typeOf(what.dtype), out = typeOf(what.resultType);
+  const cudnnDataType_t compute = what.dtype == TESSERA_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+  // A convolution of 16 bits alone has a result of 16 bits; its sums in F32 are there for a second operation.
+  const bool wide = in != out;
+  const Descriptor ta = dnnTensor(1, in, a, stridesOf(a, what.channelsLast)),
+                   tb = dnnTensor(2, in, b, stridesOf(b, what.channelsLast)),
+                   tr = dnnTensor(3, out, result, resultStrides),
+                   sums = wide ? dnnTensor(4, compute, result, resultStrides, /*isVirtual=*/true)
+                               : Descriptor();
+  Descriptor conv(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  conv.one(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, compute)
+      .one(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
+      .one(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, static_cast<int64_t>(s))
+      .ints(CUDNN_ATTR_CONVOLUTION_DILATIONS, spatial(what.dilation))
+      .ints(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, spatial(what.stride))
+      .ints(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, spatial(what.padLow))
+      .ints(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, spatial(what.padHigh));
+  conv.finalize();
+  // Descriptor, and the attributes of a, b, the result, the convolution, alpha and beta.
+  struct Names {
+    cudnnBackendDescriptorType_t operation;
+    cudnnBackendAttributeName_t a, b, result, conv, alpha, beta;
+  };
+  static constexpr Names kNames[3] = {
+      {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+      {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+      {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}};
+  const Names &names = kNames[what.kind];
+  const float factors[2] = {1, 0};
+  const double factors64[2] = {1, 0};
+  made.operations.clear();
+  Descriptor &operation = made.operations.emplace_back(names.operation);
+  operation.one(names.a, ta)
+      .one(names.b, tb)
+      .one(names.result, wide ? sums : tr)
+      .one(names.conv, conv);
+  for (int i : {0, 1}) {
+    const cudnnBackendAttributeName_t name = i ? names.beta : names.alpha;
+    if (compute == CUDNN_DATA_DOUBLE)
+      operation.set(name, CUDNN_TYPE_DOUBLE, 1, factors64 + i);
+    else
+      operation.set(name, CUDNN_TYPE_FLOAT, 1, factors + i);
+  }
+  if (!operation.finalize())
+    return failDnn(m, operation.status(), "describing a convolution");
+  if (wide) {
+    Descriptor identity(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    identity.one(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_IDENTITY)
+        .one(CUDNN_ATTR_POINTWISE_MATH_PREC, compute)
+        .finalize();
+    Descriptor &store = made.operations.emplace_back(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    store.one(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, identity)
+        .one(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, sums)
+        .one(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, tr);
+    if (!store.finalize())
+      return failDnn(m, store.status(), "describing what a convolution stores");
+  }
+  DnnLimits limits;
+  limits.tensorCores = what.dtype == TESSERA_F16 || what.dtype == TESSERA_BF16 || what.tf32;
+  return prepare(target, limits, made, m);
 }
 
-int32_t chooseAlgorithm(TesseraDevice *d, ConvOp &op, TesseraMessage *m) {
-  int count = 0;
-  if (op.kind == 0) {
-    std::array<cudnnConvolutionFwdAlgoPerf_t, 16> list;
-    TESSERA_DNN(cudnnGetConvolutionForwardAlgorithm_v7(d->dnn, op.x, op.w, op.conv, op.y, 16,
-                                                       &count, list.data()),
-                "choosing an algorithm");
-    if (int32_t code = choose(list, count, op.forward, m))
-      return code;
-    TESSERA_DNN(cudnnGetConvolutionForwardWorkspaceSize(d->dnn, op.x, op.w, op.conv, op.y,
-                                                        op.forward, &op.workspace),
-                "sizing a workspace");
-  } else if (op.kind == 1) {
-    std::array<cudnnConvolutionBwdDataAlgoPerf_t, 16> list;
-    TESSERA_DNN(cudnnGetConvolutionBackwardDataAlgorithm_v7(d->dnn, op.w, op.y, op.conv, op.x, 16,
-                                                            &count, list.data()),
-                "choosing an algorithm");
-    if (int32_t code = choose(list, count, op.data, m))
-      return code;
-    TESSERA_DNN(cudnnGetConvolutionBackwardDataWorkspaceSize(d->dnn, op.w, op.y, op.conv, op.x,
-                                                             op.data, &op.workspace),
-                "sizing a workspace");
-  } else {
-    std::array<cudnnConvolutionBwdFilterAlgoPerf_t, 16> list;
-    TESSERA_DNN(cudnnGetConvolutionBackwardFilterAlgorithm_v7(d->dnn, op.x, op.y, op.conv, op.w, 16,
-                                                              &count, list.data()),
-                "choosing an algorithm");
-    if (int32_t code = choose(list, count, op.filter, m))
-      return code;
-    TESSERA_DNN(cudnnGetConvolutionBackwardFilterWorkspaceSize(d->dnn, op.x, op.y, op.conv, op.w,
-                                                               op.filter, &op.workspace),
-                "sizing a workspace");
-  }
-  return TESSERA_OK;
-}
+namespace {
 
 int32_t createConv(TesseraDevice *d, const TesseraConv *what, TesseraOp **op, size_t *workspace,
                    TesseraMessage *m) {
-  // cuDNN counts in 32 bits.
-  int64_t xs = what->n * what->channels, ys = what->n * what->filters;
-  for (int i = 0; i < 3; ++i) {
-    xs *= what->in[i];
-    ys *= what->out[i];
-  }
-  if ((what->dtype != TESSERA_F32 && what->dtype != TESSERA_F64) || xs < 1 || ys < 1 ||
-      what->channels < 1 || xs > INT32_MAX || ys > INT32_MAX)
-    return fail(m, "cuDNN is used for non-empty convolutions in f32 and f64", TESSERA_UNSUPPORTED);
   TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
   if (!d->dnn) {
-    TESSERA_DNN(cudnnCreate(&d->dnn), "starting the library");
-    TESSERA_DNN(cudnnSetStream(d->dnn, d->streams[TESSERA_COMPUTE_STREAM]), "choosing a stream");
+    auto state = std::make_unique<DnnState>();
+    if (cudnnStatus_t status = cudnnCreate(&state->handle))
+      return failDnn(m, status, "starting the library");
+    if (cudnnStatus_t status = cudnnSetStream(state->handle, d->streams[TESSERA_COMPUTE_STREAM]))
+      return failDnn(m, status, "choosing a stream");
+    d->dnn = state.release();
+  }
+  std::shared_ptr<DnnPlan> &plan =
+      d->dnn->plans[std::string(reinterpret_cast<const char *>(what), sizeof *what)];
+  if (!plan) {
+    auto made = std::make_shared<DnnPlan>();
+    if (int32_t code = planConv({d->dnn->handle, nullptr}, *what, *made, m)) {
+      d->dnn->plans.erase(std::string(reinterpret_cast<const char *>(what), sizeof *what));
+      return code;
+    }
+    plan = std::move(made);
   }
   auto made = std::make_unique<ConvOp>();
-  made->kind = what->kind;
-  made->isDouble = what->dtype == TESSERA_F64;
-  if (int32_t code = describe(*what, *made, m))
-    return code;
-  if (int32_t code = chooseAlgorithm(d, *made, m))
-    return code;
-  *workspace = made->workspace;
+  made->plan = plan;
+  *workspace = plan->workspace;
   *op = made.release();
   return TESSERA_OK;
 }

@@ -2,7 +2,9 @@
 //
 // cuBLASLt is column-major. Row-major y = a * b is column-major y^T = b^T * a^T over the same memory, so that
 // its first operand is our b and its second our a; a row-major [r, c] matrix is a column-major c x r one with
-// leading dimension c.
+// leading dimension c. A vector over our columns is one over its rows: what its epilogues call a bias.
+//
+// Operands of 16 bits are multiplied as they are and summed in F32.
 #include "runtime/device/cuda/Common.h"
 
 #include <cublasLt.h>
@@ -36,6 +38,7 @@ struct MatMulOp final : TesseraOp {
   cublasLtMatmulAlgo_t algorithm = {};
   size_t workspace = 0;
   bool isDouble = false;
+  const void *bias = nullptr, *aux = nullptr; // as the description has them
 
   ~MatMulOp() override {
     for (cublasLtMatrixLayout_t layout : {first, second, result})
@@ -45,16 +48,28 @@ struct MatMulOp final : TesseraOp {
       cublasLtMatmulDescDestroy(desc);
   }
 
-  int32_t run(TesseraDevice *d, const void *a, const void *b, void *y, void *scratch,
-              TesseraMessage *m) override {
+  int32_t run(TesseraDevice *d, const TesseraOperands &o, TesseraMessage *m) override {
     const float one = 1, zero = 0;
     const double one64 = 1, zero64 = 0;
     const void *alpha = isDouble ? static_cast<const void *>(&one64) : &one;
     const void *beta = isDouble ? static_cast<const void *>(&zero64) : &zero;
-    TESSERA_BLAS(cublasLtMatmul(d->blas, desc, alpha, b, first, a, second, beta, y, result, y,
-                                result, &algorithm, scratch, workspace,
+    if (int32_t code = point(CUBLASLT_MATMUL_DESC_BIAS_POINTER, o.bias, bias, m))
+      return code;
+    if (int32_t code = point(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, o.aux, aux, m))
+      return code;
+    TESSERA_BLAS(cublasLtMatmul(d->blas, desc, alpha, o.b, first, o.a, second, beta, o.y, result,
+                                o.y, result, &algorithm, o.workspace, workspace,
                                 d->streams[TESSERA_COMPUTE_STREAM]),
                  "a matrix product");
+    return TESSERA_OK;
+  }
+
+  int32_t point(cublasLtMatmulDescAttributes_t name, const void *to, const void *&now,
+                TesseraMessage *m) {
+    if (to != now)
+      TESSERA_BLAS(cublasLtMatmulDescSetAttribute(desc, name, &to, sizeof to),
+                   "describing an epilogue");
+    now = to;
     return TESSERA_OK;
   }
 };
@@ -74,15 +89,61 @@ int32_t makeLayout(cublasLtMatrixLayout_t *layout, cudaDataType_t type, int64_t 
   return TESSERA_OK;
 }
 
+cudaDataType_t typeOf(int32_t dtype) {
+  return dtype == TESSERA_F64    ? CUDA_R_64F
+         : dtype == TESSERA_F16  ? CUDA_R_16F
+         : dtype == TESSERA_BF16 ? CUDA_R_16BF
+                                 : CUDA_R_32F;
+}
+
+/// Tells the library what follows the product.
+int32_t describeEpilogue(const TesseraMatMul &w, MatMulOp &op, TesseraMessage *m) {
+  if (w.epilogue == 0)
+    return TESSERA_OK;
+  const bool bias = w.epilogue & TESSERA_EPILOGUE_BIAS, keep = w.epilogue & TESSERA_EPILOGUE_KEEP;
+  const bool gelu = w.epilogue & TESSERA_EPILOGUE_GELU, relu = w.epilogue & TESSERA_EPILOGUE_RELU;
+  // What cuBLASLt keeps for ReLU is a bit mask, and for GELU rows of a multiple of 8 elements.
+  if ((keep && (!gelu || w.n % 8 != 0)) || (gelu && relu) || op.isDouble)
+    return fail(m, "cuBLASLt has no such epilogue", TESSERA_UNSUPPORTED);
+  const cublasLtEpilogue_t epilogue =
+      gelu   ? (keep ? (bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX)
+                     : (bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU))
+      : relu ? (bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU)
+             : CUBLASLT_EPILOGUE_BIAS;
+  TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                              sizeof epilogue),
+               "describing an epilogue");
+  // The choice of an algorithm asks for alignments by these addresses; run() sets the real ones.
+  const void *aligned = reinterpret_cast<const void *>(static_cast<uintptr_t>(w.alignment));
+  if (bias)
+    if (int32_t code = op.point(CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned, op.bias, m))
+      return code;
+  if (keep) {
+    if (int32_t code = op.point(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aligned, op.aux, m))
+      return code;
+    const int64_t ld = w.n, stride = w.batch > 1 ? w.strideY : 0;
+    TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld,
+                                                sizeof ld),
+                 "describing an epilogue");
+    TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc,
+                                                CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE,
+                                                &stride, sizeof stride),
+                 "describing an epilogue");
+  }
+  return TESSERA_OK;
+}
+
 int32_t prepare(TesseraDevice *d, const TesseraMatMul &w, MatMulOp &op, TesseraMessage *m) {
   if (!d->blas)
     TESSERA_BLAS(cublasLtCreate(&d->blas), "starting the library");
   op.isDouble = w.dtype == TESSERA_F64;
-  const cudaDataType_t type = op.isDouble ? CUDA_R_64F : CUDA_R_32F;
+  const cudaDataType_t type = typeOf(w.dtype), resultType = typeOf(w.resultType);
   const cublasComputeType_t compute = op.isDouble ? CUBLAS_COMPUTE_64F
-                                      : w.tf32    ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                  : CUBLAS_COMPUTE_32F;
-  TESSERA_BLAS(cublasLtMatmulDescCreate(&op.desc, compute, type), "describing a product");
+                                      : w.tf32 && w.dtype == TESSERA_F32
+                                          ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                          : CUBLAS_COMPUTE_32F;
+  TESSERA_BLAS(cublasLtMatmulDescCreate(&op.desc, compute, op.isDouble ? CUDA_R_64F : CUDA_R_32F),
+               "describing a product");
   const cublasOperation_t opFirst = w.transposeB ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t opSecond = w.transposeA ? CUBLAS_OP_T : CUBLAS_OP_N;
   TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_TRANSA, &opFirst,
@@ -98,7 +159,9 @@ int32_t prepare(TesseraDevice *d, const TesseraMatMul &w, MatMulOp &op, TesseraM
     return code;
   if (int32_t code = makeLayout(&op.second, type, secondRows, secondCols, w.batch, w.strideA, m))
     return code;
-  if (int32_t code = makeLayout(&op.result, type, w.n, w.m, w.batch, w.strideY, m))
+  if (int32_t code = makeLayout(&op.result, resultType, w.n, w.m, w.batch, w.strideY, m))
+    return code;
+  if (int32_t code = describeEpilogue(w, op, m))
     return code;
 
   struct Preference {
@@ -112,6 +175,13 @@ int32_t prepare(TesseraDevice *d, const TesseraMatMul &w, MatMulOp &op, TesseraM
   TESSERA_BLAS(cublasLtMatmulPreferenceSetAttribute(preference.p,
                                                     CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                     &kWorkspace, sizeof kWorkspace),
+               "choosing an algorithm");
+  // Parts of a sum are added in the type of sums, not in that of the result.
+  const uint32_t reductions =
+      CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  TESSERA_BLAS(cublasLtMatmulPreferenceSetAttribute(preference.p,
+                                                    CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                                    &reductions, sizeof reductions),
                "choosing an algorithm");
   const uint32_t alignment = static_cast<uint32_t>(w.alignment);
   for (cublasLtMatmulPreferenceAttributes_t name :
@@ -135,10 +205,13 @@ int32_t prepare(TesseraDevice *d, const TesseraMatMul &w, MatMulOp &op, TesseraM
 
 int32_t createMatMul(TesseraDevice *d, const TesseraMatMul *what, TesseraOp **op, size_t *workspace,
                      TesseraMessage *m) {
-  if ((what->dtype != TESSERA_F32 && what->dtype != TESSERA_F64) || what->m < 1 || what->n < 1 ||
-      what->k < 1 || what->m > INT32_MAX || what->n > INT32_MAX || what->k > INT32_MAX ||
-      what->batch > INT32_MAX)
-    return fail(m, "cuBLASLt is used for non-empty products in f32 and f64", TESSERA_UNSUPPORTED);
+  const bool half = what->dtype == TESSERA_F16 || what->dtype == TESSERA_BF16;
+  if ((!half && what->dtype != TESSERA_F32 && what->dtype != TESSERA_F64) ||
+      (what->resultType != what->dtype && !(half && what->resultType == TESSERA_F32)) ||
+      what->m < 1 || what->n < 1 || what->k < 1 || what->m > INT32_MAX || what->n > INT32_MAX ||
+      what->k > INT32_MAX || what->batch > INT32_MAX)
+    return fail(m, "cuBLASLt is used for non-empty products of floating-point numbers",
+                TESSERA_UNSUPPORTED);
   TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
   auto made = std::make_unique<MatMulOp>();
   if (int32_t code = prepare(d, *what, *made, m))
@@ -148,10 +221,9 @@ int32_t createMatMul(TesseraDevice *d, const TesseraMatMul *what, TesseraOp **op
   return TESSERA_OK;
 }
 
-int32_t runOp(TesseraDevice *d, TesseraOp *op, const void *a, const void *b, void *y,
-              void *workspace, TesseraMessage *m) {
+int32_t runOp(TesseraDevice *d, TesseraOp *op, const TesseraOperands *operands, TesseraMessage *m) {
   cudaSetDevice(d->ordinal);
-  return op->run(d, a, b, y, workspace, m);
+  return op->run(d, *operands, m);
 }
 
 void destroyOp(TesseraDevice *, TesseraOp *op) { delete op; }

@@ -179,10 +179,11 @@ TEST_CASE("generated kernels compile for sm_80 and sm_90") {
 TEST_CASE("a damaged kernel in the cache is compiled anew") {
   Result<std::shared_ptr<DeviceModule>> module = DeviceModule::load();
   REQUIRE(module.ok());
-  char folder[] = "/tmp/tessera-cache-XXXXXX";
-  REQUIRE(mkdtemp(folder));
+  const char *where = std::getenv("TMPDIR");
+  std::string folder = std::string(where && *where ? where : "/tmp") + "/tessera-cache-XXXXXX";
+  REQUIRE(mkdtemp(folder.data()));
   const std::string old = std::getenv("TESSERA_CACHE_DIR") ? std::getenv("TESSERA_CACHE_DIR") : "";
-  setenv("TESSERA_CACHE_DIR", folder, 1);
+  setenv("TESSERA_CACHE_DIR", folder.c_str(), 1);
   const std::string source = "extern \"C\" __global__ void k(int *x) { *x = 1; }";
   auto images = [&] { return compileKernels((*module)->api(), 90, {&source}, 1); };
   auto first = images();

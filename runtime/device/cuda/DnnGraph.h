@@ -1,0 +1,124 @@
+//===- DnnGraph.h - cuDNN's graph API behind small owners -------------------------------------------===//
+//
+// cuDNN describes work as a graph of operations on tensors, all made of untyped "backend descriptors" with
+// attributes. `Descriptor` owns one; errors stick, so that a description is written down and checked once:
+//
+//   Descriptor conv(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+//   conv.ints(CUDNN_ATTR_CONVOLUTION_DILATIONS, {1, 1}).one(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT);
+//   if (!conv.finalize()) ... conv.status()
+//
+// `prepare` turns a graph into an execution plan: the first engine configuration of heuristics mode A, then of the
+// fallback list, whose numerical notes are allowed, whose workspace is small enough and that can be finalized. The
+// same graph on the same device and cuDNN gives the same engine, and engines whose results differ from run to run
+// are never taken: the same plan gives the same bits. That is also why nothing is timed to choose.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_DEVICE_CUDA_DNNGRAPH_H
+#define TESSERA_RUNTIME_DEVICE_CUDA_DNNGRAPH_H
+
+#include "runtime/device/DeviceApi.h"
+
+#include <cudnn_graph.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tessera::device {
+
+class Descriptor {
+public:
+  Descriptor() = default;
+  explicit Descriptor(cudnnBackendDescriptorType_t type);
+  Descriptor(Descriptor &&other) noexcept { *this = std::move(other); }
+  Descriptor &operator=(Descriptor &&other) noexcept {
+    std::swap(raw_, other.raw_);
+    std::swap(status_, other.status_);
+    return *this;
+  }
+  Descriptor(const Descriptor &) = delete;
+  Descriptor &operator=(const Descriptor &) = delete;
+  ~Descriptor();
+
+  Descriptor &set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+                  const void *values);
+  Descriptor &ints(cudnnBackendAttributeName_t name, const std::vector<int64_t> &values) {
+    return set(name, CUDNN_TYPE_INT64, static_cast<int64_t>(values.size()), values.data());
+  }
+  Descriptor &one(cudnnBackendAttributeName_t name, int64_t v) {
+    return set(name, CUDNN_TYPE_INT64, 1, &v);
+  }
+  Descriptor &one(cudnnBackendAttributeName_t name, cudnnDataType_t v) {
+    return set(name, CUDNN_TYPE_DATA_TYPE, 1, &v);
+  }
+  Descriptor &one(cudnnBackendAttributeName_t name, cudnnConvolutionMode_t v) {
+    return set(name, CUDNN_TYPE_CONVOLUTION_MODE, 1, &v);
+  }
+  Descriptor &one(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t v) {
+    return set(name, CUDNN_TYPE_HEUR_MODE, 1, &v);
+  }
+  Descriptor &one(cudnnBackendAttributeName_t name, cudnnPointwiseMode_t v) {
+    return set(name, CUDNN_TYPE_POINTWISE_MODE, 1, &v);
+  }
+  Descriptor &one(cudnnBackendAttributeName_t name, bool v) {
+    return set(name, CUDNN_TYPE_BOOLEAN, 1, &v);
+  }
+  Descriptor &one(cudnnBackendAttributeName_t name, cudnnHandle_t v) {
+    return set(name, CUDNN_TYPE_HANDLE, 1, &v);
+  }
+  Descriptor &one(cudnnBackendAttributeName_t name, const Descriptor &v) {
+    if (status_ == CUDNN_STATUS_SUCCESS)
+      status_ = v.status_;
+    return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &v.raw_);
+  }
+
+  bool finalize();
+  cudnnStatus_t status() const { return status_; }
+  cudnnBackendDescriptor_t raw() const { return raw_; }
+
+private:
+  cudnnBackendDescriptor_t raw_ = nullptr;
+  cudnnStatus_t status_ = CUDNN_STATUS_SUCCESS;
+};
+
+/// Fills `m`; TESSERA_UNSUPPORTED where cuDNN says so.
+int32_t failDnn(TesseraMessage *m, cudnnStatus_t status, const char *what);
+
+/// A tensor of a graph: its place among the operands, element type, sizes and strides. A virtual one is only what an
+/// operation hands on to another.
+Descriptor dnnTensor(int64_t id, cudnnDataType_t type, const std::vector<int64_t> &sizes,
+                     const std::vector<int64_t> &strides, bool isVirtual = false);
+
+/// What a plan is made for: a device that is there, or one that is only described (CUDNN_BACKEND_DEVICEPROP), for
+/// which everything but execution works, without a GPU.
+struct DnnTarget {
+  cudnnHandle_t handle = nullptr;
+  const Descriptor *described = nullptr;
+};
+
+struct DnnLimits {
+  bool tensorCores = true; // false: F32 operands may not be rounded to TF32
+  size_t workspace = size_t(1) << 30;
+};
+
+struct DnnPlan {
+  std::vector<Descriptor> operations;
+  Descriptor graph, plan;
+  size_t workspace = 0;
+  int64_t engine = -1;
+  std::vector<cudnnBackendNumericalNote_t> notes;
+};
+
+/// Whether an engine with these notes may be taken.
+bool allowedNotes(const std::vector<cudnnBackendNumericalNote_t> &notes, const DnnLimits &limits);
+
+/// Makes made.graph and made.plan from the finalized made.operations.
+int32_t prepare(const DnnTarget &target, const DnnLimits &limits, DnnPlan &made, TesseraMessage *m);
+
+/// A convolution or a gradient (Conv.cpp): tensors 1, 2 and 3 are a, b and y of `what`.
+int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made,
+                 TesseraMessage *m);
+
+} // namespace tessera::device
+
+#endif

@@ -1,0 +1,190 @@
+// cuDNN makes execution plans for a device that is only described: descriptions, heuristics, the choice by numerical
+// notes and runtime compilation are tested without a GPU; only execution is not. The descriptions are what
+// CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION takes, with the figures of the devices' data sheets.
+#include "runtime/device/cuda/DnnGraph.h"
+
+#include <catch2/catch.hpp>
+#include <dlfcn.h>
+
+using namespace tessera::device;
+
+namespace {
+
+std::string deviceJson(int capability, int multiprocessors, int sharedMemory, const char *name) {
+  return R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)"
+         R"("multiProcessorCount":)" +
+         std::to_string(multiprocessors) +
+         R"(,"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":)" +
+         std::to_string(sharedMemory) +
+         R"(,"reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxCtasPerSM":32,)"
+         R"("maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,)"
+         R"("supportCoopLaunch":1,"totalGlobalMem":80000000000,"smClockRateKHz":1755000,)"
+         R"("memClockRateKHz":2619000,"l2CacheSize":41943040,"cudaDeviceId":0,"deviceVer":)" +
+         std::to_string(capability * 10) + R"(,"driverVer":13000,"deviceName":")" + name + "\"}";
+}
+
+Descriptor describe(const std::string &json) {
+  Descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+             static_cast<int64_t>(json.size() + 1), json.c_str());
+  device.finalize();
+  return device;
+}
+
+TesseraConv square(int32_t kind, int32_t dtype, int64_t channels, int64_t filters, int64_t size,
+                   int64_t kernel, int64_t stride) {
+  TesseraConv c = {};
+  c.kind = kind;
+  c.dtype = c.resultType = dtype;
+  c.spatial = 2;
+  c.n = 32;
+  c.groups = 1;
+  c.channels = channels;
+  c.filters = filters;
+  for (int d = 0; d < 3; ++d) {
+    c.in[d] = d ? size : 1;
+    c.kernel[d] = d ? kernel : 1;
+    c.stride[d] = d ? stride : 1;
+    c.padLow[d] = c.padHigh[d] = d ? kernel / 2 : 0;
+    c.dilation[d] = 1;
+    c.out[d] = d ? (size + 2 * (kernel / 2) - kernel) / stride + 1 : 1;
+  }
+  return c;
+}
+
+std::string text(const TesseraConv &c) {
+  return "kind " + std::to_string(c.kind) + " type " + std::to_string(c.dtype) + " to " +
+         std::to_string(c.resultType) + " channels " + std::to_string(c.channels) + " filters " +
+         std::to_string(c.filters) + " groups " + std::to_string(c.groups) + " size " +
+         std::to_string(c.in[2]) + " kernel " + std::to_string(c.kernel[2]) +
+         (c.channelsLast ? " channels last" : "");
+}
+
+bool has(const DnnPlan &plan, cudnnBackendNumericalNote_t note) {
+  for (cudnnBackendNumericalNote_t n : plan.notes)
+    if (n == note)
+      return true;
+  return false;
+}
+
+struct Target {
+  explicit Target(const std::string &json) : device(describe(json)) {
+    INFO(cudnnGetErrorString(device.status()));
+    REQUIRE(device.status() == CUDNN_STATUS_SUCCESS);
+    target.described = &device;
+  }
+  Descriptor device;
+  DnnTarget target;
+};
+
+} // namespace
+
+TEST_CASE("a described device gets plans for the convolutions of a residual network") {
+  for (const std::string &json : {deviceJson(90, 132, 232448, "NVIDIA H200"),
+                                  deviceJson(80, 108, 166912, "NVIDIA A100-SXM4-80GB")}) {
+    Target t(json);
+    int found = 0, all = 0;
+    for (int32_t kind : {0, 1, 2})
+      for (int32_t dtype : {TESSERA_F32, TESSERA_BF16})
+        for (TesseraConv c :
+             {square(kind, dtype, 64, 64, 56, 3, 1), square(kind, dtype, 256, 512, 56, 1, 2),
+              square(kind, dtype, 128, 128, 56, 3, 2), square(kind, dtype, 64, 256, 56, 1, 1)}) {
+          c.channelsLast = dtype == TESSERA_BF16;
+          DnnPlan plan;
+          TesseraMessage m = {};
+          const int32_t code = planConv(t.target, c, plan, &m);
+          INFO(text(c) << ": " << m.text << " engine " << plan.engine);
+          ++all;
+          found += code == TESSERA_OK;
+          CHECK((code == TESSERA_OK || code == TESSERA_UNSUPPORTED));
+          if (code != TESSERA_OK)
+            continue;
+          CHECK_FALSE(has(plan, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
+          CHECK_FALSE(has(plan, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION));
+          // 16 bits are for tensor cores, F32 stays F32.
+          CHECK(has(plan, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) == (dtype == TESSERA_BF16));
+          CHECK(plan.workspace <= size_t(1) << 30);
+          // The same again.
+          DnnPlan again;
+          REQUIRE(planConv(t.target, c, again, &m) == TESSERA_OK);
+          CHECK(again.engine == plan.engine);
+          CHECK(again.workspace == plan.workspace);
+        }
+    INFO(found << " of " << all);
+    CHECK(found == all);
+  }
+}
+
+TEST_CASE("F32 goes to tensor cores where it may be rounded to TF32") {
+  Target t(deviceJson(90, 132, 232448, "NVIDIA H200"));
+  TesseraConv c = square(0, TESSERA_F32, 256, 256, 28, 3, 1);
+  c.channelsLast = c.tf32 = 1;
+  DnnPlan plan;
+  TesseraMessage m = {};
+  INFO(m.text);
+  REQUIRE(planConv(t.target, c, plan, &m) == TESSERA_OK);
+  CHECK(has(plan, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+}
+
+TEST_CASE("unequal padding, groups, dilation, three dimensions, sums in F32") {
+  Target t(deviceJson(90, 132, 232448, "NVIDIA H200"));
+  // Sums in F32 are for engines that are compiled at run time, which cuDNN proposes only where it can load the
+  // driver's library.
+  const bool driver = dlopen("libcuda.so.1", RTLD_LAZY) != nullptr;
+  auto attempt = [&](const char *what, const TesseraConv &c) {
+    DnnPlan plan;
+    TesseraMessage m = {};
+    const int32_t code = planConv(t.target, c, plan, &m);
+    INFO(what << ": " << text(c) << ": " << m.text);
+    CHECK(code == (driver || c.dtype == c.resultType ? TESSERA_OK : TESSERA_UNSUPPORTED));
+  };
+  for (int32_t kind : {0, 1, 2})
+    for (int32_t dtype : {TESSERA_F32, TESSERA_BF16, TESSERA_F16}) {
+      TesseraConv c = square(kind, dtype, 64, 64, 28, 3, 1);
+      c.channelsLast = dtype != TESSERA_F32;
+      TesseraConv uneven = c;
+      uneven.padHigh[1] = uneven.padHigh[2] = 0;
+      uneven.out[1] = uneven.out[2] = 27;
+      attempt("padding on one side", uneven);
+      TesseraConv grouped = c;
+      grouped.groups = 4;
+      attempt("groups", grouped);
+      TesseraConv dilated = c;
+      dilated.dilation[1] = dilated.dilation[2] = 2;
+      dilated.padLow[1] = dilated.padLow[2] = dilated.padHigh[1] = dilated.padHigh[2] = 2;
+      attempt("dilation", dilated);
+      TesseraConv cube = c;
+      cube.spatial = 3;
+      cube.in[0] = cube.out[0] = 8;
+      cube.kernel[0] = 3;
+      cube.padLow[0] = cube.padHigh[0] = 1;
+      attempt("three dimensions", cube);
+      if (dtype == TESSERA_F32)
+        continue;
+      TesseraConv wide = c;
+      wide.resultType = TESSERA_F32;
+      attempt("a result in F32", wide);
+    }
+}
+
+TEST_CASE("what cuDNN cannot do is refused, not failed") {
+  Target t(deviceJson(90, 132, 232448, "NVIDIA H200"));
+  TesseraConv c = square(0, TESSERA_F32, 64, 64, 28, 3, 1);
+  c.out[2] = 5; // not what the sizes give
+  DnnPlan plan;
+  TesseraMessage m = {};
+  CHECK(planConv(t.target, c, plan, &m) == TESSERA_UNSUPPORTED);
+  CHECK(std::string(m.text).find("cuDNN") == 0);
+}
+
+TEST_CASE("which engines are allowed") {
+  DnnLimits exact, fast;
+  exact.tensorCores = false;
+  CHECK(allowedNotes({}, exact));
+  CHECK(allowedNotes({CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, fast));
+  CHECK_FALSE(allowedNotes({CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, exact));
+  for (auto note :
+       {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
+        CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13})
+    CHECK_FALSE(allowedNotes({CUDNN_NUMERICAL_NOTE_TENSOR_CORE, note}, fast));
+}
