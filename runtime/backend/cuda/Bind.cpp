@@ -131,7 +131,7 @@ Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptio
       {"avg_pool_grad", single(bindPool)},
       {"attention", bindAttention},
       {"attention_grad", bindAttention},
-      {"matmul", bindMatMul},
+      {"matmul", [](const KernelCall &c, const BindOptions &o) { return bindMatMul(c, o); }},
       {"conv", bindConv},
       {"conv_input_grad", bindConv},
       {"conv_weight_grad", bindConv},

@@ -98,7 +98,9 @@ CudaKernel bindIndexing(const KernelCall &call); // gather, scatter_add, argmax,
 CudaKernel bindSoftmax(const KernelCall &call);
 CudaKernel bindPool(const KernelCall &call);
 std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions &options);
-std::vector<CudaKernel> bindMatMul(const KernelCall &call, const BindOptions &options);
+/// `stored`: what is written instead of the call's output, of another type or at another place.
+std::vector<CudaKernel> bindMatMul(const KernelCall &call, const BindOptions &options,
+                                   const TensorView *stored = nullptr);
 std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &options);
 
 } // namespace tessera::rt::cuda

@@ -113,25 +113,67 @@ Result<CudaPlan::Kernel> CudaPlan::prepare(const std::vector<CudaKernel> &choice
   return refusal;
 }
 
+std::vector<ByteRange> CudaPlan::byteRanges() const {
+  std::vector<ByteRange> ranges;
+  for (const TensorView &v : buffers_) {
+    const uint64_t begin = static_cast<uint64_t>(v.as<char>() - arena_.data());
+    ranges.push_back({begin, begin + v.bytes()});
+  }
+  return ranges;
+}
+
+/// A product and the loop behind it as one library call.
+Result<CudaPlan::Kernel> CudaPlan::join(const plan::Program &program,
+                                        const std::vector<KernelCall> &calls, size_t product,
+                                        size_t loop, const BindOptions &options) {
+  const auto &inputs = program.steps(static_cast<int>(loop)).kernel().inputs();
+  const uint32_t between = program.steps(static_cast<int>(product)).kernel().outputs(0);
+  const size_t input =
+      static_cast<size_t>(std::find(inputs.begin(), inputs.end(), between) - inputs.begin());
+  std::optional<CudaKernel> kernel =
+      bindProductWithLoop(calls[product], calls[loop], input, options);
+  if (!kernel)
+    return Status::error("no epilogue");
+  return prepare({*kernel});
+}
+
 Status CudaPlan::bind(const LoadOptions &options) {
   BindOptions choice;
   choice.tf32 = options.tf32;
-  for (const plan::Program &program : plan_.programs()) {
-    auto &kernels = kernels_.emplace_back();
-    for (const plan::Step &step : program.steps()) {
-      kernels.emplace_back();
-      if (!step.has_kernel())
+  for (int p = 0; p < plan_.programs_size(); ++p) {
+    const plan::Program &program = plan_.programs(p);
+    auto &kernels = kernels_.emplace_back(static_cast<size_t>(program.steps_size()));
+    joined_.push_back(options.widen ? std::map<size_t, size_t>()
+                                    : productsWithLoops(plan_, p, byteRanges()));
+    std::vector<KernelCall> calls(kernels.size());
+    for (size_t s = 0; s < calls.size(); ++s) {
+      const plan::Step &step = program.steps(static_cast<int>(s));
+      if (step.has_kernel())
+        TESSERA_RETURN_IF_ERROR(resolveCall(plan_, step, buffers_, options, calls[s])
+                                    .context("step '" + step.name() + "'"));
+    }
+    for (auto it = joined_.back().begin(); it != joined_.back().end();) {
+      Result<Kernel> kernel = join(program, calls, it->first, it->second, choice);
+      if (!kernel) { // as two, then
+        it = joined_.back().erase(it);
+        continue;
+      }
+      kernels[it->second] = std::move(*kernel);
+      kernels[it->first].description = "with step " + std::to_string(it->second);
+      ++it;
+    }
+    for (size_t s = 0; s < calls.size(); ++s) {
+      const plan::Step &step = program.steps(static_cast<int>(s));
+      if (!step.has_kernel() || !kernels[s].description.empty())
         continue;
       const std::string where = "step '" + step.name() + "'";
-      KernelCall call;
-      TESSERA_RETURN_IF_ERROR(resolveCall(plan_, step, buffers_, options, call).context(where));
-      Result<std::vector<CudaKernel>> choices = bindCuda(call, choice);
+      Result<std::vector<CudaKernel>> choices = bindCuda(calls[s], choice);
       if (!choices)
         return choices.status().context(where);
       Result<Kernel> kernel = prepare(*choices);
       if (!kernel)
         return kernel.status().context(where);
-      kernels.back() = std::move(*kernel);
+      kernels[s] = std::move(*kernel);
     }
   }
   Result<DeviceMemory> scratch = DeviceMemory::allocate(device_, scratchNeeded_);

@@ -8,8 +8,11 @@
 #define TESSERA_RUNTIME_BACKEND_CUDA_CUDAPLAN_H
 
 #include "runtime/backend/cuda/CudaKernel.h"
+#include "runtime/backend/cuda/Epilogue.h"
 #include "runtime/backend/cuda/Schedule.h"
 #include "runtime/device/Device.h"
+
+#include <map>
 
 namespace tessera::rt::cuda {
 
@@ -59,6 +62,9 @@ private:
   Status allocate(const LoadOptions &options);
   Status bind(const LoadOptions &options);
   Result<Kernel> prepare(const std::vector<CudaKernel> &choices);
+  Result<Kernel> join(const plan::Program &program, const std::vector<KernelCall> &calls,
+                      size_t product, size_t loop, const BindOptions &options);
+  std::vector<ByteRange> byteRanges() const;
   Status compile(const LoadOptions &options);
   Status writeConstants();
   void *resolve(const Place &place) const;
@@ -76,7 +82,9 @@ private:
   size_t staged_ = 0; // bytes of staging_ whose copies may still run
   std::vector<TensorView> buffers_;
   std::vector<std::vector<Kernel>> kernels_; // by program, step; collectives have no actions
-  std::vector<TesseraCode *> codes_;         // of the sources
+  std::vector<std::map<size_t, size_t>>
+      joined_;                       // by program: products done with a later loop (Epilogue.h)
+  std::vector<TesseraCode *> codes_; // of the sources
   std::vector<ProgramState> programs_;
   uint64_t scratchNeeded_ = 0;
   bool graphs_ = true;

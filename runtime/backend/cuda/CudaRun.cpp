@@ -136,13 +136,13 @@ std::string CudaPlan::describe(uint32_t program, uint32_t step) const {
 }
 
 Status CudaPlan::schedule(ProgramState &state, uint32_t program, bool onHost) {
-  std::vector<ByteRange> ranges;
-  for (const TensorView &v : buffers_) {
-    const uint64_t begin = static_cast<uint64_t>(v.as<char>() - arena_.data());
-    ranges.push_back({begin, begin + v.bytes()});
-  }
-  state.segments =
-      scheduleProgram(accessesOf(plan_.programs(static_cast<int>(program)), ranges), onHost);
+  std::vector<StepAccess> accesses =
+      accessesOf(plan_.programs(static_cast<int>(program)), byteRanges());
+  // A loop that does a product too reads what the product reads.
+  for (const auto &[product, loop] : joined_[program])
+    accesses[loop].reads.insert(accesses[loop].reads.end(), accesses[product].reads.begin(),
+                                accesses[product].reads.end());
+  state.segments = scheduleProgram(accesses, onHost);
   state.graphs.assign(state.segments.size(), nullptr);
   state.onHost = onHost;
   for (const Segment &segment : state.segments) {

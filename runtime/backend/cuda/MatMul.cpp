@@ -132,8 +132,12 @@ CudaKernel library(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
 
 } // namespace
 
-std::vector<CudaKernel> bindMatMul(const KernelCall &call, const BindOptions &options) {
-  MatMulGeometry g = *matmulGeometry(call);
+std::vector<CudaKernel> bindMatMul(const KernelCall &given, const BindOptions &options,
+                                   const TensorView *stored) {
+  MatMulGeometry g = *matmulGeometry(given);
+  KernelCall call = given;
+  if (stored)
+    call.outputs[0] = *stored;
   const int64_t batch = elementCount(g.batch);
   const plan::DType type = call.inputs[0].dtype, result = call.outputs[0].dtype;
   std::vector<CudaKernel> choices;

@@ -175,6 +175,93 @@ TEST_CASE("matrix products", "[conformance]") {
   }
 }
 
+namespace {
+
+/// The loop behind a product: + bias, then relu or gelu by its tanh formula; results: what it gives, and what the function
+/// was applied to.
+void follow(plan::Kernel &fused, const Shape &y, bool bias, const std::string &function, bool keep,
+            plan::DType type) {
+  plan::Expression &e = *fused.mutable_expression();
+  auto shape = [](auto *to, const Shape &s) {
+    for (int64_t d : s)
+      to->Add(d);
+  };
+  shape(e.mutable_domain(), y);
+  shape(e.add_input_views()->mutable_shape(), y);
+  Shape row(y.size(), 1);
+  row.back() = y.back();
+  if (bias)
+    shape(e.add_input_views()->mutable_shape(), row);
+  uint32_t next = bias ? 2 : 1;
+  auto add = [&](const char *op, std::vector<uint32_t> operands, double immediate = 0) {
+    plan::Instruction &i = *e.add_code();
+    i.set_op(op);
+    for (uint32_t o : operands)
+      i.add_operands(o);
+    i.set_type(plan::F32);
+    i.set_immediate(immediate);
+    return next++;
+  };
+  uint32_t widened = 1; // the bias in F32
+  if (bias && type != plan::F32)
+    widened = add("cast", {1});
+  uint32_t u = bias ? add("add", {widened, 0}) : 0, v = u;
+  if (function == "relu") {
+    v = add("relu", {u});
+  } else if (function == "gelu") {
+    uint32_t cube = add("mul", {add("mul", {u, u}), u});
+    uint32_t sum = add("add", {u, add("mul", {cube, add("constant", {}, 0.044715)})});
+    uint32_t tanh = add("tanh", {add("mul", {sum, add("constant", {}, 0.7978845608028654)})});
+    uint32_t gate = add("add", {tanh, add("constant", {}, 1)});
+    v = add("mul", {u, add("mul", {gate, add("constant", {}, 0.5)})});
+  }
+  if (type != plan::F32) {
+    plan::Instruction &cast = *e.add_code();
+    cast.set_op("cast");
+    cast.add_operands(v);
+    cast.set_type(type);
+    v = next++;
+  }
+  for (uint32_t value : keep ? std::vector<uint32_t>{v, u} : std::vector<uint32_t>{v}) {
+    plan::Result &r = *e.add_results();
+    r.set_value(value);
+    shape(r.mutable_shape(), y);
+  }
+}
+
+} // namespace
+
+TEST_CASE("products and the loops behind them", "[conformance]") {
+  Random random(6);
+  for (int i = 0; i < 40; ++i) {
+    const std::string function = random.pick<std::string>({"", "relu", "gelu"});
+    const bool bias = random.coin(), keep = function == "gelu" && random.coin();
+    const bool readElsewhere = random.integer(0, 4) == 0,
+               narrow = !keep && random.integer(0, 2) == 0;
+    int64_t m = random.integer(1, 20), n = random.pick<int64_t>({3, 8, 16}),
+            k = random.integer(1, 30);
+    Shape x = random.coin() ? Shape{m, k} : Shape{2, m, k}, y = x;
+    y.back() = n;
+    Case c;
+    c.tolerance = narrow ? 5e-3 : kTolerance; // one rounding to 8 bits
+    c.what = "matmul " + str(x) + ", " + function + (bias ? ", bias" : "") +
+             (keep ? ", kept" : "") + (narrow ? ", bf16" : "");
+    const plan::DType in = narrow ? plan::BF16 : plan::F32;
+    uint32_t a = c.input(random, in, x), b = c.input(random, in, {k, n});
+    uint32_t t = c.plan.buffer(plan::F32, y);
+    c.plan.kernel("matmul", {a, b}, {t}, {{"wide", int64_t(narrow)}});
+    std::vector<uint32_t> operands = {t}, results = {c.output(in, y)};
+    if (bias)
+      operands.push_back(c.input(random, in, {n}));
+    if (keep)
+      results.push_back(c.output(plan::F32, y));
+    follow(c.plan.kernel("fused", operands, results), y, bias, function, keep, in);
+    if (readElsewhere)
+      c.plan.kernel("neg", {t}, {c.output(plan::F32, y)});
+    check(c);
+  }
+}
+
 TEST_CASE("ranks are threads of one process", "[conformance]") {
   Random random(5);
   PlanBuilder p;

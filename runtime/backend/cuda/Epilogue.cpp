@@ -1,0 +1,258 @@
+#include "runtime/backend/cuda/Epilogue.h"
+
+#include "runtime/device/DeviceApi.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace tessera::rt::cuda {
+namespace {
+
+/// Questions about the values of an expression.
+class Values {
+public:
+  explicit Values(const ExpressionCode &code) : code_(code) {}
+
+  /// Conversions between floating-point types change nothing inside a loop.
+  uint32_t through(uint32_t v) const {
+    while (const Instr *i = instr(v)) {
+      if (i->op != Op::Cast || !isFloat(i->type) || !isFloat(code_.typeOf(i->operands[0])))
+        break;
+      v = i->operands[0];
+    }
+    return v;
+  }
+  const Instr *instr(uint32_t v) const {
+    return v < code_.inputs.size() ? nullptr : &code_.code[v - code_.inputs.size()];
+  }
+  bool is(uint32_t v, Op op) const { return instr(v) && instr(v)->op == op; }
+  uint32_t operand(uint32_t v, size_t i) const { return through(instr(v)->operands[i]); }
+  std::optional<double> constant(uint32_t v) const {
+    return is(v, Op::Constant) ? std::optional(instr(v)->immediate) : std::nullopt;
+  }
+
+  /// v = factor * the other factors, `u` and what is no product taken as they are.
+  struct Product {
+    double factor = 1;
+    std::vector<uint32_t> others;
+  };
+  Product factors(uint32_t v, uint32_t u, int depth = 0) const {
+    Product p;
+    auto add = [&](const Product &part) {
+      p.factor *= part.factor;
+      p.others.insert(p.others.end(), part.others.begin(), part.others.end());
+    };
+    if (v != u && depth < 8) {
+      if (std::optional<double> c = constant(v)) {
+        p.factor = *c;
+        return p;
+      }
+      if (is(v, Op::Mul)) {
+        add(factors(operand(v, 0), u, depth + 1));
+        add(factors(operand(v, 1), u, depth + 1));
+        return p;
+      }
+      if (is(v, Op::Pow) && operand(v, 0) == u && constant(operand(v, 1)) == 3.0) {
+        p.others = {u, u, u};
+        return p;
+      }
+    }
+    p.others = {v};
+    return p;
+  }
+
+  /// Of a sum of two, the one beside `known`.
+  std::optional<uint32_t> beside(uint32_t sum, uint32_t known) const {
+    if (!is(sum, Op::Add))
+      return std::nullopt;
+    const uint32_t a = operand(sum, 0), b = operand(sum, 1);
+    return a == known ? std::optional(b) : b == known ? std::optional(a) : std::nullopt;
+  }
+
+  static bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b); }
+
+  /// v = u / 2 * (1 + tanh(sqrt(2 / pi) * (u + 0.044715 u^3)))
+  bool isGelu(uint32_t v, uint32_t u) const {
+    const Product p = factors(v, u);
+    if (p.others.size() != 2 || !near(p.factor, 0.5) || (p.others[0] != u && p.others[1] != u))
+      return false;
+    const uint32_t gate = p.others[0] == u ? p.others[1] : p.others[0];
+    if (!is(gate, Op::Add))
+      return false;
+    const uint32_t a = operand(gate, 0), b = operand(gate, 1);
+    const uint32_t tanh = constant(a) ? b : a;
+    if (constant(constant(a) ? a : b) != 1.0 || !is(tanh, Op::Tanh))
+      return false;
+    const Product argument = factors(operand(tanh, 0), u);
+    if (argument.others.size() != 1 || !near(argument.factor, std::sqrt(2 / std::numbers::pi)))
+      return false;
+    const std::optional<uint32_t> cubic = beside(argument.others[0], u);
+    if (!cubic)
+      return false;
+    const Product cube = factors(*cubic, u);
+    return cube.others == std::vector<uint32_t>{u, u, u} && near(cube.factor, 0.044715);
+  }
+
+private:
+  const ExpressionCode &code_;
+};
+
+bool meet(const ByteRange &a, const ByteRange &b) { return a.begin < b.end && b.begin < a.end; }
+
+} // namespace
+
+std::optional<Epilogue> epilogueOf(const ExpressionCode &code, size_t input) {
+  if (code.results.empty() || code.results.size() > 2 || code.domain.empty() ||
+      code.inputs[input].view != code.domain)
+    return std::nullopt;
+  const plan::DType type = code.results[0].type;
+  for (const ExpressionResult &r : code.results)
+    if (r.reduction != plan::NONE || r.view != code.domain || r.type != type)
+      return std::nullopt;
+  for (const Instr &i : code.code)
+    if (!isFloat(i.type) || valueClass(i.type) != ValueClass::F32)
+      return std::nullopt;
+  const Values values(code);
+  Shape row(code.domain.size(), 1);
+  row.back() = code.domain.back();
+  // What the function is applied to: the product, or its sum with an input that is a row.
+  struct Start {
+    uint32_t value;
+    std::optional<size_t> bias;
+  };
+  std::vector<Start> starts = {{static_cast<uint32_t>(input), std::nullopt}};
+  for (uint32_t v = static_cast<uint32_t>(code.inputs.size()); v < code.valueCount(); ++v)
+    if (std::optional<uint32_t> other = values.beside(v, static_cast<uint32_t>(input));
+        other && *other < code.inputs.size() && *other != input &&
+        code.inputs[*other].view == row && code.inputs[*other].type == type)
+      starts.push_back({v, *other});
+  for (const Start &start : starts)
+    for (size_t r = 0; r < code.results.size(); ++r) {
+      const uint32_t v = values.through(code.results[r].value);
+      Epilogue e;
+      e.result = r;
+      e.bias = start.bias;
+      e.bits = start.bias ? TESSERA_EPILOGUE_BIAS : 0;
+      if (values.is(v, Op::Relu) && values.operand(v, 0) == start.value)
+        e.bits |= TESSERA_EPILOGUE_RELU;
+      else if (v != start.value && values.isGelu(v, start.value))
+        e.bits |= TESSERA_EPILOGUE_GELU;
+      else if (v != start.value)
+        continue;
+      if (code.results.size() == 2) {
+        if (v == start.value || values.through(code.results[1 - r].value) != start.value)
+          continue;
+        e.kept = 1 - r;
+        e.bits |= TESSERA_EPILOGUE_KEEP;
+      }
+      // Every input has its place; without any bit it is a conversion, which the product does as it stores.
+      if (code.inputs.size() == (start.bias ? 2u : 1u))
+        return e;
+    }
+  return std::nullopt;
+}
+
+std::map<size_t, size_t> productsWithLoops(const plan::Plan &plan, int program,
+                                           const std::vector<ByteRange> &buffers) {
+  // Views of one buffer count as one.
+  std::vector<uint32_t> root(buffers.size());
+  for (uint32_t b = 0; b < root.size(); ++b) {
+    root[b] = b;
+    for (size_t hops = 0; hops < root.size(); ++hops)
+      if (uint32_t alias = plan.buffers(static_cast<int>(root[b])).alias_of_plus_one())
+        root[b] = alias - 1;
+      else
+        break;
+  }
+  std::vector<int> reads(buffers.size(), 0), writes(buffers.size(), 0);
+  for (const plan::Binding &binding : plan.bindings())
+    reads[root[binding.buffer()]] += 2;
+  for (const plan::Program &p : plan.programs())
+    for (const plan::Step &step : p.steps()) {
+      if (step.has_collective()) {
+        ++reads[root[step.collective().input()]];
+        ++writes[root[step.collective().output()]];
+        continue;
+      }
+      for (uint32_t b : step.kernel().inputs())
+        ++reads[root[b]];
+      for (uint32_t b : step.kernel().outputs())
+        ++writes[root[b]];
+    }
+  const plan::Program &steps = plan.programs(program);
+  const std::vector<StepAccess> accesses = accessesOf(steps, buffers);
+  std::map<size_t, size_t> found;
+  std::map<size_t, bool> taken;
+  for (int m = 0; m < steps.steps_size(); ++m) {
+    const plan::Step &product = steps.steps(m);
+    if (!product.has_kernel() || product.kernel().name() != "matmul" ||
+        plan.buffers(static_cast<int>(product.kernel().outputs(0))).persistent())
+      continue;
+    const uint32_t t = product.kernel().outputs(0);
+    if (reads[root[t]] != 1 || writes[root[t]] != 1)
+      continue;
+    bool intact = true;
+    for (int f = m + 1; f < steps.steps_size() && intact; ++f) {
+      const plan::Step &loop = steps.steps(f);
+      // The product's operands still hold when the loop has been reached, and the loop does not write them.
+      for (const ByteRange &written : accesses[static_cast<size_t>(f)].writes)
+        for (const ByteRange &operand : accesses[static_cast<size_t>(m)].reads)
+          intact = intact && !meet(written, operand);
+      if (!intact || !loop.has_kernel())
+        continue;
+      bool reader = false;
+      for (uint32_t b : loop.kernel().inputs())
+        reader = reader || b == t;
+      if (!reader)
+        continue;
+      if (isExpressionKernel(loop.kernel().name()) && !taken[static_cast<size_t>(f)]) {
+        found[static_cast<size_t>(m)] = static_cast<size_t>(f);
+        taken[static_cast<size_t>(f)] = true;
+      }
+      break;
+    }
+  }
+  return found;
+}
+
+std::optional<CudaKernel> bindProductWithLoop(const KernelCall &product, const KernelCall &loop,
+                                              size_t input, const BindOptions &options) {
+  Result<ExpressionCode> code = lowerExpression(loop);
+  const std::optional<Epilogue> e = code ? epilogueOf(*code, input) : std::nullopt;
+  if (!e)
+    return std::nullopt;
+  TensorView y = loop.outputs[e->result];
+  if (y.elements() != product.outputs[0].elements() ||
+      !libraryTypes(product.inputs[0].dtype, y.dtype) ||
+      product.inputs[1].dtype != product.inputs[0].dtype ||
+      code->domain.back() != product.outputs[0].shape.back())
+    return std::nullopt;
+  y.shape = product.outputs[0].shape;
+  std::vector<CudaKernel> choices = bindMatMul(product, options, &y);
+  if (choices.empty() || choices.front().actions.size() != 1)
+    return std::nullopt;
+  CudaKernel kernel = std::move(choices.front());
+  auto *action = std::get_if<LibraryMatMul>(&kernel.actions[0]);
+  if (!action)
+    return std::nullopt;
+  action->what.epilogue = e->bits;
+  auto place = [&](const TensorView &view) {
+    const Place p = at(view.data);
+    const uint64_t bits = p.value | static_cast<uint64_t>(action->what.alignment);
+    action->what.alignment = static_cast<int32_t>(bits & (~bits + 1));
+    return p;
+  };
+  if (e->bias)
+    action->bias = place(loop.inputs[*e->bias]);
+  if (e->kept)
+    action->aux = place(loop.outputs[*e->kept]);
+  const std::pair<int32_t, const char *> names[] = {{TESSERA_EPILOGUE_BIAS, " + bias"},
+                                                    {TESSERA_EPILOGUE_RELU, " + relu"},
+                                                    {TESSERA_EPILOGUE_GELU, " + gelu"}};
+  for (const auto &[bit, name] : names)
+    if (e->bits & bit)
+      kernel.description += name;
+  return kernel;
+}
+
+} // namespace tessera::rt::cuda
