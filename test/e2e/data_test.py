@@ -189,6 +189,7 @@ def event_files_say_what_the_log_says(c):
         message = dict(fields(event))
         assert message[2] == entry.pop("step") and abs(struct.unpack("<d", message[1])[0] - time.time()) < 600
         prefix = "eval/" if entry.pop("eval", 0) else "train/"
+        assert len(entry.pop("rank_seconds", [0, 0])) == 2  # no scalar, so only in the log
         values = {}
         for _, value in fields(message[5]):
             scalar = dict(fields(value))
