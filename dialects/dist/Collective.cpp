@@ -1,0 +1,65 @@
+//===- Collective.cpp - names, bytes and the default price of collectives ---------------------===//
+#include "dialects/dist/Reshard.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace tessera::dist {
+
+static constexpr llvm::StringLiteral kNames[] = {"slice",          "all-gather", "all-reduce",
+                                                 "reduce-scatter", "all-to-all", "permute",
+                                                 "halo",           "fit",        "broadcast"};
+
+llvm::StringRef stringify(CollectiveKind kind) { return kNames[int(kind)]; }
+
+std::optional<CollectiveKind> parseCollectiveKind(llvm::StringRef text) {
+  for (size_t i = 0; i < std::size(kNames); ++i)
+    if (text == kNames[i])
+      return CollectiveKind(i);
+  return std::nullopt;
+}
+
+bool communicates(CollectiveKind kind) {
+  return kind != CollectiveKind::Slice && kind != CollectiveKind::Fit;
+}
+
+double bytesSent(const Mesh &mesh, const Collective &c, int64_t elementBytes) {
+  double in = double(elementBytes);
+  for (int64_t d : c.localIn)
+    in *= double(d);
+  double n = double(mesh.size(c.axes));
+  switch (c.kind) {
+  case CollectiveKind::Slice:
+  case CollectiveKind::Fit:
+    return 0;
+  case CollectiveKind::AllGather:
+    return (n - 1) * in;
+  case CollectiveKind::AllReduce:
+    return 2 * (n - 1) / n * in;
+  case CollectiveKind::ReduceScatter:
+  case CollectiveKind::AllToAll:
+    return (n - 1) / n * in;
+  case CollectiveKind::Broadcast:
+    return n > 1 ? in : 0;
+  case CollectiveKind::Permute:
+    for (auto [rank, source] : llvm::enumerate(c.sources))
+      if (int64_t(rank) != source)
+        return in;
+    return 0;
+  case CollectiveKind::Halo: {
+    if (n == 1 || c.localIn[c.dim] == 0)
+      return 0;
+    double row = in / double(c.localIn[c.dim]);
+    return row * double(c.haloLo + c.haloHi);
+  }
+  }
+  return 0;
+}
+
+CollectiveCost defaultCollectiveCost(const Mesh &mesh) {
+  return [mesh](const Collective &c, int64_t elementBytes) {
+    // A slice is cheaper than any exchange but not free, so that none is made in vain.
+    double fixed = communicates(c.kind) ? 1.0 : 0.25;
+    return fixed + bytesSent(mesh, c, elementBytes);
+  };
+}
+} // namespace tessera::dist

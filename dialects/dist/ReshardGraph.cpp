@@ -1,0 +1,262 @@
+//===- ReshardGraph.cpp - the shardings of one shape and the collectives between them ----------===//
+#include "dialects/dist/ReshardGraph.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace tessera::dist {
+
+using llvm::ArrayRef;
+using llvm::SmallVector;
+
+namespace {
+
+/// One block of a tensor at one place: what a permutation must bring along.
+int64_t blockKey(const Mesh &mesh, const Sharding &s, int64_t rank) {
+  int64_t key = mesh.coordinate(rank, s.partial);
+  for (const AxisList &dim : s.dims)
+    key = key * mesh.size(dim) + mesh.coordinate(rank, dim);
+  return key;
+}
+
+/// Who sends to whom so that `from` becomes `to`, a sharding with as many blocks per dimension and
+/// the same debts. A rank that already holds its block keeps it.
+SmallVector<int64_t> permutation(const Mesh &mesh, const Sharding &from, const Sharding &to) {
+  int64_t ranks = mesh.numRanks();
+  SmallVector<int64_t> sources(ranks, -1);
+  std::vector<std::vector<int64_t>> free(ranks); // by block key; keys are below the number of ranks
+  for (int64_t r = 0; r < ranks; ++r) {
+    int64_t has = blockKey(mesh, from, r);
+    if (has == blockKey(mesh, to, r))
+      sources[r] = r;
+    else
+      free[has].push_back(r);
+  }
+  std::vector<size_t> next(ranks, 0);
+  for (int64_t r = 0; r < ranks; ++r)
+    if (sources[r] < 0) {
+      int64_t key = blockKey(mesh, to, r);
+      sources[r] = free[key][next[key]++];
+    }
+  return sources;
+}
+
+/// All nonempty subsets of `axes`, each in every order if `ordered`.
+void forSubsets(ArrayRef<int> axes, bool ordered, llvm::function_ref<void(ArrayRef<int>)> visit) {
+  AxisList current;
+  std::function<void(size_t)> extend = [&](size_t from) {
+    for (size_t i = ordered ? 0 : from; i < axes.size(); ++i) {
+      if (llvm::is_contained(current, axes[i]))
+        continue;
+      current.push_back(axes[i]);
+      visit(current);
+      extend(i + 1);
+      current.pop_back();
+    }
+  };
+  extend(0);
+}
+static std::string key(const Sharding &s) {
+  std::string k;
+  for (const AxisList &dim : s.dims) {
+    for (int axis : dim)
+      k.push_back(char('a' + axis));
+    k.push_back(',');
+  }
+  for (int axis : s.partial)
+    k.push_back(char('a' + axis));
+  k.push_back(char('0' + int(s.reduction)));
+  return k;
+}
+
+static Sharding paid(const Sharding &s, ArrayRef<int> axes) {
+  Sharding r = s;
+  llvm::erase_if(r.partial, [&](int axis) { return llvm::is_contained(axes, axis); });
+  if (r.partial.empty())
+    r.reduction = Reduction::None;
+  return r;
+}
+
+} // namespace
+
+SmallVector<Collective, 1> makeStep(const Mesh &mesh, ArrayRef<int64_t> shape, CollectiveKind kind,
+                                    ArrayRef<int> axes, int64_t dim, int64_t splitDim,
+                                    const Sharding &from, const Sharding &to) {
+  Collective c;
+  c.kind = kind;
+  c.axes.assign(axes.begin(), axes.end());
+  c.dim = dim;
+  c.splitDim = splitDim;
+  if (kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter)
+    c.reduction = from.reduction;
+  if (kind == CollectiveKind::Permute)
+    c.sources = permutation(mesh, from, to);
+  c.result = to;
+  c.localIn = from.localShape(mesh, shape);
+  c.localOut = to.localShape(mesh, shape);
+  SmallVector<Collective, 1> steps;
+  auto fit = [&](int64_t d, const Shape &in, const Shape &out, const Sharding &result) {
+    Collective f;
+    f.kind = CollectiveKind::Fit;
+    f.dim = d;
+    f.result = result;
+    f.localIn = in;
+    f.localOut = out;
+    steps.push_back(std::move(f));
+  };
+  int64_t n = mesh.size(axes);
+  bool cuts = kind == CollectiveKind::Slice || kind == CollectiveKind::ReduceScatter ||
+              kind == CollectiveKind::AllToAll,
+       joins = kind == CollectiveKind::AllGather || kind == CollectiveKind::AllToAll;
+  int64_t cut = kind == CollectiveKind::AllToAll ? splitDim : dim;
+  if (cuts && c.localIn[cut] != n * c.localOut[cut]) {
+    Shape before = c.localIn;
+    c.localIn[cut] = n * c.localOut[cut];
+    fit(cut, before, c.localIn, from);
+  }
+  Shape after = c.localOut;
+  if (joins)
+    c.localOut[dim] = n * c.localIn[dim];
+  Shape joined = c.localOut;
+  steps.push_back(std::move(c));
+  if (joined != after)
+    fit(dim, joined, after, to);
+  return steps;
+}
+
+int ShardingGraph::state(const Sharding &s) {
+  auto [it, fresh] = ids_.try_emplace(key(s), int(states_.size()));
+  if (fresh) {
+    states_.push_back(s);
+    edges_.emplace_back();
+    expanded_.push_back(false);
+  }
+  return it->second;
+}
+const std::vector<ShardingGraph::Edge> &ShardingGraph::edges(int state) {
+  if (!expanded_[state]) {
+    expanded_[state] = true;
+    expand(state);
+  }
+  return edges_[state];
+}
+
+/// Whether the dimension, just cut by the last `count` of its axes, may be: evenly, or padded. A
+/// collective over several axes must meet blocks that lie one behind the other, so only the outermost
+/// of them may leave padding.
+bool ShardingGraph::mayCut(const Sharding &s, int64_t dim, size_t count) const {
+  int64_t shards = s.numShards(mesh_, dim);
+  if (shape_[dim] % shards == 0)
+    return true;
+  return Sharding::canCut(shape_[dim], shards) && isOneRun(s, dim, count);
+}
+
+bool ShardingGraph::isOneRun(const Sharding &s, int64_t dim, size_t count) const {
+  ArrayRef<int> axes = s.dims[dim];
+  int64_t before = mesh_.size(axes.drop_back(count - 1)),
+          inner = mesh_.size(axes.take_back(count - 1));
+  return llvm::divideCeil(shape_[dim], before) % inner == 0;
+}
+
+/// Padded blocks go to other ranks only if the same cuts make them.
+bool ShardingGraph::samePadding(const Sharding &a, const Sharding &b) const {
+  auto sizes = [&](const AxisList &axes) {
+    return llvm::map_to_vector(axes, [&](int axis) { return mesh_.axisSize(axis); });
+  };
+  for (int64_t d = 0; d < a.rank(); ++d)
+    if (a.isPadded(mesh_, shape_, d) && sizes(a.dims[d]) != sizes(b.dims[d]))
+      return false;
+  return true;
+}
+
+void ShardingGraph::add(int from, CollectiveKind kind, ArrayRef<int> axes, int64_t dim,
+                        int64_t splitDim, const Sharding &to) {
+  double cost = 0;
+  for (const Collective &c : makeStep(mesh_, shape_, kind, axes, dim, splitDim, states_[from], to))
+    cost += cost_(c, elementBytes_);
+  int target = state(to);
+  edges_[from].push_back(
+      {target, kind, int16_t(dim), int16_t(splitDim), AxisList(axes.begin(), axes.end()), cost});
+}
+
+void ShardingGraph::expand(int id) {
+  const Sharding s = states_[id]; // a copy: states_ grows
+  AxisList unused;
+  for (int axis : axes_)
+    if (!s.uses(axis))
+      unused.push_back(axis);
+  for (int64_t d = 0; d < s.rank(); ++d)
+    forSubsets(unused, /*ordered=*/true, [&](ArrayRef<int> axes) {
+      Sharding to = s;
+      to.dims[d].append(axes.begin(), axes.end());
+      if (mayCut(to, d, axes.size()))
+        add(id, CollectiveKind::Slice, axes, d, -1, to);
+    });
+  for (int64_t d = 0; d < s.rank(); ++d)
+    for (size_t n = 1; n <= s.dims[d].size(); ++n) {
+      if (!isOneRun(s, d, n))
+        continue;
+      AxisList axes(s.dims[d].end() - n, s.dims[d].end());
+      Sharding to = s;
+      to.dims[d].truncate(s.dims[d].size() - n);
+      add(id, CollectiveKind::AllGather, axes, d, -1, to);
+      for (int64_t e = 0; e < s.rank(); ++e) {
+        if (e == d)
+          continue;
+        Sharding moved = to;
+        moved.dims[e].append(axes.begin(), axes.end());
+        if (mayCut(moved, e, n))
+          add(id, CollectiveKind::AllToAll, axes, d, e, moved);
+      }
+    }
+  forSubsets(s.partial, /*ordered=*/false, [&](ArrayRef<int> axes) {
+    add(id, CollectiveKind::AllReduce, axes, -1, -1, paid(s, axes));
+  });
+  for (int64_t d = 0; d < s.rank(); ++d)
+    forSubsets(s.partial, /*ordered=*/true, [&](ArrayRef<int> axes) {
+      Sharding to = paid(s, axes);
+      to.dims[d].append(axes.begin(), axes.end());
+      if (mayCut(to, d, axes.size()))
+        add(id, CollectiveKind::ReduceScatter, axes, d, -1, to);
+    });
+  AxisList all;
+  for (int axis = 0; axis < mesh_.numAxes(); ++axis)
+    all.push_back(axis);
+  Sharding to = s;
+  permuted(s, to, 0, [&] {
+    if (!(to == s) && samePadding(s, to))
+      add(id, CollectiveKind::Permute, all, -1, -1, to);
+  });
+}
+
+/// Every sharding with as many blocks per dimension and the same debts, in `to`.
+void ShardingGraph::permuted(const Sharding &s, Sharding &to, int64_t dim,
+                             llvm::function_ref<void()> visit) {
+  if (dim == s.rank())
+    return visit();
+  AxisList &list = to.dims[dim];
+  AxisList saved = list;
+  int64_t want = s.numShards(mesh_, dim);
+  std::function<void(int64_t)> extend = [&](int64_t have) {
+    if (have == want)
+      return permuted(s, to, dim + 1, visit);
+    for (int axis : axes_) {
+      if (want % (have * mesh_.axisSize(axis)) != 0 || llvm::is_contained(s.partial, axis))
+        continue;
+      bool taken = false;
+      for (int64_t d = 0; d <= dim; ++d)
+        taken |= llvm::is_contained(to.dims[d], axis);
+      if (taken)
+        continue;
+      list.push_back(axis);
+      extend(have * mesh_.axisSize(axis));
+      list.pop_back();
+    }
+  };
+  list.clear();
+  extend(1);
+  list = saved;
+}
+
+} // namespace tessera::dist

@@ -1,0 +1,74 @@
+//===- ReshardGraph.h - the shardings of one shape and the collectives between them ------------===//
+//
+// What the resharding planner searches. A state is a sharding, made when it is reached; an edge is one
+// collective, with the local steps that padding needs before and after it (`makeStep`), priced as their
+// sum. The edges that leave a state do not depend on where a path started, so all pairs share them.
+//
+// Example: 8 elements over the axes a=2, b=2. From the sharding [a] edges lead to [] (all-gather over a),
+// [a,b] (slice), [b] (permute: rank (0,1) gets its block from (1,0)), and to nothing else.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_DIALECTS_DIST_RESHARDGRAPH_H
+#define TESSERA_DIALECTS_DIST_RESHARDGRAPH_H
+
+#include "dialects/dist/Reshard.h"
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace tessera::dist {
+
+/// The collective with what lengthens its blocks before and shortens them after it.
+llvm::SmallVector<Collective, 1> makeStep(const Mesh &mesh, llvm::ArrayRef<int64_t> shape,
+                                          CollectiveKind kind, llvm::ArrayRef<int> axes,
+                                          int64_t dim, int64_t splitDim, const Sharding &from,
+                                          const Sharding &to);
+
+/// The shardings of one shape and the collectives between them.
+class ShardingGraph {
+public:
+  struct Edge {
+    int target;
+    CollectiveKind kind;
+    int16_t dim, splitDim;
+    AxisList axes;
+    double cost;
+  };
+
+  ShardingGraph(const Mesh &mesh, const CollectiveCost &cost, llvm::ArrayRef<int64_t> shape,
+                int64_t elementBytes, AxisList axes)
+      : mesh_(mesh), cost_(cost), shape_(shape), elementBytes_(elementBytes),
+        axes_(std::move(axes)) {}
+
+  /// The number of a sharding, which becomes a state if it was none.
+  int state(const Sharding &s);
+  const Sharding &sharding(int state) const { return states_[state]; }
+  llvm::ArrayRef<int64_t> shape() const { return shape_; }
+
+  /// What leaves a state; made when first asked for. Valid until the next call of state or edges.
+  const std::vector<Edge> &edges(int state);
+
+private:
+  bool mayCut(const Sharding &s, int64_t dim, size_t count) const;
+  bool isOneRun(const Sharding &s, int64_t dim, size_t count) const;
+  bool samePadding(const Sharding &a, const Sharding &b) const;
+  void add(int from, CollectiveKind kind, llvm::ArrayRef<int> axes, int64_t dim, int64_t splitDim,
+           const Sharding &to);
+  void expand(int state);
+  void permuted(const Sharding &s, Sharding &to, int64_t dim, llvm::function_ref<void()> visit);
+
+  const Mesh &mesh_;
+  const CollectiveCost &cost_;
+  Shape shape_;
+  int64_t elementBytes_;
+  AxisList axes_; // that cuts may use
+  std::unordered_map<std::string, int> ids_;
+  std::vector<Sharding> states_;
+  std::vector<std::vector<Edge>> edges_;
+  std::vector<bool> expanded_;
+};
+
+} // namespace tessera::dist
+
+#endif
