@@ -5,30 +5,47 @@
 #include "runtime/plan/PlanChecker.h"
 #include "runtime/plan/PlanFile.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 using namespace llvm;
 using namespace mlir;
 
 namespace tessera::compiler {
 
-Expected<std::vector<plan::Plan>> buildPlans(ModuleOp local, const EmitOptions &options,
-                                             MemoryReport *report) {
+/// Makes and checks the plans of all ranks, one after the other.
+static Error forEachPlan(ModuleOp local, const EmitOptions &options, MemoryReport *report,
+                         llvm::function_ref<void(const plan::Plan &, rt::PlanContents)> use) {
   Expected<Skeleton> skeleton = buildSkeleton(local);
   if (!skeleton)
     return skeleton.takeError();
   if (report)
     *report = skeleton->report;
-  std::vector<plan::Plan> plans;
+  // What the runtime would refuse is a fault of ours, and is found here.
+  auto valid = [](const rt::Status &status) {
+    return status.ok() ? Error::success()
+                       : createStringError("the plans made are not valid: " + status.message());
+  };
+  PlanWriter writer(*skeleton, options);
+  rt::PlansChecker checker;
   for (int64_t rank = 0; rank < skeleton->mesh.numRanks(); ++rank) {
-    Expected<plan::Plan> plan = writePlan(*skeleton, options, rank);
+    Expected<const plan::Plan *> plan = writer.write(rank);
     if (!plan)
       return plan.takeError();
-    // What the runtime would refuse is a fault of ours, and is found here.
-    if (rt::Status status = rt::checkPlan(*plan); !status.ok())
-      return createStringError("the plan made is not valid: " + status.message());
-    plans.push_back(std::move(*plan));
+    rt::PlanContents contents(**plan);
+    if (Error e = valid(checker.add(**plan, contents.bytes)))
+      return e;
+    use(**plan, std::move(contents));
   }
-  if (rt::Status status = rt::checkPlans(plans); !status.ok())
-    return createStringError("the plans made do not fit together: " + status.message());
+  return valid(checker.finish());
+}
+
+Expected<std::vector<plan::Plan>> buildPlans(ModuleOp local, const EmitOptions &options,
+                                             MemoryReport *report) {
+  std::vector<plan::Plan> plans;
+  if (Error e = forEachPlan(local, options, report, [&](const plan::Plan &plan, rt::PlanContents) {
+        plans.push_back(plan);
+      }))
+    return e;
   return plans;
 }
 
@@ -41,20 +58,21 @@ Expected<MemoryReport> planMemory(ModuleOp local, const EmitOptions &options) {
 
 Error emitPlan(ModuleOp local, ModuleOp sequential, const EmitOptions &options,
                const std::string &directory, MemoryReport *report) {
-  Expected<std::vector<plan::Plan>> ranks = buildPlans(local, options, report);
-  if (!ranks)
-    return ranks.takeError();
-  std::optional<plan::Plan> whole;
-  if (sequential) {
-    Expected<std::vector<plan::Plan>> plans = buildPlans(sequential, options);
-    if (!plans)
-      return plans.takeError();
-    if (plans->size() != 1)
-      return createStringError("the sequential program is not for one rank");
-    whole = std::move(plans->front());
-  }
-  if (rt::Status status = rt::writePlanDirectory(directory, std::move(*ranks), std::move(whole));
-      !status.ok())
+  std::vector<rt::PlanContents> ranks, whole;
+  auto into = [](std::vector<rt::PlanContents> &list) {
+    return [&](const plan::Plan &, rt::PlanContents plan) { list.push_back(std::move(plan)); };
+  };
+  if (Error e = forEachPlan(local, options, report, into(ranks)))
+    return e;
+  if (sequential)
+    if (Error e = forEachPlan(sequential, options, nullptr, into(whole)))
+      return e;
+  if (whole.size() > 1)
+    return createStringError("the sequential program is not for one rank");
+  std::optional<rt::PlanContents> alone;
+  if (!whole.empty())
+    alone = std::move(whole.front());
+  if (rt::Status status = rt::writePlanDirectory(directory, ranks, alone); !status.ok())
     return createStringError(status.message());
   return Error::success();
 }

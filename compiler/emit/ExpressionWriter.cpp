@@ -11,7 +11,7 @@ using namespace mlir;
 
 namespace tessera::compiler {
 
-Error writeExpression(graph::FusedOp op, int64_t rank, plan::Expression *expression) {
+Error writeExpression(graph::FusedOp op, RankFunction rank, plan::Expression *expression) {
   Expected<FusedLoop> loop = FusedLoop::get(op);
   if (!loop)
     return loop.takeError();

@@ -95,20 +95,18 @@ plan::Reduction reductionOf(dist::Reduction reduction) {
   return plan::NONE;
 }
 
-class Writer {
+} // namespace
+
+class PlanWriter::Impl {
 public:
-  Writer(const Skeleton &skeleton, const EmitOptions &options, int64_t rank)
-      : skeleton_(skeleton), mesh_(skeleton.mesh), generated_(options.generated), rank_(rank) {
+  Impl(const Skeleton &skeleton, const EmitOptions &options)
+      : skeleton_(skeleton), mesh_(skeleton.mesh), generated_(options.generated) {
     plan_.set_version(1);
     plan_.set_producer(options.producer);
     plan_.set_model(options.model);
-    plan_.set_rank(uint32_t(rank));
     plan_.set_weights_file(options.weightsFile);
     plan_.set_arena_bytes(skeleton.arenaBytes);
     plan_.set_global_batch(skeleton.globalBatch);
-  }
-
-  Expected<plan::Plan> write() {
     for (const dist::MeshAxis &axis : mesh_.axes()) {
       plan::MeshAxis *out = plan_.add_mesh();
       out->set_name(axis.name);
@@ -118,17 +116,50 @@ public:
       writeBuffer(buffer);
     for (const SkeletonBinding &binding : skeleton_.bindings)
       writeBinding(binding);
-    for (const SkeletonProgram &program : skeleton_.programs) {
-      plan::Program *out = plan_.add_programs();
-      out->set_name(program.name);
-      for (const SkeletonStep &step : program.steps)
-        if (Error e = writeStep(step, out->add_steps()))
-          return e;
-    }
-    return std::move(plan_);
+  }
+
+  Expected<const plan::Plan *> write(int64_t rank) {
+    rank_ = rank;
+    plan_.set_rank(uint32_t(rank));
+    for (auto [binding, out] : llvm::zip_equal(skeleton_.bindings, *plan_.mutable_bindings()))
+      placeBinding(binding, out);
+    for (auto [axes, out] : llvm::zip_equal(groups_, *plan_.mutable_groups()))
+      placeGroup(axes, out);
+    if (Error e = plan_.programs_size() == 0 ? writeAll() : writeAgain())
+      return e;
+    return &plan_;
   }
 
 private:
+  Error writeAll() {
+    for (const SkeletonProgram &program : skeleton_.programs) {
+      plan::Program *out = plan_.add_programs();
+      out->set_name(program.name);
+      for (const SkeletonStep &step : program.steps) {
+        asked_ = false;
+        if (Error e = writeStep(step, out->add_steps()))
+          return e;
+        if (asked_)
+          ranksOwn_.push_back({&step, out->mutable_steps(out->steps_size() - 1)});
+      }
+    }
+    return Error::success();
+  }
+
+  Error writeAgain() {
+    for (auto [step, out] : ranksOwn_) {
+      out->Clear();
+      if (Error e = writeStep(*step, out))
+        return e;
+    }
+    return Error::success();
+  }
+
+  int64_t rank() {
+    asked_ = true;
+    return rank_;
+  }
+
   void writeBuffer(const SkeletonBuffer &buffer) {
     plan::Buffer *out = plan_.add_buffers();
     out->set_name(buffer.name);
@@ -147,22 +178,28 @@ private:
     out->set_name(binding.name);
     out->set_ordinal(binding.ordinal);
     out->set_buffer(uint32_t(binding.buffer));
-    const dist::Shape &global = binding.globalShape;
-    assign(global, out->mutable_global_shape());
-    assign(binding.sharding.offset(mesh_, global, rank_), out->mutable_offset());
-    bool padded = false;
-    for (size_t d = 0; d < global.size(); ++d)
-      padded |= binding.sharding.isPadded(mesh_, global, int64_t(d));
-    if (padded)
-      assign(binding.sharding.extent(mesh_, global, rank_), out->mutable_extent());
+    assign(binding.globalShape, out->mutable_global_shape());
     out->set_fill(binding.fill);
     if (binding.role == graph::kParameter || binding.role == graph::kState)
       writeInitial(binding.name, out);
+    out->set_program(binding.program);
+  }
+
+  /// What this rank holds.
+  void placeBinding(const SkeletonBinding &binding, plan::Binding &out) {
+    const dist::Shape &global = binding.globalShape;
+    out.clear_offset();
+    assign(binding.sharding.offset(mesh_, global, rank_), out.mutable_offset());
+    bool padded = false;
+    for (size_t d = 0; d < global.size(); ++d)
+      padded |= binding.sharding.isPadded(mesh_, global, int64_t(d));
+    out.clear_extent();
+    if (padded)
+      assign(binding.sharding.extent(mesh_, global, rank_), out.mutable_extent());
     bool primary = true;
     for (int axis = 0; axis < mesh_.numAxes(); ++axis)
       primary &= binding.sharding.uses(axis) || mesh_.coordinate(rank_, axis) == 0;
-    out->set_primary(primary);
-    out->set_program(binding.program);
+    out.set_primary(primary);
   }
 
   void writeInitial(StringRef name, plan::Binding *out) {
@@ -189,9 +226,14 @@ private:
     for (int axis : axes)
       name += (name.empty() ? "" : ",") + mesh_.axisName(axis).str();
     out->set_name(name);
-    for (int64_t member : mesh_.group(rank_, axes))
-      out->add_ranks(uint32_t(member));
+    placeGroup(axes, *out);
     return uint32_t(groups_.size() - 1);
+  }
+
+  void placeGroup(const AxisList &axes, plan::Group &out) {
+    out.clear_ranks();
+    for (int64_t member : mesh_.group(rank_, axes))
+      out.add_ranks(uint32_t(member));
   }
 
   Error writeStep(const SkeletonStep &step, plan::Step *out) {
@@ -220,8 +262,10 @@ private:
     }
     kernel->set_name(step.op->getName().stripDialect().str());
     if (auto fused = dyn_cast<graph::FusedOp>(step.op))
-      return writeExpression(fused, rank_, kernel->mutable_expression());
-    return writeAttributes(step.op, rank_, kernel->mutable_attributes());
+      return writeExpression(
+          fused, [&] { return rank(); }, kernel->mutable_expression());
+    return writeAttributes(
+        step.op, [&] { return rank(); }, kernel->mutable_attributes());
   }
 
   /// An expression without code: the result is the input.
@@ -276,7 +320,8 @@ private:
     }
     kernel->set_name("slice");
     dist::Shape starts = zeros, limits = c.localIn;
-    starts[c.dim] = mesh_.coordinate(rank_, c.axes) * c.localOut[c.dim]; // of a fit: 0, no axes
+    if (!c.axes.empty()) // a fit has none
+      starts[c.dim] = mesh_.coordinate(rank(), c.axes) * c.localOut[c.dim];
     limits[c.dim] = starts[c.dim] + c.localOut[c.dim];
     add("limits", limits);
     add("starts", starts);
@@ -312,12 +357,12 @@ private:
   const Skeleton &skeleton_;
   const Mesh &mesh_;
   const WeightStore *generated_;
-  int64_t rank_;
+  int64_t rank_ = 0;
+  bool asked_ = false; // for the rank, since it was last set
   plan::Plan plan_;
   std::vector<AxisList> groups_;
+  std::vector<std::pair<const SkeletonStep *, plan::Step *>> ranksOwn_; // steps that depend on it
 };
-
-} // namespace
 
 std::optional<double> splatNumber(DenseElementsAttr attr) {
   if (!attr || !attr.isSplat())
@@ -336,13 +381,14 @@ std::optional<double> splatNumber(DenseElementsAttr attr) {
   return double(value);
 }
 
-Error writeAttributes(Operation *op, int64_t rank,
+Error writeAttributes(Operation *op, RankFunction rankOf,
                       google::protobuf::RepeatedPtrField<plan::Attribute> *attributes) {
   NamedAttrList list;
   for (NamedAttribute attribute : op->getAttrDictionary())
     if (!attribute.getName().strref().contains('.'))
       list.set(attribute.getName(), attribute.getValue());
   if (auto perRank = op->getAttrOfType<ArrayAttr>(dist::kPerRankAttr)) {
+    const int64_t rank = rankOf();
     if (rank >= int64_t(perRank.size()) || !isa<DictionaryAttr>(perRank[rank]))
       return createStringError("operator '" + graph::nameOf(op) + "' has no attributes for rank " +
                                Twine(rank));
@@ -371,8 +417,10 @@ Error writeAttributes(Operation *op, int64_t rank,
   return Error::success();
 }
 
-Expected<plan::Plan> writePlan(const Skeleton &skeleton, const EmitOptions &options, int64_t rank) {
-  return Writer(skeleton, options, rank).write();
-}
+PlanWriter::PlanWriter(const Skeleton &skeleton, const EmitOptions &options)
+    : impl_(std::make_unique<Impl>(skeleton, options)) {}
+PlanWriter::~PlanWriter() = default;
+
+Expected<const plan::Plan *> PlanWriter::write(int64_t rank) { return impl_->write(rank); }
 
 } // namespace tessera::compiler

@@ -163,21 +163,31 @@ Status checkBuffers(const plan::Plan &plan, std::vector<BufferRange> &ranges) {
   return checkPersistent(plan, ranges);
 }
 
-Status checkPlan(const plan::Plan &plan) {
+Status checkPlan(const plan::Plan &plan, const Likeness &like, std::vector<BufferRange> &own) {
   auto run = [&]() -> Status {
-    std::vector<BufferRange> ranges;
     TESSERA_RETURN_IF_ERROR(checkHeader(plan));
-    TESSERA_RETURN_IF_ERROR(checkBuffers(plan, ranges));
+    if (!like.ranges)
+      TESSERA_RETURN_IF_ERROR(checkBuffers(plan, own));
+    const std::vector<BufferRange> &ranges = like.ranges ? *like.ranges : own;
     TESSERA_RETURN_IF_ERROR(checkBindings(plan, ranges));
-    for (const plan::Program &program : plan.programs())
-      for (int s = 0; s < program.steps_size(); ++s)
-        TESSERA_RETURN_IF_ERROR(checkStep(plan, ranges, program.steps(s))
+    for (int p = 0; p < plan.programs_size(); ++p)
+      for (int s = 0; s < plan.programs(p).steps_size(); ++s) {
+        if (like.step(static_cast<size_t>(p), static_cast<size_t>(s)))
+          continue;
+        const plan::Step &step = plan.programs(p).steps(s);
+        TESSERA_RETURN_IF_ERROR(checkStep(plan, ranges, step)
                                     .context("step " + std::to_string(s) + " " +
-                                             quoted(program.steps(s).name()) + " of program " +
-                                             quoted(program.name())));
-    return checkDefinedness(plan, ranges);
+                                             quoted(step.name()) + " of program " +
+                                             quoted(plan.programs(p).name())));
+      }
+    return like.flow ? Status() : checkDefinedness(plan, ranges);
   };
   return run().context("rank " + std::to_string(plan.rank()));
+}
+
+Status checkPlan(const plan::Plan &plan) {
+  std::vector<BufferRange> ranges;
+  return checkPlan(plan, Likeness(), ranges);
 }
 
 } // namespace tessera::rt

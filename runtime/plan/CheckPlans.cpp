@@ -1,184 +1,322 @@
-// checkPlans: the plans of all ranks fit together.
+// checkPlans and PlansChecker: the plans of all ranks fit together.
 //
 // All ranks run the same list of steps, so collectives are compared position by position: if at
 // every position all members of the group agree on what they do, the order per group is the same
 // everywhere and nobody waits for a call that does not come.
+//
+// Plans are looked at one after the other. Of each stay its groups, the number of every collective
+// in a table of those that occur, and the blocks that no rank before it holds; of rank 0 all stays,
+// for the others are compared with it.
 #include "runtime/plan/Blocks.h"
+#include "runtime/plan/CheckSteps.h"
 #include "runtime/plan/PlanChecker.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/plan/PlanParts.h"
 
 #include <algorithm>
-#include <google/protobuf/util/message_differencer.h>
+#include <compare>
 #include <map>
+#include <set>
 
 namespace tessera::rt {
 namespace {
 
-using google::protobuf::util::MessageDifferencer;
-using Plans = std::vector<plan::Plan>;
-
 std::string rankText(size_t rank) { return "rank " + std::to_string(rank); }
 
-template <typename Repeated> bool sameMessages(const Repeated &a, const Repeated &b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const auto &x, const auto &y) { return MessageDifferencer::Equals(x, y); });
-}
+/// What the members of a group must agree on.
+struct Meeting {
+  plan::CollectiveKind kind;
+  std::vector<int64_t> shape;
+  plan::DType type;
+  plan::Reduction reduction;
+  uint32_t dim, splitDim, root;
+  int64_t haloLo, haloHi;
+  std::vector<uint32_t> sources;
+  auto operator<=>(const Meeting &) const = default;
 
-Status checkHeaders(const Plans &plans) {
-  uint64_t ranks = 1;
-  for (const plan::MeshAxis &axis : plans[0].mesh())
-    ranks *= axis.size(); // checkPlan bounds it
-  if (ranks != plans.size())
-    return Status::error("the mesh has " + std::to_string(ranks) + " ranks, but there are " +
-                         std::to_string(plans.size()) + " plans");
-  for (size_t r = 0; r < plans.size(); ++r) {
-    const plan::Plan &a = plans[0], &b = plans[r];
-    if (b.rank() != r)
-      return Status::error("the plan of " + rankText(r) + " says that it is for " +
-                           rankText(b.rank()));
-    if (a.plan_id() != b.plan_id())
-      return Status::error("the plans of rank 0 and " + rankText(r) +
-                           " are of different compilations (plan_id '" + a.plan_id() + "' and '" +
-                           b.plan_id() + "'); compile the model again");
-    if (!sameMessages(a.mesh(), b.mesh()) || a.weights_file() != b.weights_file() ||
-        a.global_batch() != b.global_batch() || a.model() != b.model())
-      return Status::error("the plans of rank 0 and " + rankText(r) +
-                           " differ in mesh, model, batch or weight file");
+  Meeting(const plan::Plan &plan, const plan::Collective &c)
+      : kind(c.kind()), reduction(c.reduction()), dim(c.dim()), splitDim(c.split_dim()),
+        root(c.root()), haloLo(c.halo_lo()), haloHi(c.halo_hi()),
+        sources(c.sources().begin(), c.sources().end()) {
+    const plan::Buffer &input = plan.buffers(static_cast<int>(c.input()));
+    shape = toVector(input.shape());
+    type = input.dtype();
   }
-  return Status();
-}
 
-Status checkGroups(const Plans &plans) {
-  for (size_t r = 0; r < plans.size(); ++r) {
-    if (plans[r].groups_size() != plans[0].groups_size())
-      return Status::error("rank 0 has " + std::to_string(plans[0].groups_size()) + " groups, " +
-                           rankText(r) + " has " + std::to_string(plans[r].groups_size()));
-    for (int g = 0; g < plans[r].groups_size(); ++g)
-      for (uint32_t member : plans[r].groups(g).ranks())
-        if (plans[member].groups_size() <= g ||
-            !MessageDifferencer::Equals(plans[member].groups(g), plans[r].groups(g)))
-          return Status::error("group " + std::to_string(g) + " is not the same on " + rankText(r) +
-                               " and " + rankText(member));
+  std::string differenceTo(const Meeting &other) const {
+    if (kind != other.kind)
+      return "kind (" + collectiveName(kind) + " and " + collectiveName(other.kind) + ")";
+    if (shape != other.shape)
+      return "shape (" + shapeText(shape) + " and " + shapeText(other.shape) + ")";
+    if (type != other.type)
+      return "element type";
+    if (reduction != other.reduction)
+      return "reduction (" + reductionName(reduction) + " and " + reductionName(other.reduction) +
+             ")";
+    return "dimension, halo, root or sources";
   }
-  return Status();
-}
+};
 
-/// Position `s` of program `p`: rank `r` against the first member of its group, or rank 0.
-Status checkStepPair(const Plans &plans, size_t r, int p, int s) {
-  const plan::Step &mine = plans[r].programs(p).steps(s);
-  const plan::Step &first = plans[0].programs(p).steps(s);
-  std::string where =
-      "step " + std::to_string(s) + " of program " + quoted(plans[0].programs(p).name()) + ": ";
-  if (mine.name() != first.name() || mine.kind_case() != first.kind_case() ||
-      mine.kernel().name() != first.kernel().name())
-    return Status::error(where + "rank 0 does " + quoted(first.name()) + ", " + rankText(r) +
-                         " does " + quoted(mine.name()) + " or does it in another way");
-  if (!mine.has_collective())
+class Together {
+public:
+  /// The next rank's; what it shares with rank 0's was compared already.
+  Status add(const plan::Plan &plan, const Likeness &like) {
+    const size_t rank = count_++;
+    if (rank == 0)
+      first_ = plan;
+    TESSERA_RETURN_IF_ERROR(checkHeader(plan, rank));
+    groups_.emplace_back(plan.groups().begin(), plan.groups().end());
+    TESSERA_RETURN_IF_ERROR(addPrograms(plan, rank, like));
+    return addBindings(plan, rank);
+  }
+
+  Status finish() const {
+    if (count_ == 0)
+      return Status::error("there are no plans");
+    uint64_t ranks = 1;
+    for (const plan::MeshAxis &axis : first_.mesh())
+      ranks *= axis.size(); // checkPlan bounds it
+    if (ranks != count_)
+      return Status::error("the mesh has " + std::to_string(ranks) + " ranks, but there are " +
+                           std::to_string(count_) + " plans");
+    TESSERA_RETURN_IF_ERROR(checkGroups());
+    TESSERA_RETURN_IF_ERROR(checkMeetings());
+    for (int i = 0; i < first_.bindings_size(); ++i) {
+      const std::set<Block> &blocks = blocks_[static_cast<size_t>(i)];
+      TESSERA_RETURN_IF_ERROR(checkTiling(std::vector<Block>(blocks.begin(), blocks.end()),
+                                          toVector(first_.bindings(i).global_shape()))
+                                  .context(bindingText(i)));
+    }
     return Status();
-  const plan::Collective &c = mine.collective();
-  if (c.group() != first.collective().group())
-    return Status::error(where + "rank 0 and " + rankText(r) + " use different groups");
-  uint32_t leader = plans[r].groups(static_cast<int>(c.group())).ranks(0);
-  const plan::Collective &other = plans[leader].programs(p).steps(s).collective();
-  auto shapeOf = [](const plan::Plan &plan, uint32_t buffer) {
-    return toVector(plan.buffers(static_cast<int>(buffer)).shape());
-  };
-  auto mismatch = [&](const std::string &what) {
-    return Status::error(where + "collective " + quoted(mine.name()) + " differs in " + what +
-                         " between " + rankText(leader) + " and " + rankText(r));
-  };
-  if (c.kind() != other.kind())
-    return mismatch("kind (" + collectiveName(other.kind()) + " and " + collectiveName(c.kind()) +
-                    ")");
-  if (shapeOf(plans[r], c.input()) != shapeOf(plans[leader], other.input()))
-    return mismatch("shape (" + shapeText(shapeOf(plans[leader], other.input())) + " and " +
-                    shapeText(shapeOf(plans[r], c.input())) + ")");
-  if (plans[r].buffers(static_cast<int>(c.input())).dtype() !=
-      plans[leader].buffers(static_cast<int>(other.input())).dtype())
-    return mismatch("element type");
-  if (c.reduction() != other.reduction())
-    return mismatch("reduction (" + reductionName(other.reduction()) + " and " +
-                    reductionName(c.reduction()) + ")");
-  if (c.dim() != other.dim() || c.split_dim() != other.split_dim() ||
-      c.halo_lo() != other.halo_lo() || c.halo_hi() != other.halo_hi() ||
-      c.root() != other.root() || !std::ranges::equal(c.sources(), other.sources()))
-    return mismatch("dimension, halo, root or sources");
-  return Status();
-}
+  }
 
-Status checkPrograms(const Plans &plans) {
-  for (size_t r = 1; r < plans.size(); ++r) {
-    if (plans[r].programs_size() != plans[0].programs_size())
-      return Status::error("rank 0 and " + rankText(r) + " have different numbers of programs");
-    for (int p = 0; p < plans[0].programs_size(); ++p) {
-      const plan::Program &a = plans[0].programs(p), &b = plans[r].programs(p);
+  const plan::Plan &first() const { return first_; }
+
+private:
+  Status checkHeader(const plan::Plan &plan, size_t rank) const {
+    if (plan.rank() != rank)
+      return Status::error("the plan of " + rankText(rank) + " says that it is for " +
+                           rankText(plan.rank()));
+    if (plan.plan_id() != first_.plan_id())
+      return Status::error("the plans of rank 0 and " + rankText(rank) +
+                           " are of different compilations (plan_id '" + first_.plan_id() +
+                           "' and '" + plan.plan_id() + "'); compile the model again");
+    const bool sameMesh =
+        std::ranges::equal(plan.mesh(), first_.mesh(), [](const auto &a, const auto &b) {
+          return a.name() == b.name() && a.size() == b.size();
+        });
+    if (!sameMesh || plan.weights_file() != first_.weights_file() ||
+        plan.global_batch() != first_.global_batch() || plan.model() != first_.model())
+      return Status::error("the plans of rank 0 and " + rankText(rank) +
+                           " differ in mesh, model, batch or weight file");
+    return Status();
+  }
+
+  /// Every rank has its group from the first member, and all members have that member's.
+  Status checkGroups() const {
+    for (size_t r = 0; r < count_; ++r) {
+      if (groups_[r].size() != groups_[0].size())
+        return Status::error("rank 0 has " + std::to_string(groups_[0].size()) + " groups, " +
+                             rankText(r) + " has " + std::to_string(groups_[r].size()));
+      for (size_t g = 0; g < groups_[r].size(); ++g) {
+        const plan::Group &group = groups_[r][g];
+        const uint32_t leader = group.ranks(0);
+        for (uint32_t member : group.ranks())
+          if (r == leader || member == leader)
+            if (const std::vector<plan::Group> &others = groups_[member];
+                others.size() <= g || others[g].name() != group.name() ||
+                !std::ranges::equal(others[g].ranks(), group.ranks()))
+              return Status::error("group " + std::to_string(g) + " is not the same on " +
+                                   rankText(r) + " and " + rankText(member));
+      }
+    }
+    return Status();
+  }
+
+  std::string stepText(int program, int step) const {
+    return "step " + std::to_string(step) + " of program " +
+           quoted(first_.programs(program).name()) + ": ";
+  }
+
+  Status addPrograms(const plan::Plan &plan, size_t rank, const Likeness &like) {
+    if (plan.programs_size() != first_.programs_size())
+      return Status::error("rank 0 and " + rankText(rank) + " have different numbers of programs");
+    std::vector<uint32_t> &mine = meetings_.emplace_back();
+    for (int p = 0; p < first_.programs_size(); ++p) {
+      const plan::Program &a = first_.programs(p), &b = plan.programs(p);
       if (a.name() != b.name() || a.steps_size() != b.steps_size())
         return Status::error("program " + std::to_string(p) + " is " + quoted(a.name()) + " of " +
                              std::to_string(a.steps_size()) + " steps on rank 0 and " +
                              quoted(b.name()) + " of " + std::to_string(b.steps_size()) +
-                             " steps on " + rankText(r));
+                             " steps on " + rankText(rank));
+      for (int s = 0; s < a.steps_size(); ++s) {
+        const plan::Step &first = a.steps(s);
+        if (like.step(static_cast<size_t>(p), static_cast<size_t>(s))) {
+          if (first.has_collective())
+            mine.push_back(meetings_[0][mine.size()]);
+          continue;
+        }
+        const plan::Step &step = b.steps(s);
+        if (step.name() != first.name() || step.kind_case() != first.kind_case() ||
+            step.kernel().name() != first.kernel().name())
+          return Status::error(stepText(p, s) + "rank 0 does " + quoted(first.name()) + ", " +
+                               rankText(rank) + " does " + quoted(step.name()) +
+                               " or does it in another way");
+        if (!step.has_collective())
+          continue;
+        if (step.collective().group() != first.collective().group())
+          return Status::error(stepText(p, s) + "rank 0 and " + rankText(rank) +
+                               " use different groups");
+        mine.push_back(numberOf(Meeting(plan, step.collective())));
+      }
     }
+    return Status();
   }
-  for (int p = 0; p < plans[0].programs_size(); ++p)
-    for (int s = 0; s < plans[0].programs(p).steps_size(); ++s)
-      for (size_t r = 0; r < plans.size(); ++r)
-        TESSERA_RETURN_IF_ERROR(checkStepPair(plans, r, p, s));
-  return Status();
-}
 
-Status checkBlocks(const Plans &plans, int index) {
-  std::map<Block, size_t> holders; // block -> lowest rank that holds it
-  std::vector<Block> blocks;
-  for (size_t r = 0; r < plans.size(); ++r) {
-    const plan::Binding &b = plans[r].bindings(index);
-    Block block = blockOf(plans[r], b);
-    if (isEmpty(block.shape))
-      continue; // nothing but padding
-    bool fresh = holders.emplace(block, r).second;
-    if (b.primary() != fresh)
-      return Status::error(
-          rankText(r) +
-          (fresh ? " is the first to hold the box at " : " holds a replica of the box at ") +
-          shapeText(block.offset) + " but is " + (fresh ? "not " : "") + "marked primary");
+  uint32_t numberOf(const Meeting &meeting) {
+    auto [it, fresh] = numbers_.try_emplace(meeting, static_cast<uint32_t>(known_.size()));
     if (fresh)
-      blocks.push_back(std::move(block));
+      known_.push_back(&it->first);
+    return it->second;
   }
-  return checkTiling(blocks, toVector(plans[0].bindings(index).global_shape()));
-}
 
-Status checkAllBindings(const Plans &plans) {
-  for (size_t r = 1; r < plans.size(); ++r)
-    if (plans[r].bindings_size() != plans[0].bindings_size())
-      return Status::error("rank 0 and " + rankText(r) + " have different numbers of bindings");
-  for (int i = 0; i < plans[0].bindings_size(); ++i) {
-    const plan::Binding &a = plans[0].bindings(i);
-    std::string what =
-        "binding " + std::to_string(i) + " (" + roleName(a.role()) + " " + quoted(a.name()) + ")";
-    for (size_t r = 1; r < plans.size(); ++r) {
-      const plan::Binding &b = plans[r].bindings(i);
+  /// At every position, every rank against the first member of its group.
+  Status checkMeetings() const {
+    size_t k = 0;
+    for (int p = 0; p < first_.programs_size(); ++p)
+      for (int s = 0; s < first_.programs(p).steps_size(); ++s) {
+        const plan::Step &step = first_.programs(p).steps(s);
+        if (!step.has_collective())
+          continue;
+        for (size_t r = 0; r < count_; ++r) {
+          const uint32_t leader = groups_[r][step.collective().group()].ranks(0);
+          if (meetings_[r][k] != meetings_[leader][k])
+            return Status::error(
+                stepText(p, s) + "collective " + quoted(step.name()) + " differs in " +
+                known_[meetings_[leader][k]]->differenceTo(*known_[meetings_[r][k]]) + " between " +
+                rankText(leader) + " and " + rankText(r));
+        }
+        ++k;
+      }
+    return Status();
+  }
+
+  std::string bindingText(int index) const {
+    const plan::Binding &binding = first_.bindings(index);
+    return "binding " + std::to_string(index) + " (" + roleName(binding.role()) + " " +
+           quoted(binding.name()) + ")";
+  }
+
+  Status addBindings(const plan::Plan &plan, size_t rank) {
+    if (plan.bindings_size() != first_.bindings_size())
+      return Status::error("rank 0 and " + rankText(rank) + " have different numbers of bindings");
+    blocks_.resize(static_cast<size_t>(first_.bindings_size()));
+    for (int i = 0; i < first_.bindings_size(); ++i) {
+      const plan::Binding &a = first_.bindings(i), &b = plan.bindings(i);
       if (a.role() != b.role() || a.name() != b.name() || a.ordinal() != b.ordinal() ||
           a.program() != b.program() || a.fill() != b.fill() ||
           a.has_initial() != b.has_initial() || a.initial().kind() != b.initial().kind() ||
           a.initial().value() != b.initial().value() || a.initial().seed() != b.initial().seed() ||
           !std::ranges::equal(a.global_shape(), b.global_shape()) ||
-          plans[0].buffers(static_cast<int>(a.buffer())).dtype() !=
-              plans[r].buffers(static_cast<int>(b.buffer())).dtype())
-        return Status::error(what + " is not the same on rank 0 and " + rankText(r));
+          first_.buffers(static_cast<int>(a.buffer())).dtype() !=
+              plan.buffers(static_cast<int>(b.buffer())).dtype())
+        return Status::error(bindingText(i) + " is not the same on rank 0 and " + rankText(rank));
+      Block block = blockOf(plan, b);
+      if (isEmpty(block.shape))
+        continue; // nothing but padding
+      const bool fresh = blocks_[static_cast<size_t>(i)].insert(block).second;
+      if (b.primary() != fresh)
+        return Status::error(
+            bindingText(i) + ": " + rankText(rank) +
+            (fresh ? " is the first to hold the box at " : " holds a replica of the box at ") +
+            shapeText(block.offset) + " but is " + (fresh ? "not " : "") + "marked primary");
     }
-    TESSERA_RETURN_IF_ERROR(checkBlocks(plans, i).context(what));
+    return Status();
   }
-  return Status();
+
+  size_t count_ = 0;
+  plan::Plan first_;
+  std::vector<std::vector<plan::Group>> groups_; // by rank
+  std::map<Meeting, uint32_t> numbers_;
+  std::vector<const Meeting *> known_;          // by number
+  std::vector<std::vector<uint32_t>> meetings_; // by rank: the collectives in order
+  std::vector<std::set<Block>> blocks_;         // by binding: those that some rank holds
+};
+
+bool sameOperands(const plan::Step &a, const plan::Step &b) {
+  return a.kind_case() == b.kind_case() && a.collective().input() == b.collective().input() &&
+         a.collective().output() == b.collective().output() &&
+         std::ranges::equal(a.kernel().inputs(), b.kernel().inputs()) &&
+         std::ranges::equal(a.kernel().outputs(), b.kernel().outputs());
+}
+
+/// Fed and fetched are the same buffers, as far as the bindings decide it.
+bool sameFlow(const plan::Binding &a, const plan::Binding &b) {
+  return a.role() == b.role() && a.buffer() == b.buffer() && a.program() == b.program();
 }
 
 } // namespace
 
+struct PlansChecker::State {
+  Together together;
+  std::string bytes; // of rank 0
+  PlanParts parts;
+  std::vector<BufferRange> ranges;
+
+  /// Whatever the checks of a part read must be the same, or the part counts as another one.
+  Likeness likenessOf(const plan::Plan &plan, std::string_view written) const {
+    const plan::Plan &first = together.first();
+    std::optional<PlanParts> mine = partsOf(written);
+    auto asManyMembers = [](const plan::Group &a, const plan::Group &b) {
+      return a.ranks_size() == b.ranks_size();
+    };
+    Likeness like;
+    if (ranges.empty() || !mine || plan.arena_bytes() != first.arena_bytes() ||
+        mine->buffers != parts.buffers || mine->steps.size() != parts.steps.size() ||
+        !std::ranges::equal(plan.groups(), first.groups(), asManyMembers))
+      return like;
+    like.ranges = &ranges;
+    like.flow = std::ranges::equal(plan.bindings(), first.bindings(), sameFlow);
+    for (size_t p = 0; p < parts.steps.size(); ++p) {
+      const std::vector<std::string_view> &a = parts.steps[p], &b = mine->steps[p];
+      const plan::Program &theirs = first.programs(static_cast<int>(p)),
+                          &ours = plan.programs(static_cast<int>(p));
+      like.flow &= a.size() == b.size() && theirs.name() == ours.name();
+      std::vector<bool> &same = like.steps.emplace_back(std::min(a.size(), b.size()));
+      for (size_t s = 0; s < same.size(); ++s) {
+        same[s] = a[s] == b[s];
+        like.flow &= same[s] || sameOperands(theirs.steps(static_cast<int>(s)),
+                                             ours.steps(static_cast<int>(s)));
+      }
+    }
+    return like;
+  }
+};
+
+PlansChecker::PlansChecker() : state_(std::make_unique<State>()) {}
+PlansChecker::~PlansChecker() = default;
+
+Status PlansChecker::add(const plan::Plan &plan, std::string_view bytes) {
+  std::vector<BufferRange> ranges;
+  const Likeness like = state_->likenessOf(plan, bytes);
+  TESSERA_RETURN_IF_ERROR(checkPlan(plan, like, ranges));
+  if (state_->bytes.empty()) {
+    state_->bytes = bytes;
+    if (std::optional<PlanParts> parts = partsOf(state_->bytes)) {
+      state_->parts = std::move(*parts);
+      state_->ranges = std::move(ranges);
+    }
+  }
+  return state_->together.add(plan, like);
+}
+
+Status PlansChecker::finish() const { return state_->together.finish(); }
+
 Status checkPlans(const std::vector<plan::Plan> &plans) {
-  if (plans.empty())
-    return Status::error("there are no plans");
-  TESSERA_RETURN_IF_ERROR(checkHeaders(plans));
-  TESSERA_RETURN_IF_ERROR(checkGroups(plans));
-  TESSERA_RETURN_IF_ERROR(checkPrograms(plans));
-  return checkAllBindings(plans);
+  Together together;
+  for (const plan::Plan &plan : plans)
+    TESSERA_RETURN_IF_ERROR(together.add(plan, Likeness()));
+  return together.finish();
 }
 
 } // namespace tessera::rt

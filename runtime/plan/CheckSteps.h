@@ -25,6 +25,19 @@ struct BufferRange {
   bool same(const BufferRange &other) const { return begin == other.begin && end == other.end; }
 };
 
+/// What a plan has in common with one that was found good, and need not be checked again.
+struct Likeness {
+  const std::vector<BufferRange> *ranges = nullptr; // the same buffers: where they lie
+  std::vector<std::vector<bool>> steps;             // by program: the same, given the same buffers
+  bool flow = false; // every program reads and writes the same buffers in the same order
+  bool step(size_t program, size_t index) const {
+    return program < steps.size() && index < steps[program].size() && steps[program][index];
+  }
+};
+
+/// checkPlan, but for what `like` says; `ranges` is filled where that has none.
+Status checkPlan(const plan::Plan &plan, const Likeness &like, std::vector<BufferRange> &ranges);
+
 /// "buffer 3 'x'".
 std::string bufferText(const plan::Plan &plan, uint32_t buffer);
 

@@ -25,6 +25,8 @@
 #include "runtime/plan/plan.pb.h"
 #include "runtime/support/Status.h"
 
+#include <memory>
+#include <string_view>
 #include <vector>
 
 namespace tessera::rt {
@@ -34,6 +36,26 @@ Status checkPlan(const plan::Plan &plan);
 
 /// Checks that the plans of all ranks, each of which passed checkPlan, fit together.
 Status checkPlans(const std::vector<plan::Plan> &plans);
+
+/// checkPlan and checkPlans of one plan after the other, in order of ranks. What is byte for byte as in
+/// rank 0's plan is looked at once; no plan need be kept.
+///
+///   PlansChecker checker;
+///   for (...) TESSERA_RETURN_IF_ERROR(checker.add(plan, bytes));
+///   TESSERA_RETURN_IF_ERROR(checker.finish());
+class PlansChecker {
+public:
+  PlansChecker();
+  ~PlansChecker();
+  /// `bytes`: what the plan was parsed from, or is written as.
+  Status add(const plan::Plan &plan, std::string_view bytes);
+  /// After the last: whether all are there and meet.
+  Status finish() const;
+
+private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 } // namespace tessera::rt
 

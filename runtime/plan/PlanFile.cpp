@@ -25,14 +25,16 @@ struct Hash {
     for (char c : bytes)
       state = (state ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   }
+  void addPlan(std::string_view bytes) {
+    add(std::to_string(bytes.size()) + ":");
+    add(bytes);
+  }
+  std::string text() const {
+    char text[17];
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(state));
+    return text;
+  }
 };
-
-Result<plan::Plan> readPlan(const std::string &path) {
-  Result<std::string> bytes = readFile(path, kMaxPlanBytes);
-  if (!bytes)
-    return bytes.status();
-  return parsePlan(*bytes, path);
-}
 
 /// How many ranks the mesh has; 0 if that is no sensible number.
 uint64_t meshSize(const plan::Plan &plan) {
@@ -70,24 +72,6 @@ Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what) {
   return plan;
 }
 
-std::string computePlanId(const std::vector<plan::Plan> &ranks,
-                          const std::optional<plan::Plan> &sequential) {
-  Hash hash;
-  auto add = [&](plan::Plan plan) {
-    plan.clear_plan_id();
-    std::string bytes = serialize(plan);
-    hash.add(std::to_string(bytes.size()) + ":");
-    hash.add(bytes);
-  };
-  for (const plan::Plan &plan : ranks)
-    add(plan);
-  if (sequential)
-    add(*sequential);
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash.state));
-  return text;
-}
-
 Result<PlanDirectory> readPlanDirectory(const std::string &path) {
   PlanDirectory directory;
   directory.path = path;
@@ -96,32 +80,42 @@ Result<PlanDirectory> readPlanDirectory(const std::string &path) {
     return Status::error(path + ": is not a plan directory");
   if (!fileExists(rankFile(path, 0)))
     return Status::error(path + ": is not a plan directory: it has no rank0.plan");
+  Hash hash;
   uint64_t ranks = 1;
+  PlansChecker checker;
   for (uint64_t r = 0; r < ranks; ++r) {
-    Result<plan::Plan> plan = readPlan(rankFile(path, r));
+    const std::string file = rankFile(path, r);
+    Result<std::string> bytes = readFile(file, kMaxPlanBytes);
+    if (!bytes)
+      return bytes.status();
+    Result<plan::Plan> plan = parsePlan(*bytes, file);
     if (!plan)
       return plan.status();
     if (r == 0 && (ranks = meshSize(*plan)) == 0)
-      return Status::error(rankFile(path, 0) +
-                           ": its mesh has no sensible number of ranks (at most " +
+      return Status::error(file + ": its mesh has no sensible number of ranks (at most " +
                            std::to_string(kMaxRanks) + ")");
-    TESSERA_RETURN_IF_ERROR(checkPlan(*plan).context(rankFile(path, r)));
+    TESSERA_RETURN_IF_ERROR(checker.add(*plan, *bytes).context(file));
+    hash.addPlan(PlanContents(*plan).bytes);
     directory.ranks.push_back(std::move(*plan));
   }
-  TESSERA_RETURN_IF_ERROR(checkPlans(directory.ranks).context(path));
-  if (fileExists(sequentialFile(path))) {
-    Result<plan::Plan> plan = readPlan(sequentialFile(path));
+  TESSERA_RETURN_IF_ERROR(checker.finish().context(path));
+  if (const std::string file = sequentialFile(path); fileExists(file)) {
+    Result<std::string> bytes = readFile(file, kMaxPlanBytes);
+    if (!bytes)
+      return bytes.status();
+    Result<plan::Plan> plan = parsePlan(*bytes, file);
     if (!plan)
       return plan.status();
-    TESSERA_RETURN_IF_ERROR(checkPlan(*plan).context(sequentialFile(path)));
-    TESSERA_RETURN_IF_ERROR(checkPlans({*plan}).context(sequentialFile(path)));
+    PlansChecker alone;
+    TESSERA_RETURN_IF_ERROR(alone.add(*plan, *bytes).context(file));
+    TESSERA_RETURN_IF_ERROR(alone.finish().context(file));
     if (plan->plan_id() != directory.ranks[0].plan_id())
-      return Status::error(sequentialFile(path) +
-                           ": belongs to another compilation than rank0.plan");
+      return Status::error(file + ": belongs to another compilation than rank0.plan");
+    hash.addPlan(PlanContents(*plan).bytes);
     directory.sequential = std::move(*plan);
   }
   // Damage that happens to leave a valid plan (an attribute, a constant) is seen here.
-  if (computePlanId(directory.ranks, directory.sequential) != directory.ranks[0].plan_id())
+  if (hash.text() != directory.ranks[0].plan_id())
     return Status::error(path + ": the plan files were changed or damaged after they were written "
                                 "(plan_id does not match); compile the model again");
   const std::string &weights = directory.ranks[0].weights_file();
@@ -133,13 +127,49 @@ Result<PlanDirectory> readPlanDirectory(const std::string &path) {
   return directory;
 }
 
-Status writePlanDirectory(const std::string &path, std::vector<plan::Plan> ranks,
-                          std::optional<plan::Plan> sequential) {
+PlanContents::PlanContents(const plan::Plan &plan) {
+  if (plan.plan_id().empty()) {
+    bytes = serialize(plan);
+  } else {
+    plan::Plan unnamed = plan;
+    unnamed.clear_plan_id();
+    bytes = serialize(unnamed);
+  }
+  plan::Plan before; // fields are written in order of their numbers
+  before.set_version(plan.version());
+  before.set_producer(plan.producer());
+  idAt = before.ByteSizeLong();
+}
+
+std::string computePlanId(const std::vector<PlanContents> &ranks,
+                          const std::optional<PlanContents> &sequential) {
+  Hash hash;
+  for (const PlanContents &plan : ranks)
+    hash.addPlan(plan.bytes);
+  if (sequential)
+    hash.addPlan(sequential->bytes);
+  return hash.text();
+}
+
+static Status writePlan(const std::string &path, const PlanContents &plan, const std::string &id) {
+  plan::Plan named;
+  named.set_plan_id(id);
+  const std::string field = serialize(named);
+  Result<AtomicFile> file = AtomicFile::create(path);
+  if (!file)
+    return file.status();
+  for (std::string_view part :
+       {std::string_view(plan.bytes).substr(0, plan.idAt), std::string_view(field),
+        std::string_view(plan.bytes).substr(plan.idAt)})
+    TESSERA_RETURN_IF_ERROR(file->write(part.data(), part.size()));
+  return file->commit();
+}
+
+Status writePlanDirectory(const std::string &path, const std::vector<PlanContents> &ranks,
+                          const std::optional<PlanContents> &sequential) {
   if (ranks.empty())
     return Status::error(path + ": there is no plan to write");
-  std::string id = computePlanId(ranks, sequential);
-  for (plan::Plan &plan : ranks)
-    plan.set_plan_id(id);
+  const std::string id = computePlanId(ranks, sequential);
   TESSERA_RETURN_IF_ERROR(makeDirectory(path));
   // A directory is a plan when and only when it has a rank0.plan: that goes first and comes last.
   std::set<std::string> old = {rankFile(path, 0)};
@@ -150,12 +180,10 @@ Status writePlanDirectory(const std::string &path, std::vector<plan::Plan> ranks
   std::filesystem::remove(rankFile(path, 0), error);
   for (const std::string &file : old)
     std::filesystem::remove(file, error);
-  if (sequential) {
-    sequential->set_plan_id(id);
-    TESSERA_RETURN_IF_ERROR(writeFile(sequentialFile(path), serialize(*sequential)));
-  }
+  if (sequential)
+    TESSERA_RETURN_IF_ERROR(writePlan(sequentialFile(path), *sequential, id));
   for (size_t r = ranks.size(); r-- > 0;)
-    TESSERA_RETURN_IF_ERROR(writeFile(rankFile(path, r), serialize(ranks[r])));
+    TESSERA_RETURN_IF_ERROR(writePlan(rankFile(path, r), ranks[r], id));
   return Status();
 }
 

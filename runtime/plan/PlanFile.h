@@ -17,7 +17,7 @@
 #include "runtime/plan/plan.pb.h"
 #include "runtime/support/Status.h"
 
-#include <memory>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,14 +43,21 @@ Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what);
 /// Reads and checks all of a plan directory. Says what is missing or wrong and in which file.
 Result<PlanDirectory> readPlanDirectory(const std::string &path);
 
-/// Sets plan_id in every plan, makes the directory, removes the plan files that are there, writes.
+/// A plan as its file holds it, but for plan_id, which is left out and follows from all plans.
+struct PlanContents {
+  std::string bytes;
+  size_t idAt; // where plan_id's field belongs
+  explicit PlanContents(const plan::Plan &plan);
+};
+
+/// Makes the directory, removes the plan files that are there, writes these with their plan_id.
 /// The weights are the caller's (SafetensorsWriter), to be written before.
-Status writePlanDirectory(const std::string &path, std::vector<plan::Plan> ranks,
-                          std::optional<plan::Plan> sequential);
+Status writePlanDirectory(const std::string &path, const std::vector<PlanContents> &ranks,
+                          const std::optional<PlanContents> &sequential);
 
 /// The hash that is plan_id: over all ranks' plans with plan_id empty, and the sequential one.
-std::string computePlanId(const std::vector<plan::Plan> &ranks,
-                          const std::optional<plan::Plan> &sequential);
+std::string computePlanId(const std::vector<PlanContents> &ranks,
+                          const std::optional<PlanContents> &sequential);
 
 /// The same bytes for equal messages, on every machine.
 std::string serialize(const plan::Plan &plan);

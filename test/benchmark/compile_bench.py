@@ -19,8 +19,8 @@ from program_search_bench import SMALL, networks
 # ranks in words, mode, mesh, topology, more options
 CASES = [
     ("one", "data", "1", "8xh200", ["--memory", "40TiB"]),
-    ("4", "auto", "data=2,model=2", "8xh200", ["--memory", "2TiB"]),
-    ("8", "auto", "data=2,model=4", "8xh200", ["--memory", "1TiB"]),
+    ("4", "auto", "data=2,model=2", "8xh200", ["--memory", "40TiB"]),
+    ("8", "auto", "data=2,model=4", "8xh200", ["--memory", "40TiB"]),
     ("128", "auto", "data=16,model=8", "16x8xh200", []),
 ]
 

@@ -82,7 +82,8 @@ struct Fixture {
       if (change)
         change(plans.back());
     }
-    REQUIRE(writePlanDirectory(dir, plans, fullPlan(0, 1)).ok());
+    REQUIRE(
+        writePlanDirectory(dir, {plans.begin(), plans.end()}, PlanContents(fullPlan(0, 1))).ok());
     return dir;
   }
 

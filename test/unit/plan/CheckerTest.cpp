@@ -1,5 +1,7 @@
 // Every check of the plan checker fires: each case spoils one thing of a good plan.
 #include "runtime/plan/PlanChecker.h"
+#include "runtime/plan/PlanFile.h"
+#include "runtime/plan/PlanParts.h"
 #include "test/unit/plan/TrainingPlan.h"
 
 #include <catch2/catch.hpp>
@@ -374,6 +376,67 @@ TEST_CASE("plans that do not fit together are refused for their reason") {
     CHECK_FALSE(status.ok());
     CHECK(status.message().find(c.message) != std::string::npos);
   }
+}
+
+TEST_CASE("a plan is refused for its reason however much of it is like the first rank's") {
+  for (const auto *cases : {&kOneRank, &kAllRanks})
+    for (const Case &c : *cases) {
+      std::vector<plan::Plan> plans = trainingPlans(2);
+      c.spoil(plans[1]);
+      PlansChecker checker;
+      CHECK(checker.add(plans[0], serialize(plans[0])).ok());
+      tessera::rt::Status alone = checkPlan(plans[1]);
+      tessera::rt::Status status = checker.add(plans[1], serialize(plans[1]));
+      if (status.ok())
+        status = checker.finish();
+      INFO(c.name << ": " << status.message());
+      if (!alone.ok())
+        CHECK(status.message() == alone.message());
+      else
+        CHECK(status.message().find(c.message) != std::string::npos);
+    }
+}
+
+TEST_CASE("a step is not the same where its buffers or groups are others") {
+  // The spoiled part is another than the one that becomes wrong by it.
+  std::vector<plan::Plan> plans = trainingPlans(2);
+  auto message = [&](const plan::Plan &second) {
+    PlansChecker checker;
+    REQUIRE(checker.add(plans[0], serialize(plans[0])).ok());
+    return checker.add(second, serialize(second)).message();
+  };
+  plan::Plan alone = plans[1];
+  alone.mutable_groups(0)->clear_ranks();
+  alone.mutable_groups(0)->add_ranks(1);
+  CHECK(message(alone).find("follows from the input") != std::string::npos);
+  plan::Plan flat = plans[1];
+  buf(flat, OUT).clear_shape();
+  buf(flat, OUT).add_shape(16);
+  CHECK(message(flat) == checkPlan(flat).message());
+  plan::Plan moved = plans[1]; // reads where the first rank's was written
+  buf(moved, GRAD).set_offset(moved.buffers(Y).offset());
+  CHECK(message(moved) == checkPlan(moved).message());
+  plan::Plan fed = plans[1];
+  bind(fed, 0).set_buffer(Y);
+  CHECK(message(fed) == checkPlan(fed).message());
+  CHECK_FALSE(message(fed).empty());
+}
+
+TEST_CASE("the parts of a plan lie in its bytes") {
+  const plan::Plan plan = trainingPlan(1, 2);
+  const std::string bytes = serialize(plan);
+  std::optional<PlanParts> parts = partsOf(bytes);
+  REQUIRE(parts);
+  REQUIRE(parts->buffers.size() == static_cast<size_t>(plan.buffers_size()));
+  for (int b = 0; b < plan.buffers_size(); ++b)
+    CHECK(parts->buffers[static_cast<size_t>(b)] == plan.buffers(b).SerializeAsString());
+  REQUIRE(parts->steps.size() == 1);
+  REQUIRE(parts->steps[0].size() == static_cast<size_t>(plan.programs(0).steps_size()));
+  for (int s = 0; s < plan.programs(0).steps_size(); ++s)
+    CHECK(parts->steps[0][static_cast<size_t>(s)] == plan.programs(0).steps(s).SerializeAsString());
+  CHECK_FALSE(partsOf(bytes.substr(0, bytes.size() - 1)));
+  CHECK_FALSE(partsOf("\x07"));
+  CHECK(partsOf("")->buffers.empty());
 }
 
 TEST_CASE("a wrong number or order of plans is refused") {

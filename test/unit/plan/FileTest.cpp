@@ -34,11 +34,16 @@ void writeWeights(const std::string &path) {
   REQUIRE(writer->commit().ok());
 }
 
+std::vector<PlanContents> contents(uint32_t ranks) {
+  std::vector<plan::Plan> plans = trainingPlans(ranks);
+  return {plans.begin(), plans.end()};
+}
+
 std::string writeGood(const Scratch &scratch) {
   std::string dir = scratch.path + "/plan";
   REQUIRE(makeDirectory(dir).ok());
   writeWeights(dir + "/weights.safetensors");
-  REQUIRE(writePlanDirectory(dir, trainingPlans(2), trainingPlan(0, 1)).ok());
+  REQUIRE(writePlanDirectory(dir, contents(2), PlanContents(trainingPlan(0, 1))).ok());
   return dir;
 }
 
@@ -59,7 +64,7 @@ TEST_CASE("a plan directory comes back as it was written") {
   CHECK(read->ranks.size() == 2);
   REQUIRE(read->sequential.has_value());
   CHECK(read->weights == dir + "/weights.safetensors");
-  CHECK(read->ranks[1].plan_id() == computePlanId(trainingPlans(2), trainingPlan(0, 1)));
+  CHECK(read->ranks[1].plan_id() == computePlanId(contents(2), PlanContents(trainingPlan(0, 1))));
   plan::Plan expected = trainingPlan(1, 2);
   expected.set_plan_id(read->ranks[1].plan_id());
   CHECK(serialize(read->ranks[1]) == serialize(expected));
@@ -71,7 +76,7 @@ TEST_CASE("a plan directory comes back as it was written") {
 TEST_CASE("writing again removes the files of more ranks") {
   Scratch scratch;
   std::string dir = writeGood(scratch);
-  REQUIRE(writePlanDirectory(dir, trainingPlans(1), std::nullopt).ok());
+  REQUIRE(writePlanDirectory(dir, contents(1), std::nullopt).ok());
   CHECK_FALSE(fileExists(dir + "/rank1.plan"));
   CHECK_FALSE(fileExists(dir + "/sequential.plan"));
   CHECK(readPlanDirectory(dir).ok());
