@@ -41,10 +41,29 @@ struct Layout {
 };
 
 struct LoadOptions {
-  int threads = 1;    // for kernels of this rank; the host has (ranks on this machine) of these
-  bool widen = false; // hold every F32 buffer as F64 and compute in F64; offsets and sizes double
-  bool tf32 = false;  // cuda: matrix products and convolutions may round F32 operands to TF32
-  bool graphs = true; // cuda: record programs as graphs
+  int threads = 1;     // for kernels of this rank; the host has (ranks on this machine) of these
+  bool widen = false;  // hold every F32 buffer as F64 and compute in F64; offsets and sizes double
+  bool tf32 = false;   // cuda: matrix products and convolutions may round F32 operands to TF32
+  bool graphs = true;  // cuda: record programs as graphs
+  bool shared = false; // cuda: hold the arena in memory that communicators can register
+};
+
+/// Input for the next run of a program, on its way to a device while programs run there. Two sets of host memory take
+/// turns:
+///
+///   write the first batch to host(i, 0); send(0)
+///   loop:  receive(); run a program, and meanwhile: write the next batch to host(i, 1), send(1); wait for the program
+///          receive(); ... with the sets exchanged
+class InputPath {
+public:
+  virtual ~InputPath() = default;
+  /// Memory for the plain row-major contents of the i-th buffer, in the type as held. Waits until the last send() of
+  /// the set has left it.
+  virtual Result<void *> host(size_t i, int set) = 0;
+  /// Begins to copy a set to the device. What programs see does not change.
+  virtual Status send(int set) = 0;
+  /// Programs that are run from now on see what was sent last.
+  virtual Status receive() = 0;
 };
 
 /// How a backend that runs whole programs has its collectives done.
@@ -73,15 +92,21 @@ public:
   /// Copies between plain row-major host memory, in the element type `dtype(buffer)`, and the device.
   virtual Status upload(uint32_t buffer, const void *host) = 0;
   virtual Status download(uint32_t buffer, void *host) = 0;
+  /// A way for input that does not wait for running programs; null where upload() is as good. The plan outlives it.
+  virtual Result<std::unique_ptr<InputPath>> inputPath(const std::vector<uint32_t> &buffers) {
+    return std::unique_ptr<InputPath>();
+  }
 
-  /// Enqueues the kernel of step `step` of program `program`. Steps that are collectives are the
-  /// executor's. Errors name the step.
+  /// Enqueues the kernel of step `step` of program `program`, after which all its results are there. Steps that are
+  /// collectives are the executor's. Errors name the step.
   virtual Status launch(uint32_t program, uint32_t step) = 0;
   /// Waits for all that was enqueued.
   virtual Status synchronize() = 0;
   /// "cpu: conv oneDNN jit:avx512_core nChw16c": which implementation runs a step, for traces and tests.
   virtual std::string describe(uint32_t program, uint32_t step) const = 0;
 
+  /// The arena, where it can be registered with communicators (LoadOptions::shared); otherwise null.
+  virtual void *sharedArena() { return nullptr; }
   /// Whether address() is memory that the host reads and writes.
   virtual bool onHost() const { return true; }
   /// Whether runProgram() is there: the steps of a program as a whole, with streams and recorded graphs, instead

@@ -72,6 +72,10 @@ public:
   /// Whether buffers are a device's memory and a call only enqueues its work on the device's communication
   /// stream. Then "complete" means complete for what is enqueued after it.
   virtual bool enqueues() const { return false; }
+  /// All members, before the first operation: operations will take memory of [memory, memory + bytes), at the same
+  /// offsets on all members, and `scratch` bytes of the communicator's own. A device's communicator registers the
+  /// one, if all can, and allocates the other, so that nothing fails later. `memory` may be null, and outlives this.
+  virtual Status prepare(void *memory, size_t bytes, size_t scratch) { return Status(); }
 };
 
 /// A transport: makes the communicators of one rank.

@@ -102,62 +102,62 @@ Status Device::copy(int stream, void *to, const void *from, size_t bytes) {
 }
 
 Status Device::finish() {
+  TESSERA_RETURN_IF_ERROR(finish(TESSERA_COMPUTE_STREAM));
+  return finish(TESSERA_COMM_STREAM);
+}
+
+Status Device::finish(int stream) {
+  if (!watch_)
+    return check([&](TesseraMessage *m) { return api().synchronize(device_, stream, m); });
   using Clock = std::chrono::steady_clock;
-  for (int stream : {TESSERA_COMPUTE_STREAM, TESSERA_COMM_STREAM}) {
-    if (!watch_) {
-      TESSERA_RETURN_IF_ERROR(
-          check([&](TesseraMessage *m) { return api().synchronize(device_, stream, m); }));
-      continue;
-    }
-    Clock::time_point asked = Clock::now();
-    for (long polls = 0;; ++polls) {
-      TesseraMessage message;
-      message.text[0] = '\0';
-      int32_t code = api().query(device_, stream, &message);
-      if (code == TESSERA_OK)
-        break;
-      if (code != TESSERA_NOT_READY)
-        return Status::error(message.text);
-      // A step takes milliseconds: poll closely at first, then leave the core to others.
-      if (polls > 2000)
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
-      else
-        std::this_thread::yield();
-      if (Clock::now() - asked > std::chrono::milliseconds(50)) {
-        TESSERA_RETURN_IF_ERROR(watch_());
-        asked = Clock::now();
-      }
+  Clock::time_point asked = Clock::now();
+  for (long polls = 0;; ++polls) {
+    TesseraMessage message;
+    message.text[0] = '\0';
+    int32_t code = api().query(device_, stream, &message);
+    if (code == TESSERA_OK)
+      return Status();
+    if (code != TESSERA_NOT_READY)
+      return Status::error(message.text);
+    // A step takes milliseconds: poll closely at first, then leave the core to others.
+    if (polls > 2000)
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    else
+      std::this_thread::yield();
+    if (Clock::now() - asked > std::chrono::milliseconds(50)) {
+      TESSERA_RETURN_IF_ERROR(watch_());
+      asked = Clock::now();
     }
   }
-  return Status();
 }
 
 DeviceMemory &DeviceMemory::operator=(DeviceMemory &&other) noexcept {
   std::swap(device_, other.device_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
-  std::swap(pinned_, other.pinned_);
+  std::swap(kind_, other.kind_);
   return *this;
 }
 
 DeviceMemory::~DeviceMemory() {
   if (!data_)
     return;
-  if (pinned_)
+  if (kind_ == MemoryKind::Pinned)
     device_->api().releasePinned(device_->handle(), data_);
   else
     device_->api().release(device_->handle(), data_);
 }
 
 Result<DeviceMemory> DeviceMemory::allocate(std::shared_ptr<Device> device, size_t bytes,
-                                            bool pinned) {
+                                            MemoryKind kind) {
   DeviceMemory memory;
-  memory.pinned_ = pinned;
-  TESSERA_RETURN_IF_ERROR(Device::check([&](TesseraMessage *m) {
-    const TesseraDeviceApi &api = device->api();
-    return pinned ? api.allocatePinned(device->handle(), bytes, &memory.data_, m)
-                  : api.allocate(device->handle(), bytes, &memory.data_, m);
-  }));
+  memory.kind_ = kind;
+  const TesseraDeviceApi &api = device->api();
+  const auto allocate = kind == MemoryKind::Pinned   ? api.allocatePinned
+                        : kind == MemoryKind::Shared ? api.allocateShared
+                                                     : api.allocate;
+  TESSERA_RETURN_IF_ERROR(Device::check(
+      [&](TesseraMessage *m) { return allocate(device->handle(), bytes, &memory.data_, m); }));
   memory.size_ = bytes;
   memory.device_ = std::move(device);
   return memory;

@@ -53,9 +53,11 @@ public:
 
   Status copy(int stream, void *to, const void *from, size_t bytes);
 
-  /// Waits for both streams. While it waits it asks `watch` now and then, and gives up with its error: a peer
-  /// that failed would otherwise be waited for forever.
+  /// Waits for kernels and collectives. While it waits it asks `watch` now and then, and gives up with its
+  /// error: a peer that failed would otherwise be waited for forever.
   Status finish();
+  /// Waits so for one stream.
+  Status finish(int stream);
   void watch(std::function<Status()> watch) { watch_ = std::move(watch); }
 
   /// The table's code and message as a Status. `call` takes the message.
@@ -73,7 +75,10 @@ private:
   std::function<Status()> watch_;
 };
 
-/// Memory of a device, or pinned memory of the host; freed with the object.
+/// Of the device; of the device, for communicators to register; of the host, for asynchronous copies.
+enum class MemoryKind { Device, Shared, Pinned };
+
+/// Memory that is freed with the object.
 class DeviceMemory {
 public:
   DeviceMemory() = default;
@@ -83,7 +88,7 @@ public:
   DeviceMemory &operator=(const DeviceMemory &) = delete;
   ~DeviceMemory();
   static Result<DeviceMemory> allocate(std::shared_ptr<Device> device, size_t bytes,
-                                       bool pinned = false);
+                                       MemoryKind kind = MemoryKind::Device);
   char *data() const { return static_cast<char *>(data_); }
   size_t size() const { return size_; }
 
@@ -91,7 +96,7 @@ private:
   std::shared_ptr<Device> device_;
   void *data_ = nullptr;
   size_t size_ = 0;
-  bool pinned_ = false;
+  MemoryKind kind_ = MemoryKind::Device;
 };
 
 } // namespace tessera::rt

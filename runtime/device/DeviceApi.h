@@ -9,7 +9,7 @@
 //   if (api->open(0, &device, &info, &why) != TESSERA_OK) puts(why.text);
 //
 // Implementations: runtime/device/cuda, and test/emulator, which runs the same kernels on the CPU.
-// Work is enqueued on one of two streams per device and runs asynchronously; a device is driven by one
+// Work is enqueued on one of three streams per device and runs asynchronously; a device is driven by one
 // thread at a time.
 //
 //===------------------------------------------------------------------------------------------===//
@@ -23,10 +23,16 @@
 extern "C" {
 #endif
 
-#define TESSERA_DEVICE_ABI 2
+#define TESSERA_DEVICE_ABI 3
 
 enum { TESSERA_OK = 0, TESSERA_FAILED = 1, TESSERA_UNSUPPORTED = 2, TESSERA_NOT_READY = 3 };
-enum { TESSERA_COMPUTE_STREAM = 0, TESSERA_COMM_STREAM = 1 };
+/* Kernels; collectives; input on its way from the host. */
+enum {
+  TESSERA_COMPUTE_STREAM = 0,
+  TESSERA_COMM_STREAM = 1,
+  TESSERA_COPY_STREAM = 2,
+  TESSERA_STREAMS = 3
+};
 /* Element types of library calls; the numbers are those of plan.proto's DType. */
 enum {
   TESSERA_F32 = 1,
@@ -112,8 +118,10 @@ typedef struct TesseraDeviceApi {
                   TesseraMessage *m);
   void (*close)(TesseraDevice *device);
 
-  /* Memory. Pinned memory is host memory that copies run on asynchronously. Any direction of copy. */
+  /* Memory. Shared memory is device memory that is best for registerMemory. Pinned memory is host memory that
+     copies run on asynchronously. Any direction of copy. */
   int32_t (*allocate)(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *m);
+  int32_t (*allocateShared)(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *m);
   void (*release)(TesseraDevice *d, void *memory);
   int32_t (*allocatePinned)(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *m);
   void (*releasePinned)(TesseraDevice *d, void *memory);
@@ -172,6 +180,12 @@ typedef struct TesseraDeviceApi {
   int32_t (*pollComm)(TesseraComm *comm, TesseraMessage *m);
   void (*destroyComm)(TesseraComm *comm);
   void (*abortComm)(TesseraComm *comm);
+  /* Collectives on registered memory need no copies inside the library. Either all members register what they
+     pass, and use it at the same offsets, or none does. TESSERA_UNSUPPORTED: it cannot be registered.
+     Deregistered before it is released and the communicator is destroyed; abortComm forgets by itself. */
+  int32_t (*registerMemory)(TesseraComm *comm, void *memory, size_t bytes, void **registration,
+                            TesseraMessage *m);
+  void (*deregisterMemory)(TesseraComm *comm, void *registration);
   int32_t (*allReduce)(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
                        int32_t reduction, TesseraMessage *m);
   int32_t (*allGather)(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,

@@ -1,7 +1,9 @@
 #include "runtime/executor/Collectives.h"
+#include "runtime/comm/BoxCopy.h"
 #include "runtime/plan/Convert.h"
 #include "runtime/plan/PlanInfo.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace tessera::rt {
@@ -143,6 +145,17 @@ void CollectiveCall::prepare() {
   default:
     return;
   }
+}
+
+size_t CollectiveCall::scratchBytes() const {
+  if (outer_ > 1) // the larger tensor once more, in another order
+    return std::max(count_, static_cast<size_t>(elementsOf(out_.shape).value_or(0))) *
+           elementBytes_;
+  size_t bytes = 0; // every message packed, and aligned
+  for (const std::vector<Transfer> *list : {&sends_, &receives_})
+    for (const Transfer &t : *list)
+      bytes += (static_cast<size_t>(boxElements(t.box)) * elementBytes_ + 255) / 256 * 256;
+  return bytes;
 }
 
 Status CollectiveCall::run() {

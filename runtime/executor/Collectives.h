@@ -34,6 +34,8 @@ public:
   Status run();
   /// What all runs spent among the ranks: moving data, and waiting for the others, but not for this rank's kernels.
   double seconds() const { return seconds_; }
+  /// What a communicator that works on a device may need for it besides the tensors (Communicator::prepare).
+  size_t scratchBytes() const;
   /// Whether it goes through plain copies.
   bool staged() const { return staged_; }
 

@@ -32,7 +32,10 @@ Status evaluate(Session &s, int64_t step) {
   for (; done < batches && !stopped; ++done) {
     TESSERA_RETURN_IF_ERROR(feed->next());
     TESSERA_RETURN_IF_ERROR(s.executor.feedStep("eval", step));
-    TESSERA_RETURN_IF_ERROR(s.executor.run(program));
+    TESSERA_RETURN_IF_ERROR(s.executor.run(program, [&] {
+      if (done + 1 < batches)
+        feed->ahead();
+    }));
     auto add = [&](plan::Role role, double &sum) -> Status {
       Result<double> value = s.executor.fetchScalar(role, "eval");
       if (value)

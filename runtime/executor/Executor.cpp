@@ -23,32 +23,62 @@ Result<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, Backe
     return Status::error("the plan is for rank " + std::to_string(plan.rank()) + ", this is rank " +
                          std::to_string(world.rank()));
   std::unique_ptr<Executor> executor(new Executor(plan));
-  Result<std::unique_ptr<LoadedPlan>> loaded = backend.load(plan, options);
-  if (!loaded)
-    return loaded.status().context("backend " + std::string(backend.name()));
-  executor->loaded_ = std::move(*loaded);
-
   std::vector<int> everyone(static_cast<size_t>(world.size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   Result<std::unique_ptr<Communicator>> all = world.group(everyone);
   if (!all)
     return all.status();
   executor->everyone_ = std::move(*all);
-  for (const plan::Group &group : plan.groups()) {
-    Result<std::unique_ptr<Communicator>> made =
-        world.group(std::vector<int>(group.ranks().begin(), group.ranks().end()));
-    if (!made)
-      return made.status().context("group " + quoted(group.name()));
-    executor->groups_.push_back(std::move(*made));
-    if (!deviceWorld)
-      continue;
-    made = deviceWorld->group(std::vector<int>(group.ranks().begin(), group.ranks().end()));
-    if (!made)
-      return made.status().context("group " + quoted(group.name()));
-    executor->deviceGroups_.push_back(std::move(*made));
+  auto makeGroups = [&](World &from, std::vector<std::unique_ptr<Communicator>> &to) -> Status {
+    for (const plan::Group &group : plan.groups()) {
+      Result<std::unique_ptr<Communicator>> made =
+          from.group(std::vector<int>(group.ranks().begin(), group.ranks().end()));
+      if (!made)
+        return made.status().context("group " + quoted(group.name()));
+      to.push_back(std::move(*made));
+    }
+    return Status();
+  };
+  TESSERA_RETURN_IF_ERROR(makeGroups(world, executor->groups_));
+  LoadOptions load = options;
+  if (deviceWorld) {
+    Result<bool> agree = executor->offsetsAgree();
+    if (!agree)
+      return agree.status();
+    load.shared = *agree;
   }
+  Result<std::unique_ptr<LoadedPlan>> loaded = backend.load(plan, load);
+  if (!loaded)
+    return loaded.status().context("backend " + std::string(backend.name()));
+  executor->loaded_ = std::move(*loaded);
+  if (deviceWorld)
+    TESSERA_RETURN_IF_ERROR(makeGroups(*deviceWorld, executor->deviceGroups_));
   TESSERA_RETURN_IF_ERROR(executor->prepareCollectives());
   return executor;
+}
+
+/// Whether the members of every group have what they exchange at the same places of their arenas, on all ranks.
+Result<bool> Executor::offsetsAgree() {
+  std::vector<std::vector<int64_t>> low(groups_.size());
+  for (const plan::Program &program : plan_.programs())
+    for (const plan::Step &step : program.steps())
+      if (step.has_collective())
+        for (uint32_t b : {step.collective().input(), step.collective().output()})
+          low[step.collective().group()].push_back(
+              static_cast<int64_t>(plan_.buffers(static_cast<int>(b)).offset()));
+  int64_t agree = !groups_.empty();
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (low[g].empty())
+      continue;
+    std::vector<int64_t> high = low[g];
+    TESSERA_RETURN_IF_ERROR(
+        groups_[g]->allReduce(low[g].data(), low[g].data(), low[g].size(), plan::I64, plan::MIN));
+    TESSERA_RETURN_IF_ERROR(
+        groups_[g]->allReduce(high.data(), high.data(), high.size(), plan::I64, plan::MAX));
+    agree = agree && low[g] == high;
+  }
+  TESSERA_RETURN_IF_ERROR(everyone_->allReduce(&agree, &agree, 1, plan::I64, plan::MIN));
+  return agree != 0;
 }
 
 /// A backend chooses layouts from what its own rank's plan says, and a rank at the border of a halo may
@@ -83,6 +113,18 @@ Status Executor::prepareCollectives() {
           low[g][i] != high[g][i] || (!onDevice && !loaded_->onHost()));
     }
     times_.push_back({std::vector<double>(calls.size(), 0.0), 0});
+  }
+  for (size_t g = 0; g < deviceGroups_.size(); ++g) {
+    size_t scratch = 0;
+    for (int p = 0; p < plan_.programs_size(); ++p)
+      for (int s = 0; s < plan_.programs(p).steps_size(); ++s)
+        if (const CollectiveCall *call = collective(p, s);
+            call && plan_.programs(p).steps(s).collective().group() == g)
+          scratch = std::max(scratch, call->scratchBytes());
+    TESSERA_RETURN_IF_ERROR(
+        deviceGroups_[g]
+            ->prepare(loaded_->sharedArena(), loaded_->arenaBytes(), scratch)
+            .context("group " + quoted(plan_.groups(static_cast<int>(g)).name())));
   }
   return Status();
 }
@@ -205,21 +247,23 @@ Status Executor::runCollective(int program, int step) {
              : status.context("collective " + quoted(plan_.programs(program).steps(step).name()));
 }
 
-Status Executor::runWhole(int program) {
+Status Executor::runWhole(int program, const std::function<void()> &meanwhile) {
   CollectiveRunner collectives;
   collectives.run = [&](uint32_t step) { return runCollective(program, static_cast<int>(step)); };
   collectives.onHost = deviceGroups_.empty();
   Status status = loaded_->runProgram(static_cast<uint32_t>(program), collectives);
+  if (status.ok() && meanwhile)
+    meanwhile();
   if (status.ok())
     status = loaded_->synchronize();
   ++times_[static_cast<size_t>(program)].runs;
   return status.context("program " + quoted(plan_.programs(program).name()));
 }
 
-Status Executor::run(int program) {
+Status Executor::run(int program, const std::function<void()> &meanwhile) {
   const bool watched = measuring_ || observer_;
   if (loaded_->runsPrograms() && !watched)
-    return runWhole(program);
+    return runWhole(program, meanwhile);
   const plan::Program &steps = plan_.programs(program);
   StepTimes &times = times_[static_cast<size_t>(program)];
   using Clock = std::chrono::steady_clock;

@@ -63,7 +63,8 @@ public:
   /// Sets the buffer of any binding from elements of another type.
   Status set(int binding, const void *host, plan::DType type);
   Status feedStep(const std::string &program, int64_t step);
-  Status run(int program);
+  /// `meanwhile` is called while the work is under way, where a device does it by itself.
+  Status run(int program, const std::function<void()> &meanwhile = nullptr);
   /// Reads the buffer of a binding; row-major, in the plan's element type, or F64 for F32 if
   /// widened.
   Status fetch(int binding, std::vector<char> &host);
@@ -111,11 +112,12 @@ public:
 
 private:
   explicit Executor(const plan::Plan &plan) : plan_(plan) {}
+  Result<bool> offsetsAgree();
   Status prepareCollectives();
   void enterStep(int program, int step);
   Status runStep(int program, int step);
   Status runCollective(int program, int step);
-  Status runWhole(int program);
+  Status runWhole(int program, const std::function<void()> &meanwhile);
   Status uploadConverted(uint32_t buffer, const void *host, plan::DType type);
 
   const plan::Plan &plan_;

@@ -92,7 +92,10 @@ Status infer(Session &s) {
     TESSERA_RETURN_IF_ERROR(feed->next());
     TESSERA_RETURN_IF_ERROR(s.executor.feedStep(name, s.firstStep()));
     double start = now();
-    TESSERA_RETURN_IF_ERROR(s.executor.run(program));
+    TESSERA_RETURN_IF_ERROR(s.executor.run(program, [&] {
+      if (batch + 1 < batches)
+        feed->ahead();
+    }));
     double seconds = now() - start;
     for (OutputFile &file : files) {
       TESSERA_RETURN_IF_ERROR(gatherGlobal(s.executor, s.plan.ranks, file.binding, global));

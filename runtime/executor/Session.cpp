@@ -1,7 +1,5 @@
 // runPlan: what every mode has in common.
 #include "runtime/executor/Session.h"
-#include "runtime/executor/GlobalTensors.h"
-#include "runtime/executor/IdLimit.h"
 #include "runtime/executor/Monitor.h"
 #include "runtime/plan/PlanInfo.h"
 
@@ -37,70 +35,6 @@ int64_t Session::firstBatch(const DataSource &data) const {
   const RunPosition &position = resumed->position;
   auto batch = static_cast<int64_t>(std::max<uint64_t>(executor.plan().global_batch(), 1));
   return position.epoch * data.batchesPerEpoch() + position.sample / batch;
-}
-
-Result<Feed> Feed::open(Executor &executor, const std::string &program, const std::string &spec,
-                        const DataOptions &options) {
-  if (spec.empty())
-    return Status::error(
-        "program " + quoted(program) +
-        " needs data: give --data npy:..., cifar10:DIR, imagefolder:DIR, tokens:FILE or synthetic");
-  Feed feed;
-  feed.executor_ = &executor;
-  std::vector<BatchRequest> requests;
-  for (plan::Role role : {plan::INPUT, plan::TARGET})
-    for (int index : executor.bindings(role, program)) {
-      const plan::Binding &binding = executor.plan().bindings(index);
-      const plan::Buffer &buffer = executor.plan().buffers(static_cast<int>(binding.buffer()));
-      // A rank that holds nothing but padding asks for one element of the whole and drops it.
-      std::vector<int64_t> global = toVector(binding.global_shape()),
-                           offset = toVector(binding.offset()),
-                           asked = extentOf(executor.plan(), binding);
-      for (size_t d = 0; d < asked.size(); ++d)
-        if (asked[d] == 0) {
-          asked[d] = 1;
-          offset[d] = 0;
-        }
-      feed.bindings_.push_back(index);
-      feed.buffers_.emplace_back(bytesOf(asked, buffer.dtype()).value_or(0));
-      requests.push_back({global, offset, asked, buffer.dtype(), role == plan::TARGET,
-                          idLimit(executor.plan(), findProgram(executor.plan(), program), index)});
-    }
-  Result<std::unique_ptr<DataSource>> source = openDataSource(spec, requests, options);
-  if (!source)
-    return source.status();
-  feed.source_ = std::move(*source);
-  return feed;
-}
-
-/// What the source gave, with padding where the plan wants some.
-Status Feed::feedHeld(int binding, const std::vector<char> &held) {
-  const plan::Binding &bound = executor_->plan().bindings(binding);
-  const plan::Buffer &buffer = executor_->plan().buffers(static_cast<int>(bound.buffer()));
-  std::vector<int64_t> shape = toVector(buffer.shape()),
-                       extent = extentOf(executor_->plan(), bound);
-  if (shape == extent)
-    return executor_->feed(binding, held.data());
-  padded_.resize(*bytesOf(shape, buffer.dtype()));
-  padBox(shape, extent, held.data(), padded_.data(), bytesPerElement(buffer.dtype()));
-  return executor_->feed(binding, padded_.data());
-}
-
-Status Feed::next() {
-  std::vector<void *> pointers;
-  for (std::vector<char> &buffer : buffers_)
-    pointers.push_back(buffer.data());
-  TESSERA_RETURN_IF_ERROR(source_->next(pointers));
-  // Every rank reads files of its own, and only it knows what it skipped.
-  for (const std::string &notice : source_->takeNotices())
-    std::fprintf(stderr, "[rank %u] note: %s\n", executor_->plan().rank(), notice.c_str());
-  return again();
-}
-
-Status Feed::again() {
-  for (size_t i = 0; i < bindings_.size(); ++i)
-    TESSERA_RETURN_IF_ERROR(feedHeld(bindings_[i], buffers_[i]));
-  return Status();
 }
 
 namespace {

@@ -17,6 +17,7 @@
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/data/DataSource.h"
 #include "runtime/executor/Executor.h"
+#include "runtime/executor/Feed.h"
 #include "runtime/executor/Platform.h"
 #include "runtime/executor/Progress.h"
 #include "runtime/executor/RankLog.h"
@@ -88,27 +89,6 @@ Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &worl
 //===------------------------------------------------------------------------------------------===//
 // Parts, for the files of this folder
 //===------------------------------------------------------------------------------------------===//
-
-/// The batches of one program on their way from a data source into its buffers.
-class Feed {
-public:
-  static Result<Feed> open(Executor &executor, const std::string &program, const std::string &spec,
-                           const DataOptions &options);
-  /// Feeds the next batch.
-  Status next();
-  /// Feeds the batch that next() read once more: a run may have overwritten its buffers.
-  Status again();
-  DataSource &source() { return *source_; }
-
-private:
-  Status feedHeld(int binding, const std::vector<char> &held);
-
-  Executor *executor_ = nullptr;
-  std::unique_ptr<DataSource> source_;
-  std::vector<int> bindings_;
-  std::vector<std::vector<char>> buffers_;
-  std::vector<char> padded_;
-};
 
 /// What the parts share on one rank.
 struct Session {

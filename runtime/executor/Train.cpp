@@ -174,7 +174,10 @@ Status train(Session &s) {
     TESSERA_RETURN_IF_ERROR(s.executor.feedStep("train", place.step));
     TESSERA_RETURN_IF_ERROR(recovery.begin());
     enter("running the program");
-    TESSERA_RETURN_IF_ERROR(s.executor.run(program));
+    TESSERA_RETURN_IF_ERROR(s.executor.run(program, [&] {
+      if (place.step + 1 < place.last)
+        feed->ahead();
+    }));
     Result<double> loss = s.executor.fetchScalar(plan::LOSS, "train");
     if (!loss)
       return loss.status();

@@ -3,6 +3,8 @@
 #include "test/emulator/Emulator.h"
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <set>
@@ -12,10 +14,13 @@ namespace {
 
 enum class Kind { AllReduce, AllGather, ReduceScatter, Broadcast, Messages };
 
+constexpr int64_t kUnregistered = -1;
+
 struct Message {
   void *data;
   size_t bytes;
   int peer;
+  int64_t place; // in registered memory
 };
 struct Part {
   Kind kind;
@@ -23,7 +28,8 @@ struct Part {
   void *out = nullptr;
   size_t count = 0;
   int dtype = 0, reduction = 0, root = 0;
-  std::vector<Message> sends, receives;
+  std::vector<Message> sends = {}, receives = {};
+  int64_t inPlace = kUnregistered, outPlace = kUnregistered;
 };
 struct Operation {
   std::map<int, Part> parts;
@@ -76,8 +82,24 @@ void reduceBytes(char *to, const char *from, size_t n, int dtype, int reduction)
   }
 }
 
+/// Registered memory obeys NCCL's rules: all or none, and of collectives at equal offsets.
+bool registeredAlike(const Operation &op) {
+  const Part &first = op.parts.at(0);
+  std::set<bool> messages;
+  for (const auto &[member, part] : op.parts) {
+    if (part.inPlace != first.inPlace || part.outPlace != first.outPlace)
+      return false;
+    for (const auto *list : {&part.sends, &part.receives})
+      for (const Message &m : *list)
+        messages.insert(m.place == kUnregistered);
+  }
+  return messages.size() < 2;
+}
+
 std::string perform(Operation &op, int members) {
   const Part &first = op.parts.at(0);
+  if (!registeredAlike(op))
+    return "members of a group do not use registered memory alike";
   for (auto &[member, part] : op.parts)
     if (part.kind != first.kind || part.count != first.count || part.dtype != first.dtype ||
         part.reduction != first.reduction || part.root != first.root)
@@ -145,12 +167,27 @@ struct TesseraComm {
   std::shared_ptr<int64_t> next = std::make_shared<int64_t>(0);
   bool grouping = false;
   tessera::emulator::Part messages;
+  std::map<char *, size_t> registered;
+  std::shared_ptr<bool> failed = std::make_shared<bool>(false);
 };
 
 namespace tessera::emulator {
 namespace {
 
+/// Where memory lies in what was registered.
+int64_t placeOf(TesseraComm *c, const void *memory) {
+  const char *at = static_cast<const char *>(memory);
+  for (const auto &[begin, bytes] : c->registered)
+    if (at >= begin && at < begin + bytes)
+      return at - begin;
+  return kUnregistered;
+}
+
 int32_t post(TesseraComm *c, Part part, TesseraMessage *m) {
+  part.inPlace = placeOf(c, part.in);
+  part.outPlace = placeOf(c, part.out);
+  *c->failed = *c->failed || toldToFail("comm") == c->device->ordinal;
+  auto failed = c->failed;
   auto shared = c->shared;
   auto next = c->next;
   const int me = c->me;
@@ -159,7 +196,7 @@ int32_t post(TesseraComm *c, Part part, TesseraMessage *m) {
                  {TESSERA_COMM_STREAM,
                   [=](TesseraMessage *why) -> int32_t {
                     std::lock_guard lock(mutex);
-                    if (shared->aborted)
+                    if (shared->aborted || *failed)
                       return TESSERA_NOT_READY; // hangs, as a device does
                     if (!mine->second)
                       *mine = {(*next)++, true};
@@ -206,13 +243,21 @@ int32_t createComm(TesseraDevice *d, const TesseraCommId *id, int32_t members, i
 
 int32_t pollComm(TesseraComm *c, TesseraMessage *m) {
   std::lock_guard lock(mutex);
+  if (*c->failed)
+    return fail(m, "NCCL: a collective failed: remote process exited or there was a network error");
   if (c->shared->aborted)
     return fail(m, "a member of the group has left");
   return static_cast<int>(c->shared->joined.size()) == c->shared->members ? TESSERA_OK
                                                                           : TESSERA_NOT_READY;
 }
 
-void destroyComm(TesseraComm *c) { delete c; }
+void destroyComm(TesseraComm *c) {
+  if (!c->registered.empty()) {
+    std::fprintf(stderr, "emulator: a communicator is destroyed that has memory registered\n");
+    std::abort();
+  }
+  delete c;
+}
 
 void abortComm(TesseraComm *c) {
   {
@@ -221,24 +266,43 @@ void abortComm(TesseraComm *c) {
   }
   for (auto &queue : c->device->queue)
     queue.clear();
+  for (auto &[memory, bytes] : c->registered)
+    c->device->registered.erase(memory);
   delete c;
+}
+
+int32_t registerMemory(TesseraComm *c, void *memory, size_t bytes, void **registration,
+                       TesseraMessage *m) {
+  if (toldToFail("register") == c->device->ordinal)
+    return fail(m, "this device registers no memory", TESSERA_UNSUPPORTED);
+  if (!c->registered.emplace(static_cast<char *>(memory), bytes).second)
+    return fail(m, "memory is registered twice");
+  ++c->device->registered[memory];
+  *registration = memory;
+  return TESSERA_OK;
+}
+
+void deregisterMemory(TesseraComm *c, void *registration) {
+  c->registered.erase(static_cast<char *>(registration));
+  if (--c->device->registered[registration] == 0)
+    c->device->registered.erase(registration);
 }
 
 int32_t allReduce(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
                   int32_t reduction, TesseraMessage *m) {
-  return post(c, {Kind::AllReduce, in, out, count, dtype, reduction, 0, {}, {}}, m);
+  return post(c, {Kind::AllReduce, in, out, count, dtype, reduction, 0}, m);
 }
 int32_t allGather(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
                   TesseraMessage *m) {
-  return post(c, {Kind::AllGather, in, out, count, dtype, 0, 0, {}, {}}, m);
+  return post(c, {Kind::AllGather, in, out, count, dtype, 0, 0}, m);
 }
 int32_t reduceScatter(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
                       int32_t reduction, TesseraMessage *m) {
-  return post(c, {Kind::ReduceScatter, in, out, count, dtype, reduction, 0, {}, {}}, m);
+  return post(c, {Kind::ReduceScatter, in, out, count, dtype, reduction, 0}, m);
 }
 int32_t broadcast(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
                   int32_t root, TesseraMessage *m) {
-  return post(c, {Kind::Broadcast, in, out, count, dtype, 0, root, {}, {}}, m);
+  return post(c, {Kind::Broadcast, in, out, count, dtype, 0, root}, m);
 }
 
 int32_t groupStart(TesseraComm *c, TesseraMessage *) {
@@ -254,13 +318,13 @@ int32_t groupEnd(TesseraComm *c, TesseraMessage *m) {
 int32_t send(TesseraComm *c, const void *from, size_t bytes, int32_t peer, TesseraMessage *m) {
   if (!c->grouping)
     return fail(m, "a send outside a group");
-  c->messages.sends.push_back({const_cast<void *>(from), bytes, peer});
+  c->messages.sends.push_back({const_cast<void *>(from), bytes, peer, placeOf(c, from)});
   return TESSERA_OK;
 }
 int32_t receive(TesseraComm *c, void *to, size_t bytes, int32_t peer, TesseraMessage *m) {
   if (!c->grouping)
     return fail(m, "a receive outside a group");
-  c->messages.receives.push_back({to, bytes, peer});
+  c->messages.receives.push_back({to, bytes, peer, placeOf(c, to)});
   return TESSERA_OK;
 }
 
@@ -272,6 +336,8 @@ void addCollectives(TesseraDeviceApi &api) {
   api.pollComm = pollComm;
   api.destroyComm = destroyComm;
   api.abortComm = abortComm;
+  api.registerMemory = registerMemory;
+  api.deregisterMemory = deregisterMemory;
   api.allReduce = allReduce;
   api.allGather = allGather;
   api.reduceScatter = reduceScatter;

@@ -1,6 +1,9 @@
 // Devices, memory, streams, events and graphs.
 #include "test/emulator/Emulator.h"
 
+#include "runtime/device/Sentences.h"
+
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,29 +19,45 @@ int32_t fail(TesseraMessage *m, const std::string &text, int32_t code) {
   return code;
 }
 
+std::optional<long> toldToFail(const std::string &what) {
+  const char *given = std::getenv("TESSERA_EMULATOR_FAIL");
+  const std::string text = given ? given : "", name = text.substr(0, text.find(':'));
+  if (name != what)
+    return std::nullopt;
+  return name.size() < text.size() ? std::atol(text.c_str() + name.size() + 1) : 0;
+}
+
+static size_t deviceBytes() {
+  const std::optional<long> mebibytes = toldToFail("memory");
+  return mebibytes ? static_cast<size_t>(*mebibytes) << 20 : kDeviceBytes;
+}
+
 int32_t enqueue(TesseraDevice *d, EmulatedWork work, TesseraMessage *m) {
   if (!d->capturing) {
     d->queue[work.stream].push_back(std::move(work));
     return TESSERA_OK;
   }
-  // As CUDA has it: the second stream takes part in a recording only once it waits for the first.
+  // As CUDA has it: another stream takes part in a recording only once it waits for the first.
   if (work.stream == TESSERA_COMM_STREAM && work.wait)
     d->commForked = true;
-  if (work.stream == TESSERA_COMM_STREAM && !d->commForked)
+  if (work.stream == TESSERA_COPY_STREAM || (work.stream == TESSERA_COMM_STREAM && !d->commForked))
     return fail(m, "work on a stream that was not forked into the recording");
   d->capturing->work.push_back(std::move(work));
   return TESSERA_OK;
 }
 
 /// Runs `queue` as far as it goes. Streams take turns; `first` goes first, each until it waits.
-static int32_t drain(std::vector<EmulatedWork> (&queue)[2], int first, TesseraMessage *m) {
+static int32_t drain(std::vector<EmulatedWork> (&queue)[TESSERA_STREAMS], int first,
+                     TesseraMessage *m) {
+  bool left = false;
   for (bool moved = true; moved;) {
-    moved = false;
-    for (int s : {first, 1 - first}) {
+    moved = left = false;
+    for (int turn = 0; turn < TESSERA_STREAMS; ++turn) {
+      std::vector<EmulatedWork> &work = queue[(first + turn) % TESSERA_STREAMS];
       size_t done = 0;
       int32_t code = TESSERA_OK;
-      for (; done < queue[s].size(); ++done) {
-        EmulatedWork &w = queue[s][done];
+      for (; done < work.size(); ++done) {
+        EmulatedWork &w = work[done];
         if (w.wait && w.wait->done < w.version)
           break;
         if (w.record)
@@ -46,18 +65,22 @@ static int32_t drain(std::vector<EmulatedWork> (&queue)[2], int first, TesseraMe
         if (w.run && (code = w.run(m)) != TESSERA_OK)
           break;
       }
-      queue[s].erase(queue[s].begin(), queue[s].begin() + static_cast<long>(done));
+      work.erase(work.begin(), work.begin() + static_cast<long>(done));
       moved |= done > 0;
+      left |= !work.empty();
       if (code == TESSERA_FAILED)
         return code;
     }
   }
-  return queue[0].empty() && queue[1].empty() ? TESSERA_OK : TESSERA_NOT_READY;
+  return left ? TESSERA_NOT_READY : TESSERA_OK;
 }
 
 static int order() {
-  const char *name = std::getenv("TESSERA_EMULATOR_ORDER");
-  return name && std::string(name) == "comm" ? TESSERA_COMM_STREAM : TESSERA_COMPUTE_STREAM;
+  const char *given = std::getenv("TESSERA_EMULATOR_ORDER");
+  const std::string name = given ? given : "";
+  return name == "comm"   ? TESSERA_COMM_STREAM
+         : name == "copy" ? TESSERA_COPY_STREAM
+                          : TESSERA_COMPUTE_STREAM;
 }
 
 int32_t progress(TesseraDevice *d, int stream, TesseraMessage *m) {
@@ -69,7 +92,14 @@ int32_t progress(TesseraDevice *d, int stream, TesseraMessage *m) {
 
 namespace {
 
-int32_t count(int32_t *devices, TesseraMessage *) {
+int32_t count(int32_t *devices, TesseraMessage *m) {
+  *devices = 0;
+  if (toldToFail("no-driver"))
+    return fail(m, device::noDriver());
+  if (toldToFail("old-driver"))
+    return fail(m, device::driverTooOld(12040, 13000));
+  if (toldToFail("no-device"))
+    return fail(m, device::noDevice());
   *devices = kDevices;
   return TESSERA_OK;
 }
@@ -77,11 +107,13 @@ int32_t count(int32_t *devices, TesseraMessage *) {
 int32_t open(int32_t ordinal, TesseraDevice **device, TesseraDeviceInfo *info, TesseraMessage *m) {
   if (ordinal < 0 || ordinal >= kDevices)
     return fail(m, "there is no emulated device " + std::to_string(ordinal));
+  if (toldToFail("capability") == ordinal)
+    return fail(m, device::deviceTooOld(ordinal, "emulated device", 7, 0));
   std::memset(info, 0, sizeof *info);
   std::snprintf(info->name, sizeof info->name, "emulated device");
   info->major = 9;
   info->multiprocessors = 1;
-  info->totalBytes = info->freeBytes = kDeviceBytes;
+  info->totalBytes = info->freeBytes = deviceBytes();
   *device = new TesseraDevice;
   (*device)->ordinal = ordinal;
   return TESSERA_OK;
@@ -90,8 +122,9 @@ int32_t open(int32_t ordinal, TesseraDevice **device, TesseraDeviceInfo *info, T
 void close(TesseraDevice *d) { delete d; }
 
 int32_t allocate(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *m) {
-  if (bytes > kDeviceBytes - d->used)
-    return fail(m, "emulated device " + std::to_string(d->ordinal) + " is out of memory");
+  const size_t total = deviceBytes(), free = total - std::min(total, d->used);
+  if (bytes > free)
+    return fail(m, device::outOfMemory(d->ordinal, bytes, free, total));
   *memory = std::aligned_alloc(256, (bytes + 511) / 256 * 256);
   std::memset(*memory, 0xA5, bytes); // nobody may count on zeros
   d->memory[*memory] = bytes;
@@ -100,6 +133,10 @@ int32_t allocate(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *
 }
 
 void release(TesseraDevice *d, void *memory) {
+  if (d->registered.contains(memory)) {
+    std::fprintf(stderr, "emulator: registered memory is released\n");
+    std::abort();
+  }
   d->used -= d->memory[memory];
   d->memory.erase(memory);
   std::free(memory);
@@ -176,6 +213,8 @@ int32_t wait(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMessa
 int32_t captureBegin(TesseraDevice *d, TesseraMessage *m) {
   if (d->capturing)
     return fail(m, "a graph is being recorded already");
+  if (toldToFail("graph"))
+    return fail(m, "recording a graph failed, as it was told to");
   d->capturing = new TesseraGraph;
   d->commForked = false;
   return TESSERA_OK;
@@ -209,7 +248,7 @@ int32_t captureEnd(TesseraDevice *d, TesseraGraph **graph, TesseraMessage *m) {
 int32_t launchGraph(TesseraDevice *d, TesseraGraph *graph, TesseraMessage *m) {
   // The graph is one piece of work on the compute stream, with queues and events of its own.
   struct Replay {
-    std::vector<EmulatedWork> queue[2];
+    std::vector<EmulatedWork> queue[TESSERA_STREAMS];
     std::map<TesseraEvent *, TesseraEvent> events;
   };
   auto replay = std::make_shared<Replay>();
@@ -247,6 +286,7 @@ extern "C" const TesseraDeviceApi *tesseraDeviceApi(void) {
     api.open = open;
     api.close = close;
     api.allocate = allocate;
+    api.allocateShared = allocate;
     api.release = release;
     api.allocatePinned = allocatePinned;
     api.releasePinned = releasePinned;

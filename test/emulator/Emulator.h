@@ -4,9 +4,18 @@
 // GPU. Generated kernels are compiled by the host's C++ compiler and run thread by thread; __syncthreads is a
 // switch between fibers, and a barrier that not all threads of a block reach is an error. Work is queued per
 // stream and only done when someone asks for it, so that a missing event shows: by default the compute stream
-// runs as far ahead as its waits allow, with TESSERA_EMULATOR_ORDER=comm the other one.
+// runs as far ahead as its waits allow, with TESSERA_EMULATOR_ORDER=comm or copy one of the others.
 //
-// It emulates four devices per process. Collectives meet in the process: ranks are threads.
+// It emulates four devices per process. Collectives meet in the process: ranks are threads. Registered memory obeys
+// NCCL's rules: all members pass some or none, at equal offsets, and nothing is left registered at the end.
+//
+// TESSERA_EMULATOR_FAIL=WHAT[:NUMBER] makes it fail as a machine may:
+//   no-driver, old-driver, no-device   counting the devices says so
+//   capability:N                       device N is of compute capability 7.0
+//   memory:N                           a device has N MiB
+//   register:N                         device N registers no memory
+//   comm:N                             communicators of device N fail once they have taken in a collective
+//   graph                              recording a graph fails
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_TEST_EMULATOR_EMULATOR_H
@@ -18,6 +27,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,19 +49,22 @@ struct TesseraGraph {
 
 struct TesseraDevice {
   int ordinal = 0;
-  std::vector<EmulatedWork> queue[2]; // by stream, in order
+  std::vector<EmulatedWork> queue[TESSERA_STREAMS]; // in order
   TesseraGraph *capturing = nullptr;
   bool commForked = false; // while capturing: the second stream follows an event of the first
   std::map<void *, size_t> memory;
+  std::map<void *, int> registered; // how often, by where it begins
   size_t used = 0;
 };
 
 namespace tessera::emulator {
 
 int32_t fail(TesseraMessage *m, const std::string &text, int32_t code = TESSERA_FAILED);
+/// The number, if TESSERA_EMULATOR_FAIL names `what`.
+std::optional<long> toldToFail(const std::string &what);
 /// Queues work on a stream of `d`, or adds it to the graph that is being recorded.
 int32_t enqueue(TesseraDevice *d, EmulatedWork work, TesseraMessage *m);
-/// Does what can be done on both streams. TESSERA_NOT_READY if something waits for another rank.
+/// Does what can be done on all streams. TESSERA_NOT_READY if something waits for another rank.
 int32_t progress(TesseraDevice *d, int stream, TesseraMessage *m);
 
 void addCode(TesseraDeviceApi &api);

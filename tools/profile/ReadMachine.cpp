@@ -91,7 +91,7 @@ llvm::Expected<DeviceRates> measureDevice(double seconds, const Progress &progre
     auto memory = rt::DeviceMemory::allocate(*opened, 2 * bytes);
     if (!memory)
       return memory.status();
-    auto pinned = rt::DeviceMemory::allocate(*opened, bytes, /*pinned=*/true);
+    auto pinned = rt::DeviceMemory::allocate(*opened, bytes, rt::MemoryKind::Pinned);
     if (!pinned)
       return pinned.status();
     double copy = 0, upload = 0;

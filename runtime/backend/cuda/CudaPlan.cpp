@@ -16,12 +16,19 @@ constexpr size_t kStaging = size_t(32) << 20;
 
 } // namespace
 
+template <typename F> void CudaPlan::forEachKernel(F &&f) {
+  for (std::vector<Kernel> &kernels : kernels_)
+    for (Kernel &kernel : kernels)
+      f(kernel);
+  for (std::map<size_t, Kernel> &joined : joined_)
+    for (auto &[step, kernel] : joined)
+      f(kernel);
+}
+
 CudaPlan::~CudaPlan() {
   const TesseraDeviceApi &api = device_->api();
   TesseraDevice *d = device_->handle();
-  TesseraMessage ignored;
-  for (int stream : {TESSERA_COMPUTE_STREAM, TESSERA_COMM_STREAM})
-    api.synchronize(d, stream, &ignored); // nothing may still use what is freed now
+  static_cast<void>(device_->finish()); // nothing may still use what is freed now
   for (ProgramState &state : programs_) {
     for (TesseraGraph *graph : state.graphs)
       if (graph)
@@ -30,11 +37,11 @@ CudaPlan::~CudaPlan() {
       for (TesseraEvent *event : events)
         api.destroyEvent(d, event);
   }
-  for (std::vector<Kernel> &kernels : kernels_)
-    for (Kernel &kernel : kernels)
-      for (Bound &bound : kernel.actions)
-        if (bound.op)
-          api.destroyOp(d, bound.op);
+  forEachKernel([&](Kernel &kernel) {
+    for (Bound &bound : kernel.actions)
+      if (bound.op)
+        api.destroyOp(d, bound.op);
+  });
   for (TesseraCode *code : codes_)
     api.unloadCode(d, code);
 }
@@ -57,11 +64,13 @@ CudaPlan::load(std::shared_ptr<Device> device, const plan::Plan &plan, const Loa
 
 Status CudaPlan::allocate(const LoadOptions &options) {
   const size_t bytes = plan_.arena_bytes() * (options.widen ? 2 : 1);
-  Result<DeviceMemory> arena = DeviceMemory::allocate(device_, bytes);
+  shared_ = options.shared;
+  Result<DeviceMemory> arena =
+      DeviceMemory::allocate(device_, bytes, shared_ ? MemoryKind::Shared : MemoryKind::Device);
   if (!arena)
     return arena.status().context("arena");
   arena_ = std::move(*arena);
-  Result<DeviceMemory> staging = DeviceMemory::allocate(device_, kStaging, /*pinned=*/true);
+  Result<DeviceMemory> staging = DeviceMemory::allocate(device_, kStaging, MemoryKind::Pinned);
   if (!staging)
     return staging.status();
   staging_ = std::move(*staging);
@@ -137,36 +146,35 @@ Result<CudaPlan::Kernel> CudaPlan::join(const plan::Program &program,
   return prepare({*kernel});
 }
 
+void CudaPlan::joinProducts(uint32_t program, const std::vector<KernelCall> &calls,
+                            const BindOptions &options) {
+  const plan::Program &steps = plan_.programs(static_cast<int>(program));
+  for (const auto &[product, loop] :
+       productsWithLoops(plan_, static_cast<int>(program), byteRanges())) {
+    Result<Kernel> kernel = join(steps, calls, product, loop, options);
+    if (!kernel)
+      continue; // apart, then
+    joined_[program][product].description = "with step " + std::to_string(loop);
+    joined_[program][loop] = std::move(*kernel);
+    products_[program][product] = loop;
+  }
+}
+
 Status CudaPlan::bind(const LoadOptions &options) {
   BindOptions choice;
   choice.tf32 = options.tf32;
   for (int p = 0; p < plan_.programs_size(); ++p) {
     const plan::Program &program = plan_.programs(p);
     auto &kernels = kernels_.emplace_back(static_cast<size_t>(program.steps_size()));
-    joined_.push_back(options.widen ? std::map<size_t, size_t>()
-                                    : productsWithLoops(plan_, p, byteRanges()));
+    products_.emplace_back();
+    joined_.emplace_back();
     std::vector<KernelCall> calls(kernels.size());
     for (size_t s = 0; s < calls.size(); ++s) {
       const plan::Step &step = program.steps(static_cast<int>(s));
-      if (step.has_kernel())
-        TESSERA_RETURN_IF_ERROR(resolveCall(plan_, step, buffers_, options, calls[s])
-                                    .context("step '" + step.name() + "'"));
-    }
-    for (auto it = joined_.back().begin(); it != joined_.back().end();) {
-      Result<Kernel> kernel = join(program, calls, it->first, it->second, choice);
-      if (!kernel) { // as two, then
-        it = joined_.back().erase(it);
-        continue;
-      }
-      kernels[it->second] = std::move(*kernel);
-      kernels[it->first].description = "with step " + std::to_string(it->second);
-      ++it;
-    }
-    for (size_t s = 0; s < calls.size(); ++s) {
-      const plan::Step &step = program.steps(static_cast<int>(s));
-      if (!step.has_kernel() || !kernels[s].description.empty())
+      if (!step.has_kernel())
         continue;
       const std::string where = "step '" + step.name() + "'";
+      TESSERA_RETURN_IF_ERROR(resolveCall(plan_, step, buffers_, options, calls[s]).context(where));
       Result<std::vector<CudaKernel>> choices = bindCuda(calls[s], choice);
       if (!choices)
         return choices.status().context(where);
@@ -175,6 +183,8 @@ Status CudaPlan::bind(const LoadOptions &options) {
         return kernel.status().context(where);
       kernels[s] = std::move(*kernel);
     }
+    if (!options.widen)
+      joinProducts(static_cast<uint32_t>(p), calls, choice);
   }
   Result<DeviceMemory> scratch = DeviceMemory::allocate(device_, scratchNeeded_);
   if (!scratch)
@@ -188,15 +198,15 @@ Status CudaPlan::bind(const LoadOptions &options) {
 Status CudaPlan::compile(const LoadOptions &options) {
   std::map<std::string_view, size_t> index;
   std::vector<const std::string *> sources;
-  for (std::vector<Kernel> &kernels : kernels_)
-    for (Kernel &kernel : kernels)
-      for (Bound &bound : kernel.actions)
-        if (const auto *launch = std::get_if<Launch>(&bound.action)) {
-          auto [entry, added] = index.try_emplace(launch->source, sources.size());
-          if (added)
-            sources.push_back(&launch->source);
-          bound.code = entry->second;
-        }
+  forEachKernel([&](Kernel &kernel) {
+    for (Bound &bound : kernel.actions)
+      if (const auto *launch = std::get_if<Launch>(&bound.action)) {
+        auto [entry, added] = index.try_emplace(launch->source, sources.size());
+        if (added)
+          sources.push_back(&launch->source);
+        bound.code = entry->second;
+      }
+  });
   Result<std::vector<std::string>> images =
       compileKernels(device_->api(), device_->capability(), sources, options.threads);
   if (!images)
@@ -209,11 +219,11 @@ Status CudaPlan::compile(const LoadOptions &options) {
     codes_.push_back(code);
   }
   // The text has done its work.
-  for (std::vector<Kernel> &kernels : kernels_)
-    for (Kernel &kernel : kernels)
-      for (Bound &bound : kernel.actions)
-        if (auto *launch = std::get_if<Launch>(&bound.action))
-          std::string().swap(launch->source);
+  forEachKernel([](Kernel &kernel) {
+    for (Bound &bound : kernel.actions)
+      if (auto *launch = std::get_if<Launch>(&bound.action))
+        std::string().swap(launch->source);
+  });
   return Status();
 }
 

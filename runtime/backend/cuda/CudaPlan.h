@@ -23,12 +23,14 @@ public:
   ~CudaPlan() override;
 
   size_t arenaBytes() const override { return arena_.size(); }
-  size_t scratchBytes() const override { return scratch_.size(); }
+  size_t scratchBytes() const override { return scratch_.size() + inputBytes_; }
   void *address(uint32_t buffer) override;
   Layout layout(uint32_t) const override { return Layout(); }
   plan::DType dtype(uint32_t buffer) const override;
   Status upload(uint32_t buffer, const void *host) override;
   Status download(uint32_t buffer, void *host) override;
+  Result<std::unique_ptr<InputPath>> inputPath(const std::vector<uint32_t> &buffers) override;
+  void *sharedArena() override { return shared_ ? arena_.data() : nullptr; }
   Status launch(uint32_t program, uint32_t step) override;
   Status synchronize() override;
   std::string describe(uint32_t program, uint32_t step) const override;
@@ -61,6 +63,8 @@ private:
       : device_(std::move(device)), plan_(plan) {}
   Status allocate(const LoadOptions &options);
   Status bind(const LoadOptions &options);
+  void joinProducts(uint32_t program, const std::vector<KernelCall> &calls,
+                    const BindOptions &options);
   Result<Kernel> prepare(const std::vector<CudaKernel> &choices);
   Result<Kernel> join(const plan::Program &program, const std::vector<KernelCall> &calls,
                       size_t product, size_t loop, const BindOptions &options);
@@ -68,7 +72,9 @@ private:
   Status compile(const LoadOptions &options);
   Status writeConstants();
   void *resolve(const Place &place) const;
+  template <typename F> void forEachKernel(F &&f);
   Status run(const Bound &bound, const Kernel &kernel);
+  Status run(const Kernel &kernel, uint32_t program, uint32_t step);
   Status schedule(ProgramState &state, uint32_t program, bool onHost);
   Status enqueue(ProgramState &state, size_t segment, uint32_t program,
                  const CollectiveRunner &collectives);
@@ -82,12 +88,15 @@ private:
   size_t staged_ = 0; // bytes of staging_ whose copies may still run
   std::vector<TensorView> buffers_;
   std::vector<std::vector<Kernel>> kernels_; // by program, step; collectives have no actions
-  std::vector<std::map<size_t, size_t>>
-      joined_;                       // by program: products done with a later loop (Epilogue.h)
+  // By program: products that are done with a later loop (Epilogue.h) where whole programs are run, and what such
+  // steps do then. Single steps are run apart, so that whoever asks for them finds every result.
+  std::vector<std::map<size_t, size_t>> products_;
+  std::vector<std::map<size_t, Kernel>> joined_;
   std::vector<TesseraCode *> codes_; // of the sources
   std::vector<ProgramState> programs_;
   uint64_t scratchNeeded_ = 0;
-  bool graphs_ = true;
+  size_t inputBytes_ = 0;
+  bool graphs_ = true, shared_ = false;
   std::string notice_;
 };
 

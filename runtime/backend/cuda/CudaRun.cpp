@@ -1,4 +1,5 @@
 // Running: copies, single steps, and whole programs as recorded graphs.
+#include "runtime/backend/cuda/CudaInput.h"
 #include "runtime/backend/cuda/CudaPlan.h"
 
 #include <algorithm>
@@ -54,6 +55,19 @@ Status CudaPlan::download(uint32_t buffer, void *host) {
     left -= piece;
   }
   return Status();
+}
+
+Result<std::unique_ptr<InputPath>> CudaPlan::inputPath(const std::vector<uint32_t> &buffers) {
+  std::vector<CudaInput::Target> targets;
+  size_t bytes = 0;
+  for (uint32_t buffer : buffers) {
+    if (buffer >= buffers_.size())
+      return Status::error("there is no buffer " + std::to_string(buffer));
+    targets.push_back({buffers_[buffer].data, buffers_[buffer].bytes()});
+    bytes += buffers_[buffer].bytes();
+  }
+  inputBytes_ = std::max(inputBytes_, bytes);
+  return CudaInput::create(device_, targets);
 }
 
 Status CudaPlan::synchronize() {
@@ -114,11 +128,7 @@ Status CudaPlan::run(const Bound &bound, const Kernel &kernel) {
   return call([&](TesseraMessage *m) { return api.runOp(d, bound.op, &operands, m); });
 }
 
-Status CudaPlan::launch(uint32_t program, uint32_t step) {
-  if (program >= kernels_.size() || step >= kernels_[program].size())
-    return Status::error("there is no step " + std::to_string(step) + " of program " +
-                         std::to_string(program));
-  const Kernel &kernel = kernels_[program][step];
+Status CudaPlan::run(const Kernel &kernel, uint32_t program, uint32_t step) {
   for (const Bound &bound : kernel.actions)
     if (Status status = run(bound, kernel); !status)
       return status.context(
@@ -127,19 +137,31 @@ Status CudaPlan::launch(uint32_t program, uint32_t step) {
   return Status();
 }
 
+Status CudaPlan::launch(uint32_t program, uint32_t step) {
+  if (program >= kernels_.size() || step >= kernels_[program].size())
+    return Status::error("there is no step " + std::to_string(step) + " of program " +
+                         std::to_string(program));
+  return run(kernels_[program][step], program, step);
+}
+
 std::string CudaPlan::describe(uint32_t program, uint32_t step) const {
   if (program >= kernels_.size() || step >= kernels_[program].size())
     return "";
   const plan::Step &s = plan_.programs(static_cast<int>(program)).steps(static_cast<int>(step));
-  return s.has_kernel() ? "cuda: " + s.kernel().name() + " " + kernels_[program][step].description
-                        : "cuda: collective";
+  if (!s.has_kernel())
+    return "cuda: collective";
+  const auto joined = joined_[program].find(step);
+  return "cuda: " + s.kernel().name() + " " + kernels_[program][step].description +
+         (joined == joined_[program].end()
+              ? ""
+              : " (in whole programs: " + joined->second.description + ")");
 }
 
 Status CudaPlan::schedule(ProgramState &state, uint32_t program, bool onHost) {
   std::vector<StepAccess> accesses =
       accessesOf(plan_.programs(static_cast<int>(program)), byteRanges());
   // A loop that does a product too reads what the product reads.
-  for (const auto &[product, loop] : joined_[program])
+  for (const auto &[product, loop] : products_[program])
     accesses[loop].reads.insert(accesses[loop].reads.end(), accesses[product].reads.begin(),
                                 accesses[product].reads.end());
   state.segments = scheduleProgram(accesses, onHost);
@@ -182,7 +204,11 @@ Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program,
       TESSERA_RETURN_IF_ERROR(wait(s.stream, s.waitsFor));
     const bool collective =
         plan_.programs(static_cast<int>(program)).steps(static_cast<int>(s.step)).has_collective();
-    TESSERA_RETURN_IF_ERROR(collective ? collectives.run(s.step) : launch(program, s.step));
+    const auto joined = joined_[program].find(s.step);
+    TESSERA_RETURN_IF_ERROR(collective ? collectives.run(s.step)
+                            : joined == joined_[program].end()
+                                ? launch(program, s.step)
+                                : run(joined->second, program, s.step));
     if (s.records >= 0)
       TESSERA_RETURN_IF_ERROR(record(s.stream, s.records));
   }

@@ -69,8 +69,10 @@ constexpr double kPatience = 120; // seconds until an operation is enqueued
 class NcclCommunicator final : public Communicator {
 public:
   NcclCommunicator(std::shared_ptr<NcclGroups> groups, TesseraComm *comm, std::vector<int> ranks,
-                   int me)
-      : groups_(std::move(groups)), comm_(comm), ranks_(std::move(ranks)), me_(me) {}
+                   std::unique_ptr<Communicator> channel)
+      : groups_(std::move(groups)), comm_(comm), ranks_(std::move(ranks)),
+        channel_(std::move(channel)), me_(channel_->rank()) {}
+  ~NcclCommunicator() override { deregister(); }
 
   int rank() const override { return me_; }
   int size() const override { return static_cast<int>(ranks_.size()); }
@@ -137,6 +139,20 @@ public:
 
   Status fill(void *out, const std::vector<Box> &boxes, plan::DType dtype, double value) override;
 
+  Status prepare(void *memory, size_t bytes, size_t scratch) override {
+    void *own = nullptr;
+    TESSERA_RETURN_IF_ERROR(reserve(std::max<size_t>(scratch, 256), own,
+                                    memory ? MemoryKind::Shared : MemoryKind::Device));
+    if (!memory)
+      return Status();
+    // All members or none: NCCL does not define what becomes of a mixture.
+    int64_t good = enlist(memory, bytes) && enlist(own, scratch_.back().size());
+    TESSERA_RETURN_IF_ERROR(channel_->allReduce(&good, &good, 1, plan::I64, plan::MIN));
+    if (!good)
+      deregister();
+    return Status();
+  }
+
   /// Enqueued work is waited for by Device::finish; here the members only meet.
   Status barrier() override {
     void *token = nullptr;
@@ -166,11 +182,42 @@ private:
     });
   }
 
+  /// Registers memory, if it can be. Groups of the same ranks share their registrations as they share NCCL's group.
+  bool enlist(void *memory, size_t bytes) {
+    if (!groups_->registered.insert({comm_, memory}).second)
+      return true;
+    void *registration = nullptr;
+    const Status status = Device::check([&](TesseraMessage *m) {
+      return api().registerMemory(comm_, memory, bytes, &registration, m);
+    });
+    if (status)
+      registrations_.push_back({memory, registration});
+    else
+      groups_->registered.erase({comm_, memory});
+    return status.ok();
+  }
+
+  void deregister() {
+    if (registrations_.empty() || !groups_->failure.empty())
+      return;                                          // an aborted group has forgotten them
+    const Status finished = groups_->device->finish(); // nothing may still use them
+    for (const auto &[memory, registration] : registrations_)
+      if (groups_->failure.empty()) {
+        groups_->registered.erase({comm_, memory});
+        api().deregisterMemory(comm_, registration);
+      }
+    static_cast<void>(finished); // whoever ran the work has heard
+    registrations_.clear();
+  }
+
   /// Device memory of this communicator, of at least so many bytes. It only grows, and old memory is kept: a
   /// recorded graph may use it. The communication stream runs in order, so that one piece serves all calls.
-  Status reserve(size_t bytes, void *&memory) {
+  Status reserve(size_t bytes, void *&memory, MemoryKind kind = MemoryKind::Device) {
     if (scratch_.empty() || scratch_.back().size() < bytes) {
-      Result<DeviceMemory> more = DeviceMemory::allocate(groups_->device, bytes);
+      if (!registrations_.empty())
+        return Status::error("a collective needs " + std::to_string(bytes) +
+                             " bytes of its own, more than was prepared");
+      Result<DeviceMemory> more = DeviceMemory::allocate(groups_->device, bytes, kind);
       if (!more)
         return more.status().context("a collective's buffer");
       scratch_.push_back(std::move(*more));
@@ -182,8 +229,10 @@ private:
   std::shared_ptr<NcclGroups> groups_;
   TesseraComm *comm_;
   const std::vector<int> ranks_;
+  const std::unique_ptr<Communicator> channel_;
   const int me_;
   std::vector<DeviceMemory> scratch_;
+  std::vector<std::pair<void *, void *>> registrations_; // memory, NCCL's handle
   // Values that halos are filled with, by value: [bytes of the largest box].
   std::map<std::pair<int, double>, DeviceMemory> patterns_;
 };
@@ -314,8 +363,9 @@ Status NcclCommunicator::fill(void *out, const std::vector<Box> &boxes, plan::DT
 
 std::unique_ptr<Communicator> createNcclCommunicator(std::shared_ptr<NcclGroups> groups,
                                                      TesseraComm *comm, std::vector<int> ranks,
-                                                     int me) {
-  return std::make_unique<NcclCommunicator>(std::move(groups), comm, std::move(ranks), me);
+                                                     std::unique_ptr<Communicator> channel) {
+  return std::make_unique<NcclCommunicator>(std::move(groups), comm, std::move(ranks),
+                                            std::move(channel));
 }
 
 } // namespace tessera::rt

@@ -11,6 +11,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,12 +32,14 @@ struct NcclGroups {
   World &host;
   std::shared_ptr<Device> device;
   std::map<std::vector<int>, TesseraComm *> comms; // by ranks
+  std::set<std::pair<TesseraComm *, void *>> registered;
   std::string failure;
 };
 
+/// `channel`: the same group on the host.
 std::unique_ptr<Communicator> createNcclCommunicator(std::shared_ptr<NcclGroups> groups,
                                                      TesseraComm *comm, std::vector<int> ranks,
-                                                     int me);
+                                                     std::unique_ptr<Communicator> channel);
 
 /// A box as rows of equal width: what device copies take. In elements.
 struct RowCopy {

@@ -35,6 +35,7 @@ Status NcclGroups::fail(const std::string &why) {
   for (auto &[ranks, comm] : comms)
     device->api().abortComm(comm);
   comms.clear();
+  registered.clear();
   return Status::error(failure);
 }
 
@@ -93,21 +94,21 @@ public:
     Result<std::unique_ptr<Communicator>> channel = groups_->host.group(ranks);
     if (!channel)
       return channel.status();
-    const int me = (*channel)->rank();
     auto made = groups_->comms.find(ranks);
     if (made == groups_->comms.end()) {
-      Result<TesseraComm *> comm = create(**channel, ranks, me);
+      Result<TesseraComm *> comm = create(**channel, ranks);
       if (!comm)
         return comm.status();
       made = groups_->comms.emplace(ranks, *comm).first;
       TESSERA_RETURN_IF_ERROR(groups_->settle(
           *comm, seconds_, "connecting " + std::to_string(ranks.size()) + " ranks"));
     }
-    return createNcclCommunicator(groups_, made->second, ranks, me);
+    return createNcclCommunicator(groups_, made->second, ranks, std::move(*channel));
   }
 
 private:
-  Result<TesseraComm *> create(Communicator &channel, const std::vector<int> &ranks, int me) {
+  Result<TesseraComm *> create(Communicator &channel, const std::vector<int> &ranks) {
+    const int me = channel.rank();
     const TesseraDeviceApi &api = groups_->device->api();
     // The first member makes the id; whether it could travels along.
     struct {

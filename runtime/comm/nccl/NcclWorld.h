@@ -11,6 +11,10 @@
 // members of a group create its communicator as the same one of a common sequence, which cannot deadlock. Equal
 // groups share one communicator. Setting one up does not block: it is polled, with a time-out.
 //
+// Registered memory. Communicator::prepare registers the arena and a communicator's own memory with NCCL, so that
+// collectives work in place where the hardware can. NCCL wants all members to do so, or none, and at equal offsets: who
+// calls makes sure of the latter, and a member that cannot register keeps the others from it.
+//
 // Failures. While a rank waits for its device (Device::finish) every communicator is asked for errors, and the
 // launcher's world whether somebody aborted; then all communicators are aborted, and the error names who
 // failed. NCCL's own variables (NCCL_DEBUG, ...) keep working.

@@ -131,6 +131,22 @@ void abortComm(TesseraComm *c) {
   delete c;
 }
 
+int32_t registerMemory(TesseraComm *c, void *memory, size_t bytes, void **registration,
+                       TesseraMessage *m) {
+  streamOf(c);
+  *registration = nullptr;
+  // Whatever is the matter, collectives work without it.
+  if (answer(c, ncclCommRegister(c->comm, memory, bytes, registration), "registering memory", m))
+    return TESSERA_UNSUPPORTED;
+  return TESSERA_OK;
+}
+
+void deregisterMemory(TesseraComm *c, void *registration) {
+  streamOf(c);
+  if (registration) // null where NCCL has no use for it
+    ncclCommDeregister(c->comm, registration);
+}
+
 int32_t allReduce(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
                   int32_t reduction, TesseraMessage *m) {
   ncclDataType_t type;
@@ -186,12 +202,26 @@ int32_t receive(TesseraComm *c, void *to, size_t bytes, int32_t peer, TesseraMes
 
 } // namespace
 
+void *allocateForNccl(TesseraDevice *d, size_t bytes) {
+  void *memory = nullptr;
+  if (ncclMemAlloc(&memory, bytes) != ncclSuccess) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  d->shared.insert(memory);
+  return memory;
+}
+
+void releaseForNccl(void *memory) { ncclMemFree(memory); }
+
 void addCollectives(TesseraDeviceApi &api) {
   api.uniqueId = uniqueId;
   api.createComm = createComm;
   api.pollComm = pollComm;
   api.destroyComm = destroyComm;
   api.abortComm = abortComm;
+  api.registerMemory = registerMemory;
+  api.deregisterMemory = deregisterMemory;
   api.allReduce = allReduce;
   api.allGather = allGather;
   api.reduceScatter = reduceScatter;

@@ -12,6 +12,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <set>
 #include <string>
 
 struct cublasLtContext;
@@ -21,9 +22,10 @@ struct DnnState;
 
 struct TesseraDevice {
   int ordinal = 0;
-  cudaStream_t streams[2] = {nullptr, nullptr};
+  cudaStream_t streams[TESSERA_STREAMS] = {};
   cublasLtContext *blas = nullptr; // created at first use
   tessera::device::DnnState *dnn = nullptr;
+  std::set<void *> shared; // memory that is NCCL's
 };
 
 namespace tessera::device {
@@ -37,6 +39,10 @@ void addCode(TesseraDeviceApi &api);
 void addMatMul(TesseraDeviceApi &api);
 void addConv(TesseraDeviceApi &api);
 void addCollectives(TesseraDeviceApi &api);
+
+/// Memory of NCCL's own kind, into d->shared; null where it has none.
+void *allocateForNccl(TesseraDevice *d, size_t bytes);
+void releaseForNccl(void *memory);
 
 // Library handles, released with the device.
 void destroyBlas(TesseraDevice *d);

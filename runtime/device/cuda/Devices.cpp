@@ -1,4 +1,5 @@
 // Devices, memory, streams, events and graphs, by the CUDA runtime.
+#include "runtime/device/Sentences.h"
 #include "runtime/device/cuda/Common.h"
 
 #include <cstdio>
@@ -27,10 +28,6 @@ int32_t failCuda(TesseraMessage *m, cudaError_t error, const std::string &what) 
 
 namespace {
 
-std::string versionText(int v) {
-  return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10);
-}
-
 int32_t count(int32_t *devices, TesseraMessage *m) {
   *devices = 0;
   int driver = 0, runtime = 0, found = 0;
@@ -38,14 +35,11 @@ int32_t count(int32_t *devices, TesseraMessage *m) {
   cudaDriverGetVersion(&driver);                  // 0 where there is none
   cudaError_t error = cudaGetDeviceCount(&found); // leaves `found` alone when it fails
   if (driver == 0)
-    return fail(m, "there is no NVIDIA driver on this machine (libcuda.so.1 is missing); install "
-                   "one, or use --device cpu");
+    return fail(m, noDriver());
   if (error == cudaErrorInsufficientDriver)
-    return fail(m, "the NVIDIA driver is too old: it supports CUDA " + versionText(driver) +
-                       ", this build needs " + versionText(runtime) + "; update the driver");
+    return fail(m, driverTooOld(driver, runtime));
   if (error == cudaErrorNoDevice || (error == cudaSuccess && found == 0))
-    return fail(m, "there is no CUDA device on this machine, or CUDA_VISIBLE_DEVICES hides it; use "
-                   "--device cpu");
+    return fail(m, noDevice());
   if (error != cudaSuccess)
     return failCuda(m, error, "counting the CUDA devices");
   *devices = found;
@@ -67,10 +61,8 @@ int32_t open(int32_t ordinal, TesseraDevice **device, TesseraDeviceInfo *info, T
   cudaDeviceProp properties;
   TESSERA_CUDA(cudaGetDeviceProperties(&properties, ordinal), m,
                "reading the properties of " + who);
-  if (properties.major < 8)
-    return fail(m, who + " (" + properties.name + ") has compute capability " +
-                       std::to_string(properties.major) + "." + std::to_string(properties.minor) +
-                       "; 8.0 or later is needed");
+  if (properties.major < kLeastMajor)
+    return fail(m, deviceTooOld(ordinal, properties.name, properties.major, properties.minor));
   TESSERA_CUDA(cudaSetDevice(ordinal), m, "selecting " + who);
   TESSERA_CUDA(cudaFree(nullptr), m, "starting " + who); // creates the context
   auto d = std::make_unique<TesseraDevice>();
@@ -78,9 +70,9 @@ int32_t open(int32_t ordinal, TesseraDevice **device, TesseraDeviceInfo *info, T
   int least = 0, greatest = 0;
   TESSERA_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest), m, "reading stream priorities");
   // Collectives first: others wait for them.
-  for (int s : {0, 1})
-    if (cudaError_t error = cudaStreamCreateWithPriority(&d->streams[s], cudaStreamNonBlocking,
-                                                         s == 0 ? least : greatest)) {
+  for (int s = 0; s < TESSERA_STREAMS; ++s)
+    if (cudaError_t error = cudaStreamCreateWithPriority(
+            &d->streams[s], cudaStreamNonBlocking, s == TESSERA_COMM_STREAM ? greatest : least)) {
       close(d.release());
       return failCuda(m, error, "creating a stream on " + who);
     }
@@ -110,18 +102,24 @@ int32_t allocate(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *
     cudaGetLastError();
     size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
-    return fail(m, "CUDA device " + std::to_string(d->ordinal) +
-                       " is out of memory: " + std::to_string(bytes >> 20) + " MiB are needed, " +
-                       std::to_string(free >> 20) + " of " + std::to_string(total >> 20) +
-                       " MiB are free; compile for more ranks, or with --memory");
+    return fail(m, outOfMemory(d->ordinal, bytes, free, total));
   }
   TESSERA_CUDA(error, m, "allocating device memory");
   return TESSERA_OK;
 }
 
+int32_t allocateShared(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *m) {
+  TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
+  *memory = allocateForNccl(d, bytes ? bytes : 1);
+  return *memory ? TESSERA_OK : allocate(d, bytes, memory, m);
+}
+
 void release(TesseraDevice *d, void *memory) {
   cudaSetDevice(d->ordinal);
-  cudaFree(memory);
+  if (d->shared.erase(memory))
+    releaseForNccl(memory);
+  else
+    cudaFree(memory);
 }
 
 int32_t allocatePinned(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *m) {
@@ -256,6 +254,7 @@ void addDevices(TesseraDeviceApi &api) {
   api.open = open;
   api.close = close;
   api.allocate = allocate;
+  api.allocateShared = allocateShared;
   api.release = release;
   api.allocatePinned = allocatePinned;
   api.releasePinned = releasePinned;

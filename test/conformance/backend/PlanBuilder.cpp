@@ -76,7 +76,7 @@ std::vector<Values> PlanBuilder::run(const std::string &backend,
                                      const std::map<uint32_t, Values> &inputs,
                                      const std::vector<uint32_t> &wanted,
                                      const LoadOptions &options,
-                                     std::vector<std::string> *descriptions) const {
+                                     std::vector<std::string> *descriptions, bool apart) const {
   Result<std::unique_ptr<Backend>> made = createBackend(backend);
   need(made.status());
   Result<std::unique_ptr<LoadedPlan>> loaded = (*made)->load(plan_, options);
@@ -97,8 +97,11 @@ std::vector<Values> PlanBuilder::run(const std::string &backend,
   for (uint32_t s = 0; s < static_cast<uint32_t>(plan_.programs(0).steps_size()); ++s) {
     if (descriptions)
       descriptions->push_back(p.describe(0, s));
-    need(p.launch(0, s));
+    if (!p.runsPrograms() || apart)
+      need(p.launch(0, s));
   }
+  if (p.runsPrograms() && !apart)
+    need(p.runProgram(0, {}));
   need(p.synchronize());
   std::vector<Values> result;
   for (uint32_t b : wanted) {

@@ -37,11 +37,13 @@ public:
   plan::Plan &plan() { return plan_; }
   const Shape &shapeOf(uint32_t buffer) const { return shapes_[buffer]; }
 
-  /// Loads, writes the inputs, launches every step, reads `wanted`. A failure is thrown as
-  /// std::runtime_error. `descriptions`, if not null, gets describe() of every step.
+  /// Loads, writes the inputs, runs the program, or every step for itself where the backend does no more or with
+  /// `apart`, and reads `wanted`. A failure is thrown as std::runtime_error. `descriptions`, if not null, gets
+  /// describe() of every step.
   std::vector<Values> run(const std::string &backend, const std::map<uint32_t, Values> &inputs,
                           const std::vector<uint32_t> &wanted, const LoadOptions &options = {},
-                          std::vector<std::string> *descriptions = nullptr) const;
+                          std::vector<std::string> *descriptions = nullptr,
+                          bool apart = false) const;
   /// The message with which `backend` refuses the plan; empty if it does not.
   std::string refusal(const std::string &backend) const;
 

@@ -1,9 +1,10 @@
-// Ranks on emulated devices: NCCL's communicators over the launcher's, and what happens when a rank fails.
+// Ranks on emulated devices: what happens when a rank, a communicator or a registration fails.
 #include "runtime/comm/ThreadWorld.h"
 #include "runtime/comm/nccl/NcclWorld.h"
 #include "runtime/executor/Launcher.h"
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <cstring>
 
 using namespace tessera::rt;
@@ -28,93 +29,6 @@ struct Floats {
 };
 
 } // namespace
-
-TEST_CASE("groups in every order of creation, and collectives in device memory") {
-  // Rows and columns of a 2 x 2 mesh, everybody, and a group named twice.
-  Status status = runRanks(4, [](World &world) -> Status {
-    Result<std::shared_ptr<Device>> device = deviceFor(world);
-    if (!device)
-      return device.status();
-    std::unique_ptr<World> gpus = createNcclWorld(world, *device, 20);
-    const int me = world.rank(), row = me / 2, column = me % 2;
-    std::vector<std::vector<int>> lists = {
-        {2 * row, 2 * row + 1}, {column, column + 2}, {0, 1, 2, 3}, {2 * row, 2 * row + 1}, {me}};
-    std::vector<std::unique_ptr<Communicator>> groups;
-    for (const std::vector<int> &list : lists) {
-      Result<std::unique_ptr<Communicator>> group = gpus->group(list);
-      if (!group)
-        return group.status();
-      groups.push_back(std::move(*group));
-    }
-    auto expect = [](bool good, const std::string &what) {
-      return good ? Status() : Status::error(what + " is wrong");
-    };
-    Floats x(*device, 12), y(*device, 48);
-    auto reset = [&] {
-      for (int i = 0; i < 12; ++i)
-        x.data()[i] = static_cast<float>(100 * me + i);
-      std::memset(y.data(), 0, 48 * 4);
-    };
-    for (size_t g = 0; g < groups.size(); ++g) {
-      Communicator &group = *groups[g];
-      const int n = group.size(), at = group.rank();
-      const std::vector<int> &list = lists[g];
-      reset();
-      TESSERA_RETURN_IF_ERROR(group.allReduce(x.data(), y.data(), 12, plan::F32, plan::SUM));
-      TESSERA_RETURN_IF_ERROR((*device)->finish());
-      for (int i = 0; i < 12; ++i) {
-        float sum = 0;
-        for (int r : list)
-          sum += static_cast<float>(100 * r + i);
-        TESSERA_RETURN_IF_ERROR(expect(y.data()[i] == sum, "all-reduce"));
-      }
-      reset();
-      // [3, 4] of every member side by side: [3, n, 4]
-      TESSERA_RETURN_IF_ERROR(group.allGather(x.data(), y.data(), 3, 4, plan::F32));
-      TESSERA_RETURN_IF_ERROR((*device)->finish());
-      for (int o = 0; o < 3; ++o)
-        for (int r = 0; r < n; ++r)
-          for (int i = 0; i < 4; ++i)
-            TESSERA_RETURN_IF_ERROR(
-                expect(y.data()[(o * n + r) * 4 + i] ==
-                           static_cast<float>(100 * list[static_cast<size_t>(r)] + o * 4 + i),
-                       "all-gather"));
-      reset();
-      const int inner = 12 / (2 * n); // [2, n, inner]
-      TESSERA_RETURN_IF_ERROR(group.reduceScatter(x.data(), y.data(), 2, static_cast<size_t>(inner),
-                                                  plan::F32, plan::MAX));
-      TESSERA_RETURN_IF_ERROR((*device)->finish());
-      for (int o = 0; o < 2; ++o)
-        for (int i = 0; i < inner; ++i)
-          TESSERA_RETURN_IF_ERROR(
-              expect(y.data()[o * inner + i] ==
-                         static_cast<float>(100 * list.back() + (o * n + at) * inner + i),
-                     "reduce-scatter"));
-      reset();
-      TESSERA_RETURN_IF_ERROR(group.broadcast(x.data(), y.data(), 12, plan::F32, n - 1));
-      TESSERA_RETURN_IF_ERROR((*device)->finish());
-      TESSERA_RETURN_IF_ERROR(
-          expect(y.data()[5] == static_cast<float>(100 * list.back() + 5), "broadcast"));
-      reset();
-      // Column j of my [3, 4] goes to row j % n .. of the next member; strided on one side, packed on the other.
-      const int next = (at + 1) % n, before = (at + n - 1) % n;
-      TESSERA_RETURN_IF_ERROR(group.exchange(x.data(), {{next, {1, {3, 2}, {4, 1}}}}, y.data(),
-                                             {{before, {2, {6}, {1}}}}, plan::F32));
-      TESSERA_RETURN_IF_ERROR(group.fill(y.data(), {{20, {2, 1}, {5, 1}}}, plan::F32, -1.5));
-      TESSERA_RETURN_IF_ERROR((*device)->finish());
-      for (int i = 0; i < 6; ++i)
-        TESSERA_RETURN_IF_ERROR(expect(
-            y.data()[2 + i] ==
-                static_cast<float>(100 * list[static_cast<size_t>(before)] + i / 2 * 4 + 1 + i % 2),
-            "exchange"));
-      TESSERA_RETURN_IF_ERROR(
-          expect(y.data()[20] == -1.5f && y.data()[25] == -1.5f && y.data()[21] == 0, "fill"));
-    }
-    return Status();
-  });
-  INFO(status.message());
-  CHECK(status.ok());
-}
 
 TEST_CASE("a rank that fails is named by those that wait for it") {
   Status others[3];
@@ -158,4 +72,96 @@ TEST_CASE("a rank that never joins a group is given up on") {
     return createNcclWorld(world, *device, 0.2)->group({0, 1}).status();
   });
   CHECK_THAT(status.message(), Contains("connecting 2 ranks took longer than"));
+}
+
+namespace {
+
+/// Two ranks that sum, gather and exchange in prepared memory; `fail` is what the emulator is told.
+Status prepared(const char *fail, bool agree = true) {
+  if (fail)
+    setenv("TESSERA_EMULATOR_FAIL", fail, 1);
+  Status status = runRanks(2, [&](World &world) -> Status {
+    Result<std::shared_ptr<Device>> device = deviceFor(world);
+    if (!device)
+      return device.status();
+    std::unique_ptr<World> gpus = createNcclWorld(world, *device, 20);
+    Floats arena(*device, 64);
+    // Twice the same group: they share NCCL's.
+    Result<std::unique_ptr<Communicator>> group = gpus->group({0, 1}), twin = gpus->group({0, 1});
+    if (!group || !twin)
+      return Status::error(group.status().message() + twin.status().message());
+    for (auto &g : {&group, &twin})
+      TESSERA_RETURN_IF_ERROR((**g)->prepare(arena.data(), 64 * 4, 1024));
+    const int me = world.rank();
+    float *x = arena.data() + (agree ? 0 : 4 * me), *y = arena.data() + 16;
+    for (int i = 0; i < 8; ++i)
+      x[i] = static_cast<float>(me + i);
+    TESSERA_RETURN_IF_ERROR((*group)->allReduce(x, y, 8, plan::F32, plan::SUM));
+    // Through scratch memory on both sides, and straight into the arena.
+    TESSERA_RETURN_IF_ERROR((*twin)->allGather(x, arena.data() + 32, 2, 4, plan::F32));
+    TESSERA_RETURN_IF_ERROR((*group)->exchange(x, {{1 - me, {0, {2, 2}, {4, 1}}}},
+                                               arena.data() + 48, {{1 - me, {0, {4}, {1}}}},
+                                               plan::F32));
+    TESSERA_RETURN_IF_ERROR((*group)->barrier());
+    for (int i = 0; i < 8; ++i)
+      if (y[i] != static_cast<float>(1 + 2 * i) ||
+          arena.data()[32 + i] != static_cast<float>(i / 4 ? 1 + i % 4 : i % 4))
+        return Status::error("a wrong result");
+    if (arena.data()[50] != static_cast<float>(1 - me + 4))
+      return Status::error("a wrong message");
+    return Status();
+  });
+  unsetenv("TESSERA_EMULATOR_FAIL");
+  return status;
+}
+
+} // namespace
+
+TEST_CASE("memory is registered by all members or by none, and given back") {
+  // The emulator refuses mixtures, and ends the process over what is left registered.
+  CHECK(prepared(nullptr).message() == "");
+  CHECK(prepared("register:1").message() == "");
+  CHECK(prepared("register:0").message() == "");
+  // What the executor makes sure of: equal offsets.
+  CHECK_THAT(prepared(nullptr, false).message(), Contains("do not use registered memory alike"));
+}
+
+TEST_CASE("prepared memory does not grow, and is missed before the first operation") {
+  Status grown, missing;
+  Status status = runRanks(1, [&](World &world) -> Status {
+    Result<std::shared_ptr<Device>> device = deviceFor(world);
+    Floats x(*device, 1024), y(*device, 1024); // outlive the group
+    std::unique_ptr<World> gpus = createNcclWorld(world, *device, 20);
+    Result<std::unique_ptr<Communicator>> group = gpus->group({0});
+    if (!group)
+      return group.status();
+    missing = (*group)->prepare(nullptr, 0, size_t(1) << 45);
+    TESSERA_RETURN_IF_ERROR((*group)->prepare(x.data(), 4096, 1024));
+    grown = (*group)->allGather(x.data(), y.data(), 32, 32, plan::F32);
+    return Status();
+  });
+  CHECK(status.message() == "");
+  CHECK_THAT(missing.message(), Contains("a collective's buffer") && Contains("out of memory"));
+  CHECK_THAT(grown.message(), Contains("more than was prepared"));
+}
+
+TEST_CASE("an error that only the communicator knows ends the wait") {
+  setenv("TESSERA_EMULATOR_FAIL", "comm:1", 1);
+  Status others[2];
+  Status first = runRanks(2, [&](World &world) -> Status {
+    Result<std::shared_ptr<Device>> device = deviceFor(world);
+    std::unique_ptr<World> gpus = createNcclWorld(world, *device, 20);
+    Result<std::unique_ptr<Communicator>> group = gpus->group({0, 1});
+    if (!group)
+      return group.status();
+    Floats x(*device, 4);
+    Status status = (*group)->allReduce(x.data(), x.data(), 4, plan::F32, plan::SUM);
+    if (status)
+      status = (*device)->finish();
+    return others[world.rank()] = status;
+  });
+  unsetenv("TESSERA_EMULATOR_FAIL");
+  CHECK_THAT(others[1].message(), Contains("network error"));
+  // The other hears from NCCL that somebody left, and from the launcher who.
+  CHECK_THAT(others[0].message(), Contains("rank 1 aborted") && Contains("network error"));
 }

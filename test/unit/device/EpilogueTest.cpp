@@ -10,8 +10,12 @@ using Catch::Contains;
 
 namespace {
 
-/// relu(x w + bias) as a product and a loop; what runs them.
-std::vector<std::string> stepsOf(bool readElsewhere, bool operandOverwritten) {
+/// relu(x w + bias) as a product and a loop; what runs them, and what they give when run as a whole and apart.
+struct Done {
+  std::vector<std::string> steps;
+  Values product, result, productApart, resultApart;
+};
+Done done(bool readElsewhere, bool operandOverwritten) {
   PlanBuilder p;
   uint32_t x = p.buffer(plan::F32, {4, 3}), w = p.buffer(plan::F32, {3, 8}),
            bias = p.buffer(plan::F32, {8}), t = p.buffer(plan::F32, {4, 8}),
@@ -39,20 +43,39 @@ std::vector<std::string> stepsOf(bool readElsewhere, bool operandOverwritten) {
   r.add_shape(8);
   if (readElsewhere)
     p.kernel("neg", {t}, {other});
-  std::vector<std::string> steps;
-  p.run("cuda", {{x, Values(12, 1)}, {w, Values(24, 1)}, {bias, Values(8, -2)}}, {y}, {}, &steps);
-  return steps;
+  Done d;
+  for (bool apart : {false, true}) {
+    const std::vector<Values> found =
+        p.run("cuda", {{x, Values(12, 1)}, {w, Values(24, 1)}, {bias, Values(8, -2)}}, {t, y}, {},
+              apart ? nullptr : &d.steps, apart);
+    (apart ? d.productApart : d.product) = found[0];
+    (apart ? d.resultApart : d.result) = found[1];
+  }
+  return d;
 }
 
 } // namespace
 
 TEST_CASE("a bias and a function behind a product are the product's epilogue") {
-  const std::vector<std::string> steps = stepsOf(false, false);
-  CHECK_THAT(steps[0], Contains("with step 1"));
-  CHECK_THAT(steps[1], Contains("cuBLASLt") && Contains("+ bias + relu"));
+  const Done d = done(false, false);
+  CHECK_THAT(d.steps[0], Contains("(in whole programs: with step 1)"));
+  CHECK_THAT(d.steps[1], Contains("in whole programs: cuBLASLt") && Contains("+ bias + relu"));
+  CHECK(d.result == Values(32, 1));
+}
+
+TEST_CASE("single steps have their own results, for whoever looks at them") {
+  const Done d = done(false, false);
+  CHECK(d.productApart == Values(32, 3));
+  CHECK(d.resultApart == Values(32, 1));
+  CHECK(d.product != d.productApart); // never stored
 }
 
 TEST_CASE("not where somebody else reads the product, or its operands are gone") {
-  CHECK_THAT(stepsOf(true, false)[1], Contains("generated"));
-  CHECK_THAT(stepsOf(false, true)[2], Contains("generated"));
+  for (bool elsewhere : {true, false}) {
+    const Done d = done(elsewhere, !elsewhere);
+    for (const std::string &step : d.steps)
+      CHECK_THAT(step, !Contains("in whole programs"));
+    CHECK(d.product == d.productApart);
+    CHECK(d.result == d.resultApart);
+  }
 }

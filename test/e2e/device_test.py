@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""tessera-run --device cuda on the emulated device: what is said where it cannot work, and that it gives what the CPU gives
+in whatever order the device's streams get on.
+
+usage: device_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+
+from cases import case, main
+from launching import Launching, expect
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
+from networks import Network  # noqa: E402
+
+BATCH = 8
+
+
+class Context(Launching):
+    def __init__(self, args, folder):
+        super().__init__(args, folder)
+        lib = self.bin.parent / "lib"
+        self.cuda = lib / "libtessera_cuda.so"
+        self.env = {**os.environ, "TESSERA_CUDA_MODULE": str(lib / "libtessera_emulator.so"),
+                    "TESSERA_CACHE_DIR": str(self.bin.parent / "emulated-kernels")}
+
+    def device(self, plan, *options, data=None, code=0, **env):
+        """stdout and stderr of a run on the device."""
+        command = [self.bin / "tessera-run", plan, "--data", data or self.data, "--device", "cuda", *options]
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300, env={**self.env, **env})
+        expect(done.returncode == code, f"{env} {command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout, done.stderr
+
+    def losses(self, plan, *options, steps=5, **env):
+        log = self.folder / "log.jsonl"
+        log.unlink(missing_ok=True)
+        self.device(plan, "--steps", steps, "--log", log, *options, **env)
+        return [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+
+    def refused(self, plan, sentence, **env):
+        """One sentence, nothing before it, and a failure."""
+        said, error = self.device(plan, "--steps", "1", code=1, **env)
+        expect(said == "", f"{env}: something was done before\n{said}")
+        expect(re.fullmatch(rf"tessera-run: (rank \d: )?{sentence}\n", error), f"{env}: not `{sentence}` but\n{error}")
+
+    def network(self, write, *options):
+        """A plan on one rank of a network on [8, 4] numbers."""
+        net = Network()
+        out = write(net, net.input("x", [BATCH, 4]))
+        net.write(self.folder / "net.onnx", out, [BATCH, 4])
+        self.run(self.bin / "tessera-compile", self.folder / "net.onnx", "--inputs", "x", "--train", "--loss", "mse", "--optimizer",
+                 "sgd:lr=0.01", *options, "-o", self.folder / "net")
+        return self.folder / "net"
+
+    def numbers(self, x):
+        np.save(self.folder / "net_x.npy", x)
+        np.save(self.folder / "net_y.npy", np.ones_like(x))
+        return f"npy:{self.folder}/net_x.npy,{self.folder}/net_y.npy"
+
+
+MEMORY = r"CUDA device \d is out of memory: \d+ MiB are needed, 0 of 0 MiB are free; compile for more ranks, or with --memory"
+
+
+@case
+def what_is_missing_is_one_sentence_before_any_step(c):
+    for plan in (c.compile("one", "1", "data"), c.compile("four")):
+        c.refused(plan, r"there is no NVIDIA driver on this machine \(libcuda.so.1 is missing\); install one, or use --device cpu",
+                  TESSERA_EMULATOR_FAIL="no-driver")
+        c.refused(plan, "there is no CUDA device on this machine, or CUDA_VISIBLE_DEVICES hides it; use --device cpu",
+                  TESSERA_EMULATOR_FAIL="no-device")
+        c.refused(plan, "the NVIDIA driver is too old: it supports CUDA 12.4, this build needs 13.0; update the driver",
+                  TESSERA_EMULATOR_FAIL="old-driver")
+        c.refused(plan, r"CUDA device 0 \(emulated device\) has compute capability 7.0; 8.0 or later is needed",
+                  TESSERA_EMULATOR_FAIL="capability:0")
+        c.refused(plan, "backend cuda: arena: " + MEMORY, TESSERA_EMULATOR_FAIL="memory:0")
+        missing = c.folder / "nowhere.so"
+        c.refused(plan, f"there is no CUDA module at {missing}; build Tessera where a CUDA toolkit is installed, or use --device cpu",
+                  TESSERA_CUDA_MODULE=str(missing))
+    # One device of several.
+    c.refused(plan, r"CUDA device 2 \(emulated device\) has compute capability 7.0; 8.0 or later is needed",
+              TESSERA_EMULATOR_FAIL="capability:2")
+
+
+@case
+def memory_that_is_needed_later_is_missed_before_any_step(c):
+    """A device that holds the arena, and not what comes on top of it, says so at the start."""
+    plan = c.compile("two", "data=2", "data")
+    said, _ = c.device(plan, "--steps", "1")
+    arena = int(re.search(r"arena (\d+)", said).group(1))
+    sentences = set()
+    for mebibytes in range(1, 40):
+        log = c.folder / "log.jsonl"
+        log.unlink(missing_ok=True)
+        command = [c.bin / "tessera-run", plan, "--data", c.data, "--device", "cuda", "--steps", "2", "--log", log]
+        done = subprocess.run([str(a) for a in command], capture_output=True, text=True, timeout=300,
+                              env={**c.env, "TESSERA_EMULATOR_FAIL": f"memory:{mebibytes}"})
+        if done.returncode == 0:
+            break
+        expect(not log.exists() or not log.read_text(), f"with {mebibytes} MiB steps are done before it fails\n{done.stderr}")
+        expect(done.stderr.count("\n") == 1 and "out of memory" in done.stderr, done.stderr)
+        sentences.add(re.search(r"rank \d: (.*): CUDA device", done.stderr).group(1))
+    expect(arena < mebibytes < 39, f"{arena}, {mebibytes}: {sentences}")
+    expect("backend cuda: arena" in sentences, sentences)
+
+
+@case
+def a_library_that_is_missing_is_named(c):
+    absent, module = c.folder / "libabsent.so.9", c.folder / "module.so"
+    for name, *options in ((absent,), (module, f"-L{c.folder}", "-l:libabsent.so.9", "-Wl,--no-as-needed")):
+        subprocess.run(["g++", "-shared", "-x", "c++", "/dev/null", "-o", str(name), "-Wl,--no-as-needed", *options], check=True)
+    absent.unlink()
+    c.refused(c.compile("one", "1", "data"), f"the CUDA module {module} needs the library libabsent.so.9, which was not found; "
+              "install it or add its folder to LD_LIBRARY_PATH", TESSERA_CUDA_MODULE=str(module))
+
+
+DRIVER = r"""
+#include <dlfcn.h>
+#include <stdlib.h>
+static int nothing() { return 0; }
+extern "C" int cuDriverGetVersion(int *version) { *version = atoi(getenv("DRIVER_VERSION")); return 0; }
+extern "C" int cuInit(unsigned) { return 100; } // no device
+extern "C" int cuGetExportTable(const void **, const void *) { return 1; }
+extern "C" int cuGetProcAddress_v2(const char *name, void **function, int, unsigned long long, int *found) {
+  *function = dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), name);
+  if (!*function)
+    *function = (void *)nothing;
+  if (found)
+    *found = 0;
+  return 0;
+}
+extern "C" int cuGetProcAddress(const char *name, void **function, int version, unsigned long long flags) {
+  return cuGetProcAddress_v2(name, function, version, flags, nullptr);
+}
+"""
+
+
+@case
+def the_module_itself_says_what_a_machine_lacks(c):
+    """The CUDA module, with no driver or with one that is good for nothing else."""
+    if not c.cuda.exists() or subprocess.run(["nvidia-smi"], capture_output=True, shell=True).returncode == 0:
+        return print("      (there is no CUDA module in this build, or a device)")
+    plan, folder = c.compile("one", "1", "data"), c.folder / "driver"
+    folder.mkdir()
+    c.env["TESSERA_CUDA_MODULE"] = str(c.cuda)
+    none = "there is no NVIDIA driver on this machine .*; install one, or use --device cpu"
+    _, error = c.device(plan, "--steps", "1", code=1)
+    if "needs the library" in error:
+        return print("      (there is a toolkit without its libraries)")
+    c.refused(plan, none)
+    (folder / "driver.cpp").write_text(DRIVER)
+    subprocess.run(["g++", "-shared", "-fPIC", str(folder / "driver.cpp"), "-o", str(folder / "libcuda.so.1")], check=True)
+    path = ":".join(filter(None, [str(folder), os.environ.get("LD_LIBRARY_PATH")]))
+    c.refused(plan, r"the NVIDIA driver is too old: it supports CUDA 11.8, this build needs 1\d.\d; update the driver",
+              DRIVER_VERSION="11080", LD_LIBRARY_PATH=path)
+    c.refused(plan, "there is no CUDA device on this machine, or CUDA_VISIBLE_DEVICES hides it; use --device cpu",
+              DRIVER_VERSION="99000", LD_LIBRARY_PATH=path)
+
+
+@case
+def batches_reach_their_steps_in_every_order_of_the_streams(c):
+    for name, mesh, mode in (("one", "1", "data"), ("two", "data=2", "data"), ("four", "data=2,model=2", "auto")):
+        plan = c.compile(name, mesh, mode)
+        log = c.folder / "cpu.jsonl"
+        log.unlink(missing_ok=True)
+        c.run(c.bin / "tessera-run", plan, "--data", c.data, "--steps", 8, "--log", log)
+        expected = [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+        found = c.losses(plan, steps=8)
+        expect(np.allclose(found, expected, rtol=1e-4) and len(found) == 8, f"{name}: {found}, on the CPU {expected}")
+        for order in ("comm", "copy"):
+            expect(c.losses(plan, steps=8, TESSERA_EMULATOR_ORDER=order) == found, f"{name}, {order} first: other losses")
+        expect(c.losses(plan, "--no-graphs", steps=8) == found, f"{name}: other losses without graphs")
+
+
+@case
+def batches_are_padded_and_widened_on_their_way(c):
+    plan = c.compile("padded", "data=2", "data", batch=7)
+    log = c.folder / "cpu.jsonl"
+    for cpu, device, tolerance in (((), (), 1e-4), (("--f64", "--backend", "reference"), ("--f64",), 1e-9)):
+        log.unlink(missing_ok=True)
+        c.run(c.bin / "tessera-run", plan, "--data", c.data, "--steps", 5, "--log", log, *cpu)
+        expected = [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+        found = c.losses(plan, *device)
+        expect(np.allclose(found, expected, rtol=tolerance) and len(found) == 5, f"{device}: {found}, on the CPU {expected}")
+
+
+@case
+def memory_is_registered_by_all_ranks_or_none(c):
+    for name, mesh, mode in (("two", "data=2", "data"), ("four", "data=2,model=2", "auto")):
+        plan = c.compile(name, mesh, mode)
+        expect(c.losses(plan) == c.losses(plan, TESSERA_EMULATOR_FAIL="register:1"), f"{name}: other losses")
+
+
+@case
+def a_communicator_that_fails_ends_the_run_and_names_the_rank(c):
+    plan = c.compile("two", "data=2", "data")
+    _, error = c.device(plan, "--steps", "3", code=1, TESSERA_EMULATOR_FAIL="comm:1")
+    expect(re.match(r"tessera-run: rank 1: .*network error", error) and error.count("\n") == 1, error)
+
+
+@case
+def a_recording_that_fails_is_told_and_harmless(c):
+    plan = c.compile("one", "1", "data")
+    said, _ = c.device(plan, "--steps", "4", TESSERA_EMULATOR_FAIL="graph")
+    expect("note: steps are launched one by one, since recording a graph failed" in said, said)
+    expect(c.losses(plan) == c.losses(plan, TESSERA_EMULATOR_FAIL="graph"), "other losses")
+
+
+@case
+def a_product_with_an_epilogue_is_named_where_it_spoils_a_step(c):
+    """In whole programs the product is never stored; whoever looks for what is not finite must find it all the same."""
+    plan = c.network(lambda net, x: net.linear(net.linear(x, "first", 4, 8), "second", 8, 4))
+    x = np.random.default_rng(5).uniform(1, 2, (5 * BATCH, 4)).astype(np.float32)
+    x[2 * BATCH + 3] = 3e38
+    trace = c.folder / "trace.json"
+    for options in ((), ("--trace", "steps=1:4", "--trace-file", trace)):
+        _, error = c.device(plan, "--steps", "5", "--check-numerics", "stop", *options, data=c.numbers(x), code=3)
+        expect(re.search(r"step 3, batch 2: .* the operator 'first[^']*' \(matmul\) makes an infinity of finite operands", error), error)
+    said, _ = c.device(plan, "--epochs", "1", "--check-numerics", "skip", *options, data=c.numbers(x))
+    expect("its update is left out" in said and "not finite: 1" in said, said)
+    # Kernels as they are run one by one, with what becomes of them otherwise.
+    kernels = [e["args"] for e in json.loads(trace.read_text())["traceEvents"] if e.get("cat") == "kernel"]
+    made = {k["implementation"] for k in kernels}
+    expect(any("(in whole programs: with step" in i for i in made), made)
+    expect(any("in whole programs: cuBLASLt f32 + bias)" in i for i in made), made)
+    expect(all(k["flops"] > 0 for k in kernels if k["kernel"] == "matmul"), "a product without work")
+
+
+if __name__ == "__main__":
+    main(__doc__, Context)
