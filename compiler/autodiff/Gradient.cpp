@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/autodiff/Gradient.h"
 #include "compiler/autodiff/GradientRules.h"
+#include "dialects/graph/StraightThrough.h"
 
 using namespace mlir;
 using namespace tessera::graph;
@@ -117,7 +118,7 @@ public:
 
 private:
   void activate(Operation *op) {
-    if (GradientRules::get().isConstant(op->getName()))
+    if (GradientRules::get().isConstant(op->getName()) && !op->hasAttr(kStraightThroughAttr))
       return;
     if (llvm::any_of(op->getOperands(), [&](Value v) { return active_.contains(v); }))
       for (Value result : op->getResults())
@@ -146,7 +147,9 @@ private:
     GradientContext context(b_, op, adjoints, needed, give);
     b_.setLoc(op->getLoc());
     context.name("grad");
-    if (const GradientRule *rule = GradientRules::get().find(op)) {
+    if (op->hasAttr(kStraightThroughAttr)) {
+      context.give(0, context.dy());
+    } else if (const GradientRule *rule = GradientRules::get().find(op)) {
       (*rule)(op, context);
     } else {
       for (unsigned i = 0; i < op->getNumOperands(); ++i)

@@ -11,28 +11,50 @@ import onnx.numpy_helper
 from onnx import TensorProto, helper
 
 from cases import Programs, case, main
+from tensors import read_safetensors
 
 
 class Context(Programs):
-    def model(self, nodes, x, opset=17):
-        """A model with the input x and the output y."""
+    def model(self, nodes, x, opset=17, parameters=None, integers=None):
+        """A model with the input x (and int32 ones), initializers and the output y."""
         tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", x), ("y", None))]
-        graph = helper.make_graph(nodes, "net", tensors[:1], tensors[1:])
+        more = [helper.make_tensor_value_info(name, TensorProto.INT32, shape) for name, shape in (integers or {}).items()]
+        held = [onnx.numpy_helper.from_array(value, name) for name, value in (parameters or {}).items()]
+        graph = helper.make_graph(nodes, "net", tensors[:1] + more, tensors[1:], held)
         self.count += 1
         path = self.folder / f"model{self.count}.onnx"
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]), path)
         return path
 
-    def outputs(self, model, x):
+    def outputs(self, model, *inputs):
         """y on one rank and on two."""
-        np.save(self.folder / "x.npy", x)
-        found = []
+        for i, x in enumerate(inputs):
+            np.save(self.folder / f"x{i}.npy", x)
+        data, found = ",".join(f"{self.folder}/x{i}.npy" for i in range(len(inputs))), []
         for mesh in ("1", "data=2"):
             plan, out = self.folder / f"plan{self.count}", self.folder / f"out{self.count}"
             self.run(self.bin / "tessera-compile", model, "--mesh", mesh, "-o", plan)
-            self.run(self.bin / "tessera-run", plan, "--data", f"npy:{self.folder}/x.npy", "--infer", "--output", out)
+            self.run(self.bin / "tessera-run", plan, "--data", f"npy:{data}", "--infer", "--output", out)
             found.append(np.load(next(out.glob("*.npy"))))
         return found
+
+
+    def gradients(self, nodes, x, parameters):
+        """The parameters' gradients of y, in double precision on one rank and on two: one step of SGD with lr=1."""
+        model = self.model(nodes, x.shape, parameters=parameters)
+        np.save(self.folder / "x0.npy", x)
+        found = []
+        for mesh in ("1", "data=2"):
+            plan, weights = self.folder / f"plan{self.count}", self.folder / "weights.safetensors"
+            self.run(self.bin / "tessera-compile", model, "--mesh", mesh, "--train", "--loss", "output", "--optimizer",
+                     "sgd:lr=1", "-o", plan)
+            self.run(self.bin / "tessera-run", plan, "--data", f"npy:{self.folder}/x0.npy", "--steps", 1, "--f64",
+                     "--backend", "reference", "--save-weights", weights)
+            new = read_safetensors(weights)
+            found.append({name: value.astype(np.float64) - new[name] for name, value in parameters.items() if name in new})
+        for name in found[0]:
+            np.testing.assert_allclose(found[1][name], found[0][name], rtol=0, atol=1e-6)
+        return found[0]
 
 
 def average(x, kernel, stride, pad, include):
@@ -99,6 +121,135 @@ def every_training_step_draws_anew(c):
     assert len(set(found[0])) == 4, found
     np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
     np.testing.assert_allclose(found[2], found[0], rtol=1e-5)
+
+
+@case
+def slopes_where_functions_have_corners(c):
+    """PyTorch's slopes at 0, where the formula that stands for a function has a corner and the function none (or another)."""
+    node, at = helper.make_node, np.float32([-1, -0.5, 0, 0, 0.5, 1])
+    sigmoid = lambda v: 1 / (1 + np.exp(-v))
+    softplus = lambda v: np.log1p(np.exp(v))
+    mish = lambda v: np.tanh(softplus(v)) + v * (1 - np.tanh(softplus(v)) ** 2) * sigmoid(v)
+    logs = [node("Sigmoid", ["p.weight"], ["s"]), node("Log", ["s"], ["f"])]
+    far = np.float32([-300, -20, 0, 20, 300, 1])
+    for nodes, p, slope in (
+            ([node("LeakyRelu", ["p.weight"], ["f"], alpha=0.25)], at, np.where(at > 0, 1, 0.25)),
+            ([node("PRelu", ["p.weight", "slope"], ["f"])], at, np.where(at > 0, 1, 0.5)),
+            ([node("Softplus", ["p.weight"], ["f"])], at, sigmoid(at)),
+            ([node("Softplus", ["p.weight"], ["s"]), node("Tanh", ["s"], ["t"]), node("Mul", ["p.weight", "t"], ["f"])], at, mish(at)),
+            ([node("Asinh", ["p.weight"], ["f"])], at, 1 / np.sqrt(at ** 2 + 1)),
+            (logs, far, sigmoid(-far.astype(np.float64)))):
+        mean = [node("Mul", ["x", "f"], ["xf"]), node("ReduceMean", ["xf"], ["rows"], axes=[0], keepdims=0),
+                node("ReduceSum", ["rows"], ["y"], keepdims=0)]
+        held = {"p.weight": p, **({"slope": np.float32([0.5])} if nodes[0].op_type == "PRelu" else {})}
+        found = c.gradients(nodes + mean, np.ones((4, 6), np.float32), held)["p.weight"]
+        np.testing.assert_allclose(found, slope, rtol=1e-6, atol=1e-7, err_msg=nodes[-1].op_type)
+
+
+@case
+def norms_of_zeros_have_no_gradient(c):
+    node = helper.make_node
+    p = np.float32([[3, 4, 0], [0, 0, 0], [1, 2, 2], [0, 0, 0]])
+    length = np.sqrt((p ** 2).sum(1, keepdims=True))
+    norm = np.where(length > 0, p / np.maximum(length, 1), 0)
+    squares = [node("Mul", ["p.weight", "p.weight"], ["s"]), node("ReduceMean", ["s"], ["m"], axes=[1]), node("Sqrt", ["m"], ["f"])]
+    for nodes, slope in (([node("ReduceL2", ["p.weight"], ["f"], axes=[1])], norm), (squares, norm / np.sqrt(3))):
+        mean = [node("Mul", ["x", "f"], ["xf"]), node("ReduceSum", ["xf"], ["y"], keepdims=0)]
+        found = c.gradients(nodes + mean, np.ones((4, 1), np.float32), {"p.weight": p})["p.weight"]
+        np.testing.assert_allclose(found, slope, rtol=1e-6, atol=1e-7)
+
+
+def cell(kind, x, w, r, bias, h, k):
+    """One step of a recurrent cell, by ONNX's formulas."""
+    sigmoid = lambda v: 1 / (1 + np.exp(-v))
+    n, wb, rb = h.shape[1], *np.split(bias, 2)
+    gates, state = x @ w.T + wb, h @ r.T + rb
+    if kind == "RNN":
+        return np.tanh(gates + state), k
+    if kind == "GRU":  # linear_before_reset
+        z, reset = sigmoid(gates[:, :n] + state[:, :n]), sigmoid(gates[:, n:2 * n] + state[:, n:2 * n])
+        return (1 - z) * np.tanh(gates[:, 2 * n:] + reset * state[:, 2 * n:]) + z * h, k
+    i, o, f, g = np.split(gates + state, 4, axis=1)
+    k = sigmoid(f) * k + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(k), k
+
+
+@case
+def sequences_of_several_lengths(c):
+    """Recurrent layers of packed sequences: steps behind a sequence's end keep its state and give 0."""
+    rng, steps, batch, width, hidden = np.random.default_rng(0), 5, 4, 3, 2
+    lengths = np.int32([5, 2, 0, 4])
+    x = rng.standard_normal((batch, steps, width)).astype(np.float32)
+    for kind, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4)):
+        held = {"w": (2, gates * hidden, width), "r": (2, gates * hidden, hidden), "b": (2, 2 * gates * hidden)}
+        held = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in held.items()}
+        extra = {"linear_before_reset": 1} if kind == "GRU" else {}
+        nodes = [helper.make_node("Transpose", ["x"], ["steps"], perm=[1, 0, 2]),
+                 helper.make_node(kind, ["steps", "w", "r", "b", "lengths"], ["all", "last"], hidden_size=hidden,
+                                  direction="bidirectional", **extra),
+                 helper.make_node("Unsqueeze", ["last", "axis"], ["last4"]),
+                 helper.make_node("Concat", ["all", "last4"], ["both"], axis=0),
+                 helper.make_node("Transpose", ["both"], ["y"], perm=[2, 0, 1, 3])]
+        model = c.model(nodes, x.shape, parameters={**held, "axis": np.int64([0])}, integers={"lengths": [batch]})
+        want = np.zeros((batch, steps + 1, 2, hidden))
+        for d in (0, 1):
+            for s, length in enumerate(lengths):
+                h = k = np.zeros((1, hidden))
+                for t in (range(length) if d == 0 else reversed(range(length))):
+                    h, k = cell(kind, x[s:s + 1, t], held["w"][d], held["r"][d], held["b"][d], h, k)
+                    want[s, t, d] = h
+                want[s, steps, d] = h
+        for y in c.outputs(model, x, lengths):
+            np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-6, err_msg=kind)
+
+
+@case
+def quantised_training_has_the_identitys_gradient(c):
+    p = np.float32([-9, -1.3, -0.26, 0, 0.24, 0.26, 1.1, 9])
+    for name, low, high in (("int8", -128, 127), ("uint8", 0, 255)):
+        zero, scale = np.array(3, name), np.array(0.05, np.float32)
+        nodes = [helper.make_node("QuantizeLinear", ["p.weight", "scale", "zero"], ["q"]),
+                 helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["f"]),
+                 helper.make_node("Mul", ["x", "f"], ["xf"]), helper.make_node("ReduceSum", ["xf"], ["y"], keepdims=0)]
+        x = np.arange(1, 9, dtype=np.float32)[None].repeat(2, 0)
+        found = c.gradients(nodes, x, {"p.weight": p, "scale": scale, "zero": zero})
+        q = np.round(p / scale) + 3
+        np.testing.assert_allclose(found["p.weight"], np.where((q >= low) & (q <= high), 2 * x[0], 0), rtol=1e-6)
+
+
+def bilinear(x, grid):
+    """Pixels at places, zeros outside: [n, c, h, w] at [n, i, j, 2]."""
+    n, c, h, w = x.shape
+    y = np.zeros((n, c) + grid.shape[1:3])
+    for at in np.ndindex(n, *grid.shape[1:3]):
+        column, row = (grid[at] + 1) / 2 * np.array([w - 1, h - 1])
+        for i in (int(np.floor(row)), int(np.floor(row)) + 1):
+            for j in (int(np.floor(column)), int(np.floor(column)) + 1):
+                if 0 <= i < h and 0 <= j < w:
+                    y[(at[0], slice(None)) + at[1:]] += x[at[0], :, i, j] * (1 - abs(row - i)) * (1 - abs(column - j))
+    return y
+
+
+@case
+def gradients_of_a_sampled_image(c):
+    """GridSample's gradients by image and grid against central differences."""
+    rng = np.random.default_rng(0)
+    image, grid = rng.standard_normal((4, 2, 4, 5)).astype(np.float32), rng.uniform(-1.2, 1.2, (4, 2, 3, 2)).astype(np.float32)
+    factor = rng.standard_normal((4, 2, 2, 3)).astype(np.float32)
+    nodes = [helper.make_node("GridSample", ["p.weight", "grid.weight"], ["s"], align_corners=1),
+             helper.make_node("Mul", ["s", "x"], ["sx"]), helper.make_node("ReduceSum", ["sx"], ["y"], keepdims=0)]
+    found = c.gradients(nodes, factor, {"p.weight": image, "grid.weight": grid})
+    loss = lambda: (bilinear(values["p.weight"], values["grid.weight"]) * factor).sum()
+    values = {"p.weight": image.astype(np.float64), "grid.weight": grid.astype(np.float64)}
+    for name, value in values.items():
+        for at in np.ndindex(*value.shape):
+            kept = value[at]
+            ends = []
+            for step in (1e-6, -1e-6):
+                value[at] = kept + step
+                ends.append(loss())
+            value[at] = kept
+            np.testing.assert_allclose(found[name][at], (ends[0] - ends[1]) / 2e-6, rtol=1e-5, atol=1e-6)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,9 @@ static void range(Node &n) {
 static void nonZero(Node &n) {
   Val x = n.in(0);
   if (!x || !x.known || !n.b.mayFold(x.size()))
-    return (void)n.fail("the operand must be known at import");
+    return (void)n.fail("how many elements are not zero must be known at import: the result's "
+                        "shape would depend on "
+                        "data");
   std::vector<int64_t> found;
   for (int64_t i = 0; i < x.size(); ++i)
     if (x.known->floatAt(i) != 0)

@@ -1,18 +1,11 @@
 //===- ConvPool.cpp - convolutions and pooling ------------------------------------------------===//
 
-#include "compiler/import/Node.h"
+#include "compiler/import/ops/ConvPool.h"
 
 using namespace tessera;
 using namespace tessera::compiler;
 
 constexpr int64_t kMaxWindow = 1 << 20; // bounds sums of paddings and extents far from overflow
-
-namespace {
-/// A dilated, padded, strided window.
-struct Window {
-  Shape kernel, strides, pads, dilations;
-};
-} // namespace
 
 /// Reads strides, pads, dilations and auto_pad for `kernel`; `x` is [n, c, spatial...].
 static std::optional<Window> readWindow(Node &n, const Val &x, Shape kernel) {
@@ -83,25 +76,28 @@ static bool checkOperands(Node &n, const Val &x, const Val &w) {
   return false;
 }
 
-static void conv(Node &n) {
-  Val x = n.in(0), weight = n.in(1);
+Val tessera::compiler::convolution(Node &n, const Val &x, const Val &weight,
+                                   llvm::StringRef suffix) {
   if (!checkOperands(n, x, weight))
-    return;
+    return {};
   Shape kernel(weight.shape.begin() + 2, weight.shape.end());
   if (auto given = n.attrInts("kernel_shape"); given && *given != kernel)
-    return (void)n.fail("kernel_shape " + shapeText(*given) + " differs from that of the weights " +
-                        shapeText(weight.shape));
+    return n.fail("kernel_shape " + shapeText(*given) + " differs from that of the weights " +
+                  shapeText(weight.shape));
   auto w = readWindow(n, x, kernel);
   if (!w || !applyAutoPad(n, x, *w))
-    return;
+    return {};
   int64_t groups = n.attrInt("group", 1);
   if (groups < 1 || groups > kMaxWindow)
-    return (void)n.fail("group must be positive");
-  Val y = n.b.create<graph::ConvOp>(
-      {x, weight}, {n.b.attr("strides", w->strides), n.b.attr("pads", w->pads),
-                    n.b.attr("dilations", w->dilations), n.b.attr("groups", groups)})[0];
-  n.out(0, addBias(n, y, n.opt(2)));
+    return n.fail("group must be positive");
+  return n.b.create<graph::ConvOp>({x, weight},
+                                   {n.b.attr("strides", w->strides), n.b.attr("pads", w->pads),
+                                    n.b.attr("dilations", w->dilations),
+                                    n.b.attr("groups", groups)},
+                                   suffix)[0];
 }
+
+static void conv(Node &n) { n.out(0, addBias(n, convolution(n, n.in(0), n.in(1)), n.opt(2))); }
 
 static void convTranspose(Node &n) {
   Val x = n.in(0), weight = n.in(1);
@@ -207,9 +203,9 @@ static void maxPool(Node &n) {
   auto w = readPool(n, x, grew);
   if (!w)
     return;
-  n.ignoreAttr("storage_order"); // concerns the second output
+  bool columnMajor = n.attrInt("storage_order", 0) != 0; // of the second output
   if (n.wanted(1))
-    return (void)n.fail("the output Indices is not supported");
+    n.out(1, indicesOfMaxima(n, x, *w, columnMajor));
   // Small integers are exact in float, wider ones in double.
   DType type = isFloat(x.type) ? x.type : byteSize(x.type) == 1 ? DType::F32 : DType::F64;
   Val y =
@@ -293,7 +289,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::convPoolOps() {
       {"ConvTranspose", 7, 21, convTranspose, ".kb", "1 to 3 spatial dimensions"},
       {"GlobalAveragePool", 1, 21, globalAveragePool, ".", ""},
       {"GlobalMaxPool", 1, 21, globalMaxPool, ".", ""},
-      {"MaxPool", 7, 21, maxPool, ".", "1 to 3 spatial dimensions, no output Indices"},
+      {"MaxPool", 7, 21, maxPool, ".", "1 to 3 spatial dimensions"},
   };
   return rows;
 }

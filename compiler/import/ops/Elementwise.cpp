@@ -1,6 +1,6 @@
 //===- Elementwise.cpp - ONNX operators that work point by point ------------------------------===//
 
-#include "compiler/import/Node.h"
+#include "compiler/import/ops/Reduce.h"
 
 #include <cmath>
 #include <limits>
@@ -109,6 +109,11 @@ static void pow(Node &n) {
   n.out(0, n.b.binary<graph::PowOp>(x, e));
 }
 
+static void sqrt(Node &n) {
+  Val x = n.floatIn(0);
+  n.out(0, isSumOfSquares(x) ? rootOfSquares(n, x, "") : n.b.unary<graph::SqrtOp>(x));
+}
+
 //===----------------------------------------------------------------------------------------------===//
 // Activations
 //===----------------------------------------------------------------------------------------------===//
@@ -117,10 +122,14 @@ static Val below0(Node &n, const Val &x) { // min(x, 0)
   return n.b.binary<graph::MinOp>(x, n.b.scalarLike(x, 0), "negative");
 }
 
+/// x above 0, else `scaled`: at 0 the slope is that of `scaled`, as PyTorch has it.
+static Val above0(Node &n, const Val &x, const Val &scaled) {
+  return n.b.select(n.b.binary<graph::LtOp>(n.b.scalarLike(x, 0), x, "above"), x, scaled);
+}
+
 static void leakyRelu(Node &n) {
   Val x = n.floatIn(0);
-  Val scaled = n.b.scale(x, n.attrFloat("alpha", 0.01), "scaled");
-  n.out(0, n.b.select(n.b.binary<graph::LtOp>(x, n.b.scalarLike(x, 0), "below"), scaled, x));
+  n.out(0, above0(n, x, n.b.scale(x, n.attrFloat("alpha", 0.01), "scaled")));
 }
 
 static void prelu(Node &n) {
@@ -129,7 +138,7 @@ static void prelu(Node &n) {
   if (scaled && scaled.shape != x.shape)
     return (void)n.fail("the slope's shape " + shapeText(slope.shape) + " does not broadcast to " +
                         shapeText(x.shape));
-  n.out(0, n.b.select(n.b.binary<graph::LtOp>(x, n.b.scalarLike(x, 0), "below"), scaled, x));
+  n.out(0, above0(n, x, scaled));
 }
 
 static void thresholdedRelu(Node &n) {
@@ -156,14 +165,25 @@ static void selu(Node &n) {
   n.out(0, n.b.scale(eluOf(n, n.floatIn(0), alpha, 1, "elu"), gamma));
 }
 
-/// relu(x) + log(1 + exp(-|x|)), which does not overflow.
+/// relu(x) + log(1 + exp(-|x|)), which does not overflow. -|x| is min(x, 0) - relu(x): its slope at 0 is 1, which
+/// makes that of the whole 1/2, where |x| would make it 0.
 static Val softplusOf(Node &n, const Val &x, llvm::StringRef last = "") {
-  Val e = n.b.unary<graph::ExpOp>(n.b.unary<graph::NegOp>(n.b.unary<graph::AbsOp>(x, "abs"), "neg"),
-                                  "exp");
-  return n.b.add(n.b.unary<graph::ReluOp>(x, "positive"), n.b.unary<graph::Log1pOp>(e, "log1p"),
-                 last);
+  Val positive = n.b.unary<graph::ReluOp>(x, "positive");
+  Val e = n.b.unary<graph::ExpOp>(n.b.sub(below0(n, x), positive, "minus_abs"), "exp");
+  return n.b.add(positive, n.b.unary<graph::Log1pOp>(e, "log1p"), last);
 }
 static void softplus(Node &n) { n.out(0, softplusOf(n, n.floatIn(0))); }
+
+/// The logarithm of a sigmoid is -softplus(-x): the sigmoid itself is 1 or 0 where the logarithm still has digits.
+static void log(Node &n) {
+  Val x = n.floatIn(0);
+  if (auto sigmoid = x.value ? x.value.getDefiningOp<graph::SigmoidOp>() : graph::SigmoidOp()) {
+    Val minus = n.b.unary<graph::NegOp>(n.b.wrap(sigmoid.getX()), "minus");
+    return n.out(0, n.b.unary<graph::NegOp>(softplusOf(n, minus, "softplus")));
+  }
+  n.out(0, n.b.unary<graph::LogOp>(x));
+}
+
 static void mish(Node &n) {
   Val x = n.floatIn(0);
   n.out(0, n.b.mul(x, n.b.unary<graph::TanhOp>(softplusOf(n, x, "softplus"), "tanh")));
@@ -279,9 +299,9 @@ llvm::ArrayRef<OpRow> tessera::compiler::elementwiseOps() {
       {"Abs", 6, 21, unaryAny<graph::AbsOp>, ".", ""},
       {"Add", 7, 21, binary<graph::AddOp>, ".", ""},
       {"And", 7, 21, logical<graph::AndOp>, ".", ""},
-      {"Cast", 7, 21, castTo, "t",
+      {"Cast", 7, 21, castTo, ">",
        "float, double, float16, bfloat16, int64, int32, int8, uint8, bool"},
-      {"CastLike", 15, 21, castLike, "t", "as Cast"},
+      {"CastLike", 15, 21, castLike, ">t", "as Cast"},
       {"Ceil", 6, 21, unaryFloat<graph::CeilOp>, ".", ""},
       {"Celu", 12, 21, celu, ".", ""},
       {"Clip", 7, 21, clip, ".", ""},
@@ -303,7 +323,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::elementwiseOps() {
       {"LeakyRelu", 6, 21, leakyRelu, ".", ""},
       {"Less", 7, 21, compare<graph::LtOp>, "t", ""},
       {"LessOrEqual", 12, 21, compare<graph::LeOp>, "t", ""},
-      {"Log", 6, 21, unaryFloat<graph::LogOp>, ".", ""},
+      {"Log", 6, 21, log, ".", ""},
       {"Max", 7, 21, variadic<graph::MaxOp>, ".", ""},
       {"Mean", 7, 21, mean, ".", ""},
       {"Min", 7, 21, variadic<graph::MinOp>, ".", ""},
@@ -324,7 +344,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::elementwiseOps() {
       {"Sin", 7, 21, unaryFloat<graph::SinOp>, ".", ""},
       {"Softplus", 1, 21, softplus, ".", ""},
       {"Softsign", 1, 21, softsign, ".", ""},
-      {"Sqrt", 6, 21, unaryFloat<graph::SqrtOp>, ".", ""},
+      {"Sqrt", 6, 21, sqrt, ".", ""},
       {"Sub", 7, 21, binary<graph::SubOp>, ".", ""},
       {"Sum", 8, 21, variadic<graph::AddOp>, ".", ""},
       {"Tanh", 6, 21, unaryFloat<graph::TanhOp>, ".", ""},

@@ -47,12 +47,14 @@ static void sinh(Node &n) {
   n.out(0, n.b.mul(n.b.unary<graph::TanhOp>(x, "tanh"), hyperbolicCosine(n, x, "cosh")));
 }
 
-/// sign(x) log(|x| + sqrt(x^2 + 1))
+/// log(|x| + sqrt(x^2 + 1)) with x's sign. The sign is taken and given by selections, whose slopes at 0 are 1.
 static void asinh(Node &n) {
   Val x = n.floatIn(0);
+  Val below = n.b.binary<graph::LtOp>(x, n.b.scalarLike(x, 0), "below");
+  Val size = n.b.select(below, n.b.unary<graph::NegOp>(x, "minus"), x, "abs");
   Val root = n.b.unary<graph::SqrtOp>(n.b.add(square(n, x), oneLike(n, x), "plus_one"), "sqrt");
-  Val sum = n.b.add(n.b.unary<graph::AbsOp>(x, "abs"), root, "sum");
-  n.out(0, n.b.mul(n.b.unary<graph::LogOp>(sum, "log"), n.b.unary<graph::SignOp>(x, "sign")));
+  Val log = n.b.unary<graph::LogOp>(n.b.add(size, root, "sum"), "log");
+  n.out(0, n.b.select(below, n.b.unary<graph::NegOp>(log, "minus_log"), log));
 }
 /// log(x + sqrt(x^2 - 1))
 static void acosh(Node &n) {

@@ -395,7 +395,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::movementOps() {
       {"Squeeze", 7, 21, squeeze, ">t", "axes known at import"},
       {"Tile", 7, 21, tile, ">t", "repeats known at import"},
       {"Transpose", 1, 21, transpose, ">", ""},
-      {"Trilu", 14, 21, trilu, "t", "k known at import"},
+      {"Trilu", 14, 21, trilu, ">t", "k known at import"},
       {"Unsqueeze", 7, 21, unsqueeze, ">t", "axes known at import"},
   };
   return rows;

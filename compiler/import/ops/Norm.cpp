@@ -1,6 +1,6 @@
 //===- Norm.cpp - normalisations, softmax, dropout --------------------------------------------===//
 
-#include "compiler/import/Node.h"
+#include "compiler/import/ops/Reduce.h"
 
 using namespace tessera;
 using namespace tessera::compiler;
@@ -226,9 +226,23 @@ static void meanVarianceNorm(Node &n) {
     return;
   Val centered = n.b.sub(x, n.b.mean(x, dims, true, "mean"), "centered");
   Val var = n.b.mean(n.b.mul(centered, centered, "square"), dims, true, "var");
-  Val deviation =
-      n.b.add(n.b.unary<graph::SqrtOp>(var, "deviation"), n.b.scalarLike(x, 1e-9), "plus_eps");
+  Val deviation = n.b.add(rootOfSquares(n, var, "deviation"), n.b.scalarLike(x, 1e-9), "plus_eps");
   n.out(0, n.b.div(centered, deviation));
+}
+
+/// x divided by the sum of its sizes, or by the root of its squares' sum.
+static void lpNormalization(Node &n) {
+  Val x = n.floatIn(0);
+  int64_t p = n.attrInt("p", 2), axis = n.axis(n.attrInt("axis", -1), x.rank());
+  if (n.failed())
+    return;
+  if (p != 1 && p != 2)
+    return (void)n.fail("p must be 1 or 2");
+  Val terms = p == 1 ? n.b.unary<graph::AbsOp>(x, "abs") : n.b.mul(x, x, "square");
+  Val norm = n.b.reduce<graph::ReduceSumOp>(terms, {axis}, true, "sum");
+  if (p == 2)
+    norm = rootOfSquares(n, norm, "norm");
+  n.out(0, n.b.div(x, norm));
 }
 
 //===----------------------------------------------------------------------------------------------===//
@@ -331,6 +345,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::normOps() {
       {"LRN", 7, 21, localResponseNorm, ".", ""},
       {"LayerNormalization", 17, 21, layerNorm, ".so", "stash_type 1"},
       {"LogSoftmax", 7, 21, softmax<graph::LogSoftmaxOp>, ".", ""},
+      {"LpNormalization", 1, 21, lpNormalization, ".", ""},
       {"MeanVarianceNormalization", 9, 21, meanVarianceNorm, ".", ""},
       {"Softmax", 7, 21, softmax<graph::SoftmaxOp>, ".", ""},
   };

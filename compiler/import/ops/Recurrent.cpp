@@ -4,6 +4,9 @@
 // state. Formulas and the order of gates are ONNX's (i o f c; z r h). A network of 1,000 steps becomes
 // some 10,000 operators: that is what a static program of it is.
 //
+// Sequences that are shorter than the input keep their state in the steps behind their end, and their outputs are 0
+// there. Backward, these steps come first and leave the initial state as it is.
+//
 //===----------------------------------------------------------------------------------------------===//
 
 #include "compiler/import/Node.h"
@@ -29,6 +32,7 @@ public:
 
   /// Y [steps, batch, hidden] as one value per step; h and c are the last ones.
   std::vector<Val> run(const Val &x, bool backward);
+  Val lengths; // [batch, 1], or all are whole
   Val h, c;
   std::vector<std::string> activations;
   bool linearBeforeReset = false;
@@ -92,8 +96,17 @@ std::vector<Val> Layer::run(const Val &x, bool backward) {
   for (int64_t i = 0; i < steps && !n_.failed(); ++i) {
     int64_t t = backward ? steps - 1 - i : i;
     Val now = n_.b.slice(all, {t, 0, 0}, {t + 1, batch, width}, {1, 1, 1}, name_ + "step");
+    Val oldH = h, oldC = c;
     step(n_.b.reshape(now, {batch, width}, name_ + "step_reshape"));
     outputs[t] = h;
+    if (!lengths)
+      continue;
+    Val inside = n_.b.binary<graph::LtOp>(n_.b.scalarLike(lengths, static_cast<double>(t)), lengths,
+                                          name_ + "inside");
+    h = n_.b.select(inside, h, oldH, name_ + "h_masked");
+    if (cell_ == Cell::Lstm)
+      c = n_.b.select(inside, c, oldC, name_ + "c_masked");
+    outputs[t] = n_.b.select(inside, outputs[t], n_.b.scalarLike(x, 0), name_ + "y_masked");
   }
   return outputs;
 }
@@ -181,13 +194,25 @@ template <Cell cell> static void recurrent(Node &n) {
   int64_t steps = x.shape[0], batch = x.shape[1];
   if (steps > kMaxSteps)
     return (void)n.fail("more than " + Twine(kMaxSteps) + " steps are not supported");
-  if (n.has(4)) {
-    auto lens = n.knownInts(4, "sequence_lens");
-    if (n.failed())
-      return;
-    if (llvm::any_of(*lens, [&](int64_t v) { return v != steps; }))
-      return (void)n.fail("sequences shorter than the input are not supported");
+  Val lengths = n.opt(4);
+  if (lengths &&
+      (lengths.shape != Shape{batch} || isFloat(lengths.type) || lengths.type == DType::I1))
+    return (void)n.fail("sequence_lens " + shapeText(lengths.shape) + " " +
+                        dtypeName(lengths.type) + " must be " + Twine(batch) + " integers");
+  if (lengths && lengths.known) {
+    bool whole = true;
+    for (int64_t i = 0; i < batch; ++i) {
+      int64_t length = lengths.known->intAt(i);
+      if (length < 0 || length > steps)
+        return (void)n.fail("a sequence of length " + Twine(length) + " does not fit " +
+                            Twine(steps) + " steps");
+      whole &= length == steps;
+    }
+    if (whole)
+      lengths = {};
   }
+  if (lengths)
+    lengths = n.b.reshape(lengths, {batch, 1}, "lengths");
   std::vector<std::string> defaults = {"Sigmoid", "Tanh", "Tanh"};
   if (cell == Cell::Rnn)
     defaults = {"Tanh"};
@@ -215,6 +240,7 @@ template <Cell cell> static void recurrent(Node &n) {
     layer.activations.assign(chosen.begin() + d * static_cast<int64_t>(defaults.size()),
                              chosen.begin() + (d + 1) * static_cast<int64_t>(defaults.size()));
     layer.linearBeforeReset = lbr;
+    layer.lengths = lengths;
     outputs.push_back(layer.run(x, direction == "reverse" || d == 1));
     if (n.failed())
       return;
@@ -241,8 +267,7 @@ template <Cell cell> static void recurrent(Node &n) {
 }
 
 llvm::ArrayRef<OpRow> tessera::compiler::recurrentOps() {
-  static const llvm::StringLiteral limits =
-      "activations Sigmoid, Tanh, Relu; no clip; all sequences of full length";
+  static const llvm::StringLiteral limits = "activations Sigmoid, Tanh, Relu; no clip";
   static const OpRow rows[] = {
       {"GRU", 7, 21, recurrent<Cell::Gru>, ".kkbt.", limits},
       {"LSTM", 7, 21, recurrent<Cell::Lstm>, ".kkbt...p", limits},

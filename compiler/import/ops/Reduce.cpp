@@ -1,11 +1,39 @@
 //===- Reduce.cpp - reductions, arg max, cumulative sums --------------------------------------===//
 
-#include "compiler/import/Node.h"
+#include "compiler/import/ops/Reduce.h"
 
 #include <limits>
 
 using namespace tessera;
 using namespace tessera::compiler;
+
+bool tessera::compiler::isSumOfSquares(const Val &x) {
+  mlir::Value v = x.value;
+  auto constant = [](mlir::Value f) { return f.getDefiningOp<graph::ConstantOp>() != nullptr; };
+  while (v) {
+    if (auto mul = v.getDefiningOp<graph::MulOp>(); mul && constant(mul.getB()))
+      v = mul.getA();
+    else if (auto div = v.getDefiningOp<graph::DivOp>(); div && constant(div.getB()))
+      v = div.getA();
+    else if (auto reshape = v.getDefiningOp<graph::ReshapeOp>())
+      v = reshape.getX();
+    else
+      break;
+  }
+  auto sum = v ? v.getDefiningOp<graph::ReduceSumOp>() : graph::ReduceSumOp();
+  auto square = sum ? sum.getX().getDefiningOp<graph::MulOp>() : graph::MulOp();
+  return square && square.getA() == square.getB();
+}
+
+Val tessera::compiler::rootOfSquares(Node &n, const Val &squares, llvm::StringRef last) {
+  std::string prefix = last.empty() ? "" : last.str() + "_";
+  if (!n.function.training())
+    return n.b.unary<graph::SqrtOp>(squares, last);
+  Val zero = n.b.scalarLike(squares, 0);
+  Val none = n.b.binary<graph::EqOp>(squares, zero, prefix + "is_zero");
+  Val some = n.b.select(none, n.b.scalarLike(squares, 1), squares, prefix + "not_zero");
+  return n.b.select(none, zero, n.b.unary<graph::SqrtOp>(some, last), prefix + "or_zero");
+}
 
 /// The dimensions that a reduction runs over; the input's, if nothing is to be done.
 static std::optional<Shape> reducedDims(Node &n, const Val &x, int64_t lastAttr) {
@@ -60,7 +88,7 @@ template <Kind kind> static void reduce(Node &n) {
     return (void)n.fail("an input of type " + dtypeName(x.type) +
                         " is not supported: it must be floating point");
   if (kind == Kind::L2)
-    return n.out(0, n.b.unary<graph::SqrtOp>(sum(n.b.mul(x, x, "square")), "sqrt"));
+    return n.out(0, rootOfSquares(n, sum(n.b.mul(x, x, "square")), "sqrt"));
   if (kind == Kind::LogSum)
     return n.out(0, n.b.unary<graph::LogOp>(sum(x), "log"));
   // log sum exp: the maximum is taken out, so that nothing overflows.

@@ -323,3 +323,29 @@ TEST_CASE("the table is listed", "[import]") {
        {"Conv", "Gemm", "BatchNormalization", "Dropout", "LayerNormalization", "Einsum"})
     CHECK(names.count(name) == 1);
 }
+
+TEST_CASE("parameters stay parameters behind a triangle or a cast", "[import]") {
+  for (const char *op : {"Trilu", "Cast"}) {
+    ModelBuilder model;
+    model.input("x", {4, 3}).weight("mix.weight", {3, 3}).node(op, {"mix.weight"}, {"t"}, "t");
+    if (op == std::string("Cast"))
+      model.attr("to", tessera::onnx::TensorProto::DOUBLE).node("Cast", {"x"}, {"x2"}, "wide");
+    if (op == std::string("Cast"))
+      model.attr("to", tessera::onnx::TensorProto::DOUBLE);
+    std::string text =
+        model.node("MatMul", {op == std::string("Cast") ? "x2" : "x", "t"}, {"y"}, "p")
+            .output("y")
+            .print(training());
+    CHECK_THAT(text, Contains("{graph.name = \"mix.weight\", graph.role = \"parameter\"}"));
+  }
+  // A mask of numbers that only decides is none.
+  std::string text = ModelBuilder()
+                         .input("x", {3, 3})
+                         .weight("mask", {3, 3})
+                         .node("Cast", {"mask"}, {"m"}, "m")
+                         .attr("to", tessera::onnx::TensorProto::BOOL)
+                         .node("Where", {"m", "x", "x"}, {"y"}, "w")
+                         .output("y")
+                         .print(training());
+  CHECK_THAT(text, !Contains("graph.role = \"parameter\""));
+}

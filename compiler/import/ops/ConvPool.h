@@ -1,0 +1,27 @@
+//===- ConvPool.h - convolutions for the builders of several families --------------------------------===//
+//
+//   Val y = convolution(n, n.b.cast(x, DType::F32, "wide"), weights, "product");
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_COMPILER_IMPORT_OPS_CONVPOOL_H
+#define TESSERA_COMPILER_IMPORT_OPS_CONVPOOL_H
+
+#include "compiler/import/Node.h"
+
+namespace tessera::compiler {
+
+/// A dilated, padded, strided window; pads are those before every dimension, then those behind.
+struct Window {
+  Shape kernel, strides, pads, dilations;
+};
+
+/// x convolved with the weights, with the node's kernel_shape, strides, pads, dilations, auto_pad and group.
+Val convolution(Node &n, const Val &x, const Val &weight, llvm::StringRef suffix = "");
+
+/// Where in x [n, c, spatial...], as one row of elements, the maximum of every window lies: int64. Column-major: the
+/// first spatial dimension is counted fastest.
+Val indicesOfMaxima(Node &n, const Val &x, const Window &window, bool columnMajor);
+
+} // namespace tessera::compiler
+
+#endif
