@@ -183,6 +183,9 @@ private:
     if (between(a, b) || between(b, a))
       return false;
     int into = std::min(a, b), from = std::max(a, b);
+    // What depends on one of the two has all that this one depends on already, and gets the other's.
+    const SmallVector<int> others = without(before_[from], before_[into]),
+                           own = without(before_[into], before_[from]);
     before_[into] |= before_[from];
     before_[into].reset(into);
     before_[into].reset(from);
@@ -192,11 +195,22 @@ private:
     llvm::sort(members_[into]);
     members_[from].clear();
     for (int g : dependents(into)) {
-      before_[g] |= before_[into];
+      const bool hasOwn = before_[g].test(into), hasOthers = before_[g].test(from);
+      if (!hasOthers)
+        for (int more : others)
+          before_[g].set(more);
+      if (!hasOwn)
+        for (int more : own)
+          before_[g].set(more);
       before_[g].set(into);
       before_[g].reset(from);
     }
     return true;
+  }
+
+  static SmallVector<int> without(BitVector all, const BitVector &those) {
+    all.reset(those);
+    return SmallVector<int>(all.set_bits());
   }
 
   /// The groups that depend on a group, transitively, of the operators visited so far: few where what merges lies

@@ -35,9 +35,14 @@ public:
         if (*result < block.getTerminator()->getNumOperands())
           free_.insert(block.getTerminator()->getOperand(*result)); // takes the old value's place
     }
-    for (Operation &op : block)
-      for (Value operand : op.getOperands())
-        ++uses_[root(operand)];
+    for (Operation &op : block) {
+      llvm::SmallDenseMap<Value, int> here;
+      for (Value operand : op.getOperands()) {
+        const Value of = root(operand);
+        ++uses_[of];
+        most_[of] = std::max(most_[of], ++here[of]);
+      }
+    }
   }
 
   /// Bytes that come to life in the operator less those that die.
@@ -59,8 +64,9 @@ public:
   void placed(Operation *op, llvm::function_ref<void(Operation *)> changed) {
     for (Value operand : op->getOperands())
       --uses_[root(operand)];
+    // A value with more readers than one operator can be dies with none of them yet.
     for (Value operand : op->getOperands())
-      if (Value of = root(operand); !free_.contains(of))
+      if (Value of = root(operand); !free_.contains(of) && uses_.lookup(of) <= most_.lookup(of))
         eachUser(of, changed);
   }
 
@@ -89,6 +95,7 @@ private:
   }
 
   llvm::DenseMap<Value, int> uses_; // of roots, by operators that are not placed yet
+  llvm::DenseMap<Value, int> most_; // of roots, by one operator
   llvm::DenseSet<Value> free_;
 };
 

@@ -20,22 +20,24 @@ bool isScalar(plan::Role role) {
 Status checkBox(const plan::Plan &plan, const plan::Binding &binding, const BufferRange &range) {
   std::vector<int64_t> global = toVector(binding.global_shape()),
                        offset = toVector(binding.offset());
-  std::string what = bufferText(plan, binding.buffer()) + " of shape " + shapeText(range.shape);
+  auto what = [&] {
+    return bufferText(plan, binding.buffer()) + " of shape " + shapeText(range.shape);
+  };
   if (global.size() != range.shape.size() || offset.size() != range.shape.size())
-    return Status::error(what + " has another number of dimensions than the global shape " +
+    return Status::error(what() + " has another number of dimensions than the global shape " +
                          shapeText(global) + " or the offset " + shapeText(offset));
   if (!elementsOf(global))
     return Status::error("the global shape " + shapeText(global) + " is not possible");
   const std::vector<int64_t> extent = extentOf(plan, binding);
   if (extent.size() != range.shape.size())
-    return Status::error(what + " has another number of dimensions than the extent " +
+    return Status::error(what() + " has another number of dimensions than the extent " +
                          shapeText(extent));
   for (size_t d = 0; d < global.size(); ++d)
     if (extent[d] < 0 || extent[d] > range.shape[d])
-      return Status::error(what + " cannot hold the extent " + shapeText(extent));
+      return Status::error(what() + " cannot hold the extent " + shapeText(extent));
   for (size_t d = 0; d < global.size(); ++d)
     if (offset[d] < 0 || range.shape[d] > global[d] || offset[d] > global[d] - extent[d])
-      return Status::error(what + " at offset " + shapeText(offset) +
+      return Status::error(what() + " at offset " + shapeText(offset) +
                            " lies outside the global shape " + shapeText(global));
   return Status();
 }
@@ -89,22 +91,25 @@ Status checkBindings(const plan::Plan &plan, const std::vector<BufferRange> &ran
   std::map<uint32_t, int> owners; // of the buffers that live across programs
   for (int i = 0; i < plan.bindings_size(); ++i) {
     const plan::Binding &binding = plan.bindings(i);
-    std::string what = "binding " + std::to_string(i) + " (" + roleName(binding.role()) + " " +
-                       quoted(binding.name()) + ")";
-    TESSERA_RETURN_IF_ERROR(checkBinding(plan, binding, ranges).context(what));
+    auto what = [&] {
+      return "binding " + std::to_string(i) + " (" + roleName(binding.role()) + " " +
+             quoted(binding.name()) + ")";
+    };
+    if (Status status = checkBinding(plan, binding, ranges); !status.ok())
+      return status.context(what());
     std::string program = perProgram(binding.role()) ? binding.program() : "";
     if (!names.insert({binding.role(), program, binding.name()}).second)
-      return Status::error(what + ": the name is bound twice");
+      return Status::error(what() + ": the name is bound twice");
     auto &taken = ordinals[{binding.role(), program}];
     if (perProgram(binding.role())) {
       if (!taken.insert(binding.ordinal()).second)
-        return Status::error(what + ": ordinal " + std::to_string(binding.ordinal()) +
+        return Status::error(what() + ": ordinal " + std::to_string(binding.ordinal()) +
                              " is taken twice");
       if (!taken.empty() && binding.role() != plan::INPUT && binding.role() != plan::OUTPUT &&
           taken.size() > 1)
-        return Status::error(what + ": program " + quoted(program) + " has two of these");
+        return Status::error(what() + ": program " + quoted(program) + " has two of these");
     } else if (auto [it, fresh] = owners.emplace(ranges[binding.buffer()].root, i); !fresh) {
-      return Status::error(what + ": " + bufferText(plan, binding.buffer()) +
+      return Status::error(what() + ": " + bufferText(plan, binding.buffer()) +
                            " already belongs to binding " + std::to_string(it->second));
     }
   }
