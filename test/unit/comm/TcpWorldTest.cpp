@@ -186,7 +186,8 @@ TEST_CASE("a watch tells a rank that died from one that left, and both from one 
     auto [c, d] = connected();
     Watch watch(0, peers, sockets(std::move(a), std::move(c)), 10);
     d = Socket();
-    CHECK(awaited(watch, 5) == "rank 2 (on b) has died: its connection was closed");
+    // Closed, or reset if a sign of life lay there unread.
+    CHECK(awaited(watch, 5).find("rank 2 (on b) has died: its connection ") == 0);
   }
   SECTION("left") {
     auto [a, b] = connected();
