@@ -20,7 +20,7 @@ import tempfile
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = ["tessera-run", "tessera-dump", "backend_conformance"]
+PROGRAMS = ["tessera-run", "tessera-dump", "backend_conformance", "device_nccl"]
 # Part of every machine, or of CUDA's.
 NOT_CARRIED = ("linux-vdso", "ld-linux", "libc.so", "libm.so", "libmvec", "libpthread", "libdl.so", "librt.so", "libresolv",
                "libcuda.", "libcudart", "libcublas", "libcudnn", "libnvrtc", "libnvJitLink", "libnccl")
@@ -72,6 +72,12 @@ def pack_programs(build, out):
             path = path.split(" (")[0]
             if path.startswith("/") and not name.startswith(NOT_CARRIED) and not (out / "lib" / name).exists():
                 shutil.copy(path, out / "lib" / name)
+    # Nothing of this machine is needed but what every machine has.
+    for file in [*(out / "bin").iterdir(), *(out / "lib").iterdir()]:
+        for line in run("env", f"LD_LIBRARY_PATH={out.resolve() / 'lib'}", "ldd", file).splitlines():
+            name, _, path = line.strip().partition(" => ")
+            if path.startswith("/") and not name.startswith(NOT_CARRIED) and not path.startswith(str(out.resolve())):
+                sys.exit(f"{file.name} would take {path} from the other machine")
 
 
 def leave_weights_out(plan):

@@ -1,18 +1,24 @@
 #!/usr/bin/env python3
 """Checks and times Tessera on a GPU from a bundle (bundle.py), and writes REPORT-FOLDER/report.md.
 
-usage: test/gpu/run.sh BUNDLE.tar.gz [REPORT-FOLDER [SECTION...]]
+usage: test/gpu/run.sh BUNDLE [REPORT-FOLDER [SECTION...]] [--only TEXT] [--emulated]
 
-SECTION, all of them in this order by default:
-  machine      device, driver, libraries
+BUNDLE is bundle.py's archive, or the folder that one was unpacked to: then what is made on the way (weights, data, compiled
+kernels) is there for the next call. SECTION, all of them in this order by default:
+  machine      device, driver, the libraries that are found
   conformance  every kernel of the cuda backend against the float64 reference
-  equal        training losses against the CPU's in float32: 1 rank, and 2 and 4 ranks that share the device
+  ranks        NCCL by as many ranks as there are devices (one is enough), registered memory, input on its way
+  equal        training losses in float64 against the reference, and in float32 against the CPU's: 1 rank, and 2 and 4 that share
+               the device
   sanitize     compute-sanitizer (memcheck, racecheck) over the conformance suite and a training run
-  speed        training steps against PyTorch (eager, compiled; float32, TF32, bfloat16), medians, in one run
-  overhead     step time beside the sum of its kernels' times, with CUDA graphs
+  speed        training steps against PyTorch (eager and compiled with CUDA graphs, channels last, autocast; float32, TF32,
+               bfloat16), and shares of what the device reaches; without PyTorch our times alone
+  overhead     step time beside the sum of its kernels' times, with CUDA graphs: by Nsight Systems, or else Compute
+  profile      where the time of a step goes, kernel by kernel
+--only TEXT: of the plans those with TEXT in their names.
 
-A section that fails does not stop the others; the exit code is 1 if one did. `--emulated` runs conformance and equal on
-the emulated device, which any machine with a C++ compiler has: the check of this script.
+A section that fails does not stop the others; the exit code is 1 if one did. `--emulated` runs on the emulated device, which
+any machine with a C++ compiler has, without sanitize and overhead: the check of this script, whose times mean nothing.
 """
 import json
 import os
@@ -28,7 +34,8 @@ import time
 
 import numpy as np
 
-STEPS, LIMIT = 10, 1e-4  # of equality
+STEPS, WIDE_STEPS = 10, 3         # of equality, in float32 and float64
+WIDE_LIMIT, ROUNDING = 1e-9, 1e-6  # float64; what float32 may always be off by
 
 
 class Failure(Exception):
@@ -36,22 +43,48 @@ class Failure(Exception):
 
 
 class Machine:
-    def __init__(self, bundle, emulated):
+    def __init__(self, bundle, emulated, only):
         self.bundle, self.emulated = bundle, emulated
-        self.plans = json.loads((bundle / "plans.json").read_text())
-        cuda = [str(p) for root in {*site.getsitepackages(), *(p for p in sys.path if p.endswith("-packages"))}
-                for p in sorted(pathlib.Path(root).glob("nvidia/**/lib"))]
-        cuda += [p for p in ("/usr/local/cuda/lib64", "/usr/local/cuda/lib") if os.path.isdir(p)]
-        module = "libtessera_emulator.so" if emulated else "libtessera_cuda.so"
-        self.env = dict(os.environ, TESSERA_CUDA_MODULE=str(bundle / "lib" / module), TESSERA_CACHE_DIR=str(bundle / "cache"),
-                        LD_LIBRARY_PATH=":".join([str(bundle / "lib"), *cuda, os.environ.get("LD_LIBRARY_PATH", "")]))
+        self.plans = [p for p in json.loads((bundle / "plans.json").read_text()) if only in p["plan"]]
+        # Toolkits, and the wheels that come with PyTorch.
+        roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda", *sorted(
+            map(str, pathlib.Path("/usr/local").glob("cuda-*")), reverse=True)]
+        if nvcc := shutil.which("nvcc"):
+            roots.insert(0, str(pathlib.Path(nvcc).resolve().parents[1]))
+        self.roots = [pathlib.Path(r) for r in dict.fromkeys(roots) if r and os.path.isdir(r)]
+        folders = [r / f for r in self.roots for f in ("lib64", "lib", "targets/x86_64-linux/lib")]
+        for root in {*site.getsitepackages(), *(p for p in sys.path if p.endswith("-packages"))}:
+            folders += sorted(pathlib.Path(root).glob("nvidia/**/lib"))
+        self.module = bundle / "lib" / ("libtessera_emulator.so" if emulated else "libtessera_cuda.so")
+        # For our programs alone: others, PyTorch's compilers among them, have libraries of their own.
+        self.env = dict(os.environ, TESSERA_CUDA_MODULE=str(self.module), TESSERA_CACHE_DIR=str(bundle / "cache"),
+                        LD_LIBRARY_PATH=":".join([str(bundle / "lib"), *(str(f) for f in folders if f.is_dir()),
+                                                  os.environ.get("LD_LIBRARY_PATH", "")]))
 
-    def run(self, *command, timeout=900, **env):
-        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=timeout, env={**self.env, **env})
+    def tool(self, name):
+        """The path of a tool of the toolkit or of Nsight; null where there is none."""
+        places = [os.environ.get("PATH", ""), *(str(r / "bin") for r in self.roots), *(str(r / "compute-sanitizer") for r in self.roots)]
+        for pattern in ("nvidia/nsight-systems/*/bin", "nvidia/nsight-compute/*"):
+            places += sorted(map(str, pathlib.Path("/opt").glob(pattern)), reverse=True)
+        return shutil.which(name, path=":".join(places))
+
+    def run(self, *command, timeout=900, ours=True, **env):
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=timeout,
+                              env={**(self.env if ours else os.environ), **env})
         if done.returncode:
             text = (done.stdout + done.stderr)[-3000:]
             raise Failure(f"`{' '.join(map(str, command))}`: exit code {done.returncode}\n```\n{text}\n```")
         return done.stdout + done.stderr
+
+    def torch(self, *question):
+        """What torch_speed.py answers; null where there is no PyTorch."""
+        if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True).returncode:
+            return None
+        what, *rest = question
+        here = pathlib.Path(__file__).resolve().with_name("torch_speed.py")
+        text = self.run(sys.executable, here, what, "cpu" if self.emulated else "cuda", *rest, ours=False, timeout=1800,
+                        TORCHINDUCTOR_CACHE_DIR=str(self.bundle / "inductor"))
+        return json.loads(text.strip().splitlines()[-1])
 
     def fill_weights(self, plan):
         """The numbers that bundle.py left out: normally distributed, from a seed, the same for every plan of a network."""
@@ -81,23 +114,41 @@ class Machine:
             files.append(str(file))
         return "npy:" + ",".join(files)
 
+    def command(self, plan, steps, *options):
+        return [self.bundle / "bin/tessera-run", self.fill_weights(plan["plan"]), "--data", self.data(plan), "--steps", steps, *options]
+
     def train(self, plan, steps, *options):
         """Losses and seconds of every step."""
         log = self.bundle / "log.jsonl"
         log.unlink(missing_ok=True)
-        self.run(self.bundle / "bin/tessera-run", self.fill_weights(plan["plan"]), "--data", self.data(plan), "--steps", steps, "--log",
-                 log, *options)
+        self.run(*self.command(plan, steps, "--log", log, *options))
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         return [line["loss"] for line in lines], [line["seconds"] for line in lines]
+
+    def work(self, plan):
+        """Arithmetic operations and bytes of all kernels of a step."""
+        trace = self.bundle / "trace.json"
+        self.run(*self.command(plan, 2, "--device", "cuda", "--trace", "steps=2", "--trace-file", trace))
+        kernels = [e["args"] for e in json.loads(trace.read_text())["traceEvents"] if e.get("cat") == "kernel"]
+        return sum(k.get("flops", 0) for k in kernels), sum(k["bytes"] for k in kernels)
+
+    def timed(self):
+        return [p for p in self.plans if (p["use"] == "equal" and p["ranks"] == 1 if self.emulated else p["use"] == "fast")]
 
 
 def machine(m, say):
     say(m.run(m.bundle / "bin/tessera-run", "--version").strip())
+    missing = [line.strip() for line in m.run("ldd", m.module).splitlines() if "not found" in line]
+    for line in m.run("ldd", m.module).splitlines():
+        if any(name in line for name in ("cublas", "cudnn", "nvrtc", "nccl")):
+            say(f"- {line.split(' (')[0].strip()}")
+    for tool in ("nvcc", "compute-sanitizer", "nsys", "ncu"):
+        say(f"- {tool}: {m.tool(tool) or 'not found'}")
+    if missing:
+        raise Failure(f"{m.module.name} lacks " + ", ".join(missing))
     if m.emulated:
         return say("emulated device")
-    say("```\n" + m.run("nvidia-smi").strip() + "\n```")
-    for tool in ("nvcc", "compute-sanitizer", "ncu"):
-        say(f"- {tool}: {shutil.which(tool) or 'not found'}")
+    say("```\n" + m.run("nvidia-smi", ours=False).strip() + "\n```")
 
 
 def conformance(m, say):
@@ -105,148 +156,147 @@ def conformance(m, say):
     say(text.strip().splitlines()[-1])
 
 
+def ranks(m, say):
+    for program in ("device_nccl",):
+        say(f"- {program}: " + m.run(m.bundle / "bin" / program).strip().splitlines()[-1])
+
+
+def relative(found, expected):
+    return [abs(f - e) / abs(e) for f, e in zip(found, expected)]
+
+
 def equal(m, say):
-    say("| plan | ranks | largest relative difference of a loss from the CPU's |\n|---|---|---|")
-    expected, failed = {}, []
+    say("Largest relative difference of a loss from float64's by the reference's plain loops:\n")
+    say("| plan | ranks | device, float64 | device, float32 | CPU, float32 |\n|---|---|---|---|---|")
+    exact, cpu, failed = {}, {}, []
     for plan in (p for p in m.plans if p["use"] == "equal"):
-        if plan["network"] not in expected:
-            one = next(p for p in m.plans if p["network"] == plan["network"] and p["ranks"] == 1)
-            expected[plan["network"]], _ = m.train(one, STEPS)
-        share = ["--share-devices"] if plan["ranks"] > 1 else []
-        found, _ = m.train(plan, STEPS, "--device", "cuda", *share)
-        again, _ = m.train(plan, STEPS, "--device", "cuda", *share)
-        worst = max(abs(a - b) / abs(a) for a, b in zip(expected[plan["network"]], found))
-        bad = not worst <= LIMIT or len(found) != STEPS or again != found
-        failed += [plan["plan"]] * bad
-        say(f"| {plan['plan']} | {plan['ranks']} | {worst:.1e}{' **ABOVE THE LIMIT**' if not worst <= LIMIT else ''}"
-            f"{'' if again == found else ' **NOT THE SAME TWICE**'} |")
+        name = plan["network"]
+        if name not in exact:
+            one = {**plan, "plan": f"{name}-1-f32"}
+            exact[name], _ = m.train(one, STEPS, "--f64", "--backend", "reference")
+            cpu[name] = max(relative(m.train(one, STEPS)[0], exact[name]))
+        share = ["--device", "cuda", *["--share-devices"] * (plan["ranks"] > 1)]
+        wide, _ = m.train(plan, WIDE_STEPS, "--f64", *share)
+        found, _ = m.train(plan, STEPS, *share)
+        again, _ = m.train(plan, STEPS, *share)
+        # Training enlarges rounding, each network by a factor of its own: the CPU's float32 shows it.
+        limit = max(ROUNDING, 4 * cpu[name])
+        off64, off32 = max(relative(wide, exact[name])), max(relative(found, exact[name]))
+        bad = [text for text, wrong in (("FLOAT64 IS OFF", not off64 <= WIDE_LIMIT or len(wide) != WIDE_STEPS),
+                                        (f"ABOVE {limit:.1e}", not off32 <= limit or len(found) != STEPS),
+                                        ("NOT THE SAME TWICE", again != found)) if wrong]
+        failed += [plan["plan"]] * bool(bad)
+        say(f"| {plan['plan']} | {plan['ranks']} | {off64:.1e} | {off32:.1e} | {cpu[name]:.1e} |{' **' + ', '.join(bad) + '**' if bad else ''}")
     if failed:
         raise Failure("not equal: " + ", ".join(failed))
 
 
 def sanitize(m, say):
-    if not shutil.which("compute-sanitizer"):
+    sanitizer = m.tool("compute-sanitizer")
+    if not sanitizer:
         raise Failure("compute-sanitizer is not installed")
     small = next(p for p in m.plans if p["use"] == "equal")
-    train = [m.bundle / "bin/tessera-run", m.fill_weights(small["plan"]), "--data", m.data(small), "--steps", 2, "--device", "cuda",
-             "--no-graphs"]
+    train = m.command(small, 3, "--device", "cuda")
     for tool in ("memcheck", "racecheck"):
-        for what, command in (("conformance", [m.bundle / "bin/backend_conformance"]), (small["plan"], train)):
-            text = m.run("compute-sanitizer", "--tool", tool, "--error-exitcode", 9, *command, timeout=2400,
-                         TESSERA_CONFORMANCE_BACKEND="cuda")
+        for what, command in (("conformance", [m.bundle / "bin/backend_conformance"]), (small["plan"], train),
+                              ("NCCL and input", [m.bundle / "bin/device_nccl"])):
+            text = m.run(sanitizer, "--tool", tool, "--error-exitcode", 9, *command, timeout=2400, TESSERA_CONFORMANCE_BACKEND="cuda")
             say(f"- {tool}, {what}: " + next(l for l in reversed(text.splitlines()) if "=========" in l).strip("= "))
 
 
-def torch_step(network, batch, compiled, precision):
-    """PyTorch's median step on the device, and the losses' type of arithmetic as `precision` says (f32, tf32, bf16)."""
-    import torch
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "benchmark"))
-    import torch_networks
-
-    torch.manual_seed(0)
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "f32"
-    torch.backends.cudnn.benchmark = True
-    images = network.startswith("resnet")
-    if images:
-        net = torch_networks.resnet50(False)
-        x, y = torch.randn(batch, 3, 224, 224), torch.randint(0, 1000, (batch,))
-        net, x = net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
-    else:
-        net = torch_networks.Gpt2(length=1024)
-        x, y = (torch.randint(0, 50257, (batch, 1024)) for _ in range(2))
-    net, x, y = net.cuda().train(), x.cuda(), y.cuda()
-
-
-    torch.set_default_device("cuda")
-    optimizer = (torch.optim.SGD(net.parameters(), lr=0.001, momentum=0.9, weight_decay=5e-4) if images else
-                 torch.optim.AdamW(net.parameters(), lr=1e-4, weight_decay=0.01, fused=True))
-    model = torch.compile(net, mode="max-autotune") if compiled else net
-    times = []
-    for _ in range(25):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cuda", torch.bfloat16, enabled=precision == "bf16"):
-            out = model(x)
-            loss = torch.nn.functional.cross_entropy(out if images else out.flatten(0, 1), y.flatten())
-        loss.backward()
-        optimizer.step()
-        torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
-    print(json.dumps(statistics.median(times[5:])))
-
-
-def ceilings():
-    """What the card reaches: products of 8192 x 8192 matrices, and a copy of 4 GiB."""
-    import torch
-
-    def seconds(work):
-        work()
-        times = []
-        for _ in range(10):
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            work()
-            torch.cuda.synchronize()
-            times.append(time.perf_counter() - start)
-        return statistics.median(times)
-
-    result = {}
-    for name, kind, tf32 in (("f32", torch.float32, False), ("tf32", torch.float32, True), ("bf16", torch.bfloat16, False)):
-        torch.backends.cuda.matmul.allow_tf32 = tf32
-        a, b = (torch.randn(8192, 8192, device="cuda", dtype=kind) for _ in range(2))
-        result[name] = 2 * 8192**3 / seconds(lambda: a @ b) / 1e12
-    source, target = (torch.empty(1 << 30, device="cuda") for _ in range(2))
-    result["copy"] = 2 * source.numel() * 4 / seconds(lambda: target.copy_(source)) / 1e12
-    print(json.dumps(result))
+def step_seconds(m, plan, *options):
+    """The median step of a run, without the first ones: they record graphs."""
+    return statistics.median(m.train(plan, 8 if m.emulated else 25, *options)[1][5:])
 
 
 def speed(m, say):
-    me = [sys.executable, __file__, "--child"]
-    top = json.loads(m.run(*me, "ceilings").splitlines()[-1])
-    say("Ceilings, by PyTorch: " + ", ".join(f"{k} {v:.0f} TFLOP/s" for k, v in top.items() if k != "copy")
-        + f", copy {top['copy']:.2f} TB/s")
-    say("| network | arithmetic | Tessera ms | PyTorch eager ms | compiled ms | times as fast as the best |\n|---|---|---|---|---|---|")
-    for plan in (p for p in m.plans if p["use"] == "fast"):
+    if m.emulated:
+        say("EMULATED, of small networks: these numbers say nothing but that they can be had.\n")
+    top = m.torch("ceilings")
+    if top:
+        say("Ceilings, by PyTorch: " + ", ".join(f"{k} {v:.0f} TFLOP/s" for k, v in top.items() if k != "copy")
+            + f", copy {top['copy']:.2f} TB/s\n")
+    else:
+        say("There is no PyTorch here: no comparison, and no ceilings.\n")
+    say("| network | arithmetic | Tessera ms | share of products' ceiling | of memory's | PyTorch ms by setting | times as fast as its best |")
+    say("|---|---|---|---|---|---|---|")
+    for plan in m.timed():
+        images, batch = plan["inputs"][0][0] == "normal", plan["target"][2][0]
+        network, size = ("resnet50" if images else "gpt"), plan["inputs"][0][-1][-1]
+        flops, bytes_ = m.work(plan)
+        settings = ["eager+last", "eager", "compiled+last", "compiled"] if images else ["eager", "compiled"]
         for precision in ("f32", "tf32") if plan["precision"] == "f32" else ("bf16",):
-            options = ["--tf32"] if precision == "tf32" else []
-            ours, theirs = [], {False: [], True: []}
-            for _ in range(3):
-                ours.append(statistics.median(m.train(plan, 25, "--device", "cuda", *options)[1][5:]))
-                for compiled in theirs:
-                    text = m.run(*me, "step", plan["network"], plan["target"][2][0], int(compiled), precision)
-                    theirs[compiled].append(json.loads(text.splitlines()[-1]))
-            mine, eager, compiled = (1e3 * statistics.median(v) for v in (ours, *theirs.values()))
-            say(f"| {plan['network']} | {precision} | {mine:.2f} ({1e3 * min(ours):.2f} to {1e3 * max(ours):.2f}) | {eager:.2f} | "
-                f"{compiled:.2f} | {min(eager, compiled) / mine:.2f} |")
+            options = ["--device", "cuda", *["--tf32"] * (precision == "tf32")]
+            ours = [step_seconds(m, plan, *options)]
+            theirs = {}
+            for setting in settings[:1] if m.emulated else settings:
+                if top:
+                    theirs[setting] = [m.torch("step", network, batch, setting, precision, 64 if m.emulated else size)]
+            # Twice more, in turns with the best of the others.
+            best = min(theirs, key=lambda s: theirs[s][0]) if theirs else None
+            for _ in range(2):
+                ours.append(step_seconds(m, plan, *options))
+                if best and not m.emulated:
+                    theirs[best].append(m.torch("step", network, batch, best, precision, size))
+            mine = statistics.median(ours)
+            shares = [f"{flops / mine / 1e12 / top[precision]:.0%}", f"{bytes_ / mine / 1e12 / top['copy']:.0%}"] if top else ["", ""]
+            others = ", ".join(f"{s} {1e3 * statistics.median(t):.2f}" for s, t in theirs.items())
+            ratio = f"{statistics.median(theirs[best]) / mine:.2f}" if best and not m.emulated else ""
+            say(f"| {plan['network']} | {precision} | {1e3 * mine:.2f} ({1e3 * min(ours):.2f} to {1e3 * max(ours):.2f}) | "
+                f"{' | '.join(shares)} | {others} | {ratio} |")
+
+
+def by_nsys(m, nsys, plan, steps):
+    report = m.bundle / "overhead"
+    m.run(nsys, "profile", "--trace=cuda", "--cuda-graph-trace=node", "--sample=none", "--cpuctxsw=none", "--force-overwrite=true", "-o",
+          report, *m.command(plan, steps, "--device", "cuda"), timeout=2400)
+    text = m.run(nsys, "stats", "--force-export=true", "--format", "csv", "--report", "cuda_gpu_kern_sum", f"{report}.nsys-rep", timeout=2400)
+    rows = [line.split(",") for line in text.splitlines() if line[:1].isdigit()]
+    return sum(float(row[1]) for row in rows) / 1e9  # "Time (%),Total Time (ns),..."
+
+
+def by_ncu(m, ncu, plan, steps):
+    text = m.run(ncu, "--csv", "--metrics", "gpu__time_duration.sum", *m.command(plan, steps, "--device", "cuda", "--no-graphs"),
+                 timeout=2400)
+    rows = [line.rsplit('","', 1) for line in text.splitlines() if "gpu__time_duration.sum" in line]
+    return sum(float(row[1].strip('"').replace(",", "")) for row in rows) / 1e9
 
 
 def overhead(m, say):
-    if not shutil.which("ncu"):
-        raise Failure("ncu is not installed")
-    for plan in (p for p in m.plans if p["use"] == "fast"):
-        command = [m.bundle / "bin/tessera-run", m.fill_weights(plan["plan"]), "--data", m.data(plan), "--device", "cuda"]
-        step = statistics.median(m.train(plan, 25, "--device", "cuda")[1][5:])
-        times = []
-        for steps in (1, 2):  # the second step's kernels are the difference
-            text = m.run("ncu", "--csv", "--metrics", "gpu__time_duration.sum", *command, "--steps", steps, "--no-graphs", timeout=2400)
-            rows = [line.rsplit('","', 1) for line in text.splitlines() if "gpu__time_duration.sum" in line]
-            times.append(sum(float(row[1].strip('"').replace(",", "")) for row in rows) / 1e9)
-        kernels = times[1] - times[0]
-        say(f"- {plan['plan']}: step {1e3 * step:.2f} ms, its kernels {1e3 * kernels:.2f} ms, overhead {step / kernels - 1:.1%}")
+    tool, kernels_of, few, many = next(((m.tool(name), *rest) for name, *rest in (("nsys", by_nsys, 4, 14), ("ncu", by_ncu, 1, 2))
+                                        if m.tool(name)), (None,) * 4)
+    if not tool:
+        raise Failure("neither nsys nor ncu is installed")
+    for plan in m.timed():
+        step = step_seconds(m, plan, "--device", "cuda")
+        # What is done once is the same in both.
+        kernels = (kernels_of(m, tool, plan, many) - kernels_of(m, tool, plan, few)) / (many - few)
+        over = step / kernels - 1
+        say(f"- {plan['plan']}: step {1e3 * step:.2f} ms, its kernels {1e3 * kernels:.2f} ms, overhead {over:.1%}"
+            f"{' **ABOVE 5 %**' if over >= 0.05 else ''}")
 
 
-SECTIONS = {f.__name__: f for f in (machine, conformance, equal, sanitize, speed, overhead)}
+def profile(m, say):
+    for plan in m.timed():
+        for options in ([], ["--tf32"]) if plan["precision"] == "f32" else ([],):
+            text = m.run(*m.command(plan, 5, "--device", "cuda", "--profile", *options))
+            lines = text[text.index("profile of program"):].splitlines()
+            say(f"{plan['plan']} {' '.join(options)}\n```\n" + "\n".join(lines[:40]) + "\n```")
+
+
+SECTIONS = {f.__name__: f for f in (machine, conformance, ranks, equal, sanitize, speed, overhead, profile)}
+DEVICE_ONLY = ("sanitize", "overhead")
 
 
 def main():
     arguments = sys.argv[1:]
-    if arguments[:1] == ["--child"]:
-        if arguments[1] == "ceilings":
-            return ceilings()
-        return torch_step(arguments[2], int(arguments[3]), arguments[4] == "1", arguments[5])
     emulated = "--emulated" in arguments
     arguments = [a for a in arguments if a != "--emulated"]
+    only = ""
+    if "--only" in arguments:
+        at = arguments.index("--only")
+        _, only = arguments[at:at + 2] if at + 1 < len(arguments) else sys.exit(__doc__)
+        del arguments[at:at + 2]
     unknown = [a for a in arguments[2:] if a not in SECTIONS]
     if not arguments or arguments[0].startswith("-") or unknown:
         sys.exit(__doc__ if not unknown else f"run.py: there is no section {unknown[0]}; known: {', '.join(SECTIONS)}")
@@ -260,15 +310,18 @@ def main():
         (report / "report.md").write_text("\n".join(lines) + "\n")
 
     with tempfile.TemporaryDirectory() as folder:
-        with tarfile.open(arguments[0]) as tar:
-            tar.extractall(folder)
-        m = Machine(pathlib.Path(folder) / "gpu-bundle", emulated)
-        for name in arguments[2:] or (list(SECTIONS)[:3] if emulated else SECTIONS):
+        bundle = pathlib.Path(arguments[0])
+        if not bundle.is_dir():
+            with tarfile.open(bundle) as tar:
+                tar.extractall(folder)
+            bundle = pathlib.Path(folder) / "gpu-bundle"
+        m = Machine(bundle.resolve(), emulated, only)
+        for name in arguments[2:] or [s for s in SECTIONS if not emulated or s not in DEVICE_ONLY]:
             say(f"\n## {name}\n")
             start = time.time()
             try:
                 SECTIONS[name](m, say)
-            except (Failure, subprocess.TimeoutExpired, OSError, StopIteration) as e:
+            except (Failure, subprocess.TimeoutExpired, OSError, StopIteration, ValueError) as e:
                 failed.append(name)
                 say(f"FAILED: {e}")
             say(f"\n({time.time() - start:.0f} s)")
