@@ -108,6 +108,9 @@ Status Executor::prepareCollectives() {
       uint32_t g = step.collective().group();
       size_t i = next[g]++;
       const bool onDevice = !deviceGroups_.empty();
+      if (onDevice && low[g][i] != high[g][i])
+        return Status::error("collective " + quoted(step.name()) +
+                             ": its ranks hold their parts in different layouts");
       calls.back() = std::make_unique<CollectiveCall>(
           plan_, step.collective(), *loaded_, onDevice ? *deviceGroups_[g] : *groups_[g],
           low[g][i] != high[g][i] || (!onDevice && !loaded_->onHost()));

@@ -178,6 +178,27 @@ def batches_reach_their_steps_in_every_order_of_the_streams(c):
 
 
 @case
+def convolutions_of_16_bits_lie_channels_last(c):
+    for mesh in ("1", "data=2"):
+        plan = c.folder / f"lenet-{mesh}"
+        c.run(c.bin / "tessera-compile", c.models / "lenet_train.onnx", "--train", "--dim", "batch=4", "--mesh", mesh, "--mode", "data",
+              "--precision", "bf16", "--optimizer", "sgd:lr=0.01,momentum=0.9", "-o", plan)
+        log = c.folder / "cpu.jsonl"
+        log.unlink(missing_ok=True)
+        c.run(c.bin / "tessera-run", plan, "--data", c.data, "--steps", 4, "--log", log, "--save-weights", c.folder / "cpu")
+        expected = [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+        found = c.losses(plan, "--save-weights", c.folder / "device", steps=4)
+        expect(np.allclose(found, expected, rtol=1e-2) and len(found) == 4, f"{mesh}: {found}, on the CPU {expected}")
+        # Weights are saved as they lie on the host, wherever they lay.
+        cpu, device = ((c.folder / name).read_bytes() for name in ("cpu", "device"))
+        data = [np.frombuffer(d[8 + int.from_bytes(d[:8], "little"):], np.float32) for d in (cpu, device)]
+        expect(np.allclose(*data, atol=1e-3), f"{mesh}: other weights, by up to {abs(data[0] - data[1]).max()}")
+    said, _ = c.device(c.folder / "lenet-1", "--steps", "2", "--profile")
+    kernels = re.findall(r"x cuda: (conv\S*) (.*)", said)
+    expect(len(kernels) >= 3 and all("channels last" in k and "copies" not in k for _, k in kernels), said)
+
+
+@case
 def batches_are_padded_and_widened_on_their_way(c):
     plan = c.compile("padded", "data=2", "data", batch=7)
     log = c.folder / "cpu.jsonl"

@@ -1,7 +1,7 @@
 #include "runtime/backend/cpu/CpuBackend.h"
 #include "runtime/backend/HostPlan.h"
+#include "runtime/backend/Layouts.h"
 #include "runtime/backend/cpu/Attention.h"
-#include "runtime/backend/cpu/Layouts.h"
 #include "runtime/backend/cpu/OneDnn.h"
 #include "runtime/backend/cpu/Softmax.h"
 #include "runtime/backend/cpu/fused/FusedKernel.h"
@@ -72,6 +72,21 @@ private:
   std::string description_;
 };
 
+/// Activations by channels, weights by output and input channels.
+LayoutWishes blocked(int block) {
+  LayoutWishes wishes;
+  // Of 16-bit weights oneDNN interleaves pairs, which no layout here says: they are reordered.
+  wishes.wanted = [](plan::DType type, bool weight) {
+    return type == plan::F32 || (type == plan::BF16 && !weight);
+  };
+  wishes.layout = [block](const Shape &shape, bool weight) -> Layout {
+    if (shape[1] % block || (weight && shape[0] % block))
+      return {};
+    return weight ? Layout{{{1, block}, {0, block}}} : Layout{{{1, block}}};
+  };
+  return wishes;
+}
+
 class CpuBackend final : public Backend {
 public:
   CpuBackend() {
@@ -92,7 +107,7 @@ public:
     Result<std::vector<std::vector<KernelCall>>> calls = HostPlan::calls(plan, options);
     if (!calls)
       return calls.status();
-    std::vector<Layout> layouts = chooseLayouts(plan, *calls, channelBlock());
+    std::vector<Layout> layouts = chooseLayouts(plan, *calls, blocked(channelBlock()));
     return HostPlan::load(
         plan, options, "cpu", [this](const KernelCall &c) { return bind(c); }, std::move(layouts));
   }

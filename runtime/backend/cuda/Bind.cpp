@@ -1,8 +1,12 @@
 // Which file binds which kernel.
+#include "runtime/backend/cuda/ChannelsLast.h"
 #include "runtime/backend/cuda/CudaKernel.h"
+#include "runtime/backend/cuda/Source.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 
 namespace tessera::rt::cuda {
@@ -17,8 +21,11 @@ static bool hasHalf(const KernelCall &call) {
   return false;
 }
 
-/// While a kernel is bound its own scratch memory is counted from 0, and the copies of its operands from here.
-constexpr uint64_t kCopies = uint64_t(1) << 56;
+/// While a kernel is bound its own scratch memory is counted from 0, and the copies of its operands from here: those of
+/// another type, and those of another layout around them.
+constexpr uint64_t kWideCopies = uint64_t(1) << 56, kPlainCopies = uint64_t(1) << 57;
+
+using Bind = std::function<std::vector<CudaKernel>(const KernelCall &)>;
 
 template <typename F> static void forEachPlace(Action &action, F &&f) {
   if (auto *launch = std::get_if<Launch>(&action)) {
@@ -38,69 +45,120 @@ template <typename F> static void forEachPlace(Action &action, F &&f) {
   }
 }
 
-/// One elementwise kernel that converts `from` to `to`.
-static void addConversion(CudaKernel &kernel, const TensorView &from, const TensorView &to) {
-  const Shape flat = {from.elements()};
-  ExpressionCode code;
-  code.domain = flat;
-  code.inputs.push_back({from.dtype, flat});
-  code.results.push_back({0, plan::NONE, to.dtype, flat});
+/// One kernel that copies `from` to `to`, which differ in type or in layout.
+static void addCopy(CudaKernel &kernel, const TensorView &from, const TensorView &to) {
   KernelCall call;
   call.inputs = {from};
   call.outputs = {to};
-  for (Action &action : bindExpression(code, call).actions)
-    kernel.actions.push_back(std::move(action));
+  if (from.elements() == 0)
+    return;
+  if (from.dtype != to.dtype) {
+    const Shape flat = {from.elements()};
+    ExpressionCode code;
+    code.domain = flat;
+    code.inputs.push_back({from.dtype, flat});
+    code.results.push_back({0, plan::NONE, to.dtype, flat});
+    for (Action &action : bindExpression(code, call).actions)
+      kernel.actions.push_back(std::move(action));
+    return;
+  }
+  // In the order of the memory that is written.
+  StridedCopy copy;
+  copy.elementBytes = bytesPerElement(to.dtype);
+  const Shape logical = rowMajorStrides(to.shape);
+  const Shape last = channelsLastStrides(to.shape);
+  std::vector<size_t> order(to.shape.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  if (!to.layout.plain())
+    std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  for (size_t d : order) {
+    copy.sizes.push_back(to.shape[d]);
+    copy.toStrides.push_back((to.layout.plain() ? logical : last)[d]);
+    copy.fromStrides.push_back((from.layout.plain() ? logical : last)[d]);
+  }
+  kernel.actions.push_back(Launch{stridedCopySource(copy),
+                                  {blocksFor(to.elements()), 1, 1},
+                                  256,
+                                  {at(from.data), at(to.data)}});
 }
 
-std::vector<CudaKernel>
-bindThroughF32(const KernelCall &call,
-               const std::function<std::vector<CudaKernel>(const KernelCall &)> &bind) {
-  // The copies lie first in the scratch memory, the kernel's own comes after them. Where a plan is widened they are
-  // F64, as everything else.
-  KernelCall wide = call;
-  plan::DType type = plan::F32;
-  for (const std::vector<TensorView> *views : {&call.inputs, &call.outputs})
-    for (const TensorView &view : *views)
-      if (view.dtype == plan::F64)
-        type = plan::F64;
+/// Kernels on copies of operands: `change` makes of an operand what its copy is, or leaves it alone. The copies lie
+/// first in the scratch memory, the kernel's own comes after them.
+static std::vector<CudaKernel> bindOnCopies(const KernelCall &call, uint64_t base,
+                                            const std::string &what,
+                                            const std::function<bool(TensorView &)> &change,
+                                            const Bind &bind) {
+  KernelCall other = call;
   uint64_t copies = 0;
-  for (std::vector<TensorView> *views : {&wide.inputs, &wide.outputs})
-    for (TensorView &view : *views)
-      if (isHalf(view.dtype)) {
-        view.dtype = type;
-        view.data = reinterpret_cast<void *>(kScratchBase + kCopies + copies);
-        copies += (view.bytes() + 255) / 256 * 256;
+  std::vector<size_t> inputs, outputs; // that are copied
+  for (bool output : {false, true}) {
+    std::vector<TensorView> &views = output ? other.outputs : other.inputs;
+    for (size_t i = 0; i < views.size(); ++i)
+      if (change(views[i])) {
+        views[i].data = reinterpret_cast<void *>(kScratchBase + base + copies);
+        copies += (views[i].bytes() + 255) / 256 * 256;
+        (output ? outputs : inputs).push_back(i);
       }
-  std::vector<CudaKernel> choices = bind(wide);
+  }
+  std::vector<CudaKernel> choices = bind(other);
   for (CudaKernel &choice : choices) {
     CudaKernel all;
-    all.description = choice.description + ", on " + dtypeName(type) + " copies";
+    all.description = choice.description + what;
     all.scratch = copies + choice.scratch;
-    for (size_t i = 0; i < call.inputs.size(); ++i)
-      if (isHalf(call.inputs[i].dtype))
-        addConversion(all, call.inputs[i], wide.inputs[i]);
+    for (size_t i : inputs)
+      addCopy(all, call.inputs[i], other.inputs[i]);
     const size_t first = all.actions.size();
     for (Action &action : choice.actions)
       all.actions.push_back(std::move(action));
     for (size_t a = first; a < all.actions.size(); ++a)
       forEachPlace(all.actions[a], [&](Place &place) {
-        if (place.scratch && place.value < kCopies)
+        if (place.scratch && place.value < base)
           place.value += copies;
       });
-    for (size_t i = 0; i < call.outputs.size(); ++i)
-      if (isHalf(call.outputs[i].dtype))
-        addConversion(all, wide.outputs[i], call.outputs[i]);
+    for (size_t i : outputs)
+      addCopy(all, other.outputs[i], call.outputs[i]);
     for (Action &action : all.actions)
       forEachPlace(action, [&](Place &place) {
-        if (place.scratch && place.value >= kCopies)
-          place.value -= kCopies;
+        if (place.scratch && place.value >= base && place.value < 2 * base)
+          place.value -= base;
       });
     choice = std::move(all);
   }
   return choices;
 }
 
-Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptions &options) {
+/// F16 and BF16 as F32 copies; as F64 where a plan is widened, as everything else.
+static std::vector<CudaKernel> bindThroughF32(const KernelCall &call, const Bind &bind) {
+  plan::DType type = plan::F32;
+  for (const std::vector<TensorView> *views : {&call.inputs, &call.outputs})
+    for (const TensorView &view : *views)
+      if (view.dtype == plan::F64)
+        type = plan::F64;
+  return bindOnCopies(
+      call, kWideCopies, ", on " + dtypeName(type) + " copies",
+      [type](TensorView &view) {
+        if (!isHalf(view.dtype))
+          return false;
+        view.dtype = type;
+        return true;
+      },
+      bind);
+}
+
+static std::vector<CudaKernel> bindThroughPlain(const KernelCall &call, const Bind &bind) {
+  return bindOnCopies(
+      call, kPlainCopies, ", on plain copies",
+      [](TensorView &view) {
+        const bool copied = !view.layout.plain();
+        view.layout = Layout();
+        return copied;
+      },
+      bind);
+}
+
+/// Of a call whose operands all lie plain.
+static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call,
+                                                 const BindOptions &options) {
   if (isExpressionKernel(call.name())) {
     Result<ExpressionCode> code = lowerExpression(call);
     if (!code)
@@ -158,6 +216,36 @@ Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptio
   for (CudaKernel &choice :
        bindThroughF32(call, [&](const KernelCall &wide) { return it->second(wide, wideOptions); }))
     choices.push_back(std::move(choice));
+  return choices;
+}
+
+Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptions &options) {
+  bool plain = true;
+  for (const std::vector<TensorView> *views : {&call.inputs, &call.outputs})
+    for (const TensorView &view : *views)
+      plain = plain && view.layout.plain();
+  if (plain)
+    return bindPlain(call, options);
+  std::vector<CudaKernel> choices;
+  if (isExpressionKernel(call.name())) {
+    Result<ExpressionCode> code = lowerExpression(call);
+    if (!code)
+      return code.status();
+    if (std::optional<ExpressionCode> last = withChannelsLast(*code, call)) {
+      choices.push_back(bindExpression(*last, call));
+      return choices;
+    }
+  } else if (call.name().starts_with("conv")) {
+    choices = bindConv(call, options);
+  }
+  Status refusal;
+  for (CudaKernel &choice : bindThroughPlain(call, [&](const KernelCall &copied) {
+         Result<std::vector<CudaKernel>> bound = bindPlain(copied, options);
+         refusal = bound.status();
+         return bound ? std::move(*bound) : std::vector<CudaKernel>();
+       }))
+    choices.push_back(std::move(choice));
+  TESSERA_RETURN_IF_ERROR(refusal);
   return choices;
 }
 

@@ -1,6 +1,7 @@
 // conv and its gradients: cuDNN, and own direct kernels for what it does not take: padding below zero, and what it
 // refuses. The direct kernels take one thread per result and are meant to be right, not fast.
 #include "runtime/backend/KernelChecks.h"
+#include "runtime/backend/cuda/ChannelsLast.h"
 #include "runtime/backend/cuda/CudaKernel.h"
 #include "runtime/backend/cuda/Templates.h"
 
@@ -114,6 +115,13 @@ std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &opti
   what.filters = g.f * g.groups;
   const plan::DType type = call.inputs[0].dtype, result = call.outputs[0].dtype;
   bool fits = libraryTypes(type, result) && call.inputs[1].dtype == type;
+  bool plain = true, last = true;
+  for (const TensorView *t : {&call.inputs[0], &call.inputs[1], &call.outputs[0]}) {
+    plain = plain && t->layout.plain();
+    last = last && liesChannelsLast(*t);
+  }
+  what.channelsLast = !plain;
+  fits = fits && (plain || last);
   for (size_t d = 0; d < 3; ++d) {
     what.in[d] = g.in[d];
     what.out[d] = g.out[d];
@@ -131,11 +139,12 @@ std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &opti
   if (fits && work > 0) {
     CudaKernel kernel;
     kernel.description = what.tf32 ? "cuDNN tf32" : "cuDNN " + dtypeName(type);
+    kernel.description += what.channelsLast ? " channels last" : "";
     kernel.actions.push_back(LibraryConv{what, at(call.inputs[0].data), at(call.inputs[1].data),
                                          at(call.outputs[0].data)});
     choices.push_back(std::move(kernel));
   }
-  if (type == result && bytesPerElement(type) != 2)
+  if (plain && type == result && bytesPerElement(type) != 2)
     choices.push_back(direct(call, g));
   return choices;
 }

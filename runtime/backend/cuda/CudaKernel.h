@@ -86,11 +86,6 @@ inline bool libraryTypes(plan::DType in, plan::DType out) {
   return isFloat(in) && (in == out || (bytesPerElement(in) == 2 && out == plan::F32));
 }
 
-/// F16 and BF16: the operands are converted to F32 copies in scratch memory, and the results back.
-std::vector<CudaKernel>
-bindThroughF32(const KernelCall &call,
-               const std::function<std::vector<CudaKernel>(const KernelCall &)> &bind);
-
 // The parts, one per file.
 CudaKernel bindExpression(const ExpressionCode &code, const KernelCall &call);
 CudaKernel bindMovement(const KernelCall &call); // reshape, transpose, slice, pad, concat

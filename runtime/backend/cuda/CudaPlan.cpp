@@ -2,6 +2,7 @@
 #include "runtime/backend/cuda/CudaPlan.h"
 
 #include "runtime/backend/HostPlan.h"
+#include "runtime/backend/cuda/ChannelsLast.h"
 #include "runtime/backend/cuda/CudaBackend.h"
 #include "runtime/backend/cuda/KernelCache.h"
 
@@ -52,17 +53,20 @@ CudaPlan::load(std::shared_ptr<Device> device, const plan::Plan &plan, const Loa
     return Status::error("the plan wants an arena of " + std::to_string(plan.arena_bytes()) +
                          " bytes");
   // Checked once before a byte is allocated, then resolved to addresses.
-  TESSERA_RETURN_IF_ERROR(HostPlan::calls(plan, options).status());
+  Result<std::vector<std::vector<KernelCall>>> calls = HostPlan::calls(plan, options);
+  if (!calls)
+    return calls.status();
   std::unique_ptr<CudaPlan> loaded(new CudaPlan(std::move(device), plan));
   loaded->graphs_ = options.graphs;
-  TESSERA_RETURN_IF_ERROR(loaded->allocate(options));
+  TESSERA_RETURN_IF_ERROR(loaded->allocate(options, options.widen ? std::vector<Layout>()
+                                                                  : channelsLast(plan, *calls)));
   TESSERA_RETURN_IF_ERROR(loaded->bind(options));
   TESSERA_RETURN_IF_ERROR(loaded->compile(options));
   TESSERA_RETURN_IF_ERROR(loaded->writeConstants());
   return std::unique_ptr<LoadedPlan>(std::move(loaded));
 }
 
-Status CudaPlan::allocate(const LoadOptions &options) {
+Status CudaPlan::allocate(const LoadOptions &options, const std::vector<Layout> &layouts) {
   const size_t bytes = plan_.arena_bytes() * (options.widen ? 2 : 1);
   shared_ = options.shared;
   Result<DeviceMemory> arena =
@@ -79,7 +83,7 @@ Status CudaPlan::allocate(const LoadOptions &options) {
     return device_->api().fill(device_->handle(), TESSERA_COMPUTE_STREAM, arena_.data(), 0, bytes,
                                m);
   }));
-  return resolveBuffers(plan_, options.widen, {}, reinterpret_cast<std::byte *>(arena_.data()),
+  return resolveBuffers(plan_, options.widen, layouts, reinterpret_cast<std::byte *>(arena_.data()),
                         buffers_);
 }
 

@@ -25,7 +25,7 @@ public:
   size_t arenaBytes() const override { return arena_.size(); }
   size_t scratchBytes() const override { return scratch_.size() + inputBytes_; }
   void *address(uint32_t buffer) override;
-  Layout layout(uint32_t) const override { return Layout(); }
+  Layout layout(uint32_t buffer) const override;
   plan::DType dtype(uint32_t buffer) const override;
   Status upload(uint32_t buffer, const void *host) override;
   Status download(uint32_t buffer, void *host) override;
@@ -61,7 +61,7 @@ private:
 
   CudaPlan(std::shared_ptr<Device> device, const plan::Plan &plan)
       : device_(std::move(device)), plan_(plan) {}
-  Status allocate(const LoadOptions &options);
+  Status allocate(const LoadOptions &options, const std::vector<Layout> &layouts);
   Status bind(const LoadOptions &options);
   void joinProducts(uint32_t program, const std::vector<KernelCall> &calls,
                     const BindOptions &options);

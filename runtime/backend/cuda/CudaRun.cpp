@@ -11,6 +11,10 @@ void *CudaPlan::address(uint32_t buffer) {
   return buffer < buffers_.size() ? buffers_[buffer].data : nullptr;
 }
 
+Layout CudaPlan::layout(uint32_t buffer) const {
+  return buffer < buffers_.size() ? buffers_[buffer].layout : Layout();
+}
+
 plan::DType CudaPlan::dtype(uint32_t buffer) const {
   return buffer < buffers_.size() ? buffers_[buffer].dtype : plan::DTYPE_INVALID;
 }
@@ -22,6 +26,12 @@ Status CudaPlan::upload(uint32_t buffer, const void *host) {
     return Status::error("there is no buffer " + std::to_string(buffer));
   const TensorView &v = buffers_[buffer];
   const auto *from = static_cast<const char *>(host);
+  std::vector<char> converted;
+  if (!v.layout.plain()) {
+    converted.resize(v.bytes());
+    convertLayout(converted.data(), v.layout, host, Layout(), v.shape, bytesPerElement(v.dtype));
+    from = converted.data();
+  }
   char *to = v.as<char>();
   for (size_t left = v.bytes(); left > 0;) {
     if (staged_ == staging_.size())
@@ -42,7 +52,8 @@ Status CudaPlan::download(uint32_t buffer, void *host) {
   if (buffer >= buffers_.size())
     return Status::error("there is no buffer " + std::to_string(buffer));
   const TensorView &v = buffers_[buffer];
-  auto *to = static_cast<char *>(host);
+  std::vector<char> held(v.layout.plain() ? 0 : v.bytes());
+  char *to = held.empty() ? static_cast<char *>(host) : held.data();
   const char *from = v.as<char>();
   TESSERA_RETURN_IF_ERROR(synchronize()); // and so all of the pinned memory is free
   for (size_t left = v.bytes(); left > 0;) {
@@ -54,6 +65,8 @@ Status CudaPlan::download(uint32_t buffer, void *host) {
     to += piece;
     left -= piece;
   }
+  if (!held.empty())
+    convertLayout(host, Layout(), held.data(), v.layout, v.shape, bytesPerElement(v.dtype));
   return Status();
 }
 
@@ -63,6 +76,8 @@ Result<std::unique_ptr<InputPath>> CudaPlan::inputPath(const std::vector<uint32_
   for (uint32_t buffer : buffers) {
     if (buffer >= buffers_.size())
       return Status::error("there is no buffer " + std::to_string(buffer));
+    if (!buffers_[buffer].layout.plain())
+      return std::unique_ptr<InputPath>(); // the host would have to convert it while nothing waits
     targets.push_back({buffers_[buffer].data, buffers_[buffer].bytes()});
     bytes += buffers_[buffer].bytes();
   }

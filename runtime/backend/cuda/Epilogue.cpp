@@ -217,6 +217,11 @@ std::map<size_t, size_t> productsWithLoops(const plan::Plan &plan, int program,
 
 std::optional<CudaKernel> bindProductWithLoop(const KernelCall &product, const KernelCall &loop,
                                               size_t input, const BindOptions &options) {
+  for (const KernelCall *call : {&product, &loop})
+    for (const std::vector<TensorView> *views : {&call->inputs, &call->outputs})
+      for (const TensorView &view : *views)
+        if (!view.layout.plain())
+          return std::nullopt;
   Result<ExpressionCode> code = lowerExpression(loop);
   const std::optional<Epilogue> e = code ? epilogueOf(*code, input) : std::nullopt;
   if (!e)

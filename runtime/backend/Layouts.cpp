@@ -1,4 +1,4 @@
-#include "runtime/backend/cpu/Layouts.h"
+#include "runtime/backend/Layouts.h"
 #include "runtime/backend/ExpressionCode.h"
 
 #include <numeric>
@@ -53,16 +53,18 @@ enum Wish : uint8_t { None = 0, Activation = 1, Weight = 2, Plain = 4 };
 } // namespace
 
 std::vector<Layout> chooseLayouts(const plan::Plan &plan,
-                                  const std::vector<std::vector<KernelCall>> &calls, int block) {
+                                  const std::vector<std::vector<KernelCall>> &calls,
+                                  const LayoutWishes &wishes) {
   size_t n = static_cast<size_t>(plan.buffers_size());
   Classes classes(n);
   std::vector<uint8_t> wish(n, None);
   auto want = [&](uint32_t b, Wish w) {
-    plan::DType type = plan.buffers(static_cast<int>(b)).dtype();
-    // Of 16-bit weights oneDNN interleaves pairs, which no layout here says: they are reordered.
-    if (type == plan::F32 || (type == plan::BF16 && w != Weight))
+    if (wishes.wanted(plan.buffers(static_cast<int>(b)).dtype(), w == Weight))
       wish[b] |= w;
   };
+  for (size_t b = 0; b < wishes.plain.size(); ++b)
+    if (wishes.plain[b])
+      wish[b] |= Plain;
   Classes bytes(n); // views of one another
   for (size_t b = 0; b < n; ++b)
     if (uint32_t alias = plan.buffers(static_cast<int>(b)).alias_of_plus_one();
@@ -128,16 +130,14 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan,
     // elementwise kernel.
     if ((w & Plain) && !(w & Activation))
       continue;
-    if ((w & Weight) && !(w & Activation)) {
-      if (shape[0] % block == 0 && shape[1] % block == 0)
-        layouts[b].inner = {{1, block}, {0, block}};
-    } else if ((w & Activation) && shape[1] % block == 0) {
-      int64_t points = 1;
-      for (size_t d = 2; d < shape.size(); ++d)
-        points *= shape[d];
-      if (points > 1) // one point: blocked and plain are the same bytes, and views stay possible
-        layouts[b].inner = {{1, block}};
-    }
+    int64_t points = 1;
+    for (size_t d = 2; d < shape.size(); ++d)
+      points *= shape[d];
+    if ((w & Weight) && !(w & Activation))
+      layouts[b] = wishes.layout(shape, true);
+    else if ((w & Activation) && points > 1)
+      // One point: in any layout here the same bytes, and views stay possible.
+      layouts[b] = wishes.layout(shape, false);
   }
   return layouts;
 }
