@@ -1,5 +1,6 @@
 #include "compiler/hybrid/HybridOptions.h"
 
+#include "runtime/support/Nesting.h"
 #include "strategies/assign/UserStrategies.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -30,23 +31,8 @@ public:
   Error read(StringRef text) {
     if (text.size() > kMaxFile)
       return options_.error("", "larger than 16 MiB");
-    // Nothing in it is deeper than this, and the parser recurses.
-    int depth = 0;
-    bool quoted = false;
-    for (size_t i = 0; i < text.size(); ++i) {
-      char c = text[i];
-      if (quoted) {
-        i += c == '\\';
-        quoted = c != '"';
-      } else if (c == '"') {
-        quoted = true;
-      } else if (c == '[' || c == '{') {
-        if (++depth > 8)
-          return options_.error("", "nested more than 8 deep");
-      } else if (c == ']' || c == '}') {
-        --depth;
-      }
-    }
+    if (rt::nestsDeeper(text, 8))
+      return options_.error("", "nested more than 8 deep");
     // A key that is given twice would hide the first one.
     std::vector<std::set<std::string>> keys;
     std::string twice;

@@ -4,6 +4,7 @@
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/support/File.h"
+#include "runtime/support/Nesting.h"
 
 #include <cctype>
 #include <cerrno>
@@ -47,7 +48,8 @@ Result<Json> readJson(const std::string &path) {
   Result<std::string> text = readFile(path, kMostBytes);
   if (!text)
     return text.status();
-  Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  Json json =
+      nestsDeeper(*text, 8) ? Json() : Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded() || !json.is_object())
     return Status::error(path + ": is no JSON object");
   return json;

@@ -2,6 +2,7 @@
 
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/support/CheckedFile.h"
+#include "runtime/support/Nesting.h"
 #include "runtime/support/Sha256.h"
 
 #include <algorithm>
@@ -62,8 +63,10 @@ std::string Recipe::format() const {
 }
 
 Result<Recipe> Recipe::parse(const std::string &source) {
-  const Json json = Json::parse(source, nullptr, /*allow_exceptions=*/false);
   const Status bad = Status::error("is no recipe of tessera-compile, or is damaged");
+  if (nestsDeeper(source, 8))
+    return bad;
+  const Json json = Json::parse(source, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded() || !json.is_object() || text(json, "format") != "tessera-recipe")
     return bad;
   if (!json.contains("version") || json["version"] != 1)

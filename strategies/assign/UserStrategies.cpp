@@ -1,4 +1,5 @@
 #include "strategies/assign/UserStrategies.h"
+#include "runtime/support/Nesting.h"
 
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -178,23 +179,8 @@ llvm::Expected<UserStrategies> UserStrategies::parse(llvm::StringRef text, llvm:
   std::string where = "strategy file " + user.origin;
   if (int64_t(text.size()) > kMaxFile)
     return bad(where, "larger than 64 MiB");
-  // The parser recurses per bracket: refuse a depth that no strategy has.
-  int depth = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
-    if (quoted) {
-      i += c == '\\';
-      quoted = c != '"';
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > 32)
-        return bad(where, "nested more than 32 deep");
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
+  if (rt::nestsDeeper(text, 32))
+    return bad(where, "nested more than 32 deep");
   Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false,
                           /*ignore_comments=*/true);
   if (json.is_discarded())

@@ -1,4 +1,5 @@
 #include "strategies/cost/Topology.h"
+#include "runtime/support/Nesting.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -189,6 +190,8 @@ llvm::Expected<Topology> Topology::parse(llvm::StringRef text, llvm::StringRef o
   };
   if (int64_t(text.size()) > kMaxFile)
     return fail("topology " + origin.str() + ": the file is larger than 1 MiB");
+  if (rt::nestsDeeper(text, 32))
+    return fail("topology " + origin.str() + ": nested more than 32 deep");
   Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false,
                           /*ignore_comments=*/true);
   if (json.is_discarded() || !json.is_object())

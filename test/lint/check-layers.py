@@ -22,12 +22,12 @@ ALLOWED = {
     "dialects/dist": [],
     "dialects/graph": ["dialects/dist"],
     "strategies/search": ["strategies/space/StrategyGraph"],
-    "strategies/cost": ["dialects/dist", "dialects/graph/Graph.h", "strategies/space"],
+    "strategies/cost": ["dialects/dist", "dialects/graph/Graph.h", "strategies/space", "runtime/support/Nesting.h"],
     "strategies/space": ["dialects", "strategies/cost", "strategies/search"],
     "compiler/import": ["dialects", "runtime/support/InitialValues.h"],
     "compiler/autodiff": ["dialects"],
     "compiler/partition": ["dialects"],
-    "compiler/hybrid": ["dialects", "strategies/assign/UserStrategies.h"],
+    "compiler/hybrid": ["dialects", "strategies/assign/UserStrategies.h", "runtime/support/Nesting.h"],
     "compiler/emit": ["dialects", "compiler/partition", "compiler/import/Weights.h", "runtime/plan", "runtime/support"],
 }
 NO_MLIR = ["runtime", "strategies/search", "strategies/space/StrategyGraph"]

@@ -1,6 +1,7 @@
 #include "tools/dump/ReportFile.h"
 
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/support/Nesting.h"
 
 #include <algorithm>
 #include <cmath>
@@ -172,23 +173,8 @@ rt::Result<Report> readReport(const std::string &path) {
   std::stringstream contents;
   contents << file.rdbuf();
   std::string bytes = contents.str();
-  // The parser recurses per bracket; a report is at most a dozen deep.
-  int depth = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    char c = bytes[i];
-    if (quoted) {
-      i += c == '\\';
-      quoted = c != '"';
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > 64)
-        return rt::Status::error(path + ": not a report (nested too deep)");
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
+  if (rt::nestsDeeper(bytes, 64)) // a report is at most a dozen deep
+    return rt::Status::error(path + ": not a report (nested too deep)");
   Report report;
   report.json = Json::parse(bytes, nullptr, /*allow_exceptions=*/false);
   if (report.json.is_discarded() || !report.json.is_object() ||

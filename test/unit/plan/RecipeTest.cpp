@@ -1,6 +1,7 @@
 // compile.json: written, read, held against the files; what it may not say.
 #include "runtime/plan/Recipe.h"
 #include "runtime/support/File.h"
+#include "runtime/support/Nesting.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -18,6 +19,16 @@ TEST_CASE("a mesh is arranged for other numbers of ranks") {
   CHECK(meshFor("a=2,b=2,c=2", 1) == "a=1,b=1,c=1");
   CHECK(meshFor("", 2) == "2");
   CHECK(meshFor("a=,b=x", 2) == "a=2,b=1");
+}
+
+TEST_CASE("how deep a text goes is known before it is parsed") {
+  CHECK_FALSE(nestsDeeper("", 0));
+  CHECK_FALSE(nestsDeeper(R"({"a": [1, "[[\"[[", 2], "b": [{}]})", 3));
+  CHECK(nestsDeeper(R"({"a": [1, "[[\"[[", 2], "b": [{}]})", 2));
+  CHECK_FALSE(nestsDeeper("]]]][", 1));
+  CHECK_FALSE(nestsDeeper("\"[[[[[", 1)); // a text that does not end
+  CHECK_FALSE(nestsDeeper("\"\\", 1));
+  CHECK_FALSE(Recipe::parse(std::string(1 << 20, '[')).ok()); // at once
 }
 
 TEST_CASE("a recipe is read as it was written, and notices changed files") {
