@@ -42,7 +42,12 @@ Result<uint16_t> masterPort(const Environment &get, std::optional<int> otherwise
     return port.status();
   // torchrun's agent listens on the port that it hands to its workers.
   const char *agent = get("TORCHELASTIC_USE_AGENT_STORE");
-  return static_cast<uint16_t>(*port + (agent && !std::strcmp(agent, "True") ? 1 : 0));
+  const int own = *port + (agent && !std::strcmp(agent, "True") ? 1 : 0);
+  if (*port == 0 || own > UINT16_MAX)
+    return Status::error("MASTER_PORT=" + std::to_string(*port) +
+                         " in the environment is no port that rank 0 can listen on" +
+                         (own > UINT16_MAX ? " (under torchrun it is the one after it)" : ""));
+  return static_cast<uint16_t>(own);
 }
 
 Status fromEnvironment(Placement &p, int ranks, const Environment &get) {
@@ -161,6 +166,11 @@ Result<Placement> placeRanks(const LaunchOptions &options, int ranks, const Envi
           "the ranks with --processes, --rank-table or torchrun's variables");
     return p;
   }
+  if (!supervised && !asRank && options.rankTable.empty() && !options.processes)
+    for (auto [there, missing] : {std::pair{"RANK", "WORLD_SIZE"}, {"WORLD_SIZE", "RANK"}})
+      if (get(there)) // all ranks as threads is not what a launcher wants that has lost a variable
+        return Status::error(std::string(missing) + " is not set in the environment, though " +
+                             there + " is: set both, or neither to run all ranks in this process");
   if (asRank) {
     TESSERA_RETURN_IF_ERROR(fromEnvironment(p, ranks, get));
   } else if (!supervised && !options.rankTable.empty()) {

@@ -1,7 +1,9 @@
 #include "runtime/executor/RankTable.h"
 
+#include "runtime/comm/tcp/Socket.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/support/Nesting.h"
 
 #include <algorithm>
 #include <charconv>
@@ -40,16 +42,28 @@ std::string text(const Json &object, const char *member) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-} // namespace
+using Server = RankTable::Server;
 
-Result<RankTable> RankTable::parse(const std::string &source) {
-  const Json json = Json::parse(source, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded() || !json.is_object())
-    return Status::error("is no JSON object");
-  if (const std::string version = text(json, "version"); version != "1.0")
-    return Status::error("has the version " + rt::quoted(version) + "; \"1.0\" is known");
-  if (const std::string status = text(json, "status"); !status.empty() && status != "completed")
-    return Status::error("has the status " + rt::quoted(status) + ", not \"completed\"");
+Result<Server> serverAt(const std::string &address) {
+  if (address.empty() || address.size() > 255)
+    return Status::error("has a server without a server_id");
+  return Server{address, {}};
+}
+
+/// The device that `rank`, which may be the device itself, has the rank_id of.
+Status addDevice(Server &server, const Json &device, const Json &rank) {
+  const auto none = std::optional<int>();
+  const auto id = device.is_object() ? number(device, "device_id", 1 << 20) : none;
+  const auto place = rank.is_object() ? number(rank, "rank_id", kMaxRanks - 1) : none;
+  if (!id || !place)
+    return Status::error("server " + rt::quoted(server.address) +
+                         " has a device without a device_id and rank_id");
+  server.devices.push_back({*id, *place});
+  return Status();
+}
+
+/// Version 1.0: servers and their devices.
+Result<std::vector<Server>> parseServers(const Json &json) {
   const auto list = json.find("server_list");
   if (list == json.end() || !list->is_array() || list->empty())
     return Status::error("has no server_list");
@@ -57,31 +71,76 @@ Result<RankTable> RankTable::parse(const std::string &source) {
       number(json, "server_count", kMaxRanks) != static_cast<int>(list->size()))
     return Status::error("has " + std::to_string(list->size()) +
                          " servers, but another server_count");
-  RankTable table;
-  std::set<int> ranks;
+  std::vector<Server> servers;
   for (const Json &entry : *list) {
-    Server server;
-    if (entry.is_object())
-      server.address = text(entry, "host_nic_ip");
-    if (server.address.empty() || server.address == "reserve")
-      server.address = entry.is_object() ? text(entry, "server_id") : "";
-    if (server.address.empty() || server.address.size() > 255)
-      return Status::error("has a server without a server_id");
-    const std::string where = "server " + rt::quoted(server.address);
+    std::string address = entry.is_object() ? text(entry, "host_nic_ip") : "";
+    if (address.empty() || address == "reserve")
+      address = entry.is_object() ? text(entry, "server_id") : "";
+    Result<Server> server = serverAt(address);
+    if (!server)
+      return server.status();
     const auto devices = entry.find("device");
     if (devices == entry.end() || !devices->is_array())
-      return Status::error(where + " has no list of devices");
-    for (const Json &device : *devices) {
-      const auto none = std::optional<int>();
-      const auto id = device.is_object() ? number(device, "device_id", 1 << 20) : none;
-      const auto rank = device.is_object() ? number(device, "rank_id", kMaxRanks - 1) : none;
-      if (!id || !rank)
-        return Status::error(where + " has a device without a device_id and rank_id");
-      if (!ranks.insert(*rank).second)
-        return Status::error("names rank " + std::to_string(*rank) + " twice");
-      server.devices.push_back({*id, *rank});
+      return Status::error("server " + rt::quoted(address) + " has no list of devices");
+    for (const Json &device : *devices)
+      TESSERA_RETURN_IF_ERROR(addDevice(*server, device, device));
+    servers.push_back(std::move(*server));
+  }
+  return servers;
+}
+
+/// Before there were versions: groups of instances, each a rank on one device of a server.
+Result<std::vector<Server>> parseGroups(const Json &groups) {
+  std::vector<Server> servers;
+  if (!groups.is_array())
+    return Status::error("has no list of groups");
+  for (const Json &group : groups) {
+    const auto list = group.is_object() ? group.find("instance_list") : group.end();
+    if (!group.is_object() || list == group.end() || !list->is_array())
+      return Status::error("has a group without an instance_list");
+    for (const Json &instance : *list) {
+      Result<Server> made = serverAt(instance.is_object() ? text(instance, "server_id") : "");
+      if (!made)
+        return made.status();
+      const auto devices = instance.find("devices");
+      if (devices == instance.end() || !devices->is_array() || devices->size() != 1)
+        return Status::error("server " + rt::quoted(made->address) +
+                             " has an instance without exactly one device");
+      auto server = std::find_if(servers.begin(), servers.end(),
+                                 [&](const Server &s) { return s.address == made->address; });
+      if (server == servers.end())
+        server = servers.insert(servers.end(), std::move(*made));
+      TESSERA_RETURN_IF_ERROR(addDevice(*server, devices->front(), instance));
     }
-    table.servers.push_back(std::move(server));
+  }
+  return servers;
+}
+
+} // namespace
+
+Result<RankTable> RankTable::parse(const std::string &source) {
+  if (nestsDeeper(source, 16))
+    return Status::error("is no rank table: nested more than 16 deep");
+  const Json json = Json::parse(source, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded() || !json.is_object())
+    return Status::error("is no JSON object");
+  const auto groups = json.find("group_list");
+  const bool old = groups != json.end() && !json.contains("version");
+  if (const std::string version = text(json, "version"); !old && version != "1.0")
+    return Status::error("has the version " + rt::quoted(version) + "; \"1.0\" is known");
+  if (const std::string status = text(json, "status"); !status.empty() && status != "completed")
+    return Status::error("has the status " + rt::quoted(status) + ", not \"completed\"");
+  Result<std::vector<Server>> servers = old ? parseGroups(*groups) : parseServers(json);
+  if (!servers)
+    return servers.status();
+  std::set<int> ranks;
+  std::set<std::string> addresses;
+  for (const Server &server : *servers) {
+    if (!addresses.insert(server.address).second)
+      return Status::error("names server " + rt::quoted(server.address) + " twice");
+    for (const Device &device : server.devices)
+      if (!ranks.insert(device.rank).second)
+        return Status::error("names rank " + std::to_string(device.rank) + " twice");
   }
   if (ranks.empty())
     return Status::error("names no rank");
@@ -89,7 +148,7 @@ Result<RankTable> RankTable::parse(const std::string &source) {
     return Status::error("names " + std::to_string(ranks.size()) + " ranks, the last of them " +
                          std::to_string(*ranks.rbegin()) +
                          ": ranks are counted from 0 without gaps");
-  return table;
+  return RankTable{std::move(*servers)};
 }
 
 int RankTable::ranks() const {
@@ -107,9 +166,17 @@ const RankTable::Server &RankTable::serverOf(int rank) const {
 }
 
 const RankTable::Server *RankTable::find(const std::vector<std::string> &own) const {
+  auto isOwn = [&](const std::string &address) {
+    return std::count(own.begin(), own.end(), address) > 0;
+  };
   for (const Server &server : servers)
-    if (std::count(own.begin(), own.end(), server.address))
+    if (isOwn(server.address))
       return &server;
+  for (const Server &server : servers) {
+    std::vector<std::string> meant = numericAddresses(server.address);
+    if (std::any_of(meant.begin(), meant.end(), isOwn))
+      return &server;
+  }
   return nullptr;
 }
 

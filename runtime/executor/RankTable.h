@@ -10,6 +10,11 @@
 //   Result<RankTable> table = RankTable::parse(text);
 //   const RankTable::Server *here = table->find(ownAddresses());
 //
+// Tables from before there were versions are taken, too:
+//
+//   {"status": "completed", "group_list": [{"instance_list": [
+//      {"devices": [{"device_id": "0", "device_ip": "192.1.27.6"}], "rank_id": "0", "server_id": "10.0.0.1"}]}]}
+//
 // Ranks are reached at their server's `host_nic_ip`, or where that is "reserve" or absent at its `server_id`; the devices'
 // own addresses are not used. Numbers may be text.
 //
@@ -39,7 +44,7 @@ struct RankTable {
   int ranks() const;
   /// The server of a rank that the table has.
   const Server &serverOf(int rank) const;
-  /// The server whose address is one of `own`; null if there is none.
+  /// The server whose address is one of `own`, or a name for one; null if there is none.
   const Server *find(const std::vector<std::string> &own) const;
 };
 

@@ -194,18 +194,19 @@ Result<Meeting> follow(const TcpOptions &options) {
   const double deadline = monotonicSeconds() + options.rendezvousTimeout;
   std::string error;
   Socket connection;
-  while (true) {
+  for (int attempt = 0;; ++attempt) {
     if (monotonicSeconds() > deadline)
       return Status::error("rank 0 was not to be reached in " +
                            secondsText(options.rendezvousTimeout) +
                            (error.empty() ? "" : ": " + error));
-    Result<Socket> socket = startConnecting(options.address, options.port);
+    Result<Socket> socket = startConnecting(options.address, options.port, attempt);
     error = socket.status().message();
     if (socket) {
       pollfd entry = {socket->fd(), POLLOUT, 0};
       int ready = 0;
-      while (ready <= 0 && monotonicSeconds() < deadline)
-        ready = poll(&entry, 1, millisecondsUntil(deadline));
+      const double patience = std::min(deadline, monotonicSeconds() + kAnswerSeconds);
+      while (ready <= 0 && monotonicSeconds() < patience)
+        ready = poll(&entry, 1, millisecondsUntil(patience));
       const int code = ready > 0 ? connectError(*socket) : ETIMEDOUT;
       if (code == 0) {
         // The address on which the others can reach this rank, unless it was told another.
@@ -265,7 +266,7 @@ Result<Meeting> follow(const TcpOptions &options) {
                              static_cast<uint16_t>(entry.port)});
   }
   // Rank 0 is reached as before, whatever it calls itself.
-  meeting.peers[0].address = options.address;
+  meeting.peers[0].address = peerAddress(connection);
   meeting.peers[0].port = options.port;
   return meeting;
 }

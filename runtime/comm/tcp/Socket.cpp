@@ -32,6 +32,10 @@ Status systemError(const std::string &what) {
   return Status::error(what + ": " + std::strerror(errno));
 }
 
+Socket socketFor(const addrinfo &info) {
+  return Socket(::socket(info.ai_family, info.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
 void prepare(int fd) {
   const int one = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -57,14 +61,19 @@ Result<Socket> listenOn(const std::string &address, uint16_t port) {
   Result<Addresses> addresses = resolve(address, port, 0);
   if (!addresses)
     return addresses.status().context("cannot listen");
-  const addrinfo &first = **addresses;
-  Socket socket(::socket(first.ai_family, first.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const int one = 1;
-  // A port whose last run has just ended may be taken at once.
-  if (!socket || setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
-      bind(socket.fd(), first.ai_addr, first.ai_addrlen) != 0 || listen(socket.fd(), 4096) != 0)
-    return systemError("cannot listen on " + endpointText(address, port));
-  return socket;
+  // A name may stand for an address of a family that this machine does not have.
+  Status failure;
+  for (const addrinfo *one = addresses->get(); one; one = one->ai_next) {
+    Socket socket = socketFor(*one);
+    const int yes = 1;
+    // A port whose last run has just ended may be taken at once.
+    if (socket && setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+        bind(socket.fd(), one->ai_addr, one->ai_addrlen) == 0 && listen(socket.fd(), 4096) == 0)
+      return socket;
+    if (failure.ok())
+      failure = systemError("cannot listen on " + endpointText(address, port));
+  }
+  return failure;
 }
 
 Result<Socket> adoptListener(int fd) {
@@ -77,18 +86,33 @@ Result<Socket> adoptListener(int fd) {
   return socket;
 }
 
-Result<Socket> startConnecting(const std::string &address, uint16_t port) {
+Result<Socket> startConnecting(const std::string &address, uint16_t port, int attempt) {
   Result<Addresses> addresses = resolve(address, port, 0);
   if (!addresses)
     return addresses.status();
-  const addrinfo &first = **addresses;
-  Socket socket(::socket(first.ai_family, first.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  std::vector<const addrinfo *> all;
+  for (const addrinfo *one = addresses->get(); one; one = one->ai_next)
+    all.push_back(one);
+  const addrinfo &to = *all[static_cast<size_t>(attempt) % all.size()];
+  Socket socket = socketFor(to);
   if (!socket)
     return systemError("socket");
   prepare(socket.fd());
-  if (connect(socket.fd(), first.ai_addr, first.ai_addrlen) != 0 && errno != EINPROGRESS)
+  if (connect(socket.fd(), to.ai_addr, to.ai_addrlen) != 0 && errno != EINPROGRESS)
     return Status::error(std::strerror(errno));
   return socket;
+}
+
+std::vector<std::string> numericAddresses(const std::string &address) {
+  std::vector<std::string> texts;
+  Result<Addresses> addresses = resolve(address, 0, 0);
+  for (const addrinfo *one = addresses ? addresses->get() : nullptr; one; one = one->ai_next) {
+    char host[NI_MAXHOST] = "";
+    if (getnameinfo(one->ai_addr, one->ai_addrlen, host, sizeof host, nullptr, 0, NI_NUMERICHOST) ==
+        0)
+      texts.push_back(host);
+  }
+  return texts;
 }
 
 int connectError(const Socket &socket) {

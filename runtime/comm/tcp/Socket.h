@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace tessera::rt {
 
@@ -38,11 +39,15 @@ private:
   int fd_;
 };
 
-/// Listens on this address alone. Port 0: any that is free.
+/// Listens on this address alone, of several that a name stands for on the first that can be had. Port 0: any that is
+/// free.
 Result<Socket> listenOn(const std::string &address, uint16_t port);
 /// Takes over a socket that listens already.
 Result<Socket> adoptListener(int fd);
-Result<Socket> startConnecting(const std::string &address, uint16_t port);
+/// To the first of the addresses that a name stands for; later attempts take the others in turn.
+Result<Socket> startConnecting(const std::string &address, uint16_t port, int attempt = 0);
+/// What a name stands for; nothing where it is not known.
+std::vector<std::string> numericAddresses(const std::string &address);
 /// 0, or the errno with which connecting failed.
 int connectError(const Socket &socket);
 /// A connection that waits, or an empty socket.
