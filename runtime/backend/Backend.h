@@ -20,6 +20,7 @@
 #include "runtime/plan/plan.pb.h"
 #include "runtime/support/Status.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -114,6 +115,12 @@ public:
   virtual bool runsPrograms() const { return false; }
   virtual Status runProgram(uint32_t program, const CollectiveRunner &collectives) {
     return Status::error("this backend runs single steps");
+  }
+  /// From now on the kernel that writes `buffer` last in `program` sets `found` when it writes a NaN or an infinity
+  /// there. False: no kernel does, and who wants to know must look at the buffer.
+  virtual bool watch(uint32_t program, uint32_t buffer,
+                     const std::shared_ptr<std::atomic<bool>> &found) {
+    return false;
   }
   /// What the user should know about how the plan runs; empty: nothing.
   virtual std::string notice() const { return ""; }

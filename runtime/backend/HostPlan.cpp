@@ -250,4 +250,23 @@ std::string HostPlan::describe(uint32_t program, uint32_t step) const {
   return prefix_ + ": " + s.kernel().name() + (kernel ? " " + kernel->describe() : "");
 }
 
+bool HostPlan::watch(uint32_t program, uint32_t buffer,
+                     const std::shared_ptr<std::atomic<bool>> &found) {
+  if (program >= kernels_.size() || buffer >= buffers_.size())
+    return false;
+  auto viewed = [&](uint32_t b) {
+    const uint32_t of = plan_->buffers(static_cast<int>(b)).alias_of_plus_one();
+    return of ? of - 1 : b;
+  };
+  for (size_t s = kernels_[program].size(); s-- > 0;) {
+    const plan::Step &step = plan_->programs(static_cast<int>(program)).steps(static_cast<int>(s));
+    if (step.has_collective() && viewed(step.collective().output()) == viewed(buffer))
+      return false;
+    for (int o = 0; o < step.kernel().outputs_size(); ++o)
+      if (viewed(step.kernel().outputs(o)) == viewed(buffer))
+        return kernels_[program][s] && kernels_[program][s]->watch(static_cast<size_t>(o), found);
+  }
+  return false;
+}
+
 } // namespace tessera::rt

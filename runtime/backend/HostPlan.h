@@ -70,6 +70,8 @@ public:
   Status launch(uint32_t program, uint32_t step) override;
   Status synchronize() override { return Status(); }
   std::string describe(uint32_t program, uint32_t step) const override;
+  bool watch(uint32_t program, uint32_t buffer,
+             const std::shared_ptr<std::atomic<bool>> &found) override;
 
 private:
   const plan::Plan *plan_ = nullptr;

@@ -30,6 +30,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tessera::rt {
@@ -98,9 +99,9 @@ public:
   /// How many collectives of a program go through plain copies because of layouts.
   int stagedCollectives(int program) const;
 
-  /// From now on run() does a program step by step, waits for each, and tells; null: as before.
+  /// From now on run() does a program step by step, waits for each, and tells; null: it does not. Who was told before.
   using Observer = std::function<Status(const StepDone &)>;
-  void observe(Observer observer) { observer_ = std::move(observer); }
+  Observer observe(Observer observer) { return std::exchange(observer_, std::move(observer)); }
   /// What a collective of the plan is run by; null: the step is a kernel.
   const CollectiveCall *collective(int program, int step) const {
     return collectives_[static_cast<size_t>(program)][static_cast<size_t>(step)].get();

@@ -30,7 +30,9 @@ Numerics::Numerics(Executor &executor, std::string program, int threads)
       const auto count = static_cast<size_t>(
           elementsOf(toVector(executor.plan().buffers(static_cast<int>(buffer)).shape()))
               .value_or(0));
-      held_.push_back({buffer, executor.loaded().dtype(buffer), count, {}});
+      const int number = findProgram(executor.plan(), program_);
+      const bool watched = executor.loaded().watch(static_cast<uint32_t>(number), buffer, found_);
+      held_.push_back({buffer, executor.loaded().dtype(buffer), count, watched, {}});
     }
 }
 
@@ -61,6 +63,7 @@ Status Numerics::keep() {
 }
 
 Status Numerics::restore() {
+  *found_ = false;
   for (Held &held : held_)
     if (executor_.loaded().onHost())
       copyBytes(executor_.loaded().address(held.buffer), held.copy.data(), held.copy.size(),
@@ -86,9 +89,11 @@ Result<NonFinite> Numerics::look(uint32_t buffer) {
 }
 
 Result<bool> Numerics::bad(double loss) {
-  if (!std::isfinite(loss))
+  if (found_->exchange(false) || !std::isfinite(loss))
     return true;
   for (const Held &held : held_) {
+    if (held.watched)
+      continue;
     Result<NonFinite> found = look(held.buffer);
     if (!found)
       return found.status();
@@ -177,11 +182,9 @@ Status Numerics::lookAt(const StepDone &done) {
   return Status();
 }
 
-Result<std::string> Numerics::explain(const std::function<Status()> &feed) {
+Result<std::string> Numerics::explain() {
   const plan::Plan &plan = executor_.plan();
   const int number = findProgram(plan, program_);
-  TESSERA_RETURN_IF_ERROR(restore());
-  TESSERA_RETURN_IF_ERROR(feed());
   TESSERA_RETURN_IF_ERROR(lookAtInputs());
   executor_.observe([this](const StepDone &done) { return lookAt(done); });
   Status status = executor_.run(number);

@@ -1,16 +1,17 @@
 //===- Numerics.h - steps whose numbers are not finite --------------------------------------------===//
 //
-// What a rank does for --check-numerics: before a training step it copies parameters and states, after it it looks for
-// NaNs and infinities in the loss and in what the step has made of them. (An update carries what is not finite in a
-// gradient into the parameter or the optimizer's state.) When any rank has found one, all put the copy back, run the
-// step again, slowly, and say where the first such number came from:
+// What a rank does for --check-numerics: now and then it copies parameters and states, after each training step it looks
+// for NaNs and infinities in the loss and in what the step has made of them. (An update carries what is not finite in a
+// gradient into the parameter or the optimizer's state.) When any rank has found one, all put the copy back, do the
+// good steps since then once more, run the bad one again, slowly, and say where the first such number came from:
 //
 //   Numerics numerics(executor, "train", threads);
 //   TESSERA_RETURN_IF_ERROR(numerics.keep());
 //   ... the step ...
-//   Result<bool> mine = numerics.bad(loss);            // agreed with the other ranks:
-//   Result<std::string> why = numerics.explain(again); // "the operator 'head/Log' (log) on rank 1 makes an infinity
-//                                                      // of finite operands"
+//   Result<bool> mine = numerics.bad(loss);       // agreed with the other ranks:
+//   TESSERA_RETURN_IF_ERROR(numerics.restore());  // and the step's batch and number fed again
+//   Result<std::string> why = numerics.explain(); // "the operator 'head/Log' (log) on rank 1 makes an infinity
+//                                                 // of finite operands"
 //   // parameters and states are as before the step
 //
 // What a program keeps itself where gradients overflow, as one with loss scaling does, is finite afterwards and is
@@ -34,19 +35,21 @@ public:
   Status keep();
   /// Whether this rank's loss, parameters or states have something that is not finite.
   Result<bool> bad(double loss);
-  /// All ranks, after a bad step: where the first number that is not finite comes from, the same sentence on all.
-  /// `feed` feeds the step's batch and number again. Parameters and states are as keep() found them.
-  Result<std::string> explain(const std::function<Status()> &feed);
+  /// Parameters and states are as keep() found them.
+  Status restore();
+  /// All ranks, where restore() has led and a bad step's batch and number are fed: where the first number that is not
+  /// finite comes from, the same sentence on all. Restores once more.
+  Result<std::string> explain();
 
 private:
   struct Held {
     uint32_t buffer;
     plan::DType type;
     size_t count;
+    bool watched; // by the kernel that writes it
     std::vector<char> copy;
   };
   size_t bytesOf(const Held &held) const;
-  Status restore();
   /// What a buffer holds; on a device through `fetched_`.
   Result<NonFinite> look(uint32_t buffer);
   /// Notes where buffers first get what is not finite.
@@ -59,6 +62,7 @@ private:
   const std::string program_;
   const int threads_;
   std::vector<Held> held_;
+  const std::shared_ptr<std::atomic<bool>> found_ = std::make_shared<std::atomic<bool>>(false);
   std::vector<char> fetched_;
 
   // Of explain().

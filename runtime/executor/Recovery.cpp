@@ -1,5 +1,7 @@
 #include "runtime/executor/Recovery.h"
 
+#include "runtime/plan/PlanInfo.h"
+
 #include <atomic>
 #include <cmath>
 
@@ -9,6 +11,30 @@ Recovery::Recovery(Session &session, RunCheckpoints &checkpoints)
     : s_(session), checkpoints_(checkpoints) {
   if (s_.options.numerics != NumericsPolicy::Ignore)
     numerics_.emplace(s_.executor, "train", s_.options.threads);
+}
+
+Status Recovery::begin(const Place &place) {
+  if (!numerics_ || (copied_ && place.step < copied_->step + kCopyEvery))
+    return Status();
+  copied_ = place;
+  return numerics_->keep();
+}
+
+Status Recovery::returnTo(Feed &feed, const Place &place) {
+  TESSERA_RETURN_IF_ERROR(numerics_->restore());
+  const int program = findProgram(s_.executor.plan(), "train");
+  // No batch was left out since.
+  TESSERA_RETURN_IF_ERROR(feed.source().seek(copied_->batches()));
+  for (int64_t step = copied_->step; step < place.step; ++step) {
+    TESSERA_RETURN_IF_ERROR(feed.next());
+    TESSERA_RETURN_IF_ERROR(s_.executor.feedStep("train", step));
+    TESSERA_RETURN_IF_ERROR(s_.executor.run(program));
+  }
+  TESSERA_RETURN_IF_ERROR(feed.next());
+  TESSERA_RETURN_IF_ERROR(s_.executor.feedStep("train", place.step));
+  if (std::exchange(copied_, place)->step == place.step)
+    return Status();
+  return numerics_->keep();
 }
 
 void Recovery::pass(Place &place, int64_t batches) const {
@@ -35,10 +61,10 @@ Status Recovery::goBack(Place &place) {
 
 Status Recovery::handle(Feed &feed, double loss, Place &place) {
   const bool skip = s_.options.numerics == NumericsPolicy::Skip;
-  Result<std::string> why = numerics_->explain([&]() -> Status {
-    TESSERA_RETURN_IF_ERROR(feed.again());
-    return s_.executor.feedStep("train", place.step);
-  });
+  Executor::Observer trace = s_.executor.observe(nullptr);
+  TESSERA_RETURN_IF_ERROR(returnTo(feed, place));
+  Result<std::string> why = numerics_->explain();
+  s_.executor.observe(std::move(trace));
   if (!why)
     return why.status();
   std::string text = "step " + std::to_string(place.step + 1) + ", batch " +
@@ -64,10 +90,13 @@ Status Recovery::handle(Feed &feed, double loss, Place &place) {
   ++(skip ? skipped_ : rollbacks_);
   if (s_.leader())
     s_.console.line("WARNING: " + text + (skip ? "; its update is left out" : ""));
-  if (skip)
+  if (skip) {
     pass(place, 1);
-  else
+    copied_ = place; // the same parameters before another batch
+  } else {
     TESSERA_RETURN_IF_ERROR(goBack(place));
+    copied_.reset();
+  }
   if (!s_.leader())
     return Status();
   return s_.console.log({{"step", static_cast<double>(place.step)},

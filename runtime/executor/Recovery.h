@@ -6,7 +6,7 @@
 //
 //   Recovery recovery(session, checkpoints);
 //   Place place{step, ahead, last};
-//   TESSERA_RETURN_IF_ERROR(recovery.begin());
+//   TESSERA_RETURN_IF_ERROR(recovery.begin(place));
 //   ... the step ...
 //   Result<bool> bad = recovery.bad(loss);              // this rank's part of what is agreed on
 //   if (agreed.bad)
@@ -35,12 +35,15 @@ class Recovery {
 public:
   /// In a row left out, and how often the run goes back, before it is given up.
   static constexpr int kMostSkipped = 10, kMostRollbacks = 3;
+  /// Parameters and states are copied before every so manieth step. From there the steps before a bad one are done once
+  /// more, which gives the same bits: copies would otherwise cost most of what the check costs.
+  static constexpr int64_t kCopyEvery = 16;
 
   /// Both outlive it.
   Recovery(Session &session, RunCheckpoints &checkpoints);
 
   /// Before a step.
-  Status begin() { return numerics_ ? numerics_->keep() : Status(); }
+  Status begin(const Place &place);
   Result<bool> bad(double loss) { return numerics_ ? numerics_->bad(loss) : false; }
   void good() { inARow_ = 0; }
   /// All ranks, after a step that was bad anywhere: `place` becomes where the run goes on.
@@ -49,6 +52,8 @@ public:
   std::string summary() const;
 
 private:
+  /// Parameters and states as before the step at `place`, and a copy of them; the feed has its batch again.
+  Status returnTo(Feed &feed, const Place &place);
   Status goBack(Place &place);
   /// The batch was used up; a run over epochs makes one step fewer.
   void pass(Place &place, int64_t batches) const;
@@ -56,6 +61,7 @@ private:
   Session &s_;
   RunCheckpoints &checkpoints_;
   std::optional<Numerics> numerics_; // none: nothing is checked
+  std::optional<Place> copied_;      // where the copy was made
   int inARow_ = 0, skipped_ = 0, rollbacks_ = 0;
 };
 

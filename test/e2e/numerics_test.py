@@ -92,6 +92,14 @@ def skip_leaves_a_batch_out_and_nothing_else(c):
         expect(filecmp.cmp(after, expected, shallow=False), f"{name}: the weights are not those of the other batches")
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         expect([l["step"] for l in lines] == [1, 2, 2, 3, 4] and lines[2] == {"step": 2, "loss": None, "skipped": 1}, f"{lines}")
+    # Far from where parameters were last copied, again and again, while a trace looks on.
+    c.train(plan, c.batches("good", 0, 1, 3, 4), "--steps", 40, "--save-weights", c.folder / "forty", epochs=False)
+    said = c.train(plan, data, "--check-numerics", "skip", "--steps", 40, "--trace", "steps=20:24", "--trace-file",
+                   c.folder / "trace.json", "--save-weights", c.folder / "skipped", epochs=False)
+    expect("not finite: 10" in said, said)
+    expect(filecmp.cmp(c.folder / "forty", c.folder / "skipped", shallow=False), "other weights than without the batch")
+    steps = [e for e in json.loads((c.folder / "trace.json").read_text())["traceEvents"] if e.get("cat") == "step"]
+    expect({e["args"]["step"] for e in steps} == set(range(20, 25)), "the trace lacks steps")
     # A checkpoint after it goes on where the run does.
     c.train(plan, data, "--check-numerics", "skip", "--checkpoint-dir", c.folder / "run", "--steps", 3, epochs=False)
     c.train(plan, data, "--check-numerics", "skip", "--resume", c.folder / "run", "--save-weights", c.folder / "resumed")

@@ -11,6 +11,7 @@
 namespace tessera::rt {
 namespace {
 
+constexpr uint32_t kInfinity = 0x7f800000u; // its bits; a NaN's are more
 constexpr int64_t kSmall = 32 << 10; // elements below which threads cost more than they bring
 
 int64_t roundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -65,6 +66,17 @@ public:
     for (size_t r = 0; r < tape_.reductions.size(); ++r)
       finishSum(sums, r);
     return Status();
+  }
+
+  bool watch(size_t output, const std::shared_ptr<std::atomic<bool>> &found) override {
+    if (call_.outputs[output].dtype != plan::F32)
+      return false;
+    for (const TapeStore &store : tape_.stores)
+      if (store.output == output) {
+        watched_.push_back({store.pointer, found});
+        return true;
+      }
+    return false; // a reduction
   }
 
 private:
@@ -272,6 +284,10 @@ private:
       reduceTile(f, r, at, n, sums, chunk);
     for (const TapeOp &op : tape_.copyOps)
       op.run(f.pointers[op.y], f.pointers[op.a], f.pointers[op.b], f.pointers[op.c], n);
+    for (const auto &[pointer, found] : watched_) // what was written is in the cache still
+      if (vectorOps().largestPattern(static_cast<const float *>(f.pointers[pointer]), n) >=
+          kInfinity)
+        found->store(true, std::memory_order_relaxed);
   }
 
   static void loadLane(const TensorView &view, int64_t from, void *lanes, int64_t j) {
@@ -378,6 +394,7 @@ private:
   int64_t laneBytes_ = 0, slotBytes_ = 0, threadBytes_ = 0, sumBytes_ = 0;
   std::vector<int64_t> sumAt_;
   bool ownedRows_ = false;
+  std::vector<std::pair<uint32_t, std::shared_ptr<std::atomic<bool>>>> watched_; // by pointer
 };
 
 } // namespace
