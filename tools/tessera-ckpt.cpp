@@ -237,7 +237,7 @@ int main(int argc, char **argv) {
   CLI::App *both = command("compare", "Tells which tensors differ", compareBoth, "FIRST");
   both->add_option("SECOND", c.other, "The other; either may be a safetensors file")->required();
   both->add_option("--tolerance", c.tolerance, "Allowed relative difference (default 0)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0.0, 1e6));
   CLI::App *plain = command(
       "export", "Writes parameters and running statistics to one safetensors file", exportWeights);
   plain->add_option("--dtype", c.type, "Floating-point numbers as this type")

@@ -27,13 +27,10 @@ Status forEachSlab(const TensorSource &source, const std::string &name, const Bl
 
 } // namespace
 
-Status rewrite(const TensorSource &source, Manifest manifest, const std::string &path) {
-  if (fileExists(path))
-    return Status::error(path + ": is there already");
-  Result<std::string> partial = beginFolder(path);
-  if (!partial)
-    return partial.status();
-  CheckpointWriter writer(*partial, manifest);
+/// All files of the checkpoint into `folder`, with their checksums.
+static Status writeFiles(const TensorSource &source, Manifest &manifest,
+                         const std::string &folder) {
+  CheckpointWriter writer(folder, manifest);
   for (size_t file = 0; file < manifest.files.size(); ++file)
     TESSERA_RETURN_IF_ERROR(writer.begin(file));
   for (const auto &[name, tensor] : manifest.tensors)
@@ -44,16 +41,32 @@ Status rewrite(const TensorSource &source, Manifest manifest, const std::string 
                                           }));
   TESSERA_RETURN_IF_ERROR(writer.sync());
   for (Manifest::File &file : manifest.files) {
-    Result<FileSums> sums = sumFile(*partial + "/" + file.name);
+    Result<FileSums> sums = sumFile(folder + "/" + file.name);
     if (!sums)
       return sums.status();
     file.sums = std::move(*sums);
   }
-  return commitFolder(*partial, path, manifest);
+  return Status();
+}
+
+Status rewrite(const TensorSource &source, Manifest manifest, const std::string &path) {
+  if (fileExists(path))
+    return Status::error(path + ": is there already");
+  Result<std::string> partial = beginFolder(path);
+  if (!partial)
+    return partial.status();
+  Status status = writeFiles(source, manifest, *partial);
+  if (status)
+    status = commitFolder(*partial, path, manifest);
+  if (!status)
+    dropFolder(*partial);
+  return status;
 }
 
 Status exportTensors(const TensorSource &source, const std::vector<std::string> &names,
                      const std::string &file, std::optional<plan::DType> type) {
+  if (fileExists(file))
+    return Status::error(file + ": is there already");
   std::vector<NamedTensor> tensors;
   for (const std::string &name : names) {
     std::optional<TensorType> found = source.typeOf(name);

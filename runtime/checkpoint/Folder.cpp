@@ -110,8 +110,13 @@ Result<std::string> beginFolder(const std::string &path) {
   return partial;
 }
 
+void dropFolder(const std::string &partial) { static_cast<void>(removeAll(partial).ok()); }
+
 Status commitFolder(const std::string &partial, const std::string &path, const Manifest &manifest) {
-  TESSERA_RETURN_IF_ERROR(writeFile(partial + "/" + kManifestName, formatManifest(manifest)));
+  Result<std::string> text = manifestText(manifest);
+  if (!text)
+    return text.status().context(path);
+  TESSERA_RETURN_IF_ERROR(writeFile(partial + "/" + kManifestName, *text));
   TESSERA_RETURN_IF_ERROR(syncDirectory(partial));
   TESSERA_RETURN_IF_ERROR(rename(partial, path));
   return syncDirectory(fs::absolute(partial).parent_path().string());

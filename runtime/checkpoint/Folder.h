@@ -33,9 +33,10 @@ Result<std::string> beginCheckpoint(const std::string &folder, int64_t step);
 /// Writes the manifest, gives the checkpoint its name, and removes all but the last `keep` (0: none).
 Status commitCheckpoint(const std::string &folder, const Manifest &manifest, int64_t keep);
 
-/// The same for a checkpoint of any name: the folder to write into, and its end.
+/// The same for a checkpoint of any name: the folder to write into, and its end, or that of one that failed.
 Result<std::string> beginFolder(const std::string &path);
 Status commitFolder(const std::string &partial, const std::string &path, const Manifest &manifest);
+void dropFolder(const std::string &partial);
 
 } // namespace tessera::rt
 

@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/plan/PlanInfo.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -111,7 +112,9 @@ private:
 /// A file of the folder: nothing that leads out of it.
 bool isPlainName(const std::string &name) {
   return !name.empty() && name.size() <= 255 && name[0] != '.' &&
-         name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
+         std::none_of(name.begin(), name.end(), [](unsigned char c) {
+           return c == '/' || c < 32 || c == 127; // messages have it as it is
+         });
 }
 
 Status parseFiles(const Json &list, Manifest &manifest) {
@@ -286,6 +289,15 @@ std::string formatManifest(const Manifest &manifest) {
   }
   json["crc32"] = hex(sumOf(json));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<std::string> manifestText(const Manifest &manifest, uint64_t most) {
+  std::string text = formatManifest(manifest);
+  if (text.size() <= most)
+    return text;
+  return Status::error("the manifest would have " + std::to_string(text.size()) +
+                       " bytes, of which readers take " + std::to_string(most) +
+                       ": tensors lie in too many blocks; write them whole (--integrated)");
 }
 
 Result<Manifest> parseManifest(std::string_view text) {

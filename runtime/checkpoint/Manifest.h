@@ -83,6 +83,8 @@ struct Manifest {
 std::string roleName(TensorRole role); // "parameter", "state", "optimizer"
 
 std::string formatManifest(const Manifest &manifest);
+/// An error where the text would be longer than readers take: `most` bytes.
+Result<std::string> manifestText(const Manifest &manifest, uint64_t most = kMaxManifestBytes);
 /// One clear error for everything that is not a manifest.
 Result<Manifest> parseManifest(std::string_view text);
 

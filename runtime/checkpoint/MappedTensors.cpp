@@ -37,12 +37,19 @@ int64_t stars(const std::string &text) { return std::count(text.begin(), text.en
 
 Result<NameMap> NameMap::parse(std::string_view text) {
   bool deep = false;
-  auto shallow = [&](int depth, Json::parse_event_t, Json &) {
+  std::set<std::string> keys;
+  std::string twice;
+  auto watch = [&](int depth, Json::parse_event_t event, Json &value) {
+    // A name that is given twice would hide the first.
+    if (depth == 1 && event == Json::parse_event_t::key && !keys.insert(value).second)
+      twice = value;
     return depth <= 3 || !(deep = true);
   };
-  Json json = Json::parse(text, shallow, /*allow_exceptions=*/false);
+  Json json = Json::parse(text, watch, /*allow_exceptions=*/false);
   if (json.is_discarded() || deep || !json.is_object())
     return Status::error("is no mapping: not a JSON object of names");
+  if (!twice.empty())
+    return Status::error("entry " + rt::quoted(twice) + " is there twice");
   NameMap map;
   for (const auto &[name, entry] : json.items()) {
     Result<Target> target = parseTarget(name, entry);
@@ -66,8 +73,7 @@ NameMap::Target NameMap::of(const std::string &name) const {
   if (auto it = names_.find(name); it != names_.end())
     return it->second;
   for (const Pattern &p : patterns_) {
-    if (name.size() < p.before.size() + p.after.size() || !name.starts_with(p.before) ||
-        !name.ends_with(p.after))
+    if (!p.matches(name))
       continue;
     Target target = p.target;
     if (target.name)
@@ -77,6 +83,40 @@ NameMap::Target NameMap::of(const std::string &name) const {
     return target;
   }
   return {name, false};
+}
+
+Status NameMap::check(const plan::Plan &plan) const {
+  std::map<std::string, std::vector<int64_t>> shapes; // of the plan's tensors
+  for (const plan::Binding &binding : plan.bindings())
+    if (binding.role() == plan::PARAMETER || binding.role() == plan::STATE)
+      shapes[binding.name()] = toVector(binding.global_shape());
+  auto noMatrix = [](const std::string &entry, const auto &tensor) {
+    return Status::error("entry " + rt::quoted(entry) + " transposes " + rt::quoted(tensor.first) +
+                         " of shape " + shapeText(tensor.second) + ", which is no matrix");
+  };
+  auto unknown = [](const std::string &entry) {
+    return Status::error("entry " + rt::quoted(entry) + " is for no tensor of the plan");
+  };
+  for (const auto &[name, target] : names_) {
+    auto it = shapes.find(name);
+    if (it == shapes.end())
+      return unknown(name);
+    if (target.transpose && it->second.size() != 2)
+      return noMatrix(name, *it);
+  }
+  for (const Pattern &pattern : patterns_) {
+    bool any = false;
+    for (const auto &tensor : shapes) {
+      if (!pattern.matches(tensor.first))
+        continue;
+      any = true;
+      if (pattern.target.transpose && of(tensor.first).transpose && tensor.second.size() > 2)
+        return noMatrix(pattern.before + "*" + pattern.after, tensor);
+    }
+    if (!any)
+      return unknown(pattern.before + "*" + pattern.after);
+  }
+  return Status();
 }
 
 MappedTensors::MappedTensors(std::unique_ptr<TensorSource> from, std::unique_ptr<TensorSource> own,

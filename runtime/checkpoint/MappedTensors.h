@@ -34,11 +34,18 @@ public:
 
   static Result<NameMap> parse(std::string_view json);
   Target of(const std::string &name) const;
+  /// An error for an entry that no tensor of the plan has, and for one that transposes what is no matrix. Patterns may
+  /// meet vectors, which are their own transposes.
+  Status check(const plan::Plan &plan) const;
 
 private:
   struct Pattern {
     std::string before, after; // the star
     Target target;
+    bool matches(const std::string &name) const {
+      return name.size() >= before.size() + after.size() && name.starts_with(before) &&
+             name.ends_with(after);
+    }
   };
   std::map<std::string, Target> names_;
   std::vector<Pattern> patterns_;
@@ -54,6 +61,9 @@ public:
   /// The plan's names of what is there, and what no name of the plan leads to.
   std::vector<std::string> names() const override { return names_; }
   std::optional<TensorType> typeOf(const std::string &name) const override;
+  std::string nameThere(const std::string &name) const override {
+    return map_.of(name).name.value_or(name);
+  }
   Status read(const std::string &name, const Block &block, plan::DType type,
               void *out) const override;
 

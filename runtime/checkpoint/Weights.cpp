@@ -55,8 +55,10 @@ Status checkWeights(const plan::Plan &plan, const TensorSource *weights, bool st
       continue;
     std::optional<TensorType> type = weights ? weights->typeOf(binding.name()) : std::nullopt;
     std::vector<int64_t> wanted = toVector(binding.global_shape());
+    const std::string there = weights ? weights->nameThere(binding.name()) : binding.name();
     if (!type && (strict || binding.role() == plan::PARAMETER))
-      missing.push_back(roleName(binding.role()) + " " + quoted(binding.name()));
+      missing.push_back(roleName(binding.role()) + " " + quoted(binding.name()) +
+                        (there == binding.name() ? "" : " (there " + quoted(there) + ")"));
     else if (type && type->shape != wanted)
       other.push_back("tensor " + quoted(binding.name()) + " has the shape " +
                       shapeText(type->shape) + "; the plan wants " + shapeText(wanted));

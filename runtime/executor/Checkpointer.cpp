@@ -59,13 +59,19 @@ Status Checkpointer::snapshot() {
 
 Status Checkpointer::start(const RunPosition &position, const DataState &data) {
   TESSERA_RETURN_IF_ERROR(finish());
-  if (fileBytes_.empty())
+  if (fileBytes_.empty()) {
     for (size_t file = 0; file < manifest_.files.size(); ++file) {
       Result<SafetensorsLayout> layout = manifest_.layoutOf(file);
       if (!layout)
         return layout.status().context(manifest_.files[file].name);
       fileBytes_.push_back(layout->bytes);
+      FileSums &sums = manifest_.files[file].sums;
+      sums = {layout->bytes, std::vector<uint32_t>(FileSums::count(layout->bytes))};
     }
+    if (me_ == 0) // rather now than when all has been written
+      if (Result<std::string> text = manifestText(manifest_); !text)
+        return text.status().context(options_.folder);
+  }
   lastStep_ = position.step;
   manifest_.position = position;
   manifest_.data = data;

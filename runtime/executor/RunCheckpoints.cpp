@@ -16,6 +16,8 @@ RunCheckpoints::RunCheckpoints(Session &session, const DataSource &data)
 Status RunCheckpoints::check() const {
   if (!writer_ || !s_.leader())
     return Status();
+  TESSERA_RETURN_IF_ERROR(makeDirectory(s_.options.checkpointDir)); // now, and not after hours
+  TESSERA_RETURN_IF_ERROR(checkWritable(s_.options.checkpointDir + "/checkpoint"));
   std::vector<int64_t> steps = listCheckpoints(s_.options.checkpointDir);
   if (steps.empty() || steps.back() <= s_.firstStep())
     return Status();

@@ -23,8 +23,8 @@ public:
   /// Both outlive it.
   RunCheckpoints(Session &session, const DataSource &data);
 
-  /// What is already in the folder must not lie ahead of this run: a later --resume would take it for
-  /// this run's.
+  /// The folder must be one that can be written, and what is already in it must not lie ahead of this run: a later
+  /// --resume would take it for this run's.
   Status check() const;
 
   /// This rank's part of what is to be agreed on.

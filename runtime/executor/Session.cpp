@@ -29,12 +29,18 @@ DataOptions Session::dataOptions(bool train) const {
   return data;
 }
 
-int64_t Session::firstBatch(const DataSource &data) const {
+Result<int64_t> Session::firstBatch(const DataSource &data) const {
   if (!resumed)
-    return 0;
+    return int64_t(0);
+  constexpr int64_t kMost = int64_t(1) << 62;
   const RunPosition &position = resumed->position;
-  auto batch = static_cast<int64_t>(std::max<uint64_t>(executor.plan().global_batch(), 1));
-  return position.epoch * data.batchesPerEpoch() + position.sample / batch;
+  const auto batch = static_cast<int64_t>(std::max<uint64_t>(executor.plan().global_batch(), 1));
+  int64_t first = 0;
+  if (__builtin_mul_overflow(position.epoch, data.batchesPerEpoch(), &first) ||
+      first > kMost - position.sample / batch - position.step)
+    return Status::error(checkpoint + ": says that the run was in epoch " +
+                         std::to_string(position.epoch) + ", which no run comes to");
+  return first + position.sample / batch;
 }
 
 namespace {

@@ -108,7 +108,7 @@ struct Session {
   /// Steps that the checkpoint has behind it.
   int64_t firstStep() const { return resumed ? resumed->position.step : 0; }
   /// The batch that the run begins with, counted from the first of epoch 0.
-  int64_t firstBatch(const DataSource &data) const;
+  Result<int64_t> firstBatch(const DataSource &data) const;
 };
 
 /// What a run starts from, on an executor of the plan or of its sequential program: a checkpoint's parameters,

@@ -38,6 +38,7 @@ Result<std::unique_ptr<TensorSource>> mapped(std::unique_ptr<TensorSource> weigh
   Result<NameMap> map = NameMap::parse(*text);
   if (!map)
     return map.status().context(file);
+  TESSERA_RETURN_IF_ERROR(map->check(plan.ranks[0]).context(file));
   Result<std::unique_ptr<TensorSource>> own = InitialTensors::open(plan);
   if (!own)
     return own.status();

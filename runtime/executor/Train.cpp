@@ -81,11 +81,11 @@ private:
 };
 
 /// How many steps a run has altogether, those of a checkpoint included.
-int64_t lastStep(const Session &s, const DataSource &data) {
+int64_t lastStep(const Session &s, const DataSource &data, int64_t firstBatch) {
   if (s.options.steps > 0)
     return s.options.steps;
   int64_t batches = std::max<int64_t>(s.options.epochs, 1) * data.batchesPerEpoch();
-  return s.firstStep() + std::max<int64_t>(0, batches - s.firstBatch(data));
+  return s.firstStep() + std::max<int64_t>(0, batches - firstBatch);
 }
 
 void summarise(Session &s, const Progress &progress, int64_t steps, double firstLoss,
@@ -109,10 +109,8 @@ Status checkTrace(const Session &s, int64_t first, int64_t last) {
   if (range.first > last)
     return Status::error("--trace: there is no step " + std::to_string(range.first) +
                          ", the run ends after step " + std::to_string(last));
-  if (s.leader()) // before the steps, not after them
-    if (Result<AtomicFile> file = AtomicFile::create(s.options.traceFile); !file)
-      return file.status();
-  return Status();
+  return s.leader() ? checkWritable(s.options.traceFile)
+                    : Status(); // before the steps, not after them
 }
 
 } // namespace
@@ -138,11 +136,16 @@ Status train(Session &s) {
     return feed.status();
   int64_t perEpoch = feed->source().batchesPerEpoch();
   const int64_t first = s.firstStep();
-  Place place{first, s.firstBatch(feed->source()) - first, lastStep(s, feed->source())};
+  Result<int64_t> firstBatch = s.firstBatch(feed->source());
+  if (!firstBatch)
+    return firstBatch.status();
+  Place place{first, *firstBatch - first, lastStep(s, feed->source(), *firstBatch)};
   TESSERA_RETURN_IF_ERROR(feed->source().seek(place.batches()));
   RunCheckpoints checkpoints(s, feed->source());
   TESSERA_RETURN_IF_ERROR(checkpoints.check());
   TESSERA_RETURN_IF_ERROR(checkTrace(s, first, place.last));
+  if (s.leader() && !s.options.saveWeights.empty())
+    TESSERA_RETURN_IF_ERROR(checkWritable(s.options.saveWeights));
   Recovery recovery(s, checkpoints);
   StepScalars scalars(s.executor);
   uint64_t batch = s.executor.plan().global_batch();
@@ -172,7 +175,7 @@ Status train(Session &s) {
     enter("reading a batch");
     TESSERA_RETURN_IF_ERROR(feed->next());
     TESSERA_RETURN_IF_ERROR(s.executor.feedStep("train", place.step));
-    TESSERA_RETURN_IF_ERROR(recovery.begin());
+    TESSERA_RETURN_IF_ERROR(recovery.begin(place));
     enter("running the program");
     TESSERA_RETURN_IF_ERROR(s.executor.run(program, [&] {
       if (place.step + 1 < place.last)

@@ -107,11 +107,13 @@ public:
     Result<Feed> feed = Feed::open(s_.executor, name, s_.options.data, data);
     if (!feed)
       return feed.status();
-    TESSERA_RETURN_IF_ERROR(feed->source().seek(s_.firstBatch(feed->source())));
+    Result<int64_t> first = s_.firstBatch(feed->source());
+    if (!first)
+      return first.status();
+    TESSERA_RETURN_IF_ERROR(feed->source().seek(*first));
     for (Replica *replica : {judge_.get(), sampler_.get()})
       if (replica)
-        TESSERA_RETURN_IF_ERROR(
-            replica->open(name, s_.options.data, data, s_.firstBatch(feed->source())));
+        TESSERA_RETURN_IF_ERROR(replica->open(name, s_.options.data, data, *first));
     for (int64_t i = 0; i < steps; ++i) {
       int64_t step = s_.firstStep() + i;
       TESSERA_RETURN_IF_ERROR(feed->next());

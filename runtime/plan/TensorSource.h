@@ -28,6 +28,8 @@ public:
   virtual const std::string &path() const = 0;
   virtual std::vector<std::string> names() const = 0; // sorted
   virtual std::optional<TensorType> typeOf(const std::string &name) const = 0;
+  /// What the tensor is called where it lies, for messages.
+  virtual std::string nameThere(const std::string &name) const { return name; }
   /// Row-major and packed, converted to `type` if both types are floating-point; another difference
   /// of types is an error, as is a block that is not inside.
   virtual Status read(const std::string &name, const Block &block, plan::DType type,

@@ -36,6 +36,13 @@ Status writeFile(const std::string &path, std::string_view contents) {
   return file->commit();
 }
 
+Status checkWritable(const std::string &path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    return Status::error(path + ": cannot be written: it is a directory");
+  return AtomicFile::create(path).status();
+}
+
 Status makeDirectory(const std::string &path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);

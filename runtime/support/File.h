@@ -28,6 +28,9 @@ Result<std::string> readFile(const std::string &path, uint64_t limit);
 /// Writes beside `path` and renames.
 Status writeFile(const std::string &path, std::string_view contents);
 
+/// An error if a file of this name could not be written; nothing is.
+Status checkWritable(const std::string &path);
+
 /// Makes `path` and its missing parents.
 Status makeDirectory(const std::string &path);
 

@@ -74,9 +74,33 @@ TEST_CASE("merging, splitting and merging again changes nothing") {
   CHECK_FALSE(rewrite(f.source, f.manifest, f.path + "/whole").ok()); // nothing is overwritten
 }
 
+namespace {
+
+/// Fails in its third read, as a damaged file does.
+struct Failing : TensorsInMemory {
+  mutable int reads = 0;
+  Status read(const std::string &name, const Block &block, plan::DType type,
+              void *out) const override {
+    return ++reads == 3 ? Status::error("damaged") : TensorsInMemory::read(name, block, type, out);
+  }
+};
+
+} // namespace
+
+TEST_CASE("a conversion that fails leaves nothing behind") {
+  Fixture f;
+  Failing failing;
+  static_cast<TensorsInMemory &>(failing) = f.source;
+  layOutWhole(f.manifest);
+  CHECK(rewrite(failing, f.manifest, f.path + "/out").message() == "damaged");
+  CHECK(fs::is_empty(f.path));
+}
+
 TEST_CASE("exported tensors are read back, in another type if asked for") {
   Fixture f;
   REQUIRE(exportTensors(f.source, {"w", "big"}, f.path + "/x", plan::F64).ok());
+  CHECK(exportTensors(f.source, {"w"}, f.path + "/x", plan::F64).message() ==
+        f.path + "/x: is there already");
   Result<Safetensors> file = Safetensors::open(f.path + "/x");
   REQUIRE(file.ok());
   CHECK(file->typeOf("w")->type == plan::F64);

@@ -41,7 +41,8 @@ TEST_CASE("names are mapped one by one, by patterns, or not at all") {
   for (const char *bad :
        {"[]", "{", R"({"a": 1})", R"({"a*": "b"})", R"({"a": "b*"})", R"({"**": "*"})",
         R"({"a": {"transpose": true}})", R"({"a": {"name": "b", "x": 1}})",
-        R"({"a": {"name": "b", "transpose": 3}})", R"({"a": {"name": {"name": "b"}}})"})
+        R"({"a": {"name": "b", "transpose": 3}})", R"({"a": {"name": {"name": "b"}}})",
+        R"({"a": "b", "a": "c"})"})
     CHECK_FALSE(NameMap::parse(bad).ok());
   CHECK_FALSE(NameMap::parse(std::string(100000, '[')).ok());
 }
@@ -66,6 +67,20 @@ TEST_CASE(
   CHECK(part == std::vector<float>{4, 5});
   REQUIRE(tensors.read("head", {{0}, {4}}, plan::F32, head.data()).ok());
   CHECK(head == std::vector<float>{200, 201, 202, 203});
+}
+
+TEST_CASE("entries for nothing, and transposes of what is no matrix, are refused") {
+  const plan::Plan plan = planOf({{"fc.w", {3, 2}}, {"fc.b", {3}}, {"conv.w", {4, 3, 3, 3}}});
+  auto error = [&](const std::string &text) { return parse(text).check(plan).message(); };
+  CHECK(error(R"({"fc.*": "x.*", "conv.w": null, "*": {"name": "y.*"}})") == "");
+  CHECK(error(R"({"fc.*": {"name": "x.*", "transpose": true}})") ==
+        ""); // the vector stays what it is
+  CHECK(error(R"({"fc.v": null})") == "entry 'fc.v' is for no tensor of the plan");
+  CHECK(error(R"({"head.*": null})") == "entry 'head.*' is for no tensor of the plan");
+  CHECK(error(R"({"fc.b": {"name": "b", "transpose": true}})") ==
+        "entry 'fc.b' transposes 'fc.b' of shape [3], which is no matrix");
+  CHECK(error(R"({"*.w": {"name": "*.k", "transpose": true}})") ==
+        "entry '*.w' transposes 'conv.w' of shape [4, 3, 3, 3], which is no matrix");
 }
 
 TEST_CASE("missing, wrong-shaped and extra tensors are listed together") {
