@@ -25,6 +25,21 @@ using namespace tessera::rt;
 
 namespace {
 
+/// CLI11's own validators print limits of forty digits.
+CLI::Validator atLeast(int64_t least) {
+  return CLI::Validator(
+      [least](const std::string &text) {
+        int64_t value = 0;
+        const char *end = text.data() + text.size();
+        const auto parsed = std::from_chars(text.data(), end, value);
+        return parsed.ec == std::errc() && parsed.ptr == end && value >= least
+                   ? std::string()
+                   : "expected a whole number from " + std::to_string(least) + " on, not '" + text +
+                         "'";
+      },
+      "");
+}
+
 struct CommandLine {
   std::string plan, device = "cpu", log, tensorboard, every, trace, numerics;
   bool eval = false, infer = false, verify = false, quiet = false, noGraphs = false;
@@ -54,9 +69,9 @@ void declare(CLI::App &app, CommandLine &c) {
 
   auto *steps =
       app.add_option("--steps", r.steps, "Batches to run; in training, with those of a resumed run")
-          ->check(CLI::PositiveNumber);
+          ->check(atLeast(1));
   app.add_option("--epochs", r.epochs, "Passes over the data (default 1)")
-      ->check(CLI::PositiveNumber)
+      ->check(atLeast(1))
       ->excludes(steps);
   app.add_option("--seed,--shuffle-seed", r.seed,
                  "Of shuffling and augmentation (default 0, or the resumed run's)");
@@ -74,7 +89,7 @@ void declare(CLI::App &app, CommandLine &c) {
          "Of --verify: the relative difference that passes in any case. Otherwise 16 times what "
          "rounding alone does to the unpartitioned program may be there; with --f64 losses get "
          "the tolerance, tensors ten times as much (default 1e-6, with --f64 1e-10)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1e-15, 1e6));
 
   app.add_option("--weights", r.weights, "Parameters from this safetensors file or checkpoint")
       ->type_name("FILE|DIR");
@@ -91,7 +106,7 @@ void declare(CLI::App &app, CommandLine &c) {
                  "How often: so many steps (100), or a time (30s, 10min, 2h) (default: each epoch)")
       ->type_name("N|TIME");
   app.add_option("--keep", r.keep, "Keep the last so many checkpoints (default 3; 0: all)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(atLeast(0));
   app.add_flag(
       "--integrated", r.integrated,
       "Checkpoints of whole tensors, which other programs read, instead of each rank's part");
@@ -125,7 +140,7 @@ void declare(CLI::App &app, CommandLine &c) {
       ->add_option("--restarts", l.restarts,
                    "Start again from the last checkpoint after a failure, so many times (needs "
                    "--checkpoint-dir)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(atLeast(0));
   launch->add_flag("--elastic", l.elastic,
                    "With --restarts: ranks that are killed or stopped are not started again; the "
                    "model is compiled for those that are left (with --processes or --rank-table)");
@@ -135,7 +150,7 @@ void declare(CLI::App &app, CommandLine &c) {
       ->check(CLI::Range(0.1, 1e6));
   app.add_option("--log-dir", r.logDir, "One text file per rank: DIR/rank-N.log")->type_name("DIR");
   app.add_option("--ranks", c.ranks, "Expected number of ranks: an error if the plan has others")
-      ->check(CLI::PositiveNumber);
+      ->check(atLeast(1));
   app.add_option("--threads", c.threads,
                  "Kernel threads per rank (default: cores / ranks on this machine)")
       ->check(CLI::Range(1, 4096));
