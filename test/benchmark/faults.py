@@ -57,8 +57,8 @@ class Faults(Launching):
 
     def train(self, run, *options, steps=None, environment=(), prefix=(), launch=("--processes",)):
         resume = ("--resume", run) if any(run.glob("step-*")) else ()
-        return self.start(self.command(self.plan, steps or self.steps, "--checkpoint-dir", run, "--checkpoint-every", 1, "--threads", 1,
-                                       *launch, *resume, *options), environment, prefix)
+        return self.start(self.command(self.plan, steps or self.steps, "--checkpoint-dir", run, "--checkpoint-every", 1, "--threads",
+                                       1, *launch, *resume, *options), environment, prefix)
 
     def files(self, run):
         folder = run / f"step-{self.steps:08}"
@@ -240,7 +240,8 @@ def main():
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         faults = Faults(args, pathlib.Path(folder))
         size = sum(map(len, faults.reference.values()))
-        print(f"{args.steps} steps with a checkpoint of {size / 1e6:.1f} MB each: {faults.seconds:.2f} s without a fault", flush=True)
+        print(f"{args.steps} steps with a checkpoint of {size / 1e6:.1f} MB each: {faults.seconds:.2f} s without a fault",
+              flush=True)
         for kind in args.kinds or KINDS:
             trials = args.trials if kind == "kill" else max(2, args.trials // 10)
             done, lost, begin = 0, 0, time.monotonic()

@@ -13,6 +13,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 
 CASES = []
 
@@ -47,10 +48,11 @@ def main(usage, context):
     for function in CASES:
         if args.names and function.__name__ not in args.names:
             continue
+        begin = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             try:
                 function(context(args, pathlib.Path(folder)))
-                print(f"ok    {function.__name__}", flush=True)
+                print(f"ok    {function.__name__} ({time.monotonic() - begin:.1f} s)", flush=True)
             except (AssertionError, StopIteration, KeyError) as error:
                 failed += 1
                 print(f"FAIL  {function.__name__}: {error!s}", flush=True)

@@ -11,12 +11,16 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import numpy as np
 
 from cases import case, main
 from tensors import manifest_of, read_safetensors, sums_hold, whole_tensors, write_safetensors
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
+from networks import bert  # noqa: E402
 
 
 def expect(condition, message):
@@ -61,19 +65,16 @@ class Context:
 
 @case
 def three_steps_and_three_are_six_bit_for_bit(c):
-    """With dropout, a shuffled set and an epoch's end in between; vgg and lenet on 1, 2 and 4 ranks, threads and MPI."""
+    """With dropout, a shuffled set and an epoch's end in between; BERT and lenet on 1, 2 and 4 ranks, threads and MPI."""
     launchers = [()]
     if shutil.which("mpirun"):
         launchers.append(("mpirun", "--oversubscribe", "-n"))
-    for model, x in (("lenet_train.onnx", None), ("vgg11_cifar_train.onnx", (8, 3, 32, 32))):
-        data = c.data
-        if x:
-            np.save(c.folder / "images.npy", np.random.default_rng(4).standard_normal(x).astype(np.float32))
-            np.save(c.folder / "labels.npy", np.arange(8) % 10)
-            data = f"npy:{c.folder}/images.npy,{c.folder}/labels.npy"
+    bert(c.folder / "bert.onnx", layers=1, hidden=32, heads=2, words=50, batch=8, length=8, dropout=0.1)
+    for model, options in (("lenet_train.onnx", {}), (c.folder / "bert.onnx", {"dims": ("--inputs", "ids,segments")})):
+        data = "synthetic:vocab=50,samples=40" if options else c.data
         for number, (mesh, mode) in enumerate((("1", "data"), ("data=2", "data"), ("data=2,model=2", "auto"))):
-            plan = c.compile(f"plan{number}", mesh, mode, model=model)
-            for launcher in launchers if not x and mesh != "1" else launchers[:1]:
+            plan = c.compile(f"plan{number}", mesh, mode, model=model, **options)
+            for launcher in launchers if not options and mesh != "1" else launchers[:1]:
                 if launcher:
                     launcher = (*launcher, str(eval(mesh.replace("data=", "").replace(",model=", "*"))))
                 for flags in ((), ("--integrated",)):
@@ -208,6 +209,17 @@ def a_full_disk_is_an_error_and_costs_no_checkpoint(c):
         expect(left and all(map(sums_hold, left)), f"left: {left}")
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+@case
+def what_cannot_be_written_is_said_before_the_first_step(c):
+    plan = c.compile("plan", "data=2")
+    for options in (("--checkpoint-dir", c.folder / "x.npy"), ("--checkpoint-dir", "/proc/x"), ("--save-weights", "/no/such/folder/x"),
+                    ("--save-weights", c.folder)):
+        text = c.train(plan, *options, code=1)
+        one_line(text, str(options[1]), "cannot be")
+        expect("step 1" not in text, text)
+    expect(not list(c.folder.glob("x.npy.*")), "something was left")
 
 
 @case

@@ -5,6 +5,7 @@ usage: launch_test.py --bin DIR --models DIR [NAME...]      NAME: only these cas
 """
 import json
 import os
+import pathlib
 import random
 import re
 import shutil
@@ -116,8 +117,9 @@ def two_hosts_over_every_launch_path(c):
             check("torchrun's environment", [c.start(command, rank_environment(r, 4, a, 29500, r % 2, 2) | agent, hosts.on(r // 2))
                                              for r in range(4)])
             if torchrun_works():
-                check("torchrun", [c.start(command, prefix=(*hosts.on(h), "torchrun", "--no_python", "--nnodes", "2", "--nproc_per_node",
-                                                             "2", "--node_rank", str(h), "--master_addr", a)) for h in range(2)])
+                check("torchrun", [c.start(command, prefix=(*hosts.on(h), "torchrun", "--no_python", "--nnodes", "2",
+                                                             "--nproc_per_node", "2", "--node_rank", str(h), "--master_addr", a))
+                                   for h in range(2)])
             check("rank table", [c.start(command + ["--rank-table", str(two)], prefix=hosts.on(h)) for h in range(2)])
             check("RANK_ID", [c.start(command + ["--rank-table", str(two)], {"RANK_ID": r}, hosts.on(r // 2))
                               for r in range(4)])
@@ -134,12 +136,13 @@ def an_mpi_rank_that_is_stopped_or_cut_off_is_named(c):
     """One that is killed is named by mpirun."""
     if not shutil.which("mpirun"):
         return print("skipped: no mpirun")
-    command = c.command(c.compile(), 1000000, "--peer-timeout", 2)
+    log = c.folder / "log.jsonl"
+    command = c.command(c.compile(), 1000000, "--peer-timeout", 2, "--log", log)
     for signal, message in ((STOP, r"^\[rank \d\] tessera-run: rank 2 \(on .*\) gave no sign of life for 2 s"),
                             (KILL, r"rank 2 .* exited on signal 9")):
+        log.unlink(missing_ok=True)
         process = c.start(command, prefix=("mpirun", "--oversubscribe", "-n", "4"))
-        c.wait_for(lambda: len(processes_of_ranks(process.pid)) == 4, "four processes")
-        time.sleep(3)
+        c.wait_for_steps(log)
         begin = time.monotonic()
         os.kill(processes_of_ranks(process.pid)[2], signal)
         text = c.finish(process, code=None, timeout=60)
@@ -147,9 +150,9 @@ def an_mpi_rank_that_is_stopped_or_cut_off_is_named(c):
         expect(time.monotonic() - begin < 15, f"{time.monotonic() - begin:.1f} s")
     try:
         with TwoHosts() as hosts:
+            log.unlink()
             process = c.start(command, prefix=mpirun_on(c, hosts))
-            c.wait_for(lambda: len(processes_of_ranks(process.pid)) == 4, "four processes")
-            time.sleep(3)
+            c.wait_for_steps(log)
             ranks, begin = processes_of_ranks(process.pid), time.monotonic()
             hosts.cut()
             c.wait_for(lambda: not any(map(runs, ranks.values())), "the end of both sides", 30)
@@ -160,8 +163,8 @@ def an_mpi_rank_that_is_stopped_or_cut_off_is_named(c):
                     os.kill(int(pid), KILL)
             text = c.finish(process, code=None)
             expect(process.returncode != 0 and
-                   re.search(r"^\[rank [01]\] tessera-run: rank 2 \(on .*\) and rank 3 \(on .*\) gave no sign of life for 2 s: they were stopped",
-                             text, re.M), text)
+                   re.search(r"^\[rank [01]\] tessera-run: rank 2 \(on .*\) and rank 3 \(on .*\) gave no sign of life for 2 s: "
+                             r"they were stopped", text, re.M), text)
             expect(seconds < 15, f"{seconds:.1f} s")
             print(f"      both sides ended {seconds:.1f} s after the cut")
     except TwoHosts.Skipped as reason:
@@ -173,10 +176,10 @@ def a_cut_cable_is_noticed_on_both_sides(c):
     plan = c.compile()
     try:
         with TwoHosts() as hosts:
-            command = c.command(plan, 1000000, "--peer-timeout", 3)
+            command = c.command(plan, 1000000, "--peer-timeout", 3, "--log", c.folder / "log.jsonl")
             processes = [c.start(command, rank_environment(r, 4, hosts.addresses[0], 29500, r % 2, 2), hosts.on(r // 2))
                          for r in range(4)]
-            time.sleep(3)
+            c.wait_for_steps(c.folder / "log.jsonl")
             expect(all(process.poll() is None for process in processes), "ended by themselves")
             begin = time.monotonic()
             hosts.cut()
@@ -195,8 +198,9 @@ def a_cut_cable_is_noticed_on_both_sides(c):
 def a_killed_rank_is_named_by_all_at_once(c):
     plan = c.compile()
     for victim in (0, 2):
-        processes = all_ranks(c, c.command(plan, 1000000), free_port())
-        time.sleep(1.5)
+        log = c.folder / f"{victim}.jsonl"
+        processes = all_ranks(c, c.command(plan, 1000000, "--log", log), free_port())
+        c.wait_for_steps(log)
         begin = time.monotonic()
         processes[victim].send_signal(KILL)
         for rank, process in enumerate(processes):
@@ -210,8 +214,9 @@ def a_killed_rank_is_named_by_all_at_once(c):
 @case
 def a_stopped_rank_is_named_after_the_timeout(c):
     plan = c.compile()
-    processes = all_ranks(c, c.command(plan, 1000000, "--peer-timeout", 2), free_port())
-    time.sleep(1.5)
+    log = c.folder / "log.jsonl"
+    processes = all_ranks(c, c.command(plan, 1000000, "--peer-timeout", 2, "--log", log), free_port())
+    c.wait_for_steps(log)
     processes[3].send_signal(STOP)
     begin = time.monotonic()
     for rank in range(3):
@@ -241,9 +246,12 @@ def ranks_that_do_not_fit_together_are_told_so(c):
     for process in processes:
         expect("another secret" in c.finish(process, code=1), "secrets")
     for change, message in (({"WORLD_SIZE": 4}, "WORLD_SIZE is 4"), ({"RANK": "x"}, "RANK=x"), ({"MASTER_ADDR": ""}, "MASTER_ADDR"),
-                            ({"RANK": 2}, "RANK is 2"), ({"MASTER_PORT": 70000}, "MASTER_PORT=70000")):
+                            ({"RANK": 2}, "RANK is 2"), ({"MASTER_PORT": 70000}, "MASTER_PORT=70000"),
+                            ({"MASTER_PORT": 0}, "MASTER_PORT=0")):
         text = c.finish(c.start(c.command(plan, 1), rank_environment(0, 2, "127.0.0.1", 29500) | change), code=1)
         expect(message in text and text.count("\n") == 1, text)
+    text = c.finish(c.start(c.command(plan, 1), {"RANK": 0, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29500}), code=1)
+    expect("WORLD_SIZE is not set" in text and text.count("\n") == 1, text)
     bad = c.folder / "bad.json"
     good = table(bad, ("127.0.0.1", (0, 1))).read_text()
     for old, new, message in (('"1.0"', '"2.0"', "version"), ('"completed"', '"initializing"', "status"),
@@ -262,9 +270,9 @@ def ranks_that_do_not_fit_together_are_told_so(c):
 def a_hang_is_dumped_rank_by_rank(c):
     """One of four is stopped, and silence alone would not be found for long."""
     plan = c.compile()
-    process = c.start(c.command(plan, 1000000, "--processes", "--step-timeout", 2, "--peer-timeout", 30))
-    c.wait_for(lambda: len(ranks_of(process.pid)) == 4, "four processes")
-    time.sleep(1.5)
+    log = c.folder / "log.jsonl"
+    process = c.start(c.command(plan, 1000000, "--processes", "--step-timeout", 2, "--peer-timeout", 30, "--log", log))
+    c.wait_for_steps(log)
     os.kill(ranks_of(process.pid)[3], STOP)
     begin = time.monotonic()
     text = c.finish(process, code=1)
@@ -279,7 +287,7 @@ def a_hang_is_dumped_rank_by_rank(c):
 def a_slow_rank_is_named(c):
     """Its process gets no processor for much of the time; under MPI, too. (unit.test_executor has the warning, which depends on the
     share of a step, and thereby on what else the machine does.)"""
-    plan, steps = c.compile("plan", "data=2", "data", "lenet_train.onnx", batch=40), 45
+    plan, steps = c.compile("plan", "data=2", "data", "lenet_train.onnx", batch=20), 30
     starts = {"--processes": lambda command: c.start(command + ["--processes"])}
     if shutil.which("mpirun"):
         starts["mpirun"] = lambda command: c.start(command, prefix=("mpirun", "--oversubscribe", "-n", "2"))
@@ -319,23 +327,41 @@ def each_rank_has_a_log(c):
 
 @case
 def restarted_runs_lose_nothing(c):
-    """Ranks killed at random moments, threads and processes: the parameters of an uninterrupted run, bit for bit."""
-    plan = c.compile()
+    """Ranks killed at random moments, of a start and of the steps, threads and processes: the parameters of an uninterrupted run,
+    bit for bit."""
+    plan, steps = c.compile(), 240
     straight = c.folder / "straight.safetensors"
-    c.finish(c.start(c.command(plan, 1600, "--save-weights", straight)))
+    c.finish(c.start(c.command(plan, steps, "--save-weights", straight)))
     rng = random.Random(1)
+
+    def behind(run):
+        return max((int(folder.name[5:]) for folder in run.glob("step-*")), default=0)
+
     for flags in (["--processes"], []):
         file, run = c.folder / f"end{len(flags)}.safetensors", c.folder / f"run{len(flags)}"
-        process = c.start(c.command(plan, 1600, "--save-weights", file, "--checkpoint-dir", run, "--checkpoint-every", 5,
+        process = c.start(c.command(plan, steps, "--save-weights", file, "--checkpoint-dir", run, "--checkpoint-every", 5,
                                     "--restarts", 50, *flags))
-        kills, children = 0, f"/proc/{process.pid}/task/{process.pid}/children"
-        while process.poll() is None and kills < 8:
-            time.sleep(rng.uniform(0.3, 1.0))
-            victims = list(ranks_of(process.pid).values()) or list(map(int, open(children).read().split()))
-            if victims and process.poll() is None:
+        kills, before, children = 0, set(), pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+
+        def ended():
+            return process.poll() is not None
+
+        def started():
+            """The processes of an attempt that was not killed yet."""
+            now = set() if ended() else set(ranks_of(process.pid).values()) or set(map(int, children.read_text().split()))
+            return now if now and not now & before else set()
+
+        while not ended() and kills < 8:
+            c.wait_for(lambda: ended() or started(), "another start")
+            if kills % 4 != 3:
+                reached = behind(run) + rng.randrange(5, 25)
+                c.wait_for(lambda: ended() or behind(run) >= reached, f"step {reached}")
+            time.sleep(rng.uniform(0, 0.1))
+            victims = started()
+            if victims:
                 try:
-                    os.kill(rng.choice(victims), KILL)
-                    kills += 1
+                    os.kill(rng.choice(sorted(victims)), KILL)
+                    kills, before = kills + 1, victims
                 except ProcessLookupError:
                     pass
         text = c.finish(process, timeout=300)
@@ -351,7 +377,8 @@ def an_elastic_run_goes_on_with_the_ranks_that_are_left(c):
     exact, steps = ("--f64", "--backend", "reference", "--checkpoint-every", 5), 120
     def losses(log):
         return [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
-    c.finish(c.start(c.command(plan, steps, *exact, "--log", c.folder / "straight.jsonl", "--checkpoint-dir", c.folder / "straight")))
+    c.finish(c.start(c.command(plan, steps, *exact, "--log", c.folder / "straight.jsonl", "--checkpoint-dir",
+                               c.folder / "straight")))
     straight, log, run = losses(c.folder / "straight.jsonl"), c.folder / "log.jsonl", c.folder / "run"
     process = c.start(c.command(plan, steps, *exact, "--log", log, "--checkpoint-dir", run, "--processes", "--restarts", 3,
                                 "--elastic", "--peer-timeout", 2))
@@ -373,7 +400,8 @@ def an_elastic_run_goes_on_with_the_ranks_that_are_left(c):
                f"{entry} is not {same}")
     expect(sorted(last) == list(range(1, steps + 1)), "steps are missing")
     ends = [manifest_of(folder / f"step-{steps:08}") for folder in (run, c.folder / "straight")]
-    expect(ends[0]["position"] == ends[1]["position"] and [size for _, size in ends[0]["mesh"] if size > 1] == [2], f"{ends[0]['mesh']}")
+    mesh = ends[0]["mesh"]
+    expect(ends[0]["position"] == ends[1]["position"] and [size for _, size in mesh if size > 1] == [2], f"{mesh}")
 
 
 @case
@@ -410,7 +438,8 @@ def an_elastic_run_goes_on_without_a_machine(c):
     last = {entry["step"]: entry for entry in written()}
     expect(sorted(last) == list(range(1, steps + 1)), "steps are missing")
     for entry, same in zip(last.values(), map(json.loads, straight.read_text().splitlines())):
-        expect(entry["epoch"] == same["epoch"] and abs(entry["loss"] - same["loss"]) <= 1e-9 * abs(same["loss"]), f"{entry}: {same}")
+        expect(entry["epoch"] == same["epoch"] and abs(entry["loss"] - same["loss"]) <= 1e-9 * abs(same["loss"]),
+               f"{entry}: {same}")
     ends = [manifest_of(folder / f"step-{steps:08}")["position"] for folder in (run, c.folder / "straight")]
     expect(ends[0] == ends[1] and not (run / ".elastic").exists(), f"{ends}")
 

@@ -89,6 +89,10 @@ class Launching(Programs):
         expect(code is None or process.returncode == code, f"{process.args}: exit code {process.returncode}\n{text}")
         return text
 
+    def wait_for_steps(self, log, steps=3):
+        """Until the run that writes this log has done so many."""
+        self.wait_for(lambda: log.exists() and log.read_text().count("\n") >= steps, f"{steps} steps in {log}")
+
     def wait_for(self, condition, what, seconds=60):
         end = time.monotonic() + seconds
         while not condition():
