@@ -28,6 +28,11 @@ public:
   Status next();
   /// Reads the batch after this one, and has it copied. What goes wrong is what next() returns.
   void ahead();
+  /// next() feeds batch number `batch` of the source, whatever ahead() has read.
+  Status seek(int64_t batch) {
+    ahead_.reset();
+    return source_->seek(batch);
+  }
   /// Feeds the batch that next() fed once more: a run may have overwritten its buffers.
   Status again();
   DataSource &source() { return *source_; }

@@ -24,7 +24,7 @@ Status Recovery::returnTo(Feed &feed, const Place &place) {
   TESSERA_RETURN_IF_ERROR(numerics_->restore());
   const int program = findProgram(s_.executor.plan(), "train");
   // No batch was left out since.
-  TESSERA_RETURN_IF_ERROR(feed.source().seek(copied_->batches()));
+  TESSERA_RETURN_IF_ERROR(feed.seek(copied_->batches()));
   for (int64_t step = copied_->step; step < place.step; ++step) {
     TESSERA_RETURN_IF_ERROR(feed.next());
     TESSERA_RETURN_IF_ERROR(s_.executor.feedStep("train", step));
