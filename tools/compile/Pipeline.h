@@ -39,16 +39,16 @@ struct CompileOptions {
   strategies::AssignOptions assign;
   std::string saveStrategies, dumpPhases;
   std::string precision = "f32"; // or bf16, f16: what products compute with
-  std::string recompute =
-      "none";       // or cheap, full, full:0,2, full:0,2, or auto: what fits and takes least
-  bool fuse = true; // elementwise operators
+  /// Or cheap, full, full:0,2, or auto: what fits and is predicted to take least.
+  std::string recompute = "none";
+  bool fuse = true;          // elementwise operators
   bool fuseAttention = true; // products with a softmax between
   /// The model file is one rank's program (mode hybrid): nothing is chosen, assign only names the mode.
   std::optional<compiler::HybridOptions> hybrid;
   /// Values by rule are not stored with the plan: every rank makes what it holds.
   bool initAtStart = false;
-  bool broadcastParameters =
-      false;                 // what several ranks hold is sent by the first of them at the start
+  /// What several ranks hold is sent by the first of them at the start.
+  bool broadcastParameters = false;
   bool sumGradients = false; // over the slices of the batch, instead of their mean
   /// The mesh is a number of ranks: the search chooses how they are arranged.
   bool chooseMesh = false;
