@@ -197,10 +197,11 @@ static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call,
   auto it = table.find(call.name());
   if (it == table.end())
     return Status::error("the cuda backend has no kernel '" + call.name() + "'");
-  // What only moves elements does not mind their type.
-  static const std::set<std::string, std::less<>> moves = {"reshape", "transpose", "slice",
-                                                           "pad",     "concat",    "gather"};
-  if (!hasHalf(call) || moves.contains(call.name()))
+  // What only moves elements does not mind their type, and pooling computes with F32 by itself.
+  static const std::set<std::string, std::less<>> anyType = {
+      "reshape", "transpose", "slice",    "pad",           "concat",
+      "gather",  "max_pool",  "avg_pool", "max_pool_grad", "avg_pool_grad"};
+  if (!hasHalf(call) || anyType.contains(call.name()))
     return it->second(call, options);
   // Products: on tensor cores as they are; where the library refuses, as products of F32 copies, which TF32 holds
   // without loss.
@@ -220,10 +221,12 @@ static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call,
 }
 
 Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptions &options) {
-  bool plain = true;
+  bool plain = true, last = true;
   for (const std::vector<TensorView> *views : {&call.inputs, &call.outputs})
-    for (const TensorView &view : *views)
+    for (const TensorView &view : *views) {
       plain = plain && view.layout.plain();
+      last = last && liesChannelsLast(view);
+    }
   if (plain)
     return bindPlain(call, options);
   std::vector<CudaKernel> choices;
@@ -237,6 +240,9 @@ Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptio
     }
   } else if (call.name().starts_with("conv")) {
     choices = bindConv(call, options);
+  } else if (last && call.name().find("_pool") != std::string::npos) {
+    choices.push_back(bindPool(call));
+    return choices;
   }
   Status refusal;
   for (CudaKernel &choice : bindThroughPlain(call, [&](const KernelCall &copied) {

@@ -1,6 +1,9 @@
 // max_pool, avg_pool and their gradients. The gradients are gathered: every input element looks at the windows
 // that hold it, so that no atomic operation is needed. For max_pool a first kernel notes which element each
 // window chose.
+//
+// Tensors lie with channels first or last (LAST): the points of an array are counted as they lie in memory, and PLANE and
+// PIXEL tell which plane and which of its points that is. 16 bits are computed with as F32.
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cuda/CudaKernel.h"
 #include "runtime/backend/cuda/Templates.h"
@@ -37,13 +40,27 @@ __device__ inline Window window(i64 o) {
   for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < (n); i += gridDim.x * (i64)blockDim.x)
 #define OUT (OUT0 * OUT1 * OUT2)
 #define IN (IN0 * IN1 * IN2)
+#if LAST
+#define PLANE(p, n) ((p) / ((n) * CHANNELS) * CHANNELS + (p) % CHANNELS)
+#define PIXEL(p, n) ((p) / CHANNELS % (n))
+#define INDEX(plane, i, n) (((plane) / CHANNELS * (n) + (i)) * CHANNELS + (plane) % CHANNELS)
+#else
+#define PLANE(p, n) ((p) / (n))
+#define PIXEL(p, n) ((p) % (n))
+#define INDEX(plane, i, n) ((plane) * (n) + (i))
+#endif
 // The first maximum of a window, the first NaN where there is one; -1 if the window is empty.
-__device__ inline i64 chosen(const T *x, i64 o) {
+__device__ inline i64 chosen(const T *x, i64 plane, i64 o) {
   const Window w = window(o);
   i64 best = -1;
-  VISIT(w, i)
-    if (best < 0 || x[i] > x[best] || (x[i] != x[i] && x[best] == x[best]))
+  V most = 0;
+  VISIT(w, i) {
+    const V v = LOAD(x[INDEX(plane, i, IN)]);
+    if (best < 0 || v > most || (v != v && most == most)) {
       best = i;
+      most = v;
+    }
+  }
   return best;
 }
 // Windows [first, last] along one axis that hold input index i at some tap, whether or not the dilation hits it.
@@ -75,51 +92,50 @@ __device__ inline bool hit(i64 i, i64 o, i64 stride, i64 pad, i64 dilation) {
 const char *const kMax = R"cuda(
 extern "C" __global__ void k(const T *__restrict__ x, T *__restrict__ y) {
   POINTS(p, PLANES * OUT) {
-    const T *plane = x + p / OUT * IN;
-    const i64 i = chosen(plane, p % OUT);
-    y[p] = i < 0 ? (T)__longlong_as_double((i64)0xfff0000000000000ull) : plane[i];
+    const i64 plane = PLANE(p, OUT), i = chosen(x, plane, PIXEL(p, OUT));
+    y[p] = STORE(i < 0 ? (V)__longlong_as_double((i64)0xfff0000000000000ull) : LOAD(x[INDEX(plane, i, IN)]));
   }
 }
 )cuda";
 const char *const kChoices = R"cuda(
 extern "C" __global__ void k(const T *__restrict__ x, i64 *__restrict__ choices) {
-  POINTS(p, PLANES * OUT) choices[p] = chosen(x + p / OUT * IN, p % OUT);
+  POINTS(p, PLANES * OUT) choices[p] = chosen(x, PLANE(p, OUT), PIXEL(p, OUT));
 }
 )cuda";
 const char *const kMaxGrad = R"cuda(
 extern "C" __global__ void k(const i64 *__restrict__ choices, const T *__restrict__ dy, T *__restrict__ dx) {
   POINTS(p, PLANES * IN) {
-    const i64 plane = p / IN, i = p % IN;
-    T sum = 0;
+    const i64 plane = PLANE(p, IN), i = PIXEL(p, IN);
+    V sum = 0;
     WINDOWS_OF(i, o)
-      if (choices[plane * OUT + o] == i)
-        sum += dy[plane * OUT + o];
-    dx[p] = sum;
+      if (choices[INDEX(plane, o, OUT)] == i)
+        sum += LOAD(dy[INDEX(plane, o, OUT)]);
+    dx[p] = STORE(sum);
   }
 }
 )cuda";
 const char *const kAvg = R"cuda(
 extern "C" __global__ void k(const T *__restrict__ x, T *__restrict__ y) {
   POINTS(p, PLANES * OUT) {
-    const T *plane = x + p / OUT * IN;
-    const Window w = window(p % OUT);
+    const i64 plane = PLANE(p, OUT);
+    const Window w = window(PIXEL(p, OUT));
     double sum = 0;
-    VISIT(w, i) sum += (double)plane[i];
+    VISIT(w, i) sum += (double)LOAD(x[INDEX(plane, i, IN)]);
     const i64 n = INSIDE(w);
-    y[p] = n == 0 ? (T)0 : (T)(sum / (double)(INCLUDE_PAD ? KERNEL0 * KERNEL1 * KERNEL2 : n));
+    y[p] = STORE(n == 0 ? (V)0 : (V)(sum / (double)(INCLUDE_PAD ? KERNEL0 * KERNEL1 * KERNEL2 : n)));
   }
 }
 )cuda";
 const char *const kAvgGrad = R"cuda(
 extern "C" __global__ void k(const T *__restrict__ dy, T *__restrict__ dx) {
   POINTS(p, PLANES * IN) {
-    const i64 plane = p / IN, i = p % IN;
-    T sum = 0;
+    const i64 plane = PLANE(p, IN), i = PIXEL(p, IN);
+    V sum = 0;
     WINDOWS_OF(i, o) {
       const Window w = window(o);
-      sum += (T)((double)dy[plane * OUT + o] / (double)(INCLUDE_PAD ? KERNEL0 * KERNEL1 * KERNEL2 : INSIDE(w)));
+      sum += (V)((double)LOAD(dy[INDEX(plane, o, OUT)]) / (double)(INCLUDE_PAD ? KERNEL0 * KERNEL1 * KERNEL2 : INSIDE(w)));
     }
-    dx[p] = sum;
+    dx[p] = STORE(sum);
   }
 }
 )cuda";
@@ -129,10 +145,17 @@ extern "C" __global__ void k(const T *__restrict__ dy, T *__restrict__ dx) {
 CudaKernel bindPool(const KernelCall &call) {
   PoolGeometry g = *poolGeometry(call);
   CudaKernel kernel;
-  kernel.description = "generated";
+  const plan::DType type = call.outputs[0].dtype;
+  const bool last = !call.inputs[0].layout.plain(), half = type == plan::F16 || type == plan::BF16;
+  kernel.description = last ? "generated channels last" : "generated";
   Constants constants = {{"PLANES", wide(g.planes)},
                          {"INCLUDE_PAD", g.includePad ? "1" : "0"},
-                         {"T", memoryType(call.outputs[0].dtype)}};
+                         {"T", memoryType(type)},
+                         {"V", half ? "float" : memoryType(type)},
+                         {"LOAD(e)", half ? loadCode(type, "e") : "(e)"},
+                         {"STORE(v)", half ? storeCode(type, "(v)") : "(T)(v)"},
+                         {"LAST", last ? "1" : "0"},
+                         {"CHANNELS", wide(last ? call.inputs[0].shape[1] : 1)}};
   for (size_t d = 0; d < 3; ++d) {
     const std::string n = std::to_string(d);
     constants.push_back({"IN" + n, wide(g.in[d])});

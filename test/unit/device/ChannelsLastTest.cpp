@@ -94,11 +94,16 @@ TEST_CASE("convolutions of 16 bits and the loops around them, channels last") {
       const uint32_t dv =
           n.kernel("conv_weight_grad", {scaled, u}, half, {filters, 16, 3, 3}, weightGrad);
       const uint32_t master = n.kernel("cast", {dv}, plan::F32, {filters, 16, 3, 3});
-      n.kernel("max_pool", {dx}, half, {2, 16, 3, 2},
-               {{"kernel", Shape{2, 2}},
-                {"strides", Shape{2, 2}},
-                {"pads", Shape{0, 0, 0, 0}},
-                {"dilations", Shape{1, 1}}});
+      // Windows that overlap; the last of the gradients has a size of its own.
+      Attributes pool = {
+          {"kernel", Shape{3, 2}}, {"strides", Shape{2, 2}}, {"pads", Shape{1, 0, 0, 1}}};
+      n.kernel("avg_pool", {dx}, half, {2, 16, 3, 3}, pool);
+      Attributes average = pool;
+      average["input_sizes"] = Shape{6, 5};
+      pool["dilations"] = Shape{1, 1};
+      const uint32_t small = n.kernel("max_pool", {dx}, half, {2, 16, 3, 3}, pool);
+      n.kernel("max_pool_grad", {dx, small}, half, s, pool);
+      n.kernel("avg_pool_grad", {small}, half, s, average);
       n.kernel("transpose", {dx}, half, {5, 16, 2, 6}, {{"perm", Shape{3, 1, 0, 2}}});
       n.kernel("iota", {}, plan::I64, {4, 4}, {{"dim", int64_t(1)}});
       compare(n);
@@ -114,6 +119,8 @@ TEST_CASE("convolutions of 16 bits and the loops around them, channels last") {
       CHECK_THAT((*loaded)->describe(0, 0), Contains("channels last"));
       for (uint32_t step = 0; step < 7; ++step)
         CHECK_THAT((*loaded)->describe(0, step), !Contains("plain copies"));
+      for (uint32_t step = 12; step < 16; ++step)
+        CHECK_THAT((*loaded)->describe(0, step), Contains("_pool") && Contains("channels last"));
       // A sum over the batch alone has channels before pixels in its result.
       CHECK_THAT((*loaded)->describe(0, 7), Contains("plain copies"));
     }
