@@ -75,6 +75,10 @@ Val GraphBuilder::knownInts(ArrayRef<int64_t> values) const {
 Value GraphBuilder::materialize(const Val &x) {
   if (x.value)
     return x.value;
+  if (!x.known) {
+    fail("a sequence stands where a tensor is needed");
+    return {};
+  }
   if (x.known->size() == 0) {
     fail("a tensor without elements is read by an operator that computes");
     return {};

@@ -32,8 +32,10 @@ struct Val {
   mlir::Value value;                     // computed
   std::shared_ptr<const Constant> known; // or known
   std::string origin;                    // of a known value: its name in the model
+  std::shared_ptr<const std::vector<Val>>
+      sequence; // or a list of values, which only Sequence operators take
 
-  explicit operator bool() const { return value || known; }
+  explicit operator bool() const { return value || known || sequence; }
   int64_t rank() const { return static_cast<int64_t>(shape.size()); }
   int64_t size() const { return elementCount(shape).value_or(0); }
 };

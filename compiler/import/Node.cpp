@@ -25,7 +25,17 @@ Node::Node(const onnx::NodeProto &proto, int64_t opset, GraphBuilder &builder,
 Val Node::in(int i) {
   if (!has(i))
     return fail("input " + Twine(i) + " is missing");
+  if (inputs_[i].sequence)
+    return fail("input " + Twine(i) + " is a sequence, not a tensor");
   return inputs_[i];
+}
+
+const std::vector<Val> &Node::sequenceIn(int i) {
+  static const std::vector<Val> none;
+  if (has(i) && inputs_[i].sequence)
+    return *inputs_[i].sequence;
+  fail("input " + Twine(i) + " is not a sequence");
+  return none;
 }
 
 Val Node::floatIn(int i) {

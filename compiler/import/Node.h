@@ -65,12 +65,13 @@ public:
   const int64_t opset;
   const onnx::NodeProto &proto;
 
-  // Inputs. `in` of an input that is missing fails.
+  // Inputs. `in` of an input that is missing, or a sequence, fails.
   int numInputs() const { return static_cast<int>(inputs_.size()); }
   bool has(int i) const { return i < numInputs() && bool(inputs_[i]); }
   Val in(int i);
   Val floatIn(int i); // fails unless it is floating point
-  Val opt(int i) const { return has(i) ? inputs_[i] : Val(); }
+  const std::vector<Val> &sequenceIn(int i);
+  Val opt(int i) { return has(i) ? in(i) : Val(); }
   llvm::ArrayRef<Val> inputs() const { return inputs_; }
   /// The elements of an input that must be known at import; nullopt: failed, or (optional) absent.
   std::optional<Shape> knownInts(int i, llvm::StringRef what);
@@ -153,6 +154,7 @@ llvm::ArrayRef<OpRow> randomOps();
 llvm::ArrayRef<OpRow> recurrentOps();
 llvm::ArrayRef<OpRow> reduceOps();
 llvm::ArrayRef<OpRow> resizeOps();
+llvm::ArrayRef<OpRow> sequenceOps();
 
 /// Of the domain ai.tessera: collectives of a program that is one rank's.
 inline constexpr llvm::StringLiteral kTesseraDomain = "ai.tessera";

@@ -11,7 +11,7 @@ const std::map<std::string, const OpRow *> &opTable() {
     for (auto family :
          {constantOps(), controlOps(), convPoolOps(), einsumOps(), elementwiseOps(), functionOps(),
           gridSampleOps(), indexingOps(), lossOps(), matmulOps(), movementOps(), normOps(),
-          poolIndicesOps(), quantizeOps(), randomOps(), recurrentOps(), reduceOps(), resizeOps()})
+          poolIndicesOps(), quantizeOps(), randomOps(), recurrentOps(), reduceOps(), resizeOps(), sequenceOps()})
       for (const OpRow &row : family)
         rows.emplace(row.name.str(), &row);
     return rows;

@@ -79,7 +79,7 @@ static void loop(Node &n) {
   Val trips = n.opt(0), condition = n.opt(1);
   std::vector<Val> carried;
   for (int i = 2; i < n.numInputs(); ++i)
-    carried.push_back(n.in(i));
+    carried.push_back(n.has(i) ? n.inputs()[i] : n.in(i)); // a sequence, too
   size_t scanned = n.outputs().size() - std::min(n.outputs().size(), carried.size());
   if (n.failed())
     return;

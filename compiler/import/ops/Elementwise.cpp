@@ -292,7 +292,7 @@ static void castLike(Node &n) {
   n.out(0, n.b.cast(x, like.type));
 }
 
-static void identity(Node &n) { n.out(0, n.in(0)); }
+static void identity(Node &n) { n.out(0, n.has(0) ? n.inputs()[0] : n.in(0)); } // a sequence, too
 
 llvm::ArrayRef<OpRow> tessera::compiler::elementwiseOps() {
   static const OpRow rows[] = {

@@ -202,6 +202,40 @@ static Val scattered(Node &n, const Val &data, const Val &updates, Put put) {
   return n.b.select(n.b.binary<graph::LtOp>(n.b.scalar(DType::F32, 0), count, "hit"), sum, data);
 }
 
+/// Known values, scattered directly (exporters compute shapes and masks so); null: they are not all known, or not to be
+/// folded.
+static Val knownScatter(Node &n, const Val &data, const Val &at, const Val &updates, int64_t axis) {
+  std::string reduction = n.attrString("reduction", "none");
+  bool adds = reduction == "add";
+  if (!data.known || !at.known || !updates.known || data.type != updates.type ||
+      data.type == DType::I1 || (reduction != "none" && !adds) ||
+      !n.b.mayFold(data.size() + updates.size()))
+    return {};
+  std::vector<int64_t> ints(data.size());
+  std::vector<double> floats(data.size());
+  for (int64_t i = 0; i < data.size(); ++i) {
+    ints[i] = data.known->intAt(i);
+    floats[i] = data.known->floatAt(i);
+  }
+  for (int64_t i = 0; i < at.size(); ++i) {
+    int64_t index = at.known->intAt(i), to = 0, rest = i, stride = 1;
+    if (index < 0 || index >= data.shape[axis])
+      return n.fail("index " + Twine(index) + " lies outside the extent " +
+                    Twine(data.shape[axis]) + " of dimension " + Twine(axis));
+    for (int64_t d = data.rank() - 1; d >= 0; --d) {
+      to += (d == axis ? index : rest % at.shape[d]) * stride;
+      rest /= at.shape[d];
+      stride *= data.shape[d];
+    }
+    ints[to] = static_cast<int64_t>(static_cast<uint64_t>(adds ? ints[to] : 0) +
+                                    static_cast<uint64_t>(updates.known->intAt(i)));
+    floats[to] = roundTo(isFloat(data.type) ? data.type : DType::F64,
+                         (adds ? floats[to] : 0) + updates.known->floatAt(i));
+  }
+  return n.b.known(isFloat(data.type) ? Constant::floats(data.type, data.shape, std::move(floats))
+                                      : Constant::ints(data.type, data.shape, std::move(ints)));
+}
+
 static void scatterElements(Node &n) {
   Val data = n.in(0), indices = n.in(1), updates = n.in(2);
   if (!data || !updates || !checkIndices(n, indices))
@@ -213,6 +247,8 @@ static void scatterElements(Node &n) {
     return (void)n.fail("the updates " + shapeText(updates.shape) + " do not have the shape " +
                         shapeText(indices.shape) + " of the indices");
   Val at = wrapIndices(n, indices, data.shape[axis]);
+  if (Val folded = knownScatter(n, data, at, updates, axis); folded || n.failed())
+    return n.out(0, folded);
   n.out(0, scattered(n, data, updates, [&](const Val &values, const std::string &suffix) {
           Val y = addAlong(n, at, values, axis, data.shape[axis], suffix);
           Shape lo(data.rank(), 0), hi(data.rank(), 0);
@@ -235,6 +271,15 @@ static void scatterND(Node &n) {
                         shapeText(updates.shape) + " do not fit the data " + shapeText(data.shape));
   llvm::ArrayRef<int64_t> extents = llvm::ArrayRef<int64_t>(data.shape).take_front(k);
   Val at = positions(n, indices, extents);
+  if (data.known && at.known && updates.known &&
+      data.size() > 0) { // rows of the k dimensions as one
+    int64_t rows = *elementCount(extents), row = data.size() / rows, count = at.size();
+    Val wide = n.b.broadcast(n.b.reshape(at, {count, 1}, "rows"), {count, row}, "row");
+    Val folded = knownScatter(n, n.b.reshape(data, {rows, row}, "data_rows"), wide,
+                              n.b.reshape(updates, {count, row}, "update_rows"), 0);
+    if (folded || n.failed())
+      return n.out(0, n.b.reshape(folded, data.shape, "unflatten"));
+  }
   n.out(0, scattered(n, data, updates, [&](const Val &values, const std::string &suffix) {
           Val flat = n.b.scatterAdd(at, values, 0, *elementCount(extents), suffix);
           return n.b.reshape(flat, data.shape, suffix + "_reshape");

@@ -349,3 +349,66 @@ TEST_CASE("parameters stay parameters behind a triangle or a cast", "[import]") 
                          .print(training());
   CHECK_THAT(text, !Contains("graph.role = \"parameter\""));
 }
+
+TEST_CASE("lists of tensors are their elements", "[import]") {
+  ModelBuilder model;
+  model.input("x", {6, 4}).ints("two", {2}, true).ints("last", {-1}, true);
+  model.node("SplitToSequence", {"x", "two"}, {"parts"}, "split").attr("axis", 0);
+  model.node("SequenceAt", {"parts", "last"}, {"c"}, "at");
+  model.node("SequenceErase", {"parts", "last"}, {"ab"}, "erase");
+  model.node("SequenceInsert", {"ab", "c", "last"}, {"acb"}, "insert");
+  model.node("SequenceLength", {"acb"}, {"n"}, "length");
+  model.node("Cast", {"n"}, {"nf"}, "cast").attr("to", tessera::onnx::TensorProto::FLOAT);
+  model.node("ConcatFromSequence", {"acb"}, {"stack"}, "stack").attr("axis", 1).attr("new_axis", 1);
+  std::string text = model.node("Mul", {"stack", "nf"}, {"y"}, "mul").output("y").print();
+  CHECK_THAT(text, Contains("tensor<2x3x4xf32>") && Contains("dense<3.000000e+00>"));
+  // a = rows 0-1, c = rows 4-5, b = rows 2-3, in this order.
+  size_t c = text.find("\"split/part_3\""), stack = text.find("graph.concat");
+  CHECK(c != std::string::npos);
+  CHECK(stack != std::string::npos);
+
+  ModelBuilder unbound; // as PyTorch writes x.unbind(1)
+  unbound.input("x", {6, 4}).ints("one", {1}, true);
+  unbound.node("SplitToSequence", {"x", "one"}, {"parts"}, "split").attr("axis", 1);
+  unbound.attr("keepdims", 0).node("SequenceAt", {"parts", "one"}, {"y"}, "at");
+  CHECK_THAT(unbound.output("y").print(), Contains("-> tensor<6xf32>"));
+
+  ModelBuilder list;
+  list.input("x", {6, 4}).node("SplitToSequence", {"x"}, {"parts"}, "split");
+  CHECK_THAT(list.node("Relu", {"parts"}, {"y"}, "relu").output("y").print(),
+             Contains("node 'relu' (Relu, opset 17): input 0 is a sequence, not a tensor"));
+  ModelBuilder result;
+  result.input("x", {6, 4}).node("SplitToSequence", {"x"}, {"parts"}, "split");
+  CHECK_THAT(result.output("parts").print(),
+             Contains("a sequence stands where a tensor is needed"));
+}
+
+TEST_CASE("shapes put together by ScatterElements fold", "[import]") {
+  std::string text = ModelBuilder()
+                         .input("x", {4, 1})
+                         .input("p", {4, 5})
+                         .ints("one", {1})
+                         .ints("three", {3})
+                         .node("Shape", {"p"}, {"s"}, "shape")
+                         .node("ScatterElements", {"s", "one", "three"}, {"t"}, "scatter")
+                         .node("Expand", {"x", "t"}, {"y"}, "expand")
+                         .output("y")
+                         .print();
+  CHECK_THAT(text, Contains("-> tensor<4x3xf32>"));
+  CHECK_THAT(text, !Contains("graph.scatter_add"));
+}
+
+TEST_CASE("masks put together by ScatterND fold", "[import]") { // m[1:, :] = 7
+  ModelBuilder model;
+  model.input("x", {3, 2}).ints("shape", {3, 2}).ints("sevens", {7, 7, 7, 7}).ints("two", {2, 2});
+  model.ints("flat", {1, 2}).ints("column", {2, 1});
+  model.node("ConstantOfShape", {"shape"}, {"zeros"}, "zeros");
+  model.node("Cast", {"sevens"}, {"sf"}, "cast").attr("to", tessera::onnx::TensorProto::FLOAT);
+  model.node("Reshape", {"sf", "two"}, {"updates"}, "updates");
+  model.node("Reshape", {"flat", "column"}, {"indices"}, "indices");
+  model.node("ScatterND", {"zeros", "indices", "updates"}, {"mask"}, "scatter");
+  std::string text = model.node("Add", {"x", "mask"}, {"y"}, "add").output("y").print();
+  CHECK_THAT(text, !Contains("graph.scatter_add"));
+  CHECK_THAT(text, Contains("dense<[[0.000000e+00, 0.000000e+00], [7.000000e+00, 7.000000e+00], "
+                            "[7.000000e+00, 7.000000e+00]]>"));
+}
