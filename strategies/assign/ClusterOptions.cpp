@@ -283,7 +283,7 @@ std::vector<int64_t> OptionBuilder::key(int c) const {
     key.push_back(batch_.operators[cluster.ops[m]]);
     for (Value v : info.op->getOperands()) {
       auto it = number.find(v);
-      key.push_back(it == number.end() ? -3 : it->second);
+      key.push_back(it != number.end() ? it->second : clusters_.of(program_, v) < 0 ? -4 : -3);
     }
     for (Value v : info.op->getResults()) {
       number[v] = int64_t(number.size()) + 1;
@@ -314,6 +314,17 @@ uint64_t OptionBuilder::paddable(int arg) const {
   return dims;
 }
 
+/// Does the strategy take an operand that a source makes as a sum still owed? A source makes values as its users want
+/// them, and no node of the graph stands for it; but nobody owes on it.
+bool OptionBuilder::owesOfSource(int op, const Strategy &strategy) const {
+  const OperatorInfo &info = program_.operators[op];
+  for (auto [o, v] : llvm::enumerate(info.op->getOperands()))
+    if (clusters_.of(program_, v) < 0 &&
+        dist::operandSharding(info.cls->rule, strategy, int(o)).isPartial())
+      return true;
+  return false;
+}
+
 std::shared_ptr<const ClusterOptions> OptionBuilder::options(int c, const Sharding *pinned) {
   const Cluster &cluster = clusters_.list[c];
   bool isFixed = fixed_ && cluster.arg < 0 && fixed_->groupOf[cluster.ops.front()] >= 0;
@@ -336,7 +347,8 @@ std::shared_ptr<const ClusterOptions> OptionBuilder::options(int c, const Shardi
       made->push_back(derive(cluster, &s, nullptr));
   } else {
     for (const Strategy &s : headStrategies(cluster.ops.front()))
-      made->push_back(derive(cluster, nullptr, &s));
+      if (isFixed || !owesOfSource(cluster.ops.front(), s))
+        made->push_back(derive(cluster, nullptr, &s));
   }
   if (shared)
     byKey_.emplace(std::move(k), made);

@@ -48,6 +48,7 @@ private:
   bool isVirtual(int cluster, mlir::Value value) const;
   std::vector<int64_t> key(int cluster) const;
   uint64_t paddable(int arg) const;
+  bool owesOfSource(int op, const Strategy &strategy) const;
 
   const FunctionPlan &plan_;
   const Program &program_;

@@ -111,6 +111,38 @@ TEST_CASE("followers join the cluster of what they follow") {
   CHECK(of("w1.update.1") == clusters.ofArg[4]); // lies as the momentum
 }
 
+TEST_CASE("nobody owes a part of what a source makes") {
+  Module m(R"(
+    func.func @infer(%x: tensor<8x8xf32> {graph.name = "x", graph.role = "input"})
+        -> (tensor<8x8xf32> {graph.name = "y", graph.role = "output"}) {
+      %i = graph.iota {dim = 0 : i64, start = 0 : i64, graph.name = "i"} : () -> tensor<64xf32>
+      %r = graph.reshape %i {graph.name = "r"} : (tensor<64xf32>) -> tensor<8x8xf32>
+      %y = graph.add %x, %r {graph.name = "y"} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      return %y : tensor<8x8xf32>
+    })");
+  FunctionPlan plan(llvm::cantFail(Program::analyse(m.func("infer"))));
+  CostModel model(kMesh, llvm::cantFail(Topology::load("cpu")));
+  SharedShardings shared;
+  BuiltGraph built = buildGraph(plan, model, nullptr, shared, int64_t(1) << 40, 48);
+  int heads = 0;
+  for (size_t c = 0; c < built.clusters.list.size(); ++c) {
+    const Cluster &cluster = built.clusters.list[c];
+    if (cluster.arg >= 0)
+      continue;
+    const OperatorInfo &info = plan.program.operators[cluster.ops.front()];
+    for (auto [o, v] : llvm::enumerate(info.op->getOperands())) {
+      if (built.clusters.of(plan.program, v) >= 0)
+        continue;
+      ++heads;
+      REQUIRE(!built.options[c]->empty());
+      for (const ClusterOption &option : *built.options[c])
+        CHECK(
+            !dist::operandSharding(info.cls->rule, option.strategies.front(), int(o)).isPartial());
+    }
+  }
+  CHECK(heads == 1); // the reshape
+}
+
 TEST_CASE("mode auto is no worse than the other modes, and says how good it is") {
   for (const char *mesh : {"data=2", "data=2,model=2", "a=2,b=2,c=2"}) {
     INFO(mesh);
