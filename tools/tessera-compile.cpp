@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "runtime/plan/Recipe.h"
 #include "strategies/search/Search.h"
+#include "tools/Between.h"
 #include "tools/compile/Pipeline.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -87,11 +88,11 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--search-budget", c.searchBudget,
                  "Effort of the search of mode auto, in 1e9 steps: roughly seconds, but the same "
                  "result each time")
-      ->check(CLI::Range(0.001, 1e6))
+      ->check(tessera::between(0.001, 1e6))
       ->capture_default_str();
   app.add_option("--search-gap", o.assign.searchGap,
                  "The search of mode auto also ends at this relative distance to its proven bound")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(tessera::between(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--searcher", o.assign.searcher, "Which searcher mode auto uses")
       ->check(CLI::IsMember(strategies::searcherNames()));

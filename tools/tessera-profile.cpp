@@ -13,6 +13,7 @@
 // writes the topology of this machine's GPUs as nvidia-smi shows it, with --device cuda with measured copies.
 //
 //===----------------------------------------------------------------------------------------------===//
+#include "tools/Between.h"
 #include "tools/compile/Output.h"
 #include "tools/profile/Measure.h"
 
@@ -123,7 +124,7 @@ int main(int argc, char **argv) {
   app.add_option("--backend", c.measure.backend,
                  "cpu, cuda or reference (default: as --device says)");
   app.add_option("--seconds", c.measure.seconds, "Time of one measurement")
-      ->check(CLI::Range(1e-6, 60.0))
+      ->check(tessera::between(1e-6, 60.0))
       ->capture_default_str();
   app.add_option("--max-bytes", c.maxBytes, "Largest buffer of a collective")
       ->capture_default_str();

@@ -14,6 +14,7 @@
 #include "runtime/executor/Placement.h"
 #include "runtime/executor/Session.h"
 #include "runtime/executor/Supervisor.h"
+#include "tools/Between.h"
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -131,11 +132,11 @@ void declare(CLI::App &app, CommandLine &c) {
   launch
       ->add_option("--rendezvous-timeout", l.rendezvousTimeout,
                    "Seconds that processes wait for each other at the start (default 120)")
-      ->check(CLI::Range(0.1, 1e6));
+      ->check(tessera::between(0.1, 1e6));
   launch
       ->add_option("--peer-timeout", l.peerTimeout,
                    "Seconds of silence after which a process counts as lost (default 10)")
-      ->check(CLI::Range(0.1, 1e6));
+      ->check(tessera::between(0.1, 1e6));
   launch
       ->add_option("--restarts", l.restarts,
                    "Start again from the last checkpoint after a failure, so many times (needs "
@@ -147,7 +148,7 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--step-timeout", r.stepTimeout,
                  "Seconds without any progress after which every rank says where it stands and the "
                  "run ends")
-      ->check(CLI::Range(0.1, 1e6));
+      ->check(tessera::between(0.1, 1e6));
   app.add_option("--log-dir", r.logDir, "One text file per rank: DIR/rank-N.log")->type_name("DIR");
   app.add_option("--ranks", c.ranks, "Expected number of ranks: an error if the plan has others")
       ->check(atLeast(1));

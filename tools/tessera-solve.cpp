@@ -2,7 +2,7 @@
 //
 //   tessera-solve B.json.gz --seconds 60 --threads 2 --output choice.json
 //
-// Prints cost, lower bound, gap, memory peak and time; writes the option index of every node as a
+// Prints cost, lower bound, gap, memory peak and the search's time; writes the option index of every node as a
 // JSON list. Exit codes: 0 an answer was found, 1 bad input or usage, 2 nothing fits (proven) or
 // nothing that fits was found in the budget; the message says which.
 //
@@ -10,9 +10,12 @@
 #include "strategies/search/Evaluate.h"
 #include "strategies/search/Search.h"
 #include "strategies/space/StrategyGraphIO.h"
+#include "tools/Between.h"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 
@@ -36,9 +39,13 @@ bool writeChoice(const Choice &choice, const std::string &path) {
   return ok;
 }
 
-int solve(const std::string &path, const SearchOptions &options, const std::string &output) {
+int solve(const std::string &path, SearchOptions options, const std::string &output) {
+  const auto start = std::chrono::steady_clock::now();
+  const double budget = options.seconds;
   std::string error;
   std::optional<StrategyGraph> graph = readStrategyGraph(path, error);
+  const std::chrono::duration<double> reading = std::chrono::steady_clock::now() - start;
+  options.seconds = std::max(0.0, budget - reading.count());
   if (!graph) {
     fprintf(stderr, "error: %s\n", error.c_str());
     return 1;
@@ -64,7 +71,7 @@ int solve(const std::string &path, const SearchOptions &options, const std::stri
   }
   if (solution.choice.empty() && !graph->nodes.empty()) {
     fprintf(stderr, "error: %s: found no choice that fits in %g seconds; try a larger --seconds\n",
-            path.c_str(), options.seconds);
+            path.c_str(), budget);
     return 2;
   }
   Evaluation judged = evaluate(*graph, solution.choice);
@@ -92,19 +99,19 @@ int main(int argc, char **argv) {
   std::string path, output;
   SearchOptions options;
   app.add_option("FILE", path, "strategy graph, JSON, plain or gzip")->required();
-  app.add_option("--seconds", options.seconds, "time budget")
-      ->check(CLI::Range(0.0, 1e6))
+  app.add_option("--seconds", options.seconds, "time budget, reading included")
+      ->check(tessera::between(0.0, 1e6))
       ->capture_default_str();
   app.add_option("--work", options.work,
                  "reproducible budget in 1e9 elementary steps, roughly seconds; 0: none")
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(tessera::between(0.0, 1e9))
       ->capture_default_str();
   app.add_option("--threads", options.threads, "threads")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   app.add_option("--seed", options.seed, "seed of the randomized phases")->capture_default_str();
   app.add_option("--gap", options.gap, "stop at this relative distance to the lower bound")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(tessera::between(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--searcher", options.searcher, "which searcher")
       ->check(CLI::IsMember(searcherNames()))

@@ -7,8 +7,9 @@
 #ifndef TESSERA_TEST_UNIT_SEARCH_LAYEREDGRAPH_H
 #define TESSERA_TEST_UNIT_SEARCH_LAYEREDGRAPH_H
 
-#include "strategies/space/StrategyGraph.h"
+#include "strategies/search/Evaluate.h"
 
+#include <algorithm>
 #include <random>
 
 namespace tessera::strategies {
@@ -68,6 +69,15 @@ private:
   int64_t time = 0, end;
   std::vector<std::vector<int>> made; // shardings by node and option
 };
+
+/// Of the choice that takes least memory everywhere.
+inline int64_t leastPeak(const StrategyGraph &g) {
+  Choice choice;
+  for (const StrategyNode &node : g.nodes)
+    choice.push_back(
+        int32_t(std::min_element(node.usages.begin(), node.usages.end()) - node.usages.begin()));
+  return evaluate(g, choice).memoryPeak;
+}
 
 } // namespace tessera::strategies
 

@@ -20,14 +20,6 @@ StrategyGraph twoNodes() {
   return g;
 }
 
-int64_t leastPeak(const StrategyGraph &g) {
-  Choice choice;
-  for (const StrategyNode &node : g.nodes)
-    choice.push_back(
-        int32_t(std::min_element(node.usages.begin(), node.usages.end()) - node.usages.begin()));
-  return evaluate(g, choice).memoryPeak;
-}
-
 } // namespace
 
 TEST_CASE("the example of StrategyGraph.h costs 4") {

@@ -1,4 +1,5 @@
 //===- ToolTest.cpp - tessera-solve as a person uses it ------------------------------------------===//
+#include "LayeredGraph.h"
 #include "RandomGraph.h"
 
 #include "strategies/space/StrategyGraphIO.h"
@@ -18,8 +19,8 @@ struct Outcome {
   std::string text; // stdout and stderr
 };
 
-Outcome runSolve(const std::string &arguments) {
-  FILE *pipe = popen((TESSERA_SOLVE " " + arguments + " 2>&1").c_str(), "r");
+Outcome runSolve(const std::string &arguments, const std::string &input = "") {
+  FILE *pipe = popen((input + TESSERA_SOLVE " " + arguments + " 2>&1").c_str(), "r");
   REQUIRE(pipe);
   std::string text;
   char buffer[4096];
@@ -83,6 +84,11 @@ TEST_CASE("tessera-solve says why it cannot") {
   CHECK(runSolve("/nonexistent.json").text == "error: /nonexistent.json: cannot be opened\n");
   CHECK(runSolve("").code == 1);
   CHECK(runSolve(file.path + " --seconds -1").code == 1);
+  for (const char *option : {"--seconds", "--work", "--gap"}) {
+    Outcome nan = runSolve(file.path + " " + option + " nan");
+    CHECK(nan.code == 1); // not a budget that never ends
+    CHECK(nan.text.find(std::string(option) + ": nan is no number from 0 to") == 0);
+  }
   CHECK(runSolve(file.path + " --threads 0").code == 1);
   CHECK(runSolve(file.path + " --searcher magic").code == 1);
   CHECK(runSolve(file.path + " --bogus").code == 1);
@@ -105,6 +111,16 @@ TEST_CASE("tessera-solve says why it cannot") {
   Outcome unwritable = runSolve(good.path + " --output /nonexistent/choice");
   CHECK(unwritable.code == 1);
   CHECK(unwritable.text.find("error: /nonexistent/choice: cannot be written") != std::string::npos);
+}
+
+TEST_CASE("the time that reading takes is part of the budget") {
+  StrategyGraph g = LayeredGraph(60, 16, 5).graph;
+  g.memoryLimit = leastPeak(g) * 12 / 10;
+  TemporaryFile file(g);
+  Outcome run = runSolve("/dev/stdin --seconds 1", "(sleep 1; cat " + file.path + ") | ");
+  INFO(run.text);
+  REQUIRE(run.code == 0);
+  CHECK(std::stod(run.text.substr(run.text.find("time") + 4)) < 0.9);
 }
 
 TEST_CASE("tessera-solve tells about itself") {
