@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What --check-numerics and checkpoints in the background cost a training step of ResNet-18.
 
-usage: /usr/bin/python3 test/benchmark/run_costs.py --bin build/bin [--steps 9] [--rounds 3] [--batch 32] [--mesh 2]
+usage: /usr/bin/python3 test/benchmark/run_costs.py --bin build/bin [--steps 33] [--rounds 3] [--batch 32] [--mesh 2]
 
-Runs alternate: plain, with --check-numerics skip, and with a checkpoint every third step. Prints medians of the steps' times
-over all rounds but each run's first step, with quartiles; and of the pauses (the phase "at a checkpoint" of a trace, on the
-slowest rank) in steps that began a checkpoint and in those that did not.
+Runs alternate: plain, with --check-numerics skip (which copies parameters before every sixteenth step), and with a checkpoint
+every third step. Prints means and medians of the steps' times over all rounds but each run's first step, with quartiles; and
+of the pauses (the phase "at a checkpoint" of a trace, on the slowest rank) in steps that began a checkpoint and in those that
+did not.
 """
 import argparse
 import json
@@ -17,7 +18,8 @@ import tempfile
 
 def quartiles(values):
     low, middle, high = statistics.quantiles(values, n=4)
-    return f"median {middle * 1e3:.1f} ms (quartiles {low * 1e3:.1f} and {high * 1e3:.1f}, {len(values)} steps)"
+    return (f"mean {statistics.mean(values) * 1e3:.1f} ms, median {middle * 1e3:.1f} ms (quartiles {low * 1e3:.1f} and "
+            f"{high * 1e3:.1f}, {len(values)} steps)")
 
 
 def pauses(trace):
@@ -35,7 +37,7 @@ def pauses(trace):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, required=True)
-    parser.add_argument("--steps", type=int, default=9)
+    parser.add_argument("--steps", type=int, default=33)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--mesh", default="2")
