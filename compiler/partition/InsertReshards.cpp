@@ -101,11 +101,9 @@ private:
     if (sameSharding(mesh_, have, want))
       return success();
     if (!dist::canReshard(mesh_, have, want))
-      return user->emitError()
-             << "operator '" << graph::nameOf(user) << "' expects operand "
-             << operand.getOperandNumber() << " as " << want.str(mesh_)
-             << ", but it is handed on as " << have.str(mesh_)
-             << "; a sum that is not owed cannot be expected: change one of the two strategies";
+      return user->emitError() << "operator '" << graph::nameOf(user) << "' expects operand "
+                               << operand.getOperandNumber() << " "
+                               << dist::notOwed(mesh_, have, want);
     auto [it, fresh] = reshards_.try_emplace({value.getAsOpaquePointer(), want.str(mesh_)});
     if (fresh) {
       // What is owed is paid where it arises, so that communication starts early; what only moves

@@ -50,6 +50,11 @@ bool canReshard(const Mesh &mesh, const Sharding &from, const Sharding &to) {
   return paysOnly(stripped(mesh, from), stripped(mesh, to));
 }
 
+std::string notOwed(const Mesh &mesh, const Sharding &from, const Sharding &to) {
+  return "as " + to.str(mesh) + ", but it is handed on as " + from.str(mesh) +
+         "; a sum that is not owed cannot be expected: change one of the two strategies";
+}
+
 namespace {
 
 /// Beyond this many axes the graph of shardings is too large to search.

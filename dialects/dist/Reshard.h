@@ -70,11 +70,13 @@ CollectiveCost defaultCollectiveCost(const Mesh &mesh);
 
 /// Whether `to` owes nothing that `from` does not: debts are paid, not made.
 bool canReshard(const Mesh &mesh, const Sharding &from, const Sharding &to);
+/// What there is to say where canReshard says no: "... as {partial: [model]}, but it is handed on as [-, -]; ...".
+std::string notOwed(const Mesh &mesh, const Sharding &from, const Sharding &to);
 
 /// The cheapest list of collectives from `from` to `to` for a tensor of the global shape; empty
 /// when equal (axes of size 1 make no difference). Requires canReshard; then always succeeds for
-/// valid shardings. Deterministic: ties by the order of moves. On meshes where the pair concerns more than five axes longer than 1 the plan is right but not searched for: pay, gather what
-/// differs, slice.
+/// valid shardings. Deterministic: ties by the order of moves. On meshes where the pair concerns more
+/// than five axes longer than 1 the plan is right but not searched for: pay, gather what differs, slice.
 std::vector<Collective> planReshard(const Mesh &mesh, llvm::ArrayRef<int64_t> shape,
                                     int64_t elementBytes, const Sharding &from, const Sharding &to,
                                     const CollectiveCost &cost);

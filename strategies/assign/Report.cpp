@@ -182,6 +182,10 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
       Value v = info.op->getOperand(unsigned(o));
       auto it = values.find(v);
       int producer = program->producer(v);
+      if (!dist::canReshard(mesh, it->second, needs))
+        return llvm::createStringError("function '" + report.name + "': operator '" + info.name +
+                                       "' expects operand " + llvm::Twine(o) + " " +
+                                       dist::notOwed(mesh, it->second, needs));
       reshards.add(v, it->second, needs, "operand " + std::to_string(o),
                    producer < 0 ? 0 : time[producer], time[i], r.collectives);
       r.operands.push_back(needs.str(mesh));
@@ -243,6 +247,10 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
       return s.takeError();
     Value v = terminator->getOperand(i);
     int producer = program->producer(v);
+    if (const Sharding &have = values.find(v)->second; !dist::canReshard(mesh, have, *s))
+      return llvm::createStringError("function '" + report.name + "': result '" +
+                                     graph::resultName(func, i) + "' is expected " +
+                                     dist::notOwed(mesh, have, *s));
     reshards.add(v, values.find(v)->second, *s, "result '" + graph::resultName(func, i).str() + "'",
                  producer < 0 ? 0 : time[producer],
                  updated.contains(i) && producer >= 0 ? time[producer] : end, report.boundary);

@@ -95,6 +95,14 @@ TEST_CASE("a saved assignment gives the same strategies") {
     CHECK_THAT(assign(o, optionsFor("data=2,model=2", "data", broken)),
                Catch::Contains("operator 'fc1'"));
   }
+  SECTION("a sum that nobody owes") {
+    std::string broken = text;
+    broken.replace(broken.find("m=data+model"), 12, "| partial 0(model)");
+    Module o(kMlp);
+    CHECK_THAT(assign(o, optionsFor("data=2,model=2", "data", broken)),
+               Catch::Contains("operator 'fc1' expects operand") &&
+                   Catch::Contains("a sum that is not owed cannot be expected"));
+  }
 }
 
 TEST_CASE("options that cannot be met are refused") {
