@@ -186,7 +186,8 @@ private:
     if (factor == 1)
       return x;
     auto scalar = RankedTensorType::get({}, cast<RankedTensorType>(x.getType()).getElementType());
-    Value constant = graph::ConstantOp::create(builder_, x.getLoc(), scalar, factor);
+    auto constant = graph::ConstantOp::create(builder_, x.getLoc(), scalar, factor);
+    varying_.update(constant); // it may lie where an operator lay that was erased
     return named(graph::MulOp::create(builder_, x.getLoc(), x, constant), ".scale");
   }
 
