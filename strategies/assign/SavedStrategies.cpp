@@ -102,6 +102,8 @@ llvm::Error applySaved(ModuleOp module, const Mesh &mesh, const UserStrategies &
           s ? s->verify(mesh, cast<RankedTensorType>(type).getShape()) : s.takeError();
       if (bad)
         return fail(what + ": " + llvm::toString(std::move(bad)));
+      if (s->isPartial())
+        return fail(what + ": " + text + " owes a sum, which nobody outside can pay");
       return dist::ShardingAttr::get(func.getContext(), mesh, *s);
     };
     for (unsigned a = 0; a < func.getNumArguments(); ++a) {

@@ -102,6 +102,10 @@ TEST_CASE("a saved assignment gives the same strategies") {
     CHECK_THAT(assign(o, optionsFor("data=2,model=2", "data", broken)),
                Catch::Contains("operator 'fc1' expects operand") &&
                    Catch::Contains("a sum that is not owed cannot be expected"));
+    broken = text;
+    broken.replace(broken.find("[data+model, -]"), 15, "[data, -] sum(model)");
+    CHECK_THAT(assign(o, optionsFor("data=2,model=2", "data", broken)),
+               Catch::Contains("[data, -] sum(model) owes a sum, which nobody outside can pay"));
   }
 }
 
