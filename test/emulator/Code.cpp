@@ -45,18 +45,26 @@ static inline unsigned __float_as_uint(float f) { unsigned x; memcpy(&x, &f, 4);
 static inline double __longlong_as_double(long long x) { double f; memcpy(&f, &x, 8); return f; }
 )shim";
 
-std::string folder() {
-  static const std::string path = [] {
+/// Of this process's sources and libraries, each of which is removed when it was read.
+struct Folder {
+  std::string path;
+  const pid_t owner = getpid(); // and not its forks
+
+  Folder() {
     const char *where = std::getenv("TMPDIR");
     std::string name = std::string(where && *where ? where : "/tmp") + "/tessera-emulator-XXXXXX";
-    return std::string(mkdtemp(name.data()) ? name : ".");
-  }();
-  return path;
-}
+    path = mkdtemp(name.data()) ? name : ".";
+  }
+  ~Folder() {
+    if (owner == getpid() && path != ".")
+      rmdir(path.c_str());
+  }
+};
 
 std::string freshName() {
+  static const Folder folder;
   static std::atomic<unsigned> counter{0};
-  return folder() + "/" + std::to_string(counter++);
+  return folder.path + "/" + std::to_string(counter++);
 }
 
 int32_t compile(const char *source, int32_t, void **image, size_t *bytes, TesseraMessage *m) {
