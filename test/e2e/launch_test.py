@@ -14,14 +14,8 @@ import subprocess
 import time
 
 from cases import case, main
-from launching import KILL, STOP, CONTINUE, Launching, TwoHosts, expect, processes_of_ranks, rank_environment, ranks_of, runs
+from launching import KILL, STOP, CONTINUE, Launching, TwoHosts, expect, free_port, processes_of_ranks, rank_environment, ranks_of, runs
 from tensors import manifest_of
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def table(path, *servers):
@@ -67,7 +61,7 @@ def every_launch_path_has_the_same_bits(c):
         c.finish(process)
     # As under torchrun, whose agent occupies the port that it names.
     with socket.socket() as agent:
-        agent.bind(("127.0.0.1", 0))
+        agent.bind(("127.0.0.1", free_port()))
         agent.listen()
         for process in all_ranks(c, command("agent"), agent.getsockname()[1],
                                  more={"TORCHELASTIC_USE_AGENT_STORE": "True"}):

@@ -1,8 +1,10 @@
 """What the tests of launched processes share: plans, runs that can be killed, two hosts as network namespaces."""
 import os
 import pathlib
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
@@ -98,6 +100,20 @@ class Launching(Programs):
         while not condition():
             expect(time.monotonic() < end, f"waited in vain for {what}")
             time.sleep(0.01)
+
+
+def free_port():
+    """A port that is free, as is the next one, which ranks take under an agent of torchrun. It is drawn from those below what
+    the system gives to connections: those of other programs would come in between."""
+    while True:
+        port = random.randrange(12000, 32000, 2)
+        try:
+            for one in (port, port + 1):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", one))
+        except OSError:
+            continue
+        return port
 
 
 def rank_environment(rank, ranks, address, port, local=None, locals_=None):

@@ -42,6 +42,16 @@ void prepare(int fd) {
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
 }
 
+/// Where nobody listens on a port of this machine, and the system gives that very port to the end
+/// that connects, TCP connects it with itself (RFC 9293, 3.5, simultaneous open).
+bool isOwnPeer(int fd) {
+  sockaddr_storage own = {}, peer = {};
+  socklen_t ownLength = sizeof own, peerLength = sizeof peer;
+  return getsockname(fd, reinterpret_cast<sockaddr *>(&own), &ownLength) == 0 &&
+         getpeername(fd, reinterpret_cast<sockaddr *>(&peer), &peerLength) == 0 &&
+         ownLength == peerLength && std::memcmp(&own, &peer, ownLength) == 0;
+}
+
 std::string addressText(const sockaddr_storage &address, socklen_t length) {
   char host[NI_MAXHOST] = "";
   if (getnameinfo(reinterpret_cast<const sockaddr *>(&address), length, host, sizeof host, nullptr,
@@ -118,7 +128,15 @@ std::vector<std::string> numericAddresses(const std::string &address) {
 int connectError(const Socket &socket) {
   int error = 0;
   socklen_t length = sizeof error;
-  return getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 ? errno : error;
+  if (getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length) != 0)
+    return errno;
+  if (error == 0 && isOwnPeer(socket.fd())) {
+    // Closed without a trace, so that who is meant to listen there can.
+    const linger none = {1, 0};
+    setsockopt(socket.fd(), SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    return ECONNREFUSED;
+  }
+  return error;
 }
 
 Socket acceptOne(const Socket &listener) {

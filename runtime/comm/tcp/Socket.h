@@ -48,7 +48,7 @@ Result<Socket> adoptListener(int fd);
 Result<Socket> startConnecting(const std::string &address, uint16_t port, int attempt = 0);
 /// What a name stands for; nothing where it is not known.
 std::vector<std::string> numericAddresses(const std::string &address);
-/// 0, or the errno with which connecting failed.
+/// 0, or the errno with which connecting failed; an end that is connected with itself has failed.
 int connectError(const Socket &socket);
 /// A connection that waits, or an empty socket.
 Socket acceptOne(const Socket &listener);
