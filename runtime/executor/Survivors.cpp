@@ -23,6 +23,7 @@ using Json = nlohmann::json;
 constexpr uint64_t kMostBytes = uint64_t(4) << 20;
 /// For the one who decides, and compiles.
 constexpr double kDecisionSeconds = 600;
+constexpr double kReportSeconds = 0.5;
 
 /// A file's name for an address, which may hold colons.
 std::string fileName(const std::string &address) {
@@ -122,9 +123,13 @@ Result<Survivors::Decision> Survivors::agree(int attempt, const std::set<int> &l
                                              const std::set<std::string> &machines,
                                              const Decide &decide) const {
   const std::string path = folder_ + "/" + std::to_string(attempt) + "-decided";
-  TESSERA_RETURN_IF_ERROR(makeDirectory(folder_));
-  TESSERA_RETURN_IF_ERROR(writeFile(reportPath(attempt, address_), Json{{"ranks", left}}.dump()));
+  const auto report = [&] {
+    TESSERA_RETURN_IF_ERROR(makeDirectory(folder_));
+    return writeFile(reportPath(attempt, address_), Json{{"ranks", left}}.dump());
+  };
+  TESSERA_RETURN_IF_ERROR(report());
   const double begin = monotonicSeconds();
+  double reported = 0;
   while (!isFresh(path)) {
     const double waited = monotonicSeconds() - begin;
     if (waited > waitSeconds_ + kDecisionSeconds)
@@ -139,6 +144,9 @@ Result<Survivors::Decision> Survivors::agree(int attempt, const std::set<int> &l
       sigpending(&pending);
       if (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM))
         return Status::error("interrupted");
+      // Once more: to a machine that begins only now, what was written before is an earlier run's.
+      if (waited > reported + kReportSeconds && report())
+        reported = waited;
       usleep(100'000);
       continue;
     }

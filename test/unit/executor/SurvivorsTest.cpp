@@ -57,6 +57,29 @@ TEST_CASE("all machines come to the same decision, made once") {
     CHECK(ranks == std::vector<int>{0, 1, 2, 3, 4, 5});
 }
 
+TEST_CASE("a machine that begins after another has reported counts it nevertheless") {
+  for (bool first : {false, true}) {
+    Folder folder;
+    const std::set<std::string> machines = {"a", "b"};
+    Survivors a(folder.path, "a", 5), b(folder.path, "b", 5);
+    b.begin(false);
+    std::vector<int> found;
+    std::thread early([&] {
+      if (Result<Survivors::Decision> decision = b.agree(0, {2, 3}, machines, all))
+        found = decision->ranks;
+    });
+    while (!fileExists(folder.path + "/.elastic/0-b"))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    a.begin(first);
+    Result<Survivors::Decision> decision = a.agree(0, {0, 1}, machines, all);
+    early.join();
+    REQUIRE(decision.ok());
+    CHECK(decision->ranks == std::vector<int>{0, 1, 2, 3});
+    CHECK(found == decision->ranks);
+  }
+}
+
 TEST_CASE("who does not come in time is left out, and hears so when it comes") {
   Folder folder;
   const std::set<std::string> machines = {"a", "b"};
