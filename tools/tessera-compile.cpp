@@ -81,7 +81,7 @@ void declare(CLI::App &app, CommandLine &c) {
       ->type_name("FILE");
   app.add_option("--topology", c.topology,
                  "Machine: " + llvm::join(strategies::Topology::presetNames(), ", ") +
-                     ", or a JSON file")
+                     ", several of one (16x8xh100), or a JSON file")
       ->capture_default_str();
   app.add_option("--profile", c.profile, "Measured kernel times (JSON)")->type_name("FILE");
   app.add_option("--memory", c.memory, "Memory per rank, such as 16GiB (default: the topology's)");

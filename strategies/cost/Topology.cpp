@@ -87,6 +87,11 @@ public:
     if (error_.empty())
       error_ = "topology " + origin_ + ": " + what;
   }
+  /// The complaint about a part is one about the whole.
+  void adopt(const Reader &part) {
+    if (error_.empty())
+      error_ = part.error_;
+  }
   const std::string &error() const { return error_; }
 
 private:
@@ -105,14 +110,13 @@ Link readLink(Reader &outer, const Json &value, const std::string &origin, bool 
     outer.complain("a link must be an object");
     return link;
   }
-  Reader r(value, origin);
+  Reader r(value, origin + ": link");
   r.allow({"devices", "latency", "bandwidth"});
   if (block)
     link.devices = int64_t(r.number("devices", 1, 1 << 20, std::nullopt));
   link.latency = r.number("latency", 0, 10, std::nullopt);
   link.bandwidth = r.number("bandwidth", 1, 1e18, std::nullopt);
-  if (!r.error().empty())
-    outer.complain("link: " + r.error());
+  outer.adopt(r);
   return link;
 }
 
@@ -178,9 +182,11 @@ llvm::Expected<Topology> Topology::load(llvm::StringRef nameOrPath) {
         return t.withNodes(nodes);
   auto file = llvm::MemoryBuffer::getFile(nameOrPath);
   if (!file)
-    return llvm::createStringError(
-        "topology '%s' is neither a preset (%s) nor a readable file (%s)", nameOrPath.str().c_str(),
-        llvm::join(presetNames(), ", ").c_str(), file.getError().message().c_str());
+    return llvm::createStringError("topology '%s' is neither a preset (%s; 16x8xh100 is 16 of the "
+                                   "machine 8xh100) nor a readable file (%s)",
+                                   nameOrPath.str().c_str(),
+                                   llvm::join(presetNames(), ", ").c_str(),
+                                   file.getError().message().c_str());
   return parse((*file)->getBuffer(), nameOrPath);
 }
 

@@ -124,6 +124,13 @@ TEST_CASE("several machines of a kind are joined by their network") {
   CHECK_THAT(error("-3x8xh100"), Catch::Contains("-3 machines"));
   CHECK_THAT(error("999999999x8xh100"), Catch::Contains("devices in all"));
   CHECK_THAT(error("2x9xh100"), Catch::Contains("neither a preset"));
+  auto slow =
+      Topology::parse(R"({"devices": 1, "flops": {"f32": 1}, "memory_bandwidth": 1, "memory": 1,
+      "links": [{"devices": 1, "latency": 0, "bandwidth": 0}]})",
+                      "t.json");
+  REQUIRE(!slow);
+  CHECK(llvm::toString(slow.takeError()) ==
+        "topology t.json: link: field 'bandwidth' must be a number from 1 to 1e+18");
   Topology lonely = llvm::cantFail(Topology::parse(kTwoServers, "t.json"));
   auto two = lonely.withNodes(2);
   REQUIRE(!two);
