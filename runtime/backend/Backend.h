@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -116,6 +117,10 @@ public:
   virtual Status runProgram(uint32_t program, const CollectiveRunner &collectives) {
     return Status::error("this backend runs single steps");
   }
+  /// From now on some of a program's runs are measured: how long its kernels waited for collectives on the device.
+  virtual void measureWaits(uint32_t program) {}
+  /// Of the last run, which is over, in seconds; none: it was not measured.
+  virtual Result<std::optional<double>> waited(uint32_t program) { return std::optional<double>(); }
   /// From now on the kernel that writes `buffer` last in `program` sets `found` when it writes a NaN or an infinity
   /// there. False: no kernel does, and who wants to know must look at the buffer.
   virtual bool watch(uint32_t program, uint32_t buffer,

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define TESSERA_DEVICE_ABI 3
+#define TESSERA_DEVICE_ABI 4
 
 enum { TESSERA_OK = 0, TESSERA_FAILED = 1, TESSERA_UNSUPPORTED = 2, TESSERA_NOT_READY = 3 };
 /* Kernels; collectives; input on its way from the host. */
@@ -140,6 +140,11 @@ typedef struct TesseraDeviceApi {
   void (*destroyEvent)(TesseraDevice *d, TesseraEvent *event);
   int32_t (*record)(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMessage *m);
   int32_t (*wait)(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMessage *m);
+  /* A timer is an event that remembers when it was reached: one that is recorded in a graph, when the graph ran
+     last. Nothing waits for it. elapsed: between two that have been reached. */
+  int32_t (*createTimer)(TesseraDevice *d, TesseraEvent **event, TesseraMessage *m);
+  int32_t (*elapsed)(TesseraDevice *d, TesseraEvent *from, TesseraEvent *to, double *seconds,
+                     TesseraMessage *m);
 
   /* Graphs: what is enqueued on the compute stream, and on what was forked from it by events, between
      begin and end is recorded and not run. */

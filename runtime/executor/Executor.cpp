@@ -12,6 +12,12 @@
 namespace tessera::rt {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+double secondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
 bool hasProgram(plan::Role role) { return role != plan::PARAMETER && role != plan::STATE; }
 
 } // namespace
@@ -117,6 +123,7 @@ Status Executor::prepareCollectives() {
     }
     times_.push_back({std::vector<double>(calls.size(), 0.0), 0});
   }
+  waits_.resize(times_.size());
   for (size_t g = 0; g < deviceGroups_.size(); ++g) {
     size_t scratch = 0;
     for (int p = 0; p < plan_.programs_size(); ++p)
@@ -132,9 +139,7 @@ Status Executor::prepareCollectives() {
   return Status();
 }
 
-std::optional<double> Executor::collectiveSeconds(int program) const {
-  if (!deviceGroups_.empty())
-    return std::nullopt;
+double Executor::collectiveSeconds(int program) const {
   double seconds = 0;
   for (const std::unique_ptr<CollectiveCall> &call : collectives_[static_cast<size_t>(program)])
     seconds += call ? call->seconds() : 0;
@@ -254,13 +259,26 @@ Status Executor::runWhole(int program, const std::function<void()> &meanwhile) {
   CollectiveRunner collectives;
   collectives.run = [&](uint32_t step) { return runCollective(program, static_cast<int>(step)); };
   collectives.onHost = deviceGroups_.empty();
+  const double before = collectiveSeconds(program);
+  const Clock::time_point begin = Clock::now();
   Status status = loaded_->runProgram(static_cast<uint32_t>(program), collectives);
   if (status.ok() && meanwhile)
     meanwhile();
+  const double host = secondsSince(begin);
   if (status.ok())
     status = loaded_->synchronize();
   ++times_[static_cast<size_t>(program)].runs;
-  return status.context("program " + quoted(plan_.programs(program).name()));
+  if (!status)
+    return status.context("program " + quoted(plan_.programs(program).name()));
+  waited_ = collectiveSeconds(program) - before;
+  if (collectives.onHost)
+    return status;
+  const double seconds = secondsSince(begin);
+  Result<std::optional<double>> measured = loaded_->waited(static_cast<uint32_t>(program));
+  if (!measured)
+    return measured.status();
+  waited_ = waits_[static_cast<size_t>(program)].run(seconds, host, *measured);
+  return status;
 }
 
 Status Executor::run(int program, const std::function<void()> &meanwhile) {
@@ -269,7 +287,8 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
     return runWhole(program, meanwhile);
   const plan::Program &steps = plan_.programs(program);
   StepTimes &times = times_[static_cast<size_t>(program)];
-  using Clock = std::chrono::steady_clock;
+  const double before = collectiveSeconds(program);
+  double inCollectives = 0;
   Clock::time_point last = Clock::now();
   for (int s = 0; s < steps.steps_size(); ++s) {
     TESSERA_RETURN_IF_ERROR(runStep(program, s));
@@ -278,13 +297,17 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
     TESSERA_RETURN_IF_ERROR(loaded_->synchronize());
     const Clock::time_point begin = last;
     last = Clock::now();
-    times.seconds[static_cast<size_t>(s)] += std::chrono::duration<double>(last - begin).count();
+    const double seconds = std::chrono::duration<double>(last - begin).count();
+    times.seconds[static_cast<size_t>(s)] += seconds;
+    inCollectives += collective(program, s) ? seconds : 0;
     if (!observer_)
       continue;
     TESSERA_RETURN_IF_ERROR(observer_({program, s, begin, last}));
     last = Clock::now();
   }
   ++times.runs;
+  // A device was waited for after every step; on the host the wait for this rank's own kernels is none for others.
+  waited_ = deviceGroups_.empty() ? collectiveSeconds(program) - before : inCollectives;
   return loaded_->synchronize();
 }
 

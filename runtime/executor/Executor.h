@@ -21,6 +21,7 @@
 #include "runtime/backend/Backend.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/executor/Collectives.h"
+#include "runtime/executor/DeviceWaits.h"
 #include "runtime/plan/Safetensors.h"
 
 #include <atomic>
@@ -92,9 +93,11 @@ public:
   uint64_t progress() const { return progress_.load(std::memory_order_relaxed); }
   std::string whereabouts() const;
 
-  /// What the collectives of a program took so far on this rank, most of it waiting for the others; none where they
-  /// are a device's, which waits by itself.
-  std::optional<double> collectiveSeconds(int program) const;
+  /// From now on waitedSeconds() knows of runs of this program.
+  void measureWaits(int program) { loaded_->measureWaits(static_cast<uint32_t>(program)); }
+  /// How long the last run() was in collectives, most of it waiting for the other ranks; of a device, how long its
+  /// kernels waited for them, which is not known of its first runs.
+  std::optional<double> waitedSeconds() const { return waited_; }
 
   /// How many collectives of a program go through plain copies because of layouts.
   int stagedCollectives(int program) const;
@@ -119,6 +122,7 @@ private:
   Status runStep(int program, int step);
   Status runCollective(int program, int step);
   Status runWhole(int program, const std::function<void()> &meanwhile);
+  double collectiveSeconds(int program) const; // so far
   Status uploadConverted(uint32_t buffer, const void *host, plan::DType type);
 
   const plan::Plan &plan_;
@@ -128,6 +132,8 @@ private:
   std::unique_ptr<Communicator> everyone_;
   std::vector<std::vector<std::unique_ptr<CollectiveCall>>> collectives_; // by program, step
   std::vector<StepTimes> times_;
+  std::vector<DeviceWaits> waits_; // by program
+  std::optional<double> waited_;
   bool measuring_ = false;
   Observer observer_;
   // Written by the rank's thread, read by its monitor.

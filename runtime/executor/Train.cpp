@@ -7,6 +7,7 @@
 #include "runtime/support/File.h"
 
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <unistd.h>
 
@@ -16,23 +17,27 @@ namespace {
 /// What the ranks tell each other after a step, and agree on.
 struct Agreement {
   bool interrupted = false, checkpointDue = false, checkpointReady = true, bad = false;
-  std::vector<double> seconds; // by rank: that it worked by itself
+  std::vector<double> seconds; // by rank: that it worked by itself; empty: not every rank knows
 
   static Result<Agreement> on(Communicator &everyone, const RunCheckpoints &checkpoints, bool bad,
-                              double seconds) {
+                              std::optional<double> seconds) {
     constexpr size_t fields = 5;
     const double mine[fields] = {double(rt::interrupted()), double(checkpoints.due()),
-                                 double(!checkpoints.ready()), double(bad), seconds};
+                                 double(!checkpoints.ready()), double(bad), seconds.value_or(NAN)};
     std::vector<double> all(fields * static_cast<size_t>(everyone.size()));
     TESSERA_RETURN_IF_ERROR(everyone.allGather(mine, all.data(), 1, fields, plan::F64));
     Agreement agreed;
+    bool known = true;
     for (size_t r = 0; r < all.size(); r += fields) {
       agreed.interrupted |= all[r] != 0;
       agreed.checkpointDue |= all[r + 1] != 0;
       agreed.checkpointReady &= all[r + 2] == 0;
       agreed.bad |= all[r + 3] != 0;
       agreed.seconds.push_back(all[r + 4]);
+      known &= std::isfinite(all[r + 4]);
     }
+    if (!known)
+      agreed.seconds.clear();
     return agreed;
   }
 };
@@ -157,8 +162,9 @@ Status train(Session &s) {
   if (s.options.numerics == NumericsPolicy::Rollback)
     TESSERA_RETURN_IF_ERROR(checkpoints.begin(first, place.batches()));
   Progress progress(s.console, first, place.last, batch);
-  std::optional<RankTimes> times; // where ranks wait for each other, and where the host sees it
-  if (s.world.size() > 1 && s.executor.collectiveSeconds(program)) {
+  std::optional<RankTimes> times; // where ranks wait for each other
+  if (s.world.size() > 1) {
+    s.executor.measureWaits(program);
     Result<std::vector<std::string>> hosts = hostsOf(s.executor.everyone());
     if (!hosts)
       return hosts.status();
@@ -169,7 +175,6 @@ Status train(Session &s) {
   bool stopped = false;
   while (place.step < place.last && !stopped) {
     const double begin = now();
-    const double waited = s.executor.collectiveSeconds(program).value_or(0);
     if (trace)
       trace->begin(place.step + 1);
     enter("reading a batch");
@@ -188,11 +193,14 @@ Status train(Session &s) {
     if (!bad)
       return bad.status();
     enter("agreeing with the other ranks");
-    const double own = now() - begin - (s.executor.collectiveSeconds(program).value_or(0) - waited);
+    std::optional<double> own;
+    if (std::optional<double> waited = s.executor.waitedSeconds())
+      own = now() - begin - *waited;
     Result<Agreement> agreed = Agreement::on(s.executor.everyone(), checkpoints, *bad, own);
     if (!agreed)
       return agreed.status();
-    if (times) {
+    const bool timed = times && !agreed->seconds.empty();
+    if (timed) {
       times->step(agreed->seconds, now() - begin);
       if (const std::string slow = times->warning(); !slow.empty()) {
         s.log.line("WARNING: " + slow);
@@ -225,10 +233,10 @@ Status train(Session &s) {
                                                s.executor.loaded().scratchBytes())}};
       if (s.console.logs())
         TESSERA_RETURN_IF_ERROR(scalars.appendTo(fields));
-      if (times)
+      if (timed)
         fields.push_back({"skew", RankTimes::skew(agreed->seconds)});
       TESSERA_RETURN_IF_ERROR(
-          s.console.log(fields, "rank_seconds", times ? agreed->seconds : std::vector<double>()));
+          s.console.log(fields, "rank_seconds", timed ? agreed->seconds : std::vector<double>()));
     }
     enter("at a checkpoint");
     TESSERA_RETURN_IF_ERROR(checkpoints.step(place.step, place.batches(), agreed->checkpointDue,
@@ -253,8 +261,8 @@ Status train(Session &s) {
     if (std::string what = recovery.summary(); !what.empty())
       s.console.line(what);
   }
-  if (times && place.step > first + 1)
-    s.log.line(times->summary(s.world.rank()));
+  if (const std::string own = times ? times->summary(s.world.rank()) : ""; !own.empty())
+    s.log.line(own);
   TESSERA_RETURN_IF_ERROR(checkpoints.finish(place.step, place.batches()));
   if (s.options.evalEachEpoch && evaluated != place.step && !stopped)
     TESSERA_RETURN_IF_ERROR(evaluate(s, place.step));

@@ -60,8 +60,10 @@ static int32_t drain(std::vector<EmulatedWork> (&queue)[TESSERA_STREAMS], int fi
         EmulatedWork &w = work[done];
         if (w.wait && w.wait->done < w.version)
           break;
-        if (w.record)
+        if (w.record) {
           w.record->done = std::max(w.record->done, w.version);
+          w.record->reached = std::chrono::steady_clock::now();
+        }
         if (w.run && (code = w.run(m)) != TESSERA_OK)
           break;
       }
@@ -202,11 +204,30 @@ int32_t createEvent(TesseraDevice *, TesseraEvent **event, TesseraMessage *) {
 }
 void destroyEvent(TesseraDevice *, TesseraEvent *event) { delete event; }
 
+int32_t createTimer(TesseraDevice *d, TesseraEvent **event, TesseraMessage *m) {
+  createEvent(d, event, m);
+  (*event)->timer = true;
+  return TESSERA_OK;
+}
+
+int32_t elapsed(TesseraDevice *, TesseraEvent *from, TesseraEvent *to, double *seconds,
+                TesseraMessage *m) {
+  for (const TesseraEvent *event : {from, to})
+    if (!event->timer || event->recorded == 0 || event->done < event->recorded)
+      return fail(m, "a timer is read that was not reached");
+  *seconds = std::chrono::duration<double>(to->reached - from->reached).count();
+  return TESSERA_OK;
+}
+
 int32_t record(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMessage *m) {
+  if (event->timer && d->capturing && toldToFail("timers"))
+    return fail(m, "recording a timer failed, as it was told to");
   return enqueue(d, {stream, nullptr, event, nullptr, ++event->recorded}, m);
 }
 
 int32_t wait(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMessage *m) {
+  if (event->timer)
+    return fail(m, "a stream is to wait for a timer");
   return enqueue(d, {stream, nullptr, nullptr, event, event->recorded}, m);
 }
 
@@ -255,7 +276,7 @@ int32_t launchGraph(TesseraDevice *d, TesseraGraph *graph, TesseraMessage *m) {
   for (const EmulatedWork &w : graph->work) {
     EmulatedWork copy = w;
     if (w.record) {
-      copy.record = &replay->events[w.record];
+      copy.record = w.record->timer ? w.record : &replay->events[w.record];
       copy.version = ++copy.record->recorded;
     }
     if (w.wait) {
@@ -299,6 +320,8 @@ extern "C" const TesseraDeviceApi *tesseraDeviceApi(void) {
     api.destroyEvent = destroyEvent;
     api.record = record;
     api.wait = wait;
+    api.createTimer = createTimer;
+    api.elapsed = elapsed;
     api.captureBegin = captureBegin;
     api.captureEnd = captureEnd;
     api.launchGraph = launchGraph;

@@ -15,7 +15,8 @@
 //   memory:N                           a device has N MiB
 //   register:N                         device N registers no memory
 //   comm:N                             communicators of device N fail once they have taken in a collective
-//   graph                              recording a graph fails
+//   graph, timers                      recording a graph fails; recording one with timers in it does
+//   slow:N                             device N takes two milliseconds more for every kernel
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_TEST_EMULATOR_EMULATOR_H
@@ -23,6 +24,7 @@
 
 #include "runtime/device/DeviceApi.h"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -33,6 +35,8 @@
 
 struct TesseraEvent {
   int64_t recorded = 0, done = 0; // versions
+  bool timer = false;
+  std::chrono::steady_clock::time_point reached = {};
 };
 
 /// One piece of work on a stream. `run` is null for events. It answers TESSERA_NOT_READY to be asked again.

@@ -31,12 +31,14 @@ CudaPlan::~CudaPlan() {
   TesseraDevice *d = device_->handle();
   static_cast<void>(device_->finish()); // nothing may still use what is freed now
   for (ProgramState &state : programs_) {
-    for (TesseraGraph *graph : state.graphs)
-      if (graph)
-        api.destroyGraph(d, graph);
-    for (std::vector<TesseraEvent *> &events : state.events)
-      for (TesseraEvent *event : events)
-        api.destroyEvent(d, event);
+    for (const std::vector<TesseraGraph *> *graphs : {&state.graphs, &state.timedGraphs})
+      for (TesseraGraph *graph : *graphs)
+        if (graph)
+          api.destroyGraph(d, graph);
+    for (const auto *kind : {&state.events, &state.timers})
+      for (const std::vector<TesseraEvent *> &events : *kind)
+        for (TesseraEvent *event : events)
+          api.destroyEvent(d, event);
   }
   forEachKernel([&](Kernel &kernel) {
     for (Bound &bound : kernel.actions)

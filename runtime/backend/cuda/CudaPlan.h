@@ -37,6 +37,8 @@ public:
   bool onHost() const override { return false; }
   bool runsPrograms() const override { return true; }
   Status runProgram(uint32_t program, const CollectiveRunner &collectives) override;
+  void measureWaits(uint32_t program) override;
+  Result<std::optional<double>> waited(uint32_t program) override;
   std::string notice() const override { return notice_; }
 
 private:
@@ -55,8 +57,13 @@ private:
     std::vector<Segment> segments;
     std::vector<std::vector<TesseraEvent *>> events; // by segment
     std::vector<TesseraGraph *> graphs;              // by segment; null: not recorded
+    // With a timer before and after each wait of the compute stream: a few microseconds each on the device, which is why
+    // not every run has them, and why such runs have graphs of their own.
+    std::vector<std::vector<TesseraEvent *>> timers; // by segment, in pairs
+    std::vector<TesseraGraph *> timedGraphs;
+    bool measures = false, measured = false; // asked for; the last run was
     bool scheduled = false, onHost = false;
-    int runs = 0;
+    int64_t runs = 0;
   };
 
   CudaPlan(std::shared_ptr<Device> device, const plan::Plan &plan)
@@ -77,9 +84,11 @@ private:
   Status run(const Kernel &kernel, uint32_t program, uint32_t step);
   Status schedule(ProgramState &state, uint32_t program, bool onHost);
   Status enqueue(ProgramState &state, size_t segment, uint32_t program,
-                 const CollectiveRunner &collectives);
+                 const CollectiveRunner &collectives, bool timed);
   Status record(ProgramState &state, size_t segment, uint32_t program,
-                const CollectiveRunner &collectives);
+                const CollectiveRunner &collectives, bool timed);
+  void recordMissing(ProgramState &state, size_t segment, uint32_t program,
+                     const CollectiveRunner &collectives);
   template <typename F> Status call(F &&f) { return Device::check(std::forward<F>(f)); }
 
   std::shared_ptr<Device> device_;

@@ -6,6 +6,20 @@
 #include <cstring>
 
 namespace tessera::rt::cuda {
+namespace {
+
+/// Of so many runs one is measured.
+constexpr int64_t kMeasureEvery = 8;
+
+/// How often the compute stream waits for the other.
+int waitsOfCompute(const Segment &segment) {
+  int waits = segment.joins >= 0;
+  for (const ScheduledStep &s : segment.steps)
+    waits += s.waitsFor >= 0 && s.stream == TESSERA_COMPUTE_STREAM;
+  return waits;
+}
+
+} // namespace
 
 void *CudaPlan::address(uint32_t buffer) {
   return buffer < buffers_.size() ? buffers_[buffer].data : nullptr;
@@ -181,15 +195,23 @@ Status CudaPlan::schedule(ProgramState &state, uint32_t program, bool onHost) {
                                 accesses[product].reads.end());
   state.segments = scheduleProgram(accesses, onHost);
   state.graphs.assign(state.segments.size(), nullptr);
+  state.timedGraphs = state.graphs;
   state.onHost = onHost;
+  const TesseraDeviceApi &api = device_->api();
   for (const Segment &segment : state.segments) {
     state.events.emplace_back();
     for (int e = 0; e < segment.events; ++e) {
       TesseraEvent *event = nullptr;
-      TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) {
-        return device_->api().createEvent(device_->handle(), &event, m);
-      }));
+      TESSERA_RETURN_IF_ERROR(
+          call([&](TesseraMessage *m) { return api.createEvent(device_->handle(), &event, m); }));
       state.events.back().push_back(event);
+    }
+    state.timers.emplace_back();
+    for (int t = 0; t < 2 * waitsOfCompute(segment); ++t) {
+      TesseraEvent *timer = nullptr;
+      TESSERA_RETURN_IF_ERROR(
+          call([&](TesseraMessage *m) { return api.createTimer(device_->handle(), &timer, m); }));
+      state.timers.back().push_back(timer);
     }
   }
   state.scheduled = true;
@@ -197,23 +219,26 @@ Status CudaPlan::schedule(ProgramState &state, uint32_t program, bool onHost) {
 }
 
 Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program,
-                         const CollectiveRunner &collectives) {
+                         const CollectiveRunner &collectives, bool timed) {
   const TesseraDeviceApi &api = device_->api();
   TesseraDevice *d = device_->handle();
   const Segment &segment = state.segments[index];
   const std::vector<TesseraEvent *> &events = state.events[index];
-  auto record = [&](int stream, int event) {
-    return call([&](TesseraMessage *m) {
-      return api.record(d, stream, events[static_cast<size_t>(event)], m);
-    });
+  auto timer = state.timers[index].begin();
+  auto record = [&](int stream, TesseraEvent *event) {
+    return call([&](TesseraMessage *m) { return api.record(d, stream, event, m); });
   };
   auto wait = [&](int stream, int event) {
-    return call([&](TesseraMessage *m) {
+    const bool timing = timed && stream == TESSERA_COMPUTE_STREAM;
+    if (timing)
+      TESSERA_RETURN_IF_ERROR(record(stream, *timer++));
+    TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) {
       return api.wait(d, stream, events[static_cast<size_t>(event)], m);
-    });
+    }));
+    return timing ? record(stream, *timer++) : Status();
   };
   if (segment.joins >= 0) // there is something to fork
-    TESSERA_RETURN_IF_ERROR(record(TESSERA_COMPUTE_STREAM, 0));
+    TESSERA_RETURN_IF_ERROR(record(TESSERA_COMPUTE_STREAM, events[0]));
   for (const ScheduledStep &s : segment.steps) {
     if (s.waitsFor >= 0)
       TESSERA_RETURN_IF_ERROR(wait(s.stream, s.waitsFor));
@@ -225,7 +250,7 @@ Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program,
                                 ? launch(program, s.step)
                                 : run(joined->second, program, s.step));
     if (s.records >= 0)
-      TESSERA_RETURN_IF_ERROR(record(s.stream, s.records));
+      TESSERA_RETURN_IF_ERROR(record(s.stream, events[static_cast<size_t>(s.records)]));
   }
   if (segment.joins >= 0)
     TESSERA_RETURN_IF_ERROR(wait(TESSERA_COMPUTE_STREAM, segment.joins));
@@ -233,18 +258,37 @@ Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program,
 }
 
 Status CudaPlan::record(ProgramState &state, size_t index, uint32_t program,
-                        const CollectiveRunner &collectives) {
+                        const CollectiveRunner &collectives, bool timed) {
   const TesseraDeviceApi &api = device_->api();
   TesseraDevice *d = device_->handle();
   TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) { return api.captureBegin(d, m); }));
-  Status status = enqueue(state, index, program, collectives);
+  Status status = enqueue(state, index, program, collectives, timed);
   TesseraGraph *graph = nullptr;
   Status ended =
       call([&](TesseraMessage *m) { return api.captureEnd(d, status.ok() ? &graph : nullptr, m); });
   if (status.ok())
     status = ended;
-  state.graphs[index] = graph;
+  (timed ? state.timedGraphs : state.graphs)[index] = graph;
   return status;
+}
+
+/// The graphs that a segment still lacks. Without them the program is slower, or not measured, but right: that is said
+/// where the caller reports.
+void CudaPlan::recordMissing(ProgramState &state, size_t index, uint32_t program,
+                             const CollectiveRunner &collectives) {
+  if (graphs_ && !state.graphs[index])
+    if (Status status = record(state, index, program, collectives, false); !status) {
+      graphs_ = false;
+      notice_ =
+          "steps are launched one by one, since recording a graph failed: " + status.message();
+    }
+  if (graphs_ && state.measures && !state.timers[index].empty() && !state.timedGraphs[index])
+    if (Status status = record(state, index, program, collectives, true); !status) {
+      state.measures = false;
+      notice_ =
+          "it is not measured which rank is slow, since recording a graph with timers failed: " +
+          status.message();
+    }
 }
 
 /// The first run is step by step: libraries and communicators allocate and connect at first use, which a
@@ -255,28 +299,45 @@ Status CudaPlan::runProgram(uint32_t program, const CollectiveRunner &collective
   ProgramState &state = programs_[program];
   if (!state.scheduled)
     TESSERA_RETURN_IF_ERROR(schedule(state, program, collectives.onHost));
-  const bool recording = graphs_ && state.runs >= 1;
+  // Not the first two, and in none that records: the host has more to do in them.
+  state.measured = state.measures && !state.onHost && state.runs % kMeasureEvery == 2;
   for (size_t i = 0; i < state.segments.size(); ++i) {
     const Segment &segment = state.segments[i];
     if (segment.onHost) {
       TESSERA_RETURN_IF_ERROR(collectives.run(segment.steps[0].step));
       continue;
     }
-    if (recording && !state.graphs[i])
-      if (Status status = record(state, i, program, collectives); !status) {
-        // Slower but right: go on step by step, and say so where the caller reports.
-        graphs_ = false;
-        notice_ =
-            "steps are launched one by one, since recording a graph failed: " + status.message();
-      }
-    TesseraGraph *graph = state.graphs[i];
+    if (state.runs >= 1)
+      recordMissing(state, i, program, collectives);
+    const bool timed = state.measured && !state.timers[i].empty();
+    TesseraGraph *graph = (timed ? state.timedGraphs : state.graphs)[i];
     TESSERA_RETURN_IF_ERROR(graph ? call([&](TesseraMessage *m) {
       return device_->api().launchGraph(device_->handle(), graph, m);
     })
-                                  : enqueue(state, i, program, collectives));
+                                  : enqueue(state, i, program, collectives, timed));
   }
   ++state.runs;
   return Status();
+}
+
+void CudaPlan::measureWaits(uint32_t program) {
+  if (program < programs_.size())
+    programs_[program].measures = true;
+}
+
+Result<std::optional<double>> CudaPlan::waited(uint32_t program) {
+  if (program >= programs_.size() || !programs_[program].measured)
+    return std::optional<double>();
+  double sum = 0;
+  for (const std::vector<TesseraEvent *> &timers : programs_[program].timers)
+    for (size_t t = 0; t < timers.size(); t += 2) {
+      double seconds = 0;
+      TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) {
+        return device_->api().elapsed(device_->handle(), timers[t], timers[t + 1], &seconds, m);
+      }));
+      sum += seconds;
+    }
+  return std::optional<double>(sum);
 }
 
 } // namespace tessera::rt::cuda

@@ -8,6 +8,7 @@
 
 struct TesseraEvent {
   cudaEvent_t event;
+  bool timer = false;
 };
 struct TesseraGraph {
   cudaGraphExec_t exec;
@@ -191,6 +192,23 @@ int32_t createEvent(TesseraDevice *d, TesseraEvent **event, TesseraMessage *m) {
   return TESSERA_OK;
 }
 
+int32_t createTimer(TesseraDevice *d, TesseraEvent **event, TesseraMessage *m) {
+  cudaEvent_t made = nullptr;
+  TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
+  TESSERA_CUDA(cudaEventCreate(&made), m, "creating a timer");
+  *event = new TesseraEvent{made, true};
+  return TESSERA_OK;
+}
+
+int32_t elapsed(TesseraDevice *d, TesseraEvent *from, TesseraEvent *to, double *seconds,
+                TesseraMessage *m) {
+  float milliseconds = 0;
+  TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
+  TESSERA_CUDA(cudaEventElapsedTime(&milliseconds, from->event, to->event), m, "reading a timer");
+  *seconds = static_cast<double>(milliseconds) / 1e3;
+  return TESSERA_OK;
+}
+
 void destroyEvent(TesseraDevice *d, TesseraEvent *event) {
   cudaSetDevice(d->ordinal);
   cudaEventDestroy(event->event);
@@ -198,7 +216,15 @@ void destroyEvent(TesseraDevice *d, TesseraEvent *event) {
 }
 
 int32_t record(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMessage *m) {
-  TESSERA_CUDA(cudaEventRecord(event->event, d->streams[stream]), m, "recording an event");
+  unsigned flags = cudaEventRecordDefault;
+  if (event->timer) { // in a graph it becomes a node; other events become edges
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    TESSERA_CUDA(cudaStreamIsCapturing(d->streams[stream], &capture), m, "recording a timer");
+    if (capture == cudaStreamCaptureStatusActive)
+      flags = cudaEventRecordExternal;
+  }
+  TESSERA_CUDA(cudaEventRecordWithFlags(event->event, d->streams[stream], flags), m,
+               "recording an event");
   return TESSERA_OK;
 }
 
@@ -267,6 +293,8 @@ void addDevices(TesseraDeviceApi &api) {
   api.destroyEvent = destroyEvent;
   api.record = record;
   api.wait = wait;
+  api.createTimer = createTimer;
+  api.elapsed = elapsed;
   api.captureBegin = captureBegin;
   api.captureEnd = captureEnd;
   api.launchGraph = launchGraph;
