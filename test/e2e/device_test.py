@@ -37,10 +37,17 @@ class Context(Launching):
         expect(done.returncode == code, f"{env} {command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout, done.stderr
 
-    def losses(self, plan, *options, steps=5, **env):
+    def losses(self, plan, *options, steps=5, data=None, **env):
         log = self.folder / "log.jsonl"
         log.unlink(missing_ok=True)
-        self.device(plan, "--steps", steps, "--log", log, *options, **env)
+        self.device(plan, "--steps", steps, "--log", log, *options, data=data, **env)
+        return [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+
+    def expected(self, plan, *options, steps=5, data=None):
+        """The same of the CPU."""
+        log = self.folder / "cpu.jsonl"
+        log.unlink(missing_ok=True)
+        self.run(self.bin / "tessera-run", plan, "--data", data or self.data, "--steps", steps, "--log", log, *options)
         return [json.loads(line)["loss"] for line in log.read_text().splitlines()]
 
     def refused(self, plan, sentence, **env):
@@ -57,6 +64,34 @@ class Context(Launching):
         self.run(self.bin / "tessera-compile", self.folder / "net.onnx", "--inputs", "x", "--train", "--loss", "mse", "--optimizer",
                  "sgd:lr=0.01", *options, "-o", self.folder / "net")
         return self.folder / "net"
+
+    def residual(self, out, mesh, mode, *options):
+        """A plan of a small network that has one of everything around its convolutions, and batches for it."""
+        net, shape = Network(), [BATCH, 3, 9, 8]
+
+        def unit(x, name, inputs, outputs, kernel, **attributes):
+            w = net.input(name + ".w", [outputs, inputs // attributes.get("group", 1), kernel, kernel])
+            pads = [kernel // 2] * 4
+            y = net.node("Conv", x, w, net.input(name + ".b", [outputs]), name=name, pads=pads, **attributes)
+            y = net.node("BatchNormalization", y, *(net.input(f"{name}.{p}", [outputs]) for p in ("scale", "shift", "mean", "var")),
+                         name=name + ".norm")
+            return net.node("Relu", y)
+
+        x = unit(net.input("x", shape), "first", 3, 8, 3)
+        x = net.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+        y = unit(unit(x, "a", 8, 16, 3, strides=[2, 2]), "b", 16, 8, 1)
+        short = net.node("AveragePool", x, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 0], name="short")
+        x = net.node("Concat", net.node("Add", y, short), y, axis=1)
+        x = net.node("Pad", x, net.constant([0, 0, 1, 0, 0, 0, 0, 1]))
+        x = unit(x, "last", 16, 8, 3, group=2)
+        x = net.node("Flatten", net.node("GlobalAveragePool", x), axis=1)
+        net.write(self.folder / f"{out}.onnx", net.dense(x, "fc", 8, 5), [BATCH, 5])
+        self.run(self.bin / "tessera-compile", self.folder / f"{out}.onnx", "--inputs", "x", "--train", "--loss", "cross_entropy",
+                 "--optimizer", "sgd:lr=0.05,momentum=0.9", "--mesh", mesh, "--mode", mode, *options, "-o", self.folder / out)
+        rng = np.random.default_rng(9)
+        np.save(self.folder / "images.npy", rng.standard_normal((5 * BATCH, *shape[1:])).astype(np.float32))
+        np.save(self.folder / "labels.npy", rng.integers(0, 5, 5 * BATCH).astype(np.int64))
+        return self.folder / out, f"npy:{self.folder}/images.npy,{self.folder}/labels.npy"
 
     def numbers(self, x):
         np.save(self.folder / "net_x.npy", x)
@@ -166,10 +201,7 @@ def the_module_itself_says_what_a_machine_lacks(c):
 def batches_reach_their_steps_in_every_order_of_the_streams(c):
     for name, mesh, mode in (("one", "1", "data"), ("two", "data=2", "data"), ("four", "data=2,model=2", "auto")):
         plan = c.compile(name, mesh, mode)
-        log = c.folder / "cpu.jsonl"
-        log.unlink(missing_ok=True)
-        c.run(c.bin / "tessera-run", plan, "--data", c.data, "--steps", 8, "--log", log)
-        expected = [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+        expected = c.expected(plan, steps=8)
         found = c.losses(plan, steps=8)
         expect(np.allclose(found, expected, rtol=1e-4) and len(found) == 8, f"{name}: {found}, on the CPU {expected}")
         for order in ("comm", "copy"):
@@ -183,29 +215,65 @@ def convolutions_of_16_bits_lie_channels_last(c):
         plan = c.folder / f"lenet-{mesh}"
         c.run(c.bin / "tessera-compile", c.models / "lenet_train.onnx", "--train", "--dim", "batch=4", "--mesh", mesh, "--mode", "data",
               "--precision", "bf16", "--optimizer", "sgd:lr=0.01,momentum=0.9", "-o", plan)
-        log = c.folder / "cpu.jsonl"
-        log.unlink(missing_ok=True)
-        c.run(c.bin / "tessera-run", plan, "--data", c.data, "--steps", 4, "--log", log, "--save-weights", c.folder / "cpu")
-        expected = [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+        expected = c.expected(plan, "--save-weights", c.folder / "cpu", steps=4)
         found = c.losses(plan, "--save-weights", c.folder / "device", steps=4)
         expect(np.allclose(found, expected, rtol=1e-2) and len(found) == 4, f"{mesh}: {found}, on the CPU {expected}")
         # Weights are saved as they lie on the host, wherever they lay.
-        cpu, device = ((c.folder / name).read_bytes() for name in ("cpu", "device"))
-        data = [np.frombuffer(d[8 + int.from_bytes(d[:8], "little"):], np.float32) for d in (cpu, device)]
-        expect(np.allclose(*data, atol=1e-3), f"{mesh}: other weights, by up to {abs(data[0] - data[1]).max()}")
+        cpu, device = saved(c.folder / "cpu"), saved(c.folder / "device")
+        expect(np.allclose(device, cpu, atol=1e-3), f"{mesh}: other weights, by up to {abs(device - cpu).max()}")
     said, _ = c.device(c.folder / "lenet-1", "--steps", "2", "--profile")
     kernels = re.findall(r"x cuda: (conv\S*) (.*)", said)
     expect(len(kernels) >= 3 and all("channels last" in k and "copies" not in k for _, k in kernels), said)
 
 
+def saved(path):
+    """All numbers of a safetensors file of F32."""
+    content = path.read_bytes()
+    return np.frombuffer(content[8 + int.from_bytes(content[:8], "little"):], np.float32)
+
+
+@case
+def convolutions_in_tf32_lie_channels_last(c):
+    """The emulator does not round to TF32: what lies otherwise must give what the CPU gives."""
+    for mesh, mode in (("1", "data"), ("data=2", "data"), ("data=2,model=2", "auto")):
+        plan, data = c.residual(f"net-{mesh}", mesh, mode)
+        expected = c.expected(plan, "--save-weights", c.folder / "cpu", data=data)
+        for options in (["--tf32"], ["--tf32", "--no-graphs"], []):
+            found = c.losses(plan, *options, "--save-weights", c.folder / "device", data=data)
+            expect(np.allclose(found, expected, rtol=2e-5) and len(found) == 5, f"{mesh} {options}: {found}, on the CPU {expected}")
+            cpu, device = saved(c.folder / "cpu"), saved(c.folder / "device")
+            expect(np.allclose(device, cpu, atol=1e-4), f"{mesh}: other weights, by up to {abs(device - cpu).max()}")
+        if mesh != "data=2,model=2":
+            c.device(plan, "--tf32", "--steps", "2", "--verify", data=data)
+        # Checkpoints know no layout: what one wrote the other reads.
+        for first, then in ((["--tf32"], []), ([], ["--tf32"])):
+            points = c.folder / f"points-{mesh}-{len(first)}"
+            c.device(plan, *first, "--steps", "3", "--checkpoint-dir", points, data=data)
+            found = c.losses(plan, *then, "--resume", points, data=data)
+            expect(np.allclose(found, expected[3:], rtol=2e-5) and len(found) == 2, f"{mesh} {first}: {found}, not {expected[3:]}")
+    plan = c.folder / "net-1"
+    said, _ = c.device(plan, "--tf32", "--steps", "2", "--profile", data=data)
+    kernels = re.findall(r"x cuda: (\S+) (.*)", said)
+    expect(any("cuDNN tf32 channels last" in k for _, k in kernels), said)
+    # Of the loops only those around padding and concatenation touch what lies otherwise.
+    expect(all("copies" not in k for name, k in kernels if name.startswith("fused")), said)
+    # Steps one by one, and a number that is none found where it was made.
+    trace = c.folder / "trace.json"
+    c.device(plan, "--tf32", "--steps", "3", "--trace", "steps=2", "--trace-file", trace, data=data)
+    made = [e["args"]["implementation"] for e in json.loads(trace.read_text())["traceEvents"] if e.get("cat") == "kernel"]
+    expect(any("channels last" in m for m in made), made)
+    images = np.load(c.folder / "images.npy")
+    images[2 * BATCH:] = np.copysign(np.float32(3e38), images[2 * BATCH:])
+    np.save(c.folder / "images.npy", images)
+    _, error = c.device(plan, "--tf32", "--steps", "5", "--check-numerics", "stop", data=data, code=3)
+    expect(re.search(r"step 3, batch 2: .* the operator 'first[^']*' \(conv\) makes", error), error)
+
+
 @case
 def batches_are_padded_and_widened_on_their_way(c):
     plan = c.compile("padded", "data=2", "data", batch=7)
-    log = c.folder / "cpu.jsonl"
     for cpu, device, tolerance in (((), (), 1e-4), (("--f64", "--backend", "reference"), ("--f64",), 1e-9)):
-        log.unlink(missing_ok=True)
-        c.run(c.bin / "tessera-run", plan, "--data", c.data, "--steps", 5, "--log", log, *cpu)
-        expected = [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+        expected = c.expected(plan, *cpu)
         found = c.losses(plan, *device)
         expect(np.allclose(found, expected, rtol=tolerance) and len(found) == 5, f"{device}: {found}, on the CPU {expected}")
 

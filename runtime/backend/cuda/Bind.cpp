@@ -23,7 +23,7 @@ static bool hasHalf(const KernelCall &call) {
 
 /// While a kernel is bound its own scratch memory is counted from 0, and the copies of its operands from here: those of
 /// another type, and those of another layout around them.
-constexpr uint64_t kWideCopies = uint64_t(1) << 56, kPlainCopies = uint64_t(1) << 57;
+constexpr uint64_t kWideCopies = uint64_t(1) << 56, kLayoutCopies = uint64_t(1) << 57;
 
 using Bind = std::function<std::vector<CudaKernel>(const KernelCall &)>;
 
@@ -103,7 +103,7 @@ static std::vector<CudaKernel> bindOnCopies(const KernelCall &call, uint64_t bas
   std::vector<CudaKernel> choices = bind(other);
   for (CudaKernel &choice : choices) {
     CudaKernel all;
-    all.description = choice.description + what;
+    all.description = choice.description + (inputs.empty() && outputs.empty() ? "" : what);
     all.scratch = copies + choice.scratch;
     for (size_t i : inputs)
       addCopy(all, call.inputs[i], other.inputs[i]);
@@ -145,9 +145,23 @@ static std::vector<CudaKernel> bindThroughF32(const KernelCall &call, const Bind
       bind);
 }
 
+/// A convolution of operands of both kinds: what would be copied to lie plain is often the larger part, and the library
+/// would turn it back.
+static std::vector<CudaKernel> bindThroughLast(const KernelCall &call, const Bind &bind) {
+  return bindOnCopies(
+      call, kLayoutCopies, ", on copies",
+      [](TensorView &view) {
+        const bool copied = !liesChannelsLast(view);
+        if (copied)
+          view.layout = channelsLastLayout(view.shape);
+        return copied;
+      },
+      bind);
+}
+
 static std::vector<CudaKernel> bindThroughPlain(const KernelCall &call, const Bind &bind) {
   return bindOnCopies(
-      call, kPlainCopies, ", on plain copies",
+      call, kLayoutCopies, ", on plain copies",
       [](TensorView &view) {
         const bool copied = !view.layout.plain();
         view.layout = Layout();
@@ -239,7 +253,7 @@ Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptio
       return choices;
     }
   } else if (call.name().starts_with("conv")) {
-    choices = bindConv(call, options);
+    choices = bindThroughLast(call, [&](const KernelCall &c) { return bindConv(c, options); });
   } else if (last && call.name().find("_pool") != std::string::npos) {
     choices.push_back(bindPool(call));
     return choices;

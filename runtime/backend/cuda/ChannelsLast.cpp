@@ -5,8 +5,6 @@
 namespace tessera::rt::cuda {
 namespace {
 
-Layout lastLayout(int64_t channels) { return {{{1, static_cast<int>(channels)}}}; }
-
 int64_t pointsOf(const Shape &shape) {
   int64_t points = 1;
   for (size_t d = 2; d < shape.size(); ++d)
@@ -24,11 +22,17 @@ Shape permuted(const Shape &sizes) {
 
 } // namespace
 
+Layout channelsLastLayout(const Shape &shape) {
+  return shape[1] > 1 && shape[1] <= INT32_MAX && pointsOf(shape) > 1
+             ? Layout{{{1, static_cast<int>(shape[1])}}}
+             : Layout();
+}
+
 bool liesChannelsLast(const TensorView &t) {
   if (t.shape.size() < 3)
     return false;
   return t.layout.plain() ? t.shape[1] == 1 || pointsOf(t.shape) == 1
-                          : t.layout == lastLayout(t.shape[1]);
+                          : t.layout == channelsLastLayout(t.shape);
 }
 
 Shape channelsLastStrides(const Shape &shape) {
@@ -43,13 +47,12 @@ Shape channelsLastStrides(const Shape &shape) {
 }
 
 std::vector<Layout> channelsLast(const plan::Plan &plan,
-                                 const std::vector<std::vector<KernelCall>> &calls) {
+                                 const std::vector<std::vector<KernelCall>> &calls, bool tf32) {
   LayoutWishes wishes;
-  wishes.wanted = [](plan::DType type, bool) { return type == plan::F16 || type == plan::BF16; };
-  wishes.layout = [](const Shape &shape, bool) -> Layout {
-    return shape[1] > 1 && shape[1] <= INT32_MAX && pointsOf(shape) > 1 ? lastLayout(shape[1])
-                                                                        : Layout();
+  wishes.wanted = [tf32](plan::DType type, bool) {
+    return type == plan::F16 || type == plan::BF16 || (tf32 && type == plan::F32);
   };
+  wishes.layout = [](const Shape &shape, bool) { return channelsLastLayout(shape); };
   wishes.plain.assign(static_cast<size_t>(plan.buffers_size()), false);
   for (const plan::Binding &binding : plan.bindings()) // the host sends these as they are
     if (binding.role() == plan::INPUT || binding.role() == plan::TARGET)

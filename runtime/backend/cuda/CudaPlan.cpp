@@ -60,8 +60,8 @@ CudaPlan::load(std::shared_ptr<Device> device, const plan::Plan &plan, const Loa
     return calls.status();
   std::unique_ptr<CudaPlan> loaded(new CudaPlan(std::move(device), plan));
   loaded->graphs_ = options.graphs;
-  TESSERA_RETURN_IF_ERROR(loaded->allocate(options, options.widen ? std::vector<Layout>()
-                                                                  : channelsLast(plan, *calls)));
+  TESSERA_RETURN_IF_ERROR(loaded->allocate(
+      options, options.widen ? std::vector<Layout>() : channelsLast(plan, *calls, options.tf32)));
   TESSERA_RETURN_IF_ERROR(loaded->bind(options));
   TESSERA_RETURN_IF_ERROR(loaded->compile(options));
   TESSERA_RETURN_IF_ERROR(loaded->writeConstants());

@@ -146,7 +146,9 @@ CudaKernel bindPool(const KernelCall &call) {
   PoolGeometry g = *poolGeometry(call);
   CudaKernel kernel;
   const plan::DType type = call.outputs[0].dtype;
-  const bool last = !call.inputs[0].layout.plain(), half = type == plan::F16 || type == plan::BF16;
+  // What has one point lies plain beside operands that do not.
+  const bool last = !call.inputs[0].layout.plain() || !call.outputs[0].layout.plain(),
+             half = type == plan::F16 || type == plan::BF16;
   kernel.description = last ? "generated channels last" : "generated";
   Constants constants = {{"PLANES", wide(g.planes)},
                          {"INCLUDE_PAD", g.includePad ? "1" : "0"},

@@ -1,5 +1,6 @@
-// Tensors of 16-bit convolutions lie with their channels last: in every kernel they are what the reference backend
-// computes of plain ones, and nothing is copied between convolutions and the loops around them.
+// Tensors of convolutions of 16 bits, and of F32 that may be rounded to TF32, lie with their channels last: in every kernel
+// they are what the reference backend computes of plain ones, and nothing is copied between convolutions and the loops
+// around them.
 #include "runtime/backend/cuda/ChannelsLast.h"
 #include "test/conformance/backend/PlanBuilder.h"
 
@@ -49,9 +50,16 @@ const Attributes same3 = {{"strides", Shape{1, 1}},
                           {"dilations", Shape{1, 1}},
                           {"groups", int64_t(1)}};
 
+/// What may be rounded to TF32 is computed with in F32 by the emulator.
+LoadOptions optionsFor(plan::DType type) {
+  LoadOptions options;
+  options.tf32 = type == plan::F32;
+  return options;
+}
+
 /// Against the reference backend on the same plan; 16 bits round to 2^-8.
-void compare(const Pieces &n) {
-  const std::vector<Values> found = n.p.run("cuda", n.inputs, n.outputs),
+void compare(const Pieces &n, plan::DType type) {
+  const std::vector<Values> found = n.p.run("cuda", n.inputs, n.outputs, optionsFor(type)),
                             expected = n.p.run("reference", n.inputs, n.outputs);
   for (size_t o = 0; o < n.outputs.size(); ++o) {
     double worst = 0, largest = 1e-3;
@@ -60,24 +68,24 @@ void compare(const Pieces &n) {
       largest = std::max(largest, std::abs(expected[o][i]));
     }
     INFO("output " << o << " of shape " << str(n.p.shapeOf(n.outputs[o])));
-    CHECK(worst <= largest / 100);
+    CHECK(worst <= largest * (type == plan::F32 ? 1e-6 : 1e-2));
   }
 }
 
 } // namespace
 
-TEST_CASE("convolutions of 16 bits and the loops around them, channels last") {
-  for (plan::DType half : {plan::BF16, plan::F16})
+TEST_CASE("convolutions and the loops around them, channels last") {
+  for (plan::DType type : {plan::BF16, plan::F16, plan::F32})
     // The emulator refuses a convolution where batch, channels and filters add to a multiple of three.
     for (int64_t filters : {16, 15}) {
       Pieces n;
       const Shape s = {2, 16, 6, 5}, t = {2, filters, 6, 5};
-      const uint32_t x = n.input(half, {2, 8, 6, 5}), w = n.input(half, {16, 8, 3, 3}),
-                     v = n.input(half, {filters, 16, 3, 3}), scale = n.input(half, {16, 1, 1}),
+      const uint32_t x = n.input(type, {2, 8, 6, 5}), w = n.input(type, {16, 8, 3, 3}),
+                     v = n.input(type, {filters, 16, 3, 3}), scale = n.input(type, {16, 1, 1}),
                      place = n.input(plan::F32, {1, 1, 6, 5});
-      const uint32_t y = n.kernel("conv", {x, w}, half, s, same3);
-      const uint32_t z = n.kernel("relu", {y}, half, s);
-      const uint32_t scaled = n.kernel("mul", {z, scale}, half, s);
+      const uint32_t y = n.kernel("conv", {x, w}, type, s, same3);
+      const uint32_t z = n.kernel("relu", {y}, type, s);
+      const uint32_t scaled = n.kernel("mul", {z, scale}, type, s);
       const uint32_t wide = n.kernel("cast", {scaled}, plan::F32, s);
       const uint32_t shifted = n.kernel("add", {wide, place}, plan::F32, s);
       n.kernel("reduce_sum", {shifted}, plan::F32, {1, 16, 1, 1},
@@ -86,29 +94,29 @@ TEST_CASE("convolutions of 16 bits and the loops around them, channels last") {
                {{"dims", Shape{1}}, {"keepdims", int64_t(1)}});
       n.kernel("reduce_sum", {shifted}, plan::F32, {1, 16, 6, 5},
                {{"dims", Shape{0}}, {"keepdims", int64_t(1)}});
-      const uint32_t u = n.kernel("conv", {scaled, v}, half, t, same3);
+      const uint32_t u = n.kernel("conv", {scaled, v}, type, t, same3);
       Attributes inputGrad = same3, weightGrad = same3;
       inputGrad["input_sizes"] = Shape{6, 5};
       weightGrad["kernel_sizes"] = Shape{3, 3};
-      const uint32_t dx = n.kernel("conv_input_grad", {u, v}, half, s, inputGrad);
+      const uint32_t dx = n.kernel("conv_input_grad", {u, v}, type, s, inputGrad);
       const uint32_t dv =
-          n.kernel("conv_weight_grad", {scaled, u}, half, {filters, 16, 3, 3}, weightGrad);
+          n.kernel("conv_weight_grad", {scaled, u}, type, {filters, 16, 3, 3}, weightGrad);
       const uint32_t master = n.kernel("cast", {dv}, plan::F32, {filters, 16, 3, 3});
       // Windows that overlap; the last of the gradients has a size of its own.
       Attributes pool = {
           {"kernel", Shape{3, 2}}, {"strides", Shape{2, 2}}, {"pads", Shape{1, 0, 0, 1}}};
-      n.kernel("avg_pool", {dx}, half, {2, 16, 3, 3}, pool);
+      n.kernel("avg_pool", {dx}, type, {2, 16, 3, 3}, pool);
       Attributes average = pool;
       average["input_sizes"] = Shape{6, 5};
       pool["dilations"] = Shape{1, 1};
-      const uint32_t small = n.kernel("max_pool", {dx}, half, {2, 16, 3, 3}, pool);
-      n.kernel("max_pool_grad", {dx, small}, half, s, pool);
-      n.kernel("avg_pool_grad", {small}, half, s, average);
-      n.kernel("transpose", {dx}, half, {5, 16, 2, 6}, {{"perm", Shape{3, 1, 0, 2}}});
+      const uint32_t small = n.kernel("max_pool", {dx}, type, {2, 16, 3, 3}, pool);
+      n.kernel("max_pool_grad", {dx, small}, type, s, pool);
+      n.kernel("avg_pool_grad", {small}, type, s, average);
+      n.kernel("transpose", {dx}, type, {5, 16, 2, 6}, {{"perm", Shape{3, 1, 0, 2}}});
       n.kernel("iota", {}, plan::I64, {4, 4}, {{"dim", int64_t(1)}});
-      compare(n);
+      compare(n, type);
 
-      auto loaded = (*createBackend("cuda"))->load(n.p.plan(), LoadOptions());
+      auto loaded = (*createBackend("cuda"))->load(n.p.plan(), optionsFor(type));
       REQUIRE(loaded.ok());
       for (uint32_t b : {y, z, scaled, wide, shifted, dx})
         CHECK((*loaded)->layout(b) == of16);
@@ -149,8 +157,8 @@ TEST_CASE("what the host feeds, what has views and what is sent in parts stay pl
     c->set_dim(dim);
   };
   collective(plan::ALL_REDUCE, w, sum, 0);
-  auto layout = [&](uint32_t b) {
-    auto loaded = (*createBackend("cuda"))->load(p.plan(), LoadOptions());
+  auto layout = [&](uint32_t b, const LoadOptions &options = {}) {
+    auto loaded = (*createBackend("cuda"))->load(p.plan(), options);
     REQUIRE(loaded.ok());
     return (*loaded)->layout(b);
   };
@@ -159,8 +167,53 @@ TEST_CASE("what the host feeds, what has views and what is sent in parts stay pl
   CHECK(layout(sum) == layout(w));
   CHECK(layout(y) == Layout{{{1, 8}}});
   CHECK(layout(z).plain());
+  LoadOptions tf32, wide;
+  tf32.tf32 = wide.tf32 = wide.widen = true;
   CHECK(layout(f32y).plain());
+  CHECK(layout(f32y, tf32) == Layout{{{1, 8}}});
+  CHECK(layout(f32y, wide).plain());
   collective(plan::ALL_GATHER, y, whole, 1); // of channels: the ends would differ
   CHECK(layout(y).plain());
   CHECK(layout(whole).plain());
+}
+
+TEST_CASE("what lies plain beside a convolution is copied, not what lies channels last") {
+  for (plan::DType type : {plan::BF16, plan::F32}) {
+    Pieces n;
+    const Shape s = {2, 16, 6, 5};
+    Attributes inputGrad = same3, weightGrad = same3;
+    inputGrad["input_sizes"] = Shape{6, 5};
+    weightGrad["kernel_sizes"] = Shape{3, 3};
+    const uint32_t x = n.input(type, {2, 4, 6, 5}), w = n.input(type, {16, 4, 3, 3});
+    plan::Binding *input = n.p.plan().add_bindings();
+    input->set_role(plan::INPUT);
+    input->set_buffer(x);
+    const uint32_t y = n.kernel("conv", {x, w}, type, s, same3);
+    n.kernel("conv_weight_grad", {x, y}, type, {16, 4, 3, 3}, weightGrad);
+    // With a view of another shape.
+    const uint32_t dx = n.kernel("conv_input_grad", {y, w}, type, {2, 4, 6, 5}, inputGrad);
+    n.p.alias(dx, {2, 120});
+    // The emulator refuses this one: everything is copied to lie plain.
+    const uint32_t refused = n.input(type, {15, 4, 3, 3});
+    const uint32_t z = n.kernel("conv", {x, refused}, type, {2, 15, 6, 5}, same3);
+    // One point lies plain.
+    n.kernel("avg_pool", {y}, type, {2, 16, 1, 1},
+             {{"kernel", Shape{6, 5}}, {"strides", Shape{1, 1}}, {"pads", Shape(4, 0)}});
+    n.kernel("avg_pool_grad", {n.outputs.back()}, type, s,
+             {{"kernel", Shape{6, 5}},
+              {"strides", Shape{1, 1}},
+              {"pads", Shape(4, 0)},
+              {"input_sizes", Shape{6, 5}}});
+    compare(n, type);
+    auto loaded = (*createBackend("cuda"))->load(n.p.plan(), optionsFor(type));
+    REQUIRE(loaded.ok());
+    CHECK((*loaded)->layout(x).plain());
+    CHECK((*loaded)->layout(dx).plain());
+    CHECK((*loaded)->layout(y) == of16);
+    CHECK_FALSE((*loaded)->layout(z).plain());
+    for (uint32_t step : {0, 1, 2})
+      CHECK_THAT((*loaded)->describe(0, step),
+                 Contains("channels last, on copies") && !Contains("plain copies"));
+    CHECK_THAT((*loaded)->describe(0, 3), Contains("on plain copies"));
+  }
 }

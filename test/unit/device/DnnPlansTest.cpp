@@ -57,7 +57,7 @@ std::string text(const TesseraConv &c) {
          std::to_string(c.resultType) + " channels " + std::to_string(c.channels) + " filters " +
          std::to_string(c.filters) + " groups " + std::to_string(c.groups) + " size " +
          std::to_string(c.in[2]) + " kernel " + std::to_string(c.kernel[2]) +
-         (c.channelsLast ? " channels last" : "");
+         (c.tf32 ? " tf32" : "") + (c.channelsLast ? " channels last" : "");
 }
 
 bool has(const DnnPlan &plan, cudnnBackendNumericalNote_t note) {
@@ -85,11 +85,13 @@ TEST_CASE("a described device gets plans for the convolutions of a residual netw
     Target t(json);
     int found = 0, all = 0;
     for (int32_t kind : {0, 1, 2})
-      for (int32_t dtype : {TESSERA_F32, TESSERA_BF16})
+      for (const auto &[dtype, tensorCores] : std::vector<std::pair<int32_t, bool>>{
+               {TESSERA_F32, false}, {TESSERA_F32, true}, {TESSERA_BF16, true}})
         for (TesseraConv c :
              {square(kind, dtype, 64, 64, 56, 3, 1), square(kind, dtype, 256, 512, 56, 1, 2),
               square(kind, dtype, 128, 128, 56, 3, 2), square(kind, dtype, 64, 256, 56, 1, 1)}) {
-          c.channelsLast = dtype == TESSERA_BF16;
+          c.channelsLast = tensorCores;
+          c.tf32 = tensorCores && dtype == TESSERA_F32;
           DnnPlan plan;
           TesseraMessage m = {};
           const int32_t code = planConv(t.target, c, plan, &m);
@@ -101,8 +103,8 @@ TEST_CASE("a described device gets plans for the convolutions of a residual netw
             continue;
           CHECK_FALSE(has(plan, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
           CHECK_FALSE(has(plan, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION));
-          // 16 bits are for tensor cores, F32 stays F32.
-          CHECK(has(plan, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) == (dtype == TESSERA_BF16));
+          // 16 bits and TF32 are for tensor cores, F32 stays F32.
+          CHECK(has(plan, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) == tensorCores);
           CHECK(plan.workspace <= size_t(1) << 30);
           // The same again.
           DnnPlan again;
@@ -113,17 +115,6 @@ TEST_CASE("a described device gets plans for the convolutions of a residual netw
     INFO(found << " of " << all);
     CHECK(found == all);
   }
-}
-
-TEST_CASE("F32 goes to tensor cores where it may be rounded to TF32") {
-  Target t(deviceJson(90, 132, 232448, "NVIDIA H200"));
-  TesseraConv c = square(0, TESSERA_F32, 256, 256, 28, 3, 1);
-  c.channelsLast = c.tf32 = 1;
-  DnnPlan plan;
-  TesseraMessage m = {};
-  INFO(m.text);
-  REQUIRE(planConv(t.target, c, plan, &m) == TESSERA_OK);
-  CHECK(has(plan, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
 }
 
 TEST_CASE("unequal padding, groups, dilation, three dimensions, sums in F32") {
