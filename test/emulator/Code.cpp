@@ -41,6 +41,14 @@ extern "C" { TesseraDim tessera_indices[4]; void (*tessera_sync)(); }
 #define __shared__ static
 #define __launch_bounds__(n)
 #define __syncthreads() tessera_sync()
+template <typename T> static inline T __shfl_xor_sync(unsigned, T mine, int lanes) {
+  static T held[1024];
+  held[threadIdx.x] = mine;
+  tessera_sync();
+  const T other = held[threadIdx.x ^ lanes];
+  tessera_sync();
+  return other;
+}
 static inline float __uint_as_float(unsigned x) { float f; memcpy(&f, &x, 4); return f; }
 static inline unsigned __float_as_uint(float f) { unsigned x; memcpy(&x, &f, 4); return x; }
 static inline double __longlong_as_double(long long x) { double f; memcpy(&f, &x, 8); return f; }
@@ -74,7 +82,7 @@ int32_t compile(const char *source, int32_t, void **image, size_t *bytes, Tesser
   // Most kernels take longer to compile than to run; those with barriers are loops over tiles.
   // The math.h of C is parsed three times as fast as that of C++, and the libraries that the code
   // needs are in this process.
-  const bool syncs = std::strstr(source, "__syncthreads");
+  const bool syncs = std::strstr(source, "__syncthreads") || std::strstr(source, "__shfl");
   const std::string command = std::string("g++ -std=c++17 ") + (syncs ? "-O1" : "-O0") +
                               " -w -fPIC -shared -nostdinc++ -nostdlib -ffp-contract=off -o " +
                               base + ".so " + base + ".cpp 2> " + base + ".log";

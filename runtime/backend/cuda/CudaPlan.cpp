@@ -4,6 +4,7 @@
 #include "runtime/backend/HostPlan.h"
 #include "runtime/backend/cuda/ChannelsLast.h"
 #include "runtime/backend/cuda/CudaBackend.h"
+#include "runtime/backend/cuda/Epilogue.h"
 #include "runtime/backend/cuda/KernelCache.h"
 
 #include <algorithm>
@@ -137,43 +138,37 @@ std::vector<ByteRange> CudaPlan::byteRanges() const {
   return ranges;
 }
 
-/// A product and the loop behind it as one library call.
-Result<CudaPlan::Kernel> CudaPlan::join(const plan::Program &program,
-                                        const std::vector<KernelCall> &calls, size_t product,
-                                        size_t loop, const BindOptions &options) {
-  const auto &inputs = program.steps(static_cast<int>(loop)).kernel().inputs();
-  const uint32_t between = program.steps(static_cast<int>(product)).kernel().outputs(0);
-  const size_t input =
-      static_cast<size_t>(std::find(inputs.begin(), inputs.end(), between) - inputs.begin());
-  std::optional<CudaKernel> kernel =
-      bindProductWithLoop(calls[product], calls[loop], input, options);
-  if (!kernel)
-    return Status::error("no epilogue");
-  return prepare({*kernel});
-}
-
-void CudaPlan::joinProducts(uint32_t program, const std::vector<KernelCall> &calls,
-                            const BindOptions &options) {
+/// Products with their loops first: a loop behind a product is then no kernel any more.
+void CudaPlan::joinSteps(uint32_t program, const std::vector<KernelCall> &calls,
+                         const BufferUses &uses, const BindOptions &options, bool products) {
   const plan::Program &steps = plan_.programs(static_cast<int>(program));
-  for (const auto &[product, loop] :
-       productsWithLoops(plan_, static_cast<int>(program), byteRanges())) {
-    Result<Kernel> kernel = join(steps, calls, product, loop, options);
-    if (!kernel)
-      continue; // apart, then
-    joined_[program][product].description = "with step " + std::to_string(loop);
-    joined_[program][loop] = std::move(*kernel);
-    products_[program][product] = loop;
-  }
+  const std::vector<ByteRange> ranges = byteRanges();
+  JoinedProgram &joins = joins_.emplace_back(steps, ranges);
+  joined_.emplace_back();
+  for (const bool rows : {false, true})
+    for (size_t s = 0; s < calls.size(); ++s) {
+      if (joins.taken(s) || !(rows || products))
+        continue;
+      std::optional<JoinedKernel> found = rows ? rowsFrom(steps, calls, s, ranges, uses, joins)
+                                               : productFrom(steps, calls, s, uses, joins, options);
+      const std::optional<size_t> place = found ? joins.place(found->set) : std::nullopt;
+      if (!place)
+        continue;
+      Result<Kernel> kernel = prepare({found->kernel});
+      if (!kernel)
+        continue; // apart, then
+      joins.join(found->set, *place);
+      joined_.back()[*place] = std::move(*kernel);
+    }
 }
 
 Status CudaPlan::bind(const LoadOptions &options) {
   BindOptions choice;
   choice.tf32 = options.tf32;
+  const BufferUses uses(plan_);
   for (int p = 0; p < plan_.programs_size(); ++p) {
     const plan::Program &program = plan_.programs(p);
     auto &kernels = kernels_.emplace_back(static_cast<size_t>(program.steps_size()));
-    products_.emplace_back();
-    joined_.emplace_back();
     std::vector<KernelCall> calls(kernels.size());
     for (size_t s = 0; s < calls.size(); ++s) {
       const plan::Step &step = program.steps(static_cast<int>(s));
@@ -189,8 +184,7 @@ Status CudaPlan::bind(const LoadOptions &options) {
         return kernel.status().context(where);
       kernels[s] = std::move(*kernel);
     }
-    if (!options.widen)
-      joinProducts(static_cast<uint32_t>(p), calls, choice);
+    joinSteps(static_cast<uint32_t>(p), calls, uses, choice, !options.widen);
   }
   Result<DeviceMemory> scratch = DeviceMemory::allocate(device_, scratchNeeded_);
   if (!scratch)

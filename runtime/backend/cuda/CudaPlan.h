@@ -8,7 +8,7 @@
 #define TESSERA_RUNTIME_BACKEND_CUDA_CUDAPLAN_H
 
 #include "runtime/backend/cuda/CudaKernel.h"
-#include "runtime/backend/cuda/Epilogue.h"
+#include "runtime/backend/cuda/Joined.h"
 #include "runtime/backend/cuda/Schedule.h"
 #include "runtime/device/Device.h"
 
@@ -70,11 +70,9 @@ private:
       : device_(std::move(device)), plan_(plan) {}
   Status allocate(const LoadOptions &options, const std::vector<Layout> &layouts);
   Status bind(const LoadOptions &options);
-  void joinProducts(uint32_t program, const std::vector<KernelCall> &calls,
-                    const BindOptions &options);
+  void joinSteps(uint32_t program, const std::vector<KernelCall> &calls, const BufferUses &uses,
+                 const BindOptions &options, bool products);
   Result<Kernel> prepare(const std::vector<CudaKernel> &choices);
-  Result<Kernel> join(const plan::Program &program, const std::vector<KernelCall> &calls,
-                      size_t product, size_t loop, const BindOptions &options);
   std::vector<ByteRange> byteRanges() const;
   Status compile(const LoadOptions &options);
   Status writeConstants();
@@ -97,9 +95,8 @@ private:
   size_t staged_ = 0; // bytes of staging_ whose copies may still run
   std::vector<TensorView> buffers_;
   std::vector<std::vector<Kernel>> kernels_; // by program, step; collectives have no actions
-  // By program: products that are done with a later loop (Epilogue.h) where whole programs are run, and what such
-  // steps do then. Single steps are run apart, so that whoever asks for them finds every result.
-  std::vector<std::map<size_t, size_t>> products_;
+  // By program: which steps run as one where whole programs are run, and as what, by the step in whose place.
+  std::vector<JoinedProgram> joins_;
   std::vector<std::map<size_t, Kernel>> joined_;
   std::vector<TesseraCode *> codes_; // of the sources
   std::vector<ProgramState> programs_;

@@ -179,21 +179,15 @@ std::string CudaPlan::describe(uint32_t program, uint32_t step) const {
   const plan::Step &s = plan_.programs(static_cast<int>(program)).steps(static_cast<int>(step));
   if (!s.has_kernel())
     return "cuda: collective";
-  const auto joined = joined_[program].find(step);
+  const std::optional<size_t> place = joins_[program].placeOf(step);
   return "cuda: " + s.kernel().name() + " " + kernels_[program][step].description +
-         (joined == joined_[program].end()
-              ? ""
-              : " (in whole programs: " + joined->second.description + ")");
+         (!place           ? ""
+          : *place == step ? " (in whole programs: " + joined_[program].at(step).description + ")"
+                           : " (in whole programs: with step " + std::to_string(*place) + ")");
 }
 
 Status CudaPlan::schedule(ProgramState &state, uint32_t program, bool onHost) {
-  std::vector<StepAccess> accesses =
-      accessesOf(plan_.programs(static_cast<int>(program)), byteRanges());
-  // A loop that does a product too reads what the product reads.
-  for (const auto &[product, loop] : products_[program])
-    accesses[loop].reads.insert(accesses[loop].reads.end(), accesses[product].reads.begin(),
-                                accesses[product].reads.end());
-  state.segments = scheduleProgram(accesses, onHost);
+  state.segments = scheduleProgram(joins_[program].accesses(), onHost);
   state.graphs.assign(state.segments.size(), nullptr);
   state.timedGraphs = state.graphs;
   state.onHost = onHost;
@@ -244,11 +238,11 @@ Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program,
       TESSERA_RETURN_IF_ERROR(wait(s.stream, s.waitsFor));
     const bool collective =
         plan_.programs(static_cast<int>(program)).steps(static_cast<int>(s.step)).has_collective();
-    const auto joined = joined_[program].find(s.step);
-    TESSERA_RETURN_IF_ERROR(collective ? collectives.run(s.step)
-                            : joined == joined_[program].end()
-                                ? launch(program, s.step)
-                                : run(joined->second, program, s.step));
+    const std::optional<size_t> place = joins_[program].placeOf(s.step);
+    TESSERA_RETURN_IF_ERROR(collective         ? collectives.run(s.step)
+                            : !place           ? launch(program, s.step)
+                            : *place == s.step ? run(joined_[program].at(s.step), program, s.step)
+                                               : Status());
     if (s.records >= 0)
       TESSERA_RETURN_IF_ERROR(record(s.stream, events[static_cast<size_t>(s.records)]));
   }

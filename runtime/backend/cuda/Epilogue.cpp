@@ -2,6 +2,7 @@
 
 #include "runtime/device/DeviceApi.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -97,8 +98,6 @@ private:
   const ExpressionCode &code_;
 };
 
-bool meet(const ByteRange &a, const ByteRange &b) { return a.begin < b.end && b.begin < a.end; }
-
 } // namespace
 
 std::optional<Epilogue> epilogueOf(const ExpressionCode &code, size_t input) {
@@ -152,71 +151,10 @@ std::optional<Epilogue> epilogueOf(const ExpressionCode &code, size_t input) {
   return std::nullopt;
 }
 
-std::map<size_t, size_t> productsWithLoops(const plan::Plan &plan, int program,
-                                           const std::vector<ByteRange> &buffers) {
-  // Views of one buffer count as one.
-  std::vector<uint32_t> root(buffers.size());
-  for (uint32_t b = 0; b < root.size(); ++b) {
-    root[b] = b;
-    for (size_t hops = 0; hops < root.size(); ++hops)
-      if (uint32_t alias = plan.buffers(static_cast<int>(root[b])).alias_of_plus_one())
-        root[b] = alias - 1;
-      else
-        break;
-  }
-  std::vector<int> reads(buffers.size(), 0), writes(buffers.size(), 0);
-  for (const plan::Binding &binding : plan.bindings())
-    reads[root[binding.buffer()]] += 2;
-  for (const plan::Program &p : plan.programs())
-    for (const plan::Step &step : p.steps()) {
-      if (step.has_collective()) {
-        ++reads[root[step.collective().input()]];
-        ++writes[root[step.collective().output()]];
-        continue;
-      }
-      for (uint32_t b : step.kernel().inputs())
-        ++reads[root[b]];
-      for (uint32_t b : step.kernel().outputs())
-        ++writes[root[b]];
-    }
-  const plan::Program &steps = plan.programs(program);
-  const std::vector<StepAccess> accesses = accessesOf(steps, buffers);
-  std::map<size_t, size_t> found;
-  std::map<size_t, bool> taken;
-  for (int m = 0; m < steps.steps_size(); ++m) {
-    const plan::Step &product = steps.steps(m);
-    if (!product.has_kernel() || product.kernel().name() != "matmul" ||
-        plan.buffers(static_cast<int>(product.kernel().outputs(0))).persistent())
-      continue;
-    const uint32_t t = product.kernel().outputs(0);
-    if (reads[root[t]] != 1 || writes[root[t]] != 1)
-      continue;
-    bool intact = true;
-    for (int f = m + 1; f < steps.steps_size() && intact; ++f) {
-      const plan::Step &loop = steps.steps(f);
-      // The product's operands still hold when the loop has been reached, and the loop does not write them.
-      for (const ByteRange &written : accesses[static_cast<size_t>(f)].writes)
-        for (const ByteRange &operand : accesses[static_cast<size_t>(m)].reads)
-          intact = intact && !meet(written, operand);
-      if (!intact || !loop.has_kernel())
-        continue;
-      bool reader = false;
-      for (uint32_t b : loop.kernel().inputs())
-        reader = reader || b == t;
-      if (!reader)
-        continue;
-      if (isExpressionKernel(loop.kernel().name()) && !taken[static_cast<size_t>(f)]) {
-        found[static_cast<size_t>(m)] = static_cast<size_t>(f);
-        taken[static_cast<size_t>(f)] = true;
-      }
-      break;
-    }
-  }
-  return found;
-}
-
-std::optional<CudaKernel> bindProductWithLoop(const KernelCall &product, const KernelCall &loop,
-                                              size_t input, const BindOptions &options) {
+/// Both as one call, if they can be; `input` is the product's place among the loop's operands.
+static std::optional<CudaKernel> bindProductWithLoop(const KernelCall &product,
+                                                     const KernelCall &loop, size_t input,
+                                                     const BindOptions &options) {
   for (const KernelCall *call : {&product, &loop})
     for (const std::vector<TensorView> *views : {&call->inputs, &call->outputs})
       for (const TensorView &view : *views)
@@ -258,6 +196,45 @@ std::optional<CudaKernel> bindProductWithLoop(const KernelCall &product, const K
     if (e->bits & bit)
       kernel.description += name;
   return kernel;
+}
+
+std::optional<JoinedKernel> productFrom(const plan::Program &program,
+                                        const std::vector<KernelCall> &calls, size_t first,
+                                        const BufferUses &uses, const JoinedProgram &joined,
+                                        const BindOptions &options) {
+  auto kernel = [&](size_t s) -> const plan::Kernel & {
+    return program.steps(static_cast<int>(s)).kernel();
+  };
+  if (!calls[first].kernel || calls[first].name() != "matmul")
+    return std::nullopt;
+  const uint32_t t = kernel(first).outputs(0);
+  if (uses.kept(t) || uses.reads(t) != 1 || uses.writes(t) != 1)
+    return std::nullopt;
+  for (size_t s = first + 1; s < calls.size(); ++s) {
+    if (!calls[s].kernel)
+      continue;
+    const auto &inputs = kernel(s).inputs();
+    const auto found = std::find(inputs.begin(), inputs.end(), t);
+    if (found == inputs.end())
+      continue;
+    const auto input = static_cast<size_t>(found - inputs.begin());
+    if (!isExpressionKernel(calls[s].name()) || joined.taken(s))
+      return std::nullopt;
+    JoinedKernel both;
+    both.set.steps = {first, s};
+    both.set.accesses = {joined.accesses()[first], joined.accesses()[s]};
+    StepAccess &product = both.set.accesses[0], &loop = both.set.accesses[1];
+    product.writes.clear();
+    loop.reads.erase(loop.reads.begin() + static_cast<std::ptrdiff_t>(input));
+    if (meet(loop.writes, product.reads))
+      return std::nullopt;
+    std::optional<CudaKernel> bound = bindProductWithLoop(calls[first], calls[s], input, options);
+    if (!bound)
+      return std::nullopt;
+    both.kernel = std::move(*bound);
+    return both;
+  }
+  return std::nullopt;
 }
 
 } // namespace tessera::rt::cuda

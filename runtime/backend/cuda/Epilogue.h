@@ -5,8 +5,7 @@
 //   matmul(x, w) -> t;  fused(t, bias): u = t + bias, relu u -> y       =>   y = relu(x w + bias), one call
 //
 // That is done where nothing else reads t, and the loop is a bias over the last dimension, ReLU, GELU by its tanh
-// formula, or a bias and one of them, and stores nothing else but what the function is applied to. The call runs
-// where the loop stood, so that nothing between the two may write the product's operands.
+// formula, or a bias and one of them, and stores nothing else but what the function is applied to.
 //
 // GELU by erf is another function, and stays a loop.
 //
@@ -16,9 +15,8 @@
 
 #include "runtime/backend/ExpressionCode.h"
 #include "runtime/backend/cuda/CudaKernel.h"
-#include "runtime/backend/cuda/Schedule.h"
+#include "runtime/backend/cuda/Joined.h"
 
-#include <map>
 #include <optional>
 
 namespace tessera::rt::cuda {
@@ -32,13 +30,11 @@ struct Epilogue {
 };
 std::optional<Epilogue> epilogueOf(const ExpressionCode &code, size_t input);
 
-/// By the step of a product, the step of the loop that can be done with it.
-std::map<size_t, size_t> productsWithLoops(const plan::Plan &plan, int program,
-                                           const std::vector<ByteRange> &buffers);
-
-/// Both as one call, if they can be; `input` is the product's place among the loop's operands.
-std::optional<CudaKernel> bindProductWithLoop(const KernelCall &product, const KernelCall &loop,
-                                              size_t input, const BindOptions &options);
+/// The product at step `first` with its loop, if there is a loop that it can be one call with.
+std::optional<JoinedKernel> productFrom(const plan::Program &program,
+                                        const std::vector<KernelCall> &calls, size_t first,
+                                        const BufferUses &uses, const JoinedProgram &joined,
+                                        const BindOptions &options);
 
 } // namespace tessera::rt::cuda
 

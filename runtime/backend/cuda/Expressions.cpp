@@ -6,11 +6,10 @@
 // leave the device idle, the reduction is cut into S parts whose sums a second kernel adds in order. No atomic
 // operation anywhere: the result is the same on every run.
 #include "runtime/backend/cuda/CudaKernel.h"
+#include "runtime/backend/cuda/Pointwise.h"
 #include "runtime/backend/cuda/Source.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <map>
 
 namespace tessera::rt::cuda {
@@ -22,44 +21,6 @@ constexpr int64_t kFullDevice = 528; // blocks: four per multiprocessor of an H2
 bool overlaps(const TensorView &a, const TensorView &b) {
   const char *x = a.as<const char>(), *y = b.as<const char>();
   return a.bytes() && b.bytes() && x < y + b.bytes() && y < x + a.bytes();
-}
-
-std::string hex(uint64_t bits) {
-  char text[32];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(bits));
-  return text;
-}
-
-std::string floatLiteral(double value, bool wide) {
-  if (wide) {
-    uint64_t bits;
-    std::memcpy(&bits, &value, 8);
-    return "__longlong_as_double((i64)" + hex(bits) + "ull)";
-  }
-  float narrow = static_cast<float>(value);
-  uint32_t bits;
-  std::memcpy(&bits, &narrow, 4);
-  return "__uint_as_float(" + hex(bits) + "u)";
-}
-
-std::string intLiteral(int64_t value) {
-  return "(i64)" + hex(static_cast<uint64_t>(value)) + "ull";
-}
-
-int64_t toInt(double x) {
-  if (x != x)
-    return 0;
-  if (x >= 0x1p63)
-    return INT64_MAX;
-  return x < -0x1p63 ? INT64_MIN : static_cast<int64_t>(x);
-}
-
-std::string functionName(Op op) {
-  static const std::map<Op, std::string> names = {
-#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS) {Op::NAME, "op_" TEXT},
-#include "runtime/plan/Elementwise.def"
-  };
-  return names.at(op);
 }
 
 /// The code of one kernel: what its results need, in a loop nest that is as flat as their strides allow.
@@ -147,67 +108,12 @@ private:
   }
 
   std::string instruction(const Instr &instr, size_t v) const {
-    auto operand = [&](uint32_t i) { return "v" + std::to_string(instr.operands[i]); };
-    const ValueClass cls = valueClass(instr.type);
-    const std::string type = valueType(cls);
-    std::string text;
-    switch (instr.op) {
-    case Op::Cast: {
-      ValueClass from = valueClass(e_.typeOf(instr.operands[0]));
-      if (instr.type == plan::BOOL)
-        text = "(i64)(" + operand(0) + " != 0)";
-      else if (cls == ValueClass::I64 && from != ValueClass::I64)
-        text = "to_int(" + operand(0) + ")";
-      else
-        text = "(" + type + ")" + operand(0);
-      break;
-    }
-    case Op::Select:
-      text = operand(0) + " ? " + operand(1) + " : " + operand(2);
-      break;
-    case Op::Constant:
-      text = cls == ValueClass::I64 ? intLiteral(toInt(instr.immediate))
-                                    : floatLiteral(instr.immediate, cls == ValueClass::F64);
-      break;
-    case Op::Iota:
-      text = "(" + type + ")op_add(" + intLiteral(instr.start) + ", (i64)(" + address(v) + "))";
-      break;
-    case Op::Random:
-      text = "(" + type + ")uniform(" + hex(instr.seed ^ (instr.stream << 32)) + "ull, " +
-             hex(static_cast<uint64_t>(instr.globalOffset)) + "ull + (u64)(" + address(v) +
-             "), (u64)" + operand(0) + ")";
-      break;
-    case Op::Eq:
-      text = "(i64)(" + operand(0) + " == " + operand(1) + ")";
-      break;
-    case Op::Lt:
-      text = "(i64)(" + operand(0) + " < " + operand(1) + ")";
-      break;
-    case Op::Le:
-      text = "(i64)(" + operand(0) + " <= " + operand(1) + ")";
-      break;
-    case Op::Not:
-      text = "(i64)(" + operand(0) + " == 0)";
-      break;
-    case Op::And:
-      text = "(i64)(" + operand(0) + " != 0 && " + operand(1) + " != 0)";
-      break;
-    case Op::Or:
-      text = "(i64)(" + operand(0) + " != 0 || " + operand(1) + " != 0)";
-      break;
-    case Op::Xor:
-      text = "(i64)((" + operand(0) + " != 0) != (" + operand(1) + " != 0))";
-      break;
-    default:
-      text = functionName(instr.op) + "(" + operand(0) +
-             (instr.arity > 1 ? ", " + operand(1) : "") + ")";
-    }
-    // Integers of a narrow type wrap where a value of that type arises.
-    if (cls == ValueClass::I64 && instr.type == plan::BOOL)
-      return "(i64)((" + text + ") != 0)";
-    if (cls == ValueClass::I64 && instr.type != plan::I64)
-      return std::string("(i64)(") + memoryType(instr.type) + ")(" + text + ")";
-    return text;
+    std::array<std::string, 3> operands;
+    for (uint32_t i = 0; i < instr.arity; ++i)
+      operands[i] = "v" + std::to_string(instr.operands[i]);
+    const bool indexed = instr.op == Op::Iota || instr.op == Op::Random;
+    return instructionCode(instr, instr.arity ? e_.typeOf(instr.operands[0]) : instr.type, operands,
+                           indexed ? address(v) : "");
   }
 
   const ExpressionCode &e_;
@@ -218,27 +124,6 @@ private:
   Nest nest_;
   IndexType type_;
 };
-
-std::string neutral(const ExpressionResult &r) {
-  const bool integer = valueClass(r.type) == ValueClass::I64;
-  if (r.reduction == plan::SUM)
-    return integer ? "0" : "0.0";
-  if (integer)
-    return intLiteral(r.reduction == plan::MAX ? INT64_MIN : INT64_MAX);
-  return floatLiteral(r.reduction == plan::MAX ? -INFINITY : INFINITY, true);
-}
-
-std::string combined(const ExpressionResult &r, const std::string &a, const std::string &b) {
-  const char *function = r.reduction == plan::SUM   ? "op_add"
-                         : r.reduction == plan::MAX ? "op_max"
-                                                    : "op_min";
-  return std::string(function) + "(" + a + ", " + b + ")";
-}
-
-/// A sum as the value of its result's class.
-std::string finished(const ExpressionResult &r, const std::string &sum) {
-  return storeCode(r.type, std::string("((") + valueType(valueClass(r.type)) + ")" + sum + ")");
-}
 
 Launch elementwise(const ExpressionCode &e, const KernelCall &call, const std::vector<size_t> &rs,
                    const std::vector<Place> &outputs, bool apart) {
@@ -319,13 +204,15 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
       partials.push_back(kernel.reserve(static_cast<uint64_t>(s.parts * results) * 8));
     launch.arguments.push_back(s.parts > 1 ? partials.back() : outputs[rs[i]]);
     shared += "__shared__ " + sum + " s" + n + "[256];\n";
-    start += sum + " a" + n + " = " + neutral(r) + ";\n";
-    step += "a" + n + " = " + combined(r, "a" + n, "(" + sum + ")" + code.valueOf(i)) + ";\n";
+    start += sum + " a" + n + " = " + neutral(r.reduction, r.type) + ";\n";
+    step +=
+        "a" + n + " = " + combined(r.reduction, "a" + n, "(" + sum + ")" + code.valueOf(i)) + ";\n";
     keep += "s" + n + "[t] = a" + n + ";\n";
-    tree += "s" + n + "[t] = " + combined(r, "s" + n + "[t]", "s" + n + "[t + h * step]") + ";\n";
+    tree += "s" + n +
+            "[t] = " + combined(r.reduction, "s" + n + "[t]", "s" + n + "[t + h * step]") + ";\n";
     stores += s.parts > 1 ? "out" + n + "[blockIdx.y * " + type.literal(results) + " + kept] = s" +
                                 n + "[t];\n"
-                          : "out" + n + "[kept] = " + finished(r, "s" + n + "[t]") + ";\n";
+                          : "out" + n + "[kept] = " + finished(r.type, "s" + n + "[t]") + ";\n";
   }
   auto literal = [](int64_t v) { return std::to_string(v) + "u"; };
   // Neighbouring threads take neighbouring elements: of the reduction if its dimension is innermost.
@@ -359,11 +246,12 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
              memoryType(r.type) + " *__restrict__ out" + n;
     join.arguments.push_back(partials[i]);
     join.arguments.push_back(outputs[rs[i]]);
-    sums += sum + " a" + n + " = " + neutral(r) + ";\n";
-    additions += "a" + n + " = " +
-                 combined(r, "a" + n, "in" + n + "[part * " + type.literal(results) + " + kept]") +
-                 ";\n";
-    ends += "out" + n + "[kept] = " + finished(r, "a" + n) + ";\n";
+    sums += sum + " a" + n + " = " + neutral(r.reduction, r.type) + ";\n";
+    additions +=
+        "a" + n + " = " +
+        combined(r.reduction, "a" + n, "in" + n + "[part * " + type.literal(results) + " + kept]") +
+        ";\n";
+    ends += "out" + n + "[kept] = " + finished(r.type, "a" + n) + ";\n";
   }
   join.source = prelude() + "extern \"C\" __global__ void k(" + parts + ") {\nconst " + I +
                 " kept = blockIdx.x * (" + I +

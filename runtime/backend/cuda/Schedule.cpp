@@ -3,8 +3,6 @@
 #include "runtime/device/DeviceApi.h"
 
 namespace tessera::rt::cuda {
-namespace {
-
 bool meet(const std::vector<ByteRange> &a, const std::vector<ByteRange> &b) {
   for (const ByteRange &x : a)
     for (const ByteRange &y : b)
@@ -16,6 +14,8 @@ bool meet(const std::vector<ByteRange> &a, const std::vector<ByteRange> &b) {
 bool conflict(const StepAccess &a, const StepAccess &b) {
   return meet(a.writes, b.reads) || meet(a.writes, b.writes) || meet(a.reads, b.writes);
 }
+
+namespace {
 
 /// Steps [begin, end) as one segment on two streams.
 Segment streams(const std::vector<StepAccess> &steps, size_t begin, size_t end) {

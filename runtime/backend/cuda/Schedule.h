@@ -33,6 +33,10 @@ struct StepAccess {
   std::vector<ByteRange> reads, writes;
 };
 
+/// Whether one writes bytes that the other reads or writes.
+bool conflict(const StepAccess &a, const StepAccess &b);
+bool meet(const std::vector<ByteRange> &a, const std::vector<ByteRange> &b);
+
 struct ScheduledStep {
   uint32_t step = 0;
   int stream = 0;    // TESSERA_COMPUTE_STREAM or TESSERA_COMM_STREAM

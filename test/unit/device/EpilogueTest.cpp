@@ -21,8 +21,10 @@ Done done(bool readElsewhere, bool operandOverwritten) {
            bias = p.buffer(plan::F32, {8}), t = p.buffer(plan::F32, {4, 8}),
            y = p.buffer(plan::F32, {4, 8}), other = p.buffer(plan::F32, {4, 8});
   p.kernel("matmul", {x, w}, {t});
-  if (operandOverwritten)
+  if (operandOverwritten) { // and the loop's bias made after it, so that the loop cannot run before
     p.kernel("neg", {w}, {w});
+    p.kernel("neg", {bias}, {bias});
+  }
   plan::Expression &e = *p.kernel("fused", {bias, t}, {y}).mutable_expression();
   for (auto *shape : {e.mutable_domain(), e.add_input_views()->mutable_shape(),
                       e.add_input_views()->mutable_shape()}) {

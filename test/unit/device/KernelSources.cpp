@@ -2,9 +2,10 @@
 // (NVRTC needs no device); the cache on disk is right or ignored.
 #include "runtime/backend/HostPlan.h"
 #include "runtime/backend/cuda/CudaKernel.h"
+#include "runtime/backend/cuda/Joined.h"
 #include "runtime/backend/cuda/KernelCache.h"
 #include "runtime/device/Device.h"
-#include "test/conformance/backend/PlanBuilder.h"
+#include "test/conformance/backend/Loops.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -146,6 +147,58 @@ std::vector<std::string> sourcesOf(plan::DType type, std::set<std::string> &name
   return {sources.begin(), sources.end()};
 }
 
+/// Rows of every length class and a kernel each: with sums over the rows, and numbers of all kinds.
+std::vector<std::string> rowSources(plan::DType type) {
+  std::vector<std::string> sources;
+  for (int64_t columns : {2, 12, 33, 768, 1000, 5000}) {
+    PlanBuilder p;
+    const Shape full = {100, columns}, row = {100, 1}, column = {1, columns};
+    const plan::DType wide = type == plan::F64 ? plan::F64 : plan::F32;
+    auto buffer = [&](plan::DType t, const Shape &shape) { return p.buffer(t, shape); };
+    const uint32_t x = buffer(type, full), top = buffer(wide, row), sum = buffer(wide, row),
+                   scale = buffer(type, column), scaled = buffer(wide, row), y = buffer(type, full),
+                   total = buffer(wide, column), step = buffer(plan::I64, {1, 1});
+    test::Loop(p, full, wide).in(x).out(top, 0, plan::MAX, row);
+    test::Loop(p, full, wide)
+        .in(x)
+        .in(top, row)
+        .op("sub", {0, 1})
+        .op("exp", {2})
+        .out(sum, 3, plan::SUM, row);
+    test::Loop(p, row, wide).in(sum).op("reciprocal", {0}).out(scaled, 1);
+    test::Loop(p, full, wide)
+        .in(x)
+        .in(scaled, row)
+        .in(scale, column)
+        .in(step, {1, 1})
+        .op("mul", {0, 1})
+        .op("mul", {4, 2})
+        .op("random", {3}, wide, 0, {{"seed", int64_t(1)}, {"stream", int64_t(2)}})
+        .op("mul", {5, 6})
+        .out(y, 7)
+        .out(total, 4, plan::SUM, column);
+    std::vector<TensorView> views;
+    REQUIRE(
+        resolveBuffers(p.plan(), false, {}, reinterpret_cast<std::byte *>(1 << 20), views).ok());
+    std::vector<ByteRange> ranges;
+    for (const TensorView &v : views)
+      ranges.push_back(
+          {reinterpret_cast<uint64_t>(v.data), reinterpret_cast<uint64_t>(v.data) + v.bytes()});
+    const plan::Program &program = p.plan().programs(0);
+    std::vector<KernelCall> calls(4);
+    for (int s = 0; s < 4; ++s)
+      REQUIRE(
+          resolveCall(p.plan(), program.steps(s), views, {}, calls[static_cast<size_t>(s)]).ok());
+    std::optional<JoinedKernel> joined =
+        rowsFrom(program, calls, 0, ranges, BufferUses(p.plan()), JoinedProgram(program, ranges));
+    REQUIRE(joined);
+    CHECK(joined->set.steps.size() == 4);
+    for (const Action &action : joined->kernel.actions)
+      sources.push_back(std::get<Launch>(action).source);
+  }
+  return sources;
+}
+
 } // namespace
 
 TEST_CASE("every kernel that the checks know is bound") {
@@ -171,7 +224,8 @@ TEST_CASE("generated kernels compile for sm_80 and sm_90") {
   const TesseraDeviceApi &api = (*module)->api();
   std::set<std::string> names;
   for (plan::DType type : {plan::F32, plan::BF16}) {
-    std::vector<std::string> sources = sourcesOf(type, names);
+    std::vector<std::string> sources = sourcesOf(type, names), rows = rowSources(type);
+    sources.insert(sources.end(), rows.begin(), rows.end());
     std::vector<const std::string *> pointers;
     for (const std::string &source : sources)
       pointers.push_back(&source);
