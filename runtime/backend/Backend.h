@@ -121,12 +121,14 @@ public:
   virtual void measureWaits(uint32_t program) {}
   /// Of the last run, which is over, in seconds; none: it was not measured.
   virtual Result<std::optional<double>> waited(uint32_t program) { return std::optional<double>(); }
-  /// From now on the kernel that writes `buffer` last in `program` sets `found` when it writes a NaN or an infinity
-  /// there. False: no kernel does, and who wants to know must look at the buffer.
+  /// From now on `found` is set when a run of `program` leaves a NaN or an infinity in `buffer`; when the device has been
+  /// waited for, it is known. False: nothing does that, and who wants to know must look at the buffer.
   virtual bool watch(uint32_t program, uint32_t buffer,
                      const std::shared_ptr<std::atomic<bool>> &found) {
     return false;
   }
+  /// Belongs behind the last of a program's steps where they were launched one by one.
+  virtual Status endProgram(uint32_t program) { return Status(); }
   /// What the user should know about how the plan runs; empty: nothing.
   virtual std::string notice() const { return ""; }
 };

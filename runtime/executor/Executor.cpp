@@ -308,6 +308,7 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
   ++times.runs;
   // A device was waited for after every step; on the host the wait for this rank's own kernels is none for others.
   waited_ = deviceGroups_.empty() ? collectiveSeconds(program) - before : inCollectives;
+  TESSERA_RETURN_IF_ERROR(loaded_->endProgram(static_cast<uint32_t>(program)));
   return loaded_->synchronize();
 }
 

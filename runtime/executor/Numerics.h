@@ -46,7 +46,7 @@ private:
     uint32_t buffer;
     plan::DType type;
     size_t count;
-    bool watched; // by the kernel that writes it
+    bool watched; // by who writes it (LoadedPlan::watch)
     std::vector<char> copy;
   };
   size_t bytesOf(const Held &held) const;

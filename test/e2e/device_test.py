@@ -56,13 +56,13 @@ class Context(Launching):
         expect(said == "", f"{env}: something was done before\n{said}")
         expect(re.fullmatch(rf"tessera-run: (rank \d: )?{sentence}\n", error), f"{env}: not `{sentence}` but\n{error}")
 
-    def network(self, write, *options):
-        """A plan on one rank of a network on [8, 4] numbers."""
+    def network(self, write, *options, optimizer="sgd:lr=0.01"):
+        """A plan of a network on [8, 4] numbers, on one rank if nothing else is said."""
         net = Network()
         out = write(net, net.input("x", [BATCH, 4]))
         net.write(self.folder / "net.onnx", out, [BATCH, 4])
         self.run(self.bin / "tessera-compile", self.folder / "net.onnx", "--inputs", "x", "--train", "--loss", "mse", "--optimizer",
-                 "sgd:lr=0.01", *options, "-o", self.folder / "net")
+                 optimizer, *options, "-o", self.folder / "net")
         return self.folder / "net"
 
     def residual(self, out, mesh, mode, *options):
@@ -344,6 +344,62 @@ def a_product_with_an_epilogue_is_named_where_it_spoils_a_step(c):
     expect(any("(in whole programs: with step" in i for i in made), made)
     expect(any("in whole programs: cuBLASLt f32 + bias)" in i for i in made), made)
     expect(all(k["flops"] > 0 for k in kernels if k["kernel"] == "matmul"), "a product without work")
+
+
+def rooted(net, x):
+    """Where a row of x is 0, so is the root, and its gradient is infinite."""
+    first = net.node("MatMul", x, net.input("first.w", [4, 8]), name="first")
+    return net.linear(net.node("Sqrt", net.node("Abs", first)), "second", 8, 4)
+
+
+@case
+def what_is_not_finite_is_told_as_on_the_cpu(c):
+    """In inputs, results, gradients, parameters and states; in every precision; by whole programs and by single steps."""
+    rng = np.random.default_rng(5)
+    rows, bad = 5 * BATCH, 2 * BATCH + 6  # of rank 1
+    good = rng.uniform(1, 2, (rows, 4)).astype(np.float32)
+
+    def spoilt(value):
+        x = good.copy()
+        x[bad] = value
+        return c.numbers(x)
+
+    def told(plan, data, *options, device=True, code=3):
+        command = [c.bin / "tessera-run", plan, "--data", data, "--epochs", "1", "--check-numerics", "stop", *options]
+        done = subprocess.run([str(a) for a in command + (["--device", "cuda"] if device else [])], capture_output=True, text=True,
+                              timeout=300, env=c.env)
+        expect(done.returncode == code, f"{command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+        return re.search(r"step \d.*$", done.stderr, re.M).group(0) if code else ""
+
+    apart = (), ("--no-graphs",), ("--trace", "steps=1:4", "--trace-file", c.folder / "trace.json")
+
+    def same(plan, data, needed, *options, cpu=(), ways=((),)):
+        expected = told(plan, data, *options, *cpu, device=False)
+        expect(re.search(needed, expected), f"no '{needed}' in\n{expected}")
+        for more in ways:
+            found = told(plan, data, *options, *more)
+            expect(found == expected, f"{more}: on the device\n{found}\non the CPU\n{expected}")
+
+    mesh = ("--mesh", "data=2", "--mode", "data", "--no-fuse")
+    for precision in ("f32", "bf16", "f16"):
+        scale = ("--loss-scale", "static:scale=8") if precision == "f16" else ()
+        plan = c.network(rooted, *mesh, "--precision", precision, *scale)
+        same(plan, spoilt(np.nan), "step 3, batch 2: .* has a NaN before the step on rank 1")
+        same(plan, spoilt(-np.inf), "step 3, batch 2: .* has an infinity before the step on rank 1")
+    expect(told(plan, c.numbers(good), code=0) == "", "nothing is wrong")
+    # One precision: what a gradient, an update and a state come to.
+    plan = c.network(rooted, *mesh)
+    same(plan, spoilt(0), r"step 3, batch 2: a gradient or an update is not finite: the operator '[^']*' \(\w+\) makes .* on rank 1",
+         ways=apart)
+    same(plan, spoilt(0), r"step 3, batch 2: a gradient or an update is not finite", "--f64", cpu=("--backend", "reference"))
+    plan = c.network(rooted, *mesh, optimizer="sgd:lr=1e38,momentum=0.9")
+    same(plan, c.numbers(good), "step [12], batch [01]: .* makes an infinity of finite operands")
+    # Left out, while graphs are replayed: what the other batches give, to the last bit.
+    plan, kept = c.network(rooted, *mesh, optimizer="adamw:lr=0.01"), np.delete(np.arange(rows), np.s_[2 * BATCH:3 * BATCH])
+    c.device(plan, "--epochs", "6", "--save-weights", c.folder / "without", data=c.numbers(good[kept]))
+    said, _ = c.device(plan, "--epochs", "6", "--check-numerics", "skip", "--save-weights", c.folder / "skipped", data=spoilt(0))
+    expect(said.count("its update is left out") == 6, said)
+    expect((c.folder / "without").read_bytes() == (c.folder / "skipped").read_bytes(), "other weights than without the batch")
 
 
 if __name__ == "__main__":

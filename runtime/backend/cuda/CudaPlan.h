@@ -8,6 +8,7 @@
 #define TESSERA_RUNTIME_BACKEND_CUDA_CUDAPLAN_H
 
 #include "runtime/backend/cuda/CudaKernel.h"
+#include "runtime/backend/cuda/FiniteCheck.h"
 #include "runtime/backend/cuda/Joined.h"
 #include "runtime/backend/cuda/Schedule.h"
 #include "runtime/device/Device.h"
@@ -37,6 +38,9 @@ public:
   bool onHost() const override { return false; }
   bool runsPrograms() const override { return true; }
   Status runProgram(uint32_t program, const CollectiveRunner &collectives) override;
+  bool watch(uint32_t program, uint32_t buffer,
+             const std::shared_ptr<std::atomic<bool>> &found) override;
+  Status endProgram(uint32_t program) override;
   void measureWaits(uint32_t program) override;
   Result<std::optional<double>> waited(uint32_t program) override;
   std::string notice() const override { return notice_; }
@@ -100,6 +104,7 @@ private:
   std::vector<std::map<size_t, Kernel>> joined_;
   std::vector<TesseraCode *> codes_; // of the sources
   std::vector<ProgramState> programs_;
+  std::map<uint32_t, FiniteCheck> checks_; // by program
   uint64_t scratchNeeded_ = 0;
   size_t inputBytes_ = 0;
   bool graphs_ = true, shared_ = false;

@@ -102,6 +102,8 @@ Result<std::unique_ptr<InputPath>> CudaPlan::inputPath(const std::vector<uint32_
 Status CudaPlan::synchronize() {
   TESSERA_RETURN_IF_ERROR(device_->finish());
   staged_ = 0;
+  for (auto &[program, check] : checks_)
+    check.collect();
   return Status();
 }
 
@@ -311,7 +313,28 @@ Status CudaPlan::runProgram(uint32_t program, const CollectiveRunner &collective
                                   : enqueue(state, i, program, collectives, timed));
   }
   ++state.runs;
-  return Status();
+  return endProgram(program);
+}
+
+/// Parameters and states alone: other memory has been used for something else when the program ends.
+bool CudaPlan::watch(uint32_t program, uint32_t buffer,
+                     const std::shared_ptr<std::atomic<bool>> &found) {
+  const bool stays =
+      std::any_of(plan_.bindings().begin(), plan_.bindings().end(), [&](const plan::Binding &b) {
+        return b.buffer() == buffer && (b.role() == plan::PARAMETER || b.role() == plan::STATE);
+      });
+  if (program >= programs_.size() || buffer >= buffers_.size() || !stays)
+    return false;
+  FiniteCheck &check = checks_.try_emplace(program, device_, found).first->second;
+  if (check.found() != found)
+    return false;
+  check.add(buffers_[buffer]);
+  return true;
+}
+
+Status CudaPlan::endProgram(uint32_t program) {
+  const auto check = checks_.find(program);
+  return check == checks_.end() ? Status() : check->second.enqueue();
 }
 
 void CudaPlan::measureWaits(uint32_t program) {

@@ -2,6 +2,7 @@
 // (NVRTC needs no device); the cache on disk is right or ignored.
 #include "runtime/backend/HostPlan.h"
 #include "runtime/backend/cuda/CudaKernel.h"
+#include "runtime/backend/cuda/FiniteCheck.h"
 #include "runtime/backend/cuda/Joined.h"
 #include "runtime/backend/cuda/KernelCache.h"
 #include "runtime/device/Device.h"
@@ -226,7 +227,7 @@ TEST_CASE("generated kernels compile for sm_80 and sm_90") {
   for (plan::DType type : {plan::F32, plan::BF16}) {
     std::vector<std::string> sources = sourcesOf(type, names), rows = rowSources(type);
     sources.insert(sources.end(), rows.begin(), rows.end());
-    std::vector<const std::string *> pointers;
+    std::vector<const std::string *> pointers = {&finiteCheckSource()};
     for (const std::string &source : sources)
       pointers.push_back(&source);
     for (int capability : {80, 90}) {
