@@ -2,6 +2,8 @@
 // completes it does the work for all.
 #include "test/emulator/Emulator.h"
 
+#include "runtime/support/Float16.h"
+
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -54,11 +56,24 @@ size_t bytesOf(int dtype) {
                                                          : 1;
 }
 
+template <typename T> T reduced(T a, T b, int reduction) {
+  return reduction == TESSERA_SUM   ? static_cast<T>(a + b)
+         : reduction == TESSERA_MAX ? std::max(a, b)
+                                    : std::min(a, b);
+}
+
 template <typename T> void reduceInto(T *to, const T *from, size_t n, int reduction) {
   for (size_t i = 0; i < n; ++i)
-    to[i] = reduction == TESSERA_SUM   ? static_cast<T>(to[i] + from[i])
-            : reduction == TESSERA_MAX ? std::max(to[i], from[i])
-                                       : std::min(to[i], from[i]);
+    to[i] = reduced(to[i], from[i], reduction);
+}
+
+/// Of 16 bits; every sum is rounded, as on the way from rank to rank.
+template <auto kWiden, auto kNarrow>
+void reduceHalves(char *to, const char *from, size_t n, int reduction) {
+  auto *a = reinterpret_cast<uint16_t *>(to);
+  const auto *b = reinterpret_cast<const uint16_t *>(from);
+  for (size_t i = 0; i < n; ++i)
+    a[i] = kNarrow(reduced(kWiden(a[i]), kWiden(b[i]), reduction));
 }
 
 void reduceBytes(char *to, const char *from, size_t n, int dtype, int reduction) {
@@ -67,6 +82,12 @@ void reduceBytes(char *to, const char *from, size_t n, int dtype, int reduction)
     reduceInto(reinterpret_cast<T *>(to), reinterpret_cast<const T *>(from), n, reduction);
   };
   switch (dtype) {
+  case TESSERA_F16:
+    return reduceHalves<rt::halfToFloat, rt::floatToHalf>(to, from, n, reduction);
+  case TESSERA_BF16:
+    return reduceHalves<rt::bfloatToFloat, rt::floatToBfloat>(to, from, n, reduction);
+  case TESSERA_BOOL: // a sum is "or"
+    return reduceInto(to, from, n, reduction == TESSERA_MIN ? TESSERA_MIN : TESSERA_MAX);
   case TESSERA_F32:
     return run(float());
   case TESSERA_F64:

@@ -2,6 +2,7 @@
 // common order, in registered memory, and recorded in a graph. One rank is enough: NCCL with a world of one.
 #include "runtime/comm/nccl/NcclWorld.h"
 #include "runtime/executor/Launcher.h"
+#include "runtime/plan/Convert.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -43,8 +44,45 @@ struct Rank {
   }
 };
 
+/// Reductions of numbers that every type holds, as its sums do.
+Status reductions(Rank &r, Communicator &group) {
+  const int n = group.size(), at = group.rank();
+  for (plan::DType type : {plan::F32, plan::F64, plan::F16, plan::BF16, plan::I64, plan::I32,
+                           plan::I8, plan::U8, plan::BOOL})
+    for (plan::Reduction reduction : {plan::SUM, plan::MAX, plan::MIN}) {
+      constexpr size_t count = 6;
+      auto number = [&](int member, size_t i) {
+        return type == plan::BOOL ? double((static_cast<size_t>(member) + i) % 2)
+                                  : double(member + 1) * double(i + 1);
+      };
+      double mine[count], found[count];
+      for (size_t i = 0; i < count; ++i)
+        mine[i] = number(at, i);
+      std::fill(r.host.begin(), r.host.end(), 0.0f);
+      convertElements(mine, plan::F64, r.host.data(), type, count);
+      TESSERA_RETURN_IF_ERROR(r.device->copy(TESSERA_COMM_STREAM, r.x(), r.host.data(), 4 * kIn));
+      TESSERA_RETURN_IF_ERROR(r.device->finish());
+      TESSERA_RETURN_IF_ERROR(group.allReduce(r.x(), r.y(), count, type, reduction));
+      TESSERA_RETURN_IF_ERROR(r.look());
+      convertElements(r.host.data() + kIn, type, found, plan::F64, count);
+      for (size_t i = 0; i < count; ++i) {
+        double expected = number(0, i);
+        for (int m = 1; m < n; ++m)
+          expected = reduction == plan::MIN ? std::min(expected, number(m, i))
+                     : reduction == plan::MAX || type == plan::BOOL
+                         ? std::max(expected, number(m, i)) // of truths, a sum is "or"
+                         : expected + number(m, i);
+        TESSERA_RETURN_IF_ERROR(expect(found[i] == expected, "all-reduce of type " +
+                                                                 std::to_string(type) + " by " +
+                                                                 std::to_string(reduction)));
+      }
+    }
+  return Status();
+}
+
 /// All operations of one group; `list` are its ranks in the world.
 Status operations(Rank &r, Communicator &group, const std::vector<int> &list, int me) {
+  TESSERA_RETURN_IF_ERROR(reductions(r, group));
   const int n = group.size(), at = group.rank();
   auto value = [&](int member, int i) {
     return static_cast<float>(100 * list[static_cast<size_t>(member)] + i);
