@@ -4,9 +4,11 @@
 // same dimensions share another: a block of 256 threads is seen as TX results times TY points of the reduction
 // each; every thread sums its share in F64, then a tree in shared memory adds the TY shares. Where that would
 // leave the device idle, the reduction is cut into S parts whose sums a second kernel adds in order. No atomic
-// operation anywhere: the result is the same on every run.
+// operation anywhere: the result is the same on every run. Where results of several kinds fit the same rows, one
+// kernel makes them all (RowChain.h).
 #include "runtime/backend/cuda/CudaKernel.h"
 #include "runtime/backend/cuda/Pointwise.h"
+#include "runtime/backend/cuda/RowChain.h"
 #include "runtime/backend/cuda/Source.h"
 
 #include <algorithm>
@@ -262,6 +264,19 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
   kernel.actions.push_back(std::move(join));
 }
 
+/// All results of a loop over rows, where each kind of them would be a kernel that reads everything again.
+std::optional<CudaKernel> inOnePass(const ExpressionCode &e, const KernelCall &call) {
+  RowMember all;
+  all.code = &e;
+  all.call = &call;
+  all.from.resize(e.inputs.size());
+  all.stored.assign(e.results.size(), true);
+  for (const Rows &size : rowsOf(e))
+    if (std::optional<RowChain> chain = mergeRows({all}, size); chain && chain->separate)
+      return bindRows(*chain);
+  return std::nullopt;
+}
+
 } // namespace
 
 CudaKernel bindExpression(const ExpressionCode &e, const KernelCall &call) {
@@ -275,6 +290,9 @@ CudaKernel bindExpression(const ExpressionCode &e, const KernelCall &call) {
     else
       groups[e.results[r].view].push_back(r);
   }
+  if (groups.size() + !plain.empty() > 1)
+    if (std::optional<CudaKernel> once = inOnePass(e, call))
+      return *once;
   std::vector<Place> outputs;
   std::vector<CopyBytes> copies;
   bool apart = true;

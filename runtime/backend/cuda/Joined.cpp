@@ -91,30 +91,36 @@ public:
             const JoinedProgram &joined)
       : program_(program), calls_(calls), buffers_(buffers), uses_(uses), joined_(joined) {}
 
+  /// Of the ways to see rows the one that takes most steps.
   std::optional<JoinedKernel> from(size_t first) {
     std::optional<ExpressionCode> code = codeOf(first);
-    const std::optional<Rows> size = code ? rowsOf(*code) : std::nullopt;
-    if (!size)
+    if (!code)
       return std::nullopt;
-    size_ = *size;
+    const std::vector<Rows> sizes = rowsOf(*code);
     codes_.emplace(first, std::move(code));
-    // A step may be impossible without the next one, which takes what it writes: so steps are taken in first and judged later.
-    // If none of those that follow makes it possible, it is left out and the search begins anew.
-    std::vector<size_t> leftOut;
-    for (int round = 0; round < kRounds; ++round) {
-      const size_t good = grow(first, leftOut);
-      if (good < steps_.size()) {
-        leftOut.push_back(steps_[good]);
-        continue;
-      }
-      if (good == 1 || !build() || !possible())
-        return std::nullopt;
-      return JoinedKernel{std::move(set_), bindRows(*chain_)};
+    std::optional<JoinedKernel> best;
+    for (const Rows &size : sizes) {
+      size_ = size;
+      if (search(first) && (!best || best->set.steps.size() < steps_.size()))
+        best = JoinedKernel{set_, bindRows(*chain_)};
     }
-    return std::nullopt;
+    return best;
   }
 
 private:
+  /// A step may be impossible without the next one, which takes what it writes: so steps are taken in first and judged later. If
+  /// none of those that follow makes it possible, it is left out and the search begins anew.
+  bool search(size_t first) {
+    std::vector<size_t> leftOut;
+    for (int round = 0; round < kRounds; ++round) {
+      const size_t good = grow(first, leftOut);
+      if (good == steps_.size())
+        return good > 1 && build() && possible();
+      leftOut.push_back(steps_[good]);
+    }
+    return false;
+  }
+
   /// All steps that belong to `first`, and how many of them, from the first, can be one kernel.
   size_t grow(size_t first, const std::vector<size_t> &leftOut) {
     size_t good = 1;

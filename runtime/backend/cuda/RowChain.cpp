@@ -213,12 +213,15 @@ private:
         value = push(v);
         chain_.phases = std::max(chain_.phases, v.level + 1);
         made_.back().push_back({rounded(value, result.type), false});
-      } else if (f->wide && same(to, accesses_.perColumn)) {
+      } else if ((f->wide && same(to, accesses_.perColumn)) ||
+                 (still(to.row) && still(to.column))) {
         made_.back().push_back({std::nullopt, false});
-        if (!member.stored[r])
-          continue;
-        chain_.columns.push_back(
-            {value, result.reduction, member.call->outputs[r], chain_.values[value].level});
+        if (member.stored[r])
+          chain_.sums.push_back({!f->wide                        ? RowSum::Of::PerRow
+                                 : same(to, accesses_.perColumn) ? RowSum::Of::Column
+                                                                 : RowSum::Of::All,
+                                 value, result.reduction, member.call->outputs[r],
+                                 chain_.values[value].level});
         continue;
       } else {
         return false;
@@ -235,7 +238,7 @@ private:
     std::vector<RowValue> &values = chain_.values;
     for (const RowStore &s : chain_.stores)
       values[s.value].live = true;
-    for (const ColumnResult &c : chain_.columns)
+    for (const RowSum &c : chain_.sums)
       values[c.value].live = true;
     for (size_t v = values.size(); v-- > 0;) {
       if (!values[v].live)
@@ -261,7 +264,7 @@ private:
       for (size_t other = 0; other < s; ++other)
         if (meets(store.pointer, chain_.stores[other].pointer))
           return false;
-      for (const ColumnResult &c : chain_.columns)
+      for (const RowSum &c : chain_.sums)
         if (overlap(pointers[store.pointer].data, bytes_[store.pointer], c.to.data, c.to.bytes()))
           return false;
       for (const RowValue &v : values) {
@@ -296,7 +299,7 @@ private:
     };
     for (const RowStore &s : chain_.stores)
       use(s.value, s.phase);
-    for (const ColumnResult &c : chain_.columns)
+    for (const RowSum &c : chain_.sums)
       use(c.value, c.phase);
     for (size_t v = values.size(); v-- > 0;) {
       const RowValue &user = values[v];
@@ -320,16 +323,17 @@ private:
       if (v.live && v.wide)
         for (int p = v.phase; p < v.lastPhase; ++p)
           held[static_cast<size_t>(p)] += words(v.type);
-    const int64_t most = *std::max_element(held.begin(), held.end()) +
-                         2 * static_cast<int64_t>(chain_.columns.size());
+    int64_t most = *std::max_element(held.begin(), held.end()), once = 0;
+    for (const RowSum &sum : chain_.sums)
+      (sum.of == RowSum::Of::Column ? most : once) += 2;
     int64_t threads = 1;
     while (threads < kMostThreads &&
            (threads < 32 ? threads < chain_.size.columns : threads * 4 < chain_.size.columns))
       threads *= 2;
     auto each = [&] { return (chain_.size.columns + threads - 1) / threads; };
-    while (threads < kMostThreads && each() > 1 && each() * most > mostWords(threads))
+    while (threads < kMostThreads && each() > 1 && each() * most + once > mostWords(threads))
       threads *= 2;
-    if (each() * std::max<int64_t>(most, 1) > mostWords(threads))
+    if (each() * std::max<int64_t>(most, 1) + once > mostWords(threads))
       return false;
     chain_.threads = threads;
     chain_.perThread = each();
@@ -347,21 +351,40 @@ private:
 
 } // namespace
 
-std::optional<Rows> rowsOf(const ExpressionCode &code) {
+std::vector<Rows> rowsOf(const ExpressionCode &code) {
+  std::vector<Rows> found;
+  auto add = [&](size_t split) {
+    const auto at = code.domain.begin() + static_cast<std::ptrdiff_t>(split);
+    const Rows n{elementCount({code.domain.begin(), at}), elementCount({at, code.domain.end()})};
+    if (n.rows > 0 && n.columns > 1 && std::none_of(found.begin(), found.end(), [&](const Rows &f) {
+          return f.columns == n.columns;
+        }))
+      found.push_back(n);
+  };
+  // Which split a reduction fits shows when the step is merged; here they are only named.
+  std::vector<size_t> last, first;
   for (const ExpressionResult &r : code.results) {
     if (r.reduction == plan::NONE)
       continue;
-    size_t split = r.view.size();
-    while (split > 0 && r.view[split - 1] == 1)
-      --split;
-    const auto at = static_cast<std::ptrdiff_t>(split);
-    if (!std::equal(r.view.begin(), r.view.begin() + at, code.domain.begin()))
-      continue;
-    const Rows n{elementCount(r.view), elementCount({code.domain.begin() + at, code.domain.end()})};
-    if (n.rows > 0 && n.columns > 1)
-      return n;
+    size_t end = r.view.size(), begin = 0;
+    while (end > 0 && r.view[end - 1] == 1)
+      --end;
+    while (begin < r.view.size() && r.view[begin] == 1)
+      ++begin;
+    last.push_back(end);
+    first.push_back(begin);
   }
-  return std::nullopt;
+  for (size_t split : last)
+    add(split);
+  for (size_t split : first)
+    add(split);
+  // A sum of everything fits any rows.
+  for (size_t d = code.domain.size(); d-- > 0 && !last.empty();)
+    if (code.domain[d] > 1) {
+      add(d);
+      break;
+    }
+  return found;
 }
 
 std::optional<RowChain> mergeRows(const std::vector<RowMember> &members, const Rows &size) {

@@ -29,8 +29,8 @@ namespace tessera::rt::cuda {
 struct Rows {
   int64_t rows = 0, columns = 0;
 };
-/// What a reduction of `code` over the last dimensions takes for rows; nothing where there is none.
-std::optional<Rows> rowsOf(const ExpressionCode &code);
+/// What the reductions of `code` may take for rows, best first; nothing where there is none.
+std::vector<Rows> rowsOf(const ExpressionCode &code);
 
 /// One step of a chain.
 struct RowMember {
@@ -71,8 +71,10 @@ struct RowStore {
   size_t pointer = 0;
   int phase = 0;
 };
-/// A reduction over the rows.
-struct ColumnResult {
+/// A reduction over the rows, of every column or of all that there is: of a loop, or of one number per row.
+struct RowSum {
+  enum class Of { Column, All, PerRow };
+  Of of = Of::Column;
   uint32_t value = 0;
   plan::Reduction reduction = plan::SUM;
   TensorView to;
@@ -92,7 +94,7 @@ struct RowChain {
   Rows size;
   std::vector<RowValue> values;
   std::vector<RowStore> stores;
-  std::vector<ColumnResult> columns;
+  std::vector<RowSum> sums;
   std::vector<RowPointer> pointers;
   IndexType index;
   int phases = 1;

@@ -32,7 +32,7 @@ public:
         type_(chain.index) {
     groups_ = (chain.size.rows + together_ - 1) / together_;
     blocks_ = std::min(groups_, kMostBlocks);
-    if (!chain.columns.empty())
+    if (!chain.sums.empty())
       blocks_ = std::clamp<int64_t>(groups_ / kRowsPerSum, 1, kFullDevice);
   }
 
@@ -58,45 +58,63 @@ public:
       }
       launch.arguments.push_back(place);
     }
-    const int64_t sums = blocks_ * together_; // groups of threads
-    std::string declared, kept;
+    const int64_t groups = blocks_ * together_; // of threads
+    std::string declared, columns, once; // sums over the rows: declared, and written at the end
+    std::vector<Total> ofThreads;
     std::vector<Place> places;
-    for (size_t c = 0; c < chain_.columns.size(); ++c) {
-      const ColumnResult &column = chain_.columns[c];
-      const std::string sum = sumType(valueClass(column.to.dtype));
-      places.push_back(kernel.reserve(static_cast<uint64_t>(sums * chain_.size.columns) * 8));
+    for (size_t c = 0; c < chain_.sums.size(); ++c) {
+      const RowSum &sum = chain_.sums[c];
+      const bool column = sum.of == RowSum::Of::Column;
+      const std::string type = sumType(valueClass(sum.to.dtype));
+      places.push_back(
+          kernel.reserve(static_cast<uint64_t>(groups * (column ? chain_.size.columns : 1)) * 8));
       launch.arguments.push_back(places.back());
-      parameters += (parameters.empty() ? "" : ", ") + sum + " *__restrict__ " + name("q", c);
-      declared += sum + " " + name("c", c) + each() + ";\n";
-      declared +=
-          loop() + name("c", c) + "[k] = " + neutral(column.reduction, column.to.dtype) + ";\n";
-      kept += name("q", c) + "[sum * " + type_.literal(chain_.size.columns) +
-              " + column] = " + name("c", c) + "[k];\n";
+      parameters += (parameters.empty() ? "" : ", ") + type + " *__restrict__ " + name("q", c);
+      declared += type + " " + name("c", c) + (column ? each() : "") + ";\n" +
+                  (column ? loop() : "") + sumOf(c) + " = " + neutral(sum.reduction, sum.to.dtype) +
+                  ";\n";
+      if (column)
+        columns += name("q", c) + "[group * " + type_.literal(chain_.size.columns) +
+                   " + column] = " + sumOf(c) + ";\n";
+      else
+        once += name("q", c) + "[group] = " + sumOf(c) + ";\n";
+      if (sum.of == RowSum::Of::All)
+        ofThreads.push_back({sumOf(c), sum.reduction, sum.to.dtype});
     }
-    const std::string I = type_.name();
+    const std::string I = type_.name(),
+                      group = "blockIdx.x * (" + I + ")" + std::to_string(together_) + "u";
     std::string rows = rowsCode();
-    if (totals_ == 1) // its memory is written again for the next row
+    if (exchanges_ == 1) // its memory is written again for the next row
       rows += "__syncthreads();\n";
+    std::string end = total(ofThreads);
+    if (!chain_.sums.empty())
+      end += "const " + I + " group = " + group + " + t / " + lanes() + ";\n";
+    if (!columns.empty())
+      end += loop() + "{\n" + columnCode("column") + columns + "}\n}\n";
+    if (!once.empty())
+      end += "if (lane == 0u) {\n" + once + "}\n";
     launch.source = prelude() + "extern \"C\" __global__ void __launch_bounds__(" +
                     std::to_string(block_) + ") k(" + parameters + ") {\n" + shared_ +
                     "const u32 t = threadIdx.x, lane = t % " + lanes() + ";\n" + declared +
-                    "for (" + I + " base = blockIdx.x * (" + I + ")" + std::to_string(together_) +
-                    "u; base < " + type_.literal(chain_.size.rows) + "; base += gridDim.x * (" + I +
-                    ")" + std::to_string(together_) + "u) {\n" + rowCode() + rows + "}\n";
-    if (!kept.empty())
-      launch.source += "const " + I + " sum = blockIdx.x * (" + I + ")" +
-                       std::to_string(together_) + "u + t / " + lanes() + ";\n" + loop() + "{\n" +
-                       columnCode("column") + kept + "}\n}\n";
-    launch.source += "}\n";
+                    "for (" + I + " base = " + group + "; base < " +
+                    type_.literal(chain_.size.rows) + "; base += gridDim.x * (" + I + ")" +
+                    std::to_string(together_) + "u) {\n" + rowCode() + rows + "}\n" + end + "}\n";
     kernel.actions.push_back(std::move(launch));
-    if (!chain_.columns.empty())
-      addSums(kernel, places, sums);
+    for (const bool column : {true, false})
+      addSums(kernel, places, groups, column);
     for (const CopyBytes &copy : copies)
       kernel.actions.push_back(copy);
     return kernel;
   }
 
 private:
+  /// A variable that every thread of a row has its share of.
+  struct Total {
+    std::string variable;
+    plan::Reduction reduction;
+    plan::DType type;
+  };
+
   std::string lanes() const { return std::to_string(chain_.threads) + "u"; }
   std::string each() const { return "[" + std::to_string(chain_.perThread) + "]"; }
   std::string loop() const {
@@ -147,6 +165,23 @@ private:
            : row.empty()                 ? column
            : column.empty()              ? row
                                          : row + " + " + column;
+  }
+
+  std::string sumOf(size_t c) const {
+    return name("c", c) + (chain_.sums[c].of == RowSum::Of::Column ? "[k]" : "");
+  }
+  /// What adds to the sums over the rows in this phase: of whole rows, or of numbers per row.
+  std::string addToSums(int phase, bool perRow) const {
+    std::string text;
+    for (size_t c = 0; c < chain_.sums.size(); ++c)
+      if (const RowSum &sum = chain_.sums[c];
+          sum.phase == phase && (sum.of == RowSum::Of::PerRow) == perRow)
+        text +=
+            sumOf(c) + " = " +
+            combined(sum.reduction, sumOf(c),
+                     std::string("(") + sumType(valueClass(sum.to.dtype)) + ")" + use(sum.value)) +
+            ";\n";
+    return text;
   }
 
   bool held(const RowValue &v) const { return v.wide && v.lastPhase > v.phase; }
@@ -201,6 +236,8 @@ private:
     if (!stores.empty())
       text += std::string("if (lane == 0u") + (lastIsPart() ? " && inside" : "") + ") {\n" +
               stores + "}\n";
+    if (const std::string sums = addToSums(phase, true); !sums.empty())
+      text += lastIsPart() ? "if (inside) {\n" + sums + "}\n" : sums;
     return text;
   }
 
@@ -215,15 +252,7 @@ private:
       before += sum + " " + a + " = " + neutral(v.reduction, v.type) + ";\n";
       text += a + " = " + combined(v.reduction, a, "(" + sum + ")" + use(v.operand)) + ";\n";
     }
-    for (size_t c = 0; c < chain_.columns.size(); ++c)
-      if (const ColumnResult &column = chain_.columns[c]; column.phase == phase) {
-        const std::string a = name("c", c) + "[k]";
-        text += a + " = " +
-                combined(column.reduction, a,
-                         std::string("(") + sumType(valueClass(column.to.dtype)) + ")" +
-                             use(column.value)) +
-                ";\n";
-      }
+    text += addToSums(phase, false);
     for (const RowStore &s : chain_.stores)
       if (s.wide && s.phase == phase)
         text += name("p", s.pointer) + "[row * " + type_.literal(chain_.size.columns) +
@@ -241,54 +270,61 @@ private:
     return found;
   }
 
+  std::string totals(int phase) {
+    std::vector<Total> list;
+    for (uint32_t i : reductions(phase))
+      list.push_back({name("a", i), chain_.values[i].reduction, chain_.values[i].type});
+    if (!list.empty() && chain_.threads > 32)
+      ++exchanges_;
+    return total(list);
+  }
+
   /// Every thread of a row gets the same bits: neighbours are added in the order of their lanes, first within a warp, then warp
   /// by warp.
-  std::string totals(int phase) {
-    const std::vector<uint32_t> found = reductions(phase);
-    if (found.empty() || chain_.threads == 1)
+  std::string total(const std::vector<Total> &list) {
+    if (list.empty())
       return "";
     const int64_t warp = std::min<int64_t>(32, chain_.threads), warps = chain_.threads / 32;
+    const std::string first = "t / " + lanes() + " * " + std::to_string(warps) + "u";
     std::string within, keep, across;
-    for (uint32_t i : found) {
-      const RowValue &v = chain_.values[i];
-      const std::string a = name("a", i), s = name("s", i), sum = sumType(valueClass(v.type));
+    for (const auto &[a, reduction, type] : list) {
+      const std::string s = "s_" + a, sum = sumType(valueClass(type));
       within += "{ const " + sum + " other = __shfl_xor_sync(0xffffffffu, " + a + ", (int)h);\n" +
-                a + " = lane & h ? " + combined(v.reduction, "other", a) + " : " +
-                combined(v.reduction, a, "other") + "; }\n";
+                a + " = lane & h ? " + combined(reduction, "other", a) + " : " +
+                combined(reduction, a, "other") + "; }\n";
       if (warps <= 1)
         continue;
       shared_ += "__shared__ " + sum + " " + s + "[" + std::to_string(block_ / 32) + "];\n";
       keep += s + "[t / 32u] = " + a + ";\n";
-      const std::string first = "t / " + lanes() + " * " + std::to_string(warps) + "u";
       across += a + " = " + s + "[" + first + "];\n#pragma unroll\nfor (u32 w = 1; w < " +
                 std::to_string(warps) + "u; ++w) " + a + " = " +
-                combined(v.reduction, a, s + "[" + first + " + w]") + ";\n";
+                combined(reduction, a, s + "[" + first + " + w]") + ";\n";
     }
-    std::string text = "#pragma unroll\nfor (u32 h = 1; h < " + std::to_string(warp) +
-                       "u; h <<= 1) {\n" + within + "}\n";
-    if (warps > 1) {
-      ++totals_;
-      text += "if (t % 32u == 0) {\n" + keep + "}\n__syncthreads();\n" + across;
-    }
-    return text;
+    return "#pragma unroll\nfor (u32 h = 1; h < " + std::to_string(warp) + "u; h <<= 1) {\n" +
+           within + "}\n" +
+           (warps > 1 ? "if (t % 32u == 0) {\n" + keep + "}\n__syncthreads();\n" + across : "");
   }
 
-  /// The sums of all groups of threads, added as any reduction over the first dimension.
-  void addSums(CudaKernel &kernel, const std::vector<Place> &from, int64_t sums) const {
-    const Shape domain = {sums, chain_.size.columns};
+  /// The sums of all groups of threads, added as any reduction over the first dimension: those of columns, or the others.
+  void addSums(CudaKernel &kernel, const std::vector<Place> &from, int64_t groups,
+               bool columns) const {
     ExpressionCode code;
     KernelCall call;
-    code.domain = domain;
-    for (size_t c = 0; c < chain_.columns.size(); ++c) {
-      const ColumnResult &column = chain_.columns[c];
-      const bool integer = valueClass(column.to.dtype) == ValueClass::I64;
-      code.inputs.push_back({integer ? plan::I64 : plan::F64, domain});
-      code.results.push_back(
-          {static_cast<uint32_t>(c), column.reduction, column.to.dtype, {1, chain_.size.columns}});
-      call.inputs.push_back({code.inputs[c].type, domain, Layout(),
+    code.domain = columns ? Shape{groups, chain_.size.columns} : Shape{groups};
+    for (size_t c = 0; c < chain_.sums.size(); ++c) {
+      const RowSum &sum = chain_.sums[c];
+      if ((sum.of == RowSum::Of::Column) != columns)
+        continue;
+      const bool integer = valueClass(sum.to.dtype) == ValueClass::I64;
+      code.inputs.push_back({integer ? plan::I64 : plan::F64, code.domain});
+      code.results.push_back({static_cast<uint32_t>(call.inputs.size()), sum.reduction,
+                              sum.to.dtype, columns ? Shape{1, chain_.size.columns} : Shape{1}});
+      call.inputs.push_back({code.inputs.back().type, code.domain, Layout(),
                              reinterpret_cast<void *>(kScratchBase + kSums + from[c].value)});
-      call.outputs.push_back(column.to);
+      call.outputs.push_back(sum.to);
     }
+    if (call.inputs.empty())
+      return;
     CudaKernel more = bindExpression(code, call);
     const uint64_t begin = kernel.scratch;
     kernel.scratch += more.scratch;
@@ -306,7 +342,7 @@ private:
   const IndexType type_;
   int64_t groups_ = 1, blocks_ = 1;
   std::string shared_;
-  int totals_ = 0; // that go through shared memory
+  int exchanges_ = 0; // of totals through shared memory, for each row
 };
 
 } // namespace

@@ -244,17 +244,45 @@ TEST_CASE("sums over the rows are made on the way") {
   }
 }
 
-TEST_CASE("a sum over everything ends a chain") {
-  Centred c;
-  c.sums();
-  c.halves();
-  Loop(c.p, c.full)
-      .in(c.x)
-      .in(c.half, c.row)
-      .op("sub", {0, 1})
-      .out(c.y, 2)
-      .out(c.output({}), 2, plan::SUM, {1, 1});
-  CHECK(c.places() == Places{1, 1, 2});
+TEST_CASE("so are sums of all that there is, of loops and of what is one number per row") {
+  for (int64_t rows : {6, 700}) {
+    Centred c({rows});
+    const Shape one = {1, 1};
+    const uint32_t z = c.output({});
+    c.sums();
+    Loop(c.p, c.row)
+        .in(c.sum)
+        .constant(0.5)
+        .op("mul", {0, 1})
+        .out(c.half, 2)
+        .out(c.output({}), 0, plan::MAX, one);
+    Loop(c.p, c.full)
+        .in(c.x)
+        .in(c.half, c.row)
+        .op("sub", {0, 1})
+        .out(c.y, 2)
+        .out(c.output({}), 2, plan::SUM, one)
+        .out(z, 0, plan::MIN, one);
+    c.p.kernel("neg", {z}, {c.output({})}); // has to wait
+    CHECK(c.places() == Places{2, 2, 2, 3});
+  }
+}
+
+TEST_CASE("a loop with results of several kinds is one kernel by itself") {
+  for (int64_t columns : {1, 40, 20000}) {
+    Centred c({6}, columns);
+    const Shape column = {1, columns};
+    Loop(c.p, c.full)
+        .in(c.x)
+        .op("mul", {0, 0})
+        .out(c.y, 1)
+        .out(c.output(column), 0, plan::SUM, column);
+    std::vector<std::string> steps;
+    const std::vector<Values> found = c.p.run("cuda", c.inputs, c.wanted, {}, &steps, true),
+                              expected = c.p.run("reference", c.inputs, c.wanted);
+    CHECK(found == expected);
+    CHECK((steps[0].find("generated rows") != std::string::npos) == (columns < 20000));
+  }
 }
 
 TEST_CASE("rows too long for registers stay apart") {
@@ -265,4 +293,137 @@ TEST_CASE("rows too long for registers stay apart") {
     c.differences();
     CHECK(c.places() == (columns == 16384 ? Places{2, 2, 2} : Places{0, 1, 2}));
   }
+}
+
+namespace {
+
+/// Random loops over rows, of small integers; memory is used again as soon as the plan's rules allow it.
+class RandomRows : public Rows {
+public:
+  explicit RandomRows(unsigned seed) : rows_(pick({5, 24, 61})), columns_(pick({3, 33, 140})) {
+    random.seed(seed);
+    for (const Shape &view : {full(), full(), Shape{rows_, 1}, Shape{1, columns_}})
+      define(input(view), view, -1);
+    const int steps = pick({3, 5, 8});
+    for (int s = 0; s < steps; ++s)
+      step(s);
+    for (Value &v : values_)
+      if (v.last == v.made || pick({0, 0, 0, 1})) { // seen from outside
+        v.last = steps;
+        plan::Binding &binding = *p.plan().add_bindings();
+        binding.set_role(plan::OUTPUT);
+        binding.set_buffer(v.buffer);
+        wanted.push_back(v.buffer);
+      }
+    place();
+  }
+
+private:
+  struct Value {
+    uint32_t buffer;
+    Shape view;
+    int made, last; // steps
+    bool elementwise = false;
+  };
+
+  Shape full() const { return {rows_, columns_}; }
+  template <typename T> T pick(std::initializer_list<T> from) {
+    return from.begin()[random() % from.size()];
+  }
+  void define(uint32_t b, const Shape &view, int s, bool elementwise = false) {
+    values_.push_back({b, view, s, s, elementwise});
+  }
+
+  void step(int s) {
+    const bool narrow = pick({0, 0, 1});
+    const Shape domain = narrow ? Shape{rows_, 1} : full(), row = {rows_, 1}, one = {1, 1},
+                column = {1, columns_};
+    Loop loop(p, domain);
+    uint32_t count = 0;
+    const size_t known = values_.size();
+    for (int tries = pick({2, 3, 5}); tries > 0 || count == 0; --tries) {
+      // Rather what was made last.
+      Value &v = values_[known - 1 - random() % std::min<size_t>(known, pick({3, 8}))];
+      if (narrow && v.view[1] != 1)
+        continue;
+      loop.in(v.buffer, v.view);
+      v.last = s;
+      ++count;
+    }
+    for (int n = pick({1, 2, 4}); n > 0; --n, ++count)
+      loop.op(pick({"add", "sub", "mul", "max"}),
+              {static_cast<uint32_t>(random() % count), static_cast<uint32_t>(random() % count)});
+    loop.constant(-3).op("max", {count - 1, count}).constant(3).op("min", {count + 1, count + 2});
+    const uint32_t y = count + 3;
+    for (int n = pick({1, 2, 3}); n > 0; --n) {
+      const int kind = pick({0, 0, 1, 1, 2, 3});
+      const Shape view = kind == 0 ? domain : kind == 1 ? row : kind == 2 ? column : one;
+      if (kind != 0 && (view == domain || (narrow && kind != 3)))
+        continue;
+      const uint32_t b = p.buffer(plan::F32, view);
+      loop.out(b, y, kind == 0 ? plan::NONE : pick({plan::SUM, plan::SUM, plan::MAX, plan::MIN}),
+               view);
+      define(b, view, s, kind == 0);
+    }
+    if (values_.size() == known) {
+      const uint32_t b = p.buffer(plan::F32, domain);
+      loop.out(b, y);
+      define(b, domain, s, true);
+    }
+  }
+
+  uint64_t sizeOf(const Value &v) const {
+    return (static_cast<uint64_t>(elementCount(v.view)) * 4 + 63) / 64 * 64;
+  }
+  /// Offsets by chance, where nobody lives at the same time; an elementwise result may take the place of an operand.
+  void place() {
+    std::vector<uint64_t> offsets;
+    uint64_t end = 0;
+    for (size_t i = 0; i < values_.size(); ++i) {
+      const Value &v = values_[i];
+      auto free = [&](uint64_t at) {
+        for (size_t j = 0; j < i; ++j) {
+          const Value &w = values_[j];
+          if (v.made > w.last || w.made > v.last || at >= offsets[j] + sizeOf(w) ||
+              offsets[j] >= at + sizeOf(v))
+            continue;
+          if (!(w.last == v.made && w.made < v.made && v.elementwise && at == offsets[j] &&
+                w.view == v.view))
+            return false;
+        }
+        return true;
+      };
+      uint64_t at = end;
+      for (int tries = 0; tries < 40 && at == end; ++tries) {
+        const uint64_t candidate =
+            i > 0 && tries < 20 ? offsets[random() % i] : random() % (end / 64 + 1) * 64;
+        if (free(candidate))
+          at = candidate;
+      }
+      offsets.push_back(at);
+      end = std::max(end, at + sizeOf(v));
+      p.plan().mutable_buffers(static_cast<int>(v.buffer))->set_offset(at);
+    }
+    p.plan().set_arena_bytes(end);
+  }
+
+  const int64_t rows_, columns_;
+  std::vector<Value> values_;
+};
+
+} // namespace
+
+TEST_CASE("random loops over rows give together what they give apart") {
+  size_t joined = 0;
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    RandomRows r(seed);
+    INFO("seed " << seed << ": " << r.p.plan().ShortDebugString());
+    const std::vector<Values> expected = r.p.run("reference", r.inputs, r.wanted),
+                              whole = r.p.run("cuda", r.inputs, r.wanted);
+    REQUIRE(whole == expected);
+    const std::vector<size_t> places = r.places();
+    for (size_t s = 0; s < places.size(); ++s)
+      joined += places[s] != s;
+  }
+  CHECK(joined >= 12);
 }
