@@ -68,6 +68,16 @@ public:
   virtual Status receive() = 0;
 };
 
+/// Copies of buffers that a device keeps in its own memory.
+class Snapshot {
+public:
+  virtual ~Snapshot() = default;
+  /// Copies what the buffers hold once all that is enqueued is done; does not wait for it.
+  virtual Status take() = 0;
+  /// The buffers hold again what they did then.
+  virtual Status putBack() = 0;
+};
+
 /// How a backend that runs whole programs has its collectives done.
 struct CollectiveRunner {
   std::function<Status(uint32_t step)> run;
@@ -97,6 +107,11 @@ public:
   /// A way for input that does not wait for running programs; null where upload() is as good. The plan outlives it.
   virtual Result<std::unique_ptr<InputPath>> inputPath(const std::vector<uint32_t> &buffers) {
     return std::unique_ptr<InputPath>();
+  }
+
+  /// Room for copies of buffers; null: there is none to spare, or the host may as well copy them. The plan outlives it.
+  virtual std::unique_ptr<Snapshot> snapshot(const std::vector<uint32_t> &buffers) {
+    return nullptr;
   }
 
   /// Enqueues the kernel of step `step` of program `program`, after which all its results are there. Steps that are

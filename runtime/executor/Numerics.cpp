@@ -24,6 +24,7 @@ const char *textOf(const NonFinite &found) { return found.nan ? "a NaN" : "an in
 
 Numerics::Numerics(Executor &executor, std::string program, int threads)
     : executor_(executor), program_(std::move(program)), threads_(threads) {
+  std::vector<uint32_t> buffers;
   for (plan::Role role : {plan::PARAMETER, plan::STATE})
     for (int binding : executor.bindings(role, "")) {
       const uint32_t buffer = executor.plan().bindings(binding).buffer();
@@ -33,7 +34,9 @@ Numerics::Numerics(Executor &executor, std::string program, int threads)
       const int number = findProgram(executor.plan(), program_);
       const bool watched = executor.loaded().watch(static_cast<uint32_t>(number), buffer, found_);
       held_.push_back({buffer, executor.loaded().dtype(buffer), count, watched, {}});
+      buffers.push_back(buffer);
     }
+  snapshot_ = executor.loaded().snapshot(buffers);
 }
 
 size_t Numerics::bytesOf(const Held &held) const { return held.count * bytesPerElement(held.type); }
@@ -51,6 +54,8 @@ static void copyBytes(void *to, const void *from, size_t bytes, int threads) {
 }
 
 Status Numerics::keep() {
+  if (snapshot_)
+    return snapshot_->take();
   for (Held &held : held_) {
     held.copy.resize(bytesOf(held));
     if (executor_.loaded().onHost()) // in the layout that it has there
@@ -64,6 +69,8 @@ Status Numerics::keep() {
 
 Status Numerics::restore() {
   *found_ = false;
+  if (snapshot_)
+    return snapshot_->putBack();
   for (Held &held : held_)
     if (executor_.loaded().onHost())
       copyBytes(executor_.loaded().address(held.buffer), held.copy.data(), held.copy.size(),

@@ -46,8 +46,8 @@ private:
     uint32_t buffer;
     plan::DType type;
     size_t count;
-    bool watched; // by who writes it (LoadedPlan::watch)
-    std::vector<char> copy;
+    bool watched;           // by who writes it (LoadedPlan::watch)
+    std::vector<char> copy; // in host memory
   };
   size_t bytesOf(const Held &held) const;
   /// What a buffer holds; on a device through `fetched_`.
@@ -62,6 +62,7 @@ private:
   const std::string program_;
   const int threads_;
   std::vector<Held> held_;
+  std::unique_ptr<Snapshot> snapshot_; // null: the copies are in `held_`
   const std::shared_ptr<std::atomic<bool>> found_ = std::make_shared<std::atomic<bool>>(false);
   std::vector<char> fetched_;
 

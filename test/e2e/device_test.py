@@ -438,5 +438,34 @@ def what_is_not_finite_is_told_as_on_the_cpu(c):
     expect((c.folder / "without").read_bytes() == (c.folder / "skipped").read_bytes(), "other weights than without the batch")
 
 
+@case
+def a_bad_step_is_undone_with_copies_on_the_device_or_on_the_host(c):
+    """Copies of parameters and states stay on the device where it has memory to spare."""
+    plan, log = c.compile("two", "data=2", "data"), c.folder / "log.jsonl"
+    x, y = (np.load(c.folder / f"{n}.npy") for n in "xy")
+    kept = np.delete(np.arange(len(x)), np.s_[2 * BATCH:3 * BATCH])
+
+    def source(name, x, y):
+        np.save(c.folder / f"{name}_x.npy", x)
+        np.save(c.folder / f"{name}_y.npy", y)
+        return f"npy:{c.folder}/{name}_x.npy,{c.folder}/{name}_y.npy"
+
+    good = source("good", x[kept], y[kept])
+    x[2 * BATCH + 5] = np.nan
+    bad = source("bad", x, y)
+
+    def weights(data, *options, **env):
+        log.unlink(missing_ok=True)
+        said, _ = c.device(plan, "--epochs", "2", "--log", log, "--save-weights", c.folder / "weights", *options, data=data, **env)
+        return said, json.loads(log.read_text().splitlines()[0])["memory_bytes"], (c.folder / "weights").read_bytes()
+
+    _, without, expected = weights(good)
+    least = without // 2**20 + 3
+    for more, env in ((True, {}), (False, {"TESSERA_EMULATOR_FAIL": f"memory:{least}"})):
+        said, memory, found = weights(bad, "--check-numerics", "skip", **env)
+        expect("not finite: 2" in said and found == expected, f"{env}: other weights than without the batch\n{said}")
+        expect((memory > without + 2 * 2**20) == more, f"{env}: {memory} bytes, {without} without copies")
+
+
 if __name__ == "__main__":
     main(__doc__, Context)

@@ -24,13 +24,14 @@ public:
   ~CudaPlan() override;
 
   size_t arenaBytes() const override { return arena_.size(); }
-  size_t scratchBytes() const override { return scratch_.size() + inputBytes_; }
+  size_t scratchBytes() const override { return scratch_.size() + inputBytes_ + snapshotBytes_; }
   void *address(uint32_t buffer) override;
   Layout layout(uint32_t buffer) const override;
   plan::DType dtype(uint32_t buffer) const override;
   Status upload(uint32_t buffer, const void *host) override;
   Status download(uint32_t buffer, void *host) override;
   Result<std::unique_ptr<InputPath>> inputPath(const std::vector<uint32_t> &buffers) override;
+  std::unique_ptr<Snapshot> snapshot(const std::vector<uint32_t> &buffers) override;
   void *sharedArena() override { return shared_ ? arena_.data() : nullptr; }
   Status launch(uint32_t program, uint32_t step) override;
   Status synchronize() override;
@@ -106,7 +107,7 @@ private:
   std::vector<ProgramState> programs_;
   std::map<uint32_t, FiniteCheck> checks_; // by program
   uint64_t scratchNeeded_ = 0;
-  size_t inputBytes_ = 0;
+  size_t inputBytes_ = 0, snapshotBytes_ = 0;
   bool graphs_ = true, shared_ = false;
   std::string notice_;
 };

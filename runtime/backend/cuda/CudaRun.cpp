@@ -1,6 +1,7 @@
 // Running: copies, single steps, and whole programs as recorded graphs.
 #include "runtime/backend/cuda/CudaInput.h"
 #include "runtime/backend/cuda/CudaPlan.h"
+#include "runtime/backend/cuda/CudaSnapshot.h"
 
 #include <algorithm>
 #include <cstring>
@@ -97,6 +98,19 @@ Result<std::unique_ptr<InputPath>> CudaPlan::inputPath(const std::vector<uint32_
   }
   inputBytes_ = std::max(inputBytes_, bytes);
   return CudaInput::create(device_, targets);
+}
+
+/// Libraries and communicators allocate at first use: only where twice as much is free do copies take it.
+std::unique_ptr<Snapshot> CudaPlan::snapshot(const std::vector<uint32_t> &buffers) {
+  std::vector<CudaSnapshot::Part> parts;
+  for (uint32_t buffer : buffers)
+    parts.push_back({buffers_.at(buffer).as<char>(), buffers_[buffer].bytes()});
+  const size_t bytes = CudaSnapshot::bytesFor(parts), held = arenaBytes() + scratchBytes();
+  if (held + 2 * bytes > device_->info().freeBytes)
+    return nullptr;
+  std::unique_ptr<Snapshot> made = CudaSnapshot::create(device_, std::move(parts));
+  snapshotBytes_ += made ? bytes : 0;
+  return made;
 }
 
 Status CudaPlan::synchronize() {
