@@ -1,6 +1,7 @@
 // Which file binds which kernel.
 #include "runtime/backend/cuda/ChannelsLast.h"
 #include "runtime/backend/cuda/CudaKernel.h"
+#include "runtime/backend/cuda/RowPieces.h"
 #include "runtime/backend/cuda/Source.h"
 
 #include <algorithm>
@@ -179,6 +180,8 @@ static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call,
       return code.status();
     return std::vector<CudaKernel>{bindExpression(*code, call)};
   }
+  if (std::optional<CudaKernel> rows = bindPieces(rowPieces(call), call))
+    return std::vector<CudaKernel>{std::move(*rows)};
   using Binder = std::function<std::vector<CudaKernel>(const KernelCall &, const BindOptions &)>;
   auto single = [](CudaKernel (*bind)(const KernelCall &)) -> Binder {
     return [bind](const KernelCall &c, const BindOptions &) { return std::vector{bind(c)}; };

@@ -8,7 +8,7 @@
 // kernel makes them all (RowChain.h).
 #include "runtime/backend/cuda/CudaKernel.h"
 #include "runtime/backend/cuda/Pointwise.h"
-#include "runtime/backend/cuda/RowChain.h"
+#include "runtime/backend/cuda/RowPieces.h"
 #include "runtime/backend/cuda/Source.h"
 
 #include <algorithm>
@@ -264,19 +264,6 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
   kernel.actions.push_back(std::move(join));
 }
 
-/// All results of a loop over rows, where each kind of them would be a kernel that reads everything again.
-std::optional<CudaKernel> inOnePass(const ExpressionCode &e, const KernelCall &call) {
-  RowMember all;
-  all.code = &e;
-  all.call = &call;
-  all.from.resize(e.inputs.size());
-  all.stored.assign(e.results.size(), true);
-  for (const Rows &size : rowsOf(e))
-    if (std::optional<RowChain> chain = mergeRows({all}, size); chain && chain->separate)
-      return bindRows(*chain);
-  return std::nullopt;
-}
-
 } // namespace
 
 CudaKernel bindExpression(const ExpressionCode &e, const KernelCall &call) {
@@ -290,8 +277,9 @@ CudaKernel bindExpression(const ExpressionCode &e, const KernelCall &call) {
     else
       groups[e.results[r].view].push_back(r);
   }
+  // Each kind of results would be a kernel that reads everything again.
   if (groups.size() + !plain.empty() > 1)
-    if (std::optional<CudaKernel> once = inOnePass(e, call))
+    if (std::optional<CudaKernel> once = bindPieces({rowPiece(e)}, call))
       return *once;
   std::vector<Place> outputs;
   std::vector<CopyBytes> copies;

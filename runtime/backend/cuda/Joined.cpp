@@ -1,7 +1,6 @@
 #include "runtime/backend/cuda/Joined.h"
 
-#include "runtime/backend/cuda/ChannelsLast.h"
-#include "runtime/backend/cuda/RowChain.h"
+#include "runtime/backend/cuda/RowPieces.h"
 
 #include <algorithm>
 
@@ -93,11 +92,13 @@ public:
 
   /// Of the ways to see rows the one that takes most steps.
   std::optional<JoinedKernel> from(size_t first) {
-    std::optional<ExpressionCode> code = codeOf(first);
-    if (!code)
+    if (piecesOf(first).empty())
       return std::nullopt;
-    const std::vector<Rows> sizes = rowsOf(*code);
-    codes_.emplace(first, std::move(code));
+    std::vector<Rows> sizes = rowsOf(piecesOf(first));
+    steps_ = {first};
+    for (size_t s = first + 1; sizes.empty() && s < calls_.size() && s - first <= kWindow; ++s)
+      if (readsMember(s)) // a loop without reductions takes its reader's rows
+        sizes = rowsOf(piecesOf(s));
     std::optional<JoinedKernel> best;
     for (const Rows &size : sizes) {
       size_ = size;
@@ -128,9 +129,7 @@ private:
     for (size_t s = first + 1; s < calls_.size() && s - steps_.back() <= kWindow; ++s) {
       if (!readsMember(s) || std::find(leftOut.begin(), leftOut.end(), s) != leftOut.end())
         continue;
-      if (!codes_.contains(s))
-        codes_.emplace(s, codeOf(s));
-      if (!codes_.at(s))
+      if (piecesOf(s).empty())
         continue;
       steps_.push_back(s);
       if (!build())
@@ -147,17 +146,11 @@ private:
     return program_.steps(static_cast<int>(step)).kernel();
   }
 
-  std::optional<ExpressionCode> codeOf(size_t s) const {
-    if (!calls_[s].kernel || joined_.taken(s) || !isExpressionKernel(calls_[s].name()))
-      return std::nullopt;
-    Result<ExpressionCode> code = lowerExpression(calls_[s]);
-    if (!code)
-      return std::nullopt;
-    for (const std::vector<TensorView> *views : {&calls_[s].inputs, &calls_[s].outputs})
-      for (const TensorView &view : *views)
-        if (!view.layout.plain())
-          return withChannelsLast(*code, calls_[s]);
-    return std::move(*code);
+  const std::vector<RowPiece> &piecesOf(size_t s) {
+    const auto [entry, added] = pieces_.try_emplace(s);
+    if (added && calls_[s].kernel && !joined_.taken(s))
+      entry->second = rowPieces(calls_[s]);
+    return entry->second;
   }
 
   bool readsMember(size_t s) const {
@@ -171,9 +164,10 @@ private:
     return false;
   }
 
-  /// Where the members before `count` make the buffer that input `i` of step `s` is. False: in a way that it cannot be taken
-  /// over.
-  bool source(size_t s, int i, size_t count, std::optional<RowMember::Source> &found) const {
+  /// Where the first `count` steps make the operand `i` of step `s`: the step's place in steps_ and its output. False: in a way
+  /// that it cannot be taken over.
+  bool source(size_t s, int i, size_t count,
+              std::optional<std::pair<size_t, size_t>> &found) const {
     const uint32_t in = kernel(s).inputs(i);
     for (size_t m = 0; m < count; ++m)
       for (int o = 0; o < kernel(steps_[m]).outputs_size(); ++o) {
@@ -186,7 +180,7 @@ private:
             made.elements() != read.elements() || made.layout.plain() != read.layout.plain() ||
             (!made.layout.plain() && made.shape != read.shape))
           return false;
-        found = RowMember::Source{m, static_cast<size_t>(o)};
+        found = {m, static_cast<size_t>(o)};
       }
     return true;
   }
@@ -197,35 +191,60 @@ private:
     for (size_t s : steps_)
       for (uint32_t in : kernel(s).inputs())
         ++reads[uses_.root(in)];
+    // What nobody at all reads is looked at from outside of the plan.
+    auto stored = [&](uint32_t out) {
+      const int inside = reads[uses_.root(out)];
+      return uses_.kept(out) || uses_.writes(out) != 1 || inside == 0 || uses_.reads(out) != inside;
+    };
     std::vector<RowMember> members;
+    std::vector<size_t> begins; // of a step's members
     set_ = StepSet();
     set_.steps = steps_;
     for (size_t m = 0; m < steps_.size(); ++m) {
       const size_t s = steps_[m];
-      RowMember member;
-      member.code = &*codes_.at(s);
-      member.call = &calls_[s];
+      const std::vector<RowPiece> &pieces = piecesOf(s);
+      begins.push_back(members.size());
+      addMembers(members, pieces, calls_[s]);
       StepAccess access;
       for (int i = 0; i < kernel(s).inputs_size(); ++i) {
-        member.from.emplace_back();
-        if (!source(s, i, m, member.from.back()))
+        std::optional<std::pair<size_t, size_t>> made;
+        if (!source(s, i, m, made))
           return false;
-        if (!member.from.back())
+        if (made)
+          takeOver(members, begins, m, static_cast<size_t>(i), *made);
+        else
           access.reads.push_back(buffers_[kernel(s).inputs(i)]);
       }
-      for (uint32_t out : kernel(s).outputs()) {
-        const uint32_t root = uses_.root(out);
-        // What nobody at all reads is looked at from outside of the plan.
-        member.stored.push_back(uses_.kept(out) || uses_.writes(out) != 1 || reads[root] == 0 ||
-                                uses_.reads(out) != reads[root]);
-        if (member.stored.back())
+      for (int o = 0; o < kernel(s).outputs_size(); ++o) {
+        const uint32_t out = kernel(s).outputs(o);
+        if (stored(out))
           access.writes.push_back(buffers_[out]);
+        else
+          for (size_t p = 0; p < pieces.size(); ++p)
+            for (size_t r = 0; r < pieces[p].outputs.size(); ++r)
+              if (pieces[p].outputs[r] == static_cast<size_t>(o))
+                members[begins[m] + p].stored[r] = false;
       }
-      members.push_back(std::move(member));
       set_.accesses.push_back(std::move(access));
     }
     chain_ = mergeRows(members, size_);
     return chain_.has_value();
+  }
+
+  /// Whatever reads operand `i` of the step at place `m` gets what the step at place made.first has as output made.second.
+  void takeOver(std::vector<RowMember> &members, const std::vector<size_t> &begins, size_t m,
+                size_t i, const std::pair<size_t, size_t> &made) {
+    const std::vector<RowPiece> &pieces = piecesOf(steps_[m]),
+                                &makers = piecesOf(steps_[made.first]);
+    RowMember::Source from{0, 0};
+    for (size_t p = 0; p < makers.size(); ++p)
+      for (size_t r = 0; r < makers[p].outputs.size(); ++r)
+        if (makers[p].outputs[r] == made.second)
+          from = {begins[made.first] + p, r};
+    for (size_t p = 0; p < pieces.size(); ++p)
+      for (size_t in = 0; in < pieces[p].inputs.size(); ++in)
+        if (!pieces[p].inputs[in].made && pieces[p].inputs[in].operand == i)
+          members[begins[m] + p].from[in] = from;
   }
 
   const plan::Program &program_;
@@ -234,7 +253,7 @@ private:
   const BufferUses &uses_;
   const JoinedProgram &joined_;
   Rows size_;
-  std::map<size_t, std::optional<ExpressionCode>> codes_; // of the steps that were looked at
+  std::map<size_t, std::vector<RowPiece>> pieces_; // of the steps that were looked at
   std::vector<size_t> steps_;
   StepSet set_;
   std::optional<RowChain> chain_;

@@ -120,7 +120,7 @@ private:
         return std::nullopt;
       return *made.value;
     }
-    const TensorView &view = member.call->inputs[i];
+    const TensorView &view = member.inputs[i];
     const size_t p = pointer(view, false);
     for (uint32_t v = 0; v < chain_.values.size(); ++v) // twice the same element
       if (chain_.values[v].kind == RowValue::Kind::Load && chain_.values[v].pointer == p &&
@@ -220,7 +220,7 @@ private:
           chain_.sums.push_back({!f->wide                        ? RowSum::Of::PerRow
                                  : same(to, accesses_.perColumn) ? RowSum::Of::Column
                                                                  : RowSum::Of::All,
-                                 value, result.reduction, member.call->outputs[r],
+                                 value, result.reduction, member.outputs[r],
                                  chain_.values[value].level});
         continue;
       } else {
@@ -228,8 +228,7 @@ private:
       }
       if (member.stored[r])
         chain_.stores.push_back({value, result.type, made_.back().back().wide,
-                                 pointer(member.call->outputs[r], true),
-                                 chain_.values[value].level});
+                                 pointer(member.outputs[r], true), chain_.values[value].level});
     }
     return true;
   }

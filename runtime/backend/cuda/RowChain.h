@@ -32,14 +32,15 @@ struct Rows {
 /// What the reductions of `code` may take for rows, best first; nothing where there is none.
 std::vector<Rows> rowsOf(const ExpressionCode &code);
 
-/// One step of a chain.
+/// One loop of a chain.
 struct RowMember {
   /// An output of an earlier member, by their numbers.
   struct Source {
     size_t member, output;
   };
   const ExpressionCode *code = nullptr;
-  const KernelCall *call = nullptr;
+  std::vector<TensorView> inputs,
+      outputs; // where they lie; those taken over or not stored: nowhere
   std::vector<std::optional<Source>> from; // by input; nothing: read from memory
   std::vector<bool> stored;                // by output: whether somebody else reads it
 };
