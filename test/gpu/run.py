@@ -178,7 +178,7 @@ def equal(m, say):
         share = ["--device", "cuda", *["--share-devices"] * (plan["ranks"] > 1)]
         wide, _ = m.train(plan, WIDE_STEPS, "--f64", *share)
         found, _ = m.train(plan, STEPS, *share)
-        again, _ = m.train(plan, STEPS, *share)
+        again, _ = m.train(plan, STEPS, *share, "--check-numerics", "stop")
         # Training enlarges rounding, each network by a factor of its own: the CPU's float32 shows it.
         limit = max(ROUNDING, 4 * cpu[name])
         off64, off32 = max(relative(wide, exact[name])), max(relative(found, exact[name]))
@@ -274,6 +274,8 @@ def overhead(m, say):
         over = step / kernels - 1
         say(f"- {plan['plan']}: step {1e3 * step:.2f} ms, its kernels {1e3 * kernels:.2f} ms, overhead {over:.1%}"
             f"{' **ABOVE 5 %**' if over >= 0.05 else ''}")
+        checked = step_seconds(m, plan, "--device", "cuda", "--check-numerics", "stop")
+        say(f"  - with --check-numerics, between two copies: {1e3 * checked:.2f} ms")
 
 
 def profile(m, say):
