@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define TESSERA_DEVICE_ABI 4
+#define TESSERA_DEVICE_ABI 5
 
 enum { TESSERA_OK = 0, TESSERA_FAILED = 1, TESSERA_UNSUPPORTED = 2, TESSERA_NOT_READY = 3 };
 /* Kernels; collectives; input on its way from the host. */
@@ -97,7 +97,17 @@ typedef struct {
   int64_t in[3], out[3], kernel[3], stride[3], padLow[3], padHigh[3], dilation[3];
 } TesseraConv;
 
-/* Of a library call. bias and aux: null where the epilogue has none. */
+/* Means of windows over the planes of a tensor, which lies as a convolution's: with the padding as zeros, or without
+   (includePadding 0), with sums in F32. gradient: a is that of the windows, y that of the planes. Types: F32, or of 16
+   bits. No padding is negative, and no window lies in padding alone. */
+typedef struct {
+  int32_t gradient, dtype, includePadding, reserved;
+  int32_t spatial, channelsLast; /* as a convolution's */
+  int64_t n, channels;
+  int64_t in[3], out[3], kernel[3], stride[3], padLow[3], padHigh[3];
+} TesseraPool;
+
+/* Of a library call. bias and aux: null where the epilogue has none; b: where there are two operands. */
 typedef struct {
   const void *a, *b, *bias;
   void *y, *aux, *workspace;
@@ -170,6 +180,8 @@ typedef struct TesseraDeviceApi {
   int32_t (*createMatMul)(TesseraDevice *d, const TesseraMatMul *what, TesseraOp **op,
                           size_t *workspace, TesseraMessage *m);
   int32_t (*createConv)(TesseraDevice *d, const TesseraConv *what, TesseraOp **op,
+                        size_t *workspace, TesseraMessage *m);
+  int32_t (*createPool)(TesseraDevice *d, const TesseraPool *what, TesseraOp **op,
                         size_t *workspace, TesseraMessage *m);
   int32_t (*runOp)(TesseraDevice *d, TesseraOp *op, const TesseraOperands *operands,
                    TesseraMessage *m);

@@ -1,14 +1,13 @@
-// Matrix products and convolutions as plain loops over the descriptors, in F64.
+// Matrix products, convolutions and pooling as plain loops over the descriptors, in F64.
 #include "test/emulator/Emulator.h"
 
 #include "runtime/support/Float16.h"
 
 #include <cmath>
+#include <variant>
 
 struct TesseraOp {
-  bool conv = false;
-  TesseraMatMul matmul;
-  TesseraConv convolution;
+  std::variant<TesseraMatMul, TesseraConv, TesseraPool> what;
 };
 
 namespace tessera::emulator {
@@ -120,6 +119,48 @@ void convolve(const TesseraConv &c, const TesseraOperands &o) {
     store(c.resultType, o.y, static_cast<int64_t>(i), sums[i]);
 }
 
+/// One loop over every (window, tap) pair serves both directions.
+void pool(const TesseraPool &w, const TesseraOperands &o) {
+  auto volume = [](const int64_t s[3]) { return s[0] * s[1] * s[2]; };
+  const int64_t in = volume(w.in), out = volume(w.out), taps = volume(w.kernel);
+  const int64_t planes = w.n * w.channels;
+  auto place = [&](int64_t plane, int64_t point, int64_t points) {
+    return w.channelsLast ? (plane / w.channels * points + point) * w.channels + plane % w.channels
+                          : plane * points + point;
+  };
+  const std::vector<double> a = loadAll(w.dtype, o.a, planes * (w.gradient ? out : in));
+  std::vector<double> y(static_cast<size_t>(planes * (w.gradient ? in : out)), 0.0);
+  for (int64_t plane = 0; plane < planes; ++plane)
+    for (int64_t p = 0; p < out; ++p) {
+      std::vector<int64_t> inside;
+      for (int64_t t = 0; t < taps; ++t) {
+        const int64_t po[3] = {p / (w.out[1] * w.out[2]), p / w.out[2] % w.out[1], p % w.out[2]};
+        const int64_t pt[3] = {t / (w.kernel[1] * w.kernel[2]), t / w.kernel[2] % w.kernel[1],
+                               t % w.kernel[2]};
+        int64_t at = 0;
+        bool hit = true;
+        for (int d = 0; d < 3; ++d) {
+          const int64_t i = po[d] * w.stride[d] - w.padLow[d] + pt[d];
+          hit &= i >= 0 && i < w.in[d];
+          at = at * w.in[d] + i;
+        }
+        if (hit)
+          inside.push_back(place(plane, at, in));
+      }
+      const auto window = static_cast<size_t>(place(plane, p, out));
+      const double count = static_cast<double>(w.includePadding ? taps : std::ssize(inside));
+      for (int64_t i : inside) {
+        const auto element = static_cast<size_t>(i);
+        if (w.gradient)
+          y[element] += a[window] / count;
+        else
+          y[window] += a[element] / count;
+      }
+    }
+  for (size_t i = 0; i < y.size(); ++i)
+    store(w.dtype, o.y, static_cast<int64_t>(i), y[i]);
+}
+
 bool typesFit(int32_t dtype, int32_t resultType) {
   return isHalf(dtype) ? resultType == dtype || resultType == TESSERA_F32
                        : (dtype == TESSERA_F32 || dtype == TESSERA_F64) && resultType == dtype;
@@ -137,7 +178,7 @@ int32_t createMatMul(TesseraDevice *, const TesseraMatMul *what, TesseraOp **op,
   if (((what->epilogue & TESSERA_EPILOGUE_KEEP) && (!gelu || what->n % 8 != 0)) ||
       (what->epilogue && what->dtype == TESSERA_F64))
     return fail(m, "no such epilogue", TESSERA_UNSUPPORTED);
-  *op = new TesseraOp{false, *what, {}};
+  *op = new TesseraOp{*what};
   *workspace = 1024;
   return TESSERA_OK;
 }
@@ -158,26 +199,56 @@ int32_t createConv(TesseraDevice *, const TesseraConv *what, TesseraOp **op, siz
   // One in three is refused, so that the backend's own kernels are tried too.
   if ((what->n + what->channels + what->filters) % 3 == 0)
     return fail(m, "refused for the test's sake", TESSERA_UNSUPPORTED);
-  *op = new TesseraOp{true, {}, *what};
+  *op = new TesseraOp{*what};
   *workspace = 4096;
   return TESSERA_OK;
 }
 
+int32_t createPool(TesseraDevice *, const TesseraPool *what, TesseraOp **op, size_t *workspace,
+                   TesseraMessage *m) {
+  if (!isHalf(what->dtype) && what->dtype != TESSERA_F32)
+    return fail(m, "pooling of a type that no library has");
+  for (int d = 0; d < 3; ++d) {
+    const int64_t room = what->in[d] + what->padLow[d] + what->padHigh[d] - what->kernel[d];
+    if (what->padLow[d] < 0 || what->padHigh[d] < 0 || room < 0 ||
+        room / what->stride[d] + 1 != what->out[d])
+      return fail(m, "pooling whose sizes do not fit together");
+    if (what->padLow[d] >= what->kernel[d] ||
+        (what->out[d] - 1) * what->stride[d] - what->padLow[d] >= what->in[d])
+      return fail(m, "pooling with a window that has nothing in it");
+    if (d < 3 - what->spatial && (what->in[d] != 1 || what->out[d] != 1 || what->kernel[d] != 1))
+      return fail(m, "pooling with more dimensions than it says");
+  }
+  // One in three is refused, so that the backend's own kernels are tried too.
+  if ((what->n + what->channels + what->in[2]) % 3 == 0)
+    return fail(m, "refused for the test's sake", TESSERA_UNSUPPORTED);
+  *op = new TesseraOp{*what};
+  *workspace = 512;
+  return TESSERA_OK;
+}
+
 int32_t runOp(TesseraDevice *d, TesseraOp *op, const TesseraOperands *operands, TesseraMessage *m) {
-  const TesseraOp what = *op;
+  const auto what = op->what;
   const TesseraOperands o = *operands;
-  if (!what.conv && (((what.matmul.epilogue & TESSERA_EPILOGUE_BIAS) && !o.bias) ||
-                     ((what.matmul.epilogue & TESSERA_EPILOGUE_KEEP) && !o.aux)))
+  if (const auto *matmul = std::get_if<TesseraMatMul>(&what);
+      matmul && (((matmul->epilogue & TESSERA_EPILOGUE_BIAS) && !o.bias) ||
+                 ((matmul->epilogue & TESSERA_EPILOGUE_KEEP) && !o.aux)))
     return fail(m, "an epilogue without its operand");
   return enqueue(d,
                  {TESSERA_COMPUTE_STREAM,
                   [=](TesseraMessage *) {
                     // A workspace is written, whatever was in it.
-                    static_cast<char *>(o.workspace)[what.conv ? 4095 : 1023] = 1;
-                    if (what.conv)
-                      convolve(what.convolution, o);
-                    else
-                      multiply(what.matmul, o);
+                    auto *workspace = static_cast<char *>(o.workspace);
+                    if (const auto *conv = std::get_if<TesseraConv>(&what)) {
+                      workspace[4095] = 1;
+                      convolve(*conv, o);
+                    } else if (const auto *windows = std::get_if<TesseraPool>(&what)) {
+                      workspace[511] = 1;
+                      pool(*windows, o);
+                    } else {
+                      workspace[1023] = 1;
+                      multiply(std::get<TesseraMatMul>(what), o);
+                    }
                     return TESSERA_OK;
                   }},
                  m);
@@ -190,6 +261,7 @@ void destroyOp(TesseraDevice *, TesseraOp *op) { delete op; }
 void addLibrary(TesseraDeviceApi &api) {
   api.createMatMul = createMatMul;
   api.createConv = createConv;
+  api.createPool = createPool;
   api.runOp = runOp;
   api.destroyOp = destroyOp;
 }

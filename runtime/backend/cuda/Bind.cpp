@@ -43,6 +43,9 @@ template <typename F> static void forEachPlace(Action &action, F &&f) {
   } else if (auto *conv = std::get_if<LibraryConv>(&action)) {
     for (Place *place : {&conv->a, &conv->b, &conv->y})
       f(*place);
+  } else if (auto *pool = std::get_if<LibraryPool>(&action)) {
+    f(pool->a);
+    f(pool->y);
   }
 }
 
@@ -186,6 +189,7 @@ static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call,
   auto single = [](CudaKernel (*bind)(const KernelCall &)) -> Binder {
     return [bind](const KernelCall &c, const BindOptions &) { return std::vector{bind(c)}; };
   };
+  const Binder pool = [](const KernelCall &c, const BindOptions &) { return bindPool(c); };
   static const std::map<std::string, Binder, std::less<>> table = {
       {"reshape", single(bindMovement)},
       {"transpose", single(bindMovement)},
@@ -200,10 +204,10 @@ static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call,
       {"softmax_grad", single(bindSoftmax)},
       {"log_softmax", single(bindSoftmax)},
       {"log_softmax_grad", single(bindSoftmax)},
-      {"max_pool", single(bindPool)},
-      {"max_pool_grad", single(bindPool)},
-      {"avg_pool", single(bindPool)},
-      {"avg_pool_grad", single(bindPool)},
+      {"max_pool", pool},
+      {"max_pool_grad", pool},
+      {"avg_pool", pool},
+      {"avg_pool_grad", pool},
       {"attention", bindAttention},
       {"attention_grad", bindAttention},
       {"matmul", [](const KernelCall &c, const BindOptions &o) { return bindMatMul(c, o); }},
@@ -258,8 +262,7 @@ Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptio
   } else if (call.name().starts_with("conv")) {
     choices = bindThroughLast(call, [&](const KernelCall &c) { return bindConv(c, options); });
   } else if (last && call.name().find("_pool") != std::string::npos) {
-    choices.push_back(bindPool(call));
-    return choices;
+    return bindPool(call);
   }
   Status refusal;
   for (CudaKernel &choice : bindThroughPlain(call, [&](const KernelCall &copied) {

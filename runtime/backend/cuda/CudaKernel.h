@@ -58,7 +58,11 @@ struct LibraryConv {
   TesseraConv what;
   Place a, b, y;
 };
-using Action = std::variant<Launch, CopyBytes, FillBytes, LibraryMatMul, LibraryConv>;
+struct LibraryPool {
+  TesseraPool what;
+  Place a, y;
+};
+using Action = std::variant<Launch, CopyBytes, FillBytes, LibraryMatMul, LibraryConv, LibraryPool>;
 
 struct CudaKernel {
   std::string description;
@@ -91,7 +95,7 @@ CudaKernel bindExpression(const ExpressionCode &code, const KernelCall &call);
 CudaKernel bindMovement(const KernelCall &call); // reshape, transpose, slice, pad, concat
 CudaKernel bindIndexing(const KernelCall &call); // gather, scatter_add, argmax, topk
 CudaKernel bindSoftmax(const KernelCall &call);
-CudaKernel bindPool(const KernelCall &call);
+std::vector<CudaKernel> bindPool(const KernelCall &call);
 std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions &options);
 /// `stored`: what is written instead of the call's output, of another type or at another place.
 std::vector<CudaKernel> bindMatMul(const KernelCall &call, const BindOptions &options,

@@ -164,11 +164,14 @@ Status CudaPlan::run(const Bound &bound, const Kernel &kernel) {
       operands.bias = resolve(matmul->bias);
     if (matmul->what.epilogue & TESSERA_EPILOGUE_KEEP)
       operands.aux = resolve(matmul->aux);
+  } else if (const auto *conv = std::get_if<LibraryConv>(&bound.action)) {
+    operands.a = resolve(conv->a);
+    operands.b = resolve(conv->b);
+    operands.y = resolve(conv->y);
   } else {
-    const auto &conv = std::get<LibraryConv>(bound.action);
-    operands.a = resolve(conv.a);
-    operands.b = resolve(conv.b);
-    operands.y = resolve(conv.y);
+    const auto &pool = std::get<LibraryPool>(bound.action);
+    operands.a = resolve(pool.a);
+    operands.y = resolve(pool.y);
   }
   return call([&](TesseraMessage *m) { return api.runOp(d, bound.op, &operands, m); });
 }

@@ -1,12 +1,19 @@
-// max_pool, avg_pool and their gradients. The gradients are gathered: every input element looks at the windows
-// that hold it, so that no atomic operation is needed. For max_pool a first kernel notes which element each
-// window chose.
+// max_pool, avg_pool and their gradients: means go to cuDNN, with own kernels for what it does not take.
+//
+// Maxima do not: cuDNN does not say which of several equal elements gets the gradient; it is known to begin with the smallest
+// finite number, which is more than -infinity; and in version 9.2 maxima of large windows were wrong where there are millions
+// of them (FluxML/NNlib.jl, issue 508).
+//
+// The generated gradients are gathered: every input element looks at the windows that hold it, so that no atomic operation
+// is needed. For max_pool a first kernel notes which element each window chose.
 //
 // Tensors lie with channels first or last (LAST): the points of an array are counted as they lie in memory, and PLANE and
 // PIXEL tell which plane and which of its points that is. 16 bits are computed with as F32.
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cuda/CudaKernel.h"
 #include "runtime/backend/cuda/Templates.h"
+
+#include <optional>
 
 namespace tessera::rt::cuda {
 namespace {
@@ -140,15 +147,46 @@ extern "C" __global__ void k(const T *__restrict__ dy, T *__restrict__ dx) {
 }
 )cuda";
 
-} // namespace
+/// Windows that go to cuDNN have so many elements.
+constexpr int64_t kMostTaps = 64;
 
-CudaKernel bindPool(const KernelCall &call) {
-  PoolGeometry g = *poolGeometry(call);
+/// Nothing where cuDNN's pooling is another, or none.
+std::optional<CudaKernel> library(const KernelCall &call, const PoolGeometry &g, bool last) {
+  const plan::DType type = call.outputs[0].dtype;
+  if (call.name().starts_with("max") || type == plan::F64 || g.planes == 0 ||
+      g.kernel[0] * g.kernel[1] * g.kernel[2] > kMostTaps)
+    return std::nullopt;
+  const Shape &x = call.inputs[0].shape;
+  TesseraPool what = {};
+  what.gradient = call.name() == "avg_pool_grad";
+  what.dtype = type;
+  what.includePadding = g.includePad;
+  what.spatial = g.spatial == 3 ? 3 : 2; // one dimension is two with a leading 1
+  what.channelsLast = last;
+  what.n = x[0];
+  what.channels = x[1];
+  for (size_t d = 0; d < 3; ++d) {
+    what.in[d] = g.in[d];
+    what.out[d] = g.out[d];
+    what.kernel[d] = g.kernel[d];
+    what.stride[d] = g.stride[d];
+    what.padLow[d] = g.padLo[d];
+    what.padHigh[d] = g.padHi[d];
+    // Of a window in padding alone the plan has its own idea.
+    if (g.padLo[d] < 0 || g.padHi[d] < 0 || g.in[d] < 1 || g.out[d] < 1 ||
+        g.padLo[d] >= g.kernel[d] || (g.out[d] - 1) * g.stride[d] - g.padLo[d] >= g.in[d])
+      return std::nullopt;
+  }
+  CudaKernel kernel;
+  kernel.description = "cuDNN " + dtypeName(type) + (last ? " channels last" : "");
+  kernel.actions.push_back(LibraryPool{what, at(call.inputs[0].data), at(call.outputs[0].data)});
+  return kernel;
+}
+
+CudaKernel generated(const KernelCall &call, const PoolGeometry &g, bool last) {
   CudaKernel kernel;
   const plan::DType type = call.outputs[0].dtype;
-  // What has one point lies plain beside operands that do not.
-  const bool last = !call.inputs[0].layout.plain() || !call.outputs[0].layout.plain(),
-             half = type == plan::F16 || type == plan::BF16;
+  const bool half = type == plan::F16 || type == plan::BF16;
   kernel.description = last ? "generated channels last" : "generated";
   Constants constants = {{"PLANES", wide(g.planes)},
                          {"INCLUDE_PAD", g.includePad ? "1" : "0"},
@@ -190,6 +228,19 @@ CudaKernel bindPool(const KernelCall &call) {
     add(kMaxGrad, points, {choices, at(call.inputs[1].data), y});
   }
   return kernel;
+}
+
+} // namespace
+
+std::vector<CudaKernel> bindPool(const KernelCall &call) {
+  const PoolGeometry g = *poolGeometry(call);
+  // What has one point lies plain beside operands that do not.
+  const bool last = !call.inputs[0].layout.plain() || !call.outputs[0].layout.plain();
+  std::vector<CudaKernel> choices;
+  if (std::optional<CudaKernel> kernel = library(call, g, last))
+    choices.push_back(std::move(*kernel));
+  choices.push_back(generated(call, g, last));
+  return choices;
 }
 
 } // namespace tessera::rt::cuda

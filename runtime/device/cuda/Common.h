@@ -38,6 +38,7 @@ void addDevices(TesseraDeviceApi &api);
 void addCode(TesseraDeviceApi &api);
 void addMatMul(TesseraDeviceApi &api);
 void addConv(TesseraDeviceApi &api);
+void addPool(TesseraDeviceApi &api);
 void addCollectives(TesseraDeviceApi &api);
 
 /// Memory of NCCL's own kind, into d->shared; null where it has none.

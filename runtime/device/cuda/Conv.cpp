@@ -1,84 +1,9 @@
 // Convolutions and their gradients as graphs of one operation. Padding may differ between the two sides, groups follow
 // from the sizes, and every tensor says by its strides whether its channels come first or last.
 #include "runtime/device/cuda/Common.h"
-#include "runtime/device/cuda/DnnGraph.h"
-
-#include <cudnn.h>
-
-#include <cstring>
-#include <map>
-#include <memory>
+#include "runtime/device/cuda/DnnOp.h"
 
 namespace tessera::device {
-
-/// The library's handle, and the plans made so far: a network repeats its shapes.
-struct DnnState {
-  cudnnHandle_t handle = nullptr;
-  std::map<std::string, std::shared_ptr<DnnPlan>> plans; // by the bytes of the description
-  ~DnnState() {
-    plans.clear();
-    if (handle)
-      cudnnDestroy(handle);
-  }
-};
-
-namespace {
-
-cudnnDataType_t typeOf(int32_t dtype) {
-  return dtype == TESSERA_F64    ? CUDNN_DATA_DOUBLE
-         : dtype == TESSERA_F16  ? CUDNN_DATA_HALF
-         : dtype == TESSERA_BF16 ? CUDNN_DATA_BFLOAT16
-                                 : CUDNN_DATA_FLOAT;
-}
-
-/// Strides of [outer, inner, spatial...]: inner follows outer, or comes last.
-std::vector<int64_t> stridesOf(const std::vector<int64_t> &sizes, bool channelsLast) {
-  std::vector<int64_t> strides(sizes.size());
-  int64_t step = 1;
-  if (channelsLast) {
-    strides[1] = step;
-    step *= sizes[1];
-  }
-  for (size_t d = sizes.size(); d-- > 0;)
-    if (d != 1 || !channelsLast) {
-      strides[d] = step;
-      step *= sizes[d];
-    }
-  return strides;
-}
-
-struct ConvOp final : TesseraOp {
-  std::shared_ptr<DnnPlan> plan;
-  // The pack of the last run: a step's addresses do not change.
-  Descriptor pack;
-  const void *operands[4] = {};
-
-  int32_t run(TesseraDevice *d, const TesseraOperands &o, TesseraMessage *m) override {
-    const void *now[4] = {o.a, o.b, o.y, o.workspace};
-    if (!pack.raw() || std::memcmp(now, operands, sizeof now) != 0) {
-      pack = Descriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-      pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, now)
-          .ints(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, {1, 2, 3})
-          .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, now + 3);
-      if (!pack.finalize()) {
-        const cudnnStatus_t status = pack.status();
-        pack = Descriptor();
-        return failDnn(m, status, "packing operands");
-      }
-      std::memcpy(operands, now, sizeof now);
-    }
-    if (cudnnStatus_t status = cudnnBackendExecute(d->dnn->handle, plan->plan.raw(), pack.raw()))
-      return failDnn(m, status, "a convolution");
-    return TESSERA_OK;
-  }
-};
-
-} // namespace
-
-void destroyDnn(TesseraDevice *d) {
-  delete d->dnn;
-  d->dnn = nullptr;
-}
 
 int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made,
                  TesseraMessage *m) {
@@ -99,16 +24,16 @@ int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made
                              &result = what.kind == 0   ? y
                                        : what.kind == 1 ? x
                                                         : w;
-  const std::vector<int64_t> resultStrides = stridesOf(result, what.channelsLast);
-  const cudnnDataType_t in = typeOf(what.dtype), out = typeOf(what.resultType);
+  const cudnnDataType_t in = dnnType(what.dtype), out = dnnType(what.resultType);
   const cudnnDataType_t compute = what.dtype == TESSERA_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
   // A convolution of 16 bits alone has a result of 16 bits; its sums in F32 are there for a second operation.
   const bool wide = in != out;
-  const Descriptor ta = dnnTensor(1, in, a, stridesOf(a, what.channelsLast)),
-                   tb = dnnTensor(2, in, b, stridesOf(b, what.channelsLast)),
-                   tr = dnnTensor(3, out, result, resultStrides),
-                   sums = wide ? dnnTensor(4, compute, result, resultStrides, /*isVirtual=*/true)
-                               : Descriptor();
+  const Descriptor ta = dnnTensor(1, in, a, what.channelsLast),
+                   tb = dnnTensor(2, in, b, what.channelsLast),
+                   tr = dnnTensor(3, out, result, what.channelsLast),
+                   sums = wide
+                              ? dnnTensor(4, compute, result, what.channelsLast, /*isVirtual=*/true)
+                              : Descriptor();
   Descriptor conv(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   conv.one(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, compute)
       .one(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
@@ -182,30 +107,7 @@ namespace {
 
 int32_t createConv(TesseraDevice *d, const TesseraConv *what, TesseraOp **op, size_t *workspace,
                    TesseraMessage *m) {
-  TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
-  if (!d->dnn) {
-    auto state = std::make_unique<DnnState>();
-    if (cudnnStatus_t status = cudnnCreate(&state->handle))
-      return failDnn(m, status, "starting the library");
-    if (cudnnStatus_t status = cudnnSetStream(state->handle, d->streams[TESSERA_COMPUTE_STREAM]))
-      return failDnn(m, status, "choosing a stream");
-    d->dnn = state.release();
-  }
-  std::shared_ptr<DnnPlan> &plan =
-      d->dnn->plans[std::string(reinterpret_cast<const char *>(what), sizeof *what)];
-  if (!plan) {
-    auto made = std::make_shared<DnnPlan>();
-    if (int32_t code = planConv({d->dnn->handle, nullptr}, *what, *made, m)) {
-      d->dnn->plans.erase(std::string(reinterpret_cast<const char *>(what), sizeof *what));
-      return code;
-    }
-    plan = std::move(made);
-  }
-  auto made = std::make_unique<ConvOp>();
-  made->plan = plan;
-  *workspace = plan->workspace;
-  *op = made.release();
-  return TESSERA_OK;
+  return createDnnOp(d, "a convolution", *what, planConv, op, workspace, m);
 }
 
 } // namespace

@@ -88,8 +88,26 @@ bool Descriptor::finalize() {
   return status_ == CUDNN_STATUS_SUCCESS;
 }
 
+cudnnDataType_t dnnType(int32_t dtype) {
+  return dtype == TESSERA_F64    ? CUDNN_DATA_DOUBLE
+         : dtype == TESSERA_F16  ? CUDNN_DATA_HALF
+         : dtype == TESSERA_BF16 ? CUDNN_DATA_BFLOAT16
+                                 : CUDNN_DATA_FLOAT;
+}
+
 Descriptor dnnTensor(int64_t id, cudnnDataType_t type, const std::vector<int64_t> &sizes,
-                     const std::vector<int64_t> &strides, bool isVirtual) {
+                     bool channelsLast, bool isVirtual) {
+  std::vector<int64_t> strides(sizes.size());
+  int64_t step = 1;
+  if (channelsLast) {
+    strides[1] = step;
+    step *= sizes[1];
+  }
+  for (size_t d = sizes.size(); d-- > 0;)
+    if (d != 1 || !channelsLast) {
+      strides[d] = step;
+      step *= sizes[d];
+    }
   Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   tensor.one(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
       .one(CUDNN_ATTR_TENSOR_DATA_TYPE, type)

@@ -60,6 +60,15 @@ public:
   Descriptor &one(cudnnBackendAttributeName_t name, cudnnPointwiseMode_t v) {
     return set(name, CUDNN_TYPE_POINTWISE_MODE, 1, &v);
   }
+  Descriptor &one(cudnnBackendAttributeName_t name, cudnnResampleMode_t v) {
+    return set(name, CUDNN_TYPE_RESAMPLE_MODE, 1, &v);
+  }
+  Descriptor &one(cudnnBackendAttributeName_t name, cudnnNanPropagation_t v) {
+    return set(name, CUDNN_TYPE_NAN_PROPOGATION, 1, &v);
+  }
+  Descriptor &one(cudnnBackendAttributeName_t name, cudnnPaddingMode_t v) {
+    return set(name, CUDNN_TYPE_PADDING_MODE, 1, &v);
+  }
   Descriptor &one(cudnnBackendAttributeName_t name, bool v) {
     return set(name, CUDNN_TYPE_BOOLEAN, 1, &v);
   }
@@ -84,10 +93,13 @@ private:
 /// Fills `m`; TESSERA_UNSUPPORTED where cuDNN says so.
 int32_t failDnn(TesseraMessage *m, cudnnStatus_t status, const char *what);
 
-/// A tensor of a graph: its place among the operands, element type, sizes and strides. A virtual one is only what an
-/// operation hands on to another.
+/// Of TESSERA_F32 and so on.
+cudnnDataType_t dnnType(int32_t dtype);
+
+/// A tensor of a graph: its place among the operands (1, 2 and 3: a, b and y), element type, and sizes [outer, inner,
+/// spatial...] where inner follows outer or comes last. A virtual one is only what an operation hands on to another.
 Descriptor dnnTensor(int64_t id, cudnnDataType_t type, const std::vector<int64_t> &sizes,
-                     const std::vector<int64_t> &strides, bool isVirtual = false);
+                     bool channelsLast, bool isVirtual = false);
 
 /// What a plan is made for: a device that is there, or one that is only described (CUDNN_BACKEND_DEVICEPROP), for
 /// which everything but execution works, without a GPU.
@@ -103,6 +115,7 @@ struct DnnLimits {
 
 struct DnnPlan {
   std::vector<Descriptor> operations;
+  std::vector<int64_t> operands = {1, 2, 3}; // the tensors that a call has memory for
   Descriptor graph, plan;
   size_t workspace = 0;
   int64_t engine = -1;
@@ -115,8 +128,10 @@ bool allowedNotes(const std::vector<cudnnBackendNumericalNote_t> &notes, const D
 /// Makes made.graph and made.plan from the finalized made.operations.
 int32_t prepare(const DnnTarget &target, const DnnLimits &limits, DnnPlan &made, TesseraMessage *m);
 
-/// A convolution or a gradient (Conv.cpp): tensors 1, 2 and 3 are a, b and y of `what`.
+/// A convolution or a gradient (Conv.cpp), and pooling (Pool.cpp).
 int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made,
+                 TesseraMessage *m);
+int32_t planPool(const DnnTarget &target, const TesseraPool &what, DnnPlan &made,
                  TesseraMessage *m);
 
 } // namespace tessera::device

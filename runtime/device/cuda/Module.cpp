@@ -11,6 +11,7 @@ extern "C" __attribute__((visibility("default"))) const TesseraDeviceApi *tesser
     tessera::device::addCode(api);
     tessera::device::addMatMul(api);
     tessera::device::addConv(api);
+    tessera::device::addPool(api);
     tessera::device::addCollectives(api);
     return api;
   }();

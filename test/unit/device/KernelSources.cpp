@@ -98,13 +98,14 @@ PlanBuilder everything(plan::DType t) {
   return p;
 }
 
-/// The call on operands of 16 bits with channels last, if it has some.
+/// The call on operands of 16 bits, or of F32, with channels last, if it has some.
 std::optional<KernelCall> withLayouts(const KernelCall &call) {
   KernelCall last = call;
   bool found = false;
   for (std::vector<TensorView> *views : {&last.inputs, &last.outputs})
     for (TensorView &view : *views)
-      if (view.shape.size() == 4 && view.shape[1] > 1 && bytesPerElement(view.dtype) == 2) {
+      if (view.shape.size() == 4 && view.shape[1] > 1 && isFloat(view.dtype) &&
+          view.dtype != plan::F64) {
         view.layout = {{{1, static_cast<int>(view.shape[1])}}};
         found = true;
       }
@@ -139,7 +140,8 @@ std::vector<std::string> sourcesOf(plan::DType type, std::set<std::string> &name
             CHECK((launch->block >= 32 && launch->block <= 256));
           }
           library |= std::holds_alternative<LibraryMatMul>(action) ||
-                     std::holds_alternative<LibraryConv>(action);
+                     std::holds_alternative<LibraryConv>(action) ||
+                     std::holds_alternative<LibraryPool>(action);
         }
         own |= !library;
       }

@@ -1,0 +1,91 @@
+#include "runtime/device/cuda/DnnOp.h"
+#include "runtime/device/cuda/Common.h"
+
+#include <cudnn.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+
+namespace tessera::device {
+
+/// The library's handle, and the plans made so far.
+struct DnnState {
+  cudnnHandle_t handle = nullptr;
+  std::map<std::string, std::shared_ptr<DnnPlan>> plans; // by name and description
+  ~DnnState() {
+    plans.clear();
+    if (handle)
+      cudnnDestroy(handle);
+  }
+};
+
+namespace {
+
+struct DnnOp final : TesseraOp {
+  const char *name = nullptr;
+  std::shared_ptr<DnnPlan> plan;
+  // The pack of the last run: a step's addresses do not change.
+  Descriptor pack;
+  const void *operands[4] = {};
+
+  int32_t run(TesseraDevice *d, const TesseraOperands &o, TesseraMessage *m) override {
+    const void *now[4] = {o.a, o.b, o.y, o.workspace};
+    if (!pack.raw() || std::memcmp(now, operands, sizeof now) != 0) {
+      std::vector<const void *> pointers;
+      for (int64_t id : plan->operands)
+        pointers.push_back(now[id - 1]);
+      pack = Descriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+      pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
+               static_cast<int64_t>(pointers.size()), pointers.data())
+          .ints(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, plan->operands)
+          .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, now + 3);
+      if (!pack.finalize()) {
+        const cudnnStatus_t status = pack.status();
+        pack = Descriptor();
+        return failDnn(m, status, "packing operands");
+      }
+      std::memcpy(operands, now, sizeof now);
+    }
+    if (cudnnStatus_t status = cudnnBackendExecute(d->dnn->handle, plan->plan.raw(), pack.raw()))
+      return failDnn(m, status, name);
+    return TESSERA_OK;
+  }
+};
+
+} // namespace
+
+void destroyDnn(TesseraDevice *d) {
+  delete d->dnn;
+  d->dnn = nullptr;
+}
+
+int32_t createDnnOp(TesseraDevice *d, const char *name, const std::string &description,
+                    const std::function<int32_t(const DnnTarget &, DnnPlan &)> &make,
+                    TesseraOp **op, size_t *workspace, TesseraMessage *m) {
+  TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
+  if (!d->dnn) {
+    auto state = std::make_unique<DnnState>();
+    if (cudnnStatus_t status = cudnnCreate(&state->handle))
+      return failDnn(m, status, "starting the library");
+    if (cudnnStatus_t status = cudnnSetStream(state->handle, d->streams[TESSERA_COMPUTE_STREAM]))
+      return failDnn(m, status, "choosing a stream");
+    d->dnn = state.release();
+  }
+  const std::string key = name + description;
+  auto known = d->dnn->plans.find(key);
+  if (known == d->dnn->plans.end()) {
+    auto plan = std::make_shared<DnnPlan>();
+    if (int32_t code = make({d->dnn->handle, nullptr}, *plan))
+      return code;
+    known = d->dnn->plans.emplace(key, std::move(plan)).first;
+  }
+  auto made = std::make_unique<DnnOp>();
+  made->name = name;
+  made->plan = known->second;
+  *workspace = made->plan->workspace;
+  *op = made.release();
+  return TESSERA_OK;
+}
+
+} // namespace tessera::device
