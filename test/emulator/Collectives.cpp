@@ -8,13 +8,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <mutex>
 #include <set>
 
 namespace tessera::emulator {
 namespace {
 
-enum class Kind { AllReduce, AllGather, ReduceScatter, Broadcast, Messages };
+enum class Kind { AllReduce, AllGather, ReduceScatter, Broadcast };
 
 constexpr int64_t kUnregistered = -1;
 
@@ -24,13 +25,27 @@ struct Message {
   int peer;
   int64_t place; // in registered memory
 };
+/// The sends and receives of one member between groupStart and groupEnd. As NCCL has it, only those take part who send or
+/// receive something.
+struct Messages {
+  std::vector<Message> sends = {}, receives = {};
+};
+/// One end of a message while it waits for the other.
+struct End {
+  Message message;
+  bool done = false;
+  std::string error = {};
+};
+/// Between two members ends match in order.
+struct Wire {
+  std::deque<std::shared_ptr<End>> sends = {}, receives = {};
+};
 struct Part {
   Kind kind;
   const void *in = nullptr;
   void *out = nullptr;
   size_t count = 0;
   int dtype = 0, reduction = 0, root = 0;
-  std::vector<Message> sends = {}, receives = {};
   int64_t inPlace = kUnregistered, outPlace = kUnregistered;
 };
 struct Operation {
@@ -44,6 +59,7 @@ struct Shared {
   std::set<int> devices;
   bool aborted = false;
   std::map<int64_t, std::shared_ptr<Operation>> operations;
+  std::map<std::pair<int, int>, Wire> wires; // by sender and receiver
 };
 
 std::mutex mutex; // of everything below
@@ -106,15 +122,27 @@ void reduceBytes(char *to, const char *from, size_t n, int dtype, int reduction)
 /// Registered memory obeys NCCL's rules: all or none, and of collectives at equal offsets.
 bool registeredAlike(const Operation &op) {
   const Part &first = op.parts.at(0);
-  std::set<bool> messages;
-  for (const auto &[member, part] : op.parts) {
+  for (const auto &[member, part] : op.parts)
     if (part.inPlace != first.inPlace || part.outPlace != first.outPlace)
       return false;
-    for (const auto *list : {&part.sends, &part.receives})
-      for (const Message &m : *list)
-        messages.insert(m.place == kUnregistered);
+  return true;
+}
+
+/// Moves what has both ends.
+void deliver(Wire &wire) {
+  while (!wire.sends.empty() && !wire.receives.empty()) {
+    End &from = *wire.sends.front(), &to = *wire.receives.front();
+    if (from.message.bytes != to.message.bytes)
+      from.error = "a receive has no send of its size";
+    else if ((from.message.place == kUnregistered) != (to.message.place == kUnregistered))
+      from.error = "members of a group do not use registered memory alike";
+    else
+      std::memcpy(to.message.data, from.message.data, to.message.bytes);
+    to.error = from.error;
+    from.done = to.done = true;
+    wire.sends.pop_front();
+    wire.receives.pop_front();
   }
-  return messages.size() < 2;
 }
 
 std::string perform(Operation &op, int members) {
@@ -131,30 +159,6 @@ std::string perform(Operation &op, int members) {
     return static_cast<const char *>(op.parts.at(static_cast<int>(m)).in);
   };
   auto out = [&](size_t m) { return static_cast<char *>(op.parts.at(static_cast<int>(m)).out); };
-  if (first.kind == Kind::Messages) {
-    // Messages between two members match in order.
-    std::map<std::pair<int, int>, std::vector<Message>> sent;
-    for (auto &[member, part] : op.parts)
-      for (const Message &s : part.sends)
-        sent[{member, s.peer}].push_back(s);
-    std::map<std::pair<int, int>, size_t> next;
-    std::vector<std::pair<Message, std::vector<char>>> moves;
-    for (auto &[member, part] : op.parts)
-      for (const Message &r : part.receives) {
-        auto &list = sent[{r.peer, member}];
-        size_t i = next[{r.peer, member}]++;
-        if (i >= list.size() || list[i].bytes != r.bytes)
-          return "a receive has no send of its size";
-        const char *from = static_cast<const char *>(list[i].data);
-        moves.push_back({r, std::vector<char>(from, from + r.bytes)});
-      }
-    for (auto &[pair, list] : sent)
-      if (next[pair] != list.size())
-        return "a send has no receive";
-    for (auto &[to, data] : moves)
-      std::memcpy(to.data, data.data(), data.size());
-    return "";
-  }
   std::vector<char> result;
   if (first.kind == Kind::AllGather) {
     for (size_t m = 0; m < n; ++m)
@@ -187,7 +191,7 @@ struct TesseraComm {
   // Operations are numbered as they run: a recorded graph runs the same work many times.
   std::shared_ptr<int64_t> next = std::make_shared<int64_t>(0);
   bool grouping = false;
-  tessera::emulator::Part messages;
+  tessera::emulator::Messages messages;
   std::map<char *, size_t> registered;
   std::shared_ptr<bool> failed = std::make_shared<bool>(false);
 };
@@ -233,6 +237,46 @@ int32_t post(TesseraComm *c, Part part, TesseraMessage *m) {
                       return TESSERA_NOT_READY;
                     mine->second = false; // a replay posts anew
                     return op->error.empty() ? TESSERA_OK : fail(why, op->error);
+                  }},
+                 m);
+}
+
+int32_t postMessages(TesseraComm *c, Messages messages, TesseraMessage *m) {
+  *c->failed = *c->failed || toldToFail("comm") == c->device->ordinal;
+  auto failed = c->failed;
+  auto shared = c->shared;
+  const int me = c->me;
+  auto ends = std::make_shared<std::vector<std::shared_ptr<End>>>(); // empty: not posted
+  return enqueue(c->device,
+                 {TESSERA_COMM_STREAM,
+                  [=](TesseraMessage *why) -> int32_t {
+                    std::lock_guard lock(mutex);
+                    if (shared->aborted || *failed)
+                      return TESSERA_NOT_READY; // hangs, as a device does
+                    if (ends->empty()) {
+                      auto put = [&](const Message &message, Wire &wire,
+                                     std::deque<std::shared_ptr<End>> &side) {
+                        ends->push_back(std::make_shared<End>(End{message}));
+                        side.push_back(ends->back());
+                        deliver(wire);
+                      };
+                      for (const Message &s : messages.sends) {
+                        Wire &wire = shared->wires[{me, s.peer}];
+                        put(s, wire, wire.sends);
+                      }
+                      for (const Message &r : messages.receives) {
+                        Wire &wire = shared->wires[{r.peer, me}];
+                        put(r, wire, wire.receives);
+                      }
+                    }
+                    for (const std::shared_ptr<End> &end : *ends)
+                      if (!end->done)
+                        return TESSERA_NOT_READY;
+                    std::string error;
+                    for (const std::shared_ptr<End> &end : *ends)
+                      error = error.empty() ? end->error : error;
+                    ends->clear(); // a replay posts anew
+                    return error.empty() ? TESSERA_OK : fail(why, error);
                   }},
                  m);
 }
@@ -329,12 +373,11 @@ int32_t broadcast(TesseraComm *c, const void *in, void *out, size_t count, int32
 int32_t groupStart(TesseraComm *c, TesseraMessage *) {
   c->grouping = true;
   c->messages = {};
-  c->messages.kind = Kind::Messages;
   return TESSERA_OK;
 }
 int32_t groupEnd(TesseraComm *c, TesseraMessage *m) {
   c->grouping = false;
-  return post(c, std::move(c->messages), m);
+  return postMessages(c, std::move(c->messages), m);
 }
 int32_t send(TesseraComm *c, const void *from, size_t bytes, int32_t peer, TesseraMessage *m) {
   if (!c->grouping)

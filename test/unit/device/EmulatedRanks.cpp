@@ -126,6 +126,37 @@ TEST_CASE("memory is registered by all members or by none, and given back") {
   CHECK_THAT(prepared(nullptr, false).message(), Contains("do not use registered memory alike"));
 }
 
+TEST_CASE("an exchange concerns only those who send or receive") {
+  Status status = runRanks(3, [&](World &world) -> Status {
+    Result<std::shared_ptr<Device>> device = deviceFor(world);
+    Floats x(*device, 8), y(*device, 8); // outlive the group
+    std::unique_ptr<World> gpus = createNcclWorld(world, *device, 20);
+    Result<std::unique_ptr<Communicator>> group = gpus->group({0, 1, 2});
+    if (!group)
+      return group.status();
+    const int me = world.rank();
+    for (int round = 0; round < 3; ++round) {
+      for (int i = 0; i < 8; ++i) {
+        x.data()[i] = static_cast<float>(10 * me + i + round);
+        y.data()[i] = 0;
+      }
+      // From the first to the last, two messages; the one between them has none.
+      std::vector<Transfer> sends, receives;
+      if (me == 0)
+        sends = {{2, {0, {3}, {1}}}, {2, {4, {2}, {1}}}};
+      if (me == 2)
+        receives = {{0, {1, {3}, {1}}}, {0, {6, {2}, {1}}}};
+      TESSERA_RETURN_IF_ERROR((*group)->exchange(x.data(), sends, y.data(), receives, plan::F32));
+      TESSERA_RETURN_IF_ERROR((*group)->barrier());
+      if (me == 2 && (y.data()[1] != static_cast<float>(round) ||
+                      y.data()[7] != static_cast<float>(5 + round)))
+        return Status::error("a wrong message");
+    }
+    return Status();
+  });
+  CHECK(status.message() == "");
+}
+
 TEST_CASE("prepared memory does not grow, and is missed before the first operation") {
   Status grown, missing;
   Status status = runRanks(1, [&](World &world) -> Status {
