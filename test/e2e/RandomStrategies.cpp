@@ -10,6 +10,7 @@
 #include "dialects/graph/Graph.h"
 #include "runtime/executor/Executor.h"
 #include "runtime/executor/Launcher.h"
+#include "runtime/executor/Platform.h"
 #include "test/e2e/StrategyTesting.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -311,10 +312,12 @@ std::vector<Outcome> execute(const std::vector<plan::Plan> &plans, const Feeds &
   std::vector<Outcome> outcomes(plans.size());
   rt::Status status = rt::runRanks(int(plans.size()), [&](rt::World &world) -> rt::Status {
     const plan::Plan &plan = plans[world.rank()];
-    auto backend = rt::createBackend("reference");
-    if (!backend)
-      return backend.status();
-    auto executor = rt::Executor::create(plan, **backend, world, {.threads = 1, .widen = true});
+    auto platform =
+        rt::Platform::open({feeds.backend, world.rank(), int(plans.size()), true}, world);
+    if (!platform)
+      return platform.status();
+    auto executor =
+        rt::Executor::create(plan, *platform->backend, world, {.threads = 1, .widen = true});
     if (!executor)
       return executor.status();
     return Rank(plan, **executor, feeds, outcomes[world.rank()]).run();

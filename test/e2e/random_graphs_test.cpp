@@ -7,6 +7,8 @@
 //
 //   TESSERA_RANDOM_GRAPHS=100 TESSERA_RANDOM_SEED=5000 random_graphs_test     other graphs, or fewer
 //
+// Some also run on a device (`random_graphs_test [.device]`, with TESSERA_CUDA_MODULE), in double precision as well.
+//
 // A failure names its seed: TESSERA_RANDOM_GRAPHS=1 TESSERA_RANDOM_SEED=<it> repeats it and prints the program.
 //
 //===----------------------------------------------------------------------------------------------===//
@@ -116,11 +118,38 @@ std::string failure(unsigned seed, Tally &tally, std::string &text) {
   return difference(expected, execute(plans, feeds), 1e-9);
 }
 
-} // namespace
+/// The same on one rank of a device, whose kernels are its own.
+std::string failureOnDevice(unsigned seed, Tally &tally, std::string &text) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  context.loadDialect<func::FuncDialect, dist::DistDialect, graph::GraphDialect>();
+  RandomGraph graph = randomGraph(context, seed);
+  text = printed(*graph.module);
+  prepare(*graph.module, graph.training ? &*graph.training : nullptr);
+  auto plans = [&](bool fuse) {
+    OwningOpRef<ModuleOp> module = cast<ModuleOp>(graph.module->clone());
+    annotateRandomly(*module, dist::Mesh(), seed);
+    return partitioned(*module, fuse);
+  };
+  Feeds feeds = {.classes = graph.classes, .ids = kIds};
+  const std::vector<plan::Plan> whole = plans(/*fuse=*/false);
+  const Outcome expected = execute(whole, feeds).front();
+  feeds.jitter = 1e-13;
+  if (!difference(expected, execute(whole, feeds), 1e-10).empty()) {
+    ++tally.passedOver;
+    return "";
+  }
+  feeds.jitter = 0;
+  feeds.backend = "cuda";
+  ++tally.run, ++tally.fused;
+  tally.trained += graph.training.has_value();
+  return difference(expected, execute(plans(/*fuse=*/true), feeds), 1e-9);
+}
 
-TEST_CASE("random graphs give under random strategies what they give on one rank") {
-  unsigned wanted = fromEnvironment("TESSERA_RANDOM_GRAPHS", 1000),
-           next = fromEnvironment("TESSERA_RANDOM_SEED", 1);
+using Trial = std::string(unsigned seed, Tally &tally, std::string &text);
+
+/// As many graphs as are wanted, of those that are not passed over, by several threads.
+Tally tryAll(unsigned wanted, Trial &trial) {
+  unsigned next = fromEnvironment("TESSERA_RANDOM_SEED", 1);
   Tally tally;
   std::map<unsigned, std::string> failures; // by seed
   // For those passed over there are others.
@@ -133,7 +162,7 @@ TEST_CASE("random graphs give under random strategies what they give on one rank
       for (unsigned seed; (seed = at++) < end;) {
         std::string text, wrong;
         try {
-          wrong = failure(seed, mine, text);
+          wrong = trial(seed, mine, text);
         } catch (const std::exception &e) {
           wrong = e.what();
         }
@@ -158,6 +187,14 @@ TEST_CASE("random graphs give under random strategies what they give on one rank
                  << " passed over");
   CHECK(tally.run == wanted);
   CHECK(tally.passedOver <= wanted / 10 + 1);
+  return tally;
+}
+
+} // namespace
+
+TEST_CASE("random graphs give under random strategies what they give on one rank") {
+  const unsigned wanted = fromEnvironment("TESSERA_RANDOM_GRAPHS", 1000);
+  Tally tally = tryAll(wanted, failure);
   if (wanted < 1000)
     return;
   CHECK(tally.trained > wanted / 2);
@@ -172,4 +209,8 @@ TEST_CASE("random graphs give under random strategies what they give on one rank
     INFO(name.getStringRef().str());
     CHECK(tally.operators.count(name.getStringRef().str()));
   }
+}
+
+TEST_CASE("random graphs give on a device what they give on the reference backend", "[.device]") {
+  tryAll(fromEnvironment("TESSERA_RANDOM_GRAPHS", 20), failureOnDevice);
 }
