@@ -1,7 +1,10 @@
 // Pooling. max_pool_grad has x but not the positions of the maxima: it runs the forward pass again, into
-// scratch, for oneDNN's workspace.
+// scratch, for oneDNN's workspace. Its maxima pass over NaN, and begin with the smallest finite number: where there are
+// numbers that are not finite, the reference kernel computes them.
+#include "runtime/backend/Finite.h"
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cpu/OneDnn.h"
+#include "runtime/backend/reference/ReferenceBackend.h"
 
 namespace tessera::rt {
 namespace {
@@ -21,6 +24,57 @@ bool everyWindowMeetsInput(const PoolGeometry &g) {
   }
   return true;
 }
+
+/// A kernel of finite maxima, and the reference kernel where its first input has others. That is rare and may take its time
+/// and memory.
+class FiniteMaxima final : public BoundKernel {
+public:
+  FiniteMaxima(std::unique_ptr<BoundKernel> finite, KernelCall call)
+      : finite_(std::move(finite)), call_(std::move(call)) {}
+  size_t scratchBytes() const override { return finite_->scratchBytes(); }
+  std::string describe() const override { return finite_->describe(); }
+
+  Status run(std::byte *scratch) override {
+    const TensorView &x = call_.inputs[0];
+    if (!nonFinite(x.data, x.dtype, static_cast<size_t>(x.elements()), call_.threads))
+      return finite_->run(scratch);
+    static const KernelRegistry reference = [] {
+      KernelRegistry registry;
+      registerReferencePool(registry);
+      return registry;
+    }();
+    KernelCall plain = call_;
+    std::vector<std::vector<std::byte>> memory; // of copies, and of the kernel
+    for (auto *views : {&plain.inputs, &plain.outputs})
+      for (TensorView &v : *views)
+        if (!v.layout.plain()) {
+          const TensorView from = v;
+          v.data = memory.emplace_back(v.bytes()).data();
+          v.layout = Layout();
+          if (views == &plain.inputs)
+            copy(from, v);
+        }
+    BindResult kernel = reference.bind(plain);
+    if (!kernel)
+      return kernel.status();
+    size_t room = (*kernel)->scratchBytes() + 64;
+    void *aligned = memory.emplace_back(room).data();
+    std::align(64, room - 64, aligned, room);
+    TESSERA_RETURN_IF_ERROR((*kernel)->run(static_cast<std::byte *>(aligned)));
+    if (!call_.outputs[0].layout.plain())
+      copy(plain.outputs[0], call_.outputs[0]);
+    return Status();
+  }
+
+private:
+  void copy(const TensorView &from, const TensorView &to) const {
+    convertLayout(to.data, to.layout, from.data, from.layout, to.shape, bytesPerElement(to.dtype),
+                  call_.threads);
+  }
+
+  std::unique_ptr<BoundKernel> finite_;
+  KernelCall call_;
+};
 
 bool acceptsPool(const KernelCall &call) {
   if (!acceptsDnnl(call) || !everyWindowMeetsInput(*poolGeometry(call)))
@@ -55,6 +109,11 @@ BindResult bindPool(const KernelCall &call) {
   }
   memory::desc xd = describeView(x), yd = describeView(y);
   auto none = [] { return BindResult(std::unique_ptr<BoundKernel>()); };
+  auto done = [&](std::unique_ptr<BoundKernel> kernel) {
+    if (maximum)
+      kernel = std::make_unique<FiniteMaxima>(std::move(kernel), call);
+    return BindResult(std::move(kernel));
+  };
   try {
     auto kind =
         maximum && grad ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
@@ -70,7 +129,7 @@ BindResult bindPool(const KernelCall &call) {
       kernel->stage(Forward(forward), forward.scratchpad_desc(),
                     {{DNNL_ARG_SRC, DNNL_ARG_SRC}, {DNNL_ARG_DST, DNNL_ARG_DST}});
       kernel->finish(forward.impl_info_str());
-      return BindResult(std::move(kernel));
+      return done(std::move(kernel));
     }
     Backward::primitive_desc backward(
         {algorithm, xd, yd, strides, kernelSize, dilations, padLo, padHi}, dnnlAttributes(),
@@ -93,7 +152,7 @@ BindResult bindPool(const KernelCall &call) {
     }
     kernel->stage(Backward(backward), backward.scratchpad_desc(), arguments);
     kernel->finish(backward.impl_info_str());
-    return BindResult(std::move(kernel));
+    return done(std::move(kernel));
   } catch (const dnnl::error &) {
     return none();
   }

@@ -2,6 +2,7 @@
 #include "test/conformance/backend/Suite.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 
 using namespace tessera;
 using namespace tessera::rt;
@@ -63,6 +64,50 @@ TEST_CASE("pooling of random shapes", "[conformance]") {
       check(g);
     }
   }
+}
+
+TEST_CASE("pooling of NaN and infinities", "[conformance]") {
+  const double inf = std::numeric_limits<double>::infinity(),
+               nan = std::numeric_limits<double>::quiet_NaN();
+  // Windows with one such number, with several, and with nothing else.
+  auto element = [&](int64_t i) {
+    const int64_t row = i / 4 % 16, column = i % 4;
+    return row < 3    ? -inf
+           : row == 5 ? (column == 1   ? nan
+                         : column == 3 ? inf
+                                       : -1)
+           : row == 8 ? (column < 2 ? nan : -inf)
+           : row > 12 ? inf
+                      : -static_cast<double>(i % 7);
+  };
+  for (plan::DType type : {plan::F32, plan::BF16})
+    for (const auto &[channels, pad] : {std::pair<int64_t, int64_t>{3, 0}, {4, 1}, {16, 1}})
+      for (const char *kind : {"max_pool", "avg_pool"})
+        for (bool gradient : {false, true}) {
+          const bool maximum = kind == std::string("max_pool");
+          const Shape x = {1, channels, 16, 4}, y = {1, channels, 15 + 2 * pad, 3 + 2 * pad};
+          Attributes a = {
+              {"kernel", Shape{2, 2}}, {"strides", Shape{1, 1}}, {"pads", Shape(4, pad)}};
+          if (maximum)
+            a["dilations"] = Shape{1, 1};
+          else
+            a["include_pad"] = int64_t(1);
+          Random random(15);
+          Case c;
+          c.what = std::string(kind) + (gradient ? "_grad" : "") + " of " + dtypeName(type) + " " +
+                   str(x) + " pad " + std::to_string(pad);
+          const uint32_t odd = c.plan.buffer(type, gradient && !maximum ? y : x);
+          for (int64_t i = 0; i < elementCount(c.plan.shapeOf(odd)); ++i)
+            c.inputs[odd].push_back(element(i));
+          std::vector<uint32_t> inputs = {odd};
+          if (gradient && maximum)
+            inputs.push_back(c.input(random, type, y));
+          else if (gradient)
+            a["input_sizes"] = Shape{16, 4};
+          c.plan.kernel(kind + std::string(gradient ? "_grad" : ""), inputs,
+                        {c.output(type, gradient ? x : y)}, a);
+          check(c);
+        }
 }
 
 TEST_CASE("softmax and its gradients", "[conformance]") {
