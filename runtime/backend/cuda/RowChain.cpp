@@ -325,9 +325,12 @@ private:
     int64_t most = *std::max_element(held.begin(), held.end()), once = 0;
     for (const RowSum &sum : chain_.sums)
       (sum.of == RowSum::Of::Column ? most : once) += 2;
+    // Four columns for a thread, eight where a row would take more than 256 threads.
     int64_t threads = 1;
-    while (threads < kMostThreads &&
-           (threads < 32 ? threads < chain_.size.columns : threads * 4 < chain_.size.columns))
+    while (threads < kMostThreads && threads * (threads < 32    ? 1
+                                                : threads < 256 ? 4
+                                                                : 8) <
+                                         chain_.size.columns)
       threads *= 2;
     auto each = [&] { return (chain_.size.columns + threads - 1) / threads; };
     while (threads < kMostThreads && each() > 1 && each() * most + once > mostWords(threads))

@@ -18,8 +18,10 @@ namespace {
 
 constexpr int64_t kThreads = 256;
 constexpr int64_t kFullDevice = 528;     // blocks: four per multiprocessor of an H200
+constexpr int64_t kEveryProcessor = 132; // one
 constexpr int64_t kMostBlocks = 1 << 16; // further rows are done by the same blocks
-constexpr int64_t kRowsPerSum = 4;       // at least, where sums over the rows are kept
+constexpr int64_t kRowsPerSum =
+    8; // where sums over the rows are kept, and all multiprocessors have some
 constexpr uint64_t kSums = uint64_t(1)
                            << 56; // of whose scratch memory places are counted from here
 
@@ -33,7 +35,7 @@ public:
     groups_ = (chain.size.rows + together_ - 1) / together_;
     blocks_ = std::min(groups_, kMostBlocks);
     if (!chain.sums.empty())
-      blocks_ = std::clamp<int64_t>(groups_ / kRowsPerSum, 1, kFullDevice);
+      blocks_ = std::min({groups_, kFullDevice, std::max(groups_ / kRowsPerSum, kEveryProcessor)});
   }
 
   CudaKernel kernel() {
