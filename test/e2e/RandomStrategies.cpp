@@ -312,12 +312,12 @@ std::vector<Outcome> execute(const std::vector<plan::Plan> &plans, const Feeds &
   std::vector<Outcome> outcomes(plans.size());
   rt::Status status = rt::runRanks(int(plans.size()), [&](rt::World &world) -> rt::Status {
     const plan::Plan &plan = plans[world.rank()];
-    auto platform =
-        rt::Platform::open({feeds.backend, world.rank(), int(plans.size()), true}, world);
+    auto platform = rt::Platform::open({feeds.backend, world.rank(), int(plans.size())}, world);
     if (!platform)
       return platform.status();
     auto executor =
-        rt::Executor::create(plan, *platform->backend, world, {.threads = 1, .widen = true});
+        rt::Executor::create(plan, *platform->backend, world, {.threads = 1, .widen = true},
+                             platform->deviceWorld.get());
     if (!executor)
       return executor.status();
     return Rank(plan, **executor, feeds, outcomes[world.rank()]).run();

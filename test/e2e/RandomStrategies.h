@@ -43,7 +43,7 @@ std::vector<plan::Plan> partitioned(mlir::ModuleOp module, bool fuse);
 struct Feeds {
   int64_t classes = 4, ids = 8;      // integer targets and integer inputs lie below these
   double jitter = 0;                 // relative change of every real input and parameter
-  std::string backend = "reference"; // or cuda: ranks share a device
+  std::string backend = "reference"; // or cuda: a device for each rank
 };
 /// What every rank holds at the end. Throws std::runtime_error.
 std::vector<Outcome> execute(const std::vector<plan::Plan> &plans, const Feeds &feeds);
