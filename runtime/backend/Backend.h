@@ -43,11 +43,12 @@ struct Layout {
 };
 
 struct LoadOptions {
-  int threads = 1;     // for kernels of this rank; the host has (ranks on this machine) of these
-  bool widen = false;  // hold every F32 buffer as F64 and compute in F64; offsets and sizes double
-  bool tf32 = false;   // cuda: matrix products and convolutions may round F32 operands to TF32
-  bool graphs = true;  // cuda: record programs as graphs
-  bool shared = false; // cuda: hold the arena in memory that communicators can register
+  int threads = 1;      // for kernels of this rank; the host has (ranks on this machine) of these
+  bool widen = false;   // hold every F32 buffer as F64 and compute in F64; offsets and sizes double
+  bool tf32 = false;    // cuda: matrix products and convolutions may round F32 operands to TF32
+  bool keepNan = false; // cuda: no library's function that may turn NaN into a number
+  bool graphs = true;   // cuda: record programs as graphs
+  bool shared = false;  // cuda: hold the arena in memory that communicators can register
 };
 
 /// Input for the next run of a program, on its way to a device while programs run there. Two sets of host memory take

@@ -188,6 +188,7 @@ static Status runLogged(const PlanDirectory &plan, const RunOptions &options, Wo
   load.widen = options.widen;
   load.tf32 = options.tf32;
   load.graphs = options.graphs;
+  load.keepNan = options.numerics != NumericsPolicy::Ignore;
   Result<std::unique_ptr<Executor>> executor =
       Executor::create(plan.ranks[static_cast<size_t>(world.rank())], *platform->backend, world,
                        load, platform->deviceWorld.get());

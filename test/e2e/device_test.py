@@ -429,6 +429,11 @@ def what_is_not_finite_is_told_as_on_the_cpu(c):
     same(plan, spoilt(0), r"step 3, batch 2: a gradient or an update is not finite", "--f64", cpu=("--backend", "reference"))
     plan = c.network(rooted, *mesh, optimizer="sgd:lr=1e38,momentum=0.9")
     same(plan, c.numbers(good), "step [12], batch [01]: .* makes an infinity of finite operands")
+    # Through a ReLU that is an epilogue otherwise, and takes NaN for 0.
+    plan, x = c.compile("four", "data=4"), np.load(c.folder / "x.npy")
+    x[bad] = np.nan
+    np.save(c.folder / "nan.npy", x)
+    same(plan, f"npy:{c.folder}/nan.npy,{c.folder}/y.npy", "step 3, batch 2: the loss is a NaN: .* has a NaN before the step on rank")
     # Left out, while graphs are replayed: what the other batches give, to the last bit.
     plan, kept = c.network(rooted, *mesh, optimizer="adamw:lr=0.01"), np.delete(np.arange(rows), np.s_[2 * BATCH:3 * BATCH])
     c.device(plan, "--epochs", "6", "--save-weights", c.folder / "without", data=c.numbers(good[kept]))
@@ -458,7 +463,9 @@ def a_bad_step_is_undone_with_copies_on_the_device_or_on_the_host(c):
         said, _ = c.device(plan, "--epochs", "2", "--log", log, "--save-weights", c.folder / "weights", *options, data=data, **env)
         return said, json.loads(log.read_text().splitlines()[0])["memory_bytes"], (c.folder / "weights").read_bytes()
 
-    _, without, expected = weights(good)
+    _, without, _ = weights(good)
+    _, copied, expected = weights(good, "--check-numerics", "stop")  # a ReLU is no epilogue then, as below
+    expect(copied > without + 2 * 2**20, f"{copied} bytes, {without} without copies")
     least = without // 2**20 + 3
     for more, env in ((True, {}), (False, {"TESSERA_EMULATOR_FAIL": f"memory:{least}"})):
         said, memory, found = weights(bad, "--check-numerics", "skip", **env)

@@ -78,7 +78,8 @@ struct CudaKernel {
 };
 
 struct BindOptions {
-  bool tf32 = false; // matrix products and convolutions of f32 may round their operands to TF32
+  bool tf32 = false;    // matrix products and convolutions of f32 may round their operands to TF32
+  bool keepNan = false; // LoadOptions
 };
 
 /// What can run a call, best first; each can be refused by a library when it is prepared. Empty: nothing.

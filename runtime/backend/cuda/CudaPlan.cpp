@@ -167,6 +167,7 @@ void CudaPlan::joinSteps(uint32_t program, const std::vector<KernelCall> &calls,
 Status CudaPlan::bind(const LoadOptions &options) {
   BindOptions choice;
   choice.tf32 = options.tf32;
+  choice.keepNan = options.keepNan;
   const BufferUses uses(plan_);
   for (int p = 0; p < plan_.programs_size(); ++p) {
     const plan::Program &program = plan_.programs(p);

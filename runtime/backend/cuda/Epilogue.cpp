@@ -162,7 +162,8 @@ static std::optional<CudaKernel> bindProductWithLoop(const KernelCall &product,
           return std::nullopt;
   Result<ExpressionCode> code = lowerExpression(loop);
   const std::optional<Epilogue> e = code ? epilogueOf(*code, input) : std::nullopt;
-  if (!e)
+  // The library's ReLU is a maximum with 0, which NaN may lose.
+  if (!e || (options.keepNan && (e->bits & TESSERA_EPILOGUE_RELU)))
     return std::nullopt;
   TensorView y = loop.outputs[e->result];
   if (y.elements() != product.outputs[0].elements() ||
