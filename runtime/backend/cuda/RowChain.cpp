@@ -103,14 +103,18 @@ private:
     return static_cast<uint32_t>(chain_.values.size() - 1);
   }
   size_t pointer(const TensorView &view, bool output) {
-    for (size_t p = 0; p < chain_.pointers.size(); ++p)
-      if (chain_.pointers[p].data == view.data && chain_.pointers[p].type == view.dtype &&
-          chain_.pointers[p].output == output)
-        return p;
-    chain_.pointers.push_back({view.data, view.dtype, output});
-    bytes_.push_back(view.bytes());
+    size_t p = 0;
+    while (p < chain_.pointers.size() &&
+           (chain_.pointers[p].data != view.data || chain_.pointers[p].type != view.dtype ||
+            chain_.pointers[p].output != output))
+      ++p;
+    if (p == chain_.pointers.size()) {
+      chain_.pointers.push_back({view.data, view.dtype, output});
+      bytes_.push_back(0);
+    }
+    bytes_[p] = std::max(bytes_[p], view.bytes());
     largest_.push_back(view.elements());
-    return chain_.pointers.size() - 1;
+    return p;
   }
 
   std::optional<uint32_t> input(const RowMember &member, size_t i, const RowAccess &access) {
