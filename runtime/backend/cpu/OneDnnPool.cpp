@@ -4,6 +4,7 @@
 #include "runtime/backend/Finite.h"
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cpu/OneDnn.h"
+#include "runtime/backend/cpu/Reordered.h"
 #include "runtime/backend/reference/ReferenceBackend.h"
 
 namespace tessera::rt {
@@ -43,35 +44,18 @@ public:
       registerReferencePool(registry);
       return registry;
     }();
-    KernelCall plain = call_;
-    std::vector<std::vector<std::byte>> memory; // of copies, and of the kernel
-    for (auto *views : {&plain.inputs, &plain.outputs})
-      for (TensorView &v : *views)
-        if (!v.layout.plain()) {
-          const TensorView from = v;
-          v.data = memory.emplace_back(v.bytes()).data();
-          v.layout = Layout();
-          if (views == &plain.inputs)
-            copy(from, v);
-        }
-    BindResult kernel = reference.bind(plain);
+    BindResult kernel =
+        bindReordered(call_, [](const KernelCall &plain) { return reference.bind(plain); });
     if (!kernel)
       return kernel.status();
     size_t room = (*kernel)->scratchBytes() + 64;
-    void *aligned = memory.emplace_back(room).data();
+    std::vector<std::byte> memory(room);
+    void *aligned = memory.data();
     std::align(64, room - 64, aligned, room);
-    TESSERA_RETURN_IF_ERROR((*kernel)->run(static_cast<std::byte *>(aligned)));
-    if (!call_.outputs[0].layout.plain())
-      copy(plain.outputs[0], call_.outputs[0]);
-    return Status();
+    return (*kernel)->run(static_cast<std::byte *>(aligned));
   }
 
 private:
-  void copy(const TensorView &from, const TensorView &to) const {
-    convertLayout(to.data, to.layout, from.data, from.layout, to.shape, bytesPerElement(to.dtype),
-                  call_.threads);
-  }
-
   std::unique_ptr<BoundKernel> finite_;
   KernelCall call_;
 };

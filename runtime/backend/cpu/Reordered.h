@@ -1,0 +1,23 @@
+//===- Reordered.h - a kernel on plain copies of its operands ---------------------------------------------===//
+//
+// For kernels that take row-major operands only: what lies otherwise is copied, in scratch memory.
+//
+//   BindResult kernel = bindReordered(call, [&](const KernelCall &plain) { return registry.bind(plain); });
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_CPU_REORDERED_H
+#define TESSERA_RUNTIME_BACKEND_CPU_REORDERED_H
+
+#include "runtime/backend/Kernel.h"
+
+#include <functional>
+
+namespace tessera::rt {
+
+/// `bind` is called with plain operands, perhaps more than once, as long as the kernel lives.
+BindResult bindReordered(const KernelCall &call,
+                         const std::function<BindResult(const KernelCall &)> &bind);
+
+} // namespace tessera::rt
+
+#endif
