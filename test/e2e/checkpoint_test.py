@@ -16,7 +16,7 @@ import time
 
 import numpy as np
 
-from cases import case, main
+from cases import Programs, case, main
 from tensors import manifest_of, read_safetensors, sums_hold, whole_tensors, write_safetensors
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
@@ -33,21 +33,13 @@ def one_line(text, *needed):
     expect(len(lines) == 1 and all(part in lines[0] for part in needed), f"expected one line with {needed}: {text}")
 
 
-class Context:
+class Context(Programs):
     def __init__(self, args, folder):
-        self.bin, self.models, self.folder = args.bin, args.models, folder
+        super().__init__(args, folder)
         rng = np.random.default_rng(3)
         np.save(folder / "x.npy", rng.standard_normal((40, 1, 28, 28)).astype(np.float32))
         np.save(folder / "y.npy", rng.integers(0, 10, 40).astype(np.int64))
         self.data = f"npy:{folder}/x.npy,{folder}/y.npy,shuffle=1"  # five batches of eight an epoch
-
-    def run(self, *command, code=0):
-        env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=env, timeout=300)
-        text = done.stdout + done.stderr
-        expect(done.returncode == code,
-               f"{' '.join(map(str, command))}: exit code {done.returncode}, expected {code}\n{text}")
-        return text
 
     def compile(self, out, mesh="1", mode="data", *options, model="mlp_train.onnx", optimizer="adamw:lr=0.001",
                 dims=("--dim", "batch=8")):

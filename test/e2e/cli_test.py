@@ -5,31 +5,21 @@ usage: cli_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
 """
 import filecmp
 import json
-import os
 import re
 import shutil
-import subprocess
 
 import numpy as np
 
-from cases import case, main
+from cases import Programs, case, main
 
 
-class Context:
+class Context(Programs):
     def __init__(self, args, folder):
-        self.bin, self.models, self.folder = args.bin, args.models, folder
+        super().__init__(args, folder)
         rng = np.random.default_rng(3)
         np.save(folder / "x.npy", rng.standard_normal((8, 1, 28, 28)).astype(np.float32))
         np.save(folder / "y.npy", rng.integers(0, 10, 8).astype(np.int64))
         self.data = f"npy:{folder}/x.npy,{folder}/y.npy"
-
-    def run(self, *command, code=0):
-        env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=env, timeout=300)
-        text = done.stdout + done.stderr
-        if done.returncode != code:
-            raise AssertionError(f"{' '.join(map(str, command))}: exit code {done.returncode}, expected {code}\n{text}")
-        return text
 
     def compile(self, *options, model="lenet_train.onnx", mesh="data=2,model=2", mode="auto", out="plan", code=0):
         return self.run(self.bin / "tessera-compile", self.models / model, "--mesh", mesh, "--mode", mode, "--dim",

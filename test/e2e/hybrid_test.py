@@ -13,7 +13,7 @@ import onnx
 import onnx.numpy_helper
 from onnx import TensorProto, helper
 
-from cases import Programs, case, main
+from cases import MPI_ENVIRONMENT, Programs, case, main
 
 TRAIN = ["--train", "--loss", "cross_entropy", "--optimizer", "sgd:lr=0.1,momentum=0.9"]
 
@@ -248,7 +248,7 @@ def parameters_are_broadcast(c):
         log = c.folder / f"mpi-{name}.jsonl"
         rank = [c.bin / "tessera-run", c.folder / name, "--data", c.image, "--steps", "4", "--f64", "--backend",
                 "reference", "--log", log]
-        env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        env = os.environ | MPI_ENVIRONMENT
         done = subprocess.run([str(a) for a in ["mpirun", "--oversubscribe", "-n", "1", *rank, ":", "-n", "1", *rank,
                                                 "--weights", other / "weights.safetensors"]],
                               capture_output=True, text=True, env=env, timeout=300)

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from cases import Programs
+from cases import MPI_ENVIRONMENT, Programs
 
 
 def expect(condition, message):
@@ -78,8 +78,7 @@ class Launching(Programs):
 
     def start(self, command, environment=(), prefix=()):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMI"))}
-        env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        env.update({k: str(v) for k, v in dict(environment).items()})
+        env |= MPI_ENVIRONMENT | {k: str(v) for k, v in dict(environment).items()}
         return subprocess.Popen([*prefix, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
 
     def finish(self, process, code=0, timeout=120):

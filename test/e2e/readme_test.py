@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 
+from cases import MPI_ENVIRONMENT
+
 
 def commands(text):
     for block in re.findall(r"^```[a-z]*\n(.*?)^```", text, re.M | re.S):
@@ -28,8 +30,8 @@ def main():
     parser.add_argument("--model", action="append", default=[])
     parser.add_argument("documents", nargs="+", type=pathlib.Path)
     args = parser.parse_args()
-    env = dict(os.environ, PATH=f"{args.bin.resolve()}:{os.environ['PATH']}", OMPI_ALLOW_RUN_AS_ROOT="1",
-               OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1")
+    env = os.environ | MPI_ENVIRONMENT | {"PATH": f"{args.bin.resolve()}:{os.environ['PATH']}",
+                                          "OMPI_MCA_rmaps_base_oversubscribe": "1"}
     for document in args.documents:
         found = list(commands(document.read_text()))
         if not found:
