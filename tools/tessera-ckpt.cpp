@@ -11,7 +11,7 @@
 // safetensors files, too. Exit codes: 1 for a failure or a difference, 2 for a wrong command line.
 //
 //===------------------------------------------------------------------------------------------===//
-#include "runtime/checkpoint/Convert.h"
+#include "runtime/checkpoint/ConvertCheckpoint.h"
 #include "runtime/checkpoint/Folder.h"
 #include "runtime/checkpoint/Layout.h"
 #include "runtime/checkpoint/Weights.h"

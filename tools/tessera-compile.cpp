@@ -4,10 +4,10 @@
 // 2 for a wrong command line. A failure is one line on stderr and leaves no output behind.
 //
 //===----------------------------------------------------------------------------------------------===//
+#include "compiler/driver/Driver.h"
 #include "runtime/plan/Recipe.h"
 #include "strategies/search/Search.h"
-#include "tools/Between.h"
-#include "tools/compile/Pipeline.h"
+#include "tools/NumberRange.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"

@@ -7,9 +7,11 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/autodiff/Passes.h"
 #include "compiler/partition/Passes.h"
+#include "compiler/training/Passes.h"
+#include "compiler/transform/Passes.h"
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
-#include "strategies/assign/Passes.h"
+#include "strategies/modes/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -21,6 +23,8 @@ int main(int argc, char **argv) {
       .insert<mlir::func::FuncDialect, tessera::dist::DistDialect, tessera::graph::GraphDialect>();
   mlir::registerTransformsPasses();
   tessera::compiler::registerAutodiffPasses();
+  tessera::compiler::registerTrainingPasses();
+  tessera::compiler::registerTransformPasses();
   tessera::compiler::registerPartitionPasses();
   tessera::strategies::registerAssignPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Tessera's pass driver\n", registry));

@@ -13,8 +13,8 @@
 // writes the topology of this machine's GPUs as nvidia-smi shows it, with --device cuda with measured copies.
 //
 //===----------------------------------------------------------------------------------------------===//
-#include "tools/Between.h"
-#include "tools/compile/Output.h"
+#include "compiler/driver/OutputDirectory.h"
+#include "tools/NumberRange.h"
 #include "tools/profile/Measure.h"
 
 #include "dialects/dist/DistDialect.h"

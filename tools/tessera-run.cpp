@@ -9,12 +9,12 @@
 //
 //===------------------------------------------------------------------------------------------===//
 #include "runtime/checkpoint/Folder.h"
-#include "runtime/comm/MpiWorld.h"
-#include "runtime/executor/Launcher.h"
-#include "runtime/executor/Placement.h"
-#include "runtime/executor/Session.h"
-#include "runtime/executor/Supervisor.h"
-#include "tools/Between.h"
+#include "runtime/comm/mpi/MpiWorld.h"
+#include "runtime/launch/LaunchContext.h"
+#include "runtime/launch/Launcher.h"
+#include "runtime/launch/Supervisor.h"
+#include "runtime/session/Session.h"
+#include "tools/NumberRange.h"
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -279,17 +279,17 @@ void complain(const Status &status, int rank = -1) {
 }
 
 /// This process's rank of the job; null where ranks are threads.
-Result<std::unique_ptr<World>> joinJob(CommandLine &c, const Placement &placement,
+Result<std::unique_ptr<World>> joinJob(CommandLine &c, const LaunchContext &context,
                                        const PlanDirectory &plan) {
   const int ranks = static_cast<int>(plan.ranks.size());
-  if (placement.transport == Transport::Tcp) {
-    c.run.localRank = placement.localRank;
-    c.run.localRanks = placement.localRanks;
-    TcpOptions options = placement.tcp;
+  if (context.transport == Transport::Tcp) {
+    c.run.localRank = context.localRank;
+    c.run.localRanks = context.localRanks;
+    TcpOptions options = context.tcp;
     options.plan = plan.ranks[0].plan_id();
     return createTcpWorld(options);
   }
-  if (placement.transport == Transport::Threads)
+  if (context.transport == Transport::Threads)
     return std::unique_ptr<World>();
   Result<std::unique_ptr<World>> world = createMpiWorld(c.launch.peerTimeout);
   if (!world)
@@ -318,13 +318,13 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
   if (c.ranks != 0 && c.ranks != ranks && !recompiled)
     return Status::error(c.plan + ": is a plan for " + std::to_string(ranks) + " ranks, not " +
                          std::to_string(c.ranks) + "; compile the model for another mesh");
-  Result<Placement> placement =
-      placeRanks(c.launch, ranks, [](const char *name) { return std::getenv(name); });
-  if (!placement)
-    return placement.status().context(c.plan);
-  if (!placement->children.empty()) {
+  Result<LaunchContext> context =
+      decideLaunch(c.launch, ranks, [](const char *name) { return std::getenv(name); });
+  if (!context)
+    return context.status().context(c.plan);
+  if (!context->children.empty()) {
     SupervisorOptions options{
-        *placement, argv, c.launch.restarts, c.launch.peerTimeout + 20, {}, c.run.checkpointDir};
+        *context, argv, c.launch.restarts, c.launch.peerTimeout + 20, {}, c.run.checkpointDir};
     if (c.launch.elastic) {
       Result<Elastic> elastic = Elastic::open(c.plan, c.run.checkpointDir);
       if (!elastic)
@@ -334,11 +334,11 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
     c.exitCode = supervise(std::move(options));
     return Status();
   }
-  const int own = placement->transport == Transport::Tcp ? placement->tcp.rank : -1;
-  Result<std::unique_ptr<World>> world = joinJob(c, *placement, *plan);
+  const int own = context->transport == Transport::Tcp ? context->tcp.rank : -1;
+  Result<std::unique_ptr<World>> world = joinJob(c, *context, *plan);
   if (!world) {
     // Rank 0 waits for the others: if some do not come, it is not the one that is missing.
-    if (placement->supervised && own == 0)
+    if (context->supervised && own == 0)
       c.exitCode = kExitOther;
     complain(world.status(), own);
     return Status::error("");
@@ -348,10 +348,10 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
   if (c.run.threads = c.threads; c.threads == 0)
     c.run.threads = threadsPerRank(c.run.localRanks > 0 ? c.run.localRanks : ranks);
   c.run.program = "tessera-run " TESSERA_VERSION;
-  c.run.transport = !process                                 ? "threads"
-                    : placement->transport == Transport::Mpi ? "processes over MPI"
-                                                             : "processes over TCP";
-  if (c.run.attempt = placement->attempt;
+  c.run.transport = !process                               ? "threads"
+                    : context->transport == Transport::Mpi ? "processes over MPI"
+                                                           : "processes over TCP";
+  if (c.run.attempt = context->attempt;
       c.run.attempt > 0 && !listCheckpoints(c.run.checkpointDir).empty())
     c.run.resumeDir = c.run.checkpointDir;
   const int rank = process ? (*world)->rank() : -1;
@@ -365,7 +365,7 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
     if (world.rank() == 0 && !c.tensorboard.empty())
       TESSERA_RETURN_IF_ERROR(console.openEvents(c.tensorboard));
     Status status = runPlan(*plan, c.run, world, console, result);
-    if (!status && placement->supervised && !world.aborted().empty())
+    if (!status && context->supervised && !world.aborted().empty())
       c.exitCode = kExitOther; // the supervisor need not take this rank for the culprit
     return status;
   };

@@ -10,7 +10,7 @@
 #include "strategies/search/Evaluate.h"
 #include "strategies/search/Search.h"
 #include "strategies/space/StrategyGraphIO.h"
-#include "tools/Between.h"
+#include "tools/NumberRange.h"
 
 #include <CLI/CLI.hpp>
 

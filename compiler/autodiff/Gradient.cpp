@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/autodiff/Gradient.h"
 #include "compiler/autodiff/GradientRules.h"
-#include "dialects/graph/StraightThrough.h"
+#include "dialects/graph/GraphAttributes.h"
 
 using namespace mlir;
 using namespace tessera::graph;

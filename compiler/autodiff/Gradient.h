@@ -18,7 +18,7 @@
 #ifndef TESSERA_COMPILER_AUTODIFF_GRADIENT_H
 #define TESSERA_COMPILER_AUTODIFF_GRADIENT_H
 
-#include "compiler/autodiff/OpWriter.h"
+#include "dialects/graph/OpWriter.h"
 
 namespace tessera::compiler {
 
@@ -30,8 +30,9 @@ struct Seed {
 /// that names the operator that has no gradient. Operators carry graph.grad_of = name of the
 /// forward operator and graph.name = that name + ".grad" (".grad_w" ... where it has several), made
 /// unique.
-llvm::Expected<llvm::SmallVector<mlir::Value>>
-differentiate(OpWriter &builder, llvm::ArrayRef<Seed> seeds, llvm::ArrayRef<mlir::Value> wrt);
+llvm::Expected<llvm::SmallVector<mlir::Value>> differentiate(graph::OpWriter &builder,
+                                                             llvm::ArrayRef<Seed> seeds,
+                                                             llvm::ArrayRef<mlir::Value> wrt);
 
 } // namespace tessera::compiler
 

@@ -17,7 +17,7 @@
 #ifndef TESSERA_COMPILER_AUTODIFF_GRADIENTRULES_H
 #define TESSERA_COMPILER_AUTODIFF_GRADIENTRULES_H
 
-#include "compiler/autodiff/OpWriter.h"
+#include "dialects/graph/OpWriter.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -29,11 +29,11 @@ namespace tessera::compiler {
 class GradientContext {
 public:
   using Give = llvm::function_ref<void(unsigned operand, mlir::Value adjoint)>;
-  GradientContext(OpWriter &b, mlir::Operation *op, llvm::ArrayRef<mlir::Value> adjoints,
+  GradientContext(graph::OpWriter &b, mlir::Operation *op, llvm::ArrayRef<mlir::Value> adjoints,
                   llvm::ArrayRef<bool> needed, Give give)
       : b(b), op_(op), adjoints_(adjoints), needed_(needed), give_(give) {}
 
-  OpWriter &b;
+  graph::OpWriter &b;
 
   /// Adjoint of a result; null if nothing depends on it.
   mlir::Value dy(unsigned result = 0) const { return adjoints_[result]; }

@@ -13,7 +13,6 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/autodiff/GradientRules.h"
 
-#include "compiler/autodiff/Optimizer.h"
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/DistOps.h"
 

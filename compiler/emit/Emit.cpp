@@ -15,19 +15,19 @@ namespace tessera::compiler {
 /// Makes and checks the plans of all ranks, one after the other.
 static Error forEachPlan(ModuleOp local, const EmitOptions &options, MemoryReport *report,
                          llvm::function_ref<void(const plan::Plan &, rt::PlanContents)> use) {
-  Expected<Skeleton> skeleton = buildSkeleton(local);
-  if (!skeleton)
-    return skeleton.takeError();
+  Expected<PlanLayout> layout = buildSkeleton(local);
+  if (!layout)
+    return layout.takeError();
   if (report)
-    *report = skeleton->report;
+    *report = layout->report;
   // What the runtime would refuse is a fault of ours, and is found here.
   auto valid = [](const rt::Status &status) {
     return status.ok() ? Error::success()
                        : createStringError("the plans made are not valid: " + status.message());
   };
-  PlanWriter writer(*skeleton, options);
+  PlanWriter writer(*layout, options);
   rt::PlansChecker checker;
-  for (int64_t rank = 0; rank < skeleton->mesh.numRanks(); ++rank) {
+  for (int64_t rank = 0; rank < layout->mesh.numRanks(); ++rank) {
     Expected<const plan::Plan *> plan = writer.write(rank);
     if (!plan)
       return plan.takeError();
@@ -50,10 +50,10 @@ Expected<std::vector<plan::Plan>> buildPlans(ModuleOp local, const EmitOptions &
 }
 
 Expected<MemoryReport> planMemory(ModuleOp local, const EmitOptions &options) {
-  Expected<Skeleton> skeleton = buildSkeleton(local);
-  if (!skeleton)
-    return skeleton.takeError();
-  return skeleton->report;
+  Expected<PlanLayout> layout = buildSkeleton(local);
+  if (!layout)
+    return layout.takeError();
+  return layout->report;
 }
 
 Error emitPlan(ModuleOp local, ModuleOp sequential, const EmitOptions &options,

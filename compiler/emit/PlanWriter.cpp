@@ -1,9 +1,9 @@
-//===- PlanWriter.cpp - a skeleton as one rank's message -----------------------------------------===//
+//===- PlanWriter.cpp - a layout as one rank's message -----------------------------------------===//
 #include "compiler/emit/PlanWriter.h"
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
-#include "dialects/graph/Readings.h"
+#include "dialects/graph/GraphAttributes.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -99,22 +99,22 @@ plan::Reduction reductionOf(dist::Reduction reduction) {
 
 class PlanWriter::Impl {
 public:
-  Impl(const Skeleton &skeleton, const EmitOptions &options)
-      : skeleton_(skeleton), mesh_(skeleton.mesh), generated_(options.generated) {
+  Impl(const PlanLayout &layout, const EmitOptions &options)
+      : skeleton_(layout), mesh_(layout.mesh), generated_(options.generated) {
     plan_.set_version(1);
     plan_.set_producer(options.producer);
     plan_.set_model(options.model);
     plan_.set_weights_file(options.weightsFile);
-    plan_.set_arena_bytes(skeleton.arenaBytes);
-    plan_.set_global_batch(skeleton.globalBatch);
+    plan_.set_arena_bytes(layout.arenaBytes);
+    plan_.set_global_batch(layout.globalBatch);
     for (const dist::MeshAxis &axis : mesh_.axes()) {
       plan::MeshAxis *out = plan_.add_mesh();
       out->set_name(axis.name);
       out->set_size(uint32_t(axis.size));
     }
-    for (const SkeletonBuffer &buffer : skeleton_.buffers)
+    for (const LayoutBuffer &buffer : skeleton_.buffers)
       writeBuffer(buffer);
-    for (const SkeletonBinding &binding : skeleton_.bindings)
+    for (const LayoutBinding &binding : skeleton_.bindings)
       writeBinding(binding);
   }
 
@@ -132,10 +132,10 @@ public:
 
 private:
   Error writeAll() {
-    for (const SkeletonProgram &program : skeleton_.programs) {
+    for (const LayoutProgram &program : skeleton_.programs) {
       plan::Program *out = plan_.add_programs();
       out->set_name(program.name);
-      for (const SkeletonStep &step : program.steps) {
+      for (const LayoutStep &step : program.steps) {
         asked_ = false;
         if (Error e = writeStep(step, out->add_steps()))
           return e;
@@ -160,7 +160,7 @@ private:
     return rank_;
   }
 
-  void writeBuffer(const SkeletonBuffer &buffer) {
+  void writeBuffer(const LayoutBuffer &buffer) {
     plan::Buffer *out = plan_.add_buffers();
     out->set_name(buffer.name);
     out->set_dtype(planTypeOf(buffer.type.getElementType()));
@@ -172,7 +172,7 @@ private:
       out->set_constant(contents(buffer.constant));
   }
 
-  void writeBinding(const SkeletonBinding &binding) {
+  void writeBinding(const LayoutBinding &binding) {
     plan::Binding *out = plan_.add_bindings();
     out->set_role(roleOf(binding.role));
     out->set_name(binding.name);
@@ -186,7 +186,7 @@ private:
   }
 
   /// What this rank holds.
-  void placeBinding(const SkeletonBinding &binding, plan::Binding &out) {
+  void placeBinding(const LayoutBinding &binding, plan::Binding &out) {
     const dist::Shape &global = binding.globalShape;
     out.clear_offset();
     assign(binding.sharding.offset(mesh_, global, rank_), out.mutable_offset());
@@ -236,9 +236,9 @@ private:
       out.add_ranks(uint32_t(member));
   }
 
-  Error writeStep(const SkeletonStep &step, plan::Step *out) {
+  Error writeStep(const LayoutStep &step, plan::Step *out) {
     out->set_name(step.name);
-    if (step.kind == SkeletonStep::Collective) {
+    if (step.kind == LayoutStep::Collective) {
       auto op = cast<dist::CollectiveOp>(step.op);
       if (dist::communicates(op.getCollectiveKind()))
         writeCollective(op.getCollective(mesh_), step, out->mutable_collective());
@@ -252,10 +252,10 @@ private:
     for (int b : step.outputs)
       kernel->add_outputs(uint32_t(b));
     switch (step.kind) {
-    case SkeletonStep::Copy:
+    case LayoutStep::Copy:
       writeCopy(step, kernel);
       return Error::success();
-    case SkeletonStep::Fill:
+    case LayoutStep::Fill:
       return writeFill(step, kernel);
     default:
       break;
@@ -269,7 +269,7 @@ private:
   }
 
   /// An expression without code: the result is the input.
-  void writeCopy(const SkeletonStep &step, plan::Kernel *kernel) {
+  void writeCopy(const LayoutStep &step, plan::Kernel *kernel) {
     kernel->set_name("fused");
     ArrayRef<int64_t> shape = skeleton_.buffers[step.outputs[0]].type.getShape();
     plan::Expression *expression = kernel->mutable_expression();
@@ -278,7 +278,7 @@ private:
     assign(shape, expression->add_results()->mutable_shape());
   }
 
-  Error writeFill(const SkeletonStep &step, plan::Kernel *kernel) {
+  Error writeFill(const LayoutStep &step, plan::Kernel *kernel) {
     kernel->set_name("fused");
     RankedTensorType type = skeleton_.buffers[step.outputs[0]].type;
     plan::Expression *expression = kernel->mutable_expression();
@@ -297,7 +297,7 @@ private:
 
   /// What is done without the other ranks, as operators of the graph dialect: a rank's own block, and a
   /// dropped tail, are a `slice`; zeros behind the end are a `pad`.
-  void writeLocal(const dist::Collective &c, const SkeletonStep &step, plan::Kernel *kernel) {
+  void writeLocal(const dist::Collective &c, const LayoutStep &step, plan::Kernel *kernel) {
     kernel->add_inputs(uint32_t(step.inputs[0]));
     kernel->add_outputs(uint32_t(step.outputs[0]));
     auto add = [&](const char *name, const dist::Shape &values) {
@@ -328,7 +328,7 @@ private:
     add("strides", dist::Shape(c.localIn.size(), 1));
   }
 
-  void writeCollective(const dist::Collective &c, const SkeletonStep &step, plan::Collective *out) {
+  void writeCollective(const dist::Collective &c, const LayoutStep &step, plan::Collective *out) {
     static const std::pair<CollectiveKind, plan::CollectiveKind> kinds[] = {
         {CollectiveKind::AllGather, plan::ALL_GATHER},
         {CollectiveKind::AllReduce, plan::ALL_REDUCE},
@@ -354,14 +354,14 @@ private:
     out->set_root(uint32_t(c.root));
   }
 
-  const Skeleton &skeleton_;
+  const PlanLayout &skeleton_;
   const Mesh &mesh_;
   const WeightStore *generated_;
   int64_t rank_ = 0;
   bool asked_ = false; // for the rank, since it was last set
   plan::Plan plan_;
   std::vector<AxisList> groups_;
-  std::vector<std::pair<const SkeletonStep *, plan::Step *>> ranksOwn_; // steps that depend on it
+  std::vector<std::pair<const LayoutStep *, plan::Step *>> ranksOwn_; // steps that depend on it
 };
 
 std::optional<double> splatNumber(DenseElementsAttr attr) {
@@ -417,8 +417,8 @@ Error writeAttributes(Operation *op, RankFunction rankOf,
   return Error::success();
 }
 
-PlanWriter::PlanWriter(const Skeleton &skeleton, const EmitOptions &options)
-    : impl_(std::make_unique<Impl>(skeleton, options)) {}
+PlanWriter::PlanWriter(const PlanLayout &layout, const EmitOptions &options)
+    : impl_(std::make_unique<Impl>(layout, options)) {}
 PlanWriter::~PlanWriter() = default;
 
 Expected<const plan::Plan *> PlanWriter::write(int64_t rank) { return impl_->write(rank); }

@@ -1,9 +1,9 @@
-//===- PlanWriter.h - a skeleton as one rank's message -------------------------------------------===//
+//===- PlanWriter.h - a layout as one rank's message -------------------------------------------===//
 #ifndef TESSERA_COMPILER_EMIT_PLANWRITER_H
 #define TESSERA_COMPILER_EMIT_PLANWRITER_H
 
+#include "compiler/emit/PlanLayout.h"
 #include "compiler/emit/Plans.h"
-#include "compiler/emit/Skeleton.h"
 
 #include "dialects/graph/Graph.h"
 
@@ -17,7 +17,7 @@ namespace tessera::compiler {
 /// written with the first.
 class PlanWriter {
 public:
-  PlanWriter(const Skeleton &skeleton, const EmitOptions &options);
+  PlanWriter(const PlanLayout &layout, const EmitOptions &options);
   ~PlanWriter();
   /// The plan of `rank`, until the next call.
   llvm::Expected<const plan::Plan *> write(int64_t rank);

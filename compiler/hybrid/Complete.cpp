@@ -4,7 +4,7 @@
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
-#include "dialects/graph/Readings.h"
+#include "dialects/graph/GraphAttributes.h"
 
 #include "llvm/ADT/DenseSet.h"
 

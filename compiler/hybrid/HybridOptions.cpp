@@ -1,7 +1,7 @@
 #include "compiler/hybrid/HybridOptions.h"
 
 #include "runtime/support/Nesting.h"
-#include "strategies/assign/UserStrategies.h"
+#include "strategies/user/UserStrategies.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MemoryBuffer.h"

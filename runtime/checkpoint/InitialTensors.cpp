@@ -1,8 +1,8 @@
 #include "runtime/checkpoint/InitialTensors.h"
-#include "runtime/plan/Convert.h"
 #include "runtime/plan/PlanInfo.h"
-#include "runtime/plan/Safetensors.h"
 #include "runtime/support/InitialValues.h"
+#include "runtime/tensor/ConvertElements.h"
+#include "runtime/tensor/Safetensors.h"
 
 #include <algorithm>
 

@@ -10,7 +10,7 @@
 #define TESSERA_RUNTIME_CHECKPOINT_INITIALTENSORS_H
 
 #include "runtime/plan/PlanFile.h"
-#include "runtime/plan/TensorSource.h"
+#include "runtime/tensor/TensorSource.h"
 
 #include <map>
 #include <memory>

@@ -21,7 +21,7 @@
 #ifndef TESSERA_RUNTIME_CHECKPOINT_MANIFEST_H
 #define TESSERA_RUNTIME_CHECKPOINT_MANIFEST_H
 
-#include "runtime/plan/Safetensors.h"
+#include "runtime/tensor/Safetensors.h"
 
 #include <map>
 #include <optional>

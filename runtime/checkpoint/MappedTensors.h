@@ -17,7 +17,7 @@
 #ifndef TESSERA_RUNTIME_CHECKPOINT_MAPPEDTENSORS_H
 #define TESSERA_RUNTIME_CHECKPOINT_MAPPEDTENSORS_H
 
-#include "runtime/plan/TensorSource.h"
+#include "runtime/tensor/TensorSource.h"
 
 #include <map>
 #include <memory>

@@ -9,7 +9,7 @@
 #ifndef TESSERA_RUNTIME_CHECKPOINT_WEIGHTS_H
 #define TESSERA_RUNTIME_CHECKPOINT_WEIGHTS_H
 
-#include "runtime/plan/TensorSource.h"
+#include "runtime/tensor/TensorSource.h"
 
 #include <string>
 #include <vector>

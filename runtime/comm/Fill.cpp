@@ -1,8 +1,8 @@
 // Communicator::fill in host memory.
 #include "runtime/comm/BoxCopy.h"
 #include "runtime/comm/Communicator.h"
-#include "runtime/plan/Convert.h"
 #include "runtime/plan/ElementType.h"
+#include "runtime/tensor/ConvertElements.h"
 
 #include <vector>
 

@@ -17,7 +17,7 @@
 #ifndef TESSERA_RUNTIME_COMM_MESSAGECOMMUNICATOR_H
 #define TESSERA_RUNTIME_COMM_MESSAGECOMMUNICATOR_H
 
-#include "runtime/comm/Call.h"
+#include "runtime/comm/CollectiveCall.h"
 #include "runtime/comm/Messages.h"
 
 namespace tessera::rt {

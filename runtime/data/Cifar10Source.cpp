@@ -1,8 +1,8 @@
 #include "runtime/data/Cifar10Source.h"
 
 #include "runtime/data/Elements.h"
-#include "runtime/data/Images.h"
 #include "runtime/data/Random.h"
+#include "runtime/data/image/Images.h"
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/support/File.h"
 

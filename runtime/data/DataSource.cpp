@@ -2,11 +2,11 @@
 
 #include "runtime/data/Cifar10Source.h"
 #include "runtime/data/Elements.h"
-#include "runtime/data/ImageFolderSource.h"
 #include "runtime/data/NpySource.h"
 #include "runtime/data/Prefetch.h"
 #include "runtime/data/SyntheticSource.h"
 #include "runtime/data/TokenSource.h"
+#include "runtime/data/image/ImageFolderSource.h"
 #include "runtime/plan/PlanInfo.h"
 
 namespace tessera::rt {

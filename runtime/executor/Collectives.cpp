@@ -1,7 +1,7 @@
 #include "runtime/executor/Collectives.h"
 #include "runtime/comm/BoxCopy.h"
-#include "runtime/plan/Convert.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/tensor/ConvertElements.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,8 +1,8 @@
 #include "runtime/executor/Executor.h"
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/executor/GlobalTensors.h"
-#include "runtime/plan/Convert.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/tensor/ConvertElements.h"
 
 #include <algorithm>
 #include <chrono>

@@ -22,7 +22,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/executor/Collectives.h"
 #include "runtime/executor/DeviceWaits.h"
-#include "runtime/plan/Safetensors.h"
+#include "runtime/tensor/Safetensors.h"
 
 #include <atomic>
 #include <chrono>

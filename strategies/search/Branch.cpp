@@ -1,9 +1,9 @@
-//===- Branch.cpp - branch and bound over reduced models --------------------------------------===//
+//===- Branch.cpp - branch and bound over reduced problems --------------------------------------===//
 #include "strategies/search/Branch.h"
 
-#include "strategies/search/Neighbourhood.h"
-#include "strategies/search/ParetoElimination.h"
-#include "strategies/search/Reduce.h"
+#include "strategies/search/bound/ParetoElimination.h"
+#include "strategies/search/local/Neighbourhood.h"
+#include "strategies/search/reduce/Reduce.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 constexpr double kTable = 1 << 22, kTotal = 1 << 24; // of eliminations in a node
 } // namespace
 
-Branch::Split Branch::chooseSplit(const Model &model, const Core &core, const Dual &dual,
+Branch::Split Branch::chooseSplit(const Problem &problem, const FlatProblem &core, const Dual &dual,
                                   const std::vector<std::vector<int32_t>> &ids) const {
   const std::vector<double> reduced = dual.reducedCosts();
   const double room = std::max(1.0, limit() - dual.bound());
@@ -29,14 +29,14 @@ Branch::Split Branch::chooseSplit(const Model &model, const Core &core, const Du
   double bestScore = -1, bestMemory = 0.02 * room;
   std::vector<double> memory, splitMemory;
   for (int32_t v = 0; v < core.count(); ++v) {
-    // What fixOptions dropped is gone from the model, but not from the core.
-    if (model.variables[core.variables[v]].size() < 2)
+    // What fixOptions dropped is gone from the problem, but not from the core.
+    if (problem.variables[core.variables[v]].size() < 2)
       continue;
     const size_t size = size_t(core.size(v));
     const double *cost = &reduced[core.first[v]];
     memory.assign(size, 0);
     for (size_t k = core.firstPiece[v]; k < core.firstPiece[v + 1]; ++k) {
-      const CorePiece &piece = core.pieces[k];
+      const FlatPiece &piece = core.pieces[k];
       double rate = cumulated[piece.to] - cumulated[piece.from];
       for (size_t s = 0; s < size; ++s)
         memory[s] += rate * core.extras[piece.extra + s];
@@ -61,8 +61,8 @@ Branch::Split Branch::chooseSplit(const Model &model, const Core &core, const Du
   }
   if (split.variable < 0)
     return split;
-  // The model's options are a subset of the core's.
-  const Variable &x = model.variables[core.variables[split.variable]];
+  // The problem's options are a subset of the core's.
+  const Variable &x = problem.variables[core.variables[split.variable]];
   const std::vector<int32_t> &all = ids[split.variable];
   std::vector<double> key;
   size_t cheapest = 0;
@@ -114,14 +114,14 @@ bool Branch::bound(Dual &dual, int most) {
 
 Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &prices, Split &split) {
   ++visited;
-  Model &model = scope.model;
+  Problem &problem = scope.problem;
   for (int attempt = 0;; ++attempt) {
-    reduce(model, [&] { return expired(); });
-    if (model.infeasible)
+    reduce(problem, [&] { return expired(); });
+    if (problem.infeasible)
       return Outcome::Closed;
     if (expired())
       return Outcome::Expired;
-    Core core(model);
+    FlatProblem core(problem);
     // Copying and reducing walk over the matrices a few times.
     incumbent.work += 10 * double(core.matrices.size() + core.extras.size()) + 1e4;
     if (core.constant >= limit())
@@ -135,7 +135,7 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
     }
     Dual dual(core);
     std::vector<double> local;
-    for (int32_t point : model.points)
+    for (int32_t point : problem.points)
       local.push_back(prices[point]);
     dual.setPrices(local);
     if (depth > 0)
@@ -149,8 +149,8 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
     dual.restoreBest();
     dual.pass();
     dual.pass();
-    for (size_t p = 0; p < model.points.size(); ++p)
-      prices[model.points[p]] = dual.prices()[p];
+    for (size_t p = 0; p < problem.points.size(); ++p)
+      prices[problem.points[p]] = dual.prices()[p];
     // Memory that comes in large pieces: what the prices leave open, knapsacks may decide.
     if (dual.addKnapsacks() && bound(dual, 20))
       return Outcome::Closed;
@@ -179,15 +179,15 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
       return Outcome::Closed;
     std::vector<std::vector<int32_t>> ids;
     for (int32_t v : core.variables)
-      ids.push_back(model.variables[v].ids);
-    dual.moveInto(model);
-    size_t dropped = fixOptions(model, core, dual, limit());
-    if (model.infeasible)
+      ids.push_back(problem.variables[v].ids);
+    dual.moveInto(problem);
+    size_t dropped = fixOptions(problem, core, dual, limit());
+    if (problem.infeasible)
       return Outcome::Closed;
     if (dropped * 10 >= core.costs.size() || (dropped && attempt < 2))
       continue; // smaller: reduce and bound again
 
-    split = chooseSplit(model, core, dual, ids);
+    split = chooseSplit(problem, core, dual, ids);
     if (split.variable < 0)
       continue; // single options only: the reductions finish it
     split.variable = core.variables[split.variable];
@@ -210,19 +210,19 @@ bool Branch::run(double work) {
       child.scope = std::move(root);
       child.prices = prices;
     } else {
-      // Only models are held per level, none of the bound's arrays.
+      // Only problems are held per level, none of the bound's arrays.
       const Node &node = open.back();
-      const Model &model = node.scope->model;
-      child.scope = std::make_unique<Scope>(*node.scope, model);
+      const Problem &problem = node.scope->problem;
+      child.scope = std::make_unique<Scope>(*node.scope, problem);
       child.prices = node.prices;
       int32_t v = 0; // the child's number of the split variable
       for (int32_t u = 0; u < node.split.variable; ++u)
-        v += model.variables[u].alive;
+        v += problem.variables[u].alive;
       std::vector<char> keep(node.split.first);
       if (node.side == 1)
         for (char &k : keep)
           k = !k;
-      child.scope->model.keepOptions(v, keep);
+      child.scope->problem.keepOptions(v, keep);
     }
     const Outcome outcome = narrow(*child.scope, int(open.size()), child.prices, child.split);
     if (outcome == Outcome::Expired) { // again when work goes on

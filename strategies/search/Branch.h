@@ -1,4 +1,4 @@
-//===- Branch.h - branch and bound over reduced models ----------------------------------------===//
+//===- Branch.h - branch and bound over reduced problems ----------------------------------------===//
 //
 // Depth first: reduce, finish by elimination if possible, else bound by message passing, prices and knapsacks,
 // move the messages into the costs (so that children begin where the parent's bound ended; soft arc consistency,
@@ -28,7 +28,7 @@ namespace tessera::strategies {
 class Branch {
 public:
   /// Looks for answers of a scope below the cutoff and below the incumbent. `scope` and what it came from must
-  /// not move; `pricesByPoint`: memory prices to begin with, by Model::points.
+  /// not move; `pricesByPoint`: memory prices to begin with, by Problem::points.
   Branch(Incumbent &incumbent, std::unique_ptr<Scope> scope, Cost cutoff,
          std::vector<double> pricesByPoint)
       : incumbent(incumbent), root(std::move(scope)), cutoff(cutoff),
@@ -45,15 +45,15 @@ private:
     int32_t variable = -1; // of the core, or -1: none
     bool byMemory = false;
     std::vector<char>
-        first; // per option of the model's variable: in the half that is searched first
+        first; // per option of the problem's variable: in the half that is searched first
   };
   /// `ids` are the options per core variable before fixOptions.
-  Split chooseSplit(const Model &model, const Core &core, const Dual &dual,
+  Split chooseSplit(const Problem &problem, const FlatProblem &core, const Dual &dual,
                     const std::vector<std::vector<int32_t>> &ids) const;
   bool bound(Dual &dual, int most);
   enum class Outcome { Closed, Open, Expired };
   /// Reduces and bounds a scope. Closed: nothing better is left in it. Open: `split` says how to go on; its
-  /// variable is then numbered as in the scope's model.
+  /// variable is then numbered as in the scope's problem.
   Outcome narrow(Scope &scope, int depth, std::vector<double> &prices, Split &split);
   struct Node { // on the way from the root to where the search is
     std::unique_ptr<Scope> scope;
@@ -65,7 +65,7 @@ private:
   /// A node that was begun is finished, as nothing of it is kept; only the first may be too large for that.
   bool expired() const { return (!started && overdue()) || incumbent.expired(); }
   bool overdue() const { return incumbent.work > deadline; }
-  bool offer(const Scope &scope, const Core &core, const Answer &answer) {
+  bool offer(const Scope &scope, const FlatProblem &core, const Answer &answer) {
     bool is = incumbent.offer(scope, core, answer);
     better |= is && incumbent.solution.cost < cutoff;
     return is;
@@ -76,7 +76,7 @@ private:
   std::vector<Node> open;
   bool started = false;
   Cost cutoff;
-  std::vector<double> prices;       // by Model::points
+  std::vector<double> prices;       // by Problem::points
   double deadline = 0, granted = 0; // of the present run
   double labelShare = 300;          // work of an elimination with labels, in passes of the bound
   bool better = false;

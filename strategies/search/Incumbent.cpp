@@ -1,39 +1,39 @@
 //===- Incumbent.cpp - the best answer so far, and nested subproblems -------------------------===//
 #include "strategies/search/Incumbent.h"
 
-#include "strategies/search/Eliminate.h"
 #include "strategies/search/Evaluate.h"
+#include "strategies/search/reduce/Eliminate.h"
 
 #include <algorithm>
 #include <cmath>
 
 using namespace tessera::strategies;
 
-Scope::Scope(const Scope &outer, const Model &whole)
-    : model(Model::livePart(whole)), parent(&outer) {
+Scope::Scope(const Scope &outer, const Problem &whole)
+    : problem(Problem::livePart(whole)), parent(&outer) {
   for (size_t v = 0; v < whole.variables.size(); ++v)
     if (whole.variables[v].alive)
       parentVariables.push_back(int32_t(v));
 }
 
 Choice Scope::lift(std::vector<int32_t> ids) const {
-  Choice choice = model.expand(std::move(ids));
+  Choice choice = problem.expand(std::move(ids));
   if (!parent)
     return choice;
-  std::vector<int32_t> outer(parent->model.variables.size(), 0);
+  std::vector<int32_t> outer(parent->problem.variables.size(), 0);
   for (size_t i = 0; i < choice.size(); ++i)
     outer[parentVariables[i]] = choice[i];
   return parent->lift(std::move(outer));
 }
 
-Answer Scope::project(const Core &core, const Choice &choice) const {
+Answer Scope::project(const FlatProblem &core, const Choice &choice) const {
   // Graph options per variable, from the outermost scope inwards.
   std::vector<const Scope *> chain;
   for (const Scope *s = this; s; s = s->parent)
     chain.push_back(s);
-  std::vector<int32_t> id(chain.back()->model.variables.size(), -1);
+  std::vector<int32_t> id(chain.back()->problem.variables.size(), -1);
   for (size_t i = 0; i < choice.size(); ++i)
-    id[chain.back()->model.variableOf[i]] = choice[i];
+    id[chain.back()->problem.variableOf[i]] = choice[i];
   for (size_t k = chain.size() - 1; k-- > 0;) {
     std::vector<int32_t> inner;
     for (int32_t v : chain[k]->parentVariables)
@@ -42,7 +42,7 @@ Answer Scope::project(const Core &core, const Choice &choice) const {
   }
   Answer answer(size_t(core.count()), 0);
   for (int32_t v = 0; v < core.count(); ++v) {
-    const std::vector<int32_t> &ids = model.variables[core.variables[v]].ids;
+    const std::vector<int32_t> &ids = problem.variables[core.variables[v]].ids;
     auto at = std::find(ids.begin(), ids.end(), id[core.variables[v]]);
     const double *own = &core.costs[core.first[v]];
     answer[v] = at != ids.end() ? int32_t(at - ids.begin())
@@ -51,11 +51,11 @@ Answer Scope::project(const Core &core, const Choice &choice) const {
   return answer;
 }
 
-bool Incumbent::offer(const Scope &scope, const Core &core, const Answer &answer) {
+bool Incumbent::offer(const Scope &scope, const FlatProblem &core, const Answer &answer) {
   // The judge walks over the whole graph: not for what cannot win.
   if (core.price(answer) >= double(solution.cost))
     return false;
-  return offer(scope.lift(core.ids(scope.model, answer)));
+  return offer(scope.lift(core.ids(scope.problem, answer)));
 }
 
 bool Incumbent::offer(Choice choice) {
@@ -73,8 +73,9 @@ Cost tessera::strategies::provenBound(double bound) {
   return bound <= 0 ? 0 : bound >= double(kForbidden) ? kForbidden : Cost(std::ceil(bound));
 }
 
-bool tessera::strategies::eliminateCore(const Core &core, double tableLimit, double totalLimit,
-                                        Answer &answer, double &least, double &work) {
+bool tessera::strategies::eliminateCore(const FlatProblem &core, double tableLimit,
+                                        double totalLimit, Answer &answer, double &least,
+                                        double &work) {
   if (core.hasMemory())
     return false;
   std::vector<int32_t> sizes;
@@ -83,7 +84,7 @@ bool tessera::strategies::eliminateCore(const Core &core, double tableLimit, dou
   for (int32_t v = 0; v < core.count(); ++v) {
     sizes.push_back(core.size(v));
     unary.push_back(&core.costs[core.first[v]]);
-    for (const CoreLink &link : core.links[v])
+    for (const FlatLink &link : core.links[v])
       if (link.other > v)
         edges.push_back({v, link.other, &core.matrices[link.to], &core.matrices[link.from]});
   }
@@ -95,7 +96,7 @@ bool tessera::strategies::eliminateCore(const Core &core, double tableLimit, dou
   return true;
 }
 
-size_t tessera::strategies::fixOptions(Model &model, const Core &core, const Dual &dual,
+size_t tessera::strategies::fixOptions(Problem &problem, const FlatProblem &core, const Dual &dual,
                                        double cutoff) {
   const double room = cutoff - 1 - dual.bound() + 1e-9 * std::abs(cutoff) + 1e-3;
   std::vector<double> reduced = dual.reducedCosts();
@@ -113,10 +114,10 @@ size_t tessera::strategies::fixOptions(Model &model, const Core &core, const Dua
       continue;
     dropped += keep.size() - left;
     if (left == 0) {
-      model.infeasible = true;
+      problem.infeasible = true;
       return dropped;
     }
-    model.keepOptions(core.variables[v], keep);
+    problem.keepOptions(core.variables[v], keep);
   }
   return dropped;
 }

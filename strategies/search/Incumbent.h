@@ -1,6 +1,6 @@
 //===- Incumbent.h - the best answer so far, and nested subproblems ---------------------------===//
 //
-// A Scope is a model and where it came from: branching copies the live part of a model into a child
+// A Scope is a problem and where it came from: branching copies the live part of a problem into a child
 // and restricts it. `lift` carries an answer of the child out to a choice of the graph. The
 // Incumbent judges choices with Evaluate and keeps the best.
 //
@@ -8,26 +8,26 @@
 #ifndef TESSERA_STRATEGIES_SEARCH_INCUMBENT_H
 #define TESSERA_STRATEGIES_SEARCH_INCUMBENT_H
 
-#include "strategies/search/Core.h"
-#include "strategies/search/Dual.h"
 #include "strategies/search/Searchers.h"
+#include "strategies/search/bound/Dual.h"
+#include "strategies/search/problem/FlatProblem.h"
 
 namespace tessera::strategies {
 
 struct Scope {
-  explicit Scope(const StrategyGraph &graph) : model(graph) {}
-  explicit Scope(const Scope &outer, const Model &whole);
+  explicit Scope(const StrategyGraph &graph) : problem(graph) {}
+  explicit Scope(const Scope &outer, const Problem &whole);
 
   Choice lift(std::vector<int32_t> ids) const;
   /// A choice of the graph as an answer of the core; options that were dropped become the cheapest.
-  Answer project(const Core &core, const Choice &choice) const;
+  Answer project(const FlatProblem &core, const Choice &choice) const;
 
-  Model model;
+  Problem problem;
 
 private:
   const Scope *parent = nullptr;
   std::vector<int32_t>
-      parentVariables; // of the parent's model, per variable here before reductions
+      parentVariables; // of the parent's problem, per variable here before reductions
 };
 
 struct Incumbent {
@@ -35,7 +35,7 @@ struct Incumbent {
       : graph(graph), options(options), clock(options.seconds) {}
 
   /// Judges an answer; true if it became the best.
-  bool offer(const Scope &scope, const Core &core, const Answer &answer);
+  bool offer(const Scope &scope, const FlatProblem &core, const Answer &answer);
   bool offer(Choice choice);
   void raise(Cost bound) {
     solution.lowerBound = std::max(solution.lowerBound, std::min(bound, solution.cost));
@@ -61,13 +61,13 @@ struct Incumbent {
 Cost provenBound(double bound);
 
 /// Minimises the core exactly if memory cannot bind and the width allows; false if not. `least` is
-/// the minimum, kCoreForbidden or more if there is no answer.
-bool eliminateCore(const Core &core, double tableLimit, double totalLimit, Answer &answer,
+/// the minimum, kFlatForbidden or more if there is no answer.
+bool eliminateCore(const FlatProblem &core, double tableLimit, double totalLimit, Answer &answer,
                    double &least, double &work);
 
 /// Drops options whose reduced cost shows that no answer below `cutoff` has them. Returns how many;
-/// sets model.infeasible if a variable has none left.
-size_t fixOptions(Model &model, const Core &core, const Dual &dual, double cutoff);
+/// sets problem.infeasible if a variable has none left.
+size_t fixOptions(Problem &problem, const FlatProblem &core, const Dual &dual, double cutoff);
 
 } // namespace tessera::strategies
 

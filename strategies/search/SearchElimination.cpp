@@ -1,8 +1,8 @@
 //===- SearchElimination.cpp - reductions and exact elimination, nothing else -----------------===//
 #include "strategies/search/Incumbent.h"
-#include "strategies/search/ParetoElimination.h"
-#include "strategies/search/Reduce.h"
 #include "strategies/search/Searchers.h"
+#include "strategies/search/bound/ParetoElimination.h"
+#include "strategies/search/reduce/Reduce.h"
 
 using namespace tessera::strategies;
 
@@ -14,39 +14,39 @@ constexpr double kMostWork = 5e9; // of an elimination with memory
 Solution tessera::strategies::searchElimination(const StrategyGraph &graph,
                                                 const SearchOptions &options) {
   Solution solution;
-  Model model(graph);
+  Problem problem(graph);
   const Clock clock(options.seconds);
   auto stop = [&] { return clock.expired(); };
-  reduce(model, stop);
-  if (model.infeasible) {
+  reduce(problem, stop);
+  if (problem.infeasible) {
     solution.infeasible = true;
     return solution;
   }
-  Core core(model);
+  FlatProblem core(problem);
   Answer answer;
   double least, work = 0;
   if (core.hasMemory()) {
     Dual dual(core); // for prices to begin with
     for (int pass = 0; pass < kPasses && !stop(); ++pass) {
       dual.pass();
-      dual.stepPrices(kCoreForbidden);
+      dual.stepPrices(kFlatForbidden);
     }
     dual.restoreBest();
     dual.pass();
     const double most = options.work > 0 ? std::min(1e9 * options.work, kMostWork) : kMostWork;
-    auto result = ParetoElimination(core, dual, kCoreForbidden, stop).run(most, work, answer);
+    auto result = ParetoElimination(core, dual, kFlatForbidden, stop).run(most, work, answer);
     if (result == ParetoElimination::TooLarge)
       return solution;
     solution.infeasible = result == ParetoElimination::Nothing;
-    least = solution.infeasible ? kCoreForbidden : core.price(answer);
+    least = solution.infeasible ? kFlatForbidden : core.price(answer);
   } else if (stop() || !eliminateCore(core, 1 << 26, 1 << 28, answer, least, work)) {
     return solution;
   }
-  if (least >= kCoreForbidden) {
+  if (least >= kFlatForbidden) {
     solution.infeasible = true;
     return solution;
   }
-  solution.choice = model.expand(core.ids(model, answer));
+  solution.choice = problem.expand(core.ids(problem, answer));
   solution.lowerBound = provenBound(least);
   return solution;
 }

@@ -12,10 +12,10 @@
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "strategies/search/Branch.h"
-#include "strategies/search/Fold.h"
-#include "strategies/search/Neighbourhood.h"
-#include "strategies/search/Reduce.h"
 #include "strategies/search/Searchers.h"
+#include "strategies/search/local/Neighbourhood.h"
+#include "strategies/search/reduce/LayerFolding.h"
+#include "strategies/search/reduce/Reduce.h"
 
 #include <algorithm>
 #include <cmath>
@@ -41,20 +41,20 @@ public:
 private:
   bool round(Scope &scope);
   enum class Next { Phase, Round, Proven };
-  Next phase(Scope &scope, const Core &core, Dual &dual, std::vector<Neighbourhood> &searches,
-             int number, double &share);
-  void startTree(const Scope &scope, const Core &core, const Dual &dual, double share);
+  Next phase(Scope &scope, const FlatProblem &core, Dual &dual,
+             std::vector<Neighbourhood> &searches, int number, double &share);
+  void startTree(const Scope &scope, const FlatProblem &core, const Dual &dual, double share);
   bool finishTree(double share);
-  void startFolded(const Model &model);
-  void raiseBound(const Model &model, const Core &core, Dual &dual, double share);
+  void startFolded(const Problem &problem);
+  void raiseBound(const Problem &problem, const FlatProblem &core, Dual &dual, double share);
   int64_t search(Neighbourhood &search, double share) const;
-  void improve(const Scope &scope, const Core &core, std::vector<Neighbourhood> &searches,
+  void improve(const Scope &scope, const FlatProblem &core, std::vector<Neighbourhood> &searches,
                double share);
-  std::unique_ptr<Scope> restrict(const Scope &scope, const Core &core, const Dual &dual,
+  std::unique_ptr<Scope> restrict(const Scope &scope, const FlatProblem &core, const Dual &dual,
                                   double cutoff) const;
-  bool tryCutoff(const Scope &scope, const Core &core, const Dual &dual, double share);
-  void focus(const Scope &scope, const Core &core, const Dual &dual, double share);
-  std::vector<Neighbourhood> searchesFrom(const Core &core, const Answer &start);
+  bool tryCutoff(const Scope &scope, const FlatProblem &core, const Dual &dual, double share);
+  void focus(const Scope &scope, const FlatProblem &core, const Dual &dual, double share);
+  std::vector<Neighbourhood> searchesFrom(const FlatProblem &core, const Answer &start);
   /// Threads for neighbourhoods.
   size_t primal() const { return size_t(std::max(1, options.threads - (tree ? 1 : 0))); }
   /// Runs `bounds` and beside it all searches but the first.
@@ -66,7 +66,7 @@ private:
     for (std::thread &thread : threads)
       thread.join();
   }
-  void conclude() { // the present model holds nothing better
+  void conclude() { // the present problem holds nothing better
     if (best.found())
       best.raise(best.solution.cost);
     else
@@ -94,7 +94,7 @@ private:
       treeThread; // joined before a phase ends, so that the course does not depend on the clock
   bool treeDone = false;
   Cost treeFrom = 0;          // the best answer when it was begun
-  std::vector<double> prices; // by Model::points
+  std::vector<double> prices; // by Problem::points
   double trial = 0.01;        // distance of the next cutoff from the bound, relative
   double narrowness = 0.5;    // of the next focus
   double lastRise = 0;        // of the bound in the last phase
@@ -102,7 +102,8 @@ private:
   bool triedFold = false;
 };
 
-void ExactSearch::raiseBound(const Model &model, const Core &core, Dual &dual, double share) {
+void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &core, Dual &dual,
+                             double share) {
   const double end = best.work + share, before = dual.best();
   int passes = 0;
   // Steps that shortened in the last phase may have done so too early.
@@ -119,12 +120,12 @@ void ExactSearch::raiseBound(const Model &model, const Core &core, Dual &dual, d
   dual.pass();
   lastRise = dual.best() - before;
   best.raise(provenBound(dual.best()));
-  for (size_t p = 0; p < model.points.size(); ++p)
-    prices[model.points[p]] = dual.prices()[p];
+  for (size_t p = 0; p < problem.points.size(); ++p)
+    prices[problem.points[p]] = dual.prices()[p];
   log("%d passes: bound %.0f, step %.2g", passes, dual.best(), dual.stepFactor);
 }
 
-std::vector<Neighbourhood> ExactSearch::searchesFrom(const Core &core, const Answer &start) {
+std::vector<Neighbourhood> ExactSearch::searchesFrom(const FlatProblem &core, const Answer &start) {
   std::vector<Neighbourhood> searches;
   for (size_t t = 0; t < primal(); ++t)
     searches.emplace_back(core, start, std::vector<double>(core.room.size(), 0),
@@ -145,7 +146,7 @@ int64_t ExactSearch::search(Neighbourhood &search, double share) const {
 }
 
 /// Lets every search run for the same work, one thread each, and then all continue from the best.
-void ExactSearch::improve(const Scope &scope, const Core &core,
+void ExactSearch::improve(const Scope &scope, const FlatProblem &core,
                           std::vector<Neighbourhood> &searches, double share) {
   int64_t steps = 0;
   std::vector<std::thread> threads;
@@ -176,16 +177,17 @@ void ExactSearch::improve(const Scope &scope, const Core &core,
 }
 
 /// What may hold answers below the cutoff.
-std::unique_ptr<Scope> ExactSearch::restrict(const Scope &scope, const Core &core, const Dual &dual,
-                                             double cutoff) const {
-  Model restricted(scope.model);
+std::unique_ptr<Scope> ExactSearch::restrict(const Scope &scope, const FlatProblem &core,
+                                             const Dual &dual, double cutoff) const {
+  Problem restricted(scope.problem);
   dual.moveInto(restricted);
   fixOptions(restricted, core, dual, cutoff);
   return std::make_unique<Scope>(scope, restricted);
 }
 
 /// Branch and bound below a trial cutoff. True if it proved that nothing is left.
-bool ExactSearch::tryCutoff(const Scope &scope, const Core &core, const Dual &dual, double share) {
+bool ExactSearch::tryCutoff(const Scope &scope, const FlatProblem &core, const Dual &dual,
+                            double share) {
   const double bound = double(best.solution.lowerBound);
   double aim = std::min(bound + std::max(1.0, trial * std::abs(bound)), double(kForbidden));
   Cost cutoff = Cost(aim);
@@ -212,8 +214,9 @@ bool ExactSearch::tryCutoff(const Scope &scope, const Core &core, const Dual &du
 }
 
 /// Neighbourhood search among the options of small reduced cost, and those of the best answer.
-void ExactSearch::focus(const Scope &scope, const Core &core, const Dual &dual, double share) {
-  Model restricted(scope.model);
+void ExactSearch::focus(const Scope &scope, const FlatProblem &core, const Dual &dual,
+                        double share) {
+  Problem restricted(scope.problem);
   std::vector<double> reduced = dual.reducedCosts();
   Answer now = scope.project(core, best.solution.choice);
   const double most = narrowness * (target() - dual.bound());
@@ -226,20 +229,20 @@ void ExactSearch::focus(const Scope &scope, const Core &core, const Dual &dual, 
     restricted.keepOptions(core.variables[v], keep);
   }
   Scope child(scope, restricted);
-  reduce(child.model, [&] { return best.clock.expired(); });
-  if (child.model.infeasible)
+  reduce(child.problem, [&] { return best.clock.expired(); });
+  if (child.problem.infeasible)
     return;
-  Core small(child.model);
+  FlatProblem small(child.problem);
   best.work += 20 * double(core.matrices.size());
   const Cost before = best.solution.cost;
   std::vector<Neighbourhood> searches =
       searchesFrom(small, child.project(small, best.solution.choice));
   std::vector<double> local;
-  for (int32_t point : child.model.points)
+  for (int32_t point : child.problem.points)
     local.push_back(prices[point]);
   for (Neighbourhood &search : searches)
     search.setPrices(local);
-  log("focus %.3g: %d variables, %zu options, %zu check points", narrowness, small.count(),
+  log("focus %.3g: %d variables, %zu options, %zu memory points", narrowness, small.count(),
       small.costs.size(), small.room.size());
   improve(child, small, searches, share);
   if (best.solution.cost == before)
@@ -248,12 +251,12 @@ void ExactSearch::focus(const Scope &scope, const Core &core, const Dual &dual, 
 
 /// A first answer in which equal layers choose alike: where a network repeats itself it is near the best, and
 /// what it costs to find does not grow with the number of layers.
-void ExactSearch::startFolded(const Model &model) {
-  Fold fold(best.graph, model.variableOf);
+void ExactSearch::startFolded(const Problem &problem) {
+  LayerFolding fold(best.graph, problem.variableOf);
   best.work += 100 * double(best.graph.nodes.size());
   for (const StrategyEdge &edge : best.graph.edges)
     best.work += 4 * double(edge.costs.size());
-  if (size_t(fold.groups) * 10 > model.variables.size())
+  if (size_t(fold.groups) * 10 > problem.variables.size())
     return; // not much that repeats itself
   SearchOptions own = options;
   own.work = options.work > 0 ? std::min(1.0, 0.3 * (options.work - 1e-9 * best.work)) : 1;
@@ -264,17 +267,17 @@ void ExactSearch::startFolded(const Model &model) {
   best.work += 1e9 * folded.work;
   if (!folded.choice.empty())
     best.offer(fold.unfold(folded.choice));
-  log("folded %zu variables to %d: best %ld", model.variables.size(), fold.groups,
+  log("folded %zu variables to %d: best %ld", problem.variables.size(), fold.groups,
       long(best.solution.cost));
 }
 
-/// One round on the present model; false when there is nothing more to do.
+/// One round on the present problem; false when there is nothing more to do.
 bool ExactSearch::round(Scope &scope) {
-  Model &model = scope.model;
-  reduce(model, [&] { return best.clock.expired(); });
-  if (model.infeasible)
+  Problem &problem = scope.problem;
+  reduce(problem, [&] { return best.clock.expired(); });
+  if (problem.infeasible)
     return conclude(), false;
-  Core core(model);
+  FlatProblem core(problem);
   best.work += 20 * double(core.matrices.size() + core.extras.size());
   Answer answer;
   double least;
@@ -282,12 +285,12 @@ bool ExactSearch::round(Scope &scope) {
     best.offer(scope, core, answer);
     return conclude(), false;
   }
-  log("%d variables, %zu options, %zu check points, best %ld, bound %ld", core.count(),
+  log("%d variables, %zu options, %zu memory points, best %ld, bound %ld", core.count(),
       core.costs.size(), core.room.size(), long(best.solution.cost),
       long(best.solution.lowerBound));
   Dual dual(core);
   std::vector<double> local;
-  for (int32_t point : model.points)
+  for (int32_t point : problem.points)
     local.push_back(prices[point]);
   dual.setPrices(local);
   std::vector<Neighbourhood> searches =
@@ -298,7 +301,7 @@ bool ExactSearch::round(Scope &scope) {
   for (int phase = 0; next == Next::Phase && !best.done(); ++phase) {
     if (phase == 1 && !triedFold) { // not one of those that end at once
       triedFold = true;
-      startFolded(model);
+      startFolded(problem);
     }
     startTree(scope, core, dual, share);
     const double shareNow = share;
@@ -313,7 +316,8 @@ bool ExactSearch::round(Scope &scope) {
 }
 
 /// The tree of the whole is what still moves on small cores, once bound and neighbourhoods stand still.
-void ExactSearch::startTree(const Scope &scope, const Core &core, const Dual &dual, double share) {
+void ExactSearch::startTree(const Scope &scope, const FlatProblem &core, const Dual &dual,
+                            double share) {
   // Much better answers make a smaller tree from the root on.
   if (tree && double(treeFrom - best.solution.cost) > 0.1 * (double(treeFrom) - dual.best()))
     tree.reset();
@@ -352,10 +356,10 @@ bool ExactSearch::finishTree(double share) {
   return treeDone;
 }
 
-ExactSearch::Next ExactSearch::phase(Scope &scope, const Core &core, Dual &dual,
+ExactSearch::Next ExactSearch::phase(Scope &scope, const FlatProblem &core, Dual &dual,
                                      std::vector<Neighbourhood> &searches, int number,
                                      double &share) {
-  auto raise = [&] { raiseBound(scope.model, core, dual, share); };
+  auto raise = [&] { raiseBound(scope.problem, core, dual, share); };
   if (number == 0)
     raise();
   else
@@ -395,7 +399,7 @@ ExactSearch::Next ExactSearch::phase(Scope &scope, const Core &core, Dual &dual,
   if (best.done())
     return Next::Phase;
   if (best.found()) {
-    Model smaller(scope.model);
+    Problem smaller(scope.problem);
     dual.moveInto(smaller);
     size_t dropped = fixOptions(smaller, core, dual, target());
     if (smaller.infeasible)
@@ -405,7 +409,7 @@ ExactSearch::Next ExactSearch::phase(Scope &scope, const Core &core, Dual &dual,
       if (treeThread.joinable() && finishTree(share))
         return Next::Proven;
       tree.reset();
-      scope.model = std::move(smaller);
+      scope.problem = std::move(smaller);
       return Next::Round;
     }
     if (core.costs.size() > 1000 && share > 1e8 && !rising)
@@ -420,7 +424,7 @@ ExactSearch::Next ExactSearch::phase(Scope &scope, const Core &core, Dual &dual,
 
 Solution ExactSearch::run() {
   Scope scope(best.graph);
-  prices.assign(scope.model.room.size(), 0);
+  prices.assign(scope.problem.room.size(), 0);
   while (round(scope) && !best.done())
     ;
   best.solution.work = 1e-9 * best.work;

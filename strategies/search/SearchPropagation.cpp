@@ -5,8 +5,8 @@
 // ahead of its second best by the largest margin (the one that is least in doubt); it takes that option.
 //
 //===----------------------------------------------------------------------------------------------===//
+#include "strategies/search/PriceSweep.h"
 #include "strategies/search/Searchers.h"
-#include "strategies/search/Sweep.h"
 
 #include <algorithm>
 #include <set>
@@ -15,7 +15,7 @@ using namespace tessera::strategies;
 
 namespace {
 
-Answer propagate(const Core &core, const std::vector<double> &costs) {
+Answer propagate(const FlatProblem &core, const std::vector<double> &costs) {
   const size_t n = size_t(core.count());
   std::vector<double> sums(costs), margins(n);
   auto margin = [&](size_t v) {
@@ -35,7 +35,7 @@ Answer propagate(const Core &core, const std::vector<double> &costs) {
     queue.erase(queue.begin());
     const double *own = &sums[core.first[v]];
     answer[v] = int32_t(std::min_element(own, own + core.size(int32_t(v))) - own);
-    for (const CoreLink &link : core.links[v]) {
+    for (const FlatLink &link : core.links[v]) {
       const size_t u = size_t(link.other), size = size_t(core.size(link.other));
       if (answer[u] >= 0)
         continue;
@@ -52,5 +52,5 @@ Answer propagate(const Core &core, const std::vector<double> &costs) {
 
 Solution tessera::strategies::searchPropagation(const StrategyGraph &graph,
                                                 const SearchOptions &options) {
-  return sweep(graph, options, propagate);
+  return priceSweep(graph, options, propagate);
 }

@@ -1,7 +1,7 @@
 //===- SearchRandom.cpp - the baseline --------------------------------------------------------===//
 #include "strategies/search/Evaluate.h"
-#include "strategies/search/Model.h"
 #include "strategies/search/Searchers.h"
+#include "strategies/search/problem/Problem.h"
 
 #include <algorithm>
 #include <numeric>
@@ -13,9 +13,9 @@ Solution tessera::strategies::searchRandom(const StrategyGraph &graph,
                                            const SearchOptions &options) {
   Clock clock(options.seconds);
   Solution solution;
-  Model model(graph);
+  Problem problem(graph);
   std::mt19937_64 random(options.seed);
-  const size_t n = model.variables.size();
+  const size_t n = problem.variables.size();
   std::vector<int32_t> order(n), ids(n);
   std::iota(order.begin(), order.end(), 0);
   std::vector<char> chosen(n);
@@ -25,12 +25,12 @@ Solution tessera::strategies::searchRandom(const StrategyGraph &graph,
     std::shuffle(order.begin(), order.end(), random);
     std::fill(chosen.begin(), chosen.end(), 0);
     for (int32_t v : order) {
-      const Variable &x = model.variables[v];
+      const Variable &x = problem.variables[v];
       std::pair<double, double> best{1e300, 1e300};
       for (size_t s = 0; s < x.size(); ++s) {
         Cost cost = x.costs[s];
         for (int32_t e : x.edges) {
-          EdgeView view = model.view(e, v);
+          EdgeView view = problem.view(e, v);
           if (chosen[view.other])
             cost = addCosts(cost, view(s, size_t(ids[view.other])));
         }
@@ -47,7 +47,7 @@ Solution tessera::strategies::searchRandom(const StrategyGraph &graph,
       }
       chosen[v] = 1;
     }
-    Choice choice = model.expand(ids);
+    Choice choice = problem.expand(ids);
     Evaluation judged = evaluate(graph, choice);
     if (judged.feasible && judged.cost < solution.cost) {
       solution.cost = judged.cost;

@@ -5,9 +5,9 @@
 // of the two halves is minimised again given all the rest. About linear in the size of the graph.
 //
 //===----------------------------------------------------------------------------------------------===//
-#include "strategies/search/Eliminate.h"
+#include "strategies/search/PriceSweep.h"
 #include "strategies/search/Searchers.h"
-#include "strategies/search/Sweep.h"
+#include "strategies/search/reduce/Eliminate.h"
 
 #include <algorithm>
 
@@ -19,7 +19,7 @@ constexpr int32_t kPiece = 12; // variables that are decided together
 
 class Halving {
 public:
-  Halving(const Core &core, const std::vector<double> &costs)
+  Halving(const FlatProblem &core, const std::vector<double> &costs)
       : core(core), costs(costs), answer(size_t(core.count()), -1) {}
 
   Answer run() {
@@ -49,7 +49,7 @@ private:
       sizes.push_back(core.size(v));
       const double *first = &costs[core.first[size_t(v)]];
       own.emplace_back(first, first + size);
-      for (const CoreLink &link : core.links[size_t(v)]) {
+      for (const FlatLink &link : core.links[size_t(v)]) {
         if (link.other >= from && link.other < to) {
           if (link.other > v)
             edges.push_back(
@@ -83,7 +83,7 @@ private:
     std::copy(positions.begin(), positions.end(), answer.begin() + from);
   }
 
-  const Core &core;
+  const FlatProblem &core;
   const std::vector<double> &costs;
   Answer answer; // -1: undecided
 };
@@ -92,7 +92,7 @@ private:
 
 Solution tessera::strategies::searchRecursive(const StrategyGraph &graph,
                                               const SearchOptions &options) {
-  return sweep(graph, options, [](const Core &core, const std::vector<double> &costs) {
+  return priceSweep(graph, options, [](const FlatProblem &core, const std::vector<double> &costs) {
     return Halving(core, costs).run();
   });
 }

@@ -6,8 +6,8 @@
 // One line per operation and size: the median and the best time of one call, and the algorithm
 // bandwidth of the best (bytes of the larger buffer of a rank over the time).
 
-#include "runtime/comm/MpiWorld.h"
-#include "runtime/comm/ThreadWorld.h"
+#include "runtime/comm/mpi/MpiWorld.h"
+#include "runtime/comm/threads/ThreadWorld.h"
 
 #include <algorithm>
 #include <chrono>

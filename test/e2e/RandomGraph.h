@@ -16,7 +16,7 @@
 #ifndef TESSERA_TEST_E2E_RANDOMGRAPH_H
 #define TESSERA_TEST_E2E_RANDOMGRAPH_H
 
-#include "compiler/autodiff/TrainingOptions.h"
+#include "compiler/training/TrainingOptions.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"

@@ -1,16 +1,16 @@
 //===- RandomStrategies.cpp ----------------------------------------------------------------------===//
 #include "test/e2e/RandomStrategies.h"
 
-#include "compiler/autodiff/Passes.h"
-#include "compiler/autodiff/Training.h"
 #include "compiler/emit/Plans.h"
 #include "compiler/partition/Passes.h"
+#include "compiler/training/Training.h"
+#include "compiler/transform/Passes.h"
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/Reshard.h"
 #include "dialects/graph/Graph.h"
 #include "runtime/executor/Executor.h"
-#include "runtime/executor/Launcher.h"
-#include "runtime/executor/Platform.h"
+#include "runtime/launch/Launcher.h"
+#include "runtime/session/Platform.h"
 #include "test/e2e/StrategyTesting.h"
 
 #include "mlir/Pass/PassManager.h"

@@ -12,7 +12,7 @@
 #ifndef TESSERA_TEST_E2E_RANDOMSTRATEGIES_H
 #define TESSERA_TEST_E2E_RANDOMSTRATEGIES_H
 
-#include "compiler/autodiff/TrainingOptions.h"
+#include "compiler/training/TrainingOptions.h"
 #include "dialects/dist/Mesh.h"
 #include "runtime/plan/plan.pb.h"
 

@@ -1,8 +1,8 @@
 // --verify in single precision tells a wrong plan from rounding: every collective of a plan that trains is
 // made wrong in turn, on all ranks alike, and the verdict must be "not verified"; unchanged plans pass.
-#include "runtime/executor/Launcher.h"
-#include "runtime/executor/Session.h"
+#include "runtime/launch/Launcher.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/session/Session.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -17,7 +17,7 @@
 #include "compiler/partition/ShardedOp.h"
 #include "dialects/graph/Graph.h"
 #include "runtime/executor/Executor.h"
-#include "runtime/executor/Launcher.h"
+#include "runtime/launch/Launcher.h"
 #include "runtime/plan/PlanInfo.h"
 #include "test/e2e/StrategyTesting.h"
 

@@ -1,5 +1,5 @@
 // The image decoders: whatever the bytes, a box is decoded or refused, in bounded time and memory.
-#include "runtime/data/ImageDecoder.h"
+#include "runtime/data/image/ImageDecoder.h"
 #include "test/fuzz/Fuzz.h"
 #include "test/unit/data/ImageWriting.h"
 

@@ -1,7 +1,7 @@
 // The plan reader, the checker, and the loader of the reference backend. A plan that passes is also run
 // if it is small: what the checker accepts must be safe to execute.
 #include "runtime/backend/Backend.h"
-#include "runtime/comm/ThreadWorld.h"
+#include "runtime/comm/threads/ThreadWorld.h"
 #include "runtime/executor/Executor.h"
 #include "runtime/plan/PlanChecker.h"
 #include "runtime/plan/PlanFile.h"

@@ -1,6 +1,6 @@
 // The safetensors reader: every tensor of a file that it accepts can be read.
 #include "runtime/plan/PlanInfo.h"
-#include "runtime/plan/Safetensors.h"
+#include "runtime/tensor/Safetensors.h"
 #include "test/fuzz/Fuzz.h"
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
 #include "tools/profile/Measure.h"
 
-#include "runtime/executor/Launcher.h"
-#include "runtime/executor/Platform.h"
+#include "runtime/launch/Launcher.h"
+#include "runtime/session/Platform.h"
 
 #include <algorithm>
 #include <chrono>

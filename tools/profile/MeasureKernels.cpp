@@ -4,9 +4,9 @@
 #include "compiler/partition/Passes.h"
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
-#include "runtime/comm/ThreadWorld.h"
-#include "runtime/executor/Launcher.h"
-#include "runtime/executor/Platform.h"
+#include "runtime/comm/threads/ThreadWorld.h"
+#include "runtime/launch/Launcher.h"
+#include "runtime/session/Platform.h"
 #include "strategies/cost/CostModel.h"
 #include "strategies/space/Enumerate.h"
 

@@ -1,7 +1,7 @@
 // The machine's devices: what nvidia-smi says of them, and what a copy and a launch take.
 #include "tools/profile/Measure.h"
 
-#include "runtime/backend/cuda/KernelCache.h"
+#include "runtime/backend/cuda/run/KernelCache.h"
 #include "runtime/device/Device.h"
 #include "strategies/cost/MachineTopology.h"
 

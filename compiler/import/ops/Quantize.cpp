@@ -10,7 +10,7 @@
 //===----------------------------------------------------------------------------------------------===//
 
 #include "compiler/import/ops/ConvPool.h"
-#include "dialects/graph/StraightThrough.h"
+#include "dialects/graph/GraphAttributes.h"
 
 using namespace tessera;
 using namespace tessera::compiler;

@@ -1,10 +1,10 @@
 // Communicator's operations as NCCL's. Rows of a gather, and the boxes of an exchange, are brought together by
 // device copies on the communication stream, before and after.
 #include "runtime/comm/BoxCopy.h"
-#include "runtime/comm/Call.h"
+#include "runtime/comm/CollectiveCall.h"
 #include "runtime/comm/nccl/NcclGroup.h"
-#include "runtime/plan/Convert.h"
 #include "runtime/plan/ElementType.h"
+#include "runtime/tensor/ConvertElements.h"
 
 #include <algorithm>
 #include <cstring>

@@ -9,7 +9,7 @@
 #ifndef TESSERA_RUNTIME_COMM_TCP_RENDEZVOUS_H
 #define TESSERA_RUNTIME_COMM_TCP_RENDEZVOUS_H
 
-#include "runtime/comm/tcp/Mesh.h"
+#include "runtime/comm/tcp/PeerConnections.h"
 #include "runtime/comm/tcp/TcpWorld.h"
 
 namespace tessera::rt {

@@ -72,8 +72,8 @@ private:
                                       const std::function<std::string()> &stopped) {
     Hello hello = meeting_.hello;
     hello.group = group;
-    return connectMesh(meeting_.listener, peers, hello, secret_, monotonicSeconds() + timeout_,
-                       stopped);
+    return connectPeers(meeting_.listener, peers, hello, secret_, monotonicSeconds() + timeout_,
+                        stopped);
   }
 
   Meeting meeting_;

@@ -17,7 +17,7 @@
 #ifndef TESSERA_RUNTIME_COMM_TCP_WATCH_H
 #define TESSERA_RUNTIME_COMM_TCP_WATCH_H
 
-#include "runtime/comm/tcp/Mesh.h"
+#include "runtime/comm/tcp/PeerConnections.h"
 
 #include <atomic>
 #include <condition_variable>

@@ -4,10 +4,10 @@
 //   mpirun -n 4 comm_conformance --transport mpi [--abort 1]
 // Prints one line per failed check, with its rank, and returns 1 if there is any.
 
-#include "runtime/comm/MpiWorld.h"
-#include "runtime/comm/ThreadWorld.h"
+#include "runtime/comm/mpi/MpiWorld.h"
 #include "runtime/comm/tcp/Socket.h"
 #include "runtime/comm/tcp/TcpWorld.h"
+#include "runtime/comm/threads/ThreadWorld.h"
 #include "test/conformance/comm/Suite.h"
 
 #include <cstdio>

@@ -1,13 +1,13 @@
 #include "test/conformance/onnx/NodeTest.h"
 
+#include "compiler/driver/Driver.h"
 #include "compiler/import/ModelFile.h"
 #include "dialects/dist/DistInterfaces.h"
 #include "runtime/executor/Executor.h"
-#include "runtime/executor/Launcher.h"
-#include "runtime/plan/Convert.h"
+#include "runtime/launch/Launcher.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanInfo.h"
-#include "tools/compile/Pipeline.h"
+#include "runtime/tensor/ConvertElements.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/FormatVariadic.h"

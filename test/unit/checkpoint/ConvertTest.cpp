@@ -1,5 +1,5 @@
 // A checkpoint in other files is the same checkpoint.
-#include "runtime/checkpoint/Convert.h"
+#include "runtime/checkpoint/ConvertCheckpoint.h"
 #include "runtime/checkpoint/Folder.h"
 #include "runtime/checkpoint/Layout.h"
 #include "test/unit/checkpoint/TensorsInMemory.h"

@@ -2,9 +2,9 @@
 #ifndef TESSERA_TEST_UNIT_CHECKPOINT_TENSORSINMEMORY_H
 #define TESSERA_TEST_UNIT_CHECKPOINT_TENSORSINMEMORY_H
 
-#include "runtime/plan/Convert.h"
 #include "runtime/plan/PlanInfo.h"
-#include "runtime/plan/TensorSource.h"
+#include "runtime/tensor/ConvertElements.h"
+#include "runtime/tensor/TensorSource.h"
 
 #include <map>
 

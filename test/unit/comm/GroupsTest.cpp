@@ -1,5 +1,5 @@
 #include "runtime/comm/Groups.h"
-#include "runtime/comm/MpiWorld.h"
+#include "runtime/comm/mpi/MpiWorld.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>

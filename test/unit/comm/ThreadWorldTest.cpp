@@ -1,4 +1,4 @@
-#include "runtime/comm/ThreadWorld.h"
+#include "runtime/comm/threads/ThreadWorld.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>

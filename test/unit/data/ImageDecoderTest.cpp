@@ -1,5 +1,5 @@
-#include "runtime/data/ImageDecoder.h"
-#include "runtime/data/Resample.h"
+#include "runtime/data/image/ImageDecoder.h"
+#include "runtime/data/image/Resample.h"
 #include "test/unit/data/ImageWriting.h"
 
 #include <algorithm>

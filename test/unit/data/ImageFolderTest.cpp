@@ -1,4 +1,4 @@
-#include "runtime/data/ImageTree.h"
+#include "runtime/data/image/ImageTree.h"
 #include "test/unit/data/DataTesting.h"
 #include "test/unit/data/ImageWriting.h"
 

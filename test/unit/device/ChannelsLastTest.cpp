@@ -1,7 +1,7 @@
 // Tensors of convolutions of 16 bits, and of F32 that may be rounded to TF32, lie with their channels last: in every kernel
 // they are what the reference backend computes of plain ones, and nothing is copied between convolutions and the loops
 // around them.
-#include "runtime/backend/cuda/ChannelsLast.h"
+#include "runtime/backend/cuda/bind/ChannelsLast.h"
 #include "test/conformance/backend/PlanBuilder.h"
 
 #include <catch2/catch.hpp>

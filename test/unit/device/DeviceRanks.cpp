@@ -1,8 +1,8 @@
 // Ranks on devices of their own, as many as there are, four at most: every collective of groups that are made in one
 // common order, in registered memory, and recorded in a graph. One rank is enough: NCCL with a world of one.
 #include "runtime/comm/nccl/NcclWorld.h"
-#include "runtime/executor/Launcher.h"
-#include "runtime/plan/Convert.h"
+#include "runtime/launch/Launcher.h"
+#include "runtime/tensor/ConvertElements.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

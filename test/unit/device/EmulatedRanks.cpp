@@ -1,7 +1,7 @@
 // Ranks on emulated devices: what happens when a rank, a communicator or a registration fails.
-#include "runtime/comm/ThreadWorld.h"
 #include "runtime/comm/nccl/NcclWorld.h"
-#include "runtime/executor/Launcher.h"
+#include "runtime/comm/threads/ThreadWorld.h"
+#include "runtime/launch/Launcher.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>

@@ -1,10 +1,10 @@
 // Every kind of kernel binds; what is generated for it compiles for sm_80 and sm_90 where there is a toolkit
 // (NVRTC needs no device); the cache on disk is right or ignored.
 #include "runtime/backend/HostPlan.h"
-#include "runtime/backend/cuda/CudaKernel.h"
-#include "runtime/backend/cuda/FiniteCheck.h"
-#include "runtime/backend/cuda/Joined.h"
-#include "runtime/backend/cuda/KernelCache.h"
+#include "runtime/backend/cuda/bind/CudaKernel.h"
+#include "runtime/backend/cuda/join/JoinedSteps.h"
+#include "runtime/backend/cuda/run/FiniteCheck.h"
+#include "runtime/backend/cuda/run/KernelCache.h"
 #include "runtime/device/Device.h"
 #include "test/conformance/backend/Loops.h"
 

@@ -1,5 +1,5 @@
 // Which device a rank takes, and what is said where there is none.
-#include "runtime/executor/Platform.h"
+#include "runtime/session/Platform.h"
 #include "runtime/device/Device.h"
 
 #include <catch2/catch.hpp>

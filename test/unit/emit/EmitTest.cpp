@@ -5,7 +5,7 @@
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
 #include "runtime/executor/Executor.h"
-#include "runtime/executor/Launcher.h"
+#include "runtime/launch/Launcher.h"
 #include "runtime/plan/PlanFile.h"
 
 #include "mlir/Parser/Parser.h"
@@ -205,13 +205,13 @@ TEST_CASE("a rank's plan does not depend on those written before it") {
         return %y : tensor<2x3xf32>
       }
     })");
-  auto skeleton = llvm::cantFail(compiler::buildSkeleton(*module.op));
+  auto layout = llvm::cantFail(compiler::buildSkeleton(*module.op));
   const compiler::EmitOptions options{.model = "test"};
-  compiler::PlanWriter writer(skeleton, options);
+  compiler::PlanWriter writer(layout, options);
   std::set<std::string> different;
   for (int64_t rank : {2, 0, 3, 1, 2}) {
     std::string bytes = rt::serialize(*llvm::cantFail(writer.write(rank)));
-    compiler::PlanWriter fresh(skeleton, options);
+    compiler::PlanWriter fresh(layout, options);
     CHECK(bytes == rt::serialize(*llvm::cantFail(fresh.write(rank))));
     different.insert(bytes);
   }

@@ -1,7 +1,7 @@
 // Collectives under every layout equal what plan.proto says of logical tensors: the oracle below works
 // on indices of row-major tensors alone.
 #include "runtime/executor/Collectives.h"
-#include "runtime/executor/Launcher.h"
+#include "runtime/launch/Launcher.h"
 #include "test/unit/plan/PlanBuilder.h"
 
 #include <catch2/catch.hpp>

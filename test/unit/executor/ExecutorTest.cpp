@@ -1,9 +1,9 @@
 // Whole plans on the reference backend: losses, weights and outputs equal a computation by hand, on any
 // number of ranks; failures stop all ranks and name the culprit.
 #include "runtime/executor/GlobalTensors.h"
-#include "runtime/executor/Launcher.h"
-#include "runtime/plan/Convert.h"
+#include "runtime/launch/Launcher.h"
 #include "runtime/plan/PlanChecker.h"
+#include "runtime/tensor/ConvertElements.h"
 #include "test/unit/plan/TrainingPlan.h"
 
 #include <catch2/catch.hpp>

@@ -1,7 +1,7 @@
 // Plan directories and safetensors on disk: round trips, and every bad file is one clear error.
-#include "runtime/plan/Convert.h"
 #include "runtime/plan/PlanFile.h"
-#include "runtime/plan/Safetensors.h"
+#include "runtime/tensor/ConvertElements.h"
+#include "runtime/tensor/Safetensors.h"
 #include "test/unit/plan/TrainingPlan.h"
 
 #include <catch2/catch.hpp>

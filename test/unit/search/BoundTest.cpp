@@ -1,12 +1,12 @@
 //===- BoundTest.cpp - elimination, reductions and bounds against enumeration --------------------===//
 #include "RandomGraph.h"
 
-#include "strategies/search/Dual.h"
-#include "strategies/search/Eliminate.h"
 #include "strategies/search/Incumbent.h"
-#include "strategies/search/Neighbourhood.h"
-#include "strategies/search/ParetoElimination.h"
-#include "strategies/search/Reduce.h"
+#include "strategies/search/bound/Dual.h"
+#include "strategies/search/bound/ParetoElimination.h"
+#include "strategies/search/local/Neighbourhood.h"
+#include "strategies/search/reduce/Eliminate.h"
+#include "strategies/search/reduce/Reduce.h"
 
 #include <catch2/catch.hpp>
 
@@ -89,22 +89,22 @@ TEST_CASE("reductions keep the least cost, also through nested scopes") {
     StrategyGraph g = randomGraph(random, kShape);
     const Cost least = bruteForce(g);
     Scope scope(g);
-    reduce(scope.model);
+    reduce(scope.problem);
     INFO("round " << round);
-    if (scope.model.infeasible) {
+    if (scope.problem.infeasible) {
       REQUIRE(least >= kForbidden);
       continue;
     }
-    Scope inner(scope, scope.model);
-    Core core(inner.model);
+    Scope inner(scope, scope.problem);
+    FlatProblem core(inner.problem);
     // Enumerate what is left; the judge must agree with the price of each answer.
     Answer answer(size_t(core.count()), 0);
     Cost found = kForbidden;
     bool more = true;
     while (more) {
-      Evaluation judged = evaluate(g, inner.lift(core.ids(inner.model, answer)));
+      Evaluation judged = evaluate(g, inner.lift(core.ids(inner.problem, answer)));
       const double price = core.price(answer);
-      if (price < kCoreForbidden) {
+      if (price < kFlatForbidden) {
         REQUIRE(double(judged.cost) == price);
         REQUIRE(judged.feasible == (core.excess(core.load(answer)) <= 0));
       } else {
@@ -130,10 +130,10 @@ TEST_CASE("bounds and reduced costs never exceed the truth") {
     // Without options that cannot occur: the bounds expect the reductions to have dropped those.
     StrategyGraph g =
         randomGraph(random, {.nodes = 7, .density = 0.6, .forbidden = 0, .memory = 0.6});
-    Model model(g);
-    if (model.room.empty() || *std::min_element(model.room.begin(), model.room.end()) < 0)
+    Problem problem(g);
+    if (problem.room.empty() || *std::min_element(problem.room.begin(), problem.room.end()) < 0)
       continue;
-    Core core(model);
+    FlatProblem core(problem);
     // The least cost of the core for each option of each variable.
     std::vector<double> least(core.costs.size(), std::numeric_limits<double>::infinity());
     double best = std::numeric_limits<double>::infinity();
@@ -151,7 +151,7 @@ TEST_CASE("bounds and reduced costs never exceed the truth") {
         answer[i++] = 0;
       more = i < answer.size();
     }
-    if (best >= kCoreForbidden)
+    if (best >= kFlatForbidden)
       continue;
     ++total;
     Dual dual(core);
@@ -160,7 +160,7 @@ TEST_CASE("bounds and reduced costs never exceed the truth") {
       std::vector<double> reduced = dual.reducedCosts();
       for (size_t s = 0; s < reduced.size(); ++s) {
         // Costs that contain a forbidden entry have lost their small digits.
-        if (least[s] < kCoreForbidden)
+        if (least[s] < kFlatForbidden)
           REQUIRE(bound + reduced[s] <= least[s] + 1e-6);
         REQUIRE(reduced[s] >= -1e-6 * (1 + std::abs(reduced[s])));
       }
@@ -183,17 +183,17 @@ TEST_CASE("bounds and reduced costs never exceed the truth") {
       }
       risen += before > priced + 0.1;
     }
-    // What moves into the model is the same problem, from where the bound already is.
-    Model moved(model);
+    // What moves into the problem is the same problem, from where the bound already is.
+    Problem moved(problem);
     dual.moveInto(moved);
-    Core after(moved);
+    FlatProblem after(moved);
     for (int i = 0; i < 20; ++i) {
       for (int32_t v = 0; v < core.count(); ++v)
         answer[size_t(v)] = int32_t(random() % uint64_t(core.size(v)));
-      if (core.price(answer) < kCoreForbidden)
+      if (core.price(answer) < kFlatForbidden)
         REQUIRE(after.price(answer) == core.price(answer));
       else
-        REQUIRE(after.price(answer) >= kCoreForbidden);
+        REQUIRE(after.price(answer) >= kFlatForbidden);
     }
     Dual again(after);
     again.setPrices(dual.prices());
@@ -213,8 +213,8 @@ TEST_CASE("neighbourhood search reports what it has") {
   for (int round = 0; round < 150; ++round) {
     StrategyGraph g = randomGraph(random, kShape);
     const Cost least = bruteForce(g);
-    Model model(g);
-    Core core(model);
+    Problem problem(g);
+    FlatProblem core(problem);
     Neighbourhood search(core, Answer(size_t(core.count()), 0),
                          std::vector<double>(core.room.size(), 0), 1);
     double work = 0;
@@ -242,10 +242,10 @@ TEST_CASE("elimination with memory equals enumeration") {
     // Forbidden costs and the reductions are left out so that the cores stay large.
     StrategyGraph g =
         randomGraph(random, {.nodes = 7, .density = 0.6, .forbidden = 0, .memory = 0.55});
-    Model model(g);
-    if (model.room.empty() || *std::min_element(model.room.begin(), model.room.end()) < 0)
+    Problem problem(g);
+    if (problem.room.empty() || *std::min_element(problem.room.begin(), problem.room.end()) < 0)
       continue;
-    Core core(model);
+    FlatProblem core(problem);
     const Cost least = bruteForce(g);
     Dual dual(core);
     for (int pass = 0; pass < 10; ++pass) {
@@ -255,7 +255,7 @@ TEST_CASE("elimination with memory equals enumeration") {
     dual.pass();
     INFO("round " << round);
     // Just above the least cost there is an answer, at it there is none below.
-    for (double limit : {kCoreForbidden, double(least) + 1, double(least)}) {
+    for (double limit : {kFlatForbidden, double(least) + 1, double(least)}) {
       Answer answer;
       double work = 0;
       auto result = ParetoElimination(core, dual, limit).run(1e9, work, answer);
@@ -275,7 +275,7 @@ TEST_CASE("elimination with memory equals enumeration") {
     // With next to no work most are given up, and none is excluded that has an answer.
     if (least >= kForbidden)
       continue;
-    auto result = ParetoElimination(core, dual, kCoreForbidden).run(10, work, answer);
+    auto result = ParetoElimination(core, dual, kFlatForbidden).run(10, work, answer);
     REQUIRE(result != ParetoElimination::Nothing);
     givenUp += result == ParetoElimination::TooLarge;
   }
@@ -300,15 +300,15 @@ TEST_CASE("elimination with memory ends within a few steps of its budget") {
         g.aliases.push_back({id - 1, id});
     }
   g.memoryLimit = 16'000'000;
-  Model model(g);
-  Core core(model);
+  Problem problem(g);
+  FlatProblem core(problem);
   Dual dual(core);
   dual.pass();
   for (int polls : {1, 3, 30}) { // what the clock ends
     Answer answer;
     double work = 0;
     int asked = 0;
-    ParetoElimination labels(core, dual, kCoreForbidden, [&] { return ++asked >= polls; });
+    ParetoElimination labels(core, dual, kFlatForbidden, [&] { return ++asked >= polls; });
     CHECK(labels.run(1e12, work, answer) == ParetoElimination::TooLarge);
     CHECK(asked == polls);
     CHECK(work < 1e7 * polls);
@@ -316,7 +316,7 @@ TEST_CASE("elimination with memory ends within a few steps of its budget") {
   for (double most : {1e5, 1e6, 1e8}) { // what counted work ends
     Answer answer;
     double work = 0;
-    CHECK(ParetoElimination(core, dual, kCoreForbidden).run(most, work, answer) ==
+    CHECK(ParetoElimination(core, dual, kFlatForbidden).run(most, work, answer) ==
           ParetoElimination::TooLarge);
     CHECK(work < 1.1 * most + 1e5);
   }
@@ -337,7 +337,7 @@ TEST_CASE("reductions look at the clock by work, not by variables") {
       g.addEdge(u, v, costs);
     }
   }
-  Model whole(g), cut(g);
+  Problem whole(g), cut(g);
   int asked = 0;
   reduce(whole, [&] { return ++asked, false; });
   CHECK(asked >= 5);
@@ -349,16 +349,16 @@ TEST_CASE("reductions look at the clock by work, not by variables") {
 }
 
 TEST_CASE("of a change those parts are made that fit and pay") {
-  // The example of Parts.h: three variables without edges, one check point with 2 bytes free.
+  // The example of PartialChange.h: three variables without edges, one memory point with 2 bytes free.
   StrategyGraph g;
   g.addNode({.costs = {5, 0}, .usages = {0, 3}, .liveFrom = 0, .liveTo = 1});
   g.addNode({.costs = {5, 0}, .usages = {0, 3}, .liveFrom = 0, .liveTo = 1});
   g.addNode({.costs = {0, 2}, .usages = {1, 0}, .liveFrom = 0, .liveTo = 1});
   g.memoryLimit = 3;
-  Model model(g);
-  Core core(model);
+  Problem problem(g);
+  FlatProblem core(problem);
   REQUIRE(core.count() == 3);
-  Parts parts(core);
+  PartialChange parts(core);
   const Answer x{0, 0, 0};
   Answer to{1, 1, 1};
   const std::vector<double> price(core.room.size(), 1);
@@ -369,10 +369,10 @@ TEST_CASE("of a change those parts are made that fit and pay") {
   std::mt19937_64 random(18);
   int better = 0, cut = 0;
   for (int round = 0; round < 3000; ++round) {
-    const bool limited = round % 4; // without a limit there are no check points
-    Model model(randomGraph(
+    const bool limited = round % 4; // without a limit there are no memory points
+    Problem problem(randomGraph(
         random, {.nodes = 9, .density = 0.25, .forbidden = 0, .memory = limited ? 0.6 : 0.0}));
-    Core core(model);
+    FlatProblem core(problem);
     Answer x, to;
     std::vector<int32_t> members;
     for (int32_t v = 0; v < core.count(); ++v) {
@@ -381,10 +381,10 @@ TEST_CASE("of a change those parts are made that fit and pay") {
       members.push_back(v);
     }
     const std::vector<double> load = core.load(x), rates(core.room.size(), 0.1);
-    if (core.excess(load) > 0 || core.price(x) >= kCoreForbidden)
+    if (core.excess(load) > 0 || core.price(x) >= kFlatForbidden)
       continue;
     const Answer from = x, wanted = to;
-    Parts parts(core);
+    PartialChange parts(core);
     const double change = parts.choose(members, from, to, x, load, rates, rates, 0);
     INFO("round " << round);
     REQUIRE(core.price(to) - core.price(x) == Approx(change).margin(1e-6));

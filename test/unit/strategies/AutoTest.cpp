@@ -1,5 +1,5 @@
 #include "Programs.h"
-#include "strategies/assign/BuildGraph.h"
+#include "strategies/graph/BuildGraph.h"
 #include "strategies/search/Evaluate.h"
 #include "strategies/space/Enumerate.h"
 
@@ -91,15 +91,15 @@ TEST_CASE("a reduction is scattered in every way that divides") {
                                           "b=data+model -> [data+model]"});
 }
 
-TEST_CASE("followers join the cluster of what they follow") {
+TEST_CASE("followers join the group of what they follow") {
   Module m(kMlp);
-  FunctionPlan plan(llvm::cantFail(Program::analyse(m.func("train"))));
+  FunctionAssignment plan(llvm::cantFail(Program::analyse(m.func("train"))));
   llvm::SmallVector<bool> none(plan.program.operators.size(), false);
-  Clusters clusters = formClusters(plan, none);
+  FollowGroups groups = formFollowGroups(plan, none);
   auto of = [&](const char *name) {
     for (size_t i = 0; i < plan.program.operators.size(); ++i)
       if (plan.program.operators[i].name == name)
-        return clusters.ofOp[i];
+        return groups.ofOp[i];
     return -2;
   };
   CHECK(of("relu") == of("fc1"));
@@ -107,8 +107,8 @@ TEST_CASE("followers join the cluster of what they follow") {
   CHECK(of("loss/square") == of("fc2"));
   CHECK(of("loss/sum") == of("fc2")); // a small reduction
   CHECK(of("fc2.grad_w") != of("fc2"));
-  CHECK(of("w1.update") == clusters.ofArg[2]);   // lies as the parameter
-  CHECK(of("w1.update.1") == clusters.ofArg[4]); // lies as the momentum
+  CHECK(of("w1.update") == groups.ofArg[2]);   // lies as the parameter
+  CHECK(of("w1.update.1") == groups.ofArg[4]); // lies as the momentum
 }
 
 TEST_CASE("nobody owes a part of what a source makes") {
@@ -120,22 +120,22 @@ TEST_CASE("nobody owes a part of what a source makes") {
       %y = graph.add %x, %r {graph.name = "y"} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
       return %y : tensor<8x8xf32>
     })");
-  FunctionPlan plan(llvm::cantFail(Program::analyse(m.func("infer"))));
+  FunctionAssignment plan(llvm::cantFail(Program::analyse(m.func("infer"))));
   CostModel model(kMesh, llvm::cantFail(Topology::load("cpu")));
   SharedShardings shared;
   BuiltGraph built = buildGraph(plan, model, nullptr, shared, int64_t(1) << 40, 48);
   int heads = 0;
-  for (size_t c = 0; c < built.clusters.list.size(); ++c) {
-    const Cluster &cluster = built.clusters.list[c];
-    if (cluster.arg >= 0)
+  for (size_t c = 0; c < built.groups.list.size(); ++c) {
+    const FollowGroup &group = built.groups.list[c];
+    if (group.arg >= 0)
       continue;
-    const OperatorInfo &info = plan.program.operators[cluster.ops.front()];
+    const OperatorInfo &info = plan.program.operators[group.ops.front()];
     for (auto [o, v] : llvm::enumerate(info.op->getOperands())) {
-      if (built.clusters.of(plan.program, v) >= 0)
+      if (built.groups.of(plan.program, v) >= 0)
         continue;
       ++heads;
       REQUIRE(!built.options[c]->empty());
-      for (const ClusterOption &option : *built.options[c])
+      for (const GroupOption &option : *built.options[c])
         CHECK(
             !dist::operandSharding(info.cls->rule, option.strategies.front(), int(o)).isPartial());
     }

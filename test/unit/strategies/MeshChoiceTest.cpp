@@ -1,4 +1,4 @@
-#include "strategies/assign/MeshChoice.h"
+#include "strategies/modes/MeshChoice.h"
 #include "Programs.h"
 
 using namespace tessera::strategies;

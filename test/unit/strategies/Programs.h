@@ -4,7 +4,7 @@
 
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
-#include "strategies/assign/Assign.h"
+#include "strategies/modes/Assign.h"
 
 #include "mlir/Parser/Parser.h"
 

@@ -1,0 +1,38 @@
+//===- OutputDirectory.h - files that appear whole or not at all ---------------------------------===//
+//
+//   OutputDirectory out("plan");            // plan, or what was there before, stays as it is
+//   if (Error e = out.begin()) ...          // refuses a directory that is no plan
+//   write files under out.file(NAME) ...
+//   if (Error e = out.commit()) ...         // now it is there; without commit nothing is left behind
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_COMPILER_DRIVER_OUTPUTDIRECTORY_H
+#define TESSERA_COMPILER_DRIVER_OUTPUTDIRECTORY_H
+
+#include "llvm/Support/Error.h"
+
+#include <string>
+
+namespace tessera {
+
+/// Writes beside `path` and renames.
+llvm::Error writeFile(const std::string &path, llvm::StringRef text);
+
+class OutputDirectory {
+public:
+  explicit OutputDirectory(std::string target);
+  ~OutputDirectory(); // removes what was not committed
+
+  llvm::Error begin();
+  llvm::Error commit();
+
+  const std::string &path() const { return temporary_; } // where to write
+  std::string file(llvm::StringRef name) const { return temporary_ + "/" + name.str(); }
+
+private:
+  std::string target_, temporary_;
+};
+
+} // namespace tessera
+
+#endif

@@ -1,0 +1,466 @@
+//===- PlanLayout.cpp - buffers, steps and bindings ----------------------------------------------===//
+//
+// Every value gets a buffer, except that a view shows its operand's bytes, equal constants are kept once, and
+// the new value of a parameter or state is written straight into its buffer where no reader of the old value
+// comes later. Where one does, the new value is copied at the program's end.
+//
+//===----------------------------------------------------------------------------------------------===//
+#include "compiler/emit/PlanLayout.h"
+
+#include "compiler/emit/FusedLoop.h"
+
+#include "dialects/dist/DistOps.h"
+#include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphAttributes.h"
+#include "dialects/graph/GraphKinds.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <map>
+#include <set>
+
+using namespace llvm;
+using namespace mlir;
+
+namespace tessera::compiler {
+
+/// Larger splats are written by a step, not stored in the plan.
+static constexpr uint64_t kMaxStoredSplat = 4096;
+
+uint64_t elementBytes(Type element) {
+  if (auto integer = dyn_cast<IntegerType>(element))
+    return integer.getWidth() == 1 || integer.getWidth() == 8 ? 1
+           : integer.getWidth() == 32                         ? 4
+           : integer.getWidth() == 64                         ? 8
+                                                              : 0;
+  return element.isF64() ? 8 : element.isF32() ? 4 : element.isF16() || element.isBF16() ? 2 : 0;
+}
+
+uint64_t LayoutBuffer::bytes() const {
+  return uint64_t(type.getNumElements()) * elementBytes(type.getElementType());
+}
+
+bool mayShare(const PlanLayout &layout, const LayoutStep &step, int i, int o) {
+  RankedTensorType in = layout.buffers[step.inputs[i]].type,
+                   out = layout.buffers[step.outputs[o]].type;
+  if (in.getElementType() != out.getElementType() || in.getNumElements() != out.getNumElements())
+    return false;
+  switch (step.kind) {
+  case LayoutStep::Copy:
+    return true;
+  case LayoutStep::Fill:
+    return false;
+  case LayoutStep::Collective:
+    return cast<dist::CollectiveOp>(step.op).getCollectiveKind() == dist::CollectiveKind::AllReduce;
+  case LayoutStep::Kernel:
+    break;
+  }
+  if (auto fused = dyn_cast<graph::FusedOp>(step.op)) {
+    FusedLoop loop = cantFail(FusedLoop::get(fused)); // seen when the step was made
+    return loop.inputViews[i] == loop.domain && loop.results[o].reduction == dist::Reduction::None;
+  }
+  return graph::isElementwise(step.op) && in.getShape() == out.getShape();
+}
+
+namespace {
+
+class ProgramBuilder {
+public:
+  ProgramBuilder(PlanLayout &layout,
+                 std::map<std::pair<const void *, const void *>, int> &constants,
+                 std::map<std::string, int> &persistent, func::FuncOp func)
+      : skeleton_(layout), constants_(constants), persistent_(persistent), func_(func) {
+    program_.name = func.getName().str();
+  }
+
+  Error run() {
+    for (unsigned i = 0; i < func_.getNumArguments(); ++i)
+      if (Error e = argument(i))
+        return e;
+    Block &block = func_.getBody().front();
+    for (Operation &op : block.without_terminator())
+      if (Error e = operation(&op))
+        return e;
+    if (Error e = results(block.getTerminator()))
+      return e;
+    skeleton_.programs.push_back(std::move(program_));
+    return Error::success();
+  }
+
+private:
+  Error fail(const Twine &what) {
+    return createStringError("program '" + program_.name + "': " + what);
+  }
+
+  Expected<int> newBuffer(const Twine &name, Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor || !tensor.hasStaticShape() || elementBytes(tensor.getElementType()) == 0) {
+      std::string text;
+      raw_string_ostream(text) << type;
+      return fail("'" + name + "' has the type " + text + ", which plans do not have");
+    }
+    LayoutBuffer buffer;
+    buffer.name = name.str();
+    buffer.type = tensor;
+    skeleton_.buffers.push_back(std::move(buffer));
+    return int(skeleton_.buffers.size() - 1);
+  }
+
+  Expected<dist::Sharding> sharding(Attribute attr, Type type, const Twine &what) {
+    auto tensor = cast<RankedTensorType>(type);
+    auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attr);
+    if (!sharding) {
+      if (skeleton_.mesh.numRanks() == 1)
+        return dist::Sharding::replicated(tensor.getRank());
+      return fail(what + " has no sharding");
+    }
+    Expected<dist::Sharding> resolved = sharding.resolve(skeleton_.mesh);
+    if (resolved && resolved->rank() != tensor.getRank())
+      return fail(what + " has a sharding of another rank");
+    return resolved;
+  }
+
+  Error argument(unsigned i) {
+    StringRef role = graph::argRole(func_, i);
+    std::string name = graph::argName(func_, i).str();
+    Value value = func_.getArgument(i);
+    Expected<dist::Sharding> cut = sharding(func_.getArgAttr(i, dist::kShardingAttr),
+                                            value.getType(), "argument '" + name + "'");
+    if (!cut)
+      return cut.takeError();
+    bool lasting = role == graph::kParameter || role == graph::kState;
+    if (!lasting && role != graph::kInput && role != graph::kTarget && role != graph::kStep)
+      return fail("argument '" + name + "' has the unknown role '" + role + "'");
+    LayoutBinding binding{role.str(),
+                          name,
+                          lasting ? "" : program_.name,
+                          0,
+                          0,
+                          *cut,
+                          globalShape(func_.getArgAttrDict(i), value.getType()),
+                          0};
+    if (lasting) {
+      auto it = persistent_.find((role + "/" + name).str());
+      if (it != persistent_.end()) {
+        const LayoutBinding &known = skeleton_.bindings[it->second];
+        if (skeleton_.buffers[known.buffer].type != value.getType() || !(known.sharding == *cut))
+          return fail(role + " '" + name + "' is " + cut->str(skeleton_.mesh) + " here and " +
+                      known.sharding.str(skeleton_.mesh) +
+                      " in another program; give it one sharding, since its memory is shared");
+        buffers_[value] = known.buffer;
+        return Error::success();
+      }
+      if (auto fill = func_.getArgAttrOfType<FloatAttr>(i, graph::kFillAttr))
+        binding.fill = fill.getValueAsDouble();
+    }
+    Expected<int> buffer = newBuffer(name, value.getType());
+    if (!buffer)
+      return buffer.takeError();
+    skeleton_.buffers[*buffer].persistent = lasting;
+    skeleton_.buffers[*buffer].kind = lasting ? role.str() : "input";
+    binding.buffer = *buffer;
+    buffers_[value] = *buffer;
+    if (role == graph::kInput) {
+      binding.ordinal = inputs_++;
+      if (skeleton_.globalBatch == 0 && !binding.globalShape.empty())
+        skeleton_.globalBatch = uint64_t(binding.globalShape[0]);
+    }
+    if (lasting)
+      persistent_[(role + "/" + name).str()] = int(skeleton_.bindings.size());
+    skeleton_.bindings.push_back(std::move(binding));
+    return Error::success();
+  }
+
+  /// As localisation wrote it down; a program that was never cut has whole tensors.
+  static dist::Shape globalShape(DictionaryAttr attributes, Type local) {
+    if (attributes)
+      if (auto shape = attributes.getAs<DenseI64ArrayAttr>(dist::kGlobalShapeAttr))
+        return dist::Shape(shape.asArrayRef());
+    return dist::Shape(cast<RankedTensorType>(local).getShape());
+  }
+
+  /// The value's buffer. Constants get theirs when they are first asked for.
+  Expected<int> bufferOf(Value value) {
+    if (auto it = buffers_.find(value); it != buffers_.end())
+      return it->second;
+    Operation *op = value.getDefiningOp();
+    auto attr = op ? op->getAttrOfType<DenseElementsAttr>("value") : DenseElementsAttr();
+    if (!attr)
+      return fail("operator '" + (op ? graph::nameOf(op) : std::string("?")) +
+                  "' is a constant without contents");
+    auto key = std::pair(attr.getAsOpaquePointer(), value.getType().getAsOpaquePointer());
+    if (auto it = constants_.find(key); it != constants_.end())
+      return buffers_[value] = it->second;
+    Expected<int> buffer = newBuffer(graph::nameOf(op), value.getType());
+    if (!buffer)
+      return buffer;
+    buffers_[value] = *buffer;
+    LayoutBuffer &made = skeleton_.buffers[*buffer];
+    if (attr.isSplat() && made.bytes() > kMaxStoredSplat) {
+      addStep({LayoutStep::Fill, stepName(op), op, {}, {*buffer}});
+      return *buffer;
+    }
+    made.persistent = true;
+    made.constant = attr;
+    made.kind = "constant";
+    constants_[key] = *buffer;
+    return *buffer;
+  }
+
+  static std::string stepName(Operation *op) {
+    std::string name = graph::nameOf(op), what = op->getName().stripDialect().str();
+    if (auto collective = dyn_cast<dist::CollectiveOp>(op))
+      what = collective.getKind().str();
+    return name == what ? name : name + "." + what;
+  }
+
+  void addStep(LayoutStep step) { program_.steps.push_back(std::move(step)); }
+
+  Error operation(Operation *op) {
+    if (op->hasTrait<OpTrait::ConstantLike>())
+      return Error::success();
+    LayoutStep step;
+    for (Value operand : op->getOperands()) {
+      Expected<int> buffer = bufferOf(operand);
+      if (!buffer)
+        return buffer.takeError();
+      step.inputs.push_back(*buffer);
+    }
+    for (OpResult result : op->getResults()) {
+      std::string name = graph::nameOf(op);
+      if (op->getNumResults() > 1)
+        name += "#" + std::to_string(result.getResultNumber());
+      Expected<int> buffer = newBuffer(name, result.getType());
+      if (!buffer)
+        return buffer.takeError();
+      buffers_[result] = *buffer;
+      step.outputs.push_back(*buffer);
+    }
+    if (graph::isView(op)) {
+      skeleton_.buffers[step.outputs[0]].alias = skeleton_.root(step.inputs[0]);
+      return Error::success();
+    }
+    step.kind = isa<dist::CollectiveOp>(op) ? LayoutStep::Collective : LayoutStep::Kernel;
+    step.name = stepName(op);
+    step.op = op;
+    if (auto fused = dyn_cast<graph::FusedOp>(op))
+      if (Expected<FusedLoop> loop = FusedLoop::get(fused); !loop)
+        return loop.takeError();
+    addStep(std::move(step));
+    return Error::success();
+  }
+
+  Error results(Operation *ret) {
+    // What leaves the program is read after the last step; of what is overwritten first, a copy.
+    std::map<unsigned, unsigned> updates; // argument by result
+    for (unsigned i = 0; i < func_.getNumArguments(); ++i)
+      if (std::optional<unsigned> result = graph::updateOf(func_, i)) {
+        if (*result >= ret->getNumOperands())
+          return fail("'" + graph::argName(func_, i) +
+                      "' is updated by a result that does not exist");
+        if (!updates.try_emplace(*result, i).second)
+          return fail("one result updates two arguments, one of them '" + graph::argName(func_, i) +
+                      "'");
+      }
+    std::vector<LayoutBinding> outputs;
+    std::map<std::string, unsigned> ordinals;
+    for (unsigned r = 0; r < ret->getNumOperands(); ++r) {
+      Expected<int> buffer = bufferOf(ret->getOperand(r));
+      if (!buffer)
+        return buffer.takeError();
+      StringRef role = graph::resultRole(func_, r);
+      std::string name = graph::resultName(func_, r).str();
+      Expected<dist::Sharding> cut =
+          sharding(func_.getResultAttr(r, dist::kShardingAttr), ret->getOperand(r).getType(),
+                   "result '" + name + "'");
+      if (!cut)
+        return cut.takeError();
+      if (updates.count(r)) {
+        unsigned arg = updates[r];
+        Expected<dist::Sharding> old = sharding(func_.getArgAttr(arg, dist::kShardingAttr),
+                                                func_.getArgument(arg).getType(), "argument");
+        if (!old)
+          return old.takeError();
+        if (!(*old == *cut) || func_.getArgument(arg).getType() != ret->getOperand(r).getType())
+          return fail("the new value of '" + graph::argName(func_, arg) + "' is " +
+                      cut->str(skeleton_.mesh) + ", the old one " + old->str(skeleton_.mesh));
+        continue;
+      }
+      if (role == graph::kUpdate)
+        return fail("result " + Twine(r) + " updates no argument");
+      if (role != graph::kOutput && role != graph::kLoss && role != graph::kCorrect &&
+          role != graph::kPredictions && role != graph::kLearningRate &&
+          role != graph::kGradientNorm)
+        return fail("result " + Twine(r) + " has the unknown role '" + role + "'");
+      outputs.push_back({role.str(), name, program_.name, ordinals[role.str()]++, *buffer, *cut,
+                         globalShape(func_.getResultAttrDict(r), ret->getOperand(r).getType()), 0});
+    }
+    return writeBack(ret, updates, outputs);
+  }
+
+  Error writeBack(Operation *ret, const std::map<unsigned, unsigned> &updates,
+                  std::vector<LayoutBinding> &outputs) {
+    indexSteps();
+    auto &buffers = skeleton_.buffers;
+    std::set<int> overwritten; // roots
+    for (auto [result, arg] : updates)
+      if (buffers_[ret->getOperand(result)] != buffers_[func_.getArgument(arg)])
+        overwritten.insert(buffers_[func_.getArgument(arg)]);
+    std::vector<LayoutStep> saves, writes;
+    auto save = [&](int buffer) -> Expected<int> {
+      Expected<int> copy = newBuffer(buffers[buffer].name + ".old", buffers[buffer].type);
+      if (copy)
+        saves.push_back(
+            {LayoutStep::Copy, "save " + buffers[buffer].name, nullptr, {buffer}, {*copy}});
+      return copy;
+    };
+    std::set<int> readAtEnd; // roots
+    for (LayoutBinding &output : outputs) {
+      if (overwritten.count(skeleton_.root(output.buffer))) {
+        readAtEnd.insert(skeleton_.root(output.buffer));
+        Expected<int> copy = save(output.buffer);
+        if (!copy)
+          return copy.takeError();
+        output.buffer = *copy;
+      }
+    }
+    std::map<int, int> timesUpdate;
+    for (auto [result, arg] : updates) {
+      int from = buffers_[ret->getOperand(result)];
+      ++timesUpdate[skeleton_.root(from)];
+      if (overwritten.count(skeleton_.root(from)) && from != buffers_[func_.getArgument(arg)])
+        readAtEnd.insert(skeleton_.root(from));
+    }
+    for (auto [result, arg] : updates) {
+      int from = buffers_[ret->getOperand(result)], to = buffers_[func_.getArgument(arg)];
+      if (from == to)
+        continue;
+      if (timesUpdate[skeleton_.root(from)] == 1 && !readAtEnd.count(to) &&
+          writeInPlace(from, to)) {
+        for (LayoutBinding &output : outputs)
+          if (output.buffer == from)
+            output.buffer = to;
+        continue;
+      }
+      if (overwritten.count(skeleton_.root(from))) {
+        Expected<int> copy = save(from);
+        if (!copy)
+          return copy.takeError();
+        from = *copy;
+      }
+      writes.push_back({LayoutStep::Copy, "update " + buffers[to].name, nullptr, {from}, {to}});
+    }
+    for (auto *steps : {&saves, &writes})
+      for (LayoutStep &step : *steps)
+        addStep(std::move(step));
+    for (LayoutBinding &output : outputs)
+      skeleton_.bindings.push_back(std::move(output));
+    return Error::success();
+  }
+
+  /// Who makes and reads which buffer: updates are many, steps too.
+  void indexSteps() {
+    for (auto [s, step] : llvm::enumerate(program_.steps)) {
+      for (int output : step.outputs)
+        makers_.try_emplace(output, int(s));
+      for (int input : step.inputs)
+        readers_[skeleton_.root(input)].push_back(int(s));
+    }
+    for (auto [b, buffer] : llvm::enumerate(skeleton_.buffers))
+      if (buffer.alias >= 0)
+        views_[buffer.alias].push_back(int(b));
+  }
+
+  /// Lets the step that makes `from` write into `to` instead, if all that read `to` are done by then.
+  bool writeInPlace(int from, int to) {
+    auto &buffers = skeleton_.buffers;
+    if (buffers[from].alias >= 0 || buffers[from].persistent || buffers[from].kind == "input")
+      return false;
+    auto made = makers_.find(from);
+    if (made == makers_.end())
+      return false;
+    const int s = made->second;
+    LayoutStep &maker = program_.steps[s];
+    const int o = int(llvm::find(maker.outputs, from) - maker.outputs.begin());
+    for (size_t i = 0; i < maker.inputs.size(); ++i)
+      if (skeleton_.root(maker.inputs[i]) == to && !mayShare(skeleton_, maker, int(i), o))
+        return false;
+    std::vector<int> &readers = readers_[to];
+    if (!readers.empty() && *std::max_element(readers.begin(), readers.end()) > s)
+      return false;
+    // A result of the same step that was already sent there cannot be: an argument has one update.
+    maker.outputs[o] = to;
+    for (int later : readers_[from])
+      for (int &input : program_.steps[later].inputs)
+        if (input == from)
+          input = to;
+    for (int view : views_[from])
+      buffers[view].alias = to;
+    readers.insert(readers.end(), readers_[from].begin(), readers_[from].end());
+    views_[to].insert(views_[to].end(), views_[from].begin(), views_[from].end());
+    makers_.erase(from);
+    makers_[to] = s;
+    return true;
+  }
+
+  PlanLayout &skeleton_;
+  std::map<std::pair<const void *, const void *>, int> &constants_; // looked up only
+  std::map<std::string, int> &persistent_;                          // role/name to binding
+  func::FuncOp func_;
+  LayoutProgram program_;
+  llvm::DenseMap<Value, int> buffers_;
+  std::map<int, int> makers_;                       // buffer to step
+  std::map<int, std::vector<int>> readers_, views_; // by root: steps; buffers that show it
+  unsigned inputs_ = 0;
+};
+
+/// Takes out buffers that no step, binding or view names any more.
+void dropUnused(PlanLayout &layout) {
+  std::vector<bool> used(layout.buffers.size(), false);
+  auto each = [&](auto visit) {
+    for (LayoutProgram &program : layout.programs)
+      for (LayoutStep &step : program.steps) {
+        for (int &b : step.inputs)
+          visit(b);
+        for (int &b : step.outputs)
+          visit(b);
+      }
+    for (LayoutBinding &binding : layout.bindings)
+      visit(binding.buffer);
+  };
+  each([&](int &b) { used[b] = used[layout.root(b)] = true; });
+  std::vector<int> index(layout.buffers.size(), -1);
+  std::vector<LayoutBuffer> kept;
+  for (size_t b = 0; b < used.size(); ++b)
+    if (used[b]) {
+      index[b] = int(kept.size());
+      kept.push_back(std::move(layout.buffers[b]));
+    }
+  for (LayoutBuffer &buffer : kept)
+    if (buffer.alias >= 0)
+      buffer.alias = index[buffer.alias];
+  each([&](int &b) { b = index[b]; });
+  layout.buffers = std::move(kept);
+}
+
+} // namespace
+
+Expected<PlanLayout> buildSkeleton(ModuleOp local) {
+  PlanLayout layout;
+  layout.mesh = dist::getMesh(local);
+  std::map<std::pair<const void *, const void *>, int> constants;
+  std::map<std::string, int> persistent;
+  for (func::FuncOp func : local.getOps<func::FuncOp>()) {
+    if (!func.getBody().hasOneBlock())
+      return createStringError("program '" + func.getName() + "' must have one block");
+    if (Error e = ProgramBuilder(layout, constants, persistent, func).run())
+      return e;
+  }
+  if (layout.programs.empty())
+    return createStringError("the module has no program");
+  dropUnused(layout);
+  placeBuffers(layout);
+  return layout;
+}
+
+} // namespace tessera::compiler

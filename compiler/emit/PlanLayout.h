@@ -1,0 +1,85 @@
+//===- PlanLayout.h - a plan without what depends on the rank ------------------------------------===//
+//
+// Buffers, steps and bindings of all programs of a module, with places in the arena. Writing a rank's plan
+// from it (PlanWriter) decides nothing any more.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_COMPILER_EMIT_PLANLAYOUT_H
+#define TESSERA_COMPILER_EMIT_PLANLAYOUT_H
+
+#include "compiler/emit/Emit.h"
+
+#include "dialects/dist/Mesh.h"
+#include "dialects/dist/ShardingRule.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace tessera::compiler {
+
+struct LayoutBuffer {
+  std::string name;
+  mlir::RankedTensorType type;
+  int alias = -1; // the buffer whose bytes it shows; never itself an alias
+  bool persistent = false;
+  mlir::DenseElementsAttr constant; // then persistent
+  std::string kind = "activation";  // for the report
+  uint64_t offset = 0;
+
+  uint64_t bytes() const;
+};
+
+struct LayoutStep {
+  enum Kind {
+    Kernel,     // of `op`
+    Collective, // of `op`
+    Copy,       // outputs[0] = inputs[0]
+    Fill,       // outputs[0] = the splat of the constant `op`
+  };
+  Kind kind = Kernel;
+  std::string name;
+  mlir::Operation *op = nullptr;
+  llvm::SmallVector<int, 4> inputs, outputs;
+};
+
+struct LayoutBinding {
+  std::string role, name, program; // program empty: of all
+  unsigned ordinal = 0;
+  int buffer = 0;
+  dist::Sharding sharding;
+  dist::Shape globalShape;
+  double fill = 0;
+};
+
+struct LayoutProgram {
+  std::string name;
+  std::vector<LayoutStep> steps;
+};
+
+struct PlanLayout {
+  dist::Mesh mesh;
+  std::vector<LayoutBuffer> buffers;
+  std::vector<LayoutProgram> programs;
+  std::vector<LayoutBinding> bindings;
+  uint64_t arenaBytes = 0;
+  uint64_t globalBatch = 0;
+  MemoryReport report;
+
+  int root(int buffer) const { return buffers[buffer].alias < 0 ? buffer : buffers[buffer].alias; }
+};
+
+/// Bytes of one element as the plan stores it; 0 for a type that plans do not have.
+uint64_t elementBytes(mlir::Type element);
+
+llvm::Expected<PlanLayout> buildSkeleton(mlir::ModuleOp local);
+
+/// Whether output `o` of the step may take the place of input `i`, given equal byte sizes.
+bool mayShare(const PlanLayout &layout, const LayoutStep &step, int i, int o);
+
+/// Offsets for all buffers, arenaBytes and the report (Memory.cpp).
+void placeBuffers(PlanLayout &layout);
+
+} // namespace tessera::compiler
+
+#endif

@@ -1,0 +1,62 @@
+//===- LossScale.h - gradients of float16 that neither underflow nor overflow --------------------===//
+//
+// Dynamic loss scaling (Micikevicius et al., "Mixed Precision Training", ICLR 2018; the rule is that of
+// torch.cuda.amp.GradScaler). Gradients are those of `scale` times the loss, so that they keep clear of float16's
+// smallest numbers, and are divided by it in float32. Where any of them, on any rank, is infinite or no number, the
+// step changes no parameter and no optimizer state and the scale shrinks; after `interval` good steps in a row it
+// grows.
+//
+//   scale 65536, a gradient overflows:   parameters stay, scale 32768, skipped 1
+//   2000 good steps later:               scale 65536
+//
+// The state is three tensors of rank 0 that checkpoints carry like every other: "loss_scale/scale",
+// "loss_scale/good" (good steps in a row) and "loss_scale/skipped" (steps skipped so far). Adam's bias correction
+// counts the steps that were not skipped; learning rate schedules count all.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_COMPILER_TRAINING_LOSSSCALE_H
+#define TESSERA_COMPILER_TRAINING_LOSSSCALE_H
+
+#include "compiler/autodiff/Gradient.h"
+#include "compiler/training/GradientNorm.h"
+#include "compiler/training/TrainingOptions.h"
+#include "dialects/graph/OpWriter.h"
+
+#include <array>
+
+namespace tessera::compiler {
+
+class LossScaler {
+public:
+  struct Slot {
+    llvm::StringRef name;
+    bool whole; // i64, else float32
+    double fill;
+  };
+  /// The states, in the order of `old` below.
+  static std::array<Slot, 3> slots(const LossScaleOptions &options);
+
+  LossScaler(const LossScaleOptions &options, std::array<mlir::Value, 3> old)
+      : o_(options), old_(old) {}
+
+  /// Multiplies the adjoints that differentiation starts from.
+  void scale(graph::OpWriter &b, llvm::MutableArrayRef<Seed> seeds) const;
+  /// Divides the gradients by the scale and finds whether all are finite. Null gradients stay null.
+  void unscale(graph::OpWriter &b, llvm::MutableArrayRef<mlir::Value> gradients,
+               const Slices &slices = {});
+  /// The steps that changed parameters: `step` without those that were skipped.
+  mlir::Value applied(graph::OpWriter &b, mlir::Value step) const;
+  /// `updated` in a good step, else `old`.
+  mlir::Value keep(graph::OpWriter &b, mlir::Value updated, mlir::Value old) const;
+  /// The states' new values.
+  std::array<mlir::Value, 3> update(graph::OpWriter &b) const;
+
+private:
+  LossScaleOptions o_;
+  std::array<mlir::Value, 3> old_;
+  mlir::Value good_; // i1
+};
+
+} // namespace tessera::compiler
+
+#endif

@@ -1,0 +1,37 @@
+//===- Training.h - from a network to a training program -----------------------------------------===//
+//
+// buildTraining turns what the importer made into what is partitioned:
+//
+//   @forward (inputs, parameters, states[, step]) -> outputs, updates       training mode, consumed
+//   @infer   (inputs, parameters, states) -> outputs                        inference mode, kept
+//
+//   @train   (step, inputs, target, parameters, states)  -> loss, updates
+//   @eval    (inputs, target, parameters, states) -> outputs, loss, correct, predictions
+//
+// Arguments and results carry the attributes of dialects/graph/Graph.h. The states of @train are
+// @forward's (running statistics) and then the optimizer's, which start as zeros (graph.fill).
+// Every argument that changes carries graph.update; a parameter that the loss does not depend on
+// does not change, as in PyTorch. `loss` is the mean over the global batch; `correct` (losses over
+// classes only) counts the predictions that hit and `predictions` how many were made.
+//
+// With options.accumulate = n, @train works through a batch of n times the network's (@forward's) batch, a
+// micro-batch after the other: micro-batch i takes the rows i, i + n, i + 2n, ... (so that rows which lie on
+// one rank stay there). The gradients are added up and the parameters are updated once. `loss` is the mean
+// over the whole batch; BatchNorm takes its statistics from a micro-batch and moves its running ones n times;
+// every micro-batch drops out other elements. The operators of micro-batch i > 0 are called "micro<i>/NAME".
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_COMPILER_TRAINING_TRAINING_H
+#define TESSERA_COMPILER_TRAINING_TRAINING_H
+
+#include "compiler/training/TrainingOptions.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace tessera::compiler {
+
+llvm::Error buildTraining(mlir::ModuleOp module, const TrainingOptions &options);
+
+} // namespace tessera::compiler
+
+#endif

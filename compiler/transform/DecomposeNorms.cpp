@@ -1,0 +1,136 @@
+//===- DecomposeNorms.cpp - batch normalisation as reductions and arithmetic ---------------------===//
+//
+// Written as reductions over the global tensor and elementwise operators, statistics are over the
+// global batch under every sharding: a cut batch makes partial sums, and who pays them is the
+// search's business.
+//
+//   forward   mean = sum(x) / n;  var = sum((x - mean)^2) / n;  y = x * a + b
+//             with a = scale / sqrt(var + eps), b = bias - mean * a
+//   backward  s = sum(dy), d = sum(dy * (mean - x)) in one go over memory, then
+//             dx = dy * a + (x * p - q), with p = a / n * d * rstd^2, q = a / n * s + p * mean
+//             dscale = -d * rstd, dbias = s
+//
+// Each line that touches x is one pass over memory once it is fused. None shares an elementwise
+// value with another: a shared difference x - mean would be found by CSE and kept in memory from
+// forward to backward, where x is kept anyway. So the backward one has the opposite sign, and the
+// last passes are affine in x with coefficients per channel (as PyTorch's CPU kernels are).
+//
+//===----------------------------------------------------------------------------------------------===//
+#include "compiler/transform/Passes.h"
+#include "dialects/graph/OpWriter.h"
+
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+using namespace tessera::graph;
+
+namespace tessera::compiler {
+
+namespace {
+
+/// What both directions need to know about x [n, c, ...].
+struct Channels {
+  explicit Channels(Value x) : rank(rankOf(x)) {
+    for (int64_t d = 0; d < rank; ++d)
+      if (d != 1) {
+        dims.push_back(d);
+        count *= double(shapeOf(x)[d]);
+      }
+  }
+  int64_t rank;
+  SmallVector<int64_t> dims; // all but the channels
+  double count = 1;          // elements per channel
+};
+
+class Decomposer {
+public:
+  Decomposer(OpWriter &writer, Operation *op) : b_(writer) {
+    if (auto attr = op->getAttrOfType<StringAttr>(kGradOfAttr))
+      gradOf_ = attr.str();
+    base_ = b_.takeName(op); // goes to the operator that makes its first result
+    b_.moveBefore(op);
+  }
+
+  void forward(BatchNormOp op) {
+    Value x = op.getX();
+    Channels c(x);
+    Value mean = named("/mean").mul(b_.reduceSum(x, c.dims, false), 1 / c.count);
+    Value d = named("/deviation").sub(x, b_.alongDim(mean, 1, c.rank));
+    Value squares = b_.mul(d, d);
+    Value var = named("/var").mul(b_.reduceSum(squares, c.dims, false), 1 / c.count);
+    Value a = named("/scale").mul(op.getScale(), rstd(var, op.getEpsilon()));
+    Value shift = named("/shift").sub(op.getBias(), b_.mul(mean, a));
+    Value along = named("/apply").alongDim(a, 1, c.rank);
+    Value scaled = b_.mul(x, along);
+    shift = b_.alongDim(shift, 1, c.rank);
+    Value y = named("").add(scaled, shift);
+    op->replaceAllUsesWith(ValueRange{y, mean, var});
+  }
+
+  void backward(BatchNormGradOp op) {
+    Value x = op.getX(), dy = op.getDy(), mean = op.getMean();
+    Channels c(x);
+    Value s = named("/sum").reduceSum(dy, c.dims, false);
+    Value opposite = named("/dot").sub(b_.alongDim(mean, 1, c.rank), x);
+    Value product = b_.mul(dy, opposite);
+    Value d = b_.reduceSum(product, c.dims, false);
+    named("/coefficients");
+    Value r = rstd(op.getVar(), op.getEpsilon());
+    Value a = b_.mul(op.getScale(), r);
+    Value t = b_.mul(d, r);
+    Value share = b_.mul(a, 1 / c.count);
+    Value p = b_.mul(share, b_.mul(t, r));
+    Value q = b_.add(b_.mul(share, s), b_.mul(p, mean));
+    named("/apply");
+    Value first = b_.mul(dy, b_.alongDim(a, 1, c.rank));
+    Value second = b_.mul(x, b_.alongDim(p, 1, c.rank));
+    second = b_.sub(second, b_.alongDim(q, 1, c.rank));
+    Value dx = named("").add(first, second);
+    Value dscale = named("/scale").neg(t);
+    op->replaceAllUsesWith(ValueRange{dx, dscale, s});
+  }
+
+private:
+  OpWriter &named(StringRef suffix) {
+    b_.setName(base_ + suffix, gradOf_);
+    return b_;
+  }
+  Value rstd(Value var, const APFloat &epsilon) {
+    return b_.unary<RsqrtOp>(b_.add(var, epsilon.convertToDouble()));
+  }
+
+  OpWriter &b_;
+  std::string base_, gradOf_;
+};
+
+struct DecomposeNorms : PassWrapper<DecomposeNorms, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DecomposeNorms)
+  StringRef getArgument() const override { return "graph-decompose-norms"; }
+  StringRef getDescription() const override {
+    return "writes batch_norm and batch_norm_grad as reductions and elementwise operators";
+  }
+  void runOnOperation() override {
+    SmallVector<Operation *> norms;
+    getOperation().walk([&](Operation *op) {
+      if (isa<BatchNormOp, BatchNormGradOp>(op))
+        norms.push_back(op);
+    });
+    if (norms.empty())
+      return;
+    OpWriter writer(getOperation());
+    for (Operation *op : norms) { // in program order: constants made before serve all later ones
+      Decomposer decomposer(writer, op);
+      if (auto norm = dyn_cast<BatchNormOp>(op))
+        decomposer.forward(norm);
+      else
+        decomposer.backward(cast<BatchNormGradOp>(op));
+      op->erase();
+    }
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createDecomposeNormsPass() { return std::make_unique<DecomposeNorms>(); }
+
+} // namespace tessera::compiler

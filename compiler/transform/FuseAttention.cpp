@@ -1,0 +1,387 @@
+//===- FuseAttention.cpp - attention as one operator -----------------------------------------------===//
+//
+// Exporters write attention as two products with a softmax between. This pass finds that and writes it as
+// graph.attention, whose scores are never in memory as a whole:
+//
+//   %s = matmul %q, %kt             scores
+//   %t = div %s, 8                  or mul, here or on q or k
+//   %c = select %triangle, %t, -1e4 a constant triangle: causal
+//   %m = add %c, %mask              any number of them: the bias
+//   %p = softmax %m
+//   %y = matmul %p, %v        ->    %y = attention %q, %k, %v, %mask {scale = 0.125, causal, outside = -1e4}
+//
+// Transpositions that bring heads before rows are left out where q, k and v all have one (rows_first), and so are
+// copies of k and v for every group of queries (grouped-query attention).
+//
+// It computes what stood there: a mask that replaces scores is a bias only if it replaces them by -infinity, a triangle
+// that replaces them by a number says so (`outside`). Left as they are:
+//   - scores that something else reads, as dropout of the probabilities does: it needs a mask of their size;
+//   - a bias that is trained (relative positions): it has no gradient there;
+//   - operators of which `keep` says so: a user's strategy speaks of them;
+//   - 16-bit models: the fused kernels compute in float32 and would convert all operands.
+//
+//===----------------------------------------------------------------------------------------------===//
+#include "compiler/transform/Passes.h"
+#include "dialects/graph/GraphKinds.h"
+#include "dialects/graph/OpWriter.h"
+
+#include "mlir/IR/Matchers.h"
+#include "mlir/Pass/Pass.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace tessera::graph;
+
+namespace tessera::compiler {
+
+namespace {
+
+/// The keys that row 0 sees, minus one, of a triangle mask[i, j] = (j <= i + start) == `inside`.
+std::optional<int64_t> triangleStart(Value mask, ArrayRef<int64_t> scores, bool inside) {
+  DenseElementsAttr attr;
+  if (!matchPattern(mask, m_Constant(&attr)) || rankOf(mask) < 2 || attr.isSplat())
+    return std::nullopt;
+  ArrayRef<int64_t> shape = shapeOf(mask);
+  int64_t rows = shape[shape.size() - 2], keys = shape.back();
+  if (shape.take_back(2) != scores.take_back(2) || attr.getNumElements() != rows * keys)
+    return std::nullopt;
+  auto values = attr.getValues<bool>();
+  auto seen = [&](int64_t i) {
+    int64_t n = 0;
+    while (n < keys && values[i * keys + n] == inside)
+      ++n;
+    for (int64_t j = n; j < keys; ++j)
+      if (values[i * keys + j] == inside)
+        return int64_t(-1);
+    return n;
+  };
+  // Rows that see no or all keys do not tell the start; any other does.
+  std::optional<int64_t> start;
+  for (int64_t i = 0; i < rows && !start; ++i)
+    if (int64_t n = seen(i); n > 0 && n < keys)
+      start = n - 1 - i;
+  if (!start)
+    return std::nullopt;
+  for (int64_t i = 0; i < rows; ++i)
+    if (seen(i) != std::clamp<int64_t>(i + *start + 1, 0, keys))
+      return std::nullopt;
+  return start;
+}
+
+/// A tensor [.., heads, rows, depth] as a transposition of something.
+struct Operand {
+  Value source;
+  SmallVector<int64_t> perm; // dimension i is the source's dimension perm[i]
+
+  explicit Operand(Value v) : source(v) {
+    for (int64_t d = 0; d < rankOf(v); ++d)
+      perm.push_back(d);
+  }
+  bool isPlain() const { return llvm::is_sorted(perm); }
+  bool isRowsFirst() const {
+    SmallVector<int64_t> p(perm);
+    std::swap(p[p.size() - 3], p[p.size() - 2]);
+    return llvm::is_sorted(p);
+  }
+  /// Looks through transpositions and scalings that may go.
+  void peel(double &scale, llvm::function_ref<bool(Operation *)> mayGo) {
+    while (Operation *op = source.getDefiningOp()) {
+      if (!mayGo(op))
+        return;
+      if (auto transpose = dyn_cast<TransposeOp>(op)) {
+        for (int64_t &d : perm)
+          d = transpose.getPerm()[d];
+        source = transpose.getX();
+      } else if (std::optional<double> factor = scaling(op)) {
+        scale *= *factor;
+        source = scaled(op);
+      } else {
+        return;
+      }
+    }
+  }
+  static Value scaled(Operation *op) { return op->getOperand(splatOf(op->getOperand(0)) ? 1 : 0); }
+  /// The factor of a multiplication by (or division by) a number, of the shape of the other operand.
+  static std::optional<double> scaling(Operation *op) {
+    if (auto mul = dyn_cast<MulOp>(op)) {
+      Value x = splatOf(mul.getA()) ? mul.getB() : mul.getA();
+      if (auto factor = splatOf(splatOf(mul.getA()) ? mul.getA() : mul.getB()))
+        return x.getType() == mul.getType() ? factor : std::nullopt;
+    } else if (auto div = dyn_cast<DivOp>(op)) {
+      auto divisor = splatOf(div.getB());
+      if (divisor && *divisor != 0 && !splatOf(div.getA()) && div.getA().getType() == div.getType())
+        return 1 / *divisor;
+    }
+    return std::nullopt;
+  }
+};
+
+/// x [.., u, 1, n, d] of a value [.., u * g, n, d] in which every one of the u matrices stands g > 1 times.
+Value repeated(Value v) {
+  auto joined = v.getDefiningOp<ReshapeOp>();
+  auto stretched = joined ? joined.getX().getDefiningOp<BroadcastOp>() : nullptr;
+  if (!stretched)
+    return nullptr;
+  SmallVector<int64_t> in(shapeOf(stretched.getX())), out(shapeOf(stretched.getY()));
+  if (in.size() != out.size() || in.size() < 4 || in[in.size() - 3] != 1)
+    return nullptr;
+  SmallVector<int64_t> once(out), all(out);
+  once[in.size() - 3] = 1;
+  all.erase(all.end() - 3);
+  all[all.size() - 3] = out[out.size() - 4] * out[out.size() - 3];
+  return once == in && shapeOf(v) == ArrayRef<int64_t>(all) ? stretched.getX() : Value();
+}
+
+class Fusion {
+public:
+  Fusion(func::FuncOp func, const std::function<bool(StringRef)> &keep)
+      : func_(func), trained_(func.getName() == "forward"), keep_(keep), writer_(func) {}
+
+  void run() {
+    Block &block = func_.getBody().front();
+    SmallVector<SoftmaxOp> found(block.getOps<SoftmaxOp>());
+    bool any = false;
+    for (SoftmaxOp softmax : found)
+      if (match(softmax)) {
+        rewrite();
+        any = true;
+      }
+    if (!any)
+      return;
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isa_and_nonnull<GraphDialect>(op.getDialect()) && op.use_empty())
+        op.erase();
+  }
+
+private:
+  bool mayGo(Operation *op) const { return !keep_ || !keep_(nameOf(op)); }
+
+  bool match(SoftmaxOp softmax) {
+    int64_t rank = rankOf(softmax.getY());
+    Type element = elementTypeOf(softmax.getY());
+    if (rank < 3 || int64_t(softmax.getDim()) != rank - 1 || !softmax.getY().hasOneUse() ||
+        !(element.isF32() || element.isF64()) || !mayGo(softmax))
+      return false;
+    second_ = dyn_cast<MatMulOp>(*softmax.getY().user_begin());
+    if (!second_ || second_.getA() != softmax.getY() || second_.getTransposeA() ||
+        second_.getWide() || !sameBatch(second_.getB(), softmax.getY()) || !mayGo(second_))
+      return false;
+    scale_ = 1;
+    causal_ = false;
+    outside_ = 0;
+    start_ = 0;
+    biases_.clear();
+    masks_.clear();
+    return matchScores(softmax.getX());
+  }
+
+  /// From the softmax's operand inwards: additions and masks, a triangle, scalings, the product.
+  bool matchScores(Value s) {
+    for (bool inner = false;;) {
+      Operation *op = s.getDefiningOp();
+      if (!op || !s.hasOneUse() || !mayGo(op))
+        return false;
+      if (auto matmul = dyn_cast<MatMulOp>(op)) {
+        first_ = matmul;
+        return !matmul.getTransposeA() && !matmul.getWide() &&
+               sameBatch(matmul.getA(), matmul.getY()) && sameBatch(matmul.getB(), matmul.getY());
+      }
+      Value within;
+      if (auto add = dyn_cast<AddOp>(op); add && !inner) {
+        within = leadsToProduct(add.getA(), s.getType()) ? add.getA() : add.getB();
+        Value bias = within == add.getA() ? add.getB() : add.getA();
+        if (trained_ && isTrained(bias))
+          return false;
+        biases_.push_back(bias);
+      } else if (auto select = dyn_cast<SelectOp>(op); select && !inner) {
+        bool inside = !splatOf(select.getA()); // the scores stay where the condition is true
+        within = inside ? select.getA() : select.getB();
+        std::optional<double> other = splatOf(inside ? select.getB() : select.getA());
+        if (!other)
+          return false;
+        if (auto start = triangleStart(select.getCond(), shapeOf(s), inside)) {
+          causal_ = inner = true;
+          outside_ = *other;
+          start_ = *start;
+        } else if (std::isinf(*other) && *other < 0) {
+          masks_.push_back({select.getCond(), inside});
+        } else {
+          return false;
+        }
+      } else if (std::optional<double> factor = Operand::scaling(op)) {
+        inner = true;
+        scale_ *= *factor;
+        within = Operand::scaled(op);
+      } else {
+        return false;
+      }
+      if (within.getType() != s.getType())
+        return false;
+      s = within;
+    }
+  }
+
+  /// Whether `v`, an operand of an addition, holds the scores.
+  static bool leadsToProduct(Value v, Type type) {
+    for (Operation *op = v.getDefiningOp(); op && v.getType() == type; op = v.getDefiningOp()) {
+      if (auto select = dyn_cast<SelectOp>(op))
+        v = splatOf(select.getA()) ? select.getB() : select.getA();
+      else if (auto add = dyn_cast<AddOp>(op))
+        v = add.getA().getType() == type && leadsToProduct(add.getA(), type) ? add.getA()
+                                                                             : add.getB();
+      else if (Operand::scaling(op))
+        v = Operand::scaled(op);
+      else
+        return isa<MatMulOp>(op);
+    }
+    return false;
+  }
+
+  static bool sameBatch(Value a, Value b) {
+    return shapeOf(a).drop_back(2) == shapeOf(b).drop_back(2);
+  }
+
+  /// Whether the value depends on a parameter in a way that has a gradient.
+  bool isTrained(Value v) {
+    SmallVector<Value> todo = {v};
+    DenseSet<Value> seen;
+    while (!todo.empty()) {
+      Value next = todo.pop_back_val();
+      if (!seen.insert(next).second || !isFloat(next))
+        continue;
+      if (auto argument = dyn_cast<BlockArgument>(next)) {
+        if (argRole(func_, argument.getArgNumber()) == kParameter)
+          return true;
+      } else {
+        llvm::append_range(todo, next.getDefiningOp()->getOperands());
+      }
+    }
+    return false;
+  }
+
+  /// k and v without the copies for every group of queries, where both have them.
+  void ungroup(Operand &k, Operand &v) {
+    Operand *both[] = {&k, &v};
+    Value once[2];
+    for (auto [i, x] : llvm::enumerate(both)) {
+      once[i] = x->isPlain() ? repeated(x->source) : Value();
+      if (once[i] && !mayGo(x->source.getDefiningOp()))
+        return;
+    }
+    int64_t heads = rankOf(k.source) - 3; // dimension
+    if (!once[0] || !once[1] || shapeOf(once[0])[heads] != shapeOf(once[1])[heads])
+      return;
+    for (auto [i, x] : llvm::enumerate(both)) {
+      SmallVector<int64_t> shape(shapeOf(once[i]));
+      shape.erase(shape.end() - 3);
+      auto made = once[i].getDefiningOp<ReshapeOp>();
+      bool same = made && shapeOf(made.getX()) == ArrayRef<int64_t>(shape);
+      *x = Operand(same ? made.getX() : writer_.reshape(once[i], shape));
+    }
+  }
+
+  void rewrite() {
+    int64_t rank = rankOf(second_.getY());
+    std::string base;
+    if (auto name = second_->getAttrOfType<StringAttr>(kNameAttr))
+      base = name.str();
+    writer_.moveBefore(second_);
+    writer_.setName(base.empty() ? base : base + "/operand");
+    auto go = [&](Operation *op) { return mayGo(op); };
+
+    Operand q(first_.getA()), k(first_.getB()), v(second_.getB());
+    if (!first_.getTransposeB()) // [.., depth, n]
+      std::swap(k.perm[rank - 2], k.perm[rank - 1]);
+    if (second_.getTransposeB())
+      std::swap(v.perm[rank - 2], v.perm[rank - 1]);
+    // What scales v would scale the result: it stays.
+    auto goUnscaled = [&](Operation *op) { return mayGo(op) && !Operand::scaling(op); };
+    double one = 1;
+    q.peel(scale_, go);
+    k.peel(scale_, go);
+    v.peel(one, goUnscaled);
+    ungroup(k, v);
+    k.peel(scale_, go);
+    v.peel(one, goUnscaled);
+
+    bool rowsFirst = q.isRowsFirst() && k.isRowsFirst() && v.isRowsFirst();
+    auto place = [&](const Operand &x) {
+      return rowsFirst || x.isPlain() ? x.source : writer_.transpose(x.source, x.perm);
+    };
+    Value operands[] = {place(q), place(k), place(v)}, bias;
+    writer_.setName(base.empty() ? base : base + "/bias");
+    Type element = elementTypeOf(second_.getY());
+    for (auto [condition, inside] : masks_) {
+      Value zero = writer_.constant(element, 0), none = writer_.constant(element, -INFINITY);
+      biases_.push_back(inside ? writer_.select(condition, zero, none)
+                               : writer_.select(condition, none, zero));
+    }
+    for (Value b : biases_)
+      bias = bias ? writer_.add(bias, b) : b;
+    if (!base.empty())
+      writer_.takeName(second_);
+    writer_.setName(base);
+    auto made = writer_.make<AttentionOp>(operands[0], operands[1], operands[2], bias,
+                                          llvm::APFloat(scale_), causal_, llvm::APFloat(outside_),
+                                          uint64_t(start_), rowsFirst);
+    replace(made, rowsFirst);
+  }
+
+  /// Readers that would put rows first take the result as it is.
+  void replace(AttentionOp made, bool rowsFirst) {
+    Value old = second_.getY(), y = made.getY();
+    if (rowsFirst) {
+      Operand back(old);
+      std::swap(back.perm[back.perm.size() - 3], back.perm[back.perm.size() - 2]);
+      for (Operation *user : llvm::make_early_inc_range(old.getUsers())) {
+        auto transpose = dyn_cast<TransposeOp>(user);
+        if (transpose && transpose.getPerm() == ArrayRef<int64_t>(back.perm) && mayGo(user))
+          transpose.getY().replaceAllUsesWith(y);
+      }
+      if (llvm::any_of(old.getUsers(), [](Operation *user) { return !user->use_empty(); }))
+        y = writer_.transpose(y, back.perm);
+    }
+    old.replaceAllUsesWith(y);
+  }
+
+  func::FuncOp func_;
+  bool trained_;
+  const std::function<bool(StringRef)> &keep_;
+  OpWriter writer_;
+  // The pattern that was matched last.
+  MatMulOp first_, second_;
+  double scale_ = 1, outside_ = 0;
+  bool causal_ = false;
+  int64_t start_ = 0;
+  SmallVector<Value> biases_;
+  SmallVector<std::pair<Value, bool>> masks_; // condition; whether scores stay where it is true
+};
+
+struct FuseAttention : PassWrapper<FuseAttention, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FuseAttention)
+  explicit FuseAttention(std::function<bool(StringRef)> keep) : keep_(std::move(keep)) {}
+  StringRef getArgument() const override { return "graph-fuse-attention"; }
+  StringRef getDescription() const override {
+    return "products with a softmax between as graph.attention; in @forward only where nothing but "
+           "q, k and v is "
+           "trained";
+  }
+  void runOnOperation() override {
+    if (!getOperation().isExternal())
+      Fusion(getOperation(), keep_).run();
+  }
+
+private:
+  std::function<bool(StringRef)> keep_;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createFuseAttentionPass(std::function<bool(StringRef)> keep) {
+  return std::make_unique<FuseAttention>(std::move(keep));
+}
+
+} // namespace tessera::compiler

@@ -1,0 +1,337 @@
+//===- Recompute.cpp - activations computed again instead of kept --------------------------------===//
+//
+// The backward half of a training program reads values of the forward half, which lie in memory in between. This
+// pass makes some of them again right before they are needed, from what is kept (docs/adr/0009-recomputation.md).
+//
+//   %a = relu %x                 %a = relu %x
+//   %y = matmul %a, %w           %y = matmul %a, %w          %a can go here
+//   ...                    ->    ...
+//                                %b = relu %x                again/...
+//   %dw = matmul %a, %dy         %dw = matmul %b, %dy
+//
+// "cheap": what elementwise operators make is made again where what they read is kept anyway, or is smaller.
+// "full":  the forward half is cut in segments where little crosses; what crosses is kept, and each segment but the
+//          last runs again before its gradients (Chen et al., "Training deep nets with sublinear memory cost", 2016).
+//          The number of segments is the one with the least of: all that crosses + the largest segment. Or only the
+//          segments that are asked for run again.
+//
+// Copies are the same operators on the same operands: random numbers hash their index, so masks are the same, and
+// small values (statistics) are kept, so that no sum crosses ranks twice.
+//
+//===----------------------------------------------------------------------------------------------===//
+#include "compiler/transform/Passes.h"
+#include "dialects/graph/OpWriter.h"
+
+#include "dialects/graph/GraphKinds.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Pass/Pass.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+
+#include <limits>
+
+using namespace mlir;
+using namespace tessera::graph;
+
+namespace tessera::compiler {
+
+namespace {
+
+/// Values of less than this part of the largest one are kept in any case.
+constexpr int64_t kSmall = 32;
+/// More segments than this gain nothing on any network that exists.
+constexpr int kMaxSegments = 64;
+
+int64_t bytesOf(Value v) {
+  auto type = cast<RankedTensorType>(v.getType());
+  return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
+}
+
+bool isCheap(Operation *op) { return isElementwise(op) || isView(op) || isStretch(op); }
+
+class Recomputation {
+public:
+  explicit Recomputation(func::FuncOp func) : block_(func.getBody().front()) {
+    for (Operation &op : block_.without_terminator()) {
+      bool backward = op.hasAttr(kGradOfAttr);
+      for (Value v : op.getOperands())
+        backward |= v.getDefiningOp() && !position_.contains(v.getDefiningOp());
+      if (backward)
+        continue;
+      position_[&op] = int(forward_.size());
+      forward_.push_back(&op);
+      for (Value v : op.getResults())
+        largest_ = std::max(largest_, bytesOf(v));
+    }
+  }
+
+  void cheap() {
+    DenseSet<Value> kept;
+    SmallVector<Value> candidates;
+    for (Operation *op : forward_)
+      for (Value v : op->getResults())
+        if (readBackward(v)) {
+          if (isCheap(op) && !alwaysKept(v) && forwardReaders(v) < 2)
+            candidates.push_back(v);
+          else
+            kept.insert(v);
+        }
+    auto stops = [&](Value v) {
+      return alwaysKept(v) || kept.contains(v) || !isCheap(v.getDefiningOp()) ||
+             forwardReaders(v) >= 2;
+    };
+    SmallVector<Value> chosen;
+    for (Value v : candidates) {
+      SmallVector<Value> leaves;
+      closure(v, stops, leaves);
+      int64_t extra = 0;
+      for (Value leaf : leaves)
+        extra += alwaysKept(leaf) || kept.contains(leaf) ? 0 : bytesOf(leaf);
+      if (extra < bytesOf(v)) {
+        chosen.push_back(v);
+        kept.insert(leaves.begin(), leaves.end());
+      } else {
+        kept.insert(v);
+      }
+    }
+    for (Value v : chosen)
+      again({v}, stops);
+  }
+
+  /// `which`: of the segments, ascending; empty: all. How many segments there are.
+  int full(ArrayRef<int64_t> which) {
+    std::vector<Segment> segments = findSegments();
+    for (auto [s, segment] : llvm::enumerate(segments))
+      if (which.empty() || llvm::is_contained(which, int64_t(s)))
+        again(segment.values, [&, &segment = segment](Value v) { return isKept(segment, v); });
+    return int(segments.size());
+  }
+
+  std::vector<std::pair<int64_t, double>> segmentsByWorth(function_ref<double(Operation *)> cost) {
+    std::vector<std::tuple<double, int64_t, double>> worth; // -bytes per cost; segment; cost
+    for (auto [s, segment] : llvm::enumerate(findSegments())) {
+      double bytes = 0, time = 0;
+      for (Value v : segment.values)
+        bytes += double(bytesOf(v));
+      const DenseSet<Operation *> needed = neededFor(
+          segment.values, [&, &segment = segment](Value v) { return isKept(segment, v); });
+      for (Operation *op : forward_) // in this order: sums of floating point
+        if (needed.contains(op))
+          time += cost(op);
+      worth.push_back({-bytes / std::max(time, 1e-30), int64_t(s), time});
+    }
+    llvm::sort(worth); // of equal ones the first: its copies run when everything behind it is gone
+    std::vector<std::pair<int64_t, double>> order;
+    for (auto [value, s, time] : worth)
+      order.push_back({s, time});
+    return order;
+  }
+
+private:
+  /// Of the forward half from one cut to the next: what backward reads and nothing behind it does.
+  struct Segment {
+    int first, last;
+    SmallVector<Value> values;
+  };
+  std::vector<Segment> findSegments() const {
+    std::vector<Segment> segments;
+    int first = 0;
+    for (int last : chooseCuts()) {
+      Segment segment{first, last, {}};
+      for (int i = first; i < last; ++i)
+        for (Value v : forward_[i]->getResults())
+          if (!alwaysKept(v) && readBackward(v) && lastForwardReader(v) < last)
+            segment.values.push_back(v);
+      segments.push_back(std::move(segment));
+      first = last;
+    }
+    return segments;
+  }
+  /// Whether the copies of a segment can read it.
+  bool isKept(const Segment &segment, Value v) const {
+    return alwaysKept(v) || position_.lookup(v.getDefiningOp()) < segment.first ||
+           lastForwardReader(v) >= segment.last;
+  }
+
+  bool isForward(Operation *op) const { return position_.contains(op); }
+  /// The optimizer is neither: what it reads that no gradient does is its own.
+  bool isGradient(Operation *op) const { return op->hasAttr(kGradOfAttr) && !isForward(op); }
+  /// Takes no memory worth speaking of, or lies there anyway.
+  bool alwaysKept(Value v) const {
+    Operation *op = v.getDefiningOp();
+    return !op || op->hasTrait<OpTrait::ConstantLike>() || bytesOf(v) * kSmall < largest_;
+  }
+  bool readBackward(Value v) const {
+    return llvm::any_of(v.getUsers(), [&](Operation *user) { return isGradient(user); });
+  }
+  int forwardReaders(Value v) const {
+    return int(llvm::count_if(v.getUsers(), [&](Operation *user) { return isForward(user); }));
+  }
+  /// Position of the last forward operator that reads the value; beyond all where a result of the program does.
+  int lastForwardReader(Value v) const {
+    int last = -1;
+    for (Operation *user : v.getUsers())
+      if (user->hasTrait<OpTrait::IsTerminator>())
+        last = std::numeric_limits<int>::max();
+      else if (isForward(user))
+        last = std::max(last, position_.lookup(user));
+    return last;
+  }
+
+  void closure(Value v, function_ref<bool(Value)> stops, SmallVectorImpl<Value> &leaves) const {
+    for (Value operand : v.getDefiningOp()->getOperands()) {
+      if (!stops(operand))
+        closure(operand, stops, leaves);
+      else if (!llvm::is_contained(leaves, operand))
+        leaves.push_back(operand);
+    }
+  }
+
+  /// Cuts before these positions of the forward half, ascending. What lies behind the last runs once.
+  std::vector<int> chooseCuts() const {
+    size_t n = forward_.size();
+    std::vector<int64_t> crossing(n + 1, 0), kept(n + 1, 0); // kept: backward reads it, up to here
+    for (size_t i = 0; i < n; ++i) {
+      kept[i + 1] = kept[i];
+      for (Value v : forward_[i]->getResults()) {
+        if (alwaysKept(v) || isView(forward_[i]))
+          continue;
+        if (readBackward(v))
+          kept[i + 1] += bytesOf(v);
+        int last = std::min<int>(lastForwardReader(v), int(n) - 1);
+        for (int p = int(i) + 1; p <= last; ++p)
+          crossing[p] += bytesOf(v);
+      }
+    }
+    std::vector<int> best;
+    int64_t least = kept[n];
+    for (int segments = 2; segments <= kMaxSegments; ++segments) {
+      std::vector<int> cuts;
+      int64_t total = 0, largest = 0;
+      for (int s = 1; s < segments; ++s) {
+        // Around an even share of the bytes, where the least crosses.
+        auto share = [&](int64_t halves) { return kept[n] / (2 * segments) * halves; };
+        int choice = -1;
+        for (size_t p = cuts.empty() ? 1 : cuts.back() + 1; p < n; ++p)
+          if (kept[p] >= share(2 * s - 1) && kept[p] < share(2 * s + 1) &&
+              (choice < 0 || crossing[p] < crossing[choice]))
+            choice = int(p);
+        if (choice < 0)
+          continue;
+        largest = std::max(largest, kept[choice] - (cuts.empty() ? 0 : kept[cuts.back()]));
+        total += crossing[choice];
+        cuts.push_back(choice);
+      }
+      if (cuts.empty())
+        continue;
+      largest = std::max(largest, kept[n] - kept[cuts.back()]);
+      if (total + largest < least) {
+        least = total + largest;
+        best = cuts;
+      }
+    }
+    return best;
+  }
+
+  DenseSet<Operation *> neededFor(ArrayRef<Value> values, function_ref<bool(Value)> stops) const {
+    DenseSet<Operation *> needed;
+    SmallVector<Value> work(values);
+    while (!work.empty()) {
+      Operation *op = work.pop_back_val().getDefiningOp();
+      if (!needed.insert(op).second)
+        continue;
+      for (Value operand : op->getOperands())
+        if (!stops(operand))
+          work.push_back(operand);
+    }
+    return needed;
+  }
+
+  /// Makes the values again before the first backward operator that reads one of them, from those at which `stops`.
+  void again(ArrayRef<Value> values, function_ref<bool(Value)> stops) {
+    Operation *before = nullptr;
+    for (Value v : values)
+      for (Operation *user : v.getUsers())
+        if (isGradient(user) && (!before || user->isBeforeInBlock(before)))
+          before = user;
+    if (!before)
+      return;
+    const DenseSet<Operation *> needed = neededFor(values, stops);
+    OpBuilder builder(before);
+    IRMapping mapping;
+    DenseSet<Operation *> made;
+    for (Operation *op : forward_) {
+      if (!needed.contains(op))
+        continue;
+      Operation *copy = builder.clone(*op, mapping);
+      made.insert(copy);
+      copy->setAttr(kNameAttr, builder.getStringAttr("again/" + nameOf(op)));
+      copy->setAttr(kGradOfAttr, builder.getStringAttr(nameOf(op)));
+    }
+    for (Value v : values)
+      v.replaceUsesWithIf(mapping.lookup(v), [&](OpOperand &use) {
+        return isGradient(use.getOwner()) && !made.contains(use.getOwner());
+      });
+  }
+
+  Block &block_;
+  std::vector<Operation *> forward_;
+  DenseMap<Operation *, int> position_; // in forward_; looked up only
+  int64_t largest_ = 0;
+};
+
+struct Recompute : PassWrapper<Recompute, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(Recompute)
+  Recompute() = default;
+  Recompute(const Recompute &other) : PassWrapper(other) {}
+  Recompute(StringRef name, ArrayRef<int64_t> which) {
+    level = name.str();
+    for (int64_t s : which)
+      segments.push_back(s);
+  }
+  StringRef getArgument() const override { return "graph-recompute"; }
+  StringRef getDescription() const override {
+    return "makes forward values again for the backward half instead of keeping them";
+  }
+  Option<std::string> level{*this, "level", llvm::cl::desc("cheap or full"),
+                            llvm::cl::init("full")};
+  ListOption<int64_t> segments{*this, "segments", llvm::cl::desc("of full, only these (from 0)")};
+
+  void runOnOperation() override {
+    if (getOperation().isExternal())
+      return;
+    if (level == "cheap") {
+      Recomputation(getOperation()).cheap();
+    } else if (level == "full") {
+      const SmallVector<int64_t> which(segments.begin(), segments.end());
+      const int count = Recomputation(getOperation()).full(which);
+      bool backward = false;
+      getOperation().walk([&](Operation *op) { backward |= op->hasAttr(kGradOfAttr); });
+      for (int64_t s : which)
+        if (backward && (s < 0 || s >= count)) {
+          getOperation().emitError("graph-recompute: there is no segment ")
+              << s << "; the forward half has " << count << " that can run again";
+          return signalPassFailure();
+        }
+      Recomputation(getOperation()).cheap(); // in the others and behind the last
+    } else {
+      getOperation().emitError("graph-recompute: the level is cheap or full, not ") << level;
+      signalPassFailure();
+    }
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createRecomputePass(StringRef level, ArrayRef<int64_t> segments) {
+  return std::make_unique<Recompute>(level, segments);
+}
+
+std::vector<std::pair<int64_t, double>> segmentsByWorth(func::FuncOp func,
+                                                        function_ref<double(Operation *)> cost) {
+  return Recomputation(func).segmentsByWorth(cost);
+}
+
+} // namespace tessera::compiler

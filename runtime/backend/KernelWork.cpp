@@ -1,0 +1,68 @@
+#include "runtime/backend/KernelWork.h"
+
+#include "runtime/backend/AttentionGeometry.h"
+#include "runtime/backend/KernelChecks.h"
+
+namespace tessera::rt {
+namespace {
+
+double product(const std::array<int64_t, 3> &sizes) {
+  return static_cast<double>(sizes[0]) * static_cast<double>(sizes[1]) *
+         static_cast<double>(sizes[2]);
+}
+
+std::optional<double> flopsOf(const KernelCall &call) {
+  const std::string &name = call.name();
+  if (name == "matmul") {
+    Result<MatMulGeometry> g = matmulGeometry(call);
+    if (!g)
+      return std::nullopt;
+    return 2.0 * static_cast<double>(elementCount(g->batch)) * static_cast<double>(g->m) *
+           static_cast<double>(g->n) * static_cast<double>(g->k);
+  }
+  if (name.rfind("conv", 0) == 0) { // the gradients have as many products as the convolution
+    Result<ConvGeometry> g = convGeometry(call);
+    if (!g)
+      return std::nullopt;
+    return 2.0 * static_cast<double>(g->n) * static_cast<double>(g->groups) *
+           static_cast<double>(g->f) * static_cast<double>(g->c) * product(g->out) *
+           product(g->kernel);
+  }
+  if (name.rfind("attention", 0) == 0) {
+    Result<AttentionGeometry> g = attentionGeometry(call);
+    if (!g)
+      return std::nullopt;
+    double scores = 0;
+    for (int64_t row = 0; row < g->rows(); ++row)
+      scores += static_cast<double>(g->inside(row));
+    scores *= static_cast<double>(g->batches) * static_cast<double>(g->heads());
+    // Scores and their products with v; the gradient computes the scores again, then dp, dq, dk and dv.
+    const bool gradient = name != "attention";
+    return 2.0 * scores *
+           (static_cast<double>(g->q.depth) * (gradient ? 3 : 1) +
+            static_cast<double>(g->v.depth) * (gradient ? 2 : 1));
+  }
+  if (name == "fused") {
+    double points = 1, each = 0;
+    for (int64_t size : call.kernel->expression().domain())
+      points *= static_cast<double>(size);
+    for (const plan::Instruction &instruction : call.kernel->expression().code())
+      each += instruction.op() != "constant" && instruction.op() != "iota";
+    return points * each;
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+KernelWork workOf(const KernelCall &call) {
+  KernelWork work;
+  for (const TensorView &view : call.inputs)
+    work.bytes += view.bytes();
+  for (const TensorView &view : call.outputs)
+    work.bytes += view.bytes();
+  work.flops = flopsOf(call);
+  return work;
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,28 @@
+//===- KernelWork.h - what a kernel computes and touches, as numbers ---------------------------===//
+//
+//   KernelWork work = workOf(call);            // conv f32 [8, 3, 32, 32] * [64, 3, 3, 3]
+//   work.bytes; *work.flops == 2.0 * 8 * 64 * 32 * 32 * 3 * 3 * 3
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_KERNELWORK_H
+#define TESSERA_RUNTIME_BACKEND_KERNELWORK_H
+
+#include "runtime/backend/Kernel.h"
+
+#include <optional>
+
+namespace tessera::rt {
+
+struct KernelWork {
+  uint64_t bytes = 0; // of operands and results, each once
+  /// A multiplication and an addition are two, whatever else counts as one per instruction of a loop's body. None
+  /// where a kernel only moves, compares or selects.
+  std::optional<double> flops;
+};
+
+/// Of a call that checkKernel has passed.
+KernelWork workOf(const KernelCall &call);
+
+} // namespace tessera::rt
+
+#endif

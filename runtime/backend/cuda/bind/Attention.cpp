@@ -1,0 +1,267 @@
+// attention and its gradient composed of the library's products and own kernels on the lines of scores between them, and
+// the choice between that and tiles.
+#include "runtime/backend/cuda/bind/AttentionKernels.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+namespace tessera::rt::cuda {
+namespace {
+
+// One block per line, that is per row of a head; BIAS_BASE adds what the batch contributes to `at`.
+const char *const kProbabilities = R"cuda(
+extern "C" __global__ void k(T *__restrict__ scores, const T *__restrict__ bias) {
+  __shared__ double shared[BLOCK];
+  const int t = (int)threadIdx.x;
+  for (i64 line = blockIdx.x; line < LINES; line += gridDim.x) {
+    const i64 row = line % ROWS, head = line / ROWS % HEADS, batch = line / ROWS / HEADS;
+    i64 at = head * BIAS_HEAD + row * BIAS_ROW;
+    BIAS_BASE
+    (void)batch; (void)at;
+    const i64 inside = INSIDE;
+    T *p = scores + line * KEYS;
+    double top = LOWEST;
+    for (i64 j = t; j < KEYS; j += BLOCK) {
+      p[j] = (T)((j < inside ? SCALE * (double)p[j] : OUTSIDE) + BIAS(at + j * BIAS_KEY));
+      top = op_max(top, (double)p[j]);
+    }
+    top = total(top, shared, t, true);
+    double mine = 0;
+    for (i64 j = t; j < KEYS; j += BLOCK)
+      mine += (double)op_exp((T)((double)p[j] - top));
+    const double sum = total(mine, shared, t, false);
+    for (i64 j = t; j < KEYS; j += BLOCK)
+      p[j] = (T)((double)op_exp((T)((double)p[j] - top)) / sum);
+  }
+}
+)cuda";
+
+// From the gradient of the probabilities to that of q k^T.
+const char *const kScoreGradient = R"cuda(
+extern "C" __global__ void k(const T *__restrict__ probabilities, T *__restrict__ gradient) {
+  __shared__ double shared[BLOCK];
+  const int t = (int)threadIdx.x;
+  for (i64 line = blockIdx.x; line < LINES; line += gridDim.x) {
+    const i64 row = line % ROWS;
+    const i64 inside = INSIDE;
+    (void)row;
+    const T *p = probabilities + line * KEYS;
+    T *g = gradient + line * KEYS;
+    double mine = 0;
+    for (i64 j = t; j < KEYS; j += BLOCK)
+      mine += (double)p[j] * (double)g[j];
+    const double sum = total(mine, shared, t, false);
+    for (i64 j = t; j < KEYS; j += BLOCK)
+      g[j] = j < inside ? (T)(SCALE * (double)p[j] * ((double)g[j] - sum)) : (T)0;
+  }
+}
+)cuda";
+
+class Composition {
+public:
+  Composition(const KernelCall &call, const BindOptions &options)
+      : call_(call), options_(options), g_(*attentionGeometry(call)) {}
+
+  CudaKernel forward() {
+    const TensorView q = rows(0, g_.q), k = rows(1, g_.k), v = rows(2, g_.v);
+    const TensorView p = probabilities(q, k, 3);
+    product(p, v, false, false, result(0, g_.y));
+    return finish();
+  }
+
+  CudaKernel backward() {
+    const TensorView dy = rows(0, g_.y), q = rows(1, g_.q), k = rows(2, g_.k), v = rows(3, g_.v);
+    const TensorView p = probabilities(q, k, 4), ds = scores();
+    product(p, dy, true, false, result(2, g_.v));
+    product(dy, v, false, true, ds);
+    lines(kScoreGradient, {at(p.data), at(ds.data)}, {});
+    product(ds, k, false, false, result(0, g_.q));
+    product(ds, q, true, false, result(1, g_.k));
+    return finish();
+  }
+
+private:
+  using Rows = AttentionGeometry::Rows;
+
+  TensorView temporary(const Shape &shape) {
+    TensorView view;
+    view.dtype = call_.outputs[0].dtype;
+    view.shape = shape;
+    view.data = reinterpret_cast<void *>(kScratchBase + kernel_.reserve(view.bytes()).value);
+    return view;
+  }
+
+  /// [batches, heads of k, rows of all heads that meet it, depth].
+  Shape grouped(const Rows &r) const {
+    return {g_.batches, g_.k.heads, r.heads / g_.k.heads * r.rows, r.depth};
+  }
+  TensorView scores() {
+    Shape shape = grouped(g_.q);
+    shape.back() = g_.keys();
+    return temporary(shape);
+  }
+
+  void add(const CudaKernel &part) { // whose kind needs no scratch of its own
+    kernel_.actions.insert(kernel_.actions.end(), part.actions.begin(), part.actions.end());
+  }
+
+  /// Rows and heads change places: [batches, a, b, depth] -> [batches, b, a, depth].
+  void transpose(TensorView from, TensorView to, const Rows &r, bool toHeads) {
+    from.shape = {g_.batches, toHeads ? r.rows : r.heads, toHeads ? r.heads : r.rows, r.depth};
+    to.shape = {g_.batches, from.shape[2], from.shape[1], r.depth};
+    plan::Kernel kernel;
+    kernel.set_name("transpose");
+    plan::Attribute *perm = kernel.add_attributes();
+    perm->set_name("perm");
+    for (int64_t d : {0, 2, 1, 3})
+      perm->mutable_ints()->add_values(d);
+    add(bindMovement(make(kernel, {from}, to)));
+  }
+
+  TensorView rows(size_t operand, const Rows &r) {
+    TensorView view = call_.inputs[operand];
+    view.shape = grouped(r);
+    if (!r.rowsFirst)
+      return view;
+    TensorView copy = temporary(view.shape);
+    transpose(view, copy, r, true);
+    return copy;
+  }
+
+  /// Where a result is made, heads first.
+  TensorView result(size_t index, const Rows &r) {
+    TensorView view = call_.outputs[index];
+    view.shape = grouped(r);
+    if (!r.rowsFirst)
+      return view;
+    TensorView made = temporary(view.shape);
+    pending_.push_back({made, view, r});
+    return made;
+  }
+
+  CudaKernel finish() {
+    for (const auto &[from, to, r] : pending_)
+      transpose(from, to, r, false);
+    kernel_.description = "cuBLASLt, generated";
+    return std::move(kernel_);
+  }
+
+  static KernelCall make(const plan::Kernel &kernel, std::vector<TensorView> inputs,
+                         const TensorView &output) {
+    KernelCall call;
+    call.kernel = &kernel;
+    call.inputs = std::move(inputs);
+    call.outputs = {output};
+    return call;
+  }
+
+  void product(const TensorView &a, const TensorView &b, bool transposeA, bool transposeB,
+               const TensorView &y) {
+    plan::Kernel kernel;
+    kernel.set_name("matmul");
+    for (auto [name, value] :
+         {std::pair("transpose_a", transposeA), std::pair("transpose_b", transposeB)}) {
+      plan::Attribute *flag = kernel.add_attributes();
+      flag->set_name(name);
+      flag->set_i(value);
+    }
+    add(bindMatMul(make(kernel, {a, b}, y), options_).front());
+  }
+
+  void lines(const char *text, std::vector<Place> arguments, const Constants &more) {
+    const int64_t lines = g_.batches * g_.heads() * g_.rows();
+    uint32_t block = 32;
+    while (block < 256 && block < g_.keys())
+      block *= 2;
+    Constants constants = {{"T", memoryType(call_.outputs[0].dtype)},
+                           {"LINES", wide(lines)},
+                           {"ROWS", wide(g_.rows())},
+                           {"KEYS", wide(g_.keys())},
+                           {"BLOCK", std::to_string(block)},
+                           {"INSIDE", insideCode(g_)},
+                           {"SCALE", exactNumber(g_.scale)}};
+    constants.insert(constants.end(), more.begin(), more.end());
+    if (lines > 0)
+      kernel_.actions.push_back(
+          Launch{withConstants(constants, (std::string(kTotal) + text).c_str()),
+                 {static_cast<uint32_t>(std::min<int64_t>(lines, 1 << 20)), 1, 1},
+                 block,
+                 std::move(arguments)});
+  }
+
+  TensorView probabilities(const TensorView &q, const TensorView &k, size_t biasOperand) {
+    const TensorView p = scores();
+    product(q, k, false, true, p);
+    Constants more = biasConstants(g_);
+    more.push_back({"HEADS", wide(g_.heads())});
+    more.push_back({"LOWEST", exactNumber(-std::numeric_limits<double>::infinity())});
+    more.push_back({"OUTSIDE", exactNumber(g_.outside)});
+    lines(kProbabilities, {at(p.data), at((g_.hasBias ? call_.inputs[biasOperand] : p).data)},
+          more);
+    return p;
+  }
+
+  struct Pending {
+    TensorView from, to;
+    Rows rows;
+  };
+  const KernelCall &call_;
+  const BindOptions &options_;
+  AttentionGeometry g_;
+  CudaKernel kernel_;
+  std::vector<Pending> pending_;
+};
+
+} // namespace
+
+std::string exactNumber(double v) {
+  return "__longlong_as_double((i64)" + std::to_string(std::bit_cast<uint64_t>(v)) + "ull)";
+}
+
+std::string insideCode(const AttentionGeometry &g) {
+  if (!g.causal)
+    return wide(g.keys());
+  const std::string n = "row + " + wide(std::clamp(g.start, -g.rows() - 1, g.keys()) + 1);
+  return "(" + n + " < 0 ? 0 : " + n + " < " + wide(g.keys()) + " ? " + n + " : " + wide(g.keys()) +
+         ")";
+}
+
+Constants biasConstants(const AttentionGeometry &g) {
+  const size_t rank = g.batch.size();
+  auto stride = [&](size_t d) { return wide(g.hasBias ? g.biasStrides[d] : 0); };
+  std::string base;
+  const Shape outer = rowMajorStrides(g.batch);
+  for (size_t d = 0; g.hasBias && d < rank; ++d)
+    base += "at += batch / " + wide(outer[d]) + " % " + wide(g.batch[d]) + " * " + stride(d) + "; ";
+  return {{"HAS_BIAS", g.hasBias ? "1" : "0"},
+          {"BIAS_HEAD", stride(rank)},
+          {"BIAS_ROW", stride(rank + 1)},
+          {"BIAS_KEY", stride(rank + 2)},
+          {"BIAS_BASE", base},
+          {"BIAS(i)", g.hasBias ? "bias[i]" : "0.0"}};
+}
+
+CudaKernel bindComposedAttention(const KernelCall &call, const BindOptions &options) {
+  Composition composition(call, options);
+  return call.name() == "attention" ? composition.forward() : composition.backward();
+}
+
+/// Scores that are held may take so much.
+constexpr int64_t kMostScoreBytes = int64_t(4) << 30;
+
+std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions &options) {
+  const AttentionGeometry g = *attentionGeometry(call);
+  std::vector<CudaKernel> choices;
+  // With TF32 the library's products run on tensor cores, which outweighs what holding the scores costs. Batches,
+  // heads and rows are a tensor's extents: their product with another extent may overflow.
+  const double scores =
+      4.0 * static_cast<double>(g.batches * g.heads() * g.rows()) * static_cast<double>(g.keys());
+  const bool empty = g.batches * g.heads() * g.rows() == 0 || g.v.depth == 0;
+  if (options.tf32 && call.outputs[0].dtype == plan::F32 && !empty && scores <= kMostScoreBytes)
+    choices.push_back(bindComposedAttention(call, options));
+  choices.push_back(bindTiledAttention(call));
+  return choices;
+}
+
+} // namespace tessera::rt::cuda

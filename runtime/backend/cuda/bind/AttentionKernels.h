@@ -1,0 +1,29 @@
+//===- AttentionKernels.h - the two ways to compute attention, and what they share ------------------===//
+//
+//   tiled      own kernels that hold a tile of scores at a time (AttentionTiles.cpp)
+//   composed   the library's products, with kernels on the lines of scores between them; the scores of one operator
+//              at a time lie in scratch memory (Attention.cpp)
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_CUDA_BIND_ATTENTIONKERNELS_H
+#define TESSERA_RUNTIME_BACKEND_CUDA_BIND_ATTENTIONKERNELS_H
+
+#include "runtime/backend/AttentionGeometry.h"
+#include "runtime/backend/cuda/bind/CudaKernel.h"
+#include "runtime/backend/cuda/text/Templates.h"
+
+namespace tessera::rt::cuda {
+
+CudaKernel bindTiledAttention(const KernelCall &call);
+CudaKernel bindComposedAttention(const KernelCall &call, const BindOptions &options);
+
+/// A double's bits as an expression.
+std::string exactNumber(double v);
+/// How many keys `row` sees (AttentionGeometry::inside).
+std::string insideCode(const AttentionGeometry &g);
+/// HAS_BIAS, BIAS(i), BIAS_HEAD, BIAS_ROW, BIAS_KEY; BIAS_BASE adds what `batch` contributes to `at`.
+Constants biasConstants(const AttentionGeometry &g);
+
+} // namespace tessera::rt::cuda
+
+#endif

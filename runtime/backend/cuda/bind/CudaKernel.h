@@ -1,0 +1,108 @@
+//===- CudaKernel.h - one kernel of a plan as device work, as plain data ----------------------------===//
+//
+// Binding a call is a pure function from its shapes, types and addresses to a list of actions, so that all of
+// it is tested without a device: sources can be compiled for any architecture, and the emulator of the tests
+// runs them on the CPU.
+//
+//   relu(f32[1024])  =>  { Launch{source of the kernel, grid {4, 1, 1}, block 256, {x, y}} }
+//   matmul           =>  { LibraryMatMul{...} }, and as second choice a Launch of an own kernel
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_CUDA_BIND_CUDAKERNEL_H
+#define TESSERA_RUNTIME_BACKEND_CUDA_BIND_CUDAKERNEL_H
+
+#include "runtime/backend/ExpressionCode.h"
+#include "runtime/device/DeviceApi.h"
+
+#include <array>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace tessera::rt::cuda {
+
+/// A device address, or a place in the kernel's scratch, which is only known when the plan is loaded.
+struct Place {
+  bool scratch = false;
+  uint64_t value = 0; // address or offset
+};
+/// Views of tensors in scratch memory begin here, where no memory is.
+constexpr uint64_t kScratchBase = uint64_t(1) << 60;
+inline Place at(const void *address) {
+  const auto value = reinterpret_cast<uint64_t>(address);
+  return value >= kScratchBase ? Place{true, value - kScratchBase} : Place{false, value};
+}
+
+/// Launches the function "k" of a translation unit; every argument is a pointer.
+struct Launch {
+  std::string source;
+  std::array<uint32_t, 3> grid = {1, 1, 1};
+  uint32_t block = 256;
+  std::vector<Place> arguments;
+};
+struct CopyBytes {
+  Place to, from;
+  uint64_t bytes;
+};
+struct FillBytes { // with zeros
+  Place to;
+  uint64_t bytes;
+};
+struct LibraryMatMul {
+  TesseraMatMul what;
+  Place a, b, y;
+  Place bias = {}, aux = {}; // where what.epilogue has them
+};
+struct LibraryConv {
+  TesseraConv what;
+  Place a, b, y;
+};
+struct LibraryPool {
+  TesseraPool what;
+  Place a, y;
+};
+using Action = std::variant<Launch, CopyBytes, FillBytes, LibraryMatMul, LibraryConv, LibraryPool>;
+
+struct CudaKernel {
+  std::string description;
+  std::vector<Action> actions;
+  uint64_t scratch = 0; // bytes; workspaces of library calls come on top
+
+  /// Reserves scratch, aligned to 256 bytes.
+  Place reserve(uint64_t bytes) {
+    Place place{true, scratch};
+    scratch += (bytes + 255) / 256 * 256;
+    return place;
+  }
+};
+
+struct BindOptions {
+  bool tf32 = false;    // matrix products and convolutions of f32 may round their operands to TF32
+  bool keepNan = false; // LoadOptions
+};
+
+/// What can run a call, best first; each can be refused by a library when it is prepared. Empty: nothing.
+/// `call` has passed checkKernel.
+Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptions &options);
+
+/// Whether a library multiplies operands of type `in` into a result of type `out`: of 16 bits also into F32.
+inline bool libraryTypes(plan::DType in, plan::DType out) {
+  return isFloat(in) && (in == out || (bytesPerElement(in) == 2 && out == plan::F32));
+}
+
+// The parts, one per file.
+CudaKernel bindExpression(const ExpressionCode &code, const KernelCall &call);
+CudaKernel bindMovement(const KernelCall &call); // reshape, transpose, slice, pad, concat
+CudaKernel bindIndexing(const KernelCall &call); // gather, scatter_add, argmax, topk
+CudaKernel bindSoftmax(const KernelCall &call);
+std::vector<CudaKernel> bindPool(const KernelCall &call);
+std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions &options);
+/// `stored`: what is written instead of the call's output, of another type or at another place.
+std::vector<CudaKernel> bindMatMul(const KernelCall &call, const BindOptions &options,
+                                   const TensorView *stored = nullptr);
+std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &options);
+
+} // namespace tessera::rt::cuda
+
+#endif

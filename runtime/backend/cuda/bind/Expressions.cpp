@@ -1,0 +1,313 @@
+// Elementwise chains and reductions as kernels of their own.
+//
+// Results without a reduction share one kernel, one thread per point of the domain. Results that reduce the
+// same dimensions share another: a block of 256 threads is seen as TX results times TY points of the reduction
+// each; every thread sums its share in F64, then a tree in shared memory adds the TY shares. Where that would
+// leave the device idle, the reduction is cut into S parts whose sums a second kernel adds in order. No atomic
+// operation anywhere: the result is the same on every run. Where results of several kinds fit the same rows, one
+// kernel makes them all (RowChain.h).
+#include "runtime/backend/cuda/bind/CudaKernel.h"
+#include "runtime/backend/cuda/bind/RowPieces.h"
+#include "runtime/backend/cuda/text/Pointwise.h"
+#include "runtime/backend/cuda/text/Source.h"
+
+#include <algorithm>
+#include <map>
+
+namespace tessera::rt::cuda {
+namespace {
+
+constexpr int64_t kThreads = 256;
+constexpr int64_t kFullDevice = 528; // blocks: four per multiprocessor of an H200
+
+bool overlaps(const TensorView &a, const TensorView &b) {
+  const char *x = a.as<const char>(), *y = b.as<const char>();
+  return a.bytes() && b.bytes() && x < y + b.bytes() && y < x + a.bytes();
+}
+
+/// The code of one kernel: what its results need, in a loop nest that is as flat as their strides allow.
+class PointCode {
+public:
+  PointCode(const ExpressionCode &e, std::vector<size_t> results)
+      : e_(e), results_(std::move(results)), live_(e.valueCount(), false) {
+    for (size_t r : results_)
+      live_[e.results[r].value] = true;
+    for (size_t c = e.code.size(); c-- > 0;)
+      if (live_[e.inputs.size() + c])
+        for (uint32_t i = 0; i < e.code[c].arity; ++i)
+          live_[e.code[c].operands[i]] = true;
+    Nest nest;
+    nest.sizes = e.domain;
+    std::vector<int64_t> elements;
+    auto add = [&](const Shape &strides, int64_t count) {
+      nest.strides.push_back(strides);
+      elements.push_back(count);
+      return nest.strides.size() - 1;
+    };
+    const size_t rank = e.domain.size();
+    for (size_t i = 0; i < e.inputs.size(); ++i)
+      if (live_[i])
+        slots_[i] = add(broadcastStrides(e.inputs[i].view, rank), elementCount(e.inputs[i].view));
+    for (size_t c = 0; c < e.code.size(); ++c) {
+      const Instr &instr = e.code[c];
+      if (!live_[e.inputs.size() + c])
+        continue;
+      if (instr.op == Op::Iota) { // the index along its dimension is an address too
+        Shape unit(rank, 0);
+        unit[instr.dim] = 1;
+        slots_[e.inputs.size() + c] = add(unit, 0);
+      } else if (instr.op == Op::Random) {
+        slots_[e.inputs.size() + c] = add(instr.globalStrides, 0);
+        int64_t last = 0;
+        for (size_t d = 0; d < rank; ++d)
+          last += (e.domain[d] - 1) * instr.globalStrides[d];
+        elements.back() = last;
+      }
+    }
+    resultSlot_ = add(broadcastStrides(e.results[results_[0]].view, rank), 0);
+    nest_ = collapse(nest);
+    type_ = indexTypeFor(elementCount(e.domain), elements);
+  }
+
+  IndexType type() const { return type_; }
+  const Nest &nest() const { return nest_; }
+  const Shape &resultStrides() const { return nest_.strides[resultSlot_]; }
+  const std::vector<size_t> &results() const { return results_; }
+  const ExpressionResult &result(size_t i) const { return e_.results[results_[i]]; }
+
+  /// "const float *in0, ..." and the addresses that go with it. `apart`: no output overlaps an input.
+  std::string parameters(const KernelCall &call, bool apart, std::vector<Place> &arguments) const {
+    std::string text;
+    for (size_t i = 0; i < e_.inputs.size(); ++i)
+      if (live_[i]) {
+        text += std::string("const ") + memoryType(e_.inputs[i].type) +
+                (apart ? " *__restrict__ in" : " *in") + std::to_string(i) + ", ";
+        arguments.push_back(at(call.inputs[i].data));
+      }
+    return text;
+  }
+
+  /// Computes every live value at the point with the indices x0, x1, ...
+  std::string body() const {
+    std::string text;
+    for (size_t v = 0; v < live_.size(); ++v) {
+      if (!live_[v])
+        continue;
+      const bool input = v < e_.inputs.size();
+      plan::DType type = e_.typeOf(static_cast<uint32_t>(v));
+      std::string value = input ? loadCode(type, "in" + std::to_string(v) + "[" + address(v) + "]")
+                                : instruction(e_.code[v - e_.inputs.size()], v);
+      text += std::string("const ") + valueType(valueClass(type)) + " v" + std::to_string(v) +
+              " = " + value + ";\n";
+    }
+    return text;
+  }
+  std::string valueOf(size_t i) const { return "v" + std::to_string(result(i).value); }
+
+private:
+  std::string address(size_t value) const {
+    return addressCode(nest_.strides[slots_.at(value)], type_);
+  }
+
+  std::string instruction(const Instr &instr, size_t v) const {
+    std::array<std::string, 3> operands;
+    for (uint32_t i = 0; i < instr.arity; ++i)
+      operands[i] = "v" + std::to_string(instr.operands[i]);
+    const bool indexed = instr.op == Op::Iota || instr.op == Op::Random;
+    return instructionCode(instr, instr.arity ? e_.typeOf(instr.operands[0]) : instr.type, operands,
+                           indexed ? address(v) : "");
+  }
+
+  const ExpressionCode &e_;
+  std::vector<size_t> results_;
+  std::vector<bool> live_;
+  std::map<size_t, size_t> slots_; // value -> array of the nest
+  size_t resultSlot_ = 0;
+  Nest nest_;
+  IndexType type_;
+};
+
+Launch elementwise(const ExpressionCode &e, const KernelCall &call, const std::vector<size_t> &rs,
+                   const std::vector<Place> &outputs, bool apart) {
+  PointCode code(e, rs);
+  Launch launch;
+  const IndexType type = code.type();
+  const int64_t points = elementCount(e.domain);
+  std::string parameters = code.parameters(call, apart, launch.arguments), stores;
+  for (size_t i = 0; i < rs.size(); ++i) {
+    const std::string name = "out" + std::to_string(i);
+    parameters += std::string(i ? ", " : "") + memoryType(code.result(i).type) +
+                  (apart ? " *__restrict__ " : " *") + name;
+    stores += name + "[i] = " + storeCode(code.result(i).type, code.valueOf(i)) + ";\n";
+    launch.arguments.push_back(outputs[rs[i]]);
+  }
+  const std::string I = type.name();
+  launch.source = prelude() + "extern \"C\" __global__ void __launch_bounds__(256) k(" +
+                  parameters + ") {\n#pragma unroll 4\nfor (" + I + " i = blockIdx.x * (" + I +
+                  ")blockDim.x + threadIdx.x; i < " + type.literal(points) +
+                  "; i += gridDim.x * (" + I + ")blockDim.x) {\n" +
+                  indexCode(code.nest().sizes, "i", type) + code.body() + stores + "}\n}\n";
+  launch.grid[0] = blocksFor(points);
+  return launch;
+}
+
+/// How a block and the grid share a reduction of K results over R points each.
+struct Shares {
+  int64_t tx = 1, ty = kThreads, parts = 1, blocks = 1;
+};
+
+Shares shareOut(int64_t results, int64_t points, bool innerReduced) {
+  Shares s;
+  if (innerReduced)
+    s.tx = points <= 8 ? kThreads : points <= 64 ? 32 : points <= 512 ? 8 : 1;
+  else
+    s.tx = points <= 16 ? kThreads : 32;
+  s.ty = kThreads / s.tx;
+  s.blocks = (results + s.tx - 1) / s.tx;
+  if (s.blocks < kFullDevice)
+    s.parts = std::clamp<int64_t>(kFullDevice / std::max<int64_t>(s.blocks, 1), 1,
+                                  std::max<int64_t>(1, points / (s.ty * 8)));
+  return s;
+}
+
+void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<size_t> &rs,
+            const std::vector<Place> &outputs, bool apart, CudaKernel &kernel) {
+  PointCode code(e, rs);
+  const IndexType type = code.type();
+  const std::string I = type.name();
+  // Kept dimensions first in the numbering of results, reduced ones in that of points.
+  Shape keptSizes, reducedSizes;
+  std::string rename;
+  const Shape &strides = code.resultStrides(), &sizes = code.nest().sizes;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    const bool kept = strides[d] != 0;
+    Shape &list = kept ? keptSizes : reducedSizes;
+    rename += "const " + I + " x" + std::to_string(d) + " = " + (kept ? "k" : "r") +
+              std::to_string(list.size()) + ";\n";
+    list.push_back(sizes[d]);
+  }
+  const int64_t results = elementCount(e.results[rs[0]].view);
+  if (results == 0)
+    return;
+  const int64_t points = elementCount(reducedSizes);
+  const bool innerReduced = sizes.empty() || strides.back() == 0;
+  const Shares s = shareOut(results, points, innerReduced);
+
+  Launch launch;
+  std::string parameters = code.parameters(call, apart, launch.arguments), shared, start, step,
+              keep, tree, stores;
+  std::vector<Place> partials;
+  for (size_t i = 0; i < rs.size(); ++i) {
+    const ExpressionResult &r = code.result(i);
+    const std::string n = std::to_string(i), sum = sumType(valueClass(r.type));
+    parameters += std::string(i ? ", " : "") + (s.parts > 1 ? sum : memoryType(r.type)) +
+                  (apart ? " *__restrict__ out" : " *out") + n;
+    if (s.parts > 1)
+      partials.push_back(kernel.reserve(static_cast<uint64_t>(s.parts * results) * 8));
+    launch.arguments.push_back(s.parts > 1 ? partials.back() : outputs[rs[i]]);
+    shared += "__shared__ " + sum + " s" + n + "[256];\n";
+    start += sum + " a" + n + " = " + neutral(r.reduction, r.type) + ";\n";
+    step +=
+        "a" + n + " = " + combined(r.reduction, "a" + n, "(" + sum + ")" + code.valueOf(i)) + ";\n";
+    keep += "s" + n + "[t] = a" + n + ";\n";
+    tree += "s" + n +
+            "[t] = " + combined(r.reduction, "s" + n + "[t]", "s" + n + "[t + h * step]") + ";\n";
+    stores += s.parts > 1 ? "out" + n + "[blockIdx.y * " + type.literal(results) + " + kept] = s" +
+                                n + "[t];\n"
+                          : "out" + n + "[kept] = " + finished(r.type, "s" + n + "[t]") + ";\n";
+  }
+  auto literal = [](int64_t v) { return std::to_string(v) + "u"; };
+  // Neighbouring threads take neighbouring elements: of the reduction if its dimension is innermost.
+  const std::string lanes = innerReduced ? "const u32 ty = t % " + literal(s.ty) + ", tx = t / " +
+                                               literal(s.ty) + ", step = 1u;\n"
+                                         : "const u32 tx = t % " + literal(s.tx) + ", ty = t / " +
+                                               literal(s.tx) + ", step = " + literal(s.tx) + ";\n";
+  launch.source = prelude() + "extern \"C\" __global__ void __launch_bounds__(256) k(" +
+                  parameters + ") {\n" + shared + "const u32 t = threadIdx.x;\n" + lanes +
+                  "const " + I + " kept = blockIdx.x * (" + I + ")" + literal(s.tx) + " + tx;\n" +
+                  start + "if (kept < " + type.literal(results) + ") {\n" +
+                  indexCode(keptSizes, "kept", type, "k") + "#pragma unroll 4\nfor (" + I +
+                  " point = blockIdx.y * (" + I + ")" + literal(s.ty) + " + ty; point < " +
+                  type.literal(points) + "; point += " + type.literal(s.ty * s.parts) + ") {\n" +
+                  indexCode(reducedSizes, "point", type, "r") + rename + code.body() + step +
+                  "}\n}\n" + keep + "__syncthreads();\nfor (u32 h = " + literal(s.ty / 2) +
+                  "; h > 0; h >>= 1) {\nif (ty < h) {\n" + tree +
+                  "}\n__syncthreads();\n}\nif (ty == 0 && kept < " + type.literal(results) +
+                  ") {\n" + stores + "}\n}\n";
+  launch.grid = {static_cast<uint32_t>(s.blocks), static_cast<uint32_t>(s.parts), 1};
+  kernel.actions.push_back(std::move(launch));
+  if (s.parts == 1)
+    return;
+
+  Launch join;
+  std::string parts, sums, additions, ends;
+  for (size_t i = 0; i < rs.size(); ++i) {
+    const ExpressionResult &r = code.result(i);
+    const std::string n = std::to_string(i), sum = sumType(valueClass(r.type));
+    parts += std::string(i ? ", " : "") + "const " + sum + " *__restrict__ in" + n + ", " +
+             memoryType(r.type) + " *__restrict__ out" + n;
+    join.arguments.push_back(partials[i]);
+    join.arguments.push_back(outputs[rs[i]]);
+    sums += sum + " a" + n + " = " + neutral(r.reduction, r.type) + ";\n";
+    additions +=
+        "a" + n + " = " +
+        combined(r.reduction, "a" + n, "in" + n + "[part * " + type.literal(results) + " + kept]") +
+        ";\n";
+    ends += "out" + n + "[kept] = " + finished(r.type, "a" + n) + ";\n";
+  }
+  join.source = prelude() + "extern \"C\" __global__ void k(" + parts + ") {\nconst " + I +
+                " kept = blockIdx.x * (" + I +
+                ")blockDim.x + threadIdx.x;\nif (kept >= " + type.literal(results) + ") return;\n" +
+                sums + "for (u32 part = 0; part < " + literal(s.parts) + "; ++part) {\n" +
+                additions + "}\n" + ends + "}\n";
+  join.grid[0] = static_cast<uint32_t>((results + kThreads - 1) / kThreads);
+  kernel.actions.push_back(std::move(join));
+}
+
+} // namespace
+
+CudaKernel bindExpression(const ExpressionCode &e, const KernelCall &call) {
+  CudaKernel kernel;
+  // Results by what they reduce; those that reduce nothing go last, since they may overwrite an input.
+  std::vector<size_t> plain;
+  std::map<Shape, std::vector<size_t>> groups;
+  for (size_t r = 0; r < e.results.size(); ++r) {
+    if (e.results[r].reduction == plan::NONE)
+      plain.push_back(r);
+    else
+      groups[e.results[r].view].push_back(r);
+  }
+  // Each kind of results would be a kernel that reads everything again.
+  if (groups.size() + !plain.empty() > 1)
+    if (std::optional<CudaKernel> once = bindPieces({rowPiece(e)}, call))
+      return *once;
+  std::vector<Place> outputs;
+  std::vector<CopyBytes> copies;
+  bool apart = true;
+  for (size_t r = 0; r < call.outputs.size(); ++r) {
+    const TensorView &y = call.outputs[r];
+    outputs.push_back(at(y.data));
+    bool shares = false;
+    for (const TensorView &x : call.inputs)
+      shares = shares || overlaps(x, y);
+    if (!shares)
+      continue;
+    if (e.results[r].reduction == plan::NONE) {
+      apart = false; // point by point: the thread that reads an element is the one that writes it
+    } else {
+      // A reduction is written while other blocks may still read: aside, and copied at the end.
+      outputs[r] = kernel.reserve(y.bytes());
+      copies.push_back({at(y.data), outputs[r], y.bytes()});
+    }
+  }
+  for (const auto &[view, results] : groups)
+    reduce(e, call, results, outputs, true, kernel);
+  if (!plain.empty() && elementCount(e.domain) > 0)
+    kernel.actions.push_back(elementwise(e, call, plain, outputs, apart));
+  for (const CopyBytes &copy : copies)
+    kernel.actions.push_back(copy);
+  kernel.description = groups.empty() ? "generated" : "generated reduction";
+  return kernel;
+}
+
+} // namespace tessera::rt::cuda

@@ -1,0 +1,400 @@
+// Members become one list of values; levels, phases and registers follow from it.
+#include "runtime/backend/cuda/bind/RowChain.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace tessera::rt::cuda {
+namespace {
+
+constexpr size_t kPointers = 32;       // of a kernel
+constexpr int64_t kMostThreads = 1024; // of a block
+/// Registers that a thread may hold across a reduction, or for sums over the rows.
+int64_t mostWords(int64_t threads) { return threads == kMostThreads ? 16 : 32; }
+
+bool same(const Nest &a, const Nest &b) { return a.sizes == b.sizes && a.strides == b.strides; }
+bool same(const RowAccess &a, const RowAccess &b) {
+  return same(a.row, b.row) && same(a.column, b.column);
+}
+
+/// n elements, one after the other at this distance.
+Nest line(int64_t n, int64_t stride) { return collapse(Nest{Shape{n}, {Shape{stride}}}); }
+bool still(const Nest &nest) {
+  return std::all_of(nest.strides[0].begin(), nest.strides[0].end(),
+                     [](int64_t s) { return s == 0; });
+}
+
+struct Accesses {
+  explicit Accesses(const Rows &n)
+      : full{line(n.rows, n.columns), line(n.columns, 1)},
+        perRow{line(n.rows, 1), line(n.columns, 0)}, perColumn{line(n.rows, 0),
+                                                               line(n.columns, 1)} {}
+  RowAccess full, perRow, perColumn;
+};
+
+/// Where the dimensions of a domain are parted into rows and columns; a domain of one point per row is all rows.
+struct Fit {
+  size_t split = 0;
+  bool wide = false;
+};
+std::optional<Fit> fit(const Shape &domain, const Rows &n) {
+  int64_t before = 1;
+  const int64_t points = elementCount(domain);
+  if (points == n.rows)
+    return Fit{domain.size(), false};
+  if (points != n.rows * n.columns)
+    return std::nullopt;
+  for (size_t d = 0; d <= domain.size(); ++d) {
+    if (before == n.rows)
+      return Fit{d, true};
+    if (d < domain.size())
+      before *= domain[d];
+  }
+  return std::nullopt;
+}
+
+RowAccess part(const Shape &domain, const Shape &strides, const Fit &f, int64_t columns) {
+  const auto at = static_cast<std::ptrdiff_t>(f.split);
+  RowAccess a;
+  a.row = collapse(
+      {{domain.begin(), domain.begin() + at}, {Shape(strides.begin(), strides.begin() + at)}});
+  a.column = f.wide ? collapse({{domain.begin() + at, domain.end()},
+                                {Shape(strides.begin() + at, strides.end())}})
+                    : line(columns, 0);
+  return a;
+}
+
+bool overlap(const void *a, size_t aBytes, const void *b, size_t bBytes) {
+  const auto x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
+  return aBytes && bBytes && x < y + bBytes && y < x + aBytes;
+}
+
+class Merger {
+public:
+  Merger(const std::vector<RowMember> &members, const Rows &size)
+      : members_(members), accesses_(size) {
+    chain_.size = size;
+  }
+
+  std::optional<RowChain> merge() {
+    for (size_t m = 0; m < members_.size(); ++m)
+      if (!add(m))
+        return std::nullopt;
+    markLive();
+    if (chain_.pointers.size() > kPointers)
+      return std::nullopt;
+    schedule();
+    chain_.separate = separate();
+    if (!allot())
+      return std::nullopt;
+    return std::move(chain_);
+  }
+
+private:
+  /// What an output of a member is for those who read it.
+  struct Made {
+    std::optional<uint32_t> value; // none: a reduction over the rows, which is done last
+    bool wide = false;
+  };
+
+  uint32_t push(RowValue v) {
+    chain_.values.push_back(std::move(v));
+    return static_cast<uint32_t>(chain_.values.size() - 1);
+  }
+  size_t pointer(const TensorView &view, bool output) {
+    size_t p = 0;
+    while (p < chain_.pointers.size() &&
+           (chain_.pointers[p].data != view.data || chain_.pointers[p].type != view.dtype ||
+            chain_.pointers[p].output != output))
+      ++p;
+    if (p == chain_.pointers.size()) {
+      chain_.pointers.push_back({view.data, view.dtype, output});
+      bytes_.push_back(0);
+    }
+    bytes_[p] = std::max(bytes_[p], view.bytes());
+    largest_.push_back(view.elements());
+    return p;
+  }
+
+  std::optional<uint32_t> input(const RowMember &member, size_t i, const RowAccess &access) {
+    if (const std::optional<RowMember::Source> &from = member.from[i]) {
+      const Made &made = made_[from->member][from->output];
+      if (!made.value || !same(access, made.wide ? accesses_.full : accesses_.perRow))
+        return std::nullopt;
+      return *made.value;
+    }
+    const TensorView &view = member.inputs[i];
+    const size_t p = pointer(view, false);
+    for (uint32_t v = 0; v < chain_.values.size(); ++v) // twice the same element
+      if (chain_.values[v].kind == RowValue::Kind::Load && chain_.values[v].pointer == p &&
+          same(chain_.values[v].access, access))
+        return v;
+    RowValue load;
+    load.type = view.dtype;
+    load.access = access;
+    load.pointer = p;
+    load.wide = !still(access.column);
+    return push(load);
+  }
+
+  uint32_t compute(const Instr &instr, const std::vector<uint32_t> &ids, const Shape &domain,
+                   const Fit &f) {
+    RowValue v;
+    v.kind = RowValue::Kind::Compute;
+    v.type = instr.type;
+    v.instr = instr;
+    for (uint32_t o = 0; o < instr.arity; ++o) {
+      v.instr.operands[o] = ids[instr.operands[o]];
+      const RowValue &from = chain_.values[v.instr.operands[o]];
+      v.wide = v.wide || from.wide;
+      v.level = std::max(v.level, from.level);
+    }
+    if (instr.op == Op::Iota || instr.op == Op::Random) {
+      Shape strides = instr.globalStrides;
+      if (instr.op == Op::Iota) {
+        strides.assign(domain.size(), 0);
+        strides[instr.dim] = 1;
+      }
+      v.access = part(domain, strides, f, chain_.size.columns);
+      v.wide = v.wide || !still(v.access.column);
+      int64_t last = 1;
+      for (size_t d = 0; d < domain.size(); ++d)
+        last += (domain[d] - 1) * strides[d];
+      largest_.push_back(last);
+    }
+    return push(v);
+  }
+
+  /// `value` as one reads it from memory of type `type`.
+  uint32_t rounded(uint32_t value, plan::DType type) {
+    const plan::DType held = chain_.values[value].type;
+    const bool exact = type == plan::F32 || type == plan::F64 || type == plan::I64;
+    if (exact && valueClass(held) == valueClass(type))
+      return value;
+    RowValue v;
+    v.kind = RowValue::Kind::Round;
+    v.type = type;
+    v.operand = value;
+    v.wide = chain_.values[value].wide;
+    v.level = chain_.values[value].level;
+    return push(v);
+  }
+
+  bool add(size_t m) {
+    const RowMember &member = members_[m];
+    const ExpressionCode &code = *member.code;
+    const std::optional<Fit> f = fit(code.domain, chain_.size);
+    if (!f)
+      return false;
+    const size_t rank = code.domain.size();
+    auto access = [&](const Shape &view) {
+      return part(code.domain, broadcastStrides(view, rank), *f, chain_.size.columns);
+    };
+    std::vector<uint32_t> ids;
+    for (size_t i = 0; i < code.inputs.size(); ++i) {
+      std::optional<uint32_t> id = input(member, i, access(code.inputs[i].view));
+      if (!id)
+        return false;
+      ids.push_back(*id);
+    }
+    for (const Instr &instr : code.code)
+      ids.push_back(compute(instr, ids, code.domain, *f));
+    made_.emplace_back();
+    for (size_t r = 0; r < code.results.size(); ++r) {
+      const ExpressionResult &result = code.results[r];
+      const RowAccess to = access(result.view);
+      uint32_t value = ids[result.value];
+      if (result.reduction == plan::NONE) {
+        made_.back().push_back({rounded(value, result.type), f->wide});
+      } else if (f->wide && same(to, accesses_.perRow)) {
+        RowValue v;
+        v.kind = RowValue::Kind::Reduce;
+        v.type = result.type;
+        v.operand = value;
+        v.reduction = result.reduction;
+        v.level = chain_.values[value].level + 1;
+        value = push(v);
+        chain_.phases = std::max(chain_.phases, v.level + 1);
+        made_.back().push_back({rounded(value, result.type), false});
+      } else if ((f->wide && same(to, accesses_.perColumn)) ||
+                 (still(to.row) && still(to.column))) {
+        made_.back().push_back({std::nullopt, false});
+        if (member.stored[r])
+          chain_.sums.push_back({!f->wide                        ? RowSum::Of::PerRow
+                                 : same(to, accesses_.perColumn) ? RowSum::Of::Column
+                                                                 : RowSum::Of::All,
+                                 value, result.reduction, member.outputs[r],
+                                 chain_.values[value].level});
+        continue;
+      } else {
+        return false;
+      }
+      if (member.stored[r])
+        chain_.stores.push_back({value, result.type, made_.back().back().wide,
+                                 pointer(member.outputs[r], true), chain_.values[value].level});
+    }
+    return true;
+  }
+
+  void markLive() {
+    std::vector<RowValue> &values = chain_.values;
+    for (const RowStore &s : chain_.stores)
+      values[s.value].live = true;
+    for (const RowSum &c : chain_.sums)
+      values[c.value].live = true;
+    for (size_t v = values.size(); v-- > 0;) {
+      if (!values[v].live)
+        continue;
+      if (values[v].kind == RowValue::Kind::Compute)
+        for (uint32_t o = 0; o < values[v].instr.arity; ++o)
+          values[values[v].instr.operands[o]].live = true;
+      else if (values[v].kind != RowValue::Kind::Load)
+        values[values[v].operand].live = true;
+    }
+  }
+
+  /// Whether what is written leaves alone what is read: of a whole row only an element that a thread reads itself may be
+  /// overwritten, by the same thread, which then has read it.
+  bool separate() {
+    std::vector<RowValue> &values = chain_.values;
+    std::vector<RowPointer> &pointers = chain_.pointers;
+    auto meets = [&](size_t a, size_t b) {
+      return overlap(pointers[a].data, bytes_[a], pointers[b].data, bytes_[b]);
+    };
+    for (size_t s = 0; s < chain_.stores.size(); ++s) {
+      RowStore &store = chain_.stores[s];
+      for (size_t other = 0; other < s; ++other)
+        if (meets(store.pointer, chain_.stores[other].pointer))
+          return false;
+      for (const RowSum &c : chain_.sums)
+        if (overlap(pointers[store.pointer].data, bytes_[store.pointer], c.to.data, c.to.bytes()))
+          return false;
+      for (const RowValue &v : values) {
+        if (v.kind != RowValue::Kind::Load || !v.live || !meets(store.pointer, v.pointer))
+          continue;
+        if (!store.wide) {
+          pointers[store.pointer].aside = true;
+          continue;
+        }
+        if (!same(v.access, accesses_.full) ||
+            pointers[v.pointer].data != pointers[store.pointer].data ||
+            bytes_[v.pointer] != bytes_[store.pointer])
+          return false;
+        store.phase = std::max(store.phase, v.phase);
+        values[store.value].lastPhase = std::max(values[store.value].lastPhase, store.phase);
+        pointers[v.pointer].apart = pointers[store.pointer].apart = false;
+      }
+    }
+    return true;
+  }
+
+  /// A value of a whole row is computed as late as may be, so that it need not be held.
+  void schedule() {
+    std::vector<RowValue> &values = chain_.values;
+    for (RowValue &v : values) {
+      v.phase = chain_.phases;
+      v.lastPhase = -1;
+    }
+    auto use = [&](uint32_t v, int phase) {
+      values[v].phase = std::min(values[v].phase, phase);
+      values[v].lastPhase = std::max(values[v].lastPhase, phase);
+    };
+    for (const RowStore &s : chain_.stores)
+      use(s.value, s.phase);
+    for (const RowSum &c : chain_.sums)
+      use(c.value, c.phase);
+    for (size_t v = values.size(); v-- > 0;) {
+      const RowValue &user = values[v];
+      if (!user.live)
+        continue;
+      if (user.kind == RowValue::Kind::Reduce)
+        use(user.operand, user.level - 1);
+      else if (user.kind == RowValue::Kind::Round)
+        use(user.operand, user.wide ? user.phase : user.level);
+      else if (user.kind == RowValue::Kind::Compute)
+        for (uint32_t o = 0; o < user.instr.arity; ++o)
+          use(user.instr.operands[o], user.wide ? user.phase : user.level);
+    }
+  }
+
+  /// Threads of a row, and whether what they hold fits.
+  bool allot() {
+    std::vector<int64_t> held(static_cast<size_t>(chain_.phases), 0); // after each phase
+    auto words = [](plan::DType type) { return valueClass(type) == ValueClass::F32 ? 1 : 2; };
+    for (const RowValue &v : chain_.values)
+      if (v.live && v.wide)
+        for (int p = v.phase; p < v.lastPhase; ++p)
+          held[static_cast<size_t>(p)] += words(v.type);
+    int64_t most = *std::max_element(held.begin(), held.end()), once = 0;
+    for (const RowSum &sum : chain_.sums)
+      (sum.of == RowSum::Of::Column ? most : once) += 2;
+    // Four columns for a thread, eight where a row would take more than 256 threads.
+    int64_t threads = 1;
+    while (threads < kMostThreads && threads * (threads < 32    ? 1
+                                                : threads < 256 ? 4
+                                                                : 8) <
+                                         chain_.size.columns)
+      threads *= 2;
+    auto each = [&] { return (chain_.size.columns + threads - 1) / threads; };
+    while (threads < kMostThreads && each() > 1 && each() * most + once > mostWords(threads))
+      threads *= 2;
+    if (each() * std::max<int64_t>(most, 1) + once > mostWords(threads))
+      return false;
+    chain_.threads = threads;
+    chain_.perThread = each();
+    chain_.index = indexTypeFor(chain_.size.rows * chain_.size.columns, largest_);
+    return true;
+  }
+
+  const std::vector<RowMember> &members_;
+  const Accesses accesses_;
+  RowChain chain_;
+  std::vector<std::vector<Made>> made_;
+  std::vector<size_t> bytes_;    // by pointer
+  std::vector<int64_t> largest_; // numbers of elements
+};
+
+} // namespace
+
+std::vector<Rows> rowsOf(const ExpressionCode &code) {
+  std::vector<Rows> found;
+  auto add = [&](size_t split) {
+    const auto at = code.domain.begin() + static_cast<std::ptrdiff_t>(split);
+    const Rows n{elementCount({code.domain.begin(), at}), elementCount({at, code.domain.end()})};
+    if (n.rows > 0 && n.columns > 1 && std::none_of(found.begin(), found.end(), [&](const Rows &f) {
+          return f.columns == n.columns;
+        }))
+      found.push_back(n);
+  };
+  // Which split a reduction fits shows when the step is merged; here they are only named.
+  std::vector<size_t> last, first;
+  for (const ExpressionResult &r : code.results) {
+    if (r.reduction == plan::NONE)
+      continue;
+    size_t end = r.view.size(), begin = 0;
+    while (end > 0 && r.view[end - 1] == 1)
+      --end;
+    while (begin < r.view.size() && r.view[begin] == 1)
+      ++begin;
+    last.push_back(end);
+    first.push_back(begin);
+  }
+  for (size_t split : last)
+    add(split);
+  for (size_t split : first)
+    add(split);
+  // A sum of everything fits any rows.
+  for (size_t d = code.domain.size(); d-- > 0 && !last.empty();)
+    if (code.domain[d] > 1) {
+      add(d);
+      break;
+    }
+  return found;
+}
+
+std::optional<RowChain> mergeRows(const std::vector<RowMember> &members, const Rows &size) {
+  return Merger(members, size).merge();
+}
+
+} // namespace tessera::rt::cuda

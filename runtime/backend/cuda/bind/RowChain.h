@@ -1,0 +1,116 @@
+//===- RowChain.h - loops over the same rows, as one kernel ------------------------------------------------===//
+//
+// A normalisation reaches the device as loops and reductions that wait for each other along every row:
+//
+//   x [512, 768] -> sum over the row -> s [512, 1]; s / 768 -> m; x - m -> c [512, 768], sum of c c -> v [512, 1]; ...
+//
+// None of them looks beyond its row. As one kernel a group of threads does a row: every thread has the columns lane, lane +
+// threads, ... of it, holds in registers what it needs of them again after a reduction, reduces with the others as the kernels
+// of single steps do (in F64, in an order that depends on nothing), and computes what is one number per row by itself. What
+// nobody else reads is not stored. Sums over the rows (the gradients of a scale or a bias) are kept per column by each group
+// over the rows that it does, and added by a second kernel.
+//
+// Which steps fit follows from their domains and strides alone: a loop over `rows` x `columns` points, or over `rows`.
+//
+// What is here is made of calls, and knows no plan: which steps are put together is decided in Joined.h.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_CUDA_BIND_ROWCHAIN_H
+#define TESSERA_RUNTIME_BACKEND_CUDA_BIND_ROWCHAIN_H
+
+#include "runtime/backend/ExpressionCode.h"
+#include "runtime/backend/cuda/bind/CudaKernel.h"
+#include "runtime/backend/cuda/text/Source.h"
+
+#include <optional>
+
+namespace tessera::rt::cuda {
+
+struct Rows {
+  int64_t rows = 0, columns = 0;
+};
+/// What the reductions of `code` may take for rows, best first; nothing where there is none.
+std::vector<Rows> rowsOf(const ExpressionCode &code);
+
+/// One loop of a chain.
+struct RowMember {
+  /// An output of an earlier member, by their numbers.
+  struct Source {
+    size_t member, output;
+  };
+  const ExpressionCode *code = nullptr;
+  std::vector<TensorView> inputs,
+      outputs; // where they lie; those taken over or not stored: nowhere
+  std::vector<std::optional<Source>> from; // by input; nothing: read from memory
+  std::vector<bool> stored;                // by output: whether somebody else reads it
+};
+
+/// How an array is stepped through: along the rows, and within one. Both with a single list of strides.
+struct RowAccess {
+  Nest row, column;
+};
+
+struct RowValue {
+  enum class Kind { Load, Compute, Reduce, Round }; // Round: as memory of its type holds it
+  Kind kind = Kind::Load;
+  plan::DType type = plan::F32;
+  Instr instr; // Compute; its operands are values of the chain
+  uint32_t operand = 0;
+  plan::Reduction reduction = plan::NONE;
+  RowAccess access; // Load, and the index of iota and random
+  size_t pointer = 0;
+  bool wide = false; // differs within a row
+  int level = 0;     // reductions that it waits for
+  bool live = false;
+  int phase = 0,
+      lastPhase = 0; // of a wide one: between which reductions it is computed, and last needed
+};
+struct RowStore {
+  uint32_t value = 0;
+  plan::DType type = plan::F32;
+  bool wide = false;
+  size_t pointer = 0;
+  int phase = 0;
+};
+/// A reduction over the rows, of every column or of all that there is: of a loop, or of one number per row.
+struct RowSum {
+  enum class Of { Column, All, PerRow };
+  Of of = Of::Column;
+  uint32_t value = 0;
+  plan::Reduction reduction = plan::SUM;
+  TensorView to;
+  int phase = 0;
+};
+struct RowPointer {
+  void *data = nullptr;
+  plan::DType type = plan::F32;
+  bool output = false;
+  bool apart =
+      true; // what is written through it is not read through another, nor the other way round
+  bool aside =
+      false; // of one number per row: written elsewhere and copied at the end, since other rows still read here
+};
+
+struct RowChain {
+  Rows size;
+  std::vector<RowValue> values;
+  std::vector<RowStore> stores;
+  std::vector<RowSum> sums;
+  std::vector<RowPointer> pointers;
+  IndexType index;
+  int phases = 1;
+  int64_t threads = 32; // of a row
+  int64_t perThread = 1;
+  bool separate =
+      true; // no row, and no other thread, reads what is overwritten; without it the chain is wrong
+};
+
+/// The members as one, or nothing: where one does not fit the rows, where a value is read at other points than it is made,
+/// and where a row is too long for a thread's registers.
+std::optional<RowChain> mergeRows(const std::vector<RowMember> &members, const Rows &size);
+
+CudaKernel bindRows(const RowChain &chain);
+
+} // namespace tessera::rt::cuda
+
+#endif

@@ -1,0 +1,354 @@
+// The text of a chain:
+//
+//   for every row of this group of threads:
+//     numbers per row that need no reduction
+//     phase 0, over the thread's columns: values, sums of them, stores
+//     totals of the sums over the group · numbers per row that need them
+//     phase 1 ...
+//
+// Values that are needed again after a reduction stand in arrays whose indices are constants once the loops are unrolled, and
+// so in registers. All threads of a block go through the same totals, those beyond the last row or column with nothing to add.
+#include "runtime/backend/cuda/bind/RowChain.h"
+#include "runtime/backend/cuda/text/Pointwise.h"
+
+#include <algorithm>
+
+namespace tessera::rt::cuda {
+namespace {
+
+constexpr int64_t kThreads = 256;
+constexpr int64_t kFullDevice = 528;     // blocks: four per multiprocessor of an H200
+constexpr int64_t kEveryProcessor = 132; // one
+constexpr int64_t kMostBlocks = 1 << 16; // further rows are done by the same blocks
+constexpr int64_t kRowsPerSum =
+    8; // where sums over the rows are kept, and all multiprocessors have some
+constexpr uint64_t kSums = uint64_t(1)
+                           << 56; // of whose scratch memory places are counted from here
+
+std::string name(const char *what, size_t i) { return what + std::to_string(i); }
+
+class Writer {
+public:
+  explicit Writer(const RowChain &chain)
+      : chain_(chain), block_(std::max(kThreads, chain.threads)), together_(block_ / chain.threads),
+        type_(chain.index) {
+    groups_ = (chain.size.rows + together_ - 1) / together_;
+    blocks_ = std::min(groups_, kMostBlocks);
+    if (!chain.sums.empty())
+      blocks_ = std::min({groups_, kFullDevice, std::max(groups_ / kRowsPerSum, kEveryProcessor)});
+  }
+
+  CudaKernel kernel() {
+    CudaKernel kernel;
+    kernel.description = "generated rows";
+    Launch launch;
+    launch.grid[0] = static_cast<uint32_t>(blocks_);
+    launch.block = static_cast<uint32_t>(block_);
+    std::string parameters;
+    std::vector<CopyBytes> copies;
+    for (size_t p = 0; p < chain_.pointers.size(); ++p) {
+      const RowPointer &pointer = chain_.pointers[p];
+      parameters += std::string(parameters.empty() ? "" : ", ") + (pointer.output ? "" : "const ") +
+                    memoryType(pointer.type) + (pointer.apart ? " *__restrict__ " : " *") +
+                    name("p", p);
+      Place place = at(pointer.data);
+      if (pointer.aside) {
+        const uint64_t bytes =
+            static_cast<uint64_t>(chain_.size.rows) * bytesPerElement(pointer.type);
+        place = kernel.reserve(bytes);
+        copies.push_back({at(pointer.data), place, bytes});
+      }
+      launch.arguments.push_back(place);
+    }
+    const int64_t groups = blocks_ * together_; // of threads
+    std::string declared, columns, once; // sums over the rows: declared, and written at the end
+    std::vector<Total> ofThreads;
+    std::vector<Place> places;
+    for (size_t c = 0; c < chain_.sums.size(); ++c) {
+      const RowSum &sum = chain_.sums[c];
+      const bool column = sum.of == RowSum::Of::Column;
+      const std::string type = sumType(valueClass(sum.to.dtype));
+      places.push_back(
+          kernel.reserve(static_cast<uint64_t>(groups * (column ? chain_.size.columns : 1)) * 8));
+      launch.arguments.push_back(places.back());
+      parameters += (parameters.empty() ? "" : ", ") + type + " *__restrict__ " + name("q", c);
+      declared += type + " " + name("c", c) + (column ? each() : "") + ";\n" +
+                  (column ? loop() : "") + sumOf(c) + " = " + neutral(sum.reduction, sum.to.dtype) +
+                  ";\n";
+      if (column)
+        columns += name("q", c) + "[group * " + type_.literal(chain_.size.columns) +
+                   " + column] = " + sumOf(c) + ";\n";
+      else
+        once += name("q", c) + "[group] = " + sumOf(c) + ";\n";
+      if (sum.of == RowSum::Of::All)
+        ofThreads.push_back({sumOf(c), sum.reduction, sum.to.dtype});
+    }
+    const std::string I = type_.name(),
+                      group = "blockIdx.x * (" + I + ")" + std::to_string(together_) + "u";
+    std::string rows = rowsCode();
+    if (exchanges_ == 1) // its memory is written again for the next row
+      rows += "__syncthreads();\n";
+    std::string end = total(ofThreads);
+    if (!chain_.sums.empty())
+      end += "const " + I + " group = " + group + " + t / " + lanes() + ";\n";
+    if (!columns.empty())
+      end += loop() + "{\n" + columnCode("column") + columns + "}\n}\n";
+    if (!once.empty())
+      end += "if (lane == 0u) {\n" + once + "}\n";
+    launch.source = prelude() + "extern \"C\" __global__ void __launch_bounds__(" +
+                    std::to_string(block_) + ") k(" + parameters + ") {\n" + shared_ +
+                    "const u32 t = threadIdx.x, lane = t % " + lanes() + ";\n" + declared +
+                    "for (" + I + " base = " + group + "; base < " +
+                    type_.literal(chain_.size.rows) + "; base += gridDim.x * (" + I + ")" +
+                    std::to_string(together_) + "u) {\n" + rowCode() + rows + "}\n" + end + "}\n";
+    kernel.actions.push_back(std::move(launch));
+    for (const bool column : {true, false})
+      addSums(kernel, places, groups, column);
+    for (const CopyBytes &copy : copies)
+      kernel.actions.push_back(copy);
+    return kernel;
+  }
+
+private:
+  /// A variable that every thread of a row has its share of.
+  struct Total {
+    std::string variable;
+    plan::Reduction reduction;
+    plan::DType type;
+  };
+
+  std::string lanes() const { return std::to_string(chain_.threads) + "u"; }
+  std::string each() const { return "[" + std::to_string(chain_.perThread) + "]"; }
+  std::string loop() const {
+    return "#pragma unroll\nfor (u32 k = 0; k < " + std::to_string(chain_.perThread) + "u; ++k) ";
+  }
+  bool lastIsPart() const { return chain_.size.rows % together_ != 0; }
+
+  std::string rowCode() const {
+    const std::string I = type_.name(), last = type_.literal(chain_.size.rows - 1);
+    const std::string mine = together_ == 1 ? "base" : "base + t / " + lanes();
+    if (!lastIsPart())
+      return "const " + I + " row = " + mine + ";\n";
+    return "const bool inside = " + mine + " <= " + last + ";\nconst " + I + " row = inside ? " +
+           mine + " : " + last + ";\n";
+  }
+  /// The k-th column of this thread, and the beginning of what is only done where there is one.
+  std::string columnCode(const char *variable, bool rows = false) const {
+    std::string condition;
+    if (rows && lastIsPart())
+      condition = "inside";
+    if (chain_.threads * chain_.perThread != chain_.size.columns)
+      condition += (condition.empty() ? "" : " && ") + std::string(variable) + " < " +
+                   type_.literal(chain_.size.columns);
+    return "const " + type_.name() + " " + variable + " = lane + k * " + lanes() + ";\n" +
+           (condition.empty() ? "{\n" : "if (" + condition + ") {\n");
+  }
+
+  std::string half(const Nest &nest, const std::string &index) const {
+    std::string text;
+    int64_t step = 1;
+    for (size_t d = nest.sizes.size(); d-- > 0; step *= nest.sizes[d]) {
+      if (nest.strides[0][d] == 0)
+        continue;
+      std::string x = index;
+      if (step > 1)
+        x += " / " + type_.literal(step);
+      if (d > 0)
+        x = (step > 1 ? "(" + x + ")" : x) + " % " + type_.literal(nest.sizes[d]);
+      if (nest.strides[0][d] != 1)
+        x = (x == index ? x : "(" + x + ")") + " * " + type_.literal(nest.strides[0][d]);
+      text += (text.empty() ? "" : " + ") + x;
+    }
+    return text;
+  }
+  std::string address(const RowAccess &access) const {
+    const std::string row = half(access.row, "row"), column = half(access.column, "column");
+    return row.empty() && column.empty() ? type_.literal(0)
+           : row.empty()                 ? column
+           : column.empty()              ? row
+                                         : row + " + " + column;
+  }
+
+  std::string sumOf(size_t c) const {
+    return name("c", c) + (chain_.sums[c].of == RowSum::Of::Column ? "[k]" : "");
+  }
+  /// What adds to the sums over the rows in this phase: of whole rows, or of numbers per row.
+  std::string addToSums(int phase, bool perRow) const {
+    std::string text;
+    for (size_t c = 0; c < chain_.sums.size(); ++c)
+      if (const RowSum &sum = chain_.sums[c];
+          sum.phase == phase && (sum.of == RowSum::Of::PerRow) == perRow)
+        text +=
+            sumOf(c) + " = " +
+            combined(sum.reduction, sumOf(c),
+                     std::string("(") + sumType(valueClass(sum.to.dtype)) + ")" + use(sum.value)) +
+            ";\n";
+    return text;
+  }
+
+  bool held(const RowValue &v) const { return v.wide && v.lastPhase > v.phase; }
+  std::string use(uint32_t v) const { return name("v", v) + (held(chain_.values[v]) ? "[k]" : ""); }
+
+  std::string expression(uint32_t i) const {
+    const RowValue &v = chain_.values[i];
+    switch (v.kind) {
+    case RowValue::Kind::Load:
+      return loadCode(v.type, name("p", v.pointer) + "[" + address(v.access) + "]");
+    case RowValue::Kind::Reduce:
+      return std::string("(") + valueType(valueClass(v.type)) + ")" + name("a", i);
+    case RowValue::Kind::Round:
+      return loadCode(v.type, "(" + storeCode(v.type, use(v.operand)) + ")");
+    case RowValue::Kind::Compute:
+      break;
+    }
+    std::array<std::string, 3> operands;
+    for (uint32_t o = 0; o < v.instr.arity; ++o)
+      operands[o] = use(v.instr.operands[o]);
+    const bool indexed = v.instr.op == Op::Iota || v.instr.op == Op::Random;
+    return instructionCode(v.instr,
+                           v.instr.arity ? chain_.values[v.instr.operands[0]].type : v.type,
+                           operands, indexed ? address(v.access) : "");
+  }
+  std::string define(uint32_t i) const {
+    const RowValue &v = chain_.values[i];
+    return held(v) ? name("v", i) + "[k] = " + expression(i) + ";\n"
+                   : std::string("const ") + valueType(valueClass(v.type)) + " " + name("v", i) +
+                         " = " + expression(i) + ";\n";
+  }
+
+  std::string rowsCode() {
+    std::string text;
+    for (uint32_t i = 0; i < chain_.values.size(); ++i)
+      if (const RowValue &v = chain_.values[i]; v.live && held(v))
+        text += std::string(valueType(valueClass(v.type))) + " " + name("v", i) + each() + ";\n";
+    for (int phase = 0; phase < chain_.phases; ++phase)
+      text += perRow(phase) + wide(phase) + totals(phase);
+    return text;
+  }
+
+  /// What is one number per row, from the reductions before this phase.
+  std::string perRow(int phase) const {
+    std::string text, stores;
+    for (uint32_t i = 0; i < chain_.values.size(); ++i)
+      if (const RowValue &v = chain_.values[i]; v.live && !v.wide && v.level == phase)
+        text += define(i);
+    for (const RowStore &s : chain_.stores)
+      if (!s.wide && s.phase == phase)
+        stores += name("p", s.pointer) + "[row] = " + storeCode(s.type, use(s.value)) + ";\n";
+    if (!stores.empty())
+      text += std::string("if (lane == 0u") + (lastIsPart() ? " && inside" : "") + ") {\n" +
+              stores + "}\n";
+    if (const std::string sums = addToSums(phase, true); !sums.empty())
+      text += lastIsPart() ? "if (inside) {\n" + sums + "}\n" : sums;
+    return text;
+  }
+
+  std::string wide(int phase) const {
+    std::string before, text;
+    for (uint32_t i = 0; i < chain_.values.size(); ++i)
+      if (const RowValue &v = chain_.values[i]; v.live && v.wide && v.phase == phase)
+        text += define(i);
+    for (uint32_t i : reductions(phase)) {
+      const RowValue &v = chain_.values[i];
+      const std::string sum = sumType(valueClass(v.type)), a = name("a", i);
+      before += sum + " " + a + " = " + neutral(v.reduction, v.type) + ";\n";
+      text += a + " = " + combined(v.reduction, a, "(" + sum + ")" + use(v.operand)) + ";\n";
+    }
+    text += addToSums(phase, false);
+    for (const RowStore &s : chain_.stores)
+      if (s.wide && s.phase == phase)
+        text += name("p", s.pointer) + "[row * " + type_.literal(chain_.size.columns) +
+                " + column] = " + storeCode(s.type, use(s.value)) + ";\n";
+    return text.empty() ? before
+                        : before + loop() + "{\n" + columnCode("column", true) + text + "}\n}\n";
+  }
+
+  std::vector<uint32_t> reductions(int phase) const {
+    std::vector<uint32_t> found;
+    for (uint32_t i = 0; i < chain_.values.size(); ++i)
+      if (const RowValue &v = chain_.values[i];
+          v.live && v.kind == RowValue::Kind::Reduce && v.level - 1 == phase)
+        found.push_back(i);
+    return found;
+  }
+
+  std::string totals(int phase) {
+    std::vector<Total> list;
+    for (uint32_t i : reductions(phase))
+      list.push_back({name("a", i), chain_.values[i].reduction, chain_.values[i].type});
+    if (!list.empty() && chain_.threads > 32)
+      ++exchanges_;
+    return total(list);
+  }
+
+  /// Every thread of a row gets the same bits: neighbours are added in the order of their lanes, first within a warp, then warp
+  /// by warp.
+  std::string total(const std::vector<Total> &list) {
+    if (list.empty())
+      return "";
+    const int64_t warp = std::min<int64_t>(32, chain_.threads), warps = chain_.threads / 32;
+    const std::string first = "t / " + lanes() + " * " + std::to_string(warps) + "u";
+    std::string within, keep, across;
+    for (const auto &[a, reduction, type] : list) {
+      const std::string s = "s_" + a, sum = sumType(valueClass(type));
+      within += "{ const " + sum + " other = __shfl_xor_sync(0xffffffffu, " + a + ", (int)h);\n" +
+                a + " = lane & h ? " + combined(reduction, "other", a) + " : " +
+                combined(reduction, a, "other") + "; }\n";
+      if (warps <= 1)
+        continue;
+      shared_ += "__shared__ " + sum + " " + s + "[" + std::to_string(block_ / 32) + "];\n";
+      keep += s + "[t / 32u] = " + a + ";\n";
+      across += a + " = " + s + "[" + first + "];\n#pragma unroll\nfor (u32 w = 1; w < " +
+                std::to_string(warps) + "u; ++w) " + a + " = " +
+                combined(reduction, a, s + "[" + first + " + w]") + ";\n";
+    }
+    return "#pragma unroll\nfor (u32 h = 1; h < " + std::to_string(warp) + "u; h <<= 1) {\n" +
+           within + "}\n" +
+           (warps > 1 ? "if (t % 32u == 0) {\n" + keep + "}\n__syncthreads();\n" + across : "");
+  }
+
+  /// The sums of all groups of threads, added as any reduction over the first dimension: those of columns, or the others.
+  void addSums(CudaKernel &kernel, const std::vector<Place> &from, int64_t groups,
+               bool columns) const {
+    ExpressionCode code;
+    KernelCall call;
+    code.domain = columns ? Shape{groups, chain_.size.columns} : Shape{groups};
+    for (size_t c = 0; c < chain_.sums.size(); ++c) {
+      const RowSum &sum = chain_.sums[c];
+      if ((sum.of == RowSum::Of::Column) != columns)
+        continue;
+      const bool integer = valueClass(sum.to.dtype) == ValueClass::I64;
+      code.inputs.push_back({integer ? plan::I64 : plan::F64, code.domain});
+      code.results.push_back({static_cast<uint32_t>(call.inputs.size()), sum.reduction,
+                              sum.to.dtype, columns ? Shape{1, chain_.size.columns} : Shape{1}});
+      call.inputs.push_back({code.inputs.back().type, code.domain, Layout(),
+                             reinterpret_cast<void *>(kScratchBase + kSums + from[c].value)});
+      call.outputs.push_back(sum.to);
+    }
+    if (call.inputs.empty())
+      return;
+    CudaKernel more = bindExpression(code, call);
+    const uint64_t begin = kernel.scratch;
+    kernel.scratch += more.scratch;
+    for (Action &action : more.actions) {
+      if (auto *launch = std::get_if<Launch>(&action))
+        for (Place &place : launch->arguments)
+          if (place.scratch)
+            place.value = place.value >= kSums ? place.value - kSums : place.value + begin;
+      kernel.actions.push_back(std::move(action));
+    }
+  }
+
+  const RowChain &chain_;
+  const int64_t block_, together_; // threads, and rows at a time
+  const IndexType type_;
+  int64_t groups_ = 1, blocks_ = 1;
+  std::string shared_;
+  int exchanges_ = 0; // of totals through shared memory, for each row
+};
+
+} // namespace
+
+CudaKernel bindRows(const RowChain &chain) { return Writer(chain).kernel(); }
+
+} // namespace tessera::rt::cuda

@@ -1,0 +1,85 @@
+// softmax, log_softmax and their gradients: one block per line along the dimension, sums in F64.
+#include "runtime/backend/KernelChecks.h"
+#include "runtime/backend/cuda/bind/CudaKernel.h"
+#include "runtime/backend/cuda/text/Templates.h"
+
+#include <algorithm>
+
+namespace tessera::rt::cuda {
+namespace {
+
+// FIRST(i) is summed over the line after the maximum, RESULT(i) is stored; `p` is the line of the first operand,
+// `q` of the second.
+const char *const kLines = R"cuda(
+extern "C" __global__ void k(const T *__restrict__ a, const T *__restrict__ b, T *__restrict__ y) {
+  __shared__ double shared[BLOCK];
+  const int t = (int)threadIdx.x;
+  for (i64 line = blockIdx.x; line < LINES; line += gridDim.x) {
+    const i64 start = line / INNER * (EXTENT * INNER) + line % INNER;
+    const T *p = a + start, *q = b + start;
+    T *out = y + start;
+    T top = 0;
+    if (NEEDS_MAXIMUM) {
+      T mine = (T)LOWEST;
+      for (i64 i = t; i < EXTENT; i += BLOCK)
+        mine = mine > p[i * INNER] ? mine : p[i * INNER];
+      top = (T)total((double)mine, shared, t, true);
+    }
+    double mine = 0;
+    for (i64 i = t; i < EXTENT; i += BLOCK)
+      mine += (double)(FIRST(i * INNER));
+    const double sum = total(mine, shared, t, false);
+    const double log_sum = NEEDS_LOG ? log(sum) : 0.0;
+    (void)q; (void)top; (void)log_sum;
+    for (i64 i = t; i < EXTENT; i += BLOCK)
+      out[i * INNER] = (T)(RESULT(i * INNER));
+  }
+}
+)cuda";
+
+} // namespace
+
+CudaKernel bindSoftmax(const KernelCall &call) {
+  CudaKernel kernel;
+  kernel.description = "generated";
+  AxisGeometry g = *axisGeometry(call);
+  const int64_t lines = g.outer * g.inner;
+  if (lines == 0 || g.extent == 0)
+    return kernel;
+  uint32_t block = 32;
+  while (block < 256 && block < g.extent)
+    block *= 2;
+  const std::string &name = call.name();
+  const bool forward = name == "softmax" || name == "log_softmax";
+  Constants constants = {
+      {"LINES", wide(lines)},
+      {"EXTENT", wide(g.extent)},
+      {"INNER", wide(g.inner)},
+      {"BLOCK", std::to_string(block)},
+      {"T", memoryType(call.outputs[0].dtype)},
+      {"LOWEST", "__longlong_as_double((i64)0xfff0000000000000ull)"}, // -infinity
+      {"NEEDS_MAXIMUM", forward ? "1" : "0"},
+      {"NEEDS_LOG", name == "log_softmax" ? "1" : "0"}};
+  if (name == "softmax") {
+    constants.push_back({"FIRST(i)", "op_exp((T)(p[i] - top))"});
+    constants.push_back({"RESULT(i)", "op_exp((T)(p[i] - top)) / sum"});
+  } else if (name == "log_softmax") {
+    constants.push_back({"FIRST(i)", "op_exp((T)(p[i] - top))"});
+    constants.push_back({"RESULT(i)", "(double)p[i] - (double)top - log_sum"});
+  } else if (name == "softmax_grad") { // a = dy, b = y
+    constants.push_back({"FIRST(i)", "(double)p[i] * (double)q[i]"});
+    constants.push_back({"RESULT(i)", "(double)q[i] * ((double)p[i] - sum)"});
+  } else {
+    constants.push_back({"FIRST(i)", "p[i]"});
+    constants.push_back({"RESULT(i)", "(double)p[i] - op_exp((double)q[i]) * sum"});
+  }
+  const TensorView &second = call.inputs[call.inputs.size() > 1 ? 1 : 0];
+  kernel.actions.push_back(
+      Launch{withConstants(constants, (std::string(kTotal) + kLines).c_str()),
+             {static_cast<uint32_t>(std::min<int64_t>(lines, 1 << 20)), 1, 1},
+             block,
+             {at(call.inputs[0].data), at(second.data), at(call.outputs[0].data)}});
+  return kernel;
+}
+
+} // namespace tessera::rt::cuda

@@ -1,0 +1,271 @@
+#include "runtime/backend/cuda/join/JoinedSteps.h"
+
+#include "runtime/backend/cuda/bind/RowPieces.h"
+
+#include <algorithm>
+
+namespace tessera::rt::cuda {
+
+BufferUses::BufferUses(const plan::Plan &plan)
+    : root_(static_cast<size_t>(plan.buffers_size())), reads_(root_.size(), 0),
+      writes_(root_.size(), 0), kept_(root_.size(), false) {
+  for (uint32_t b = 0; b < root_.size(); ++b) {
+    root_[b] = b;
+    for (size_t hops = 0; hops < root_.size(); ++hops)
+      if (const uint32_t alias = plan.buffers(static_cast<int>(root_[b])).alias_of_plus_one())
+        root_[b] = alias - 1;
+      else
+        break;
+    if (plan.buffers(static_cast<int>(b)).persistent())
+      kept_[root_[b]] = true;
+  }
+  for (const plan::Binding &binding : plan.bindings())
+    kept_[root(binding.buffer())] = true;
+  for (const plan::Program &program : plan.programs())
+    for (const plan::Step &step : program.steps()) {
+      if (step.has_collective()) {
+        ++reads_[root(step.collective().input())];
+        ++writes_[root(step.collective().output())];
+        continue;
+      }
+      for (uint32_t b : step.kernel().inputs())
+        ++reads_[root(b)];
+      for (uint32_t b : step.kernel().outputs())
+        ++writes_[root(b)];
+    }
+}
+
+JoinedProgram::JoinedProgram(const plan::Program &program, const std::vector<ByteRange> &buffers)
+    : accesses_(accessesOf(program, buffers)) {}
+
+std::optional<size_t> JoinedProgram::place(const StepSet &set) const {
+  // What stands between and conflicts with an earlier step of the set comes after all of it, what conflicts with a later one
+  // before.
+  size_t after = 0, before = set.steps.back() + 1;
+  for (size_t s = set.steps.front() + 1; s < set.steps.back(); ++s) {
+    if (std::binary_search(set.steps.begin(), set.steps.end(), s))
+      continue;
+    for (size_t i = 0; i < set.steps.size(); ++i)
+      if (conflict(accesses_[s], set.accesses[i])) {
+        if (set.steps[i] < s)
+          before = std::min(before, s);
+        else
+          after = s;
+      }
+  }
+  for (size_t i = set.steps.size(); i-- > 0;)
+    if (set.steps[i] < before && set.steps[i] >= after)
+      return set.steps[i];
+  return std::nullopt;
+}
+
+void JoinedProgram::join(const StepSet &set, size_t place) {
+  StepAccess all;
+  for (size_t i = 0; i < set.steps.size(); ++i) {
+    const StepAccess &a = set.accesses[i];
+    all.reads.insert(all.reads.end(), a.reads.begin(), a.reads.end());
+    all.writes.insert(all.writes.end(), a.writes.begin(), a.writes.end());
+    accesses_[set.steps[i]] = StepAccess();
+    places_[set.steps[i]] = place;
+  }
+  accesses_[place] = std::move(all);
+}
+
+std::optional<size_t> JoinedProgram::placeOf(size_t step) const {
+  const auto found = places_.find(step);
+  return found == places_.end() ? std::nullopt : std::optional(found->second);
+}
+
+namespace {
+
+/// How many steps that are no part of it a chain may pass before it ends.
+constexpr size_t kWindow = 64;
+/// How often a search is begun anew.
+constexpr int kRounds = 8;
+
+class RowSearch {
+public:
+  RowSearch(const plan::Program &program, const std::vector<KernelCall> &calls,
+            const std::vector<ByteRange> &buffers, const BufferUses &uses,
+            const JoinedProgram &joined)
+      : program_(program), calls_(calls), buffers_(buffers), uses_(uses), joined_(joined) {}
+
+  /// Of the ways to see rows the one that takes most steps.
+  std::optional<JoinedKernel> from(size_t first) {
+    if (piecesOf(first).empty())
+      return std::nullopt;
+    std::vector<Rows> sizes = rowsOf(piecesOf(first));
+    steps_ = {first};
+    for (size_t s = first + 1; sizes.empty() && s < calls_.size() && s - first <= kWindow; ++s)
+      if (readsMember(s)) // a loop without reductions takes its reader's rows
+        sizes = rowsOf(piecesOf(s));
+    std::optional<JoinedKernel> best;
+    for (const Rows &size : sizes) {
+      size_ = size;
+      if (search(first) && (!best || best->set.steps.size() < steps_.size()))
+        best = JoinedKernel{set_, bindRows(*chain_)};
+    }
+    return best;
+  }
+
+private:
+  /// A step may be impossible without the next one, which takes what it writes: so steps are taken in first and judged later. If
+  /// none of those that follow makes it possible, it is left out and the search begins anew.
+  bool search(size_t first) {
+    std::vector<size_t> leftOut;
+    for (int round = 0; round < kRounds; ++round) {
+      const size_t good = grow(first, leftOut);
+      if (good == steps_.size())
+        return good > 1 && build() && possible();
+      leftOut.push_back(steps_[good]);
+    }
+    return false;
+  }
+
+  /// All steps that belong to `first`, and how many of them, from the first, can be one kernel.
+  size_t grow(size_t first, const std::vector<size_t> &leftOut) {
+    size_t good = 1;
+    steps_ = {first};
+    for (size_t s = first + 1; s < calls_.size() && s - steps_.back() <= kWindow; ++s) {
+      if (!readsMember(s) || std::find(leftOut.begin(), leftOut.end(), s) != leftOut.end())
+        continue;
+      if (piecesOf(s).empty())
+        continue;
+      steps_.push_back(s);
+      if (!build())
+        steps_.pop_back();
+      else if (possible())
+        good = steps_.size();
+    }
+    return good;
+  }
+
+  bool possible() const { return chain_->separate && joined_.place(set_); }
+
+  const plan::Kernel &kernel(size_t step) const {
+    return program_.steps(static_cast<int>(step)).kernel();
+  }
+
+  const std::vector<RowPiece> &piecesOf(size_t s) {
+    const auto [entry, added] = pieces_.try_emplace(s);
+    if (added && calls_[s].kernel && !joined_.taken(s))
+      entry->second = rowPieces(calls_[s]);
+    return entry->second;
+  }
+
+  bool readsMember(size_t s) const {
+    if (!calls_[s].kernel)
+      return false;
+    for (uint32_t in : kernel(s).inputs())
+      for (size_t m : steps_)
+        for (uint32_t out : kernel(m).outputs())
+          if (uses_.root(in) == uses_.root(out))
+            return true;
+    return false;
+  }
+
+  /// Where the first `count` steps make the operand `i` of step `s`: the step's place in steps_ and its output. False: in a way
+  /// that it cannot be taken over.
+  bool source(size_t s, int i, size_t count,
+              std::optional<std::pair<size_t, size_t>> &found) const {
+    const uint32_t in = kernel(s).inputs(i);
+    for (size_t m = 0; m < count; ++m)
+      for (int o = 0; o < kernel(steps_[m]).outputs_size(); ++o) {
+        const uint32_t out = kernel(steps_[m]).outputs(o);
+        if (uses_.root(in) != uses_.root(out))
+          continue;
+        const TensorView &made = calls_[steps_[m]].outputs[static_cast<size_t>(o)],
+                         &read = calls_[s].inputs[static_cast<size_t>(i)];
+        if (uses_.writes(out) != 1 || made.data != read.data || made.dtype != read.dtype ||
+            made.elements() != read.elements() || made.layout.plain() != read.layout.plain() ||
+            (!made.layout.plain() && made.shape != read.shape))
+          return false;
+        found = {m, static_cast<size_t>(o)};
+      }
+    return true;
+  }
+
+  /// The steps as one, if they fit each other.
+  bool build() {
+    std::map<uint32_t, int> reads; // by the members, of buffers that count as one
+    for (size_t s : steps_)
+      for (uint32_t in : kernel(s).inputs())
+        ++reads[uses_.root(in)];
+    // What nobody at all reads is looked at from outside of the plan.
+    auto stored = [&](uint32_t out) {
+      const int inside = reads[uses_.root(out)];
+      return uses_.kept(out) || uses_.writes(out) != 1 || inside == 0 || uses_.reads(out) != inside;
+    };
+    std::vector<RowMember> members;
+    std::vector<size_t> begins; // of a step's members
+    set_ = StepSet();
+    set_.steps = steps_;
+    for (size_t m = 0; m < steps_.size(); ++m) {
+      const size_t s = steps_[m];
+      const std::vector<RowPiece> &pieces = piecesOf(s);
+      begins.push_back(members.size());
+      addMembers(members, pieces, calls_[s]);
+      StepAccess access;
+      for (int i = 0; i < kernel(s).inputs_size(); ++i) {
+        std::optional<std::pair<size_t, size_t>> made;
+        if (!source(s, i, m, made))
+          return false;
+        if (made)
+          takeOver(members, begins, m, static_cast<size_t>(i), *made);
+        else
+          access.reads.push_back(buffers_[kernel(s).inputs(i)]);
+      }
+      for (int o = 0; o < kernel(s).outputs_size(); ++o) {
+        const uint32_t out = kernel(s).outputs(o);
+        if (stored(out))
+          access.writes.push_back(buffers_[out]);
+        else
+          for (size_t p = 0; p < pieces.size(); ++p)
+            for (size_t r = 0; r < pieces[p].outputs.size(); ++r)
+              if (pieces[p].outputs[r] == static_cast<size_t>(o))
+                members[begins[m] + p].stored[r] = false;
+      }
+      set_.accesses.push_back(std::move(access));
+    }
+    chain_ = mergeRows(members, size_);
+    return chain_.has_value();
+  }
+
+  /// Whatever reads operand `i` of the step at place `m` gets what the step at place made.first has as output made.second.
+  void takeOver(std::vector<RowMember> &members, const std::vector<size_t> &begins, size_t m,
+                size_t i, const std::pair<size_t, size_t> &made) {
+    const std::vector<RowPiece> &pieces = piecesOf(steps_[m]),
+                                &makers = piecesOf(steps_[made.first]);
+    RowMember::Source from{0, 0};
+    for (size_t p = 0; p < makers.size(); ++p)
+      for (size_t r = 0; r < makers[p].outputs.size(); ++r)
+        if (makers[p].outputs[r] == made.second)
+          from = {begins[made.first] + p, r};
+    for (size_t p = 0; p < pieces.size(); ++p)
+      for (size_t in = 0; in < pieces[p].inputs.size(); ++in)
+        if (!pieces[p].inputs[in].made && pieces[p].inputs[in].operand == i)
+          members[begins[m] + p].from[in] = from;
+  }
+
+  const plan::Program &program_;
+  const std::vector<KernelCall> &calls_;
+  const std::vector<ByteRange> &buffers_;
+  const BufferUses &uses_;
+  const JoinedProgram &joined_;
+  Rows size_;
+  std::map<size_t, std::vector<RowPiece>> pieces_; // of the steps that were looked at
+  std::vector<size_t> steps_;
+  StepSet set_;
+  std::optional<RowChain> chain_;
+};
+
+} // namespace
+
+std::optional<JoinedKernel> rowsFrom(const plan::Program &program,
+                                     const std::vector<KernelCall> &calls, size_t first,
+                                     const std::vector<ByteRange> &buffers, const BufferUses &uses,
+                                     const JoinedProgram &joined) {
+  return RowSearch(program, calls, buffers, uses, joined).from(first);
+}
+
+} // namespace tessera::rt::cuda

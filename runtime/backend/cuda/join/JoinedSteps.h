@@ -1,0 +1,80 @@
+//===- JoinedSteps.h - steps that run as one where whole programs run ----------------------------------===//
+//
+// Some neighbours among the steps of a program are better done as one: a product with the loop behind it (Epilogue.h), loops and
+// reductions along the same rows (RowChain.h). Single steps are always there, too, so that whoever runs them one by one, for a
+// profile or to find where a number was spoilt, finds every result.
+//
+//   steps: 0 matmul x w -> t · 1 neg u -> v · 2 relu t -> y        =>   {0, 2} may run at 2, if step 1 writes neither x nor w
+//
+// A set of steps runs in the place of one of them. Steps between that read or write the same bytes keep their order with each of
+// the set. What only the set reads need not be stored.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_CUDA_JOIN_JOINEDSTEPS_H
+#define TESSERA_RUNTIME_BACKEND_CUDA_JOIN_JOINEDSTEPS_H
+
+#include "runtime/backend/cuda/bind/CudaKernel.h"
+#include "runtime/backend/cuda/join/StreamSchedule.h"
+
+#include <map>
+#include <optional>
+
+namespace tessera::rt::cuda {
+
+/// How often buffers are read and written, in all programs and by whoever a plan serves. A view counts as what it views.
+class BufferUses {
+public:
+  explicit BufferUses(const plan::Plan &plan);
+  uint32_t root(uint32_t buffer) const { return root_[buffer]; }
+  int reads(uint32_t buffer) const { return reads_[root(buffer)]; }
+  int writes(uint32_t buffer) const { return writes_[root(buffer)]; }
+  /// Its contents outlive the program, or are seen outside.
+  bool kept(uint32_t buffer) const { return kept_[root(buffer)]; }
+
+private:
+  std::vector<uint32_t> root_;
+  std::vector<int> reads_, writes_;
+  std::vector<bool> kept_;
+};
+
+/// Steps of one, and what each of them still reads and writes when they are one.
+struct StepSet {
+  std::vector<size_t> steps; // ascending
+  std::vector<StepAccess> accesses;
+};
+
+/// What runs in one program, step by step: sets are formed one after the other.
+class JoinedProgram {
+public:
+  JoinedProgram(const plan::Program &program, const std::vector<ByteRange> &buffers);
+
+  /// The last of the steps in whose place the set can run.
+  std::optional<size_t> place(const StepSet &set) const;
+  void join(const StepSet &set, size_t place);
+
+  /// A step of a set has no other, and by itself nothing to do but where the set runs.
+  bool taken(size_t step) const { return places_.contains(step); }
+  std::optional<size_t> placeOf(size_t step) const;
+  const std::vector<StepAccess> &accesses() const { return accesses_; }
+
+private:
+  std::vector<StepAccess> accesses_;
+  std::map<size_t, size_t> places_;
+};
+
+/// A set of steps and their kernel.
+struct JoinedKernel {
+  StepSet set;
+  CudaKernel kernel;
+};
+
+/// Loops and reductions along the same rows, from step `first` on: as many as can be one kernel; nothing where only one can.
+/// `calls`: of all steps, empty for collectives.
+std::optional<JoinedKernel> rowsFrom(const plan::Program &program,
+                                     const std::vector<KernelCall> &calls, size_t first,
+                                     const std::vector<ByteRange> &buffers, const BufferUses &uses,
+                                     const JoinedProgram &joined);
+
+} // namespace tessera::rt::cuda
+
+#endif

@@ -1,0 +1,101 @@
+#include "runtime/backend/cuda/join/StreamSchedule.h"
+
+#include "runtime/device/DeviceApi.h"
+
+namespace tessera::rt::cuda {
+bool meet(const std::vector<ByteRange> &a, const std::vector<ByteRange> &b) {
+  for (const ByteRange &x : a)
+    for (const ByteRange &y : b)
+      if (x.begin < y.end && y.begin < x.end)
+        return true;
+  return false;
+}
+
+bool conflict(const StepAccess &a, const StepAccess &b) {
+  return meet(a.writes, b.reads) || meet(a.writes, b.writes) || meet(a.reads, b.writes);
+}
+
+namespace {
+
+/// Steps [begin, end) as one segment on two streams.
+Segment streams(const std::vector<StepAccess> &steps, size_t begin, size_t end) {
+  Segment segment;
+  segment.events = 1;
+  int last[2] = {-1, -1}; // position of each stream's last step in segment.steps
+  int waited[2] = {-1,
+                   -1}; // position of the latest step of the other stream that each has waited for
+  auto eventAfter = [&](int position) {
+    int &records = segment.steps[static_cast<size_t>(position)].records;
+    if (records < 0)
+      records = segment.events++;
+    return records;
+  };
+  for (size_t s = begin; s < end; ++s) {
+    ScheduledStep next;
+    next.step = static_cast<uint32_t>(s);
+    next.stream = steps[s].collective ? TESSERA_COMM_STREAM : TESSERA_COMPUTE_STREAM;
+    const int me = next.stream;
+    for (int p = static_cast<int>(segment.steps.size()) - 1; p > waited[me]; --p) {
+      const ScheduledStep &earlier = segment.steps[static_cast<size_t>(p)];
+      if (earlier.stream == me || !conflict(steps[earlier.step], steps[s]))
+        continue;
+      next.waitsFor = eventAfter(p);
+      waited[me] = p;
+      break;
+    }
+    if (me == TESSERA_COMM_STREAM && last[me] < 0 && next.waitsFor < 0)
+      next.waitsFor = 0; // forks the stream
+    last[me] = static_cast<int>(segment.steps.size());
+    segment.steps.push_back(next);
+  }
+  if (last[TESSERA_COMM_STREAM] >= 0)
+    segment.joins = eventAfter(last[TESSERA_COMM_STREAM]);
+  return segment;
+}
+
+} // namespace
+
+std::vector<Segment> scheduleProgram(const std::vector<StepAccess> &steps, bool collectivesOnHost) {
+  std::vector<Segment> segments;
+  for (size_t begin = 0; begin < steps.size();) {
+    size_t end = steps.size();
+    if (collectivesOnHost) {
+      end = begin;
+      while (end < steps.size() && !steps[end].collective)
+        ++end;
+      if (end == begin) {
+        Segment host;
+        host.onHost = true;
+        host.steps.push_back({static_cast<uint32_t>(begin), TESSERA_COMPUTE_STREAM, -1, -1});
+        segments.push_back(host);
+        ++begin;
+        continue;
+      }
+    }
+    segments.push_back(streams(steps, begin, end));
+    begin = end;
+  }
+  return segments;
+}
+
+std::vector<StepAccess> accessesOf(const plan::Program &program,
+                                   const std::vector<ByteRange> &buffers) {
+  std::vector<StepAccess> accesses;
+  for (const plan::Step &step : program.steps()) {
+    StepAccess access;
+    access.collective = step.has_collective();
+    if (access.collective) {
+      access.reads.push_back(buffers[step.collective().input()]);
+      access.writes.push_back(buffers[step.collective().output()]);
+    } else {
+      for (uint32_t b : step.kernel().inputs())
+        access.reads.push_back(buffers[b]);
+      for (uint32_t b : step.kernel().outputs())
+        access.writes.push_back(buffers[b]);
+    }
+    accesses.push_back(std::move(access));
+  }
+  return accesses;
+}
+
+} // namespace tessera::rt::cuda

@@ -1,0 +1,266 @@
+// Loading: everything that can fail for a reason in the plan, the device or the libraries fails here.
+#include "runtime/backend/cuda/run/CudaPlan.h"
+
+#include "runtime/backend/HostPlan.h"
+#include "runtime/backend/cuda/CudaBackend.h"
+#include "runtime/backend/cuda/bind/ChannelsLast.h"
+#include "runtime/backend/cuda/join/Epilogue.h"
+#include "runtime/backend/cuda/run/KernelCache.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+namespace tessera::rt::cuda {
+namespace {
+
+constexpr size_t kStaging = size_t(32) << 20;
+
+} // namespace
+
+template <typename F> void CudaPlan::forEachKernel(F &&f) {
+  for (std::vector<Kernel> &kernels : kernels_)
+    for (Kernel &kernel : kernels)
+      f(kernel);
+  for (std::map<size_t, Kernel> &joined : joined_)
+    for (auto &[step, kernel] : joined)
+      f(kernel);
+}
+
+CudaPlan::~CudaPlan() {
+  const TesseraDeviceApi &api = device_->api();
+  TesseraDevice *d = device_->handle();
+  static_cast<void>(device_->finish()); // nothing may still use what is freed now
+  for (ProgramState &state : programs_) {
+    for (const std::vector<TesseraGraph *> *graphs : {&state.graphs, &state.timedGraphs})
+      for (TesseraGraph *graph : *graphs)
+        if (graph)
+          api.destroyGraph(d, graph);
+    for (const auto *kind : {&state.events, &state.timers})
+      for (const std::vector<TesseraEvent *> &events : *kind)
+        for (TesseraEvent *event : events)
+          api.destroyEvent(d, event);
+  }
+  forEachKernel([&](Kernel &kernel) {
+    for (Bound &bound : kernel.actions)
+      if (bound.op)
+        api.destroyOp(d, bound.op);
+  });
+  for (TesseraCode *code : codes_)
+    api.unloadCode(d, code);
+}
+
+Result<std::unique_ptr<LoadedPlan>>
+CudaPlan::load(std::shared_ptr<Device> device, const plan::Plan &plan, const LoadOptions &options) {
+  if (plan.arena_bytes() > (uint64_t(1) << 47))
+    return Status::error("the plan wants an arena of " + std::to_string(plan.arena_bytes()) +
+                         " bytes");
+  // Checked once before a byte is allocated, then resolved to addresses.
+  Result<std::vector<std::vector<KernelCall>>> calls = HostPlan::calls(plan, options);
+  if (!calls)
+    return calls.status();
+  std::unique_ptr<CudaPlan> loaded(new CudaPlan(std::move(device), plan));
+  loaded->graphs_ = options.graphs;
+  TESSERA_RETURN_IF_ERROR(loaded->allocate(
+      options, options.widen ? std::vector<Layout>() : channelsLast(plan, *calls, options.tf32)));
+  TESSERA_RETURN_IF_ERROR(loaded->bind(options));
+  TESSERA_RETURN_IF_ERROR(loaded->compile(options));
+  TESSERA_RETURN_IF_ERROR(loaded->writeConstants());
+  return std::unique_ptr<LoadedPlan>(std::move(loaded));
+}
+
+Status CudaPlan::allocate(const LoadOptions &options, const std::vector<Layout> &layouts) {
+  const size_t bytes = plan_.arena_bytes() * (options.widen ? 2 : 1);
+  shared_ = options.shared;
+  Result<DeviceMemory> arena =
+      DeviceMemory::allocate(device_, bytes, shared_ ? MemoryKind::Shared : MemoryKind::Device);
+  if (!arena)
+    return arena.status().context("arena");
+  arena_ = std::move(*arena);
+  Result<DeviceMemory> staging = DeviceMemory::allocate(device_, kStaging, MemoryKind::Pinned);
+  if (!staging)
+    return staging.status();
+  staging_ = std::move(*staging);
+  // Like memory fresh from the system: what a buggy plan would read is at least the same in every run.
+  TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) {
+    return device_->api().fill(device_->handle(), TESSERA_COMPUTE_STREAM, arena_.data(), 0, bytes,
+                               m);
+  }));
+  return resolveBuffers(plan_, options.widen, layouts, reinterpret_cast<std::byte *>(arena_.data()),
+                        buffers_);
+}
+
+/// The first choice whose library calls can be prepared.
+Result<CudaPlan::Kernel> CudaPlan::prepare(const std::vector<CudaKernel> &choices) {
+  const TesseraDeviceApi &api = device_->api();
+  Status refusal = Status::error("nothing can run it");
+  for (const CudaKernel &choice : choices) {
+    Kernel kernel;
+    kernel.description = choice.description;
+    kernel.workspace = choice.scratch;
+    uint64_t workspace = 0;
+    TesseraMessage message;
+    message.text[0] = '\0';
+    int32_t code = TESSERA_OK;
+    for (const Action &action : choice.actions) {
+      Bound bound;
+      bound.action = action;
+      size_t bytes = 0;
+      if (const auto *matmul = std::get_if<LibraryMatMul>(&action))
+        code = api.createMatMul(device_->handle(), &matmul->what, &bound.op, &bytes, &message);
+      else if (const auto *conv = std::get_if<LibraryConv>(&action))
+        code = api.createConv(device_->handle(), &conv->what, &bound.op, &bytes, &message);
+      else if (const auto *pool = std::get_if<LibraryPool>(&action))
+        code = api.createPool(device_->handle(), &pool->what, &bound.op, &bytes, &message);
+      if (code != TESSERA_OK)
+        break;
+      workspace = std::max<uint64_t>(workspace, bytes);
+      kernel.actions.push_back(std::move(bound));
+    }
+    if (code == TESSERA_OK) {
+      scratchNeeded_ = std::max(scratchNeeded_, kernel.workspace + workspace);
+      return kernel;
+    }
+    for (Bound &bound : kernel.actions)
+      if (bound.op)
+        api.destroyOp(device_->handle(), bound.op);
+    refusal = Status::error(message.text);
+    if (code != TESSERA_UNSUPPORTED)
+      return refusal;
+  }
+  return refusal;
+}
+
+std::vector<ByteRange> CudaPlan::byteRanges() const {
+  std::vector<ByteRange> ranges;
+  for (const TensorView &v : buffers_) {
+    const uint64_t begin = static_cast<uint64_t>(v.as<char>() - arena_.data());
+    ranges.push_back({begin, begin + v.bytes()});
+  }
+  return ranges;
+}
+
+/// Products with their loops first: a loop behind a product is then no kernel any more.
+void CudaPlan::joinSteps(uint32_t program, const std::vector<KernelCall> &calls,
+                         const BufferUses &uses, const BindOptions &options, bool products) {
+  const plan::Program &steps = plan_.programs(static_cast<int>(program));
+  const std::vector<ByteRange> ranges = byteRanges();
+  JoinedProgram &joins = joins_.emplace_back(steps, ranges);
+  joined_.emplace_back();
+  for (const bool rows : {false, true})
+    for (size_t s = 0; s < calls.size(); ++s) {
+      if (joins.taken(s) || !(rows || products))
+        continue;
+      std::optional<JoinedKernel> found = rows ? rowsFrom(steps, calls, s, ranges, uses, joins)
+                                               : productFrom(steps, calls, s, uses, joins, options);
+      const std::optional<size_t> place = found ? joins.place(found->set) : std::nullopt;
+      if (!place)
+        continue;
+      Result<Kernel> kernel = prepare({found->kernel});
+      if (!kernel)
+        continue; // apart, then
+      joins.join(found->set, *place);
+      joined_.back()[*place] = std::move(*kernel);
+    }
+}
+
+Status CudaPlan::bind(const LoadOptions &options) {
+  BindOptions choice;
+  choice.tf32 = options.tf32;
+  choice.keepNan = options.keepNan;
+  const BufferUses uses(plan_);
+  for (int p = 0; p < plan_.programs_size(); ++p) {
+    const plan::Program &program = plan_.programs(p);
+    auto &kernels = kernels_.emplace_back(static_cast<size_t>(program.steps_size()));
+    std::vector<KernelCall> calls(kernels.size());
+    for (size_t s = 0; s < calls.size(); ++s) {
+      const plan::Step &step = program.steps(static_cast<int>(s));
+      if (!step.has_kernel())
+        continue;
+      const std::string where = "step '" + step.name() + "'";
+      TESSERA_RETURN_IF_ERROR(resolveCall(plan_, step, buffers_, options, calls[s]).context(where));
+      Result<std::vector<CudaKernel>> choices = bindCuda(calls[s], choice);
+      if (!choices)
+        return choices.status().context(where);
+      Result<Kernel> kernel = prepare(*choices);
+      if (!kernel)
+        return kernel.status().context(where);
+      kernels[s] = std::move(*kernel);
+    }
+    joinSteps(static_cast<uint32_t>(p), calls, uses, choice, !options.widen);
+  }
+  Result<DeviceMemory> scratch = DeviceMemory::allocate(device_, scratchNeeded_);
+  if (!scratch)
+    return scratch.status().context("kernel scratch");
+  scratch_ = std::move(*scratch);
+  programs_.resize(kernels_.size());
+  return Status();
+}
+
+/// All distinct sources at once: many steps share one.
+Status CudaPlan::compile(const LoadOptions &options) {
+  std::map<std::string_view, size_t> index;
+  std::vector<const std::string *> sources;
+  forEachKernel([&](Kernel &kernel) {
+    for (Bound &bound : kernel.actions)
+      if (const auto *launch = std::get_if<Launch>(&bound.action)) {
+        auto [entry, added] = index.try_emplace(launch->source, sources.size());
+        if (added)
+          sources.push_back(&launch->source);
+        bound.code = entry->second;
+      }
+  });
+  Result<std::vector<std::string>> images =
+      compileKernels(device_->api(), device_->capability(), sources, options.threads);
+  if (!images)
+    return images.status();
+  for (const std::string &image : *images) {
+    TesseraCode *code = nullptr;
+    TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) {
+      return device_->api().loadCode(device_->handle(), image.data(), image.size(), "k", &code, m);
+    }));
+    codes_.push_back(code);
+  }
+  // The text has done its work.
+  forEachKernel([](Kernel &kernel) {
+    for (Bound &bound : kernel.actions)
+      if (auto *launch = std::get_if<Launch>(&bound.action))
+        std::string().swap(launch->source);
+  });
+  return Status();
+}
+
+Status CudaPlan::writeConstants() {
+  for (int b = 0; b < plan_.buffers_size(); ++b)
+    if (!plan_.buffers(b).constant().empty())
+      TESSERA_RETURN_IF_ERROR(
+          upload(static_cast<uint32_t>(b),
+                 constantContents(plan_.buffers(b), buffers_[static_cast<size_t>(b)]).data()));
+  return synchronize();
+}
+
+} // namespace tessera::rt::cuda
+
+namespace tessera::rt {
+namespace {
+
+class CudaBackend final : public Backend {
+public:
+  explicit CudaBackend(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  std::string_view name() const override { return "cuda"; }
+  Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan,
+                                           const LoadOptions &options) override {
+    return cuda::CudaPlan::load(device_, plan, options);
+  }
+
+private:
+  std::shared_ptr<Device> device_;
+};
+
+} // namespace
+
+std::unique_ptr<Backend> createCudaBackend(std::shared_ptr<Device> device) {
+  return std::make_unique<CudaBackend>(std::move(device));
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,117 @@
+//===- CudaPlan.h - one rank's plan, loaded on a device ---------------------------------------------===//
+//
+// See CudaBackend.h. Loading: bind every kernel (CudaKernel.h), prepare library calls (a refusal takes the next
+// choice), compile all sources at once, allocate arena and scratch, write the constants.
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_CUDA_RUN_CUDAPLAN_H
+#define TESSERA_RUNTIME_BACKEND_CUDA_RUN_CUDAPLAN_H
+
+#include "runtime/backend/cuda/bind/CudaKernel.h"
+#include "runtime/backend/cuda/join/JoinedSteps.h"
+#include "runtime/backend/cuda/join/StreamSchedule.h"
+#include "runtime/backend/cuda/run/FiniteCheck.h"
+#include "runtime/device/Device.h"
+
+#include <map>
+
+namespace tessera::rt::cuda {
+
+class CudaPlan final : public LoadedPlan {
+public:
+  static Result<std::unique_ptr<LoadedPlan>>
+  load(std::shared_ptr<Device> device, const plan::Plan &plan, const LoadOptions &options);
+  ~CudaPlan() override;
+
+  size_t arenaBytes() const override { return arena_.size(); }
+  size_t scratchBytes() const override { return scratch_.size() + inputBytes_ + snapshotBytes_; }
+  void *address(uint32_t buffer) override;
+  Layout layout(uint32_t buffer) const override;
+  plan::DType dtype(uint32_t buffer) const override;
+  Status upload(uint32_t buffer, const void *host) override;
+  Status download(uint32_t buffer, void *host) override;
+  Result<std::unique_ptr<InputPath>> inputPath(const std::vector<uint32_t> &buffers) override;
+  std::unique_ptr<Snapshot> snapshot(const std::vector<uint32_t> &buffers) override;
+  void *sharedArena() override { return shared_ ? arena_.data() : nullptr; }
+  Status launch(uint32_t program, uint32_t step) override;
+  Status synchronize() override;
+  std::string describe(uint32_t program, uint32_t step) const override;
+  bool onHost() const override { return false; }
+  bool runsPrograms() const override { return true; }
+  Status runProgram(uint32_t program, const CollectiveRunner &collectives) override;
+  bool watch(uint32_t program, uint32_t buffer,
+             const std::shared_ptr<std::atomic<bool>> &found) override;
+  Status endProgram(uint32_t program) override;
+  void measureWaits(uint32_t program) override;
+  Result<std::optional<double>> waited(uint32_t program) override;
+  std::string notice() const override { return notice_; }
+
+private:
+  /// An action with everything resolved.
+  struct Bound {
+    Action action;
+    size_t code = 0;         // of a Launch: index in codes_
+    TesseraOp *op = nullptr; // of a library call
+  };
+  struct Kernel {
+    std::string description;
+    std::vector<Bound> actions;
+    uint64_t workspace = 0; // where the library's workspace begins in the scratch
+  };
+  struct ProgramState {
+    std::vector<Segment> segments;
+    std::vector<std::vector<TesseraEvent *>> events; // by segment
+    std::vector<TesseraGraph *> graphs;              // by segment; null: not recorded
+    // With a timer before and after each wait of the compute stream: a few microseconds each on the device, which is why
+    // not every run has them, and why such runs have graphs of their own.
+    std::vector<std::vector<TesseraEvent *>> timers; // by segment, in pairs
+    std::vector<TesseraGraph *> timedGraphs;
+    bool measures = false, measured = false; // asked for; the last run was
+    bool scheduled = false, onHost = false;
+    int64_t runs = 0;
+  };
+
+  CudaPlan(std::shared_ptr<Device> device, const plan::Plan &plan)
+      : device_(std::move(device)), plan_(plan) {}
+  Status allocate(const LoadOptions &options, const std::vector<Layout> &layouts);
+  Status bind(const LoadOptions &options);
+  void joinSteps(uint32_t program, const std::vector<KernelCall> &calls, const BufferUses &uses,
+                 const BindOptions &options, bool products);
+  Result<Kernel> prepare(const std::vector<CudaKernel> &choices);
+  std::vector<ByteRange> byteRanges() const;
+  Status compile(const LoadOptions &options);
+  Status writeConstants();
+  void *resolve(const Place &place) const;
+  template <typename F> void forEachKernel(F &&f);
+  Status run(const Bound &bound, const Kernel &kernel);
+  Status run(const Kernel &kernel, uint32_t program, uint32_t step);
+  Status schedule(ProgramState &state, uint32_t program, bool onHost);
+  Status enqueue(ProgramState &state, size_t segment, uint32_t program,
+                 const CollectiveRunner &collectives, bool timed);
+  Status record(ProgramState &state, size_t segment, uint32_t program,
+                const CollectiveRunner &collectives, bool timed);
+  void recordMissing(ProgramState &state, size_t segment, uint32_t program,
+                     const CollectiveRunner &collectives);
+  template <typename F> Status call(F &&f) { return Device::check(std::forward<F>(f)); }
+
+  std::shared_ptr<Device> device_;
+  const plan::Plan &plan_;
+  DeviceMemory arena_, scratch_, staging_;
+  size_t staged_ = 0; // bytes of staging_ whose copies may still run
+  std::vector<TensorView> buffers_;
+  std::vector<std::vector<Kernel>> kernels_; // by program, step; collectives have no actions
+  // By program: which steps run as one where whole programs are run, and as what, by the step in whose place.
+  std::vector<JoinedProgram> joins_;
+  std::vector<std::map<size_t, Kernel>> joined_;
+  std::vector<TesseraCode *> codes_; // of the sources
+  std::vector<ProgramState> programs_;
+  std::map<uint32_t, FiniteCheck> checks_; // by program
+  uint64_t scratchNeeded_ = 0;
+  size_t inputBytes_ = 0, snapshotBytes_ = 0;
+  bool graphs_ = true, shared_ = false;
+  std::string notice_;
+};
+
+} // namespace tessera::rt::cuda
+
+#endif

@@ -1,0 +1,377 @@
+// Running: copies, single steps, and whole programs as recorded graphs.
+#include "runtime/backend/cuda/run/CudaInput.h"
+#include "runtime/backend/cuda/run/CudaPlan.h"
+#include "runtime/backend/cuda/run/CudaSnapshot.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tessera::rt::cuda {
+namespace {
+
+/// Of so many runs one is measured.
+constexpr int64_t kMeasureEvery = 8;
+
+/// How often the compute stream waits for the other.
+int waitsOfCompute(const Segment &segment) {
+  int waits = segment.joins >= 0;
+  for (const ScheduledStep &s : segment.steps)
+    waits += s.waitsFor >= 0 && s.stream == TESSERA_COMPUTE_STREAM;
+  return waits;
+}
+
+} // namespace
+
+void *CudaPlan::address(uint32_t buffer) {
+  return buffer < buffers_.size() ? buffers_[buffer].data : nullptr;
+}
+
+Layout CudaPlan::layout(uint32_t buffer) const {
+  return buffer < buffers_.size() ? buffers_[buffer].layout : Layout();
+}
+
+plan::DType CudaPlan::dtype(uint32_t buffer) const {
+  return buffer < buffers_.size() ? buffers_[buffer].dtype : plan::DTYPE_INVALID;
+}
+
+/// Through pinned memory, piece by piece; the copies run on while the caller goes on, until the pinned memory
+/// is full.
+Status CudaPlan::upload(uint32_t buffer, const void *host) {
+  if (buffer >= buffers_.size())
+    return Status::error("there is no buffer " + std::to_string(buffer));
+  const TensorView &v = buffers_[buffer];
+  const auto *from = static_cast<const char *>(host);
+  std::vector<char> converted;
+  if (!v.layout.plain()) {
+    converted.resize(v.bytes());
+    convertLayout(converted.data(), v.layout, host, Layout(), v.shape, bytesPerElement(v.dtype));
+    from = converted.data();
+  }
+  char *to = v.as<char>();
+  for (size_t left = v.bytes(); left > 0;) {
+    if (staged_ == staging_.size())
+      TESSERA_RETURN_IF_ERROR(synchronize());
+    const size_t piece = std::min(left, staging_.size() - staged_);
+    char *place = staging_.data() + staged_;
+    std::memcpy(place, from, piece);
+    TESSERA_RETURN_IF_ERROR(device_->copy(TESSERA_COMPUTE_STREAM, to, place, piece));
+    staged_ = std::min(staging_.size(), (staged_ + piece + 63) / 64 * 64);
+    from += piece;
+    to += piece;
+    left -= piece;
+  }
+  return Status();
+}
+
+Status CudaPlan::download(uint32_t buffer, void *host) {
+  if (buffer >= buffers_.size())
+    return Status::error("there is no buffer " + std::to_string(buffer));
+  const TensorView &v = buffers_[buffer];
+  std::vector<char> held(v.layout.plain() ? 0 : v.bytes());
+  char *to = held.empty() ? static_cast<char *>(host) : held.data();
+  const char *from = v.as<char>();
+  TESSERA_RETURN_IF_ERROR(synchronize()); // and so all of the pinned memory is free
+  for (size_t left = v.bytes(); left > 0;) {
+    const size_t piece = std::min(left, staging_.size());
+    TESSERA_RETURN_IF_ERROR(device_->copy(TESSERA_COMPUTE_STREAM, staging_.data(), from, piece));
+    TESSERA_RETURN_IF_ERROR(device_->finish());
+    std::memcpy(to, staging_.data(), piece);
+    from += piece;
+    to += piece;
+    left -= piece;
+  }
+  if (!held.empty())
+    convertLayout(host, Layout(), held.data(), v.layout, v.shape, bytesPerElement(v.dtype));
+  return Status();
+}
+
+Result<std::unique_ptr<InputPath>> CudaPlan::inputPath(const std::vector<uint32_t> &buffers) {
+  std::vector<CudaInput::Target> targets;
+  size_t bytes = 0;
+  for (uint32_t buffer : buffers) {
+    if (buffer >= buffers_.size())
+      return Status::error("there is no buffer " + std::to_string(buffer));
+    if (!buffers_[buffer].layout.plain())
+      return std::unique_ptr<InputPath>(); // the host would have to convert it while nothing waits
+    targets.push_back({buffers_[buffer].data, buffers_[buffer].bytes()});
+    bytes += buffers_[buffer].bytes();
+  }
+  inputBytes_ = std::max(inputBytes_, bytes);
+  return CudaInput::create(device_, targets);
+}
+
+/// Libraries and communicators allocate at first use: only where twice as much is free do copies take it.
+std::unique_ptr<Snapshot> CudaPlan::snapshot(const std::vector<uint32_t> &buffers) {
+  std::vector<CudaSnapshot::Part> parts;
+  for (uint32_t buffer : buffers)
+    parts.push_back({buffers_.at(buffer).as<char>(), buffers_[buffer].bytes()});
+  const size_t bytes = CudaSnapshot::bytesFor(parts), held = arenaBytes() + scratchBytes();
+  if (held + 2 * bytes > device_->info().freeBytes)
+    return nullptr;
+  std::unique_ptr<Snapshot> made = CudaSnapshot::create(device_, std::move(parts));
+  snapshotBytes_ += made ? bytes : 0;
+  return made;
+}
+
+Status CudaPlan::synchronize() {
+  TESSERA_RETURN_IF_ERROR(device_->finish());
+  staged_ = 0;
+  for (auto &[program, check] : checks_)
+    check.collect();
+  return Status();
+}
+
+void *CudaPlan::resolve(const Place &place) const {
+  return place.scratch ? scratch_.data() + place.value : reinterpret_cast<void *>(place.value);
+}
+
+Status CudaPlan::run(const Bound &bound, const Kernel &kernel) {
+  const TesseraDeviceApi &api = device_->api();
+  TesseraDevice *d = device_->handle();
+  if (const auto *launch = std::get_if<Launch>(&bound.action)) {
+    void *values[64], *pointers[64];
+    std::vector<void *> more; // rarely: an expression with more operands
+    const size_t n = launch->arguments.size();
+    void **value = values, **pointer = pointers;
+    if (n > 64) {
+      more.resize(2 * n);
+      value = more.data();
+      pointer = more.data() + n;
+    }
+    for (size_t i = 0; i < n; ++i) {
+      value[i] = resolve(launch->arguments[i]);
+      pointer[i] = &value[i];
+    }
+    return call([&](TesseraMessage *m) {
+      return api.launch(d, TESSERA_COMPUTE_STREAM, codes_[bound.code], launch->grid.data(),
+                        launch->block, pointer, static_cast<uint32_t>(n), m);
+    });
+  }
+  if (const auto *copy = std::get_if<CopyBytes>(&bound.action))
+    return device_->copy(TESSERA_COMPUTE_STREAM, resolve(copy->to), resolve(copy->from),
+                         copy->bytes);
+  if (const auto *fill = std::get_if<FillBytes>(&bound.action))
+    return call([&](TesseraMessage *m) {
+      return api.fill(d, TESSERA_COMPUTE_STREAM, resolve(fill->to), 0, fill->bytes, m);
+    });
+  TesseraOperands operands = {};
+  operands.workspace = scratch_.data() + kernel.workspace;
+  if (const auto *matmul = std::get_if<LibraryMatMul>(&bound.action)) {
+    operands.a = resolve(matmul->a);
+    operands.b = resolve(matmul->b);
+    operands.y = resolve(matmul->y);
+    if (matmul->what.epilogue & TESSERA_EPILOGUE_BIAS)
+      operands.bias = resolve(matmul->bias);
+    if (matmul->what.epilogue & TESSERA_EPILOGUE_KEEP)
+      operands.aux = resolve(matmul->aux);
+  } else if (const auto *conv = std::get_if<LibraryConv>(&bound.action)) {
+    operands.a = resolve(conv->a);
+    operands.b = resolve(conv->b);
+    operands.y = resolve(conv->y);
+  } else {
+    const auto &pool = std::get<LibraryPool>(bound.action);
+    operands.a = resolve(pool.a);
+    operands.y = resolve(pool.y);
+  }
+  return call([&](TesseraMessage *m) { return api.runOp(d, bound.op, &operands, m); });
+}
+
+Status CudaPlan::run(const Kernel &kernel, uint32_t program, uint32_t step) {
+  for (const Bound &bound : kernel.actions)
+    if (Status status = run(bound, kernel); !status)
+      return status.context(
+          "step '" +
+          plan_.programs(static_cast<int>(program)).steps(static_cast<int>(step)).name() + "'");
+  return Status();
+}
+
+Status CudaPlan::launch(uint32_t program, uint32_t step) {
+  if (program >= kernels_.size() || step >= kernels_[program].size())
+    return Status::error("there is no step " + std::to_string(step) + " of program " +
+                         std::to_string(program));
+  return run(kernels_[program][step], program, step);
+}
+
+std::string CudaPlan::describe(uint32_t program, uint32_t step) const {
+  if (program >= kernels_.size() || step >= kernels_[program].size())
+    return "";
+  const plan::Step &s = plan_.programs(static_cast<int>(program)).steps(static_cast<int>(step));
+  if (!s.has_kernel())
+    return "cuda: collective";
+  const std::optional<size_t> place = joins_[program].placeOf(step);
+  return "cuda: " + s.kernel().name() + " " + kernels_[program][step].description +
+         (!place           ? ""
+          : *place == step ? " (in whole programs: " + joined_[program].at(step).description + ")"
+                           : " (in whole programs: with step " + std::to_string(*place) + ")");
+}
+
+Status CudaPlan::schedule(ProgramState &state, uint32_t program, bool onHost) {
+  state.segments = scheduleProgram(joins_[program].accesses(), onHost);
+  state.graphs.assign(state.segments.size(), nullptr);
+  state.timedGraphs = state.graphs;
+  state.onHost = onHost;
+  const TesseraDeviceApi &api = device_->api();
+  for (const Segment &segment : state.segments) {
+    state.events.emplace_back();
+    for (int e = 0; e < segment.events; ++e) {
+      TesseraEvent *event = nullptr;
+      TESSERA_RETURN_IF_ERROR(
+          call([&](TesseraMessage *m) { return api.createEvent(device_->handle(), &event, m); }));
+      state.events.back().push_back(event);
+    }
+    state.timers.emplace_back();
+    for (int t = 0; t < 2 * waitsOfCompute(segment); ++t) {
+      TesseraEvent *timer = nullptr;
+      TESSERA_RETURN_IF_ERROR(
+          call([&](TesseraMessage *m) { return api.createTimer(device_->handle(), &timer, m); }));
+      state.timers.back().push_back(timer);
+    }
+  }
+  state.scheduled = true;
+  return Status();
+}
+
+Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program,
+                         const CollectiveRunner &collectives, bool timed) {
+  const TesseraDeviceApi &api = device_->api();
+  TesseraDevice *d = device_->handle();
+  const Segment &segment = state.segments[index];
+  const std::vector<TesseraEvent *> &events = state.events[index];
+  auto timer = state.timers[index].begin();
+  auto record = [&](int stream, TesseraEvent *event) {
+    return call([&](TesseraMessage *m) { return api.record(d, stream, event, m); });
+  };
+  auto wait = [&](int stream, int event) {
+    const bool timing = timed && stream == TESSERA_COMPUTE_STREAM;
+    if (timing)
+      TESSERA_RETURN_IF_ERROR(record(stream, *timer++));
+    TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) {
+      return api.wait(d, stream, events[static_cast<size_t>(event)], m);
+    }));
+    return timing ? record(stream, *timer++) : Status();
+  };
+  if (segment.joins >= 0) // there is something to fork
+    TESSERA_RETURN_IF_ERROR(record(TESSERA_COMPUTE_STREAM, events[0]));
+  for (const ScheduledStep &s : segment.steps) {
+    if (s.waitsFor >= 0)
+      TESSERA_RETURN_IF_ERROR(wait(s.stream, s.waitsFor));
+    const bool collective =
+        plan_.programs(static_cast<int>(program)).steps(static_cast<int>(s.step)).has_collective();
+    const std::optional<size_t> place = joins_[program].placeOf(s.step);
+    TESSERA_RETURN_IF_ERROR(collective         ? collectives.run(s.step)
+                            : !place           ? launch(program, s.step)
+                            : *place == s.step ? run(joined_[program].at(s.step), program, s.step)
+                                               : Status());
+    if (s.records >= 0)
+      TESSERA_RETURN_IF_ERROR(record(s.stream, events[static_cast<size_t>(s.records)]));
+  }
+  if (segment.joins >= 0)
+    TESSERA_RETURN_IF_ERROR(wait(TESSERA_COMPUTE_STREAM, segment.joins));
+  return Status();
+}
+
+Status CudaPlan::record(ProgramState &state, size_t index, uint32_t program,
+                        const CollectiveRunner &collectives, bool timed) {
+  const TesseraDeviceApi &api = device_->api();
+  TesseraDevice *d = device_->handle();
+  TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) { return api.captureBegin(d, m); }));
+  Status status = enqueue(state, index, program, collectives, timed);
+  TesseraGraph *graph = nullptr;
+  Status ended =
+      call([&](TesseraMessage *m) { return api.captureEnd(d, status.ok() ? &graph : nullptr, m); });
+  if (status.ok())
+    status = ended;
+  (timed ? state.timedGraphs : state.graphs)[index] = graph;
+  return status;
+}
+
+/// The graphs that a segment still lacks. Without them the program is slower, or not measured, but right: that is said
+/// where the caller reports.
+void CudaPlan::recordMissing(ProgramState &state, size_t index, uint32_t program,
+                             const CollectiveRunner &collectives) {
+  if (graphs_ && !state.graphs[index])
+    if (Status status = record(state, index, program, collectives, false); !status) {
+      graphs_ = false;
+      notice_ =
+          "steps are launched one by one, since recording a graph failed: " + status.message();
+    }
+  if (graphs_ && state.measures && !state.timers[index].empty() && !state.timedGraphs[index])
+    if (Status status = record(state, index, program, collectives, true); !status) {
+      state.measures = false;
+      notice_ =
+          "it is not measured which rank is slow, since recording a graph with timers failed: " +
+          status.message();
+    }
+}
+
+/// The first run is step by step: libraries and communicators allocate and connect at first use, which a
+/// recording does not allow. The second records, and every run from then on replays.
+Status CudaPlan::runProgram(uint32_t program, const CollectiveRunner &collectives) {
+  if (program >= programs_.size())
+    return Status::error("there is no program " + std::to_string(program));
+  ProgramState &state = programs_[program];
+  if (!state.scheduled)
+    TESSERA_RETURN_IF_ERROR(schedule(state, program, collectives.onHost));
+  // Not the first two, and in none that records: the host has more to do in them.
+  state.measured = state.measures && !state.onHost && state.runs % kMeasureEvery == 2;
+  for (size_t i = 0; i < state.segments.size(); ++i) {
+    const Segment &segment = state.segments[i];
+    if (segment.onHost) {
+      TESSERA_RETURN_IF_ERROR(collectives.run(segment.steps[0].step));
+      continue;
+    }
+    if (state.runs >= 1)
+      recordMissing(state, i, program, collectives);
+    const bool timed = state.measured && !state.timers[i].empty();
+    TesseraGraph *graph = (timed ? state.timedGraphs : state.graphs)[i];
+    TESSERA_RETURN_IF_ERROR(graph ? call([&](TesseraMessage *m) {
+      return device_->api().launchGraph(device_->handle(), graph, m);
+    })
+                                  : enqueue(state, i, program, collectives, timed));
+  }
+  ++state.runs;
+  return endProgram(program);
+}
+
+/// Parameters and states alone: other memory has been used for something else when the program ends.
+bool CudaPlan::watch(uint32_t program, uint32_t buffer,
+                     const std::shared_ptr<std::atomic<bool>> &found) {
+  const bool stays =
+      std::any_of(plan_.bindings().begin(), plan_.bindings().end(), [&](const plan::Binding &b) {
+        return b.buffer() == buffer && (b.role() == plan::PARAMETER || b.role() == plan::STATE);
+      });
+  if (program >= programs_.size() || buffer >= buffers_.size() || !stays)
+    return false;
+  FiniteCheck &check = checks_.try_emplace(program, device_, found).first->second;
+  if (check.found() != found)
+    return false;
+  check.add(buffers_[buffer]);
+  return true;
+}
+
+Status CudaPlan::endProgram(uint32_t program) {
+  const auto check = checks_.find(program);
+  return check == checks_.end() ? Status() : check->second.enqueue();
+}
+
+void CudaPlan::measureWaits(uint32_t program) {
+  if (program < programs_.size())
+    programs_[program].measures = true;
+}
+
+Result<std::optional<double>> CudaPlan::waited(uint32_t program) {
+  if (program >= programs_.size() || !programs_[program].measured)
+    return std::optional<double>();
+  double sum = 0;
+  for (const std::vector<TesseraEvent *> &timers : programs_[program].timers)
+    for (size_t t = 0; t < timers.size(); t += 2) {
+      double seconds = 0;
+      TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) {
+        return device_->api().elapsed(device_->handle(), timers[t], timers[t + 1], &seconds, m);
+      }));
+      sum += seconds;
+    }
+  return std::optional<double>(sum);
+}
+
+} // namespace tessera::rt::cuda

@@ -1,0 +1,31 @@
+//===- Pointwise.h - the text of one point's arithmetic --------------------------------------------------===//
+//
+// What the instructions of an expression and its reductions are in CUDA C++, for every kernel that is generated from one.
+//
+//   instructionCode(mul, F32, {"v0", "v1"}, "")      ==  "op_mul(v0, v1)"
+//   combined(SUM, "a", "b")                          ==  "op_add(a, b)"
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_CUDA_TEXT_POINTWISE_H
+#define TESSERA_RUNTIME_BACKEND_CUDA_TEXT_POINTWISE_H
+
+#include "runtime/backend/ExpressionCode.h"
+
+#include <array>
+#include <string>
+
+namespace tessera::rt::cuda {
+
+/// The value of `instr`. `from`: the type of its first operand. `address`: of an iota its index, of random numbers the index
+/// in the global tensor, both from where the domain begins.
+std::string instructionCode(const Instr &instr, plan::DType from,
+                            const std::array<std::string, 3> &operands, const std::string &address);
+
+/// A reduction whose result is of type `type`: what it begins with, how it goes on, and its result as memory holds it.
+std::string neutral(plan::Reduction reduction, plan::DType type);
+std::string combined(plan::Reduction reduction, const std::string &a, const std::string &b);
+std::string finished(plan::DType type, const std::string &sum);
+
+} // namespace tessera::rt::cuda
+
+#endif

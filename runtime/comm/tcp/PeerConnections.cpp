@@ -1,0 +1,151 @@
+#include "runtime/comm/tcp/PeerConnections.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tessera::rt {
+namespace {
+
+/// A stranger gets so long, and so many of them are heard at once beside those who are expected.
+constexpr double kHandshakeSeconds = 10;
+constexpr size_t kStrangers = 64;
+constexpr double kRetrySeconds = 0.01;
+
+struct Outgoing {
+  size_t peer;
+  std::unique_ptr<Handshake> handshake; // null: between two attempts
+  double retryAt = 0;
+  std::string error;
+};
+
+} // namespace
+
+std::string peerText(const TcpPeer &peer) {
+  return "rank " + std::to_string(peer.rank) + (peer.host.empty() ? "" : " (on " + peer.host + ")");
+}
+
+std::string peersText(const std::vector<const TcpPeer *> &peers) {
+  std::string text;
+  for (size_t i = 0; i < peers.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == peers.size() ? " and " : ", ") + peerText(*peers[i]);
+  return text;
+}
+
+void Acceptor::addTo(std::vector<pollfd> &polled) const {
+  if (handshakes_.size() < most_ + kStrangers)
+    polled.push_back({listener_.fd(), POLLIN, 0});
+  for (const auto &handshake : handshakes_)
+    polled.push_back({handshake->fd(), handshake->events(), 0});
+}
+
+void Acceptor::advance(const std::function<void(const Hello &, Socket)> &met,
+                       const std::function<void(const std::string &, const Status &)> &rejected) {
+  while (handshakes_.size() < most_ + kStrangers) {
+    Socket socket = acceptOne(listener_);
+    if (!socket)
+      break;
+    handshakes_.push_back(
+        std::make_unique<Handshake>(std::move(socket), Handshake::Accepting, hello_, secret_,
+                                    std::min(deadline_, monotonicSeconds() + kHandshakeSeconds)));
+  }
+  for (auto &handshake : handshakes_) {
+    handshake->advance();
+    if (handshake->running())
+      continue;
+    const std::unique_ptr<Handshake> done = std::move(handshake);
+    Socket socket = done->takeSocket();
+    if (done->status())
+      met(done->theirs(), std::move(socket));
+    else
+      rejected(peerAddress(socket), done->status());
+  }
+  std::erase(handshakes_, nullptr);
+}
+
+Result<std::vector<Socket>> connectPeers(const Socket &listener, const std::vector<TcpPeer> &peers,
+                                         const Hello &hello, const std::string &secret,
+                                         double deadline,
+                                         const std::function<std::string()> &stopped) {
+  std::vector<Socket> sockets(peers.size());
+  const int me = static_cast<int>(hello.rank);
+  std::vector<Outgoing> outgoing;
+  size_t missing = 0;
+  for (size_t i = 0; i < peers.size(); ++i) {
+    missing += peers[i].rank != me;
+    if (peers[i].rank < me)
+      outgoing.push_back({i, nullptr, 0, ""});
+  }
+  Acceptor acceptor(listener, hello, secret, deadline, peers.size());
+  // Both ends see it if one of them is still at the group before, or of another job: then it is tried again.
+  auto sameGroup = [&](const Hello &theirs) {
+    return theirs.group == hello.group && theirs.ranks == hello.ranks &&
+           std::memcmp(theirs.session, hello.session, sizeof hello.session) == 0;
+  };
+  auto take = [&](const Hello &theirs, Socket socket) {
+    if (!sameGroup(theirs))
+      return;
+    for (size_t i = 0; i < peers.size(); ++i)
+      if (peers[i].rank == static_cast<int>(theirs.rank) && peers[i].rank > me && !sockets[i]) {
+        sockets[i] = std::move(socket);
+        --missing;
+      }
+  };
+  while (missing > 0) {
+    if (std::string reason = stopped(); !reason.empty())
+      return Status::error(reason);
+    const double time = monotonicSeconds();
+    if (time > deadline) {
+      std::vector<const TcpPeer *> absent;
+      std::string why;
+      for (size_t i = 0; i < peers.size(); ++i)
+        if (peers[i].rank != me && !sockets[i])
+          absent.push_back(&peers[i]);
+      for (const Outgoing &o : outgoing)
+        if (why.empty() && !sockets[o.peer])
+          why = o.error;
+      return Status::error("no connection in time with " + peersText(absent) +
+                           (why.empty() ? "" : ": " + why));
+    }
+    std::vector<pollfd> polled;
+    acceptor.addTo(polled);
+    double wake = std::min(deadline, time + 0.2);
+    for (Outgoing &o : outgoing) {
+      if (sockets[o.peer])
+        continue;
+      if (!o.handshake && time >= o.retryAt) {
+        const TcpPeer &peer = peers[o.peer];
+        Result<Socket> socket = startConnecting(peer.address, peer.port);
+        if (!socket)
+          o.error = socket.status().message(), o.retryAt = time + kRetrySeconds;
+        else
+          o.handshake = std::make_unique<Handshake>(std::move(*socket), Handshake::Connecting,
+                                                    hello, secret, deadline);
+      }
+      if (o.handshake)
+        polled.push_back({o.handshake->fd(), o.handshake->events(), 0});
+      else
+        wake = std::min(wake, o.retryAt);
+    }
+    poll(polled.data(), polled.size(), millisecondsUntil(wake));
+    acceptor.advance(take, [](const std::string &, const Status &) {});
+    for (Outgoing &o : outgoing) {
+      if (!o.handshake)
+        continue;
+      o.handshake->advance();
+      if (o.handshake->running())
+        continue;
+      const std::unique_ptr<Handshake> done = std::move(o.handshake);
+      if (done->status() && sameGroup(done->theirs()) &&
+          static_cast<int>(done->theirs().rank) == peers[o.peer].rank) {
+        sockets[o.peer] = done->takeSocket();
+        --missing;
+        continue;
+      }
+      o.error = done->status() ? "it is not ready" : done->status().message();
+      o.retryAt = monotonicSeconds() + kRetrySeconds;
+    }
+  }
+  return sockets;
+}
+
+} // namespace tessera::rt

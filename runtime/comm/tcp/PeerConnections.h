@@ -1,0 +1,63 @@
+//===- PeerConnections.h - connections between all members of a group ---------------------------===//
+//
+// Of two members the one with the higher world rank connects, the other accepts. Strangers on the listener are
+// turned away and stop nobody.
+//
+//   Result<std::vector<Socket>> sockets = connectPeers(listener, peers, hello, secret, deadline);
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_COMM_TCP_PEERCONNECTIONS_H
+#define TESSERA_RUNTIME_COMM_TCP_PEERCONNECTIONS_H
+
+#include "runtime/comm/tcp/Handshake.h"
+
+#include <functional>
+#include <memory>
+#include <poll.h>
+
+namespace tessera::rt {
+
+struct TcpPeer {
+  int rank = 0; // in the world
+  std::string host, address;
+  uint16_t port = 0;
+};
+
+/// "rank 3 (on host b)".
+std::string peerText(const TcpPeer &peer);
+/// "ranks 2, 3 (on host b) and 5".
+std::string peersText(const std::vector<const TcpPeer *> &peers);
+
+/// Accepts connections and takes them through their handshakes, a bounded number at once.
+class Acceptor {
+public:
+  Acceptor(const Socket &listener, const Hello &hello, const std::string &secret, double deadline,
+           size_t most)
+      : listener_(listener), hello_(hello), secret_(secret), deadline_(deadline), most_(most) {}
+
+  /// What to wait for.
+  void addTo(std::vector<pollfd> &polled) const;
+  /// Goes on where something came in. `met` gets who proved to know the secret and its connection;
+  /// `rejected` a stranger's address and what was wrong.
+  void advance(const std::function<void(const Hello &, Socket)> &met,
+               const std::function<void(const std::string &, const Status &)> &rejected);
+
+private:
+  const Socket &listener_;
+  const Hello hello_;
+  const std::string secret_;
+  const double deadline_;
+  const size_t most_;
+  std::vector<std::unique_ptr<Handshake>> handshakes_;
+};
+
+/// In the order of `peers`; an empty socket for myself. `hello` names the group and this rank. `stopped` may end
+/// it early with a reason.
+Result<std::vector<Socket>> connectPeers(const Socket &listener, const std::vector<TcpPeer> &peers,
+                                         const Hello &hello, const std::string &secret,
+                                         double deadline,
+                                         const std::function<std::string()> &stopped);
+
+} // namespace tessera::rt
+
+#endif

@@ -1,0 +1,216 @@
+#include "runtime/comm/BoxCopy.h"
+#include "runtime/comm/Reduce.h"
+#include "runtime/comm/threads/ThreadGroup.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tessera::rt {
+namespace {
+
+class ThreadCommunicator : public Communicator {
+public:
+  ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank)
+      : group_(std::move(group)), rank_(rank), size_(static_cast<int>(group_->ranks.size())),
+        calls_(size_), inputs_(size_), outputs_(size_) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  Status allReduce(const void *in, void *out, size_t count, plan::DType dtype,
+                   plan::Reduction reduction) override;
+  Status allGather(const void *in, void *out, size_t outer, size_t inner,
+                   plan::DType dtype) override;
+  Status reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
+                       plan::Reduction reduction) override;
+  Status broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) override;
+  Status exchange(const void *in, const std::vector<Transfer> &sends, void *out,
+                  const std::vector<Transfer> &receives, plan::DType dtype) override;
+  Status barrier() override;
+
+private:
+  ThreadSlot &slot(int member) { return group_->slots[parity_][member]; }
+
+  /// Publishes this rank's part of a call and waits for the others'; compares the calls. `small`
+  /// bytes of `in` go along in the slot. On success the other members' slots may be read: until
+  /// this rank's next call where only slots are read, until finish() where `in` or `out` are.
+  Status meet(Call call, const Status &mine, const void *in, void *out, size_t small,
+              const std::vector<Transfer> *sends = nullptr,
+              const std::vector<Transfer> *receives = nullptr);
+  void finish() { group_->barrier.finish(); }
+
+  std::string matchReceives(void *out, const std::vector<Transfer> &receives, size_t elementSize);
+
+  std::shared_ptr<ThreadGroup> group_;
+  const int rank_;
+  const int size_;
+  int parity_ = 0;
+  // Scratch, kept to allocate nothing per call.
+  std::vector<const Call *> calls_;
+  std::vector<const void *> inputs_;
+  std::vector<void *> outputs_;
+};
+
+Status ThreadCommunicator::meet(Call call, const Status &mine, const void *in, void *out,
+                                size_t small, const std::vector<Transfer> *sends,
+                                const std::vector<Transfer> *receives) {
+  parity_ ^= 1;
+  ThreadSlot &own = slot(rank_);
+  own.call = call;
+  own.in = in;
+  own.out = out;
+  own.sends = sends;
+  own.receives = receives;
+  own.error.clear();
+  if (small > 0 && mine.ok())
+    std::memcpy(own.small, in, small);
+  if (!group_->barrier.arrive())
+    return Status::error(std::string(callName(call.kind)) + " stopped: " + group_->abortReason());
+  if (!mine)
+    return mine;
+  for (int m = 0; m < size_; ++m)
+    calls_[m] = &slot(m).call;
+  return checkAgreement(calls_, group_->ranks);
+}
+
+Status ThreadCommunicator::allReduce(const void *in, void *out, size_t count, plan::DType dtype,
+                                     plan::Reduction reduction) {
+  Call call{CallKind::AllReduce, dtype, reduction, 0, 1, count};
+  const Status mine = checkCall(call, size_);
+  const size_t elementSize = bytesPerElement(dtype);
+  // Beyond the slot size every member reads every input once; beyond that it pays to share the
+  // work.
+  const bool small = mine.ok() && count * elementSize <= kSmallMessage;
+  TESSERA_RETURN_IF_ERROR(meet(call, mine, in, out, small ? count * elementSize : 0));
+  if (small) {
+    for (int m = 0; m < size_; ++m)
+      inputs_[m] = slot(m).small;
+    reduceTo(inputs_.data(), size_, &out, 1, count, dtype, reduction);
+    return Status();
+  }
+  // My slice, in whole cache lines.
+  const size_t line = 64 / elementSize;
+  const size_t share = (count + size_ * line - 1) / (size_ * line) * line;
+  const size_t begin = std::min(count, share * rank_);
+  const size_t end = std::min(count, begin + share);
+  if (begin < end) {
+    for (int m = 0; m < size_; ++m) {
+      inputs_[m] = static_cast<const std::byte *>(slot(m).in) + begin * elementSize;
+      outputs_[m] = static_cast<std::byte *>(slot(m).out) + begin * elementSize;
+    }
+    reduceTo(inputs_.data(), size_, outputs_.data(), size_, end - begin, dtype, reduction);
+  }
+  finish();
+  return Status();
+}
+
+Status ThreadCommunicator::allGather(const void *in, void *out, size_t outer, size_t inner,
+                                     plan::DType dtype) {
+  Call call{CallKind::AllGather, dtype, 0, 0, outer, inner};
+  const Status mine = checkCall(call, size_);
+  const size_t row = inner * bytesPerElement(dtype);
+  const bool small = mine.ok() && outer * row <= kSmallMessage;
+  TESSERA_RETURN_IF_ERROR(meet(call, mine, in, out, small ? outer * row : 0));
+  const auto rows = static_cast<int64_t>(outer), width = static_cast<int64_t>(inner);
+  for (int m = 0; m < size_; ++m) {
+    const void *from = small ? static_cast<const void *>(slot(m).small) : slot(m).in;
+    copyBox(from, {0, {rows, width}, {width, 1}}, out,
+            {m * width, {rows, width}, {size_ * width, 1}}, bytesPerElement(dtype));
+  }
+  if (!small)
+    finish();
+  return Status();
+}
+
+Status ThreadCommunicator::reduceScatter(const void *in, void *out, size_t outer, size_t inner,
+                                         plan::DType dtype, plan::Reduction reduction) {
+  Call call{CallKind::ReduceScatter, dtype, reduction, 0, outer, inner};
+  const Status mine = checkCall(call, size_);
+  const size_t row = inner * bytesPerElement(dtype);
+  const bool small = mine.ok() && size_ * outer * row <= kSmallMessage;
+  TESSERA_RETURN_IF_ERROR(meet(call, mine, in, out, small ? size_ * outer * row : 0));
+  for (size_t o = 0; o < outer; ++o) {
+    for (int m = 0; m < size_; ++m) {
+      const void *from = small ? static_cast<const void *>(slot(m).small) : slot(m).in;
+      inputs_[m] = static_cast<const std::byte *>(from) + (o * size_ + rank_) * row;
+    }
+    void *to = static_cast<std::byte *>(out) + o * row;
+    reduceTo(inputs_.data(), size_, &to, 1, inner, dtype, reduction);
+  }
+  if (!small)
+    finish();
+  return Status();
+}
+
+Status ThreadCommunicator::broadcast(const void *in, void *out, size_t count, plan::DType dtype,
+                                     int root) {
+  Call call{CallKind::Broadcast, dtype, 0, root, 1, count};
+  const Status mine = checkCall(call, size_);
+  const size_t bytes = count * bytesPerElement(dtype);
+  const bool small = mine.ok() && bytes <= kSmallMessage;
+  TESSERA_RETURN_IF_ERROR(meet(call, mine, in, out, small && rank_ == root ? bytes : 0));
+  const void *from = small ? static_cast<const void *>(slot(root).small) : slot(root).in;
+  if (from != out && bytes > 0)
+    std::memcpy(out, from, bytes);
+  if (!small)
+    finish();
+  return Status();
+}
+
+/// Pulls what the other members send to this one. Returns what does not match, or nothing.
+std::string ThreadCommunicator::matchReceives(void *out, const std::vector<Transfer> &receives,
+                                              size_t elementSize) {
+  for (int peer = 0; peer < size_; ++peer) {
+    const std::vector<Transfer> &sends = *slot(peer).sends;
+    size_t next = 0; // position in the peer's list
+    auto nextSend = [&]() -> const Transfer * {
+      while (next < sends.size() && sends[next].peer != rank_)
+        ++next;
+      return next < sends.size() ? &sends[next++] : nullptr;
+    };
+    auto names = [&] {
+      return "exchange mismatch: rank " + std::to_string(group_->ranks[peer]) + " sends ";
+    };
+    const std::string me = "rank " + std::to_string(group_->ranks[rank_]);
+    for (const Transfer &receive : receives) {
+      if (receive.peer != peer)
+        continue;
+      const Transfer *send = nextSend();
+      if (!send)
+        return names() + "fewer boxes to " + me + " than that rank receives";
+      if (boxElements(send->box) != boxElements(receive.box))
+        return names() + std::to_string(boxElements(send->box)) + " elements to " + me +
+               ", which receives " + std::to_string(boxElements(receive.box));
+      copyBox(slot(peer).in, send->box, out, receive.box, elementSize);
+    }
+    if (nextSend())
+      return names() + "more boxes to " + me + " than that rank receives";
+  }
+  return {};
+}
+
+Status ThreadCommunicator::exchange(const void *in, const std::vector<Transfer> &sends, void *out,
+                                    const std::vector<Transfer> &receives, plan::DType dtype) {
+  Call call{CallKind::Exchange, dtype, 0, 0, 1, 0};
+  const Status mine = checkTransfers(call, size_, sends, receives);
+  TESSERA_RETURN_IF_ERROR(meet(call, mine, in, out, 0, &sends, &receives));
+  slot(rank_).error = matchReceives(out, receives, bytesPerElement(dtype));
+  finish();
+  for (int m = 0; m < size_; ++m)
+    if (!slot(m).error.empty())
+      return Status::error(slot(m).error);
+  return Status();
+}
+
+Status ThreadCommunicator::barrier() {
+  return meet(Call{CallKind::Barrier}, Status(), nullptr, nullptr, 0);
+}
+
+} // namespace
+
+std::unique_ptr<Communicator> createThreadCommunicator(std::shared_ptr<ThreadGroup> group,
+                                                       int rank) {
+  return std::make_unique<ThreadCommunicator>(std::move(group), rank);
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,106 @@
+#include "runtime/comm/threads/ThreadWorld.h"
+
+#include "runtime/comm/Groups.h"
+#include "runtime/comm/threads/ThreadGroup.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+namespace tessera::rt {
+namespace {
+
+/// What all ranks of a world share.
+struct SharedWorld {
+  explicit SharedWorld(int n) : ranks(n), barrier(n, spinsFor(n)), lists(n) {}
+
+  const int ranks;
+  ThreadBarrier barrier;               // of the group() calls
+  std::vector<std::vector<int>> lists; // [rank]: what it named in the current group() call
+
+  std::mutex mutex; // the rest
+  std::string reason;
+  std::map<int, std::shared_ptr<ThreadGroup>> forming; // by first member, during a group() call
+  std::vector<std::weak_ptr<ThreadGroup>> groups;
+
+  std::string abortReason() {
+    std::lock_guard lock(mutex);
+    return reason;
+  }
+
+  /// Stops all groups, or those with `onlyWith` in them if that is a rank.
+  void abort(const std::string &why, int onlyWith) {
+    std::lock_guard lock(mutex);
+    if (reason.empty())
+      reason = why;
+    barrier.abort();
+    std::erase_if(groups, [](const auto &group) { return group.expired(); });
+    for (auto &weak : groups)
+      if (std::shared_ptr<ThreadGroup> group = weak.lock())
+        if (onlyWith < 0 || std::count(group->ranks.begin(), group->ranks.end(), onlyWith))
+          group->abort(why);
+  }
+};
+
+class ThreadWorld : public World {
+public:
+  ThreadWorld(std::shared_ptr<SharedWorld> shared, int rank)
+      : shared_(std::move(shared)), rank_(rank) {}
+  ~ThreadWorld() override { shared_->abort("rank " + std::to_string(rank_) + " has left", rank_); }
+
+  int rank() const override { return rank_; }
+  int size() const override { return shared_->ranks; }
+  Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) override;
+  void abort(const std::string &reason) override {
+    shared_->abort("rank " + std::to_string(rank_) + " aborted: " + reason, -1);
+  }
+  std::string aborted() override { return shared_->abortReason(); }
+
+private:
+  std::shared_ptr<SharedWorld> shared_;
+  const int rank_;
+};
+
+Result<std::unique_ptr<Communicator>> ThreadWorld::group(const std::vector<int> &ranks) {
+  shared_->lists[rank_] = ranks;
+  if (!shared_->barrier.arrive())
+    return Status::error("making a group stopped: " + shared_->abortReason());
+  // Every rank checks all lists and so takes the same decision.
+  Status status = checkGroups(shared_->lists);
+  std::shared_ptr<ThreadGroup> group;
+  if (status) {
+    std::lock_guard lock(shared_->mutex);
+    std::shared_ptr<ThreadGroup> &entry = shared_->forming[ranks.front()];
+    if (!entry) {
+      entry = std::make_shared<ThreadGroup>(ranks, spinsFor(shared_->ranks));
+      if (!shared_->reason.empty()) // an abort that came after the barrier
+        entry->abort(shared_->reason);
+      shared_->groups.push_back(entry);
+    }
+    group = entry;
+  }
+  // Lists and table are free for the next call when all have read them.
+  shared_->barrier.finish();
+  if (!status)
+    return status;
+  {
+    std::lock_guard lock(shared_->mutex);
+    auto entry = shared_->forming.find(ranks.front());
+    if (entry != shared_->forming.end() && entry->second == group)
+      shared_->forming.erase(entry);
+  }
+  const auto me = std::find(ranks.begin(), ranks.end(), rank_);
+  return createThreadCommunicator(std::move(group), static_cast<int>(me - ranks.begin()));
+}
+
+} // namespace
+
+std::vector<std::unique_ptr<World>> createThreadWorlds(int n) {
+  auto shared = std::make_shared<SharedWorld>(n);
+  std::vector<std::unique_ptr<World>> worlds;
+  for (int rank = 0; rank < n; ++rank)
+    worlds.push_back(std::make_unique<ThreadWorld>(shared, rank));
+  return worlds;
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,67 @@
+//===- LaunchContext.h - which ranks this process runs, and how they talk -------------------------===//
+//
+// Decided from the options and the environment alone, before anything is started:
+//
+//   1. under mpirun or srun: one rank, MPI
+//   2. RANK and WORLD_SIZE in the environment, as torchrun sets them: one rank, TCP to MASTER_ADDR:MASTER_PORT
+//   3. --rank-table FILE: the one rank that RANK_ID says, or all ranks of this machine as processes; TCP
+//   4. --processes: all ranks as processes of this machine; TCP
+//   5. otherwise all ranks as threads of this process
+//
+// Where this process starts others, or shall start again what has failed, it is a supervisor (Supervisor.h).
+//
+//   Result<LaunchContext> context = decideLaunch(options, planRanks, std::getenv);
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_LAUNCH_LAUNCHCONTEXT_H
+#define TESSERA_RUNTIME_LAUNCH_LAUNCHCONTEXT_H
+
+#include "runtime/comm/tcp/TcpWorld.h"
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tessera::rt {
+
+struct LaunchOptions {
+  bool processes = false;
+  std::string rankTable; // a file
+  int restarts = 0;
+  bool elastic = false; // a restart may be on fewer ranks
+  double rendezvousTimeout = 120, peerTimeout = 10;
+};
+
+/// A process that a supervisor starts: the rank that messages call it by (-1: all ranks) and what is added to its
+/// environment.
+struct Child {
+  int rank = -1;
+  std::vector<std::pair<std::string, std::string>> environment;
+
+  /// Adds a variable, or changes what is there under its name.
+  void set(const std::string &name, const std::string &value);
+};
+
+enum class Transport { Threads, Mpi, Tcp };
+
+struct LaunchContext {
+  Transport transport = Transport::Threads;
+  TcpOptions tcp;                     // without the plan's id
+  int localRank = -1, localRanks = 0; // 0: not known
+  std::vector<Child> children;        // not empty: supervise these, run no rank here
+  std::vector<std::string> machines;  // with a rank table: the address of every rank's,
+  std::string machine;                // and of this one
+  bool ownListener = false;           // the supervisor listens for the children's rank 0
+  bool supervised = false;            // a supervisor has started this process,
+  int attempt = 0;                    // and all of them so many times before
+};
+
+using Environment = std::function<const char *(const char *)>;
+
+/// `ranks` are the plan's; a launcher that counts others is an error.
+Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks, const Environment &get);
+
+} // namespace tessera::rt
+
+#endif

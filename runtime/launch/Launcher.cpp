@@ -1,0 +1,93 @@
+#include "runtime/launch/Launcher.h"
+#include "runtime/comm/threads/ThreadWorld.h"
+
+#include <atomic>
+#include <csignal>
+#include <exception>
+#include <mutex>
+#include <sched.h>
+#include <thread>
+#include <unistd.h>
+
+namespace tessera::rt {
+namespace {
+
+std::atomic<int> interrupts{0};
+
+extern "C" void onInterrupt(int signal) {
+  if (interrupts.fetch_add(1) > 0) // asked twice: now
+    _exit(128 + signal);
+}
+
+} // namespace
+
+Status runRanks(std::vector<std::unique_ptr<World>> worlds,
+                const std::function<Status(World &)> &body) {
+  std::mutex mutex;
+  Status first;
+  auto rank = [&](World &world) {
+    Status status;
+    // Nothing of ours throws on purpose, but memory may run out in a container.
+    try {
+      status = body(world);
+    } catch (const std::exception &e) {
+      status = Status::error(std::string("internal failure: ") + e.what());
+    }
+    if (status)
+      return;
+    {
+      // Before abort(): the failures that it causes in other ranks must come second.
+      std::lock_guard lock(mutex);
+      if (first.ok())
+        first = worlds.size() > 1 ? status.context("rank " + std::to_string(world.rank())) : status;
+    }
+    world.abort(status.message());
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < worlds.size(); ++i)
+    threads.emplace_back([&, i] { rank(*worlds[i]); });
+  if (!worlds.empty())
+    rank(*worlds[0]);
+  for (std::thread &thread : threads)
+    thread.join();
+  return first;
+}
+
+Status runRanks(int n, const std::function<Status(World &)> &body) {
+  return runRanks(createThreadWorlds(n), body);
+}
+
+int availableCores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+    return CPU_COUNT(&set);
+  unsigned cores = std::thread::hardware_concurrency();
+  return cores ? static_cast<int>(cores) : 1;
+}
+
+int threadsPerRank(int localRanks) {
+  int threads = availableCores() / (localRanks > 0 ? localRanks : 1);
+  return threads > 0 ? threads : 1;
+}
+
+void catchInterrupts() {
+  struct sigaction action = {};
+  action.sa_handler = onInterrupt;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool interrupted() { return interrupts.load() > 0; }
+
+void requestInterrupt() { interrupts.fetch_add(1); }
+
+void clearInterrupt() { interrupts.store(0); }
+
+Result<bool> anyInterrupted(Communicator &everyone) {
+  int32_t flag = interrupted() ? 1 : 0;
+  TESSERA_RETURN_IF_ERROR(everyone.allReduce(&flag, &flag, 1, plan::I32, plan::MAX));
+  return flag != 0;
+}
+
+} // namespace tessera::rt

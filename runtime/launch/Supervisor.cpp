@@ -1,0 +1,325 @@
+#include "runtime/launch/Supervisor.h"
+
+#include "runtime/comm/tcp/Handshake.h"
+#include "runtime/launch/Survivors.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+namespace tessera::rt {
+namespace {
+
+/// After a failure: ranks that run notice by themselves and ask to be heard; those that still wait for the failed one at
+/// the rendezvous take SIGTERM, which runs only note.
+constexpr double kTermSeconds = 0.5;
+
+struct Process {
+  const Child *child;
+  pid_t pid = -1;
+};
+
+void say(const std::string &text) {
+  std::fprintf(stderr, "tessera-run: %s\n", text.c_str());
+  std::fflush(stderr);
+}
+
+std::string nameOf(const Child &child) {
+  return child.rank < 0 ? "the run" : "rank " + std::to_string(child.rank);
+}
+
+/// The environment with `added` in the place of what is there under its names.
+std::vector<std::string>
+environmentWith(const std::vector<std::pair<std::string, std::string>> &added) {
+  std::vector<std::string> all;
+  for (char **entry = environ; *entry; ++entry) {
+    const std::string text = *entry, name = text.substr(0, text.find('='));
+    if (std::none_of(added.begin(), added.end(), [&](const auto &a) { return a.first == name; }))
+      all.push_back(text);
+  }
+  for (const auto &[name, value] : added)
+    all.push_back(name + "=" + value);
+  return all;
+}
+
+class Attempt {
+public:
+  Attempt(const SupervisorOptions &options, int number, const sigset_t &before)
+      : options_(options), number_(number), before_(before) {}
+
+  Status start();
+  /// Until all have ended: the code of the first that failed, or that of those that did not.
+  int wait(bool &interrupted);
+  /// Who ended by a signal, or by an error of its own.
+  const std::set<int> &killed() const { return killed_; }
+  const std::set<int> &failed() const { return failedRanks_; }
+
+private:
+  Status spawn(const Child &child, const Socket &listener, const std::string &secret);
+  void reap();
+  void killStopped();
+  void signalAll(int signal) {
+    for (const Process &process : processes_)
+      if (process.pid > 0)
+        kill(process.pid, signal);
+  }
+
+  const SupervisorOptions &options_;
+  const int number_;
+  const sigset_t &before_;
+  std::vector<Process> processes_;
+  std::set<int> killed_, failedRanks_;
+  int code_ = 0;
+  bool failed_ = false, sentTerm_ = false, sentKill_ = false;
+  double termAt_ = 0, killAt_ = 0; // 0: not to be sent
+};
+
+/// Stopped by SIGSTOP or a debugger: it hears no other signal than SIGKILL.
+bool isStopped(pid_t pid) {
+  // A file of /proc has no size.
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string stat;
+  std::getline(file, stat);
+  const size_t name = stat.rfind(')');
+  return name != std::string::npos && name + 2 < stat.size() &&
+         (stat[name + 2] == 'T' || stat[name + 2] == 't');
+}
+
+Status Attempt::spawn(const Child &child, const Socket &listener, const std::string &secret) {
+  auto added = child.environment;
+  added.push_back({"TESSERA_ATTEMPT", std::to_string(number_)});
+  if (listener) {
+    for (auto &[name, value] : added)
+      if (name == "MASTER_PORT")
+        value = std::to_string(localPort(listener));
+    added.push_back({"TESSERA_SECRET", secret});
+    added.push_back({"TORCHELASTIC_USE_AGENT_STORE", ""});
+    if (child.rank == 0)
+      added.push_back({"TESSERA_LISTENER", std::to_string(listener.fd())});
+  }
+  std::vector<std::string> environment = environmentWith(added);
+  std::vector<char *> pointers;
+  for (std::string &entry : environment)
+    pointers.push_back(entry.data());
+  pointers.push_back(nullptr);
+  const pid_t parent = getpid(), pid = fork();
+  if (pid < 0)
+    return Status::error(nameOf(child) + " cannot be started: " + std::strerror(errno));
+  if (pid > 0) {
+    processes_.push_back({&child, pid});
+    return Status();
+  }
+  // Only what is safe between fork and exec.
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent)
+    _exit(1);
+  sigprocmask(SIG_SETMASK, &before_, nullptr);
+  if (listener && child.rank == 0) {
+    // Inherited: without "close on exec".
+    const int kept = dup(listener.fd());
+    dup2(kept, listener.fd());
+    close(kept);
+  }
+  execve("/proc/self/exe", options_.arguments, pointers.data());
+  _exit(127);
+}
+
+Status Attempt::start() {
+  Socket listener;
+  std::string secret;
+  if (options_.context.ownListener) {
+    Result<Socket> made = listenOn("127.0.0.1", 0);
+    if (!made)
+      return made.status();
+    listener = std::move(*made);
+    secret = options_.context.tcp.secret;
+    if (secret.empty()) { // other users of this machine stay out
+      uint8_t random[16];
+      fillRandom(random, sizeof random);
+      secret = hexText(random, sizeof random);
+    }
+  }
+  for (const Child &child : options_.context.children)
+    if (Status status = spawn(child, listener, secret); !status) {
+      signalAll(SIGKILL);
+      return status;
+    }
+  return Status();
+}
+
+void Attempt::reap() {
+  for (Process &process : processes_) {
+    int status = 0;
+    if (process.pid < 0 || waitpid(process.pid, &status, WNOHANG) != process.pid)
+      continue;
+    process.pid = -1;
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    const bool ours = (signal == SIGTERM && sentTerm_) || (signal == SIGKILL && sentKill_);
+    if (signal && !ours)
+      killed_.insert(process.child->rank);
+    else if (code != 0 && code != kExitOther && code != kExitInterrupted)
+      failedRanks_.insert(process.child->rank);
+    if (code == kExitOther)
+      code = 1;
+    if (WIFSIGNALED(status) && !failed_)
+      say(nameOf(*process.child) + " was ended by signal " + std::to_string(WTERMSIG(status)) +
+          " (" + strsignal(WTERMSIG(status)) + ")");
+    if (code != 0 && code != kExitInterrupted && !failed_) {
+      failed_ = true;
+      code_ = WIFSIGNALED(status) ? 1 : code;
+      termAt_ = monotonicSeconds() + kTermSeconds;
+      killAt_ = monotonicSeconds() + options_.graceSeconds;
+    } else if (!failed_ && code == kExitInterrupted) {
+      code_ = code;
+    }
+  }
+}
+
+void Attempt::killStopped() {
+  for (const Process &process : processes_)
+    if (process.pid > 0 && isStopped(process.pid)) {
+      say(nameOf(*process.child) + " is stopped and is killed");
+      killed_.insert(process.child->rank);
+      kill(process.pid, SIGKILL);
+    }
+}
+
+int Attempt::wait(bool &interrupted) {
+  sigset_t awaited;
+  sigemptyset(&awaited);
+  for (int signal : {SIGCHLD, SIGINT, SIGTERM})
+    sigaddset(&awaited, signal);
+  auto running = [&] {
+    return std::any_of(processes_.begin(), processes_.end(),
+                       [](const Process &process) { return process.pid > 0; });
+  };
+  while (reap(), running()) {
+    const timespec pause = {0, 200'000'000};
+    siginfo_t info = {};
+    const int signal = sigtimedwait(&awaited, &info, &pause);
+    if (signal == SIGINT || signal == SIGTERM) {
+      interrupted = true;
+      // What the terminal sends, it sends to the children as well.
+      if (info.si_code != SI_KERNEL)
+        signalAll(signal);
+    }
+    if (failed_)
+      killStopped();
+    if (termAt_ > 0 && !interrupted && monotonicSeconds() > termAt_) {
+      sentTerm_ = true;
+      signalAll(SIGTERM);
+      termAt_ = 0;
+    }
+    if (killAt_ > 0 && monotonicSeconds() > killAt_) {
+      for (const Process &process : processes_)
+        if (process.pid > 0)
+          say(nameOf(*process.child) + " does not end and is killed");
+      sentKill_ = true;
+      signalAll(SIGKILL);
+      killAt_ = 0;
+    }
+  }
+  return code_;
+}
+
+/// Whom the next attempt goes on with, set in the context; and what there is to say.
+Result<std::string> regroup(SupervisorOptions &options, const Attempt &attempt, int number,
+                            const std::optional<Survivors> &survivors,
+                            std::set<int> &failedBefore) {
+  LaunchContext &context = options.context;
+  std::set<int> lost = attempt.killed(), left;
+  std::set_intersection(attempt.failed().begin(), attempt.failed().end(), failedBefore.begin(),
+                        failedBefore.end(), std::inserter(lost, lost.end()));
+  for (const Child &child : context.children)
+    if (!lost.contains(child.rank))
+      left.insert(child.rank);
+  auto decide = [&](const std::set<int> &all) -> Result<Survivors::Decision> {
+    Survivors::Decision decision{{all.begin(), all.end()}, "", ""};
+    const int ranks = context.tcp.ranks;
+    if (all.size() == static_cast<size_t>(ranks))
+      return decision;
+    Result<Elastic::Next> next = options.elastic->compile(static_cast<int>(all.size()));
+    if (!next)
+      return next.status();
+    std::string names;
+    for (int rank = 0; rank < ranks; ++rank)
+      if (!all.contains(rank))
+        names += (names.empty() ? "" : ", ") + std::to_string(rank);
+    decision.ranks.resize(static_cast<size_t>(next->ranks));
+    decision.plan = next->plan;
+    decision.text = " on " + std::to_string(next->ranks) + (next->ranks == 1 ? " rank" : " ranks") +
+                    " (" + next->mesh + ", " + next->plan + ") without rank " + names +
+                    (next->note.empty() ? "" : "; " + next->note);
+    return decision;
+  };
+  const std::set<std::string> machines(context.machines.begin(), context.machines.end());
+  Result<Survivors::Decision> decision =
+      survivors ? survivors->agree(number, left, machines, decide) : decide(left);
+  if (!decision)
+    return decision.status();
+  if (decision->ranks.back() >= context.tcp.ranks) // another machine's word
+    return Status::error("there is no rank " + std::to_string(decision->ranks.back()));
+  failedBefore = attempt.failed();
+  if (!decision->plan.empty())
+    failedBefore.clear(); // the ranks have other numbers
+  keepRanks(context, decision->ranks, decision->plan);
+  if (context.children.empty())
+    return Status::error("the others go on without this machine");
+  return decision->text;
+}
+
+} // namespace
+
+int supervise(SupervisorOptions options) {
+  sigset_t blocked, before;
+  sigemptyset(&blocked);
+  for (int signal : {SIGCHLD, SIGINT, SIGTERM})
+    sigaddset(&blocked, signal);
+  sigprocmask(SIG_BLOCK, &blocked, &before);
+  std::set<int> failedBefore;
+  std::optional<Survivors> survivors;
+  auto hasFirst = [&] { return options.context.children[0].rank == 0; };
+  if (options.elastic && !options.context.machines.empty()) {
+    survivors.emplace(options.folder, options.context.machine,
+                      options.graceSeconds + options.context.tcp.peerTimeout);
+    survivors->begin(hasFirst());
+  }
+  for (int number = 0;; ++number) {
+    Attempt attempt(options, number, before);
+    if (Status status = attempt.start(); !status) {
+      say(status.message());
+      return 1;
+    }
+    bool interrupted = false;
+    const int code = attempt.wait(interrupted);
+    if (code == 0 && survivors && hasFirst())
+      survivors->end();
+    if (code == 0 || interrupted || number >= options.restarts || code == kExitUsage ||
+        code == kExitNumerics || code == kExitInterrupted)
+      return code;
+    std::string where;
+    if (options.elastic) {
+      Result<std::string> regrouped = regroup(options, attempt, number, survivors, failedBefore);
+      if (!regrouped) {
+        say("cannot go on with the ranks that are left: " + regrouped.status().message());
+        return 1;
+      }
+      where = *regrouped;
+    }
+    say("starting again" + where + " (" + std::to_string(number + 1) + " of " +
+        std::to_string(options.restarts) + ")");
+  }
+}
+
+} // namespace tessera::rt

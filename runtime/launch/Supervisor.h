@@ -1,0 +1,43 @@
+//===- Supervisor.h - processes that are started, and started again -------------------------------===//
+//
+// Starts this program anew for every child, with the same arguments and more in the environment, and waits for all of
+// them. If one fails, the others notice by themselves (TcpWorld.h) and end; who does not is killed. Then all start
+// again, from the last checkpoint, as often as they may. On several machines every machine's supervisor sees its
+// own children fail and does the same. With Elastic.h, those that were lost are not started again: who was ended by a
+// signal, who had to be killed since it was stopped or did not end, and who failed by itself twice in a row.
+//
+//   SupervisorOptions options{...};
+//   int code = supervise(options);                  // what this process ends with
+//
+// SIGINT and SIGTERM go on to the children, which stop after a step. If the supervisor dies, so do they.
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_LAUNCH_SUPERVISOR_H
+#define TESSERA_RUNTIME_LAUNCH_SUPERVISOR_H
+
+#include "runtime/launch/Elastic.h"
+
+#include <optional>
+
+namespace tessera::rt {
+
+/// A program that ends with one of these would only do so again.
+constexpr int kExitUsage = 2, kExitNumerics = 3, kExitInterrupted = 130;
+/// A supervised rank that ends since another one did: nothing is wrong with this one.
+constexpr int kExitOther = 4;
+
+struct SupervisorOptions {
+  LaunchContext context;
+  char **arguments = nullptr; // of main()
+  int restarts = 0;
+  double graceSeconds = 30;       // for the others to end after one has failed
+  std::optional<Elastic> elastic; // else always all ranks
+  std::string folder;             // of the checkpoints: where supervisors of several machines agree
+};
+
+/// Writes what happened to stderr.
+int supervise(SupervisorOptions options);
+
+} // namespace tessera::rt
+
+#endif

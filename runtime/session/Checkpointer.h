@@ -1,0 +1,86 @@
+//===- Checkpointer.h - checkpoints while training goes on ------------------------------------===//
+//
+// start() copies what this rank has to write and returns; a thread of the rank writes it. The ranks
+// take turns in three stages: all write their blocks, all sum parts of the files, rank 0 writes the
+// manifest and gives the checkpoint its name. A stage begins when every rank is through with the one
+// before, which the caller finds out between two training steps; the threads themselves use no
+// communicator.
+//
+//   Checkpointer checkpointer(executor, plans, {.folder = "run", .keep = 3});
+//   ...
+//   TESSERA_RETURN_IF_ERROR(checkpointer.start(position, data));    // waits for an older one
+//   ... a step ...
+//   if (no rank has !checkpointer.ready())                          // agreed with the others
+//     TESSERA_RETURN_IF_ERROR(checkpointer.advance());
+//   ...
+//   TESSERA_RETURN_IF_ERROR(checkpointer.finish());                 // at the end
+//
+// Who writes what: Layout.h. Ranks of several machines need a folder that all of them see.
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_SESSION_CHECKPOINTER_H
+#define TESSERA_RUNTIME_SESSION_CHECKPOINTER_H
+
+#include "runtime/checkpoint/Layout.h"
+#include "runtime/executor/Executor.h"
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+namespace tessera::rt {
+
+struct CheckpointOptions {
+  std::string folder;
+  int64_t keep = 3;        // the last so many; 0: all
+  bool integrated = false; // whole tensors: model.safetensors, optimizer.safetensors
+};
+
+class Checkpointer {
+public:
+  /// `plans` are those of all ranks; they and the executor outlive it.
+  Checkpointer(Executor &executor, const std::vector<plan::Plan> &plans, CheckpointOptions options);
+  ~Checkpointer();
+
+  /// All ranks, like advance and finish.
+  Status start(const RunPosition &position, const DataState &data);
+  bool busy() const { return stage_ != Stage::Idle; }
+  /// Whether this rank could advance.
+  bool ready() const { return !running_; }
+  /// The next stage. All ranks were ready.
+  Status advance();
+  /// Waits until the checkpoint that was started is there.
+  Status finish();
+
+  /// The step of the last checkpoint that was started, or -1.
+  int64_t lastStep() const { return lastStep_; }
+
+private:
+  enum class Stage { Idle, Write, Sum, Commit };
+  Status snapshot();
+  void launch(Stage stage, std::function<Status()> work);
+  Status join();
+  Status writeShares();
+  Status sumShare();
+  Status exchangeSums();
+  const std::string &nameOf(int binding) const { return executor_.plan().bindings(binding).name(); }
+
+  Executor &executor_;
+  const CheckpointOptions options_;
+  const int me_, ranks_;
+  std::vector<Share> shares_;
+  Manifest manifest_; // all but position, data and sums is the same every time
+  std::vector<uint64_t> fileBytes_;
+
+  std::vector<std::vector<char>> held_; // the snapshot: this rank's shares
+  std::vector<int64_t> sums_;           // of all chunks of all files; 0 where another rank sums
+  Stage stage_ = Stage::Idle;
+  std::thread thread_;
+  std::atomic<bool> running_ = false;
+  Status outcome_;
+  int64_t lastStep_ = -1;
+};
+
+} // namespace tessera::rt
+
+#endif

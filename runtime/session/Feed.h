@@ -1,0 +1,68 @@
+//===- Feed.h - the batches of one program on their way into its buffers ----------------------------------===//
+//
+//   Result<Feed> feed = Feed::open(executor, "train", "npy:x.npy,y.npy", options);
+//   while (...) {
+//     feed->next();
+//     executor.run(program, [&] { feed->ahead(); });   // a device works on one batch while the next is on its way
+//   }
+//
+// On a device batches are read into pinned memory and copied while the program runs (InputPath); on the host the source
+// reads ahead by itself and next() copies.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_SESSION_FEED_H
+#define TESSERA_RUNTIME_SESSION_FEED_H
+
+#include "runtime/data/DataSource.h"
+#include "runtime/executor/Executor.h"
+
+#include <optional>
+
+namespace tessera::rt {
+
+class Feed {
+public:
+  static Result<Feed> open(Executor &executor, const std::string &program, const std::string &spec,
+                           const DataOptions &options);
+  /// Feeds the next batch: the one that ahead() read, if it did.
+  Status next();
+  /// Reads the batch after this one, and has it copied. What goes wrong is what next() returns.
+  void ahead();
+  /// next() feeds batch number `batch` of the source, whatever ahead() has read.
+  Status seek(int64_t batch) {
+    ahead_.reset();
+    return source_->seek(batch);
+  }
+  /// Feeds the batch that next() fed once more: a run may have overwritten its buffers.
+  Status again();
+  DataSource &source() { return *source_; }
+
+private:
+  /// What one binding of the program gets.
+  struct Entry {
+    int binding;
+    std::vector<int64_t> shape, extent; // of the buffer, and of what is not padding
+    plan::DType type, held;             // the source's, and the device's
+    size_t bytes;                       // that the source writes
+    bool direct() const { return shape == extent && type == held; }
+  };
+  Status read(int set);
+  const char *padded(const Entry &entry, const char *from);
+  /// The set that the next batch goes to: the host needs but one.
+  int other() const { return path_ ? 1 - current_ : 0; }
+
+  Executor *executor_ = nullptr;
+  std::unique_ptr<DataSource> source_;
+  std::unique_ptr<InputPath> path_; // null: uploads
+  std::vector<Entry> entries_;
+  std::vector<std::vector<char>>
+      read_[2]; // by set and entry; empty where the source writes to the path's memory
+  std::vector<char> padded_;
+  std::optional<Status> ahead_; // how reading the other set went
+  int current_ = 0;
+  int sent_ = -1; // the set that the path was given last
+};
+
+} // namespace tessera::rt
+
+#endif

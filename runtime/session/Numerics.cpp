@@ -1,0 +1,215 @@
+#include "runtime/session/Numerics.h"
+
+#include "runtime/backend/Parallel.h"
+#include "runtime/plan/PlanInfo.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace tessera::rt {
+namespace {
+
+/// A loop's body may have infinities of its own: a mask adds them on purpose.
+bool hasInfiniteConstant(const plan::Kernel &kernel) {
+  for (const plan::Instruction &instruction : kernel.expression().code())
+    if (instruction.op() == "constant" && std::isinf(static_cast<float>(instruction.immediate())))
+      return true;
+  return false;
+}
+
+const char *textOf(const NonFinite &found) { return found.nan ? "a NaN" : "an infinity"; }
+
+} // namespace
+
+Numerics::Numerics(Executor &executor, std::string program, int threads)
+    : executor_(executor), program_(std::move(program)), threads_(threads) {
+  std::vector<uint32_t> buffers;
+  for (plan::Role role : {plan::PARAMETER, plan::STATE})
+    for (int binding : executor.bindings(role, "")) {
+      const uint32_t buffer = executor.plan().bindings(binding).buffer();
+      const auto count = static_cast<size_t>(
+          elementsOf(toVector(executor.plan().buffers(static_cast<int>(buffer)).shape()))
+              .value_or(0));
+      const int number = findProgram(executor.plan(), program_);
+      const bool watched = executor.loaded().watch(static_cast<uint32_t>(number), buffer, found_);
+      held_.push_back({buffer, executor.loaded().dtype(buffer), count, watched, {}});
+      buffers.push_back(buffer);
+    }
+  snapshot_ = executor.loaded().snapshot(buffers);
+}
+
+size_t Numerics::bytesOf(const Held &held) const { return held.count * bytesPerElement(held.type); }
+
+/// Copies by all of the rank's threads.
+static void copyBytes(void *to, const void *from, size_t bytes, int threads) {
+  constexpr size_t kPage = 4096;
+  const auto pages = static_cast<int64_t>((bytes + kPage - 1) / kPage);
+  parallelFor(bytes < (size_t(1) << 18) ? 1 : threads, pages, [&](int64_t begin, int64_t end) {
+    const size_t first = static_cast<size_t>(begin) * kPage,
+                 last = std::min(bytes, static_cast<size_t>(end) * kPage);
+    std::memcpy(static_cast<char *>(to) + first, static_cast<const char *>(from) + first,
+                last - first);
+  });
+}
+
+Status Numerics::keep() {
+  if (snapshot_)
+    return snapshot_->take();
+  for (Held &held : held_) {
+    held.copy.resize(bytesOf(held));
+    if (executor_.loaded().onHost()) // in the layout that it has there
+      copyBytes(held.copy.data(), executor_.loaded().address(held.buffer), held.copy.size(),
+                threads_);
+    else
+      TESSERA_RETURN_IF_ERROR(executor_.loaded().download(held.buffer, held.copy.data()));
+  }
+  return Status();
+}
+
+Status Numerics::restore() {
+  *found_ = false;
+  if (snapshot_)
+    return snapshot_->putBack();
+  for (Held &held : held_)
+    if (executor_.loaded().onHost())
+      copyBytes(executor_.loaded().address(held.buffer), held.copy.data(), held.copy.size(),
+                threads_);
+    else
+      TESSERA_RETURN_IF_ERROR(executor_.loaded().upload(held.buffer, held.copy.data()));
+  return Status();
+}
+
+Result<NonFinite> Numerics::look(uint32_t buffer) {
+  const plan::DType type = executor_.loaded().dtype(buffer);
+  const auto count = static_cast<size_t>(
+      elementsOf(toVector(executor_.plan().buffers(static_cast<int>(buffer)).shape())).value_or(0));
+  if (!isFloatType(type))
+    return NonFinite();
+  const void *data = executor_.loaded().address(buffer);
+  if (!executor_.loaded().onHost()) {
+    fetched_.resize(count * bytesPerElement(type));
+    TESSERA_RETURN_IF_ERROR(executor_.loaded().download(buffer, fetched_.data()));
+    data = fetched_.data();
+  }
+  return nonFinite(data, type, count, threads_);
+}
+
+Result<bool> Numerics::bad(double loss) {
+  if (found_->exchange(false) || !std::isfinite(loss))
+    return true;
+  for (const Held &held : held_) {
+    if (held.watched)
+      continue;
+    Result<NonFinite> found = look(held.buffer);
+    if (!found)
+      return found.status();
+    if (*found)
+      return true;
+  }
+  return false;
+}
+
+NonFinite &Numerics::at(uint32_t buffer) {
+  const uint32_t alias = executor_.plan().buffers(static_cast<int>(buffer)).alias_of_plus_one();
+  return seen_[alias ? alias - 1 : buffer];
+}
+
+void Numerics::found(int64_t place, std::string what) {
+  if (place_ >= 0)
+    return;
+  place_ = place;
+  what_ = std::move(what) + " on rank " + std::to_string(executor_.plan().rank());
+}
+
+/// Places 0 and 1: what the step starts from.
+Status Numerics::lookAtInputs() {
+  seen_.assign(static_cast<size_t>(executor_.plan().buffers_size()), {});
+  place_ = -1;
+  what_.clear();
+  for (int b = 0; b < executor_.plan().buffers_size(); ++b)
+    if (!executor_.plan().buffers(b).constant().empty()) {
+      Result<NonFinite> constant = look(static_cast<uint32_t>(b));
+      if (!constant)
+        return constant.status();
+      at(static_cast<uint32_t>(b)) = *constant;
+    }
+  const plan::Role roles[] = {plan::PARAMETER, plan::STATE, plan::INPUT, plan::TARGET};
+  for (plan::Role role : roles)
+    for (int binding : executor_.bindings(role, program_)) {
+      const plan::Binding &bound = executor_.plan().bindings(binding);
+      Result<NonFinite> before = look(bound.buffer());
+      if (!before)
+        return before.status();
+      at(bound.buffer()) = *before;
+      const bool fed = role == plan::INPUT || role == plan::TARGET;
+      if (*before)
+        found(fed, "the " + std::string(fed ? "batch's " : "") + roleName(role) + " " +
+                       quoted(bound.name()) + " has " + textOf(*before) + " before the step");
+    }
+  return Status();
+}
+
+Status Numerics::lookAt(const StepDone &done) {
+  const plan::Step &step = executor_.plan().programs(done.program).steps(done.step);
+  NonFinite before, after;
+  auto add = [](NonFinite &sum, const NonFinite &more) {
+    sum.nan |= more.nan;
+    sum.infinity |= more.infinity;
+  };
+  std::vector<uint32_t> inputs, outputs;
+  if (step.has_collective()) {
+    inputs = {step.collective().input()};
+    outputs = {step.collective().output()};
+  } else {
+    inputs.assign(step.kernel().inputs().begin(), step.kernel().inputs().end());
+    outputs.assign(step.kernel().outputs().begin(), step.kernel().outputs().end());
+    before.infinity = hasInfiniteConstant(step.kernel());
+  }
+  for (uint32_t input : inputs) // as it was: the step may have overwritten it
+    add(before, at(input));
+  std::vector<NonFinite> results;
+  for (uint32_t output : outputs) {
+    Result<NonFinite> result = look(output);
+    if (!result)
+      return result.status();
+    results.push_back(*result);
+    add(after, *result);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i)
+    at(outputs[i]) = results[i];
+  // What one rank makes reaches the others by a collective that comes later.
+  if ((after.nan && !before.nan) || (after.infinity && !before.infinity && !before.nan))
+    found(2 + done.step,
+          (step.has_collective()
+               ? "the " + collectiveName(step.collective().kind()) + " " + quoted(step.name())
+               : "the operator " + quoted(step.name()) + " (" + step.kernel().name() + ")") +
+              " makes " + textOf(after) + " of " + (before.infinity ? "infinite" : "finite") +
+              " operands");
+  return Status();
+}
+
+Result<std::string> Numerics::explain() {
+  const plan::Plan &plan = executor_.plan();
+  const int number = findProgram(plan, program_);
+  TESSERA_RETURN_IF_ERROR(lookAtInputs());
+  executor_.observe([this](const StepDone &done) { return lookAt(done); });
+  Status status = executor_.run(number);
+  executor_.observe(nullptr);
+  TESSERA_RETURN_IF_ERROR(status);
+  TESSERA_RETURN_IF_ERROR(restore());
+  // The earliest place of all ranks; of several ranks the first.
+  Communicator &everyone = executor_.everyone();
+  const int64_t ranks = everyone.size(), none = INT64_MAX;
+  int64_t first = place_ < 0 ? none : place_ * ranks + everyone.rank();
+  TESSERA_RETURN_IF_ERROR(everyone.allReduce(&first, &first, 1, plan::I64, plan::MIN));
+  if (first == none)
+    return std::string("run again it has only finite numbers");
+  int32_t text[128] = {};
+  what_.copy(reinterpret_cast<char *>(text), sizeof text - 1);
+  TESSERA_RETURN_IF_ERROR(
+      everyone.broadcast(text, text, std::size(text), plan::I32, static_cast<int>(first % ranks)));
+  return std::string(reinterpret_cast<const char *>(text));
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,239 @@
+// runPlan: what every mode has in common.
+#include "runtime/session/Session.h"
+#include "runtime/plan/PlanInfo.h"
+#include "runtime/telemetry/Monitor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <numeric>
+
+namespace tessera::rt {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+DataOptions Session::dataOptions(bool train) const {
+  DataOptions data;
+  DataState before = resumed ? resumed->data : DataState();
+  data.seed = options.seed.value_or(before.seed);
+  data.train = train;
+  data.threads = options.threads;
+  data.shuffle = options.shuffle;
+  data.augment = options.augment;
+  if (train && !data.shuffle)
+    data.shuffle = before.shuffle;
+  if (train && !data.augment)
+    data.augment = before.augment;
+  return data;
+}
+
+Result<int64_t> Session::firstBatch(const DataSource &data) const {
+  if (!resumed)
+    return int64_t(0);
+  constexpr int64_t kMost = int64_t(1) << 62;
+  const RunPosition &position = resumed->position;
+  const auto batch = static_cast<int64_t>(std::max<uint64_t>(executor.plan().global_batch(), 1));
+  int64_t first = 0;
+  if (__builtin_mul_overflow(position.epoch, data.batchesPerEpoch(), &first) ||
+      first > kMost - position.sample / batch - position.step)
+    return Status::error(checkpoint + ": says that the run was in epoch " +
+                         std::to_string(position.epoch) + ", which no run comes to");
+  return first + position.sample / batch;
+}
+
+namespace {
+
+/// "data=2, model=2", or "one rank".
+std::string meshText(const plan::Plan &plan) {
+  std::string text;
+  for (const plan::MeshAxis &axis : plan.mesh())
+    text += (text.empty() ? "" : ", ") + axis.name() + "=" + std::to_string(axis.size());
+  return text.empty() ? "one rank" : text;
+}
+
+/// This rank's place in the mesh: "data 1, model 0".
+std::string coordinatesText(const plan::Plan &plan) {
+  uint64_t stride = 1;
+  for (const plan::MeshAxis &axis : plan.mesh())
+    stride *= axis.size();
+  std::string text;
+  for (const plan::MeshAxis &axis : plan.mesh()) {
+    stride /= axis.size();
+    text += (text.empty() ? "" : ", ") + axis.name() + " " +
+            std::to_string(plan.rank() / stride % axis.size());
+  }
+  return text.empty() ? "the only one" : text;
+}
+
+/// The head of a rank's log.
+void introduceRank(Session &s) {
+  const plan::Plan &plan = s.executor.plan();
+  s.log.line(s.options.program + ", plan " + s.plan.path + " (" + plan.plan_id() + "), model " +
+             plan.model());
+  s.log.line("rank " + std::to_string(s.world.rank()) + " of " + std::to_string(s.world.size()) +
+             (s.options.transport.empty() ? "" : " as " + s.options.transport) + ", mesh " +
+             meshText(plan) + ", at " + coordinatesText(plan));
+  s.log.line(processText() + ", " + std::to_string(s.options.threads) +
+             " kernel threads, backend " + s.options.backend + s.platform.description);
+  if (s.options.attempt > 0)
+    s.log.line("started again for the " + std::to_string(s.options.attempt) + ". time");
+}
+
+Status introduce(Session &s) {
+  introduceRank(s);
+  // Ranks differ a little in scratch, and in arena if shards differ: the largest is told.
+  int64_t memory[2] = {static_cast<int64_t>(s.executor.loaded().arenaBytes()),
+                       static_cast<int64_t>(s.executor.loaded().scratchBytes())};
+  TESSERA_RETURN_IF_ERROR(s.executor.everyone().allReduce(memory, memory, 2, plan::I64, plan::MAX));
+  if (!s.leader())
+    return Status();
+  const plan::Plan &plan = s.executor.plan();
+  if (!s.options.transport.empty())
+    s.console.line(s.options.program + ": plan " + plan.plan_id() + ", ranks are " +
+                   s.options.transport + "; " + processText());
+  s.console.line(plan.model() + ": " + std::to_string(s.world.size()) + " ranks (" +
+                 meshText(plan) + "), " + std::to_string(s.options.threads) +
+                 (s.options.threads == 1 ? " thread" : " threads") + " each, backend " +
+                 s.options.backend + s.platform.description + (s.options.widen ? " in f64" : "") +
+                 (s.options.tf32 ? ", products in TF32" : ""));
+  if (s.options.shareDevices)
+    s.console.line(
+        "WARNING: --share-devices: ranks may share a device and every collective goes through host "
+        "memory; right for checking a plan, useless for measuring one");
+  uint64_t arena = static_cast<uint64_t>(memory[0]), scratch = static_cast<uint64_t>(memory[1]);
+  s.console.line("memory per rank: " + bytesText(arena + scratch) + " (arena " + bytesText(arena) +
+                 ", kernel scratch " + bytesText(scratch) + ")");
+  for (int p = 0; p < plan.programs_size(); ++p) {
+    const plan::Program &program = plan.programs(p);
+    uint64_t sent = 0;
+    int collectives = 0;
+    for (const plan::Step &step : program.steps())
+      if (step.has_collective()) {
+        sent += bytesSent(plan, step.collective());
+        ++collectives;
+      }
+    int staged = s.executor.stagedCollectives(p);
+    s.console.line("program " + program.name() + ": " + std::to_string(program.steps_size()) +
+                   " steps, " + std::to_string(collectives) + " collectives that send " +
+                   bytesText(sent) + " per rank" +
+                   (staged ? ", " + std::to_string(staged) + " through plain copies" : ""));
+  }
+  return Status();
+}
+
+/// Where the time of every program went, steps with the same description together.
+void printProfile(Session &s) {
+  const plan::Plan &plan = s.executor.plan();
+  for (int p = 0; p < plan.programs_size(); ++p) {
+    const StepTimes &times = s.executor.times(p);
+    if (times.runs == 0)
+      continue;
+    double total = std::accumulate(times.seconds.begin(), times.seconds.end(), 0.0);
+    std::vector<int> order(times.seconds.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      return times.seconds[static_cast<size_t>(a)] > times.seconds[static_cast<size_t>(b)];
+    });
+    auto runs = static_cast<double>(times.runs);
+    s.console.line("profile of program " + plan.programs(p).name() +
+                   " on rank 0: " + numberText(total / runs * 1e3, 4) + " ms a run; by kernel:");
+    std::map<std::string, std::pair<double, int>> kinds;
+    auto describe = [&](int step) {
+      const plan::Step &st = plan.programs(p).steps(step);
+      return st.has_collective() ? "collective: " + collectiveName(st.collective().kind())
+                                 : s.executor.loaded().describe(static_cast<uint32_t>(p),
+                                                                static_cast<uint32_t>(step));
+    };
+    for (int step : order) {
+      auto &[seconds, count] = kinds[describe(step)];
+      seconds += times.seconds[static_cast<size_t>(step)];
+      ++count;
+    }
+    std::vector<std::pair<double, std::string>> sorted;
+    for (const auto &[kind, entry] : kinds)
+      sorted.push_back({-entry.first, kind});
+    std::sort(sorted.begin(), sorted.end());
+    auto row = [&](double seconds, const std::string &what) {
+      char text[64];
+      std::snprintf(text, sizeof text, "  %9.3f ms %5.1f %%  ", seconds / runs * 1e3,
+                    100 * seconds / std::max(total, 1e-12));
+      s.console.line(text + what);
+    };
+    for (size_t i = 0; i < sorted.size() && i < 20; ++i)
+      row(-sorted[i].first,
+          std::to_string(kinds[sorted[i].second].second) + " x " + sorted[i].second);
+    s.console.line("by step:");
+    for (size_t i = 0; i < order.size() && i < 30; ++i)
+      row(times.seconds[static_cast<size_t>(order[i])],
+          plan.programs(p).steps(order[i]).name() + "  (" + describe(order[i]) + ")");
+  }
+}
+
+} // namespace
+
+static Status runLogged(const PlanDirectory &plan, const RunOptions &options, World &world,
+                        Console &console, RunResult &result, RankLog &log) {
+  PlatformOptions where;
+  where.backend = options.backend;
+  where.localRank = options.localRank < 0 ? world.rank() : options.localRank;
+  where.localRanks = options.localRanks == 0 ? world.size() : options.localRanks;
+  where.shareDevices = options.shareDevices;
+  Result<Platform> platform = Platform::open(where, world);
+  if (!platform)
+    return platform.status();
+  LoadOptions load;
+  load.threads = options.threads;
+  load.widen = options.widen;
+  load.tf32 = options.tf32;
+  load.graphs = options.graphs;
+  load.keepNan = options.numerics != NumericsPolicy::Ignore;
+  Result<std::unique_ptr<Executor>> executor =
+      Executor::create(plan.ranks[static_cast<size_t>(world.rank())], *platform->backend, world,
+                       load, platform->deviceWorld.get());
+  if (!executor)
+    return executor.status();
+  Session session{plan, options, world, console, result, **executor, *platform, log};
+  std::optional<Monitor> monitor;
+  if (options.stepTimeout > 0)
+    monitor.emplace(session.executor, world, log, options.stepTimeout);
+  TESSERA_RETURN_IF_ERROR(loadInitialWeights(session, session.executor));
+  TESSERA_RETURN_IF_ERROR(introduce(session));
+  if (int start = findProgram(session.executor.plan(), "start"); start >= 0)
+    TESSERA_RETURN_IF_ERROR(session.executor.run(start).context("program start"));
+  if (options.profile)
+    session.executor.measure();
+  switch (options.mode) {
+  case RunMode::Train:
+    TESSERA_RETURN_IF_ERROR(train(session));
+    break;
+  case RunMode::Evaluate:
+    TESSERA_RETURN_IF_ERROR(evaluate(session, session.firstStep()));
+    break;
+  case RunMode::Infer:
+    TESSERA_RETURN_IF_ERROR(infer(session));
+    break;
+  case RunMode::Verify:
+    TESSERA_RETURN_IF_ERROR(verify(session));
+    break;
+  }
+  if (options.profile && session.leader())
+    printProfile(session);
+  if (std::string notice = session.executor.loaded().notice(); session.leader() && !notice.empty())
+    console.line("note: " + notice);
+  // Nobody leaves (and takes its memory along) while another may still read from it.
+  return session.executor.everyone().barrier();
+}
+
+Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &world, Console &console,
+               RunResult &result) {
+  RankLog log;
+  if (!options.logDir.empty())
+    TESSERA_RETURN_IF_ERROR(log.open(options.logDir, world.rank(), options.attempt > 0));
+  Status status = runLogged(plan, options, world, console, result, log);
+  log.line(status ? "ended" : "failed: " + status.message());
+  return status;
+}
+
+} // namespace tessera::rt

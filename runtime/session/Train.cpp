@@ -1,0 +1,274 @@
+// train.
+#include "runtime/executor/GlobalTensors.h"
+#include "runtime/launch/Launcher.h"
+#include "runtime/plan/PlanInfo.h"
+#include "runtime/session/Recovery.h"
+#include "runtime/support/File.h"
+#include "runtime/telemetry/RankTimes.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <unistd.h>
+
+namespace tessera::rt {
+namespace {
+
+/// What the ranks tell each other after a step, and agree on.
+struct Agreement {
+  bool interrupted = false, checkpointDue = false, checkpointReady = true, bad = false;
+  std::vector<double> seconds; // by rank: that it worked by itself; empty: not every rank knows
+
+  static Result<Agreement> on(Communicator &everyone, const RunCheckpoints &checkpoints, bool bad,
+                              std::optional<double> seconds) {
+    constexpr size_t fields = 5;
+    const double mine[fields] = {double(rt::interrupted()), double(checkpoints.due()),
+                                 double(!checkpoints.ready()), double(bad), seconds.value_or(NAN)};
+    std::vector<double> all(fields * static_cast<size_t>(everyone.size()));
+    TESSERA_RETURN_IF_ERROR(everyone.allGather(mine, all.data(), 1, fields, plan::F64));
+    Agreement agreed;
+    bool known = true;
+    for (size_t r = 0; r < all.size(); r += fields) {
+      agreed.interrupted |= all[r] != 0;
+      agreed.checkpointDue |= all[r + 1] != 0;
+      agreed.checkpointReady &= all[r + 2] == 0;
+      agreed.bad |= all[r + 3] != 0;
+      agreed.seconds.push_back(all[r + 4]);
+      known &= std::isfinite(all[r + 4]);
+    }
+    if (!known)
+      agreed.seconds.clear();
+    return agreed;
+  }
+};
+
+/// The machine of every rank.
+Result<std::vector<std::string>> hostsOf(Communicator &everyone) {
+  constexpr size_t bytes = 64;
+  char mine[bytes] = "";
+  gethostname(mine, bytes - 1);
+  std::vector<char> all(bytes * static_cast<size_t>(everyone.size()));
+  TESSERA_RETURN_IF_ERROR(everyone.allGather(mine, all.data(), 1, bytes, plan::U8));
+  std::vector<std::string> hosts;
+  for (size_t r = 0; r < all.size(); r += bytes)
+    hosts.emplace_back(all.data() + r, strnlen(all.data() + r, bytes));
+  return hosts;
+}
+
+/// What the program itself says of a step besides its loss, for the log: of rank 0.
+class StepScalars {
+public:
+  explicit StepScalars(Executor &executor) : executor_(executor) {
+    for (plan::Role role : {plan::LEARNING_RATE, plan::GRADIENT_NORM})
+      for (int binding : executor.bindings(role, "train"))
+        add(binding, executor.plan().bindings(binding).name());
+    // Steps that loss scaling left out (compiler/training/LossScale.h).
+    for (int binding : executor.bindings(plan::STATE, ""))
+      for (auto [state, name] : {std::pair{"loss_scale/scale", "loss_scale"},
+                                 {"loss_scale/skipped", "loss_scale_skipped"}})
+        if (executor.plan().bindings(binding).name() == state)
+          add(binding, name);
+  }
+  Status appendTo(std::vector<std::pair<std::string, double>> &fields) {
+    for (const auto &[binding, name] : found_) {
+      Result<double> value = executor_.fetchScalar(binding);
+      if (!value)
+        return value.status();
+      fields.push_back({name, *value});
+    }
+    return Status();
+  }
+
+private:
+  void add(int binding, const std::string &name) { found_.push_back({binding, name}); }
+  Executor &executor_;
+  std::vector<std::pair<int, std::string>> found_;
+};
+
+/// How many steps a run has altogether, those of a checkpoint included.
+int64_t lastStep(const Session &s, const DataSource &data, int64_t firstBatch) {
+  if (s.options.steps > 0)
+    return s.options.steps;
+  int64_t batches = std::max<int64_t>(s.options.epochs, 1) * data.batchesPerEpoch();
+  return s.firstStep() + std::max<int64_t>(0, batches - firstBatch);
+}
+
+void summarise(Session &s, const Progress &progress, int64_t steps, double firstLoss,
+               const std::string &ranks) {
+  uint64_t batch = s.executor.plan().global_batch();
+  double median = progress.medianSeconds();
+  s.console.line("trained " + std::to_string(steps) + " steps in " +
+                 durationText(progress.totalSeconds()) + ": median " + numberText(median * 1e3, 4) +
+                 " ms a step, " +
+                 numberText(static_cast<double>(batch) / std::max(median, 1e-9), 4) +
+                 " images/s, loss " + numberText(firstLoss) + " -> " + numberText(s.result.loss));
+  if (!ranks.empty())
+    s.console.line(ranks);
+}
+
+/// That the trace which was asked for can be made. A run that was resumed may have gone past its steps.
+Status checkTrace(const Session &s, int64_t first, int64_t last) {
+  const StepRange &range = s.options.trace;
+  if (range.first == 0 || range.last <= first)
+    return Status();
+  if (range.first > last)
+    return Status::error("--trace: there is no step " + std::to_string(range.first) +
+                         ", the run ends after step " + std::to_string(last));
+  return s.leader() ? checkWritable(s.options.traceFile)
+                    : Status(); // before the steps, not after them
+}
+
+} // namespace
+
+Status train(Session &s) {
+  int program = findProgram(s.executor.plan(), "train");
+  if (program < 0)
+    return Status::error(
+        "the plan has no program 'train': compile with --train, or run with --infer");
+  std::optional<Trace> trace; // outlives the feed, whose thread tells it of batches
+  DataOptions dataOptions = s.dataOptions(true);
+  if (s.options.trace.first > 0) {
+    trace.emplace(s.executor, s.options.trace, s.options.traceFile);
+    dataOptions.produced = trace->producer();
+  }
+  auto enter = [&](const char *what) {
+    s.executor.enter(what);
+    if (trace)
+      trace->phase(what);
+  };
+  Result<Feed> feed = Feed::open(s.executor, "train", s.options.data, dataOptions);
+  if (!feed)
+    return feed.status();
+  int64_t perEpoch = feed->source().batchesPerEpoch();
+  const int64_t first = s.firstStep();
+  Result<int64_t> firstBatch = s.firstBatch(feed->source());
+  if (!firstBatch)
+    return firstBatch.status();
+  Place place{first, *firstBatch - first, lastStep(s, feed->source(), *firstBatch)};
+  TESSERA_RETURN_IF_ERROR(feed->source().seek(place.batches()));
+  RunCheckpoints checkpoints(s, feed->source());
+  TESSERA_RETURN_IF_ERROR(checkpoints.check());
+  TESSERA_RETURN_IF_ERROR(checkTrace(s, first, place.last));
+  if (s.leader() && !s.options.saveWeights.empty())
+    TESSERA_RETURN_IF_ERROR(checkWritable(s.options.saveWeights));
+  Recovery recovery(s, checkpoints);
+  StepScalars scalars(s.executor);
+  uint64_t batch = s.executor.plan().global_batch();
+  if (s.leader()) {
+    s.console.line("data: " + feed->source().describe());
+    if (first > 0)
+      s.console.line("resumed after step " + std::to_string(first));
+  }
+  if (s.options.numerics == NumericsPolicy::Rollback)
+    TESSERA_RETURN_IF_ERROR(checkpoints.begin(first, place.batches()));
+  Progress progress(s.console, first, place.last, batch);
+  std::optional<RankTimes> times; // where ranks wait for each other
+  if (s.world.size() > 1) {
+    s.executor.measureWaits(program);
+    Result<std::vector<std::string>> hosts = hostsOf(s.executor.everyone());
+    if (!hosts)
+      return hosts.status();
+    times.emplace(std::move(*hosts));
+  }
+  double firstLoss = 0;
+  int64_t evaluated = -1;
+  bool stopped = false;
+  while (place.step < place.last && !stopped) {
+    const double begin = now();
+    if (trace)
+      trace->begin(place.step + 1);
+    enter("reading a batch");
+    TESSERA_RETURN_IF_ERROR(feed->next());
+    TESSERA_RETURN_IF_ERROR(s.executor.feedStep("train", place.step));
+    TESSERA_RETURN_IF_ERROR(recovery.begin(place));
+    enter("running the program");
+    TESSERA_RETURN_IF_ERROR(s.executor.run(program, [&] {
+      if (place.step + 1 < place.last)
+        feed->ahead();
+    }));
+    Result<double> loss = s.executor.fetchScalar(plan::LOSS, "train");
+    if (!loss)
+      return loss.status();
+    Result<bool> bad = recovery.bad(*loss);
+    if (!bad)
+      return bad.status();
+    enter("agreeing with the other ranks");
+    std::optional<double> own;
+    if (std::optional<double> waited = s.executor.waitedSeconds())
+      own = now() - begin - *waited;
+    Result<Agreement> agreed = Agreement::on(s.executor.everyone(), checkpoints, *bad, own);
+    if (!agreed)
+      return agreed.status();
+    const bool timed = times && !agreed->seconds.empty();
+    if (timed) {
+      times->step(agreed->seconds, now() - begin);
+      if (const std::string slow = times->warning(); !slow.empty()) {
+        s.log.line("WARNING: " + slow);
+        if (s.leader())
+          s.console.line("WARNING: " + slow);
+      }
+    }
+    stopped = agreed->interrupted;
+    if (agreed->bad) {
+      enter("looking for what is not finite");
+      TESSERA_RETURN_IF_ERROR(recovery.handle(*feed, *loss, place));
+    } else {
+      ++place.step;
+      recovery.good();
+    }
+    if (s.leader() && !agreed->bad) {
+      double seconds = now() - begin;
+      progress.step(place.step, *loss, seconds);
+      if (s.result.steps == 0)
+        firstLoss = *loss;
+      s.result.loss = *loss;
+      s.result.steps = place.step - first;
+      std::vector<std::pair<std::string, double>> fields = {
+          {"step", static_cast<double>(place.step)},
+          {"epoch", static_cast<double>((place.batches() - 1) / perEpoch)},
+          {"loss", *loss},
+          {"seconds", seconds},
+          {"images_per_second", static_cast<double>(batch) / std::max(seconds, 1e-9)},
+          {"memory_bytes", static_cast<double>(s.executor.loaded().arenaBytes() +
+                                               s.executor.loaded().scratchBytes())}};
+      if (s.console.logs())
+        TESSERA_RETURN_IF_ERROR(scalars.appendTo(fields));
+      if (timed)
+        fields.push_back({"skew", RankTimes::skew(agreed->seconds)});
+      TESSERA_RETURN_IF_ERROR(
+          s.console.log(fields, "rank_seconds", timed ? agreed->seconds : std::vector<double>()));
+    }
+    enter("at a checkpoint");
+    TESSERA_RETURN_IF_ERROR(checkpoints.step(place.step, place.batches(), agreed->checkpointDue,
+                                             agreed->checkpointReady));
+    if (trace)
+      TESSERA_RETURN_IF_ERROR(trace->end());
+    const bool epochEnds = place.batches() % perEpoch == 0;
+    if (s.options.evalEachEpoch && epochEnds && !stopped) {
+      TESSERA_RETURN_IF_ERROR(evaluate(s, place.step));
+      evaluated = place.step;
+    }
+  }
+  if (trace)
+    TESSERA_RETURN_IF_ERROR(trace->finish());
+  // Every rank's: where it is a process, its exit code tells a supervisor that this was no end of the training.
+  if (stopped)
+    std::atomic_ref(s.result.interrupted).store(true);
+  if (s.leader()) {
+    if (stopped)
+      s.console.line("stopped after step " + std::to_string(place.step));
+    summarise(s, progress, place.step - first, firstLoss, times ? times->summary() : "");
+    if (std::string what = recovery.summary(); !what.empty())
+      s.console.line(what);
+  }
+  if (const std::string own = times ? times->summary(s.world.rank()) : ""; !own.empty())
+    s.log.line(own);
+  TESSERA_RETURN_IF_ERROR(checkpoints.finish(place.step, place.batches()));
+  if (s.options.evalEachEpoch && evaluated != place.step && !stopped)
+    TESSERA_RETURN_IF_ERROR(evaluate(s, place.step));
+  if (!s.options.saveWeights.empty())
+    TESSERA_RETURN_IF_ERROR(saveWeights(s.executor, s.plan.ranks, s.options.saveWeights));
+  return Status();
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,319 @@
+#include "runtime/telemetry/Trace.h"
+
+#include "runtime/backend/HostPlan.h"
+#include "runtime/backend/KernelWork.h"
+#include "runtime/plan/PlanInfo.h"
+#include "runtime/support/File.h"
+#include "runtime/telemetry/RankLog.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+namespace tessera::rt {
+namespace {
+
+constexpr int64_t kMostSteps = 100;
+constexpr size_t kInputsBefore = 4; // batches that were prepared before the first step
+
+std::string quotedJson(const std::string &text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+int64_t nanoseconds(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+/// "12.345": microseconds, as the format wants them.
+std::string microseconds(int64_t ns) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%lld.%03lld", static_cast<long long>(ns / 1000),
+                static_cast<long long>(ns % 1000));
+  return text;
+}
+
+/// A number that processes share whose monotonic clocks are one.
+int64_t clockIdentity() {
+  uint64_t hash = 14695981039346656037ull; // FNV-1a
+  if (Result<std::string> boot = readFile("/proc/sys/kernel/random/boot_id", 256))
+    for (char c : *boot)
+      hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211ull;
+  return static_cast<int64_t>(hash);
+}
+
+/// What this rank must add to its clock to have that of rank 0. Ranks of one machine share theirs; between machines
+/// it is the median over some barriers of how far apart they are left.
+Result<int64_t> clockShift(Communicator &everyone) {
+  constexpr int kRounds = 9;
+  const auto ranks = static_cast<size_t>(everyone.size());
+  auto all = [&](int64_t mine) -> Result<std::vector<int64_t>> {
+    std::vector<int64_t> values(ranks);
+    TESSERA_RETURN_IF_ERROR(everyone.allGather(&mine, values.data(), 1, 1, plan::I64));
+    return values;
+  };
+  Result<std::vector<int64_t>> clocks = all(clockIdentity());
+  if (!clocks)
+    return clocks.status();
+  // The first rank that has this rank's clock.
+  const auto same = static_cast<size_t>(
+      std::find(clocks->begin(), clocks->end(), (*clocks)[static_cast<size_t>(everyone.rank())]) -
+      clocks->begin());
+  if (std::count(clocks->begin(), clocks->end(), clocks->front()) == everyone.size())
+    return int64_t(0);
+  std::vector<int64_t> shifts;
+  for (int round = 0; round < kRounds; ++round) {
+    TESSERA_RETURN_IF_ERROR(everyone.barrier());
+    Result<std::vector<int64_t>> times = all(nanoseconds(std::chrono::steady_clock::now()));
+    if (!times)
+      return times.status();
+    shifts.push_back(times->front() - (*times)[same]);
+  }
+  std::nth_element(shifts.begin(), shifts.begin() + kRounds / 2, shifts.end());
+  return same == 0 ? 0 : shifts[kRounds / 2];
+}
+
+/// Rank 0 gets everyone's text, in the order of ranks.
+Result<std::string> gather(Communicator &everyone, const std::string &mine) {
+  const auto ranks = static_cast<size_t>(everyone.size());
+  std::vector<int64_t> lengths(ranks);
+  const auto length = static_cast<int64_t>(mine.size());
+  TESSERA_RETURN_IF_ERROR(everyone.allGather(&length, lengths.data(), 1, 1, plan::I64));
+  std::string whole;
+  std::vector<Transfer> receives;
+  if (everyone.rank() == 0) {
+    int64_t offset = 0;
+    for (size_t r = 0; r < ranks; ++r) {
+      receives.push_back({static_cast<int>(r), {offset, {lengths[r]}, {1}}});
+      offset += lengths[r];
+    }
+    whole.resize(static_cast<size_t>(offset));
+  }
+  TESSERA_RETURN_IF_ERROR(
+      everyone.exchange(mine.data(), {{0, {0, {length}, {1}}}}, whole.data(), receives, plan::U8));
+  return whole;
+}
+
+/// "GB/s" or "GFLOP/s" of an amount in some nanoseconds.
+std::string perSecond(const char *unit, double amount, int64_t ns) {
+  char text[64];
+  std::snprintf(text, sizeof text, ", \"%s\": %.6g", unit,
+                amount / std::max<double>(static_cast<double>(ns), 1));
+  return text;
+}
+
+} // namespace
+
+Result<StepRange> parseStepRange(const std::string &text) {
+  StepRange range;
+  const char *end = text.data() + text.size();
+  auto number = [&](const char *from, int64_t &value) {
+    auto parsed = std::from_chars(from, end, value);
+    return parsed.ec == std::errc() ? parsed.ptr : nullptr;
+  };
+  const char *at = number(text.data(), range.first);
+  range.last = range.first;
+  if (at && at != end && *at == ':')
+    at = number(at + 1, range.last);
+  if (at != end || range.first < 1 || range.last < range.first)
+    return Status::error("steps=" + text +
+                         ": give one step (steps=10) or the first and the last (steps=10:12)");
+  if (range.last - range.first >= kMostSteps)
+    return Status::error("steps=" + text + ": at most " + std::to_string(kMostSteps) +
+                         " steps can be traced");
+  return range;
+}
+
+Trace::Trace(Executor &executor, StepRange range, std::string file)
+    : executor_(executor), range_(range), file_(std::move(file)) {}
+
+Trace::~Trace() {
+  if (active())
+    executor_.observe(nullptr);
+}
+
+DataOptions::Produced Trace::producer() {
+  return [this](int64_t batch, Time begin, Time end) {
+    std::lock_guard lock(mutex_);
+    if (closed_)
+      return;
+    inputs_.push_back({Track::Input, begin, end, nullptr, batch});
+    // Those that were ready long before the first step are forgotten.
+    if (events_.empty() && inputs_.size() > kInputsBefore)
+      inputs_.erase(inputs_.begin());
+  };
+}
+
+void Trace::begin(int64_t step) {
+  if (written_ || step < range_.first || step > range_.last)
+    return;
+  step_ = step;
+  stepBegin_ = std::chrono::steady_clock::now();
+  executor_.observe([this](const StepDone &done) {
+    const Track track =
+        executor_.collective(done.program, done.step) ? Track::Communication : Track::Compute;
+    std::lock_guard lock(mutex_);
+    events_.push_back({track, done.begin, done.end, nullptr, done.step, done.program});
+    return Status();
+  });
+}
+
+void Trace::closePhase(Time now) {
+  std::lock_guard lock(mutex_);
+  if (phase_)
+    events_.push_back({Track::Step, phaseBegin_, now, phase_, 0, 0});
+  phase_ = nullptr;
+}
+
+void Trace::phase(const char *what) {
+  if (!active())
+    return;
+  const Time now = std::chrono::steady_clock::now();
+  closePhase(now);
+  phase_ = what;
+  phaseBegin_ = now;
+}
+
+Status Trace::end() {
+  if (!active())
+    return Status();
+  const Time now = std::chrono::steady_clock::now();
+  closePhase(now);
+  {
+    std::lock_guard lock(mutex_);
+    events_.push_back({Track::Step, stepBegin_, now, nullptr, step_, 0});
+  }
+  executor_.observe(nullptr);
+  return std::exchange(step_, 0) == range_.last ? write() : Status();
+}
+
+Status Trace::finish() { return written_ || events_.empty() ? Status() : write(); }
+
+/// Name, category and arguments of a program's step.
+std::string Trace::stepText(const Event &event) const {
+  const plan::Plan &plan = executor_.plan();
+  const plan::Step &step = plan.programs(event.program).steps(static_cast<int>(event.number));
+  const int64_t ns = nanoseconds(event.end) - nanoseconds(event.begin);
+  std::string text = "\"name\": " + quotedJson(step.name());
+  if (step.has_collective()) {
+    const plan::Collective &c = step.collective();
+    const plan::Group &group = plan.groups(static_cast<int>(c.group()));
+    // A widened plan sends wider elements.
+    const uint64_t planned = bytesPerElement(plan.buffers(static_cast<int>(c.input())).dtype()),
+                   held = bytesPerElement(executor_.loaded().dtype(c.input())),
+                   sent = bytesSent(plan, c) * held / std::max<uint64_t>(planned, 1);
+    text +=
+        ", \"cat\": \"collective\", \"args\": {\"kind\": " + quotedJson(collectiveName(c.kind())) +
+        ", \"group\": " + quotedJson(group.name()) + ", \"ranks\": [";
+    for (int i = 0; i < group.ranks_size(); ++i)
+      text += (i ? ", " : "") + std::to_string(group.ranks(i));
+    text += "], \"bytes_sent\": " + std::to_string(sent) +
+            perSecond("GB/s", static_cast<double>(sent), ns);
+    if (executor_.collective(event.program, static_cast<int>(event.number))->staged())
+      text += ", \"copied\": true";
+    return text + "}";
+  }
+  text += ", \"cat\": \"kernel\", \"args\": {\"kernel\": " + quotedJson(step.kernel().name()) +
+          ", \"implementation\": " +
+          quotedJson(executor_.loaded().describe(static_cast<uint32_t>(event.program),
+                                                 static_cast<uint32_t>(event.number)));
+  KernelCall call;
+  std::vector<TensorView> buffers;
+  auto view = [&](uint32_t b) {
+    const plan::Buffer &buffer = plan.buffers(static_cast<int>(b));
+    return TensorView{executor_.loaded().dtype(b), toVector(buffer.shape()), Layout(), nullptr};
+  };
+  call.kernel = &step.kernel();
+  for (uint32_t b : step.kernel().inputs())
+    call.inputs.push_back(view(b));
+  for (uint32_t b : step.kernel().outputs())
+    call.outputs.push_back(view(b));
+  const KernelWork work = workOf(call);
+  text += ", \"bytes\": " + std::to_string(work.bytes) +
+          perSecond("GB/s", static_cast<double>(work.bytes), ns);
+  if (work.flops) {
+    char flops[48];
+    std::snprintf(flops, sizeof flops, ", \"flops\": %.0f", *work.flops);
+    text += flops + perSecond("GFLOP/s", *work.flops, ns);
+  }
+  return text + "}";
+}
+
+/// This rank's events, `shift` nanoseconds later, each followed by a comma and the end of a line.
+std::string Trace::text(int64_t shift) const {
+  const int rank = static_cast<int>(executor_.plan().rank());
+  const std::string pid = "\"pid\": " + std::to_string(rank);
+  std::string text;
+  auto describe = [&](const char *what, int track, const std::string &arguments) {
+    text += "{\"ph\": \"M\", " + pid + ", \"tid\": " + std::to_string(track) + ", \"name\": \"" +
+            what + "\", \"args\": {" + arguments + "}},\n";
+  };
+  describe("process_name", 0,
+           "\"name\": " + quotedJson("rank " + std::to_string(rank) + " (" + processText() + ")"));
+  describe("process_sort_index", 0, "\"sort_index\": " + std::to_string(rank));
+  const char *tracks[] = {"steps", "compute", "communication", "input"};
+  for (int track = 0; track < 4; ++track) {
+    describe("thread_name", track, std::string("\"name\": \"") + tracks[track] + "\"");
+    describe("thread_sort_index", track, "\"sort_index\": " + std::to_string(track));
+  }
+  std::vector<Event> sorted = events_;
+  // Batches that were ready before the first step belong to no step of the trace, but the last of them do.
+  sorted.insert(sorted.end(), inputs_.begin(), inputs_.end());
+  // What encloses comes first.
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Event &a, const Event &b) {
+    return std::pair(a.begin, b.end) < std::pair(b.begin, a.end);
+  });
+  for (const Event &event : sorted) {
+    const int64_t begin = nanoseconds(event.begin) + shift;
+    text += "{\"ph\": \"X\", " + pid +
+            ", \"tid\": " + std::to_string(static_cast<int>(event.track)) +
+            ", \"ts\": " + microseconds(begin) +
+            ", \"dur\": " + microseconds(nanoseconds(event.end) - nanoseconds(event.begin)) + ", ";
+    const std::string number = std::to_string(event.number);
+    if (event.track == Track::Input)
+      text += "\"name\": \"batch " + number +
+              "\", \"cat\": \"input\", \"args\": {\"batch\": " + number + "}";
+    else if (event.track != Track::Step)
+      text += stepText(event);
+    else if (event.what)
+      text += "\"name\": \"" + std::string(event.what) + "\", \"cat\": \"phase\"";
+    else
+      text += "\"name\": \"step " + number +
+              "\", \"cat\": \"step\", \"args\": {\"step\": " + number + "}";
+    text += "},\n";
+  }
+  return text;
+}
+
+Status Trace::write() {
+  written_ = true;
+  std::string mine;
+  Result<int64_t> shift = clockShift(executor_.everyone());
+  if (!shift)
+    return shift.status();
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    // The time of the file begins with the first event of any rank.
+    int64_t first = INT64_MAX;
+    for (const std::vector<Event> *events : {&events_, &inputs_})
+      for (const Event &event : *events)
+        first = std::min(first, nanoseconds(event.begin) + *shift);
+    TESSERA_RETURN_IF_ERROR(
+        executor_.everyone().allReduce(&first, &first, 1, plan::I64, plan::MIN));
+    mine = text(*shift - first);
+    events_ = {};
+    inputs_ = {};
+  }
+  Result<std::string> all = gather(executor_.everyone(), mine);
+  if (!all)
+    return all.status();
+  if (executor_.plan().rank() != 0)
+    return Status();
+  all->erase(all->size() - 2, 1); // no comma behind the last
+  return writeFile(file_, "{\"displayTimeUnit\": \"ms\", \"otherData\": {\"plan\": " +
+                              quotedJson(executor_.plan().plan_id()) +
+                              ", \"model\": " + quotedJson(executor_.plan().model()) +
+                              "}, \"traceEvents\": [\n" + *all + "]}\n");
+}
+
+} // namespace tessera::rt

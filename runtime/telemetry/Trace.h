@@ -1,0 +1,91 @@
+//===- Trace.h - some steps of a run, for Perfetto ----------------------------------------------===//
+//
+// Records what a rank does in some training steps; then rank 0 writes all ranks' events to one file in the trace event
+// format of Chrome, which https://ui.perfetto.dev opens. A rank is a process with four tracks: the steps and their
+// phases, kernels (bytes, flops), collectives (kind, group, bytes sent, bandwidth), and the thread that prepares
+// batches.
+//
+//   Trace trace(executor, {10, 12}, "trace.json");
+//   DataOptions options;
+//   options.produced = trace.producer();
+//   for (int64_t step = 1; ; ++step) {
+//     trace.begin(step);                                  // nothing happens before step 10
+//     trace.phase("reading a batch");
+//     ...                                                 // Executor::run: every kernel is waited for and noted
+//     TESSERA_RETURN_IF_ERROR(trace.end());               // after step 12: writes the file
+//   }
+//   TESSERA_RETURN_IF_ERROR(trace.finish());              // writes what there is if the run ended before
+//
+// Times are those of the machine's monotonic clock; ranks of other machines are set right by barriers, to about the
+// latency of one. On a backend that runs whole programs (cuda) the steps of a trace are run one by one, as with
+// --profile: the times are those of the kernels alone, and nothing overlaps.
+//
+//===------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_TELEMETRY_TRACE_H
+#define TESSERA_RUNTIME_TELEMETRY_TRACE_H
+
+#include "runtime/data/DataSource.h"
+#include "runtime/executor/Executor.h"
+
+#include <mutex>
+
+namespace tessera::rt {
+
+/// Training steps, counted from 1 as the log does; both included.
+struct StepRange {
+  int64_t first = 0, last = 0; // 0: none
+};
+
+/// "10:12" or "10"; more than 100 steps are refused, since all is kept in memory.
+Result<StepRange> parseStepRange(const std::string &text);
+
+class Trace {
+public:
+  /// The executor outlives it.
+  Trace(Executor &executor, StepRange range, std::string file);
+  ~Trace();
+
+  void begin(int64_t step);
+  /// What the rank does from now on; a literal.
+  void phase(const char *what);
+  /// All ranks. Writes the file after the last step of the range.
+  Status end();
+  /// All ranks, at the end of the run.
+  Status finish();
+
+  /// For DataOptions; safe from any thread as long as this lives.
+  DataOptions::Produced producer();
+
+private:
+  using Time = std::chrono::steady_clock::time_point;
+  enum class Track { Step, Compute, Communication, Input };
+  struct Event {
+    Track track;
+    Time begin, end;
+    const char *what = nullptr; // of phases
+    int64_t number = 0;         // of a step, a batch; of a program's step
+    int program = 0;
+  };
+
+  bool active() const { return step_ != 0; }
+  void closePhase(Time now);
+  Status write();
+  std::string text(int64_t shift) const;
+  std::string stepText(const Event &event) const;
+
+  Executor &executor_;
+  const StepRange range_;
+  const std::string file_;
+  int64_t step_ = 0; // that is being recorded; 0: none
+  Time stepBegin_, phaseBegin_;
+  const char *phase_ = nullptr;
+  bool written_ = false;
+  std::vector<Event> events_;
+  std::mutex mutex_;          // of inputs_ and closed_
+  std::vector<Event> inputs_; // before the range only the last few
+  bool closed_ = false;
+};
+
+} // namespace tessera::rt
+
+#endif

@@ -1,0 +1,46 @@
+//===- BuildGraph.h - from a function to numbers -------------------------------------------------===//
+//
+// One node per group, one option per GroupOption; one edge per pair of groups between which values
+// flow, with the cost of the reshards that the two options need. A value that a group reads twice under the
+// same sharding is resharded once, as in the partitioned program.
+//
+// Memory enters only if it can bind: if even the most wasteful choice fits, nodes carry no usage. Otherwise
+// every node has the bytes of what stays in memory, parameters and states for the whole time, values from
+// their operator to their last use, buffers of the operators' own reshards and collectives while these run; a value
+// of a group that lives at other times than the group's first one is a node of its own, aliased to the group's.
+// What a reshard between two groups takes depends on both choices and is left out: where that tips the scale, the
+// arena does not fit and the search is asked again for less (compiler/driver/Driver.cpp).
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_GRAPH_BUILDGRAPH_H
+#define TESSERA_STRATEGIES_GRAPH_BUILDGRAPH_H
+
+#include "strategies/graph/GroupOptions.h"
+
+namespace tessera::strategies {
+
+struct BuiltGraph {
+  StrategyGraph graph;
+  FollowGroups groups;
+  std::vector<std::shared_ptr<const GroupOptions>> options; // by group
+  std::vector<int32_t> node;                                // by group
+  /// What an edge has of values that grow with the batch: matrices that are part of its own.
+  struct Growing {
+    std::shared_ptr<const std::vector<Cost>> costs;
+    bool turned; // |to| x |from|
+  };
+  std::vector<std::vector<Growing>> growing; // by edge
+};
+
+/// `fixed` may be null.
+BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model,
+                      const FixedStrategies *fixed, const SharedShardings &shared,
+                      int64_t memoryLimit, size_t maxOptions);
+
+/// Sets graph.dataParallel from the same function under mode data: per node the option with which most of its
+/// operators lie as in `data`, the first of several.
+void nameDataParallel(BuiltGraph &built, const FunctionAssignment &data);
+
+} // namespace tessera::strategies
+
+#endif

@@ -1,0 +1,95 @@
+#include "strategies/modes/Assign.h"
+#include "strategies/modes/Modes.h"
+
+#include "dialects/dist/DistDialect.h"
+#include "strategies/user/UserMapping.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+
+namespace tessera::strategies {
+
+const std::vector<std::string> &modeNames() {
+  static const std::vector<std::string> names = {"data", "semi-auto", "auto"};
+  return names;
+}
+
+namespace {
+
+/// The training step first: it decides how parameters lie.
+llvm::SmallVector<func::FuncOp> functionsInOrder(ModuleOp module) {
+  llvm::SmallVector<func::FuncOp> list(module.getOps<func::FuncOp>());
+  llvm::stable_sort(list, [](func::FuncOp a, func::FuncOp b) {
+    return (a.getName() == "train") > (b.getName() == "train");
+  });
+  return list;
+}
+
+} // namespace
+
+llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, AssignReport &report) {
+  if (!llvm::is_contained(modeNames(), options.mode))
+    return llvm::createStringError("unknown mode '%s'; modes are %s", options.mode.c_str(),
+                                   llvm::join(modeNames(), ", ").c_str());
+  if (llvm::Error e = options.topology.fits(options.mesh))
+    return e;
+  for (const auto &[axis, link] : options.topology.axes)
+    if (options.mesh.findAxis(axis) < 0)
+      return llvm::createStringError("topology %s gives a link for axis '%s' but mesh %s has none",
+                                     options.topology.name.c_str(), axis.c_str(),
+                                     options.mesh.str().c_str());
+  if (options.mode == "data" && !options.user.entries.empty())
+    return llvm::createStringError(
+        "strategies from %s have no effect in mode data: use --mode semi-auto or --mode auto",
+        options.user.origin.c_str());
+
+  if (llvm::Error e = checkNames(module, options.user))
+    return e;
+
+  CostModel model(options.mesh, options.topology, options.profile);
+  dist::setMesh(module, options.mesh);
+  report = AssignReport();
+  report.mode = options.user.saved.empty() ? options.mode : "saved";
+  report.mesh = options.mesh.str();
+  report.topology = options.topology.name;
+  report.memoryLimit = options.memoryLimit
+                           ? options.memoryLimit
+                           : options.topology.memoryPerRank(options.mesh.numRanks());
+
+  if (!options.user.saved.empty()) {
+    if (llvm::Error e = applySaved(module, options.mesh, options.user))
+      return e;
+  }
+  SharedShardings shared;
+  AssignOptions first = options; // with what concerns the first function alone
+  for (func::FuncOp func : functionsInOrder(module)) {
+    SearchReport search;
+    if (options.user.saved.empty()) {
+      llvm::Expected<Program> program = Program::analyse(func);
+      if (!program)
+        return program.takeError();
+      FunctionAssignment function(std::move(*program));
+      llvm::Error failed = options.mode == "data" ? assignData(function, options, shared)
+                           : options.mode == "semi-auto"
+                               ? assignSemiAuto(function, options, shared)
+                               : assignAuto(function, first, model, shared, search);
+      first.dumpGraph.clear();
+      report.doesNotFit |= search.doesNotFit;
+      if (failed)
+        return failed;
+      if (llvm::Error e = function.write(options.mesh))
+        return e;
+      function.publish(shared);
+    }
+    llvm::Expected<FunctionReport> priced = priceFunction(func, model);
+    if (!priced)
+      return priced.takeError();
+    priced->search = std::move(search);
+    report.functions.push_back(std::move(*priced));
+  }
+  return llvm::Error::success();
+}
+
+} // namespace tessera::strategies

@@ -1,0 +1,113 @@
+#include "strategies/modes/MeshChoice.h"
+
+#include <algorithm>
+#include <set>
+
+using namespace mlir;
+
+namespace tessera::strategies {
+
+namespace {
+
+constexpr size_t kMaxAxes = 3;
+
+void factorise(int64_t rest, std::vector<int64_t> &sizes,
+               std::vector<std::vector<int64_t>> &found) {
+  if (rest == 1) {
+    found.push_back(sizes);
+    return;
+  }
+  for (int64_t size = 2; size <= rest; ++size) {
+    bool last = sizes.size() + 1 == kMaxAxes;
+    if (rest % size != 0 || (last && size != rest))
+      continue;
+    sizes.push_back(size);
+    factorise(rest / size, sizes, found);
+    sizes.pop_back();
+  }
+}
+
+Mesh meshOf(llvm::ArrayRef<int64_t> sizes) {
+  static const char *names[] = {"x", "y", "z"};
+  llvm::SmallVector<dist::MeshAxis, 3> axes;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    axes.push_back({sizes.size() == 1 ? "data" : names[i], sizes[i]});
+  return Mesh(axes);
+}
+
+/// What the cost model can tell of a mesh: for every set of axes how its groups talk. Axes in the order of their
+/// own entries, so that an exchange of equal ones makes no difference.
+using Entry = std::vector<std::tuple<int64_t, double, double>>; // members, latency, bandwidth
+
+std::vector<Entry> signature(const Mesh &mesh, const Topology &topology) {
+  auto entry = [&](llvm::ArrayRef<int> axes) {
+    Entry e;
+    for (const Topology::Level &level : topology.levels(mesh, axes))
+      e.push_back({level.members, level.link.latency, level.link.bandwidth});
+    return e;
+  };
+  llvm::SmallVector<std::pair<Entry, int>> order;
+  for (int axis = 0; axis < mesh.numAxes(); ++axis)
+    order.push_back({entry({axis}), axis});
+  llvm::stable_sort(order, [](const auto &a, const auto &b) { return a.first < b.first; });
+  std::vector<Entry> all;
+  for (unsigned set = 1; set < 1u << order.size(); ++set) {
+    llvm::SmallVector<int> axes;
+    for (size_t i = 0; i < order.size(); ++i)
+      if (set >> i & 1)
+        axes.push_back(order[i].second);
+    llvm::sort(axes);
+    all.push_back(entry(axes));
+  }
+  return all;
+}
+
+} // namespace
+
+std::vector<Mesh> sensibleMeshes(int64_t ranks, const Topology &topology) {
+  std::vector<std::vector<int64_t>> found;
+  std::vector<int64_t> sizes;
+  factorise(ranks, sizes, found);
+  llvm::stable_sort(found, [](const auto &a, const auto &b) { return a.size() < b.size(); });
+  std::vector<Mesh> meshes;
+  std::set<std::vector<Entry>> seen;
+  for (const std::vector<int64_t> &f : found) {
+    Mesh mesh = meshOf(f);
+    if (seen.insert(signature(mesh, topology)).second)
+      meshes.push_back(std::move(mesh));
+  }
+  return meshes;
+}
+
+llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module,
+                                                      const AssignOptions &options) {
+  std::vector<Mesh> meshes = sensibleMeshes(options.mesh.numRanks(), options.topology);
+  AssignOptions own = options;
+  own.searchWork = options.searchWork / double(meshes.size());
+  own.dumpGraph.clear(); // only of the mesh that is taken
+  std::vector<MeshCandidate> list;
+  for (Mesh &mesh : meshes) {
+    own.mesh = mesh;
+    MeshCandidate candidate;
+    candidate.mesh = std::move(mesh);
+    OwningOpRef<ModuleOp> copy(module.clone());
+    AssignReport report;
+    if (llvm::Error e = assignStrategies(*copy, own, report)) {
+      candidate.error = llvm::toString(std::move(e));
+    } else if (!report.functions.empty()) {
+      const FunctionReport &f = report.functions.front();
+      candidate.predicted = f.total();
+      candidate.communication = f.communication;
+      candidate.peakBytes = f.peakBytes;
+    }
+    list.push_back(std::move(candidate));
+  }
+  if (llvm::all_of(list, [](const MeshCandidate &c) { return !c.error.empty(); }))
+    return llvm::createStringError("%s", list.front().error.c_str());
+  llvm::stable_sort(list, [](const MeshCandidate &a, const MeshCandidate &b) {
+    return a.error.empty() != b.error.empty() ? a.error.empty() : a.predicted < b.predicted;
+  });
+  return list;
+}
+
+} // namespace tessera::strategies

@@ -1,0 +1,172 @@
+#include "strategies/report/Explain.h"
+
+#include "dialects/dist/DistDialect.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tessera::strategies {
+
+namespace {
+
+constexpr size_t kAlternatives = 3;
+/// Looked-up costs, over all operators: beyond that the rest stays unexplained. Two seconds or so.
+constexpr int64_t kMaxSteps = 400'000'000;
+
+class Explainer {
+public:
+  Explainer(const FunctionAssignment &function, const CostModel &model, const BuiltGraph &built,
+            const Choice &choice)
+      : function_(function), model_(model), built_(built), choice_(choice),
+        edges_(built.graph.nodes.size()), group_(built.graph.nodes.size(), -1) {
+    for (size_t e = 0; e < built.graph.edges.size(); ++e) {
+      edges_[built.graph.edges[e].from].push_back(int(e));
+      edges_[built.graph.edges[e].to].push_back(int(e));
+    }
+    for (size_t c = 0; c < built.node.size(); ++c)
+      group_[built.node[c]] = int(c);
+  }
+
+  std::map<int, std::vector<Alternative>> run() {
+    std::map<int, std::vector<Alternative>> result;
+    for (size_t c = 0; c < built_.groups.list.size() && steps_ < kMaxSteps; ++c)
+      if (built_.groups.list[c].arg < 0 && built_.options[c]->size() > 1)
+        result[built_.groups.list[c].ops.front()] = alternatives(int(c));
+    return result;
+  }
+
+private:
+  int other(int e, int node) const {
+    const StrategyEdge &edge = built_.graph.edges[e];
+    return edge.from == node ? edge.to : edge.from;
+  }
+
+  Cost edgeCost(int e, const Choice &choice) const {
+    const StrategyEdge &edge = built_.graph.edges[e];
+    return edge.costs[size_t(choice[edge.from]) * built_.graph.nodes[edge.to].costs.size() +
+                      size_t(choice[edge.to])];
+  }
+
+  /// The node's own cost and that of its edges.
+  Cost around(int node, const Choice &choice) {
+    Cost sum = built_.graph.nodes[node].costs[size_t(choice[node])];
+    for (int e : edges_[node])
+      sum = std::min(kForbidden, sum + edgeCost(e, choice));
+    steps_ += int64_t(edges_[node].size()) + 1;
+    return sum;
+  }
+
+  /// The part of it that grows with the batch.
+  Cost growingCost(int e, const Choice &choice) const {
+    const StrategyEdge &edge = built_.graph.edges[e];
+    size_t from = size_t(choice[edge.from]), to = size_t(choice[edge.to]);
+    size_t rows = built_.graph.nodes[edge.from].costs.size(),
+           columns = built_.graph.nodes[edge.to].costs.size();
+    Cost sum = 0;
+    for (const BuiltGraph::Growing &part : built_.growing[e])
+      sum += (*part.costs)[part.turned ? to * rows + from : from * columns + to];
+    return sum;
+  }
+
+  void answer(int node, Choice &choice) {
+    int32_t best = choice[node];
+    Cost cost = around(node, choice);
+    for (int32_t k = 0; k < int32_t(built_.graph.nodes[node].costs.size()); ++k) {
+      choice[node] = k;
+      if (Cost c = around(node, choice); c < cost) {
+        cost = c;
+        best = k;
+      }
+    }
+    choice[node] = best;
+  }
+
+  const GroupOption &option(int node, const Choice &choice) const {
+    return (*built_.options[group_[node]])[size_t(choice[node])];
+  }
+
+  int64_t persistentBytes(int node, const Choice &choice) const {
+    int arg = built_.groups.list[group_[node]].arg;
+    if (arg < 0 || !function_.isPersistent(unsigned(arg)))
+      return 0;
+    mlir::func::FuncOp func = function_.program.func;
+    mlir::Value v = func.getArgument(unsigned(arg));
+    return model_.localBytes(shapeOf(v), elementBytes(v.getType()), option(node, choice).arg);
+  }
+
+  std::vector<Alternative> alternatives(int c) {
+    int node = built_.node[c];
+    std::set<int> neighbours;
+    for (int e : edges_[node])
+      if (group_[other(e, node)] >= 0)
+        neighbours.insert(other(e, node));
+    std::vector<Alternative> found;
+    Choice choice = choice_;
+    for (int32_t k = 0; k < int32_t(built_.options[c]->size()); ++k) {
+      if (k == choice_[node])
+        continue;
+      choice[node] = k;
+      for (int n : neighbours)
+        answer(n, choice);
+      if (Alternative a; price(node, neighbours, choice, a)) {
+        a.strategy = dist::strategyText(
+            (*built_.options[c])[size_t(k)].strategies.front(),
+            function_.program.operators[built_.groups.list[c].ops.front()].cls->rule,
+            model_.mesh());
+        found.push_back(std::move(a));
+      }
+      for (int n : neighbours)
+        choice[n] = choice_[n];
+    }
+    llvm::stable_sort(found, [](const Alternative &a, const Alternative &b) {
+      return a.compute + a.communication < b.compute + b.communication;
+    });
+    if (found.size() > kAlternatives)
+      found.resize(kAlternatives);
+    return found;
+  }
+
+  bool price(int node, const std::set<int> &neighbours, const Choice &choice,
+             Alternative &a) const {
+    std::set<int> changed = {node}, edges;
+    for (int n : neighbours)
+      if (choice[n] != choice_[n])
+        changed.insert(n);
+    for (int n : changed) {
+      const GroupOption &now = option(n, choice), &before = option(n, choice_);
+      a.compute += now.compute - before.compute;
+      a.communication += (now.cost - now.compute) - (before.cost - before.compute);
+      a.growing += now.growing - before.growing;
+      a.memory += persistentBytes(n, choice) - persistentBytes(n, choice_);
+      if (now.cost >= kForbidden)
+        return false;
+      edges.insert(edges_[n].begin(), edges_[n].end());
+    }
+    for (int e : edges) {
+      if (edgeCost(e, choice) >= kForbidden)
+        return false;
+      a.communication += edgeCost(e, choice) - edgeCost(e, choice_);
+      a.growing += growingCost(e, choice) - growingCost(e, choice_);
+    }
+    return true;
+  }
+
+  const FunctionAssignment &function_;
+  const CostModel &model_;
+  const BuiltGraph &built_;
+  const Choice &choice_;
+  std::vector<std::vector<int>> edges_; // by node
+  std::vector<int> group_;              // by node; -1: only another lifetime of a node's memory
+  int64_t steps_ = 0;
+};
+
+} // namespace
+
+std::map<int, std::vector<Alternative>> explainChoice(const FunctionAssignment &function,
+                                                      const CostModel &model,
+                                                      const BuiltGraph &built,
+                                                      const Choice &choice) {
+  return Explainer(function, model, built, choice).run();
+}
+
+} // namespace tessera::strategies

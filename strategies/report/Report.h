@@ -1,0 +1,97 @@
+//===- Report.h - what an assignment costs, per operator and in total ----------------------------===//
+//
+// Computed from the annotated module alone, whatever mode wrote the strategies. The same numbers go to the
+// summary of tessera-compile, to report.json in the plan's folder and so to tessera-dump.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_REPORT_REPORT_H
+#define TESSERA_STRATEGIES_REPORT_REPORT_H
+
+#include "strategies/cost/CostModel.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace tessera::strategies {
+
+/// Another option of an operator: by how much the program would change, its neighbours answering.
+struct Alternative {
+  std::string strategy;
+  Cost compute = 0, communication = 0; // ns more
+  Cost growing = 0;                    // the part of the two that grows with the batch
+  int64_t memory = 0;                  // bytes more for parameters and states
+};
+
+struct SearchReport {
+  std::string searcher; // empty: nothing was searched
+  Cost cost = 0, lowerBound = 0;
+  bool optimal = false;
+  double buildSeconds = 0, solveSeconds = 0; // to state the problem, to solve it
+  int64_t nodes = 0, edges = 0, options = 0;
+  bool doesNotFit = false; // nothing was found within the memory limit
+  /// By index of the operator, the cheapest first (Explain.h).
+  std::map<int, std::vector<Alternative>> alternatives;
+  /// (cost - lower bound) / cost.
+  double gap() const;
+};
+
+struct CollectiveReport {
+  std::string where; // "operand 0", "statistic 0", "result 1" or "handed to 'fc2'"
+  std::string kind;  // "all-reduce"
+  std::string axes;  // "data,model"
+  Shape localIn, localOut;
+  int64_t elementBytes = 4;
+  double bytesSent = 0; // per rank
+  Cost cost = 0;
+};
+
+struct OperatorReport {
+  std::string name, kind, strategy, rule;
+  std::vector<std::string> operands, results; // shardings
+  std::vector<Shape> globalOperands, globalResults, localOperands, localResults;
+  double flops = 0;  // local
+  int64_t bytes = 0; // local operands and results
+  Cost compute = 0;
+  std::vector<CollectiveReport> collectives;
+  Cost communication() const;
+};
+
+struct FunctionReport {
+  std::string name;
+  std::vector<OperatorReport> operators;
+  /// Reshards of arguments and at the function's results.
+  std::vector<CollectiveReport> boundary;
+  Cost compute = 0, communication = 0;
+  double bytesSent = 0; // per rank and step
+  int64_t numCollectives = 0;
+  int64_t persistentBytes = 0; // parameters and states on one rank
+  int64_t peakBytes = 0;       // estimate: persistent plus the largest live set
+  SearchReport search;
+  Cost total() const { return compute + communication; }
+};
+
+struct AssignReport {
+  std::string mode, mesh, topology;
+  int64_t memoryLimit = 0;
+  bool doesNotFit = false; // assignment failed because nothing was found that fits
+  std::vector<FunctionReport> functions;
+  const FunctionReport *find(llvm::StringRef function) const;
+};
+
+/// Prices one annotated function.
+llvm::Expected<FunctionReport> priceFunction(mlir::func::FuncOp func, const CostModel &model);
+
+/// Prices one function of a program that is one rank's (phase 5, before fusion): every operator on the shapes that it
+/// has, every dist.collective. `differs` says in a word along which axes a value differs between ranks.
+llvm::Expected<FunctionReport>
+priceLocalFunction(mlir::func::FuncOp func, const CostModel &model,
+                   llvm::function_ref<std::string(mlir::Value)> differs);
+
+/// One collective for the report.
+CollectiveReport describe(const CostModel &model, const dist::Collective &collective,
+                          int64_t elementBytes, std::string where);
+
+nlohmann::ordered_json toJson(const AssignReport &report);
+
+} // namespace tessera::strategies
+
+#endif

@@ -1,0 +1,83 @@
+//===- Dual.h - lower bounds by message passing and memory prices -----------------------------===//
+//
+// Dual ascent on the local polytope of a FlatProblem, with one Lagrangian price per memory point for
+// memory. Messages are passed sequentially forward and backward (Kolmogorov, "Convergent
+// tree-reweighted message passing", PAMI 2006, in the form of "A new look at reweighted message
+// passing", PAMI 2015). Each pass yields a valid bound, a primal answer by sequential choice, and
+// reduced costs.
+//
+// Example:
+//   Dual dual(core);
+//   double bound = dual.pass();    // forward
+//   bound = dual.pass();           // backward; with equal prices never lower
+//   dual.stepPrices(bestCost);     // moves the prices along the memory excess of the answers
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_SEARCH_BOUND_DUAL_H
+#define TESSERA_STRATEGIES_SEARCH_BOUND_DUAL_H
+
+#include "strategies/search/bound/Knapsack.h"
+
+namespace tessera::strategies {
+
+class Dual {
+public:
+  explicit Dual(const FlatProblem &core);
+
+  /// One sweep over all variables, in alternating directions. Returns the bound for the present
+  /// prices, the problem's constant included.
+  double pass();
+  /// Elementary steps of a pass.
+  double passWork() const { return work + knapsackWork; }
+  /// The answer that the last pass chose.
+  const Answer &answer() const { return chosen; }
+  /// One subgradient step of the prices towards the cost `target`; uses the last pass. Nothing with knapsacks.
+  void stepPrices(double target);
+  void setPrices(std::vector<double> newPrices);
+  const std::vector<double> &prices() const { return price; }
+  double bound() const { return last; }
+  double best() const { return bestBound; }
+  /// Goes back to the prices and messages of the best bound.
+  void restoreBest();
+  /// Passes since the bound last rose by more than rounding.
+  int stalledPasses() const { return stalled; }
+  double stepFactor = 0.5;
+  /// Goes back to the best bound and lets knapsacks stand for the memory points whose prices say most, until
+  /// setPrices. False if there are none. Passes are then dearer, and still never lower the bound.
+  bool addKnapsacks();
+
+  /// Moves the messages into the costs of the problem that the core was made of, rounded to integers: the same
+  /// problem, on which a new Dual with the same prices begins about where this one is.
+  void moveInto(Problem &problem) const;
+
+  /// For each option a lower bound on the rise of the bound if it is chosen, from the last pass.
+  std::vector<double> reducedCosts() const;
+
+private:
+  void applyPrices();
+  void dropKnapsacks();
+
+  const FlatProblem &core;
+  bool forward = true;
+  std::vector<double> price, bestPrice, direction, cumulated;
+  std::vector<double> unary; // costs with prices
+  std::vector<double> message,
+      bestMessage;          // per (edge, end, option): moved from the edge to the end
+  std::vector<double> kept; // per option: what is left at the node after the pass
+  std::vector<double> sum;
+  std::vector<Knapsack> knapsacks;
+  std::vector<std::vector<std::pair<int32_t, int32_t>>> memberOf; // per variable: knapsack, member
+  std::vector<int32_t> inKnapsack;                                // the points they stand for
+  double knapsackWork = 0;
+  Answer chosen;
+  double last = 0, bestBound;
+  int stalled = 0;
+  double work;
+};
+
+/// q[s] = min over t of m[t][s] - p[t].
+void minPlus(const double *m, const double *p, size_t rows, size_t columns, double *q);
+
+} // namespace tessera::strategies
+
+#endif

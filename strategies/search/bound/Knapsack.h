@@ -1,0 +1,73 @@
+//===- Knapsack.h - the memory of one memory point as a factor of message passing -----------------===//
+//
+// A price on memory lets half of a large tensor be kept; a knapsack does not. This factor holds, for one check
+// point, a cost per option of each large user of memory there, and its value is the least sum over choices that fit
+// the room: a multiple-choice knapsack, minimised exactly by dynamic programming over the memory used (Kellerer,
+// Pferschy and Pisinger, "Knapsack Problems", 2004), which as a chain of sums takes part in sequential message
+// passing like the edges. Options that look alike under the price, but of which no combination fills the room, raise
+// its value above that of the price.
+//
+// Memory is counted in bins; what rounding down loses and what small users take is left to the price, as one
+// continuous amount. With the costs it begins with, the value is therefore at least -price * room.
+//
+// Example: two users of 0 or 6 bytes at a room of 9 and a price of 1: the price alone is worth -9, the factor -6.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_SEARCH_BOUND_KNAPSACK_H
+#define TESSERA_STRATEGIES_SEARCH_BOUND_KNAPSACK_H
+
+#include "strategies/search/problem/FlatProblem.h"
+
+namespace tessera::strategies {
+
+class Knapsack {
+public:
+  Knapsack(const FlatProblem &core, int32_t point, double price);
+
+  size_t count() const { return members.size(); }
+  /// The large users, ascending.
+  int32_t variable(size_t k) const { return members[k].variable; }
+  double passWork() const { return work; }
+
+  /// A pass visits the members in ascending (forward) or descending order; it must alternate.
+  void begin(bool forward);
+  /// Moves what an option of the next member costs here beyond the best option to the variable, and adds to
+  /// `total` all that was ever moved there.
+  void pull(double *total);
+  /// Adds share * total as the next member's cost, and goes on to the member after it.
+  void push(const double *total, double share);
+  /// The least sum, after a pass.
+  double value() const { return least; }
+  /// Adds for each option of each member what it costs here beyond the best; `first`: a core's. Ends a pass.
+  void addReduced(std::vector<double> &reduced, const std::vector<size_t> &first);
+
+private:
+  struct Member {
+    int32_t variable;
+    std::vector<int32_t> level; // per option: place in `bins`
+    std::vector<int32_t> bins;  // per distinct use of memory
+    std::vector<double> costs;  // per option
+    std::vector<double> base;   // the costs at first: what they lost since is at the variable
+    std::vector<double> least;  // per level, while visited
+  };
+  void advance(const Member &m, const double *from, double *to) const;
+  void marginals(const Member &m, const double *before, const double *after,
+                 std::vector<double> &out) const;
+  double *before(size_t k) { return &heads[k * stride]; }
+  double *after(size_t k) {
+    return &tails[k * stride];
+  } // reversed: by memory that is taken before it
+
+  std::vector<Member> members;
+  size_t stride; // bins of the room, both ends included
+  // Least sums by memory: of the first k members within l bins; of the members from k on within the room less l.
+  std::vector<double> heads, tails;
+  std::vector<double> marginal;
+  size_t position = 0;
+  bool forward = true;
+  double least = 0, work = 0;
+};
+
+} // namespace tessera::strategies
+
+#endif

@@ -1,0 +1,69 @@
+//===- PartialChange.h - which parts of a change to make ----------------------------------------===//
+//
+// A better answer that exceeds the memory is seldom useless: where it differs from an answer that fits, it does so
+// in parts that no edge joins, and each part can be taken alone. PartialChange are left out, those first that free most of
+// what is exceeded for the least loss; then what fits after all is taken again, and what only saves memory that
+// nobody needs is given up.
+//
+// Example: two parts save 5 each and need 3 bytes each, a third costs 2 and frees 1 byte; 2 bytes are free. The first
+// and the third are taken: 3 saved, where all or nothing would be nothing.
+//
+//   PartialChange parts(core);
+//   double change = parts.choose(members, from, to, x, load, prices, 0); // `to`: what fits of it
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_SEARCH_LOCAL_PARTIALCHANGE_H
+#define TESSERA_STRATEGIES_SEARCH_LOCAL_PARTIALCHANGE_H
+
+#include "strategies/search/problem/FlatProblem.h"
+
+namespace tessera::strategies {
+
+class PartialChange {
+public:
+  explicit PartialChange(const FlatProblem &core) : core(core), place(size_t(core.count()), -1) {}
+
+  /// Variables `members` have the options `from` in x, whose memory `load` fits, and are to get `to`. Sets what does
+  /// not fit of `to` back to `from` and returns the change of the cost. `rates`: what a byte is worth at each check
+  /// point where it is short; `guidance` * `guide` is what it costs anyway.
+  double choose(const std::vector<int32_t> &members, const Answer &from, Answer &to,
+                const Answer &x, const std::vector<double> &load, const std::vector<double> &rates,
+                const std::vector<double> &guide, double guidance);
+  /// Elementary steps since the last call.
+  double takeWork() {
+    double done = work;
+    work = 0;
+    return done;
+  }
+
+private:
+  struct Span {
+    int32_t from, to;
+    double amount;
+  };
+  struct Part {
+    std::vector<int32_t> members; // positions
+    std::vector<Span> spans;      // memory that it adds, in order of points
+    double change = 0;            // of the cost, guidance included
+    double priced = 0;            // with what its memory is worth
+    bool taken = true;
+  };
+  void split(const std::vector<int32_t> &members, const Answer &from, const Answer &to);
+  void measure(Part &part, const std::vector<int32_t> &members, const Answer &from,
+               const Answer &to, const Answer &x);
+  bool fits(const Part &part, double sign) const;
+  void move(Part &part, bool take);
+  bool leaveOut();
+
+  const FlatProblem &core;
+  std::vector<int32_t> place; // of a changed variable among the members, else -1
+  std::vector<Part> parts;
+  std::vector<double> now; // memory with what is taken
+  std::vector<std::pair<int32_t, double>> events;
+  std::vector<double> rateSums, guideSums;
+  double work = 0;
+};
+
+} // namespace tessera::strategies
+
+#endif

@@ -1,0 +1,138 @@
+//===- MemoryPoints.cpp - memory points that cannot decide ----------------------------------------===//
+#include "strategies/search/problem/MemoryPoints.h"
+
+#include <algorithm>
+
+using namespace tessera::strategies;
+
+namespace {
+
+// Points compared with each point per sweep; sweeps repeat while they drop many, which widens the reach.
+constexpr size_t kWindow = 48;
+
+void keepPoints(Problem &m, const std::vector<char> &keep) {
+  const size_t n = m.room.size();
+  std::vector<int32_t> newIndex(n + 1, 0); // kept points before this one
+  size_t kept = 0;
+  for (size_t p = 0; p < n; ++p) {
+    newIndex[p] = int32_t(kept);
+    if (keep[p]) {
+      m.room[kept] = m.room[p];
+      m.points[kept] = m.points[p];
+      ++kept;
+    }
+  }
+  newIndex[n] = int32_t(kept);
+  if (kept == n)
+    return;
+  m.room.resize(kept);
+  m.points.resize(kept);
+  for (size_t v = 0; v < m.variables.size(); ++v) {
+    std::vector<Piece> old = std::move(m.variables[v].pieces);
+    m.variables[v].pieces.clear();
+    for (Piece &piece : old)
+      m.addPiece(int32_t(v), newIndex[piece.from], newIndex[piece.to], std::move(piece.extra));
+  }
+}
+
+struct Use {
+  int32_t variable;
+  const std::vector<int64_t> *extra;
+};
+
+/// What is used at one point beyond another, at most: the sum over variables of the largest difference.
+class Difference {
+public:
+  explicit Difference(const Problem &m) : perVariable(m.variables.size()) {}
+
+  void add(const Use &use, int64_t sign) {
+    std::vector<int64_t> &d = perVariable[use.variable];
+    if (d.empty()) {
+      touched.push_back(use.variable);
+      d.assign(use.extra->size(), 0);
+    }
+    above -= *std::max_element(d.begin(), d.end());
+    below += *std::min_element(d.begin(), d.end());
+    for (size_t s = 0; s < d.size(); ++s)
+      d[s] += sign * (*use.extra)[s];
+    above += *std::max_element(d.begin(), d.end());
+    below -= *std::min_element(d.begin(), d.end());
+  }
+  void clear() {
+    for (int32_t v : touched)
+      perVariable[v].clear();
+    touched.clear();
+    above = below = 0;
+  }
+  __int128 above = 0, below = 0; // of the first point over the second, and the reverse
+
+private:
+  std::vector<std::vector<int64_t>> perVariable;
+  std::vector<int32_t> touched;
+};
+
+} // namespace
+
+void tessera::strategies::dropIdleMemoryPoints(Problem &m) {
+  const size_t n = m.room.size();
+  std::vector<__int128> most(n + 1, 0); // differences of the most that can be used at each point
+  for (const Variable &x : m.variables)
+    if (x.alive)
+      for (const Piece &piece : x.pieces) {
+        int64_t largest = *std::max_element(piece.extra.begin(), piece.extra.end());
+        most[piece.from] += largest;
+        most[piece.to] -= largest;
+      }
+  std::vector<char> keep(n);
+  __int128 live = 0;
+  for (size_t p = 0; p < n; ++p) {
+    live += most[p];
+    if (m.room[p] < 0)
+      m.infeasible = true;
+    keep[p] = live > m.room[p];
+  }
+  keepPoints(m, keep);
+}
+
+void tessera::strategies::dropDominatedMemoryPoints(Problem &m, const std::function<bool()> &stop) {
+  Difference difference(m);
+  while (true) {
+    const size_t n = m.room.size();
+    std::vector<std::vector<Use>> begins(n + 1), ends(n + 1);
+    for (size_t v = 0; v < m.variables.size(); ++v)
+      if (m.variables[v].alive)
+        for (const Piece &piece : m.variables[v].pieces) {
+          begins[piece.from].push_back({int32_t(v), &piece.extra});
+          ends[piece.to].push_back({int32_t(v), &piece.extra});
+        }
+    std::vector<char> keep(n, 1);
+    size_t dropped = 0;
+    for (size_t p = 0; p < n; ++p) {
+      if (!keep[p])
+        continue;
+      if ((p & 255) == 0 && stop())
+        break;
+      difference.clear();
+      for (size_t q = p + 1; q < n && q <= p + kWindow; ++q) {
+        for (const Use &use : ends[q])
+          difference.add(use, 1);
+        for (const Use &use : begins[q])
+          difference.add(use, -1);
+        if (!keep[q])
+          continue;
+        if (difference.above <= __int128(m.room[p]) - m.room[q]) {
+          keep[p] = 0;
+          ++dropped;
+          break;
+        }
+        if (difference.below <= __int128(m.room[q]) - m.room[p]) {
+          keep[q] = 0;
+          ++dropped;
+        }
+      }
+    }
+    keepPoints(m, keep);
+    if (dropped * 20 < n || stop())
+      return;
+  }
+}

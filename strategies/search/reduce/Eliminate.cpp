@@ -1,0 +1,263 @@
+//===- Eliminate.cpp - exact minimisation by variable elimination -----------------------------===//
+//
+// Invariant: the scope of a bucket is sorted so that its last dimension is eliminated next. A
+// message thus enters the bucket of its last dimension, where that dimension is the inner,
+// contiguous one; the matrix of an edge is taken in the orientation that gives the same.
+//
+//===----------------------------------------------------------------------------------------------===//
+#include "strategies/search/reduce/Eliminate.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+using namespace tessera::strategies;
+
+EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn,
+                                 const std::vector<EliminationEdge> &edges,
+                                 const EliminationLimits &limits)
+    : sizes(std::move(sizesIn)) {
+  const int32_t n = int32_t(sizes.size());
+  std::vector<std::vector<int32_t>> near(n); // sorted
+  auto link = [&](int32_t a, int32_t b) {
+    auto at = std::lower_bound(near[a].begin(), near[a].end(), b);
+    if (at == near[a].end() || *at != b)
+      near[a].insert(at, b);
+  };
+  for (const EliminationEdge &e : edges) {
+    link(e.a, e.b);
+    link(e.b, e.a);
+  }
+  auto weight = [&](int32_t v) {
+    double w = sizes[v];
+    for (int32_t u : near[v])
+      w *= sizes[u];
+    return w;
+  };
+  std::vector<double> weights(n);
+  std::set<std::pair<double, int32_t>> queue;
+  for (int32_t v = 0; v < n; ++v)
+    queue.insert({weights[v] = weight(v), v});
+  std::vector<int32_t> rank(n);
+  while (!queue.empty()) {
+    auto [w, v] = *queue.begin();
+    queue.erase(queue.begin());
+    total += w;
+    if (w > limits.table || total > limits.total)
+      return;
+    rank[v] = int32_t(buckets.size());
+    buckets.push_back({v, near[v], 1, {}, {}, {}, {}});
+    for (int32_t u : near[v])
+      near[u].erase(std::lower_bound(near[u].begin(), near[u].end(), v));
+    for (int32_t u : buckets.back().scope) {
+      for (int32_t t : buckets.back().scope)
+        if (t != u)
+          link(u, t);
+      queue.erase({weights[u], u});
+      queue.insert({weights[u] = weight(u), u});
+    }
+  }
+  for (Bucket &bucket : buckets) {
+    std::sort(bucket.scope.begin(), bucket.scope.end(),
+              [&](int32_t a, int32_t b) { return rank[a] > rank[b]; });
+    for (int32_t u : bucket.scope)
+      bucket.table *= size_t(sizes[u]);
+  }
+  // Which factor enters which bucket, and how it strides there.
+  for (const EliminationEdge &e : edges) {
+    bool aFirst = rank[e.a] < rank[e.b];
+    Bucket &bucket = buckets[rank[aFirst ? e.a : e.b]];
+    int32_t outer = aFirst ? e.b : e.a;
+    Factor factor;
+    factor.fixed = aFirst ? e.rowsB : e.rowsA;
+    factor.strides.assign(bucket.scope.size(), 0);
+    for (size_t d = 0; d < bucket.scope.size(); ++d)
+      if (bucket.scope[d] == outer)
+        factor.strides[d] = size_t(sizes[bucket.variable]);
+    bucket.factors.push_back(std::move(factor));
+  }
+  for (size_t k = 0; k < buckets.size(); ++k) {
+    const std::vector<int32_t> &scope = buckets[k].scope;
+    if (scope.empty())
+      continue;
+    Bucket &into = buckets[rank[scope.back()]];
+    Factor factor;
+    factor.message = int32_t(k);
+    factor.strides.assign(into.scope.size(), 0);
+    size_t stride = size_t(sizes[scope.back()]);
+    for (size_t d = scope.size() - 1; d-- > 0;) {
+      size_t place =
+          size_t(std::find(into.scope.begin(), into.scope.end(), scope[d]) - into.scope.begin());
+      factor.strides[place] = stride;
+      stride *= size_t(sizes[scope[d]]);
+    }
+    into.factors.push_back(std::move(factor));
+  }
+  fit = true;
+}
+
+namespace {
+
+/// Least of own[s] + f0[s] + f1[s] + ...; four lanes, since a plain minimum is not vectorised.
+double leastOfSum(const double *own, const double *const *f, size_t count, size_t n,
+                  double *scratch) {
+  if (count > 2) {
+    for (size_t s = 0; s < n; ++s)
+      scratch[s] = own[s] + f[0][s];
+    for (size_t k = 1; k + 2 < count; ++k)
+      for (size_t s = 0; s < n; ++s)
+        scratch[s] += f[k][s];
+    own = scratch;
+    f += count - 2;
+    count = 2;
+  }
+  double lanes[4] = {own[0], own[0], own[0], own[0]};
+  for (size_t k = 0; k < count; ++k)
+    for (double &lane : lanes)
+      lane += f[k][0];
+  size_t s = 0;
+  if (count == 2)
+    for (; s + 4 <= n; s += 4)
+      for (size_t k = 0; k < 4; ++k) {
+        double x = own[s + k] + f[0][s + k] + f[1][s + k];
+        lanes[k] = x < lanes[k] ? x : lanes[k];
+      }
+  else if (count == 1)
+    for (; s + 4 <= n; s += 4)
+      for (size_t k = 0; k < 4; ++k) {
+        double x = own[s + k] + f[0][s + k];
+        lanes[k] = x < lanes[k] ? x : lanes[k];
+      }
+  for (; s < n; ++s) {
+    double x = own[s];
+    for (size_t k = 0; k < count; ++k)
+      x += f[k][s];
+    lanes[0] = x < lanes[0] ? x : lanes[0];
+  }
+  double a = lanes[0] < lanes[1] ? lanes[0] : lanes[1];
+  double b = lanes[2] < lanes[3] ? lanes[2] : lanes[3];
+  return a < b ? a : b;
+}
+
+} // namespace
+
+double EliminationPlan::run(const std::vector<const double *> &unary,
+                            std::vector<int32_t> &answer) {
+  double least = 0;
+  std::vector<double> scratch;
+  std::vector<size_t> digit, strides;
+  std::vector<const double *> data; // moves along the rows
+  for (Bucket &bucket : buckets) {
+    const size_t n = size_t(sizes[bucket.variable]), dims = bucket.scope.size();
+    bucket.message.resize(bucket.table);
+    bucket.own.assign(unary[bucket.variable], unary[bucket.variable] + n);
+    bucket.alone = bucket.own;
+    scratch.resize(n);
+    digit.assign(dims, 0);
+    data.clear();
+    strides.clear();
+    for (const Factor &f : bucket.factors) {
+      const double *from = f.fixed ? f.fixed : buckets[f.message].message.data();
+      bool constant = true;
+      for (size_t stride : f.strides)
+        constant &= stride == 0;
+      if (constant) {
+        for (size_t s = 0; s < n; ++s)
+          bucket.own[s] += from[s];
+        continue;
+      }
+      data.push_back(from);
+      strides.insert(strides.end(), f.strides.begin(), f.strides.end());
+    }
+    const size_t count = data.size();
+    for (size_t row = 0;; ++row) {
+      bucket.message[row] = leastOfSum(bucket.own.data(), data.data(), count, n, scratch.data());
+      if (row + 1 == bucket.table)
+        break;
+      size_t d = dims - 1;
+      while (++digit[d] == size_t(sizes[bucket.scope[d]])) {
+        for (size_t f = 0; f < count; ++f)
+          data[f] -= (digit[d] - 1) * strides[f * dims + d];
+        digit[d--] = 0;
+      }
+      for (size_t f = 0; f < count; ++f)
+        data[f] += strides[f * dims + d];
+    }
+    if (dims == 0)
+      least += bucket.message[0];
+  }
+  // The choices are worked out again on the one row that matters: cheaper than storing all of them.
+  answer.assign(sizes.size(), 0);
+  for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
+    const size_t n = size_t(sizes[bucket->variable]);
+    for (const Factor &f : bucket->factors) {
+      const double *from = f.fixed ? f.fixed : buckets[f.message].message.data();
+      bool constant = true;
+      for (size_t d = 0; d < f.strides.size(); ++d) {
+        constant &= f.strides[d] == 0;
+        from += size_t(answer[bucket->scope[d]]) * f.strides[d];
+      }
+      for (size_t s = 0; s < n && !constant; ++s)
+        bucket->own[s] += from[s];
+    }
+    answer[bucket->variable] =
+        int32_t(std::min_element(bucket->own.begin(), bucket->own.end()) - bucket->own.begin());
+  }
+  return least;
+}
+
+void EliminationPlan::outside(std::vector<std::vector<double>> &rest) const {
+  const double infinity = std::numeric_limits<double>::infinity();
+  double whole = 0;
+  rest.resize(buckets.size());
+  for (size_t k = 0; k < buckets.size(); ++k) {
+    rest[k].assign(buckets[k].table, infinity);
+    if (buckets[k].scope.empty())
+      whole += buckets[k].message[0];
+  }
+  std::vector<const double *> data;
+  std::vector<double *> out;
+  std::vector<size_t> digit;
+  for (size_t k = buckets.size(); k-- > 0;) {
+    const Bucket &bucket = buckets[k];
+    const size_t n = size_t(sizes[bucket.variable]), dims = bucket.scope.size();
+    if (dims == 0)
+      rest[k][0] = whole - bucket.message[0];
+    else // it held least sums of everything
+      for (size_t row = 0; row < bucket.table; ++row)
+        rest[k][row] -= bucket.message[row];
+    // A row with an option of the variable is complete: each child gets the least that projects to its row.
+    data.clear();
+    out.clear();
+    for (const Factor &f : bucket.factors) {
+      data.push_back(f.fixed ? f.fixed : buckets[size_t(f.message)].message.data());
+      out.push_back(f.fixed ? nullptr : rest[size_t(f.message)].data());
+    }
+    digit.assign(dims, 0);
+    for (size_t row = 0;; ++row) {
+      for (size_t s = 0; s < n; ++s) {
+        double sum = rest[k][row] + bucket.alone[s];
+        for (const double *d : data)
+          sum += d[s];
+        for (double *o : out)
+          if (o && sum < o[s])
+            o[s] = sum;
+      }
+      if (row + 1 == bucket.table)
+        break;
+      size_t d = dims - 1;
+      auto move = [&](size_t factor, ptrdiff_t by) {
+        data[factor] += by;
+        if (out[factor])
+          out[factor] += by;
+      };
+      while (++digit[d] == size_t(sizes[bucket.scope[d]])) {
+        for (size_t f = 0; f < data.size(); ++f)
+          move(f, -ptrdiff_t((digit[d] - 1) * bucket.factors[f].strides[d]));
+        digit[d--] = 0;
+      }
+      for (size_t f = 0; f < data.size(); ++f)
+        move(f, ptrdiff_t(bucket.factors[f].strides[d]));
+    }
+  }
+}

@@ -1,0 +1,534 @@
+#include "strategies/user/UserMapping.h"
+
+#include "dialects/dist/DistDialect.h"
+#include "dialects/graph/Graph.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <set>
+
+using namespace mlir;
+
+namespace tessera::strategies {
+
+bool belongsTo(llvm::StringRef name, llvm::StringRef node) {
+  return name.consume_front(node) && (name.empty() || name.starts_with("/"));
+}
+
+namespace {
+
+/// Nodes of the model file by name: operators that are no gradient of another.
+std::vector<std::string> nodeNames(func::FuncOp func) {
+  std::vector<std::string> names;
+  for (Operation &op : func.getBody().front().without_terminator())
+    if (op.hasAttr(graph::kNameAttr) && !op.hasAttr(graph::kGradOfAttr))
+      names.push_back(graph::nameOf(&op));
+  return names;
+}
+
+/// What is said of a node holds for it in every micro-batch ("micro1/NAME", compiler/training/Training.h).
+llvm::StringRef withoutMicroBatch(llvm::StringRef name) {
+  llvm::StringRef rest = name;
+  int number = 0;
+  if (rest.consume_front("micro") && !rest.consumeInteger(10, number) && rest.consume_front("/"))
+    return rest;
+  return name;
+}
+
+/// Names that the pattern matches; of a node and its parts only the node.
+std::vector<std::string> matching(const std::vector<std::string> &names,
+                                  const std::string &pattern) {
+  std::vector<std::string> hits;
+  for (const std::string &name : names)
+    if (matchesName(pattern, name) || matchesName(pattern, withoutMicroBatch(name)))
+      hits.push_back(name);
+  std::vector<std::string> roots;
+  for (const std::string &name : hits)
+    if (llvm::none_of(hits, [&](const std::string &other) {
+          return other != name && belongsTo(name, other);
+        }))
+      roots.push_back(name);
+  return roots;
+}
+
+/// One sentence about the operator.
+llvm::Error fail(const FixedGroup &group, const std::string &what) {
+  return llvm::createStringError("%s", ("operator '" + group.name + "': " + what).c_str());
+}
+template <typename... Args>
+llvm::Error fail(const FixedGroup &group, const char *format, const Args &...args) {
+  return fail(group, llvm::formatv(format, args...).str());
+}
+
+class Mapper {
+public:
+  Mapper(const FunctionAssignment &function, const Mesh &mesh, const SharedShardings &shared,
+         FixedStrategies &out)
+      : function_(function), mesh_(mesh), shared_(shared), out_(out),
+        scratch_(function.assignment) {}
+
+  llvm::Error map(FixedGroup &group);
+
+private:
+  void collect(FixedGroup &group);
+  llvm::Error checkTensor(const FixedGroup &group, const char *side, size_t number,
+                          llvm::ArrayRef<int64_t> shape, const UserTensor &tensor) const;
+  llvm::Error seedNamed(const FixedGroup &group);
+  bool search(const FixedGroup &group, size_t input);
+  bool searchDims(const FixedGroup &group, size_t input, size_t dim, Sharding &sharding);
+  void run(const FixedGroup &group);
+  Sharding needed(const FixedGroup &group, size_t input) const;
+  llvm::Error explain(const FixedGroup &group);
+  llvm::Error applyOut(FixedGroup &group);
+  std::string factorNote(const FixedGroup &group, size_t input, size_t dim) const;
+  const UserTensor &said(const FixedGroup &group, size_t input) const {
+    static const UserTensor none;
+    return input < group.entry->in.size() ? group.entry->in[input] : none;
+  }
+
+  const FunctionAssignment &function_;
+  const Mesh &mesh_;
+  const SharedShardings &shared_;
+  FixedStrategies &out_;
+  Assignment scratch_;
+  std::vector<std::optional<Sharding>> seeds_;
+  int64_t tries_ = 0;
+  static constexpr int64_t kMaxTries = 20000;
+};
+
+void Mapper::collect(FixedGroup &group) {
+  const Program &program = function_.program;
+  llvm::DenseSet<int> inside(group.ops.begin(), group.ops.end());
+  auto isConstant = [](Value v) {
+    return v.getDefiningOp() && v.getDefiningOp()->hasTrait<OpTrait::ConstantLike>();
+  };
+  if (group.ops.size() == 1) {
+    // The operands one by one; constants count if the user counts them.
+    Operation *op = program.operators[group.ops[0]].op;
+    bool all = group.entry->in.size() == op->getNumOperands();
+    for (Value v : op->getOperands())
+      if (all || !isConstant(v))
+        group.inputs.push_back(v);
+  } else {
+    for (int i : group.ops)
+      for (Value v : program.operators[i].op->getOperands()) {
+        int producer = program.producer(v);
+        bool own = producer >= 0 && inside.contains(producer);
+        if (!own && !isConstant(v) && !llvm::is_contained(group.inputs, v))
+          group.inputs.push_back(v);
+      }
+  }
+  for (int i : group.ops)
+    for (Value v : program.operators[i].op->getResults())
+      if (llvm::any_of(v.getUsers(), [&](Operation *user) {
+            auto it = program.index.find(user);
+            return it == program.index.end() || !inside.contains(it->second);
+          }))
+        group.outputs.push_back(v);
+}
+
+std::string Mapper::factorNote(const FixedGroup &group, size_t input, size_t dim) const {
+  if (group.ops.size() != 1)
+    return "";
+  const OperatorInfo &info = function_.program.operators[group.ops[0]];
+  for (size_t o = 0; o < info.op->getNumOperands(); ++o)
+    if (info.op->getOperand(unsigned(o)) == group.inputs[input]) {
+      std::string names;
+      for (int f : info.cls->rule.operands[o][dim])
+        names += (names.empty() ? "" : " ") + info.cls->rule.factors[f].name;
+      return names.empty() ? "" : " (factor " + names + ")";
+    }
+  return "";
+}
+
+llvm::Error Mapper::checkTensor(const FixedGroup &group, const char *side, size_t number,
+                                llvm::ArrayRef<int64_t> shape, const UserTensor &tensor) const {
+  if (!tensor)
+    return llvm::Error::success();
+  if (tensor->size() != shape.size())
+    return fail(group,
+                "{0} {1} has {2} dimensions but its strategy {3}; give one entry per dimension",
+                side, number, shape.size(), tensor->size());
+  int64_t product = 1;
+  std::set<int> used;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const UserDim &dim = (*tensor)[d];
+    int64_t count = dim.named ? 1 : dim.count;
+    for (const std::string &name : dim.axes) {
+      int axis = mesh_.findAxis(name);
+      if (axis < 0)
+        return fail(group, "mesh {0} has no axis '{1}'", mesh_.str(), name);
+      if (!used.insert(axis).second)
+        return fail(group, "axis '{0}' is used twice in {1} {2}", name, side, number);
+      count *= mesh_.axisSize(axis);
+    }
+    product *= count;
+    if (product > mesh_.numRanks())
+      return fail(group, "{0} {1} is split in {2} parts or more but mesh {3} has {4} ranks", side,
+                  number, product, mesh_.str(), mesh_.numRanks());
+    if (!Sharding::canCut(shape[d], count)) {
+      std::string note = side[0] == 'i' ? factorNote(group, number, d) : "";
+      return fail(group, "dimension {1}{2} of {3} {4} has {5} elements and cannot be split in {0}",
+                  count, d, note, side, number, shape[d]);
+    }
+  }
+  return llvm::Error::success();
+}
+
+void Mapper::run(const FixedGroup &group) {
+  ++tries_;
+  auto outside = [&](Value v) -> const Sharding * {
+    for (size_t i = 0; i < group.inputs.size(); ++i)
+      if (group.inputs[i] == v && seeds_[i])
+        return &*seeds_[i];
+    return nullptr;
+  };
+  propagate(function_.program, mesh_, group.ops, outside, scratch_, /*sliceKnown=*/false);
+}
+
+Sharding Mapper::needed(const FixedGroup &group, size_t input) const {
+  const Program &program = function_.program;
+  for (int i : group.ops) {
+    const OperatorInfo &info = program.operators[i];
+    for (size_t o = 0; o < info.op->getNumOperands(); ++o) {
+      // The same value twice in one operator: one input each.
+      bool hit = info.op->getOperand(unsigned(o)) == group.inputs[input];
+      if (hit && group.ops.size() == 1 && group.inputs.size() == info.op->getNumOperands())
+        hit = o == input;
+      if (hit)
+        return dist::operandSharding(info.cls->rule, scratch_.strategies[i], int(o));
+    }
+  }
+  return Sharding::replicated(int64_t(shapeOf(group.inputs[input]).size()));
+}
+
+bool Mapper::search(const FixedGroup &group, size_t input) {
+  if (tries_ > kMaxTries)
+    return false;
+  if (input == group.inputs.size()) {
+    run(group);
+    for (size_t i = 0; i < seeds_.size(); ++i)
+      if (seeds_[i] && !(needed(group, i) == *seeds_[i]))
+        return false;
+    return true;
+  }
+  if (seeds_[input] || !said(group, input))
+    return search(group, input + 1);
+  run(group);
+  Sharding sharding = needed(group, input).withoutPartial();
+  bool found = searchDims(group, input, 0, sharding);
+  if (!found)
+    seeds_[input].reset();
+  return found;
+}
+
+bool Mapper::searchDims(const FixedGroup &group, size_t input, size_t dim, Sharding &sharding) {
+  if (dim == sharding.dims.size()) {
+    seeds_[input] = sharding;
+    return search(group, input + 1);
+  }
+  int64_t count = (*said(group, input))[dim].count;
+  const AxisList inherited = sharding.dims[dim];
+  if (mesh_.size(inherited) == count)
+    return searchDims(group, input, dim + 1, sharding);
+  if (!inherited.empty())
+    return false; // an earlier input cuts this factor otherwise
+  // Subsets of the free axes with the product, those with early axes first.
+  llvm::SmallVector<int> chosen;
+  std::function<bool(int, int64_t)> pick = [&](int from, int64_t rest) -> bool {
+    if (rest == 1) {
+      sharding.dims[dim].assign(chosen.begin(), chosen.end());
+      bool ok = searchDims(group, input, dim + 1, sharding);
+      if (!ok)
+        sharding.dims[dim].clear();
+      return ok;
+    }
+    for (int axis = from; axis < mesh_.numAxes(); ++axis) {
+      int64_t size = mesh_.axisSize(axis);
+      if (size == 1 || rest % size != 0 || sharding.uses(axis))
+        continue;
+      chosen.push_back(axis);
+      if (pick(axis + 1, rest / size))
+        return true;
+      chosen.pop_back();
+    }
+    return false;
+  };
+  return pick(0, count);
+}
+
+llvm::Error Mapper::seedNamed(const FixedGroup &group) {
+  for (size_t i = 0; i < group.inputs.size(); ++i) {
+    const UserTensor &tensor = said(group, i);
+    if (!tensor)
+      continue;
+    bool named = llvm::all_of(*tensor, [](const UserDim &d) { return d.named; });
+    if (!named)
+      continue;
+    Sharding s = Sharding::replicated(int64_t(tensor->size()));
+    for (size_t d = 0; d < tensor->size(); ++d)
+      for (const std::string &name : (*tensor)[d].axes)
+        if (int axis = mesh_.findAxis(name); mesh_.axisSize(axis) > 1)
+          s.dims[d].push_back(axis);
+    seeds_[i] = std::move(s);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Mapper::explain(const FixedGroup &group) {
+  if (tries_ > kMaxTries)
+    return fail(group, "no assignment of mesh axes was found in {0} tries; name the axes instead",
+                kMaxTries);
+  // Each input alone: what fails then is the input's own fault.
+  for (size_t i = 0; i < group.inputs.size(); ++i) {
+    const UserTensor &tensor = said(group, i);
+    if (!tensor)
+      continue;
+    for (size_t d = 0; d < tensor->size(); ++d) {
+      const UserDim &dim = (*tensor)[d];
+      Sharding s = Sharding::replicated(int64_t(tensor->size()));
+      if (dim.named) {
+        for (const std::string &name : dim.axes)
+          if (int axis = mesh_.findAxis(name); mesh_.axisSize(axis) > 1)
+            s.dims[d].push_back(axis);
+      } else {
+        std::function<bool(int, int64_t)> pick = [&](int from, int64_t rest) {
+          if (rest == 1)
+            return true;
+          for (int axis = from; axis < mesh_.numAxes(); ++axis)
+            if (mesh_.axisSize(axis) > 1 && rest % mesh_.axisSize(axis) == 0) {
+              s.dims[d].push_back(axis);
+              if (pick(axis + 1, rest / mesh_.axisSize(axis)))
+                return true;
+              s.dims[d].pop_back();
+            }
+          return false;
+        };
+        if (!pick(0, dim.count))
+          return fail(group, "no axes of mesh {0} split dimension {1} of input {2} in {3} parts",
+                      mesh_.str(), d, i, dim.count);
+      }
+      if (s.isReplicated())
+        continue;
+      seeds_.assign(group.inputs.size(), std::nullopt);
+      seeds_[i] = s;
+      run(group);
+      if (needed(group, i).dims[d] != s.dims[d])
+        return fail(group,
+                    "dimension {0}{1} of input {2}, whose extent is {3}, cannot be split in {4}", d,
+                    factorNote(group, i, d), i, shapeOf(group.inputs[i])[d], mesh_.size(s.dims[d]));
+    }
+  }
+  return fail(group,
+              "the splits of its inputs do not fit together on mesh {0}: a factor that two inputs "
+              "share must be split alike, and an axis can split only one factor",
+              mesh_.str());
+}
+
+llvm::Error Mapper::applyOut(FixedGroup &group) {
+  const UserEntry &entry = *group.entry;
+  if (!entry.hasOut)
+    return llvm::Error::success();
+  // The outputs as the model file counts them: what the group itself reads on is no end of it.
+  llvm::SmallVector<Value> outputs;
+  for (Value v : group.outputs)
+    if (llvm::none_of(v.getUsers(), [&](Operation *user) {
+          auto it = function_.program.index.find(user);
+          return it != function_.program.index.end() && llvm::is_contained(group.ops, it->second);
+        }))
+      outputs.push_back(v);
+  if (entry.out.size() > outputs.size())
+    return fail(group, "it has {0} outputs but its strategy {1}", outputs.size(), entry.out.size());
+  for (size_t r = 0; r < entry.out.size(); ++r) {
+    const UserTensor &tensor = entry.out[r];
+    if (!tensor)
+      continue;
+    auto result = cast<OpResult>(outputs[r]);
+    Shape shape = shapeOf(result);
+    if (llvm::Error e = checkTensor(group, "output", r, shape, tensor))
+      return e;
+    int i = function_.program.producer(result);
+    const OperatorInfo &info = function_.program.operators[i];
+    Strategy &strategy = scratch_.strategies[i];
+    int number = int(result.getResultNumber());
+    Sharding natural = dist::naturalResult(info.cls->rule, strategy, number);
+    Sharding wanted = natural.withoutPartial();
+    for (size_t d = 0; d < tensor->size(); ++d) {
+      const UserDim &dim = (*tensor)[d];
+      if (dim.named) {
+        wanted.dims[d].clear();
+        for (const std::string &name : dim.axes)
+          if (int axis = mesh_.findAxis(name); mesh_.axisSize(axis) > 1)
+            wanted.dims[d].push_back(axis);
+        continue;
+      }
+      if (mesh_.size(wanted.dims[d]) == dim.count)
+        continue;
+      // More cuts come from what is owed, then from axes that are free; fewer drop minor cuts.
+      while (mesh_.size(wanted.dims[d]) > dim.count)
+        wanted.dims[d].pop_back();
+      AxisList order = natural.partial;
+      for (int axis = 0; axis < mesh_.numAxes(); ++axis)
+        if (!llvm::is_contained(order, axis))
+          order.push_back(axis);
+      for (int axis : order) {
+        int64_t now = mesh_.size(wanted.dims[d]);
+        if (now < dim.count && mesh_.axisSize(axis) > 1 && !wanted.uses(axis) &&
+            dim.count % (now * mesh_.axisSize(axis)) == 0)
+          wanted.dims[d].push_back(axis);
+      }
+      if (mesh_.size(wanted.dims[d]) != dim.count)
+        return fail(group,
+                    "no free axes of mesh {0} split dimension {1} of output {2} in {3} parts",
+                    mesh_.str(), d, r, dim.count);
+    }
+    if (llvm::Error e = wanted.verify(mesh_, shape))
+      return fail(group, "output {0}: {1}", r, llvm::toString(std::move(e)));
+    if (wanted == natural)
+      continue;
+    if (strategy.results.empty())
+      for (size_t k = 0; k < info.cls->rule.results.size(); ++k)
+        strategy.results.push_back(
+            dist::naturalResult(info.cls->rule, strategy, int(k)).withoutPartial());
+    strategy.results[number] = std::move(wanted);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Mapper::map(FixedGroup &group) {
+  collect(group);
+  const UserEntry &entry = *group.entry;
+  // Inputs at the end that the strategy does not mention must be vectors (a bias), which follow.
+  bool few = entry.in.size() < group.inputs.size();
+  for (size_t i = entry.in.size(); few && i < group.inputs.size(); ++i)
+    if (shapeOf(group.inputs[i]).size() > 1)
+      return fail(group, "it has {0} inputs but its strategy {1}; null leaves an input open",
+                  group.inputs.size(), entry.in.size());
+  // A later function (inference beside training) may have lost or reordered inputs of a group; there the
+  // parameters lie as the first function says and the rest is taken in order.
+  bool later = llvm::any_of(group.inputs, [&](Value v) {
+    auto arg = dyn_cast<BlockArgument>(v);
+    return arg && function_.isPersistent(arg.getArgNumber()) &&
+           shared_.contains(function_.argName(arg.getArgNumber()));
+  });
+  seeds_.assign(group.inputs.size(), std::nullopt);
+  tries_ = 0;
+  if (later) {
+    for (size_t i = 0; i < group.inputs.size(); ++i)
+      if (auto arg = dyn_cast<BlockArgument>(group.inputs[i]);
+          arg && function_.isPersistent(arg.getArgNumber()))
+        if (auto it = shared_.find(function_.argName(arg.getArgNumber())); it != shared_.end())
+          seeds_[i] = it->second;
+  } else if (entry.in.size() > group.inputs.size()) {
+    return fail(group, "it has {0} inputs but its strategy {1}", group.inputs.size(),
+                entry.in.size());
+  }
+  UserEntry open; // for a later function: what cannot be matched is left open
+  if (later) {
+    open = entry;
+    open.in.resize(group.inputs.size());
+    for (size_t i = 0; i < group.inputs.size(); ++i)
+      if (seeds_[i] || (open.in[i] && open.in[i]->size() != shapeOf(group.inputs[i]).size()))
+        open.in[i] = std::nullopt;
+    group.entry = &open;
+  }
+  auto finish = [&]() -> llvm::Error {
+    for (size_t i = 0; i < group.inputs.size(); ++i)
+      if (llvm::Error e = checkTensor(group, "input", i, shapeOf(group.inputs[i]), said(group, i)))
+        return e;
+    if (llvm::Error e = seedNamed(group))
+      return e;
+    if (!search(group, 0)) {
+      if (!later)
+        return explain(group);
+      // Parameters came out otherwise than this function alone would have them: reshard at the edge.
+      for (auto &seed : seeds_)
+        seed.reset();
+      if (llvm::Error e = seedNamed(group))
+        return e;
+      if (!search(group, 0))
+        return explain(group);
+    }
+    for (size_t i = 0; i < group.inputs.size(); ++i)
+      group.wanted.push_back(needed(group, i));
+    return applyOut(group);
+  };
+  llvm::Error e = finish();
+  group.entry = &entry;
+  if (e)
+    return e;
+  for (int i : group.ops) {
+    const OperatorInfo &info = function_.program.operators[i];
+    if (llvm::Error bad = dist::verifyStrategy(info.cls->rule, scratch_.strategies[i], mesh_,
+                                               info.cls->operandShapes, info.cls->resultShapes))
+      return fail(group, llvm::toString(std::move(bad)));
+    out_.strategies[i] = scratch_.strategies[i];
+  }
+  return llvm::Error::success();
+}
+
+} // namespace
+
+llvm::Error checkNames(ModuleOp module, const UserStrategies &user) {
+  std::vector<std::string> names;
+  for (func::FuncOp func : module.getOps<func::FuncOp>())
+    for (std::string &name : nodeNames(func))
+      if (!llvm::is_contained(names, name))
+        names.push_back(std::move(name));
+  for (const UserEntry &entry : user.entries) {
+    if (!matching(names, entry.op).empty())
+      continue;
+    std::vector<std::pair<unsigned, size_t>> near;
+    for (size_t i = 0; i < names.size(); ++i)
+      near.push_back({llvm::StringRef(names[i]).edit_distance(entry.op), i});
+    llvm::sort(near);
+    std::string list;
+    for (size_t i = 0; i < near.size() && i < 3; ++i)
+      list += (i ? ", '" : "'") + names[near[i].second] + "'";
+    return llvm::createStringError("%s", ("strategy file " + user.origin +
+                                          ": the model has no operator '" + entry.op +
+                                          "'; the nearest names are " + list)
+                                             .c_str());
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<FixedStrategies> mapUserStrategies(const FunctionAssignment &function,
+                                                  const Mesh &mesh, const UserStrategies &user,
+                                                  const SharedShardings &shared) {
+  const Program &program = function.program;
+  FixedStrategies fixed;
+  fixed.groupOf.assign(program.operators.size(), -1);
+  fixed.strategies.resize(program.operators.size());
+  std::vector<std::string> names = nodeNames(program.func);
+  Mapper mapper(function, mesh, shared, fixed);
+  for (const UserEntry &entry : user.entries)
+    for (const std::string &node : matching(names, entry.op)) {
+      FixedGroup group;
+      group.name = node;
+      group.entry = &entry;
+      for (size_t i = 0; i < program.operators.size(); ++i) {
+        Operation *op = program.operators[i].op;
+        if (op->hasAttr(graph::kGradOfAttr) || !op->hasAttr(graph::kNameAttr) ||
+            !belongsTo(program.operators[i].name, node))
+          continue;
+        if (fixed.groupOf[i] >= 0) {
+          // An entry with the name itself wins over a pattern that came first or comes later.
+          const std::string &other = fixed.groups[fixed.groupOf[i]].entry->op;
+          return llvm::createStringError("%s", ("operator '" + node + "' has two strategies: '" +
+                                                other + "' and '" + entry.op + "'; give it one")
+                                                   .c_str());
+        }
+        group.ops.push_back(int(i));
+      }
+      for (int i : group.ops)
+        fixed.groupOf[i] = int(fixed.groups.size());
+      if (llvm::Error e = mapper.map(group))
+        return e;
+      fixed.groups.push_back(std::move(group));
+    }
+  return fixed;
+}
+
+} // namespace tessera::strategies

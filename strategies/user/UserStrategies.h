@@ -1,0 +1,76 @@
+//===- UserStrategies.h - strategies that a person or an earlier run wrote -----------------------===//
+//
+// A JSON file: a list of entries, or an object with that list under "strategies".
+//
+//   {"op": "fc1", "in": [[1, 1], [1, 2]]}                              split counts per input dimension
+//   {"op": "fc1", "in": [["data", null], [null, "model"]]}             named axes
+//   {"op": "fc1", "in": [["data+model", null], [["data", "model"], null]], "out": [["data", null]]}
+//
+// "op" is the operator's name in the model file; '*' in it stands for any text. "in" has one list per input
+// of the operator as the model file counts them, with one entry per dimension; null for a whole input leaves
+// it to the others. Split counts are mapped to mesh axes by a search for axes with exactly these products,
+// axes in mesh order first.
+//
+// A saved assignment (--save-strategies) is a JSON object with "format": "tessera-strategies"; it holds
+// every strategy and sharding of a module and is taken as it is.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_USER_USERSTRATEGIES_H
+#define TESSERA_STRATEGIES_USER_USERSTRATEGIES_H
+
+#include "strategies/space/Program.h"
+
+#include <map>
+#include <optional>
+
+namespace tessera::strategies {
+
+/// One dimension as the user wrote it: a count, or axis names.
+struct UserDim {
+  int64_t count = 1;
+  std::vector<std::string> axes;
+  bool named = false;
+};
+/// One tensor; nullopt: not said.
+using UserTensor = std::optional<std::vector<UserDim>>;
+
+struct UserEntry {
+  std::string op;
+  std::vector<UserTensor> in, out;
+  bool hasOut = false;
+};
+
+/// A whole assignment as text, by function.
+struct SavedFunction {
+  struct Operator {
+    std::string name, kind, strategy;
+  };
+  std::vector<Operator> operators; // in program order
+  std::vector<std::string> args, results;
+};
+
+struct UserStrategies {
+  std::string origin; // file name, for messages
+  std::vector<UserEntry> entries;
+  std::string savedMesh;
+  std::map<std::string, SavedFunction> saved; // not empty: a saved assignment
+
+  bool empty() const { return entries.empty() && saved.empty(); }
+
+  static llvm::Expected<UserStrategies> load(llvm::StringRef path);
+  static llvm::Expected<UserStrategies> parse(llvm::StringRef json, llvm::StringRef origin);
+};
+
+/// "conv*" against "conv1": whether the pattern matches the whole name.
+bool matchesName(llvm::StringRef pattern, llvm::StringRef name);
+
+/// The annotated module's strategies as a file that `load` takes; the same text for the same
+/// assignment.
+std::string saveStrategies(mlir::ModuleOp module);
+/// Writes a saved assignment to the module. Fails with one sentence if it belongs to another
+/// program or mesh.
+llvm::Error applySaved(mlir::ModuleOp module, const Mesh &mesh, const UserStrategies &saved);
+
+} // namespace tessera::strategies
+
+#endif

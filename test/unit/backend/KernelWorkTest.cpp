@@ -1,0 +1,107 @@
+// The bytes and operations of kernels, against formulas written out by hand.
+#include "runtime/backend/KernelWork.h"
+#include "runtime/backend/HostPlan.h"
+#include "test/conformance/backend/PlanBuilder.h"
+
+#include <catch2/catch.hpp>
+
+using namespace tessera;
+using namespace tessera::rt;
+using namespace tessera::rt::test;
+
+namespace {
+
+/// The work of the only kernel of a plan.
+KernelWork only(const plan::Plan &plan, bool widen = false) {
+  LoadOptions options;
+  options.widen = widen;
+  Result<std::vector<std::vector<KernelCall>>> calls = HostPlan::calls(plan, options);
+  INFO(calls.status().message());
+  REQUIRE(calls.ok());
+  return workOf((*calls)[0][0]);
+}
+
+KernelWork kernel(const std::string &name, const std::vector<Shape> &inputs,
+                  const std::vector<Shape> &outputs, const Attributes &attributes = {},
+                  plan::DType type = plan::F32, bool widen = false) {
+  PlanBuilder p;
+  std::vector<uint32_t> in, out;
+  for (const Shape &shape : inputs)
+    in.push_back(p.buffer(type, shape));
+  for (const Shape &shape : outputs)
+    out.push_back(p.buffer(type, shape));
+  p.kernel(name, in, out, attributes);
+  return only(p.plan(), widen);
+}
+
+} // namespace
+
+TEST_CASE("a product has two operations per multiplication and addition") {
+  const KernelWork work = kernel("matmul", {{5, 2, 3}, {5, 3, 7}}, {{5, 2, 7}});
+  CHECK(work.bytes == 4 * 5 * (2 * 3 + 3 * 7 + 2 * 7));
+  CHECK(work.flops == 2.0 * 5 * 2 * 3 * 7);
+  CHECK(kernel("matmul", {{2, 3}, {3, 7}}, {{2, 7}}, {}, plan::F32, true).bytes ==
+        8 * (2 * 3 + 3 * 7 + 2 * 7));
+}
+
+TEST_CASE("a convolution and its gradients have the same products") {
+  const Attributes attributes = {{"strides", Shape{2, 2}},
+                                 {"pads", Shape{1, 1, 1, 1}},
+                                 {"dilations", Shape{1, 1}},
+                                 {"groups", int64_t(2)}};
+  const Shape x = {3, 4, 9, 9}, w = {6, 2, 3, 3}, y = {3, 6, 5, 5};
+  const double flops = 2.0 * 3 * 6 * 5 * 5 * 2 * 3 * 3;
+  CHECK(kernel("conv", {x, w}, {y}, attributes).flops == flops);
+  Attributes input = attributes, weight = attributes;
+  input["input_sizes"] = Shape{9, 9};
+  weight["kernel_sizes"] = Shape{3, 3};
+  CHECK(kernel("conv_input_grad", {y, w}, {x}, input).flops == flops);
+  CHECK(kernel("conv_weight_grad", {x, y}, {w}, weight).flops == flops);
+}
+
+TEST_CASE("what only moves has bytes alone") {
+  const KernelWork work = kernel("transpose", {{2, 3}}, {{3, 2}}, {{"perm", Shape{1, 0}}});
+  CHECK(work.bytes == 48);
+  CHECK_FALSE(work.flops);
+}
+
+TEST_CASE("attention counts the scores that a row sees") {
+  // 2 batches, 6 heads that share 3 of the keys, 4 rows, 5 keys.
+  const Shape q = {2, 6, 4, 8}, k = {2, 3, 5, 8}, v = {2, 3, 5, 16}, y = {2, 6, 4, 16};
+  const Attributes all = {{"scale", 1.0}};
+  const Attributes causal = {{"scale", 1.0}, {"causal", int64_t(1)}, {"outside", -1e4}};
+  CHECK(kernel("attention", {q, k, v}, {y}, all).flops == 2.0 * (2 * 6 * 4 * 5) * (8 + 16));
+  const double inside = 2.0 * 6 * (1 + 2 + 3 + 4);
+  CHECK(kernel("attention", {q, k, v}, {y}, causal).flops == 2.0 * inside * (8 + 16));
+  // Scores again, dq and dk; dp and dv.
+  CHECK(kernel("attention_grad", {y, q, k, v}, {q, k, v}, causal).flops ==
+        2.0 * inside * (3 * 8 + 2 * 16));
+}
+
+TEST_CASE("a fused loop has one operation per instruction and element") {
+  PlanBuilder p;
+  const uint32_t x = p.buffer(plan::F32, {4, 8}), y = p.buffer(plan::F32, {4, 8});
+  plan::Expression &e = *p.kernel("fused", {x}, {y}).mutable_expression();
+  plan::View &view = *e.add_input_views();
+  plan::Result &result = *e.add_results();
+  for (int64_t size : {4, 8}) {
+    e.add_domain(size);
+    view.add_shape(size);
+    result.add_shape(size);
+  }
+  auto add = [&](const char *op, std::vector<uint32_t> operands, double immediate = 0) {
+    plan::Instruction &i = *e.add_code();
+    i.set_op(op);
+    i.set_type(plan::F32);
+    i.set_immediate(immediate);
+    for (uint32_t operand : operands)
+      i.add_operands(operand);
+  };
+  add("constant", {}, 2); // no operation
+  add("mul", {0, 1});
+  add("exp", {2});
+  result.set_value(3);
+  const KernelWork work = only(p.plan());
+  CHECK(work.flops == 2.0 * 4 * 8);
+  CHECK(work.bytes == 2 * 4 * 4 * 8);
+}

@@ -1,0 +1,148 @@
+// The schedule of two streams against brute force: every pair of conflicting steps is ordered by streams and
+// events, for random programs.
+#include "runtime/backend/cuda/join/StreamSchedule.h"
+#include "runtime/device/DeviceApi.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <random>
+#include <set>
+
+using namespace tessera::rt::cuda;
+
+namespace {
+
+bool overlap(const std::vector<ByteRange> &a, const std::vector<ByteRange> &b) {
+  for (const ByteRange &x : a)
+    for (const ByteRange &y : b)
+      if (std::max(x.begin, y.begin) < std::min(x.end, y.end))
+        return true;
+  return false;
+}
+
+/// before[i] = all positions that are done when position i starts; from streams and events alone.
+std::vector<std::set<int>> happensBefore(const Segment &segment) {
+  std::vector<std::set<int>> before(segment.steps.size());
+  std::map<int, int> recorded; // event -> position
+  int last[2] = {-1, -1};
+  for (int i = 0; i < static_cast<int>(segment.steps.size()); ++i) {
+    const ScheduledStep &s = segment.steps[static_cast<size_t>(i)];
+    auto follow = [&](int p) {
+      if (p < 0)
+        return;
+      auto &mine = before[static_cast<size_t>(i)];
+      mine.insert(p);
+      mine.insert(before[static_cast<size_t>(p)].begin(), before[static_cast<size_t>(p)].end());
+    };
+    follow(last[s.stream]);
+    if (s.waitsFor > 0) {
+      REQUIRE(recorded.count(s.waitsFor) == 1);
+      follow(recorded[s.waitsFor]);
+    }
+    if (s.records >= 0) {
+      REQUIRE(s.records > 0);
+      REQUIRE(s.records < segment.events);
+      REQUIRE(recorded.emplace(s.records, i).second);
+    }
+    last[s.stream] = i;
+  }
+  return before;
+}
+
+std::vector<StepAccess> randomProgram(std::mt19937 &random, int steps, int cells) {
+  auto ranges = [&](int most) {
+    std::vector<ByteRange> list;
+    for (int n = static_cast<int>(random() % static_cast<unsigned>(most)) + 1; n > 0; --n) {
+      uint64_t begin = random() % static_cast<unsigned>(cells);
+      list.push_back({begin * 64, (begin + 1 + random() % 3) * 64});
+    }
+    return list;
+  };
+  std::vector<StepAccess> program;
+  for (int i = 0; i < steps; ++i)
+    program.push_back({random() % 3 == 0, ranges(3), ranges(2)});
+  return program;
+}
+
+} // namespace
+
+TEST_CASE("streams: the worked example") {
+  auto range = [](uint64_t cell) { return std::vector<ByteRange>{{cell * 64, cell * 64 + 64}}; };
+  // 0 kernel writes g1, 1 collective g1 -> r1, 2 kernel writes g2, 3 kernel reads r1
+  std::vector<StepAccess> steps = {{false, range(9), range(0)},
+                                   {true, range(0), range(1)},
+                                   {false, range(9), range(2)},
+                                   {false, range(1), range(3)}};
+  std::vector<Segment> segments = scheduleProgram(steps, false);
+  REQUIRE(segments.size() == 1);
+  const std::vector<ScheduledStep> &s = segments[0].steps;
+  CHECK(s[0].records == s[1].waitsFor);
+  CHECK(s[1].stream == TESSERA_COMM_STREAM);
+  CHECK(s[2].waitsFor == -1); // overlaps with the collective
+  CHECK(s[3].waitsFor == s[1].records);
+  CHECK(segments[0].joins == s[1].records);
+}
+
+TEST_CASE("streams: conflicting steps are ordered, for random programs") {
+  std::mt19937 random(1);
+  int unordered = 0, pairs = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::vector<StepAccess> steps = randomProgram(random, 2 + round % 30, 4 + round % 40);
+    std::vector<Segment> segments = scheduleProgram(steps, false);
+    REQUIRE(segments.size() == 1);
+    const Segment &segment = segments[0];
+    REQUIRE(segment.steps.size() == steps.size());
+    std::vector<std::set<int>> before = happensBefore(segment);
+    bool communicates = false;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      REQUIRE(segment.steps[i].step == i);
+      const bool comm = segment.steps[i].stream == TESSERA_COMM_STREAM;
+      REQUIRE(comm == steps[i].collective);
+      // The first step of the second stream waits for something: recording demands it.
+      if (comm && !communicates)
+        REQUIRE(segment.steps[i].waitsFor >= 0);
+      communicates |= comm;
+      for (size_t p = 0; p < i; ++p) {
+        const bool conflict = overlap(steps[p].writes, steps[i].reads) ||
+                              overlap(steps[p].writes, steps[i].writes) ||
+                              overlap(steps[p].reads, steps[i].writes);
+        const bool ordered = before[i].count(static_cast<int>(p)) != 0;
+        ++pairs;
+        unordered += !ordered;
+        if (conflict)
+          REQUIRE(ordered);
+      }
+    }
+    CHECK((segment.joins >= 0) == communicates);
+    if (communicates) { // the last step of the second stream is joined
+      auto last = std::find_if(segment.steps.rbegin(), segment.steps.rend(),
+                               [](const auto &s) { return s.stream == TESSERA_COMM_STREAM; });
+      CHECK(last->records == segment.joins);
+    }
+  }
+  CHECK(unordered > pairs / 50); // it does not simply order everything
+}
+
+TEST_CASE("streams: collectives through the host cut a program into segments") {
+  std::mt19937 random(2);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<StepAccess> steps = randomProgram(random, 20, 10);
+    std::vector<Segment> segments = scheduleProgram(steps, true);
+    uint32_t next = 0;
+    bool kernels = false;
+    for (const Segment &segment : segments) {
+      REQUIRE_FALSE(segment.steps.empty());
+      CHECK(segment.joins == -1);            // one stream
+      REQUIRE((segment.onHost || !kernels)); // kernels stay together
+      kernels = !segment.onHost;
+      for (const ScheduledStep &s : segment.steps) {
+        CHECK(s.step == next);
+        CHECK(steps[next].collective == segment.onHost);
+        CHECK(s.stream == TESSERA_COMPUTE_STREAM);
+        ++next;
+      }
+    }
+    CHECK(next == steps.size());
+  }
+}
