@@ -73,21 +73,18 @@ Status show(const CommandLine &c) {
   std::string mesh;
   for (const auto &[axis, size] : m.mesh)
     mesh += (mesh.empty() ? "" : ", ") + axis + "=" + std::to_string(size);
-  print(checkpoint->path() + ": " + m.model +
-        (m.modelHash.empty() ? "" : " (" + m.modelHash + ")") + " after step " +
+  print(checkpoint->path() + ": " + m.model + (m.modelHash.empty() ? "" : " (" + m.modelHash + ")") + " after step " +
         std::to_string(m.position.step) + ", written by " + (mesh.empty() ? "one rank" : mesh));
-  print("next: sample " + std::to_string(m.position.sample) + " of epoch " +
-        std::to_string(m.position.epoch) + " of " + m.data.source + ", seed " +
-        std::to_string(m.data.seed) + ", batches of " + std::to_string(m.position.batch));
-  print(std::to_string(m.files.size()) + (m.files.size() == 1 ? " file, " : " files, ") +
-        std::to_string(bytes) + " bytes:");
+  print("next: sample " + std::to_string(m.position.sample) + " of epoch " + std::to_string(m.position.epoch) + " of " +
+        m.data.source + ", seed " + std::to_string(m.data.seed) + ", batches of " + std::to_string(m.position.batch));
+  print(std::to_string(m.files.size()) + (m.files.size() == 1 ? " file, " : " files, ") + std::to_string(bytes) +
+        " bytes:");
   for (const Manifest::File &file : m.files)
     print("  " + file.name + "  " + std::to_string(file.sums.bytes));
   print(std::to_string(m.tensors.size()) + " tensors (role, type, shape, cut, blocks in files):");
   for (const auto &[name, tensor] : m.tensors)
     print("  " + quoted(name) + "  " + roleName(tensor.role) + "  " + typeName(tensor.type) + " " +
-          shapeText(tensor.shape) + "  " + shapeText(tensor.split) + "  " +
-          std::to_string(tensor.pieces.size()));
+          shapeText(tensor.shape) + "  " + shapeText(tensor.split) + "  " + std::to_string(tensor.pieces.size()));
   return Status();
 }
 
@@ -127,11 +124,9 @@ Status layOutAs(const std::string &path, Manifest &manifest, const TensorSource 
   const std::vector<plan::Plan> &plans = directory->ranks;
   TESSERA_RETURN_IF_ERROR(checkWeights(plans[0], &source, /*strict=*/true));
   if (std::vector<std::string> unused = unusedWeights(plans[0], source); !unused.empty())
-    return Status::error(path + ": the plan has no use for " + namesText(unused) +
-                         "; is it of another optimizer?");
-  Manifest as = describe(plans, sharesOf(plans), /*integrated=*/false, [&](int binding) {
-    return manifest.tensors.at(plans[0].bindings(binding).name()).type;
-  });
+    return Status::error(path + ": the plan has no use for " + namesText(unused) + "; is it of another optimizer?");
+  Manifest as = describe(plans, sharesOf(plans), /*integrated=*/false,
+                         [&](int binding) { return manifest.tensors.at(plans[0].bindings(binding).name()).type; });
   as.position = manifest.position;
   as.data = manifest.data;
   as.model = manifest.model;
@@ -166,15 +161,14 @@ Status compareBoth(const CommandLine &c) {
     const bool fails = !d.what.empty() || !(d.relative <= c.tolerance);
     over += fails;
     char numbers[96];
-    std::snprintf(numbers, sizeof numbers,
-                  "%llu elements differ, by at most %.3g (relative %.3g)%s",
+    std::snprintf(numbers, sizeof numbers, "%llu elements differ, by at most %.3g (relative %.3g)%s",
                   static_cast<unsigned long long>(d.elements), d.largest, d.relative,
                   fails ? "" : ", within the tolerance");
     print(quoted(d.name) + ": " + (d.what.empty() ? numbers : d.what));
   }
   if (over > 0)
-    return Status::error((*a)->path() + " and " + (*b)->path() + " differ in " +
-                         std::to_string(over) + (over == 1 ? " tensor" : " tensors"));
+    return Status::error((*a)->path() + " and " + (*b)->path() + " differ in " + std::to_string(over) +
+                         (over == 1 ? " tensor" : " tensors"));
   print(std::string(differences->empty() ? "the same" : "the same within the tolerance") + ": " +
         std::to_string((*a)->names().size()) + " tensors");
   return Status();
@@ -187,8 +181,7 @@ Status exportWeights(const CommandLine &c) {
   std::vector<std::string> names;
   const auto *checkpoint = dynamic_cast<const Checkpoint *>(source->get());
   for (const std::string &name : (*source)->names())
-    if (!checkpoint || c.all ||
-        checkpoint->manifest().tensors.at(name).role != TensorRole::Optimizer)
+    if (!checkpoint || c.all || checkpoint->manifest().tensors.at(name).role != TensorRole::Optimizer)
       names.push_back(name);
   std::optional<plan::DType> type;
   if (!c.type.empty())
@@ -209,16 +202,14 @@ int main(int argc, char **argv) {
   auto command = [&](const char *name, const char *help, Status (*function)(const CommandLine &),
                      const char *input = "CHECKPOINT") {
     CLI::App *sub = app.add_subcommand(name, help);
-    sub->add_option(input, c.input, "A checkpoint, or a folder of which the latest is meant")
-        ->required();
+    sub->add_option(input, c.input, "A checkpoint, or a folder of which the latest is meant")->required();
     sub->callback([&run, function] { run = function; });
     return sub;
   };
   auto output = [&](CLI::App *sub, const char *help, const char *type) {
     sub->add_option("-o,--output", c.output, help)->required()->type_name(type);
   };
-  command("show", "Prints step, mesh, files and tensors", show)
-      ->add_flag("--json", c.json, "Print the manifest");
+  command("show", "Prints step, mesh, files and tensors", show)->add_flag("--json", c.json, "Print the manifest");
   command("verify", "Holds every byte against its checksum", verify);
   output(command("merge", "Writes it with whole tensors",
                  [](const CommandLine &line) {
@@ -236,10 +227,9 @@ int main(int argc, char **argv) {
   output(parts, "The new checkpoint", "DIR");
   CLI::App *both = command("compare", "Tells which tensors differ", compareBoth, "FIRST");
   both->add_option("SECOND", c.other, "The other; either may be a safetensors file")->required();
-  both->add_option("--tolerance", c.tolerance, "Allowed relative difference (default 0)")
-      ->check(CLI::Range(0.0, 1e6));
-  CLI::App *plain = command(
-      "export", "Writes parameters and running statistics to one safetensors file", exportWeights);
+  both->add_option("--tolerance", c.tolerance, "Allowed relative difference (default 0)")->check(CLI::Range(0.0, 1e6));
+  CLI::App *plain =
+      command("export", "Writes parameters and running statistics to one safetensors file", exportWeights);
   plain->add_option("--dtype", c.type, "Floating-point numbers as this type")
       ->check(CLI::IsMember({"F16", "BF16", "F32", "F64"}));
   plain->add_flag("--all", c.all, "The optimizer's states, too");

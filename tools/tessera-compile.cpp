@@ -29,8 +29,7 @@ struct CommandLine {
   std::string whatIf, exportWeights, hybridOptions, gradientReduction = "mean";
   std::vector<int64_t> nodes; // of whatIf
   bool train = false, quiet = false, noFuse = false, noFuseAttention = false, searchOnly = false;
-  std::string loss = "cross_entropy", optimizer = "sgd:lr=0.01", schedule = "constant", aux,
-              lossScale;
+  std::string loss = "cross_entropy", optimizer = "sgd:lr=0.01", schedule = "constant", aux, lossScale;
   int64_t accumulate = 1;
   double clipNorm = 0, searchBudget = 2;
   int searchThreads = 1;
@@ -41,17 +40,15 @@ void declare(CLI::App &app, CommandLine &c) {
   CompileOptions &o = c.compile;
   app.set_version_flag("--version", "tessera-compile " TESSERA_VERSION);
   app.add_option("MODEL", o.model, "ONNX model file")->required();
-  auto *output =
-      app.add_option("-o,--output", o.output, "Plan directory to write")->type_name("DIR");
+  auto *output = app.add_option("-o,--output", o.output, "Plan directory to write")->type_name("DIR");
   app.add_option("--what-if", c.whatIf,
                  "Write nothing; print step time, efficiency and memory on clusters of so many "
                  "machines of the "
                  "topology's kind, --mesh on each: nodes=1,2,4,8")
       ->excludes(output)
       ->type_name("nodes=N,...");
-  app.add_flag(
-         "--search-only", c.searchOnly,
-         "Write nothing; choose strategies and print what the search found and how long it took")
+  app.add_flag("--search-only", c.searchOnly,
+               "Write nothing; choose strategies and print what the search found and how long it took")
       ->excludes(output)
       ->excludes("--what-if");
   app.add_option("--export-weights", c.exportWeights,
@@ -62,10 +59,9 @@ void declare(CLI::App &app, CommandLine &c) {
       ->excludes("--search-only")
       ->type_name("FILE");
 
-  app.add_option(
-         "--mesh", c.mesh,
-         "Named axes, major to minor: data=2,model=2; or a number of ranks (mode auto then chooses "
-         "how they are arranged)")
+  app.add_option("--mesh", c.mesh,
+                 "Named axes, major to minor: data=2,model=2; or a number of ranks (mode auto then chooses "
+                 "how they are arranged)")
       ->capture_default_str();
   app.add_option("--mode", c.mode,
                  "How strategies are chosen: " + llvm::join(strategies::modeNames(), ", ") +
@@ -77,8 +73,7 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--strategy", c.strategy,
                  "JSON file with strategies for some operators, or a file of --save-strategies")
       ->type_name("FILE");
-  app.add_option("--save-strategies", o.saveStrategies, "Write the strategy of every operator")
-      ->type_name("FILE");
+  app.add_option("--save-strategies", o.saveStrategies, "Write the strategy of every operator")->type_name("FILE");
   app.add_option("--topology", c.topology,
                  "Machine: " + llvm::join(strategies::Topology::presetNames(), ", ") +
                      ", several of one (16x8xh100), or a JSON file")
@@ -96,17 +91,15 @@ void declare(CLI::App &app, CommandLine &c) {
       ->capture_default_str();
   app.add_option("--searcher", o.assign.searcher, "Which searcher mode auto uses")
       ->check(CLI::IsMember(strategies::searcherNames()));
-  app.add_option(
-         "--dump-strategy-graph", o.assign.dumpGraph,
-         "Write the search problem of mode auto (of the training step, if there is one) for "
-         "tessera-solve; gzip if the name ends in .gz")
+  app.add_option("--dump-strategy-graph", o.assign.dumpGraph,
+                 "Write the search problem of mode auto (of the training step, if there is one) for "
+                 "tessera-solve; gzip if the name ends in .gz")
       ->type_name("FILE");
   app.add_option("--search-threads", c.searchThreads, "Threads of the search")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
 
-  app.add_option("--dim", c.dims, "Value of a symbolic dimension: batch=256 (repeat for several)")
-      ->type_name("NAME=N");
+  app.add_option("--dim", c.dims, "Value of a symbolic dimension: batch=256 (repeat for several)")->type_name("NAME=N");
   app.add_option_function<std::vector<std::string>>(
          "--init",
          [&o](const std::vector<std::string> &values) {
@@ -123,51 +116,40 @@ void declare(CLI::App &app, CommandLine &c) {
          "for those whose name matches (repeat for several): '*.bn3.weight=zeros'")
       ->type_name("RULE")
       ->allow_extra_args(false);
-  app.add_flag("--force-init", o.import.forceInit,
-               "Initialise parameters by rule even where the file has values");
-  app.add_flag(
-      "--init-at-start", o.initAtStart,
-      "Store no values of parameters that are initialised by rule: every rank makes its own "
-      "when a run starts (above 1 GiB of them it always does)");
+  app.add_flag("--force-init", o.import.forceInit, "Initialise parameters by rule even where the file has values");
+  app.add_flag("--init-at-start", o.initAtStart,
+               "Store no values of parameters that are initialised by rule: every rank makes its own "
+               "when a run starts (above 1 GiB of them it always does)");
   app.add_option("--seed", o.import.seed, "Of initialisation and dropout")->capture_default_str();
-  app.add_option("--inputs", o.import.inputs,
-                 "Exactly these graph inputs are model inputs, the others parameters")
+  app.add_option("--inputs", o.import.inputs, "Exactly these graph inputs are model inputs, the others parameters")
       ->delimiter(',');
-  app.add_option("--parameters", o.import.parameters, "Initializers that are parameters")
-      ->delimiter(',');
-  app.add_option("--constants", o.import.constants, "Initializers that are constants")
-      ->delimiter(',');
+  app.add_option("--parameters", o.import.parameters, "Initializers that are parameters")->delimiter(',');
+  app.add_option("--constants", o.import.constants, "Initializers that are constants")->delimiter(',');
 
   auto *train = app.add_flag("--train", c.train, "Compile a training step (default: inference)");
-  app.add_option("--loss", c.loss,
-                 "cross_entropy[:label_smoothing=X], nll, mse, bce_with_logits, output")
+  app.add_option("--loss", c.loss, "cross_entropy[:label_smoothing=X], nll, mse, bce_with_logits, output")
       ->needs(train)
       ->capture_default_str();
-  app.add_option("--optimizer", c.optimizer,
-                 "sgd:lr=X[,momentum=X,nesterov,weight_decay=X], adam:..., adamw:...")
+  app.add_option("--optimizer", c.optimizer, "sgd:lr=X[,momentum=X,nesterov,weight_decay=X], adam:..., adamw:...")
       ->needs(train)
       ->capture_default_str();
-  app.add_option(
-         "--schedule", c.schedule,
-         "constant, step:every=N,gamma=X, cosine:steps=N, linear:steps=N; each with warmup=N")
+  app.add_option("--schedule", c.schedule,
+                 "constant, step:every=N,gamma=X, cosine:steps=N, linear:steps=N; each with warmup=N")
       ->needs(train)
       ->capture_default_str();
-  app.add_option(
-         "--gradient-reduction", c.gradientReduction,
-         "Modes data and hybrid: gradients are the mean, or the sum, of those of the batch's "
-         "slices; the loss that is told is the mean")
+  app.add_option("--gradient-reduction", c.gradientReduction,
+                 "Modes data and hybrid: gradients are the mean, or the sum, of those of the batch's "
+                 "slices; the loss that is told is the mean")
       ->needs(train)
       ->check(CLI::IsMember({"mean", "sum"}))
       ->capture_default_str();
-  app.add_flag(
-      "--broadcast-parameters", o.broadcastParameters,
-      "Modes data and hybrid: before the first step, what several ranks hold of parameters "
-      "and states is sent from the first of them to the others");
+  app.add_flag("--broadcast-parameters", o.broadcastParameters,
+               "Modes data and hybrid: before the first step, what several ranks hold of parameters "
+               "and states is sent from the first of them to the others");
   app.add_option("--clip-norm", c.clipNorm, "Clip gradients to this global norm")
       ->needs(train)
       ->check(CLI::PositiveNumber);
-  app.add_option("--accumulate", c.accumulate,
-                 "Process the batch in N micro-batches, one update for all of them")
+  app.add_option("--accumulate", c.accumulate, "Process the batch in N micro-batches, one update for all of them")
       ->needs(train)
       ->check(CLI::Range(1, 4096));
   app.add_option("--precision", o.precision,
@@ -180,22 +162,19 @@ void declare(CLI::App &app, CommandLine &c) {
                  "dynamic[:initial=X,growth=X,backoff=X,interval=N] (default: dynamic with "
                  "--precision f16, else none)")
       ->needs(train);
-  app.add_option(
-         "--recompute", o.recompute,
-         "none: keep activations for the backward pass; cheap: but not what elementwise "
-         "operators make; full: keep little and compute the others again; full:0,2: in these "
-         "segments of the forward half; auto: what fits in --memory and is predicted to take "
-         "least")
+  app.add_option("--recompute", o.recompute,
+                 "none: keep activations for the backward pass; cheap: but not what elementwise "
+                 "operators make; full: keep little and compute the others again; full:0,2: in these "
+                 "segments of the forward half; auto: what fits in --memory and is predicted to take "
+                 "least")
       ->needs(train)
       ->capture_default_str();
   app.add_option("--aux-outputs", c.aux, "Outputs to add to the loss: 1=0.01,2=0.5")->needs(train);
 
-  app.add_option("--dump-phases", o.dumpPhases,
-                 "Write the module after every phase as DIR/N-NAME.mlir")
+  app.add_option("--dump-phases", o.dumpPhases, "Write the module after every phase as DIR/N-NAME.mlir")
       ->type_name("DIR");
   app.add_flag("--no-fuse", c.noFuse, "Do not fuse elementwise operators");
-  app.add_flag("--no-fuse-attention", c.noFuseAttention,
-               "Leave attention as products with a softmax between");
+  app.add_flag("--no-fuse-attention", c.noFuseAttention, "Leave attention as products with a softmax between");
   app.add_flag("-q,--quiet", c.quiet, "Print nothing but errors");
   app.footer(R"(Examples:
   tessera-compile resnet18.onnx --mesh data=4 --dim batch=64 --train --optimizer sgd:lr=0.1,momentum=0.9 -o plan
@@ -243,14 +222,12 @@ llvm::Error interpretHybrid(CommandLine &c) {
   if (c.compile.broadcastParameters && c.mode != "hybrid" && c.mode != "data")
     return llvm::createStringError("--broadcast-parameters is for --mode data and hybrid");
   if (c.mode != "hybrid")
-    return c.hybridOptions.empty()
-               ? llvm::Error::success()
-               : llvm::createStringError("--hybrid-options is for --mode hybrid");
+    return c.hybridOptions.empty() ? llvm::Error::success()
+                                   : llvm::createStringError("--hybrid-options is for --mode hybrid");
   const strategies::AssignOptions &a = c.compile.assign;
   for (auto [option, given] :
        {std::pair("--strategy", !c.strategy.empty()), std::pair("--what-if", !c.whatIf.empty()),
-        std::pair("--save-strategies", !c.compile.saveStrategies.empty()),
-        std::pair("--search-only", c.searchOnly)})
+        std::pair("--save-strategies", !c.compile.saveStrategies.empty()), std::pair("--search-only", c.searchOnly)})
     if (given)
       return llvm::createStringError("%s: mode hybrid chooses no strategies, the model file says "
                                      "where ranks communicate",
@@ -281,11 +258,9 @@ llvm::Error interpret(CommandLine &c) {
   if (llvm::Error e = assignTo(strategies::Topology::load(c.topology), a.topology))
     return e;
   if (a.mode != "auto")
-    for (auto [option, text] :
-         {std::pair("--dump-strategy-graph", &a.dumpGraph), std::pair("--searcher", &a.searcher)})
+    for (auto [option, text] : {std::pair("--dump-strategy-graph", &a.dumpGraph), std::pair("--searcher", &a.searcher)})
       if (!text->empty())
-        return llvm::createStringError("%s: mode %s searches nothing; use it with --mode auto",
-                                       option, c.mode.c_str());
+        return llvm::createStringError("%s: mode %s searches nothing; use it with --mode auto", option, c.mode.c_str());
   if (!c.strategy.empty())
     if (llvm::Error e = assignTo(strategies::UserStrategies::load(c.strategy), a.user))
       return e;
@@ -299,8 +274,7 @@ llvm::Error interpret(CommandLine &c) {
     auto [name, value] = llvm::StringRef(text).split('=');
     int64_t extent = 0;
     if (name.empty() || value.getAsInteger(10, extent) || extent < 1)
-      return llvm::createStringError(
-          "--dim %s: expected NAME=N with N at least 1, such as batch=256", text.c_str());
+      return llvm::createStringError("--dim %s: expected NAME=N with N at least 1, such as batch=256", text.c_str());
     c.compile.import.dims[name.str()] = extent;
   }
   if (!c.train)
@@ -410,8 +384,7 @@ int main(int argc, char **argv) {
     recipe = std::async(std::launch::async, recipeText, recipeOf(app, c));
     c.compile.recipe = [&recipe] { return recipe.get(); };
   }
-  llvm::Expected<CompileResult> result =
-      c.searchOnly ? searchOnly(c.compile, progress) : compile(c.compile, progress);
+  llvm::Expected<CompileResult> result = c.searchOnly ? searchOnly(c.compile, progress) : compile(c.compile, progress);
   if (!result)
     return fail(result.takeError());
   if (!c.quiet)

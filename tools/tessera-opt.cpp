@@ -19,8 +19,7 @@
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry
-      .insert<mlir::func::FuncDialect, tessera::dist::DistDialect, tessera::graph::GraphDialect>();
+  registry.insert<mlir::func::FuncDialect, tessera::dist::DistDialect, tessera::graph::GraphDialect>();
   mlir::registerTransformsPasses();
   tessera::compiler::registerAutodiffPasses();
   tessera::compiler::registerTrainingPasses();

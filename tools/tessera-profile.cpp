@@ -66,8 +66,8 @@ llvm::Error run(CommandLine &c) {
     return mesh.takeError();
   constexpr int64_t kMaxRanks = 256;
   if (mesh->numRanks() > kMaxRanks)
-    return llvm::createStringError("mesh %s: at most %lld ranks are measured on one machine",
-                                   mesh->str().c_str(), (long long)kMaxRanks);
+    return llvm::createStringError("mesh %s: at most %lld ranks are measured on one machine", mesh->str().c_str(),
+                                   (long long)kMaxRanks);
   c.measure.mesh = std::move(*mesh);
   llvm::Expected<int64_t> bytes = strategies::parseBytes(c.maxBytes);
   if (!bytes)
@@ -89,8 +89,7 @@ llvm::Error run(CommandLine &c) {
     context.loadAllAvailableDialects();
     auto module = mlir::parseSourceFile<mlir::ModuleOp>(c.program, mlir::ParserConfig(&context));
     if (!module)
-      return llvm::createStringError("%s: not a program as --dump-phases writes it",
-                                     c.program.c_str());
+      return llvm::createStringError("%s: not a program as --dump-phases writes it", c.program.c_str());
     if (llvm::Error e = measureKernels(*module, c.measure, table, progress))
       return e;
   }
@@ -103,34 +102,25 @@ int main(int argc, char **argv) {
   CommandLine c;
   CLI::App app("Measures kernels and collectives on this machine", "tessera-profile");
   app.set_version_flag("--version", "tessera-profile " TESSERA_VERSION);
-  app.add_option("PROGRAM", c.program,
-                 "2-training.mlir of tessera-compile --dump-phases: its kernels are measured");
-  auto *output =
-      app.add_option("-o,--output", c.output, "Profile file to write")->type_name("FILE");
-  auto *mesh =
-      app.add_option("--mesh", c.mesh, "Ranks that run at once, as threads: data=2,model=2");
+  app.add_option("PROGRAM", c.program, "2-training.mlir of tessera-compile --dump-phases: its kernels are measured");
+  auto *output = app.add_option("-o,--output", c.output, "Profile file to write")->type_name("FILE");
+  auto *mesh = app.add_option("--mesh", c.mesh, "Ranks that run at once, as threads: data=2,model=2");
   output->needs(mesh);
   mesh->needs(output);
-  auto *topology =
-      app.add_option("--write-topology", c.topology,
-                     "Topology file to write: this machine's GPUs as nvidia-smi shows them")
-          ->type_name("FILE");
-  app.add_option("--like", c.like, "Topology with the rates of a GPU that is not known")
-      ->needs(topology);
+  auto *topology = app.add_option("--write-topology", c.topology,
+                                  "Topology file to write: this machine's GPUs as nvidia-smi shows them")
+                       ->type_name("FILE");
+  app.add_option("--like", c.like, "Topology with the rates of a GPU that is not known")->needs(topology);
   app.add_option("--device", c.device, "cpu or cuda: where kernels and collectives are measured")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--add-to", c.add, "Keep what this profile holds and measure the rest")
-      ->type_name("FILE");
-  app.add_option("--backend", c.measure.backend,
-                 "cpu, cuda or reference (default: as --device says)");
+  app.add_option("--add-to", c.add, "Keep what this profile holds and measure the rest")->type_name("FILE");
+  app.add_option("--backend", c.measure.backend, "cpu, cuda or reference (default: as --device says)");
   app.add_option("--seconds", c.measure.seconds, "Time of one measurement")
       ->check(tessera::between(1e-6, 60.0))
       ->capture_default_str();
-  app.add_option("--max-bytes", c.maxBytes, "Largest buffer of a collective")
-      ->capture_default_str();
+  app.add_option("--max-bytes", c.maxBytes, "Largest buffer of a collective")->capture_default_str();
   app.add_flag("-q,--quiet", c.quiet, "Print nothing but errors");
-  app.footer(
-      "Example:\n  tessera-profile phases/2-training.mlir --mesh data=2,model=2 -o machine.json");
+  app.footer("Example:\n  tessera-profile phases/2-training.mlir --mesh data=2,model=2 -o machine.json");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &e) {
@@ -139,8 +129,7 @@ int main(int argc, char **argv) {
   if (app.count("--backend") == 0)
     c.measure.backend = c.device;
   if (c.output.empty() && c.topology.empty()) {
-    std::fprintf(stderr,
-                 "tessera-profile: error: give -o FILE and --mesh, or --write-topology FILE\n");
+    std::fprintf(stderr, "tessera-profile: error: give -o FILE and --mesh, or --write-topology FILE\n");
     return 2;
   }
   if (llvm::Error e = run(c)) {

@@ -35,8 +35,7 @@ CLI::Validator atLeast(int64_t least) {
         const auto parsed = std::from_chars(text.data(), end, value);
         return parsed.ec == std::errc() && parsed.ptr == end && value >= least
                    ? std::string()
-                   : "expected a whole number from " + std::to_string(least) + " on, not '" + text +
-                         "'";
+                   : "expected a whole number from " + std::to_string(least) + " on, not '" + text + "'";
       },
       "");
 }
@@ -69,59 +68,42 @@ void declare(CLI::App &app, CommandLine &c) {
   mode->require_option(0, 1);
 
   auto *steps =
-      app.add_option("--steps", r.steps, "Batches to run; in training, with those of a resumed run")
-          ->check(atLeast(1));
-  app.add_option("--epochs", r.epochs, "Passes over the data (default 1)")
-      ->check(atLeast(1))
-      ->excludes(steps);
-  app.add_option("--seed,--shuffle-seed", r.seed,
-                 "Of shuffling and augmentation (default 0, or the resumed run's)");
-  app.add_option("--shuffle", c.shuffle, "1 or 0: shuffle the data or not")
-      ->check(CLI::Range(0, 1));
-  app.add_option("--augment", c.augment, "1 or 0: augment the data or not")
-      ->check(CLI::Range(0, 1));
-  app.add_flag("--eval-each-epoch", r.evalEachEpoch,
-               "Evaluate after every epoch of training and at its end");
-  app.add_option("--eval-data", r.evalData, "Data for that (default: --data, evaluation split)")
-      ->type_name("SOURCE");
+      app.add_option("--steps", r.steps, "Batches to run; in training, with those of a resumed run")->check(atLeast(1));
+  app.add_option("--epochs", r.epochs, "Passes over the data (default 1)")->check(atLeast(1))->excludes(steps);
+  app.add_option("--seed,--shuffle-seed", r.seed, "Of shuffling and augmentation (default 0, or the resumed run's)");
+  app.add_option("--shuffle", c.shuffle, "1 or 0: shuffle the data or not")->check(CLI::Range(0, 1));
+  app.add_option("--augment", c.augment, "1 or 0: augment the data or not")->check(CLI::Range(0, 1));
+  app.add_flag("--eval-each-epoch", r.evalEachEpoch, "Evaluate after every epoch of training and at its end");
+  app.add_option("--eval-data", r.evalData, "Data for that (default: --data, evaluation split)")->type_name("SOURCE");
   app.add_option("--output", r.output, "Directory for the outputs of --infer")->type_name("DIR");
-  app.add_option(
-         "--tolerance", r.tolerance,
-         "Of --verify: the relative difference that passes in any case. Otherwise 16 times what "
-         "rounding alone does to the unpartitioned program may be there; with --f64 losses get "
-         "the tolerance, tensors ten times as much (default 1e-6, with --f64 1e-10)")
+  app.add_option("--tolerance", r.tolerance,
+                 "Of --verify: the relative difference that passes in any case. Otherwise 16 times what "
+                 "rounding alone does to the unpartitioned program may be there; with --f64 losses get "
+                 "the tolerance, tensors ten times as much (default 1e-6, with --f64 1e-10)")
       ->check(CLI::Range(1e-15, 1e6));
 
-  app.add_option("--weights", r.weights, "Parameters from this safetensors file or checkpoint")
-      ->type_name("FILE|DIR");
-  app.add_option("--weights-map", r.weightsMap,
-                 "JSON file with the names that --weights has for the plan's tensors")
+  app.add_option("--weights", r.weights, "Parameters from this safetensors file or checkpoint")->type_name("FILE|DIR");
+  app.add_option("--weights-map", r.weightsMap, "JSON file with the names that --weights has for the plan's tensors")
       ->type_name("FILE");
-  app.add_option("--save-weights", r.saveWeights,
-                 "Write the parameters after training to this safetensors file")
+  app.add_option("--save-weights", r.saveWeights, "Write the parameters after training to this safetensors file")
       ->type_name("FILE");
-  app.add_option("--checkpoint-dir", r.checkpointDir,
-                 "Write checkpoints DIR/step-N in the background, and at the end")
+  app.add_option("--checkpoint-dir", r.checkpointDir, "Write checkpoints DIR/step-N in the background, and at the end")
       ->type_name("DIR");
   app.add_option("--checkpoint-every", c.every,
                  "How often: so many steps (100), or a time (30s, 10min, 2h) (default: each epoch)")
       ->type_name("N|TIME");
-  app.add_option("--keep", r.keep, "Keep the last so many checkpoints (default 3; 0: all)")
-      ->check(atLeast(0));
-  app.add_flag(
-      "--integrated", r.integrated,
-      "Checkpoints of whole tensors, which other programs read, instead of each rank's part");
-  app.add_option("--resume", r.resumeDir,
-                 "Continue from a checkpoint, or from the latest in this directory")
+  app.add_option("--keep", r.keep, "Keep the last so many checkpoints (default 3; 0: all)")->check(atLeast(0));
+  app.add_flag("--integrated", r.integrated,
+               "Checkpoints of whole tensors, which other programs read, instead of each rank's part");
+  app.add_option("--resume", r.resumeDir, "Continue from a checkpoint, or from the latest in this directory")
       ->type_name("DIR");
 
   LaunchOptions &l = c.launch;
-  auto *launch = app.add_option_group(
-      "Launching", "Ranks are threads of this process by default; under mpirun, or with "
-                   "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment, "
-                   "this process is one of them (docs/launching.md)");
-  auto *processes =
-      launch->add_flag("--processes", l.processes, "Ranks are processes of this machine");
+  auto *launch =
+      app.add_option_group("Launching", "Ranks are threads of this process by default; under mpirun, or with "
+                                        "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment, "
+                                        "this process is one of them (docs/launching.md)");
+  auto *processes = launch->add_flag("--processes", l.processes, "Ranks are processes of this machine");
   launch
       ->add_option("--rank-table", l.rankTable,
                    "JSON file that says which ranks run on which servers; starts those of this "
@@ -150,34 +132,28 @@ void declare(CLI::App &app, CommandLine &c) {
                  "run ends")
       ->check(tessera::between(0.1, 1e6));
   app.add_option("--log-dir", r.logDir, "One text file per rank: DIR/rank-N.log")->type_name("DIR");
-  app.add_option("--ranks", c.ranks, "Expected number of ranks: an error if the plan has others")
-      ->check(atLeast(1));
-  app.add_option("--threads", c.threads,
-                 "Kernel threads per rank (default: cores / ranks on this machine)")
+  app.add_option("--ranks", c.ranks, "Expected number of ranks: an error if the plan has others")->check(atLeast(1));
+  app.add_option("--threads", c.threads, "Kernel threads per rank (default: cores / ranks on this machine)")
       ->check(CLI::Range(1, 4096));
   app.add_option("--device", c.device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_flag("--share-devices", r.shareDevices,
                "With cuda: let ranks share a device; collectives go through host memory (slow)");
-  app.add_flag("--tf32", r.tf32,
-               "With cuda: matrix products and convolutions may round their operands to TF32");
+  app.add_flag("--tf32", r.tf32, "With cuda: matrix products and convolutions may round their operands to TF32");
   app.add_flag("--no-graphs", c.noGraphs, "With cuda: launch step by step, record no graphs");
-  app.add_option("--backend", r.backend,
-                 "cpu, cuda, reference or null (default: as --device says)");
+  app.add_option("--backend", r.backend, "cpu, cuda, reference or null (default: as --device says)");
   app.add_flag("--f64", r.widen, "Compute in double precision what the plan has in single");
   app.add_option("--log", c.log, "One JSON object per step to this file")->type_name("FILE");
-  app.add_option("--tensorboard", c.tensorboard,
-                 "Event files for TensorBoard in this directory: what --log has")
+  app.add_option("--tensorboard", c.tensorboard, "Event files for TensorBoard in this directory: what --log has")
       ->type_name("DIR");
   app.add_option("--check-numerics", c.numerics,
                  "When loss, gradients or updates of a training step are NaN or infinite: stop, "
                  "skip its update on all ranks, or rollback to the last checkpoint and go on with "
                  "the next batch; says which operator made the first such number")
       ->check(CLI::IsMember({"stop", "skip", "rollback"}));
-  auto *trace =
-      app.add_option("--trace", c.trace,
-                     "Write what all ranks do in some training steps, steps=FIRST:LAST or steps=N, "
-                     "for https://ui.perfetto.dev or chrome://tracing")
-          ->type_name("steps=N[:M]");
+  auto *trace = app.add_option("--trace", c.trace,
+                               "Write what all ranks do in some training steps, steps=FIRST:LAST or steps=N, "
+                               "for https://ui.perfetto.dev or chrome://tracing")
+                    ->type_name("steps=N[:M]");
   app.add_option("--trace-file", r.traceFile, "The file of --trace (default trace.json)")
       ->type_name("FILE")
       ->needs(trace);
@@ -193,8 +169,7 @@ Status parseEvery(const std::string &text, RunOptions &r) {
   int64_t count = 0;
   auto parsed = std::from_chars(text.data(), text.data() + digits, count);
   if (parsed.ec != std::errc() || count < 1 || (seconds == 0 && !unit.empty()))
-    return Status::error("--checkpoint-every " + text +
-                         ": give a number of steps (100) or a time (30s, 10min, 2h)");
+    return Status::error("--checkpoint-every " + text + ": give a number of steps (100) or a time (30s, 10min, 2h)");
   if (unit.empty())
     r.checkpointEvery = count;
   else
@@ -205,16 +180,12 @@ Status parseEvery(const std::string &text, RunOptions &r) {
 /// What the parser cannot say about options that depend on each other.
 Status complete(CommandLine &c, const CLI::App &app) {
   RunOptions &r = c.run;
-  r.mode = c.eval     ? RunMode::Evaluate
-           : c.infer  ? RunMode::Infer
-           : c.verify ? RunMode::Verify
-                      : RunMode::Train;
+  r.mode = c.eval ? RunMode::Evaluate : c.infer ? RunMode::Infer : c.verify ? RunMode::Verify : RunMode::Train;
   if (c.infer && r.output.empty())
     return Status::error("--infer needs --output DIR");
   if (r.data.empty())
-    return Status::error(
-        "--data is required: npy:IN.npy,...,TARGET.npy, cifar10:DIR, imagefolder:DIR, "
-        "tokens:FILE or synthetic");
+    return Status::error("--data is required: npy:IN.npy,...,TARGET.npy, cifar10:DIR, imagefolder:DIR, "
+                         "tokens:FILE or synthetic");
   if (!r.weightsMap.empty() && r.weights.empty())
     return Status::error("--weights-map needs --weights");
   if (!r.weights.empty() && !r.resumeDir.empty())
@@ -279,8 +250,7 @@ void complain(const Status &status, int rank = -1) {
 }
 
 /// This process's rank of the job; null where ranks are threads.
-Result<std::unique_ptr<World>> joinJob(CommandLine &c, const LaunchContext &context,
-                                       const PlanDirectory &plan) {
+Result<std::unique_ptr<World>> joinJob(CommandLine &c, const LaunchContext &context, const PlanDirectory &plan) {
   const int ranks = static_cast<int>(plan.ranks.size());
   if (context.transport == Transport::Tcp) {
     c.run.localRank = context.localRank;
@@ -298,9 +268,8 @@ Result<std::unique_ptr<World>> joinJob(CommandLine &c, const LaunchContext &cont
     // All processes see the same; one message is enough. It must be out before the first process ends:
     // mpirun then stops the others.
     if ((*world)->rank() == 0)
-      complain(Status::error(c.plan + ": is a plan for " + std::to_string(ranks) +
-                             " ranks, but MPI started " + std::to_string((*world)->size()) +
-                             " processes"));
+      complain(Status::error(c.plan + ": is a plan for " + std::to_string(ranks) + " ranks, but MPI started " +
+                             std::to_string((*world)->size()) + " processes"));
     return Status::error("");
   }
   c.run.localRanks = fromLauncher({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}, ranks);
@@ -318,13 +287,11 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
   if (c.ranks != 0 && c.ranks != ranks && !recompiled)
     return Status::error(c.plan + ": is a plan for " + std::to_string(ranks) + " ranks, not " +
                          std::to_string(c.ranks) + "; compile the model for another mesh");
-  Result<LaunchContext> context =
-      decideLaunch(c.launch, ranks, [](const char *name) { return std::getenv(name); });
+  Result<LaunchContext> context = decideLaunch(c.launch, ranks, [](const char *name) { return std::getenv(name); });
   if (!context)
     return context.status().context(c.plan);
   if (!context->children.empty()) {
-    SupervisorOptions options{
-        *context, argv, c.launch.restarts, c.launch.peerTimeout + 20, {}, c.run.checkpointDir};
+    SupervisorOptions options{*context, argv, c.launch.restarts, c.launch.peerTimeout + 20, {}, c.run.checkpointDir};
     if (c.launch.elastic) {
       Result<Elastic> elastic = Elastic::open(c.plan, c.run.checkpointDir);
       if (!elastic)
@@ -351,8 +318,7 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
   c.run.transport = !process                               ? "threads"
                     : context->transport == Transport::Mpi ? "processes over MPI"
                                                            : "processes over TCP";
-  if (c.run.attempt = context->attempt;
-      c.run.attempt > 0 && !listCheckpoints(c.run.checkpointDir).empty())
+  if (c.run.attempt = context->attempt; c.run.attempt > 0 && !listCheckpoints(c.run.checkpointDir).empty())
     c.run.resumeDir = c.run.checkpointDir;
   const int rank = process ? (*world)->rank() : -1;
   // mpirun gives its processes a terminal of its own even when its output goes to a file.
@@ -360,8 +326,7 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
   auto body = [&](World &world) -> Status {
     // Here and not before the ranks start: a failure must stop the others too.
     if (world.rank() == 0 && !c.log.empty())
-      TESSERA_RETURN_IF_ERROR(
-          console.openLog(c.log, /*append=*/!c.run.resumeDir.empty() || c.run.attempt > 0));
+      TESSERA_RETURN_IF_ERROR(console.openLog(c.log, /*append=*/!c.run.resumeDir.empty() || c.run.attempt > 0));
     if (world.rank() == 0 && !c.tensorboard.empty())
       TESSERA_RETURN_IF_ERROR(console.openEvents(c.tensorboard));
     Status status = runPlan(*plan, c.run, world, console, result);
@@ -382,8 +347,7 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
 } // namespace
 
 int main(int argc, char **argv) {
-  CLI::App app(
-      "Runs a plan: trains, evaluates or infers, on this machine's ranks or on several machines.");
+  CLI::App app("Runs a plan: trains, evaluates or infers, on this machine's ranks or on several machines.");
   CommandLine command;
   command.run.backend = "cpu";
   declare(app, command);

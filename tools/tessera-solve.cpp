@@ -51,17 +51,15 @@ int solve(const std::string &path, SearchOptions options, const std::string &out
     return 1;
   }
   if (options.searcher == "data" && graph->dataParallel.empty() && !graph->nodes.empty()) {
-    fprintf(
-        stderr,
-        "error: %s: does not say which options are data parallel (\"data_parallel\"), which the "
-        "searcher 'data' needs; tessera-compile --dump-strategy-graph writes it\n",
-        path.c_str());
+    fprintf(stderr,
+            "error: %s: does not say which options are data parallel (\"data_parallel\"), which the "
+            "searcher 'data' needs; tessera-compile --dump-strategy-graph writes it\n",
+            path.c_str());
     return 2;
   }
   Solution solution = search(*graph, options);
   if (solution.infeasible) {
-    fprintf(stderr, "error: %s: no choice fits the memory limit and the forbidden costs (proven)\n",
-            path.c_str());
+    fprintf(stderr, "error: %s: no choice fits the memory limit and the forbidden costs (proven)\n", path.c_str());
     return 2;
   }
   if (solution.choice.empty() && !graph->nodes.empty() && options.searcher == "data") {
@@ -70,14 +68,12 @@ int solve(const std::string &path, SearchOptions options, const std::string &out
     return 2;
   }
   if (solution.choice.empty() && !graph->nodes.empty()) {
-    fprintf(stderr, "error: %s: found no choice that fits in %g seconds; try a larger --seconds\n",
-            path.c_str(), budget);
+    fprintf(stderr, "error: %s: found no choice that fits in %g seconds; try a larger --seconds\n", path.c_str(),
+            budget);
     return 2;
   }
   Evaluation judged = evaluate(*graph, solution.choice);
-  double gap = solution.cost > 0
-                   ? 100.0 * double(solution.cost - solution.lowerBound) / double(solution.cost)
-                   : 0;
+  double gap = solution.cost > 0 ? 100.0 * double(solution.cost - solution.lowerBound) / double(solution.cost) : 0;
   printf("cost         %" PRId64 "\n", judged.cost);
   printf("lower bound  %" PRId64 "\n", solution.lowerBound);
   printf("gap          %.4f %%%s\n", gap, solution.optimal ? " (optimal)" : "");
@@ -102,13 +98,10 @@ int main(int argc, char **argv) {
   app.add_option("--seconds", options.seconds, "time budget, reading included")
       ->check(tessera::between(0.0, 1e6))
       ->capture_default_str();
-  app.add_option("--work", options.work,
-                 "reproducible budget in 1e9 elementary steps, roughly seconds; 0: none")
+  app.add_option("--work", options.work, "reproducible budget in 1e9 elementary steps, roughly seconds; 0: none")
       ->check(tessera::between(0.0, 1e9))
       ->capture_default_str();
-  app.add_option("--threads", options.threads, "threads")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
+  app.add_option("--threads", options.threads, "threads")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--seed", options.seed, "seed of the randomized phases")->capture_default_str();
   app.add_option("--gap", options.gap, "stop at this relative distance to the lower bound")
       ->check(tessera::between(0.0, 1.0))

@@ -141,9 +141,7 @@ private:
     if (!llvm::is_contained(needed, true) || llvm::all_of(adjoints, [](Value v) { return !v; }))
       return llvm::Error::success();
 
-    auto give = [&](unsigned operand, Value adjoint) {
-      accumulate(op->getOperand(operand), adjoint);
-    };
+    auto give = [&](unsigned operand, Value adjoint) { accumulate(op->getOperand(operand), adjoint); };
     GradientContext context(b_, op, adjoints, needed, give);
     b_.setLoc(op->getLoc());
     context.name("grad");
@@ -159,8 +157,7 @@ private:
     if (context.error().empty())
       return llvm::Error::success();
     return llvm::createStringError("cannot differentiate '%s' (%s): %s", nameOf(op).c_str(),
-                                   op->getName().getStringRef().str().c_str(),
-                                   context.error().str().c_str());
+                                   op->getName().getStringRef().str().c_str(), context.error().str().c_str());
   }
 
   OpWriter &b_;
@@ -170,8 +167,7 @@ private:
 
 } // namespace
 
-llvm::Expected<SmallVector<Value>> differentiate(OpWriter &builder, ArrayRef<Seed> seeds,
-                                                 ArrayRef<Value> wrt) {
+llvm::Expected<SmallVector<Value>> differentiate(OpWriter &builder, ArrayRef<Seed> seeds, ArrayRef<Value> wrt) {
   Differentiator d(builder, wrt);
   if (llvm::Error error = d.run(seeds))
     return error;

@@ -30,8 +30,7 @@ struct Seed {
 /// that names the operator that has no gradient. Operators carry graph.grad_of = name of the
 /// forward operator and graph.name = that name + ".grad" (".grad_w" ... where it has several), made
 /// unique.
-llvm::Expected<llvm::SmallVector<mlir::Value>> differentiate(graph::OpWriter &builder,
-                                                             llvm::ArrayRef<Seed> seeds,
+llvm::Expected<llvm::SmallVector<mlir::Value>> differentiate(graph::OpWriter &builder, llvm::ArrayRef<Seed> seeds,
                                                              llvm::ArrayRef<mlir::Value> wrt);
 
 } // namespace tessera::compiler

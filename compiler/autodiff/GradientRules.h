@@ -71,13 +71,9 @@ public:
   bool isConstant(mlir::OperationName name) const { return constants_.contains(name.getTypeID()); }
 
   template <typename OpT, typename Fn> void rule(Fn fn) {
-    rules_[mlir::TypeID::get<OpT>()] = [fn](mlir::Operation *op, GradientContext &c) {
-      fn(llvm::cast<OpT>(op), c);
-    };
+    rules_[mlir::TypeID::get<OpT>()] = [fn](mlir::Operation *op, GradientContext &c) { fn(llvm::cast<OpT>(op), c); };
   }
-  template <typename... OpTs> void constant() {
-    (constants_.insert(mlir::TypeID::get<OpTs>()), ...);
-  }
+  template <typename... OpTs> void constant() { (constants_.insert(mlir::TypeID::get<OpTs>()), ...); }
 
 private:
   GradientRules();

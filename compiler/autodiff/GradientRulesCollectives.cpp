@@ -58,9 +58,9 @@ Value inPlace(CollectiveOp op, Context &c, const Collective &slice, const dist::
     SmallVector<int64_t> before = zeros, behind = hi;
     before[slice.dim] = mesh.coordinate(rank, slice.axes) * slice.localOut[slice.dim];
     behind[slice.dim] -= before[slice.dim];
-    perRank.push_back(attributes.getDictionaryAttr(
-        {attributes.getNamedAttr("hi", attributes.getDenseI64ArrayAttr(behind)),
-         attributes.getNamedAttr("lo", attributes.getDenseI64ArrayAttr(before))}));
+    perRank.push_back(
+        attributes.getDictionaryAttr({attributes.getNamedAttr("hi", attributes.getDenseI64ArrayAttr(behind)),
+                                      attributes.getNamedAttr("lo", attributes.getDenseI64ArrayAttr(before))}));
   }
   pad->setAttr(dist::kPerRankAttr, attributes.getArrayAttr(perRank));
   return pad;
@@ -72,8 +72,8 @@ Value onRoot(Context &c, Value x, const Collective &broadcast, const dist::Mesh 
   auto place = c.b.make<IotaOp>(RankedTensorType::get({1}, attributes.getI64Type()), uint64_t(0));
   SmallVector<Attribute> perRank;
   for (int64_t rank = 0; rank < mesh.numRanks(); ++rank)
-    perRank.push_back(attributes.getDictionaryAttr(attributes.getNamedAttr(
-        "start", attributes.getI64IntegerAttr(mesh.coordinate(rank, broadcast.axes)))));
+    perRank.push_back(attributes.getDictionaryAttr(
+        attributes.getNamedAttr("start", attributes.getI64IntegerAttr(mesh.coordinate(rank, broadcast.axes)))));
   place->setAttr(dist::kPerRankAttr, attributes.getArrayAttr(perRank));
   Value root = c.b.binary<EqOp>(c.b.reshape(place.getY(), {}), c.b.integer(broadcast.root));
   return c.b.select(root, x, c.b.constant(elementTypeOf(x), 0.0));
@@ -83,9 +83,7 @@ void collective(CollectiveOp op, Context &c) {
   const dist::Mesh mesh = dist::getMesh(op->getParentOfType<ModuleOp>());
   const Collective forward = op.getCollective(mesh);
   const bool sums = forward.reduction == dist::Reduction::Sum;
-  auto make = [&](Value x, const Collective &step) {
-    return c.b.make<CollectiveOp>(x, mesh, step).getY();
-  };
+  auto make = [&](Value x, const Collective &step) { return c.b.make<CollectiveOp>(x, mesh, step).getY(); };
   switch (forward.kind) {
   case CollectiveKind::AllReduce: {
     Value sum = sumOverRanks(c.b, mesh, forward.axes, c.dy());

@@ -43,8 +43,7 @@ static void power(PowOp op, Context &c) {
       else if (*exponent == 0.0)
         slope = c.b.constant(elementTypeOf(a), 0.0);
       else
-        slope =
-            c.b.mul(c.b.binary<PowOp>(a, c.b.constant(elementTypeOf(b), *exponent - 1)), *exponent);
+        slope = c.b.mul(c.b.binary<PowOp>(a, c.b.constant(elementTypeOf(b), *exponent - 1)), *exponent);
       c.give(0, c.b.mul(c.dy(), slope));
     } else { // 0 * a^-1 at b = 0 would be NaN for a = 0
       Value zero = c.b.constant(elementTypeOf(a), 0.0);
@@ -60,18 +59,16 @@ static void power(PowOp op, Context &c) {
 }
 
 void addElementwiseRules(GradientRules &r) {
-  r.constant<SignOp, FloorOp, CeilOp, RoundOp, NotOp, EqOp, LtOp, LeOp, AndOp, OrOp, XorOp, IotaOp,
-             RandomOp, ConstantOp, ArgMaxOp, TopKOp>();
+  r.constant<SignOp, FloorOp, CeilOp, RoundOp, NotOp, EqOp, LtOp, LeOp, AndOp, OrOp, XorOp, IotaOp, RandomOp,
+             ConstantOp, ArgMaxOp, TopKOp>();
 
-  r.rule<AbsOp>(
-      [](AbsOp op, Context &c) { c.give(0, c.b.mul(c.dy(), c.b.unary<SignOp>(op.getX()))); });
+  r.rule<AbsOp>([](AbsOp op, Context &c) { c.give(0, c.b.mul(c.dy(), c.b.unary<SignOp>(op.getX()))); });
   r.rule<ExpOp>([](ExpOp op, Context &c) { c.give(0, c.b.mul(c.dy(), op.getY())); });
   r.rule<Expm1Op>([](Expm1Op op, Context &c) { // y + 1
     c.give(0, c.b.mul(c.dy(), c.b.sub(op.getY(), -1.0)));
   });
   r.rule<LogOp>([](LogOp op, Context &c) { c.give(0, c.b.div(c.dy(), op.getX())); });
-  r.rule<Log1pOp>(
-      [](Log1pOp op, Context &c) { c.give(0, c.b.div(c.dy(), c.b.sub(op.getX(), -1.0))); });
+  r.rule<Log1pOp>([](Log1pOp op, Context &c) { c.give(0, c.b.div(c.dy(), c.b.sub(op.getX(), -1.0))); });
   r.rule<SqrtOp>([](SqrtOp op, Context &c) { // 1 / 2y
     c.give(0, c.b.div(c.b.mul(c.dy(), 0.5), op.getY()));
   });
@@ -93,11 +90,8 @@ void addElementwiseRules(GradientRules &r) {
     Value bell = c.b.unary<ExpOp>(c.b.neg(c.b.mul(x, x)));
     c.give(0, c.b.mul(c.dy(), c.b.mul(bell, 1.1283791670955126)));
   });
-  r.rule<SinOp>(
-      [](SinOp op, Context &c) { c.give(0, c.b.mul(c.dy(), c.b.unary<CosOp>(op.getX()))); });
-  r.rule<CosOp>([](CosOp op, Context &c) {
-    c.give(0, c.b.neg(c.b.mul(c.dy(), c.b.unary<SinOp>(op.getX()))));
-  });
+  r.rule<SinOp>([](SinOp op, Context &c) { c.give(0, c.b.mul(c.dy(), c.b.unary<CosOp>(op.getX()))); });
+  r.rule<CosOp>([](CosOp op, Context &c) { c.give(0, c.b.neg(c.b.mul(c.dy(), c.b.unary<SinOp>(op.getX())))); });
   r.rule<AtanOp>([](AtanOp op, Context &c) { // 1 / (1 + x^2)
     Value square = c.b.mul(op.getX(), op.getX());
     c.give(0, c.b.div(c.dy(), c.b.sub(square, -1.0)));
@@ -106,8 +100,7 @@ void addElementwiseRules(GradientRules &r) {
     Value zero = c.b.constant(elementTypeOf(c.dy()), 0.0);
     c.give(0, c.b.select(c.b.binary<LtOp>(zero, op.getY()), c.dy(), zero));
   });
-  r.rule<CastOp>(
-      [](CastOp op, Context &c) { c.give(0, c.b.cast(c.dy(), elementTypeOf(op.getX()))); });
+  r.rule<CastOp>([](CastOp op, Context &c) { c.give(0, c.b.cast(c.dy(), elementTypeOf(op.getX()))); });
 
   r.rule<DivOp>([](DivOp op, Context &c) {
     c.derived(0);
@@ -117,13 +110,11 @@ void addElementwiseRules(GradientRules &r) {
   r.rule<PowOp>(power);
   r.rule<MaxOp>([](MaxOp op, Context &c) {
     Value a = op.getA(), b = op.getB();
-    extremum(op, c, c.needs(0) ? c.b.binary<LeOp>(b, a) : Value(),
-             c.needs(1) ? c.b.binary<LeOp>(a, b) : Value());
+    extremum(op, c, c.needs(0) ? c.b.binary<LeOp>(b, a) : Value(), c.needs(1) ? c.b.binary<LeOp>(a, b) : Value());
   });
   r.rule<MinOp>([](MinOp op, Context &c) {
     Value a = op.getA(), b = op.getB();
-    extremum(op, c, c.needs(0) ? c.b.binary<LeOp>(a, b) : Value(),
-             c.needs(1) ? c.b.binary<LeOp>(b, a) : Value());
+    extremum(op, c, c.needs(0) ? c.b.binary<LeOp>(a, b) : Value(), c.needs(1) ? c.b.binary<LeOp>(b, a) : Value());
   });
   r.rule<ModOp>([](ModOp op, Context &c) { // a - floor(a / b) b
     c.give(0, c.dy());

@@ -43,26 +43,23 @@ static void matMul(MatMulOp op, Context &c) {
 static void conv(ConvOp op, Context &c) {
   c.name("grad_x");
   if (c.needs(0))
-    c.give(0, c.b.make<ConvInputGradOp>(c.dy(), op.getW(), shapeOf(op.getX()).drop_front(2),
-                                        op.getStrides(), op.getPads(), op.getDilations(),
-                                        op.getGroups()));
+    c.give(0, c.b.make<ConvInputGradOp>(c.dy(), op.getW(), shapeOf(op.getX()).drop_front(2), op.getStrides(),
+                                        op.getPads(), op.getDilations(), op.getGroups()));
   c.name("grad_w");
   if (c.needs(1))
-    c.give(1, c.b.make<ConvWeightGradOp>(op.getX(), c.dy(), shapeOf(op.getW()).drop_front(2),
-                                         op.getStrides(), op.getPads(), op.getDilations(),
-                                         op.getGroups()));
+    c.give(1, c.b.make<ConvWeightGradOp>(op.getX(), c.dy(), shapeOf(op.getW()).drop_front(2), op.getStrides(),
+                                         op.getPads(), op.getDilations(), op.getGroups()));
 }
 
 // A convolution of x whose result has exactly y's spatial extents: the upper padding makes up for
 // terms that conv_input_grad drops (or never has) at the border.
-static Value convTo(Context &c, Value x, Value w, Value y, ArrayRef<int64_t> strides,
-                    ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations, int64_t groups) {
+static Value convTo(Context &c, Value x, Value w, Value y, ArrayRef<int64_t> strides, ArrayRef<int64_t> pads,
+                    ArrayRef<int64_t> dilations, int64_t groups) {
   size_t spatial = strides.size();
   SmallVector<int64_t> exact(pads);
   bool cut = false;
   for (size_t d = 0; d < spatial; ++d) {
-    int64_t reach =
-        (shapeOf(y)[d + 2] - 1) * strides[d] + (shapeOf(w)[d + 2] - 1) * dilations[d] + 1;
+    int64_t reach = (shapeOf(y)[d + 2] - 1) * strides[d] + (shapeOf(w)[d + 2] - 1) * dilations[d] + 1;
     int64_t missing = reach - shapeOf(x)[d + 2] - pads[d];
     exact[spatial + d] = std::max<int64_t>(missing, 0);
     cut |= missing <= -strides[d];
@@ -77,21 +74,19 @@ static Value convTo(Context &c, Value x, Value w, Value y, ArrayRef<int64_t> str
 static void convInputGrad(ConvInputGradOp op, Context &c) {
   c.name("grad_x");
   if (c.needs(0))
-    c.give(0, convTo(c, c.dy(), op.getW(), op.getDy(), op.getStrides(), op.getPads(),
-                     op.getDilations(), op.getGroups()));
+    c.give(0,
+           convTo(c, c.dy(), op.getW(), op.getDy(), op.getStrides(), op.getPads(), op.getDilations(), op.getGroups()));
   c.name("grad_w");
   if (c.needs(1))
-    c.give(1, c.b.make<ConvWeightGradOp>(c.dy(), op.getDy(), shapeOf(op.getW()).drop_front(2),
-                                         op.getStrides(), op.getPads(), op.getDilations(),
-                                         op.getGroups()));
+    c.give(1, c.b.make<ConvWeightGradOp>(c.dy(), op.getDy(), shapeOf(op.getW()).drop_front(2), op.getStrides(),
+                                         op.getPads(), op.getDilations(), op.getGroups()));
 }
 
 static void batchNorm(BatchNormOp op, Context &c) {
   if (c.dy(1) || c.dy(2))
     return c.fail("its batch mean and variance may only feed running statistics, but the loss "
                   "depends on them");
-  auto grad = c.b.make<BatchNormGradOp>(c.dy(0), op.getX(), op.getScale(), op.getMean(),
-                                        op.getVar(), op.getEpsilon());
+  auto grad = c.b.make<BatchNormGradOp>(c.dy(0), op.getX(), op.getScale(), op.getMean(), op.getVar(), op.getEpsilon());
   for (unsigned i = 0; i < 3; ++i)
     c.give(i, grad->getResult(i));
 }
@@ -99,9 +94,8 @@ static void batchNorm(BatchNormOp op, Context &c) {
 static void attention(AttentionOp op, Context &c) {
   if (op.getBias() && c.needs(3))
     return c.fail("its bias has no gradient rule");
-  auto grad = c.b.make<AttentionGradOp>(c.dy(), op.getQ(), op.getK(), op.getV(), op.getBias(),
-                                        op.getScale(), op.getCausal(), op.getOutside(),
-                                        op.getStart(), op.getRowsFirst());
+  auto grad = c.b.make<AttentionGradOp>(c.dy(), op.getQ(), op.getK(), op.getV(), op.getBias(), op.getScale(),
+                                        op.getCausal(), op.getOutside(), op.getStart(), op.getRowsFirst());
   for (unsigned i = 0; i < 3; ++i)
     c.give(i, grad->getResult(i));
 }
@@ -111,19 +105,17 @@ void addNetworkRules(GradientRules &r) {
   r.rule<ConvOp>(conv);
   r.rule<ConvInputGradOp>(convInputGrad);
   r.rule<MaxPoolOp>([](MaxPoolOp op, Context &c) {
-    c.give(0, c.b.make<MaxPoolGradOp>(op.getX(), c.dy(), op.getKernel(), op.getStrides(),
-                                      op.getPads(), op.getDilations()));
+    c.give(0, c.b.make<MaxPoolGradOp>(op.getX(), c.dy(), op.getKernel(), op.getStrides(), op.getPads(),
+                                      op.getDilations()));
   });
   r.rule<AvgPoolOp>([](AvgPoolOp op, Context &c) {
-    c.give(0, c.b.make<AvgPoolGradOp>(c.dy(), shapeOf(op.getX()).drop_front(2), op.getKernel(),
-                                      op.getStrides(), op.getPads(), op.getIncludePad()));
+    c.give(0, c.b.make<AvgPoolGradOp>(c.dy(), shapeOf(op.getX()).drop_front(2), op.getKernel(), op.getStrides(),
+                                      op.getPads(), op.getIncludePad()));
   });
-  r.rule<SoftmaxOp>([](SoftmaxOp op, Context &c) {
-    c.give(0, c.b.make<SoftmaxGradOp>(c.dy(), op.getY(), op.getDim()));
-  });
-  r.rule<LogSoftmaxOp>([](LogSoftmaxOp op, Context &c) {
-    c.give(0, c.b.make<LogSoftmaxGradOp>(c.dy(), op.getY(), op.getDim()));
-  });
+  r.rule<SoftmaxOp>(
+      [](SoftmaxOp op, Context &c) { c.give(0, c.b.make<SoftmaxGradOp>(c.dy(), op.getY(), op.getDim())); });
+  r.rule<LogSoftmaxOp>(
+      [](LogSoftmaxOp op, Context &c) { c.give(0, c.b.make<LogSoftmaxGradOp>(c.dy(), op.getY(), op.getDim())); });
   r.rule<BatchNormOp>(batchNorm);
   r.rule<AttentionOp>(attention);
 }

@@ -30,8 +30,7 @@ template <typename OpT> static void reduceExtremum(OpT op, Context &c) {
 
 void addStructuralRules(GradientRules &r) {
   r.rule<BroadcastOp>([](BroadcastOp, Context &c) { c.give(0, c.dy()); }); // give() sums
-  r.rule<ReshapeOp>(
-      [](ReshapeOp op, Context &c) { c.give(0, c.b.reshape(c.dy(), shapeOf(op.getX()))); });
+  r.rule<ReshapeOp>([](ReshapeOp op, Context &c) { c.give(0, c.b.reshape(c.dy(), shapeOf(op.getX()))); });
   r.rule<TransposeOp>([](TransposeOp op, Context &c) {
     SmallVector<int64_t> inverse(op.getPerm().size());
     for (auto [i, p] : llvm::enumerate(op.getPerm()))
@@ -68,12 +67,10 @@ void addStructuralRules(GradientRules &r) {
   });
   r.rule<GatherOp>([](GatherOp op, Context &c) {
     int64_t size = shapeOf(op.getTable())[op.getAxis()];
-    c.give(0, c.b.make<ScatterAddOp>(op.getIndices(), c.dy(), op.getAxis(), size, op.getStart(),
-                                     op.getBatchDims()));
+    c.give(0, c.b.make<ScatterAddOp>(op.getIndices(), c.dy(), op.getAxis(), size, op.getStart(), op.getBatchDims()));
   });
   r.rule<ScatterAddOp>([](ScatterAddOp op, Context &c) {
-    c.give(1, c.b.make<GatherOp>(c.dy(), op.getIndices(), op.getAxis(), op.getStart(),
-                                 op.getBatchDims()));
+    c.give(1, c.b.make<GatherOp>(c.dy(), op.getIndices(), op.getAxis(), op.getStart(), op.getBatchDims()));
   });
   r.rule<ReduceSumOp>([](ReduceSumOp op, Context &c) {
     Value dy = c.b.reshape(c.dy(), keptShape(op.getX(), op.getDims()));

@@ -23,14 +23,12 @@ struct GradientPass : PassWrapper<GradientPass, OperationPass<ModuleOp>> {
   }
   Option<std::string> function{*this, "function", llvm::cl::desc("the function to differentiate"),
                                llvm::cl::init("forward")};
-  ListOption<unsigned> wrt{*this, "wrt",
-                           llvm::cl::desc("argument numbers; none: every floating-point argument")};
+  ListOption<unsigned> wrt{*this, "wrt", llvm::cl::desc("argument numbers; none: every floating-point argument")};
 
   void runOnOperation() override {
     auto func = getOperation().lookupSymbol<func::FuncOp>(function);
     if (!func || !func.getBody().hasOneBlock() || func.getNumResults() == 0) {
-      getOperation().emitError("graph-gradient: no function @")
-          << function << " of one block with a result";
+      getOperation().emitError("graph-gradient: no function @") << function << " of one block with a result";
       return signalPassFailure();
     }
     Operation *terminator = func.getBody().front().getTerminator();

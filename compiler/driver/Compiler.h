@@ -38,8 +38,7 @@ public:
           return success();
         }) {}
   llvm::Error error(const std::string &where) {
-    return llvm::createStringError("%s: %s", where.c_str(),
-                                   text_.empty() ? "failed" : text_.c_str());
+    return llvm::createStringError("%s: %s", where.c_str(), text_.empty() ? "failed" : text_.c_str());
   }
 
 private:
@@ -69,10 +68,8 @@ private:
     progress_(llvm::formatv("{0,-12}{1,8:F2} s", what, seconds).str());
   }
   llvm::Error dump(Operation *op, llvm::StringRef file);
-  llvm::Error runPasses(ModuleOp module, const std::string &where,
-                        llvm::function_ref<void(PassManager &)> build);
-  llvm::Error partition(ModuleOp module, bool fuse, bool dumpPhases,
-                        const strategies::CostModel &model);
+  llvm::Error runPasses(ModuleOp module, const std::string &where, llvm::function_ref<void(PassManager &)> build);
+  llvm::Error partition(ModuleOp module, bool fuse, bool dumpPhases, const strategies::CostModel &model);
   /// A program of one rank that fits, or not.
   struct Placed {
     OwningOpRef<ModuleOp> local;
@@ -80,21 +77,18 @@ private:
     bool tooLarge = false; // the error is that nothing fits the limit
   };
   /// Phases 3 to 5, as often as it takes to fit.
-  llvm::Error place(ModuleOp module, strategies::AssignOptions assign,
-                    const compiler::EmitOptions &emit, CompileResult &result, Placed &placed);
-  llvm::Error placeWith(const Recomputed &again, ModuleOp module,
-                        const strategies::AssignOptions &assign, const compiler::EmitOptions &emit,
-                        CompileResult &result, Placed &placed);
-  /// What --recompute asks for; "auto": what fits and is predicted to take least.
-  llvm::Error placeBest(ModuleOp module, const strategies::AssignOptions &assign,
+  llvm::Error place(ModuleOp module, strategies::AssignOptions assign, const compiler::EmitOptions &emit,
+                    CompileResult &result, Placed &placed);
+  llvm::Error placeWith(const Recomputed &again, ModuleOp module, const strategies::AssignOptions &assign,
                         const compiler::EmitOptions &emit, CompileResult &result, Placed &placed);
+  /// What --recompute asks for; "auto": what fits and is predicted to take least.
+  llvm::Error placeBest(ModuleOp module, const strategies::AssignOptions &assign, const compiler::EmitOptions &emit,
+                        CompileResult &result, Placed &placed);
   /// Of the first function, were there no limit of memory.
-  llvm::Expected<strategies::Cost> predictUnlimited(ModuleOp module,
-                                                    strategies::AssignOptions assign);
+  llvm::Expected<strategies::Cost> predictUnlimited(ModuleOp module, strategies::AssignOptions assign);
   std::function<double(Operation *)> timeOnOneRank(const strategies::AssignOptions &assign) const;
   /// From phase 2 to phase 5 of a program that is one rank's.
-  llvm::Error placeHybrid(ModuleOp module, const compiler::EmitOptions &emit, CompileResult &result,
-                          Placed &placed);
+  llvm::Error placeHybrid(ModuleOp module, const compiler::EmitOptions &emit, CompileResult &result, Placed &placed);
   llvm::Expected<OwningOpRef<ModuleOp>> sequential(ModuleOp module);
   /// By what the loss's gradients are multiplied, so that they are the mean or the sum that is asked for.
   llvm::Expected<double> gradientScale(ModuleOp module) const;

@@ -58,8 +58,7 @@ llvm::Error Compiler::runPasses(ModuleOp module, const std::string &where,
   return llvm::Error::success();
 }
 
-llvm::Error Compiler::partition(ModuleOp module, bool fuse, bool dumpPhases,
-                                const strategies::CostModel &model) {
+llvm::Error Compiler::partition(ModuleOp module, bool fuse, bool dumpPhases, const strategies::CostModel &model) {
   compiler::PartitionOptions partition;
   partition.fuse = fuse;
   // The planner must choose by the costs that the strategies were chosen by.
@@ -67,9 +66,8 @@ llvm::Error Compiler::partition(ModuleOp module, bool fuse, bool dumpPhases,
   llvm::Error dumped = llvm::Error::success();
   llvm::Error e = runPasses(module, "partition", [&](PassManager &manager) {
     if (dumpPhases)
-      manager.addInstrumentation(std::make_unique<PhaseDumper>([&](Operation *op) {
-        dumped = llvm::joinErrors(std::move(dumped), dump(op, "4-resharded.mlir"));
-      }));
+      manager.addInstrumentation(std::make_unique<PhaseDumper>(
+          [&](Operation *op) { dumped = llvm::joinErrors(std::move(dumped), dump(op, "4-resharded.mlir")); }));
     compiler::buildPartitionPipeline(manager, partition);
   });
   if (e || !dumpPhases)
@@ -95,16 +93,14 @@ llvm::Expected<OwningOpRef<ModuleOp>> Compiler::sequential(ModuleOp module) {
 llvm::Expected<double> Compiler::gradientScale(ModuleOp module) const {
   const dist::Mesh &mesh = options_.assign.mesh;
   if (options_.hybrid)
-    return double(options_.sumGradients ? mesh.size(options_.hybrid->batch) : 1) /
-           double(mesh.numRanks());
+    return double(options_.sumGradients ? mesh.size(options_.hybrid->batch) : 1) / double(mesh.numRanks());
   if (!options_.sumGradients)
     return 1.0;
   for (func::FuncOp func : module.getOps<func::FuncOp>())
     for (unsigned i = 0; i < func.getNumArguments(); ++i)
       if (auto type = dyn_cast<RankedTensorType>(func.getArgumentTypes()[i]);
           graph::argRole(func, i) == graph::kInput && type.getRank() > 0)
-        return double(mesh.size(
-            strategies::batchAxes(mesh, type.getDimSize(0) * options_.training->accumulate)));
+        return double(mesh.size(strategies::batchAxes(mesh, type.getDimSize(0) * options_.training->accumulate)));
   return llvm::createStringError("--gradient-reduction sum: the model has no input with a batch");
 }
 
@@ -115,8 +111,7 @@ llvm::Expected<compiler::ImportedModel> Compiler::prepare() {
     const compiler::HybridOptions &hybrid = *options_.hybrid;
     compiler::ImportOptions::PerRank perRank;
     perRank.mesh = hybrid.mesh;
-    perRank.wholeShape = [&](llvm::StringRef name,
-                             llvm::ArrayRef<int64_t> local) -> llvm::Expected<compiler::Shape> {
+    perRank.wholeShape = [&](llvm::StringRef name, llvm::ArrayRef<int64_t> local) -> llvm::Expected<compiler::Shape> {
       auto sharding = hybrid.parameter(name, local);
       if (!sharding)
         return sharding.takeError();
@@ -124,8 +119,7 @@ llvm::Expected<compiler::ImportedModel> Compiler::prepare() {
     };
     import.perRank = std::move(perRank);
   }
-  llvm::Expected<compiler::ImportedModel> imported =
-      compiler::importOnnx(context_, options_.model, import);
+  llvm::Expected<compiler::ImportedModel> imported = compiler::importOnnx(context_, options_.model, import);
   if (!imported)
     return imported.takeError();
   ModuleOp module = *imported->module;
@@ -136,9 +130,8 @@ llvm::Expected<compiler::ImportedModel> Compiler::prepare() {
 
   if (options_.fuseAttention && !options_.hybrid) { // what a user wrote for one rank stays
     auto keep = [&](llvm::StringRef name) {         // a user's strategy speaks of it
-      return llvm::any_of(options_.assign.user.entries, [&](const strategies::UserEntry &entry) {
-        return strategies::matchesName(entry.op, name);
-      });
+      return llvm::any_of(options_.assign.user.entries,
+                          [&](const strategies::UserEntry &entry) { return strategies::matchesName(entry.op, name); });
     };
     if (llvm::Error e = runPasses(module, options_.model, [&](PassManager &manager) {
           manager.addNestedPass<func::FuncOp>(compiler::createFuseAttentionPass(keep));
@@ -163,8 +156,7 @@ llvm::Expected<compiler::ImportedModel> Compiler::prepare() {
       return e;
   if (llvm::Error e = runPasses(module, options_.model, [&](PassManager &manager) {
         if (options_.precision != "f32")
-          manager.addNestedPass<func::FuncOp>(
-              compiler::createLowerPrecisionPass(options_.precision));
+          manager.addNestedPass<func::FuncOp>(compiler::createLowerPrecisionPass(options_.precision));
         manager.addNestedPass<func::FuncOp>(compiler::createDecomposeNormsPass());
         manager.addNestedPass<func::FuncOp>(compiler::createSimplifyPass());
       }))
@@ -175,8 +167,7 @@ llvm::Expected<compiler::ImportedModel> Compiler::prepare() {
   return imported;
 }
 
-llvm::Error Compiler::chooseMesh(ModuleOp module, strategies::AssignOptions &assign,
-                                 CompileResult &result) {
+llvm::Error Compiler::chooseMesh(ModuleOp module, strategies::AssignOptions &assign, CompileResult &result) {
   if (options_.chooseMesh) {
     auto meshes = strategies::rankMeshes(module, assign);
     if (!meshes)
@@ -243,8 +234,7 @@ llvm::Expected<CompileResult> Compiler::run() {
     return e;
   if (llvm::Error e = compiler::emitPlan(*local, whole ? *whole : ModuleOp(), emit, output.path()))
     return e;
-  result.numOperators =
-      result.report.functions.empty() ? 0 : result.report.functions[0].operators.size();
+  result.numOperators = result.report.functions.empty() ? 0 : result.report.functions[0].operators.size();
   nlohmann::ordered_json report = strategies::toJson(result.report);
   report["model"] = emit.model;
   report["producer"] = emit.producer;
@@ -254,12 +244,11 @@ llvm::Expected<CompileResult> Compiler::run() {
     peak.push_back({{"name", item.name}, {"kind", item.kind}, {"bytes", item.bytes}});
   nlohmann::ordered_json meshes = nlohmann::ordered_json::array();
   for (const strategies::MeshCandidate &m : result.meshes)
-    meshes.push_back(m.error.empty()
-                         ? nlohmann::ordered_json{{"mesh", m.mesh.str()},
-                                                  {"predicted_ns", m.predicted},
-                                                  {"communication_ns", m.communication},
-                                                  {"peak_bytes_estimate", m.peakBytes}}
-                         : nlohmann::ordered_json{{"mesh", m.mesh.str()}, {"error", m.error}});
+    meshes.push_back(m.error.empty() ? nlohmann::ordered_json{{"mesh", m.mesh.str()},
+                                                              {"predicted_ns", m.predicted},
+                                                              {"communication_ns", m.communication},
+                                                              {"peak_bytes_estimate", m.peakBytes}}
+                                     : nlohmann::ordered_json{{"mesh", m.mesh.str()}, {"error", m.error}});
   if (!meshes.empty())
     report["meshes"] = std::move(meshes);
   report["memory"] = {{"arena_bytes", result.memory.arenaBytes},
@@ -270,9 +259,8 @@ llvm::Expected<CompileResult> Compiler::run() {
                       {"peak_program", result.memory.peakProgram},
                       {"peak_step", result.memory.peakStep},
                       {"at_peak", std::move(peak)}};
-  if (llvm::Error e =
-          writeFile(output.file("report.json"),
-                    report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"))
+  if (llvm::Error e = writeFile(output.file("report.json"),
+                                report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"))
     return e;
   if (!options_.hybrid)
     if (llvm::Error e = writeFile(output.file("strategies.json"), saved))

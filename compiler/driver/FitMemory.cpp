@@ -22,20 +22,16 @@ llvm::Error Compiler::overLimit(const MemoryReport &memory, int64_t limit) const
       "--memory; what fills it: {5}",
       bytesText(int64_t(memory.arenaBytes)), bytesText(limit),
       options_.assign.memoryLimit ? "--memory" : "topology " + options_.assign.topology.name,
-      options_.assign.mode == "auto" || options_.hybrid
-          ? ""
-          : ", --mode auto (which cuts parameters and activations)",
+      options_.assign.mode == "auto" || options_.hybrid ? "" : ", --mode auto (which cuts parameters and activations)",
       options_.training && options_.recompute == "none" ? ", --recompute auto" : "", memory.str());
   return llvm::createStringError("%s", text.c_str());
 }
 
 /// The loss is a mean over the whole batch. In a program that is one rank's it is a rank's own: the sum of all
 /// ranks' losses is differentiated.
-llvm::Error Compiler::place(ModuleOp module, strategies::AssignOptions assign,
-                            const compiler::EmitOptions &emit, CompileResult &result,
-                            Placed &placed) {
-  const int64_t limit = assign.memoryLimit ? assign.memoryLimit
-                                           : assign.topology.memoryPerRank(assign.mesh.numRanks());
+llvm::Error Compiler::place(ModuleOp module, strategies::AssignOptions assign, const compiler::EmitOptions &emit,
+                            CompileResult &result, Placed &placed) {
+  const int64_t limit = assign.memoryLimit ? assign.memoryLimit : assign.topology.memoryPerRank(assign.mesh.numRanks());
   strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
   placed.tooLarge = false;
   // The search counts tensors; the arena adds reshards' buffers and packing. Where that tips the scale the
@@ -81,15 +77,15 @@ llvm::Error Compiler::place(ModuleOp module, strategies::AssignOptions assign,
       return overLimit(result.memory, limit);
     asked = assign.memoryLimit ? assign.memoryLimit : limit;
     double excess = double(limit) / double(result.memory.arenaBytes);
-    assign.memoryLimit = tooSmall ? tooSmall + (asked - tooSmall) / 2
-                                  : std::max<int64_t>(1, int64_t(double(asked) * excess * 0.97));
+    assign.memoryLimit =
+        tooSmall ? tooSmall + (asked - tooSmall) / 2 : std::max<int64_t>(1, int64_t(double(asked) * excess * 0.97));
     progress_("the plan needs " + bytesText(int64_t(result.memory.arenaBytes)) +
               ", searching again for one that fits in " + bytesText(limit));
   }
 }
 
-llvm::Error Compiler::placeHybrid(ModuleOp module, const compiler::EmitOptions &emit,
-                                  CompileResult &result, Placed &placed) {
+llvm::Error Compiler::placeHybrid(ModuleOp module, const compiler::EmitOptions &emit, CompileResult &result,
+                                  Placed &placed) {
   const strategies::AssignOptions &assign = options_.assign;
   if (llvm::Error e = assign.topology.fits(assign.mesh))
     return e;
@@ -99,8 +95,7 @@ llvm::Error Compiler::placeHybrid(ModuleOp module, const compiler::EmitOptions &
   report.mode = assign.mode;
   report.mesh = assign.mesh.str();
   report.topology = assign.topology.name;
-  report.memoryLimit = assign.memoryLimit ? assign.memoryLimit
-                                          : assign.topology.memoryPerRank(assign.mesh.numRanks());
+  report.memoryLimit = assign.memoryLimit ? assign.memoryLimit : assign.topology.memoryPerRank(assign.mesh.numRanks());
   placed.local = module.clone();
   for (func::FuncOp func : placed.local->getOps<func::FuncOp>()) {
     const compiler::Varying varying(func, assign.mesh);
@@ -112,9 +107,8 @@ llvm::Error Compiler::placeHybrid(ModuleOp module, const compiler::EmitOptions &
       return priced.takeError();
     report.functions.push_back(std::move(*priced));
   }
-  if (llvm::Error e = runPasses(*placed.local, "partition", [&](PassManager &manager) {
-        compiler::buildLocalPipeline(manager, options_.fuse);
-      }))
+  if (llvm::Error e = runPasses(*placed.local, "partition",
+                                [&](PassManager &manager) { compiler::buildLocalPipeline(manager, options_.fuse); }))
     return e;
   if (llvm::Error e = dump(*placed.local, "5-local.mlir"))
     return e;
@@ -129,25 +123,20 @@ llvm::Error Compiler::placeHybrid(ModuleOp module, const compiler::EmitOptions &
   return placed.tooLarge ? overLimit(result.memory, report.memoryLimit) : llvm::Error::success();
 }
 
-llvm::Error Compiler::placeWith(const Recomputed &again, ModuleOp module,
-                                const strategies::AssignOptions &assign,
-                                const compiler::EmitOptions &emit, CompileResult &result,
-                                Placed &placed) {
+llvm::Error Compiler::placeWith(const Recomputed &again, ModuleOp module, const strategies::AssignOptions &assign,
+                                const compiler::EmitOptions &emit, CompileResult &result, Placed &placed) {
   OwningOpRef<ModuleOp> program(module.clone());
   if (again.level != "none")
     if (llvm::Error e = runPasses(*program, options_.model, [&](PassManager &manager) {
-          manager.addNestedPass<func::FuncOp>(
-              compiler::createRecomputePass(again.level, again.segments));
+          manager.addNestedPass<func::FuncOp>(compiler::createRecomputePass(again.level, again.segments));
         }))
       return e;
   result.recompute = again.str();
-  return options_.hybrid ? placeHybrid(*program, emit, result, placed)
-                         : place(*program, assign, emit, result, placed);
+  return options_.hybrid ? placeHybrid(*program, emit, result, placed) : place(*program, assign, emit, result, placed);
 }
 
 llvm::Error Compiler::placeBest(ModuleOp module, const strategies::AssignOptions &assign,
-                                const compiler::EmitOptions &emit, CompileResult &result,
-                                Placed &placed) {
+                                const compiler::EmitOptions &emit, CompileResult &result, Placed &placed) {
   if (options_.recompute != "auto") {
     llvm::Expected<Recomputed> again = Recomputed::parse(options_.recompute);
     return again ? placeWith(*again, module, assign, emit, result, placed) : again.takeError();
@@ -196,15 +185,13 @@ llvm::Error Compiler::placeBest(ModuleOp module, const strategies::AssignOptions
   if (!best)
     return llvm::createStringError(unplaced);
   if (!options_.dumpPhases.empty() && last != best->result.recompute) // dumps are of the last one
-    return placeWith(llvm::cantFail(Recomputed::parse(best->result.recompute)), module, assign,
-                     emit, result, placed);
+    return placeWith(llvm::cantFail(Recomputed::parse(best->result.recompute)), module, assign, emit, result, placed);
   result = std::move(best->result);
   placed = std::move(best->placed);
   return llvm::Error::success();
 }
 
-llvm::Expected<strategies::Cost> Compiler::predictUnlimited(ModuleOp module,
-                                                            strategies::AssignOptions assign) {
+llvm::Expected<strategies::Cost> Compiler::predictUnlimited(ModuleOp module, strategies::AssignOptions assign) {
   OwningOpRef<ModuleOp> copy(module.clone());
   assign.memoryLimit = std::numeric_limits<int64_t>::max() / 4;
   assign.explain = false;
@@ -215,10 +202,9 @@ llvm::Expected<strategies::Cost> Compiler::predictUnlimited(ModuleOp module,
   return report.functions.empty() ? strategies::Cost(0) : report.functions.front().total();
 }
 
-std::function<double(Operation *)>
-Compiler::timeOnOneRank(const strategies::AssignOptions &assign) const {
-  auto model = std::make_shared<strategies::CostModel>(llvm::cantFail(dist::Mesh::parse("1")),
-                                                       assign.topology, assign.profile);
+std::function<double(Operation *)> Compiler::timeOnOneRank(const strategies::AssignOptions &assign) const {
+  auto model =
+      std::make_shared<strategies::CostModel>(llvm::cantFail(dist::Mesh::parse("1")), assign.topology, assign.profile);
   return [model](Operation *op) {
     auto cls = strategies::OperatorClass::of(op);
     if (!cls) {

@@ -92,8 +92,8 @@ llvm::Error tryRecomputation(const RecomputeTrials &trials) {
   int tries = 0;
   for (int64_t out : given)
     for (int64_t in : order) {
-      if (cost[in] >= cost[out] || llvm::is_contained(chosen, in) ||
-          !llvm::is_contained(chosen, out) || tries++ >= kMaxExchanged)
+      if (cost[in] >= cost[out] || llvm::is_contained(chosen, in) || !llvm::is_contained(chosen, out) ||
+          tries++ >= kMaxExchanged)
         continue;
       std::vector<int64_t> other = chosen;
       *llvm::find(other, out) = in;

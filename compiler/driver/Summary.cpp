@@ -13,41 +13,37 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
   auto ms = [](strategies::Cost ns) { return formatv("{0:F3} ms", double(ns) / 1e6).str(); };
   int64_t ranks = result.mesh.numRanks();
   out += formatv("mesh         {0}, {1} rank{2}, mode {3}, topology {4}\n",
-                 result.report.mesh.empty() ? "1" : result.report.mesh, ranks,
-                 ranks == 1 ? "" : "s", result.report.mode, result.report.topology);
+                 result.report.mesh.empty() ? "1" : result.report.mesh, ranks, ranks == 1 ? "" : "s",
+                 result.report.mode, result.report.topology);
   for (const strategies::MeshCandidate &m : result.meshes)
     out += formatv("             {0,-14} {1}\n", m.mesh.str(),
-                   m.error.empty() ? "predicted " + ms(m.predicted) + ", of it communication " +
-                                         ms(m.communication)
+                   m.error.empty() ? "predicted " + ms(m.predicted) + ", of it communication " + ms(m.communication)
                                    : m.error);
   for (const strategies::FunctionReport &f : result.report.functions) {
-    out += formatv("{0,-13}{1} operators; predicted {2} = compute {3} + communication {4}\n",
-                   f.name, f.operators.size(), ms(f.total()), ms(f.compute), ms(f.communication));
-    out += formatv("             {0} collectives, {1} sent per rank\n", f.numCollectives,
-                   bytesText(int64_t(f.bytesSent)));
+    out += formatv("{0,-13}{1} operators; predicted {2} = compute {3} + communication {4}\n", f.name,
+                   f.operators.size(), ms(f.total()), ms(f.compute), ms(f.communication));
+    out +=
+        formatv("             {0} collectives, {1} sent per rank\n", f.numCollectives, bytesText(int64_t(f.bytesSent)));
     if (!f.search.searcher.empty())
       out += formatv("             search: {0} nodes, {1} options, {2} edges, {3:F2} s + {4:F2} s "
                      "({5}); {6}\n",
-                     f.search.nodes, f.search.options, f.search.edges, f.search.buildSeconds,
-                     f.search.solveSeconds, f.search.searcher,
+                     f.search.nodes, f.search.options, f.search.edges, f.search.buildSeconds, f.search.solveSeconds,
+                     f.search.searcher,
                      f.search.optimal ? std::string("optimal, gap 0 %")
                                       : formatv("gap {0:F2} %", 100 * f.search.gap()).str());
   }
   if (options.output.empty()) {
     if (!result.report.functions.empty())
       out += formatv("memory       about {0} per rank of {1}: parameters and states {2}\n",
-                     bytesText(result.report.functions.front().peakBytes),
-                     bytesText(result.report.memoryLimit),
+                     bytesText(result.report.functions.front().peakBytes), bytesText(result.report.memoryLimit),
                      bytesText(result.report.functions.front().persistentBytes));
     return out;
   }
   out += formatv("memory       {0} per rank of {1}: parameters {2}, states {3}, constants {4}, "
                  "activations {5}\n",
                  bytesText(int64_t(result.memory.arenaBytes)), bytesText(result.report.memoryLimit),
-                 bytesText(int64_t(result.memory.parameterBytes)),
-                 bytesText(int64_t(result.memory.stateBytes)),
-                 bytesText(int64_t(result.memory.constantBytes)),
-                 bytesText(int64_t(result.memory.activationBytes)));
+                 bytesText(int64_t(result.memory.parameterBytes)), bytesText(int64_t(result.memory.stateBytes)),
+                 bytesText(int64_t(result.memory.constantBytes)), bytesText(int64_t(result.memory.activationBytes)));
   if (result.recompute != "none")
     out += "recompute    " + result.recompute + "\n";
   return out + "plan         " + options.output + "\n";
@@ -61,19 +57,15 @@ std::string table(llvm::ArrayRef<ClusterPrediction> clusters, int64_t ranksPerNo
       continue;
     }
     const ClusterPrediction &first = clusters.front();
-    auto ms = [](strategies::Cost ns) {
-      return llvm::formatv("{0:F3} ms", double(ns) / 1e6).str();
-    };
+    auto ms = [](strategies::Cost ns) { return llvm::formatv("{0:F3} ms", double(ns) / 1e6).str(); };
     double scale = double(first.nodes) / double(c.nodes);
     std::string efficiency =
         first.error.empty() && c.predicted > 0
-            ? llvm::formatv("{0:F1} %", 100 * scale * double(first.predicted) / double(c.predicted))
-                  .str()
+            ? llvm::formatv("{0:F1} %", 100 * scale * double(first.predicted) / double(c.predicted)).str()
             : "-";
-    out += llvm::formatv(
-        "{0,5}  {1,5}  {2,-11}  {3,-13}  {4,-10}  {5}{6}\n", c.nodes, c.nodes * ranksPerNode,
-        ms(c.predicted), ms(c.communication), efficiency, bytesText(c.memory),
-        c.fits ? c.recompute == "none" ? "" : "  recompute " + c.recompute : " (does not fit)");
+    out += llvm::formatv("{0,5}  {1,5}  {2,-11}  {3,-13}  {4,-10}  {5}{6}\n", c.nodes, c.nodes * ranksPerNode,
+                         ms(c.predicted), ms(c.communication), efficiency, bytesText(c.memory),
+                         c.fits ? c.recompute == "none" ? "" : "  recompute " + c.recompute : " (does not fit)");
   }
   return out;
 }

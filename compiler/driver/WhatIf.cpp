@@ -13,8 +13,7 @@ llvm::Error Compiler::predictOne(ModuleOp module, ClusterPrediction &cluster) {
     if (assign.mesh.findAxis("node") >= 0)
       return llvm::createStringError("--what-if adds an axis 'node' to the mesh, but %s has one",
                                      assign.mesh.str().c_str());
-    auto mesh =
-        dist::Mesh::parse("node=" + std::to_string(cluster.nodes) + "," + assign.mesh.str());
+    auto mesh = dist::Mesh::parse("node=" + std::to_string(cluster.nodes) + "," + assign.mesh.str());
     if (!mesh)
       return mesh.takeError();
     assign.mesh = std::move(*mesh);

@@ -6,9 +6,7 @@
 
 namespace tessera::compiler {
 
-static uint64_t aligned(uint64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
+static uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 /// Places the blocks in the given order, each in the smallest gap that takes it, else at the end.
 static ArenaLayout place(const std::vector<Block> &blocks, const std::vector<size_t> &order) {
@@ -55,9 +53,8 @@ ArenaLayout layOut(const std::vector<Block> &blocks) {
     first = false;
   };
   attempt([&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
-  attempt([&](size_t a, size_t b) {
-    return double(blocks[a].bytes) * length(a) > double(blocks[b].bytes) * length(b);
-  });
+  attempt(
+      [&](size_t a, size_t b) { return double(blocks[a].bytes) * length(a) > double(blocks[b].bytes) * length(b); });
   attempt([&](size_t a, size_t b) {
     return std::pair(length(a), blocks[a].bytes) > std::pair(length(b), blocks[b].bytes);
   });

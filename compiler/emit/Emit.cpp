@@ -22,8 +22,7 @@ static Error forEachPlan(ModuleOp local, const EmitOptions &options, MemoryRepor
     *report = layout->report;
   // What the runtime would refuse is a fault of ours, and is found here.
   auto valid = [](const rt::Status &status) {
-    return status.ok() ? Error::success()
-                       : createStringError("the plans made are not valid: " + status.message());
+    return status.ok() ? Error::success() : createStringError("the plans made are not valid: " + status.message());
   };
   PlanWriter writer(*layout, options);
   rt::PlansChecker checker;
@@ -39,12 +38,10 @@ static Error forEachPlan(ModuleOp local, const EmitOptions &options, MemoryRepor
   return valid(checker.finish());
 }
 
-Expected<std::vector<plan::Plan>> buildPlans(ModuleOp local, const EmitOptions &options,
-                                             MemoryReport *report) {
+Expected<std::vector<plan::Plan>> buildPlans(ModuleOp local, const EmitOptions &options, MemoryReport *report) {
   std::vector<plan::Plan> plans;
-  if (Error e = forEachPlan(local, options, report, [&](const plan::Plan &plan, rt::PlanContents) {
-        plans.push_back(plan);
-      }))
+  if (Error e =
+          forEachPlan(local, options, report, [&](const plan::Plan &plan, rt::PlanContents) { plans.push_back(plan); }))
     return e;
   return plans;
 }
@@ -56,8 +53,8 @@ Expected<MemoryReport> planMemory(ModuleOp local, const EmitOptions &options) {
   return layout->report;
 }
 
-Error emitPlan(ModuleOp local, ModuleOp sequential, const EmitOptions &options,
-               const std::string &directory, MemoryReport *report) {
+Error emitPlan(ModuleOp local, ModuleOp sequential, const EmitOptions &options, const std::string &directory,
+               MemoryReport *report) {
   std::vector<rt::PlanContents> ranks, whole;
   auto into = [](std::vector<rt::PlanContents> &list) {
     return [&](const plan::Plan &, rt::PlanContents plan) { list.push_back(std::move(plan)); };

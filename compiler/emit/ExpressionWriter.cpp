@@ -36,20 +36,17 @@ Error writeExpression(graph::FusedOp op, RankFunction rank, plan::Expression *ex
       continue;
     }
     plan::Instruction *code = expression->add_code();
-    code->set_type(
-        planTypeOf(cast<RankedTensorType>(inner.getResult(0).getType()).getElementType()));
+    code->set_type(planTypeOf(cast<RankedTensorType>(inner.getResult(0).getType()).getElementType()));
     if (inner.hasTrait<OpTrait::ConstantLike>()) {
       std::optional<double> value = splatNumber(inner.getAttrOfType<DenseElementsAttr>("value"));
       if (!value)
-        return createStringError(
-            "operator '" + graph::nameOf(op) +
-            "' holds a constant that a loop nest cannot: no splat, or too large an integer");
+        return createStringError("operator '" + graph::nameOf(op) +
+                                 "' holds a constant that a loop nest cannot: no splat, or too large an integer");
       code->set_op("constant");
       code->set_immediate(*value);
     } else {
       if (!graph::isElementwise(&inner))
-        return createStringError("operator '" + graph::nameOf(op) + "' holds '" +
-                                 inner.getName().getStringRef() +
+        return createStringError("operator '" + graph::nameOf(op) + "' holds '" + inner.getName().getStringRef() +
                                  "', which is no elementwise operator");
       code->set_op(inner.getName().stripDialect().str());
       for (Value operand : inner.getOperands())

@@ -9,16 +9,13 @@ namespace tessera::compiler {
 
 using dist::Shape;
 
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
+static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
 Expected<FusedLoop> FusedLoop::get(graph::FusedOp op) {
   FusedLoop loop;
   Block &body = op.getBody().front();
   auto fail = [&](Operation *at, const Twine &why) {
-    return createStringError("operator '" + graph::nameOf(op) + "': '" +
-                             at->getName().getStringRef() + "' " + why);
+    return createStringError("operator '" + graph::nameOf(op) + "': '" + at->getName().getStringRef() + "' " + why);
   };
   auto widen = [&](Value value) {
     std::optional<Shape> wider = graph::broadcastShapes(loop.domain, shapeOf(value));
@@ -59,8 +56,7 @@ Expected<FusedLoop> FusedLoop::get(graph::FusedOp op) {
     } else {
       result.view = padded(shapeOf(yielded));
       if (result.view != loop.domain)
-        return fail(producer ? producer : op.getOperation(),
-                    "yields less than the domain of its loop nest");
+        return fail(producer ? producer : op.getOperation(), "yields less than the domain of its loop nest");
     }
     loop.results.push_back(std::move(result));
   }

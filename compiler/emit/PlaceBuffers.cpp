@@ -67,9 +67,8 @@ private:
       }
       for (const LayoutBinding &binding : skeleton_.bindings)
         if (binding.program == program.name)
-          touch(binding.buffer, skeleton_.buffers[binding.buffer].kind == "input" && isFed(binding)
-                                    ? spans_[p].begin
-                                    : spans_[p].end);
+          touch(binding.buffer,
+                skeleton_.buffers[binding.buffer].kind == "input" && isFed(binding) ? spans_[p].begin : spans_[p].end);
     }
   }
 
@@ -106,15 +105,13 @@ private:
   bool takePlace(const LayoutStep &step, int o, int root, int64_t now) {
     for (int input : step.inputs) {
       int dying = skeleton_.root(input);
-      if (!transient(dying) || slot_[dying] < 0 || blocks_[slot_[dying]].last != now ||
-          last_[dying] != now || takenAt_[slot_[dying]] == now ||
-          skeleton_.buffers[dying].bytes() != skeleton_.buffers[root].bytes())
+      if (!transient(dying) || slot_[dying] < 0 || blocks_[slot_[dying]].last != now || last_[dying] != now ||
+          takenAt_[slot_[dying]] == now || skeleton_.buffers[dying].bytes() != skeleton_.buffers[root].bytes())
         continue;
       // Every view through which the step reads the place must allow it.
       bool allowed = true;
       for (size_t i = 0; i < step.inputs.size(); ++i)
-        if (int other = skeleton_.root(step.inputs[i]);
-            transient(other) && slot_[other] == slot_[dying])
+        if (int other = skeleton_.root(step.inputs[i]); transient(other) && slot_[other] == slot_[dying])
           allowed &= mayShare(skeleton_, step, int(i), o);
       if (!allowed)
         continue;
@@ -128,9 +125,7 @@ private:
 
   void place() {
     uint64_t end = 0;
-    auto sizeUp = [&](uint64_t bytes) {
-      return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    };
+    auto sizeUp = [&](uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; };
     for (LayoutBuffer &buffer : skeleton_.buffers)
       if (buffer.persistent && buffer.alias < 0) {
         buffer.offset = end;
@@ -157,9 +152,7 @@ private:
         const std::vector<LayoutStep> &steps = skeleton_.programs[p].steps;
         report.peakProgram = skeleton_.programs[p].name;
         int64_t s = peak - spans_[p].begin - 1;
-        report.peakStep = s < 0                       ? "the start"
-                          : s < int64_t(steps.size()) ? steps[s].name
-                                                      : "the end";
+        report.peakStep = s < 0 ? "the start" : s < int64_t(steps.size()) ? steps[s].name : "the end";
       }
     for (size_t b = 0; b < skeleton_.buffers.size(); ++b) {
       const LayoutBuffer &buffer = skeleton_.buffers[b];
@@ -174,8 +167,7 @@ private:
       }
       report.atPeak.push_back({buffer.name, buffer.kind, buffer.bytes()});
     }
-    llvm::stable_sort(report.atPeak,
-                      [](const auto &a, const auto &b) { return a.bytes > b.bytes; });
+    llvm::stable_sort(report.atPeak, [](const auto &a, const auto &b) { return a.bytes > b.bytes; });
   }
 
   PlanLayout &skeleton_;
@@ -206,13 +198,12 @@ void placeBuffers(PlanLayout &layout) { Slots(layout).run(); }
 std::string MemoryReport::str(size_t items) const {
   std::string text;
   raw_string_ostream out(text);
-  out << "arena " << sizeText(arenaBytes) << ": parameters " << sizeText(parameterBytes)
-      << ", states " << sizeText(stateBytes) << ", constants " << sizeText(constantBytes)
-      << ", activations " << sizeText(activationBytes) << " (at least " << sizeText(activationBound)
-      << " by any layout), most of them at '" << peakStep << "' of " << peakProgram;
+  out << "arena " << sizeText(arenaBytes) << ": parameters " << sizeText(parameterBytes) << ", states "
+      << sizeText(stateBytes) << ", constants " << sizeText(constantBytes) << ", activations "
+      << sizeText(activationBytes) << " (at least " << sizeText(activationBound) << " by any layout), most of them at '"
+      << peakStep << "' of " << peakProgram;
   for (size_t i = 0; i < atPeak.size() && i < items; ++i)
-    out << "\n  " << sizeText(atPeak[i].bytes) << "  " << atPeak[i].kind << " '" << atPeak[i].name
-        << "'";
+    out << "\n  " << sizeText(atPeak[i].bytes) << "  " << atPeak[i].kind << " '" << atPeak[i].name << "'";
   return text;
 }
 

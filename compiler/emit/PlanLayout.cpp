@@ -36,13 +36,10 @@ uint64_t elementBytes(Type element) {
   return element.isF64() ? 8 : element.isF32() ? 4 : element.isF16() || element.isBF16() ? 2 : 0;
 }
 
-uint64_t LayoutBuffer::bytes() const {
-  return uint64_t(type.getNumElements()) * elementBytes(type.getElementType());
-}
+uint64_t LayoutBuffer::bytes() const { return uint64_t(type.getNumElements()) * elementBytes(type.getElementType()); }
 
 bool mayShare(const PlanLayout &layout, const LayoutStep &step, int i, int o) {
-  RankedTensorType in = layout.buffers[step.inputs[i]].type,
-                   out = layout.buffers[step.outputs[o]].type;
+  RankedTensorType in = layout.buffers[step.inputs[i]].type, out = layout.buffers[step.outputs[o]].type;
   if (in.getElementType() != out.getElementType() || in.getNumElements() != out.getNumElements())
     return false;
   switch (step.kind) {
@@ -66,8 +63,7 @@ namespace {
 
 class ProgramBuilder {
 public:
-  ProgramBuilder(PlanLayout &layout,
-                 std::map<std::pair<const void *, const void *>, int> &constants,
+  ProgramBuilder(PlanLayout &layout, std::map<std::pair<const void *, const void *>, int> &constants,
                  std::map<std::string, int> &persistent, func::FuncOp func)
       : skeleton_(layout), constants_(constants), persistent_(persistent), func_(func) {
     program_.name = func.getName().str();
@@ -88,9 +84,7 @@ public:
   }
 
 private:
-  Error fail(const Twine &what) {
-    return createStringError("program '" + program_.name + "': " + what);
-  }
+  Error fail(const Twine &what) { return createStringError("program '" + program_.name + "': " + what); }
 
   Expected<int> newBuffer(const Twine &name, Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);
@@ -124,8 +118,8 @@ private:
     StringRef role = graph::argRole(func_, i);
     std::string name = graph::argName(func_, i).str();
     Value value = func_.getArgument(i);
-    Expected<dist::Sharding> cut = sharding(func_.getArgAttr(i, dist::kShardingAttr),
-                                            value.getType(), "argument '" + name + "'");
+    Expected<dist::Sharding> cut =
+        sharding(func_.getArgAttr(i, dist::kShardingAttr), value.getType(), "argument '" + name + "'");
     if (!cut)
       return cut.takeError();
     bool lasting = role == graph::kParameter || role == graph::kState;
@@ -186,8 +180,7 @@ private:
     Operation *op = value.getDefiningOp();
     auto attr = op ? op->getAttrOfType<DenseElementsAttr>("value") : DenseElementsAttr();
     if (!attr)
-      return fail("operator '" + (op ? graph::nameOf(op) : std::string("?")) +
-                  "' is a constant without contents");
+      return fail("operator '" + (op ? graph::nameOf(op) : std::string("?")) + "' is a constant without contents");
     auto key = std::pair(attr.getAsOpaquePointer(), value.getType().getAsOpaquePointer());
     if (auto it = constants_.find(key); it != constants_.end())
       return buffers_[value] = it->second;
@@ -256,11 +249,9 @@ private:
     for (unsigned i = 0; i < func_.getNumArguments(); ++i)
       if (std::optional<unsigned> result = graph::updateOf(func_, i)) {
         if (*result >= ret->getNumOperands())
-          return fail("'" + graph::argName(func_, i) +
-                      "' is updated by a result that does not exist");
+          return fail("'" + graph::argName(func_, i) + "' is updated by a result that does not exist");
         if (!updates.try_emplace(*result, i).second)
-          return fail("one result updates two arguments, one of them '" + graph::argName(func_, i) +
-                      "'");
+          return fail("one result updates two arguments, one of them '" + graph::argName(func_, i) + "'");
       }
     std::vector<LayoutBinding> outputs;
     std::map<std::string, unsigned> ordinals;
@@ -271,26 +262,24 @@ private:
       StringRef role = graph::resultRole(func_, r);
       std::string name = graph::resultName(func_, r).str();
       Expected<dist::Sharding> cut =
-          sharding(func_.getResultAttr(r, dist::kShardingAttr), ret->getOperand(r).getType(),
-                   "result '" + name + "'");
+          sharding(func_.getResultAttr(r, dist::kShardingAttr), ret->getOperand(r).getType(), "result '" + name + "'");
       if (!cut)
         return cut.takeError();
       if (updates.count(r)) {
         unsigned arg = updates[r];
-        Expected<dist::Sharding> old = sharding(func_.getArgAttr(arg, dist::kShardingAttr),
-                                                func_.getArgument(arg).getType(), "argument");
+        Expected<dist::Sharding> old =
+            sharding(func_.getArgAttr(arg, dist::kShardingAttr), func_.getArgument(arg).getType(), "argument");
         if (!old)
           return old.takeError();
         if (!(*old == *cut) || func_.getArgument(arg).getType() != ret->getOperand(r).getType())
-          return fail("the new value of '" + graph::argName(func_, arg) + "' is " +
-                      cut->str(skeleton_.mesh) + ", the old one " + old->str(skeleton_.mesh));
+          return fail("the new value of '" + graph::argName(func_, arg) + "' is " + cut->str(skeleton_.mesh) +
+                      ", the old one " + old->str(skeleton_.mesh));
         continue;
       }
       if (role == graph::kUpdate)
         return fail("result " + Twine(r) + " updates no argument");
-      if (role != graph::kOutput && role != graph::kLoss && role != graph::kCorrect &&
-          role != graph::kPredictions && role != graph::kLearningRate &&
-          role != graph::kGradientNorm)
+      if (role != graph::kOutput && role != graph::kLoss && role != graph::kCorrect && role != graph::kPredictions &&
+          role != graph::kLearningRate && role != graph::kGradientNorm)
         return fail("result " + Twine(r) + " has the unknown role '" + role + "'");
       outputs.push_back({role.str(), name, program_.name, ordinals[role.str()]++, *buffer, *cut,
                          globalShape(func_.getResultAttrDict(r), ret->getOperand(r).getType()), 0});
@@ -298,8 +287,7 @@ private:
     return writeBack(ret, updates, outputs);
   }
 
-  Error writeBack(Operation *ret, const std::map<unsigned, unsigned> &updates,
-                  std::vector<LayoutBinding> &outputs) {
+  Error writeBack(Operation *ret, const std::map<unsigned, unsigned> &updates, std::vector<LayoutBinding> &outputs) {
     indexSteps();
     auto &buffers = skeleton_.buffers;
     std::set<int> overwritten; // roots
@@ -310,8 +298,7 @@ private:
     auto save = [&](int buffer) -> Expected<int> {
       Expected<int> copy = newBuffer(buffers[buffer].name + ".old", buffers[buffer].type);
       if (copy)
-        saves.push_back(
-            {LayoutStep::Copy, "save " + buffers[buffer].name, nullptr, {buffer}, {*copy}});
+        saves.push_back({LayoutStep::Copy, "save " + buffers[buffer].name, nullptr, {buffer}, {*copy}});
       return copy;
     };
     std::set<int> readAtEnd; // roots
@@ -335,8 +322,7 @@ private:
       int from = buffers_[ret->getOperand(result)], to = buffers_[func_.getArgument(arg)];
       if (from == to)
         continue;
-      if (timesUpdate[skeleton_.root(from)] == 1 && !readAtEnd.count(to) &&
-          writeInPlace(from, to)) {
+      if (timesUpdate[skeleton_.root(from)] == 1 && !readAtEnd.count(to) && writeInPlace(from, to)) {
         for (LayoutBinding &output : outputs)
           if (output.buffer == from)
             output.buffer = to;

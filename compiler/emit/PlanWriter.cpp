@@ -390,8 +390,7 @@ Error writeAttributes(Operation *op, RankFunction rankOf,
   if (auto perRank = op->getAttrOfType<ArrayAttr>(dist::kPerRankAttr)) {
     const int64_t rank = rankOf();
     if (rank >= int64_t(perRank.size()) || !isa<DictionaryAttr>(perRank[rank]))
-      return createStringError("operator '" + graph::nameOf(op) + "' has no attributes for rank " +
-                               Twine(rank));
+      return createStringError("operator '" + graph::nameOf(op) + "' has no attributes for rank " + Twine(rank));
     for (NamedAttribute attribute : cast<DictionaryAttr>(perRank[rank]))
       list.set(attribute.getName(), attribute.getValue());
   }

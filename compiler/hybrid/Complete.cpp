@@ -24,9 +24,7 @@ using dist::Sharding;
 namespace {
 
 ArrayRef<int64_t> shapeOf(Value v) { return cast<RankedTensorType>(v.getType()).getShape(); }
-bool isFloat(Value v) {
-  return isa<FloatType>(cast<RankedTensorType>(v.getType()).getElementType());
-}
+bool isFloat(Value v) { return isa<FloatType>(cast<RankedTensorType>(v.getType()).getElementType()); }
 
 /// What the importer made of large constants: every rank has its own, whole.
 bool isConstant(StringRef name) { return name.starts_with("constant/"); }
@@ -58,12 +56,10 @@ Error checkNames(ModuleOp module, const HybridOptions &options) {
       if (graph::resultRole(func, i) == graph::kOutput)
         outputs.insert(graph::resultName(func, i).str());
   }
-  auto check = [&](StringRef key, StringRef what, const auto &list,
-                   const std::set<std::string> &names) -> Error {
+  auto check = [&](StringRef key, StringRef what, const auto &list, const std::set<std::string> &names) -> Error {
     for (const auto &[pattern, cuts] : list) {
       const std::vector<std::pair<std::string, HybridOptions::Cuts>> alone{{pattern, cuts}};
-      if (none_of(names,
-                  [&](const std::string &name) { return HybridOptions::names(alone, name); }))
+      if (none_of(names, [&](const std::string &name) { return HybridOptions::names(alone, name); }))
         return options.error(key, "the model has no " + what + " '" + pattern + "'");
     }
     return Error::success();
@@ -112,9 +108,9 @@ void spreadRandom(func::FuncOp func, const Mesh &mesh) {
     SmallVector<Attribute> perRank;
     for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
       offset[0] = rows * mesh.coordinate(rank, axes);
-      perRank.push_back(builder.getDictionaryAttr(
-          {builder.getNamedAttr("global_shape", builder.getDenseI64ArrayAttr(whole)),
-           builder.getNamedAttr("offset", builder.getDenseI64ArrayAttr(offset))}));
+      perRank.push_back(
+          builder.getDictionaryAttr({builder.getNamedAttr("global_shape", builder.getDenseI64ArrayAttr(whole)),
+                                     builder.getNamedAttr("offset", builder.getDenseI64ArrayAttr(offset))}));
     }
     random->setAttr(dist::kPerRankAttr, builder.getArrayAttr(perRank));
   }
@@ -123,8 +119,8 @@ void spreadRandom(func::FuncOp func, const Mesh &mesh) {
 class Completion {
 public:
   Completion(func::FuncOp func, const HybridOptions &options)
-      : func_(func), ret_(func.getBody().front().getTerminator()), options_(options),
-        mesh_(options.mesh), varying_(func, mesh_), builder_(ret_) {
+      : func_(func), ret_(func.getBody().front().getTerminator()), options_(options), mesh_(options.mesh),
+        varying_(func, mesh_), builder_(ret_) {
     counted_ = axisSet(options.batch);
     for (unsigned i = 0; i < func.getNumArguments(); ++i) {
       AxisSet cut = axesOf(sharding(i));
@@ -152,8 +148,7 @@ public:
 
 private:
   Sharding sharding(unsigned arg) {
-    return cantFail(
-        func_.getArgAttrOfType<dist::ShardingAttr>(arg, dist::kShardingAttr).resolve(mesh_));
+    return cantFail(func_.getArgAttrOfType<dist::ShardingAttr>(arg, dist::kShardingAttr).resolve(mesh_));
   }
 
   /// A sum along axes on which the value is equal is a product: adjoints of reductions often are (docs/hybrid.md).
@@ -161,8 +156,7 @@ private:
     for (auto op : make_early_inc_range(func_.getOps<dist::CollectiveOp>())) {
       varying_.update(op);
       Collective c = op.getCollective(mesh_);
-      if (c.kind != CollectiveKind::AllReduce || c.reduction != dist::Reduction::Sum ||
-          !isFloat(op.getX()))
+      if (c.kind != CollectiveKind::AllReduce || c.reduction != dist::Reduction::Sum || !isFloat(op.getX()))
         continue;
       AxisSet all = axisSet(c.axes), needed = all & varying_.of(op.getX());
       if (needed == (all & longAxes(mesh_)))
@@ -223,11 +217,10 @@ private:
   /// What is one number for all ranks.
   Expected<Sharding> number(unsigned r, StringRef role, Value &value) {
     if (AxisSet astray = varying_.of(value) & ~data_)
-      return options_.error("",
-                            "the " + role + " differs along " + text(astray) +
-                                ", which cuts neither inputs nor targets: a collective over it "
-                                "is missing (an AllReduce of partial sums, an AllGather of "
-                                "slices), or \"inputs\" and \"target\" do not say what it cuts");
+      return options_.error("", "the " + role + " differs along " + text(astray) +
+                                    ", which cuts neither inputs nor targets: a collective over it "
+                                    "is missing (an AllReduce of partial sums, an AllGather of "
+                                    "slices), or \"inputs\" and \"target\" do not say what it cuts");
     name_ = (role + (role == graph::kLoss ? ".mean" : ".sum")).str();
     value = role == graph::kLoss ? mean(value, data_) : sum(value, counted_);
     if (AxisSet rest = varying_.of(value))
@@ -243,8 +236,7 @@ private:
     if (HybridOptions::names(options_.outputs, name)) {
       auto sharding = options_.find(options_.outputs, "outputs", name, shapeOf(value));
       if (sharding && (differs & ~axesOf(*sharding)))
-        return options_.error("outputs", "'" + name + "' differs along " +
-                                             text(differs & ~axesOf(*sharding)) +
+        return options_.error("outputs", "'" + name + "' differs along " + text(differs & ~axesOf(*sharding)) +
                                              ", too: gather it, or say which dimension that cuts");
       return sharding;
     }
@@ -274,8 +266,8 @@ private:
     Sharding old = sharding(arg);
     AxisSet astray = varying_.of(value) & ~axesOf(old);
     if (astray && graph::argRole(func_, arg) == graph::kParameter)
-      return options_.error("parameters", "the new value of '" + graph::argName(func_, arg) +
-                                              "' differs along " + text(astray));
+      return options_.error("parameters",
+                            "the new value of '" + graph::argName(func_, arg) + "' differs along " + text(astray));
     if (astray) {
       name_ = graph::argName(func_, arg).str() + ".mean";
       value = mean(value, astray);
@@ -292,15 +284,13 @@ private:
       if (graph::updateOf(func_, i) == r)
         updated = i;
     // The latter two are one number already, which no sum over the batch makes up.
-    const bool isOutput =
-        role == graph::kOutput || role == graph::kLearningRate || role == graph::kGradientNorm;
+    const bool isOutput = role == graph::kOutput || role == graph::kLearningRate || role == graph::kGradientNorm;
     Expected<Sharding> cut = updated    ? update(r, *updated, value)
                              : isOutput ? output(r, value)
                                         : number(r, role, value);
     if (!cut)
       return cut.takeError();
-    return setWhole(*cut, value,
-                    [&](StringRef name, Attribute a) { func_.setResultAttr(r, name, a); });
+    return setWhole(*cut, value, [&](StringRef name, Attribute a) { func_.setResultAttr(r, name, a); });
   }
 
   template <typename Set> Error setWhole(const Sharding &sharding, Value value, Set set) {
@@ -333,8 +323,7 @@ Error annotate(ModuleOp module, const HybridOptions &options) {
       Expected<Sharding> sharding = argumentSharding(func, i, options);
       if (!sharding)
         return sharding.takeError();
-      func.setArgAttr(i, dist::kShardingAttr,
-                      dist::ShardingAttr::get(module.getContext(), options.mesh, *sharding));
+      func.setArgAttr(i, dist::kShardingAttr, dist::ShardingAttr::get(module.getContext(), options.mesh, *sharding));
     }
     spreadRandom(func, options.mesh);
   }
@@ -349,14 +338,12 @@ Error complete(ModuleOp module, const HybridOptions &options) {
       Expected<Sharding> sharding = argumentSharding(func, i, options);
       if (!sharding)
         return sharding.takeError();
-      func.setArgAttr(i, dist::kShardingAttr,
-                      dist::ShardingAttr::get(module.getContext(), options.mesh, *sharding));
+      func.setArgAttr(i, dist::kShardingAttr, dist::ShardingAttr::get(module.getContext(), options.mesh, *sharding));
     }
     if (Error e = Completion(func, options).run())
       return e;
-    func.setFunctionType(
-        FunctionType::get(module.getContext(), func.getBody().getArgumentTypes(),
-                          func.getBody().front().getTerminator()->getOperandTypes()));
+    func.setFunctionType(FunctionType::get(module.getContext(), func.getBody().getArgumentTypes(),
+                                           func.getBody().front().getTerminator()->getOperandTypes()));
   }
   return Error::success();
 }

@@ -49,8 +49,7 @@ public:
     if (json.is_discarded())
       return options_.error("", "not valid JSON");
     if (!json.is_object())
-      return options_.error("",
-                            "expected an object with batch, inputs, target, outputs, parameters");
+      return options_.error("", "expected an object with batch, inputs, target, outputs, parameters");
     if (!twice.empty())
       return options_.error(twice, "given twice");
     for (const auto &[key, value] : json.items())
@@ -69,9 +68,8 @@ private:
       options_.target.emplace();
       return cuts(key, value, *options_.target);
     }
-    for (auto [name, list] :
-         {std::pair("inputs", &options_.inputs), std::pair("outputs", &options_.outputs),
-          std::pair("parameters", &options_.parameters)})
+    for (auto [name, list] : {std::pair("inputs", &options_.inputs), std::pair("outputs", &options_.outputs),
+                              std::pair("parameters", &options_.parameters)})
       if (key == name) {
         if (!value.is_object())
           return options_.error(key, "expected an object with a list of axes for every name");
@@ -96,8 +94,7 @@ private:
         return e;
       for (int axis : cuts.back())
         if (!seen.insert(axis).second)
-          return options_.error(key, "the axis '" + options_.mesh.axisName(axis) +
-                                         "' cuts two dimensions");
+          return options_.error(key, "the axis '" + options_.mesh.axisName(axis) + "' cuts two dimensions");
     }
     return Error::success();
   }
@@ -120,8 +117,7 @@ private:
         add(item.get<std::string>());
       }
     } else if (!value.is_null()) {
-      return options_.error(key,
-                            "expected null, an axis (\"data\", \"data+model\") or a list of axes");
+      return options_.error(key, "expected null, an axis (\"data\", \"data+model\") or a list of axes");
     }
     for (const std::string &name : names) {
       int axis = options_.mesh.findAxis(name);
@@ -145,10 +141,9 @@ Error defaultBatch(HybridOptions &options) {
     return Error::success();
   int axis = options.mesh.findAxis("data");
   if (axis < 0)
-    return options.error("batch",
-                         "the mesh " + options.mesh.str() +
-                             " has no axis 'data': name the axes over which the batch is cut under "
-                             "\"batch\" of a file for --hybrid-options ([]: none)");
+    return options.error("batch", "the mesh " + options.mesh.str() +
+                                      " has no axis 'data': name the axes over which the batch is cut under "
+                                      "\"batch\" of a file for --hybrid-options ([]: none)");
   options.batch = {axis};
   return Error::success();
 }
@@ -173,8 +168,7 @@ Expected<HybridOptions> HybridOptions::none(const Mesh &mesh) {
 Expected<HybridOptions> HybridOptions::load(StringRef path, const Mesh &mesh) {
   auto file = MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!file)
-    return createStringError("hybrid options %s: %s", path.str().c_str(),
-                             file.getError().message().c_str());
+    return createStringError("hybrid options %s: %s", path.str().c_str(), file.getError().message().c_str());
   return parse((*file)->getBuffer(), path, mesh);
 }
 
@@ -191,8 +185,8 @@ Expected<HybridOptions> HybridOptions::parse(StringRef text, StringRef origin, c
   return options;
 }
 
-static const HybridOptions::Cuts *
-lookUp(const std::vector<std::pair<std::string, HybridOptions::Cuts>> &list, StringRef name) {
+static const HybridOptions::Cuts *lookUp(const std::vector<std::pair<std::string, HybridOptions::Cuts>> &list,
+                                         StringRef name) {
   for (bool exact : {true, false})
     for (const auto &[pattern, cuts] : list)
       if (exact ? pattern == name : strategies::matchesName(pattern, name))
@@ -208,16 +202,14 @@ Expected<Sharding> HybridOptions::sharding(const Cuts &cuts, StringRef key, Stri
                                            ArrayRef<int64_t> local) const {
   Sharding result = Sharding::replicated(int64_t(local.size()));
   if (cuts.size() > local.size())
-    return error(key, "'" + name + "' has " + Twine(local.size()) + " dimensions, not " +
-                          Twine(cuts.size()));
+    return error(key, "'" + name + "' has " + Twine(local.size()) + " dimensions, not " + Twine(cuts.size()));
   for (auto [d, axes] : enumerate(cuts))
     result.dims[d] = axes;
   return result;
 }
 
-Expected<Sharding> HybridOptions::find(const std::vector<std::pair<std::string, Cuts>> &list,
-                                       StringRef key, StringRef name,
-                                       ArrayRef<int64_t> local) const {
+Expected<Sharding> HybridOptions::find(const std::vector<std::pair<std::string, Cuts>> &list, StringRef key,
+                                       StringRef name, ArrayRef<int64_t> local) const {
   const Cuts *cuts = lookUp(list, name);
   return sharding(cuts ? *cuts : Cuts(), key, name, local);
 }
@@ -245,12 +237,10 @@ Expected<Sharding> HybridOptions::parameter(StringRef name, ArrayRef<int64_t> lo
   return find(parameters, "parameters", name, local);
 }
 
-Expected<SmallVector<int64_t>> wholeShape(const Mesh &mesh, const Sharding &sharding,
-                                          ArrayRef<int64_t> local) {
+Expected<SmallVector<int64_t>> wholeShape(const Mesh &mesh, const Sharding &sharding, ArrayRef<int64_t> local) {
   SmallVector<int64_t> whole(local);
   for (auto [d, extent] : enumerate(whole))
-    if (__builtin_mul_overflow(extent, sharding.numShards(mesh, int64_t(d)), &extent) ||
-        extent > int64_t(1) << 40)
+    if (__builtin_mul_overflow(extent, sharding.numShards(mesh, int64_t(d)), &extent) || extent > int64_t(1) << 40)
       return createStringError("its blocks together are too large a tensor");
   return whole;
 }

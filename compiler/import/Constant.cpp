@@ -35,8 +35,7 @@ unsigned byteSize(DType type) {
 }
 
 llvm::StringRef dtypeName(DType type) {
-  static constexpr llvm::StringLiteral names[] = {"f32", "f64", "f16", "bf16", "i64",
-                                                  "i32", "i8",  "ui8", "i1"};
+  static constexpr llvm::StringLiteral names[] = {"f32", "f64", "f16", "bf16", "i64", "i32", "i8", "ui8", "i1"};
   return names[static_cast<int>(type)];
 }
 

@@ -100,13 +100,11 @@ Constant foldSelect(const Constant &cond, const Constant &a, const Constant &b);
 std::optional<Constant> foldCast(const Constant &x, DType type);
 Constant foldBroadcast(const Constant &x, llvm::ArrayRef<int64_t> shape);
 Constant foldTranspose(const Constant &x, llvm::ArrayRef<int64_t> perm);
-Constant foldSlice(const Constant &x, llvm::ArrayRef<int64_t> starts,
-                   llvm::ArrayRef<int64_t> strides, Shape shape);
+Constant foldSlice(const Constant &x, llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> strides, Shape shape);
 Constant foldPad(const Constant &x, llvm::ArrayRef<int64_t> lo, double value, Shape shape);
 Constant foldConcat(llvm::ArrayRef<const Constant *> xs, int64_t dim, Shape shape);
 Constant foldGather(const Constant &table, const Constant &indices, int64_t axis);
-std::optional<Constant> foldReduce(llvm::StringRef op, const Constant &x,
-                                   llvm::ArrayRef<int64_t> dims, Shape shape);
+std::optional<Constant> foldReduce(llvm::StringRef op, const Constant &x, llvm::ArrayRef<int64_t> dims, Shape shape);
 Constant foldIota(DType type, Shape shape, int64_t dim);
 
 } // namespace tessera::compiler

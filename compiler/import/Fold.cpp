@@ -91,8 +91,8 @@ Constant tessera::compiler::foldTranspose(const Constant &x, ArrayRef<int64_t> p
   return x.remap(shape, affine(shape, weights));
 }
 
-Constant tessera::compiler::foldSlice(const Constant &x, ArrayRef<int64_t> starts,
-                                      ArrayRef<int64_t> strides, Shape shape) {
+Constant tessera::compiler::foldSlice(const Constant &x, ArrayRef<int64_t> starts, ArrayRef<int64_t> strides,
+                                      Shape shape) {
   Shape weights = stridesOf(x.shape());
   int64_t offset = 0;
   for (size_t d = 0; d < weights.size(); ++d) {
@@ -104,8 +104,7 @@ Constant tessera::compiler::foldSlice(const Constant &x, ArrayRef<int64_t> start
 }
 
 template <typename T, typename At>
-static std::vector<T> padded(const Constant &x, ArrayRef<int64_t> lo, T value,
-                             ArrayRef<int64_t> shape, At at) {
+static std::vector<T> padded(const Constant &x, ArrayRef<int64_t> lo, T value, ArrayRef<int64_t> shape, At at) {
   std::vector<T> v(*elementCount(shape), value);
   Shape strides = stridesOf(shape);
   int64_t offset = 0;
@@ -117,15 +116,13 @@ static std::vector<T> padded(const Constant &x, ArrayRef<int64_t> lo, T value,
   return v;
 }
 
-Constant tessera::compiler::foldPad(const Constant &x, ArrayRef<int64_t> lo, double value,
-                                    Shape shape) {
+Constant tessera::compiler::foldPad(const Constant &x, ArrayRef<int64_t> lo, double value, Shape shape) {
   if (isFloat(x.type()))
-    return Constant::floats(x.type(), shape, padded<double>(x, lo, value, shape, [&](int64_t i) {
-                              return x.floatAt(i);
-                            }));
-  return Constant::ints(x.type(), shape,
-                        padded<int64_t>(x, lo, static_cast<int64_t>(value), shape,
-                                        [&](int64_t i) { return x.intAt(i); }));
+    return Constant::floats(x.type(), shape,
+                            padded<double>(x, lo, value, shape, [&](int64_t i) { return x.floatAt(i); }));
+  return Constant::ints(x.type(), shape, padded<int64_t>(x, lo, static_cast<int64_t>(value), shape, [&](int64_t i) {
+                          return x.intAt(i);
+                        }));
 }
 
 Constant tessera::compiler::foldConcat(ArrayRef<const Constant *> xs, int64_t dim, Shape shape) {
@@ -151,8 +148,7 @@ Constant tessera::compiler::foldConcat(ArrayRef<const Constant *> xs, int64_t di
                        : Constant::ints(type, std::move(shape), std::move(ints));
 }
 
-Constant tessera::compiler::foldGather(const Constant &table, const Constant &indices,
-                                       int64_t axis) {
+Constant tessera::compiler::foldGather(const Constant &table, const Constant &indices, int64_t axis) {
   Shape shape(table.shape().begin(), table.shape().begin() + axis);
   shape.append(indices.shape().begin(), indices.shape().end());
   shape.append(table.shape().begin() + axis + 1, table.shape().end());
@@ -256,8 +252,7 @@ static Constant makeInts(DType type, bool splat, const Shape &shape, std::vector
   return splat ? Constant::splatInt(type, shape, v[0]) : Constant::ints(type, shape, std::move(v));
 }
 
-std::optional<Constant> tessera::compiler::foldBinary(llvm::StringRef op, const Constant &a,
-                                                      const Constant &b) {
+std::optional<Constant> tessera::compiler::foldBinary(llvm::StringRef op, const Constant &a, const Constant &b) {
   Shape shape = broadcastShape(a.shape(), b.shape());
   bool splat = a.isSplat() && b.isSplat() && *elementCount(shape) > 0;
   bool floating = isFloat(a.type());
@@ -279,49 +274,45 @@ std::optional<Constant> tessera::compiler::foldBinary(llvm::StringRef op, const 
 
   if (floating) {
     using Fn = double (*)(double, double);
-    Fn fn =
-        llvm::StringSwitch<Fn>(op)
-            .Case("graph.add", [](double x, double y) { return x + y; })
-            .Case("graph.sub", [](double x, double y) { return x - y; })
-            .Case("graph.mul", [](double x, double y) { return x * y; })
-            .Case("graph.div", [](double x, double y) { return x / y; })
-            .Case("graph.pow", [](double x, double y) { return std::pow(x, y); })
-            .Case("graph.max", [](double x, double y) { return std::isnan(x) || x > y ? x : y; })
-            .Case("graph.min", [](double x, double y) { return std::isnan(x) || x < y ? x : y; })
-            .Default(nullptr);
+    Fn fn = llvm::StringSwitch<Fn>(op)
+                .Case("graph.add", [](double x, double y) { return x + y; })
+                .Case("graph.sub", [](double x, double y) { return x - y; })
+                .Case("graph.mul", [](double x, double y) { return x * y; })
+                .Case("graph.div", [](double x, double y) { return x / y; })
+                .Case("graph.pow", [](double x, double y) { return std::pow(x, y); })
+                .Case("graph.max", [](double x, double y) { return std::isnan(x) || x > y ? x : y; })
+                .Case("graph.min", [](double x, double y) { return std::isnan(x) || x < y ? x : y; })
+                .Default(nullptr);
     if (!fn)
       return std::nullopt;
-    auto v = zip<double>(a, b, shape,
-                         [&](int64_t i, int64_t j) { return fn(a.floatAt(i), b.floatAt(j)); });
-    return splat ? Constant::splat(a.type(), shape, v[0])
-                 : Constant::floats(a.type(), shape, std::move(v));
+    auto v = zip<double>(a, b, shape, [&](int64_t i, int64_t j) { return fn(a.floatAt(i), b.floatAt(j)); });
+    return splat ? Constant::splat(a.type(), shape, v[0]) : Constant::floats(a.type(), shape, std::move(v));
   }
 
   using Fn = int64_t (*)(int64_t, int64_t);
-  Fn fn =
-      llvm::StringSwitch<Fn>(op)
-          .Case("graph.add", wrapAdd)
-          .Case("graph.sub", wrapSub)
-          .Case("graph.mul", wrapMul)
-          .Case("graph.div", [](int64_t x, int64_t y) { return y == -1 ? wrapSub(0, x) : x / y; })
-          .Case("graph.pow",
-                [](int64_t x, int64_t e) {
-                  int64_t y = 1;
-                  for (int64_t i = 0; i < e; ++i)
-                    y = wrapMul(y, x);
-                  return y;
-                })
-          .Case("graph.mod",
-                [](int64_t x, int64_t y) {
-                  int64_t r = y == -1 ? 0 : x % y;
-                  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
-                })
-          .Case("graph.max", [](int64_t x, int64_t y) { return std::max(x, y); })
-          .Case("graph.min", [](int64_t x, int64_t y) { return std::min(x, y); })
-          .Case("graph.and", [](int64_t x, int64_t y) { return x & y; })
-          .Case("graph.or", [](int64_t x, int64_t y) { return x | y; })
-          .Case("graph.xor", [](int64_t x, int64_t y) { return x ^ y; })
-          .Default(nullptr);
+  Fn fn = llvm::StringSwitch<Fn>(op)
+              .Case("graph.add", wrapAdd)
+              .Case("graph.sub", wrapSub)
+              .Case("graph.mul", wrapMul)
+              .Case("graph.div", [](int64_t x, int64_t y) { return y == -1 ? wrapSub(0, x) : x / y; })
+              .Case("graph.pow",
+                    [](int64_t x, int64_t e) {
+                      int64_t y = 1;
+                      for (int64_t i = 0; i < e; ++i)
+                        y = wrapMul(y, x);
+                      return y;
+                    })
+              .Case("graph.mod",
+                    [](int64_t x, int64_t y) {
+                      int64_t r = y == -1 ? 0 : x % y;
+                      return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+                    })
+              .Case("graph.max", [](int64_t x, int64_t y) { return std::max(x, y); })
+              .Case("graph.min", [](int64_t x, int64_t y) { return std::min(x, y); })
+              .Case("graph.and", [](int64_t x, int64_t y) { return x & y; })
+              .Case("graph.or", [](int64_t x, int64_t y) { return x | y; })
+              .Case("graph.xor", [](int64_t x, int64_t y) { return x ^ y; })
+              .Default(nullptr);
   if (!fn)
     return std::nullopt;
   if (op == "graph.pow") // fractions are no integers, and 64 factors are enough for shapes
@@ -332,8 +323,7 @@ std::optional<Constant> tessera::compiler::foldBinary(llvm::StringRef op, const 
     for (int64_t i = 0; i < b.stored(); ++i)
       if (b.intAt(i) == 0)
         return std::nullopt;
-  auto v =
-      zip<int64_t>(a, b, shape, [&](int64_t i, int64_t j) { return fn(a.intAt(i), b.intAt(j)); });
+  auto v = zip<int64_t>(a, b, shape, [&](int64_t i, int64_t j) { return fn(a.intAt(i), b.intAt(j)); });
   return makeInts(a.type(), splat, shape, std::move(v));
 }
 
@@ -375,8 +365,8 @@ std::optional<Constant> tessera::compiler::foldCast(const Constant &x, DType typ
 // Reductions
 //===----------------------------------------------------------------------------------------------===//
 
-std::optional<Constant> tessera::compiler::foldReduce(llvm::StringRef op, const Constant &x,
-                                                      ArrayRef<int64_t> dims, Shape shape) {
+std::optional<Constant> tessera::compiler::foldReduce(llvm::StringRef op, const Constant &x, ArrayRef<int64_t> dims,
+                                                      Shape shape) {
   if (x.size() == 0)
     return std::nullopt;
   Shape kept = x.shape();

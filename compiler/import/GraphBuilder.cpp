@@ -120,8 +120,7 @@ NamedAttribute GraphBuilder::attrF64(StringRef name, double value) {
 }
 
 llvm::SmallVector<Val> GraphBuilder::createInferred(StringRef name, ArrayRef<Val> operands,
-                                                    ArrayRef<NamedAttribute> attributes,
-                                                    StringRef suffix) {
+                                                    ArrayRef<NamedAttribute> attributes, StringRef suffix) {
   llvm::SmallVector<Val> none(3); // no operator has more results
   llvm::SmallVector<Value> values;
   for (const Val &operand : operands) {
@@ -144,8 +143,7 @@ llvm::SmallVector<Val> GraphBuilder::createInferred(StringRef name, ArrayRef<Val
       message = diagnostic.str();
   });
   std::vector<char> storage(opName.getOpPropertyByteSize() + 64);
-  void *aligned =
-      reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(storage.data()) + 63) & ~uintptr_t(63));
+  void *aligned = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(storage.data()) + 63) & ~uintptr_t(63));
   OpaqueProperties properties(opName.getOpPropertyByteSize() ? aligned : nullptr);
   auto dictionary = builder_.getDictionaryAttr(attributes);
   bool hasProperties = opName.getOpPropertyByteSize() > 0;
@@ -154,25 +152,22 @@ llvm::SmallVector<Val> GraphBuilder::createInferred(StringRef name, ArrayRef<Val
   llvm::SmallVector<Type> types;
   bool good = true;
   if (hasProperties)
-    good = succeeded(opName.setOpPropertiesFromAttribute(opName, properties, dictionary,
-                                                         [&] { return mlir::emitError(loc); }));
-  good = good && succeeded(infer->inferReturnTypes(context(), loc, values, dictionary, properties,
-                                                   {}, types));
+    good = succeeded(
+        opName.setOpPropertiesFromAttribute(opName, properties, dictionary, [&] { return mlir::emitError(loc); }));
+  good = good && succeeded(infer->inferReturnTypes(context(), loc, values, dictionary, properties, {}, types));
   if (hasProperties)
     opName.destroyOpProperties(properties);
   if (!good) {
     std::string shapes;
     for (const Val &operand : operands)
-      shapes += (shapes.empty() ? "" : ", ") + shapeText(operand.shape) + " " +
-                dtypeName(operand.type).str();
-    fail((message.empty() ? llvm::Twine("the operands do not fit") : llvm::Twine(message)) +
-         " (operands: " + shapes + ")");
+      shapes += (shapes.empty() ? "" : ", ") + shapeText(operand.shape) + " " + dtypeName(operand.type).str();
+    fail((message.empty() ? llvm::Twine("the operands do not fit") : llvm::Twine(message)) + " (operands: " + shapes +
+         ")");
     return none;
   }
   for (Type type : types)
     if (!elementCount(llvm::cast<RankedTensorType>(type).getShape()).value_or(0)) {
-      fail("the result's shape " + shapeText(llvm::cast<RankedTensorType>(type).getShape()) +
-           " is empty or too large");
+      fail("the result's shape " + shapeText(llvm::cast<RankedTensorType>(type).getShape()) + " is empty or too large");
       return none;
     }
 
@@ -188,9 +183,8 @@ llvm::SmallVector<Val> GraphBuilder::createInferred(StringRef name, ArrayRef<Val
   return results;
 }
 
-Val GraphBuilder::createTyped(StringRef name, ArrayRef<Val> operands,
-                              ArrayRef<NamedAttribute> attributes, DType type, Shape shape,
-                              StringRef suffix) {
+Val GraphBuilder::createTyped(StringRef name, ArrayRef<Val> operands, ArrayRef<NamedAttribute> attributes, DType type,
+                              Shape shape, StringRef suffix) {
   if (!elementCount(shape).value_or(0))
     return fail("the result's shape " + shapeText(shape) + " is empty or too large");
   OperationState state(NameLoc::get(builder_.getStringAttr(node_)), name);
@@ -225,14 +219,11 @@ Val GraphBuilder::binaryOp(StringRef op, const Val &a, const Val &b, StringRef s
   if (!a || !b)
     return {};
   if (a.type != b.type)
-    return fail("operands have different element types, " + dtypeName(a.type) + " and " +
-                dtypeName(b.type));
+    return fail("operands have different element types, " + dtypeName(a.type) + " and " + dtypeName(b.type));
   auto shape = graph::broadcastShapes(a.shape, b.shape);
   if (!shape || !elementCount(*shape))
-    return fail("the shapes " + shapeText(a.shape) + " and " + shapeText(b.shape) +
-                " do not broadcast together");
-  if (a.known && b.known &&
-      mayFold(a.known->isSplat() && b.known->isSplat() ? 1 : *elementCount(*shape)))
+    return fail("the shapes " + shapeText(a.shape) + " and " + shapeText(b.shape) + " do not broadcast together");
+  if (a.known && b.known && mayFold(a.known->isSplat() && b.known->isSplat() ? 1 : *elementCount(*shape)))
     if (auto folded = foldBinary(op, *a.known, *b.known))
       return known(std::move(*folded), a.origin);
   return createInferred(op, {a, b}, {}, suffix)[0];
@@ -248,14 +239,13 @@ Val GraphBuilder::select(const Val &cond, const Val &a, const Val &b, StringRef 
   if (cond.type != DType::I1)
     return fail("the condition is " + dtypeName(cond.type) + ", not boolean");
   if (a.type != b.type)
-    return fail("operands have different element types, " + dtypeName(a.type) + " and " +
-                dtypeName(b.type));
+    return fail("operands have different element types, " + dtypeName(a.type) + " and " + dtypeName(b.type));
   auto shape = graph::broadcastShapes(a.shape, b.shape);
   if (shape)
     shape = graph::broadcastShapes(cond.shape, *shape);
   if (!shape || !elementCount(*shape))
-    return fail("the shapes " + shapeText(cond.shape) + ", " + shapeText(a.shape) + " and " +
-                shapeText(b.shape) + " do not broadcast together");
+    return fail("the shapes " + shapeText(cond.shape) + ", " + shapeText(a.shape) + " and " + shapeText(b.shape) +
+                " do not broadcast together");
   if (cond.known && a.known && b.known && mayFold(*elementCount(*shape)))
     return known(foldSelect(*cond.known, *a.known, *b.known), a.origin);
   return createInferred(graph::SelectOp::getOperationName(), {cond, a, b}, {}, suffix)[0];
@@ -275,15 +265,13 @@ Val GraphBuilder::iota(DType type, Shape shape, int64_t dim, StringRef suffix) {
   // Above the size of a dense constant an iota is better computed: it shards.
   if (count && *count <= kMaxDense && mayFold(*count))
     return known(foldIota(type, shape, dim));
-  return createTyped(graph::IotaOp::getOperationName(), {},
-                     {attr("dim", dim), attr("start", int64_t(0))}, type, shape, suffix);
+  return createTyped(graph::IotaOp::getOperationName(), {}, {attr("dim", dim), attr("start", int64_t(0))}, type, shape,
+                     suffix);
 }
 
-Val GraphBuilder::random(Value step, DType type, Shape shape, uint64_t seed, int64_t stream,
-                         StringRef suffix) {
+Val GraphBuilder::random(Value step, DType type, Shape shape, uint64_t seed, int64_t stream, StringRef suffix) {
   return createTyped(graph::RandomOp::getOperationName(), wrap(step),
-                     {attr("seed", static_cast<int64_t>(seed)), attr("stream", stream)}, type,
-                     shape, suffix);
+                     {attr("seed", static_cast<int64_t>(seed)), attr("stream", stream)}, type, shape, suffix);
 }
 
 //===----------------------------------------------------------------------------------------------===//
@@ -344,8 +332,8 @@ Val GraphBuilder::slice(const Val &x, Shape starts, Shape limits, Shape strides,
     return x;
   if (x.known && mayFold(x.known->isSplat() ? 1 : *elementCount(shape)))
     return known(foldSlice(*x.known, starts, strides, shape), x.origin);
-  return create<graph::SliceOp>(
-      x, {attr("starts", starts), attr("limits", limits), attr("strides", strides)}, suffix)[0];
+  return create<graph::SliceOp>(x, {attr("starts", starts), attr("limits", limits), attr("strides", strides)},
+                                suffix)[0];
 }
 
 Val GraphBuilder::pad(const Val &x, Shape lo, Shape hi, double value, StringRef suffix) {
@@ -366,9 +354,8 @@ Val GraphBuilder::pad(const Val &x, Shape lo, Shape hi, double value, StringRef 
   if (x.known && mayFold(*count))
     return known(foldPad(*x.known, lo, value, shape), x.origin);
   Shape inner(x.rank(), 0);
-  return create<graph::PadOp>(
-      x, {attr("lo", lo), attr("hi", hi), attr("inner", inner), attrF64("value", value)},
-      suffix)[0];
+  return create<graph::PadOp>(x, {attr("lo", lo), attr("hi", hi), attr("inner", inner), attrF64("value", value)},
+                              suffix)[0];
 }
 
 Val GraphBuilder::concat(ArrayRef<Val> xs, int64_t dim, StringRef suffix) {
@@ -402,15 +389,14 @@ Val GraphBuilder::concat(ArrayRef<Val> xs, int64_t dim, StringRef suffix) {
   return create<graph::ConcatOp>(parts, attr("dim", dim), suffix)[0];
 }
 
-Val GraphBuilder::gather(const Val &table, const Val &indices, int64_t axis, StringRef suffix,
-                         int64_t batchDims) {
+Val GraphBuilder::gather(const Val &table, const Val &indices, int64_t axis, StringRef suffix, int64_t batchDims) {
   if (!table || !indices)
     return {};
   if (indices.known)
     for (int64_t i = 0; i < indices.known->stored(); ++i)
       if (int64_t at = indices.known->intAt(i); at < 0 || at >= table.shape[axis])
-        return fail("index " + llvm::Twine(at) + " lies outside the extent " +
-                    llvm::Twine(table.shape[axis]) + " of dimension " + llvm::Twine(axis));
+        return fail("index " + llvm::Twine(at) + " lies outside the extent " + llvm::Twine(table.shape[axis]) +
+                    " of dimension " + llvm::Twine(axis));
   if (table.known && indices.known && batchDims == 0) {
     Shape shape = table.shape;
     shape[axis] = 1;
@@ -420,24 +406,21 @@ Val GraphBuilder::gather(const Val &table, const Val &indices, int64_t axis, Str
         return known(foldGather(*table.known, *indices.known, axis), table.origin);
   }
   return create<graph::GatherOp>(
-      {table, indices},
-      {attr("axis", axis), attr("start", int64_t(0)), attr("batch_dims", batchDims)}, suffix)[0];
+      {table, indices}, {attr("axis", axis), attr("start", int64_t(0)), attr("batch_dims", batchDims)}, suffix)[0];
 }
 
-Val GraphBuilder::scatterAdd(const Val &indices, const Val &updates, int64_t axis, int64_t size,
-                             StringRef suffix, int64_t batchDims) {
-  return create<graph::ScatterAddOp>({indices, updates},
-                                     {attr("axis", axis), attr("size", size),
-                                      attr("start", int64_t(0)), attr("batch_dims", batchDims)},
-                                     suffix)[0];
+Val GraphBuilder::scatterAdd(const Val &indices, const Val &updates, int64_t axis, int64_t size, StringRef suffix,
+                             int64_t batchDims) {
+  return create<graph::ScatterAddOp>(
+      {indices, updates},
+      {attr("axis", axis), attr("size", size), attr("start", int64_t(0)), attr("batch_dims", batchDims)}, suffix)[0];
 }
 
 //===----------------------------------------------------------------------------------------------===//
 // Reductions and products
 //===----------------------------------------------------------------------------------------------===//
 
-Val GraphBuilder::reduceOp(StringRef op, const Val &x, ArrayRef<int64_t> dims, bool keepdims,
-                           StringRef suffix) {
+Val GraphBuilder::reduceOp(StringRef op, const Val &x, ArrayRef<int64_t> dims, bool keepdims, StringRef suffix) {
   if (!x)
     return {};
   if (dims.empty())
@@ -466,19 +449,16 @@ Val GraphBuilder::mean(const Val &x, ArrayRef<int64_t> dims, bool keepdims, Stri
   return scale(sum, 1 / count, suffix.empty() ? std::string("scale") : suffix.str() + "_scale");
 }
 
-Val GraphBuilder::matmul(const Val &a, const Val &b, bool transposeA, bool transposeB,
-                         StringRef suffix) {
-  return create<graph::MatMulOp>(
-      {a, b}, {attrBool("transpose_a", transposeA), attrBool("transpose_b", transposeB)},
-      suffix)[0];
+Val GraphBuilder::matmul(const Val &a, const Val &b, bool transposeA, bool transposeB, StringRef suffix) {
+  return create<graph::MatMulOp>({a, b}, {attrBool("transpose_a", transposeA), attrBool("transpose_b", transposeB)},
+                                 suffix)[0];
 }
 
 //===----------------------------------------------------------------------------------------------===//
 // Among ranks
 //===----------------------------------------------------------------------------------------------===//
 
-Val GraphBuilder::collective(const dist::Mesh &mesh, dist::Collective c, const Val &x,
-                             StringRef suffix) {
+Val GraphBuilder::collective(const dist::Mesh &mesh, dist::Collective c, const Val &x, StringRef suffix) {
   using Kind = dist::CollectiveKind;
   if (!x)
     return {};
@@ -489,8 +469,8 @@ Val GraphBuilder::collective(const dist::Mesh &mesh, dist::Collective c, const V
                                                                          : -1;
   int64_t joined = c.kind == Kind::AllToAll || c.kind == Kind::AllGather ? c.dim : -1;
   if (cut >= 0 && c.localOut[cut] % n != 0)
-    return fail("dimension " + llvm::Twine(cut) + " of " + shapeText(x.shape) +
-                " is to be cut in " + llvm::Twine(n) + ", which does not divide it");
+    return fail("dimension " + llvm::Twine(cut) + " of " + shapeText(x.shape) + " is to be cut in " + llvm::Twine(n) +
+                ", which does not divide it");
   if (cut >= 0)
     c.localOut[cut] /= n;
   if (joined >= 0 && __builtin_mul_overflow(c.localOut[joined], n, &c.localOut[joined]))
@@ -500,15 +480,14 @@ Val GraphBuilder::collective(const dist::Mesh &mesh, dist::Collective c, const V
   Value value = materialize(x);
   if (failed_)
     return {};
-  auto op = dist::CollectiveOp::create(builder_, NameLoc::get(builder_.getStringAttr(node_)), value,
-                                       mesh, c);
+  auto op = dist::CollectiveOp::create(builder_, NameLoc::get(builder_.getStringAttr(node_)), value, mesh, c);
   op->setAttr(graph::kNameAttr, builder_.getStringAttr(opName(suffix)));
   return wrap(op.getY());
 }
 
 Val GraphBuilder::perRank(ArrayRef<int64_t> numbers, StringRef suffix) {
-  auto op = graph::IotaOp::create(builder_, NameLoc::get(builder_.getStringAttr(node_)),
-                                  tensorType(DType::I64, {1}), uint64_t(0));
+  auto op = graph::IotaOp::create(builder_, NameLoc::get(builder_.getStringAttr(node_)), tensorType(DType::I64, {1}),
+                                  uint64_t(0));
   op->setAttr(graph::kNameAttr, builder_.getStringAttr(opName(suffix)));
   llvm::SmallVector<Attribute> starts;
   for (int64_t number : numbers)

@@ -29,11 +29,10 @@ namespace tessera::compiler {
 struct Val {
   DType type = DType::F32;
   Shape shape;
-  mlir::Value value;                     // computed
-  std::shared_ptr<const Constant> known; // or known
-  std::string origin;                    // of a known value: its name in the model
-  std::shared_ptr<const std::vector<Val>>
-      sequence; // or a list of values, which only Sequence operators take
+  mlir::Value value;                                // computed
+  std::shared_ptr<const Constant> known;            // or known
+  std::string origin;                               // of a known value: its name in the model
+  std::shared_ptr<const std::vector<Val>> sequence; // or a list of values, which only Sequence operators take
 
   explicit operator bool() const { return value || known || sequence; }
   int64_t rank() const { return static_cast<int64_t>(shape.size()); }
@@ -85,25 +84,16 @@ public:
   template <typename OpTy> Val binary(const Val &a, const Val &b, llvm::StringRef suffix = "") {
     return binaryOp(OpTy::getOperationName(), a, b, suffix);
   }
-  Val add(const Val &a, const Val &b, llvm::StringRef suffix = "") {
-    return binary<graph::AddOp>(a, b, suffix);
-  }
-  Val sub(const Val &a, const Val &b, llvm::StringRef suffix = "") {
-    return binary<graph::SubOp>(a, b, suffix);
-  }
-  Val mul(const Val &a, const Val &b, llvm::StringRef suffix = "") {
-    return binary<graph::MulOp>(a, b, suffix);
-  }
-  Val div(const Val &a, const Val &b, llvm::StringRef suffix = "") {
-    return binary<graph::DivOp>(a, b, suffix);
-  }
+  Val add(const Val &a, const Val &b, llvm::StringRef suffix = "") { return binary<graph::AddOp>(a, b, suffix); }
+  Val sub(const Val &a, const Val &b, llvm::StringRef suffix = "") { return binary<graph::SubOp>(a, b, suffix); }
+  Val mul(const Val &a, const Val &b, llvm::StringRef suffix = "") { return binary<graph::MulOp>(a, b, suffix); }
+  Val div(const Val &a, const Val &b, llvm::StringRef suffix = "") { return binary<graph::DivOp>(a, b, suffix); }
   /// x times a number (nothing for 1).
   Val scale(const Val &x, double factor, llvm::StringRef suffix = "");
   Val select(const Val &cond, const Val &a, const Val &b, llvm::StringRef suffix = "");
   Val cast(const Val &x, DType type, llvm::StringRef suffix = "");
   Val iota(DType type, Shape shape, int64_t dim, llvm::StringRef suffix = "");
-  Val random(mlir::Value step, DType type, Shape shape, uint64_t seed, int64_t stream,
-             llvm::StringRef suffix = "");
+  Val random(mlir::Value step, DType type, Shape shape, uint64_t seed, int64_t stream, llvm::StringRef suffix = "");
 
   Val reshape(const Val &x, Shape shape, llvm::StringRef suffix = "");
   Val broadcast(const Val &x, Shape shape, llvm::StringRef suffix = "");
@@ -112,32 +102,27 @@ public:
   Val pad(const Val &x, Shape lo, Shape hi, double value, llvm::StringRef suffix = "");
   Val concat(llvm::ArrayRef<Val> xs, int64_t dim, llvm::StringRef suffix = "");
   /// Known indices have been wrapped and are checked here.
-  Val gather(const Val &table, const Val &indices, int64_t axis, llvm::StringRef suffix = "",
-             int64_t batchDims = 0);
-  Val scatterAdd(const Val &indices, const Val &updates, int64_t axis, int64_t size,
-                 llvm::StringRef suffix = "", int64_t batchDims = 0);
+  Val gather(const Val &table, const Val &indices, int64_t axis, llvm::StringRef suffix = "", int64_t batchDims = 0);
+  Val scatterAdd(const Val &indices, const Val &updates, int64_t axis, int64_t size, llvm::StringRef suffix = "",
+                 int64_t batchDims = 0);
 
   template <typename OpTy>
-  Val reduce(const Val &x, llvm::ArrayRef<int64_t> dims, bool keepdims,
-             llvm::StringRef suffix = "") {
+  Val reduce(const Val &x, llvm::ArrayRef<int64_t> dims, bool keepdims, llvm::StringRef suffix = "") {
     return reduceOp(OpTy::getOperationName(), x, dims, keepdims, suffix);
   }
   /// Sum times 1/N; the sum is called `suffix`, the product suffix + "scale".
   Val mean(const Val &x, llvm::ArrayRef<int64_t> dims, bool keepdims, llvm::StringRef suffix = "");
-  Val matmul(const Val &a, const Val &b, bool transposeA = false, bool transposeB = false,
-             llvm::StringRef suffix = "");
+  Val matmul(const Val &a, const Val &b, bool transposeA = false, bool transposeB = false, llvm::StringRef suffix = "");
 
   /// What x becomes among the ranks (docs/hybrid.md); of `collective` all but the local shapes, which follow from
   /// x. It must divide what it cuts.
-  Val collective(const dist::Mesh &mesh, dist::Collective collective, const Val &x,
-                 llvm::StringRef suffix = "");
+  Val collective(const dist::Mesh &mesh, dist::Collective collective, const Val &x, llvm::StringRef suffix = "");
   /// An i64 scalar: numbers[r] on rank r.
   Val perRank(llvm::ArrayRef<int64_t> numbers, llvm::StringRef suffix = "");
 
   /// Any operator whose result types are inferred; attributes must be complete.
   template <typename OpTy>
-  llvm::SmallVector<Val> create(llvm::ArrayRef<Val> operands,
-                                llvm::ArrayRef<mlir::NamedAttribute> attributes,
+  llvm::SmallVector<Val> create(llvm::ArrayRef<Val> operands, llvm::ArrayRef<mlir::NamedAttribute> attributes,
                                 llvm::StringRef suffix = "") {
     return createInferred(OpTy::getOperationName(), operands, attributes, suffix);
   }
@@ -149,14 +134,11 @@ public:
 private:
   Val unaryOp(llvm::StringRef op, const Val &x, llvm::StringRef suffix);
   Val binaryOp(llvm::StringRef op, const Val &a, const Val &b, llvm::StringRef suffix);
-  Val reduceOp(llvm::StringRef op, const Val &x, llvm::ArrayRef<int64_t> dims, bool keepdims,
-               llvm::StringRef suffix);
+  Val reduceOp(llvm::StringRef op, const Val &x, llvm::ArrayRef<int64_t> dims, bool keepdims, llvm::StringRef suffix);
   llvm::SmallVector<Val> createInferred(llvm::StringRef op, llvm::ArrayRef<Val> operands,
-                                        llvm::ArrayRef<mlir::NamedAttribute> attributes,
-                                        llvm::StringRef suffix);
-  Val createTyped(llvm::StringRef op, llvm::ArrayRef<Val> operands,
-                  llvm::ArrayRef<mlir::NamedAttribute> attributes, DType type, Shape shape,
-                  llvm::StringRef suffix);
+                                        llvm::ArrayRef<mlir::NamedAttribute> attributes, llvm::StringRef suffix);
+  Val createTyped(llvm::StringRef op, llvm::ArrayRef<Val> operands, llvm::ArrayRef<mlir::NamedAttribute> attributes,
+                  DType type, Shape shape, llvm::StringRef suffix);
   std::string opName(llvm::StringRef suffix);
   mlir::RankedTensorType tensorType(DType type, llvm::ArrayRef<int64_t> shape) const;
 

@@ -22,8 +22,7 @@ constexpr int kMaxDepth = 8; // of bodies in bodies
 
 static Error checkName(const std::string &name) {
   if (name.size() > kMaxName)
-    return createStringError("a name in the model has %zu characters; at most %zu are allowed",
-                             name.size(), kMaxName);
+    return createStringError("a name in the model has %zu characters; at most %zu are allowed", name.size(), kMaxName);
   if (!json::isUTF8(name))
     return createStringError("the model has a name that is not valid UTF-8");
   return Error::success();
@@ -76,11 +75,10 @@ static Error readOpset(ModelFile &file) {
       file.opset = import.version();
     }
   if (file.opset < kOldestOpset || file.opset > kNewestOpset)
-    return createStringError(
-        "the model's operator set is %lld; supported are %lld to %lld (export with "
-        "opset_version=17)",
-        static_cast<long long>(file.opset), static_cast<long long>(kOldestOpset),
-        static_cast<long long>(kNewestOpset));
+    return createStringError("the model's operator set is %lld; supported are %lld to %lld (export with "
+                             "opset_version=17)",
+                             static_cast<long long>(file.opset), static_cast<long long>(kOldestOpset),
+                             static_cast<long long>(kNewestOpset));
   return Error::success();
 }
 
@@ -141,8 +139,8 @@ static Error orderNodes(ModelFile &file) {
       if (output.empty())
         continue;
       if (defined.count(output) || !producer.emplace(output, i).second)
-        return createStringError("the value '%s' is produced twice, the second time by %s",
-                                 output.c_str(), nodeText(graph.node(i)).c_str());
+        return createStringError("the value '%s' is produced twice, the second time by %s", output.c_str(),
+                                 nodeText(graph.node(i)).c_str());
     }
 
   std::vector<bool> live(graph.node_size(), false);
@@ -157,8 +155,7 @@ static Error orderNodes(ModelFile &file) {
   };
   for (const auto &output : graph.output())
     if (!need(output.name()))
-      return createStringError("the model's output '%s' is produced by no node",
-                               output.name().c_str());
+      return createStringError("the model's output '%s' is produced by no node", output.name().c_str());
   while (!work.empty()) {
     const auto &node = graph.node(work.back());
     work.pop_back();
@@ -168,8 +165,7 @@ static Error orderNodes(ModelFile &file) {
         missing = name;
     });
     if (!missing.empty())
-      return createStringError("%s reads '%s', which nothing produces", nodeText(node).c_str(),
-                               missing.c_str());
+      return createStringError("%s reads '%s', which nothing produces", nodeText(node).c_str(), missing.c_str());
   }
 
   std::vector<int> waiting(graph.node_size(), 0);
@@ -214,8 +210,7 @@ static Error orderNodes(ModelFile &file) {
     });
     at = next;
   }
-  return createStringError("the model's graph has a cycle through %s",
-                           nodeText(graph.node(at)).c_str());
+  return createStringError("the model's graph has a cycle through %s", nodeText(graph.node(at)).c_str());
 }
 
 Expected<std::unique_ptr<ModelFile>> parseModel(StringRef bytes, StringRef directory) {
@@ -231,8 +226,7 @@ Expected<std::unique_ptr<ModelFile>> parseModel(StringRef bytes, StringRef direc
     return createStringError("not an ONNX model: it has no graph");
   const auto &graph = file->graph();
   if (graph.sparse_initializer_size() > 0)
-    return createStringError(
-        "the model has sparse initializers, which are not supported: store them dense");
+    return createStringError("the model has sparse initializers, which are not supported: store them dense");
   int nodes = 0;
   if (Error error = checkNames(graph, 0, nodes))
     return error;
@@ -255,8 +249,7 @@ Expected<std::unique_ptr<ModelFile>> parseModel(StringRef bytes, StringRef direc
 Expected<std::unique_ptr<ModelFile>> readModelFile(StringRef path) {
   auto buffer = MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!buffer)
-    return createStringError("cannot read the model '%s': %s", path.str().c_str(),
-                             buffer.getError().message().c_str());
+    return createStringError("cannot read the model '%s': %s", path.str().c_str(), buffer.getError().message().c_str());
   auto file = parseModel((*buffer)->getBuffer(), sys::path::parent_path(path));
   if (!file)
     return createStringError("%s: %s", path.str().c_str(), toString(file.takeError()).c_str());

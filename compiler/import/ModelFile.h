@@ -53,8 +53,7 @@ struct ModelFile {
 
 llvm::Expected<std::unique_ptr<ModelFile>> readModelFile(llvm::StringRef path);
 /// The same from memory; `directory` is where external data is looked for.
-llvm::Expected<std::unique_ptr<ModelFile>> parseModel(llvm::StringRef bytes,
-                                                      llvm::StringRef directory);
+llvm::Expected<std::unique_ptr<ModelFile>> parseModel(llvm::StringRef bytes, llvm::StringRef directory);
 
 /// The graph dialect's element type for an ONNX data type; nullopt: it has none.
 std::optional<DType> dtypeOf(int32_t onnxType);

@@ -17,10 +17,10 @@ double shortestDecimal(float value) {
   return result;
 }
 
-Node::Node(const onnx::NodeProto &proto, int64_t opset, GraphBuilder &builder,
-           FunctionState &function, const ModelFile &file, std::vector<Val> inputs)
-    : b(builder), function(function), opset(opset), proto(proto), file_(file),
-      inputs_(std::move(inputs)), outputs_(proto.output_size()) {}
+Node::Node(const onnx::NodeProto &proto, int64_t opset, GraphBuilder &builder, FunctionState &function,
+           const ModelFile &file, std::vector<Val> inputs)
+    : b(builder), function(function), opset(opset), proto(proto), file_(file), inputs_(std::move(inputs)),
+      outputs_(proto.output_size()) {}
 
 Val Node::in(int i) {
   if (!has(i))
@@ -41,8 +41,7 @@ const std::vector<Val> &Node::sequenceIn(int i) {
 Val Node::floatIn(int i) {
   Val x = in(i);
   if (x && !isFloat(x.type))
-    return fail("input " + Twine(i) + " is " + dtypeName(x.type) +
-                "; a floating point type is needed");
+    return fail("input " + Twine(i) + " is " + dtypeName(x.type) + "; a floating point type is needed");
   return x;
 }
 
@@ -56,8 +55,7 @@ std::optional<Shape> Node::knownInts(int i, StringRef what) {
     return std::nullopt;
   }
   if (x.known->size() > 65536) {
-    fail(what + " (input " + Twine(i) + ") has " + Twine(x.known->size()) +
-         " elements; that is too many");
+    fail(what + " (input " + Twine(i) + ") has " + Twine(x.known->size()) + " elements; that is too many");
     return std::nullopt;
   }
   auto v = x.known->asInts();

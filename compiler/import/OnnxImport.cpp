@@ -28,11 +28,9 @@ public:
     std::vector<char> data = constant.toBytes();
     std::string bytes(data.begin(), data.end());
     std::string base = "constant/" + (origin.empty() ? "unnamed" : origin.str()), name = base;
-    for (int i = 2; const Weight *weight = store_.find(name);
-         name = base + "_" + std::to_string(i++)) {
+    for (int i = 2; const Weight *weight = store_.find(name); name = base + "_" + std::to_string(i++)) {
       auto *held = std::get_if<std::string>(&weight->source);
-      if (weight->type == constant.type() && weight->shape == constant.shape() && held &&
-          *held == bytes)
+      if (weight->type == constant.type() && weight->shape == constant.shape() && held && *held == bytes)
         return name;
     }
     store_.add({name, constant.type(), constant.shape(), std::move(bytes)});
@@ -49,16 +47,14 @@ constexpr int64_t kMaxUnrolled = 1 << 18;
 /// Builds one function from the nodes.
 class FunctionBuilder : public FunctionState {
 public:
-  FunctionBuilder(ModuleOp module, StringRef name, const ModelFile &file,
-                  llvm::ArrayRef<Source> sources,
-                  const std::map<std::string, std::shared_ptr<const Constant>> &constants,
-                  BigConstants &bigConstants, const ImportOptions &options, bool training)
-      : file_(file), sources_(sources), constants_(constants), bigConstants_(bigConstants),
-        options_(options), training_(training) {
+  FunctionBuilder(ModuleOp module, StringRef name, const ModelFile &file, llvm::ArrayRef<Source> sources,
+                  const std::map<std::string, std::shared_ptr<const Constant>> &constants, BigConstants &bigConstants,
+                  const ImportOptions &options, bool training)
+      : file_(file), sources_(sources), constants_(constants), bigConstants_(bigConstants), options_(options),
+        training_(training) {
     OpBuilder builder(module.getBodyRegion());
     builder.setInsertionPointToEnd(module.getBody());
-    func_ = func::FuncOp::create(builder, builder.getUnknownLoc(), name,
-                                 builder.getFunctionType({}, {}));
+    func_ = func::FuncOp::create(builder, builder.getUnknownLoc(), name, builder.getFunctionType({}, {}));
     block_ = func_.addEntryBlock();
   }
 
@@ -81,11 +77,8 @@ public:
   }
   void setState(StringRef name, const Val &value) override { updates_[name.str()] = value; }
   bool isUsed(StringRef name) const override { return depth_ > 0 || uses_.count(name.str()); }
-  const dist::Mesh *mesh() const override {
-    return options_.perRank ? &options_.perRank->mesh : nullptr;
-  }
-  std::vector<Val> subgraph(GraphBuilder &builder, const onnx::GraphProto &graph,
-                            llvm::ArrayRef<Val> inputs) override;
+  const dist::Mesh *mesh() const override { return options_.perRank ? &options_.perRank->mesh : nullptr; }
+  std::vector<Val> subgraph(GraphBuilder &builder, const onnx::GraphProto &graph, llvm::ArrayRef<Val> inputs) override;
 
 private:
   struct Argument {
@@ -147,17 +140,17 @@ void FunctionBuilder::scanFile() {
 
 Error FunctionBuilder::buildNode(GraphBuilder &builder, const onnx::NodeProto &proto) {
   auto error = [&](const std::string &message) {
-    return createStringError("node '%s' (%s, opset %lld): %s", nodeName(proto).c_str(),
-                             proto.op_type().c_str(), (long long)file_.opset, message.c_str());
+    return createStringError("node '%s' (%s, opset %lld): %s", nodeName(proto).c_str(), proto.op_type().c_str(),
+                             (long long)file_.opset, message.c_str());
   };
   const OpRow *found = findRow(proto);
   if (!found) {
     bool standard = proto.domain().empty() || proto.domain() == "ai.onnx";
     bool ours = proto.domain() == kTesseraDomain.str();
     return error(standard ? "this operator is not supported; docs/operators.md lists those that are"
-                 : ours ? "the domain ai.tessera has no such operator; docs/hybrid.md lists those "
-                          "that it has"
-                        : "operators of the domain '" + proto.domain() + "' are not supported");
+                 : ours   ? "the domain ai.tessera has no such operator; docs/hybrid.md lists those "
+                            "that it has"
+                          : "operators of the domain '" + proto.domain() + "' are not supported");
   }
   const OpRow &row = *found;
   if (proto.domain() == kTesseraDomain.str() && !mesh())
@@ -175,8 +168,7 @@ Error FunctionBuilder::buildNode(GraphBuilder &builder, const onnx::NodeProto &p
     }
     auto value = values_.find(name);
     if (value == values_.end())
-      return error("its input '" + name +
-                   "' is an output that the operator before it does not give");
+      return error("its input '" + name + "' is an output that the operator before it does not give");
     inputs.push_back(value->second);
   }
   builder.setNode(nodeName(proto));
@@ -185,9 +177,8 @@ Error FunctionBuilder::buildNode(GraphBuilder &builder, const onnx::NodeProto &p
   if (!node.failed())
     node.checkAttributes();
   if (node.failed())
-    return error(builder.error() + (row.limits.empty() ? ""
-                                                       : " (supported of " + row.name.str() + ": " +
-                                                             row.limits.str() + ")"));
+    return error(builder.error() +
+                 (row.limits.empty() ? "" : " (supported of " + row.name.str() + ": " + row.limits.str() + ")"));
   for (int i = 0; i < proto.output_size(); ++i)
     if (!proto.output(i).empty() && node.outputs()[i])
       values_[proto.output(i)] = node.outputs()[i];
@@ -210,8 +201,7 @@ std::vector<Val> FunctionBuilder::subgraph(GraphBuilder &builder, const onnx::Gr
     return {};
   }
   if (static_cast<int>(inputs.size()) != graph.input_size()) {
-    builder.fail("its body has " + llvm::Twine(graph.input_size()) + " inputs, not " +
-                 llvm::Twine(inputs.size()));
+    builder.fail("its body has " + llvm::Twine(graph.input_size()) + " inputs, not " + llvm::Twine(inputs.size()));
     return {};
   }
   // Names of the body hide those outside, and are gone after it.
@@ -233,8 +223,7 @@ std::vector<Val> FunctionBuilder::subgraph(GraphBuilder &builder, const onnx::Gr
     for (const auto &node : graph.node()) {
       for (const std::string &name : node.input())
         if (!name.empty() && !values_.count(name))
-          return createStringError("its body reads '%s', which nothing before produces",
-                                   name.c_str());
+          return createStringError("its body reads '%s', which nothing before produces", name.c_str());
       for (const std::string &name : node.output())
         if (!name.empty())
           define(name);
@@ -282,8 +271,7 @@ Error FunctionBuilder::build() {
     if (source.kind == SourceKind::State)
       states_.insert(source.name);
     if (source.kind != SourceKind::Constant) {
-      values_[source.name] =
-          builder.wrap(addArgument(role, source.name, source.type, source.shape));
+      values_[source.name] = builder.wrap(addArgument(role, source.name, source.type, source.shape));
       continue;
     }
     Val &value = values_[source.name];
@@ -307,9 +295,8 @@ Error FunctionBuilder::finish(GraphBuilder &builder) {
   for (const auto &output : file_.graph().output()) {
     auto it = values_.find(output.name());
     if (it == values_.end())
-      return createStringError(
-          "the model's output '%s' is an output that its operator does not give",
-          output.name().c_str());
+      return createStringError("the model's output '%s' is an output that its operator does not give",
+                               output.name().c_str());
     builder.setNode(output.name());
     results.push_back(builder.materialize(it->second));
     roles.push_back({graph::kOutput.str(), output.name()});
@@ -328,16 +315,14 @@ Error FunctionBuilder::finish(GraphBuilder &builder) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block_)))
     if (isOpTriviallyDead(&op))
       op.erase();
-  func_.setType(
-      FunctionType::get(context, block_->getArgumentTypes(), ValueRange(results).getTypes()));
+  func_.setType(FunctionType::get(context, block_->getArgumentTypes(), ValueRange(results).getTypes()));
   // All at once: setting one copies the list of all.
   llvm::SmallVector<DictionaryAttr> attributes;
   for (const auto &argument : arguments_) {
     NamedAttrList list;
     list.set(graph::kRoleAttr, text(argument.role));
     list.set(graph::kNameAttr, text(argument.name));
-    if (auto it = updateIndex.find(argument.name);
-        it != updateIndex.end() && argument.role == graph::kState)
+    if (auto it = updateIndex.find(argument.name); it != updateIndex.end() && argument.role == graph::kState)
       list.set(graph::kUpdateAttr, IntegerAttr::get(IntegerType::get(context, 64), it->second));
     attributes.push_back(list.getDictionary(context));
   }
@@ -388,8 +373,7 @@ Error fillWeights(WeightStore &store, llvm::ArrayRef<Source> sources, const Mode
               "the parameter '%s' is cut (%s of %s), but the file stores the values of one slice: "
               "initialise by rule (--force-init, or export without values), and load whole tensors "
               "with tessera-run --weights",
-              source.name.c_str(), shapeText(source.shape).c_str(),
-              shapeText(source.whole).c_str());
+              source.name.c_str(), shapeText(source.shape).c_str(), shapeText(source.whole).c_str());
         store.add(std::move(*weight));
         continue;
       }
@@ -401,15 +385,14 @@ Error fillWeights(WeightStore &store, llvm::ArrayRef<Source> sources, const Mode
   }
   for (size_t i = 0; i < matched.size(); ++i)
     if (!matched[i])
-      return createStringError(
-          "--init %s=%s: no parameter has a name like this; tessera-dump lists "
-          "the parameters",
-          options.initRules[i].first.c_str(), options.initRules[i].second.c_str());
+      return createStringError("--init %s=%s: no parameter has a name like this; tessera-dump lists "
+                               "the parameters",
+                               options.initRules[i].first.c_str(), options.initRules[i].second.c_str());
   return Error::success();
 }
 
-Expected<std::map<std::string, std::shared_ptr<const Constant>>>
-readConstants(llvm::ArrayRef<Source> sources, const ModelFile &file) {
+Expected<std::map<std::string, std::shared_ptr<const Constant>>> readConstants(llvm::ArrayRef<Source> sources,
+                                                                               const ModelFile &file) {
   std::map<std::string, std::shared_ptr<const Constant>> constants;
   int64_t total = 0;
   for (const Source &source : sources) {
@@ -427,8 +410,7 @@ readConstants(llvm::ArrayRef<Source> sources, const ModelFile &file) {
   return constants;
 }
 
-Expected<ImportedModel> importFile(MLIRContext &context, const ModelFile &file,
-                                   const ImportOptions &options) {
+Expected<ImportedModel> importFile(MLIRContext &context, const ModelFile &file, const ImportOptions &options) {
   context.loadDialect<func::FuncDialect, graph::GraphDialect, dist::DistDialect>();
   auto sources = assignRoles(file, options);
   if (!sources)
@@ -447,8 +429,8 @@ Expected<ImportedModel> importFile(MLIRContext &context, const ModelFile &file,
   for (bool training : {true, false}) {
     if (training && !options.training)
       continue;
-    FunctionBuilder function(*model.module, training ? "forward" : "infer", file, *sources,
-                             *constants, bigConstants, options, training);
+    FunctionBuilder function(*model.module, training ? "forward" : "infer", file, *sources, *constants, bigConstants,
+                             options, training);
     if (Error error = function.build())
       return error;
   }
@@ -464,15 +446,13 @@ Expected<ImportedModel> importFile(MLIRContext &context, const ModelFile &file,
 
 } // namespace
 
-Expected<ImportedModel> importOnnx(MLIRContext &context, StringRef path,
-                                   const ImportOptions &options) {
+Expected<ImportedModel> importOnnx(MLIRContext &context, StringRef path, const ImportOptions &options) {
   auto file = readModelFile(path);
   if (!file)
     return file.takeError();
   auto model = importFile(context, **file, options);
   if (!model)
-    return createStringError("%s: %s", path.str().c_str(),
-                             llvm::toString(model.takeError()).c_str());
+    return createStringError("%s: %s", path.str().c_str(), llvm::toString(model.takeError()).c_str());
   return model;
 }
 

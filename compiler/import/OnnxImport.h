@@ -78,8 +78,7 @@ struct ImportOptions {
     dist::Mesh mesh;
     /// The shape of the parameter or state of which the file's program has a slice (often the same); weights
     /// are whole. An error if it cannot be cut like this.
-    std::function<llvm::Expected<Shape>(llvm::StringRef name, llvm::ArrayRef<int64_t> local)>
-        wholeShape;
+    std::function<llvm::Expected<Shape>(llvm::StringRef name, llvm::ArrayRef<int64_t> local)> wholeShape;
   };
   std::optional<PerRank> perRank;
   /// Initializers that are parameters, or constants, whatever they look like.
@@ -96,8 +95,7 @@ llvm::Expected<ImportedModel> importOnnx(mlir::MLIRContext &context, llvm::Strin
                                          const ImportOptions &options);
 /// The same from memory; external data is looked for in `directory`.
 llvm::Expected<ImportedModel> importOnnxBytes(mlir::MLIRContext &context, llvm::StringRef bytes,
-                                              llvm::StringRef directory,
-                                              const ImportOptions &options);
+                                              llvm::StringRef directory, const ImportOptions &options);
 
 /// The tensors that a model file stores, by name, whatever operators it has: a weight set for another
 /// file's model.

@@ -8,10 +8,10 @@ namespace tessera::compiler {
 const std::map<std::string, const OpRow *> &opTable() {
   static const std::map<std::string, const OpRow *> table = [] {
     std::map<std::string, const OpRow *> rows;
-    for (auto family : {constantOps(), controlOps(), convPoolOps(), einsumOps(), elementwiseOps(),
-                        functionOps(), gridSampleOps(), indexingOps(), lossOps(), matmulOps(),
-                        movementOps(), normOps(), poolIndicesOps(), quantizeOps(), randomOps(),
-                        recurrentOps(), reduceOps(), resizeOps(), sequenceOps()})
+    for (auto family :
+         {constantOps(), controlOps(), convPoolOps(), einsumOps(), elementwiseOps(), functionOps(), gridSampleOps(),
+          indexingOps(), lossOps(), matmulOps(), movementOps(), normOps(), poolIndicesOps(), quantizeOps(), randomOps(),
+          recurrentOps(), reduceOps(), resizeOps(), sequenceOps()})
       for (const OpRow &row : family)
         rows.emplace(row.name.str(), &row);
     return rows;
@@ -21,8 +21,7 @@ const std::map<std::string, const OpRow *> &opTable() {
 
 const OpRow *findRow(const onnx::NodeProto &node) {
   if (node.domain() == kTesseraDomain.str()) {
-    const OpRow *row = llvm::find_if(collectiveOps(),
-                                     [&](const OpRow &row) { return row.name == node.op_type(); });
+    const OpRow *row = llvm::find_if(collectiveOps(), [&](const OpRow &row) { return row.name == node.op_type(); });
     return row == collectiveOps().end() ? nullptr : row;
   }
   if (!node.domain().empty() && node.domain() != "ai.onnx")

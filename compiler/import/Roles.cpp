@@ -27,9 +27,7 @@ class UseMap {
 public:
   explicit UseMap(const ModelFile &file) {
     for (const onnx::NodeProto *node : file.order)
-      file.eachRead(*node, [&](const std::string &name, int operand) {
-        uses_[name].push_back({node, operand});
-      });
+      file.eachRead(*node, [&](const std::string &name, int operand) { uses_[name].push_back({node, operand}); });
     for (const auto &output : file.graph().output())
       outputs_.insert(output.name());
   }
@@ -61,8 +59,7 @@ public:
         }
         for (const std::string &output : use.node->output())
           if (!output.empty() && seen.insert(output).second)
-            work.push_back({output, item.part || code == '/',
-                            item.transposed != (use.node->op_type() == "Transpose")});
+            work.push_back({output, item.part || code == '/', item.transposed != (use.node->op_type() == "Transpose")});
       }
     }
     return result;
@@ -83,9 +80,7 @@ bool isParameterName(StringRef name) {
 }
 
 /// A name that an exporter made up for a value that it computed itself ("onnx::MatMul_343", "412").
-bool isMadeUp(StringRef name) {
-  return name.contains("::") || name.starts_with("_v_") || all_of(name, isDigit);
-}
+bool isMadeUp(StringRef name) { return name.contains("::") || name.starts_with("_v_") || all_of(name, isDigit); }
 
 /// Is a floating point initializer a constant?
 bool isConstant(StringRef name, ArrayRef<Reach> reach) {
@@ -93,8 +88,7 @@ bool isConstant(StringRef name, ArrayRef<Reach> reach) {
     return false;
   if (isMadeUp(name))
     return true;
-  return !reach.empty() &&
-         all_of(reach, [](const Reach &r) { return r.code == 't' || (r.code == '*' && r.part); });
+  return !reach.empty() && all_of(reach, [](const Reach &r) { return r.code == 't' || (r.code == '*' && r.part); });
 }
 
 int64_t intAttr(const onnx::NodeProto &node, StringRef name) {
@@ -180,8 +174,7 @@ void describeWeights(std::vector<Source> &sources, const UseMap &uses) {
     StringRef name = source.name;
     if (name.consume_back(".bias")) {
       auto sibling = byName.find(name.str() + ".weight");
-      const InitContext *weight =
-          sibling == byName.end() ? nullptr : &sources[sibling->second].init;
+      const InitContext *weight = sibling == byName.end() ? nullptr : &sources[sibling->second].init;
       bool norm = weight && weight->use == WeightUse::NormScale;
       init.use = norm ? WeightUse::NormBias : WeightUse::Bias;
       init.fanIn = weight ? weight->fanIn : 1;
@@ -201,12 +194,12 @@ Error readInput(const onnx::ValueInfoProto &info, const ImportOptions &options, 
   const auto &tensor = info.type().tensor_type();
   auto type = dtypeOf(tensor.elem_type());
   if (!type)
-    return createStringError("the input '%s' has the element type %s, which is not supported",
-                             source.name.c_str(), onnxTypeName(tensor.elem_type()).c_str());
+    return createStringError("the input '%s' has the element type %s, which is not supported", source.name.c_str(),
+                             onnxTypeName(tensor.elem_type()).c_str());
   source.type = *type;
   if (!tensor.has_shape() || tensor.shape().dim_size() > kMaxRank)
-    return createStringError("the input '%s' has no shape, or more than %d dimensions",
-                             source.name.c_str(), static_cast<int>(kMaxRank));
+    return createStringError("the input '%s' has no shape, or more than %d dimensions", source.name.c_str(),
+                             static_cast<int>(kMaxRank));
   for (int axis = 0; axis < tensor.shape().dim_size(); ++axis) {
     const auto &dim = tensor.shape().dim(axis);
     // Some exporters write 0 or -1 for "unknown".
@@ -214,8 +207,7 @@ Error readInput(const onnx::ValueInfoProto &info, const ImportOptions &options, 
       source.shape.push_back(dim.dim_value());
       continue;
     }
-    std::string symbol =
-        dim.dim_param().empty() ? source.name + "#" + std::to_string(axis) : dim.dim_param();
+    std::string symbol = dim.dim_param().empty() ? source.name + "#" + std::to_string(axis) : dim.dim_param();
     symbols.insert(symbol);
     auto it = options.dims.find(symbol);
     if (it == options.dims.end()) {
@@ -223,24 +215,21 @@ Error readInput(const onnx::ValueInfoProto &info, const ImportOptions &options, 
         unbound.push_back(symbol);
       source.shape.push_back(1);
     } else if (it->second < 1) {
-      return createStringError("the dimension '%s' must be positive, not %lld", symbol.c_str(),
-                               (long long)it->second);
+      return createStringError("the dimension '%s' must be positive, not %lld", symbol.c_str(), (long long)it->second);
     } else if (axis == 0 && it->second % options.microBatches != 0) {
-      return createStringError("the dimension '%s' of %lld cannot be cut in %lld micro-batches",
-                               symbol.c_str(), (long long)it->second,
-                               (long long)options.microBatches);
+      return createStringError("the dimension '%s' of %lld cannot be cut in %lld micro-batches", symbol.c_str(),
+                               (long long)it->second, (long long)options.microBatches);
     } else {
       source.shape.push_back(axis == 0 ? it->second / options.microBatches : it->second);
     }
   }
   if (!elementCount(source.shape))
-    return createStringError("the input '%s' has the shape %s, which is too large",
-                             source.name.c_str(), shapeText(source.shape).c_str());
+    return createStringError("the input '%s' has the shape %s, which is too large", source.name.c_str(),
+                             shapeText(source.shape).c_str());
   return Error::success();
 }
 
-Error checkDims(const ImportOptions &options, const std::set<std::string> &symbols,
-                ArrayRef<std::string> unbound) {
+Error checkDims(const ImportOptions &options, const std::set<std::string> &symbols, ArrayRef<std::string> unbound) {
   if (!unbound.empty()) {
     std::string hint;
     for (const std::string &name : unbound)
@@ -279,11 +268,9 @@ Expected<std::vector<Source>> assignRoles(const ModelFile &file, const ImportOpt
       return error;
     std::vector<Reach> reach = uses.reach(source.name);
     // A table that is gathered from may as well be an input ("x[0]"); embeddings have names of parameters.
-    bool weight =
-        any_of(reach, [](const Reach &r) { return isWeightCode(r.code) && r.code != 'e'; });
-    bool isParameter =
-        is_contained(options.parameters, source.name) ||
-        (isFloat(source.type) && leftOut && (weight || isParameterName(source.name)));
+    bool weight = any_of(reach, [](const Reach &r) { return isWeightCode(r.code) && r.code != 'e'; });
+    bool isParameter = is_contained(options.parameters, source.name) ||
+                       (isFloat(source.type) && leftOut && (weight || isParameterName(source.name)));
     if (!options.inputs.empty())
       isParameter = !is_contained(options.inputs, source.name);
     if (!isParameter) {
@@ -293,8 +280,8 @@ Expected<std::vector<Source>> assignRoles(const ModelFile &file, const ImportOpt
     if (!uses.isLive(source.name))
       continue;
     if (!isFloat(source.type))
-      return createStringError("'%s' is taken for a parameter but is %s: list the model's inputs",
-                               source.name.c_str(), dtypeName(source.type).str().c_str());
+      return createStringError("'%s' is taken for a parameter but is %s: list the model's inputs", source.name.c_str(),
+                               dtypeName(source.type).str().c_str());
     source.kind = SourceKind::Parameter;
     parameters.push_back(std::move(source));
   }
@@ -313,10 +300,9 @@ Expected<std::vector<Source>> assignRoles(const ModelFile &file, const ImportOpt
     auto type = dtypeOf(tensor.data_type());
     source.shape.assign(tensor.dims().begin(), tensor.dims().end());
     if (!type || !elementCount(source.shape) || source.shape.size() > kMaxRank)
-      return createStringError(
-          "the initializer '%s' has the type %s and the shape %s, which is not supported",
-          source.name.c_str(), onnxTypeName(tensor.data_type()).c_str(),
-          shapeText(source.shape).c_str());
+      return createStringError("the initializer '%s' has the type %s and the shape %s, which is not supported",
+                               source.name.c_str(), onnxTypeName(tensor.data_type()).c_str(),
+                               shapeText(source.shape).c_str());
     source.type = *type;
     bool constant = !isFloat(*type) || isConstant(source.name, uses.reach(source.name));
     if (is_contained(options.constants, source.name))
@@ -339,15 +325,14 @@ Expected<std::vector<Source>> assignRoles(const ModelFile &file, const ImportOpt
       return whole.takeError();
     source.whole = std::move(*whole);
     if (!elementCount(source.whole))
-      return createStringError("the parameter '%s' has the shape %s, which is too large",
-                               source.name.c_str(), shapeText(source.whole).c_str());
+      return createStringError("the parameter '%s' has the shape %s, which is too large", source.name.c_str(),
+                               shapeText(source.whole).c_str());
   }
   describeWeights(parameters, uses);
   // Running statistics are states. A tensor that is also used as anything else stays a parameter.
   auto isState = [&](const Source &source) {
     auto reach = uses.reach(source.name);
-    return !reach.empty() &&
-           all_of(reach, [](const Reach &r) { return r.code == 'm' || r.code == 'v'; });
+    return !reach.empty() && all_of(reach, [](const Reach &r) { return r.code == 'm' || r.code == 'v'; });
   };
   std::vector<Source> all = std::move(inputs);
   for (Source &source : parameters)

@@ -24,15 +24,14 @@ struct Source {
   SourceKind kind = SourceKind::Input;
   DType type = DType::F32;
   Shape shape;
-  Shape whole; // of parameters and states: of all ranks' slices together (ImportOptions::perRank)
-  InitContext init;                    // of parameters and states
+  Shape whole;      // of parameters and states: of all ranks' slices together (ImportOptions::perRank)
+  InitContext init; // of parameters and states
   onnx::TensorProto *tensor = nullptr; // null: the file has no values
 };
 
 /// Inputs in the file's order, then parameters, then states, then constants. Initializers that
 /// nothing reads are left out.
-llvm::Expected<std::vector<Source>> assignRoles(const ModelFile &file,
-                                                const ImportOptions &options);
+llvm::Expected<std::vector<Source>> assignRoles(const ModelFile &file, const ImportOptions &options);
 
 } // namespace tessera::compiler
 

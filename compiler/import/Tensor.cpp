@@ -42,34 +42,32 @@ std::string onnxTypeName(int32_t type) {
 }
 
 /// The external file's path, which must stay inside the model's directory, symbolic links resolved.
-static Expected<std::string> resolveExternal(StringRef what, StringRef location,
-                                             StringRef directory) {
+static Expected<std::string> resolveExternal(StringRef what, StringRef location, StringRef directory) {
   bool up = false;
   for (auto it = sys::path::begin(location), end = sys::path::end(location); it != end; ++it)
     up |= *it == "..";
   if (location.empty() || location.contains('\0') || sys::path::is_absolute(location) || up)
-    return createStringError("%s: external data at '%s' lies outside the model's directory",
-                             what.str().c_str(), location.str().c_str());
+    return createStringError("%s: external data at '%s' lies outside the model's directory", what.str().c_str(),
+                             location.str().c_str());
   SmallString<256> path(directory), real, root;
   sys::path::append(path, location);
   if (std::error_code code = sys::fs::real_path(path, real))
-    return createStringError("%s: cannot find the external data '%s': %s", what.str().c_str(),
-                             path.c_str(), code.message().c_str());
+    return createStringError("%s: cannot find the external data '%s': %s", what.str().c_str(), path.c_str(),
+                             code.message().c_str());
   if (std::error_code code = sys::fs::real_path(directory, root))
     return createStringError("%s: cannot find the model's directory '%s': %s", what.str().c_str(),
                              directory.str().c_str(), code.message().c_str());
   StringRef rest(real);
   if (!rest.consume_front(root) || !(rest.starts_with("/") || root == "/"))
-    return createStringError("%s: external data at '%s' lies outside the model's directory",
-                             what.str().c_str(), location.str().c_str());
+    return createStringError("%s: external data at '%s' lies outside the model's directory", what.str().c_str(),
+                             location.str().c_str());
   if (!sys::fs::is_regular_file(Twine(real)))
-    return createStringError("%s: the external data '%s' is not a file", what.str().c_str(),
-                             real.c_str());
+    return createStringError("%s: the external data '%s' is not a file", what.str().c_str(), real.c_str());
   return std::string(real);
 }
 
-static Expected<FileRange> externalRange(StringRef what, const onnx::TensorProto &tensor,
-                                         uint64_t bytes, StringRef directory) {
+static Expected<FileRange> externalRange(StringRef what, const onnx::TensorProto &tensor, uint64_t bytes,
+                                         StringRef directory) {
   StringRef location;
   uint64_t offset = 0, length = bytes;
   for (const auto &entry : tensor.external_data()) {
@@ -78,24 +76,21 @@ static Expected<FileRange> externalRange(StringRef what, const onnx::TensorProto
       location = value;
     else if ((entry.key() == "offset" && value.getAsInteger(10, offset)) ||
              (entry.key() == "length" && value.getAsInteger(10, length)))
-      return createStringError("%s: external data has a malformed %s '%s'", what.str().c_str(),
-                               entry.key().c_str(), value.str().c_str());
+      return createStringError("%s: external data has a malformed %s '%s'", what.str().c_str(), entry.key().c_str(),
+                               value.str().c_str());
   }
   if (length != bytes)
-    return createStringError("%s: its shape needs %llu bytes, but its external data has %llu",
-                             what.str().c_str(), (unsigned long long)bytes,
-                             (unsigned long long)length);
+    return createStringError("%s: its shape needs %llu bytes, but its external data has %llu", what.str().c_str(),
+                             (unsigned long long)bytes, (unsigned long long)length);
   auto path = resolveExternal(what, location, directory);
   if (!path)
     return path.takeError();
   uint64_t size = 0;
   if (std::error_code code = sys::fs::file_size(*path, size))
-    return createStringError("%s: cannot read '%s': %s", what.str().c_str(), path->c_str(),
-                             code.message().c_str());
+    return createStringError("%s: cannot read '%s': %s", what.str().c_str(), path->c_str(), code.message().c_str());
   if (offset > size || bytes > size - offset)
-    return createStringError("%s: needs bytes %llu to %llu of '%s', which has %llu",
-                             what.str().c_str(), (unsigned long long)offset,
-                             (unsigned long long)(offset + bytes), path->c_str(),
+    return createStringError("%s: needs bytes %llu to %llu of '%s', which has %llu", what.str().c_str(),
+                             (unsigned long long)offset, (unsigned long long)(offset + bytes), path->c_str(),
                              (unsigned long long)size);
   return FileRange{*path, offset};
 }
@@ -123,8 +118,7 @@ template <typename Field> static std::string fieldBytes(DType type, const Field 
 }
 
 /// `inside` is the tensor's raw_data, or a copy of it.
-static Expected<Weight> makeWeight(const onnx::TensorProto &tensor, std::string inside,
-                                   StringRef directory) {
+static Expected<Weight> makeWeight(const onnx::TensorProto &tensor, std::string inside, StringRef directory) {
   Weight weight;
   weight.name = tensor.name();
   std::string what = weight.name.empty() ? "a constant" : "tensor '" + weight.name + "'";
@@ -158,9 +152,8 @@ static Expected<Weight> makeWeight(const onnx::TensorProto &tensor, std::string 
   else
     data = fieldBytes(*type, tensor.int32_data());
   if (data.size() != bytes)
-    return createStringError("%s: its shape %s of %s needs %llu bytes, but it has %zu",
-                             what.c_str(), shapeText(weight.shape).c_str(),
-                             dtypeName(*type).str().c_str(), (unsigned long long)bytes,
+    return createStringError("%s: its shape %s of %s needs %llu bytes, but it has %zu", what.c_str(),
+                             shapeText(weight.shape).c_str(), dtypeName(*type).str().c_str(), (unsigned long long)bytes,
                              data.size());
   weight.source = std::move(data);
   return weight;

@@ -47,17 +47,13 @@ Expected<InitRule> makeInitRule(StringRef rule, const InitContext &context, uint
   double std = 0;
   if (kind == "normal") {
     if (argument.empty() || argument.getAsDouble(std) || !(std >= 0) || std::isinf(std))
-      return createStringError(
-          "initialisation rule '%s': write normal:STD, for example normal:0.02",
-          rule.str().c_str());
-  } else if (!is_contained({"kaiming", "kaiming_uniform", "xavier", "xavier_normal", "torch",
-                            "zeros", "ones"},
-                           kind) ||
+      return createStringError("initialisation rule '%s': write normal:STD, for example normal:0.02",
+                               rule.str().c_str());
+  } else if (!is_contained({"kaiming", "kaiming_uniform", "xavier", "xavier_normal", "torch", "zeros", "ones"}, kind) ||
              !argument.empty()) {
-    return createStringError(
-        "unknown initialisation rule '%s': use kaiming, kaiming_uniform, xavier, "
-        "xavier_normal, torch, normal:STD, zeros or ones",
-        rule.str().c_str());
+    return createStringError("unknown initialisation rule '%s': use kaiming, kaiming_uniform, xavier, "
+                             "xavier_normal, torch, normal:STD, zeros or ones",
+                             rule.str().c_str());
   }
   double fanIn = std::max(1.0, context.fanIn), fanOut = std::max(1.0, context.fanOut);
   switch (context.use) {
@@ -101,8 +97,7 @@ Expected<InitRule> makeInitRule(StringRef rule, const InitContext &context, uint
 // Reading
 //===----------------------------------------------------------------------------------------------===//
 
-static Error generate(const Weight &weight, const InitRule &rule,
-                      function_ref<Error(ArrayRef<char>)> sink) {
+static Error generate(const Weight &weight, const InitRule &rule, function_ref<Error(ArrayRef<char>)> sink) {
   int64_t total = *elementCount(weight.shape);
   int64_t step = kChunk / byteSize(weight.type);
   uint64_t stream = rt::streamOf(weight.name);
@@ -114,20 +109,18 @@ static Error generate(const Weight &weight, const InitRule &rule,
     std::vector<char> bytes =
         isFloat(weight.type)
             ? Constant::floats(weight.type, {n}, std::move(values)).toBytes()
-            : Constant::ints(weight.type, {n}, std::vector<int64_t>(values.begin(), values.end()))
-                  .toBytes();
+            : Constant::ints(weight.type, {n}, std::vector<int64_t>(values.begin(), values.end())).toBytes();
     if (Error error = sink(bytes))
       return error;
   }
   return Error::success();
 }
 
-static Error readRange(const Weight &weight, const FileRange &range,
-                       function_ref<Error(ArrayRef<char>)> sink) {
+static Error readRange(const Weight &weight, const FileRange &range, function_ref<Error(ArrayRef<char>)> sink) {
   auto file = sys::fs::openNativeFileForRead(range.path);
   if (!file)
-    return createStringError("weight '%s': cannot open '%s': %s", weight.name.c_str(),
-                             range.path.c_str(), toString(file.takeError()).c_str());
+    return createStringError("weight '%s': cannot open '%s': %s", weight.name.c_str(), range.path.c_str(),
+                             toString(file.takeError()).c_str());
   Error result = Error::success();
   std::vector<char> buffer(std::min(kChunk, weight.byteLength()));
   for (uint64_t done = 0, total = weight.byteLength(); done < total && !result;) {
@@ -136,8 +129,8 @@ static Error readRange(const Weight &weight, const FileRange &range,
     if (!got || *got == 0) {
       std::string reason = got ? "unexpected end of file" : toString(got.takeError());
       consumeError(std::move(result));
-      result = createStringError("weight '%s': cannot read '%s': %s", weight.name.c_str(),
-                                 range.path.c_str(), reason.c_str());
+      result = createStringError("weight '%s': cannot read '%s': %s", weight.name.c_str(), range.path.c_str(),
+                                 reason.c_str());
       break;
     }
     done += *got;
@@ -244,8 +237,7 @@ Error WeightStore::writeSafetensors(StringRef path, bool generated) const {
 
   auto file = sys::fs::TempFile::create(path + ".tmp-%%%%%%");
   if (!file)
-    return createStringError("cannot write '%s': %s", path.str().c_str(),
-                             toString(file.takeError()).c_str());
+    return createStringError("cannot write '%s': %s", path.str().c_str(), toString(file.takeError()).c_str());
   Error result = [&]() -> Error {
     raw_fd_ostream out(file->FD, /*shouldClose=*/false);
     char length[8];
@@ -268,8 +260,7 @@ Error WeightStore::writeSafetensors(StringRef path, bool generated) const {
   if (result)
     return joinErrors(std::move(result), file->discard());
   if (Error error = file->keep(path))
-    return createStringError("cannot write '%s': %s", path.str().c_str(),
-                             toString(std::move(error)).c_str());
+    return createStringError("cannot write '%s': %s", path.str().c_str(), toString(std::move(error)).c_str());
   return Error::success();
 }
 

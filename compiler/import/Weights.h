@@ -37,8 +37,7 @@ struct FileRange {
 struct InitRule {
   enum Kind { Constant, Uniform, Normal };
   Kind kind = Constant;
-  double value =
-      0; // Constant: the value; Uniform: bound of [-value, value); Normal: standard deviation
+  double value = 0; // Constant: the value; Uniform: bound of [-value, value); Normal: standard deviation
   uint64_t seed = 0;
 
   static InitRule constant(double value) { return {Constant, value, 0}; }
@@ -63,8 +62,7 @@ public:
   llvm::ArrayRef<Weight> weights() const { return weights_; }
 
   /// Hands the tensor's bytes to `sink` in order, in chunks of at most 4 MiB.
-  static llvm::Error read(const Weight &weight,
-                          llvm::function_ref<llvm::Error(llvm::ArrayRef<char>)> sink);
+  static llvm::Error read(const Weight &weight, llvm::function_ref<llvm::Error(llvm::ArrayRef<char>)> sink);
   /// All bytes of one tensor.
   llvm::Expected<std::vector<char>> bytes(llvm::StringRef name) const;
   /// What writing the values that follow from rules would take.
@@ -79,16 +77,7 @@ private:
 };
 
 /// How a parameter is used, which decides its distribution when the file holds no values.
-enum class WeightUse {
-  Kernel,
-  Bias,
-  NormScale,
-  NormBias,
-  Embedding,
-  RunningMean,
-  RunningVar,
-  Other
-};
+enum class WeightUse { Kernel, Bias, NormScale, NormBias, Embedding, RunningMean, RunningVar, Other };
 
 /// Rules (`--init`): "kaiming" (normal, gain sqrt 2, fan-in), "kaiming_uniform", "xavier"
 /// (uniform), "xavier_normal", "torch" (PyTorch's module defaults: kernels and biases uniform in
@@ -98,8 +87,7 @@ struct InitContext {
   WeightUse use = WeightUse::Other;
   double fanIn = 1, fanOut = 1;
 };
-llvm::Expected<InitRule> makeInitRule(llvm::StringRef rule, const InitContext &context,
-                                      uint64_t seed);
+llvm::Expected<InitRule> makeInitRule(llvm::StringRef rule, const InitContext &context, uint64_t seed);
 
 } // namespace tessera::compiler
 

@@ -29,8 +29,7 @@ using dist::Strategy;
 namespace {
 
 /// The factors as the operands' shardings cut them.
-Strategy follow(const ShardingRule &rule, Operation *op,
-                const llvm::DenseMap<Value, Sharding> &shardings) {
+Strategy follow(const ShardingRule &rule, Operation *op, const llvm::DenseMap<Value, Sharding> &shardings) {
   Strategy strategy;
   strategy.factors.resize(rule.factors.size());
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
@@ -48,16 +47,13 @@ LogicalResult decompose(Operation *op, const Mesh &mesh) {
     return success(); // the verifier of phase 3 speaks about these
   Expected<ShardingRule> rule = sharded.getShardingRule();
   if (!rule)
-    return op->emitError() << "operator '" << graph::nameOf(op)
-                           << "': " << toString(rule.takeError());
+    return op->emitError() << "operator '" << graph::nameOf(op) << "': " << toString(rule.takeError());
   Expected<Strategy> strategy = dist::getStrategy(op, *rule, mesh);
   if (!strategy)
-    return op->emitError() << "operator '" << graph::nameOf(op)
-                           << "': " << toString(strategy.takeError());
+    return op->emitError() << "operator '" << graph::nameOf(op) << "': " << toString(strategy.takeError());
   if (dist::statisticsAxes(*rule, *strategy, mesh).empty())
     return success();
-  if (Error e = dist::verifyStrategy(*rule, *strategy, mesh, dist::operandShapes(op),
-                                     dist::resultShapes(op)))
+  if (Error e = dist::verifyStrategy(*rule, *strategy, mesh, dist::operandShapes(op), dist::resultShapes(op)))
     return op->emitError() << "operator '" << graph::nameOf(op) << "': " << toString(std::move(e));
 
   llvm::DenseMap<Value, Sharding> shardings;
@@ -67,10 +63,9 @@ LogicalResult decompose(Operation *op, const Mesh &mesh) {
   OpBuilder builder(op);
   Value result = graph::decomposeStatistics(op, builder);
   if (!result)
-    return op->emitError()
-           << "operator '" << graph::nameOf(op)
-           << "' computes statistics over a dimension that its strategy cuts, and cannot be "
-              "written as primitives: leave that dimension whole";
+    return op->emitError() << "operator '" << graph::nameOf(op)
+                           << "' computes statistics over a dimension that its strategy cuts, and cannot be "
+                              "written as primitives: leave that dimension whole";
   Block::iterator made = before ? std::next(before->getIterator()) : op->getBlock()->begin();
   for (Operation &primitive : llvm::make_range(made, op->getIterator())) {
     ShardingRule own = cantFail(cast<dist::ShardingRuleOpInterface>(&primitive).getShardingRule());
@@ -94,9 +89,7 @@ LogicalResult decompose(Operation *op, const Mesh &mesh) {
 struct DecomposeStatsPass : PassWrapper<DecomposeStatsPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DecomposeStatsPass)
   StringRef getArgument() const override { return "dist-decompose-stats"; }
-  StringRef getDescription() const override {
-    return "write operators whose statistics are cut as primitives";
-  }
+  StringRef getDescription() const override { return "write operators whose statistics are cut as primitives"; }
 
   void runOnOperation() override {
     Mesh mesh = dist::getMesh(getOperation());

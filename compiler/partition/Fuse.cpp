@@ -54,8 +54,7 @@ bool isSplat(Operation *op) {
     return false;
   // An expression holds numbers as doubles.
   auto integer = dyn_cast<IntegerType>(value.getElementType());
-  return !integer || integer.getWidth() <= 32 ||
-         value.getSplatValue<APInt>().getSignificantBits() <= 53;
+  return !integer || integer.getWidth() <= 32 || value.getSplatValue<APInt>().getSignificantBits() <= 53;
 }
 
 /// Hands its operand on inside a loop nest.
@@ -69,9 +68,7 @@ bool isReduction(Operation *op) { return graph::plainReduction(op).has_value(); 
 bool isFusable(Operation *op) { return graph::isElementwise(op) || isReduction(op); }
 
 /// The points the operator visits.
-Shape domainOf(Operation *op) {
-  return tensorShape(isReduction(op) ? op->getOperand(0) : op->getResult(0));
-}
+Shape domainOf(Operation *op) { return tensorShape(isReduction(op) ? op->getOperand(0) : op->getResult(0)); }
 
 /// What the value is computed from when what is free is looked through; null for a splat.
 Value source(Value value) {
@@ -176,16 +173,14 @@ private:
       return false;
     // A third group between the two would have to run both after and before the union.
     auto between = [&](int first, int last) {
-      return before_[last].test(first) && llvm::any_of(dependents(first), [&](int g) {
-               return g != last && before_[last].test(g);
-             });
+      return before_[last].test(first) &&
+             llvm::any_of(dependents(first), [&](int g) { return g != last && before_[last].test(g); });
     };
     if (between(a, b) || between(b, a))
       return false;
     int into = std::min(a, b), from = std::max(a, b);
     // What depends on one of the two has all that this one depends on already, and gets the other's.
-    const SmallVector<int> others = without(before_[from], before_[into]),
-                           own = without(before_[into], before_[from]);
+    const SmallVector<int> others = without(before_[from], before_[into]), own = without(before_[into], before_[from]);
     before_[into] |= before_[from];
     before_[into].reset(into);
     before_[into].reset(from);
@@ -262,8 +257,7 @@ private:
       ops.push_back(ops_[member]);
     if (!isFusable(ops.front()))
       return;
-    if (ops.size() == 1 &&
-        llvm::none_of(ops[0]->getOperands(), [](Value v) { return isFree(v.getDefiningOp()); }))
+    if (ops.size() == 1 && llvm::none_of(ops[0]->getOperands(), [](Value v) { return isFree(v.getDefiningOp()); }))
       return;
     SmallPtrSet<Operation *, 16> inside(ops.begin(), ops.end());
     llvm::SetVector<Value> inputs;
@@ -273,13 +267,12 @@ private:
         if (!value.getDefiningOp() || !inside.contains(value.getDefiningOp()))
           inputs.insert(value);
       for (Value result : op->getResults())
-        if (llvm::any_of(result.getUsers(),
-                         [&](Operation *user) { return usedOutside(user, inside); }))
+        if (llvm::any_of(result.getUsers(), [&](Operation *user) { return usedOutside(user, inside); }))
           outputs.push_back(result);
     }
     OpBuilder builder(ops.front());
-    auto fused = graph::FusedOp::create(builder, ops.front()->getLoc(),
-                                        TypeRange(ValueRange(outputs)), inputs.getArrayRef());
+    auto fused =
+        graph::FusedOp::create(builder, ops.front()->getLoc(), TypeRange(ValueRange(outputs)), inputs.getArrayRef());
     fused->setAttr(graph::kNameAttr, builder.getStringAttr(nameFor(ops)));
     Block *body = builder.createBlock(&fused.getBody());
     IRMapping mapping;
@@ -296,8 +289,7 @@ private:
       yielded.push_back(mapping.lookup(output));
     graph::YieldOp::create(builder, fused.getLoc(), yielded);
     for (auto [output, result] : llvm::zip(outputs, fused.getOutputs()))
-      output.replaceUsesWithIf(result,
-                               [&](OpOperand &use) { return usedOutside(use.getOwner(), inside); });
+      output.replaceUsesWithIf(result, [&](OpOperand &use) { return usedOutside(use.getOwner(), inside); });
     for (Operation *op : llvm::reverse(ops)) {
       for (Operation *user : llvm::make_early_inc_range(op->getUsers()))
         eraseUnused(user);
@@ -309,8 +301,7 @@ private:
   static bool usedOutside(Operation *user, const SmallPtrSetImpl<Operation *> &inside) {
     if (!isPassing(user))
       return !inside.contains(user);
-    return llvm::any_of(user->getUsers(),
-                        [&](Operation *next) { return usedOutside(next, inside); });
+    return llvm::any_of(user->getUsers(), [&](Operation *next) { return usedOutside(next, inside); });
   }
 
   static void eraseUnused(Operation *op) {
@@ -344,12 +335,11 @@ private:
   Block &block_;
   std::vector<Operation *> ops_; // all but what is free, in program order
   llvm::DenseMap<Operation *, int> index_;
-  std::vector<int> group_;                   // by operator; a group is named by its first member
-  std::vector<BitVector> before_;            // by group: the groups it depends on, transitively
-  std::vector<SmallVector<int, 4>> members_; // by group, ascending; empty: merged away
-  std::vector<SmallVector<int, 2>>
-      successors_;        // by operator: those that read it, through what is free
-  std::vector<int> seen_; // by group: the last search that found it
+  std::vector<int> group_;                      // by operator; a group is named by its first member
+  std::vector<BitVector> before_;               // by group: the groups it depends on, transitively
+  std::vector<SmallVector<int, 4>> members_;    // by group, ascending; empty: merged away
+  std::vector<SmallVector<int, 2>> successors_; // by operator: those that read it, through what is free
+  std::vector<int> seen_;                       // by group: the last search that found it
   int stamp_ = 0;
   llvm::DenseMap<Value, SmallVector<int>> readers_; // fusable operators; looked up only
 };
@@ -357,12 +347,8 @@ private:
 struct FusePass : PassWrapper<FusePass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FusePass)
   StringRef getArgument() const override { return "graph-fuse"; }
-  StringRef getDescription() const override {
-    return "fuse elementwise operators and reductions into loop nests";
-  }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<graph::GraphDialect>();
-  }
+  StringRef getDescription() const override { return "fuse elementwise operators and reductions into loop nests"; }
+  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<graph::GraphDialect>(); }
 
   void runOnOperation() override {
     for (func::FuncOp func : getOperation().getOps<func::FuncOp>())

@@ -31,8 +31,7 @@ namespace {
 
 class FunctionResharder {
 public:
-  FunctionResharder(func::FuncOp func, const Mesh &mesh)
-      : func_(func), mesh_(mesh), builder_(func.getContext()) {}
+  FunctionResharder(func::FuncOp func, const Mesh &mesh) : func_(func), mesh_(mesh), builder_(func.getContext()) {}
 
   LogicalResult run() {
     if (!func_.getBody().hasOneBlock())
@@ -102,8 +101,7 @@ private:
       return success();
     if (!dist::canReshard(mesh_, have, want))
       return user->emitError() << "operator '" << graph::nameOf(user) << "' expects operand "
-                               << operand.getOperandNumber() << " "
-                               << dist::notOwed(mesh_, have, want);
+                               << operand.getOperandNumber() << " " << dist::notOwed(mesh_, have, want);
     auto [it, fresh] = reshards_.try_emplace({value.getAsOpaquePointer(), want.str(mesh_)});
     if (fresh) {
       // What is owed is paid where it arises, so that communication starts early; what only moves
@@ -119,8 +117,7 @@ private:
     return success();
   }
 
-  dist::ReshardOp makeReshard(Value value, const Sharding &from, const Sharding &to,
-                              Operation *onBehalfOf) {
+  dist::ReshardOp makeReshard(Value value, const Sharding &from, const Sharding &to, Operation *onBehalfOf) {
     MLIRContext *context = builder_.getContext();
     auto op = dist::ReshardOp::create(builder_, onBehalfOf->getLoc(), value.getType(), value,
                                       dist::ShardingAttr::get(context, mesh_, from),
@@ -134,20 +131,15 @@ private:
   func::FuncOp func_;
   const Mesh &mesh_;
   OpBuilder builder_;
-  llvm::DenseMap<Value, Sharding> shardings_; // looked up only
-  std::map<std::pair<const void *, std::string>, Value>
-      reshards_; // by value and target; looked up only
+  llvm::DenseMap<Value, Sharding> shardings_;                      // looked up only
+  std::map<std::pair<const void *, std::string>, Value> reshards_; // by value and target; looked up only
 };
 
 struct InsertReshardsPass : PassWrapper<InsertReshardsPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(InsertReshardsPass)
   StringRef getArgument() const override { return "dist-insert-reshards"; }
-  StringRef getDescription() const override {
-    return "state every change of sharding as a dist.reshard";
-  }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<dist::DistDialect>();
-  }
+  StringRef getDescription() const override { return "state every change of sharding as a dist.reshard"; }
+  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<dist::DistDialect>(); }
 
   void runOnOperation() override {
     Mesh mesh = dist::getMesh(getOperation());

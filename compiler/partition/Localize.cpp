@@ -42,9 +42,7 @@ using dist::Sharding;
 
 namespace {
 
-int64_t elementBytes(Type type) {
-  return (cast<RankedTensorType>(type).getElementTypeBitWidth() + 7) / 8;
-}
+int64_t elementBytes(Type type) { return (cast<RankedTensorType>(type).getElementTypeBitWidth() + 7) / 8; }
 
 class FunctionLocalizer {
 public:
@@ -93,21 +91,17 @@ public:
     Operation *ret = func_.getBody().front().getTerminator();
     if (failed(keepZeros(ret, resultShapes)))
       return failure();
-    func_.setFunctionType(
-        builder_.getFunctionType(func_.getBody().getArgumentTypes(), ret->getOperandTypes()));
+    func_.setFunctionType(builder_.getFunctionType(func_.getBody().getArgumentTypes(), ret->getOperandTypes()));
     return success();
   }
 
 private:
   void setLocal(Value value, const Sharding &sharding) {
     auto type = cast<RankedTensorType>(value.getType());
-    value.setType(
-        RankedTensorType::get(sharding.localShape(mesh_, type.getShape()), type.getElementType()));
+    value.setType(RankedTensorType::get(sharding.localShape(mesh_, type.getShape()), type.getElementType()));
   }
 
-  Attribute shapeAttr(Type type) {
-    return builder_.getDenseI64ArrayAttr(cast<RankedTensorType>(type).getShape());
-  }
+  Attribute shapeAttr(Type type) { return builder_.getDenseI64ArrayAttr(cast<RankedTensorType>(type).getShape()); }
 
   LogicalResult lower(dist::ReshardOp reshard, ArrayRef<int64_t> shape) {
     auto from = reshard.getFrom().resolve(mesh_), to = reshard.getTo().resolve(mesh_);
@@ -135,8 +129,7 @@ private:
   LogicalResult localize(ShardedOp &sharded, const SmallVector<Shape> &operandShapes,
                          const SmallVector<Shape> &resultShapes) {
     Operation *op = sharded.op;
-    dist::LocalizeContext ctx{mesh_, sharded.rule,  sharded.strategy, {},
-                              {},    operandShapes, resultShapes};
+    dist::LocalizeContext ctx{mesh_, sharded.rule, sharded.strategy, {}, {}, operandShapes, resultShapes};
     for (unsigned i = 0; i < op->getNumOperands(); ++i)
       ctx.operands.push_back(sharded.operand(int(i)));
     for (OpResult result : op->getResults()) {
@@ -153,8 +146,8 @@ private:
   }
 
   /// `value` with `fill` in the padding of one dimension.
-  Value overwrite(Value value, const Sharding &sharding, const Shape &global, int64_t dim,
-                  double fill, Operation *onBehalfOf) {
+  Value overwrite(Value value, const Sharding &sharding, const Shape &global, int64_t dim, double fill,
+                  Operation *onBehalfOf) {
     SmallVector<int64_t> held;
     for (int64_t rank = 0; rank < mesh_.numRanks(); ++rank)
       held.push_back(sharding.extent(mesh_, global, rank)[dim]);
@@ -166,8 +159,7 @@ private:
     }
     Value masked = graph::keepRows(builder_, onBehalfOf->getLoc(), mask, value, fill);
     if (!onBehalfOf->hasTrait<OpTrait::IsTerminator>())
-      masked.getDefiningOp()->setAttr(graph::kNameAttr,
-                                      builder_.getStringAttr(graph::nameOf(onBehalfOf)));
+      masked.getDefiningOp()->setAttr(graph::kNameAttr, builder_.getStringAttr(graph::nameOf(onBehalfOf)));
     return masked;
   }
 
@@ -175,8 +167,7 @@ private:
   void maskPadding(const ShardedOp &sharded, const dist::LocalizeContext &ctx) {
     Operation *op = sharded.op;
     builder_.setInsertionPoint(op);
-    for (const dist::PaddingMask &mask :
-         dist::paddingMasks(sharded.rule, sharded.strategy, mesh_)) {
+    for (const dist::PaddingMask &mask : dist::paddingMasks(sharded.rule, sharded.strategy, mesh_)) {
       OpOperand &operand = op->getOpOperand(unsigned(mask.operand));
       Value value = operand.get();
       bool sum = mask.reduction == dist::Reduction::Sum;
@@ -186,8 +177,7 @@ private:
       if (mask.reduction == dist::Reduction::Max)
         fill = -fill;
       const Sharding &sharding = ctx.operands[mask.operand];
-      Value &masked =
-          masked_[{value.getAsOpaquePointer(), mask.dim, int(mask.reduction), sharding.str(mesh_)}];
+      Value &masked = masked_[{value.getAsOpaquePointer(), mask.dim, int(mask.reduction), sharding.str(mesh_)}];
       if (!masked)
         masked = overwrite(value, sharding, ctx.operandShapes[mask.operand], mask.dim, fill, op);
       operand.set(masked);
@@ -224,8 +214,8 @@ private:
     std::optional<dist::Window::Halo> halo = window.halo(shards);
     if (!halo)
       return op->emitError() << "operator '" << graph::nameOf(op) << "' cannot be cut in " << shards
-                             << " along dimension " << window.dim << " of operand "
-                             << window.operand << ": a block is smaller than its halo";
+                             << " along dimension " << window.dim << " of operand " << window.operand
+                             << ": a block is smaller than its halo";
     if (halo->lo == 0 && halo->hi == 0)
       return success();
     OpOperand &operand = op->getOpOperand(window.operand);
@@ -280,9 +270,7 @@ struct LocalizePass : PassWrapper<LocalizePass, OperationPass<ModuleOp>> {
   explicit LocalizePass(CostOfMesh cost = {}) : cost(std::move(cost)) {}
   StringRef getArgument() const override { return "dist-localize"; }
   StringRef getDescription() const override { return "make types local and reshards collectives"; }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<dist::DistDialect>();
-  }
+  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<dist::DistDialect>(); }
 
   void runOnOperation() override {
     Mesh mesh = dist::getMesh(getOperation());
@@ -297,8 +285,6 @@ struct LocalizePass : PassWrapper<LocalizePass, OperationPass<ModuleOp>> {
 
 } // namespace
 
-std::unique_ptr<Pass> createLocalizePass(CostOfMesh cost) {
-  return std::make_unique<LocalizePass>(std::move(cost));
-}
+std::unique_ptr<Pass> createLocalizePass(CostOfMesh cost) { return std::make_unique<LocalizePass>(std::move(cost)); }
 
 } // namespace tessera::compiler

@@ -67,9 +67,9 @@ void shareEqual(func::FuncOp func) {
   for (CollectiveOp op : llvm::make_early_inc_range(func.getOps<CollectiveOp>())) {
     NamedAttrList attributes(op->getAttrDictionary());
     attributes.erase(graph::kNameAttr);
-    auto key = std::tuple(op.getX().getAsOpaquePointer(),
-                          attributes.getDictionary(op.getContext()).getAsOpaquePointer(),
-                          op.getType().getAsOpaquePointer());
+    auto key =
+        std::tuple(op.getX().getAsOpaquePointer(), attributes.getDictionary(op.getContext()).getAsOpaquePointer(),
+                   op.getType().getAsOpaquePointer());
     auto [it, fresh] = seen.try_emplace(key, op);
     if (fresh)
       continue;
@@ -106,8 +106,6 @@ struct OptimizeCollectivesPass : PassWrapper<OptimizeCollectivesPass, OperationP
 
 } // namespace
 
-std::unique_ptr<Pass> createOptimizeCollectivesPass() {
-  return std::make_unique<OptimizeCollectivesPass>();
-}
+std::unique_ptr<Pass> createOptimizeCollectivesPass() { return std::make_unique<OptimizeCollectivesPass>(); }
 
 } // namespace tessera::compiler

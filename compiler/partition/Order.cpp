@@ -11,8 +11,7 @@ namespace tessera::compiler {
 
 void sortByDependence(Block &block) {
   sortByDependence(
-      block, [](Operation *) { return false; },
-      [](Operation *, llvm::function_ref<void(Operation *)>) {});
+      block, [](Operation *) { return false; }, [](Operation *, llvm::function_ref<void(Operation *)>) {});
 }
 
 void sortByDependence(Block &block, llvm::function_ref<bool(Operation *)> eager,

@@ -102,9 +102,7 @@ private:
 struct SchedulePass : PassWrapper<SchedulePass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SchedulePass)
   StringRef getArgument() const override { return "graph-schedule"; }
-  StringRef getDescription() const override {
-    return "order a local program so that less memory is live";
-  }
+  StringRef getDescription() const override { return "order a local program so that less memory is live"; }
 
   void runOnOperation() override {
     for (func::FuncOp func : getOperation().getOps<func::FuncOp>()) {

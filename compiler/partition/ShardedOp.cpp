@@ -21,8 +21,7 @@ std::optional<ShardedOp> ShardedOp::get(Operation *op, const Mesh &mesh) {
   auto sharded = dyn_cast<dist::ShardingRuleOpInterface>(op);
   if (!sharded)
     return fail(createStringError(op->getName().getStringRef() + " has no sharding rule"));
-  for (Value v : llvm::concat<Value>(SmallVector<Value>(op->getOperands()),
-                                     SmallVector<Value>(op->getResults())))
+  for (Value v : llvm::concat<Value>(SmallVector<Value>(op->getOperands()), SmallVector<Value>(op->getResults())))
     if (auto type = dyn_cast<RankedTensorType>(v.getType()); !type || !type.hasStaticShape())
       return fail(createStringError("works on something that is no tensor of static shape"));
   Expected<dist::ShardingRule> rule = sharded.getShardingRule();
@@ -31,8 +30,7 @@ std::optional<ShardedOp> ShardedOp::get(Operation *op, const Mesh &mesh) {
   Expected<dist::Strategy> strategy = dist::getStrategy(op, *rule, mesh);
   if (!strategy)
     return fail(strategy.takeError());
-  if (Error error = dist::verifyStrategy(*rule, *strategy, mesh, dist::operandShapes(op),
-                                         dist::resultShapes(op)))
+  if (Error error = dist::verifyStrategy(*rule, *strategy, mesh, dist::operandShapes(op), dist::resultShapes(op)))
     return fail(std::move(error));
   if (!dist::statisticsAxes(*rule, *strategy, mesh).empty())
     return fail(createStringError("its statistics are cut (rule " + rule->str() +
@@ -40,8 +38,8 @@ std::optional<ShardedOp> ShardedOp::get(Operation *op, const Mesh &mesh) {
   return ShardedOp{sharded, std::move(*rule), std::move(*strategy)};
 }
 
-static std::optional<Sharding> resolve(func::FuncOp func, Attribute attr, Type type,
-                                       const Twine &what, const Mesh &mesh) {
+static std::optional<Sharding> resolve(func::FuncOp func, Attribute attr, Type type, const Twine &what,
+                                       const Mesh &mesh) {
   auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attr);
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!sharding || !tensor || !tensor.hasStaticShape()) {
@@ -50,8 +48,7 @@ static std::optional<Sharding> resolve(func::FuncOp func, Attribute attr, Type t
   }
   Expected<Sharding> resolved = sharding.resolve(mesh);
   if (!resolved) {
-    func.emitError() << what << " of '" << func.getName()
-                     << "': " << toString(resolved.takeError());
+    func.emitError() << what << " of '" << func.getName() << "': " << toString(resolved.takeError());
     return std::nullopt;
   }
   if (Error error = resolved->verify(mesh, tensor.getShape())) {
@@ -67,8 +64,7 @@ std::optional<Sharding> argSharding(func::FuncOp func, unsigned arg, const Mesh 
 }
 
 std::optional<Sharding> resultSharding(func::FuncOp func, unsigned result, const Mesh &mesh) {
-  return resolve(func, func.getResultAttr(result, dist::kShardingAttr),
-                 func.getResultTypes()[result],
+  return resolve(func, func.getResultAttr(result, dist::kShardingAttr), func.getResultTypes()[result],
                  "result " + Twine(result) + " ('" + graph::resultName(func, result) + "')", mesh);
 }
 

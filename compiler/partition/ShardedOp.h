@@ -29,10 +29,8 @@ struct ShardedOp {
 
 /// dist.sharding of a function's argument or result. Emits an error at the function and returns
 /// nullopt if it is missing or wrong.
-std::optional<dist::Sharding> argSharding(mlir::func::FuncOp func, unsigned arg,
-                                          const dist::Mesh &mesh);
-std::optional<dist::Sharding> resultSharding(mlir::func::FuncOp func, unsigned result,
-                                             const dist::Mesh &mesh);
+std::optional<dist::Sharding> argSharding(mlir::func::FuncOp func, unsigned arg, const dist::Mesh &mesh);
+std::optional<dist::Sharding> resultSharding(mlir::func::FuncOp func, unsigned result, const dist::Mesh &mesh);
 
 /// Equal up to axes of size 1.
 bool sameSharding(const dist::Mesh &mesh, const dist::Sharding &a, const dist::Sharding &b);

@@ -24,8 +24,7 @@ LogicalResult addStartProgram(ModuleOp local) {
   const dist::Mesh mesh = dist::getMesh(local);
   OpBuilder builder(local.getContext());
   builder.setInsertionPointToEnd(local.getBody());
-  auto start =
-      func::FuncOp::create(builder, local.getLoc(), "start", builder.getFunctionType({}, {}));
+  auto start = func::FuncOp::create(builder, local.getLoc(), "start", builder.getFunctionType({}, {}));
   Block *block = start.addEntryBlock();
   OpBuilder body = OpBuilder::atBlockEnd(block);
   std::map<std::pair<StringRef, StringRef>, bool> seen; // by role and name
@@ -36,8 +35,7 @@ LogicalResult addStartProgram(ModuleOp local) {
       continue;
     for (unsigned i = 0; i < func.getNumArguments(); ++i) {
       StringRef role = graph::argRole(func, i), name = graph::argName(func, i);
-      if ((role != graph::kParameter && role != graph::kState) ||
-          !seen.try_emplace({role, name}, true).second)
+      if ((role != graph::kParameter && role != graph::kState) || !seen.try_emplace({role, name}, true).second)
         continue;
       std::optional<dist::Sharding> sharding = argSharding(func, i, mesh);
       if (!sharding)
@@ -68,8 +66,7 @@ LogicalResult addStartProgram(ModuleOp local) {
     return success();
   }
   func::ReturnOp::create(body, local.getLoc(), results);
-  start.setFunctionType(
-      builder.getFunctionType(block->getArgumentTypes(), ValueRange(results).getTypes()));
+  start.setFunctionType(builder.getFunctionType(block->getArgumentTypes(), ValueRange(results).getTypes()));
   start.setAllArgAttrs(argumentAttrs);
   start.setAllResultAttrs(resultAttrs);
   return success();

@@ -38,9 +38,8 @@ LogicalResult verifyReshardedFunc(func::FuncOp func, const Mesh &mesh) {
     if (sameSharding(mesh, have, want))
       return success();
     Operation *op = operand.getOwner();
-    return op->emitError() << "operand " << operand.getOperandNumber() << " of '"
-                           << graph::nameOf(op) << "' is " << have.str(mesh) << " where "
-                           << want.str(mesh) << " is expected";
+    return op->emitError() << "operand " << operand.getOperandNumber() << " of '" << graph::nameOf(op) << "' is "
+                           << have.str(mesh) << " where " << want.str(mesh) << " is expected";
   };
   for (Operation &op : func.getBody().front()) {
     if (op.hasTrait<OpTrait::IsTerminator>()) {
@@ -125,8 +124,7 @@ LogicalResult verifyLocal(ModuleOp module) {
         return WalkResult::interrupt();
       }
       for (Value result : op->getResults())
-        if (auto type = dyn_cast<RankedTensorType>(result.getType());
-            !type || !type.hasStaticShape()) {
+        if (auto type = dyn_cast<RankedTensorType>(result.getType()); !type || !type.hasStaticShape()) {
           op->emitError("produces something that is no tensor of static shape");
           return WalkResult::interrupt();
         }
@@ -134,8 +132,7 @@ LogicalResult verifyLocal(ModuleOp module) {
     });
     if (walk.wasInterrupted())
       return failure();
-    for (auto [type, value] :
-         llvm::zip(func.getResultTypes(), func.getBody().front().getTerminator()->getOperands()))
+    for (auto [type, value] : llvm::zip(func.getResultTypes(), func.getBody().front().getTerminator()->getOperands()))
       if (type != value.getType())
         return func.emitError("returns another type than it says");
   }
@@ -148,8 +145,6 @@ std::unique_ptr<Pass> createVerifyAnnotatedPass() {
 std::unique_ptr<Pass> createVerifyReshardedPass() {
   return std::make_unique<VerifyPass<verifyResharded>>("dist-verify-resharded");
 }
-std::unique_ptr<Pass> createVerifyLocalPass() {
-  return std::make_unique<VerifyPass<verifyLocal>>("dist-verify-local");
-}
+std::unique_ptr<Pass> createVerifyLocalPass() { return std::make_unique<VerifyPass<verifyLocal>>("dist-verify-local"); }
 
 } // namespace tessera::compiler

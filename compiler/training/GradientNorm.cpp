@@ -14,9 +14,7 @@ Value sumOfSquares(OpWriter &b, ArrayRef<Value> gradients, const Slices &slices)
     if (!g)
       continue;
     Value &sum = sums[slices.axes.empty() ? dist::AxisList() : slices.axes[i]];
-    Value wide = elementTypeOf(g).getIntOrFloatBitWidth() >= 32
-                     ? g
-                     : b.cast(g, Float32Type::get(g.getContext()));
+    Value wide = elementTypeOf(g).getIntOrFloatBitWidth() >= 32 ? g : b.cast(g, Float32Type::get(g.getContext()));
     Value squares = b.sumAll(b.mul(wide, wide));
     sum = sum ? b.add(b.cast(sum, elementTypeOf(squares)), squares) : squares;
   }
@@ -28,8 +26,7 @@ Value sumOfSquares(OpWriter &b, ArrayRef<Value> gradients, const Slices &slices)
   return sum;
 }
 
-Value clipGlobalNorm(OpWriter &b, double limit, MutableArrayRef<Value> gradients,
-                     const Slices &slices) {
+Value clipGlobalNorm(OpWriter &b, double limit, MutableArrayRef<Value> gradients, const Slices &slices) {
   b.setName("clip");
   Value sum = sumOfSquares(b, gradients, slices);
   if (!sum)

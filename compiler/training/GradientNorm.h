@@ -20,13 +20,12 @@ struct Slices {
 };
 
 /// The squares of all numbers of the gradients, added up; null if all gradients are.
-mlir::Value sumOfSquares(graph::OpWriter &builder, llvm::ArrayRef<mlir::Value> gradients,
-                         const Slices &slices = {});
+mlir::Value sumOfSquares(graph::OpWriter &builder, llvm::ArrayRef<mlir::Value> gradients, const Slices &slices = {});
 
 /// The gradients times min(1, limit / (norm + 1e-6)), norm being that of all of them together
 /// (torch.nn.utils.clip_grad_norm_). Null gradients stay null. Returns the norm; null if all gradients are.
-mlir::Value clipGlobalNorm(graph::OpWriter &builder, double limit,
-                           llvm::MutableArrayRef<mlir::Value> gradients, const Slices &slices = {});
+mlir::Value clipGlobalNorm(graph::OpWriter &builder, double limit, llvm::MutableArrayRef<mlir::Value> gradients,
+                           const Slices &slices = {});
 
 } // namespace tessera::compiler
 

@@ -10,9 +10,7 @@ using namespace tessera::graph;
 namespace tessera::compiler {
 
 static std::string shapeText(ArrayRef<int64_t> shape) {
-  return "[" +
-         llvm::join(llvm::map_range(shape, [](int64_t n) { return std::to_string(n); }), ", ") +
-         "]";
+  return "[" + llvm::join(llvm::map_range(shape, [](int64_t n) { return std::to_string(n); }), ", ") + "]";
 }
 
 static SmallVector<int64_t> without(ArrayRef<int64_t> shape, int64_t dim) {
@@ -31,8 +29,7 @@ static llvm::Expected<int64_t> classDim(const LossOptions &options, ArrayRef<int
     int64_t dim = *options.classDim < 0 ? *options.classDim + rank : *options.classDim;
     if (dim < 0 || dim >= rank)
       return llvm::createStringError("class_dim=%lld is no dimension of output %lld, shape %s",
-                                     (long long)*options.classDim, (long long)options.output,
-                                     shapeText(shape).c_str());
+                                     (long long)*options.classDim, (long long)options.output, shapeText(shape).c_str());
     return dim;
   }
   if (options.targetShape) {
@@ -42,17 +39,15 @@ static llvm::Expected<int64_t> classDim(const LossOptions &options, ArrayRef<int
     return llvm::createStringError(
         "targets of shape %s do not fit output %lld of shape %s: expected its shape without the "
         "dimension of the classes (the second or the last; class_dim=... names another)",
-        shapeText(*options.targetShape).c_str(), (long long)options.output,
-        shapeText(shape).c_str());
+        shapeText(*options.targetShape).c_str(), (long long)options.output, shapeText(shape).c_str());
   }
   return rank <= 3 ? rank - 1 : 1;
 }
 
 llvm::Expected<RankedTensorType> targetType(const LossOptions &options, RankedTensorType output) {
   if (!isa<FloatType>(output.getElementType()))
-    return llvm::createStringError(
-        "output %lld has integer elements: no loss can be computed of it",
-        (long long)options.output);
+    return llvm::createStringError("output %lld has integer elements: no loss can be computed of it",
+                                   (long long)options.output);
   switch (options.kind) {
   case LossOptions::Output:
     if (output.getNumElements() != 1)
@@ -70,8 +65,7 @@ llvm::Expected<RankedTensorType> targetType(const LossOptions &options, RankedTe
   llvm::Expected<int64_t> dim = classDim(options, output.getShape());
   if (!dim)
     return dim.takeError();
-  return RankedTensorType::get(without(output.getShape(), *dim),
-                               IntegerType::get(output.getContext(), 64));
+  return RankedTensorType::get(without(output.getShape(), *dim), IntegerType::get(output.getContext(), 64));
 }
 
 // Losses are summed in single precision at least.
@@ -81,9 +75,7 @@ static Value widen(OpWriter &b, Value x) {
   return b.cast(x, Float32Type::get(x.getContext()));
 }
 
-static double count(Value v) {
-  return double(cast<RankedTensorType>(v.getType()).getNumElements());
-}
+static double count(Value v) { return double(cast<RankedTensorType>(v.getType()).getNumElements()); }
 
 static Value validTargets(OpWriter &b, const LossOptions &options, Value target) {
   return b.unary<NotOp>(b.binary<EqOp>(target, b.integer(*options.ignoreIndex)));
@@ -96,8 +88,8 @@ Value countPredictions(OpWriter &b, const LossOptions &options, Value target, Ty
   return b.sumAll(b.cast(validTargets(b, options, target), real));
 }
 
-static LossValues classLoss(OpWriter &b, const LossOptions &options, Value x, Value target,
-                            bool withMetrics, const LossShare &share) {
+static LossValues classLoss(OpWriter &b, const LossOptions &options, Value x, Value target, bool withMetrics,
+                            const LossShare &share) {
   int64_t dim = llvm::cantFail(classDim(options, shapeOf(x))); // targetType() checked it
   int64_t classes = shapeOf(x)[dim];
   x = widen(b, x);
@@ -117,8 +109,7 @@ static LossValues classLoss(OpWriter &b, const LossOptions &options, Value x, Va
     picked = b.select(hot, logp, zero);
   } else {
     double rest = options.labelSmoothing / double(classes);
-    Value weight =
-        b.select(hot, b.constant(real, 1 - options.labelSmoothing + rest), b.constant(real, rest));
+    Value weight = b.select(hot, b.constant(real, 1 - options.labelSmoothing + rest), b.constant(real, rest));
     picked = b.mul(logp, weight);
   }
 
@@ -127,12 +118,10 @@ static LossValues classLoss(OpWriter &b, const LossOptions &options, Value x, Va
   if (options.ignoreIndex) {
     valid = validTargets(b, options, target);
     // An index that is no class picks nothing anyway.
-    if (options.labelSmoothing != 0 ||
-        (*options.ignoreIndex >= 0 && *options.ignoreIndex < classes))
+    if (options.labelSmoothing != 0 || (*options.ignoreIndex >= 0 && *options.ignoreIndex < classes))
       picked = b.select(b.reshape(valid, column), picked, zero);
     values.predictions = b.sumAll(b.cast(valid, real));
-    values.loss =
-        b.neg(b.div(b.sumAll(picked), share.predictions ? share.predictions : values.predictions));
+    values.loss = b.neg(b.div(b.sumAll(picked), share.predictions ? share.predictions : values.predictions));
   } else {
     values.predictions = b.constant(real, count(target));
     values.loss = b.mul(b.sumAll(picked), -1.0 / count(target) / double(share.parts));
@@ -150,8 +139,8 @@ static LossValues classLoss(OpWriter &b, const LossOptions &options, Value x, Va
   return values;
 }
 
-LossValues buildLoss(OpWriter &b, const LossOptions &options, Value output, Value target,
-                     bool withMetrics, const LossShare &share) {
+LossValues buildLoss(OpWriter &b, const LossOptions &options, Value output, Value target, bool withMetrics,
+                     const LossShare &share) {
   b.setName("loss");
   if (options.hasClasses())
     return classLoss(b, options, output, target, withMetrics, share);

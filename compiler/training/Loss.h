@@ -28,8 +28,7 @@ struct LossValues {
 
 /// The type of the targets for an output of this type; null: the loss needs none. Fails if the loss
 /// cannot be applied to the output.
-llvm::Expected<mlir::RankedTensorType> targetType(const LossOptions &options,
-                                                  mlir::RankedTensorType output);
+llvm::Expected<mlir::RankedTensorType> targetType(const LossOptions &options, mlir::RankedTensorType output);
 
 /// One of `parts` equal micro-batches: its loss is its share of the whole batch's mean.
 struct LossShare {
@@ -39,12 +38,11 @@ struct LossShare {
 
 /// How many of the targets count, where that depends on them (rank 0, of the type of the loss); null:
 /// all of them.
-mlir::Value countPredictions(graph::OpWriter &builder, const LossOptions &options,
-                             mlir::Value target, mlir::Type real);
+mlir::Value countPredictions(graph::OpWriter &builder, const LossOptions &options, mlir::Value target, mlir::Type real);
 
 /// `withMetrics`: also correct and predictions.
-LossValues buildLoss(graph::OpWriter &builder, const LossOptions &options, mlir::Value output,
-                     mlir::Value target, bool withMetrics, const LossShare &share = {});
+LossValues buildLoss(graph::OpWriter &builder, const LossOptions &options, mlir::Value output, mlir::Value target,
+                     bool withMetrics, const LossShare &share = {});
 
 } // namespace tessera::compiler
 

@@ -36,9 +36,7 @@ Value LossScaler::applied(OpWriter &b, Value step) const {
   return b.sub(step, old_[2]);
 }
 
-Value LossScaler::keep(OpWriter &b, Value updated, Value old) const {
-  return b.select(good_, updated, old);
-}
+Value LossScaler::keep(OpWriter &b, Value updated, Value old) const { return b.select(good_, updated, old); }
 
 std::array<Value, 3> LossScaler::update(OpWriter &b) const {
   b.setName("loss_scale");

@@ -36,14 +36,12 @@ public:
   /// The states, in the order of `old` below.
   static std::array<Slot, 3> slots(const LossScaleOptions &options);
 
-  LossScaler(const LossScaleOptions &options, std::array<mlir::Value, 3> old)
-      : o_(options), old_(old) {}
+  LossScaler(const LossScaleOptions &options, std::array<mlir::Value, 3> old) : o_(options), old_(old) {}
 
   /// Multiplies the adjoints that differentiation starts from.
   void scale(graph::OpWriter &b, llvm::MutableArrayRef<Seed> seeds) const;
   /// Divides the gradients by the scale and finds whether all are finite. Null gradients stay null.
-  void unscale(graph::OpWriter &b, llvm::MutableArrayRef<mlir::Value> gradients,
-               const Slices &slices = {});
+  void unscale(graph::OpWriter &b, llvm::MutableArrayRef<mlir::Value> gradients, const Slices &slices = {});
   /// The steps that changed parameters: `step` without those that were skipped.
   mlir::Value applied(graph::OpWriter &b, mlir::Value step) const;
   /// `updated` in a good step, else `old`.

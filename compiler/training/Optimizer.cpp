@@ -32,8 +32,7 @@ void OptimizerBuilder::prepare(OpWriter &b, Value lr, Value step) {
   Type real = elementTypeOf(lr);
   if (o_.kind == OptimizerOptions::SGD) {
     if (o_.momentum != 0 && o_.dampening != 0) // the first buffer is the gradient itself
-      share_ = b.select(b.binary<EqOp>(step, b.integer(0)), b.constant(real, 1.0),
-                        b.constant(real, 1 - o_.dampening));
+      share_ = b.select(b.binary<EqOp>(step, b.integer(0)), b.constant(real, 1.0), b.constant(real, 1 - o_.dampening));
     return;
   }
   Value t = b.add(b.cast(step, real), 1.0);
@@ -43,15 +42,13 @@ void OptimizerBuilder::prepare(OpWriter &b, Value lr, Value step) {
     keep_ = b.sub(1.0, b.mul(lr, o_.weightDecay));
 }
 
-OptimizerBuilder::Update OptimizerBuilder::update(OpWriter &b, Value p, Value g,
-                                                  ArrayRef<Value> states) {
+OptimizerBuilder::Update OptimizerBuilder::update(OpWriter &b, Value p, Value g, ArrayRef<Value> states) {
   if (o_.weightDecay != 0 && o_.kind != OptimizerOptions::AdamW)
     g = b.add(g, b.mul(p, o_.weightDecay));
   return o_.kind == OptimizerOptions::SGD ? sgd(b, p, g, states) : adam(b, p, g, states);
 }
 
-OptimizerBuilder::Update OptimizerBuilder::sgd(OpWriter &b, Value p, Value g,
-                                               ArrayRef<Value> states) {
+OptimizerBuilder::Update OptimizerBuilder::sgd(OpWriter &b, Value p, Value g, ArrayRef<Value> states) {
   Type type = elementTypeOf(p);
   Update result;
   if (o_.momentum != 0) {
@@ -65,8 +62,7 @@ OptimizerBuilder::Update OptimizerBuilder::sgd(OpWriter &b, Value p, Value g,
   return result;
 }
 
-OptimizerBuilder::Update OptimizerBuilder::adam(OpWriter &b, Value p, Value g,
-                                                ArrayRef<Value> states) {
+OptimizerBuilder::Update OptimizerBuilder::adam(OpWriter &b, Value p, Value g, ArrayRef<Value> states) {
   Type type = elementTypeOf(p);
   if (keep_)
     p = b.mul(p, b.cast(keep_, type));

@@ -20,18 +20,12 @@ struct BuildTrainingPass : PassWrapper<BuildTrainingPass, OperationPass<ModuleOp
   StringRef getDescription() const override {
     return "builds @train and @eval from @forward and @infer: loss, gradients, optimizer";
   }
-  Option<std::string> loss{*this, "loss", llvm::cl::desc("NAME:key=value,..."),
-                           llvm::cl::init("cross_entropy")};
-  Option<std::string> optimizer{*this, "optimizer", llvm::cl::desc("NAME:key=value,..."),
-                                llvm::cl::init("sgd:lr=0.1")};
-  Option<std::string> schedule{*this, "schedule", llvm::cl::desc("NAME:key=value,..."),
-                               llvm::cl::init("constant")};
-  Option<double> clipNorm{*this, "clip-norm", llvm::cl::desc("limit of the global gradient norm"),
-                          llvm::cl::init(0)};
-  Option<int64_t> accumulate{*this, "accumulate", llvm::cl::desc("micro-batches per step"),
-                             llvm::cl::init(1)};
-  Option<std::string> aux{*this, "aux", llvm::cl::desc("OUTPUT=COEFFICIENT,..."),
-                          llvm::cl::init("")};
+  Option<std::string> loss{*this, "loss", llvm::cl::desc("NAME:key=value,..."), llvm::cl::init("cross_entropy")};
+  Option<std::string> optimizer{*this, "optimizer", llvm::cl::desc("NAME:key=value,..."), llvm::cl::init("sgd:lr=0.1")};
+  Option<std::string> schedule{*this, "schedule", llvm::cl::desc("NAME:key=value,..."), llvm::cl::init("constant")};
+  Option<double> clipNorm{*this, "clip-norm", llvm::cl::desc("limit of the global gradient norm"), llvm::cl::init(0)};
+  Option<int64_t> accumulate{*this, "accumulate", llvm::cl::desc("micro-batches per step"), llvm::cl::init(1)};
+  Option<std::string> aux{*this, "aux", llvm::cl::desc("OUTPUT=COEFFICIENT,..."), llvm::cl::init("")};
 
   llvm::Error run() {
     TrainingOptions options;

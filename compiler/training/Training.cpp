@@ -43,8 +43,7 @@ public:
   /// Appends an argument of its own, under a new name, and returns its index.
   unsigned addArgument(Type type, StringRef role, const Twine &wanted) {
     std::string name = wanted.str();
-    while (llvm::any_of(llvm::seq(source_.getNumArguments()),
-                        [&](unsigned i) { return argName(source_, i) == name; }))
+    while (llvm::any_of(llvm::seq(source_.getNumArguments()), [&](unsigned i) { return argName(source_, i) == name; }))
       name += "'"; // the model's own names come first
     NamedAttrList attrs;
     Builder b(type.getContext());
@@ -53,9 +52,7 @@ public:
     arguments_.push_back({type, attrs, Value()});
     return unsigned(arguments_.size() - 1);
   }
-  void setArgumentAttr(unsigned i, StringRef name, Attribute value) {
-    arguments_[i].attrs.set(name, value);
-  }
+  void setArgumentAttr(unsigned i, StringRef name, Attribute value) { arguments_[i].attrs.set(name, value); }
   unsigned numArguments() const { return unsigned(arguments_.size()); }
   void setArgumentType(unsigned i, Type type) { arguments_[i].type = type; }
 
@@ -125,8 +122,7 @@ public:
     MLIRContext *context = func_.getContext();
     func_.setFunctionType(FunctionType::get(context, argumentTypes, resultTypes));
     auto dictionaries = [&](const SmallVector<Slot> &slots) {
-      return llvm::map_to_vector(slots,
-                                 [&](const Slot &s) { return s.attrs.getDictionary(context); });
+      return llvm::map_to_vector(slots, [&](const Slot &s) { return s.attrs.getDictionary(context); });
     };
     func_.setAllArgAttrs(dictionaries(arguments_));
     func_.setAllResultAttrs(dictionaries(results_));
@@ -153,13 +149,11 @@ private:
 
 llvm::Expected<SmallVector<Value>> outputsOf(func::FuncOp func) {
   if (!func.getBody().hasOneBlock())
-    return llvm::createStringError("function @%s must be one block of operators",
-                                   func.getName().str().c_str());
+    return llvm::createStringError("function @%s must be one block of operators", func.getName().str().c_str());
   SmallVector<Value> outputs;
   for (auto [i, value] : llvm::enumerate(func.getBody().front().getTerminator()->getOperands())) {
     if (!isa<RankedTensorType>(value.getType()))
-      return llvm::createStringError("result %zu of @%s is not a tensor", i,
-                                     func.getName().str().c_str());
+      return llvm::createStringError("result %zu of @%s is not a tensor", i, func.getName().str().c_str());
     if (resultRole(func, unsigned(i)) == kOutput)
       outputs.push_back(value);
   }
@@ -167,12 +161,11 @@ llvm::Expected<SmallVector<Value>> outputsOf(func::FuncOp func) {
 }
 
 llvm::Error noOutput(int64_t index, size_t count, const char *what) {
-  return llvm::createStringError("%s names output %lld, but the model has %zu (counted from 0)",
-                                 what, (long long)index, count);
+  return llvm::createStringError("%s names output %lld, but the model has %zu (counted from 0)", what, (long long)index,
+                                 count);
 }
 
-llvm::Expected<RankedTensorType> lossTarget(const TrainingOptions &options,
-                                            ArrayRef<Value> outputs) {
+llvm::Expected<RankedTensorType> lossTarget(const TrainingOptions &options, ArrayRef<Value> outputs) {
   if (options.loss.output >= int64_t(outputs.size()))
     return noOutput(options.loss.output, outputs.size(), "the loss");
   for (const AuxOutput &aux : options.auxOutputs) {
@@ -180,9 +173,8 @@ llvm::Expected<RankedTensorType> lossTarget(const TrainingOptions &options,
       return noOutput(aux.output, outputs.size(), "an additional loss");
     Value v = outputs[aux.output];
     if (!isFloat(v) || cast<RankedTensorType>(v.getType()).getNumElements() != 1)
-      return llvm::createStringError(
-          "output %lld cannot be added to the loss: it must be one floating-point number",
-          (long long)aux.output);
+      return llvm::createStringError("output %lld cannot be added to the loss: it must be one floating-point number",
+                                     (long long)aux.output);
   }
   return targetType(options.loss, cast<RankedTensorType>(outputs[options.loss.output].getType()));
 }
@@ -230,8 +222,7 @@ llvm::Expected<SmallVector<Value>> newStates(func::FuncOp forward) {
     if (result && argRole(forward, i) != kState)
       return llvm::createStringError("argument %u of @forward is updated but is no state", i);
     if (result && *result >= results->getNumOperands())
-      return llvm::createStringError("argument %u of @forward names result %u, which there is not",
-                                     i, *result);
+      return llvm::createStringError("argument %u of @forward names result %u, which there is not", i, *result);
     if (result)
       states[i] = results->getOperand(*result);
   }
@@ -319,9 +310,8 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
     parameters.push_back(program.argument(i));
   std::optional<LossScaler> scaler;
   if (options.lossScale)
-    scaler.emplace(*options.lossScale,
-                   std::array{program.argument(firstScale), program.argument(firstScale + 1),
-                              program.argument(firstScale + 2)});
+    scaler.emplace(*options.lossScale, std::array{program.argument(firstScale), program.argument(firstScale + 1),
+                                                  program.argument(firstScale + 2)});
   LossShare share{parts, Value()};
   Value loss;
   SmallVector<std::pair<Value, Value>> carried; // states, from one micro-batch to the next
@@ -330,8 +320,7 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
     if (parts > 1) {
       OpWriter b(train);
       if (part == 0 && targets)
-        share.predictions = countPredictions(b, options.loss, targets,
-                                             lossElement((*outputs)[options.loss.output]));
+        share.predictions = countPredictions(b, options.loss, targets, lossElement((*outputs)[options.loss.output]));
       b.setName("micro" + Twine(part) + "/batch");
       unsigned argument = 1;
       for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
@@ -346,9 +335,8 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
     }
     program.cloneBody(part ? "micro" + Twine(part) + "/" : Twine());
     OpWriter b(train);
-    LossValues values =
-        buildLoss(b, options.loss, program.clone((*outputs)[options.loss.output]), partTargets,
-                  /*withMetrics=*/false, share);
+    LossValues values = buildLoss(b, options.loss, program.clone((*outputs)[options.loss.output]), partTargets,
+                                  /*withMetrics=*/false, share);
     b.setName("loss");
     for (const AuxOutput &aux : options.auxOutputs) {
       Value v = program.clone((*outputs)[aux.output]);
@@ -370,9 +358,7 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
     loss = loss ? b.add(loss, values.loss) : values.loss;
     for (auto [i, gradient] : llvm::enumerate(*found)) {
       b.setName(program.argumentName(trained[i]) + ".accumulate");
-      gradients[i] = gradients[i] && gradient ? b.add(gradients[i], gradient)
-                     : gradient               ? gradient
-                                              : gradients[i];
+      gradients[i] = gradients[i] && gradient ? b.add(gradients[i], gradient) : gradient ? gradient : gradients[i];
     }
     for (unsigned i = 0; i < states->size() && part + 1 < parts; ++i)
       if ((*states)[i])
@@ -469,14 +455,12 @@ llvm::Error buildEval(func::FuncOp infer, const TrainingOptions &options) {
   program.addArguments(kParameter);
   program.addArguments(kState);
   if (program.numArguments() != infer.getNumArguments() + (*target ? 1 : 0))
-    return llvm::createStringError(
-        "@infer has arguments that are neither inputs, parameters nor states");
+    return llvm::createStringError("@infer has arguments that are neither inputs, parameters nor states");
   func::FuncOp eval = program.create("");
   program.cloneBody();
   OpWriter b(eval);
-  LossValues loss =
-      buildLoss(b, options.loss, program.clone((*outputs)[options.loss.output]),
-                *target ? program.argument(targetArg) : Value(), /*withMetrics=*/true);
+  LossValues loss = buildLoss(b, options.loss, program.clone((*outputs)[options.loss.output]),
+                              *target ? program.argument(targetArg) : Value(), /*withMetrics=*/true);
 
   unsigned next = 0;
   for (unsigned i = 0; i < infer.getNumResults(); ++i)

@@ -100,9 +100,7 @@ public:
   llvm::Error error(const std::string &why) const {
     return llvm::createStringError("%s '%s': %s", what_.c_str(), text_.c_str(), why.c_str());
   }
-  llvm::Error unknownName(StringRef known) const {
-    return error("'" + name_ + "' is unknown; known: " + known.str());
-  }
+  llvm::Error unknownName(StringRef known) const { return error("'" + name_ + "' is unknown; known: " + known.str()); }
 
 private:
   struct Key {
@@ -254,9 +252,8 @@ llvm::Expected<llvm::SmallVector<AuxOutput>> parseAuxOutputs(StringRef text) {
     AuxOutput aux;
     if (output.trim().getAsInteger(10, aux.output) || aux.output < 0 ||
         coefficient.trim().getAsDouble(aux.coefficient) || !std::isfinite(aux.coefficient))
-      return llvm::createStringError(
-          "additional losses '%s': '%s' is not OUTPUT=COEFFICIENT, as in 1=0.01",
-          text.str().c_str(), part.trim().str().c_str());
+      return llvm::createStringError("additional losses '%s': '%s' is not OUTPUT=COEFFICIENT, as in 1=0.01",
+                                     text.str().c_str(), part.trim().str().c_str());
     result.push_back(aux);
   }
   return result;

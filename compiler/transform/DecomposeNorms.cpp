@@ -95,9 +95,7 @@ private:
     b_.setName(base_ + suffix, gradOf_);
     return b_;
   }
-  Value rstd(Value var, const APFloat &epsilon) {
-    return b_.unary<RsqrtOp>(b_.add(var, epsilon.convertToDouble()));
-  }
+  Value rstd(Value var, const APFloat &epsilon) { return b_.unary<RsqrtOp>(b_.add(var, epsilon.convertToDouble())); }
 
   OpWriter &b_;
   std::string base_, gradOf_;

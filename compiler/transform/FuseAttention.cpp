@@ -166,8 +166,8 @@ private:
         !(element.isF32() || element.isF64()) || !mayGo(softmax))
       return false;
     second_ = dyn_cast<MatMulOp>(*softmax.getY().user_begin());
-    if (!second_ || second_.getA() != softmax.getY() || second_.getTransposeA() ||
-        second_.getWide() || !sameBatch(second_.getB(), softmax.getY()) || !mayGo(second_))
+    if (!second_ || second_.getA() != softmax.getY() || second_.getTransposeA() || second_.getWide() ||
+        !sameBatch(second_.getB(), softmax.getY()) || !mayGo(second_))
       return false;
     scale_ = 1;
     causal_ = false;
@@ -186,8 +186,8 @@ private:
         return false;
       if (auto matmul = dyn_cast<MatMulOp>(op)) {
         first_ = matmul;
-        return !matmul.getTransposeA() && !matmul.getWide() &&
-               sameBatch(matmul.getA(), matmul.getY()) && sameBatch(matmul.getB(), matmul.getY());
+        return !matmul.getTransposeA() && !matmul.getWide() && sameBatch(matmul.getA(), matmul.getY()) &&
+               sameBatch(matmul.getB(), matmul.getY());
       }
       Value within;
       if (auto add = dyn_cast<AddOp>(op); add && !inner) {
@@ -230,8 +230,7 @@ private:
       if (auto select = dyn_cast<SelectOp>(op))
         v = splatOf(select.getA()) ? select.getB() : select.getA();
       else if (auto add = dyn_cast<AddOp>(op))
-        v = add.getA().getType() == type && leadsToProduct(add.getA(), type) ? add.getA()
-                                                                             : add.getB();
+        v = add.getA().getType() == type && leadsToProduct(add.getA(), type) ? add.getA() : add.getB();
       else if (Operand::scaling(op))
         v = Operand::scaled(op);
       else
@@ -240,9 +239,7 @@ private:
     return false;
   }
 
-  static bool sameBatch(Value a, Value b) {
-    return shapeOf(a).drop_back(2) == shapeOf(b).drop_back(2);
-  }
+  static bool sameBatch(Value a, Value b) { return shapeOf(a).drop_back(2) == shapeOf(b).drop_back(2); }
 
   /// Whether the value depends on a parameter in a way that has a gradient.
   bool isTrained(Value v) {
@@ -316,17 +313,15 @@ private:
     Type element = elementTypeOf(second_.getY());
     for (auto [condition, inside] : masks_) {
       Value zero = writer_.constant(element, 0), none = writer_.constant(element, -INFINITY);
-      biases_.push_back(inside ? writer_.select(condition, zero, none)
-                               : writer_.select(condition, none, zero));
+      biases_.push_back(inside ? writer_.select(condition, zero, none) : writer_.select(condition, none, zero));
     }
     for (Value b : biases_)
       bias = bias ? writer_.add(bias, b) : b;
     if (!base.empty())
       writer_.takeName(second_);
     writer_.setName(base);
-    auto made = writer_.make<AttentionOp>(operands[0], operands[1], operands[2], bias,
-                                          llvm::APFloat(scale_), causal_, llvm::APFloat(outside_),
-                                          uint64_t(start_), rowsFirst);
+    auto made = writer_.make<AttentionOp>(operands[0], operands[1], operands[2], bias, llvm::APFloat(scale_), causal_,
+                                          llvm::APFloat(outside_), uint64_t(start_), rowsFirst);
     replace(made, rowsFirst);
   }
 

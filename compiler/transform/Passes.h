@@ -22,15 +22,13 @@ namespace tessera::compiler {
 
 std::unique_ptr<mlir::Pass> createDecomposeNormsPass();
 /// `keep`: whether an operator of this name must stay what it is; null: none.
-std::unique_ptr<mlir::Pass>
-createFuseAttentionPass(std::function<bool(llvm::StringRef name)> keep = nullptr);
+std::unique_ptr<mlir::Pass> createFuseAttentionPass(std::function<bool(llvm::StringRef name)> keep = nullptr);
 std::unique_ptr<mlir::Pass> createLowerPrecisionPass(llvm::StringRef type);
 /// `segments`: of the level full only these; empty: all.
-std::unique_ptr<mlir::Pass> createRecomputePass(llvm::StringRef level,
-                                                llvm::ArrayRef<int64_t> segments = {});
+std::unique_ptr<mlir::Pass> createRecomputePass(llvm::StringRef level, llvm::ArrayRef<int64_t> segments = {});
 /// The segments that the level full makes again with what they cost, those first that free most bytes for it.
-std::vector<std::pair<int64_t, double>>
-segmentsByWorth(mlir::func::FuncOp func, llvm::function_ref<double(mlir::Operation *)> cost);
+std::vector<std::pair<int64_t, double>> segmentsByWorth(mlir::func::FuncOp func,
+                                                        llvm::function_ref<double(mlir::Operation *)> cost);
 std::unique_ptr<mlir::Pass> createSimplifyPass();
 
 /// Makes the passes known by name.

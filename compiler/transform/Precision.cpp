@@ -35,8 +35,7 @@ namespace {
 
 class PrecisionLowering {
 public:
-  PrecisionLowering(func::FuncOp func, FloatType narrow)
-      : func_(func), narrow_(narrow), writer_(func) {}
+  PrecisionLowering(func::FuncOp func, FloatType narrow) : func_(func), narrow_(narrow), writer_(func) {}
 
   void run() {
     for (Operation &op : func_.getBody().front().without_terminator())
@@ -92,8 +91,7 @@ private:
     case Precision::Follows:
       break;
     }
-    bool allAlong =
-        llvm::all_of(op->getOperands(), [&](Value v) { return goesAlong_.contains(v); });
+    bool allAlong = llvm::all_of(op->getOperands(), [&](Value v) { return goesAlong_.contains(v); });
     for (Value result : op->getResults())
       if (isSingle(result)) {
         if (followsNarrow(op))
@@ -160,9 +158,8 @@ private:
   void setName(Value v, Operation *op) {
     Operation *maker = v.getDefiningOp();
     // What stems from an operator is called "NAME/...": strategies for NAME speak of it as well.
-    std::string name = maker
-                           ? nameOf(maker) + "/cast"
-                           : argName(func_, cast<BlockArgument>(v).getArgNumber()).str() + ".cast";
+    std::string name =
+        maker ? nameOf(maker) + "/cast" : argName(func_, cast<BlockArgument>(v).getArgNumber()).str() + ".cast";
     StringRef of;
     if (auto attr = (maker ? maker : op)->getAttrOfType<StringAttr>(kGradOfAttr))
       of = attr.getValue();
@@ -186,8 +183,7 @@ private:
     } else if (kind == Precision::Normalizes && narrowValues_.contains(op->getResult(0))) {
       for (OpOperand &operand : op->getOpOperands()) {
         Value v = operand.get();
-        bool held =
-            lowered_.contains(v) || (isSingle(v) && isData(op, v) && narrowValues_.contains(v));
+        bool held = lowered_.contains(v) || (isSingle(v) && isData(op, v) && narrowValues_.contains(v));
         if (!held)
           continue;
         Value low = narrowForm(v, op);
@@ -238,8 +234,6 @@ struct LowerPrecision : PassWrapper<LowerPrecision, OperationPass<func::FuncOp>>
 
 } // namespace
 
-std::unique_ptr<Pass> createLowerPrecisionPass(StringRef type) {
-  return std::make_unique<LowerPrecision>(type);
-}
+std::unique_ptr<Pass> createLowerPrecisionPass(StringRef type) { return std::make_unique<LowerPrecision>(type); }
 
 } // namespace tessera::compiler

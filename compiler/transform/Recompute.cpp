@@ -79,8 +79,7 @@ public:
             kept.insert(v);
         }
     auto stops = [&](Value v) {
-      return alwaysKept(v) || kept.contains(v) || !isCheap(v.getDefiningOp()) ||
-             forwardReaders(v) >= 2;
+      return alwaysKept(v) || kept.contains(v) || !isCheap(v.getDefiningOp()) || forwardReaders(v) >= 2;
     };
     SmallVector<Value> chosen;
     for (Value v : candidates) {
@@ -115,8 +114,8 @@ public:
       double bytes = 0, time = 0;
       for (Value v : segment.values)
         bytes += double(bytesOf(v));
-      const DenseSet<Operation *> needed = neededFor(
-          segment.values, [&, &segment = segment](Value v) { return isKept(segment, v); });
+      const DenseSet<Operation *> needed =
+          neededFor(segment.values, [&, &segment = segment](Value v) { return isKept(segment, v); });
       for (Operation *op : forward_) // in this order: sums of floating point
         if (needed.contains(op))
           time += cost(op);
@@ -151,8 +150,7 @@ private:
   }
   /// Whether the copies of a segment can read it.
   bool isKept(const Segment &segment, Value v) const {
-    return alwaysKept(v) || position_.lookup(v.getDefiningOp()) < segment.first ||
-           lastForwardReader(v) >= segment.last;
+    return alwaysKept(v) || position_.lookup(v.getDefiningOp()) < segment.first || lastForwardReader(v) >= segment.last;
   }
 
   bool isForward(Operation *op) const { return position_.contains(op); }
@@ -271,9 +269,8 @@ private:
       copy->setAttr(kGradOfAttr, builder.getStringAttr(nameOf(op)));
     }
     for (Value v : values)
-      v.replaceUsesWithIf(mapping.lookup(v), [&](OpOperand &use) {
-        return isGradient(use.getOwner()) && !made.contains(use.getOwner());
-      });
+      v.replaceUsesWithIf(mapping.lookup(v),
+                          [&](OpOperand &use) { return isGradient(use.getOwner()) && !made.contains(use.getOwner()); });
   }
 
   Block &block_;
@@ -295,8 +292,7 @@ struct Recompute : PassWrapper<Recompute, OperationPass<func::FuncOp>> {
   StringRef getDescription() const override {
     return "makes forward values again for the backward half instead of keeping them";
   }
-  Option<std::string> level{*this, "level", llvm::cl::desc("cheap or full"),
-                            llvm::cl::init("full")};
+  Option<std::string> level{*this, "level", llvm::cl::desc("cheap or full"), llvm::cl::init("full")};
   ListOption<int64_t> segments{*this, "segments", llvm::cl::desc("of full, only these (from 0)")};
 
   void runOnOperation() override {
@@ -329,8 +325,7 @@ std::unique_ptr<Pass> createRecomputePass(StringRef level, ArrayRef<int64_t> seg
   return std::make_unique<Recompute>(level, segments);
 }
 
-std::vector<std::pair<int64_t, double>> segmentsByWorth(func::FuncOp func,
-                                                        function_ref<double(Operation *)> cost) {
+std::vector<std::pair<int64_t, double>> segmentsByWorth(func::FuncOp func, function_ref<double(Operation *)> cost) {
   return Recomputation(func).segmentsByWorth(cost);
 }
 

@@ -47,8 +47,7 @@ struct Simplify : PassWrapper<Simplify, OperationPass<func::FuncOp>> {
       NamedAttrList attributes(op.getAttrDictionary());
       attributes.erase(kNameAttr);
       attributes.erase(kGradOfAttr);
-      Key key = {op.getName().getAsOpaquePointer(),
-                 attributes.getDictionary(op.getContext()).getAsOpaquePointer()};
+      Key key = {op.getName().getAsOpaquePointer(), attributes.getDictionary(op.getContext()).getAsOpaquePointer()};
       for (Value v : op.getOperands())
         key.push_back(v.getAsOpaquePointer());
       for (Type type : op.getResultTypes())

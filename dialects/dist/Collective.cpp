@@ -5,9 +5,8 @@
 
 namespace tessera::dist {
 
-static constexpr llvm::StringLiteral kNames[] = {"slice",          "all-gather", "all-reduce",
-                                                 "reduce-scatter", "all-to-all", "permute",
-                                                 "halo",           "fit",        "broadcast"};
+static constexpr llvm::StringLiteral kNames[] = {"slice",   "all-gather", "all-reduce", "reduce-scatter", "all-to-all",
+                                                 "permute", "halo",       "fit",        "broadcast"};
 
 llvm::StringRef stringify(CollectiveKind kind) { return kNames[int(kind)]; }
 
@@ -18,9 +17,7 @@ std::optional<CollectiveKind> parseCollectiveKind(llvm::StringRef text) {
   return std::nullopt;
 }
 
-bool communicates(CollectiveKind kind) {
-  return kind != CollectiveKind::Slice && kind != CollectiveKind::Fit;
-}
+bool communicates(CollectiveKind kind) { return kind != CollectiveKind::Slice && kind != CollectiveKind::Fit; }
 
 double bytesSent(const Mesh &mesh, const Collective &c, int64_t elementBytes) {
   double in = double(elementBytes);

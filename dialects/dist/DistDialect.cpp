@@ -33,17 +33,13 @@ LogicalResult MeshAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitErro
 
 MeshAttr MeshAttr::get(MLIRContext *context, const Mesh &mesh) { return get(context, mesh.str()); }
 
-Mesh MeshAttr::getMesh() const {
-  return getText().empty() ? Mesh() : cantFail(Mesh::parse(getText()));
-}
+Mesh MeshAttr::getMesh() const { return getText().empty() ? Mesh() : cantFail(Mesh::parse(getText())); }
 
 ShardingAttr ShardingAttr::get(MLIRContext *context, const Mesh &mesh, const Sharding &sharding) {
   return get(context, sharding.str(mesh));
 }
 
-Expected<Sharding> ShardingAttr::resolve(const Mesh &mesh) const {
-  return parseSharding(getText(), mesh);
-}
+Expected<Sharding> ShardingAttr::resolve(const Mesh &mesh) const { return parseSharding(getText(), mesh); }
 
 StrategyAttr StrategyAttr::get(MLIRContext *context, const Mesh &mesh, const ShardingRule &rule,
                                const Strategy &strategy) {
@@ -70,8 +66,7 @@ Expected<Strategy> getStrategy(Operation *op, const ShardingRule &rule, const Me
   return attr.resolve(mesh, rule);
 }
 
-void setStrategy(Operation *op, const ShardingRule &rule, const Mesh &mesh,
-                 const Strategy &strategy) {
+void setStrategy(Operation *op, const ShardingRule &rule, const Mesh &mesh, const Strategy &strategy) {
   op->setAttr(kStrategyAttr, StrategyAttr::get(op->getContext(), mesh, rule, strategy));
 }
 

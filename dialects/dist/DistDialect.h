@@ -24,8 +24,7 @@ namespace tessera::dist {
 // Names of the discardable attributes.
 inline constexpr llvm::StringLiteral kMeshAttr = "dist.mesh";         // on the module
 inline constexpr llvm::StringLiteral kStrategyAttr = "dist.strategy"; // on operators
-inline constexpr llvm::StringLiteral kShardingAttr =
-    "dist.sharding"; // on function arguments and results
+inline constexpr llvm::StringLiteral kShardingAttr = "dist.sharding"; // on function arguments and results
 // Of a local program (phase 5):
 /// On function arguments and results: the whole tensor's shape, an array of i64.
 inline constexpr llvm::StringLiteral kGlobalShapeAttr = "dist.global_shape";
@@ -38,10 +37,8 @@ Mesh getMesh(mlir::ModuleOp module);
 void setMesh(mlir::ModuleOp module, const Mesh &mesh);
 
 /// The operator's strategy; an error that names the operator if it carries none or a broken one.
-llvm::Expected<Strategy> getStrategy(mlir::Operation *op, const ShardingRule &rule,
-                                     const Mesh &mesh);
-void setStrategy(mlir::Operation *op, const ShardingRule &rule, const Mesh &mesh,
-                 const Strategy &strategy);
+llvm::Expected<Strategy> getStrategy(mlir::Operation *op, const ShardingRule &rule, const Mesh &mesh);
+void setStrategy(mlir::Operation *op, const ShardingRule &rule, const Mesh &mesh, const Strategy &strategy);
 
 } // namespace tessera::dist
 

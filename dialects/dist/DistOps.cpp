@@ -22,13 +22,12 @@ void CollectiveOp::build(OpBuilder &builder, OperationState &state, Value x, con
   SmallVector<StringRef> axes;
   for (int axis : collective.axes)
     axes.push_back(mesh.axisName(axis));
-  Type type = RankedTensorType::get(collective.localOut,
-                                    cast<RankedTensorType>(x.getType()).getElementType());
-  build(builder, state, type, x, stringify(collective.kind), builder.getStrArrayAttr(axes),
-        uint64_t(collective.dim), uint64_t(collective.splitDim),
+  Type type = RankedTensorType::get(collective.localOut, cast<RankedTensorType>(x.getType()).getElementType());
+  build(builder, state, type, x, stringify(collective.kind), builder.getStrArrayAttr(axes), uint64_t(collective.dim),
+        uint64_t(collective.splitDim),
         collective.reduction == Reduction::None ? StringRef() : stringify(collective.reduction),
-        uint64_t(collective.haloLo), uint64_t(collective.haloHi), APFloat(collective.fill),
-        collective.sources, uint64_t(collective.root));
+        uint64_t(collective.haloLo), uint64_t(collective.haloHi), APFloat(collective.fill), collective.sources,
+        uint64_t(collective.root));
 }
 
 CollectiveKind CollectiveOp::getCollectiveKind() { return *parseCollectiveKind(getKind()); }
@@ -65,10 +64,9 @@ LogicalResult CollectiveOp::verify() {
   std::optional<CollectiveKind> kind = parseCollectiveKind(getKind());
   if (!kind)
     return emitOpError("of unknown kind '") << getKind() << "'";
-  auto in = cast<RankedTensorType>(getX().getType()),
-       out = cast<RankedTensorType>(getY().getType());
-  if (!in.hasStaticShape() || !out.hasStaticShape() ||
-      in.getElementType() != out.getElementType() || in.getRank() != out.getRank())
+  auto in = cast<RankedTensorType>(getX().getType()), out = cast<RankedTensorType>(getY().getType());
+  if (!in.hasStaticShape() || !out.hasStaticShape() || in.getElementType() != out.getElementType() ||
+      in.getRank() != out.getRank())
     return emitOpError("changes rank or element type");
   auto module = (*this)->getParentOfType<ModuleOp>();
   Mesh mesh = module ? getMesh(module) : Mesh();
@@ -76,8 +74,7 @@ LogicalResult CollectiveOp::verify() {
   for (StringAttr name : getAxes().getAsRange<StringAttr>()) {
     int axis = mesh.findAxis(name);
     if (axis < 0)
-      return emitOpError("names '")
-             << name.getValue() << "', which is no axis of the mesh " << mesh.str();
+      return emitOpError("names '") << name.getValue() << "', which is no axis of the mesh " << mesh.str();
     if (is_contained(axes, axis))
       return emitOpError("names the axis '") << name.getValue() << "' twice";
     axes.push_back(axis);
@@ -86,8 +83,8 @@ LogicalResult CollectiveOp::verify() {
   auto reduction = parseReduction(getReduction());
   if (reduces ? !reduction || *reduction == Reduction::None : !getReduction().empty())
     return emitOpError("has the reduction '") << getReduction() << "'";
-  bool needsDim = *kind != CollectiveKind::AllReduce && *kind != CollectiveKind::Permute &&
-                  *kind != CollectiveKind::Broadcast;
+  bool needsDim =
+      *kind != CollectiveKind::AllReduce && *kind != CollectiveKind::Permute && *kind != CollectiveKind::Broadcast;
   int64_t dim = getDim(), split = getSplitDim(), rank = in.getRank(), n = mesh.size(axes);
   if (needsDim ? dim < 0 || dim >= rank : dim != -1)
     return emitOpError("has the dimension ") << dim << " on " << in;
@@ -97,9 +94,8 @@ LogicalResult CollectiveOp::verify() {
   if (*kind == CollectiveKind::Broadcast ? getRoot() >= uint64_t(n) : getRoot() != 0)
     return emitOpError("has the root ") << getRoot() << " in a group of " << n;
   bool halo = *kind == CollectiveKind::Halo;
-  if (halo
-          ? getHaloLo() > uint64_t(in.getShape()[dim]) || getHaloHi() > uint64_t(in.getShape()[dim])
-          : getHaloLo() || getHaloHi())
+  if (halo ? getHaloLo() > uint64_t(in.getShape()[dim]) || getHaloHi() > uint64_t(in.getShape()[dim])
+           : getHaloLo() || getHaloHi())
     return emitOpError("has a halo wider than its neighbour's block");
   if (*kind == CollectiveKind::Permute) {
     SmallVector<bool> seen(mesh.numRanks(), false);

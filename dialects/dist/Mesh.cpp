@@ -11,8 +11,7 @@ constexpr int64_t kMaxRanks = int64_t(1) << 20;
 constexpr int kMaxAxes = 16;
 
 Error bad(StringRef text, const Twine &why) {
-  return createStringError("mesh '" + text + "': " + why +
-                           " (expected, for example, data=2,model=4 or 8)");
+  return createStringError("mesh '" + text + "': " + why + " (expected, for example, data=2,model=4 or 8)");
 }
 
 bool isIdentifier(StringRef name) {
@@ -36,8 +35,7 @@ Expected<Mesh> Mesh::parse(StringRef text) {
       return bad(text, "'" + name + "' is no axis name");
     int64_t n = 0;
     if (size.getAsInteger(10, n) || n < 1 || n > kMaxRanks)
-      return bad(text,
-                 "axis '" + name + "' has size '" + size + "'; a whole number from 1 on is needed");
+      return bad(text, "axis '" + name + "' has size '" + size + "'; a whole number from 1 on is needed");
     for (const MeshAxis &axis : axes)
       if (axis.name == name)
         return bad(text, "axis '" + name + "' occurs twice");

@@ -117,8 +117,7 @@ private:
 };
 
 /// Pay, gather what differs, slice: right on every mesh, searched for on none.
-std::vector<Collective> plainPlan(const Mesh &mesh, ArrayRef<int64_t> shape, const Sharding &from,
-                                  const Sharding &to) {
+std::vector<Collective> plainPlan(const Mesh &mesh, ArrayRef<int64_t> shape, const Sharding &from, const Sharding &to) {
   std::vector<Collective> plan;
   Sharding at = from;
   auto step = [&](CollectiveKind kind, ArrayRef<int> axes, int64_t dim, const Sharding &next) {
@@ -149,8 +148,7 @@ std::vector<Collective> plainPlan(const Mesh &mesh, ArrayRef<int64_t> shape, con
     while (at.dims[d].size() > keep) {
       Sharding next = at;
       next.dims[d].truncate(padded ? at.dims[d].size() - 1 : keep);
-      step(CollectiveKind::AllGather, ArrayRef<int>(at.dims[d]).drop_front(next.dims[d].size()), d,
-           next);
+      step(CollectiveKind::AllGather, ArrayRef<int>(at.dims[d]).drop_front(next.dims[d].size()), d, next);
     }
   }
   for (int64_t d = 0; d < from.rank(); ++d) {
@@ -160,8 +158,7 @@ std::vector<Collective> plainPlan(const Mesh &mesh, ArrayRef<int64_t> shape, con
       next.dims[d] = to.dims[d];
       if (padded)
         next.dims[d].truncate(at.dims[d].size() + 1);
-      step(CollectiveKind::Slice, ArrayRef<int>(next.dims[d]).drop_front(at.dims[d].size()), d,
-           next);
+      step(CollectiveKind::Slice, ArrayRef<int>(next.dims[d]).drop_front(at.dims[d].size()), d, next);
     }
   }
   return plan;
@@ -171,8 +168,7 @@ std::vector<Collective> plainPlan(const Mesh &mesh, ArrayRef<int64_t> shape, con
 
 struct ReshardPlanner::Impl {
   struct PerShape {
-    PerShape(const Mesh &mesh, const CollectiveCost &cost, ArrayRef<int64_t> shape,
-             int64_t elementBytes, AxisList axes)
+    PerShape(const Mesh &mesh, const CollectiveCost &cost, ArrayRef<int64_t> shape, int64_t elementBytes, AxisList axes)
         : graph(mesh, cost, shape, elementBytes, std::move(axes)) {}
     ShardingGraph graph;
     std::vector<std::unique_ptr<Paths>> paths; // by source
@@ -192,8 +188,7 @@ struct ReshardPlanner::Impl {
   }
 
   /// nullptr: too many axes to search.
-  PerShape *find(ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
-                 const Sharding &to) {
+  PerShape *find(ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from, const Sharding &to) {
     AxisList relevant = axes;
     if (int(axes.size()) > kMaxSharedAxes)
       llvm::erase_if(relevant, [&](int axis) { return !from.uses(axis) && !to.uses(axis); });
@@ -239,8 +234,8 @@ ReshardPlanner::ReshardPlanner(ReshardPlanner &&) noexcept = default;
 ReshardPlanner &ReshardPlanner::operator=(ReshardPlanner &&) noexcept = default;
 ReshardPlanner::~ReshardPlanner() = default;
 
-std::vector<Collective> ReshardPlanner::plan(ArrayRef<int64_t> shape, int64_t elementBytes,
-                                             const Sharding &fromIn, const Sharding &toIn) {
+std::vector<Collective> ReshardPlanner::plan(ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &fromIn,
+                                             const Sharding &toIn) {
   assert(canReshard(impl_->mesh, fromIn, toIn) && "debts are paid, not made");
   Sharding fromStorage, toStorage;
   const Sharding &from = impl_->plain(fromIn, fromStorage), &to = impl_->plain(toIn, toStorage);
@@ -254,9 +249,8 @@ std::vector<Collective> ReshardPlanner::plan(ArrayRef<int64_t> shape, int64_t el
     auto [paths, target] = impl_->settle(*entry, from, to);
     for (auto [state, index] : paths->path(target)) {
       const ShardingGraph::Edge &edge = entry->graph.edges(state)[index];
-      for (Collective &c :
-           makeStep(impl_->mesh, shape, edge.kind, edge.axes, edge.dim, edge.splitDim,
-                    entry->graph.sharding(state), entry->graph.sharding(edge.target)))
+      for (Collective &c : makeStep(impl_->mesh, shape, edge.kind, edge.axes, edge.dim, edge.splitDim,
+                                    entry->graph.sharding(state), entry->graph.sharding(edge.target)))
         plan.push_back(std::move(c));
     }
   }
@@ -283,8 +277,7 @@ double ReshardPlanner::cost(ArrayRef<int64_t> shape, int64_t elementBytes, const
 }
 
 std::vector<Collective> planReshard(const Mesh &mesh, ArrayRef<int64_t> shape, int64_t elementBytes,
-                                    const Sharding &from, const Sharding &to,
-                                    const CollectiveCost &cost) {
+                                    const Sharding &from, const Sharding &to, const CollectiveCost &cost) {
   return ReshardPlanner(mesh, cost).plan(shape, elementBytes, from, to);
 }
 

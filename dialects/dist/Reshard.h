@@ -77,9 +77,8 @@ std::string notOwed(const Mesh &mesh, const Sharding &from, const Sharding &to);
 /// when equal (axes of size 1 make no difference). Requires canReshard; then always succeeds for
 /// valid shardings. Deterministic: ties by the order of moves. On meshes where the pair concerns more
 /// than five axes longer than 1 the plan is right but not searched for: pay, gather what differs, slice.
-std::vector<Collective> planReshard(const Mesh &mesh, llvm::ArrayRef<int64_t> shape,
-                                    int64_t elementBytes, const Sharding &from, const Sharding &to,
-                                    const CollectiveCost &cost);
+std::vector<Collective> planReshard(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
+                                    const Sharding &from, const Sharding &to, const CollectiveCost &cost);
 
 /// The same with memory: for the search, which asks for hundreds of thousands of pairs. All pairs
 /// of one shape share one graph of shardings, all targets of one source one Dijkstra run. Not
@@ -91,11 +90,10 @@ public:
   ReshardPlanner &operator=(ReshardPlanner &&) noexcept;
   ~ReshardPlanner();
 
-  std::vector<Collective> plan(llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
-                               const Sharding &from, const Sharding &to);
+  std::vector<Collective> plan(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
+                               const Sharding &to);
   /// Sum of the costs of `plan`; infinity where canReshard says no.
-  double cost(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
-              const Sharding &to);
+  double cost(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from, const Sharding &to);
 
 private:
   struct Impl;

@@ -80,9 +80,8 @@ static Sharding paid(const Sharding &s, ArrayRef<int> axes) {
 
 } // namespace
 
-SmallVector<Collective, 1> makeStep(const Mesh &mesh, ArrayRef<int64_t> shape, CollectiveKind kind,
-                                    ArrayRef<int> axes, int64_t dim, int64_t splitDim,
-                                    const Sharding &from, const Sharding &to) {
+SmallVector<Collective, 1> makeStep(const Mesh &mesh, ArrayRef<int64_t> shape, CollectiveKind kind, ArrayRef<int> axes,
+                                    int64_t dim, int64_t splitDim, const Sharding &from, const Sharding &to) {
   Collective c;
   c.kind = kind;
   c.axes.assign(axes.begin(), axes.end());
@@ -106,8 +105,8 @@ SmallVector<Collective, 1> makeStep(const Mesh &mesh, ArrayRef<int64_t> shape, C
     steps.push_back(std::move(f));
   };
   int64_t n = mesh.size(axes);
-  bool cuts = kind == CollectiveKind::Slice || kind == CollectiveKind::ReduceScatter ||
-              kind == CollectiveKind::AllToAll,
+  bool cuts =
+           kind == CollectiveKind::Slice || kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::AllToAll,
        joins = kind == CollectiveKind::AllGather || kind == CollectiveKind::AllToAll;
   int64_t cut = kind == CollectiveKind::AllToAll ? splitDim : dim;
   if (cuts && c.localIn[cut] != n * c.localOut[cut]) {
@@ -154,8 +153,7 @@ bool ShardingGraph::mayCut(const Sharding &s, int64_t dim, size_t count) const {
 
 bool ShardingGraph::isOneRun(const Sharding &s, int64_t dim, size_t count) const {
   ArrayRef<int> axes = s.dims[dim];
-  int64_t before = mesh_.size(axes.drop_back(count - 1)),
-          inner = mesh_.size(axes.take_back(count - 1));
+  int64_t before = mesh_.size(axes.drop_back(count - 1)), inner = mesh_.size(axes.take_back(count - 1));
   return llvm::divideCeil(shape_[dim], before) % inner == 0;
 }
 
@@ -170,14 +168,13 @@ bool ShardingGraph::samePadding(const Sharding &a, const Sharding &b) const {
   return true;
 }
 
-void ShardingGraph::add(int from, CollectiveKind kind, ArrayRef<int> axes, int64_t dim,
-                        int64_t splitDim, const Sharding &to) {
+void ShardingGraph::add(int from, CollectiveKind kind, ArrayRef<int> axes, int64_t dim, int64_t splitDim,
+                        const Sharding &to) {
   double cost = 0;
   for (const Collective &c : makeStep(mesh_, shape_, kind, axes, dim, splitDim, states_[from], to))
     cost += cost_(c, elementBytes_);
   int target = state(to);
-  edges_[from].push_back(
-      {target, kind, int16_t(dim), int16_t(splitDim), AxisList(axes.begin(), axes.end()), cost});
+  edges_[from].push_back({target, kind, int16_t(dim), int16_t(splitDim), AxisList(axes.begin(), axes.end()), cost});
 }
 
 void ShardingGraph::expand(int id) {
@@ -210,9 +207,8 @@ void ShardingGraph::expand(int id) {
           add(id, CollectiveKind::AllToAll, axes, d, e, moved);
       }
     }
-  forSubsets(s.partial, /*ordered=*/false, [&](ArrayRef<int> axes) {
-    add(id, CollectiveKind::AllReduce, axes, -1, -1, paid(s, axes));
-  });
+  forSubsets(s.partial, /*ordered=*/false,
+             [&](ArrayRef<int> axes) { add(id, CollectiveKind::AllReduce, axes, -1, -1, paid(s, axes)); });
   for (int64_t d = 0; d < s.rank(); ++d)
     forSubsets(s.partial, /*ordered=*/true, [&](ArrayRef<int> axes) {
       Sharding to = paid(s, axes);
@@ -231,8 +227,7 @@ void ShardingGraph::expand(int id) {
 }
 
 /// Every sharding with as many blocks per dimension and the same debts, in `to`.
-void ShardingGraph::permuted(const Sharding &s, Sharding &to, int64_t dim,
-                             llvm::function_ref<void()> visit) {
+void ShardingGraph::permuted(const Sharding &s, Sharding &to, int64_t dim, llvm::function_ref<void()> visit) {
   if (dim == s.rank())
     return visit();
   AxisList &list = to.dims[dim];

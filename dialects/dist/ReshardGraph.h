@@ -20,9 +20,8 @@
 namespace tessera::dist {
 
 /// The collective with what lengthens its blocks before and shortens them after it.
-llvm::SmallVector<Collective, 1> makeStep(const Mesh &mesh, llvm::ArrayRef<int64_t> shape,
-                                          CollectiveKind kind, llvm::ArrayRef<int> axes,
-                                          int64_t dim, int64_t splitDim, const Sharding &from,
+llvm::SmallVector<Collective, 1> makeStep(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, CollectiveKind kind,
+                                          llvm::ArrayRef<int> axes, int64_t dim, int64_t splitDim, const Sharding &from,
                                           const Sharding &to);
 
 /// The shardings of one shape and the collectives between them.
@@ -36,10 +35,9 @@ public:
     double cost;
   };
 
-  ShardingGraph(const Mesh &mesh, const CollectiveCost &cost, llvm::ArrayRef<int64_t> shape,
-                int64_t elementBytes, AxisList axes)
-      : mesh_(mesh), cost_(cost), shape_(shape), elementBytes_(elementBytes),
-        axes_(std::move(axes)) {}
+  ShardingGraph(const Mesh &mesh, const CollectiveCost &cost, llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
+                AxisList axes)
+      : mesh_(mesh), cost_(cost), shape_(shape), elementBytes_(elementBytes), axes_(std::move(axes)) {}
 
   /// The number of a sharding, which becomes a state if it was none.
   int state(const Sharding &s);
@@ -53,8 +51,7 @@ private:
   bool mayCut(const Sharding &s, int64_t dim, size_t count) const;
   bool isOneRun(const Sharding &s, int64_t dim, size_t count) const;
   bool samePadding(const Sharding &a, const Sharding &b) const;
-  void add(int from, CollectiveKind kind, llvm::ArrayRef<int> axes, int64_t dim, int64_t splitDim,
-           const Sharding &to);
+  void add(int from, CollectiveKind kind, llvm::ArrayRef<int> axes, int64_t dim, int64_t splitDim, const Sharding &to);
   void expand(int state);
   void permuted(const Sharding &s, Sharding &to, int64_t dim, llvm::function_ref<void()> visit);
 

@@ -41,8 +41,7 @@ Sharding Sharding::withoutPartial() const {
 }
 
 bool Sharding::uses(int axis) const {
-  return is_contained(partial, axis) ||
-         any_of(dims, [&](const AxisList &axes) { return is_contained(axes, axis); });
+  return is_contained(partial, axis) || any_of(dims, [&](const AxisList &axes) { return is_contained(axes, axis); });
 }
 
 SmallVector<int64_t> Sharding::localShape(const Mesh &mesh, ArrayRef<int64_t> global) const {
@@ -53,8 +52,7 @@ SmallVector<int64_t> Sharding::localShape(const Mesh &mesh, ArrayRef<int64_t> gl
 }
 
 /// (first index, number of elements) of a rank's block.
-static std::pair<int64_t, int64_t> part(const Mesh &mesh, ArrayRef<int> axes, int64_t global,
-                                        int64_t rank) {
+static std::pair<int64_t, int64_t> part(const Mesh &mesh, ArrayRef<int> axes, int64_t global, int64_t rank) {
   int64_t offset = 0, held = global, block = global;
   for (int axis : axes) {
     block = divideCeil(block, mesh.axisSize(axis));
@@ -81,8 +79,7 @@ SmallVector<int64_t> Sharding::extent(const Mesh &mesh, ArrayRef<int64_t> global
 
 Error Sharding::verify(const Mesh &mesh, ArrayRef<int64_t> global) const {
   if (rank() != int64_t(global.size()))
-    return createStringError("a sharding of " + Twine(rank()) + " dimensions on a tensor of " +
-                             Twine(global.size()));
+    return createStringError("a sharding of " + Twine(rank()) + " dimensions on a tensor of " + Twine(global.size()));
   SmallVector<bool> used(mesh.numAxes(), false);
   auto use = [&](int axis) -> Error {
     if (axis < 0 || axis >= mesh.numAxes())
@@ -97,8 +94,8 @@ Error Sharding::verify(const Mesh &mesh, ArrayRef<int64_t> global) const {
       if (Error e = use(axis))
         return e;
     if (!canCut(global[d], numShards(mesh, d)))
-      return createStringError("dimension " + Twine(d) + " of extent " + Twine(global[d]) +
-                               " cannot be cut in " + Twine(numShards(mesh, d)) + " blocks");
+      return createStringError("dimension " + Twine(d) + " of extent " + Twine(global[d]) + " cannot be cut in " +
+                               Twine(numShards(mesh, d)) + " blocks");
   }
   for (int axis : partial)
     if (Error e = use(axis))
@@ -113,8 +110,7 @@ Error Sharding::verify(const Mesh &mesh, ArrayRef<int64_t> global) const {
 bool Sharding::operator<(const Sharding &o) const {
   auto list = [](const AxisList &a) { return ArrayRef<int>(a); };
   auto less = [&](const AxisList &a, const AxisList &b) {
-    return std::lexicographical_compare(list(a).begin(), list(a).end(), list(b).begin(),
-                                        list(b).end());
+    return std::lexicographical_compare(list(a).begin(), list(a).end(), list(b).begin(), list(b).end());
   };
   if (dims.size() != o.dims.size())
     return dims.size() < o.dims.size();

@@ -54,15 +54,11 @@ struct Sharding {
   /// Of every rank's block, padding included.
   llvm::SmallVector<int64_t> localShape(const Mesh &mesh, llvm::ArrayRef<int64_t> global) const;
   /// First global index that `rank` holds, per dimension (the tensor's extent if it holds none).
-  llvm::SmallVector<int64_t> offset(const Mesh &mesh, llvm::ArrayRef<int64_t> global,
-                                    int64_t rank) const;
+  llvm::SmallVector<int64_t> offset(const Mesh &mesh, llvm::ArrayRef<int64_t> global, int64_t rank) const;
   /// How many elements `rank` holds, per dimension, without padding: localShape or less.
-  llvm::SmallVector<int64_t> extent(const Mesh &mesh, llvm::ArrayRef<int64_t> global,
-                                    int64_t rank) const;
+  llvm::SmallVector<int64_t> extent(const Mesh &mesh, llvm::ArrayRef<int64_t> global, int64_t rank) const;
   /// Whether an extent may be cut so: evenly, or with padding and an element for every block.
-  static bool canCut(int64_t extent, int64_t shards) {
-    return extent % shards == 0 || shards < extent;
-  }
+  static bool canCut(int64_t extent, int64_t shards) { return extent % shards == 0 || shards < extent; }
   /// Whether some block of a dimension of this extent is padded.
   bool isPadded(const Mesh &mesh, llvm::ArrayRef<int64_t> global, int64_t dim) const {
     return global[dim] % numShards(mesh, dim) != 0;

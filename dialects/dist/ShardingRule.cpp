@@ -31,9 +31,7 @@ std::string ShardingRule::str() const {
         std::string text;
         for (int f : dim)
           text += (text.empty() ? "" : " ") + factors[f].name;
-        s += (d ? " " : "") + (dim.empty()       ? std::string("1")
-                               : dim.size() == 1 ? text
-                                                 : "(" + text + ")");
+        s += (d ? " " : "") + (dim.empty() ? std::string("1") : dim.size() == 1 ? text : "(" + text + ")");
       }
     }
     return s;
@@ -112,8 +110,7 @@ Expected<SmallVector<ParsedTensor>> parseSide(StringRef text) {
 /// Binds a parsed rule to shapes: expands "...", finds the factors' sizes.
 class Binder {
 public:
-  Binder(ShardingRule &rule, const std::map<std::string, int64_t> &sizes)
-      : rule(rule), sizes(sizes) {}
+  Binder(ShardingRule &rule, const std::map<std::string, int64_t> &sizes) : rule(rule), sizes(sizes) {}
 
   SmallVector<ParsedTensor> operands, results;
   ArrayRef<Shape> operandShapes, resultShapes;
@@ -124,8 +121,8 @@ public:
                                Twine(results.size()) + " results");
     if (Error e = bindEllipsis())
       return e;
-    for (const auto &[tensors, shapes, out] : {std::tuple(&operands, operandShapes, &rule.operands),
-                                               std::tuple(&results, resultShapes, &rule.results)})
+    for (const auto &[tensors, shapes, out] :
+         {std::tuple(&operands, operandShapes, &rule.operands), std::tuple(&results, resultShapes, &rule.results)})
       for (size_t t = 0; t < tensors->size(); ++t) {
         ShardingRule::TensorFactors factors;
         if (Error e = bindTensor((*tensors)[t], shapes[t], factors))
@@ -149,8 +146,7 @@ private:
 
   Error bindEllipsis() {
     auto each = [&](auto &&visit) -> Error {
-      for (const auto &[tensors, shapes] :
-           {std::pair(&operands, operandShapes), std::pair(&results, resultShapes)})
+      for (const auto &[tensors, shapes] : {std::pair(&operands, operandShapes), std::pair(&results, resultShapes)})
         for (size_t t = 0; t < tensors->size(); ++t)
           for (size_t d = 0; d < (*tensors)[t].size(); ++d)
             if ((*tensors)[t][d].ellipsis)
@@ -160,8 +156,7 @@ private:
     };
     if (Error e = each([&](const ParsedTensor &tensor, const Shape &shape, size_t) -> Error {
           if (count(tensor, shape) < 0)
-            return createStringError("a tensor of rank " + Twine(shape.size()) +
-                                     " is too small for its rule");
+            return createStringError("a tensor of rank " + Twine(shape.size()) + " is too small for its rule");
           ellipsisRank = std::max(ellipsisRank, count(tensor, shape));
           return Error::success();
         }))
@@ -173,24 +168,21 @@ private:
             int64_t &extent = extents[ellipsisRank - n + i];
             int64_t mine = shape[at + i];
             if (mine != 1 && extent != 1 && mine != extent)
-              return createStringError("extents " + Twine(extent) + " and " + Twine(mine) +
-                                       " do not broadcast");
+              return createStringError("extents " + Twine(extent) + " and " + Twine(mine) + " do not broadcast");
             extent = std::max(extent, mine);
           }
           return Error::success();
         }))
       return e;
     for (int64_t i = 0; i < ellipsisRank; ++i) {
-      ellipsisAt.push_back(extents[i] == 1 ? -1
-                                           : rule.addFactor("b" + std::to_string(i), extents[i]));
+      ellipsisAt.push_back(extents[i] == 1 ? -1 : rule.addFactor("b" + std::to_string(i), extents[i]));
       if (ellipsisAt.back() >= 0)
         ellipsisFactors.push_back(ellipsisAt.back());
     }
     return Error::success();
   }
 
-  Error bindTensor(const ParsedTensor &tensor, const Shape &shape,
-                   ShardingRule::TensorFactors &out) {
+  Error bindTensor(const ParsedTensor &tensor, const Shape &shape, ShardingRule::TensorFactors &out) {
     for (const ParsedDim &dim : tensor) {
       if (dim.ellipsis) {
         int64_t n = count(tensor, shape);
@@ -212,8 +204,8 @@ private:
       }
     }
     if (out.size() != shape.size())
-      return createStringError("a tensor of rank " + Twine(shape.size()) + " where the rule has " +
-                               Twine(out.size()) + " dimensions");
+      return createStringError("a tensor of rank " + Twine(shape.size()) + " where the rule has " + Twine(out.size()) +
+                               " dimensions");
     return Error::success();
   }
 
@@ -247,21 +239,17 @@ private:
     visit(true);
     for (const Factor &f : rule.factors)
       if (f.size <= 0)
-        return createStringError("the size of factor '" + f.name +
-                                 "' does not follow from the shapes");
+        return createStringError("the size of factor '" + f.name + "' does not follow from the shapes");
     return Error::success();
   }
 };
 
 } // namespace
 
-Expected<ShardingRule> ShardingRule::parse(StringRef text, ArrayRef<Shape> operandShapes,
-                                           ArrayRef<Shape> resultShapes,
+Expected<ShardingRule> ShardingRule::parse(StringRef text, ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes,
                                            const std::map<std::string, int64_t> &sizes) {
   ShardingRule rule;
-  auto bad = [&](const Twine &why) {
-    return createStringError("sharding rule '" + text + "': " + why);
-  };
+  auto bad = [&](const Twine &why) { return createStringError("sharding rule '" + text + "': " + why); };
   SmallVector<StringRef, 4> clauses;
   text.split(clauses, '|');
   auto [left, right] = clauses[0].split("->");

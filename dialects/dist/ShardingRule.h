@@ -110,8 +110,7 @@ struct ShardingRule {
 
   /// Parses `text` and binds it to shapes. `sizes` gives factors that shapes do not tell (the
   /// groups of a convolution). Window clauses get kernel 1, stride 1: the caller fills them in.
-  static llvm::Expected<ShardingRule> parse(llvm::StringRef text,
-                                            llvm::ArrayRef<Shape> operandShapes,
+  static llvm::Expected<ShardingRule> parse(llvm::StringRef text, llvm::ArrayRef<Shape> operandShapes,
                                             llvm::ArrayRef<Shape> resultShapes,
                                             const std::map<std::string, int64_t> &sizes = {});
 };
@@ -121,13 +120,12 @@ struct ShardingRule {
 /// now").
 struct Strategy {
   llvm::SmallVector<AxisList> factors; // by factor index of the rule
-  int linear = -1;  // index into rule.linear of the group that arrives partial; -1: none
-  AxisList partial; // over these axes (of reduction Sum); empty when linear < 0
+  int linear = -1;                     // index into rule.linear of the group that arrives partial; -1: none
+  AxisList partial;                    // over these axes (of reduction Sum); empty when linear < 0
   llvm::SmallVector<Sharding> results; // one per result; empty: the natural ones
 
   bool operator==(const Strategy &o) const {
-    return factors == o.factors && linear == o.linear && partial == o.partial &&
-           results == o.results;
+    return factors == o.factors && linear == o.linear && partial == o.partial && results == o.results;
   }
   bool operator<(const Strategy &o) const;
 };
@@ -155,14 +153,13 @@ struct PaddingMask {
   int64_t dim;
   Reduction reduction;
 };
-llvm::SmallVector<PaddingMask> paddingMasks(const ShardingRule &rule, const Strategy &strategy,
-                                            const Mesh &mesh);
+llvm::SmallVector<PaddingMask> paddingMasks(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh);
 
 /// Whether cutting `factor` into `shards` blocks is possible at all (kind, halo; padded blocks only
 /// of a factor that stands alone in its dimensions, whose rule does not refuse them, and that has as
 /// many elements as there are blocks).
-bool canShard(const ShardingRule &rule, int factor, int64_t shards,
-              llvm::ArrayRef<Shape> operandShapes, llvm::ArrayRef<Shape> resultShapes);
+bool canShard(const ShardingRule &rule, int factor, int64_t shards, llvm::ArrayRef<Shape> operandShapes,
+              llvm::ArrayRef<Shape> resultShapes);
 
 } // namespace tessera::dist
 

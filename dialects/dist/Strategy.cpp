@@ -20,8 +20,8 @@ Sharding fromFactors(const ShardingRule::TensorFactors &tensor, const Strategy &
 
 /// Shapes of all tensors in which the factor occurs, with the dimension.
 template <typename Visit>
-void eachUse(const ShardingRule &rule, int factor, ArrayRef<Shape> operandShapes,
-             ArrayRef<Shape> resultShapes, Visit visit) {
+void eachUse(const ShardingRule &rule, int factor, ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes,
+             Visit visit) {
   auto side = [&](const SmallVector<ShardingRule::TensorFactors> &tensors, ArrayRef<Shape> shapes) {
     for (size_t t = 0; t < tensors.size(); ++t)
       for (size_t d = 0; d < tensors[t].size(); ++d)
@@ -52,8 +52,7 @@ Sharding naturalResult(const ShardingRule &rule, const Strategy &strategy, int r
     return any_of(rule.results[result], [&](const auto &dim) { return is_contained(dim, factor); });
   };
   for (size_t f = 0; f < rule.factors.size(); ++f)
-    if (rule.factors[f].kind == FactorKind::Reduce && !strategy.factors[f].empty() &&
-        !has(int(f))) {
+    if (rule.factors[f].kind == FactorKind::Reduce && !strategy.factors[f].empty() && !has(int(f))) {
       sharding.partial.append(strategy.factors[f]);
       sharding.reduction = rule.factors[f].reduction;
     }
@@ -62,8 +61,7 @@ Sharding naturalResult(const ShardingRule &rule, const Strategy &strategy, int r
 }
 
 Sharding resultSharding(const ShardingRule &rule, const Strategy &strategy, int result) {
-  return strategy.results.empty() ? naturalResult(rule, strategy, result)
-                                  : strategy.results[result];
+  return strategy.results.empty() ? naturalResult(rule, strategy, result) : strategy.results[result];
 }
 
 AxisList statisticsAxes(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh) {
@@ -77,14 +75,13 @@ AxisList statisticsAxes(const ShardingRule &rule, const Strategy &strategy, cons
 
 /// A dimension that the factor does not make up alone would have its padding inside: one of several factors,
 /// or of a factor and elements that nothing cuts (a reshape of [6, 7, 8] to [24, 14]).
-static bool mayPad(const ShardingRule &rule, int factor, int64_t shards,
-                   ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
+static bool mayPad(const ShardingRule &rule, int factor, int64_t shards, ArrayRef<Shape> operandShapes,
+                   ArrayRef<Shape> resultShapes) {
   const Factor &f = rule.factors[factor];
   if (f.padding == Factor::Padding::Refused || !Sharding::canCut(f.size, shards))
     return false;
   bool alone = true;
-  eachUse(rule, factor, operandShapes, resultShapes,
-          [&](int64_t extent) { alone &= extent == f.size; });
+  eachUse(rule, factor, operandShapes, resultShapes, [&](int64_t extent) { alone &= extent == f.size; });
   return alone;
 }
 
@@ -96,8 +93,7 @@ bool canShard(const ShardingRule &rule, int factor, int64_t shards, ArrayRef<Sha
   if (f.kind == FactorKind::Whole)
     return false;
   bool divides = f.size % shards == 0;
-  eachUse(rule, factor, operandShapes, resultShapes,
-          [&](int64_t extent) { divides &= extent % shards == 0; });
+  eachUse(rule, factor, operandShapes, resultShapes, [&](int64_t extent) { divides &= extent % shards == 0; });
   if (!divides && !mayPad(rule, factor, shards, operandShapes, resultShapes))
     return false;
   for (const Window &window : rule.windows)
@@ -106,8 +102,7 @@ bool canShard(const ShardingRule &rule, int factor, int64_t shards, ArrayRef<Sha
   return true;
 }
 
-SmallVector<PaddingMask> paddingMasks(const ShardingRule &rule, const Strategy &strategy,
-                                      const Mesh &mesh) {
+SmallVector<PaddingMask> paddingMasks(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh) {
   SmallVector<PaddingMask> masks;
   auto padded = [&](int f) {
     const Factor &factor = rule.factors[f];
@@ -125,8 +120,7 @@ SmallVector<PaddingMask> paddingMasks(const ShardingRule &rule, const Strategy &
 Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh,
                      ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
   if (strategy.factors.size() != rule.factors.size())
-    return createStringError("a strategy of " + Twine(strategy.factors.size()) +
-                             " factors for the rule " + rule.str());
+    return createStringError("a strategy of " + Twine(strategy.factors.size()) + " factors for the rule " + rule.str());
   SmallVector<bool> used(mesh.numAxes(), false);
   auto use = [&](ArrayRef<int> axes) -> Error {
     for (int axis : axes) {
@@ -149,20 +143,17 @@ Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const M
     if (f.kind == FactorKind::Whole)
       return createStringError("factor '" + f.name + "' cannot be cut (rule " + rule.str() + ")");
     if (!canShard(rule, int(i), shards, operandShapes, resultShapes))
-      return createStringError("factor '" + f.name + "' of extent " + Twine(f.size) +
-                               " cannot be cut in " + Twine(shards) + " parts (rule " + rule.str() +
-                               ")");
+      return createStringError("factor '" + f.name + "' of extent " + Twine(f.size) + " cannot be cut in " +
+                               Twine(shards) + " parts (rule " + rule.str() + ")");
     if (f.kind == FactorKind::Reduce) {
       if (reduction != Reduction::None && reduction != f.reduction)
-        return createStringError("two different reductions are cut at once (rule " + rule.str() +
-                                 ")");
+        return createStringError("two different reductions are cut at once (rule " + rule.str() + ")");
       reduction = f.reduction;
     }
   }
   if (strategy.linear >= 0) {
     if (strategy.linear >= int(rule.linear.size()))
-      return createStringError("the rule " + rule.str() + " has no linear group " +
-                               Twine(strategy.linear));
+      return createStringError("the rule " + rule.str() + " has no linear group " + Twine(strategy.linear));
     if (reduction != Reduction::None && reduction != Reduction::Sum)
       return createStringError("a partial sum cannot pass through another reduction");
     if (Error e = use(strategy.partial))
@@ -183,9 +174,8 @@ Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const M
     return true;
   };
   if (!contiguous(rule.operands) || !contiguous(rule.results))
-    return createStringError(
-        "an inner factor is cut while the factor outside it is not cut entirely (rule " +
-        rule.str() + ")");
+    return createStringError("an inner factor is cut while the factor outside it is not cut entirely (rule " +
+                             rule.str() + ")");
   if (!strategy.results.empty()) {
     if (strategy.results.size() != rule.results.size())
       return createStringError("a strategy for " + Twine(strategy.results.size()) + " results");
@@ -194,10 +184,8 @@ Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const M
         return e;
       Sharding natural = naturalResult(rule, strategy, int(r));
       for (int axis : strategy.results[r].partial)
-        if (!is_contained(natural.partial, axis) ||
-            natural.reduction != strategy.results[r].reduction)
-          return createStringError("result " + Twine(r) + " cannot be partial over '" +
-                                   mesh.axisName(axis) + "'");
+        if (!is_contained(natural.partial, axis) || natural.reduction != strategy.results[r].reduction)
+          return createStringError("result " + Twine(r) + " cannot be partial over '" + mesh.axisName(axis) + "'");
     }
   }
   return Error::success();
@@ -205,18 +193,15 @@ Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const M
 
 bool Strategy::operator<(const Strategy &o) const {
   if (factors != o.factors)
-    return std::lexicographical_compare(factors.begin(), factors.end(), o.factors.begin(),
-                                        o.factors.end(), [](const AxisList &a, const AxisList &b) {
-                                          return std::lexicographical_compare(a.begin(), a.end(),
-                                                                              b.begin(), b.end());
+    return std::lexicographical_compare(factors.begin(), factors.end(), o.factors.begin(), o.factors.end(),
+                                        [](const AxisList &a, const AxisList &b) {
+                                          return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
                                         });
   if (linear != o.linear)
     return linear < o.linear;
   if (partial != o.partial)
-    return std::lexicographical_compare(partial.begin(), partial.end(), o.partial.begin(),
-                                        o.partial.end());
-  return std::lexicographical_compare(results.begin(), results.end(), o.results.begin(),
-                                      o.results.end());
+    return std::lexicographical_compare(partial.begin(), partial.end(), o.partial.begin(), o.partial.end());
+  return std::lexicographical_compare(results.begin(), results.end(), o.results.begin(), o.results.end());
 }
 
 } // namespace tessera::dist

@@ -99,11 +99,10 @@ std::string strategyText(const Strategy &strategy, const ShardingRule &rule, con
   std::string s;
   for (size_t f = 0; f < strategy.factors.size(); ++f)
     if (!strategy.factors[f].empty())
-      s += (s.empty() ? "" : ", ") + rule.factors[f].name + "=" +
-           axesText(strategy.factors[f], mesh, "+");
+      s += (s.empty() ? "" : ", ") + rule.factors[f].name + "=" + axesText(strategy.factors[f], mesh, "+");
   if (strategy.linear >= 0)
-    s += (s.empty() ? "" : " ") + std::string("| partial ") + std::to_string(strategy.linear) +
-         "(" + axesText(strategy.partial, mesh, ",") + ")";
+    s += (s.empty() ? "" : " ") + std::string("| partial ") + std::to_string(strategy.linear) + "(" +
+         axesText(strategy.partial, mesh, ",") + ")";
   if (!strategy.results.empty()) {
     s += s.empty() ? "-> " : " -> ";
     for (size_t i = 0; i < strategy.results.size(); ++i)
@@ -137,9 +136,8 @@ Expected<Strategy> parseStrategy(StringRef text, const ShardingRule &rule, const
   partial = partial.trim();
   if (!partial.empty()) {
     int group = -1;
-    if (!partial.consume_front("partial") ||
-        partial.ltrim().split('(').first.trim().getAsInteger(10, group) || group < 0 ||
-        group >= int(rule.linear.size()))
+    if (!partial.consume_front("partial") || partial.ltrim().split('(').first.trim().getAsInteger(10, group) ||
+        group < 0 || group >= int(rule.linear.size()))
       return bad("expected 'partial GROUP(axes)' with a group of the operator's linear clause");
     Expected<AxisList> list = parseAxes(partial.split('(').second.split(')').first, mesh, ',');
     if (!list)

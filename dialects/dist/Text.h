@@ -18,8 +18,7 @@ namespace tessera::dist {
 
 llvm::Expected<Sharding> parseSharding(llvm::StringRef text, const Mesh &mesh);
 std::string strategyText(const Strategy &strategy, const ShardingRule &rule, const Mesh &mesh);
-llvm::Expected<Strategy> parseStrategy(llvm::StringRef text, const ShardingRule &rule,
-                                       const Mesh &mesh);
+llvm::Expected<Strategy> parseStrategy(llvm::StringRef text, const ShardingRule &rule, const Mesh &mesh);
 
 } // namespace tessera::dist
 

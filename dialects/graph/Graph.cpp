@@ -28,12 +28,8 @@ StringRef text(Attribute attr) {
 
 StringRef argRole(func::FuncOp func, unsigned arg) { return text(func.getArgAttr(arg, kRoleAttr)); }
 StringRef argName(func::FuncOp func, unsigned arg) { return text(func.getArgAttr(arg, kNameAttr)); }
-StringRef resultRole(func::FuncOp func, unsigned i) {
-  return text(func.getResultAttr(i, kRoleAttr));
-}
-StringRef resultName(func::FuncOp func, unsigned i) {
-  return text(func.getResultAttr(i, kNameAttr));
-}
+StringRef resultRole(func::FuncOp func, unsigned i) { return text(func.getResultAttr(i, kRoleAttr)); }
+StringRef resultName(func::FuncOp func, unsigned i) { return text(func.getResultAttr(i, kNameAttr)); }
 
 std::optional<unsigned> updateOf(func::FuncOp func, unsigned arg) {
   if (auto index = func.getArgAttrOfType<IntegerAttr>(arg, kUpdateAttr))

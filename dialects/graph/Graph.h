@@ -27,12 +27,9 @@ template <typename ConcreteOp>
 class GraphElementwise : public mlir::OpTrait::TraitBase<ConcreteOp, GraphElementwise> {};
 
 // What mixed precision makes of an operator (GraphOps.td; asked for by precisionOf in GraphKinds.h).
-template <typename ConcreteOp>
-class GraphProducts : public mlir::OpTrait::TraitBase<ConcreteOp, GraphProducts> {};
-template <typename ConcreteOp>
-class GraphFollows : public mlir::OpTrait::TraitBase<ConcreteOp, GraphFollows> {};
-template <typename ConcreteOp>
-class GraphNormalizes : public mlir::OpTrait::TraitBase<ConcreteOp, GraphNormalizes> {};
+template <typename ConcreteOp> class GraphProducts : public mlir::OpTrait::TraitBase<ConcreteOp, GraphProducts> {};
+template <typename ConcreteOp> class GraphFollows : public mlir::OpTrait::TraitBase<ConcreteOp, GraphFollows> {};
+template <typename ConcreteOp> class GraphNormalizes : public mlir::OpTrait::TraitBase<ConcreteOp, GraphNormalizes> {};
 
 } // namespace tessera::graph
 
@@ -44,21 +41,18 @@ class GraphNormalizes : public mlir::OpTrait::TraitBase<ConcreteOp, GraphNormali
 namespace tessera::graph {
 
 // Discardable attributes. On operators:
-inline constexpr llvm::StringLiteral kNameAttr = "graph.name"; // the node's name in the model file
-inline constexpr llvm::StringLiteral kGradOfAttr =
-    "graph.grad_of"; // name of the operator it is a gradient of
+inline constexpr llvm::StringLiteral kNameAttr = "graph.name";      // the node's name in the model file
+inline constexpr llvm::StringLiteral kGradOfAttr = "graph.grad_of"; // name of the operator it is a gradient of
 // On function arguments and results:
 inline constexpr llvm::StringLiteral kRoleAttr = "graph.role";
 inline constexpr llvm::StringLiteral kUpdateAttr =
-    "graph.update"; // argument: index of the result that is its new value
-inline constexpr llvm::StringLiteral kFillAttr =
-    "graph.fill"; // state: initial value of every element
+    "graph.update";                                            // argument: index of the result that is its new value
+inline constexpr llvm::StringLiteral kFillAttr = "graph.fill"; // state: initial value of every element
 // (arguments and results also carry graph.name)
 
 // Roles.
-inline constexpr llvm::StringLiteral kInput = "input", kTarget = "target", kStep = "step",
-                                     kParameter = "parameter", kState = "state", kOutput = "output",
-                                     kLoss = "loss", kCorrect = "correct",
+inline constexpr llvm::StringLiteral kInput = "input", kTarget = "target", kStep = "step", kParameter = "parameter",
+                                     kState = "state", kOutput = "output", kLoss = "loss", kCorrect = "correct",
                                      kPredictions = "predictions", kUpdate = "update";
 
 /// The operator's name as a person knows it: graph.name, else graph.grad_of + ".grad", else the

@@ -20,8 +20,7 @@ inline constexpr llvm::StringLiteral kStraightThroughAttr = "graph.straight_thro
 
 /// Roles of results that only tell what a step did. They are scalars, one number on all ranks: the step's learning
 /// rate, and the norm of all gradients before clipping.
-inline constexpr llvm::StringLiteral kLearningRate = "learning_rate",
-                                     kGradientNorm = "gradient_norm";
+inline constexpr llvm::StringLiteral kLearningRate = "learning_rate", kGradientNorm = "gradient_norm";
 
 } // namespace tessera::graph
 

@@ -20,8 +20,8 @@ public:
   }
 
   template <typename Op> Value reduce(Value x, int64_t dim) {
-    return named(Op::create(builder_, op_->getLoc(), x, builder_.getDenseI64ArrayAttr({dim}),
-                            builder_.getBoolAttr(true)));
+    return named(
+        Op::create(builder_, op_->getLoc(), x, builder_.getDenseI64ArrayAttr({dim}), builder_.getBoolAttr(true)));
   }
 
 private:

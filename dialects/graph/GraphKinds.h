@@ -33,9 +33,9 @@ bool isWidening(mlir::Operation *op);
 
 /// What an operator makes of 16-bit floating-point numbers where a program may use them.
 enum class Precision {
-  Wide,     // computes in float32
-  Products, // takes 16-bit operands, sums in float32 and hands that on if its attribute kWide is set
-  Follows,  // computes in 16 bits where its operands are
+  Wide,       // computes in float32
+  Products,   // takes 16-bit operands, sums in float32 and hands that on if its attribute kWide is set
+  Follows,    // computes in 16 bits where its operands are
   Normalizes, // computes in float32; operands and results of the first result's shape are held in 16 bits
 };
 Precision precisionOf(mlir::Operation *op);

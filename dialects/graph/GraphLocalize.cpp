@@ -27,15 +27,13 @@ void eachCutWindow(const LocalizeContext &ctx,
 template <typename Op> void dropPads(Op op, const LocalizeContext &ctx) {
   SmallVector<int64_t> pads(op.getPads());
   size_t n = pads.size() / 2;
-  eachCutWindow(
-      ctx, [&](size_t i, const Window &, Window::Halo, int64_t) { pads[i] = pads[n + i] = 0; });
+  eachCutWindow(ctx, [&](size_t i, const Window &, Window::Halo, int64_t) { pads[i] = pads[n + i] = 0; });
   op.setPads(pads);
 }
 
 /// Adjoints of windows: the first row of dy now lies halo.lo rows before the block.
 template <typename Op>
-void shiftPads(Op op, const LocalizeContext &ctx, ArrayRef<int64_t> kernel,
-               ArrayRef<int64_t> dilations) {
+void shiftPads(Op op, const LocalizeContext &ctx, ArrayRef<int64_t> kernel, ArrayRef<int64_t> dilations) {
   SmallVector<int64_t> pads(op.getPads()), sizes(op.getInputSizes());
   size_t n = pads.size() / 2;
   eachCutWindow(ctx, [&](size_t i, const Window &window, Window::Halo halo, int64_t shards) {
@@ -73,17 +71,13 @@ void ConstantOp::localize(const LocalizeContext &ctx) {
     setValueAttr(cast<ElementsAttr>(Attribute(splat.resizeSplat(type))));
 }
 
-void IotaOp::rankAttributes(const LocalizeContext &ctx, int64_t rank,
-                            SmallVectorImpl<NamedAttribute> &attributes) {
-  attributes.push_back(
-      named(*this, "start", int64_t(getStart()) + ctx.resultOffset(rank, 0, getDim())));
+void IotaOp::rankAttributes(const LocalizeContext &ctx, int64_t rank, SmallVectorImpl<NamedAttribute> &attributes) {
+  attributes.push_back(named(*this, "start", int64_t(getStart()) + ctx.resultOffset(rank, 0, getDim())));
 }
 
-void RandomOp::rankAttributes(const LocalizeContext &ctx, int64_t rank,
-                              SmallVectorImpl<NamedAttribute> &attributes) {
+void RandomOp::rankAttributes(const LocalizeContext &ctx, int64_t rank, SmallVectorImpl<NamedAttribute> &attributes) {
   attributes.push_back(named(*this, "global_shape", ctx.resultShapes[0]));
-  attributes.push_back(
-      named(*this, "offset", ctx.results[0].offset(ctx.mesh, ctx.resultShapes[0], rank)));
+  attributes.push_back(named(*this, "offset", ctx.results[0].offset(ctx.mesh, ctx.resultShapes[0], rank)));
 }
 
 // Dimensions that are not sliced run to their end, which is now the local one.
@@ -95,10 +89,8 @@ void SliceOp::localize(const LocalizeContext &ctx) {
   setLimits(limits);
 }
 
-void GatherOp::rankAttributes(const LocalizeContext &ctx, int64_t rank,
-                              SmallVectorImpl<NamedAttribute> &attributes) {
-  attributes.push_back(
-      named(*this, "start", int64_t(getStart()) + ctx.operandOffset(rank, 0, getAxis())));
+void GatherOp::rankAttributes(const LocalizeContext &ctx, int64_t rank, SmallVectorImpl<NamedAttribute> &attributes) {
+  attributes.push_back(named(*this, "start", int64_t(getStart()) + ctx.operandOffset(rank, 0, getAxis())));
   if (ctx.operands[0].isPadded(ctx.mesh, ctx.operandShapes[0], getAxis()))
     attributes.push_back(named(*this, "limit", ctx.operandExtent(rank, 0, getAxis())));
 }
@@ -109,20 +101,17 @@ void ScatterAddOp::localize(const LocalizeContext &ctx) {
 
 void ScatterAddOp::rankAttributes(const LocalizeContext &ctx, int64_t rank,
                                   SmallVectorImpl<NamedAttribute> &attributes) {
-  attributes.push_back(
-      named(*this, "start", int64_t(getStart()) + ctx.resultOffset(rank, 0, getAxis())));
+  attributes.push_back(named(*this, "start", int64_t(getStart()) + ctx.resultOffset(rank, 0, getAxis())));
 }
 
 namespace {
 /// Rows of q before this rank's are above the diagonal's first one.
 template <typename Op>
-void startOfRows(Op op, const LocalizeContext &ctx, int64_t rank,
-                 SmallVectorImpl<NamedAttribute> &attributes) {
+void startOfRows(Op op, const LocalizeContext &ctx, int64_t rank, SmallVectorImpl<NamedAttribute> &attributes) {
   if (!op.getCausal())
     return;
   int64_t rows = int64_t(ctx.resultShapes[0].size()) - (op.getRowsFirst() ? 3 : 2);
-  attributes.push_back(
-      named(op, "start", int64_t(op.getStart()) + ctx.resultOffset(rank, 0, rows)));
+  attributes.push_back(named(op, "start", int64_t(op.getStart()) + ctx.resultOffset(rank, 0, rows)));
 }
 
 /// Pairs of rows and keys, over all heads.
@@ -165,8 +154,7 @@ void ConvWeightGradOp::localize(const LocalizeContext &ctx) {
   setGroups(localGroups(getGroups(), ctx));
 }
 void ConvInputGradOp::localize(const LocalizeContext &ctx) {
-  shiftPads(*this, ctx, cast<RankedTensorType>(getW().getType()).getShape().drop_front(2),
-            getDilations());
+  shiftPads(*this, ctx, cast<RankedTensorType>(getW().getType()).getShape().drop_front(2), getDilations());
   setGroups(localGroups(getGroups(), ctx));
 }
 void MaxPoolOp::localize(const LocalizeContext &ctx) { dropPads(*this, ctx); }

@@ -17,12 +17,11 @@ namespace tessera::graph {
 /// The mask of dimension `dim` for a tensor of `rank` dimensions whose blocks have `rows` rows there: shape
 /// [1, .., rows, .., 1]. Rank r holds held[r] of them; the operator that depends on it carries
 /// dist::kPerRankAttr.
-mlir::Value makeRowMask(mlir::OpBuilder &builder, mlir::Location loc, int64_t rank, int64_t dim,
-                        int64_t rows, llvm::ArrayRef<int64_t> held);
+mlir::Value makeRowMask(mlir::OpBuilder &builder, mlir::Location loc, int64_t rank, int64_t dim, int64_t rows,
+                        llvm::ArrayRef<int64_t> held);
 
 /// x where the mask (which broadcasts) says so, elsewhere `value`.
-mlir::Value keepRows(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value mask, mlir::Value x,
-                     double value);
+mlir::Value keepRows(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value mask, mlir::Value x, double value);
 
 } // namespace tessera::graph
 

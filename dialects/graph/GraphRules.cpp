@@ -27,8 +27,7 @@ RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getTy
 
 /// A rule of one operand and one result in which dimension d of either belongs to factor `d<d>`
 /// unless `cut` says that nothing may cut it.
-ShardingRule sameDims(int64_t rank, ArrayRef<int64_t> shape,
-                      llvm::function_ref<bool(int64_t)> cut) {
+ShardingRule sameDims(int64_t rank, ArrayRef<int64_t> shape, llvm::function_ref<bool(int64_t)> cut) {
   ShardingRule rule;
   rule.operands.resize(1);
   rule.results.resize(1);
@@ -54,16 +53,14 @@ ShardingRule statRule(int64_t numOperands, ArrayRef<int64_t> shape, int64_t dim,
   return rule;
 }
 
-Expected<ShardingRule> reduceRule(Operation *op, Value x, ArrayRef<int64_t> dims, bool keepdims,
-                                  Reduction reduction) {
+Expected<ShardingRule> reduceRule(Operation *op, Value x, ArrayRef<int64_t> dims, bool keepdims, Reduction reduction) {
   ShardingRule rule;
   rule.operands.resize(1);
   rule.results.resize(1);
   ArrayRef<int64_t> shape = tensor(x).getShape();
   for (int64_t d = 0; d < int64_t(shape.size()); ++d) {
     bool reduced = is_contained(dims, d);
-    int f = rule.addFactor("d" + std::to_string(d), shape[d],
-                           reduced ? FactorKind::Reduce : FactorKind::PassThrough,
+    int f = rule.addFactor("d" + std::to_string(d), shape[d], reduced ? FactorKind::Reduce : FactorKind::PassThrough,
                            reduced ? reduction : Reduction::None);
     // There is no integer below all integers that a plan could write into padding.
     if (reduced && reduction != Reduction::Sum && !isa<FloatType>(tensor(x).getElementType()))
@@ -90,9 +87,8 @@ std::string spatial(ArrayRef<StringLiteral> letters, size_t n) {
 }
 
 /// The three convolutions: `text` has SPACE and KERNEL where the spatial letters go.
-Expected<ShardingRule> convRule(Operation *op, StringRef text, int64_t groups,
-                                ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides,
-                                ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations,
+Expected<ShardingRule> convRule(Operation *op, StringRef text, int64_t groups, ArrayRef<int64_t> kernel,
+                                ArrayRef<int64_t> strides, ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations,
                                 bool transposed) {
   size_t n = kernel.size();
   if (n < 1 || n > 3)
@@ -130,8 +126,7 @@ Expected<ShardingRule> convRule(Operation *op, StringRef text, int64_t groups,
 
 /// Pooling and its gradients: batch and channels pass, space slides where `sliding` allows it.
 Expected<ShardingRule> poolRule(Operation *op, ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides,
-                                ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations,
-                                bool transposed, double fill,
+                                ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations, bool transposed, double fill,
                                 llvm::function_ref<bool(size_t)> sliding) {
   size_t n = kernel.size();
   if (n < 1 || n > 3)
@@ -142,8 +137,7 @@ Expected<ShardingRule> poolRule(Operation *op, ArrayRef<int64_t> kernel, ArrayRe
   text += " -> " + dims;
   for (size_t i = 0; i < n; ++i)
     text += (sliding(i) ? " | window " : " | whole ") + kSpace[i].str() + (sliding(i) ? ":" : "");
-  Expected<ShardingRule> rule =
-      ShardingRule::parse(text, dist::operandShapes(op), dist::resultShapes(op));
+  Expected<ShardingRule> rule = ShardingRule::parse(text, dist::operandShapes(op), dist::resultShapes(op));
   if (!rule)
     return rule;
   for (Window &w : rule->windows) {
@@ -285,9 +279,8 @@ Expected<ShardingRule> SliceOp::getShardingRule() {
 
 Expected<ShardingRule> PadOp::getShardingRule() {
   ArrayRef<int64_t> shape = tensor(getX()).getShape();
-  ShardingRule rule = sameDims(shape.size(), shape, [&](int64_t d) {
-    return getLo()[d] == 0 && getHi()[d] == 0 && getInner()[d] == 0;
-  });
+  ShardingRule rule = sameDims(shape.size(), shape,
+                               [&](int64_t d) { return getLo()[d] == 0 && getHi()[d] == 0 && getInner()[d] == 0; });
   if (getValue().isZero())
     rule.linear.push_back({0});
   return rule;
@@ -310,8 +303,8 @@ namespace {
 struct GatherFactors {
   SmallVector<int> batch, before, after, indices;
   int v;
-  GatherFactors(ShardingRule &rule, ArrayRef<int64_t> values, ArrayRef<int64_t> index, int64_t axis,
-                int64_t batchDims, int64_t size, bool toTable) {
+  GatherFactors(ShardingRule &rule, ArrayRef<int64_t> values, ArrayRef<int64_t> index, int64_t axis, int64_t batchDims,
+                int64_t size, bool toTable) {
     // toTable: the values are the operand, so what only they have is summed.
     FactorKind kind = toTable ? FactorKind::Reduce : FactorKind::PassThrough;
     for (int64_t d = 0; d < batchDims; ++d)
@@ -322,8 +315,8 @@ struct GatherFactors {
                        toTable ? Reduction::None : Reduction::Sum);
     index = index.drop_front(batchDims);
     for (size_t d = 0; d < index.size(); ++d)
-      indices.push_back(rule.addFactor("i" + std::to_string(d), index[d], kind,
-                                       toTable ? Reduction::Sum : Reduction::None));
+      indices.push_back(
+          rule.addFactor("i" + std::to_string(d), index[d], kind, toTable ? Reduction::Sum : Reduction::None));
     for (size_t d = axis + index.size(); d < values.size(); ++d)
       after.push_back(rule.addFactor("c" + std::to_string(after.size()), values[d]));
   }
@@ -339,8 +332,8 @@ struct GatherFactors {
 
 Expected<ShardingRule> GatherOp::getShardingRule() {
   ShardingRule rule;
-  GatherFactors f(rule, tensor(getY()).getShape(), tensor(getIndices()).getShape(), getAxis(),
-                  getBatchDims(), tensor(getTable()).getDimSize(getAxis()), false);
+  GatherFactors f(rule, tensor(getY()).getShape(), tensor(getIndices()).getShape(), getAxis(), getBatchDims(),
+                  tensor(getTable()).getDimSize(getAxis()), false);
   rule.operands = {f.list({f.batch, f.before, {f.v}, f.after}), f.list({f.batch, f.indices})};
   rule.results = {f.list({f.batch, f.before, f.indices, f.after})};
   rule.factors[f.v].padding = dist::Factor::Padding::Excluded; // by `limit`
@@ -350,8 +343,8 @@ Expected<ShardingRule> GatherOp::getShardingRule() {
 
 Expected<ShardingRule> ScatterAddOp::getShardingRule() {
   ShardingRule rule;
-  GatherFactors f(rule, tensor(getUpdates()).getShape(), tensor(getIndices()).getShape(), getAxis(),
-                  getBatchDims(), getSize(), true);
+  GatherFactors f(rule, tensor(getUpdates()).getShape(), tensor(getIndices()).getShape(), getAxis(), getBatchDims(),
+                  getSize(), true);
   rule.operands = {f.list({f.batch, f.indices}), f.list({f.batch, f.before, f.indices, f.after})};
   rule.results = {f.list({f.batch, f.before, {f.v}, f.after})};
   rule.linear.push_back({1});
@@ -392,12 +385,10 @@ Expected<ShardingRule> MatMulOp::getShardingRule() {
 namespace {
 /// The rule of attention or its gradient without the bias, from a text in which HQ, HK stand for the heads of q and of
 /// k, v and [..] around rows and heads for either order; then the bias, whose factors follow from its extents.
-template <typename Op>
-Expected<ShardingRule> attentionRule(Op op, StringRef text, StringRef clauses) {
+template <typename Op> Expected<ShardingRule> attentionRule(Op op, StringRef text, StringRef clauses) {
   bool rowsFirst = op.getRowsFirst();
   int64_t heads = tensor(op.getQ()).getDimSize(tensor(op.getQ()).getRank() - (rowsFirst ? 2 : 3));
-  int64_t keyHeads =
-      tensor(op.getK()).getDimSize(tensor(op.getK()).getRank() - (rowsFirst ? 2 : 3));
+  int64_t keyHeads = tensor(op.getK()).getDimSize(tensor(op.getK()).getRank() - (rowsFirst ? 2 : 3));
   bool grouped = heads != keyHeads;
   std::string rule;
   for (StringRef word : llvm::split(text, ' ')) {
@@ -408,8 +399,7 @@ Expected<ShardingRule> attentionRule(Op op, StringRef text, StringRef clauses) {
       continue;
     }
     std::string head = !grouped ? "h" : query ? "(u g)" : "u", row = query ? "m" : "n";
-    rule += "... " + (rowsFirst ? row + " " + head : head + " " + row) + " " +
-            word.drop_front().str() + " ";
+    rule += "... " + (rowsFirst ? row + " " + head : head + " " + row) + " " + word.drop_front().str() + " ";
   }
   rule += clauses.str();
   if (grouped && clauses.contains("sum m"))
@@ -443,22 +433,16 @@ Expected<ShardingRule> AttentionGradOp::getShardingRule() {
 }
 
 Expected<ShardingRule> ConvOp::getShardingRule() {
-  return convRule(
-      *this, "n (g c) SPACE, (g f) c KERNEL -> n (g f) SPACE | sum c | whole KERNEL | linear 0 1",
-      getGroups(), tensor(getW()).getShape().drop_front(2), getStrides(), getPads(), getDilations(),
-      false);
+  return convRule(*this, "n (g c) SPACE, (g f) c KERNEL -> n (g f) SPACE | sum c | whole KERNEL | linear 0 1",
+                  getGroups(), tensor(getW()).getShape().drop_front(2), getStrides(), getPads(), getDilations(), false);
 }
 Expected<ShardingRule> ConvInputGradOp::getShardingRule() {
-  return convRule(
-      *this, "n (g f) SPACE, (g f) c KERNEL -> n (g c) SPACE | sum f | whole KERNEL | linear 0 1",
-      getGroups(), tensor(getW()).getShape().drop_front(2), getStrides(), getPads(), getDilations(),
-      true);
+  return convRule(*this, "n (g f) SPACE, (g f) c KERNEL -> n (g c) SPACE | sum f | whole KERNEL | linear 0 1",
+                  getGroups(), tensor(getW()).getShape().drop_front(2), getStrides(), getPads(), getDilations(), true);
 }
 Expected<ShardingRule> ConvWeightGradOp::getShardingRule() {
-  return convRule(
-      *this,
-      "n (g c) SPACE, n (g f) SPACE -> (g f) c KERNEL | sum n SPACE | whole KERNEL | linear 0 1",
-      getGroups(), getKernelSizes(), getStrides(), getPads(), getDilations(), false);
+  return convRule(*this, "n (g c) SPACE, n (g f) SPACE -> (g f) c KERNEL | sum n SPACE | whole KERNEL | linear 0 1",
+                  getGroups(), getKernelSizes(), getStrides(), getPads(), getDilations(), false);
 }
 
 Expected<ShardingRule> MaxPoolOp::getShardingRule() {
@@ -468,24 +452,21 @@ Expected<ShardingRule> MaxPoolOp::getShardingRule() {
 // Windows that overlap would send gradients across the border in both directions: then space stays
 // whole.
 Expected<ShardingRule> MaxPoolGradOp::getShardingRule() {
-  return poolRule(
-      *this, getKernel(), getStrides(), getPads(), getDilations(), false, 0, [&](size_t i) {
-        return noPads(getPads()) && getKernel()[i] == getStrides()[i] && getDilations()[i] == 1;
-      });
+  return poolRule(*this, getKernel(), getStrides(), getPads(), getDilations(), false, 0, [&](size_t i) {
+    return noPads(getPads()) && getKernel()[i] == getStrides()[i] && getDilations()[i] == 1;
+  });
 }
 // Without the padding in the divisor, it depends on where the border is.
 Expected<ShardingRule> AvgPoolOp::getShardingRule() {
-  Expected<ShardingRule> rule =
-      poolRule(*this, getKernel(), getStrides(), getPads(), {}, false, 0,
-               [&](size_t) { return getIncludePad() || noPads(getPads()); });
+  Expected<ShardingRule> rule = poolRule(*this, getKernel(), getStrides(), getPads(), {}, false, 0,
+                                         [&](size_t) { return getIncludePad() || noPads(getPads()); });
   if (rule)
     rule->linear.push_back({0});
   return rule;
 }
 Expected<ShardingRule> AvgPoolGradOp::getShardingRule() {
-  Expected<ShardingRule> rule =
-      poolRule(*this, getKernel(), getStrides(), getPads(), {}, true, 0,
-               [&](size_t) { return getIncludePad() || noPads(getPads()); });
+  Expected<ShardingRule> rule = poolRule(*this, getKernel(), getStrides(), getPads(), {}, true, 0,
+                                         [&](size_t) { return getIncludePad() || noPads(getPads()); });
   if (rule)
     rule->linear.push_back({0});
   return rule;

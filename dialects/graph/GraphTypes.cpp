@@ -9,19 +9,16 @@ using namespace mlir;
 namespace tessera::graph {
 
 // Every inferReturnTypes has the same long signature; INFER(Op) opens its definition.
-#define INFER(Op)                                                                                  \
-  LogicalResult Op::inferReturnTypes(MLIRContext *context, std::optional<Location> loc,            \
-                                     ValueRange operands, DictionaryAttr attributes,               \
-                                     OpaqueProperties properties, RegionRange regions,             \
+#define INFER(Op)                                                                                                      \
+  LogicalResult Op::inferReturnTypes(MLIRContext *context, std::optional<Location> loc, ValueRange operands,           \
+                                     DictionaryAttr attributes, OpaqueProperties properties, RegionRange regions,      \
                                      SmallVectorImpl<Type> &results)
 
 namespace {
 
 RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-LogicalResult fail(std::optional<Location> loc, const Twine &why) {
-  return emitOptionalError(loc, why);
-}
+LogicalResult fail(std::optional<Location> loc, const Twine &why) { return emitOptionalError(loc, why); }
 
 /// The broadcast of all operands, of the element type given or the first operand's.
 LogicalResult inferBroadcast(std::optional<Location> loc, ValueRange operands, Type element,
@@ -44,15 +41,13 @@ LogicalResult sameElements(std::optional<Location> loc, Value a, Value b) {
 }
 
 /// Output extents of a sliding window; fails when an extent is not positive.
-LogicalResult windowExtents(std::optional<Location> loc, ArrayRef<int64_t> in,
-                            ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides,
-                            ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations,
+LogicalResult windowExtents(std::optional<Location> loc, ArrayRef<int64_t> in, ArrayRef<int64_t> kernel,
+                            ArrayRef<int64_t> strides, ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations,
                             SmallVectorImpl<int64_t> &out) {
   size_t n = in.size();
   if (kernel.size() != n || strides.size() != n || pads.size() != 2 * n ||
       (!dilations.empty() && dilations.size() != n))
-    return fail(loc,
-                "kernel, strides, dilations need one and pads two numbers per spatial dimension");
+    return fail(loc, "kernel, strides, dilations need one and pads two numbers per spatial dimension");
   for (size_t i = 0; i < n; ++i) {
     int64_t dilation = dilations.empty() ? 1 : dilations[i];
     if (kernel[i] < 1 || strides[i] < 1 || dilation < 1)
@@ -65,18 +60,17 @@ LogicalResult windowExtents(std::optional<Location> loc, ArrayRef<int64_t> in,
   return success();
 }
 
-template <typename Op>
-LogicalResult inferSameAs(ValueRange operands, unsigned which, SmallVectorImpl<Type> &results) {
+template <typename Op> LogicalResult inferSameAs(ValueRange operands, unsigned which, SmallVectorImpl<Type> &results) {
   results.push_back(operands[which].getType());
   return success();
 }
 
 } // namespace
 
-#define UNARY(Op)                                                                                  \
-  INFER(Op) {                                                                                      \
-    results.push_back(operands[0].getType());                                                      \
-    return success();                                                                              \
+#define UNARY(Op)                                                                                                      \
+  INFER(Op) {                                                                                                          \
+    results.push_back(operands[0].getType());                                                                          \
+    return success();                                                                                                  \
   }
 // clang-format off
 UNARY(NegOp) UNARY(AbsOp) UNARY(SignOp) UNARY(ExpOp) UNARY(Expm1Op) UNARY(LogOp) UNARY(Log1pOp) UNARY(SqrtOp) UNARY(RsqrtOp)
@@ -87,27 +81,26 @@ UNARY(SoftmaxOp) UNARY(SoftmaxGradOp) UNARY(LogSoftmaxOp) UNARY(LogSoftmaxGradOp
 // clang-format on
 #undef UNARY
 
-#define BINARY(Op)                                                                                 \
-  INFER(Op) {                                                                                      \
-    if (failed(sameElements(loc, operands[0], operands[1])))                                       \
-      return failure();                                                                            \
-    return inferBroadcast(loc, operands, tensor(operands[0]).getElementType(), results);           \
+#define BINARY(Op)                                                                                                     \
+  INFER(Op) {                                                                                                          \
+    if (failed(sameElements(loc, operands[0], operands[1])))                                                           \
+      return failure();                                                                                                \
+    return inferBroadcast(loc, operands, tensor(operands[0]).getElementType(), results);                               \
   }
-                    BINARY(AddOp) BINARY(SubOp) BINARY(MulOp) BINARY(DivOp) BINARY(PowOp)
-                        BINARY(MaxOp) BINARY(MinOp) BINARY(ModOp) BINARY(AndOp) BINARY(OrOp)
-                            BINARY(XorOp)
+                BINARY(AddOp) BINARY(SubOp) BINARY(MulOp) BINARY(DivOp) BINARY(PowOp) BINARY(MaxOp) BINARY(MinOp)
+                    BINARY(ModOp) BINARY(AndOp) BINARY(OrOp) BINARY(XorOp)
 #undef BINARY
 
-#define COMPARE(Op)                                                                                \
-  INFER(Op) {                                                                                      \
-    if (failed(sameElements(loc, operands[0], operands[1])))                                       \
-      return failure();                                                                            \
-    return inferBroadcast(loc, operands, IntegerType::get(context, 1), results);                   \
+#define COMPARE(Op)                                                                                                    \
+  INFER(Op) {                                                                                                          \
+    if (failed(sameElements(loc, operands[0], operands[1])))                                                           \
+      return failure();                                                                                                \
+    return inferBroadcast(loc, operands, IntegerType::get(context, 1), results);                                       \
   }
-                                COMPARE(EqOp) COMPARE(LtOp) COMPARE(LeOp)
+                        COMPARE(EqOp) COMPARE(LtOp) COMPARE(LeOp)
 #undef COMPARE
 
-                                    INFER(SelectOp) {
+                            INFER(SelectOp) {
   if (!tensor(operands[0]).getElementType().isInteger(1))
     return fail(loc, "the condition of select must be i1");
   if (failed(sameElements(loc, operands[1], operands[2])))
@@ -136,8 +129,7 @@ INFER(TransposeOp) {
 INFER(SliceOp) {
   Adaptor adaptor(operands, attributes, properties, regions);
   RankedTensorType x = tensor(adaptor.getX());
-  ArrayRef<int64_t> starts = adaptor.getStarts(), limits = adaptor.getLimits(),
-                    strides = adaptor.getStrides();
+  ArrayRef<int64_t> starts = adaptor.getStarts(), limits = adaptor.getLimits(), strides = adaptor.getStrides();
   size_t n = x.getRank();
   if (starts.size() != n || limits.size() != n || strides.size() != n)
     return fail(loc, "starts, limits and strides need one number per dimension");
@@ -232,8 +224,8 @@ INFER(ScatterAddOp) {
 }
 
 namespace {
-LogicalResult inferReduce(std::optional<Location> loc, RankedTensorType x, ArrayRef<int64_t> dims,
-                          bool keepdims, Type element, SmallVectorImpl<Type> &results) {
+LogicalResult inferReduce(std::optional<Location> loc, RankedTensorType x, ArrayRef<int64_t> dims, bool keepdims,
+                          Type element, SmallVectorImpl<Type> &results) {
   SmallVector<bool> reduced(x.getRank(), false);
   for (int64_t d : dims) {
     if (d < 0 || d >= x.getRank() || reduced[d])
@@ -251,12 +243,11 @@ LogicalResult inferReduce(std::optional<Location> loc, RankedTensorType x, Array
 }
 } // namespace
 
-#define REDUCE(Op)                                                                                 \
-  INFER(Op) {                                                                                      \
-    Adaptor adaptor(operands, attributes, properties, regions);                                    \
-    RankedTensorType x = tensor(adaptor.getX());                                                   \
-    return inferReduce(loc, x, adaptor.getDims(), adaptor.getKeepdims(), x.getElementType(),       \
-                       results);                                                                   \
+#define REDUCE(Op)                                                                                                     \
+  INFER(Op) {                                                                                                          \
+    Adaptor adaptor(operands, attributes, properties, regions);                                                        \
+    RankedTensorType x = tensor(adaptor.getX());                                                                       \
+    return inferReduce(loc, x, adaptor.getDims(), adaptor.getKeepdims(), x.getElementType(), results);                 \
   }
 // clang-format off
 REDUCE(ReduceSumOp) REDUCE(ReduceMaxOp) REDUCE(ReduceMinOp)
@@ -265,8 +256,8 @@ REDUCE(ReduceSumOp) REDUCE(ReduceMaxOp) REDUCE(ReduceMinOp)
 
     INFER(ArgMaxOp) {
   Adaptor adaptor(operands, attributes, properties, regions);
-  return inferReduce(loc, tensor(adaptor.getX()), {int64_t(adaptor.getDim())},
-                     adaptor.getKeepdims(), IntegerType::get(context, 64), results);
+  return inferReduce(loc, tensor(adaptor.getX()), {int64_t(adaptor.getDim())}, adaptor.getKeepdims(),
+                     IntegerType::get(context, 64), results);
 }
 
 INFER(TopKOp) {
@@ -301,14 +292,12 @@ INFER(MatMulOp) {
   int64_t n = b.getDimSize(rb - (adaptor.getTransposeB() ? 2 : 1));
   if (ka != kb)
     return fail(loc, "matmul of inner extents " + Twine(ka) + " and " + Twine(kb));
-  std::optional<dist::Shape> shape =
-      broadcastShapes(a.getShape().drop_back(2), b.getShape().drop_back(2));
+  std::optional<dist::Shape> shape = broadcastShapes(a.getShape().drop_back(2), b.getShape().drop_back(2));
   if (!shape)
     return fail(loc, "batch dimensions do not broadcast");
   shape->push_back(m);
   shape->push_back(n);
-  results.push_back(
-      RankedTensorType::get(*shape, productElement(a.getElementType(), adaptor.getWide())));
+  results.push_back(RankedTensorType::get(*shape, productElement(a.getElementType(), adaptor.getWide())));
   return success();
 }
 
@@ -319,14 +308,13 @@ INFER(ConvOp) {
   if (x.getRank() < 3 || x.getRank() != w.getRank())
     return fail(loc, "conv needs x and w of the same rank, at least 3");
   if (groups < 1 || x.getDimSize(1) != w.getDimSize(1) * groups || w.getDimSize(0) % groups != 0)
-    return fail(loc, "channels " + Twine(x.getDimSize(1)) + " do not fit weights of " +
-                         Twine(w.getDimSize(1)) + " channels in " + Twine(groups) + " groups");
+    return fail(loc, "channels " + Twine(x.getDimSize(1)) + " do not fit weights of " + Twine(w.getDimSize(1)) +
+                         " channels in " + Twine(groups) + " groups");
   dist::Shape shape{x.getDimSize(0), w.getDimSize(0)};
-  if (failed(windowExtents(loc, x.getShape().drop_front(2), w.getShape().drop_front(2),
-                           adaptor.getStrides(), adaptor.getPads(), adaptor.getDilations(), shape)))
+  if (failed(windowExtents(loc, x.getShape().drop_front(2), w.getShape().drop_front(2), adaptor.getStrides(),
+                           adaptor.getPads(), adaptor.getDilations(), shape)))
     return failure();
-  results.push_back(
-      RankedTensorType::get(shape, productElement(x.getElementType(), adaptor.getWide())));
+  results.push_back(RankedTensorType::get(shape, productElement(x.getElementType(), adaptor.getWide())));
   return success();
 }
 
@@ -334,17 +322,13 @@ INFER(ConvInputGradOp) {
   Adaptor adaptor(operands, attributes, properties, regions);
   RankedTensorType dy = tensor(adaptor.getDy()), w = tensor(adaptor.getW());
   int64_t groups = adaptor.getGroups();
-  if (dy.getRank() < 3 || dy.getRank() != w.getRank() ||
-      int64_t(adaptor.getInputSizes().size()) != dy.getRank() - 2)
-    return fail(
-        loc,
-        "conv_input_grad needs dy and w of the same rank and one input size per spatial dimension");
+  if (dy.getRank() < 3 || dy.getRank() != w.getRank() || int64_t(adaptor.getInputSizes().size()) != dy.getRank() - 2)
+    return fail(loc, "conv_input_grad needs dy and w of the same rank and one input size per spatial dimension");
   if (groups < 1 || dy.getDimSize(1) != w.getDimSize(0) || w.getDimSize(0) % groups != 0)
     return fail(loc, "channels do not fit the weights");
   dist::Shape shape{dy.getDimSize(0), w.getDimSize(1) * groups};
   llvm::append_range(shape, adaptor.getInputSizes());
-  results.push_back(
-      RankedTensorType::get(shape, productElement(dy.getElementType(), adaptor.getWide())));
+  results.push_back(RankedTensorType::get(shape, productElement(dy.getElementType(), adaptor.getWide())));
   return success();
 }
 
@@ -352,8 +336,7 @@ INFER(ConvWeightGradOp) {
   Adaptor adaptor(operands, attributes, properties, regions);
   RankedTensorType x = tensor(adaptor.getX()), dy = tensor(adaptor.getDy());
   int64_t groups = adaptor.getGroups();
-  if (x.getRank() < 3 || x.getRank() != dy.getRank() ||
-      int64_t(adaptor.getKernelSizes().size()) != x.getRank() - 2)
+  if (x.getRank() < 3 || x.getRank() != dy.getRank() || int64_t(adaptor.getKernelSizes().size()) != x.getRank() - 2)
     return fail(loc, "conv_weight_grad needs x and dy of the same rank and one kernel size per "
                      "spatial dimension");
   if (groups < 1 || x.getDimSize(1) % groups != 0 || dy.getDimSize(1) % groups != 0 ||
@@ -361,8 +344,7 @@ INFER(ConvWeightGradOp) {
     return fail(loc, "batch or channels do not fit");
   dist::Shape shape{dy.getDimSize(1), x.getDimSize(1) / groups};
   llvm::append_range(shape, adaptor.getKernelSizes());
-  results.push_back(
-      RankedTensorType::get(shape, productElement(x.getElementType(), adaptor.getWide())));
+  results.push_back(RankedTensorType::get(shape, productElement(x.getElementType(), adaptor.getWide())));
   return success();
 }
 
@@ -372,8 +354,8 @@ INFER(MaxPoolOp) {
   if (x.getRank() < 3)
     return fail(loc, "pooling needs a batch, a channel and a spatial dimension");
   dist::Shape shape{x.getDimSize(0), x.getDimSize(1)};
-  if (failed(windowExtents(loc, x.getShape().drop_front(2), adaptor.getKernel(),
-                           adaptor.getStrides(), adaptor.getPads(), adaptor.getDilations(), shape)))
+  if (failed(windowExtents(loc, x.getShape().drop_front(2), adaptor.getKernel(), adaptor.getStrides(),
+                           adaptor.getPads(), adaptor.getDilations(), shape)))
     return failure();
   results.push_back(RankedTensorType::get(shape, x.getElementType()));
   return success();
@@ -386,8 +368,8 @@ INFER(AvgPoolOp) {
   if (x.getRank() < 3)
     return fail(loc, "pooling needs a batch, a channel and a spatial dimension");
   dist::Shape shape{x.getDimSize(0), x.getDimSize(1)};
-  if (failed(windowExtents(loc, x.getShape().drop_front(2), adaptor.getKernel(),
-                           adaptor.getStrides(), adaptor.getPads(), {}, shape)))
+  if (failed(windowExtents(loc, x.getShape().drop_front(2), adaptor.getKernel(), adaptor.getStrides(),
+                           adaptor.getPads(), {}, shape)))
     return failure();
   results.push_back(RankedTensorType::get(shape, x.getElementType()));
   return success();
@@ -405,8 +387,8 @@ INFER(AvgPoolGradOp) {
 
 namespace {
 /// q, k, v and bias of attention must fit together.
-LogicalResult checkAttention(std::optional<Location> loc, Value qValue, Value kValue, Value vValue,
-                             Value biasValue, bool rowsFirst) {
+LogicalResult checkAttention(std::optional<Location> loc, Value qValue, Value kValue, Value vValue, Value biasValue,
+                             bool rowsFirst) {
   RankedTensorType q = tensor(qValue), k = tensor(kValue), v = tensor(vValue);
   int64_t rank = q.getRank();
   if (rank < 3 || k.getRank() != rank || v.getRank() != rank)
@@ -416,8 +398,7 @@ LogicalResult checkAttention(std::optional<Location> loc, Value qValue, Value kV
     return fail(loc, "attention needs q, k and v of one floating-point type");
   int64_t head = rank - (rowsFirst ? 2 : 3), row = rank - (rowsFirst ? 3 : 2);
   dist::Shape scores(q.getShape().drop_back(3));
-  if (k.getShape().drop_back(3) != ArrayRef<int64_t>(scores) ||
-      v.getShape().drop_back(3) != ArrayRef<int64_t>(scores))
+  if (k.getShape().drop_back(3) != ArrayRef<int64_t>(scores) || v.getShape().drop_back(3) != ArrayRef<int64_t>(scores))
     return fail(loc, "attention needs q, k and v of the same batch");
   int64_t heads = q.getDimSize(head), keyHeads = k.getDimSize(head);
   if (keyHeads < 1 || heads % keyHeads != 0 || v.getDimSize(head) != keyHeads)
@@ -432,8 +413,7 @@ LogicalResult checkAttention(std::optional<Location> loc, Value qValue, Value kV
   scores.append({heads, q.getDimSize(row), k.getDimSize(row)});
   RankedTensorType bias = tensor(biasValue);
   std::optional<dist::Shape> both = broadcastShapes(bias.getShape(), scores);
-  if (bias.getElementType() != q.getElementType() || bias.getRank() > rank || !both ||
-      *both != scores)
+  if (bias.getElementType() != q.getElementType() || bias.getRank() > rank || !both || *both != scores)
     return fail(loc, "the bias of attention does not broadcast to its scores");
   return success();
 }
@@ -498,8 +478,7 @@ LogicalResult RandomOp::verify() {
 }
 
 LogicalResult BroadcastOp::verify() {
-  std::optional<dist::Shape> shape =
-      broadcastShapes(getX().getType().getShape(), getY().getType().getShape());
+  std::optional<dist::Shape> shape = broadcastShapes(getX().getType().getShape(), getY().getType().getShape());
   if (!shape || ArrayRef<int64_t>(*shape) != getY().getType().getShape() ||
       getX().getType().getElementType() != getY().getType().getElementType())
     return emitOpError("operand does not broadcast to the result");
@@ -531,8 +510,7 @@ LogicalResult FusedOp::verify() {
 
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 
-void ConstantOp::build(OpBuilder &builder, OperationState &state, RankedTensorType type,
-                       double splat) {
+void ConstantOp::build(OpBuilder &builder, OperationState &state, RankedTensorType type, double splat) {
   Type element = type.getElementType();
   Attribute value;
   if (auto floating = dyn_cast<FloatType>(element)) {
@@ -541,9 +519,8 @@ void ConstantOp::build(OpBuilder &builder, OperationState &state, RankedTensorTy
     number.convert(floating.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lost);
     value = FloatAttr::get(element, number);
   } else {
-    value =
-        IntegerAttr::get(element, APInt(element.getIntOrFloatBitWidth(), uint64_t(int64_t(splat)),
-                                        /*isSigned=*/false, /*implicitTrunc=*/true));
+    value = IntegerAttr::get(element, APInt(element.getIntOrFloatBitWidth(), uint64_t(int64_t(splat)),
+                                            /*isSigned=*/false, /*implicitTrunc=*/true));
   }
   build(builder, state, type, cast<ElementsAttr>(Attribute(DenseElementsAttr::get(type, value))));
 }

@@ -29,8 +29,7 @@ std::optional<double> splatOf(Value v) {
   return value.convertToDouble();
 }
 
-OpWriter::OpWriter(func::FuncOp func)
-    : builder_(func.getBody().front().getTerminator()), loc_(func.getLoc()) {
+OpWriter::OpWriter(func::FuncOp func) : builder_(func.getBody().front().getTerminator()), loc_(func.getLoc()) {
   func.walk([&](Operation *op) {
     if (auto name = op->getAttrOfType<StringAttr>(kNameAttr))
       used_.insert(name.getValue());

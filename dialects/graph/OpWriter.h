@@ -63,9 +63,7 @@ public:
   mlir::Value mul(mlir::Value a, double b) { return mul(a, like(a, b)); }
   mlir::Value div(mlir::Value a, double b) { return div(a, like(a, b)); }
   template <typename OpT> mlir::Value unary(mlir::Value x) { return make<OpT>(x); }
-  template <typename OpT> mlir::Value binary(mlir::Value a, mlir::Value b) {
-    return make<OpT>(a, b);
-  }
+  template <typename OpT> mlir::Value binary(mlir::Value a, mlir::Value b) { return make<OpT>(a, b); }
   mlir::Value select(mlir::Value cond, mlir::Value a, mlir::Value b);
   mlir::Value cast(mlir::Value x, mlir::Type elementType);
   mlir::Value reshape(mlir::Value x, llvm::ArrayRef<int64_t> shape);
@@ -103,8 +101,7 @@ bool isFloat(mlir::Value v);
 std::optional<double> splatOf(mlir::Value v);
 
 /// The sum of a value over the ranks along the axes (dist.collective).
-mlir::Value sumOverRanks(OpWriter &builder, const dist::Mesh &mesh, const dist::AxisList &axes,
-                         mlir::Value value);
+mlir::Value sumOverRanks(OpWriter &builder, const dist::Mesh &mesh, const dist::AxisList &axes, mlir::Value value);
 
 } // namespace tessera::graph
 

@@ -26,8 +26,7 @@ Result<AttentionGeometry> attentionGeometry(const KernelCall &call) {
       if (view.dtype != type || !isFloat(type))
         return error("operands and results are of one floating-point type");
 
-  const Shape &q = call.inputs[first].shape, &k = call.inputs[first + 1].shape,
-              &v = call.inputs[first + 2].shape;
+  const Shape &q = call.inputs[first].shape, &k = call.inputs[first + 1].shape, &v = call.inputs[first + 2].shape;
   size_t rank = q.size();
   if (rank < 3 || k.size() != rank || v.size() != rank)
     return error("q, k and v need one rank, at least 3");
@@ -46,11 +45,10 @@ Result<AttentionGeometry> attentionGeometry(const KernelCall &call) {
   g.v = rowsOf(v);
   g.y.depth = g.v.depth;
   g.batch.assign(q.begin(), q.end() - 3);
-  if (!std::equal(g.batch.begin(), g.batch.end(), k.begin()) ||
-      !std::equal(g.batch.begin(), g.batch.end(), v.begin()))
+  if (!std::equal(g.batch.begin(), g.batch.end(), k.begin()) || !std::equal(g.batch.begin(), g.batch.end(), v.begin()))
     return error("q " + str(q) + ", k " + str(k) + " and v " + str(v) + " differ in their batch");
-  if (g.k.heads < 1 || g.q.heads < 1 || g.q.heads % g.k.heads != 0 || g.v.heads != g.k.heads ||
-      g.k.rows < 1 || g.v.rows != g.k.rows || g.q.depth < 1 || g.k.depth != g.q.depth)
+  if (g.k.heads < 1 || g.q.heads < 1 || g.q.heads % g.k.heads != 0 || g.v.heads != g.k.heads || g.k.rows < 1 ||
+      g.v.rows != g.k.rows || g.q.depth < 1 || g.k.depth != g.q.depth)
     return error("q " + str(q) + ", k " + str(k) + " and v " + str(v) + " do not fit together");
   g.batches = elementCount(g.batch);
   g.scale = call.floatAttribute("scale", 1);

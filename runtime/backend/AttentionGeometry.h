@@ -21,8 +21,7 @@ struct AttentionGeometry {
     bool rowsFirst = false;
     int64_t stride() const { return rowsFirst ? heads * depth : depth; }
     int64_t base(int64_t batch, int64_t head) const {
-      return rowsFirst ? (batch * rows * heads + head) * depth
-                       : (batch * heads + head) * rows * depth;
+      return rowsFirst ? (batch * rows * heads + head) * depth : (batch * heads + head) * rows * depth;
     }
   };
 

@@ -23,8 +23,7 @@ Result<std::unique_ptr<Backend>> createBackend(std::string_view name) {
       return device.status();
     return createCudaBackend(*device);
   }
-  return Status::error("there is no backend '" + std::string(name) +
-                       "'; choose one of cpu, cuda, reference, null");
+  return Status::error("there is no backend '" + std::string(name) + "'; choose one of cpu, cuda, reference, null");
 }
 
 } // namespace tessera::rt

@@ -82,8 +82,7 @@ public:
 /// How a backend that runs whole programs has its collectives done.
 struct CollectiveRunner {
   std::function<Status(uint32_t step)> run;
-  bool onHost =
-      true; // run() waits for the device and works in host memory; false: it enqueues device work
+  bool onHost = true; // run() waits for the device and works in host memory; false: it enqueues device work
 };
 
 /// One rank's plan on a device. Not thread-safe; one thread drives it.
@@ -111,9 +110,7 @@ public:
   }
 
   /// Room for copies of buffers; null: there is none to spare, or the host may as well copy them. The plan outlives it.
-  virtual std::unique_ptr<Snapshot> snapshot(const std::vector<uint32_t> &buffers) {
-    return nullptr;
-  }
+  virtual std::unique_ptr<Snapshot> snapshot(const std::vector<uint32_t> &buffers) { return nullptr; }
 
   /// Enqueues the kernel of step `step` of program `program`, after which all its results are there. Steps that are
   /// collectives are the executor's. Errors name the step.
@@ -139,8 +136,7 @@ public:
   virtual Result<std::optional<double>> waited(uint32_t program) { return std::optional<double>(); }
   /// From now on `found` is set when a run of `program` leaves a NaN or an infinity in `buffer`; when the device has been
   /// waited for, it is known. False: nothing does that, and who wants to know must look at the buffer.
-  virtual bool watch(uint32_t program, uint32_t buffer,
-                     const std::shared_ptr<std::atomic<bool>> &found) {
+  virtual bool watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) {
     return false;
   }
   /// Belongs behind the last of a program's steps where they were launched one by one.
@@ -155,8 +151,7 @@ public:
   virtual std::string_view name() const = 0;
   /// Binds every kernel, allocates the arena, writes the constants. The plan outlives the result.
   /// Fails with one sentence that names the step if a kernel is unknown or no implementation accepts it.
-  virtual Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan,
-                                                   const LoadOptions &options) = 0;
+  virtual Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan, const LoadOptions &options) = 0;
 };
 
 /// "reference", "cpu", "null" (and "cuda" where the module is found).

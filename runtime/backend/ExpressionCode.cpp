@@ -6,17 +6,7 @@
 namespace tessera::rt {
 namespace {
 
-enum class Kind {
-  FloatUnary,
-  NumberUnary,
-  LogicUnary,
-  Number,
-  Compare,
-  Logic,
-  Select,
-  Cast,
-  Source
-};
+enum class Kind { FloatUnary, NumberUnary, LogicUnary, Number, Compare, Logic, Select, Cast, Source };
 struct OpInfo {
   Op op;
   Kind kind;
@@ -42,20 +32,17 @@ const plan::Attribute *find(const google::protobuf::RepeatedPtrField<plan::Attri
       return &a;
   return nullptr;
 }
-int64_t intOf(const google::protobuf::RepeatedPtrField<plan::Attribute> &attributes,
-              std::string_view name) {
+int64_t intOf(const google::protobuf::RepeatedPtrField<plan::Attribute> &attributes, std::string_view name) {
   const plan::Attribute *a = find(attributes, name);
   return a ? a->i() : 0;
 }
-Shape intsOf(const google::protobuf::RepeatedPtrField<plan::Attribute> &attributes,
-             std::string_view name) {
+Shape intsOf(const google::protobuf::RepeatedPtrField<plan::Attribute> &attributes, std::string_view name) {
   const plan::Attribute *a = find(attributes, name);
   return a ? Shape(a->ints().values().begin(), a->ints().values().end()) : Shape();
 }
 
 /// Reads the attributes of iota and random.
-Status readSource(Instr &instr,
-                  const google::protobuf::RepeatedPtrField<plan::Attribute> &attributes,
+Status readSource(Instr &instr, const google::protobuf::RepeatedPtrField<plan::Attribute> &attributes,
                   const Shape &domain) {
   if (instr.op == Op::Iota) {
     int64_t dim = intOf(attributes, "dim");
@@ -82,8 +69,8 @@ Status readSource(Instr &instr,
   for (size_t d = 0; d < domain.size(); ++d)
     if (global[d] < 0 || offset[d] < 0 || offset[d] > global[d] || domain[d] > global[d] ||
         __builtin_mul_overflow(total, global[d], &total) || total > kMost)
-      return Status::error("random: the box " + str(domain) + " at " + str(offset) +
-                           " does not lie inside " + str(global));
+      return Status::error("random: the box " + str(domain) + " at " + str(offset) + " does not lie inside " +
+                           str(global));
   instr.globalStrides = rowMajorStrides(global);
   instr.globalOffset = 0;
   for (size_t d = 0; d < domain.size(); ++d)
@@ -131,20 +118,19 @@ Status checkTypes(const ExpressionCode &e, const Instr &instr, const std::string
   std::string types;
   for (uint32_t i = 0; i < instr.arity; ++i)
     types += (i ? ", " : "") + dtypeName(type(i));
-  return Status::error("'" + name + "' of (" + types + ") with the result type " +
-                       dtypeName(instr.type) + " is not defined");
+  return Status::error("'" + name + "' of (" + types + ") with the result type " + dtypeName(instr.type) +
+                       " is not defined");
 }
 
 /// Every size of `view` is the domain's or 1, and the element count is that of the buffer.
-Status checkView(const Shape &view, const Shape &domain, const TensorView &buffer,
-                 const std::string &what) {
+Status checkView(const Shape &view, const Shape &domain, const TensorView &buffer, const std::string &what) {
   bool good = view.size() == domain.size();
   for (size_t d = 0; good && d < view.size(); ++d)
     good = view[d] == domain[d] || view[d] == 1;
   if (good && elementCount(view) == buffer.elements())
     return Status();
-  return Status::error(what + " " + str(buffer.shape) + " cannot be seen as " + str(view) +
-                       " in the domain " + str(domain));
+  return Status::error(what + " " + str(buffer.shape) + " cannot be seen as " + str(view) + " in the domain " +
+                       str(domain));
 }
 
 /// Right-aligns `shape` in `rank` dimensions.
@@ -169,10 +155,9 @@ Status lowerFused(const KernelCall &call, ExpressionCode &e) {
       return Status::error("fused: the domain " + str(e.domain) + " is not a sensible shape");
   if (x.input_views_size() != static_cast<int>(call.inputs.size()) ||
       x.results_size() != static_cast<int>(call.outputs.size()))
-    return Status::error("fused: the expression has " + std::to_string(x.input_views_size()) +
-                         " views and " + std::to_string(x.results_size()) + " results for " +
-                         std::to_string(call.inputs.size()) + " inputs and " +
-                         std::to_string(call.outputs.size()) + " outputs");
+    return Status::error("fused: the expression has " + std::to_string(x.input_views_size()) + " views and " +
+                         std::to_string(x.results_size()) + " results for " + std::to_string(call.inputs.size()) +
+                         " inputs and " + std::to_string(call.outputs.size()) + " outputs");
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const auto &shape = x.input_views(static_cast<int>(i)).shape();
     e.inputs.push_back({call.inputs[i].dtype, Shape(shape.begin(), shape.end())});
@@ -189,13 +174,12 @@ Status lowerFused(const KernelCall &call, ExpressionCode &e) {
     if (bytesPerElement(instr.type) == 0)
       return Status::error("fused: '" + in.op() + "' has no result type");
     if (in.operands_size() != static_cast<int>(instr.arity))
-      return Status::error("fused: '" + in.op() + "' with " + std::to_string(in.operands_size()) +
-                           " operands");
+      return Status::error("fused: '" + in.op() + "' with " + std::to_string(in.operands_size()) + " operands");
     for (uint32_t i = 0; i < instr.arity; ++i) {
       instr.operands[i] = in.operands(static_cast<int>(i));
       if (instr.operands[i] >= e.valueCount())
-        return Status::error("fused: '" + in.op() + "' uses value " +
-                             std::to_string(instr.operands[i]) + ", which comes later");
+        return Status::error("fused: '" + in.op() + "' uses value " + std::to_string(instr.operands[i]) +
+                             ", which comes later");
     }
     TESSERA_RETURN_IF_ERROR(checkTypes(e, instr, in.op(), it->second.kind).context("fused"));
     if (instr.op == Op::Iota || instr.op == Op::Random)
@@ -207,8 +191,7 @@ Status lowerFused(const KernelCall &call, ExpressionCode &e) {
     Shape view(r.shape().begin(), r.shape().end());
     if (view.empty() && r.reduction() == plan::NONE)
       view = e.domain;
-    e.results.push_back(
-        {r.value(), r.reduction(), call.outputs[static_cast<size_t>(i)].dtype, view});
+    e.results.push_back({r.value(), r.reduction(), call.outputs[static_cast<size_t>(i)].dtype, view});
   }
   return Status();
 }
@@ -219,13 +202,11 @@ Status lowerReduce(const KernelCall &call, ExpressionCode &e) {
   Shape view = e.domain;
   for (int64_t d : call.intsAttribute("dims")) {
     if (d < 0 || d >= static_cast<int64_t>(e.domain.size()))
-      return Status::error(call.name() + " over dimension " + std::to_string(d) + " of " +
-                           str(e.domain) + ", which has no such dimension");
+      return Status::error(call.name() + " over dimension " + std::to_string(d) + " of " + str(e.domain) +
+                           ", which has no such dimension");
     view[static_cast<size_t>(d)] = 1;
   }
-  plan::Reduction kind = call.name() == "reduce_sum"   ? plan::SUM
-                         : call.name() == "reduce_max" ? plan::MAX
-                                                       : plan::MIN;
+  plan::Reduction kind = call.name() == "reduce_sum" ? plan::SUM : call.name() == "reduce_max" ? plan::MAX : plan::MIN;
   if (view == e.domain)
     kind = plan::NONE;
   e.results.push_back({0, kind, call.outputs[0].dtype, view});
@@ -237,8 +218,8 @@ Status lowerSingle(const KernelCall &call, const OpInfo &info, ExpressionCode &e
   e.domain = out.shape;
   for (const TensorView &in : call.inputs) {
     if (in.shape.size() > e.domain.size())
-      return Status::error(call.name() + ": operand " + str(in.shape) +
-                           " does not broadcast to the result " + str(e.domain));
+      return Status::error(call.name() + ": operand " + str(in.shape) + " does not broadcast to the result " +
+                           str(e.domain));
     e.inputs.push_back({in.dtype, aligned(in.shape, e.domain.size())});
   }
   Instr instr;
@@ -255,15 +236,12 @@ Status lowerSingle(const KernelCall &call, const OpInfo &info, ExpressionCode &e
   return Status();
 }
 
-bool isReduce(const std::string &name) {
-  return name == "reduce_sum" || name == "reduce_max" || name == "reduce_min";
-}
+bool isReduce(const std::string &name) { return name == "reduce_sum" || name == "reduce_max" || name == "reduce_min"; }
 
 } // namespace
 
 bool isExpressionKernel(const std::string &name) {
-  return name == "fused" || name == "broadcast" || isReduce(name) ||
-         (name != "constant" && opTable().count(name) != 0);
+  return name == "fused" || name == "broadcast" || isReduce(name) || (name != "constant" && opTable().count(name) != 0);
 }
 
 std::vector<std::string> expressionKernelNames() {
@@ -285,8 +263,7 @@ Result<ExpressionCode> lowerExpression(const KernelCall &call) {
     size_t arity = it != opTable().end() ? it->second.arity : 1;
     if (call.inputs.size() != arity || call.outputs.size() != 1)
       return Status::error(name + " has " + std::to_string(call.inputs.size()) + " inputs and " +
-                           std::to_string(call.outputs.size()) + " outputs, not " +
-                           std::to_string(arity) + " and 1");
+                           std::to_string(call.outputs.size()) + " outputs, not " + std::to_string(arity) + " and 1");
     if (isReduce(name)) {
       TESSERA_RETURN_IF_ERROR(lowerReduce(call, e));
     } else if (name == "broadcast") {
@@ -300,21 +277,19 @@ Result<ExpressionCode> lowerExpression(const KernelCall &call) {
     }
   }
   for (size_t i = 0; i < e.inputs.size(); ++i)
-    TESSERA_RETURN_IF_ERROR(
-        checkView(e.inputs[i].view, e.domain, call.inputs[i], name + ": operand"));
+    TESSERA_RETURN_IF_ERROR(checkView(e.inputs[i].view, e.domain, call.inputs[i], name + ": operand"));
   for (size_t i = 0; i < e.results.size(); ++i) {
     const ExpressionResult &r = e.results[i];
     if (r.value >= e.valueCount())
-      return Status::error(name + ": result " + std::to_string(i) + " is value " +
-                           std::to_string(r.value) + ", which does not exist");
+      return Status::error(name + ": result " + std::to_string(i) + " is value " + std::to_string(r.value) +
+                           ", which does not exist");
     TESSERA_RETURN_IF_ERROR(checkView(r.view, e.domain, call.outputs[i], name + ": result"));
-    if (r.reduction < plan::NONE || r.reduction > plan::MIN ||
-        (r.reduction == plan::NONE && r.view != e.domain))
-      return Status::error(name + ": result " + std::to_string(i) + " " + str(r.view) +
-                           " is smaller than the domain " + str(e.domain) + " without a reduction");
+    if (r.reduction < plan::NONE || r.reduction > plan::MIN || (r.reduction == plan::NONE && r.view != e.domain))
+      return Status::error(name + ": result " + std::to_string(i) + " " + str(r.view) + " is smaller than the domain " +
+                           str(e.domain) + " without a reduction");
     if (valueClass(r.type) != valueClass(e.typeOf(r.value)))
-      return Status::error(name + ": a " + dtypeName(e.typeOf(r.value)) +
-                           " value is written to a " + dtypeName(r.type) + " buffer");
+      return Status::error(name + ": a " + dtypeName(e.typeOf(r.value)) + " value is written to a " +
+                           dtypeName(r.type) + " buffer");
   }
   return e;
 }

@@ -37,14 +37,13 @@ namespace {
 constexpr int64_t kMaxDim = int64_t(1) << 40;
 
 Status badBuffer(const plan::Plan &plan, int b, const std::string &what) {
-  return Status::error("buffer " + std::to_string(b) + " ('" + plan.buffers(b).name() + "') " +
-                       what);
+  return Status::error("buffer " + std::to_string(b) + " ('" + plan.buffers(b).name() + "') " + what);
 }
 
 } // namespace
 
-Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layout> &layouts,
-                      std::byte *base, std::vector<TensorView> &views) {
+Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layout> &layouts, std::byte *base,
+                      std::vector<TensorView> &views) {
   for (int b = 0; b < plan.buffers_size(); ++b) {
     const plan::Buffer &buffer = plan.buffers(b);
     TensorView v;
@@ -67,8 +66,7 @@ Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layo
     }
     bytes = empty ? 0 : bytes;
     if (bytes > plan.arena_bytes() || buffer.offset() > plan.arena_bytes() - bytes)
-      return badBuffer(plan, b,
-                       "ends beyond the arena of " + std::to_string(plan.arena_bytes()) + " bytes");
+      return badBuffer(plan, b, "ends beyond the arena of " + std::to_string(plan.arena_bytes()) + " bytes");
     if (buffer.offset() % 64)
       return badBuffer(plan, b, "has an offset that is no multiple of 64");
     if (buffer.alias_of_plus_one()) {
@@ -80,8 +78,8 @@ Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layo
     }
     if (!buffer.constant().empty() && buffer.constant().size() != bytes)
       return badBuffer(plan, b,
-                       "has " + std::to_string(buffer.constant().size()) +
-                           " bytes of contents for " + std::to_string(bytes));
+                       "has " + std::to_string(buffer.constant().size()) + " bytes of contents for " +
+                           std::to_string(bytes));
     if (widen && v.dtype == plan::F32)
       v.dtype = plan::F64;
     if (!layouts.empty())
@@ -93,9 +91,8 @@ Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layo
   return Status();
 }
 
-Status resolveCall(const plan::Plan &plan, const plan::Step &step,
-                   const std::vector<TensorView> &buffers, const LoadOptions &options,
-                   KernelCall &call) {
+Status resolveCall(const plan::Plan &plan, const plan::Step &step, const std::vector<TensorView> &buffers,
+                   const LoadOptions &options, KernelCall &call) {
   const plan::Kernel &kernel = step.kernel();
   call.kernel = &kernel;
   call.threads = std::max(1, options.threads);
@@ -127,44 +124,38 @@ std::vector<std::byte> constantContents(const plan::Buffer &buffer, const Tensor
   return contents;
 }
 
-Result<std::vector<std::vector<KernelCall>>> HostPlan::calls(const plan::Plan &plan,
-                                                             const LoadOptions &options) {
+Result<std::vector<std::vector<KernelCall>>> HostPlan::calls(const plan::Plan &plan, const LoadOptions &options) {
   std::vector<TensorView> buffers;
   // Any base does: checkKernel compares addresses, nothing is read.
-  TESSERA_RETURN_IF_ERROR(
-      resolveBuffers(plan, options.widen, {}, reinterpret_cast<std::byte *>(64), buffers));
+  TESSERA_RETURN_IF_ERROR(resolveBuffers(plan, options.widen, {}, reinterpret_cast<std::byte *>(64), buffers));
   std::vector<std::vector<KernelCall>> result;
   for (const plan::Program &program : plan.programs()) {
     result.emplace_back();
     for (const plan::Step &step : program.steps()) {
       KernelCall call;
       if (step.has_kernel())
-        TESSERA_RETURN_IF_ERROR(
-            resolveCall(plan, step, buffers, options, call).context("step '" + step.name() + "'"));
+        TESSERA_RETURN_IF_ERROR(resolveCall(plan, step, buffers, options, call).context("step '" + step.name() + "'"));
       result.back().push_back(std::move(call));
     }
   }
   return result;
 }
 
-Result<std::unique_ptr<LoadedPlan>> HostPlan::load(const plan::Plan &plan,
-                                                   const LoadOptions &options, std::string prefix,
-                                                   const Binder &bind,
+Result<std::unique_ptr<LoadedPlan>> HostPlan::load(const plan::Plan &plan, const LoadOptions &options,
+                                                   std::string prefix, const Binder &bind,
                                                    std::vector<Layout> layouts) {
   auto loaded = std::make_unique<HostPlan>();
   loaded->plan_ = &plan;
   loaded->prefix_ = std::move(prefix);
   if (plan.arena_bytes() > (uint64_t(1) << 47))
-    return Status::error("the plan wants an arena of " + std::to_string(plan.arena_bytes()) +
-                         " bytes");
+    return Status::error("the plan wants an arena of " + std::to_string(plan.arena_bytes()) + " bytes");
   // Checked once before a byte is allocated, then resolved to addresses.
   TESSERA_RETURN_IF_ERROR(calls(plan, options).status());
   Result<HostMemory> arena = HostMemory::allocate(plan.arena_bytes() * (options.widen ? 2 : 1));
   if (!arena)
     return arena.status().context("arena");
   loaded->arena_ = std::move(*arena);
-  TESSERA_RETURN_IF_ERROR(
-      resolveBuffers(plan, options.widen, layouts, loaded->arena_.data(), loaded->buffers_));
+  TESSERA_RETURN_IF_ERROR(resolveBuffers(plan, options.widen, layouts, loaded->arena_.data(), loaded->buffers_));
   size_t scratch = 0;
   for (const plan::Program &program : plan.programs()) {
     auto &kernels = loaded->kernels_.emplace_back();
@@ -173,8 +164,8 @@ Result<std::unique_ptr<LoadedPlan>> HostPlan::load(const plan::Plan &plan,
       if (!step.has_kernel())
         continue;
       KernelCall call;
-      TESSERA_RETURN_IF_ERROR(resolveCall(plan, step, loaded->buffers_, options, call)
-                                  .context("step '" + step.name() + "'"));
+      TESSERA_RETURN_IF_ERROR(
+          resolveCall(plan, step, loaded->buffers_, options, call).context("step '" + step.name() + "'"));
       if (!bind)
         continue;
       BindResult bound = bind(call);
@@ -193,19 +184,14 @@ Result<std::unique_ptr<LoadedPlan>> HostPlan::load(const plan::Plan &plan,
     if (contents.empty())
       continue;
     TESSERA_RETURN_IF_ERROR(loaded->upload(
-        static_cast<uint32_t>(b),
-        constantContents(plan.buffers(b), loaded->buffers_[static_cast<size_t>(b)]).data()));
+        static_cast<uint32_t>(b), constantContents(plan.buffers(b), loaded->buffers_[static_cast<size_t>(b)]).data()));
   }
   return std::unique_ptr<LoadedPlan>(std::move(loaded));
 }
 
-void *HostPlan::address(uint32_t buffer) {
-  return buffer < buffers_.size() ? buffers_[buffer].data : nullptr;
-}
+void *HostPlan::address(uint32_t buffer) { return buffer < buffers_.size() ? buffers_[buffer].data : nullptr; }
 
-Layout HostPlan::layout(uint32_t buffer) const {
-  return buffer < buffers_.size() ? buffers_[buffer].layout : Layout();
-}
+Layout HostPlan::layout(uint32_t buffer) const { return buffer < buffers_.size() ? buffers_[buffer].layout : Layout(); }
 
 plan::DType HostPlan::dtype(uint32_t buffer) const {
   return buffer < buffers_.size() ? buffers_[buffer].dtype : plan::DTYPE_INVALID;
@@ -229,15 +215,12 @@ Status HostPlan::download(uint32_t buffer, void *host) {
 
 Status HostPlan::launch(uint32_t program, uint32_t step) {
   if (program >= kernels_.size() || step >= kernels_[program].size())
-    return Status::error("there is no step " + std::to_string(step) + " of program " +
-                         std::to_string(program));
+    return Status::error("there is no step " + std::to_string(step) + " of program " + std::to_string(program));
   BoundKernel *kernel = kernels_[program][step].get();
   if (!kernel)
     return Status(); // a collective, or a backend that executes nothing
   return kernel->run(scratch_.data())
-      .context("step '" +
-               plan_->programs(static_cast<int>(program)).steps(static_cast<int>(step)).name() +
-               "'");
+      .context("step '" + plan_->programs(static_cast<int>(program)).steps(static_cast<int>(step)).name() + "'");
 }
 
 std::string HostPlan::describe(uint32_t program, uint32_t step) const {
@@ -250,8 +233,7 @@ std::string HostPlan::describe(uint32_t program, uint32_t step) const {
   return prefix_ + ": " + s.kernel().name() + (kernel ? " " + kernel->describe() : "");
 }
 
-bool HostPlan::watch(uint32_t program, uint32_t buffer,
-                     const std::shared_ptr<std::atomic<bool>> &found) {
+bool HostPlan::watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) {
   if (program >= kernels_.size() || buffer >= buffers_.size())
     return false;
   auto viewed = [&](uint32_t b) {

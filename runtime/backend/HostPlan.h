@@ -36,12 +36,11 @@ private:
 
 /// A plan's buffers as views into an arena at `base` (null: addresses are null), checked. `layouts`: one per
 /// buffer, or empty for all plain. Offsets double when widened. For backends whose memory is elsewhere too.
-Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layout> &layouts,
-                      std::byte *base, std::vector<TensorView> &views);
+Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layout> &layouts, std::byte *base,
+                      std::vector<TensorView> &views);
 /// The call of a kernel step on these buffers, checked.
-Status resolveCall(const plan::Plan &plan, const plan::Step &step,
-                   const std::vector<TensorView> &buffers, const LoadOptions &options,
-                   KernelCall &call);
+Status resolveCall(const plan::Plan &plan, const plan::Step &step, const std::vector<TensorView> &buffers,
+                   const LoadOptions &options, KernelCall &call);
 /// A constant's contents in the element type in which it is held.
 std::vector<std::byte> constantContents(const plan::Buffer &buffer, const TensorView &held);
 
@@ -51,14 +50,12 @@ public:
 
   /// `layouts`: one per buffer, or empty for all plain. `bind` null: nothing is bound or executed.
   /// `prefix` opens every description ("cpu").
-  static Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan,
-                                                  const LoadOptions &options, std::string prefix,
-                                                  const Binder &bind,
+  static Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan, const LoadOptions &options,
+                                                  std::string prefix, const Binder &bind,
                                                   std::vector<Layout> layouts = {});
   /// The calls of a plan before it is loaded: shapes and types are set, addresses are null. For the
   /// choice of layouts. Collectives give an empty call. The buffers are checked.
-  static Result<std::vector<std::vector<KernelCall>>> calls(const plan::Plan &plan,
-                                                            const LoadOptions &options);
+  static Result<std::vector<std::vector<KernelCall>>> calls(const plan::Plan &plan, const LoadOptions &options);
 
   size_t arenaBytes() const override { return arena_.size(); }
   size_t scratchBytes() const override { return scratch_.size(); }
@@ -70,8 +67,7 @@ public:
   Status launch(uint32_t program, uint32_t step) override;
   Status synchronize() override { return Status(); }
   std::string describe(uint32_t program, uint32_t step) const override;
-  bool watch(uint32_t program, uint32_t buffer,
-             const std::shared_ptr<std::atomic<bool>> &found) override;
+  bool watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) override;
 
 private:
   const plan::Plan *plan_ = nullptr;

@@ -45,10 +45,8 @@ private:
 };
 } // namespace
 
-BindResult bindFunction(std::string description, std::function<void(std::byte *)> run,
-                        size_t scratchBytes) {
-  return BindResult(
-      std::make_unique<FunctionKernel>(std::move(description), std::move(run), scratchBytes));
+BindResult bindFunction(std::string description, std::function<void(std::byte *)> run, size_t scratchBytes) {
+  return BindResult(std::make_unique<FunctionKernel>(std::move(description), std::move(run), scratchBytes));
 }
 
 void KernelRegistry::add(const std::string &kernel, Implementation implementation) {

@@ -50,16 +50,13 @@ public:
   virtual std::string describe() const = 0;
   /// From now on run() sets `found` when it writes a NaN or an infinity into an output, while it has the numbers at
   /// hand: to look at them afterwards takes as long as reading them. False: this kernel does not.
-  virtual bool watch(size_t output, const std::shared_ptr<std::atomic<bool>> &found) {
-    return false;
-  }
+  virtual bool watch(size_t output, const std::shared_ptr<std::atomic<bool>> &found) { return false; }
 };
 
 using BindResult = Result<std::unique_ptr<BoundKernel>>;
 
 /// A bound kernel from a function object.
-BindResult bindFunction(std::string description, std::function<void(std::byte *)> run,
-                        size_t scratchBytes = 0);
+BindResult bindFunction(std::string description, std::function<void(std::byte *)> run, size_t scratchBytes = 0);
 
 struct Implementation {
   std::string name;

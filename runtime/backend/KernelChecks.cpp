@@ -14,16 +14,16 @@ Status arity(const KernelCall &call, size_t inputs, size_t outputs) {
   if (call.inputs.size() == inputs && call.outputs.size() == outputs)
     return Status();
   return Status::error(call.name() + " has " + std::to_string(call.inputs.size()) + " inputs and " +
-                       std::to_string(call.outputs.size()) + " outputs, not " +
-                       std::to_string(inputs) + " and " + std::to_string(outputs));
+                       std::to_string(call.outputs.size()) + " outputs, not " + std::to_string(inputs) + " and " +
+                       std::to_string(outputs));
 }
 
 /// All inputs from `first` on and the outputs have one element type.
 Status sameTypes(const KernelCall &call, size_t first = 0) {
   for (size_t i = first; i < call.inputs.size(); ++i)
     if (call.inputs[i].dtype != call.outputs[0].dtype)
-      return Status::error(call.name() + " of " + dtypeName(call.inputs[i].dtype) +
-                           " cannot give " + dtypeName(call.outputs[0].dtype));
+      return Status::error(call.name() + " of " + dtypeName(call.inputs[i].dtype) + " cannot give " +
+                           dtypeName(call.outputs[0].dtype));
   return Status();
 }
 
@@ -35,8 +35,8 @@ Status productTypes(const KernelCall &call) {
     return sameTypes(call);
   if (call.inputs[1].dtype == in && (out == plan::F32 || out == plan::F64))
     return Status();
-  return Status::error("wide " + call.name() + " of " + dtypeName(in) + " and " +
-                       dtypeName(call.inputs[1].dtype) + " cannot give " + dtypeName(out));
+  return Status::error("wide " + call.name() + " of " + dtypeName(in) + " and " + dtypeName(call.inputs[1].dtype) +
+                       " cannot give " + dtypeName(out));
 }
 
 Status floatOnly(const KernelCall &call) {
@@ -56,8 +56,8 @@ std::string operandList(const KernelCall &call) {
 Status resultShape(const KernelCall &call, const Shape &expected) {
   if (call.outputs[0].shape == expected)
     return Status();
-  return Status::error(call.name() + ": the result of " + operandList(call) + " has the shape " +
-                       str(expected) + ", not " + str(call.outputs[0].shape));
+  return Status::error(call.name() + ": the result of " + operandList(call) + " has the shape " + str(expected) +
+                       ", not " + str(call.outputs[0].shape));
 }
 
 Status attributeError(const KernelCall &call, const std::string &what) {
@@ -65,12 +65,12 @@ Status attributeError(const KernelCall &call, const std::string &what) {
 }
 
 /// Reads `name` with `count` values in [low, high] to out[3 - count ...].
-Status readSpatial(const KernelCall &call, const char *name, size_t count, int64_t low,
-                   int64_t high, std::array<int64_t, 3> &out) {
+Status readSpatial(const KernelCall &call, const char *name, size_t count, int64_t low, int64_t high,
+                   std::array<int64_t, 3> &out) {
   Shape values = call.intsAttribute(name);
   if (values.size() != count)
-    return attributeError(call, std::string(name) + " has " + std::to_string(values.size()) +
-                                    " values for " + std::to_string(count) + " spatial dimensions");
+    return attributeError(call, std::string(name) + " has " + std::to_string(values.size()) + " values for " +
+                                    std::to_string(count) + " spatial dimensions");
   for (size_t i = 0; i < count; ++i) {
     if (values[i] < low || values[i] > high)
       return attributeError(call, std::string(name) + " " + str(values) + " is out of range");
@@ -83,8 +83,8 @@ Status readPads(const KernelCall &call, size_t count, int64_t low, std::array<in
                 std::array<int64_t, 3> &hi) {
   Shape values = call.intsAttribute("pads");
   if (values.size() != 2 * count)
-    return attributeError(call, "pads has " + std::to_string(values.size()) + " values for " +
-                                    std::to_string(count) + " spatial dimensions");
+    return attributeError(call, "pads has " + std::to_string(values.size()) + " values for " + std::to_string(count) +
+                                    " spatial dimensions");
   for (size_t i = 0; i < 2 * count; ++i)
     if (values[i] < low || values[i] > kAttributeLimit)
       return attributeError(call, "pads " + str(values) + " is out of range");
@@ -101,8 +101,7 @@ void spatialOf(const Shape &shape, std::array<int64_t, 3> &out) {
 }
 
 /// Extent of a window's result; 0 where no window fits.
-int64_t windowExtent(int64_t in, int64_t lo, int64_t hi, int64_t kernel, int64_t dilation,
-                     int64_t stride) {
+int64_t windowExtent(int64_t in, int64_t lo, int64_t hi, int64_t kernel, int64_t dilation, int64_t stride) {
   int64_t room = in + lo + hi - dilation * (kernel - 1) - 1;
   return room < 0 ? 0 : room / stride + 1;
 }
@@ -132,8 +131,8 @@ Status checkReshape(const KernelCall &call) {
   TESSERA_RETURN_IF_ERROR(arity(call, 1, 1));
   TESSERA_RETURN_IF_ERROR(sameTypes(call));
   if (call.inputs[0].elements() != call.outputs[0].elements())
-    return Status::error("reshape of " + str(call.inputs[0].shape) + " to " +
-                         str(call.outputs[0].shape) + " changes the number of elements");
+    return Status::error("reshape of " + str(call.inputs[0].shape) + " to " + str(call.outputs[0].shape) +
+                         " changes the number of elements");
   return Status();
 }
 
@@ -162,8 +161,8 @@ Status checkSlice(const KernelCall &call) {
     return attributeError(call, "starts, limits and strides need one value per dimension");
   for (size_t d = 0; d < x.size(); ++d) {
     if (starts[d] < 0 || starts[d] > limits[d] || limits[d] > x[d] || strides[d] < 1)
-      return attributeError(call, "starts " + str(starts) + ", limits " + str(limits) +
-                                      ", strides " + str(strides) + " leave the operand");
+      return attributeError(call, "starts " + str(starts) + ", limits " + str(limits) + ", strides " + str(strides) +
+                                      " leave the operand");
     expected.push_back(limits[d] == starts[d] ? 0 : (limits[d] - starts[d] - 1) / strides[d] + 1);
   }
   return resultShape(call, expected);
@@ -181,11 +180,9 @@ Status checkPad(const KernelCall &call) {
     int64_t between = 0, total = 0;
     if (lo[d] < 0 || hi[d] < 0 || inner[d] < 0 ||
         __builtin_mul_overflow(std::max<int64_t>(x[d] - 1, 0), inner[d], &between) ||
-        __builtin_add_overflow(x[d], between, &total) ||
-        __builtin_add_overflow(total, lo[d], &total) ||
+        __builtin_add_overflow(x[d], between, &total) || __builtin_add_overflow(total, lo[d], &total) ||
         __builtin_add_overflow(total, hi[d], &total))
-      return attributeError(call, "lo " + str(lo) + ", hi " + str(hi) + ", inner " + str(inner) +
-                                      " are out of range");
+      return attributeError(call, "lo " + str(lo) + ", hi " + str(hi) + ", inner " + str(inner) + " are out of range");
     expected.push_back(total);
   }
   return resultShape(call, expected);
@@ -206,8 +203,7 @@ Status checkConcat(const KernelCall &call) {
       return attributeError(call, "the operands differ in rank");
     t[d] = s[d];
     if (s != t)
-      return attributeError(call,
-                            "the operands differ in a dimension other than " + std::to_string(dim));
+      return attributeError(call, "the operands differ in a dimension other than " + std::to_string(dim));
     expected[d] += s[d];
   }
   return resultShape(call, expected);
@@ -273,8 +269,7 @@ Status checkOverlap(const KernelCall &call) {
       if (overlaps(in, call.outputs[o]) &&
           !(elementwise && in.data == call.outputs[o].data && in.dtype == call.outputs[o].dtype &&
             in.elements() == call.outputs[o].elements()))
-        return Status::error(call.name() + ": output " + std::to_string(o) +
-                             " overlaps an input that is still read");
+        return Status::error(call.name() + ": output " + std::to_string(o) + " overlaps an input that is still read");
     for (size_t p = 0; p < o; ++p)
       if (overlaps(call.outputs[p], call.outputs[o]))
         return Status::error(call.name() + ": two outputs overlap");
@@ -294,9 +289,7 @@ Result<ConvGeometry> convGeometry(const KernelCall &call) {
   // conv: x, w -> y; conv_input_grad: dy, w -> dx; conv_weight_grad: x, dy -> dw.
   const Shape &x = inputGrad ? call.outputs[0].shape : call.inputs[0].shape;
   const Shape &w = weightGrad ? call.outputs[0].shape : call.inputs[1].shape;
-  const Shape &y = inputGrad    ? call.inputs[0].shape
-                   : weightGrad ? call.inputs[1].shape
-                                : call.outputs[0].shape;
+  const Shape &y = inputGrad ? call.inputs[0].shape : weightGrad ? call.inputs[1].shape : call.outputs[0].shape;
   if (x.size() < 3 || x.size() > 5 || w.size() != x.size() || y.size() != x.size())
     return attributeError(call, "a convolution needs 1 to 3 spatial dimensions");
   ConvGeometry g;
@@ -304,17 +297,16 @@ Result<ConvGeometry> convGeometry(const KernelCall &call) {
   g.groups = call.intAttribute("groups", 1);
   g.n = x[0];
   g.c = w[1];
-  if (g.groups < 1 || w[0] % g.groups != 0 || x[1] % g.groups != 0 || x[1] / g.groups != w[1] ||
-      y[1] != w[0] || y[0] != x[0])
-    return attributeError(call, "batch and channel counts do not fit together (groups " +
-                                    std::to_string(g.groups) + ")");
+  if (g.groups < 1 || w[0] % g.groups != 0 || x[1] % g.groups != 0 || x[1] / g.groups != w[1] || y[1] != w[0] ||
+      y[0] != x[0])
+    return attributeError(call,
+                          "batch and channel counts do not fit together (groups " + std::to_string(g.groups) + ")");
   g.f = w[0] / g.groups;
   spatialOf(x, g.in);
   spatialOf(w, g.kernel);
   spatialOf(y, g.out);
   TESSERA_RETURN_IF_ERROR(readSpatial(call, "strides", g.spatial, 1, kAttributeLimit, g.stride));
-  TESSERA_RETURN_IF_ERROR(
-      readSpatial(call, "dilations", g.spatial, 1, kAttributeLimit, g.dilation));
+  TESSERA_RETURN_IF_ERROR(readSpatial(call, "dilations", g.spatial, 1, kAttributeLimit, g.dilation));
   TESSERA_RETURN_IF_ERROR(readPads(call, g.spatial, -kAttributeLimit, g.padLo, g.padHi));
   for (int64_t k : g.kernel)
     if (k > kAttributeLimit)
@@ -324,14 +316,12 @@ Result<ConvGeometry> convGeometry(const KernelCall &call) {
     Shape given = call.intsAttribute(name);
     const Shape &out = call.outputs[0].shape;
     if (given != Shape(out.begin() + 2, out.end()))
-      return attributeError(call, std::string(name) + " " + str(given) + " is not the result's " +
-                                      str(out));
+      return attributeError(call, std::string(name) + " " + str(given) + " is not the result's " + str(out));
     return g;
   }
   Shape expected = {x[0], w[0]};
   for (size_t d = 3 - g.spatial; d < 3; ++d)
-    expected.push_back(
-        windowExtent(g.in[d], g.padLo[d], g.padHi[d], g.kernel[d], g.dilation[d], g.stride[d]));
+    expected.push_back(windowExtent(g.in[d], g.padLo[d], g.padHi[d], g.kernel[d], g.dilation[d], g.stride[d]));
   TESSERA_RETURN_IF_ERROR(resultShape(call, expected));
   return g;
 }
@@ -360,15 +350,12 @@ Result<PoolGeometry> poolGeometry(const KernelCall &call) {
   TESSERA_RETURN_IF_ERROR(readSpatial(call, "strides", g.spatial, 1, kAttributeLimit, g.stride));
   TESSERA_RETURN_IF_ERROR(readPads(call, g.spatial, -kAttributeLimit, g.padLo, g.padHi));
   if (maximum)
-    TESSERA_RETURN_IF_ERROR(
-        readSpatial(call, "dilations", g.spatial, 1, kAttributeLimit, g.dilation));
+    TESSERA_RETURN_IF_ERROR(readSpatial(call, "dilations", g.spatial, 1, kAttributeLimit, g.dilation));
   Shape expected = {x[0], x[1]};
   for (size_t d = 3 - g.spatial; d < 3; ++d)
-    expected.push_back(
-        windowExtent(g.in[d], g.padLo[d], g.padHi[d], g.kernel[d], g.dilation[d], g.stride[d]));
+    expected.push_back(windowExtent(g.in[d], g.padLo[d], g.padHi[d], g.kernel[d], g.dilation[d], g.stride[d]));
   if (y != expected)
-    return attributeError(call,
-                          "windows over " + str(x) + " give " + str(expected) + ", not " + str(y));
+    return attributeError(call, "windows over " + str(x) + " give " + str(expected) + ", not " + str(y));
   return g;
 }
 
@@ -404,15 +391,13 @@ Result<IndexGeometry> indexGeometry(const KernelCall &call) {
   if (indices.dtype != plan::I64 && indices.dtype != plan::I32)
     return Status::error(call.name() + ": indices are i64 or i32, not " + dtypeName(indices.dtype));
   if (table.dtype != items.dtype)
-    return Status::error(call.name() + " of " + dtypeName(table.dtype) + " cannot give " +
-                         dtypeName(items.dtype));
+    return Status::error(call.name() + " of " + dtypeName(table.dtype) + " cannot give " + dtypeName(items.dtype));
   int64_t axis = call.intAttribute("axis", -1);
   if (axis < 0 || axis >= static_cast<int64_t>(table.shape.size()))
     return attributeError(call, "there is no axis " + std::to_string(axis));
   auto at = table.shape.begin() + axis;
   if (scatter && call.intAttribute("size", -1) != *at)
-    return attributeError(call, "size is not the extent of axis " + std::to_string(axis) + " of " +
-                                    str(table.shape));
+    return attributeError(call, "size is not the extent of axis " + std::to_string(axis) + " of " + str(table.shape));
   int64_t batch = call.intAttribute("batch_dims");
   const Shape &index = indices.shape;
   if (batch < 0 || batch > axis || batch > static_cast<int64_t>(index.size()) ||
@@ -423,8 +408,7 @@ Result<IndexGeometry> indexGeometry(const KernelCall &call) {
   expected.insert(expected.end(), index.begin() + batch, index.end());
   expected.insert(expected.end(), at + 1, table.shape.end());
   if (expected != items.shape)
-    return attributeError(call, "the gathered elements have the shape " + str(expected) + ", not " +
-                                    str(items.shape));
+    return attributeError(call, "the gathered elements have the shape " + str(expected) + ", not " + str(items.shape));
   IndexGeometry g;
   g.batch = elementCount(Shape(table.shape.begin(), own));
   g.outer = elementCount(Shape(own, at));
@@ -434,8 +418,7 @@ Result<IndexGeometry> indexGeometry(const KernelCall &call) {
   g.start = call.intAttribute("start");
   int64_t limit = call.intAttribute("limit", -1);
   if (limit < -1 || limit > g.extent)
-    return attributeError(call, "limit is " + std::to_string(limit) + " of " +
-                                    std::to_string(g.extent) + " rows");
+    return attributeError(call, "limit is " + std::to_string(limit) + " of " + std::to_string(g.extent) + " rows");
   g.rows = limit < 0 ? g.extent : limit;
   return g;
 }

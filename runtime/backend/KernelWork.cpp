@@ -7,8 +7,7 @@ namespace tessera::rt {
 namespace {
 
 double product(const std::array<int64_t, 3> &sizes) {
-  return static_cast<double>(sizes[0]) * static_cast<double>(sizes[1]) *
-         static_cast<double>(sizes[2]);
+  return static_cast<double>(sizes[0]) * static_cast<double>(sizes[1]) * static_cast<double>(sizes[2]);
 }
 
 std::optional<double> flopsOf(const KernelCall &call) {
@@ -17,16 +16,15 @@ std::optional<double> flopsOf(const KernelCall &call) {
     Result<MatMulGeometry> g = matmulGeometry(call);
     if (!g)
       return std::nullopt;
-    return 2.0 * static_cast<double>(elementCount(g->batch)) * static_cast<double>(g->m) *
-           static_cast<double>(g->n) * static_cast<double>(g->k);
+    return 2.0 * static_cast<double>(elementCount(g->batch)) * static_cast<double>(g->m) * static_cast<double>(g->n) *
+           static_cast<double>(g->k);
   }
   if (name.rfind("conv", 0) == 0) { // the gradients have as many products as the convolution
     Result<ConvGeometry> g = convGeometry(call);
     if (!g)
       return std::nullopt;
-    return 2.0 * static_cast<double>(g->n) * static_cast<double>(g->groups) *
-           static_cast<double>(g->f) * static_cast<double>(g->c) * product(g->out) *
-           product(g->kernel);
+    return 2.0 * static_cast<double>(g->n) * static_cast<double>(g->groups) * static_cast<double>(g->f) *
+           static_cast<double>(g->c) * product(g->out) * product(g->kernel);
   }
   if (name.rfind("attention", 0) == 0) {
     Result<AttentionGeometry> g = attentionGeometry(call);

@@ -31,8 +31,7 @@ Shape shapeOf(const plan::Plan &plan, size_t b) {
 }
 
 /// Buffers with the shape of the largest operand move together through an expression.
-void uniteExpression(const plan::Plan &plan, const plan::Kernel &kernel, const KernelCall &call,
-                     Classes &classes) {
+void uniteExpression(const plan::Plan &plan, const plan::Kernel &kernel, const KernelCall &call, Classes &classes) {
   Result<ExpressionCode> code = lowerExpression(call);
   if (!code)
     return;
@@ -52,8 +51,7 @@ enum Wish : uint8_t { None = 0, Activation = 1, Weight = 2, Plain = 4 };
 
 } // namespace
 
-std::vector<Layout> chooseLayouts(const plan::Plan &plan,
-                                  const std::vector<std::vector<KernelCall>> &calls,
+std::vector<Layout> chooseLayouts(const plan::Plan &plan, const std::vector<std::vector<KernelCall>> &calls,
                                   const LayoutWishes &wishes) {
   size_t n = static_cast<size_t>(plan.buffers_size());
   Classes classes(n);
@@ -67,8 +65,7 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan,
       wish[b] |= Plain;
   Classes bytes(n); // views of one another
   for (size_t b = 0; b < n; ++b)
-    if (uint32_t alias = plan.buffers(static_cast<int>(b)).alias_of_plus_one();
-        alias && alias <= n) {
+    if (uint32_t alias = plan.buffers(static_cast<int>(b)).alias_of_plus_one(); alias && alias <= n) {
       bytes.unite(b, alias - 1);
       if (shapeOf(plan, b) == shapeOf(plan, alias - 1)) {
         classes.unite(b, alias - 1);
@@ -110,8 +107,7 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan,
         want(k.outputs(0), Activation);
       }
     }
-  for (int pass = 0; pass < 2;
-       ++pass) // to the leader and back: what is plain is so under every name
+  for (int pass = 0; pass < 2; ++pass) // to the leader and back: what is plain is so under every name
     for (size_t b = 0; b < n; ++b) {
       wish[bytes.find(b)] |= wish[b] & Plain;
       wish[b] |= wish[bytes.find(b)] & Plain;

@@ -34,8 +34,7 @@ struct LayoutWishes {
 };
 
 /// One layout per buffer. `calls` are HostPlan::calls of the plan.
-std::vector<Layout> chooseLayouts(const plan::Plan &plan,
-                                  const std::vector<std::vector<KernelCall>> &calls,
+std::vector<Layout> chooseLayouts(const plan::Plan &plan, const std::vector<std::vector<KernelCall>> &calls,
                                   const LayoutWishes &wishes);
 
 } // namespace tessera::rt

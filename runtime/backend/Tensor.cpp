@@ -65,8 +65,7 @@ Shape broadcastStrides(const Shape &shape, size_t rank) {
 
 namespace {
 
-template <typename T>
-void copyRow(T *dst, int64_t dstStride, const T *src, int64_t srcStride, int64_t n) {
+template <typename T> void copyRow(T *dst, int64_t dstStride, const T *src, int64_t srcStride, int64_t n) {
   for (int64_t i = 0; i < n; ++i)
     dst[i * dstStride] = src[i * srcStride];
 }
@@ -74,8 +73,7 @@ void copyRow(T *dst, int64_t dstStride, const T *src, int64_t srcStride, int64_t
 /// A transposition: reads run along dimension 0, writes along dimension 1. Squares of 16 use every cache
 /// line that they touch as a whole.
 template <typename T>
-void copyTransposed(T *dst, int64_t dstStride, const T *src, int64_t srcStride, int64_t n,
-                    int64_t m) {
+void copyTransposed(T *dst, int64_t dstStride, const T *src, int64_t srcStride, int64_t n, int64_t m) {
   constexpr int64_t kSquare = 16;
   for (int64_t i0 = 0; i0 < n; i0 += kSquare)
     for (int64_t j0 = 0; j0 < m; j0 += kSquare)
@@ -85,8 +83,8 @@ void copyTransposed(T *dst, int64_t dstStride, const T *src, int64_t srcStride, 
 }
 
 template <typename T>
-void copyDims(T *dst, const int64_t *dstStrides, const T *src, const int64_t *srcStrides,
-              const int64_t *shape, size_t rank) {
+void copyDims(T *dst, const int64_t *dstStrides, const T *src, const int64_t *srcStrides, const int64_t *shape,
+              size_t rank) {
   if (rank == 0) {
     *dst = *src;
   } else if (rank == 1) {
@@ -98,8 +96,7 @@ void copyDims(T *dst, const int64_t *dstStrides, const T *src, const int64_t *sr
     copyTransposed(dst, dstStrides[0], src, srcStrides[1], shape[0], shape[1]);
   } else {
     for (int64_t i = 0; i < *shape; ++i)
-      copyDims(dst + i * *dstStrides, dstStrides + 1, src + i * *srcStrides, srcStrides + 1,
-               shape + 1, rank - 1);
+      copyDims(dst + i * *dstStrides, dstStrides + 1, src + i * *srcStrides, srcStrides + 1, shape + 1, rank - 1);
   }
 }
 
@@ -127,8 +124,8 @@ void mergeDims(Shape &shape, Shape &a, Shape &b) {
 
 } // namespace
 
-void copyStrided(void *dst, const Shape &dstStrides, const void *src, const Shape &srcStrides,
-                 const Shape &shape, size_t size, int threads) {
+void copyStrided(void *dst, const Shape &dstStrides, const void *src, const Shape &srcStrides, const Shape &shape,
+                 size_t size, int threads) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end())
     return;
   Shape n = shape, a = dstStrides, b = srcStrides;
@@ -144,8 +141,7 @@ void copyStrided(void *dst, const Shape &dstStrides, const void *src, const Shap
     parallelFor(threads, n[0], [&](int64_t begin, int64_t end) {
       Shape part = n;
       part[0] = end - begin;
-      copyDims(to + begin * a[0], a.data(), from + begin * b[0], b.data(), part.data(),
-               part.size());
+      copyDims(to + begin * a[0], a.data(), from + begin * b[0], b.data(), part.data(), part.size());
     });
   };
   if (size == 8)
@@ -233,8 +229,8 @@ Shape refinedStrides(const Refined &r, const Shape &shape, const Layout &layout)
 
 } // namespace
 
-void convertLayout(void *dst, const Layout &dstLayout, const void *src, const Layout &srcLayout,
-                   const Shape &shape, size_t size, int threads) {
+void convertLayout(void *dst, const Layout &dstLayout, const void *src, const Layout &srcLayout, const Shape &shape,
+                   size_t size, int threads) {
   Refined r = refine(shape, dstLayout, srcLayout);
   Shape to = refinedStrides(r, shape, dstLayout), from = refinedStrides(r, shape, srcLayout);
   // Walk in destination order: writes are contiguous.

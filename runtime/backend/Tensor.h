@@ -22,9 +22,7 @@ using Shape = std::vector<int64_t>;
 
 /// "f32", "i64", ...: as messages print it.
 std::string dtypeName(plan::DType dtype);
-inline bool isFloat(plan::DType t) {
-  return t == plan::F32 || t == plan::F64 || t == plan::F16 || t == plan::BF16;
-}
+inline bool isFloat(plan::DType t) { return t == plan::F32 || t == plan::F64 || t == plan::F16 || t == plan::BF16; }
 
 /// Product of the sizes (1 for a scalar). Sizes come from checked buffers: no overflow.
 int64_t elementCount(const Shape &shape);
@@ -49,15 +47,15 @@ struct TensorView {
 Shape broadcastStrides(const Shape &shape, size_t rank);
 
 /// Copies `shape` elements of `size` bytes between two strided places (strides in elements).
-void copyStrided(void *dst, const Shape &dstStrides, const void *src, const Shape &srcStrides,
-                 const Shape &shape, size_t size, int threads = 1);
+void copyStrided(void *dst, const Shape &dstStrides, const void *src, const Shape &srcStrides, const Shape &shape,
+                 size_t size, int threads = 1);
 
 /// The physical shape of a layout, and the stride in it of every (outer dimension, inner block).
 /// {{1, 16}} on [8, 64, 3]: physical [8, 4, 3, 16].
 Shape physicalShape(const Shape &shape, const Layout &layout);
 /// Converts the layout of a tensor; dst and src do not overlap.
-void convertLayout(void *dst, const Layout &dstLayout, const void *src, const Layout &srcLayout,
-                   const Shape &shape, size_t size, int threads = 1);
+void convertLayout(void *dst, const Layout &dstLayout, const void *src, const Layout &srcLayout, const Shape &shape,
+                   size_t size, int threads = 1);
 
 } // namespace tessera::rt
 

@@ -46,8 +46,7 @@ Result<const Safetensors *> Checkpoint::file(size_t index) const {
   if (it == open_.end()) {
     if (open_.size() >= kOpenFiles)
       open_.erase(open_.begin());
-    Result<Safetensors> file =
-        Safetensors::open(pathIn(folder_, manifest_, index), manifest_.files[index].sums);
+    Result<Safetensors> file = Safetensors::open(pathIn(folder_, manifest_, index), manifest_.files[index].sums);
     if (!file)
       return file.status();
     it = open_.emplace(index, std::make_unique<Safetensors>(std::move(*file))).first;
@@ -62,20 +61,17 @@ Status Checkpoint::check(const std::string &name, const Manifest::Piece &piece) 
   std::optional<TensorType> found = (*held)->typeOf(name);
   if (found && found->type == manifest_.tensors.at(name).type && found->shape == piece.block.shape)
     return Status();
-  return Status::error((*held)->path() + ": tensor " + quoted(name) +
-                       " is not there as the manifest says");
+  return Status::error((*held)->path() + ": tensor " + quoted(name) + " is not there as the manifest says");
 }
 
-Status Checkpoint::read(const std::string &name, const Block &block, plan::DType type,
-                        void *out) const {
+Status Checkpoint::read(const std::string &name, const Block &block, plan::DType type, void *out) const {
   auto it = manifest_.tensors.find(name);
   if (it == manifest_.tensors.end())
     return Status::error(folder_ + ": has no tensor " + quoted(name));
   const Manifest::Tensor &tensor = it->second;
   if (!isInside(block, tensor.shape))
-    return Status::error(folder_ + ": tensor " + quoted(name) + " of shape " +
-                         shapeText(tensor.shape) + " has no block " + shapeText(block.shape) +
-                         " at " + shapeText(block.offset));
+    return Status::error(folder_ + ": tensor " + quoted(name) + " of shape " + shapeText(tensor.shape) +
+                         " has no block " + shapeText(block.shape) + " at " + shapeText(block.offset));
   std::vector<char> part;
   for (const Manifest::Piece &piece : tensor.pieces) {
     std::optional<Block> common = intersect(piece.block, block);
@@ -115,8 +111,7 @@ Result<CheckpointWriter::Open *> CheckpointWriter::open(size_t index) {
   std::map<std::string, uint64_t> begins;
   for (size_t i = 0; i < held.size(); ++i)
     begins[held[i].name] = layout->begins[i];
-  return &open_.emplace(index, Open{std::move(*file), std::move(*layout), std::move(begins)})
-              .first->second;
+  return &open_.emplace(index, Open{std::move(*file), std::move(*layout), std::move(begins)}).first->second;
 }
 
 Status CheckpointWriter::begin(size_t file) {

@@ -30,15 +30,13 @@ public:
   const std::string &path() const override { return folder_; }
   std::vector<std::string> names() const override;
   std::optional<TensorType> typeOf(const std::string &name) const override;
-  Status read(const std::string &name, const Block &block, plan::DType type,
-              void *out) const override;
+  Status read(const std::string &name, const Block &block, plan::DType type, void *out) const override;
 
   /// Whether a file holds a piece of a tensor as the manifest says.
   Status check(const std::string &name, const Manifest::Piece &piece) const;
 
 private:
-  Checkpoint(std::string folder, Manifest manifest)
-      : folder_(std::move(folder)), manifest_(std::move(manifest)) {}
+  Checkpoint(std::string folder, Manifest manifest) : folder_(std::move(folder)), manifest_(std::move(manifest)) {}
   Result<const Safetensors *> file(size_t index) const;
 
   std::string folder_;
@@ -50,8 +48,7 @@ private:
 /// blocks: nobody's write depends on another's.
 class CheckpointWriter {
 public:
-  CheckpointWriter(std::string folder, const Manifest &manifest)
-      : folder_(std::move(folder)), manifest_(manifest) {}
+  CheckpointWriter(std::string folder, const Manifest &manifest) : folder_(std::move(folder)), manifest_(manifest) {}
 
   /// Gives a file its header and size. Once per file.
   Status begin(size_t file);

@@ -14,8 +14,7 @@ constexpr int64_t kSlab = 1 << 20; // elements in memory at a time
 
 /// Calls f(slab, its packed elements as `type`) for all of a block.
 template <typename F>
-Status forEachSlab(const TensorSource &source, const std::string &name, const Block &block,
-                   plan::DType type, F f) {
+Status forEachSlab(const TensorSource &source, const std::string &name, const Block &block, plan::DType type, F f) {
   std::vector<char> data;
   for (const Block &slab : slabsOf(block, kSlab)) {
     data.resize(bytesOf(slab.shape, type).value_or(0));
@@ -28,17 +27,16 @@ Status forEachSlab(const TensorSource &source, const std::string &name, const Bl
 } // namespace
 
 /// All files of the checkpoint into `folder`, with their checksums.
-static Status writeFiles(const TensorSource &source, Manifest &manifest,
-                         const std::string &folder) {
+static Status writeFiles(const TensorSource &source, Manifest &manifest, const std::string &folder) {
   CheckpointWriter writer(folder, manifest);
   for (size_t file = 0; file < manifest.files.size(); ++file)
     TESSERA_RETURN_IF_ERROR(writer.begin(file));
   for (const auto &[name, tensor] : manifest.tensors)
     for (const Manifest::Piece &piece : tensor.pieces)
-      TESSERA_RETURN_IF_ERROR(forEachSlab(source, name, piece.block, tensor.type,
-                                          [&](const Block &slab, const std::vector<char> &data) {
-                                            return writer.write(name, slab, data.data());
-                                          }));
+      TESSERA_RETURN_IF_ERROR(
+          forEachSlab(source, name, piece.block, tensor.type, [&](const Block &slab, const std::vector<char> &data) {
+            return writer.write(name, slab, data.data());
+          }));
   TESSERA_RETURN_IF_ERROR(writer.sync());
   for (Manifest::File &file : manifest.files) {
     Result<FileSums> sums = sumFile(folder + "/" + file.name);
@@ -63,8 +61,8 @@ Status rewrite(const TensorSource &source, Manifest manifest, const std::string 
   return status;
 }
 
-Status exportTensors(const TensorSource &source, const std::vector<std::string> &names,
-                     const std::string &file, std::optional<plan::DType> type) {
+Status exportTensors(const TensorSource &source, const std::vector<std::string> &names, const std::string &file,
+                     std::optional<plan::DType> type) {
   if (fileExists(file))
     return Status::error(file + ": is there already");
   std::vector<NamedTensor> tensors;
@@ -78,10 +76,9 @@ Status exportTensors(const TensorSource &source, const std::vector<std::string> 
   if (!writer)
     return writer.status();
   for (const NamedTensor &tensor : tensors)
-    TESSERA_RETURN_IF_ERROR(forEachSlab(source, tensor.name, wholeBlock(tensor.shape), tensor.type,
-                                        [&](const Block &, const std::vector<char> &data) {
-                                          return writer->append(data.data(), data.size());
-                                        }));
+    TESSERA_RETURN_IF_ERROR(forEachSlab(
+        source, tensor.name, wholeBlock(tensor.shape), tensor.type,
+        [&](const Block &, const std::vector<char> &data) { return writer->append(data.data(), data.size()); }));
   return writer->commit();
 }
 
@@ -97,8 +94,7 @@ Result<std::vector<Difference>> compare(const TensorSource &a, const TensorSourc
       d.what = x ? "only in the first" : "only in the second";
     else if (x->shape != y->shape)
       d.what = "shapes " + shapeText(x->shape) + " and " + shapeText(y->shape);
-    else if (isFloatType(x->type) != isFloatType(y->type) ||
-             (!isFloatType(x->type) && x->type != y->type))
+    else if (isFloatType(x->type) != isFloatType(y->type) || (!isFloatType(x->type) && x->type != y->type))
       d.what = "types " + typeName(x->type) + " and " + typeName(y->type);
     if (!d.what.empty()) {
       differences.push_back(d);
@@ -108,28 +104,27 @@ Result<std::vector<Difference>> compare(const TensorSource &a, const TensorSourc
     const plan::DType type = floats ? plan::F64 : x->type;
     double scale = 0;
     std::vector<char> other;
-    TESSERA_RETURN_IF_ERROR(
-        forEachSlab(a, name, wholeBlock(x->shape), type,
-                    [&](const Block &slab, const std::vector<char> &data) -> Status {
-                      other.resize(data.size());
-                      TESSERA_RETURN_IF_ERROR(b.read(name, slab, type, other.data()));
-                      const size_t each = bytesPerElement(type);
-                      for (size_t at = 0; at < data.size(); at += each) {
-                        double p = 0, q = 0;
-                        if (floats) {
-                          std::memcpy(&p, &data[at], 8);
-                          std::memcpy(&q, &other[at], 8);
-                          if (std::isfinite(p))
-                            scale = std::max(scale, std::fabs(p));
-                        }
-                        if (std::memcmp(&data[at], &other[at], each) == 0)
-                          continue;
-                        ++d.elements;
-                        double apart = floats ? std::fabs(p - q) : 0;
-                        d.largest = std::max(d.largest, std::isnan(apart) ? HUGE_VAL : apart);
-                      }
-                      return Status();
-                    }));
+    TESSERA_RETURN_IF_ERROR(forEachSlab(a, name, wholeBlock(x->shape), type,
+                                        [&](const Block &slab, const std::vector<char> &data) -> Status {
+                                          other.resize(data.size());
+                                          TESSERA_RETURN_IF_ERROR(b.read(name, slab, type, other.data()));
+                                          const size_t each = bytesPerElement(type);
+                                          for (size_t at = 0; at < data.size(); at += each) {
+                                            double p = 0, q = 0;
+                                            if (floats) {
+                                              std::memcpy(&p, &data[at], 8);
+                                              std::memcpy(&q, &other[at], 8);
+                                              if (std::isfinite(p))
+                                                scale = std::max(scale, std::fabs(p));
+                                            }
+                                            if (std::memcmp(&data[at], &other[at], each) == 0)
+                                              continue;
+                                            ++d.elements;
+                                            double apart = floats ? std::fabs(p - q) : 0;
+                                            d.largest = std::max(d.largest, std::isnan(apart) ? HUGE_VAL : apart);
+                                          }
+                                          return Status();
+                                        }));
     d.relative = d.largest == 0 ? 0 : d.largest / std::max(scale, 1e-300);
     if (d.elements > 0)
       differences.push_back(d);

@@ -21,12 +21,12 @@ Status rewrite(const TensorSource &source, Manifest manifest, const std::string 
 
 /// Writes tensors of the source to one safetensors file, floating-point ones as `type` if that is
 /// given.
-Status exportTensors(const TensorSource &source, const std::vector<std::string> &names,
-                     const std::string &file, std::optional<plan::DType> type);
+Status exportTensors(const TensorSource &source, const std::vector<std::string> &names, const std::string &file,
+                     std::optional<plan::DType> type);
 
 struct Difference {
-  std::string name, what; // what: "only in the first", "shapes [2] and [3]", or empty: contents
-  uint64_t elements = 0;  // that differ
+  std::string name, what;           // what: "only in the first", "shapes [2] and [3]", or empty: contents
+  uint64_t elements = 0;            // that differ
   double largest = 0, relative = 0; // difference; and by the largest magnitude in the first
 };
 

@@ -62,9 +62,7 @@ Status removeAll(const std::string &path) {
 
 } // namespace
 
-std::string checkpointPath(const std::string &folder, int64_t step) {
-  return folder + "/" + stepName(step);
-}
+std::string checkpointPath(const std::string &folder, int64_t step) { return folder + "/" + stepName(step); }
 
 std::string partialPath(const std::string &folder, int64_t step) {
   return folder + "/." + stepName(step) + kPartialSuffix;
@@ -73,8 +71,7 @@ std::string partialPath(const std::string &folder, int64_t step) {
 std::vector<int64_t> listCheckpoints(const std::string &folder) {
   std::vector<int64_t> steps;
   for (const std::string &name : entriesOf(folder))
-    if (std::optional<int64_t> step = stepOf(name);
-        step && fileExists(folder + "/" + name + "/" + kManifestName))
+    if (std::optional<int64_t> step = stepOf(name); step && fileExists(folder + "/" + name + "/" + kManifestName))
       steps.push_back(*step);
   std::sort(steps.begin(), steps.end());
   return steps;
@@ -85,8 +82,8 @@ Result<std::string> findCheckpoint(const std::string &path) {
     return path;
   std::vector<int64_t> steps = listCheckpoints(path);
   if (steps.empty())
-    return Status::error(path + ": is no checkpoint and holds none (neither " + kManifestName +
-                         " nor " + kPrefix + "…)");
+    return Status::error(path + ": is no checkpoint and holds none (neither " + kManifestName + " nor " + kPrefix +
+                         "…)");
   return checkpointPath(path, steps.back());
 }
 
@@ -124,8 +121,7 @@ Status commitFolder(const std::string &partial, const std::string &path, const M
 
 Status commitCheckpoint(const std::string &folder, const Manifest &manifest, int64_t keep) {
   const int64_t step = manifest.position.step;
-  TESSERA_RETURN_IF_ERROR(
-      commitFolder(partialPath(folder, step), checkpointPath(folder, step), manifest));
+  TESSERA_RETURN_IF_ERROR(commitFolder(partialPath(folder, step), checkpointPath(folder, step), manifest));
   std::vector<int64_t> steps = listCheckpoints(folder);
   for (size_t i = 0; keep > 0 && i + static_cast<size_t>(keep) < steps.size(); ++i) {
     const std::string old = partialPath(folder, steps[i]);

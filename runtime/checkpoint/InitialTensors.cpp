@@ -30,17 +30,16 @@ Result<std::unique_ptr<TensorSource>> InitialTensors::open(const PlanDirectory &
   Result<Safetensors> file = Safetensors::open(directory.weights);
   if (!file)
     return file.status();
-  return std::unique_ptr<TensorSource>(std::make_unique<InitialTensors>(
-      std::make_unique<Safetensors>(std::move(*file)), directory.ranks[0]));
+  return std::unique_ptr<TensorSource>(
+      std::make_unique<InitialTensors>(std::make_unique<Safetensors>(std::move(*file)), directory.ranks[0]));
 }
 
-InitialTensors::InitialTensors(std::unique_ptr<TensorSource> file, const plan::Plan &plan)
-    : file_(std::move(file)) {
+InitialTensors::InitialTensors(std::unique_ptr<TensorSource> file, const plan::Plan &plan) : file_(std::move(file)) {
   for (const plan::Binding &binding : plan.bindings())
     if (binding.has_initial() && !file_->typeOf(binding.name()))
-      made_[binding.name()] = {{plan.buffers(static_cast<int>(binding.buffer())).dtype(),
-                                toVector(binding.global_shape())},
-                               binding.initial()};
+      made_[binding.name()] = {
+          {plan.buffers(static_cast<int>(binding.buffer())).dtype(), toVector(binding.global_shape())},
+          binding.initial()};
 }
 
 std::vector<std::string> InitialTensors::names() const {
@@ -56,20 +55,18 @@ std::optional<TensorType> InitialTensors::typeOf(const std::string &name) const 
   return it == made_.end() ? file_->typeOf(name) : it->second.type;
 }
 
-Status InitialTensors::read(const std::string &name, const Block &block, plan::DType type,
-                            void *out) const {
+Status InitialTensors::read(const std::string &name, const Block &block, plan::DType type, void *out) const {
   auto it = made_.find(name);
   if (it == made_.end())
     return file_->read(name, block, type, out);
   const Made &made = it->second;
   const std::vector<int64_t> &shape = made.type.shape;
   if (type != made.type.type && !(isFloatType(type) && isFloatType(made.type.type)))
-    return Status::error("tensor " + quoted(name) + " has the type " + typeName(made.type.type) +
-                         "; the plan wants " + typeName(type));
-  if (block.offset.size() != shape.size() || block.shape.size() != shape.size() ||
-      !isInside(block, shape))
-    return Status::error("tensor " + quoted(name) + " has no block " + shapeText(block.shape) +
-                         " at " + shapeText(block.offset));
+    return Status::error("tensor " + quoted(name) + " has the type " + typeName(made.type.type) + "; the plan wants " +
+                         typeName(type));
+  if (block.offset.size() != shape.size() || block.shape.size() != shape.size() || !isInside(block, shape))
+    return Status::error("tensor " + quoted(name) + " has no block " + shapeText(block.shape) + " at " +
+                         shapeText(block.offset));
   const uint64_t stream = streamOf(name);
   const size_t rank = shape.size();
   const int64_t row = rank == 0 ? 1 : block.shape.back();

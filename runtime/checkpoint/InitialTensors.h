@@ -27,8 +27,7 @@ public:
   const std::string &path() const override { return file_->path(); }
   std::vector<std::string> names() const override;
   std::optional<TensorType> typeOf(const std::string &name) const override;
-  Status read(const std::string &name, const Block &block, plan::DType type,
-              void *out) const override;
+  Status read(const std::string &name, const Block &block, plan::DType type, void *out) const override;
 
 private:
   struct Made {

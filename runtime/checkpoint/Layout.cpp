@@ -68,8 +68,8 @@ std::vector<Share> sharesOf(const std::vector<plan::Plan> &plans) {
   return shares;
 }
 
-Manifest describe(const std::vector<plan::Plan> &plans, const std::vector<Share> &shares,
-                  bool integrated, const std::function<plan::DType(int binding)> &typeOf) {
+Manifest describe(const std::vector<plan::Plan> &plans, const std::vector<Share> &shares, bool integrated,
+                  const std::function<plan::DType(int binding)> &typeOf) {
   const plan::Plan &plan = plans[0];
   Manifest manifest;
   manifest.producer = plan.producer();

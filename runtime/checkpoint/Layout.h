@@ -32,8 +32,8 @@ std::string rankFile(int rank);
 /// Tensors, files, model, plan and mesh; without position, data and sums. `integrated`: whole tensors
 /// in model.safetensors and optimizer.safetensors. `typeOf` gives the type that a binding's tensor
 /// has in the files.
-Manifest describe(const std::vector<plan::Plan> &plans, const std::vector<Share> &shares,
-                  bool integrated, const std::function<plan::DType(int binding)> &typeOf);
+Manifest describe(const std::vector<plan::Plan> &plans, const std::vector<Share> &shares, bool integrated,
+                  const std::function<plan::DType(int binding)> &typeOf);
 
 /// Puts the pieces of `manifest` anew: every tensor whole, or in `parts` files, cut along dimension 0.
 void layOutWhole(Manifest &manifest);

@@ -43,8 +43,7 @@ uint32_t sumOf(const Json &json) {
 /// Reads members; the first that is missing or of another kind is remembered.
 class Reader {
 public:
-  explicit Reader(const Json &json, std::string where = "")
-      : json_(json), where_(std::move(where)) {}
+  explicit Reader(const Json &json, std::string where = "") : json_(json), where_(std::move(where)) {}
 
   const Status &status() const { return status_; }
   void fail(const std::string &what) {
@@ -119,8 +118,7 @@ bool isPlainName(const std::string &name) {
 
 Status parseFiles(const Json &list, Manifest &manifest) {
   if (list.size() > kMaxCheckpointFiles)
-    return Status::error("has " + std::to_string(list.size()) +
-                         " files, more than any plan has ranks");
+    return Status::error("has " + std::to_string(list.size()) + " files, more than any plan has ranks");
   std::set<std::string> names;
   for (const Json &json : list) {
     Reader r(json, "a file ");
@@ -129,8 +127,7 @@ Status parseFiles(const Json &list, Manifest &manifest) {
     const Json *sums = r.list("crc32");
     TESSERA_RETURN_IF_ERROR(r.status());
     if (!isPlainName(file.name) || !names.insert(file.name).second)
-      return Status::error("a file has the name " + rt::quoted(file.name) +
-                           ", which is no file name or taken");
+      return Status::error("a file has the name " + rt::quoted(file.name) + ", which is no file name or taken");
     for (const Json &sum : *sums) {
       std::optional<uint32_t> value = parseHex(sum);
       if (!value)
@@ -138,8 +135,7 @@ Status parseFiles(const Json &list, Manifest &manifest) {
       file.sums.chunks.push_back(*value);
     }
     if (file.sums.chunks.size() != FileSums::count(file.sums.bytes))
-      return Status::error("file " + rt::quoted(file.name) + " of " +
-                           std::to_string(file.sums.bytes) + " bytes has " +
+      return Status::error("file " + rt::quoted(file.name) + " of " + std::to_string(file.sums.bytes) + " bytes has " +
                            std::to_string(file.sums.chunks.size()) + " checksums");
     manifest.files.push_back(std::move(file));
   }
@@ -177,8 +173,7 @@ Status parseTensor(const std::string &name, const Json &json, Manifest &manifest
     piece.block.offset = b.counts("offset");
     piece.block.shape = b.counts("shape");
     TESSERA_RETURN_IF_ERROR(b.status());
-    if (piece.file >= manifest.files.size() || !used.insert(piece.file).second ||
-        !isInside(piece.block, tensor.shape))
+    if (piece.file >= manifest.files.size() || !used.insert(piece.file).second || !isInside(piece.block, tensor.shape))
       return Status::error(what + "has a block that lies in no file, in one that has another, or "
                                   "outside the tensor");
     all.push_back(piece.block);
@@ -231,9 +226,7 @@ Result<Manifest> parseMembers(const Json &json) {
 } // namespace
 
 std::string roleName(TensorRole role) {
-  return role == TensorRole::Parameter ? "parameter"
-         : role == TensorRole::State   ? "state"
-                                       : "optimizer";
+  return role == TensorRole::Parameter ? "parameter" : role == TensorRole::State ? "state" : "optimizer";
 }
 
 std::vector<NamedTensor> Manifest::tensorsOf(size_t file) const {
@@ -258,8 +251,7 @@ std::string formatManifest(const Manifest &manifest) {
   for (const auto &[axis, size] : manifest.mesh)
     json["mesh"].push_back(Json::array({axis, size}));
   const RunPosition &p = manifest.position;
-  json["position"] = {
-      {"step", p.step}, {"epoch", p.epoch}, {"sample", p.sample}, {"batch", p.batch}};
+  json["position"] = {{"step", p.step}, {"epoch", p.epoch}, {"sample", p.sample}, {"batch", p.batch}};
   json["data"] = {{"source", manifest.data.source},
                   {"seed", manifest.data.seed},
                   {"shuffle", optionalBool(manifest.data.shuffle)},
@@ -272,15 +264,13 @@ std::string formatManifest(const Manifest &manifest) {
     Json sums = Json::array();
     for (uint32_t sum : file.sums.chunks)
       sums.push_back(hex(sum));
-    json["files"].push_back(
-        {{"name", file.name}, {"bytes", file.sums.bytes}, {"crc32", std::move(sums)}});
+    json["files"].push_back({{"name", file.name}, {"bytes", file.sums.bytes}, {"crc32", std::move(sums)}});
   }
   Json &tensors = json["tensors"] = Json::object();
   for (const auto &[name, tensor] : manifest.tensors) {
     Json blocks = Json::array();
     for (const Manifest::Piece &piece : tensor.pieces)
-      blocks.push_back(
-          {{"file", piece.file}, {"offset", piece.block.offset}, {"shape", piece.block.shape}});
+      blocks.push_back({{"file", piece.file}, {"offset", piece.block.offset}, {"shape", piece.block.shape}});
     tensors[name] = {{"role", roleName(tensor.role)},
                      {"dtype", safetensorsTypeName(tensor.type)},
                      {"shape", tensor.shape},
@@ -295,18 +285,15 @@ Result<std::string> manifestText(const Manifest &manifest, uint64_t most) {
   std::string text = formatManifest(manifest);
   if (text.size() <= most)
     return text;
-  return Status::error("the manifest would have " + std::to_string(text.size()) +
-                       " bytes, of which readers take " + std::to_string(most) +
-                       ": tensors lie in too many blocks; write them whole (--integrated)");
+  return Status::error("the manifest would have " + std::to_string(text.size()) + " bytes, of which readers take " +
+                       std::to_string(most) + ": tensors lie in too many blocks; write them whole (--integrated)");
 }
 
 Result<Manifest> parseManifest(std::string_view text) {
   if (text.size() > kMaxManifestBytes)
     return Status::error("is larger than any manifest");
   bool deep = false;
-  auto shallow = [&](int depth, Json::parse_event_t, Json &) {
-    return depth <= 6 || !(deep = true);
-  };
+  auto shallow = [&](int depth, Json::parse_event_t, Json &) { return depth <= 6 || !(deep = true); };
   Json json = Json::parse(text, shallow, /*allow_exceptions=*/false);
   if (json.is_discarded() || deep || !json.is_object())
     return Status::error("is no manifest, or is truncated or damaged: not a JSON object");
@@ -320,8 +307,7 @@ Result<Manifest> parseManifest(std::string_view text) {
   if (!told || *told != sumOf(json))
     return Status::error("is damaged: it does not have its checksum");
   if (auto chunk = json.find("chunk_bytes"); chunk == json.end() || *chunk != kSumChunk)
-    return Status::error("has checksums of chunks of another size than " +
-                         std::to_string(kSumChunk));
+    return Status::error("has checksums of chunks of another size than " + std::to_string(kSumChunk));
   return parseMembers(json);
 }
 

@@ -20,8 +20,7 @@ Result<NameMap::Target> parseTarget(const std::string &name, const Json &json) {
     auto called = json.find("name"), transpose = json.find("transpose");
     if (called == json.end() || json.size() != 1u + (transpose != json.end()) ||
         (transpose != json.end() && !transpose->is_boolean()))
-      return Status::error("entry " + rt::quoted(name) +
-                           " is not of the form {\"name\": TEXT, \"transpose\": true}");
+      return Status::error("entry " + rt::quoted(name) + " is not of the form {\"name\": TEXT, \"transpose\": true}");
     target.transpose = transpose != json.end() && transpose->get<bool>();
     text = &*called;
   }
@@ -57,8 +56,7 @@ Result<NameMap> NameMap::parse(std::string_view text) {
       return target.status();
     const int64_t mine = stars(name), others = target->name ? stars(*target->name) : mine;
     if (mine > 1 || others != mine)
-      return Status::error("entry " + rt::quoted(name) +
-                           " needs one star on each side, or none on either");
+      return Status::error("entry " + rt::quoted(name) + " needs one star on each side, or none on either");
     if (mine == 0) {
       map.names_[name] = *target;
       continue;
@@ -77,9 +75,8 @@ NameMap::Target NameMap::of(const std::string &name) const {
       continue;
     Target target = p.target;
     if (target.name)
-      target.name->replace(
-          target.name->find('*'), 1,
-          name.substr(p.before.size(), name.size() - p.before.size() - p.after.size()));
+      target.name->replace(target.name->find('*'), 1,
+                           name.substr(p.before.size(), name.size() - p.before.size() - p.after.size()));
     return target;
   }
   return {name, false};
@@ -91,8 +88,8 @@ Status NameMap::check(const plan::Plan &plan) const {
     if (binding.role() == plan::PARAMETER || binding.role() == plan::STATE)
       shapes[binding.name()] = toVector(binding.global_shape());
   auto noMatrix = [](const std::string &entry, const auto &tensor) {
-    return Status::error("entry " + rt::quoted(entry) + " transposes " + rt::quoted(tensor.first) +
-                         " of shape " + shapeText(tensor.second) + ", which is no matrix");
+    return Status::error("entry " + rt::quoted(entry) + " transposes " + rt::quoted(tensor.first) + " of shape " +
+                         shapeText(tensor.second) + ", which is no matrix");
   };
   auto unknown = [](const std::string &entry) {
     return Status::error("entry " + rt::quoted(entry) + " is for no tensor of the plan");
@@ -119,8 +116,8 @@ Status NameMap::check(const plan::Plan &plan) const {
   return Status();
 }
 
-MappedTensors::MappedTensors(std::unique_ptr<TensorSource> from, std::unique_ptr<TensorSource> own,
-                             NameMap map, const plan::Plan &plan)
+MappedTensors::MappedTensors(std::unique_ptr<TensorSource> from, std::unique_ptr<TensorSource> own, NameMap map,
+                             const plan::Plan &plan)
     : from_(std::move(from)), own_(std::move(own)), map_(std::move(map)) {
   std::set<std::string> all, used;
   for (const plan::Binding &binding : plan.bindings()) {
@@ -148,8 +145,7 @@ std::optional<TensorType> MappedTensors::typeOf(const std::string &name) const {
   return type;
 }
 
-Status MappedTensors::read(const std::string &name, const Block &block, plan::DType type,
-                           void *out) const {
+Status MappedTensors::read(const std::string &name, const Block &block, plan::DType type, void *out) const {
   NameMap::Target target = map_.of(name);
   if (!target.name)
     return own_ ? own_->read(name, block, type, out)
@@ -160,12 +156,10 @@ Status MappedTensors::read(const std::string &name, const Block &block, plan::DT
   const uint64_t each = bytesPerElement(type);
   std::vector<char> stored(bytesOf(block.shape, type).value_or(0));
   TESSERA_RETURN_IF_ERROR(from_->read(*target.name, turned, type, stored.data()));
-  const auto rows = static_cast<size_t>(block.shape[0]),
-             columns = static_cast<size_t>(block.shape[1]);
+  const auto rows = static_cast<size_t>(block.shape[0]), columns = static_cast<size_t>(block.shape[1]);
   for (size_t i = 0; i < rows; ++i)
     for (size_t j = 0; j < columns; ++j)
-      std::memcpy(static_cast<char *>(out) + (i * columns + j) * each,
-                  &stored[(j * rows + i) * each], each);
+      std::memcpy(static_cast<char *>(out) + (i * columns + j) * each, &stored[(j * rows + i) * each], each);
   return Status();
 }
 

@@ -43,8 +43,7 @@ private:
     std::string before, after; // the star
     Target target;
     bool matches(const std::string &name) const {
-      return name.size() >= before.size() + after.size() && name.starts_with(before) &&
-             name.ends_with(after);
+      return name.size() >= before.size() + after.size() && name.starts_with(before) && name.ends_with(after);
     }
   };
   std::map<std::string, Target> names_;
@@ -61,11 +60,8 @@ public:
   /// The plan's names of what is there, and what no name of the plan leads to.
   std::vector<std::string> names() const override { return names_; }
   std::optional<TensorType> typeOf(const std::string &name) const override;
-  std::string nameThere(const std::string &name) const override {
-    return map_.of(name).name.value_or(name);
-  }
-  Status read(const std::string &name, const Block &block, plan::DType type,
-              void *out) const override;
+  std::string nameThere(const std::string &name) const override { return map_.of(name).name.value_or(name); }
+  Status read(const std::string &name, const Block &block, plan::DType type, void *out) const override;
 
 private:
   std::unique_ptr<TensorSource> from_, own_;

@@ -28,8 +28,7 @@ bool isOptimizerState(const plan::Plan &plan, const plan::Binding &binding) {
   if (binding.role() != plan::STATE || slash == std::string::npos)
     return false;
   return std::any_of(plan.bindings().begin(), plan.bindings().end(), [&](const plan::Binding &b) {
-    return b.role() == plan::PARAMETER &&
-           binding.name().compare(slash + 1, std::string::npos, b.name()) == 0;
+    return b.role() == plan::PARAMETER && binding.name().compare(slash + 1, std::string::npos, b.name()) == 0;
   });
 }
 
@@ -37,8 +36,7 @@ std::string modelHash(const plan::Plan &plan) {
   std::set<std::string> tensors;
   for (const plan::Binding &binding : plan.bindings())
     if (isWeight(binding) && !isOptimizerState(plan, binding))
-      tensors.insert(binding.name() + " " +
-                     typeName(plan.buffers(static_cast<int>(binding.buffer())).dtype()) +
+      tensors.insert(binding.name() + " " + typeName(plan.buffers(static_cast<int>(binding.buffer())).dtype()) +
                      shapeText(toVector(binding.global_shape())));
   std::string all;
   for (const std::string &tensor : tensors)
@@ -60,8 +58,8 @@ Status checkWeights(const plan::Plan &plan, const TensorSource *weights, bool st
       missing.push_back(roleName(binding.role()) + " " + quoted(binding.name()) +
                         (there == binding.name() ? "" : " (there " + quoted(there) + ")"));
     else if (type && type->shape != wanted)
-      other.push_back("tensor " + quoted(binding.name()) + " has the shape " +
-                      shapeText(type->shape) + "; the plan wants " + shapeText(wanted));
+      other.push_back("tensor " + quoted(binding.name()) + " has the shape " + shapeText(type->shape) +
+                      "; the plan wants " + shapeText(wanted));
   }
   std::string text;
   if (!missing.empty())

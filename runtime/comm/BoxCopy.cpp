@@ -31,8 +31,7 @@ bool commonLoops(const Box &a, const Box &b, std::vector<Loop> &loops) {
     if (ca % step != 0 || cb % step != 0)
       return false;
     // Merge with the loop inside when both sides run on where it ended.
-    if (!loops.empty() && sa == loops.back().src * loops.back().count &&
-        sb == loops.back().dst * loops.back().count)
+    if (!loops.empty() && sa == loops.back().src * loops.back().count && sb == loops.back().dst * loops.back().count)
       loops.back().count *= step;
     else
       loops.push_back({step, sa, sb});
@@ -42,8 +41,7 @@ bool commonLoops(const Box &a, const Box &b, std::vector<Loop> &loops) {
   return true;
 }
 
-template <typename T>
-void copyLine(const T *src, T *dst, int64_t count, int64_t srcStride, int64_t dstStride) {
+template <typename T> void copyLine(const T *src, T *dst, int64_t count, int64_t srcStride, int64_t dstStride) {
   if (srcStride == 1 && dstStride == 1) {
     std::memcpy(dst, src, static_cast<size_t>(count) * sizeof(T));
   } else if (dstStride == 1) {
@@ -106,8 +104,7 @@ private:
   int64_t offset_;
 };
 
-template <typename T>
-void copyTyped(const void *srcBytes, const Box &srcBox, void *dstBytes, const Box &dstBox) {
+template <typename T> void copyTyped(const void *srcBytes, const Box &srcBox, void *dstBytes, const Box &dstBox) {
   const T *src = static_cast<const T *>(srcBytes);
   T *dst = static_cast<T *>(dstBytes);
   std::vector<Loop> loops;
@@ -138,8 +135,7 @@ int64_t boxElements(const Box &box) {
 }
 
 std::string describeBox(const Box &box) {
-  return "offset " + std::to_string(box.offset) + ", count " + listText(box.count) + ", stride " +
-         listText(box.stride);
+  return "offset " + std::to_string(box.offset) + ", count " + listText(box.count) + ", stride " + listText(box.stride);
 }
 
 Status checkBox(const Box &box) {

@@ -37,8 +37,7 @@ static std::string reductionName(int32_t reduction) {
 
 std::string describeCall(const Call &call) {
   std::string text = callName(call.kind);
-  const std::string rows =
-      " of " + std::to_string(call.outer) + " x " + std::to_string(call.inner) + " ";
+  const std::string rows = " of " + std::to_string(call.outer) + " x " + std::to_string(call.inner) + " ";
   switch (call.kind) {
   case CallKind::AllReduce:
     return text + " of " + std::to_string(call.inner) + " " + dtypeName(call.dtype) + " (" +
@@ -48,8 +47,8 @@ std::string describeCall(const Call &call) {
   case CallKind::ReduceScatter:
     return text + rows + dtypeName(call.dtype) + " (" + reductionName(call.reduction) + ")";
   case CallKind::Broadcast:
-    return text + " of " + std::to_string(call.inner) + " " + dtypeName(call.dtype) +
-           " from member " + std::to_string(call.root);
+    return text + " of " + std::to_string(call.inner) + " " + dtypeName(call.dtype) + " from member " +
+           std::to_string(call.root);
   case CallKind::Exchange:
     return text + " of " + dtypeName(call.dtype);
   case CallKind::Barrier:
@@ -66,19 +65,16 @@ Status checkCall(Call &call, int members) {
   if (call.kind == CallKind::Barrier) {
     return status;
   } else if (size == 0) {
-    status = Status::error(std::string(callName(call.kind)) + " cannot move " +
-                           dtypeName(call.dtype) + " elements");
+    status = Status::error(std::string(callName(call.kind)) + " cannot move " + dtypeName(call.dtype) + " elements");
   } else if (__builtin_mul_overflow(call.outer, call.inner, &total) ||
-             __builtin_mul_overflow(total, static_cast<uint64_t>(members) * size, &total) ||
-             total > INT64_MAX) {
+             __builtin_mul_overflow(total, static_cast<uint64_t>(members) * size, &total) || total > INT64_MAX) {
     status = Status::error(describeCall(call) + " is too large");
-  } else if (reduces && call.reduction != plan::SUM && call.reduction != plan::MAX &&
-             call.reduction != plan::MIN) {
-    status = Status::error(std::string(callName(call.kind)) + " needs the reduction SUM, MAX or " +
-                           "MIN, not " + reductionName(call.reduction));
+  } else if (reduces && call.reduction != plan::SUM && call.reduction != plan::MAX && call.reduction != plan::MIN) {
+    status = Status::error(std::string(callName(call.kind)) + " needs the reduction SUM, MAX or " + "MIN, not " +
+                           reductionName(call.reduction));
   } else if (call.root < 0 || call.root >= members) {
-    status = Status::error(std::string(callName(call.kind)) + " has root " +
-                           std::to_string(call.root) + " in a group of " + std::to_string(members));
+    status = Status::error(std::string(callName(call.kind)) + " has root " + std::to_string(call.root) +
+                           " in a group of " + std::to_string(members));
   }
   call.invalid = !status.ok();
   return status;
@@ -92,11 +88,10 @@ Status checkTransfers(Call &call, int members, const std::vector<Transfer> &send
       if (!status)
         break;
       if (transfer.peer < 0 || transfer.peer >= members)
-        status = Status::error("exchange names member " + std::to_string(transfer.peer) +
-                               " of a group of " + std::to_string(members));
+        status = Status::error("exchange names member " + std::to_string(transfer.peer) + " of a group of " +
+                               std::to_string(members));
       else
-        status =
-            checkBox(transfer.box).context("exchange with member " + std::to_string(transfer.peer));
+        status = checkBox(transfer.box).context("exchange with member " + std::to_string(transfer.peer));
     }
   call.invalid = !status.ok();
   return status;
@@ -105,13 +100,13 @@ Status checkTransfers(Call &call, int members, const std::vector<Transfer> &send
 Status checkAgreement(std::span<const Call *const> calls, std::span<const int> ranks) {
   for (size_t i = 0; i < calls.size(); ++i)
     if (calls[i]->invalid)
-      return Status::error("rank " + std::to_string(ranks[i]) + " calls " +
-                           callName(calls[i]->kind) + " with invalid arguments");
+      return Status::error("rank " + std::to_string(ranks[i]) + " calls " + callName(calls[i]->kind) +
+                           " with invalid arguments");
   for (size_t i = 1; i < calls.size(); ++i)
     if (*calls[i] != *calls[0])
       return Status::error("collective mismatch: rank " + std::to_string(ranks[0]) + " calls " +
-                           describeCall(*calls[0]) + ", rank " + std::to_string(ranks[i]) +
-                           " calls " + describeCall(*calls[i]));
+                           describeCall(*calls[0]) + ", rank " + std::to_string(ranks[i]) + " calls " +
+                           describeCall(*calls[i]));
   return Status();
 }
 

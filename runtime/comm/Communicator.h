@@ -50,18 +50,15 @@ public:
   virtual int size() const = 0;
 
   /// out[i] = reduction over members of in[i]. in == out is allowed.
-  virtual Status allReduce(const void *in, void *out, size_t count, plan::DType dtype,
-                           plan::Reduction reduction) = 0;
+  virtual Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, plan::Reduction reduction) = 0;
   /// Both buffers seen as [outer, n, inner] (out) and [outer, inner] (in): out[o][r] = in of member
   /// r [o].
-  virtual Status allGather(const void *in, void *out, size_t outer, size_t inner,
-                           plan::DType dtype) = 0;
+  virtual Status allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) = 0;
   /// in seen as [outer, n, inner], out as [outer, inner]: out[o] = reduction over members of
   /// in[o][me].
-  virtual Status reduceScatter(const void *in, void *out, size_t outer, size_t inner,
-                               plan::DType dtype, plan::Reduction reduction) = 0;
-  virtual Status broadcast(const void *in, void *out, size_t count, plan::DType dtype,
-                           int root) = 0;
+  virtual Status reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
+                               plan::Reduction reduction) = 0;
+  virtual Status broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) = 0;
   /// Moves strided boxes between members: all-to-all, permute, halo. Elements of `out` that no
   /// transfer names are left as they are.
   virtual Status exchange(const void *in, const std::vector<Transfer> &sends, void *out,

@@ -8,8 +8,7 @@
 
 namespace tessera::rt {
 
-Status Communicator::fill(void *out, const std::vector<Box> &boxes, plan::DType dtype,
-                          double value) {
+Status Communicator::fill(void *out, const std::vector<Box> &boxes, plan::DType dtype, double value) {
   const size_t size = bytesPerElement(dtype);
   char element[8];
   convertElements(&value, plan::F64, element, dtype, 1);

@@ -15,21 +15,20 @@ Status checkGroups(const std::vector<std::vector<int>> &lists) {
     std::vector<bool> seen(n, false);
     for (int member : lists[rank]) {
       if (member < 0 || member >= n || seen[member])
-        return Status::error("rank " + std::to_string(rank) + " names the group " +
-                             listText(lists[rank]) + ", which is no set of ranks of a world of " +
-                             std::to_string(n));
+        return Status::error("rank " + std::to_string(rank) + " names the group " + listText(lists[rank]) +
+                             ", which is no set of ranks of a world of " + std::to_string(n));
       seen[member] = true;
     }
     if (!seen[rank])
-      return Status::error("rank " + std::to_string(rank) + " is not in the group " +
-                           listText(lists[rank]) + " that it names");
+      return Status::error("rank " + std::to_string(rank) + " is not in the group " + listText(lists[rank]) +
+                           " that it names");
   }
   for (int rank = 0; rank < n; ++rank)
     for (int member : lists[rank])
       if (lists[member] != lists[rank])
         return Status::error("group mismatch: rank " + std::to_string(rank) + " names the group " +
-                             listText(lists[rank]) + ", its member rank " + std::to_string(member) +
-                             " names " + listText(lists[member]));
+                             listText(lists[rank]) + ", its member rank " + std::to_string(member) + " names " +
+                             listText(lists[member]));
   return Status();
 }
 

@@ -36,8 +36,7 @@ Status MessageCommunicator::meet(Call call, const Status &mine, const void *data
   return checkAgreement(pointers, ranks_);
 }
 
-Status MessageCommunicator::gatherRound(const Byte *in, Byte *out, size_t bytes,
-                                        size_t blockStride) {
+Status MessageCommunicator::gatherRound(const Byte *in, Byte *out, size_t bytes, size_t blockStride) {
   std::unique_ptr<MessageRound> round = group_->round(kPlainTag);
   // Each rank starts with its successor: the messages spread over the members.
   for (int step = 1; step < size_; ++step) {
@@ -54,8 +53,8 @@ Status MessageCommunicator::gatherRound(const Byte *in, Byte *out, size_t bytes,
 
 /// Segment by segment: slice m of a segment goes to member m, is summed there, and comes back to all.
 /// While one segment is summed and gathered, the slices of the next are under way.
-Status MessageCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t count,
-                                               plan::DType dtype, plan::Reduction reduction) {
+Status MessageCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t count, plan::DType dtype,
+                                               plan::Reduction reduction) {
   const size_t elementSize = bytesPerElement(dtype);
   const size_t segment = kSlice / elementSize * size_;
   const size_t segments = (count + segment - 1) / segment;
@@ -68,8 +67,7 @@ Status MessageCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t
   };
   auto part = [&](size_t s, int m) { return (start(s, m + 1) - start(s, m)) * elementSize; };
 
-  const std::unique_ptr<MessageRound> scatter[2] = {group_->round(kScatterTag),
-                                                    group_->round(kScatterTag)};
+  const std::unique_ptr<MessageRound> scatter[2] = {group_->round(kScatterTag), group_->round(kScatterTag)};
   const std::unique_ptr<MessageRound> gather = group_->round(kGatherTag);
   auto postScatter = [&](size_t s) {
     for (int step = 1; step < size_; ++step) {
@@ -78,8 +76,7 @@ Status MessageCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t
     }
     for (int step = 1; step < size_; ++step) {
       const int peer = (rank_ + step) % size_;
-      TESSERA_RETURN_IF_ERROR(
-          scatter[s % 2]->send(peer, in + start(s, peer) * elementSize, part(s, peer)));
+      TESSERA_RETURN_IF_ERROR(scatter[s % 2]->send(peer, in + start(s, peer) * elementSize, part(s, peer)));
     }
     return Status();
   };
@@ -96,8 +93,7 @@ Status MessageCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t
     TESSERA_RETURN_IF_ERROR(gather->wait()); // of the segment before
     for (int step = 1; step < size_; ++step) {
       const int peer = (rank_ + size_ - step) % size_;
-      TESSERA_RETURN_IF_ERROR(
-          gather->receive(peer, out + start(s, peer) * elementSize, part(s, peer)));
+      TESSERA_RETURN_IF_ERROR(gather->receive(peer, out + start(s, peer) * elementSize, part(s, peer)));
     }
     for (int step = 1; step < size_; ++step)
       TESSERA_RETURN_IF_ERROR(gather->send((rank_ + step) % size_, reduced, part(s, rank_)));
@@ -125,8 +121,7 @@ Status MessageCommunicator::allReduce(const void *in, void *out, size_t count, p
   return segmentedAllReduce(from, to, count, dtype, reduction);
 }
 
-Status MessageCommunicator::allGather(const void *in, void *out, size_t outer, size_t inner,
-                                      plan::DType dtype) {
+Status MessageCommunicator::allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) {
   Call call{CallKind::AllGather, dtype, 0, 0, outer, inner};
   const Status mine = checkCall(call, size_);
   const size_t row = mine.ok() ? inner * bytesPerElement(dtype) : 0, bytes = outer * row;
@@ -147,18 +142,17 @@ Status MessageCommunicator::allGather(const void *in, void *out, size_t outer, s
       continue;
     }
     if (!small)
-      TESSERA_RETURN_IF_ERROR(
-          gatherRound(from + o * row, scratch(size_ * n * row), n * row, n * row));
+      TESSERA_RETURN_IF_ERROR(gatherRound(from + o * row, scratch(size_ * n * row), n * row, n * row));
     const auto height = static_cast<int64_t>(n), width = static_cast<int64_t>(inner);
     for (int m = 0; m < size_; ++m)
-      copyBox(small ? payload(m) : scratch_.data() + m * n * row, {0, {height, width}, {width, 1}},
-              base, {m * width, {height, width}, {size_ * width, 1}}, bytesPerElement(dtype));
+      copyBox(small ? payload(m) : scratch_.data() + m * n * row, {0, {height, width}, {width, 1}}, base,
+              {m * width, {height, width}, {size_ * width, 1}}, bytesPerElement(dtype));
   }
   return Status();
 }
 
-Status MessageCommunicator::reduceScatter(const void *in, void *out, size_t outer, size_t inner,
-                                          plan::DType dtype, plan::Reduction reduction) {
+Status MessageCommunicator::reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
+                                          plan::Reduction reduction) {
   Call call{CallKind::ReduceScatter, dtype, reduction, 0, outer, inner};
   const Status mine = checkCall(call, size_);
   TESSERA_RETURN_IF_ERROR(meet(call, mine, nullptr, 0));
@@ -207,8 +201,7 @@ Status MessageCommunicator::reduceScatter(const void *in, void *out, size_t oute
   return Status();
 }
 
-Status MessageCommunicator::broadcast(const void *in, void *out, size_t count, plan::DType dtype,
-                                      int root) {
+Status MessageCommunicator::broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) {
   Call call{CallKind::Broadcast, dtype, 0, root, 1, count};
   const Status mine = checkCall(call, size_);
   const size_t bytes = mine.ok() ? count * bytesPerElement(dtype) : 0;
@@ -222,8 +215,6 @@ Status MessageCommunicator::broadcast(const void *in, void *out, size_t count, p
   return small ? Status() : group_->broadcast(out, bytes, root);
 }
 
-Status MessageCommunicator::barrier() {
-  return meet(Call{CallKind::Barrier}, Status(), nullptr, 0);
-}
+Status MessageCommunicator::barrier() { return meet(Call{CallKind::Barrier}, Status(), nullptr, 0); }
 
 } // namespace tessera::rt

@@ -26,21 +26,19 @@ class MessageCommunicator : public Communicator {
 public:
   /// `ranks` are the world ranks of the members, in order.
   MessageCommunicator(std::unique_ptr<MessageGroup> group, std::vector<int> ranks)
-      : group_(std::move(group)), ranks_(std::move(ranks)), rank_(group_->rank()),
-        size_(group_->size()), records_(size_ * kRecord), inputs_(size_) {}
+      : group_(std::move(group)), ranks_(std::move(ranks)), rank_(group_->rank()), size_(group_->size()),
+        records_(size_ * kRecord), inputs_(size_) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  Status allReduce(const void *in, void *out, size_t count, plan::DType dtype,
-                   plan::Reduction reduction) override;
-  Status allGather(const void *in, void *out, size_t outer, size_t inner,
-                   plan::DType dtype) override;
+  Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, plan::Reduction reduction) override;
+  Status allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) override;
   Status reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
                        plan::Reduction reduction) override;
   Status broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) override;
-  Status exchange(const void *in, const std::vector<Transfer> &sends, void *out,
-                  const std::vector<Transfer> &receives, plan::DType dtype) override;
+  Status exchange(const void *in, const std::vector<Transfer> &sends, void *out, const std::vector<Transfer> &receives,
+                  plan::DType dtype) override;
   Status barrier() override;
 
 private:
@@ -54,18 +52,15 @@ private:
   /// Shows this rank's call to all and compares. Up to kPayload bytes of data go along.
   Status meet(Call call, const Status &mine, const void *data, size_t bytes);
   /// What `member` sent along.
-  const Byte *payload(int member) const {
-    return records_.data() + member * kRecord + sizeof(Call);
-  }
+  const Byte *payload(int member) const { return records_.data() + member * kRecord + sizeof(Call); }
 
   /// Every member's `bytes` to `out + member * blockStride` of all. My own block may be in place.
   Status gatherRound(const Byte *in, Byte *out, size_t bytes, size_t blockStride);
-  Status segmentedAllReduce(const Byte *in, Byte *out, size_t count, plan::DType dtype,
-                            plan::Reduction reduction);
+  Status segmentedAllReduce(const Byte *in, Byte *out, size_t count, plan::DType dtype, plan::Reduction reduction);
   /// meet() for an exchange; all members tell all how much they send and receive per peer, and every
   /// member compares the whole table.
-  Status checkTraffic(const std::vector<Transfer> &sends, const std::vector<Transfer> &receives,
-                      Call call, const Status &mine);
+  Status checkTraffic(const std::vector<Transfer> &sends, const std::vector<Transfer> &receives, Call call,
+                      const Status &mine);
   Byte *scratch(size_t bytes) {
     if (scratch_.size() < bytes)
       scratch_.resize(bytes);

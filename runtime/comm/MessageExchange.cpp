@@ -16,8 +16,7 @@ struct Traffic {
 };
 
 int64_t hashSize(int64_t hash, int64_t elements) {
-  const uint64_t h =
-      (static_cast<uint64_t>(hash) ^ static_cast<uint64_t>(elements)) * 0x9e3779b97f4a7c15u;
+  const uint64_t h = (static_cast<uint64_t>(hash) ^ static_cast<uint64_t>(elements)) * 0x9e3779b97f4a7c15u;
   return static_cast<int64_t>(h ^ (h >> 32));
 }
 
@@ -38,9 +37,8 @@ Box packedBox(int64_t elements) { return {0, {elements}, {1}}; }
 
 /// All members tell all how much they send and receive per peer; every member compares the whole
 /// table.
-Status MessageCommunicator::checkTraffic(const std::vector<Transfer> &sends,
-                                         const std::vector<Transfer> &receives, Call call,
-                                         const Status &mine) {
+Status MessageCommunicator::checkTraffic(const std::vector<Transfer> &sends, const std::vector<Transfer> &receives,
+                                         Call call, const Status &mine) {
   std::vector<Traffic> own(size_), table(static_cast<size_t>(size_) * size_);
   if (mine) {
     for (const Transfer &t : sends) {
@@ -67,18 +65,16 @@ Status MessageCommunicator::checkTraffic(const std::vector<Transfer> &sends,
   for (int from = 0; from < size_; ++from)
     for (int to = 0; to < size_; ++to) {
       const Traffic &s = table[from * size_ + to], &r = table[to * size_ + from];
-      const std::string sender =
-          "exchange mismatch: rank " + std::to_string(ranks_[from]) + " sends ";
+      const std::string sender = "exchange mismatch: rank " + std::to_string(ranks_[from]) + " sends ";
       const std::string receiver = "rank " + std::to_string(ranks_[to]);
       if (s.sends != r.receives)
-        return Status::error(sender + (s.sends < r.receives ? "fewer" : "more") + " boxes to " +
-                             receiver + " than that rank receives");
+        return Status::error(sender + (s.sends < r.receives ? "fewer" : "more") + " boxes to " + receiver +
+                             " than that rank receives");
       if (s.sendElements != r.receiveElements)
         return Status::error(sender + std::to_string(s.sendElements) + " elements to " + receiver +
                              ", which receives " + std::to_string(r.receiveElements));
       if (s.sendHash != r.receiveHash)
-        return Status::error(sender + "boxes of other sizes to " + receiver +
-                             " than that rank receives");
+        return Status::error(sender + "boxes of other sizes to " + receiver + " than that rank receives");
     }
   return Status();
 }

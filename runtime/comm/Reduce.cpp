@@ -107,8 +107,7 @@ void reduceTyped(const void *const *in, int n, void *const *out, int outs, size_
 }
 
 template <typename T>
-void reduceOp(const void *const *in, int n, void *const *out, int outs, size_t count,
-              plan::Reduction reduction) {
+void reduceOp(const void *const *in, int n, void *const *out, int outs, size_t count, plan::Reduction reduction) {
   switch (reduction) {
   case plan::MAX:
     return reduceTyped<T, Max>(in, n, out, outs, count);
@@ -124,8 +123,8 @@ void reduceOp(const void *const *in, int n, void *const *out, int outs, size_t c
 
 } // namespace
 
-void reduceTo(const void *const *in, int n, void *const *out, int outs, size_t count,
-              plan::DType dtype, plan::Reduction reduction) {
+void reduceTo(const void *const *in, int n, void *const *out, int outs, size_t count, plan::DType dtype,
+              plan::Reduction reduction) {
   switch (dtype) {
   case plan::F32:
     return reduceOp<float>(in, n, out, outs, count, reduction);

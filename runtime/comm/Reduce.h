@@ -24,8 +24,8 @@ namespace tessera::rt {
 
 /// Writes the reduction of `n` >= 1 inputs to each of `outs` >= 1 outputs. An output may be one of
 /// the inputs (the same address), not a shifted part of one.
-void reduceTo(const void *const *in, int n, void *const *out, int outs, size_t count,
-              plan::DType dtype, plan::Reduction reduction);
+void reduceTo(const void *const *in, int n, void *const *out, int outs, size_t count, plan::DType dtype,
+              plan::Reduction reduction);
 
 } // namespace tessera::rt
 

@@ -23,9 +23,8 @@ class Cifar10Producer : public BatchProducer {
 public:
   Cifar10Producer(std::vector<RecordFile> files, int64_t samples, ImageTransform transform,
                   const ProducerContext &context, int64_t batches, uint64_t seed)
-      : files_(std::move(files)), samples_(samples), transform_(std::move(transform)),
-        requests_(context.requests), directory_(context.spec.paths[0]), batch_(context.batch),
-        batches_(batches), seed_(seed),
+      : files_(std::move(files)), samples_(samples), transform_(std::move(transform)), requests_(context.requests),
+        directory_(context.spec.paths[0]), batch_(context.batch), batches_(batches), seed_(seed),
         shuffle_(context.options.shuffle.value_or(context.options.train)),
         augment_(context.options.augment.value_or(context.options.train)) {}
 
@@ -55,11 +54,10 @@ Status Cifar10Producer::read(int64_t sample, uint8_t *record, uint64_t bytes) co
                                [](int64_t s, const RecordFile &f) { return s < f.first; });
   --file;
   const int64_t number = sample - file->first;
-  TESSERA_RETURN_IF_ERROR(
-      file->file.readAt(static_cast<uint64_t>(number) * kRecord, record, bytes));
+  TESSERA_RETURN_IF_ERROR(file->file.readAt(static_cast<uint64_t>(number) * kRecord, record, bytes));
   if (record[0] >= kClasses)
-    return Status::error(file->file.path() + ": record " + std::to_string(number) +
-                         " has the label " + std::to_string(record[0]) + "; CIFAR-10 has 0 to 9");
+    return Status::error(file->file.path() + ": record " + std::to_string(number) + " has the label " +
+                         std::to_string(record[0]) + "; CIFAR-10 has 0 to 9");
   return Status();
 }
 
@@ -73,8 +71,7 @@ Status Cifar10Producer::produce(int64_t batch, const std::vector<void *> &buffer
   for (int64_t n = 0; n < images.shape[0]; ++n) {
     const int64_t sample = sampleAt(first + images.offset[0] + n);
     TESSERA_RETURN_IF_ERROR(read(sample, record, kRecord));
-    const Augmentation drawn =
-        augment_ ? transform_.augmentation(hash(seed_, epoch, sample, 77)) : Augmentation{};
+    const Augmentation drawn = augment_ ? transform_.augmentation(hash(seed_, epoch, sample, 77)) : Augmentation{};
     transform_.fill(record + 1, drawn, image.data());
     storeFloats(image, images.dtype, buffers[0], n * transform_.elements());
   }
@@ -95,8 +92,8 @@ Status checkRequests(const std::vector<BatchRequest> &requests) {
     const BatchRequest &labels = requests[1];
     if (isFloatType(labels.dtype) || labels.dtype == plan::BOOL ||
         elementsOf(labels.globalShape) != labels.globalShape[0])
-      return Status::error("cifar10's target is one class id per image; the program wants " +
-                           typeName(labels.dtype) + " " + shapeText(labels.globalShape));
+      return Status::error("cifar10's target is one class id per image; the program wants " + typeName(labels.dtype) +
+                           " " + shapeText(labels.globalShape));
   }
   return Status();
 }
@@ -116,8 +113,7 @@ Result<std::unique_ptr<BatchProducer>> openCifar10(const ProducerContext &contex
   Result<int64_t> seed = spec.integer("seed", 0, 0, INT64_MAX);
   Result<std::vector<double>> mean = spec.numbers("mean", {0.4914, 0.4822, 0.4465});
   Result<std::vector<double>> std = spec.numbers("std", {0.2470, 0.2435, 0.2616});
-  for (const Status &status :
-       {crop.status(), flip.status(), seed.status(), mean.status(), std.status()})
+  for (const Status &status : {crop.status(), flip.status(), seed.status(), mean.status(), std.status()})
     TESSERA_RETURN_IF_ERROR(status);
   settings.padding = *crop;
   settings.flip = *flip != 0;
@@ -125,8 +121,7 @@ Result<std::unique_ptr<BatchProducer>> openCifar10(const ProducerContext &contex
   settings.std = *std;
   if (std::any_of(settings.std.begin(), settings.std.end(), [](double s) { return s <= 0; }))
     return Status::error("data source '" + spec.text + "': std must be positive");
-  Result<ImageTransform> transform =
-      ImageTransform::create({3, 32, 32}, context.requests[0], settings);
+  Result<ImageTransform> transform = ImageTransform::create({3, 32, 32}, context.requests[0], settings);
   if (!transform)
     return transform.status();
 
@@ -148,8 +143,8 @@ Result<std::unique_ptr<BatchProducer>> openCifar10(const ProducerContext &contex
       return file.status();
     const uint64_t size = file->size();
     if (size == 0 || size % kRecord != 0)
-      return Status::error(path + ": has " + std::to_string(size) +
-                           " bytes, not a multiple of the " + std::to_string(kRecord) +
+      return Status::error(path + ": has " + std::to_string(size) + " bytes, not a multiple of the " +
+                           std::to_string(kRecord) +
                            " bytes of a CIFAR-10 record; it is truncated or no CIFAR-10 file");
     files.push_back({std::move(*file), samples});
     samples += static_cast<int64_t>(size / kRecord);

@@ -35,13 +35,11 @@ Status checkRequests(const std::vector<BatchRequest> &requests, std::vector<uint
     const std::optional<uint64_t> box = bytesOf(request.shape, request.dtype);
     if (!whole || !box || !boxInside(request.globalShape, request.offset, request.shape))
       return Status::error(name + ": the box at " + shapeText(request.offset) + " of shape " +
-                           shapeText(request.shape) + " is not inside the " +
-                           typeName(request.dtype) + " tensor of shape " +
-                           shapeText(request.globalShape));
+                           shapeText(request.shape) + " is not inside the " + typeName(request.dtype) +
+                           " tensor of shape " + shapeText(request.globalShape));
     if (request.globalShape[0] != requests[0].globalShape[0])
       return Status::error(name + " has " + std::to_string(request.globalShape[0]) +
-                           " samples in dimension 0, input 0 has " +
-                           std::to_string(requests[0].globalShape[0]));
+                           " samples in dimension 0, input 0 has " + std::to_string(requests[0].globalShape[0]));
     bytes.push_back(*box);
   }
   return Status();
@@ -49,8 +47,7 @@ Status checkRequests(const std::vector<BatchRequest> &requests, std::vector<uint
 
 /// Options in the specification go before those of the program.
 Status mergeOptions(const Spec &spec, DataOptions &options) {
-  for (auto [name, field] :
-       {std::pair{"shuffle", &options.shuffle}, {"augment", &options.augment}}) {
+  for (auto [name, field] : {std::pair{"shuffle", &options.shuffle}, {"augment", &options.augment}}) {
     if (!spec.options.count(name))
       continue;
     Result<int64_t> flag = spec.integer(name, 0, 0, 1);
@@ -65,28 +62,27 @@ Status mergeOptions(const Spec &spec, DataOptions &options) {
 
 Result<int64_t> fullBatches(const std::string &what, int64_t samples, int64_t batch) {
   if (samples < batch)
-    return Status::error(what + " has " + std::to_string(samples) +
-                         " samples, fewer than the global batch of " + std::to_string(batch));
+    return Status::error(what + " has " + std::to_string(samples) + " samples, fewer than the global batch of " +
+                         std::to_string(batch));
   return samples / batch;
 }
 
-Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec,
-                                                   const std::vector<BatchRequest> &requests,
+Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec, const std::vector<BatchRequest> &requests,
                                                    const DataOptions &options) {
   std::vector<uint64_t> bytes;
   TESSERA_RETURN_IF_ERROR(checkRequests(requests, bytes));
   if (options.prefetch < 0 || options.prefetch > kMostPrefetch)
-    return Status::error("cannot prepare " + std::to_string(options.prefetch) +
-                         " batches ahead; choose 0 to " + std::to_string(kMostPrefetch));
+    return Status::error("cannot prepare " + std::to_string(options.prefetch) + " batches ahead; choose 0 to " +
+                         std::to_string(kMostPrefetch));
   Result<Spec> parsed = parseSpec(spec);
   if (!parsed)
     return parsed.status();
   DataOptions merged = options;
   TESSERA_RETURN_IF_ERROR(mergeOptions(*parsed, merged));
   const ProducerContext context{*parsed, requests, merged, requests[0].globalShape[0]};
-  Result<std::unique_ptr<BatchProducer>> producer = Status::error(
-      "data source '" + spec + "': there is no kind '" + parsed->kind +
-      "'; write npy:IN.npy,...,TARGET.npy, cifar10:DIR, imagefolder:DIR, tokens:FILE or synthetic");
+  Result<std::unique_ptr<BatchProducer>> producer =
+      Status::error("data source '" + spec + "': there is no kind '" + parsed->kind +
+                    "'; write npy:IN.npy,...,TARGET.npy, cifar10:DIR, imagefolder:DIR, tokens:FILE or synthetic");
   if (parsed->kind == "npy")
     producer = openNpy(context);
   else if (parsed->kind == "cifar10")
@@ -99,8 +95,7 @@ Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec,
     producer = openSynthetic(context);
   if (!producer)
     return producer.status();
-  return prefetch(std::move(*producer), std::move(bytes), context.batch, merged.prefetch,
-                  merged.produced);
+  return prefetch(std::move(*producer), std::move(bytes), context.batch, merged.prefetch, merged.produced);
 }
 
 } // namespace tessera::rt

@@ -57,11 +57,11 @@ struct BatchRequest {
 };
 
 struct DataOptions {
-  uint64_t seed = 0; // of shuffling and augmentation
-  bool train = true; // the training split, shuffled and augmented; else the evaluation split
+  uint64_t seed = 0;                    // of shuffling and augmentation
+  bool train = true;                    // the training split, shuffled and augmented; else the evaluation split
   std::optional<bool> shuffle, augment; // instead of what `train` and the kind of source imply
   int threads = 1;                      // that decode samples, where that is work
-  int prefetch = 2; // batches prepared ahead by a thread; 0: none, next() computes
+  int prefetch = 2;                     // batches prepared ahead by a thread; 0: none, next() computes
   /// Told of every batch that was prepared, by the thread that did it; null: nobody.
   using Time = std::chrono::steady_clock::time_point;
   using Produced = std::function<void(int64_t batch, Time begin, Time end)>;
@@ -89,8 +89,7 @@ public:
 
 /// One request per model input, in order, then, if the program has one, the target. All have the
 /// same number of samples in dimension 0.
-Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec,
-                                                   const std::vector<BatchRequest> &requests,
+Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec, const std::vector<BatchRequest> &requests,
                                                    const DataOptions &options);
 
 } // namespace tessera::rt

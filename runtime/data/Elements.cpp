@@ -29,8 +29,7 @@ void storeFloats(std::span<const float> values, plan::DType dtype, void *buffer,
     std::transform(values.begin(), values.end(), static_cast<uint16_t *>(buffer) + at, floatToHalf);
     break;
   default: // BF16
-    std::transform(values.begin(), values.end(), static_cast<uint16_t *>(buffer) + at,
-                   floatToBfloat);
+    std::transform(values.begin(), values.end(), static_cast<uint16_t *>(buffer) + at, floatToBfloat);
   }
 }
 

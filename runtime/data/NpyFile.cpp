@@ -8,10 +8,10 @@
 namespace tessera::rt {
 namespace {
 
-Status outside(const std::string &path, const std::vector<int64_t> &whole,
-               const std::vector<int64_t> &offset, const std::vector<int64_t> &shape) {
-  return Status::error(path + ": the box at " + shapeText(offset) + " of shape " +
-                       shapeText(shape) + " is not inside the array of shape " + shapeText(whole));
+Status outside(const std::string &path, const std::vector<int64_t> &whole, const std::vector<int64_t> &offset,
+               const std::vector<int64_t> &shape) {
+  return Status::error(path + ": the box at " + shapeText(offset) + " of shape " + shapeText(shape) +
+                       " is not inside the array of shape " + shapeText(whole));
 }
 
 } // namespace
@@ -25,10 +25,9 @@ Result<NpyHeader> readNpyHeader(const InputFile &file, bool ids) {
   const uint64_t present = file.size() - header->dataOffset;
   if (present != header->dataBytes)
     return Status::error(file.path() + ": holds " + std::to_string(present) +
-                         " bytes of data, but its array of shape " + shapeText(header->shape) +
-                         " with elements of " + std::to_string(header->elementBytes) +
-                         " bytes has " + std::to_string(header->dataBytes) + "; the file is " +
-                         (present < header->dataBytes ? "truncated" : "too long"));
+                         " bytes of data, but its array of shape " + shapeText(header->shape) + " with elements of " +
+                         std::to_string(header->elementBytes) + " bytes has " + std::to_string(header->dataBytes) +
+                         "; the file is " + (present < header->dataBytes ? "truncated" : "too long"));
   return header;
 }
 
@@ -42,8 +41,7 @@ Result<NpyFile> NpyFile::open(const std::string &path) {
   return NpyFile(path, std::move(*file), std::move(*header));
 }
 
-Status NpyFile::readBox(const std::vector<int64_t> &offset, const std::vector<int64_t> &shape,
-                        void *out) const {
+Status NpyFile::readBox(const std::vector<int64_t> &offset, const std::vector<int64_t> &shape, void *out) const {
   if (!boxInside(header_.shape, offset, shape))
     return outside(path_, header_.shape, offset, shape);
   const uint64_t size = bytesPerElement(header_.dtype);
@@ -56,16 +54,14 @@ Status NpyFile::readBox(const std::vector<int64_t> &offset, const std::vector<in
   });
 }
 
-Result<NpyWriter> NpyWriter::create(const std::string &path, plan::DType dtype,
-                                    const std::vector<int64_t> &shape) {
+Result<NpyWriter> NpyWriter::create(const std::string &path, plan::DType dtype, const std::vector<int64_t> &shape) {
   const uint64_t size = bytesPerElement(dtype);
   uint64_t bytes = size;
   bool bad = size == 0;
   for (int64_t extent : shape)
     bad |= extent < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes);
   if (bad || bytes > (uint64_t{1} << 62))
-    return Status::error(path + ": cannot hold a " + typeName(dtype) + " array of shape " +
-                         shapeText(shape));
+    return Status::error(path + ": cannot hold a " + typeName(dtype) + " array of shape " + shapeText(shape));
   Result<AtomicFile> file = AtomicFile::create(path);
   if (!file)
     return file.status();
@@ -76,22 +72,19 @@ Result<NpyWriter> NpyWriter::create(const std::string &path, plan::DType dtype,
   return NpyWriter(path, std::move(*file), shape, size, header.size());
 }
 
-Status NpyWriter::writeBox(const std::vector<int64_t> &offset, const std::vector<int64_t> &shape,
-                           const void *data) {
+Status NpyWriter::writeBox(const std::vector<int64_t> &offset, const std::vector<int64_t> &shape, const void *data) {
   if (!boxInside(shape_, offset, shape))
     return outside(path_, shape_, offset, shape);
   const char *from = static_cast<const char *>(data);
   return forEachRun(shape_, offset, shape, [&](int64_t at, int64_t count) {
     const uint64_t bytes = static_cast<uint64_t>(count) * elementSize_;
-    Status status =
-        file_.writeAt(dataOffset_ + static_cast<uint64_t>(at) * elementSize_, from, bytes);
+    Status status = file_.writeAt(dataOffset_ + static_cast<uint64_t>(at) * elementSize_, from, bytes);
     from += bytes;
     return status;
   });
 }
 
-Status writeNpy(const std::string &path, plan::DType dtype, const std::vector<int64_t> &shape,
-                const void *data) {
+Status writeNpy(const std::string &path, plan::DType dtype, const std::vector<int64_t> &shape, const void *data) {
   Result<NpyWriter> writer = NpyWriter::create(path, dtype, shape);
   if (!writer)
     return writer.status();

@@ -37,8 +37,7 @@ public:
   uint64_t bytes() const { return header_.dataBytes; }
 
   /// Copies a box to `out`, packed, row-major.
-  Status readBox(const std::vector<int64_t> &offset, const std::vector<int64_t> &shape,
-                 void *out) const;
+  Status readBox(const std::vector<int64_t> &offset, const std::vector<int64_t> &shape, void *out) const;
 
 private:
   NpyFile(std::string path, InputFile file, NpyHeader header)
@@ -50,26 +49,22 @@ private:
 
 class NpyWriter {
 public:
-  static Result<NpyWriter> create(const std::string &path, plan::DType dtype,
-                                  const std::vector<int64_t> &shape);
+  static Result<NpyWriter> create(const std::string &path, plan::DType dtype, const std::vector<int64_t> &shape);
   /// Writes a packed, row-major box. What no box covers is zero.
-  Status writeBox(const std::vector<int64_t> &offset, const std::vector<int64_t> &shape,
-                  const void *data);
+  Status writeBox(const std::vector<int64_t> &offset, const std::vector<int64_t> &shape, const void *data);
   Status commit() { return file_.commit(); }
 
 private:
-  NpyWriter(std::string path, AtomicFile file, std::vector<int64_t> shape, uint64_t elementSize,
-            uint64_t dataOffset)
-      : path_(std::move(path)), file_(std::move(file)), shape_(std::move(shape)),
-        elementSize_(elementSize), dataOffset_(dataOffset) {}
+  NpyWriter(std::string path, AtomicFile file, std::vector<int64_t> shape, uint64_t elementSize, uint64_t dataOffset)
+      : path_(std::move(path)), file_(std::move(file)), shape_(std::move(shape)), elementSize_(elementSize),
+        dataOffset_(dataOffset) {}
   std::string path_;
   AtomicFile file_;
   std::vector<int64_t> shape_;
   uint64_t elementSize_, dataOffset_;
 };
 
-Status writeNpy(const std::string &path, plan::DType dtype, const std::vector<int64_t> &shape,
-                const void *data);
+Status writeNpy(const std::string &path, plan::DType dtype, const std::vector<int64_t> &shape, const void *data);
 
 } // namespace tessera::rt
 

@@ -10,8 +10,7 @@ namespace tessera::rt {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr uint64_t kMostHeader =
-    kMostNpyHeader - 12; // NumPy itself refuses more than 10000 by default
+constexpr uint64_t kMostHeader = kMostNpyHeader - 12; // NumPy itself refuses more than 10000 by default
 constexpr size_t kMostDimensions = 64;
 
 struct TypeName {
@@ -19,10 +18,9 @@ struct TypeName {
   plan::DType dtype;
 };
 // The first name of a type is the one that is written.
-constexpr TypeName kTypes[] = {{"<f4", plan::F32},  {"<f8", plan::F64},  {"<f2", plan::F16},
-                               {"<V2", plan::BF16}, {"|V2", plan::BF16}, {"<i8", plan::I64},
-                               {"<i4", plan::I32},  {"|i1", plan::I8},   {"<i1", plan::I8},
-                               {"|u1", plan::U8},   {"<u1", plan::U8},   {"|b1", plan::BOOL},
+constexpr TypeName kTypes[] = {{"<f4", plan::F32},  {"<f8", plan::F64}, {"<f2", plan::F16}, {"<V2", plan::BF16},
+                               {"|V2", plan::BF16}, {"<i8", plan::I64}, {"<i4", plan::I32}, {"|i1", plan::I8},
+                               {"<i1", plan::I8},   {"|u1", plan::U8},  {"<u1", plan::U8},  {"|b1", plan::BOOL},
                                {"<b1", plan::BOOL}};
 
 constexpr TypeName kIdTypes[] = {
@@ -133,8 +131,8 @@ Status parseType(std::string_view text, bool ids, NpyHeader &header) {
     }
   const std::string name = quoted(std::string(text));
   if (!text.empty() && text[0] == '>')
-    return wrong("its elements are big-endian (" + name + "); save it with astype('<" +
-                 std::string(text.substr(1, 3)) + "')");
+    return wrong("its elements are big-endian (" + name + "); save it with astype('<" + std::string(text.substr(1, 3)) +
+                 "')");
   return wrong("its element type " + name + " is not one of f2, f4, f8, i1, i4, i8, u1, bool" +
                (ids ? ", u2, u4, u8" : ""));
 }
@@ -188,8 +186,7 @@ Status parseDictionary(std::string_view text, bool ids, NpyHeader &header) {
 Result<NpyHeader> parseNpyHeader(const char *data, uint64_t size, bool ids) {
   if (size < 10 || std::string_view(data, kMagic.size()) != kMagic)
     return wrong("it does not begin with the NumPy magic");
-  const int major = static_cast<unsigned char>(data[6]),
-            minor = static_cast<unsigned char>(data[7]);
+  const int major = static_cast<unsigned char>(data[6]), minor = static_cast<unsigned char>(data[7]);
   if (major < 1 || major > 3 || minor != 0)
     return wrong("its format version is " + std::to_string(major) + "." + std::to_string(minor) +
                  ", known are 1.0 to 3.0");
@@ -208,8 +205,7 @@ Result<NpyHeader> parseNpyHeader(const char *data, uint64_t size, bool ids) {
   bool empty = false; // a zero makes the product zero, but the others must still be sensible
   for (int64_t extent : header.shape) {
     empty |= extent == 0;
-    if (extent > 0 && (__builtin_mul_overflow(header.dataBytes, static_cast<uint64_t>(extent),
-                                              &header.dataBytes) ||
+    if (extent > 0 && (__builtin_mul_overflow(header.dataBytes, static_cast<uint64_t>(extent), &header.dataBytes) ||
                        header.dataBytes > (uint64_t{1} << 62)))
       return wrong("its shape " + shapeText(header.shape) + " is too large");
   }

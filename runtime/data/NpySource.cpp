@@ -12,10 +12,10 @@ namespace {
 
 class NpyProducer : public BatchProducer {
 public:
-  NpyProducer(std::vector<NpyFile> files, std::vector<BatchRequest> requests, int64_t batch,
-              int64_t batches, uint64_t seed, bool shuffle)
-      : files_(std::move(files)), requests_(std::move(requests)), batch_(batch), batches_(batches),
-        seed_(seed), shuffle_(shuffle) {}
+  NpyProducer(std::vector<NpyFile> files, std::vector<BatchRequest> requests, int64_t batch, int64_t batches,
+              uint64_t seed, bool shuffle)
+      : files_(std::move(files)), requests_(std::move(requests)), batch_(batch), batches_(batches), seed_(seed),
+        shuffle_(shuffle) {}
 
   int64_t batchesPerEpoch() const override { return batches_; }
   Status produce(int64_t batch, const std::vector<void *> &buffers) override;
@@ -23,8 +23,7 @@ public:
     std::string text = "npy";
     for (const NpyFile &file : files_)
       text += " " + file.path();
-    return text + ": " + std::to_string(files_[0].shape()[0]) + " samples" +
-           (shuffle_ ? ", shuffled" : "");
+    return text + ": " + std::to_string(files_[0].shape()[0]) + " samples" + (shuffle_ ? ", shuffled" : "");
   }
 
 private:
@@ -49,8 +48,7 @@ Status NpyProducer::produce(int64_t batch, const std::vector<void *> &buffers) {
     const uint64_t bytes = *bytesOf(shape, requests_[i].dtype);
     for (int64_t n = 0; n < requests_[i].shape[0]; ++n) {
       offset[0] = order(first + requests_[i].offset[0] + n);
-      TESSERA_RETURN_IF_ERROR(
-          files_[i].readBox(offset, shape, static_cast<char *>(buffers[i]) + n * bytes));
+      TESSERA_RETURN_IF_ERROR(files_[i].readBox(offset, shape, static_cast<char *>(buffers[i]) + n * bytes));
     }
   }
   return Status();
@@ -66,10 +64,9 @@ Status checkFile(const NpyFile &file, const BatchRequest &request, size_t index)
     return Status();
   std::string wanted = shapeText(expected);
   wanted.replace(1, std::to_string(expected[0]).size(), "samples");
-  return Status::error(file.path() + ": holds " + typeName(file.dtype()) + " " +
-                       shapeText(file.shape()) + ", but " +
-                       (request.target ? "the target" : "model input " + std::to_string(index)) +
-                       " needs " + typeName(request.dtype) + " " + wanted);
+  return Status::error(file.path() + ": holds " + typeName(file.dtype()) + " " + shapeText(file.shape()) + ", but " +
+                       (request.target ? "the target" : "model input " + std::to_string(index)) + " needs " +
+                       typeName(request.dtype) + " " + wanted);
 }
 
 } // namespace
@@ -92,9 +89,8 @@ Result<std::unique_ptr<BatchProducer>> openNpy(const ProducerContext &context) {
       return file.status();
     TESSERA_RETURN_IF_ERROR(checkFile(*file, requests[i], i));
     if (!open.empty() && file->shape()[0] != open[0].shape()[0])
-      return Status::error(file->path() + ": has " + std::to_string(file->shape()[0]) +
-                           " samples, but " + open[0].path() + " has " +
-                           std::to_string(open[0].shape()[0]));
+      return Status::error(file->path() + ": has " + std::to_string(file->shape()[0]) + " samples, but " +
+                           open[0].path() + " has " + std::to_string(open[0].shape()[0]));
     open.push_back(std::move(*file));
   }
   Result<int64_t> batches = fullBatches(open[0].path() + ":", open[0].shape()[0], context.batch);
@@ -105,11 +101,10 @@ Result<std::unique_ptr<BatchProducer>> openNpy(const ProducerContext &context) {
   if (!seed)
     return seed.status();
   // The whole file as one batch is meant literally: nothing to shuffle.
-  const bool shuffle =
-      context.options.shuffle.value_or(false) && open[0].shape()[0] != context.batch;
-  return std::unique_ptr<BatchProducer>(std::make_unique<NpyProducer>(
-      std::move(open), requests, context.batch, *batches,
-      spec.options.count("seed") ? static_cast<uint64_t>(*seed) : fallback, shuffle));
+  const bool shuffle = context.options.shuffle.value_or(false) && open[0].shape()[0] != context.batch;
+  return std::unique_ptr<BatchProducer>(
+      std::make_unique<NpyProducer>(std::move(open), requests, context.batch, *batches,
+                                    spec.options.count("seed") ? static_cast<uint64_t>(*seed) : fallback, shuffle));
 }
 
 } // namespace tessera::rt

@@ -11,10 +11,10 @@ namespace {
 
 class PrefetchingSource : public DataSource {
 public:
-  PrefetchingSource(std::unique_ptr<BatchProducer> producer, std::vector<uint64_t> requestBytes,
-                    int64_t batchSize, int depth, DataOptions::Produced produced)
-      : producer_(std::move(producer)), requestBytes_(std::move(requestBytes)),
-        batchSize_(batchSize), depth_(depth), produced_(std::move(produced)) {}
+  PrefetchingSource(std::unique_ptr<BatchProducer> producer, std::vector<uint64_t> requestBytes, int64_t batchSize,
+                    int depth, DataOptions::Produced produced)
+      : producer_(std::move(producer)), requestBytes_(std::move(requestBytes)), batchSize_(batchSize), depth_(depth),
+        produced_(std::move(produced)) {}
   ~PrefetchingSource() override {
     {
       std::lock_guard lock(mutex_);
@@ -77,8 +77,7 @@ void PrefetchingSource::run() {
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [&] {
-      return stopping_ || (static_cast<int>(ready_.size()) < depth_ &&
-                           (ready_.empty() || ready_.back().status.ok()));
+      return stopping_ || (static_cast<int>(ready_.size()) < depth_ && (ready_.empty() || ready_.back().status.ok()));
     });
     if (stopping_)
       return;
@@ -110,8 +109,8 @@ void PrefetchingSource::run() {
 
 Status PrefetchingSource::next(const std::vector<void *> &hostBuffers) {
   if (hostBuffers.size() != requestBytes_.size())
-    return Status::error("the data source fills " + std::to_string(requestBytes_.size()) +
-                         " buffers, not " + std::to_string(hostBuffers.size()));
+    return Status::error("the data source fills " + std::to_string(requestBytes_.size()) + " buffers, not " +
+                         std::to_string(hostBuffers.size()));
   if (depth_ == 0) {
     Status status = produce(position_, hostBuffers);
     position_ += status.ok();
@@ -153,11 +152,10 @@ Status PrefetchingSource::seek(int64_t batch) {
 
 } // namespace
 
-std::unique_ptr<DataSource> prefetch(std::unique_ptr<BatchProducer> producer,
-                                     std::vector<uint64_t> requestBytes, int64_t batchSize,
-                                     int depth, DataOptions::Produced produced) {
-  return std::make_unique<PrefetchingSource>(std::move(producer), std::move(requestBytes),
-                                             batchSize, depth, std::move(produced));
+std::unique_ptr<DataSource> prefetch(std::unique_ptr<BatchProducer> producer, std::vector<uint64_t> requestBytes,
+                                     int64_t batchSize, int depth, DataOptions::Produced produced) {
+  return std::make_unique<PrefetchingSource>(std::move(producer), std::move(requestBytes), batchSize, depth,
+                                             std::move(produced));
 }
 
 } // namespace tessera::rt

@@ -12,9 +12,8 @@
 
 namespace tessera::rt {
 
-std::unique_ptr<DataSource> prefetch(std::unique_ptr<BatchProducer> producer,
-                                     std::vector<uint64_t> requestBytes, int64_t batchSize,
-                                     int depth, DataOptions::Produced produced = nullptr);
+std::unique_ptr<DataSource> prefetch(std::unique_ptr<BatchProducer> producer, std::vector<uint64_t> requestBytes,
+                                     int64_t batchSize, int depth, DataOptions::Produced produced = nullptr);
 
 } // namespace tessera::rt
 

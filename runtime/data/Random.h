@@ -39,15 +39,15 @@ inline double unitInterval(uint64_t bits) { return static_cast<double>(bits >> 1
 
 /// Uniform in [0, n), n >= 1; the bias of n / 2^64 is of no interest here.
 inline int64_t below(uint64_t bits, int64_t n) {
-  return static_cast<int64_t>(static_cast<uint64_t>(
-      (static_cast<unsigned __int128>(bits) * static_cast<uint64_t>(n)) >> 64));
+  return static_cast<int64_t>(
+      static_cast<uint64_t>((static_cast<unsigned __int128>(bits) * static_cast<uint64_t>(n)) >> 64));
 }
 
 /// Mean 0, variance 1, nearly normal: the sum of four uniform numbers (Irwin-Hall), no
 /// transcendental function and so the same on every machine.
 inline float nearlyNormal(uint64_t bits) {
-  const auto sum = static_cast<float>((bits & 0xffff) + ((bits >> 16) & 0xffff) +
-                                      ((bits >> 32) & 0xffff) + (bits >> 48));
+  const auto sum =
+      static_cast<float>((bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) + (bits >> 48));
   return (sum - 131070.0f) * (1.7320508f / 65536.0f);
 }
 

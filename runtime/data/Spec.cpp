@@ -59,30 +59,26 @@ Result<Spec> parseSpec(const std::string &text) {
       continue;
     }
     if (!spec.options.emplace(part.substr(0, equals), part.substr(equals + 1)).second)
-      return Status::error("data source '" + text + "' gives the option '" +
-                           part.substr(0, equals) + "' twice");
+      return Status::error("data source '" + text + "' gives the option '" + part.substr(0, equals) + "' twice");
   }
   return spec;
 }
 
 Status Spec::knows(const std::vector<std::string> &names) const {
   for (const auto &[name, value] : options) {
-    if (std::count(names.begin(), names.end(), name) ||
-        std::count(kCommonOptions.begin(), kCommonOptions.end(), name))
+    if (std::count(names.begin(), names.end(), name) || std::count(kCommonOptions.begin(), kCommonOptions.end(), name))
       continue;
     std::string list;
     for (const std::vector<std::string> *known : {&names, &kCommonOptions})
       for (const std::string &option : *known)
         list += (list.empty() ? "" : ", ") + option;
-    return Status::error("data source '" + text + "': " + kind + " has no option '" + name +
-                         "'; it has " + list + " (a path with '=' in it is written ./" + name +
-                         "=" + value + ")");
+    return Status::error("data source '" + text + "': " + kind + " has no option '" + name + "'; it has " + list +
+                         " (a path with '=' in it is written ./" + name + "=" + value + ")");
   }
   return Status();
 }
 
-Result<int64_t> Spec::integer(const std::string &name, int64_t otherwise, int64_t least,
-                              int64_t most) const {
+Result<int64_t> Spec::integer(const std::string &name, int64_t otherwise, int64_t least, int64_t most) const {
   const auto option = options.find(name);
   if (option == options.end())
     return otherwise;
@@ -90,26 +86,23 @@ Result<int64_t> Spec::integer(const std::string &name, int64_t otherwise, int64_
   int64_t parsed = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
   if (error != std::errc() || end != value.data() + value.size() || parsed < least || parsed > most)
-    return Status::error("data source '" + text + "': " + name + "=" + value +
-                         " is not a whole number from " + std::to_string(least) + " to " +
-                         std::to_string(most));
+    return Status::error("data source '" + text + "': " + name + "=" + value + " is not a whole number from " +
+                         std::to_string(least) + " to " + std::to_string(most));
   return parsed;
 }
 
-Result<double> Spec::number(const std::string &name, double otherwise, double least,
-                            double most) const {
+Result<double> Spec::number(const std::string &name, double otherwise, double least, double most) const {
   const auto option = options.find(name);
   if (option == options.end())
     return otherwise;
   double parsed = 0;
   if (!parseNumber(option->second, parsed) || parsed < least || parsed > most)
-    return Status::error("data source '" + text + "': " + name + "=" + option->second +
-                         " is not a number from " + numberText(least) + " to " + numberText(most));
+    return Status::error("data source '" + text + "': " + name + "=" + option->second + " is not a number from " +
+                         numberText(least) + " to " + numberText(most));
   return parsed;
 }
 
-Result<std::vector<double>> Spec::numbers(const std::string &name,
-                                          const std::vector<double> &otherwise) const {
+Result<std::vector<double>> Spec::numbers(const std::string &name, const std::vector<double> &otherwise) const {
   const auto option = options.find(name);
   if (option == options.end())
     return otherwise;

@@ -27,12 +27,10 @@ struct Spec {
   /// Every option is one of `names` or of those that all kinds have.
   Status knows(const std::vector<std::string> &names) const;
   /// The option's value, or `otherwise` if it is not there.
-  Result<int64_t> integer(const std::string &name, int64_t otherwise, int64_t least,
-                          int64_t most) const;
+  Result<int64_t> integer(const std::string &name, int64_t otherwise, int64_t least, int64_t most) const;
   Result<double> number(const std::string &name, double otherwise, double least, double most) const;
   /// Numbers separated by ':'; exactly as many as `otherwise` has.
-  Result<std::vector<double>> numbers(const std::string &name,
-                                      const std::vector<double> &otherwise) const;
+  Result<std::vector<double>> numbers(const std::string &name, const std::vector<double> &otherwise) const;
 };
 
 Result<Spec> parseSpec(const std::string &text);

@@ -26,9 +26,7 @@ struct Settings {
   uint64_t seed;
 };
 
-double between(uint64_t bits, double low, double high) {
-  return low + (high - low) * unitInterval(bits);
-}
+double between(uint64_t bits, double low, double high) { return low + (high - low) * unitInterval(bits); }
 
 /// Computes boxes of a float tensor: a class pattern, moved and scaled per sample, plus noise.
 class PatternMaker {
@@ -43,8 +41,7 @@ public:
   /// The box of sample `sample`, of class `cls`, packed.
   void fill(int64_t sample, int64_t cls, float *out);
   int64_t elements() const {
-    return std::accumulate(request_.shape.begin() + 1, request_.shape.end(), int64_t{1},
-                           std::multiplies<>());
+    return std::accumulate(request_.shape.begin() + 1, request_.shape.end(), int64_t{1}, std::multiplies<>());
   }
 
 private:
@@ -63,8 +60,7 @@ private:
   std::vector<float> lastCos_, lastSin_;
 };
 
-std::vector<PatternMaker::Wave> PatternMaker::waves(int64_t sample, int64_t cls,
-                                                    double gain) const {
+std::vector<PatternMaker::Wave> PatternMaker::waves(int64_t sample, int64_t cls, double gain) const {
   const size_t rank = request_.globalShape.size();
   std::vector<Wave> waves(kWaves);
   const double scale = gain * std::sqrt(6.0 / kWaves); // variance 1: a weight has 1/3, a wave 1/2
@@ -90,14 +86,13 @@ void PatternMaker::fill(int64_t sample, int64_t cls, float *out) {
   const std::vector<int64_t> &whole = request_.globalShape, &box = request_.shape;
   const size_t rank = whole.size();
   const bool noisy = !request_.target;
-  const double gain =
-      noisy ? between(hash(settings_.seed, kSample, stream_, sample, 0), 0.8, 1.2) : 1.0;
+  const double gain = noisy ? between(hash(settings_.seed, kSample, stream_, sample, 0), 0.8, 1.2) : 1.0;
   if (rank <= 2) {
     // Independent features: uniform with variance 1.
     const int64_t first = rank == 2 ? request_.offset[1] : 0;
     for (int64_t f = 0; f < elements(); ++f)
-      out[f] = static_cast<float>(
-          gain * 1.7320508 * between(hash(settings_.seed, kShape, stream_, cls, first + f), -1, 1));
+      out[f] =
+          static_cast<float>(gain * 1.7320508 * between(hash(settings_.seed, kShape, stream_, cls, first + f), -1, 1));
   } else {
     std::fill_n(out, elements(), 0.0f);
     const int64_t width = box.back(), channels = box[1];
@@ -151,11 +146,10 @@ void PatternMaker::addNoise(int64_t sample, float *out) const {
 
 class SyntheticProducer : public BatchProducer {
 public:
-  SyntheticProducer(const Settings &settings, const ProducerContext &context, int64_t samples,
-                    int64_t batches, bool nextToken)
-      : settings_(settings), requests_(context.requests), batch_(context.batch), samples_(samples),
-        batches_(batches), shuffleSeed_(context.options.seed),
-        shuffle_(context.options.shuffle.value_or(context.options.train)),
+  SyntheticProducer(const Settings &settings, const ProducerContext &context, int64_t samples, int64_t batches,
+                    bool nextToken)
+      : settings_(settings), requests_(context.requests), batch_(context.batch), samples_(samples), batches_(batches),
+        shuffleSeed_(context.options.seed), shuffle_(context.options.shuffle.value_or(context.options.train)),
         train_(context.options.train), nextToken_(nextToken) {
     // The chain of tokens: multiplication by a number coprime to the vocabulary permutes it.
     multiplier_ = 1 + below(hash(settings_.seed, kChain, 0), settings_.vocab);
@@ -169,16 +163,16 @@ public:
   int64_t batchesPerEpoch() const override { return batches_; }
   Status produce(int64_t batch, const std::vector<void *> &buffers) override;
   std::string describe() const override {
-    return "synthetic: " + std::to_string(samples_) + " samples, " +
-           std::to_string(settings_.classes) + " classes" + (shuffle_ ? ", shuffled" : "");
+    return "synthetic: " + std::to_string(samples_) + " samples, " + std::to_string(settings_.classes) + " classes" +
+           (shuffle_ ? ", shuffled" : "");
   }
 
 private:
-  void fillTokens(const BatchRequest &request, uint64_t stream, int64_t sample, int64_t cls,
-                  void *buffer, int64_t at) const;
+  void fillTokens(const BatchRequest &request, uint64_t stream, int64_t sample, int64_t cls, void *buffer,
+                  int64_t at) const;
   /// Token t + `ahead` of a sequence whose draws come from `key`.
-  void chain(uint64_t key, int64_t ahead, int64_t from, int64_t count, plan::DType dtype,
-             void *buffer, int64_t at) const;
+  void chain(uint64_t key, int64_t ahead, int64_t from, int64_t count, plan::DType dtype, void *buffer,
+             int64_t at) const;
 
   const Settings settings_;
   const std::vector<BatchRequest> requests_;
@@ -189,20 +183,19 @@ private:
   std::vector<PatternMaker> patterns_;
 };
 
-void SyntheticProducer::chain(uint64_t key, int64_t ahead, int64_t from, int64_t count,
-                              plan::DType dtype, void *buffer, int64_t at) const {
+void SyntheticProducer::chain(uint64_t key, int64_t ahead, int64_t from, int64_t count, plan::DType dtype, void *buffer,
+                              int64_t at) const {
   int64_t token = 0;
   for (int64_t t = 0; t < from + ahead + count; ++t) {
     const bool jump = t == 0 || unitInterval(hash(key, t, 0)) < settings_.noise;
-    token = jump ? below(hash(key, t, 1), settings_.vocab)
-                 : (token * multiplier_ + increment_) % settings_.vocab;
+    token = jump ? below(hash(key, t, 1), settings_.vocab) : (token * multiplier_ + increment_) % settings_.vocab;
     if (t >= from + ahead)
       storeInteger(token, dtype, buffer, at++);
   }
 }
 
-void SyntheticProducer::fillTokens(const BatchRequest &request, uint64_t stream, int64_t sample,
-                                   int64_t cls, void *buffer, int64_t at) const {
+void SyntheticProducer::fillTokens(const BatchRequest &request, uint64_t stream, int64_t sample, int64_t cls,
+                                   void *buffer, int64_t at) const {
   // Lines along the last dimension; each is a sequence with draws of its own.
   std::vector<int64_t> whole(request.globalShape.begin() + 1, request.globalShape.end());
   std::vector<int64_t> offset(request.offset.begin() + 1, request.offset.end());
@@ -259,9 +252,7 @@ Status SyntheticProducer::produce(int64_t batch, const std::vector<void *> &buff
   return Status();
 }
 
-bool isTokens(const BatchRequest &request) {
-  return !isFloatType(request.dtype) && request.dtype != plan::BOOL;
-}
+bool isTokens(const BatchRequest &request) { return !isFloatType(request.dtype) && request.dtype != plan::BOOL; }
 
 /// Values up to `most` fit the request's dtype.
 Status checkRange(const Spec &spec, const BatchRequest &request, int64_t most) {
@@ -281,30 +272,28 @@ Result<std::unique_ptr<BatchProducer>> openSynthetic(const ProducerContext &cont
   const Spec &spec = context.spec;
   TESSERA_RETURN_IF_ERROR(spec.knows({"classes", "samples", "eval_samples", "noise", "vocab"}));
   if (!spec.paths.empty())
-    return Status::error("data source '" + spec.text + "': synthetic reads no file; '" +
-                         spec.paths[0] + "' is not NAME=VALUE");
+    return Status::error("data source '" + spec.text + "': synthetic reads no file; '" + spec.paths[0] +
+                         "' is not NAME=VALUE");
   Result<int64_t> classes = spec.integer("classes", 10, 1, 1 << 20);
   Result<int64_t> samples = spec.integer("samples", 50000, 1, int64_t{1} << 39);
   Result<int64_t> evalSamples = spec.integer("eval_samples", 10000, 1, int64_t{1} << 39);
   Result<int64_t> vocab = spec.integer("vocab", 256, 1, 1 << 24);
   Result<int64_t> seed = spec.integer("seed", 1, 0, INT64_MAX);
   Result<double> noise = spec.number("noise", 0.3, 0, 100);
-  for (const Status &status : {classes.status(), samples.status(), evalSamples.status(),
-                               vocab.status(), seed.status(), noise.status()})
+  for (const Status &status :
+       {classes.status(), samples.status(), evalSamples.status(), vocab.status(), seed.status(), noise.status()})
     TESSERA_RETURN_IF_ERROR(status);
 
   const std::vector<BatchRequest> &requests = context.requests;
   const BatchRequest &last = requests.back();
   // Language modelling: the target is as long as the tokens.
-  const bool nextToken = last.target && isTokens(last) && last.globalShape.size() > 1 &&
-                         isTokens(requests[0]) && !requests[0].target &&
-                         requests[0].globalShape == last.globalShape;
+  const bool nextToken = last.target && isTokens(last) && last.globalShape.size() > 1 && isTokens(requests[0]) &&
+                         !requests[0].target && requests[0].globalShape == last.globalShape;
   for (const BatchRequest &request : requests)
     if (request.target ? !nextToken : isTokens(request))
       TESSERA_RETURN_IF_ERROR(checkRange(spec, request, (request.target ? *classes : *vocab) - 1));
 
-  const Settings settings{*classes, *samples, *evalSamples,
-                          *vocab,   *noise,   static_cast<uint64_t>(*seed)};
+  const Settings settings{*classes, *samples, *evalSamples, *vocab, *noise, static_cast<uint64_t>(*seed)};
   const int64_t used = context.options.train ? *samples : *evalSamples;
   Result<int64_t> batches = fullBatches("data source '" + spec.text + "'", used, context.batch);
   if (!batches)

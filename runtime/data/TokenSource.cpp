@@ -31,12 +31,11 @@ int64_t tokenAt(const char *bytes, int64_t i, const TokenFile &file) {
 
 class TokenProducer : public BatchProducer {
 public:
-  TokenProducer(std::vector<TokenFile> files, const ProducerContext &context, int64_t windows,
-                int64_t batches, uint64_t seed, int64_t vocabulary)
+  TokenProducer(std::vector<TokenFile> files, const ProducerContext &context, int64_t windows, int64_t batches,
+                uint64_t seed, int64_t vocabulary)
       : files_(std::move(files)), requests_(context.requests), batch_(context.batch),
-        length_(context.requests[0].globalShape[1]), windows_(windows), batches_(batches),
-        vocabulary_(vocabulary), seed_(seed),
-        shuffle_(context.options.shuffle.value_or(context.options.train)) {}
+        length_(context.requests[0].globalShape[1]), windows_(windows), batches_(batches), vocabulary_(vocabulary),
+        seed_(seed), shuffle_(context.options.shuffle.value_or(context.options.train)) {}
 
   int64_t batchesPerEpoch() const override { return batches_; }
   Status produce(int64_t batch, const std::vector<void *> &buffers) override;
@@ -45,8 +44,7 @@ public:
     for (const TokenFile &file : files_)
       text += " " + file.file.path();
     return text + ": " + std::to_string(files_.back().first + files_.back().count) + " tokens, " +
-           std::to_string(windows_) + " windows of " + std::to_string(length_) +
-           (shuffle_ ? ", shuffled" : "");
+           std::to_string(windows_) + " windows of " + std::to_string(length_) + (shuffle_ ? ", shuffled" : "");
   }
 
 private:
@@ -61,22 +59,19 @@ private:
   std::vector<char> bytes_;
 };
 
-Status TokenProducer::read(int64_t at, int64_t count, const BatchRequest &request, void *buffer,
-                           int64_t to) {
-  auto file = std::upper_bound(files_.begin(), files_.end(), at,
-                               [](int64_t t, const TokenFile &f) { return t < f.first; });
+Status TokenProducer::read(int64_t at, int64_t count, const BatchRequest &request, void *buffer, int64_t to) {
+  auto file =
+      std::upper_bound(files_.begin(), files_.end(), at, [](int64_t t, const TokenFile &f) { return t < f.first; });
   for (--file; count > 0; ++file) {
     const int64_t from = at - file->first, here = std::min(count, file->count - from);
     bytes_.resize(static_cast<uint64_t>(here) * file->elementBytes);
-    TESSERA_RETURN_IF_ERROR(
-        file->file.readAt(file->dataOffset + static_cast<uint64_t>(from) * file->elementBytes,
-                          bytes_.data(), bytes_.size()));
+    TESSERA_RETURN_IF_ERROR(file->file.readAt(file->dataOffset + static_cast<uint64_t>(from) * file->elementBytes,
+                                              bytes_.data(), bytes_.size()));
     for (int64_t i = 0; i < here; ++i) {
       const int64_t id = tokenAt(bytes_.data(), i, *file);
       if (id < 0 || id >= vocabulary_)
-        return Status::error(file->file.path() + ": token " + std::to_string(from + i) + " is " +
-                             std::to_string(id) + ", but ids are 0 to " +
-                             std::to_string(vocabulary_ - 1) +
+        return Status::error(file->file.path() + ": token " + std::to_string(from + i) + " is " + std::to_string(id) +
+                             ", but ids are 0 to " + std::to_string(vocabulary_ - 1) +
                              "; tokenize for this model, or check dtype");
       storeInteger(id, request.dtype, buffer, to++);
     }
@@ -94,8 +89,8 @@ Status TokenProducer::produce(int64_t batch, const std::vector<void *> &buffers)
     for (int64_t n = 0; n < request.shape[0]; ++n) {
       const int64_t position = first + request.offset[0] + n;
       const int64_t window = shuffle_ ? order(position) : position;
-      TESSERA_RETURN_IF_ERROR(read(window * length_ + request.offset[1] + request.target,
-                                   request.shape[1], request, buffers[i], n * request.shape[1]));
+      TESSERA_RETURN_IF_ERROR(read(window * length_ + request.offset[1] + request.target, request.shape[1], request,
+                                   buffers[i], n * request.shape[1]));
     }
   }
   return Status();
@@ -110,11 +105,10 @@ Status checkRequests(const std::vector<BatchRequest> &requests) {
   for (const BatchRequest &request : requests) {
     const bool integer = request.dtype == plan::I64 || request.dtype == plan::I32;
     if (!integer || request.globalShape.size() != 2 || request.globalShape != ids.globalShape)
-      return Status::error(
-          "tokens feed an input of ids [batch, length] and a target of the same shape; the "
-          "program's " +
-          std::string(request.target ? "target" : "input") + " is " + typeName(request.dtype) +
-          " " + shapeText(request.globalShape));
+      return Status::error("tokens feed an input of ids [batch, length] and a target of the same shape; the "
+                           "program's " +
+                           std::string(request.target ? "target" : "input") + " is " + typeName(request.dtype) + " " +
+                           shapeText(request.globalShape));
   }
   return Status();
 }
@@ -130,18 +124,16 @@ Result<TokenFile> openFile(const std::string &path, uint64_t plainBytes) {
     if (!header)
       return header.status();
     if (isFloatType(header->dtype) || header->dtype == plan::BOOL || header->shape.size() != 1)
-      return Status::error(
-          path + ": holds " + (header->dtype ? typeName(header->dtype) : std::string("ids")) + " " +
-          shapeText(header->shape) + "; a file of tokens is one integer array [tokens]");
+      return Status::error(path + ": holds " + (header->dtype ? typeName(header->dtype) : std::string("ids")) + " " +
+                           shapeText(header->shape) + "; a file of tokens is one integer array [tokens]");
     tokens.dataOffset = header->dataOffset;
     tokens.elementBytes = header->elementBytes;
     tokens.isSigned = header->dtype != plan::DTYPE_INVALID && header->dtype != plan::U8;
     bytes = header->dataBytes;
   }
   if (bytes % tokens.elementBytes != 0)
-    return Status::error(path + ": has " + std::to_string(bytes) +
-                         " bytes, not a multiple of the " + std::to_string(tokens.elementBytes) +
-                         " bytes of an id; it is truncated, or dtype is wrong");
+    return Status::error(path + ": has " + std::to_string(bytes) + " bytes, not a multiple of the " +
+                         std::to_string(tokens.elementBytes) + " bytes of an id; it is truncated, or dtype is wrong");
   tokens.count = static_cast<int64_t>(bytes / tokens.elementBytes);
   return tokens;
 }
@@ -152,13 +144,11 @@ Result<std::unique_ptr<BatchProducer>> openTokens(const ProducerContext &context
   const Spec &spec = context.spec;
   TESSERA_RETURN_IF_ERROR(spec.knows({"dtype", "vocab"}));
   if (spec.paths.empty())
-    return Status::error("data source '" + spec.text +
-                         "': write tokens:FILE with a .bin or .npy file of token ids");
+    return Status::error("data source '" + spec.text + "': write tokens:FILE with a .bin or .npy file of token ids");
   TESSERA_RETURN_IF_ERROR(checkRequests(context.requests));
   const auto dtype = spec.options.find("dtype");
   if (dtype != spec.options.end() && dtype->second != "u16" && dtype->second != "u32")
-    return Status::error("data source '" + spec.text + "': dtype is u16 or u32, not '" +
-                         dtype->second + "'");
+    return Status::error("data source '" + spec.text + "': dtype is u16 or u32, not '" + dtype->second + "'");
   const uint64_t plainBytes = dtype != spec.options.end() && dtype->second == "u32" ? 4 : 2;
   // Whatever fits in the model's type, if nothing else is known.
   int64_t limit = std::numeric_limits<int32_t>::max();
@@ -184,15 +174,12 @@ Result<std::unique_ptr<BatchProducer>> openTokens(const ProducerContext &context
   const int64_t length = context.requests[0].globalShape[1];
   const int64_t windows = tokens == 0 ? 0 : (tokens - 1) / length;
   if (windows < context.batch)
-    return Status::error(spec.paths[0] + ": " +
-                         (spec.paths.size() > 1 ? "the files have " : "has ") +
-                         std::to_string(tokens) + " tokens, too few for one batch of " +
-                         std::to_string(context.batch) + " windows of " + std::to_string(length) +
-                         " tokens and their successors");
+    return Status::error(spec.paths[0] + ": " + (spec.paths.size() > 1 ? "the files have " : "has ") +
+                         std::to_string(tokens) + " tokens, too few for one batch of " + std::to_string(context.batch) +
+                         " windows of " + std::to_string(length) + " tokens and their successors");
   return std::unique_ptr<BatchProducer>(std::make_unique<TokenProducer>(
       std::move(files), context, windows, windows / context.batch,
-      spec.options.count("seed") ? static_cast<uint64_t>(*seed) : context.options.seed,
-      *vocabulary));
+      spec.options.count("seed") ? static_cast<uint64_t>(*seed) : context.options.seed, *vocabulary));
 }
 
 } // namespace tessera::rt

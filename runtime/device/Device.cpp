@@ -78,16 +78,14 @@ Result<std::shared_ptr<DeviceModule>> DeviceModule::load() {
 
 Result<int> DeviceModule::count() const {
   int32_t devices = 0;
-  TESSERA_RETURN_IF_ERROR(
-      Device::check([&](TesseraMessage *m) { return api_->count(&devices, m); }));
+  TESSERA_RETURN_IF_ERROR(Device::check([&](TesseraMessage *m) { return api_->count(&devices, m); }));
   return static_cast<int>(devices);
 }
 
 Result<std::shared_ptr<Device>> Device::open(std::shared_ptr<DeviceModule> module, int ordinal) {
   std::shared_ptr<Device> device(new Device);
-  TESSERA_RETURN_IF_ERROR(check([&](TesseraMessage *m) {
-    return module->api().open(ordinal, &device->device_, &device->info_, m);
-  }));
+  TESSERA_RETURN_IF_ERROR(
+      check([&](TesseraMessage *m) { return module->api().open(ordinal, &device->device_, &device->info_, m); }));
   device->module_ = std::move(module);
   return device;
 }
@@ -148,16 +146,15 @@ DeviceMemory::~DeviceMemory() {
     device_->api().release(device_->handle(), data_);
 }
 
-Result<DeviceMemory> DeviceMemory::allocate(std::shared_ptr<Device> device, size_t bytes,
-                                            MemoryKind kind) {
+Result<DeviceMemory> DeviceMemory::allocate(std::shared_ptr<Device> device, size_t bytes, MemoryKind kind) {
   DeviceMemory memory;
   memory.kind_ = kind;
   const TesseraDeviceApi &api = device->api();
   const auto allocate = kind == MemoryKind::Pinned   ? api.allocatePinned
                         : kind == MemoryKind::Shared ? api.allocateShared
                                                      : api.allocate;
-  TESSERA_RETURN_IF_ERROR(Device::check(
-      [&](TesseraMessage *m) { return allocate(device->handle(), bytes, &memory.data_, m); }));
+  TESSERA_RETURN_IF_ERROR(
+      Device::check([&](TesseraMessage *m) { return allocate(device->handle(), bytes, &memory.data_, m); }));
   memory.size_ = bytes;
   memory.device_ = std::move(device);
   return memory;

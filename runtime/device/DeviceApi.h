@@ -27,12 +27,7 @@ extern "C" {
 
 enum { TESSERA_OK = 0, TESSERA_FAILED = 1, TESSERA_UNSUPPORTED = 2, TESSERA_NOT_READY = 3 };
 /* Kernels; collectives; input on its way from the host. */
-enum {
-  TESSERA_COMPUTE_STREAM = 0,
-  TESSERA_COMM_STREAM = 1,
-  TESSERA_COPY_STREAM = 2,
-  TESSERA_STREAMS = 3
-};
+enum { TESSERA_COMPUTE_STREAM = 0, TESSERA_COMM_STREAM = 1, TESSERA_COPY_STREAM = 2, TESSERA_STREAMS = 3 };
 /* Element types of library calls; the numbers are those of plan.proto's DType. */
 enum {
   TESSERA_F32 = 1,
@@ -124,8 +119,7 @@ typedef struct TesseraDeviceApi {
 
   /* Devices. */
   int32_t (*count)(int32_t *devices, TesseraMessage *m);
-  int32_t (*open)(int32_t ordinal, TesseraDevice **device, TesseraDeviceInfo *info,
-                  TesseraMessage *m);
+  int32_t (*open)(int32_t ordinal, TesseraDevice **device, TesseraDeviceInfo *info, TesseraMessage *m);
   void (*close)(TesseraDevice *device);
 
   /* Memory. Shared memory is device memory that is best for registerMemory. Pinned memory is host memory that
@@ -135,13 +129,11 @@ typedef struct TesseraDeviceApi {
   void (*release)(TesseraDevice *d, void *memory);
   int32_t (*allocatePinned)(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *m);
   void (*releasePinned)(TesseraDevice *d, void *memory);
-  int32_t (*copy)(TesseraDevice *d, int32_t stream, void *to, const void *from, size_t bytes,
-                  TesseraMessage *m);
+  int32_t (*copy)(TesseraDevice *d, int32_t stream, void *to, const void *from, size_t bytes, TesseraMessage *m);
   /* `rows` rows of `width` bytes, whose beginnings are `*Pitch` bytes apart. */
-  int32_t (*copyRows)(TesseraDevice *d, int32_t stream, void *to, size_t toPitch, const void *from,
-                      size_t fromPitch, size_t width, size_t rows, TesseraMessage *m);
-  int32_t (*fill)(TesseraDevice *d, int32_t stream, void *memory, int32_t byte, size_t bytes,
-                  TesseraMessage *m);
+  int32_t (*copyRows)(TesseraDevice *d, int32_t stream, void *to, size_t toPitch, const void *from, size_t fromPitch,
+                      size_t width, size_t rows, TesseraMessage *m);
+  int32_t (*fill)(TesseraDevice *d, int32_t stream, void *memory, int32_t byte, size_t bytes, TesseraMessage *m);
 
   /* Streams and events. query: TESSERA_NOT_READY while the stream is busy. */
   int32_t (*query)(TesseraDevice *d, int32_t stream, TesseraMessage *m);
@@ -153,38 +145,34 @@ typedef struct TesseraDeviceApi {
   /* A timer is an event that remembers when it was reached: one that is recorded in a graph, when the graph ran
      last. Nothing waits for it. elapsed: between two that have been reached. */
   int32_t (*createTimer)(TesseraDevice *d, TesseraEvent **event, TesseraMessage *m);
-  int32_t (*elapsed)(TesseraDevice *d, TesseraEvent *from, TesseraEvent *to, double *seconds,
-                     TesseraMessage *m);
+  int32_t (*elapsed)(TesseraDevice *d, TesseraEvent *from, TesseraEvent *to, double *seconds, TesseraMessage *m);
 
   /* Graphs: what is enqueued on the compute stream, and on what was forked from it by events, between
      begin and end is recorded and not run. */
   int32_t (*captureBegin)(TesseraDevice *d, TesseraMessage *m);
-  int32_t (*captureEnd)(TesseraDevice *d, TesseraGraph **graph,
-                        TesseraMessage *m); /* graph null: discard */
+  int32_t (*captureEnd)(TesseraDevice *d, TesseraGraph **graph, TesseraMessage *m); /* graph null: discard */
   int32_t (*launchGraph)(TesseraDevice *d, TesseraGraph *graph, TesseraMessage *m);
   void (*destroyGraph)(TesseraDevice *d, TesseraGraph *graph);
 
   /* Code. compile turns one translation unit into an image for a compute capability (major * 10 + minor)
      and needs no device; the image is freed with freeImage. compilerVersion distinguishes caches. */
-  int32_t (*compile)(const char *source, int32_t capability, void **image, size_t *bytes,
-                     TesseraMessage *m);
+  int32_t (*compile)(const char *source, int32_t capability, void **image, size_t *bytes, TesseraMessage *m);
   void (*freeImage)(void *image);
   int32_t (*compilerVersion)(void);
-  int32_t (*loadCode)(TesseraDevice *d, const void *image, size_t bytes, const char *function,
-                      TesseraCode **code, TesseraMessage *m);
+  int32_t (*loadCode)(TesseraDevice *d, const void *image, size_t bytes, const char *function, TesseraCode **code,
+                      TesseraMessage *m);
   void (*unloadCode)(TesseraDevice *d, TesseraCode *code);
-  int32_t (*launch)(TesseraDevice *d, int32_t stream, TesseraCode *code, const uint32_t grid[3],
-                    uint32_t block, void **arguments, uint32_t count, TesseraMessage *m);
+  int32_t (*launch)(TesseraDevice *d, int32_t stream, TesseraCode *code, const uint32_t grid[3], uint32_t block,
+                    void **arguments, uint32_t count, TesseraMessage *m);
 
   /* Library calls on the compute stream. TESSERA_UNSUPPORTED: the library has no such kernel. */
-  int32_t (*createMatMul)(TesseraDevice *d, const TesseraMatMul *what, TesseraOp **op,
-                          size_t *workspace, TesseraMessage *m);
-  int32_t (*createConv)(TesseraDevice *d, const TesseraConv *what, TesseraOp **op,
-                        size_t *workspace, TesseraMessage *m);
-  int32_t (*createPool)(TesseraDevice *d, const TesseraPool *what, TesseraOp **op,
-                        size_t *workspace, TesseraMessage *m);
-  int32_t (*runOp)(TesseraDevice *d, TesseraOp *op, const TesseraOperands *operands,
-                   TesseraMessage *m);
+  int32_t (*createMatMul)(TesseraDevice *d, const TesseraMatMul *what, TesseraOp **op, size_t *workspace,
+                          TesseraMessage *m);
+  int32_t (*createConv)(TesseraDevice *d, const TesseraConv *what, TesseraOp **op, size_t *workspace,
+                        TesseraMessage *m);
+  int32_t (*createPool)(TesseraDevice *d, const TesseraPool *what, TesseraOp **op, size_t *workspace,
+                        TesseraMessage *m);
+  int32_t (*runOp)(TesseraDevice *d, TesseraOp *op, const TesseraOperands *operands, TesseraMessage *m);
   void (*destroyOp)(TesseraDevice *d, TesseraOp *op);
 
   /* Collectives, on the communication stream, without waiting for the device. createComm starts and does not
@@ -192,25 +180,24 @@ typedef struct TesseraDeviceApi {
      enqueued, and TESSERA_FAILED once anything failed asynchronously. After a failure only abortComm is
      allowed. */
   int32_t (*uniqueId)(TesseraCommId *id, TesseraMessage *m);
-  int32_t (*createComm)(TesseraDevice *d, const TesseraCommId *id, int32_t members, int32_t me,
-                        TesseraComm **comm, TesseraMessage *m);
+  int32_t (*createComm)(TesseraDevice *d, const TesseraCommId *id, int32_t members, int32_t me, TesseraComm **comm,
+                        TesseraMessage *m);
   int32_t (*pollComm)(TesseraComm *comm, TesseraMessage *m);
   void (*destroyComm)(TesseraComm *comm);
   void (*abortComm)(TesseraComm *comm);
   /* Collectives on registered memory need no copies inside the library. Either all members register what they
      pass, and use it at the same offsets, or none does. TESSERA_UNSUPPORTED: it cannot be registered.
      Deregistered before it is released and the communicator is destroyed; abortComm forgets by itself. */
-  int32_t (*registerMemory)(TesseraComm *comm, void *memory, size_t bytes, void **registration,
-                            TesseraMessage *m);
+  int32_t (*registerMemory)(TesseraComm *comm, void *memory, size_t bytes, void **registration, TesseraMessage *m);
   void (*deregisterMemory)(TesseraComm *comm, void *registration);
-  int32_t (*allReduce)(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
-                       int32_t reduction, TesseraMessage *m);
+  int32_t (*allReduce)(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype, int32_t reduction,
+                       TesseraMessage *m);
   int32_t (*allGather)(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
                        TesseraMessage *m); /* count: of in */
-  int32_t (*reduceScatter)(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
-                           int32_t reduction, TesseraMessage *m); /* count: of out */
-  int32_t (*broadcast)(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
-                       int32_t root, TesseraMessage *m);
+  int32_t (*reduceScatter)(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype, int32_t reduction,
+                           TesseraMessage *m); /* count: of out */
+  int32_t (*broadcast)(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype, int32_t root,
+                       TesseraMessage *m);
   int32_t (*groupStart)(TesseraComm *c, TesseraMessage *m);
   int32_t (*groupEnd)(TesseraComm *c, TesseraMessage *m);
   int32_t (*send)(TesseraComm *c, const void *from, size_t bytes, int32_t peer, TesseraMessage *m);

@@ -25,8 +25,8 @@ inline std::string noDriver() {
 /// Versions as CUDA counts them: 13010 is 13.1.
 inline std::string driverTooOld(int supported, int needed) {
   auto text = [](int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); };
-  return "the NVIDIA driver is too old: it supports CUDA " + text(supported) +
-         ", this build needs " + text(needed) + "; update the driver";
+  return "the NVIDIA driver is too old: it supports CUDA " + text(supported) + ", this build needs " + text(needed) +
+         "; update the driver";
 }
 
 inline std::string noDevice() {
@@ -35,15 +35,14 @@ inline std::string noDevice() {
 }
 
 inline std::string deviceTooOld(int ordinal, const std::string &name, int major, int minor) {
-  return "CUDA device " + std::to_string(ordinal) + " (" + name + ") has compute capability " +
-         std::to_string(major) + "." + std::to_string(minor) + "; " + std::to_string(kLeastMajor) +
-         ".0 or later is needed";
+  return "CUDA device " + std::to_string(ordinal) + " (" + name + ") has compute capability " + std::to_string(major) +
+         "." + std::to_string(minor) + "; " + std::to_string(kLeastMajor) + ".0 or later is needed";
 }
 
 inline std::string outOfMemory(int ordinal, size_t needed, size_t free, size_t total) {
   auto mebibytes = [](size_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20); };
-  return "CUDA device " + std::to_string(ordinal) + " is out of memory: " + mebibytes(needed) +
-         " MiB are needed, " + std::to_string(free >> 20) + " of " + mebibytes(total) +
+  return "CUDA device " + std::to_string(ordinal) + " is out of memory: " + mebibytes(needed) + " MiB are needed, " +
+         std::to_string(free >> 20) + " of " + mebibytes(total) +
          " MiB are free; compile for more ranks, or with --memory";
 }
 

@@ -27,9 +27,7 @@ std::vector<int64_t> physicalSizes(const std::vector<int64_t> &shape, const Layo
 
 int64_t layoutSignature(const plan::Collective &collective, const LoadedPlan &loaded) {
   uint64_t hash = 14695981039346656037ull; // FNV-1a
-  auto add = [&](int64_t value) {
-    hash = (hash ^ static_cast<uint64_t>(value)) * 1099511628211ull;
-  };
+  auto add = [&](int64_t value) { hash = (hash ^ static_cast<uint64_t>(value)) * 1099511628211ull; };
   for (uint32_t buffer : {collective.input(), collective.output()}) {
     for (auto [dimension, size] : loaded.layout(buffer).inner) {
       add(dimension);
@@ -71,12 +69,11 @@ bool CollectiveCall::direct() const {
   return collective_.halo_lo() % block == 0 && collective_.halo_hi() % block == 0;
 }
 
-CollectiveCall::CollectiveCall(const plan::Plan &plan, const plan::Collective &collective,
-                               LoadedPlan &loaded, Communicator &group, bool copies)
+CollectiveCall::CollectiveCall(const plan::Plan &plan, const plan::Collective &collective, LoadedPlan &loaded,
+                               Communicator &group, bool copies)
     : collective_(collective), loaded_(loaded), group_(group) {
   auto tensor = [&](uint32_t buffer) {
-    return Tensor{buffer, toVector(plan.buffers(static_cast<int>(buffer)).shape()),
-                  loaded.layout(buffer)};
+    return Tensor{buffer, toVector(plan.buffers(static_cast<int>(buffer)).shape()), loaded.layout(buffer)};
   };
   in_ = tensor(collective.input());
   out_ = tensor(collective.output());
@@ -149,8 +146,7 @@ void CollectiveCall::prepare() {
 
 size_t CollectiveCall::scratchBytes() const {
   if (outer_ > 1) // the larger tensor once more, in another order
-    return std::max(count_, static_cast<size_t>(elementsOf(out_.shape).value_or(0))) *
-           elementBytes_;
+    return std::max(count_, static_cast<size_t>(elementsOf(out_.shape).value_or(0))) * elementBytes_;
   size_t bytes = 0; // every message packed, and aligned
   for (const std::vector<Transfer> *list : {&sends_, &receives_})
     for (const Transfer &t : *list)
@@ -181,12 +177,10 @@ Status CollectiveCall::communicate(const void *in, void *out) {
     TESSERA_RETURN_IF_ERROR(group_.allGather(in, out, outer_, inner_, type_));
     break;
   case plan::REDUCE_SCATTER:
-    TESSERA_RETURN_IF_ERROR(
-        group_.reduceScatter(in, out, outer_, inner_, type_, collective_.reduction()));
+    TESSERA_RETURN_IF_ERROR(group_.reduceScatter(in, out, outer_, inner_, type_, collective_.reduction()));
     break;
   case plan::BROADCAST:
-    TESSERA_RETURN_IF_ERROR(
-        group_.broadcast(in, out, count_, type_, static_cast<int>(collective_.root())));
+    TESSERA_RETURN_IF_ERROR(group_.broadcast(in, out, count_, type_, static_cast<int>(collective_.root())));
     break;
   case plan::ALL_TO_ALL:
   case plan::PERMUTE:

@@ -28,8 +28,8 @@ public:
   /// `plan` passed the checker; `group` is the communicator of the collective's group. All outlive
   /// this.
   /// `copies`: go through plain copies in any case.
-  CollectiveCall(const plan::Plan &plan, const plan::Collective &collective, LoadedPlan &loaded,
-                 Communicator &group, bool copies = false);
+  CollectiveCall(const plan::Plan &plan, const plan::Collective &collective, LoadedPlan &loaded, Communicator &group,
+                 bool copies = false);
 
   Status run();
   /// What all runs spent among the ranks: moving data, and waiting for the others, but not for this rank's kernels.

@@ -4,8 +4,7 @@
 
 namespace tessera::rt {
 
-std::optional<double> DeviceWaits::run(double seconds, double host,
-                                       std::optional<double> measured) {
+std::optional<double> DeviceWaits::run(double seconds, double host, std::optional<double> measured) {
   if (measured) {
     if (own_.size() == 3)
       own_.erase(own_.begin());

@@ -14,17 +14,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double secondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
+double secondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 bool hasProgram(plan::Role role) { return role != plan::PARAMETER && role != plan::STATE; }
 
 } // namespace
 
-Result<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, Backend &backend,
-                                                   World &world, const LoadOptions &options,
-                                                   World *deviceWorld) {
+Result<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, Backend &backend, World &world,
+                                                   const LoadOptions &options, World *deviceWorld) {
   if (static_cast<uint32_t>(world.rank()) != plan.rank())
     return Status::error("the plan is for rank " + std::to_string(plan.rank()) + ", this is rank " +
                          std::to_string(world.rank()));
@@ -70,17 +67,14 @@ Result<bool> Executor::offsetsAgree() {
     for (const plan::Step &step : program.steps())
       if (step.has_collective())
         for (uint32_t b : {step.collective().input(), step.collective().output()})
-          low[step.collective().group()].push_back(
-              static_cast<int64_t>(plan_.buffers(static_cast<int>(b)).offset()));
+          low[step.collective().group()].push_back(static_cast<int64_t>(plan_.buffers(static_cast<int>(b)).offset()));
   int64_t agree = !groups_.empty();
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (low[g].empty())
       continue;
     std::vector<int64_t> high = low[g];
-    TESSERA_RETURN_IF_ERROR(
-        groups_[g]->allReduce(low[g].data(), low[g].data(), low[g].size(), plan::I64, plan::MIN));
-    TESSERA_RETURN_IF_ERROR(
-        groups_[g]->allReduce(high.data(), high.data(), high.size(), plan::I64, plan::MAX));
+    TESSERA_RETURN_IF_ERROR(groups_[g]->allReduce(low[g].data(), low[g].data(), low[g].size(), plan::I64, plan::MIN));
+    TESSERA_RETURN_IF_ERROR(groups_[g]->allReduce(high.data(), high.data(), high.size(), plan::I64, plan::MAX));
     agree = agree && low[g] == high;
   }
   TESSERA_RETURN_IF_ERROR(everyone_->allReduce(&agree, &agree, 1, plan::I64, plan::MIN));
@@ -99,10 +93,9 @@ Status Executor::prepareCollectives() {
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (low[g].empty())
       continue;
+    TESSERA_RETURN_IF_ERROR(groups_[g]->allReduce(low[g].data(), low[g].data(), low[g].size(), plan::I64, plan::MIN));
     TESSERA_RETURN_IF_ERROR(
-        groups_[g]->allReduce(low[g].data(), low[g].data(), low[g].size(), plan::I64, plan::MIN));
-    TESSERA_RETURN_IF_ERROR(groups_[g]->allReduce(high[g].data(), high[g].data(), high[g].size(),
-                                                  plan::I64, plan::MAX));
+        groups_[g]->allReduce(high[g].data(), high[g].data(), high[g].size(), plan::I64, plan::MAX));
   }
   std::vector<size_t> next(groups_.size(), 0);
   for (const plan::Program &program : plan_.programs()) {
@@ -115,11 +108,10 @@ Status Executor::prepareCollectives() {
       size_t i = next[g]++;
       const bool onDevice = !deviceGroups_.empty();
       if (onDevice && low[g][i] != high[g][i])
-        return Status::error("collective " + quoted(step.name()) +
-                             ": its ranks hold their parts in different layouts");
-      calls.back() = std::make_unique<CollectiveCall>(
-          plan_, step.collective(), *loaded_, onDevice ? *deviceGroups_[g] : *groups_[g],
-          low[g][i] != high[g][i] || (!onDevice && !loaded_->onHost()));
+        return Status::error("collective " + quoted(step.name()) + ": its ranks hold their parts in different layouts");
+      calls.back() = std::make_unique<CollectiveCall>(plan_, step.collective(), *loaded_,
+                                                      onDevice ? *deviceGroups_[g] : *groups_[g],
+                                                      low[g][i] != high[g][i] || (!onDevice && !loaded_->onHost()));
     }
     times_.push_back({std::vector<double>(calls.size(), 0.0), 0});
   }
@@ -128,13 +120,11 @@ Status Executor::prepareCollectives() {
     size_t scratch = 0;
     for (int p = 0; p < plan_.programs_size(); ++p)
       for (int s = 0; s < plan_.programs(p).steps_size(); ++s)
-        if (const CollectiveCall *call = collective(p, s);
-            call && plan_.programs(p).steps(s).collective().group() == g)
+        if (const CollectiveCall *call = collective(p, s); call && plan_.programs(p).steps(s).collective().group() == g)
           scratch = std::max(scratch, call->scratchBytes());
-    TESSERA_RETURN_IF_ERROR(
-        deviceGroups_[g]
-            ->prepare(loaded_->sharedArena(), loaded_->arenaBytes(), scratch)
-            .context("group " + quoted(plan_.groups(static_cast<int>(g)).name())));
+    TESSERA_RETURN_IF_ERROR(deviceGroups_[g]
+                                ->prepare(loaded_->sharedArena(), loaded_->arenaBytes(), scratch)
+                                .context("group " + quoted(plan_.groups(static_cast<int>(g)).name())));
   }
   return Status();
 }
@@ -153,16 +143,13 @@ int Executor::stagedCollectives(int program) const {
   return staged;
 }
 
-plan::DType Executor::heldType(int binding) const {
-  return loaded_->dtype(plan_.bindings(binding).buffer());
-}
+plan::DType Executor::heldType(int binding) const { return loaded_->dtype(plan_.bindings(binding).buffer()); }
 
 Status Executor::uploadConverted(uint32_t buffer, const void *host, plan::DType type) {
   plan::DType held = loaded_->dtype(buffer);
   if (held == type)
     return loaded_->upload(buffer, host);
-  auto count = static_cast<size_t>(
-      elementsOf(toVector(plan_.buffers(static_cast<int>(buffer)).shape())).value_or(0));
+  auto count = static_cast<size_t>(elementsOf(toVector(plan_.buffers(static_cast<int>(buffer)).shape())).value_or(0));
   std::vector<char> converted(count * bytesPerElement(held));
   convertElements(host, type, converted.data(), held, count);
   return loaded_->upload(buffer, converted.data());
@@ -174,8 +161,7 @@ Status Executor::loadWeights(const TensorSource *weights, bool strict) {
   for (const plan::Binding &binding : plan_.bindings()) {
     if (hasProgram(binding.role()))
       continue;
-    std::vector<int64_t> shape =
-        toVector(plan_.buffers(static_cast<int>(binding.buffer())).shape());
+    std::vector<int64_t> shape = toVector(plan_.buffers(static_cast<int>(binding.buffer())).shape());
     std::vector<int64_t> extent = extentOf(plan_, binding);
     // In the type as held: a checkpoint of a widened run keeps its digits.
     plan::DType type = loaded_->dtype(binding.buffer());
@@ -183,8 +169,7 @@ Status Executor::loadWeights(const TensorSource *weights, bool strict) {
     host.resize(count * bytesPerElement(type));
     if (weights && weights->typeOf(binding.name())) {
       if (!isEmpty(extent))
-        TESSERA_RETURN_IF_ERROR(
-            weights->read(binding.name(), blockOf(plan_, binding), type, host.data()));
+        TESSERA_RETURN_IF_ERROR(weights->read(binding.name(), blockOf(plan_, binding), type, host.data()));
     } else { // a state
       double fill = binding.fill();
       uint64_t each = bytesPerElement(type);
@@ -225,8 +210,8 @@ std::string Executor::whereabouts() const {
   const int number = step_.load();
   const plan::Step &step = program.steps(number);
   return text + "program " + quoted(program.name()) + ", " + std::to_string(number + 1) + " of " +
-         std::to_string(program.steps_size()) + ": " +
-         (step.has_collective() ? "collective " : "kernel ") + quoted(step.name());
+         std::to_string(program.steps_size()) + ": " + (step.has_collective() ? "collective " : "kernel ") +
+         quoted(step.name());
 }
 
 void Executor::enterStep(int program, int step) {
@@ -237,11 +222,9 @@ void Executor::enterStep(int program, int step) {
 
 Status Executor::runStep(int program, int step) {
   enterStep(program, step);
-  const bool collective =
-      collectives_[static_cast<size_t>(program)][static_cast<size_t>(step)] != nullptr;
-  Status status =
-      collective ? runCollective(program, step)
-                 : loaded_->launch(static_cast<uint32_t>(program), static_cast<uint32_t>(step));
+  const bool collective = collectives_[static_cast<size_t>(program)][static_cast<size_t>(step)] != nullptr;
+  Status status = collective ? runCollective(program, step)
+                             : loaded_->launch(static_cast<uint32_t>(program), static_cast<uint32_t>(step));
   if (status.ok()) // building the message costs more than a small step
     return status;
   return status.context("program " + quoted(plan_.programs(program).name()));
@@ -250,9 +233,7 @@ Status Executor::runStep(int program, int step) {
 Status Executor::runCollective(int program, int step) {
   enterStep(program, step); // a backend that runs whole programs comes here alone
   Status status = collectives_[static_cast<size_t>(program)][static_cast<size_t>(step)]->run();
-  return status.ok()
-             ? status
-             : status.context("collective " + quoted(plan_.programs(program).steps(step).name()));
+  return status.ok() ? status : status.context("collective " + quoted(plan_.programs(program).steps(step).name()));
 }
 
 Status Executor::runWhole(int program, const std::function<void()> &meanwhile) {
@@ -314,8 +295,7 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
 
 Status Executor::fetch(int binding, std::vector<char> &host) {
   uint32_t buffer = plan_.bindings(binding).buffer();
-  auto count = static_cast<size_t>(
-      elementsOf(toVector(plan_.buffers(static_cast<int>(buffer)).shape())).value_or(0));
+  auto count = static_cast<size_t>(elementsOf(toVector(plan_.buffers(static_cast<int>(buffer)).shape())).value_or(0));
   host.resize(count * bytesPerElement(loaded_->dtype(buffer)));
   return loaded_->download(buffer, host.data());
 }
@@ -338,13 +318,11 @@ Result<double> Executor::fetchScalar(int binding) {
 std::vector<int> Executor::bindings(plan::Role role, const std::string &program) const {
   std::vector<int> found;
   for (int i = 0; i < plan_.bindings_size(); ++i)
-    if (plan_.bindings(i).role() == role &&
-        (!hasProgram(role) || plan_.bindings(i).program() == program))
+    if (plan_.bindings(i).role() == role && (!hasProgram(role) || plan_.bindings(i).program() == program))
       found.push_back(i);
   if (hasProgram(role))
-    std::stable_sort(found.begin(), found.end(), [&](int a, int b) {
-      return plan_.bindings(a).ordinal() < plan_.bindings(b).ordinal();
-    });
+    std::stable_sort(found.begin(), found.end(),
+                     [&](int a, int b) { return plan_.bindings(a).ordinal() < plan_.bindings(b).ordinal(); });
   return found;
 }
 

@@ -52,9 +52,8 @@ class Executor {
 public:
   /// The plan and the worlds outlive the executor. `deviceWorld` makes communicators that work in the memory of
   /// the backend's device; without one, collectives of a device go through host memory and `world`.
-  static Result<std::unique_ptr<Executor>> create(const plan::Plan &plan, Backend &backend,
-                                                  World &world, const LoadOptions &options,
-                                                  World *deviceWorld = nullptr);
+  static Result<std::unique_ptr<Executor>> create(const plan::Plan &plan, Backend &backend, World &world,
+                                                  const LoadOptions &options, World *deviceWorld = nullptr);
 
   /// Uploads this rank's box of every parameter and state. A parameter must be there; a state that
   /// is not takes its fill, unless `strict`. `weights` may be null if the plan has no parameters.

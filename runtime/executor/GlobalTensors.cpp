@@ -22,15 +22,14 @@ Box boxOf(std::vector<int64_t> shape, std::vector<int64_t> extent) {
 
 } // namespace
 
-void padBox(const std::vector<int64_t> &shape, const std::vector<int64_t> &extent, const void *held,
-            void *padded, uint64_t elementBytes) {
+void padBox(const std::vector<int64_t> &shape, const std::vector<int64_t> &extent, const void *held, void *padded,
+            uint64_t elementBytes) {
   std::memset(padded, 0, static_cast<size_t>(*elementsOf(shape)) * elementBytes);
   if (!isEmpty(extent))
     copyBox(held, boxOf(extent, extent), padded, boxOf(shape, extent), elementBytes);
 }
 
-Status gatherGlobal(Executor &executor, const std::vector<plan::Plan> &plans, int binding,
-                    std::vector<char> &global) {
+Status gatherGlobal(Executor &executor, const std::vector<plan::Plan> &plans, int binding, std::vector<char> &global) {
   size_t me = executor.plan().rank();
   std::vector<char> mine;
   TESSERA_RETURN_IF_ERROR(executor.fetch(binding, mine));
@@ -42,8 +41,8 @@ Status gatherGlobal(Executor &executor, const std::vector<plan::Plan> &plans, in
   std::vector<Transfer> sends, receives;
   if (holds(me)) {
     const plan::Binding &b = plans[me].bindings(binding);
-    sends.push_back({0, boxOf(toVector(plans[me].buffers(static_cast<int>(b.buffer())).shape()),
-                              extentOf(plans[me], b))});
+    sends.push_back(
+        {0, boxOf(toVector(plans[me].buffers(static_cast<int>(b.buffer())).shape()), extentOf(plans[me], b))});
   }
   if (me == 0) {
     std::vector<int64_t> whole = toVector(plans[0].bindings(binding).global_shape());
@@ -62,8 +61,7 @@ Status gatherGlobal(Executor &executor, const std::vector<plan::Plan> &plans, in
   return executor.everyone().exchange(mine.data(), sends, global.data(), receives, type);
 }
 
-Status saveWeights(Executor &executor, const std::vector<plan::Plan> &plans,
-                   const std::string &path) {
+Status saveWeights(Executor &executor, const std::vector<plan::Plan> &plans, const std::string &path) {
   std::vector<int> bindings = executor.bindings(plan::PARAMETER, "");
   for (int binding : executor.bindings(plan::STATE, ""))
     if (!isOptimizerState(executor.plan(), executor.plan().bindings(binding)))
@@ -74,16 +72,15 @@ Status saveWeights(Executor &executor, const std::vector<plan::Plan> &plans,
     for (int binding : bindings)
       tensors.push_back({executor.plan().bindings(binding).name(), executor.heldType(binding),
                          toVector(executor.plan().bindings(binding).global_shape())});
-    Result<SafetensorsWriter> created =
-        SafetensorsWriter::create(path, std::move(tensors), {{"format", "pt"}});
+    Result<SafetensorsWriter> created = SafetensorsWriter::create(path, std::move(tensors), {{"format", "pt"}});
     if (!created)
       return created.status();
     writer.emplace(std::move(*created));
   }
   std::vector<char> global;
   for (int binding : bindings) {
-    TESSERA_RETURN_IF_ERROR(gatherGlobal(executor, plans, binding, global)
-                                .context(quoted(executor.plan().bindings(binding).name())));
+    TESSERA_RETURN_IF_ERROR(
+        gatherGlobal(executor, plans, binding, global).context(quoted(executor.plan().bindings(binding).name())));
     if (writer)
       TESSERA_RETURN_IF_ERROR(writer->add(global.data(), global.size()));
   }

@@ -75,8 +75,7 @@ Result<Elastic> Elastic::open(const std::string &plan, const std::string &folder
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   elastic.compiler_ = self.parent_path() / "tessera-compile";
   if (access(elastic.compiler_.c_str(), X_OK) != 0)
-    return Status::error(elastic.compiler_ +
-                         ": is needed to compile the plan for fewer ranks, and is not there");
+    return Status::error(elastic.compiler_ + ": is needed to compile the plan for fewer ranks, and is not there");
   elastic.folder_ = folder;
   TESSERA_RETURN_IF_ERROR(elastic.recipe_.checkFiles());
   return elastic;
@@ -90,12 +89,8 @@ Result<Elastic::Next> Elastic::compile(int ranks) const {
     const std::string mesh = meshFor(recipe_.mesh, n);
     const Next next = {folder_ + "/plan-" + std::to_string(n), mesh, n,
                        first.empty() ? "" : "not " + std::to_string(ranks) + ": " + first};
-    std::vector<std::string> command = {compiler_,
-                                        recipe_.model,
-                                        "--mesh=" + mesh,
-                                        "--mode=" + recipe_.mode,
-                                        "--output=" + next.plan,
-                                        "--quiet"};
+    std::vector<std::string> command = {
+        compiler_, recipe_.model, "--mesh=" + mesh, "--mode=" + recipe_.mode, "--output=" + next.plan, "--quiet"};
     command.insert(command.end(), recipe_.arguments.begin(), recipe_.arguments.end());
     Result<Ended> ended = runProgram(command);
     if (!ended)
@@ -105,9 +100,8 @@ Result<Elastic::Next> Elastic::compile(int ranks) const {
     const std::string why = "compiling for the mesh " + mesh + " failed: " + ended->text;
     // A failure of the compiler, and not of this mesh, would only come again.
     if (!WIFEXITED(ended->status) || WEXITSTATUS(ended->status) != 1)
-      return Status::error(why + (WIFSIGNALED(ended->status)
-                                      ? "ended by signal " + std::to_string(WTERMSIG(ended->status))
-                                      : ""));
+      return Status::error(
+          why + (WIFSIGNALED(ended->status) ? "ended by signal " + std::to_string(WTERMSIG(ended->status)) : ""));
     if (first.empty())
       first = why;
   }
@@ -115,9 +109,7 @@ Result<Elastic::Next> Elastic::compile(int ranks) const {
 }
 
 void keepRanks(LaunchContext &context, const std::vector<int> &ranks, const std::string &plan) {
-  auto place = [&](int rank) {
-    return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
-  };
+  auto place = [&](int rank) { return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin()); };
   const int count = static_cast<int>(ranks.size());
   std::vector<Child> &children = context.children;
   std::erase_if(children, [&](const Child &child) { return place(child.rank) == count; });

@@ -14,8 +14,7 @@ namespace {
 constexpr uint16_t kDefaultPort = 29500;
 
 /// The number in a variable; `otherwise` where it is not set.
-Result<int> number(const Environment &get, const char *name, int most,
-                   std::optional<int> otherwise) {
+Result<int> number(const Environment &get, const char *name, int most, std::optional<int> otherwise) {
   const char *text = get(name);
   if (!text && otherwise)
     return *otherwise;
@@ -24,16 +23,15 @@ Result<int> number(const Environment &get, const char *name, int most,
   int value = -1;
   const auto parsed = std::from_chars(text, text + std::strlen(text), value);
   if (parsed.ec != std::errc() || *parsed.ptr != 0 || value < 0 || value > most)
-    return Status::error(std::string(name) + "=" + text +
-                         " in the environment is no number from 0 to " + std::to_string(most));
+    return Status::error(std::string(name) + "=" + text + " in the environment is no number from 0 to " +
+                         std::to_string(most));
   return value;
 }
 
 Status counted(int theirs, int ranks, const std::string &who) {
   if (theirs == ranks)
     return Status();
-  return Status::error("is a plan for " + std::to_string(ranks) + " ranks, but " + who + " " +
-                       std::to_string(theirs));
+  return Status::error("is a plan for " + std::to_string(ranks) + " ranks, but " + who + " " + std::to_string(theirs));
 }
 
 Result<uint16_t> masterPort(const Environment &get, std::optional<int> otherwise) {
@@ -58,16 +56,15 @@ Status fromEnvironment(LaunchContext &p, int ranks, const Environment &get) {
   Result<int> localRank = number(get, "LOCAL_RANK", INT32_MAX, 0);
   Result<int> localRanks = number(get, "LOCAL_WORLD_SIZE", INT32_MAX, 1);
   Result<int> listener = number(get, "TESSERA_LISTENER", INT32_MAX, INT32_MAX);
-  for (const Status &status : {rank.status(), size.status(), port.status(), localRank.status(),
-                               localRanks.status(), listener.status()})
+  for (const Status &status :
+       {rank.status(), size.status(), port.status(), localRank.status(), localRanks.status(), listener.status()})
     TESSERA_RETURN_IF_ERROR(status);
   const char *address = get("MASTER_ADDR");
   if (!address || !*address)
     return Status::error("MASTER_ADDR is not set in the environment, though RANK is");
   TESSERA_RETURN_IF_ERROR(counted(*size, ranks, "WORLD_SIZE is"));
   if (*rank >= ranks)
-    return Status::error("RANK is " + std::to_string(*rank) + ", WORLD_SIZE " +
-                         std::to_string(ranks));
+    return Status::error("RANK is " + std::to_string(*rank) + ", WORLD_SIZE " + std::to_string(ranks));
   p.tcp.rank = *rank;
   p.tcp.address = address;
   p.tcp.port = *port;
@@ -77,8 +74,7 @@ Status fromEnvironment(LaunchContext &p, int ranks, const Environment &get) {
   return Status();
 }
 
-Child childFor(int rank, int ranks, int localRank, size_t localRanks, const std::string &address,
-               uint16_t port) {
+Child childFor(int rank, int ranks, int localRank, size_t localRanks, const std::string &address, uint16_t port) {
   return {rank,
           {{"MASTER_ADDR", address},
            {"MASTER_PORT", std::to_string(port)},
@@ -124,8 +120,7 @@ Status fromTable(LaunchContext &p, const std::string &file, int ranks, const Env
   for (int rank = 0; rank < ranks; ++rank)
     p.machines.push_back(table->serverOf(rank).address);
   for (const RankTable::Device &device : here->devices) {
-    p.children.push_back(
-        childFor(device.rank, ranks, device.device, here->devices.size(), master, *port));
+    p.children.push_back(childFor(device.rank, ranks, device.device, here->devices.size(), master, *port));
     p.children.back().environment.push_back({"TESSERA_LISTEN_ADDRESS", here->address});
   }
   return Status();
@@ -142,8 +137,7 @@ void Child::set(const std::string &name, const std::string &value) {
   environment.push_back({name, value});
 }
 
-Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks,
-                                   const Environment &get) {
+Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks, const Environment &get) {
   LaunchContext p;
   Result<int> attempt = number(get, "TESSERA_ATTEMPT", INT32_MAX, -1);
   if (!attempt)
@@ -162,16 +156,15 @@ Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks,
   if (!supervised && launchedByMpi()) {
     p.transport = Transport::Mpi;
     if (options.restarts > 0)
-      return Status::error(
-          "--restarts does not work under an MPI launcher, which ends the whole job; start "
-          "the ranks with --processes, --rank-table or torchrun's variables");
+      return Status::error("--restarts does not work under an MPI launcher, which ends the whole job; start "
+                           "the ranks with --processes, --rank-table or torchrun's variables");
     return p;
   }
   if (!supervised && !asRank && options.rankTable.empty() && !options.processes)
     for (auto [there, missing] : {std::pair{"RANK", "WORLD_SIZE"}, {"WORLD_SIZE", "RANK"}})
       if (get(there)) // all ranks as threads is not what a launcher wants that has lost a variable
-        return Status::error(std::string(missing) + " is not set in the environment, though " +
-                             there + " is: set both, or neither to run all ranks in this process");
+        return Status::error(std::string(missing) + " is not set in the environment, though " + there +
+                             " is: set both, or neither to run all ranks in this process");
   if (asRank) {
     TESSERA_RETURN_IF_ERROR(fromEnvironment(p, ranks, get));
   } else if (!supervised && !options.rankTable.empty()) {

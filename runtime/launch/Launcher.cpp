@@ -21,8 +21,7 @@ extern "C" void onInterrupt(int signal) {
 
 } // namespace
 
-Status runRanks(std::vector<std::unique_ptr<World>> worlds,
-                const std::function<Status(World &)> &body) {
+Status runRanks(std::vector<std::unique_ptr<World>> worlds, const std::function<Status(World &)> &body) {
   std::mutex mutex;
   Status first;
   auto rank = [&](World &world) {
@@ -53,9 +52,7 @@ Status runRanks(std::vector<std::unique_ptr<World>> worlds,
   return first;
 }
 
-Status runRanks(int n, const std::function<Status(World &)> &body) {
-  return runRanks(createThreadWorlds(n), body);
-}
+Status runRanks(int n, const std::function<Status(World &)> &body) { return runRanks(createThreadWorlds(n), body); }
 
 int availableCores() {
   cpu_set_t set;

@@ -19,8 +19,7 @@ namespace tessera::rt {
 /// Runs `body` on n threads, one World each; returns when all have ended.
 Status runRanks(int n, const std::function<Status(World &)> &body);
 /// The same on worlds that exist (for tests, and for one MPI process: n == 1).
-Status runRanks(std::vector<std::unique_ptr<World>> worlds,
-                const std::function<Status(World &)> &body);
+Status runRanks(std::vector<std::unique_ptr<World>> worlds, const std::function<Status(World &)> &body);
 
 /// How many cores this process may use (its affinity mask, not the machine's size).
 int availableCores();

@@ -56,8 +56,7 @@ Status addDevice(Server &server, const Json &device, const Json &rank) {
   const auto id = device.is_object() ? number(device, "device_id", 1 << 20) : none;
   const auto place = rank.is_object() ? number(rank, "rank_id", kMaxRanks - 1) : none;
   if (!id || !place)
-    return Status::error("server " + rt::quoted(server.address) +
-                         " has a device without a device_id and rank_id");
+    return Status::error("server " + rt::quoted(server.address) + " has a device without a device_id and rank_id");
   server.devices.push_back({*id, *place});
   return Status();
 }
@@ -67,10 +66,8 @@ Result<std::vector<Server>> parseServers(const Json &json) {
   const auto list = json.find("server_list");
   if (list == json.end() || !list->is_array() || list->empty())
     return Status::error("has no server_list");
-  if (json.contains("server_count") &&
-      number(json, "server_count", kMaxRanks) != static_cast<int>(list->size()))
-    return Status::error("has " + std::to_string(list->size()) +
-                         " servers, but another server_count");
+  if (json.contains("server_count") && number(json, "server_count", kMaxRanks) != static_cast<int>(list->size()))
+    return Status::error("has " + std::to_string(list->size()) + " servers, but another server_count");
   std::vector<Server> servers;
   for (const Json &entry : *list) {
     std::string address = entry.is_object() ? text(entry, "host_nic_ip") : "";
@@ -104,10 +101,9 @@ Result<std::vector<Server>> parseGroups(const Json &groups) {
         return made.status();
       const auto devices = instance.find("devices");
       if (devices == instance.end() || !devices->is_array() || devices->size() != 1)
-        return Status::error("server " + rt::quoted(made->address) +
-                             " has an instance without exactly one device");
-      auto server = std::find_if(servers.begin(), servers.end(),
-                                 [&](const Server &s) { return s.address == made->address; });
+        return Status::error("server " + rt::quoted(made->address) + " has an instance without exactly one device");
+      auto server =
+          std::find_if(servers.begin(), servers.end(), [&](const Server &s) { return s.address == made->address; });
       if (server == servers.end())
         server = servers.insert(servers.end(), std::move(*made));
       TESSERA_RETURN_IF_ERROR(addDevice(*server, devices->front(), instance));
@@ -146,8 +142,7 @@ Result<RankTable> RankTable::parse(const std::string &source) {
     return Status::error("names no rank");
   if (*ranks.rbegin() != static_cast<int>(ranks.size()) - 1)
     return Status::error("names " + std::to_string(ranks.size()) + " ranks, the last of them " +
-                         std::to_string(*ranks.rbegin()) +
-                         ": ranks are counted from 0 without gaps");
+                         std::to_string(*ranks.rbegin()) + ": ranks are counted from 0 without gaps");
   return RankTable{std::move(*servers)};
 }
 
@@ -166,9 +161,7 @@ const RankTable::Server &RankTable::serverOf(int rank) const {
 }
 
 const RankTable::Server *RankTable::find(const std::vector<std::string> &own) const {
-  auto isOwn = [&](const std::string &address) {
-    return std::count(own.begin(), own.end(), address) > 0;
-  };
+  auto isOwn = [&](const std::string &address) { return std::count(own.begin(), own.end(), address) > 0; };
   for (const Server &server : servers)
     if (isOwn(server.address))
       return &server;

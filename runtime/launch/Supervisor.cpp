@@ -34,13 +34,10 @@ void say(const std::string &text) {
   std::fflush(stderr);
 }
 
-std::string nameOf(const Child &child) {
-  return child.rank < 0 ? "the run" : "rank " + std::to_string(child.rank);
-}
+std::string nameOf(const Child &child) { return child.rank < 0 ? "the run" : "rank " + std::to_string(child.rank); }
 
 /// The environment with `added` in the place of what is there under its names.
-std::vector<std::string>
-environmentWith(const std::vector<std::pair<std::string, std::string>> &added) {
+std::vector<std::string> environmentWith(const std::vector<std::pair<std::string, std::string>> &added) {
   std::vector<std::string> all;
   for (char **entry = environ; *entry; ++entry) {
     const std::string text = *entry, name = text.substr(0, text.find('='));
@@ -91,8 +88,7 @@ bool isStopped(pid_t pid) {
   std::string stat;
   std::getline(file, stat);
   const size_t name = stat.rfind(')');
-  return name != std::string::npos && name + 2 < stat.size() &&
-         (stat[name + 2] == 'T' || stat[name + 2] == 't');
+  return name != std::string::npos && name + 2 < stat.size() && (stat[name + 2] == 'T' || stat[name + 2] == 't');
 }
 
 Status Attempt::spawn(const Child &child, const Socket &listener, const std::string &secret) {
@@ -173,8 +169,8 @@ void Attempt::reap() {
     if (code == kExitOther)
       code = 1;
     if (WIFSIGNALED(status) && !failed_)
-      say(nameOf(*process.child) + " was ended by signal " + std::to_string(WTERMSIG(status)) +
-          " (" + strsignal(WTERMSIG(status)) + ")");
+      say(nameOf(*process.child) + " was ended by signal " + std::to_string(WTERMSIG(status)) + " (" +
+          strsignal(WTERMSIG(status)) + ")");
     if (code != 0 && code != kExitInterrupted && !failed_) {
       failed_ = true;
       code_ = WIFSIGNALED(status) ? 1 : code;
@@ -201,8 +197,7 @@ int Attempt::wait(bool &interrupted) {
   for (int signal : {SIGCHLD, SIGINT, SIGTERM})
     sigaddset(&awaited, signal);
   auto running = [&] {
-    return std::any_of(processes_.begin(), processes_.end(),
-                       [](const Process &process) { return process.pid > 0; });
+    return std::any_of(processes_.begin(), processes_.end(), [](const Process &process) { return process.pid > 0; });
   };
   while (reap(), running()) {
     const timespec pause = {0, 200'000'000};
@@ -235,12 +230,11 @@ int Attempt::wait(bool &interrupted) {
 
 /// Whom the next attempt goes on with, set in the context; and what there is to say.
 Result<std::string> regroup(SupervisorOptions &options, const Attempt &attempt, int number,
-                            const std::optional<Survivors> &survivors,
-                            std::set<int> &failedBefore) {
+                            const std::optional<Survivors> &survivors, std::set<int> &failedBefore) {
   LaunchContext &context = options.context;
   std::set<int> lost = attempt.killed(), left;
-  std::set_intersection(attempt.failed().begin(), attempt.failed().end(), failedBefore.begin(),
-                        failedBefore.end(), std::inserter(lost, lost.end()));
+  std::set_intersection(attempt.failed().begin(), attempt.failed().end(), failedBefore.begin(), failedBefore.end(),
+                        std::inserter(lost, lost.end()));
   for (const Child &child : context.children)
     if (!lost.contains(child.rank))
       left.insert(child.rank);
@@ -258,14 +252,12 @@ Result<std::string> regroup(SupervisorOptions &options, const Attempt &attempt, 
         names += (names.empty() ? "" : ", ") + std::to_string(rank);
     decision.ranks.resize(static_cast<size_t>(next->ranks));
     decision.plan = next->plan;
-    decision.text = " on " + std::to_string(next->ranks) + (next->ranks == 1 ? " rank" : " ranks") +
-                    " (" + next->mesh + ", " + next->plan + ") without rank " + names +
-                    (next->note.empty() ? "" : "; " + next->note);
+    decision.text = " on " + std::to_string(next->ranks) + (next->ranks == 1 ? " rank" : " ranks") + " (" + next->mesh +
+                    ", " + next->plan + ") without rank " + names + (next->note.empty() ? "" : "; " + next->note);
     return decision;
   };
   const std::set<std::string> machines(context.machines.begin(), context.machines.end());
-  Result<Survivors::Decision> decision =
-      survivors ? survivors->agree(number, left, machines, decide) : decide(left);
+  Result<Survivors::Decision> decision = survivors ? survivors->agree(number, left, machines, decide) : decide(left);
   if (!decision)
     return decision.status();
   if (decision->ranks.back() >= context.tcp.ranks) // another machine's word
@@ -291,8 +283,7 @@ int supervise(SupervisorOptions options) {
   std::optional<Survivors> survivors;
   auto hasFirst = [&] { return options.context.children[0].rank == 0; };
   if (options.elastic && !options.context.machines.empty()) {
-    survivors.emplace(options.folder, options.context.machine,
-                      options.graceSeconds + options.context.tcp.peerTimeout);
+    survivors.emplace(options.folder, options.context.machine, options.graceSeconds + options.context.tcp.peerTimeout);
     survivors->begin(hasFirst());
   }
   for (int number = 0;; ++number) {
@@ -305,8 +296,8 @@ int supervise(SupervisorOptions options) {
     const int code = attempt.wait(interrupted);
     if (code == 0 && survivors && hasFirst())
       survivors->end();
-    if (code == 0 || interrupted || number >= options.restarts || code == kExitUsage ||
-        code == kExitNumerics || code == kExitInterrupted)
+    if (code == 0 || interrupted || number >= options.restarts || code == kExitUsage || code == kExitNumerics ||
+        code == kExitInterrupted)
       return code;
     std::string where;
     if (options.elastic) {
@@ -317,8 +308,7 @@ int supervise(SupervisorOptions options) {
       }
       where = *regrouped;
     }
-    say("starting again" + where + " (" + std::to_string(number + 1) + " of " +
-        std::to_string(options.restarts) + ")");
+    say("starting again" + where + " (" + std::to_string(number + 1) + " of " + std::to_string(options.restarts) + ")");
   }
 }
 

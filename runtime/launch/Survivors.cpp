@@ -39,8 +39,7 @@ Result<std::set<int>> ranksOf(const Json &json) {
     return Status::error("has no list of ranks");
   for (const Json &rank : json)
     if (!rank.is_number_integer() || rank.get<int64_t>() < 0 ||
-        rank.get<int64_t>() >= static_cast<int64_t>(kMaxRanks) ||
-        !ranks.insert(rank.get<int>()).second)
+        rank.get<int64_t>() >= static_cast<int64_t>(kMaxRanks) || !ranks.insert(rank.get<int>()).second)
       return Status::error("has a list of ranks with " + rank.dump());
   return ranks;
 }
@@ -49,8 +48,7 @@ Result<Json> readJson(const std::string &path) {
   Result<std::string> text = readFile(path, kMostBytes);
   if (!text)
     return text.status();
-  Json json =
-      nestsDeeper(*text, 8) ? Json() : Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  Json json = nestsDeeper(*text, 8) ? Json() : Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded() || !json.is_object())
     return Status::error(path + ": is no JSON object");
   return json;
@@ -120,8 +118,7 @@ Status Survivors::publish(const std::string &path, const std::string &text) cons
 }
 
 Result<Survivors::Decision> Survivors::agree(int attempt, const std::set<int> &left,
-                                             const std::set<std::string> &machines,
-                                             const Decide &decide) const {
+                                             const std::set<std::string> &machines, const Decide &decide) const {
   const std::string path = folder_ + "/" + std::to_string(attempt) + "-decided";
   const auto report = [&] {
     TESSERA_RETURN_IF_ERROR(makeDirectory(folder_));
@@ -159,12 +156,9 @@ Result<Survivors::Decision> Survivors::agree(int attempt, const std::set<int> &l
       all.insert(ranks->begin(), ranks->end());
     }
     Result<Decision> decision = decide(all);
-    const Json text =
-        decision
-            ? Json{{"ranks", decision->ranks}, {"plan", decision->plan}, {"text", decision->text}}
-            : Json{{"error", decision.status().message()}};
-    TESSERA_RETURN_IF_ERROR(
-        publish(path, text.dump(-1, ' ', false, Json::error_handler_t::replace)));
+    const Json text = decision ? Json{{"ranks", decision->ranks}, {"plan", decision->plan}, {"text", decision->text}}
+                               : Json{{"error", decision.status().message()}};
+    TESSERA_RETURN_IF_ERROR(publish(path, text.dump(-1, ' ', false, Json::error_handler_t::replace)));
     break; // someone else's may have been the first
   }
   return readDecision(path);

@@ -38,8 +38,8 @@ public:
   void begin(bool first) const;
   /// On every machine. `left`: its ranks; `machines`: all that had some. `decide` is called on one of them, with the
   /// ranks of all; an error of it is everybody's.
-  Result<Decision> agree(int attempt, const std::set<int> &left,
-                         const std::set<std::string> &machines, const Decide &decide) const;
+  Result<Decision> agree(int attempt, const std::set<int> &left, const std::set<std::string> &machines,
+                         const Decide &decide) const;
   /// Nothing is left to agree on.
   void end() const;
 

@@ -6,9 +6,7 @@
 #include <set>
 
 namespace tessera::rt {
-Block wholeBlock(const std::vector<int64_t> &shape) {
-  return {std::vector<int64_t>(shape.size(), 0), shape};
-}
+Block wholeBlock(const std::vector<int64_t> &shape) { return {std::vector<int64_t>(shape.size(), 0), shape}; }
 
 Block blockOf(const plan::Plan &plan, const plan::Binding &binding) {
   return {toVector(binding.offset()), extentOf(plan, binding)};
@@ -28,8 +26,7 @@ std::optional<Block> intersect(const Block &a, const Block &b) {
   Block common = a;
   for (size_t d = 0; d < a.offset.size(); ++d) {
     common.offset[d] = std::max(a.offset[d], b.offset[d]);
-    common.shape[d] =
-        std::min(a.offset[d] + a.shape[d], b.offset[d] + b.shape[d]) - common.offset[d];
+    common.shape[d] = std::min(a.offset[d] + a.shape[d], b.offset[d] + b.shape[d]) - common.offset[d];
     if (common.shape[d] <= 0)
       return std::nullopt;
   }
@@ -96,8 +93,7 @@ std::vector<Block> slabsOf(const Block &block, int64_t elements) {
   }
 }
 
-void copyBlock(const void *from, const Block &source, void *to, const Block &target,
-               uint64_t elementBytes) {
+void copyBlock(const void *from, const Block &source, void *to, const Block &target, uint64_t elementBytes) {
   std::optional<Block> common = intersect(source, target);
   if (!common)
     return;
@@ -118,8 +114,7 @@ void copyBlock(const void *from, const Block &source, void *to, const Block &tar
     return static_cast<size_t>(at) * elementBytes;
   };
   while (true) {
-    std::memcpy(static_cast<char *>(to) + place(target),
-                static_cast<const char *>(from) + place(source), bytes);
+    std::memcpy(static_cast<char *>(to) + place(target), static_cast<const char *>(from) + place(source), bytes);
     size_t d = split;
     while (d > 0 && ++index[d - 1] == common->shape[d - 1])
       index[--d] = 0;

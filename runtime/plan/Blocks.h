@@ -46,8 +46,7 @@ Status checkTiling(const std::vector<Block> &blocks, const std::vector<int64_t> 
 std::vector<Block> slabsOf(const Block &block, int64_t elements);
 
 /// Copies the elements that both have. Memory is that of the blocks, row-major and packed.
-void copyBlock(const void *from, const Block &source, void *to, const Block &target,
-               uint64_t elementBytes);
+void copyBlock(const void *from, const Block &source, void *to, const Block &target, uint64_t elementBytes);
 
 } // namespace tessera::rt
 

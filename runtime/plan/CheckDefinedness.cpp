@@ -14,8 +14,7 @@ namespace {
 
 class Simulation {
 public:
-  Simulation(const plan::Plan &plan, const std::vector<BufferRange> &ranges)
-      : plan_(plan), ranges_(ranges) {}
+  Simulation(const plan::Plan &plan, const std::vector<BufferRange> &ranges) : plan_(plan), ranges_(ranges) {}
 
   void write(uint32_t buffer) {
     const BufferRange &range = ranges_[buffer];
@@ -36,9 +35,8 @@ public:
       return Status();
     auto by = evicted_.find(range.root);
     return Status::error("reads " + bufferText(plan_, buffer) +
-                         (by == evicted_.end()
-                              ? ", which nothing has written"
-                              : ", which " + bufferText(plan_, by->second) + " has overwritten"));
+                         (by == evicted_.end() ? ", which nothing has written"
+                                               : ", which " + bufferText(plan_, by->second) + " has overwritten"));
   }
 
 private:
@@ -48,8 +46,7 @@ private:
   std::map<uint32_t, uint32_t> evicted_; // root -> who wrote over it last
 };
 
-Status simulate(const plan::Plan &plan, const std::vector<BufferRange> &ranges,
-                const plan::Program &program) {
+Status simulate(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Program &program) {
   Simulation state(plan, ranges);
   for (uint32_t b = 0; b < ranges.size(); ++b)
     if (!plan.buffers(static_cast<int>(b)).constant().empty())
@@ -60,16 +57,12 @@ Status simulate(const plan::Plan &plan, const std::vector<BufferRange> &ranges,
         TESSERA_RETURN_IF_ERROR(action(binding));
     return Status();
   };
-  auto lasting = [](const plan::Binding &b) {
-    return b.role() == plan::PARAMETER || b.role() == plan::STATE;
-  };
+  auto lasting = [](const plan::Binding &b) { return b.role() == plan::PARAMETER || b.role() == plan::STATE; };
   auto fed = [&](const plan::Binding &b) {
     return b.program() == program.name() &&
            (b.role() == plan::INPUT || b.role() == plan::TARGET || b.role() == plan::STEP);
   };
-  auto fetched = [&](const plan::Binding &b) {
-    return lasting(b) || (b.program() == program.name() && !fed(b));
-  };
+  auto fetched = [&](const plan::Binding &b) { return lasting(b) || (b.program() == program.name() && !fed(b)); };
   auto write = [&](const plan::Binding &b) {
     state.write(b.buffer());
     return Status();
@@ -83,8 +76,8 @@ Status simulate(const plan::Plan &plan, const std::vector<BufferRange> &ranges,
   for (int s = 0; s < program.steps_size(); ++s) {
     const plan::Step &step = program.steps(s);
     auto reads = [&](uint32_t buffer) {
-      return state.read(buffer).context("step " + std::to_string(s) + " " + quoted(step.name()) +
-                                        " of program " + quoted(program.name()));
+      return state.read(buffer).context("step " + std::to_string(s) + " " + quoted(step.name()) + " of program " +
+                                        quoted(program.name()));
     };
     if (step.has_collective()) {
       TESSERA_RETURN_IF_ERROR(reads(step.collective().input()));
@@ -98,8 +91,8 @@ Status simulate(const plan::Plan &plan, const std::vector<BufferRange> &ranges,
   }
   return forEach(fetched, [&](const plan::Binding &b) {
     return state.read(b.buffer())
-        .context("the end of program " + quoted(program.name()) + " (" + roleName(b.role()) + " " +
-                 quoted(b.name()) + ")");
+        .context("the end of program " + quoted(program.name()) + " (" + roleName(b.role()) + " " + quoted(b.name()) +
+                 ")");
   });
 }
 

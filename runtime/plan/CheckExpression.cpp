@@ -6,8 +6,8 @@ namespace tessera::rt {
 namespace {
 
 /// A view has the domain's rank and, where it differs, the size 1; it covers the buffer exactly.
-Status checkView(const plan::Plan &plan, const BufferRange &range, uint32_t buffer,
-                 const std::vector<int64_t> &view, const std::vector<int64_t> &domain) {
+Status checkView(const plan::Plan &plan, const BufferRange &range, uint32_t buffer, const std::vector<int64_t> &view,
+                 const std::vector<int64_t> &domain) {
   bool fits = view.size() == domain.size();
   for (size_t d = 0; fits && d < view.size(); ++d)
     fits = view[d] == domain[d] || view[d] == 1;
@@ -27,8 +27,7 @@ const plan::Attribute *find(const plan::Instruction &code, const char *name) {
   return nullptr;
 }
 
-Status checkInstruction(const plan::Instruction &code, size_t value,
-                        const std::vector<int64_t> &domain) {
+Status checkInstruction(const plan::Instruction &code, size_t value, const std::vector<int64_t> &domain) {
   if (bytesPerElement(code.type()) == 0)
     return Status::error("has no valid type");
   for (uint32_t operand : code.operands())
@@ -46,21 +45,18 @@ Status checkInstruction(const plan::Instruction &code, size_t value,
   if (operands < 0)
     return Status::error("is no elementwise operator");
   if (operands != code.operands_size())
-    return Status::error("has " + std::to_string(code.operands_size()) + " operands, not " +
-                         std::to_string(operands));
+    return Status::error("has " + std::to_string(code.operands_size()) + " operands, not " + std::to_string(operands));
   return Status();
 }
 
 } // namespace
 
-Status checkExpression(const plan::Plan &plan, const std::vector<BufferRange> &ranges,
-                       const plan::Kernel &kernel) {
+Status checkExpression(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Kernel &kernel) {
   const plan::Expression &expression = kernel.expression();
   std::vector<int64_t> domain = toVector(expression.domain());
   if (!elementsOf(domain) || domain.size() > 16)
     return Status::error("the domain " + shapeText(domain) + " of its expression is not possible");
-  if (expression.input_views_size() != kernel.inputs_size() ||
-      expression.results_size() != kernel.outputs_size())
+  if (expression.input_views_size() != kernel.inputs_size() || expression.results_size() != kernel.outputs_size())
     return Status::error("its expression has not one view per input and one result per output");
   for (int i = 0; i < kernel.inputs_size(); ++i)
     TESSERA_RETURN_IF_ERROR(checkView(plan, ranges[kernel.inputs(i)], kernel.inputs(i),
@@ -68,20 +64,17 @@ Status checkExpression(const plan::Plan &plan, const std::vector<BufferRange> &r
   size_t inputs = static_cast<size_t>(kernel.inputs_size());
   size_t values = inputs + static_cast<size_t>(expression.code_size());
   for (int j = 0; j < expression.code_size(); ++j)
-    TESSERA_RETURN_IF_ERROR(
-        checkInstruction(expression.code(j), inputs + static_cast<size_t>(j), domain)
-            .context("instruction " + std::to_string(j) + " " + quoted(expression.code(j).op()) +
-                     " of its expression"));
+    TESSERA_RETURN_IF_ERROR(checkInstruction(expression.code(j), inputs + static_cast<size_t>(j), domain)
+                                .context("instruction " + std::to_string(j) + " " + quoted(expression.code(j).op()) +
+                                         " of its expression"));
   for (int o = 0; o < kernel.outputs_size(); ++o) {
     const plan::Result &result = expression.results(o);
     std::vector<int64_t> view = toVector(result.shape());
     if (result.value() >= values)
       return Status::error("result " + std::to_string(o) + " of its expression is value " +
                            std::to_string(result.value()) + ", which does not exist");
-    TESSERA_RETURN_IF_ERROR(
-        checkView(plan, ranges[kernel.outputs(o)], kernel.outputs(o), view, domain));
-    if (!plan::Reduction_IsValid(result.reduction()) ||
-        (result.reduction() == plan::NONE && view != domain))
+    TESSERA_RETURN_IF_ERROR(checkView(plan, ranges[kernel.outputs(o)], kernel.outputs(o), view, domain));
+    if (!plan::Reduction_IsValid(result.reduction()) || (result.reduction() == plan::NONE && view != domain))
       return Status::error("result " + std::to_string(o) +
                            " of its expression is smaller than the domain but reduces nothing");
   }

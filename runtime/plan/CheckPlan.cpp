@@ -23,21 +23,19 @@ Status checkHeader(const plan::Plan &plan) {
   for (const plan::MeshAxis &axis : plan.mesh()) {
     ranks *= axis.size();
     if (ranks == 0 || ranks > kMaxRanks)
-      return Status::error("mesh axis " + quoted(axis.name()) + " of size " +
-                           std::to_string(axis.size()) + " makes the number of ranks invalid");
+      return Status::error("mesh axis " + quoted(axis.name()) + " of size " + std::to_string(axis.size()) +
+                           " makes the number of ranks invalid");
     if (!names.insert(axis.name()).second)
       return Status::error("two mesh axes are called " + quoted(axis.name()));
   }
   if (plan.rank() >= ranks)
     return Status::error("the rank lies outside the mesh of " + std::to_string(ranks) + " ranks");
   if (plan.arena_bytes() > kMaxArena)
-    return Status::error("an arena of " + std::to_string(plan.arena_bytes()) +
-                         " bytes is not possible");
+    return Status::error("an arena of " + std::to_string(plan.arena_bytes()) + " bytes is not possible");
   const std::string &weights = plan.weights_file();
   if (weights == "." || weights == ".." || weights.find('/') != std::string::npos ||
       weights.find('\0') != std::string::npos)
-    return Status::error("the weight file " + quoted(weights) +
-                         " is not the name of a file beside the plan");
+    return Status::error("the weight file " + quoted(weights) + " is not the name of a file beside the plan");
   for (int g = 0; g < plan.groups_size(); ++g) {
     const auto &members = plan.groups(g).ranks();
     std::set<uint32_t> distinct(members.begin(), members.end());
@@ -45,8 +43,7 @@ Status checkHeader(const plan::Plan &plan) {
     if (distinct.size() != static_cast<size_t>(members.size()))
       return Status::error(group + " names a rank twice");
     if (distinct.empty() || *distinct.rbegin() >= ranks)
-      return Status::error(group + " is empty or names a rank outside the mesh of " +
-                           std::to_string(ranks));
+      return Status::error(group + " is empty or names a rank outside the mesh of " + std::to_string(ranks));
     if (!distinct.count(plan.rank()))
       return Status::error(group + " does not contain the rank itself");
   }
@@ -68,8 +65,7 @@ Status resolveAlias(const plan::Plan &plan, uint32_t b, std::vector<BufferRange>
       return Status::error(bufferText(plan, b) + " is an alias of buffer " + std::to_string(root) +
                            ", which does not exist");
     if (hops >= 64)
-      return Status::error(bufferText(plan, b) +
-                           " is an alias of itself, or too many times removed");
+      return Status::error(bufferText(plan, b) + " is an alias of itself, or too many times removed");
   }
   ranges[b].root = root;
   if (root == b)
@@ -92,9 +88,8 @@ Status checkPersistent(const plan::Plan &plan, const std::vector<BufferRange> &r
   for (uint32_t b = 0; b < ranges.size(); ++b)
     if (ranges[b].root == b)
       order.push_back(b);
-  std::sort(order.begin(), order.end(), [&](uint32_t x, uint32_t y) {
-    return std::pair(ranges[x].begin, x) < std::pair(ranges[y].begin, y);
-  });
+  std::sort(order.begin(), order.end(),
+            [&](uint32_t x, uint32_t y) { return std::pair(ranges[x].begin, x) < std::pair(ranges[y].begin, y); });
   // Of the buffers that begin before this one, the furthest end decides.
   const uint32_t none = ~0u;
   uint32_t furthest = none, furthestPersistent = none;
@@ -141,19 +136,16 @@ Status checkBuffers(const plan::Plan &plan, std::vector<BufferRange> &ranges) {
       return Status::error(bufferText(plan, b) + " has the shape " + shapeText(range.shape) +
                            ", whose sizes are not positive or overflow");
     if (buffer.offset() % kAlignment != 0)
-      return Status::error(bufferText(plan, b) + " is at offset " +
-                           std::to_string(buffer.offset()) + ", which is not a multiple of " +
-                           std::to_string(kAlignment));
+      return Status::error(bufferText(plan, b) + " is at offset " + std::to_string(buffer.offset()) +
+                           ", which is not a multiple of " + std::to_string(kAlignment));
     if (*bytes > plan.arena_bytes() || buffer.offset() > plan.arena_bytes() - *bytes)
-      return Status::error(bufferText(plan, b) + " of " + std::to_string(*bytes) +
-                           " bytes at offset " + std::to_string(buffer.offset()) +
-                           " lies outside the arena of " + std::to_string(plan.arena_bytes()) +
-                           " bytes");
+      return Status::error(bufferText(plan, b) + " of " + std::to_string(*bytes) + " bytes at offset " +
+                           std::to_string(buffer.offset()) + " lies outside the arena of " +
+                           std::to_string(plan.arena_bytes()) + " bytes");
     range.end = buffer.offset() + *bytes;
     if (!buffer.constant().empty() && buffer.constant().size() != *bytes)
       return Status::error(bufferText(plan, b) + " needs " + std::to_string(*bytes) +
-                           " bytes of constant contents but has " +
-                           std::to_string(buffer.constant().size()));
+                           " bytes of constant contents but has " + std::to_string(buffer.constant().size()));
     if (!buffer.constant().empty() && !buffer.persistent())
       return Status::error(bufferText(plan, b) + " is a constant but not persistent");
     ranges.push_back(std::move(range));
@@ -176,8 +168,7 @@ Status checkPlan(const plan::Plan &plan, const Likeness &like, std::vector<Buffe
           continue;
         const plan::Step &step = plan.programs(p).steps(s);
         TESSERA_RETURN_IF_ERROR(checkStep(plan, ranges, step)
-                                    .context("step " + std::to_string(s) + " " +
-                                             quoted(step.name()) + " of program " +
+                                    .context("step " + std::to_string(s) + " " + quoted(step.name()) + " of program " +
                                              quoted(plan.programs(p).name())));
       }
     return like.flow ? Status() : checkDefinedness(plan, ranges);

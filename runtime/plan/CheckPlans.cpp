@@ -35,9 +35,8 @@ struct Meeting {
   auto operator<=>(const Meeting &) const = default;
 
   Meeting(const plan::Plan &plan, const plan::Collective &c)
-      : kind(c.kind()), reduction(c.reduction()), dim(c.dim()), splitDim(c.split_dim()),
-        root(c.root()), haloLo(c.halo_lo()), haloHi(c.halo_hi()),
-        sources(c.sources().begin(), c.sources().end()) {
+      : kind(c.kind()), reduction(c.reduction()), dim(c.dim()), splitDim(c.split_dim()), root(c.root()),
+        haloLo(c.halo_lo()), haloHi(c.halo_hi()), sources(c.sources().begin(), c.sources().end()) {
     const plan::Buffer &input = plan.buffers(static_cast<int>(c.input()));
     shape = toVector(input.shape());
     type = input.dtype();
@@ -51,8 +50,7 @@ struct Meeting {
     if (type != other.type)
       return "element type";
     if (reduction != other.reduction)
-      return "reduction (" + reductionName(reduction) + " and " + reductionName(other.reduction) +
-             ")";
+      return "reduction (" + reductionName(reduction) + " and " + reductionName(other.reduction) + ")";
     return "dimension, halo, root or sources";
   }
 };
@@ -77,15 +75,15 @@ public:
     for (const plan::MeshAxis &axis : first_.mesh())
       ranks *= axis.size(); // checkPlan bounds it
     if (ranks != count_)
-      return Status::error("the mesh has " + std::to_string(ranks) + " ranks, but there are " +
-                           std::to_string(count_) + " plans");
+      return Status::error("the mesh has " + std::to_string(ranks) + " ranks, but there are " + std::to_string(count_) +
+                           " plans");
     TESSERA_RETURN_IF_ERROR(checkGroups());
     TESSERA_RETURN_IF_ERROR(checkMeetings());
     for (int i = 0; i < first_.bindings_size(); ++i) {
       const std::set<Block> &blocks = blocks_[static_cast<size_t>(i)];
-      TESSERA_RETURN_IF_ERROR(checkTiling(std::vector<Block>(blocks.begin(), blocks.end()),
-                                          toVector(first_.bindings(i).global_shape()))
-                                  .context(bindingText(i)));
+      TESSERA_RETURN_IF_ERROR(
+          checkTiling(std::vector<Block>(blocks.begin(), blocks.end()), toVector(first_.bindings(i).global_shape()))
+              .context(bindingText(i)));
     }
     return Status();
   }
@@ -95,18 +93,15 @@ public:
 private:
   Status checkHeader(const plan::Plan &plan, size_t rank) const {
     if (plan.rank() != rank)
-      return Status::error("the plan of " + rankText(rank) + " says that it is for " +
-                           rankText(plan.rank()));
+      return Status::error("the plan of " + rankText(rank) + " says that it is for " + rankText(plan.rank()));
     if (plan.plan_id() != first_.plan_id())
-      return Status::error("the plans of rank 0 and " + rankText(rank) +
-                           " are of different compilations (plan_id '" + first_.plan_id() +
-                           "' and '" + plan.plan_id() + "'); compile the model again");
-    const bool sameMesh =
-        std::ranges::equal(plan.mesh(), first_.mesh(), [](const auto &a, const auto &b) {
-          return a.name() == b.name() && a.size() == b.size();
-        });
-    if (!sameMesh || plan.weights_file() != first_.weights_file() ||
-        plan.global_batch() != first_.global_batch() || plan.model() != first_.model())
+      return Status::error("the plans of rank 0 and " + rankText(rank) + " are of different compilations (plan_id '" +
+                           first_.plan_id() + "' and '" + plan.plan_id() + "'); compile the model again");
+    const bool sameMesh = std::ranges::equal(plan.mesh(), first_.mesh(), [](const auto &a, const auto &b) {
+      return a.name() == b.name() && a.size() == b.size();
+    });
+    if (!sameMesh || plan.weights_file() != first_.weights_file() || plan.global_batch() != first_.global_batch() ||
+        plan.model() != first_.model())
       return Status::error("the plans of rank 0 and " + rankText(rank) +
                            " differ in mesh, model, batch or weight file");
     return Status();
@@ -116,8 +111,8 @@ private:
   Status checkGroups() const {
     for (size_t r = 0; r < count_; ++r) {
       if (groups_[r].size() != groups_[0].size())
-        return Status::error("rank 0 has " + std::to_string(groups_[0].size()) + " groups, " +
-                             rankText(r) + " has " + std::to_string(groups_[r].size()));
+        return Status::error("rank 0 has " + std::to_string(groups_[0].size()) + " groups, " + rankText(r) + " has " +
+                             std::to_string(groups_[r].size()));
       for (size_t g = 0; g < groups_[r].size(); ++g) {
         const plan::Group &group = groups_[r][g];
         const uint32_t leader = group.ranks(0);
@@ -126,16 +121,15 @@ private:
             if (const std::vector<plan::Group> &others = groups_[member];
                 others.size() <= g || others[g].name() != group.name() ||
                 !std::ranges::equal(others[g].ranks(), group.ranks()))
-              return Status::error("group " + std::to_string(g) + " is not the same on " +
-                                   rankText(r) + " and " + rankText(member));
+              return Status::error("group " + std::to_string(g) + " is not the same on " + rankText(r) + " and " +
+                                   rankText(member));
       }
     }
     return Status();
   }
 
   std::string stepText(int program, int step) const {
-    return "step " + std::to_string(step) + " of program " +
-           quoted(first_.programs(program).name()) + ": ";
+    return "step " + std::to_string(step) + " of program " + quoted(first_.programs(program).name()) + ": ";
   }
 
   Status addPrograms(const plan::Plan &plan, size_t rank, const Likeness &like) {
@@ -146,9 +140,8 @@ private:
       const plan::Program &a = first_.programs(p), &b = plan.programs(p);
       if (a.name() != b.name() || a.steps_size() != b.steps_size())
         return Status::error("program " + std::to_string(p) + " is " + quoted(a.name()) + " of " +
-                             std::to_string(a.steps_size()) + " steps on rank 0 and " +
-                             quoted(b.name()) + " of " + std::to_string(b.steps_size()) +
-                             " steps on " + rankText(rank));
+                             std::to_string(a.steps_size()) + " steps on rank 0 and " + quoted(b.name()) + " of " +
+                             std::to_string(b.steps_size()) + " steps on " + rankText(rank));
       for (int s = 0; s < a.steps_size(); ++s) {
         const plan::Step &first = a.steps(s);
         if (like.step(static_cast<size_t>(p), static_cast<size_t>(s))) {
@@ -159,14 +152,12 @@ private:
         const plan::Step &step = b.steps(s);
         if (step.name() != first.name() || step.kind_case() != first.kind_case() ||
             step.kernel().name() != first.kernel().name())
-          return Status::error(stepText(p, s) + "rank 0 does " + quoted(first.name()) + ", " +
-                               rankText(rank) + " does " + quoted(step.name()) +
-                               " or does it in another way");
+          return Status::error(stepText(p, s) + "rank 0 does " + quoted(first.name()) + ", " + rankText(rank) +
+                               " does " + quoted(step.name()) + " or does it in another way");
         if (!step.has_collective())
           continue;
         if (step.collective().group() != first.collective().group())
-          return Status::error(stepText(p, s) + "rank 0 and " + rankText(rank) +
-                               " use different groups");
+          return Status::error(stepText(p, s) + "rank 0 and " + rankText(rank) + " use different groups");
         mine.push_back(numberOf(Meeting(plan, step.collective())));
       }
     }
@@ -191,10 +182,9 @@ private:
         for (size_t r = 0; r < count_; ++r) {
           const uint32_t leader = groups_[r][step.collective().group()].ranks(0);
           if (meetings_[r][k] != meetings_[leader][k])
-            return Status::error(
-                stepText(p, s) + "collective " + quoted(step.name()) + " differs in " +
-                known_[meetings_[leader][k]]->differenceTo(*known_[meetings_[r][k]]) + " between " +
-                rankText(leader) + " and " + rankText(r));
+            return Status::error(stepText(p, s) + "collective " + quoted(step.name()) + " differs in " +
+                                 known_[meetings_[leader][k]]->differenceTo(*known_[meetings_[r][k]]) + " between " +
+                                 rankText(leader) + " and " + rankText(r));
         }
         ++k;
       }
@@ -203,8 +193,7 @@ private:
 
   std::string bindingText(int index) const {
     const plan::Binding &binding = first_.bindings(index);
-    return "binding " + std::to_string(index) + " (" + roleName(binding.role()) + " " +
-           quoted(binding.name()) + ")";
+    return "binding " + std::to_string(index) + " (" + roleName(binding.role()) + " " + quoted(binding.name()) + ")";
   }
 
   Status addBindings(const plan::Plan &plan, size_t rank) {
@@ -213,23 +202,20 @@ private:
     blocks_.resize(static_cast<size_t>(first_.bindings_size()));
     for (int i = 0; i < first_.bindings_size(); ++i) {
       const plan::Binding &a = first_.bindings(i), &b = plan.bindings(i);
-      if (a.role() != b.role() || a.name() != b.name() || a.ordinal() != b.ordinal() ||
-          a.program() != b.program() || a.fill() != b.fill() ||
-          a.has_initial() != b.has_initial() || a.initial().kind() != b.initial().kind() ||
+      if (a.role() != b.role() || a.name() != b.name() || a.ordinal() != b.ordinal() || a.program() != b.program() ||
+          a.fill() != b.fill() || a.has_initial() != b.has_initial() || a.initial().kind() != b.initial().kind() ||
           a.initial().value() != b.initial().value() || a.initial().seed() != b.initial().seed() ||
           !std::ranges::equal(a.global_shape(), b.global_shape()) ||
-          first_.buffers(static_cast<int>(a.buffer())).dtype() !=
-              plan.buffers(static_cast<int>(b.buffer())).dtype())
+          first_.buffers(static_cast<int>(a.buffer())).dtype() != plan.buffers(static_cast<int>(b.buffer())).dtype())
         return Status::error(bindingText(i) + " is not the same on rank 0 and " + rankText(rank));
       Block block = blockOf(plan, b);
       if (isEmpty(block.shape))
         continue; // nothing but padding
       const bool fresh = blocks_[static_cast<size_t>(i)].insert(block).second;
       if (b.primary() != fresh)
-        return Status::error(
-            bindingText(i) + ": " + rankText(rank) +
-            (fresh ? " is the first to hold the box at " : " holds a replica of the box at ") +
-            shapeText(block.offset) + " but is " + (fresh ? "not " : "") + "marked primary");
+        return Status::error(bindingText(i) + ": " + rankText(rank) +
+                             (fresh ? " is the first to hold the box at " : " holds a replica of the box at ") +
+                             shapeText(block.offset) + " but is " + (fresh ? "not " : "") + "marked primary");
     }
     return Status();
   }
@@ -267,26 +253,21 @@ struct PlansChecker::State {
   Likeness likenessOf(const plan::Plan &plan, std::string_view written) const {
     const plan::Plan &first = together.first();
     std::optional<PlanParts> mine = partsOf(written);
-    auto asManyMembers = [](const plan::Group &a, const plan::Group &b) {
-      return a.ranks_size() == b.ranks_size();
-    };
+    auto asManyMembers = [](const plan::Group &a, const plan::Group &b) { return a.ranks_size() == b.ranks_size(); };
     Likeness like;
-    if (ranges.empty() || !mine || plan.arena_bytes() != first.arena_bytes() ||
-        mine->buffers != parts.buffers || mine->steps.size() != parts.steps.size() ||
-        !std::ranges::equal(plan.groups(), first.groups(), asManyMembers))
+    if (ranges.empty() || !mine || plan.arena_bytes() != first.arena_bytes() || mine->buffers != parts.buffers ||
+        mine->steps.size() != parts.steps.size() || !std::ranges::equal(plan.groups(), first.groups(), asManyMembers))
       return like;
     like.ranges = &ranges;
     like.flow = std::ranges::equal(plan.bindings(), first.bindings(), sameFlow);
     for (size_t p = 0; p < parts.steps.size(); ++p) {
       const std::vector<std::string_view> &a = parts.steps[p], &b = mine->steps[p];
-      const plan::Program &theirs = first.programs(static_cast<int>(p)),
-                          &ours = plan.programs(static_cast<int>(p));
+      const plan::Program &theirs = first.programs(static_cast<int>(p)), &ours = plan.programs(static_cast<int>(p));
       like.flow &= a.size() == b.size() && theirs.name() == ours.name();
       std::vector<bool> &same = like.steps.emplace_back(std::min(a.size(), b.size()));
       for (size_t s = 0; s < same.size(); ++s) {
         same[s] = a[s] == b[s];
-        like.flow &= same[s] || sameOperands(theirs.steps(static_cast<int>(s)),
-                                             ours.steps(static_cast<int>(s)));
+        like.flow &= same[s] || sameOperands(theirs.steps(static_cast<int>(s)), ours.steps(static_cast<int>(s)));
       }
     }
     return like;

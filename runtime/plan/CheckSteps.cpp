@@ -18,11 +18,10 @@ int elementwiseOperands(const std::string &name) {
 
 namespace {
 
-Status checkOperand(const plan::Plan &plan, const std::vector<BufferRange> &ranges, uint32_t buffer,
-                    bool written) {
+Status checkOperand(const plan::Plan &plan, const std::vector<BufferRange> &ranges, uint32_t buffer, bool written) {
   if (buffer >= ranges.size())
-    return Status::error(std::string(written ? "writes" : "reads") + " buffer " +
-                         std::to_string(buffer) + ", which does not exist");
+    return Status::error(std::string(written ? "writes" : "reads") + " buffer " + std::to_string(buffer) +
+                         ", which does not exist");
   if (written && !plan.buffers(static_cast<int>(ranges[buffer].root)).constant().empty())
     return Status::error("writes " + bufferText(plan, buffer) + ", which is a constant");
   return Status();
@@ -34,16 +33,15 @@ Status checkAttributes(const plan::Kernel &kernel) {
     if (attribute.value_case() == plan::Attribute::VALUE_NOT_SET)
       return Status::error("attribute " + quoted(attribute.name()) + " has no value");
     if (i > 0 && kernel.attributes(i - 1).name() >= attribute.name())
-      return Status::error("attribute " + quoted(attribute.name()) +
-                           " is out of order or given twice");
+      return Status::error("attribute " + quoted(attribute.name()) + " is out of order or given twice");
   }
   return Status();
 }
 
 /// Whether output `o` of the kernel may take the place of input `i`: point by point, the value read
 /// last from a place is the one overwritten there.
-bool mayShare(const plan::Plan &plan, const std::vector<BufferRange> &ranges,
-              const plan::Kernel &kernel, int i, int o) {
+bool mayShare(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Kernel &kernel, int i,
+              int o) {
   uint32_t in = kernel.inputs(i), out = kernel.outputs(o);
   if (!ranges[in].same(ranges[out]) ||
       plan.buffers(static_cast<int>(in)).dtype() != plan.buffers(static_cast<int>(out)).dtype())
@@ -55,8 +53,7 @@ bool mayShare(const plan::Plan &plan, const std::vector<BufferRange> &ranges,
          kernel.expression().results(o).reduction() == plan::NONE;
 }
 
-Status checkKernel(const plan::Plan &plan, const std::vector<BufferRange> &ranges,
-                   const plan::Kernel &kernel) {
+Status checkKernel(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Kernel &kernel) {
   if (kernel.name().empty())
     return Status::error("has a kernel without a name");
   for (uint32_t in : kernel.inputs())
@@ -67,9 +64,9 @@ Status checkKernel(const plan::Plan &plan, const std::vector<BufferRange> &range
     return Status::error("has a kernel " + quoted(kernel.name()) + " without a result");
   TESSERA_RETURN_IF_ERROR(checkAttributes(kernel));
   if ((kernel.name() == "fused") != kernel.has_expression())
-    return Status::error("kernel " + quoted(kernel.name()) +
-                         (kernel.has_expression() ? " has an expression, which only 'fused' may"
-                                                  : " has no expression"));
+    return Status::error(
+        "kernel " + quoted(kernel.name()) +
+        (kernel.has_expression() ? " has an expression, which only 'fused' may" : " has no expression"));
   if (kernel.has_expression())
     TESSERA_RETURN_IF_ERROR(checkExpression(plan, ranges, kernel));
   for (int o = 0; o < kernel.outputs_size(); ++o) {
@@ -77,12 +74,12 @@ Status checkKernel(const plan::Plan &plan, const std::vector<BufferRange> &range
     for (int i = 0; i < kernel.inputs_size(); ++i)
       if (ranges[out].overlaps(ranges[kernel.inputs(i)]) && !mayShare(plan, ranges, kernel, i, o))
         return Status::error("writes " + bufferText(plan, out) + " over its input " +
-                             bufferText(plan, kernel.inputs(i)) + ", which kernel " +
-                             quoted(kernel.name()) + " cannot do in place");
+                             bufferText(plan, kernel.inputs(i)) + ", which kernel " + quoted(kernel.name()) +
+                             " cannot do in place");
     for (int p = 0; p < o; ++p)
       if (ranges[out].overlaps(ranges[kernel.outputs(p)]))
-        return Status::error("its results " + bufferText(plan, kernel.outputs(p)) + " and " +
-                             bufferText(plan, out) + " overlap");
+        return Status::error("its results " + bufferText(plan, kernel.outputs(p)) + " and " + bufferText(plan, out) +
+                             " overlap");
   }
   return Status();
 }
@@ -99,16 +96,13 @@ bool isPermutation(const plan::Collective &c, size_t n) {
 /// The output's shape, or what is wrong with the attributes.
 Status expectedShape(const plan::Collective &c, int64_t n, std::vector<int64_t> &shape) {
   auto usesDim = [](plan::CollectiveKind kind) {
-    return kind == plan::ALL_GATHER || kind == plan::REDUCE_SCATTER || kind == plan::ALL_TO_ALL ||
-           kind == plan::HALO;
+    return kind == plan::ALL_GATHER || kind == plan::REDUCE_SCATTER || kind == plan::ALL_TO_ALL || kind == plan::HALO;
   };
-  if (usesDim(c.kind()) &&
-      (c.dim() >= shape.size() || (c.kind() == plan::ALL_TO_ALL && c.split_dim() >= shape.size())))
-    return Status::error("works along a dimension that its input of shape " + shapeText(shape) +
-                         " does not have");
+  if (usesDim(c.kind()) && (c.dim() >= shape.size() || (c.kind() == plan::ALL_TO_ALL && c.split_dim() >= shape.size())))
+    return Status::error("works along a dimension that its input of shape " + shapeText(shape) + " does not have");
   auto notDivided = [&](uint32_t d) {
-    return Status::error("cuts dimension " + std::to_string(d) + " of " + shapeText(shape) +
-                         " in " + std::to_string(n) + ", which does not divide it");
+    return Status::error("cuts dimension " + std::to_string(d) + " of " + shapeText(shape) + " in " +
+                         std::to_string(n) + ", which does not divide it");
   };
   switch (c.kind()) {
   case plan::ALL_REDUCE:
@@ -132,25 +126,21 @@ Status expectedShape(const plan::Collective &c, int64_t n, std::vector<int64_t> 
       return Status::error("its sources are no permutation of 0 to " + std::to_string(n - 1));
     return Status();
   case plan::HALO:
-    if (c.halo_lo() < 0 || c.halo_hi() < 0 || c.halo_lo() > shape[c.dim()] ||
-        c.halo_hi() > shape[c.dim()])
-      return Status::error("its halos of " + std::to_string(c.halo_lo()) + " and " +
-                           std::to_string(c.halo_hi()) + " are negative or wider than the " +
-                           std::to_string(shape[c.dim()]) + " of a neighbour");
+    if (c.halo_lo() < 0 || c.halo_hi() < 0 || c.halo_lo() > shape[c.dim()] || c.halo_hi() > shape[c.dim()])
+      return Status::error("its halos of " + std::to_string(c.halo_lo()) + " and " + std::to_string(c.halo_hi()) +
+                           " are negative or wider than the " + std::to_string(shape[c.dim()]) + " of a neighbour");
     shape[c.dim()] += c.halo_lo() + c.halo_hi();
     return Status();
   case plan::BROADCAST:
     if (c.root() >= static_cast<uint64_t>(n))
-      return Status::error("its root " + std::to_string(c.root()) + " is not in the group of " +
-                           std::to_string(n));
+      return Status::error("its root " + std::to_string(c.root()) + " is not in the group of " + std::to_string(n));
     return Status();
   default:
     return Status::error("is a collective of no valid kind");
   }
 }
 
-Status checkCollective(const plan::Plan &plan, const std::vector<BufferRange> &ranges,
-                       const plan::Collective &c) {
+Status checkCollective(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Collective &c) {
   TESSERA_RETURN_IF_ERROR(checkOperand(plan, ranges, c.input(), false));
   TESSERA_RETURN_IF_ERROR(checkOperand(plan, ranges, c.output(), true));
   if (c.group() >= static_cast<uint32_t>(plan.groups_size()))
@@ -158,19 +148,15 @@ Status checkCollective(const plan::Plan &plan, const std::vector<BufferRange> &r
   const BufferRange &in = ranges[c.input()], &out = ranges[c.output()];
   std::vector<int64_t> shape = in.shape;
   std::string what = collectiveName(c.kind());
-  TESSERA_RETURN_IF_ERROR(
-      expectedShape(c, plan.groups(static_cast<int>(c.group())).ranks_size(), shape).context(what));
+  TESSERA_RETURN_IF_ERROR(expectedShape(c, plan.groups(static_cast<int>(c.group())).ranks_size(), shape).context(what));
   if (shape != out.shape)
-    return Status::error(what + ": " + bufferText(plan, c.output()) + " has the shape " +
-                         shapeText(out.shape) + " where " + shapeText(shape) +
-                         " follows from the input");
-  if (plan.buffers(static_cast<int>(c.input())).dtype() !=
-      plan.buffers(static_cast<int>(c.output())).dtype())
-    return Status::error(what + ": " + bufferText(plan, c.input()) + " and " +
-                         bufferText(plan, c.output()) + " have different types");
+    return Status::error(what + ": " + bufferText(plan, c.output()) + " has the shape " + shapeText(out.shape) +
+                         " where " + shapeText(shape) + " follows from the input");
+  if (plan.buffers(static_cast<int>(c.input())).dtype() != plan.buffers(static_cast<int>(c.output())).dtype())
+    return Status::error(what + ": " + bufferText(plan, c.input()) + " and " + bufferText(plan, c.output()) +
+                         " have different types");
   bool reduces = c.kind() == plan::ALL_REDUCE || c.kind() == plan::REDUCE_SCATTER;
-  if (reduces !=
-      (c.reduction() == plan::SUM || c.reduction() == plan::MAX || c.reduction() == plan::MIN))
+  if (reduces != (c.reduction() == plan::SUM || c.reduction() == plan::MAX || c.reduction() == plan::MIN))
     return Status::error(what + (reduces ? " has no reduction" : " has a reduction"));
   // An all-reduce may work in place; the others read parts of the input after they wrote others.
   bool inPlace = c.kind() == plan::ALL_REDUCE && in.same(out);
@@ -182,8 +168,7 @@ Status checkCollective(const plan::Plan &plan, const std::vector<BufferRange> &r
 
 } // namespace
 
-Status checkStep(const plan::Plan &plan, const std::vector<BufferRange> &ranges,
-                 const plan::Step &step) {
+Status checkStep(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Step &step) {
   if (step.has_kernel())
     return checkKernel(plan, ranges, step.kernel());
   if (step.has_collective())

@@ -29,7 +29,7 @@ struct BufferRange {
 struct Likeness {
   const std::vector<BufferRange> *ranges = nullptr; // the same buffers: where they lie
   std::vector<std::vector<bool>> steps;             // by program: the same, given the same buffers
-  bool flow = false; // every program reads and writes the same buffers in the same order
+  bool flow = false;                                // every program reads and writes the same buffers in the same order
   bool step(size_t program, size_t index) const {
     return program < steps.size() && index < steps[program].size() && steps[program][index];
   }
@@ -46,11 +46,9 @@ Status checkBuffers(const plan::Plan &plan, std::vector<BufferRange> &ranges);
 /// Roles, boxes, names.
 Status checkBindings(const plan::Plan &plan, const std::vector<BufferRange> &ranges);
 /// Operands of kernels and collectives of one step. The message does not name the step.
-Status checkStep(const plan::Plan &plan, const std::vector<BufferRange> &ranges,
-                 const plan::Step &step);
+Status checkStep(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Step &step);
 /// The body of a kernel "fused".
-Status checkExpression(const plan::Plan &plan, const std::vector<BufferRange> &ranges,
-                       const plan::Kernel &kernel);
+Status checkExpression(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Kernel &kernel);
 /// Simulates every program: whatever is read was written.
 Status checkDefinedness(const plan::Plan &plan, const std::vector<BufferRange> &ranges);
 

@@ -62,13 +62,11 @@ std::string serialize(const plan::Plan &plan) {
 Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what) {
   plan::Plan plan;
   google::protobuf::LogSilencer silence; // the one message is ours
-  if (bytes.size() > kMaxPlanBytes ||
-      !plan.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+  if (bytes.size() > kMaxPlanBytes || !plan.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     return Status::error(what + ": is not a plan file, or is truncated or damaged");
   if (plan.version() != kPlanVersion)
     return Status::error(what + ": has format version " + std::to_string(plan.version()) +
-                         ", this program reads version " + std::to_string(kPlanVersion) +
-                         "; compile the model again");
+                         ", this program reads version " + std::to_string(kPlanVersion) + "; compile the model again");
   return plan;
 }
 
@@ -92,8 +90,8 @@ Result<PlanDirectory> readPlanDirectory(const std::string &path) {
     if (!plan)
       return plan.status();
     if (r == 0 && (ranks = meshSize(*plan)) == 0)
-      return Status::error(file + ": its mesh has no sensible number of ranks (at most " +
-                           std::to_string(kMaxRanks) + ")");
+      return Status::error(file + ": its mesh has no sensible number of ranks (at most " + std::to_string(kMaxRanks) +
+                           ")");
     TESSERA_RETURN_IF_ERROR(checker.add(*plan, *bytes).context(file));
     hash.addPlan(PlanContents(*plan).bytes);
     directory.ranks.push_back(std::move(*plan));
@@ -141,8 +139,7 @@ PlanContents::PlanContents(const plan::Plan &plan) {
   idAt = before.ByteSizeLong();
 }
 
-std::string computePlanId(const std::vector<PlanContents> &ranks,
-                          const std::optional<PlanContents> &sequential) {
+std::string computePlanId(const std::vector<PlanContents> &ranks, const std::optional<PlanContents> &sequential) {
   Hash hash;
   for (const PlanContents &plan : ranks)
     hash.addPlan(plan.bytes);
@@ -158,9 +155,8 @@ static Status writePlan(const std::string &path, const PlanContents &plan, const
   Result<AtomicFile> file = AtomicFile::create(path);
   if (!file)
     return file.status();
-  for (std::string_view part :
-       {std::string_view(plan.bytes).substr(0, plan.idAt), std::string_view(field),
-        std::string_view(plan.bytes).substr(plan.idAt)})
+  for (std::string_view part : {std::string_view(plan.bytes).substr(0, plan.idAt), std::string_view(field),
+                                std::string_view(plan.bytes).substr(plan.idAt)})
     TESSERA_RETURN_IF_ERROR(file->write(part.data(), part.size()));
   return file->commit();
 }

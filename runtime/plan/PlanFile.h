@@ -56,8 +56,7 @@ Status writePlanDirectory(const std::string &path, const std::vector<PlanContent
                           const std::optional<PlanContents> &sequential);
 
 /// The hash that is plan_id: over all ranks' plans with plan_id empty, and the sequential one.
-std::string computePlanId(const std::vector<PlanContents> &ranks,
-                          const std::optional<PlanContents> &sequential);
+std::string computePlanId(const std::vector<PlanContents> &ranks, const std::optional<PlanContents> &sequential);
 
 /// The same bytes for equal messages, on every machine.
 std::string serialize(const plan::Plan &plan);

@@ -22,13 +22,9 @@ bool isFloatType(plan::DType type) {
 
 std::string roleName(plan::Role role) { return lower(plan::Role_Name(role), ' '); }
 
-std::string collectiveName(plan::CollectiveKind kind) {
-  return lower(plan::CollectiveKind_Name(kind), '-');
-}
+std::string collectiveName(plan::CollectiveKind kind) { return lower(plan::CollectiveKind_Name(kind), '-'); }
 
-std::string reductionName(plan::Reduction reduction) {
-  return lower(plan::Reduction_Name(reduction), ' ');
-}
+std::string reductionName(plan::Reduction reduction) { return lower(plan::Reduction_Name(reduction), ' '); }
 
 std::string quoted(const std::string &name) {
   std::string text = "'";
@@ -56,20 +52,16 @@ std::optional<int64_t> elementsOf(const std::vector<int64_t> &shape) {
 }
 
 std::vector<int64_t> extentOf(const plan::Plan &plan, const plan::Binding &binding) {
-  return toVector(binding.extent_size() ? binding.extent()
-                                        : plan.buffers(static_cast<int>(binding.buffer())).shape());
+  return toVector(binding.extent_size() ? binding.extent() : plan.buffers(static_cast<int>(binding.buffer())).shape());
 }
 
-bool isEmpty(const std::vector<int64_t> &extent) {
-  return std::find(extent.begin(), extent.end(), 0) != extent.end();
-}
+bool isEmpty(const std::vector<int64_t> &extent) { return std::find(extent.begin(), extent.end(), 0) != extent.end(); }
 
 std::optional<uint64_t> bytesOf(const std::vector<int64_t> &shape, plan::DType type) {
   std::optional<int64_t> elements = elementsOf(shape);
   uint64_t each = bytesPerElement(type);
   uint64_t bytes = 0;
-  if (!elements || each == 0 ||
-      __builtin_mul_overflow(static_cast<uint64_t>(*elements), each, &bytes))
+  if (!elements || each == 0 || __builtin_mul_overflow(static_cast<uint64_t>(*elements), each, &bytes))
     return std::nullopt;
   return bytes;
 }
@@ -82,8 +74,8 @@ uint64_t bytesSent(const plan::Plan &plan, const plan::Collective &c) {
   uint64_t bytes = bytesOf(shape, in.dtype()).value_or(0);
   if (n < 2)
     return 0;
-  auto me = static_cast<size_t>(std::find(group.ranks().begin(), group.ranks().end(), plan.rank()) -
-                                group.ranks().begin());
+  auto me =
+      static_cast<size_t>(std::find(group.ranks().begin(), group.ranks().end(), plan.rank()) - group.ranks().begin());
   switch (c.kind()) {
   case plan::ALL_REDUCE:
     return 2 * (bytes / n * (n - 1));
@@ -93,8 +85,7 @@ uint64_t bytesSent(const plan::Plan &plan, const plan::Collective &c) {
   case plan::ALL_TO_ALL:
     return bytes / n * (n - 1);
   case plan::PERMUTE:
-    return c.sources_size() == static_cast<int>(n) && c.sources(static_cast<int>(me)) == me ? 0
-                                                                                            : bytes;
+    return c.sources_size() == static_cast<int>(n) && c.sources(static_cast<int>(me)) == me ? 0 : bytes;
   case plan::HALO: {
     uint64_t row = c.dim() < shape.size() ? bytes / static_cast<uint64_t>(shape[c.dim()]) : 0;
     return (me + 1 < n ? static_cast<uint64_t>(c.halo_lo()) * row : 0) +

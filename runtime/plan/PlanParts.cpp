@@ -13,8 +13,7 @@ using google::protobuf::io::CodedInputStream;
 
 /// Calls `found` with every occurrence of a field that holds messages; false where the bytes are none.
 template <typename Found> bool forEachField(std::string_view bytes, Found found) {
-  CodedInputStream stream(reinterpret_cast<const uint8_t *>(bytes.data()),
-                          static_cast<int>(bytes.size()));
+  CodedInputStream stream(reinterpret_cast<const uint8_t *>(bytes.data()), static_cast<int>(bytes.size()));
   while (uint32_t tag = stream.ReadTag()) {
     if (WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
       if (!WireFormatLite::SkipField(&stream, tag))

@@ -41,22 +41,17 @@ Result<Recipe::File> Recipe::File::of(const std::string &path) {
 }
 
 bool Recipe::leavesOut(const std::string &option) {
-  for (const char *name : {"--mesh", "--mode", "--output", "--save-strategies", "--dump-phases",
-                           "--dump-strategy-graph", "--export-weights", "--what-if",
-                           "--search-only", "--quiet", "--help", "--version"})
+  for (const char *name :
+       {"--mesh", "--mode", "--output", "--save-strategies", "--dump-phases", "--dump-strategy-graph",
+        "--export-weights", "--what-if", "--search-only", "--quiet", "--help", "--version"})
     if (option == name)
       return true;
   return false;
 }
 
 std::string Recipe::format() const {
-  Json all = {{"format", "tessera-recipe"},
-              {"version", 1},
-              {"model", model},
-              {"mesh", mesh},
-              {"mode", mode},
-              {"arguments", arguments},
-              {"files", Json::array()}};
+  Json all = {{"format", "tessera-recipe"}, {"version", 1},          {"model", model}, {"mesh", mesh}, {"mode", mode},
+              {"arguments", arguments},     {"files", Json::array()}};
   for (const File &file : files)
     all["files"].push_back({{"path", file.path}, {"bytes", file.bytes}, {"digest", file.digest}});
   return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -76,9 +71,9 @@ Result<Recipe> Recipe::parse(const std::string &source) {
   recipe.mesh = text(json, "mesh");
   recipe.mode = text(json, "mode");
   const auto arguments = json.find("arguments"), files = json.find("files");
-  if (recipe.model.empty() || recipe.mesh.empty() || recipe.mode.empty() ||
-      arguments == json.end() || !arguments->is_array() || arguments->size() > kMaxArguments ||
-      files == json.end() || !files->is_array() || files->size() > kMaxArguments)
+  if (recipe.model.empty() || recipe.mesh.empty() || recipe.mode.empty() || arguments == json.end() ||
+      !arguments->is_array() || arguments->size() > kMaxArguments || files == json.end() || !files->is_array() ||
+      files->size() > kMaxArguments)
     return bad;
   for (const Json &entry : *arguments) {
     std::string argument = text({{"value", entry}}, "value");
@@ -91,8 +86,7 @@ Result<Recipe> Recipe::parse(const std::string &source) {
     if (!entry.is_object() || text(entry, "path").empty() || !entry.contains("bytes") ||
         !entry["bytes"].is_number_unsigned())
       return bad;
-    recipe.files.push_back(
-        {text(entry, "path"), entry["bytes"].get<uint64_t>(), text(entry, "digest")});
+    recipe.files.push_back({text(entry, "path"), entry["bytes"].get<uint64_t>(), text(entry, "digest")});
   }
   return recipe;
 }

@@ -6,13 +6,11 @@
 #include <algorithm>
 
 namespace tessera::rt {
-Checkpointer::Checkpointer(Executor &executor, const std::vector<plan::Plan> &plans,
-                           CheckpointOptions options)
-    : executor_(executor), options_(std::move(options)),
-      me_(static_cast<int>(executor.plan().rank())), ranks_(static_cast<int>(plans.size())),
-      shares_(sharesOf(plans)),
-      manifest_(describe(plans, shares_, options_.integrated,
-                         [&](int binding) { return executor.heldType(binding); })) {}
+Checkpointer::Checkpointer(Executor &executor, const std::vector<plan::Plan> &plans, CheckpointOptions options)
+    : executor_(executor), options_(std::move(options)), me_(static_cast<int>(executor.plan().rank())),
+      ranks_(static_cast<int>(plans.size())), shares_(sharesOf(plans)),
+      manifest_(
+          describe(plans, shares_, options_.integrated, [&](int binding) { return executor.heldType(binding); })) {}
 
 Checkpointer::~Checkpointer() {
   if (thread_.joinable())
@@ -31,8 +29,7 @@ void Checkpointer::launch(Stage stage, std::function<Status()> work) {
 Status Checkpointer::join() {
   if (thread_.joinable())
     thread_.join();
-  return std::exchange(outcome_, Status())
-      .context("checkpoint of step " + std::to_string(lastStep_));
+  return std::exchange(outcome_, Status()).context("checkpoint of step " + std::to_string(lastStep_));
 }
 
 Status Checkpointer::snapshot() {
@@ -42,8 +39,8 @@ Status Checkpointer::snapshot() {
       continue;
     TESSERA_RETURN_IF_ERROR(executor_.fetch(share.binding, fetched));
     // The rank's own elements come first in every dimension of its buffer, padding behind them.
-    const plan::Buffer &buffer = executor_.plan().buffers(
-        static_cast<int>(executor_.plan().bindings(share.binding).buffer()));
+    const plan::Buffer &buffer =
+        executor_.plan().buffers(static_cast<int>(executor_.plan().bindings(share.binding).buffer()));
     const Block own = wholeBlock(share.block.shape), padded = wholeBlock(toVector(buffer.shape()));
     if (own == padded) {
       held_.push_back(std::move(fetched));
@@ -108,8 +105,7 @@ Status Checkpointer::sumShare() {
                    me = static_cast<uint64_t>(me_);
     const uint64_t first = chunks * me / ranks, end = chunks * (me + 1) / ranks;
     if (first < end) {
-      Result<InputFile> file =
-          InputFile::open(partialPath(options_.folder, lastStep_) + "/" + manifest_.files[f].name);
+      Result<InputFile> file = InputFile::open(partialPath(options_.folder, lastStep_) + "/" + manifest_.files[f].name);
       if (!file)
         return file.status();
       Result<std::vector<uint32_t>> sums = sumChunks(*file, first, end - first);
@@ -123,8 +119,8 @@ Status Checkpointer::sumShare() {
 }
 
 Status Checkpointer::exchangeSums() {
-  TESSERA_RETURN_IF_ERROR(executor_.everyone().allReduce(sums_.data(), sums_.data(), sums_.size(),
-                                                         plan::I64, plan::SUM));
+  TESSERA_RETURN_IF_ERROR(
+      executor_.everyone().allReduce(sums_.data(), sums_.data(), sums_.size(), plan::I64, plan::SUM));
   size_t next = 0;
   for (size_t f = 0; f < manifest_.files.size(); ++f) {
     FileSums &sums = manifest_.files[f].sums;
@@ -151,9 +147,8 @@ Status Checkpointer::advance() {
   }
   case Stage::Sum:
     TESSERA_RETURN_IF_ERROR(exchangeSums());
-    launch(Stage::Commit, [this] {
-      return me_ == 0 ? commitCheckpoint(options_.folder, manifest_, options_.keep) : Status();
-    });
+    launch(Stage::Commit,
+           [this] { return me_ == 0 ? commitCheckpoint(options_.folder, manifest_, options_.keep) : Status(); });
     break;
   case Stage::Commit:
     stage_ = Stage::Idle;

@@ -13,8 +13,7 @@ Status evaluate(Session &s, int64_t step) {
   if (program < 0)
     return Status::error("the plan has no program 'eval': compile with --train to get one");
   bool main = s.options.mode == RunMode::Evaluate;
-  const std::string &spec =
-      main || s.options.evalData.empty() ? s.options.data : s.options.evalData;
+  const std::string &spec = main || s.options.evalData.empty() ? s.options.data : s.options.evalData;
   Result<Feed> feed = Feed::open(s.executor, "eval", spec, s.dataOptions(false));
   if (!feed)
     return feed.status();
@@ -23,8 +22,8 @@ Status evaluate(Session &s, int64_t step) {
   int64_t batches = feed->source().batchesPerEpoch();
   if (main && s.options.steps > 0)
     batches = std::min(batches, s.options.steps);
-  bool counts = !s.executor.bindings(plan::CORRECT, "eval").empty() &&
-                !s.executor.bindings(plan::PREDICTIONS, "eval").empty();
+  bool counts =
+      !s.executor.bindings(plan::CORRECT, "eval").empty() && !s.executor.bindings(plan::PREDICTIONS, "eval").empty();
   bool hasLoss = !s.executor.bindings(plan::LOSS, "eval").empty();
   double loss = 0, correct = 0, predictions = 0, begin = now();
   int64_t done = 0;
@@ -58,8 +57,7 @@ Status evaluate(Session &s, int64_t step) {
   if (!s.leader())
     return Status();
   loss /= static_cast<double>(done);
-  std::vector<std::pair<std::string, double>> fields = {{"eval", 1},
-                                                        {"step", static_cast<double>(step)}};
+  std::vector<std::pair<std::string, double>> fields = {{"eval", 1}, {"step", static_cast<double>(step)}};
   std::string text = "evaluation of " + std::to_string(done) + " batches:";
   if (hasLoss) {
     text += " loss " + numberText(loss);
@@ -67,11 +65,9 @@ Status evaluate(Session &s, int64_t step) {
   }
   if (counts && predictions > 0) {
     s.result.accuracy = correct / predictions;
-    text += "  accuracy " + numberText(100 * s.result.accuracy, 5) + " % (" +
-            numberText(correct, 12) + " of " + numberText(predictions, 12) + ")";
-    fields.insert(
-        fields.end(),
-        {{"accuracy", s.result.accuracy}, {"correct", correct}, {"predictions", predictions}});
+    text += "  accuracy " + numberText(100 * s.result.accuracy, 5) + " % (" + numberText(correct, 12) + " of " +
+            numberText(predictions, 12) + ")";
+    fields.insert(fields.end(), {{"accuracy", s.result.accuracy}, {"correct", correct}, {"predictions", predictions}});
   }
   fields.push_back({"seconds", now() - begin});
   s.console.line(text + "  in " + durationText(now() - begin));

@@ -11,9 +11,8 @@ namespace tessera::rt {
 Result<Feed> Feed::open(Executor &executor, const std::string &program, const std::string &spec,
                         const DataOptions &options) {
   if (spec.empty())
-    return Status::error(
-        "program " + quoted(program) +
-        " needs data: give --data npy:..., cifar10:DIR, imagefolder:DIR, tokens:FILE or synthetic");
+    return Status::error("program " + quoted(program) +
+                         " needs data: give --data npy:..., cifar10:DIR, imagefolder:DIR, tokens:FILE or synthetic");
   Feed feed;
   feed.executor_ = &executor;
   const plan::Plan &plan = executor.plan();
@@ -24,15 +23,15 @@ Result<Feed> Feed::open(Executor &executor, const std::string &program, const st
       const plan::Binding &binding = plan.bindings(index);
       const plan::Buffer &buffer = plan.buffers(static_cast<int>(binding.buffer()));
       // A rank that holds nothing but padding asks for one element of the whole and drops it.
-      std::vector<int64_t> global = toVector(binding.global_shape()),
-                           offset = toVector(binding.offset()), asked = extentOf(plan, binding);
+      std::vector<int64_t> global = toVector(binding.global_shape()), offset = toVector(binding.offset()),
+                           asked = extentOf(plan, binding);
       for (size_t d = 0; d < asked.size(); ++d)
         if (asked[d] == 0) {
           asked[d] = 1;
           offset[d] = 0;
         }
-      feed.entries_.push_back({index, toVector(buffer.shape()), extentOf(plan, binding),
-                               buffer.dtype(), executor.heldType(index),
+      feed.entries_.push_back({index, toVector(buffer.shape()), extentOf(plan, binding), buffer.dtype(),
+                               executor.heldType(index),
                                static_cast<size_t>(bytesOf(asked, buffer.dtype()).value_or(0))});
       buffers.push_back(binding.buffer());
       requests.push_back({global, offset, asked, buffer.dtype(), role == plan::TARGET,
@@ -112,8 +111,7 @@ Status Feed::again() {
     return path_->receive();
   }
   for (size_t i = 0; i < entries_.size(); ++i)
-    TESSERA_RETURN_IF_ERROR(
-        executor_->feed(entries_[i].binding, padded(entries_[i], read_[current_][i].data())));
+    TESSERA_RETURN_IF_ERROR(executor_->feed(entries_[i].binding, padded(entries_[i], read_[current_][i].data())));
   return Status();
 }
 

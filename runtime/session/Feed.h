@@ -55,8 +55,7 @@ private:
   std::unique_ptr<DataSource> source_;
   std::unique_ptr<InputPath> path_; // null: uploads
   std::vector<Entry> entries_;
-  std::vector<std::vector<char>>
-      read_[2]; // by set and entry; empty where the source writes to the path's memory
+  std::vector<std::vector<char>> read_[2]; // by set and entry; empty where the source writes to the path's memory
   std::vector<char> padded_;
   std::optional<Status> ahead_; // how reading the other set went
   int current_ = 0;

@@ -18,16 +18,13 @@ uint32_t original(const plan::Plan &plan, uint32_t buffer) {
 /// select(input < 0, anything, input).
 bool handsOn(const plan::Expression &e, uint32_t value, uint32_t input) {
   auto inputs = static_cast<uint32_t>(e.input_views_size());
-  auto code = [&](uint32_t v) -> const plan::Instruction & {
-    return e.code(static_cast<int>(v - inputs));
-  };
+  auto code = [&](uint32_t v) -> const plan::Instruction & { return e.code(static_cast<int>(v - inputs)); };
   while (value >= inputs) {
     const plan::Instruction &select = code(value);
     if (select.op() != "select" || select.operands_size() != 3 || select.operands(0) < inputs)
       return false;
     const plan::Instruction &less = code(select.operands(0));
-    if (less.op() != "lt" || less.operands_size() != 2 || less.operands(0) != input ||
-        less.operands(1) < inputs)
+    if (less.op() != "lt" || less.operands_size() != 2 || less.operands(0) != input || less.operands(1) < inputs)
       return false;
     const plan::Instruction &zero = code(less.operands(1));
     if (zero.op() != "constant" || zero.immediate() != 0)
@@ -47,8 +44,7 @@ void follow(const plan::Kernel &kernel, const std::set<uint32_t> &ids, const pla
       outputs.push_back(kernel.outputs(0));
     if (kernel.name() == "fused")
       for (int o = 0; o < kernel.outputs_size(); ++o)
-        if (handsOn(kernel.expression(), kernel.expression().results(o).value(),
-                    static_cast<uint32_t>(i)))
+        if (handsOn(kernel.expression(), kernel.expression().results(o).value(), static_cast<uint32_t>(i)))
           outputs.push_back(kernel.outputs(o));
   }
 }

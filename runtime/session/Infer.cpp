@@ -65,8 +65,7 @@ Status infer(Session &s) {
     OutputFile file{binding, held == plan::BF16 ? plan::F32 : held,
                     held,    toVector(plan.bindings(binding).global_shape()),
                     false,   std::nullopt};
-    bool batched =
-        !file.shape.empty() && static_cast<uint64_t>(file.shape[0]) == plan.global_batch();
+    bool batched = !file.shape.empty() && static_cast<uint64_t>(file.shape[0]) == plan.global_batch();
     file.stacked = batches > 1 && !batched;
     files.push_back(std::move(file));
   }
@@ -79,8 +78,8 @@ Status infer(Session &s) {
         whole.insert(whole.begin(), batches);
       else if (!whole.empty())
         whole[0] *= batches;
-      Result<NpyWriter> writer = NpyWriter::create(
-          s.options.output + "/" + outputName(i, files.size()), files[i].type, whole);
+      Result<NpyWriter> writer =
+          NpyWriter::create(s.options.output + "/" + outputName(i, files.size()), files[i].type, whole);
       if (!writer)
         return writer.status();
       files[i].writer.emplace(std::move(*writer));
@@ -104,8 +103,7 @@ Status infer(Session &s) {
     }
     if (s.leader()) {
       s.console.transient("batch " + std::to_string(batch + 1) + "/" + std::to_string(batches));
-      TESSERA_RETURN_IF_ERROR(
-          s.console.log({{"step", static_cast<double>(batch + 1)}, {"seconds", seconds}}));
+      TESSERA_RETURN_IF_ERROR(s.console.log({{"step", static_cast<double>(batch + 1)}, {"seconds", seconds}}));
     }
     Result<bool> stop = anyInterrupted(s.executor.everyone());
     if (!stop)
@@ -121,9 +119,8 @@ Status infer(Session &s) {
   for (OutputFile &file : files)
     TESSERA_RETURN_IF_ERROR(file.writer->commit());
   s.result.steps = batches;
-  s.console.line("wrote " + std::to_string(files.size()) +
-                 (files.size() == 1 ? " output of " : " outputs of ") + std::to_string(batches) +
-                 (batches == 1 ? " batch to " : " batches to ") + s.options.output + " in " +
+  s.console.line("wrote " + std::to_string(files.size()) + (files.size() == 1 ? " output of " : " outputs of ") +
+                 std::to_string(batches) + (batches == 1 ? " batch to " : " batches to ") + s.options.output + " in " +
                  durationText(now() - begin));
   return Status();
 }

@@ -29,8 +29,7 @@ Numerics::Numerics(Executor &executor, std::string program, int threads)
     for (int binding : executor.bindings(role, "")) {
       const uint32_t buffer = executor.plan().bindings(binding).buffer();
       const auto count = static_cast<size_t>(
-          elementsOf(toVector(executor.plan().buffers(static_cast<int>(buffer)).shape()))
-              .value_or(0));
+          elementsOf(toVector(executor.plan().buffers(static_cast<int>(buffer)).shape())).value_or(0));
       const int number = findProgram(executor.plan(), program_);
       const bool watched = executor.loaded().watch(static_cast<uint32_t>(number), buffer, found_);
       held_.push_back({buffer, executor.loaded().dtype(buffer), count, watched, {}});
@@ -46,10 +45,8 @@ static void copyBytes(void *to, const void *from, size_t bytes, int threads) {
   constexpr size_t kPage = 4096;
   const auto pages = static_cast<int64_t>((bytes + kPage - 1) / kPage);
   parallelFor(bytes < (size_t(1) << 18) ? 1 : threads, pages, [&](int64_t begin, int64_t end) {
-    const size_t first = static_cast<size_t>(begin) * kPage,
-                 last = std::min(bytes, static_cast<size_t>(end) * kPage);
-    std::memcpy(static_cast<char *>(to) + first, static_cast<const char *>(from) + first,
-                last - first);
+    const size_t first = static_cast<size_t>(begin) * kPage, last = std::min(bytes, static_cast<size_t>(end) * kPage);
+    std::memcpy(static_cast<char *>(to) + first, static_cast<const char *>(from) + first, last - first);
   });
 }
 
@@ -59,8 +56,7 @@ Status Numerics::keep() {
   for (Held &held : held_) {
     held.copy.resize(bytesOf(held));
     if (executor_.loaded().onHost()) // in the layout that it has there
-      copyBytes(held.copy.data(), executor_.loaded().address(held.buffer), held.copy.size(),
-                threads_);
+      copyBytes(held.copy.data(), executor_.loaded().address(held.buffer), held.copy.size(), threads_);
     else
       TESSERA_RETURN_IF_ERROR(executor_.loaded().download(held.buffer, held.copy.data()));
   }
@@ -73,8 +69,7 @@ Status Numerics::restore() {
     return snapshot_->putBack();
   for (Held &held : held_)
     if (executor_.loaded().onHost())
-      copyBytes(executor_.loaded().address(held.buffer), held.copy.data(), held.copy.size(),
-                threads_);
+      copyBytes(executor_.loaded().address(held.buffer), held.copy.data(), held.copy.size(), threads_);
     else
       TESSERA_RETURN_IF_ERROR(executor_.loaded().upload(held.buffer, held.copy.data()));
   return Status();
@@ -82,8 +77,8 @@ Status Numerics::restore() {
 
 Result<NonFinite> Numerics::look(uint32_t buffer) {
   const plan::DType type = executor_.loaded().dtype(buffer);
-  const auto count = static_cast<size_t>(
-      elementsOf(toVector(executor_.plan().buffers(static_cast<int>(buffer)).shape())).value_or(0));
+  const auto count =
+      static_cast<size_t>(elementsOf(toVector(executor_.plan().buffers(static_cast<int>(buffer)).shape())).value_or(0));
   if (!isFloatType(type))
     return NonFinite();
   const void *data = executor_.loaded().address(buffer);
@@ -144,8 +139,8 @@ Status Numerics::lookAtInputs() {
       at(bound.buffer()) = *before;
       const bool fed = role == plan::INPUT || role == plan::TARGET;
       if (*before)
-        found(fed, "the " + std::string(fed ? "batch's " : "") + roleName(role) + " " +
-                       quoted(bound.name()) + " has " + textOf(*before) + " before the step");
+        found(fed, "the " + std::string(fed ? "batch's " : "") + roleName(role) + " " + quoted(bound.name()) + " has " +
+                       textOf(*before) + " before the step");
     }
   return Status();
 }
@@ -181,11 +176,9 @@ Status Numerics::lookAt(const StepDone &done) {
   // What one rank makes reaches the others by a collective that comes later.
   if ((after.nan && !before.nan) || (after.infinity && !before.infinity && !before.nan))
     found(2 + done.step,
-          (step.has_collective()
-               ? "the " + collectiveName(step.collective().kind()) + " " + quoted(step.name())
-               : "the operator " + quoted(step.name()) + " (" + step.kernel().name() + ")") +
-              " makes " + textOf(after) + " of " + (before.infinity ? "infinite" : "finite") +
-              " operands");
+          (step.has_collective() ? "the " + collectiveName(step.collective().kind()) + " " + quoted(step.name())
+                                 : "the operator " + quoted(step.name()) + " (" + step.kernel().name() + ")") +
+              " makes " + textOf(after) + " of " + (before.infinity ? "infinite" : "finite") + " operands");
   return Status();
 }
 
@@ -207,8 +200,7 @@ Result<std::string> Numerics::explain() {
     return std::string("run again it has only finite numbers");
   int32_t text[128] = {};
   what_.copy(reinterpret_cast<char *>(text), sizeof text - 1);
-  TESSERA_RETURN_IF_ERROR(
-      everyone.broadcast(text, text, std::size(text), plan::I32, static_cast<int>(first % ranks)));
+  TESSERA_RETURN_IF_ERROR(everyone.broadcast(text, text, std::size(text), plan::I32, static_cast<int>(first % ranks)));
   return std::string(reinterpret_cast<const char *>(text));
 }
 

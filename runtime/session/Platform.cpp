@@ -9,11 +9,10 @@ Result<int> deviceOf(const PlatformOptions &options, int devices) {
     return options.localRank;
   if (options.shareDevices)
     return options.localRank % devices;
-  return Status::error(
-      "this machine has " + std::to_string(devices) + " CUDA device" + (devices == 1 ? "" : "s") +
-      " for " + std::to_string(options.localRanks) +
-      " ranks; compile for fewer ranks, or give --share-devices (slow: collectives "
-      "then go through host memory)");
+  return Status::error("this machine has " + std::to_string(devices) + " CUDA device" + (devices == 1 ? "" : "s") +
+                       " for " + std::to_string(options.localRanks) +
+                       " ranks; compile for fewer ranks, or give --share-devices (slow: collectives "
+                       "then go through host memory)");
 }
 
 Result<Platform> Platform::open(const PlatformOptions &options, World &world) {

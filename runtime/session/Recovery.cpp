@@ -7,8 +7,7 @@
 
 namespace tessera::rt {
 
-Recovery::Recovery(Session &session, RunCheckpoints &checkpoints)
-    : s_(session), checkpoints_(checkpoints) {
+Recovery::Recovery(Session &session, RunCheckpoints &checkpoints) : s_(session), checkpoints_(checkpoints) {
   if (s_.options.numerics != NumericsPolicy::Ignore)
     numerics_.emplace(s_.executor, "train", s_.options.threads);
 }
@@ -67,8 +66,7 @@ Status Recovery::handle(Feed &feed, double loss, Place &place) {
   s_.executor.observe(std::move(trace));
   if (!why)
     return why.status();
-  std::string text = "step " + std::to_string(place.step + 1) + ", batch " +
-                     std::to_string(place.batches()) + ": " +
+  std::string text = "step " + std::to_string(place.step + 1) + ", batch " + std::to_string(place.batches()) + ": " +
                      (std::isfinite(loss) ? "a gradient or an update is not finite"
                       : std::isnan(loss)  ? "the loss is a NaN"
                                           : "the loss is infinite") +

@@ -11,13 +11,12 @@ std::vector<double> asDoubles(const std::vector<char> &bytes, plan::DType type) 
   return values;
 }
 
-Result<std::unique_ptr<Replica>>
-Replica::create(const PlanDirectory &plan, std::string_view backend, const LoadOptions &options) {
+Result<std::unique_ptr<Replica>> Replica::create(const PlanDirectory &plan, std::string_view backend,
+                                                 const LoadOptions &options) {
   if (!plan.sequential)
-    return Status::error(
-        plan.path +
-        ": has no sequential program to verify with: in mode hybrid the model file is only what "
-        "one rank computes");
+    return Status::error(plan.path +
+                         ": has no sequential program to verify with: in mode hybrid the model file is only what "
+                         "one rank computes");
   std::unique_ptr<Replica> replica(new Replica(createThreadWorlds(1)));
   Result<std::unique_ptr<Backend>> created = createBackend(backend);
   if (!created)
@@ -31,8 +30,8 @@ Replica::create(const PlanDirectory &plan, std::string_view backend, const LoadO
   return replica;
 }
 
-Status Replica::open(const std::string &program, const std::string &data,
-                     const DataOptions &options, int64_t firstStep) {
+Status Replica::open(const std::string &program, const std::string &data, const DataOptions &options,
+                     int64_t firstStep) {
   program_ = program;
   if (findProgram(executor_->plan(), program) < 0)
     return Status::error("sequential.plan has no program " + quoted(program));

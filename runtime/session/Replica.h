@@ -21,12 +21,11 @@ namespace tessera::rt {
 class Replica {
 public:
   /// An error if the directory has no sequential plan. `plan` outlives the result.
-  static Result<std::unique_ptr<Replica>>
-  create(const PlanDirectory &plan, std::string_view backend, const LoadOptions &options);
+  static Result<std::unique_ptr<Replica>> create(const PlanDirectory &plan, std::string_view backend,
+                                                 const LoadOptions &options);
 
   /// From now on: program `program`, and the batches that follow batch `firstStep` of the source.
-  Status open(const std::string &program, const std::string &data, const DataOptions &options,
-              int64_t firstStep);
+  Status open(const std::string &program, const std::string &data, const DataOptions &options, int64_t firstStep);
   Status next();
   /// Runs the program on the batch that next() read; `step` is the number of optimizer steps taken.
   Status step(int64_t step);

@@ -5,12 +5,10 @@
 
 namespace tessera::rt {
 
-RunCheckpoints::RunCheckpoints(Session &session, const DataSource &data)
-    : s_(session), data_(data) {
+RunCheckpoints::RunCheckpoints(Session &session, const DataSource &data) : s_(session), data_(data) {
   const RunOptions &o = s_.options;
   if (!o.checkpointDir.empty())
-    writer_.emplace(s_.executor, s_.plan.ranks,
-                    CheckpointOptions{o.checkpointDir, o.keep, o.integrated});
+    writer_.emplace(s_.executor, s_.plan.ranks, CheckpointOptions{o.checkpointDir, o.keep, o.integrated});
 }
 
 Status RunCheckpoints::check() const {
@@ -32,13 +30,9 @@ bool RunCheckpoints::due() const {
          now() - lastTime_ >= s_.options.checkpointSeconds;
 }
 
-bool RunCheckpoints::hasFirst() const {
-  return fileExists(checkpointPath(s_.options.checkpointDir, s_.firstStep()));
-}
+bool RunCheckpoints::hasFirst() const { return fileExists(checkpointPath(s_.options.checkpointDir, s_.firstStep())); }
 
-int64_t RunCheckpoints::lastStep() const {
-  return writer_->lastStep() >= 0 ? writer_->lastStep() : s_.firstStep();
-}
+int64_t RunCheckpoints::lastStep() const { return writer_->lastStep() >= 0 ? writer_->lastStep() : s_.firstStep(); }
 
 Status RunCheckpoints::step(int64_t step, int64_t batches, bool due, bool everyoneReady) {
   if (!writer_)
@@ -77,9 +71,8 @@ Status RunCheckpoints::start(int64_t step, int64_t batches) {
   lastTime_ = now();
   auto batch = static_cast<int64_t>(s_.executor.plan().global_batch());
   const DataOptions options = s_.dataOptions(true);
-  return writer_->start(
-      {step, batches / data_.batchesPerEpoch(), batches % data_.batchesPerEpoch() * batch, batch},
-      {s_.options.data, options.seed, options.shuffle, options.augment});
+  return writer_->start({step, batches / data_.batchesPerEpoch(), batches % data_.batchesPerEpoch() * batch, batch},
+                        {s_.options.data, options.seed, options.shuffle, options.augment});
 }
 
 } // namespace tessera::rt

@@ -10,9 +10,7 @@
 
 namespace tessera::rt {
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 DataOptions Session::dataOptions(bool train) const {
   DataOptions data;
@@ -38,8 +36,8 @@ Result<int64_t> Session::firstBatch(const DataSource &data) const {
   int64_t first = 0;
   if (__builtin_mul_overflow(position.epoch, data.batchesPerEpoch(), &first) ||
       first > kMost - position.sample / batch - position.step)
-    return Status::error(checkpoint + ": says that the run was in epoch " +
-                         std::to_string(position.epoch) + ", which no run comes to");
+    return Status::error(checkpoint + ": says that the run was in epoch " + std::to_string(position.epoch) +
+                         ", which no run comes to");
   return first + position.sample / batch;
 }
 
@@ -61,8 +59,7 @@ std::string coordinatesText(const plan::Plan &plan) {
   std::string text;
   for (const plan::MeshAxis &axis : plan.mesh()) {
     stride /= axis.size();
-    text += (text.empty() ? "" : ", ") + axis.name() + " " +
-            std::to_string(plan.rank() / stride % axis.size());
+    text += (text.empty() ? "" : ", ") + axis.name() + " " + std::to_string(plan.rank() / stride % axis.size());
   }
   return text.empty() ? "the only one" : text;
 }
@@ -70,13 +67,12 @@ std::string coordinatesText(const plan::Plan &plan) {
 /// The head of a rank's log.
 void introduceRank(Session &s) {
   const plan::Plan &plan = s.executor.plan();
-  s.log.line(s.options.program + ", plan " + s.plan.path + " (" + plan.plan_id() + "), model " +
-             plan.model());
+  s.log.line(s.options.program + ", plan " + s.plan.path + " (" + plan.plan_id() + "), model " + plan.model());
   s.log.line("rank " + std::to_string(s.world.rank()) + " of " + std::to_string(s.world.size()) +
-             (s.options.transport.empty() ? "" : " as " + s.options.transport) + ", mesh " +
-             meshText(plan) + ", at " + coordinatesText(plan));
-  s.log.line(processText() + ", " + std::to_string(s.options.threads) +
-             " kernel threads, backend " + s.options.backend + s.platform.description);
+             (s.options.transport.empty() ? "" : " as " + s.options.transport) + ", mesh " + meshText(plan) + ", at " +
+             coordinatesText(plan));
+  s.log.line(processText() + ", " + std::to_string(s.options.threads) + " kernel threads, backend " +
+             s.options.backend + s.platform.description);
   if (s.options.attempt > 0)
     s.log.line("started again for the " + std::to_string(s.options.attempt) + ". time");
 }
@@ -91,17 +87,15 @@ Status introduce(Session &s) {
     return Status();
   const plan::Plan &plan = s.executor.plan();
   if (!s.options.transport.empty())
-    s.console.line(s.options.program + ": plan " + plan.plan_id() + ", ranks are " +
-                   s.options.transport + "; " + processText());
-  s.console.line(plan.model() + ": " + std::to_string(s.world.size()) + " ranks (" +
-                 meshText(plan) + "), " + std::to_string(s.options.threads) +
-                 (s.options.threads == 1 ? " thread" : " threads") + " each, backend " +
-                 s.options.backend + s.platform.description + (s.options.widen ? " in f64" : "") +
+    s.console.line(s.options.program + ": plan " + plan.plan_id() + ", ranks are " + s.options.transport + "; " +
+                   processText());
+  s.console.line(plan.model() + ": " + std::to_string(s.world.size()) + " ranks (" + meshText(plan) + "), " +
+                 std::to_string(s.options.threads) + (s.options.threads == 1 ? " thread" : " threads") +
+                 " each, backend " + s.options.backend + s.platform.description + (s.options.widen ? " in f64" : "") +
                  (s.options.tf32 ? ", products in TF32" : ""));
   if (s.options.shareDevices)
-    s.console.line(
-        "WARNING: --share-devices: ranks may share a device and every collective goes through host "
-        "memory; right for checking a plan, useless for measuring one");
+    s.console.line("WARNING: --share-devices: ranks may share a device and every collective goes through host "
+                   "memory; right for checking a plan, useless for measuring one");
   uint64_t arena = static_cast<uint64_t>(memory[0]), scratch = static_cast<uint64_t>(memory[1]);
   s.console.line("memory per rank: " + bytesText(arena + scratch) + " (arena " + bytesText(arena) +
                  ", kernel scratch " + bytesText(scratch) + ")");
@@ -115,9 +109,8 @@ Status introduce(Session &s) {
         ++collectives;
       }
     int staged = s.executor.stagedCollectives(p);
-    s.console.line("program " + program.name() + ": " + std::to_string(program.steps_size()) +
-                   " steps, " + std::to_string(collectives) + " collectives that send " +
-                   bytesText(sent) + " per rank" +
+    s.console.line("program " + program.name() + ": " + std::to_string(program.steps_size()) + " steps, " +
+                   std::to_string(collectives) + " collectives that send " + bytesText(sent) + " per rank" +
                    (staged ? ", " + std::to_string(staged) + " through plain copies" : ""));
   }
   return Status();
@@ -143,8 +136,7 @@ void printProfile(Session &s) {
     auto describe = [&](int step) {
       const plan::Step &st = plan.programs(p).steps(step);
       return st.has_collective() ? "collective: " + collectiveName(st.collective().kind())
-                                 : s.executor.loaded().describe(static_cast<uint32_t>(p),
-                                                                static_cast<uint32_t>(step));
+                                 : s.executor.loaded().describe(static_cast<uint32_t>(p), static_cast<uint32_t>(step));
     };
     for (int step : order) {
       auto &[seconds, count] = kinds[describe(step)];
@@ -162,8 +154,7 @@ void printProfile(Session &s) {
       s.console.line(text + what);
     };
     for (size_t i = 0; i < sorted.size() && i < 20; ++i)
-      row(-sorted[i].first,
-          std::to_string(kinds[sorted[i].second].second) + " x " + sorted[i].second);
+      row(-sorted[i].first, std::to_string(kinds[sorted[i].second].second) + " x " + sorted[i].second);
     s.console.line("by step:");
     for (size_t i = 0; i < order.size() && i < 30; ++i)
       row(times.seconds[static_cast<size_t>(order[i])],
@@ -173,8 +164,8 @@ void printProfile(Session &s) {
 
 } // namespace
 
-static Status runLogged(const PlanDirectory &plan, const RunOptions &options, World &world,
-                        Console &console, RunResult &result, RankLog &log) {
+static Status runLogged(const PlanDirectory &plan, const RunOptions &options, World &world, Console &console,
+                        RunResult &result, RankLog &log) {
   PlatformOptions where;
   where.backend = options.backend;
   where.localRank = options.localRank < 0 ? world.rank() : options.localRank;
@@ -189,9 +180,8 @@ static Status runLogged(const PlanDirectory &plan, const RunOptions &options, Wo
   load.tf32 = options.tf32;
   load.graphs = options.graphs;
   load.keepNan = options.numerics != NumericsPolicy::Ignore;
-  Result<std::unique_ptr<Executor>> executor =
-      Executor::create(plan.ranks[static_cast<size_t>(world.rank())], *platform->backend, world,
-                       load, platform->deviceWorld.get());
+  Result<std::unique_ptr<Executor>> executor = Executor::create(
+      plan.ranks[static_cast<size_t>(world.rank())], *platform->backend, world, load, platform->deviceWorld.get());
   if (!executor)
     return executor.status();
   Session session{plan, options, world, console, result, **executor, *platform, log};

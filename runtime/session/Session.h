@@ -55,18 +55,18 @@ struct RunOptions {
   bool profile = false; // print where the time goes
   StepRange trace;      // training steps that are written to `traceFile`
   std::string traceFile;
-  std::string weights;          // instead of the plan's weight file
-  std::string weightsMap;       // a file with the names that `weights` has for the plan's
-  std::string checkpointDir;    // checkpoints as the next three say, and at the end
-  int64_t checkpointEvery = 0;  // every so many steps; 0: after each epoch,
-  double checkpointSeconds = 0; // or when so much time has passed
-  int64_t keep = 3;             // of the checkpoints in the folder, the last ones; 0: all
-  bool integrated = false;      // whole tensors instead of what each rank holds
-  std::string resumeDir;        // parameters, states and position from a checkpoint
-  std::string saveWeights;      // parameters at the end
-  std::string output;           // Infer: directory for the model outputs
-  std::string logDir;           // one file per rank
-  double stepTimeout = 0; // seconds without progress after which a rank counts as hanging; 0: never
+  std::string weights;            // instead of the plan's weight file
+  std::string weightsMap;         // a file with the names that `weights` has for the plan's
+  std::string checkpointDir;      // checkpoints as the next three say, and at the end
+  int64_t checkpointEvery = 0;    // every so many steps; 0: after each epoch,
+  double checkpointSeconds = 0;   // or when so much time has passed
+  int64_t keep = 3;               // of the checkpoints in the folder, the last ones; 0: all
+  bool integrated = false;        // whole tensors instead of what each rank holds
+  std::string resumeDir;          // parameters, states and position from a checkpoint
+  std::string saveWeights;        // parameters at the end
+  std::string output;             // Infer: directory for the model outputs
+  std::string logDir;             // one file per rank
+  double stepTimeout = 0;         // seconds without progress after which a rank counts as hanging; 0: never
   std::string program, transport; // for the logs: "tessera-run 0.1.0", "processes over TCP"
   int attempt = 0;                // how often this run was started again
   double tolerance = 0;           // Verify; 0: 1e-6, or 1e-10 widened
@@ -83,8 +83,7 @@ struct RunResult {
 };
 
 /// Runs one rank. Rank 0 writes to `console` and `result`.
-Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &world, Console &console,
-               RunResult &result);
+Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &world, Console &console, RunResult &result);
 
 //===------------------------------------------------------------------------------------------===//
 // Parts, for the files of this folder

@@ -18,8 +18,7 @@ struct Start {
   std::optional<Manifest> checkpoint;    // of a resumed run
 
   /// `checkpoint`: the one to go on from, empty for none.
-  static Result<Start> open(const RunOptions &options, const PlanDirectory &plan,
-                            const std::string &checkpoint);
+  static Result<Start> open(const RunOptions &options, const PlanDirectory &plan, const std::string &checkpoint);
 };
 
 Result<std::unique_ptr<TensorSource>> openFile(const std::string &path) {
@@ -30,8 +29,8 @@ Result<std::unique_ptr<TensorSource>> openFile(const std::string &path) {
 }
 
 /// `weights` under the names that --weights-map says.
-Result<std::unique_ptr<TensorSource>> mapped(std::unique_ptr<TensorSource> weights,
-                                             const std::string &file, const PlanDirectory &plan) {
+Result<std::unique_ptr<TensorSource>> mapped(std::unique_ptr<TensorSource> weights, const std::string &file,
+                                             const PlanDirectory &plan) {
   Result<std::string> text = readFile(file, uint64_t(16) << 20);
   if (!text)
     return text.status();
@@ -42,12 +41,11 @@ Result<std::unique_ptr<TensorSource>> mapped(std::unique_ptr<TensorSource> weigh
   Result<std::unique_ptr<TensorSource>> own = InitialTensors::open(plan);
   if (!own)
     return own.status();
-  return std::unique_ptr<TensorSource>(std::make_unique<MappedTensors>(
-      std::move(weights), std::move(*own), std::move(*map), plan.ranks[0]));
+  return std::unique_ptr<TensorSource>(
+      std::make_unique<MappedTensors>(std::move(weights), std::move(*own), std::move(*map), plan.ranks[0]));
 }
 
-Result<Start> Start::open(const RunOptions &options, const PlanDirectory &plan,
-                          const std::string &checkpoint) {
+Result<Start> Start::open(const RunOptions &options, const PlanDirectory &plan, const std::string &checkpoint) {
   Start start;
   const bool resumed = !checkpoint.empty();
   const std::string &path = resumed ? checkpoint : options.weights;
@@ -76,8 +74,7 @@ Result<Start> Start::open(const RunOptions &options, const PlanDirectory &plan,
     start.tensors = std::move(*file);
   }
   if (!options.weightsMap.empty()) {
-    Result<std::unique_ptr<TensorSource>> renamed =
-        mapped(std::move(start.tensors), options.weightsMap, plan);
+    Result<std::unique_ptr<TensorSource>> renamed = mapped(std::move(start.tensors), options.weightsMap, plan);
     if (!renamed)
       return renamed.status();
     start.tensors = std::move(*renamed);
@@ -85,30 +82,25 @@ Result<Start> Start::open(const RunOptions &options, const PlanDirectory &plan,
   return start;
 }
 
-std::string text(const std::optional<bool> &value) {
-  return !value ? "default" : *value ? "1" : "0";
-}
+std::string text(const std::optional<bool> &value) { return !value ? "default" : *value ? "1" : "0"; }
 
 /// Tells of each thing in which the run differs from the one that it goes on with.
 void tellDifferences(Session &s, const Manifest &old) {
   const RunOptions &now = s.options;
   auto differ = [&](const std::string &what, const std::string &was, const std::string &is) {
     if (was != is)
-      s.console.line("note: the checkpoint is of a run with " + what + " " + was +
-                     ", this one has " + is);
+      s.console.line("note: the checkpoint is of a run with " + what + " " + was + ", this one has " + is);
   };
   DataOptions data = s.dataOptions(true);
   auto model = [](const std::string &name, const std::string &hash) {
     return name + (hash.empty() ? "" : " (" + hash + ")");
   };
-  differ("the model", model(old.model, old.modelHash),
-         model(s.executor.plan().model(), modelHash(s.executor.plan())));
+  differ("the model", model(old.model, old.modelHash), model(s.executor.plan().model(), modelHash(s.executor.plan())));
   differ("the data", old.data.source, now.data);
   differ("the seed", std::to_string(old.data.seed), std::to_string(data.seed));
   differ("shuffle", text(old.data.shuffle), text(data.shuffle));
   differ("augment", text(old.data.augment), text(data.augment));
-  differ("batches of", std::to_string(old.position.batch),
-         std::to_string(s.executor.plan().global_batch()));
+  differ("batches of", std::to_string(old.position.batch), std::to_string(s.executor.plan().global_batch()));
 }
 
 /// The checkpoints that --resume may mean, the latest first; or one empty name.
@@ -143,8 +135,7 @@ Status agree(Communicator &everyone, const Status &mine) {
 /// Damaged checkpoints in the folder of this run's own make way for those that it will write.
 Status setAside(Session &s, const std::vector<std::string> &damaged) {
   std::error_code error;
-  if (!s.leader() ||
-      !std::filesystem::equivalent(s.options.resumeDir, s.options.checkpointDir, error))
+  if (!s.leader() || !std::filesystem::equivalent(s.options.resumeDir, s.options.checkpointDir, error))
     return Status();
   for (const std::string &path : damaged) {
     std::filesystem::remove_all(path + ".damaged", error);
@@ -174,8 +165,7 @@ Result<Start> loadLatest(Session &s) {
     if (status) {
       for (const std::string &bad : damaged)
         if (s.leader())
-          s.console.line("WARNING: " + bad + " cannot be read; going on from " + path + " (" +
-                         first.message() + ")");
+          s.console.line("WARNING: " + bad + " cannot be read; going on from " + path + " (" + first.message() + ")");
       TESSERA_RETURN_IF_ERROR(setAside(s, damaged));
       s.checkpoint = path;
       return start;
@@ -203,17 +193,14 @@ Status loadInitialWeights(Session &s, Executor &executor) {
     tellDifferences(s, *s.resumed);
   if (!start->tensors || (s.options.weights.empty() && !s.resumed))
     return Status(); // the plan's own
-  if (std::vector<std::string> unused = unusedWeights(s.executor.plan(), *start->tensors);
-      !unused.empty())
-    s.console.line("note: " + start->tensors->path() + ": the plan has no use for " +
-                   namesText(unused));
+  if (std::vector<std::string> unused = unusedWeights(s.executor.plan(), *start->tensors); !unused.empty())
+    s.console.line("note: " + start->tensors->path() + ": the plan has no use for " + namesText(unused));
   return Status();
 }
 
 Result<RunPosition> reload(Session &s, const std::string &folder) {
   Result<Checkpoint> checkpoint = Checkpoint::open(folder);
-  const Status mine =
-      checkpoint ? s.executor.loadWeights(&*checkpoint, /*strict=*/true) : checkpoint.status();
+  const Status mine = checkpoint ? s.executor.loadWeights(&*checkpoint, /*strict=*/true) : checkpoint.status();
   TESSERA_RETURN_IF_ERROR(agree(s.executor.everyone(), mine));
   return checkpoint->manifest().position;
 }

@@ -22,8 +22,8 @@ struct Agreement {
   static Result<Agreement> on(Communicator &everyone, const RunCheckpoints &checkpoints, bool bad,
                               std::optional<double> seconds) {
     constexpr size_t fields = 5;
-    const double mine[fields] = {double(rt::interrupted()), double(checkpoints.due()),
-                                 double(!checkpoints.ready()), double(bad), seconds.value_or(NAN)};
+    const double mine[fields] = {double(rt::interrupted()), double(checkpoints.due()), double(!checkpoints.ready()),
+                                 double(bad), seconds.value_or(NAN)};
     std::vector<double> all(fields * static_cast<size_t>(everyone.size()));
     TESSERA_RETURN_IF_ERROR(everyone.allGather(mine, all.data(), 1, fields, plan::F64));
     Agreement agreed;
@@ -64,8 +64,8 @@ public:
         add(binding, executor.plan().bindings(binding).name());
     // Steps that loss scaling left out (compiler/training/LossScale.h).
     for (int binding : executor.bindings(plan::STATE, ""))
-      for (auto [state, name] : {std::pair{"loss_scale/scale", "loss_scale"},
-                                 {"loss_scale/skipped", "loss_scale_skipped"}})
+      for (auto [state, name] :
+           {std::pair{"loss_scale/scale", "loss_scale"}, {"loss_scale/skipped", "loss_scale_skipped"}})
         if (executor.plan().bindings(binding).name() == state)
           add(binding, name);
   }
@@ -93,15 +93,13 @@ int64_t lastStep(const Session &s, const DataSource &data, int64_t firstBatch) {
   return s.firstStep() + std::max<int64_t>(0, batches - firstBatch);
 }
 
-void summarise(Session &s, const Progress &progress, int64_t steps, double firstLoss,
-               const std::string &ranks) {
+void summarise(Session &s, const Progress &progress, int64_t steps, double firstLoss, const std::string &ranks) {
   uint64_t batch = s.executor.plan().global_batch();
   double median = progress.medianSeconds();
-  s.console.line("trained " + std::to_string(steps) + " steps in " +
-                 durationText(progress.totalSeconds()) + ": median " + numberText(median * 1e3, 4) +
-                 " ms a step, " +
-                 numberText(static_cast<double>(batch) / std::max(median, 1e-9), 4) +
-                 " images/s, loss " + numberText(firstLoss) + " -> " + numberText(s.result.loss));
+  s.console.line("trained " + std::to_string(steps) + " steps in " + durationText(progress.totalSeconds()) +
+                 ": median " + numberText(median * 1e3, 4) + " ms a step, " +
+                 numberText(static_cast<double>(batch) / std::max(median, 1e-9), 4) + " images/s, loss " +
+                 numberText(firstLoss) + " -> " + numberText(s.result.loss));
   if (!ranks.empty())
     s.console.line(ranks);
 }
@@ -112,10 +110,9 @@ Status checkTrace(const Session &s, int64_t first, int64_t last) {
   if (range.first == 0 || range.last <= first)
     return Status();
   if (range.first > last)
-    return Status::error("--trace: there is no step " + std::to_string(range.first) +
-                         ", the run ends after step " + std::to_string(last));
-  return s.leader() ? checkWritable(s.options.traceFile)
-                    : Status(); // before the steps, not after them
+    return Status::error("--trace: there is no step " + std::to_string(range.first) + ", the run ends after step " +
+                         std::to_string(last));
+  return s.leader() ? checkWritable(s.options.traceFile) : Status(); // before the steps, not after them
 }
 
 } // namespace
@@ -123,8 +120,7 @@ Status checkTrace(const Session &s, int64_t first, int64_t last) {
 Status train(Session &s) {
   int program = findProgram(s.executor.plan(), "train");
   if (program < 0)
-    return Status::error(
-        "the plan has no program 'train': compile with --train, or run with --infer");
+    return Status::error("the plan has no program 'train': compile with --train, or run with --infer");
   std::optional<Trace> trace; // outlives the feed, whose thread tells it of batches
   DataOptions dataOptions = s.dataOptions(true);
   if (s.options.trace.first > 0) {
@@ -229,18 +225,16 @@ Status train(Session &s) {
           {"loss", *loss},
           {"seconds", seconds},
           {"images_per_second", static_cast<double>(batch) / std::max(seconds, 1e-9)},
-          {"memory_bytes", static_cast<double>(s.executor.loaded().arenaBytes() +
-                                               s.executor.loaded().scratchBytes())}};
+          {"memory_bytes", static_cast<double>(s.executor.loaded().arenaBytes() + s.executor.loaded().scratchBytes())}};
       if (s.console.logs())
         TESSERA_RETURN_IF_ERROR(scalars.appendTo(fields));
       if (timed)
         fields.push_back({"skew", RankTimes::skew(agreed->seconds)});
-      TESSERA_RETURN_IF_ERROR(
-          s.console.log(fields, "rank_seconds", timed ? agreed->seconds : std::vector<double>()));
+      TESSERA_RETURN_IF_ERROR(s.console.log(fields, "rank_seconds", timed ? agreed->seconds : std::vector<double>()));
     }
     enter("at a checkpoint");
-    TESSERA_RETURN_IF_ERROR(checkpoints.step(place.step, place.batches(), agreed->checkpointDue,
-                                             agreed->checkpointReady));
+    TESSERA_RETURN_IF_ERROR(
+        checkpoints.step(place.step, place.batches(), agreed->checkpointDue, agreed->checkpointReady));
     if (trace)
       TESSERA_RETURN_IF_ERROR(trace->end());
     const bool epochEnds = place.batches() % perEpoch == 0;

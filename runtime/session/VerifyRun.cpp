@@ -72,15 +72,12 @@ struct Compared {
   Distance noise = {}; // the samples'
   Distance scale = {}; // the exact result's, from zero
   bool failed = false;
-  double relative() const {
-    return found.absolute == 0 ? 0 : found.absolute / std::max(scale.absolute, 1e-30);
-  }
+  double relative() const { return found.absolute == 0 ? 0 : found.absolute / std::max(scale.absolute, 1e-30); }
 };
 
 class Verifier {
 public:
-  explicit Verifier(Session &session)
-      : s_(session), half_(s_.plan.sequential ? halfUnit(*s_.plan.sequential) : 0) {}
+  explicit Verifier(Session &session) : s_(session), half_(s_.plan.sequential ? halfUnit(*s_.plan.sequential) : 0) {}
 
   Status start() {
     if (!s_.leader())
@@ -92,8 +89,7 @@ public:
     if (!sampled())
       return Status();
     options.widen = s_.options.widen;
-    TESSERA_RETURN_IF_ERROR(
-        load(sampler_, s_.options.backend == "reference" ? "reference" : "cpu", options));
+    TESSERA_RETURN_IF_ERROR(load(sampler_, s_.options.backend == "reference" ? "reference" : "cpu", options));
     for (plan::Role role : {plan::PARAMETER, plan::STATE})
       for (int binding : judge_->executor().bindings(role, ""))
         TESSERA_RETURN_IF_ERROR(judge_->fetch(binding, held_[binding]));
@@ -128,13 +124,13 @@ public:
       bool last = i + 1 == steps;
       std::string suffix = " of step " + std::to_string(step + 1);
       std::vector<Compared> compared;
-      for (plan::Role role : {plan::LOSS, plan::CORRECT, plan::PREDICTIONS, plan::OUTPUT,
-                              plan::LEARNING_RATE, plan::GRADIENT_NORM})
+      for (plan::Role role :
+           {plan::LOSS, plan::CORRECT, plan::PREDICTIONS, plan::OUTPUT, plan::LEARNING_RATE, plan::GRADIENT_NORM})
         TESSERA_RETURN_IF_ERROR(gather(role, name, name + ": " + roleName(role), suffix, compared));
       if (training && (last || sampled()))
         for (plan::Role role : {plan::PARAMETER, plan::STATE})
-          TESSERA_RETURN_IF_ERROR(gather(role, "", roleName(role),
-                                         " after step " + std::to_string(step + 1), compared));
+          TESSERA_RETURN_IF_ERROR(
+              gather(role, "", roleName(role), " after step " + std::to_string(step + 1), compared));
       if (s_.leader())
         TESSERA_RETURN_IF_ERROR(judge(compared, step));
       Result<bool> stop = anyInterrupted(s_.executor.everyone());
@@ -152,8 +148,8 @@ public:
     std::stable_sort(all_.begin(), all_.end(), [](const Compared &a, const Compared &b) {
       return std::pair(a.failed, a.relative()) > std::pair(b.failed, b.relative());
     });
-    size_t failed = static_cast<size_t>(
-        std::count_if(all_.begin(), all_.end(), [](const Compared &c) { return c.failed; }));
+    size_t failed =
+        static_cast<size_t>(std::count_if(all_.begin(), all_.end(), [](const Compared &c) { return c.failed; }));
     bool rounded = sampled();
     s_.console.line("compared " + std::to_string(all_.size()) +
                     " values and tensors; the largest differences (absolute, relative" +
@@ -161,9 +157,8 @@ public:
     size_t shown = std::max<size_t>(10, std::min<size_t>(failed, 50));
     for (size_t i = 0; i < all_.size() && i < shown; ++i) {
       const Compared &c = all_[i];
-      s_.console.line("  " + numberText(c.found.absolute, 3) + "  " + numberText(c.relative(), 3) +
-                      "  " + (rounded ? numberText(c.noise.absolute, 3) + "  " : "") + c.what +
-                      (c.failed ? "  FAILED" : ""));
+      s_.console.line("  " + numberText(c.found.absolute, 3) + "  " + numberText(c.relative(), 3) + "  " +
+                      (rounded ? numberText(c.noise.absolute, 3) + "  " : "") + c.what + (c.failed ? "  FAILED" : ""));
     }
     s_.result.verified = failed == 0;
     std::string allowed = " (tolerance: relative " + numberText(tolerance(), 3);
@@ -191,14 +186,11 @@ private:
   static double halfUnit(const plan::Plan &plan) {
     double unit = 0;
     for (const plan::Buffer &b : plan.buffers())
-      unit = std::max(unit, b.dtype() == plan::BF16  ? 0x1p-8
-                            : b.dtype() == plan::F16 ? 0x1p-11
-                                                     : 0);
+      unit = std::max(unit, b.dtype() == plan::BF16 ? 0x1p-8 : b.dtype() == plan::F16 ? 0x1p-11 : 0);
     return unit;
   }
 
-  Status load(std::unique_ptr<Replica> &replica, std::string_view backend,
-              const LoadOptions &options) {
+  Status load(std::unique_ptr<Replica> &replica, std::string_view backend, const LoadOptions &options) {
     Result<std::unique_ptr<Replica>> created = Replica::create(s_.plan, backend, options);
     if (!created)
       return created.status();
@@ -207,8 +199,8 @@ private:
   }
 
   /// Gathers all of the plan's bindings of a role; on rank 0, adds them with their distance from the judge's.
-  Status gather(plan::Role role, const std::string &program, const std::string &what,
-                const std::string &suffix, std::vector<Compared> &compared) {
+  Status gather(plan::Role role, const std::string &program, const std::string &what, const std::string &suffix,
+                std::vector<Compared> &compared) {
     std::vector<char> bytes;
     std::vector<double> expected;
     for (int binding : s_.executor.bindings(role, program)) {
@@ -221,8 +213,7 @@ private:
       Compared c{what + (named ? " " + quoted(bound.name()) : "") + suffix, role};
       c.binding = judge_->find(role, bound.name());
       if (c.binding < 0)
-        return Status::error("sequential.plan has no " + roleName(role) + " " +
-                             quoted(bound.name()));
+        return Status::error("sequential.plan has no " + roleName(role) + " " + quoted(bound.name()));
       TESSERA_RETURN_IF_ERROR(judge_->fetch(c.binding, expected));
       if (expected.size() != found.size())
         return Status::error("sequential.plan has another shape for " + quoted(bound.name()));
@@ -239,9 +230,8 @@ private:
 
   Status tell(const Compared &loss, double found, double expected) {
     s_.result.loss = found;
-    s_.console.line(loss.what + ": " + numberText(found, 9) + ", sequential " +
-                    numberText(expected, 9) + ", relative difference " +
-                    numberText(loss.relative(), 3));
+    s_.console.line(loss.what + ": " + numberText(found, 9) + ", sequential " + numberText(expected, 9) +
+                    ", relative difference " + numberText(loss.relative(), 3));
     return s_.console.log({{"step", static_cast<double>(++steps_)},
                            {"loss", found},
                            {"sequential_loss", expected},
@@ -254,8 +244,7 @@ private:
       judgeExact(compared);
     } else {
       TESSERA_RETURN_IF_ERROR(sampler_->next());
-      for (int samples = 0;
-           samples < kFirstSamples || (samples < kMostSamples && judgeRounded(compared));)
+      for (int samples = 0; samples < kFirstSamples || (samples < kMostSamples && judgeRounded(compared));)
         TESSERA_RETURN_IF_ERROR(sample(samples++, step, compared));
       judgeRounded(compared);
       for (auto &[binding, values] : after_) {
@@ -276,8 +265,7 @@ private:
       floor[c.role] = std::max(floor[c.role], 1e-3 * c.scale.absolute);
     for (Compared &c : compared) {
       bool tensor = c.role == plan::OUTPUT || c.role == plan::PARAMETER || c.role == plan::STATE;
-      c.failed = !(c.found.absolute <=
-                   (tensor ? 10 : 1) * tolerance() * std::max(c.scale.absolute, floor[c.role]));
+      c.failed = !(c.found.absolute <= (tensor ? 10 : 1) * tolerance() * std::max(c.scale.absolute, floor[c.role]));
     }
   }
 
@@ -331,8 +319,8 @@ private:
   }
 
   Session &s_;
-  const double half_;                        // what rounding to 16 bits moves; 0: nothing does
-  std::unique_ptr<Replica> judge_, sampler_; // on rank 0; no sampler where nothing is sampled
+  const double half_;                               // what rounding to 16 bits moves; 0: nothing does
+  std::unique_ptr<Replica> judge_, sampler_;        // on rank 0; no sampler where nothing is sampled
   std::map<int, std::vector<double>> held_, after_; // parameters and states before and after a step
   std::vector<Compared> all_;
   int64_t steps_ = 0;

@@ -48,21 +48,18 @@ Status CheckedFile::readChunk(uint64_t chunk, char *out, uint64_t bytes) const {
   TESSERA_RETURN_IF_ERROR(file_.readAt(chunk * kSumChunk, out, bytes));
   if (crc32Of(out, bytes) == sums_->chunks[chunk])
     return Status();
-  return Status::error(path() + ": is damaged: bytes " + std::to_string(chunk * kSumChunk) +
-                       " to " + std::to_string(chunk * kSumChunk + bytes - 1) +
-                       " do not have their checksum");
+  return Status::error(path() + ": is damaged: bytes " + std::to_string(chunk * kSumChunk) + " to " +
+                       std::to_string(chunk * kSumChunk + bytes - 1) + " do not have their checksum");
 }
 
 Status CheckedFile::readAt(uint64_t offset, void *out, uint64_t bytes) const {
   if (!sums_)
     return file_.readAt(offset, out, bytes);
   if (offset > size() || bytes > size() - offset)
-    return Status::error(path() + ": ends before byte " + std::to_string(offset) + " + " +
-                         std::to_string(bytes));
+    return Status::error(path() + ": ends before byte " + std::to_string(offset) + " + " + std::to_string(bytes));
   char *to = static_cast<char *>(out);
   while (bytes > 0) {
-    const uint64_t chunk = offset / kSumChunk, begin = chunk * kSumChunk,
-                   whole = std::min(kSumChunk, size() - begin),
+    const uint64_t chunk = offset / kSumChunk, begin = chunk * kSumChunk, whole = std::min(kSumChunk, size() - begin),
                    part = std::min(bytes, begin + whole - offset);
     if (part == whole && chunk != keptChunk_) {
       TESSERA_RETURN_IF_ERROR(readChunk(chunk, to, whole));

@@ -37,8 +37,7 @@ Result<FileSums> sumFile(const std::string &path);
 class CheckedFile {
 public:
   /// Without sums every byte is taken as it is. With sums, the file must have their size.
-  static Result<CheckedFile> open(const std::string &path,
-                                  std::optional<FileSums> sums = std::nullopt);
+  static Result<CheckedFile> open(const std::string &path, std::optional<FileSums> sums = std::nullopt);
 
   const std::string &path() const { return file_.path(); }
   uint64_t size() const { return file_.size(); }
@@ -46,8 +45,7 @@ public:
   Status readAt(uint64_t offset, void *out, uint64_t bytes) const;
 
 private:
-  CheckedFile(InputFile file, std::optional<FileSums> sums)
-      : file_(std::move(file)), sums_(std::move(sums)) {}
+  CheckedFile(InputFile file, std::optional<FileSums> sums) : file_(std::move(file)), sums_(std::move(sums)) {}
   Status readChunk(uint64_t chunk, char *out, uint64_t bytes) const;
 
   InputFile file_;

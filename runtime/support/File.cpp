@@ -21,8 +21,7 @@ Result<std::string> readFile(const std::string &path, uint64_t limit) {
   if (!file)
     return file.status();
   if (file->size() > limit)
-    return Status::error(path + ": is larger than the limit of " + std::to_string(limit) +
-                         " bytes");
+    return Status::error(path + ": is larger than the limit of " + std::to_string(limit) + " bytes");
   std::string contents(file->size(), '\0');
   TESSERA_RETURN_IF_ERROR(file->readAt(0, contents.data(), contents.size()));
   return contents;
@@ -47,8 +46,7 @@ Status makeDirectory(const std::string &path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error || !std::filesystem::is_directory(path, error))
-    return Status::error(path + ": cannot be made a directory" +
-                         (error ? ": " + error.message() : ""));
+    return Status::error(path + ": cannot be made a directory" + (error ? ": " + error.message() : ""));
   return Status();
 }
 
@@ -121,14 +119,10 @@ Status PlacedFile::writeAt(uint64_t offset, const void *data, uint64_t bytes) {
 }
 
 Status PlacedFile::resize(uint64_t bytes) {
-  return ::ftruncate(fd_, static_cast<off_t>(bytes)) == 0
-             ? Status()
-             : systemError(path_, "cannot be given its size");
+  return ::ftruncate(fd_, static_cast<off_t>(bytes)) == 0 ? Status() : systemError(path_, "cannot be given its size");
 }
 
-Status PlacedFile::sync() {
-  return ::fsync(fd_) == 0 ? Status() : systemError(path_, "cannot be flushed to disk");
-}
+Status PlacedFile::sync() { return ::fsync(fd_) == 0 ? Status() : systemError(path_, "cannot be flushed to disk"); }
 
 Status syncDirectory(const std::string &path) {
   int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -172,8 +166,7 @@ Status AtomicFile::writeAt(uint64_t offset, const void *data, uint64_t bytes) {
 
 Status AtomicFile::commit() {
   TESSERA_RETURN_IF_ERROR(file_.sync());
-  if (::close(std::exchange(file_.fd_, -1)) != 0 ||
-      ::rename(temporary_.c_str(), file_.path_.c_str()) != 0) {
+  if (::close(std::exchange(file_.fd_, -1)) != 0 || ::rename(temporary_.c_str(), file_.path_.c_str()) != 0) {
     Status status = systemError(file_.path_, "cannot be given its name");
     ::unlink(temporary_.c_str());
     return status;

@@ -60,8 +60,7 @@ public:
   Status readAt(uint64_t offset, void *out, uint64_t bytes) const;
 
 private:
-  InputFile(std::string path, int fd, uint64_t size)
-      : path_(std::move(path)), fd_(fd), size_(size) {}
+  InputFile(std::string path, int fd, uint64_t size) : path_(std::move(path)), fd_(fd), size_(size) {}
   std::string path_;
   int fd_ = -1;
   uint64_t size_ = 0;
@@ -72,8 +71,7 @@ class PlacedFile {
 public:
   /// Makes the file where there is none; what it holds stays.
   static Result<PlacedFile> open(const std::string &path);
-  PlacedFile(PlacedFile &&other) noexcept
-      : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+  PlacedFile(PlacedFile &&other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
   PlacedFile &operator=(PlacedFile &&other) noexcept {
     std::swap(path_, other.path_);
     std::swap(fd_, other.fd_);
@@ -117,8 +115,7 @@ public:
   Status commit();
 
 private:
-  AtomicFile(PlacedFile file, std::string temporary)
-      : file_(std::move(file)), temporary_(std::move(temporary)) {}
+  AtomicFile(PlacedFile file, std::string temporary) : file_(std::move(file)), temporary_(std::move(temporary)) {}
   PlacedFile file_; // under the temporary name, with the final one for messages
   std::string temporary_;
   uint64_t written_ = 0;

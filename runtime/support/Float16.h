@@ -39,8 +39,7 @@ inline uint16_t floatToHalf(float f) {
   // Normal results: rebase the exponent and round in integers.
   const uint32_t normal = (magnitude - 0x38000000u + 0x0fff + ((magnitude >> 13) & 1)) >> 13;
   // Subnormal results: adding 0.5 aligns the mantissa so that the float unit rounds it.
-  const uint32_t subnormal =
-      std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+  const uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
   uint32_t bits = magnitude < 0x38800000u ? subnormal : normal;
   bits = magnitude >= 0x477ff000u ? 0x7c00u : bits; // rounds to infinity
   bits = magnitude > 0x7f800000u ? 0x7e00u : bits;  // NaN

@@ -24,9 +24,8 @@ struct Pair {
 };
 
 Pair draw(uint64_t seed, uint64_t stream, uint64_t element) {
-  Words w =
-      philox({uint32_t(element), uint32_t(element >> 32), uint32_t(stream), uint32_t(stream >> 32)},
-             uint32_t(seed), uint32_t(seed >> 32));
+  Words w = philox({uint32_t(element), uint32_t(element >> 32), uint32_t(stream), uint32_t(stream >> 32)},
+                   uint32_t(seed), uint32_t(seed >> 32));
   return {double((uint64_t(w[0]) << 21 ^ w[1] >> 11) + 1) * 0x1p-53,
           double(uint64_t(w[2]) << 21 ^ w[3] >> 11) * 0x1p-53};
 }
@@ -41,9 +40,7 @@ uint64_t streamOf(std::string_view name) {
   return h;
 }
 
-double uniformValue(uint64_t seed, uint64_t stream, uint64_t element) {
-  return 2 * draw(seed, stream, element).v - 1;
-}
+double uniformValue(uint64_t seed, uint64_t stream, uint64_t element) { return 2 * draw(seed, stream, element).v - 1; }
 
 double normalValue(uint64_t seed, uint64_t stream, uint64_t element) {
   auto [u, v] = draw(seed, stream, element);

@@ -35,9 +35,7 @@ public:
   const std::string &message() const { return message_; }
 
   /// The same error seen from further out; success stays success.
-  Status context(const std::string &outer) const {
-    return ok() ? Status() : error(outer + ": " + message_);
-  }
+  Status context(const std::string &outer) const { return ok() ? Status() : error(outer + ": " + message_); }
 
 private:
   std::string message_;
@@ -65,11 +63,11 @@ private:
 
 } // namespace tessera::rt
 
-#define TESSERA_RETURN_IF_ERROR(expr)                                                              \
-  do {                                                                                             \
-    ::tessera::rt::Status status_ = (expr);                                                        \
-    if (!status_.ok())                                                                             \
-      return status_;                                                                              \
+#define TESSERA_RETURN_IF_ERROR(expr)                                                                                  \
+  do {                                                                                                                 \
+    ::tessera::rt::Status status_ = (expr);                                                                            \
+    if (!status_.ok())                                                                                                 \
+      return status_;                                                                                                  \
   } while (false)
 
 #endif

@@ -54,9 +54,9 @@ Result<EventFile> EventFile::create(const std::string &folder) {
   const auto since = std::chrono::system_clock::now().time_since_epoch();
   const auto micro = std::chrono::duration_cast<std::chrono::microseconds>(since).count();
   // TensorBoard takes the files of a folder in the order of their names.
-  Result<PlacedFile> file = PlacedFile::open(
-      folder + "/events.out.tfevents." + std::to_string(micro / 1000000) + "." + host + "." +
-      std::to_string(getpid()) + "." + std::to_string(micro % 1000000));
+  Result<PlacedFile> file =
+      PlacedFile::open(folder + "/events.out.tfevents." + std::to_string(micro / 1000000) + "." + host + "." +
+                       std::to_string(getpid()) + "." + std::to_string(micro % 1000000));
   if (!file)
     return file.status();
   EventFile events(std::move(*file));
@@ -67,11 +67,8 @@ Result<EventFile> EventFile::create(const std::string &folder) {
 Status EventFile::scalars(int64_t step, const std::vector<std::pair<std::string, double>> &values) {
   std::string summary;
   for (const auto &[tag, value] : values)
-    summary +=
-        field(1, Bytes,
-              field(1, Bytes, tag) + field(2, Fixed32, littleEndian(static_cast<float>(value))));
-  return append(wallTime() + field(2, Varint, varint(static_cast<uint64_t>(step))) +
-                field(5, Bytes, summary));
+    summary += field(1, Bytes, field(1, Bytes, tag) + field(2, Fixed32, littleEndian(static_cast<float>(value))));
+  return append(wallTime() + field(2, Varint, varint(static_cast<uint64_t>(step))) + field(5, Bytes, summary));
 }
 
 Status EventFile::append(const std::string &event) {

@@ -15,8 +15,7 @@ constexpr double kDumpSeconds = 1, kEndSeconds = 5;
 } // namespace
 
 Monitor::Monitor(Executor &executor, World &world, RankLog &log, double seconds)
-    : executor_(executor), world_(world), log_(log), seconds_(seconds), thread_([this] { run(); }) {
-}
+    : executor_(executor), world_(world), log_(log), seconds_(seconds), thread_([this] { run(); }) {}
 
 Monitor::~Monitor() {
   {

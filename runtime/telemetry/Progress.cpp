@@ -38,8 +38,7 @@ std::string durationText(double seconds) {
   return text;
 }
 
-Console::Console(std::FILE *out, bool plain)
-    : out_(out), terminal_(out && !plain && isatty(fileno(out))) {}
+Console::Console(std::FILE *out, bool plain) : out_(out), terminal_(out && !plain && isatty(fileno(out))) {}
 
 Console::~Console() {
   if (transientShown_)
@@ -78,8 +77,8 @@ Status Console::openEvents(const std::string &folder) {
   return events.status();
 }
 
-Status Console::log(const std::vector<std::pair<std::string, double>> &fields,
-                    const std::string &name, const std::vector<double> &list) {
+Status Console::log(const std::vector<std::pair<std::string, double>> &fields, const std::string &name,
+                    const std::vector<double> &list) {
   if (events_) {
     double step = 0;
     std::string prefix = "train/";
@@ -95,9 +94,7 @@ Status Console::log(const std::vector<std::pair<std::string, double>> &fields,
   }
   if (!log_)
     return Status();
-  auto number = [](double value, int digits) {
-    return std::isfinite(value) ? numberText(value, digits) : "null";
-  };
+  auto number = [](double value, int digits) { return std::isfinite(value) ? numberText(value, digits) : "null"; };
   std::string text = "{";
   for (const auto &[field, value] : fields)
     text += (text.size() > 1 ? ", \"" : "\"") + field + "\": " + number(value, 17);
@@ -128,12 +125,12 @@ void Progress::step(int64_t number, double loss, double seconds) {
   if (console_.terminal()) {
     constexpr int64_t width = 24;
     int64_t full = last_ > first_ ? (number - first_) * width / (last_ - first_) : width;
-    bar = " [" + std::string(static_cast<size_t>(full), '#') +
-          std::string(static_cast<size_t>(width - full), '.') + "]";
+    bar =
+        " [" + std::string(static_cast<size_t>(full), '#') + std::string(static_cast<size_t>(width - full), '.') + "]";
   }
   char text[256];
-  std::snprintf(text, sizeof text, "step %lld/%lld%s loss %.5f  %.1f images/s  %s left",
-                static_cast<long long>(number), static_cast<long long>(last_), bar.c_str(), loss,
+  std::snprintf(text, sizeof text, "step %lld/%lld%s loss %.5f  %.1f images/s  %s left", static_cast<long long>(number),
+                static_cast<long long>(last_), bar.c_str(), loss,
                 static_cast<double>(samples_) / std::max(recent_, 1e-9),
                 durationText(recent_ * static_cast<double>(last_ - number)).c_str());
   if (console_.terminal() && number != last_)
@@ -146,8 +143,7 @@ double Progress::medianSeconds() const {
   std::vector<double> sorted = seconds_;
   if (sorted.empty())
     return 0;
-  std::nth_element(sorted.begin(), sorted.begin() + static_cast<long>(sorted.size() / 2),
-                   sorted.end());
+  std::nth_element(sorted.begin(), sorted.begin() + static_cast<long>(sorted.size() / 2), sorted.end());
   return sorted[sorted.size() / 2];
 }
 

@@ -43,8 +43,8 @@ public:
   bool logs() const { return log_ || events_; }
   /// One JSON object; a value that is not finite becomes null. "step" and the like print as integers. `list`, if it is
   /// not empty, becomes an array at its end under `name`.
-  Status log(const std::vector<std::pair<std::string, double>> &fields,
-             const std::string &name = "", const std::vector<double> &list = {});
+  Status log(const std::vector<std::pair<std::string, double>> &fields, const std::string &name = "",
+             const std::vector<double> &list = {});
   bool terminal() const { return terminal_; }
 
 private:

@@ -46,8 +46,7 @@ std::string processText() {
       int last = c;
       while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set))
         ++last;
-      processors += (processors.empty() ? "" : ",") + std::to_string(c) +
-                    (last > c ? "-" + std::to_string(last) : "");
+      processors += (processors.empty() ? "" : ",") + std::to_string(c) + (last > c ? "-" + std::to_string(last) : "");
       c = last;
     }
   return "pid " + std::to_string(getpid()) + " on " + host + ", processors " + processors;

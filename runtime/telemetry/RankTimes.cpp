@@ -38,9 +38,7 @@ void RankTimes::Total::add(const std::vector<double> &more, double moreWhole) {
 }
 
 size_t RankTimes::Total::slowest() const { return largest(seconds); }
-double RankTimes::Total::mean(size_t rank) const {
-  return seconds[rank] / static_cast<double>(steps);
-}
+double RankTimes::Total::mean(size_t rank) const { return seconds[rank] / static_cast<double>(steps); }
 double RankTimes::Total::others() const { return median(seconds) / static_cast<double>(steps); }
 double RankTimes::Total::ratio(size_t rank) const {
   const double base = median(seconds);
@@ -91,9 +89,8 @@ std::string RankTimes::name(size_t rank) const {
 }
 
 std::string RankTimes::text(const Total &total, size_t rank) const {
-  return milliseconds(total.mean(rank)) + " of its own a step, " +
-         numberText(total.ratio(rank), 3) + " times the others' (" + milliseconds(total.others()) +
-         ")";
+  return milliseconds(total.mean(rank)) + " of its own a step, " + numberText(total.ratio(rank), 3) +
+         " times the others' (" + milliseconds(total.others()) + ")";
 }
 
 std::string RankTimes::summary() const {
@@ -108,8 +105,6 @@ std::string RankTimes::summary() const {
          milliseconds(all_.mean(rank)) + " of their own a step";
 }
 
-std::string RankTimes::summary(int rank) const {
-  return all_.steps == 0 ? "" : text(all_, static_cast<size_t>(rank));
-}
+std::string RankTimes::summary(int rank) const { return all_.steps == 0 ? "" : text(all_, static_cast<size_t>(rank)); }
 
 } // namespace tessera::rt

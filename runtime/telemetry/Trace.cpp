@@ -27,8 +27,7 @@ int64_t nanoseconds(std::chrono::steady_clock::time_point time) {
 /// "12.345": microseconds, as the format wants them.
 std::string microseconds(int64_t ns) {
   char text[48];
-  std::snprintf(text, sizeof text, "%lld.%03lld", static_cast<long long>(ns / 1000),
-                static_cast<long long>(ns % 1000));
+  std::snprintf(text, sizeof text, "%lld.%03lld", static_cast<long long>(ns / 1000), static_cast<long long>(ns % 1000));
   return text;
 }
 
@@ -56,8 +55,7 @@ Result<int64_t> clockShift(Communicator &everyone) {
     return clocks.status();
   // The first rank that has this rank's clock.
   const auto same = static_cast<size_t>(
-      std::find(clocks->begin(), clocks->end(), (*clocks)[static_cast<size_t>(everyone.rank())]) -
-      clocks->begin());
+      std::find(clocks->begin(), clocks->end(), (*clocks)[static_cast<size_t>(everyone.rank())]) - clocks->begin());
   if (std::count(clocks->begin(), clocks->end(), clocks->front()) == everyone.size())
     return int64_t(0);
   std::vector<int64_t> shifts;
@@ -88,16 +86,14 @@ Result<std::string> gather(Communicator &everyone, const std::string &mine) {
     }
     whole.resize(static_cast<size_t>(offset));
   }
-  TESSERA_RETURN_IF_ERROR(
-      everyone.exchange(mine.data(), {{0, {0, {length}, {1}}}}, whole.data(), receives, plan::U8));
+  TESSERA_RETURN_IF_ERROR(everyone.exchange(mine.data(), {{0, {0, {length}, {1}}}}, whole.data(), receives, plan::U8));
   return whole;
 }
 
 /// "GB/s" or "GFLOP/s" of an amount in some nanoseconds.
 std::string perSecond(const char *unit, double amount, int64_t ns) {
   char text[64];
-  std::snprintf(text, sizeof text, ", \"%s\": %.6g", unit,
-                amount / std::max<double>(static_cast<double>(ns), 1));
+  std::snprintf(text, sizeof text, ", \"%s\": %.6g", unit, amount / std::max<double>(static_cast<double>(ns), 1));
   return text;
 }
 
@@ -115,11 +111,9 @@ Result<StepRange> parseStepRange(const std::string &text) {
   if (at && at != end && *at == ':')
     at = number(at + 1, range.last);
   if (at != end || range.first < 1 || range.last < range.first)
-    return Status::error("steps=" + text +
-                         ": give one step (steps=10) or the first and the last (steps=10:12)");
+    return Status::error("steps=" + text + ": give one step (steps=10) or the first and the last (steps=10:12)");
   if (range.last - range.first >= kMostSteps)
-    return Status::error("steps=" + text + ": at most " + std::to_string(kMostSteps) +
-                         " steps can be traced");
+    return Status::error("steps=" + text + ": at most " + std::to_string(kMostSteps) + " steps can be traced");
   return range;
 }
 
@@ -149,8 +143,7 @@ void Trace::begin(int64_t step) {
   step_ = step;
   stepBegin_ = std::chrono::steady_clock::now();
   executor_.observe([this](const StepDone &done) {
-    const Track track =
-        executor_.collective(done.program, done.step) ? Track::Communication : Track::Compute;
+    const Track track = executor_.collective(done.program, done.step) ? Track::Communication : Track::Compute;
     std::lock_guard lock(mutex_);
     events_.push_back({track, done.begin, done.end, nullptr, done.step, done.program});
     return Status();
@@ -201,21 +194,19 @@ std::string Trace::stepText(const Event &event) const {
     const uint64_t planned = bytesPerElement(plan.buffers(static_cast<int>(c.input())).dtype()),
                    held = bytesPerElement(executor_.loaded().dtype(c.input())),
                    sent = bytesSent(plan, c) * held / std::max<uint64_t>(planned, 1);
-    text +=
-        ", \"cat\": \"collective\", \"args\": {\"kind\": " + quotedJson(collectiveName(c.kind())) +
-        ", \"group\": " + quotedJson(group.name()) + ", \"ranks\": [";
+    text += ", \"cat\": \"collective\", \"args\": {\"kind\": " + quotedJson(collectiveName(c.kind())) +
+            ", \"group\": " + quotedJson(group.name()) + ", \"ranks\": [";
     for (int i = 0; i < group.ranks_size(); ++i)
       text += (i ? ", " : "") + std::to_string(group.ranks(i));
-    text += "], \"bytes_sent\": " + std::to_string(sent) +
-            perSecond("GB/s", static_cast<double>(sent), ns);
+    text += "], \"bytes_sent\": " + std::to_string(sent) + perSecond("GB/s", static_cast<double>(sent), ns);
     if (executor_.collective(event.program, static_cast<int>(event.number))->staged())
       text += ", \"copied\": true";
     return text + "}";
   }
   text += ", \"cat\": \"kernel\", \"args\": {\"kernel\": " + quotedJson(step.kernel().name()) +
           ", \"implementation\": " +
-          quotedJson(executor_.loaded().describe(static_cast<uint32_t>(event.program),
-                                                 static_cast<uint32_t>(event.number)));
+          quotedJson(
+              executor_.loaded().describe(static_cast<uint32_t>(event.program), static_cast<uint32_t>(event.number)));
   KernelCall call;
   std::vector<TensorView> buffers;
   auto view = [&](uint32_t b) {
@@ -228,8 +219,7 @@ std::string Trace::stepText(const Event &event) const {
   for (uint32_t b : step.kernel().outputs())
     call.outputs.push_back(view(b));
   const KernelWork work = workOf(call);
-  text += ", \"bytes\": " + std::to_string(work.bytes) +
-          perSecond("GB/s", static_cast<double>(work.bytes), ns);
+  text += ", \"bytes\": " + std::to_string(work.bytes) + perSecond("GB/s", static_cast<double>(work.bytes), ns);
   if (work.flops) {
     char flops[48];
     std::snprintf(flops, sizeof flops, ", \"flops\": %.0f", *work.flops);
@@ -244,11 +234,10 @@ std::string Trace::text(int64_t shift) const {
   const std::string pid = "\"pid\": " + std::to_string(rank);
   std::string text;
   auto describe = [&](const char *what, int track, const std::string &arguments) {
-    text += "{\"ph\": \"M\", " + pid + ", \"tid\": " + std::to_string(track) + ", \"name\": \"" +
-            what + "\", \"args\": {" + arguments + "}},\n";
+    text += "{\"ph\": \"M\", " + pid + ", \"tid\": " + std::to_string(track) + ", \"name\": \"" + what +
+            "\", \"args\": {" + arguments + "}},\n";
   };
-  describe("process_name", 0,
-           "\"name\": " + quotedJson("rank " + std::to_string(rank) + " (" + processText() + ")"));
+  describe("process_name", 0, "\"name\": " + quotedJson("rank " + std::to_string(rank) + " (" + processText() + ")"));
   describe("process_sort_index", 0, "\"sort_index\": " + std::to_string(rank));
   const char *tracks[] = {"steps", "compute", "communication", "input"};
   for (int track = 0; track < 4; ++track) {
@@ -264,21 +253,18 @@ std::string Trace::text(int64_t shift) const {
   });
   for (const Event &event : sorted) {
     const int64_t begin = nanoseconds(event.begin) + shift;
-    text += "{\"ph\": \"X\", " + pid +
-            ", \"tid\": " + std::to_string(static_cast<int>(event.track)) +
+    text += "{\"ph\": \"X\", " + pid + ", \"tid\": " + std::to_string(static_cast<int>(event.track)) +
             ", \"ts\": " + microseconds(begin) +
             ", \"dur\": " + microseconds(nanoseconds(event.end) - nanoseconds(event.begin)) + ", ";
     const std::string number = std::to_string(event.number);
     if (event.track == Track::Input)
-      text += "\"name\": \"batch " + number +
-              "\", \"cat\": \"input\", \"args\": {\"batch\": " + number + "}";
+      text += "\"name\": \"batch " + number + "\", \"cat\": \"input\", \"args\": {\"batch\": " + number + "}";
     else if (event.track != Track::Step)
       text += stepText(event);
     else if (event.what)
       text += "\"name\": \"" + std::string(event.what) + "\", \"cat\": \"phase\"";
     else
-      text += "\"name\": \"step " + number +
-              "\", \"cat\": \"step\", \"args\": {\"step\": " + number + "}";
+      text += "\"name\": \"step " + number + "\", \"cat\": \"step\", \"args\": {\"step\": " + number + "}";
     text += "},\n";
   }
   return text;
@@ -298,8 +284,7 @@ Status Trace::write() {
     for (const std::vector<Event> *events : {&events_, &inputs_})
       for (const Event &event : *events)
         first = std::min(first, nanoseconds(event.begin) + *shift);
-    TESSERA_RETURN_IF_ERROR(
-        executor_.everyone().allReduce(&first, &first, 1, plan::I64, plan::MIN));
+    TESSERA_RETURN_IF_ERROR(executor_.everyone().allReduce(&first, &first, 1, plan::I64, plan::MIN));
     mine = text(*shift - first);
     events_ = {};
     inputs_ = {};
@@ -310,10 +295,9 @@ Status Trace::write() {
   if (executor_.plan().rank() != 0)
     return Status();
   all->erase(all->size() - 2, 1); // no comma behind the last
-  return writeFile(file_, "{\"displayTimeUnit\": \"ms\", \"otherData\": {\"plan\": " +
-                              quotedJson(executor_.plan().plan_id()) +
-                              ", \"model\": " + quotedJson(executor_.plan().model()) +
-                              "}, \"traceEvents\": [\n" + *all + "]}\n");
+  return writeFile(
+      file_, "{\"displayTimeUnit\": \"ms\", \"otherData\": {\"plan\": " + quotedJson(executor_.plan().plan_id()) +
+                 ", \"model\": " + quotedJson(executor_.plan().model()) + "}, \"traceEvents\": [\n" + *all + "]}\n");
 }
 
 } // namespace tessera::rt

@@ -114,8 +114,7 @@ void put(char *p, plan::DType type, Value v) {
 
 } // namespace
 
-void convertElements(const void *source, plan::DType sourceType, void *target,
-                     plan::DType targetType, size_t count) {
+void convertElements(const void *source, plan::DType sourceType, void *target, plan::DType targetType, size_t count) {
   const char *from = static_cast<const char *>(source);
   char *to = static_cast<char *>(target);
   size_t fromSize = bytesPerElement(sourceType), toSize = bytesPerElement(targetType);

@@ -21,8 +21,7 @@ float halfToFloat(uint16_t bits);
 uint16_t floatToHalf(float value);
 
 /// Any type to any type; neither pointer need be aligned. Float to integer truncates.
-void convertElements(const void *source, plan::DType sourceType, void *target,
-                     plan::DType targetType, size_t count);
+void convertElements(const void *source, plan::DType sourceType, void *target, plan::DType targetType, size_t count);
 
 } // namespace tessera::rt
 

@@ -15,10 +15,9 @@ using Json = nlohmann::json;
 constexpr int64_t kPiece = 1 << 18; // elements that are read and converted at a time
 constexpr uint64_t kMaxHeader = uint64_t(64) << 20;
 
-const std::pair<plan::DType, const char *> kTypes[] = {
-    {plan::F32, "F32"},   {plan::F64, "F64"}, {plan::F16, "F16"},
-    {plan::BF16, "BF16"}, {plan::I64, "I64"}, {plan::I32, "I32"},
-    {plan::I8, "I8"},     {plan::U8, "U8"},   {plan::BOOL, "BOOL"}};
+const std::pair<plan::DType, const char *> kTypes[] = {{plan::F32, "F32"},   {plan::F64, "F64"}, {plan::F16, "F16"},
+                                                       {plan::BF16, "BF16"}, {plan::I64, "I64"}, {plan::I32, "I32"},
+                                                       {plan::I8, "I8"},     {plan::U8, "U8"},   {plan::BOOL, "BOOL"}};
 
 /// A list of integers in [0, 2^62], or nothing.
 std::optional<std::vector<int64_t>> integers(const Json &object, const char *key, size_t limit) {
@@ -35,9 +34,7 @@ std::optional<std::vector<int64_t>> integers(const Json &object, const char *key
 }
 
 Status parseEntry(const Json &object, uint64_t contents, Safetensors::Entry &entry) {
-  auto bad = [&](const std::string &what) {
-    return Status::error("tensor '" + entry.name + "' " + what);
-  };
+  auto bad = [&](const std::string &what) { return Status::error("tensor '" + entry.name + "' " + what); };
   auto type = object.is_object() ? object.find("dtype") : object.end();
   if (!object.is_object() || type == object.end() || !type->is_string())
     return bad("has no dtype");
@@ -48,10 +45,8 @@ Status parseEntry(const Json &object, uint64_t contents, Safetensors::Entry &ent
   std::optional<std::vector<int64_t>> range = integers(object, "data_offsets", 2);
   if (!shape)
     return bad("has no sensible shape");
-  if (!range || range->size() != 2 || (*range)[0] > (*range)[1] ||
-      static_cast<uint64_t>((*range)[1]) > contents)
-    return bad("has data_offsets outside the file's " + std::to_string(contents) +
-               " bytes of contents");
+  if (!range || range->size() != 2 || (*range)[0] > (*range)[1] || static_cast<uint64_t>((*range)[1]) > contents)
+    return bad("has data_offsets outside the file's " + std::to_string(contents) + " bytes of contents");
   entry.shape = std::move(*shape);
   entry.begin = static_cast<uint64_t>((*range)[0]);
   entry.end = static_cast<uint64_t>((*range)[1]);
@@ -59,8 +54,8 @@ Status parseEntry(const Json &object, uint64_t contents, Safetensors::Entry &ent
   bool empty = std::find(entry.shape.begin(), entry.shape.end(), 0) != entry.shape.end();
   std::optional<uint64_t> bytes = empty ? 0 : bytesOf(entry.shape, entry.type);
   if (!bytes || *bytes != entry.end - entry.begin)
-    return bad("of shape " + shapeText(entry.shape) + " and type " + typeName(entry.type) +
-               " has " + std::to_string(entry.end - entry.begin) + " bytes of contents");
+    return bad("of shape " + shapeText(entry.shape) + " and type " + typeName(entry.type) + " has " +
+               std::to_string(entry.end - entry.begin) + " bytes of contents");
   return Status();
 }
 
@@ -89,8 +84,7 @@ std::optional<TensorType> Safetensors::typeOf(const std::string &name) const {
   return TensorType{entry->type, entry->shape};
 }
 
-Status Safetensors::read(const std::string &name, const Block &block, plan::DType type,
-                         void *out) const {
+Status Safetensors::read(const std::string &name, const Block &block, plan::DType type, void *out) const {
   const Entry *entry = find(name);
   if (!entry)
     return Status::error(path() + ": has no tensor " + quoted(name));
@@ -99,26 +93,22 @@ Status Safetensors::read(const std::string &name, const Block &block, plan::DTyp
 
 Status Safetensors::parseHeader() {
   if (file_.size() < 8)
-    return Status::error("is not a safetensors file: it has only " + std::to_string(file_.size()) +
-                         " bytes");
+    return Status::error("is not a safetensors file: it has only " + std::to_string(file_.size()) + " bytes");
   char prefix[8];
   TESSERA_RETURN_IF_ERROR(file_.readAt(0, prefix, sizeof prefix));
   uint64_t length = 0;
   for (int i = 7; i >= 0; --i)
     length = length << 8 | static_cast<unsigned char>(prefix[i]);
   if (length > kMaxHeader || length > file_.size() - 8)
-    return Status::error("is not a safetensors file, or is truncated: its header would have " +
-                         std::to_string(length) + " bytes, the file has " +
-                         std::to_string(file_.size()));
+    return Status::error("is not a safetensors file, or is truncated: its header would have " + std::to_string(length) +
+                         " bytes, the file has " + std::to_string(file_.size()));
   std::string header(length, '\0');
   TESSERA_RETURN_IF_ERROR(file_.readAt(8, header.data(), length));
   contents_ = 8 + length;
   uint64_t contents = file_.size() - 8 - length;
   // Nothing in the format nests deeper than three; a hostile header must not build a deep tree.
   bool deep = false;
-  auto shallow = [&](int depth, Json::parse_event_t, Json &) {
-    return depth <= 4 || !(deep = true);
-  };
+  auto shallow = [&](int depth, Json::parse_event_t, Json &) { return depth <= 4 || !(deep = true); };
   Json json = Json::parse(header, shallow, /*allow_exceptions=*/false);
   if (json.is_discarded() || deep || !json.is_object())
     return Status::error("its header is not a JSON object of tensors");
@@ -139,8 +129,7 @@ Status Safetensors::parseHeader() {
   std::sort(ranges.begin(), ranges.end());
   for (size_t i = 1; i < ranges.size(); ++i)
     if (ranges[i].first < ranges[i - 1].second->end)
-      return Status::error("tensors '" + ranges[i - 1].second->name + "' and '" +
-                           ranges[i].second->name + "' overlap");
+      return Status::error("tensors '" + ranges[i - 1].second->name + "' and '" + ranges[i].second->name + "' overlap");
   return Status();
 }
 
@@ -149,11 +138,9 @@ const Safetensors::Entry *Safetensors::find(const std::string &name) const {
   return it == entries_.end() ? nullptr : &it->second;
 }
 
-Status Safetensors::readBox(const Entry &entry, const std::vector<int64_t> &offset,
-                            const std::vector<int64_t> &shape, plan::DType type, void *out) const {
-  auto bad = [&](const std::string &what) {
-    return Status::error(path() + ": tensor '" + entry.name + "' " + what);
-  };
+Status Safetensors::readBox(const Entry &entry, const std::vector<int64_t> &offset, const std::vector<int64_t> &shape,
+                            plan::DType type, void *out) const {
+  auto bad = [&](const std::string &what) { return Status::error(path() + ": tensor '" + entry.name + "' " + what); };
   if (type != entry.type && !(isFloatType(type) && isFloatType(entry.type)))
     return bad("has the type " + typeName(entry.type) + "; the plan wants " + typeName(type));
   size_t rank = entry.shape.size();
@@ -162,8 +149,8 @@ Status Safetensors::readBox(const Entry &entry, const std::vector<int64_t> &offs
   for (size_t d = 0; inside && d < rank; ++d)
     inside = offset[d] >= 0 && shape[d] <= entry.shape[d] && offset[d] <= entry.shape[d] - shape[d];
   if (!inside)
-    return bad("has the shape " + shapeText(entry.shape) + ", which has no box " +
-               shapeText(shape) + " at " + shapeText(offset));
+    return bad("has the shape " + shapeText(entry.shape) + ", which has no box " + shapeText(shape) + " at " +
+               shapeText(offset));
   // Trailing whole dimensions make one contiguous run.
   std::vector<int64_t> strides(rank, 1);
   for (size_t d = rank; d-- > 1;)
@@ -187,10 +174,8 @@ Status Safetensors::readBox(const Entry &entry, const std::vector<int64_t> &offs
     for (int64_t at = 0; at < run; at += kPiece) {
       const auto n = static_cast<uint64_t>(std::min(run - at, kPiece));
       TESSERA_RETURN_IF_ERROR(
-          file_.readAt(contents_ + entry.begin + static_cast<uint64_t>(start + at) * from,
-                       stored.data(), n * from));
-      convertElements(stored.data(), entry.type, target + static_cast<uint64_t>(done + at) * to,
-                      type, n);
+          file_.readAt(contents_ + entry.begin + static_cast<uint64_t>(start + at) * from, stored.data(), n * from));
+      convertElements(stored.data(), entry.type, target + static_cast<uint64_t>(done + at) * to, type, n);
     }
     for (size_t d = split; d-- > 0;) {
       if (++index[d] < shape[d])
@@ -215,9 +200,8 @@ plan::DType safetensorsType(const std::string &name) {
   return plan::DTYPE_INVALID;
 }
 
-Result<SafetensorsLayout>
-SafetensorsLayout::of(const std::vector<NamedTensor> &tensors,
-                      const std::map<std::string, std::string> &metadata) {
+Result<SafetensorsLayout> SafetensorsLayout::of(const std::vector<NamedTensor> &tensors,
+                                                const std::map<std::string, std::string> &metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty())
     header["__metadata__"] = metadata;
@@ -226,9 +210,8 @@ SafetensorsLayout::of(const std::vector<NamedTensor> &tensors,
   for (const NamedTensor &tensor : tensors) {
     std::optional<uint64_t> bytes = bytesOf(tensor.shape, tensor.type);
     if (!bytes || !names.insert(tensor.name).second)
-      return Status::error("tensor " + quoted(tensor.name) + " of shape " +
-                           shapeText(tensor.shape) + " cannot be written" +
-                           (bytes ? ": its name is taken" : ""));
+      return Status::error("tensor " + quoted(tensor.name) + " of shape " + shapeText(tensor.shape) +
+                           " cannot be written" + (bytes ? ": its name is taken" : ""));
     header[tensor.name] = {{"dtype", safetensorsTypeName(tensor.type)},
                            {"shape", tensor.shape},
                            {"data_offsets", {layout.bytes, layout.bytes + *bytes}}};
@@ -246,9 +229,8 @@ SafetensorsLayout::of(const std::vector<NamedTensor> &tensors,
   return layout;
 }
 
-Result<SafetensorsWriter>
-SafetensorsWriter::create(const std::string &path, std::vector<Tensor> tensors,
-                          const std::map<std::string, std::string> &metadata) {
+Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path, std::vector<Tensor> tensors,
+                                                    const std::map<std::string, std::string> &metadata) {
   Result<SafetensorsLayout> layout = SafetensorsLayout::of(tensors, metadata);
   if (!layout)
     return layout.status().context(path);
@@ -261,8 +243,8 @@ SafetensorsWriter::create(const std::string &path, std::vector<Tensor> tensors,
 
 Status SafetensorsWriter::add(const void *data, uint64_t bytes) {
   if (next_ < tensors_.size() && bytesOf(tensors_[next_].shape, tensors_[next_].type) != bytes)
-    return Status::error(path_ + ": tensor '" + tensors_[next_].name + "' was given " +
-                         std::to_string(bytes) + " bytes");
+    return Status::error(path_ + ": tensor '" + tensors_[next_].name + "' was given " + std::to_string(bytes) +
+                         " bytes");
   return append(data, bytes);
 }
 

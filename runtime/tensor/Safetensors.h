@@ -31,22 +31,20 @@ public:
   };
 
   /// With sums, what is read is held against them.
-  static Result<Safetensors> open(const std::string &path,
-                                  std::optional<FileSums> sums = std::nullopt);
+  static Result<Safetensors> open(const std::string &path, std::optional<FileSums> sums = std::nullopt);
 
   const std::string &path() const override { return file_.path(); }
   std::vector<std::string> names() const override;
   std::optional<TensorType> typeOf(const std::string &name) const override;
-  Status read(const std::string &name, const Block &block, plan::DType type,
-              void *out) const override;
+  Status read(const std::string &name, const Block &block, plan::DType type, void *out) const override;
 
   const std::map<std::string, Entry> &entries() const { return entries_; }
   const std::map<std::string, std::string> &metadata() const { return metadata_; }
   const Entry *find(const std::string &name) const;
   /// Copies the box [offset, offset + shape) to `out`, row-major, converted to `type` if both types
   /// are floating-point; another difference of types is an error.
-  Status readBox(const Entry &entry, const std::vector<int64_t> &offset,
-                 const std::vector<int64_t> &shape, plan::DType type, void *out) const;
+  Status readBox(const Entry &entry, const std::vector<int64_t> &offset, const std::vector<int64_t> &shape,
+                 plan::DType type, void *out) const;
 
 private:
   explicit Safetensors(CheckedFile file) : file_(std::move(file)) {}

@@ -32,8 +32,7 @@ public:
   virtual std::string nameThere(const std::string &name) const { return name; }
   /// Row-major and packed, converted to `type` if both types are floating-point; another difference
   /// of types is an error, as is a block that is not inside.
-  virtual Status read(const std::string &name, const Block &block, plan::DType type,
-                      void *out) const = 0;
+  virtual Status read(const std::string &name, const Block &block, plan::DType type, void *out) const = 0;
 };
 
 } // namespace tessera::rt

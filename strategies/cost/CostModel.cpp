@@ -34,8 +34,7 @@ const std::vector<Topology::Level> &CostModel::levelsOf(llvm::ArrayRef<int> axes
 
 /// Level by level. What a rank holds grows by a gather and shrinks by a scatter, so the slow links, which
 /// are the outer ones, see it when it is smallest.
-double CostModel::seconds(const Collective &c, const std::vector<Topology::Level> &levels,
-                          int64_t elementBytes) const {
+double CostModel::seconds(const Collective &c, const std::vector<Topology::Level> &levels, int64_t elementBytes) const {
   double in = double(numElements(c.localIn)) * double(elementBytes);
   double out = double(numElements(c.localOut)) * double(elementBytes);
   double all = 1, time = 0;
@@ -97,8 +96,7 @@ Cost CostModel::collective(const Collective &c, int64_t elementBytes) const {
     double out = double(numElements(c.localOut)) * double(elementBytes);
     return toNanoseconds(2 * out / (topology_.memoryBandwidth * share_) + topology_.launch);
   }
-  double bytes =
-      double(std::max(numElements(c.localIn), numElements(c.localOut))) * double(elementBytes);
+  double bytes = double(std::max(numElements(c.localIn), numElements(c.localOut))) * double(elementBytes);
   if (auto measured = profile_.collective(dist::stringify(c.kind), mesh_.size(c.axes), bytes))
     return toNanoseconds(*measured);
   const std::vector<Topology::Level> &levels = levelsOf(c.axes);
@@ -109,9 +107,7 @@ Cost CostModel::collective(const Collective &c, int64_t elementBytes) const {
 }
 
 dist::CollectiveCost CostModel::collectiveCost() const {
-  return [this](const Collective &c, int64_t elementBytes) {
-    return double(collective(c, elementBytes));
-  };
+  return [this](const Collective &c, int64_t elementBytes) { return double(collective(c, elementBytes)); };
 }
 
 std::vector<Collective> CostModel::planReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
@@ -127,21 +123,17 @@ Cost CostModel::reshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, con
   return ns < double(kForbidden) ? Cost(ns) : kForbidden;
 }
 
-llvm::SmallVector<Shape> localOperands(const OperatorClass &cls, const Mesh &mesh,
-                                       const Strategy &s) {
+llvm::SmallVector<Shape> localOperands(const OperatorClass &cls, const Mesh &mesh, const Strategy &s) {
   llvm::SmallVector<Shape> shapes;
   for (size_t i = 0; i < cls.operandShapes.size(); ++i)
-    shapes.push_back(
-        dist::operandSharding(cls.rule, s, int(i)).localShape(mesh, cls.operandShapes[i]));
+    shapes.push_back(dist::operandSharding(cls.rule, s, int(i)).localShape(mesh, cls.operandShapes[i]));
   return shapes;
 }
 
-llvm::SmallVector<Shape> localResults(const OperatorClass &cls, const Mesh &mesh,
-                                      const Strategy &s) {
+llvm::SmallVector<Shape> localResults(const OperatorClass &cls, const Mesh &mesh, const Strategy &s) {
   llvm::SmallVector<Shape> shapes;
   for (size_t i = 0; i < cls.resultShapes.size(); ++i)
-    shapes.push_back(
-        dist::naturalResult(cls.rule, s, int(i)).localShape(mesh, cls.resultShapes[i]));
+    shapes.push_back(dist::naturalResult(cls.rule, s, int(i)).localShape(mesh, cls.resultShapes[i]));
   return shapes;
 }
 
@@ -157,8 +149,8 @@ Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, doub
   llvm::SmallVector<Shape> operands = localOperands(cls, mesh_, strategy);
   llvm::SmallVector<Shape> results = localResults(cls, mesh_, strategy);
   if (!profile_.empty())
-    if (auto seconds = profile_.seconds(ProfileTable::kernelKey(
-            cls.sample->getName().getStringRef(), operands, results, cls.elementBits)))
+    if (auto seconds = profile_.seconds(
+            ProfileTable::kernelKey(cls.sample->getName().getStringRef(), operands, results, cls.elementBits)))
       return toNanoseconds(*seconds);
   if (streamed < 0) {
     streamed = 0;
@@ -176,19 +168,18 @@ Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, doub
       streamed += passes * double(numElements(operands[i])) * double(cls.operandBytes[i]);
   }
   double flops = mlir::cast<dist::ShardingRuleOpInterface>(cls.sample).getFlops(operands, results);
-  double seconds = std::max(flops / (topology_.rate(cls.elementBits) * share_),
-                            streamed / (topology_.memoryBandwidth * share_));
+  double seconds =
+      std::max(flops / (topology_.rate(cls.elementBits) * share_), streamed / (topology_.memoryBandwidth * share_));
   // Padding is overwritten in a pass of its own, unless the operator's own loop takes that in.
   if (!isFusable(cls))
     for (const dist::PaddingMask &mask : dist::paddingMasks(cls.rule, strategy, mesh_))
-      seconds += 2 * double(numElements(operands[mask.operand])) *
-                     double(cls.operandBytes[mask.operand]) / (topology_.memoryBandwidth * share_) +
+      seconds += 2 * double(numElements(operands[mask.operand])) * double(cls.operandBytes[mask.operand]) /
+                     (topology_.memoryBandwidth * share_) +
                  topology_.launch;
   return toNanoseconds(seconds + launches * topology_.launch);
 }
 
-std::vector<OwnCollective> CostModel::ownCollectives(const OperatorClass &cls,
-                                                     const Strategy &strategy) const {
+std::vector<OwnCollective> CostModel::ownCollectives(const OperatorClass &cls, const Strategy &strategy) const {
   std::vector<OwnCollective> list;
   const ShardingRule &rule = cls.rule;
   std::map<int, Shape> grown; // operand -> local shape with the borders so far
@@ -237,9 +228,8 @@ std::vector<OwnCollective> CostModel::ownCollectives(const OperatorClass &cls,
     }
   }
   for (size_t i = 0; i < strategy.results.size(); ++i)
-    for (Collective &c :
-         planReshard(cls.resultShapes[i], cls.resultBytes[i],
-                     dist::naturalResult(rule, strategy, int(i)), strategy.results[i]))
+    for (Collective &c : planReshard(cls.resultShapes[i], cls.resultBytes[i],
+                                     dist::naturalResult(rule, strategy, int(i)), strategy.results[i]))
       list.push_back({-1, -1, int(i), cls.resultBytes[i], std::move(c)});
   return list;
 }
@@ -252,8 +242,7 @@ OperatorCost CostModel::operatorCost(const OperatorClass &cls, const Strategy &s
   return cost;
 }
 
-int64_t CostModel::localBytes(llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
-                              const Sharding &s) const {
+int64_t CostModel::localBytes(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &s) const {
   return numElements(s.localShape(mesh_, shape)) * elementBytes;
 }
 

@@ -56,19 +56,17 @@ public:
   Cost collective(const dist::Collective &c, int64_t elementBytes) const;
   /// The same as a function, for dist::planReshard.
   dist::CollectiveCost collectiveCost() const;
-  std::vector<dist::Collective> planReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
-                                            const Sharding &from, const Sharding &to) const;
+  std::vector<dist::Collective> planReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
+                                            const Sharding &to) const;
   /// The sum over planReshard.
-  Cost reshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
-               const Sharding &to) const;
+  Cost reshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from, const Sharding &to) const;
 
   /// Time of the kernel on local shapes. `streamed` is the number of bytes that pass through
   /// memory; negative: all operands and results.
   Cost compute(const OperatorClass &cls, const Strategy &strategy, double streamed = -1) const;
   /// The halos, reductions of statistics and result reshards of the operator under the strategy, in the
   /// order of emission.
-  std::vector<OwnCollective> ownCollectives(const OperatorClass &cls,
-                                            const Strategy &strategy) const;
+  std::vector<OwnCollective> ownCollectives(const OperatorClass &cls, const Strategy &strategy) const;
   OperatorCost operatorCost(const OperatorClass &cls, const Strategy &strategy) const;
 
   /// Bytes on one rank.
@@ -76,8 +74,7 @@ public:
 
 private:
   const std::vector<Topology::Level> &levelsOf(llvm::ArrayRef<int> axes) const;
-  double seconds(const dist::Collective &c, const std::vector<Topology::Level> &levels,
-                 int64_t elementBytes) const;
+  double seconds(const dist::Collective &c, const std::vector<Topology::Level> &levels, int64_t elementBytes) const;
 
   Mesh mesh_;
   Topology topology_;
@@ -88,10 +85,8 @@ private:
 };
 
 /// Local shapes of all operands / results under natural shardings.
-llvm::SmallVector<Shape> localOperands(const OperatorClass &cls, const Mesh &mesh,
-                                       const Strategy &s);
-llvm::SmallVector<Shape> localResults(const OperatorClass &cls, const Mesh &mesh,
-                                      const Strategy &s);
+llvm::SmallVector<Shape> localOperands(const OperatorClass &cls, const Mesh &mesh, const Strategy &s);
+llvm::SmallVector<Shape> localResults(const OperatorClass &cls, const Mesh &mesh, const Strategy &s);
 
 } // namespace tessera::strategies
 

@@ -18,10 +18,9 @@ struct Chip {
   double linkBandwidth;
   int links;
 };
-constexpr Chip kChips[] = {{"P100", 20e9, 4},  {"V100", 25e9, 6},  {"A100", 25e9, 12},
-                           {"A800", 25e9, 8},  {"H100", 25e9, 18}, {"H800", 25e9, 8},
-                           {"H200", 25e9, 18}, {"H20", 25e9, 18},  {"B200", 50e9, 18},
-                           {"B300", 50e9, 18}};
+constexpr Chip kChips[] = {{"P100", 20e9, 4},  {"V100", 25e9, 6}, {"A100", 25e9, 12}, {"A800", 25e9, 8},
+                           {"H100", 25e9, 18}, {"H800", 25e9, 8}, {"H200", 25e9, 18}, {"H20", 25e9, 18},
+                           {"B200", 50e9, 18}, {"B300", 50e9, 18}};
 constexpr Chip kOtherChip = {"", 25e9, 18};
 
 /// "H20" is no part of "H200": names are compared by words.
@@ -57,9 +56,7 @@ std::string withoutEscapes(llvm::StringRef text) {
   return plain;
 }
 
-llvm::Error bad(const std::string &what) {
-  return llvm::createStringError("nvidia-smi: %s", what.c_str());
-}
+llvm::Error bad(const std::string &what) { return llvm::createStringError("nvidia-smi: %s", what.c_str()); }
 
 /// The number behind "GPU"; nothing for other words.
 std::optional<size_t> deviceNumber(llvm::StringRef word) {
@@ -70,9 +67,9 @@ std::optional<size_t> deviceNumber(llvm::StringRef word) {
 }
 
 std::optional<Pair> connectionOf(llvm::StringRef word) {
-  static const std::pair<const char *, Connection> words[] = {
-      {"PIX", Connection::Pix},   {"PXB", Connection::Pxb}, {"PHB", Connection::Phb},
-      {"NODE", Connection::Node}, {"SYS", Connection::Sys}, {"SOC", Connection::Sys}};
+  static const std::pair<const char *, Connection> words[] = {{"PIX", Connection::Pix}, {"PXB", Connection::Pxb},
+                                                              {"PHB", Connection::Phb}, {"NODE", Connection::Node},
+                                                              {"SYS", Connection::Sys}, {"SOC", Connection::Sys}};
   for (const auto &[name, kind] : words)
     if (word == name)
       return Pair{kind, 0};
@@ -85,8 +82,7 @@ std::optional<Pair> connectionOf(llvm::StringRef word) {
 /// Bytes per second and direction of a device's PCIe connection; 0.8 of them are payload in large transfers.
 double pcieBandwidth(const MachineDevice &device) {
   static constexpr double perLane[] = {0, 0.25e9, 0.5e9, 0.985e9, 1.969e9, 3.938e9, 7.563e9};
-  const int generation =
-      device.pcieGeneration >= 1 && device.pcieGeneration <= 6 ? device.pcieGeneration : 3;
+  const int generation = device.pcieGeneration >= 1 && device.pcieGeneration <= 6 ? device.pcieGeneration : 3;
   return 0.8 * perLane[generation] * (device.pcieLanes >= 1 ? device.pcieLanes : 16);
 }
 
@@ -112,8 +108,7 @@ Way wayOf(Connection kind) {
 
 /// Blocks of `size` devices: the slowest pair decides. NVLinks: through a switch every pair has all of a device's
 /// links; without one a device's links are divided among its peers.
-Link linkOf(llvm::ArrayRef<MachineDevice> devices, const std::vector<std::vector<Pair>> &pairs,
-            size_t size) {
+Link linkOf(llvm::ArrayRef<MachineDevice> devices, const std::vector<std::vector<Pair>> &pairs, size_t size) {
   Connection worst = Connection::NvLink;
   double nvlink = 1e18;
   for (size_t i = 0; i < devices.size(); ++i) {
@@ -150,10 +145,9 @@ llvm::Expected<Topology> ratesOf(llvm::StringRef device, llvm::StringRef like) {
       return Topology::load(preset);
     known += (known.empty() ? "" : ", ") + chip.upper();
   }
-  return llvm::createStringError(
-      "the rates of the device '%s' are not known (known: %s); name a topology with "
-      "rates like its with --like",
-      device.str().c_str(), known.c_str());
+  return llvm::createStringError("the rates of the device '%s' are not known (known: %s); name a topology with "
+                                 "rates like its with --like",
+                                 device.str().c_str(), known.c_str());
 }
 
 } // namespace
@@ -183,8 +177,8 @@ llvm::Expected<std::vector<MachineDevice>> parseDevices(llvm::StringRef text) {
       if (fields[3].getAsInteger(10, device.pcieLanes))
         device.pcieLanes = 0;
     }
-    if (fields.size() != 4 || device.name.empty() || fields[1].trim().getAsInteger(10, mebibytes) ||
-        mebibytes < 1 || mebibytes > (int64_t(1) << 40) || devices.size() >= kMaxDevices)
+    if (fields.size() != 4 || device.name.empty() || fields[1].trim().getAsInteger(10, mebibytes) || mebibytes < 1 ||
+        mebibytes > (int64_t(1) << 40) || devices.size() >= kMaxDevices)
       return bad("the line '" + line.take_front(80).str() +
                  "' is not name, memory in MiB, PCIe generation and width of a device");
     device.memory = mebibytes << 20;
@@ -238,9 +232,8 @@ llvm::Expected<std::vector<std::vector<Pair>>> parseConnections(llvm::StringRef 
       const bool self = *columns[c] == *row;
       std::optional<Pair> pair = self ? Pair() : connectionOf(words[c + 1]);
       if (!pair || self != (words[c + 1] == "X"))
-        return bad("GPU" + std::to_string(*row) + " and GPU" + std::to_string(*columns[c]) +
-                   " are joined by '" + words[c + 1].take_front(20).str() +
-                   "', which is none of NV#, PIX, PXB, PHB, NODE and SYS");
+        return bad("GPU" + std::to_string(*row) + " and GPU" + std::to_string(*columns[c]) + " are joined by '" +
+                   words[c + 1].take_front(20).str() + "', which is none of NV#, PIX, PXB, PHB, NODE and SYS");
       line_.push_back(*pair);
     }
   }
@@ -255,8 +248,7 @@ llvm::Expected<std::vector<std::vector<Pair>>> parseConnections(llvm::StringRef 
 }
 
 llvm::Expected<Topology> machineTopology(llvm::ArrayRef<MachineDevice> devices,
-                                         const std::vector<std::vector<Pair>> &pairs,
-                                         llvm::StringRef like) {
+                                         const std::vector<std::vector<Pair>> &pairs, llvm::StringRef like) {
   if (devices.size() != pairs.size())
     return bad("it lists " + std::to_string(devices.size()) + " devices, but the matrix has " +
                std::to_string(pairs.size()));
@@ -283,8 +275,7 @@ llvm::Expected<Topology> machineTopology(llvm::ArrayRef<MachineDevice> devices,
   for (size_t size = n; size >= 2; --size)
     if (n % size == 0) {
       Link link = linkOf(devices, pairs, size);
-      if (t.links.empty() || link.bandwidth > t.links.front().bandwidth ||
-          link.latency < t.links.front().latency)
+      if (t.links.empty() || link.bandwidth > t.links.front().bandwidth || link.latency < t.links.front().latency)
         t.links.insert(t.links.begin(), link);
     }
   if (t.links.empty()) // one device talks to nobody

@@ -45,8 +45,7 @@ llvm::Expected<std::vector<std::vector<Pair>>> parseConnections(llvm::StringRef 
 
 /// Rates are those of the preset with the device's name ("H100": 8xh100), or of `like` where it is given.
 llvm::Expected<Topology> machineTopology(llvm::ArrayRef<MachineDevice> devices,
-                                         const std::vector<std::vector<Pair>> &pairs,
-                                         llvm::StringRef like = "");
+                                         const std::vector<std::vector<Pair>> &pairs, llvm::StringRef like = "");
 
 } // namespace tessera::strategies
 

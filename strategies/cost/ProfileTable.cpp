@@ -15,8 +15,7 @@ static constexpr size_t kMaxFile = size_t(64) << 20;
 llvm::Expected<ProfileTable> ProfileTable::load(llvm::StringRef path) {
   auto file = llvm::MemoryBuffer::getFile(path);
   if (!file)
-    return llvm::createStringError("profile %s: %s", path.str().c_str(),
-                                   file.getError().message().c_str());
+    return llvm::createStringError("profile %s: %s", path.str().c_str(), file.getError().message().c_str());
   return parse((*file)->getBuffer(), path);
 }
 
@@ -27,12 +26,9 @@ llvm::Expected<ProfileTable> ProfileTable::parse(llvm::StringRef text, llvm::Str
   if (text.size() > kMaxFile)
     return fail("larger than 64 MiB");
   auto json = nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded() || !json.is_object() || !json.contains("kernels") ||
-      !json["kernels"].is_object())
+  if (json.is_discarded() || !json.is_object() || !json.contains("kernels") || !json["kernels"].is_object())
     return fail("expected a JSON object with a field 'kernels'");
-  auto isTime = [](const nlohmann::json &v) {
-    return v.is_number() && v.get<double>() >= 0 && v.get<double>() < 1e6;
-  };
+  auto isTime = [](const nlohmann::json &v) { return v.is_number() && v.get<double>() >= 0 && v.get<double>() < 1e6; };
   ProfileTable table;
   for (const auto &item : json["kernels"].items()) {
     if (!isTime(item.value()))
@@ -47,8 +43,7 @@ llvm::Expected<ProfileTable> ProfileTable::parse(llvm::StringRef text, llvm::Str
     auto [kind, count] = llvm::StringRef(item.key()).split(' ');
     int64_t ranks = 0;
     if (!dist::parseCollectiveKind(kind) || count.getAsInteger(10, ranks) || ranks < 2)
-      return fail("'" + item.key() +
-                  "' is no collective and a number of ranks such as 'all-reduce 4'");
+      return fail("'" + item.key() + "' is no collective and a number of ranks such as 'all-reduce 4'");
     if (!item.value().is_array() || item.value().empty())
       return fail("'" + item.key() + "' must be a list of [bytes, seconds]");
     for (const auto &point : item.value()) {
@@ -75,8 +70,7 @@ static std::string collectiveKey(llvm::StringRef kind, int64_t ranks) {
   return kind.str() + " " + std::to_string(ranks);
 }
 
-void ProfileTable::addCollective(llvm::StringRef kind, int64_t ranks, double bytes,
-                                 double seconds) {
+void ProfileTable::addCollective(llvm::StringRef kind, int64_t ranks, double bytes, double seconds) {
   std::map<double, double> &points = collectives_[collectiveKey(kind, ranks)];
   auto above = points.lower_bound(bytes);
   if (above != points.begin())
@@ -86,8 +80,7 @@ void ProfileTable::addCollective(llvm::StringRef kind, int64_t ranks, double byt
     it->second = std::max(it->second, seconds);
 }
 
-std::optional<double> ProfileTable::collective(llvm::StringRef kind, int64_t ranks,
-                                               double bytes) const {
+std::optional<double> ProfileTable::collective(llvm::StringRef kind, int64_t ranks, double bytes) const {
   auto found = collectives_.find(collectiveKey(kind, ranks));
   if (found == collectives_.end())
     return std::nullopt;
@@ -113,8 +106,7 @@ std::string ProfileTable::kernelKey(llvm::StringRef kernel, llvm::ArrayRef<dist:
     }
     return text;
   };
-  return kernel.str() + " " + list(operands) + "->" + list(results) + " f" +
-         std::to_string(elementBits);
+  return kernel.str() + " " + list(operands) + "->" + list(results) + " f" + std::to_string(elementBits);
 }
 
 std::optional<double> ProfileTable::seconds(const std::string &key) const {

@@ -40,8 +40,7 @@ public:
 
 private:
   std::map<std::string, double> seconds_;
-  std::map<std::string, std::map<double, double>>
-      collectives_; // by kind and ranks; bytes -> seconds
+  std::map<std::string, std::map<double, double>> collectives_; // by kind and ranks; bytes -> seconds
 };
 
 } // namespace tessera::strategies

@@ -20,8 +20,8 @@ constexpr int64_t kMaxFile = 1 << 20;
 // One GPU server of eight: figures of the vendors' data sheets (dense, no sparsity); the
 // interconnect's latency is that of one NCCL ring step. The network is the usual one of such servers, per GPU: four
 // adapters of 100 Gb/s (V100), eight of 200 (A100) or 400 (H100, H200).
-Topology server(const char *name, double f64, double f32, double f16, double bandwidth, int64_t gib,
-                double nvlink, double network) {
+Topology server(const char *name, double f64, double f32, double f16, double bandwidth, int64_t gib, double nvlink,
+                double network) {
   Topology t;
   t.name = name;
   t.devices = 8;
@@ -79,8 +79,7 @@ public:
       if (std::isfinite(x) && x >= low && x <= high)
         return x;
     }
-    complain(std::string("field '") + field + "' must be a number from " + text(low) + " to " +
-             text(high));
+    complain(std::string("field '") + field + "' must be a number from " + text(low) + " to " + text(high));
     return low;
   }
   void complain(const std::string &what) {
@@ -128,21 +127,13 @@ llvm::Expected<int64_t> parseBytes(llvm::StringRef text) {
   llvm::StringRef number = rest.take_front(digits), unit = rest.drop_front(number.size()).trim();
   double value = 0;
   double factor = 0;
-  static const std::pair<const char *, double> units[] = {{"", 1},
-                                                          {"b", 1},
-                                                          {"kib", 1024.},
-                                                          {"mib", 1048576.},
-                                                          {"gib", 1073741824.},
-                                                          {"tib", 1099511627776.},
-                                                          {"kb", 1e3},
-                                                          {"mb", 1e6},
-                                                          {"gb", 1e9},
-                                                          {"tb", 1e12}};
+  static const std::pair<const char *, double> units[] = {
+      {"", 1},     {"b", 1},    {"kib", 1024.}, {"mib", 1048576.}, {"gib", 1073741824.}, {"tib", 1099511627776.},
+      {"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9},    {"tb", 1e12}};
   for (const auto &[name, f] : units)
     if (unit.equals_insensitive(name))
       factor = f;
-  if (number.empty() || number.getAsDouble(value) || factor == 0 || !(value * factor >= 1) ||
-      value * factor > 9e18)
+  if (number.empty() || number.getAsDouble(value) || factor == 0 || !(value * factor >= 1) || value * factor > 9e18)
     return llvm::createStringError("'%s' is not a memory size such as 16GiB", text.str().c_str());
   return int64_t(value * factor);
 }
@@ -184,16 +175,13 @@ llvm::Expected<Topology> Topology::load(llvm::StringRef nameOrPath) {
   if (!file)
     return llvm::createStringError("topology '%s' is neither a preset (%s; 16x8xh100 is 16 of the "
                                    "machine 8xh100) nor a readable file (%s)",
-                                   nameOrPath.str().c_str(),
-                                   llvm::join(presetNames(), ", ").c_str(),
+                                   nameOrPath.str().c_str(), llvm::join(presetNames(), ", ").c_str(),
                                    file.getError().message().c_str());
   return parse((*file)->getBuffer(), nameOrPath);
 }
 
 llvm::Expected<Topology> Topology::parse(llvm::StringRef text, llvm::StringRef origin) {
-  auto fail = [&](const std::string &what) -> llvm::Error {
-    return llvm::createStringError("%s", what.c_str());
-  };
+  auto fail = [&](const std::string &what) -> llvm::Error { return llvm::createStringError("%s", what.c_str()); };
   if (int64_t(text.size()) > kMaxFile)
     return fail("topology " + origin.str() + ": the file is larger than 1 MiB");
   if (rt::nestsDeeper(text, 32))
@@ -203,11 +191,9 @@ llvm::Expected<Topology> Topology::parse(llvm::StringRef text, llvm::StringRef o
   if (json.is_discarded() || !json.is_object())
     return fail("topology " + origin.str() + ": not a JSON object");
   Reader r(json, origin.str());
-  r.allow({"name", "devices", "flops", "memory_bandwidth", "memory", "launch", "shared", "links",
-           "axes", "network"});
+  r.allow({"name", "devices", "flops", "memory_bandwidth", "memory", "launch", "shared", "links", "axes", "network"});
   Topology t;
-  t.name = json.contains("name") && json["name"].is_string() ? json["name"].get<std::string>()
-                                                             : origin.str();
+  t.name = json.contains("name") && json["name"].is_string() ? json["name"].get<std::string>() : origin.str();
   t.devices = int64_t(r.number("devices", 1, 1 << 20, std::nullopt));
   if (json.contains("flops") && json["flops"].is_object()) {
     Reader f(json["flops"], origin.str() + ": flops");
@@ -290,10 +276,9 @@ std::string Topology::toJson() const {
 llvm::Expected<Topology> Topology::withNodes(int64_t nodes) const {
   constexpr int64_t kMostDevices = 1 << 20;
   if (nodes < 1 || nodes > kMostDevices / devices)
-    return llvm::createStringError(
-        "%lld machines of %lld devices: from 1 to %lld devices in all are "
-        "possible",
-        (long long)nodes, (long long)devices, (long long)kMostDevices);
+    return llvm::createStringError("%lld machines of %lld devices: from 1 to %lld devices in all are "
+                                   "possible",
+                                   (long long)nodes, (long long)devices, (long long)kMostDevices);
   Topology all = *this;
   if (nodes == 1)
     return all;
@@ -315,8 +300,7 @@ llvm::Error Topology::fits(const dist::Mesh &mesh) const {
     return llvm::Error::success();
   return llvm::createStringError("mesh %s has %lld ranks but topology %s has %lld devices: use a "
                                  "smaller mesh or another --topology",
-                                 mesh.str().c_str(), (long long)mesh.numRanks(), name.c_str(),
-                                 (long long)devices);
+                                 mesh.str().c_str(), (long long)mesh.numRanks(), name.c_str(), (long long)devices);
 }
 
 double Topology::share(int64_t ranks) const {
@@ -358,8 +342,7 @@ Link Topology::link(const dist::Mesh &mesh, llvm::ArrayRef<int> axesOfGroup) con
   return result;
 }
 
-std::vector<Topology::Level> Topology::levels(const dist::Mesh &mesh,
-                                              llvm::ArrayRef<int> axesOfGroup) const {
+std::vector<Topology::Level> Topology::levels(const dist::Mesh &mesh, llvm::ArrayRef<int> axesOfGroup) const {
   const llvm::SmallVector<int64_t> group(mesh.group(0, axesOfGroup));
   std::vector<Level> whole = {{int64_t(group.size()), link(mesh, axesOfGroup)}};
   for (int axis : axesOfGroup)

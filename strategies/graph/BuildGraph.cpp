@@ -25,8 +25,8 @@ class Builder {
 public:
   Builder(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
           const SharedShardings &shared, int64_t memoryLimit, size_t maxOptions)
-      : function_(function), program_(function.program), batch_(function.program), model_(model),
-        fixed_(fixed), shared_(shared), memoryLimit_(memoryLimit), maxOptions_(maxOptions) {}
+      : function_(function), program_(function.program), batch_(function.program), model_(model), fixed_(fixed),
+        shared_(shared), memoryLimit_(memoryLimit), maxOptions_(maxOptions) {}
 
   BuiltGraph run() {
     llvm::SmallVector<bool> isHead(program_.operators.size(), false);
@@ -53,8 +53,7 @@ private:
           pinned = &it->second;
       built_.options.push_back(builder.options(int(c), pinned));
       StrategyNode node;
-      node.name = arg >= 0 ? function_.argName(unsigned(arg))
-                           : program_.operators[group(int(c)).ops.front()].name;
+      node.name = arg >= 0 ? function_.argName(unsigned(arg)) : program_.operators[group(int(c)).ops.front()].name;
       for (const GroupOption &option : options(int(c)))
         node.costs.push_back(option.cost);
       built_.node.push_back(built_.graph.addNode(std::move(node)));
@@ -77,9 +76,7 @@ private:
     return ids;
   }
 
-  size_t position(int c, int op) const {
-    return size_t(llvm::lower_bound(group(c).ops, op) - group(c).ops.begin());
-  }
+  size_t position(int c, int op) const { return size_t(llvm::lower_bound(group(c).ops, op) - group(c).ops.begin()); }
 
   int sharding(const Sharding &s) {
     int id = shardingIds_(s);
@@ -94,8 +91,7 @@ private:
     uint64_t key = (uint64_t(shapeId) << 42) | (uint64_t(from) << 21) | uint64_t(to);
     auto [it, fresh] = reshards_.try_emplace(key, 0);
     if (fresh)
-      it->second = model_.reshard(shapeOf(value), elementBytes(value.getType()), shardings_[from],
-                                  shardings_[to]);
+      it->second = model_.reshard(shapeOf(value), elementBytes(value.getType()), shardings_[from], shardings_[to]);
     return it->second;
   }
 
@@ -103,8 +99,7 @@ private:
 
   /// Cost of the value's way from group p to group c; `wants[j]`: the distinct shardings under which
   /// option j of c takes it.
-  std::shared_ptr<const Matrix> matrix(Value value, int p,
-                                       const std::vector<std::vector<int>> &wants) {
+  std::shared_ptr<const Matrix> matrix(Value value, int p, const std::vector<std::vector<int>> &wants) {
     std::vector<int> from = handed(p, value);
     std::vector<int64_t> shapeKey = {elementBytes(value.getType())};
     for (int64_t d : shapeOf(value))
@@ -172,9 +167,8 @@ private:
         for (const GroupOption &option : options(int(c))) {
           std::set<int> distinct;
           for (auto [op, operand] : places)
-            distinct.insert(
-                sharding(dist::operandSharding(program_.operators[op].cls->rule,
-                                               option.strategies[position(int(c), op)], operand)));
+            distinct.insert(sharding(dist::operandSharding(program_.operators[op].cls->rule,
+                                                           option.strategies[position(int(c), op)], operand)));
           wants.emplace_back(distinct.begin(), distinct.end());
         }
         int p = built_.groups.of(program_, value);
@@ -197,8 +191,7 @@ private:
       addTo(p, c, v, matrix(v, p, wants));
     }
     for (auto &[pair, edge] : edges_) {
-      built_.graph.addEdge(built_.node[pair.first], built_.node[pair.second],
-                           std::move(edge.first));
+      built_.graph.addEdge(built_.node[pair.first], built_.node[pair.second], std::move(edge.first));
       built_.growing.push_back(std::move(edge.second));
     }
   }
@@ -256,9 +249,7 @@ private:
           }
           // A new value takes the place of the old one, which lies alike.
           auto update = function_.updates.find(use.getOperandNumber());
-          (update != function_.updates.end() && int(update->second) == group(c).arg ? updates
-                                                                                    : returned) =
-              true;
+          (update != function_.updates.end() && int(update->second) == group(c).arg ? updates : returned) = true;
         }
         if (returned || (!inner && !updates))
           lives.push_back({c, bytesOf(c, v), time[i], returned ? end : lastUse(v, time[i] + 1)});
@@ -321,9 +312,8 @@ private:
 
 } // namespace
 
-BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model,
-                      const FixedStrategies *fixed, const SharedShardings &shared,
-                      int64_t memoryLimit, size_t maxOptions) {
+BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
+                      const SharedShardings &shared, int64_t memoryLimit, size_t maxOptions) {
   return Builder(function, model, fixed, shared, memoryLimit, maxOptions).run();
 }
 
@@ -338,8 +328,7 @@ void nameDataParallel(BuiltGraph &built, const FunctionAssignment &data) {
       size_t alike = group.arg >= 0 && option.arg == data.args[group.arg];
       for (size_t m = 0; m < group.ops.size(); ++m) {
         // Cut alike is what matters; a sum that is not reduced here is reduced on the way to its reader.
-        const Strategy &mine = option.strategies[m],
-                       &wanted = data.assignment.strategies[group.ops[m]];
+        const Strategy &mine = option.strategies[m], &wanted = data.assignment.strategies[group.ops[m]];
         alike += mine == wanted ? 3 : mine.factors == wanted.factors ? 2 : 0;
       }
       if (alike > most) {

@@ -33,9 +33,8 @@ struct BuiltGraph {
 };
 
 /// `fixed` may be null.
-BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model,
-                      const FixedStrategies *fixed, const SharedShardings &shared,
-                      int64_t memoryLimit, size_t maxOptions);
+BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
+                      const SharedShardings &shared, int64_t memoryLimit, size_t maxOptions);
 
 /// Sets graph.dataParallel from the same function under mode data: per node the option with which most of its
 /// operators lie as in `data`, the first of several.

@@ -60,8 +60,7 @@ FollowGroups formFollowGroups(const FunctionAssignment &function, llvm::ArrayRef
   };
   for (size_t i = 0; i < program.operators.size(); ++i) {
     const OperatorInfo &info = program.operators[i];
-    bool tiny =
-        llvm::all_of(info.cls->resultShapes, [](const Shape &s) { return numElements(s) == 1; });
+    bool tiny = llvm::all_of(info.cls->resultShapes, [](const Shape &s) { return numElements(s) == 1; });
     if (!isHead[i] && isSource(*info.cls) && !tiny)
       continue;
     int best = -1, bestOperand = -1;
@@ -72,8 +71,7 @@ FollowGroups formFollowGroups(const FunctionAssignment &function, llvm::ArrayRef
         continue;
       int arg = groups.list[c].arg;
       std::tuple<int64_t, bool, int> key{numElements(info.cls->operandShapes[o]),
-                                         arg >= 0 && function.isPersistent(unsigned(arg)),
-                                         headTime(c)};
+                                         arg >= 0 && function.isPersistent(unsigned(arg)), headTime(c)};
       if (best < 0 || key > bestKey) {
         best = c;
         bestOperand = int(o);

@@ -9,34 +9,30 @@ using namespace mlir;
 
 namespace tessera::strategies {
 
-OptionBuilder::OptionBuilder(const FunctionAssignment &function, const FollowGroups &groups,
-                             const CostModel &model, const BatchDependence &batch,
-                             const FixedStrategies *fixed, size_t maxOptions)
-    : function_(function), program_(function.program), groups_(groups), model_(model),
-      batch_(batch), fixed_(fixed), maxOptions_(maxOptions) {}
+OptionBuilder::OptionBuilder(const FunctionAssignment &function, const FollowGroups &groups, const CostModel &model,
+                             const BatchDependence &batch, const FixedStrategies *fixed, size_t maxOptions)
+    : function_(function), program_(function.program), groups_(groups), model_(model), batch_(batch), fixed_(fixed),
+      maxOptions_(maxOptions) {}
 
 /// Keeps the cheapest option for every way to hand on the results and for every way to take an operand,
 /// so that whatever the neighbours do there is an option that meets them, then fills up by cost.
-std::vector<Strategy> OptionBuilder::prune(const OperatorClass &cls,
-                                           std::vector<Strategy> all) const {
+std::vector<Strategy> OptionBuilder::prune(const OperatorClass &cls, std::vector<Strategy> all) const {
   if (all.size() <= maxOptions_)
     return all;
   std::vector<std::pair<Cost, size_t>> order;
-  Strategy
-      natural; // of the last one; those that only differ in how results are handed on stand together
-  Cost cost = 0; // its
+  Strategy natural; // of the last one; those that only differ in how results are handed on stand together
+  Cost cost = 0;    // its
   for (size_t i = 0; i < all.size(); ++i) {
     const Strategy &s = all[i];
-    if (i == 0 || s.factors != natural.factors || s.linear != natural.linear ||
-        s.partial != natural.partial) {
+    if (i == 0 || s.factors != natural.factors || s.linear != natural.linear || s.partial != natural.partial) {
       natural = s;
       natural.results.clear();
       cost = model_.operatorCost(cls, natural).total();
     }
     Cost handing = 0;
     for (size_t r = 0; r < s.results.size(); ++r)
-      handing += model_.reshard(cls.resultShapes[r], cls.resultBytes[r],
-                                dist::naturalResult(cls.rule, natural, int(r)), s.results[r]);
+      handing += model_.reshard(cls.resultShapes[r], cls.resultBytes[r], dist::naturalResult(cls.rule, natural, int(r)),
+                                s.results[r]);
     order.push_back({cost + handing, i});
   }
   llvm::sort(order);
@@ -55,9 +51,8 @@ std::vector<Strategy> OptionBuilder::prune(const OperatorClass &cls,
       bool fresh = false;
       size_t count = side == 0 ? cls.rule.results.size() : cls.rule.operands.size();
       for (size_t t = 0; t < count; ++t)
-        fresh |= seen.insert({side * 1000 + int(t),
-                              side == 0 ? dist::resultSharding(cls.rule, all[i], int(t))
-                                        : dist::operandSharding(cls.rule, all[i], int(t))})
+        fresh |= seen.insert({side * 1000 + int(t), side == 0 ? dist::resultSharding(cls.rule, all[i], int(t))
+                                                              : dist::operandSharding(cls.rule, all[i], int(t))})
                      .second;
       // Half of the room is left for combinations.
       if (fresh && kept < maxOptions_ * 3 / 4)
@@ -83,8 +78,7 @@ const std::vector<Strategy> &OptionBuilder::headStrategies(int op) {
       Strategy reduced = natural;
       reduceNow(cls.rule, reduced);
       // How a sum is handed on stays open unless the user said so.
-      it->second = said == reduced ? resultVariants(cls, model_.mesh(), natural)
-                                   : std::vector<Strategy>{said};
+      it->second = said == reduced ? resultVariants(cls, model_.mesh(), natural) : std::vector<Strategy>{said};
     }
     return it->second;
   }
@@ -104,8 +98,7 @@ bool OptionBuilder::isVirtual(int group, Value value) const {
     return false;
   return llvm::all_of(value.getUsers(), [&](Operation *user) {
     auto it = program_.index.find(user);
-    return it != program_.index.end() && groups_.ofOp[it->second] == group &&
-           program_.mayFuse(producer, it->second);
+    return it != program_.index.end() && groups_.ofOp[it->second] == group && program_.mayFuse(producer, it->second);
   });
 }
 
@@ -132,8 +125,8 @@ Strategy OptionBuilder::followerStrategy(const OperatorInfo &info, int followed,
       if (cls.rule.linear[g] == owing) {
         strategy.linear = g;
         strategy.partial = first.partial;
-        if (llvm::Error e = dist::verifyStrategy(cls.rule, strategy, model_.mesh(),
-                                                 cls.operandShapes, cls.resultShapes)) {
+        if (llvm::Error e =
+                dist::verifyStrategy(cls.rule, strategy, model_.mesh(), cls.operandShapes, cls.resultShapes)) {
           llvm::consumeError(std::move(e));
           strategy.linear = -1;
           strategy.partial.clear();
@@ -146,8 +139,7 @@ Strategy OptionBuilder::followerStrategy(const OperatorInfo &info, int followed,
   return strategy;
 }
 
-GroupOption OptionBuilder::derive(const FollowGroup &group, const Sharding *arg,
-                                  const Strategy *head) const {
+GroupOption OptionBuilder::derive(const FollowGroup &group, const Sharding *arg, const Strategy *head) const {
   GroupOption option;
   int self = -1;
   std::map<int, int> position; // operator -> position in the group
@@ -225,8 +217,7 @@ GroupOption OptionBuilder::derive(const FollowGroup &group, const Sharding *arg,
       Cost cost = model_.collective(own.collective, own.elementBytes);
       option.cost += cost;
       // Between the kernel and what is handed on, or around what is handed over, lies another buffer.
-      copies += own.elementBytes *
-                numElements(own.result < 0 ? own.collective.localOut : own.collective.localIn);
+      copies += own.elementBytes * numElements(own.result < 0 ? own.collective.localOut : own.collective.localIn);
       if (own.result < 0 ? batch_.operators[group.ops[m]]
                          : batch_.values.contains(info.op->getResult(unsigned(own.result))))
         option.growing += cost;
@@ -319,8 +310,7 @@ uint64_t OptionBuilder::paddable(int arg) const {
 bool OptionBuilder::owesOfSource(int op, const Strategy &strategy) const {
   const OperatorInfo &info = program_.operators[op];
   for (auto [o, v] : llvm::enumerate(info.op->getOperands()))
-    if (groups_.of(program_, v) < 0 &&
-        dist::operandSharding(info.cls->rule, strategy, int(o)).isPartial())
+    if (groups_.of(program_, v) < 0 && dist::operandSharding(info.cls->rule, strategy, int(o)).isPartial())
       return true;
   return false;
 }
@@ -340,9 +330,8 @@ std::shared_ptr<const GroupOptions> OptionBuilder::options(int c, const Sharding
   if (group.arg >= 0) {
     func::FuncOp func = program_.func;
     Shape shape = shapeOf(func.getArgument(unsigned(group.arg)));
-    std::vector<Sharding> all =
-        pinned ? std::vector<Sharding>{*pinned}
-               : enumerateShardings(shape, model_.mesh(), paddable(group.arg), 4 * maxOptions_);
+    std::vector<Sharding> all = pinned ? std::vector<Sharding>{*pinned}
+                                       : enumerateShardings(shape, model_.mesh(), paddable(group.arg), 4 * maxOptions_);
     for (const Sharding &s : all)
       made->push_back(derive(group, &s, nullptr));
   } else {

@@ -23,10 +23,10 @@ namespace tessera::strategies {
 struct GroupOption {
   Sharding arg;                     // of an argument group
   std::vector<Strategy> strategies; // per operator of the group
-  std::vector<int64_t> transient; // and what reshards and collectives around it take while it runs
-  Cost cost = 0;                  // of everything inside the group
-  Cost compute = 0;               // the kernels' part of it
-  Cost growing = 0;               // the part of it that grows with the batch
+  std::vector<int64_t> transient;   // and what reshards and collectives around it take while it runs
+  Cost cost = 0;                    // of everything inside the group
+  Cost compute = 0;                 // the kernels' part of it
+  Cost growing = 0;                 // the part of it that grows with the batch
 };
 
 using GroupOptions = std::vector<GroupOption>;
@@ -34,9 +34,8 @@ using GroupOptions = std::vector<GroupOption>;
 class OptionBuilder {
 public:
   /// `fixed` may be null. Keeps at most `maxOptions` per group.
-  OptionBuilder(const FunctionAssignment &function, const FollowGroups &groups,
-                const CostModel &model, const BatchDependence &batch, const FixedStrategies *fixed,
-                size_t maxOptions);
+  OptionBuilder(const FunctionAssignment &function, const FollowGroups &groups, const CostModel &model,
+                const BatchDependence &batch, const FixedStrategies *fixed, size_t maxOptions);
 
   /// Not empty. `pinned`: the only sharding that an argument may have; null: any.
   std::shared_ptr<const GroupOptions> options(int group, const Sharding *pinned);
@@ -45,8 +44,7 @@ private:
   const std::vector<Strategy> &headStrategies(int op);
   std::vector<Strategy> prune(const OperatorClass &cls, std::vector<Strategy> all) const;
   GroupOption derive(const FollowGroup &group, const Sharding *arg, const Strategy *head) const;
-  Strategy followerStrategy(const OperatorInfo &info, int followed,
-                            llvm::ArrayRef<const Sharding *> known) const;
+  Strategy followerStrategy(const OperatorInfo &info, int followed, llvm::ArrayRef<const Sharding *> known) const;
   bool isVirtual(int group, mlir::Value value) const;
   std::vector<int64_t> key(int group) const;
   uint64_t paddable(int arg) const;

@@ -21,9 +21,8 @@ namespace {
 /// The training step first: it decides how parameters lie.
 llvm::SmallVector<func::FuncOp> functionsInOrder(ModuleOp module) {
   llvm::SmallVector<func::FuncOp> list(module.getOps<func::FuncOp>());
-  llvm::stable_sort(list, [](func::FuncOp a, func::FuncOp b) {
-    return (a.getName() == "train") > (b.getName() == "train");
-  });
+  llvm::stable_sort(list,
+                    [](func::FuncOp a, func::FuncOp b) { return (a.getName() == "train") > (b.getName() == "train"); });
   return list;
 }
 
@@ -38,8 +37,7 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
   for (const auto &[axis, link] : options.topology.axes)
     if (options.mesh.findAxis(axis) < 0)
       return llvm::createStringError("topology %s gives a link for axis '%s' but mesh %s has none",
-                                     options.topology.name.c_str(), axis.c_str(),
-                                     options.mesh.str().c_str());
+                                     options.topology.name.c_str(), axis.c_str(), options.mesh.str().c_str());
   if (options.mode == "data" && !options.user.entries.empty())
     return llvm::createStringError(
         "strategies from %s have no effect in mode data: use --mode semi-auto or --mode auto",
@@ -54,9 +52,8 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
   report.mode = options.user.saved.empty() ? options.mode : "saved";
   report.mesh = options.mesh.str();
   report.topology = options.topology.name;
-  report.memoryLimit = options.memoryLimit
-                           ? options.memoryLimit
-                           : options.topology.memoryPerRank(options.mesh.numRanks());
+  report.memoryLimit =
+      options.memoryLimit ? options.memoryLimit : options.topology.memoryPerRank(options.mesh.numRanks());
 
   if (!options.user.saved.empty()) {
     if (llvm::Error e = applySaved(module, options.mesh, options.user))
@@ -71,10 +68,9 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
       if (!program)
         return program.takeError();
       FunctionAssignment function(std::move(*program));
-      llvm::Error failed = options.mode == "data" ? assignData(function, options, shared)
-                           : options.mode == "semi-auto"
-                               ? assignSemiAuto(function, options, shared)
-                               : assignAuto(function, first, model, shared, search);
+      llvm::Error failed = options.mode == "data"        ? assignData(function, options, shared)
+                           : options.mode == "semi-auto" ? assignSemiAuto(function, options, shared)
+                                                         : assignAuto(function, first, model, shared, search);
       first.dumpGraph.clear();
       report.doesNotFit |= search.doesNotFit;
       if (failed)

@@ -50,8 +50,7 @@ struct AssignOptions {
 
 const std::vector<std::string> &modeNames();
 
-llvm::Error assignStrategies(mlir::ModuleOp module, const AssignOptions &options,
-                             AssignReport &report);
+llvm::Error assignStrategies(mlir::ModuleOp module, const AssignOptions &options, AssignReport &report);
 
 } // namespace tessera::strategies
 

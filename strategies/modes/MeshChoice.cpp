@@ -11,8 +11,7 @@ namespace {
 
 constexpr size_t kMaxAxes = 3;
 
-void factorise(int64_t rest, std::vector<int64_t> &sizes,
-               std::vector<std::vector<int64_t>> &found) {
+void factorise(int64_t rest, std::vector<int64_t> &sizes, std::vector<std::vector<int64_t>> &found) {
   if (rest == 1) {
     found.push_back(sizes);
     return;
@@ -79,8 +78,7 @@ std::vector<Mesh> sensibleMeshes(int64_t ranks, const Topology &topology) {
   return meshes;
 }
 
-llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module,
-                                                      const AssignOptions &options) {
+llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const AssignOptions &options) {
   std::vector<Mesh> meshes = sensibleMeshes(options.mesh.numRanks(), options.topology);
   AssignOptions own = options;
   own.searchWork = options.searchWork / double(meshes.size());

@@ -28,8 +28,7 @@ struct MeshCandidate {
 
 /// All sensible meshes for `options.mesh.numRanks()` ranks, the cheapest first; `options.mode` assigns. Fails with
 /// the first mesh's error if none works. `module` is left as it is.
-llvm::Expected<std::vector<MeshCandidate>> rankMeshes(mlir::ModuleOp module,
-                                                      const AssignOptions &options);
+llvm::Expected<std::vector<MeshCandidate>> rankMeshes(mlir::ModuleOp module, const AssignOptions &options);
 
 } // namespace tessera::strategies
 

@@ -47,8 +47,7 @@ std::string leastMemory(const StrategyGraph &graph) {
   return text + ")";
 }
 
-void apply(FunctionAssignment &function, const Mesh &mesh, const BuiltGraph &built,
-           const Choice &choice) {
+void apply(FunctionAssignment &function, const Mesh &mesh, const BuiltGraph &built, const Choice &choice) {
   const Program &program = function.program;
   for (size_t c = 0; c < built.groups.list.size(); ++c) {
     const FollowGroup &group = built.groups.list[c];
@@ -77,12 +76,11 @@ void apply(FunctionAssignment &function, const Mesh &mesh, const BuiltGraph &bui
       bool agree = true;
       for (OpOperand &use : result.getUses()) {
         auto it = program.index.find(use.getOwner());
-        Sharding needs = it == program.index.end()
-                             ? Sharding::replicated(int64_t(shapeOf(result).size()))
-                             : dist::operandSharding(program.operators[it->second].cls->rule,
-                                                     function.assignment.strategies[it->second],
-                                                     int(use.getOperandNumber()))
-                                   .withoutPartial();
+        Sharding needs = it == program.index.end() ? Sharding::replicated(int64_t(shapeOf(result).size()))
+                                                   : dist::operandSharding(program.operators[it->second].cls->rule,
+                                                                           function.assignment.strategies[it->second],
+                                                                           int(use.getOperandNumber()))
+                                                         .withoutPartial();
         agree &= !wanted || *wanted == needs;
         wanted = std::move(needs);
       }
@@ -92,23 +90,19 @@ void apply(FunctionAssignment &function, const Mesh &mesh, const BuiltGraph &bui
       }
     }
     for (unsigned r = 0; r < info.op->getNumResults(); ++r)
-      function.assignment.values[info.op->getResult(r)] =
-          dist::resultSharding(info.cls->rule, strategy, int(r));
+      function.assignment.values[info.op->getResult(r)] = dist::resultSharding(info.cls->rule, strategy, int(r));
     function.assignment.strategies[i] = std::move(strategy);
   }
 }
 
 } // namespace
 
-llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &options,
-                       const CostModel &model, const SharedShardings &shared,
-                       SearchReport &report) {
-  llvm::Expected<FixedStrategies> fixed =
-      mapUserStrategies(function, options.mesh, options.user, shared);
+llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &options, const CostModel &model,
+                       const SharedShardings &shared, SearchReport &report) {
+  llvm::Expected<FixedStrategies> fixed = mapUserStrategies(function, options.mesh, options.user, shared);
   if (!fixed)
     return fixed.takeError();
-  int64_t limit = options.memoryLimit ? options.memoryLimit
-                                      : options.topology.memoryPerRank(options.mesh.numRanks());
+  int64_t limit = options.memoryLimit ? options.memoryLimit : options.topology.memoryPerRank(options.mesh.numRanks());
   auto now = [] { return std::chrono::steady_clock::now(); };
   auto start = now();
   BuiltGraph built = buildGraph(function, model, &*fixed, shared, limit, kMaxOptions);
@@ -142,8 +136,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   if (solution.choice.empty() || solution.cost >= kForbidden) {
     report.doesNotFit = true;
     return llvm::createStringError(
-        "function '%s': %s in %s per rank on mesh %s%s; use more ranks, a smaller batch or a "
-        "larger --memory",
+        "function '%s': %s in %s per rank on mesh %s%s; use more ranks, a smaller batch or a larger --memory",
         name.c_str(),
         solution.infeasible ? "no assignment of strategies fits"
                             : "the search found no assignment of strategies that fits",

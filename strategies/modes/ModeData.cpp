@@ -6,8 +6,7 @@
 
 namespace tessera::strategies {
 
-llvm::Error assignData(FunctionAssignment &function, const AssignOptions &options,
-                       const SharedShardings &shared) {
+llvm::Error assignData(FunctionAssignment &function, const AssignOptions &options, const SharedShardings &shared) {
   const Mesh &mesh = options.mesh;
   shardBatch(function, mesh);
   function.adopt(shared);

@@ -15,10 +15,8 @@ namespace {
 
 class SemiAuto {
 public:
-  SemiAuto(FunctionAssignment &function, const Mesh &mesh, const FixedStrategies &fixed,
-           const SharedShardings &shared)
-      : function_(function), program_(function.program), mesh_(mesh), fixed_(fixed),
-        shared_(shared) {}
+  SemiAuto(FunctionAssignment &function, const Mesh &mesh, const FixedStrategies &fixed, const SharedShardings &shared)
+      : function_(function), program_(function.program), mesh_(mesh), fixed_(fixed), shared_(shared) {}
 
   llvm::Error run() {
     findRegions();
@@ -36,8 +34,7 @@ private:
     const OperatorInfo &info = program_.operators[i];
     function_.assignment.strategies[i] = strategy;
     for (unsigned r = 0; r < info.op->getNumResults(); ++r)
-      function_.assignment.values[info.op->getResult(r)] =
-          dist::resultSharding(info.cls->rule, strategy, int(r));
+      function_.assignment.values[info.op->getResult(r)] = dist::resultSharding(info.cls->rule, strategy, int(r));
   }
 
   /// The model's own operators are those on which a result that is no update depends; the update's are the
@@ -87,8 +84,8 @@ private:
         if (group < 0 && !model_[use.op])
           continue;
         User user{group >= 0 ? fixed_.groups[group].name : program_.operators[use.op].name,
-                  dist::operandSharding(program_.operators[use.op].cls->rule,
-                                        function_.assignment.strategies[use.op], use.operand)
+                  dist::operandSharding(program_.operators[use.op].cls->rule, function_.assignment.strategies[use.op],
+                                        use.operand)
                       .withoutPartial(),
                   group >= 0};
         if (!first) {
@@ -98,12 +95,11 @@ private:
         if (first->wants == user.wants)
           continue;
         if (first->byUser || user.byUser)
-          return llvm::createStringError(
-              "%s",
-              ("operators '" + first->name + "' and '" + user.name + "' share parameter '" +
-               function_.argName(a) + "' but shard it differently: " + first->wants.str(mesh_) +
-               " and " + user.wants.str(mesh_) + "; give both the same strategy for it")
-                  .c_str());
+          return llvm::createStringError("%s", ("operators '" + first->name + "' and '" + user.name +
+                                                "' share parameter '" + function_.argName(a) +
+                                                "' but shard it differently: " + first->wants.str(mesh_) + " and " +
+                                                user.wants.str(mesh_) + "; give both the same strategy for it")
+                                                   .c_str());
         first->wants = Sharding::replicated(first->wants.rank());
       }
       if (first && first->byUser)
@@ -135,8 +131,7 @@ private:
           known.push_back({v, function_.assignment.of(v)});
           if (llvm::is_contained(group.outputs, v))
             adjoints.push_back(
-                {shapeOf(v), dist::naturalResult(info.cls->rule, fixed_.strategies[i], int(r))
-                                 .withoutPartial()});
+                {shapeOf(v), dist::naturalResult(info.cls->rule, fixed_.strategies[i], int(r)).withoutPartial()});
         }
       }
       auto outside = [&](Value v) -> const Sharding * {
@@ -167,12 +162,10 @@ private:
         auto r = graph::updateOf(func, a);
         if (!r || !function_.isPersistent(a) || shared_.contains(function_.argName(a)))
           continue;
-        bool hasModelUser = llvm::any_of(program_.uses(func.getArgument(a)), [&](ValueUse use) {
-          return model_[use.op] || fixed_.groupOf[use.op] >= 0;
-        });
+        bool hasModelUser = llvm::any_of(program_.uses(func.getArgument(a)),
+                                         [&](ValueUse use) { return model_[use.op] || fixed_.groupOf[use.op] >= 0; });
         if (!hasModelUser)
-          function_.setArg(
-              a, function_.assignment.of(program_.returnOp()->getOperand(*r)).withoutPartial());
+          function_.setArg(a, function_.assignment.of(program_.returnOp()->getOperand(*r)).withoutPartial());
       }
     }
   }
@@ -187,14 +180,12 @@ private:
 
 } // namespace
 
-llvm::Error assignSemiAuto(FunctionAssignment &function, const AssignOptions &options,
-                           const SharedShardings &shared) {
+llvm::Error assignSemiAuto(FunctionAssignment &function, const AssignOptions &options, const SharedShardings &shared) {
   // Batch parallel to begin with; persistent arguments whole, whatever earlier functions found.
   if (llvm::Error e = assignData(function, options, SharedShardings()))
     return e;
   function.adopt(shared);
-  llvm::Expected<FixedStrategies> fixed =
-      mapUserStrategies(function, options.mesh, options.user, shared);
+  llvm::Expected<FixedStrategies> fixed = mapUserStrategies(function, options.mesh, options.user, shared);
   if (!fixed)
     return fixed.takeError();
   return SemiAuto(function, options.mesh, *fixed, shared).run();

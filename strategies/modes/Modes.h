@@ -13,14 +13,12 @@
 namespace tessera::strategies {
 
 /// Every operator splits its batch over all axes that divide it.
-llvm::Error assignData(FunctionAssignment &function, const AssignOptions &options,
-                       const SharedShardings &shared);
+llvm::Error assignData(FunctionAssignment &function, const AssignOptions &options, const SharedShardings &shared);
 /// The user's strategies; every other operator splits its batch.
-llvm::Error assignSemiAuto(FunctionAssignment &function, const AssignOptions &options,
-                           const SharedShardings &shared);
+llvm::Error assignSemiAuto(FunctionAssignment &function, const AssignOptions &options, const SharedShardings &shared);
 /// A search under the cost model; the user's strategies are constraints. `search`: what it found out.
-llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &options,
-                       const CostModel &model, const SharedShardings &shared, SearchReport &search);
+llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &options, const CostModel &model,
+                       const SharedShardings &shared, SearchReport &search);
 
 } // namespace tessera::strategies
 

@@ -18,9 +18,7 @@ struct AssignStrategiesPass : PassWrapper<AssignStrategiesPass, OperationPass<Mo
   llvm::StringRef getDescription() const override {
     return "Gives every operator a strategy and every argument and result a sharding";
   }
-  void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<dist::DistDialect>();
-  }
+  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<dist::DistDialect>(); }
 
   void runOnOperation() override {
     if (llvm::Error e = run()) {
@@ -56,21 +54,16 @@ struct AssignStrategiesPass : PassWrapper<AssignStrategiesPass, OperationPass<Mo
     return assignStrategies(getOperation(), options, report);
   }
 
-  Option<std::string> mesh{*this, "mesh", llvm::cl::desc("mesh, for example data=2,model=2"),
-                           llvm::cl::init("1")};
-  Option<std::string> mode{*this, "mode", llvm::cl::desc("data, semi-auto or auto"),
-                           llvm::cl::init("data")};
+  Option<std::string> mesh{*this, "mesh", llvm::cl::desc("mesh, for example data=2,model=2"), llvm::cl::init("1")};
+  Option<std::string> mode{*this, "mode", llvm::cl::desc("data, semi-auto or auto"), llvm::cl::init("data")};
   Option<std::string> strategy{*this, "strategy", llvm::cl::desc("file with strategies")};
-  Option<std::string> topology{*this, "topology", llvm::cl::desc("preset or file"),
-                               llvm::cl::init("cpu")};
+  Option<std::string> topology{*this, "topology", llvm::cl::desc("preset or file"), llvm::cl::init("cpu")};
   Option<std::string> memory{*this, "memory", llvm::cl::desc("bytes per rank, for example 16GiB")};
 };
 
 } // namespace
 
-std::unique_ptr<Pass> createAssignStrategiesPass() {
-  return std::make_unique<AssignStrategiesPass>();
-}
+std::unique_ptr<Pass> createAssignStrategiesPass() { return std::make_unique<AssignStrategiesPass>(); }
 
 void registerAssignPasses() { PassRegistration<AssignStrategiesPass>(); }
 

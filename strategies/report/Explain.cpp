@@ -15,10 +15,9 @@ constexpr int64_t kMaxSteps = 400'000'000;
 
 class Explainer {
 public:
-  Explainer(const FunctionAssignment &function, const CostModel &model, const BuiltGraph &built,
-            const Choice &choice)
-      : function_(function), model_(model), built_(built), choice_(choice),
-        edges_(built.graph.nodes.size()), group_(built.graph.nodes.size(), -1) {
+  Explainer(const FunctionAssignment &function, const CostModel &model, const BuiltGraph &built, const Choice &choice)
+      : function_(function), model_(model), built_(built), choice_(choice), edges_(built.graph.nodes.size()),
+        group_(built.graph.nodes.size(), -1) {
     for (size_t e = 0; e < built.graph.edges.size(); ++e) {
       edges_[built.graph.edges[e].from].push_back(int(e));
       edges_[built.graph.edges[e].to].push_back(int(e));
@@ -43,8 +42,7 @@ private:
 
   Cost edgeCost(int e, const Choice &choice) const {
     const StrategyEdge &edge = built_.graph.edges[e];
-    return edge.costs[size_t(choice[edge.from]) * built_.graph.nodes[edge.to].costs.size() +
-                      size_t(choice[edge.to])];
+    return edge.costs[size_t(choice[edge.from]) * built_.graph.nodes[edge.to].costs.size() + size_t(choice[edge.to])];
   }
 
   /// The node's own cost and that of its edges.
@@ -60,8 +58,7 @@ private:
   Cost growingCost(int e, const Choice &choice) const {
     const StrategyEdge &edge = built_.graph.edges[e];
     size_t from = size_t(choice[edge.from]), to = size_t(choice[edge.to]);
-    size_t rows = built_.graph.nodes[edge.from].costs.size(),
-           columns = built_.graph.nodes[edge.to].costs.size();
+    size_t rows = built_.graph.nodes[edge.from].costs.size(), columns = built_.graph.nodes[edge.to].costs.size();
     Cost sum = 0;
     for (const BuiltGraph::Growing &part : built_.growing[e])
       sum += (*part.costs)[part.turned ? to * rows + from : from * columns + to];
@@ -109,10 +106,9 @@ private:
       for (int n : neighbours)
         answer(n, choice);
       if (Alternative a; price(node, neighbours, choice, a)) {
-        a.strategy = dist::strategyText(
-            (*built_.options[c])[size_t(k)].strategies.front(),
-            function_.program.operators[built_.groups.list[c].ops.front()].cls->rule,
-            model_.mesh());
+        a.strategy =
+            dist::strategyText((*built_.options[c])[size_t(k)].strategies.front(),
+                               function_.program.operators[built_.groups.list[c].ops.front()].cls->rule, model_.mesh());
         found.push_back(std::move(a));
       }
       for (int n : neighbours)
@@ -126,8 +122,7 @@ private:
     return found;
   }
 
-  bool price(int node, const std::set<int> &neighbours, const Choice &choice,
-             Alternative &a) const {
+  bool price(int node, const std::set<int> &neighbours, const Choice &choice, Alternative &a) const {
     std::set<int> changed = {node}, edges;
     for (int n : neighbours)
       if (choice[n] != choice_[n])
@@ -162,10 +157,8 @@ private:
 
 } // namespace
 
-std::map<int, std::vector<Alternative>> explainChoice(const FunctionAssignment &function,
-                                                      const CostModel &model,
-                                                      const BuiltGraph &built,
-                                                      const Choice &choice) {
+std::map<int, std::vector<Alternative>> explainChoice(const FunctionAssignment &function, const CostModel &model,
+                                                      const BuiltGraph &built, const Choice &choice) {
   return Explainer(function, model, built, choice).run();
 }
 

@@ -19,10 +19,8 @@
 namespace tessera::strategies {
 
 /// By index of the operator; operators that follow another one have no entry.
-std::map<int, std::vector<Alternative>> explainChoice(const FunctionAssignment &function,
-                                                      const CostModel &model,
-                                                      const BuiltGraph &built,
-                                                      const Choice &choice);
+std::map<int, std::vector<Alternative>> explainChoice(const FunctionAssignment &function, const CostModel &model,
+                                                      const BuiltGraph &built, const Choice &choice);
 
 } // namespace tessera::strategies
 

@@ -13,8 +13,7 @@ namespace {
 
 class LocalPricing {
 public:
-  LocalPricing(func::FuncOp func, const CostModel &model,
-               llvm::function_ref<std::string(Value)> differs)
+  LocalPricing(func::FuncOp func, const CostModel &model, llvm::function_ref<std::string(Value)> differs)
       : func_(func), model_(model), differs_(differs) {
     report_.name = func.getName().str();
   }
@@ -61,8 +60,8 @@ private:
   void add(dist::CollectiveOp op) {
     OperatorReport r = describeOperator(op);
     r.kind = op.getKind().str();
-    r.collectives.push_back(describe(model_, op.getCollective(model_.mesh()),
-                                     elementBytes(op.getX().getType()), "result 0"));
+    r.collectives.push_back(
+        describe(model_, op.getCollective(model_.mesh()), elementBytes(op.getX().getType()), "result 0"));
     const CollectiveReport &c = r.collectives.back();
     report_.communication += c.cost;
     report_.bytesSent += c.bytesSent;

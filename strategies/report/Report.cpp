@@ -15,9 +15,7 @@ namespace tessera::strategies {
 
 using Json = nlohmann::ordered_json;
 
-double SearchReport::gap() const {
-  return cost > 0 ? double(cost - lowerBound) / double(cost) : 0.0;
-}
+double SearchReport::gap() const { return cost > 0 ? double(cost - lowerBound) / double(cost) : 0.0; }
 
 Cost OperatorReport::communication() const {
   Cost sum = 0;
@@ -33,8 +31,7 @@ const FunctionReport *AssignReport::find(llvm::StringRef function) const {
   return nullptr;
 }
 
-CollectiveReport describe(const CostModel &model, const dist::Collective &c, int64_t elementBytes,
-                          std::string where) {
+CollectiveReport describe(const CostModel &model, const dist::Collective &c, int64_t elementBytes, std::string where) {
   CollectiveReport r;
   r.where = std::move(where);
   r.kind = dist::stringify(c.kind).str();
@@ -56,8 +53,8 @@ public:
   Reshards(const CostModel &model) : model_(model) {}
 
   /// `made`: when the value is there; `used`: when it is wanted like this.
-  void add(Value value, const Sharding &from, const Sharding &to, const std::string &where,
-           int64_t made, int64_t used, std::vector<CollectiveReport> &out) {
+  void add(Value value, const Sharding &from, const Sharding &to, const std::string &where, int64_t made, int64_t used,
+           std::vector<CollectiveReport> &out) {
     if (from == to)
       return;
     for (auto &[sharding, copy] : done_[value])
@@ -67,8 +64,7 @@ public:
       }
     done_[value].push_back({to, copies_.size()});
     int64_t bytes = elementBytes(value.getType());
-    copies_.push_back(
-        {from.isPartial() ? made : used, used, model_.localBytes(shapeOf(value), bytes, to)});
+    copies_.push_back({from.isPartial() ? made : used, used, model_.localBytes(shapeOf(value), bytes, to)});
     for (const dist::Collective &c : model_.planReshard(shapeOf(value), bytes, from, to))
       out.push_back(describe(model_, c, bytes, where));
   }
@@ -103,8 +99,8 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
   report.name = func.getName().str();
   llvm::DenseMap<Value, Sharding> values;
   for (unsigned a = 0; a < func.getNumArguments(); ++a) {
-    auto s = shardingAttr(func.getArgAttr(a, dist::kShardingAttr), mesh,
-                          "argument '" + graph::argName(func, a).str() + "'");
+    auto s =
+        shardingAttr(func.getArgAttr(a, dist::kShardingAttr), mesh, "argument '" + graph::argName(func, a).str() + "'");
     if (!s)
       return s.takeError();
     Value arg = func.getArgument(a);
@@ -133,8 +129,7 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
     bool result = producer >= 0 && llvm::all_of(v.getUses(), [&](OpOperand &use) {
                     auto it = program->index.find(use.getOwner());
                     return it != program->index.end() && program->mayFuse(producer, it->second) &&
-                           dist::operandSharding(program->operators[it->second].cls->rule,
-                                                 strategies[it->second],
+                           dist::operandSharding(program->operators[it->second].cls->rule, strategies[it->second],
                                                  int(use.getOperandNumber())) == values[v];
                   });
     return known[v] = result;
@@ -183,11 +178,10 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
       auto it = values.find(v);
       int producer = program->producer(v);
       if (!dist::canReshard(mesh, it->second, needs))
-        return llvm::createStringError("function '" + report.name + "': operator '" + info.name +
-                                       "' expects operand " + llvm::Twine(o) + " " +
-                                       dist::notOwed(mesh, it->second, needs));
-      reshards.add(v, it->second, needs, "operand " + std::to_string(o),
-                   producer < 0 ? 0 : time[producer], time[i], r.collectives);
+        return llvm::createStringError("function '" + report.name + "': operator '" + info.name + "' expects operand " +
+                                       llvm::Twine(o) + " " + dist::notOwed(mesh, it->second, needs));
+      reshards.add(v, it->second, needs, "operand " + std::to_string(o), producer < 0 ? 0 : time[producer], time[i],
+                   r.collectives);
       r.operands.push_back(needs.str(mesh));
       int64_t bytes = numElements(operands[o]) * cls.operandBytes[o];
       r.bytes += bytes;
@@ -196,13 +190,11 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
     }
     for (OwnCollective &own : model.ownCollectives(cls, *strategy)) {
       live(time[i], time[i],
-           own.elementBytes *
-               numElements(own.result < 0 ? own.collective.localOut : own.collective.localIn));
+           own.elementBytes * numElements(own.result < 0 ? own.collective.localOut : own.collective.localIn));
       r.collectives.push_back(describe(model, own.collective, own.elementBytes,
-                                       own.operand >= 0 ? "operand " + std::to_string(own.operand)
-                                       : own.statistic >= 0
-                                           ? "statistic " + std::to_string(own.statistic)
-                                           : "result " + std::to_string(own.result)));
+                                       own.operand >= 0     ? "operand " + std::to_string(own.operand)
+                                       : own.statistic >= 0 ? "statistic " + std::to_string(own.statistic)
+                                                            : "result " + std::to_string(own.result)));
     }
     for (size_t o = 0; o < results.size(); ++o) {
       Sharding handed = dist::resultSharding(cls.rule, *strategy, int(o));
@@ -248,12 +240,11 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
     Value v = terminator->getOperand(i);
     int producer = program->producer(v);
     if (const Sharding &have = values.find(v)->second; !dist::canReshard(mesh, have, *s))
-      return llvm::createStringError("function '" + report.name + "': result '" +
-                                     graph::resultName(func, i) + "' is expected " +
-                                     dist::notOwed(mesh, have, *s));
+      return llvm::createStringError("function '" + report.name + "': result '" + graph::resultName(func, i) +
+                                     "' is expected " + dist::notOwed(mesh, have, *s));
     reshards.add(v, values.find(v)->second, *s, "result '" + graph::resultName(func, i).str() + "'",
-                 producer < 0 ? 0 : time[producer],
-                 updated.contains(i) && producer >= 0 ? time[producer] : end, report.boundary);
+                 producer < 0 ? 0 : time[producer], updated.contains(i) && producer >= 0 ? time[producer] : end,
+                 report.boundary);
   }
   for (const Reshards::Copy &copy : reshards.copies())
     live(copy.from, std::max(copy.from, copy.to), copy.bytes);
@@ -338,14 +329,10 @@ Json toJson(const AssignReport &report) {
                      {"persistent_bytes", f.persistentBytes},
                      {"peak_bytes_estimate", f.peakBytes}};
     if (!f.search.searcher.empty())
-      function["search"] = {{"searcher", f.search.searcher},
-                            {"cost_ns", f.search.cost},
-                            {"lower_bound_ns", f.search.lowerBound},
-                            {"gap", f.search.gap()},
-                            {"optimal", f.search.optimal},
-                            {"nodes", f.search.nodes},
-                            {"edges", f.search.edges},
-                            {"options", f.search.options}};
+      function["search"] = {
+          {"searcher", f.search.searcher}, {"cost_ns", f.search.cost},    {"lower_bound_ns", f.search.lowerBound},
+          {"gap", f.search.gap()},         {"optimal", f.search.optimal}, {"nodes", f.search.nodes},
+          {"edges", f.search.edges},       {"options", f.search.options}};
     function["operators"] = std::move(operators);
     function["boundary"] = toJson(f.boundary);
     functions.push_back(std::move(function));

@@ -82,13 +82,12 @@ llvm::Expected<FunctionReport> priceFunction(mlir::func::FuncOp func, const Cost
 
 /// Prices one function of a program that is one rank's (phase 5, before fusion): every operator on the shapes that it
 /// has, every dist.collective. `differs` says in a word along which axes a value differs between ranks.
-llvm::Expected<FunctionReport>
-priceLocalFunction(mlir::func::FuncOp func, const CostModel &model,
-                   llvm::function_ref<std::string(mlir::Value)> differs);
+llvm::Expected<FunctionReport> priceLocalFunction(mlir::func::FuncOp func, const CostModel &model,
+                                                  llvm::function_ref<std::string(mlir::Value)> differs);
 
 /// One collective for the report.
-CollectiveReport describe(const CostModel &model, const dist::Collective &collective,
-                          int64_t elementBytes, std::string where);
+CollectiveReport describe(const CostModel &model, const dist::Collective &collective, int64_t elementBytes,
+                          std::string where);
 
 nlohmann::ordered_json toJson(const AssignReport &report);
 

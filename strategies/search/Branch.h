@@ -29,10 +29,8 @@ class Branch {
 public:
   /// Looks for answers of a scope below the cutoff and below the incumbent. `scope` and what it came from must
   /// not move; `pricesByPoint`: memory prices to begin with, by Problem::points.
-  Branch(Incumbent &incumbent, std::unique_ptr<Scope> scope, Cost cutoff,
-         std::vector<double> pricesByPoint)
-      : incumbent(incumbent), root(std::move(scope)), cutoff(cutoff),
-        prices(std::move(pricesByPoint)) {}
+  Branch(Incumbent &incumbent, std::unique_ptr<Scope> scope, Cost cutoff, std::vector<double> pricesByPoint)
+      : incumbent(incumbent), root(std::move(scope)), cutoff(cutoff), prices(std::move(pricesByPoint)) {}
 
   /// Searches on for `work` elementary steps. True if the search is complete: the best answer found, or the cutoff,
   /// is then a lower bound of the scope.
@@ -44,8 +42,7 @@ private:
   struct Split {
     int32_t variable = -1; // of the core, or -1: none
     bool byMemory = false;
-    std::vector<char>
-        first; // per option of the problem's variable: in the half that is searched first
+    std::vector<char> first; // per option of the problem's variable: in the half that is searched first
   };
   /// `ids` are the options per core variable before fixOptions.
   Split chooseSplit(const Problem &problem, const FlatProblem &core, const Dual &dual,

@@ -20,25 +20,23 @@ Evaluation tessera::strategies::evaluate(const StrategyGraph &graph, const Choic
       return refuse("node " + std::to_string(i) + " has no option " + std::to_string(choice[i]));
   for (auto [a, b] : graph.aliases)
     if (choice[a] != choice[b])
-      return refuse("nodes " + std::to_string(a) + " and " + std::to_string(b) +
-                    " are aliases, but choose options " + std::to_string(choice[a]) + " and " +
-                    std::to_string(choice[b]));
+      return refuse("nodes " + std::to_string(a) + " and " + std::to_string(b) + " are aliases, but choose options " +
+                    std::to_string(choice[a]) + " and " + std::to_string(choice[b]));
 
   __int128 total = 0; // no sum of 2^31 terms of 63 bits overflows it
   std::string forbidden;
   for (size_t i = 0; i < choice.size(); ++i) {
     Cost cost = graph.nodes[i].costs[choice[i]];
     if (cost >= kForbidden && forbidden.empty())
-      forbidden =
-          "option " + std::to_string(choice[i]) + " of node " + std::to_string(i) + " is forbidden";
+      forbidden = "option " + std::to_string(choice[i]) + " of node " + std::to_string(i) + " is forbidden";
     total += cost;
   }
   for (const StrategyEdge &edge : graph.edges) {
     size_t columns = graph.nodes[edge.to].costs.size();
     Cost cost = edge.costs[size_t(choice[edge.from]) * columns + size_t(choice[edge.to])];
     if (cost >= kForbidden && forbidden.empty())
-      forbidden = "the choice of nodes " + std::to_string(edge.from) + " and " +
-                  std::to_string(edge.to) + " is forbidden by their edge";
+      forbidden = "the choice of nodes " + std::to_string(edge.from) + " and " + std::to_string(edge.to) +
+                  " is forbidden by their edge";
     total += cost;
   }
   result.cost = total >= kForbidden ? kForbidden : Cost(total);
@@ -60,17 +58,14 @@ Evaluation tessera::strategies::evaluate(const StrategyGraph &graph, const Choic
       result.peakTime = time;
     }
   }
-  result.memoryPeak = peak > std::numeric_limits<int64_t>::max()
-                          ? std::numeric_limits<int64_t>::max()
-                          : int64_t(peak);
+  result.memoryPeak = peak > std::numeric_limits<int64_t>::max() ? std::numeric_limits<int64_t>::max() : int64_t(peak);
   if (!forbidden.empty())
     return refuse(forbidden);
   if (total >= kForbidden)
     return refuse("the costs add up to a forbidden amount");
   if (result.memoryPeak > graph.memoryLimit)
-    return refuse("memory at time " + std::to_string(result.peakTime) + " is " +
-                  std::to_string(result.memoryPeak) + ", the limit is " +
-                  std::to_string(graph.memoryLimit));
+    return refuse("memory at time " + std::to_string(result.peakTime) + " is " + std::to_string(result.memoryPeak) +
+                  ", the limit is " + std::to_string(graph.memoryLimit));
   result.feasible = true;
   return result;
 }

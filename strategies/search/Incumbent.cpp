@@ -9,8 +9,7 @@
 
 using namespace tessera::strategies;
 
-Scope::Scope(const Scope &outer, const Problem &whole)
-    : problem(Problem::livePart(whole)), parent(&outer) {
+Scope::Scope(const Scope &outer, const Problem &whole) : problem(Problem::livePart(whole)), parent(&outer) {
   for (size_t v = 0; v < whole.variables.size(); ++v)
     if (whole.variables[v].alive)
       parentVariables.push_back(int32_t(v));
@@ -45,8 +44,7 @@ Answer Scope::project(const FlatProblem &core, const Choice &choice) const {
     const std::vector<int32_t> &ids = problem.variables[core.variables[v]].ids;
     auto at = std::find(ids.begin(), ids.end(), id[core.variables[v]]);
     const double *own = &core.costs[core.first[v]];
-    answer[v] = at != ids.end() ? int32_t(at - ids.begin())
-                                : int32_t(std::min_element(own, own + core.size(v)) - own);
+    answer[v] = at != ids.end() ? int32_t(at - ids.begin()) : int32_t(std::min_element(own, own + core.size(v)) - own);
   }
   return answer;
 }
@@ -73,9 +71,8 @@ Cost tessera::strategies::provenBound(double bound) {
   return bound <= 0 ? 0 : bound >= double(kForbidden) ? kForbidden : Cost(std::ceil(bound));
 }
 
-bool tessera::strategies::eliminateCore(const FlatProblem &core, double tableLimit,
-                                        double totalLimit, Answer &answer, double &least,
-                                        double &work) {
+bool tessera::strategies::eliminateCore(const FlatProblem &core, double tableLimit, double totalLimit, Answer &answer,
+                                        double &least, double &work) {
   if (core.hasMemory())
     return false;
   std::vector<int32_t> sizes;
@@ -96,8 +93,7 @@ bool tessera::strategies::eliminateCore(const FlatProblem &core, double tableLim
   return true;
 }
 
-size_t tessera::strategies::fixOptions(Problem &problem, const FlatProblem &core, const Dual &dual,
-                                       double cutoff) {
+size_t tessera::strategies::fixOptions(Problem &problem, const FlatProblem &core, const Dual &dual, double cutoff) {
   const double room = cutoff - 1 - dual.bound() + 1e-9 * std::abs(cutoff) + 1e-3;
   std::vector<double> reduced = dual.reducedCosts();
   size_t dropped = 0;

@@ -26,8 +26,7 @@ struct Scope {
 
 private:
   const Scope *parent = nullptr;
-  std::vector<int32_t>
-      parentVariables; // of the parent's problem, per variable here before reductions
+  std::vector<int32_t> parentVariables; // of the parent's problem, per variable here before reductions
 };
 
 struct Incumbent {
@@ -37,18 +36,12 @@ struct Incumbent {
   /// Judges an answer; true if it became the best.
   bool offer(const Scope &scope, const FlatProblem &core, const Answer &answer);
   bool offer(Choice choice);
-  void raise(Cost bound) {
-    solution.lowerBound = std::max(solution.lowerBound, std::min(bound, solution.cost));
-  }
+  void raise(Cost bound) { solution.lowerBound = std::max(solution.lowerBound, std::min(bound, solution.cost)); }
   bool found() const { return !solution.choice.empty(); }
   /// The best answer is good enough for the options' gap.
-  bool solved() const {
-    return found() && double(solution.cost) <= double(solution.lowerBound) * (1 + options.gap);
-  }
+  bool solved() const { return found() && double(solution.cost) <= double(solution.lowerBound) * (1 + options.gap); }
   bool done() const { return solved() || expired(); }
-  bool expired() const {
-    return (options.work > 0 && work >= 1e9 * options.work) || clock.expired();
-  }
+  bool expired() const { return (options.work > 0 && work >= 1e9 * options.work) || clock.expired(); }
 
   const StrategyGraph &graph;
   const SearchOptions &options;
@@ -62,8 +55,8 @@ Cost provenBound(double bound);
 
 /// Minimises the core exactly if memory cannot bind and the width allows; false if not. `least` is
 /// the minimum, kFlatForbidden or more if there is no answer.
-bool eliminateCore(const FlatProblem &core, double tableLimit, double totalLimit, Answer &answer,
-                   double &least, double &work);
+bool eliminateCore(const FlatProblem &core, double tableLimit, double totalLimit, Answer &answer, double &least,
+                   double &work);
 
 /// Drops options whose reduced cost shows that no answer below `cutoff` has them. Returns how many;
 /// sets problem.infeasible if a variable has none left.

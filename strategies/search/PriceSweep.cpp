@@ -25,8 +25,7 @@ Solution tessera::strategies::priceSweep(const StrategyGraph &graph, const Searc
   // What the reductions have settled is paid in any case, and the cheapest of each variable.
   double least = core.constant;
   for (int32_t v = 0; v < core.count(); ++v)
-    least += *std::min_element(&core.costs[core.first[size_t(v)]],
-                               &core.costs[core.first[size_t(v)]] + core.size(v));
+    least += *std::min_element(&core.costs[core.first[size_t(v)]], &core.costs[core.first[size_t(v)]] + core.size(v));
   best.raise(core.count() ? provenBound(least) : scope.problem.constant);
   std::vector<double> costs;
   auto fits = [&](double price) {
@@ -35,8 +34,7 @@ Solution tessera::strategies::priceSweep(const StrategyGraph &graph, const Searc
       for (size_t k = core.firstPiece[size_t(v)]; k < core.firstPiece[size_t(v) + 1]; ++k) {
         const FlatPiece &piece = core.pieces[k];
         for (size_t s = 0; s < size_t(core.size(v)); ++s)
-          costs[core.first[size_t(v)] + s] +=
-              price * double(piece.to - piece.from) * core.extras[piece.extra + s];
+          costs[core.first[size_t(v)] + s] += price * double(piece.to - piece.from) * core.extras[piece.extra + s];
       }
     const Answer answer = decide(core, costs);
     if (core.excess(core.load(answer)) > 0)

@@ -11,8 +11,7 @@ constexpr int kPasses = 200;
 constexpr double kMostWork = 5e9; // of an elimination with memory
 } // namespace
 
-Solution tessera::strategies::searchElimination(const StrategyGraph &graph,
-                                                const SearchOptions &options) {
+Solution tessera::strategies::searchElimination(const StrategyGraph &graph, const SearchOptions &options) {
   Solution solution;
   Problem problem(graph);
   const Clock clock(options.seconds);

@@ -33,25 +33,22 @@ constexpr double kTreeShare = 2e7;     // when it is begun
 
 class ExactSearch {
 public:
-  ExactSearch(const StrategyGraph &graph, const SearchOptions &options)
-      : best(graph, options), options(options) {}
+  ExactSearch(const StrategyGraph &graph, const SearchOptions &options) : best(graph, options), options(options) {}
 
   Solution run();
 
 private:
   bool round(Scope &scope);
   enum class Next { Phase, Round, Proven };
-  Next phase(Scope &scope, const FlatProblem &core, Dual &dual,
-             std::vector<Neighbourhood> &searches, int number, double &share);
+  Next phase(Scope &scope, const FlatProblem &core, Dual &dual, std::vector<Neighbourhood> &searches, int number,
+             double &share);
   void startTree(const Scope &scope, const FlatProblem &core, const Dual &dual, double share);
   bool finishTree(double share);
   void startFolded(const Problem &problem);
   void raiseBound(const Problem &problem, const FlatProblem &core, Dual &dual, double share);
   int64_t search(Neighbourhood &search, double share) const;
-  void improve(const Scope &scope, const FlatProblem &core, std::vector<Neighbourhood> &searches,
-               double share);
-  std::unique_ptr<Scope> restrict(const Scope &scope, const FlatProblem &core, const Dual &dual,
-                                  double cutoff) const;
+  void improve(const Scope &scope, const FlatProblem &core, std::vector<Neighbourhood> &searches, double share);
+  std::unique_ptr<Scope> restrict(const Scope &scope, const FlatProblem &core, const Dual &dual, double cutoff) const;
   bool tryCutoff(const Scope &scope, const FlatProblem &core, const Dual &dual, double share);
   void focus(const Scope &scope, const FlatProblem &core, const Dual &dual, double share);
   std::vector<Neighbourhood> searchesFrom(const FlatProblem &core, const Answer &start);
@@ -72,9 +69,7 @@ private:
     else
       best.solution.infeasible = true;
   }
-  double target() const {
-    return best.found() ? double(best.solution.cost) : std::numeric_limits<double>::max();
-  }
+  double target() const { return best.found() ? double(best.solution.cost) : std::numeric_limits<double>::max(); }
   template <typename... Args> void log(const char *format, Args... args) const {
     if (!verbose)
       return;
@@ -90,8 +85,7 @@ private:
   // runs beside everything else.
   std::optional<Incumbent> treeBest;
   std::unique_ptr<Branch> tree;
-  std::thread
-      treeThread; // joined before a phase ends, so that the course does not depend on the clock
+  std::thread treeThread; // joined before a phase ends, so that the course does not depend on the clock
   bool treeDone = false;
   Cost treeFrom = 0;          // the best answer when it was begun
   std::vector<double> prices; // by Problem::points
@@ -102,8 +96,7 @@ private:
   bool triedFold = false;
 };
 
-void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &core, Dual &dual,
-                             double share) {
+void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &core, Dual &dual, double share) {
   const double end = best.work + share, before = dual.best();
   int passes = 0;
   // Steps that shortened in the last phase may have done so too early.
@@ -128,8 +121,7 @@ void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &core, Du
 std::vector<Neighbourhood> ExactSearch::searchesFrom(const FlatProblem &core, const Answer &start) {
   std::vector<Neighbourhood> searches;
   for (size_t t = 0; t < primal(); ++t)
-    searches.emplace_back(core, start, std::vector<double>(core.room.size(), 0),
-                          options.seed * 1000003 + streams++);
+    searches.emplace_back(core, start, std::vector<double>(core.room.size(), 0), options.seed * 1000003 + streams++);
   return searches;
 }
 
@@ -146,8 +138,8 @@ int64_t ExactSearch::search(Neighbourhood &search, double share) const {
 }
 
 /// Lets every search run for the same work, one thread each, and then all continue from the best.
-void ExactSearch::improve(const Scope &scope, const FlatProblem &core,
-                          std::vector<Neighbourhood> &searches, double share) {
+void ExactSearch::improve(const Scope &scope, const FlatProblem &core, std::vector<Neighbourhood> &searches,
+                          double share) {
   int64_t steps = 0;
   std::vector<std::thread> threads;
   for (size_t t = 1; t < std::min(primal(), searches.size()); ++t)
@@ -159,8 +151,7 @@ void ExactSearch::improve(const Scope &scope, const FlatProblem &core,
   size_t winner = 0;
   for (size_t t = 1; t < searches.size(); ++t) {
     Neighbourhood &a = searches[winner], &b = searches[t];
-    if (b.fits() ? !a.fits() || b.bestCost() < a.bestCost()
-                 : !a.fits() && b.currentExcess() < a.currentExcess())
+    if (b.fits() ? !a.fits() || b.bestCost() < a.bestCost() : !a.fits() && b.currentExcess() < a.currentExcess())
       winner = t;
   }
   Neighbourhood &a = searches[winner];
@@ -172,13 +163,13 @@ void ExactSearch::improve(const Scope &scope, const FlatProblem &core,
   for (size_t t = 0; t < searches.size(); ++t)
     if (t != winner && a.fits() && searches[t].bestCost() > a.bestCost())
       searches[t].restart(a.best());
-  log("%ld neighbourhoods of %d variables: best %ld, excess %.0f", long(steps), core.count(),
-      long(best.solution.cost), a.currentExcess());
+  log("%ld neighbourhoods of %d variables: best %ld, excess %.0f", long(steps), core.count(), long(best.solution.cost),
+      a.currentExcess());
 }
 
 /// What may hold answers below the cutoff.
-std::unique_ptr<Scope> ExactSearch::restrict(const Scope &scope, const FlatProblem &core,
-                                             const Dual &dual, double cutoff) const {
+std::unique_ptr<Scope> ExactSearch::restrict(const Scope &scope, const FlatProblem &core, const Dual &dual,
+                                             double cutoff) const {
   Problem restricted(scope.problem);
   dual.moveInto(restricted);
   fixOptions(restricted, core, dual, cutoff);
@@ -186,8 +177,7 @@ std::unique_ptr<Scope> ExactSearch::restrict(const Scope &scope, const FlatProbl
 }
 
 /// Branch and bound below a trial cutoff. True if it proved that nothing is left.
-bool ExactSearch::tryCutoff(const Scope &scope, const FlatProblem &core, const Dual &dual,
-                            double share) {
+bool ExactSearch::tryCutoff(const Scope &scope, const FlatProblem &core, const Dual &dual, double share) {
   const double bound = double(best.solution.lowerBound);
   double aim = std::min(bound + std::max(1.0, trial * std::abs(bound)), double(kForbidden));
   Cost cutoff = Cost(aim);
@@ -214,8 +204,7 @@ bool ExactSearch::tryCutoff(const Scope &scope, const FlatProblem &core, const D
 }
 
 /// Neighbourhood search among the options of small reduced cost, and those of the best answer.
-void ExactSearch::focus(const Scope &scope, const FlatProblem &core, const Dual &dual,
-                        double share) {
+void ExactSearch::focus(const Scope &scope, const FlatProblem &core, const Dual &dual, double share) {
   Problem restricted(scope.problem);
   std::vector<double> reduced = dual.reducedCosts();
   Answer now = scope.project(core, best.solution.choice);
@@ -235,15 +224,14 @@ void ExactSearch::focus(const Scope &scope, const FlatProblem &core, const Dual 
   FlatProblem small(child.problem);
   best.work += 20 * double(core.matrices.size());
   const Cost before = best.solution.cost;
-  std::vector<Neighbourhood> searches =
-      searchesFrom(small, child.project(small, best.solution.choice));
+  std::vector<Neighbourhood> searches = searchesFrom(small, child.project(small, best.solution.choice));
   std::vector<double> local;
   for (int32_t point : child.problem.points)
     local.push_back(prices[point]);
   for (Neighbourhood &search : searches)
     search.setPrices(local);
-  log("focus %.3g: %d variables, %zu options, %zu memory points", narrowness, small.count(),
-      small.costs.size(), small.room.size());
+  log("focus %.3g: %d variables, %zu options, %zu memory points", narrowness, small.count(), small.costs.size(),
+      small.room.size());
   improve(child, small, searches, share);
   if (best.solution.cost == before)
     narrowness = narrowness < 0.01 ? 0.7 : narrowness * 0.6;
@@ -267,8 +255,7 @@ void ExactSearch::startFolded(const Problem &problem) {
   best.work += 1e9 * folded.work;
   if (!folded.choice.empty())
     best.offer(fold.unfold(folded.choice));
-  log("folded %zu variables to %d: best %ld", problem.variables.size(), fold.groups,
-      long(best.solution.cost));
+  log("folded %zu variables to %d: best %ld", problem.variables.size(), fold.groups, long(best.solution.cost));
 }
 
 /// One round on the present problem; false when there is nothing more to do.
@@ -285,16 +272,14 @@ bool ExactSearch::round(Scope &scope) {
     best.offer(scope, core, answer);
     return conclude(), false;
   }
-  log("%d variables, %zu options, %zu memory points, best %ld, bound %ld", core.count(),
-      core.costs.size(), core.room.size(), long(best.solution.cost),
-      long(best.solution.lowerBound));
+  log("%d variables, %zu options, %zu memory points, best %ld, bound %ld", core.count(), core.costs.size(),
+      core.room.size(), long(best.solution.cost), long(best.solution.lowerBound));
   Dual dual(core);
   std::vector<double> local;
   for (int32_t point : problem.points)
     local.push_back(prices[point]);
   dual.setPrices(local);
-  std::vector<Neighbourhood> searches =
-      searchesFrom(core, scope.project(core, best.solution.choice));
+  std::vector<Neighbourhood> searches = searchesFrom(core, scope.project(core, best.solution.choice));
   // Short shares first: small problems end in milliseconds.
   double share = 5e6;
   Next next = Next::Phase;
@@ -316,8 +301,7 @@ bool ExactSearch::round(Scope &scope) {
 }
 
 /// The tree of the whole is what still moves on small cores, once bound and neighbourhoods stand still.
-void ExactSearch::startTree(const Scope &scope, const FlatProblem &core, const Dual &dual,
-                            double share) {
+void ExactSearch::startTree(const Scope &scope, const FlatProblem &core, const Dual &dual, double share) {
   // Much better answers make a smaller tree from the root on.
   if (tree && double(treeFrom - best.solution.cost) > 0.1 * (double(treeFrom) - dual.best()))
     tree.reset();
@@ -327,8 +311,7 @@ void ExactSearch::startTree(const Scope &scope, const FlatProblem &core, const D
       return;
     treeBest.emplace(best);
     treeFrom = best.solution.cost;
-    tree = std::make_unique<Branch>(*treeBest, restrict(scope, core, dual, target()), kForbidden,
-                                    prices);
+    tree = std::make_unique<Branch>(*treeBest, restrict(scope, core, dual, target()), kForbidden, prices);
     best.work += 10 * double(core.matrices.size());
   }
   if (best.solution.cost < treeBest->solution.cost)
@@ -351,14 +334,12 @@ bool ExactSearch::finishTree(double share) {
   best.work = std::max(best.work, treeBest->work);
   if (treeBest->solution.cost < best.solution.cost)
     best.offer(treeBest->solution.choice);
-  log("tree of %ld nodes%s, best %ld", long(tree->nodes()), treeDone ? ", complete" : "",
-      long(best.solution.cost));
+  log("tree of %ld nodes%s, best %ld", long(tree->nodes()), treeDone ? ", complete" : "", long(best.solution.cost));
   return treeDone;
 }
 
 ExactSearch::Next ExactSearch::phase(Scope &scope, const FlatProblem &core, Dual &dual,
-                                     std::vector<Neighbourhood> &searches, int number,
-                                     double &share) {
+                                     std::vector<Neighbourhood> &searches, int number, double &share) {
   auto raise = [&] { raiseBound(scope.problem, core, dual, share); };
   if (number == 0)
     raise();
@@ -433,7 +414,6 @@ Solution ExactSearch::run() {
 
 } // namespace
 
-Solution tessera::strategies::searchExact(const StrategyGraph &graph,
-                                          const SearchOptions &options) {
+Solution tessera::strategies::searchExact(const StrategyGraph &graph, const SearchOptions &options) {
   return ExactSearch(graph, options).run();
 }

@@ -50,7 +50,6 @@ Answer propagate(const FlatProblem &core, const std::vector<double> &costs) {
 
 } // namespace
 
-Solution tessera::strategies::searchPropagation(const StrategyGraph &graph,
-                                                const SearchOptions &options) {
+Solution tessera::strategies::searchPropagation(const StrategyGraph &graph, const SearchOptions &options) {
   return priceSweep(graph, options, propagate);
 }

@@ -9,8 +9,7 @@
 
 using namespace tessera::strategies;
 
-Solution tessera::strategies::searchRandom(const StrategyGraph &graph,
-                                           const SearchOptions &options) {
+Solution tessera::strategies::searchRandom(const StrategyGraph &graph, const SearchOptions &options) {
   Clock clock(options.seconds);
   Solution solution;
   Problem problem(graph);

@@ -52,8 +52,7 @@ private:
       for (const FlatLink &link : core.links[size_t(v)]) {
         if (link.other >= from && link.other < to) {
           if (link.other > v)
-            edges.push_back(
-                {v - from, link.other - from, &core.matrices[link.to], &core.matrices[link.from]});
+            edges.push_back({v - from, link.other - from, &core.matrices[link.to], &core.matrices[link.from]});
           continue;
         }
         const double *rows = &core.matrices[link.from]; // the other's option by this one's
@@ -90,8 +89,7 @@ private:
 
 } // namespace
 
-Solution tessera::strategies::searchRecursive(const StrategyGraph &graph,
-                                              const SearchOptions &options) {
+Solution tessera::strategies::searchRecursive(const StrategyGraph &graph, const SearchOptions &options) {
   return priceSweep(graph, options, [](const FlatProblem &core, const std::vector<double> &costs) {
     return Halving(core, costs).run();
   });

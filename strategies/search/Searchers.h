@@ -16,9 +16,7 @@ namespace tessera::strategies {
 class Clock {
 public:
   explicit Clock(double budget) : start(std::chrono::steady_clock::now()), budget(budget) {}
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); }
   bool expired() const { return seconds() >= budget; }
   double left() const { return budget - seconds(); }
 

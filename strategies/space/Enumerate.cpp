@@ -58,8 +58,7 @@ private:
 
   void leaf() {
     // A minor factor cut where its major one is not, or two kinds of reduction at once.
-    if (llvm::Error e = dist::verifyStrategy(cls_.rule, strategy_, mesh_, cls_.operandShapes,
-                                             cls_.resultShapes)) {
+    if (llvm::Error e = dist::verifyStrategy(cls_.rule, strategy_, mesh_, cls_.operandShapes, cls_.resultShapes)) {
       llvm::consumeError(std::move(e));
       return;
     }
@@ -78,13 +77,11 @@ private:
 
 } // namespace
 
-std::vector<Strategy> enumerateStrategies(const OperatorClass &cls, const Mesh &mesh,
-                                          size_t limit) {
+std::vector<Strategy> enumerateStrategies(const OperatorClass &cls, const Mesh &mesh, size_t limit) {
   return Enumerator(cls, mesh, limit).run();
 }
 
-std::vector<Strategy> resultVariants(const OperatorClass &cls, const Mesh &mesh,
-                                     const Strategy &strategy) {
+std::vector<Strategy> resultVariants(const OperatorClass &cls, const Mesh &mesh, const Strategy &strategy) {
   std::vector<Strategy> variants = {strategy};
   llvm::SmallVector<Sharding> paid;
   AxisList owed;
@@ -124,8 +121,8 @@ std::vector<Strategy> resultVariants(const OperatorClass &cls, const Mesh &mesh,
   return variants;
 }
 
-std::vector<Sharding> enumerateShardings(llvm::ArrayRef<int64_t> shape, const Mesh &mesh,
-                                         uint64_t mayPad, size_t limit) {
+std::vector<Sharding> enumerateShardings(llvm::ArrayRef<int64_t> shape, const Mesh &mesh, uint64_t mayPad,
+                                         size_t limit) {
   std::vector<Sharding> found;
   AxisList axes = realAxes(mesh);
   Sharding current = Sharding::replicated(int64_t(shape.size()));

@@ -18,17 +18,15 @@ namespace tessera::strategies {
 
 /// In a fixed order, every one valid (dist::verifyStrategy). Stops after `limit` strategies: only meshes of
 /// many axes have more than a few hundred.
-std::vector<Strategy> enumerateStrategies(const OperatorClass &cls, const Mesh &mesh,
-                                          size_t limit = 4096);
+std::vector<Strategy> enumerateStrategies(const OperatorClass &cls, const Mesh &mesh, size_t limit = 4096);
 
 /// The ways to hand on results: `strategy` as it is and, if its results are partial, reduced and scattered.
-std::vector<Strategy> resultVariants(const OperatorClass &cls, const Mesh &mesh,
-                                     const Strategy &strategy);
+std::vector<Strategy> resultVariants(const OperatorClass &cls, const Mesh &mesh, const Strategy &strategy);
 
 /// Every sharding of a tensor without anything owed: each axis cuts one dimension or none; into padded blocks
 /// only the dimensions whose bit is set in `mayPad`.
-std::vector<Sharding> enumerateShardings(llvm::ArrayRef<int64_t> shape, const Mesh &mesh,
-                                         uint64_t mayPad = 0, size_t limit = 4096);
+std::vector<Sharding> enumerateShardings(llvm::ArrayRef<int64_t> shape, const Mesh &mesh, uint64_t mayPad = 0,
+                                         size_t limit = 4096);
 
 } // namespace tessera::strategies
 

@@ -23,9 +23,7 @@ bool FunctionAssignment::isPersistent(unsigned arg) const {
   return role == graph::kParameter || role == graph::kState;
 }
 
-std::string FunctionAssignment::argName(unsigned arg) const {
-  return graph::argName(program.func, arg).str();
-}
+std::string FunctionAssignment::argName(unsigned arg) const { return graph::argName(program.func, arg).str(); }
 
 void FunctionAssignment::adopt(const SharedShardings &shared) {
   for (unsigned a = 0; a < args.size(); ++a)
@@ -59,15 +57,12 @@ llvm::Error FunctionAssignment::write(const Mesh &mesh) const {
   for (size_t i = 0; i < program.operators.size(); ++i) {
     const OperatorInfo &info = program.operators[i];
     const Strategy &strategy = assignment.strategies[i];
-    if (llvm::Error e = dist::verifyStrategy(info.cls->rule, strategy, mesh,
-                                             info.cls->operandShapes, info.cls->resultShapes))
-      return llvm::createStringError("operator '%s': %s", info.name.c_str(),
-                                     llvm::toString(std::move(e)).c_str());
+    if (llvm::Error e =
+            dist::verifyStrategy(info.cls->rule, strategy, mesh, info.cls->operandShapes, info.cls->resultShapes))
+      return llvm::createStringError("operator '%s': %s", info.name.c_str(), llvm::toString(std::move(e)).c_str());
     dist::setStrategy(info.op, info.cls->rule, mesh, strategy);
   }
-  auto attr = [&](const Sharding &s) {
-    return dist::ShardingAttr::get(func.getContext(), mesh, s);
-  };
+  auto attr = [&](const Sharding &s) { return dist::ShardingAttr::get(func.getContext(), mesh, s); };
   // All at once: setting one copies the list of all.
   auto with = [&](DictionaryAttr dict, const Sharding &s) {
     NamedAttrList list(dict);

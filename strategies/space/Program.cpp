@@ -39,11 +39,10 @@ bool isStreaming(const OperatorClass &cls) {
 
 bool isFusable(const OperatorClass &cls) {
   const ShardingRule &rule = cls.rule;
-  return isStreaming(cls) || (rule.windows.empty() && rule.operands.size() == 1 &&
-                              llvm::all_of(rule.factors, [](const dist::Factor &f) {
-                                return f.size == 1 || f.kind == dist::FactorKind::PassThrough ||
-                                       f.kind == dist::FactorKind::Reduce;
-                              }));
+  return isStreaming(cls) ||
+         (rule.windows.empty() && rule.operands.size() == 1 && llvm::all_of(rule.factors, [](const dist::Factor &f) {
+            return f.size == 1 || f.kind == dist::FactorKind::PassThrough || f.kind == dist::FactorKind::Reduce;
+          }));
 }
 
 namespace {
@@ -88,16 +87,14 @@ llvm::Expected<std::unique_ptr<OperatorClass>> OperatorClass::of(Operation *op) 
 
 llvm::Expected<Program> Program::analyse(func::FuncOp func) {
   if (!func.getBody().hasOneBlock())
-    return llvm::createStringError("function '%s' must have exactly one block",
-                                   func.getName().str().c_str());
+    return llvm::createStringError("function '%s' must have exactly one block", func.getName().str().c_str());
   Program program;
   program.func = func;
   using Key = std::tuple<const void *, const void *, std::vector<const void *>>;
   std::map<Key, OperatorClass *> known; // looked up only, never iterated: pointers are fine
   for (Operation &op : func.getBody().front().without_terminator()) {
     if (!isa<dist::ShardingRuleOpInterface>(op))
-      return llvm::createStringError("operator '%s' (%s) has no sharding rule",
-                                     graph::nameOf(&op).c_str(),
+      return llvm::createStringError("operator '%s' (%s) has no sharding rule", graph::nameOf(&op).c_str(),
                                      op.getName().getStringRef().str().c_str());
     std::vector<const void *> types;
     for (Value v : op.getOperands()) {
@@ -111,8 +108,7 @@ llvm::Expected<Program> Program::analyse(func::FuncOp func) {
         return e;
       types.push_back(v.getType().getAsOpaquePointer());
     }
-    Key key{op.getName().getAsOpaquePointer(), op.getPropertiesAsAttribute().getAsOpaquePointer(),
-            std::move(types)};
+    Key key{op.getName().getAsOpaquePointer(), op.getPropertiesAsAttribute().getAsOpaquePointer(), std::move(types)};
     OperatorClass *&cls = known[key];
     if (!cls) {
       auto made = OperatorClass::of(&op);
@@ -146,8 +142,7 @@ llvm::Expected<Program> Program::analyse(func::FuncOp func) {
   return program;
 }
 
-BatchDependence::BatchDependence(const Program &program)
-    : operators(program.operators.size(), false) {
+BatchDependence::BatchDependence(const Program &program) : operators(program.operators.size(), false) {
   llvm::DenseMap<Value, uint64_t> dims; // bit per dimension
   func::FuncOp func = program.func;
   for (unsigned a = 0; a < func.getNumArguments(); ++a) {
@@ -192,11 +187,9 @@ std::vector<int64_t> Program::schedule() const {
       updates.insert(*r);
   std::vector<bool> early(operators.size(), false);
   for (size_t i = operators.size(); i-- > 0;)
-    early[i] = isStreaming(*operators[i].cls) &&
-               llvm::all_of(operators[i].op->getUses(), [&](OpOperand &use) {
+    early[i] = isStreaming(*operators[i].cls) && llvm::all_of(operators[i].op->getUses(), [&](OpOperand &use) {
                  auto it = index.find(use.getOwner());
-                 return it == index.end() ? updates.contains(use.getOperandNumber())
-                                          : bool(early[it->second]);
+                 return it == index.end() ? updates.contains(use.getOperandNumber()) : bool(early[it->second]);
                });
   std::vector<int64_t> times;
   for (size_t i = 0; i < operators.size(); ++i) {
@@ -209,9 +202,7 @@ std::vector<int64_t> Program::schedule() const {
   return times;
 }
 
-Operation *Program::returnOp() const {
-  return const_cast<func::FuncOp &>(func).getBody().front().getTerminator();
-}
+Operation *Program::returnOp() const { return const_cast<func::FuncOp &>(func).getBody().front().getTerminator(); }
 
 int Program::producer(Value value) const {
   Operation *op = value.getDefiningOp();

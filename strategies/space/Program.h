@@ -40,8 +40,8 @@ struct OperatorClass {
   ShardingRule rule;
   llvm::SmallVector<Shape> operandShapes, resultShapes;
   llvm::SmallVector<int64_t> operandBytes, resultBytes; // of one element
-  int elementBits = 32;              // of the widest floating-point tensor; the arithmetic's width
-  mlir::Operation *sample = nullptr; // one of them: asked for its flops
+  int elementBits = 32;                                 // of the widest floating-point tensor; the arithmetic's width
+  mlir::Operation *sample = nullptr;                    // one of them: asked for its flops
 
   /// Of an operator with a rule, on ranked static tensors.
   static llvm::Expected<std::unique_ptr<OperatorClass>> of(mlir::Operation *op);

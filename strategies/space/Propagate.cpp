@@ -9,8 +9,7 @@ namespace tessera::strategies {
 
 /// Whether every rank's part of every dimension is one block: a minor factor is cut only where the major
 /// ones beside it are cut completely, in all tensors that hold both.
-static bool isContiguous(const ShardingRule &rule, const Mesh &mesh, const Strategy &strategy,
-                         int factor) {
+static bool isContiguous(const ShardingRule &rule, const Mesh &mesh, const Strategy &strategy, int factor) {
   for (const auto *tensors : {&rule.operands, &rule.results})
     for (const ShardingRule::TensorFactors &tensor : *tensors)
       for (const auto &dim : tensor) {
@@ -27,11 +26,10 @@ static bool isContiguous(const ShardingRule &rule, const Mesh &mesh, const Strat
   return true;
 }
 
-bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> factors,
-               llvm::ArrayRef<int> axes, Strategy &strategy) {
+bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> factors, llvm::ArrayRef<int> axes,
+               Strategy &strategy) {
   auto used = [&](int axis) {
-    return llvm::any_of(strategy.factors,
-                        [&](const AxisList &list) { return llvm::is_contained(list, axis); });
+    return llvm::any_of(strategy.factors, [&](const AxisList &list) { return llvm::is_contained(list, axis); });
   };
   size_t at = 0;
   for (int axis : axes) {
@@ -41,8 +39,7 @@ bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> f
       return false;
     // A minor factor may be cut only where the major ones are cut completely: blocks stay
     // contiguous.
-    while (at < factors.size() &&
-           mesh.size(strategy.factors[factors[at]]) == cls.rule.factors[factors[at]].size)
+    while (at < factors.size() && mesh.size(strategy.factors[factors[at]]) == cls.rule.factors[factors[at]].size)
       ++at;
     if (at == factors.size())
       return false;
@@ -59,8 +56,7 @@ bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> f
   return true;
 }
 
-Strategy strategyFrom(const OperatorClass &cls, const Mesh &mesh,
-                      llvm::ArrayRef<const Sharding *> operands,
+Strategy strategyFrom(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<const Sharding *> operands,
                       llvm::ArrayRef<const Sharding *> results, llvm::ArrayRef<int> order) {
   const ShardingRule &rule = cls.rule;
   Strategy strategy;
@@ -122,8 +118,7 @@ bool isUncut(const Strategy &strategy) {
 void setStrategyOf(const Program &program, int i, Strategy strategy, Assignment &assignment) {
   const OperatorInfo &info = program.operators[i];
   for (unsigned r = 0; r < info.op->getNumResults(); ++r)
-    assignment.values[info.op->getResult(r)] =
-        dist::resultSharding(info.cls->rule, strategy, int(r));
+    assignment.values[info.op->getResult(r)] = dist::resultSharding(info.cls->rule, strategy, int(r));
   assignment.strategies[i] = std::move(strategy);
 }
 
@@ -149,8 +144,8 @@ void payOnce(const Program &program, int i, const llvm::DenseSet<int> &inside, S
       Sharding needs = dist::operandSharding(info.cls->rule, strategy, operand);
       if (owed.empty())
         owed = natural.partial;
-      all = natural.reduction == dist::Reduction::Sum && natural.partial == owed &&
-            natural.dims == needs.dims && assignment.of(value) == natural.withoutPartial();
+      all = natural.reduction == dist::Reduction::Sum && natural.partial == owed && natural.dims == needs.dims &&
+            assignment.of(value) == natural.withoutPartial();
     }
     if (!all)
       continue;
@@ -158,8 +153,7 @@ void payOnce(const Program &program, int i, const llvm::DenseSet<int> &inside, S
       Value value = info.op->getOperand(unsigned(operand));
       Strategy &made = assignment.strategies[program.producer(value)];
       made.results.clear();
-      assignment.values[value] =
-          dist::naturalResult(program.operators[program.producer(value)].cls->rule, made, 0);
+      assignment.values[value] = dist::naturalResult(program.operators[program.producer(value)].cls->rule, made, 0);
     }
     strategy.linear = int(g);
     strategy.partial = owed;
@@ -200,8 +194,7 @@ void forward(const Program &program, const Mesh &mesh, int i, const llvm::DenseS
 
 /// An operator that is computed whole on every rank may as well compute only the part that all of
 /// its users want: cutting its operands is free of communication.
-void adopt(const Program &program, const Mesh &mesh, int i, const llvm::DenseSet<int> &inside,
-           Assignment &assignment) {
+void adopt(const Program &program, const Mesh &mesh, int i, const llvm::DenseSet<int> &inside, Assignment &assignment) {
   const OperatorInfo &info = program.operators[i];
   if (!isUncut(assignment.strategies[i]) || info.op->getNumResults() != 1)
     return;
@@ -211,9 +204,8 @@ void adopt(const Program &program, const Mesh &mesh, int i, const llvm::DenseSet
     auto it = program.index.find(use.getOwner());
     if (it == program.index.end() || !inside.contains(it->second))
       return; // returned, or not ours to ask: stays whole
-    Sharding needs =
-        dist::operandSharding(program.operators[it->second].cls->rule,
-                              assignment.strategies[it->second], int(use.getOperandNumber()));
+    Sharding needs = dist::operandSharding(program.operators[it->second].cls->rule, assignment.strategies[it->second],
+                                           int(use.getOperandNumber()));
     if (wanted && !(*wanted == needs))
       return;
     wanted = std::move(needs);
@@ -238,17 +230,14 @@ void adopt(const Program &program, const Mesh &mesh, int i, const llvm::DenseSet
 } // namespace
 
 void propagate(const Program &program, const Mesh &mesh, llvm::ArrayRef<int> ops,
-               const std::function<const Sharding *(Value)> &outside, Assignment &assignment,
-               bool sliceKnown) {
+               const std::function<const Sharding *(Value)> &outside, Assignment &assignment, bool sliceKnown) {
   assignment.strategies.resize(program.operators.size());
   llvm::DenseSet<int> inside(ops.begin(), ops.end());
   auto isInside = [&](Value v) {
     int producer = program.producer(v);
     return producer >= 0 && inside.contains(producer);
   };
-  auto known = [&](Value v) -> const Sharding * {
-    return isInside(v) ? &assignment.of(v) : outside(v);
-  };
+  auto known = [&](Value v) -> const Sharding * { return isInside(v) ? &assignment.of(v) : outside(v); };
   for (int i : ops)
     forward(program, mesh, i, inside, known, assignment);
   for (int i : llvm::reverse(ops)) {

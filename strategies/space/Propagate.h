@@ -20,15 +20,14 @@ namespace tessera::strategies {
 /// Hands the axes that cut one dimension to the dimension's factors, major to minor, as far as each
 /// can be cut; skips axes that the strategy uses already. Returns whether every axis found its
 /// factor.
-bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> factors,
-               llvm::ArrayRef<int> axes, Strategy &strategy);
+bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> factors, llvm::ArrayRef<int> axes,
+               Strategy &strategy);
 
 /// The strategy that keeps what is known of operands and results (null: unknown) as far as the rule
 /// can. Earlier tensors win; callers order them by passing the more important ones first in `order`
 /// (indices of operands, then results + number of operands; empty: operands, then results). What is
 /// owed on an operand is taken for paid.
-Strategy strategyFrom(const OperatorClass &cls, const Mesh &mesh,
-                      llvm::ArrayRef<const Sharding *> operands,
+Strategy strategyFrom(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<const Sharding *> operands,
                       llvm::ArrayRef<const Sharding *> results, llvm::ArrayRef<int> order = {});
 
 /// Results that the factors leave partial are handed on reduced.

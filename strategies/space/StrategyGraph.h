@@ -54,16 +54,13 @@ struct StrategyGraph {
   std::vector<StrategyEdge> edges;
   std::vector<std::pair<int32_t, int32_t>> aliases; // choose the same option index; without cycles
   int64_t memoryLimit = std::numeric_limits<int64_t>::max();
-  std::vector<int32_t>
-      dataParallel; // per node the option of plain data parallelism; empty: not known
+  std::vector<int32_t> dataParallel; // per node the option of plain data parallelism; empty: not known
 
   int32_t addNode(StrategyNode node) {
     nodes.push_back(std::move(node));
     return int32_t(nodes.size() - 1);
   }
-  void addEdge(int32_t from, int32_t to, std::vector<Cost> costs) {
-    edges.push_back({from, to, std::move(costs)});
-  }
+  void addEdge(int32_t from, int32_t to, std::vector<Cost> costs) { edges.push_back({from, to, std::move(costs)}); }
 };
 
 /// One option index per node.

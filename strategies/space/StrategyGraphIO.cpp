@@ -87,9 +87,9 @@ std::string tessera::strategies::checkStrategyGraph(const StrategyGraph &graph) 
         return name + " names node " + std::to_string(end) + " of " + std::to_string(n);
     size_t rows = graph.nodes[edge.from].costs.size(), columns = graph.nodes[edge.to].costs.size();
     if (edge.costs.size() != rows * columns)
-      return name + ": " + std::to_string(edge.costs.size()) + " costs, but nodes " +
-             std::to_string(edge.from) + " and " + std::to_string(edge.to) + " have " +
-             std::to_string(rows) + " x " + std::to_string(columns) + " options";
+      return name + ": " + std::to_string(edge.costs.size()) + " costs, but nodes " + std::to_string(edge.from) +
+             " and " + std::to_string(edge.to) + " have " + std::to_string(rows) + " x " + std::to_string(columns) +
+             " options";
     for (Cost cost : edge.costs)
       if (cost < 0)
         return name + " has the negative cost " + std::to_string(cost);
@@ -107,21 +107,21 @@ std::string tessera::strategies::checkStrategyGraph(const StrategyGraph &graph) 
       if (end < 0 || size_t(end) >= n)
         return "an alias names node " + std::to_string(end) + " of " + std::to_string(n);
     if (graph.nodes[a].costs.size() != graph.nodes[b].costs.size())
-      return "nodes " + std::to_string(a) + " and " + std::to_string(b) +
-             " are aliases, but have " + std::to_string(graph.nodes[a].costs.size()) + " and " +
-             std::to_string(graph.nodes[b].costs.size()) + " options";
+      return "nodes " + std::to_string(a) + " and " + std::to_string(b) + " are aliases, but have " +
+             std::to_string(graph.nodes[a].costs.size()) + " and " + std::to_string(graph.nodes[b].costs.size()) +
+             " options";
     if (root(a) == root(b))
       return "the alias of nodes " + std::to_string(a) + " and " + std::to_string(b) +
              " closes a cycle of aliases: leave it out";
     group[size_t(root(a))] = root(b);
   }
   if (!graph.dataParallel.empty() && graph.dataParallel.size() != n)
-    return "\"data_parallel\" has " + std::to_string(graph.dataParallel.size()) + " options for " +
-           std::to_string(n) + " nodes";
+    return "\"data_parallel\" has " + std::to_string(graph.dataParallel.size()) + " options for " + std::to_string(n) +
+           " nodes";
   for (size_t i = 0; i < graph.dataParallel.size(); ++i)
     if (graph.dataParallel[i] < 0 || size_t(graph.dataParallel[i]) >= graph.nodes[i].costs.size())
-      return "\"data_parallel\" names option " + std::to_string(graph.dataParallel[i]) +
-             " of the " + std::to_string(graph.nodes[i].costs.size()) + " of " + label(graph, i);
+      return "\"data_parallel\" names option " + std::to_string(graph.dataParallel[i]) + " of the " +
+             std::to_string(graph.nodes[i].costs.size()) + " of " + label(graph, i);
   if (graph.memoryLimit < 0)
     return "the memory limit " + std::to_string(graph.memoryLimit) + " is negative";
   return {};
@@ -133,9 +133,7 @@ std::string tessera::strategies::toJson(const StrategyGraph &graph) {
   std::string out = "{\"problem\":{\"name\":";
   appendString(out, graph.name);
   out += ",\n\"nodes\":{\"intervals\":";
-  appendItems(out, nodes.size(), [&](size_t i) {
-    appendList(out, {nodes[i].liveFrom, nodes[i].liveTo});
-  });
+  appendItems(out, nodes.size(), [&](size_t i) { appendList(out, {nodes[i].liveFrom, nodes[i].liveTo}); });
   out += ",\n\"costs\":";
   appendItems(out, nodes.size(), [&](size_t i) { appendList(out, nodes[i].costs); });
   out += ",\n\"usages\":";
@@ -167,8 +165,7 @@ std::string tessera::strategies::toJson(const StrategyGraph &graph) {
   return out += "}}\n";
 }
 
-bool tessera::strategies::writeStrategyGraph(const StrategyGraph &graph, const std::string &path,
-                                             std::string &error) {
+bool tessera::strategies::writeStrategyGraph(const StrategyGraph &graph, const std::string &path, std::string &error) {
   const std::string text = toJson(graph), part = path + ".part";
   bool gzip = path.size() > 3 && path.compare(path.size() - 3, 3, ".gz") == 0;
   gzFile file = gzopen(part.c_str(), gzip ? "wb6" : "wbT"); // T: as it is, without compression

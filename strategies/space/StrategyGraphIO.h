@@ -36,8 +36,7 @@ std::string checkStrategyGraph(const StrategyGraph &graph);
 std::optional<StrategyGraph> readStrategyGraph(const std::string &path, std::string &error);
 
 /// The same from text in memory; `name` stands for the path in messages.
-std::optional<StrategyGraph> parseStrategyGraph(const std::string &text, const std::string &name,
-                                                std::string &error);
+std::optional<StrategyGraph> parseStrategyGraph(const std::string &text, const std::string &name, std::string &error);
 
 /// The graph as JSON text.
 std::string toJson(const StrategyGraph &graph);

@@ -112,8 +112,7 @@ private:
     return ok;
   }
   bool pair(int64_t &a, int64_t &b) {
-    return expect('[') && (next(), integer(a)) && expect(',') && (next(), integer(b)) &&
-           expect(']');
+    return expect('[') && (next(), integer(a)) && expect(',') && (next(), integer(b)) && expect(']');
   }
   bool index(int64_t value, int32_t &out) {
     if (value < 0 || value > std::numeric_limits<int32_t>::max())
@@ -216,8 +215,7 @@ bool Reader::string(std::string &value) {
       else if (code < 0x800)
         (value += char(0xc0 | code >> 6)) += char(0x80 | (code & 63));
       else // names are only shown: a surrogate pair may stay two units
-        ((value += char(0xe0 | code >> 12)) += char(0x80 | (code >> 6 & 63))) +=
-            char(0x80 | (code & 63));
+        ((value += char(0xe0 | code >> 12)) += char(0x80 | (code >> 6 & 63))) += char(0x80 | (code & 63));
       break;
     }
     default:
@@ -295,11 +293,10 @@ bool Reader::nodes(StrategyGraph &graph) {
     return fail("\"nodes\" has no \"costs\"");
   auto same = [&](bool has, size_t count, const char *what) {
     return !has || count == costs.size() ||
-           fail(std::to_string(costs.size()) + " nodes have costs, but there are " +
-                std::to_string(count) + " " + what);
+           fail(std::to_string(costs.size()) + " nodes have costs, but there are " + std::to_string(count) + " " +
+                what);
   };
-  if (!same(hasIntervals, intervals.size(), "intervals") ||
-      !same(hasUsages, usages.size(), "lists of usages") ||
+  if (!same(hasIntervals, intervals.size(), "intervals") || !same(hasUsages, usages.size(), "lists of usages") ||
       !same(!names.empty(), names.size(), "names"))
     return false;
   graph.nodes.assign(costs.size(), {});
@@ -340,8 +337,7 @@ bool Reader::edges(StrategyGraph &graph) {
   if (!ok)
     return false;
   if (ends.size() != costs.size())
-    return fail(std::to_string(ends.size()) + " edges, but " + std::to_string(costs.size()) +
-                " cost matrices");
+    return fail(std::to_string(ends.size()) + " edges, but " + std::to_string(costs.size()) + " cost matrices");
   graph.edges.clear();
   for (size_t e = 0; e < ends.size(); ++e)
     graph.edges.push_back({ends[e].first, ends[e].second, std::move(costs[e])});
@@ -368,8 +364,7 @@ bool Reader::problem(StrategyGraph &graph) {
       return list([&] {
         int64_t a, b;
         graph.aliases.emplace_back();
-        return pair(a, b) && index(a, graph.aliases.back().first) &&
-               index(b, graph.aliases.back().second);
+        return pair(a, b) && index(a, graph.aliases.back().first) && index(b, graph.aliases.back().second);
       });
     }
     if (key == "data_parallel") {
@@ -420,8 +415,7 @@ std::optional<StrategyGraph> finish(Reader &reader, const std::string &name, std
 
 } // namespace
 
-std::optional<StrategyGraph> tessera::strategies::readStrategyGraph(const std::string &path,
-                                                                    std::string &error) {
+std::optional<StrategyGraph> tessera::strategies::readStrategyGraph(const std::string &path, std::string &error) {
   std::error_code ec;
   if (std::filesystem::is_directory(path, ec)) {
     error = path + ": is a directory, not a strategy graph";
@@ -445,8 +439,7 @@ std::optional<StrategyGraph> tessera::strategies::readStrategyGraph(const std::s
   return graph;
 }
 
-std::optional<StrategyGraph> tessera::strategies::parseStrategyGraph(const std::string &text,
-                                                                     const std::string &name,
+std::optional<StrategyGraph> tessera::strategies::parseStrategyGraph(const std::string &text, const std::string &name,
                                                                      std::string &error) {
   size_t at = 0;
   Reader reader([&](char *data, int size) {

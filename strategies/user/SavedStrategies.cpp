@@ -31,20 +31,17 @@ std::string saveStrategies(ModuleOp module) {
                            {"kind", op.getName().stripDialect().str()},
                            {"strategy", strategy ? strategy.getText().str() : std::string()}});
     }
-    functions.push_back({{"name", func.getName().str()},
-                         {"args", args},
-                         {"results", results},
-                         {"operators", std::move(operators)}});
+    functions.push_back(
+        {{"name", func.getName().str()}, {"args", args}, {"results", results}, {"operators", std::move(operators)}});
   }
   // One operator per line: made to be read and compared.
   Json top = {{"format", "tessera-strategies"}, {"mesh", dist::getMesh(module).str()}};
-  std::string out = "{\n \"format\": \"tessera-strategies\",\n \"mesh\": " + top["mesh"].dump() +
-                    ",\n \"functions\": [";
+  std::string out =
+      "{\n \"format\": \"tessera-strategies\",\n \"mesh\": " + top["mesh"].dump() + ",\n \"functions\": [";
   for (size_t f = 0; f < functions.size(); ++f) {
     out += f ? ",\n" : "\n";
     const Json &function = functions[f];
-    out += "  {\"name\": " + function["name"].dump() +
-           ",\n   \"args\": " + function["args"].dump() +
+    out += "  {\"name\": " + function["name"].dump() + ",\n   \"args\": " + function["args"].dump() +
            ",\n   \"results\": " + function["results"].dump() + ",\n   \"operators\": [";
     for (size_t i = 0; i < function["operators"].size(); ++i)
       out += (i ? ",\n    " : "\n    ") + function["operators"][i].dump();
@@ -69,17 +66,15 @@ llvm::Error applySaved(ModuleOp module, const Mesh &mesh, const UserStrategies &
     size_t count = size_t(std::distance(ops.begin(), ops.end()));
     if (count != saved.operators.size() || saved.args.size() != func.getNumArguments() ||
         saved.results.size() != func.getNumResults())
-      return fail("function '" + name + "' has " + std::to_string(count) +
-                  " operators but the file " + std::to_string(saved.operators.size()) +
-                  ": it was saved for another program");
+      return fail("function '" + name + "' has " + std::to_string(count) + " operators but the file " +
+                  std::to_string(saved.operators.size()) + ": it was saved for another program");
     size_t i = 0;
     for (Operation &op : ops) {
       const SavedFunction::Operator &entry = saved.operators[i++];
       std::string opName = graph::nameOf(&op), kind = op.getName().stripDialect().str();
       if (entry.name != opName || entry.kind != kind)
-        return fail("operator " + std::to_string(i - 1) + " of '" + name + "' is '" + opName +
-                    "' (" + kind + ") but the file has '" + entry.name + "' (" + entry.kind +
-                    "): it was saved for another program");
+        return fail("operator " + std::to_string(i - 1) + " of '" + name + "' is '" + opName + "' (" + kind +
+                    ") but the file has '" + entry.name + "' (" + entry.kind + "): it was saved for another program");
       auto iface = dyn_cast<dist::ShardingRuleOpInterface>(op);
       if (!iface)
         return fail("operator '" + opName + "' has no sharding rule");
@@ -87,10 +82,9 @@ llvm::Error applySaved(ModuleOp module, const Mesh &mesh, const UserStrategies &
       if (!rule)
         return rule.takeError();
       llvm::Expected<Strategy> strategy = dist::parseStrategy(entry.strategy, *rule, mesh);
-      llvm::Error bad = strategy
-                            ? dist::verifyStrategy(*rule, *strategy, mesh, dist::operandShapes(&op),
-                                                   dist::resultShapes(&op))
-                            : strategy.takeError();
+      llvm::Error bad =
+          strategy ? dist::verifyStrategy(*rule, *strategy, mesh, dist::operandShapes(&op), dist::resultShapes(&op))
+                   : strategy.takeError();
       if (bad)
         return fail("operator '" + opName + "': " + llvm::toString(std::move(bad)));
       dist::setStrategy(&op, *rule, mesh, *strategy);
@@ -98,8 +92,7 @@ llvm::Error applySaved(ModuleOp module, const Mesh &mesh, const UserStrategies &
     auto sharding = [&](const std::string &text, Type type,
                         const std::string &what) -> llvm::Expected<dist::ShardingAttr> {
       llvm::Expected<Sharding> s = dist::parseSharding(text, mesh);
-      llvm::Error bad =
-          s ? s->verify(mesh, cast<RankedTensorType>(type).getShape()) : s.takeError();
+      llvm::Error bad = s ? s->verify(mesh, cast<RankedTensorType>(type).getShape()) : s.takeError();
       if (bad)
         return fail(what + ": " + llvm::toString(std::move(bad)));
       if (s->isPartial())
@@ -107,15 +100,15 @@ llvm::Error applySaved(ModuleOp module, const Mesh &mesh, const UserStrategies &
       return dist::ShardingAttr::get(func.getContext(), mesh, *s);
     };
     for (unsigned a = 0; a < func.getNumArguments(); ++a) {
-      auto attr = sharding(saved.args[a], func.getArgumentTypes()[a],
-                           "argument '" + graph::argName(func, a).str() + "'");
+      auto attr =
+          sharding(saved.args[a], func.getArgumentTypes()[a], "argument '" + graph::argName(func, a).str() + "'");
       if (!attr)
         return attr.takeError();
       func.setArgAttr(a, dist::kShardingAttr, *attr);
     }
     for (unsigned r = 0; r < func.getNumResults(); ++r) {
-      auto attr = sharding(saved.results[r], func.getResultTypes()[r],
-                           "result '" + graph::resultName(func, r).str() + "'");
+      auto attr =
+          sharding(saved.results[r], func.getResultTypes()[r], "result '" + graph::resultName(func, r).str() + "'");
       if (!attr)
         return attr.takeError();
       func.setResultAttr(r, dist::kShardingAttr, *attr);

@@ -37,17 +37,14 @@ llvm::StringRef withoutMicroBatch(llvm::StringRef name) {
 }
 
 /// Names that the pattern matches; of a node and its parts only the node.
-std::vector<std::string> matching(const std::vector<std::string> &names,
-                                  const std::string &pattern) {
+std::vector<std::string> matching(const std::vector<std::string> &names, const std::string &pattern) {
   std::vector<std::string> hits;
   for (const std::string &name : names)
     if (matchesName(pattern, name) || matchesName(pattern, withoutMicroBatch(name)))
       hits.push_back(name);
   std::vector<std::string> roots;
   for (const std::string &name : hits)
-    if (llvm::none_of(hits, [&](const std::string &other) {
-          return other != name && belongsTo(name, other);
-        }))
+    if (llvm::none_of(hits, [&](const std::string &other) { return other != name && belongsTo(name, other); }))
       roots.push_back(name);
   return roots;
 }
@@ -56,24 +53,21 @@ std::vector<std::string> matching(const std::vector<std::string> &names,
 llvm::Error fail(const FixedGroup &group, const std::string &what) {
   return llvm::createStringError("%s", ("operator '" + group.name + "': " + what).c_str());
 }
-template <typename... Args>
-llvm::Error fail(const FixedGroup &group, const char *format, const Args &...args) {
+template <typename... Args> llvm::Error fail(const FixedGroup &group, const char *format, const Args &...args) {
   return fail(group, llvm::formatv(format, args...).str());
 }
 
 class Mapper {
 public:
-  Mapper(const FunctionAssignment &function, const Mesh &mesh, const SharedShardings &shared,
-         FixedStrategies &out)
-      : function_(function), mesh_(mesh), shared_(shared), out_(out),
-        scratch_(function.assignment) {}
+  Mapper(const FunctionAssignment &function, const Mesh &mesh, const SharedShardings &shared, FixedStrategies &out)
+      : function_(function), mesh_(mesh), shared_(shared), out_(out), scratch_(function.assignment) {}
 
   llvm::Error map(FixedGroup &group);
 
 private:
   void collect(FixedGroup &group);
-  llvm::Error checkTensor(const FixedGroup &group, const char *side, size_t number,
-                          llvm::ArrayRef<int64_t> shape, const UserTensor &tensor) const;
+  llvm::Error checkTensor(const FixedGroup &group, const char *side, size_t number, llvm::ArrayRef<int64_t> shape,
+                          const UserTensor &tensor) const;
   llvm::Error seedNamed(const FixedGroup &group);
   bool search(const FixedGroup &group, size_t input);
   bool searchDims(const FixedGroup &group, size_t input, size_t dim, Sharding &sharding);
@@ -100,9 +94,7 @@ private:
 void Mapper::collect(FixedGroup &group) {
   const Program &program = function_.program;
   llvm::DenseSet<int> inside(group.ops.begin(), group.ops.end());
-  auto isConstant = [](Value v) {
-    return v.getDefiningOp() && v.getDefiningOp()->hasTrait<OpTrait::ConstantLike>();
-  };
+  auto isConstant = [](Value v) { return v.getDefiningOp() && v.getDefiningOp()->hasTrait<OpTrait::ConstantLike>(); };
   if (group.ops.size() == 1) {
     // The operands one by one; constants count if the user counts them.
     Operation *op = program.operators[group.ops[0]].op;
@@ -142,14 +134,13 @@ std::string Mapper::factorNote(const FixedGroup &group, size_t input, size_t dim
   return "";
 }
 
-llvm::Error Mapper::checkTensor(const FixedGroup &group, const char *side, size_t number,
-                                llvm::ArrayRef<int64_t> shape, const UserTensor &tensor) const {
+llvm::Error Mapper::checkTensor(const FixedGroup &group, const char *side, size_t number, llvm::ArrayRef<int64_t> shape,
+                                const UserTensor &tensor) const {
   if (!tensor)
     return llvm::Error::success();
   if (tensor->size() != shape.size())
-    return fail(group,
-                "{0} {1} has {2} dimensions but its strategy {3}; give one entry per dimension",
-                side, number, shape.size(), tensor->size());
+    return fail(group, "{0} {1} has {2} dimensions but its strategy {3}; give one entry per dimension", side, number,
+                shape.size(), tensor->size());
   int64_t product = 1;
   std::set<int> used;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -165,12 +156,12 @@ llvm::Error Mapper::checkTensor(const FixedGroup &group, const char *side, size_
     }
     product *= count;
     if (product > mesh_.numRanks())
-      return fail(group, "{0} {1} is split in {2} parts or more but mesh {3} has {4} ranks", side,
-                  number, product, mesh_.str(), mesh_.numRanks());
+      return fail(group, "{0} {1} is split in {2} parts or more but mesh {3} has {4} ranks", side, number, product,
+                  mesh_.str(), mesh_.numRanks());
     if (!Sharding::canCut(shape[d], count)) {
       std::string note = side[0] == 'i' ? factorNote(group, number, d) : "";
-      return fail(group, "dimension {1}{2} of {3} {4} has {5} elements and cannot be split in {0}",
-                  count, d, note, side, number, shape[d]);
+      return fail(group, "dimension {1}{2} of {3} {4} has {5} elements and cannot be split in {0}", count, d, note,
+                  side, number, shape[d]);
     }
   }
   return llvm::Error::success();
@@ -278,8 +269,7 @@ llvm::Error Mapper::seedNamed(const FixedGroup &group) {
 
 llvm::Error Mapper::explain(const FixedGroup &group) {
   if (tries_ > kMaxTries)
-    return fail(group, "no assignment of mesh axes was found in {0} tries; name the axes instead",
-                kMaxTries);
+    return fail(group, "no assignment of mesh axes was found in {0} tries; name the axes instead", kMaxTries);
   // Each input alone: what fails then is the input's own fault.
   for (size_t i = 0; i < group.inputs.size(); ++i) {
     const UserTensor &tensor = said(group, i);
@@ -306,8 +296,8 @@ llvm::Error Mapper::explain(const FixedGroup &group) {
           return false;
         };
         if (!pick(0, dim.count))
-          return fail(group, "no axes of mesh {0} split dimension {1} of input {2} in {3} parts",
-                      mesh_.str(), d, i, dim.count);
+          return fail(group, "no axes of mesh {0} split dimension {1} of input {2} in {3} parts", mesh_.str(), d, i,
+                      dim.count);
       }
       if (s.isReplicated())
         continue;
@@ -315,8 +305,7 @@ llvm::Error Mapper::explain(const FixedGroup &group) {
       seeds_[i] = s;
       run(group);
       if (needed(group, i).dims[d] != s.dims[d])
-        return fail(group,
-                    "dimension {0}{1} of input {2}, whose extent is {3}, cannot be split in {4}", d,
+        return fail(group, "dimension {0}{1} of input {2}, whose extent is {3}, cannot be split in {4}", d,
                     factorNote(group, i, d), i, shapeOf(group.inputs[i])[d], mesh_.size(s.dims[d]));
     }
   }
@@ -379,9 +368,8 @@ llvm::Error Mapper::applyOut(FixedGroup &group) {
           wanted.dims[d].push_back(axis);
       }
       if (mesh_.size(wanted.dims[d]) != dim.count)
-        return fail(group,
-                    "no free axes of mesh {0} split dimension {1} of output {2} in {3} parts",
-                    mesh_.str(), d, r, dim.count);
+        return fail(group, "no free axes of mesh {0} split dimension {1} of output {2} in {3} parts", mesh_.str(), d, r,
+                    dim.count);
     }
     if (llvm::Error e = wanted.verify(mesh_, shape))
       return fail(group, "output {0}: {1}", r, llvm::toString(std::move(e)));
@@ -389,8 +377,7 @@ llvm::Error Mapper::applyOut(FixedGroup &group) {
       continue;
     if (strategy.results.empty())
       for (size_t k = 0; k < info.cls->rule.results.size(); ++k)
-        strategy.results.push_back(
-            dist::naturalResult(info.cls->rule, strategy, int(k)).withoutPartial());
+        strategy.results.push_back(dist::naturalResult(info.cls->rule, strategy, int(k)).withoutPartial());
     strategy.results[number] = std::move(wanted);
   }
   return llvm::Error::success();
@@ -403,26 +390,23 @@ llvm::Error Mapper::map(FixedGroup &group) {
   bool few = entry.in.size() < group.inputs.size();
   for (size_t i = entry.in.size(); few && i < group.inputs.size(); ++i)
     if (shapeOf(group.inputs[i]).size() > 1)
-      return fail(group, "it has {0} inputs but its strategy {1}; null leaves an input open",
-                  group.inputs.size(), entry.in.size());
+      return fail(group, "it has {0} inputs but its strategy {1}; null leaves an input open", group.inputs.size(),
+                  entry.in.size());
   // A later function (inference beside training) may have lost or reordered inputs of a group; there the
   // parameters lie as the first function says and the rest is taken in order.
   bool later = llvm::any_of(group.inputs, [&](Value v) {
     auto arg = dyn_cast<BlockArgument>(v);
-    return arg && function_.isPersistent(arg.getArgNumber()) &&
-           shared_.contains(function_.argName(arg.getArgNumber()));
+    return arg && function_.isPersistent(arg.getArgNumber()) && shared_.contains(function_.argName(arg.getArgNumber()));
   });
   seeds_.assign(group.inputs.size(), std::nullopt);
   tries_ = 0;
   if (later) {
     for (size_t i = 0; i < group.inputs.size(); ++i)
-      if (auto arg = dyn_cast<BlockArgument>(group.inputs[i]);
-          arg && function_.isPersistent(arg.getArgNumber()))
+      if (auto arg = dyn_cast<BlockArgument>(group.inputs[i]); arg && function_.isPersistent(arg.getArgNumber()))
         if (auto it = shared_.find(function_.argName(arg.getArgNumber())); it != shared_.end())
           seeds_[i] = it->second;
   } else if (entry.in.size() > group.inputs.size()) {
-    return fail(group, "it has {0} inputs but its strategy {1}", group.inputs.size(),
-                entry.in.size());
+    return fail(group, "it has {0} inputs but its strategy {1}", group.inputs.size(), entry.in.size());
   }
   UserEntry open; // for a later function: what cannot be matched is left open
   if (later) {
@@ -460,8 +444,8 @@ llvm::Error Mapper::map(FixedGroup &group) {
     return e;
   for (int i : group.ops) {
     const OperatorInfo &info = function_.program.operators[i];
-    if (llvm::Error bad = dist::verifyStrategy(info.cls->rule, scratch_.strategies[i], mesh_,
-                                               info.cls->operandShapes, info.cls->resultShapes))
+    if (llvm::Error bad = dist::verifyStrategy(info.cls->rule, scratch_.strategies[i], mesh_, info.cls->operandShapes,
+                                               info.cls->resultShapes))
       return fail(group, llvm::toString(std::move(bad)));
     out_.strategies[i] = scratch_.strategies[i];
   }
@@ -486,17 +470,15 @@ llvm::Error checkNames(ModuleOp module, const UserStrategies &user) {
     std::string list;
     for (size_t i = 0; i < near.size() && i < 3; ++i)
       list += (i ? ", '" : "'") + names[near[i].second] + "'";
-    return llvm::createStringError("%s", ("strategy file " + user.origin +
-                                          ": the model has no operator '" + entry.op +
+    return llvm::createStringError("%s", ("strategy file " + user.origin + ": the model has no operator '" + entry.op +
                                           "'; the nearest names are " + list)
                                              .c_str());
   }
   return llvm::Error::success();
 }
 
-llvm::Expected<FixedStrategies> mapUserStrategies(const FunctionAssignment &function,
-                                                  const Mesh &mesh, const UserStrategies &user,
-                                                  const SharedShardings &shared) {
+llvm::Expected<FixedStrategies> mapUserStrategies(const FunctionAssignment &function, const Mesh &mesh,
+                                                  const UserStrategies &user, const SharedShardings &shared) {
   const Program &program = function.program;
   FixedStrategies fixed;
   fixed.groupOf.assign(program.operators.size(), -1);
@@ -516,9 +498,9 @@ llvm::Expected<FixedStrategies> mapUserStrategies(const FunctionAssignment &func
         if (fixed.groupOf[i] >= 0) {
           // An entry with the name itself wins over a pattern that came first or comes later.
           const std::string &other = fixed.groups[fixed.groupOf[i]].entry->op;
-          return llvm::createStringError("%s", ("operator '" + node + "' has two strategies: '" +
-                                                other + "' and '" + entry.op + "'; give it one")
-                                                   .c_str());
+          return llvm::createStringError(
+              "%s", ("operator '" + node + "' has two strategies: '" + other + "' and '" + entry.op + "'; give it one")
+                        .c_str());
         }
         group.ops.push_back(int(i));
       }

@@ -41,9 +41,8 @@ llvm::Error checkNames(mlir::ModuleOp module, const UserStrategies &user);
 
 /// Maps the entries whose operators are in this function. Inputs that are parameters with a sharding in
 /// `shared` keep that.
-llvm::Expected<FixedStrategies> mapUserStrategies(const FunctionAssignment &function,
-                                                  const Mesh &mesh, const UserStrategies &user,
-                                                  const SharedShardings &shared);
+llvm::Expected<FixedStrategies> mapUserStrategies(const FunctionAssignment &function, const Mesh &mesh,
+                                                  const UserStrategies &user, const SharedShardings &shared);
 
 /// Whether the operator stems from `node` of the model file: has its name, or its name and "/suffix".
 bool belongsTo(llvm::StringRef name, llvm::StringRef node);

@@ -33,8 +33,7 @@ llvm::Error addAxes(const std::string &where, const Json &value, UserDim &dim) {
 llvm::Expected<UserDim> readDim(const std::string &where, const Json &value) {
   UserDim dim;
   if (value.is_number_integer()) {
-    if (!value.is_number_unsigned() || value.get<uint64_t>() < 1 ||
-        value.get<uint64_t>() > (1u << 20))
+    if (!value.is_number_unsigned() || value.get<uint64_t>() < 1 || value.get<uint64_t>() > (1u << 20))
       return bad(where, "a split count must be a whole number from 1 to 1048576");
     dim.count = value.get<int64_t>();
     return dim;
@@ -69,8 +68,7 @@ llvm::Expected<std::vector<UserTensor>> readTensors(const std::string &where, co
       continue;
     }
     if (!tensor.is_array() || tensor.size() > 64)
-      return bad(where,
-                 "expected a list with one list per tensor, each with one entry per dimension");
+      return bad(where, "expected a list with one list per tensor, each with one entry per dimension");
     std::vector<UserDim> dims;
     for (const Json &entry : tensor) {
       llvm::Expected<UserDim> dim = readDim(where, entry);
@@ -115,8 +113,7 @@ llvm::Expected<UserEntry> readEntry(const std::string &origin, size_t number, co
           if (dim.named && dim.axes.empty())
             continue; // null is "not cut" beside names
           if (named >= 0 && named != int(dim.named))
-            return bad(where,
-                       "split counts and axis names are mixed: use one notation per operator");
+            return bad(where, "split counts and axis names are mixed: use one notation per operator");
           named = dim.named;
         }
   return entry;
@@ -146,8 +143,8 @@ llvm::Error readSaved(const std::string &origin, const Json &json, UserStrategie
   for (const Json &f : json["functions"]) {
     auto name = text(f, "name");
     SavedFunction saved;
-    if (!name || !texts(f, "args", saved.args) || !texts(f, "results", saved.results) ||
-        !f.contains("operators") || !f["operators"].is_array())
+    if (!name || !texts(f, "args", saved.args) || !texts(f, "results", saved.results) || !f.contains("operators") ||
+        !f["operators"].is_array())
       return bad(origin, broken + ": a function lacks its name, args, results or operators");
     for (const Json &o : f["operators"]) {
       auto op = text(o, "op"), kind = text(o, "kind"), strategy = text(o, "strategy");
@@ -168,8 +165,7 @@ llvm::Error readSaved(const std::string &origin, const Json &json, UserStrategie
 llvm::Expected<UserStrategies> UserStrategies::load(llvm::StringRef path) {
   auto file = llvm::MemoryBuffer::getFile(path);
   if (!file)
-    return llvm::createStringError("strategy file %s: %s", path.str().c_str(),
-                                   file.getError().message().c_str());
+    return llvm::createStringError("strategy file %s: %s", path.str().c_str(), file.getError().message().c_str());
   return parse((*file)->getBuffer(), path);
 }
 
@@ -196,8 +192,7 @@ llvm::Expected<UserStrategies> UserStrategies::parse(llvm::StringRef text, llvm:
   if (json.is_object() && json.contains("strategies"))
     list = &json["strategies"];
   if (!list->is_array())
-    return bad(where,
-               "expected a list of strategies, or an object with that list under 'strategies'");
+    return bad(where, "expected a list of strategies, or an object with that list under 'strategies'");
   for (size_t i = 0; i < list->size(); ++i) {
     llvm::Expected<UserEntry> entry = readEntry(where, i, (*list)[i]);
     if (!entry)

@@ -54,12 +54,10 @@ Times measure(Communicator &comm, const Sizes &size, const std::function<Status(
   return {times[times.size() / 2], times[0]};
 }
 
-void report(const Communicator &comm, const char *transport, const char *name, size_t bytes,
-            Times times) {
+void report(const Communicator &comm, const char *transport, const char *name, size_t bytes, Times times) {
   if (comm.rank() == 0)
-    std::printf("%-7s x%d  %-14s %9zu bytes  %11.2f us  %11.2f us  %8.2f GB/s\n", transport,
-                comm.size(), name, bytes, times.median * 1e6, times.best * 1e6,
-                static_cast<double>(bytes) / times.best / 1e9);
+    std::printf("%-7s x%d  %-14s %9zu bytes  %11.2f us  %11.2f us  %8.2f GB/s\n", transport, comm.size(), name, bytes,
+                times.median * 1e6, times.best * 1e6, static_cast<double>(bytes) / times.best / 1e9);
 }
 
 void runRank(World &world, const char *transport) {
@@ -75,12 +73,10 @@ void runRank(World &world, const char *transport) {
   for (const Sizes &size : {Sizes{4 << 10, 500, 9}, {1 << 20, 20, 9}, {64 << 20, 1, 7}}) {
     const size_t count = size.bytes / 4, part = count / n;
     std::vector<float> in(count, 1.0f), out(count, 0.0f);
-    report(comm, transport, "allReduce", size.bytes, measure(comm, size, [&] {
-             return comm.allReduce(in.data(), out.data(), count, plan::F32, plan::SUM);
-           }));
-    report(comm, transport, "allGather", size.bytes, measure(comm, size, [&] {
-             return comm.allGather(in.data(), out.data(), 1, part, plan::F32);
-           }));
+    report(comm, transport, "allReduce", size.bytes,
+           measure(comm, size, [&] { return comm.allReduce(in.data(), out.data(), count, plan::F32, plan::SUM); }));
+    report(comm, transport, "allGather", size.bytes,
+           measure(comm, size, [&] { return comm.allGather(in.data(), out.data(), 1, part, plan::F32); }));
     report(comm, transport, "reduceScatter", size.bytes, measure(comm, size, [&] {
              return comm.reduceScatter(in.data(), out.data(), 1, part, plan::F32, plan::SUM);
            }));
@@ -90,9 +86,8 @@ void runRank(World &world, const char *transport) {
       sends.push_back({static_cast<int>(peer), box});
       receives.push_back({static_cast<int>(peer), box});
     }
-    report(comm, transport, "all-to-all", size.bytes, measure(comm, size, [&] {
-             return comm.exchange(in.data(), sends, out.data(), receives, plan::F32);
-           }));
+    report(comm, transport, "all-to-all", size.bytes,
+           measure(comm, size, [&] { return comm.exchange(in.data(), sends, out.data(), receives, plan::F32); }));
   }
 }
 

@@ -28,13 +28,11 @@ struct Options {
   double quantile = 0.5;
 };
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// Time of step `step`, in seconds. The buffers are filled with values around 1.
-double timeStep(const Options &options, const PlanBuilder &builder, const plan::Plan &plan,
-                uint32_t step, std::string &description) {
+double timeStep(const Options &options, const PlanBuilder &builder, const plan::Plan &plan, uint32_t step,
+                std::string &description) {
   auto backend = createBackend(options.backend);
   LoadOptions load;
   load.threads = options.threads;
@@ -68,14 +66,12 @@ struct ConvSpec {
   int64_t out() const { return (size - 1) / stride + 1; }
 };
 const std::vector<ConvSpec> kConvs = {
-    {3, 64, 32, 3, 1, 1},    {64, 64, 32, 1, 1, 1},   {64, 64, 32, 3, 1, 3},
-    {64, 256, 32, 1, 1, 4},  {256, 64, 32, 1, 1, 2},  {256, 128, 32, 1, 1, 1},
-    {128, 128, 32, 3, 2, 1}, {128, 512, 16, 1, 1, 4}, {256, 512, 32, 1, 2, 1},
-    {512, 128, 16, 1, 1, 3}, {128, 128, 16, 3, 1, 3}, {512, 256, 16, 1, 1, 1},
-    {256, 256, 16, 3, 2, 1}, {256, 1024, 8, 1, 1, 6}, {512, 1024, 16, 1, 2, 1},
-    {1024, 256, 8, 1, 1, 5}, {256, 256, 8, 3, 1, 5},  {1024, 512, 8, 1, 1, 1},
-    {512, 512, 8, 3, 2, 1},  {512, 2048, 4, 1, 1, 3}, {1024, 2048, 8, 1, 2, 1},
-    {2048, 512, 4, 1, 1, 2}, {512, 512, 4, 3, 1, 2},
+    {3, 64, 32, 3, 1, 1},     {64, 64, 32, 1, 1, 1},   {64, 64, 32, 3, 1, 3},    {64, 256, 32, 1, 1, 4},
+    {256, 64, 32, 1, 1, 2},   {256, 128, 32, 1, 1, 1}, {128, 128, 32, 3, 2, 1},  {128, 512, 16, 1, 1, 4},
+    {256, 512, 32, 1, 2, 1},  {512, 128, 16, 1, 1, 3}, {128, 128, 16, 3, 1, 3},  {512, 256, 16, 1, 1, 1},
+    {256, 256, 16, 3, 2, 1},  {256, 1024, 8, 1, 1, 6}, {512, 1024, 16, 1, 2, 1}, {1024, 256, 8, 1, 1, 5},
+    {256, 256, 8, 3, 1, 5},   {1024, 512, 8, 1, 1, 1}, {512, 512, 8, 3, 2, 1},   {512, 2048, 4, 1, 1, 3},
+    {1024, 2048, 8, 1, 2, 1}, {2048, 512, 4, 1, 1, 2}, {512, 512, 4, 3, 1, 2},
 };
 
 double benchConvs(const Options &o) {
@@ -100,8 +96,8 @@ double benchConvs(const Options &o) {
     p.kernel("conv_weight_grad", {x, y}, {dw}, weight);
     double flop = 2.0 * static_cast<double>(elementCount(ys) * s.c * s.kernel * s.kernel);
     char name[64];
-    std::snprintf(name, sizeof name, "%dx %4d->%-4d %2d^2 k%d s%d", int(s.count), int(s.c),
-                  int(s.f), int(s.size), int(s.kernel), int(s.stride));
+    std::snprintf(name, sizeof name, "%dx %4d->%-4d %2d^2 k%d s%d", int(s.count), int(s.c), int(s.f), int(s.size),
+                  int(s.kernel), int(s.stride));
     for (uint32_t step = 0; step < 3; ++step) {
       if (step == 1 && s.c == 3)
         continue; // the image has no gradient
@@ -116,16 +112,14 @@ double benchConvs(const Options &o) {
                   t * 1e3, flop / t * 1e-9, kernel.c_str());
     }
   }
-  std::printf("%-28s %-9s %9.2f %9.1f\n", "all convolutions of a step", "", total * 1e3,
-              flopTotal / total * 1e-9);
+  std::printf("%-28s %-9s %9.2f %9.1f\n", "all convolutions of a step", "", total * 1e3, flopTotal / total * 1e-9);
   return total;
 }
 
 /// Writes expressions: names of values are their numbers.
 class Fused {
 public:
-  Fused(PlanBuilder &p, const Shape &domain)
-      : kernel_(p.kernel("fused", {}, {})), p_(p), domain_(domain) {
+  Fused(PlanBuilder &p, const Shape &domain) : kernel_(p.kernel("fused", {}, {})), p_(p), domain_(domain) {
     fill(expression().mutable_domain(), domain);
   }
   uint32_t input(uint32_t buffer, const Shape &view) {
@@ -133,8 +127,7 @@ public:
     fill(expression().add_input_views()->mutable_shape(), view);
     return next_++;
   }
-  uint32_t op(const char *name, std::vector<uint32_t> operands, double immediate = 0,
-              plan::DType type = plan::F32) {
+  uint32_t op(const char *name, std::vector<uint32_t> operands, double immediate = 0, plan::DType type = plan::F32) {
     plan::Instruction *i = expression().add_code();
     i->set_op(name);
     i->set_type(type);
@@ -170,12 +163,11 @@ private:
   uint32_t next_ = 0;
 };
 
-double report(const Options &o, PlanBuilder &p, uint32_t step, double bytes, const char *name,
-              const std::string &what, double count) {
+double report(const Options &o, PlanBuilder &p, uint32_t step, double bytes, const char *name, const std::string &what,
+              double count) {
   std::string kernel;
   double t = timeStep(o, p, p.plan(), step, kernel);
-  std::printf("%-28s %-14s %9.2f %9.1f  %s\n", what.c_str(), name, t * 1e3, bytes / t * 1e-9,
-              kernel.c_str());
+  std::printf("%-28s %-14s %9.2f %9.1f  %s\n", what.c_str(), name, t * 1e3, bytes / t * 1e-9, kernel.c_str());
   return t * count;
 }
 
@@ -203,10 +195,8 @@ double benchNorms(const Options &o) {
     uint32_t r1 = p.buffer(plan::F32, {s.c}), r2 = p.buffer(plan::F32, {s.c});
     // A convolution over all of them makes them blocked, as in a network.
     uint32_t w = p.buffer(plan::F32, {s.c, s.c, 1, 1});
-    Attributes conv = {{"strides", Shape{1, 1}},
-                       {"pads", Shape(4, 0)},
-                       {"dilations", Shape{1, 1}},
-                       {"groups", int64_t(1)}};
+    Attributes conv = {
+        {"strides", Shape{1, 1}}, {"pads", Shape(4, 0)}, {"dilations", Shape{1, 1}}, {"groups", int64_t(1)}};
     p.kernel("conv", {x, w}, {y}, conv);
     char what[64];
     std::snprintf(what, sizeof what, "%dx %4d %2d^2", int(s.count), int(s.c), int(s.size));
@@ -239,8 +229,8 @@ double benchNorms(const Options &o) {
     }
     {
       Fused f(p, xs);
-      uint32_t v = f.input(x, xs), g = f.input(dy, xs), out = f.input(y, xs),
-               scale = f.input(a, cs), shift = f.input(b, cs);
+      uint32_t v = f.input(x, xs), g = f.input(dy, xs), out = f.input(y, xs), scale = f.input(a, cs),
+               shift = f.input(b, cs);
       uint32_t zero = f.op("constant", {}, 0);
       uint32_t masked = f.op("select", {f.op("lt", {zero, out}, 0, plan::BOOL), g, zero});
       uint32_t first = f.op("mul", {masked, scale});
@@ -249,8 +239,8 @@ double benchNorms(const Options &o) {
       steps.push_back({"gradient", f.bytes()});
     }
     for (size_t i = 0; i < steps.size(); ++i)
-      total += report(o, p, static_cast<uint32_t>(i + 1), steps[i].second, steps[i].first,
-                      i == 0 ? what : "", static_cast<double>(s.count));
+      total += report(o, p, static_cast<uint32_t>(i + 1), steps[i].second, steps[i].first, i == 0 ? what : "",
+                      static_cast<double>(s.count));
   }
   std::printf("%-28s %-14s %9.2f\n", "all normalisations of a step", "", total * 1e3);
   return total;

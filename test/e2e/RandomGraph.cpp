@@ -16,17 +16,14 @@ void Writer::body() {
     int weight;
   };
   static const Row rows[] = {
-      {&Writer::unary, 8},     {&Writer::rounding, 2},    {&Writer::binary, 6},
-      {&Writer::division, 2},  {&Writer::power, 1},       {&Writer::remainder, 1},
-      {&Writer::extremum, 2},  {&Writer::comparison, 2},  {&Writer::logic, 2},
-      {&Writer::selection, 2}, {&Writer::conversion, 2},  {&Writer::integers, 1},
-      {&Writer::source, 2},    {&Writer::dropout, 1},     {&Writer::broadcast, 2},
-      {&Writer::reshape, 4},   {&Writer::transpose, 3},   {&Writer::slice, 2},
-      {&Writer::pad, 2},       {&Writer::concat, 2},      {&Writer::gather, 2},
-      {&Writer::scatter, 2},   {&Writer::reduction, 4},   {&Writer::position, 2},
-      {&Writer::matmul, 6},    {&Writer::convolution, 3}, {&Writer::transposed, 2},
-      {&Writer::pooling, 2},   {&Writer::normalised, 3},  {&Writer::batchNorm, 2},
-      {&Writer::running, 1},
+      {&Writer::unary, 8},      {&Writer::rounding, 2},    {&Writer::binary, 6},     {&Writer::division, 2},
+      {&Writer::power, 1},      {&Writer::remainder, 1},   {&Writer::extremum, 2},   {&Writer::comparison, 2},
+      {&Writer::logic, 2},      {&Writer::selection, 2},   {&Writer::conversion, 2}, {&Writer::integers, 1},
+      {&Writer::source, 2},     {&Writer::dropout, 1},     {&Writer::broadcast, 2},  {&Writer::reshape, 4},
+      {&Writer::transpose, 3},  {&Writer::slice, 2},       {&Writer::pad, 2},        {&Writer::concat, 2},
+      {&Writer::gather, 2},     {&Writer::scatter, 2},     {&Writer::reduction, 4},  {&Writer::position, 2},
+      {&Writer::matmul, 6},     {&Writer::convolution, 3}, {&Writer::transposed, 2}, {&Writer::pooling, 2},
+      {&Writer::normalised, 3}, {&Writer::batchNorm, 2},   {&Writer::running, 1},
   };
   int total = 0;
   for (const Row &row : rows)
@@ -96,8 +93,8 @@ Value Writer::output(RandomGraph &graph) {
     options.loss = given(compiler::parseLoss("mse"));
     break;
   default:
-    options.loss = given(compiler::parseLoss(
-        chance(50) ? "cross_entropy" : "cross_entropy:label_smoothing=0.1,ignore_index=0"));
+    options.loss =
+        given(compiler::parseLoss(chance(50) ? "cross_entropy" : "cross_entropy:label_smoothing=0.1,ignore_index=0"));
     options.loss.classDim = pick(0, rankOf(out) - 1);
     graph.classes = shapeOf(out)[*options.loss.classDim];
   }
@@ -116,8 +113,7 @@ void Writer::finish(RandomGraph &graph, Value out) {
   }
   builder_.setInsertionPointToEnd(&func_.getBody().front());
   func::ReturnOp::create(builder_, loc_, results);
-  func_.setFunctionType(
-      builder_.getFunctionType(func_.getBody().getArgumentTypes(), ValueRange(results).getTypes()));
+  func_.setFunctionType(builder_.getFunctionType(func_.getBody().getArgumentTypes(), ValueRange(results).getTypes()));
   auto text = [&](StringRef s) { return builder_.getStringAttr(s); };
   for (unsigned i = 0; i < func_.getNumArguments(); ++i) {
     func_.setArgAttr(i, kRoleAttr, text(roles_[i]));
@@ -179,8 +175,6 @@ RandomGraph Writer::write() {
   return graph;
 }
 
-RandomGraph randomGraph(MLIRContext &context, unsigned seed) {
-  return Writer(context, seed).write();
-}
+RandomGraph randomGraph(MLIRContext &context, unsigned seed) { return Writer(context, seed).write(); }
 
 } // namespace tessera::test

@@ -44,36 +44,24 @@ inline int64_t count(llvm::ArrayRef<int64_t> shape) {
 class Writer {
 public:
   Writer(MLIRContext &context, unsigned seed)
-      : random_(seed), builder_(&context), loc_(builder_.getUnknownLoc()),
-        real_(builder_.getF32Type()), whole_(builder_.getI64Type()), truth_(builder_.getI1Type()) {}
+      : random_(seed), builder_(&context), loc_(builder_.getUnknownLoc()), real_(builder_.getF32Type()),
+        whole_(builder_.getI64Type()), truth_(builder_.getI1Type()) {}
 
   RandomGraph write();
 
 private:
   // What operators are made of.
-  int64_t pick(int64_t low, int64_t high) {
-    return low + int64_t(random_() % uint64_t(high - low + 1));
-  }
+  int64_t pick(int64_t low, int64_t high) { return low + int64_t(random_() % uint64_t(high - low + 1)); }
   bool chance(int percent) { return pick(1, 100) <= percent; }
-  double between(double low, double high) {
-    return low + (high - low) * double(random_()) / double(UINT32_MAX);
-  }
-  static ArrayRef<int64_t> shapeOf(Value v) {
-    return mlir::cast<RankedTensorType>(v.getType()).getShape();
-  }
+  double between(double low, double high) { return low + (high - low) * double(random_()) / double(UINT32_MAX); }
+  static ArrayRef<int64_t> shapeOf(Value v) { return mlir::cast<RankedTensorType>(v.getType()).getShape(); }
   static int64_t rankOf(Value v) { return int64_t(shapeOf(v).size()); }
-  static Type elementOf(Value v) {
-    return mlir::cast<RankedTensorType>(v.getType()).getElementType();
-  }
-  RankedTensorType type(ArrayRef<int64_t> shape, Type element) {
-    return RankedTensorType::get(shape, element);
-  }
+  static Type elementOf(Value v) { return mlir::cast<RankedTensorType>(v.getType()).getElementType(); }
+  RankedTensorType type(ArrayRef<int64_t> shape, Type element) { return RankedTensorType::get(shape, element); }
   template <typename Op, typename... Args> Value make(Args &&...args) {
     return Op::create(builder_, loc_, std::forward<Args>(args)...)->getResult(0);
   }
-  Value splat(Type element, double value) {
-    return make<graph::ConstantOp>(type({}, element), value);
-  }
+  Value splat(Type element, double value) { return make<graph::ConstantOp>(type({}, element), value); }
   IntegerAttr i64(int64_t v) { return builder_.getI64IntegerAttr(v); }
   DenseI64ArrayAttr array(ArrayRef<int64_t> v) { return builder_.getDenseI64ArrayAttr(v); }
   BoolAttr flag(bool v) { return builder_.getBoolAttr(v); }
@@ -111,9 +99,7 @@ private:
     return from[size_t(pick(0, int64_t(from.size()) - 1))];
   }
   Value anyOf(Type element, int64_t lowRank = 0, int64_t highRank = 5) {
-    return find([&](Value v) {
-      return elementOf(v) == element && rankOf(v) >= lowRank && rankOf(v) <= highRank;
-    });
+    return find([&](Value v) { return elementOf(v) == element && rankOf(v) >= lowRank && rankOf(v) <= highRank; });
   }
   /// A real value of such a rank: one of the pool, one reshaped, or a new input or parameter.
   Value real(int64_t lowRank = 0, int64_t highRank = 4) {
@@ -123,8 +109,7 @@ private:
     if (chance(50))
       if (Value v = anyOf(real_))
         return reshaped(v, pick(std::max<int64_t>(lowRank, 1), std::max<int64_t>(highRank, 1)));
-    return argument(randomShape(lowRank, highRank), real_,
-                    chance(50) ? graph::kInput : graph::kParameter);
+    return argument(randomShape(lowRank, highRank), real_, chance(50) ? graph::kInput : graph::kParameter);
   }
   Value integer(int64_t lowRank = 0, int64_t highRank = 3) {
     if (chance(60))
@@ -172,8 +157,7 @@ private:
     Shape shape = narrowed(shapeOf(a));
     if (elementOf(a) == real_)
       return parameter(shape);
-    return elementOf(a) == whole_ ? argument(shape, whole_, graph::kInput)
-                                  : compared(generic(parameter(shape)));
+    return elementOf(a) == whole_ ? argument(shape, whole_, graph::kInput) : compared(generic(parameter(shape)));
   }
 
   // Numbers of a fair size.
@@ -204,8 +188,7 @@ private:
   }
   /// Moved off what has structure (0, 1, whole numbers).
   Value generic(Value v) {
-    return make<graph::AddOp>(scaled(v, between(1.3, 2.9)),
-                              splat(elementOf(v), between(0.11, 0.47)));
+    return make<graph::AddOp>(scaled(v, between(1.3, 2.9)), splat(elementOf(v), between(0.11, 0.47)));
   }
   Value compared(Value v) {
     Value threshold = splat(elementOf(v), between(-0.4, 0.6));

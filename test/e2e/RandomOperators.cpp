@@ -249,8 +249,7 @@ Value Writer::pad() {
   }
   if (count(shape) > kElements)
     return Value();
-  return make<PadOp>(x, array(lo), array(hi), array(inner),
-                     builder_.getF64FloatAttr(chance(50) ? 0 : 0.75));
+  return make<PadOp>(x, array(lo), array(hi), array(inner), builder_.getF64FloatAttr(chance(50) ? 0 : 0.75));
 }
 
 Value Writer::concat() {
@@ -281,8 +280,7 @@ Value Writer::concat() {
 
 Value Writer::gather() {
   Value table = real(1, 3);
-  int64_t batch = chance(60) ? 0 : pick(0, rankOf(table) - 1),
-          axis = pick(batch, rankOf(table) - 1);
+  int64_t batch = chance(60) ? 0 : pick(0, rankOf(table) - 1), axis = pick(batch, rankOf(table) - 1);
   Value at = batch == 0 ? integer(0, 2) : Value();
   if (!at) {
     Shape shape(shapeOf(table).take_front(batch));
@@ -291,18 +289,17 @@ Value Writer::gather() {
   }
   if (count(shapeOf(table)) * count(shapeOf(at)) > 4 * kElements)
     return Value();
-  return make<GatherOp>(table, below(at, shapeOf(table)[axis]), i64(axis), i64(0), i64(batch),
-                        i64(-1));
+  return make<GatherOp>(table, below(at, shapeOf(table)[axis]), i64(axis), i64(0), i64(batch), i64(-1));
 }
 
 Value Writer::scatter() {
   Value updates = real(1, 3);
-  int64_t batch = chance(60) ? 0 : pick(0, rankOf(updates) - 1),
-          axis = pick(batch, rankOf(updates) - 1), size = pick(2, 7);
+  int64_t batch = chance(60) ? 0 : pick(0, rankOf(updates) - 1), axis = pick(batch, rankOf(updates) - 1),
+          size = pick(2, 7);
   Shape shape(shapeOf(updates).take_front(batch));
   shape.push_back(shapeOf(updates)[axis]);
-  return make<ScatterAddOp>(below(argument(shape, whole_, kInput), size), updates, i64(axis),
-                            i64(size), i64(0), i64(batch));
+  return make<ScatterAddOp>(below(argument(shape, whole_, kInput), size), updates, i64(axis), i64(size), i64(0),
+                            i64(batch));
 }
 
 //===--------------------------------------------------------------------------------------------===//
@@ -397,16 +394,14 @@ Value Writer::convolution() {
     n *= kernel;
   }
   lo.append(hi);
-  Value y = make<ConvOp>(x, parameter(w), array(strides), array(lo), array(dilations), i64(groups),
-                         nullptr);
+  Value y = make<ConvOp>(x, parameter(w), array(strides), array(lo), array(dilations), i64(groups), nullptr);
   return scaled(y, 2 / std::sqrt(double(n)));
 }
 
 /// ONNX's ConvTranspose.
 Value Writer::transposed() {
   Value x = real(3, 4);
-  int64_t spatial = rankOf(x) - 2, channels = shapeOf(x)[1],
-          groups = channels % 2 == 0 && chance(40) ? 2 : 1;
+  int64_t spatial = rankOf(x) - 2, channels = shapeOf(x)[1], groups = channels % 2 == 0 && chance(40) ? 2 : 1;
   Shape w = {channels, pick(1, 3)}, strides, pads, dilations, sizes;
   for (int64_t d = 0; d < spatial; ++d) {
     w.push_back(pick(1, 3));
@@ -419,8 +414,8 @@ Value Writer::transposed() {
   pads.append(size_t(spatial), 0);
   if (count(sizes) * shapeOf(x)[0] * w[1] * groups > kElements)
     return Value();
-  return make<ConvInputGradOp>(x, parameter(w), array(sizes), array(strides), array(pads),
-                               array(dilations), i64(groups), nullptr);
+  return make<ConvInputGradOp>(x, parameter(w), array(sizes), array(strides), array(pads), array(dilations),
+                               i64(groups), nullptr);
 }
 
 Value Writer::pooling() {
@@ -451,12 +446,12 @@ Value Writer::batchNorm() {
   if (count(shapeOf(x)) < 4 * shapeOf(x)[1]) // variances of hardly anything are ill-conditioned
     return Value();
   Shape channels = {shapeOf(x)[1]};
-  auto norm = BatchNormOp::create(builder_, loc_, x, parameter(channels), parameter(channels),
-                                  builder_.getF64FloatAttr(1e-2));
+  auto norm =
+      BatchNormOp::create(builder_, loc_, x, parameter(channels), parameter(channels), builder_.getF64FloatAttr(1e-2));
   if (step_) { // running statistics, of which only training knows
     Value state = argument(channels, real_, kState);
-    updates_.push_back({cast<BlockArgument>(state).getArgNumber(),
-                        make<AddOp>(scaled(state, 0.9), scaled(norm.getMean(), 0.1))});
+    updates_.push_back(
+        {cast<BlockArgument>(state).getArgNumber(), make<AddOp>(scaled(state, 0.9), scaled(norm.getMean(), 0.1))});
   }
   return norm.getY();
 }
@@ -467,8 +462,8 @@ Value Writer::running() {
   if (!step_)
     return Value();
   Value state = argument(shapeOf(x), real_, kState);
-  updates_.push_back({cast<BlockArgument>(state).getArgNumber(),
-                      make<AddOp>(scaled(state, 0.8), scaled(make<TanhOp>(x), 0.2))});
+  updates_.push_back(
+      {cast<BlockArgument>(state).getArgNumber(), make<AddOp>(scaled(state, 0.8), scaled(make<TanhOp>(x), 0.2))});
   return make<AddOp>(x, state);
 }
 

@@ -28,8 +28,7 @@ namespace {
 
 class Annotator {
 public:
-  Annotator(ModuleOp module, const Mesh &mesh, unsigned seed)
-      : module_(module), mesh_(mesh), random_(seed) {}
+  Annotator(ModuleOp module, const Mesh &mesh, unsigned seed) : module_(module), mesh_(mesh), random_(seed) {}
 
   void run() {
     dist::setMesh(module_, mesh_);
@@ -59,8 +58,7 @@ private:
   }
 
   /// Axes in random order, each to a factor that it can cut, to partial sums that pass, or to nothing.
-  Strategy drawn(const ShardingRule &rule, ArrayRef<dist::Shape> operands,
-                 ArrayRef<dist::Shape> results) {
+  Strategy drawn(const ShardingRule &rule, ArrayRef<dist::Shape> operands, ArrayRef<dist::Shape> results) {
     Strategy strategy;
     strategy.factors.resize(rule.factors.size());
     int group = !rule.linear.empty() && below(2) ? int(below(rule.linear.size())) : -1;
@@ -72,8 +70,7 @@ private:
       if (group >= 0)
         places.append(2, -2);
       for (int f = 0; f < int(rule.factors.size()); ++f)
-        if (dist::canShard(rule, f, mesh_.size(strategy.factors[f]) * mesh_.axisSize(axis),
-                           operands, results))
+        if (dist::canShard(rule, f, mesh_.size(strategy.factors[f]) * mesh_.axisSize(axis), operands, results))
           places.push_back(f);
       int place = places[below(places.size())];
       if (place >= 0)
@@ -106,8 +103,7 @@ private:
     }
   }
 
-  Strategy choose(Operation *op, const ShardingRule &rule,
-                  const llvm::DenseMap<Value, Sharding> &handedOn) {
+  Strategy choose(Operation *op, const ShardingRule &rule, const llvm::DenseMap<Value, Sharding> &handedOn) {
     auto operands = dist::operandShapes(op), results = dist::resultShapes(op);
     for (int tries = 0; tries < 16; ++tries) {
       Strategy strategy = drawn(rule, operands, results);
@@ -118,8 +114,8 @@ private:
       }
       bool reachable = true;
       for (unsigned i = 0; i < op->getNumOperands(); ++i)
-        reachable &= dist::canReshard(mesh_, handedOn.lookup(op->getOperand(i)),
-                                      dist::operandSharding(rule, strategy, int(i)));
+        reachable &=
+            dist::canReshard(mesh_, handedOn.lookup(op->getOperand(i)), dist::operandSharding(rule, strategy, int(i)));
       if (reachable)
         return strategy;
     }
@@ -132,8 +128,7 @@ private:
     llvm::DenseMap<Value, Sharding> handedOn;
     std::map<unsigned, Sharding> updates;
     for (unsigned i = 0; i < func.getNumArguments(); ++i) {
-      bool lasting =
-          graph::argRole(func, i) == graph::kParameter || graph::argRole(func, i) == graph::kState;
+      bool lasting = graph::argRole(func, i) == graph::kParameter || graph::argRole(func, i) == graph::kState;
       Sharding sharding = randomSharding(func.getArgumentTypes()[i]);
       if (lasting) // the same in all programs
         sharding = lasting_.try_emplace(graph::argName(func, i).str(), sharding).first->second;
@@ -143,12 +138,10 @@ private:
         updates[*result] = sharding;
     }
     for (unsigned i = 0; i < func.getNumResults(); ++i)
-      func.setResultAttr(
-          i, dist::kShardingAttr,
-          attr(updates.count(i) ? updates[i] : randomSharding(func.getResultTypes()[i])));
+      func.setResultAttr(i, dist::kShardingAttr,
+                         attr(updates.count(i) ? updates[i] : randomSharding(func.getResultTypes()[i])));
     for (Operation &op : func.getBody().front().without_terminator()) {
-      ShardingRule rule =
-          llvm::cantFail(cast<dist::ShardingRuleOpInterface>(&op).getShardingRule());
+      ShardingRule rule = llvm::cantFail(cast<dist::ShardingRuleOpInterface>(&op).getShardingRule());
       Strategy chosen = choose(&op, rule, handedOn);
       dist::setStrategy(&op, rule, mesh_, chosen);
       for (OpResult result : op.getResults())
@@ -197,8 +190,8 @@ public:
       }
     for (int b = 0; b < plan_.bindings_size(); ++b) {
       const plan::Binding &binding = plan_.bindings(b);
-      bool result = binding.role() == plan::OUTPUT || binding.role() == plan::LOSS ||
-                    binding.role() == plan::CORRECT || binding.role() == plan::PREDICTIONS;
+      bool result = binding.role() == plan::OUTPUT || binding.role() == plan::LOSS || binding.role() == plan::CORRECT ||
+                    binding.role() == plan::PREDICTIONS;
       if ((result && binding.program() != "train") || binding.role() == plan::PARAMETER ||
           binding.role() == plan::STATE)
         TESSERA_RETURN_IF_ERROR(keep(b, plan::Role_Name(binding.role()) + " " + binding.name()));
@@ -211,8 +204,7 @@ private:
     return rt::toVector(plan_.buffers(int(binding.buffer())).shape());
   }
   double real(const std::string &name, size_t index, int step) const {
-    return (uniform(name, index, step) - 0.5) *
-           (1 + feeds_.jitter * (uniform(name + " jitter", index, step) - 0.5));
+    return (uniform(name, index, step) - 0.5) * (1 + feeds_.jitter * (uniform(name + " jitter", index, step) - 0.5));
   }
 
   /// Parameters as if from a file; states by their fill.
@@ -224,8 +216,7 @@ private:
       plan::DType type = executor_.heldType(b);
       std::vector<char> box(*rt::bytesOf(shapeOf(binding), type));
       eachElement(plan_, binding, [&](size_t g, size_t i) {
-        write(box, type, i,
-              binding.role() == plan::STATE ? binding.fill() : real(binding.name(), g, 0));
+        write(box, type, i, binding.role() == plan::STATE ? binding.fill() : real(binding.name(), g, 0));
       });
       TESSERA_RETURN_IF_ERROR(executor_.loaded().upload(binding.buffer(), box.data()));
     }
@@ -260,8 +251,7 @@ private:
     for (int64_t d : binding.global_shape())
       count *= d;
     global.resize(size_t(count), kElsewhere);
-    eachElement(plan_, binding,
-                [&](size_t g, size_t i) { global[g] = read(bytes, executor_.heldType(b), i); });
+    eachElement(plan_, binding, [&](size_t g, size_t i) { global[g] = read(bytes, executor_.heldType(b), i); });
     return rt::Status();
   }
 
@@ -286,9 +276,7 @@ void prepare(ModuleOp module, const compiler::TrainingOptions *training) {
     module.lookupSymbol<func::FuncOp>("infer").erase();
 }
 
-void annotateRandomly(ModuleOp module, const Mesh &mesh, unsigned seed) {
-  Annotator(module, mesh, seed).run();
-}
+void annotateRandomly(ModuleOp module, const Mesh &mesh, unsigned seed) { Annotator(module, mesh, seed).run(); }
 
 std::vector<plan::Plan> partitioned(ModuleOp module, bool fuse) {
   std::string why;
@@ -315,9 +303,8 @@ std::vector<Outcome> execute(const std::vector<plan::Plan> &plans, const Feeds &
     auto platform = rt::Platform::open({feeds.backend, world.rank(), int(plans.size())}, world);
     if (!platform)
       return platform.status();
-    auto executor =
-        rt::Executor::create(plan, *platform->backend, world, {.threads = 1, .widen = true},
-                             platform->deviceWorld.get());
+    auto executor = rt::Executor::create(plan, *platform->backend, world, {.threads = 1, .widen = true},
+                                         platform->deviceWorld.get());
     if (!executor)
       return executor.status();
     return Rank(plan, **executor, feeds, outcomes[world.rank()]).run();

@@ -19,8 +19,7 @@ using dist::Strategy;
 using Values = std::vector<double>;
 
 /// Every way to give each axis to one factor, to a linear group's partial sums, or to nothing.
-inline std::vector<Strategy> allStrategies(const ShardingRule &rule, const Mesh &mesh,
-                                           mlir::Operation *op) {
+inline std::vector<Strategy> allStrategies(const ShardingRule &rule, const Mesh &mesh, mlir::Operation *op) {
   std::set<Strategy> found;
   int factors = int(rule.factors.size()), places = factors + 2; // factors, partial, none
   std::vector<int> order(mesh.numAxes());
@@ -71,8 +70,7 @@ inline std::vector<Strategy> allStrategies(const ShardingRule &rule, const Mesh 
 }
 
 /// Calls visit(index in the global tensor, index in the buffer) for each element that a rank holds.
-template <typename Visit>
-void eachElement(const plan::Plan &plan, const plan::Binding &binding, Visit visit) {
+template <typename Visit> void eachElement(const plan::Plan &plan, const plan::Binding &binding, Visit visit) {
   const auto &shape = plan.buffers(int(binding.buffer())).shape();
   const std::vector<int64_t> extent = rt::extentOf(plan, binding);
   int64_t count = 1;

@@ -21,9 +21,8 @@ struct Folder {
   ~Folder() { fs::remove_all(path); }
 };
 
-constexpr const char *kTraining =
-    "lenet_train.onnx --dim batch=32 --train --loss cross_entropy --optimizer "
-    "sgd:lr=0.001,momentum=0.9 --init kaiming";
+constexpr const char *kTraining = "lenet_train.onnx --dim batch=32 --train --loss cross_entropy --optimizer "
+                                  "sgd:lr=0.001,momentum=0.9 --init kaiming";
 
 void shell(const std::string &command) {
   INFO(command);
@@ -32,8 +31,8 @@ void shell(const std::string &command) {
 
 PlanDirectory compile(const Folder &folder, const std::string &options) {
   std::string dir = folder.path + "/plan";
-  shell(TESSERA_COMPILE " " TESSERA_MODELS "/" + std::string(kTraining) + " " + options + " -o " +
-        dir + " >" + folder.path + "/log 2>&1");
+  shell(TESSERA_COMPILE " " TESSERA_MODELS "/" + std::string(kTraining) + " " + options + " -o " + dir + " >" +
+        folder.path + "/log 2>&1");
   Result<PlanDirectory> plan = readPlanDirectory(dir);
   REQUIRE(plan.ok());
   return std::move(*plan);
@@ -46,9 +45,8 @@ RunResult verifyPlan(const PlanDirectory &plan) {
   options.steps = 1;
   RunResult result;
   Console console(nullptr);
-  auto status = runRanks(static_cast<int>(plan.ranks.size()), [&](World &world) {
-    return runPlan(plan, options, world, console, result);
-  });
+  auto status = runRanks(static_cast<int>(plan.ranks.size()),
+                         [&](World &world) { return runPlan(plan, options, world, console, result); });
   INFO(status.message());
   REQUIRE(status.ok());
   return result;
@@ -78,8 +76,7 @@ void everyWrongCollectiveIsFound(PlanDirectory plan) {
       for (plan::Plan &rank : plan.ranks)
         corrupt(rank, *rank.mutable_programs(program)->mutable_steps(step)->mutable_collective());
       INFO(plan.ranks[0].programs(program).name()
-           << ", " << original.name() << ": "
-           << plan::CollectiveKind_Name(original.collective().kind()));
+           << ", " << original.name() << ": " << plan::CollectiveKind_Name(original.collective().kind()));
       CHECK_FALSE(verifyPlan(plan).verified);
       plan.ranks = std::move(ranks);
       ++wrong;
@@ -98,8 +95,7 @@ TEST_CASE("verification finds every wrong collective where products read 16 bits
   for (const char *precision : {"bf16", "f16"}) {
     INFO(precision);
     Folder folder;
-    everyWrongCollectiveIsFound(
-        compile(folder, "--mesh data=2 --mode data --precision " + std::string(precision)));
+    everyWrongCollectiveIsFound(compile(folder, "--mesh data=2 --mode data --precision " + std::string(precision)));
   }
 }
 
@@ -108,9 +104,9 @@ TEST_CASE("verification finds every wrong collective of a LeNet cut along channe
     INFO(pattern);
     Folder folder;
     compile(folder, "--mesh 1 --mode data");
-    shell(TESSERA_PYTHON " " TESSERA_TEST_DIR "/make_strategies.py " + folder.path +
-          "/plan/report.json model=2 " + pattern + " -o " + folder.path + "/strategy.json");
-    everyWrongCollectiveIsFound(compile(folder, "--mesh model=2 --mode semi-auto --strategy " +
-                                                    folder.path + "/strategy.json"));
+    shell(TESSERA_PYTHON " " TESSERA_TEST_DIR "/make_strategies.py " + folder.path + "/plan/report.json model=2 " +
+          pattern + " -o " + folder.path + "/strategy.json");
+    everyWrongCollectiveIsFound(
+        compile(folder, "--mesh model=2 --mode semi-auto --strategy " + folder.path + "/strategy.json"));
   }
 }

@@ -57,8 +57,7 @@ struct Harness {
     context.loadAllAvailableDialects();
     context.allowUnregisteredDialects(); // test.low, test.high
     context.disableMultithreading();
-    cases = parseSourceFile<ModuleOp>(std::string(TESSERA_TEST_DIR) + "/" + file,
-                                      ParserConfig(&context));
+    cases = parseSourceFile<ModuleOp>(std::string(TESSERA_TEST_DIR) + "/" + file, ParserConfig(&context));
     REQUIRE(cases);
   }
 };
@@ -83,9 +82,8 @@ OwningOpRef<ModuleOp> makeProgram(func::FuncOp original, llvm::ArrayRef<int> sum
     shape.append(type.getShape().begin(), type.getShape().end());
     argument.setType(RankedTensorType::get(shape, type.getElementType()));
     builder.setInsertionPoint(op);
-    auto sum =
-        graph::ReduceSumOp::create(builder, op->getLoc(), type, argument,
-                                   builder.getDenseI64ArrayAttr({0}), builder.getBoolAttr(false));
+    auto sum = graph::ReduceSumOp::create(builder, op->getLoc(), type, argument, builder.getDenseI64ArrayAttr({0}),
+                                          builder.getBoolAttr(false));
     op->setOperand(i, sum.getY());
   }
   func.setFunctionType(builder.getFunctionType(block.getArgumentTypes(), func.getResultTypes()));
@@ -105,8 +103,7 @@ constexpr double kSpoiled = 1000;
 
 /// An operator of two operands of one shape, with the first one's sharding.
 template <typename Op>
-Value spoil(OpBuilder &builder, Value a, Value b, const dist::Sharding &sharding,
-            const Mesh &mesh) {
+Value spoil(OpBuilder &builder, Value a, Value b, const dist::Sharding &sharding, const Mesh &mesh) {
   auto op = Op::create(builder, a.getLoc(), a, b);
   ShardingRule rule = llvm::cantFail(op.getShardingRule());
   Strategy strategy;
@@ -135,15 +132,11 @@ void spoilPadding(OpOperand &operand, const dist::Sharding &sharding, const Mesh
     return;
   OpBuilder builder(op);
   unsigned number = func.getNumArguments();
-  auto text = [&](const llvm::Twine &s) {
-    return builder.getNamedAttr(graph::kRoleAttr, builder.getStringAttr(s));
-  };
+  auto text = [&](const llvm::Twine &s) { return builder.getNamedAttr(graph::kRoleAttr, builder.getStringAttr(s)); };
   auto attributes = builder.getDictionaryAttr(
-      {text(graph::kInput),
-       builder.getNamedAttr(graph::kNameAttr, builder.getStringAttr("arg" + llvm::Twine(number))),
-       builder.getNamedAttr(
-           dist::kShardingAttr,
-           dist::ShardingAttr::get(op->getContext(), mesh, sharding.withoutPartial()))});
+      {text(graph::kInput), builder.getNamedAttr(graph::kNameAttr, builder.getStringAttr("arg" + llvm::Twine(number))),
+       builder.getNamedAttr(dist::kShardingAttr,
+                            dist::ShardingAttr::get(op->getContext(), mesh, sharding.withoutPartial()))});
   REQUIRE(succeeded(func.insertArgument(number, type, attributes, op->getLoc())));
   Value even = func.getArgument(number);
   if (!whole) {
@@ -160,8 +153,7 @@ void spoilPadding(OpOperand &operand, const dist::Sharding &sharding, const Mesh
 }
 
 /// Writes strategies and shardings into a program made with `summed` = the strategy's linear group.
-void annotate(ModuleOp module, const Mesh &mesh, const ShardingRule &rule,
-              const Strategy &strategy) {
+void annotate(ModuleOp module, const Mesh &mesh, const ShardingRule &rule, const Strategy &strategy) {
   MLIRContext *context = module.getContext();
   dist::setMesh(module, mesh);
   auto func = *module.getOps<func::FuncOp>().begin();
@@ -177,8 +169,7 @@ void annotate(ModuleOp module, const Mesh &mesh, const ShardingRule &rule,
       setArg(op->getOperand(i), want);
       continue;
     }
-    ShardingRule sumRule =
-        llvm::cantFail(cast<dist::ShardingRuleOpInterface>(sum).getShardingRule());
+    ShardingRule sumRule = llvm::cantFail(cast<dist::ShardingRuleOpInterface>(sum).getShardingRule());
     Strategy sumStrategy;
     sumStrategy.factors.push_back(want.partial);
     sumStrategy.factors.append(want.dims.begin(), want.dims.end());
@@ -191,8 +182,7 @@ void annotate(ModuleOp module, const Mesh &mesh, const ShardingRule &rule,
   for (unsigned i = 0; i < op->getNumResults(); ++i)
     func.setResultAttr(
         i, dist::kShardingAttr,
-        dist::ShardingAttr::get(context, mesh,
-                                dist::resultSharding(rule, strategy, int(i)).withoutPartial()));
+        dist::ShardingAttr::get(context, mesh, dist::resultSharding(rule, strategy, int(i)).withoutPartial()));
 }
 
 /// A global input: small integers, the same for every mesh.
@@ -208,11 +198,8 @@ Values makeInput(const plan::Plan &plan, const plan::Binding &binding, func::Fun
     auto attr = original.getArgAttrOfType<IntegerAttr>(binding.ordinal(), name);
     return attr ? attr.getInt() : otherwise;
   };
-  bool boolean = cast<RankedTensorType>(original.getArgumentTypes()[binding.ordinal()])
-                     .getElementType()
-                     .isInteger(1);
-  int64_t low = limit("test.low", boolean ? 0 : -3), high = limit("test.high", boolean ? 1 : 3),
-          count = 1;
+  bool boolean = cast<RankedTensorType>(original.getArgumentTypes()[binding.ordinal()]).getElementType().isInteger(1);
+  int64_t low = limit("test.low", boolean ? 0 : -3), high = limit("test.high", boolean ? 1 : 3), count = 1;
   for (int64_t d : binding.global_shape())
     count *= d;
   Values values;
@@ -259,9 +246,8 @@ Outcome run(ModuleOp module, func::FuncOp original) {
       Values global = makeInput(plan, binding, original);
       std::vector<char> box(*rt::bytesOf(rt::toVector(plan.buffers(int(binding.buffer())).shape()),
                                          plan.buffers(int(binding.buffer())).dtype()));
-      eachElement(plan, binding, [&](size_t g, size_t i) {
-        write(box, plan.buffers(int(binding.buffer())).dtype(), i, global[g]);
-      });
+      eachElement(plan, binding,
+                  [&](size_t g, size_t i) { write(box, plan.buffers(int(binding.buffer())).dtype(), i, global[g]); });
       TESSERA_RETURN_IF_ERROR((*executor)->feed(b, box.data()));
     }
     TESSERA_RETURN_IF_ERROR((*executor)->run(0));
@@ -291,16 +277,15 @@ std::string difference(const Outcome &whole, const Outcome &parts) {
     for (const plan::Binding &binding : plan.bindings()) {
       if (binding.role() != plan::OUTPUT)
         continue;
-      const Values &expected = whole.outputs[0][binding.ordinal()],
-                   &got = parts.outputs[rank][binding.ordinal()];
+      const Values &expected = whole.outputs[0][binding.ordinal()], &got = parts.outputs[rank][binding.ordinal()];
       bool integers = llvm::all_of(expected, [](double v) { return v == std::floor(v); });
       std::string text;
       eachElement(plan, binding, [&](size_t g, size_t i) {
         double want = expected[g], have = got[i];
         double limit = integers ? 0 : 1e-12 * std::max(1.0, std::abs(want));
         if (!(std::abs(have - want) <= limit) && text.empty())
-          text = "rank " + std::to_string(rank) + ", element " + std::to_string(g) + ": " +
-                 std::to_string(have) + " instead of " + std::to_string(want);
+          text = "rank " + std::to_string(rank) + ", element " + std::to_string(g) + ": " + std::to_string(have) +
+                 " instead of " + std::to_string(want);
       });
       if (!text.empty())
         return text;
@@ -332,8 +317,7 @@ TEST_CASE("every operator gives under every strategy what it gives on one rank")
     auto reference = [&](int group) -> const Outcome & {
       auto [it, fresh] = references.try_emplace(group);
       if (fresh) {
-        llvm::ArrayRef<int> summed =
-            group < 0 ? llvm::ArrayRef<int>() : llvm::ArrayRef(rule->linear[group]);
+        llvm::ArrayRef<int> summed = group < 0 ? llvm::ArrayRef<int>() : llvm::ArrayRef(rule->linear[group]);
         OwningOpRef<ModuleOp> program = makeProgram(func, summed);
         Mesh one;
         Strategy none;
@@ -348,9 +332,8 @@ TEST_CASE("every operator gives under every strategy what it gives on one rank")
     for (const char *text : {"a=2", "a=4", "a=2,b=2"}) {
       Mesh mesh = llvm::cantFail(Mesh::parse(text));
       for (const Strategy &strategy : allStrategies(*rule, mesh, op)) {
-        llvm::ArrayRef<int> summed = strategy.linear < 0
-                                         ? llvm::ArrayRef<int>()
-                                         : llvm::ArrayRef(rule->linear[strategy.linear]);
+        llvm::ArrayRef<int> summed =
+            strategy.linear < 0 ? llvm::ArrayRef<int>() : llvm::ArrayRef(rule->linear[strategy.linear]);
         OwningOpRef<ModuleOp> program = makeProgram(func, summed);
         annotate(*program, mesh, *rule, strategy);
         std::string before = printed(*program);
@@ -361,8 +344,7 @@ TEST_CASE("every operator gives under every strategy what it gives on one rank")
           INFO(before);
           INFO(printed(*program));
           FAIL_CHECK(func.getName().str()
-                     << " on " << text << " under '" << dist::strategyText(strategy, *rule, mesh)
-                     << "': " << wrong);
+                     << " on " << text << " under '" << dist::strategyText(strategy, *rule, mesh) << "': " << wrong);
           break; // one of a kind is enough to read
         }
       }
@@ -378,8 +360,7 @@ TEST_CASE("every operator is tested") {
   for (func::FuncOp func : harness.cases->getOps<func::FuncOp>())
     tested.insert(onlyOp(func)->getName().getStringRef().str());
   for (RegisteredOperationName name : harness.context.getRegisteredOperations()) {
-    if (name.getDialectNamespace() != "graph" ||
-        !name.hasInterface<dist::ShardingRuleOpInterface>())
+    if (name.getDialectNamespace() != "graph" || !name.hasInterface<dist::ShardingRuleOpInterface>())
       continue;
     // Gone before anything is distributed.
     if (name.getStringRef().starts_with("graph.batch_norm"))

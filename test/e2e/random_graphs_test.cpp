@@ -50,9 +50,8 @@ std::string printed(ModuleOp module) {
 }
 
 /// More of the small ones: they are quicker, and most mistakes need no more.
-const std::vector<const char *> kMeshes = {"a=2",     "a=2",     "a=3",     "a=3",
-                                           "a=4",     "a=5",     "a=8",     "a=2,b=2",
-                                           "a=2,b=2", "a=2,b=3", "a=3,b=2", "a=2,b=2,c=2"};
+const std::vector<const char *> kMeshes = {"a=2", "a=2",     "a=3",     "a=3",     "a=4",     "a=5",
+                                           "a=8", "a=2,b=2", "a=2,b=2", "a=2,b=3", "a=3,b=2", "a=2,b=2,c=2"};
 
 /// More than cores: ranks of small programs mostly wait for each other.
 constexpr int kWorkers = 4;
@@ -81,8 +80,8 @@ bool cutsUnevenly(const std::vector<plan::Plan> &plans) {
 }
 
 /// What is wrong with the graph of this seed on ranks of the backend, or nothing.
-std::string failure(unsigned seed, const std::string &backend,
-                    const std::vector<const char *> &meshes, Tally &tally, std::string &text) {
+std::string failure(unsigned seed, const std::string &backend, const std::vector<const char *> &meshes, Tally &tally,
+                    std::string &text) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   context.loadDialect<func::FuncDialect, dist::DistDialect, graph::GraphDialect>();
   RandomGraph graph = randomGraph(context, seed);
@@ -156,9 +155,8 @@ Tally tryAll(unsigned wanted, const std::string &backend, const std::vector<cons
   }
   for (const auto &[seed, wrong] : failures)
     FAIL_CHECK("TESSERA_RANDOM_SEED=" << seed << ": " << wrong);
-  WARN(tally.run << " graphs (" << tally.trained << " trained, " << tally.fused << " fused, "
-                 << tally.padded << " with padded tensors), " << tally.passedOver
-                 << " passed over");
+  WARN(tally.run << " graphs (" << tally.trained << " trained, " << tally.fused << " fused, " << tally.padded
+                 << " with padded tensors), " << tally.passedOver << " passed over");
   CHECK(tally.run == wanted);
   CHECK(tally.passedOver <= wanted / 10 + 1);
   return tally;
@@ -186,6 +184,5 @@ TEST_CASE("random graphs give under random strategies what they give on one rank
 }
 
 TEST_CASE("random graphs give on devices what they give on the reference backend", "[.device]") {
-  tryAll(fromEnvironment("TESSERA_RANDOM_GRAPHS", 12), "cuda",
-         {"a=1", "a=1", "a=1", "a=2", "a=2,b=2"});
+  tryAll(fromEnvironment("TESSERA_RANDOM_GRAPHS", 12), "cuda", {"a=1", "a=1", "a=1", "a=2", "a=2,b=2"});
 }

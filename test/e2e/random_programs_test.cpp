@@ -33,8 +33,7 @@ struct Harness {
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
     context.disableMultithreading();
-    training = parseSourceFile<ModuleOp>(std::string(TESSERA_TEST_DIR) + "/" + file,
-                                         ParserConfig(&context));
+    training = parseSourceFile<ModuleOp>(std::string(TESSERA_TEST_DIR) + "/" + file, ParserConfig(&context));
     REQUIRE(training);
     compiler::TrainingOptions options;
     options.optimizer = llvm::cantFail(compiler::parseOptimizer(optimizer));

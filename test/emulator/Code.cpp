@@ -84,8 +84,8 @@ int32_t compile(const char *source, int32_t, void **image, size_t *bytes, Tesser
   // needs are in this process.
   const bool syncs = std::strstr(source, "__syncthreads") || std::strstr(source, "__shfl");
   const std::string command = std::string("g++ -std=c++17 ") + (syncs ? "-O1" : "-O0") +
-                              " -w -fPIC -shared -nostdinc++ -nostdlib -ffp-contract=off -o " +
-                              base + ".so " + base + ".cpp 2> " + base + ".log";
+                              " -w -fPIC -shared -nostdinc++ -nostdlib -ffp-contract=off -o " + base + ".so " + base +
+                              ".cpp 2> " + base + ".log";
   if (std::system(command.c_str()) != 0) {
     std::stringstream log;
     log << std::ifstream(base + ".log").rdbuf();
@@ -106,8 +106,8 @@ int32_t compile(const char *source, int32_t, void **image, size_t *bytes, Tesser
 void freeImage(void *image) { std::free(image); }
 int32_t compilerVersion(void) { return 3; } // of the compiler's options
 
-int32_t loadCode(TesseraDevice *, const void *image, size_t bytes, const char *function,
-                 TesseraCode **code, TesseraMessage *m) {
+int32_t loadCode(TesseraDevice *, const void *image, size_t bytes, const char *function, TesseraCode **code,
+                 TesseraMessage *m) {
   const std::string path = freshName() + ".so";
   const char *data = static_cast<const char *>(image);
   std::ofstream(path, std::ios::binary).write(data, static_cast<std::streamsize>(bytes - 1));
@@ -135,8 +135,7 @@ void unloadCode(TesseraDevice *, TesseraCode *code) {
 class Fibers {
 public:
   /// Runs body(t) for t in [0, n); false if some threads ended while others wait at a barrier.
-  bool run(unsigned n, const std::function<void(unsigned)> &enter,
-           const std::function<void()> &body) {
+  bool run(unsigned n, const std::function<void(unsigned)> &enter, const std::function<void()> &body) {
     while (fibers_.size() < n) {
       fibers_.push_back(std::make_unique<Fiber>());
       fibers_.back()->stack.resize(64 << 10);
@@ -210,20 +209,18 @@ void barrier() { Fibers::current->yield(); }
 
 /// Calls a function of n pointers. More may be passed than it takes.
 void invoke(void *function, void *const *p) {
-  using F = void (*)(void *, void *, void *, void *, void *, void *, void *, void *, void *, void *,
-                     void *, void *, void *, void *, void *, void *, void *, void *, void *, void *,
-                     void *, void *, void *, void *, void *, void *, void *, void *, void *, void *,
-                     void *, void *);
-  reinterpret_cast<F>(function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10],
-                                p[11], p[12], p[13], p[14], p[15], p[16], p[17], p[18], p[19],
-                                p[20], p[21], p[22], p[23], p[24], p[25], p[26], p[27], p[28],
-                                p[29], p[30], p[31]);
+  using F = void (*)(void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *,
+                     void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *,
+                     void *, void *, void *, void *, void *, void *, void *, void *);
+  reinterpret_cast<F>(function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11], p[12], p[13],
+                                p[14], p[15], p[16], p[17], p[18], p[19], p[20], p[21], p[22], p[23], p[24], p[25],
+                                p[26], p[27], p[28], p[29], p[30], p[31]);
 }
 
-int32_t launch(TesseraDevice *d, int32_t stream, TesseraCode *code, const uint32_t grid[3],
-               uint32_t block, void **arguments, uint32_t count, TesseraMessage *m) {
-  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || grid[1] > 65535 || grid[2] > 65535 ||
-      grid[0] > INT32_MAX || block == 0 || block > 1024)
+int32_t launch(TesseraDevice *d, int32_t stream, TesseraCode *code, const uint32_t grid[3], uint32_t block,
+               void **arguments, uint32_t count, TesseraMessage *m) {
+  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || grid[1] > 65535 || grid[2] > 65535 || grid[0] > INT32_MAX ||
+      block == 0 || block > 1024)
     return fail(m, "launching a kernel failed: invalid grid or block");
   std::vector<void *> values(32, nullptr);
   if (count > values.size())
@@ -244,9 +241,7 @@ int32_t launch(TesseraDevice *d, int32_t stream, TesseraCode *code, const uint32
                     *code->sync = barrier;
                     i[4] = i[5] = 0;
                     static thread_local Fibers fibers;
-                    const std::function<void()> body = [&] {
-                      invoke(code->function, values.data());
-                    };
+                    const std::function<void()> body = [&] { invoke(code->function, values.data()); };
                     for (uint32_t z = 0; z < size[2]; ++z)
                       for (uint32_t y = 0; y < size[1]; ++y)
                         for (uint32_t x = 0; x < size[0]; ++x) {

@@ -73,9 +73,7 @@ size_t bytesOf(int dtype) {
 }
 
 template <typename T> T reduced(T a, T b, int reduction) {
-  return reduction == TESSERA_SUM   ? static_cast<T>(a + b)
-         : reduction == TESSERA_MAX ? std::max(a, b)
-                                    : std::min(a, b);
+  return reduction == TESSERA_SUM ? static_cast<T>(a + b) : reduction == TESSERA_MAX ? std::max(a, b) : std::min(a, b);
 }
 
 template <typename T> void reduceInto(T *to, const T *from, size_t n, int reduction) {
@@ -84,8 +82,7 @@ template <typename T> void reduceInto(T *to, const T *from, size_t n, int reduct
 }
 
 /// Of 16 bits; every sum is rounded, as on the way from rank to rank.
-template <auto kWiden, auto kNarrow>
-void reduceHalves(char *to, const char *from, size_t n, int reduction) {
+template <auto kWiden, auto kNarrow> void reduceHalves(char *to, const char *from, size_t n, int reduction) {
   auto *a = reinterpret_cast<uint16_t *>(to);
   const auto *b = reinterpret_cast<const uint16_t *>(from);
   for (size_t i = 0; i < n; ++i)
@@ -155,9 +152,7 @@ std::string perform(Operation &op, int members) {
       return "members of a group call different collectives";
   const size_t size = bytesOf(first.dtype), bytes = first.count * size;
   const size_t n = static_cast<size_t>(members);
-  auto in = [&](size_t m) {
-    return static_cast<const char *>(op.parts.at(static_cast<int>(m)).in);
-  };
+  auto in = [&](size_t m) { return static_cast<const char *>(op.parts.at(static_cast<int>(m)).in); };
   auto out = [&](size_t m) { return static_cast<char *>(op.parts.at(static_cast<int>(m)).out); };
   std::vector<char> result;
   if (first.kind == Kind::AllGather) {
@@ -254,8 +249,7 @@ int32_t postMessages(TesseraComm *c, Messages messages, TesseraMessage *m) {
                     if (shared->aborted || *failed)
                       return TESSERA_NOT_READY; // hangs, as a device does
                     if (ends->empty()) {
-                      auto put = [&](const Message &message, Wire &wire,
-                                     std::deque<std::shared_ptr<End>> &side) {
+                      auto put = [&](const Message &message, Wire &wire, std::deque<std::shared_ptr<End>> &side) {
                         ends->push_back(std::make_shared<End>(End{message}));
                         side.push_back(ends->back());
                         deliver(wire);
@@ -289,8 +283,8 @@ int32_t uniqueId(TesseraCommId *id, TesseraMessage *) {
   return TESSERA_OK;
 }
 
-int32_t createComm(TesseraDevice *d, const TesseraCommId *id, int32_t members, int32_t me,
-                   TesseraComm **comm, TesseraMessage *m) {
+int32_t createComm(TesseraDevice *d, const TesseraCommId *id, int32_t members, int32_t me, TesseraComm **comm,
+                   TesseraMessage *m) {
   std::lock_guard lock(mutex);
   std::shared_ptr<Shared> &shared = groups[std::string(id->bytes, sizeof id->bytes)];
   if (!shared)
@@ -312,8 +306,7 @@ int32_t pollComm(TesseraComm *c, TesseraMessage *m) {
     return fail(m, "NCCL: a collective failed: remote process exited or there was a network error");
   if (c->shared->aborted)
     return fail(m, "a member of the group has left");
-  return static_cast<int>(c->shared->joined.size()) == c->shared->members ? TESSERA_OK
-                                                                          : TESSERA_NOT_READY;
+  return static_cast<int>(c->shared->joined.size()) == c->shared->members ? TESSERA_OK : TESSERA_NOT_READY;
 }
 
 void destroyComm(TesseraComm *c) {
@@ -336,8 +329,7 @@ void abortComm(TesseraComm *c) {
   delete c;
 }
 
-int32_t registerMemory(TesseraComm *c, void *memory, size_t bytes, void **registration,
-                       TesseraMessage *m) {
+int32_t registerMemory(TesseraComm *c, void *memory, size_t bytes, void **registration, TesseraMessage *m) {
   if (toldToFail("register") == c->device->ordinal)
     return fail(m, "this device registers no memory", TESSERA_UNSUPPORTED);
   if (!c->registered.emplace(static_cast<char *>(memory), bytes).second)
@@ -353,20 +345,19 @@ void deregisterMemory(TesseraComm *c, void *registration) {
     c->device->registered.erase(registration);
 }
 
-int32_t allReduce(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
-                  int32_t reduction, TesseraMessage *m) {
+int32_t allReduce(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype, int32_t reduction,
+                  TesseraMessage *m) {
   return post(c, {Kind::AllReduce, in, out, count, dtype, reduction, 0}, m);
 }
-int32_t allGather(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
-                  TesseraMessage *m) {
+int32_t allGather(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype, TesseraMessage *m) {
   return post(c, {Kind::AllGather, in, out, count, dtype, 0, 0}, m);
 }
-int32_t reduceScatter(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
-                      int32_t reduction, TesseraMessage *m) {
+int32_t reduceScatter(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype, int32_t reduction,
+                      TesseraMessage *m) {
   return post(c, {Kind::ReduceScatter, in, out, count, dtype, reduction, 0}, m);
 }
-int32_t broadcast(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
-                  int32_t root, TesseraMessage *m) {
+int32_t broadcast(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype, int32_t root,
+                  TesseraMessage *m) {
   return post(c, {Kind::Broadcast, in, out, count, dtype, 0, root}, m);
 }
 

@@ -47,8 +47,7 @@ int32_t enqueue(TesseraDevice *d, EmulatedWork work, TesseraMessage *m) {
 }
 
 /// Runs `queue` as far as it goes. Streams take turns; `first` goes first, each until it waits.
-static int32_t drain(std::vector<EmulatedWork> (&queue)[TESSERA_STREAMS], int first,
-                     TesseraMessage *m) {
+static int32_t drain(std::vector<EmulatedWork> (&queue)[TESSERA_STREAMS], int first, TesseraMessage *m) {
   bool left = false;
   for (bool moved = true; moved;) {
     moved = left = false;
@@ -80,9 +79,7 @@ static int32_t drain(std::vector<EmulatedWork> (&queue)[TESSERA_STREAMS], int fi
 static int order() {
   const char *given = std::getenv("TESSERA_EMULATOR_ORDER");
   const std::string name = given ? given : "";
-  return name == "comm"   ? TESSERA_COMM_STREAM
-         : name == "copy" ? TESSERA_COPY_STREAM
-                          : TESSERA_COMPUTE_STREAM;
+  return name == "comm" ? TESSERA_COMM_STREAM : name == "copy" ? TESSERA_COPY_STREAM : TESSERA_COMPUTE_STREAM;
 }
 
 int32_t progress(TesseraDevice *d, int stream, TesseraMessage *m) {
@@ -150,8 +147,7 @@ int32_t allocatePinned(TesseraDevice *, size_t bytes, void **memory, TesseraMess
 }
 void releasePinned(TesseraDevice *, void *memory) { std::free(memory); }
 
-int32_t copy(TesseraDevice *d, int32_t stream, void *to, const void *from, size_t bytes,
-             TesseraMessage *m) {
+int32_t copy(TesseraDevice *d, int32_t stream, void *to, const void *from, size_t bytes, TesseraMessage *m) {
   return enqueue(d,
                  {stream,
                   [=](TesseraMessage *) {
@@ -161,8 +157,8 @@ int32_t copy(TesseraDevice *d, int32_t stream, void *to, const void *from, size_
                  m);
 }
 
-int32_t copyRows(TesseraDevice *d, int32_t stream, void *to, size_t toPitch, const void *from,
-                 size_t fromPitch, size_t width, size_t rows, TesseraMessage *m) {
+int32_t copyRows(TesseraDevice *d, int32_t stream, void *to, size_t toPitch, const void *from, size_t fromPitch,
+                 size_t width, size_t rows, TesseraMessage *m) {
   if (rows > 1 && (width > toPitch || width > fromPitch))
     return fail(m, "a copy of rows that are wider than their pitch");
   return enqueue(d,
@@ -176,8 +172,7 @@ int32_t copyRows(TesseraDevice *d, int32_t stream, void *to, size_t toPitch, con
                  m);
 }
 
-int32_t fill(TesseraDevice *d, int32_t stream, void *memory, int32_t byte, size_t bytes,
-             TesseraMessage *m) {
+int32_t fill(TesseraDevice *d, int32_t stream, void *memory, int32_t byte, size_t bytes, TesseraMessage *m) {
   return enqueue(d,
                  {stream,
                   [=](TesseraMessage *) {
@@ -187,9 +182,7 @@ int32_t fill(TesseraDevice *d, int32_t stream, void *memory, int32_t byte, size_
                  m);
 }
 
-int32_t query(TesseraDevice *d, int32_t stream, TesseraMessage *m) {
-  return progress(d, stream, m);
-}
+int32_t query(TesseraDevice *d, int32_t stream, TesseraMessage *m) { return progress(d, stream, m); }
 
 int32_t synchronize(TesseraDevice *d, int32_t stream, TesseraMessage *m) {
   int32_t code;
@@ -210,8 +203,7 @@ int32_t createTimer(TesseraDevice *d, TesseraEvent **event, TesseraMessage *m) {
   return TESSERA_OK;
 }
 
-int32_t elapsed(TesseraDevice *, TesseraEvent *from, TesseraEvent *to, double *seconds,
-                TesseraMessage *m) {
+int32_t elapsed(TesseraDevice *, TesseraEvent *from, TesseraEvent *to, double *seconds, TesseraMessage *m) {
   for (const TesseraEvent *event : {from, to})
     if (!event->timer || event->recorded == 0 || event->done < event->recorded)
       return fail(m, "a timer is read that was not reached");
@@ -285,10 +277,8 @@ int32_t launchGraph(TesseraDevice *d, TesseraGraph *graph, TesseraMessage *m) {
     }
     replay->queue[w.stream].push_back(std::move(copy));
   }
-  return enqueue(d,
-                 {TESSERA_COMPUTE_STREAM,
-                  [replay](TesseraMessage *why) { return drain(replay->queue, order(), why); }},
-                 m);
+  return enqueue(
+      d, {TESSERA_COMPUTE_STREAM, [replay](TesseraMessage *why) { return drain(replay->queue, order(), why); }}, m);
 }
 
 void destroyGraph(TesseraDevice *, TesseraGraph *graph) { delete graph; }

@@ -76,10 +76,8 @@ void multiply(const TesseraMatMul &w, const TesseraOperands &o) {
 }
 
 /// The place of element (outer, inner, point) of a tensor of `inners` times `points` per outer.
-int64_t place(const TesseraConv &c, int64_t outer, int64_t inner, int64_t point, int64_t inners,
-              int64_t points) {
-  return outer * inners * points +
-         (c.channelsLast ? point * inners + inner : inner * points + point);
+int64_t place(const TesseraConv &c, int64_t outer, int64_t inner, int64_t point, int64_t inners, int64_t points) {
+  return outer * inners * points + (c.channelsLast ? point * inners + inner : inner * points + point);
 }
 
 /// One loop over every (result, tap) triple serves all three kinds.
@@ -87,8 +85,7 @@ void convolve(const TesseraConv &c, const TesseraOperands &o) {
   auto volume = [](const int64_t s[3]) { return s[0] * s[1] * s[2]; };
   const int64_t in = volume(c.in), pixels = volume(c.out), taps = volume(c.kernel);
   const int64_t cg = c.channels / c.groups, fg = c.filters / c.groups;
-  const int64_t xs = c.n * c.channels * in, ws = c.filters * cg * taps,
-                ys = c.n * c.filters * pixels;
+  const int64_t xs = c.n * c.channels * in, ws = c.filters * cg * taps, ys = c.n * c.filters * pixels;
   const std::vector<double> allA = loadAll(c.dtype, o.a, c.kind == 1 ? ys : xs);
   const std::vector<double> allB = loadAll(c.dtype, o.b, c.kind == 2 ? ys : ws);
   const double *a = allA.data(), *b = allB.data();
@@ -99,8 +96,7 @@ void convolve(const TesseraConv &c, const TesseraOperands &o) {
         for (int64_t k = 0; k < cg; ++k)
           for (int64_t t = 0; t < taps; ++t) {
             int64_t po[3] = {p / (c.out[1] * c.out[2]), p / c.out[2] % c.out[1], p % c.out[2]};
-            int64_t pt[3] = {t / (c.kernel[1] * c.kernel[2]), t / c.kernel[2] % c.kernel[1],
-                             t % c.kernel[2]};
+            int64_t pt[3] = {t / (c.kernel[1] * c.kernel[2]), t / c.kernel[2] % c.kernel[1], t % c.kernel[2]};
             int64_t at = 0;
             bool inside = true;
             for (int d = 0; d < 3; ++d) {
@@ -135,8 +131,7 @@ void pool(const TesseraPool &w, const TesseraOperands &o) {
       std::vector<int64_t> inside;
       for (int64_t t = 0; t < taps; ++t) {
         const int64_t po[3] = {p / (w.out[1] * w.out[2]), p / w.out[2] % w.out[1], p % w.out[2]};
-        const int64_t pt[3] = {t / (w.kernel[1] * w.kernel[2]), t / w.kernel[2] % w.kernel[1],
-                               t % w.kernel[2]};
+        const int64_t pt[3] = {t / (w.kernel[1] * w.kernel[2]), t / w.kernel[2] % w.kernel[1], t % w.kernel[2]};
         int64_t at = 0;
         bool hit = true;
         for (int d = 0; d < 3; ++d) {
@@ -166,8 +161,7 @@ bool typesFit(int32_t dtype, int32_t resultType) {
                        : (dtype == TESSERA_F32 || dtype == TESSERA_F64) && resultType == dtype;
 }
 
-int32_t createMatMul(TesseraDevice *, const TesseraMatMul *what, TesseraOp **op, size_t *workspace,
-                     TesseraMessage *m) {
+int32_t createMatMul(TesseraDevice *, const TesseraMatMul *what, TesseraOp **op, size_t *workspace, TesseraMessage *m) {
   if (!typesFit(what->dtype, what->resultType))
     return fail(m, "a product of types that no library has");
   const int32_t least = isHalf(what->dtype) ? 2 : what->dtype == TESSERA_F64 ? 8 : 4;
@@ -183,15 +177,12 @@ int32_t createMatMul(TesseraDevice *, const TesseraMatMul *what, TesseraOp **op,
   return TESSERA_OK;
 }
 
-int32_t createConv(TesseraDevice *, const TesseraConv *what, TesseraOp **op, size_t *workspace,
-                   TesseraMessage *m) {
+int32_t createConv(TesseraDevice *, const TesseraConv *what, TesseraOp **op, size_t *workspace, TesseraMessage *m) {
   if (!typesFit(what->dtype, what->resultType))
     return fail(m, "a convolution of types that no library has");
   for (int d = 0; d < 3; ++d) {
-    int64_t room = what->in[d] + what->padLow[d] + what->padHigh[d] -
-                   what->dilation[d] * (what->kernel[d] - 1) - 1;
-    if (what->padLow[d] < 0 || what->padHigh[d] < 0 || room < 0 ||
-        room / what->stride[d] + 1 != what->out[d])
+    int64_t room = what->in[d] + what->padLow[d] + what->padHigh[d] - what->dilation[d] * (what->kernel[d] - 1) - 1;
+    if (what->padLow[d] < 0 || what->padHigh[d] < 0 || room < 0 || room / what->stride[d] + 1 != what->out[d])
       return fail(m, "a convolution whose sizes do not fit together");
     if (d < 3 - what->spatial && (what->in[d] != 1 || what->out[d] != 1 || what->kernel[d] != 1))
       return fail(m, "a convolution with more dimensions than it says");
@@ -204,17 +195,14 @@ int32_t createConv(TesseraDevice *, const TesseraConv *what, TesseraOp **op, siz
   return TESSERA_OK;
 }
 
-int32_t createPool(TesseraDevice *, const TesseraPool *what, TesseraOp **op, size_t *workspace,
-                   TesseraMessage *m) {
+int32_t createPool(TesseraDevice *, const TesseraPool *what, TesseraOp **op, size_t *workspace, TesseraMessage *m) {
   if (!isHalf(what->dtype) && what->dtype != TESSERA_F32)
     return fail(m, "pooling of a type that no library has");
   for (int d = 0; d < 3; ++d) {
     const int64_t room = what->in[d] + what->padLow[d] + what->padHigh[d] - what->kernel[d];
-    if (what->padLow[d] < 0 || what->padHigh[d] < 0 || room < 0 ||
-        room / what->stride[d] + 1 != what->out[d])
+    if (what->padLow[d] < 0 || what->padHigh[d] < 0 || room < 0 || room / what->stride[d] + 1 != what->out[d])
       return fail(m, "pooling whose sizes do not fit together");
-    if (what->padLow[d] >= what->kernel[d] ||
-        (what->out[d] - 1) * what->stride[d] - what->padLow[d] >= what->in[d])
+    if (what->padLow[d] >= what->kernel[d] || (what->out[d] - 1) * what->stride[d] - what->padLow[d] >= what->in[d])
       return fail(m, "pooling with a window that has nothing in it");
     if (d < 3 - what->spatial && (what->in[d] != 1 || what->out[d] != 1 || what->kernel[d] != 1))
       return fail(m, "pooling with more dimensions than it says");

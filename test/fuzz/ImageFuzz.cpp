@@ -18,8 +18,7 @@ std::vector<std::string> seeds() {
   for (int type : {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA})
     for (int depth : {8, 16})
       files.push_back(rt::testing::pngFile(20, 15, type, depth, paint, depth == 16));
-  files.push_back(rt::testing::pngFile(20, 15, PNG_COLOR_TYPE_PALETTE, 8,
-                                       [](int y, int x, int) { return x + y; }));
+  files.push_back(rt::testing::pngFile(20, 15, PNG_COLOR_TYPE_PALETTE, 8, [](int y, int x, int) { return x + y; }));
   return files;
 }
 
@@ -33,8 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!decoder.readHeader() || decoder.width() * decoder.height() > 1 << 20)
       return 0; // large ones take their time
     rt::Pixels pixels;
-    const rt::PixelBox box{decoder.width() / 3, decoder.height() / 3,
-                           decoder.width() - decoder.width() / 3 * 2,
+    const rt::PixelBox box{decoder.width() / 3, decoder.height() / 3, decoder.width() - decoder.width() / 3 * 2,
                            decoder.height() - decoder.height() / 3 * 2};
     if (decoder.mostReduction() < reduction || !decoder.decode(box, reduction, pixels))
       return 0;

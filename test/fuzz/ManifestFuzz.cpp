@@ -42,8 +42,7 @@ std::vector<std::string> seeds() {
   m.tensors["w"] = {rt::TensorRole::Parameter, plan::F32, {4, 3}, {2, 1}, {}};
   m.tensors["w"].pieces = {{0, {{0, 0}, {2, 3}}}, {1, {{2, 0}, {2, 3}}}};
   m.tensors["s"] = {rt::TensorRole::Optimizer, plan::I64, {}, {}, {{1, {{}, {}}}}};
-  return {rt::formatManifest(m),
-          R"({"a.*": "b.*", "c": null, "d": {"name": "e", "transpose": true}})"};
+  return {rt::formatManifest(m), R"({"a.*": "b.*", "c": null, "d": {"name": "e", "transpose": true}})"};
 }
 
 void mutate(std::string &input, Random &random) {

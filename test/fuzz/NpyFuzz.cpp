@@ -21,8 +21,7 @@ std::string file(plan::DType type, const std::vector<int64_t> &shape, size_t byt
 namespace tessera::fuzz {
 
 std::vector<std::string> seeds() {
-  return {file(plan::F32, {2, 3}, 24), file(plan::I64, {5}, 40), file(plan::BOOL, {}, 1),
-          file(plan::F16, {0, 7}, 0)};
+  return {file(plan::F32, {2, 3}, 24), file(plan::I64, {5}, 40), file(plan::BOOL, {}, 1), file(plan::F16, {0, 7}, 0)};
 }
 
 void mutate(std::string &input, Random &random) {
@@ -50,14 +49,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (file->bytes() > size)
     abort(); // promises more than there is
   std::vector<uint8_t> contents(file->bytes());
-  if (!file->readBox(std::vector<int64_t>(file->shape().size(), 0), file->shape(),
-                     contents.data()) ||
+  if (!file->readBox(std::vector<int64_t>(file->shape().size(), 0), file->shape(), contents.data()) ||
       !std::equal(contents.begin(), contents.end(), data + size - contents.size()))
     abort();
   const std::string header = rt::formatNpyHeader(file->dtype(), file->shape());
   rt::Result<rt::NpyHeader> again = rt::parseNpyHeader(header.data(), header.size());
-  if (!again || again->dtype != file->dtype() || again->shape != file->shape() ||
-      again->dataBytes != file->bytes() || again->dataOffset != header.size())
+  if (!again || again->dtype != file->dtype() || again->shape != file->shape() || again->dataBytes != file->bytes() ||
+      again->dataOffset != header.size())
     abort();
   return 0;
 }

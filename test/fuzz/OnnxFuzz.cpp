@@ -16,9 +16,7 @@ namespace {
 
 using fuzz::Random;
 
-int pick(int n, Random &random) {
-  return n > 0 ? static_cast<int>(random() % static_cast<uint64_t>(n)) : 0;
-}
+int pick(int n, Random &random) { return n > 0 ? static_cast<int>(random() % static_cast<uint64_t>(n)) : 0; }
 
 std::string anyValue(onnx::GraphProto &graph, Random &random) {
   std::vector<std::string> names{""};
@@ -37,15 +35,12 @@ std::string anyOperator(Random &random) {
 }
 
 void anyAttribute(onnx::AttributeProto &a, Random &random) {
-  static const char *const ints[] = {"axis",      "keepdims",    "group",         "to",
-                                     "transA",    "transB",      "ceil_mode",     "allowzero",
-                                     "blocksize", "num_groups",  "training_mode", "exclusive",
-                                     "reverse",   "num_outputs", "start"};
-  static const char *const lists[] = {"axes",         "perm",      "kernel_shape", "strides",
-                                      "pads",         "dilations", "split",        "output_padding",
-                                      "output_shape", "starts",    "ends"};
-  static const char *const floats[] = {"alpha", "beta", "epsilon", "momentum",
-                                       "ratio", "min",  "max"};
+  static const char *const ints[] = {"axis",          "keepdims",  "group",     "to",          "transA",
+                                     "transB",        "ceil_mode", "allowzero", "blocksize",   "num_groups",
+                                     "training_mode", "exclusive", "reverse",   "num_outputs", "start"};
+  static const char *const lists[] = {"axes",  "perm",           "kernel_shape", "strides", "pads", "dilations",
+                                      "split", "output_padding", "output_shape", "starts",  "ends"};
+  static const char *const floats[] = {"alpha", "beta", "epsilon", "momentum", "ratio", "min", "max"};
   static const std::pair<const char *, const char *> strings[] = {
       {"mode", "linear"},         {"mode", "constant"},      {"auto_pad", "SAME_UPPER"},
       {"auto_pad", "SAME_LOWER"}, {"equation", "ij,jk->ik"}, {"equation", "ab,cb->ac"},
@@ -155,14 +150,12 @@ void mutateNode(onnx::NodeProto &node, onnx::GraphProto &graph, Random &random) 
 void mutateInput(onnx::GraphProto &graph, Random &random) {
   if (graph.input_size() == 0)
     return;
-  auto *tensor =
-      graph.mutable_input(pick(graph.input_size(), random))->mutable_type()->mutable_tensor_type();
+  auto *tensor = graph.mutable_input(pick(graph.input_size(), random))->mutable_type()->mutable_tensor_type();
   auto *shape = tensor->mutable_shape();
   if (pick(4, random) == 0)
     tensor->set_elem_type(pick(18, random));
   else if (shape->dim_size() > 0 && pick(3, random))
-    shape->mutable_dim(pick(shape->dim_size(), random))
-        ->set_dim_value(fuzz::interesting(3, random));
+    shape->mutable_dim(pick(shape->dim_size(), random))->set_dim_value(fuzz::interesting(3, random));
   else if (shape->dim_size() > 0 && pick(2, random))
     shape->mutable_dim()->RemoveLast();
   else
@@ -175,8 +168,8 @@ std::string playground(int64_t opset) {
   model.add_opset_import()->set_version(opset);
   auto &graph = *model.mutable_graph();
   int index = 0;
-  for (std::vector<int64_t> shape : std::vector<std::vector<int64_t>>{
-           {2, 3, 4, 4}, {2, 3, 4}, {3, 4}, {4, 3}, {3}, {}, {3, 3, 2, 2}})
+  for (std::vector<int64_t> shape :
+       std::vector<std::vector<int64_t>>{{2, 3, 4, 4}, {2, 3, 4}, {3, 4}, {4, 3}, {3}, {}, {3, 3, 2, 2}})
     for (int type : {onnx::TensorProto::FLOAT, onnx::TensorProto::INT64, onnx::TensorProto::BOOL}) {
       auto *info = graph.add_input();
       info->set_name("in" + std::to_string(index));
@@ -209,8 +202,7 @@ namespace tessera::fuzz {
 
 std::vector<std::string> seeds() {
   std::vector<std::string> inputs;
-  for (const char *name :
-       {"lenet_train", "lenet_eval_op9", "vgg11_cifar_train", "resnet18_cifar_train"}) {
+  for (const char *name : {"lenet_train", "lenet_eval_op9", "vgg11_cifar_train", "resnet18_cifar_train"}) {
     std::ifstream file(std::string(TESSERA_TEST_MODELS "/") + name + ".onnx", std::ios::binary);
     std::stringstream contents;
     contents << file.rdbuf();
@@ -254,8 +246,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   options.training = size % 2 == 0;
   llvm::StringRef bytes(reinterpret_cast<const char *>(data), size);
   auto model = compiler::importOnnxBytes(context, bytes, ".", options);
-  if (!model &&
-      llvm::StringRef(llvm::toString(model.takeError())).contains("no symbolic dimension")) {
+  if (!model && llvm::StringRef(llvm::toString(model.takeError())).contains("no symbolic dimension")) {
     options.dims.clear();
     model = compiler::importOnnxBytes(context, bytes, ".", options);
   }

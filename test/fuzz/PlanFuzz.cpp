@@ -24,11 +24,10 @@ bool small(const plan::Plan &p) {
     for (const plan::Step &step : program.steps()) {
       double work = 1;
       for (int i = 0; i < step.kernel().inputs_size(); ++i)
-        work *= static_cast<double>(*rt::elementsOf(
-            rt::toVector(p.buffers(static_cast<int>(step.kernel().inputs(i))).shape())));
-      for (uint32_t out : step.kernel().outputs())
         work *= static_cast<double>(
-            *rt::elementsOf(rt::toVector(p.buffers(static_cast<int>(out)).shape())));
+            *rt::elementsOf(rt::toVector(p.buffers(static_cast<int>(step.kernel().inputs(i))).shape())));
+      for (uint32_t out : step.kernel().outputs())
+        work *= static_cast<double>(*rt::elementsOf(rt::toVector(p.buffers(static_cast<int>(out)).shape())));
       for (int64_t size : step.kernel().expression().domain())
         work *= static_cast<double>(size);
       for (const plan::Attribute &attribute : step.kernel().attributes())
@@ -55,8 +54,7 @@ pb::Message *pickMessage(pb::Message *message, fuzz::Random &random) {
     message = field->is_repeated()
                   ? reflection->MutableRepeatedMessage(
                         message, field,
-                        static_cast<int>(random() % static_cast<uint64_t>(
-                                                        reflection->FieldSize(*message, field))))
+                        static_cast<int>(random() % static_cast<uint64_t>(reflection->FieldSize(*message, field))))
                   : reflection->MutableMessage(message, field);
   }
   return message;
@@ -68,8 +66,7 @@ void mutateField(pb::Message *message, fuzz::Random &random) {
   const pb::Reflection *r = message->GetReflection();
   if (type->field_count() == 0)
     return;
-  const pb::FieldDescriptor *f =
-      type->field(static_cast<int>(random() % static_cast<uint64_t>(type->field_count())));
+  const pb::FieldDescriptor *f = type->field(static_cast<int>(random() % static_cast<uint64_t>(type->field_count())));
   if (f->is_repeated()) {
     int size = r->FieldSize(*message, f);
     int at = size ? static_cast<int>(random() % static_cast<uint64_t>(size)) : 0;
@@ -89,8 +86,7 @@ void mutateField(pb::Message *message, fuzz::Random &random) {
       else
         r->AddInt64(message, f, value);
     } else if (f->cpp_type() == pb::FieldDescriptor::CPPTYPE_UINT32) {
-      auto value = static_cast<uint32_t>(
-          fuzz::interesting(size ? r->GetRepeatedUInt32(*message, f, at) : 0, random));
+      auto value = static_cast<uint32_t>(fuzz::interesting(size ? r->GetRepeatedUInt32(*message, f, at) : 0, random));
       if (size > 0)
         r->SetRepeatedUInt32(message, f, at, value);
       else
@@ -102,13 +98,12 @@ void mutateField(pb::Message *message, fuzz::Random &random) {
   case pb::FieldDescriptor::CPPTYPE_INT64:
     return r->SetInt64(message, f, fuzz::interesting(r->GetInt64(*message, f), random));
   case pb::FieldDescriptor::CPPTYPE_UINT64:
-    return r->SetUInt64(message, f,
-                        static_cast<uint64_t>(fuzz::interesting(
-                            static_cast<int64_t>(r->GetUInt64(*message, f)), random)) *
-                            (random() % 2 ? 64 : 1));
+    return r->SetUInt64(
+        message, f,
+        static_cast<uint64_t>(fuzz::interesting(static_cast<int64_t>(r->GetUInt64(*message, f)), random)) *
+            (random() % 2 ? 64 : 1));
   case pb::FieldDescriptor::CPPTYPE_UINT32:
-    return r->SetUInt32(
-        message, f, static_cast<uint32_t>(fuzz::interesting(r->GetUInt32(*message, f), random)));
+    return r->SetUInt32(message, f, static_cast<uint32_t>(fuzz::interesting(r->GetUInt32(*message, f), random)));
   case pb::FieldDescriptor::CPPTYPE_ENUM:
     return r->SetEnumValue(message, f, static_cast<int>(random() % 11));
   case pb::FieldDescriptor::CPPTYPE_BOOL:
@@ -117,11 +112,9 @@ void mutateField(pb::Message *message, fuzz::Random &random) {
     return r->SetDouble(message, f, static_cast<double>(fuzz::interesting(0, random)));
   case pb::FieldDescriptor::CPPTYPE_STRING: {
     static const char *const names[] = {
-        "",       "train",       "fused",     "matmul",    "conv",
-        "gather", "relu",        "softmax",   "pad",       "slice",
-        "concat", "reshape",     "dim",       "perm",      "random",
-        "iota",   "select",      "argmax",    "max_pool",  "starts",
-        "kernel", "scatter_add", "transpose", "broadcast", "reduce_sum"};
+        "",         "train",  "fused",   "matmul",      "conv",      "gather",    "relu",      "softmax", "pad",
+        "slice",    "concat", "reshape", "dim",         "perm",      "random",    "iota",      "select",  "argmax",
+        "max_pool", "starts", "kernel",  "scatter_add", "transpose", "broadcast", "reduce_sum"};
     return r->SetString(message, f, names[random() % std::size(names)]);
   }
   default:
@@ -159,8 +152,7 @@ plan::Plan collectives() {
 namespace tessera::fuzz {
 
 std::vector<std::string> seeds() {
-  return {rt::serialize(rt::trainingPlan(0, 1)), rt::serialize(rt::trainingPlan(1, 2)),
-          rt::serialize(collectives())};
+  return {rt::serialize(rt::trainingPlan(0, 1)), rt::serialize(rt::trainingPlan(1, 2)), rt::serialize(collectives())};
 }
 
 void mutate(std::string &input, Random &random) {
@@ -175,16 +167,14 @@ void mutate(std::string &input, Random &random) {
 } // namespace tessera::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  rt::Result<plan::Plan> plan =
-      rt::parsePlan(std::string_view(reinterpret_cast<const char *>(data), size), "input");
+  rt::Result<plan::Plan> plan = rt::parsePlan(std::string_view(reinterpret_cast<const char *>(data), size), "input");
   if (!plan || !rt::checkPlan(*plan))
     return 0;
   if (!rt::checkPlans({*plan}) || !small(*plan))
     return 0;
   rt::Result<std::unique_ptr<rt::Backend>> backend = rt::createBackend("reference");
   std::vector<std::unique_ptr<rt::World>> world = rt::createThreadWorlds(1);
-  rt::Result<std::unique_ptr<rt::Executor>> executor =
-      rt::Executor::create(*plan, **backend, *world[0], {});
+  rt::Result<std::unique_ptr<rt::Executor>> executor = rt::Executor::create(*plan, **backend, *world[0], {});
   if (!executor)
     return 0;
   for (int p = 0; p < plan->programs_size(); ++p)

@@ -23,13 +23,10 @@ std::string file(const std::string &header, size_t contents) {
 namespace tessera::fuzz {
 
 std::vector<std::string> seeds() {
-  return {
-      file(
-          R"({"__metadata__":{"step":"3"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})",
-          24),
-      file(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
-           R"("b":{"dtype":"F16","shape":[],"data_offsets":[4,6]}})",
-           6)};
+  return {file(R"({"__metadata__":{"step":"3"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})", 24),
+          file(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
+               R"("b":{"dtype":"F16","shape":[],"data_offsets":[4,6]}})",
+               6)};
 }
 
 void mutate(std::string &input, Random &random) {
@@ -59,9 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   for (const auto &[name, entry] : file->entries()) {
     std::optional<uint64_t> bytes = rt::bytesOf(entry.shape, entry.type);
     std::vector<char> contents(bytes.value_or(0));
-    (void)file
-        ->readBox(entry, std::vector<int64_t>(entry.shape.size(), 0), entry.shape, entry.type,
-                  contents.data())
+    (void)file->readBox(entry, std::vector<int64_t>(entry.shape.size(), 0), entry.shape, entry.type, contents.data())
         .ok();
   }
   return 0;

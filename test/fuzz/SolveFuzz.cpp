@@ -12,13 +12,12 @@ using namespace tessera::strategies;
 namespace tessera::fuzz {
 
 std::vector<std::string> seeds() {
-  return {
-      R"({"problem":{"name":"a","nodes":{"intervals":[[0,2],[1,3]],"costs":[[1,2],[3,4,5]],)"
-      R"("usages":[[7,8],[1,1,1]]},"edges":{"nodes":[[0,1]],"costs":[[0,1,2,3,4,5]]},)"
-      R"("usage_limit":9}})",
-      R"({"problem":{"nodes":{"intervals":[[0,4],[0,4],[2,3]],"costs":[[1,2],[2,1],[0,9]],)"
-      R"("usages":[[3,4],[5,1],[]]},"edges":{"nodes":[[0,1],[1,2],[2,2]],"costs":[[0,5,5,0],)"
-      R"([0,1000000000000000000,7,0],[0,1,1,0]]},"aliases":[[0,2]],"data_parallel":[0,1,0],"usage_limit":7}})"};
+  return {R"({"problem":{"name":"a","nodes":{"intervals":[[0,2],[1,3]],"costs":[[1,2],[3,4,5]],)"
+          R"("usages":[[7,8],[1,1,1]]},"edges":{"nodes":[[0,1]],"costs":[[0,1,2,3,4,5]]},)"
+          R"("usage_limit":9}})",
+          R"({"problem":{"nodes":{"intervals":[[0,4],[0,4],[2,3]],"costs":[[1,2],[2,1],[0,9]],)"
+          R"("usages":[[3,4],[5,1],[]]},"edges":{"nodes":[[0,1],[1,2],[2,2]],"costs":[[0,5,5,0],)"
+          R"([0,1000000000000000000,7,0],[0,1,1,0]]},"aliases":[[0,2]],"data_parallel":[0,1,0],"usage_limit":7}})"};
 }
 
 void mutate(std::string &input, Random &random) {

@@ -9,9 +9,7 @@ using namespace tessera::test::detail;
 
 namespace tessera::test {
 
-Tensor Tensor::of(ArrayRef<int64_t> shape, std::vector<double> data) {
-  return {dist::Shape(shape), std::move(data)};
-}
+Tensor Tensor::of(ArrayRef<int64_t> shape, std::vector<double> data) { return {dist::Shape(shape), std::move(data)}; }
 
 Tensor Tensor::zeros(ArrayRef<int64_t> shape, double fill) {
   size_t n = 1;
@@ -24,9 +22,7 @@ int64_t Call::integer(StringRef name, int64_t otherwise) const {
   auto attr = attributes.getAs<IntegerAttr>(name);
   return attr ? attr.getInt() : otherwise;
 }
-double Call::real(StringRef name) const {
-  return attributes.getAs<FloatAttr>(name).getValueAsDouble();
-}
+double Call::real(StringRef name) const { return attributes.getAs<FloatAttr>(name).getValueAsDouble(); }
 bool Call::flag(StringRef name) const {
   auto attr = attributes.getAs<BoolAttr>(name);
   return attr && attr.getValue();
@@ -54,8 +50,7 @@ static const Table &table() {
 }
 
 // A fused operator is its body.
-static llvm::Expected<std::vector<Tensor>> interpretBody(graph::FusedOp fused,
-                                                         ArrayRef<const Tensor *> operands) {
+static llvm::Expected<std::vector<Tensor>> interpretBody(graph::FusedOp fused, ArrayRef<const Tensor *> operands) {
   llvm::DenseMap<Value, Tensor> values;
   Block &body = fused.getBody().front();
   for (auto [argument, tensor] : llvm::zip(body.getArguments(), operands))
@@ -81,9 +76,8 @@ llvm::Expected<std::vector<Tensor>> interpretOp(Operation *op, DictionaryAttr at
   for (auto [i, operand] : llvm::enumerate(operands)) {
     auto type = dyn_cast<RankedTensorType>(op->getOperand(unsigned(i)).getType());
     if (!type || type.getShape() != ArrayRef<int64_t>(operand->shape))
-      return llvm::createStringError(
-          "interpreter: operand %zu of '%s' has another shape than its type", i,
-          graph::nameOf(op).c_str());
+      return llvm::createStringError("interpreter: operand %zu of '%s' has another shape than its type", i,
+                                     graph::nameOf(op).c_str());
   }
   if (auto fused = dyn_cast<graph::FusedOp>(op))
     return interpretBody(fused, operands);
@@ -91,8 +85,7 @@ llvm::Expected<std::vector<Tensor>> interpretOp(Operation *op, DictionaryAttr at
     return std::vector<Tensor>{*operands[0]};
   auto it = table().find(op->getName().stripDialect().str());
   if (!isa_and_nonnull<graph::GraphDialect>(op->getDialect()) || it == table().end())
-    return llvm::createStringError("interpreter: no definition of '%s'",
-                                   op->getName().getStringRef().str().c_str());
+    return llvm::createStringError("interpreter: no definition of '%s'", op->getName().getStringRef().str().c_str());
   Call call{op, attributes, operands, {}};
   for (Type type : op->getResultTypes())
     call.out.push_back(Tensor::zeros(cast<RankedTensorType>(type).getShape()));
@@ -101,20 +94,18 @@ llvm::Expected<std::vector<Tensor>> interpretOp(Operation *op, DictionaryAttr at
 }
 
 llvm::Expected<std::vector<std::vector<Tensor>>>
-interpretRanks(func::FuncOp func, ArrayRef<std::vector<Tensor>> arguments,
-               const RankAttributes &rankAttributes) {
+interpretRanks(func::FuncOp func, ArrayRef<std::vector<Tensor>> arguments, const RankAttributes &rankAttributes) {
   size_t ranks = arguments.size();
   Block &block = func.getBody().front();
   std::vector<llvm::DenseMap<Value, Tensor>> values(ranks);
   for (size_t rank = 0; rank < ranks; ++rank) {
     if (arguments[rank].size() != block.getNumArguments())
-      return llvm::createStringError("interpreter: @%s takes %u arguments, not %zu",
-                                     func.getName().str().c_str(), block.getNumArguments(),
-                                     arguments[rank].size());
+      return llvm::createStringError("interpreter: @%s takes %u arguments, not %zu", func.getName().str().c_str(),
+                                     block.getNumArguments(), arguments[rank].size());
     for (auto [argument, tensor] : llvm::zip(block.getArguments(), arguments[rank])) {
       if (cast<RankedTensorType>(argument.getType()).getShape() != ArrayRef<int64_t>(tensor.shape))
-        return llvm::createStringError("interpreter: argument %u of @%s has another shape",
-                                       argument.getArgNumber(), func.getName().str().c_str());
+        return llvm::createStringError("interpreter: argument %u of @%s has another shape", argument.getArgNumber(),
+                                       func.getName().str().c_str());
       values[rank][argument] = tensor;
     }
   }

@@ -33,23 +33,20 @@ struct Tensor {
   int64_t size() const { return int64_t(data.size()); }
 };
 
-llvm::Expected<std::vector<Tensor>> interpret(mlir::func::FuncOp func,
-                                              llvm::ArrayRef<Tensor> arguments);
+llvm::Expected<std::vector<Tensor>> interpret(mlir::func::FuncOp func, llvm::ArrayRef<Tensor> arguments);
 
 /// Attributes of an operator that differ between ranks (ShardingRuleOpInterface::rankAttributes):
 /// sets them in the list, which holds the operator's own.
-using RankAttributes =
-    std::function<void(mlir::Operation *op, int64_t rank, mlir::NamedAttrList &attributes)>;
+using RankAttributes = std::function<void(mlir::Operation *op, int64_t rank, mlir::NamedAttrList &attributes)>;
 
 /// arguments[rank][i]; returns results[rank][i]. The module's mesh has as many ranks.
-llvm::Expected<std::vector<std::vector<Tensor>>>
-interpretRanks(mlir::func::FuncOp func, llvm::ArrayRef<std::vector<Tensor>> arguments,
-               const RankAttributes &attributes = nullptr);
+llvm::Expected<std::vector<std::vector<Tensor>>> interpretRanks(mlir::func::FuncOp func,
+                                                                llvm::ArrayRef<std::vector<Tensor>> arguments,
+                                                                const RankAttributes &attributes = nullptr);
 
 /// One operator of the graph dialect on given operands, with the given attributes instead of its
 /// own.
-llvm::Expected<std::vector<Tensor>> interpretOp(mlir::Operation *op,
-                                                mlir::DictionaryAttr attributes,
+llvm::Expected<std::vector<Tensor>> interpretOp(mlir::Operation *op, mlir::DictionaryAttr attributes,
                                                 llvm::ArrayRef<const Tensor *> operands);
 
 } // namespace tessera::test

@@ -34,9 +34,7 @@ struct Together {
     forEach(extents, [&](ArrayRef<int64_t> index) { result.data[i++] = value(index); });
     return result;
   }
-  static double at(const Tensor &x, ArrayRef<int64_t> index) {
-    return x.data[size_t(offset(x.shape, index))];
-  }
+  static double at(const Tensor &x, ArrayRef<int64_t> index) { return x.data[size_t(offset(x.shape, index))]; }
 
   /// The block of x that a place owns when dim is cut by the group.
   Tensor block(const Tensor &x, int64_t dim, int64_t place) const {
@@ -97,9 +95,7 @@ struct Together {
       return block(reduce(group(rank)), c.dim, place(rank));
     case CollectiveKind::Fit: {
       const Tensor &x = *in[size_t(rank)];
-      return make(shape, [&](ArrayRef<int64_t> index) {
-        return index[c.dim] < c.localIn[c.dim] ? at(x, index) : 0;
-      });
+      return make(shape, [&](ArrayRef<int64_t> index) { return index[c.dim] < c.localIn[c.dim] ? at(x, index) : 0; });
     }
     case CollectiveKind::Permute:
       return *in[size_t(c.sources[size_t(rank)])];
@@ -111,9 +107,8 @@ struct Together {
     case CollectiveKind::AllToAll: {
       SmallVector<Tensor> parts;
       for (int64_t other : group(rank))
-        parts.push_back(c.kind == CollectiveKind::AllGather
-                            ? *in[size_t(other)]
-                            : block(*in[size_t(other)], c.splitDim, place(rank)));
+        parts.push_back(c.kind == CollectiveKind::AllGather ? *in[size_t(other)]
+                                                            : block(*in[size_t(other)], c.splitDim, place(rank)));
       return join(parts, c.dim);
     }
     }
@@ -123,12 +118,11 @@ struct Together {
 
 } // namespace
 
-llvm::Expected<std::vector<Tensor>> interpretCollective(dist::CollectiveOp op,
-                                                        ArrayRef<const Tensor *> operands) {
+llvm::Expected<std::vector<Tensor>> interpretCollective(dist::CollectiveOp op, ArrayRef<const Tensor *> operands) {
   Together all{op, dist::getMesh(op->getParentOfType<ModuleOp>()), {}, operands, {}};
   if (all.mesh.numRanks() != int64_t(operands.size()))
-    return llvm::createStringError("interpreter: a collective on mesh %s with %zu ranks",
-                                   all.mesh.str().c_str(), operands.size());
+    return llvm::createStringError("interpreter: a collective on mesh %s with %zu ranks", all.mesh.str().c_str(),
+                                   operands.size());
   all.c = op.getCollective(all.mesh);
   all.shape = dist::Shape(cast<RankedTensorType>(op.getY().getType()).getShape());
   std::vector<Tensor> results;

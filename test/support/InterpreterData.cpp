@@ -30,8 +30,7 @@ static void constant(Call &c) {
 
 static void broadcast(Call &c) {
   size_t i = 0;
-  forEach(c.out[0].shape,
-          [&](ArrayRef<int64_t> index) { c.out[0].data[i++] = broadcastAt(*c.in[0], index); });
+  forEach(c.out[0].shape, [&](ArrayRef<int64_t> index) { c.out[0].data[i++] = broadcastAt(*c.in[0], index); });
 }
 
 static void transpose(Call &c) {
@@ -45,8 +44,7 @@ static void transpose(Call &c) {
 }
 
 static void slice(Call &c) {
-  SmallVector<int64_t> starts = c.list("starts"), strides = c.list("strides"),
-                       source(starts.size());
+  SmallVector<int64_t> starts = c.list("starts"), strides = c.list("strides"), source(starts.size());
   size_t i = 0;
   forEach(c.out[0].shape, [&](ArrayRef<int64_t> index) {
     for (size_t d = 0; d < starts.size(); ++d)
@@ -82,15 +80,13 @@ static void concat(Call &c) {
 
 // Pairs each element of take(table, indices, axis) with the table's element it stands for.
 template <typename Fn>
-static void forEachTaken(Call &c, const Tensor &indices, ArrayRef<int64_t> table,
-                         ArrayRef<int64_t> taken, Fn fn) {
+static void forEachTaken(Call &c, const Tensor &indices, ArrayRef<int64_t> table, ArrayRef<int64_t> taken, Fn fn) {
   size_t axis = size_t(c.integer("axis")), batch = size_t(c.integer("batch_dims"));
   size_t n = indices.shape.size() - batch, position = 0;
   forEach(taken, [&](ArrayRef<int64_t> index) {
     SmallVector<int64_t> which(index.take_front(batch));
     llvm::append_range(which, index.slice(axis, n));
-    int64_t chosen =
-        int64_t(indices.data[size_t(offset(indices.shape, which))]) - c.integer("start");
+    int64_t chosen = int64_t(indices.data[size_t(offset(indices.shape, which))]) - c.integer("start");
     SmallVector<int64_t> at(index.take_front(axis));
     at.push_back(chosen);
     at.append(index.begin() + axis + n, index.end());
@@ -179,12 +175,8 @@ void addData(Table &t) {
   t["scatter_add"] = scatterAdd;
   constexpr double inf = std::numeric_limits<double>::infinity();
   t["reduce_sum"] = [](Call &c) { reduce(c, 0, [](double a, double b) { return a + b; }); };
-  t["reduce_max"] = [](Call &c) {
-    reduce(c, -inf, [](double a, double b) { return std::isnan(b) || b > a ? b : a; });
-  };
-  t["reduce_min"] = [](Call &c) {
-    reduce(c, inf, [](double a, double b) { return std::isnan(b) || b < a ? b : a; });
-  };
+  t["reduce_max"] = [](Call &c) { reduce(c, -inf, [](double a, double b) { return std::isnan(b) || b > a ? b : a; }); };
+  t["reduce_min"] = [](Call &c) { reduce(c, inf, [](double a, double b) { return std::isnan(b) || b < a ? b : a; }); };
   t["argmax"] = argMax;
   t["topk"] = topK;
 }

@@ -34,8 +34,7 @@ void addData(Table &table);        // InterpreterData.cpp
 void addNetwork(Table &table);     // InterpreterNetwork.cpp
 
 /// InterpreterCollectives.cpp; by rank.
-llvm::Expected<std::vector<Tensor>> interpretCollective(dist::CollectiveOp op,
-                                                        llvm::ArrayRef<const Tensor *> operands);
+llvm::Expected<std::vector<Tensor>> interpretCollective(dist::CollectiveOp op, llvm::ArrayRef<const Tensor *> operands);
 
 /// Calls fn(index) for every index of the shape, in row-major order.
 template <typename Fn> void forEach(llvm::ArrayRef<int64_t> shape, Fn fn) {

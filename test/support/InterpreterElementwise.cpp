@@ -61,8 +61,7 @@ static uint32_t philox(uint64_t counterLow, uint64_t counterHigh, uint32_t key0,
                    uint32_t(counterHigh >> 32)};
   for (int round = 0; round < 10; ++round) {
     uint64_t a = uint64_t(0xD2511F53) * x[0], b = uint64_t(0xCD9E8D57) * x[2];
-    uint32_t next[4] = {uint32_t(b >> 32) ^ x[1] ^ key0, uint32_t(b),
-                        uint32_t(a >> 32) ^ x[3] ^ key1, uint32_t(a)};
+    uint32_t next[4] = {uint32_t(b >> 32) ^ x[1] ^ key0, uint32_t(b), uint32_t(a >> 32) ^ x[3] ^ key1, uint32_t(a)};
     std::copy(next, next + 4, x);
     key0 += 0x9E3779B9;
     key1 += 0xBB67AE85;
@@ -82,8 +81,8 @@ static void random(Call &c) {
     SmallVector<int64_t> global(index);
     for (size_t d = 0; d < global.size(); ++d)
       global[d] += from[d];
-    uint32_t word = philox(uint64_t(offset(shape, global)), step, uint32_t(seed),
-                           uint32_t(seed >> 32) ^ uint32_t(stream));
+    uint32_t word =
+        philox(uint64_t(offset(shape, global)), step, uint32_t(seed), uint32_t(seed >> 32) ^ uint32_t(stream));
     c.out[0].data[i++] = double(word >> 8) * 0x1p-24;
   });
 }
@@ -119,19 +118,13 @@ void addElementwise(Table &t) {
   t["pow"] = [](Call &c) { binary(c, [](double a, double b) { return std::pow(a, b); }); };
   t["max"] = [](Call &c) { binary(c, [](double a, double b) { return extremum(a, b, true); }); };
   t["min"] = [](Call &c) { binary(c, [](double a, double b) { return extremum(a, b, false); }); };
-  t["mod"] = [](Call &c) {
-    binary(c, [](double a, double b) { return a - std::floor(a / b) * b; });
-  };
+  t["mod"] = [](Call &c) { binary(c, [](double a, double b) { return a - std::floor(a / b) * b; }); };
   t["eq"] = [](Call &c) { binary(c, [](double a, double b) { return double(a == b); }); };
   t["lt"] = [](Call &c) { binary(c, [](double a, double b) { return double(a < b); }); };
   t["le"] = [](Call &c) { binary(c, [](double a, double b) { return double(a <= b); }); };
-  t["and"] = [](Call &c) {
-    binary(c, [](double a, double b) { return double(a != 0 && b != 0); });
-  };
+  t["and"] = [](Call &c) { binary(c, [](double a, double b) { return double(a != 0 && b != 0); }); };
   t["or"] = [](Call &c) { binary(c, [](double a, double b) { return double(a != 0 || b != 0); }); };
-  t["xor"] = [](Call &c) {
-    binary(c, [](double a, double b) { return double((a != 0) != (b != 0)); });
-  };
+  t["xor"] = [](Call &c) { binary(c, [](double a, double b) { return double((a != 0) != (b != 0)); }); };
   t["select"] = select;
   t["iota"] = iota;
   t["random"] = random;

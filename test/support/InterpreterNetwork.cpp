@@ -34,14 +34,13 @@ static void matmul(Call &c) {
 
 // A sliding window over 1 to 3 spatial dimensions, written for 3 (missing ones have extent 1).
 struct Geometry {
-  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1},
-          pad[3] = {0, 0, 0}, dilation[3] = {1, 1, 1};
+  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0},
+          dilation[3] = {1, 1, 1};
   int64_t inSize = 1, outSize = 1, kernelSize = 1;
 
   Geometry(Call &c, ArrayRef<int64_t> x, ArrayRef<int64_t> y, ArrayRef<int64_t> kernels) {
     size_t n = x.size(), lead = 3 - n;
-    SmallVector<int64_t> strides = c.list("strides"), pads = c.list("pads"),
-                         dilations = c.list("dilations");
+    SmallVector<int64_t> strides = c.list("strides"), pads = c.list("pads"), dilations = c.list("dilations");
     for (size_t d = 0; d < n; ++d) {
       in[lead + d] = x[d];
       out[lead + d] = y[d];
@@ -78,8 +77,7 @@ struct Geometry {
 
 // The one sum behind a convolution and both its adjoints: fn(x element, w element, y element).
 template <typename Fn>
-static void forEachProduct(Call &c, ArrayRef<int64_t> x, ArrayRef<int64_t> w, ArrayRef<int64_t> y,
-                           Fn fn) {
+static void forEachProduct(Call &c, ArrayRef<int64_t> x, ArrayRef<int64_t> w, ArrayRef<int64_t> y, Fn fn) {
   Geometry g(c, x.drop_front(2), y.drop_front(2), w.drop_front(2));
   int64_t groups = c.integer("groups", 1), outPer = w[0] / groups, inPer = w[1];
   for (int64_t n = 0; n < x[0]; ++n)
@@ -116,13 +114,11 @@ static void convWeightGrad(Call &c) {
 }
 
 // Calls fn(window, input element) for every element of every window.
-template <typename Fn>
-static void forEachPooled(Call &c, ArrayRef<int64_t> x, ArrayRef<int64_t> y, Fn fn) {
+template <typename Fn> static void forEachPooled(Call &c, ArrayRef<int64_t> x, ArrayRef<int64_t> y, Fn fn) {
   Geometry g(c, x.drop_front(2), y.drop_front(2), c.list("kernel"));
   for (int64_t plane = 0; plane < x[0] * x[1]; ++plane)
-    g.forEachTap([&](int64_t out, int64_t, int64_t in) {
-      fn(size_t(plane * g.outSize + out), size_t(plane * g.inSize + in));
-    });
+    g.forEachTap(
+        [&](int64_t out, int64_t, int64_t in) { fn(size_t(plane * g.outSize + out), size_t(plane * g.inSize + in)); });
 }
 
 // The input element that each window's maximum is; the first of equal ones.
@@ -161,16 +157,14 @@ static std::vector<double> divisors(Call &c, ArrayRef<int64_t> x, const Tensor &
 
 static void avgPool(Call &c) {
   std::vector<double> count = divisors(c, c.in[0]->shape, c.out[0]);
-  forEachPooled(c, c.in[0]->shape, c.out[0].shape, [&](size_t out, size_t in) {
-    c.out[0].data[out] += c.in[0]->data[in] / count[out];
-  });
+  forEachPooled(c, c.in[0]->shape, c.out[0].shape,
+                [&](size_t out, size_t in) { c.out[0].data[out] += c.in[0]->data[in] / count[out]; });
 }
 
 static void avgPoolGrad(Call &c) {
   std::vector<double> count = divisors(c, c.out[0].shape, *c.in[0]);
-  forEachPooled(c, c.out[0].shape, c.in[0]->shape, [&](size_t out, size_t in) {
-    c.out[0].data[in] += c.in[0]->data[out] / count[out];
-  });
+  forEachPooled(c, c.out[0].shape, c.in[0]->shape,
+                [&](size_t out, size_t in) { c.out[0].data[in] += c.in[0]->data[out] / count[out]; });
 }
 
 // Calls fn(first element, distance, length) for every line along a dimension.
@@ -220,24 +214,20 @@ struct Attention {
   bool rowsFirst;
   size_t rank = q.shape.size();
   int64_t rows = q.shape[rank - (rowsFirst ? 3 : 2)], keys = k.shape[rank - (rowsFirst ? 3 : 2)];
-  int64_t heads = q.shape[rank - (rowsFirst ? 2 : 3)],
-          group = heads / k.shape[rank - (rowsFirst ? 2 : 3)];
+  int64_t heads = q.shape[rank - (rowsFirst ? 2 : 3)], group = heads / k.shape[rank - (rowsFirst ? 2 : 3)];
   int64_t depth = q.shape.back(), width = v.shape.back();
   double scale = c.real("scale");
 
   Attention(Call &call, unsigned first)
       : c(call), q(*c.in[first]), k(*c.in[first + 1]), v(*c.in[first + 2]),
-        bias(c.in.size() > first + 3 ? c.in[first + 3] : nullptr), rowsFirst(c.flag("rows_first")) {
-  }
+        bias(c.in.size() > first + 3 ? c.in[first + 3] : nullptr), rowsFirst(c.flag("rows_first")) {}
 
   size_t at(const Tensor &t, ArrayRef<int64_t> batch, int64_t head, int64_t row, int64_t i) const {
     SmallVector<int64_t> index(batch);
     index.append({rowsFirst ? row : head, rowsFirst ? head : row, i});
     return size_t(offset(t.shape, index));
   }
-  bool outside(int64_t i, int64_t j) const {
-    return c.flag("causal") && j > i + c.integer("start");
-  }
+  bool outside(int64_t i, int64_t j) const { return c.flag("causal") && j > i + c.integer("start"); }
   /// Calls fn(batch, head, row, probabilities).
   template <typename Fn> void forEachRow(Fn fn) const {
     forEach(ArrayRef<int64_t>(q.shape).drop_back(3), [&](ArrayRef<int64_t> batch) {
@@ -272,8 +262,7 @@ static void attention(Call &c) {
   a.forEachRow([&](ArrayRef<int64_t> batch, int64_t h, int64_t i, const std::vector<double> &p) {
     for (int64_t j = 0; j < a.keys; ++j)
       for (int64_t e = 0; e < a.width; ++e)
-        c.out[0].data[a.at(c.out[0], batch, h, i, e)] +=
-            p[size_t(j)] * a.v.data[a.at(a.v, batch, h / a.group, j, e)];
+        c.out[0].data[a.at(c.out[0], batch, h, i, e)] += p[size_t(j)] * a.v.data[a.at(a.v, batch, h / a.group, j, e)];
   });
 }
 
@@ -318,8 +307,7 @@ static void batchNorm(Call &c) {
   double n = double(x.size()) / double(mean.size());
   auto shape = ArrayRef<int64_t>(c.in[0]->shape);
   forEachChannel(shape, [&](size_t ch, size_t i) { mean[ch] += x[i] / n; });
-  forEachChannel(
-      shape, [&](size_t ch, size_t i) { var[ch] += (x[i] - mean[ch]) * (x[i] - mean[ch]) / n; });
+  forEachChannel(shape, [&](size_t ch, size_t i) { var[ch] += (x[i] - mean[ch]) * (x[i] - mean[ch]) / n; });
   double epsilon = c.real("epsilon");
   forEachChannel(shape, [&](size_t ch, size_t i) {
     y[i] = (x[i] - mean[ch]) / std::sqrt(var[ch] + epsilon) * scale[ch] + bias[ch];
@@ -327,8 +315,7 @@ static void batchNorm(Call &c) {
 }
 
 static void batchNormGrad(Call &c) {
-  auto &dy = c.in[0]->data, &x = c.in[1]->data, &scale = c.in[2]->data, &mean = c.in[3]->data,
-       &var = c.in[4]->data;
+  auto &dy = c.in[0]->data, &x = c.in[1]->data, &scale = c.in[2]->data, &mean = c.in[3]->data, &var = c.in[4]->data;
   auto &dx = c.out[0].data, &dscale = c.out[1].data, &dbias = c.out[2].data;
   double n = double(x.size()) / double(mean.size()), epsilon = c.real("epsilon");
   auto shape = ArrayRef<int64_t>(c.in[1]->shape);

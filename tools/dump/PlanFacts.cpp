@@ -81,13 +81,11 @@ rt::Result<PlanFacts> readFacts(const std::string &directory) {
 }
 
 static bool alike(const RankFacts &a, const RankFacts &b) {
-  if (a.arenaBytes != b.arenaBytes || a.parameterBytes != b.parameterBytes ||
-      a.stateBytes != b.stateBytes || a.constantBytes != b.constantBytes ||
-      a.programs.size() != b.programs.size())
+  if (a.arenaBytes != b.arenaBytes || a.parameterBytes != b.parameterBytes || a.stateBytes != b.stateBytes ||
+      a.constantBytes != b.constantBytes || a.programs.size() != b.programs.size())
     return false;
   for (size_t i = 0; i < a.programs.size(); ++i)
-    if (a.programs[i].kernels != b.programs[i].kernels ||
-        a.programs[i].total().count != b.programs[i].total().count ||
+    if (a.programs[i].kernels != b.programs[i].kernels || a.programs[i].total().count != b.programs[i].total().count ||
         a.programs[i].total().bytesSent != b.programs[i].total().bytesSent)
       return false;
   return true;
@@ -102,19 +100,16 @@ std::string toText(const PlanFacts &facts) {
     const RankFacts &r = facts.ranks[i];
     std::string who = "rank " + std::to_string(r.rank);
     if (j > i + 1)
-      who = "ranks " + std::to_string(r.rank) + " to " + std::to_string(facts.ranks[j - 1].rank) +
-            ", each";
+      who = "ranks " + std::to_string(r.rank) + " to " + std::to_string(facts.ranks[j - 1].rank) + ", each";
     out += "  " + who + ": arena " + bytesText(double(r.arenaBytes)) + " (the peak): parameters " +
-           bytesText(double(r.parameterBytes)) + ", states " + bytesText(double(r.stateBytes)) +
-           ", constants " + bytesText(double(r.constantBytes)) + "\n";
+           bytesText(double(r.parameterBytes)) + ", states " + bytesText(double(r.stateBytes)) + ", constants " +
+           bytesText(double(r.constantBytes)) + "\n";
     for (const ProgramFacts &p : r.programs) {
       CollectiveCount total = p.total();
-      out += "    " + p.name + ": " + std::to_string(p.kernels) + " kernels, " +
-             std::to_string(total.count) + " collectives, " + bytesText(double(total.bytesSent)) +
-             " sent per step\n";
+      out += "    " + p.name + ": " + std::to_string(p.kernels) + " kernels, " + std::to_string(total.count) +
+             " collectives, " + bytesText(double(total.bytesSent)) + " sent per step\n";
       for (const auto &[name, c] : p.collectives)
-        out += "      " + std::to_string(c.count) + " " + name + ", " +
-               bytesText(double(c.bytesSent)) + "\n";
+        out += "      " + std::to_string(c.count) + " " + name + ", " + bytesText(double(c.bytesSent)) + "\n";
     }
     i = j;
   }
@@ -125,8 +120,8 @@ std::string toText(const PlanFacts &facts) {
     for (const ProgramFacts &p : r.programs)
       sent[p.name] += double(p.total().bytesSent);
   }
-  out += "total over " + std::to_string(facts.ranks.size()) + " rank" +
-         (facts.ranks.size() == 1 ? "" : "s") + ": " + bytesText(arena) + " of memory";
+  out += "total over " + std::to_string(facts.ranks.size()) + " rank" + (facts.ranks.size() == 1 ? "" : "s") + ": " +
+         bytesText(arena) + " of memory";
   for (const auto &[name, bytes] : sent)
     out += ", " + bytesText(bytes) + " sent per step of " + name;
   return out + "\n";

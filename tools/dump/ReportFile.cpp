@@ -21,19 +21,15 @@ constexpr std::streamoff kMaxReport = std::streamoff(256) << 20;
 
 // Fields of a file that is not trusted: absent or of another type gives the default.
 std::string text(const Json &object, const char *field) {
-  return object.is_object() && object.contains(field) && object[field].is_string()
-             ? object[field].get<std::string>()
-             : std::string();
+  return object.is_object() && object.contains(field) && object[field].is_string() ? object[field].get<std::string>()
+                                                                                   : std::string();
 }
 double number(const Json &object, const char *field) {
-  return object.is_object() && object.contains(field) && object[field].is_number()
-             ? object[field].get<double>()
-             : 0.0;
+  return object.is_object() && object.contains(field) && object[field].is_number() ? object[field].get<double>() : 0.0;
 }
 const Json &list(const Json &object, const char *field) {
   static const Json empty = Json::array();
-  return object.is_object() && object.contains(field) && object[field].is_array() ? object[field]
-                                                                                  : empty;
+  return object.is_object() && object.contains(field) && object[field].is_array() ? object[field] : empty;
 }
 
 /// Names and texts come from files: no control characters on the terminal.
@@ -79,8 +75,7 @@ std::string ms(double ns) {
 
 std::string collectiveLine(const Json &c) {
   std::string axes = clean(text(c, "axes"));
-  return clean(text(c, "kind")) + (axes.empty() ? "" : " over " + axes) + " at " +
-         clean(text(c, "where")) + ": " +
+  return clean(text(c, "kind")) + (axes.empty() ? "" : " over " + axes) + " at " + clean(text(c, "where")) + ": " +
          shape(c.is_object() && c.contains("local_in") ? c["local_in"] : Json()) + " to " +
          shape(c.is_object() && c.contains("local_out") ? c["local_out"] : Json()) + ", " +
          bytesText(number(c, "bytes_sent")) + " sent, " + us(number(c, "cost_ns"));
@@ -143,14 +138,12 @@ std::vector<Row> rowsOf(const Json &function, bool all, size_t &hidden) {
     }
     // The shortest name of which this one is a part.
     std::string root = name;
-    for (size_t slash = name.find('/', 1); !all && slash != std::string::npos;
-         slash = name.find('/', slash + 1))
+    for (size_t slash = name.find('/', 1); !all && slash != std::string::npos; slash = name.find('/', slash + 1))
       if (names.count(name.substr(0, slash))) {
         root = name.substr(0, slash);
         break;
       }
-    auto [it, fresh] =
-        byName.try_emplace(all ? name + "#" + std::to_string(rows.size()) : root, rows.size());
+    auto [it, fresh] = byName.try_emplace(all ? name + "#" + std::to_string(rows.size()) : root, rows.size());
     if (fresh)
       rows.emplace_back();
     Row &row = rows[it->second];
@@ -177,8 +170,8 @@ rt::Result<Report> readReport(const std::string &path) {
     return rt::Status::error(path + ": not a report (nested too deep)");
   Report report;
   report.json = Json::parse(bytes, nullptr, /*allow_exceptions=*/false);
-  if (report.json.is_discarded() || !report.json.is_object() ||
-      !report.json.contains("functions") || !report.json["functions"].is_array())
+  if (report.json.is_discarded() || !report.json.is_object() || !report.json.contains("functions") ||
+      !report.json["functions"].is_array())
     return rt::Status::error(path + ": not a report of tessera-compile");
   return report;
 }
@@ -186,19 +179,18 @@ rt::Result<Report> readReport(const std::string &path) {
 std::string toText(const Report &report, bool all) {
   const Json &j = report.json;
   std::string out = "model " + clean(text(j, "model")) + ", mesh " +
-                    (text(j, "mesh").empty() ? "1" : clean(text(j, "mesh"))) + ", mode " +
-                    clean(text(j, "mode")) + ", topology " + clean(text(j, "topology")) + "\n";
+                    (text(j, "mesh").empty() ? "1" : clean(text(j, "mesh"))) + ", mode " + clean(text(j, "mode")) +
+                    ", topology " + clean(text(j, "topology")) + "\n";
   for (const Json &f : list(j, "functions")) {
     double compute = number(f, "compute_ns"), communication = number(f, "communication_ns");
-    out += "\n" + clean(text(f, "name")) + ": predicted " + ms(compute + communication) +
-           " = compute " + ms(compute) + " + communication " + ms(communication) + "\n";
+    out += "\n" + clean(text(f, "name")) + ": predicted " + ms(compute + communication) + " = compute " + ms(compute) +
+           " + communication " + ms(communication) + "\n";
     if (f.is_object() && f.contains("search")) {
       const Json &s = f["search"];
       char gap[40];
       std::snprintf(gap, sizeof gap, "%.2f %%", 100 * number(s, "gap"));
-      out += "  search: " + std::to_string(int64_t(number(s, "nodes"))) + " nodes, cost " +
-             ms(number(s, "cost_ns")) + ", lower bound " + ms(number(s, "lower_bound_ns")) +
-             ", gap " + gap + "\n";
+      out += "  search: " + std::to_string(int64_t(number(s, "nodes"))) + " nodes, cost " + ms(number(s, "cost_ns")) +
+             ", lower bound " + ms(number(s, "lower_bound_ns")) + ", gap " + gap + "\n";
     }
     // The functions beside the first one run the same network under the same strategies.
     if (!all && &f != &list(j, "functions")[0])
@@ -207,16 +199,15 @@ std::string toText(const Report &report, bool all) {
     std::vector<Row> rows = rowsOf(f, all, hidden);
     for (const Row &row : rows)
       width = std::max(width, std::min<size_t>(48, text(*row.op, "name").size()));
-    out += "  " + padded("operator", width) + padded("kind", 13) + padded("strategy", 28) +
-           padded("local result", 20) + padded("compute", 12) + "collectives\n";
+    out += "  " + padded("operator", width) + padded("kind", 13) + padded("strategy", 28) + padded("local result", 20) +
+           padded("compute", 12) + "collectives\n";
     for (const Row &row : rows) {
       const Json &op = *row.op;
       std::string strategy = clean(text(op, "strategy"));
       std::string moves = collectiveSummary(row.parts);
       out += "  " + padded(clean(text(op, "name")), width) + padded(clean(text(op, "kind")), 13) +
-             padded(strategy.empty() ? "-" : strategy, 28) +
-             padded(shapes(op, "local_results"), 20) + padded(us(row.compute), 12) +
-             (moves.empty() ? "-" : moves + " (" + us(row.communication) + ")") + "\n";
+             padded(strategy.empty() ? "-" : strategy, 28) + padded(shapes(op, "local_results"), 20) +
+             padded(us(row.compute), 12) + (moves.empty() ? "-" : moves + " (" + us(row.communication) + ")") + "\n";
     }
     if (hidden)
       out += "  and " + std::to_string(hidden) + " operators of gradients and updates (--all)\n";
@@ -227,8 +218,7 @@ std::string toText(const Report &report, bool all) {
 /// What would have to be otherwise for the alternative to cost no more: one thing, all else as it is. `growing` is the
 /// part of the difference that grows with the batch, `memory` how much more the alternative needs, `arena` what the
 /// plan needs.
-static std::string whatItTakes(double compute, double communication, double growing, double memory,
-                               double arena) {
+static std::string whatItTakes(double compute, double communication, double growing, double memory, double arena) {
   std::string ways;
   auto way = [&](const char *format, double factor) {
     char text[80];
@@ -249,8 +239,7 @@ static std::string whatItTakes(double compute, double communication, double grow
   if (memory < 0 && arena > 0)
     ways += (ways.empty() ? "" : ", or ") + std::string("a limit of memory between ") +
             bytesText(std::max(0.0, arena + memory)) + " and " + bytesText(arena);
-  return ways.empty() ? "no speed of the links, batch or limit of memory makes it win"
-                      : "would win with " + ways;
+  return ways.empty() ? "no speed of the links, batch or limit of memory makes it win" : "would win with " + ways;
 }
 
 static std::string alternativeLines(const Json &op, double arena) {
@@ -260,12 +249,11 @@ static std::string alternativeLines(const Json &op, double arena) {
     double compute = number(a, "more_compute_ns"), moves = number(a, "more_communication_ns"),
            memory = number(a, "more_memory_bytes");
     std::string strategy = clean(text(a, "strategy"));
-    out += "    " + (strategy.empty() ? "nothing cut" : strategy) + ": " + more(compute + moves) +
-           " = compute " + more(compute) + ", communication " + more(moves);
+    out += "    " + (strategy.empty() ? "nothing cut" : strategy) + ": " + more(compute + moves) + " = compute " +
+           more(compute) + ", communication " + more(moves);
     if (memory != 0)
       out += ", memory " + std::string(memory < 0 ? "-" : "+") + bytesText(std::abs(memory));
-    out += "; " + whatItTakes(compute, moves, number(a, "growing_with_batch_ns"), memory, arena) +
-           "\n";
+    out += "; " + whatItTakes(compute, moves, number(a, "growing_with_batch_ns"), memory, arena) + "\n";
   }
   return out.empty() ? out : "  alternatives, the neighbours following\n" + out;
 }
@@ -273,8 +261,7 @@ static std::string alternativeLines(const Json &op, double arena) {
 rt::Result<std::string> explainOperator(const Report &report, const std::string &name) {
   std::string out;
   std::vector<std::string> near;
-  const double arena =
-      report.json.contains("memory") ? number(report.json["memory"], "arena_bytes") : 0;
+  const double arena = report.json.contains("memory") ? number(report.json["memory"], "arena_bytes") : 0;
   for (const Json &f : list(report.json, "functions"))
     for (const Json &op : list(f, "operators")) {
       std::string own = text(op, "name");
@@ -290,10 +277,8 @@ rt::Result<std::string> explainOperator(const Report &report, const std::string 
       out += "  strategy     " + (strategy.empty() ? "nothing cut" : strategy) + "\n";
       out += "  operands     " + joined(op, "operands") + "\n";
       out += "  results      " + joined(op, "results") + "\n";
-      out += "  global       " + shapes(op, "global_operands") + " -> " +
-             shapes(op, "global_results") + "\n";
-      out += "  local        " + shapes(op, "local_operands") + " -> " +
-             shapes(op, "local_results") + "\n";
+      out += "  global       " + shapes(op, "global_operands") + " -> " + shapes(op, "global_results") + "\n";
+      out += "  local        " + shapes(op, "local_operands") + " -> " + shapes(op, "local_results") + "\n";
       char flops[48];
       std::snprintf(flops, sizeof flops, "%.4g", number(op, "flops"));
       out += "  compute      " + us(number(op, "compute_ns")) + ": " + flops + " flops, " +

@@ -28,8 +28,8 @@ using Progress = std::function<void(const std::string &)>;
 
 /// Every kernel that an enumerated strategy of an operator of the module's functions needs and that fusion leaves
 /// alone. Adds to `table`; what it holds already is not measured again.
-llvm::Error measureKernels(mlir::ModuleOp module, const MeasureOptions &options,
-                           strategies::ProfileTable &table, const Progress &progress);
+llvm::Error measureKernels(mlir::ModuleOp module, const MeasureOptions &options, strategies::ProfileTable &table,
+                           const Progress &progress);
 
 /// All-reduce, all-gather, reduce-scatter and all-to-all among groups of every size that axes of the mesh make.
 llvm::Error measureCollectives(const MeasureOptions &options, strategies::ProfileTable &table,

@@ -28,8 +28,7 @@ struct Place {
   rt::Status open(const std::string &backend, rt::World &threads, size_t elements) {
     world = &threads;
     if (backend == "cuda") {
-      auto opened = rt::Platform::open(
-          {backend, threads.rank(), threads.size(), /*shareDevices=*/false}, threads);
+      auto opened = rt::Platform::open({backend, threads.rank(), threads.size(), /*shareDevices=*/false}, threads);
       if (!opened)
         return opened.status();
       platform = std::move(*opened);
@@ -46,8 +45,7 @@ struct Place {
         return memory.status();
       device[i] = std::move(*memory);
       *ends[i] = reinterpret_cast<float *>(device[i].data());
-      TESSERA_RETURN_IF_ERROR(
-          platform.device->copy(TESSERA_COMM_STREAM, *ends[i], host[i].data(), elements * 4));
+      TESSERA_RETURN_IF_ERROR(platform.device->copy(TESSERA_COMM_STREAM, *ends[i], host[i].data(), elements * 4));
     }
     return finish();
   }
@@ -57,8 +55,8 @@ struct Place {
 };
 
 /// The median over rounds of the slowest rank's time; all groups at once. Valid on rank 0.
-rt::Status measureOne(Place &place, rt::Communicator &everyone, rt::Communicator &group,
-                      size_t count, double seconds, const Call &call, double &result) {
+rt::Status measureOne(Place &place, rt::Communicator &everyone, rt::Communicator &group, size_t count, double seconds,
+                      const Call &call, double &result) {
   std::vector<double> times;
   for (double spent = 0; spent < seconds || times.size() < 3;) {
     TESSERA_RETURN_IF_ERROR(everyone.barrier());
@@ -110,13 +108,9 @@ llvm::Error measureCollectives(const MeasureOptions &options, strategies::Profil
       const size_t n = size_t(size);
       const std::pair<const char *, Call> calls[] = {
           {"all-reduce",
-           [&](rt::Communicator &g, size_t count) {
-             return g.allReduce(in, out, count, plan::F32, plan::SUM);
-           }},
+           [&](rt::Communicator &g, size_t count) { return g.allReduce(in, out, count, plan::F32, plan::SUM); }},
           {"all-gather",
-           [&](rt::Communicator &g, size_t count) {
-             return g.allGather(in, out, 1, count / n, plan::F32);
-           }},
+           [&](rt::Communicator &g, size_t count) { return g.allGather(in, out, 1, count / n, plan::F32); }},
           {"reduce-scatter",
            [&](rt::Communicator &g, size_t count) {
              return g.reduceScatter(in, out, 1, count / n, plan::F32, plan::SUM);
@@ -124,28 +118,25 @@ llvm::Error measureCollectives(const MeasureOptions &options, strategies::Profil
           {"all-to-all", [&](rt::Communicator &g, size_t count) {
              std::vector<rt::Transfer> parts;
              for (size_t peer = 0; peer < n; ++peer)
-               parts.push_back(
-                   {int(peer), {int64_t(peer * (count / n)), {int64_t(count / n)}, {1}}});
+               parts.push_back({int(peer), {int64_t(peer * (count / n)), {int64_t(count / n)}, {1}}});
              return g.exchange(in, parts, out, parts, plan::F32);
            }}};
       for (const auto &[kind, call] : calls)
         for (size_t bytes = 1024; int64_t(bytes) <= options.maxBytes; bytes *= 8) {
           double seconds = 0;
-          TESSERA_RETURN_IF_ERROR(measureOne(place, **everyone, **group, std::max(bytes / 4, n),
-                                             options.seconds, call, seconds));
+          TESSERA_RETURN_IF_ERROR(
+              measureOne(place, **everyone, **group, std::max(bytes / 4, n), options.seconds, call, seconds));
           if (world.rank() != 0)
             continue;
           table.addCollective(kind, size, double(bytes), seconds);
           char text[96];
-          std::snprintf(text, sizeof text, "%12.2f us  %s %d, %zu bytes", seconds * 1e6, kind, size,
-                        bytes);
+          std::snprintf(text, sizeof text, "%12.2f us  %s %d, %zu bytes", seconds * 1e6, kind, size, bytes);
           progress(text);
         }
     }
     return rt::Status();
   });
-  return status.ok() ? llvm::Error::success()
-                     : llvm::createStringError("%s", status.message().c_str());
+  return status.ok() ? llvm::Error::success() : llvm::createStringError("%s", status.message().c_str());
 }
 
 } // namespace tessera

@@ -29,9 +29,7 @@ using strategies::OperatorClass;
 using strategies::ProfileTable;
 using Clock = std::chrono::steady_clock;
 
-double since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// A program "infer" of one operator on arguments of its own, with strategy and shardings.
 OwningOpRef<ModuleOp> programOf(Operation *original, const Mesh &mesh, const Strategy &strategy) {
@@ -40,9 +38,8 @@ OwningOpRef<ModuleOp> programOf(Operation *original, const Mesh &mesh, const Str
   OwningOpRef<ModuleOp> module = ModuleOp::create(builder.getUnknownLoc());
   dist::setMesh(*module, mesh);
   builder.setInsertionPointToEnd(module->getBody());
-  auto func = func::FuncOp::create(
-      builder, builder.getUnknownLoc(), "infer",
-      builder.getFunctionType(original->getOperandTypes(), original->getResultTypes()));
+  auto func = func::FuncOp::create(builder, builder.getUnknownLoc(), "infer",
+                                   builder.getFunctionType(original->getOperandTypes(), original->getResultTypes()));
   Block *block = func.addEntryBlock();
   builder.setInsertionPointToEnd(block);
   Operation *op = builder.clone(*original);
@@ -60,15 +57,13 @@ OwningOpRef<ModuleOp> programOf(Operation *original, const Mesh &mesh, const Str
   for (unsigned i = 0; i < func.getNumResults(); ++i) {
     func.setResultAttr(i, graph::kRoleAttr, text(graph::kOutput));
     func.setResultAttr(i, graph::kNameAttr, text("out" + Twine(i)));
-    func.setResultAttr(i, dist::kShardingAttr,
-                       attr(dist::naturalResult(rule, strategy, int(i)).withoutPartial()));
+    func.setResultAttr(i, dist::kShardingAttr, attr(dist::naturalResult(rule, strategy, int(i)).withoutPartial()));
   }
   return module;
 }
 
 /// The operator as one rank runs it, as a program for one rank; null where it is no single operator there.
-OwningOpRef<ModuleOp> localProgram(Operation *original, const Mesh &mesh,
-                                   const Strategy &strategy) {
+OwningOpRef<ModuleOp> localProgram(Operation *original, const Mesh &mesh, const Strategy &strategy) {
   OwningOpRef<ModuleOp> sharded = programOf(original, mesh, strategy);
   PassManager passes(original->getContext());
   passes.addPass(compiler::createInsertReshardsPass());
@@ -88,9 +83,7 @@ OwningOpRef<ModuleOp> localProgram(Operation *original, const Mesh &mesh,
   return programOf(local, Mesh(), whole);
 }
 
-llvm::Error asError(const rt::Status &status) {
-  return llvm::createStringError("%s", status.message().c_str());
-}
+llvm::Error asError(const rt::Status &status) { return llvm::createStringError("%s", status.message().c_str()); }
 
 /// Seconds of one run. A device is kept busy: launches are enqueued in rows, and each row is waited for.
 rt::Status timeSteps(rt::LoadedPlan &loaded, int steps, double seconds, double &result) {
@@ -143,12 +136,10 @@ llvm::Expected<double> timeProgram(ModuleOp module, const MeasureOptions &option
       size_t bytes = 8; // of the widest type
       for (int64_t d : plan.buffers(static_cast<int>(binding.buffer())).shape())
         bytes *= size_t(d);
-      TESSERA_RETURN_IF_ERROR(
-          (*loaded)->upload(binding.buffer(), std::vector<char>(bytes, 0).data()));
+      TESSERA_RETURN_IF_ERROR((*loaded)->upload(binding.buffer(), std::vector<char>(bytes, 0).data()));
     }
     double mine = 0;
-    TESSERA_RETURN_IF_ERROR(
-        timeSteps(**loaded, plan.programs(0).steps_size(), options.seconds, mine));
+    TESSERA_RETURN_IF_ERROR(timeSteps(**loaded, plan.programs(0).steps_size(), options.seconds, mine));
     std::lock_guard<std::mutex> lock(mutex);
     sum += mine;
     return rt::Status();
@@ -171,19 +162,16 @@ llvm::Error measureKernels(ModuleOp module, const MeasureOptions &options, Profi
         continue;
       for (Strategy strategy : strategies::enumerateStrategies(*cls, options.mesh)) {
         strategy.results.clear(); // how results are handed on is no matter of the kernel
-        if (!dist::statisticsAxes(cls->rule, strategy, options.mesh).empty() ||
-            !strategy.partial.empty())
+        if (!dist::statisticsAxes(cls->rule, strategy, options.mesh).empty() || !strategy.partial.empty())
           continue;
         std::string key = ProfileTable::kernelKey(
-            cls->sample->getName().getStringRef(),
-            strategies::localOperands(*cls, options.mesh, strategy),
+            cls->sample->getName().getStringRef(), strategies::localOperands(*cls, options.mesh, strategy),
             strategies::localResults(*cls, options.mesh, strategy), cls->elementBits);
         if (table.seconds(key))
           continue;
         OwningOpRef<ModuleOp> local = localProgram(cls->sample, options.mesh, strategy);
         if (!local)
-          return llvm::createStringError("operator '%s' cannot be localised",
-                                         graph::nameOf(cls->sample).c_str());
+          return llvm::createStringError("operator '%s' cannot be localised", graph::nameOf(cls->sample).c_str());
         llvm::Expected<double> seconds = timeProgram(*local, options);
         if (!seconds)
           return llvm::createStringError("operator '%s': %s", graph::nameOf(cls->sample).c_str(),

@@ -28,22 +28,18 @@ llvm::Expected<std::string> outputOf(const std::string &command) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
     return llvm::createStringError("nvidia-smi was not found: the NVIDIA driver brings it");
   if (status != 0)
-    return llvm::createStringError(
-        "'%s' failed: %s", command.c_str(),
-        llvm::StringRef(text).take_until([](char c) { return c == '\n'; }).str().c_str());
+    return llvm::createStringError("'%s' failed: %s", command.c_str(),
+                                   llvm::StringRef(text).take_until([](char c) { return c == '\n'; }).str().c_str());
   return text;
 }
 
-llvm::Error asError(const rt::Status &status) {
-  return llvm::createStringError("%s", status.message().c_str());
-}
+llvm::Error asError(const rt::Status &status) { return llvm::createStringError("%s", status.message().c_str()); }
 
 } // namespace
 
 llvm::Expected<strategies::Topology> readMachine(const std::string &like) {
-  auto list =
-      outputOf("nvidia-smi --query-gpu=name,memory.total,pcie.link.gen.max,pcie.link.width.max "
-               "--format=csv,noheader,nounits");
+  auto list = outputOf("nvidia-smi --query-gpu=name,memory.total,pcie.link.gen.max,pcie.link.width.max "
+                       "--format=csv,noheader,nounits");
   if (!list)
     return list.takeError();
   auto devices = strategies::parseDevices(*list);
@@ -96,28 +92,24 @@ llvm::Expected<DeviceRates> measureDevice(double seconds, const Progress &progre
       return pinned.status();
     double copy = 0, upload = 0;
     char *const from = memory->data(), *const to = from + bytes;
+    TESSERA_RETURN_IF_ERROR(time([&] { return device.copy(TESSERA_COMPUTE_STREAM, to, from, bytes); }, copy));
     TESSERA_RETURN_IF_ERROR(
-        time([&] { return device.copy(TESSERA_COMPUTE_STREAM, to, from, bytes); }, copy));
-    TESSERA_RETURN_IF_ERROR(time(
-        [&] { return device.copy(TESSERA_COMPUTE_STREAM, to, pinned->data(), bytes); }, upload));
+        time([&] { return device.copy(TESSERA_COMPUTE_STREAM, to, pinned->data(), bytes); }, upload));
     rates.memoryBandwidth = 2 * double(bytes) / copy;
-    const std::string source =
-        "extern \"C\" __global__ void k(int *x) { if (threadIdx.x > 32) *x = 1; }";
+    const std::string source = "extern \"C\" __global__ void k(int *x) { if (threadIdx.x > 32) *x = 1; }";
     auto images = rt::cuda::compileKernels(device.api(), device.capability(), {&source}, 1);
     if (!images)
       return images.status();
     TesseraCode *code = nullptr;
     TESSERA_RETURN_IF_ERROR(rt::Device::check([&](TesseraMessage *m) {
-      return device.api().loadCode(device.handle(), images->front().data(), images->front().size(),
-                                   "k", &code, m);
+      return device.api().loadCode(device.handle(), images->front().data(), images->front().size(), "k", &code, m);
     }));
     const uint32_t grid[3] = {1, 1, 1};
     void *argument = from, *arguments[] = {&argument};
     rt::Status launched = time(
         [&] {
           return rt::Device::check([&](TesseraMessage *m) {
-            return device.api().launch(device.handle(), TESSERA_COMPUTE_STREAM, code, grid, 32,
-                                       arguments, 1, m);
+            return device.api().launch(device.handle(), TESSERA_COMPUTE_STREAM, code, grid, 32, arguments, 1, m);
           });
         },
         rates.launch);
@@ -126,8 +118,7 @@ llvm::Expected<DeviceRates> measureDevice(double seconds, const Progress &progre
     std::snprintf(text, sizeof text,
                   "%s: copies %.1f GB/s (read and written), from pinned host memory %.1f GB/s, a "
                   "launch %.2f us",
-                  device.info().name, rates.memoryBandwidth * 1e-9, double(bytes) / upload * 1e-9,
-                  rates.launch * 1e6);
+                  device.info().name, rates.memoryBandwidth * 1e-9, double(bytes) / upload * 1e-9, rates.launch * 1e6);
     progress(text);
     return launched;
   }();

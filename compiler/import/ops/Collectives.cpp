@@ -33,8 +33,7 @@ std::optional<Group> readGroup(Node &n) {
   const dist::Mesh &mesh = *n.function.mesh();
   std::vector<std::string> names;
   bool listed = llvm::any_of(n.proto.attribute(), [](const auto &a) {
-    return a.name() == "axes" &&
-           (a.type() == onnx::AttributeProto::STRINGS || a.strings_size() > 0);
+    return a.name() == "axes" && (a.type() == onnx::AttributeProto::STRINGS || a.strings_size() > 0);
   });
   if (listed) {
     names = n.attrStrings("axes").value_or(std::vector<std::string>());
@@ -55,8 +54,8 @@ std::optional<Group> readGroup(Node &n) {
   for (const std::string &name : names) {
     int axis = mesh.findAxis(name);
     if (axis < 0 || llvm::is_contained(group.axes, axis)) {
-      n.fail("'" + name + "' is " + (axis < 0 ? "no axis" : "named twice among the axes") +
-             " of the mesh " + mesh.str());
+      n.fail("'" + name + "' is " + (axis < 0 ? "no axis" : "named twice among the axes") + " of the mesh " +
+             mesh.str());
       return std::nullopt;
     }
     group.axes.push_back(axis);
@@ -93,8 +92,7 @@ Val buildReduction(Node &n, const Group &group, CollectiveKind kind, const Val &
   if (!reduction || *reduction == dist::Reduction::None)
     return n.fail("the reduction '" + text + "' is none of sum, mean, max, min");
   if (!isFloat(x.type) && (mean || (x.type != DType::I64 && x.type != DType::I32)))
-    return n.fail("the reduction '" + text + "' of " + dtypeName(x.type) +
-                  " is not supported: cast it");
+    return n.fail("the reduction '" + text + "' of " + dtypeName(x.type) + " is not supported: cast it");
   Val y = build(n, group, kind, x, [&](Collective &c) {
     c.dim = dim;
     c.reduction = *reduction;
@@ -142,16 +140,15 @@ void allToAll(Node &n) {
                  }));
   // Along one dimension: its blocks as a dimension of their own, which becomes the minor one on arrival.
   if (x.shape[split] % group->size != 0)
-    return (void)n.fail("dimension " + Twine(split) + " of " + shapeText(x.shape) +
-                        " is to be cut in " + Twine(group->size) + ", which does not divide it");
+    return (void)n.fail("dimension " + Twine(split) + " of " + shapeText(x.shape) + " is to be cut in " +
+                        Twine(group->size) + ", which does not divide it");
   Shape blocks = x.shape;
   blocks[split] /= group->size;
   blocks.insert(blocks.begin() + split, group->size);
-  Val y = build(n, *group, CollectiveKind::AllToAll, n.b.reshape(x, blocks, "blocks"),
-                [&](Collective &c) {
-                  c.dim = split + 1;
-                  c.splitDim = split;
-                });
+  Val y = build(n, *group, CollectiveKind::AllToAll, n.b.reshape(x, blocks, "blocks"), [&](Collective &c) {
+    c.dim = split + 1;
+    c.splitDim = split;
+  });
   n.out(0, n.b.reshape(y, x.shape, "joined"));
 }
 
@@ -234,8 +231,7 @@ void sendRecv(Node &n) {
     receives.push_back((*sources)[mesh.coordinate(rank, group->axes)] >= 0);
   if (n.failed() || !llvm::is_contained(receives, 0))
     return n.out(0, y);
-  Val some =
-      n.b.binary<graph::EqOp>(n.b.perRank(receives, "receives"), n.b.scalar(DType::I64, 1), "some");
+  Val some = n.b.binary<graph::EqOp>(n.b.perRank(receives, "receives"), n.b.scalar(DType::I64, 1), "some");
   n.out(0, n.b.select(some, y, n.b.scalarLike(y, 0), "received"));
 }
 

@@ -27,9 +27,8 @@ static void constant(Node &n) {
   if (n.hasAttr("value_float"))
     return n.out(0, n.b.known(Constant::splat(DType::F32, {}, n.attrFloat("value_float", 0))));
   if (auto values = n.attrFloats("value_floats"))
-    return n.out(0,
-                 n.b.known(Constant::floats(DType::F32, {static_cast<int64_t>(values->size())},
-                                            std::vector<double>(values->begin(), values->end()))));
+    return n.out(0, n.b.known(Constant::floats(DType::F32, {static_cast<int64_t>(values->size())},
+                                               std::vector<double>(values->begin(), values->end()))));
   n.fail("only value, value_int, value_ints, value_float and value_floats are supported");
 }
 
@@ -50,9 +49,7 @@ static void constantOfShape(Node &n) {
 static void shape(Node &n) {
   Val x = n.in(0);
   int64_t start = n.attrInt("start", 0), end = n.attrInt("end", x.rank());
-  auto clamp = [&](int64_t v) {
-    return std::clamp<int64_t>(v < 0 ? v + x.rank() : v, 0, x.rank());
-  };
+  auto clamp = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + x.rank() : v, 0, x.rank()); };
   start = clamp(start);
   end = std::max(start, clamp(end));
   n.out(0, n.b.knownInts(llvm::ArrayRef<int64_t>(x.shape).slice(start, end - start)));
@@ -73,8 +70,7 @@ static void range(Node &n) {
   double a = start.known->floatAt(0), z = limit.known->floatAt(0), d = delta.known->floatAt(0);
   double count = d == 0 ? NAN : std::max(0.0, std::ceil((z - a) / d));
   if (!(count <= GraphBuilder::kMaxFolded))
-    return (void)n.fail("the delta is 0 or there are more than " +
-                        llvm::Twine(GraphBuilder::kMaxFolded) + " elements");
+    return (void)n.fail("the delta is 0 or there are more than " + llvm::Twine(GraphBuilder::kMaxFolded) + " elements");
   auto extent = static_cast<int64_t>(count);
   if (!n.b.mayFold(extent))
     return;
@@ -117,8 +113,7 @@ static void eyeLike(Node &n) {
   if (x.rank() != 2 || !type)
     return (void)n.fail("the input must be a matrix and dtype a supported type");
   k = std::clamp(k, -x.shape[0], x.shape[1]);
-  Val row = n.b.iota(DType::I64, x.shape, 0, "rows"),
-      column = n.b.iota(DType::I64, x.shape, 1, "columns");
+  Val row = n.b.iota(DType::I64, x.shape, 0, "rows"), column = n.b.iota(DType::I64, x.shape, 1, "columns");
   Val edge = n.b.add(row, n.b.scalarLike(row, static_cast<double>(k)), "edge");
   n.out(0, n.b.cast(n.b.binary<graph::EqOp>(edge, column, "diagonal"), *type));
 }

@@ -38,9 +38,8 @@ static void branch(Node &n) {
                           "' in its branch would be reached only by the ranks whose condition says "
                           "so, and never end: move it out of the branch");
   if (!yes || !no || !condition.known || condition.size() != 1)
-    return (void)n.fail(
-        "the condition must be one value known at import: which branch is taken must "
-        "not depend on data");
+    return (void)n.fail("the condition must be one value known at import: which branch is taken must "
+                        "not depend on data");
   std::vector<Val> results = n.subgraph(condition.known->intAt(0) != 0 ? *yes : *no, {});
   if (!n.failed() && results.size() != n.outputs().size())
     return (void)n.fail("its branch has " + Twine(results.size()) + " outputs");
@@ -131,8 +130,7 @@ static void scan(Node &n) {
   Shape outAxes = n.attrInts("scan_output_axes").value_or(Shape(made, 0));
   Shape inBack = n.attrInts("scan_input_directions").value_or(Shape(count, 0));
   Shape outBack = n.attrInts("scan_output_directions").value_or(Shape(made, 0));
-  if (static_cast<int64_t>(inAxes.size()) != count ||
-      static_cast<int64_t>(inBack.size()) != count ||
+  if (static_cast<int64_t>(inAxes.size()) != count || static_cast<int64_t>(inBack.size()) != count ||
       static_cast<int64_t>(outAxes.size()) != made || static_cast<int64_t>(outBack.size()) != made)
     return (void)n.fail("axes and directions need one number per scanned input or output");
   std::vector<Val> carried, sources;
@@ -155,8 +153,7 @@ static void scan(Node &n) {
     sources.push_back(x);
   }
   if (extent < 1 || extent > kMaxTrips)
-    return (void)n.fail("it makes " + Twine(extent) + " trips; 1 to " + Twine(kMaxTrips) +
-                        " are supported");
+    return (void)n.fail("it makes " + Twine(extent) + " trips; 1 to " + Twine(kMaxTrips) + " are supported");
   std::vector<llvm::SmallVector<Val>> collected(made);
   for (int64_t i = 0; i < extent; ++i) {
     std::vector<Val> inputs = carried;

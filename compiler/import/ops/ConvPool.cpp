@@ -24,10 +24,10 @@ static std::optional<Window> readWindow(Node &n, const Val &x, Shape kernel) {
     return static_cast<int64_t>(values.size()) == count &&
            llvm::all_of(values, [&](int64_t v) { return v >= least && v <= kMaxWindow; });
   };
-  if (!inRange(w.kernel, spatial, 1) || !inRange(w.strides, spatial, 1) ||
-      !inRange(w.dilations, spatial, 1) || !inRange(w.pads, 2 * spatial, 0)) {
-    n.fail("kernel_shape, strides and dilations need " + llvm::Twine(spatial) +
-           " positive numbers and pads " + llvm::Twine(2 * spatial) + " that are not negative");
+  if (!inRange(w.kernel, spatial, 1) || !inRange(w.strides, spatial, 1) || !inRange(w.dilations, spatial, 1) ||
+      !inRange(w.pads, 2 * spatial, 0)) {
+    n.fail("kernel_shape, strides and dilations need " + llvm::Twine(spatial) + " positive numbers and pads " +
+           llvm::Twine(2 * spatial) + " that are not negative");
     return std::nullopt;
   }
   return w;
@@ -59,8 +59,7 @@ static Val addBias(Node &n, const Val &y, const Val &bias) {
   if (!y || !bias)
     return y;
   if (bias.rank() != 1 || bias.shape[0] != y.shape[1])
-    return n.fail("the bias " + shapeText(bias.shape) + " does not fit " + llvm::Twine(y.shape[1]) +
-                  " channels");
+    return n.fail("the bias " + shapeText(bias.shape) + " does not fit " + llvm::Twine(y.shape[1]) + " channels");
   Shape shape(y.rank(), 1);
   shape[1] = y.shape[1];
   return n.b.add(y, n.b.reshape(bias, shape, "bias_reshape"), "bias");
@@ -70,20 +69,17 @@ static bool checkOperands(Node &n, const Val &x, const Val &w) {
   if (x && w && x.rank() == w.rank() && x.rank() >= 3 && x.type == w.type && isFloat(x.type))
     return true;
   if (x && w)
-    n.fail("the input " + shapeText(x.shape) + " " + dtypeName(x.type) + " and the weights " +
-           shapeText(w.shape) + " " + dtypeName(w.type) +
-           " must be floating point tensors of one type and one rank, at least 3");
+    n.fail("the input " + shapeText(x.shape) + " " + dtypeName(x.type) + " and the weights " + shapeText(w.shape) +
+           " " + dtypeName(w.type) + " must be floating point tensors of one type and one rank, at least 3");
   return false;
 }
 
-Val tessera::compiler::convolution(Node &n, const Val &x, const Val &weight,
-                                   llvm::StringRef suffix) {
+Val tessera::compiler::convolution(Node &n, const Val &x, const Val &weight, llvm::StringRef suffix) {
   if (!checkOperands(n, x, weight))
     return {};
   Shape kernel(weight.shape.begin() + 2, weight.shape.end());
   if (auto given = n.attrInts("kernel_shape"); given && *given != kernel)
-    return n.fail("kernel_shape " + shapeText(*given) + " differs from that of the weights " +
-                  shapeText(weight.shape));
+    return n.fail("kernel_shape " + shapeText(*given) + " differs from that of the weights " + shapeText(weight.shape));
   auto w = readWindow(n, x, kernel);
   if (!w || !applyAutoPad(n, x, *w))
     return {};
@@ -92,8 +88,7 @@ Val tessera::compiler::convolution(Node &n, const Val &x, const Val &weight,
     return n.fail("group must be positive");
   return n.b.create<graph::ConvOp>({x, weight},
                                    {n.b.attr("strides", w->strides), n.b.attr("pads", w->pads),
-                                    n.b.attr("dilations", w->dilations),
-                                    n.b.attr("groups", groups)},
+                                    n.b.attr("dilations", w->dilations), n.b.attr("groups", groups)},
                                    suffix)[0];
 }
 
@@ -115,18 +110,16 @@ static void convTranspose(Node &n) {
   Shape extra = n.attrInts("output_padding").value_or(Shape(spatial, 0));
   auto given = n.attrInts("output_shape");
   std::string mode = n.attrString("auto_pad", "NOTSET");
-  if (groups < 1 || groups > kMaxWindow || x.shape[1] != weight.shape[0] ||
-      weight.shape[0] % groups != 0 || extra.size() != spatial ||
-      llvm::any_of(extra, [](int64_t v) { return v < 0 || v > kMaxWindow; }) ||
+  if (groups < 1 || groups > kMaxWindow || x.shape[1] != weight.shape[0] || weight.shape[0] % groups != 0 ||
+      extra.size() != spatial || llvm::any_of(extra, [](int64_t v) { return v < 0 || v > kMaxWindow; }) ||
       (given && given->size() != spatial))
-    return (void)n.fail("group, output_padding or output_shape do not fit the input " +
-                        shapeText(x.shape) + " and the weights " + shapeText(weight.shape));
+    return (void)n.fail("group, output_padding or output_shape do not fit the input " + shapeText(x.shape) +
+                        " and the weights " + shapeText(weight.shape));
   if (mode != "NOTSET" && mode != "VALID" && mode != "SAME_UPPER" && mode != "SAME_LOWER")
     return (void)n.fail("auto_pad='" + mode + "' is unknown");
   Shape sizes(spatial);
   for (size_t i = 0; i < spatial; ++i) {
-    int64_t full =
-        w->strides[i] * (x.shape[i + 2] - 1) + extra[i] + (kernel[i] - 1) * w->dilations[i] + 1;
+    int64_t full = w->strides[i] * (x.shape[i + 2] - 1) + extra[i] + (kernel[i] - 1) * w->dilations[i] + 1;
     bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
     if (given || same) {
       sizes[i] = given ? (*given)[i] : x.shape[i + 2] * w->strides[i];
@@ -141,9 +134,8 @@ static void convTranspose(Node &n) {
       return (void)n.fail("the output's extent " + llvm::Twine(sizes[i]) + " is not possible");
   }
   Val y = n.b.create<graph::ConvInputGradOp>(
-      {x, weight},
-      {n.b.attr("input_sizes", sizes), n.b.attr("strides", w->strides), n.b.attr("pads", w->pads),
-       n.b.attr("dilations", w->dilations), n.b.attr("groups", groups)})[0];
+      {x, weight}, {n.b.attr("input_sizes", sizes), n.b.attr("strides", w->strides), n.b.attr("pads", w->pads),
+                    n.b.attr("dilations", w->dilations), n.b.attr("groups", groups)})[0];
   n.out(0, addBias(n, y, n.opt(2)));
 }
 
@@ -186,11 +178,9 @@ static std::optional<Window> readPool(Node &n, const Val &x, Shape &ceilGrew) {
   ceilGrew = n.attrInt("ceil_mode", 0) != 0 ? applyCeilMode(x, *w) : Shape(w->kernel.size(), 0);
   for (size_t i = 0, count = w->kernel.size(); i < count; ++i) {
     int64_t size = (w->kernel[i] - 1) * w->dilations[i] + 1, end = x.shape[i + 2] + w->pads[i];
-    int64_t last =
-        std::max<int64_t>(0, end + w->pads[count + i] - size) / w->strides[i] * w->strides[i];
+    int64_t last = std::max<int64_t>(0, end + w->pads[count + i] - size) / w->strides[i] * w->strides[i];
     if (w->pads[i] >= size || last >= end) {
-      n.fail("the padding of dimension " + llvm::Twine(i + 2) +
-             " is so large that a window lies outside the input");
+      n.fail("the padding of dimension " + llvm::Twine(i + 2) + " is so large that a window lies outside the input");
       return std::nullopt;
     }
   }
@@ -208,11 +198,10 @@ static void maxPool(Node &n) {
     n.out(1, indicesOfMaxima(n, x, *w, columnMajor));
   // Small integers are exact in float, wider ones in double.
   DType type = isFloat(x.type) ? x.type : byteSize(x.type) == 1 ? DType::F32 : DType::F64;
-  Val y =
-      n.b.create<graph::MaxPoolOp>(n.b.cast(x, type, "wide"),
-                                   {n.b.attr("kernel", w->kernel), n.b.attr("strides", w->strides),
-                                    n.b.attr("pads", w->pads), n.b.attr("dilations", w->dilations)},
-                                   type == x.type ? "" : "pool")[0];
+  Val y = n.b.create<graph::MaxPoolOp>(n.b.cast(x, type, "wide"),
+                                       {n.b.attr("kernel", w->kernel), n.b.attr("strides", w->strides),
+                                        n.b.attr("pads", w->pads), n.b.attr("dilations", w->dilations)},
+                                       type == x.type ? "" : "pool")[0];
   n.out(0, n.b.cast(y, x.type));
 }
 
@@ -231,8 +220,7 @@ static Val recount(Node &n, Val y, const Val &x, const Window &w, const Shape &g
     shape[i + 2] = y.shape[i + 2];
     std::vector<double> factors;
     for (int64_t o = 0; o < shape[i + 2]; ++o)
-      factors.push_back(double(w.kernel[i]) /
-                        double(std::min(w.kernel[i], end - o * w.strides[i])));
+      factors.push_back(double(w.kernel[i]) / double(std::min(w.kernel[i], end - o * w.strides[i])));
     Val factor = n.b.known(Constant::floats(y.type, shape, std::move(factors)));
     y = n.b.mul(y, factor, int(i) == last ? "" : "recounted");
   }
@@ -252,9 +240,8 @@ static void averagePool(Node &n) {
   bool includePad = n.attrInt("count_include_pad", 0) != 0;
   const bool whole = !includePad || llvm::all_of(grew, [](int64_t g) { return g == 0; });
   Val y = n.b.create<graph::AvgPoolOp>(x,
-                                       {n.b.attr("kernel", w->kernel),
-                                        n.b.attr("strides", w->strides), n.b.attr("pads", w->pads),
-                                        n.b.attrBool("include_pad", includePad)},
+                                       {n.b.attr("kernel", w->kernel), n.b.attr("strides", w->strides),
+                                        n.b.attr("pads", w->pads), n.b.attrBool("include_pad", includePad)},
                                        whole ? "" : "all")[0];
   n.out(0, whole ? y : recount(n, y, x, *w, grew));
 }

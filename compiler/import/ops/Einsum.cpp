@@ -25,8 +25,7 @@ using Labels = std::string;
 static bool contains(const Labels &labels, char c) { return labels.find(c) != Labels::npos; }
 
 /// Sums over the labels that occur nowhere else.
-static Val sumAlone(Node &n, Val x, Labels &labels, const Labels &others,
-                    const std::string &suffix) {
+static Val sumAlone(Node &n, Val x, Labels &labels, const Labels &others, const std::string &suffix) {
   Shape dims;
   Labels kept;
   for (size_t i = 0; i < labels.size(); ++i)
@@ -38,8 +37,7 @@ static Val sumAlone(Node &n, Val x, Labels &labels, const Labels &others,
   return n.b.reduce<graph::ReduceSumOp>(x, dims, false, suffix);
 }
 
-static Val permuteTo(Node &n, const Val &x, const Labels &from, const Labels &to,
-                     llvm::StringRef suffix) {
+static Val permuteTo(Node &n, const Val &x, const Labels &from, const Labels &to, llvm::StringRef suffix) {
   Shape perm;
   for (char c : to)
     perm.push_back(static_cast<int64_t>(from.find(c)));
@@ -92,8 +90,7 @@ static std::optional<Equation> readEquation(Node &n, const std::string &text) {
     return std::nullopt;
   };
   if (static_cast<int>(parts.size()) != n.numInputs())
-    return bad(llvm::Twine(parts.size()) + " terms for " + llvm::Twine(n.numInputs()) +
-               " operands");
+    return bad(llvm::Twine(parts.size()) + " terms for " + llvm::Twine(n.numInputs()) + " operands");
   size_t widest = 0;
   auto expand = [&](llvm::StringRef part, std::optional<size_t> rank) -> std::optional<Labels> {
     auto [before, after] = part.split("...");
@@ -109,8 +106,7 @@ static std::optional<Equation> readEquation(Node &n, const std::string &text) {
     }
     labels += after;
     for (char c : labels)
-      if (!std::isalpha(static_cast<unsigned char>(c)) &&
-          !(dots && std::isdigit(static_cast<unsigned char>(c))))
+      if (!std::isalpha(static_cast<unsigned char>(c)) && !(dots && std::isdigit(static_cast<unsigned char>(c))))
         return std::nullopt;
     return labels;
   };
@@ -122,8 +118,7 @@ static std::optional<Equation> readEquation(Node &n, const std::string &text) {
     if (llvm::any_of(parts[i], [](char c) { return std::isdigit(static_cast<unsigned char>(c)); }))
       return bad("labels are letters");
     auto labels = expand(parts[i], static_cast<size_t>(x.rank()));
-    if (!labels || static_cast<int64_t>(labels->size()) != x.rank() || !isFloat(x.type) ||
-        x.type != n.in(0).type)
+    if (!labels || static_cast<int64_t>(labels->size()) != x.rank() || !isFloat(x.type) || x.type != n.in(0).type)
       return bad("it does not fit the shape " + shapeText(x.shape) + " " + dtypeName(x.type) +
                  " (floating point of one type is needed)");
     for (char c : *labels)
@@ -148,8 +143,8 @@ static std::optional<Equation> readEquation(Node &n, const std::string &text) {
 
 /// One product: of x with labels `la` and y with `lb` what `out` asks for, in any order, which `la`
 /// becomes. The extents are those of labels that are in `extents`.
-static Val product(Node &n, Val a, Labels &la, Val b, Labels lb, const Labels &out,
-                   std::map<char, int64_t> &extents, const std::string &suffix) {
+static Val product(Node &n, Val a, Labels &la, Val b, Labels lb, const Labels &out, std::map<char, int64_t> &extents,
+                   const std::string &suffix) {
   a = sumAlone(n, a, la, out + lb, suffix + "sum_a");
   b = sumAlone(n, b, lb, out + la, suffix + "sum_b");
 
@@ -181,11 +176,8 @@ static Val product(Node &n, Val a, Labels &la, Val b, Labels lb, const Labels &o
     wideA.append(column.size(), 1);
     wideB.append(row.size(), 1);
     wideB.append(shapeOf(column));
-    y = n.b.mul(n.b.reshape(permuteTo(n, a, la, batch + row, suffix + "order_a"), wideA,
-                            suffix + "shape_a"),
-                n.b.reshape(permuteTo(n, b, lb, batch + column, suffix + "order_b"), wideB,
-                            suffix + "shape_b"),
-                name);
+    y = n.b.mul(n.b.reshape(permuteTo(n, a, la, batch + row, suffix + "order_a"), wideA, suffix + "shape_a"),
+                n.b.reshape(permuteTo(n, b, lb, batch + column, suffix + "order_b"), wideB, suffix + "shape_b"), name);
   } else {
     Shape shapeA = shapeOf(batch), shapeB = shapeA;
     shapeA.append({merged(row), merged(sum)});
@@ -194,11 +186,9 @@ static Val product(Node &n, Val a, Labels &la, Val b, Labels lb, const Labels &o
     bool flip = lb == batch + column + sum;
     if (flip)
       std::swap(shapeB[batch.size()], shapeB[batch.size() + 1]);
-    a = n.b.reshape(permuteTo(n, a, la, batch + row + sum, suffix + "order_a"), shapeA,
-                    suffix + "shape_a");
-    b = n.b.reshape(
-        permuteTo(n, b, lb, flip ? batch + column + sum : batch + sum + column, suffix + "order_b"),
-        shapeB, suffix + "shape_b");
+    a = n.b.reshape(permuteTo(n, a, la, batch + row + sum, suffix + "order_a"), shapeA, suffix + "shape_a");
+    b = n.b.reshape(permuteTo(n, b, lb, flip ? batch + column + sum : batch + sum + column, suffix + "order_b"), shapeB,
+                    suffix + "shape_b");
     y = n.b.reshape(n.b.matmul(a, b, false, flip, name), shapeOf(order), suffix + "shape");
   }
   la = order;
@@ -219,16 +209,14 @@ static void einsum(Node &n) {
       int64_t &known = extents.emplace(c, extent).first->second;
       bool stretches = std::isdigit(static_cast<unsigned char>(c)) && (known == 1 || extent == 1);
       if (known != extent && !stretches)
-        return (void)n.fail("equation '" + text + "': label '" + llvm::Twine(c) +
-                            "' has the extents " + llvm::Twine(known) + " and " +
-                            llvm::Twine(extent));
+        return (void)n.fail("equation '" + text + "': label '" + llvm::Twine(c) + "' has the extents " +
+                            llvm::Twine(known) + " and " + llvm::Twine(extent));
       known = std::max(known, extent);
     }
   const Labels &out = equation->result;
   for (char c : out)
     if (!extents.count(c))
-      return (void)n.fail("equation '" + text + "': label '" + llvm::Twine(c) +
-                          "' of the result is in no operand");
+      return (void)n.fail("equation '" + text + "': label '" + llvm::Twine(c) + "' of the result is in no operand");
 
   Val y;
   Labels labels;

@@ -9,9 +9,7 @@
 using namespace tessera;
 using namespace tessera::compiler;
 
-template <typename OpTy> static void unaryFloat(Node &n) {
-  n.out(0, n.b.unary<OpTy>(n.floatIn(0)));
-}
+template <typename OpTy> static void unaryFloat(Node &n) { n.out(0, n.b.unary<OpTy>(n.floatIn(0))); }
 
 template <typename OpTy> static void unaryAny(Node &n) {
   Val x = n.in(0);
@@ -41,12 +39,8 @@ template <typename OpTy> static void logical(Node &n) {
   n.out(0, n.b.binary<OpTy>(x, n.in(1)));
 }
 
-template <typename OpTy> static void compare(Node &n) {
-  n.out(0, n.b.binary<OpTy>(n.in(0), n.in(1)));
-}
-template <typename OpTy> static void compareSwapped(Node &n) {
-  n.out(0, n.b.binary<OpTy>(n.in(1), n.in(0)));
-}
+template <typename OpTy> static void compare(Node &n) { n.out(0, n.b.binary<OpTy>(n.in(0), n.in(1))); }
+template <typename OpTy> static void compareSwapped(Node &n) { n.out(0, n.b.binary<OpTy>(n.in(1), n.in(0))); }
 
 /// graph.mod takes the divisor's sign; fmod=1 the dividend's: of magnitudes, and the sign put back.
 static void mod(Node &n) {
@@ -56,8 +50,8 @@ static void mod(Node &n) {
     x = n.fail("floating point needs fmod=1");
   if (!fmod)
     return n.out(0, n.b.binary<graph::ModOp>(x, y));
-  Val size = n.b.binary<graph::ModOp>(n.b.unary<graph::AbsOp>(x, "abs"),
-                                      n.b.unary<graph::AbsOp>(y, "divisor_abs"), "magnitude");
+  Val size = n.b.binary<graph::ModOp>(n.b.unary<graph::AbsOp>(x, "abs"), n.b.unary<graph::AbsOp>(y, "divisor_abs"),
+                                      "magnitude");
   n.out(0, n.b.mul(size, n.b.unary<graph::SignOp>(x, "sign")));
 }
 
@@ -67,14 +61,11 @@ template <typename OpTy> static Val chain(Node &n, llvm::StringRef last = "") {
   if (y && y.type == DType::I1)
     return n.fail("booleans are not supported");
   for (int i = 1; i < n.numInputs(); ++i)
-    y = n.b.binary<OpTy>(y, n.in(i),
-                         i + 1 == n.numInputs() ? last.str() : "part" + std::to_string(i));
+    y = n.b.binary<OpTy>(y, n.in(i), i + 1 == n.numInputs() ? last.str() : "part" + std::to_string(i));
   return y;
 }
 template <typename OpTy> static void variadic(Node &n) { n.out(0, chain<OpTy>(n)); }
-static void mean(Node &n) {
-  n.out(0, n.b.scale(chain<graph::AddOp>(n, "sum"), 1.0 / n.numInputs()));
-}
+static void mean(Node &n) { n.out(0, n.b.scale(chain<graph::AddOp>(n, "sum"), 1.0 / n.numInputs())); }
 
 /// Powers that are known become products and roots: cheaper, and PyTorch computes them so as well.
 static void pow(Node &n) {
@@ -90,8 +81,7 @@ static void pow(Node &n) {
     e = n.b.cast(e, x.type, "exponent");
   if (!e)
     return;
-  if (e.known && e.known->isSplat() && !x.known &&
-      graph::broadcastShapes(x.shape, e.shape) == x.shape) {
+  if (e.known && e.known->isSplat() && !x.known && graph::broadcastShapes(x.shape, e.shape) == x.shape) {
     double p = e.known->floatAt(0);
     if (p == 1)
       return n.out(0, x);
@@ -136,8 +126,7 @@ static void prelu(Node &n) {
   Val x = n.floatIn(0), slope = n.in(1);
   Val scaled = n.b.mul(x, slope, "scaled");
   if (scaled && scaled.shape != x.shape)
-    return (void)n.fail("the slope's shape " + shapeText(slope.shape) + " does not broadcast to " +
-                        shapeText(x.shape));
+    return (void)n.fail("the slope's shape " + shapeText(slope.shape) + " does not broadcast to " + shapeText(x.shape));
   n.out(0, above0(n, x, scaled));
 }
 
@@ -190,13 +179,11 @@ static void mish(Node &n) {
 }
 static void softsign(Node &n) {
   Val x = n.floatIn(0);
-  n.out(0,
-        n.b.div(x, n.b.add(n.b.unary<graph::AbsOp>(x, "abs"), n.b.scalarLike(x, 1), "plus_one")));
+  n.out(0, n.b.div(x, n.b.add(n.b.unary<graph::AbsOp>(x, "abs"), n.b.scalarLike(x, 1), "plus_one")));
 }
 
 static Val clamp01(Node &n, const Val &x, llvm::StringRef last = "") {
-  return n.b.binary<graph::MinOp>(n.b.unary<graph::ReluOp>(x, "positive"), n.b.scalarLike(x, 1),
-                                  last);
+  return n.b.binary<graph::MinOp>(n.b.unary<graph::ReluOp>(x, "positive"), n.b.scalarLike(x, 1), last);
 }
 static void hardSigmoid(Node &n) {
   Val x = n.floatIn(0);
@@ -216,8 +203,7 @@ static void gelu(Node &n) {
   if (kind == "tanh") {
     Val cube = n.b.mul(n.b.mul(x, x, "square"), x, "cube");
     Val sum = n.b.add(x, n.b.scale(cube, 0.044715, "scaled_cube"), "sum");
-    inner = n.b.unary<graph::TanhOp>(n.b.scale(sum, std::sqrt(2 / std::numbers::pi), "argument"),
-                                     "tanh");
+    inner = n.b.unary<graph::TanhOp>(n.b.scale(sum, std::sqrt(2 / std::numbers::pi), "argument"), "tanh");
   } else if (kind == "none") {
     inner = n.b.unary<graph::ErfOp>(n.b.scale(x, std::sqrt(0.5), "argument"), "erf");
   } else {
@@ -281,8 +267,7 @@ static void castTo(Node &n) {
   n.ignoreAttr("saturate"); // concerns 8-bit floating point only
   auto type = compiler::dtypeOf(static_cast<int32_t>(to));
   if (!type)
-    return (void)n.fail("a cast to " + onnxTypeName(static_cast<int32_t>(to)) +
-                        " is not supported");
+    return (void)n.fail("a cast to " + onnxTypeName(static_cast<int32_t>(to)) + " is not supported");
   n.out(0, n.b.cast(x, *type));
 }
 
@@ -299,8 +284,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::elementwiseOps() {
       {"Abs", 6, 21, unaryAny<graph::AbsOp>, ".", ""},
       {"Add", 7, 21, binary<graph::AddOp>, ".", ""},
       {"And", 7, 21, logical<graph::AndOp>, ".", ""},
-      {"Cast", 7, 21, castTo, ">",
-       "float, double, float16, bfloat16, int64, int32, int8, uint8, bool"},
+      {"Cast", 7, 21, castTo, ">", "float, double, float16, bfloat16, int64, int32, int8, uint8, bool"},
       {"CastLike", 15, 21, castLike, ">t", "as Cast"},
       {"Ceil", 6, 21, unaryFloat<graph::CeilOp>, ".", ""},
       {"Celu", 12, 21, celu, ".", ""},

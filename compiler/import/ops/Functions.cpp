@@ -65,8 +65,7 @@ static void acosh(Node &n) {
 /// log((1 + x) / (1 - x)) / 2
 static void atanh(Node &n) {
   Val x = n.floatIn(0);
-  Val ratio = n.b.div(n.b.add(oneLike(n, x), x, "one_plus"), n.b.sub(oneLike(n, x), x, "one_minus"),
-                      "ratio");
+  Val ratio = n.b.div(n.b.add(oneLike(n, x), x, "one_plus"), n.b.sub(oneLike(n, x), x, "one_minus"), "ratio");
   n.out(0, n.b.scale(n.b.unary<graph::LogOp>(ratio, "log"), 0.5));
 }
 
@@ -80,10 +79,8 @@ static void shrink(Node &n) {
   Val v = n.b.cast(x, type, "wide");
   Val above = n.b.binary<graph::LtOp>(n.b.scalarLike(v, lambda), v, "above");
   Val below = n.b.binary<graph::LtOp>(v, n.b.scalarLike(v, -lambda), "below");
-  Val low = n.b.select(below, n.b.add(v, n.b.scalarLike(v, bias), "plus_bias"),
-                       n.b.scalarLike(v, 0), "low");
-  Val y = n.b.select(above, n.b.sub(v, n.b.scalarLike(v, bias), "minus_bias"), low,
-                     type == x.type ? "" : "shrunk");
+  Val low = n.b.select(below, n.b.add(v, n.b.scalarLike(v, bias), "plus_bias"), n.b.scalarLike(v, 0), "low");
+  Val y = n.b.select(above, n.b.sub(v, n.b.scalarLike(v, bias), "minus_bias"), low, type == x.type ? "" : "shrunk");
   n.out(0, n.b.cast(y, x.type));
 }
 
@@ -111,8 +108,7 @@ static void window(Node &n, llvm::ArrayRef<double> coefficients) {
   auto type = compiler::dtypeOf(static_cast<int32_t>(to));
   if (n.failed())
     return;
-  if (size->size() != 1 || (*size)[0] < 1 || (*size)[0] > GraphBuilder::kMaxFolded || !type ||
-      !isFloat(*type))
+  if (size->size() != 1 || (*size)[0] < 1 || (*size)[0] > GraphBuilder::kMaxFolded || !type || !isFloat(*type))
     return (void)n.fail("size must be one positive number and output_datatype floating point");
   int64_t count = (*size)[0];
   if (!n.b.mayFold(count))
@@ -121,8 +117,8 @@ static void window(Node &n, llvm::ArrayRef<double> coefficients) {
   std::vector<double> values(count, 0);
   for (int64_t i = 0; i < count; ++i)
     for (size_t k = 0; k < coefficients.size(); ++k)
-      values[i] += coefficients[k] * std::cos(2 * std::numbers::pi * static_cast<double>(k) *
-                                              static_cast<double>(i) / period);
+      values[i] +=
+          coefficients[k] * std::cos(2 * std::numbers::pi * static_cast<double>(k) * static_cast<double>(i) / period);
   n.out(0, n.b.known(Constant::floats(*type, {count}, std::move(values))));
 }
 static void hannWindow(Node &n) { window(n, {0.5, -0.5}); }

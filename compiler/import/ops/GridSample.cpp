@@ -43,9 +43,7 @@ private:
   Val reflect(const Val &x);
   /// The place, moved inside.
   Val moved(const Val &x) {
-    return padding_ == Padding::Zeros    ? x
-           : padding_ == Padding::Border ? clip(x)
-                                         : clip(reflect(x));
+    return padding_ == Padding::Zeros ? x : padding_ == Padding::Border ? clip(x) : clip(reflect(x));
   }
   /// `weight` where `at` (a whole number) lies inside, else 0; and `at` inside.
   Neighbour counted(const Val &at, const Val &weight);
@@ -61,8 +59,7 @@ private:
 Val Line::place(const Val &coordinate) {
   auto size = static_cast<double>(extent_);
   double scale = alignCorners_ ? (size - 1) / 2 : size / 2, shift = (size - 1) / 2;
-  return n_.b.add(n_.b.scale(coordinate, scale, name("scaled")), number(coordinate, shift),
-                  name("place"));
+  return n_.b.add(n_.b.scale(coordinate, scale, name("scaled")), number(coordinate, shift), name("place"));
 }
 
 /// Selections, whose slope is 0 at the border too.
@@ -79,8 +76,8 @@ Val Line::reflect(const Val &x) {
   if (span == 0)
     return n_.b.scale(x, 0, name("only"));
   Val from = n_.b.sub(x, number(x, low), name("from_end"));
-  Val size0 = n_.b.select(less(from, number(x, 0)), n_.b.unary<graph::NegOp>(from, name("minus")),
-                          from, name("distance"));
+  Val size0 =
+      n_.b.select(less(from, number(x, 0)), n_.b.unary<graph::NegOp>(from, name("minus")), from, name("distance"));
   Val spans = n_.b.unary<graph::FloorOp>(n_.b.scale(size0, 1 / span, name("spans")), name("whole"));
   Val rest = n_.b.sub(size0, n_.b.scale(spans, span, name("before")), name("rest"));
   Val half = n_.b.unary<graph::FloorOp>(n_.b.scale(spans, 0.5, name("half")), name("pairs"));
@@ -91,8 +88,7 @@ Val Line::reflect(const Val &x) {
 
 Neighbour Line::counted(const Val &at, const Val &weight) {
   Val zero = number(at, 0), last = number(at, static_cast<double>(extent_ - 1));
-  Val inside = n_.b.binary<graph::MinOp>(n_.b.binary<graph::MaxOp>(at, zero, name("low")), last,
-                                         name("index"));
+  Val inside = n_.b.binary<graph::MinOp>(n_.b.binary<graph::MaxOp>(at, zero, name("low")), last, name("index"));
   if (padding_ != Padding::Zeros)
     return {inside, weight};
   Val hit = n_.b.binary<graph::EqOp>(at, inside, name("hit"));
@@ -122,8 +118,8 @@ std::vector<Neighbour> Line::neighbours(const Val &coordinate, llvm::StringRef m
   auto near = [&](const Val &d) { return polynomial(d, {a + 2, -(a + 3), 0, 1}); };
   auto far = [&](const Val &d) { return polynomial(d, {a, -5 * a, 8 * a, -4 * a}); };
   auto at = [&](double by) { return moved(shifted(by)); };
-  return {counted(at(-1), far(n_.b.add(t, one, name("distance")))), counted(at(0), near(t)),
-          counted(at(1), near(rest)), counted(at(2), far(n_.b.add(rest, one, name("distance"))))};
+  return {counted(at(-1), far(n_.b.add(t, one, name("distance")))), counted(at(0), near(t)), counted(at(1), near(rest)),
+          counted(at(2), far(n_.b.add(rest, one, name("distance"))))};
 }
 
 } // namespace
@@ -141,26 +137,21 @@ static void gridSample(Node &n) {
     mode = "cubic";
   if (mode != "nearest" && mode != "linear" && mode != "cubic")
     return (void)n.fail("mode='" + mode + "' is unknown");
-  Padding padding = edge == "border"       ? Padding::Border
-                    : edge == "reflection" ? Padding::Reflection
-                                           : Padding::Zeros;
+  Padding padding = edge == "border" ? Padding::Border : edge == "reflection" ? Padding::Reflection : Padding::Zeros;
   if (padding == Padding::Zeros && edge != "zeros")
     return (void)n.fail("padding_mode='" + edge + "' is unknown");
   int64_t spatial = x.rank() - 2;
-  if (spatial < 1 || spatial > (mode == "cubic" ? 2 : 3) || grid.rank() != x.rank() ||
-      grid.shape[0] != x.shape[0] || grid.shape.back() != spatial || !isFloat(x.type) ||
-      grid.type != x.type || x.size() == 0 || grid.size() == 0)
-    return (void)n.fail("the grid " + shapeText(grid.shape) + " " + dtypeName(grid.type) +
-                        " does not fit the input " + shapeText(x.shape) + " " + dtypeName(x.type) +
-                        " with mode='" + mode + "'");
+  if (spatial < 1 || spatial > (mode == "cubic" ? 2 : 3) || grid.rank() != x.rank() || grid.shape[0] != x.shape[0] ||
+      grid.shape.back() != spatial || !isFloat(x.type) || grid.type != x.type || x.size() == 0 || grid.size() == 0)
+    return (void)n.fail("the grid " + shapeText(grid.shape) + " " + dtypeName(grid.type) + " does not fit the input " +
+                        shapeText(x.shape) + " " + dtypeName(x.type) + " with mode='" + mode + "'");
   const int64_t batch = x.shape[0], channels = x.shape[1], pixels = x.size() / (batch * channels);
   const int64_t places = grid.size() / (batch * spatial);
   const int64_t most = int64_t(1) << (x.type == DType::BF16 ? 8 : x.type == DType::F16 ? 11 : 24);
   for (int64_t d = 2; d < x.rank(); ++d)
     if (x.shape[d] > most)
       return (void)n.fail("the extent " + Twine(x.shape[d]) + " of dimension " + Twine(d) +
-                          " is too large: indices up to " + Twine(most) + " are exact in " +
-                          dtypeName(x.type));
+                          " is too large: indices up to " + Twine(most) + " are exact in " + dtypeName(x.type));
 
   // Neighbours of every place [batch, places] along every dimension; the grid's last number is the first
   // dimension's.

@@ -18,9 +18,8 @@ namespace tessera::compiler {
 
 Val wrapIndices(Node &n, const Val &indices, int64_t extent) {
   Val below = n.b.binary<graph::LtOp>(indices, n.b.scalarLike(indices, 0), "negative");
-  return n.b.select(
-      below, n.b.add(indices, n.b.scalarLike(indices, static_cast<double>(extent)), "wrapped"),
-      indices, "indices");
+  return n.b.select(below, n.b.add(indices, n.b.scalarLike(indices, static_cast<double>(extent)), "wrapped"), indices,
+                    "indices");
 }
 
 /// The permutation that exchanges `axis` with the last dimension: its own inverse.
@@ -38,20 +37,18 @@ Val takeAlong(Node &n, const Val &x, const Val &indices, int64_t axis, llvm::Str
   Shape perm = swapLast(axis, x.rank());
   std::string prefix = suffix.empty() ? "" : suffix.str() + "_";
   Val y = n.b.gather(n.b.transpose(x, perm, prefix + "to_last"),
-                     n.b.transpose(indices, perm, prefix + "indices_to_last"), x.rank() - 1, suffix,
-                     x.rank() - 1);
+                     n.b.transpose(indices, perm, prefix + "indices_to_last"), x.rank() - 1, suffix, x.rank() - 1);
   return n.b.transpose(y, perm, prefix + "from_last");
 }
 
-Val addAlong(Node &n, const Val &indices, const Val &updates, int64_t axis, int64_t size,
-             llvm::StringRef suffix) {
+Val addAlong(Node &n, const Val &indices, const Val &updates, int64_t axis, int64_t size, llvm::StringRef suffix) {
   if (!indices || !updates)
     return {};
   Shape perm = swapLast(axis, updates.rank());
   std::string prefix = suffix.empty() ? "" : suffix.str() + "_";
   Val y = n.b.scatterAdd(n.b.transpose(indices, perm, prefix + "indices_to_last"),
-                         n.b.transpose(updates, perm, prefix + "to_last"), updates.rank() - 1, size,
-                         suffix, updates.rank() - 1);
+                         n.b.transpose(updates, perm, prefix + "to_last"), updates.rank() - 1, size, suffix,
+                         updates.rank() - 1);
   return n.b.transpose(y, perm, prefix + "from_last");
 }
 
@@ -109,8 +106,8 @@ static bool checkAlong(Node &n, const Val &x, const Val &indices, int64_t axis) 
   for (int64_t d = 0; good && d < x.rank(); ++d)
     good = d == axis || indices.shape[d] <= x.shape[d];
   if (!good)
-    n.fail("the indices " + shapeText(indices.shape) + " do not fit the data " +
-           shapeText(x.shape) + " along axis " + Twine(axis));
+    n.fail("the indices " + shapeText(indices.shape) + " do not fit the data " + shapeText(x.shape) + " along axis " +
+           Twine(axis));
   return good;
 }
 
@@ -128,8 +125,7 @@ static void gatherElements(Node &n) {
   int64_t axis = n.axis(n.attrInt("axis", 0), x.rank());
   if (n.failed() || !checkAlong(n, x, indices, axis))
     return;
-  n.out(0,
-        takeAlong(n, reached(n, x, indices, axis), wrapIndices(n, indices, x.shape[axis]), axis));
+  n.out(0, takeAlong(n, reached(n, x, indices, axis), wrapIndices(n, indices, x.shape[axis]), axis));
 }
 
 /// Index tuples [..., k] as row-major positions [...] within the k extents.
@@ -142,8 +138,7 @@ static Val positions(Node &n, const Val &indices, llvm::ArrayRef<int64_t> extent
     std::string suffix = "index" + std::to_string(k);
     starts.back() = k;
     limits.back() = k + 1;
-    Val part =
-        n.b.reshape(n.b.slice(wide, starts, limits, strides, suffix), shape, suffix + "_reshape");
+    Val part = n.b.reshape(n.b.slice(wide, starts, limits, strides, suffix), shape, suffix + "_reshape");
     part = wrapIndices(n, part, extents[k]);
     part = n.b.scale(part, static_cast<double>(stride), suffix + "_scaled");
     sum = sum ? n.b.add(sum, part, suffix + "_sum") : part;
@@ -166,12 +161,10 @@ static void gatherND(Node &n) {
   if (!x || !checkIndices(n, indices))
     return;
   if (batch < 0 || batch >= x.rank() || batch >= indices.rank() ||
-      llvm::ArrayRef<int64_t>(x.shape).take_front(batch) !=
-          llvm::ArrayRef<int64_t>(indices.shape).take_front(batch) ||
-      indices.shape.back() < 1 || indices.shape.back() > x.rank() - batch ||
-      indices.rank() + x.rank() > kMaxRank)
-    return (void)n.fail("the indices " + shapeText(indices.shape) + " do not fit the data " +
-                        shapeText(x.shape) + " with " + Twine(batch) + " batch dimensions");
+      llvm::ArrayRef<int64_t>(x.shape).take_front(batch) != llvm::ArrayRef<int64_t>(indices.shape).take_front(batch) ||
+      indices.shape.back() < 1 || indices.shape.back() > x.rank() - batch || indices.rank() + x.rank() > kMaxRank)
+    return (void)n.fail("the indices " + shapeText(indices.shape) + " do not fit the data " + shapeText(x.shape) +
+                        " with " + Twine(batch) + " batch dimensions");
   int64_t k = indices.shape.back();
   Val at = positions(n, indices, llvm::ArrayRef<int64_t>(x.shape).slice(batch, k));
   n.out(0, n.b.gather(flattened(n, x, batch, k), at, batch, "", batch));
@@ -183,14 +176,12 @@ static void gatherND(Node &n) {
 
 /// What `scatter` puts together: data overwritten or added to. `put` scatters values of the updates'
 /// shape into zeros of the data's.
-template <typename Put>
-static Val scattered(Node &n, const Val &data, const Val &updates, Put put) {
+template <typename Put> static Val scattered(Node &n, const Val &data, const Val &updates, Put put) {
   std::string reduction = n.attrString("reduction", "none");
   if (!data || !updates || n.failed())
     return {};
   if (data.type != updates.type)
-    return n.fail("the data are " + dtypeName(data.type) + " but the updates " +
-                  dtypeName(updates.type));
+    return n.fail("the data are " + dtypeName(data.type) + " but the updates " + dtypeName(updates.type));
   DType type = data.type == DType::I1 ? DType::I32 : data.type; // booleans have no sum
   Val sum = n.b.cast(put(n.b.cast(updates, type, "updates_wide"), "sum"), data.type, "sum_narrow");
   if (reduction == "add")
@@ -207,9 +198,8 @@ static Val scattered(Node &n, const Val &data, const Val &updates, Put put) {
 static Val knownScatter(Node &n, const Val &data, const Val &at, const Val &updates, int64_t axis) {
   std::string reduction = n.attrString("reduction", "none");
   bool adds = reduction == "add";
-  if (!data.known || !at.known || !updates.known || data.type != updates.type ||
-      data.type == DType::I1 || (reduction != "none" && !adds) ||
-      !n.b.mayFold(data.size() + updates.size()))
+  if (!data.known || !at.known || !updates.known || data.type != updates.type || data.type == DType::I1 ||
+      (reduction != "none" && !adds) || !n.b.mayFold(data.size() + updates.size()))
     return {};
   std::vector<int64_t> ints(data.size());
   std::vector<double> floats(data.size());
@@ -220,8 +210,8 @@ static Val knownScatter(Node &n, const Val &data, const Val &at, const Val &upda
   for (int64_t i = 0; i < at.size(); ++i) {
     int64_t index = at.known->intAt(i), to = 0, rest = i, stride = 1;
     if (index < 0 || index >= data.shape[axis])
-      return n.fail("index " + Twine(index) + " lies outside the extent " +
-                    Twine(data.shape[axis]) + " of dimension " + Twine(axis));
+      return n.fail("index " + Twine(index) + " lies outside the extent " + Twine(data.shape[axis]) + " of dimension " +
+                    Twine(axis));
     for (int64_t d = data.rank() - 1; d >= 0; --d) {
       to += (d == axis ? index : rest % at.shape[d]) * stride;
       rest /= at.shape[d];
@@ -229,8 +219,8 @@ static Val knownScatter(Node &n, const Val &data, const Val &at, const Val &upda
     }
     ints[to] = static_cast<int64_t>(static_cast<uint64_t>(adds ? ints[to] : 0) +
                                     static_cast<uint64_t>(updates.known->intAt(i)));
-    floats[to] = roundTo(isFloat(data.type) ? data.type : DType::F64,
-                         (adds ? floats[to] : 0) + updates.known->floatAt(i));
+    floats[to] =
+        roundTo(isFloat(data.type) ? data.type : DType::F64, (adds ? floats[to] : 0) + updates.known->floatAt(i));
   }
   return n.b.known(isFloat(data.type) ? Constant::floats(data.type, data.shape, std::move(floats))
                                       : Constant::ints(data.type, data.shape, std::move(ints)));
@@ -267,12 +257,11 @@ static void scatterND(Node &n) {
   if (k >= 1 && k <= data.rank())
     expected.append(data.shape.begin() + k, data.shape.end());
   if (k < 1 || k > data.rank() || updates.shape != expected)
-    return (void)n.fail("the indices " + shapeText(indices.shape) + " and updates " +
-                        shapeText(updates.shape) + " do not fit the data " + shapeText(data.shape));
+    return (void)n.fail("the indices " + shapeText(indices.shape) + " and updates " + shapeText(updates.shape) +
+                        " do not fit the data " + shapeText(data.shape));
   llvm::ArrayRef<int64_t> extents = llvm::ArrayRef<int64_t>(data.shape).take_front(k);
   Val at = positions(n, indices, extents);
-  if (data.known && at.known && updates.known &&
-      data.size() > 0) { // rows of the k dimensions as one
+  if (data.known && at.known && updates.known && data.size() > 0) { // rows of the k dimensions as one
     int64_t rows = *elementCount(extents), row = data.size() / rows, count = at.size();
     Val wide = n.b.broadcast(n.b.reshape(at, {count, 1}, "rows"), {count, row}, "row");
     Val folded = knownScatter(n, n.b.reshape(data, {rows, row}, "data_rows"), wide,
@@ -297,8 +286,8 @@ static void oneHot(Node &n) {
   if (n.failed())
     return;
   int64_t axis = n.axis(n.attrInt("axis", -1), indices.rank() + 1);
-  if (n.failed() || !depth.known || depth.size() != 1 || depth.known->intAt(0) < 1 ||
-      values.rank() != 1 || values.shape[0] != 2 || indices.rank() >= kMaxRank)
+  if (n.failed() || !depth.known || depth.size() != 1 || depth.known->intAt(0) < 1 || values.rank() != 1 ||
+      values.shape[0] != 2 || indices.rank() >= kMaxRank)
     return (void)n.fail("depth must be one positive number known at import and values two");
   int64_t extent = depth.known->intAt(0);
   indices = wrapIndices(n, n.b.cast(indices, DType::I64, "cast"), extent);
@@ -307,8 +296,8 @@ static void oneHot(Node &n) {
   Shape wide = indices.shape, line(indices.rank() + 1, 1);
   wide.insert(wide.begin() + axis, 1);
   line[axis] = extent;
-  Val hit = n.b.binary<graph::EqOp>(n.b.reshape(indices, wide, "expand"),
-                                    n.b.iota(DType::I64, line, axis, "classes"), "equal");
+  Val hit = n.b.binary<graph::EqOp>(n.b.reshape(indices, wide, "expand"), n.b.iota(DType::I64, line, axis, "classes"),
+                                    "equal");
   Val off = n.b.reshape(n.b.slice(values, {0}, {1}, {1}, "off_slice"), {}, "off");
   Val on = n.b.reshape(n.b.slice(values, {1}, {2}, {1}, "on_slice"), {}, "on");
   n.out(0, n.b.select(hit, on, off));
@@ -341,10 +330,10 @@ static void reverseSequence(Node &n) {
   int64_t time = n.attrInt("time_axis", 0), batch = n.attrInt("batch_axis", 1);
   if (n.failed())
     return;
-  if (x.rank() < 2 || time + batch != 1 || time * batch != 0 || lens.rank() != 1 ||
-      lens.shape[0] != x.shape[batch] || isFloat(lens.type))
-    return (void)n.fail("time_axis and batch_axis must be 0 and 1 and sequence_lens " +
-                        shapeText(lens.shape) + " fit the input " + shapeText(x.shape));
+  if (x.rank() < 2 || time + batch != 1 || time * batch != 0 || lens.rank() != 1 || lens.shape[0] != x.shape[batch] ||
+      isFloat(lens.type))
+    return (void)n.fail("time_axis and batch_axis must be 0 and 1 and sequence_lens " + shapeText(lens.shape) +
+                        " fit the input " + shapeText(x.shape));
   Shape perm;
   for (int64_t d = 0; d < x.rank(); ++d)
     perm.push_back(d);
@@ -356,8 +345,7 @@ static void reverseSequence(Node &n) {
   Val at = n.b.iota(DType::I64, {1, y.shape[1]}, 1, "time");
   Val length = n.b.reshape(n.b.cast(lens, DType::I64, "lens"), {y.shape[0], 1}, "lens_column");
   Val last = n.b.sub(length, n.b.scalarLike(length, 1), "last");
-  Val source = n.b.select(n.b.binary<graph::LtOp>(at, length, "inside"),
-                          n.b.sub(last, at, "mirrored"), at, "source");
+  Val source = n.b.select(n.b.binary<graph::LtOp>(at, length, "inside"), n.b.sub(last, at, "mirrored"), at, "source");
   n.out(0, n.b.transpose(n.b.gather(y, source, 1, "", 1), perm, "time_first"));
 }
 
@@ -376,8 +364,7 @@ static void topK(Node &n) {
   if (k.size() != 1 || k[0] < 1 || k[0] > x.shape[axis])
     return (void)n.fail("k must be one number from 1 to the extent " + Twine(x.shape[axis]));
   Val order = n.b.create<graph::TopKOp>(
-      x, {n.b.attr("k", k[0]), n.b.attr("dim", axis), n.b.attrBool("smallest", !largest)},
-      "indices")[0];
+      x, {n.b.attr("k", k[0]), n.b.attr("dim", axis), n.b.attrBool("smallest", !largest)}, "indices")[0];
   n.out(1, order);
   if (!n.wanted(0))
     return;
@@ -397,8 +384,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::indexingOps() {
       {"OneHot", 9, 21, oneHot, "t", "depth known at import"},
       {"ReverseSequence", 10, 21, reverseSequence, ".t", ""},
       {"Scatter", 9, 10, scatterElements, ".t.", "indices int64 or int32"},
-      {"ScatterElements", 11, 21, scatterElements, ".t.",
-       "indices int64 or int32; reduction none and add"},
+      {"ScatterElements", 11, 21, scatterElements, ".t.", "indices int64 or int32; reduction none and add"},
       {"ScatterND", 11, 21, scatterND, ".t.", "indices int64 or int32; reduction none and add"},
       {"TopK", 7, 21, topK, ".t", "k known at import"},
   };

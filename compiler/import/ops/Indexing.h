@@ -20,8 +20,7 @@ Val wrapIndices(Node &n, const Val &indices, int64_t extent);
 /// y[..., j, ...] = x[..., indices[..., j, ...], ...]; outside of `axis` the shapes are equal.
 Val takeAlong(Node &n, const Val &x, const Val &indices, int64_t axis, llvm::StringRef suffix = "");
 /// Zeros of extent `size` along axis, plus updates at indices (which have one shape).
-Val addAlong(Node &n, const Val &indices, const Val &updates, int64_t axis, int64_t size,
-             llvm::StringRef suffix = "");
+Val addAlong(Node &n, const Val &indices, const Val &updates, int64_t axis, int64_t size, llvm::StringRef suffix = "");
 
 } // namespace tessera::compiler
 

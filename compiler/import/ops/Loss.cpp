@@ -23,8 +23,7 @@ static Val negativeLogLikelihood(Node &n, const Val &logp, const Val &labels, co
     expected.erase(expected.begin() + 1);
   if (logp.rank() < 2 || !isFloat(logp.type) || isFloat(labels.type) || labels.shape != expected)
     return n.fail("labels of shape " + shapeText(labels.shape) + " " + dtypeName(labels.type) +
-                  " do not fit scores of shape " + shapeText(logp.shape) + " " +
-                  dtypeName(logp.type));
+                  " do not fit scores of shape " + shapeText(logp.shape) + " " + dtypeName(logp.type));
   int64_t classes = logp.shape[1];
   if (weights && (weights.rank() != 1 || weights.shape[0] != classes || weights.type != logp.type))
     return n.fail("the weights must be " + llvm::Twine(classes) + " " + dtypeName(logp.type));
@@ -35,13 +34,12 @@ static Val negativeLogLikelihood(Node &n, const Val &logp, const Val &labels, co
   Shape wide = labels.shape, line(logp.rank(), 1);
   wide.insert(wide.begin() + 1, 1);
   line[1] = classes;
-  Val hit = n.b.binary<graph::EqOp>(n.b.reshape(ids, wide, "labels_reshape"),
-                                    n.b.iota(DType::I64, line, 1, "classes"), "hit");
+  Val hit = n.b.binary<graph::EqOp>(n.b.reshape(ids, wide, "labels_reshape"), n.b.iota(DType::I64, line, 1, "classes"),
+                                    "hit");
   bool inside = ignores && ignored >= 0 && ignored < classes;
   if (inside) {
     Val valid = n.b.unary<graph::NotOp>(
-        n.b.binary<graph::EqOp>(ids, n.b.scalarLike(ids, static_cast<double>(ignored)), "ignored"),
-        "valid");
+        n.b.binary<graph::EqOp>(ids, n.b.scalarLike(ids, static_cast<double>(ignored)), "ignored"), "valid");
     hit = n.b.binary<graph::AndOp>(hit, n.b.reshape(valid, wide, "valid_reshape"), "hit_valid");
   }
   Val one = n.b.scalarLike(logp, -1), factor = one;
@@ -61,8 +59,7 @@ static Val negativeLogLikelihood(Node &n, const Val &logp, const Val &labels, co
     double count = static_cast<double>(logp.size()) / static_cast<double>(classes);
     return n.b.scale(n.b.reduce<graph::ReduceSumOp>(terms, all, false), 1 / count, "scale");
   }
-  Val total = n.b.unary<graph::NegOp>(n.b.reduce<graph::ReduceSumOp>(mask, all, false, "count_neg"),
-                                      "count");
+  Val total = n.b.unary<graph::NegOp>(n.b.reduce<graph::ReduceSumOp>(mask, all, false, "count_neg"), "count");
   return n.b.div(n.b.reduce<graph::ReduceSumOp>(terms, all, false), total, "mean");
 }
 

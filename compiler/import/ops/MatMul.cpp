@@ -58,8 +58,7 @@ static void gemm(Node &n) {
   if (!checkTypes(n, a, b))
     return;
   if (a.rank() != 2 || b.rank() != 2)
-    return (void)n.fail("the operands " + shapeText(a.shape) + " and " + shapeText(b.shape) +
-                        " must be matrices");
+    return (void)n.fail("the operands " + shapeText(a.shape) + " and " + shapeText(b.shape) + " must be matrices");
   Val y = n.b.matmul(a, b, n.attrInt("transA", 0) != 0, n.attrInt("transB", 0) != 0);
   y = n.b.scale(y, n.attrFloat("alpha", 1), "alpha");
   double beta = n.attrFloat("beta", 1);
@@ -67,8 +66,7 @@ static void gemm(Node &n) {
     Shape shape = y.shape;
     y = n.b.add(y, n.b.scale(c, beta, "beta"), "bias");
     if (y && y.shape != shape)
-      return (void)n.fail("C of shape " + shapeText(c.shape) + " does not broadcast to " +
-                          shapeText(shape));
+      return (void)n.fail("C of shape " + shapeText(c.shape) + " does not broadcast to " + shapeText(shape));
   }
   n.out(0, y);
 }

@@ -20,15 +20,14 @@ static void reshape(Node &n) {
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == 0 && !allowZero) {
       if (static_cast<int64_t>(d) >= x.rank())
-        return (void)n.fail("the target " + shapeText(shape) + " copies a dimension that " +
-                            shapeText(x.shape) + " does not have");
+        return (void)n.fail("the target " + shapeText(shape) + " copies a dimension that " + shapeText(x.shape) +
+                            " does not have");
       shape[d] = x.shape[d];
     }
     if (shape[d] == -1 && free < 0)
       free = static_cast<int64_t>(d);
     else if (shape[d] < 0)
-      return (void)n.fail("the target shape " + shapeText(*target) +
-                          " has two unknown or negative extents");
+      return (void)n.fail("the target shape " + shapeText(*target) + " has two unknown or negative extents");
   }
   if (free >= 0) {
     shape[free] = 1;
@@ -46,8 +45,7 @@ static void flatten(Node &n) {
   if (!x)
     return;
   if (axis < -x.rank() || axis > x.rank())
-    return (void)n.fail("axis " + Twine(axis) + " is out of range for " + Twine(x.rank()) +
-                        " dimensions");
+    return (void)n.fail("axis " + Twine(axis) + " is out of range for " + Twine(x.rank()) + " dimensions");
   if (axis < 0)
     axis += x.rank();
   Shape shape{1, 1};
@@ -121,8 +119,7 @@ static void tile(Node &n) {
   if (n.failed())
     return;
   if (static_cast<int64_t>(repeats->size()) != x.rank())
-    return (void)n.fail("repeats needs one number for each of the " + Twine(x.rank()) +
-                        " dimensions");
+    return (void)n.fail("repeats needs one number for each of the " + Twine(x.rank()) + " dimensions");
   Shape split, stretched, merged;
   for (int64_t d = 0; d < x.rank(); ++d) {
     int64_t times = (*repeats)[d];
@@ -164,8 +161,7 @@ static void split(Node &n) {
   if (!sizes) {
     int64_t each = (extent + parts - 1) / parts;
     if (n.opset < 18 && each * parts != extent)
-      return (void)n.fail("cannot split the extent " + Twine(extent) + " into " + Twine(parts) +
-                          " equal parts");
+      return (void)n.fail("cannot split the extent " + Twine(extent) + " into " + Twine(parts) + " equal parts");
     sizes = Shape(parts, each);
     sizes->back() = extent - each * (parts - 1);
   }
@@ -176,9 +172,8 @@ static void split(Node &n) {
     total += size;
   }
   if (static_cast<int64_t>(sizes->size()) != parts || total != extent)
-    return (void)n.fail("the " + Twine(sizes->size()) + " parts of " + Twine(total) +
-                        " do not make up the extent " + Twine(extent) + " for " + Twine(parts) +
-                        " outputs");
+    return (void)n.fail("the " + Twine(sizes->size()) + " parts of " + Twine(total) + " do not make up the extent " +
+                        Twine(extent) + " for " + Twine(parts) + " outputs");
   Shape starts(x.rank(), 0), limits = x.shape, strides(x.rank(), 1);
   for (int64_t i = 0; i < parts; ++i) {
     limits[axis] = starts[axis] + (*sizes)[i];
@@ -216,8 +211,7 @@ static void slice(Node &n) {
   }
   if (!steps)
     steps = Shape(starts->size(), 1);
-  if (ends->size() != starts->size() || axes->size() != starts->size() ||
-      steps->size() != starts->size())
+  if (ends->size() != starts->size() || axes->size() != starts->size() || steps->size() != starts->size())
     return (void)n.fail("starts, ends, axes and steps differ in length");
   Shape from(x.rank(), 0), limits = x.shape, strides(x.rank(), 1);
   std::set<int64_t> seen;
@@ -310,23 +304,20 @@ static void pad(Node &n) {
   size_t count = axes->size();
   if (pads->size() != 2 * count)
     return (void)n.fail("pads needs two numbers per dimension");
-  Shape lo(x.rank(), 0), hi(x.rank(), 0), starts(x.rank(), 0), limits = x.shape,
-                                                               strides(x.rank(), 1);
+  Shape lo(x.rank(), 0), hi(x.rank(), 0), starts(x.rank(), 0), limits = x.shape, strides(x.rank(), 1);
   for (size_t i = 0; i < count; ++i) {
     int64_t d = n.axis((*axes)[i], x.rank()), before = (*pads)[i], after = (*pads)[count + i];
     if (n.failed())
       return;
     int64_t extent = x.shape[d];
-    if (before < -extent || after < -extent ||
-        std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0) < -extent)
+    if (before < -extent || after < -extent || std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0) < -extent)
       return (void)n.fail("negative padding removes more than there is");
     starts[d] = std::max<int64_t>(0, -before);
     limits[d] = extent - std::max<int64_t>(0, -after);
     lo[d] = std::max<int64_t>(0, before);
     hi[d] = std::max<int64_t>(0, after);
   }
-  bool pads0 = llvm::all_of(lo, [](int64_t v) { return v == 0; }) &&
-               llvm::all_of(hi, [](int64_t v) { return v == 0; });
+  bool pads0 = llvm::all_of(lo, [](int64_t v) { return v == 0; }) && llvm::all_of(hi, [](int64_t v) { return v == 0; });
   x = n.b.slice(x, starts, limits, strides, pads0 ? "" : "crop");
   n.out(0, mode == "constant" ? n.b.pad(x, lo, hi, fill) : padFromInside(n, x, lo, hi, mode));
 }
@@ -348,8 +339,7 @@ static void trilu(Node &n) {
   Val row = n.b.iota(DType::I64, {rows, columns}, 0, "rows");
   Val column = n.b.iota(DType::I64, {rows, columns}, 1, "columns");
   Val edge = n.b.add(row, n.b.scalarLike(row, static_cast<double>(diagonal)), "edge");
-  Val keep = upper ? n.b.binary<graph::LeOp>(edge, column, "keep")
-                   : n.b.binary<graph::LeOp>(column, edge, "keep");
+  Val keep = upper ? n.b.binary<graph::LeOp>(edge, column, "keep") : n.b.binary<graph::LeOp>(column, edge, "keep");
   n.out(0, n.b.select(keep, x, n.b.scalarLike(x, 0)));
 }
 
@@ -363,10 +353,8 @@ static void depthToSpace(Node &n) {
   bool dcr = mode == "DCR";
   if (!dcr && mode != "CRD")
     return (void)n.fail("mode='" + mode + "' is unknown");
-  Val y = dcr ? n.b.transpose(n.b.reshape(x, {x.shape[0], block, block, c, h, w}, "split"),
-                              {0, 3, 4, 1, 5, 2})
-              : n.b.transpose(n.b.reshape(x, {x.shape[0], c, block, block, h, w}, "split"),
-                              {0, 1, 4, 2, 5, 3});
+  Val y = dcr ? n.b.transpose(n.b.reshape(x, {x.shape[0], block, block, c, h, w}, "split"), {0, 3, 4, 1, 5, 2})
+              : n.b.transpose(n.b.reshape(x, {x.shape[0], c, block, block, h, w}, "split"), {0, 1, 4, 2, 5, 3});
   n.out(0, n.b.reshape(y, {x.shape[0], c, h * block, w * block}, "merge"));
 }
 
@@ -376,8 +364,7 @@ static void spaceToDepth(Node &n) {
   if (!x || x.rank() != 4 || block < 1 || x.shape[2] % block != 0 || x.shape[3] % block != 0)
     return (void)n.fail("blocksize does not fit the input " + shapeText(x.shape));
   int64_t c = x.shape[1], h = x.shape[2] / block, w = x.shape[3] / block;
-  Val y = n.b.transpose(n.b.reshape(x, {x.shape[0], c, h, block, w, block}, "split"),
-                        {0, 3, 5, 1, 2, 4});
+  Val y = n.b.transpose(n.b.reshape(x, {x.shape[0], c, h, block, w, block}, "split"), {0, 3, 5, 1, 2, 4});
   n.out(0, n.b.reshape(y, {x.shape[0], c * block * block, h, w}, "merge"));
 }
 

@@ -20,19 +20,18 @@ static Val perChannel(Node &n, const Val &v, int64_t rank, llvm::StringRef suffi
 
 /// x * a + s with a = scale / sqrt(var + eps), s = bias - mean * a: what PyTorch computes, two
 /// operators per element. Nothing is folded into the weights before.
-static Val batchNormInference(Node &n, const Val &x, const Val &scale, const Val &bias,
-                              const Val &mean, const Val &var, double epsilon) {
-  Val inverse =
-      n.b.unary<graph::RsqrtOp>(n.b.add(var, n.b.scalarLike(var, epsilon), "var_eps"), "rsqrt");
+static Val batchNormInference(Node &n, const Val &x, const Val &scale, const Val &bias, const Val &mean, const Val &var,
+                              double epsilon) {
+  Val inverse = n.b.unary<graph::RsqrtOp>(n.b.add(var, n.b.scalarLike(var, epsilon), "var_eps"), "rsqrt");
   Val a = n.b.mul(scale, inverse, "scale");
   Val s = n.b.sub(bias, n.b.mul(mean, a, "mean_scaled"), "shift");
-  return n.b.add(n.b.mul(x, perChannel(n, a, x.rank(), "scale_reshape")),
-                 perChannel(n, s, x.rank(), "shift_reshape"), "shifted");
+  return n.b.add(n.b.mul(x, perChannel(n, a, x.rank(), "scale_reshape")), perChannel(n, s, x.rank(), "shift_reshape"),
+                 "shifted");
 }
 
 /// new = momentum * old + factor * batch, and the function returns it.
-static Val updateState(Node &n, int input, const Val &old, const Val &batch, double momentum,
-                       double factor, const std::string &what) {
+static Val updateState(Node &n, int input, const Val &old, const Val &batch, double momentum, double factor,
+                       const std::string &what) {
   Val kept = n.b.scale(old, momentum, what + "_old");
   Val fresh = n.b.add(kept, n.b.scale(batch, factor, what + "_batch"), what + "_update");
   if (fresh)
@@ -55,12 +54,10 @@ static void batchNorm(Node &n) {
     return (void)n.fail("the input " + shapeText(x.shape) + " has no channel dimension");
   for (const Val &v : {scale, bias, mean, var})
     if (v.rank() != 1 || v.shape[0] != x.shape[1] || v.type != x.type || !isFloat(v.type))
-      return (void)n.fail("scale, bias, mean and variance must be vectors of " +
-                          llvm::Twine(x.shape[1]) + " " + dtypeName(x.type) + ", one of them is " +
-                          shapeText(v.shape) + " " + dtypeName(v.type));
+      return (void)n.fail("scale, bias, mean and variance must be vectors of " + llvm::Twine(x.shape[1]) + " " +
+                          dtypeName(x.type) + ", one of them is " + shapeText(v.shape) + " " + dtypeName(v.type));
   bool literal = n.function.literal();
-  bool training =
-      literal ? marked : n.function.training() && (marked || n.function.fileIsForInference());
+  bool training = literal ? marked : n.function.training() && (marked || n.function.fileIsForInference());
   if (!training) {
     n.out(0, batchNormInference(n, x, scale, bias, mean, var, epsilon));
     n.out(1, mean);
@@ -69,14 +66,12 @@ static void batchNorm(Node &n) {
   }
   double count = static_cast<double>(x.size()) / static_cast<double>(x.shape[1]);
   if (count < 2)
-    return (void)n.fail("training needs more than one value per channel; the input is " +
-                        shapeText(x.shape));
+    return (void)n.fail("training needs more than one value per channel; the input is " + shapeText(x.shape));
   auto results = n.b.create<graph::BatchNormOp>({x, scale, bias}, n.b.attrF64("epsilon", epsilon));
   n.out(0, results[0]);
   if (literal) { // ONNX's own formula: the running variance is biased
     auto running = [&](const Val &old, const Val &batch, const std::string &what) {
-      return n.b.add(n.b.scale(old, momentum, what + "_old"),
-                     n.b.scale(batch, 1 - momentum, what + "_batch"), what);
+      return n.b.add(n.b.scale(old, momentum, what + "_old"), n.b.scale(batch, 1 - momentum, what + "_batch"), what);
     };
     n.out(1, running(mean, results[1], "running_mean"));
     n.out(2, running(var, results[2], "running_var"));
@@ -85,11 +80,9 @@ static void batchNorm(Node &n) {
   if (!n.function.isState(n.proto.input(3)) || !n.function.isState(n.proto.input(4)))
     return; // statistics that nothing keeps
   // ONNX's momentum weighs the old value, PyTorch's the new one. The running variance is unbiased.
-  Val oldMean = n.function.stateValue(n.proto.input(3)),
-      oldVar = n.function.stateValue(n.proto.input(4));
+  Val oldMean = n.function.stateValue(n.proto.input(3)), oldVar = n.function.stateValue(n.proto.input(4));
   n.out(1, updateState(n, 3, oldMean, results[1], momentum, 1 - momentum, "running_mean"));
-  n.out(2, updateState(n, 4, oldVar, results[2], momentum, (1 - momentum) * (count / (count - 1)),
-                       "running_var"));
+  n.out(2, updateState(n, 4, oldVar, results[2], momentum, (1 - momentum) * (count / (count - 1)), "running_var"));
 }
 
 //===----------------------------------------------------------------------------------------------===//
@@ -97,13 +90,12 @@ static void batchNorm(Node &n) {
 //===----------------------------------------------------------------------------------------------===//
 
 /// (x - mean) * rsqrt(var + eps) over dims; the product is called `last`.
-static Val normalize(Node &n, const Val &x, llvm::ArrayRef<int64_t> dims, double epsilon,
-                     llvm::StringRef last = "", Val *meanOut = nullptr, Val *inverseOut = nullptr) {
+static Val normalize(Node &n, const Val &x, llvm::ArrayRef<int64_t> dims, double epsilon, llvm::StringRef last = "",
+                     Val *meanOut = nullptr, Val *inverseOut = nullptr) {
   Val mean = n.b.mean(x, dims, true, "mean");
   Val centered = n.b.sub(x, mean, "centered");
   Val var = n.b.mean(n.b.mul(centered, centered, "square"), dims, true, "var");
-  Val inverse =
-      n.b.unary<graph::RsqrtOp>(n.b.add(var, n.b.scalarLike(x, epsilon), "var_eps"), "rsqrt");
+  Val inverse = n.b.unary<graph::RsqrtOp>(n.b.add(var, n.b.scalarLike(x, epsilon), "var_eps"), "rsqrt");
   if (meanOut)
     *meanOut = mean;
   if (inverseOut)
@@ -122,8 +114,7 @@ static bool checkFloat(Node &n, const Val &x) {
   if (x && isFloat(x.type))
     return true;
   if (x)
-    n.fail("an input of type " + dtypeName(x.type) +
-           " is not supported: it must be floating point");
+    n.fail("an input of type " + dtypeName(x.type) + " is not supported: it must be floating point");
   return false;
 }
 
@@ -139,8 +130,7 @@ static void layerNorm(Node &n) {
   // Statistics of 16-bit inputs are taken in float, as stash_type says.
   DType type = x.type == DType::F64 ? DType::F64 : DType::F32;
   Val wide = n.b.cast(x, type, "wide"), mean, inverse;
-  Val y = n.b.cast(normalize(n, wide, dimsFrom(first, x.rank()), epsilon, "", &mean, &inverse),
-                   x.type, "narrow");
+  Val y = n.b.cast(normalize(n, wide, dimsFrom(first, x.rank()), epsilon, "", &mean, &inverse), x.type, "narrow");
   y = n.b.mul(y, scale, "scale");
   if (bias)
     y = n.b.add(y, bias, "bias");
@@ -173,10 +163,10 @@ static void groupNorm(Node &n) {
   if (!checkFloat(n, x) || n.failed())
     return;
   // Opset 18 to 20: one scale per group; 21: one per channel.
-  if (x.rank() < 3 || groups < 1 || x.shape[1] % groups != 0 || scale.rank() != 1 ||
-      bias.shape != scale.shape || scale.shape[0] != (n.opset < 21 ? groups : x.shape[1]))
-    return (void)n.fail("num_groups, scale " + shapeText(scale.shape) + " and bias " +
-                        shapeText(bias.shape) + " do not fit the input " + shapeText(x.shape));
+  if (x.rank() < 3 || groups < 1 || x.shape[1] % groups != 0 || scale.rank() != 1 || bias.shape != scale.shape ||
+      scale.shape[0] != (n.opset < 21 ? groups : x.shape[1]))
+    return (void)n.fail("num_groups, scale " + shapeText(scale.shape) + " and bias " + shapeText(bias.shape) +
+                        " do not fit the input " + shapeText(x.shape));
   Shape grouped{x.shape[0], groups, x.shape[1] / groups};
   grouped.append(x.shape.begin() + 2, x.shape.end());
   Val y = normalize(n, n.b.reshape(x, grouped, "group"), dimsFrom(2, x.rank() + 1), epsilon);
@@ -201,15 +191,14 @@ static void localResponseNorm(Node &n) {
   if (!checkFloat(n, x) || n.failed())
     return;
   if (x.rank() < 2 || size < 1 || size > 2 * x.shape[1])
-    return (void)n.fail("size " + llvm::Twine(size) + " does not fit the channels of " +
-                        shapeText(x.shape));
+    return (void)n.fail("size " + llvm::Twine(size) + " does not fit the channels of " + shapeText(x.shape));
   int64_t rest = x.size() / std::max<int64_t>(1, x.shape[0] * x.shape[1]);
   Val squares = n.b.reshape(n.b.mul(x, x, "square"), {x.shape[0], 1, x.shape[1], rest}, "planes");
-  Val mean = n.b.create<graph::AvgPoolOp>(
-      squares,
-      {n.b.attr("kernel", {size, 1}), n.b.attr("strides", {1, 1}),
-       n.b.attr("pads", {(size - 1) / 2, 0, size / 2, 0}), n.b.attrBool("include_pad", true)},
-      "mean")[0];
+  Val mean = n.b.create<graph::AvgPoolOp>(squares,
+                                          {n.b.attr("kernel", {size, 1}), n.b.attr("strides", {1, 1}),
+                                           n.b.attr("pads", {(size - 1) / 2, 0, size / 2, 0}),
+                                           n.b.attrBool("include_pad", true)},
+                                          "mean")[0];
   mean = n.b.reshape(mean, x.shape, "mean_reshape");
   Val base = n.b.add(n.b.scale(mean, alpha, "scaled"), n.b.scalarLike(x, bias), "base");
   n.out(0, n.b.mul(x, n.b.binary<graph::PowOp>(base, n.b.scalarLike(x, -beta), "factor")));
@@ -274,15 +263,13 @@ template <typename Build> static void alongAxis(Node &n, Build build) {
 }
 
 template <typename OpTy> static void softmax(Node &n) {
-  alongAxis(
-      n, [&](const Val &x, int64_t axis) { return n.b.create<OpTy>(x, n.b.attr("dim", axis))[0]; });
+  alongAxis(n, [&](const Val &x, int64_t axis) { return n.b.create<OpTy>(x, n.b.attr("dim", axis))[0]; });
 }
 
 /// 1 at the first maximum, 0 elsewhere.
 static void hardmax(Node &n) {
   alongAxis(n, [&](const Val &x, int64_t axis) {
-    Val best = n.b.create<graph::ArgMaxOp>(
-        x, {n.b.attr("dim", axis), n.b.attrBool("keepdims", true)}, "argmax")[0];
+    Val best = n.b.create<graph::ArgMaxOp>(x, {n.b.attr("dim", axis), n.b.attrBool("keepdims", true)}, "argmax")[0];
     Shape line(x.rank(), 1);
     line[axis] = x.shape[axis];
     Val hit = n.b.binary<graph::EqOp>(best, n.b.iota(DType::I64, line, axis, "places"), "hit");
@@ -325,8 +312,7 @@ static void dropout(Node &n) {
     return;
   }
   DType type = x.type == DType::F64 ? DType::F64 : DType::F32;
-  Val random = n.b.random(n.function.step(), type, x.shape, n.function.seed(),
-                          n.function.nextStream(), "random");
+  Val random = n.b.random(n.function.step(), type, x.shape, n.function.seed(), n.function.nextStream(), "random");
   Val drop = n.b.binary<graph::LtOp>(random, n.b.scalarLike(random, ratio), "drop");
   Val mask = n.b.select(drop, n.b.scalarLike(x, 0), n.b.scalarLike(x, 1 / (1 - ratio)), "mask");
   n.out(0, n.b.mul(x, mask));
@@ -336,8 +322,7 @@ static void dropout(Node &n) {
 
 llvm::ArrayRef<OpRow> tessera::compiler::normOps() {
   static const OpRow rows[] = {
-      {"BatchNormalization", 7, 21, batchNorm, ".somv",
-       "scale, bias and statistics of the input's type"},
+      {"BatchNormalization", 7, 21, batchNorm, ".somv", "scale, bias and statistics of the input's type"},
       {"Dropout", 7, 21, dropout, ".t", "ratio and training_mode known at import"},
       {"GroupNormalization", 18, 21, groupNorm, ".so", ""},
       {"Hardmax", 7, 21, hardmax, "t", ""},

@@ -44,8 +44,8 @@ Val tessera::compiler::indicesOfMaxima(Node &n, const Val &x, const Window &w, b
     hi[d + 2] = w.pads[spatial + d];
   }
   DType type = isFloat(x.type) ? x.type : DType::F64;
-  Val wide = n.b.pad(n.b.cast(x, type, "indices_wide"), lo, hi,
-                     -std::numeric_limits<double>::infinity(), "indices_padded");
+  Val wide =
+      n.b.pad(n.b.cast(x, type, "indices_wide"), lo, hi, -std::numeric_limits<double>::infinity(), "indices_padded");
   // Every window's elements, one dimension after the other: [n, c, o0, k0, o1, k1, ...], then the k last.
   Shape split{x.shape[0], x.shape[1]}, perm{0, 1}, windows = split, base(x.rank(), 1);
   int64_t size = 1;
@@ -83,13 +83,11 @@ Val tessera::compiler::indicesOfMaxima(Node &n, const Val &x, const Window &w, b
       rest /= w.kernel[d];
     }
   windows.push_back(size);
-  Val y =
-      n.b.reshape(n.b.transpose(n.b.reshape(wide, split, "indices_split"), perm, "indices_order"),
-                  windows, "indices_windows");
-  Val best = n.b.create<graph::ArgMaxOp>(
-      y, {n.b.attr("dim", x.rank()), n.b.attrBool("keepdims", false)}, "indices_best")[0];
-  Val inPlane =
-      n.b.add(n.b.gather(n.b.knownInts(way), best, 0, "indices_way"), start, "indices_in_plane");
+  Val y = n.b.reshape(n.b.transpose(n.b.reshape(wide, split, "indices_split"), perm, "indices_order"), windows,
+                      "indices_windows");
+  Val best =
+      n.b.create<graph::ArgMaxOp>(y, {n.b.attr("dim", x.rank()), n.b.attrBool("keepdims", false)}, "indices_best")[0];
+  Val inPlane = n.b.add(n.b.gather(n.b.knownInts(way), best, 0, "indices_way"), start, "indices_in_plane");
   return n.b.add(inPlane, planes(n, x, *elementCount(extents)), "indices");
 }
 
@@ -104,11 +102,11 @@ static void maxUnpool(Node &n) {
   if (n.failed())
     return;
   const auto spatial = static_cast<size_t>(std::max<int64_t>(0, x.rank() - 2));
-  if (!kernel || spatial < 1 || kernel->size() != spatial || strides.size() != spatial ||
-      pads.size() != 2 * spatial || indices.shape != x.shape || indices.type != DType::I64 ||
-      !isFloat(x.type) || (given && given->size() != spatial + 2))
-    return (void)n.fail("kernel_shape, strides, pads, output_shape or the indices " +
-                        shapeText(indices.shape) + " do not fit the input " + shapeText(x.shape));
+  if (!kernel || spatial < 1 || kernel->size() != spatial || strides.size() != spatial || pads.size() != 2 * spatial ||
+      indices.shape != x.shape || indices.type != DType::I64 || !isFloat(x.type) ||
+      (given && given->size() != spatial + 2))
+    return (void)n.fail("kernel_shape, strides, pads, output_shape or the indices " + shapeText(indices.shape) +
+                        " do not fit the input " + shapeText(x.shape));
   constexpr int64_t most = 1 << 20;
   int64_t size = 1, places = 1;
   Shape whole{x.shape[0], x.shape[1]};
@@ -131,14 +129,12 @@ static void maxUnpool(Node &n) {
   at = n.b.reshape(at, rows, "index_rows");
   Val sum = n.b.scatterAdd(at, n.b.reshape(x, rows, "rows"), 2, size, "sum", 2);
   Val count = n.b.scatterAdd(at, n.b.known(Constant::splat(x.type, rows, 1)), 2, size, "count", 2);
-  Val y =
-      n.b.div(sum, n.b.binary<graph::MaxOp>(count, n.b.scalarLike(x, 1), "count_or_one"), "values");
+  Val y = n.b.div(sum, n.b.binary<graph::MaxOp>(count, n.b.scalarLike(x, 1), "count_or_one"), "values");
   Shape lo(x.rank(), 0), hi(x.rank(), 0);
   for (int64_t d = 0; given && d < x.rank(); ++d) {
     hi[d] = (*given)[d] - whole[d];
     if (hi[d] < 0 || hi[d] > most)
-      return (void)n.fail("output_shape " + shapeText(*given) + " is not possible for " +
-                          shapeText(whole));
+      return (void)n.fail("output_shape " + shapeText(*given) + " is not possible for " + shapeText(whole));
   }
   n.out(0, n.b.pad(n.b.reshape(y, whole, "planes"), lo, hi, 0));
 }

@@ -39,8 +39,7 @@ static bool isByte(DType type) { return type == DType::I8 || type == DType::UI8;
 static Val quantized(Node &n, const Val &x, const Val &scale, const Val &zero, DType type) {
   Val q = n.b.unary<graph::RoundOp>(n.b.div(x, scale, "scaled"), "rounded");
   if (q && q.value)
-    q.value.getDefiningOp()->setAttr(graph::kStraightThroughAttr,
-                                     mlir::UnitAttr::get(n.b.context()));
+    q.value.getDefiningOp()->setAttr(graph::kStraightThroughAttr, mlir::UnitAttr::get(n.b.context()));
   if (zero && !(zero.known && zero.known->isSplat() && zero.known->floatAt(0) == 0))
     q = n.b.add(q, n.b.cast(zero, x.type, "zero_point_wide"), "shifted");
   bool isSigned = type == DType::I8;
@@ -60,18 +59,17 @@ static void quantizeLinear(Node &n) {
   int64_t axis = n.attrInt("axis", 1), block = n.attrInt("block_size", 0);
   int64_t to = n.attrInt("output_dtype", 0);
   n.ignoreAttr("saturate"); // concerns 8-bit floating point only
-  auto type = to != 0 ? compiler::dtypeOf(static_cast<int32_t>(to))
-                      : std::optional<DType>(zero ? zero.type : DType::UI8);
+  auto type =
+      to != 0 ? compiler::dtypeOf(static_cast<int32_t>(to)) : std::optional<DType>(zero ? zero.type : DType::UI8);
   if (n.failed())
     return;
   if (!type || !isByte(*type) || (zero && zero.type != *type) || block != 0 || !isFloat(scale.type))
-    return (void)n.fail(
-        "the result must be int8 or uint8, the scale floating point and block_size 0");
+    return (void)n.fail("the result must be int8 or uint8, the scale floating point and block_size 0");
   if (axis < 0)
     axis += x.rank();
   x = n.b.cast(x, scale.type, "wide");
-  Val q = quantized(n, x, aligned(n, scale, x, axis, "scale"),
-                    zero ? aligned(n, zero, x, axis, "zero_point") : Val(), *type);
+  Val q = quantized(n, x, aligned(n, scale, x, axis, "scale"), zero ? aligned(n, zero, x, axis, "zero_point") : Val(),
+                    *type);
   n.out(0, n.b.cast(q, *type));
 }
 
@@ -94,15 +92,14 @@ static void dequantizeLinear(Node &n) {
   if (n.failed())
     return;
   if ((!isByte(x.type) && x.type != DType::I32) || !isFloat(scale.type))
-    return (void)n.fail(
-        "the input must be int8, uint8 or int32 and the scale floating point, not " +
-        dtypeName(x.type) + " and " + dtypeName(scale.type));
+    return (void)n.fail("the input must be int8, uint8 or int32 and the scale floating point, not " +
+                        dtypeName(x.type) + " and " + dtypeName(scale.type));
   if (axis < 0)
     axis += x.rank();
   mlir::Value before = beforeCast(x);
   Val q = n.b.cast(before ? n.b.wrap(before) : x, scale.type, "wide");
-  n.out(0, dequantized(n, q, aligned(n, scale, x, axis, "scale"),
-                       zero ? aligned(n, zero, x, axis, "zero_point") : Val()));
+  n.out(0,
+        dequantized(n, q, aligned(n, scale, x, axis, "scale"), zero ? aligned(n, zero, x, axis, "zero_point") : Val()));
 }
 
 /// The range of x and 0 in 255 parts.
@@ -114,27 +111,23 @@ static void dynamicQuantizeLinear(Node &n) {
   for (int64_t d = 0; d < x.rank(); ++d)
     all.push_back(d);
   Val zero = n.b.scalarLike(x, 0);
-  Val high = n.b.binary<graph::MaxOp>(n.b.reduce<graph::ReduceMaxOp>(x, all, false, "max"), zero,
-                                      "range_high");
-  Val low = n.b.binary<graph::MinOp>(n.b.reduce<graph::ReduceMinOp>(x, all, false, "min"), zero,
-                                     "range_low");
+  Val high = n.b.binary<graph::MaxOp>(n.b.reduce<graph::ReduceMaxOp>(x, all, false, "max"), zero, "range_high");
+  Val low = n.b.binary<graph::MinOp>(n.b.reduce<graph::ReduceMinOp>(x, all, false, "min"), zero, "range_low");
   Val scale = n.b.scale(n.b.sub(high, low, "range"), 1.0 / 255, "scale");
   Val start = n.b.div(n.b.unary<graph::NegOp>(low, "range_start"), scale, "start");
-  Val point = n.b.unary<graph::RoundOp>(
-      n.b.binary<graph::MinOp>(start, n.b.scalarLike(x, 255), "start_cut"), "zero_point");
+  Val point =
+      n.b.unary<graph::RoundOp>(n.b.binary<graph::MinOp>(start, n.b.scalarLike(x, 255), "start_cut"), "zero_point");
   n.out(0, n.b.cast(quantized(n, x, scale, point, DType::UI8), DType::UI8));
   n.out(1, scale);
   n.out(2, n.b.cast(point, DType::UI8, "zero_point_narrow"));
 }
 
 /// A quantised operand without its zero point, in a type that holds sums of `terms` products exactly.
-static Val centered(Node &n, const Val &x, const Val &zero, int64_t axis, DType type,
-                    const std::string &what) {
+static Val centered(Node &n, const Val &x, const Val &zero, int64_t axis, DType type, const std::string &what) {
   if (!x || n.failed())
     return {};
   if (!isByte(x.type) || (zero && zero.type != x.type))
-    return n.fail("the " + Twine(what) + " is " + dtypeName(x.type) +
-                  "; it must be int8 or uint8 as its zero point");
+    return n.fail("the " + Twine(what) + " is " + dtypeName(x.type) + "; it must be int8 or uint8 as its zero point");
   Val wide = n.b.cast(x, type, what + "_wide");
   if (!zero || (zero.known && zero.known->isSplat() && zero.known->intAt(0) == 0))
     return wide;
@@ -143,9 +136,7 @@ static Val centered(Node &n, const Val &x, const Val &zero, int64_t axis, DType 
 }
 
 /// Sums of so many products of centred bytes are exact in it.
-static DType exactFor(int64_t terms) {
-  return terms <= (1 << 24) / (255 * 255) ? DType::F32 : DType::F64;
-}
+static DType exactFor(int64_t terms) { return terms <= (1 << 24) / (255 * 255) ? DType::F32 : DType::F64; }
 
 /// The product of n's operands `a` and `b` (with zero points at the given inputs), and its number of terms.
 static Val product(Node &n, int a, int zeroA, int b, int zeroB, bool isConv) {
@@ -153,8 +144,7 @@ static Val product(Node &n, int a, int zeroA, int b, int zeroB, bool isConv) {
   if (n.failed())
     return {};
   if (x.rank() < (isConv ? 3 : 1) || w.rank() < (isConv ? 3 : 1))
-    return n.fail("the operands " + shapeText(x.shape) + " and " + shapeText(w.shape) +
-                  " have too few dimensions");
+    return n.fail("the operands " + shapeText(x.shape) + " and " + shapeText(w.shape) + " have too few dimensions");
   int64_t terms = isConv ? w.size() / std::max<int64_t>(1, w.shape[0]) : x.shape.back();
   DType type = exactFor(terms);
   x = centered(n, x, n.opt(zeroA), isConv ? -1 : x.rank() - 2, type, "a");
@@ -167,15 +157,13 @@ template <bool isConv> static void integerProduct(Node &n) {
 }
 
 template <bool isConv> static void quantizedProduct(Node &n) {
-  Val y = product(n, 0, 2, 3, 5, isConv), scaleA = n.in(1), scaleB = n.in(4), scaleY = n.in(6),
-      zeroY = n.in(7);
+  Val y = product(n, 0, 2, 3, 5, isConv), scaleA = n.in(1), scaleB = n.in(4), scaleY = n.in(6), zeroY = n.in(7);
   if (n.failed() || !y)
     return;
-  if (!isByte(zeroY.type) || scaleA.size() != 1 || scaleY.size() != 1 || zeroY.size() != 1 ||
-      !isFloat(scaleA.type) || scaleB.type != scaleA.type || scaleY.type != scaleA.type)
-    return (void)n.fail(
-        "the scales must be floating point of one type, those of the first operand and the "
-        "result one number, and the result int8 or uint8");
+  if (!isByte(zeroY.type) || scaleA.size() != 1 || scaleY.size() != 1 || zeroY.size() != 1 || !isFloat(scaleA.type) ||
+      scaleB.type != scaleA.type || scaleY.type != scaleA.type)
+    return (void)n.fail("the scales must be floating point of one type, those of the first operand and the "
+                        "result one number, and the result int8 or uint8");
   if (Val bias = isConv ? n.opt(8) : Val()) {
     if (bias.rank() != 1 || bias.shape[0] != y.shape[1] || bias.type != DType::I32)
       return (void)n.fail("the bias must be " + Twine(y.shape[1]) + " int32");
@@ -183,11 +171,10 @@ template <bool isConv> static void quantizedProduct(Node &n) {
   }
   int64_t channel = isConv ? 1 : y.rank() - 1;
   Val factor = n.b.mul(aligned(n, n.b.cast(scaleA, y.type, "a_scale_wide"), y, channel, "a_scale"),
-                       aligned(n, n.b.cast(scaleB, y.type, "b_scale_wide"), y, channel, "b_scale"),
-                       "factor");
+                       aligned(n, n.b.cast(scaleB, y.type, "b_scale_wide"), y, channel, "b_scale"), "factor");
   Val one = aligned(n, n.b.cast(scaleY, y.type, "y_scale_wide"), y, channel, "y_scale");
-  Val q = quantized(n, n.b.mul(y, factor, "dequantized"), one,
-                    aligned(n, zeroY, y, channel, "y_zero_point"), zeroY.type);
+  Val q =
+      quantized(n, n.b.mul(y, factor, "dequantized"), one, aligned(n, zeroY, y, channel, "y_zero_point"), zeroY.type);
   n.out(0, n.b.cast(q, zeroY.type));
 }
 

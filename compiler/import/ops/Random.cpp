@@ -16,8 +16,7 @@ using namespace tessera::compiler;
 static Val draw(Node &n, const Shape &shape, llvm::StringRef suffix) {
   if (n.function.literal()) // what a test of the operator expects is another generator's
     return n.b.fail("its numbers are drawn at random, and only a training step does that");
-  mlir::Value step =
-      n.function.training() ? n.function.step() : n.b.materialize(n.b.scalar(DType::I64, 0));
+  mlir::Value step = n.function.training() ? n.function.step() : n.b.materialize(n.b.scalar(DType::I64, 0));
   return n.b.random(step, DType::F32, shape, n.function.seed(), n.function.nextStream(), suffix);
 }
 
@@ -53,15 +52,13 @@ static std::optional<DType> floatTypeOf(Node &n, DType otherwise) {
 static void uniform(Node &n, const Shape &shape, DType type) {
   double low = n.attrFloat("low", 0), high = n.attrFloat("high", 1);
   Val y = n.b.scale(draw(n, shape, "random"), high - low, "scaled");
-  n.out(0,
-        n.b.cast(n.b.add(y, n.b.scalar(DType::F32, low), type == DType::F32 ? "" : "wide"), type));
+  n.out(0, n.b.cast(n.b.add(y, n.b.scalar(DType::F32, low), type == DType::F32 ? "" : "wide"), type));
 }
 
 static void normal(Node &n, const Shape &shape, DType type) {
   double mean = n.attrFloat("mean", 0), scale = n.attrFloat("scale", 1);
   Val y = n.b.scale(drawNormal(n, shape), scale, "scaled");
-  n.out(0,
-        n.b.cast(n.b.add(y, n.b.scalar(DType::F32, mean), type == DType::F32 ? "" : "wide"), type));
+  n.out(0, n.b.cast(n.b.add(y, n.b.scalar(DType::F32, mean), type == DType::F32 ? "" : "wide"), type));
 }
 
 template <void (*Draw)(Node &, const Shape &, DType)> static void ofShape(Node &n) {

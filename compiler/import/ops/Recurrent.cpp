@@ -46,8 +46,7 @@ private:
     starts[0] = direction_;
     limits[0] = direction_ + 1;
     Shape shape(v.shape.begin() + 1, v.shape.end());
-    return n_.b.reshape(n_.b.slice(v, starts, limits, strides, name_ + suffix), shape,
-                        name_ + suffix + "_reshape");
+    return n_.b.reshape(n_.b.slice(v, starts, limits, strides, name_ + suffix), shape, name_ + suffix + "_reshape");
   }
   /// Columns [first, first + count) * hidden of the last dimension.
   Val columns(const Val &v, int64_t first, int64_t count, const std::string &suffix) {
@@ -87,8 +86,7 @@ std::vector<Val> Layer::run(const Val &x, bool backward) {
   c = own(n_.opt(6), "c0");
   if (!c)
     c = n_.b.known(Constant::splat(x.type, {batch, hidden_}, 0));
-  Val all = n_.b.matmul(n_.b.reshape(x, {steps * batch, x.shape[2]}, name_ + "rows"), w, false,
-                        true, name_ + "inputs");
+  Val all = n_.b.matmul(n_.b.reshape(x, {steps * batch, x.shape[2]}, name_ + "rows"), w, false, true, name_ + "inputs");
   if (bias)
     all = n_.b.add(all, columns(bias, 0, gates_, "bias_w"), name_ + "inputs_bias");
   all = n_.b.reshape(all, {steps, batch, width}, name_ + "inputs_steps");
@@ -101,8 +99,7 @@ std::vector<Val> Layer::run(const Val &x, bool backward) {
     outputs[t] = h;
     if (!lengths)
       continue;
-    Val inside = n_.b.binary<graph::LtOp>(n_.b.scalarLike(lengths, static_cast<double>(t)), lengths,
-                                          name_ + "inside");
+    Val inside = n_.b.binary<graph::LtOp>(n_.b.scalarLike(lengths, static_cast<double>(t)), lengths, name_ + "inside");
     h = n_.b.select(inside, h, oldH, name_ + "h_masked");
     if (cell_ == Cell::Lstm)
       c = n_.b.select(inside, c, oldC, name_ + "c_masked");
@@ -124,9 +121,8 @@ void Layer::step(const Val &inputs) {
     Val sum = product;
     if (recurrentBias_)
       sum = n_.b.add(sum, recurrentBias_, name_ + "state_bias");
-    Val gates = activate(
-        0, n_.b.add(columns(inputs, 0, 2, "x_zr"), columns(sum, 0, 2, "h_zr"), name_ + "zr_sum"),
-        "zr");
+    Val gates =
+        activate(0, n_.b.add(columns(inputs, 0, 2, "x_zr"), columns(sum, 0, 2, "h_zr"), name_ + "zr_sum"), "zr");
     Val z = columns(gates, 0, 1, "z"), r = columns(gates, 1, 1, "r_gate"), hidden;
     if (linearBeforeReset) {
       hidden = n_.b.mul(r, columns(sum, 2, 1, "h_h"), name_ + "reset");
@@ -137,23 +133,18 @@ void Layer::step(const Val &inputs) {
       if (recurrentBias_)
         hidden = n_.b.add(hidden, columns(recurrentBias_, 2, 1, "bias_h"), name_ + "state_h_bias");
     }
-    Val candidate =
-        activate(1, n_.b.add(columns(inputs, 2, 1, "x_h"), hidden, name_ + "h_sum"), "candidate");
+    Val candidate = activate(1, n_.b.add(columns(inputs, 2, 1, "x_h"), hidden, name_ + "h_sum"), "candidate");
     // (1 - z) * candidate + z * h
-    h = n_.b.add(candidate, n_.b.mul(z, n_.b.sub(h, candidate, name_ + "change"), name_ + "kept"),
-                 name_ + "h");
+    h = n_.b.add(candidate, n_.b.mul(z, n_.b.sub(h, candidate, name_ + "change"), name_ + "kept"), name_ + "h");
     return;
   }
   Val sum = n_.b.add(inputs, product, name_ + "sum");
   if (recurrentBias_)
     sum = n_.b.add(sum, recurrentBias_, name_ + "sum_bias");
-  auto gate = [&](int64_t which, size_t activation, int64_t peephole, const Val &state,
-                  const std::string &suffix) {
+  auto gate = [&](int64_t which, size_t activation, int64_t peephole, const Val &state, const std::string &suffix) {
     Val v = columns(sum, which, 1, suffix + "_sum");
     if (peepholes_ && peephole >= 0)
-      v = n_.b.add(v,
-                   n_.b.mul(columns(peepholes_, peephole, 1, suffix + "_weights"), state,
-                            name_ + suffix + "_peep"),
+      v = n_.b.add(v, n_.b.mul(columns(peepholes_, peephole, 1, suffix + "_weights"), state, name_ + suffix + "_peep"),
                    name_ + suffix + "_peeped");
     return activate(activation, v, suffix);
   };
@@ -183,29 +174,25 @@ template <Cell cell> static void recurrent(Node &n) {
   if (batchFirst)
     x = n.b.transpose(x, {1, 0, 2}, "steps_first");
   bool good = x && x.rank() == 3 && isFloat(x.type) && hidden > 0 && hidden < (1 << 20) &&
-              w.shape == Shape{dirs, gates * hidden, x.shape[2]} &&
-              r.shape == Shape{dirs, gates * hidden, hidden} &&
+              w.shape == Shape{dirs, gates * hidden, x.shape[2]} && r.shape == Shape{dirs, gates * hidden, hidden} &&
               (!n.has(3) || n.in(3).shape == Shape{dirs, 2 * gates * hidden}) &&
               (!n.has(7) || n.in(7).shape == Shape{dirs, 3 * hidden});
   if (!good)
-    return (void)n.fail("the input " + shapeText(x.shape) + ", W " + shapeText(w.shape) + ", R " +
-                        shapeText(r.shape) + " and the biases do not fit hidden_size " +
-                        Twine(hidden));
+    return (void)n.fail("the input " + shapeText(x.shape) + ", W " + shapeText(w.shape) + ", R " + shapeText(r.shape) +
+                        " and the biases do not fit hidden_size " + Twine(hidden));
   int64_t steps = x.shape[0], batch = x.shape[1];
   if (steps > kMaxSteps)
     return (void)n.fail("more than " + Twine(kMaxSteps) + " steps are not supported");
   Val lengths = n.opt(4);
-  if (lengths &&
-      (lengths.shape != Shape{batch} || isFloat(lengths.type) || lengths.type == DType::I1))
-    return (void)n.fail("sequence_lens " + shapeText(lengths.shape) + " " +
-                        dtypeName(lengths.type) + " must be " + Twine(batch) + " integers");
+  if (lengths && (lengths.shape != Shape{batch} || isFloat(lengths.type) || lengths.type == DType::I1))
+    return (void)n.fail("sequence_lens " + shapeText(lengths.shape) + " " + dtypeName(lengths.type) + " must be " +
+                        Twine(batch) + " integers");
   if (lengths && lengths.known) {
     bool whole = true;
     for (int64_t i = 0; i < batch; ++i) {
       int64_t length = lengths.known->intAt(i);
       if (length < 0 || length > steps)
-        return (void)n.fail("a sequence of length " + Twine(length) + " does not fit " +
-                            Twine(steps) + " steps");
+        return (void)n.fail("a sequence of length " + Twine(length) + " does not fit " + Twine(steps) + " steps");
       whole &= length == steps;
     }
     if (whole)
@@ -222,13 +209,11 @@ template <Cell cell> static void recurrent(Node &n) {
   if (chosen.empty())
     for (int64_t d = 0; d < dirs; ++d)
       llvm::append_range(chosen, defaults);
-  if (chosen.size() != defaults.size() * dirs || llvm::any_of(chosen, [](const std::string &f) {
-        return f != "Sigmoid" && f != "Tanh" && f != "Relu";
-      }))
+  if (chosen.size() != defaults.size() * dirs ||
+      llvm::any_of(chosen, [](const std::string &f) { return f != "Sigmoid" && f != "Tanh" && f != "Relu"; }))
     return (void)n.fail("activations must be Sigmoid, Tanh or Relu");
   for (int i : {5, 6})
-    if (n.has(i) &&
-        n.in(i).shape != (batchFirst ? Shape{batch, dirs, hidden} : Shape{dirs, batch, hidden}))
+    if (n.has(i) && n.in(i).shape != (batchFirst ? Shape{batch, dirs, hidden} : Shape{dirs, batch, hidden}))
       return (void)n.fail("an initial state has the shape " + shapeText(n.in(i).shape));
   if (batchFirst && (n.has(5) || n.has(6)))
     return (void)n.fail("initial states with layout=1 are not supported");

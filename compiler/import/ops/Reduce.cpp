@@ -85,8 +85,7 @@ template <Kind kind> static void reduce(Node &n) {
     break;
   }
   if (!floating)
-    return (void)n.fail("an input of type " + dtypeName(x.type) +
-                        " is not supported: it must be floating point");
+    return (void)n.fail("an input of type " + dtypeName(x.type) + " is not supported: it must be floating point");
   if (kind == Kind::L2)
     return n.out(0, rootOfSquares(n, sum(n.b.mul(x, x, "square")), "sqrt"));
   if (kind == Kind::LogSum)
@@ -191,8 +190,7 @@ static Val knownCumSum(Node &n, const Val &x, int64_t axis, bool exclusive, bool
         ints[at] = total;
         floats[at] = sum;
       }
-      total = static_cast<int64_t>(static_cast<uint64_t>(total) +
-                                   static_cast<uint64_t>(x.known->intAt(at)));
+      total = static_cast<int64_t>(static_cast<uint64_t>(total) + static_cast<uint64_t>(x.known->intAt(at)));
       sum = roundTo(isFloat(x.type) ? x.type : DType::F64, sum + x.known->floatAt(at));
       if (!exclusive) {
         ints[at] = total;
@@ -206,11 +204,9 @@ static Val knownCumSum(Node &n, const Val &x, int64_t axis, bool exclusive, bool
 
 /// keep[i, j]: does element j count in sum i?
 static Val cumSumMask(Node &n, int64_t extent, bool exclusive, bool reverse) {
-  Val i = n.b.iota(DType::I64, {extent, extent}, 0, "rows"),
-      j = n.b.iota(DType::I64, {extent, extent}, 1, "columns");
+  Val i = n.b.iota(DType::I64, {extent, extent}, 0, "rows"), j = n.b.iota(DType::I64, {extent, extent}, 1, "columns");
   Val low = reverse ? i : j, high = reverse ? j : i;
-  return exclusive ? n.b.binary<graph::LtOp>(low, high, "keep")
-                   : n.b.binary<graph::LeOp>(low, high, "keep");
+  return exclusive ? n.b.binary<graph::LtOp>(low, high, "keep") : n.b.binary<graph::LeOp>(low, high, "keep");
 }
 
 /// y[i] = sum over j of (keep[i, j] ? x[j] : 0): exact, where a product of matrices is for floats only.
@@ -220,8 +216,7 @@ static Val cumSumOfIntegers(Node &n, const Val &x, int64_t axis, bool exclusive,
   wide.insert(wide.begin() + axis, 1);
   mask[axis] = mask[axis + 1] = extent;
   Val keep = n.b.reshape(cumSumMask(n, extent, exclusive, reverse), mask, "keep_reshape");
-  Val terms =
-      n.b.select(keep, n.b.reshape(x, wide, "terms_reshape"), n.b.scalarLike(x, 0), "terms");
+  Val terms = n.b.select(keep, n.b.reshape(x, wide, "terms_reshape"), n.b.scalarLike(x, 0), "terms");
   return n.b.reduce<graph::ReduceSumOp>(terms, {axis + 1}, false);
 }
 

@@ -45,8 +45,7 @@ static std::optional<double> coordinate(llvm::StringRef mode, const Axis &axis, 
   if (mode == "asymmetric")
     return x / axis.scale;
   if (mode == "tf_crop_and_resize")
-    return axis.out > 1 ? axis.start * last +
-                              x * (axis.end - axis.start) * last / static_cast<double>(axis.out - 1)
+    return axis.out > 1 ? axis.start * last + x * (axis.end - axis.start) * last / static_cast<double>(axis.out - 1)
                         : 0.5 * (axis.start + axis.end) * last;
   return std::nullopt;
 }
@@ -67,8 +66,7 @@ static std::optional<int64_t> nearestIndex(llvm::StringRef mode, const Axis &axi
 }
 
 /// Weights of the elements from floor(x) - 1 on (Keys' cubic convolution), or from floor(x) on (linear).
-static std::pair<int64_t, std::vector<double>> taps(const Interpolation &how, const Axis &axis,
-                                                    double x) {
+static std::pair<int64_t, std::vector<double>> taps(const Interpolation &how, const Axis &axis, double x) {
   if (how.mode != "cubic") {
     x = std::clamp(x, 0.0, static_cast<double>(axis.in - 1));
     double low = std::floor(x);
@@ -85,8 +83,7 @@ static std::vector<double> weightMatrix(const Interpolation &how, const Axis &ax
   std::vector<double> matrix(axis.in * axis.out, 0.0);
   for (int64_t i = 0; i < axis.out; ++i) {
     // A scale may be as small or large as it likes: no element lies further away than this.
-    double at =
-        std::clamp(*coordinate(how.coordinates, axis, i), -4.0, static_cast<double>(axis.in) + 4.0);
+    double at = std::clamp(*coordinate(how.coordinates, axis, i), -4.0, static_cast<double>(axis.in) + 4.0);
     auto [first, weights] = taps(how, axis, at);
     double sum = 0;
     for (size_t k = 0; k < weights.size(); ++k) {
@@ -103,8 +100,7 @@ static std::vector<double> weightMatrix(const Interpolation &how, const Axis &ax
   return matrix;
 }
 
-static Val nearest(Node &n, const Val &x, int64_t dim, llvm::ArrayRef<int64_t> indices,
-                   const std::string &suffix) {
+static Val nearest(Node &n, const Val &x, int64_t dim, llvm::ArrayRef<int64_t> indices, const std::string &suffix) {
   int64_t in = x.shape[dim], out = static_cast<int64_t>(indices.size());
   bool repeats = out % in == 0;
   for (int64_t i = 0; i < out && repeats; ++i)
@@ -116,8 +112,7 @@ static Val nearest(Node &n, const Val &x, int64_t dim, llvm::ArrayRef<int64_t> i
   wide = split;
   wide[dim + 1] = out / in;
   merged[dim] = out;
-  return n.b.reshape(n.b.broadcast(n.b.reshape(x, split, suffix + "split"), wide, suffix), merged,
-                     suffix + "merge");
+  return n.b.reshape(n.b.broadcast(n.b.reshape(x, split, suffix + "split"), wide, suffix), merged, suffix + "merge");
 }
 
 static Val weighted(Node &n, const Val &x, int64_t dim, const Axis &axis, const Interpolation &how,
@@ -137,8 +132,8 @@ static Val weighted(Node &n, const Val &x, int64_t dim, const Axis &axis, const 
 }
 
 /// What lies outside of x takes the extrapolation value (tf_crop_and_resize alone goes there).
-static Val extrapolated(Node &n, const Val &y, int64_t dim, const Axis &axis,
-                        const Interpolation &how, const std::string &suffix) {
+static Val extrapolated(Node &n, const Val &y, int64_t dim, const Axis &axis, const Interpolation &how,
+                        const std::string &suffix) {
   std::vector<int64_t> inside(axis.out);
   for (int64_t i = 0; i < axis.out; ++i) {
     double at = *coordinate(how.coordinates, axis, i);
@@ -159,14 +154,12 @@ static void resize(Node &n) {
   how.mode = n.attrString("mode", "nearest");
   if (how.mode == "bilinear")
     how.mode = "linear";
-  how.coordinates =
-      n.attrString("coordinate_transformation_mode", early ? "asymmetric" : "half_pixel");
+  how.coordinates = n.attrString("coordinate_transformation_mode", early ? "asymmetric" : "half_pixel");
   how.rounding = n.attrString("nearest_mode", early ? "floor" : "round_prefer_floor");
   how.cubic = n.attrFloat("cubic_coeff_a", -0.75);
   how.extrapolation = n.attrFloat("extrapolation_value", 0);
   how.excludeOutside = n.attrInt("exclude_outside", 0) != 0;
-  if (n.attrInt("antialias", 0) != 0 ||
-      n.attrString("keep_aspect_ratio_policy", "stretch") != "stretch")
+  if (n.attrInt("antialias", 0) != 0 || n.attrString("keep_aspect_ratio_policy", "stretch") != "stretch")
     n.fail("antialias and keep_aspect_ratio_policy are not supported");
   auto axes = n.attrInts("axes");
   if (n.failed())
@@ -175,8 +168,7 @@ static void resize(Node &n) {
     return (void)n.fail("mode='" + how.mode + "' of " + dtypeName(x.type) +
                         " is not supported: use nearest, linear or cubic of floating point");
   if (!coordinate(how.coordinates, {1, 1, 1}, 0))
-    return (void)n.fail("coordinate_transformation_mode='" + how.coordinates +
-                        "' is not supported");
+    return (void)n.fail("coordinate_transformation_mode='" + how.coordinates + "' is not supported");
   bool crops = how.coordinates == "tf_crop_and_resize";
   Val roi = crops ? n.in(1) : Val();
   if (crops && (!roi || !roi.known || !isFloat(roi.type)))
@@ -208,8 +200,7 @@ static void resize(Node &n) {
   if (n.failed())
     return;
   if (scales.size() != dims.size() && (!sizes || sizes->size() != dims.size()))
-    return (void)n.fail("scales or sizes are needed for each of the " + llvm::Twine(dims.size()) +
-                        " dimensions");
+    return (void)n.fail("scales or sizes are needed for each of the " + llvm::Twine(dims.size()) + " dimensions");
 
   // The last dimension that changes carries the node's name.
   std::map<int64_t, Axis> work;
@@ -247,8 +238,7 @@ static void resize(Node &n) {
       return;
     if (how.mode != "nearest") {
       if (x.rank() < 2 || !n.b.mayFold(axis.in * axis.out))
-        return (void)n.fail("interpolation of the extent " + llvm::Twine(axis.in) +
-                            " is not supported");
+        return (void)n.fail("interpolation of the extent " + llvm::Twine(axis.in) + " is not supported");
       y = weighted(n, y, dim, axis, how, suffix);
       if (crops)
         y = extrapolated(n, y, dim, axis, how, suffix);

@@ -17,8 +17,7 @@ static void give(Node &n, std::vector<Val> values) {
   if (n.failed())
     return;
   if (values.size() > kMaxLength)
-    return (void)n.fail("a sequence of more than " + Twine(kMaxLength) +
-                        " tensors is not supported");
+    return (void)n.fail("a sequence of more than " + Twine(kMaxLength) + " tensors is not supported");
   Val v;
   v.sequence = std::make_shared<const std::vector<Val>>(std::move(values));
   n.out(0, v);
@@ -107,8 +106,7 @@ static void splitToSequence(Node &n) {
   if (one) {
     int64_t size = sizes.empty() ? 0 : sizes[0];
     if (size < 1 || extent / size >= static_cast<int64_t>(kMaxLength))
-      return (void)n.fail("cannot split the extent " + Twine(extent) + " into parts of " +
-                          Twine(size));
+      return (void)n.fail("cannot split the extent " + Twine(extent) + " into parts of " + Twine(size));
     sizes.clear();
     for (int64_t at = 0; at < extent; at += size)
       sizes.push_back(std::min(size, extent - at));

@@ -29,8 +29,7 @@ struct Matrix {
 
 class Attention {
 public:
-  Attention(const KernelCall &call, bool grad)
-      : g_(*attentionGeometry(call)), threads_(call.threads) {
+  Attention(const KernelCall &call, bool grad) : g_(*attentionGeometry(call)), threads_(call.threads) {
     size_t first = grad ? 1 : 0;
     q_ = call.inputs[first].as<float>();
     k_ = call.inputs[first + 1].as<float>();
@@ -70,13 +69,12 @@ public:
 
 private:
   /// c [m, n] = alpha * a b + beta * c.
-  void multiply(int64_t m, int64_t n, int64_t k, double alpha, Matrix a, Matrix b, double beta,
-                float *c, int64_t stride) {
+  void multiply(int64_t m, int64_t n, int64_t k, double alpha, Matrix a, Matrix b, double beta, float *c,
+                int64_t stride) {
     if (m == 0 || n == 0)
       return;
-    if (dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k,
-                   static_cast<float>(alpha), a.data, a.stride, b.data, b.stride,
-                   static_cast<float>(beta), c, stride) != dnnl_success)
+    if (dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, static_cast<float>(alpha), a.data,
+                   a.stride, b.data, b.stride, static_cast<float>(beta), c, stride) != dnnl_success)
       failed_ = true;
   }
 
@@ -85,8 +83,7 @@ private:
     const float *q = q_ + g_.q.base(batch, head) + first * g_.q.stride();
     const float *k = k_ + g_.k.base(batch, head / g_.group());
     int64_t used = bias_ ? g_.keys() : g_.inside(first + rows - 1);
-    multiply(rows, used, g_.q.depth, g_.scale, {q, g_.q.stride()}, {k, g_.k.stride(), true}, 0, s,
-             line_);
+    multiply(rows, used, g_.q.depth, g_.scale, {q, g_.q.stride()}, {k, g_.k.stride(), true}, 0, s, line_);
     float outside = static_cast<float>(g_.outside);
     bool skips = used < g_.keys();
     for (int64_t i = 0; i < rows; ++i) {
@@ -142,19 +139,15 @@ private:
         int64_t at = g_.q.base(batch, head) + first * g_.q.stride();
         const float *dy = dy_ + g_.y.base(batch, head) + first * g_.y.stride();
         int64_t used = probabilities(batch, head, first, rows, p);
-        multiply(rows, used, g_.v.depth, 1, {dy, g_.y.stride()}, {v, g_.v.stride(), true}, 0, ds,
-                 line_);
-        multiply(used, g_.v.depth, rows, 1, {p, line_, true}, {dy, g_.y.stride()}, 1, dv,
-                 g_.v.stride());
+        multiply(rows, used, g_.v.depth, 1, {dy, g_.y.stride()}, {v, g_.v.stride(), true}, 0, ds, line_);
+        multiply(used, g_.v.depth, rows, 1, {p, line_, true}, {dy, g_.y.stride()}, 1, dv, g_.v.stride());
         for (int64_t i = 0; i < rows; ++i) {
           softmaxGradLine(ds + i * line_, p + i * line_, ds + i * line_, t, used);
           int64_t inside = std::min(used, g_.inside(first + i));
           std::fill(ds + i * line_ + inside, ds + i * line_ + used, 0.0f);
         }
-        multiply(rows, g_.q.depth, used, g_.scale, {ds, line_}, {k, g_.k.stride()}, 0, out_[0] + at,
-                 g_.q.stride());
-        multiply(used, g_.q.depth, rows, g_.scale, {ds, line_, true}, {q_ + at, g_.q.stride()}, 1,
-                 dk, g_.k.stride());
+        multiply(rows, g_.q.depth, used, g_.scale, {ds, line_}, {k, g_.k.stride()}, 0, out_[0] + at, g_.q.stride());
+        multiply(used, g_.q.depth, rows, g_.scale, {ds, line_, true}, {q_ + at, g_.q.stride()}, 1, dk, g_.k.stride());
       }
   }
 
@@ -163,8 +156,7 @@ private:
   const float *q_, *k_, *v_, *bias_, *dy_;
   float *out_[3] = {};
   int64_t line_, block_, blocks_, tasks_, floats_;
-  VectorFn add_ = vectorOps().find(VectorOp::Add, 0),
-           addLanes_ = vectorOps().find(VectorOp::Add, 2);
+  VectorFn add_ = vectorOps().find(VectorOp::Add, 0), addLanes_ = vectorOps().find(VectorOp::Add, 2);
   std::atomic<bool> failed_ = false;
 };
 
@@ -175,8 +167,7 @@ public:
         description_(std::string("tiled, oneDNN products, lines ") + vectorOps().isa) {}
   Status run(std::byte *scratch) override {
     attention_.run(scratch);
-    return attention_.failed() ? Status::error("attention: oneDNN's matrix product failed")
-                               : Status();
+    return attention_.failed() ? Status::error("attention: oneDNN's matrix product failed") : Status();
   }
   size_t scratchBytes() const override { return attention_.scratchBytes(); }
   std::string describe() const override { return description_; }
@@ -196,9 +187,7 @@ bool accepts(const KernelCall &call) {
   return true;
 }
 
-BindResult bind(const KernelCall &call) {
-  return BindResult(std::make_unique<AttentionKernel>(call));
-}
+BindResult bind(const KernelCall &call) { return BindResult(std::make_unique<AttentionKernel>(call)); }
 
 } // namespace
 

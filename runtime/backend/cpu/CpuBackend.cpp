@@ -15,9 +15,7 @@ namespace {
 LayoutWishes blocked(int block) {
   LayoutWishes wishes;
   // Of 16-bit weights oneDNN interleaves pairs, which no layout here says: they are reordered.
-  wishes.wanted = [](plan::DType type, bool weight) {
-    return type == plan::F32 || (type == plan::BF16 && !weight);
-  };
+  wishes.wanted = [](plan::DType type, bool weight) { return type == plan::F32 || (type == plan::BF16 && !weight); };
   wishes.layout = [block](const Shape &shape, bool weight) -> Layout {
     if (shape[1] % block || (weight && shape[0] % block))
       return {};
@@ -38,11 +36,9 @@ public:
   }
   std::string_view name() const override { return "cpu"; }
 
-  Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan,
-                                           const LoadOptions &options) override {
+  Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan, const LoadOptions &options) override {
     if (options.widen)
-      return HostPlan::load(plan, options, "cpu",
-                            [this](const KernelCall &call) { return wide_.bind(call); });
+      return HostPlan::load(plan, options, "cpu", [this](const KernelCall &call) { return wide_.bind(call); });
     Result<std::vector<std::vector<KernelCall>>> calls = HostPlan::calls(plan, options);
     if (!calls)
       return calls.status();

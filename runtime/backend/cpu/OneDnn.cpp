@@ -50,8 +50,7 @@ memory::desc describeView(const TensorView &view, int64_t groups) {
   const auto &inner = view.layout.inner;
   if (groups > 0 || i > 2)
     return memory::desc();
-  const tag channels[2][3] = {{tag::nCw16c, tag::nChw16c, tag::nCdhw16c},
-                              {tag::nCw8c, tag::nChw8c, tag::nCdhw8c}};
+  const tag channels[2][3] = {{tag::nCw16c, tag::nChw16c, tag::nCdhw16c}, {tag::nCw8c, tag::nChw8c, tag::nCdhw8c}};
   const tag weights[2][3] = {{tag::OIw16i16o, tag::OIhw16i16o, tag::OIdhw16i16o},
                              {tag::OIw8i8o, tag::OIhw8i8o, tag::OIdhw8i8o}};
   for (int block : {16, 8}) {
@@ -90,8 +89,8 @@ size_t DnnlKernel::take(size_t bytes) {
   return offset;
 }
 
-void DnnlKernel::operand(int argument, const TensorView &view, const memory::desc &user,
-                         const memory::desc &wanted, bool output) {
+void DnnlKernel::operand(int argument, const TensorView &view, const memory::desc &user, const memory::desc &wanted,
+                         bool output) {
   Operand o;
   o.user = memory(user, dnnlEngine(), view.data);
   o.output = output;
@@ -101,8 +100,7 @@ void DnnlKernel::operand(int argument, const TensorView &view, const memory::des
     o.wanted = memory(wanted, dnnlEngine(), DNNL_MEMORY_NONE);
     o.offset = take(wanted.get_size());
     const memory &from = output ? o.wanted : o.user, &to = output ? o.user : o.wanted;
-    dnnl::reorder::primitive_desc pd(dnnlEngine(), from.get_desc(), dnnlEngine(), to.get_desc(),
-                                     dnnlAttributes());
+    dnnl::reorder::primitive_desc pd(dnnlEngine(), from.get_desc(), dnnlEngine(), to.get_desc(), dnnlAttributes());
     o.reorder = dnnl::reorder(pd);
   }
   operands_.emplace(argument, std::move(o));

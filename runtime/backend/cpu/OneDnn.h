@@ -42,8 +42,8 @@ public:
   explicit DnnlKernel(int threads);
 
   /// An argument in memory as `user`, given to the primitive as `wanted`.
-  void operand(int argument, const TensorView &view, const dnnl::memory::desc &user,
-               const dnnl::memory::desc &wanted, bool output = false);
+  void operand(int argument, const TensorView &view, const dnnl::memory::desc &user, const dnnl::memory::desc &wanted,
+               bool output = false);
   /// An argument that lives in scratch only.
   void temporary(int argument, const dnnl::memory::desc &desc);
   /// Adds a primitive that runs on the operands named by `arguments` (argument of this primitive ->

@@ -19,8 +19,7 @@ struct ConvCall {
 /// oneDNN wants paddings that give exactly the output's extent. The gradients' pad_hi is free: any value
 /// in a range of `stride` does; one that is 0 is best understood.
 int64_t exactPadHi(const ConvGeometry &g, size_t d) {
-  int64_t low =
-      (g.out[d] - 1) * g.stride[d] + g.dilation[d] * (g.kernel[d] - 1) + 1 - g.in[d] - g.padLo[d];
+  int64_t low = (g.out[d] - 1) * g.stride[d] + g.dilation[d] * (g.kernel[d] - 1) + 1 - g.in[d] - g.padLo[d];
   return low > 0 ? low : std::min<int64_t>(0, low + g.stride[d] - 1);
 }
 
@@ -65,12 +64,11 @@ PD choose(const ConvCall &c, const Make &make, bool (*accept)(const std::string 
   return PD();
 }
 
-dnnl::convolution_forward::primitive_desc forward(const ConvCall &c, const memory::desc &x,
-                                                  const memory::desc &y) {
-  return dnnl::convolution_forward::primitive_desc(
-      {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, x, anyLayout(c.w), y,
-       c.strides, c.dilations, c.padLo, c.padHi},
-      dnnlAttributes(), dnnlEngine(), true);
+dnnl::convolution_forward::primitive_desc forward(const ConvCall &c, const memory::desc &x, const memory::desc &y) {
+  return dnnl::convolution_forward::primitive_desc({dnnl::prop_kind::forward_training,
+                                                    dnnl::algorithm::convolution_direct, x, anyLayout(c.w), y,
+                                                    c.strides, c.dilations, c.padLo, c.padHi},
+                                                   dnnlAttributes(), dnnlEngine(), true);
 }
 
 /// The forward convolution that a gradient asks for as a hint: of one type, in any layout.
@@ -96,17 +94,14 @@ BindResult bindConv(const KernelCall &call) {
     kernel->operand(DNNL_ARG_WEIGHTS, call.inputs[1], c.w, pd.weights_desc());
     kernel->operand(DNNL_ARG_DST, call.outputs[0], c.y, pd.dst_desc(), true);
     kernel->stage(dnnl::convolution_forward(pd), pd.scratchpad_desc(),
-                  {{DNNL_ARG_SRC, DNNL_ARG_SRC},
-                   {DNNL_ARG_WEIGHTS, DNNL_ARG_WEIGHTS},
-                   {DNNL_ARG_DST, DNNL_ARG_DST}});
+                  {{DNNL_ARG_SRC, DNNL_ARG_SRC}, {DNNL_ARG_WEIGHTS, DNNL_ARG_WEIGHTS}, {DNNL_ARG_DST, DNNL_ARG_DST}});
     kernel->finish(pd.impl_info_str());
   } else if (call.name() == "conv_input_grad") {
-    auto pd = choose<dnnl::convolution_backward_data::primitive_desc>(
-        c, [&](const memory::desc &x, const memory::desc &y) {
+    auto pd =
+        choose<dnnl::convolution_backward_data::primitive_desc>(c, [&](const memory::desc &x, const memory::desc &y) {
           auto hint = hintFor(call, c);
           return dnnl::convolution_backward_data::primitive_desc(
-              {dnnl::algorithm::convolution_direct, x, anyLayout(c.w), y, c.strides, c.dilations,
-               c.padLo, c.padHi},
+              {dnnl::algorithm::convolution_direct, x, anyLayout(c.w), y, c.strides, c.dilations, c.padLo, c.padHi},
               dnnlAttributes(), dnnlEngine(), hint, true);
         });
     if (!pd)
@@ -125,8 +120,7 @@ BindResult bindConv(const KernelCall &call) {
         [&](const memory::desc &x, const memory::desc &y) {
           auto hint = hintFor(call, c);
           return dnnl::convolution_backward_weights::primitive_desc(
-              {dnnl::algorithm::convolution_direct, x, anyLayout(c.w), y, c.strides, c.dilations,
-               c.padLo, c.padHi},
+              {dnnl::algorithm::convolution_direct, x, anyLayout(c.w), y, c.strides, c.dilations, c.padLo, c.padHi},
               dnnlAttributes(), dnnlEngine(), hint, true);
         },
         isUsable);

@@ -40,9 +40,7 @@ BindResult bindMatMul(const KernelCall &call) {
     kernel->operand(DNNL_ARG_WEIGHTS, call.inputs[1], b, pd.weights_desc());
     kernel->operand(DNNL_ARG_DST, call.outputs[0], y, pd.dst_desc(), true);
     kernel->stage(dnnl::matmul(pd), pd.scratchpad_desc(),
-                  {{DNNL_ARG_SRC, DNNL_ARG_SRC},
-                   {DNNL_ARG_WEIGHTS, DNNL_ARG_WEIGHTS},
-                   {DNNL_ARG_DST, DNNL_ARG_DST}});
+                  {{DNNL_ARG_SRC, DNNL_ARG_SRC}, {DNNL_ARG_WEIGHTS, DNNL_ARG_WEIGHTS}, {DNNL_ARG_DST, DNNL_ARG_DST}});
     kernel->finish(pd.impl_info_str());
     return BindResult(std::move(kernel));
   } catch (const dnnl::error &) {
@@ -52,8 +50,6 @@ BindResult bindMatMul(const KernelCall &call) {
 
 } // namespace
 
-void registerOneDnnMatMul(KernelRegistry &registry) {
-  registry.add("matmul", {"oneDNN", acceptsMatMul, bindMatMul});
-}
+void registerOneDnnMatMul(KernelRegistry &registry) { registry.add("matmul", {"oneDNN", acceptsMatMul, bindMatMul}); }
 
 } // namespace tessera::rt

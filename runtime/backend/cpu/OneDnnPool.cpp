@@ -44,8 +44,7 @@ public:
       registerReferencePool(registry);
       return registry;
     }();
-    BindResult kernel =
-        bindReordered(call_, [](const KernelCall &plain) { return reference.bind(plain); });
+    BindResult kernel = bindReordered(call_, [](const KernelCall &plain) { return reference.bind(plain); });
     if (!kernel)
       return kernel.status();
     size_t room = (*kernel)->scratchBytes() + 64;
@@ -99,10 +98,9 @@ BindResult bindPool(const KernelCall &call) {
     return BindResult(std::move(kernel));
   };
   try {
-    auto kind =
-        maximum && grad ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    Forward::primitive_desc forward({grad ? dnnl::prop_kind::forward_training : kind, algorithm, xd,
-                                     yd, strides, kernelSize, dilations, padLo, padHi},
+    auto kind = maximum && grad ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+    Forward::primitive_desc forward({grad ? dnnl::prop_kind::forward_training : kind, algorithm, xd, yd, strides,
+                                     kernelSize, dilations, padLo, padHi},
                                     dnnlAttributes(), dnnlEngine(), true);
     if (!forward || !isFast(forward.impl_info_str()))
       return none();
@@ -115,9 +113,8 @@ BindResult bindPool(const KernelCall &call) {
       kernel->finish(forward.impl_info_str());
       return done(std::move(kernel));
     }
-    Backward::primitive_desc backward(
-        {algorithm, xd, yd, strides, kernelSize, dilations, padLo, padHi}, dnnlAttributes(),
-        dnnlEngine(), forward, true);
+    Backward::primitive_desc backward({algorithm, xd, yd, strides, kernelSize, dilations, padLo, padHi},
+                                      dnnlAttributes(), dnnlEngine(), forward, true);
     if (!backward || !isFast(backward.impl_info_str()))
       return none();
     std::vector<std::pair<int, int>> arguments = {{DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_DST},
@@ -128,10 +125,9 @@ BindResult bindPool(const KernelCall &call) {
       kernel->operand(DNNL_ARG_SRC, call.inputs[0], xd, xd);
       kernel->temporary(DNNL_ARG_DST, yd);
       kernel->temporary(DNNL_ARG_WORKSPACE, forward.workspace_desc());
-      kernel->stage(Forward(forward), forward.scratchpad_desc(),
-                    {{DNNL_ARG_SRC, DNNL_ARG_SRC},
-                     {DNNL_ARG_DST, DNNL_ARG_DST},
-                     {DNNL_ARG_WORKSPACE, DNNL_ARG_WORKSPACE}});
+      kernel->stage(
+          Forward(forward), forward.scratchpad_desc(),
+          {{DNNL_ARG_SRC, DNNL_ARG_SRC}, {DNNL_ARG_DST, DNNL_ARG_DST}, {DNNL_ARG_WORKSPACE, DNNL_ARG_WORKSPACE}});
       arguments.push_back({DNNL_ARG_WORKSPACE, DNNL_ARG_WORKSPACE});
     }
     kernel->stage(Backward(backward), backward.scratchpad_desc(), arguments);

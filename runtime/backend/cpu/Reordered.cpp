@@ -15,10 +15,8 @@ public:
     bool output;
   };
 
-  ReorderedKernel(std::vector<Copy> copies, size_t copyBytes, int threads,
-                  std::function<BindResult(std::byte *)> bind)
-      : copies_(std::move(copies)), copyBytes_(copyBytes), threads_(threads),
-        bind_(std::move(bind)) {}
+  ReorderedKernel(std::vector<Copy> copies, size_t copyBytes, int threads, std::function<BindResult(std::byte *)> bind)
+      : copies_(std::move(copies)), copyBytes_(copyBytes), threads_(threads), bind_(std::move(bind)) {}
 
   Status prepare() {
     // Bound once against no memory, to learn what it is and needs.
@@ -67,8 +65,7 @@ private:
 
 } // namespace
 
-BindResult bindReordered(const KernelCall &call,
-                         const std::function<BindResult(const KernelCall &)> &bind) {
+BindResult bindReordered(const KernelCall &call, const std::function<BindResult(const KernelCall &)> &bind) {
   std::vector<ReorderedKernel::Copy> copies;
   size_t bytes = 0;
   auto place = [&](const TensorView &t, bool output) {

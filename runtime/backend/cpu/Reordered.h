@@ -15,8 +15,7 @@
 namespace tessera::rt {
 
 /// `bind` is called with plain operands, perhaps more than once, as long as the kernel lives.
-BindResult bindReordered(const KernelCall &call,
-                         const std::function<BindResult(const KernelCall &)> &bind);
+BindResult bindReordered(const KernelCall &call, const std::function<BindResult(const KernelCall &)> &bind);
 
 } // namespace tessera::rt
 

@@ -71,8 +71,8 @@ const SoftmaxLine &lines() {
 }
 
 bool accepts(const KernelCall &call) {
-  return call.outputs[0].dtype == plan::F32 && acceptsPlain(call) &&
-         axisGeometry(call)->inner == 1 && call.outputs[0].elements() > 0;
+  return call.outputs[0].dtype == plan::F32 && acceptsPlain(call) && axisGeometry(call)->inner == 1 &&
+         call.outputs[0].elements() > 0;
 }
 
 BindResult bind(const KernelCall &call) {
@@ -106,9 +106,7 @@ BindResult bind(const KernelCall &call) {
 } // namespace
 
 float lineMaximum(const float *x, int64_t n) { return maximumOf(x, n); }
-void softmaxLine(const float *x, float *y, int64_t n) {
-  lines().softmax(x, nullptr, y, nullptr, n);
-}
+void softmaxLine(const float *x, float *y, int64_t n) { lines().softmax(x, nullptr, y, nullptr, n); }
 void softmaxGradLine(const float *dy, const float *y, float *dx, float *t, int64_t n) {
   lines().softmaxGrad(dy, y, dx, t, n);
 }

@@ -7,8 +7,7 @@ namespace {
 class NullBackend final : public Backend {
 public:
   std::string_view name() const override { return "null"; }
-  Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan,
-                                           const LoadOptions &options) override {
+  Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan, const LoadOptions &options) override {
     return HostPlan::load(plan, options, "null", nullptr);
   }
 };

@@ -23,8 +23,7 @@ void probabilities(const AttentionGeometry &g, const T *q, const T *k, const T *
   int64_t inside = g.inside(row);
   double top = -INFINITY, sum = 0;
   for (int64_t j = 0; j < g.keys(); ++j) {
-    p[j] = j < inside ? g.scale * dot(q + row * g.q.stride(), k + j * g.k.stride(), g.q.depth)
-                      : g.outside;
+    p[j] = j < inside ? g.scale * dot(q + row * g.q.stride(), k + j * g.k.stride(), g.q.depth) : g.outside;
     if (bias)
       p[j] += double(bias[row * g.rowStride() + j * g.keyStride()]);
     top = std::max(top, p[j]);
@@ -39,17 +38,14 @@ template <typename T> struct Attention {
   AttentionGeometry g;
   const T *q, *k, *v, *bias;
 
-  const T *biasOf(int64_t batch, int64_t head) const {
-    return bias ? bias + g.biasBase(batch, head) : nullptr;
-  }
+  const T *biasOf(int64_t batch, int64_t head) const { return bias ? bias + g.biasBase(batch, head) : nullptr; }
 
   void forward(int64_t batch, int64_t head, T *y) const {
     int64_t keyHead = head / g.group();
     const T *values = v + g.v.base(batch, keyHead);
     std::vector<double> p(g.keys());
     for (int64_t i = 0; i < g.rows(); ++i) {
-      probabilities(g, q + g.q.base(batch, head), k + g.k.base(batch, keyHead), biasOf(batch, head),
-                    i, p);
+      probabilities(g, q + g.q.base(batch, head), k + g.k.base(batch, keyHead), biasOf(batch, head), i, p);
       for (int64_t e = 0; e < g.v.depth; ++e) {
         double sum = 0;
         for (int64_t j = 0; j < g.keys(); ++j)
@@ -111,8 +107,7 @@ BindResult bindAttention(const KernelCall &call) {
       parallelFor(threads, g.batches * heads, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
           if (grad)
-            a.backward(i / heads, i % heads, in[0].as<T>(), out[0].as<T>(), out[1].as<T>(),
-                       out[2].as<T>());
+            a.backward(i / heads, i % heads, in[0].as<T>(), out[0].as<T>(), out[1].as<T>(), out[2].as<T>());
           else
             a.forward(i / heads, i % heads, out[0].as<T>());
       });

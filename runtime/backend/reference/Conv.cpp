@@ -71,9 +71,8 @@ void convForward(const ConvGeometry &g, int threads, const T *x, const T *w, T *
           for (int64_t a = r0.begin; a < r0.end; ++a)
             for (int64_t b = r1.begin; b < r1.end; ++b)
               for (int64_t d = r2.begin; d < r2.end; ++d) {
-                const T *at =
-                    xs + ((i0 + a * g.dilation[0]) * g.in[1] + i1 + b * g.dilation[1]) * g.in[2] +
-                    i2 + d * g.dilation[2];
+                const T *at = xs + ((i0 + a * g.dilation[0]) * g.in[1] + i1 + b * g.dilation[1]) * g.in[2] + i2 +
+                              d * g.dilation[2];
                 int64_t tap = (a * g.kernel[1] + b) * g.kernel[2] + d;
                 const double *panel = ws + (fb * g.c * k + tap) * kPanel;
                 for (int64_t c = 0; c < g.c; ++c)
@@ -93,8 +92,7 @@ int64_t outputIndex(int64_t t, int64_t stride, int64_t n) {
 }
 
 template <typename T>
-void convInputGrad(const ConvGeometry &g, int threads, const T *dy, const T *w, T *dx,
-                   double *packed) {
+void convInputGrad(const ConvGeometry &g, int threads, const T *dy, const T *w, T *dx, double *packed) {
   packOverC(g, w, packed);
   int64_t inVolume = volume(g.in), outVolume = volume(g.out), k = volume(g.kernel);
   parallelFor(threads, g.n * g.groups, [&](int64_t first, int64_t last) {
@@ -131,8 +129,7 @@ void convInputGrad(const ConvGeometry &g, int threads, const T *dy, const T *w, 
 
 /// Scratch: sums [g][f/16][c][kernel][16], then one image's dy as panels [g][f/16][pixel][16].
 template <typename T>
-void convWeightGrad(const ConvGeometry &g, int threads, const T *x, const T *dy, T *dw,
-                    double *scratch) {
+void convWeightGrad(const ConvGeometry &g, int threads, const T *x, const T *dy, T *dw, double *scratch) {
   int64_t inVolume = volume(g.in), outVolume = volume(g.out), k = volume(g.kernel);
   int64_t fbs = g.groups * panels(g.f);
   double *sums = scratch, *panel = scratch + fbs * g.c * k * kPanel;
@@ -163,8 +160,7 @@ void convWeightGrad(const ConvGeometry &g, int threads, const T *x, const T *dy,
           for (int64_t p = r0.begin; p < r0.end; ++p)
             for (int64_t q = r1.begin; q < r1.end; ++q)
               for (int64_t r = r2.begin; r < r2.end; ++r)
-                acc.fma(xs[((i0 + p * g.stride[0]) * g.in[1] + i1 + q * g.stride[1]) * g.in[2] +
-                           i2 + r * g.stride[2]],
+                acc.fma(xs[((i0 + p * g.stride[0]) * g.in[1] + i1 + q * g.stride[1]) * g.in[2] + i2 + r * g.stride[2]],
                         ys + ((p * g.out[1] + q) * g.out[2] + r) * kPanel);
           std::copy_n(acc.v, kPanel, sum);
         }
@@ -175,8 +171,7 @@ void convWeightGrad(const ConvGeometry &g, int threads, const T *x, const T *dy,
     for (int64_t f = 0; f < g.f; ++f)
       for (int64_t t = 0; t < g.c * k; ++t) {
         int64_t b = group * panels(g.f) + f / kPanel;
-        dw[(group * g.f + f) * g.c * k + t] =
-            static_cast<T>(sums[(b * g.c * k + t) * kPanel + f % kPanel]);
+        dw[(group * g.f + f) * g.c * k + t] = static_cast<T>(sums[(b * g.c * k + t) * kPanel + f % kPanel]);
       }
 }
 
@@ -185,17 +180,14 @@ BindResult bindConv(const KernelCall &call) {
   TensorView a = call.inputs[0], b = call.inputs[1], y = call.outputs[0];
   bool inputGrad = call.name() == "conv_input_grad", weightGrad = call.name() == "conv_weight_grad";
   int64_t k = volume(g.kernel);
-  int64_t doubles = inputGrad ? g.groups * panels(g.c) * g.f * k * kPanel
-                              : g.groups * panels(g.f) * g.c * k * kPanel;
+  int64_t doubles = inputGrad ? g.groups * panels(g.c) * g.f * k * kPanel : g.groups * panels(g.f) * g.c * k * kPanel;
   if (weightGrad)
     doubles += g.groups * panels(g.f) * volume(g.out) * kPanel;
   int threads = call.threads;
   auto run = [=](std::byte *scratch) {
     auto typed = [&](auto tag) {
       using T = decltype(tag);
-      auto *function = inputGrad    ? convInputGrad<T>
-                       : weightGrad ? convWeightGrad<T>
-                                    : convForward<T>;
+      auto *function = inputGrad ? convInputGrad<T> : weightGrad ? convWeightGrad<T> : convForward<T>;
       function(g, threads, a.as<T>(), b.as<T>(), y.as<T>(), reinterpret_cast<double *>(scratch));
     };
     asFloat(y.dtype, typed);

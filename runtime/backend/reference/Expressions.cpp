@@ -102,8 +102,7 @@ template <typename T, typename F> void map1(const T *a, T *y, int64_t n, F f) {
   for (int64_t i = 0; i < n; ++i)
     y[i] = f(a[i]);
 }
-template <typename T, typename U, typename F>
-void map2(const T *a, const T *b, U *y, int64_t n, F f) {
+template <typename T, typename U, typename F> void map2(const T *a, const T *b, U *y, int64_t n, F f) {
   for (int64_t i = 0; i < n; ++i)
     y[i] = f(a[i], b[i]);
 }
@@ -266,9 +265,7 @@ template <typename T> T neutral(plan::Reduction r) {
     return r == plan::MAX ? -L::infinity() : L::infinity();
 }
 template <typename T> T combine(plan::Reduction r, T a, T b) {
-  return r == plan::SUM   ? scalar::add(a, b)
-         : r == plan::MAX ? scalar::maximum(a, b)
-                          : scalar::minimum(a, b);
+  return r == plan::SUM ? scalar::add(a, b) : r == plan::MAX ? scalar::maximum(a, b) : scalar::minimum(a, b);
 }
 
 class ReferenceExpression final : public BoundKernel {
@@ -362,8 +359,7 @@ private:
 
   void evaluate(const Instr &instr, std::vector<Tile> &values, Tile &y, int64_t begin, int64_t n,
                 std::vector<int64_t> &at) const {
-    Tile &a = values[instr.operands[0]], &b = values[instr.operands[1]],
-         &c = values[instr.operands[2]];
+    Tile &a = values[instr.operands[0]], &b = values[instr.operands[1]], &c = values[instr.operands[2]];
     switch (instr.op) {
     case Op::Cast:
       dispatchClass(e_.typeOf(instr.operands[0]), [&](auto from) {
@@ -371,8 +367,7 @@ private:
           const auto *x = as<decltype(from)>(a);
           auto *r = as<decltype(to)>(y);
           for (int64_t i = 0; i < n; ++i)
-            r[i] = instr.type == plan::BOOL ? decltype(to)(x[i] != 0)
-                                            : scalar::convert<decltype(to)>(x[i]);
+            r[i] = instr.type == plan::BOOL ? decltype(to)(x[i] != 0) : scalar::convert<decltype(to)>(x[i]);
         });
       });
       break;
@@ -394,8 +389,8 @@ private:
       dispatchClass(instr.type, [&](auto tag) {
         auto *r = as<decltype(tag)>(y);
         for (int64_t i = 0; i < n; ++i)
-          r[i] = static_cast<decltype(tag)>(scalar::add(
-              instr.start, (begin + i) / domainStrides_[instr.dim] % e_.domain[instr.dim]));
+          r[i] = static_cast<decltype(tag)>(
+              scalar::add(instr.start, (begin + i) / domainStrides_[instr.dim] % e_.domain[instr.dim]));
       });
       break;
     case Op::Random: {
@@ -411,8 +406,7 @@ private:
       break;
     }
     default:
-      dispatchClass(e_.typeOf(instr.operands[0]),
-                    [&](auto tag) { applyNumber<decltype(tag)>(instr.op, a, b, y, n); });
+      dispatchClass(e_.typeOf(instr.operands[0]), [&](auto tag) { applyNumber<decltype(tag)>(instr.op, a, b, y, n); });
     }
     if (valueClass(instr.type) == ValueClass::I64 && instr.type != plan::I64)
       for (int64_t i = 0; i < n; ++i)
@@ -430,9 +424,8 @@ private:
           size_t j = static_cast<size_t>(begin + i);
           at[static_cast<size_t>(i)] = begin + i;
           as<decltype(tag)>(t)[i] = static_cast<decltype(tag)>(
-              scalar::isInt<decltype(tag)>
-                  ? static_cast<decltype(tag)>(ints.empty() ? 0 : ints[j])
-                  : static_cast<decltype(tag)>(floats.empty() ? 0 : floats[j]));
+              scalar::isInt<decltype(tag)> ? static_cast<decltype(tag)>(ints.empty() ? 0 : ints[j])
+                                           : static_cast<decltype(tag)>(floats.empty() ? 0 : floats[j]));
         }
       });
       store(e_.results[r].type, outputs_[r].data, at.data(), n, t);

@@ -30,8 +30,7 @@ BindResult bindGather(const KernelCall &call) {
         if (i < 0)
           std::memset(to, 0, static_cast<size_t>(row));
         else
-          std::memcpy(to, table.as<std::byte>() + (o * g.extent + i) * row,
-                      static_cast<size_t>(row));
+          std::memcpy(to, table.as<std::byte>() + (o * g.extent + i) * row, static_cast<size_t>(row));
       }
   });
 }

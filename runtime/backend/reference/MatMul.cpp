@@ -11,8 +11,7 @@ namespace tessera::rt {
 namespace {
 
 template <typename T>
-void multiply(const MatMulGeometry &g, int threads, const T *a, const T *b, T *y,
-              Accumulator<T> *packed) {
+void multiply(const MatMulGeometry &g, int threads, const T *a, const T *b, T *y, Accumulator<T> *packed) {
   using A = Accumulator<T>;
   auto *out = packed;
   for (int64_t nb = 0; nb < panels(g.n); ++nb)
@@ -27,8 +26,7 @@ void multiply(const MatMulGeometry &g, int threads, const T *a, const T *b, T *y
       for (int64_t nb = 0; nb < panels(g.n); ++nb) {
         Panel<A> acc;
         for (int64_t k = 0; k < g.k; ++k)
-          acc.fma(static_cast<A>(a[m * rowStride + k * stepStride]),
-                  packed + (nb * g.k + k) * kPanel);
+          acc.fma(static_cast<A>(a[m * rowStride + k * stepStride]), packed + (nb * g.k + k) * kPanel);
         for (int64_t j = 0; j < std::min(kPanel, g.n - nb * kPanel); ++j)
           y[m * g.n + nb * kPanel + j] = static_cast<T>(acc.v[j]);
       }
@@ -50,8 +48,8 @@ BindResult bindMatMul(const KernelCall &call) {
           ia += index * g.batchStrideA[d];
           ib += index * g.batchStrideB[d];
         }
-        multiply(g, threads, a.as<T>() + ia * g.m * g.k, b.as<T>() + ib * g.k * g.n,
-                 y.as<T>() + i * g.m * g.n, reinterpret_cast<Accumulator<T> *>(scratch));
+        multiply(g, threads, a.as<T>() + ia * g.m * g.k, b.as<T>() + ib * g.k * g.n, y.as<T>() + i * g.m * g.n,
+                 reinterpret_cast<Accumulator<T> *>(scratch));
       }
     });
   };
@@ -60,8 +58,6 @@ BindResult bindMatMul(const KernelCall &call) {
 
 } // namespace
 
-void registerReferenceMatMul(KernelRegistry &registry) {
-  addFloatKernel<bindMatMul>(registry, "matmul");
-}
+void registerReferenceMatMul(KernelRegistry &registry) { addFloatKernel<bindMatMul>(registry, "matmul"); }
 
 } // namespace tessera::rt

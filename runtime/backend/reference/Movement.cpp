@@ -14,8 +14,8 @@ std::byte *at(const TensorView &t, int64_t element) {
 
 /// Any one layout will do where the shape stays.
 bool acceptsReshape(const KernelCall &call) {
-  return acceptsPlain(call) || (call.inputs[0].shape == call.outputs[0].shape &&
-                                call.inputs[0].layout == call.outputs[0].layout);
+  return acceptsPlain(call) ||
+         (call.inputs[0].shape == call.outputs[0].shape && call.inputs[0].layout == call.outputs[0].layout);
 }
 
 BindResult bindReshape(const KernelCall &call) {
@@ -30,8 +30,7 @@ BindResult bindTranspose(const KernelCall &call) {
   for (int64_t d : call.intsAttribute("perm"))
     strides.push_back(own[static_cast<size_t>(d)]);
   return bindFunction("reference", [=](std::byte *) {
-    copyStrided(y.data, rowMajorStrides(y.shape), x.data, strides, y.shape,
-                bytesPerElement(y.dtype), threads);
+    copyStrided(y.data, rowMajorStrides(y.shape), x.data, strides, y.shape, bytesPerElement(y.dtype), threads);
   });
 }
 
@@ -47,8 +46,7 @@ BindResult bindSlice(const KernelCall &call) {
       strides[d] *= steps[d];
   }
   return bindFunction("reference", [=](std::byte *) {
-    copyStrided(y.data, rowMajorStrides(y.shape), at(x, first), strides, y.shape,
-                bytesPerElement(y.dtype), threads);
+    copyStrided(y.data, rowMajorStrides(y.shape), at(x, first), strides, y.shape, bytesPerElement(y.dtype), threads);
   });
 }
 
@@ -85,8 +83,7 @@ BindResult bindPad(const KernelCall &call) {
   }
   return bindFunction("reference", [=](std::byte *) {
     fill(y, value);
-    copyStrided(at(y, first), strides, x.data, rowMajorStrides(x.shape), x.shape,
-                bytesPerElement(y.dtype), threads);
+    copyStrided(at(y, first), strides, x.data, rowMajorStrides(x.shape), x.shape, bytesPerElement(y.dtype), threads);
   });
 }
 
@@ -99,8 +96,7 @@ BindResult bindConcat(const KernelCall &call) {
     Shape strides = rowMajorStrides(y.shape);
     int64_t first = 0;
     for (const TensorView &x : xs) {
-      copyStrided(at(y, first), strides, x.data, rowMajorStrides(x.shape), x.shape,
-                  bytesPerElement(y.dtype), threads);
+      copyStrided(at(y, first), strides, x.data, rowMajorStrides(x.shape), x.shape, bytesPerElement(y.dtype), threads);
       first += x.shape[dim] * strides[dim];
     }
   });

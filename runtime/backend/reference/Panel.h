@@ -18,8 +18,7 @@ constexpr int64_t kPanel = 16;
 inline int64_t panels(int64_t channels) { return (channels + kPanel - 1) / kPanel; }
 
 /// Floating-point sums are kept in F64, integer ones in 64 bits that wrap.
-template <typename T>
-using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
+template <typename T> using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
 
 template <typename A> struct Panel {
   A v[kPanel] = {};

@@ -12,8 +12,7 @@ namespace {
 /// Calls visit(input index) for every element of window `o` that lies inside, in row-major order.
 /// Returns how many there were.
 template <typename F> int64_t visitWindow(const PoolGeometry &g, int64_t o, const F &visit) {
-  std::array<int64_t, 3> position = {o / (g.out[1] * g.out[2]), o / g.out[2] % g.out[1],
-                                     o % g.out[2]};
+  std::array<int64_t, 3> position = {o / (g.out[1] * g.out[2]), o / g.out[2] % g.out[1], o % g.out[2]};
   std::array<int64_t, 3> base, begin, end;
   int64_t count = 1;
   for (size_t d = 0; d < 3; ++d) {
@@ -27,8 +26,8 @@ template <typename F> int64_t visitWindow(const PoolGeometry &g, int64_t o, cons
   for (int64_t a = begin[0]; a < end[0]; ++a)
     for (int64_t b = begin[1]; b < end[1]; ++b)
       for (int64_t c = begin[2]; c < end[2]; ++c)
-        visit(((base[0] + a * g.dilation[0]) * g.in[1] + base[1] + b * g.dilation[1]) * g.in[2] +
-              base[2] + c * g.dilation[2]);
+        visit(((base[0] + a * g.dilation[0]) * g.in[1] + base[1] + b * g.dilation[1]) * g.in[2] + base[2] +
+              c * g.dilation[2]);
   return count;
 }
 
@@ -99,8 +98,7 @@ BindResult bindPool(const KernelCall &call) {
       int64_t result = name.find("_grad") != std::string::npos ? in : out;
       parallelFor(threads, g.planes, [&](int64_t begin, int64_t end) {
         for (int64_t p = begin; p < end; ++p)
-          function(g, a.as<T>() + p * first, b.data ? b.as<T>() + p * out : nullptr,
-                   y.as<T>() + p * result);
+          function(g, a.as<T>() + p * first, b.data ? b.as<T>() + p * out : nullptr, y.as<T>() + p * result);
       });
     };
     asFloat(y.dtype, typed);

@@ -20,10 +20,8 @@ class ReferenceBackend final : public Backend {
 public:
   ReferenceBackend() { registerReferenceKernels(registry_); }
   std::string_view name() const override { return "reference"; }
-  Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan,
-                                           const LoadOptions &options) override {
-    return HostPlan::load(plan, options, "reference",
-                          [this](const KernelCall &call) { return registry_.bind(call); });
+  Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan, const LoadOptions &options) override {
+    return HostPlan::load(plan, options, "reference", [this](const KernelCall &call) { return registry_.bind(call); });
   }
 
 private:

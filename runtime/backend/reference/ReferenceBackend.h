@@ -28,8 +28,7 @@ bool acceptsHalf(const KernelCall &call); // plain, and an operand has 16 bits
 /// Registers a kernel that is written for F32 and F64, for 16-bit operands as well.
 template <BindResult (*bind)(const KernelCall &)>
 void addFloatKernel(KernelRegistry &registry, const std::string &name) {
-  registry.add(name, {"reference", acceptsHalf,
-                      [](const KernelCall &call) { return bindThroughF32(call, bind); }});
+  registry.add(name, {"reference", acceptsHalf, [](const KernelCall &call) { return bindThroughF32(call, bind); }});
   registry.add(name, {"reference", acceptsPlain, bind});
 }
 

@@ -64,8 +64,7 @@ BindResult bindSoftmax(const KernelCall &call) {
       parallelFor(threads, g.outer * g.inner, [&](int64_t begin, int64_t end) {
         for (int64_t line = begin; line < end; ++line) {
           int64_t at = line / g.inner * g.extent * g.inner + line % g.inner;
-          function(a.as<T>() + at, b.data ? b.as<T>() + at : nullptr, y.as<T>() + at, g.extent,
-                   g.inner);
+          function(a.as<T>() + at, b.data ? b.as<T>() + at : nullptr, y.as<T>() + at, g.extent, g.inner);
         }
       });
     };

@@ -11,8 +11,7 @@ bool isHalf(plan::DType type) { return type == plan::F16 || type == plan::BF16; 
 /// The scratch memory begins with the copies, one after the other, and ends with the kernel's own.
 class ThroughF32 final : public BoundKernel {
 public:
-  ThroughF32(const KernelCall &call, BindResult (*bind)(const KernelCall &))
-      : call_(call), wide_(call), bind_(bind) {
+  ThroughF32(const KernelCall &call, BindResult (*bind)(const KernelCall &)) : call_(call), wide_(call), bind_(bind) {
     plan::DType wide = plan::F32;
     for (const std::vector<TensorView> *views : {&call.inputs, &call.outputs})
       for (const TensorView &view : *views)
@@ -76,8 +75,7 @@ private:
       else if (to.dtype == plan::F16)
         each(from.as<T>(), to.as<Half>(), [](T x) { return toHalf(static_cast<float>(x)); });
       else
-        each(from.as<T>(), to.as<Bfloat16>(),
-             [](T x) { return toBfloat16(static_cast<float>(x)); });
+        each(from.as<T>(), to.as<Bfloat16>(), [](T x) { return toBfloat16(static_cast<float>(x)); });
     };
     if (from.dtype == to.dtype)
       return; // no copy

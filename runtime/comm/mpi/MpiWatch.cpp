@@ -56,8 +56,7 @@ void MpiWatch::send(int tag) {
 
 void MpiWatch::receive(double time) {
   MPI_Status status;
-  for (int there = 1;
-       MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &status) == MPI_SUCCESS && there;) {
+  for (int there = 1; MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &status) == MPI_SUCCESS && there;) {
     char sign;
     MPI_Recv(&sign, 1, MPI_CHAR, status.MPI_SOURCE, status.MPI_TAG, comm_, MPI_STATUS_IGNORE);
     const auto rank = static_cast<size_t>(status.MPI_SOURCE);
@@ -72,8 +71,7 @@ void MpiWatch::run() {
   while (true) {
     {
       std::unique_lock lock(mutex_);
-      if (changed_.wait_for(lock, std::chrono::duration<double>(interval_ / 4),
-                            [&] { return leaving_; }))
+      if (changed_.wait_for(lock, std::chrono::duration<double>(interval_ / 4), [&] { return leaving_; }))
         return;
     }
     const double time = monotonicSeconds();
@@ -110,11 +108,10 @@ void MpiWatch::endJob(const std::vector<int> &silent) {
   std::vector<const TcpPeer *> pointers;
   for (const TcpPeer &peer : peers)
     pointers.push_back(&peer);
-  std::fprintf(
-      stderr,
-      "[rank %d] tessera-run: %s gave no sign of life for %.3g s: %s stopped, or the network "
-      "to it is cut\n",
-      rank_, peersText(pointers).c_str(), timeout_, silent.size() == 1 ? "it was" : "they were");
+  std::fprintf(stderr,
+               "[rank %d] tessera-run: %s gave no sign of life for %.3g s: %s stopped, or the network "
+               "to it is cut\n",
+               rank_, peersText(pointers).c_str(), timeout_, silent.size() == 1 ? "it was" : "they were");
   std::fflush(stderr);
   std::this_thread::sleep_for(std::chrono::duration<double>(kWordsSeconds));
   // The launcher may be beyond the cut.

@@ -34,8 +34,7 @@ public:
     mine[0] = static_cast<int>(std::min<size_t>(ranks.size(), size_ + 1));
     std::copy_n(ranks.begin(), mine[0], mine.begin() + 1);
     TESSERA_RETURN_IF_ERROR(mpiStatus(
-        MPI_Allgather(mine.data(), width, MPI_INT, all.data(), width, MPI_INT, MPI_COMM_WORLD),
-        "MPI_Allgather"));
+        MPI_Allgather(mine.data(), width, MPI_INT, all.data(), width, MPI_INT, MPI_COMM_WORLD), "MPI_Allgather"));
     std::vector<std::vector<int>> lists(size_);
     for (int r = 0; r < size_; ++r) {
       const int *entry = all.data() + static_cast<size_t>(r) * width;
@@ -46,11 +45,10 @@ public:
     const int color = *std::min_element(ranks.begin(), ranks.end());
     const auto key = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
     MPI_Comm comm = MPI_COMM_NULL;
-    TESSERA_RETURN_IF_ERROR(mpiStatus(
-        MPI_Comm_split(MPI_COMM_WORLD, color, static_cast<int>(key), &comm), "MPI_Comm_split"));
+    TESSERA_RETURN_IF_ERROR(
+        mpiStatus(MPI_Comm_split(MPI_COMM_WORLD, color, static_cast<int>(key), &comm), "MPI_Comm_split"));
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    return std::unique_ptr<Communicator>(
-        std::make_unique<MessageCommunicator>(createMpiGroup(comm), ranks));
+    return std::unique_ptr<Communicator>(std::make_unique<MessageCommunicator>(createMpiGroup(comm), ranks));
   }
 
   void abort(const std::string &reason) override {
@@ -72,8 +70,8 @@ Result<std::unique_ptr<World>> createMpiWorld(double peerTimeout) {
   if (initialized)
     return Status::error("MPI is already in use in this process");
   // abort() may come from another thread, and groups may be driven by several.
-  TESSERA_RETURN_IF_ERROR(mpiStatus(
-      MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread"));
+  TESSERA_RETURN_IF_ERROR(
+      mpiStatus(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread"));
   if (provided < MPI_THREAD_MULTIPLE) {
     MPI_Finalize();
     return Status::error("this MPI library does not support MPI_THREAD_MULTIPLE");

@@ -70,39 +70,34 @@ class NcclCommunicator final : public Communicator {
 public:
   NcclCommunicator(std::shared_ptr<NcclGroups> groups, TesseraComm *comm, std::vector<int> ranks,
                    std::unique_ptr<Communicator> channel)
-      : groups_(std::move(groups)), comm_(comm), ranks_(std::move(ranks)),
-        channel_(std::move(channel)), me_(channel_->rank()) {}
+      : groups_(std::move(groups)), comm_(comm), ranks_(std::move(ranks)), channel_(std::move(channel)),
+        me_(channel_->rank()) {}
   ~NcclCommunicator() override { deregister(); }
 
   int rank() const override { return me_; }
   int size() const override { return static_cast<int>(ranks_.size()); }
   bool enqueues() const override { return true; }
 
-  Status allReduce(const void *in, void *out, size_t count, plan::DType dtype,
-                   plan::Reduction reduction) override {
+  Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, plan::Reduction reduction) override {
     Call call{CallKind::AllReduce, dtype, reduction, 0, 1, count};
     TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
-    return operation(call, [&](TesseraMessage *m) {
-      return api().allReduce(comm_, in, out, count, dtype, reduction, m);
-    });
+    return operation(call,
+                     [&](TesseraMessage *m) { return api().allReduce(comm_, in, out, count, dtype, reduction, m); });
   }
 
-  Status allGather(const void *in, void *out, size_t outer, size_t inner,
-                   plan::DType dtype) override {
+  Status allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) override {
     Call call{CallKind::AllGather, dtype, 0, 0, outer, inner};
     TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
     const size_t row = inner * bytesPerElement(dtype), n = ranks_.size();
     void *gathered = out;
     if (outer > 1)
       TESSERA_RETURN_IF_ERROR(reserve(n * outer * row, gathered));
-    TESSERA_RETURN_IF_ERROR(operation(call, [&](TesseraMessage *m) {
-      return api().allGather(comm_, in, gathered, outer * inner, dtype, m);
-    }));
+    TESSERA_RETURN_IF_ERROR(operation(
+        call, [&](TesseraMessage *m) { return api().allGather(comm_, in, gathered, outer * inner, dtype, m); }));
     if (outer > 1) // [n, outer, row] -> [outer, n, row]
       for (size_t r = 0; r < n; ++r)
         TESSERA_RETURN_IF_ERROR(copyRows(static_cast<char *>(out) + r * row, n * row,
-                                         static_cast<char *>(gathered) + r * outer * row, row, row,
-                                         outer));
+                                         static_cast<char *>(gathered) + r * outer * row, row, row, outer));
     return Status();
   }
 
@@ -117,8 +112,7 @@ public:
       TESSERA_RETURN_IF_ERROR(reserve(n * outer * row, scratch));
       for (size_t r = 0; r < n; ++r)
         TESSERA_RETURN_IF_ERROR(copyRows(static_cast<char *>(scratch) + r * outer * row, row,
-                                         static_cast<const char *>(in) + r * row, n * row, row,
-                                         outer));
+                                         static_cast<const char *>(in) + r * row, n * row, row, outer));
       sorted = scratch;
     }
     return operation(call, [&](TesseraMessage *m) {
@@ -129,20 +123,18 @@ public:
   Status broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) override {
     Call call{CallKind::Broadcast, dtype, 0, root, 1, count};
     TESSERA_RETURN_IF_ERROR(checkCall(call, size()));
-    return operation(call, [&](TesseraMessage *m) {
-      return api().broadcast(comm_, in, out, count, dtype, root, m);
-    });
+    return operation(call, [&](TesseraMessage *m) { return api().broadcast(comm_, in, out, count, dtype, root, m); });
   }
 
-  Status exchange(const void *in, const std::vector<Transfer> &sends, void *out,
-                  const std::vector<Transfer> &receives, plan::DType dtype) override;
+  Status exchange(const void *in, const std::vector<Transfer> &sends, void *out, const std::vector<Transfer> &receives,
+                  plan::DType dtype) override;
 
   Status fill(void *out, const std::vector<Box> &boxes, plan::DType dtype, double value) override;
 
   Status prepare(void *memory, size_t bytes, size_t scratch) override {
     void *own = nullptr;
-    TESSERA_RETURN_IF_ERROR(reserve(std::max<size_t>(scratch, 256), own,
-                                    memory ? MemoryKind::Shared : MemoryKind::Device));
+    TESSERA_RETURN_IF_ERROR(
+        reserve(std::max<size_t>(scratch, 256), own, memory ? MemoryKind::Shared : MemoryKind::Device));
     if (!memory)
       return Status();
     // All members or none: NCCL does not define what becomes of a mixture.
@@ -174,11 +166,10 @@ private:
     return groups_->settle(comm_, kPatience, callName(call.kind));
   }
 
-  Status copyRows(void *to, size_t toPitch, const void *from, size_t fromPitch, size_t width,
-                  size_t rows) {
+  Status copyRows(void *to, size_t toPitch, const void *from, size_t fromPitch, size_t width, size_t rows) {
     return Device::check([&](TesseraMessage *m) {
-      return api().copyRows(groups_->device->handle(), TESSERA_COMM_STREAM, to, toPitch, from,
-                            fromPitch, width, rows, m);
+      return api().copyRows(groups_->device->handle(), TESSERA_COMM_STREAM, to, toPitch, from, fromPitch, width, rows,
+                            m);
     });
   }
 
@@ -187,9 +178,8 @@ private:
     if (!groups_->registered.insert({comm_, memory}).second)
       return true;
     void *registration = nullptr;
-    const Status status = Device::check([&](TesseraMessage *m) {
-      return api().registerMemory(comm_, memory, bytes, &registration, m);
-    });
+    const Status status =
+        Device::check([&](TesseraMessage *m) { return api().registerMemory(comm_, memory, bytes, &registration, m); });
     if (status)
       registrations_.push_back({memory, registration});
     else
@@ -271,19 +261,14 @@ Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &s
   if (scratch > 0)
     TESSERA_RETURN_IF_ERROR(reserve(static_cast<size_t>(scratch), memory));
   auto *packed = static_cast<char *>(memory);
-  auto whereSent = [&](const Piece &p) {
-    return p.place < 0 ? from + p.rows[0].offset * size : packed + p.place;
-  };
-  auto whereReceived = [&](const Piece &p) {
-    return p.place < 0 ? to + p.rows[0].offset * size : packed + p.place;
-  };
+  auto whereSent = [&](const Piece &p) { return p.place < 0 ? from + p.rows[0].offset * size : packed + p.place; };
+  auto whereReceived = [&](const Piece &p) { return p.place < 0 ? to + p.rows[0].offset * size : packed + p.place; };
   for (const Piece &p : out_)
     if (p.place >= 0)
       for (const RowCopy &r : p.rows)
-        TESSERA_RETURN_IF_ERROR(
-            copyRows(packed + p.place + r.packed * size, static_cast<size_t>(r.width * size),
-                     from + r.offset * size, static_cast<size_t>(r.pitch * size),
-                     static_cast<size_t>(r.width * size), static_cast<size_t>(r.rows)));
+        TESSERA_RETURN_IF_ERROR(copyRows(packed + p.place + r.packed * size, static_cast<size_t>(r.width * size),
+                                         from + r.offset * size, static_cast<size_t>(r.pitch * size),
+                                         static_cast<size_t>(r.width * size), static_cast<size_t>(r.rows)));
   // To myself: in list order on both sides.
   size_t next = 0;
   for (const Piece &p : in_) {
@@ -292,11 +277,9 @@ Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &s
     while (next < out_.size() && out_[next].transfer->peer != me_)
       ++next;
     if (next == out_.size() || out_[next].bytes != p.bytes)
-      return Status::error("exchange mismatch: rank " +
-                           std::to_string(ranks_[static_cast<size_t>(me_)]) +
+      return Status::error("exchange mismatch: rank " + std::to_string(ranks_[static_cast<size_t>(me_)]) +
                            " receives from itself what it does not send");
-    TESSERA_RETURN_IF_ERROR(groups_->device->copy(TESSERA_COMM_STREAM, whereReceived(p),
-                                                  whereSent(out_[next]),
+    TESSERA_RETURN_IF_ERROR(groups_->device->copy(TESSERA_COMM_STREAM, whereReceived(p), whereSent(out_[next]),
                                                   static_cast<size_t>(p.bytes)));
     ++next;
   }
@@ -312,22 +295,19 @@ Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &s
           code = api().send(comm_, whereSent(p), static_cast<size_t>(p.bytes), p.transfer->peer, m);
       for (const Piece &p : in_)
         if (code == TESSERA_OK && p.transfer->peer != me_)
-          code = api().receive(comm_, whereReceived(p), static_cast<size_t>(p.bytes),
-                               p.transfer->peer, m);
+          code = api().receive(comm_, whereReceived(p), static_cast<size_t>(p.bytes), p.transfer->peer, m);
       return code == TESSERA_OK ? api().groupEnd(comm_, m) : code;
     }));
   for (const Piece &p : in_)
     if (p.place >= 0)
       for (const RowCopy &r : p.rows)
-        TESSERA_RETURN_IF_ERROR(
-            copyRows(to + r.offset * size, static_cast<size_t>(r.pitch * size),
-                     packed + p.place + r.packed * size, static_cast<size_t>(r.width * size),
-                     static_cast<size_t>(r.width * size), static_cast<size_t>(r.rows)));
+        TESSERA_RETURN_IF_ERROR(copyRows(to + r.offset * size, static_cast<size_t>(r.pitch * size),
+                                         packed + p.place + r.packed * size, static_cast<size_t>(r.width * size),
+                                         static_cast<size_t>(r.width * size), static_cast<size_t>(r.rows)));
   return Status();
 }
 
-Status NcclCommunicator::fill(void *out, const std::vector<Box> &boxes, plan::DType dtype,
-                              double value) {
+Status NcclCommunicator::fill(void *out, const std::vector<Box> &boxes, plan::DType dtype, double value) {
   const size_t size = bytesPerElement(dtype);
   size_t largest = 0;
   for (const Box &box : boxes)
@@ -343,8 +323,7 @@ Status NcclCommunicator::fill(void *out, const std::vector<Box> &boxes, plan::DT
     Result<DeviceMemory> memory = DeviceMemory::allocate(groups_->device, largest);
     if (!memory)
       return memory.status().context("a halo's edge");
-    TESSERA_RETURN_IF_ERROR(
-        groups_->device->copy(TESSERA_COMM_STREAM, memory->data(), host.data(), largest));
+    TESSERA_RETURN_IF_ERROR(groups_->device->copy(TESSERA_COMM_STREAM, memory->data(), host.data(), largest));
     TESSERA_RETURN_IF_ERROR(groups_->device->finish());
     if (pattern.size() > 0)
       scratch_.insert(scratch_.begin(), std::move(pattern)); // a graph may still read it
@@ -352,20 +331,18 @@ Status NcclCommunicator::fill(void *out, const std::vector<Box> &boxes, plan::DT
   }
   for (const Box &box : boxes)
     for (const RowCopy &r : rowsOf(box))
-      TESSERA_RETURN_IF_ERROR(copyRows(
-          static_cast<char *>(out) + r.offset * static_cast<int64_t>(size),
-          static_cast<size_t>(r.pitch) * size, pattern.data(), static_cast<size_t>(r.width) * size,
-          static_cast<size_t>(r.width) * size, static_cast<size_t>(r.rows)));
+      TESSERA_RETURN_IF_ERROR(copyRows(static_cast<char *>(out) + r.offset * static_cast<int64_t>(size),
+                                       static_cast<size_t>(r.pitch) * size, pattern.data(),
+                                       static_cast<size_t>(r.width) * size, static_cast<size_t>(r.width) * size,
+                                       static_cast<size_t>(r.rows)));
   return Status();
 }
 
 } // namespace
 
-std::unique_ptr<Communicator> createNcclCommunicator(std::shared_ptr<NcclGroups> groups,
-                                                     TesseraComm *comm, std::vector<int> ranks,
-                                                     std::unique_ptr<Communicator> channel) {
-  return std::make_unique<NcclCommunicator>(std::move(groups), comm, std::move(ranks),
-                                            std::move(channel));
+std::unique_ptr<Communicator> createNcclCommunicator(std::shared_ptr<NcclGroups> groups, TesseraComm *comm,
+                                                     std::vector<int> ranks, std::unique_ptr<Communicator> channel) {
+  return std::make_unique<NcclCommunicator>(std::move(groups), comm, std::move(ranks), std::move(channel));
 }
 
 } // namespace tessera::rt

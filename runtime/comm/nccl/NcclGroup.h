@@ -37,9 +37,8 @@ struct NcclGroups {
 };
 
 /// `channel`: the same group on the host.
-std::unique_ptr<Communicator> createNcclCommunicator(std::shared_ptr<NcclGroups> groups,
-                                                     TesseraComm *comm, std::vector<int> ranks,
-                                                     std::unique_ptr<Communicator> channel);
+std::unique_ptr<Communicator> createNcclCommunicator(std::shared_ptr<NcclGroups> groups, TesseraComm *comm,
+                                                     std::vector<int> ranks, std::unique_ptr<Communicator> channel);
 
 /// A box as rows of equal width: what device copies take. In elements.
 struct RowCopy {

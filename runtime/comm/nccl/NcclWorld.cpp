@@ -11,9 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double secondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
+double secondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 } // namespace
 
@@ -28,8 +26,7 @@ Status NcclGroups::fail(const std::string &why) {
     return Status::error(failure);
   // The launcher's channel may know the cause a little later than NCCL knows the effect.
   std::string who = host.aborted();
-  for (Clock::time_point begin = Clock::now(); who.empty() && secondsSince(begin) < 2;
-       who = host.aborted())
+  for (Clock::time_point begin = Clock::now(); who.empty() && secondsSince(begin) < 2; who = host.aborted())
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   failure = who.empty() ? why : who;
   for (auto &[ranks, comm] : comms)
@@ -100,8 +97,8 @@ public:
       if (!comm)
         return comm.status();
       made = groups_->comms.emplace(ranks, *comm).first;
-      TESSERA_RETURN_IF_ERROR(groups_->settle(
-          *comm, seconds_, "connecting " + std::to_string(ranks.size()) + " ranks"));
+      TESSERA_RETURN_IF_ERROR(
+          groups_->settle(*comm, seconds_, "connecting " + std::to_string(ranks.size()) + " ranks"));
     }
     return createNcclCommunicator(groups_, made->second, ranks, std::move(*channel));
   }
@@ -137,8 +134,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<World> createNcclWorld(World &host, std::shared_ptr<Device> device,
-                                       double seconds) {
+std::unique_ptr<World> createNcclWorld(World &host, std::shared_ptr<Device> device, double seconds) {
   return std::make_unique<NcclWorld>(host, std::move(device), seconds);
 }
 

@@ -32,8 +32,7 @@
 namespace tessera::rt {
 
 /// `host` outlives the result. `seconds`: how long the members of a group may take to meet.
-std::unique_ptr<World> createNcclWorld(World &host, std::shared_ptr<Device> device,
-                                       double seconds = 120);
+std::unique_ptr<World> createNcclWorld(World &host, std::shared_ptr<Device> device, double seconds = 120);
 
 } // namespace tessera::rt
 

@@ -30,8 +30,7 @@ void fillRandom(void *bytes, size_t count) {
   }
 }
 
-Handshake::Handshake(Socket socket, Role role, const Hello &mine, const std::string &secret,
-                     double deadline)
+Handshake::Handshake(Socket socket, Role role, const Hello &mine, const std::string &secret, double deadline)
     : socket_(std::move(socket)), role_(role), mine_(mine), secret_(secret), deadline_(deadline),
       connected_(role == Accepting) {
   fillRandom(mine_.challenge, sizeof mine_.challenge);
@@ -86,9 +85,8 @@ void Handshake::advance() {
                        : reinterpret_cast<char *>(theirProof_.data()) + received_ - sizeof(Hello);
     const ssize_t got = recv(socket_.fd(), into, end - received_, 0);
     if (got == 0)
-      return fail(received_ < sizeof(Hello)
-                      ? "the connection was closed"
-                      : "the connection was closed: the other end has another secret");
+      return fail(received_ < sizeof(Hello) ? "the connection was closed"
+                                            : "the connection was closed: the other end has another secret");
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0 && errno == EAGAIN)
@@ -104,16 +102,14 @@ void Handshake::advance() {
     if (theirs_.byteOrder != pattern.byteOrder)
       return fail("the other end is a machine of another byte order");
     if (theirs_.version != pattern.version)
-      return fail("the other end is another version of Tessera (protocol " +
-                  std::to_string(theirs_.version) + ", here " + std::to_string(pattern.version) +
-                  ")");
+      return fail("the other end is another version of Tessera (protocol " + std::to_string(theirs_.version) +
+                  ", here " + std::to_string(pattern.version) + ")");
     const Digest own = proof(role_, mine_, theirs_);
     out_.append(reinterpret_cast<const char *>(own.data()), own.size());
     return advance();
   }
   if (received_ == sizeof(Hello) + sizeof(Digest) && out_.empty()) {
-    if (!sameDigest(theirProof_,
-                    proof(role_ == Accepting ? Connecting : Accepting, theirs_, mine_)))
+    if (!sameDigest(theirProof_, proof(role_ == Accepting ? Connecting : Accepting, theirs_, mine_)))
       return fail("the other end has another secret");
     running_ = false;
     return;

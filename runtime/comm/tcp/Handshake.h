@@ -50,8 +50,7 @@ void fillRandom(void *bytes, size_t count);
 class Handshake {
 public:
   enum Role : uint8_t { Connecting = 'c', Accepting = 'a' };
-  Handshake(Socket socket, Role role, const Hello &mine, const std::string &secret,
-            double deadline);
+  Handshake(Socket socket, Role role, const Hello &mine, const std::string &secret, double deadline);
 
   bool running() const { return running_; }
   int fd() const { return socket_.fd(); }

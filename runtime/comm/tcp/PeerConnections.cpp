@@ -44,9 +44,8 @@ void Acceptor::advance(const std::function<void(const Hello &, Socket)> &met,
     Socket socket = acceptOne(listener_);
     if (!socket)
       break;
-    handshakes_.push_back(
-        std::make_unique<Handshake>(std::move(socket), Handshake::Accepting, hello_, secret_,
-                                    std::min(deadline_, monotonicSeconds() + kHandshakeSeconds)));
+    handshakes_.push_back(std::make_unique<Handshake>(std::move(socket), Handshake::Accepting, hello_, secret_,
+                                                      std::min(deadline_, monotonicSeconds() + kHandshakeSeconds)));
   }
   for (auto &handshake : handshakes_) {
     handshake->advance();
@@ -62,9 +61,8 @@ void Acceptor::advance(const std::function<void(const Hello &, Socket)> &met,
   std::erase(handshakes_, nullptr);
 }
 
-Result<std::vector<Socket>> connectPeers(const Socket &listener, const std::vector<TcpPeer> &peers,
-                                         const Hello &hello, const std::string &secret,
-                                         double deadline,
+Result<std::vector<Socket>> connectPeers(const Socket &listener, const std::vector<TcpPeer> &peers, const Hello &hello,
+                                         const std::string &secret, double deadline,
                                          const std::function<std::string()> &stopped) {
   std::vector<Socket> sockets(peers.size());
   const int me = static_cast<int>(hello.rank);
@@ -103,8 +101,7 @@ Result<std::vector<Socket>> connectPeers(const Socket &listener, const std::vect
       for (const Outgoing &o : outgoing)
         if (why.empty() && !sockets[o.peer])
           why = o.error;
-      return Status::error("no connection in time with " + peersText(absent) +
-                           (why.empty() ? "" : ": " + why));
+      return Status::error("no connection in time with " + peersText(absent) + (why.empty() ? "" : ": " + why));
     }
     std::vector<pollfd> polled;
     acceptor.addTo(polled);
@@ -118,8 +115,7 @@ Result<std::vector<Socket>> connectPeers(const Socket &listener, const std::vect
         if (!socket)
           o.error = socket.status().message(), o.retryAt = time + kRetrySeconds;
         else
-          o.handshake = std::make_unique<Handshake>(std::move(*socket), Handshake::Connecting,
-                                                    hello, secret, deadline);
+          o.handshake = std::make_unique<Handshake>(std::move(*socket), Handshake::Connecting, hello, secret, deadline);
       }
       if (o.handshake)
         polled.push_back({o.handshake->fd(), o.handshake->events(), 0});
@@ -135,8 +131,7 @@ Result<std::vector<Socket>> connectPeers(const Socket &listener, const std::vect
       if (o.handshake->running())
         continue;
       const std::unique_ptr<Handshake> done = std::move(o.handshake);
-      if (done->status() && sameGroup(done->theirs()) &&
-          static_cast<int>(done->theirs().rank) == peers[o.peer].rank) {
+      if (done->status() && sameGroup(done->theirs()) && static_cast<int>(done->theirs().rank) == peers[o.peer].rank) {
         sockets[o.peer] = done->takeSocket();
         --missing;
         continue;

@@ -31,8 +31,7 @@ std::string peersText(const std::vector<const TcpPeer *> &peers);
 /// Accepts connections and takes them through their handshakes, a bounded number at once.
 class Acceptor {
 public:
-  Acceptor(const Socket &listener, const Hello &hello, const std::string &secret, double deadline,
-           size_t most)
+  Acceptor(const Socket &listener, const Hello &hello, const std::string &secret, double deadline, size_t most)
       : listener_(listener), hello_(hello), secret_(secret), deadline_(deadline), most_(most) {}
 
   /// What to wait for.
@@ -53,9 +52,8 @@ private:
 
 /// In the order of `peers`; an empty socket for myself. `hello` names the group and this rank. `stopped` may end
 /// it early with a reason.
-Result<std::vector<Socket>> connectPeers(const Socket &listener, const std::vector<TcpPeer> &peers,
-                                         const Hello &hello, const std::string &secret,
-                                         double deadline,
+Result<std::vector<Socket>> connectPeers(const Socket &listener, const std::vector<TcpPeer> &peers, const Hello &hello,
+                                         const std::string &secret, double deadline,
                                          const std::function<std::string()> &stopped);
 
 } // namespace tessera::rt

@@ -56,8 +56,7 @@ public:
 
   void met(const Hello &theirs, Socket socket) {
     const TcpPeer peer = {static_cast<int>(std::min<uint32_t>(theirs.rank, INT32_MAX)),
-                          fieldText(theirs.host, sizeof theirs.host),
-                          fieldText(theirs.address, sizeof theirs.address),
+                          fieldText(theirs.host, sizeof theirs.host), fieldText(theirs.address, sizeof theirs.address),
                           static_cast<uint16_t>(theirs.port)};
     auto object = [&](const std::string &what) {
       objections_.push_back(peerText(peer) + " " + what);
@@ -67,11 +66,9 @@ public:
     if (theirs.group != Hello::kRendezvous)
       return; // left over from another job
     if (theirs.ranks != mine_.ranks)
-      return object("counts " + std::to_string(theirs.ranks) + " ranks, rank 0 counts " +
-                    std::to_string(mine_.ranks));
+      return object("counts " + std::to_string(theirs.ranks) + " ranks, rank 0 counts " + std::to_string(mine_.ranks));
     if (theirs.rank == 0 || theirs.rank >= mine_.ranks)
-      return object(theirs.rank == 0 ? "claims to be rank 0 as well"
-                                     : "is none of " + std::to_string(mine_.ranks));
+      return object(theirs.rank == 0 ? "claims to be rank 0 as well" : "is none of " + std::to_string(mine_.ranks));
     if (sockets_[theirs.rank])
       return object("is there twice, also on " + peers_[theirs.rank].host);
     if (theirs.port == 0 || theirs.port > UINT16_MAX)
@@ -143,11 +140,10 @@ private:
     for (int r = 1; r < options_.ranks; ++r)
       if (peers_[r].port == 0)
         absent.push_back(std::to_string(r));
-    return Status::error(
-        (absent.size() == 1 ? "rank " : "ranks ") + join(absent, ", ") + " of " +
-        std::to_string(options_.ranks) + (absent.size() == 1 ? " is" : " are") + " missing after " +
-        secondsText(options_.rendezvousTimeout) +
-        (rejections_.empty() ? "" : " (turned away: " + join(rejections_, "; ") + ")"));
+    return Status::error((absent.size() == 1 ? "rank " : "ranks ") + join(absent, ", ") + " of " +
+                         std::to_string(options_.ranks) + (absent.size() == 1 ? " is" : " are") + " missing after " +
+                         secondsText(options_.rendezvousTimeout) +
+                         (rejections_.empty() ? "" : " (turned away: " + join(rejections_, "; ") + ")"));
   }
 
   const TcpOptions &options_;
@@ -160,26 +156,22 @@ private:
 
 Result<Meeting> lead(const TcpOptions &options) {
   Meeting meeting;
-  Result<Socket> listener = options.listener >= 0 ? adoptListener(options.listener)
-                                                  : listenOn(options.address, options.port);
+  Result<Socket> listener =
+      options.listener >= 0 ? adoptListener(options.listener) : listenOn(options.address, options.port);
   if (!listener)
     return listener.status();
   meeting.listener = std::move(*listener);
   meeting.hello = helloOf(options);
   Gathering gathering(options, meeting.hello);
   double deadline = monotonicSeconds() + options.rendezvousTimeout;
-  Acceptor acceptor(meeting.listener, meeting.hello, options.secret, deadline,
-                    static_cast<size_t>(options.ranks));
+  Acceptor acceptor(meeting.listener, meeting.hello, options.secret, deadline, static_cast<size_t>(options.ranks));
   bool objected = false;
   while (!gathering.complete() && monotonicSeconds() < deadline) {
     std::vector<pollfd> polled;
     acceptor.addTo(polled);
     poll(polled.data(), polled.size(), millisecondsUntil(deadline, 200));
-    acceptor.advance(
-        [&](const Hello &theirs, Socket socket) { gathering.met(theirs, std::move(socket)); },
-        [&](const std::string &address, const Status &status) {
-          gathering.rejected(address, status);
-        });
+    acceptor.advance([&](const Hello &theirs, Socket socket) { gathering.met(theirs, std::move(socket)); },
+                     [&](const std::string &address, const Status &status) { gathering.rejected(address, status); });
     if (gathering.objected() && !std::exchange(objected, true))
       deadline = std::min(deadline, monotonicSeconds() + kGraceSeconds);
   }
@@ -196,8 +188,7 @@ Result<Meeting> follow(const TcpOptions &options) {
   Socket connection;
   for (int attempt = 0;; ++attempt) {
     if (monotonicSeconds() > deadline)
-      return Status::error("rank 0 was not to be reached in " +
-                           secondsText(options.rendezvousTimeout) +
+      return Status::error("rank 0 was not to be reached in " + secondsText(options.rendezvousTimeout) +
                            (error.empty() ? "" : ": " + error));
     Result<Socket> socket = startConnecting(options.address, options.port, attempt);
     error = socket.status().message();
@@ -210,19 +201,16 @@ Result<Meeting> follow(const TcpOptions &options) {
       const int code = ready > 0 ? connectError(*socket) : ETIMEDOUT;
       if (code == 0) {
         // The address on which the others can reach this rank, unless it was told another.
-        const std::string own =
-            options.listenAddress.empty() ? localAddress(*socket) : options.listenAddress;
+        const std::string own = options.listenAddress.empty() ? localAddress(*socket) : options.listenAddress;
         if (!meeting.listener) {
           Result<Socket> listener = listenOn(own, 0);
           if (!listener)
             return listener.status();
           meeting.listener = std::move(*listener);
         }
-        setField(meeting.hello.address, sizeof meeting.hello.address,
-                 localAddress(meeting.listener));
+        setField(meeting.hello.address, sizeof meeting.hello.address, localAddress(meeting.listener));
         meeting.hello.port = localPort(meeting.listener);
-        Handshake handshake(std::move(*socket), Handshake::Connecting, meeting.hello,
-                            options.secret, deadline);
+        Handshake handshake(std::move(*socket), Handshake::Connecting, meeting.hello, options.secret, deadline);
         while (handshake.running()) {
           pollfd one = {handshake.fd(), handshake.events(), 0};
           poll(&one, 1, millisecondsUntil(deadline, 200));
@@ -233,8 +221,7 @@ Result<Meeting> follow(const TcpOptions &options) {
           break;
         }
         error = handshake.status().message();
-        if (error.find("secret") != std::string::npos ||
-            error.find("version") != std::string::npos ||
+        if (error.find("secret") != std::string::npos || error.find("version") != std::string::npos ||
             error.find("no rank") != std::string::npos)
           return Status::error(error);
       } else {
@@ -253,8 +240,7 @@ Result<Meeting> follow(const TcpOptions &options) {
   if (answer.failed ? answer.bytes > kMostText : answer.bytes != whole)
     return Status::error("rank 0 sends an answer of a wrong size");
   std::string body(answer.bytes, '\0');
-  TESSERA_RETURN_IF_ERROR(
-      receiveAll(connection, body.data(), body.size(), patience).context("the answer of rank 0"));
+  TESSERA_RETURN_IF_ERROR(receiveAll(connection, body.data(), body.size(), patience).context("the answer of rank 0"));
   if (answer.failed)
     return Status::error(fieldText(body.data(), body.size()));
   std::memcpy(meeting.hello.session, answer.session, sizeof answer.session);
@@ -262,8 +248,7 @@ Result<Meeting> follow(const TcpOptions &options) {
     TableEntry entry;
     std::memcpy(&entry, body.data() + static_cast<size_t>(r) * sizeof entry, sizeof entry);
     meeting.peers.push_back({r, fieldText(entry.host, sizeof entry.host),
-                             fieldText(entry.address, sizeof entry.address),
-                             static_cast<uint16_t>(entry.port)});
+                             fieldText(entry.address, sizeof entry.address), static_cast<uint16_t>(entry.port)});
   }
   // Rank 0 is reached as before, whatever it calls itself.
   meeting.peers[0].address = peerAddress(connection);

@@ -28,9 +28,7 @@ Result<Addresses> resolve(const std::string &address, uint16_t port, int flags) 
   return Addresses(found, freeaddrinfo);
 }
 
-Status systemError(const std::string &what) {
-  return Status::error(what + ": " + std::strerror(errno));
-}
+Status systemError(const std::string &what) { return Status::error(what + ": " + std::strerror(errno)); }
 
 Socket socketFor(const addrinfo &info) {
   return Socket(::socket(info.ai_family, info.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -48,14 +46,14 @@ bool isOwnPeer(int fd) {
   sockaddr_storage own = {}, peer = {};
   socklen_t ownLength = sizeof own, peerLength = sizeof peer;
   return getsockname(fd, reinterpret_cast<sockaddr *>(&own), &ownLength) == 0 &&
-         getpeername(fd, reinterpret_cast<sockaddr *>(&peer), &peerLength) == 0 &&
-         ownLength == peerLength && std::memcmp(&own, &peer, ownLength) == 0;
+         getpeername(fd, reinterpret_cast<sockaddr *>(&peer), &peerLength) == 0 && ownLength == peerLength &&
+         std::memcmp(&own, &peer, ownLength) == 0;
 }
 
 std::string addressText(const sockaddr_storage &address, socklen_t length) {
   char host[NI_MAXHOST] = "";
-  if (getnameinfo(reinterpret_cast<const sockaddr *>(&address), length, host, sizeof host, nullptr,
-                  0, NI_NUMERICHOST) != 0)
+  if (getnameinfo(reinterpret_cast<const sockaddr *>(&address), length, host, sizeof host, nullptr, 0,
+                  NI_NUMERICHOST) != 0)
     return "";
   return host;
 }
@@ -118,8 +116,7 @@ std::vector<std::string> numericAddresses(const std::string &address) {
   Result<Addresses> addresses = resolve(address, 0, 0);
   for (const addrinfo *one = addresses ? addresses->get() : nullptr; one; one = one->ai_next) {
     char host[NI_MAXHOST] = "";
-    if (getnameinfo(one->ai_addr, one->ai_addrlen, host, sizeof host, nullptr, 0, NI_NUMERICHOST) ==
-        0)
+    if (getnameinfo(one->ai_addr, one->ai_addrlen, host, sizeof host, nullptr, 0, NI_NUMERICHOST) == 0)
       texts.push_back(host);
   }
   return texts;
@@ -167,9 +164,8 @@ uint16_t localPort(const Socket &socket) {
   socklen_t length = sizeof address;
   if (getsockname(socket.fd(), reinterpret_cast<sockaddr *>(&address), &length) != 0)
     return 0;
-  return ntohs(address.ss_family == AF_INET6
-                   ? reinterpret_cast<const sockaddr_in6 &>(address).sin6_port
-                   : reinterpret_cast<const sockaddr_in &>(address).sin_port);
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6 &>(address).sin6_port
+                                             : reinterpret_cast<const sockaddr_in &>(address).sin_port);
 }
 
 std::string endpointText(const std::string &address, uint16_t port) {

@@ -62,8 +62,7 @@ struct Lane {
 
 class TcpGroup : public MessageGroup {
 public:
-  TcpGroup(std::shared_ptr<Watch> watch, std::vector<TcpPeer> peers, std::vector<Socket> sockets,
-           int me)
+  TcpGroup(std::shared_ptr<Watch> watch, std::vector<TcpPeer> peers, std::vector<Socket> sockets, int me)
       : watch_(std::move(watch)), peers_(std::move(peers)), lanes_(peers_.size()), me_(me) {
     for (size_t i = 0; i < sockets.size(); ++i)
       lanes_[i].socket = std::move(sockets[i]);
@@ -78,8 +77,7 @@ public:
     char *to = static_cast<char *>(out);
     for (int step = 1; step < size(); ++step) {
       const int from = (me_ + size() - step) % size();
-      TESSERA_RETURN_IF_ERROR(
-          exchange->receive(from, to + static_cast<size_t>(from) * bytes, bytes));
+      TESSERA_RETURN_IF_ERROR(exchange->receive(from, to + static_cast<size_t>(from) * bytes, bytes));
     }
     for (int step = 1; step < size(); ++step)
       TESSERA_RETURN_IF_ERROR(exchange->send((me_ + step) % size(), in, bytes));
@@ -178,8 +176,8 @@ private:
           (in.header.magic != Header().magic || in.header.number != in.number ||
            in.header.bytes != in.queue.front().bytes)) {
         watch_->abort(peerText(peers_[peer]) + " sent another message than was agreed on (" +
-                      std::to_string(in.header.bytes) + " bytes, expected " +
-                      std::to_string(in.queue.front().bytes) + ")");
+                      std::to_string(in.header.bytes) + " bytes, expected " + std::to_string(in.queue.front().bytes) +
+                      ")");
         return fail(watch_->reason());
       }
       in.advance(static_cast<size_t>(got));
@@ -188,17 +186,14 @@ private:
   }
 
   Status broken(size_t peer, int error) {
-    const std::string how =
-        error == 0 ? "was closed" : std::string("broke: ") + std::strerror(error);
-    return Status::error("stopped: " +
-                         watch_->reasonFor(peers_[peer], "has died: its connection " + how));
+    const std::string how = error == 0 ? "was closed" : std::string("broke: ") + std::strerror(error);
+    return Status::error("stopped: " + watch_->reasonFor(peers_[peer], "has died: its connection " + how));
   }
 
   void sleep() {
     polled_.assign(1, {watch_->wakeFd(), POLLIN, 0});
     for (const Lane &lane : lanes_) {
-      const int events =
-          (lane.in.queue.empty() ? 0 : POLLIN) | (lane.out.queue.empty() ? 0 : POLLOUT);
+      const int events = (lane.in.queue.empty() ? 0 : POLLIN) | (lane.out.queue.empty() ? 0 : POLLOUT);
       if (events)
         polled_.push_back({lane.socket.fd(), static_cast<short>(events), 0});
     }
@@ -236,8 +231,7 @@ std::unique_ptr<MessageRound> TcpGroup::round(int) { return std::make_unique<Tcp
 
 } // namespace
 
-std::unique_ptr<MessageGroup> createTcpGroup(std::shared_ptr<Watch> watch,
-                                             std::vector<TcpPeer> peers,
+std::unique_ptr<MessageGroup> createTcpGroup(std::shared_ptr<Watch> watch, std::vector<TcpPeer> peers,
                                              std::vector<Socket> sockets, int me) {
   return std::make_unique<TcpGroup>(std::move(watch), std::move(peers), std::move(sockets), me);
 }

@@ -14,8 +14,7 @@
 namespace tessera::rt {
 
 /// `peers` are the members in order, with connections; an empty one for the member `me`.
-std::unique_ptr<MessageGroup> createTcpGroup(std::shared_ptr<Watch> watch,
-                                             std::vector<TcpPeer> peers,
+std::unique_ptr<MessageGroup> createTcpGroup(std::shared_ptr<Watch> watch, std::vector<TcpPeer> peers,
                                              std::vector<Socket> sockets, int me);
 
 } // namespace tessera::rt

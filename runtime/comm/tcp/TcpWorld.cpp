@@ -17,8 +17,7 @@ constexpr uint32_t kWatchMesh = 0, kWorldMesh = 1, kFirstGroup = 2;
 class TcpWorld : public World {
 public:
   TcpWorld(Meeting meeting, const TcpOptions &options)
-      : meeting_(std::move(meeting)), secret_(options.secret), timeout_(options.rendezvousTimeout) {
-  }
+      : meeting_(std::move(meeting)), secret_(options.secret), timeout_(options.rendezvousTimeout) {}
 
   Status open(double peerTimeout) {
     auto none = [] { return std::string(); };
@@ -43,8 +42,7 @@ public:
     std::vector<int> mine(n + 2, -1), all((n + 2) * n);
     mine[0] = static_cast<int>(std::min(ranks.size(), n + 1));
     std::copy_n(ranks.begin(), mine[0], mine.begin() + 1);
-    TESSERA_RETURN_IF_ERROR(
-        everyone_->allGather(mine.data(), all.data(), mine.size() * sizeof(int)));
+    TESSERA_RETURN_IF_ERROR(everyone_->allGather(mine.data(), all.data(), mine.size() * sizeof(int)));
     std::vector<std::vector<int>> lists(n);
     for (size_t r = 0; r < n; ++r) {
       const int *entry = all.data() + r * (n + 2);
@@ -54,14 +52,12 @@ public:
     std::vector<TcpPeer> peers;
     for (int member : ranks)
       peers.push_back(meeting_.peers[static_cast<size_t>(member)]);
-    Result<std::vector<Socket>> sockets =
-        connect(nextGroup_++, peers, [&] { return watch_->reason(); });
+    Result<std::vector<Socket>> sockets = connect(nextGroup_++, peers, [&] { return watch_->reason(); });
     if (!sockets)
       return sockets.status();
     const auto me = std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin();
     return std::unique_ptr<Communicator>(std::make_unique<MessageCommunicator>(
-        createTcpGroup(watch_, std::move(peers), std::move(*sockets), static_cast<int>(me)),
-        ranks));
+        createTcpGroup(watch_, std::move(peers), std::move(*sockets), static_cast<int>(me)), ranks));
   }
 
   void abort(const std::string &reason) override { watch_->abort(reason); }
@@ -72,8 +68,7 @@ private:
                                       const std::function<std::string()> &stopped) {
     Hello hello = meeting_.hello;
     hello.group = group;
-    return connectPeers(meeting_.listener, peers, hello, secret_, monotonicSeconds() + timeout_,
-                        stopped);
+    return connectPeers(meeting_.listener, peers, hello, secret_, monotonicSeconds() + timeout_, stopped);
   }
 
   Meeting meeting_;
@@ -97,8 +92,7 @@ void raiseFileLimit() {
 
 Result<std::unique_ptr<World>> createTcpWorld(const TcpOptions &options) {
   if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks)
-    return Status::error("there is no rank " + std::to_string(options.rank) + " of " +
-                         std::to_string(options.ranks));
+    return Status::error("there is no rank " + std::to_string(options.rank) + " of " + std::to_string(options.ranks));
   raiseFileLimit();
   Result<Meeting> meeting = meet(options);
   if (!meeting)

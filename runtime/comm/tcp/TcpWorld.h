@@ -28,10 +28,10 @@ struct TcpOptions {
   int rank = 0, ranks = 1;
   std::string address; // where rank 0 listens,
   uint16_t port = 0;
-  int listener = -1;         // rank 0: a descriptor that listens there already
-  std::string listenAddress; // the other ranks: empty: the address from which they reach rank 0
-  std::string secret;        // the same on all ranks; empty: none
-  std::string plan;          // plan_id: all ranks must have the same
+  int listener = -1;                                // rank 0: a descriptor that listens there already
+  std::string listenAddress;                        // the other ranks: empty: the address from which they reach rank 0
+  std::string secret;                               // the same on all ranks; empty: none
+  std::string plan;                                 // plan_id: all ranks must have the same
   double rendezvousTimeout = 120, peerTimeout = 10; // seconds
 };
 

@@ -68,9 +68,7 @@ void Watch::stop(const std::string &reason) {
   changed_.notify_all();
 }
 
-void Watch::abort(const std::string &reason) {
-  stop("rank " + std::to_string(me_) + " aborted: " + reason);
-}
+void Watch::abort(const std::string &reason) { stop("rank " + std::to_string(me_) + " aborted: " + reason); }
 
 std::string Watch::reasonFor(const TcpPeer &peer, const std::string &what) {
   const auto rank = static_cast<size_t>(peer.rank);
@@ -105,8 +103,7 @@ void Watch::read(size_t rank) {
     if (got < 0 && errno == EAGAIN)
       break;
     if (got <= 0) {
-      const std::string how =
-          got == 0 ? "was closed" : std::string("broke: ") + std::strerror(errno);
+      const std::string how = got == 0 ? "was closed" : std::string("broke: ") + std::strerror(errno);
       link.socket = Socket();
       if (!left_[rank]) // written by this thread alone
         stop(peerText(peers_[rank]) + " has died: its connection " + how);
@@ -168,8 +165,8 @@ void Watch::run() {
     std::vector<size_t> ranks;
     for (size_t r = 0; r < links_.size(); ++r)
       if (links_[r].socket) {
-        polled.push_back({links_[r].socket.fd(),
-                          static_cast<short>(POLLIN | (links_[r].out.empty() ? 0 : POLLOUT)), 0});
+        polled.push_back(
+            {links_[r].socket.fd(), static_cast<short>(POLLIN | (links_[r].out.empty() ? 0 : POLLOUT)), 0});
         ranks.push_back(r);
       }
     poll(polled.data(), polled.size(), millisecondsUntil(nextSign));

@@ -11,21 +11,19 @@ namespace {
 class ThreadCommunicator : public Communicator {
 public:
   ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank)
-      : group_(std::move(group)), rank_(rank), size_(static_cast<int>(group_->ranks.size())),
-        calls_(size_), inputs_(size_), outputs_(size_) {}
+      : group_(std::move(group)), rank_(rank), size_(static_cast<int>(group_->ranks.size())), calls_(size_),
+        inputs_(size_), outputs_(size_) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  Status allReduce(const void *in, void *out, size_t count, plan::DType dtype,
-                   plan::Reduction reduction) override;
-  Status allGather(const void *in, void *out, size_t outer, size_t inner,
-                   plan::DType dtype) override;
+  Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, plan::Reduction reduction) override;
+  Status allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) override;
   Status reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
                        plan::Reduction reduction) override;
   Status broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) override;
-  Status exchange(const void *in, const std::vector<Transfer> &sends, void *out,
-                  const std::vector<Transfer> &receives, plan::DType dtype) override;
+  Status exchange(const void *in, const std::vector<Transfer> &sends, void *out, const std::vector<Transfer> &receives,
+                  plan::DType dtype) override;
   Status barrier() override;
 
 private:
@@ -35,8 +33,7 @@ private:
   /// bytes of `in` go along in the slot. On success the other members' slots may be read: until
   /// this rank's next call where only slots are read, until finish() where `in` or `out` are.
   Status meet(Call call, const Status &mine, const void *in, void *out, size_t small,
-              const std::vector<Transfer> *sends = nullptr,
-              const std::vector<Transfer> *receives = nullptr);
+              const std::vector<Transfer> *sends = nullptr, const std::vector<Transfer> *receives = nullptr);
   void finish() { group_->barrier.finish(); }
 
   std::string matchReceives(void *out, const std::vector<Transfer> &receives, size_t elementSize);
@@ -51,9 +48,8 @@ private:
   std::vector<void *> outputs_;
 };
 
-Status ThreadCommunicator::meet(Call call, const Status &mine, const void *in, void *out,
-                                size_t small, const std::vector<Transfer> *sends,
-                                const std::vector<Transfer> *receives) {
+Status ThreadCommunicator::meet(Call call, const Status &mine, const void *in, void *out, size_t small,
+                                const std::vector<Transfer> *sends, const std::vector<Transfer> *receives) {
   parity_ ^= 1;
   ThreadSlot &own = slot(rank_);
   own.call = call;
@@ -104,8 +100,7 @@ Status ThreadCommunicator::allReduce(const void *in, void *out, size_t count, pl
   return Status();
 }
 
-Status ThreadCommunicator::allGather(const void *in, void *out, size_t outer, size_t inner,
-                                     plan::DType dtype) {
+Status ThreadCommunicator::allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) {
   Call call{CallKind::AllGather, dtype, 0, 0, outer, inner};
   const Status mine = checkCall(call, size_);
   const size_t row = inner * bytesPerElement(dtype);
@@ -114,16 +109,16 @@ Status ThreadCommunicator::allGather(const void *in, void *out, size_t outer, si
   const auto rows = static_cast<int64_t>(outer), width = static_cast<int64_t>(inner);
   for (int m = 0; m < size_; ++m) {
     const void *from = small ? static_cast<const void *>(slot(m).small) : slot(m).in;
-    copyBox(from, {0, {rows, width}, {width, 1}}, out,
-            {m * width, {rows, width}, {size_ * width, 1}}, bytesPerElement(dtype));
+    copyBox(from, {0, {rows, width}, {width, 1}}, out, {m * width, {rows, width}, {size_ * width, 1}},
+            bytesPerElement(dtype));
   }
   if (!small)
     finish();
   return Status();
 }
 
-Status ThreadCommunicator::reduceScatter(const void *in, void *out, size_t outer, size_t inner,
-                                         plan::DType dtype, plan::Reduction reduction) {
+Status ThreadCommunicator::reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
+                                         plan::Reduction reduction) {
   Call call{CallKind::ReduceScatter, dtype, reduction, 0, outer, inner};
   const Status mine = checkCall(call, size_);
   const size_t row = inner * bytesPerElement(dtype);
@@ -142,8 +137,7 @@ Status ThreadCommunicator::reduceScatter(const void *in, void *out, size_t outer
   return Status();
 }
 
-Status ThreadCommunicator::broadcast(const void *in, void *out, size_t count, plan::DType dtype,
-                                     int root) {
+Status ThreadCommunicator::broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) {
   Call call{CallKind::Broadcast, dtype, 0, root, 1, count};
   const Status mine = checkCall(call, size_);
   const size_t bytes = count * bytesPerElement(dtype);
@@ -158,8 +152,7 @@ Status ThreadCommunicator::broadcast(const void *in, void *out, size_t count, pl
 }
 
 /// Pulls what the other members send to this one. Returns what does not match, or nothing.
-std::string ThreadCommunicator::matchReceives(void *out, const std::vector<Transfer> &receives,
-                                              size_t elementSize) {
+std::string ThreadCommunicator::matchReceives(void *out, const std::vector<Transfer> &receives, size_t elementSize) {
   for (int peer = 0; peer < size_; ++peer) {
     const std::vector<Transfer> &sends = *slot(peer).sends;
     size_t next = 0; // position in the peer's list
@@ -168,9 +161,7 @@ std::string ThreadCommunicator::matchReceives(void *out, const std::vector<Trans
         ++next;
       return next < sends.size() ? &sends[next++] : nullptr;
     };
-    auto names = [&] {
-      return "exchange mismatch: rank " + std::to_string(group_->ranks[peer]) + " sends ";
-    };
+    auto names = [&] { return "exchange mismatch: rank " + std::to_string(group_->ranks[peer]) + " sends "; };
     const std::string me = "rank " + std::to_string(group_->ranks[rank_]);
     for (const Transfer &receive : receives) {
       if (receive.peer != peer)
@@ -179,8 +170,8 @@ std::string ThreadCommunicator::matchReceives(void *out, const std::vector<Trans
       if (!send)
         return names() + "fewer boxes to " + me + " than that rank receives";
       if (boxElements(send->box) != boxElements(receive.box))
-        return names() + std::to_string(boxElements(send->box)) + " elements to " + me +
-               ", which receives " + std::to_string(boxElements(receive.box));
+        return names() + std::to_string(boxElements(send->box)) + " elements to " + me + ", which receives " +
+               std::to_string(boxElements(receive.box));
       copyBox(slot(peer).in, send->box, out, receive.box, elementSize);
     }
     if (nextSend())
@@ -202,14 +193,11 @@ Status ThreadCommunicator::exchange(const void *in, const std::vector<Transfer> 
   return Status();
 }
 
-Status ThreadCommunicator::barrier() {
-  return meet(Call{CallKind::Barrier}, Status(), nullptr, nullptr, 0);
-}
+Status ThreadCommunicator::barrier() { return meet(Call{CallKind::Barrier}, Status(), nullptr, nullptr, 0); }
 
 } // namespace
 
-std::unique_ptr<Communicator> createThreadCommunicator(std::shared_ptr<ThreadGroup> group,
-                                                       int rank) {
+std::unique_ptr<Communicator> createThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank) {
   return std::make_unique<ThreadCommunicator>(std::move(group), rank);
 }
 

@@ -32,8 +32,7 @@ struct ThreadGroup {
   ThreadGroup(std::vector<int> worldRanks, int spins)
       : ranks(std::move(worldRanks)),
         barrier(static_cast<int>(ranks.size()), spins), slots{std::vector<ThreadSlot>(ranks.size()),
-                                                              std::vector<ThreadSlot>(
-                                                                  ranks.size())} {}
+                                                              std::vector<ThreadSlot>(ranks.size())} {}
 
   /// Stops the group; the first reason stays.
   void abort(const std::string &why) {
@@ -57,8 +56,7 @@ struct ThreadGroup {
 };
 
 /// Member `rank` (index in the group) of a group.
-std::unique_ptr<Communicator> createThreadCommunicator(std::shared_ptr<ThreadGroup> group,
-                                                       int rank);
+std::unique_ptr<Communicator> createThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank);
 
 } // namespace tessera::rt
 

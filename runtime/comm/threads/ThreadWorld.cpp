@@ -44,8 +44,7 @@ struct SharedWorld {
 
 class ThreadWorld : public World {
 public:
-  ThreadWorld(std::shared_ptr<SharedWorld> shared, int rank)
-      : shared_(std::move(shared)), rank_(rank) {}
+  ThreadWorld(std::shared_ptr<SharedWorld> shared, int rank) : shared_(std::move(shared)), rank_(rank) {}
   ~ThreadWorld() override { shared_->abort("rank " + std::to_string(rank_) + " has left", rank_); }
 
   int rank() const override { return rank_; }

@@ -5,8 +5,7 @@
 
 namespace tessera::rt {
 
-ImageDecoder::ImageDecoder(const void *data, size_t size)
-    : data_(static_cast<const uint8_t *>(data)), size_(size) {}
+ImageDecoder::ImageDecoder(const void *data, size_t size) : data_(static_cast<const uint8_t *>(data)), size_(size) {}
 
 ImageDecoder::~ImageDecoder() = default;
 
@@ -18,11 +17,9 @@ Status ImageDecoder::readHeader() {
   else
     return Status::error(size_ == 0 ? "is empty" : "is neither a JPEG nor a PNG file");
   TESSERA_RETURN_IF_ERROR(format_->readHeader());
-  if (width() < 1 || height() < 1 || width() > kMostSide || height() > kMostSide ||
-      width() * height() > kMostPixels)
-    return Status::error("is an image of " + std::to_string(width()) + " x " +
-                         std::to_string(height()) + " pixels; the limit is " +
-                         std::to_string(kMostPixels) + " pixels");
+  if (width() < 1 || height() < 1 || width() > kMostSide || height() > kMostSide || width() * height() > kMostPixels)
+    return Status::error("is an image of " + std::to_string(width()) + " x " + std::to_string(height()) +
+                         " pixels; the limit is " + std::to_string(kMostPixels) + " pixels");
   return Status();
 }
 

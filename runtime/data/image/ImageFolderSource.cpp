@@ -48,14 +48,12 @@ View randomView(int64_t width, int64_t height, const Settings &settings, uint64_
   };
   for (uint64_t round = 0; round < 10; ++round) {
     const uint64_t key = hash(bits, 2, round);
-    const double area =
-        w * h * (settings.minArea + (1 - settings.minArea) * unitInterval(hash(key, 0)));
+    const double area = w * h * (settings.minArea + (1 - settings.minArea) * unitInterval(hash(key, 0)));
     const double aspect = std::exp(kLogAspect * (2 * unitInterval(hash(key, 1)) - 1));
     const int64_t across = std::llround(std::sqrt(area * aspect));
     const int64_t down = std::llround(std::sqrt(area / aspect));
     if (across > 0 && across <= width && down > 0 && down <= height)
-      return crop(below(hash(key, 2), width - across + 1), below(hash(key, 3), height - down + 1),
-                  across, down);
+      return crop(below(hash(key, 2), width - across + 1), below(hash(key, 3), height - down + 1), across, down);
   }
   int64_t across = width, down = height;
   if (w / h < 0.75)
@@ -66,8 +64,7 @@ View randomView(int64_t width, int64_t height, const Settings &settings, uint64_
 }
 
 /// The middle of the image resized to a shorter side.
-View middleView(int64_t width, int64_t height, int64_t wantedWidth, int64_t wantedHeight,
-                int64_t resize) {
+View middleView(int64_t width, int64_t height, int64_t wantedWidth, int64_t wantedHeight, int64_t resize) {
   const auto w = static_cast<double>(width), h = static_cast<double>(height);
   // What of the resized image the model's shape is compared with: resize x resize for a square one.
   const auto shorter = static_cast<double>(std::min(wantedWidth, wantedHeight));
@@ -86,13 +83,10 @@ View middleView(int64_t width, int64_t height, int64_t wantedWidth, int64_t want
   view.box = {left * stepX, top * stepY, static_cast<double>(wantedWidth) * stepX,
               static_cast<double>(wantedHeight) * stepY};
   // The filter reaches a step beyond the box.
-  auto reach = [](double start, double extent, double step, int64_t present, int64_t &from,
-                  int64_t &count) {
+  auto reach = [](double start, double extent, double step, int64_t present, int64_t &from, int64_t &count) {
     const double margin = std::max(step, 1.0) + 1;
     from = std::clamp<int64_t>(static_cast<int64_t>(start - margin), 0, present - 1);
-    count =
-        std::clamp<int64_t>(static_cast<int64_t>(start + extent + margin) + 1, from + 1, present) -
-        from;
+    count = std::clamp<int64_t>(static_cast<int64_t>(start + extent + margin) + 1, from + 1, present) - from;
   };
   reach(view.box.left, view.box.width, stepX, width, view.seen.left, view.seen.width);
   reach(view.box.top, view.box.height, stepY, height, view.seen.top, view.seen.height);
@@ -101,22 +95,15 @@ View middleView(int64_t width, int64_t height, int64_t wantedWidth, int64_t want
 
 class ImageFolderProducer : public BatchProducer {
 public:
-  ImageFolderProducer(ImageTree tree, const Settings &settings, const ProducerContext &context,
-                      int64_t batches)
-      : tree_(std::move(tree)), settings_(settings), requests_(context.requests),
-        batch_(context.batch), batches_(batches),
-        shuffle_(context.options.shuffle.value_or(context.options.train)),
+  ImageFolderProducer(ImageTree tree, const Settings &settings, const ProducerContext &context, int64_t batches)
+      : tree_(std::move(tree)), settings_(settings), requests_(context.requests), batch_(context.batch),
+        batches_(batches), shuffle_(context.options.shuffle.value_or(context.options.train)),
         augment_(context.options.augment.value_or(context.options.train)), pool_(settings.threads) {
     const BatchRequest &r = requests_[0];
-    auto inner = [](const std::vector<int64_t> &v) {
-      return std::vector<int64_t>(v.begin() + 1, v.end());
-    };
+    auto inner = [](const std::vector<int64_t> &v) { return std::vector<int64_t>(v.begin() + 1, v.end()); };
     for (int i = 0; i < pool_.size(); ++i)
-      workers_.push_back(
-          std::make_unique<Worker>(Worker{Resampler(inner(r.globalShape), inner(r.offset),
-                                                    inner(r.shape), settings.mean, settings.std),
-                                          {},
-                                          {}}));
+      workers_.push_back(std::make_unique<Worker>(Worker{
+          Resampler(inner(r.globalShape), inner(r.offset), inner(r.shape), settings.mean, settings.std), {}, {}}));
   }
 
   int64_t batchesPerEpoch() const override { return batches_; }
@@ -164,9 +151,8 @@ Status ImageFolderProducer::load(Worker &worker, const std::string &path, uint64
   if (Status status = decoder.readHeader(); !status)
     return Status::error(path + ": " + status.message());
   const int64_t height = requests_[0].globalShape[2], width = requests_[0].globalShape[3];
-  View view = augment_
-                  ? randomView(decoder.width(), decoder.height(), settings_, bits)
-                  : middleView(decoder.width(), decoder.height(), width, height, settings_.resize);
+  View view = augment_ ? randomView(decoder.width(), decoder.height(), settings_, bits)
+                       : middleView(decoder.width(), decoder.height(), width, height, settings_.resize);
   int reduction = settings_.reduce ? decoder.mostReduction() : 1;
   while (reduction > 1 && (view.box.width < static_cast<double>(width * reduction) ||
                            view.box.height < static_cast<double>(height * reduction)))
@@ -192,8 +178,7 @@ void ImageFolderProducer::tell(int64_t image, const std::string &text) {
     notices_.push_back(text + "; another image of its class stands in for it");
 }
 
-Status ImageFolderProducer::fill(Worker &worker, int64_t epoch, int64_t sample, void *buffer,
-                                 int64_t n) {
+Status ImageFolderProducer::fill(Worker &worker, int64_t epoch, int64_t sample, void *buffer, int64_t n) {
   const ImageTree::Class &cls = tree_.classes[static_cast<size_t>(tree_.labelOf(sample))];
   const int64_t elements = worker.resampler.elements();
   worker.floats.resize(static_cast<size_t>(elements));
@@ -209,8 +194,8 @@ Status ImageFolderProducer::fill(Worker &worker, int64_t epoch, int64_t sample, 
       return Status::error(status.message() + "; mend or remove it, or give on_error=skip");
     tell(image, status.message());
   }
-  return Status::error(tree_.root + "/" + cls.name + ": none of the class's " +
-                       std::to_string(cls.count) + " images can be decoded");
+  return Status::error(tree_.root + "/" + cls.name + ": none of the class's " + std::to_string(cls.count) +
+                       " images can be decoded");
 }
 
 Status ImageFolderProducer::produce(int64_t batch, const std::vector<void *> &buffers) {
@@ -219,16 +204,14 @@ Status ImageFolderProducer::produce(int64_t batch, const std::vector<void *> &bu
   auto sampleAt = [&](int64_t position) { return shuffle_ ? order(position) : position; };
   std::vector<Status> outcomes(static_cast<size_t>(requests_[0].shape[0]));
   pool_.run(requests_[0].shape[0], [&](int worker, int64_t n) {
-    outcomes[static_cast<size_t>(n)] =
-        fill(*workers_[static_cast<size_t>(worker)], epoch,
-             sampleAt(first + requests_[0].offset[0] + n), buffers[0], n);
+    outcomes[static_cast<size_t>(n)] = fill(*workers_[static_cast<size_t>(worker)], epoch,
+                                            sampleAt(first + requests_[0].offset[0] + n), buffers[0], n);
   });
   for (const Status &status : outcomes) // the first in the batch's order, however the threads ran
     TESSERA_RETURN_IF_ERROR(status);
   for (size_t i = 1; i < requests_.size(); ++i)
     for (int64_t n = 0; n < requests_[i].shape[0]; ++n)
-      storeInteger(tree_.labelOf(sampleAt(first + requests_[i].offset[0] + n)), requests_[i].dtype,
-                   buffers[i], n);
+      storeInteger(tree_.labelOf(sampleAt(first + requests_[i].offset[0] + n)), requests_[i].dtype, buffers[i], n);
   return Status();
 }
 
@@ -238,8 +221,7 @@ Status checkRequests(const std::vector<BatchRequest> &requests) {
                          std::to_string(requests.size() - requests.back().target));
   const BatchRequest &image = requests[0];
   if (image.globalShape.size() != 4 || image.globalShape[1] != 3 || !isFloatType(image.dtype))
-    return Status::error("the model's input is " + typeName(image.dtype) + " " +
-                         shapeText(image.globalShape) +
+    return Status::error("the model's input is " + typeName(image.dtype) + " " + shapeText(image.globalShape) +
                          ", but images need a float input [batch, 3, height, width]");
   if (requests.size() == 2) {
     const BatchRequest &labels = requests[1];
@@ -253,26 +235,23 @@ Status checkRequests(const std::vector<BatchRequest> &requests) {
 
 Result<Settings> readSettings(const ProducerContext &context) {
   const Spec &spec = context.spec;
-  const int64_t shorter =
-      std::min(context.requests[0].globalShape[2], context.requests[0].globalShape[3]);
-  Result<int64_t> resize =
-      spec.integer("resize", (shorter * 256 + 112) / 224, shorter, ImageDecoder::kMostSide);
+  const int64_t shorter = std::min(context.requests[0].globalShape[2], context.requests[0].globalShape[3]);
+  Result<int64_t> resize = spec.integer("resize", (shorter * 256 + 112) / 224, shorter, ImageDecoder::kMostSide);
   Result<int64_t> flip = spec.integer("flip", 1, 0, 1), reduce = spec.integer("reduce", 1, 0, 1);
   Result<int64_t> seed = spec.integer("seed", 0, 0, INT64_MAX);
   Result<int64_t> threads = spec.integer("threads", context.options.threads, 1, 256);
   Result<double> minArea = spec.number("min_area", 0.08, 1e-6, 1);
   Result<std::vector<double>> mean = spec.numbers("mean", {0.485, 0.456, 0.406});
   Result<std::vector<double>> std = spec.numbers("std", {0.229, 0.224, 0.225});
-  for (const Status &status : {resize.status(), flip.status(), reduce.status(), seed.status(),
-                               threads.status(), minArea.status(), mean.status(), std.status()})
+  for (const Status &status : {resize.status(), flip.status(), reduce.status(), seed.status(), threads.status(),
+                               minArea.status(), mean.status(), std.status()})
     TESSERA_RETURN_IF_ERROR(status);
   if (std::any_of(std->begin(), std->end(), [](double s) { return s <= 0; }))
     return Status::error("data source '" + spec.text + "': std must be positive");
   const auto onError = spec.options.find("on_error");
   const bool given = onError != spec.options.end();
   if (given && onError->second != "skip" && onError->second != "fail")
-    return Status::error("data source '" + spec.text + "': on_error is skip or fail, not '" +
-                         onError->second + "'");
+    return Status::error("data source '" + spec.text + "': on_error is skip or fail, not '" + onError->second + "'");
   return Settings{*resize,
                   *minArea,
                   *flip != 0,
@@ -288,8 +267,7 @@ Result<Settings> readSettings(const ProducerContext &context) {
 
 Result<std::unique_ptr<BatchProducer>> openImageFolder(const ProducerContext &context) {
   const Spec &spec = context.spec;
-  TESSERA_RETURN_IF_ERROR(
-      spec.knows({"resize", "min_area", "flip", "mean", "std", "reduce", "on_error", "threads"}));
+  TESSERA_RETURN_IF_ERROR(spec.knows({"resize", "min_area", "flip", "mean", "std", "reduce", "on_error", "threads"}));
   if (spec.paths.size() != 1)
     return Status::error("data source '" + spec.text +
                          "': write imagefolder:DIR with the directory of the classes' folders");
@@ -303,8 +281,7 @@ Result<std::unique_ptr<BatchProducer>> openImageFolder(const ProducerContext &co
   Result<ImageTree> tree = ImageTree::scan(root);
   if (!tree)
     return tree.status();
-  Result<int64_t> batches =
-      fullBatches(root + ":", static_cast<int64_t>(tree->paths.size()), context.batch);
+  Result<int64_t> batches = fullBatches(root + ":", static_cast<int64_t>(tree->paths.size()), context.batch);
   if (!batches)
     return batches.status();
   return std::unique_ptr<BatchProducer>(

@@ -18,8 +18,7 @@ bool isImage(const std::string &name) {
 }
 
 /// The names in a folder, sorted: folders, and files that are images.
-Status list(const std::string &path, std::vector<std::string> &folders,
-            std::vector<std::string> &files) {
+Status list(const std::string &path, std::vector<std::string> &folders, std::vector<std::string> &files) {
   std::error_code error;
   for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
     std::error_code kind;
@@ -39,8 +38,8 @@ Status list(const std::string &path, std::vector<std::string> &folders,
 Status collect(const std::string &root, const std::string &folder, int depth,
                std::vector<std::pair<std::string, std::string>> &found) {
   if (depth > kMostDepth)
-    return Status::error(root + "/" + folder + ": folders are nested more than " +
-                         std::to_string(kMostDepth) + " deep");
+    return Status::error(root + "/" + folder + ": folders are nested more than " + std::to_string(kMostDepth) +
+                         " deep");
   std::vector<std::string> folders, files;
   TESSERA_RETURN_IF_ERROR(list(root + "/" + folder, folders, files));
   for (std::string &file : files)
@@ -65,8 +64,7 @@ Result<ImageTree> ImageTree::scan(const std::string &root) {
     if (found.empty())
       return Status::error(root + "/" + name + ": has no .jpg, .jpeg or .png file");
     std::sort(found.begin(), found.end());
-    tree.classes.push_back(
-        {name, static_cast<int64_t>(tree.paths.size()), static_cast<int64_t>(found.size())});
+    tree.classes.push_back({name, static_cast<int64_t>(tree.paths.size()), static_cast<int64_t>(found.size())});
     for (const auto &[folder, file] : found)
       tree.paths.push_back(folder + "/" + file);
   }
@@ -74,8 +72,8 @@ Result<ImageTree> ImageTree::scan(const std::string &root) {
 }
 
 int64_t ImageTree::labelOf(int64_t image) const {
-  auto after = std::upper_bound(classes.begin(), classes.end(), image,
-                                [](int64_t i, const Class &c) { return i < c.first; });
+  auto after =
+      std::upper_bound(classes.begin(), classes.end(), image, [](int64_t i, const Class &c) { return i < c.first; });
   return after - classes.begin() - 1;
 }
 

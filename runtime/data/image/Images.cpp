@@ -8,15 +8,14 @@
 
 namespace tessera::rt {
 
-Result<ImageTransform> ImageTransform::create(const std::vector<int64_t> &stored,
-                                              const BatchRequest &request,
+Result<ImageTransform> ImageTransform::create(const std::vector<int64_t> &stored, const BatchRequest &request,
                                               const ImageSettings &settings) {
   const std::vector<int64_t> &wanted = request.globalShape;
   if (wanted.size() != 4 || wanted[1] != stored[0] || !isFloatType(request.dtype))
-    return Status::error("the model's input is " + typeName(request.dtype) + " " +
-                         shapeText(wanted) + ", but the data are images with " +
-                         std::to_string(stored[0]) + " channels; they need a float input [batch, " +
-                         std::to_string(stored[0]) + ", height, width]");
+    return Status::error("the model's input is " + typeName(request.dtype) + " " + shapeText(wanted) +
+                         ", but the data are images with " + std::to_string(stored[0]) +
+                         " channels; they need a float input [batch, " + std::to_string(stored[0]) +
+                         ", height, width]");
   ImageTransform transform;
   transform.stored_ = stored;
   transform.offset_ = request.offset;
@@ -27,16 +26,14 @@ Result<ImageTransform> ImageTransform::create(const std::vector<int64_t> &stored
   return transform;
 }
 
-std::vector<ImageTransform::Tap> ImageTransform::taps(int64_t stored, int64_t wanted,
-                                                      int64_t offset, int64_t count) {
+std::vector<ImageTransform::Tap> ImageTransform::taps(int64_t stored, int64_t wanted, int64_t offset, int64_t count) {
   std::vector<Tap> taps;
   const double step = static_cast<double>(stored) / static_cast<double>(wanted);
   for (int64_t i = offset; i < offset + count; ++i) {
     // With equal sizes this is exactly i: no interpolation, and no rounding.
     const double at = std::max(0.0, (static_cast<double>(i) + 0.5) * step - 0.5);
     const int64_t low = std::min(static_cast<int64_t>(at), stored - 1);
-    taps.push_back(
-        {low, std::min(low + 1, stored - 1), static_cast<float>(at - static_cast<double>(low))});
+    taps.push_back({low, std::min(low + 1, stored - 1), static_cast<float>(at - static_cast<double>(low))});
   }
   return taps;
 }
@@ -60,8 +57,7 @@ void ImageTransform::fill(const uint8_t *pixels, const Augmentation &drawn, floa
     auto pixel = [&](int64_t y, int64_t x) {
       x = (drawn.flip ? width - 1 - x : x) + drawn.right;
       y += drawn.down;
-      return y < 0 || y >= height || x < 0 || x >= width ? 0.0f
-                                                         : static_cast<float>(plane[y * width + x]);
+      return y < 0 || y >= height || x < 0 || x >= width ? 0.0f : static_cast<float>(plane[y * width + x]);
     };
     for (const Tap &row : rows_)
       for (const Tap &column : columns_) {

@@ -34,8 +34,8 @@ class ImageTransform {
 public:
   /// `stored` is channels, height, width of the stored images; `request` wants [batch, channels,
   /// any height, any width] in a floating-point type.
-  static Result<ImageTransform> create(const std::vector<int64_t> &stored,
-                                       const BatchRequest &request, const ImageSettings &settings);
+  static Result<ImageTransform> create(const std::vector<int64_t> &stored, const BatchRequest &request,
+                                       const ImageSettings &settings);
 
   Augmentation augmentation(uint64_t bits) const;
   /// The request's box of one sample, row-major: channel, row, column.

@@ -38,9 +38,7 @@ public:
   int mostReduction() const override { return 8; }
 
 private:
-  static JpegFormat &self(j_common_ptr info) {
-    return *static_cast<JpegFormat *>(info->client_data);
-  }
+  static JpegFormat &self(j_common_ptr info) { return *static_cast<JpegFormat *>(info->client_data); }
   [[noreturn]] static void jump(j_common_ptr info) {
     (*info->err->format_message)(info, self(info).text_);
     std::longjmp(self(info).jump_, 1);
@@ -50,13 +48,11 @@ private:
     if (level >= 0)
       return;
     const int code = info->err->msg_code;
-    if (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE ||
-        code == JWRN_MUST_RESYNC)
+    if (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE || code == JWRN_MUST_RESYNC)
       jump(info);
   }
   static void scanned(j_common_ptr info) {
-    if (!info->is_decompressor ||
-        reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMostScans)
+    if (!info->is_decompressor || reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMostScans)
       return;
     std::snprintf(self(info).text_, sizeof self(info).text_, "more than %d scans", kMostScans);
     std::longjmp(self(info).jump_, 1);
@@ -102,8 +98,8 @@ bool JpegFormat::begin(const PixelBox &box, int reduction, Pixels &pixels) {
   // The box rounded outwards, and as much more as the colours of its border pixels are made from.
   const int64_t columns = info_.output_width, lines = info_.output_height;
   auto left = static_cast<JDIMENSION>(std::max<int64_t>(box.left / reduction - 2, 0));
-  auto across = static_cast<JDIMENSION>(
-      std::min((box.left + box.width + reduction - 1) / reduction + 2, columns) - left);
+  auto across =
+      static_cast<JDIMENSION>(std::min((box.left + box.width + reduction - 1) / reduction + 2, columns) - left);
   if (across < columns)
     jpeg_crop_scanline(&info_, &left, &across);
   else
@@ -130,8 +126,7 @@ bool JpegFormat::rows(Pixels &pixels) {
     const int flip = info_.saw_Adobe_marker ? 0 : 255;
     for (int64_t x = 0; x < pixels.width; ++x)
       for (int c = 0; c < 3; ++c)
-        out[x * 3 + c] =
-            static_cast<uint8_t>(((line[x * 4 + c] ^ flip) * (line[x * 4 + 3] ^ flip) + 127) / 255);
+        out[x * 3 + c] = static_cast<uint8_t>(((line[x * 4 + c] ^ flip) * (line[x * 4 + 3] ^ flip) + 127) / 255);
   }
   return true;
 }

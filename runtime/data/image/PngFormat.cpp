@@ -49,8 +49,7 @@ private:
 };
 
 Status PngFormat::readHeader() {
-  png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, text_, fail,
-                                [](png_structp, png_const_charp) {});
+  png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, text_, fail, [](png_structp, png_const_charp) {});
   info_ = png_ ? png_create_info_struct(png_) : nullptr;
   if (!info_)
     return Status::error("libpng has no memory");
@@ -87,8 +86,7 @@ bool PngFormat::rows(const PixelBox &box, Pixels &pixels) {
   for (int64_t y = 0; y < box.top + box.height; ++y) {
     png_read_row(png_, line_.data(), nullptr);
     if (y >= box.top)
-      std::memcpy(pixels.rgb.data() + static_cast<size_t>(y - box.top) * bytes,
-                  line_.data() + pixels.left * 3, bytes);
+      std::memcpy(pixels.rgb.data() + static_cast<size_t>(y - box.top) * bytes, line_.data() + pixels.left * 3, bytes);
   }
   return true;
 }

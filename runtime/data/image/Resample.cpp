@@ -5,9 +5,8 @@
 
 namespace tessera::rt {
 
-Resampler::Resampler(std::vector<int64_t> whole, std::vector<int64_t> offset,
-                     std::vector<int64_t> shape, const std::vector<double> &mean,
-                     const std::vector<double> &std)
+Resampler::Resampler(std::vector<int64_t> whole, std::vector<int64_t> offset, std::vector<int64_t> shape,
+                     const std::vector<double> &mean, const std::vector<double> &std)
     : whole_(std::move(whole)), offset_(std::move(offset)), shape_(std::move(shape)) {
   for (int c = 0; c < 3; ++c) {
     scale_[c] = static_cast<float>(1 / (255 * std[c]));
@@ -17,9 +16,8 @@ Resampler::Resampler(std::vector<int64_t> whole, std::vector<int64_t> offset,
 
 /// Target pixels offset .. offset + count of `wanted` ones that cover [start, start + extent); of the
 /// stored ones, `present` from `from` on may be used.
-void Resampler::taps(int64_t wanted, int64_t offset, int64_t count, double start, double extent,
-                     int64_t from, int64_t present, bool flip, std::vector<Taps> &taps,
-                     std::vector<float> &weights) {
+void Resampler::taps(int64_t wanted, int64_t offset, int64_t count, double start, double extent, int64_t from,
+                     int64_t present, bool flip, std::vector<Taps> &taps, std::vector<float> &weights) {
   taps.clear();
   weights.clear();
   const double step = extent / static_cast<double>(wanted), support = std::max(step, 1.0);
@@ -44,18 +42,17 @@ void Resampler::taps(int64_t wanted, int64_t offset, int64_t count, double start
   }
 }
 
-void Resampler::fill(const Pixels &pixels, const CropBox &box, const PixelBox &seen, bool flip,
-                     float *out) {
-  taps(whole_[1], offset_[1], shape_[1], box.top - static_cast<double>(pixels.top), box.height,
-       seen.top - pixels.top, seen.height, false, rows_, rowWeights_);
+void Resampler::fill(const Pixels &pixels, const CropBox &box, const PixelBox &seen, bool flip, float *out) {
+  taps(whole_[1], offset_[1], shape_[1], box.top - static_cast<double>(pixels.top), box.height, seen.top - pixels.top,
+       seen.height, false, rows_, rowWeights_);
   taps(whole_[2], offset_[2], shape_[2], box.left - static_cast<double>(pixels.left), box.width,
        seen.left - pixels.left, seen.width, flip, columns_, columnWeights_);
   if (rows_.empty() || columns_.empty())
     return;
   // The pixels of a row that any target column needs.
   const int64_t low = std::min(columns_.front().first, columns_.back().first);
-  const int64_t high = std::max(columns_.front().first + columns_.front().count,
-                                columns_.back().first + columns_.back().count);
+  const int64_t high =
+      std::max(columns_.front().first + columns_.front().count, columns_.back().first + columns_.back().count);
   const int64_t width = (high - low) * 3, plane = shape_[1] * shape_[2];
   line_.resize(static_cast<size_t>(width));
   for (int64_t y = 0; y < shape_[1]; ++y) {

@@ -39,9 +39,8 @@ private:
     int64_t first, count;
     size_t weights;
   };
-  static void taps(int64_t wanted, int64_t offset, int64_t count, double start, double extent,
-                   int64_t from, int64_t present, bool flip, std::vector<Taps> &taps,
-                   std::vector<float> &weights);
+  static void taps(int64_t wanted, int64_t offset, int64_t count, double start, double extent, int64_t from,
+                   int64_t present, bool flip, std::vector<Taps> &taps, std::vector<float> &weights);
 
   const std::vector<int64_t> whole_, offset_, shape_;
   float scale_[3], shift_[3];

@@ -35,8 +35,7 @@ int architectureFor(int capability) {
   return best ? best : capability;
 }
 
-int32_t compile(const char *source, int32_t capability, void **image, size_t *bytes,
-                TesseraMessage *m) {
+int32_t compile(const char *source, int32_t capability, void **image, size_t *bytes, TesseraMessage *m) {
   nvrtcProgram program = nullptr;
   nvrtcResult result = nvrtcCreateProgram(&program, source, "tessera.cu", 0, nullptr, nullptr);
   if (result != NVRTC_SUCCESS)
@@ -45,8 +44,7 @@ int32_t compile(const char *source, int32_t capability, void **image, size_t *by
   // translates, where the device is newer.
   int arch = architectureFor(capability);
   bool exact = arch == capability;
-  std::string option =
-      (exact ? "--gpu-architecture=sm_" : "--gpu-architecture=compute_") + std::to_string(arch);
+  std::string option = (exact ? "--gpu-architecture=sm_" : "--gpu-architecture=compute_") + std::to_string(arch);
   // No --use_fast_math: the backends must agree. Headers are never included.
   const char *options[] = {option.c_str(), "--std=c++17", "--no-source-include", "-default-device"};
   result = nvrtcCompileProgram(program, 4, options);
@@ -83,13 +81,12 @@ int32_t compilerVersion(void) {
   return major * 1000 + minor * 10;
 }
 
-int32_t loadCode(TesseraDevice *d, const void *image, size_t bytes, const char *function,
-                 TesseraCode **code, TesseraMessage *m) {
+int32_t loadCode(TesseraDevice *d, const void *image, size_t bytes, const char *function, TesseraCode **code,
+                 TesseraMessage *m) {
   (void)bytes;
   TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
   cudaLibrary_t library = nullptr;
-  TESSERA_CUDA(cudaLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0), m,
-               "loading a kernel");
+  TESSERA_CUDA(cudaLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0), m, "loading a kernel");
   cudaKernel_t kernel = nullptr;
   if (cudaError_t error = cudaLibraryGetKernel(&kernel, library, function)) {
     cudaLibraryUnload(library);
@@ -105,13 +102,12 @@ void unloadCode(TesseraDevice *d, TesseraCode *code) {
   delete code;
 }
 
-int32_t launch(TesseraDevice *d, int32_t stream, TesseraCode *code, const uint32_t grid[3],
-               uint32_t block, void **arguments, uint32_t count, TesseraMessage *m) {
+int32_t launch(TesseraDevice *d, int32_t stream, TesseraCode *code, const uint32_t grid[3], uint32_t block,
+               void **arguments, uint32_t count, TesseraMessage *m) {
   (void)count; // the kernel knows
   cudaSetDevice(d->ordinal);
-  TESSERA_CUDA(cudaLaunchKernel(reinterpret_cast<const void *>(code->kernel),
-                                dim3(grid[0], grid[1], grid[2]), dim3(block), arguments, 0,
-                                d->streams[stream]),
+  TESSERA_CUDA(cudaLaunchKernel(reinterpret_cast<const void *>(code->kernel), dim3(grid[0], grid[1], grid[2]),
+                                dim3(block), arguments, 0, d->streams[stream]),
                m, "launching a kernel");
   return TESSERA_OK;
 }

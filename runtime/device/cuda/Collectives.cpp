@@ -83,8 +83,8 @@ int32_t uniqueId(TesseraCommId *id, TesseraMessage *m) {
   return TESSERA_OK;
 }
 
-int32_t createComm(TesseraDevice *d, const TesseraCommId *id, int32_t members, int32_t me,
-                   TesseraComm **comm, TesseraMessage *m) {
+int32_t createComm(TesseraDevice *d, const TesseraCommId *id, int32_t members, int32_t me, TesseraComm **comm,
+                   TesseraMessage *m) {
   TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
   ncclUniqueId unique;
   std::memcpy(&unique, id, sizeof unique);
@@ -131,8 +131,7 @@ void abortComm(TesseraComm *c) {
   delete c;
 }
 
-int32_t registerMemory(TesseraComm *c, void *memory, size_t bytes, void **registration,
-                       TesseraMessage *m) {
+int32_t registerMemory(TesseraComm *c, void *memory, size_t bytes, void **registration, TesseraMessage *m) {
   streamOf(c);
   *registration = nullptr;
   // Whatever is the matter, collectives work without it.
@@ -147,37 +146,33 @@ void deregisterMemory(TesseraComm *c, void *registration) {
     ncclCommDeregister(c->comm, registration);
 }
 
-int32_t allReduce(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
-                  int32_t reduction, TesseraMessage *m) {
+int32_t allReduce(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype, int32_t reduction,
+                  TesseraMessage *m) {
   ncclDataType_t type;
   if (!typeOf(dtype, type))
     return badType(dtype, m);
-  return answer(
-      c, ncclAllReduce(in, out, count, type, operationOf(reduction, dtype), c->comm, streamOf(c)),
-      "all-reduce", m);
+  return answer(c, ncclAllReduce(in, out, count, type, operationOf(reduction, dtype), c->comm, streamOf(c)),
+                "all-reduce", m);
 }
 
-int32_t allGather(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
-                  TesseraMessage *m) {
+int32_t allGather(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype, TesseraMessage *m) {
   ncclDataType_t type;
   if (!typeOf(dtype, type))
     return badType(dtype, m);
   return answer(c, ncclAllGather(in, out, count, type, c->comm, streamOf(c)), "all-gather", m);
 }
 
-int32_t reduceScatter(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
-                      int32_t reduction, TesseraMessage *m) {
+int32_t reduceScatter(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype, int32_t reduction,
+                      TesseraMessage *m) {
   ncclDataType_t type;
   if (!typeOf(dtype, type))
     return badType(dtype, m);
-  return answer(
-      c,
-      ncclReduceScatter(in, out, count, type, operationOf(reduction, dtype), c->comm, streamOf(c)),
-      "reduce-scatter", m);
+  return answer(c, ncclReduceScatter(in, out, count, type, operationOf(reduction, dtype), c->comm, streamOf(c)),
+                "reduce-scatter", m);
 }
 
-int32_t broadcast(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype,
-                  int32_t root, TesseraMessage *m) {
+int32_t broadcast(TesseraComm *c, const void *in, void *out, size_t count, int32_t dtype, int32_t root,
+                  TesseraMessage *m) {
   ncclDataType_t type;
   if (!typeOf(dtype, type))
     return badType(dtype, m);

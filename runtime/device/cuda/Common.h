@@ -57,10 +57,10 @@ struct TesseraOp {
   virtual int32_t run(TesseraDevice *d, const TesseraOperands &operands, TesseraMessage *m) = 0;
 };
 
-#define TESSERA_CUDA(call, message, what)                                                          \
-  do {                                                                                             \
-    if (cudaError_t error_ = (call); error_ != cudaSuccess)                                        \
-      return ::tessera::device::failCuda(message, error_, what);                                   \
+#define TESSERA_CUDA(call, message, what)                                                                              \
+  do {                                                                                                                 \
+    if (cudaError_t error_ = (call); error_ != cudaSuccess)                                                            \
+      return ::tessera::device::failCuda(message, error_, what);                                                       \
   } while (false)
 
 #endif

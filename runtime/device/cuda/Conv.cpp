@@ -5,19 +5,15 @@
 
 namespace tessera::device {
 
-int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made,
-                 TesseraMessage *m) {
+int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made, TesseraMessage *m) {
   const int s = what.spatial, first = 3 - s;
-  auto spatial = [&](const int64_t(&values)[3]) {
-    return std::vector<int64_t>(values + first, values + 3);
-  };
+  auto spatial = [&](const int64_t(&values)[3]) { return std::vector<int64_t>(values + first, values + 3); };
   auto sizes = [&](int64_t outer, int64_t inner, const int64_t(&rest)[3]) {
     std::vector<int64_t> all = {outer, inner};
     all.insert(all.end(), rest + first, rest + 3);
     return all;
   };
-  const std::vector<int64_t> x = sizes(what.n, what.channels, what.in),
-                             y = sizes(what.n, what.filters, what.out),
+  const std::vector<int64_t> x = sizes(what.n, what.channels, what.in), y = sizes(what.n, what.filters, what.out),
                              w = sizes(what.filters, what.channels / what.groups, what.kernel);
   // Which of the operation's three tensors a, b and the result are.
   const std::vector<int64_t> &a = what.kind == 1 ? y : x, &b = what.kind == 2 ? y : w,
@@ -28,12 +24,9 @@ int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made
   const cudnnDataType_t compute = what.dtype == TESSERA_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
   // A convolution of 16 bits alone has a result of 16 bits; its sums in F32 are there for a second operation.
   const bool wide = in != out;
-  const Descriptor ta = dnnTensor(1, in, a, what.channelsLast),
-                   tb = dnnTensor(2, in, b, what.channelsLast),
+  const Descriptor ta = dnnTensor(1, in, a, what.channelsLast), tb = dnnTensor(2, in, b, what.channelsLast),
                    tr = dnnTensor(3, out, result, what.channelsLast),
-                   sums = wide
-                              ? dnnTensor(4, compute, result, what.channelsLast, /*isVirtual=*/true)
-                              : Descriptor();
+                   sums = wide ? dnnTensor(4, compute, result, what.channelsLast, /*isVirtual=*/true) : Descriptor();
   Descriptor conv(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   conv.one(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, compute)
       .one(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
@@ -49,34 +42,24 @@ int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made
     cudnnBackendAttributeName_t a, b, result, conv, alpha, beta;
   };
   static constexpr Names kNames[3] = {
-      {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+      {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
-      {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+      {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
-      {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+      {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}};
   const Names &names = kNames[what.kind];
   const float factors[2] = {1, 0};
   const double factors64[2] = {1, 0};
   made.operations.clear();
   Descriptor &operation = made.operations.emplace_back(names.operation);
-  operation.one(names.a, ta)
-      .one(names.b, tb)
-      .one(names.result, wide ? sums : tr)
-      .one(names.conv, conv);
+  operation.one(names.a, ta).one(names.b, tb).one(names.result, wide ? sums : tr).one(names.conv, conv);
   for (int i : {0, 1}) {
     const cudnnBackendAttributeName_t name = i ? names.beta : names.alpha;
     if (compute == CUDNN_DATA_DOUBLE)
@@ -105,8 +88,7 @@ int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made
 
 namespace {
 
-int32_t createConv(TesseraDevice *d, const TesseraConv *what, TesseraOp **op, size_t *workspace,
-                   TesseraMessage *m) {
+int32_t createConv(TesseraDevice *d, const TesseraConv *what, TesseraOp **op, size_t *workspace, TesseraMessage *m) {
   return createDnnOp(d, "a convolution", *what, planConv, op, workspace, m);
 }
 

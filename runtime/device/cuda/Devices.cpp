@@ -23,8 +23,7 @@ int32_t fail(TesseraMessage *m, const std::string &text, int32_t code) {
 
 int32_t failCuda(TesseraMessage *m, cudaError_t error, const std::string &what) {
   cudaGetLastError(); // an error that is not sticky must not show up again in the next call
-  return fail(m, what + " failed: " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) +
-                     ")");
+  return fail(m, what + " failed: " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")");
 }
 
 namespace {
@@ -60,8 +59,7 @@ void close(TesseraDevice *d) {
 int32_t open(int32_t ordinal, TesseraDevice **device, TesseraDeviceInfo *info, TesseraMessage *m) {
   const std::string who = "CUDA device " + std::to_string(ordinal);
   cudaDeviceProp properties;
-  TESSERA_CUDA(cudaGetDeviceProperties(&properties, ordinal), m,
-               "reading the properties of " + who);
+  TESSERA_CUDA(cudaGetDeviceProperties(&properties, ordinal), m, "reading the properties of " + who);
   if (properties.major < kLeastMajor)
     return fail(m, deviceTooOld(ordinal, properties.name, properties.major, properties.minor));
   TESSERA_CUDA(cudaSetDevice(ordinal), m, "selecting " + who);
@@ -72,8 +70,8 @@ int32_t open(int32_t ordinal, TesseraDevice **device, TesseraDeviceInfo *info, T
   TESSERA_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest), m, "reading stream priorities");
   // Collectives first: others wait for them.
   for (int s = 0; s < TESSERA_STREAMS; ++s)
-    if (cudaError_t error = cudaStreamCreateWithPriority(
-            &d->streams[s], cudaStreamNonBlocking, s == TESSERA_COMM_STREAM ? greatest : least)) {
+    if (cudaError_t error = cudaStreamCreateWithPriority(&d->streams[s], cudaStreamNonBlocking,
+                                                         s == TESSERA_COMM_STREAM ? greatest : least)) {
       close(d.release());
       return failCuda(m, error, "creating a stream on " + who);
     }
@@ -136,8 +134,7 @@ void releasePinned(TesseraDevice *d, void *memory) {
   cudaFreeHost(memory);
 }
 
-int32_t copy(TesseraDevice *d, int32_t stream, void *to, const void *from, size_t bytes,
-             TesseraMessage *m) {
+int32_t copy(TesseraDevice *d, int32_t stream, void *to, const void *from, size_t bytes, TesseraMessage *m) {
   if (bytes == 0)
     return TESSERA_OK;
   TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
@@ -146,19 +143,17 @@ int32_t copy(TesseraDevice *d, int32_t stream, void *to, const void *from, size_
   return TESSERA_OK;
 }
 
-int32_t copyRows(TesseraDevice *d, int32_t stream, void *to, size_t toPitch, const void *from,
-                 size_t fromPitch, size_t width, size_t rows, TesseraMessage *m) {
+int32_t copyRows(TesseraDevice *d, int32_t stream, void *to, size_t toPitch, const void *from, size_t fromPitch,
+                 size_t width, size_t rows, TesseraMessage *m) {
   if (width == 0 || rows == 0)
     return TESSERA_OK;
   TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
-  TESSERA_CUDA(cudaMemcpy2DAsync(to, toPitch, from, fromPitch, width, rows, cudaMemcpyDefault,
-                                 d->streams[stream]),
-               m, "a copy of rows");
+  TESSERA_CUDA(cudaMemcpy2DAsync(to, toPitch, from, fromPitch, width, rows, cudaMemcpyDefault, d->streams[stream]), m,
+               "a copy of rows");
   return TESSERA_OK;
 }
 
-int32_t fill(TesseraDevice *d, int32_t stream, void *memory, int32_t byte, size_t bytes,
-             TesseraMessage *m) {
+int32_t fill(TesseraDevice *d, int32_t stream, void *memory, int32_t byte, size_t bytes, TesseraMessage *m) {
   if (bytes == 0)
     return TESSERA_OK;
   TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
@@ -179,8 +174,7 @@ int32_t query(TesseraDevice *d, int32_t stream, TesseraMessage *m) {
 
 int32_t synchronize(TesseraDevice *d, int32_t stream, TesseraMessage *m) {
   cudaSetDevice(d->ordinal);
-  TESSERA_CUDA(cudaStreamSynchronize(d->streams[stream]), m,
-               "the work on CUDA device " + std::to_string(d->ordinal));
+  TESSERA_CUDA(cudaStreamSynchronize(d->streams[stream]), m, "the work on CUDA device " + std::to_string(d->ordinal));
   return TESSERA_OK;
 }
 
@@ -200,8 +194,7 @@ int32_t createTimer(TesseraDevice *d, TesseraEvent **event, TesseraMessage *m) {
   return TESSERA_OK;
 }
 
-int32_t elapsed(TesseraDevice *d, TesseraEvent *from, TesseraEvent *to, double *seconds,
-                TesseraMessage *m) {
+int32_t elapsed(TesseraDevice *d, TesseraEvent *from, TesseraEvent *to, double *seconds, TesseraMessage *m) {
   float milliseconds = 0;
   TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
   TESSERA_CUDA(cudaEventElapsedTime(&milliseconds, from->event, to->event), m, "reading a timer");
@@ -223,8 +216,7 @@ int32_t record(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMes
     if (capture == cudaStreamCaptureStatusActive)
       flags = cudaEventRecordExternal;
   }
-  TESSERA_CUDA(cudaEventRecordWithFlags(event->event, d->streams[stream], flags), m,
-               "recording an event");
+  TESSERA_CUDA(cudaEventRecordWithFlags(event->event, d->streams[stream], flags), m, "recording an event");
   return TESSERA_OK;
 }
 
@@ -236,9 +228,8 @@ int32_t wait(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMessa
 int32_t captureBegin(TesseraDevice *d, TesseraMessage *m) {
   cudaSetDevice(d->ordinal);
   // Thread-local: other ranks of this process go on as they like.
-  TESSERA_CUDA(
-      cudaStreamBeginCapture(d->streams[TESSERA_COMPUTE_STREAM], cudaStreamCaptureModeThreadLocal),
-      m, "starting to record a CUDA graph");
+  TESSERA_CUDA(cudaStreamBeginCapture(d->streams[TESSERA_COMPUTE_STREAM], cudaStreamCaptureModeThreadLocal), m,
+               "starting to record a CUDA graph");
   return TESSERA_OK;
 }
 
@@ -262,8 +253,7 @@ int32_t captureEnd(TesseraDevice *d, TesseraGraph **graph, TesseraMessage *m) {
 
 int32_t launchGraph(TesseraDevice *d, TesseraGraph *graph, TesseraMessage *m) {
   cudaSetDevice(d->ordinal);
-  TESSERA_CUDA(cudaGraphLaunch(graph->exec, d->streams[TESSERA_COMPUTE_STREAM]), m,
-               "launching a CUDA graph");
+  TESSERA_CUDA(cudaGraphLaunch(graph->exec, d->streams[TESSERA_COMPUTE_STREAM]), m, "launching a CUDA graph");
   return TESSERA_OK;
 }
 

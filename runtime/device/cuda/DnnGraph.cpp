@@ -7,19 +7,16 @@ namespace tessera::device {
 namespace {
 
 /// Configurations of one list, best first.
-std::vector<Descriptor> configurations(const DnnTarget &target, const Descriptor &graph,
-                                       cudnnBackendHeurMode_t mode) {
+std::vector<Descriptor> configurations(const DnnTarget &target, const Descriptor &graph, cudnnBackendHeurMode_t mode) {
   Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-  heuristics.one(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
-      .one(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+  heuristics.one(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).one(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
   if (target.described)
     heuristics.one(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *target.described);
   std::vector<Descriptor> list;
   int64_t count = 0;
   if (!heuristics.finalize() ||
-      cudnnBackendGetAttribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count,
-                               nullptr) != CUDNN_STATUS_SUCCESS)
+      cudnnBackendGetAttribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0,
+                               &count, nullptr) != CUDNN_STATUS_SUCCESS)
     return list; // this list is empty; the other may not be
   std::vector<cudnnBackendDescriptor_t> raw;
   for (int64_t i = 0; i < count; ++i) {
@@ -27,9 +24,8 @@ std::vector<Descriptor> configurations(const DnnTarget &target, const Descriptor
     raw.push_back(list.back().raw());
   }
   int64_t given = 0;
-  if (cudnnBackendGetAttribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                               CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &given,
-                               raw.data()) != CUDNN_STATUS_SUCCESS)
+  if (cudnnBackendGetAttribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count,
+                               &given, raw.data()) != CUDNN_STATUS_SUCCESS)
     given = 0;
   list.resize(static_cast<size_t>(std::clamp<int64_t>(given, 0, count)));
   return list;
@@ -40,20 +36,17 @@ bool inspect(const Descriptor &configuration, DnnPlan &made) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t raw = engine.raw();
   int64_t count = 0;
-  if (cudnnBackendGetAttribute(configuration.raw(), CUDNN_ATTR_ENGINECFG_ENGINE,
-                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
-                               &raw) != CUDNN_STATUS_SUCCESS)
+  if (cudnnBackendGetAttribute(configuration.raw(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                               &count, &raw) != CUDNN_STATUS_SUCCESS)
     return false;
   made.notes.resize(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
   if (cudnnBackendGetAttribute(raw, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                               CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count,
-                               made.notes.data()) != CUDNN_STATUS_SUCCESS)
+                               CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, made.notes.data()) != CUDNN_STATUS_SUCCESS)
     return false;
-  made.notes.resize(
-      static_cast<size_t>(std::clamp<int64_t>(count, 0, CUDNN_NUMERICAL_NOTE_TYPE_COUNT)));
+  made.notes.resize(static_cast<size_t>(std::clamp<int64_t>(count, 0, CUDNN_NUMERICAL_NOTE_TYPE_COUNT)));
   made.engine = -1;
-  return cudnnBackendGetAttribute(raw, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &count,
-                                  &made.engine) == CUDNN_STATUS_SUCCESS;
+  return cudnnBackendGetAttribute(raw, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &count, &made.engine) ==
+         CUDNN_STATUS_SUCCESS;
 }
 
 } // namespace
@@ -61,22 +54,20 @@ bool inspect(const Descriptor &configuration, DnnPlan &made) {
 int32_t failDnn(TesseraMessage *m, cudnnStatus_t status, const char *what) {
   // Some of what a cuDNN cannot do it calls a bad parameter.
   const int category = CUDNN_STATUS_CATEGORY(static_cast<int>(status));
-  const bool unsupported =
-      category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;
+  const bool unsupported = category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;
   return fail(m, std::string("cuDNN: ") + what + " failed: " + cudnnGetErrorString(status),
               unsupported ? TESSERA_UNSUPPORTED : TESSERA_FAILED);
 }
 
-Descriptor::Descriptor(cudnnBackendDescriptorType_t type)
-    : status_(cudnnBackendCreateDescriptor(type, &raw_)) {}
+Descriptor::Descriptor(cudnnBackendDescriptorType_t type) : status_(cudnnBackendCreateDescriptor(type, &raw_)) {}
 
 Descriptor::~Descriptor() {
   if (raw_)
     cudnnBackendDestroyDescriptor(raw_);
 }
 
-Descriptor &Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                            int64_t count, const void *values) {
+Descriptor &Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+                            const void *values) {
   if (status_ == CUDNN_STATUS_SUCCESS)
     status_ = cudnnBackendSetAttribute(raw_, name, type, count, values);
   return *this;
@@ -95,8 +86,8 @@ cudnnDataType_t dnnType(int32_t dtype) {
                                  : CUDNN_DATA_FLOAT;
 }
 
-Descriptor dnnTensor(int64_t id, cudnnDataType_t type, const std::vector<int64_t> &sizes,
-                     bool channelsLast, bool isVirtual) {
+Descriptor dnnTensor(int64_t id, cudnnDataType_t type, const std::vector<int64_t> &sizes, bool channelsLast,
+                     bool isVirtual) {
   std::vector<int64_t> strides(sizes.size());
   int64_t step = 1;
   if (channelsLast) {
@@ -139,14 +130,13 @@ bool allowedNotes(const std::vector<cudnnBackendNumericalNote_t> &notes, const D
   return true;
 }
 
-int32_t prepare(const DnnTarget &target, const DnnLimits &limits, DnnPlan &made,
-                TesseraMessage *m) {
+int32_t prepare(const DnnTarget &target, const DnnLimits &limits, DnnPlan &made, TesseraMessage *m) {
   made.graph = Descriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   std::vector<cudnnBackendDescriptor_t> operations;
   for (const Descriptor &operation : made.operations)
     operations.push_back(operation.raw());
-  made.graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                 static_cast<int64_t>(operations.size()), operations.data());
+  made.graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<int64_t>(operations.size()),
+                 operations.data());
   if (target.handle)
     made.graph.one(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, target.handle);
   if (!made.graph.finalize())
@@ -167,17 +157,15 @@ int32_t prepare(const DnnTarget &target, const DnnLimits &limits, DnnPlan &made,
         continue;
       }
       int64_t count = 0, bytes = 0;
-      if (cudnnBackendGetAttribute(made.plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                   CUDNN_TYPE_INT64, 1, &count, &bytes) != CUDNN_STATUS_SUCCESS ||
+      if (cudnnBackendGetAttribute(made.plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
+                                   &count, &bytes) != CUDNN_STATUS_SUCCESS ||
           bytes < 0 || static_cast<uint64_t>(bytes) > limits.workspace)
         continue;
       made.workspace = static_cast<size_t>(bytes);
       return TESSERA_OK;
     }
   made.plan = Descriptor();
-  return fail(m,
-              std::string("cuDNN has no deterministic engine for this operation (") +
-                  cudnnGetErrorString(why) + ")",
+  return fail(m, std::string("cuDNN has no deterministic engine for this operation (") + cudnnGetErrorString(why) + ")",
               TESSERA_UNSUPPORTED);
 }
 

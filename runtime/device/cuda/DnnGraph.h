@@ -45,9 +45,7 @@ public:
   Descriptor &ints(cudnnBackendAttributeName_t name, const std::vector<int64_t> &values) {
     return set(name, CUDNN_TYPE_INT64, static_cast<int64_t>(values.size()), values.data());
   }
-  Descriptor &one(cudnnBackendAttributeName_t name, int64_t v) {
-    return set(name, CUDNN_TYPE_INT64, 1, &v);
-  }
+  Descriptor &one(cudnnBackendAttributeName_t name, int64_t v) { return set(name, CUDNN_TYPE_INT64, 1, &v); }
   Descriptor &one(cudnnBackendAttributeName_t name, cudnnDataType_t v) {
     return set(name, CUDNN_TYPE_DATA_TYPE, 1, &v);
   }
@@ -69,12 +67,8 @@ public:
   Descriptor &one(cudnnBackendAttributeName_t name, cudnnPaddingMode_t v) {
     return set(name, CUDNN_TYPE_PADDING_MODE, 1, &v);
   }
-  Descriptor &one(cudnnBackendAttributeName_t name, bool v) {
-    return set(name, CUDNN_TYPE_BOOLEAN, 1, &v);
-  }
-  Descriptor &one(cudnnBackendAttributeName_t name, cudnnHandle_t v) {
-    return set(name, CUDNN_TYPE_HANDLE, 1, &v);
-  }
+  Descriptor &one(cudnnBackendAttributeName_t name, bool v) { return set(name, CUDNN_TYPE_BOOLEAN, 1, &v); }
+  Descriptor &one(cudnnBackendAttributeName_t name, cudnnHandle_t v) { return set(name, CUDNN_TYPE_HANDLE, 1, &v); }
   Descriptor &one(cudnnBackendAttributeName_t name, const Descriptor &v) {
     if (status_ == CUDNN_STATUS_SUCCESS)
       status_ = v.status_;
@@ -98,8 +92,8 @@ cudnnDataType_t dnnType(int32_t dtype);
 
 /// A tensor of a graph: its place among the operands (1, 2 and 3: a, b and y), element type, and sizes [outer, inner,
 /// spatial...] where inner follows outer or comes last. A virtual one is only what an operation hands on to another.
-Descriptor dnnTensor(int64_t id, cudnnDataType_t type, const std::vector<int64_t> &sizes,
-                     bool channelsLast, bool isVirtual = false);
+Descriptor dnnTensor(int64_t id, cudnnDataType_t type, const std::vector<int64_t> &sizes, bool channelsLast,
+                     bool isVirtual = false);
 
 /// What a plan is made for: a device that is there, or one that is only described (CUDNN_BACKEND_DEVICEPROP), for
 /// which everything but execution works, without a GPU.
@@ -129,10 +123,8 @@ bool allowedNotes(const std::vector<cudnnBackendNumericalNote_t> &notes, const D
 int32_t prepare(const DnnTarget &target, const DnnLimits &limits, DnnPlan &made, TesseraMessage *m);
 
 /// A convolution or a gradient (Conv.cpp), and pooling (Pool.cpp).
-int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made,
-                 TesseraMessage *m);
-int32_t planPool(const DnnTarget &target, const TesseraPool &what, DnnPlan &made,
-                 TesseraMessage *m);
+int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made, TesseraMessage *m);
+int32_t planPool(const DnnTarget &target, const TesseraPool &what, DnnPlan &made, TesseraMessage *m);
 
 } // namespace tessera::device
 

@@ -17,17 +17,16 @@ namespace tessera::device {
 
 /// `name` stands in messages.
 int32_t createDnnOp(TesseraDevice *d, const char *name, const std::string &description,
-                    const std::function<int32_t(const DnnTarget &, DnnPlan &)> &make,
-                    TesseraOp **op, size_t *workspace, TesseraMessage *m);
+                    const std::function<int32_t(const DnnTarget &, DnnPlan &)> &make, TesseraOp **op, size_t *workspace,
+                    TesseraMessage *m);
 
 template <typename T>
 int32_t createDnnOp(TesseraDevice *d, const char *name, const T &what,
-                    int32_t (*plan)(const DnnTarget &, const T &, DnnPlan &, TesseraMessage *),
-                    TesseraOp **op, size_t *workspace, TesseraMessage *m) {
+                    int32_t (*plan)(const DnnTarget &, const T &, DnnPlan &, TesseraMessage *), TesseraOp **op,
+                    size_t *workspace, TesseraMessage *m) {
   return createDnnOp(
       d, name, std::string(reinterpret_cast<const char *>(&what), sizeof what),
-      [&](const DnnTarget &target, DnnPlan &made) { return plan(target, what, made, m); }, op,
-      workspace, m);
+      [&](const DnnTarget &target, DnnPlan &made) { return plan(target, what, made, m); }, op, workspace, m);
 }
 
 } // namespace tessera::device

@@ -26,10 +26,10 @@ int32_t failBlas(TesseraMessage *m, cublasStatus_t status, const char *what) {
   return fail(m, std::string("cuBLASLt: ") + what + " failed: " + cublasLtGetStatusString(status));
 }
 
-#define TESSERA_BLAS(call, what)                                                                   \
-  do {                                                                                             \
-    if (cublasStatus_t status_ = (call); status_ != CUBLAS_STATUS_SUCCESS)                         \
-      return failBlas(m, status_, what);                                                           \
+#define TESSERA_BLAS(call, what)                                                                                       \
+  do {                                                                                                                 \
+    if (cublasStatus_t status_ = (call); status_ != CUBLAS_STATUS_SUCCESS)                                             \
+      return failBlas(m, status_, what);                                                                               \
   } while (false)
 
 struct MatMulOp final : TesseraOp {
@@ -57,35 +57,30 @@ struct MatMulOp final : TesseraOp {
       return code;
     if (int32_t code = point(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, o.aux, aux, m))
       return code;
-    TESSERA_BLAS(cublasLtMatmul(d->blas, desc, alpha, o.b, first, o.a, second, beta, o.y, result,
-                                o.y, result, &algorithm, o.workspace, workspace,
-                                d->streams[TESSERA_COMPUTE_STREAM]),
+    TESSERA_BLAS(cublasLtMatmul(d->blas, desc, alpha, o.b, first, o.a, second, beta, o.y, result, o.y, result,
+                                &algorithm, o.workspace, workspace, d->streams[TESSERA_COMPUTE_STREAM]),
                  "a matrix product");
     return TESSERA_OK;
   }
 
-  int32_t point(cublasLtMatmulDescAttributes_t name, const void *to, const void *&now,
-                TesseraMessage *m) {
+  int32_t point(cublasLtMatmulDescAttributes_t name, const void *to, const void *&now, TesseraMessage *m) {
     if (to != now)
-      TESSERA_BLAS(cublasLtMatmulDescSetAttribute(desc, name, &to, sizeof to),
-                   "describing an epilogue");
+      TESSERA_BLAS(cublasLtMatmulDescSetAttribute(desc, name, &to, sizeof to), "describing an epilogue");
     now = to;
     return TESSERA_OK;
   }
 };
 
-int32_t makeLayout(cublasLtMatrixLayout_t *layout, cudaDataType_t type, int64_t rows, int64_t cols,
-                   int64_t batch, int64_t stride, TesseraMessage *m) {
-  TESSERA_BLAS(cublasLtMatrixLayoutCreate(layout, type, static_cast<uint64_t>(rows),
-                                          static_cast<uint64_t>(cols), rows),
+int32_t makeLayout(cublasLtMatrixLayout_t *layout, cudaDataType_t type, int64_t rows, int64_t cols, int64_t batch,
+                   int64_t stride, TesseraMessage *m) {
+  TESSERA_BLAS(cublasLtMatrixLayoutCreate(layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(cols), rows),
                "describing a matrix");
   int32_t count = static_cast<int32_t>(batch);
-  TESSERA_BLAS(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
-                                                sizeof count),
+  TESSERA_BLAS(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
                "describing a batch");
-  TESSERA_BLAS(cublasLtMatrixLayoutSetAttribute(
-                   *layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride),
-               "describing a batch");
+  TESSERA_BLAS(
+      cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride),
+      "describing a batch");
   return TESSERA_OK;
 }
 
@@ -110,8 +105,7 @@ int32_t describeEpilogue(const TesseraMatMul &w, MatMulOp &op, TesseraMessage *m
                      : (bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU))
       : relu ? (bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU)
              : CUBLASLT_EPILOGUE_BIAS;
-  TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
-                                              sizeof epilogue),
+  TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
                "describing an epilogue");
   // The choice of an algorithm asks for alignments by these addresses; run() sets the real ones.
   const void *aligned = reinterpret_cast<const void *>(static_cast<uintptr_t>(w.alignment));
@@ -122,13 +116,11 @@ int32_t describeEpilogue(const TesseraMatMul &w, MatMulOp &op, TesseraMessage *m
     if (int32_t code = op.point(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aligned, op.aux, m))
       return code;
     const int64_t ld = w.n, stride = w.batch > 1 ? w.strideY : 0;
-    TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld,
-                                                sizeof ld),
+    TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld, sizeof ld),
                  "describing an epilogue");
-    TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc,
-                                                CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE,
-                                                &stride, sizeof stride),
-                 "describing an epilogue");
+    TESSERA_BLAS(
+        cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, &stride, sizeof stride),
+        "describing an epilogue");
   }
   return TESSERA_OK;
 }
@@ -138,19 +130,16 @@ int32_t prepare(TesseraDevice *d, const TesseraMatMul &w, MatMulOp &op, TesseraM
     TESSERA_BLAS(cublasLtCreate(&d->blas), "starting the library");
   op.isDouble = w.dtype == TESSERA_F64;
   const cudaDataType_t type = typeOf(w.dtype), resultType = typeOf(w.resultType);
-  const cublasComputeType_t compute = op.isDouble ? CUBLAS_COMPUTE_64F
-                                      : w.tf32 && w.dtype == TESSERA_F32
-                                          ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                          : CUBLAS_COMPUTE_32F;
+  const cublasComputeType_t compute = op.isDouble                        ? CUBLAS_COMPUTE_64F
+                                      : w.tf32 && w.dtype == TESSERA_F32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                         : CUBLAS_COMPUTE_32F;
   TESSERA_BLAS(cublasLtMatmulDescCreate(&op.desc, compute, op.isDouble ? CUDA_R_64F : CUDA_R_32F),
                "describing a product");
   const cublasOperation_t opFirst = w.transposeB ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t opSecond = w.transposeA ? CUBLAS_OP_T : CUBLAS_OP_N;
-  TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_TRANSA, &opFirst,
-                                              sizeof opFirst),
+  TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_TRANSA, &opFirst, sizeof opFirst),
                "describing a product");
-  TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_TRANSB, &opSecond,
-                                              sizeof opSecond),
+  TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_TRANSB, &opSecond, sizeof opSecond),
                "describing a product");
   // Column-major rows x columns of the memory of b, a and y.
   const int64_t firstRows = w.transposeB ? w.k : w.n, firstCols = w.transposeB ? w.n : w.k;
@@ -172,29 +161,24 @@ int32_t prepare(TesseraDevice *d, const TesseraMatMul &w, MatMulOp &op, TesseraM
     }
   } preference;
   TESSERA_BLAS(cublasLtMatmulPreferenceCreate(&preference.p), "choosing an algorithm");
-  TESSERA_BLAS(cublasLtMatmulPreferenceSetAttribute(preference.p,
-                                                    CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                    &kWorkspace, sizeof kWorkspace),
+  TESSERA_BLAS(cublasLtMatmulPreferenceSetAttribute(preference.p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspace,
+                                                    sizeof kWorkspace),
                "choosing an algorithm");
   // Parts of a sum are added in the type of sums, not in that of the result.
-  const uint32_t reductions =
-      CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  TESSERA_BLAS(cublasLtMatmulPreferenceSetAttribute(preference.p,
-                                                    CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+  const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  TESSERA_BLAS(cublasLtMatmulPreferenceSetAttribute(preference.p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                                                     &reductions, sizeof reductions),
                "choosing an algorithm");
   const uint32_t alignment = static_cast<uint32_t>(w.alignment);
   for (cublasLtMatmulPreferenceAttributes_t name :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-    TESSERA_BLAS(
-        cublasLtMatmulPreferenceSetAttribute(preference.p, name, &alignment, sizeof alignment),
-        "choosing an algorithm");
+    TESSERA_BLAS(cublasLtMatmulPreferenceSetAttribute(preference.p, name, &alignment, sizeof alignment),
+                 "choosing an algorithm");
   cublasLtMatmulHeuristicResult_t found = {};
   int results = 0;
-  cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(d->blas, op.desc, op.first, op.second, op.result, op.result,
-                                     preference.p, 1, &found, &results);
+  cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(d->blas, op.desc, op.first, op.second, op.result, op.result,
+                                                         preference.p, 1, &found, &results);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && results == 0))
     return fail(m, "cuBLASLt has no kernel for this product", TESSERA_UNSUPPORTED);
   TESSERA_BLAS(status, "choosing an algorithm");
@@ -207,11 +191,9 @@ int32_t createMatMul(TesseraDevice *d, const TesseraMatMul *what, TesseraOp **op
                      TesseraMessage *m) {
   const bool half = what->dtype == TESSERA_F16 || what->dtype == TESSERA_BF16;
   if ((!half && what->dtype != TESSERA_F32 && what->dtype != TESSERA_F64) ||
-      (what->resultType != what->dtype && !(half && what->resultType == TESSERA_F32)) ||
-      what->m < 1 || what->n < 1 || what->k < 1 || what->m > INT32_MAX || what->n > INT32_MAX ||
-      what->k > INT32_MAX || what->batch > INT32_MAX)
-    return fail(m, "cuBLASLt is used for non-empty products of floating-point numbers",
-                TESSERA_UNSUPPORTED);
+      (what->resultType != what->dtype && !(half && what->resultType == TESSERA_F32)) || what->m < 1 || what->n < 1 ||
+      what->k < 1 || what->m > INT32_MAX || what->n > INT32_MAX || what->k > INT32_MAX || what->batch > INT32_MAX)
+    return fail(m, "cuBLASLt is used for non-empty products of floating-point numbers", TESSERA_UNSUPPORTED);
   TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
   auto made = std::make_unique<MatMulOp>();
   if (int32_t code = prepare(d, *what, *made, m))

@@ -4,12 +4,9 @@
 
 namespace tessera::device {
 
-int32_t planPool(const DnnTarget &target, const TesseraPool &what, DnnPlan &made,
-                 TesseraMessage *m) {
+int32_t planPool(const DnnTarget &target, const TesseraPool &what, DnnPlan &made, TesseraMessage *m) {
   const int s = what.spatial, first = 3 - s;
-  auto spatial = [&](const int64_t(&values)[3]) {
-    return std::vector<int64_t>(values + first, values + 3);
-  };
+  auto spatial = [&](const int64_t(&values)[3]) { return std::vector<int64_t>(values + first, values + 3); };
   auto sizes = [&](const int64_t(&rest)[3]) {
     std::vector<int64_t> all = {what.n, what.channels};
     all.insert(all.end(), rest + first, rest + 3);
@@ -21,8 +18,8 @@ int32_t planPool(const DnnTarget &target, const TesseraPool &what, DnnPlan &made
                    y = dnnTensor(what.gradient ? 1 : 3, type, sizes(what.out), what.channelsLast);
   Descriptor windows(CUDNN_BACKEND_RESAMPLE_DESCRIPTOR);
   windows
-      .one(CUDNN_ATTR_RESAMPLE_MODE, what.includePadding ? CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING
-                                                         : CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING)
+      .one(CUDNN_ATTR_RESAMPLE_MODE,
+           what.includePadding ? CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING : CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING)
       .one(CUDNN_ATTR_RESAMPLE_COMP_TYPE, CUDNN_DATA_FLOAT)
       .one(CUDNN_ATTR_RESAMPLE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN)
       .one(CUDNN_ATTR_RESAMPLE_PADDING_MODE, CUDNN_ZERO_PAD)
@@ -53,8 +50,7 @@ int32_t planPool(const DnnTarget &target, const TesseraPool &what, DnnPlan &made
 
 namespace {
 
-int32_t createPool(TesseraDevice *d, const TesseraPool *what, TesseraOp **op, size_t *workspace,
-                   TesseraMessage *m) {
+int32_t createPool(TesseraDevice *d, const TesseraPool *what, TesseraOp **op, size_t *workspace, TesseraMessage *m) {
   return createDnnOp(d, "pooling", *what, planPool, op, workspace, m);
 }
 

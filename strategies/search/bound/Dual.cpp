@@ -15,8 +15,8 @@
 
 using namespace tessera::strategies;
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&               \
+    !defined(__SANITIZE_THREAD__)
 #define TESSERA_CLONES __attribute__((target_clones("default", "arch=x86-64-v3")))
 #else
 #define TESSERA_CLONES
@@ -27,8 +27,8 @@ constexpr size_t kMostKnapsacks = 6;
 constexpr int kPatience = 12; // passes without a better bound before the price steps shorten
 } // namespace
 
-TESSERA_CLONES void tessera::strategies::minPlus(const double *m, const double *p, size_t rows,
-                                                 size_t columns, double *q) {
+TESSERA_CLONES void tessera::strategies::minPlus(const double *m, const double *p, size_t rows, size_t columns,
+                                                 double *q) {
   for (size_t s = 0; s < columns; ++s)
     q[s] = m[s] - p[0];
   for (size_t t = 1; t < rows; ++t) {
@@ -43,15 +43,14 @@ TESSERA_CLONES void tessera::strategies::minPlus(const double *m, const double *
 
 Dual::Dual(const FlatProblem &core)
     : core(core), price(core.room.size(), 0), bestPrice(price), direction(core.room.size(), 0),
-      cumulated(core.room.size() + 1, 0), unary(core.costs), message(core.places, 0),
-      bestMessage(message), kept(core.costs.size(), 0), chosen(size_t(core.count()), 0),
-      bestBound(-std::numeric_limits<double>::infinity()) {
+      cumulated(core.room.size() + 1, 0), unary(core.costs), message(core.places, 0), bestMessage(message),
+      kept(core.costs.size(), 0), chosen(size_t(core.count()), 0), bestBound(-std::numeric_limits<double>::infinity()) {
   size_t most = 1;
   for (int32_t v = 0; v < core.count(); ++v)
     most = std::max(most, size_t(core.size(v)));
   sum.resize(2 * most);
-  work = 0.4 * double(core.matrices.size()) + 4 * double(core.places + core.extras.size()) +
-         4 * double(core.room.size());
+  work =
+      0.4 * double(core.matrices.size()) + 4 * double(core.places + core.extras.size()) + 4 * double(core.room.size());
 }
 
 void Dual::applyPrices() {
@@ -135,8 +134,7 @@ double Dual::pass() {
           score[s] += mine[s];
       } else {
         ++behind;
-        minPlus(&core.matrices[link.from], &message[link.theirs], size_t(core.size(link.other)),
-                size, mine);
+        minPlus(&core.matrices[link.from], &message[link.theirs], size_t(core.size(link.other)), size, mine);
         const double *row = &core.matrices[link.from + size_t(chosen[link.other]) * size];
         for (size_t s = 0; s < size; ++s)
           score[s] += row[s];
@@ -220,8 +218,8 @@ void Dual::stepPrices(double target) {
     return;
   // Polyak's step, with two guards, as the answers are not exact minima: the target is never far above the
   // best bound, and a step that overshot does not make the next one longer.
-  const double reach = std::min(std::max(target - bestBound, 1e-7 * std::abs(bestBound)),
-                                0.02 * std::abs(bestBound) + 1);
+  const double reach =
+      std::min(std::max(target - bestBound, 1e-7 * std::abs(bestBound)), 0.02 * std::abs(bestBound) + 1);
   const double step = stepFactor * std::min(reach + bestBound - last, 3 * reach) / norm;
   for (size_t p = 0; p < price.size(); ++p)
     price[p] = std::max(0.0, price[p] + step * direction[p]);
@@ -283,8 +281,7 @@ std::vector<double> Dual::reducedCosts() const {
     for (const FlatLink &link : core.links[v]) {
       if ((link.other > v) != lastForward)
         continue;
-      minPlus(&core.matrices[link.from], &message[link.theirs], size_t(core.size(link.other)), size,
-              row.data());
+      minPlus(&core.matrices[link.from], &message[link.theirs], size_t(core.size(link.other)), size, row.data());
       for (size_t s = 0; s < size; ++s)
         reduced[first + s] += row[s] - message[link.mine + s];
     }

@@ -108,8 +108,7 @@ void Knapsack::advance(const Member &m, const double *from, double *to) const {
 }
 
 /// Per level the least sum of all, without the member's own cost.
-void Knapsack::marginals(const Member &m, const double *head, const double *tail,
-                         std::vector<double> &out) const {
+void Knapsack::marginals(const Member &m, const double *head, const double *tail, std::vector<double> &out) const {
   out.resize(m.bins.size());
   for (size_t j = 0; j < m.bins.size(); ++j) {
     const double *t = tail + m.bins[j];

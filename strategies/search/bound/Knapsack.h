@@ -51,12 +51,9 @@ private:
     std::vector<double> least;  // per level, while visited
   };
   void advance(const Member &m, const double *from, double *to) const;
-  void marginals(const Member &m, const double *before, const double *after,
-                 std::vector<double> &out) const;
+  void marginals(const Member &m, const double *before, const double *after, std::vector<double> &out) const;
   double *before(size_t k) { return &heads[k * stride]; }
-  double *after(size_t k) {
-    return &tails[k * stride];
-  } // reversed: by memory that is taken before it
+  double *after(size_t k) { return &tails[k * stride]; } // reversed: by memory that is taken before it
 
   std::vector<Member> members;
   size_t stride; // bins of the room, both ends included

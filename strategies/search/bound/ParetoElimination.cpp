@@ -23,8 +23,7 @@ constexpr double kPollSteps = 2e6;
 
 ParetoElimination::ParetoElimination(const FlatProblem &core, const Dual &dual, double limit,
                                      std::function<bool()> stop)
-    : core(core), dual(dual), limit(limit), points(core.room.size()), prices(dual.prices()),
-      stop(std::move(stop)) {}
+    : core(core), dual(dual), limit(limit), points(core.room.size()), prices(dual.prices()), stop(std::move(stop)) {}
 
 bool ParetoElimination::spend(double steps) {
   done += steps;
@@ -80,14 +79,12 @@ bool ParetoElimination::plan() {
     return false;
   for (size_t e = 0; e < edges.size(); ++e) {
     const FlatEdge &edge = core.edges[e];
-    const size_t columns = size_t(core.size(edge.b)), rowsA = size_t(sizes[edge.a]),
-                 rowsB = size_t(sizes[edge.b]);
+    const size_t columns = size_t(core.size(edge.b)), rowsA = size_t(sizes[edge.a]), rowsB = size_t(sizes[edge.b]);
     std::vector<double> a, b(rowsA * rowsB);
     a.reserve(rowsA * rowsB);
     for (size_t i = 0; i < rowsA; ++i)
       for (size_t j = 0; j < rowsB; ++j) {
-        a.push_back(core.matrices[edge.to + size_t(options[edge.a][i]) * columns +
-                                  size_t(options[edge.b][j])]);
+        a.push_back(core.matrices[edge.to + size_t(options[edge.a][i]) * columns + size_t(options[edge.b][j])]);
         b[j * rowsA + i] = a.back();
       }
     done += 4 * double(a.size());
@@ -115,16 +112,14 @@ bool ParetoElimination::plan() {
     else
       buckets[size_t(rank[e.b])].edges.push_back({e.rowsA, e.a});
   // The message of bucket k goes to the next of its scope that is eliminated, or to the last bucket.
-  std::vector<std::vector<int32_t>> within(
-      points); // per point: variables of the subtree, by bucket
+  std::vector<std::vector<int32_t>> within(points); // per point: variables of the subtree, by bucket
   std::vector<int32_t> all(points, 0);
   for (size_t p = 0; p < points; ++p)
     within[p].assign(buckets.size(), 0);
   for (size_t k = 0; k < buckets.size(); ++k) {
     Bucket &bucket = buckets[k];
     if (bucket.variable >= 0)
-      for (size_t j = core.firstPiece[bucket.variable]; j < core.firstPiece[bucket.variable + 1];
-           ++j)
+      for (size_t j = core.firstPiece[bucket.variable]; j < core.firstPiece[bucket.variable + 1]; ++j)
         for (int32_t p = core.pieces[j].from; p < core.pieces[j].to; ++p) {
           ++within[p][k];
           ++all[p];
@@ -212,8 +207,8 @@ bool ParetoElimination::priceMemory(Answer &answer) {
   return bound > most();
 }
 
-bool ParetoElimination::join(const Labels &list, size_t backsOf, const Bucket &child, size_t row,
-                             double rest, Labels &out) {
+bool ParetoElimination::join(const Labels &list, size_t backsOf, const Bucket &child, size_t row, double rest,
+                             Labels &out) {
   const size_t from = child.starts[row], to = child.starts[row + 1];
   double load[kMostPoints];
   const double within = most() - rest;
@@ -230,8 +225,7 @@ bool ParetoElimination::join(const Labels &list, size_t backsOf, const Bucket &c
         continue;
       out.costs.push_back(cost);
       out.loads.insert(out.loads.end(), load, load + points);
-      out.backs.insert(out.backs.end(), &list.backs[i * backsOf],
-                       &list.backs[i * backsOf] + backsOf);
+      out.backs.insert(out.backs.end(), &list.backs[i * backsOf], &list.backs[i * backsOf] + backsOf);
       out.backs.push_back(int32_t(j));
     }
     if (!spend(double(to - from) * double(4 + points)) || out.count() >= kMostLabels)
@@ -270,8 +264,7 @@ bool ParetoElimination::keepPareto(Labels &list, size_t backsOf, size_t from) {
   for (size_t k : kept) {
     pick.costs.push_back(list.costs[k]);
     pick.loads.insert(pick.loads.end(), &list.loads[k * points], &list.loads[k * points] + points);
-    pick.backs.insert(pick.backs.end(), &list.backs[k * backsOf],
-                      &list.backs[k * backsOf] + backsOf);
+    pick.backs.insert(pick.backs.end(), &list.backs[k * backsOf], &list.backs[k * backsOf] + backsOf);
   }
   list.costs.resize(from);
   list.loads.resize(from * points);
@@ -298,8 +291,7 @@ bool ParetoElimination::eliminate(size_t k) {
     const double beyond = last ? 0 : outside[k][row];
     std::fill(edgeCost.begin(), edgeCost.end(), 0.0);
     for (const Table &edge : bucket.edges) {
-      size_t d = size_t(std::find(bucket.scope.begin(), bucket.scope.end(), edge.outer) -
-                        bucket.scope.begin());
+      size_t d = size_t(std::find(bucket.scope.begin(), bucket.scope.end(), edge.outer) - bucket.scope.begin());
       const double *costs = &edge.costs[digit[d] * n];
       for (size_t s = 0; s < n; ++s)
         edgeCost[s] += costs[s];

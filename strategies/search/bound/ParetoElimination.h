@@ -37,8 +37,7 @@ public:
   /// Looks for answers of integer cost below `limit`, beginning with the prices of `dual`. `stop` is asked every
   /// few million elementary steps; true ends the run as TooLarge.
   ParetoElimination(
-      const FlatProblem &core, const Dual &dual, double limit,
-      std::function<bool()> stop = [] { return false; });
+      const FlatProblem &core, const Dual &dual, double limit, std::function<bool()> stop = [] { return false; });
 
   /// `answer` must be empty. Gives up after about `maxWork` elementary steps; adds what it did to `work`.
   Result run(double maxWork, double &work, Answer &answer);
@@ -77,8 +76,7 @@ private:
   bool eliminate(size_t k);
   bool search(Answer &answer);
   /// Joins the labels of a row of a child to each of `list`; `backs` grow by one entry.
-  bool join(const Labels &list, size_t backsOf, const Bucket &child, size_t row, double rest,
-            Labels &out);
+  bool join(const Labels &list, size_t backsOf, const Bucket &child, size_t row, double rest, Labels &out);
   bool keepPareto(Labels &list, size_t backsOf, size_t from);
   /// Cost and priced memory.
   double priced(double cost, const double *load) const {

@@ -18,12 +18,10 @@ constexpr double kBetter = 1 - 1e-3; // an improvement is at least one unit
 constexpr size_t kMostFromHub = 6;   // neighbours taken from a variable of many
 } // namespace
 
-Neighbourhood::Neighbourhood(const FlatProblem &core, Answer start,
-                             const std::vector<double> &prices, uint64_t seed)
-    : core(core), parts(core), random(seed), bestPrice(std::numeric_limits<double>::infinity()),
-      prices(prices), weights(core.room.size(), 0), place(size_t(core.count()), -1),
-      fixedLoad(core.room.size(), 0), subLoad(core.room.size() + 1, 0), rates(core.room.size(), 0),
-      cumulated(core.room.size() + 1, 0) {
+Neighbourhood::Neighbourhood(const FlatProblem &core, Answer start, const std::vector<double> &prices, uint64_t seed)
+    : core(core), parts(core), random(seed), bestPrice(std::numeric_limits<double>::infinity()), prices(prices),
+      weights(core.room.size(), 0), place(size_t(core.count()), -1), fixedLoad(core.room.size(), 0),
+      subLoad(core.room.size() + 1, 0), rates(core.room.size(), 0), cumulated(core.room.size() + 1, 0) {
   std::fill_n(gained, kKinds, 1e-3);
   std::fill_n(spent, kKinds, 1e6);
   restart(std::move(start));
@@ -55,8 +53,7 @@ bool Neighbourhood::merge(const Answer &other, double &work) {
       from.push_back(before[v]);
       to.push_back(other[v]);
     }
-  const double change =
-      parts.choose(members, from, to, before, core.load(before), prices, prices, 0);
+  const double change = parts.choose(members, from, to, before, core.load(before), prices, prices, 0);
   work += parts.takeWork() + double(core.count());
   if (change > -kBetter)
     return false;
@@ -74,9 +71,7 @@ void Neighbourhood::noteIfBest() {
   }
 }
 
-void Neighbourhood::chooseBall(size_t target) {
-  growBall(int32_t(draw(size_t(core.count()))), target);
-}
+void Neighbourhood::chooseBall(size_t target) { growBall(int32_t(draw(size_t(core.count()))), target); }
 
 void Neighbourhood::growBall(int32_t start, size_t target) {
   std::vector<int32_t> &list = sub.members;
@@ -228,8 +223,7 @@ void Neighbourhood::build() {
     for (int32_t p = sub.from; p < sub.to; ++p)
       cumulated[p + 1] = cumulated[p] + guidance * prices[p];
     for (size_t i = 0; i < n; ++i)
-      for (size_t k = core.firstPiece[sub.members[i]]; k < core.firstPiece[sub.members[i] + 1];
-           ++k) {
+      for (size_t k = core.firstPiece[sub.members[i]]; k < core.firstPiece[sub.members[i] + 1]; ++k) {
         const FlatPiece &piece = core.pieces[k];
         double rate = cumulated[piece.to] - cumulated[piece.from];
         for (size_t s = 0; s < sub.own[i].size() && rate > 0; ++s)
@@ -449,18 +443,16 @@ bool Neighbourhood::step(double &work) {
     used[kind] += stepWork;
     spent[kind] = 0.98 * spent[kind] + stepWork;
     // While memory is exceeded the cost may rise: every step forward counts the same.
-    gained[kind] =
-        0.98 * gained[kind] + (!better     ? 0
-                               : exceeding ? 1e-4
-                                           : std::abs(costBefore - cost) / (std::abs(cost) + 1));
+    gained[kind] = 0.98 * gained[kind] + (!better     ? 0
+                                          : exceeding ? 1e-4
+                                                      : std::abs(costBefore - cost) / (std::abs(cost) + 1));
     if (better) {
       failures = 0;
       noteIfBest();
     } else if (++failures % 32 == 0 && exceeding) {
       for (size_t p = 0; p < weights.size(); ++p)
         if (load[p] > core.room[p])
-          weights[p] = 1.5 * weights[p] +
-                       std::max(prices[p], 1e-3 * std::abs(cost) / std::max(1.0, core.room[p]));
+          weights[p] = 1.5 * weights[p] + std::max(prices[p], 1e-3 * std::abs(cost) / std::max(1.0, core.room[p]));
     }
     return better;
   }

@@ -28,8 +28,7 @@ namespace tessera::strategies {
 
 class Neighbourhood {
 public:
-  Neighbourhood(const FlatProblem &core, Answer start, const std::vector<double> &prices,
-                uint64_t seed);
+  Neighbourhood(const FlatProblem &core, Answer start, const std::vector<double> &prices, uint64_t seed);
 
   /// Tries one neighbourhood; true if the answer changed for the better. Adds its elementary steps.
   bool step(double &work);

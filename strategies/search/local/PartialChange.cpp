@@ -11,8 +11,7 @@ constexpr double kTooMuch = 1e15; // a change of cost beside which units get los
 } // namespace
 
 /// Changed members that edges join are one part.
-void PartialChange::split(const std::vector<int32_t> &members, const Answer &from,
-                          const Answer &to) {
+void PartialChange::split(const std::vector<int32_t> &members, const Answer &from, const Answer &to) {
   parts.clear();
   std::vector<char> seen(members.size(), 0);
   std::vector<int32_t> stack;
@@ -37,13 +36,12 @@ void PartialChange::split(const std::vector<int32_t> &members, const Answer &fro
   }
 }
 
-void PartialChange::measure(Part &part, const std::vector<int32_t> &members, const Answer &from,
-                            const Answer &to, const Answer &x) {
+void PartialChange::measure(Part &part, const std::vector<int32_t> &members, const Answer &from, const Answer &to,
+                            const Answer &x) {
   events.clear();
   for (int32_t i : part.members) {
     const int32_t v = members[size_t(i)];
-    const size_t old = size_t(from[size_t(i)]), fresh = size_t(to[size_t(i)]),
-                 n = size_t(core.size(v));
+    const size_t old = size_t(from[size_t(i)]), fresh = size_t(to[size_t(i)]), n = size_t(core.size(v));
     part.change += core.costs[core.first[v] + fresh] - core.costs[core.first[v] + old];
     for (const FlatLink &link : core.links[v]) {
       const int32_t j = place[size_t(link.other)];
@@ -60,8 +58,7 @@ void PartialChange::measure(Part &part, const std::vector<int32_t> &members, con
         events.push_back({core.pieces[k].to, extra[old] - extra[fresh]});
       }
     }
-    work +=
-        10 * double(core.links[v].size()) + 4 * double(core.firstPiece[v + 1] - core.firstPiece[v]);
+    work += 10 * double(core.links[v].size()) + 4 * double(core.firstPiece[v + 1] - core.firstPiece[v]);
   }
   std::sort(events.begin(), events.end());
   double amount = 0;
@@ -126,10 +123,9 @@ bool PartialChange::leaveOut() {
   return true; // no limit
 }
 
-double PartialChange::choose(const std::vector<int32_t> &members, const Answer &from, Answer &to,
-                             const Answer &x, const std::vector<double> &load,
-                             const std::vector<double> &rates, const std::vector<double> &guide,
-                             double guidance) {
+double PartialChange::choose(const std::vector<int32_t> &members, const Answer &from, Answer &to, const Answer &x,
+                             const std::vector<double> &load, const std::vector<double> &rates,
+                             const std::vector<double> &guide, double guidance) {
   for (size_t i = 0; i < members.size(); ++i)
     if (from[i] != to[i])
       place[size_t(members[i])] = int32_t(i);
@@ -149,8 +145,7 @@ double PartialChange::choose(const std::vector<int32_t> &members, const Answer &
     for (const Span &span : part.spans) {
       const size_t begin = size_t(span.from), end = size_t(span.to);
       part.change += span.amount * (guideSums[end] - guideSums[begin]);
-      part.priced +=
-          span.amount * (guideSums[end] - guideSums[begin] + rateSums[end] - rateSums[begin]);
+      part.priced += span.amount * (guideSums[end] - guideSums[begin] + rateSums[end] - rateSums[begin]);
     }
     part.taken = false;
     if (part.change < kTooMuch)
@@ -165,8 +160,7 @@ double PartialChange::choose(const std::vector<int32_t> &members, const Answer &
     for (Part &part : parts)
       if (part.change < kTooMuch)
         order.push_back(&part);
-    std::stable_sort(order.begin(), order.end(),
-                     [](const Part *a, const Part *b) { return a->change < b->change; });
+    std::stable_sort(order.begin(), order.end(), [](const Part *a, const Part *b) { return a->change < b->change; });
     bool moved = true;
     for (int round = 0; round < kRounds && moved; ++round) {
       moved = false;

@@ -26,9 +26,9 @@ public:
   /// Variables `members` have the options `from` in x, whose memory `load` fits, and are to get `to`. Sets what does
   /// not fit of `to` back to `from` and returns the change of the cost. `rates`: what a byte is worth at each check
   /// point where it is short; `guidance` * `guide` is what it costs anyway.
-  double choose(const std::vector<int32_t> &members, const Answer &from, Answer &to,
-                const Answer &x, const std::vector<double> &load, const std::vector<double> &rates,
-                const std::vector<double> &guide, double guidance);
+  double choose(const std::vector<int32_t> &members, const Answer &from, Answer &to, const Answer &x,
+                const std::vector<double> &load, const std::vector<double> &rates, const std::vector<double> &guide,
+                double guidance);
   /// Elementary steps since the last call.
   double takeWork() {
     double done = work;
@@ -49,8 +49,7 @@ private:
     bool taken = true;
   };
   void split(const std::vector<int32_t> &members, const Answer &from, const Answer &to);
-  void measure(Part &part, const std::vector<int32_t> &members, const Answer &from,
-               const Answer &to, const Answer &x);
+  void measure(Part &part, const std::vector<int32_t> &members, const Answer &from, const Answer &to, const Answer &x);
   bool fits(const Part &part, double sign) const;
   void move(Part &part, bool take);
   bool leaveOut();

@@ -10,8 +10,7 @@ namespace {
 double asDouble(Cost c) { return std::min(double(c), kFlatForbidden); }
 } // namespace
 
-FlatProblem::FlatProblem(const Problem &problem)
-    : first{0}, firstPiece{0}, constant(double(problem.constant)) {
+FlatProblem::FlatProblem(const Problem &problem) : first{0}, firstPiece{0}, constant(double(problem.constant)) {
   std::vector<int32_t> index(problem.variables.size(), -1);
   room.assign(problem.room.begin(), problem.room.end());
   for (size_t v = 0; v < problem.variables.size(); ++v) {
@@ -59,8 +58,7 @@ double FlatProblem::price(const Answer &answer) const {
     add(costs[first[v] + size_t(answer[v])]);
   for (const FlatEdge &e : edges)
     add(matrices[e.to + size_t(answer[e.a]) * size_t(size(e.b)) + size_t(answer[e.b])]);
-  return most >= kFlatForbidden ? std::max(total, kFlatForbidden)
-                                : total; // a constant may be negative
+  return most >= kFlatForbidden ? std::max(total, kFlatForbidden) : total; // a constant may be negative
 }
 
 std::vector<double> FlatProblem::load(const Answer &answer) const {

@@ -69,9 +69,7 @@ Problem::Problem(const StrategyGraph &graph) {
     const StrategyNode &node = graph.nodes[i];
     if (node.usages.empty() || node.liveFrom >= node.liveTo)
       continue;
-    auto at = [&](int64_t t) {
-      return int32_t(std::lower_bound(times.begin(), times.end(), t) - times.begin());
-    };
+    auto at = [&](int64_t t) { return int32_t(std::lower_bound(times.begin(), times.end(), t) - times.begin()); };
     addPiece(variableOf[i], at(node.liveFrom), at(node.liveTo), node.usages);
   }
   for (const StrategyEdge &edge : graph.edges) {
@@ -145,8 +143,7 @@ void Problem::keepOptions(int32_t v, const std::vector<char> &keep) {
     if (edge.a == v) {
       costs.reserve(kept.size() * columns);
       for (size_t s : kept)
-        costs.insert(costs.end(), edge.costs.begin() + s * columns,
-                     edge.costs.begin() + (s + 1) * columns);
+        costs.insert(costs.end(), edge.costs.begin() + s * columns, edge.costs.begin() + (s + 1) * columns);
     } else {
       costs.reserve(rows * kept.size());
       for (size_t s = 0; s < rows; ++s)
@@ -181,10 +178,9 @@ void Problem::addPiece(int32_t v, int32_t from, int32_t to, std::vector<int64_t>
   if (flat)
     return;
   std::vector<Piece> &pieces = variables[v].pieces;
-  auto at = std::lower_bound(pieces.begin(), pieces.end(), std::pair(from, to),
-                             [](const Piece &p, std::pair<int32_t, int32_t> range) {
-                               return std::pair(p.from, p.to) < range;
-                             });
+  auto at = std::lower_bound(
+      pieces.begin(), pieces.end(), std::pair(from, to),
+      [](const Piece &p, std::pair<int32_t, int32_t> range) { return std::pair(p.from, p.to) < range; });
   if (at != pieces.end() && at->from == from && at->to == to)
     for (size_t s = 0; s < extra.size(); ++s)
       at->extra[s] += extra[s];

@@ -75,12 +75,9 @@ struct Problem {
   EdgeView view(int32_t edge, int32_t end) const {
     const Edge &e = edges[edge];
     size_t columns = variables[e.b].size();
-    return e.a == end ? EdgeView{e.costs.data(), columns, 1, e.b}
-                      : EdgeView{e.costs.data(), 1, columns, e.a};
+    return e.a == end ? EdgeView{e.costs.data(), columns, 1, e.b} : EdgeView{e.costs.data(), 1, columns, e.a};
   }
-  int32_t other(int32_t edge, int32_t end) const {
-    return edges[edge].a == end ? edges[edge].b : edges[edge].a;
-  }
+  int32_t other(int32_t edge, int32_t end) const { return edges[edge].a == end ? edges[edge].b : edges[edge].a; }
   /// The edge between two variables, or -1.
   int32_t between(int32_t a, int32_t b) const;
   /// Adds `cost(s, t)` to the edge between a and b, which is made if there is none.

@@ -13,8 +13,7 @@
 
 using namespace tessera::strategies;
 
-EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn,
-                                 const std::vector<EliminationEdge> &edges,
+EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn, const std::vector<EliminationEdge> &edges,
                                  const EliminationLimits &limits)
     : sizes(std::move(sizesIn)) {
   const int32_t n = int32_t(sizes.size());
@@ -58,8 +57,7 @@ EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn,
     }
   }
   for (Bucket &bucket : buckets) {
-    std::sort(bucket.scope.begin(), bucket.scope.end(),
-              [&](int32_t a, int32_t b) { return rank[a] > rank[b]; });
+    std::sort(bucket.scope.begin(), bucket.scope.end(), [&](int32_t a, int32_t b) { return rank[a] > rank[b]; });
     for (int32_t u : bucket.scope)
       bucket.table *= size_t(sizes[u]);
   }
@@ -86,8 +84,7 @@ EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn,
     factor.strides.assign(into.scope.size(), 0);
     size_t stride = size_t(sizes[scope.back()]);
     for (size_t d = scope.size() - 1; d-- > 0;) {
-      size_t place =
-          size_t(std::find(into.scope.begin(), into.scope.end(), scope[d]) - into.scope.begin());
+      size_t place = size_t(std::find(into.scope.begin(), into.scope.end(), scope[d]) - into.scope.begin());
       factor.strides[place] = stride;
       stride *= size_t(sizes[scope[d]]);
     }
@@ -99,8 +96,7 @@ EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn,
 namespace {
 
 /// Least of own[s] + f0[s] + f1[s] + ...; four lanes, since a plain minimum is not vectorised.
-double leastOfSum(const double *own, const double *const *f, size_t count, size_t n,
-                  double *scratch) {
+double leastOfSum(const double *own, const double *const *f, size_t count, size_t n, double *scratch) {
   if (count > 2) {
     for (size_t s = 0; s < n; ++s)
       scratch[s] = own[s] + f[0][s];
@@ -141,8 +137,7 @@ double leastOfSum(const double *own, const double *const *f, size_t count, size_
 
 } // namespace
 
-double EliminationPlan::run(const std::vector<const double *> &unary,
-                            std::vector<int32_t> &answer) {
+double EliminationPlan::run(const std::vector<const double *> &unary, std::vector<int32_t> &answer) {
   double least = 0;
   std::vector<double> scratch;
   std::vector<size_t> digit, strides;
@@ -200,8 +195,7 @@ double EliminationPlan::run(const std::vector<const double *> &unary,
       for (size_t s = 0; s < n && !constant; ++s)
         bucket->own[s] += from[s];
     }
-    answer[bucket->variable] =
-        int32_t(std::min_element(bucket->own.begin(), bucket->own.end()) - bucket->own.begin());
+    answer[bucket->variable] = int32_t(std::min_element(bucket->own.begin(), bucket->own.end()) - bucket->own.begin());
   }
   return least;
 }

@@ -32,8 +32,8 @@ void addTo(std::vector<int64_t> &sum, const std::vector<int64_t> &list) {
 }
 
 /// A number for every variable, equal for those that are to choose alike.
-std::vector<uint64_t> colours(const StrategyGraph &graph, const std::vector<int32_t> &variableOf,
-                              size_t variables, int rounds) {
+std::vector<uint64_t> colours(const StrategyGraph &graph, const std::vector<int32_t> &variableOf, size_t variables,
+                              int rounds) {
   std::vector<uint64_t> colour(variables, 0);
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     colour[variableOf[i]] += mix(hash(graph.nodes[i].costs) ^ mix(hash(graph.nodes[i].usages)));
@@ -56,8 +56,7 @@ std::vector<uint64_t> colours(const StrategyGraph &graph, const std::vector<int3
 
 } // namespace
 
-LayerFolding::LayerFolding(const StrategyGraph &whole, const std::vector<int32_t> &variableOf,
-                           int rounds) {
+LayerFolding::LayerFolding(const StrategyGraph &whole, const std::vector<int32_t> &variableOf, int rounds) {
   size_t variables = 0;
   for (int32_t v : variableOf)
     variables = std::max(variables, size_t(v) + 1);

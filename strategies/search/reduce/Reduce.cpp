@@ -17,8 +17,7 @@ constexpr size_t kPollSteps = 10'000'000; // elementary steps between two looks 
 
 class Reducer {
 public:
-  Reducer(Problem &m, const std::function<bool()> &stop)
-      : m(m), stop(stop), queued(m.variables.size(), 1) {
+  Reducer(Problem &m, const std::function<bool()> &stop) : m(m), stop(stop), queued(m.variables.size(), 1) {
     for (size_t v = 0; v < m.variables.size(); ++v)
       queue.push_back(int32_t(v));
   }
@@ -116,8 +115,7 @@ void Reducer::prepareMemory(const Variable &x) {
     events.push_back({piece.from, true, piece.extra.data()});
     events.push_back({piece.to, false, piece.extra.data()});
   }
-  std::stable_sort(events.begin(), events.end(),
-                   [](const Event &a, const Event &b) { return a.point < b.point; });
+  std::stable_sort(events.begin(), events.end(), [](const Event &a, const Event &b) { return a.point < b.point; });
 }
 
 /// Drops options that cannot occur; false if none is left.
@@ -213,9 +211,8 @@ bool Reducer::dropDominated(int32_t v) {
   std::vector<EdgeView> views;
   for (int32_t e : x.edges)
     views.push_back(m.view(e, v));
-  std::stable_sort(views.begin(), views.end(), [&](const EdgeView &a, const EdgeView &b) {
-    return var(a.other).size() < var(b.other).size();
-  });
+  std::stable_sort(views.begin(), views.end(),
+                   [&](const EdgeView &a, const EdgeView &b) { return var(a.other).size() < var(b.other).size(); });
   auto dominates = [&](size_t s, size_t t) { // t can be replaced by s
     work += 1 + events.size() / 4;
     if (!usesNoMore(x, s, t))
@@ -409,8 +406,7 @@ void Reducer::reduceChain(int32_t v) {
     }
   for (size_t s = 0; s < rows; ++s)
     for (size_t t = 0; t < columns; ++t)
-      record.table[size_t(var(a).ids[s]) * record.columns + size_t(var(b).ids[t])] =
-          x.ids[via[s * columns + t]];
+      record.table[size_t(var(a).ids[s]) * record.columns + size_t(var(b).ids[t])] = x.ids[via[s * columns + t]];
   m.records.push_back(std::move(record));
   m.removeEdge(x.edges[1]);
   m.removeEdge(x.edges[0]);

@@ -28,9 +28,8 @@ void checkAttention(Random &random, const AttentionShape &s, Attributes a, const
   for (bool grad : {false, true}) {
     Case c;
     c.tolerance = 1e-5;
-    c.what = std::string(grad ? "attention_grad" : "attention") + " q " + str(q) + " k " + str(k) +
-             " v " + str(v) + (bias ? " bias " + str(*bias) : "") +
-             (s.rowsFirst ? " rows first" : "");
+    c.what = std::string(grad ? "attention_grad" : "attention") + " q " + str(q) + " k " + str(k) + " v " + str(v) +
+             (bias ? " bias " + str(*bias) : "") + (s.rowsFirst ? " rows first" : "");
     std::vector<uint32_t> in, out;
     for (const Shape &shape : grad ? std::vector<Shape>{y, q, k, v} : std::vector<Shape>{q, k, v})
       in.push_back(c.input(random, plan::F32, shape));
@@ -62,8 +61,7 @@ TEST_CASE("attention of random shapes", "[conformance]") {
     if (random.coin()) {
       a["causal"] = int64_t(1);
       // Far outside, where probabilities are 0, and not so far.
-      a["outside"] =
-          random.pick<double>({-std::numeric_limits<double>::infinity(), -1e9, -1e4, -2, 0.5});
+      a["outside"] = random.pick<double>({-std::numeric_limits<double>::infinity(), -1e9, -1e4, -2, 0.5});
       a["start"] = random.pick<int64_t>({0, 0, 1, -1, s.keys - s.rows, 100});
       // A row with nothing inside: of -inf it is NaN, and far outside F32 has no digits left for a bias.
       if (std::get<int64_t>(a["start"]) < 0)
@@ -74,8 +72,7 @@ TEST_CASE("attention of random shapes", "[conformance]") {
     for (int64_t &extent : bias)
       if (random.integer(0, 2) == 0)
         extent = 1;
-    bias.erase(bias.begin(),
-               bias.begin() + random.integer(0, static_cast<int64_t>(bias.size()) - 1));
+    bias.erase(bias.begin(), bias.begin() + random.integer(0, static_cast<int64_t>(bias.size()) - 1));
     checkAttention(random, s, a, random.coin() ? &bias : nullptr);
   }
 }

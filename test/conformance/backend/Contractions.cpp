@@ -20,9 +20,7 @@ struct ConvShape {
   Shape out() const {
     Shape y;
     for (size_t d = 0; d < in.size(); ++d)
-      y.push_back((in[d] + pads[d] + pads[in.size() + d] - dilations[d] * (kernel[d] - 1) - 1) /
-                      strides[d] +
-                  1);
+      y.push_back((in[d] + pads[d] + pads[in.size() + d] - dilations[d] * (kernel[d] - 1) - 1) / strides[d] + 1);
     return y;
   }
   bool possible() const {
@@ -43,16 +41,14 @@ Shape with(int64_t a, int64_t b, const Shape &rest) {
 void checkConv(Random &random, const ConvShape &s, double tolerance, plan::DType type = plan::F32) {
   Shape xs = with(s.n, s.groups * s.c, s.in), ws = with(s.groups * s.f, s.c, s.kernel);
   Shape ys = with(s.n, s.groups * s.f, s.out());
-  Attributes a = {
-      {"strides", s.strides}, {"pads", s.pads}, {"dilations", s.dilations}, {"groups", s.groups}};
+  Attributes a = {{"strides", s.strides}, {"pads", s.pads}, {"dilations", s.dilations}, {"groups", s.groups}};
   if (type != plan::F32)
     a["wide"] = int64_t(1);
   Attributes in = a, weight = a;
   in["input_sizes"] = s.in;
   weight["kernel_sizes"] = s.kernel;
-  std::string what = "x " + str(xs) + " w " + str(ws) + " strides " + str(s.strides) + " pads " +
-                     str(s.pads) + " dilations " + str(s.dilations) + " groups " +
-                     std::to_string(s.groups);
+  std::string what = "x " + str(xs) + " w " + str(ws) + " strides " + str(s.strides) + " pads " + str(s.pads) +
+                     " dilations " + str(s.dilations) + " groups " + std::to_string(s.groups);
   for (const char *name : {"conv", "conv_input_grad", "conv_weight_grad"}) {
     Case c;
     c.tolerance = tolerance;
@@ -80,10 +76,8 @@ TEST_CASE("convolutions of random shapes", "[conformance]") {
     size_t spatial = random.pick<size_t>({1, 2, 2, 2, 2, 3});
     s.n = random.integer(1, 3);
     s.groups = random.pick<int64_t>({1, 1, 1, 2, 16});
-    s.c = s.groups == 16 ? random.pick<int64_t>({1, 1, 2})
-                         : random.pick<int64_t>({1, 3, 5, 16, 32, 20});
-    s.f = s.groups == 16 ? random.pick<int64_t>({1, 1, 2})
-                         : random.pick<int64_t>({1, 2, 7, 16, 32, 48});
+    s.c = s.groups == 16 ? random.pick<int64_t>({1, 1, 2}) : random.pick<int64_t>({1, 3, 5, 16, 32, 20});
+    s.f = s.groups == 16 ? random.pick<int64_t>({1, 1, 2}) : random.pick<int64_t>({1, 2, 7, 16, 32, 48});
     for (size_t d = 0; d < spatial; ++d) {
       s.in.push_back(random.integer(1, spatial == 3 ? 6 : 12));
       s.kernel.push_back(random.pick<int64_t>({1, 1, 2, 3, 3, 5}));
@@ -104,16 +98,7 @@ TEST_CASE("convolutions of residual networks", "[conformance]") {
   Random random(2);
   auto square = [&](int64_t c, int64_t f, int64_t size, int64_t kernel, int64_t stride) {
     int64_t pad = kernel / 2;
-    checkConv(random,
-              {2,
-               1,
-               c,
-               f,
-               {size, size},
-               {kernel, kernel},
-               {stride, stride},
-               {pad, pad, pad, pad},
-               {1, 1}},
+    checkConv(random, {2, 1, c, f, {size, size}, {kernel, kernel}, {stride, stride}, {pad, pad, pad, pad}, {1, 1}},
               kTolerance);
   };
   square(3, 64, 16, 3, 1);
@@ -168,9 +153,8 @@ TEST_CASE("matrix products", "[conformance]") {
     y.push_back(n);
     c.what = "matmul " + str(a) + (ta ? "^T" : "") + " " + str(b) + (tb ? "^T" : "");
     uint32_t ba = c.input(random, type, a), bb = c.input(random, type, b);
-    c.plan.kernel(
-        "matmul", {ba, bb}, {c.output(wide ? plan::F32 : type, y)},
-        {{"transpose_a", int64_t(ta)}, {"transpose_b", int64_t(tb)}, {"wide", int64_t(wide)}});
+    c.plan.kernel("matmul", {ba, bb}, {c.output(wide ? plan::F32 : type, y)},
+                  {{"transpose_a", int64_t(ta)}, {"transpose_b", int64_t(tb)}, {"wide", int64_t(wide)}});
     check(c);
   }
 }
@@ -179,8 +163,7 @@ namespace {
 
 /// The loop behind a product: + bias, then relu or gelu by its tanh formula; results: what it gives, and what the function
 /// was applied to.
-void follow(plan::Kernel &fused, const Shape &y, bool bias, const std::string &function, bool keep,
-            plan::DType type) {
+void follow(plan::Kernel &fused, const Shape &y, bool bias, const std::string &function, bool keep, plan::DType type) {
   plan::Expression &e = *fused.mutable_expression();
   auto shape = [](auto *to, const Shape &s) {
     for (int64_t d : s)
@@ -236,16 +219,14 @@ TEST_CASE("products and the loops behind them", "[conformance]") {
   for (int i = 0; i < 40; ++i) {
     const std::string function = random.pick<std::string>({"", "relu", "gelu"});
     const bool bias = random.coin(), keep = function == "gelu" && random.coin();
-    const bool readElsewhere = random.integer(0, 4) == 0,
-               narrow = !keep && random.integer(0, 2) == 0;
-    int64_t m = random.integer(1, 20), n = random.pick<int64_t>({3, 8, 16}),
-            k = random.integer(1, 30);
+    const bool readElsewhere = random.integer(0, 4) == 0, narrow = !keep && random.integer(0, 2) == 0;
+    int64_t m = random.integer(1, 20), n = random.pick<int64_t>({3, 8, 16}), k = random.integer(1, 30);
     Shape x = random.coin() ? Shape{m, k} : Shape{2, m, k}, y = x;
     y.back() = n;
     Case c;
     c.tolerance = narrow ? 5e-3 : kTolerance; // one rounding to 8 bits
-    c.what = "matmul " + str(x) + ", " + function + (bias ? ", bias" : "") +
-             (keep ? ", kept" : "") + (narrow ? ", bf16" : "");
+    c.what = "matmul " + str(x) + ", " + function + (bias ? ", bias" : "") + (keep ? ", kept" : "") +
+             (narrow ? ", bf16" : "");
     const plan::DType in = narrow ? plan::BF16 : plan::F32;
     uint32_t a = c.input(random, in, x), b = c.input(random, in, {k, n});
     uint32_t t = c.plan.buffer(plan::F32, y);
@@ -268,10 +249,7 @@ TEST_CASE("ranks are threads of one process", "[conformance]") {
   Shape xs = {2, 32, 9, 9}, ws = {32, 32, 3, 3};
   uint32_t x = p.buffer(plan::F32, xs), w = p.buffer(plan::F32, ws), y = p.buffer(plan::F32, xs);
   uint32_t dw = p.buffer(plan::F32, ws), sum = p.buffer(plan::F32, {32});
-  Attributes a = {{"strides", Shape{1, 1}},
-                  {"pads", Shape(4, 1)},
-                  {"dilations", Shape{1, 1}},
-                  {"groups", int64_t(1)}};
+  Attributes a = {{"strides", Shape{1, 1}}, {"pads", Shape(4, 1)}, {"dilations", Shape{1, 1}}, {"groups", int64_t(1)}};
   p.kernel("conv", {x, w}, {y}, a);
   p.kernel("relu", {y}, {y});
   p.kernel("reduce_sum", {y}, {sum}, {{"dims", Shape{0, 2, 3}}, {"keepdims", int64_t(0)}});

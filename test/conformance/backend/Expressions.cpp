@@ -19,15 +19,13 @@ void addAll(google::protobuf::RepeatedField<int64_t> *to, const Shape &shape) {
 /// A random expression over inputs that are given. Exact: operators that keep small integers exact.
 class ExpressionMaker {
 public:
-  ExpressionMaker(Random &random, plan::Expression &e, bool exact)
-      : random_(random), e_(e), exact_(exact) {}
+  ExpressionMaker(Random &random, plan::Expression &e, bool exact) : random_(random), e_(e), exact_(exact) {}
 
   void input(plan::DType type, const Shape &view) {
     addAll(e_.add_input_views()->mutable_shape(), view);
     values_.push_back({type, true});
   }
-  uint32_t add(const std::string &op, const std::vector<uint32_t> &operands, plan::DType type,
-               double immediate = 0) {
+  uint32_t add(const std::string &op, const std::vector<uint32_t> &operands, plan::DType type, double immediate = 0) {
     plan::Instruction *i = e_.add_code();
     i->set_op(op);
     for (uint32_t o : operands)
@@ -46,17 +44,15 @@ public:
     if (candidates.empty()) {
       uint32_t v = type == plan::BOOL && random_.coin()
                        ? add("lt", {any(plan::F32, true), any(plan::F32, true)}, plan::BOOL)
-                   : type == plan::BOOL
-                       ? add("constant", {}, type, static_cast<double>(random_.integer(0, 1)))
-                       : add("constant", {}, type, static_cast<double>(random_.integer(-2, 2)));
+                   : type == plan::BOOL ? add("constant", {}, type, static_cast<double>(random_.integer(0, 1)))
+                                        : add("constant", {}, type, static_cast<double>(random_.integer(-2, 2)));
       values_[v].second = true;
       return v;
     }
     return random_.pick(candidates);
   }
   void step() {
-    static const std::vector<std::string> exactUnary = {"neg",  "abs",   "sign",
-                                                        "relu", "floor", "round"};
+    static const std::vector<std::string> exactUnary = {"neg", "abs", "sign", "relu", "floor", "round"};
     static const std::vector<std::string> smoothUnary = {"neg", "tanh", "sigmoid", "erf", "atan",
                                                          "sin", "cos",  "relu",    "abs"};
     static const std::vector<std::string> exactBinary = {"add", "sub", "max", "min"};
@@ -103,9 +99,8 @@ public:
         break;
       uint32_t v = add("iota", {}, plan::I64);
       plan::Expression &e = e_;
-      setAttributes(
-          *e.mutable_code(e.code_size() - 1)->mutable_attributes(),
-          {{"dim", random_.integer(0, e.domain_size() - 1)}, {"start", random_.integer(-3, 3)}});
+      setAttributes(*e.mutable_code(e.code_size() - 1)->mutable_attributes(),
+                    {{"dim", random_.integer(0, e.domain_size() - 1)}, {"start", random_.integer(-3, 3)}});
       values_[v].second = true;
       break;
     }
@@ -152,8 +147,7 @@ Shape masked(const Shape &domain, int64_t mask) {
 }
 
 /// Adds a random fused kernel over `fulls` (buffers of the domain's shape) and new broadcast inputs.
-void addFused(Random &random, Case &c, const Shape &domain, const std::vector<uint32_t> &fulls,
-              bool channelsOnly) {
+void addFused(Random &random, Case &c, const Shape &domain, const std::vector<uint32_t> &fulls, bool channelsOnly) {
   plan::Kernel &k = c.plan.kernel("fused", {}, {});
   plan::Expression &e = *k.mutable_expression();
   addAll(e.mutable_domain(), domain);
@@ -171,8 +165,7 @@ void addFused(Random &random, Case &c, const Shape &domain, const std::vector<ui
   };
   for (int64_t i = random.integer(0, 3); i > 0; --i) {
     Shape view = masked(domain, mask());
-    plan::DType type = random.pick<plan::DType>(
-        {plan::BOOL, plan::I64, plan::F32, plan::F32, plan::F32, plan::F32});
+    plan::DType type = random.pick<plan::DType>({plan::BOOL, plan::I64, plan::F32, plan::F32, plan::F32, plan::F32});
     k.add_inputs(c.input(random, type, view));
     maker.input(type, view);
   }
@@ -181,16 +174,14 @@ void addFused(Random &random, Case &c, const Shape &domain, const std::vector<ui
     maker.step();
   std::vector<uint32_t> overwritable = fulls;
   for (int64_t i = random.integer(1, 3); i > 0; --i) {
-    uint32_t v = random.integer(0, 3) ? maker.count() - 1
-                                      : static_cast<uint32_t>(random.integer(0, maker.count() - 1));
-    plan::Reduction kind = random.pick<plan::Reduction>(
-        {plan::NONE, plan::NONE, plan::SUM, plan::SUM, plan::MAX, plan::MIN});
+    uint32_t v = random.integer(0, 3) ? maker.count() - 1 : static_cast<uint32_t>(random.integer(0, maker.count() - 1));
+    plan::Reduction kind =
+        random.pick<plan::Reduction>({plan::NONE, plan::NONE, plan::SUM, plan::SUM, plan::MAX, plan::MIN});
     if (maker.typeOf(v) != plan::F32)
       kind = plan::NONE;
     Shape view = kind == plan::NONE ? domain : masked(domain, mask());
     maker.result(v, kind, view);
-    if (kind == plan::NONE && maker.typeOf(v) == plan::F32 && !overwritable.empty() &&
-        random.coin()) {
+    if (kind == plan::NONE && maker.typeOf(v) == plan::F32 && !overwritable.empty() && random.coin()) {
       k.add_outputs(overwritable.back()); // in place
       c.wanted.push_back(overwritable.back());
       overwritable.pop_back();
@@ -232,14 +223,11 @@ TEST_CASE("random fused expressions behind a convolution", "[conformance]") {
     Shape domain = {n, channels, random.integer(1, 9), random.integer(1, 9)};
     int64_t in = random.pick<int64_t>({1, 16});
     Shape xs = {n, in, domain[2], domain[3]};
-    uint32_t x = c.input(random, plan::F32, xs),
-             w = c.input(random, plan::F32, {channels, in, 1, 1});
+    uint32_t x = c.input(random, plan::F32, xs), w = c.input(random, plan::F32, {channels, in, 1, 1});
     uint32_t y = c.output(plan::F32, domain);
-    c.plan.kernel("conv", {x, w}, {y},
-                  {{"strides", Shape{1, 1}},
-                   {"pads", Shape(4, 0)},
-                   {"dilations", Shape{1, 1}},
-                   {"groups", int64_t(1)}});
+    c.plan.kernel(
+        "conv", {x, w}, {y},
+        {{"strides", Shape{1, 1}}, {"pads", Shape(4, 0)}, {"dilations", Shape{1, 1}}, {"groups", int64_t(1)}});
     std::vector<uint32_t> fulls = {y};
     if (random.coin())
       fulls.push_back(c.input(random, plan::F32, domain));
@@ -264,23 +252,19 @@ TEST_CASE("a weight update runs in the layout of the weight", "[conformance]") {
     uint32_t y = c.output(plan::F32, xs), dw = c.output(plan::F32, ws);
     c.wanted.push_back(w);
     c.wanted.push_back(momentum);
-    Attributes a = {{"strides", Shape{1, 1}},
-                    {"pads", Shape(4, 1)},
-                    {"dilations", Shape{1, 1}},
-                    {"groups", int64_t(1)}};
+    Attributes a = {
+        {"strides", Shape{1, 1}}, {"pads", Shape(4, 1)}, {"dilations", Shape{1, 1}}, {"groups", int64_t(1)}};
     c.plan.kernel("conv", {x, w}, {y}, a);
     a["kernel_sizes"] = Shape{3, 3};
     c.plan.kernel("conv_weight_grad", {x, dy}, {dw}, a);
     // m = 0.9 m + dw; w = w - 0.1 m; in place. The norm of dw beside.
-    plan::Kernel &k =
-        c.plan.kernel("fused", {w, momentum, dw}, {w, momentum, c.output(plan::F32, {})});
+    plan::Kernel &k = c.plan.kernel("fused", {w, momentum, dw}, {w, momentum, c.output(plan::F32, {})});
     plan::Expression &e = *k.mutable_expression();
     addAll(e.mutable_domain(), ws);
     ExpressionMaker maker(random, e, false);
     for (int i = 0; i < 3; ++i)
       maker.input(plan::F32, ws);
-    uint32_t decay = maker.add("constant", {}, plan::F32, 0.9),
-             rate = maker.add("constant", {}, plan::F32, 0.1);
+    uint32_t decay = maker.add("constant", {}, plan::F32, 0.9), rate = maker.add("constant", {}, plan::F32, 0.1);
     uint32_t m = maker.add("add", {maker.add("mul", {1, decay}, plan::F32), 2}, plan::F32);
     uint32_t step = maker.add("sub", {0, maker.add("mul", {m, rate}, plan::F32)}, plan::F32);
     uint32_t square = maker.add("mul", {2, 2}, plan::F32);
@@ -353,8 +337,7 @@ TEST_CASE("integers of every type are read, compared and converted", "[conforman
 
 TEST_CASE("special numbers pass as in the reference", "[conformance]") {
   const double inf = INFINITY, nan = NAN;
-  for (const char *name :
-       {"relu", "sign", "abs", "neg", "exp", "tanh", "sigmoid", "floor", "sqrt", "not"}) {
+  for (const char *name : {"relu", "sign", "abs", "neg", "exp", "tanh", "sigmoid", "floor", "sqrt", "not"}) {
     Case c;
     c.tolerance = 1e-6;
     bool logic = name == std::string("not");
@@ -406,8 +389,7 @@ TEST_CASE("reductions of every kind and type", "[conformance]") {
   Random random(26);
   for (int i = 0; i < 150; ++i) {
     Case c;
-    plan::DType type = random.pick<plan::DType>(
-        {plan::F32, plan::F32, plan::F32, plan::I64, plan::I32, plan::F64});
+    plan::DType type = random.pick<plan::DType>({plan::F32, plan::F32, plan::F32, plan::I64, plan::I32, plan::F64});
     Shape x, dims, y;
     for (int64_t d = random.integer(1, 4); d > 0; --d)
       x.push_back(random.pick<int64_t>({1, 2, 7, 16, 30}));
@@ -421,8 +403,7 @@ TEST_CASE("reductions of every kind and type", "[conformance]") {
     }
     std::string name = random.pick<std::string>({"reduce_sum", "reduce_max", "reduce_min"});
     c.what = name + " " + str(x) + " over " + str(dims);
-    c.plan.kernel(name, {c.input(random, type, x)}, {c.output(type, y)},
-                  {{"dims", dims}, {"keepdims", int64_t(keep)}});
+    c.plan.kernel(name, {c.input(random, type, x)}, {c.output(type, y)}, {{"dims", dims}, {"keepdims", int64_t(keep)}});
     check(c);
   }
 }
@@ -430,8 +411,7 @@ TEST_CASE("reductions of every kind and type", "[conformance]") {
 TEST_CASE("sums do not depend on the number of threads", "[conformance]") {
   Random random(27);
   PlanBuilder p;
-  uint32_t x = p.buffer(plan::F32, {8, 64, 33}), y = p.buffer(plan::F32, {64}),
-           z = p.buffer(plan::F32, {});
+  uint32_t x = p.buffer(plan::F32, {8, 64, 33}), y = p.buffer(plan::F32, {64}), z = p.buffer(plan::F32, {});
   p.kernel("reduce_sum", {x}, {y}, {{"dims", Shape{0, 2}}, {"keepdims", int64_t(0)}});
   p.kernel("reduce_sum", {x}, {z}, {{"dims", Shape{0, 1, 2}}, {"keepdims", int64_t(0)}});
   Values v = random.reals(8 * 64 * 33, -1, 1);

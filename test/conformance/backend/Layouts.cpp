@@ -8,10 +8,8 @@ using namespace tessera::rt;
 using namespace tessera::rt::test;
 
 namespace {
-const Attributes same3 = {{"strides", Shape{1, 1}},
-                          {"pads", Shape(4, 1)},
-                          {"dilations", Shape{1, 1}},
-                          {"groups", int64_t(1)}};
+const Attributes same3 = {
+    {"strides", Shape{1, 1}}, {"pads", Shape(4, 1)}, {"dilations", Shape{1, 1}}, {"groups", int64_t(1)}};
 }
 
 TEST_CASE("a chain of convolutions stays blocked", "[conformance]") {
@@ -20,8 +18,7 @@ TEST_CASE("a chain of convolutions stays blocked", "[conformance]") {
   c.tolerance = 1e-5;
   c.what = "chain";
   Shape s = {2, 32, 6, 6};
-  uint32_t image = c.input(random, plan::F32, {2, 3, 6, 6}),
-           w0 = c.input(random, plan::F32, {32, 3, 3, 3});
+  uint32_t image = c.input(random, plan::F32, {2, 3, 6, 6}), w0 = c.input(random, plan::F32, {32, 3, 3, 3});
   uint32_t w1 = c.input(random, plan::F32, {32, 32, 3, 3});
   uint32_t a = c.output(plan::F32, s), b = c.output(plan::F32, s), d = c.output(plan::F32, s);
   uint32_t pooled = c.output(plan::F32, {2, 32, 1, 1});
@@ -32,8 +29,7 @@ TEST_CASE("a chain of convolutions stays blocked", "[conformance]") {
   c.plan.kernel("lt", {b, d}, {positive});
   c.plan.kernel("reduce_sum", {d}, {pooled}, {{"dims", Shape{2, 3}}, {"keepdims", int64_t(1)}});
   uint32_t flat = c.plan.alias(pooled, {2, 32});
-  c.plan.kernel("matmul", {flat, c.input(random, plan::F32, {32, 5})},
-                {c.output(plan::F32, {2, 5})});
+  c.plan.kernel("matmul", {flat, c.input(random, plan::F32, {32, 5})}, {c.output(plan::F32, {2, 5})});
   check(c);
 
   auto backend = createBackend("cpu");

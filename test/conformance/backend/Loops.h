@@ -28,15 +28,13 @@ public:
     return *this;
   }
   /// `type` none: the loop's.
-  Loop &op(const std::string &name, const std::vector<uint32_t> &operands,
-           plan::DType type = plan::DTYPE_INVALID, double immediate = 0,
-           const Attributes &attributes = {}) {
+  Loop &op(const std::string &name, const std::vector<uint32_t> &operands, plan::DType type = plan::DTYPE_INVALID,
+           double immediate = 0, const Attributes &attributes = {}) {
     convertInputs();
     std::vector<uint32_t> ids;
     for (uint32_t o : operands)
       ids.push_back(ids_[o]);
-    ids_.push_back(
-        instruction(name, ids, type == plan::DTYPE_INVALID ? type_ : type, immediate, attributes));
+    ids_.push_back(instruction(name, ids, type == plan::DTYPE_INVALID ? type_ : type, immediate, attributes));
     return *this;
   }
   Loop &constant(double value) { return op("constant", {}, plan::DTYPE_INVALID, value); }
@@ -58,9 +56,7 @@ private:
       to->Add(d);
   }
   static bool isHalf(plan::DType type) { return type == plan::F16 || type == plan::BF16; }
-  plan::DType typeOf(uint32_t buffer) const {
-    return plan_.buffers(static_cast<int>(buffer)).dtype();
-  }
+  plan::DType typeOf(uint32_t buffer) const { return plan_.buffers(static_cast<int>(buffer)).dtype(); }
   void convertInputs() {
     if (e_.code_size() > 0)
       return;
@@ -68,8 +64,8 @@ private:
       if (isHalf(typeOf(kernel_.inputs(static_cast<int>(i)))))
         ids_[i] = instruction("cast", {i}, type_, 0, {});
   }
-  uint32_t instruction(const std::string &name, const std::vector<uint32_t> &operands,
-                       plan::DType type, double immediate, const Attributes &attributes) {
+  uint32_t instruction(const std::string &name, const std::vector<uint32_t> &operands, plan::DType type,
+                       double immediate, const Attributes &attributes) {
     plan::Instruction &i = *e_.add_code();
     i.set_op(name);
     for (uint32_t o : operands)

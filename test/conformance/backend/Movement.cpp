@@ -28,8 +28,7 @@ TEST_CASE("transpositions large enough for squares and threads", "[conformance]"
 TEST_CASE("data movement of random shapes", "[conformance]") {
   Random random(41);
   for (int i = 0; i < 150; ++i) {
-    plan::DType type =
-        random.pick<plan::DType>({plan::F32, plan::F64, plan::BF16, plan::I8, plan::I64});
+    plan::DType type = random.pick<plan::DType>({plan::F32, plan::F64, plan::BF16, plan::I8, plan::I64});
     Shape x;
     for (int64_t d = random.integer(1, 4); d > 0; --d)
       x.push_back(random.integer(1, 8));
@@ -41,8 +40,7 @@ TEST_CASE("data movement of random shapes", "[conformance]") {
     case 0: {
       Shape perm;
       for (size_t d = 0; d < rank; ++d)
-        perm.insert(perm.begin() + random.integer(0, static_cast<int64_t>(d)),
-                    static_cast<int64_t>(d));
+        perm.insert(perm.begin() + random.integer(0, static_cast<int64_t>(d)), static_cast<int64_t>(d));
       for (int64_t d : perm)
         y.push_back(x[static_cast<size_t>(d)]);
       c.plan.kernel("transpose", {in}, {c.output(type, y)}, {{"perm", perm}});
@@ -56,8 +54,7 @@ TEST_CASE("data movement of random shapes", "[conformance]") {
         strides.push_back(random.integer(1, 3));
         y.push_back((limits.back() - starts.back() - 1) / strides.back() + 1);
       }
-      c.plan.kernel("slice", {in}, {c.output(type, y)},
-                    {{"starts", starts}, {"limits", limits}, {"strides", strides}});
+      c.plan.kernel("slice", {in}, {c.output(type, y)}, {{"starts", starts}, {"limits", limits}, {"strides", strides}});
       break;
     }
     case 2: {
@@ -68,8 +65,7 @@ TEST_CASE("data movement of random shapes", "[conformance]") {
         inner.push_back(random.integer(0, 2));
         y.push_back(lo.back() + n + (n - 1) * inner.back() + hi.back());
       }
-      c.plan.kernel("pad", {in}, {c.output(type, y)},
-                    {{"lo", lo}, {"hi", hi}, {"inner", inner}, {"value", -2.0}});
+      c.plan.kernel("pad", {in}, {c.output(type, y)}, {{"lo", lo}, {"hi", hi}, {"inner", inner}, {"value", -2.0}});
       break;
     }
     case 3: {
@@ -89,8 +85,7 @@ TEST_CASE("data movement of random shapes", "[conformance]") {
       y.assign(x.begin(), x.begin() + axis);
       y.insert(y.end(), {3, 2});
       y.insert(y.end(), x.begin() + axis + 1, x.end());
-      c.plan.kernel("gather", {in, indices}, {c.output(type, y)},
-                    {{"axis", axis}, {"start", int64_t(4)}});
+      c.plan.kernel("gather", {in, indices}, {c.output(type, y)}, {{"axis", axis}, {"start", int64_t(4)}});
       if (type == plan::BF16)
         break;
       // The same with the dimensions before the axis as batches.
@@ -103,9 +98,8 @@ TEST_CASE("data movement of random shapes", "[conformance]") {
       c.plan.kernel("gather", {in, own}, {c.output(type, batched)},
                     {{"axis", axis}, {"batch_dims", axis}, {"start", int64_t(4)}});
       uint32_t updates = c.input(random, type, y);
-      c.plan.kernel(
-          "scatter_add", {indices, updates}, {c.output(type, x)},
-          {{"axis", axis}, {"size", x[static_cast<size_t>(axis)]}, {"start", int64_t(4)}});
+      c.plan.kernel("scatter_add", {indices, updates}, {c.output(type, x)},
+                    {{"axis", axis}, {"size", x[static_cast<size_t>(axis)]}, {"start", int64_t(4)}});
       break;
     }
     case 5: {

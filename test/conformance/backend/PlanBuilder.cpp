@@ -6,8 +6,7 @@
 
 namespace tessera::rt::test {
 
-void setAttributes(google::protobuf::RepeatedPtrField<plan::Attribute> &to,
-                   const Attributes &attributes) {
+void setAttributes(google::protobuf::RepeatedPtrField<plan::Attribute> &to, const Attributes &attributes) {
   for (const auto &[name, value] : attributes) {
     plan::Attribute *a = to.Add();
     a->set_name(name);
@@ -51,8 +50,7 @@ uint32_t PlanBuilder::alias(uint32_t of, const Shape &shape) {
 }
 
 plan::Kernel &PlanBuilder::kernel(const std::string &name, const std::vector<uint32_t> &inputs,
-                                  const std::vector<uint32_t> &outputs,
-                                  const Attributes &attributes) {
+                                  const std::vector<uint32_t> &outputs, const Attributes &attributes) {
   plan::Step *step = plan_.mutable_programs(0)->add_steps();
   step->set_name(name + std::to_string(plan_.programs(0).steps_size() - 1));
   plan::Kernel *k = step->mutable_kernel();
@@ -72,10 +70,8 @@ void need(const Status &status) {
 }
 } // namespace
 
-std::vector<Values> PlanBuilder::run(const std::string &backend,
-                                     const std::map<uint32_t, Values> &inputs,
-                                     const std::vector<uint32_t> &wanted,
-                                     const LoadOptions &options,
+std::vector<Values> PlanBuilder::run(const std::string &backend, const std::map<uint32_t, Values> &inputs,
+                                     const std::vector<uint32_t> &wanted, const LoadOptions &options,
                                      std::vector<std::string> *descriptions, bool apart) const {
   Result<std::unique_ptr<Backend>> made = createBackend(backend);
   need(made.status());
@@ -139,9 +135,8 @@ Values decode(plan::DType dtype, const void *from, size_t count) {
     else if (dtype == plan::BF16)
       values[i] = toFloat(static_cast<const Bfloat16 *>(from)[i]);
     else
-      dispatchNumber(dtype, [&](auto tag) {
-        values[i] = static_cast<double>(static_cast<const decltype(tag) *>(from)[i]);
-      });
+      dispatchNumber(dtype,
+                     [&](auto tag) { values[i] = static_cast<double>(static_cast<const decltype(tag) *>(from)[i]); });
   return values;
 }
 

@@ -24,8 +24,7 @@ using Values = std::vector<double>;
 using AttributeValue = std::variant<int64_t, double, Shape>;
 using Attributes = std::map<std::string, AttributeValue>;
 
-void setAttributes(google::protobuf::RepeatedPtrField<plan::Attribute> &to,
-                   const Attributes &attributes);
+void setAttributes(google::protobuf::RepeatedPtrField<plan::Attribute> &to, const Attributes &attributes);
 
 class PlanBuilder {
 public:
@@ -42,8 +41,7 @@ public:
   /// describe() of every step.
   std::vector<Values> run(const std::string &backend, const std::map<uint32_t, Values> &inputs,
                           const std::vector<uint32_t> &wanted, const LoadOptions &options = {},
-                          std::vector<std::string> *descriptions = nullptr,
-                          bool apart = false) const;
+                          std::vector<std::string> *descriptions = nullptr, bool apart = false) const;
   /// The message with which `backend` refuses the plan; empty if it does not.
   std::string refusal(const std::string &backend) const;
 

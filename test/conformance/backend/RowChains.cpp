@@ -13,15 +13,12 @@ namespace {
 /// Activations of type `type` on [rows, columns], what is kept of a row in `wide`.
 struct Net {
   Net(Random &random, plan::DType type, const Shape &leading, int64_t columns)
-      : random(random), type(type), wide(type == plan::F64 ? plan::F64 : plan::F32), full(leading),
-        row(leading), column(leading.size(), 1), columns(columns) {
+      : random(random), type(type), wide(type == plan::F64 ? plan::F64 : plan::F32), full(leading), row(leading),
+        column(leading.size(), 1), columns(columns) {
     full.push_back(columns);
     row.push_back(1);
     column.push_back(columns);
-    c.tolerance = type == plan::F64   ? 1e-12
-                  : type == plan::F32 ? 3e-5
-                  : type == plan::F16 ? 4e-3
-                                      : 3e-2;
+    c.tolerance = type == plan::F64 ? 1e-12 : type == plan::F32 ? 3e-5 : type == plan::F16 ? 4e-3 : 3e-2;
     c.what = dtypeName(type) + " " + str(full);
   }
   Loop loop(const Shape &domain) { return Loop(c.plan, domain, wide); }
@@ -47,13 +44,11 @@ void layerNorm(Net &n) {
   Case &c = n.c;
   const double share = 1.0 / static_cast<double>(n.columns);
   const uint32_t x = c.input(n.random, n.type, n.full), r = c.input(n.random, n.type, n.full),
-                 scale = c.input(n.random, n.wide, {n.columns}),
-                 bias = c.input(n.random, n.wide, {n.columns}),
+                 scale = c.input(n.random, n.wide, {n.columns}), bias = c.input(n.random, n.wide, {n.columns}),
                  dy = c.input(n.random, n.type, n.full);
   const uint32_t sum = n.output(n.type, n.full), total = n.perRow(), mean = n.perRow(),
-                 centered = c.plan.buffer(n.wide, n.full), squares = n.perRow(),
-                 rstd = n.output(n.wide, n.row), hat = c.plan.buffer(n.wide, n.full),
-                 y = n.output(n.type, n.full);
+                 centered = c.plan.buffer(n.wide, n.full), squares = n.perRow(), rstd = n.output(n.wide, n.row),
+                 hat = c.plan.buffer(n.wide, n.full), y = n.output(n.type, n.full);
   n.loop(n.full).in(x).in(r).op("add", {0, 1}).out(sum, 2).out(total, 2, plan::SUM, n.row);
   n.loop(n.row).in(total).constant(share).op("mul", {0, 1}).out(mean, 2);
   n.loop(n.full)
@@ -119,20 +114,14 @@ void layerNorm(Net &n) {
       .out(dsum, 4)
       .out(dmean, 5, plan::SUM, n.row);
   n.loop(n.row).in(dmean).constant(share).op("mul", {0, 1}).out(shift, 2);
-  n.loop(n.full)
-      .in(dsum)
-      .in(shift, n.row)
-      .op("add", {0, 1})
-      .out(dx, 2)
-      .out(before, 2, plan::SUM, n.column);
+  n.loop(n.full).in(dsum).in(shift, n.row).op("add", {0, 1}).out(dx, 2).out(before, 2, plan::SUM, n.column);
 }
 
 /// y = x / sqrt(mean x^2 + eps) * scale and its gradients.
 void rmsNorm(Net &n) {
   Case &c = n.c;
   const double share = 1.0 / static_cast<double>(n.columns);
-  const uint32_t x = c.input(n.random, n.type, n.full),
-                 scale = c.input(n.random, n.type, {n.columns}),
+  const uint32_t x = c.input(n.random, n.type, n.full), scale = c.input(n.random, n.type, {n.columns}),
                  dy = c.input(n.random, n.type, n.full);
   const uint32_t squares = n.perRow(), r = n.perRow(), y = n.output(n.type, n.full),
                  dscale = n.output(n.type, {n.columns}), dots = n.perRow(), k = n.perRow(),
@@ -146,13 +135,7 @@ void rmsNorm(Net &n) {
       .op("add", {2, 3})
       .op("rsqrt", {4})
       .out(r, 5);
-  n.loop(n.full)
-      .in(x)
-      .in(r, n.row)
-      .in(scale, n.column)
-      .op("mul", {0, 1})
-      .op("mul", {3, 2})
-      .out(y, 4);
+  n.loop(n.full).in(x).in(r, n.row).in(scale, n.column).op("mul", {0, 1}).op("mul", {3, 2}).out(y, 4);
   n.loop(n.full)
       .in(dy)
       .in(scale, n.column)
@@ -189,20 +172,14 @@ void rmsNorm(Net &n) {
 /// softmax of x where a mask allows it, dropped out, and its gradient.
 void softmax(Net &n) {
   Case &c = n.c;
-  const uint32_t x = c.input(n.random, n.type, n.full),
-                 mask = c.input(n.random, plan::BOOL, {n.columns}),
+  const uint32_t x = c.input(n.random, n.type, n.full), mask = c.input(n.random, plan::BOOL, {n.columns}),
                  step = c.input(n.random, plan::I64, {}), dy = c.input(n.random, n.type, n.full);
   c.inputs[step] = {3};
   const Shape one(n.full.size(), 1);
-  const uint32_t top = n.perRow(), e = c.plan.buffer(n.type, n.full), sum = n.perRow(),
-                 inverse = n.perRow(), y = c.plan.buffer(n.type, n.full),
-                 kept = n.output(n.type, n.full), dots = n.perRow(), dx = n.output(n.type, n.full);
-  n.loop(n.full)
-      .in(x)
-      .in(mask, n.column)
-      .constant(-3)
-      .op("select", {1, 0, 2})
-      .out(top, 3, plan::MAX, n.row);
+  const uint32_t top = n.perRow(), e = c.plan.buffer(n.type, n.full), sum = n.perRow(), inverse = n.perRow(),
+                 y = c.plan.buffer(n.type, n.full), kept = n.output(n.type, n.full), dots = n.perRow(),
+                 dx = n.output(n.type, n.full);
+  n.loop(n.full).in(x).in(mask, n.column).constant(-3).op("select", {1, 0, 2}).out(top, 3, plan::MAX, n.row);
   n.loop(n.full)
       .in(x)
       .in(mask, n.column)
@@ -222,8 +199,7 @@ void softmax(Net &n) {
       .op("random", {2}, n.wide, 0, {{"seed", int64_t(5)}, {"stream", int64_t(7)}})
       .constant(0.25)
       .op("lt", {4, 5}, plan::BOOL)
-      .op("iota", {}, plan::I64, 0,
-          {{"dim", static_cast<int64_t>(n.full.size() - 1)}, {"start", int64_t(2)}})
+      .op("iota", {}, plan::I64, 0, {{"dim", static_cast<int64_t>(n.full.size() - 1)}, {"start", int64_t(2)}})
       .op("cast", {7}, n.wide)
       .constant(0)
       .op("mul", {8, 9})

@@ -16,9 +16,7 @@ Values Random::integers(int64_t n, int64_t low, int64_t high) {
 Values Random::reals(int64_t n, double low, double high) {
   Values v(static_cast<size_t>(n));
   for (double &x : v)
-    x = std::round((low + (high - low) * static_cast<double>(integer(0, 1 << 20)) * 0x1p-20) *
-                   0x1p20) *
-        0x1p-20;
+    x = std::round((low + (high - low) * static_cast<double>(integer(0, 1 << 20)) * 0x1p-20) * 0x1p20) * 0x1p-20;
   return v;
 }
 
@@ -44,8 +42,7 @@ namespace {
 
 /// The first element that is too far off; empty if none is.
 std::string difference(const Values &expected, const Values &actual, double tolerance) {
-  double largest =
-      1; // inputs lie in [-1, 1]: a difference of such is no smaller than their rounding
+  double largest = 1; // inputs lie in [-1, 1]: a difference of such is no smaller than their rounding
   for (double v : expected)
     if (std::isfinite(v))
       largest = std::max(largest, std::fabs(v));
@@ -55,8 +52,7 @@ std::string difference(const Values &expected, const Values &actual, double tole
       continue;
     if (std::isfinite(e) && std::fabs(e - a) <= tolerance * largest)
       continue;
-    return "element " + std::to_string(i) + " is " + std::to_string(a) + ", not " +
-           std::to_string(e);
+    return "element " + std::to_string(i) + " is " + std::to_string(a) + ", not " + std::to_string(e);
   }
   return "";
 }
@@ -86,8 +82,8 @@ void check(const Case &c) {
       for (const std::string &k : kernels)
         list += k + "; ";
       for (size_t i = 0; i < expected.size(); ++i) {
-        INFO(c.what << " with " << threads << " threads, result " << i << " "
-                    << str(c.plan.shapeOf(c.wanted[i])) << ": " << list);
+        INFO(c.what << " with " << threads << " threads, result " << i << " " << str(c.plan.shapeOf(c.wanted[i]))
+                    << ": " << list);
         REQUIRE(difference(expected[i], actual[i], c.tolerance) == "");
       }
     }

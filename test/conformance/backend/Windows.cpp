@@ -43,9 +43,8 @@ TEST_CASE("pooling of random shapes", "[conformance]") {
         a["include_pad"] = int64_t(random.coin());
       Case c;
       c.tolerance = maximum ? 0 : type == plan::F32 ? 1e-6 : 0x1p-7;
-      c.what = std::string(kind) + " of " + dtypeName(type) + " " + str(x) + " kernel " +
-               str(kernel) + " strides " + str(strides) + " pads " + str(pads) + " dilations " +
-               str(dilations);
+      c.what = std::string(kind) + " of " + dtypeName(type) + " " + str(x) + " kernel " + str(kernel) + " strides " +
+               str(strides) + " pads " + str(pads) + " dilations " + str(dilations);
       uint32_t bx = c.input(random, type, x);
       c.plan.kernel(kind, {bx}, {c.output(type, out)}, a);
       check(c);
@@ -67,8 +66,7 @@ TEST_CASE("pooling of random shapes", "[conformance]") {
 }
 
 TEST_CASE("pooling of NaN and infinities", "[conformance]") {
-  const double inf = std::numeric_limits<double>::infinity(),
-               nan = std::numeric_limits<double>::quiet_NaN();
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   // Windows with one such number, with several, and with nothing else.
   auto element = [&](int64_t i) {
     const int64_t row = i / 4 % 16, column = i % 4;
@@ -86,16 +84,15 @@ TEST_CASE("pooling of NaN and infinities", "[conformance]") {
         for (bool gradient : {false, true}) {
           const bool maximum = kind == std::string("max_pool");
           const Shape x = {1, channels, 16, 4}, y = {1, channels, 15 + 2 * pad, 3 + 2 * pad};
-          Attributes a = {
-              {"kernel", Shape{2, 2}}, {"strides", Shape{1, 1}}, {"pads", Shape(4, pad)}};
+          Attributes a = {{"kernel", Shape{2, 2}}, {"strides", Shape{1, 1}}, {"pads", Shape(4, pad)}};
           if (maximum)
             a["dilations"] = Shape{1, 1};
           else
             a["include_pad"] = int64_t(1);
           Random random(15);
           Case c;
-          c.what = std::string(kind) + (gradient ? "_grad" : "") + " of " + dtypeName(type) + " " +
-                   str(x) + " pad " + std::to_string(pad);
+          c.what = std::string(kind) + (gradient ? "_grad" : "") + " of " + dtypeName(type) + " " + str(x) + " pad " +
+                   std::to_string(pad);
           const uint32_t odd = c.plan.buffer(type, gradient && !maximum ? y : x);
           for (int64_t i = 0; i < elementCount(c.plan.shapeOf(odd)); ++i)
             c.inputs[odd].push_back(element(i));
@@ -104,8 +101,7 @@ TEST_CASE("pooling of NaN and infinities", "[conformance]") {
             inputs.push_back(c.input(random, type, y));
           else if (gradient)
             a["input_sizes"] = Shape{16, 4};
-          c.plan.kernel(kind + std::string(gradient ? "_grad" : ""), inputs,
-                        {c.output(type, gradient ? x : y)}, a);
+          c.plan.kernel(kind + std::string(gradient ? "_grad" : ""), inputs, {c.output(type, gradient ? x : y)}, a);
           check(c);
         }
 }

@@ -23,16 +23,15 @@ std::vector<Bytes> allInputs(plan::DType dtype, size_t count, int members, uint6
   return inputs;
 }
 
-void checkAllReduce(Communicator &comm, Check &check, size_t count, plan::DType dtype,
-                    plan::Reduction reduction, bool inPlace) {
+void checkAllReduce(Communicator &comm, Check &check, size_t count, plan::DType dtype, plan::Reduction reduction,
+                    bool inPlace) {
   const std::vector<Bytes> inputs = allInputs(dtype, count, comm.size(), count + reduction);
   Bytes in = inputs[comm.rank()], out(in.size(), 0xee);
   const std::string what = label("allReduce", dtype, count) + " " + plan::Reduction_Name(reduction);
   check.ok(comm.allReduce(inPlace ? out.data() : in.data(), out.data(), 0, dtype, reduction), what);
   if (inPlace)
     out = in;
-  check.ok(comm.allReduce(inPlace ? out.data() : in.data(), out.data(), count, dtype, reduction),
-           what);
+  check.ok(comm.allReduce(inPlace ? out.data() : in.data(), out.data(), count, dtype, reduction), what);
   check.that(out == reduce(inputs, dtype, reduction), what + ": wrong result");
   check.that(in == inputs[comm.rank()], what + ": input changed");
 }
@@ -57,8 +56,7 @@ void largeAllReduce(World &world, Check &check) {
   checkAllReduce(*comm, check, 150001, plan::BF16, plan::SUM, true);
 }
 
-void checkAllGather(Communicator &comm, Check &check, size_t outer, size_t inner,
-                    plan::DType dtype) {
+void checkAllGather(Communicator &comm, Check &check, size_t outer, size_t inner, plan::DType dtype) {
   const size_t n = comm.size(), row = inner * elementSize(dtype);
   const std::vector<Bytes> inputs = allInputs(dtype, outer * inner, comm.size(), 3);
   Bytes expected(outer * n * row), out(outer * n * row, 0xee);
@@ -75,15 +73,14 @@ void allGather(World &world, Check &check) {
   if (!comm)
     return;
   for (plan::DType dtype : kAllTypes)
-    for (auto [outer, inner] :
-         {std::pair<size_t, size_t>{1, 5}, {3, 1}, {4, 700}, {513, 3}, {1, 9001}, {0, 4}, {4, 0}})
+    for (auto [outer, inner] : {std::pair<size_t, size_t>{1, 5}, {3, 1}, {4, 700}, {513, 3}, {1, 9001}, {0, 4}, {4, 0}})
       checkAllGather(*comm, check, outer, inner, dtype);
   checkAllGather(*comm, check, 2, 40001, plan::F64);
   checkAllGather(*comm, check, 1000, 77, plan::F64);
 }
 
-void checkReduceScatter(Communicator &comm, Check &check, size_t outer, size_t inner,
-                        plan::DType dtype, plan::Reduction reduction) {
+void checkReduceScatter(Communicator &comm, Check &check, size_t outer, size_t inner, plan::DType dtype,
+                        plan::Reduction reduction) {
   const size_t n = comm.size(), row = inner * elementSize(dtype);
   const std::vector<Bytes> inputs = allInputs(dtype, outer * n * inner, comm.size(), 5);
   const Bytes whole = reduce(inputs, dtype, reduction);
@@ -91,9 +88,7 @@ void checkReduceScatter(Communicator &comm, Check &check, size_t outer, size_t i
   for (size_t o = 0; o < outer; ++o)
     std::copy_n(whole.begin() + (o * n + comm.rank()) * row, row, expected.begin() + o * row);
   const std::string what = label("reduceScatter", dtype, outer * n * inner);
-  check.ok(
-      comm.reduceScatter(inputs[comm.rank()].data(), out.data(), outer, inner, dtype, reduction),
-      what);
+  check.ok(comm.reduceScatter(inputs[comm.rank()].data(), out.data(), outer, inner, dtype, reduction), what);
   check.that(out == expected, what + ": wrong result");
 }
 
@@ -103,8 +98,7 @@ void reduceScatter(World &world, Check &check) {
     return;
   for (plan::DType dtype : kAllTypes)
     for (plan::Reduction reduction : kReductions)
-      for (auto [outer, inner] :
-           {std::pair<size_t, size_t>{1, 5}, {3, 1}, {4, 700}, {513, 3}, {0, 4}})
+      for (auto [outer, inner] : {std::pair<size_t, size_t>{1, 5}, {3, 1}, {4, 700}, {513, 3}, {0, 4}})
         checkReduceScatter(*comm, check, outer, inner, dtype, reduction);
   checkReduceScatter(*comm, check, 2, 40001, plan::F64, plan::SUM);
   checkReduceScatter(*comm, check, 1000, 77, plan::F64, plan::SUM);
@@ -121,8 +115,7 @@ void broadcast(World &world, Check &check) {
         Bytes in = inputs[comm->rank()], out(in.size(), 0xee);
         const bool inPlace = (count + root) % 2;
         const std::string what = label("broadcast", dtype, count);
-        check.ok(comm->broadcast(in.data(), inPlace ? in.data() : out.data(), count, dtype, root),
-                 what);
+        check.ok(comm->broadcast(in.data(), inPlace ? in.data() : out.data(), count, dtype, root), what);
         check.that((inPlace ? in : out) == inputs[root], what + ": wrong result");
       }
 }
@@ -181,8 +174,7 @@ void manySmall(World &world, Check &check) {
     int32_t in[4] = {i, comm->rank(), 1, i * comm->rank()}, out[4];
     check.ok(comm->allReduce(in, out, 4, plan::I32, plan::SUM), "small allReduce");
     const int n = comm->size(), sum = n * (n - 1) / 2;
-    check.that(out[0] == n * i && out[1] == sum && out[2] == n && out[3] == i * sum,
-               "small allReduce: wrong result");
+    check.that(out[0] == n * i && out[1] == sum && out[2] == n && out[3] == i * sum, "small allReduce: wrong result");
     if (i % 7 == 0)
       check.ok(comm->barrier(), "barrier");
   }

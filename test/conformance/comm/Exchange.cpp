@@ -16,9 +16,7 @@ struct Message {
 
 /// A box of up to `dims` dimensions inside a buffer of `shape`, dense or strided, maybe transposed.
 Box randomBox(const std::vector<int64_t> &shape, uint64_t &state) {
-  auto draw = [&](int64_t n) {
-    return static_cast<int64_t>(mix(state++) % static_cast<uint64_t>(n));
-  };
+  auto draw = [&](int64_t n) { return static_cast<int64_t>(mix(state++) % static_cast<uint64_t>(n)); };
   Box box;
   int64_t stride = 1;
   std::vector<std::pair<int64_t, int64_t>> dims; // count, stride
@@ -145,12 +143,8 @@ void halo(World &world, Check &check) {
   std::vector<int32_t> in(batch * rows * width), out(batch * (rows + 2) * width, -7);
   for (size_t i = 0; i < in.size(); ++i)
     in[i] = me * 10000 + static_cast<int32_t>(i);
-  auto inRow = [&](int64_t row) {
-    return Box{row * width, {batch, 1, width}, {rows * width, width, 1}};
-  };
-  auto outRow = [&](int64_t row) {
-    return Box{row * width, {batch, 1, width}, {(rows + 2) * width, width, 1}};
-  };
+  auto inRow = [&](int64_t row) { return Box{row * width, {batch, 1, width}, {rows * width, width, 1}}; };
+  auto outRow = [&](int64_t row) { return Box{row * width, {batch, 1, width}, {(rows + 2) * width, width, 1}}; };
   std::vector<Transfer> sends, receives;
   sends.push_back({me, {0, {batch, rows, width}, {rows * width, width, 1}}});
   receives.push_back({me, {width, {batch, rows, width}, {(rows + 2) * width, width, 1}}});
@@ -169,8 +163,7 @@ void halo(World &world, Check &check) {
       for (int64_t x = 0; x < width; ++x) {
         const int owner = row < 0 ? me - 1 : row < rows ? me : me + 1;
         const int64_t at = row < 0 ? rows - 1 : row < rows ? row : 0;
-        const int64_t expected =
-            owner < 0 || owner >= n ? -7 : owner * 10000 + (b * rows + at) * width + x;
+        const int64_t expected = owner < 0 || owner >= n ? -7 : owner * 10000 + (b * rows + at) * width + x;
         right &= out[(b * (rows + 2) + row + 1) * width + x] == expected;
       }
   check.that(right, "halo: wrong result");
@@ -186,11 +179,9 @@ void order(World &world, Check &check) {
   const int to = (me + 1) % n, from = (me + n - 1) % n;
   double in[3] = {me + 0.25, me + 0.5, me + 0.75}, out[3] = {0, 0, 0};
   check.ok(comm->exchange(in, {{to, {2, {}, {}}}, {to, {0, {}, {}}}, {to, {1, {1}, {1}}}}, out,
-                          {{from, {0, {}, {}}}, {from, {1, {}, {}}}, {from, {2, {}, {}}}},
-                          plan::F64),
+                          {{from, {0, {}, {}}}, {from, {1, {}, {}}}, {from, {2, {}, {}}}}, plan::F64),
            "ordered messages");
-  check.that(out[0] == from + 0.75 && out[1] == from + 0.25 && out[2] == from + 0.5,
-             "ordered messages: wrong result");
+  check.that(out[0] == from + 0.75 && out[1] == from + 0.25 && out[2] == from + 0.5, "ordered messages: wrong result");
   check.ok(comm->exchange(in, {}, out, {}, plan::F64), "empty exchange");
   check.ok(comm->exchange(in, {{to, {0, {0, 3}, {3, 1}}}}, out, {{from, {0, {0}, {1}}}}, plan::F64),
            "exchange of an empty box");
@@ -199,10 +190,7 @@ void order(World &world, Check &check) {
 } // namespace
 
 std::vector<Case> exchangeCases() {
-  return {{"randomBoxes", randomBoxes},
-          {"transposeSharding", transposeSharding},
-          {"halo", halo},
-          {"order", order}};
+  return {{"randomBoxes", randomBoxes}, {"transposeSharding", transposeSharding}, {"halo", halo}, {"order", order}};
 }
 
 } // namespace tessera::rt::conformance

@@ -9,8 +9,7 @@ namespace {
 /// After a mismatch the members are still in step.
 void stillWorks(Communicator &comm, Check &check) {
   std::vector<float> in(3000, 1), out(3000);
-  check.ok(comm.allReduce(in.data(), out.data(), in.size(), plan::F32, plan::SUM),
-           "after an error");
+  check.ok(comm.allReduce(in.data(), out.data(), in.size(), plan::F32, plan::SUM), "after an error");
   check.that(out[2999] == static_cast<float>(comm.size()), "wrong result after an error");
 }
 
@@ -23,22 +22,19 @@ void mismatches(World &world, Check &check) {
   const std::string last = "rank " + std::to_string(comm->size() - 1);
   std::vector<float> in(20000, 1), out(20000 * comm->size());
   for (size_t count : {4u, 20000u}) {
-    check.fails(
-        comm->allReduce(in.data(), out.data(), odd ? count - 1 : count, plan::F32, plan::SUM),
-        {"mismatch", last, std::to_string(count - 1), std::to_string(count)}, "another count");
+    check.fails(comm->allReduce(in.data(), out.data(), odd ? count - 1 : count, plan::F32, plan::SUM),
+                {"mismatch", last, std::to_string(count - 1), std::to_string(count)}, "another count");
     stillWorks(*comm, check);
-    check.fails(
-        comm->allReduce(in.data(), out.data(), count, odd ? plan::I32 : plan::F32, plan::SUM),
-        {"mismatch", last, "I32", "F32"}, "another dtype");
+    check.fails(comm->allReduce(in.data(), out.data(), count, odd ? plan::I32 : plan::F32, plan::SUM),
+                {"mismatch", last, "I32", "F32"}, "another dtype");
     stillWorks(*comm, check);
-    check.fails(
-        comm->allReduce(in.data(), out.data(), count, plan::F32, odd ? plan::MAX : plan::SUM),
-        {"mismatch", last, "MAX", "SUM"}, "another reduction");
+    check.fails(comm->allReduce(in.data(), out.data(), count, plan::F32, odd ? plan::MAX : plan::SUM),
+                {"mismatch", last, "MAX", "SUM"}, "another reduction");
     check.fails(odd ? comm->allGather(in.data(), out.data(), 1, count, plan::F32)
                     : comm->allReduce(in.data(), out.data(), count, plan::F32, plan::SUM),
                 {"mismatch", last, "allGather", "allReduce"}, "another operation");
-    check.fails(comm->broadcast(in.data(), out.data(), count, plan::F32, odd ? 1 : 0),
-                {"mismatch", last, "broadcast"}, "another root");
+    check.fails(comm->broadcast(in.data(), out.data(), count, plan::F32, odd ? 1 : 0), {"mismatch", last, "broadcast"},
+                "another root");
     stillWorks(*comm, check);
   }
   check.fails(odd ? comm->barrier() : comm->exchange(in.data(), {}, out.data(), {}, plan::F32),
@@ -57,11 +53,9 @@ void badArguments(World &world, Check &check) {
     check.fails(status, {bad ? detail : "rank 0"}, what);
     stillWorks(*comm, check);
   };
-  expect(
-      comm->allReduce(in.data(), out.data(), 4, bad ? plan::DTYPE_INVALID : plan::F32, plan::SUM),
-      "DTYPE_INVALID", "bad dtype");
-  expect(comm->allReduce(in.data(), out.data(), 4, plan::F32, bad ? plan::NONE : plan::SUM), "NONE",
-         "bad reduction");
+  expect(comm->allReduce(in.data(), out.data(), 4, bad ? plan::DTYPE_INVALID : plan::F32, plan::SUM), "DTYPE_INVALID",
+         "bad dtype");
+  expect(comm->allReduce(in.data(), out.data(), 4, plan::F32, bad ? plan::NONE : plan::SUM), "NONE", "bad reduction");
   expect(comm->allGather(in.data(), out.data(), bad ? SIZE_MAX / 2 : 1, 16, plan::F32), "too large",
          "overflowing size");
   expect(comm->broadcast(in.data(), out.data(), 4, plan::F32, bad ? 99 : 0), "root 99", "bad root");
@@ -95,9 +89,9 @@ void exchangeMismatches(World &world, Check &check) {
   check.fails(comm->exchange(in.data(), none, out.data(), me == last ? fromFirst : none, plan::F32),
               {"exchange mismatch", sender, "fewer", receiver}, "unserved receive");
   stillWorks(*comm, check);
-  check.fails(comm->exchange(in.data(), me == 0 ? toLast : none, out.data(),
-                             me == last ? fiveFromFirst : none, plan::F32),
-              {"exchange mismatch", "4 elements", "5"}, "another box size");
+  check.fails(
+      comm->exchange(in.data(), me == 0 ? toLast : none, out.data(), me == last ? fiveFromFirst : none, plan::F32),
+      {"exchange mismatch", "4 elements", "5"}, "another box size");
   stillWorks(*comm, check);
 }
 
@@ -105,8 +99,8 @@ void exchangeMismatches(World &world, Check &check) {
 void badGroups(World &world, Check &check) {
   const int n = world.size(), me = world.rank();
   auto status = [](const Result<std::unique_ptr<Communicator>> &r) { return r.status(); };
-  check.fails(status(world.group(me == 0 ? std::vector<int>{} : std::vector<int>{me})),
-              {"rank 0", "not in the group"}, "empty group");
+  check.fails(status(world.group(me == 0 ? std::vector<int>{} : std::vector<int>{me})), {"rank 0", "not in the group"},
+              "empty group");
   check.fails(status(world.group(me == 0 ? std::vector<int>{0, n} : std::vector<int>{me})),
               {"rank 0", "no set of ranks"}, "rank beyond the world");
   check.fails(status(world.group({me, me})), {"rank 0", "no set of ranks"}, "rank named twice");
@@ -137,8 +131,8 @@ void abortWakesAll(World &world, Check &check) {
     world.abort("disk full");
   }
   Communicator &waiting = world.rank() % 2 ? *all : *second;
-  check.fails(waiting.allReduce(in.data(), out.data(), in.size(), plan::F32, plan::SUM),
-              {last, "disk full"}, "waiting");
+  check.fails(waiting.allReduce(in.data(), out.data(), in.size(), plan::F32, plan::SUM), {last, "disk full"},
+              "waiting");
   check.fails(all->barrier(), {last, "disk full"}, "later call");
   check.fails(world.group({world.rank()}).status(), {last, "disk full"}, "later group");
 }

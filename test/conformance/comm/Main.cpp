@@ -38,8 +38,7 @@ std::string runRank(World &world, const std::vector<Case> &cases, long &checks) 
     c.run(world, check);
     checks += check.checks();
     for (const std::string &failure : check.failures())
-      text +=
-          std::string(c.name) + ": rank " + std::to_string(world.rank()) + ": " + failure + "\n";
+      text += std::string(c.name) + ": rank " + std::to_string(world.rank()) + ": " + failure + "\n";
   }
   return text;
 }
@@ -66,8 +65,7 @@ int runThreads(int ranks) {
     std::fputs(texts[r].c_str(), stderr);
     failed |= !texts[r].empty() || checks[r] == 0;
   }
-  std::printf("%d thread ranks, %ld checks on rank 0: %s\n", ranks, checks[0],
-              failed ? "FAILED" : "passed");
+  std::printf("%d thread ranks, %ld checks on rank 0: %s\n", ranks, checks[0], failed ? "FAILED" : "passed");
   return failed;
 }
 
@@ -82,8 +80,7 @@ int runTcpRank(const TcpOptions &options) {
   std::fputs(text.c_str(), stderr);
   const bool failed = !text.empty() || checks == 0;
   if (options.rank == 0)
-    std::printf("%d TCP ranks, %ld checks on rank 0: %s\n", options.ranks, checks,
-                failed ? "FAILED" : "passed");
+    std::printf("%d TCP ranks, %ld checks on rank 0: %s\n", options.ranks, checks, failed ? "FAILED" : "passed");
   return failed;
 }
 
@@ -133,8 +130,7 @@ int runMpi(bool aborting) {
   // mpirun reports the worst exit code of all ranks.
   const bool failed = aborting || !text.empty() || checks == 0;
   if ((*world)->rank() == 0)
-    std::printf("%d MPI ranks, %ld checks on rank 0: %s\n", (*world)->size(), checks,
-                failed ? "FAILED" : "passed");
+    std::printf("%d MPI ranks, %ld checks on rank 0: %s\n", (*world)->size(), checks, failed ? "FAILED" : "passed");
   return failed;
 }
 

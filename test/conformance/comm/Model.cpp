@@ -31,9 +31,7 @@ namespace {
 struct Format {
   int mantissa, low, high;
 };
-Format formatOf(plan::DType dtype) {
-  return dtype == plan::F16 ? Format{10, -14, 15} : Format{7, -126, 127};
-}
+Format formatOf(plan::DType dtype) { return dtype == plan::F16 ? Format{10, -14, 15} : Format{7, -126, 127}; }
 
 uint16_t encode(double value, Format format) {
   const int shift = format.mantissa;
@@ -60,8 +58,7 @@ double decode(uint16_t bits, Format format) {
   const int exponent = (bits & 0x7fff) >> shift;
   const int fraction = bits & ((1 << shift) - 1);
   if (exponent == format.high - format.low + 2)
-    return fraction ? std::numeric_limits<double>::quiet_NaN()
-                    : sign * std::numeric_limits<double>::infinity();
+    return fraction ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
   const int units = exponent ? fraction + (1 << shift) : fraction;
   return sign * std::ldexp(units, std::max(exponent, 1) - 1 + format.low - shift);
 }
@@ -141,8 +138,7 @@ Bytes values(plan::DType dtype, size_t count, int rank, uint64_t seed) {
     case plan::F64:
     case plan::F16:
     case plan::BF16: // magnitudes over ten octaves: another order of adding shows in the last bits
-      value = std::ldexp(static_cast<double>(bits >> 11) / 9007199254740992.0 - 0.5,
-                         static_cast<int>(bits % 11) - 5);
+      value = std::ldexp(static_cast<double>(bits >> 11) / 9007199254740992.0 - 0.5, static_cast<int>(bits % 11) - 5);
       break;
     case plan::BOOL:
       value = bits % 5 == 0;

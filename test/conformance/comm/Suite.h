@@ -27,9 +27,7 @@ public:
       failures_.push_back(what);
     failed_ |= !condition;
   }
-  void ok(const Status &status, const std::string &what) {
-    that(status.ok(), what + ": " + status.message());
-  }
+  void ok(const Status &status, const std::string &what) { that(status.ok(), what + ": " + status.message()); }
   /// The status is an error and its text holds all of `parts`.
   void fails(const Status &status, const std::vector<std::string> &parts, const std::string &what) {
     that(!status.ok(), what + ": no error");

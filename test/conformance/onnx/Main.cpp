@@ -33,8 +33,7 @@ int main(int argc, char **argv) {
 
   std::vector<std::string> folders;
   for (const auto &entry : fs::directory_iterator(data))
-    if (fs::exists(entry.path() / "model.onnx") &&
-        entry.path().filename().string().find(only) != std::string::npos)
+    if (fs::exists(entry.path() / "model.onnx") && entry.path().filename().string().find(only) != std::string::npos)
       folders.push_back(entry.path().string());
   std::sort(folders.begin(), folders.end());
   if (folders.empty()) {
@@ -42,8 +41,7 @@ int main(int argc, char **argv) {
     return 1;
   }
   Setup setup;
-  setup.scratch =
-      (fs::temp_directory_path() / ("onnx_node_test." + std::to_string(getpid()))).string();
+  setup.scratch = (fs::temp_directory_path() / ("onnx_node_test." + std::to_string(getpid()))).string();
   fs::create_directories(setup.scratch);
   std::vector<Outcome> outcomes;
   for (const std::string &folder : folders) {

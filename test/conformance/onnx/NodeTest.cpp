@@ -47,8 +47,7 @@ struct DataSet {
 };
 
 /// The data set's tensor for a value of the model. The published files hold bfloat16 as uint16.
-llvm::Expected<onnx::TensorProto> readTensor(const fs::path &path,
-                                             const onnx::ValueInfoProto &value) {
+llvm::Expected<onnx::TensorProto> readTensor(const fs::path &path, const onnx::ValueInfoProto &value) {
   onnx::TensorProto proto;
   if (!proto.ParseFromString(readAll(path)))
     return llvm::createStringError("%s is no tensor", path.filename().c_str());
@@ -135,8 +134,8 @@ std::string difference(const Tensor &expected, const plan::Binding &binding, pla
 }
 
 /// Executes a plan; empty if every output is as expected.
-std::string execute(const rt::PlanDirectory &directory, const onnx::GraphProto &graph,
-                    const DataSet &set, const std::string &backendName) {
+std::string execute(const rt::PlanDirectory &directory, const onnx::GraphProto &graph, const DataSet &set,
+                    const std::string &backendName) {
   std::string wrong;
   rt::Status status = rt::runRanks(1, [&](rt::World &world) -> rt::Status {
     const plan::Plan &plan = directory.ranks[0];
@@ -171,8 +170,7 @@ std::string execute(const rt::PlanDirectory &directory, const onnx::GraphProto &
     for (size_t i = 0; i < outputs.size(); ++i) {
       std::vector<char> got;
       TESSERA_RETURN_IF_ERROR(executor.fetch(outputs[i], got));
-      std::string text =
-          difference(set.outputs[i], plan.bindings(outputs[i]), executor.heldType(outputs[i]), got);
+      std::string text = difference(set.outputs[i], plan.bindings(outputs[i]), executor.heldType(outputs[i]), got);
       if (!text.empty() && wrong.empty())
         wrong = backendName + ", output " + graph.output(int(i)).name() + ": " + text;
     }
@@ -182,8 +180,7 @@ std::string execute(const rt::PlanDirectory &directory, const onnx::GraphProto &
 }
 
 /// The model with the values of some inputs as initializers.
-onnx::ModelProto withBound(const onnx::ModelProto &model, const DataSet &set,
-                           const std::vector<std::string> &names) {
+onnx::ModelProto withBound(const onnx::ModelProto &model, const DataSet &set, const std::vector<std::string> &names) {
   onnx::ModelProto bound = model;
   for (const std::string &name : names) {
     onnx::TensorProto *tensor = bound.mutable_graph()->add_initializer();
@@ -227,12 +224,10 @@ void collectRules(const CompileOptions &options, Outcome &outcome) {
 std::string operatorOf(const std::string &folder, const onnx::GraphProto &graph) {
   std::string plain = folder;
   for (const std::string suffix : {"_expanded", "_expanded_ver18", "_function"})
-    if (plain.size() > suffix.size() &&
-        plain.compare(plain.size() - suffix.size(), suffix.size(), suffix) == 0) {
+    if (plain.size() > suffix.size() && plain.compare(plain.size() - suffix.size(), suffix.size(), suffix) == 0) {
       plain.resize(plain.size() - suffix.size());
       onnx::ModelProto model;
-      if (model.ParseFromString(readAll(fs::path(plain) / "model.onnx")) &&
-          model.graph().node_size() > 0)
+      if (model.ParseFromString(readAll(fs::path(plain) / "model.onnx")) && model.graph().node_size() > 0)
         return operatorOf(plain, model.graph());
     }
   std::string name;

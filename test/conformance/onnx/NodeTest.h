@@ -32,10 +32,9 @@ struct Outcome {
   std::string operatorName; // that it tests
   int64_t opset = 0;
   Status status = Status::Failed;
-  std::string reason;             // of a refusal or a failure
-  std::vector<std::string> bound; // inputs that were known to the compiler
-  std::map<std::string, std::string>
-      rules; // graph operators that the model became, with their rules
+  std::string reason;                       // of a refusal or a failure
+  std::vector<std::string> bound;           // inputs that were known to the compiler
+  std::map<std::string, std::string> rules; // graph operators that the model became, with their rules
 };
 
 struct Setup {

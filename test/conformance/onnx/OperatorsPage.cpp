@@ -107,21 +107,19 @@ std::string operatorsPage(const std::vector<Outcome> &outcomes, const std::strin
   for (const auto &row : compiler::supportedOperators())
     supported.emplace(row.name, row);
 
-  std::string page =
-      "# Operators\n\n"
-      "This page is generated; `onnx_node_test` writes it (`--update`), and a test "
-      "holds it against the program.\n\n"
-      "## ONNX operators\n\n"
-      "Types: float32, float64, float16, bfloat16, int64, int32, int8, uint8 and bool, "
-      "as far as ONNX defines the operator for them.\n"
-      "Tests are those of the ONNX project's backend node tests (Debian's "
-      "libonnx-testdata), run through compiler and runtime on the\nbackends "
-      "`reference` and `cpu`: " +
-      summary(outcomes);
-  page +=
-      "An operator that must know an operand at import gets it in " + std::to_string(bound) +
-      " of the passing tests as an initializer, as exporters\nwrite it. Tests are counted "
-      "under the operator they are for, also where ONNX's function body stands in its place.\n\n";
+  std::string page = "# Operators\n\n"
+                     "This page is generated; `onnx_node_test` writes it (`--update`), and a test "
+                     "holds it against the program.\n\n"
+                     "## ONNX operators\n\n"
+                     "Types: float32, float64, float16, bfloat16, int64, int32, int8, uint8 and bool, "
+                     "as far as ONNX defines the operator for them.\n"
+                     "Tests are those of the ONNX project's backend node tests (Debian's "
+                     "libonnx-testdata), run through compiler and runtime on the\nbackends "
+                     "`reference` and `cpu`: " +
+                     summary(outcomes);
+  page += "An operator that must know an operand at import gets it in " + std::to_string(bound) +
+          " of the passing tests as an initializer, as exporters\nwrite it. Tests are counted "
+          "under the operator they are for, also where ONNX's function body stands in its place.\n\n";
   page += "| operator | opsets | not supported of it, or needed | becomes | passed | refused | "
           "failed |\n|---|---|---|---|---|---|---|\n";
   llvm::SmallVector<llvm::StringRef> names;
@@ -139,10 +137,9 @@ std::string operatorsPage(const std::vector<Outcome> &outcomes, const std::strin
     std::string becomes;
     for (const std::string &op : c.becomes)
       becomes += (becomes.empty() ? "`" : " `") + op + "`";
-    page += "| " + name + " | " + std::to_string(row->second.since) + "-" +
-            std::to_string(row->second.until) + " | " + cell(row->second.limits) + " | " + becomes +
-            " | " + std::to_string(c.passed) + " | " + std::to_string(c.refused) + " | " +
-            std::to_string(c.failed) + " |\n";
+    page += "| " + name + " | " + std::to_string(row->second.since) + "-" + std::to_string(row->second.until) + " | " +
+            cell(row->second.limits) + " | " + becomes + " | " + std::to_string(c.passed) + " | " +
+            std::to_string(c.refused) + " | " + std::to_string(c.failed) + " |\n";
   }
   page += "\nWhy tests of these operators are refused:\n\n";
   for (const std::string &name : all)
@@ -155,14 +152,12 @@ std::string operatorsPage(const std::vector<Outcome> &outcomes, const std::strin
       }
       page += "\n";
     }
-  page +=
-      "\nOperators that are not supported (with the number of tests that are refused for it):\n\n";
+  page += "\nOperators that are not supported (with the number of tests that are refused for it):\n\n";
   std::string list;
   for (const std::string &name : all)
     if (!supported.count(name)) {
       size_t refused = counts[name].refused;
-      list +=
-          (list.empty() ? "" : ", ") + name + (refused ? " (" + std::to_string(refused) + ")" : "");
+      list += (list.empty() ? "" : ", ") + name + (refused ? " (" + std::to_string(refused) + ")" : "");
     }
   page += list + ".\n\n";
   page += "## Graph operators and their sharding rules\n\n"

@@ -28,14 +28,13 @@ std::string line(const Outcome &o) {
 }
 
 size_t countOf(const std::vector<Outcome> &outcomes, Status status) {
-  return static_cast<size_t>(std::count_if(outcomes.begin(), outcomes.end(),
-                                           [&](const Outcome &o) { return o.status == status; }));
+  return static_cast<size_t>(
+      std::count_if(outcomes.begin(), outcomes.end(), [&](const Outcome &o) { return o.status == status; }));
 }
 
 std::string summary(const std::vector<Outcome> &outcomes) {
-  return std::to_string(outcomes.size()) +
-         " tests: " + std::to_string(countOf(outcomes, Status::Passed)) + " passed, " +
-         std::to_string(countOf(outcomes, Status::Refused)) + " refused, " +
+  return std::to_string(outcomes.size()) + " tests: " + std::to_string(countOf(outcomes, Status::Passed)) +
+         " passed, " + std::to_string(countOf(outcomes, Status::Refused)) + " refused, " +
          std::to_string(countOf(outcomes, Status::Failed)) + " failed\n";
 }
 

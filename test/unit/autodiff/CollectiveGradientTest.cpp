@@ -47,14 +47,12 @@ void check(StringRef mesh, StringRef collective, StringRef in, StringRef out) {
   Operation *terminator = f.getBody().front().getTerminator();
   compiler::OpWriter b(f);
   Value loss = terminator->getOperand(0);
-  auto found =
-      compiler::differentiate(b, {{loss, b.constant(loss.getType(), 1.0)}}, {f.getArgument(0)});
+  auto found = compiler::differentiate(b, {{loss, b.constant(loss.getType(), 1.0)}}, {f.getArgument(0)});
   if (!found)
     FAIL(llvm::toString(found.takeError()));
   REQUIRE(found->front());
   terminator->setOperands(*found);
-  f.setFunctionType(
-      FunctionType::get(&p.context, f.getArgumentTypes(), ValueRange(*found).getTypes()));
+  f.setFunctionType(FunctionType::get(&p.context, f.getArgumentTypes(), ValueRange(*found).getTypes()));
   p.verify();
 
   const int64_t ranks = dist::getMesh(*p.module).numRanks();
@@ -63,8 +61,7 @@ void check(StringRef mesh, StringRef collective, StringRef in, StringRef out) {
   for (int64_t rank = 0; rank < ranks; ++rank) {
     arguments.emplace_back();
     for (BlockArgument a : f.getArguments())
-      arguments.back().push_back(
-          random(cast<RankedTensorType>(a.getType()).getShape(), -1, 1, engine));
+      arguments.back().push_back(random(cast<RankedTensorType>(a.getType()).getShape(), -1, 1, engine));
   }
   auto evaluate = [&](func::FuncOp func) {
     auto results = interpretRanks(func, arguments, perRank);
@@ -108,17 +105,14 @@ TEST_CASE("gradients of collectives are transposed maps") {
     for (const char *reduction : {"sum", "max", "min"}) {
       std::string by = std::string("reduction = \"") + reduction + "\"";
       check(mesh, "\"all-reduce\" %e {" + over + ", " + by + "}", "2x4", "2x4");
-      check(mesh, "\"reduce-scatter\" %e {" + over + ", dim = 1 : i64, " + by + "}", "2x4",
-            all ? "2x1" : "2x2");
+      check(mesh, "\"reduce-scatter\" %e {" + over + ", dim = 1 : i64, " + by + "}", "2x4", all ? "2x1" : "2x2");
     }
     check(mesh, "\"all-gather\" %e {" + over + ", dim = 1 : i64}", "2x3", all ? "2x12" : "2x6");
-    check(mesh, "\"all-to-all\" %e {" + over + ", dim = 1 : i64, split_dim = 0 : i64}", "4x2",
-          all ? "1x8" : "2x4");
+    check(mesh, "\"all-to-all\" %e {" + over + ", dim = 1 : i64, split_dim = 0 : i64}", "4x2", all ? "1x8" : "2x4");
     check(mesh, "\"slice\" %e {" + over + ", dim = 0 : i64}", "4x3", all ? "1x3" : "2x3");
     check(mesh, "\"broadcast\" %e {" + over + ", root = 1 : i64}", "2x3", "2x3");
   }
-  check(mesh, "\"permute\" %e {axes = [\"data\", \"model\"], sources = array<i64: 1, 2, 3, 0>}",
-        "2x3", "2x3");
+  check(mesh, "\"permute\" %e {axes = [\"data\", \"model\"], sources = array<i64: 1, 2, 3, 0>}", "2x3", "2x3");
   check("data=3", "\"all-reduce\" %e {axes = [\"data\"], reduction = \"sum\"}", "2x2", "2x2");
   check("data=3", "\"broadcast\" %e {axes = [\"data\"], root = 2 : i64}", "2x2", "2x2");
 }
@@ -137,12 +131,9 @@ TEST_CASE("equal extrema on several ranks share the adjoint") {
   auto found = compiler::differentiate(b, {{y, b.constant(y.getType(), 1.0)}}, {f.getArgument(0)});
   REQUIRE(bool(found));
   ret->setOperands(*found);
-  auto results = interpretRanks(f,
-                                {{Tensor::of({1, 1}, {3})},
-                                 {Tensor::of({1, 1}, {5})},
-                                 {Tensor::of({1, 1}, {5})},
-                                 {Tensor::of({1, 1}, {1})}},
-                                perRank);
+  auto results = interpretRanks(
+      f, {{Tensor::of({1, 1}, {3})}, {Tensor::of({1, 1}, {5})}, {Tensor::of({1, 1}, {5})}, {Tensor::of({1, 1}, {1})}},
+      perRank);
   REQUIRE(bool(results));
   // Four ranks read it: four in all, for the two that have it.
   CHECK((*results)[0][0].data[0] == 0);

@@ -91,8 +91,8 @@ std::string program(const std::string &op, std::vector<std::string> in, const st
     types += comma + type;
   }
   return "func.func @f(" + args + ") -> tensor<" + out + "> {\n  %y = graph." + op + " " + uses +
-         (attributes.empty() ? "" : " {" + attributes + "}") + " : (" + types + ") -> tensor<" +
-         out + ">\n  return %y : tensor<" + out + ">\n}";
+         (attributes.empty() ? "" : " {" + attributes + "}") + " : (" + types + ") -> tensor<" + out +
+         ">\n  return %y : tensor<" + out + ">\n}";
 }
 
 } // namespace tessera::test

@@ -69,10 +69,9 @@ TEST_CASE("gradients of max and min") {
     check(program(op, {"2x3x4xf64", "3x1xf64"}, "2x3x4xf64"));
     for (std::string bound : {"0.5", "-0.5"})
       for (std::string order : {"%c, %x", "%x, %c"}) {
-        std::string types =
-            order[1] == 'c' ? "tensor<f64>, tensor<9xf64>" : "tensor<9xf64>, tensor<f64>";
-        check("func.func @f(%x: tensor<9xf64>) -> tensor<9xf64> {\n %c = graph.constant dense<" +
-              bound + "> : tensor<f64>\n %y = graph." + op + " " + order + " : (" + types +
+        std::string types = order[1] == 'c' ? "tensor<f64>, tensor<9xf64>" : "tensor<9xf64>, tensor<f64>";
+        check("func.func @f(%x: tensor<9xf64>) -> tensor<9xf64> {\n %c = graph.constant dense<" + bound +
+              "> : tensor<f64>\n %y = graph." + op + " " + order + " : (" + types +
               ") -> tensor<9xf64>\n return %y : tensor<9xf64>\n}");
       }
   }
@@ -80,8 +79,7 @@ TEST_CASE("gradients of max and min") {
 
 TEST_CASE("gradients of a power with a constant exponent") {
   for (std::string exponent : {"2.0", "3.0", "1.0", "0.0", "0.5", "-1.5"})
-    check("func.func @f(%x: tensor<5xf64>) -> tensor<5xf64> {\n %e = graph.constant dense<" +
-              exponent +
+    check("func.func @f(%x: tensor<5xf64>) -> tensor<5xf64> {\n %e = graph.constant dense<" + exponent +
               "> : tensor<f64>\n %y = graph.pow %x, %e : (tensor<5xf64>, tensor<f64>) -> "
               "tensor<5xf64>\n return %y : tensor<5xf64>\n}",
           {{0.5, 2}});
@@ -115,26 +113,20 @@ TEST_CASE("gradients of data movement") {
   check(program("broadcast", {"f64"}, "2x3xf64"));
   check(program("reshape", {"3x4xf64"}, "2x6xf64"));
   check(program("transpose", {"2x3x4xf64"}, "4x2x3xf64", "perm = array<i64: 2, 0, 1>"));
-  check(
-      program("slice", {"5x7xf64"}, "2x3xf64",
-              "starts = array<i64: 1, 0>, limits = array<i64: 5, 6>, strides = array<i64: 3, 2>"));
-  check(
-      program("slice", {"5x7xf64"}, "4x3xf64",
-              "starts = array<i64: 1, 4>, limits = array<i64: 5, 7>, strides = array<i64: 1, 1>"));
-  check(program(
-      "pad", {"2x3xf64"}, "6x9xf64",
-      "lo = array<i64: 1, 0>, hi = array<i64: 3, 2>, inner = array<i64: 0, 2>, value = 1.5 : "
-      "f64"));
+  check(program("slice", {"5x7xf64"}, "2x3xf64",
+                "starts = array<i64: 1, 0>, limits = array<i64: 5, 6>, strides = array<i64: 3, 2>"));
+  check(program("slice", {"5x7xf64"}, "4x3xf64",
+                "starts = array<i64: 1, 4>, limits = array<i64: 5, 7>, strides = array<i64: 1, 1>"));
+  check(program("pad", {"2x3xf64"}, "6x9xf64",
+                "lo = array<i64: 1, 0>, hi = array<i64: 3, 2>, inner = array<i64: 0, 2>, value = 1.5 : "
+                "f64"));
   check(program("concat", {"2x3xf64", "2x1xf64", "2x4xf64"}, "2x8xf64", "dim = 1 : i64"));
   check(program("gather", {"4x3xf64", "2x5xi64"}, "2x5x3xf64", "axis = 0 : i64"));
   check(program("gather", {"2x4x3xf64", "5xi64"}, "2x5x3xf64", "axis = 1 : i64"));
-  check(program("scatter_add", {"5xi64", "2x5x3xf64"}, "2x4x3xf64",
-                "axis = 1 : i64, size = 4 : i64"));
+  check(program("scatter_add", {"5xi64", "2x5x3xf64"}, "2x4x3xf64", "axis = 1 : i64, size = 4 : i64"));
   // One part of the table per batch; take_along_axis.
-  check(program("gather", {"2x3x4x2xf64", "2x5xi64"}, "2x3x5x2xf64",
-                "axis = 2 : i64, batch_dims = 1 : i64"));
-  check(program("gather", {"2x3x4xf64", "2x3x2xi64"}, "2x3x2xf64",
-                "axis = 2 : i64, batch_dims = 2 : i64"));
+  check(program("gather", {"2x3x4x2xf64", "2x5xi64"}, "2x3x5x2xf64", "axis = 2 : i64, batch_dims = 1 : i64"));
+  check(program("gather", {"2x3x4xf64", "2x3x2xi64"}, "2x3x2xf64", "axis = 2 : i64, batch_dims = 2 : i64"));
   check(program("scatter_add", {"2x5xi64", "2x3x5x2xf64"}, "2x3x4x2xf64",
                 "axis = 2 : i64, size = 4 : i64, batch_dims = 1 : i64"));
 }
@@ -156,8 +148,8 @@ TEST_CASE("equal maxima share the gradient") {
   compiler::OpWriter b(f);
   Operation *terminator = f.getBody().front().getTerminator();
   Value y = terminator->getOperand(0);
-  auto g = llvm::cantFail(compiler::differentiate(
-      b, compiler::Seed{y, b.constant(y.getType(), 1.0)}, Value(f.getArgument(0))));
+  auto g = llvm::cantFail(
+      compiler::differentiate(b, compiler::Seed{y, b.constant(y.getType(), 1.0)}, Value(f.getArgument(0))));
   terminator->setOperands(g);
   f.setFunctionType(FunctionType::get(&p.context, f.getArgumentTypes(), {g[0].getType()}));
   CHECK(run(f, {Tensor::of({4}, {1, 3, 3, 2})})[0].data == std::vector<double>{0, 0.5, 0.5, 0});
@@ -166,8 +158,8 @@ TEST_CASE("equal maxima share the gradient") {
 TEST_CASE("gradients of matrix products") {
   for (bool ta : {false, true})
     for (bool tb : {false, true}) {
-      std::string flags = std::string("transpose_a = ") + (ta ? "true" : "false") +
-                          ", transpose_b = " + (tb ? "true" : "false");
+      std::string flags =
+          std::string("transpose_a = ") + (ta ? "true" : "false") + ", transpose_b = " + (tb ? "true" : "false");
       std::string a = ta ? "5x3xf64" : "3x5xf64", b = tb ? "4x5xf64" : "5x4xf64";
       INFO(flags);
       check(program("matmul", {a, b}, "3x4xf64", flags));
@@ -181,16 +173,12 @@ TEST_CASE("gradients of matrix products") {
 TEST_CASE("gradients of convolutions") {
   auto attributes = [](std::string strides, std::string pads, std::string dilations, int groups) {
     return "strides = array<i64: " + strides + ">, pads = array<i64: " + pads +
-           ">, dilations = array<i64: " + dilations + ">, groups = " + std::to_string(groups) +
-           " : i64";
+           ">, dilations = array<i64: " + dilations + ">, groups = " + std::to_string(groups) + " : i64";
   };
-  check(program("conv", {"2x3x5x5xf64", "4x3x3x3xf64"}, "2x4x5x5xf64",
-                attributes("1, 1", "1, 1, 1, 1", "1, 1", 1)));
+  check(program("conv", {"2x3x5x5xf64", "4x3x3x3xf64"}, "2x4x5x5xf64", attributes("1, 1", "1, 1, 1, 1", "1, 1", 1)));
   // The stride leaves a remainder that no output reads; unequal pads; dilation.
-  check(program("conv", {"1x2x6x7xf64", "3x2x3x2xf64"}, "1x3x3x3xf64",
-                attributes("2, 3", "1, 0, 0, 2", "1, 2", 1)));
-  check(program("conv", {"1x4x5x5xf64", "6x2x2x2xf64"}, "1x6x2x2xf64",
-                attributes("2, 2", "0, 0, 0, 0", "1, 1", 2)));
+  check(program("conv", {"1x2x6x7xf64", "3x2x3x2xf64"}, "1x3x3x3xf64", attributes("2, 3", "1, 0, 0, 2", "1, 2", 1)));
+  check(program("conv", {"1x4x5x5xf64", "6x2x2x2xf64"}, "1x6x2x2xf64", attributes("2, 2", "0, 0, 0, 0", "1, 1", 2)));
   check(program("conv", {"2x2x7xf64", "3x2x3xf64"}, "2x3x4xf64", attributes("2", "1, 1", "1", 1)));
 
   std::string sizes = ", input_sizes = array<i64: ";
@@ -209,19 +197,17 @@ TEST_CASE("gradients of convolutions") {
 }
 
 TEST_CASE("gradients of pooling") {
-  check(program(
-      "max_pool", {"2x2x5x5xf64"}, "2x2x3x3xf64",
-      "kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, "
-      "dilations = array<i64: 1, 1>"));
+  check(program("max_pool", {"2x2x5x5xf64"}, "2x2x3x3xf64",
+                "kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, "
+                "dilations = array<i64: 1, 1>"));
   check(program("max_pool", {"1x2x7xf64"}, "1x2x3xf64",
                 "kernel = array<i64: 2>, strides = array<i64: 2>, pads = array<i64: 0, 0>, "
                 "dilations = array<i64: 2>"));
   for (std::string include : {"true", "false"})
-    check(program(
-        "avg_pool", {"2x2x5x5xf64"}, "2x2x3x3xf64",
-        "kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, "
-        "include_pad = " +
-            include));
+    check(program("avg_pool", {"2x2x5x5xf64"}, "2x2x3x3xf64",
+                  "kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, "
+                  "include_pad = " +
+                      include));
 }
 
 TEST_CASE("gradients of softmax and normalisation") {
@@ -241,36 +227,31 @@ TEST_CASE("gradients of softmax and normalisation") {
 TEST_CASE("gradients of attention") {
   auto attributes = [](const std::string &more) { return "scale = 0.4 : f64" + more; };
   const std::string causal = ", causal = true, outside = -1.0 : f64";
-  for (const std::string &mask :
-       {std::string(), causal, causal + ", start = 2 : i64", causal + ", start = -1 : i64"}) {
-    check(program("attention", {"2x2x3x4xf64", "2x2x5x4xf64", "2x2x5x3xf64"}, "2x2x3x3xf64",
-                  attributes(mask)));
+  for (const std::string &mask : {std::string(), causal, causal + ", start = 2 : i64", causal + ", start = -1 : i64"}) {
+    check(program("attention", {"2x2x3x4xf64", "2x2x5x4xf64", "2x2x5x3xf64"}, "2x2x3x3xf64", attributes(mask)));
     // Grouped queries; rows before heads; no batch.
-    check(program("attention", {"2x4x3x4xf64", "2x2x5x4xf64", "2x2x5x3xf64"}, "2x4x3x3xf64",
-                  attributes(mask)));
+    check(program("attention", {"2x4x3x4xf64", "2x2x5x4xf64", "2x2x5x3xf64"}, "2x4x3x3xf64", attributes(mask)));
     check(program("attention", {"2x3x4x2xf64", "2x5x2x2xf64", "2x5x2x3xf64"}, "2x3x4x3xf64",
                   attributes(mask + ", rows_first = true")));
-    check(program("attention", {"2x3x2xf64", "2x3x2xf64", "2x3x2xf64"}, "2x3x2xf64",
-                  attributes(mask)));
+    check(program("attention", {"2x3x2xf64", "2x3x2xf64", "2x3x2xf64"}, "2x3x2xf64", attributes(mask)));
   }
   // The bias is no variable: it comes from integers.
   for (std::string bias : {"2x1x1x5", "3x5", "2x2x3x5", "2x1x1", "5"})
     for (std::string more : {std::string(), causal})
-      check(
-          "func.func @f(%q: tensor<2x2x3x4xf64>, %k: tensor<2x2x5x4xf64>, %v: tensor<2x2x5x3xf64>, "
-          "%i: tensor<" +
-          bias +
-          "xi64>) -> tensor<2x2x3x3xf64> {\n"
-          "%b = graph.cast %i : (tensor<" +
-          bias + "xi64>) -> tensor<" + bias +
-          "xf64>\n"
-          "%y = graph.attention %q, %k, %v, %b {" +
-          attributes(more) +
-          "} : (tensor<2x2x3x4xf64>, "
-          "tensor<2x2x5x4xf64>, tensor<2x2x5x3xf64>, tensor<" +
-          bias +
-          "xf64>) -> tensor<2x2x3x3xf64>\n"
-          "return %y : tensor<2x2x3x3xf64> }");
+      check("func.func @f(%q: tensor<2x2x3x4xf64>, %k: tensor<2x2x5x4xf64>, %v: tensor<2x2x5x3xf64>, "
+            "%i: tensor<" +
+            bias +
+            "xi64>) -> tensor<2x2x3x3xf64> {\n"
+            "%b = graph.cast %i : (tensor<" +
+            bias + "xi64>) -> tensor<" + bias +
+            "xf64>\n"
+            "%y = graph.attention %q, %k, %v, %b {" +
+            attributes(more) +
+            "} : (tensor<2x2x3x4xf64>, "
+            "tensor<2x2x5x4xf64>, tensor<2x2x5x3xf64>, tensor<" +
+            bias +
+            "xf64>) -> tensor<2x2x3x3xf64>\n"
+            "return %y : tensor<2x2x3x3xf64> }");
 }
 
 TEST_CASE("several uses and several results add up") {
@@ -292,8 +273,7 @@ TEST_CASE("what has no gradient is an error that names the operator") {
     func::FuncOp f = p.func("f");
     compiler::OpWriter b(f);
     Value y = f.getBody().front().getTerminator()->getOperand(0);
-    auto g = compiler::differentiate(b, compiler::Seed{y, b.constant(y.getType(), 1.0)},
-                                     Value(f.getArgument(0)));
+    auto g = compiler::differentiate(b, compiler::Seed{y, b.constant(y.getType(), 1.0)}, Value(f.getArgument(0)));
     REQUIRE(!g);
     return llvm::toString(g.takeError());
   };
@@ -320,14 +300,13 @@ TEST_CASE("what has no gradient is an error that names the operator") {
 // A new operator must come with a row, a linear clause, or a reason.
 TEST_CASE("every operator has a gradient or is known to have none") {
   Program p("func.func @f() { return }");
-  const std::set<std::string> none = {
-      // Gradients of the second order are not built.
-      "graph.conv_weight_grad", "graph.max_pool_grad", "graph.avg_pool_grad", "graph.softmax_grad",
-      "graph.log_softmax_grad", "graph.batch_norm_grad", "graph.attention_grad",
-      // Made after differentiation.
-      "graph.fused", "graph.yield"};
-  const std::set<std::string> linear = {"graph.add", "graph.sub", "graph.mul", "graph.neg",
-                                        "graph.select"};
+  const std::set<std::string> none = {// Gradients of the second order are not built.
+                                      "graph.conv_weight_grad", "graph.max_pool_grad", "graph.avg_pool_grad",
+                                      "graph.softmax_grad", "graph.log_softmax_grad", "graph.batch_norm_grad",
+                                      "graph.attention_grad",
+                                      // Made after differentiation.
+                                      "graph.fused", "graph.yield"};
+  const std::set<std::string> linear = {"graph.add", "graph.sub", "graph.mul", "graph.neg", "graph.select"};
   const auto &rules = compiler::GradientRules::get();
   for (RegisteredOperationName name : p.context.getRegisteredOperationsByDialect("graph")) {
     std::string op = name.getStringRef().str();

@@ -56,7 +56,8 @@ TEST_CASE("interpreter: gather outside its shard gives zero") {
 }
 
 TEST_CASE("interpreter: convolution, pooling") {
-  auto r = evaluate(R"(func.func @f(%x: tensor<1x1x3x3xf32>, %w: tensor<1x1x2x2xf32>)
+  auto r =
+      evaluate(R"(func.func @f(%x: tensor<1x1x3x3xf32>, %w: tensor<1x1x2x2xf32>)
       -> (tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>) {
     %c = graph.conv %x, %w {strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64}
       : (tensor<1x1x3x3xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x2x2xf32>
@@ -66,8 +67,7 @@ TEST_CASE("interpreter: convolution, pooling") {
       : (tensor<1x1x3x3xf32>) -> tensor<1x1x2x2xf32>
     return %c, %m, %a : tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>
   })",
-                    {Tensor::of({1, 1, 3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9}),
-                     Tensor::of({1, 1, 2, 2}, {1, 10, 100, 1000})});
+               {Tensor::of({1, 1, 3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9}), Tensor::of({1, 1, 2, 2}, {1, 10, 100, 1000})});
   CHECK(r[0].data == Values{1000, 3200, 7040, 9865});
   CHECK(r[1].data == Values{5, 6, 8, 9});
   CHECK(r[2].data == Values{1, 2.5, 5.5, 7});
@@ -119,14 +119,11 @@ TEST_CASE("interpreter: ranks in lockstep") {
 }
 
 TEST_CASE("interpreter: collectives") {
-  auto collective = [](const std::string &kind, const std::string &attributes,
-                       const std::string &from, const std::string &to,
-                       std::vector<std::vector<double>> blocks) {
-    Program p(
-        "module attributes {dist.mesh = #dist.mesh<\"a=2,b=2\">} {\nfunc.func @f(%x: tensor<" +
-        from + "xf32>) -> tensor<" + to + "xf32> {\n  %y = dist.collective \"" + kind + "\" %x {" +
-        attributes + "} : (tensor<" + from + "xf32>) -> tensor<" + to +
-        "xf32>\n  return %y : tensor<" + to + "xf32>\n}\n}");
+  auto collective = [](const std::string &kind, const std::string &attributes, const std::string &from,
+                       const std::string &to, std::vector<std::vector<double>> blocks) {
+    Program p("module attributes {dist.mesh = #dist.mesh<\"a=2,b=2\">} {\nfunc.func @f(%x: tensor<" + from +
+              "xf32>) -> tensor<" + to + "xf32> {\n  %y = dist.collective \"" + kind + "\" %x {" + attributes +
+              "} : (tensor<" + from + "xf32>) -> tensor<" + to + "xf32>\n  return %y : tensor<" + to + "xf32>\n}\n}");
     std::vector<std::vector<Tensor>> arguments;
     auto type = cast<RankedTensorType>(p.func("f").getArgumentTypes()[0]);
     for (const auto &block : blocks)
@@ -139,14 +136,13 @@ TEST_CASE("interpreter: collectives") {
   using Ranks = std::vector<Values>;
   // Ranks 0 to 3 are (a, b) = 00, 01, 10, 11.
   CHECK(collective("slice", R"(axes = ["a", "b"], dim = 0)", "4", "1",
-                   {{1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}}) ==
-        Ranks{{1}, {2}, {3}, {4}});
+                   {{1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}}) == Ranks{{1}, {2}, {3}, {4}});
   CHECK(collective("all-gather", R"(axes = ["a"], dim = 0)", "1", "2", {{1}, {2}, {3}, {4}}) ==
         Ranks{{1, 3}, {2, 4}, {1, 3}, {2, 4}});
-  CHECK(collective("all-reduce", R"(axes = ["b"], reduction = "sum")", "1", "1",
-                   {{1}, {2}, {3}, {4}}) == Ranks{{3}, {3}, {7}, {7}});
-  CHECK(collective("all-reduce", R"(axes = ["a", "b"], reduction = "max")", "1", "1",
-                   {{1}, {2}, {5}, {4}}) == Ranks{{5}, {5}, {5}, {5}});
+  CHECK(collective("all-reduce", R"(axes = ["b"], reduction = "sum")", "1", "1", {{1}, {2}, {3}, {4}}) ==
+        Ranks{{3}, {3}, {7}, {7}});
+  CHECK(collective("all-reduce", R"(axes = ["a", "b"], reduction = "max")", "1", "1", {{1}, {2}, {5}, {4}}) ==
+        Ranks{{5}, {5}, {5}, {5}});
   CHECK(collective("reduce-scatter", R"(axes = ["b"], dim = 0, reduction = "sum")", "2", "1",
                    {{1, 2}, {3, 4}, {5, 6}, {7, 8}}) == Ranks{{4}, {6}, {12}, {14}});
   // Cut by b along dimension 0 before, along dimension 1 after.
@@ -154,10 +150,7 @@ TEST_CASE("interpreter: collectives") {
                    {{1, 2}, {3, 4}, {5, 6}, {7, 8}}) == Ranks{{1, 3}, {2, 4}, {5, 7}, {6, 8}});
   CHECK(collective("permute", R"(axes = ["a", "b"], sources = array<i64: 0, 2, 1, 3>)", "1", "1",
                    {{1}, {2}, {3}, {4}}) == Ranks{{1}, {3}, {2}, {4}});
-  CHECK(
-      collective(
-          "halo",
-          R"(axes = ["a", "b"], dim = 0, halo_lo = 1 : i64, halo_hi = 2 : i64, fill = -1.0 : f64)",
-          "2", "5", {{1, 2}, {3, 4}, {5, 6}, {7, 8}}) ==
-      Ranks{{-1, 1, 2, 3, 4}, {2, 3, 4, 5, 6}, {4, 5, 6, 7, 8}, {6, 7, 8, -1, -1}});
+  CHECK(collective("halo", R"(axes = ["a", "b"], dim = 0, halo_lo = 1 : i64, halo_hi = 2 : i64, fill = -1.0 : f64)",
+                   "2", "5", {{1, 2}, {3, 4}, {5, 6}, {7, 8}}) ==
+        Ranks{{-1, 1, 2, 3, 4}, {2, 3, 4, 5, 6}, {4, 5, 6, 7, 8}, {6, 7, 8, -1, -1}});
 }

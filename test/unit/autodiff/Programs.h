@@ -52,8 +52,7 @@ inline std::vector<Tensor> run(mlir::func::FuncOp func, llvm::ArrayRef<Tensor> a
   return std::move(*results);
 }
 
-inline Tensor random(llvm::ArrayRef<int64_t> shape, double low, double high,
-                     std::mt19937_64 &engine) {
+inline Tensor random(llvm::ArrayRef<int64_t> shape, double low, double high, std::mt19937_64 &engine) {
   std::uniform_real_distribution<double> uniform(low, high);
   Tensor t = Tensor::zeros(shape);
   for (double &x : t.data)

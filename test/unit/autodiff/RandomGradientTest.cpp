@@ -17,9 +17,7 @@ namespace {
 class Programs {
 public:
   explicit Programs(unsigned seed) : engine_(seed) {}
-  int64_t pick(int64_t low, int64_t high) {
-    return low + int64_t(engine_() % uint64_t(high - low + 1));
-  }
+  int64_t pick(int64_t low, int64_t high) { return low + int64_t(engine_() % uint64_t(high - low + 1)); }
   SmallVector<int64_t> shape(int64_t rank, int64_t most = 4) {
     SmallVector<int64_t> s;
     for (int64_t d = 0; d < rank; ++d)
@@ -70,8 +68,7 @@ TEST_CASE("gradients of movement with random attributes") {
       y.push_back((limits.back() - starts.back() - 1) / strides.back() + 1);
     }
     check(program("slice", {r.type(x)}, r.type(y),
-                  "starts = " + r.array(starts) + ", limits = " + r.array(limits) +
-                      ", strides = " + r.array(strides)));
+                  "starts = " + r.array(starts) + ", limits = " + r.array(limits) + ", strides = " + r.array(strides)));
     y.clear();
     for (int64_t extent : x) {
       lo.push_back(r.pick(0, 2));
@@ -89,8 +86,7 @@ namespace {
 
 using Shape = SmallVector<int64_t>;
 
-std::string spatial(ArrayRef<int64_t> strides, ArrayRef<int64_t> pads,
-                    ArrayRef<int64_t> dilations) {
+std::string spatial(ArrayRef<int64_t> strides, ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations) {
   return "strides = " + Programs::array(strides) + ", pads = " + Programs::array(pads) +
          ", dilations = " + Programs::array(dilations);
 }
@@ -114,23 +110,20 @@ void binary(Programs &r, const std::string &op) {
 
 void select(Programs &r, const std::string &) {
   Shape y = r.shape(r.pick(1, 4), 3), c = r.narrowed(y), a = y, b = r.narrowed(y);
-  check("func.func @f(%i: tensor<" + r.type(c, "i64") + ">, %a: tensor<" + r.type(a) +
-        ">, %b: tensor<" + r.type(b) + ">) -> tensor<" + r.type(y) +
-        "> {\n %one = graph.constant dense<1> : tensor<i64>\n" +
-        " %c = graph.lt %one, %i : (tensor<i64>, tensor<" + r.type(c, "i64") + ">) -> tensor<" +
-        r.type(c, "i1") + ">\n %y = graph.select %c, %a, %b : (tensor<" + r.type(c, "i1") +
-        ">, tensor<" + r.type(a) + ">, tensor<" + r.type(b) + ">) -> tensor<" + r.type(y) +
-        ">\n return %y : tensor<" + r.type(y) + ">\n}");
+  check("func.func @f(%i: tensor<" + r.type(c, "i64") + ">, %a: tensor<" + r.type(a) + ">, %b: tensor<" + r.type(b) +
+        ">) -> tensor<" + r.type(y) + "> {\n %one = graph.constant dense<1> : tensor<i64>\n" +
+        " %c = graph.lt %one, %i : (tensor<i64>, tensor<" + r.type(c, "i64") + ">) -> tensor<" + r.type(c, "i1") +
+        ">\n %y = graph.select %c, %a, %b : (tensor<" + r.type(c, "i1") + ">, tensor<" + r.type(a) + ">, tensor<" +
+        r.type(b) + ">) -> tensor<" + r.type(y) + ">\n return %y : tensor<" + r.type(y) + ">\n}");
 }
 
 /// To float32 and back, with something in between that is no identity.
 void cast(Programs &r, const std::string &) {
   std::string wide = "tensor<" + r.type(r.shape(r.pick(0, 3))) + ">", narrow = wide;
   narrow.replace(narrow.find("f64"), 3, "f32");
-  check("func.func @f(%a: " + wide + ") -> " + wide + " {\n %n = graph.cast %a : (" + wide +
-        ") -> " + narrow + "\n %m = graph.mul %n, %n : (" + narrow + ", " + narrow + ") -> " +
-        narrow + "\n %y = graph.cast %m : (" + narrow + ") -> " + wide + "\n return %y : " + wide +
-        "\n}");
+  check("func.func @f(%a: " + wide + ") -> " + wide + " {\n %n = graph.cast %a : (" + wide + ") -> " + narrow +
+        "\n %m = graph.mul %n, %n : (" + narrow + ", " + narrow + ") -> " + narrow + "\n %y = graph.cast %m : (" +
+        narrow + ") -> " + wide + "\n return %y : " + wide + "\n}");
 }
 
 void broadcast(Programs &r, const std::string &op) {
@@ -167,14 +160,12 @@ void concat(Programs &r, const std::string &op) {
 void gather(Programs &r, const std::string &op) {
   Shape table = r.shape(r.pick(1, 4));
   int64_t rank = int64_t(table.size()), batch = r.pick(0, rank - 1), axis = r.pick(batch, rank - 1);
-  Shape at(ArrayRef<int64_t>(table).take_front(batch)),
-      y(ArrayRef<int64_t>(table).take_front(axis));
+  Shape at(ArrayRef<int64_t>(table).take_front(batch)), y(ArrayRef<int64_t>(table).take_front(axis));
   Shape more = r.shape(r.pick(0, 2), 3);
   at.append(more);
   y.append(more);
   y.append(table.begin() + axis + 1, table.end());
-  std::string where =
-      "axis = " + std::to_string(axis) + " : i64, batch_dims = " + std::to_string(batch) + " : i64";
+  std::string where = "axis = " + std::to_string(axis) + " : i64, batch_dims = " + std::to_string(batch) + " : i64";
   if (op == "gather")
     check(program(op, {r.type(table), r.type(at, "i64")}, r.type(y), where), {}, table[axis]);
   else
@@ -194,8 +185,7 @@ void reduction(Programs &r, const std::string &op) {
     } else {
       y.push_back(x[d]);
     }
-  check(program(op, {r.type(x)}, r.type(y),
-                "dims = " + r.array(dims) + ", keepdims = " + (kept ? "true" : "false")));
+  check(program(op, {r.type(x)}, r.type(y), "dims = " + r.array(dims) + ", keepdims = " + (kept ? "true" : "false")));
 }
 
 void matmul(Programs &r, const std::string &op) {
@@ -207,17 +197,15 @@ void matmul(Programs &r, const std::string &op) {
   a.append({ta ? k : m, ta ? m : k});
   b.append({tb ? n : k, tb ? k : n});
   y.append({m, n});
-  check(program(op, {r.type(a), r.type(b)}, r.type(y),
-                std::string("transpose_a = ") + (ta ? "true" : "false") +
-                    ", transpose_b = " + (tb ? "true" : "false")));
+  check(
+      program(op, {r.type(a), r.type(b)}, r.type(y),
+              std::string("transpose_a = ") + (ta ? "true" : "false") + ", transpose_b = " + (tb ? "true" : "false")));
 }
 
 /// The convolution, or (x and y exchanged) its adjoint; one to three spatial dimensions.
 void convolution(Programs &r, const std::string &op) {
-  int64_t groups = r.pick(1, 2), c = r.pick(1, 2), f = r.pick(1, 2), n = r.pick(1, 2),
-          dims = r.pick(1, 3);
-  Shape x = {n, groups * c}, w = {groups * f, c}, y = {n, groups * f}, strides, lo, hi, dilations,
-        sizes;
+  int64_t groups = r.pick(1, 2), c = r.pick(1, 2), f = r.pick(1, 2), n = r.pick(1, 2), dims = r.pick(1, 3);
+  Shape x = {n, groups * c}, w = {groups * f, c}, y = {n, groups * f}, strides, lo, hi, dilations, sizes;
   for (int64_t d = 0; d < dims; ++d) {
     int64_t kernel = r.pick(1, dims == 3 ? 2 : 3), extent = r.pick(3, dims == 3 ? 4 : 6);
     strides.push_back(r.pick(1, 3));
@@ -233,13 +221,11 @@ void convolution(Programs &r, const std::string &op) {
     sizes.push_back(extent);
   }
   lo.append(hi);
-  std::string attributes =
-      spatial(strides, lo, dilations) + ", groups = " + std::to_string(groups) + " : i64";
+  std::string attributes = spatial(strides, lo, dilations) + ", groups = " + std::to_string(groups) + " : i64";
   if (op == "conv")
     check(program(op, {r.type(x), r.type(w)}, r.type(y), attributes));
   else
-    check(program(op, {r.type(y), r.type(w)}, r.type(x),
-                  attributes + ", input_sizes = " + r.array(sizes)));
+    check(program(op, {r.type(y), r.type(w)}, r.type(x), attributes + ", input_sizes = " + r.array(sizes)));
 }
 
 void pooling(Programs &r, const std::string &op) {
@@ -256,18 +242,15 @@ void pooling(Programs &r, const std::string &op) {
     y.push_back((extent + lo.back() + hi.back() - kernel.back()) / strides.back() + 1);
   }
   lo.append(hi);
-  std::string window =
-      "kernel = " + r.array(kernel) + ", strides = " + r.array(strides) + ", pads = " + r.array(lo);
+  std::string window = "kernel = " + r.array(kernel) + ", strides = " + r.array(strides) + ", pads = " + r.array(lo);
   check(program(op, {r.type(x)}, r.type(y),
                 window + (op == "max_pool" ? ", dilations = " + r.array(dilations)
-                                           : std::string(", include_pad = ") +
-                                                 (r.pick(0, 1) ? "true" : "false"))));
+                                           : std::string(", include_pad = ") + (r.pick(0, 1) ? "true" : "false"))));
 }
 
 void softmax(Programs &r, const std::string &op) {
   Shape x = r.shape(r.pick(1, 4));
-  check(program(op, {r.type(x)}, r.type(x),
-                "dim = " + std::to_string(r.pick(0, int64_t(x.size()) - 1)) + " : i64"));
+  check(program(op, {r.type(x)}, r.type(x), "dim = " + std::to_string(r.pick(0, int64_t(x.size()) - 1)) + " : i64"));
 }
 
 void batchNorm(Programs &r, const std::string &) {
@@ -275,14 +258,14 @@ void batchNorm(Programs &r, const std::string &) {
   x[0] = r.pick(3, 5); // of one element there is no variance
   std::string t = "tensor<" + r.type(x) + ">", c = "tensor<" + r.type({x[1]}) + ">";
   check("func.func @f(%x: " + t + ", %s: " + c + ", %b: " + c + ") -> " + t +
-        " {\n %y, %m, %v = graph.batch_norm %x, %s, %b {epsilon = 1.0e-3 : f64} : (" + t + ", " +
-        c + ", " + c + ") -> (" + t + ", " + c + ", " + c + ")\n return %y : " + t + "\n}");
+        " {\n %y, %m, %v = graph.batch_norm %x, %s, %b {epsilon = 1.0e-3 : f64} : (" + t + ", " + c + ", " + c +
+        ") -> (" + t + ", " + c + ", " + c + ")\n return %y : " + t + "\n}");
 }
 
 void attention(Programs &r, const std::string &op) {
   bool rowsFirst = r.pick(0, 1);
-  int64_t groups = r.pick(1, 2), heads = groups * r.pick(1, 2), m = r.pick(1, 3), n = r.pick(1, 4),
-          d = r.pick(1, 3), e = r.pick(1, 3);
+  int64_t groups = r.pick(1, 2), heads = groups * r.pick(1, 2), m = r.pick(1, 3), n = r.pick(1, 4), d = r.pick(1, 3),
+          e = r.pick(1, 3);
   Shape batch = r.shape(r.pick(0, 1), 2);
   auto tensor = [&](int64_t h, int64_t rows, int64_t columns) {
     Shape s = batch;
@@ -290,9 +273,8 @@ void attention(Programs &r, const std::string &op) {
     return r.type(s);
   };
   std::string causal = r.pick(0, 1) ? ", causal = true, outside = -1.0 : f64" : "";
-  check(program(
-      op, {tensor(heads, m, d), tensor(groups, n, d), tensor(groups, n, e)}, tensor(heads, m, e),
-      "scale = 0.6 : f64, rows_first = " + std::string(rowsFirst ? "true" : "false") + causal));
+  check(program(op, {tensor(heads, m, d), tensor(groups, n, d), tensor(groups, n, e)}, tensor(heads, m, e),
+                "scale = 0.6 : f64, rows_first = " + std::string(rowsFirst ? "true" : "false") + causal));
 }
 
 /// Those with attributes of every dimension are above ("movement").

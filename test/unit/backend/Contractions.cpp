@@ -24,10 +24,7 @@ struct Conv2D {
   Shape k() const { return {g * f, c, r, s}; }
   Shape y() const { return {n, g * f, oh(), ow()}; }
   Attributes attributes() const {
-    return {{"strides", Shape{sh, sw}},
-            {"pads", Shape{ph, pw, ph2, pw2}},
-            {"dilations", Shape{dh, dw}},
-            {"groups", g}};
+    return {{"strides", Shape{sh, sw}}, {"pads", Shape{ph, pw, ph2, pw2}}, {"dilations", Shape{dh, dw}}, {"groups", g}};
   }
   /// term(ix, ik, iy) for all x, k, y that meet.
   template <typename F> void terms(F term) const {
@@ -91,21 +88,14 @@ TEST_CASE("convolution in one and three dimensions") {
   uint32_t x = p.buffer(plan::F64, {1, 1, 4}), k = p.buffer(plan::F64, {1, 1, 2});
   uint32_t y = p.buffer(plan::F64, {1, 1, 3});
   p.kernel("conv", {x, k}, {y},
-           {{"strides", Shape{1}},
-            {"pads", Shape{0, 0}},
-            {"dilations", Shape{1}},
-            {"groups", int64_t(1)}});
+           {{"strides", Shape{1}}, {"pads", Shape{0, 0}}, {"dilations", Shape{1}}, {"groups", int64_t(1)}});
   CHECK(p.run("reference", {{x, {1, 2, 3, 4}}, {k, {10, 1}}}, {y})[0] == Values{12, 23, 34});
   PlanBuilder q;
   uint32_t x3 = q.buffer(plan::F32, {1, 1, 2, 2, 2}), k3 = q.buffer(plan::F32, {1, 1, 2, 2, 2});
   uint32_t y3 = q.buffer(plan::F32, {1, 1, 1, 1, 1});
   q.kernel("conv", {x3, k3}, {y3},
-           {{"strides", Shape{1, 1, 1}},
-            {"pads", Shape(6, 0)},
-            {"dilations", Shape{1, 1, 1}},
-            {"groups", int64_t(1)}});
-  CHECK(q.run("reference", {{x3, {1, 2, 3, 4, 5, 6, 7, 8}}, {k3, Values(8, 1)}}, {y3})[0] ==
-        Values{36});
+           {{"strides", Shape{1, 1, 1}}, {"pads", Shape(6, 0)}, {"dilations", Shape{1, 1, 1}}, {"groups", int64_t(1)}});
+  CHECK(q.run("reference", {{x3, {1, 2, 3, 4, 5, 6, 7, 8}}, {k3, Values(8, 1)}}, {y3})[0] == Values{36});
 }
 
 TEST_CASE("matmul with transposes and batch broadcast") {
@@ -128,8 +118,7 @@ TEST_CASE("matmul with transposes and batch broadcast") {
         uint32_t x = p.buffer(type, ta ? Shape{2, 1, k, m} : Shape{2, 1, m, k});
         uint32_t w = p.buffer(type, tb ? Shape{3, n, k} : Shape{3, k, n});
         uint32_t y = p.buffer(type, {2, 3, m, n});
-        p.kernel("matmul", {x, w}, {y},
-                 {{"transpose_a", int64_t(ta)}, {"transpose_b", int64_t(tb)}});
+        p.kernel("matmul", {x, w}, {y}, {{"transpose_a", int64_t(ta)}, {"transpose_b", int64_t(tb)}});
         CHECK(p.run("reference", {{x, a}, {w, b}}, {y})[0] == expected);
       }
 }

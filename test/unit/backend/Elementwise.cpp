@@ -35,20 +35,16 @@ const double NaN = std::numeric_limits<double>::quiet_NaN();
 } // namespace
 
 TEST_CASE("binary operators broadcast by NumPy's rule") {
-  CHECK(one("add", plan::F32, plan::F32, {{{2, 3}, {0, 1, 2, 3, 4, 5}}, {{3}, {10, 20, 30}}},
-            {2, 3}) == Values{10, 21, 32, 13, 24, 35});
-  CHECK(one("sub", plan::F64, plan::F64, {{{2, 1}, {1, 2}}, {{1, 2}, {10, 20}}}, {2, 2}) ==
-        Values{-9, -19, -8, -18});
+  CHECK(one("add", plan::F32, plan::F32, {{{2, 3}, {0, 1, 2, 3, 4, 5}}, {{3}, {10, 20, 30}}}, {2, 3}) ==
+        Values{10, 21, 32, 13, 24, 35});
+  CHECK(one("sub", plan::F64, plan::F64, {{{2, 1}, {1, 2}}, {{1, 2}, {10, 20}}}, {2, 2}) == Values{-9, -19, -8, -18});
   CHECK(one("mul", plan::I64, plan::I64, {{{}, {3}}, {{2}, {5, 7}}}, {2}) == Values{15, 21});
 }
 
 TEST_CASE("integer division truncates, mod has the divisor's sign, zero divisors do not trap") {
-  CHECK(one("div", plan::I32, plan::I32, {{{4}, {7, -7, 7, 1}}, {{4}, {2, 2, -2, 0}}}, {4}) ==
-        Values{3, -3, -3, 0});
-  CHECK(one("mod", plan::I64, plan::I64, {{{4}, {7, -7, 7, -7}}, {{4}, {3, 3, -3, -3}}}, {4}) ==
-        Values{1, 2, -2, -1});
-  CHECK(one("mod", plan::F32, plan::F32, {{{2}, {-7.5, 7.5}}, {{2}, {2, -2}}}, {2}) ==
-        Values{0.5, -0.5});
+  CHECK(one("div", plan::I32, plan::I32, {{{4}, {7, -7, 7, 1}}, {{4}, {2, 2, -2, 0}}}, {4}) == Values{3, -3, -3, 0});
+  CHECK(one("mod", plan::I64, plan::I64, {{{4}, {7, -7, 7, -7}}, {{4}, {3, 3, -3, -3}}}, {4}) == Values{1, 2, -2, -1});
+  CHECK(one("mod", plan::F32, plan::F32, {{{2}, {-7.5, 7.5}}, {{2}, {2, -2}}}, {2}) == Values{0.5, -0.5});
   CHECK(one("mod", plan::I8, plan::I8, {{{1}, {-128}}, {{1}, {-1}}}, {1}) == Values{0});
 }
 
@@ -74,13 +70,11 @@ TEST_CASE("expm1 and log1p are exact near 0") {
 }
 
 TEST_CASE("round takes ties to even") {
-  CHECK(one("round", plan::F32, plan::F32, {{{5}, {0.5, 1.5, 2.5, -0.5, -1.5}}}, {5}) ==
-        Values{0, 2, 2, -0.0, -2});
+  CHECK(one("round", plan::F32, plan::F32, {{{5}, {0.5, 1.5, 2.5, -0.5, -1.5}}}, {5}) == Values{0, 2, 2, -0.0, -2});
 }
 
 TEST_CASE("cast truncates to integers and tests against zero for bool") {
-  CHECK(one("cast", plan::F32, plan::I32, {{{4}, {1.9, -1.9, 0.5, -0.5}}}, {4}) ==
-        Values{1, -1, 0, 0});
+  CHECK(one("cast", plan::F32, plan::I32, {{{4}, {1.9, -1.9, 0.5, -0.5}}}, {4}) == Values{1, -1, 0, 0});
   CHECK(one("cast", plan::F32, plan::BOOL, {{{3}, {0.5, 0, -2}}}, {3}) == Values{1, 0, 1});
   CHECK(one("cast", plan::I64, plan::U8, {{{2}, {257, -1}}}, {2}) == Values{1, 255});
   CHECK(one("cast", plan::F32, plan::I64, {{{2}, {NaN, -Inf}}}, {2})[0] == 0);
@@ -102,8 +96,7 @@ TEST_CASE("half precision types round to nearest even and keep special values") 
 }
 
 TEST_CASE("select, comparisons and logic") {
-  CHECK(one("lt", plan::F32, plan::BOOL, {{{3}, {1, 2, NaN}}, {{3}, {2, 2, 1}}}, {3}) ==
-        Values{1, 0, 0});
+  CHECK(one("lt", plan::F32, plan::BOOL, {{{3}, {1, 2, NaN}}, {{3}, {2, 2, 1}}}, {3}) == Values{1, 0, 0});
   CHECK(one("le", plan::I64, plan::BOOL, {{{2}, {1, 2}}, {{2}, {2, 2}}}, {2}) == Values{1, 1});
   CHECK(one("xor", plan::BOOL, plan::BOOL, {{{2}, {1, 1}}, {{2}, {1, 0}}}, {2}) == Values{0, 1});
   PlanBuilder p;
@@ -115,12 +108,12 @@ TEST_CASE("select, comparisons and logic") {
 
 TEST_CASE("reductions") {
   Values x = {1, 5, 3, 4, 2, 6};
-  CHECK(one("reduce_sum", plan::F32, plan::F32, {{{2, 3}, x}}, {2},
-            {{"dims", Shape{1}}, {"keepdims", int64_t(0)}}) == Values{9, 12});
+  CHECK(one("reduce_sum", plan::F32, plan::F32, {{{2, 3}, x}}, {2}, {{"dims", Shape{1}}, {"keepdims", int64_t(0)}}) ==
+        Values{9, 12});
   CHECK(one("reduce_max", plan::F32, plan::F32, {{{2, 3}, x}}, {1, 3},
             {{"dims", Shape{0}}, {"keepdims", int64_t(1)}}) == Values{4, 5, 6});
-  CHECK(one("reduce_min", plan::I32, plan::I32, {{{2, 3}, x}}, {},
-            {{"dims", Shape{0, 1}}, {"keepdims", int64_t(0)}}) == Values{1});
+  CHECK(one("reduce_min", plan::I32, plan::I32, {{{2, 3}, x}}, {}, {{"dims", Shape{0, 1}}, {"keepdims", int64_t(0)}}) ==
+        Values{1});
   CHECK(std::isnan(one("reduce_max", plan::F32, plan::F32, {{{3}, {1, NaN, 2}}}, {},
                        {{"dims", Shape{0}}, {"keepdims", int64_t(0)}})[0]));
   CHECK(one("argmax", plan::F32, plan::I64, {{{2, 3}, {1, 5, 5, 7, 2, 6}}}, {2, 1},
@@ -128,8 +121,8 @@ TEST_CASE("reductions") {
 }
 
 TEST_CASE("iota starts at start and runs along dim") {
-  CHECK(one("iota", plan::I64, plan::I64, {}, {2, 3},
-            {{"dim", int64_t(1)}, {"start", int64_t(5)}}) == Values{5, 6, 7, 5, 6, 7});
+  CHECK(one("iota", plan::I64, plan::I64, {}, {2, 3}, {{"dim", int64_t(1)}, {"start", int64_t(5)}}) ==
+        Values{5, 6, 7, 5, 6, 7});
 }
 
 TEST_CASE("Philox matches the published test vectors") {
@@ -140,10 +133,7 @@ TEST_CASE("Philox matches the published test vectors") {
 TEST_CASE("random numbers depend on the global index only") {
   auto box = [](const Shape &shape, const Shape &offset) {
     return one("random", plan::I64, plan::F32, {{{}, {7}}}, shape,
-               {{"seed", int64_t(42)},
-                {"stream", int64_t(3)},
-                {"global_shape", Shape{4, 6}},
-                {"offset", offset}});
+               {{"seed", int64_t(42)}, {"stream", int64_t(3)}, {"global_shape", Shape{4, 6}}, {"offset", offset}});
   };
   Values all = box({4, 6}, {0, 0}), part = box({2, 3}, {1, 2});
   for (size_t i = 0; i < 2; ++i)
@@ -191,8 +181,7 @@ TEST_CASE("a fused expression with two results, one of them a reduction") {
   for (bool widen : {false, true}) {
     LoadOptions options;
     options.widen = widen;
-    std::vector<Values> out =
-        p.run("reference", {{x, {1, 2, 3, 4, -5, 6, 7, -8}}, {s, {2, -1}}}, {x, sum}, options);
+    std::vector<Values> out = p.run("reference", {{x, {1, 2, 3, 4, -5, 6, 7, -8}}, {s, {2, -1}}}, {x, sum}, options);
     CHECK(out[0] == Values{3, 5, 0, 0, 0, 13, 0, 9});
     CHECK(out[1] == Values{21, 9});
   }
@@ -201,17 +190,14 @@ TEST_CASE("a fused expression with two results, one of them a reduction") {
 TEST_CASE("16-bit operands are computed in F32 and rounded once") {
   // 1 + 2^-8 + 2^-8 would stay 1 if sums were rounded to bf16 on the way.
   for (plan::DType type : {plan::BF16, plan::F16}) {
-    CHECK(one("matmul", type, type, {{{1, 3}, {1, 0.00390625, 0.00390625}}, {{3, 1}, {1, 1, 1}}},
-              {1, 1}) == Values{1.0078125});
+    CHECK(one("matmul", type, type, {{{1, 3}, {1, 0.00390625, 0.00390625}}, {{3, 1}, {1, 1, 1}}}, {1, 1}) ==
+          Values{1.0078125});
     CHECK(one("conv", type, type, {{{1, 1, 3}, {1, 2, 3}}, {{1, 1, 2}, {1, 10}}}, {1, 1, 2},
-              {{"strides", Shape{1}},
-               {"pads", Shape{0, 0}},
-               {"dilations", Shape{1}},
-               {"groups", int64_t(1)}}) == Values{21, 32});
-    CHECK(one("softmax", type, type, {{{2}, {3, 3}}}, {2}, {{"dim", int64_t(0)}}) ==
-          Values{0.5, 0.5});
-    CHECK(one("argmax", type, plan::I64, {{{3}, {1, 5, 2}}}, {},
-              {{"dim", int64_t(0)}, {"keepdims", int64_t(0)}}) == Values{1});
+              {{"strides", Shape{1}}, {"pads", Shape{0, 0}}, {"dilations", Shape{1}}, {"groups", int64_t(1)}}) ==
+          Values{21, 32});
+    CHECK(one("softmax", type, type, {{{2}, {3, 3}}}, {2}, {{"dim", int64_t(0)}}) == Values{0.5, 0.5});
+    CHECK(one("argmax", type, plan::I64, {{{3}, {1, 5, 2}}}, {}, {{"dim", int64_t(0)}, {"keepdims", int64_t(0)}}) ==
+          Values{1});
   }
 }
 
@@ -219,17 +205,15 @@ TEST_CASE("wide products of 16-bit operands hand their sums on in F32") {
   // 1 + 2^-12 has no 16-bit form. Both in F32 and where F32 means F64.
   const Attributes wide = {{"wide", int64_t(1)}};
   for (plan::DType type : {plan::BF16, plan::F16}) {
-    CHECK(one("matmul", type, plan::F32, {{{1, 2}, {1, 0x1p-6}}, {{2, 1}, {1, 0x1p-6}}}, {1, 1},
-              wide) == Values{1 + 0x1p-12});
+    CHECK(one("matmul", type, plan::F32, {{{1, 2}, {1, 0x1p-6}}, {{2, 1}, {1, 0x1p-6}}}, {1, 1}, wide) ==
+          Values{1 + 0x1p-12});
     for (bool widen : {false, true}) {
       PlanBuilder p;
-      uint32_t a = p.buffer(type, {1, 2}), b = p.buffer(type, {2, 1}),
-               y = p.buffer(plan::F32, {1, 1});
+      uint32_t a = p.buffer(type, {1, 2}), b = p.buffer(type, {2, 1}), y = p.buffer(plan::F32, {1, 1});
       p.kernel("matmul", {a, b}, {y}, wide);
       LoadOptions options;
       options.widen = widen;
-      CHECK(p.run("reference", {{a, {1, 0x1p-6}}, {b, {1, 0x1p-6}}}, {y}, options)[0] ==
-            Values{1 + 0x1p-12});
+      CHECK(p.run("reference", {{a, {1, 0x1p-6}}, {b, {1, 0x1p-6}}}, {y}, options)[0] == Values{1 + 0x1p-12});
     }
   }
   PlanBuilder p;
@@ -248,6 +232,5 @@ TEST_CASE("topk orders by value, then by index") {
   CHECK(order({1, NaN, 2}, 3, false) == Values{1, 2, 0});
   // Along an outer dimension.
   CHECK(one("topk", plan::I64, plan::I64, {{{3, 2}, {1, 6, 5, 2, 3, 4}}}, {2, 2},
-            {{"dim", int64_t(0)}, {"k", int64_t(2)}, {"smallest", int64_t(0)}}) ==
-        Values{1, 0, 2, 2});
+            {{"dim", int64_t(0)}, {"k", int64_t(2)}, {"smallest", int64_t(0)}}) == Values{1, 0, 2, 2});
 }

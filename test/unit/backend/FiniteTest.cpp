@@ -22,8 +22,7 @@ template <typename Bits> struct Patterns {
 };
 const Patterns<uint16_t> kHalf = {plan::F16, 0x8000, 0x7c00, 0x7bff, 0x7e00, 0x7c01};
 const Patterns<uint16_t> kBfloat = {plan::BF16, 0x8000, 0x7f80, 0x7f7f, 0x7fc0, 0x7f81};
-const Patterns<uint32_t> kSingle = {plan::F32,  0x80000000, 0x7f800000,
-                                    0x7f7fffff, 0x7fc00000, 0x7f800001};
+const Patterns<uint32_t> kSingle = {plan::F32, 0x80000000, 0x7f800000, 0x7f7fffff, 0x7fc00000, 0x7f800001};
 const Patterns<uint64_t> kDouble = {plan::F64,          uint64_t(1) << 63,   0x7ff0000000000000,
                                     0x7fefffffffffffff, 0x7ff8000000000000u, 0x7ff0000000000001};
 
@@ -32,8 +31,7 @@ template <typename Bits> void check(const Patterns<Bits> &p, size_t count, int t
   // Finite: zeros, denormals, the largest of either sign.
   std::vector<Bits> x(count, p.largest);
   for (size_t i = 0; i < count; ++i)
-    x[i] = std::array<Bits, 5>{p.largest, static_cast<Bits>(p.largest | p.sign), Bits(0), p.sign,
-                               Bits(1)}[i % 5];
+    x[i] = std::array<Bits, 5>{p.largest, static_cast<Bits>(p.largest | p.sign), Bits(0), p.sign, Bits(1)}[i % 5];
   CHECK_FALSE(nonFinite(x.data(), p.type, count, threads));
   for (size_t at : {size_t(0), count / 3, count / 2, count - 1}) {
     const Bits before = x[at];
@@ -86,8 +84,8 @@ TEST_CASE("the example of the header holds") {
 TEST_CASE("a kernel tells of what is not finite in what it writes last") {
   const int64_t n = 100'003;
   test::PlanBuilder p;
-  const uint32_t x = p.buffer(plan::F32, {n}), z = p.buffer(plan::F32, {n}),
-                 y = p.buffer(plan::F32, {n}), sum = p.buffer(plan::F32, {1});
+  const uint32_t x = p.buffer(plan::F32, {n}), z = p.buffer(plan::F32, {n}), y = p.buffer(plan::F32, {n}),
+                 sum = p.buffer(plan::F32, {1});
   p.kernel("add", {x, x}, {y});
   p.kernel("neg", {z}, {y}); // overwritten: what was there before does not count
   p.kernel("reduce_sum", {x}, {sum}, {{"dims", Shape{0}}, {"keepdims", int64_t(1)}});

@@ -21,9 +21,8 @@ KernelWork only(const plan::Plan &plan, bool widen = false) {
   return workOf((*calls)[0][0]);
 }
 
-KernelWork kernel(const std::string &name, const std::vector<Shape> &inputs,
-                  const std::vector<Shape> &outputs, const Attributes &attributes = {},
-                  plan::DType type = plan::F32, bool widen = false) {
+KernelWork kernel(const std::string &name, const std::vector<Shape> &inputs, const std::vector<Shape> &outputs,
+                  const Attributes &attributes = {}, plan::DType type = plan::F32, bool widen = false) {
   PlanBuilder p;
   std::vector<uint32_t> in, out;
   for (const Shape &shape : inputs)
@@ -40,15 +39,12 @@ TEST_CASE("a product has two operations per multiplication and addition") {
   const KernelWork work = kernel("matmul", {{5, 2, 3}, {5, 3, 7}}, {{5, 2, 7}});
   CHECK(work.bytes == 4 * 5 * (2 * 3 + 3 * 7 + 2 * 7));
   CHECK(work.flops == 2.0 * 5 * 2 * 3 * 7);
-  CHECK(kernel("matmul", {{2, 3}, {3, 7}}, {{2, 7}}, {}, plan::F32, true).bytes ==
-        8 * (2 * 3 + 3 * 7 + 2 * 7));
+  CHECK(kernel("matmul", {{2, 3}, {3, 7}}, {{2, 7}}, {}, plan::F32, true).bytes == 8 * (2 * 3 + 3 * 7 + 2 * 7));
 }
 
 TEST_CASE("a convolution and its gradients have the same products") {
-  const Attributes attributes = {{"strides", Shape{2, 2}},
-                                 {"pads", Shape{1, 1, 1, 1}},
-                                 {"dilations", Shape{1, 1}},
-                                 {"groups", int64_t(2)}};
+  const Attributes attributes = {
+      {"strides", Shape{2, 2}}, {"pads", Shape{1, 1, 1, 1}}, {"dilations", Shape{1, 1}}, {"groups", int64_t(2)}};
   const Shape x = {3, 4, 9, 9}, w = {6, 2, 3, 3}, y = {3, 6, 5, 5};
   const double flops = 2.0 * 3 * 6 * 5 * 5 * 2 * 3 * 3;
   CHECK(kernel("conv", {x, w}, {y}, attributes).flops == flops);
@@ -74,8 +70,7 @@ TEST_CASE("attention counts the scores that a row sees") {
   const double inside = 2.0 * 6 * (1 + 2 + 3 + 4);
   CHECK(kernel("attention", {q, k, v}, {y}, causal).flops == 2.0 * inside * (8 + 16));
   // Scores again, dq and dk; dp and dv.
-  CHECK(kernel("attention_grad", {y, q, k, v}, {q, k, v}, causal).flops ==
-        2.0 * inside * (3 * 8 + 2 * 16));
+  CHECK(kernel("attention_grad", {y, q, k, v}, {q, k, v}, causal).flops == 2.0 * inside * (3 * 8 + 2 * 16));
 }
 
 TEST_CASE("a fused loop has one operation per instruction and element") {

@@ -21,36 +21,31 @@ TEST_CASE("bad kernels are refused in one sentence that names the step") {
       build(p);
       return p.refusal(backend);
     };
-    CHECK(refusal([](PlanBuilder &p) {
-            p.kernel("relu", {p.buffer(plan::F32, {2})}, {p.buffer(plan::F32, {2})});
-          }) == "");
+    CHECK(refusal([](PlanBuilder &p) { p.kernel("relu", {p.buffer(plan::F32, {2})}, {p.buffer(plan::F32, {2})}); }) ==
+          "");
+    CHECK_THAT(
+        refusal([](PlanBuilder &p) { p.kernel("frobnicate", {p.buffer(plan::F32, {2})}, {p.buffer(plan::F32, {2})}); }),
+        Contains("step 'frobnicate0'") && Contains("no kernel"));
     CHECK_THAT(refusal([](PlanBuilder &p) {
-                 p.kernel("frobnicate", {p.buffer(plan::F32, {2})}, {p.buffer(plan::F32, {2})});
-               }),
-               Contains("step 'frobnicate0'") && Contains("no kernel"));
-    CHECK_THAT(refusal([](PlanBuilder &p) {
-                 p.kernel("add", {p.buffer(plan::F32, {2}), p.buffer(plan::F32, {3})},
-                          {p.buffer(plan::F32, {3})});
+                 p.kernel("add", {p.buffer(plan::F32, {2}), p.buffer(plan::F32, {3})}, {p.buffer(plan::F32, {3})});
                }),
                Contains("[2]") && Contains("[3]"));
     CHECK_THAT(refusal([](PlanBuilder &p) {
-                 p.kernel("add", {p.buffer(plan::F32, {2}), p.buffer(plan::I64, {2})},
-                          {p.buffer(plan::F32, {2})});
+                 p.kernel("add", {p.buffer(plan::F32, {2}), p.buffer(plan::I64, {2})}, {p.buffer(plan::F32, {2})});
                }),
                Contains("f32, i64"));
-    CHECK_THAT(refusal([](PlanBuilder &p) {
-                 p.kernel("transpose", {p.buffer(plan::F32, {2, 3})}, {p.buffer(plan::F32, {3, 2})},
-                          {{"perm", Shape{1, 1}}});
-               }),
-               Contains("permutation"));
+    CHECK_THAT(
+        refusal([](PlanBuilder &p) {
+          p.kernel("transpose", {p.buffer(plan::F32, {2, 3})}, {p.buffer(plan::F32, {3, 2})}, {{"perm", Shape{1, 1}}});
+        }),
+        Contains("permutation"));
     CHECK_THAT(refusal([](PlanBuilder &p) {
                  uint32_t x = p.buffer(plan::F32, {4, 4});
                  p.kernel("transpose", {x}, {x}, {{"perm", Shape{1, 0}}});
                }),
                Contains("overlaps"));
     CHECK_THAT(refusal([](PlanBuilder &p) {
-                 p.kernel("conv",
-                          {p.buffer(plan::F32, {1, 3, 8, 8}), p.buffer(plan::F32, {4, 3, 3, 3})},
+                 p.kernel("conv", {p.buffer(plan::F32, {1, 3, 8, 8}), p.buffer(plan::F32, {4, 3, 3, 3})},
                           {p.buffer(plan::F32, {1, 4, 8, 8})},
                           {{"strides", Shape{1, 1}},
                            {"pads", Shape{0, 0, 0, 0}},
@@ -75,20 +70,17 @@ TEST_CASE("bad buffers are refused before memory is touched") {
     return p.refusal("null");
   };
   CHECK(refusal([](plan::Plan &) {}) == "");
-  CHECK_THAT(refusal([](plan::Plan &p) { p.mutable_buffers(1)->set_offset(128); }),
-             Contains("beyond the arena"));
+  CHECK_THAT(refusal([](plan::Plan &p) { p.mutable_buffers(1)->set_offset(128); }), Contains("beyond the arena"));
   CHECK_THAT(refusal([](plan::Plan &p) { p.mutable_buffers(1)->set_offset(~uint64_t(63)); }),
              Contains("beyond the arena"));
   CHECK_THAT(refusal([](plan::Plan &p) { p.mutable_buffers(1)->set_shape(0, int64_t(1) << 62); }),
              Contains("out of range"));
   CHECK_THAT(refusal([](plan::Plan &p) { p.mutable_buffers(0)->set_dtype(plan::DTYPE_INVALID); }),
              Contains("element type"));
-  CHECK_THAT(refusal([](plan::Plan &p) { p.set_arena_bytes(uint64_t(1) << 62); }),
-             Contains("arena"));
-  CHECK_THAT(refusal([](plan::Plan &p) {
-               p.mutable_programs(0)->mutable_steps(0)->mutable_kernel()->set_inputs(0, 9);
-             }),
-             Contains("no buffer 9"));
+  CHECK_THAT(refusal([](plan::Plan &p) { p.set_arena_bytes(uint64_t(1) << 62); }), Contains("arena"));
+  CHECK_THAT(
+      refusal([](plan::Plan &p) { p.mutable_programs(0)->mutable_steps(0)->mutable_kernel()->set_inputs(0, 9); }),
+      Contains("no buffer 9"));
   CHECK_THAT(refusal([](plan::Plan &p) { p.mutable_buffers(1)->set_constant(std::string(16, 0)); }),
              Contains("constant is written"));
 }

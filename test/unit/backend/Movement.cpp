@@ -15,8 +15,7 @@ Values counting(int64_t n) {
   return v;
 }
 
-Values one(const std::string &name, plan::DType type, const Shape &in, const Shape &out,
-           const Attributes &attributes) {
+Values one(const std::string &name, plan::DType type, const Shape &in, const Shape &out, const Attributes &attributes) {
   PlanBuilder p;
   uint32_t x = p.buffer(type, in), y = p.buffer(type, out);
   p.kernel(name, {x}, {y}, attributes);
@@ -28,8 +27,7 @@ TEST_CASE("transpose, slice, pad, broadcast, reshape") {
   for (plan::DType t : {plan::F32, plan::F64, plan::I8, plan::BF16}) {
     CHECK(one("transpose", t, {2, 3}, {3, 2}, {{"perm", Shape{1, 0}}}) == Values{0, 3, 1, 4, 2, 5});
     CHECK(one("slice", t, {2, 5}, {1, 2},
-              {{"starts", Shape{1, 1}}, {"limits", Shape{2, 5}}, {"strides", Shape{1, 3}}}) ==
-          Values{6, 9});
+              {{"starts", Shape{1, 1}}, {"limits", Shape{2, 5}}, {"strides", Shape{1, 3}}}) == Values{6, 9});
     CHECK(one("pad", t, {2, 2}, {3, 4},
               {{"lo", Shape{1, 0}}, {"hi", Shape{0, 1}}, {"inner", Shape{0, 1}}, {"value", 7.0}}) ==
           Values{7, 7, 7, 7, 0, 7, 1, 7, 2, 7, 3, 7});
@@ -52,8 +50,7 @@ TEST_CASE("gather gives 0 outside the shard and scatter_add is its adjoint") {
   uint32_t table = p.buffer(plan::F32, {2, 3, 2}), i = p.buffer(plan::I32, {2, 2});
   uint32_t y = p.buffer(plan::F32, {2, 2, 2, 2}), back = p.buffer(plan::F32, {2, 3, 2});
   p.kernel("gather", {table, i}, {y}, {{"axis", int64_t(1)}, {"start", int64_t(3)}});
-  p.kernel("scatter_add", {i, y}, {back},
-           {{"axis", int64_t(1)}, {"size", int64_t(3)}, {"start", int64_t(3)}});
+  p.kernel("scatter_add", {i, y}, {back}, {{"axis", int64_t(1)}, {"size", int64_t(3)}, {"start", int64_t(3)}});
   auto out = p.run("reference", {{table, counting(12)}, {i, {3, 5, 5, 2}}}, {y, back});
   CHECK(out[0] == Values{0, 1, 4, 5, 4, 5, 0, 0, 6, 7, 10, 11, 10, 11, 0, 0});
   CHECK(out[1] == Values{0, 1, 0, 0, 8, 10, 6, 7, 0, 0, 20, 22});

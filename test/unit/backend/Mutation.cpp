@@ -69,10 +69,8 @@ void set(const Place &p, int64_t value) {
 plan::Plan manyKernels() {
   PlanBuilder p;
   auto f = [&](const Shape &s) { return p.buffer(plan::F32, s); };
-  Attributes conv = {{"strides", Shape{2, 1}},
-                     {"pads", Shape{1, 1, 1, 1}},
-                     {"dilations", Shape{1, 2}},
-                     {"groups", int64_t(2)}};
+  Attributes conv = {
+      {"strides", Shape{2, 1}}, {"pads", Shape{1, 1, 1, 1}}, {"dilations", Shape{1, 2}}, {"groups", int64_t(2)}};
   Attributes in = conv, weight = conv;
   in["input_sizes"] = Shape{5, 6};
   weight["kernel_sizes"] = Shape{3, 2};
@@ -80,10 +78,8 @@ plan::Plan manyKernels() {
   p.kernel("conv", {x, w}, {y}, conv);
   p.kernel("conv_input_grad", {y, w}, {f({2, 4, 5, 6})}, in);
   p.kernel("conv_weight_grad", {x, y}, {f({6, 2, 3, 2})}, weight);
-  Attributes pool = {{"kernel", Shape{2, 2}},
-                     {"strides", Shape{2, 1}},
-                     {"pads", Shape{0, 1, 1, 0}},
-                     {"dilations", Shape{1, 1}}};
+  Attributes pool = {
+      {"kernel", Shape{2, 2}}, {"strides", Shape{2, 1}}, {"pads", Shape{0, 1, 1, 0}}, {"dilations", Shape{1, 1}}};
   uint32_t pooled = f({2, 4, 3, 6});
   p.kernel("max_pool", {x}, {pooled}, pool);
   p.kernel("max_pool_grad", {x, pooled}, {f({2, 4, 5, 6})}, pool);
@@ -93,12 +89,10 @@ plan::Plan manyKernels() {
   p.kernel("matmul", {f({3, 4, 5}), f({6, 5})}, {f({3, 4, 6})}, {{"transpose_b", int64_t(1)}});
   p.kernel("softmax", {f({3, 4})}, {f({3, 4})}, {{"dim", int64_t(1)}});
   uint32_t q = f({2, 4, 3, 4}), k = f({2, 2, 5, 4}), v = f({2, 2, 5, 6}), mixed = f({2, 4, 3, 6});
-  Attributes scores = {
-      {"scale", 0.5}, {"causal", int64_t(1)}, {"outside", -3.0}, {"start", int64_t(1)}};
+  Attributes scores = {{"scale", 0.5}, {"causal", int64_t(1)}, {"outside", -3.0}, {"start", int64_t(1)}};
   p.kernel("attention", {q, k, v, f({2, 1, 1, 5})}, {mixed}, scores);
   scores["rows_first"] = int64_t(0);
-  p.kernel("attention_grad", {mixed, q, k, v}, {f({2, 4, 3, 4}), f({2, 2, 5, 4}), f({2, 2, 5, 6})},
-           scores);
+  p.kernel("attention_grad", {mixed, q, k, v}, {f({2, 4, 3, 4}), f({2, 2, 5, 4}), f({2, 2, 5, 6})}, scores);
   p.kernel("transpose", {f({2, 3, 4})}, {f({4, 2, 3})}, {{"perm", Shape{2, 0, 1}}});
   p.kernel("slice", {f({5, 6})}, {f({2, 3})},
            {{"starts", Shape{1, 0}}, {"limits", Shape{4, 6}}, {"strides", Shape{2, 2}}});
@@ -109,17 +103,12 @@ plan::Plan manyKernels() {
   p.kernel("gather", {f({2, 9}), indices}, {picked}, {{"axis", int64_t(1)}, {"start", int64_t(0)}});
   p.kernel("scatter_add", {indices, picked}, {f({2, 9})},
            {{"axis", int64_t(1)}, {"size", int64_t(9)}, {"start", int64_t(0)}});
-  p.kernel("reduce_sum", {f({3, 4, 5})}, {f({3, 5})},
-           {{"dims", Shape{1}}, {"keepdims", int64_t(0)}});
-  p.kernel("argmax", {f({3, 4})}, {p.buffer(plan::I64, {3})},
-           {{"dim", int64_t(1)}, {"keepdims", int64_t(0)}});
+  p.kernel("reduce_sum", {f({3, 4, 5})}, {f({3, 5})}, {{"dims", Shape{1}}, {"keepdims", int64_t(0)}});
+  p.kernel("argmax", {f({3, 4})}, {p.buffer(plan::I64, {3})}, {{"dim", int64_t(1)}, {"keepdims", int64_t(0)}});
   p.kernel("topk", {f({3, 4})}, {p.buffer(plan::I64, {3, 2})},
            {{"dim", int64_t(1)}, {"k", int64_t(2)}, {"smallest", int64_t(0)}});
   p.kernel("random", {p.buffer(plan::I64, {})}, {f({3, 4})},
-           {{"seed", int64_t(5)},
-            {"stream", int64_t(1)},
-            {"global_shape", Shape{6, 4}},
-            {"offset", Shape{3, 0}}});
+           {{"seed", int64_t(5)}, {"stream", int64_t(1)}, {"global_shape", Shape{6, 4}}, {"offset", Shape{3, 0}}});
   p.kernel("iota", {}, {p.buffer(plan::I32, {3, 4})}, {{"dim", int64_t(1)}, {"start", int64_t(2)}});
   p.kernel("cast", {f({3, 4})}, {p.buffer(plan::I8, {3, 4})});
   plan::Kernel &fused = p.kernel("fused", {f({3, 16, 4}), f({16})}, {f({3, 16, 4}), f({16})});

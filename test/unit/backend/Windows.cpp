@@ -10,16 +10,13 @@ using namespace tessera::rt::test;
 
 TEST_CASE("max_pool and the first maximum of every window") {
   PlanBuilder p;
-  Attributes a = {{"kernel", Shape{2, 2}},
-                  {"strides", Shape{1, 2}},
-                  {"pads", Shape{0, 1, 0, 0}},
-                  {"dilations", Shape{1, 1}}};
+  Attributes a = {
+      {"kernel", Shape{2, 2}}, {"strides", Shape{1, 2}}, {"pads", Shape{0, 1, 0, 0}}, {"dilations", Shape{1, 1}}};
   uint32_t x = p.buffer(plan::F32, {1, 1, 3, 3}), y = p.buffer(plan::F32, {1, 1, 2, 2});
   uint32_t dy = p.buffer(plan::F32, {1, 1, 2, 2}), dx = p.buffer(plan::F32, {1, 1, 3, 3});
   p.kernel("max_pool", {x}, {y}, a);
   p.kernel("max_pool_grad", {x, dy}, {dx}, a);
-  auto out =
-      p.run("reference", {{x, {-1, 2, 2, -1, 2, 0, -5, 1, 3}}, {dy, {1, 10, 100, 1000}}}, {y, dx});
+  auto out = p.run("reference", {{x, {-1, 2, 2, -1, 2, 0, -5, 1, 3}}, {dy, {1, 10, 100, 1000}}}, {y, dx});
   // Columns of the windows: {pad, 0} and {1, 2}.
   CHECK(out[0] == Values{-1, 2, -1, 3});
   CHECK(out[1] == Values{1, 10, 0, 100, 0, 0, 0, 0, 1000});
@@ -28,10 +25,8 @@ TEST_CASE("max_pool and the first maximum of every window") {
 TEST_CASE("avg_pool with and without the padding, and its adjoint") {
   for (bool include : {false, true}) {
     PlanBuilder p;
-    Attributes a = {{"kernel", Shape{2}},
-                    {"strides", Shape{2}},
-                    {"pads", Shape{1, 0}},
-                    {"include_pad", int64_t(include)}};
+    Attributes a = {
+        {"kernel", Shape{2}}, {"strides", Shape{2}}, {"pads", Shape{1, 0}}, {"include_pad", int64_t(include)}};
     Attributes grad = a;
     grad["input_sizes"] = Shape{3};
     uint32_t x = p.buffer(plan::F64, {1, 1, 3}), y = p.buffer(plan::F64, {1, 1, 2});

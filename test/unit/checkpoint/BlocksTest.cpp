@@ -93,31 +93,21 @@ TEST_CASE("a tiling has every element once") {
   CHECK(checkTiling({{{}, {}}}, {}).ok());
   // Padded halves of padded halves, which lie on no lattice: 0 1 | 2 | 3 4.
   CHECK(checkTiling({{{0}, {2}}, {{2}, {1}}, {{3}, {2}}}, {5}).ok());
-  CHECK(checkTiling({{{0, 0}, {2, 3}}, {{1, 0}, {2, 3}}}, {3, 3}).message().find("overlap") !=
-        std::string::npos);
+  CHECK(checkTiling({{{0, 0}, {2, 3}}, {{1, 0}, {2, 3}}}, {3, 3}).message().find("overlap") != std::string::npos);
   CHECK_FALSE(checkTiling({{{0, 0}, {2, 3}}}, {4, 3}).ok());
   CHECK_FALSE(checkTiling({}, {4, 3}).ok());
   CHECK_FALSE(checkTiling({{{0}, {2}}, {{0}, {2}}, {{2}, {2}}}, {4}).ok()); // one twice
-  CHECK(
-      checkTiling({{{0, 0}, {1, 2}}, {{0, 2}, {1, 1}}, {{1, 0}, {2, 2}}, {{1, 2}, {2, 1}}}, {3, 3})
-          .ok());
+  CHECK(checkTiling({{{0, 0}, {1, 2}}, {{0, 2}, {1, 1}}, {{1, 0}, {2, 2}}, {{1, 2}, {2, 1}}}, {3, 3}).ok());
   // Every interval is there, but not every combination: a hole and an overlap of the same size.
-  CHECK_FALSE(
-      checkTiling({{{0, 0}, {1, 1}}, {{0, 1}, {1, 1}}, {{1, 0}, {1, 1}}, {{1, 0}, {1, 1}}}, {2, 2})
-          .ok());
+  CHECK_FALSE(checkTiling({{{0, 0}, {1, 1}}, {{0, 1}, {1, 1}}, {{1, 0}, {1, 1}}, {{1, 0}, {1, 1}}}, {2, 2}).ok());
   // As many elements as it takes, one of them twice.
   CHECK_FALSE(checkTiling({{{0}, {3}}, {{2}, {1}}}, {4}).ok());
 }
 
 TEST_CASE("hostile blocks are not inside") {
   const int64_t most = std::numeric_limits<int64_t>::max();
-  for (const Block &block : std::vector<Block>{{{most}, {most}},
-                                               {{-1}, {1}},
-                                               {{0}, {0}},
-                                               {{0}, {-1}},
-                                               {{1}, {4}},
-                                               {{0, 0}, {1, 1}},
-                                               {{}, {}}})
+  for (const Block &block : std::vector<Block>{
+           {{most}, {most}}, {{-1}, {1}}, {{0}, {0}}, {{0}, {-1}}, {{1}, {4}}, {{0, 0}, {1, 1}}, {{}, {}}})
     CHECK_FALSE(isInside(block, {4}));
   CHECK(isInside({{1}, {3}}, {4}));
 }

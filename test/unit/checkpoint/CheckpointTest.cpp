@@ -45,8 +45,7 @@ std::vector<float> values(const Block &block) {
 }
 
 /// "w" cut n0 x n1 in files of their own, and a scalar; or both whole in one.
-void write(const std::string &folder, int64_t step, int64_t n0, int64_t n1, bool integrated,
-           int64_t keep = 0) {
+void write(const std::string &folder, int64_t step, int64_t n0, int64_t n1, bool integrated, int64_t keep = 0) {
   Manifest m;
   m.position.step = step;
   std::vector<Block> blocks = cut(kShape, n0, n1);
@@ -78,9 +77,7 @@ void write(const std::string &folder, int64_t step, int64_t n0, int64_t n1, bool
   REQUIRE(commitCheckpoint(folder, m, keep).ok());
 }
 
-bool contains(const std::string &text, const std::string &part) {
-  return text.find(part) != std::string::npos;
-}
+bool contains(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
 
 } // namespace
 
@@ -124,8 +121,7 @@ TEST_CASE("every flipped bit and every missing byte of a file is found where it 
     std::ofstream(path, std::ios::binary) << bad;
     Result<Checkpoint> found = Checkpoint::open(folder);
     REQUIRE(found.ok());
-    CHECK(contains(found->read("w", wholeBlock(kShape), plan::F32, all.data()).message(),
-                   "file1: is damaged"));
+    CHECK(contains(found->read("w", wholeBlock(kShape), plan::F32, all.data()).message(), "file1: is damaged"));
     // Who needs the other file only does not read this one.
     CHECK(found->read("w", {{0, 0}, {4, 5}}, plan::F32, all.data()).ok());
   }
@@ -164,8 +160,7 @@ TEST_CASE("files of several chunks are read by the chunks that are needed") {
   REQUIRE(damaged.ok());
   std::string part(10, 0);
   CHECK(damaged->readAt(2 * kSumChunk - 10, part.data(), 10).ok());
-  CHECK(contains(damaged->readAt(2 * kSumChunk - 9, part.data(), 10).message(),
-                 "bytes 2097152 to 3145727"));
+  CHECK(contains(damaged->readAt(2 * kSumChunk - 9, part.data(), 10).message(), "bytes 2097152 to 3145727"));
 }
 
 TEST_CASE("a folder lists what is whole and keeps the last") {

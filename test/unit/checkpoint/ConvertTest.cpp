@@ -68,8 +68,7 @@ TEST_CASE("merging, splitting and merging again changes nothing") {
     layOutWhole(f.manifest);
     REQUIRE(rewrite(cut, f.manifest, f.path + "/again" + name).ok());
     for (const char *file : {"manifest.json", "model.safetensors", "optimizer.safetensors"})
-      CHECK(*readFile(f.path + "/again" + name + "/" + file, 1 << 30) ==
-            *readFile(f.path + "/whole/" + file, 1 << 30));
+      CHECK(*readFile(f.path + "/again" + name + "/" + file, 1 << 30) == *readFile(f.path + "/whole/" + file, 1 << 30));
   }
   CHECK_FALSE(rewrite(f.source, f.manifest, f.path + "/whole").ok()); // nothing is overwritten
 }
@@ -79,8 +78,7 @@ namespace {
 /// Fails in its third read, as a damaged file does.
 struct Failing : TensorsInMemory {
   mutable int reads = 0;
-  Status read(const std::string &name, const Block &block, plan::DType type,
-              void *out) const override {
+  Status read(const std::string &name, const Block &block, plan::DType type, void *out) const override {
     return ++reads == 3 ? Status::error("damaged") : TensorsInMemory::read(name, block, type, out);
   }
 };
@@ -99,8 +97,7 @@ TEST_CASE("a conversion that fails leaves nothing behind") {
 TEST_CASE("exported tensors are read back, in another type if asked for") {
   Fixture f;
   REQUIRE(exportTensors(f.source, {"w", "big"}, f.path + "/x", plan::F64).ok());
-  CHECK(exportTensors(f.source, {"w"}, f.path + "/x", plan::F64).message() ==
-        f.path + "/x: is there already");
+  CHECK(exportTensors(f.source, {"w"}, f.path + "/x", plan::F64).message() == f.path + "/x: is there already");
   Result<Safetensors> file = Safetensors::open(f.path + "/x");
   REQUIRE(file.ok());
   CHECK(file->typeOf("w")->type == plan::F64);
@@ -123,8 +120,7 @@ TEST_CASE("differences are told by tensor") {
   CHECK((d[0].name == "big" && d[0].elements == 1 && std::isinf(d[0].largest)));
   CHECK((d[1].name == "new" && d[1].what == "only in the second"));
   CHECK((d[2].name == "scalar" && d[2].what == "shapes [] and [1]"));
-  CHECK(
-      (d[3].name == "w" && d[3].elements == 1 && d[3].largest == 0.5 && d[3].relative == 0.5 / 25));
+  CHECK((d[3].name == "w" && d[3].elements == 1 && d[3].largest == 0.5 && d[3].relative == 0.5 / 25));
 }
 
 TEST_CASE("every damaged stretch is listed") {

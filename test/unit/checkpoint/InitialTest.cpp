@@ -12,10 +12,10 @@ namespace plan = tessera::plan;
 
 namespace {
 
-void add(PlanBuilder &b, const std::string &name, const std::vector<int64_t> &shape,
-         plan::Initial::Kind kind, double value, uint64_t seed) {
-  plan::Binding *binding = b.bind(plan::PARAMETER, name, b.buffer(name, shape, plan::F32, true),
-                                  shape, std::vector<int64_t>(shape.size(), 0));
+void add(PlanBuilder &b, const std::string &name, const std::vector<int64_t> &shape, plan::Initial::Kind kind,
+         double value, uint64_t seed) {
+  plan::Binding *binding = b.bind(plan::PARAMETER, name, b.buffer(name, shape, plan::F32, true), shape,
+                                  std::vector<int64_t>(shape.size(), 0));
   binding->mutable_initial()->set_kind(kind);
   binding->mutable_initial()->set_value(value);
   binding->mutable_initial()->set_seed(seed);
@@ -28,8 +28,7 @@ InitialTensors tensorsOf(const plan::Plan &plan) {
 }
 
 template <typename T>
-std::vector<T> read(const TensorSource &source, const std::string &name, const Block &block,
-                    plan::DType type) {
+std::vector<T> read(const TensorSource &source, const std::string &name, const Block &block, plan::DType type) {
   std::vector<T> values(static_cast<size_t>(*elementsOf(block.shape)));
   Status status = source.read(name, block, type, values.data());
   INFO(status.message());
@@ -82,7 +81,6 @@ TEST_CASE("rules") {
   CHECK(moment("seeded", 1) != moment("normal", 1));
   CHECK(read<float>(tensors, "one", {{}, {}}, plan::F32) == std::vector<float>{1});
   CHECK(read<float>(tensors, "stored", {{0}, {2}}, plan::F32) == std::vector<float>{7, 8});
-  CHECK(tensors.names() ==
-        std::vector<std::string>{"normal", "one", "other", "seeded", "stored", "uniform"});
+  CHECK(tensors.names() == std::vector<std::string>{"normal", "one", "other", "seeded", "stored", "uniform"});
   CHECK_FALSE(tensors.typeOf("none").has_value());
 }

@@ -18,8 +18,7 @@ Manifest sample() {
   m.mesh = {{"data", 2}, {"model", 2}};
   m.position = {30, 1, 64, 16};
   m.data = {"npy:x.npy", 18446744073709551615u, true, std::nullopt};
-  m.files = {{"rank0.safetensors", {kSumChunk + 1, {0x0badcafe, 0xffffffff}}},
-             {"rank1.safetensors", {0, {}}}};
+  m.files = {{"rank0.safetensors", {kSumChunk + 1, {0x0badcafe, 0xffffffff}}}, {"rank1.safetensors", {0, {}}}};
   m.tensors["w"] = {TensorRole::Parameter, plan::F32, {4, 3}, {2, 1}, {}};
   m.tensors["w"].pieces = {{0, {{0, 0}, {2, 3}}}, {1, {{2, 0}, {2, 3}}}};
   m.tensors["momentum/w"] = {TensorRole::Optimizer, plan::BF16, {}, {}, {{1, {{}, {}}}}};

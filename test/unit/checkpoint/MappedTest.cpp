@@ -20,8 +20,7 @@ NameMap parse(const std::string &text) {
 plan::Plan planOf(const std::vector<std::pair<std::string, std::vector<int64_t>>> &parameters) {
   PlanBuilder b(0, 1);
   for (const auto &[name, shape] : parameters)
-    b.bind(plan::PARAMETER, name, b.buffer(name, shape, plan::F32, true), shape,
-           std::vector<int64_t>(shape.size(), 0));
+    b.bind(plan::PARAMETER, name, b.buffer(name, shape, plan::F32, true), shape, std::vector<int64_t>(shape.size(), 0));
   return b.plan;
 }
 
@@ -39,16 +38,14 @@ TEST_CASE("names are mapped one by one, by patterns, or not at all") {
   CHECK(*map.of("other").name == "other");
   CHECK(*map.of("enc.").name == "bert.encoder.");
   for (const char *bad :
-       {"[]", "{", R"({"a": 1})", R"({"a*": "b"})", R"({"a": "b*"})", R"({"**": "*"})",
-        R"({"a": {"transpose": true}})", R"({"a": {"name": "b", "x": 1}})",
-        R"({"a": {"name": "b", "transpose": 3}})", R"({"a": {"name": {"name": "b"}}})",
-        R"({"a": "b", "a": "c"})"})
+       {"[]", "{", R"({"a": 1})", R"({"a*": "b"})", R"({"a": "b*"})", R"({"**": "*"})", R"({"a": {"transpose": true}})",
+        R"({"a": {"name": "b", "x": 1}})", R"({"a": {"name": "b", "transpose": 3}})",
+        R"({"a": {"name": {"name": "b"}}})", R"({"a": "b", "a": "c"})"})
     CHECK_FALSE(NameMap::parse(bad).ok());
   CHECK_FALSE(NameMap::parse(std::string(100000, '[')).ok());
 }
 
-TEST_CASE(
-    "mapped tensors are read under the plan's names, transposed where told, or the plan's own") {
+TEST_CASE("mapped tensors are read under the plan's names, transposed where told, or the plan's own") {
   auto from = std::make_unique<TensorsInMemory>(), own = std::make_unique<TensorsInMemory>();
   from->add("kernel", {2, 3}, 0);
   from->add("stray", {1}, 0);
@@ -56,8 +53,7 @@ TEST_CASE(
   own->add("head", {4}, 200);
   plan::Plan plan = planOf({{"w", {3, 2}}, {"head", {4}}});
   MappedTensors tensors(std::move(from), std::move(own),
-                        parse(R"({"w": {"name": "kernel", "transpose": true}, "head": null})"),
-                        plan);
+                        parse(R"({"w": {"name": "kernel", "transpose": true}, "head": null})"), plan);
   CHECK(checkWeights(plan, &tensors, false).ok());
   CHECK(unusedWeights(plan, tensors) == std::vector<std::string>{"'stray'"});
   std::vector<float> w(6), part(2), head(4);
@@ -73,8 +69,7 @@ TEST_CASE("entries for nothing, and transposes of what is no matrix, are refused
   const plan::Plan plan = planOf({{"fc.w", {3, 2}}, {"fc.b", {3}}, {"conv.w", {4, 3, 3, 3}}});
   auto error = [&](const std::string &text) { return parse(text).check(plan).message(); };
   CHECK(error(R"({"fc.*": "x.*", "conv.w": null, "*": {"name": "y.*"}})") == "");
-  CHECK(error(R"({"fc.*": {"name": "x.*", "transpose": true}})") ==
-        ""); // the vector stays what it is
+  CHECK(error(R"({"fc.*": {"name": "x.*", "transpose": true}})") == ""); // the vector stays what it is
   CHECK(error(R"({"fc.v": null})") == "entry 'fc.v' is for no tensor of the plan");
   CHECK(error(R"({"head.*": null})") == "entry 'head.*' is for no tensor of the plan");
   CHECK(error(R"({"fc.b": {"name": "b", "transpose": true}})") ==
@@ -89,7 +84,6 @@ TEST_CASE("missing, wrong-shaped and extra tensors are listed together") {
   tensors.add("extra", {1}, 0);
   plan::Plan plan = planOf({{"a", {2, 3}}, {"b", {1}}, {"c", {1}}});
   const std::string message = checkWeights(plan, &tensors, false).message();
-  CHECK(message ==
-        "memory: parameter 'b', parameter 'c' are missing; tensor 'a' has the shape [2, 2]; the "
-        "plan wants [2, 3]; the plan has no use for 'extra'");
+  CHECK(message == "memory: parameter 'b', parameter 'c' are missing; tensor 'a' has the shape [2, 2]; the "
+                   "plan wants [2, 3]; the plan has no use for 'extra'");
 }

@@ -39,8 +39,7 @@ struct TensorsInMemory : TensorSource {
       return std::nullopt;
     return TensorType{plan::F32, it->second.shape};
   }
-  Status read(const std::string &tensor, const Block &block, plan::DType type,
-              void *out) const override {
+  Status read(const std::string &tensor, const Block &block, plan::DType type, void *out) const override {
     const Tensor &t = tensors.at(tensor);
     if (!isInside(block, t.shape) || !isFloatType(type))
       return Status::error("not inside");

@@ -100,8 +100,7 @@ TEST_CASE("random boxes of regrouped dimensions", "[comm]") {
 TEST_CASE("malformed boxes are named", "[comm]") {
   CHECK(checkBox({0, {}, {}}).ok());
   CHECK(checkBox({3, {2, 0}, {5, 1}}).ok());
-  CHECK_THAT(checkBox({3, {2, 4}, {5}}).message(),
-             Contains("offset 3") && Contains("[2, 4]") && Contains("[5]"));
+  CHECK_THAT(checkBox({3, {2, 4}, {5}}).message(), Contains("offset 3") && Contains("[2, 4]") && Contains("[5]"));
   CHECK_FALSE(checkBox({-1, {}, {}}).ok());
   CHECK_FALSE(checkBox({0, {-1}, {1}}).ok());
   CHECK_FALSE(checkBox({0, {2}, {-1}}).ok());

@@ -16,13 +16,11 @@ namespace {
 double decode(uint16_t bits, int mantissa, int low) {
   const int exponent = (bits & 0x7fff) >> mantissa, fraction = bits & ((1 << mantissa) - 1);
   const double sign = bits & 0x8000 ? -1 : 1;
-  return sign * std::ldexp(exponent ? fraction + (1 << mantissa) : fraction,
-                           std::max(exponent, 1) - 1 + low - mantissa);
+  return sign *
+         std::ldexp(exponent ? fraction + (1 << mantissa) : fraction, std::max(exponent, 1) - 1 + low - mantissa);
 }
 
-bool finite(uint16_t bits, int mantissa) {
-  return (bits & 0x7fff) < (0x7fff >> mantissa << mantissa);
-}
+bool finite(uint16_t bits, int mantissa) { return (bits & 0x7fff) < (0x7fff >> mantissa << mantissa); }
 
 } // namespace
 
@@ -32,8 +30,7 @@ TEST_CASE("16-bit floats: every value there and back, rounding between neighbour
     float (*widen)(uint16_t);
     uint16_t (*narrow)(float);
   };
-  for (const Format &f :
-       {Format{10, -14, halfToFloat, floatToHalf}, Format{7, -126, bfloatToFloat, floatToBfloat}}) {
+  for (const Format &f : {Format{10, -14, halfToFloat, floatToHalf}, Format{7, -126, bfloatToFloat, floatToBfloat}}) {
     for (uint32_t bits = 0; bits < 65536; ++bits) {
       const auto b = static_cast<uint16_t>(bits);
       const float wide = f.widen(b);

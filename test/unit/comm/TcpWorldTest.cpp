@@ -167,8 +167,7 @@ TEST_CASE("an end that is connected with itself has found nobody, and leaves the
 
 TEST_CASE("a name may stand for several addresses, of which rank 0 has one") {
   const uint16_t port = freePort();
-  std::vector<TcpOptions> options = {optionsFor(0, 3, port), optionsFor(1, 3, port),
-                                     optionsFor(2, 3, port)};
+  std::vector<TcpOptions> options = {optionsFor(0, 3, port), optionsFor(1, 3, port), optionsFor(2, 3, port)};
   options[1].address = options[2].address = "localhost"; // ::1 first, where there is one
   for (const Status &status : meetAll(options)) {
     INFO(status.message());

@@ -46,8 +46,7 @@ TEST_CASE("an abort at any moment reaches every rank, and nobody reads freed mem
           world->abort("round " + std::to_string(round));
         // Fresh memory every time: what a peer read after this rank left would be freed.
         std::vector<float> in(i % 2 ? 3000 : 10, 1.0f), out(in.size());
-        const Status status =
-            (*comm)->allReduce(in.data(), out.data(), in.size(), plan::F32, plan::SUM);
+        const Status status = (*comm)->allReduce(in.data(), out.data(), in.size(), plan::F32, plan::SUM);
         if (!status) {
           errors[rank] = status.message();
           return;
@@ -58,8 +57,7 @@ TEST_CASE("an abort at any moment reaches every rank, and nobody reads freed mem
     });
     CHECK_FALSE(wrong);
     for (const std::string &error : errors)
-      CHECK_THAT(error, Contains("rank " + std::to_string(round % n) + " aborted: round " +
-                                 std::to_string(round)));
+      CHECK_THAT(error, Contains("rank " + std::to_string(round % n) + " aborted: round " + std::to_string(round)));
   }
 }
 

@@ -27,8 +27,7 @@ void writeSet(const std::string &dir) {
       for (int64_t p = 0; p < kPixels; ++p)
         bytes += static_cast<char>(pixelOf(sample, p));
     }
-    writeBytes(dir + (f == 6 ? "/test_batch.bin" : "/data_batch_" + std::to_string(f) + ".bin"),
-               bytes);
+    writeBytes(dir + (f == 6 ? "/test_batch.bin" : "/data_batch_" + std::to_string(f) + ".bin"), bytes);
   }
 }
 
@@ -121,12 +120,11 @@ TEST_CASE("cifar10 slices assemble to the same batch for any sharding", "[data]"
   DataOptions options;
   options.seed = 3;
   for (int64_t side : {32, 48, 20})
-    for (const std::vector<std::vector<int64_t>> &cuts :
-         {std::vector<std::vector<int64_t>>{{4, 1, 1, 1}, {4}},
-          {{2, 1, 2, 1}, {2}},
-          {{1, 3, 1, 1}, {1}},
-          {{1, 1, 2, 2}, {1}},
-          {{2, 1, 1, 4}, {8}}})
+    for (const std::vector<std::vector<int64_t>> &cuts : {std::vector<std::vector<int64_t>>{{4, 1, 1, 1}, {4}},
+                                                          {{2, 1, 2, 1}, {2}},
+                                                          {{1, 3, 1, 1}, {1}},
+                                                          {{1, 1, 2, 2}, {1}},
+                                                          {{2, 1, 1, 4}, {8}}})
       checkSharding("cifar10:" + dir.path(), requests(8, side), cuts, options, 6);
 }
 
@@ -143,16 +141,15 @@ TEST_CASE("cifar10 images are resized bilinearly", "[data]") {
     for (int64_t y = 0; y < side; ++y)
       for (int64_t x = 0; x < side; ++x) {
         auto place = [&](int64_t i) {
-          return std::clamp((static_cast<double>(i) + 0.5) * 32 / static_cast<double>(side) - 0.5,
-                            0.0, 31.0);
+          return std::clamp((static_cast<double>(i) + 0.5) * 32 / static_cast<double>(side) - 0.5, 0.0, 31.0);
         };
         const double fy = place(y), fx = place(x);
         double expected = 0; // the tent over all stored pixels
         for (int64_t sy = 0; sy < 32; ++sy)
           for (int64_t sx = 0; sx < 32; ++sx)
             expected += std::max(0.0, 1 - std::fabs(fy - static_cast<double>(sy))) *
-                        std::max(0.0, 1 - std::fabs(fx - static_cast<double>(sx))) *
-                        pixelOf(41, 2048 + sy * 32 + sx) / 255.0;
+                        std::max(0.0, 1 - std::fabs(fx - static_cast<double>(sx))) * pixelOf(41, 2048 + sy * 32 + sx) /
+                        255.0;
         const int64_t at = ((3 + 2) * side + y) * side + x; // sample 1, channel 2
         worst = std::max(worst, std::fabs(element<double>(got[0], at) - expected));
       }
@@ -177,8 +174,7 @@ TEST_CASE("a cifar10 file that shrinks while it is used is one clear error", "[d
 
 TEST_CASE("bad cifar10 directories give one clear error", "[data]") {
   TemporaryDirectory dir;
-  auto error = [&](const std::string &spec, const std::vector<BatchRequest> &want,
-                   bool train = true) {
+  auto error = [&](const std::string &spec, const std::vector<BatchRequest> &want, bool train = true) {
     DataOptions options;
     options.train = train;
     Result<std::unique_ptr<DataSource>> source = openDataSource(spec, want, options);
@@ -193,8 +189,7 @@ TEST_CASE("bad cifar10 directories give one clear error", "[data]") {
   CHECK_THAT(error(spec + ",std=0:1:1", requests(4)), Contains("std"));
   CHECK_THAT(error(spec, {wholeRequest({4, 1, 28, 28}, plan::F32)}), Contains("[4, 1, 28, 28]"));
   CHECK_THAT(error(spec, {wholeRequest({4, 3, 32, 32}, plan::I64)}), Contains("float input"));
-  CHECK_THAT(error(spec, {wholeRequest({4, 3, 32, 32}, plan::F32),
-                          wholeRequest({4, 10}, plan::F32, true)}),
+  CHECK_THAT(error(spec, {wholeRequest({4, 3, 32, 32}, plan::F32), wholeRequest({4, 10}, plan::F32, true)}),
              Contains("class id") && Contains("[4, 10]"));
   writeBytes(dir / "data_batch_3.bin", std::string(3072, '\1'));
   CHECK_THAT(error(spec, requests(4)), Contains("data_batch_3.bin") && Contains("3072 bytes"));

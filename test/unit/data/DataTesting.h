@@ -52,13 +52,11 @@ inline Buffers nextBatch(DataSource &source, const std::vector<BatchRequest> &re
   return buffers;
 }
 
-inline BatchRequest wholeRequest(std::vector<int64_t> shape, plan::DType dtype,
-                                 bool target = false) {
+inline BatchRequest wholeRequest(std::vector<int64_t> shape, plan::DType dtype, bool target = false) {
   return {shape, std::vector<int64_t>(shape.size(), 0), shape, dtype, target};
 }
 
-inline std::unique_ptr<DataSource> openOrFail(const std::string &spec,
-                                              const std::vector<BatchRequest> &requests,
+inline std::unique_ptr<DataSource> openOrFail(const std::string &spec, const std::vector<BatchRequest> &requests,
                                               const DataOptions &options = {}) {
   Result<std::unique_ptr<DataSource>> source = openDataSource(spec, requests, options);
   INFO(source.status().message());
@@ -69,8 +67,8 @@ inline std::unique_ptr<DataSource> openOrFail(const std::string &spec,
 /// Cuts every request along `dims[i]` (-1: not at all) into `ranks` boxes, opens one source per
 /// rank, and checks that in `batches` batches each box equals the same part of the whole batch.
 inline void checkSharding(const std::string &spec, const std::vector<BatchRequest> &whole,
-                          const std::vector<std::vector<int64_t>> &cuts, const DataOptions &options,
-                          int batches, int64_t firstBatch = 0) {
+                          const std::vector<std::vector<int64_t>> &cuts, const DataOptions &options, int batches,
+                          int64_t firstBatch = 0) {
   auto reference = openOrFail(spec, whole, options);
   REQUIRE(reference->seek(firstBatch).ok());
   int64_t ranks = 1;
@@ -102,12 +100,10 @@ inline void checkSharding(const std::string &spec, const std::vector<BatchReques
         const BatchRequest &request = requests[rank][i];
         const uint64_t size = bytesPerElement(request.dtype);
         std::string part;
-        REQUIRE(forEachRun(request.globalShape, request.offset, request.shape,
-                           [&](int64_t at, int64_t count) {
-                             part += expected[i].substr(at * size, count * size);
-                             return Status();
-                           })
-                    .ok());
+        REQUIRE(forEachRun(request.globalShape, request.offset, request.shape, [&](int64_t at, int64_t count) {
+                  part += expected[i].substr(at * size, count * size);
+                  return Status();
+                }).ok());
         INFO("rank " << rank << ", request " << i << ", batch " << batch);
         CHECK((part == got[i]));
       }

@@ -26,8 +26,7 @@ std::string errorOf(const std::string &file) {
 }
 
 /// Decodes a box and compares it with what was painted.
-void checkBox(const std::string &file, const PixelBox &box, int reduction, const Painter &expected,
-              int tolerance) {
+void checkBox(const std::string &file, const PixelBox &box, int reduction, const Painter &expected, int tolerance) {
   ImageDecoder decoder(file.data(), file.size());
   Status status = decoder.readHeader();
   INFO(status.message());
@@ -46,9 +45,8 @@ void checkBox(const std::string &file, const PixelBox &box, int reduction, const
     for (int64_t x = 0; x < p.width; ++x)
       for (int c = 0; c < 3; ++c) {
         const int got = p.rgb[static_cast<size_t>((y * p.width + x) * 3 + c)];
-        const int want =
-            expected(static_cast<int>((p.top + y) * reduction + (reduction - 1) / 2),
-                     static_cast<int>((p.left + x) * reduction + (reduction - 1) / 2), c);
+        const int want = expected(static_cast<int>((p.top + y) * reduction + (reduction - 1) / 2),
+                                  static_cast<int>((p.left + x) * reduction + (reduction - 1) / 2), c);
         worst = std::max(worst, std::abs(got - want));
       }
   CHECK(worst <= tolerance);
@@ -59,11 +57,8 @@ void checkBox(const std::string &file, const PixelBox &box, int reduction, const
 TEST_CASE("JPEG boxes at every reduction", "[data][image]") {
   for (bool progressive : {false, true}) {
     const std::string file = jpegFile(160, 120, 3, smooth, progressive);
-    for (const PixelBox &box : {PixelBox{0, 0, 160, 120},
-                                {33, 41, 50, 60},
-                                {159, 119, 1, 1},
-                                {0, 100, 160, 20},
-                                {96, 0, 17, 9}})
+    for (const PixelBox &box :
+         {PixelBox{0, 0, 160, 120}, {33, 41, 50, 60}, {159, 119, 1, 1}, {0, 100, 160, 20}, {96, 0, 17, 9}})
       for (int reduction : {1, 2, 4, 8})
         checkBox(file, box, reduction, smooth, reduction == 8 ? 6 : 4);
   }
@@ -74,8 +69,8 @@ TEST_CASE("JPEG boxes at every reduction", "[data][image]") {
   checkBox(
       jpegFile(32, 32, 4, [](int, int, int c) { return c == 1   ? 100
                                                        : c == 3 ? 200
-                                                                : 255; }),
-      {0, 0, 32, 32}, 1, [](int, int, int c) { return c == 1 ? 78 : 200; }, 3);
+                                                                : 255; }), {0, 0, 32, 32}, 1,
+      [](int, int, int c) { return c == 1 ? 78 : 200; }, 3);
 }
 
 TEST_CASE("PNG files of every kind", "[data][image]") {
@@ -83,24 +78,21 @@ TEST_CASE("PNG files of every kind", "[data][image]") {
   for (bool interlaced : {false, true}) {
     checkBox(pngFile(40, 30, PNG_COLOR_TYPE_RGB, 8, smooth, interlaced), box, 1, smooth, 0);
     checkBox(pngFile(
-                 40, 30, PNG_COLOR_TYPE_RGB_ALPHA, 8,
-                 [](int y, int x, int c) { return c == 3 ? x : smooth(y, x, c); }, interlaced),
+                 40, 30, PNG_COLOR_TYPE_RGB_ALPHA, 8, [](int y, int x, int c) { return c == 3 ? x : smooth(y, x, c); },
+                 interlaced),
              box, 1, smooth, 0);
     checkBox(pngFile(
-                 40, 30, PNG_COLOR_TYPE_RGB, 16,
-                 [](int y, int x, int c) { return smooth(y, x, c) * 257; }, interlaced),
+                 40, 30, PNG_COLOR_TYPE_RGB, 16, [](int y, int x, int c) { return smooth(y, x, c) * 257; }, interlaced),
              box, 1, smooth, 0);
     checkBox(
         pngFile(
             40, 30, PNG_COLOR_TYPE_PALETTE, 8, [](int y, int x, int) { return y + x; }, interlaced),
-        box, 1,
-        [](int y, int x, int c) { return c == 0   ? y + x
-                                         : c == 1 ? 2 * (y + x)
-                                                  : 255 - y - x; }, 0);
+        box, 1, [](int y, int x, int c) { return c == 0   ? y + x
+                                                 : c == 1 ? 2 * (y + x)
+                                                          : 255 - y - x; }, 0);
     checkBox(
         pngFile(
-            40, 30, PNG_COLOR_TYPE_GRAY_ALPHA, 8, [](int y, int x, int c) { return c ? 9 : y + x; },
-            interlaced),
+            40, 30, PNG_COLOR_TYPE_GRAY_ALPHA, 8, [](int y, int x, int c) { return c ? 9 : y + x; }, interlaced),
         box, 1, [](int y, int x, int) { return y + x; }, 0);
   }
 }
@@ -110,8 +102,7 @@ TEST_CASE("damaged image files are refused", "[data][image]") {
   CHECK_THAT(errorOf("GIF89a and more"), Contains("neither a JPEG nor a PNG"));
   for (const std::string &file :
        {jpegFile(160, 120, 3, smooth), jpegFile(160, 120, 3, smooth, true),
-        pngFile(40, 30, PNG_COLOR_TYPE_RGB, 8, smooth),
-        pngFile(40, 30, PNG_COLOR_TYPE_RGB, 8, smooth, true)}) {
+        pngFile(40, 30, PNG_COLOR_TYPE_RGB, 8, smooth), pngFile(40, 30, PNG_COLOR_TYPE_RGB, 8, smooth, true)}) {
     REQUIRE(errorOf(file) == "");
     for (size_t kept : {size_t{9}, file.size() / 4, file.size() / 2, file.size() * 3 / 4})
       CHECK_THAT(errorOf(file.substr(0, kept)), Contains("is no intact"));
@@ -138,9 +129,8 @@ TEST_CASE("resampling is exact for one to one, constants, and linear ramps", "[d
     CropBox box;
     bool flip;
   };
-  for (const Case &k :
-       {Case{10, 12, {4, 5, 12, 10}, false}, Case{10, 12, {4, 5, 12, 10}, true},
-        Case{5, 6, {8, 6, 24, 20}, false}, Case{20, 30, {10, 8, 15.5, 10.25}, true}}) {
+  for (const Case &k : {Case{10, 12, {4, 5, 12, 10}, false}, Case{10, 12, {4, 5, 12, 10}, true},
+                        Case{5, 6, {8, 6, 24, 20}, false}, Case{20, 30, {10, 8, 15.5, 10.25}, true}}) {
     std::vector<float> whole(static_cast<size_t>(3 * k.height * k.width));
     Resampler resampler({3, k.height, k.width}, {0, 0, 0}, {3, k.height, k.width}, mean, std);
     resampler.fill(pixels, k.box, {0, 0, 40, 30}, k.flip, whole.data());
@@ -148,16 +138,12 @@ TEST_CASE("resampling is exact for one to one, constants, and linear ramps", "[d
     for (int64_t y = 0; y < k.height; ++y)
       for (int64_t x = 0; x < k.width; ++x) {
         const double at = static_cast<double>(k.flip ? k.width - 1 - x : x);
-        const double sx =
-            k.box.left + (at + 0.5) * k.box.width / static_cast<double>(k.width) - 0.5;
+        const double sx = k.box.left + (at + 0.5) * k.box.width / static_cast<double>(k.width) - 0.5;
         const double sy =
-            k.box.top +
-            (static_cast<double>(y) + 0.5) * k.box.height / static_cast<double>(k.height) - 0.5;
+            k.box.top + (static_cast<double>(y) + 0.5) * k.box.height / static_cast<double>(k.height) - 0.5;
         const double want[3] = {2 * sx, 3 * sy, 77};
         for (int64_t c = 0; c < 3; ++c)
-          worst = std::max(
-              worst,
-              std::abs(want[c] - whole[static_cast<size_t>((c * k.height + y) * k.width + x)]));
+          worst = std::max(worst, std::abs(want[c] - whole[static_cast<size_t>((c * k.height + y) * k.width + x)]));
       }
     CHECK(worst < 1e-3);
     // A rank's box is that part of the whole.

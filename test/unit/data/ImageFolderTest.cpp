@@ -20,15 +20,12 @@ void put(const TemporaryDirectory &dir, const std::string &path, const std::stri
 
 std::string picture(int level, int width = 40, int height = 30) {
   auto paint = [=](int y, int x, int c) { return level + (x + y + c) % 3; };
-  return level % 2 ? jpegFile(width, height, 3, paint)
-                   : pngFile(width, height, PNG_COLOR_TYPE_RGB, 8, paint);
+  return level % 2 ? jpegFile(width, height, 3, paint) : pngFile(width, height, PNG_COLOR_TYPE_RGB, 8, paint);
 }
 
 void makeTree(const TemporaryDirectory &dir, int perClass = 6) {
   for (int i = 0; i < 3 * perClass; ++i)
-    put(dir,
-        std::string(1, static_cast<char>('a' + i % 3)) + "/" + std::to_string(i) +
-            (i % 2 ? ".jpg" : ".png"),
+    put(dir, std::string(1, static_cast<char>('a' + i % 3)) + "/" + std::to_string(i) + (i % 2 ? ".jpg" : ".png"),
         picture(10 + i * 5, 30 + i, 50 - i));
 }
 
@@ -42,8 +39,7 @@ std::vector<int64_t> labels(const Buffers &batch) {
   return values;
 }
 
-std::string failure(const std::string &spec, const std::vector<BatchRequest> &want,
-                    const DataOptions &options = {}) {
+std::string failure(const std::string &spec, const std::vector<BatchRequest> &want, const DataOptions &options = {}) {
   Result<std::unique_ptr<DataSource>> source = openDataSource(spec, want, options);
   if (!source)
     return source.status().message();
@@ -63,14 +59,14 @@ std::string failure(const std::string &spec, const std::vector<BatchRequest> &wa
 
 TEST_CASE("images are listed class by class, as torchvision does", "[data][image]") {
   TemporaryDirectory dir;
-  for (const char *path : {"b/2.png", "b/10.jpg", "a/z.JPEG", "a/deep/x.jpg", "a/deep-er/x.jpg",
-                           "a/notes.txt", "B/1.png", "readme.png"})
+  for (const char *path :
+       {"b/2.png", "b/10.jpg", "a/z.JPEG", "a/deep/x.jpg", "a/deep-er/x.jpg", "a/notes.txt", "B/1.png", "readme.png"})
     put(dir, path, "x");
   Result<ImageTree> tree = ImageTree::scan(dir.path());
   INFO(tree.status().message());
   REQUIRE(tree.ok());
-  CHECK(tree->paths == std::vector<std::string>{"B/1.png", "a/z.JPEG", "a/deep/x.jpg",
-                                                "a/deep-er/x.jpg", "b/10.jpg", "b/2.png"});
+  CHECK(tree->paths ==
+        std::vector<std::string>{"B/1.png", "a/z.JPEG", "a/deep/x.jpg", "a/deep-er/x.jpg", "b/10.jpg", "b/2.png"});
   CHECK(tree->labelOf(0) == 0);
   CHECK(tree->labelOf(3) == 1);
   CHECK(tree->labelOf(4) == 2);
@@ -82,8 +78,7 @@ TEST_CASE("images are listed class by class, as torchvision does", "[data][image
   CHECK_THAT(ImageTree::scan(dir / "b").status().message(), Contains("has no folders"));
 }
 
-TEST_CASE("image batches are the same on any mesh, with any threads, and resumed",
-          "[data][image]") {
+TEST_CASE("image batches are the same on any mesh, with any threads, and resumed", "[data][image]") {
   TemporaryDirectory dir;
   makeTree(dir);
   const std::string spec = "imagefolder:" + dir.path();
@@ -92,14 +87,11 @@ TEST_CASE("image batches are the same on any mesh, with any threads, and resumed
   for (bool train : {true, false}) {
     options.train = train;
     for (const std::vector<std::vector<int64_t>> &cuts :
-         {std::vector<std::vector<int64_t>>{{4, 1, 1, 1}, {4}},
-          {{1, 1, 2, 2}, {1}},
-          {{2, 3, 1, 1}, {1}}})
+         {std::vector<std::vector<int64_t>>{{4, 1, 1, 1}, {4}}, {{1, 1, 2, 2}, {1}}, {{2, 3, 1, 1}, {1}}})
       checkSharding(spec, requests(4), cuts, options, 6);
   }
   options.train = true;
-  auto one = openOrFail(spec, requests(4), options),
-       three = openOrFail(spec + ",threads=3", requests(4), options);
+  auto one = openOrFail(spec, requests(4), options), three = openOrFail(spec + ",threads=3", requests(4), options);
   CHECK(one->batchesPerEpoch() == 4);
   std::vector<Buffers> seen;
   for (int i = 0; i < 8; ++i) {
@@ -126,8 +118,7 @@ TEST_CASE("pixels are scaled and normalised, at any reduction", "[data][image]")
   for (const char *option : {"", ",reduce=0", ",augment=1", ",augment=1,min_area=1,resize=16"}) {
     DataOptions options;
     options.train = false;
-    auto source = openOrFail("imagefolder:" + dir.path() + ",mean=0:0:0.4,std=1:0.5:1" + option,
-                             want, options);
+    auto source = openOrFail("imagefolder:" + dir.path() + ",mean=0:0:0.4,std=1:0.5:1" + option, want, options);
     const Buffers got = nextBatch(*source, want);
     const auto *x = reinterpret_cast<const float *>(got[0].data());
     for (int i = 0; i < 2 * 3 * 320; ++i) {
@@ -147,8 +138,7 @@ TEST_CASE("bad images are named, and replaced within their class if so told", "[
   put(dir, "b/10.png", "no image");
   DataOptions options;
   options.train = false;
-  CHECK_THAT(failure(spec, requests(6), options),
-             Contains("/b/1.jpg: is no intact JPEG") && Contains("on_error=skip"));
+  CHECK_THAT(failure(spec, requests(6), options), Contains("/b/1.jpg: is no intact JPEG") && Contains("on_error=skip"));
   auto source = openOrFail(spec + ",on_error=skip", requests(6), options);
   for (int64_t round = 0; round < 2; ++round)
     for (int64_t c = 0; c < 3; ++c)
@@ -163,8 +153,7 @@ TEST_CASE("bad images are named, and replaced within their class if so told", "[
     checkSharding(spec + ",on_error=skip", requests(6), cuts, options, 3);
   for (int i = 0; i < 6; ++i)
     put(dir, "b/" + std::to_string(3 * i + 1) + (i % 2 ? ".png" : ".jpg"), "x");
-  CHECK_THAT(failure(spec + ",on_error=skip", requests(6), options),
-             Contains("/b: none of the class's 6 images"));
+  CHECK_THAT(failure(spec + ",on_error=skip", requests(6), options), Contains("/b: none of the class's 6 images"));
 }
 
 TEST_CASE("image folders that do not fit are refused", "[data][image]") {

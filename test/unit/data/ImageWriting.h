@@ -18,8 +18,7 @@ namespace tessera::rt::testing {
 using Painter = std::function<int(int y, int x, int channel)>;
 
 /// `channels`: 1 grey, 3 RGB (stored as YCbCr), 4 CMYK as Adobe writes it.
-inline std::string jpegFile(int width, int height, int channels, const Painter &paint,
-                            bool progressive = false) {
+inline std::string jpegFile(int width, int height, int channels, const Painter &paint, bool progressive = false) {
   jpeg_compress_struct info;
   jpeg_error_mgr errors;
   info.err = jpeg_std_error(&errors);
@@ -53,25 +52,22 @@ inline std::string jpegFile(int width, int height, int channels, const Painter &
 
 /// `type` as PNG_COLOR_TYPE_*; `paint` gives samples of `depth` bits, 8 or 16; a palette has the entries
 /// (i, 2 i, 255 - i).
-inline std::string pngFile(int width, int height, int type, int depth, const Painter &paint,
-                           bool interlaced = false) {
+inline std::string pngFile(int width, int height, int type, int depth, const Painter &paint, bool interlaced = false) {
   std::string file;
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
   png_infop info = png_create_info_struct(png);
   png_set_write_fn(
       png, &file,
       [](png_structp p, png_bytep data, size_t bytes) {
-        static_cast<std::string *>(png_get_io_ptr(p))
-            ->append(reinterpret_cast<char *>(data), bytes);
+        static_cast<std::string *>(png_get_io_ptr(p))->append(reinterpret_cast<char *>(data), bytes);
       },
       nullptr);
-  png_set_IHDR(png, info, static_cast<png_uint_32>(width), static_cast<png_uint_32>(height), depth,
-               type, interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
-               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_set_IHDR(png, info, static_cast<png_uint_32>(width), static_cast<png_uint_32>(height), depth, type,
+               interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+               PNG_FILTER_TYPE_DEFAULT);
   std::vector<png_color> palette;
   for (int i = 0; i < 100; ++i)
-    palette.push_back(
-        {static_cast<png_byte>(i), static_cast<png_byte>(2 * i), static_cast<png_byte>(255 - i)});
+    palette.push_back({static_cast<png_byte>(i), static_cast<png_byte>(2 * i), static_cast<png_byte>(255 - i)});
   if (type == PNG_COLOR_TYPE_PALETTE)
     png_set_PLTE(png, info, palette.data(), 100);
   png_write_info(png, info);

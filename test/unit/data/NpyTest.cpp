@@ -25,8 +25,7 @@ std::string image(int version, const std::string &dictionary, const std::string 
 
 std::string elements(const NpyFile &file) {
   std::string bytes(file.bytes(), '\0');
-  REQUIRE(
-      file.readBox(std::vector<int64_t>(file.shape().size(), 0), file.shape(), bytes.data()).ok());
+  REQUIRE(file.readBox(std::vector<int64_t>(file.shape().size(), 0), file.shape(), bytes.data()).ok());
   return bytes;
 }
 
@@ -42,10 +41,9 @@ std::string errorOf(const std::string &path) {
 
 TEST_CASE("npy files come back as they were written", "[data]") {
   TemporaryDirectory dir;
-  for (plan::DType dtype : {plan::F32, plan::F64, plan::F16, plan::BF16, plan::I64, plan::I32,
-                            plan::I8, plan::U8, plan::BOOL})
-    for (const std::vector<int64_t> &shape :
-         {std::vector<int64_t>{}, {5}, {3, 4}, {2, 0, 3}, {2, 3, 4, 5}}) {
+  for (plan::DType dtype :
+       {plan::F32, plan::F64, plan::F16, plan::BF16, plan::I64, plan::I32, plan::I8, plan::U8, plan::BOOL})
+    for (const std::vector<int64_t> &shape : {std::vector<int64_t>{}, {5}, {3, 4}, {2, 0, 3}, {2, 3, 4, 5}}) {
       int64_t count = 1;
       for (int64_t d : shape)
         count *= d;
@@ -75,17 +73,15 @@ TEST_CASE("what NumPy writes is read, byte for byte", "[data]") {
   std::iota(values, values + 6, 1);
   REQUIRE(writeNpy(dir / "t.npy", plan::I32, {2, 3}, values).ok());
   std::ifstream a(dir / "n.npy", std::ios::binary), b(dir / "t.npy", std::ios::binary);
-  CHECK(std::string(std::istreambuf_iterator<char>(a), {}) ==
-        std::string(std::istreambuf_iterator<char>(b), {}));
+  CHECK(std::string(std::istreambuf_iterator<char>(a), {}) == std::string(std::istreambuf_iterator<char>(b), {}));
 }
 
 TEST_CASE("versions 2 and 3, and unusual but valid headers", "[data]") {
   TemporaryDirectory dir;
   const std::string path = dir / "v.npy", data = "abcdefgh";
-  for (const std::string text :
-       {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n",
-        "{\"shape\":(2L,),\"fortran_order\":False,\"descr\":\"<f4\"}",
-        "  { 'fortran_order' : False , 'shape' : ( 1 , 2 ) , 'descr' : '<f4' }  \n"})
+  for (const std::string text : {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n",
+                                 "{\"shape\":(2L,),\"fortran_order\":False,\"descr\":\"<f4\"}",
+                                 "  { 'fortran_order' : False , 'shape' : ( 1 , 2 ) , 'descr' : '<f4' }  \n"})
     for (int version : {1, 2, 3}) {
       writeBytes(path, image(version, text, data));
       Result<NpyFile> file = NpyFile::open(path);
@@ -137,8 +133,7 @@ TEST_CASE("boxes are read and written", "[data]") {
     for (int j = 2; j < 5; ++j)
       for (int k = 3; k < 5; ++k)
         CHECK(box[next++] == whole[(i * 5 + j) * 6 + k]);
-  CHECK_THAT(file->readBox({1, 2, 5}, {2, 3, 2}, box.data()).message(),
-             Contains("[1, 2, 5]") && Contains("[4, 5, 6]"));
+  CHECK_THAT(file->readBox({1, 2, 5}, {2, 3, 2}, box.data()).message(), Contains("[1, 2, 5]") && Contains("[4, 5, 6]"));
   CHECK_FALSE(file->readBox({-1, 0, 0}, {1, 1, 1}, box.data()).ok());
   CHECK_FALSE(file->readBox({INT64_MAX, 0, 0}, {1, 1, 1}, box.data()).ok());
   CHECK_FALSE(file->readBox({0, 0}, {1, 1}, box.data()).ok());
@@ -167,8 +162,7 @@ TEST_CASE("bad npy files give one clear error", "[data]") {
   reject(image(1, header("<c8", "False", "(1,)"), "12345678"), "'<c8'");
   reject(image(1, header("|O", "False", "(1,)"), "12345678"), "element type");
   reject(image(1, header("<f4", "True", "(2, 1)"), "12345678"), "Fortran order");
-  reject(image(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}", "12345678"),
-         "records");
+  reject(image(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}", "12345678"), "records");
   reject(image(1, header("<f4", "False", "(-2,)"), "12345678"), "shape is malformed");
   reject(image(1, header("<f4", "False", "(2"), "12345678"), "malformed");
   reject(image(1, header("<f4", "False", "(4611686018427387904, 4)"), ""), "too large");
@@ -185,8 +179,7 @@ TEST_CASE("bad npy files give one clear error", "[data]") {
 }
 
 TEST_CASE("mutated npy headers never harm", "[data]") {
-  const std::string good =
-      formatNpyHeader(plan::F32, {3, 17, 2}) + std::string(3 * 17 * 2 * 4, '\7');
+  const std::string good = formatNpyHeader(plan::F32, {3, 17, 2}) + std::string(3 * 17 * 2 * 4, '\7');
   int accepted = 0;
   for (uint64_t round = 0; round < 20000; ++round) {
     std::string bytes = good;

@@ -25,9 +25,7 @@ std::vector<BatchRequest> requests(int64_t batch) {
   return {wholeRequest({batch, 4, 6}, plan::F32), wholeRequest({batch}, plan::I64, true)};
 }
 
-std::string spec(const TemporaryDirectory &dir) {
-  return "npy:" + dir / "x.npy" + "," + dir / "y.npy";
-}
+std::string spec(const TemporaryDirectory &dir) { return "npy:" + dir / "x.npy" + "," + dir / "y.npy"; }
 
 std::vector<int64_t> labels(const Buffers &batch) {
   std::vector<int64_t> values(batch[1].size() / 8);
@@ -66,8 +64,7 @@ TEST_CASE("a larger npy file gives consecutive batches and drops the remainder",
   CHECK(source->batchesPerEpoch() == 2);
   for (int i = 0; i < 5; ++i) {
     const int64_t first = 1000 + i % 2 * 4;
-    CHECK(labels(nextBatch(*source, want)) ==
-          std::vector<int64_t>{first, first + 1, first + 2, first + 3});
+    CHECK(labels(nextBatch(*source, want)) == std::vector<int64_t>{first, first + 1, first + 2, first + 3});
   }
   REQUIRE(source->seek(1).ok());
   CHECK(labels(nextBatch(*source, want))[0] == 1004);
@@ -86,8 +83,7 @@ TEST_CASE("a shuffled npy epoch is a permutation, inputs and targets stay togeth
       const std::vector<int64_t> y = labels(got);
       epoch.insert(epoch.end(), y.begin(), y.end());
       for (int n = 0; n < 4; ++n)
-        CHECK(reinterpret_cast<const float *>(got[0].data())[n * 24] ==
-              static_cast<float>((y[n] - 1000) * 24));
+        CHECK(reinterpret_cast<const float *>(got[0].data())[n * 24] == static_cast<float>((y[n] - 1000) * 24));
     }
     CHECK(std::set<int64_t>(epoch.begin(), epoch.end()).size() == 12);
   }
@@ -95,8 +91,7 @@ TEST_CASE("a shuffled npy epoch is a permutation, inputs and targets stay togeth
   CHECK(epochs[1] != epochs[2]);
   // The same seed gives the same order, another one another.
   auto again = openOrFail(spec(dir) + ",shuffle=1,seed=5", want);
-  CHECK(labels(nextBatch(*again, want)) ==
-        std::vector<int64_t>(epochs[0].begin(), epochs[0].begin() + 4));
+  CHECK(labels(nextBatch(*again, want)) == std::vector<int64_t>(epochs[0].begin(), epochs[0].begin() + 4));
   DataOptions options;
   options.seed = 6;
   options.shuffle = true;
@@ -114,10 +109,7 @@ TEST_CASE("npy slices assemble to the same batch for any sharding", "[data]") {
   writeArrays(dir, 19);
   for (const char *option : {"", ",shuffle=1"})
     for (const std::vector<std::vector<int64_t>> &cuts :
-         {std::vector<std::vector<int64_t>>{{4, 1, 1}, {4}},
-          {{1, 2, 2}, {1}},
-          {{2, 1, 3}, {2}},
-          {{8, 1, 1}, {1}}})
+         {std::vector<std::vector<int64_t>>{{4, 1, 1}, {4}}, {{1, 2, 2}, {1}}, {{2, 1, 3}, {2}}, {{8, 1, 1}, {1}}})
       checkSharding(spec(dir) + option, requests(8), cuts, {}, 5);
 }
 
@@ -125,14 +117,12 @@ TEST_CASE("npy files that do not fit are refused with what was expected and foun
   TemporaryDirectory dir;
   writeArrays(dir, 6);
   CHECK_THAT(openError(spec(dir), requests(7)), Contains("x.npy") && Contains("6 samples"));
-  CHECK_THAT(openError("npy:" + dir / "x.npy", requests(6)),
-             Contains("1 files") && Contains("target"));
+  CHECK_THAT(openError("npy:" + dir / "x.npy", requests(6)), Contains("1 files") && Contains("target"));
   CHECK_THAT(openError("npy:" + dir / "y.npy" + "," + dir / "x.npy", requests(6)),
              Contains("y.npy") && Contains("i64 [6]") && Contains("f32 [samples, 4, 6]"));
   std::vector<BatchRequest> wrongType = requests(6);
   wrongType[1].dtype = plan::I32;
-  CHECK_THAT(openError(spec(dir), wrongType),
-             Contains("y.npy") && Contains("the target needs i32 [samples]"));
+  CHECK_THAT(openError(spec(dir), wrongType), Contains("y.npy") && Contains("the target needs i32 [samples]"));
   // Without a target in the program, its file may be there.
   openOrFail(spec(dir), {requests(6)[0]});
   const std::vector<float> few(3 * 24);
@@ -148,11 +138,9 @@ TEST_CASE("requests that make no sense are refused", "[data]") {
   CHECK_THAT(error({{4, 2}, {0, 1}, {4, 2}, plan::F32, false}), Contains("not inside"));
   CHECK_THAT(error({{4, 2}, {0}, {4}, plan::F32, false}), Contains("not inside"));
   CHECK_THAT(error({{4, 2}, {-1, 0}, {4, 2}, plan::F32, false}), Contains("not inside"));
-  CHECK_THAT(error({{4, INT64_MAX}, {0, 0}, {4, INT64_MAX}, plan::F32, false}),
-             Contains("not inside"));
+  CHECK_THAT(error({{4, INT64_MAX}, {0, 0}, {4, INT64_MAX}, plan::F32, false}), Contains("not inside"));
   CHECK_THAT(error({{4, 2}, {0, 0}, {4, 2}, plan::DTYPE_INVALID, false}), Contains("not inside"));
   CHECK_THAT(openError("synthetic", {wholeRequest({4}, plan::F32), wholeRequest({5}, plan::F32)}),
              Contains("5 samples") && Contains("input 1"));
-  CHECK_THAT(openError("imagenet:dir", {wholeRequest({4}, plan::F32)}),
-             Contains("'imagenet'") && Contains("cifar10"));
+  CHECK_THAT(openError("imagenet:dir", {wholeRequest({4}, plan::F32)}), Contains("'imagenet'") && Contains("cifar10"));
 }

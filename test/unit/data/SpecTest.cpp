@@ -26,8 +26,7 @@ TEST_CASE("bad specifications are refused in one sentence", "[data]") {
   CHECK_THAT(parseSpec("npy:").status().message(), Contains("ends after its kind"));
   CHECK_THAT(parseSpec("npy:a,,b").status().message(), Contains("empty part"));
   CHECK_THAT(parseSpec("synthetic:seed=1,seed=2").status().message(), Contains("twice"));
-  Result<Spec> spec =
-      parseSpec("synthetic:classes=ten,samples=-1,noise=nan,std=1:2,eval_samples=5x");
+  Result<Spec> spec = parseSpec("synthetic:classes=ten,samples=-1,noise=nan,std=1:2,eval_samples=5x");
   CHECK_THAT(spec->integer("classes", 10, 1, 99).status().message(),
              Contains("classes=ten") && Contains("from 1 to 99"));
   CHECK_FALSE(spec->integer("samples", 10, 1, 99).ok());

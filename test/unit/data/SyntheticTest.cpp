@@ -67,24 +67,21 @@ TEST_CASE("synthetic slices assemble to the same batch for any sharding", "[data
   for (plan::DType dtype : {plan::F32, plan::F64, plan::F16, plan::BF16}) {
     std::vector<BatchRequest> want = images(8);
     want[0].dtype = dtype;
-    for (const std::vector<std::vector<int64_t>> &cuts :
-         {std::vector<std::vector<int64_t>>{{4, 1, 1, 1}, {4}},
-          {{1, 3, 1, 1}, {1}},
-          {{1, 1, 2, 2}, {1}},
-          {{2, 1, 4, 1}, {8}}})
+    for (const std::vector<std::vector<int64_t>> &cuts : {std::vector<std::vector<int64_t>>{{4, 1, 1, 1}, {4}},
+                                                          {{1, 3, 1, 1}, {1}},
+                                                          {{1, 1, 2, 2}, {1}},
+                                                          {{2, 1, 4, 1}, {8}}})
       checkSharding("synthetic:samples=21", want, cuts, {}, 3, 1);
   }
   // Vectors, tokens with the next token as target, token classes, masks, regression.
-  checkSharding("synthetic",
-                {wholeRequest({8, 12}, plan::F32), wholeRequest({8, 4}, plan::F32, true)},
+  checkSharding("synthetic", {wholeRequest({8, 12}, plan::F32), wholeRequest({8, 4}, plan::F32, true)},
                 {{2, 2}, {4, 1}}, {}, 2);
-  checkSharding("synthetic",
-                {wholeRequest({4, 10}, plan::I64), wholeRequest({4, 10}, plan::I64, true)},
+  checkSharding("synthetic", {wholeRequest({4, 10}, plan::I64), wholeRequest({4, 10}, plan::I64, true)},
                 {{2, 2}, {2, 2}}, {}, 2);
-  checkSharding("synthetic",
-                {wholeRequest({4, 2, 10}, plan::I32), wholeRequest({4, 10}, plan::BOOL),
-                 wholeRequest({4}, plan::I32, true)},
-                {{2, 2, 2}, {4, 2}, {2}}, {}, 2);
+  checkSharding(
+      "synthetic",
+      {wholeRequest({4, 2, 10}, plan::I32), wholeRequest({4, 10}, plan::BOOL), wholeRequest({4}, plan::I32, true)},
+      {{2, 2, 2}, {4, 2}, {2}}, {}, 2);
   checkSharding("synthetic", {wholeRequest({4, 3, 4, 6, 8}, plan::F32)}, {{2, 1, 2, 3, 2}}, {}, 2);
 }
 
@@ -130,15 +127,14 @@ TEST_CASE("synthetic images are scaled, classes even, and the set can be learned
     CHECK(count > 20);
   }
   CHECK(nearestMean("synthetic", want) > 0.95);
-  CHECK(nearestMean("synthetic:classes=5,seed=9", {wholeRequest({256, 20}, plan::F32),
-                                                   wholeRequest({256}, plan::I64, true)}) > 0.95);
+  CHECK(nearestMean("synthetic:classes=5,seed=9",
+                    {wholeRequest({256, 20}, plan::F32), wholeRequest({256}, plan::I64, true)}) > 0.95);
   // Noise hides the classes.
   CHECK(nearestMean("synthetic:noise=100", want) < 0.5);
 }
 
 TEST_CASE("synthetic tokens follow the chain, and the target is the next one", "[data]") {
-  const std::vector<BatchRequest> want = {wholeRequest({32, 40}, plan::I64),
-                                          wholeRequest({32, 40}, plan::I64, true)};
+  const std::vector<BatchRequest> want = {wholeRequest({32, 40}, plan::I64), wholeRequest({32, 40}, plan::I64, true)};
   auto source = openOrFail("synthetic:vocab=50,noise=0.1", want);
   const Buffers got = nextBatch(*source, want);
   const auto x = valuesOf<int64_t>(got[0]), y = valuesOf<int64_t>(got[1]);

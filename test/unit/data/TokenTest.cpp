@@ -96,9 +96,8 @@ TEST_CASE("every kind of token file gives the same stream, cut anywhere", "[data
   std::vector<Buffers> expected;
   for (int i = 0; i < 12; ++i)
     expected.push_back(nextBatch(*reference, want));
-  for (const std::string &spec :
-       {dir / "u32.bin" + ",dtype=u32", dir / "u2.npy", dir / "u4.npy", dir / "i8.npy",
-        dir / "u1.npy", dir / "p0.bin" + "," + dir / "p1.bin" + "," + dir / "p2.npy"}) {
+  for (const std::string &spec : {dir / "u32.bin" + ",dtype=u32", dir / "u2.npy", dir / "u4.npy", dir / "i8.npy",
+                                  dir / "u1.npy", dir / "p0.bin" + "," + dir / "p1.bin" + "," + dir / "p2.npy"}) {
     INFO(spec);
     auto source = openOrFail("tokens:" + spec, want, options);
     for (int i = 0; i < 12; ++i)
@@ -109,8 +108,7 @@ TEST_CASE("every kind of token file gives the same stream, cut anywhere", "[data
   }
 }
 
-TEST_CASE("a shuffled epoch of tokens has every window once, in another order each time",
-          "[data]") {
+TEST_CASE("a shuffled epoch of tokens has every window once, in another order each time", "[data]") {
   TemporaryDirectory dir;
   writeBytes(dir / "a.bin", littleEndian<uint32_t>(counting(1 + 24 * 4)));
   const auto want = requests(6, 4);
@@ -143,10 +141,8 @@ TEST_CASE("token files that do not fit are refused", "[data]") {
   const std::string path = dir / "a.bin", spec = "tokens:" + path;
   writeBytes(path, littleEndian<uint16_t>(counting(9)));
   CHECK(errorOf(spec, requests(2, 4)) == "");
-  CHECK_THAT(errorOf(spec, requests(2, 5)),
-             Contains(path) && Contains("9 tokens") && Contains("2 windows of 5"));
-  CHECK_THAT(errorOf(spec + ",dtype=u32", requests(1, 2)),
-             Contains("18 bytes") && Contains("multiple of the 4"));
+  CHECK_THAT(errorOf(spec, requests(2, 5)), Contains(path) && Contains("9 tokens") && Contains("2 windows of 5"));
+  CHECK_THAT(errorOf(spec + ",dtype=u32", requests(1, 2)), Contains("18 bytes") && Contains("multiple of the 4"));
   CHECK_THAT(errorOf(spec + ",dtype=f32", requests(1, 2)), Contains("u16 or u32"));
   CHECK_THAT(errorOf(spec + ",vocab=8", requests(2, 4)),
              Contains(path) && Contains("token 8 is 8") && Contains("0 to 7"));
@@ -158,8 +154,7 @@ TEST_CASE("token files that do not fit are refused", "[data]") {
   CHECK_THAT(errorOf(spec, {wholeRequest({2, 4}, plan::F32)}), Contains("f32 [2, 4]"));
   CHECK_THAT(errorOf(spec, {wholeRequest({2, 4}, plan::I64), wholeRequest({2}, plan::I64, true)}),
              Contains("target is i64 [2]"));
-  CHECK_THAT(errorOf(spec, {wholeRequest({2, 4}, plan::I64), wholeRequest({2, 4}, plan::I64)}),
-             Contains("one input"));
+  CHECK_THAT(errorOf(spec, {wholeRequest({2, 4}, plan::I64), wholeRequest({2, 4}, plan::I64)}), Contains("one input"));
   writeBytes(path, "");
   CHECK_THAT(errorOf(spec, requests(1, 1)), Contains("0 tokens"));
 
@@ -175,7 +170,6 @@ TEST_CASE("token files that do not fit are refused", "[data]") {
   CHECK_THAT(refused(npy("<i4", "(1, 3)", std::string(12, ' '))), Contains("[1, 3]"));
   CHECK_THAT(refused(npy("<u2", "(3,)", std::string(5, ' '))), Contains("truncated"));
   // Only token files take these types.
-  Result<std::unique_ptr<DataSource>> plain =
-      openDataSource("npy:" + array, {wholeRequest({3}, plan::I64)}, {});
+  Result<std::unique_ptr<DataSource>> plain = openDataSource("npy:" + array, {wholeRequest({3}, plan::I64)}, {});
   CHECK_THAT(plain.status().message(), Contains("<u2"));
 }

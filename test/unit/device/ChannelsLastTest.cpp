@@ -37,18 +37,16 @@ struct Pieces {
     outputs.push_back(p.buffer(type, shape));
     return outputs.back();
   }
-  uint32_t kernel(const std::string &name, const std::vector<uint32_t> &in, plan::DType type,
-                  const Shape &shape, const Attributes &attributes = {}) {
+  uint32_t kernel(const std::string &name, const std::vector<uint32_t> &in, plan::DType type, const Shape &shape,
+                  const Attributes &attributes = {}) {
     const uint32_t y = output(type, shape);
     p.kernel(name, in, {y}, attributes);
     return y;
   }
 };
 
-const Attributes same3 = {{"strides", Shape{1, 1}},
-                          {"pads", Shape(4, 1)},
-                          {"dilations", Shape{1, 1}},
-                          {"groups", int64_t(1)}};
+const Attributes same3 = {
+    {"strides", Shape{1, 1}}, {"pads", Shape(4, 1)}, {"dilations", Shape{1, 1}}, {"groups", int64_t(1)}};
 
 /// What may be rounded to TF32 is computed with in F32 by the emulator.
 LoadOptions optionsFor(plan::DType type) {
@@ -88,23 +86,18 @@ TEST_CASE("convolutions and the loops around them, channels last") {
       const uint32_t scaled = n.kernel("mul", {z, scale}, type, s);
       const uint32_t wide = n.kernel("cast", {scaled}, plan::F32, s);
       const uint32_t shifted = n.kernel("add", {wide, place}, plan::F32, s);
-      n.kernel("reduce_sum", {shifted}, plan::F32, {1, 16, 1, 1},
-               {{"dims", Shape{0, 2, 3}}, {"keepdims", int64_t(1)}});
-      n.kernel("reduce_max", {shifted}, plan::F32, {2, 1, 6, 5},
-               {{"dims", Shape{1}}, {"keepdims", int64_t(1)}});
-      n.kernel("reduce_sum", {shifted}, plan::F32, {1, 16, 6, 5},
-               {{"dims", Shape{0}}, {"keepdims", int64_t(1)}});
+      n.kernel("reduce_sum", {shifted}, plan::F32, {1, 16, 1, 1}, {{"dims", Shape{0, 2, 3}}, {"keepdims", int64_t(1)}});
+      n.kernel("reduce_max", {shifted}, plan::F32, {2, 1, 6, 5}, {{"dims", Shape{1}}, {"keepdims", int64_t(1)}});
+      n.kernel("reduce_sum", {shifted}, plan::F32, {1, 16, 6, 5}, {{"dims", Shape{0}}, {"keepdims", int64_t(1)}});
       const uint32_t u = n.kernel("conv", {scaled, v}, type, t, same3);
       Attributes inputGrad = same3, weightGrad = same3;
       inputGrad["input_sizes"] = Shape{6, 5};
       weightGrad["kernel_sizes"] = Shape{3, 3};
       const uint32_t dx = n.kernel("conv_input_grad", {u, v}, type, s, inputGrad);
-      const uint32_t dv =
-          n.kernel("conv_weight_grad", {scaled, u}, type, {filters, 16, 3, 3}, weightGrad);
+      const uint32_t dv = n.kernel("conv_weight_grad", {scaled, u}, type, {filters, 16, 3, 3}, weightGrad);
       const uint32_t master = n.kernel("cast", {dv}, plan::F32, {filters, 16, 3, 3});
       // Windows that overlap; the last of the gradients has a size of its own.
-      Attributes pool = {
-          {"kernel", Shape{3, 2}}, {"strides", Shape{2, 2}}, {"pads", Shape{1, 0, 0, 1}}};
+      Attributes pool = {{"kernel", Shape{3, 2}}, {"strides", Shape{2, 2}}, {"pads", Shape{1, 0, 0, 1}}};
       n.kernel("avg_pool", {dx}, type, {2, 16, 3, 3}, pool);
       Attributes average = pool;
       average["input_sizes"] = Shape{6, 5};
@@ -137,10 +130,9 @@ TEST_CASE("convolutions and the loops around them, channels last") {
 TEST_CASE("what the host feeds, what has views and what is sent in parts stay plain") {
   PlanBuilder p;
   const Shape s = {2, 8, 6, 6}, ws = {8, 8, 3, 3};
-  const uint32_t x = p.buffer(plan::BF16, s), w = p.buffer(plan::BF16, ws),
-                 y = p.buffer(plan::BF16, s), z = p.buffer(plan::BF16, s),
-                 whole = p.buffer(plan::BF16, {2, 16, 6, 6}), sum = p.buffer(plan::BF16, ws),
-                 f32 = p.buffer(plan::F32, s), f32w = p.buffer(plan::F32, ws),
+  const uint32_t x = p.buffer(plan::BF16, s), w = p.buffer(plan::BF16, ws), y = p.buffer(plan::BF16, s),
+                 z = p.buffer(plan::BF16, s), whole = p.buffer(plan::BF16, {2, 16, 6, 6}),
+                 sum = p.buffer(plan::BF16, ws), f32 = p.buffer(plan::F32, s), f32w = p.buffer(plan::F32, ws),
                  f32y = p.buffer(plan::F32, s);
   p.alias(z, {2, 288});
   p.kernel("conv", {x, w}, {y}, same3);
@@ -200,10 +192,7 @@ TEST_CASE("what lies plain beside a convolution is copied, not what lies channel
     n.kernel("avg_pool", {y}, type, {2, 16, 1, 1},
              {{"kernel", Shape{6, 5}}, {"strides", Shape{1, 1}}, {"pads", Shape(4, 0)}});
     n.kernel("avg_pool_grad", {n.outputs.back()}, type, s,
-             {{"kernel", Shape{6, 5}},
-              {"strides", Shape{1, 1}},
-              {"pads", Shape(4, 0)},
-              {"input_sizes", Shape{6, 5}}});
+             {{"kernel", Shape{6, 5}}, {"strides", Shape{1, 1}}, {"pads", Shape(4, 0)}, {"input_sizes", Shape{6, 5}}});
     compare(n, type);
     auto loaded = (*createBackend("cuda"))->load(n.p.plan(), optionsFor(type));
     REQUIRE(loaded.ok());
@@ -212,8 +201,7 @@ TEST_CASE("what lies plain beside a convolution is copied, not what lies channel
     CHECK((*loaded)->layout(y) == of16);
     CHECK_FALSE((*loaded)->layout(z).plain());
     for (uint32_t step : {0, 1, 2})
-      CHECK_THAT((*loaded)->describe(0, step),
-                 Contains("channels last, on copies") && !Contains("plain copies"));
+      CHECK_THAT((*loaded)->describe(0, step), Contains("channels last, on copies") && !Contains("plain copies"));
     CHECK_THAT((*loaded)->describe(0, 3), Contains("on plain copies"));
   }
 }

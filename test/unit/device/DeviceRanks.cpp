@@ -15,9 +15,7 @@ namespace {
 
 constexpr int kIn = 12, kOut = 48; // floats of x and y
 
-Status expect(bool good, const std::string &what) {
-  return good ? Status() : Status::error(what + " is wrong");
-}
+Status expect(bool good, const std::string &what) { return good ? Status() : Status::error(what + " is wrong"); }
 
 /// x and y of one rank: on the device, and as the host sees them.
 struct Rank {
@@ -47,13 +45,12 @@ struct Rank {
 /// Reductions of numbers that every type holds, as its sums do.
 Status reductions(Rank &r, Communicator &group) {
   const int n = group.size(), at = group.rank();
-  for (plan::DType type : {plan::F32, plan::F64, plan::F16, plan::BF16, plan::I64, plan::I32,
-                           plan::I8, plan::U8, plan::BOOL})
+  for (plan::DType type :
+       {plan::F32, plan::F64, plan::F16, plan::BF16, plan::I64, plan::I32, plan::I8, plan::U8, plan::BOOL})
     for (plan::Reduction reduction : {plan::SUM, plan::MAX, plan::MIN}) {
       constexpr size_t count = 6;
       auto number = [&](int member, size_t i) {
-        return type == plan::BOOL ? double((static_cast<size_t>(member) + i) % 2)
-                                  : double(member + 1) * double(i + 1);
+        return type == plan::BOOL ? double((static_cast<size_t>(member) + i) % 2) : double(member + 1) * double(i + 1);
       };
       double mine[count], found[count];
       for (size_t i = 0; i < count; ++i)
@@ -72,8 +69,7 @@ Status reductions(Rank &r, Communicator &group) {
                      : reduction == plan::MAX || type == plan::BOOL
                          ? std::max(expected, number(m, i)) // of truths, a sum is "or"
                          : expected + number(m, i);
-        TESSERA_RETURN_IF_ERROR(expect(found[i] == expected, "all-reduce of type " +
-                                                                 std::to_string(type) + " by " +
+        TESSERA_RETURN_IF_ERROR(expect(found[i] == expected, "all-reduce of type " + std::to_string(type) + " by " +
                                                                  std::to_string(reduction)));
       }
     }
@@ -84,9 +80,7 @@ Status reductions(Rank &r, Communicator &group) {
 Status operations(Rank &r, Communicator &group, const std::vector<int> &list, int me) {
   TESSERA_RETURN_IF_ERROR(reductions(r, group));
   const int n = group.size(), at = group.rank();
-  auto value = [&](int member, int i) {
-    return static_cast<float>(100 * list[static_cast<size_t>(member)] + i);
-  };
+  auto value = [&](int member, int i) { return static_cast<float>(100 * list[static_cast<size_t>(member)] + i); };
   TESSERA_RETURN_IF_ERROR(r.reset(me));
   TESSERA_RETURN_IF_ERROR(group.allReduce(r.x(), r.y(), kIn, plan::F32, plan::SUM));
   TESSERA_RETURN_IF_ERROR(r.look());
@@ -103,17 +97,15 @@ Status operations(Rank &r, Communicator &group, const std::vector<int> &list, in
   for (int o = 0; o < 3; ++o)
     for (int m = 0; m < n; ++m)
       for (int i = 0; i < 4; ++i)
-        TESSERA_RETURN_IF_ERROR(
-            expect(r.found((o * n + m) * 4 + i) == value(m, o * 4 + i), "all-gather"));
+        TESSERA_RETURN_IF_ERROR(expect(r.found((o * n + m) * 4 + i) == value(m, o * 4 + i), "all-gather"));
   TESSERA_RETURN_IF_ERROR(r.reset(me));
   const int inner = kIn / (2 * n); // [2, n, inner]
-  TESSERA_RETURN_IF_ERROR(
-      group.reduceScatter(r.x(), r.y(), 2, static_cast<size_t>(inner), plan::F32, plan::MAX));
+  TESSERA_RETURN_IF_ERROR(group.reduceScatter(r.x(), r.y(), 2, static_cast<size_t>(inner), plan::F32, plan::MAX));
   TESSERA_RETURN_IF_ERROR(r.look());
   for (int o = 0; o < 2; ++o)
     for (int i = 0; i < inner; ++i)
-      TESSERA_RETURN_IF_ERROR(expect(
-          r.found(o * inner + i) == value(n - 1, (o * n + at) * inner + i), "reduce-scatter"));
+      TESSERA_RETURN_IF_ERROR(
+          expect(r.found(o * inner + i) == value(n - 1, (o * n + at) * inner + i), "reduce-scatter"));
   TESSERA_RETURN_IF_ERROR(r.reset(me));
   TESSERA_RETURN_IF_ERROR(group.broadcast(r.x(), r.y(), kIn, plan::F32, n - 1));
   TESSERA_RETURN_IF_ERROR(r.look());
@@ -121,13 +113,12 @@ Status operations(Rank &r, Communicator &group, const std::vector<int> &list, in
   TESSERA_RETURN_IF_ERROR(r.reset(me));
   // Columns 1 and 2 of my [3, 4] go to the next member; strided on one side, packed on the other.
   const int next = (at + 1) % n, before = (at + n - 1) % n;
-  TESSERA_RETURN_IF_ERROR(group.exchange(r.x(), {{next, {1, {3, 2}, {4, 1}}}}, r.y(),
-                                         {{before, {2, {6}, {1}}}}, plan::F32));
+  TESSERA_RETURN_IF_ERROR(
+      group.exchange(r.x(), {{next, {1, {3, 2}, {4, 1}}}}, r.y(), {{before, {2, {6}, {1}}}}, plan::F32));
   TESSERA_RETURN_IF_ERROR(group.fill(r.y(), {{20, {2, 1}, {5, 1}}}, plan::F32, -1.5));
   TESSERA_RETURN_IF_ERROR(r.look());
   for (int i = 0; i < 6; ++i)
-    TESSERA_RETURN_IF_ERROR(
-        expect(r.found(2 + i) == value(before, i / 2 * 4 + 1 + i % 2), "exchange"));
+    TESSERA_RETURN_IF_ERROR(expect(r.found(2 + i) == value(before, i / 2 * 4 + 1 + i % 2), "exchange"));
   return expect(r.found(20) == -1.5f && r.found(25) == -1.5f && r.found(21) == 0, "fill");
 }
 
@@ -152,8 +143,7 @@ Status recorded(Rank &r, Communicator &group, const std::vector<int> &list, int 
       const int32_t code = api.record(d, TESSERA_COMM_STREAM, join, m);
       return code == TESSERA_OK ? api.wait(d, TESSERA_COMPUTE_STREAM, join, m) : code;
     });
-  const Status ended =
-      call([&](TesseraMessage *m) { return api.captureEnd(d, status ? &graph : nullptr, m); });
+  const Status ended = call([&](TesseraMessage *m) { return api.captureEnd(d, status ? &graph : nullptr, m); });
   TESSERA_RETURN_IF_ERROR(status);
   TESSERA_RETURN_IF_ERROR(ended);
   for (int round : {1, 2}) {
@@ -187,8 +177,8 @@ Status everything(bool registered) {
       return device.status();
     std::unique_ptr<World> gpus = createNcclWorld(world, *device, 60);
     Rank r{*device, {}};
-    Result<DeviceMemory> memory = DeviceMemory::allocate(
-        *device, r.host.size() * 4, registered ? MemoryKind::Shared : MemoryKind::Device);
+    Result<DeviceMemory> memory =
+        DeviceMemory::allocate(*device, r.host.size() * 4, registered ? MemoryKind::Shared : MemoryKind::Device);
     if (!memory)
       return memory.status();
     r.memory = std::move(*memory);

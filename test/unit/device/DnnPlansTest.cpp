@@ -25,14 +25,14 @@ std::string deviceJson(int capability, int multiprocessors, int sharedMemory, co
 
 Descriptor describe(const std::string &json) {
   Descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-  device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-             static_cast<int64_t>(json.size() + 1), json.c_str());
+  device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<int64_t>(json.size() + 1),
+             json.c_str());
   device.finalize();
   return device;
 }
 
-TesseraConv square(int32_t kind, int32_t dtype, int64_t channels, int64_t filters, int64_t size,
-                   int64_t kernel, int64_t stride) {
+TesseraConv square(int32_t kind, int32_t dtype, int64_t channels, int64_t filters, int64_t size, int64_t kernel,
+                   int64_t stride) {
   TesseraConv c = {};
   c.kind = kind;
   c.dtype = c.resultType = dtype;
@@ -53,16 +53,14 @@ TesseraConv square(int32_t kind, int32_t dtype, int64_t channels, int64_t filter
 }
 
 std::string text(const TesseraConv &c) {
-  return "kind " + std::to_string(c.kind) + " type " + std::to_string(c.dtype) + " to " +
-         std::to_string(c.resultType) + " channels " + std::to_string(c.channels) + " filters " +
-         std::to_string(c.filters) + " groups " + std::to_string(c.groups) + " size " +
-         std::to_string(c.in[2]) + " kernel " + std::to_string(c.kernel[2]) +
+  return "kind " + std::to_string(c.kind) + " type " + std::to_string(c.dtype) + " to " + std::to_string(c.resultType) +
+         " channels " + std::to_string(c.channels) + " filters " + std::to_string(c.filters) + " groups " +
+         std::to_string(c.groups) + " size " + std::to_string(c.in[2]) + " kernel " + std::to_string(c.kernel[2]) +
          (c.tf32 ? " tf32" : "") + (c.channelsLast ? " channels last" : "");
 }
 
 /// Windows of three have padding.
-TesseraPool windows(bool gradient, int32_t dtype, int64_t channels, int64_t size, int64_t kernel,
-                    int64_t stride) {
+TesseraPool windows(bool gradient, int32_t dtype, int64_t channels, int64_t size, int64_t kernel, int64_t stride) {
   TesseraPool p = {};
   p.gradient = gradient;
   p.dtype = dtype;
@@ -100,16 +98,15 @@ struct Target {
 } // namespace
 
 TEST_CASE("a described device gets plans for the convolutions of a residual network") {
-  for (const std::string &json : {deviceJson(90, 132, 232448, "NVIDIA H200"),
-                                  deviceJson(80, 108, 166912, "NVIDIA A100-SXM4-80GB")}) {
+  for (const std::string &json :
+       {deviceJson(90, 132, 232448, "NVIDIA H200"), deviceJson(80, 108, 166912, "NVIDIA A100-SXM4-80GB")}) {
     Target t(json);
     int found = 0, all = 0;
     for (int32_t kind : {0, 1, 2})
-      for (const auto &[dtype, tensorCores] : std::vector<std::pair<int32_t, bool>>{
-               {TESSERA_F32, false}, {TESSERA_F32, true}, {TESSERA_BF16, true}})
-        for (TesseraConv c :
-             {square(kind, dtype, 64, 64, 56, 3, 1), square(kind, dtype, 256, 512, 56, 1, 2),
-              square(kind, dtype, 128, 128, 56, 3, 2), square(kind, dtype, 64, 256, 56, 1, 1)}) {
+      for (const auto &[dtype, tensorCores] :
+           std::vector<std::pair<int32_t, bool>>{{TESSERA_F32, false}, {TESSERA_F32, true}, {TESSERA_BF16, true}})
+        for (TesseraConv c : {square(kind, dtype, 64, 64, 56, 3, 1), square(kind, dtype, 256, 512, 56, 1, 2),
+                              square(kind, dtype, 128, 128, 56, 3, 2), square(kind, dtype, 64, 256, 56, 1, 1)}) {
           c.channelsLast = tensorCores;
           c.tf32 = tensorCores && dtype == TESSERA_F32;
           DnnPlan plan;
@@ -180,8 +177,8 @@ TEST_CASE("unequal padding, groups, dilation, three dimensions, sums in F32") {
 
 TEST_CASE("a described device gets plans for pooling") {
   const bool driver = dlopen("libcuda.so.1", RTLD_LAZY) != nullptr;
-  for (const std::string &json : {deviceJson(90, 132, 232448, "NVIDIA H200"),
-                                  deviceJson(80, 108, 166912, "NVIDIA A100-SXM4-80GB")}) {
+  for (const std::string &json :
+       {deviceJson(90, 132, 232448, "NVIDIA H200"), deviceJson(80, 108, 166912, "NVIDIA A100-SXM4-80GB")}) {
     Target t(json);
     for (bool gradient : {false, true})
       for (int32_t dtype : {TESSERA_F32, TESSERA_BF16, TESSERA_F16})
@@ -191,12 +188,10 @@ TEST_CASE("a described device gets plans for pooling") {
             DnnPlan plan;
             TesseraMessage m = {};
             const int32_t code = planPool(t.target, p, plan, &m);
-            INFO(what << ": gradient " << gradient << " type " << dtype << " channels last "
-                      << channelsLast << ": " << m.text);
+            INFO(what << ": gradient " << gradient << " type " << dtype << " channels last " << channelsLast << ": "
+                      << m.text);
             // Channels last are for engines that are compiled at run time, with tensor cores in their notes.
-            CHECK(code == (!channelsLast || (driver && dtype != TESSERA_F32)
-                               ? TESSERA_OK
-                               : TESSERA_UNSUPPORTED));
+            CHECK(code == (!channelsLast || (driver && dtype != TESSERA_F32) ? TESSERA_OK : TESSERA_UNSUPPORTED));
             if (code == TESSERA_OK)
               CHECK_FALSE(has(plan, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
           };
@@ -244,8 +239,7 @@ TEST_CASE("which engines are allowed") {
   CHECK(allowedNotes({}, exact));
   CHECK(allowedNotes({CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, fast));
   CHECK_FALSE(allowedNotes({CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, exact));
-  for (auto note :
-       {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
-        CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13})
+  for (auto note : {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
+                    CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION, CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13})
     CHECK_FALSE(allowedNotes({CUDNN_NUMERICAL_NOTE_TENSOR_CORE, note}, fast));
 }

@@ -22,8 +22,7 @@ Result<std::shared_ptr<Device>> deviceFor(const World &world) {
 
 /// Device memory as floats: in the emulator the host may look.
 struct Floats {
-  Floats(const std::shared_ptr<Device> &device, size_t n)
-      : memory(std::move(*DeviceMemory::allocate(device, n * 4))) {}
+  Floats(const std::shared_ptr<Device> &device, size_t n) : memory(std::move(*DeviceMemory::allocate(device, n * 4))) {}
   float *data() { return reinterpret_cast<float *>(memory.data()); }
   DeviceMemory memory;
 };
@@ -99,9 +98,8 @@ Status prepared(const char *fail, bool agree = true) {
     TESSERA_RETURN_IF_ERROR((*group)->allReduce(x, y, 8, plan::F32, plan::SUM));
     // Through scratch memory on both sides, and straight into the arena.
     TESSERA_RETURN_IF_ERROR((*twin)->allGather(x, arena.data() + 32, 2, 4, plan::F32));
-    TESSERA_RETURN_IF_ERROR((*group)->exchange(x, {{1 - me, {0, {2, 2}, {4, 1}}}},
-                                               arena.data() + 48, {{1 - me, {0, {4}, {1}}}},
-                                               plan::F32));
+    TESSERA_RETURN_IF_ERROR((*group)->exchange(x, {{1 - me, {0, {2, 2}, {4, 1}}}}, arena.data() + 48,
+                                               {{1 - me, {0, {4}, {1}}}}, plan::F32));
     TESSERA_RETURN_IF_ERROR((*group)->barrier());
     for (int i = 0; i < 8; ++i)
       if (y[i] != static_cast<float>(1 + 2 * i) ||
@@ -148,8 +146,7 @@ TEST_CASE("an exchange concerns only those who send or receive") {
         receives = {{0, {1, {3}, {1}}}, {0, {6, {2}, {1}}}};
       TESSERA_RETURN_IF_ERROR((*group)->exchange(x.data(), sends, y.data(), receives, plan::F32));
       TESSERA_RETURN_IF_ERROR((*group)->barrier());
-      if (me == 2 && (y.data()[1] != static_cast<float>(round) ||
-                      y.data()[7] != static_cast<float>(5 + round)))
+      if (me == 2 && (y.data()[1] != static_cast<float>(round) || y.data()[7] != static_cast<float>(5 + round)))
         return Status::error("a wrong message");
     }
     return Status();

@@ -16,22 +16,18 @@ struct Done {
   std::vector<std::string> steps;
   Values product, result, productApart, resultApart;
 };
-Done done(bool readElsewhere, bool operandOverwritten, const LoadOptions &options = {},
-          double first = 1) {
+Done done(bool readElsewhere, bool operandOverwritten, const LoadOptions &options = {}, double first = 1) {
   PlanBuilder p;
-  uint32_t x = p.buffer(plan::F32, {4, 3}), w = p.buffer(plan::F32, {3, 8}),
-           bias = p.buffer(plan::F32, {8}), t = p.buffer(plan::F32, {4, 8}),
-           y = p.buffer(plan::F32, {4, 8}), other = p.buffer(plan::F32, {4, 8});
+  uint32_t x = p.buffer(plan::F32, {4, 3}), w = p.buffer(plan::F32, {3, 8}), bias = p.buffer(plan::F32, {8}),
+           t = p.buffer(plan::F32, {4, 8}), y = p.buffer(plan::F32, {4, 8}), other = p.buffer(plan::F32, {4, 8});
   p.kernel("matmul", {x, w}, {t});
   if (operandOverwritten) { // and the loop's bias made after it, so that the loop cannot run before
     p.kernel("neg", {w}, {w});
     p.kernel("neg", {bias}, {bias});
   }
   plan::Expression &e = *p.kernel("fused", {bias, t}, {y}).mutable_expression();
-  for (auto *shape : {e.mutable_domain(), e.add_input_views()->mutable_shape(),
-                      e.add_input_views()->mutable_shape()}) {
-    shape->Add(e.input_views_size() == 2 && shape == e.mutable_input_views(0)->mutable_shape() ? 1
-                                                                                               : 4);
+  for (auto *shape : {e.mutable_domain(), e.add_input_views()->mutable_shape(), e.add_input_views()->mutable_shape()}) {
+    shape->Add(e.input_views_size() == 2 && shape == e.mutable_input_views(0)->mutable_shape() ? 1 : 4);
     shape->Add(8);
   }
   for (auto [op, operands] : {std::pair("add", std::vector<uint32_t>{0, 1}), {"relu", {2}}}) {
@@ -51,9 +47,8 @@ Done done(bool readElsewhere, bool operandOverwritten, const LoadOptions &option
   values[0] = first;
   Done d;
   for (bool apart : {false, true}) {
-    const std::vector<Values> found =
-        p.run("cuda", {{x, values}, {w, Values(24, 1)}, {bias, Values(8, -2)}}, {t, y}, options,
-              apart ? nullptr : &d.steps, apart);
+    const std::vector<Values> found = p.run("cuda", {{x, values}, {w, Values(24, 1)}, {bias, Values(8, -2)}}, {t, y},
+                                            options, apart ? nullptr : &d.steps, apart);
     (apart ? d.productApart : d.product) = found[0];
     (apart ? d.resultApart : d.result) = found[1];
   }

@@ -61,8 +61,7 @@ TEST_CASE("a device finds what is not finite in any place of any type") {
     const auto size = static_cast<int64_t>(bytesPerElement(type));
     for (int64_t n : {int64_t(1), int64_t(3), int64_t(1001), (int64_t(256) << 10) / size + 3}) {
       Watched w;
-      const uint32_t x = w.p.buffer(plan::F32, {4}), y = w.bound(plan::F32, 4),
-                     state = w.bound(type, n, plan::STATE);
+      const uint32_t x = w.p.buffer(plan::F32, {4}), y = w.bound(plan::F32, 4), state = w.bound(type, n, plan::STATE);
       w.p.kernel("neg", {x}, {y});
       w.load();
       REQUIRE(w.loaded->watch(0, y, w.found));
@@ -95,8 +94,7 @@ TEST_CASE("a device finds what is not finite in any place of any type") {
 TEST_CASE("the patterns of 16 bits: the device says what the host says of every one") {
   for (plan::DType type : {plan::F16, plan::BF16}) {
     Watched w;
-    const uint32_t x = w.p.buffer(plan::F32, {4}), y = w.p.buffer(plan::F32, {4}),
-                   state = w.bound(type, 4);
+    const uint32_t x = w.p.buffer(plan::F32, {4}), y = w.p.buffer(plan::F32, {4}), state = w.bound(type, 4);
     w.p.kernel("neg", {x}, {y});
     w.load();
     w.write(x, {1, 2, 3, 4});

@@ -29,20 +29,16 @@ PlanBuilder everything(plan::DType t) {
   PlanBuilder p;
   auto in = [&](const Shape &s, plan::DType type) { return p.buffer(type, s); };
   uint32_t x = in({2, 4, 6, 6}, t), w = in({4, 4, 3, 3}, t), y = in({2, 4, 6, 6}, t);
-  const test::Attributes conv = {{"strides", Shape{1, 1}},
-                                 {"dilations", Shape{1, 1}},
-                                 {"pads", Shape{1, 1, 1, 1}},
-                                 {"groups", int64_t(1)}};
+  const test::Attributes conv = {
+      {"strides", Shape{1, 1}}, {"dilations", Shape{1, 1}}, {"pads", Shape{1, 1, 1, 1}}, {"groups", int64_t(1)}};
   p.kernel("conv", {x, w}, {y}, conv);
   test::Attributes inputGrad = conv, weightGrad = conv;
   inputGrad["input_sizes"] = Shape{6, 6};
   weightGrad["kernel_sizes"] = Shape{3, 3};
   p.kernel("conv_input_grad", {y, w}, {in({2, 4, 6, 6}, t)}, inputGrad);
   p.kernel("conv_weight_grad", {x, y}, {in({4, 4, 3, 3}, t)}, weightGrad);
-  test::Attributes pool = {{"kernel", Shape{2, 2}},
-                           {"strides", Shape{2, 2}},
-                           {"pads", Shape{0, 0, 0, 0}},
-                           {"dilations", Shape{1, 1}}};
+  test::Attributes pool = {
+      {"kernel", Shape{2, 2}}, {"strides", Shape{2, 2}}, {"pads", Shape{0, 0, 0, 0}}, {"dilations", Shape{1, 1}}};
   uint32_t small = in({2, 4, 3, 3}, t);
   p.kernel("max_pool", {x}, {small}, pool);
   p.kernel("max_pool_grad", {x, small}, {in({2, 4, 6, 6}, t)}, pool);
@@ -57,12 +53,10 @@ PlanBuilder everything(plan::DType t) {
   uint32_t other = in({3, 8, 40}, t);
   for (const char *name : {"softmax_grad", "log_softmax_grad"})
     p.kernel(name, {a, other}, {in({3, 8, 40}, t)}, {{"dim", int64_t(1)}});
-  uint32_t q = in({2, 4, 3, 8}, t), k = in({2, 2, 5, 8}, t), v = in({2, 2, 5, 6}, t),
-           z = in({2, 4, 3, 6}, t);
+  uint32_t q = in({2, 4, 3, 8}, t), k = in({2, 2, 5, 8}, t), v = in({2, 2, 5, 6}, t), z = in({2, 4, 3, 6}, t);
   const test::Attributes causal = {{"scale", 0.5}, {"causal", int64_t(1)}, {"outside", -1e4}};
   p.kernel("attention", {q, k, v, in({2, 1, 1, 5}, t)}, {z}, causal);
-  p.kernel("attention_grad", {z, q, k, v},
-           {in({2, 4, 3, 8}, t), in({2, 2, 5, 8}, t), in({2, 2, 5, 6}, t)}, causal);
+  p.kernel("attention_grad", {z, q, k, v}, {in({2, 4, 3, 8}, t), in({2, 2, 5, 8}, t), in({2, 2, 5, 6}, t)}, causal);
   p.kernel("reshape", {a}, {in({24, 40}, t)});
   p.kernel("transpose", {in({64, 70}, t)}, {in({70, 64}, t)}, {{"perm", Shape{1, 0}}});
   p.kernel("transpose", {a}, {in({40, 3, 8}, t)}, {{"perm", Shape{2, 0, 1}}});
@@ -73,27 +67,22 @@ PlanBuilder everything(plan::DType t) {
   p.kernel("concat", {a, other}, {in({3, 16, 40}, t)}, {{"dim", int64_t(1)}});
   uint32_t indices = in({5}, plan::I64);
   p.kernel("gather", {in({9, 7}, t), indices}, {in({5, 7}, t)}, {{"axis", int64_t(0)}});
-  p.kernel("scatter_add", {indices, in({5, 7}, t)}, {in({9, 7}, t)},
-           {{"axis", int64_t(0)}, {"size", int64_t(9)}});
+  p.kernel("scatter_add", {indices, in({5, 7}, t)}, {in({9, 7}, t)}, {{"axis", int64_t(0)}, {"size", int64_t(9)}});
   p.kernel("argmax", {a}, {in({3, 8}, plan::I64)}, {{"dim", int64_t(2)}});
   p.kernel("topk", {a}, {in({3, 8, 4}, plan::I64)}, {{"dim", int64_t(2)}, {"k", int64_t(4)}});
-  for (const char *name : {"exp",  "expm1",   "log",  "log1p", "sqrt", "rsqrt", "reciprocal",
-                           "tanh", "sigmoid", "erf",  "sin",   "cos",  "atan",  "neg",
-                           "abs",  "sign",    "relu", "floor", "ceil", "round"})
+  for (const char *name : {"exp", "expm1", "log",  "log1p", "sqrt", "rsqrt", "reciprocal", "tanh",  "sigmoid", "erf",
+                           "sin", "cos",   "atan", "neg",   "abs",  "sign",  "relu",       "floor", "ceil",    "round"})
     p.kernel(name, {a}, {in({3, 8, 40}, t)});
   for (const char *name : {"add", "sub", "mul", "div", "pow", "max", "min", "mod"})
     p.kernel(name, {a, in({40}, t)}, {in({3, 8, 40}, t)});
   p.kernel("eq", {a, other}, {in({3, 8, 40}, plan::BOOL)});
   p.kernel("select", {in({3, 8, 40}, plan::BOOL), a, other}, {in({3, 8, 40}, t)});
   p.kernel("cast", {a}, {in({3, 8, 40}, plan::I32)});
-  p.kernel("random", {in({}, plan::I64)}, {in({4, 4}, t)},
-           {{"seed", int64_t(1)}, {"stream", int64_t(2)}});
+  p.kernel("random", {in({}, plan::I64)}, {in({4, 4}, t)}, {{"seed", int64_t(1)}, {"stream", int64_t(2)}});
   p.kernel("iota", {}, {in({4, 4}, plan::I64)}, {{"dim", int64_t(1)}});
   for (const char *name : {"reduce_sum", "reduce_max", "reduce_min"}) {
-    p.kernel(name, {in({64, 1000}, t)}, {in({64, 1}, t)},
-             {{"dims", Shape{1}}, {"keepdims", int64_t(1)}});
-    p.kernel(name, {in({5000, 3}, t)}, {in({1, 3}, t)},
-             {{"dims", Shape{0}}, {"keepdims", int64_t(1)}});
+    p.kernel(name, {in({64, 1000}, t)}, {in({64, 1}, t)}, {{"dims", Shape{1}}, {"keepdims", int64_t(1)}});
+    p.kernel(name, {in({5000, 3}, t)}, {in({1, 3}, t)}, {{"dims", Shape{0}}, {"keepdims", int64_t(1)}});
   }
   return p;
 }
@@ -104,8 +93,7 @@ std::optional<KernelCall> withLayouts(const KernelCall &call) {
   bool found = false;
   for (std::vector<TensorView> *views : {&last.inputs, &last.outputs})
     for (TensorView &view : *views)
-      if (view.shape.size() == 4 && view.shape[1] > 1 && isFloat(view.dtype) &&
-          view.dtype != plan::F64) {
+      if (view.shape.size() == 4 && view.shape[1] > 1 && isFloat(view.dtype) && view.dtype != plan::F64) {
         view.layout = {{{1, static_cast<int>(view.shape[1])}}};
         found = true;
       }
@@ -139,8 +127,7 @@ std::vector<std::string> sourcesOf(plan::DType type, std::set<std::string> &name
             CHECK((launch->grid[0] > 0 && launch->grid[1] > 0 && launch->grid[1] <= 65535));
             CHECK((launch->block >= 32 && launch->block <= 256));
           }
-          library |= std::holds_alternative<LibraryMatMul>(action) ||
-                     std::holds_alternative<LibraryConv>(action) ||
+          library |= std::holds_alternative<LibraryMatMul>(action) || std::holds_alternative<LibraryConv>(action) ||
                      std::holds_alternative<LibraryPool>(action);
         }
         own |= !library;
@@ -162,12 +149,7 @@ std::vector<std::string> rowSources(plan::DType type) {
                    scale = buffer(type, column), scaled = buffer(wide, row), y = buffer(type, full),
                    total = buffer(wide, column), step = buffer(plan::I64, {1, 1});
     test::Loop(p, full, wide).in(x).out(top, 0, plan::MAX, row);
-    test::Loop(p, full, wide)
-        .in(x)
-        .in(top, row)
-        .op("sub", {0, 1})
-        .op("exp", {2})
-        .out(sum, 3, plan::SUM, row);
+    test::Loop(p, full, wide).in(x).in(top, row).op("sub", {0, 1}).op("exp", {2}).out(sum, 3, plan::SUM, row);
     test::Loop(p, row, wide).in(sum).op("reciprocal", {0}).out(scaled, 1);
     test::Loop(p, full, wide)
         .in(x)
@@ -181,17 +163,14 @@ std::vector<std::string> rowSources(plan::DType type) {
         .out(y, 7)
         .out(total, 4, plan::SUM, column);
     std::vector<TensorView> views;
-    REQUIRE(
-        resolveBuffers(p.plan(), false, {}, reinterpret_cast<std::byte *>(1 << 20), views).ok());
+    REQUIRE(resolveBuffers(p.plan(), false, {}, reinterpret_cast<std::byte *>(1 << 20), views).ok());
     std::vector<ByteRange> ranges;
     for (const TensorView &v : views)
-      ranges.push_back(
-          {reinterpret_cast<uint64_t>(v.data), reinterpret_cast<uint64_t>(v.data) + v.bytes()});
+      ranges.push_back({reinterpret_cast<uint64_t>(v.data), reinterpret_cast<uint64_t>(v.data) + v.bytes()});
     const plan::Program &program = p.plan().programs(0);
     std::vector<KernelCall> calls(4);
     for (int s = 0; s < 4; ++s)
-      REQUIRE(
-          resolveCall(p.plan(), program.steps(s), views, {}, calls[static_cast<size_t>(s)]).ok());
+      REQUIRE(resolveCall(p.plan(), program.steps(s), views, {}, calls[static_cast<size_t>(s)]).ok());
     std::optional<JoinedKernel> joined =
         rowsFrom(program, calls, 0, ranges, BufferUses(p.plan()), JoinedProgram(program, ranges));
     REQUIRE(joined);
@@ -208,12 +187,11 @@ TEST_CASE("every kernel that the checks know is bound") {
   std::set<std::string> names;
   for (plan::DType type : {plan::F32, plan::F64, plan::F16, plan::BF16})
     CHECK(sourcesOf(type, names).size() > 40);
-  for (const char *name :
-       {"conv",        "conv_input_grad",  "conv_weight_grad", "max_pool",    "max_pool_grad",
-        "avg_pool",    "avg_pool_grad",    "matmul",           "softmax",     "softmax_grad",
-        "log_softmax", "log_softmax_grad", "reshape",          "transpose",   "slice",
-        "pad",         "concat",           "gather",           "scatter_add", "argmax",
-        "topk",        "attention",        "attention_grad"})
+  for (const char *name : {"conv",        "conv_input_grad",  "conv_weight_grad", "max_pool",    "max_pool_grad",
+                           "avg_pool",    "avg_pool_grad",    "matmul",           "softmax",     "softmax_grad",
+                           "log_softmax", "log_softmax_grad", "reshape",          "transpose",   "slice",
+                           "pad",         "concat",           "gather",           "scatter_add", "argmax",
+                           "topk",        "attention",        "attention_grad"})
     CHECK(names.count(name) == 1);
 }
 
@@ -248,8 +226,7 @@ TEST_CASE("generated kernels compile for sm_80 and sm_90") {
   REQUIRE(ptx.ok());
   CHECK((*ptx)[0].find(".visible .entry k") != std::string::npos);
   const std::string wrong = "extern \"C\" __global__ void k(int *x) { nonsense; }";
-  CHECK(compileKernels(api, 90, {&wrong}, 1).status().message().find("nonsense") !=
-        std::string::npos);
+  CHECK(compileKernels(api, 90, {&wrong}, 1).status().message().find("nonsense") != std::string::npos);
 }
 #endif
 

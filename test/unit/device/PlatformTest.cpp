@@ -27,8 +27,7 @@ TEST_CASE("running out of device memory names the device") {
   REQUIRE(module.ok());
   Result<std::shared_ptr<Device>> device = Device::open(*module, 0);
   REQUIRE(device.ok());
-  CHECK_THAT(DeviceMemory::allocate(*device, size_t(1) << 45).status().message(),
-             Contains("out of memory"));
+  CHECK_THAT(DeviceMemory::allocate(*device, size_t(1) << 45).status().message(), Contains("out of memory"));
   CHECK_FALSE(Device::open(*module, 99).ok());
 }
 

@@ -40,11 +40,10 @@ struct Windows {
 /// What runs it, forward and backward, after their results were held against the reference backend's.
 std::vector<std::string> run(const Windows &w, const std::function<double(int64_t)> &element) {
   PlanBuilder p;
-  const uint32_t x = p.buffer(w.type, w.x), y = p.buffer(w.type, w.y()),
-                 dy = p.buffer(w.type, w.y()), dx = p.buffer(w.type, w.x);
+  const uint32_t x = p.buffer(w.type, w.x), y = p.buffer(w.type, w.y()), dy = p.buffer(w.type, w.y()),
+                 dx = p.buffer(w.type, w.x);
   p.kernel(w.name, {x}, {y}, w.attributes(false));
-  p.kernel(w.name + "_grad",
-           w.name == "max_pool" ? std::vector<uint32_t>{x, dy} : std::vector<uint32_t>{dy}, {dx},
+  p.kernel(w.name + "_grad", w.name == "max_pool" ? std::vector<uint32_t>{x, dy} : std::vector<uint32_t>{dy}, {dx},
            w.attributes(true));
   std::map<uint32_t, Values> inputs;
   for (int64_t i = 0; i < elementCount(w.x); ++i)
@@ -108,8 +107,7 @@ TEST_CASE("what the library would do otherwise is generated") {
 }
 
 TEST_CASE("NaN and infinities stay in the windows that hold them") {
-  const double inf = std::numeric_limits<double>::infinity(),
-               nan = std::numeric_limits<double>::quiet_NaN();
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   for (const char *name : {"avg_pool", "max_pool"})
     for (plan::DType type : {plan::F32, plan::BF16}) {
       Windows w;

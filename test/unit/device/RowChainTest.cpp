@@ -174,15 +174,9 @@ TEST_CASE("memory that other rows still read is not written") {
   // What the second loop writes lies where the first one reads, but further on.
   for (uint64_t further : {uint64_t(0), uint64_t(192)}) {
     Centred c;
-    const uint32_t z = c.input(c.full), room = c.input({80}),
-                   scaled = c.p.buffer(plan::F32, c.full);
+    const uint32_t z = c.input(c.full), room = c.input({80}), scaled = c.p.buffer(plan::F32, c.full);
     static_cast<void>(room);
-    Loop(c.p, c.full)
-        .in(c.x)
-        .in(z)
-        .op("mul", {0, 1})
-        .out(scaled, 2)
-        .out(c.sum, 2, plan::SUM, c.row);
+    Loop(c.p, c.full).in(c.x).in(z).op("mul", {0, 1}).out(scaled, 2).out(c.sum, 2, plan::SUM, c.row);
     c.halves();
     Loop(c.p, c.full).in(scaled).in(c.half, c.row).op("sub", {0, 1}).out(c.y, 2);
     c.move(c.y, z, further);
@@ -230,8 +224,7 @@ TEST_CASE("sums over the rows are made on the way") {
   for (int64_t rows : {3, 50, 3000}) {
     Centred c({rows}, rows == 50 ? 300 : 12);
     const Shape column = {1, c.full[1]};
-    const uint32_t sums = c.output({c.full[1]}), least = c.output({c.full[1]}),
-                   z = c.output({c.full[1]});
+    const uint32_t sums = c.output({c.full[1]}), least = c.output({c.full[1]}), z = c.output({c.full[1]});
     c.sums();
     c.halves();
     Loop(c.p, c.full)
@@ -253,12 +246,7 @@ TEST_CASE("so are sums of all that there is, of loops and of what is one number 
     const Shape one = {1, 1};
     const uint32_t z = c.output({});
     c.sums();
-    Loop(c.p, c.row)
-        .in(c.sum)
-        .constant(0.5)
-        .op("mul", {0, 1})
-        .out(c.half, 2)
-        .out(c.output({}), 0, plan::MAX, one);
+    Loop(c.p, c.row).in(c.sum).constant(0.5).op("mul", {0, 1}).out(c.half, 2).out(c.output({}), 0, plan::MAX, one);
     Loop(c.p, c.full)
         .in(c.x)
         .in(c.half, c.row)
@@ -275,11 +263,7 @@ TEST_CASE("a loop with results of several kinds is one kernel by itself") {
   for (int64_t columns : {1, 40, 20000}) {
     Centred c({6}, columns);
     const Shape column = {1, columns};
-    Loop(c.p, c.full)
-        .in(c.x)
-        .op("mul", {0, 0})
-        .out(c.y, 1)
-        .out(c.output(column), 0, plan::SUM, column);
+    Loop(c.p, c.full).in(c.x).op("mul", {0, 0}).out(c.y, 1).out(c.output(column), 0, plan::SUM, column);
     std::vector<std::string> steps;
     const std::vector<Values> found = c.p.run("cuda", c.inputs, c.wanted, {}, &steps, true),
                               expected = c.p.run("reference", c.inputs, c.wanted);
@@ -294,17 +278,11 @@ TEST_CASE("softmax takes the loops around it along") {
     for (int64_t dim : {2, 1}) { // along another dimension it is no loop over rows
       Rows c;
       c.tolerance = 1e-5;
-      const uint32_t x = c.input(full), mask = c.input({40}, plan::BOOL),
-                     masked = c.p.buffer(plan::F32, full), y = c.p.buffer(plan::F32, full),
-                     half = c.output(full, plan::BF16);
+      const uint32_t x = c.input(full), mask = c.input({40}, plan::BOOL), masked = c.p.buffer(plan::F32, full),
+                     y = c.p.buffer(plan::F32, full), half = c.output(full, plan::BF16);
       for (double &m : c.inputs[mask])
         m = m > 0;
-      Loop(c.p, full)
-          .in(x)
-          .in(mask, {1, 1, 40})
-          .constant(-100)
-          .op("select", {1, 0, 2})
-          .out(masked, 3);
+      Loop(c.p, full).in(x).in(mask, {1, 1, 40}).constant(-100).op("select", {1, 0, 2}).out(masked, 3);
       c.p.kernel(name, {masked}, {y}, {{"dim", dim}});
       Loop(c.p, full).in(y).out(half, 0);
       // And back.
@@ -315,14 +293,13 @@ TEST_CASE("softmax takes the loops around it along") {
     }
 }
 
-TEST_CASE(
-    "layer normalisation and its gradient are a kernel each, and one for the sums over rows") {
+TEST_CASE("layer normalisation and its gradient are a kernel each, and one for the sums over rows") {
   Rows c;
   const Shape full = {40, 24}, row = {40, 1}, column = {1, 24};
   auto whole = [&] { return c.p.buffer(plan::F32, full); };
   auto perRow = [&] { return c.p.buffer(plan::F32, row); };
-  const uint32_t x = c.input(full), scale = c.input({24}), sum = perRow(), mean = perRow(),
-                 centred = whole(), squares = perRow(), rstd = perRow(), hat = whole(), y = whole();
+  const uint32_t x = c.input(full), scale = c.input({24}), sum = perRow(), mean = perRow(), centred = whole(),
+                 squares = perRow(), rstd = perRow(), hat = whole(), y = whole();
   Loop(c.p, full).in(x).out(sum, 0, plan::SUM, row);
   Loop(c.p, row).in(sum).constant(0.125).op("mul", {0, 1}).out(mean, 2);
   Loop(c.p, full)
@@ -333,16 +310,9 @@ TEST_CASE(
       .out(centred, 2)
       .out(squares, 3, plan::SUM, row);
   Loop(c.p, row).in(squares).constant(1).op("max", {0, 1}).op("rsqrt", {2}).out(rstd, 3);
-  Loop(c.p, full)
-      .in(centred)
-      .in(rstd, row)
-      .in(scale, column)
-      .op("mul", {0, 1})
-      .op("mul", {3, 2})
-      .out(hat, 3)
-      .out(y, 4);
-  const uint32_t z = c.p.buffer(plan::F32, {24, 40}), dy = whole(), dscale = c.output({24}),
-                 back = whole(), dots = perRow(), slope = perRow(), dx = c.output(full);
+  Loop(c.p, full).in(centred).in(rstd, row).in(scale, column).op("mul", {0, 1}).op("mul", {3, 2}).out(hat, 3).out(y, 4);
+  const uint32_t z = c.p.buffer(plan::F32, {24, 40}), dy = whole(), dscale = c.output({24}), back = whole(),
+                 dots = perRow(), slope = perRow(), dx = c.output(full);
   c.p.kernel("transpose", {y}, {z}, {{"perm", Shape{1, 0}}});
   c.p.kernel("transpose", {z}, {dy}, {{"perm", Shape{1, 0}}});
   Loop(c.p, full)
@@ -357,13 +327,7 @@ TEST_CASE(
       .out(back, 4)
       .out(dots, 6, plan::SUM, row);
   Loop(c.p, row).in(dots).in(rstd).op("mul", {0, 1}).out(slope, 2);
-  Loop(c.p, full)
-      .in(back)
-      .in(slope, row)
-      .in(centred)
-      .op("mul", {1, 2})
-      .op("sub", {0, 3})
-      .out(dx, 4);
+  Loop(c.p, full).in(back).in(slope, row).in(centred).op("mul", {1, 2}).op("sub", {0, 3}).out(dx, 4);
   std::vector<std::string> steps;
   const std::vector<Values> together = c.p.run("cuda", c.inputs, c.wanted, {}, &steps),
                             expected = c.p.run("reference", c.inputs, c.wanted);
@@ -421,17 +385,14 @@ private:
   };
 
   Shape full() const { return {rows_, columns_}; }
-  template <typename T> T pick(std::initializer_list<T> from) {
-    return from.begin()[random() % from.size()];
-  }
+  template <typename T> T pick(std::initializer_list<T> from) { return from.begin()[random() % from.size()]; }
   void define(uint32_t b, const Shape &view, int s, bool elementwise = false) {
     values_.push_back({b, view, s, s, elementwise});
   }
 
   void step(int s) {
     const bool narrow = pick({0, 0, 1});
-    const Shape domain = narrow ? Shape{rows_, 1} : full(), row = {rows_, 1}, one = {1, 1},
-                column = {1, columns_};
+    const Shape domain = narrow ? Shape{rows_, 1} : full(), row = {rows_, 1}, one = {1, 1}, column = {1, columns_};
     Loop loop(p, domain);
     uint32_t count = 0;
     const size_t known = values_.size();
@@ -455,8 +416,7 @@ private:
       if (kind != 0 && (view == domain || (narrow && kind != 3)))
         continue;
       const uint32_t b = p.buffer(plan::F32, view);
-      loop.out(b, y, kind == 0 ? plan::NONE : pick({plan::SUM, plan::SUM, plan::MAX, plan::MIN}),
-               view);
+      loop.out(b, y, kind == 0 ? plan::NONE : pick({plan::SUM, plan::SUM, plan::MAX, plan::MIN}), view);
       define(b, view, s, kind == 0);
     }
     if (values_.size() == known) {
@@ -466,9 +426,7 @@ private:
     }
   }
 
-  uint64_t sizeOf(const Value &v) const {
-    return (static_cast<uint64_t>(elementCount(v.view)) * 4 + 63) / 64 * 64;
-  }
+  uint64_t sizeOf(const Value &v) const { return (static_cast<uint64_t>(elementCount(v.view)) * 4 + 63) / 64 * 64; }
   /// Offsets by chance, where nobody lives at the same time; an elementwise result may take the place of an operand.
   void place() {
     std::vector<uint64_t> offsets;
@@ -478,19 +436,16 @@ private:
       auto free = [&](uint64_t at) {
         for (size_t j = 0; j < i; ++j) {
           const Value &w = values_[j];
-          if (v.made > w.last || w.made > v.last || at >= offsets[j] + sizeOf(w) ||
-              offsets[j] >= at + sizeOf(v))
+          if (v.made > w.last || w.made > v.last || at >= offsets[j] + sizeOf(w) || offsets[j] >= at + sizeOf(v))
             continue;
-          if (!(w.last == v.made && w.made < v.made && v.elementwise && at == offsets[j] &&
-                w.view == v.view))
+          if (!(w.last == v.made && w.made < v.made && v.elementwise && at == offsets[j] && w.view == v.view))
             return false;
         }
         return true;
       };
       uint64_t at = end;
       for (int tries = 0; tries < 40 && at == end; ++tries) {
-        const uint64_t candidate =
-            i > 0 && tries < 20 ? offsets[random() % i] : random() % (end / 64 + 1) * 64;
+        const uint64_t candidate = i > 0 && tries < 20 ? offsets[random() % i] : random() % (end / 64 + 1) * 64;
         if (free(candidate))
           at = candidate;
       }

@@ -104,8 +104,7 @@ TEST_CASE("streams: conflicting steps are ordered, for random programs") {
         REQUIRE(segment.steps[i].waitsFor >= 0);
       communicates |= comm;
       for (size_t p = 0; p < i; ++p) {
-        const bool conflict = overlap(steps[p].writes, steps[i].reads) ||
-                              overlap(steps[p].writes, steps[i].writes) ||
+        const bool conflict = overlap(steps[p].writes, steps[i].reads) || overlap(steps[p].writes, steps[i].writes) ||
                               overlap(steps[p].reads, steps[i].writes);
         const bool ordered = before[i].count(static_cast<int>(p)) != 0;
         ++pairs;

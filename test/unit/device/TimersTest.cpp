@@ -10,8 +10,7 @@ namespace {
 struct Streams {
   std::shared_ptr<Device> device = std::move(*Device::open(*DeviceModule::load(), 0));
   DeviceMemory memory = std::move(*DeviceMemory::allocate(device, size_t(128) << 20));
-  TesseraEvent *forked = event(false), *joined = event(false), *before = event(true),
-               *after = event(true);
+  TesseraEvent *forked = event(false), *joined = event(false), *before = event(true), *after = event(true);
 
   ~Streams() {
     for (TesseraEvent *e : {forked, joined, before, after})
@@ -27,9 +26,8 @@ struct Streams {
 
   TesseraEvent *event(bool timer) {
     TesseraEvent *made = nullptr;
-    call([&](TesseraMessage *m) {
-      return (timer ? api().createTimer : api().createEvent)(device->handle(), &made, m);
-    });
+    call(
+        [&](TesseraMessage *m) { return (timer ? api().createTimer : api().createEvent)(device->handle(), &made, m); });
     return made;
   }
   void record(int stream, TesseraEvent *e) {
@@ -53,9 +51,7 @@ struct Streams {
   double waited() {
     need(device->finish());
     double seconds = -1;
-    call([&](TesseraMessage *m) {
-      return api().elapsed(device->handle(), before, after, &seconds, m);
-    });
+    call([&](TesseraMessage *m) { return api().elapsed(device->handle(), before, after, &seconds, m); });
     return seconds;
   }
 };

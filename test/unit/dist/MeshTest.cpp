@@ -62,15 +62,12 @@ TEST_CASE("a sharding's local shape, offsets and text") {
   Sharding both = cantFail(parseSharding("[model+data, -]", m));
   CHECK(both.localShape(m, {8, 6}) == llvm::SmallVector<int64_t>{2, 6});
   CHECK(both.offset(m, {8, 6}, 1)[0] == 4); // rank (0, 1): model is major here
-  for (const char *text :
-       {"[data, model]", "[model+data, -]", "[-, -] sum(data,model)", "[]", "[-] max(model)"})
+  for (const char *text : {"[data, model]", "[model+data, -]", "[-, -] sum(data,model)", "[]", "[-] max(model)"})
     CHECK(cantFail(parseSharding(text, m)).str(m) == text);
-  CHECK_THAT(toString(both.verify(m, {3, 6})),
-             Catch::Contains("extent 3 cannot be cut in 4 blocks"));
+  CHECK_THAT(toString(both.verify(m, {3, 6})), Catch::Contains("extent 3 cannot be cut in 4 blocks"));
   Sharding twice = cantFail(parseSharding("[data, data]", m));
   CHECK_THAT(toString(twice.verify(m, {8, 6})), Catch::Contains("used twice"));
-  for (const char *text :
-       {"[data", "data]", "[x]", "[data] foo(model)", "[data] sum(x)", "[data] junk", ""}) {
+  for (const char *text : {"[data", "data]", "[x]", "[data] foo(model)", "[data] sum(x)", "[data] junk", ""}) {
     auto bad = parseSharding(text, m);
     CHECK_FALSE(bool(bad));
     llvm::consumeError(bad.takeError());

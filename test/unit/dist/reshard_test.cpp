@@ -173,8 +173,7 @@ std::vector<Tensor> initial(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, con
           t.data[i] += (s.reduction == Reduction::Max ? -1 : 1) * (1 + hash(share, i));
         }
       }
-    llvm::SmallVector<int64_t> offset = s.offset(mesh, shape, rank),
-                               held = s.extent(mesh, shape, rank),
+    llvm::SmallVector<int64_t> offset = s.offset(mesh, shape, rank), held = s.extent(mesh, shape, rank),
                                local = s.localShape(mesh, shape);
     for (size_t d = 0; d < shape.size(); ++d)
       t = grown(rows(t, d, offset[d], held[d]), d, local[d]);
@@ -183,8 +182,7 @@ std::vector<Tensor> initial(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, con
   return ranks;
 }
 
-bool holds(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Sharding &s,
-           const std::vector<Tensor> &ranks) {
+bool holds(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Sharding &s, const std::vector<Tensor> &ranks) {
   Sharding whole = s.withoutPartial();
   std::vector<Tensor> expected = initial(mesh, shape, whole);
   for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
@@ -209,8 +207,7 @@ bool isEven(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Sharding &s) 
 }
 
 /// Every sharding that the shape allows, partial ones with the given reduction.
-std::vector<Sharding> allShardings(const Mesh &mesh, llvm::ArrayRef<int64_t> shape,
-                                   Reduction reduction) {
+std::vector<Sharding> allShardings(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, Reduction reduction) {
   std::set<Sharding> found;
   std::vector<int> order(mesh.numAxes());
   for (int i = 0; i < mesh.numAxes(); ++i)
@@ -245,18 +242,16 @@ std::vector<Sharding> allShardings(const Mesh &mesh, llvm::ArrayRef<int64_t> sha
 
 /// Bytes that some rank cannot do without receiving: elements of its target block that it does not
 /// hold, or all of them while it owes something.
-double mustReceive(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Sharding &from,
-                   const Sharding &to, int64_t elementBytes) {
+double mustReceive(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Sharding &from, const Sharding &to,
+                   int64_t elementBytes) {
   double most = 0;
   bool pays = mesh.size(from.partial) > mesh.size(to.partial);
   for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
-    llvm::SmallVector<int64_t> has = from.extent(mesh, shape, rank),
-                               needs = to.extent(mesh, shape, rank);
+    llvm::SmallVector<int64_t> has = from.extent(mesh, shape, rank), needs = to.extent(mesh, shape, rank);
     llvm::SmallVector<int64_t> a = from.offset(mesh, shape, rank), b = to.offset(mesh, shape, rank);
     int64_t common = pays ? 0 : 1;
     for (size_t d = 0; d < shape.size(); ++d)
-      common *=
-          std::max<int64_t>(0, std::min(a[d] + has[d], b[d] + needs[d]) - std::max(a[d], b[d]));
+      common *= std::max<int64_t>(0, std::min(a[d] + has[d], b[d] + needs[d]) - std::max(a[d], b[d]));
     most = std::max(most, double((product(needs) - common) * elementBytes));
   }
   return most;
@@ -311,8 +306,7 @@ TEST_CASE("every reshard on a small mesh gives every rank its block") {
       if (reduction != Reduction::Sum && (mesh.numRanks() > 6 || c.shape.size() > 2))
         continue;
       std::vector<Sharding> shardings = allShardings(mesh, c.shape, reduction);
-      ReshardPlanner planner(mesh, defaultCollectiveCost(mesh)),
-          second(mesh, defaultCollectiveCost(mesh));
+      ReshardPlanner planner(mesh, defaultCollectiveCost(mesh)), second(mesh, defaultCollectiveCost(mesh));
       for (const Sharding &from : shardings) {
         std::vector<Tensor> start = initial(mesh, c.shape, from);
         REQUIRE(holds(mesh, c.shape, from, start));
@@ -344,8 +338,7 @@ TEST_CASE("every reshard on a small mesh gives every rank its block") {
           if (!canReshard(mesh, *from, *to))
             continue;
           auto a = planner.plan(c.shape, 4, *from, *to), b = second.plan(c.shape, 4, *from, *to);
-          double costA = planner.cost(c.shape, 4, *from, *to),
-                 costB = second.cost(c.shape, 4, *from, *to);
+          double costA = planner.cost(c.shape, 4, *from, *to), costB = second.cost(c.shape, 4, *from, *to);
           if (costA != costB)
             FAIL("cost depends on the order of questions");
         }
@@ -361,8 +354,7 @@ TEST_CASE("a fresh planner gives the same plan every time") {
     for (const Sharding &to : shardings) {
       if (!canReshard(mesh, from, to))
         continue;
-      auto a = planReshard(mesh, shape, 4, from, to, cost),
-           b = planReshard(mesh, shape, 4, from, to, cost);
+      auto a = planReshard(mesh, shape, 4, from, to, cost), b = planReshard(mesh, shape, 4, from, to, cost);
       REQUIRE(a.size() == b.size());
       for (size_t i = 0; i < a.size(); ++i)
         REQUIRE(same(a[i], b[i]));

@@ -18,8 +18,7 @@ struct Network {
   int64_t best = -1;                // the least cost of what was tried and fits
   int tries = 0;
 
-  explicit Network(std::vector<int64_t> b, std::vector<int64_t> c)
-      : bytes(std::move(b)), cost(std::move(c)) {
+  explicit Network(std::vector<int64_t> b, std::vector<int64_t> c) : bytes(std::move(b)), cost(std::move(c)) {
     for (size_t s = 0; s < bytes.size(); ++s)
       order.push_back(int64_t(s));
     std::stable_sort(order.begin(), order.end(),
@@ -39,9 +38,8 @@ struct Network {
     return sum;
   }
   static bool makes(const Recomputed &again, size_t s) {
-    return again.level == "full" &&
-           (again.segments.empty() || std::find(again.segments.begin(), again.segments.end(),
-                                                int64_t(s)) != again.segments.end());
+    return again.level == "full" && (again.segments.empty() || std::find(again.segments.begin(), again.segments.end(),
+                                                                         int64_t(s)) != again.segments.end());
   }
   void run() {
     best = -1;
@@ -50,8 +48,7 @@ struct Network {
                                         ++tries;
                                         if (kept(again) > limit)
                                           return false;
-                                        best =
-                                            best < 0 ? price(again) : std::min(best, price(again));
+                                        best = best < 0 ? price(again) : std::min(best, price(again));
                                         return true;
                                       },
                                       .enough = [&]() -> llvm::Expected<bool> { return true; },
@@ -115,13 +112,12 @@ TEST_CASE("of unequal segments the choice is near the best") {
 
 TEST_CASE("what is good enough ends the trials, and an error does") {
   int tries = 0;
-  RecomputeTrials trials{
-      .run = [&](const Recomputed &again) -> llvm::Expected<bool> { return ++tries, true; },
-      .enough = [&]() -> llvm::Expected<bool> { return tries == 2; },
-      .segments =
-          [] {
-            return std::vector<std::pair<int64_t, double>>{{2, 1}, {0, 1}, {1, 1}};
-          }};
+  RecomputeTrials trials{.run = [&](const Recomputed &again) -> llvm::Expected<bool> { return ++tries, true; },
+                         .enough = [&]() -> llvm::Expected<bool> { return tries == 2; },
+                         .segments =
+                             [] {
+                               return std::vector<std::pair<int64_t, double>>{{2, 1}, {0, 1}, {1, 1}};
+                             }};
   REQUIRE(!tryRecomputation(trials));
   CHECK(tries == 2);
   trials.enough = []() -> llvm::Expected<bool> { return false; };
@@ -143,6 +139,5 @@ TEST_CASE("--recompute is read") {
     CHECK(again->str() == text);
   }
   for (const char *text : {"", "most", "cheap:1", "full:", "full:-1", "full:1,", "full:a"})
-    CHECK_THAT(llvm::toString(Recomputed::parse(text).takeError()),
-               Contains("expected auto, none"));
+    CHECK_THAT(llvm::toString(Recomputed::parse(text).takeError()), Contains("expected auto, none"));
 }

@@ -59,8 +59,8 @@ const plan::Binding &binding(const plan::Plan &plan, plan::Role role, const std:
 
 /// Runs the first program on one rank with the given contents of INPUT, PARAMETER and STATE bindings; returns
 /// what all bindings hold then.
-std::map<std::string, std::vector<float>>
-run(const plan::Plan &plan, const std::map<std::string, std::vector<float>> &contents) {
+std::map<std::string, std::vector<float>> run(const plan::Plan &plan,
+                                              const std::map<std::string, std::vector<float>> &contents) {
   std::map<std::string, std::vector<float>> after;
   rt::Status status = rt::runRanks(1, [&](rt::World &world) -> rt::Status {
     auto backend = rt::createBackend("reference");
@@ -100,11 +100,9 @@ TEST_CASE("an update is written into its parameter") {
     })");
   plan::Plan plan = module.plans()[0];
   REQUIRE(stepNames(plan.programs(0)) == std::vector<std::string>{"step.sub"});
-  CHECK(plan.programs(0).steps(0).kernel().outputs(0) ==
-        binding(plan, plan::PARAMETER, "w").buffer());
+  CHECK(plan.programs(0).steps(0).kernel().outputs(0) == binding(plan, plan::PARAMETER, "w").buffer());
   CHECK(plan.buffers_size() == 2);
-  CHECK(run(plan, {{"w", {1, 2, 3, 4}}, {"g", {1, 1, 2, 2}}}).at("w") ==
-        std::vector<float>{0, 1, 1, 2});
+  CHECK(run(plan, {{"w", {1, 2, 3, 4}}, {"g", {1, 1, 2, 2}}}).at("w") == std::vector<float>{0, 1, 1, 2});
 }
 
 TEST_CASE("an update waits for later readers of the old value") {
@@ -116,8 +114,7 @@ TEST_CASE("an update waits for later readers of the old value") {
       return %y, %n : tensor<2x2xf32>, tensor<2x2xf32>
     })");
   plan::Plan plan = module.plans()[0];
-  CHECK(stepNames(plan.programs(0)) ==
-        std::vector<std::string>{"double.add", "late.matmul", "update w"});
+  CHECK(stepNames(plan.programs(0)) == std::vector<std::string>{"double.add", "late.matmul", "update w"});
   auto after = run(plan, {{"w", {1, 2, 3, 4}}});
   CHECK(after.at("w") == std::vector<float>{2, 4, 6, 8});
   CHECK(after.at("y") == std::vector<float>{14, 20, 30, 44});

@@ -38,8 +38,7 @@ size_t at(const std::vector<int64_t> &shape, const std::vector<int64_t> &index) 
 }
 
 /// Where an element lies under a layout, from the definition in Backend.h.
-size_t placeOf(const std::vector<int64_t> &shape, const Layout &layout,
-               std::vector<int64_t> index) {
+size_t placeOf(const std::vector<int64_t> &shape, const Layout &layout, std::vector<int64_t> index) {
   std::vector<int64_t> sizes = physicalSizes(shape, layout);
   std::vector<int64_t> inner;
   for (size_t i = layout.inner.size(); i-- > 0;) {
@@ -87,11 +86,8 @@ struct Memory : LoadedPlan {
 float input(size_t rank, size_t element) { return static_cast<float>(rank * 1000 + element); }
 
 /// The element of the output of rank `me` at `index`, by plan.proto.
-float expected(const plan::Collective &c, const std::vector<int64_t> &in, int n, int me,
-               std::vector<int64_t> index) {
-  auto value = [&](int rank, const std::vector<int64_t> &i) {
-    return input(static_cast<size_t>(rank), at(in, i));
-  };
+float expected(const plan::Collective &c, const std::vector<int64_t> &in, int n, int me, std::vector<int64_t> index) {
+  auto value = [&](int rank, const std::vector<int64_t> &i) { return input(static_cast<size_t>(rank), at(in, i)); };
   auto reduced = [&](const std::vector<int64_t> &i) {
     float result = value(0, i);
     for (int rank = 1; rank < n; ++rank)
@@ -209,8 +205,7 @@ const Layout kBoth{{{1, 2}, {0, 2}, {1, 2}}}; // like OIhw...i..o..i
 } // namespace
 
 TEST_CASE("physical sizes follow the layout") {
-  CHECK(physicalSizes({8, 64, 32, 32}, Layout{{{1, 16}}}) ==
-        std::vector<int64_t>{8, 4, 32, 32, 16});
+  CHECK(physicalSizes({8, 64, 32, 32}, Layout{{{1, 16}}}) == std::vector<int64_t>{8, 4, 32, 32, 16});
   CHECK(blockOf(kBoth, 1) == 4);
   CHECK(physicalSizes({8, 16, 3}, kBoth) == std::vector<int64_t>{4, 4, 3, 2, 2, 2});
 }

@@ -64,8 +64,8 @@ struct ByHand {
 };
 
 /// Plans with the loss that `ByHand` computes.
-void writeWeights(const std::string &path, plan::DType type = plan::F32,
-                  std::vector<int64_t> shape = {3, 2}, const std::string &name = "w") {
+void writeWeights(const std::string &path, plan::DType type = plan::F32, std::vector<int64_t> shape = {3, 2},
+                  const std::string &name = "w") {
   auto writer = SafetensorsWriter::create(path, {{name, type, shape}});
   REQUIRE(writer.ok());
   std::vector<float> w(static_cast<size_t>(*elementsOf(shape)), 0);
@@ -75,9 +75,8 @@ void writeWeights(const std::string &path, plan::DType type = plan::F32,
   REQUIRE(writer->commit().ok());
 }
 
-RtStatus trainOn(uint32_t ranks, bool widen, const std::string &weights, int steps,
-                 std::vector<double> &losses, std::vector<float> &out, std::vector<double> &moment,
-                 const std::string &save) {
+RtStatus trainOn(uint32_t ranks, bool widen, const std::string &weights, int steps, std::vector<double> &losses,
+                 std::vector<float> &out, std::vector<double> &moment, const std::string &save) {
   std::vector<plan::Plan> plans = trainingPlans(ranks);
   return runRanks(static_cast<int>(ranks), [&](World &world) -> RtStatus {
     const plan::Plan &plan = plans[static_cast<size_t>(world.rank())];
@@ -94,9 +93,8 @@ RtStatus trainOn(uint32_t ranks, bool widen, const std::string &weights, int ste
     for (int s = 0; s < steps; ++s) {
       std::vector<float> x = batch(s);
       size_t rows = 8 / ranks;
-      TESSERA_RETURN_IF_ERROR(
-          (*executor)->feed((*executor)->bindings(plan::INPUT, "train").at(0),
-                            x.data() + static_cast<size_t>(world.rank()) * rows * 3));
+      TESSERA_RETURN_IF_ERROR((*executor)->feed((*executor)->bindings(plan::INPUT, "train").at(0),
+                                                x.data() + static_cast<size_t>(world.rank()) * rows * 3));
       TESSERA_RETURN_IF_ERROR((*executor)->feedStep("train", s));
       TESSERA_RETURN_IF_ERROR((*executor)->run(0));
       Result<double> loss = (*executor)->fetchScalar(plan::LOSS, "train");
@@ -106,8 +104,8 @@ RtStatus trainOn(uint32_t ranks, bool widen, const std::string &weights, int ste
         losses.push_back(*loss);
     }
     std::vector<char> global;
-    TESSERA_RETURN_IF_ERROR(gatherGlobal(
-        **executor, plans, (*executor)->bindings(plan::OUTPUT, "train").at(0), global));
+    TESSERA_RETURN_IF_ERROR(
+        gatherGlobal(**executor, plans, (*executor)->bindings(plan::OUTPUT, "train").at(0), global));
     if (world.rank() == 0 && !widen) {
       out.resize(global.size() / 4);
       std::memcpy(out.data(), global.data(), global.size());
@@ -122,9 +120,7 @@ RtStatus trainOn(uint32_t ranks, bool widen, const std::string &weights, int ste
   });
 }
 
-bool contains(const std::string &text, const std::string &part) {
-  return text.find(part) != std::string::npos;
-}
+bool contains(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
 
 } // namespace
 
@@ -137,8 +133,7 @@ TEST_CASE("training equals the computation by hand on any number of ranks") {
       std::vector<float> out;
       std::vector<double> moment;
       std::string saved = scratch.path + "/after.safetensors";
-      RtStatus status =
-          trainOn(ranks, widen, scratch.path + "/w.safetensors", 3, losses, out, moment, saved);
+      RtStatus status = trainOn(ranks, widen, scratch.path + "/w.safetensors", 3, losses, out, moment, saved);
       INFO(status.message());
       REQUIRE(status.ok());
       ByHand hand;
@@ -172,8 +167,7 @@ TEST_CASE("a sharded parameter is loaded by boxes and saved whole") {
   std::vector<plan::Plan> plans;
   for (uint32_t rank = 0; rank < 4; ++rank) { // 2 x 2 boxes
     PlanBuilder b(rank, 4);
-    b.bind(plan::PARAMETER, "w", b.buffer("w", {2, 3}, plan::F32, true), {4, 6},
-           {rank / 2 * 2, rank % 2 * 3});
+    b.bind(plan::PARAMETER, "w", b.buffer("w", {2, 3}, plan::F32, true), {4, 6}, {rank / 2 * 2, rank % 2 * 3});
     uint32_t twice = b.buffer("twice", {2, 3});
     b.kernel("add", "add", {0, 0}, {twice});
     b.bind(plan::OUTPUT, "twice", twice, {4, 6}, {rank / 2 * 2, rank % 2 * 3});
@@ -185,8 +179,7 @@ TEST_CASE("a sharded parameter is loaded by boxes and saved whole") {
   RtStatus status = runRanks(4, [&](World &world) -> RtStatus {
     auto backend = createBackend("reference");
     auto file = Safetensors::open(path);
-    auto executor =
-        Executor::create(plans[static_cast<size_t>(world.rank())], **backend, world, {});
+    auto executor = Executor::create(plans[static_cast<size_t>(world.rank())], **backend, world, {});
     if (!executor)
       return executor.status();
     TESSERA_RETURN_IF_ERROR((*executor)->loadWeights(&*file, false));
@@ -201,16 +194,14 @@ TEST_CASE("a sharded parameter is loaded by boxes and saved whole") {
   REQUIRE(status.ok());
   for (size_t i = 0; i < 24; ++i)
     CHECK(twice[i] == (i < 6 ? 2 * kWeights[i] : 0.0f));
-  auto before = Safetensors::open(path),
-       after = Safetensors::open(scratch.path + "/again.safetensors");
+  auto before = Safetensors::open(path), after = Safetensors::open(scratch.path + "/again.safetensors");
   REQUIRE(after.ok());
   std::vector<char> w[2] = {std::vector<char>(96), std::vector<char>(96)};
   for (auto [file, bytes] : {std::pair(&*before, &w[0]), std::pair(&*after, &w[1])}) {
     const Safetensors::Entry &entry = *file->find("w");
     REQUIRE(bytesOf(entry.shape, entry.type) == 96u);
-    REQUIRE(file->readBox(entry, std::vector<int64_t>(entry.shape.size(), 0), entry.shape,
-                          entry.type, bytes->data())
-                .ok());
+    REQUIRE(
+        file->readBox(entry, std::vector<int64_t>(entry.shape.size(), 0), entry.shape, entry.type, bytes->data()).ok());
   }
   CHECK(w[0] == w[1]);
 }
@@ -221,8 +212,7 @@ namespace {
 struct OddLayout : LoadedPlan {
   std::unique_ptr<LoadedPlan> inner;
   uint32_t rank;
-  explicit OddLayout(std::unique_ptr<LoadedPlan> inner, uint32_t rank)
-      : inner(std::move(inner)), rank(rank) {}
+  explicit OddLayout(std::unique_ptr<LoadedPlan> inner, uint32_t rank) : inner(std::move(inner)), rank(rank) {}
   size_t arenaBytes() const override { return inner->arenaBytes(); }
   size_t scratchBytes() const override { return inner->scratchBytes(); }
   void *address(uint32_t b) override { return inner->address(b); }
@@ -241,8 +231,7 @@ struct OddLayout : LoadedPlan {
     const float *from = static_cast<const float *>(address(b));
     for (size_t i = 0; i < 2; ++i)
       for (size_t j = 0; j < 4; ++j)
-        static_cast<float *>(host)[i * 4 + j] =
-            from[rank % 2 ? (j / 2) * 4 + i * 2 + j % 2 : i * 4 + j];
+        static_cast<float *>(host)[i * 4 + j] = from[rank % 2 ? (j / 2) * 4 + i * 2 + j % 2 : i * 4 + j];
     return {};
   }
   RtStatus launch(uint32_t p, uint32_t s) override { return inner->launch(p, s); }
@@ -253,13 +242,11 @@ struct OddLayout : LoadedPlan {
 struct OddBackend : Backend {
   std::unique_ptr<Backend> inner = std::move(*createBackend("reference"));
   std::string_view name() const override { return "odd"; }
-  Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan,
-                                           const LoadOptions &options) override {
+  Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan, const LoadOptions &options) override {
     auto loaded = inner->load(plan, options);
     if (!loaded)
       return loaded.status();
-    return std::unique_ptr<LoadedPlan>(
-        std::make_unique<OddLayout>(std::move(*loaded), plan.rank()));
+    return std::unique_ptr<LoadedPlan>(std::make_unique<OddLayout>(std::move(*loaded), plan.rank()));
   }
 };
 
@@ -302,9 +289,7 @@ TEST_CASE("missing and wrong weights are named") {
   std::vector<double> losses;
   std::vector<float> out;
   std::vector<double> moment;
-  auto message = [&] {
-    return trainOn(2, false, path, 1, losses, out, moment, scratch.path + "/after").message();
-  };
+  auto message = [&] { return trainOn(2, false, path, 1, losses, out, moment, scratch.path + "/after").message(); };
   CHECK(contains(message(), "w.safetensors: cannot be opened"));
   writeWeights(path, plan::F32, {3, 2}, "v");
   CHECK(contains(message(), "w.safetensors: parameter 'w' is missing"));
@@ -346,8 +331,7 @@ TEST_CASE("an unknown kernel names the step and the rank") {
   plans[1].mutable_programs(0)->mutable_steps(RELU)->mutable_kernel()->set_name("frobnicate");
   RtStatus status = runRanks(2, [&](World &world) -> RtStatus {
     auto backend = createBackend("reference");
-    return Executor::create(plans[static_cast<size_t>(world.rank())], **backend, world, {})
-        .status();
+    return Executor::create(plans[static_cast<size_t>(world.rank())], **backend, world, {}).status();
   });
   CHECK(contains(status.message(), "rank 1"));
   CHECK(contains(status.message(), "/fc/Relu"));

@@ -15,11 +15,7 @@ std::string errorOf(const std::string &bytes) {
 }
 
 ModelBuilder good() {
-  return ModelBuilder()
-      .input("x", {2, 3})
-      .weight("w", {3, 4})
-      .node("MatMul", {"x", "w"}, {"y"})
-      .output("y");
+  return ModelBuilder().input("x", {2, 3}).weight("w", {3, 4}).node("MatMul", {"x", "w"}, {"y"}).output("y");
 }
 
 } // namespace
@@ -37,8 +33,7 @@ TEST_CASE("files that do not parse", "[import]") {
   mlir::MLIRContext context;
   auto missing = importOnnx(context, "does/not/exist.onnx", {});
   REQUIRE(!missing);
-  CHECK_THAT(llvm::toString(missing.takeError()),
-             Contains("cannot read the model 'does/not/exist.onnx'"));
+  CHECK_THAT(llvm::toString(missing.takeError()), Contains("cannot read the model 'does/not/exist.onnx'"));
 }
 
 TEST_CASE("graphs that are not graphs", "[import]") {
@@ -48,8 +43,7 @@ TEST_CASE("graphs that are not graphs", "[import]") {
                  .node("Relu", {"a"}, {"b"}, "second")
                  .output("b")
                  .print(),
-             Contains("cycle through node 'first' (Add)") ||
-                 Contains("cycle through node 'second' (Relu)"));
+             Contains("cycle through node 'first' (Add)") || Contains("cycle through node 'second' (Relu)"));
   CHECK_THAT(ModelBuilder().input("x", {2}).node("Relu", {"z"}, {"y"}, "r").output("y").print(),
              Contains("node 'r' (Relu) reads 'z', which nothing produces"));
   CHECK_THAT(ModelBuilder()
@@ -60,8 +54,7 @@ TEST_CASE("graphs that are not graphs", "[import]") {
                  .print(),
              Contains("the value 'y' is produced twice, the second time by node 't' (Tanh)"));
   CHECK_THAT(good().output("nothing").print(), Contains("output 'nothing' is produced by no node"));
-  CHECK_THAT(ModelBuilder().input("x", {2}).node("Relu", {"x"}, {"y"}).print(),
-             Contains("has no output"));
+  CHECK_THAT(ModelBuilder().input("x", {2}).node("Relu", {"x"}, {"y"}).print(), Contains("has no output"));
   CHECK_THAT(good().input("x", {1}).print(), Contains("two inputs named 'x'"));
   CHECK_THAT(good().weight("w", {1}).print(), Contains("two initializers named 'w'"));
   // Nodes in any order are a graph.
@@ -77,8 +70,7 @@ TEST_CASE("graphs that are not graphs", "[import]") {
 TEST_CASE("tensors that contradict themselves", "[import]") {
   ModelBuilder model = good();
   model.graph().mutable_initializer(0)->set_dims(0, 4);
-  CHECK_THAT(model.print(),
-             Contains("tensor 'w': its shape 4x4 of f32 needs 64 bytes, but it has 48"));
+  CHECK_THAT(model.print(), Contains("tensor 'w': its shape 4x4 of f32 needs 64 bytes, but it has 48"));
   model.graph().mutable_initializer(0)->set_dims(0, int64_t(1) << 62);
   CHECK_THAT(model.print(), Contains("initializer 'w'") && Contains("not supported"));
   model.graph().mutable_initializer(0)->set_dims(0, -1);
@@ -94,12 +86,9 @@ TEST_CASE("tensors that contradict themselves", "[import]") {
 }
 
 TEST_CASE("shapes that are too large", "[import]") {
-  CHECK_THAT(ModelBuilder()
-                 .input("x", {int64_t(1) << 40, int64_t(1) << 40})
-                 .node("Relu", {"x"}, {"y"})
-                 .output("y")
-                 .print(),
-             Contains("the input 'x'") && Contains("too large"));
+  CHECK_THAT(
+      ModelBuilder().input("x", {int64_t(1) << 40, int64_t(1) << 40}).node("Relu", {"x"}, {"y"}).output("y").print(),
+      Contains("the input 'x'") && Contains("too large"));
   CHECK_THAT(ModelBuilder()
                  .input("x", {1})
                  .ints("s", {1 << 20, 1 << 20, 1 << 20})
@@ -123,7 +112,6 @@ TEST_CASE("constants that would take forever are refused", "[import]") {
   model.node("Range", {"zero", "many", "one"}, {"v0"}, "range");
   model.ints("zero", {0}, true).ints("many", {1 << 20}, true).ints("one", {1}, true);
   for (int i = 0; i < 400; ++i)
-    model.node("Add", {"v" + std::to_string(i), "v0"}, {"v" + std::to_string(i + 1)},
-               "add" + std::to_string(i));
+    model.node("Add", {"v" + std::to_string(i), "v0"}, {"v" + std::to_string(i + 1)}, "add" + std::to_string(i));
   CHECK_THAT(model.output("v400").print(), Contains("take too much work to evaluate"));
 }

@@ -28,8 +28,7 @@ public:
   onnx::GraphProto &graph() { return *proto.mutable_graph(); }
 
   /// A negative extent becomes the symbol "batch".
-  ModelBuilder &input(const std::string &name, const std::vector<int64_t> &shape,
-                      int type = onnx::TensorProto::FLOAT) {
+  ModelBuilder &input(const std::string &name, const std::vector<int64_t> &shape, int type = onnx::TensorProto::FLOAT) {
     auto *info = graph().add_input();
     info->set_name(name);
     auto *tensor = info->mutable_type()->mutable_tensor_type();
@@ -63,8 +62,7 @@ public:
     return *this;
   }
   /// A 1-D int64 initializer.
-  ModelBuilder &ints(const std::string &name, const std::vector<int64_t> &values,
-                     bool scalar = false) {
+  ModelBuilder &ints(const std::string &name, const std::vector<int64_t> &values, bool scalar = false) {
     auto *tensor = graph().add_initializer();
     tensor->set_name(name);
     tensor->set_data_type(onnx::TensorProto::INT64);
@@ -108,8 +106,7 @@ public:
 
   std::string bytes() const { return proto.SerializeAsString(); }
 
-  llvm::Expected<ImportedModel> import(mlir::MLIRContext &context,
-                                       const ImportOptions &options = {},
+  llvm::Expected<ImportedModel> import(mlir::MLIRContext &context, const ImportOptions &options = {},
                                        const std::string &directory = ".") const {
     return importOnnxBytes(context, bytes(), directory, options);
   }

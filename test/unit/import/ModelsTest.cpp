@@ -31,8 +31,7 @@ Counts count(mlir::func::FuncOp func) {
   for (unsigned i = 0; i < func.getNumArguments(); ++i) {
     auto role = graph::argRole(func, i).str();
     ++counts.roles[role];
-    counts.elements[role] +=
-        llvm::cast<mlir::RankedTensorType>(func.getArgument(i).getType()).getNumElements();
+    counts.elements[role] += llvm::cast<mlir::RankedTensorType>(func.getArgument(i).getType()).getNumElements();
   }
   func.walk([&](mlir::Operation *op) { ++counts.ops[op->getName().getStringRef().str()]; });
   return counts;
@@ -75,8 +74,7 @@ TEST_CASE("networks exported without weights", "[import]") {
   ImportOptions options;
   options.dims["batch"] = 4;
   options.training = network.train;
-  auto model =
-      importOnnx(context, std::string(TESSERA_TEST_MODELS "/") + network.file + ".onnx", options);
+  auto model = importOnnx(context, std::string(TESSERA_TEST_MODELS "/") + network.file + ".onnx", options);
   if (!model)
     FAIL(llvm::toString(model.takeError()));
 

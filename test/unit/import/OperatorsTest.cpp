@@ -36,8 +36,7 @@ TEST_CASE("Gemm keeps its name on the product", "[import]") {
                          .attrFloat("alpha", 0.1f)
                          .output("y")
                          .print();
-  CHECK_THAT(text,
-             Contains("graph.matmul %arg0, %arg1 {graph.name = \"/fc/Gemm\", transpose_b = true}"));
+  CHECK_THAT(text, Contains("graph.matmul %arg0, %arg1 {graph.name = \"/fc/Gemm\", transpose_b = true}"));
   CHECK_THAT(text, Contains("graph.name = \"/fc/Gemm/alpha\""));
   CHECK_THAT(text, Contains("graph.name = \"/fc/Gemm/bias\""));
   CHECK_THAT(text, Contains("{graph.name = \"w\", graph.role = \"parameter\"}"));
@@ -70,14 +69,12 @@ TEST_CASE("Conv: bias and automatic padding", "[import]") {
         .print();
   };
   // Height 5, stride 2: 3 rows need (3 - 1) * 2 + 2 - 5 = 1 more; width 6: 1 more.
-  CHECK_THAT(conv("SAME_UPPER"),
-             Contains("pads = array<i64: 0, 0, 1, 1>") && Contains("tensor<1x4x3x6xf32>"));
+  CHECK_THAT(conv("SAME_UPPER"), Contains("pads = array<i64: 0, 0, 1, 1>") && Contains("tensor<1x4x3x6xf32>"));
   CHECK_THAT(conv("SAME_LOWER"), Contains("pads = array<i64: 1, 1, 0, 0>"));
   CHECK_THAT(conv("VALID"), Contains("tensor<1x4x2x5xf32>"));
   CHECK_THAT(conv("VALID"), Contains("graph.reshape %arg2 {graph.name = \"c/bias_reshape\"} : "
                                      "(tensor<4xf32>) -> tensor<1x4x1x1xf32>"));
-  CHECK_THAT(conv("OTHER"),
-             Contains("error: node 'c' (Conv, opset 17): auto_pad='OTHER' is unknown"));
+  CHECK_THAT(conv("OTHER"), Contains("error: node 'c' (Conv, opset 17): auto_pad='OTHER' is unknown"));
 }
 
 TEST_CASE("MaxPool rounds up by padding", "[import]") {
@@ -114,15 +111,12 @@ TEST_CASE("BatchNormalization in both modes", "[import]") {
     std::string text = norm(opset, true, training());
     std::string forward = text.substr(0, text.find("func.func @infer"));
     std::string infer = text.substr(forward.size());
-    CHECK_THAT(forward,
-               Contains("graph.batch_norm %arg0, %arg1, %arg2 {epsilon = 1.000000e-05 : f64, "
-                        "graph.name = \"bn\"}"));
+    CHECK_THAT(forward, Contains("graph.batch_norm %arg0, %arg1, %arg2 {epsilon = 1.000000e-05 : f64, "
+                                 "graph.name = \"bn\"}"));
     // PyTorch's momentum 0.1, exactly; 16 values per channel: 0.1 * 16 / 15.
     CHECK_THAT(forward, Contains("dense<1.000000e-01>") && Contains("dense<0.106666669>"));
-    CHECK_THAT(forward,
-               Contains("{graph.name = \"m\", graph.role = \"state\", graph.update = 1 : i64}"));
-    CHECK_THAT(forward,
-               Contains("{graph.name = \"v\", graph.role = \"state\", graph.update = 2 : i64}"));
+    CHECK_THAT(forward, Contains("{graph.name = \"m\", graph.role = \"state\", graph.update = 1 : i64}"));
+    CHECK_THAT(forward, Contains("{graph.name = \"v\", graph.role = \"state\", graph.update = 2 : i64}"));
     CHECK_THAT(forward, Contains("{graph.name = \"m\", graph.role = \"update\"}"));
     CHECK_THAT(infer, !Contains("graph.batch_norm"));
     CHECK_THAT(infer, Contains("graph.rsqrt") && Contains("tensor<1x3x1x1xf32>"));
@@ -171,9 +165,8 @@ TEST_CASE("shape arithmetic folds away", "[import]") {
                            options.dims["batch"] = 7;
                            return options;
                          }());
-  CHECK_THAT(text,
-             Contains("%0 = graph.reshape %arg0 {graph.name = \"e\"} : (tensor<7x3x4x5xf32>) -> "
-                      "tensor<7x60xf32>\n    return %0"));
+  CHECK_THAT(text, Contains("%0 = graph.reshape %arg0 {graph.name = \"e\"} : (tensor<7x3x4x5xf32>) -> "
+                            "tensor<7x60xf32>\n    return %0"));
 }
 
 TEST_CASE("Gather wraps negative indices", "[import]") {
@@ -201,14 +194,9 @@ TEST_CASE("Gather wraps negative indices", "[import]") {
 
 TEST_CASE("Softmax takes dimensions together until opset 12", "[import]") {
   auto softmax = [](int64_t opset) {
-    return ModelBuilder(opset)
-        .input("x", {2, 3, 4})
-        .node("Softmax", {"x"}, {"y"}, "s")
-        .output("y")
-        .print();
+    return ModelBuilder(opset).input("x", {2, 3, 4}).node("Softmax", {"x"}, {"y"}, "s").output("y").print();
   };
-  CHECK_THAT(softmax(12),
-             Contains("graph.softmax %0 {dim = 1 : i64") && Contains("tensor<2x12xf32>"));
+  CHECK_THAT(softmax(12), Contains("graph.softmax %0 {dim = 1 : i64") && Contains("tensor<2x12xf32>"));
   CHECK_THAT(softmax(13), Contains("graph.softmax %arg0 {dim = 2 : i64"));
 }
 
@@ -268,18 +256,12 @@ TEST_CASE("what is not supported is one error", "[import]") {
   };
   CHECK_THAT(error("Bogus"), Contains("error: node 'node' (Bogus, opset 17): this operator is not "
                                       "supported; docs/operators.md lists "));
-  CHECK_THAT(error("Gelu"),
-             Contains("node 'node' (Gelu, opset 17): this operator is supported in opset "
-                      "20 to 21"));
-  CHECK_THAT(error("Add", 6),
-             Contains("(Add, opset 6): this operator is supported in opset 7 to 21"));
+  CHECK_THAT(error("Gelu"), Contains("node 'node' (Gelu, opset 17): this operator is supported in opset "
+                                     "20 to 21"));
+  CHECK_THAT(error("Add", 6), Contains("(Add, opset 6): this operator is supported in opset 7 to 21"));
   CHECK_THAT(error("Relu", 0), Contains("the model's operator set is 0; supported are 1 to 21"));
-  std::string text = ModelBuilder()
-                         .input("x", {2})
-                         .node("Relu", {"x"}, {"y"}, "r")
-                         .attr("slope", 1)
-                         .output("y")
-                         .print();
+  std::string text =
+      ModelBuilder().input("x", {2}).node("Relu", {"x"}, {"y"}, "r").attr("slope", 1).output("y").print();
   CHECK_THAT(text, Contains("node 'r' (Relu, opset 17): the attribute 'slope' is not supported"));
   text = ModelBuilder()
              .input("x", {2, 2})
@@ -289,14 +271,9 @@ TEST_CASE("what is not supported is one error", "[import]") {
              .output("y")
              .print();
   CHECK_THAT(text, Contains("node 'p' (Pad, opset 17): mode='bogus' is unknown"));
-  text = ModelBuilder()
-             .input("x", {2, 3})
-             .input("w", {2, 3})
-             .node("MatMul", {"x", "w"}, {"y"})
-             .output("y")
-             .print();
-  CHECK_THAT(text, Contains("node 'n' (MatMul, opset 17): matmul of inner extents 3 and 2") &&
-                       Contains("2x3 f32, 2x3 f32"));
+  text = ModelBuilder().input("x", {2, 3}).input("w", {2, 3}).node("MatMul", {"x", "w"}, {"y"}).output("y").print();
+  CHECK_THAT(text,
+             Contains("node 'n' (MatMul, opset 17): matmul of inner extents 3 and 2") && Contains("2x3 f32, 2x3 f32"));
 }
 
 TEST_CASE("symbolic dimensions must have values", "[import]") {
@@ -319,8 +296,7 @@ TEST_CASE("the table is listed", "[import]") {
     names.insert(op.name);
   }
   CHECK(names.size() == supportedOperators().size());
-  for (const char *name :
-       {"Conv", "Gemm", "BatchNormalization", "Dropout", "LayerNormalization", "Einsum"})
+  for (const char *name : {"Conv", "Gemm", "BatchNormalization", "Dropout", "LayerNormalization", "Einsum"})
     CHECK(names.count(name) == 1);
 }
 
@@ -333,9 +309,7 @@ TEST_CASE("parameters stay parameters behind a triangle or a cast", "[import]") 
     if (op == std::string("Cast"))
       model.attr("to", tessera::onnx::TensorProto::DOUBLE);
     std::string text =
-        model.node("MatMul", {op == std::string("Cast") ? "x2" : "x", "t"}, {"y"}, "p")
-            .output("y")
-            .print(training());
+        model.node("MatMul", {op == std::string("Cast") ? "x2" : "x", "t"}, {"y"}, "p").output("y").print(training());
     CHECK_THAT(text, Contains("{graph.name = \"mix.weight\", graph.role = \"parameter\"}"));
   }
   // A mask of numbers that only decides is none.
@@ -379,8 +353,7 @@ TEST_CASE("lists of tensors are their elements", "[import]") {
              Contains("node 'relu' (Relu, opset 17): input 0 is a sequence, not a tensor"));
   ModelBuilder result;
   result.input("x", {6, 4}).node("SplitToSequence", {"x"}, {"parts"}, "split");
-  CHECK_THAT(result.output("parts").print(),
-             Contains("a sequence stands where a tensor is needed"));
+  CHECK_THAT(result.output("parts").print(), Contains("a sequence stands where a tensor is needed"));
 }
 
 TEST_CASE("shapes put together by ScatterElements fold", "[import]") {

@@ -58,8 +58,7 @@ WeightStore importWeights(const ModelBuilder &model, const ImportOptions &option
 }
 
 /// y = x * w with w in an external file.
-ModelBuilder external(const std::string &location, const std::string &offset,
-                      const std::string &length) {
+ModelBuilder external(const std::string &location, const std::string &offset, const std::string &length) {
   ModelBuilder model;
   model.input("x", {2}).node("PRelu", {"x", "w"}, {"y"}).output("y");
   auto *tensor = model.graph().add_initializer();
@@ -135,8 +134,7 @@ TEST_CASE("inputs and parameters of a file without weights", "[import]") {
                        Contains("{graph.name = \"fc.bias\", graph.role = \"parameter\"}"));
   ImportOptions options;
   options.inputs = {"image", "fc.bias"};
-  CHECK_THAT(withoutWeights().print(options),
-             Contains("{graph.name = \"fc.bias\", graph.role = \"input\"}"));
+  CHECK_THAT(withoutWeights().print(options), Contains("{graph.name = \"fc.bias\", graph.role = \"input\"}"));
   options.inputs = {"img"};
   CHECK_THAT(withoutWeights().print(options), Contains("the model has no input 'img'"));
 }
@@ -182,12 +180,10 @@ TEST_CASE("external data stays inside the model's directory", "[import]") {
   CHECK(floats(store, "w") == std::vector<float>{1, 2});
 
   CHECK_THAT(errorOf(external("data.bin", "8", "8"), path), Contains("needs bytes 8 to 16"));
-  CHECK_THAT(errorOf(external("data.bin", "18446744073709551612", ""), path),
-             Contains("needs bytes"));
+  CHECK_THAT(errorOf(external("data.bin", "18446744073709551612", ""), path), Contains("needs bytes"));
   CHECK_THAT(errorOf(external("data.bin", "x", ""), path), Contains("malformed offset"));
   CHECK_THAT(errorOf(external("data.bin", "0", "4"), path), Contains("needs 8 bytes"));
-  CHECK_THAT(errorOf(external("none.bin", "", ""), path),
-             Contains("cannot find the external data"));
+  CHECK_THAT(errorOf(external("none.bin", "", ""), path), Contains("cannot find the external data"));
   for (const char *bad : {"../data.bin", "/etc/passwd", "a/../../data.bin", ""})
     CHECK_THAT(errorOf(external(bad, "", ""), path), Contains("outside the model's directory"));
   CHECK_THAT(errorOf(external(".", "", ""), path),

@@ -15,11 +15,9 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-const Variables kTorch = {
-    {"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "29500"}};
+const Variables kTorch = {{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "29500"}};
 
-Result<LaunchContext> place(const Variables &variables, const LaunchOptions &options = {},
-                            int ranks = 4) {
+Result<LaunchContext> place(const Variables &variables, const LaunchOptions &options = {}, int ranks = 4) {
   return decideLaunch(options, ranks, [&](const char *name) -> const char * {
     auto it = variables.find(name);
     return it == variables.end() ? nullptr : it->second.c_str();
@@ -116,20 +114,17 @@ TEST_CASE("rank tables that do not hold together are refused") {
   CHECK_THAT(tableError(kTable, "\"1.0\"", "\"2.0\""), Contains("version"));
   CHECK_THAT(tableError(kTable, "\"version\": \"1.0\", ", ""), Contains("version"));
   CHECK_THAT(tableError(kTable, "10.1.0.2", "10.0.0.1"), Contains("'10.0.0.1' twice"));
-  CHECK_THAT(tableError(kTable, "\"rank_id\": \"2\"", "\"rank_id\": \"1\""),
-             Contains("rank 1 twice"));
-  CHECK_THAT(tableError(kTable, "\"rank_id\": \"2\"", "\"rank_id\": 18446744073709551615"),
-             Contains("rank_id"));
+  CHECK_THAT(tableError(kTable, "\"rank_id\": \"2\"", "\"rank_id\": \"1\""), Contains("rank 1 twice"));
+  CHECK_THAT(tableError(kTable, "\"rank_id\": \"2\"", "\"rank_id\": 18446744073709551615"), Contains("rank_id"));
   CHECK_THAT(tableError(kOldTable, "\"rank_id\": \"2\"", "\"rank_id\": \"3\""), Contains("gaps"));
   CHECK_THAT(tableError(kOldTable, "\"rank_id\": \"2\", ", ""), Contains("rank_id"));
   CHECK_THAT(tableError(kOldTable, "{\"device_id\": \"4\", \"device_ip\": \"192.1.27.7\"}", ""),
              Contains("exactly one device"));
-  CHECK_THAT(tableError(kOldTable, "\"server_id\": \"10.0.0.2\"", "\"server_id\": 5"),
-             Contains("server_id"));
+  CHECK_THAT(tableError(kOldTable, "\"server_id\": \"10.0.0.2\"", "\"server_id\": 5"), Contains("server_id"));
   CHECK_THAT(tableError(kOldTable, "completed", "initializing"), Contains("status"));
   CHECK_THAT(tableError(kOldTable, "instance_list", "list"), Contains("instance_list"));
-  for (const char *groups : {"5", "[]", "[5]", "{}", "[{\"instance_list\": []}]",
-                             "[{\"instance_list\": [5]}]", "[{\"instance_list\": 5}]"})
+  for (const char *groups :
+       {"5", "[]", "[5]", "{}", "[{\"instance_list\": []}]", "[{\"instance_list\": [5]}]", "[{\"instance_list\": 5}]"})
     CHECK_FALSE(RankTable::parse("{\"group_list\": " + std::string(groups) + "}").ok());
   CHECK_FALSE(RankTable::parse(std::string(4 << 20, '[')).ok()); // at once
 }

@@ -93,9 +93,7 @@ TEST_CASE("who does not come in time is left out, and hears so when it comes") {
   REQUIRE(late.ok());
   CHECK(late->ranks == std::vector<int>{2, 3});
   // A failure to decide is everybody's.
-  auto fails = [](const std::set<int> &) {
-    return Result<Survivors::Decision>(Status::error("no"));
-  };
+  auto fails = [](const std::set<int> &) { return Result<Survivors::Decision>(Status::error("no")); };
   CHECK(b.agree(4, {2}, {"b"}, fails).status().message() == "no");
   CHECK(a.agree(4, {0}, machines, all).status().message() == "no");
   // What is not what a supervisor writes.

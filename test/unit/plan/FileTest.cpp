@@ -49,9 +49,7 @@ std::string writeGood(const Scratch &scratch) {
 
 std::string messageOf(const std::string &dir) { return readPlanDirectory(dir).status().message(); }
 
-bool contains(const std::string &text, const std::string &part) {
-  return text.find(part) != std::string::npos;
-}
+bool contains(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
 
 } // namespace
 
@@ -179,8 +177,7 @@ TEST_CASE("weights that shrink while they are read are one clear error") {
   float w[6];
   const Safetensors::Entry &entry = *file->find("w");
   CHECK(file->readBox(entry, {0, 0}, {2, 2}, plan::F32, w).ok());
-  CHECK(file->readBox(entry, {0, 0}, {3, 2}, plan::F32, w).message() ==
-        path + ": shrank while it was in use");
+  CHECK(file->readBox(entry, {0, 0}, {3, 2}, plan::F32, w).message() == path + ": shrank while it was in use");
 }
 
 TEST_CASE("boxes of safetensors are read and converted") {
@@ -191,8 +188,7 @@ TEST_CASE("boxes of safetensors are read and converted") {
     t[i] = static_cast<float>(i) + 0.5f;
   int64_t n = 7;
   {
-    auto w = SafetensorsWriter::create(path, {{"t", plan::F32, {2, 3, 4}}, {"n", plan::I64, {}}},
-                                       {{"step", "12"}});
+    auto w = SafetensorsWriter::create(path, {{"t", plan::F32, {2, 3, 4}}, {"n", plan::I64, {}}}, {{"step", "12"}});
     REQUIRE(w.ok());
     REQUIRE(w->add(t.data(), t.size() * 4).ok());
     CHECK_FALSE(w->commit().ok()); // n is missing
@@ -244,8 +240,7 @@ TEST_CASE("a bad safetensors file is one clear error") {
     return status.message();
   };
   auto entry = [](const std::string &type, const std::string &shape, const std::string &range) {
-    return R"({"a":{"dtype":")" + type + R"(","shape":)" + shape + R"(,"data_offsets":)" + range +
-           "}}";
+    return R"({"a":{"dtype":")" + type + R"(","shape":)" + shape + R"(,"data_offsets":)" + range + "}}";
   };
   REQUIRE(writeFile(path, "short").ok());
   CHECK(contains(Safetensors::open(path).status().message(), "only 5 bytes"));
@@ -257,8 +252,7 @@ TEST_CASE("a bad safetensors file is one clear error") {
   CHECK(contains(open("{", 0), "not a JSON object"));
   CHECK(contains(open("[]", 0), "not a JSON object"));
   CHECK(contains(open(std::string(100000, '['), 0), "not a JSON object"));
-  CHECK(contains(open(R"({"a":)" + std::string(1000, '[') + std::string(1000, ']') + "}", 0),
-                 "not a JSON object"));
+  CHECK(contains(open(R"({"a":)" + std::string(1000, '[') + std::string(1000, ']') + "}", 0), "not a JSON object"));
   CHECK(contains(open(R"({"a":1})", 0), "'a' has no dtype"));
   CHECK(contains(open(entry("F8", "[2]", "[0,2]"), 2), "dtype 'F8', which is not supported"));
   CHECK(contains(open(entry("F32", "[-2]", "[0,8]"), 8), "no sensible shape"));

@@ -39,8 +39,8 @@ struct PlanBuilder {
     plan.add_programs()->set_name(program);
   }
 
-  uint32_t buffer(const std::string &name, const std::vector<int64_t> &shape,
-                  plan::DType type = plan::F32, bool persistent = false) {
+  uint32_t buffer(const std::string &name, const std::vector<int64_t> &shape, plan::DType type = plan::F32,
+                  bool persistent = false) {
     plan::Buffer *b = plan.add_buffers();
     b->set_name(name);
     b->set_dtype(type);
@@ -55,8 +55,7 @@ struct PlanBuilder {
   /// At the place of another buffer, not an alias.
   uint32_t over(const std::string &name, const std::vector<int64_t> &shape, uint32_t other) {
     uint32_t b = buffer(name, shape);
-    plan.mutable_buffers(static_cast<int>(b))
-        ->set_offset(plan.buffers(static_cast<int>(other)).offset());
+    plan.mutable_buffers(static_cast<int>(b))->set_offset(plan.buffers(static_cast<int>(other)).offset());
     return b;
   }
 
@@ -74,9 +73,8 @@ struct PlanBuilder {
     return b;
   }
 
-  plan::Binding *bind(plan::Role role, const std::string &name, uint32_t buffer,
-                      const std::vector<int64_t> &global, const std::vector<int64_t> &offset,
-                      bool primary = true, uint32_t ordinal = 0) {
+  plan::Binding *bind(plan::Role role, const std::string &name, uint32_t buffer, const std::vector<int64_t> &global,
+                      const std::vector<int64_t> &offset, bool primary = true, uint32_t ordinal = 0) {
     plan::Binding *binding = plan.add_bindings();
     binding->set_role(role);
     binding->set_name(name);
@@ -100,8 +98,8 @@ struct PlanBuilder {
     return step;
   }
 
-  plan::Kernel *kernel(const std::string &name, const std::string &kernel,
-                       const std::vector<uint32_t> &inputs, const std::vector<uint32_t> &outputs) {
+  plan::Kernel *kernel(const std::string &name, const std::string &kernel, const std::vector<uint32_t> &inputs,
+                       const std::vector<uint32_t> &outputs) {
     plan::Kernel *k = step(name)->mutable_kernel();
     k->set_name(kernel);
     for (uint32_t in : inputs)
@@ -116,8 +114,7 @@ struct PlanBuilder {
     attribute->set_name(name);
     attribute->set_i(value);
   }
-  static void set(plan::Kernel *kernel, const std::string &name,
-                  const std::vector<int64_t> &values) {
+  static void set(plan::Kernel *kernel, const std::string &name, const std::vector<int64_t> &values) {
     plan::Attribute *attribute = kernel->add_attributes();
     attribute->set_name(name);
     for (int64_t value : values)
@@ -125,8 +122,8 @@ struct PlanBuilder {
     attribute->mutable_ints();
   }
 
-  plan::Collective *collective(const std::string &name, plan::CollectiveKind kind, uint32_t in,
-                               uint32_t out, plan::Reduction reduction = plan::NONE) {
+  plan::Collective *collective(const std::string &name, plan::CollectiveKind kind, uint32_t in, uint32_t out,
+                               plan::Reduction reduction = plan::NONE) {
     plan::Collective *c = step(name)->mutable_collective();
     c->set_kind(kind);
     c->set_input(in);

@@ -46,8 +46,7 @@ TEST_CASE("a recipe is read as it was written, and notices changed files") {
   std::string other(3 << 20, 'm');
   other[2 << 20] = 'n';
   REQUIRE(writeFile(model, other).ok());
-  CHECK(read->checkFiles().message() ==
-        model + ": has changed since the plan was compiled from it");
+  CHECK(read->checkFiles().message() == model + ": has changed since the plan was compiled from it");
   std::filesystem::remove(model);
   CHECK(read->checkFiles().message().find("is not there any more") != std::string::npos);
   std::filesystem::remove_all(folder);
@@ -63,11 +62,10 @@ TEST_CASE("a recipe that is none, or that would write elsewhere, is refused") {
     return text.replace(at, old.size(), now);
   };
   for (const std::string &bad :
-       {std::string(), std::string("{"), std::string("[]"), std::string(100000, '['),
-        with("tessera-recipe", "x"), with("\"version\": 1", "\"version\": 2"), with("\"m\"", "1"),
-        with("\"--train\"", "7"), with("\"--train\"", "\"/etc/passwd\""),
-        with("--train", "--output=/etc"), with("--train", "--save-strategies=/etc/passwd"),
-        with("--train", "--dump-phases"), with("\"bytes\": 1", "\"bytes\": -1"),
-        with("--train", "--dim=a\\u0000b")})
+       {std::string(), std::string("{"), std::string("[]"), std::string(100000, '['), with("tessera-recipe", "x"),
+        with("\"version\": 1", "\"version\": 2"), with("\"m\"", "1"), with("\"--train\"", "7"),
+        with("\"--train\"", "\"/etc/passwd\""), with("--train", "--output=/etc"),
+        with("--train", "--save-strategies=/etc/passwd"), with("--train", "--dump-phases"),
+        with("\"bytes\": 1", "\"bytes\": -1"), with("--train", "--dim=a\\u0000b")})
     CHECK_FALSE(Recipe::parse(bad).ok());
 }

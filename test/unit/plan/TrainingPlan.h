@@ -7,21 +7,7 @@
 
 namespace tessera::rt {
 
-enum TrainingBuffer : uint32_t {
-  X,
-  W,
-  LR,
-  STEP_COUNT,
-  MOMENT,
-  Y,
-  Z,
-  ZFLAT,
-  GRAD,
-  GRAD_SUM,
-  PART,
-  LOSS,
-  OUT
-};
+enum TrainingBuffer : uint32_t { X, W, LR, STEP_COUNT, MOMENT, Y, Z, ZFLAT, GRAD, GRAD_SUM, PART, LOSS, OUT };
 enum TrainingStep : int { MATMUL, RELU, REDUCE, LOSS_SUM, GRADIENT, GRADIENT_SUM, UPDATE, GATHER };
 
 inline plan::Plan trainingPlan(uint32_t rank, uint32_t ranks) {

@@ -36,16 +36,14 @@ TEST_CASE("elimination equals enumeration") {
           std::vector<double> rows(size_t(sizes[a] * sizes[b])), turned(rows.size());
           for (int s = 0; s < sizes[a]; ++s)
             for (int t = 0; t < sizes[b]; ++t)
-              turned[size_t(t * sizes[a] + s)] = rows[size_t(s * sizes[b] + t)] =
-                  double(random() % 100);
+              turned[size_t(t * sizes[a] + s)] = rows[size_t(s * sizes[b] + t)] = double(random() % 100);
           matrices.push_back(rows);
           matrices.push_back(turned);
           ends.push_back({a, b});
         }
     std::vector<EliminationEdge> edges;
     for (size_t e = 0; e < ends.size(); ++e)
-      edges.push_back(
-          {ends[e].first, ends[e].second, matrices[2 * e].data(), matrices[2 * e + 1].data()});
+      edges.push_back({ends[e].first, ends[e].second, matrices[2 * e].data(), matrices[2 * e + 1].data()});
     EliminationPlan plan(sizes, edges, {1e6, 1e7});
     REQUIRE(plan.fits());
     std::vector<const double *> pointers;
@@ -128,8 +126,7 @@ TEST_CASE("bounds and reduced costs never exceed the truth") {
   int tight = 0, total = 0, knapsacks = 0, risen = 0;
   for (int round = 0; round < 400; ++round) {
     // Without options that cannot occur: the bounds expect the reductions to have dropped those.
-    StrategyGraph g =
-        randomGraph(random, {.nodes = 7, .density = 0.6, .forbidden = 0, .memory = 0.6});
+    StrategyGraph g = randomGraph(random, {.nodes = 7, .density = 0.6, .forbidden = 0, .memory = 0.6});
     Problem problem(g);
     if (problem.room.empty() || *std::min_element(problem.room.begin(), problem.room.end()) < 0)
       continue;
@@ -143,8 +140,7 @@ TEST_CASE("bounds and reduced costs never exceed the truth") {
         double price = core.price(answer);
         best = std::min(best, price);
         for (int32_t v = 0; v < core.count(); ++v)
-          least[core.first[v] + size_t(answer[v])] =
-              std::min(least[core.first[v] + size_t(answer[v])], price);
+          least[core.first[v] + size_t(answer[v])] = std::min(least[core.first[v] + size_t(answer[v])], price);
       }
       size_t i = 0;
       while (i < answer.size() && ++answer[i] == core.size(int32_t(i)))
@@ -215,8 +211,7 @@ TEST_CASE("neighbourhood search reports what it has") {
     const Cost least = bruteForce(g);
     Problem problem(g);
     FlatProblem core(problem);
-    Neighbourhood search(core, Answer(size_t(core.count()), 0),
-                         std::vector<double>(core.room.size(), 0), 1);
+    Neighbourhood search(core, Answer(size_t(core.count()), 0), std::vector<double>(core.room.size(), 0), 1);
     double work = 0;
     for (int i = 0; i < 150; ++i) {
       search.setGuidance(i % 3 == 0 ? 1 : 0);
@@ -240,8 +235,7 @@ TEST_CASE("elimination with memory equals enumeration") {
   int found = 0, nothing = 0, givenUp = 0;
   for (int round = 0; round < 1500; ++round) {
     // Forbidden costs and the reductions are left out so that the cores stay large.
-    StrategyGraph g =
-        randomGraph(random, {.nodes = 7, .density = 0.6, .forbidden = 0, .memory = 0.55});
+    StrategyGraph g = randomGraph(random, {.nodes = 7, .density = 0.6, .forbidden = 0, .memory = 0.55});
     Problem problem(g);
     if (problem.room.empty() || *std::min_element(problem.room.begin(), problem.room.end()) < 0)
       continue;
@@ -316,8 +310,7 @@ TEST_CASE("elimination with memory ends within a few steps of its budget") {
   for (double most : {1e5, 1e6, 1e8}) { // what counted work ends
     Answer answer;
     double work = 0;
-    CHECK(ParetoElimination(core, dual, kFlatForbidden).run(most, work, answer) ==
-          ParetoElimination::TooLarge);
+    CHECK(ParetoElimination(core, dual, kFlatForbidden).run(most, work, answer) == ParetoElimination::TooLarge);
     CHECK(work < 1.1 * most + 1e5);
   }
 }
@@ -370,8 +363,7 @@ TEST_CASE("of a change those parts are made that fit and pay") {
   int better = 0, cut = 0;
   for (int round = 0; round < 3000; ++round) {
     const bool limited = round % 4; // without a limit there are no memory points
-    Problem problem(randomGraph(
-        random, {.nodes = 9, .density = 0.25, .forbidden = 0, .memory = limited ? 0.6 : 0.0}));
+    Problem problem(randomGraph(random, {.nodes = 9, .density = 0.25, .forbidden = 0, .memory = limited ? 0.6 : 0.0}));
     FlatProblem core(problem);
     Answer x, to;
     std::vector<int32_t> members;

@@ -57,18 +57,13 @@ TEST_CASE("exact search equals enumeration without memory") {
 }
 
 TEST_CASE("exact search equals enumeration with aliases") {
-  compare({.nodes = 7, .options = 3, .density = 0.4, .forbidden = 0.2, .aliases = true}, 3, 1000,
-          true);
+  compare({.nodes = 7, .options = 3, .density = 0.4, .forbidden = 0.2, .aliases = true}, 3, 1000, true);
 }
 
 TEST_CASE("exact search equals enumeration under a memory limit") {
-  compare({.nodes = 7, .options = 4, .density = 0.4, .forbidden = 0.05, .memory = 0.6}, 4, 600,
-          true);
-  compare({.nodes = 7, .options = 3, .density = 0.4, .forbidden = 0.1, .memory = 0.35}, 5, 600,
-          true);
-  compare(
-      {.nodes = 7, .options = 3, .density = 0.4, .forbidden = 0.1, .memory = 0.5, .aliases = true},
-      6, 600, true);
+  compare({.nodes = 7, .options = 4, .density = 0.4, .forbidden = 0.05, .memory = 0.6}, 4, 600, true);
+  compare({.nodes = 7, .options = 3, .density = 0.4, .forbidden = 0.1, .memory = 0.35}, 5, 600, true);
+  compare({.nodes = 7, .options = 3, .density = 0.4, .forbidden = 0.1, .memory = 0.5, .aliases = true}, 6, 600, true);
 }
 
 TEST_CASE("the other searchers are valid, and their bounds are") {
@@ -81,8 +76,7 @@ TEST_CASE("the other searchers are valid, and their bounds are") {
     StrategyGraph g = randomGraph(random, shape);
     const Cost least = bruteForce(g);
     feasible += least < kForbidden;
-    if (i % 2 ==
-        0) // an answer as the data parallel choice, in the other half a file that names none
+    if (i % 2 == 0) // an answer as the data parallel choice, in the other half a file that names none
       g.dataParallel = search(g).choice;
     for (const std::string &name : searcherNames()) {
       SearchOptions options;

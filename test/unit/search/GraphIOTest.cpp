@@ -13,16 +13,14 @@ using namespace tessera::strategies;
 namespace {
 
 bool same(const StrategyGraph &a, const StrategyGraph &b) {
-  bool ok = a.name == b.name && a.nodes.size() == b.nodes.size() &&
-            a.edges.size() == b.edges.size() && a.aliases == b.aliases &&
-            a.memoryLimit == b.memoryLimit && a.dataParallel == b.dataParallel;
+  bool ok = a.name == b.name && a.nodes.size() == b.nodes.size() && a.edges.size() == b.edges.size() &&
+            a.aliases == b.aliases && a.memoryLimit == b.memoryLimit && a.dataParallel == b.dataParallel;
   for (size_t i = 0; ok && i < a.nodes.size(); ++i)
     ok = a.nodes[i].name == b.nodes[i].name && a.nodes[i].costs == b.nodes[i].costs &&
          a.nodes[i].usages == b.nodes[i].usages && a.nodes[i].liveFrom == b.nodes[i].liveFrom &&
          a.nodes[i].liveTo == b.nodes[i].liveTo;
   for (size_t e = 0; ok && e < a.edges.size(); ++e)
-    ok = a.edges[e].from == b.edges[e].from && a.edges[e].to == b.edges[e].to &&
-         a.edges[e].costs == b.edges[e].costs;
+    ok = a.edges[e].from == b.edges[e].from && a.edges[e].to == b.edges[e].to && a.edges[e].costs == b.edges[e].costs;
   return ok;
 }
 
@@ -32,8 +30,7 @@ std::string errorOf(const std::string &text) {
   return graph ? "" : error;
 }
 
-std::string withNodes(const std::string &nodes, const std::string &edges,
-                      const std::string &rest = "") {
+std::string withNodes(const std::string &nodes, const std::string &edges, const std::string &rest = "") {
   return R"({"problem":{"nodes":{)" + nodes + R"(},"edges":{)" + edges + "}" + rest + "}}";
 }
 
@@ -72,10 +69,10 @@ TEST_CASE("graphs survive text, plain files and gzip files") {
 
 TEST_CASE("keys may come in any order, unknown ones are skipped") {
   std::string error;
-  auto graph = parseStrategyGraph(
-      R"( {"version":[1,{"x":null}],"problem":{"usage_limit":9,"edges":{)" + kEdge +
-          R"(},"nodes":{)" + kTwo + R"(},"note":"\u00e9 -1.5e3","more":[true,false,-2.5e-3]}} )",
-      "g", error);
+  auto graph =
+      parseStrategyGraph(R"( {"version":[1,{"x":null}],"problem":{"usage_limit":9,"edges":{)" + kEdge +
+                             R"(},"nodes":{)" + kTwo + R"(},"note":"\u00e9 -1.5e3","more":[true,false,-2.5e-3]}} )",
+                         "g", error);
   INFO(error);
   REQUIRE(graph);
   CHECK(graph->memoryLimit == 9);
@@ -106,8 +103,7 @@ TEST_CASE("each bad file is one clear error") {
   check(withNodes(R"("costs":[[9223372036854775808]])", ""), "64 bits");
   check(withNodes(R"("costs":[[1.5]])", ""), "not a fraction");
   check(withNodes(R"("costs":[["1"]])", ""), "expected an integer");
-  check(withNodes(R"("costs":[[1],[1]],"usages":[[9223372036854775807],[1]])", ""),
-        "more than 64 bits hold");
+  check(withNodes(R"("costs":[[1],[1]],"usages":[[9223372036854775807],[1]])", ""), "more than 64 bits hold");
   check(withNodes(R"("costs":[[1]],"intervals":[[-5,3]])", ""), "before time 0");
   check(withNodes(kTwo, R"("nodes":[[0,2]],"costs":[[0]])"), "names node 2 of 2");
   check(withNodes(kTwo, R"("nodes":[[0,-1]],"costs":[[0]])"), "out of range");
@@ -135,8 +131,7 @@ TEST_CASE("aliases may form trees, but no cycle") {
     return errorOf(withNodes(R"("costs":[[1],[2],[3],[4]])", "", R"(,"aliases":)" + aliases));
   };
   CHECK(with("[[0,1],[3,1],[2,0]]") == "");
-  CHECK(with("[[0,1],[1,2],[2,0]]") ==
-        "g.json: the alias of nodes 2 and 0 closes a cycle of aliases: leave it out");
+  CHECK(with("[[0,1],[1,2],[2,0]]") == "g.json: the alias of nodes 2 and 0 closes a cycle of aliases: leave it out");
   CHECK(with("[[3,2],[1,1]]").find("nodes 1 and 1 closes a cycle") != std::string::npos);
   CHECK(with("[[0,1],[2,3],[1,0]]").find("nodes 1 and 0 closes a cycle") != std::string::npos);
 }

@@ -26,19 +26,16 @@ StrategyGraph layers(int count, int64_t limit) {
   };
   const auto forward = costs(5, 1000), backward = costs(4, 1000), weight = costs(3, 1000);
   const auto forwardBytes = costs(5, 100), weightBytes = costs(3, 100);
-  const auto step = costs(25, 500), use = costs(15, 500), back = costs(20, 500),
-             steps = costs(16, 500);
+  const auto step = costs(25, 500), use = costs(15, 500), back = costs(20, 500), steps = costs(16, 500);
   StrategyGraph graph;
   graph.memoryLimit = limit;
   std::vector<int32_t> activations;
   const int64_t end = 2 * count + 1;
   for (int l = 0; l < count; ++l) {
     int32_t w = graph.addNode({.costs = weight});
-    int32_t update =
-        graph.addNode({.costs = {0, 0, 0}, .usages = weightBytes, .liveFrom = 0, .liveTo = end});
+    int32_t update = graph.addNode({.costs = {0, 0, 0}, .usages = weightBytes, .liveFrom = 0, .liveTo = end});
     graph.aliases.push_back({w, update});
-    int32_t a = graph.addNode(
-        {.costs = forward, .usages = forwardBytes, .liveFrom = l, .liveTo = 2 * count - l});
+    int32_t a = graph.addNode({.costs = forward, .usages = forwardBytes, .liveFrom = l, .liveTo = 2 * count - l});
     if (l)
       graph.addEdge(activations.back(), a, step);
     graph.addEdge(a, w, use);

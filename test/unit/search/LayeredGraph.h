@@ -16,8 +16,7 @@ namespace tessera::strategies {
 
 class LayeredGraph {
 public:
-  LayeredGraph(int layers, int options, uint64_t seed)
-      : random(seed), options(options), end(20 * layers + 20) {
+  LayeredGraph(int layers, int options, uint64_t seed) : random(seed), options(options), end(20 * layers + 20) {
     int32_t x = add({}, 10, false);
     std::vector<int32_t> saved;
     for (int l = 0; l < layers; ++l) {
@@ -74,8 +73,7 @@ private:
 inline int64_t leastPeak(const StrategyGraph &g) {
   Choice choice;
   for (const StrategyNode &node : g.nodes)
-    choice.push_back(
-        int32_t(std::min_element(node.usages.begin(), node.usages.end()) - node.usages.begin()));
+    choice.push_back(int32_t(std::min_element(node.usages.begin(), node.usages.end()) - node.usages.begin()));
   return evaluate(g, choice).memoryPeak;
 }
 

@@ -43,8 +43,7 @@ inline StrategyGraph randomGraph(std::mt19937_64 &random, const RandomGraphOptio
         size_t rows = g.nodes[i].costs.size(), columns = g.nodes[j].costs.size();
         for (size_t s = 0; s < rows; ++s)
           for (size_t t = 0; t < columns; ++t)
-            costs.push_back(identity ? (s % columns == t || t % rows == s ? 0 : kForbidden)
-                                     : cost());
+            costs.push_back(identity ? (s % columns == t || t % rows == s ? 0 : kForbidden) : cost());
         g.addEdge(i, j, costs);
       }
   if (o.aliases)
@@ -58,8 +57,7 @@ inline StrategyGraph randomGraph(std::mt19937_64 &random, const RandomGraphOptio
     for (const StrategyNode &node : g.nodes)
       most.push_back(node.usages.empty()
                          ? 0
-                         : int32_t(std::max_element(node.usages.begin(), node.usages.end()) -
-                                   node.usages.begin()));
+                         : int32_t(std::max_element(node.usages.begin(), node.usages.end()) - node.usages.begin()));
     StrategyGraph free = g;
     free.aliases.clear();
     g.memoryLimit = int64_t(o.memory * double(evaluate(free, most).memoryPeak));

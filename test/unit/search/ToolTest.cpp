@@ -104,8 +104,7 @@ TEST_CASE("tessera-solve says why it cannot") {
     TemporaryFile large(data);
     Outcome run = runSolve(large.path + " --searcher data");
     CHECK(run.code == 2);
-    CHECK(run.text.find("data parallelism does not fit: memory at time 0 is 11, the limit is 5") !=
-          std::string::npos);
+    CHECK(run.text.find("data parallelism does not fit: memory at time 0 is 11, the limit is 5") != std::string::npos);
   }
   TemporaryFile good(example());
   Outcome unwritable = runSolve(good.path + " --output /nonexistent/choice");
@@ -127,7 +126,6 @@ TEST_CASE("tessera-solve tells about itself") {
   CHECK(runSolve("--version").text.find("tessera-solve ") == 0);
   Outcome help = runSolve("--help");
   CHECK(help.code == 0);
-  for (const char *option :
-       {"--seconds", "--threads", "--output", "--searcher", "--seed", "--gap", "--work"})
+  for (const char *option : {"--seconds", "--threads", "--output", "--searcher", "--seed", "--gap", "--work"})
     CHECK(help.text.find(option) != std::string::npos);
 }

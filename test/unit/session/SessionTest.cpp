@@ -71,8 +71,7 @@ struct Fixture {
   std::string writePlan(uint32_t ranks, const std::function<void(plan::Plan &)> &change = {}) {
     std::string dir = path + "/plan" + std::to_string(ranks);
     REQUIRE(makeDirectory(dir).ok());
-    auto writer =
-        SafetensorsWriter::create(dir + "/weights.safetensors", {{"w", plan::F32, {3, 2}}});
+    auto writer = SafetensorsWriter::create(dir + "/weights.safetensors", {{"w", plan::F32, {3, 2}}});
     float w[6] = {1, -1, 0.5f, 2, -0.25f, 1};
     REQUIRE(writer->add(w, sizeof w).ok());
     REQUIRE(writer->commit().ok());
@@ -82,8 +81,7 @@ struct Fixture {
       if (change)
         change(plans.back());
     }
-    REQUIRE(
-        writePlanDirectory(dir, {plans.begin(), plans.end()}, PlanContents(fullPlan(0, 1))).ok());
+    REQUIRE(writePlanDirectory(dir, {plans.begin(), plans.end()}, PlanContents(fullPlan(0, 1))).ok());
     return dir;
   }
 
@@ -94,8 +92,7 @@ struct Fixture {
     return o;
   }
 
-  RtStatus run(const std::string &dir, const RunOptions &options, RunResult &result,
-               const std::string &log = "") {
+  RtStatus run(const std::string &dir, const RunOptions &options, RunResult &result, const std::string &log = "") {
     Result<PlanDirectory> plan = readPlanDirectory(dir);
     if (!plan)
       return plan.status();
@@ -128,17 +125,14 @@ struct Fixture {
     const Safetensors::Entry *entry = tensors->find(name);
     REQUIRE(entry);
     std::vector<float> values((entry->end - entry->begin) / 4);
-    REQUIRE(tensors
-                ->readBox(*entry, std::vector<int64_t>(entry->shape.size(), 0), entry->shape,
-                          plan::F32, values.data())
-                .ok());
+    REQUIRE(
+        tensors->readBox(*entry, std::vector<int64_t>(entry->shape.size(), 0), entry->shape, plan::F32, values.data())
+            .ok());
     return values;
   }
 };
 
-bool contains(const std::string &text, const std::string &part) {
-  return text.find(part) != std::string::npos;
-}
+bool contains(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
 
 /// The reference backend, on one rank with matrix products that take some time more.
 class SlowBackend final : public Backend {
@@ -147,8 +141,7 @@ public:
     registerReferenceKernels(registry_);
   }
   std::string_view name() const override { return "slow"; }
-  Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan,
-                                           const LoadOptions &options) override {
+  Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan, const LoadOptions &options) override {
     return HostPlan::load(plan, options, "slow", [&](const KernelCall &call) -> BindResult {
       BindResult bound = registry_.bind(call);
       if (!bound || plan.rank() != rank_ || call.name() != "matmul")
@@ -228,8 +221,8 @@ TEST_CASE("the rank that computes longer is named, though all wait for it") {
       platform.backend = std::make_unique<SlowBackend>(2, std::chrono::milliseconds(10));
       RankLog log;
       TESSERA_RETURN_IF_ERROR(log.open(f.path + "/logs", world.rank(), false));
-      auto executor = Executor::create(plan->ranks[static_cast<size_t>(world.rank())],
-                                       *platform.backend, world, LoadOptions());
+      auto executor =
+          Executor::create(plan->ranks[static_cast<size_t>(world.rank())], *platform.backend, world, LoadOptions());
       if (!executor)
         return executor.status();
       Session session{*plan, o, world, console, result, **executor, platform, log};
@@ -287,8 +280,7 @@ TEST_CASE("a resumed run continues where the checkpoint ends") {
       REQUIRE(status.ok());
       CHECK(result.steps == 3);
       CHECK(f.lines(f.path + "/log.jsonl")[0]["step"] == 3);
-      CHECK(f.filesOf(whole + "/step-00000005") ==
-            f.filesOf(parts + "/step-00000005")); // bit for bit
+      CHECK(f.filesOf(whole + "/step-00000005") == f.filesOf(parts + "/step-00000005")); // bit for bit
       // A run that has nothing left to do changes nothing.
       REQUIRE(f.run(dir, rest, result).ok());
       CHECK(f.filesOf(whole + "/step-00000005") == f.filesOf(parts + "/step-00000005"));
@@ -407,8 +399,7 @@ TEST_CASE("inference writes the outputs of all batches in order") {
     for (size_t i = 0; i < 24; ++i)
       for (size_t j = 0; j < 2; ++j)
         CHECK(ys[i * 2 + j] ==
-              Approx(xs[i * 3] * w[j] + xs[i * 3 + 1] * w[2 + j] + xs[i * 3 + 2] * w[4 + j])
-                  .margin(1e-6));
+              Approx(xs[i * 3] * w[j] + xs[i * 3 + 1] * w[2 + j] + xs[i * 3 + 2] * w[4 + j]).margin(1e-6));
   }
 }
 
@@ -435,10 +426,7 @@ TEST_CASE("verification accepts a good plan and finds a wrong one") {
   o.widen = false;
   // The gradients of the ranks are not added.
   auto forgets = [](plan::Plan &p) {
-    p.mutable_programs(0)
-        ->mutable_steps(GRADIENT_SUM)
-        ->mutable_collective()
-        ->set_reduction(plan::MAX);
+    p.mutable_programs(0)->mutable_steps(GRADIENT_SUM)->mutable_collective()->set_reduction(plan::MAX);
   };
   result = {};
   REQUIRE(f.run(f.writePlan(2, forgets), o, result).ok());
@@ -492,13 +480,13 @@ TEST_CASE("the program's exit codes and messages") {
 
 /// Starts a long training with `launcher`, does `stop` (shell; the launcher's process is $pid) when two steps are
 /// logged, however slow the machine is, and waits.
-std::pair<int, std::string> stopTraining(const Fixture &f, const std::string &launcher,
-                                         const std::string &dir, const std::string &stop) {
+std::pair<int, std::string> stopTraining(const Fixture &f, const std::string &launcher, const std::string &dir,
+                                         const std::string &stop) {
   std::string log = f.path + "/l.jsonl", out = f.path + "/out";
   fs::remove(log);
-  return shell("(" + launcher + " " TESSERA_RUN " " + dir + " --backend reference --data npy:" +
-               f.path + "/x.npy --steps 100000000 --log " + log + " --checkpoint-dir " + f.path +
-               "/c > " + out + " 2>&1 & pid=$!; while [ \"$(cat " + log +
+  return shell("(" + launcher + " " TESSERA_RUN " " + dir + " --backend reference --data npy:" + f.path +
+               "/x.npy --steps 100000000 --log " + log + " --checkpoint-dir " + f.path + "/c > " + out +
+               " 2>&1 & pid=$!; while [ \"$(cat " + log +
                " 2>/dev/null | wc -l)\" -lt 2 ] && kill -0 $pid; do sleep 0.05; done; " + stop +
                "; wait $pid; code=$?; cat " + out + "; exit $code)");
 }
@@ -525,8 +513,7 @@ std::string mpi(int processes) {
 TEST_CASE("SIGTERM and SIGINT to an MPI job stop its ranks after a step, with a checkpoint") {
   for (const char *signal : {"TERM", "INT"}) {
     Fixture f;
-    auto [code, text] =
-        stopTraining(f, mpi(2), f.writePlan(2), std::string("kill -") + signal + " $pid");
+    auto [code, text] = stopTraining(f, mpi(2), f.writePlan(2), std::string("kill -") + signal + " $pid");
     INFO(signal << "\n" << text);
     CHECK(code != 0);
     CHECK(contains(text, "stopped after step"));
@@ -537,13 +524,13 @@ TEST_CASE("SIGTERM and SIGINT to an MPI job stop its ranks after a step, with a 
 TEST_CASE("a rank of an MPI job that is killed outright takes the others down and is named") {
   Fixture f;
   auto start = std::chrono::steady_clock::now();
-  auto [code, text] = stopTraining(
-      f, mpi(2), f.writePlan(2),
-      // Seconds may pass until the last has ended; a zombie that nobody has waited for yet has.
-      "ranks=$(cat /proc/$pid/task/*/children); for victim in $ranks; do :; done; kill -9 $victim; "
-      "timeout 60 tail --pid=$pid -f /dev/null; waited=0; for rank in $ranks; do "
-      "while grep -q '^State:.[^Z]' /proc/$rank/status 2>/dev/null; do waited=$((waited + 1)); "
-      "if [ $waited -gt 300 ]; then echo LEFT; break; fi; sleep 0.1; done; done");
+  auto [code, text] =
+      stopTraining(f, mpi(2), f.writePlan(2),
+                   // Seconds may pass until the last has ended; a zombie that nobody has waited for yet has.
+                   "ranks=$(cat /proc/$pid/task/*/children); for victim in $ranks; do :; done; kill -9 $victim; "
+                   "timeout 60 tail --pid=$pid -f /dev/null; waited=0; for rank in $ranks; do "
+                   "while grep -q '^State:.[^Z]' /proc/$rank/status 2>/dev/null; do waited=$((waited + 1)); "
+                   "if [ $waited -gt 300 ]; then echo LEFT; break; fi; sleep 0.1; done; done");
   INFO(text);
   CHECK(code != 0);
   CHECK(contains(text, "rank 1 with PID"));

@@ -55,8 +55,7 @@ TEST_CASE("enumeration lists exactly the strategies that a brute force finds") {
           }
           ++axis;
         }
-        llvm::Error e =
-            dist::verifyStrategy(cls.rule, s, kMesh, cls.operandShapes, cls.resultShapes);
+        llvm::Error e = dist::verifyStrategy(cls.rule, s, kMesh, cls.operandShapes, cls.resultShapes);
         if (ok && !e)
           expected.insert(s);
         llvm::consumeError(std::move(e));
@@ -79,16 +78,14 @@ TEST_CASE("a reduction is scattered in every way that divides") {
   OperatorClass cls;
   cls.operandShapes = {{4, 8}};
   cls.resultShapes = {{4}};
-  cls.rule =
-      llvm::cantFail(ShardingRule::parse("a b -> a | sum b", cls.operandShapes, cls.resultShapes));
+  cls.rule = llvm::cantFail(ShardingRule::parse("a b -> a | sum b", cls.operandShapes, cls.resultShapes));
   Strategy s;
   s.factors = {{}, {0, 1}};
   std::vector<std::string> texts;
   for (const Strategy &v : resultVariants(cls, kMesh, s))
     texts.push_back(dist::strategyText(v, cls.rule, kMesh));
-  CHECK(texts == std::vector<std::string>{"b=data+model", "b=data+model -> [-]",
-                                          "b=data+model -> [model]", "b=data+model -> [data]",
-                                          "b=data+model -> [data+model]"});
+  CHECK(texts == std::vector<std::string>{"b=data+model", "b=data+model -> [-]", "b=data+model -> [model]",
+                                          "b=data+model -> [data]", "b=data+model -> [data+model]"});
 }
 
 TEST_CASE("followers join the group of what they follow") {
@@ -136,8 +133,7 @@ TEST_CASE("nobody owes a part of what a source makes") {
       ++heads;
       REQUIRE(!built.options[c]->empty());
       for (const GroupOption &option : *built.options[c])
-        CHECK(
-            !dist::operandSharding(info.cls->rule, option.strategies.front(), int(o)).isPartial());
+        CHECK(!dist::operandSharding(info.cls->rule, option.strategies.front(), int(o)).isPartial());
     }
   }
   CHECK(heads == 1); // the reshape
@@ -219,10 +215,9 @@ TEST_CASE("memory is a limit") {
   AssignOptions options = optionsFor("data=2,model=2", "auto");
   options.memoryLimit = 200;
   AssignReport failed;
-  CHECK_THAT(assign(m, options, &failed),
-             Catch::Contains("fits in 200 B per rank on mesh data=2,model=2") &&
-                 Catch::Contains("cut as finely as possible it needs") &&
-                 Catch::Contains("'fc1' 192 B"));
+  CHECK_THAT(assign(m, options, &failed), Catch::Contains("fits in 200 B per rank on mesh data=2,model=2") &&
+                                              Catch::Contains("cut as finely as possible it needs") &&
+                                              Catch::Contains("'fc1' 192 B"));
   CHECK(failed.doesNotFit);
 
   // A limit that replicated parameters and states exceed (960 bytes of them) is met by cutting them.

@@ -5,10 +5,9 @@ using namespace tessera::strategies;
 namespace dist = tessera::dist;
 
 static Topology simple() {
-  return llvm::cantFail(
-      Topology::parse(R"({"devices": 4, "flops": {"f32": 1e9}, "memory_bandwidth": 1e9,
+  return llvm::cantFail(Topology::parse(R"({"devices": 4, "flops": {"f32": 1e9}, "memory_bandwidth": 1e9,
     "memory": 1000, "links": [{"devices": 4, "latency": 1e-6, "bandwidth": 1e9}]})",
-                      "simple"));
+                                        "simple"));
 }
 
 static Sharding sharding(std::initializer_list<AxisList> dims) {
@@ -93,8 +92,7 @@ TEST_CASE("no reshard is longer than a way round") {
         all.back().reduction = owed.empty() ? dist::Reduction::None : dist::Reduction::Sum;
       }
   auto owes = [](const Sharding &to, const Sharding &from) {
-    return !llvm::all_of(to.partial,
-                         [&](int axis) { return llvm::is_contained(from.partial, axis); });
+    return !llvm::all_of(to.partial, [&](int axis) { return llvm::is_contained(from.partial, axis); });
   };
   for (const Topology &topology : {simple(), racks})
     for (Shape shape : {Shape{4, 4}, Shape{512, 256}, Shape{7, 1030}}) { // 7 and 1030 leave padding
@@ -104,9 +102,8 @@ TEST_CASE("no reshard is longer than a way round") {
           for (const Sharding &to : all) {
             if (owes(via, from) || owes(to, via)) // what is paid stays paid
               continue;
-            INFO(topology.name << " " << from.str(model.mesh()) << " " << via.str(model.mesh())
-                               << " " << to.str(model.mesh()) << " " << shape[0] << "x"
-                               << shape[1]);
+            INFO(topology.name << " " << from.str(model.mesh()) << " " << via.str(model.mesh()) << " "
+                               << to.str(model.mesh()) << " " << shape[0] << "x" << shape[1]);
             // A nanosecond for each rounding of the parts.
             REQUIRE(model.reshard(shape, 4, from, to) <=
                     model.reshard(shape, 4, from, via) + model.reshard(shape, 4, via, to) + 8);
@@ -115,8 +112,8 @@ TEST_CASE("no reshard is longer than a way round") {
 }
 
 TEST_CASE("a measured kernel replaces the estimate") {
-  ProfileTable table = llvm::cantFail(ProfileTable::parse(
-      R"({"kernels": {"graph.matmul 16x8,8x12->16x12 f32": 5e-6}})", "profile.json"));
+  ProfileTable table = llvm::cantFail(
+      ProfileTable::parse(R"({"kernels": {"graph.matmul 16x8,8x12->16x12 f32": 5e-6}})", "profile.json"));
   CostModel model(Mesh(), simple(), table);
   Module m(kMlp);
   Program program = llvm::cantFail(Program::analyse(m.func("train")));

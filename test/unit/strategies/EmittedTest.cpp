@@ -45,8 +45,7 @@ std::vector<Line> emitted(Module &m, const CostModel &model, llvm::StringRef fun
   mlir::PassManager manager(&m.context);
   manager.addPass(compiler::createDecomposeStatsPass());
   manager.addPass(compiler::createInsertReshardsPass());
-  manager.addPass(
-      compiler::createLocalizePass([&](const Mesh &) { return model.collectiveCost(); }));
+  manager.addPass(compiler::createLocalizePass([&](const Mesh &) { return model.collectiveCost(); }));
   REQUIRE(mlir::succeeded(manager.run(*m.module)));
   std::vector<Line> lines;
   m.func(function).walk([&](dist::CollectiveOp op) {
@@ -62,40 +61,33 @@ std::vector<Line> emitted(Module &m, const CostModel &model, llvm::StringRef fun
 
 std::string single(const std::string &args, const std::string &op, const std::string &result) {
   return "func.func @infer(" + args + ") -> (" + result +
-         " {graph.role = \"output\", graph.name = \"y\"}) {\n  %y = " + op +
-         "\n  return %y : " + result + "\n}";
+         " {graph.role = \"output\", graph.name = \"y\"}) {\n  %y = " + op + "\n  return %y : " + result + "\n}";
 }
 
 } // namespace
 
 TEST_CASE("every enumerated strategy is priced as it is emitted") {
-  std::string conv =
-      "{strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, "
-      "groups = 1 : i64}";
+  std::string conv = "{strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, "
+                     "groups = 1 : i64}";
   std::vector<std::string> programs = {
       single("%a: tensor<8x4xf32>, %b: tensor<4x12xf32>",
-             "graph.matmul %a, %b : (tensor<8x4xf32>, tensor<4x12xf32>) -> tensor<8x12xf32>",
-             "tensor<8x12xf32>"),
+             "graph.matmul %a, %b : (tensor<8x4xf32>, tensor<4x12xf32>) -> tensor<8x12xf32>", "tensor<8x12xf32>"),
       single("%a: tensor<4x4x8x8xf32>, %b: tensor<8x4x3x3xf32>",
-             "graph.conv %a, %b " + conv +
-                 " : (tensor<4x4x8x8xf32>, tensor<8x4x3x3xf32>) -> tensor<4x8x8x8xf32>",
+             "graph.conv %a, %b " + conv + " : (tensor<4x4x8x8xf32>, tensor<8x4x3x3xf32>) -> tensor<4x8x8x8xf32>",
              "tensor<4x8x8x8xf32>"),
       single("%a: tensor<4x8x6xf32>",
              "graph.reduce_max %a {dims = array<i64: 1>, keepdims = false} : (tensor<4x8x6xf32>) "
              "-> tensor<4x6xf32>",
              "tensor<4x6xf32>"),
       single("%a: tensor<8x4xf32>, %b: tensor<4xf32>",
-             "graph.add %a, %b : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>",
-             "tensor<8x4xf32>"),
-      single("%a: tensor<4x8xf32>",
-             "graph.log_softmax %a {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>",
+             "graph.add %a, %b : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>", "tensor<8x4xf32>"),
+      single("%a: tensor<4x8xf32>", "graph.log_softmax %a {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>",
              "tensor<4x8xf32>"),
       single("%a: tensor<4x8x2xf32>, %b: tensor<4x8x2xf32>",
              "graph.softmax_grad %a, %b {dim = 1 : i64} : (tensor<4x8x2xf32>, tensor<4x8x2xf32>) "
              "-> tensor<4x8x2xf32>",
              "tensor<4x8x2xf32>"),
-      single("%a: tensor<8x6xf32>", "graph.reshape %a : (tensor<8x6xf32>) -> tensor<2x4x6xf32>",
-             "tensor<2x4x6xf32>"),
+      single("%a: tensor<8x6xf32>", "graph.reshape %a : (tensor<8x6xf32>) -> tensor<2x4x6xf32>", "tensor<2x4x6xf32>"),
   };
   AssignOptions options = optionsFor("data=2,model=2", "data");
   CostModel model(options.mesh, options.topology);
@@ -115,9 +107,8 @@ TEST_CASE("every enumerated strategy is priced as it is emitted") {
       dist::setStrategy(op, cls.rule, options.mesh, s);
       // Arguments arrive whole and the result leaves whole: reshards on both sides.
       auto whole = [&](mlir::Type type) {
-        return dist::ShardingAttr::get(
-            &m.context, options.mesh,
-            Sharding::replicated(cast<mlir::RankedTensorType>(type).getRank()));
+        return dist::ShardingAttr::get(&m.context, options.mesh,
+                                       Sharding::replicated(cast<mlir::RankedTensorType>(type).getRank()));
       };
       for (unsigned a = 0; a < func.getNumArguments(); ++a)
         func.setArgAttr(a, dist::kShardingAttr, whole(func.getArgumentTypes()[a]));
@@ -135,8 +126,7 @@ TEST_CASE("whole programs are priced as they are emitted") {
     for (const char *mesh : {"data=2", "data=2,model=2", "a=4,b=2"}) {
       INFO(mode << " " << mesh);
       Module m(kMlp);
-      std::string user =
-          std::string(mode) == "data" ? "" : R"([{"op": "fc1", "in": [[1, 2], [2, 1]]}])";
+      std::string user = std::string(mode) == "data" ? "" : R"([{"op": "fc1", "in": [[1, 2], [2, 1]]}])";
       AssignOptions options = optionsFor(mesh, mode, user);
       CostModel model(options.mesh, options.topology);
       AssignReport report;

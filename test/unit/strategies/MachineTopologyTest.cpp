@@ -55,8 +55,8 @@ std::string lines(int n, const std::string &line) {
 }
 
 Topology read(const std::string &devices, const char *matrix, const char *like = "") {
-  return llvm::cantFail(machineTopology(llvm::cantFail(parseDevices(devices)),
-                                        llvm::cantFail(parseConnections(matrix)), like));
+  return llvm::cantFail(
+      machineTopology(llvm::cantFail(parseDevices(devices)), llvm::cantFail(parseConnections(matrix)), like));
 }
 
 template <typename T> std::string errorOf(llvm::Expected<T> result) {
@@ -89,10 +89,9 @@ TEST_CASE("two devices on PCIe") {
   CHECK(t.rate(32) == 19.5e12); // as the user says
   REQUIRE(t.links.size() == 1);
   CHECK(t.links[0].bandwidth == Approx(0.8 * 0.8 * 16 * 1.969e9));
-  CHECK_THAT(errorOf(machineTopology(llvm::cantFail(parseDevices(devices)),
-                                     llvm::cantFail(parseConnections(kTwoOnPcie)))),
-             Contains("RTX 4090") && Contains("known: V100, A100, H100, H200") &&
-                 Contains("--like"));
+  CHECK_THAT(
+      errorOf(machineTopology(llvm::cantFail(parseDevices(devices)), llvm::cantFail(parseConnections(kTwoOnPcie)))),
+      Contains("RTX 4090") && Contains("known: V100, A100, H100, H200") && Contains("--like"));
 }
 
 TEST_CASE("a mesh of NVLinks divides a device's links among its peers") {
@@ -113,8 +112,7 @@ TEST_CASE("levels: pairs behind a switch are closer than processors") {
 }
 
 TEST_CASE("one device, alone") {
-  Topology t =
-      read("NVIDIA H200, 143771, [N/A], [N/A]\n", "\tGPU0\tCPU Affinity\nGPU0\t X \t0-15\n");
+  Topology t = read("NVIDIA H200, 143771, [N/A], [N/A]\n", "\tGPU0\tCPU Affinity\nGPU0\t X \t0-15\n");
   CHECK(t.devices == 1);
   CHECK(t.memoryBandwidth == 4.8e12);
   CHECK_FALSE(errorOf(Topology::parse(t.toJson(), "t")).size());
@@ -127,15 +125,12 @@ TEST_CASE("what cannot be understood is refused in one sentence") {
              Contains("no matrix of connections"));
   CHECK_THAT(matrix("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tWAT\t0\nGPU1\tWAT\t X \t0\n"),
              Contains("GPU0 and GPU1 are joined by 'WAT'"));
-  CHECK_THAT(matrix("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV99999999999\t0\n"),
-             Contains("'NV99999999999'"));
+  CHECK_THAT(matrix("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV99999999999\t0\n"), Contains("'NV99999999999'"));
   CHECK_THAT(matrix("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X\n"), Contains("GPU0 is too short"));
-  CHECK_THAT(matrix("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPIX\t0\n"),
-             Contains("a row for every"));
+  CHECK_THAT(matrix("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPIX\t0\n"), Contains("a row for every"));
   CHECK_THAT(matrix("\tGPU0\tGPU2\tCPU Affinity\n"), Contains("columns"));
   CHECK_THAT(matrix("\tGPU0\tGPU1\tCPU Affinity\nGPU1\tPIX\t X \t0\n"), Contains("rows"));
-  CHECK_THAT(matrix("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPIX\t0\nGPU1\tSYS\t X \t0\n"),
-             Contains("differently"));
+  CHECK_THAT(matrix("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPIX\t0\nGPU1\tSYS\t X \t0\n"), Contains("differently"));
   CHECK_THAT(matrix("\tGPU0\tGPU1\tCPU Affinity\nGPU0\tPIX\tPIX\t0\n"), Contains("GPU0 and GPU0"));
   auto list = [](const std::string &text) { return errorOf(parseDevices(text)); };
   CHECK_THAT(list(""), Contains("lists no device"));
@@ -147,8 +142,7 @@ TEST_CASE("what cannot be understood is refused in one sentence") {
                                      llvm::cantFail(parseConnections(kTwoOnPcie)))),
              Contains("1 devices, but the matrix has 2"));
   CHECK_THAT(
-      errorOf(machineTopology(
-          llvm::cantFail(parseDevices("NVIDIA H100, 81559, 5, 16\nNVIDIA H200, 143771, 5, 16\n")),
-          llvm::cantFail(parseConnections(kTwoOnPcie)))),
+      errorOf(machineTopology(llvm::cantFail(parseDevices("NVIDIA H100, 81559, 5, 16\nNVIDIA H200, 143771, 5, 16\n")),
+                              llvm::cantFail(parseConnections(kTwoOnPcie)))),
       Contains("not alike"));
 }

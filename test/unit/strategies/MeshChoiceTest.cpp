@@ -5,8 +5,7 @@ using namespace tessera::strategies;
 
 static std::vector<std::string> meshesFor(int64_t ranks, const char *links) {
   Topology t = llvm::cantFail(Topology::parse(
-      std::string(
-          R"({"devices": 16, "flops": {"f32": 1e9}, "memory_bandwidth": 1e9, "memory": "1GiB", "links": [)") +
+      std::string(R"({"devices": 16, "flops": {"f32": 1e9}, "memory_bandwidth": 1e9, "memory": "1GiB", "links": [)") +
           links + R"({"devices": 16, "latency": 1e-5, "bandwidth": 1e8}]})",
       "machine"));
   std::vector<std::string> texts;
@@ -18,8 +17,7 @@ static std::vector<std::string> meshesFor(int64_t ranks, const char *links) {
 TEST_CASE("every factorisation that the links tell apart is a mesh") {
   CHECK(meshesFor(1, "") == std::vector<std::string>{""});
   CHECK(meshesFor(7, "") == std::vector<std::string>{"data=7"});
-  CHECK(meshesFor(12, "") ==
-        std::vector<std::string>{"data=12", "x=2,y=6", "x=3,y=4", "x=2,y=2,z=3"});
+  CHECK(meshesFor(12, "") == std::vector<std::string>{"data=12", "x=2,y=6", "x=3,y=4", "x=2,y=2,z=3"});
   // With two machines of eight it matters which axis lies inside.
   const char *inner = R"({"devices": 8, "latency": 1e-6, "bandwidth": 1e9}, )";
   std::vector<std::string> two = meshesFor(16, inner);

@@ -30,8 +30,7 @@ TEST_CASE("mode data cuts the batch and reduces gradients at once") {
       seen.push_back(op.name + " " + c.kind + " " + c.axes);
       bytes += c.bytesSent;
     }
-  CHECK(seen == std::vector<std::string>{"loss/sum all-reduce data,model",
-                                         "fc2.grad_w all-reduce data,model",
+  CHECK(seen == std::vector<std::string>{"loss/sum all-reduce data,model", "fc2.grad_w all-reduce data,model",
                                          "fc1.grad_w all-reduce data,model"});
   CHECK(bytes == Approx((1 + 48 + 96) * 4 * 2 * 3.0 / 4.0));
   CHECK(train->numCollectives == 3);
@@ -92,8 +91,7 @@ TEST_CASE("a saved assignment gives the same strategies") {
     std::string broken = text;
     broken.replace(broken.find("m=data+model"), 12, "k=data,  n=x");
     Module o(kMlp);
-    CHECK_THAT(assign(o, optionsFor("data=2,model=2", "data", broken)),
-               Catch::Contains("operator 'fc1'"));
+    CHECK_THAT(assign(o, optionsFor("data=2,model=2", "data", broken)), Catch::Contains("operator 'fc1'"));
   }
   SECTION("a sum that nobody owes") {
     std::string broken = text;
@@ -111,8 +109,7 @@ TEST_CASE("a saved assignment gives the same strategies") {
 
 TEST_CASE("options that cannot be met are refused") {
   Module m(kMlp);
-  CHECK_THAT(assign(m, optionsFor("data=2", "pipeline")),
-             Catch::Contains("unknown mode 'pipeline'"));
+  CHECK_THAT(assign(m, optionsFor("data=2", "pipeline")), Catch::Contains("unknown mode 'pipeline'"));
   AssignOptions options = optionsFor("data=16", "data");
   options.topology = llvm::cantFail(Topology::load("8xh100"));
   CHECK_THAT(assign(m, options), Catch::Contains("16 ranks") && Catch::Contains("8 devices"));

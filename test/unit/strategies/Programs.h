@@ -18,9 +18,7 @@ struct Module {
     module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
     REQUIRE(module);
   }
-  mlir::func::FuncOp func(llvm::StringRef name) {
-    return module->lookupSymbol<mlir::func::FuncOp>(name);
-  }
+  mlir::func::FuncOp func(llvm::StringRef name) { return module->lookupSymbol<mlir::func::FuncOp>(name); }
   mlir::Operation *op(llvm::StringRef function, llvm::StringRef name) {
     mlir::Operation *found = nullptr;
     func(function).walk([&](mlir::Operation *o) {
@@ -52,8 +50,7 @@ struct Module {
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
-inline AssignOptions optionsFor(const std::string &mesh, const std::string &mode,
-                                const std::string &user = "") {
+inline AssignOptions optionsFor(const std::string &mesh, const std::string &mode, const std::string &user = "") {
   AssignOptions options;
   options.mode = mode;
   options.mesh = llvm::cantFail(Mesh::parse(mesh));

@@ -65,13 +65,11 @@ TEST_CASE("broken topologies are refused with the field's name") {
              Catch::Contains("'memory_bandwidth' must be a number from 1"));
   CHECK_THAT(with("\"f32\": 10", "\"f32\": 0"), Catch::Contains("flops: field 'f32'"));
   CHECK_THAT(with("\"latency\": 1e-6", "\"latency\": -1"), Catch::Contains("'latency'"));
-  CHECK_THAT(
-      with("\"devices\": 16, \"flops\"",
-           "\"axes\": {\"x\": {\"latency\": 0, \"bandwidth\": 0}}, \"devices\": 16, \"flops\""),
-      Catch::Contains("'bandwidth'"));
+  CHECK_THAT(with("\"devices\": 16, \"flops\"",
+                  "\"axes\": {\"x\": {\"latency\": 0, \"bandwidth\": 0}}, \"devices\": 16, \"flops\""),
+             Catch::Contains("'bandwidth'"));
   CHECK_THAT(with("\"devices\": 8,", "\"devices\": 20,"), Catch::Contains("growing"));
-  CHECK_THAT(with("\"devices\": 16, \"l", "\"devices\": 12, \"l"),
-             Catch::Contains("join all devices"));
+  CHECK_THAT(with("\"devices\": 16, \"l", "\"devices\": 12, \"l"), Catch::Contains("join all devices"));
   auto missing = Topology::load("no-such-machine");
   CHECK(!missing);
   CHECK_THAT(llvm::toString(missing.takeError()), Catch::Contains("8xh100"));
@@ -82,8 +80,7 @@ TEST_CASE("memory sizes") {
   CHECK(llvm::cantFail(parseBytes("1.5 MiB")) == 3 << 19);
   CHECK(llvm::cantFail(parseBytes("2GB")) == 2000000000);
   CHECK(llvm::cantFail(parseBytes("4096")) == 4096);
-  for (const char *bad :
-       {"", "GiB", "-1GiB", "1e300GiB", "99999999TiB", "0", "1.2.3MiB", "5 apples"}) {
+  for (const char *bad : {"", "GiB", "-1GiB", "1e300GiB", "99999999TiB", "0", "1.2.3MiB", "5 apples"}) {
     INFO(bad);
     auto bytes = parseBytes(bad);
     CHECK(!bytes);
@@ -124,10 +121,9 @@ TEST_CASE("several machines of a kind are joined by their network") {
   CHECK_THAT(error("-3x8xh100"), Catch::Contains("-3 machines"));
   CHECK_THAT(error("999999999x8xh100"), Catch::Contains("devices in all"));
   CHECK_THAT(error("2x9xh100"), Catch::Contains("neither a preset"));
-  auto slow =
-      Topology::parse(R"({"devices": 1, "flops": {"f32": 1}, "memory_bandwidth": 1, "memory": 1,
+  auto slow = Topology::parse(R"({"devices": 1, "flops": {"f32": 1}, "memory_bandwidth": 1, "memory": 1,
       "links": [{"devices": 1, "latency": 0, "bandwidth": 0}]})",
-                      "t.json");
+                              "t.json");
   REQUIRE(!slow);
   CHECK(llvm::toString(slow.takeError()) ==
         "topology t.json: link: field 'bandwidth' must be a number from 1 to 1e+18");

@@ -16,8 +16,7 @@ static std::string parseError(const std::string &json) {
 
 TEST_CASE("split counts become axes in mesh order") {
   Module m(kMlp);
-  REQUIRE(assign(m, optionsFor("data=2,model=2", "semi-auto",
-                               R"([{"op": "fc1", "in": [[2, 1], [1, 2]]}])")) == "");
+  REQUIRE(assign(m, optionsFor("data=2,model=2", "semi-auto", R"([{"op": "fc1", "in": [[2, 1], [1, 2]]}])")) == "");
   CHECK(m.strategy("train", "fc1") == "m=data, n=model");
   CHECK(m.strategy("train", "fc2") == "m=data+model"); // batch parallel
   CHECK(m.arg("train", 2) == "[-, model]");            // w1
@@ -56,19 +55,16 @@ TEST_CASE("a cut sum may be handed on scattered") {
 TEST_CASE("the axes of split counts are searched jointly over the inputs") {
   // Only data=2 times one of the others makes 6; the batch cannot take model=3 (16 rows).
   Module m(kMlp);
-  REQUIRE(assign(m, optionsFor("data=2,model=3", "semi-auto",
-                               R"([{"op": "fc1", "in": [[1, 1], [1, 6]]}])")) == "");
+  REQUIRE(assign(m, optionsFor("data=2,model=3", "semi-auto", R"([{"op": "fc1", "in": [[1, 1], [1, 6]]}])")) == "");
   CHECK(m.strategy("train", "fc1") == "n=data+model");
   Module n(kMlp);
-  REQUIRE(assign(n, optionsFor("a=2,b=4", "semi-auto",
-                               R"([{"op": "fc1", "in": [[4, 1], [1, 2]]}])")) == "");
+  REQUIRE(assign(n, optionsFor("a=2,b=4", "semi-auto", R"([{"op": "fc1", "in": [[4, 1], [1, 2]]}])")) == "");
   CHECK(n.strategy("train", "fc1") == "m=b, n=a");
 }
 
 TEST_CASE("a pattern stands for several operators") {
   Module m(kMlp);
-  REQUIRE(assign(m, optionsFor("data=2,model=2", "semi-auto",
-                               R"([{"op": "fc*", "in": [[2, 1], [1, 2]]}])")) == "");
+  REQUIRE(assign(m, optionsFor("data=2,model=2", "semi-auto", R"([{"op": "fc*", "in": [[2, 1], [1, 2]]}])")) == "");
   CHECK(m.strategy("train", "fc1") == "m=data, n=model");
   CHECK(m.strategy("train", "fc2") == "m=data, n=model");
 }
@@ -81,9 +77,8 @@ TEST_CASE("what cannot be done is said in one sentence") {
         "operator 'fc1': it has 2 inputs but its strategy 1; null leaves an input open");
   CHECK(semiAuto(R"([{"op": "fc1", "in": [[1, 1], [1, 2], [1]]}])") ==
         "operator 'fc1': it has 2 inputs but its strategy 3");
-  CHECK(
-      semiAuto(R"([{"op": "fc1", "in": [[1, 1, 1], [1, 2]]}])") ==
-      "operator 'fc1': input 0 has 2 dimensions but its strategy 3; give one entry per dimension");
+  CHECK(semiAuto(R"([{"op": "fc1", "in": [[1, 1, 1], [1, 2]]}])") ==
+        "operator 'fc1': input 0 has 2 dimensions but its strategy 3; give one entry per dimension");
   CHECK(semiAuto(R"([{"op": "fc1", "in": [[1, 1], [1, 16]]}])", "data=16") ==
         "operator 'fc1': dimension 1 (factor n) of input 1 has 12 elements and cannot be split in "
         "16");
@@ -98,12 +93,10 @@ TEST_CASE("what cannot be done is said in one sentence") {
         "operator 'fc1': input 0 is split in 8 parts or more but mesh data=2,model=2 has 4 ranks");
   CHECK(semiAuto(R"([{"op": "fc1", "in": [[1, 1], [1, 3]]}])") ==
         "operator 'fc1': no axes of mesh data=2,model=2 split dimension 1 of input 1 in 3 parts");
-  CHECK(semiAuto(R"([{"op": "fc1", "in": [[1, 2], [1, 1]]}])").find("do not fit together") !=
-        std::string::npos);
+  CHECK(semiAuto(R"([{"op": "fc1", "in": [[1, 2], [1, 1]]}])").find("do not fit together") != std::string::npos);
   CHECK(semiAuto(R"([{"op": "fc1", "in": [[1, 1], [1, 2]], "out": [[1, 2], [1, 2]]}])") ==
         "operator 'fc1': it has 1 outputs but its strategy 2");
-  CHECK(semiAuto(
-            R"([{"op": "fc1", "in": [[1, 1], [1, 2]]}, {"op": "fc*", "in": [[1, 1], [1, 2]]}])") ==
+  CHECK(semiAuto(R"([{"op": "fc1", "in": [[1, 1], [1, 2]]}, {"op": "fc*", "in": [[1, 1], [1, 2]]}])") ==
         "operator 'fc1' has two strategies: 'fc1' and 'fc*'; give it one");
   Module m(kMlp);
   CHECK_THAT(assign(m, optionsFor("data=2", "data", R"([{"op": "fc1", "in": [[1, 1], [1, 2]]}])")),
@@ -120,19 +113,16 @@ func.func @infer(%x: tensor<8x4xf32> {graph.role = "input", graph.name = "x"},
   return %b : tensor<8x4xf32>
 })";
   Module m(program), n(program), o(program);
-  CHECK(
-      assign(m, optionsFor("data=2,model=2", "semi-auto", R"([
+  CHECK(assign(m, optionsFor("data=2,model=2", "semi-auto", R"([
       {"op": "first", "in": [[1, 1], [1, 2]]}, {"op": "second", "in": [[1, 2], [2, 1]]}])")) ==
-      "operators 'first' and 'second' share parameter 'w' but shard it differently: [-, data] and "
-      "[data, -]; give both the same strategy for it");
-  CHECK_THAT(assign(n, optionsFor("data=2,model=2", "semi-auto",
-                                  R"([{"op": "second", "in": [[1, 2], [2, 1]]}])")),
+        "operators 'first' and 'second' share parameter 'w' but shard it differently: [-, data] and "
+        "[data, -]; give both the same strategy for it");
+  CHECK_THAT(assign(n, optionsFor("data=2,model=2", "semi-auto", R"([{"op": "second", "in": [[1, 2], [2, 1]]}])")),
              Catch::Contains("'first' and 'second' share parameter 'w'"));
-  CHECK(
-      assign(o, optionsFor("data=2,model=2", "semi-auto", R"([
+  CHECK(assign(o, optionsFor("data=2,model=2", "semi-auto", R"([
       {"op": "first", "in": [[1, 1], [1, 2]]}, {"op": "second", "in": [[2, 1], [1, 2]]}])")) ==
-      "operators 'first' and 'second' share parameter 'w' but shard it differently: [-, data] and "
-      "[-, model]; give both the same strategy for it");
+        "operators 'first' and 'second' share parameter 'w' but shard it differently: [-, data] and "
+        "[-, model]; give both the same strategy for it");
 }
 
 TEST_CASE("an operator of the model that is several in the graph is one group") {
@@ -146,24 +136,22 @@ func.func @infer(%x: tensor<8x4xf32> {graph.role = "input", graph.name = "x"},
   return %y : tensor<8x6xf32>
 })");
   SECTION("columns: the bias follows") {
-    REQUIRE(assign(m, optionsFor("data=2,model=2", "semi-auto",
-                                 R"([{"op": "fc", "in": [[2, 1], [1, 2]]}])")) == "");
+    REQUIRE(assign(m, optionsFor("data=2,model=2", "semi-auto", R"([{"op": "fc", "in": [[2, 1], [1, 2]]}])")) == "");
     CHECK(m.strategy("infer", "fc/matmul") == "m=data, n=model");
     CHECK(m.strategy("infer", "fc") == "b0=data, b1=model");
     CHECK(m.arg("infer", 2) == "[model]");
     CHECK(m.result("infer", 0) == "[data, model]");
   }
   SECTION("rows: the sum is paid before the bias is added") {
-    REQUIRE(assign(m, optionsFor("data=2,model=2", "semi-auto",
-                                 R"([{"op": "fc", "in": [[1, 4], [4, 1], [1]]}])")) == "");
+    REQUIRE(assign(m, optionsFor("data=2,model=2", "semi-auto", R"([{"op": "fc", "in": [[1, 4], [4, 1], [1]]}])")) ==
+            "");
     CHECK(m.strategy("infer", "fc/matmul") == "k=data+model -> [-, -]");
     CHECK(m.strategy("infer", "fc") == "");
     CHECK(m.arg("infer", 2) == "[-]");
   }
   SECTION("out speaks of the group's end") {
     REQUIRE(assign(m, optionsFor("data=2,model=2", "semi-auto",
-                                 R"([{"op": "fc", "in": [[2, 1], [1, 1]], "out": [[2, 2]]}])")) ==
-            "");
+                                 R"([{"op": "fc", "in": [[2, 1], [1, 1]], "out": [[2, 2]]}])")) == "");
     CHECK(m.strategy("infer", "fc/matmul") == "m=data");
     CHECK(m.strategy("infer", "fc") == "b0=data -> [data, model]");
   }
@@ -178,16 +166,12 @@ TEST_CASE("hostile strategy files are refused") {
   CHECK(parseError(R"([{"op": "a", "in": [[-1]]}])").find("whole number") != std::string::npos);
   CHECK(parseError(R"([{"op": "a", "in": [[1e30]]}])").find("must be") != std::string::npos);
   CHECK(parseError(R"([{"op": "a", "in": [["x+"]]}])").find("axis names") != std::string::npos);
-  CHECK(parseError(R"([{"op": "a", "in": [["x"], [2]]}])").find("one notation") !=
-        std::string::npos);
-  CHECK(parseError(R"([{"op": "a", "in": [], "axes": 1}])").find("unknown field 'axes'") !=
-        std::string::npos);
-  CHECK(parseError(R"([{"op": "a", "in": []}, {"op": "a", "in": []}])").find("two strategies") !=
-        std::string::npos);
+  CHECK(parseError(R"([{"op": "a", "in": [["x"], [2]]}])").find("one notation") != std::string::npos);
+  CHECK(parseError(R"([{"op": "a", "in": [], "axes": 1}])").find("unknown field 'axes'") != std::string::npos);
+  CHECK(parseError(R"([{"op": "a", "in": []}, {"op": "a", "in": []}])").find("two strategies") != std::string::npos);
   CHECK(parseError(std::string(100000, '[')).find("nested") != std::string::npos);
   CHECK(parseError(R"({"format": "other"})").find("format") != std::string::npos);
-  CHECK(parseError(R"({"format": "tessera-strategies", "mesh": "1"})").find("damaged") !=
-        std::string::npos);
+  CHECK(parseError(R"({"format": "tessera-strategies", "mesh": "1"})").find("damaged") != std::string::npos);
 }
 
 TEST_CASE("patterns") {

@@ -24,13 +24,11 @@ TEST_CASE("a rank that stays slow is named once while it runs, and at the end") 
   steps(times, 39, kSlow);
   CHECK(times.warning().empty()); // once is no habit
   steps(times, 1, kSlow);
-  CHECK(times.warning() ==
-        "rank 2 (on b) is slow: 31 ms of its own a step, 3.1 times the others' (10 ms)");
+  CHECK(times.warning() == "rank 2 (on b) is slow: 31 ms of its own a step, 3.1 times the others' (10 ms)");
   steps(times, 200, kSlow);
   CHECK(times.warning().empty());
   CHECK(RankTimes::skew(kSlow) == Approx(3.1));
-  CHECK(times.summary() ==
-        "rank 2 (on b) was the slowest: 31 ms of its own a step, 3.1 times the others' (10 ms)");
+  CHECK(times.summary() == "rank 2 (on b) was the slowest: 31 ms of its own a step, 3.1 times the others' (10 ms)");
   CHECK(times.summary(0) == "10 ms of its own a step, 1 times the others' (10 ms)");
   // Another one becomes slow.
   steps(times, 40, {0.050, 0.011, 0.010, 0.010});
@@ -63,8 +61,7 @@ TEST_CASE("a hiccup, changing ranks, and one that nobody waits for are not calle
 TEST_CASE("of two ranks the faster one is the measure, and short runs have a summary") {
   RankTimes times({"a", "b"});
   steps(times, 41, {0.030, 0.010});
-  CHECK(times.warning() ==
-        "rank 0 (on a) is slow: 30 ms of its own a step, 3 times the others' (10 ms)");
+  CHECK(times.warning() == "rank 0 (on a) is slow: 30 ms of its own a step, 3 times the others' (10 ms)");
   RankTimes brief({"a", "b"});
   steps(brief, 4, {0.030, 0.010});
   CHECK(brief.warning().empty());

@@ -125,8 +125,7 @@ void compare(const std::string &optimizer, const std::string &schedule = "consta
   int64_t skipped = 0;
   for (int64_t i = 0; i < 7; ++i) {
     arguments[0] = Tensor::scalar(double(i));
-    if (options.lossScale &&
-        (i == 0 || i == 3 || i == 4)) { // gradients beyond float32: nothing but the scale moves
+    if (options.lossScale && (i == 0 || i == 3 || i == 4)) { // gradients beyond float32: nothing but the scale moves
       std::vector<Tensor> before = arguments;
       for (double &x : argument("x").data)
         x *= i == 3 ? std::numeric_limits<double>::infinity() : 1e30;
@@ -148,8 +147,7 @@ void compare(const std::string &optimizer, const std::string &schedule = "consta
         e *= std::min(1.0, clip / (norm + 1e-6));
     }
     CHECK(results[0].data[0] == Approx(r.loss).epsilon(1e-10));
-    step(r, options.optimizer, rate ? rate(options.optimizer.lr, i) : options.optimizer.lr, g,
-         i - skipped);
+    step(r, options.optimizer, rate ? rate(options.optimizer.lr, i) : options.optimizer.lr, g, i - skipped);
     update(results);
     CHECK(distance(argument("w"), Tensor::of({3, 1}, r.w)) < 1e-10);
   }
@@ -173,8 +171,7 @@ TEST_CASE("sgd follows torch.optim.SGD") {
 
 TEST_CASE("loss scales skip steps whose gradients are not finite, and change nothing else") {
   auto rate = [](double lr, int64_t i) { return lr * std::pow(0.5, i / 2); };
-  for (const char *scale :
-       {"dynamic:initial=1024,interval=2", "dynamic:growth=3", "static:scale=8"}) {
+  for (const char *scale : {"dynamic:initial=1024,interval=2", "dynamic:growth=3", "static:scale=8"}) {
     compare("sgd:lr=0.1,momentum=0.9,dampening=0.3", "step:every=2,gamma=0.5", rate, 0, scale);
     compare("adam:lr=0.1,weight_decay=0.05", "constant", nullptr, 0.5, scale);
   }
@@ -200,9 +197,8 @@ TEST_CASE("schedules") {
   compare("sgd:lr=0.3", "cosine:steps=5,min=0.01", [=](double lr, int64_t t) {
     return 0.01 + (lr - 0.01) * (1 + std::cos(pi * double(std::min<int64_t>(t, 5)) / 5)) / 2;
   });
-  compare("adamw:lr=0.3", "linear:steps=4,end=0.1", [](double lr, int64_t t) {
-    return lr * (1 - 0.9 * double(std::min<int64_t>(t, 4)) / 4);
-  });
+  compare("adamw:lr=0.3", "linear:steps=4,end=0.1",
+          [](double lr, int64_t t) { return lr * (1 - 0.9 * double(std::min<int64_t>(t, 4)) / 4); });
   compare("sgd:lr=0.3", "constant:warmup=3",
           [](double lr, int64_t t) { return lr * std::min(1.0, double(t + 1) / 3); });
   compare("sgd:lr=0.3", "cosine:steps=4,warmup=2", [=](double lr, int64_t t) {

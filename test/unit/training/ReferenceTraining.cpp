@@ -74,13 +74,10 @@ Tensor parseNpy(const std::string &what, StringRef file, ArrayRef<int64_t> shape
   return t;
 }
 
-Tensor readNpy(const std::string &path, ArrayRef<int64_t> shape) {
-  return parseNpy(path, readFile(path), shape);
-}
+Tensor readNpy(const std::string &path, ArrayRef<int64_t> shape) { return parseNpy(path, readFile(path), shape); }
 
 /// A member of an uncompressed npz archive.
-Tensor readNpz(const std::string &path, StringRef archive, const std::string &name,
-               ArrayRef<int64_t> shape) {
+Tensor readNpz(const std::string &path, StringRef archive, const std::string &name, ArrayRef<int64_t> shape) {
   size_t at = archive.find(name + ".npy");
   if (at == StringRef::npos || at < 30)
     check(llvm::createStringError("%s: no '%s'", path.c_str(), name.c_str()));
@@ -89,9 +86,7 @@ Tensor readNpz(const std::string &path, StringRef archive, const std::string &na
   return parseNpy(path, archive.drop_front(at + name.size() + 4 + extra), shape);
 }
 
-llvm::json::Value readJson(const std::string &path) {
-  return check(llvm::json::parse(readFile(path)));
-}
+llvm::json::Value readJson(const std::string &path) { return check(llvm::json::parse(readFile(path))); }
 
 /// The loss that belongs to a network, by the name of its folder.
 std::pair<std::string, std::string> lossOf(StringRef name) {
@@ -134,8 +129,7 @@ Tensor weight(const compiler::WeightStore &weights, StringRef name, RankedTensor
 
 /// The arguments of a program: inputs and targets from the folder, the rest from the weights or as
 /// the program says.
-std::vector<Tensor> argumentsOf(func::FuncOp func, const std::string &dir,
-                                const compiler::WeightStore &weights) {
+std::vector<Tensor> argumentsOf(func::FuncOp func, const std::string &dir, const compiler::WeightStore &weights) {
   llvm::json::Value meta = readJson(dir + "/meta.json");
   const llvm::json::Array &inputs = *meta.getAsObject()->getArray("inputs");
   std::vector<Tensor> arguments;
@@ -202,8 +196,7 @@ double compareStates(func::FuncOp func, const std::string &dir, std::vector<Tens
   double worst = 0;
   for (auto &[after, result] : expected)
     worst = std::max(worst, difference(results[result], after));
-  llvm::outs() << llvm::format("%s: %zu running statistics differ by %.1e\n", dir.c_str(),
-                               expected.size(), worst);
+  llvm::outs() << llvm::format("%s: %zu running statistics differ by %.1e\n", dir.c_str(), expected.size(), worst);
   return worst;
 }
 
@@ -213,8 +206,7 @@ bool train(const std::string &dir, size_t limit) {
   MLIRContext context;
   compiler::ImportOptions import;
   import.training = true;
-  compiler::ImportedModel model =
-      check(compiler::importOnnx(context, dir + "/train_op17.onnx", import));
+  compiler::ImportedModel model = check(compiler::importOnnx(context, dir + "/train_op17.onnx", import));
 
   auto [loss, aux] = lossOf(llvm::sys::path::filename(dir));
   compiler::TrainingOptions options;
@@ -246,8 +238,8 @@ bool train(const std::string &dir, size_t limit) {
     double expected = *losses[step].getAsNumber();
     double difference = std::fabs(results[0].data[0] - expected) / std::fabs(expected);
     worst = std::max(worst, difference);
-    llvm::outs() << llvm::format("%s: step %zu loss %.12f expected %.12f (%.1e)\n", dir.c_str(),
-                                 step, results[0].data[0], expected, difference);
+    llvm::outs() << llvm::format("%s: step %zu loss %.12f expected %.12f (%.1e)\n", dir.c_str(), step,
+                                 results[0].data[0], expected, difference);
     llvm::outs().flush();
     for (unsigned a = 0; a < func.getNumArguments(); ++a)
       if (std::optional<unsigned> update = graph::updateOf(func, a))

@@ -25,8 +25,7 @@ TEST_CASE("losses from text") {
   CHECK(llvm::cantFail(parseLoss("mse:output=2")).output == 2);
   CHECK(errorOf(parseLoss("l1")) ==
         "loss 'l1': 'l1' is unknown; known: cross_entropy, nll, mse, bce_with_logits, output");
-  CHECK(errorOf(parseLoss("")) ==
-        "loss '': '' is unknown; known: cross_entropy, nll, mse, bce_with_logits, output");
+  CHECK(errorOf(parseLoss("")) == "loss '': '' is unknown; known: cross_entropy, nll, mse, bce_with_logits, output");
   CHECK(errorOf(parseLoss("mse:label_smoothing=1")) ==
         "loss 'mse:label_smoothing=1': 'label_smoothing' is not a key of 'mse'; known: output");
   CHECK(errorOf(parseLoss("cross_entropy:label_smoothing=1.5")) ==
@@ -40,8 +39,7 @@ TEST_CASE("losses from text") {
 }
 
 TEST_CASE("optimizers from text") {
-  OptimizerOptions o =
-      llvm::cantFail(parseOptimizer("sgd:lr=0.1,momentum=0.9,nesterov,weight_decay=5e-4"));
+  OptimizerOptions o = llvm::cantFail(parseOptimizer("sgd:lr=0.1,momentum=0.9,nesterov,weight_decay=5e-4"));
   CHECK(o.kind == OptimizerOptions::SGD);
   CHECK(o.lr == 0.1);
   CHECK(o.momentum == 0.9);
@@ -57,11 +55,9 @@ TEST_CASE("optimizers from text") {
         "optimizer 'sgd:lr=0.1,beta1=0.9': 'beta1' is not a key of 'sgd'; known: lr, momentum, "
         "dampening, "
         "nesterov, weight_decay");
-  CHECK(errorOf(parseOptimizer("sgd:lr=0.1,lr=0.2")) ==
-        "optimizer 'sgd:lr=0.1,lr=0.2': 'lr' is given twice");
+  CHECK(errorOf(parseOptimizer("sgd:lr=0.1,lr=0.2")) == "optimizer 'sgd:lr=0.1,lr=0.2': 'lr' is given twice");
   CHECK(errorOf(parseOptimizer("sgd:lr")) == "optimizer 'sgd:lr': 'lr' needs a value: lr=...");
-  CHECK(errorOf(parseOptimizer("sgd:lr=-1")) ==
-        "optimizer 'sgd:lr=-1': 'lr' must be a number of at least 0, not '-1'");
+  CHECK(errorOf(parseOptimizer("sgd:lr=-1")) == "optimizer 'sgd:lr=-1': 'lr' must be a number of at least 0, not '-1'");
   CHECK(errorOf(parseOptimizer("adam:beta2=1")) ==
         "optimizer 'adam:beta2=1': 'beta2' must be a number from 0 to below 1, not '1'");
   CHECK(errorOf(parseOptimizer("sgd:lr=0.1,nesterov")) ==
@@ -81,8 +77,7 @@ TEST_CASE("schedules and additional losses from text") {
   CHECK(errorOf(parseSchedule("step")) == "schedule 'step': 'step' needs every=...");
   CHECK(errorOf(parseSchedule("step:every=0")) ==
         "schedule 'step:every=0': 'every' must be an integer of at least 1, not '0'");
-  CHECK(errorOf(parseSchedule("poly")) ==
-        "schedule 'poly': 'poly' is unknown; known: constant, step, cosine, linear");
+  CHECK(errorOf(parseSchedule("poly")) == "schedule 'poly': 'poly' is unknown; known: constant, step, cosine, linear");
 
   auto aux = llvm::cantFail(parseAuxOutputs("1=0.01, 3=-2"));
   REQUIRE(aux.size() == 2);
@@ -103,6 +98,5 @@ TEST_CASE("loss scales from text") {
   CHECK(errorOf(parseLossScale("static")) == "loss scale 'static': 'static' needs scale=...");
   CHECK(errorOf(parseLossScale("dynamic:backoff=2")) ==
         "loss scale 'dynamic:backoff=2': 'backoff' must be a number from 1/1024 to 1, not '2'");
-  CHECK(errorOf(parseLossScale("128")) ==
-        "loss scale '128': '128' is unknown; known: none, static, dynamic");
+  CHECK(errorOf(parseLossScale("128")) == "loss scale '128': '128' is unknown; known: none, static, dynamic");
 }

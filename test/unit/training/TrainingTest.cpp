@@ -14,11 +14,10 @@ namespace {
 std::string identityModel(const std::string &shape) {
   std::string type = "tensor<" + shape + "xf64>";
   auto func = [&](const std::string &name) {
-    return "func.func @" + name + "(%x: " + type +
-           " {graph.role = \"input\", graph.name = \"x\"}, %p: " + type +
+    return "func.func @" + name + "(%x: " + type + " {graph.role = \"input\", graph.name = \"x\"}, %p: " + type +
            " {graph.role = \"parameter\", graph.name = \"p\"}) -> (" + type +
-           " {graph.role = \"output\", graph.name = \"y\"}) {\n  %y = graph.add %x, %p : (" + type +
-           ", " + type + ") -> " + type + "\n  return %y : " + type + "\n}\n";
+           " {graph.role = \"output\", graph.name = \"y\"}) {\n  %y = graph.add %x, %p : (" + type + ", " + type +
+           ") -> " + type + "\n  return %y : " + type + "\n}\n";
   };
   return func("forward") + func("infer");
 }
@@ -37,8 +36,8 @@ compiler::TrainingOptions trainingOptions(const std::string &loss) {
   return options;
 }
 
-Outcome evaluate(const std::string &shape, const compiler::TrainingOptions &options,
-                 const Tensor &y, std::vector<double> target) {
+Outcome evaluate(const std::string &shape, const compiler::TrainingOptions &options, const Tensor &y,
+                 std::vector<double> target) {
   Program p(identityModel(shape));
   if (llvm::Error error = compiler::buildTraining(*p.module, options))
     FAIL(llvm::toString(std::move(error)));
@@ -82,8 +81,8 @@ void checkGradient(const std::string &shape, const compiler::TrainingOptions &op
 }
 
 /// Cross-entropy of logits [rows, classes] as PyTorch defines it.
-double crossEntropy(const Tensor &y, int64_t classes, const std::vector<double> &target,
-                    double smoothing, double ignore = -1) {
+double crossEntropy(const Tensor &y, int64_t classes, const std::vector<double> &target, double smoothing,
+                    double ignore = -1) {
   double sum = 0, count = 0;
   for (size_t n = 0; n < target.size(); ++n) {
     if (target[n] == ignore)
@@ -94,8 +93,7 @@ double crossEntropy(const Tensor &y, int64_t classes, const std::vector<double> 
       total += std::exp(row[c]);
     for (int64_t c = 0; c < classes; ++c)
       all -= row[c] - std::log(total);
-    sum += (1 - smoothing) * (std::log(total) - row[size_t(target[n])]) +
-           smoothing * all / double(classes);
+    sum += (1 - smoothing) * (std::log(total) - row[size_t(target[n])]) + smoothing * all / double(classes);
     count += 1;
   }
   return sum / count;
@@ -138,8 +136,8 @@ TEST_CASE("cross-entropy") {
   // Ignored targets: outside the classes, or one of them.
   for (double ignore : {-100, 1})
     for (double smoothing : {0.0, 0.2}) {
-      std::string text = "cross_entropy:ignore_index=" + std::to_string(int(ignore)) +
-                         ",label_smoothing=" + std::to_string(smoothing);
+      std::string text =
+          "cross_entropy:ignore_index=" + std::to_string(int(ignore)) + ",label_smoothing=" + std::to_string(smoothing);
       target[1] = ignore;
       Outcome ignored = evaluate("4x3", trainingOptions(text), y, target);
       CHECK(ignored.loss == Approx(crossEntropy(y, 3, target, smoothing, ignore)).epsilon(1e-12));
@@ -169,8 +167,7 @@ TEST_CASE("where the classes are") {
   CHECK(evaluate("2x3x4", options, y, last).targetShape == dist::Shape{2, 3});
   // Images: dimension 1.
   Tensor image = random({2, 3, 2, 2}, -2, 2, engine);
-  CHECK(evaluate("2x3x2x2", trainingOptions("cross_entropy"), image, second).targetShape ==
-        dist::Shape{2, 2, 2});
+  CHECK(evaluate("2x3x2x2", trainingOptions("cross_entropy"), image, second).targetShape == dist::Shape{2, 2, 2});
   options.loss.targetShape = {4, 4};
   CHECK(errorOf(identityModel("2x3x4"), options) ==
         "targets of shape [4, 4] do not fit output 0 of shape [2, 3, 4]: expected its shape "
@@ -198,8 +195,7 @@ TEST_CASE("negative log-likelihood, mean squared error, output") {
   Program p(identityModel("1x1"));
   llvm::cantFail(compiler::buildTraining(*p.module, trainingOptions("output")));
   p.verify();
-  auto results =
-      run(p.func("train"), {Tensor::scalar(0), Tensor::zeros({1, 1}), Tensor::of({1, 1}, {3})});
+  auto results = run(p.func("train"), {Tensor::scalar(0), Tensor::zeros({1, 1}), Tensor::of({1, 1}, {3})});
   CHECK(results[0].data == std::vector<double>{3});
   CHECK(results[1].data == std::vector<double>{2}); // 3 - lr * 1
 }
@@ -208,8 +204,8 @@ TEST_CASE("binary cross-entropy with logits") {
   Tensor y = Tensor::of({5}, {-1.5, 0, 0.3, 40, -800});
   std::vector<double> t = {1, 0.25, 0, 1, 1};
   Outcome o = evaluate("5", trainingOptions("bce_with_logits"), y, t);
-  double sum = std::log1p(std::exp(1.5)) + std::log(2.0) + std::log1p(std::exp(0.3)) +
-               std::log1p(std::exp(-40.0)) + 800;
+  double sum =
+      std::log1p(std::exp(1.5)) + std::log(2.0) + std::log1p(std::exp(0.3)) + std::log1p(std::exp(-40.0)) + 800;
   CHECK(o.loss == Approx(sum / 5).epsilon(1e-12));
   CHECK(o.gradient.data[1] == Approx((0.5 - 0.25) / 5)); // at 0, where |x| has no slope
   y = Tensor::of({5}, {-1.5, 0.1, 0.3, 4, -8});
@@ -250,8 +246,8 @@ TEST_CASE("additional losses and running statistics") {
   CHECK(graph::resultName(train, 2) == "running");
   CHECK(graph::resultRole(train, 0) == graph::kLoss);
   Tensor x = Tensor::of({2, 2}, {1, 0, 0, 2}), w = Tensor::of({2, 2}, {3, 4, 5, 6});
-  auto results = run(train, {Tensor::scalar(8), x, Tensor::zeros({2, 2}), w, Tensor::zeros({2}, 7),
-                             Tensor::zeros({2, 2})});
+  auto results =
+      run(train, {Tensor::scalar(8), x, Tensor::zeros({2, 2}), w, Tensor::zeros({2}, 7), Tensor::zeros({2, 2})});
   CHECK(results[0].data[0] == Approx((9.0 + 144) / 4 + 0.25 * 8 * 18));
   // gradient: 2 x (x w) / 4 + 0.25 * 8
   CHECK(distance(results[3], Tensor::of({2, 2}, {1.5 + 2, 2, 2, 12 + 2})) < 1e-12);
@@ -259,8 +255,7 @@ TEST_CASE("additional losses and running statistics") {
 }
 
 TEST_CASE("training programs that cannot be built") {
-  CHECK(errorOf("func.func @g() { return }", trainingOptions("mse")) ==
-        "the module has no @forward to train");
+  CHECK(errorOf("func.func @g() { return }", trainingOptions("mse")) == "the module has no @forward to train");
   CHECK(errorOf(identityModel("2x3"), trainingOptions("mse:output=1")) ==
         "the loss names output 1, but the model has 1 (counted from 0)");
   CHECK(errorOf(identityModel("2x3"), trainingOptions("output")) ==

@@ -23,9 +23,8 @@ TEST_CASE("decomposed batch normalisation computes the same") {
       tensor<4x3x2x5xf64>, tensor<3xf64>, tensor<3xf64>
   })");
   std::mt19937_64 engine(11);
-  std::vector<Tensor> arguments = {random({4, 3, 2, 5}, -1, 3, engine),
-                                   random({4, 3, 2, 5}, -1, 1, engine), random({3}, 0.5, 2, engine),
-                                   random({3}, -1, 1, engine)};
+  std::vector<Tensor> arguments = {random({4, 3, 2, 5}, -1, 3, engine), random({4, 3, 2, 5}, -1, 1, engine),
+                                   random({3}, 0.5, 2, engine), random({3}, -1, 1, engine)};
   func::FuncOp f = p.func("f");
   std::vector<Tensor> before = run(f, arguments);
   PassManager manager(&p.context);

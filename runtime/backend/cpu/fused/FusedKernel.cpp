@@ -12,7 +12,7 @@ namespace tessera::rt {
 namespace {
 
 constexpr uint32_t kInfinity = 0x7f800000u; // its bits; a NaN's are more
-constexpr int64_t kSmall = 32 << 10; // elements below which threads cost more than they bring
+constexpr int64_t kSmall = 32 << 10;        // elements below which threads cost more than they bring
 
 int64_t roundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
@@ -35,23 +35,19 @@ public:
     chunks_ = std::min<int64_t>(items, threads_ * 4);
     placeSums(items);
     laneBytes_ = static_cast<int64_t>(tape_.lanePointers.size()) * kLanes * 8;
-    slotBytes_ = roundUp(tile_ * (tape_.wide ? 8 : 4), 64) +
-                 64; // + 64: buffers do not fall on the same cache sets
-    threadBytes_ = laneBytes_ + slotBytes_ * tape_.slots +
-                   roundUp(static_cast<int64_t>(tape_.reductions.size()) * kLanes * 8, 64);
+    slotBytes_ = roundUp(tile_ * (tape_.wide ? 8 : 4), 64) + 64; // + 64: buffers do not fall on the same cache sets
+    threadBytes_ =
+        laneBytes_ + slotBytes_ * tape_.slots + roundUp(static_cast<int64_t>(tape_.reductions.size()) * kLanes * 8, 64);
     return true;
   }
 
   std::string describe() const override {
     return std::string("fused ") + vectorOps().isa + " " + std::to_string(tape_.rows()) + "x" +
-           std::to_string(tape_.m) + "x" + std::to_string(tape_.p) + " " +
-           std::to_string(tape_.laneOps.size()) + "+" + std::to_string(tape_.tileOps.size()) +
-           " ops";
+           std::to_string(tape_.m) + "x" + std::to_string(tape_.p) + " " + std::to_string(tape_.laneOps.size()) + "+" +
+           std::to_string(tape_.tileOps.size()) + " ops";
   }
 
-  size_t scratchBytes() const override {
-    return static_cast<size_t>(sumBytes_ + chunks_ * threadBytes_);
-  }
+  size_t scratchBytes() const override { return static_cast<size_t>(sumBytes_ + chunks_ * threadBytes_); }
 
   Status run(std::byte *scratch) override {
     double *sums = reinterpret_cast<double *>(scratch);
@@ -59,8 +55,7 @@ public:
     parallelFor(threads_, chunks_, [&](int64_t first, int64_t last) {
       for (int64_t c = first; c < last; ++c) {
         startSums(sums, c);
-        runChunk(chunkBegin(c, items), chunkBegin(c + 1, items),
-                 scratch + sumBytes_ + first * threadBytes_, sums, c);
+        runChunk(chunkBegin(c, items), chunkBegin(c + 1, items), scratch + sumBytes_ + first * threadBytes_, sums, c);
       }
     });
     for (size_t r = 0; r < tape_.reductions.size(); ++r)
@@ -177,12 +172,10 @@ private:
     f.laneSums = reinterpret_cast<double *>(memory + laneBytes_ + slotBytes_ * tape_.slots);
     for (const Tape::Constant &c : tape_.constants)
       if (c.type == plan::I64 || c.type == plan::I32)
-        std::fill_n(static_cast<int64_t *>(f.pointers[c.pointer]), kLanes,
-                    scalar::convert<int64_t>(c.value));
+        std::fill_n(static_cast<int64_t *>(f.pointers[c.pointer]), kLanes, scalar::convert<int64_t>(c.value));
       else
         std::fill_n(static_cast<float *>(f.pointers[c.pointer]), kLanes,
-                    c.type == plan::BOOL ? static_cast<float>(c.value != 0)
-                                         : static_cast<float>(c.value));
+                    c.type == plan::BOOL ? static_cast<float>(c.value != 0) : static_cast<float>(c.value));
     f.inputRow.resize(tape_.inputs.size());
     f.storeRow.resize(tape_.stores.size());
     f.sumRow.resize(tape_.reductions.size());
@@ -232,8 +225,7 @@ private:
       f.sourceRow[s] = offset(tape_.sources[s].outer, f.index);
     size_t source = 0;
     for (size_t i = 0; i <= tape_.laneOps.size(); ++i) {
-      for (; source < tape_.sources.size() &&
-             (tape_.sources[source].full || tape_.sources[source].before == i);
+      for (; source < tape_.sources.size() && (tape_.sources[source].full || tape_.sources[source].before == i);
            ++source)
         if (!tape_.sources[source].full)
           runSource(f, source, 0, kLanes);
@@ -258,20 +250,17 @@ private:
       const TapeInput &in = tape_.inputs[i];
       if (in.used && in.place.full)
         f.pointers[in.pointer] =
-            in.view->as<std::byte>() +
-            (f.inputRow[i] + at) * static_cast<int64_t>(bytesPerElement(in.view->dtype));
+            in.view->as<std::byte>() + (f.inputRow[i] + at) * static_cast<int64_t>(bytesPerElement(in.view->dtype));
     }
     for (size_t s = 0; s < tape_.stores.size(); ++s) {
       const TapeStore &store = tape_.stores[s];
       const TensorView &out = call_.outputs[store.output];
       f.pointers[store.pointer] =
-          out.as<std::byte>() +
-          (f.storeRow[s] + at) * static_cast<int64_t>(bytesPerElement(out.dtype));
+          out.as<std::byte>() + (f.storeRow[s] + at) * static_cast<int64_t>(bytesPerElement(out.dtype));
     }
     size_t source = 0;
     for (size_t i = 0; i <= tape_.tileOps.size(); ++i) {
-      for (; source < tape_.sources.size() &&
-             (!tape_.sources[source].full || tape_.sources[source].before == i);
+      for (; source < tape_.sources.size() && (!tape_.sources[source].full || tape_.sources[source].before == i);
            ++source)
         if (tape_.sources[source].full)
           runSource(f, source, at, n);
@@ -285,8 +274,7 @@ private:
     for (const TapeOp &op : tape_.copyOps)
       op.run(f.pointers[op.y], f.pointers[op.a], f.pointers[op.b], f.pointers[op.c], n);
     for (const auto &[pointer, found] : watched_) // what was written is in the cache still
-      if (vectorOps().largestPattern(static_cast<const float *>(f.pointers[pointer]), n) >=
-          kInfinity)
+      if (vectorOps().largestPattern(static_cast<const float *>(f.pointers[pointer]), n) >= kInfinity)
         found->store(true, std::memory_order_relaxed);
   }
 
@@ -311,16 +299,14 @@ private:
   /// n elements of a source from element `at` of the row on (16 lanes of it where it is no full value).
   void runSource(Frame &f, size_t s, int64_t at, int64_t n) const {
     const TapeSource &source = tape_.sources[s];
-    uint64_t first =
-        source.first + static_cast<uint64_t>(f.sourceRow[s] + at / tape_.p * source.strideM);
+    uint64_t first = source.first + static_cast<uint64_t>(f.sourceRow[s] + at / tape_.p * source.strideM);
     // A row without lanes is one period.
     int64_t period = tape_.p == 1 ? n : tape_.p;
     int64_t outer = tape_.p == 1 ? 0 : source.strideM;
     int64_t inner = tape_.p == 1 ? source.strideM : source.strideP;
     if (source.op == Op::Random) {
       uint64_t step = static_cast<uint64_t>(*tape_.inputs[source.step].view->as<int64_t>());
-      vectorOps().random(static_cast<float *>(f.pointers[source.y]), source.key, first, outer,
-                         inner, period, n, step);
+      vectorOps().random(static_cast<float *>(f.pointers[source.y]), source.key, first, outer, inner, period, n, step);
       return;
     }
     auto fill = [&](auto *y) {
@@ -339,8 +325,7 @@ private:
   void reduceTile(Frame &f, size_t r, int64_t at, int64_t n, double *sums, int64_t chunk) const {
     const TapeReduction &reduction = tape_.reductions[r];
     const float *x = static_cast<const float *>(f.pointers[reduction.source]);
-    double *acc =
-        reduction.place.full ? sumOf(sums, r, chunk) + f.sumRow[r] + at : f.laneSums + r * kLanes;
+    double *acc = reduction.place.full ? sumOf(sums, r, chunk) + f.sumRow[r] + at : f.laneSums + r * kLanes;
     if (reduction.dot) {
       vectorOps().dotLanes(acc, x, static_cast<const float *>(f.pointers[reduction.factor]), n);
       return;

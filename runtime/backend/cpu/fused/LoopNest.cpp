@@ -37,8 +37,7 @@ Pieces cut(const Shape &domain, const Layout &layout) {
 }
 
 /// The layout that all full operands share; nothing where they differ or a partial one is not plain.
-std::optional<Layout> commonLayout(const ExpressionCode &code, const KernelCall &call,
-                                   bool &flatten) {
+std::optional<Layout> commonLayout(const ExpressionCode &code, const KernelCall &call, bool &flatten) {
   std::optional<Layout> common;
   const Shape *shape = nullptr;
   bool shapesDiffer = false, onlyScalars = true;
@@ -152,8 +151,8 @@ std::optional<LoopNest> buildLoopNest(const ExpressionCode &code, const KernelCa
     if (instr.op == Op::Random || instr.op == Op::Iota) {
       Shape s;
       for (size_t i = 0; i < pieces.dim.size(); ++i) {
-        int64_t step = instr.op == Op::Random ? instr.globalStrides[pieces.dim[i]]
-                                              : int64_t(pieces.dim[i] == instr.dim);
+        int64_t step =
+            instr.op == Op::Random ? instr.globalStrides[pieces.dim[i]] : int64_t(pieces.dim[i] == instr.dim);
         s.push_back(step * pieces.unit[i]);
       }
       strides.push_back(std::move(s));

@@ -74,8 +74,8 @@ std::optional<VectorOp> vectorOp(const Instr &instr, plan::DType from) {
     break;
   }
   switch (instr.op) {
-#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS)                                            \
-  case Op::NAME:                                                                                   \
+#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS)                                                                \
+  case Op::NAME:                                                                                                       \
     return VectorOp::NAME;
 #include "runtime/plan/Elementwise.def"
   default:
@@ -147,8 +147,7 @@ bool supported(const ExpressionCode &e) {
     }
   }
   for (const ExpressionResult &r : e.results)
-    if (r.type != e.typeOf(r.value) || !storeOp(r.type) ||
-        (r.reduction != plan::NONE && r.type != plan::F32))
+    if (r.type != e.typeOf(r.value) || !storeOp(r.type) || (r.reduction != plan::NONE && r.type != plan::F32))
       return false;
   return elementCount(e.domain) > 0;
 }
@@ -198,8 +197,8 @@ private:
     for (size_t c = 0; c < e_.code.size(); ++c) {
       const Instr &instr = e_.code[c];
       // The random numbers of one point are not looked at: they are made for a row at a time.
-      bool full = instr.op == Op::Random ||
-                  (instr.op == Op::Iota && (nest_.indices[c].strideM || nest_.indices[c].strideP));
+      bool full =
+          instr.op == Op::Random || (instr.op == Op::Iota && (nest_.indices[c].strideM || nest_.indices[c].strideP));
       for (uint32_t i = 0; i < instr.arity; ++i)
         full = full || full_[instr.operands[i]];
       full_.push_back(full);
@@ -214,8 +213,7 @@ private:
       if (result.reduction != plan::NONE)
         continue;
       uint32_t v = result.value;
-      bool mayBeDirect =
-          v >= inputCount() && full_[v] && result.type == plan::F32 && direct_[v] < 0;
+      bool mayBeDirect = v >= inputCount() && full_[v] && result.type == plan::F32 && direct_[v] < 0;
       for (uint32_t i = 0; i < inputCount(); ++i) {
         if (!uses_[i] || call_.inputs[i].data != call_.outputs[r].data)
           continue;
@@ -246,11 +244,9 @@ private:
       in.used = uses_[i] > 0;
       if (in.used && !in.place.full)
         tape_.lanePointers.push_back(i);
-      if (std::optional<VectorOp> load = loadOp(e_.inputs[i].type);
-          in.used && in.place.full && load) {
+      if (std::optional<VectorOp> load = loadOp(e_.inputs[i].type); in.used && in.place.full && load) {
         in.pointer = tape_.pointers++;
-        tape_.tileOps.push_back(
-            {vectorOps().find(*load, 0), i, in.pointer, in.pointer, in.pointer});
+        tape_.tileOps.push_back({vectorOps().find(*load, 0), i, in.pointer, in.pointer, in.pointer});
         slotted_.push_back(i);
       }
       tape_.inputs.push_back(std::move(in));
@@ -266,8 +262,7 @@ private:
       runsAt_.push_back(c);
     for (size_t c = 0; c < e_.code.size(); ++c) {
       const Instr &instr = e_.code[c];
-      if ((instr.op != Op::Add && instr.op != Op::Sub) || !isSingle(instr.type) ||
-          !uses_[valueOf(c)])
+      if ((instr.op != Op::Add && instr.op != Op::Sub) || !isSingle(instr.type) || !uses_[valueOf(c)])
         continue;
       for (uint32_t i : {0u, 1u}) {
         uint32_t v = instr.operands[i];
@@ -384,8 +379,7 @@ private:
         store.pointer = v;
       } else {
         store.pointer = tape_.pointers++;
-        tape_.copyOps.push_back(
-            {vectorOps().find(*storeOp(result.type), laneMask({v})), store.pointer, v, v, v});
+        tape_.copyOps.push_back({vectorOps().find(*storeOp(result.type), laneMask({v})), store.pointer, v, v, v});
       }
       tape_.stores.push_back(std::move(store));
     }
@@ -424,8 +418,7 @@ private:
     };
     size_t source = 0;
     for (size_t i = 0; i <= tape_.tileOps.size(); ++i) {
-      for (; source < tape_.sources.size() &&
-             (!tape_.sources[source].full || tape_.sources[source].before == i);
+      for (; source < tape_.sources.size() && (!tape_.sources[source].full || tape_.sources[source].before == i);
            ++source)
         if (slotted[tape_.sources[source].y])
           take(tape_.sources[source].y, i);

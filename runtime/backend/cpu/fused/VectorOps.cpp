@@ -17,8 +17,8 @@ extern const VectorOps table;
 const VectorOps &vectorOps() {
 #ifdef TESSERA_X86_VECTORS
   static const VectorOps &best = []() -> const VectorOps & {
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
       return avx512::table;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
       return avx2::table;

@@ -75,8 +75,8 @@ struct VectorOps {
   /// The largest of the bit patterns without their signs: from 0x7f800000 on there is an infinity or a NaN.
   uint32_t (*largestPattern)(const float *x, int64_t n);
   /// y[i] = uniform number of (key, index, step), index = first + i / period * outer + i % period * inner.
-  void (*random)(float *y, uint64_t key, uint64_t first, int64_t outer, int64_t inner,
-                 int64_t period, int64_t n, uint64_t step);
+  void (*random)(float *y, uint64_t key, uint64_t first, int64_t outer, int64_t inner, int64_t period, int64_t n,
+                 uint64_t step);
 };
 
 /// The best for this machine.

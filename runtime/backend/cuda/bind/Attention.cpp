@@ -93,9 +93,7 @@ private:
   }
 
   /// [batches, heads of k, rows of all heads that meet it, depth].
-  Shape grouped(const Rows &r) const {
-    return {g_.batches, g_.k.heads, r.heads / g_.k.heads * r.rows, r.depth};
-  }
+  Shape grouped(const Rows &r) const { return {g_.batches, g_.k.heads, r.heads / g_.k.heads * r.rows, r.depth}; }
   TensorView scores() {
     Shape shape = grouped(g_.q);
     shape.back() = g_.keys();
@@ -147,8 +145,7 @@ private:
     return std::move(kernel_);
   }
 
-  static KernelCall make(const plan::Kernel &kernel, std::vector<TensorView> inputs,
-                         const TensorView &output) {
+  static KernelCall make(const plan::Kernel &kernel, std::vector<TensorView> inputs, const TensorView &output) {
     KernelCall call;
     call.kernel = &kernel;
     call.inputs = std::move(inputs);
@@ -156,12 +153,10 @@ private:
     return call;
   }
 
-  void product(const TensorView &a, const TensorView &b, bool transposeA, bool transposeB,
-               const TensorView &y) {
+  void product(const TensorView &a, const TensorView &b, bool transposeA, bool transposeB, const TensorView &y) {
     plan::Kernel kernel;
     kernel.set_name("matmul");
-    for (auto [name, value] :
-         {std::pair("transpose_a", transposeA), std::pair("transpose_b", transposeB)}) {
+    for (auto [name, value] : {std::pair("transpose_a", transposeA), std::pair("transpose_b", transposeB)}) {
       plan::Attribute *flag = kernel.add_attributes();
       flag->set_name(name);
       flag->set_i(value);
@@ -183,11 +178,10 @@ private:
                            {"SCALE", exactNumber(g_.scale)}};
     constants.insert(constants.end(), more.begin(), more.end());
     if (lines > 0)
-      kernel_.actions.push_back(
-          Launch{withConstants(constants, (std::string(kTotal) + text).c_str()),
-                 {static_cast<uint32_t>(std::min<int64_t>(lines, 1 << 20)), 1, 1},
-                 block,
-                 std::move(arguments)});
+      kernel_.actions.push_back(Launch{withConstants(constants, (std::string(kTotal) + text).c_str()),
+                                       {static_cast<uint32_t>(std::min<int64_t>(lines, 1 << 20)), 1, 1},
+                                       block,
+                                       std::move(arguments)});
   }
 
   TensorView probabilities(const TensorView &q, const TensorView &k, size_t biasOperand) {
@@ -197,8 +191,7 @@ private:
     more.push_back({"HEADS", wide(g_.heads())});
     more.push_back({"LOWEST", exactNumber(-std::numeric_limits<double>::infinity())});
     more.push_back({"OUTSIDE", exactNumber(g_.outside)});
-    lines(kProbabilities, {at(p.data), at((g_.hasBias ? call_.inputs[biasOperand] : p).data)},
-          more);
+    lines(kProbabilities, {at(p.data), at((g_.hasBias ? call_.inputs[biasOperand] : p).data)}, more);
     return p;
   }
 
@@ -223,8 +216,7 @@ std::string insideCode(const AttentionGeometry &g) {
   if (!g.causal)
     return wide(g.keys());
   const std::string n = "row + " + wide(std::clamp(g.start, -g.rows() - 1, g.keys()) + 1);
-  return "(" + n + " < 0 ? 0 : " + n + " < " + wide(g.keys()) + " ? " + n + " : " + wide(g.keys()) +
-         ")";
+  return "(" + n + " < 0 ? 0 : " + n + " < " + wide(g.keys()) + " ? " + n + " : " + wide(g.keys()) + ")";
 }
 
 Constants biasConstants(const AttentionGeometry &g) {
@@ -234,12 +226,8 @@ Constants biasConstants(const AttentionGeometry &g) {
   const Shape outer = rowMajorStrides(g.batch);
   for (size_t d = 0; g.hasBias && d < rank; ++d)
     base += "at += batch / " + wide(outer[d]) + " % " + wide(g.batch[d]) + " * " + stride(d) + "; ";
-  return {{"HAS_BIAS", g.hasBias ? "1" : "0"},
-          {"BIAS_HEAD", stride(rank)},
-          {"BIAS_ROW", stride(rank + 1)},
-          {"BIAS_KEY", stride(rank + 2)},
-          {"BIAS_BASE", base},
-          {"BIAS(i)", g.hasBias ? "bias[i]" : "0.0"}};
+  return {{"HAS_BIAS", g.hasBias ? "1" : "0"}, {"BIAS_HEAD", stride(rank)}, {"BIAS_ROW", stride(rank + 1)},
+          {"BIAS_KEY", stride(rank + 2)},      {"BIAS_BASE", base},         {"BIAS(i)", g.hasBias ? "bias[i]" : "0.0"}};
 }
 
 CudaKernel bindComposedAttention(const KernelCall &call, const BindOptions &options) {
@@ -255,8 +243,7 @@ std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions 
   std::vector<CudaKernel> choices;
   // With TF32 the library's products run on tensor cores, which outweighs what holding the scores costs. Batches,
   // heads and rows are a tensor's extents: their product with another extent may overflow.
-  const double scores =
-      4.0 * static_cast<double>(g.batches * g.heads() * g.rows()) * static_cast<double>(g.keys());
+  const double scores = 4.0 * static_cast<double>(g.batches * g.heads() * g.rows()) * static_cast<double>(g.keys());
   const bool empty = g.batches * g.heads() * g.rows() == 0 || g.v.depth == 0;
   if (options.tf32 && call.outputs[0].dtype == plan::F32 && !empty && scores <= kMostScoreBytes)
     choices.push_back(bindComposedAttention(call, options));

@@ -345,32 +345,30 @@ Constants constantsOf(const KernelCall &call, const AttentionGeometry &g) {
   const plan::DType type = call.outputs[0].dtype;
   const bool wideNumbers = type == plan::F64;
   const int64_t widest = std::max(g.q.depth, g.v.depth);
-  Constants constants = {
-      {"T", memoryType(type)},
-      {"A", memoryType(type)},
-      {"R", std::to_string(tileFactor(g, wideNumbers))},
-      {"COLUMNS", std::to_string(std::clamp<int64_t>((widest + 15) / 16, 1, wideNumbers ? 4 : 8))},
-      {"BATCHES", wide(g.batches)},
-      {"HEADS", wide(g.heads())},
-      {"GROUP", wide(g.group())},
-      {"ROWS", wide(g.rows())},
-      {"KEYS", wide(g.keys())},
-      {"DEPTH", wide(g.q.depth)},
-      {"WIDTH", wide(g.v.depth)},
-      {"LINES", wide(g.batches * g.heads() * g.rows())},
-      {"INSIDE", insideCode(g)},
-      {"SCALE", exactNumber(g.scale)},
-      {"OUTSIDE", exactNumber(g.outside)},
-      {"LOWEST", exactNumber(-std::numeric_limits<double>::infinity())},
-      {"UNDERFLOW", wideNumbers ? "-746.0" : "-104.0"}}; // e^x is 0 below
+  Constants constants = {{"T", memoryType(type)},
+                         {"A", memoryType(type)},
+                         {"R", std::to_string(tileFactor(g, wideNumbers))},
+                         {"COLUMNS", std::to_string(std::clamp<int64_t>((widest + 15) / 16, 1, wideNumbers ? 4 : 8))},
+                         {"BATCHES", wide(g.batches)},
+                         {"HEADS", wide(g.heads())},
+                         {"GROUP", wide(g.group())},
+                         {"ROWS", wide(g.rows())},
+                         {"KEYS", wide(g.keys())},
+                         {"DEPTH", wide(g.q.depth)},
+                         {"WIDTH", wide(g.v.depth)},
+                         {"LINES", wide(g.batches * g.heads() * g.rows())},
+                         {"INSIDE", insideCode(g)},
+                         {"SCALE", exactNumber(g.scale)},
+                         {"OUTSIDE", exactNumber(g.outside)},
+                         {"LOWEST", exactNumber(-std::numeric_limits<double>::infinity())},
+                         {"UNDERFLOW", wideNumbers ? "-746.0" : "-104.0"}}; // e^x is 0 below
   const std::pair<const char *, const AttentionGeometry::Rows *> tensors[] = {
       {"Q", &g.q}, {"K", &g.k}, {"V", &g.v}, {"Y", &g.y}};
   for (const auto &[name, r] : tensors) {
     constants.push_back({std::string(name) + "_STRIDE", wide(r->stride())});
     constants.push_back({std::string(name) + "_BASE(batch, head)",
-                         "(((batch) * " + wide(r->rowsFirst ? r->rows * r->heads : r->heads) +
-                             " + (head)) * " + wide(r->rowsFirst ? r->depth : r->rows * r->depth) +
-                             ")"});
+                         "(((batch) * " + wide(r->rowsFirst ? r->rows * r->heads : r->heads) + " + (head)) * " +
+                             wide(r->rowsFirst ? r->depth : r->rows * r->depth) + ")"});
   }
   for (auto &constant : biasConstants(g))
     constants.push_back(constant);
@@ -382,26 +380,22 @@ Constants constantsOf(const KernelCall &call, const AttentionGeometry &g) {
 CudaKernel bindTiledAttention(const KernelCall &call) {
   const AttentionGeometry g = *attentionGeometry(call);
   const Constants constants = constantsOf(call, g);
-  const int64_t lines = g.batches * g.heads() * g.rows(),
-                tile = 16 * tileFactor(g, call.outputs[0].dtype == plan::F64);
+  const int64_t lines = g.batches * g.heads() * g.rows(), tile = 16 * tileFactor(g, call.outputs[0].dtype == plan::F64);
   CudaKernel kernel;
   kernel.description = "generated, tiled";
   if (lines == 0)
     return kernel;
-  auto add = [&](const std::string &body, bool gradient, int64_t tasks,
-                 std::vector<Place> arguments) {
+  auto add = [&](const std::string &body, bool gradient, int64_t tasks, std::vector<Place> arguments) {
     Constants all = constants;
     all.push_back({"GRADIENT", gradient ? "1" : "0"});
-    kernel.actions.push_back(
-        Launch{withConstants(all, (kParts + body).c_str()),
-               {static_cast<uint32_t>(std::min<int64_t>(tasks, 1 << 20)), 1, 1},
-               256,
-               std::move(arguments)});
+    kernel.actions.push_back(Launch{withConstants(all, (kParts + body).c_str()),
+                                    {static_cast<uint32_t>(std::min<int64_t>(tasks, 1 << 20)), 1, 1},
+                                    256,
+                                    std::move(arguments)});
   };
   const bool gradient = call.name() == "attention_grad";
   const size_t first = gradient ? 1 : 0;
-  const Place q = at(call.inputs[first].data), k = at(call.inputs[first + 1].data),
-              v = at(call.inputs[first + 2].data),
+  const Place q = at(call.inputs[first].data), k = at(call.inputs[first + 1].data), v = at(call.inputs[first + 2].data),
               bias = g.hasBias ? at(call.inputs[first + 3].data) : q; // never read
   const int64_t rowTasks = g.batches * g.heads() * ((g.rows() + tile - 1) / tile);
   if (!gradient) {
@@ -410,8 +404,7 @@ CudaKernel bindTiledAttention(const KernelCall &call) {
     return kernel;
   }
   const Place dy = at(call.inputs[0].data),
-              statistics = kernel.reserve(3 * static_cast<uint64_t>(lines) *
-                                          bytesPerElement(call.outputs[0].dtype));
+              statistics = kernel.reserve(3 * static_cast<uint64_t>(lines) * bytesPerElement(call.outputs[0].dtype));
   const int64_t keyTasks = g.batches * g.k.heads * ((g.keys() + tile - 1) / tile);
   add(kForward, true, rowTasks, {q, k, v, bias, dy, statistics, statistics});
   add(std::string(kGradientParts) + kKeyGradients, true, keyTasks,

@@ -80,18 +80,14 @@ static void addCopy(CudaKernel &kernel, const TensorView &from, const TensorView
     copy.toStrides.push_back((to.layout.plain() ? logical : last)[d]);
     copy.fromStrides.push_back((from.layout.plain() ? logical : last)[d]);
   }
-  kernel.actions.push_back(Launch{stridedCopySource(copy),
-                                  {blocksFor(to.elements()), 1, 1},
-                                  256,
-                                  {at(from.data), at(to.data)}});
+  kernel.actions.push_back(
+      Launch{stridedCopySource(copy), {blocksFor(to.elements()), 1, 1}, 256, {at(from.data), at(to.data)}});
 }
 
 /// Kernels on copies of operands: `change` makes of an operand what its copy is, or leaves it alone. The copies lie
 /// first in the scratch memory, the kernel's own comes after them.
-static std::vector<CudaKernel> bindOnCopies(const KernelCall &call, uint64_t base,
-                                            const std::string &what,
-                                            const std::function<bool(TensorView &)> &change,
-                                            const Bind &bind) {
+static std::vector<CudaKernel> bindOnCopies(const KernelCall &call, uint64_t base, const std::string &what,
+                                            const std::function<bool(TensorView &)> &change, const Bind &bind) {
   KernelCall other = call;
   uint64_t copies = 0;
   std::vector<size_t> inputs, outputs; // that are copied
@@ -175,8 +171,7 @@ static std::vector<CudaKernel> bindThroughPlain(const KernelCall &call, const Bi
 }
 
 /// Of a call whose operands all lie plain.
-static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call,
-                                                 const BindOptions &options) {
+static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call, const BindOptions &options) {
   if (isExpressionKernel(call.name())) {
     Result<ExpressionCode> code = lowerExpression(call);
     if (!code)
@@ -219,24 +214,21 @@ static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call,
   if (it == table.end())
     return Status::error("the cuda backend has no kernel '" + call.name() + "'");
   // What only moves elements does not mind their type, and pooling computes with F32 by itself.
-  static const std::set<std::string, std::less<>> anyType = {
-      "reshape", "transpose", "slice",    "pad",           "concat",
-      "gather",  "max_pool",  "avg_pool", "max_pool_grad", "avg_pool_grad"};
+  static const std::set<std::string, std::less<>> anyType = {"reshape",       "transpose",    "slice",    "pad",
+                                                             "concat",        "gather",       "max_pool", "avg_pool",
+                                                             "max_pool_grad", "avg_pool_grad"};
   if (!hasHalf(call) || anyType.contains(call.name()))
     return it->second(call, options);
   // Products: on tensor cores as they are; where the library refuses, as products of F32 copies, which TF32 holds
   // without loss.
-  static const std::set<std::string, std::less<>> products = {"matmul", "conv", "conv_input_grad",
-                                                              "conv_weight_grad"};
+  static const std::set<std::string, std::less<>> products = {"matmul", "conv", "conv_input_grad", "conv_weight_grad"};
   std::vector<CudaKernel> choices;
   BindOptions wideOptions = options;
   if (products.contains(call.name())) {
     choices = it->second(call, options);
-    wideOptions.tf32 =
-        options.tf32 || (isHalf(call.inputs[0].dtype) && isHalf(call.inputs[1].dtype));
+    wideOptions.tf32 = options.tf32 || (isHalf(call.inputs[0].dtype) && isHalf(call.inputs[1].dtype));
   }
-  for (CudaKernel &choice :
-       bindThroughF32(call, [&](const KernelCall &wide) { return it->second(wide, wideOptions); }))
+  for (CudaKernel &choice : bindThroughF32(call, [&](const KernelCall &wide) { return it->second(wide, wideOptions); }))
     choices.push_back(std::move(choice));
   return choices;
 }

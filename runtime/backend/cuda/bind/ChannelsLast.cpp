@@ -23,16 +23,14 @@ Shape permuted(const Shape &sizes) {
 } // namespace
 
 Layout channelsLastLayout(const Shape &shape) {
-  return shape[1] > 1 && shape[1] <= INT32_MAX && pointsOf(shape) > 1
-             ? Layout{{{1, static_cast<int>(shape[1])}}}
-             : Layout();
+  return shape[1] > 1 && shape[1] <= INT32_MAX && pointsOf(shape) > 1 ? Layout{{{1, static_cast<int>(shape[1])}}}
+                                                                      : Layout();
 }
 
 bool liesChannelsLast(const TensorView &t) {
   if (t.shape.size() < 3)
     return false;
-  return t.layout.plain() ? t.shape[1] == 1 || pointsOf(t.shape) == 1
-                          : t.layout == channelsLastLayout(t.shape);
+  return t.layout.plain() ? t.shape[1] == 1 || pointsOf(t.shape) == 1 : t.layout == channelsLastLayout(t.shape);
 }
 
 Shape channelsLastStrides(const Shape &shape) {
@@ -46,8 +44,7 @@ Shape channelsLastStrides(const Shape &shape) {
   return strides;
 }
 
-std::vector<Layout> channelsLast(const plan::Plan &plan,
-                                 const std::vector<std::vector<KernelCall>> &calls, bool tf32) {
+std::vector<Layout> channelsLast(const plan::Plan &plan, const std::vector<std::vector<KernelCall>> &calls, bool tf32) {
   LayoutWishes wishes;
   wishes.wanted = [tf32](plan::DType type, bool) {
     return type == plan::F16 || type == plan::BF16 || (tf32 && type == plan::F32);
@@ -83,8 +80,7 @@ std::optional<ExpressionCode> withChannelsLast(const ExpressionCode &code, const
   auto fits = [&](const TensorView &t, const Shape &view) {
     if (view.size() != rank)
       return false;
-    return t.layout.plain() ? view[1] == 1 || pointsOf(view) == 1
-                            : t.shape == view && liesChannelsLast(t);
+    return t.layout.plain() ? view[1] == 1 || pointsOf(view) == 1 : t.shape == view && liesChannelsLast(t);
   };
   ExpressionCode last = code;
   last.domain = permuted(code.domain);

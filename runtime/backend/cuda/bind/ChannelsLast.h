@@ -21,8 +21,7 @@
 namespace tessera::rt::cuda {
 
 /// One layout per buffer. Input and what a collective cannot move as it lies stay plain. `tf32`: LoadOptions'.
-std::vector<Layout> channelsLast(const plan::Plan &plan,
-                                 const std::vector<std::vector<KernelCall>> &calls, bool tf32);
+std::vector<Layout> channelsLast(const plan::Plan &plan, const std::vector<std::vector<KernelCall>> &calls, bool tf32);
 
 /// The layout of a tensor with its channels last; plain where that is the same.
 Layout channelsLastLayout(const Shape &shape);

@@ -90,11 +90,10 @@ CudaKernel direct(const KernelCall &call, const ConvGeometry &g) {
   }
   const int64_t points = call.outputs[0].elements();
   if (points > 0)
-    kernel.actions.push_back(
-        Launch{withConstants(constants, kDirect),
-               {blocksFor(points), 1, 1},
-               256,
-               {at(call.inputs[0].data), at(call.inputs[1].data), at(call.outputs[0].data)}});
+    kernel.actions.push_back(Launch{withConstants(constants, kDirect),
+                                    {blocksFor(points), 1, 1},
+                                    256,
+                                    {at(call.inputs[0].data), at(call.inputs[1].data), at(call.outputs[0].data)}});
   return kernel;
 }
 
@@ -140,8 +139,8 @@ std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &opti
     CudaKernel kernel;
     kernel.description = what.tf32 ? "cuDNN tf32" : "cuDNN " + dtypeName(type);
     kernel.description += what.channelsLast ? " channels last" : "";
-    kernel.actions.push_back(LibraryConv{what, at(call.inputs[0].data), at(call.inputs[1].data),
-                                         at(call.outputs[0].data)});
+    kernel.actions.push_back(
+        LibraryConv{what, at(call.inputs[0].data), at(call.inputs[1].data), at(call.outputs[0].data)});
     choices.push_back(std::move(kernel));
   }
   if (plain && type == result && bytesPerElement(type) != 2)

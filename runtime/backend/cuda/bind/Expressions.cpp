@@ -80,8 +80,8 @@ public:
     std::string text;
     for (size_t i = 0; i < e_.inputs.size(); ++i)
       if (live_[i]) {
-        text += std::string("const ") + memoryType(e_.inputs[i].type) +
-                (apart ? " *__restrict__ in" : " *in") + std::to_string(i) + ", ";
+        text += std::string("const ") + memoryType(e_.inputs[i].type) + (apart ? " *__restrict__ in" : " *in") +
+                std::to_string(i) + ", ";
         arguments.push_back(at(call.inputs[i].data));
       }
     return text;
@@ -97,17 +97,14 @@ public:
       plan::DType type = e_.typeOf(static_cast<uint32_t>(v));
       std::string value = input ? loadCode(type, "in" + std::to_string(v) + "[" + address(v) + "]")
                                 : instruction(e_.code[v - e_.inputs.size()], v);
-      text += std::string("const ") + valueType(valueClass(type)) + " v" + std::to_string(v) +
-              " = " + value + ";\n";
+      text += std::string("const ") + valueType(valueClass(type)) + " v" + std::to_string(v) + " = " + value + ";\n";
     }
     return text;
   }
   std::string valueOf(size_t i) const { return "v" + std::to_string(result(i).value); }
 
 private:
-  std::string address(size_t value) const {
-    return addressCode(nest_.strides[slots_.at(value)], type_);
-  }
+  std::string address(size_t value) const { return addressCode(nest_.strides[slots_.at(value)], type_); }
 
   std::string instruction(const Instr &instr, size_t v) const {
     std::array<std::string, 3> operands;
@@ -136,16 +133,15 @@ Launch elementwise(const ExpressionCode &e, const KernelCall &call, const std::v
   std::string parameters = code.parameters(call, apart, launch.arguments), stores;
   for (size_t i = 0; i < rs.size(); ++i) {
     const std::string name = "out" + std::to_string(i);
-    parameters += std::string(i ? ", " : "") + memoryType(code.result(i).type) +
-                  (apart ? " *__restrict__ " : " *") + name;
+    parameters +=
+        std::string(i ? ", " : "") + memoryType(code.result(i).type) + (apart ? " *__restrict__ " : " *") + name;
     stores += name + "[i] = " + storeCode(code.result(i).type, code.valueOf(i)) + ";\n";
     launch.arguments.push_back(outputs[rs[i]]);
   }
   const std::string I = type.name();
-  launch.source = prelude() + "extern \"C\" __global__ void __launch_bounds__(256) k(" +
-                  parameters + ") {\n#pragma unroll 4\nfor (" + I + " i = blockIdx.x * (" + I +
-                  ")blockDim.x + threadIdx.x; i < " + type.literal(points) +
-                  "; i += gridDim.x * (" + I + ")blockDim.x) {\n" +
+  launch.source = prelude() + "extern \"C\" __global__ void __launch_bounds__(256) k(" + parameters +
+                  ") {\n#pragma unroll 4\nfor (" + I + " i = blockIdx.x * (" + I + ")blockDim.x + threadIdx.x; i < " +
+                  type.literal(points) + "; i += gridDim.x * (" + I + ")blockDim.x) {\n" +
                   indexCode(code.nest().sizes, "i", type) + code.body() + stores + "}\n}\n";
   launch.grid[0] = blocksFor(points);
   return launch;
@@ -165,8 +161,8 @@ Shares shareOut(int64_t results, int64_t points, bool innerReduced) {
   s.ty = kThreads / s.tx;
   s.blocks = (results + s.tx - 1) / s.tx;
   if (s.blocks < kFullDevice)
-    s.parts = std::clamp<int64_t>(kFullDevice / std::max<int64_t>(s.blocks, 1), 1,
-                                  std::max<int64_t>(1, points / (s.ty * 8)));
+    s.parts =
+        std::clamp<int64_t>(kFullDevice / std::max<int64_t>(s.blocks, 1), 1, std::max<int64_t>(1, points / (s.ty * 8)));
   return s;
 }
 
@@ -182,8 +178,8 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
   for (size_t d = 0; d < sizes.size(); ++d) {
     const bool kept = strides[d] != 0;
     Shape &list = kept ? keptSizes : reducedSizes;
-    rename += "const " + I + " x" + std::to_string(d) + " = " + (kept ? "k" : "r") +
-              std::to_string(list.size()) + ";\n";
+    rename +=
+        "const " + I + " x" + std::to_string(d) + " = " + (kept ? "k" : "r") + std::to_string(list.size()) + ";\n";
     list.push_back(sizes[d]);
   }
   const int64_t results = elementCount(e.results[rs[0]].view);
@@ -194,8 +190,7 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
   const Shares s = shareOut(results, points, innerReduced);
 
   Launch launch;
-  std::string parameters = code.parameters(call, apart, launch.arguments), shared, start, step,
-              keep, tree, stores;
+  std::string parameters = code.parameters(call, apart, launch.arguments), shared, start, step, keep, tree, stores;
   std::vector<Place> partials;
   for (size_t i = 0; i < rs.size(); ++i) {
     const ExpressionResult &r = code.result(i);
@@ -207,33 +202,27 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
     launch.arguments.push_back(s.parts > 1 ? partials.back() : outputs[rs[i]]);
     shared += "__shared__ " + sum + " s" + n + "[256];\n";
     start += sum + " a" + n + " = " + neutral(r.reduction, r.type) + ";\n";
-    step +=
-        "a" + n + " = " + combined(r.reduction, "a" + n, "(" + sum + ")" + code.valueOf(i)) + ";\n";
+    step += "a" + n + " = " + combined(r.reduction, "a" + n, "(" + sum + ")" + code.valueOf(i)) + ";\n";
     keep += "s" + n + "[t] = a" + n + ";\n";
-    tree += "s" + n +
-            "[t] = " + combined(r.reduction, "s" + n + "[t]", "s" + n + "[t + h * step]") + ";\n";
-    stores += s.parts > 1 ? "out" + n + "[blockIdx.y * " + type.literal(results) + " + kept] = s" +
-                                n + "[t];\n"
+    tree += "s" + n + "[t] = " + combined(r.reduction, "s" + n + "[t]", "s" + n + "[t + h * step]") + ";\n";
+    stores += s.parts > 1 ? "out" + n + "[blockIdx.y * " + type.literal(results) + " + kept] = s" + n + "[t];\n"
                           : "out" + n + "[kept] = " + finished(r.type, "s" + n + "[t]") + ";\n";
   }
   auto literal = [](int64_t v) { return std::to_string(v) + "u"; };
   // Neighbouring threads take neighbouring elements: of the reduction if its dimension is innermost.
-  const std::string lanes = innerReduced ? "const u32 ty = t % " + literal(s.ty) + ", tx = t / " +
-                                               literal(s.ty) + ", step = 1u;\n"
-                                         : "const u32 tx = t % " + literal(s.tx) + ", ty = t / " +
-                                               literal(s.tx) + ", step = " + literal(s.tx) + ";\n";
-  launch.source = prelude() + "extern \"C\" __global__ void __launch_bounds__(256) k(" +
-                  parameters + ") {\n" + shared + "const u32 t = threadIdx.x;\n" + lanes +
-                  "const " + I + " kept = blockIdx.x * (" + I + ")" + literal(s.tx) + " + tx;\n" +
-                  start + "if (kept < " + type.literal(results) + ") {\n" +
-                  indexCode(keptSizes, "kept", type, "k") + "#pragma unroll 4\nfor (" + I +
-                  " point = blockIdx.y * (" + I + ")" + literal(s.ty) + " + ty; point < " +
-                  type.literal(points) + "; point += " + type.literal(s.ty * s.parts) + ") {\n" +
-                  indexCode(reducedSizes, "point", type, "r") + rename + code.body() + step +
-                  "}\n}\n" + keep + "__syncthreads();\nfor (u32 h = " + literal(s.ty / 2) +
-                  "; h > 0; h >>= 1) {\nif (ty < h) {\n" + tree +
-                  "}\n__syncthreads();\n}\nif (ty == 0 && kept < " + type.literal(results) +
-                  ") {\n" + stores + "}\n}\n";
+  const std::string lanes =
+      innerReduced
+          ? "const u32 ty = t % " + literal(s.ty) + ", tx = t / " + literal(s.ty) + ", step = 1u;\n"
+          : "const u32 tx = t % " + literal(s.tx) + ", ty = t / " + literal(s.tx) + ", step = " + literal(s.tx) + ";\n";
+  launch.source =
+      prelude() + "extern \"C\" __global__ void __launch_bounds__(256) k(" + parameters + ") {\n" + shared +
+      "const u32 t = threadIdx.x;\n" + lanes + "const " + I + " kept = blockIdx.x * (" + I + ")" + literal(s.tx) +
+      " + tx;\n" + start + "if (kept < " + type.literal(results) + ") {\n" + indexCode(keptSizes, "kept", type, "k") +
+      "#pragma unroll 4\nfor (" + I + " point = blockIdx.y * (" + I + ")" + literal(s.ty) + " + ty; point < " +
+      type.literal(points) + "; point += " + type.literal(s.ty * s.parts) + ") {\n" +
+      indexCode(reducedSizes, "point", type, "r") + rename + code.body() + step + "}\n}\n" + keep +
+      "__syncthreads();\nfor (u32 h = " + literal(s.ty / 2) + "; h > 0; h >>= 1) {\nif (ty < h) {\n" + tree +
+      "}\n__syncthreads();\n}\nif (ty == 0 && kept < " + type.literal(results) + ") {\n" + stores + "}\n}\n";
   launch.grid = {static_cast<uint32_t>(s.blocks), static_cast<uint32_t>(s.parts), 1};
   kernel.actions.push_back(std::move(launch));
   if (s.parts == 1)
@@ -244,22 +233,18 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
   for (size_t i = 0; i < rs.size(); ++i) {
     const ExpressionResult &r = code.result(i);
     const std::string n = std::to_string(i), sum = sumType(valueClass(r.type));
-    parts += std::string(i ? ", " : "") + "const " + sum + " *__restrict__ in" + n + ", " +
-             memoryType(r.type) + " *__restrict__ out" + n;
+    parts += std::string(i ? ", " : "") + "const " + sum + " *__restrict__ in" + n + ", " + memoryType(r.type) +
+             " *__restrict__ out" + n;
     join.arguments.push_back(partials[i]);
     join.arguments.push_back(outputs[rs[i]]);
     sums += sum + " a" + n + " = " + neutral(r.reduction, r.type) + ";\n";
-    additions +=
-        "a" + n + " = " +
-        combined(r.reduction, "a" + n, "in" + n + "[part * " + type.literal(results) + " + kept]") +
-        ";\n";
+    additions += "a" + n + " = " +
+                 combined(r.reduction, "a" + n, "in" + n + "[part * " + type.literal(results) + " + kept]") + ";\n";
     ends += "out" + n + "[kept] = " + finished(r.type, "a" + n) + ";\n";
   }
-  join.source = prelude() + "extern \"C\" __global__ void k(" + parts + ") {\nconst " + I +
-                " kept = blockIdx.x * (" + I +
-                ")blockDim.x + threadIdx.x;\nif (kept >= " + type.literal(results) + ") return;\n" +
-                sums + "for (u32 part = 0; part < " + literal(s.parts) + "; ++part) {\n" +
-                additions + "}\n" + ends + "}\n";
+  join.source = prelude() + "extern \"C\" __global__ void k(" + parts + ") {\nconst " + I + " kept = blockIdx.x * (" +
+                I + ")blockDim.x + threadIdx.x;\nif (kept >= " + type.literal(results) + ") return;\n" + sums +
+                "for (u32 part = 0; part < " + literal(s.parts) + "; ++part) {\n" + additions + "}\n" + ends + "}\n";
   join.grid[0] = static_cast<uint32_t>((results + kThreads - 1) / kThreads);
   kernel.actions.push_back(std::move(join));
 }

@@ -122,13 +122,12 @@ std::string addOf(plan::DType type) {
 }
 
 Constants constantsOf(const IndexGeometry &g) {
-  return {
-      {"BATCH", wide(g.batch)},
-      {"OUTER", wide(g.outer)},
-      {"EXTENT", wide(g.extent)},
-      {"INNER", wide(g.inner)},
-      {"INDICES", wide(g.indices)},
-      {"START", g.start == INT64_MIN ? "(-9223372036854775807LL - 1)" : "(" + wide(g.start) + ")"}};
+  return {{"BATCH", wide(g.batch)},
+          {"OUTER", wide(g.outer)},
+          {"EXTENT", wide(g.extent)},
+          {"INNER", wide(g.inner)},
+          {"INDICES", wide(g.indices)},
+          {"START", g.start == INT64_MIN ? "(-9223372036854775807LL - 1)" : "(" + wide(g.start) + ")"}};
 }
 
 } // namespace
@@ -145,18 +144,17 @@ CudaKernel bindIndexing(const KernelCall &call) {
     uint32_t block = 32;
     while (block < 256 && block < g.extent)
       block *= 2;
-    kernel.actions.push_back(
-        Launch{withConstants({{"OUTER", wide(g.outer)},
-                              {"EXTENT", wide(g.extent)},
-                              {"INNER", wide(g.inner)},
-                              {"BLOCK", std::to_string(block)},
-                              {"K", wide(call.intAttribute("k", 1))},
-                              {"SMALLEST", call.intAttribute("smallest") != 0 ? "true" : "false"},
-                              {"T", memoryType(call.inputs[0].dtype)}},
-                             kTopK),
-               {static_cast<uint32_t>(std::min<int64_t>(lines, 65535)), 1, 1},
-               block,
-               {at(call.inputs[0].data), at(y.data)}});
+    kernel.actions.push_back(Launch{withConstants({{"OUTER", wide(g.outer)},
+                                                   {"EXTENT", wide(g.extent)},
+                                                   {"INNER", wide(g.inner)},
+                                                   {"BLOCK", std::to_string(block)},
+                                                   {"K", wide(call.intAttribute("k", 1))},
+                                                   {"SMALLEST", call.intAttribute("smallest") != 0 ? "true" : "false"},
+                                                   {"T", memoryType(call.inputs[0].dtype)}},
+                                                  kTopK),
+                                    {static_cast<uint32_t>(std::min<int64_t>(lines, 65535)), 1, 1},
+                                    block,
+                                    {at(call.inputs[0].data), at(y.data)}});
     return kernel;
   }
   IndexGeometry g = *indexGeometry(call);
@@ -166,22 +164,20 @@ CudaKernel bindIndexing(const KernelCall &call) {
   constants.push_back({"T", memoryType(y.dtype)});
   if (!scatter) {
     if (y.elements() > 0)
-      kernel.actions.push_back(
-          Launch{withConstants(constants, kGather),
-                 {blocksFor(y.elements()), 1, 1},
-                 256,
-                 {at(call.inputs[0].data), at(call.inputs[1].data), at(y.data)}});
+      kernel.actions.push_back(Launch{withConstants(constants, kGather),
+                                      {blocksFor(y.elements()), 1, 1},
+                                      256,
+                                      {at(call.inputs[0].data), at(call.inputs[1].data), at(y.data)}});
     return kernel;
   }
   if (y.bytes() > 0)
     kernel.actions.push_back(FillBytes{at(y.data), y.bytes()});
   constants.push_back({"ADD(a, b)", addOf(y.dtype)});
   if (y.elements() > 0 && g.indices > 0)
-    kernel.actions.push_back(
-        Launch{withConstants(constants, kScatterAdd),
-               {static_cast<uint32_t>(g.batch * g.indices), 1, 1},
-               256,
-               {at(call.inputs[0].data), at(call.inputs[1].data), at(y.data)}});
+    kernel.actions.push_back(Launch{withConstants(constants, kScatterAdd),
+                                    {static_cast<uint32_t>(g.batch * g.indices), 1, 1},
+                                    256,
+                                    {at(call.inputs[0].data), at(call.inputs[1].data), at(y.data)}});
   return kernel;
 }
 

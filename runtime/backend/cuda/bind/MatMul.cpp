@@ -42,27 +42,25 @@ CudaKernel tiled(const KernelCall &call, const MatMulGeometry &g) {
   std::string split;
   Shape strides = rowMajorStrides(g.batch);
   for (size_t d = 0; d < g.batch.size(); ++d)
-    split += "{ const i64 at = batch / " + wide(strides[d]) + " % " + wide(g.batch[d]) +
-             "; ia += at * " + wide(g.batchStrideA[d]) + "; ib += at * " + wide(g.batchStrideB[d]) +
-             "; } ";
+    split += "{ const i64 at = batch / " + wide(strides[d]) + " % " + wide(g.batch[d]) + "; ia += at * " +
+             wide(g.batchStrideA[d]) + "; ib += at * " + wide(g.batchStrideB[d]) + "; } ";
   if (batch * g.m * g.n == 0)
     return kernel;
-  kernel.actions.push_back(
-      Launch{withConstants({{"T", memoryType(type)},
-                            {"A", isFloat(type) ? "double" : "u64"},
-                            {"M", wide(g.m)},
-                            {"N", wide(g.n)},
-                            {"K", wide(g.k)},
-                            {"BATCH", wide(batch)},
-                            {"TILES_M", wide(down)},
-                            {"TILES_N", wide(across)},
-                            {"TRANSPOSE_A", g.transposeA ? "1" : "0"},
-                            {"TRANSPOSE_B", g.transposeB ? "1" : "0"},
-                            {"BATCH_INDEX", split}},
-                           kTiled),
-             {static_cast<uint32_t>(std::min<int64_t>(batch * down * across, 1 << 20)), 1, 1},
-             256,
-             {at(call.inputs[0].data), at(call.inputs[1].data), at(call.outputs[0].data)}});
+  kernel.actions.push_back(Launch{withConstants({{"T", memoryType(type)},
+                                                 {"A", isFloat(type) ? "double" : "u64"},
+                                                 {"M", wide(g.m)},
+                                                 {"N", wide(g.n)},
+                                                 {"K", wide(g.k)},
+                                                 {"BATCH", wide(batch)},
+                                                 {"TILES_M", wide(down)},
+                                                 {"TILES_N", wide(across)},
+                                                 {"TRANSPOSE_A", g.transposeA ? "1" : "0"},
+                                                 {"TRANSPOSE_B", g.transposeB ? "1" : "0"},
+                                                 {"BATCH_INDEX", split}},
+                                                kTiled),
+                                  {static_cast<uint32_t>(std::min<int64_t>(batch * down * across, 1 << 20)), 1, 1},
+                                  256,
+                                  {at(call.inputs[0].data), at(call.inputs[1].data), at(call.outputs[0].data)}});
   return kernel;
 }
 
@@ -122,8 +120,8 @@ CudaKernel library(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
     bits |= static_cast<uint64_t>(stride) * size;
   bits |= static_cast<uint64_t>(what.strideY) * resultSize;
   for (const Action &action : kernel.actions)
-    for (const Place &place : {std::get<LibraryMatMul>(action).a, std::get<LibraryMatMul>(action).b,
-                               std::get<LibraryMatMul>(action).y})
+    for (const Place &place :
+         {std::get<LibraryMatMul>(action).a, std::get<LibraryMatMul>(action).b, std::get<LibraryMatMul>(action).y})
       bits |= place.value;
   for (Action &action : kernel.actions)
     std::get<LibraryMatMul>(action).what.alignment = static_cast<int32_t>(bits & (~bits + 1));
@@ -132,8 +130,7 @@ CudaKernel library(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
 
 } // namespace
 
-std::vector<CudaKernel> bindMatMul(const KernelCall &given, const BindOptions &options,
-                                   const TensorView *stored) {
+std::vector<CudaKernel> bindMatMul(const KernelCall &given, const BindOptions &options, const TensorView *stored) {
   MatMulGeometry g = *matmulGeometry(given);
   KernelCall call = given;
   if (stored)

@@ -16,8 +16,8 @@ void addCopy(CudaKernel &kernel, const TensorView &to, const TensorView &from, S
   const int64_t points = elementCount(copy.sizes);
   if (points == 0)
     return;
-  kernel.actions.push_back(Launch{
-      stridedCopySource(copy), {blocksFor(points), 1, 1}, 256, {at(from.data), at(to.data)}});
+  kernel.actions.push_back(
+      Launch{stridedCopySource(copy), {blocksFor(points), 1, 1}, 256, {at(from.data), at(to.data)}});
 }
 
 /// The bits of `value` as an element, as the reference's fill has them.
@@ -56,25 +56,23 @@ bool tiledTranspose(const KernelCall &call, const Nest &nest, CudaKernel &kernel
                         : bytesPerElement(call.outputs[0].dtype) == 2 ? "u16"
                                                                       : "u8";
   auto literal = [](int64_t v) { return std::to_string(v) + "ull"; };
-  const std::string toBatch = literal(n == 3 ? to[0] : 0),
-                    fromBatch = literal(n == 3 ? from[0] : 0);
-  std::string source =
-      prelude() + "extern \"C\" __global__ void k(const " + element + " *__restrict__ from, " +
-      element + " *__restrict__ to) {\n__shared__ " + element +
-      " tile[32][33];\nconst u32 tx = threadIdx.x % 32u, ty = threadIdx.x / 32u;\n"
-      "const u64 row0 = blockIdx.y * 32ull, col0 = blockIdx.x * 32ull, batch = blockIdx.z;\n"
-      "for (u32 j = ty; j < 32u; j += 8u)\nif (col0 + j < " +
-      literal(cols) + " && row0 + tx < " + literal(rows) + ")\ntile[j][tx] = from[batch * " +
-      fromBatch + " + (col0 + j) * " + literal(from[n - 1]) +
-      " + row0 + tx];\n__syncthreads();\n"
-      "for (u32 j = ty; j < 32u; j += 8u)\nif (row0 + j < " +
-      literal(rows) + " && col0 + tx < " + literal(cols) + ")\nto[batch * " + toBatch +
-      " + (row0 + j) * " + literal(to[n - 2]) + " + col0 + tx] = tile[tx][j];\n}\n";
-  kernel.actions.push_back(Launch{
-      std::move(source),
-      {static_cast<uint32_t>(across), static_cast<uint32_t>(down), static_cast<uint32_t>(batch)},
-      256,
-      {at(call.inputs[0].data), at(call.outputs[0].data)}});
+  const std::string toBatch = literal(n == 3 ? to[0] : 0), fromBatch = literal(n == 3 ? from[0] : 0);
+  std::string source = prelude() + "extern \"C\" __global__ void k(const " + element + " *__restrict__ from, " +
+                       element + " *__restrict__ to) {\n__shared__ " + element +
+                       " tile[32][33];\nconst u32 tx = threadIdx.x % 32u, ty = threadIdx.x / 32u;\n"
+                       "const u64 row0 = blockIdx.y * 32ull, col0 = blockIdx.x * 32ull, batch = blockIdx.z;\n"
+                       "for (u32 j = ty; j < 32u; j += 8u)\nif (col0 + j < " +
+                       literal(cols) + " && row0 + tx < " + literal(rows) + ")\ntile[j][tx] = from[batch * " +
+                       fromBatch + " + (col0 + j) * " + literal(from[n - 1]) +
+                       " + row0 + tx];\n__syncthreads();\n"
+                       "for (u32 j = ty; j < 32u; j += 8u)\nif (row0 + j < " +
+                       literal(rows) + " && col0 + tx < " + literal(cols) + ")\nto[batch * " + toBatch +
+                       " + (row0 + j) * " + literal(to[n - 2]) + " + col0 + tx] = tile[tx][j];\n}\n";
+  kernel.actions.push_back(
+      Launch{std::move(source),
+             {static_cast<uint32_t>(across), static_cast<uint32_t>(down), static_cast<uint32_t>(batch)},
+             256,
+             {at(call.inputs[0].data), at(call.outputs[0].data)}});
   return true;
 }
 
@@ -110,11 +108,10 @@ void pad(const KernelCall &call, CudaKernel &kernel) {
   if (points == 0)
     return;
   uint64_t bits = bitsOf(y.dtype, call.floatAttribute("value"));
-  kernel.actions.push_back(
-      Launch{stridedFillSource({points}, {1}, 0, bytesPerElement(y.dtype), bits),
-             {blocksFor(points), 1, 1},
-             256,
-             {at(y.data)}});
+  kernel.actions.push_back(Launch{stridedFillSource({points}, {1}, 0, bytesPerElement(y.dtype), bits),
+                                  {blocksFor(points), 1, 1},
+                                  256,
+                                  {at(y.data)}});
   int64_t first = 0;
   for (size_t d = 0; d < strides.size(); ++d) {
     first += lo[d] * strides[d];
@@ -143,8 +140,7 @@ CudaKernel bindMovement(const KernelCall &call) {
   if (call.name() == "reshape") {
     kernel.description = "copy";
     if (call.inputs[0].data != call.outputs[0].data && call.outputs[0].bytes() > 0)
-      kernel.actions.push_back(
-          CopyBytes{at(call.outputs[0].data), at(call.inputs[0].data), call.outputs[0].bytes()});
+      kernel.actions.push_back(CopyBytes{at(call.outputs[0].data), at(call.inputs[0].data), call.outputs[0].bytes()});
   } else if (call.name() == "transpose") {
     transpose(call, kernel);
   } else if (call.name() == "slice") {

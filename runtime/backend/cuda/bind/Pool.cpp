@@ -173,8 +173,8 @@ std::optional<CudaKernel> library(const KernelCall &call, const PoolGeometry &g,
     what.padLow[d] = g.padLo[d];
     what.padHigh[d] = g.padHi[d];
     // Of a window in padding alone the plan has its own idea.
-    if (g.padLo[d] < 0 || g.padHi[d] < 0 || g.in[d] < 1 || g.out[d] < 1 ||
-        g.padLo[d] >= g.kernel[d] || (g.out[d] - 1) * g.stride[d] - g.padLo[d] >= g.in[d])
+    if (g.padLo[d] < 0 || g.padHi[d] < 0 || g.in[d] < 1 || g.out[d] < 1 || g.padLo[d] >= g.kernel[d] ||
+        (g.out[d] - 1) * g.stride[d] - g.padLo[d] >= g.in[d])
       return std::nullopt;
   }
   CudaKernel kernel;
@@ -209,8 +209,7 @@ CudaKernel generated(const KernelCall &call, const PoolGeometry &g, bool last) {
   const int64_t points = call.outputs[0].elements();
   auto add = [&](const char *text, int64_t n, std::vector<Place> arguments) {
     const std::string body = std::string(kWindow) + text;
-    kernel.actions.push_back(
-        Launch{withConstants(constants, body.c_str()), {blocksFor(n), 1, 1}, 256, arguments});
+    kernel.actions.push_back(Launch{withConstants(constants, body.c_str()), {blocksFor(n), 1, 1}, 256, arguments});
   };
   if (points == 0)
     return kernel;

@@ -14,22 +14,18 @@ constexpr int64_t kMostThreads = 1024; // of a block
 int64_t mostWords(int64_t threads) { return threads == kMostThreads ? 16 : 32; }
 
 bool same(const Nest &a, const Nest &b) { return a.sizes == b.sizes && a.strides == b.strides; }
-bool same(const RowAccess &a, const RowAccess &b) {
-  return same(a.row, b.row) && same(a.column, b.column);
-}
+bool same(const RowAccess &a, const RowAccess &b) { return same(a.row, b.row) && same(a.column, b.column); }
 
 /// n elements, one after the other at this distance.
 Nest line(int64_t n, int64_t stride) { return collapse(Nest{Shape{n}, {Shape{stride}}}); }
 bool still(const Nest &nest) {
-  return std::all_of(nest.strides[0].begin(), nest.strides[0].end(),
-                     [](int64_t s) { return s == 0; });
+  return std::all_of(nest.strides[0].begin(), nest.strides[0].end(), [](int64_t s) { return s == 0; });
 }
 
 struct Accesses {
   explicit Accesses(const Rows &n)
-      : full{line(n.rows, n.columns), line(n.columns, 1)},
-        perRow{line(n.rows, 1), line(n.columns, 0)}, perColumn{line(n.rows, 0),
-                                                               line(n.columns, 1)} {}
+      : full{line(n.rows, n.columns), line(n.columns, 1)}, perRow{line(n.rows, 1), line(n.columns, 0)},
+        perColumn{line(n.rows, 0), line(n.columns, 1)} {}
   RowAccess full, perRow, perColumn;
 };
 
@@ -57,10 +53,8 @@ std::optional<Fit> fit(const Shape &domain, const Rows &n) {
 RowAccess part(const Shape &domain, const Shape &strides, const Fit &f, int64_t columns) {
   const auto at = static_cast<std::ptrdiff_t>(f.split);
   RowAccess a;
-  a.row = collapse(
-      {{domain.begin(), domain.begin() + at}, {Shape(strides.begin(), strides.begin() + at)}});
-  a.column = f.wide ? collapse({{domain.begin() + at, domain.end()},
-                                {Shape(strides.begin() + at, strides.end())}})
+  a.row = collapse({{domain.begin(), domain.begin() + at}, {Shape(strides.begin(), strides.begin() + at)}});
+  a.column = f.wide ? collapse({{domain.begin() + at, domain.end()}, {Shape(strides.begin() + at, strides.end())}})
                     : line(columns, 0);
   return a;
 }
@@ -72,8 +66,7 @@ bool overlap(const void *a, size_t aBytes, const void *b, size_t bBytes) {
 
 class Merger {
 public:
-  Merger(const std::vector<RowMember> &members, const Rows &size)
-      : members_(members), accesses_(size) {
+  Merger(const std::vector<RowMember> &members, const Rows &size) : members_(members), accesses_(size) {
     chain_.size = size;
   }
 
@@ -104,9 +97,8 @@ private:
   }
   size_t pointer(const TensorView &view, bool output) {
     size_t p = 0;
-    while (p < chain_.pointers.size() &&
-           (chain_.pointers[p].data != view.data || chain_.pointers[p].type != view.dtype ||
-            chain_.pointers[p].output != output))
+    while (p < chain_.pointers.size() && (chain_.pointers[p].data != view.data ||
+                                          chain_.pointers[p].type != view.dtype || chain_.pointers[p].output != output))
       ++p;
     if (p == chain_.pointers.size()) {
       chain_.pointers.push_back({view.data, view.dtype, output});
@@ -138,8 +130,7 @@ private:
     return push(load);
   }
 
-  uint32_t compute(const Instr &instr, const std::vector<uint32_t> &ids, const Shape &domain,
-                   const Fit &f) {
+  uint32_t compute(const Instr &instr, const std::vector<uint32_t> &ids, const Shape &domain, const Fit &f) {
     RowValue v;
     v.kind = RowValue::Kind::Compute;
     v.type = instr.type;
@@ -217,22 +208,20 @@ private:
         value = push(v);
         chain_.phases = std::max(chain_.phases, v.level + 1);
         made_.back().push_back({rounded(value, result.type), false});
-      } else if ((f->wide && same(to, accesses_.perColumn)) ||
-                 (still(to.row) && still(to.column))) {
+      } else if ((f->wide && same(to, accesses_.perColumn)) || (still(to.row) && still(to.column))) {
         made_.back().push_back({std::nullopt, false});
         if (member.stored[r])
           chain_.sums.push_back({!f->wide                        ? RowSum::Of::PerRow
                                  : same(to, accesses_.perColumn) ? RowSum::Of::Column
                                                                  : RowSum::Of::All,
-                                 value, result.reduction, member.outputs[r],
-                                 chain_.values[value].level});
+                                 value, result.reduction, member.outputs[r], chain_.values[value].level});
         continue;
       } else {
         return false;
       }
       if (member.stored[r])
-        chain_.stores.push_back({value, result.type, made_.back().back().wide,
-                                 pointer(member.outputs[r], true), chain_.values[value].level});
+        chain_.stores.push_back({value, result.type, made_.back().back().wide, pointer(member.outputs[r], true),
+                                 chain_.values[value].level});
     }
     return true;
   }
@@ -259,9 +248,7 @@ private:
   bool separate() {
     std::vector<RowValue> &values = chain_.values;
     std::vector<RowPointer> &pointers = chain_.pointers;
-    auto meets = [&](size_t a, size_t b) {
-      return overlap(pointers[a].data, bytes_[a], pointers[b].data, bytes_[b]);
-    };
+    auto meets = [&](size_t a, size_t b) { return overlap(pointers[a].data, bytes_[a], pointers[b].data, bytes_[b]); };
     for (size_t s = 0; s < chain_.stores.size(); ++s) {
       RowStore &store = chain_.stores[s];
       for (size_t other = 0; other < s; ++other)
@@ -277,8 +264,7 @@ private:
           pointers[store.pointer].aside = true;
           continue;
         }
-        if (!same(v.access, accesses_.full) ||
-            pointers[v.pointer].data != pointers[store.pointer].data ||
+        if (!same(v.access, accesses_.full) || pointers[v.pointer].data != pointers[store.pointer].data ||
             bytes_[v.pointer] != bytes_[store.pointer])
           return false;
         store.phase = std::max(store.phase, v.phase);
@@ -331,10 +317,7 @@ private:
       (sum.of == RowSum::Of::Column ? most : once) += 2;
     // Four columns for a thread, eight where a row would take more than 256 threads.
     int64_t threads = 1;
-    while (threads < kMostThreads && threads * (threads < 32    ? 1
-                                                : threads < 256 ? 4
-                                                                : 8) <
-                                         chain_.size.columns)
+    while (threads < kMostThreads && threads * (threads < 32 ? 1 : threads < 256 ? 4 : 8) < chain_.size.columns)
       threads *= 2;
     auto each = [&] { return (chain_.size.columns + threads - 1) / threads; };
     while (threads < kMostThreads && each() > 1 && each() * most + once > mostWords(threads))
@@ -362,9 +345,8 @@ std::vector<Rows> rowsOf(const ExpressionCode &code) {
   auto add = [&](size_t split) {
     const auto at = code.domain.begin() + static_cast<std::ptrdiff_t>(split);
     const Rows n{elementCount({code.domain.begin(), at}), elementCount({at, code.domain.end()})};
-    if (n.rows > 0 && n.columns > 1 && std::none_of(found.begin(), found.end(), [&](const Rows &f) {
-          return f.columns == n.columns;
-        }))
+    if (n.rows > 0 && n.columns > 1 &&
+        std::none_of(found.begin(), found.end(), [&](const Rows &f) { return f.columns == n.columns; }))
       found.push_back(n);
   };
   // Which split a reduction fits shows when the step is merged; here they are only named.

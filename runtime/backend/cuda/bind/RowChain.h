@@ -40,7 +40,7 @@ struct RowMember {
   };
   const ExpressionCode *code = nullptr;
   std::vector<TensorView> inputs,
-      outputs; // where they lie; those taken over or not stored: nowhere
+      outputs;                             // where they lie; those taken over or not stored: nowhere
   std::vector<std::optional<Source>> from; // by input; nothing: read from memory
   std::vector<bool> stored;                // by output: whether somebody else reads it
 };
@@ -85,8 +85,7 @@ struct RowPointer {
   void *data = nullptr;
   plan::DType type = plan::F32;
   bool output = false;
-  bool apart =
-      true; // what is written through it is not read through another, nor the other way round
+  bool apart = true; // what is written through it is not read through another, nor the other way round
   bool aside =
       false; // of one number per row: written elsewhere and copied at the end, since other rows still read here
 };
@@ -101,8 +100,7 @@ struct RowChain {
   int phases = 1;
   int64_t threads = 32; // of a row
   int64_t perThread = 1;
-  bool separate =
-      true; // no row, and no other thread, reads what is overwritten; without it the chain is wrong
+  bool separate = true; // no row, and no other thread, reads what is overwritten; without it the chain is wrong
 };
 
 /// The members as one, or nothing: where one does not fit the rows, where a value is read at other points than it is made,

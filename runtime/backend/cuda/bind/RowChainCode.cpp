@@ -17,13 +17,11 @@ namespace tessera::rt::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256;
-constexpr int64_t kFullDevice = 528;     // blocks: four per multiprocessor of an H200
-constexpr int64_t kEveryProcessor = 132; // one
-constexpr int64_t kMostBlocks = 1 << 16; // further rows are done by the same blocks
-constexpr int64_t kRowsPerSum =
-    8; // where sums over the rows are kept, and all multiprocessors have some
-constexpr uint64_t kSums = uint64_t(1)
-                           << 56; // of whose scratch memory places are counted from here
+constexpr int64_t kFullDevice = 528;          // blocks: four per multiprocessor of an H200
+constexpr int64_t kEveryProcessor = 132;      // one
+constexpr int64_t kMostBlocks = 1 << 16;      // further rows are done by the same blocks
+constexpr int64_t kRowsPerSum = 8;            // where sums over the rows are kept, and all multiprocessors have some
+constexpr uint64_t kSums = uint64_t(1) << 56; // of whose scratch memory places are counted from here
 
 std::string name(const char *what, size_t i) { return what + std::to_string(i); }
 
@@ -49,42 +47,36 @@ public:
     for (size_t p = 0; p < chain_.pointers.size(); ++p) {
       const RowPointer &pointer = chain_.pointers[p];
       parameters += std::string(parameters.empty() ? "" : ", ") + (pointer.output ? "" : "const ") +
-                    memoryType(pointer.type) + (pointer.apart ? " *__restrict__ " : " *") +
-                    name("p", p);
+                    memoryType(pointer.type) + (pointer.apart ? " *__restrict__ " : " *") + name("p", p);
       Place place = at(pointer.data);
       if (pointer.aside) {
-        const uint64_t bytes =
-            static_cast<uint64_t>(chain_.size.rows) * bytesPerElement(pointer.type);
+        const uint64_t bytes = static_cast<uint64_t>(chain_.size.rows) * bytesPerElement(pointer.type);
         place = kernel.reserve(bytes);
         copies.push_back({at(pointer.data), place, bytes});
       }
       launch.arguments.push_back(place);
     }
     const int64_t groups = blocks_ * together_; // of threads
-    std::string declared, columns, once; // sums over the rows: declared, and written at the end
+    std::string declared, columns, once;        // sums over the rows: declared, and written at the end
     std::vector<Total> ofThreads;
     std::vector<Place> places;
     for (size_t c = 0; c < chain_.sums.size(); ++c) {
       const RowSum &sum = chain_.sums[c];
       const bool column = sum.of == RowSum::Of::Column;
       const std::string type = sumType(valueClass(sum.to.dtype));
-      places.push_back(
-          kernel.reserve(static_cast<uint64_t>(groups * (column ? chain_.size.columns : 1)) * 8));
+      places.push_back(kernel.reserve(static_cast<uint64_t>(groups * (column ? chain_.size.columns : 1)) * 8));
       launch.arguments.push_back(places.back());
       parameters += (parameters.empty() ? "" : ", ") + type + " *__restrict__ " + name("q", c);
-      declared += type + " " + name("c", c) + (column ? each() : "") + ";\n" +
-                  (column ? loop() : "") + sumOf(c) + " = " + neutral(sum.reduction, sum.to.dtype) +
-                  ";\n";
+      declared += type + " " + name("c", c) + (column ? each() : "") + ";\n" + (column ? loop() : "") + sumOf(c) +
+                  " = " + neutral(sum.reduction, sum.to.dtype) + ";\n";
       if (column)
-        columns += name("q", c) + "[group * " + type_.literal(chain_.size.columns) +
-                   " + column] = " + sumOf(c) + ";\n";
+        columns += name("q", c) + "[group * " + type_.literal(chain_.size.columns) + " + column] = " + sumOf(c) + ";\n";
       else
         once += name("q", c) + "[group] = " + sumOf(c) + ";\n";
       if (sum.of == RowSum::Of::All)
         ofThreads.push_back({sumOf(c), sum.reduction, sum.to.dtype});
     }
-    const std::string I = type_.name(),
-                      group = "blockIdx.x * (" + I + ")" + std::to_string(together_) + "u";
+    const std::string I = type_.name(), group = "blockIdx.x * (" + I + ")" + std::to_string(together_) + "u";
     std::string rows = rowsCode();
     if (exchanges_ == 1) // its memory is written again for the next row
       rows += "__syncthreads();\n";
@@ -95,12 +87,11 @@ public:
       end += loop() + "{\n" + columnCode("column") + columns + "}\n}\n";
     if (!once.empty())
       end += "if (lane == 0u) {\n" + once + "}\n";
-    launch.source = prelude() + "extern \"C\" __global__ void __launch_bounds__(" +
-                    std::to_string(block_) + ") k(" + parameters + ") {\n" + shared_ +
-                    "const u32 t = threadIdx.x, lane = t % " + lanes() + ";\n" + declared +
-                    "for (" + I + " base = " + group + "; base < " +
-                    type_.literal(chain_.size.rows) + "; base += gridDim.x * (" + I + ")" +
-                    std::to_string(together_) + "u) {\n" + rowCode() + rows + "}\n" + end + "}\n";
+    launch.source = prelude() + "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(block_) + ") k(" +
+                    parameters + ") {\n" + shared_ + "const u32 t = threadIdx.x, lane = t % " + lanes() + ";\n" +
+                    declared + "for (" + I + " base = " + group + "; base < " + type_.literal(chain_.size.rows) +
+                    "; base += gridDim.x * (" + I + ")" + std::to_string(together_) + "u) {\n" + rowCode() + rows +
+                    "}\n" + end + "}\n";
     kernel.actions.push_back(std::move(launch));
     for (const bool column : {true, false})
       addSums(kernel, places, groups, column);
@@ -129,8 +120,8 @@ private:
     const std::string mine = together_ == 1 ? "base" : "base + t / " + lanes();
     if (!lastIsPart())
       return "const " + I + " row = " + mine + ";\n";
-    return "const bool inside = " + mine + " <= " + last + ";\nconst " + I + " row = inside ? " +
-           mine + " : " + last + ";\n";
+    return "const bool inside = " + mine + " <= " + last + ";\nconst " + I + " row = inside ? " + mine + " : " + last +
+           ";\n";
   }
   /// The k-th column of this thread, and the beginning of what is only done where there is one.
   std::string columnCode(const char *variable, bool rows = false) const {
@@ -138,8 +129,8 @@ private:
     if (rows && lastIsPart())
       condition = "inside";
     if (chain_.threads * chain_.perThread != chain_.size.columns)
-      condition += (condition.empty() ? "" : " && ") + std::string(variable) + " < " +
-                   type_.literal(chain_.size.columns);
+      condition +=
+          (condition.empty() ? "" : " && ") + std::string(variable) + " < " + type_.literal(chain_.size.columns);
     return "const " + type_.name() + " " + variable + " = lane + k * " + lanes() + ";\n" +
            (condition.empty() ? "{\n" : "if (" + condition + ") {\n");
   }
@@ -169,20 +160,16 @@ private:
                                          : row + " + " + column;
   }
 
-  std::string sumOf(size_t c) const {
-    return name("c", c) + (chain_.sums[c].of == RowSum::Of::Column ? "[k]" : "");
-  }
+  std::string sumOf(size_t c) const { return name("c", c) + (chain_.sums[c].of == RowSum::Of::Column ? "[k]" : ""); }
   /// What adds to the sums over the rows in this phase: of whole rows, or of numbers per row.
   std::string addToSums(int phase, bool perRow) const {
     std::string text;
     for (size_t c = 0; c < chain_.sums.size(); ++c)
-      if (const RowSum &sum = chain_.sums[c];
-          sum.phase == phase && (sum.of == RowSum::Of::PerRow) == perRow)
-        text +=
-            sumOf(c) + " = " +
-            combined(sum.reduction, sumOf(c),
-                     std::string("(") + sumType(valueClass(sum.to.dtype)) + ")" + use(sum.value)) +
-            ";\n";
+      if (const RowSum &sum = chain_.sums[c]; sum.phase == phase && (sum.of == RowSum::Of::PerRow) == perRow)
+        text += sumOf(c) + " = " +
+                combined(sum.reduction, sumOf(c),
+                         std::string("(") + sumType(valueClass(sum.to.dtype)) + ")" + use(sum.value)) +
+                ";\n";
     return text;
   }
 
@@ -205,15 +192,14 @@ private:
     for (uint32_t o = 0; o < v.instr.arity; ++o)
       operands[o] = use(v.instr.operands[o]);
     const bool indexed = v.instr.op == Op::Iota || v.instr.op == Op::Random;
-    return instructionCode(v.instr,
-                           v.instr.arity ? chain_.values[v.instr.operands[0]].type : v.type,
-                           operands, indexed ? address(v.access) : "");
+    return instructionCode(v.instr, v.instr.arity ? chain_.values[v.instr.operands[0]].type : v.type, operands,
+                           indexed ? address(v.access) : "");
   }
   std::string define(uint32_t i) const {
     const RowValue &v = chain_.values[i];
     return held(v) ? name("v", i) + "[k] = " + expression(i) + ";\n"
-                   : std::string("const ") + valueType(valueClass(v.type)) + " " + name("v", i) +
-                         " = " + expression(i) + ";\n";
+                   : std::string("const ") + valueType(valueClass(v.type)) + " " + name("v", i) + " = " +
+                         expression(i) + ";\n";
   }
 
   std::string rowsCode() {
@@ -236,8 +222,7 @@ private:
       if (!s.wide && s.phase == phase)
         stores += name("p", s.pointer) + "[row] = " + storeCode(s.type, use(s.value)) + ";\n";
     if (!stores.empty())
-      text += std::string("if (lane == 0u") + (lastIsPart() ? " && inside" : "") + ") {\n" +
-              stores + "}\n";
+      text += std::string("if (lane == 0u") + (lastIsPart() ? " && inside" : "") + ") {\n" + stores + "}\n";
     if (const std::string sums = addToSums(phase, true); !sums.empty())
       text += lastIsPart() ? "if (inside) {\n" + sums + "}\n" : sums;
     return text;
@@ -259,15 +244,13 @@ private:
       if (s.wide && s.phase == phase)
         text += name("p", s.pointer) + "[row * " + type_.literal(chain_.size.columns) +
                 " + column] = " + storeCode(s.type, use(s.value)) + ";\n";
-    return text.empty() ? before
-                        : before + loop() + "{\n" + columnCode("column", true) + text + "}\n}\n";
+    return text.empty() ? before : before + loop() + "{\n" + columnCode("column", true) + text + "}\n}\n";
   }
 
   std::vector<uint32_t> reductions(int phase) const {
     std::vector<uint32_t> found;
     for (uint32_t i = 0; i < chain_.values.size(); ++i)
-      if (const RowValue &v = chain_.values[i];
-          v.live && v.kind == RowValue::Kind::Reduce && v.level - 1 == phase)
+      if (const RowValue &v = chain_.values[i]; v.live && v.kind == RowValue::Kind::Reduce && v.level - 1 == phase)
         found.push_back(i);
     return found;
   }
@@ -291,25 +274,21 @@ private:
     std::string within, keep, across;
     for (const auto &[a, reduction, type] : list) {
       const std::string s = "s_" + a, sum = sumType(valueClass(type));
-      within += "{ const " + sum + " other = __shfl_xor_sync(0xffffffffu, " + a + ", (int)h);\n" +
-                a + " = lane & h ? " + combined(reduction, "other", a) + " : " +
-                combined(reduction, a, "other") + "; }\n";
+      within += "{ const " + sum + " other = __shfl_xor_sync(0xffffffffu, " + a + ", (int)h);\n" + a +
+                " = lane & h ? " + combined(reduction, "other", a) + " : " + combined(reduction, a, "other") + "; }\n";
       if (warps <= 1)
         continue;
       shared_ += "__shared__ " + sum + " " + s + "[" + std::to_string(block_ / 32) + "];\n";
       keep += s + "[t / 32u] = " + a + ";\n";
-      across += a + " = " + s + "[" + first + "];\n#pragma unroll\nfor (u32 w = 1; w < " +
-                std::to_string(warps) + "u; ++w) " + a + " = " +
-                combined(reduction, a, s + "[" + first + " + w]") + ";\n";
+      across += a + " = " + s + "[" + first + "];\n#pragma unroll\nfor (u32 w = 1; w < " + std::to_string(warps) +
+                "u; ++w) " + a + " = " + combined(reduction, a, s + "[" + first + " + w]") + ";\n";
     }
-    return "#pragma unroll\nfor (u32 h = 1; h < " + std::to_string(warp) + "u; h <<= 1) {\n" +
-           within + "}\n" +
+    return "#pragma unroll\nfor (u32 h = 1; h < " + std::to_string(warp) + "u; h <<= 1) {\n" + within + "}\n" +
            (warps > 1 ? "if (t % 32u == 0) {\n" + keep + "}\n__syncthreads();\n" + across : "");
   }
 
   /// The sums of all groups of threads, added as any reduction over the first dimension: those of columns, or the others.
-  void addSums(CudaKernel &kernel, const std::vector<Place> &from, int64_t groups,
-               bool columns) const {
+  void addSums(CudaKernel &kernel, const std::vector<Place> &from, int64_t groups, bool columns) const {
     ExpressionCode code;
     KernelCall call;
     code.domain = columns ? Shape{groups, chain_.size.columns} : Shape{groups};
@@ -319,8 +298,8 @@ private:
         continue;
       const bool integer = valueClass(sum.to.dtype) == ValueClass::I64;
       code.inputs.push_back({integer ? plan::I64 : plan::F64, code.domain});
-      code.results.push_back({static_cast<uint32_t>(call.inputs.size()), sum.reduction,
-                              sum.to.dtype, columns ? Shape{1, chain_.size.columns} : Shape{1}});
+      code.results.push_back({static_cast<uint32_t>(call.inputs.size()), sum.reduction, sum.to.dtype,
+                              columns ? Shape{1, chain_.size.columns} : Shape{1}});
       call.inputs.push_back({code.inputs.back().type, code.domain, Layout(),
                              reinterpret_cast<void *>(kScratchBase + kSums + from[c].value)});
       call.outputs.push_back(sum.to);

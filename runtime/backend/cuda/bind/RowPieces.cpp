@@ -58,8 +58,7 @@ std::vector<RowPiece> softmaxPieces(const KernelCall &call) {
   const AxisGeometry g = *axisGeometry(call);
   if (g.inner != 1)
     return {};
-  const plan::DType stored = call.outputs[0].dtype,
-                    type = stored == plan::F64 ? plan::F64 : plan::F32;
+  const plan::DType stored = call.outputs[0].dtype, type = stored == plan::F64 ? plan::F64 : plan::F32;
   std::vector<RowPiece> pieces;
   const std::string &name = call.name();
   if (name == "softmax" || name == "log_softmax") {
@@ -76,17 +75,13 @@ std::vector<RowPiece> softmaxPieces(const KernelCall &call) {
     }
     Piece last(pieces, g);
     if (name == "softmax") {
-      const uint32_t e = last.made(1, 1), sum = last.made(1, 0),
-                     wide = last.op(Op::Cast, plan::F64, {e}),
+      const uint32_t e = last.made(1, 1), sum = last.made(1, 0), wide = last.op(Op::Cast, plan::F64, {e}),
                      inverse = last.op(Op::Reciprocal, plan::F64, {sum});
-      last.result(last.op(Op::Cast, type, {last.op(Op::Mul, plan::F64, {wide, inverse})}), stored,
-                  0);
+      last.result(last.op(Op::Cast, type, {last.op(Op::Mul, plan::F64, {wide, inverse})}), stored, 0);
     } else {
       const uint32_t x = last.operand(call, 0), top = last.made(0, 0), sum = last.made(1, 0),
-                     wide = last.op(Op::Cast, plan::F64, {x}),
-                     most = last.op(Op::Cast, plan::F64, {top}),
-                     log = last.op(Op::Log, plan::F64, {sum}),
-                     below = last.op(Op::Sub, plan::F64, {wide, most});
+                     wide = last.op(Op::Cast, plan::F64, {x}), most = last.op(Op::Cast, plan::F64, {top}),
+                     log = last.op(Op::Log, plan::F64, {sum}), below = last.op(Op::Sub, plan::F64, {wide, most});
       last.result(last.op(Op::Cast, type, {last.op(Op::Sub, plan::F64, {below, log})}), stored, 0);
     }
     return pieces;
@@ -94,15 +89,13 @@ std::vector<RowPiece> softmaxPieces(const KernelCall &call) {
   const bool log = name == "log_softmax_grad";
   {
     Piece sum(pieces, g);
-    const uint32_t dy = sum.operand(call, 0), y = sum.operand(call, 1),
-                   wide = sum.op(Op::Cast, plan::F64, {dy});
-    sum.reduced(log ? wide : sum.op(Op::Mul, plan::F64, {wide, sum.op(Op::Cast, plan::F64, {y})}),
-                plan::SUM, plan::F64);
+    const uint32_t dy = sum.operand(call, 0), y = sum.operand(call, 1), wide = sum.op(Op::Cast, plan::F64, {dy});
+    sum.reduced(log ? wide : sum.op(Op::Mul, plan::F64, {wide, sum.op(Op::Cast, plan::F64, {y})}), plan::SUM,
+                plan::F64);
   }
   Piece last(pieces, g);
   const uint32_t dy = last.operand(call, 0), y = last.operand(call, 1), sum = last.made(0, 0),
-                 wide = last.op(Op::Cast, plan::F64, {dy}),
-                 wideY = last.op(Op::Cast, plan::F64, {y});
+                 wide = last.op(Op::Cast, plan::F64, {dy}), wideY = last.op(Op::Cast, plan::F64, {y});
   uint32_t dx;
   if (log) {
     const uint32_t share = last.op(Op::Mul, plan::F64, {last.op(Op::Exp, plan::F64, {wideY}), sum});
@@ -132,8 +125,7 @@ std::vector<RowPiece> rowPieces(const KernelCall &call) {
     for (const TensorView &view : *views)
       plain = plain && view.layout.plain();
   const std::string &name = call.name();
-  if (name == "softmax" || name == "softmax_grad" || name == "log_softmax" ||
-      name == "log_softmax_grad")
+  if (name == "softmax" || name == "softmax_grad" || name == "log_softmax" || name == "log_softmax_grad")
     return plain ? softmaxPieces(call) : std::vector<RowPiece>();
   if (!isExpressionKernel(name))
     return {};
@@ -158,8 +150,7 @@ std::vector<Rows> rowsOf(const std::vector<RowPiece> &pieces) {
   return all;
 }
 
-void addMembers(std::vector<RowMember> &members, const std::vector<RowPiece> &pieces,
-                const KernelCall &call) {
+void addMembers(std::vector<RowMember> &members, const std::vector<RowPiece> &pieces, const KernelCall &call) {
   const size_t first = members.size();
   for (const RowPiece &piece : pieces) {
     RowMember member;

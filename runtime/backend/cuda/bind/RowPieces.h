@@ -20,8 +20,7 @@ struct RowPiece {
   };
   ExpressionCode code;
   std::vector<Input> inputs;
-  std::vector<std::optional<size_t>>
-      outputs; // by result: an output of the call, or nothing that is stored
+  std::vector<std::optional<size_t>> outputs; // by result: an output of the call, or nothing that is stored
 };
 
 /// The call in pieces; none where it is no loop over rows.
@@ -34,8 +33,7 @@ std::vector<Rows> rowsOf(const std::vector<RowPiece> &pieces);
 
 /// Appends a call's pieces to the members of a chain. What they read and write stays to be said: `from` is set within the
 /// call alone, and all outputs of the call are stored.
-void addMembers(std::vector<RowMember> &members, const std::vector<RowPiece> &pieces,
-                const KernelCall &call);
+void addMembers(std::vector<RowMember> &members, const std::vector<RowPiece> &pieces, const KernelCall &call);
 
 /// All of a call in one kernel, where its rows fit.
 std::optional<CudaKernel> bindPieces(const std::vector<RowPiece> &pieces, const KernelCall &call);

@@ -51,15 +51,14 @@ CudaKernel bindSoftmax(const KernelCall &call) {
     block *= 2;
   const std::string &name = call.name();
   const bool forward = name == "softmax" || name == "log_softmax";
-  Constants constants = {
-      {"LINES", wide(lines)},
-      {"EXTENT", wide(g.extent)},
-      {"INNER", wide(g.inner)},
-      {"BLOCK", std::to_string(block)},
-      {"T", memoryType(call.outputs[0].dtype)},
-      {"LOWEST", "__longlong_as_double((i64)0xfff0000000000000ull)"}, // -infinity
-      {"NEEDS_MAXIMUM", forward ? "1" : "0"},
-      {"NEEDS_LOG", name == "log_softmax" ? "1" : "0"}};
+  Constants constants = {{"LINES", wide(lines)},
+                         {"EXTENT", wide(g.extent)},
+                         {"INNER", wide(g.inner)},
+                         {"BLOCK", std::to_string(block)},
+                         {"T", memoryType(call.outputs[0].dtype)},
+                         {"LOWEST", "__longlong_as_double((i64)0xfff0000000000000ull)"}, // -infinity
+                         {"NEEDS_MAXIMUM", forward ? "1" : "0"},
+                         {"NEEDS_LOG", name == "log_softmax" ? "1" : "0"}};
   if (name == "softmax") {
     constants.push_back({"FIRST(i)", "op_exp((T)(p[i] - top))"});
     constants.push_back({"RESULT(i)", "op_exp((T)(p[i] - top)) / sum"});
@@ -74,11 +73,10 @@ CudaKernel bindSoftmax(const KernelCall &call) {
     constants.push_back({"RESULT(i)", "(double)p[i] - op_exp((double)q[i]) * sum"});
   }
   const TensorView &second = call.inputs[call.inputs.size() > 1 ? 1 : 0];
-  kernel.actions.push_back(
-      Launch{withConstants(constants, (std::string(kTotal) + kLines).c_str()),
-             {static_cast<uint32_t>(std::min<int64_t>(lines, 1 << 20)), 1, 1},
-             block,
-             {at(call.inputs[0].data), at(second.data), at(call.outputs[0].data)}});
+  kernel.actions.push_back(Launch{withConstants(constants, (std::string(kTotal) + kLines).c_str()),
+                                  {static_cast<uint32_t>(std::min<int64_t>(lines, 1 << 20)), 1, 1},
+                                  block,
+                                  {at(call.inputs[0].data), at(second.data), at(call.outputs[0].data)}});
   return kernel;
 }
 

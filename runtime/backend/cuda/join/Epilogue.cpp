@@ -101,8 +101,7 @@ private:
 } // namespace
 
 std::optional<Epilogue> epilogueOf(const ExpressionCode &code, size_t input) {
-  if (code.results.empty() || code.results.size() > 2 || code.domain.empty() ||
-      code.inputs[input].view != code.domain)
+  if (code.results.empty() || code.results.size() > 2 || code.domain.empty() || code.inputs[input].view != code.domain)
     return std::nullopt;
   const plan::DType type = code.results[0].type;
   for (const ExpressionResult &r : code.results)
@@ -122,8 +121,8 @@ std::optional<Epilogue> epilogueOf(const ExpressionCode &code, size_t input) {
   std::vector<Start> starts = {{static_cast<uint32_t>(input), std::nullopt}};
   for (uint32_t v = static_cast<uint32_t>(code.inputs.size()); v < code.valueCount(); ++v)
     if (std::optional<uint32_t> other = values.beside(v, static_cast<uint32_t>(input));
-        other && *other < code.inputs.size() && *other != input &&
-        code.inputs[*other].view == row && code.inputs[*other].type == type)
+        other && *other < code.inputs.size() && *other != input && code.inputs[*other].view == row &&
+        code.inputs[*other].type == type)
       starts.push_back({v, *other});
   for (const Start &start : starts)
     for (size_t r = 0; r < code.results.size(); ++r) {
@@ -152,8 +151,7 @@ std::optional<Epilogue> epilogueOf(const ExpressionCode &code, size_t input) {
 }
 
 /// Both as one call, if they can be; `input` is the product's place among the loop's operands.
-static std::optional<CudaKernel> bindProductWithLoop(const KernelCall &product,
-                                                     const KernelCall &loop, size_t input,
+static std::optional<CudaKernel> bindProductWithLoop(const KernelCall &product, const KernelCall &loop, size_t input,
                                                      const BindOptions &options) {
   for (const KernelCall *call : {&product, &loop})
     for (const std::vector<TensorView> *views : {&call->inputs, &call->outputs})
@@ -166,10 +164,8 @@ static std::optional<CudaKernel> bindProductWithLoop(const KernelCall &product,
   if (!e || (options.keepNan && (e->bits & TESSERA_EPILOGUE_RELU)))
     return std::nullopt;
   TensorView y = loop.outputs[e->result];
-  if (y.elements() != product.outputs[0].elements() ||
-      !libraryTypes(product.inputs[0].dtype, y.dtype) ||
-      product.inputs[1].dtype != product.inputs[0].dtype ||
-      code->domain.back() != product.outputs[0].shape.back())
+  if (y.elements() != product.outputs[0].elements() || !libraryTypes(product.inputs[0].dtype, y.dtype) ||
+      product.inputs[1].dtype != product.inputs[0].dtype || code->domain.back() != product.outputs[0].shape.back())
     return std::nullopt;
   y.shape = product.outputs[0].shape;
   std::vector<CudaKernel> choices = bindMatMul(product, options, &y);
@@ -190,22 +186,18 @@ static std::optional<CudaKernel> bindProductWithLoop(const KernelCall &product,
     action->bias = place(loop.inputs[*e->bias]);
   if (e->kept)
     action->aux = place(loop.outputs[*e->kept]);
-  const std::pair<int32_t, const char *> names[] = {{TESSERA_EPILOGUE_BIAS, " + bias"},
-                                                    {TESSERA_EPILOGUE_RELU, " + relu"},
-                                                    {TESSERA_EPILOGUE_GELU, " + gelu"}};
+  const std::pair<int32_t, const char *> names[] = {
+      {TESSERA_EPILOGUE_BIAS, " + bias"}, {TESSERA_EPILOGUE_RELU, " + relu"}, {TESSERA_EPILOGUE_GELU, " + gelu"}};
   for (const auto &[bit, name] : names)
     if (e->bits & bit)
       kernel.description += name;
   return kernel;
 }
 
-std::optional<JoinedKernel> productFrom(const plan::Program &program,
-                                        const std::vector<KernelCall> &calls, size_t first,
-                                        const BufferUses &uses, const JoinedProgram &joined,
+std::optional<JoinedKernel> productFrom(const plan::Program &program, const std::vector<KernelCall> &calls,
+                                        size_t first, const BufferUses &uses, const JoinedProgram &joined,
                                         const BindOptions &options) {
-  auto kernel = [&](size_t s) -> const plan::Kernel & {
-    return program.steps(static_cast<int>(s)).kernel();
-  };
+  auto kernel = [&](size_t s) -> const plan::Kernel & { return program.steps(static_cast<int>(s)).kernel(); };
   if (!calls[first].kernel || calls[first].name() != "matmul")
     return std::nullopt;
   const uint32_t t = kernel(first).outputs(0);

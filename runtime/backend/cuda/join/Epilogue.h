@@ -31,9 +31,8 @@ struct Epilogue {
 std::optional<Epilogue> epilogueOf(const ExpressionCode &code, size_t input);
 
 /// The product at step `first` with its loop, if there is a loop that it can be one call with.
-std::optional<JoinedKernel> productFrom(const plan::Program &program,
-                                        const std::vector<KernelCall> &calls, size_t first,
-                                        const BufferUses &uses, const JoinedProgram &joined,
+std::optional<JoinedKernel> productFrom(const plan::Program &program, const std::vector<KernelCall> &calls,
+                                        size_t first, const BufferUses &uses, const JoinedProgram &joined,
                                         const BindOptions &options);
 
 } // namespace tessera::rt::cuda

@@ -7,8 +7,8 @@
 namespace tessera::rt::cuda {
 
 BufferUses::BufferUses(const plan::Plan &plan)
-    : root_(static_cast<size_t>(plan.buffers_size())), reads_(root_.size(), 0),
-      writes_(root_.size(), 0), kept_(root_.size(), false) {
+    : root_(static_cast<size_t>(plan.buffers_size())), reads_(root_.size(), 0), writes_(root_.size(), 0),
+      kept_(root_.size(), false) {
   for (uint32_t b = 0; b < root_.size(); ++b) {
     root_[b] = b;
     for (size_t hops = 0; hops < root_.size(); ++hops)
@@ -85,9 +85,8 @@ constexpr int kRounds = 8;
 
 class RowSearch {
 public:
-  RowSearch(const plan::Program &program, const std::vector<KernelCall> &calls,
-            const std::vector<ByteRange> &buffers, const BufferUses &uses,
-            const JoinedProgram &joined)
+  RowSearch(const plan::Program &program, const std::vector<KernelCall> &calls, const std::vector<ByteRange> &buffers,
+            const BufferUses &uses, const JoinedProgram &joined)
       : program_(program), calls_(calls), buffers_(buffers), uses_(uses), joined_(joined) {}
 
   /// Of the ways to see rows the one that takes most steps.
@@ -142,9 +141,7 @@ private:
 
   bool possible() const { return chain_->separate && joined_.place(set_); }
 
-  const plan::Kernel &kernel(size_t step) const {
-    return program_.steps(static_cast<int>(step)).kernel();
-  }
+  const plan::Kernel &kernel(size_t step) const { return program_.steps(static_cast<int>(step)).kernel(); }
 
   const std::vector<RowPiece> &piecesOf(size_t s) {
     const auto [entry, added] = pieces_.try_emplace(s);
@@ -166,8 +163,7 @@ private:
 
   /// Where the first `count` steps make the operand `i` of step `s`: the step's place in steps_ and its output. False: in a way
   /// that it cannot be taken over.
-  bool source(size_t s, int i, size_t count,
-              std::optional<std::pair<size_t, size_t>> &found) const {
+  bool source(size_t s, int i, size_t count, std::optional<std::pair<size_t, size_t>> &found) const {
     const uint32_t in = kernel(s).inputs(i);
     for (size_t m = 0; m < count; ++m)
       for (int o = 0; o < kernel(steps_[m]).outputs_size(); ++o) {
@@ -232,10 +228,9 @@ private:
   }
 
   /// Whatever reads operand `i` of the step at place `m` gets what the step at place made.first has as output made.second.
-  void takeOver(std::vector<RowMember> &members, const std::vector<size_t> &begins, size_t m,
-                size_t i, const std::pair<size_t, size_t> &made) {
-    const std::vector<RowPiece> &pieces = piecesOf(steps_[m]),
-                                &makers = piecesOf(steps_[made.first]);
+  void takeOver(std::vector<RowMember> &members, const std::vector<size_t> &begins, size_t m, size_t i,
+                const std::pair<size_t, size_t> &made) {
+    const std::vector<RowPiece> &pieces = piecesOf(steps_[m]), &makers = piecesOf(steps_[made.first]);
     RowMember::Source from{0, 0};
     for (size_t p = 0; p < makers.size(); ++p)
       for (size_t r = 0; r < makers[p].outputs.size(); ++r)
@@ -261,8 +256,7 @@ private:
 
 } // namespace
 
-std::optional<JoinedKernel> rowsFrom(const plan::Program &program,
-                                     const std::vector<KernelCall> &calls, size_t first,
+std::optional<JoinedKernel> rowsFrom(const plan::Program &program, const std::vector<KernelCall> &calls, size_t first,
                                      const std::vector<ByteRange> &buffers, const BufferUses &uses,
                                      const JoinedProgram &joined) {
   return RowSearch(program, calls, buffers, uses, joined).from(first);

@@ -70,8 +70,7 @@ struct JoinedKernel {
 
 /// Loops and reductions along the same rows, from step `first` on: as many as can be one kernel; nothing where only one can.
 /// `calls`: of all steps, empty for collectives.
-std::optional<JoinedKernel> rowsFrom(const plan::Program &program,
-                                     const std::vector<KernelCall> &calls, size_t first,
+std::optional<JoinedKernel> rowsFrom(const plan::Program &program, const std::vector<KernelCall> &calls, size_t first,
                                      const std::vector<ByteRange> &buffers, const BufferUses &uses,
                                      const JoinedProgram &joined);
 

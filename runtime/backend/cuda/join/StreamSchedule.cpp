@@ -21,9 +21,8 @@ namespace {
 Segment streams(const std::vector<StepAccess> &steps, size_t begin, size_t end) {
   Segment segment;
   segment.events = 1;
-  int last[2] = {-1, -1}; // position of each stream's last step in segment.steps
-  int waited[2] = {-1,
-                   -1}; // position of the latest step of the other stream that each has waited for
+  int last[2] = {-1, -1};   // position of each stream's last step in segment.steps
+  int waited[2] = {-1, -1}; // position of the latest step of the other stream that each has waited for
   auto eventAfter = [&](int position) {
     int &records = segment.steps[static_cast<size_t>(position)].records;
     if (records < 0)
@@ -78,8 +77,7 @@ std::vector<Segment> scheduleProgram(const std::vector<StepAccess> &steps, bool 
   return segments;
 }
 
-std::vector<StepAccess> accessesOf(const plan::Program &program,
-                                   const std::vector<ByteRange> &buffers) {
+std::vector<StepAccess> accessesOf(const plan::Program &program, const std::vector<ByteRange> &buffers) {
   std::vector<StepAccess> accesses;
   for (const plan::Step &step : program.steps()) {
     StepAccess access;

@@ -13,16 +13,14 @@ Result<std::unique_ptr<InputPath>> CudaInput::create(std::shared_ptr<Device> dev
   }
   for (DeviceMemory *memory : {&input->pinned_[0], &input->pinned_[1], &input->incoming_}) {
     Result<DeviceMemory> made = DeviceMemory::allocate(
-        input->device_, bytes,
-        memory == &input->incoming_ ? MemoryKind::Device : MemoryKind::Pinned);
+        input->device_, bytes, memory == &input->incoming_ ? MemoryKind::Device : MemoryKind::Pinned);
     if (!made)
       return made.status().context("input");
     *memory = std::move(*made);
   }
   for (TesseraEvent **event : {&input->arrived_, &input->taken_})
-    TESSERA_RETURN_IF_ERROR(Device::check([&](TesseraMessage *m) {
-      return input->device_->api().createEvent(input->device_->handle(), event, m);
-    }));
+    TESSERA_RETURN_IF_ERROR(Device::check(
+        [&](TesseraMessage *m) { return input->device_->api().createEvent(input->device_->handle(), event, m); }));
   return std::unique_ptr<InputPath>(std::move(input));
 }
 
@@ -36,14 +34,11 @@ CudaInput::~CudaInput() {
 }
 
 Status CudaInput::mark(int stream, TesseraEvent *event) {
-  return Device::check([&](TesseraMessage *m) {
-    return device_->api().record(device_->handle(), stream, event, m);
-  });
+  return Device::check([&](TesseraMessage *m) { return device_->api().record(device_->handle(), stream, event, m); });
 }
 
 Status CudaInput::await(int stream, TesseraEvent *event) {
-  return Device::check(
-      [&](TesseraMessage *m) { return device_->api().wait(device_->handle(), stream, event, m); });
+  return Device::check([&](TesseraMessage *m) { return device_->api().wait(device_->handle(), stream, event, m); });
 }
 
 Result<void *> CudaInput::host(size_t i, int set) {
@@ -67,8 +62,8 @@ Status CudaInput::send(int set) {
 Status CudaInput::receive() {
   TESSERA_RETURN_IF_ERROR(await(TESSERA_COMPUTE_STREAM, arrived_));
   for (size_t i = 0; i < targets_.size(); ++i)
-    TESSERA_RETURN_IF_ERROR(device_->copy(TESSERA_COMPUTE_STREAM, targets_[i].memory,
-                                          incoming_.data() + places_[i], targets_[i].bytes));
+    TESSERA_RETURN_IF_ERROR(
+        device_->copy(TESSERA_COMPUTE_STREAM, targets_[i].memory, incoming_.data() + places_[i], targets_[i].bytes));
   received_ = true;
   return mark(TESSERA_COMPUTE_STREAM, taken_);
 }

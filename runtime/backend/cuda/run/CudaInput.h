@@ -26,8 +26,7 @@ public:
     void *memory; // in the arena
     size_t bytes;
   };
-  static Result<std::unique_ptr<InputPath>> create(std::shared_ptr<Device> device,
-                                                   const std::vector<Target> &targets);
+  static Result<std::unique_ptr<InputPath>> create(std::shared_ptr<Device> device, const std::vector<Target> &targets);
   ~CudaInput() override;
 
   Result<void *> host(size_t i, int set) override;

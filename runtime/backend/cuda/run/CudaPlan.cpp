@@ -50,19 +50,18 @@ CudaPlan::~CudaPlan() {
     api.unloadCode(d, code);
 }
 
-Result<std::unique_ptr<LoadedPlan>>
-CudaPlan::load(std::shared_ptr<Device> device, const plan::Plan &plan, const LoadOptions &options) {
+Result<std::unique_ptr<LoadedPlan>> CudaPlan::load(std::shared_ptr<Device> device, const plan::Plan &plan,
+                                                   const LoadOptions &options) {
   if (plan.arena_bytes() > (uint64_t(1) << 47))
-    return Status::error("the plan wants an arena of " + std::to_string(plan.arena_bytes()) +
-                         " bytes");
+    return Status::error("the plan wants an arena of " + std::to_string(plan.arena_bytes()) + " bytes");
   // Checked once before a byte is allocated, then resolved to addresses.
   Result<std::vector<std::vector<KernelCall>>> calls = HostPlan::calls(plan, options);
   if (!calls)
     return calls.status();
   std::unique_ptr<CudaPlan> loaded(new CudaPlan(std::move(device), plan));
   loaded->graphs_ = options.graphs;
-  TESSERA_RETURN_IF_ERROR(loaded->allocate(
-      options, options.widen ? std::vector<Layout>() : channelsLast(plan, *calls, options.tf32)));
+  TESSERA_RETURN_IF_ERROR(
+      loaded->allocate(options, options.widen ? std::vector<Layout>() : channelsLast(plan, *calls, options.tf32)));
   TESSERA_RETURN_IF_ERROR(loaded->bind(options));
   TESSERA_RETURN_IF_ERROR(loaded->compile(options));
   TESSERA_RETURN_IF_ERROR(loaded->writeConstants());
@@ -83,11 +82,9 @@ Status CudaPlan::allocate(const LoadOptions &options, const std::vector<Layout> 
   staging_ = std::move(*staging);
   // Like memory fresh from the system: what a buggy plan would read is at least the same in every run.
   TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) {
-    return device_->api().fill(device_->handle(), TESSERA_COMPUTE_STREAM, arena_.data(), 0, bytes,
-                               m);
+    return device_->api().fill(device_->handle(), TESSERA_COMPUTE_STREAM, arena_.data(), 0, bytes, m);
   }));
-  return resolveBuffers(plan_, options.widen, layouts, reinterpret_cast<std::byte *>(arena_.data()),
-                        buffers_);
+  return resolveBuffers(plan_, options.widen, layouts, reinterpret_cast<std::byte *>(arena_.data()), buffers_);
 }
 
 /// The first choice whose library calls can be prepared.
@@ -141,8 +138,8 @@ std::vector<ByteRange> CudaPlan::byteRanges() const {
 }
 
 /// Products with their loops first: a loop behind a product is then no kernel any more.
-void CudaPlan::joinSteps(uint32_t program, const std::vector<KernelCall> &calls,
-                         const BufferUses &uses, const BindOptions &options, bool products) {
+void CudaPlan::joinSteps(uint32_t program, const std::vector<KernelCall> &calls, const BufferUses &uses,
+                         const BindOptions &options, bool products) {
   const plan::Program &steps = plan_.programs(static_cast<int>(program));
   const std::vector<ByteRange> ranges = byteRanges();
   JoinedProgram &joins = joins_.emplace_back(steps, ranges);
@@ -151,8 +148,8 @@ void CudaPlan::joinSteps(uint32_t program, const std::vector<KernelCall> &calls,
     for (size_t s = 0; s < calls.size(); ++s) {
       if (joins.taken(s) || !(rows || products))
         continue;
-      std::optional<JoinedKernel> found = rows ? rowsFrom(steps, calls, s, ranges, uses, joins)
-                                               : productFrom(steps, calls, s, uses, joins, options);
+      std::optional<JoinedKernel> found =
+          rows ? rowsFrom(steps, calls, s, ranges, uses, joins) : productFrom(steps, calls, s, uses, joins, options);
       const std::optional<size_t> place = found ? joins.place(found->set) : std::nullopt;
       if (!place)
         continue;
@@ -233,9 +230,8 @@ Status CudaPlan::compile(const LoadOptions &options) {
 Status CudaPlan::writeConstants() {
   for (int b = 0; b < plan_.buffers_size(); ++b)
     if (!plan_.buffers(b).constant().empty())
-      TESSERA_RETURN_IF_ERROR(
-          upload(static_cast<uint32_t>(b),
-                 constantContents(plan_.buffers(b), buffers_[static_cast<size_t>(b)]).data()));
+      TESSERA_RETURN_IF_ERROR(upload(static_cast<uint32_t>(b),
+                                     constantContents(plan_.buffers(b), buffers_[static_cast<size_t>(b)]).data()));
   return synchronize();
 }
 
@@ -248,8 +244,7 @@ class CudaBackend final : public Backend {
 public:
   explicit CudaBackend(std::shared_ptr<Device> device) : device_(std::move(device)) {}
   std::string_view name() const override { return "cuda"; }
-  Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan,
-                                           const LoadOptions &options) override {
+  Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan, const LoadOptions &options) override {
     return cuda::CudaPlan::load(device_, plan, options);
   }
 

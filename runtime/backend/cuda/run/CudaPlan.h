@@ -19,8 +19,8 @@ namespace tessera::rt::cuda {
 
 class CudaPlan final : public LoadedPlan {
 public:
-  static Result<std::unique_ptr<LoadedPlan>>
-  load(std::shared_ptr<Device> device, const plan::Plan &plan, const LoadOptions &options);
+  static Result<std::unique_ptr<LoadedPlan>> load(std::shared_ptr<Device> device, const plan::Plan &plan,
+                                                  const LoadOptions &options);
   ~CudaPlan() override;
 
   size_t arenaBytes() const override { return arena_.size(); }
@@ -39,8 +39,7 @@ public:
   bool onHost() const override { return false; }
   bool runsPrograms() const override { return true; }
   Status runProgram(uint32_t program, const CollectiveRunner &collectives) override;
-  bool watch(uint32_t program, uint32_t buffer,
-             const std::shared_ptr<std::atomic<bool>> &found) override;
+  bool watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) override;
   Status endProgram(uint32_t program) override;
   void measureWaits(uint32_t program) override;
   Result<std::optional<double>> waited(uint32_t program) override;
@@ -71,8 +70,7 @@ private:
     int64_t runs = 0;
   };
 
-  CudaPlan(std::shared_ptr<Device> device, const plan::Plan &plan)
-      : device_(std::move(device)), plan_(plan) {}
+  CudaPlan(std::shared_ptr<Device> device, const plan::Plan &plan) : device_(std::move(device)), plan_(plan) {}
   Status allocate(const LoadOptions &options, const std::vector<Layout> &layouts);
   Status bind(const LoadOptions &options);
   void joinSteps(uint32_t program, const std::vector<KernelCall> &calls, const BufferUses &uses,
@@ -86,12 +84,10 @@ private:
   Status run(const Bound &bound, const Kernel &kernel);
   Status run(const Kernel &kernel, uint32_t program, uint32_t step);
   Status schedule(ProgramState &state, uint32_t program, bool onHost);
-  Status enqueue(ProgramState &state, size_t segment, uint32_t program,
-                 const CollectiveRunner &collectives, bool timed);
-  Status record(ProgramState &state, size_t segment, uint32_t program,
-                const CollectiveRunner &collectives, bool timed);
-  void recordMissing(ProgramState &state, size_t segment, uint32_t program,
-                     const CollectiveRunner &collectives);
+  Status enqueue(ProgramState &state, size_t segment, uint32_t program, const CollectiveRunner &collectives,
+                 bool timed);
+  Status record(ProgramState &state, size_t segment, uint32_t program, const CollectiveRunner &collectives, bool timed);
+  void recordMissing(ProgramState &state, size_t segment, uint32_t program, const CollectiveRunner &collectives);
   template <typename F> Status call(F &&f) { return Device::check(std::forward<F>(f)); }
 
   std::shared_ptr<Device> device_;

@@ -22,13 +22,9 @@ int waitsOfCompute(const Segment &segment) {
 
 } // namespace
 
-void *CudaPlan::address(uint32_t buffer) {
-  return buffer < buffers_.size() ? buffers_[buffer].data : nullptr;
-}
+void *CudaPlan::address(uint32_t buffer) { return buffer < buffers_.size() ? buffers_[buffer].data : nullptr; }
 
-Layout CudaPlan::layout(uint32_t buffer) const {
-  return buffer < buffers_.size() ? buffers_[buffer].layout : Layout();
-}
+Layout CudaPlan::layout(uint32_t buffer) const { return buffer < buffers_.size() ? buffers_[buffer].layout : Layout(); }
 
 plan::DType CudaPlan::dtype(uint32_t buffer) const {
   return buffer < buffers_.size() ? buffers_[buffer].dtype : plan::DTYPE_INVALID;
@@ -143,17 +139,15 @@ Status CudaPlan::run(const Bound &bound, const Kernel &kernel) {
       pointer[i] = &value[i];
     }
     return call([&](TesseraMessage *m) {
-      return api.launch(d, TESSERA_COMPUTE_STREAM, codes_[bound.code], launch->grid.data(),
-                        launch->block, pointer, static_cast<uint32_t>(n), m);
+      return api.launch(d, TESSERA_COMPUTE_STREAM, codes_[bound.code], launch->grid.data(), launch->block, pointer,
+                        static_cast<uint32_t>(n), m);
     });
   }
   if (const auto *copy = std::get_if<CopyBytes>(&bound.action))
-    return device_->copy(TESSERA_COMPUTE_STREAM, resolve(copy->to), resolve(copy->from),
-                         copy->bytes);
+    return device_->copy(TESSERA_COMPUTE_STREAM, resolve(copy->to), resolve(copy->from), copy->bytes);
   if (const auto *fill = std::get_if<FillBytes>(&bound.action))
-    return call([&](TesseraMessage *m) {
-      return api.fill(d, TESSERA_COMPUTE_STREAM, resolve(fill->to), 0, fill->bytes, m);
-    });
+    return call(
+        [&](TesseraMessage *m) { return api.fill(d, TESSERA_COMPUTE_STREAM, resolve(fill->to), 0, fill->bytes, m); });
   TesseraOperands operands = {};
   operands.workspace = scratch_.data() + kernel.workspace;
   if (const auto *matmul = std::get_if<LibraryMatMul>(&bound.action)) {
@@ -179,16 +173,14 @@ Status CudaPlan::run(const Bound &bound, const Kernel &kernel) {
 Status CudaPlan::run(const Kernel &kernel, uint32_t program, uint32_t step) {
   for (const Bound &bound : kernel.actions)
     if (Status status = run(bound, kernel); !status)
-      return status.context(
-          "step '" +
-          plan_.programs(static_cast<int>(program)).steps(static_cast<int>(step)).name() + "'");
+      return status.context("step '" + plan_.programs(static_cast<int>(program)).steps(static_cast<int>(step)).name() +
+                            "'");
   return Status();
 }
 
 Status CudaPlan::launch(uint32_t program, uint32_t step) {
   if (program >= kernels_.size() || step >= kernels_[program].size())
-    return Status::error("there is no step " + std::to_string(step) + " of program " +
-                         std::to_string(program));
+    return Status::error("there is no step " + std::to_string(step) + " of program " + std::to_string(program));
   return run(kernels_[program][step], program, step);
 }
 
@@ -215,15 +207,13 @@ Status CudaPlan::schedule(ProgramState &state, uint32_t program, bool onHost) {
     state.events.emplace_back();
     for (int e = 0; e < segment.events; ++e) {
       TesseraEvent *event = nullptr;
-      TESSERA_RETURN_IF_ERROR(
-          call([&](TesseraMessage *m) { return api.createEvent(device_->handle(), &event, m); }));
+      TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) { return api.createEvent(device_->handle(), &event, m); }));
       state.events.back().push_back(event);
     }
     state.timers.emplace_back();
     for (int t = 0; t < 2 * waitsOfCompute(segment); ++t) {
       TesseraEvent *timer = nullptr;
-      TESSERA_RETURN_IF_ERROR(
-          call([&](TesseraMessage *m) { return api.createTimer(device_->handle(), &timer, m); }));
+      TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) { return api.createTimer(device_->handle(), &timer, m); }));
       state.timers.back().push_back(timer);
     }
   }
@@ -231,8 +221,8 @@ Status CudaPlan::schedule(ProgramState &state, uint32_t program, bool onHost) {
   return Status();
 }
 
-Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program,
-                         const CollectiveRunner &collectives, bool timed) {
+Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program, const CollectiveRunner &collectives,
+                         bool timed) {
   const TesseraDeviceApi &api = device_->api();
   TesseraDevice *d = device_->handle();
   const Segment &segment = state.segments[index];
@@ -245,9 +235,8 @@ Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program,
     const bool timing = timed && stream == TESSERA_COMPUTE_STREAM;
     if (timing)
       TESSERA_RETURN_IF_ERROR(record(stream, *timer++));
-    TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) {
-      return api.wait(d, stream, events[static_cast<size_t>(event)], m);
-    }));
+    TESSERA_RETURN_IF_ERROR(
+        call([&](TesseraMessage *m) { return api.wait(d, stream, events[static_cast<size_t>(event)], m); }));
     return timing ? record(stream, *timer++) : Status();
   };
   if (segment.joins >= 0) // there is something to fork
@@ -255,8 +244,7 @@ Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program,
   for (const ScheduledStep &s : segment.steps) {
     if (s.waitsFor >= 0)
       TESSERA_RETURN_IF_ERROR(wait(s.stream, s.waitsFor));
-    const bool collective =
-        plan_.programs(static_cast<int>(program)).steps(static_cast<int>(s.step)).has_collective();
+    const bool collective = plan_.programs(static_cast<int>(program)).steps(static_cast<int>(s.step)).has_collective();
     const std::optional<size_t> place = joins_[program].placeOf(s.step);
     TESSERA_RETURN_IF_ERROR(collective         ? collectives.run(s.step)
                             : !place           ? launch(program, s.step)
@@ -270,15 +258,14 @@ Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program,
   return Status();
 }
 
-Status CudaPlan::record(ProgramState &state, size_t index, uint32_t program,
-                        const CollectiveRunner &collectives, bool timed) {
+Status CudaPlan::record(ProgramState &state, size_t index, uint32_t program, const CollectiveRunner &collectives,
+                        bool timed) {
   const TesseraDeviceApi &api = device_->api();
   TesseraDevice *d = device_->handle();
   TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) { return api.captureBegin(d, m); }));
   Status status = enqueue(state, index, program, collectives, timed);
   TesseraGraph *graph = nullptr;
-  Status ended =
-      call([&](TesseraMessage *m) { return api.captureEnd(d, status.ok() ? &graph : nullptr, m); });
+  Status ended = call([&](TesseraMessage *m) { return api.captureEnd(d, status.ok() ? &graph : nullptr, m); });
   if (status.ok())
     status = ended;
   (timed ? state.timedGraphs : state.graphs)[index] = graph;
@@ -287,20 +274,17 @@ Status CudaPlan::record(ProgramState &state, size_t index, uint32_t program,
 
 /// The graphs that a segment still lacks. Without them the program is slower, or not measured, but right: that is said
 /// where the caller reports.
-void CudaPlan::recordMissing(ProgramState &state, size_t index, uint32_t program,
-                             const CollectiveRunner &collectives) {
+void CudaPlan::recordMissing(ProgramState &state, size_t index, uint32_t program, const CollectiveRunner &collectives) {
   if (graphs_ && !state.graphs[index])
     if (Status status = record(state, index, program, collectives, false); !status) {
       graphs_ = false;
-      notice_ =
-          "steps are launched one by one, since recording a graph failed: " + status.message();
+      notice_ = "steps are launched one by one, since recording a graph failed: " + status.message();
     }
   if (graphs_ && state.measures && !state.timers[index].empty() && !state.timedGraphs[index])
     if (Status status = record(state, index, program, collectives, true); !status) {
       state.measures = false;
       notice_ =
-          "it is not measured which rank is slow, since recording a graph with timers failed: " +
-          status.message();
+          "it is not measured which rank is slow, since recording a graph with timers failed: " + status.message();
     }
 }
 
@@ -324,22 +308,19 @@ Status CudaPlan::runProgram(uint32_t program, const CollectiveRunner &collective
       recordMissing(state, i, program, collectives);
     const bool timed = state.measured && !state.timers[i].empty();
     TesseraGraph *graph = (timed ? state.timedGraphs : state.graphs)[i];
-    TESSERA_RETURN_IF_ERROR(graph ? call([&](TesseraMessage *m) {
-      return device_->api().launchGraph(device_->handle(), graph, m);
-    })
-                                  : enqueue(state, i, program, collectives, timed));
+    TESSERA_RETURN_IF_ERROR(
+        graph ? call([&](TesseraMessage *m) { return device_->api().launchGraph(device_->handle(), graph, m); })
+              : enqueue(state, i, program, collectives, timed));
   }
   ++state.runs;
   return endProgram(program);
 }
 
 /// Parameters and states alone: other memory has been used for something else when the program ends.
-bool CudaPlan::watch(uint32_t program, uint32_t buffer,
-                     const std::shared_ptr<std::atomic<bool>> &found) {
-  const bool stays =
-      std::any_of(plan_.bindings().begin(), plan_.bindings().end(), [&](const plan::Binding &b) {
-        return b.buffer() == buffer && (b.role() == plan::PARAMETER || b.role() == plan::STATE);
-      });
+bool CudaPlan::watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) {
+  const bool stays = std::any_of(plan_.bindings().begin(), plan_.bindings().end(), [&](const plan::Binding &b) {
+    return b.buffer() == buffer && (b.role() == plan::PARAMETER || b.role() == plan::STATE);
+  });
   if (program >= programs_.size() || buffer >= buffers_.size() || !stays)
     return false;
   FiniteCheck &check = checks_.try_emplace(program, device_, found).first->second;

@@ -11,8 +11,7 @@ size_t CudaSnapshot::bytesFor(const std::vector<Part> &parts) {
   return bytes;
 }
 
-std::unique_ptr<Snapshot> CudaSnapshot::create(std::shared_ptr<Device> device,
-                                               std::vector<Part> parts) {
+std::unique_ptr<Snapshot> CudaSnapshot::create(std::shared_ptr<Device> device, std::vector<Part> parts) {
   Result<DeviceMemory> memory = DeviceMemory::allocate(device, bytesFor(parts));
   if (!memory)
     return nullptr;
@@ -28,8 +27,8 @@ CudaSnapshot::~CudaSnapshot() {
 Status CudaSnapshot::copy(bool take) {
   char *kept = kept_.data();
   for (const Part &part : parts_) {
-    TESSERA_RETURN_IF_ERROR(device_->copy(TESSERA_COMPUTE_STREAM, take ? kept : part.memory,
-                                          take ? part.memory : kept, part.bytes));
+    TESSERA_RETURN_IF_ERROR(
+        device_->copy(TESSERA_COMPUTE_STREAM, take ? kept : part.memory, take ? part.memory : kept, part.bytes));
     kept += aligned(part.bytes);
   }
   return Status();

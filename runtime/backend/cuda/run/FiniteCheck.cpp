@@ -81,29 +81,25 @@ void FiniteCheck::add(const TensorView &view) {
 Status FiniteCheck::prepare() {
   const TesseraDeviceApi &api = device_->api();
   if (!code_) {
-    Result<std::vector<std::string>> image =
-        compileKernels(api, device_->capability(), {&finiteCheckSource()}, 1);
+    Result<std::vector<std::string>> image = compileKernels(api, device_->capability(), {&finiteCheckSource()}, 1);
     if (!image)
       return image.status();
     TESSERA_RETURN_IF_ERROR(Device::check([&](TesseraMessage *m) {
-      return api.loadCode(device_->handle(), image->front().data(), image->front().size(), "k",
-                          &code_, m);
+      return api.loadCode(device_->handle(), image->front().data(), image->front().size(), "k", &code_, m);
     }));
   }
   TESSERA_RETURN_IF_ERROR(device_->finish()); // the last check may still use what is freed now
   const size_t bytes = pieces_.size() * sizeof(Piece);
-  for (auto [memory, size, kind] :
-       {std::tuple{&table_, bytes, MemoryKind::Device},
-        {&flag_, sizeof(uint32_t), MemoryKind::Device},
-        {&answer_, std::max(bytes, sizeof(uint32_t)), MemoryKind::Pinned}}) {
+  for (auto [memory, size, kind] : {std::tuple{&table_, bytes, MemoryKind::Device},
+                                    {&flag_, sizeof(uint32_t), MemoryKind::Device},
+                                    {&answer_, std::max(bytes, sizeof(uint32_t)), MemoryKind::Pinned}}) {
     Result<DeviceMemory> made = DeviceMemory::allocate(device_, size, kind);
     if (!made)
       return made.status().context("looking for what is not finite");
     *memory = std::move(*made);
   }
   std::memcpy(answer_.data(), pieces_.data(), bytes);
-  TESSERA_RETURN_IF_ERROR(
-      device_->copy(TESSERA_COMPUTE_STREAM, table_.data(), answer_.data(), bytes));
+  TESSERA_RETURN_IF_ERROR(device_->copy(TESSERA_COMPUTE_STREAM, table_.data(), answer_.data(), bytes));
   prepared_ = true;
   return device_->finish();
 }
@@ -115,8 +111,7 @@ Status FiniteCheck::enqueue() {
     TESSERA_RETURN_IF_ERROR(prepare());
   const TesseraDeviceApi &api = device_->api();
   TESSERA_RETURN_IF_ERROR(Device::check([&](TesseraMessage *m) {
-    return api.fill(device_->handle(), TESSERA_COMPUTE_STREAM, flag_.data(), 0, sizeof(uint32_t),
-                    m);
+    return api.fill(device_->handle(), TESSERA_COMPUTE_STREAM, flag_.data(), 0, sizeof(uint32_t), m);
   }));
   void *table = table_.data(), *flag = flag_.data();
   void *arguments[] = {&table, &flag};

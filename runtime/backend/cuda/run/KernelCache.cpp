@@ -46,8 +46,7 @@ std::string readImage(const std::string &path, const std::string &key) {
 void writeImage(const std::string &path, const std::string &key, const std::string &image) {
   // Under another name first: a reader never sees half a file. Threads and processes have names of their own.
   static std::atomic<unsigned> counter{0};
-  const std::string part =
-      path + "." + std::to_string(getpid()) + "." + std::to_string(counter.fetch_add(1));
+  const std::string part = path + "." + std::to_string(getpid()) + "." + std::to_string(counter.fetch_add(1));
   {
     std::ofstream file(part, std::ios::binary);
     file << headerOf(key, image) << image;
@@ -61,8 +60,8 @@ void writeImage(const std::string &path, const std::string &key, const std::stri
     std::remove(part.c_str());
 }
 
-Result<std::string> compileOne(const TesseraDeviceApi &api, int capability,
-                               const std::string &source, const std::string &folder) {
+Result<std::string> compileOne(const TesseraDeviceApi &api, int capability, const std::string &source,
+                               const std::string &folder) {
   const std::string key = std::string(api.kind) + " " + std::to_string(capability) + " " +
                           std::to_string(api.compilerVersion()) + "\n" + source;
   std::string path;
@@ -108,8 +107,7 @@ std::string kernelCacheFolder() {
 }
 
 Result<std::vector<std::string>> compileKernels(const TesseraDeviceApi &api, int capability,
-                                                const std::vector<const std::string *> &sources,
-                                                int threads) {
+                                                const std::vector<const std::string *> &sources, int threads) {
   const std::string folder = kernelCacheFolder();
   std::vector<std::string> images(sources.size());
   std::atomic<size_t> next{0};

@@ -21,8 +21,7 @@ namespace tessera::rt::cuda {
 
 /// One image per source, in order.
 Result<std::vector<std::string>> compileKernels(const TesseraDeviceApi &api, int capability,
-                                                const std::vector<const std::string *> &sources,
-                                                int threads);
+                                                const std::vector<const std::string *> &sources, int threads);
 
 /// The folder, or nothing where there is none to be had.
 std::string kernelCacheFolder();

@@ -27,9 +27,7 @@ std::string floatLiteral(double value, bool wide) {
   return "__uint_as_float(" + hex(bits) + "u)";
 }
 
-std::string intLiteral(int64_t value) {
-  return "(i64)" + hex(static_cast<uint64_t>(value)) + "ull";
-}
+std::string intLiteral(int64_t value) { return "(i64)" + hex(static_cast<uint64_t>(value)) + "ull"; }
 
 int64_t toInt(double x) {
   if (x != x)
@@ -49,8 +47,7 @@ std::string functionName(Op op) {
 
 } // namespace
 
-std::string instructionCode(const Instr &instr, plan::DType from,
-                            const std::array<std::string, 3> &operands,
+std::string instructionCode(const Instr &instr, plan::DType from, const std::array<std::string, 3> &operands,
                             const std::string &address) {
   auto operand = [&](uint32_t i) -> const std::string & { return operands[i]; };
   const ValueClass cls = valueClass(instr.type);
@@ -78,8 +75,7 @@ std::string instructionCode(const Instr &instr, plan::DType from,
     break;
   case Op::Random:
     text = "(" + type + ")uniform(" + hex(instr.seed ^ (instr.stream << 32)) + "ull, " +
-           hex(static_cast<uint64_t>(instr.globalOffset)) + "ull + (u64)(" + address + "), (u64)" +
-           operand(0) + ")";
+           hex(static_cast<uint64_t>(instr.globalOffset)) + "ull + (u64)(" + address + "), (u64)" + operand(0) + ")";
     break;
   case Op::Eq:
     text = "(i64)(" + operand(0) + " == " + operand(1) + ")";
@@ -103,8 +99,7 @@ std::string instructionCode(const Instr &instr, plan::DType from,
     text = "(i64)((" + operand(0) + " != 0) != (" + operand(1) + " != 0))";
     break;
   default:
-    text = functionName(instr.op) + "(" + operand(0) + (instr.arity > 1 ? ", " + operand(1) : "") +
-           ")";
+    text = functionName(instr.op) + "(" + operand(0) + (instr.arity > 1 ? ", " + operand(1) : "") + ")";
   }
   // Integers of a narrow type wrap where a value of that type arises.
   if (cls == ValueClass::I64 && instr.type == plan::BOOL)
@@ -124,9 +119,7 @@ std::string neutral(plan::Reduction reduction, plan::DType type) {
 }
 
 std::string combined(plan::Reduction reduction, const std::string &a, const std::string &b) {
-  const char *function = reduction == plan::SUM   ? "op_add"
-                         : reduction == plan::MAX ? "op_max"
-                                                  : "op_min";
+  const char *function = reduction == plan::SUM ? "op_add" : reduction == plan::MAX ? "op_max" : "op_min";
   return std::string(function) + "(" + a + ", " + b + ")";
 }
 

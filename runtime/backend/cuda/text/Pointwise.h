@@ -18,8 +18,8 @@ namespace tessera::rt::cuda {
 
 /// The value of `instr`. `from`: the type of its first operand. `address`: of an iota its index, of random numbers the index
 /// in the global tensor, both from where the domain begins.
-std::string instructionCode(const Instr &instr, plan::DType from,
-                            const std::array<std::string, 3> &operands, const std::string &address);
+std::string instructionCode(const Instr &instr, plan::DType from, const std::array<std::string, 3> &operands,
+                            const std::string &address);
 
 /// A reduction whose result is of type `type`: what it begins with, how it goes on, and its result as memory holds it.
 std::string neutral(plan::Reduction reduction, plan::DType type);

@@ -25,9 +25,7 @@ const char *memoryType(plan::DType type) {
   }
 }
 
-const char *valueType(ValueClass c) {
-  return c == ValueClass::F32 ? "float" : c == ValueClass::F64 ? "double" : "i64";
-}
+const char *valueType(ValueClass c) { return c == ValueClass::F32 ? "float" : c == ValueClass::F64 ? "double" : "i64"; }
 
 IndexType indexTypeFor(int64_t points, const std::vector<int64_t> &elements) {
   // A loop's last step may run past its end by a whole grid: 2^30 leaves room.
@@ -37,16 +35,15 @@ IndexType indexTypeFor(int64_t points, const std::vector<int64_t> &elements) {
   return {most >= (int64_t(1) << 30)};
 }
 
-std::string indexCode(const Shape &sizes, const std::string &from, IndexType type,
-                      const std::string &prefix) {
+std::string indexCode(const Shape &sizes, const std::string &from, IndexType type, const std::string &prefix) {
   if (sizes.empty())
     return "";
   std::string text, rest = from;
   const std::string declare = "const " + type.name() + " ";
   for (size_t d = sizes.size(); d-- > 1;) {
     const std::string n = std::to_string(d), size = type.literal(sizes[d]);
-    text += declare + prefix + n + " = " + rest + " % " + size + ", " + prefix + "r" + n + " = " +
-            rest + " / " + size + ";\n";
+    text += declare + prefix + n + " = " + rest + " % " + size + ", " + prefix + "r" + n + " = " + rest + " / " + size +
+            ";\n";
     rest = prefix + "r" + n;
   }
   return text + declare + prefix + "0 = " + rest + ";\n";
@@ -117,9 +114,7 @@ Nest collapse(const Nest &nest) {
   return result;
 }
 
-uint32_t blocksFor(int64_t points) {
-  return static_cast<uint32_t>(std::clamp<int64_t>((points + 255) / 256, 1, 8192));
-}
+uint32_t blocksFor(int64_t points) { return static_cast<uint32_t>(std::clamp<int64_t>((points + 255) / 256, 1, 8192)); }
 
 static const char *unsignedOf(uint64_t bytes) {
   return bytes == 8 ? "u64" : bytes == 4 ? "u32" : bytes == 2 ? "u16" : "u8";
@@ -133,37 +128,33 @@ static int64_t extent(const Shape &sizes, const Shape &strides, int64_t offset) 
 }
 
 /// A loop over the points of a box, one or more per thread.
-static std::string loop(const std::string &signature, int64_t points, IndexType type,
-                        const std::string &body) {
+static std::string loop(const std::string &signature, int64_t points, IndexType type, const std::string &body) {
   return prelude() + "extern \"C\" __global__ void k(" + signature + ") {\n  for (" + type.name() +
-         " i = blockIdx.x * (" + type.name() + ")blockDim.x + threadIdx.x; i < " +
-         type.literal(points) + "; i += gridDim.x * (" + type.name() + ")blockDim.x) {\n" + body +
-         "  }\n}\n";
+         " i = blockIdx.x * (" + type.name() + ")blockDim.x + threadIdx.x; i < " + type.literal(points) +
+         "; i += gridDim.x * (" + type.name() + ")blockDim.x) {\n" + body + "  }\n}\n";
 }
 
 std::string stridedCopySource(const StridedCopy &c) {
   int64_t points = elementCount(c.sizes);
-  IndexType type = indexTypeFor(points, {extent(c.sizes, c.toStrides, c.toOffset),
-                                         extent(c.sizes, c.fromStrides, c.fromOffset)});
+  IndexType type =
+      indexTypeFor(points, {extent(c.sizes, c.toStrides, c.toOffset), extent(c.sizes, c.fromStrides, c.fromOffset)});
   Nest nest = collapse({c.sizes, {c.toStrides, c.fromStrides}});
   std::string element = unsignedOf(c.elementBytes);
-  return loop("const " + element + " *__restrict__ from, " + element + " *__restrict__ to", points,
-              type,
-              indexCode(nest.sizes, "i", type) + "to[" + addressCode(nest.strides[0], type) +
-                  " + " + type.literal(c.toOffset) + "] = from[" +
-                  addressCode(nest.strides[1], type) + " + " + type.literal(c.fromOffset) + "];\n");
+  return loop("const " + element + " *__restrict__ from, " + element + " *__restrict__ to", points, type,
+              indexCode(nest.sizes, "i", type) + "to[" + addressCode(nest.strides[0], type) + " + " +
+                  type.literal(c.toOffset) + "] = from[" + addressCode(nest.strides[1], type) + " + " +
+                  type.literal(c.fromOffset) + "];\n");
 }
 
-std::string stridedFillSource(const Shape &sizes, const Shape &strides, int64_t offset,
-                              uint64_t elementBytes, uint64_t bits) {
+std::string stridedFillSource(const Shape &sizes, const Shape &strides, int64_t offset, uint64_t elementBytes,
+                              uint64_t bits) {
   int64_t points = elementCount(sizes);
   IndexType type = indexTypeFor(points, {extent(sizes, strides, offset)});
   Nest nest = collapse({sizes, {strides}});
   std::string element = unsignedOf(elementBytes);
   return loop(element + " *to", points, type,
-              indexCode(nest.sizes, "i", type) + "to[" + addressCode(nest.strides[0], type) +
-                  " + " + type.literal(offset) + "] = (" + element + ")" + std::to_string(bits) +
-                  "ull;\n");
+              indexCode(nest.sizes, "i", type) + "to[" + addressCode(nest.strides[0], type) + " + " +
+                  type.literal(offset) + "] = (" + element + ")" + std::to_string(bits) + "ull;\n");
 }
 
 } // namespace tessera::rt::cuda

@@ -36,8 +36,7 @@ struct IndexType {
 IndexType indexTypeFor(int64_t points, const std::vector<int64_t> &elements = {});
 
 /// Splits linear index `from` into `x0`, `x1`, ... (with the prefix given).
-std::string indexCode(const Shape &sizes, const std::string &from, IndexType type,
-                      const std::string &prefix = "x");
+std::string indexCode(const Shape &sizes, const std::string &from, IndexType type, const std::string &prefix = "x");
 /// The sum of the indices times `strides`.
 std::string addressCode(const Shape &strides, IndexType type, const std::string &prefix = "x");
 
@@ -66,8 +65,8 @@ struct StridedCopy {
 };
 std::string stridedCopySource(const StridedCopy &copy);
 /// A kernel that sets a strided box to a value given by its bits; argument (to).
-std::string stridedFillSource(const Shape &sizes, const Shape &strides, int64_t offset,
-                              uint64_t elementBytes, uint64_t bits);
+std::string stridedFillSource(const Shape &sizes, const Shape &strides, int64_t offset, uint64_t elementBytes,
+                              uint64_t bits);
 
 } // namespace tessera::rt::cuda
 
