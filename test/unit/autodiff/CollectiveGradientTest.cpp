@@ -45,7 +45,7 @@ void check(StringRef mesh, StringRef collective, StringRef in, StringRef out) {
   OwningOpRef<ModuleOp> plain = p.module->clone();
   auto original = plain->lookupSymbol<func::FuncOp>("f");
   Operation *terminator = f.getBody().front().getTerminator();
-  compiler::OpWriter b(f);
+  graph::OpWriter b(f);
   Value loss = terminator->getOperand(0);
   auto found = compiler::differentiate(b, {{loss, b.constant(loss.getType(), 1.0)}}, {f.getArgument(0)});
   if (!found)
@@ -125,7 +125,7 @@ TEST_CASE("equal extrema on several ranks share the adjoint") {
     }
   })");
   func::FuncOp f = p.func("f");
-  compiler::OpWriter b(f);
+  graph::OpWriter b(f);
   Operation *ret = f.getBody().front().getTerminator();
   Value y = ret->getOperand(0);
   auto found = compiler::differentiate(b, {{y, b.constant(y.getType(), 1.0)}}, {f.getArgument(0)});

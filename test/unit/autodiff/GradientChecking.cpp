@@ -33,7 +33,7 @@ void check(const std::string &text, std::vector<Range> ranges, int64_t classes) 
   // Every result gets its own weights; they enter as constants.
   SmallVector<compiler::Seed> seeds;
   std::vector<Tensor> weights;
-  compiler::OpWriter b(f);
+  graph::OpWriter b(f);
   OpBuilder raw(terminator);
   for (Value y : terminator->getOperands()) {
     auto type = cast<RankedTensorType>(y.getType());

@@ -145,7 +145,7 @@ TEST_CASE("equal maxima share the gradient") {
     return %y : tensor<f64>
   })");
   func::FuncOp f = p.func("f");
-  compiler::OpWriter b(f);
+  graph::OpWriter b(f);
   Operation *terminator = f.getBody().front().getTerminator();
   Value y = terminator->getOperand(0);
   auto g = llvm::cantFail(
@@ -271,7 +271,7 @@ TEST_CASE("what has no gradient is an error that names the operator") {
   auto errorOf = [](const std::string &text) {
     Program p(text);
     func::FuncOp f = p.func("f");
-    compiler::OpWriter b(f);
+    graph::OpWriter b(f);
     Value y = f.getBody().front().getTerminator()->getOperand(0);
     auto g = compiler::differentiate(b, compiler::Seed{y, b.constant(y.getType(), 1.0)}, Value(f.getArgument(0)));
     REQUIRE(!g);
