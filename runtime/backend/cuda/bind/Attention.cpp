@@ -1,6 +1,7 @@
 // attention and its gradient composed of the library's products and own kernels on the lines of scores between them, and
 // the choice between that and tiles.
 #include "runtime/backend/cuda/bind/AttentionKernels.h"
+#include "runtime/backend/cuda/kernels/Kernels.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,55 +9,6 @@
 
 namespace tessera::rt::cuda {
 namespace {
-
-// One block per line, that is per row of a head; BIAS_BASE adds what the batch contributes to `at`.
-const char *const kProbabilities = R"cuda(
-extern "C" __global__ void k(T *__restrict__ scores, const T *__restrict__ bias) {
-  __shared__ double shared[BLOCK];
-  const int t = (int)threadIdx.x;
-  for (i64 line = blockIdx.x; line < LINES; line += gridDim.x) {
-    const i64 row = line % ROWS, head = line / ROWS % HEADS, batch = line / ROWS / HEADS;
-    i64 at = head * BIAS_HEAD + row * BIAS_ROW;
-    BIAS_BASE
-    (void)batch; (void)at;
-    const i64 inside = INSIDE;
-    T *p = scores + line * KEYS;
-    double top = LOWEST;
-    for (i64 j = t; j < KEYS; j += BLOCK) {
-      p[j] = (T)((j < inside ? SCALE * (double)p[j] : OUTSIDE) + BIAS(at + j * BIAS_KEY));
-      top = op_max(top, (double)p[j]);
-    }
-    top = total(top, shared, t, true);
-    double mine = 0;
-    for (i64 j = t; j < KEYS; j += BLOCK)
-      mine += (double)op_exp((T)((double)p[j] - top));
-    const double sum = total(mine, shared, t, false);
-    for (i64 j = t; j < KEYS; j += BLOCK)
-      p[j] = (T)((double)op_exp((T)((double)p[j] - top)) / sum);
-  }
-}
-)cuda";
-
-// From the gradient of the probabilities to that of q k^T.
-const char *const kScoreGradient = R"cuda(
-extern "C" __global__ void k(const T *__restrict__ probabilities, T *__restrict__ gradient) {
-  __shared__ double shared[BLOCK];
-  const int t = (int)threadIdx.x;
-  for (i64 line = blockIdx.x; line < LINES; line += gridDim.x) {
-    const i64 row = line % ROWS;
-    const i64 inside = INSIDE;
-    (void)row;
-    const T *p = probabilities + line * KEYS;
-    T *g = gradient + line * KEYS;
-    double mine = 0;
-    for (i64 j = t; j < KEYS; j += BLOCK)
-      mine += (double)p[j] * (double)g[j];
-    const double sum = total(mine, shared, t, false);
-    for (i64 j = t; j < KEYS; j += BLOCK)
-      g[j] = j < inside ? (T)(SCALE * (double)p[j] * ((double)g[j] - sum)) : (T)0;
-  }
-}
-)cuda";
 
 class Composition {
 public:
@@ -75,7 +27,7 @@ public:
     const TensorView p = probabilities(q, k, 4), ds = scores();
     product(p, dy, true, false, result(2, g_.v));
     product(dy, v, false, true, ds);
-    lines(kScoreGradient, {at(p.data), at(ds.data)}, {});
+    lines(kernels::kAttentionScoreGradient, {at(p.data), at(ds.data)}, {});
     product(ds, k, false, false, result(0, g_.q));
     product(ds, q, true, false, result(1, g_.k));
     return finish();
@@ -178,7 +130,7 @@ private:
                            {"SCALE", exactNumber(g_.scale)}};
     constants.insert(constants.end(), more.begin(), more.end());
     if (lines > 0)
-      kernel_.actions.push_back(Launch{withConstants(constants, (std::string(kTotal) + text).c_str()),
+      kernel_.actions.push_back(Launch{withConstants(constants, (std::string(kernels::kTotal) + text).c_str()),
                                        {static_cast<uint32_t>(std::min<int64_t>(lines, 1 << 20)), 1, 1},
                                        block,
                                        std::move(arguments)});
@@ -191,7 +143,7 @@ private:
     more.push_back({"HEADS", wide(g_.heads())});
     more.push_back({"LOWEST", exactNumber(-std::numeric_limits<double>::infinity())});
     more.push_back({"OUTSIDE", exactNumber(g_.outside)});
-    lines(kProbabilities, {at(p.data), at((g_.hasBias ? call_.inputs[biasOperand] : p).data)}, more);
+    lines(kernels::kAttentionProbabilities, {at(p.data), at((g_.hasBias ? call_.inputs[biasOperand] : p).data)}, more);
     return p;
   }
 

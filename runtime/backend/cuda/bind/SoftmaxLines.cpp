@@ -1,41 +1,13 @@
 // softmax, log_softmax and their gradients: one block per line along the dimension, sums in F64.
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
+#include "runtime/backend/cuda/kernels/Kernels.h"
 #include "runtime/backend/cuda/text/Templates.h"
 
 #include <algorithm>
 
 namespace tessera::rt::cuda {
 namespace {
-
-// FIRST(i) is summed over the line after the maximum, RESULT(i) is stored; `p` is the line of the first operand,
-// `q` of the second.
-const char *const kLines = R"cuda(
-extern "C" __global__ void k(const T *__restrict__ a, const T *__restrict__ b, T *__restrict__ y) {
-  __shared__ double shared[BLOCK];
-  const int t = (int)threadIdx.x;
-  for (i64 line = blockIdx.x; line < LINES; line += gridDim.x) {
-    const i64 start = line / INNER * (EXTENT * INNER) + line % INNER;
-    const T *p = a + start, *q = b + start;
-    T *out = y + start;
-    T top = 0;
-    if (NEEDS_MAXIMUM) {
-      T mine = (T)LOWEST;
-      for (i64 i = t; i < EXTENT; i += BLOCK)
-        mine = mine > p[i * INNER] ? mine : p[i * INNER];
-      top = (T)total((double)mine, shared, t, true);
-    }
-    double mine = 0;
-    for (i64 i = t; i < EXTENT; i += BLOCK)
-      mine += (double)(FIRST(i * INNER));
-    const double sum = total(mine, shared, t, false);
-    const double log_sum = NEEDS_LOG ? log(sum) : 0.0;
-    (void)q; (void)top; (void)log_sum;
-    for (i64 i = t; i < EXTENT; i += BLOCK)
-      out[i * INNER] = (T)(RESULT(i * INNER));
-  }
-}
-)cuda";
 
 } // namespace
 
@@ -73,7 +45,7 @@ CudaKernel bindSoftmax(const KernelCall &call) {
     constants.push_back({"RESULT(i)", "(double)p[i] - op_exp((double)q[i]) * sum"});
   }
   const TensorView &second = call.inputs[call.inputs.size() > 1 ? 1 : 0];
-  kernel.actions.push_back(Launch{withConstants(constants, (std::string(kTotal) + kLines).c_str()),
+  kernel.actions.push_back(Launch{withConstants(constants, (std::string(kernels::kTotal) + kernels::kSoftmaxLines).c_str()),
                                   {static_cast<uint32_t>(std::min<int64_t>(lines, 1 << 20)), 1, 1},
                                   block,
                                   {at(call.inputs[0].data), at(second.data), at(call.outputs[0].data)}});

@@ -1,5 +1,6 @@
 #include "runtime/backend/cuda/run/FiniteCheck.h"
 
+#include "runtime/backend/cuda/kernels/Kernels.h"
 #include "runtime/backend/cuda/run/KernelCache.h"
 #include "runtime/backend/cuda/text/Source.h"
 
@@ -21,28 +22,8 @@ static_assert(lanes(0x7c00, 16) == 0x7c007c007c007c00);
 
 } // namespace
 
-// With the exponent's bits e of a number w: ~w & e is 0 where all of them are set, and otherwise at least the lowest of
-// them, so that adding all bits below the sign carries into the sign and never out of it.
 const std::string &finiteCheckSource() {
-  static const std::string source = prelude() + R"cuda(
-extern "C" __global__ void __launch_bounds__(256) k(const u64 *pieces, u32 *found) {
-  const u64 *piece = pieces + (u64)blockIdx.x * 4;
-  const u64 *words = (const u64 *)piece[0];
-  const u64 bytes = piece[1], exponent = piece[2], low = piece[3];
-  const u32 whole = (u32)(bytes / 8);
-  u64 finite = ~0ull;
-  for (u32 i = threadIdx.x; i < whole; i += 256u)
-    finite &= (~words[i] & exponent) + low;
-  if (threadIdx.x == 0 && bytes % 8) {
-    u64 last = 0;
-    for (u32 i = 0; i < (u32)(bytes % 8); ++i)
-      last |= (u64)((const u8 *)(words + whole))[i] << (8 * i);
-    finite &= (~last & exponent) + low;
-  }
-  if (~finite & ~low)
-    *found = 1;
-}
-)cuda";
+  static const std::string source = prelude() + kernels::kFiniteCheck;
   return source;
 }
 

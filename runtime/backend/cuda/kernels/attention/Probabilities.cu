@@ -1,0 +1,25 @@
+// One block per line, that is per row of a head; BIAS_BASE adds what the batch contributes to `at`.
+extern "C" __global__ void k(T *__restrict__ scores, const T *__restrict__ bias) {
+  __shared__ double shared[BLOCK];
+  const int t = (int)threadIdx.x;
+  for (i64 line = blockIdx.x; line < LINES; line += gridDim.x) {
+    const i64 row = line % ROWS, head = line / ROWS % HEADS, batch = line / ROWS / HEADS;
+    i64 at = head * BIAS_HEAD + row * BIAS_ROW;
+    BIAS_BASE
+    (void)batch; (void)at;
+    const i64 inside = INSIDE;
+    T *p = scores + line * KEYS;
+    double top = LOWEST;
+    for (i64 j = t; j < KEYS; j += BLOCK) {
+      p[j] = (T)((j < inside ? SCALE * (double)p[j] : OUTSIDE) + BIAS(at + j * BIAS_KEY));
+      top = op_max(top, (double)p[j]);
+    }
+    top = total(top, shared, t, true);
+    double mine = 0;
+    for (i64 j = t; j < KEYS; j += BLOCK)
+      mine += (double)op_exp((T)((double)p[j] - top));
+    const double sum = total(mine, shared, t, false);
+    for (i64 j = t; j < KEYS; j += BLOCK)
+      p[j] = (T)((double)op_exp((T)((double)p[j] - top)) / sum);
+  }
+}
