@@ -7,9 +7,7 @@
 #include <algorithm>
 
 namespace tessera::rt::cuda {
-namespace {
-
-} // namespace
+namespace {} // namespace
 
 CudaKernel bindSoftmax(const KernelCall &call) {
   CudaKernel kernel;
@@ -45,10 +43,11 @@ CudaKernel bindSoftmax(const KernelCall &call) {
     constants.push_back({"RESULT(i)", "(double)p[i] - op_exp((double)q[i]) * sum"});
   }
   const TensorView &second = call.inputs[call.inputs.size() > 1 ? 1 : 0];
-  kernel.actions.push_back(Launch{withConstants(constants, (std::string(kernels::kTotal) + kernels::kSoftmaxLines).c_str()),
-                                  {static_cast<uint32_t>(std::min<int64_t>(lines, 1 << 20)), 1, 1},
-                                  block,
-                                  {at(call.inputs[0].data), at(second.data), at(call.outputs[0].data)}});
+  kernel.actions.push_back(
+      Launch{withConstants(constants, (std::string(kernels::kTotal) + kernels::kSoftmaxLines).c_str()),
+             {static_cast<uint32_t>(std::min<int64_t>(lines, 1 << 20)), 1, 1},
+             block,
+             {at(call.inputs[0].data), at(second.data), at(call.outputs[0].data)}});
   return kernel;
 }
 

@@ -2,8 +2,10 @@
 // is total: larger ones first (NaN largest), or smaller ones, and of equals the one with the lower index.
 __device__ inline bool larger(T a, T b) { return a > b || (a != a && b == b); }
 __device__ inline bool before(T a, i64 i, T b, i64 j) {
-  if (larger(a, b)) return !SMALLEST;
-  if (larger(b, a)) return SMALLEST;
+  if (larger(a, b))
+    return !SMALLEST;
+  if (larger(b, a))
+    return SMALLEST;
   return i < j;
 }
 extern "C" __global__ void k(const T *__restrict__ x, i64 *__restrict__ y) {

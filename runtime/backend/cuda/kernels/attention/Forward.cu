@@ -1,7 +1,7 @@
 // dy null: y is stored. Otherwise statistics [3, LINES]: maximum, 1 / sum, delta.
 extern "C" __global__ void __launch_bounds__(256)
-k(const T *__restrict__ q, const T *__restrict__ kk, const T *__restrict__ v, const T *__restrict__ bias,
-  const T *__restrict__ dy, T *__restrict__ y, A *__restrict__ statistics) {
+    k(const T *__restrict__ q, const T *__restrict__ kk, const T *__restrict__ v, const T *__restrict__ bias,
+      const T *__restrict__ dy, T *__restrict__ y, A *__restrict__ statistics) {
   __shared__ Shared h;
   const int t = (int)threadIdx.x, tx = t % 16, ty = t / 16;
   const A lowest = (A)LOWEST;
@@ -13,18 +13,23 @@ k(const T *__restrict__ q, const T *__restrict__ kk, const T *__restrict__ v, co
             *pv = v + V_BASE(batch, head / GROUP), *pb = bias_of(bias, batch, head);
     const i64 seen = HAS_BIAS ? KEYS : inside(first + rows - 1);
     A delta[R], top[R], sum[R];
-    EACH(i, R) delta[i] = 0;
+    EACH (i, R)
+      delta[i] = 0;
     for (i64 column = 0; column < WIDTH; column += 16 * COLUMNS) {
       A o[R][COLUMNS];
-      EACH(i, R) EACH(j, COLUMNS) o[i][j] = 0;
-      EACH(i, R) top[i] = lowest, sum[i] = 0;
+      EACH (i, R)
+        EACH (j, COLUMNS)
+          o[i][j] = 0;
+      EACH (i, R)
+        top[i] = lowest, sum[i] = 0;
       bool asked = false;
       for (i64 key0 = 0; key0 < KEYS; key0 += TILE) {
         if (key0 >= seen && !asked) {
           // Negated, so that NaN leaves nothing out.
           bool counts = false;
-          EACH(i, R) if (ty + 16 * i < rows)
-            counts |= !(inside(first + ty + 16 * i) > 0 && (A)OUTSIDE - top[i] < (A)UNDERFLOW);
+          EACH (i, R)
+            if (ty + 16 * i < rows)
+              counts |= !(inside(first + ty + 16 * i) > 0 && (A)OUTSIDE - top[i] < (A)UNDERFLOW);
           if (!any(counts, h, t))
             break;
           asked = true;
@@ -34,54 +39,60 @@ k(const T *__restrict__ q, const T *__restrict__ kk, const T *__restrict__ v, co
         if (key0 < seen)
           product(s, pq, Q_STRIDE, rows, pk + key0 * K_STRIDE, K_STRIDE, keys, DEPTH, h, t);
         else {
-          EACH(i, R) EACH(j, R) s[i][j] = 0;
+          EACH (i, R)
+            EACH (j, R)
+              s[i][j] = 0;
         }
         A largest[R], part[R];
-        EACH(i, R) {
+        EACH (i, R) {
           largest[i] = lowest;
-          EACH(j, R) {
+          EACH (j, R) {
             const i64 key = tx + 16 * j, row = ty + 16 * i;
             s[i][j] = key < keys && row < rows ? score(s[i][j], first + row, key0 + key, pb) : lowest;
             largest[i] = op_max(largest[i], s[i][j]);
           }
         }
         totals(largest, true, h, t);
-        EACH(i, R) {
+        EACH (i, R) {
           const A now = op_max(top[i], largest[i]);
           const A shrink = now == lowest ? (A)1 : op_exp(top[i] - now);
           top[i] = now;
           part[i] = 0;
-          EACH(j, R) {
+          EACH (j, R) {
             const A p = s[i][j] == lowest ? (A)0 : op_exp(s[i][j] - now);
             h.p[ty + 16 * i][tx + 16 * j] = p;
             part[i] += p;
           }
           sum[i] *= shrink;
-          EACH(j, COLUMNS) o[i][j] *= shrink;
+          EACH (j, COLUMNS)
+            o[i][j] *= shrink;
         }
         totals(part, false, h, t);
-        EACH(i, R) sum[i] += part[i];
+        EACH (i, R)
+          sum[i] += part[i];
         accumulate<COLUMNS>(o, false, pv + key0 * V_STRIDE, V_STRIDE, keys, column, WIDTH, h, t);
       }
-      EACH(i, R) EACH(j, COLUMNS) {
-        const i64 row = ty + 16 * i, c = column + tx + 16 * j;
-        if (row >= rows || c >= WIDTH)
-          continue;
-        const i64 at = Y_BASE(batch, head) + (first + row) * Y_STRIDE + c;
-        if (GRADIENT)
-          delta[i] += (A)dy[at] * (o[i][j] / sum[i]);
-        else
-          y[at] = (T)(o[i][j] / sum[i]);
-      }
+      EACH (i, R)
+        EACH (j, COLUMNS) {
+          const i64 row = ty + 16 * i, c = column + tx + 16 * j;
+          if (row >= rows || c >= WIDTH)
+            continue;
+          const i64 at = Y_BASE(batch, head) + (first + row) * Y_STRIDE + c;
+          if (GRADIENT)
+            delta[i] += (A)dy[at] * (o[i][j] / sum[i]);
+          else
+            y[at] = (T)(o[i][j] / sum[i]);
+        }
     }
     if (GRADIENT) {
       totals(delta, false, h, t);
-      EACH(i, R) if (tx == 0 && ty + 16 * i < rows) {
-        const i64 line = (batch * HEADS + head) * ROWS + first + ty + 16 * i;
-        statistics[line] = top[i];
-        statistics[LINES + line] = (A)1 / sum[i];
-        statistics[2 * LINES + line] = delta[i];
-      }
+      EACH (i, R)
+        if (tx == 0 && ty + 16 * i < rows) {
+          const i64 line = (batch * HEADS + head) * ROWS + first + ty + 16 * i;
+          statistics[line] = top[i];
+          statistics[LINES + line] = (A)1 / sum[i];
+          statistics[2 * LINES + line] = delta[i];
+        }
     }
     __syncthreads();
   }

@@ -5,8 +5,8 @@ extern "C" __global__ void k(T *__restrict__ scores, const T *__restrict__ bias)
   for (i64 line = blockIdx.x; line < LINES; line += gridDim.x) {
     const i64 row = line % ROWS, head = line / ROWS % HEADS, batch = line / ROWS / HEADS;
     i64 at = head * BIAS_HEAD + row * BIAS_ROW;
-    BIAS_BASE
-    (void)batch; (void)at;
+    BIAS_BASE(void) batch;
+    (void)at;
     const i64 inside = INSIDE;
     T *p = scores + line * KEYS;
     double top = LOWEST;

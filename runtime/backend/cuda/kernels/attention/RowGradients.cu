@@ -1,6 +1,6 @@
 extern "C" __global__ void __launch_bounds__(256)
-k(const T *__restrict__ q, const T *__restrict__ kk, const T *__restrict__ v, const T *__restrict__ bias,
-  const T *__restrict__ dy, const A *__restrict__ statistics, T *__restrict__ dq) {
+    k(const T *__restrict__ q, const T *__restrict__ kk, const T *__restrict__ v, const T *__restrict__ bias,
+      const T *__restrict__ dy, const A *__restrict__ statistics, T *__restrict__ dq) {
   __shared__ Shared h;
   const int t = (int)threadIdx.x, tx = t % 16, ty = t / 16;
   const i64 tiles = (ROWS + TILE - 1) / TILE;
@@ -12,7 +12,9 @@ k(const T *__restrict__ q, const T *__restrict__ kk, const T *__restrict__ v, co
     const i64 seen = inside(first + rows - 1); // beyond it scores do not depend on q
     for (i64 column = 0; column < DEPTH; column += 16 * COLUMNS) {
       A o[R][COLUMNS];
-      EACH(i, R) EACH(j, COLUMNS) o[i][j] = 0;
+      EACH (i, R)
+        EACH (j, COLUMNS)
+          o[i][j] = 0;
       for (i64 key0 = 0; key0 < seen; key0 += TILE) {
         const i64 keys = KEYS - key0 < TILE ? KEYS - key0 : TILE;
         A s[R][R], d[R][R];
@@ -23,11 +25,12 @@ k(const T *__restrict__ q, const T *__restrict__ kk, const T *__restrict__ v, co
         keep(d, h, t);
         accumulate<COLUMNS>(o, false, pk + key0 * K_STRIDE, K_STRIDE, keys, column, DEPTH, h, t);
       }
-      EACH(i, R) EACH(j, COLUMNS) {
-        const i64 row = ty + 16 * i, c = column + tx + 16 * j;
-        if (row < rows && c < DEPTH)
-          dq[Q_BASE(batch, head) + (first + row) * Q_STRIDE + c] = (T)o[i][j];
-      }
+      EACH (i, R)
+        EACH (j, COLUMNS) {
+          const i64 row = ty + 16 * i, c = column + tx + 16 * j;
+          if (row < rows && c < DEPTH)
+            dq[Q_BASE(batch, head) + (first + row) * Q_STRIDE + c] = (T)o[i][j];
+        }
     }
     __syncthreads();
   }
