@@ -109,6 +109,7 @@ int main(int argc, char **argv) {
   app.add_option("--searcher", options.searcher, "which searcher")
       ->check(CLI::IsMember(searcherNames()))
       ->capture_default_str();
+  app.add_flag("--verbose", options.log, "tell on stderr what the searcher does, with seconds and work");
   app.add_option("--output", output, "file for the choice: a JSON list of option indices");
   app.set_version_flag("--version", "tessera-solve " TESSERA_VERSION);
   try {

@@ -15,12 +15,12 @@ namespace {
 constexpr double kTable = 1 << 22, kTotal = 1 << 24; // of eliminations in a node
 } // namespace
 
-Branch::Split Branch::chooseSplit(const Problem &problem, const FlatProblem &core, const Dual &dual,
+Branch::Split Branch::chooseSplit(const Problem &problem, const FlatProblem &flat, const Dual &dual,
                                   const std::vector<std::vector<int32_t>> &ids) const {
   const std::vector<double> reduced = dual.reducedCosts();
   const double room = std::max(1.0, limit() - dual.bound());
-  std::vector<double> cumulated(core.room.size() + 1, 0);
-  for (size_t p = 0; p < core.room.size(); ++p)
+  std::vector<double> cumulated(flat.room.size() + 1, 0);
+  for (size_t p = 0; p < flat.room.size(); ++p)
     cumulated[p + 1] = cumulated[p] + dual.prices()[p];
 
   // Two reasons to split: options of like reduced cost whose priced memory differs are what the prices
@@ -28,18 +28,18 @@ Branch::Split Branch::chooseSplit(const Problem &problem, const FlatProblem &cor
   Split split;
   double bestScore = -1, bestMemory = 0.02 * room;
   std::vector<double> memory, splitMemory;
-  for (int32_t v = 0; v < core.count(); ++v) {
-    // What fixOptions dropped is gone from the problem, but not from the core.
-    if (problem.variables[core.variables[v]].size() < 2)
+  for (int32_t v = 0; v < flat.count(); ++v) {
+    // What fixOptions dropped is gone from the problem, but not from the flat problem.
+    if (problem.variables[flat.variables[v]].size() < 2)
       continue;
-    const size_t size = size_t(core.size(v));
-    const double *cost = &reduced[core.first[v]];
+    const size_t size = size_t(flat.size(v));
+    const double *cost = &reduced[flat.first[v]];
     memory.assign(size, 0);
-    for (size_t k = core.firstPiece[v]; k < core.firstPiece[v + 1]; ++k) {
-      const FlatPiece &piece = core.pieces[k];
+    for (size_t k = flat.firstPiece[v]; k < flat.firstPiece[v + 1]; ++k) {
+      const FlatPiece &piece = flat.pieces[k];
       double rate = cumulated[piece.to] - cumulated[piece.from];
       for (size_t s = 0; s < size; ++s)
-        memory[s] += rate * core.extras[piece.extra + s];
+        memory[s] += rate * flat.extras[piece.extra + s];
     }
     const size_t chosen = size_t(std::min_element(cost, cost + size) - cost);
     double sum = 0, spread = 0;
@@ -48,7 +48,7 @@ Branch::Split Branch::chooseSplit(const Problem &problem, const FlatProblem &cor
       if (cost[s] < room)
         spread = std::max(spread, std::abs(memory[s] - memory[chosen]) * (1 - cost[s] / room));
     }
-    double score = (sum / room + 0.05) * (1 + double(core.links[v].size()));
+    double score = (sum / room + 0.05) * (1 + double(flat.links[v].size()));
     if (spread > bestMemory) {
       bestMemory = spread;
       split.variable = v;
@@ -61,15 +61,15 @@ Branch::Split Branch::chooseSplit(const Problem &problem, const FlatProblem &cor
   }
   if (split.variable < 0)
     return split;
-  // The problem's options are a subset of the core's.
-  const Variable &x = problem.variables[core.variables[split.variable]];
+  // The problem's options are a subset of the flat problem's.
+  const Variable &x = problem.variables[flat.variables[split.variable]];
   const std::vector<int32_t> &all = ids[split.variable];
   std::vector<double> key;
   size_t cheapest = 0;
   double least = std::numeric_limits<double>::infinity();
   for (size_t k = 0; k < x.size(); ++k) {
     size_t s = size_t(std::find(all.begin(), all.end(), x.ids[k]) - all.begin());
-    const double cost = reduced[core.first[split.variable] + s];
+    const double cost = reduced[flat.first[split.variable] + s];
     key.push_back(split.byMemory ? splitMemory[s] : cost);
     if (cost < least) {
       least = cost;
@@ -101,7 +101,7 @@ Branch::Split Branch::chooseSplit(const Problem &problem, const FlatProblem &cor
 /// Raises the bound; true if that excludes the scope.
 bool Branch::bound(Dual &dual, int most) {
   for (int i = 0; i < most && !expired(); ++i) {
-    incumbent.work += 2 * dual.passWork();
+    incumbent_.work += 2 * dual.passWork();
     dual.pass();
     if (provenBound(dual.pass()) >= Cost(limit()))
       return true;
@@ -113,7 +113,7 @@ bool Branch::bound(Dual &dual, int most) {
 }
 
 Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &prices, Split &split) {
-  ++visited;
+  ++visited_;
   Problem &problem = scope.problem;
   for (int attempt = 0;; ++attempt) {
     reduce(problem, [&] { return expired(); });
@@ -121,19 +121,19 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
       return Outcome::Closed;
     if (expired())
       return Outcome::Expired;
-    FlatProblem core(problem);
+    FlatProblem flat(problem);
     // Copying and reducing walk over the matrices a few times.
-    incumbent.work += 10 * double(core.matrices.size() + core.extras.size()) + 1e4;
-    if (core.constant >= limit())
+    incumbent_.work += 10 * double(flat.matrices.size() + flat.extras.size()) + 1e4;
+    if (flat.constant >= limit())
       return Outcome::Closed;
     Answer answer;
     double least;
-    if (eliminateCore(core, kTable, kTotal, answer, least, incumbent.work)) {
+    if (eliminateFlat(flat, kTable, kTotal, answer, least, incumbent_.work)) {
       if (least < limit())
-        offer(scope, core, answer);
+        offer(scope, flat, answer);
       return Outcome::Closed;
     }
-    Dual dual(core);
+    Dual dual(flat);
     std::vector<double> local;
     for (int32_t point : problem.points)
       local.push_back(prices[point]);
@@ -144,8 +144,8 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
       return Outcome::Closed;
     if (expired())
       return Outcome::Expired;
-    if (core.excess(core.load(dual.answer())) <= 0)
-      offer(scope, core, dual.answer());
+    if (flat.excess(flat.load(dual.answer())) <= 0)
+      offer(scope, flat, dual.answer());
     dual.restoreBest();
     dual.pass();
     dual.pass();
@@ -155,63 +155,63 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
     if (dual.addKnapsacks() && bound(dual, 20))
       return Outcome::Closed;
     if (depth % 4 == 0) {
-      Neighbourhood search(core, dual.answer(), dual.prices(), incumbent.options.seed + visited);
+      Neighbourhood search(flat, dual.answer(), dual.prices(), incumbent_.options.seed + visited_);
       for (int i = 0; i < 30 && !expired(); ++i)
-        search.step(incumbent.work);
+        search.step(incumbent_.work);
       if (search.fits() && search.bestCost() < limit())
-        offer(scope, core, search.best());
+        offer(scope, flat, search.best());
     }
     // Close to the limit few labels survive: mostly this ends the scope, and with it all below. What it may
     // cost follows what it achieved: more while it succeeds or is refused at once, less after failures.
-    const double before = incumbent.work;
-    const double wanted = labelShare * dual.passWork();
-    const double labelWork = std::min(wanted, 0.3 * granted);
+    const double before = incumbent_.work;
+    const double wanted = labelShare_ * dual.passWork();
+    const double labelWork = std::min(wanted, 0.3 * granted_);
     answer.clear();
-    ParetoElimination elimination(core, dual, limit(), [&] { return incumbent.clock.expired(); });
-    auto labels = elimination.run(labelWork, incumbent.work, answer);
-    if (labels != ParetoElimination::TooLarge || incumbent.work - before <= 0.1 * labelWork)
-      labelShare = std::min(1.3 * labelShare, 30000.0);
+    ParetoElimination elimination(flat, dual, limit(), [&] { return incumbent_.clock.expired(); });
+    auto labels = elimination.run(labelWork, incumbent_.work, answer);
+    if (labels != ParetoElimination::TooLarge || incumbent_.work - before <= 0.1 * labelWork)
+      labelShare_ = std::min(1.3 * labelShare_, 30000.0);
     else if (labelWork == wanted)
-      labelShare = std::max(0.6 * labelShare, 100.0);
+      labelShare_ = std::max(0.6 * labelShare_, 100.0);
     if (!answer.empty())
-      offer(scope, core, answer);
+      offer(scope, flat, answer);
     if (labels != ParetoElimination::TooLarge)
       return Outcome::Closed;
     std::vector<std::vector<int32_t>> ids;
-    for (int32_t v : core.variables)
+    for (int32_t v : flat.variables)
       ids.push_back(problem.variables[v].ids);
     dual.moveInto(problem);
-    size_t dropped = fixOptions(problem, core, dual, limit());
+    size_t dropped = fixOptions(problem, flat, dual, limit());
     if (problem.infeasible)
       return Outcome::Closed;
-    if (dropped * 10 >= core.costs.size() || (dropped && attempt < 2))
+    if (dropped * 10 >= flat.costs.size() || (dropped && attempt < 2))
       continue; // smaller: reduce and bound again
 
-    split = chooseSplit(problem, core, dual, ids);
+    split = chooseSplit(problem, flat, dual, ids);
     if (split.variable < 0)
       continue; // single options only: the reductions finish it
-    split.variable = core.variables[split.variable];
+    split.variable = flat.variables[split.variable];
     return Outcome::Open;
   }
 }
 
 bool Branch::run(double work) {
-  granted = work;
-  deadline = incumbent.work + work;
-  while (!started || !open.empty()) {
-    if (overdue() || incumbent.expired())
+  granted_ = work;
+  deadline_ = incumbent_.work + work;
+  while (!started_ || !open_.empty()) {
+    if (overdue() || incumbent_.expired())
       return false;
-    if (started && open.back().side == 2) {
-      open.pop_back();
+    if (started_ && open_.back().side == 2) {
+      open_.pop_back();
       continue;
     }
     Node child;
-    if (!started) {
-      child.scope = std::move(root);
-      child.prices = prices;
+    if (!started_) {
+      child.scope = std::move(root_);
+      child.prices = prices_;
     } else {
       // Only problems are held per level, none of the bound's arrays.
-      const Node &node = open.back();
+      const Node &node = open_.back();
       const Problem &problem = node.scope->problem;
       child.scope = std::make_unique<Scope>(*node.scope, problem);
       child.prices = node.prices;
@@ -224,17 +224,17 @@ bool Branch::run(double work) {
           k = !k;
       child.scope->problem.keepOptions(v, keep);
     }
-    const Outcome outcome = narrow(*child.scope, int(open.size()), child.prices, child.split);
+    const Outcome outcome = narrow(*child.scope, int(open_.size()), child.prices, child.split);
     if (outcome == Outcome::Expired) { // again when work goes on
-      if (!started)
-        root = std::move(child.scope);
+      if (!started_)
+        root_ = std::move(child.scope);
       return false;
     }
-    if (started)
-      ++open.back().side;
-    started = true;
+    if (started_)
+      ++open_.back().side;
+    started_ = true;
     if (outcome == Outcome::Open)
-      open.push_back(std::move(child));
+      open_.push_back(std::move(child));
   }
   return true;
 }

@@ -30,22 +30,22 @@ public:
   /// Looks for answers of a scope below the cutoff and below the incumbent. `scope` and what it came from must
   /// not move; `pricesByPoint`: memory prices to begin with, by Problem::points.
   Branch(Incumbent &incumbent, std::unique_ptr<Scope> scope, Cost cutoff, std::vector<double> pricesByPoint)
-      : incumbent(incumbent), root(std::move(scope)), cutoff(cutoff), prices(std::move(pricesByPoint)) {}
+      : incumbent_(incumbent), root_(std::move(scope)), cutoff_(cutoff), prices_(std::move(pricesByPoint)) {}
 
   /// Searches on for `work` elementary steps. True if the search is complete: the best answer found, or the cutoff,
   /// is then a lower bound of the scope.
   bool run(double work);
-  bool found() const { return better; }
-  int64_t nodes() const { return visited; }
+  bool found() const { return better_; }
+  int64_t nodes() const { return visited_; }
 
 private:
   struct Split {
-    int32_t variable = -1; // of the core, or -1: none
+    int32_t variable = -1; // of the flat problem, or -1: none
     bool byMemory = false;
     std::vector<char> first; // per option of the problem's variable: in the half that is searched first
   };
-  /// `ids` are the options per core variable before fixOptions.
-  Split chooseSplit(const Problem &problem, const FlatProblem &core, const Dual &dual,
+  /// `ids` are the options per variable of the flat problem before fixOptions.
+  Split chooseSplit(const Problem &problem, const FlatProblem &flat, const Dual &dual,
                     const std::vector<std::vector<int32_t>> &ids) const;
   bool bound(Dual &dual, int most);
   enum class Outcome { Closed, Open, Expired };
@@ -58,26 +58,26 @@ private:
     std::vector<double> prices;
     int side = 0; // halves that were searched
   };
-  double limit() const { return double(std::min(cutoff, incumbent.solution.cost)); }
+  double limit() const { return double(std::min(cutoff_, incumbent_.solution.cost)); }
   /// A node that was begun is finished, as nothing of it is kept; only the first may be too large for that.
-  bool expired() const { return (!started && overdue()) || incumbent.expired(); }
-  bool overdue() const { return incumbent.work > deadline; }
-  bool offer(const Scope &scope, const FlatProblem &core, const Answer &answer) {
-    bool is = incumbent.offer(scope, core, answer);
-    better |= is && incumbent.solution.cost < cutoff;
+  bool expired() const { return (!started_ && overdue()) || incumbent_.expired(); }
+  bool overdue() const { return incumbent_.work > deadline_; }
+  bool offer(const Scope &scope, const FlatProblem &flat, const Answer &answer) {
+    bool is = incumbent_.offer(scope, flat, answer);
+    better_ |= is && incumbent_.solution.cost < cutoff_;
     return is;
   }
 
-  Incumbent &incumbent;
-  std::unique_ptr<Scope> root; // until it is narrowed
-  std::vector<Node> open;
-  bool started = false;
-  Cost cutoff;
-  std::vector<double> prices;       // by Problem::points
-  double deadline = 0, granted = 0; // of the present run
-  double labelShare = 300;          // work of an elimination with labels, in passes of the bound
-  bool better = false;
-  int64_t visited = 0;
+  Incumbent &incumbent_;
+  std::unique_ptr<Scope> root_; // until it is narrowed
+  std::vector<Node> open_;
+  bool started_ = false;
+  Cost cutoff_;
+  std::vector<double> prices_;        // by Problem::points
+  double deadline_ = 0, granted_ = 0; // of the present run
+  double labelShare_ = 300;           // work of an elimination with labels, in passes of the bound
+  bool better_ = false;
+  int64_t visited_ = 0;
 };
 
 } // namespace tessera::strategies

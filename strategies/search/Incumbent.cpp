@@ -9,51 +9,51 @@
 
 using namespace tessera::strategies;
 
-Scope::Scope(const Scope &outer, const Problem &whole) : problem(Problem::livePart(whole)), parent(&outer) {
+Scope::Scope(const Scope &outer, const Problem &whole) : problem(Problem::livePart(whole)), parent_(&outer) {
   for (size_t v = 0; v < whole.variables.size(); ++v)
     if (whole.variables[v].alive)
-      parentVariables.push_back(int32_t(v));
+      parentVariables_.push_back(int32_t(v));
 }
 
 Choice Scope::lift(std::vector<int32_t> ids) const {
   Choice choice = problem.expand(std::move(ids));
-  if (!parent)
+  if (!parent_)
     return choice;
-  std::vector<int32_t> outer(parent->problem.variables.size(), 0);
+  std::vector<int32_t> outer(parent_->problem.variables.size(), 0);
   for (size_t i = 0; i < choice.size(); ++i)
-    outer[parentVariables[i]] = choice[i];
-  return parent->lift(std::move(outer));
+    outer[parentVariables_[i]] = choice[i];
+  return parent_->lift(std::move(outer));
 }
 
-Answer Scope::project(const FlatProblem &core, const Choice &choice) const {
+Answer Scope::project(const FlatProblem &flat, const Choice &choice) const {
   // Graph options per variable, from the outermost scope inwards.
   std::vector<const Scope *> chain;
-  for (const Scope *s = this; s; s = s->parent)
+  for (const Scope *s = this; s; s = s->parent_)
     chain.push_back(s);
   std::vector<int32_t> id(chain.back()->problem.variables.size(), -1);
   for (size_t i = 0; i < choice.size(); ++i)
     id[chain.back()->problem.variableOf[i]] = choice[i];
   for (size_t k = chain.size() - 1; k-- > 0;) {
     std::vector<int32_t> inner;
-    for (int32_t v : chain[k]->parentVariables)
+    for (int32_t v : chain[k]->parentVariables_)
       inner.push_back(id[v]);
     id = std::move(inner);
   }
-  Answer answer(size_t(core.count()), 0);
-  for (int32_t v = 0; v < core.count(); ++v) {
-    const std::vector<int32_t> &ids = problem.variables[core.variables[v]].ids;
-    auto at = std::find(ids.begin(), ids.end(), id[core.variables[v]]);
-    const double *own = &core.costs[core.first[v]];
-    answer[v] = at != ids.end() ? int32_t(at - ids.begin()) : int32_t(std::min_element(own, own + core.size(v)) - own);
+  Answer answer(size_t(flat.count()), 0);
+  for (int32_t v = 0; v < flat.count(); ++v) {
+    const std::vector<int32_t> &ids = problem.variables[flat.variables[v]].ids;
+    auto at = std::find(ids.begin(), ids.end(), id[flat.variables[v]]);
+    const double *own = &flat.costs[flat.first[v]];
+    answer[v] = at != ids.end() ? int32_t(at - ids.begin()) : int32_t(std::min_element(own, own + flat.size(v)) - own);
   }
   return answer;
 }
 
-bool Incumbent::offer(const Scope &scope, const FlatProblem &core, const Answer &answer) {
+bool Incumbent::offer(const Scope &scope, const FlatProblem &flat, const Answer &answer) {
   // The judge walks over the whole graph: not for what cannot win.
-  if (core.price(answer) >= double(solution.cost))
+  if (flat.price(answer) >= double(solution.cost))
     return false;
-  return offer(scope.lift(core.ids(scope.problem, answer)));
+  return offer(scope.lift(flat.ids(scope.problem, answer)));
 }
 
 bool Incumbent::offer(Choice choice) {
@@ -71,38 +71,38 @@ Cost tessera::strategies::provenBound(double bound) {
   return bound <= 0 ? 0 : bound >= double(kForbidden) ? kForbidden : Cost(std::ceil(bound));
 }
 
-bool tessera::strategies::eliminateCore(const FlatProblem &core, double tableLimit, double totalLimit, Answer &answer,
+bool tessera::strategies::eliminateFlat(const FlatProblem &flat, double tableLimit, double totalLimit, Answer &answer,
                                         double &least, double &work) {
-  if (core.hasMemory())
+  if (flat.hasMemory())
     return false;
   std::vector<int32_t> sizes;
   std::vector<const double *> unary;
   std::vector<EliminationEdge> edges;
-  for (int32_t v = 0; v < core.count(); ++v) {
-    sizes.push_back(core.size(v));
-    unary.push_back(&core.costs[core.first[v]]);
-    for (const FlatLink &link : core.links[v])
+  for (int32_t v = 0; v < flat.count(); ++v) {
+    sizes.push_back(flat.size(v));
+    unary.push_back(&flat.costs[flat.first[v]]);
+    for (const FlatLink &link : flat.links[v])
       if (link.other > v)
-        edges.push_back({v, link.other, &core.matrices[link.to], &core.matrices[link.from]});
+        edges.push_back({v, link.other, &flat.matrices[link.to], &flat.matrices[link.from]});
   }
   EliminationPlan plan(sizes, edges, {tableLimit, totalLimit});
   if (!plan.fits())
     return false;
-  least = core.constant + plan.run(unary, answer);
+  least = flat.constant + plan.run(unary, answer);
   work += plan.entries();
   return true;
 }
 
-size_t tessera::strategies::fixOptions(Problem &problem, const FlatProblem &core, const Dual &dual, double cutoff) {
+size_t tessera::strategies::fixOptions(Problem &problem, const FlatProblem &flat, const Dual &dual, double cutoff) {
   const double room = cutoff - 1 - dual.bound() + 1e-9 * std::abs(cutoff) + 1e-3;
   std::vector<double> reduced = dual.reducedCosts();
   size_t dropped = 0;
   std::vector<char> keep;
-  for (int32_t v = 0; v < core.count(); ++v) {
-    keep.assign(size_t(core.size(v)), 1);
+  for (int32_t v = 0; v < flat.count(); ++v) {
+    keep.assign(size_t(flat.size(v)), 1);
     size_t left = keep.size();
     for (size_t s = 0; s < keep.size(); ++s)
-      if (reduced[core.first[v] + s] > room) {
+      if (reduced[flat.first[v] + s] > room) {
         keep[s] = 0;
         --left;
       }
@@ -113,7 +113,7 @@ size_t tessera::strategies::fixOptions(Problem &problem, const FlatProblem &core
       problem.infeasible = true;
       return dropped;
     }
-    problem.keepOptions(core.variables[v], keep);
+    problem.keepOptions(flat.variables[v], keep);
   }
   return dropped;
 }

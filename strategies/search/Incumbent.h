@@ -19,14 +19,14 @@ struct Scope {
   explicit Scope(const Scope &outer, const Problem &whole);
 
   Choice lift(std::vector<int32_t> ids) const;
-  /// A choice of the graph as an answer of the core; options that were dropped become the cheapest.
-  Answer project(const FlatProblem &core, const Choice &choice) const;
+  /// A choice of the graph as an answer of the flat problem; options that were dropped become the cheapest.
+  Answer project(const FlatProblem &flat, const Choice &choice) const;
 
   Problem problem;
 
 private:
-  const Scope *parent = nullptr;
-  std::vector<int32_t> parentVariables; // of the parent's problem, per variable here before reductions
+  const Scope *parent_ = nullptr;
+  std::vector<int32_t> parentVariables_; // of the parent's problem, per variable here before reductions
 };
 
 struct Incumbent {
@@ -34,7 +34,7 @@ struct Incumbent {
       : graph(graph), options(options), clock(options.seconds) {}
 
   /// Judges an answer; true if it became the best.
-  bool offer(const Scope &scope, const FlatProblem &core, const Answer &answer);
+  bool offer(const Scope &scope, const FlatProblem &flat, const Answer &answer);
   bool offer(Choice choice);
   void raise(Cost bound) { solution.lowerBound = std::max(solution.lowerBound, std::min(bound, solution.cost)); }
   bool found() const { return !solution.choice.empty(); }
@@ -53,14 +53,14 @@ struct Incumbent {
 /// A bound in doubles as a proven integer one: rounding of the sums may have raised it a little.
 Cost provenBound(double bound);
 
-/// Minimises the core exactly if memory cannot bind and the width allows; false if not. `least` is
+/// Minimises the flat problem exactly if memory cannot bind and the width allows; false if not. `least` is
 /// the minimum, kFlatForbidden or more if there is no answer.
-bool eliminateCore(const FlatProblem &core, double tableLimit, double totalLimit, Answer &answer, double &least,
+bool eliminateFlat(const FlatProblem &flat, double tableLimit, double totalLimit, Answer &answer, double &least,
                    double &work);
 
 /// Drops options whose reduced cost shows that no answer below `cutoff` has them. Returns how many;
 /// sets problem.infeasible if a variable has none left.
-size_t fixOptions(Problem &problem, const FlatProblem &core, const Dual &dual, double cutoff);
+size_t fixOptions(Problem &problem, const FlatProblem &flat, const Dual &dual, double cutoff);
 
 } // namespace tessera::strategies
 

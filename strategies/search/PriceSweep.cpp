@@ -21,33 +21,33 @@ Solution tessera::strategies::priceSweep(const StrategyGraph &graph, const Searc
     best.solution.infeasible = true;
     return best.solution;
   }
-  const FlatProblem core(scope.problem);
+  const FlatProblem flat(scope.problem);
   // What the reductions have settled is paid in any case, and the cheapest of each variable.
-  double least = core.constant;
-  for (int32_t v = 0; v < core.count(); ++v)
-    least += *std::min_element(&core.costs[core.first[size_t(v)]], &core.costs[core.first[size_t(v)]] + core.size(v));
-  best.raise(core.count() ? provenBound(least) : scope.problem.constant);
+  double least = flat.constant;
+  for (int32_t v = 0; v < flat.count(); ++v)
+    least += *std::min_element(&flat.costs[flat.first[size_t(v)]], &flat.costs[flat.first[size_t(v)]] + flat.size(v));
+  best.raise(flat.count() ? provenBound(least) : scope.problem.constant);
   std::vector<double> costs;
   auto fits = [&](double price) {
-    costs = core.costs;
-    for (int32_t v = 0; v < core.count() && price > 0; ++v)
-      for (size_t k = core.firstPiece[size_t(v)]; k < core.firstPiece[size_t(v) + 1]; ++k) {
-        const FlatPiece &piece = core.pieces[k];
-        for (size_t s = 0; s < size_t(core.size(v)); ++s)
-          costs[core.first[size_t(v)] + s] += price * double(piece.to - piece.from) * core.extras[piece.extra + s];
+    costs = flat.costs;
+    for (int32_t v = 0; v < flat.count() && price > 0; ++v)
+      for (size_t k = flat.firstPiece[size_t(v)]; k < flat.firstPiece[size_t(v) + 1]; ++k) {
+        const FlatPiece &piece = flat.pieces[k];
+        for (size_t s = 0; s < size_t(flat.size(v)); ++s)
+          costs[flat.first[size_t(v)] + s] += price * double(piece.to - piece.from) * flat.extras[piece.extra + s];
       }
-    const Answer answer = decide(core, costs);
-    if (core.excess(core.load(answer)) > 0)
+    const Answer answer = decide(flat, costs);
+    if (flat.excess(flat.load(answer)) > 0)
       return false;
-    best.offer(scope, core, answer);
+    best.offer(scope, flat, answer);
     return true;
   };
-  if (fits(0) || core.room.empty())
+  if (fits(0) || flat.room.empty())
     return best.solution;
   double most = 1;
-  for (double x : core.extras)
+  for (double x : flat.extras)
     most = std::max(most, x);
-  double low = 0, high = 1e-3 / (most * double(core.room.size()));
+  double low = 0, high = 1e-3 / (most * double(flat.room.size()));
   bool found = false;
   for (int k = 0; k < kGrowing && !(found = fits(high)) && !best.clock.expired(); ++k) {
     low = high;

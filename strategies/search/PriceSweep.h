@@ -5,8 +5,8 @@
 // fits is kept and its price refined between the last that did not fit and the first that did.
 //
 // Example:
-//   return priceSweep(graph, options, [](const FlatProblem &core, const std::vector<double> &costs) {
-//     return someAnswer(core, costs); // costs: one per variable and option, memory included
+//   return priceSweep(graph, options, [](const FlatProblem &flat, const std::vector<double> &costs) {
+//     return someAnswer(flat, costs); // costs: one per variable and option, memory included
 //   });
 //
 //===----------------------------------------------------------------------------------------------===//
@@ -19,7 +19,7 @@
 
 namespace tessera::strategies {
 
-using Decide = std::function<Answer(const FlatProblem &core, const std::vector<double> &costs)>;
+using Decide = std::function<Answer(const FlatProblem &flat, const std::vector<double> &costs)>;
 
 Solution priceSweep(const StrategyGraph &graph, const SearchOptions &options, const Decide &decide);
 

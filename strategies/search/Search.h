@@ -7,10 +7,11 @@
 // Evaluate before it is returned. If the budget ends without an answer, greedy choices are tried as a last
 // resort: an empty choice without `infeasible` means that these did not fit either.
 //
-// Example:
 // The course of a search depends on the seed, the threads and the work done, never on the clock. So an
 // answer is reproducible if the search ends by proof, by `gap` or by `work`; only `seconds` may cut it
 // short at different places.
+//
+// Example:
 //
 //   SearchOptions options;
 //   options.seconds = 1;
@@ -34,6 +35,7 @@ struct SearchOptions {
   uint64_t seed = 1;              // of the randomized phases
   double gap = 0;                 // also stop when cost <= lowerBound * (1 + gap)
   std::string searcher = "exact"; // one of searcherNames()
+  bool log = false;               // the searcher "exact" tells on stderr what it does
 };
 
 /// Requires a graph that passes checkStrategyGraph and a searcher of searcherNames().

@@ -21,11 +21,11 @@ Solution tessera::strategies::searchElimination(const StrategyGraph &graph, cons
     solution.infeasible = true;
     return solution;
   }
-  FlatProblem core(problem);
+  FlatProblem flat(problem);
   Answer answer;
   double least, work = 0;
-  if (core.hasMemory()) {
-    Dual dual(core); // for prices to begin with
+  if (flat.hasMemory()) {
+    Dual dual(flat); // for prices to begin with
     for (int pass = 0; pass < kPasses && !stop(); ++pass) {
       dual.pass();
       dual.stepPrices(kFlatForbidden);
@@ -33,19 +33,19 @@ Solution tessera::strategies::searchElimination(const StrategyGraph &graph, cons
     dual.restoreBest();
     dual.pass();
     const double most = options.work > 0 ? std::min(1e9 * options.work, kMostWork) : kMostWork;
-    auto result = ParetoElimination(core, dual, kFlatForbidden, stop).run(most, work, answer);
+    auto result = ParetoElimination(flat, dual, kFlatForbidden, stop).run(most, work, answer);
     if (result == ParetoElimination::TooLarge)
       return solution;
     solution.infeasible = result == ParetoElimination::Nothing;
-    least = solution.infeasible ? kFlatForbidden : core.price(answer);
-  } else if (stop() || !eliminateCore(core, 1 << 26, 1 << 28, answer, least, work)) {
+    least = solution.infeasible ? kFlatForbidden : flat.price(answer);
+  } else if (stop() || !eliminateFlat(flat, 1 << 26, 1 << 28, answer, least, work)) {
     return solution;
   }
   if (least >= kFlatForbidden) {
     solution.infeasible = true;
     return solution;
   }
-  solution.choice = problem.expand(core.ids(problem, answer));
+  solution.choice = problem.expand(flat.ids(problem, answer));
   solution.lowerBound = provenBound(least);
   return solution;
 }

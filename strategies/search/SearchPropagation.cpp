@@ -15,12 +15,12 @@ using namespace tessera::strategies;
 
 namespace {
 
-Answer propagate(const FlatProblem &core, const std::vector<double> &costs) {
-  const size_t n = size_t(core.count());
+Answer propagate(const FlatProblem &flat, const std::vector<double> &costs) {
+  const size_t n = size_t(flat.count());
   std::vector<double> sums(costs), margins(n);
   auto margin = [&](size_t v) {
     double best = 1e300, second = 1e300;
-    for (size_t k = core.first[v]; k < core.first[v + 1]; ++k) {
+    for (size_t k = flat.first[v]; k < flat.first[v + 1]; ++k) {
       second = std::min(second, std::max(best, sums[k]));
       best = std::min(best, sums[k]);
     }
@@ -33,14 +33,14 @@ Answer propagate(const FlatProblem &core, const std::vector<double> &costs) {
   while (!queue.empty()) {
     const size_t v = queue.begin()->second;
     queue.erase(queue.begin());
-    const double *own = &sums[core.first[v]];
-    answer[v] = int32_t(std::min_element(own, own + core.size(int32_t(v))) - own);
-    for (const FlatLink &link : core.links[v]) {
-      const size_t u = size_t(link.other), size = size_t(core.size(link.other));
+    const double *own = &sums[flat.first[v]];
+    answer[v] = int32_t(std::min_element(own, own + flat.size(int32_t(v))) - own);
+    for (const FlatLink &link : flat.links[v]) {
+      const size_t u = size_t(link.other), size = size_t(flat.size(link.other));
       if (answer[u] >= 0)
         continue;
       for (size_t t = 0; t < size; ++t)
-        sums[core.first[u] + t] += core.matrices[link.to + size_t(answer[v]) * size + t];
+        sums[flat.first[u] + t] += flat.matrices[link.to + size_t(answer[v]) * size + t];
       queue.erase({-margins[u], u});
       queue.insert({-(margins[u] = margin(u)), u});
     }

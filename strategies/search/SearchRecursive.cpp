@@ -19,12 +19,12 @@ constexpr int32_t kPiece = 12; // variables that are decided together
 
 class Halving {
 public:
-  Halving(const FlatProblem &core, const std::vector<double> &costs)
-      : core(core), costs(costs), answer(size_t(core.count()), -1) {}
+  Halving(const FlatProblem &flat, const std::vector<double> &costs)
+      : flat_(flat), costs_(costs), answer_(size_t(flat.count()), -1) {}
 
   Answer run() {
-    halve(0, core.count());
-    return answer;
+    halve(0, flat_.count());
+    return answer_;
   }
 
 private:
@@ -45,21 +45,21 @@ private:
     std::vector<const double *> unary;
     std::vector<EliminationEdge> edges;
     for (int32_t v = from; v < to; ++v) {
-      const size_t size = size_t(core.size(v));
-      sizes.push_back(core.size(v));
-      const double *first = &costs[core.first[size_t(v)]];
+      const size_t size = size_t(flat_.size(v));
+      sizes.push_back(flat_.size(v));
+      const double *first = &costs_[flat_.first[size_t(v)]];
       own.emplace_back(first, first + size);
-      for (const FlatLink &link : core.links[size_t(v)]) {
+      for (const FlatLink &link : flat_.links[size_t(v)]) {
         if (link.other >= from && link.other < to) {
           if (link.other > v)
-            edges.push_back({v - from, link.other - from, &core.matrices[link.to], &core.matrices[link.from]});
+            edges.push_back({v - from, link.other - from, &flat_.matrices[link.to], &flat_.matrices[link.from]});
           continue;
         }
-        const double *rows = &core.matrices[link.from]; // the other's option by this one's
-        const int32_t chosen = answer[size_t(link.other)];
+        const double *rows = &flat_.matrices[link.from]; // the other's option by this one's
+        const int32_t chosen = answer_[size_t(link.other)];
         for (size_t s = 0; s < size; ++s) {
           double least = rows[size_t(std::max(chosen, 0)) * size + s];
-          for (size_t t = 1; chosen < 0 && t < size_t(core.size(link.other)); ++t)
+          for (size_t t = 1; chosen < 0 && t < size_t(flat_.size(link.other)); ++t)
             least = std::min(least, rows[t * size + s]);
           own.back()[s] += least;
         }
@@ -79,18 +79,18 @@ private:
     } else {
       positions[0] = int32_t(std::min_element(own[0].begin(), own[0].end()) - own[0].begin());
     }
-    std::copy(positions.begin(), positions.end(), answer.begin() + from);
+    std::copy(positions.begin(), positions.end(), answer_.begin() + from);
   }
 
-  const FlatProblem &core;
-  const std::vector<double> &costs;
-  Answer answer; // -1: undecided
+  const FlatProblem &flat_;
+  const std::vector<double> &costs_;
+  Answer answer_; // -1: undecided
 };
 
 } // namespace
 
 Solution tessera::strategies::searchRecursive(const StrategyGraph &graph, const SearchOptions &options) {
-  return priceSweep(graph, options, [](const FlatProblem &core, const std::vector<double> &costs) {
-    return Halving(core, costs).run();
+  return priceSweep(graph, options, [](const FlatProblem &flat, const std::vector<double> &costs) {
+    return Halving(flat, costs).run();
   });
 }

@@ -15,14 +15,14 @@ namespace tessera::strategies {
 
 class Clock {
 public:
-  explicit Clock(double budget) : start(std::chrono::steady_clock::now()), budget(budget) {}
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); }
-  bool expired() const { return seconds() >= budget; }
-  double left() const { return budget - seconds(); }
+  explicit Clock(double budget) : start_(std::chrono::steady_clock::now()), budget_(budget) {}
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  bool expired() const { return seconds() >= budget_; }
+  double left() const { return budget_ - seconds(); }
 
 private:
-  std::chrono::steady_clock::time_point start;
-  double budget;
+  std::chrono::steady_clock::time_point start_;
+  double budget_;
 };
 
 /// Reductions, then exact elimination, or bounds with large neighbourhood search.

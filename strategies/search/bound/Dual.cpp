@@ -41,46 +41,47 @@ TESSERA_CLONES void tessera::strategies::minPlus(const double *m, const double *
   }
 }
 
-Dual::Dual(const FlatProblem &core)
-    : core(core), price(core.room.size(), 0), bestPrice(price), direction(core.room.size(), 0),
-      cumulated(core.room.size() + 1, 0), unary(core.costs), message(core.places, 0), bestMessage(message),
-      kept(core.costs.size(), 0), chosen(size_t(core.count()), 0), bestBound(-std::numeric_limits<double>::infinity()) {
+Dual::Dual(const FlatProblem &flat)
+    : flat_(flat), price_(flat.room.size(), 0), bestPrice_(price_), direction_(flat.room.size(), 0),
+      cumulated_(flat.room.size() + 1, 0), unary_(flat.costs), message_(flat.places, 0), bestMessage_(message_),
+      kept_(flat.costs.size(), 0), chosen_(size_t(flat.count()), 0),
+      bestBound_(-std::numeric_limits<double>::infinity()) {
   size_t most = 1;
-  for (int32_t v = 0; v < core.count(); ++v)
-    most = std::max(most, size_t(core.size(v)));
-  sum.resize(2 * most);
-  work =
-      0.4 * double(core.matrices.size()) + 4 * double(core.places + core.extras.size()) + 4 * double(core.room.size());
+  for (int32_t v = 0; v < flat.count(); ++v)
+    most = std::max(most, size_t(flat.size(v)));
+  sum_.resize(2 * most);
+  work_ =
+      0.4 * double(flat.matrices.size()) + 4 * double(flat.places + flat.extras.size()) + 4 * double(flat.room.size());
 }
 
 void Dual::applyPrices() {
-  for (size_t p = 0; p < price.size(); ++p)
-    cumulated[p + 1] = cumulated[p] + price[p];
-  unary = core.costs;
-  for (int32_t v = 0; v < core.count(); ++v)
-    for (size_t k = core.firstPiece[v]; k < core.firstPiece[v + 1]; ++k) {
-      const FlatPiece &piece = core.pieces[k];
-      double rate = cumulated[piece.to] - cumulated[piece.from];
+  for (size_t p = 0; p < price_.size(); ++p)
+    cumulated_[p + 1] = cumulated_[p] + price_[p];
+  unary_ = flat_.costs;
+  for (int32_t v = 0; v < flat_.count(); ++v)
+    for (size_t k = flat_.firstPiece[v]; k < flat_.firstPiece[v + 1]; ++k) {
+      const FlatPiece &piece = flat_.pieces[k];
+      double rate = cumulated_[piece.to] - cumulated_[piece.from];
       if (rate > 0)
-        for (int32_t s = 0, n = core.size(v); s < n; ++s)
-          unary[core.first[v] + size_t(s)] += rate * core.extras[piece.extra + size_t(s)];
+        for (int32_t s = 0, n = flat_.size(v); s < n; ++s)
+          unary_[flat_.first[v] + size_t(s)] += rate * flat_.extras[piece.extra + size_t(s)];
     }
 }
 
 void Dual::dropKnapsacks() {
-  knapsacks.clear();
-  inKnapsack.clear();
-  memberOf.clear();
-  knapsackWork = 0;
+  knapsacks_.clear();
+  inKnapsack_.clear();
+  memberOf_.clear();
+  knapsackWork_ = 0;
 }
 
 bool Dual::addKnapsacks() {
   restoreBest();
   std::vector<std::pair<double, int32_t>> order;
   double all = 0, covered = 0;
-  for (size_t p = 0; p < price.size(); ++p)
-    if (price[p] > 0) {
-      order.push_back({-price[p] * core.room[p], int32_t(p)});
+  for (size_t p = 0; p < price_.size(); ++p)
+    if (price_[p] > 0) {
+      order.push_back({-price_[p] * flat_.room[p], int32_t(p)});
       all -= order.back().first;
     }
   std::sort(order.begin(), order.end());
@@ -89,140 +90,140 @@ bool Dual::addKnapsacks() {
     covered -= weight;
   if (covered < 0.5 * all)
     return false; // many points: each of them is nearly continuous
-  memberOf.resize(size_t(core.count()));
+  memberOf_.resize(size_t(flat_.count()));
   for (auto [weight, p] : order) {
-    Knapsack knapsack(core, p, price[p]);
+    Knapsack knapsack(flat_, p, price_[p]);
     if (knapsack.count() < 2)
       continue;
     for (size_t k = 0; k < knapsack.count(); ++k)
-      memberOf[size_t(knapsack.variable(k))].push_back({int32_t(knapsacks.size()), int32_t(k)});
-    knapsackWork += knapsack.passWork();
-    inKnapsack.push_back(p);
-    knapsacks.push_back(std::move(knapsack));
+      memberOf_[size_t(knapsack.variable(k))].push_back({int32_t(knapsacks_.size()), int32_t(k)});
+    knapsackWork_ += knapsack.passWork();
+    inKnapsack_.push_back(p);
+    knapsacks_.push_back(std::move(knapsack));
   }
-  stalled = 0;
-  return !knapsacks.empty();
+  stalled_ = 0;
+  return !knapsacks_.empty();
 }
 
 void Dual::setPrices(std::vector<double> newPrices) {
   dropKnapsacks();
-  price = std::move(newPrices);
+  price_ = std::move(newPrices);
   applyPrices();
 }
 
 double Dual::pass() {
-  double bound = core.constant;
-  for (size_t p = 0; p < price.size(); ++p)
-    bound -= price[p] * core.room[p];
-  for (size_t k = 0; k < knapsacks.size(); ++k) {
-    bound += price[size_t(inKnapsack[k])] * core.room[size_t(inKnapsack[k])];
-    knapsacks[k].begin(forward);
+  double bound = flat_.constant;
+  for (size_t p = 0; p < price_.size(); ++p)
+    bound -= price_[p] * flat_.room[p];
+  for (size_t k = 0; k < knapsacks_.size(); ++k) {
+    bound += price_[size_t(inKnapsack_[k])] * flat_.room[size_t(inKnapsack_[k])];
+    knapsacks_[k].begin(forward_);
   }
-  const int32_t n = core.count();
+  const int32_t n = flat_.count();
   for (int32_t i = 0; i < n; ++i) {
-    const int32_t v = forward ? i : n - 1 - i;
-    const size_t size = size_t(core.size(v)), first = core.first[v];
-    double *total = sum.data(), *score = total + size;
+    const int32_t v = forward_ ? i : n - 1 - i;
+    const size_t size = size_t(flat_.size(v)), first = flat_.first[v];
+    double *total = sum_.data(), *score = total + size;
     for (size_t s = 0; s < size; ++s)
-      total[s] = score[s] = unary[first + s];
+      total[s] = score[s] = unary_[first + s];
     size_t ahead = 0, behind = 0;
-    for (const FlatLink &link : core.links[v]) {
-      double *mine = &message[link.mine];
-      if ((link.other > v) == forward) {
+    for (const FlatLink &link : flat_.links[v]) {
+      double *mine = &message_[link.mine];
+      if ((link.other > v) == forward_) {
         ++ahead;
         for (size_t s = 0; s < size; ++s)
           score[s] += mine[s];
       } else {
         ++behind;
-        minPlus(&core.matrices[link.from], &message[link.theirs], size_t(core.size(link.other)), size, mine);
-        const double *row = &core.matrices[link.from + size_t(chosen[link.other]) * size];
+        minPlus(&flat_.matrices[link.from], &message_[link.theirs], size_t(flat_.size(link.other)), size, mine);
+        const double *row = &flat_.matrices[link.from + size_t(chosen_[link.other]) * size];
         for (size_t s = 0; s < size; ++s)
           score[s] += row[s];
       }
       for (size_t s = 0; s < size; ++s)
         total[s] += mine[s];
     }
-    if (!knapsacks.empty())
-      for (auto [k, member] : memberOf[size_t(v)]) {
-        knapsacks[size_t(k)].pull(total);
-        const size_t last = knapsacks[size_t(k)].count() - 1;
-        ahead += size_t(member) != (forward ? last : 0);
-        behind += size_t(member) != (forward ? 0 : last);
+    if (!knapsacks_.empty())
+      for (auto [k, member] : memberOf_[size_t(v)]) {
+        knapsacks_[size_t(k)].pull(total);
+        const size_t last = knapsacks_[size_t(k)].count() - 1;
+        ahead += size_t(member) != (forward_ ? last : 0);
+        behind += size_t(member) != (forward_ ? 0 : last);
       }
-    chosen[v] = int32_t(std::min_element(score, score + size) - score);
+    chosen_[v] = int32_t(std::min_element(score, score + size) - score);
     // Pushing all of it ahead when there is more ahead than behind keeps passes monotone.
     const double share = ahead ? 1.0 / double(std::max(ahead, behind)) : 0;
     const double rest = ahead ? 1 - double(ahead) * share : 1;
     double least = std::numeric_limits<double>::infinity();
     for (size_t s = 0; s < size; ++s) {
-      kept[first + s] = rest * total[s];
-      least = std::min(least, kept[first + s]);
+      kept_[first + s] = rest * total[s];
+      least = std::min(least, kept_[first + s]);
     }
     bound += least;
-    if (!knapsacks.empty())
-      for (auto [k, member] : memberOf[size_t(v)]) {
-        const size_t last = forward ? knapsacks[size_t(k)].count() - 1 : 0;
-        knapsacks[size_t(k)].push(total, size_t(member) != last ? share : 0);
+    if (!knapsacks_.empty())
+      for (auto [k, member] : memberOf_[size_t(v)]) {
+        const size_t last = forward_ ? knapsacks_[size_t(k)].count() - 1 : 0;
+        knapsacks_[size_t(k)].push(total, size_t(member) != last ? share : 0);
       }
     if (ahead)
-      for (const FlatLink &link : core.links[v])
-        if ((link.other > v) == forward)
+      for (const FlatLink &link : flat_.links[v])
+        if ((link.other > v) == forward_)
           for (size_t s = 0; s < size; ++s)
-            message[link.mine + s] -= share * total[s];
+            message_[link.mine + s] -= share * total[s];
   }
-  for (const Knapsack &knapsack : knapsacks)
+  for (const Knapsack &knapsack : knapsacks_)
     bound += knapsack.value();
-  forward = !forward;
-  last = bound;
-  if (bound > bestBound) {
-    if (bound > bestBound + 1e-9 * std::abs(bestBound)) {
-      stalled = 0;
+  forward_ = !forward_;
+  last_ = bound;
+  if (bound > bestBound_) {
+    if (bound > bestBound_ + 1e-9 * std::abs(bestBound_)) {
+      stalled_ = 0;
       stepFactor = std::min(1.05 * stepFactor, 1.5);
     }
-    bestBound = bound;
-    bestPrice = price;
-    bestMessage = message;
+    bestBound_ = bound;
+    bestPrice_ = price_;
+    bestMessage_ = message_;
   }
-  if (++stalled % kPatience == 0)
+  if (++stalled_ % kPatience == 0)
     stepFactor = std::max(0.75 * stepFactor, 1e-6);
   return bound;
 }
 
 void Dual::restoreBest() {
-  if (!knapsacks.empty())
+  if (!knapsacks_.empty())
     return; // no pass lowered it
-  price = bestPrice;
-  message = bestMessage;
+  price_ = bestPrice_;
+  message_ = bestMessage_;
   applyPrices();
 }
 
 void Dual::stepPrices(double target) {
-  if (price.empty() || !knapsacks.empty())
+  if (price_.empty() || !knapsacks_.empty())
     return;
-  if (last < bestBound - 0.2 * std::abs(bestBound)) {
+  if (last_ < bestBound_ - 0.2 * std::abs(bestBound_)) {
     restoreBest();
     stepFactor *= 0.6;
-    std::fill(direction.begin(), direction.end(), 0.0);
+    std::fill(direction_.begin(), direction_.end(), 0.0);
     return;
   }
   // Deflected subgradient with Polyak's step; it shortens while the bound does not rise.
-  std::vector<double> load = core.load(chosen);
+  std::vector<double> load = flat_.load(chosen_);
   double norm = 0;
-  for (size_t p = 0; p < price.size(); ++p) {
-    direction[p] = 0.85 * direction[p] + 0.15 * (load[p] - core.room[p]);
-    if (price[p] <= 0 && direction[p] < 0)
+  for (size_t p = 0; p < price_.size(); ++p) {
+    direction_[p] = 0.85 * direction_[p] + 0.15 * (load[p] - flat_.room[p]);
+    if (price_[p] <= 0 && direction_[p] < 0)
       continue;
-    norm += direction[p] * direction[p];
+    norm += direction_[p] * direction_[p];
   }
   if (norm <= 0)
     return;
   // Polyak's step, with two guards, as the answers are not exact minima: the target is never far above the
   // best bound, and a step that overshot does not make the next one longer.
   const double reach =
-      std::min(std::max(target - bestBound, 1e-7 * std::abs(bestBound)), 0.02 * std::abs(bestBound) + 1);
-  const double step = stepFactor * std::min(reach + bestBound - last, 3 * reach) / norm;
-  for (size_t p = 0; p < price.size(); ++p)
-    price[p] = std::max(0.0, price[p] + step * direction[p]);
+      std::min(std::max(target - bestBound_, 1e-7 * std::abs(bestBound_)), 0.02 * std::abs(bestBound_) + 1);
+  const double step = stepFactor * std::min(reach + bestBound_ - last_, 3 * reach) / norm;
+  for (size_t p = 0; p < price_.size(); ++p)
+    price_[p] = std::max(0.0, price_[p] + step * direction_[p]);
   applyPrices();
 }
 
@@ -243,11 +244,11 @@ void Dual::moveInto(Problem &problem) const {
     atA.clear();
     atB.clear();
     for (size_t s = 0; s < a.size(); ++s) {
-      atA.push_back(amount(message[place++]));
+      atA.push_back(amount(message_[place++]));
       move(a.costs[s], atA.back());
     }
     for (size_t t = 0; t < b.size(); ++t) {
-      atB.push_back(amount(message[place++]));
+      atB.push_back(amount(message_[place++]));
       move(b.costs[t], atB.back());
     }
     for (size_t s = 0; s < a.size(); ++s)
@@ -255,7 +256,7 @@ void Dual::moveInto(Problem &problem) const {
         move(edge.costs[s * b.size() + t], -(atA[s] + atB[t]));
     edge.normal = false;
   }
-  for (int32_t v : core.variables) {
+  for (int32_t v : flat_.variables) {
     std::vector<Cost> &costs = problem.variables[size_t(v)].costs;
     const Cost least = *std::min_element(costs.begin(), costs.end());
     if (least >= kForbidden)
@@ -270,23 +271,23 @@ void Dual::moveInto(Problem &problem) const {
 std::vector<double> Dual::reducedCosts() const {
   // Rows of an edge at its later end have the minimum 0; at the other end the minimum may be
   // positive.
-  const bool lastForward = !forward;
-  std::vector<double> reduced(kept), row;
-  for (int32_t v = 0; v < core.count(); ++v) {
-    const size_t size = size_t(core.size(v)), first = core.first[v];
-    double least = *std::min_element(&kept[first], &kept[first] + size);
+  const bool lastForward = !forward_;
+  std::vector<double> reduced(kept_), row;
+  for (int32_t v = 0; v < flat_.count(); ++v) {
+    const size_t size = size_t(flat_.size(v)), first = flat_.first[v];
+    double least = *std::min_element(&kept_[first], &kept_[first] + size);
     for (size_t s = 0; s < size; ++s)
       reduced[first + s] -= least;
     row.resize(size);
-    for (const FlatLink &link : core.links[v]) {
+    for (const FlatLink &link : flat_.links[v]) {
       if ((link.other > v) != lastForward)
         continue;
-      minPlus(&core.matrices[link.from], &message[link.theirs], size_t(core.size(link.other)), size, row.data());
+      minPlus(&flat_.matrices[link.from], &message_[link.theirs], size_t(flat_.size(link.other)), size, row.data());
       for (size_t s = 0; s < size; ++s)
-        reduced[first + s] += row[s] - message[link.mine + s];
+        reduced[first + s] += row[s] - message_[link.mine + s];
     }
   }
-  for (Knapsack knapsack : knapsacks)
-    knapsack.addReduced(reduced, core.first);
+  for (Knapsack knapsack : knapsacks_)
+    knapsack.addReduced(reduced, flat_.first);
   return reduced;
 }

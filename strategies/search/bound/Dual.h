@@ -7,7 +7,7 @@
 // reduced costs.
 //
 // Example:
-//   Dual dual(core);
+//   Dual dual(flat);
 //   double bound = dual.pass();    // forward
 //   bound = dual.pass();           // backward; with equal prices never lower
 //   dual.stepPrices(bestCost);     // moves the prices along the memory excess of the answers
@@ -22,31 +22,31 @@ namespace tessera::strategies {
 
 class Dual {
 public:
-  explicit Dual(const FlatProblem &core);
+  explicit Dual(const FlatProblem &flat);
 
   /// One sweep over all variables, in alternating directions. Returns the bound for the present
   /// prices, the problem's constant included.
   double pass();
   /// Elementary steps of a pass.
-  double passWork() const { return work + knapsackWork; }
+  double passWork() const { return work_ + knapsackWork_; }
   /// The answer that the last pass chose.
-  const Answer &answer() const { return chosen; }
+  const Answer &answer() const { return chosen_; }
   /// One subgradient step of the prices towards the cost `target`; uses the last pass. Nothing with knapsacks.
   void stepPrices(double target);
   void setPrices(std::vector<double> newPrices);
-  const std::vector<double> &prices() const { return price; }
-  double bound() const { return last; }
-  double best() const { return bestBound; }
+  const std::vector<double> &prices() const { return price_; }
+  double bound() const { return last_; }
+  double best() const { return bestBound_; }
   /// Goes back to the prices and messages of the best bound.
   void restoreBest();
   /// Passes since the bound last rose by more than rounding.
-  int stalledPasses() const { return stalled; }
+  int stalledPasses() const { return stalled_; }
   double stepFactor = 0.5;
   /// Goes back to the best bound and lets knapsacks stand for the memory points whose prices say most, until
   /// setPrices. False if there are none. Passes are then dearer, and still never lower the bound.
   bool addKnapsacks();
 
-  /// Moves the messages into the costs of the problem that the core was made of, rounded to integers: the same
+  /// Moves the messages into the costs of the problem that the flat problem was made of, rounded to integers: the same
   /// problem, on which a new Dual with the same prices begins about where this one is.
   void moveInto(Problem &problem) const;
 
@@ -57,22 +57,22 @@ private:
   void applyPrices();
   void dropKnapsacks();
 
-  const FlatProblem &core;
-  bool forward = true;
-  std::vector<double> price, bestPrice, direction, cumulated;
-  std::vector<double> unary; // costs with prices
-  std::vector<double> message,
-      bestMessage;          // per (edge, end, option): moved from the edge to the end
-  std::vector<double> kept; // per option: what is left at the node after the pass
-  std::vector<double> sum;
-  std::vector<Knapsack> knapsacks;
-  std::vector<std::vector<std::pair<int32_t, int32_t>>> memberOf; // per variable: knapsack, member
-  std::vector<int32_t> inKnapsack;                                // the points they stand for
-  double knapsackWork = 0;
-  Answer chosen;
-  double last = 0, bestBound;
-  int stalled = 0;
-  double work;
+  const FlatProblem &flat_;
+  bool forward_ = true;
+  std::vector<double> price_, bestPrice_, direction_, cumulated_;
+  std::vector<double> unary_; // costs with prices
+  std::vector<double> message_,
+      bestMessage_;          // per (edge, end, option): moved from the edge to the end
+  std::vector<double> kept_; // per option: what is left at the node after the pass
+  std::vector<double> sum_;
+  std::vector<Knapsack> knapsacks_;
+  std::vector<std::vector<std::pair<int32_t, int32_t>>> memberOf_; // per variable: knapsack, member
+  std::vector<int32_t> inKnapsack_;                                // the points they stand for
+  double knapsackWork_ = 0;
+  Answer chosen_;
+  double last_ = 0, bestBound_;
+  int stalled_ = 0;
+  double work_;
 };
 
 /// q[s] = min over t of m[t][s] - p[t].

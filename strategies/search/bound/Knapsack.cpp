@@ -12,47 +12,47 @@ constexpr double kLarge = 0.01;     // of the room: what a member uses at most
 constexpr size_t kMostMembers = 64; // the largest
 } // namespace
 
-Knapsack::Knapsack(const FlatProblem &core, int32_t point, double price) {
-  const double room = core.room[size_t(point)];
+Knapsack::Knapsack(const FlatProblem &flat, int32_t point, double price) {
+  const double room = flat.room[size_t(point)];
   // Sizes of tensors are often multiples of powers of two: such bins lose little.
   const double bin = std::exp2(std::max(0.0, std::floor(std::log2(std::max(1.0, room / kBins)))));
   std::vector<std::pair<double, int32_t>> users;
-  std::vector<double> most(size_t(core.count()), 0);
+  std::vector<double> most(size_t(flat.count()), 0);
   double small = 0;
-  for (int32_t v = 0; v < core.count(); ++v) {
-    const size_t size = size_t(core.size(v));
+  for (int32_t v = 0; v < flat.count(); ++v) {
+    const size_t size = size_t(flat.size(v));
     std::vector<double> use(size, 0);
-    for (size_t k = core.firstPiece[v]; k < core.firstPiece[v + 1]; ++k)
-      if (core.pieces[k].from <= point && point < core.pieces[k].to)
+    for (size_t k = flat.firstPiece[v]; k < flat.firstPiece[v + 1]; ++k)
+      if (flat.pieces[k].from <= point && point < flat.pieces[k].to)
         for (size_t s = 0; s < size; ++s)
-          use[s] += core.extras[core.pieces[k].extra + s];
+          use[s] += flat.extras[flat.pieces[k].extra + s];
     most[size_t(v)] = *std::max_element(use.begin(), use.end());
     if (most[size_t(v)] > 0)
       users.push_back({-most[size_t(v)], v});
   }
   std::sort(users.begin(), users.end());
-  std::vector<char> large(size_t(core.count()), 0);
+  std::vector<char> large(size_t(flat.count()), 0);
   for (size_t k = 0; k < users.size(); ++k) {
     const bool is = k < kMostMembers && -users[k].first >= std::max(bin, kLarge * room);
     large[size_t(users[k].second)] = is;
     if (!is)
       small += -users[k].first;
   }
-  stride = size_t(room / bin) + 1;
-  for (int32_t v = 0; v < core.count(); ++v) {
+  stride_ = size_t(room / bin) + 1;
+  for (int32_t v = 0; v < flat.count(); ++v) {
     if (!large[size_t(v)])
       continue;
-    const size_t size = size_t(core.size(v));
+    const size_t size = size_t(flat.size(v));
     Member m{v, std::vector<int32_t>(size), {}, std::vector<double>(size), {}, {}};
     std::vector<double> use(size, 0);
-    for (size_t k = core.firstPiece[v]; k < core.firstPiece[v + 1]; ++k)
-      if (core.pieces[k].from <= point && point < core.pieces[k].to)
+    for (size_t k = flat.firstPiece[v]; k < flat.firstPiece[v + 1]; ++k)
+      if (flat.pieces[k].from <= point && point < flat.pieces[k].to)
         for (size_t s = 0; s < size; ++s)
-          use[s] += core.extras[core.pieces[k].extra + s];
+          use[s] += flat.extras[flat.pieces[k].extra + s];
     double remainder = 0;
     for (size_t s = 0; s < size; ++s) {
       // An option that does not fit alone may stay at the rim: it is only a bound.
-      const double bins = std::min(std::floor(use[s] / bin), double(stride - 1));
+      const double bins = std::min(std::floor(use[s] / bin), double(stride_ - 1));
       auto at = std::find(m.bins.begin(), m.bins.end(), int32_t(bins));
       m.level[s] = int32_t(at - m.bins.begin());
       if (at == m.bins.end())
@@ -63,38 +63,38 @@ Knapsack::Knapsack(const FlatProblem &core, int32_t point, double price) {
     small += remainder;
     m.least.resize(m.bins.size());
     m.base = m.costs;
-    work += 3 * double(m.bins.size()) * double(stride);
-    members.push_back(std::move(m));
+    work_ += 3 * double(m.bins.size()) * double(stride_);
+    members_.push_back(std::move(m));
   }
-  heads.assign((members.size() + 1) * stride, 0);
-  tails.assign((members.size() + 1) * stride, 0);
+  heads_.assign((members_.size() + 1) * stride_, 0);
+  tails_.assign((members_.size() + 1) * stride_, 0);
   // What is left of the room goes to the small users as far as they can use it.
-  for (size_t l = 0; l < stride; ++l)
-    after(members.size())[l] = -price * std::min(small, room - double(l) * bin);
-  for (Member &m : members)
+  for (size_t l = 0; l < stride_; ++l)
+    after(members_.size())[l] = -price * std::min(small, room - double(l) * bin);
+  for (Member &m : members_)
     for (size_t s = 0; s < m.costs.size(); ++s)
       m.least[size_t(m.level[s])] = std::min(m.least[size_t(m.level[s])], m.costs[s]);
   for (bool direction : {false, true}) {
     begin(direction);
-    for (size_t k = 0; k < members.size(); ++k) {
-      const Member &m = members[direction ? k : members.size() - 1 - k];
+    for (size_t k = 0; k < members_.size(); ++k) {
+      const Member &m = members_[direction ? k : members_.size() - 1 - k];
       push(std::vector<double>(m.costs.size(), 0).data(), 0);
     }
   }
 }
 
 void Knapsack::begin(bool isForward) {
-  forward = isForward;
-  position = forward ? 0 : members.size();
+  forward_ = isForward;
+  position_ = forward_ ? 0 : members_.size();
 }
 
 /// to[l] = min over levels of from[l - bins] + least; tails are reversed and go the other way.
 void Knapsack::advance(const Member &m, const double *from, double *to) const {
-  std::fill(to, to + stride, std::numeric_limits<double>::infinity());
+  std::fill(to, to + stride_, std::numeric_limits<double>::infinity());
   for (size_t j = 0; j < m.bins.size(); ++j) {
-    const size_t shift = size_t(m.bins[j]), n = stride - shift;
+    const size_t shift = size_t(m.bins[j]), n = stride_ - shift;
     const double cost = m.least[j];
-    if (forward)
+    if (forward_)
       for (size_t l = 0; l < n; ++l) {
         const double x = from[l] + cost;
         to[l + shift] = x < to[l + shift] ? x : to[l + shift];
@@ -112,7 +112,7 @@ void Knapsack::marginals(const Member &m, const double *head, const double *tail
   out.resize(m.bins.size());
   for (size_t j = 0; j < m.bins.size(); ++j) {
     const double *t = tail + m.bins[j];
-    const size_t n = stride - size_t(m.bins[j]);
+    const size_t n = stride_ - size_t(m.bins[j]);
     double lanes[4];
     std::fill_n(lanes, 4, std::numeric_limits<double>::infinity());
     size_t l = 0;
@@ -128,14 +128,14 @@ void Knapsack::marginals(const Member &m, const double *head, const double *tail
 }
 
 void Knapsack::pull(double *total) {
-  const size_t k = forward ? position : position - 1;
-  Member &m = members[k];
-  marginals(m, before(k), after(k + 1), marginal);
+  const size_t k = forward_ ? position_ : position_ - 1;
+  Member &m = members_[k];
+  marginals(m, before(k), after(k + 1), marginal_);
   double best = std::numeric_limits<double>::infinity();
   for (size_t s = 0; s < m.costs.size(); ++s)
-    best = std::min(best, marginal[size_t(m.level[s])] + m.costs[s]);
+    best = std::min(best, marginal_[size_t(m.level[s])] + m.costs[s]);
   for (size_t s = 0; s < m.costs.size(); ++s) {
-    const double above = marginal[size_t(m.level[s])] + m.costs[s] - best;
+    const double above = marginal_[size_t(m.level[s])] + m.costs[s] - best;
     if (std::isfinite(above)) // else it never fits: no path goes through it, whatever it costs
       m.costs[s] -= above;
     total[s] += m.base[s] - m.costs[s];
@@ -143,42 +143,42 @@ void Knapsack::pull(double *total) {
 }
 
 void Knapsack::push(const double *total, double share) {
-  const size_t k = forward ? position : position - 1;
-  Member &m = members[k];
+  const size_t k = forward_ ? position_ : position_ - 1;
+  Member &m = members_[k];
   std::fill(m.least.begin(), m.least.end(), std::numeric_limits<double>::infinity());
   for (size_t s = 0; s < m.costs.size(); ++s) {
     m.costs[s] += share * total[s];
     m.least[size_t(m.level[s])] = std::min(m.least[size_t(m.level[s])], m.costs[s]);
   }
-  if (forward) {
+  if (forward_) {
     advance(m, before(k), before(k + 1));
-    ++position;
+    ++position_;
   } else {
     advance(m, after(k + 1), after(k));
-    --position;
+    --position_;
   }
-  if (forward ? position == members.size() : position == 0) {
-    const size_t end = forward ? members.size() : 0;
+  if (forward_ ? position_ == members_.size() : position_ == 0) {
+    const size_t end = forward_ ? members_.size() : 0;
     const double *head = before(end), *tail = after(end);
-    least = kFlatForbidden;
-    for (size_t l = 0; l < stride; ++l)
-      least = std::min(least, head[l] + tail[l]);
+    least_ = kFlatForbidden;
+    for (size_t l = 0; l < stride_; ++l)
+      least_ = std::min(least_, head[l] + tail[l]);
   }
 }
 
 void Knapsack::addReduced(std::vector<double> &reduced, const std::vector<size_t> &first) {
   // The sums of the other direction are those before the last pass.
-  begin(!forward);
+  begin(!forward_);
   std::vector<double> none;
-  for (size_t k = 0; k < members.size(); ++k) {
-    none.assign(members[forward ? k : members.size() - 1 - k].costs.size(), 0);
+  for (size_t k = 0; k < members_.size(); ++k) {
+    none.assign(members_[forward_ ? k : members_.size() - 1 - k].costs.size(), 0);
     push(none.data(), 0);
   }
-  for (size_t k = 0; k < members.size(); ++k) {
-    const Member &m = members[k];
-    marginals(m, before(k), after(k + 1), marginal);
+  for (size_t k = 0; k < members_.size(); ++k) {
+    const Member &m = members_[k];
+    marginals(m, before(k), after(k + 1), marginal_);
     for (size_t s = 0; s < m.costs.size(); ++s) {
-      const double above = marginal[size_t(m.level[s])] + m.costs[s] - least;
+      const double above = marginal_[size_t(m.level[s])] + m.costs[s] - least_;
       reduced[first[size_t(m.variable)] + s] += std::min(std::max(above, 0.0), kFlatForbidden);
     }
   }

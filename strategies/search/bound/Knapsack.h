@@ -22,12 +22,12 @@ namespace tessera::strategies {
 
 class Knapsack {
 public:
-  Knapsack(const FlatProblem &core, int32_t point, double price);
+  Knapsack(const FlatProblem &flat, int32_t point, double price);
 
-  size_t count() const { return members.size(); }
+  size_t count() const { return members_.size(); }
   /// The large users, ascending.
-  int32_t variable(size_t k) const { return members[k].variable; }
-  double passWork() const { return work; }
+  int32_t variable(size_t k) const { return members_[k].variable; }
+  double passWork() const { return work_; }
 
   /// A pass visits the members in ascending (forward) or descending order; it must alternate.
   void begin(bool forward);
@@ -37,8 +37,8 @@ public:
   /// Adds share * total as the next member's cost, and goes on to the member after it.
   void push(const double *total, double share);
   /// The least sum, after a pass.
-  double value() const { return least; }
-  /// Adds for each option of each member what it costs here beyond the best; `first`: a core's. Ends a pass.
+  double value() const { return least_; }
+  /// Adds for each option of each member what it costs here beyond the best; `first`: a flat problem's. Ends a pass.
   void addReduced(std::vector<double> &reduced, const std::vector<size_t> &first);
 
 private:
@@ -52,17 +52,17 @@ private:
   };
   void advance(const Member &m, const double *from, double *to) const;
   void marginals(const Member &m, const double *before, const double *after, std::vector<double> &out) const;
-  double *before(size_t k) { return &heads[k * stride]; }
-  double *after(size_t k) { return &tails[k * stride]; } // reversed: by memory that is taken before it
+  double *before(size_t k) { return &heads_[k * stride_]; }
+  double *after(size_t k) { return &tails_[k * stride_]; } // reversed: by memory that is taken before it
 
-  std::vector<Member> members;
-  size_t stride; // bins of the room, both ends included
+  std::vector<Member> members_;
+  size_t stride_; // bins of the room, both ends included
   // Least sums by memory: of the first k members within l bins; of the members from k on within the room less l.
-  std::vector<double> heads, tails;
-  std::vector<double> marginal;
-  size_t position = 0;
-  bool forward = true;
-  double least = 0, work = 0;
+  std::vector<double> heads_, tails_;
+  std::vector<double> marginal_;
+  size_t position_ = 0;
+  bool forward_ = true;
+  double least_ = 0, work_ = 0;
 };
 
 } // namespace tessera::strategies

@@ -10,7 +10,7 @@
 // keeps the lists short: with good prices few labels survive, and often the bound alone decides.
 //
 // Example:
-//   ParetoElimination labels(core, dual, limit, [&] { return clock.expired(); });
+//   ParetoElimination labels(flat, dual, limit, [&] { return clock.expired(); });
 //   switch (labels.run(maxWork, work, answer)) {
 //   case ParetoElimination::Found:    // `answer` is best
 //   case ParetoElimination::Nothing:  // proven: no answer costs less than `limit`
@@ -37,7 +37,7 @@ public:
   /// Looks for answers of integer cost below `limit`, beginning with the prices of `dual`. `stop` is asked every
   /// few million elementary steps; true ends the run as TooLarge.
   ParetoElimination(
-      const FlatProblem &core, const Dual &dual, double limit, std::function<bool()> stop = [] { return false; });
+      const FlatProblem &flat, const Dual &dual, double limit, std::function<bool()> stop = [] { return false; });
 
   /// `answer` must be empty. Gives up after about `maxWork` elementary steps; adds what it did to `work`.
   Result run(double maxWork, double &work, Answer &answer);
@@ -80,38 +80,38 @@ private:
   bool keepPareto(Labels &list, size_t backsOf, size_t from);
   /// Cost and priced memory.
   double priced(double cost, const double *load) const {
-    for (size_t p = 0; p < points; ++p)
-      cost += prices[p] * load[p];
+    for (size_t p = 0; p < points_; ++p)
+      cost += prices_[p] * load[p];
     return cost;
   }
   /// What the priced sums of better answers stay within.
   double most() const {
-    double sum = limit - 1 + 1e-9 * std::abs(limit) + 1e-3 - core.constant;
-    for (size_t p = 0; p < points; ++p)
-      sum += prices[p] * core.room[p];
+    double sum = limit_ - 1 + 1e-9 * std::abs(limit_) + 1e-3 - flat_.constant;
+    for (size_t p = 0; p < points_; ++p)
+      sum += prices_[p] * flat_.room[p];
     return sum;
   }
   void toAnswer(const std::vector<int32_t> &positions, Answer &answer) const;
 
-  const FlatProblem &core;
-  const Dual &dual;
-  double limit;
-  size_t points;
-  std::vector<double> prices;
-  std::vector<std::vector<int32_t>> options; // kept options per variable
-  std::vector<std::vector<double>> costs;    // by kept option, without memory prices
-  std::vector<std::vector<double>> withPrices;
-  std::vector<std::vector<double>> loads;    // points per kept option
-  std::vector<std::vector<double>> matrices; // of kept options; edges point to them
-  std::optional<EliminationPlan> elimination;
-  std::vector<std::vector<double>> outside; // per bucket and row: least priced sum of all the rest
-  std::vector<Bucket> buckets;              // in order of elimination
+  const FlatProblem &flat_;
+  const Dual &dual_;
+  double limit_;
+  size_t points_;
+  std::vector<double> prices_;
+  std::vector<std::vector<int32_t>> options_; // kept options per variable
+  std::vector<std::vector<double>> costs_;    // by kept option, without memory prices
+  std::vector<std::vector<double>> withPrices_;
+  std::vector<std::vector<double>> loads_;    // points per kept option
+  std::vector<std::vector<double>> matrices_; // of kept options; edges point to them
+  std::optional<EliminationPlan> elimination_;
+  std::vector<std::vector<double>> outside_; // per bucket and row: least priced sum of all the rest
+  std::vector<Bucket> buckets_;              // in order of elimination
   /// Counts elementary steps; false if the work or the time is used up.
   bool spend(double steps);
 
-  std::function<bool()> stop;
-  bool found = false, stopped = false;
-  double done = 0, maxDone = 0, polled = 0;
+  std::function<bool()> stop_;
+  bool found_ = false, stopped_ = false;
+  double done_ = 0, maxDone_ = 0, polled_ = 0;
 };
 
 } // namespace tessera::strategies

@@ -18,43 +18,43 @@ constexpr double kBetter = 1 - 1e-3; // an improvement is at least one unit
 constexpr size_t kMostFromHub = 6;   // neighbours taken from a variable of many
 } // namespace
 
-Neighbourhood::Neighbourhood(const FlatProblem &core, Answer start, const std::vector<double> &prices, uint64_t seed)
-    : core(core), parts(core), random(seed), bestPrice(std::numeric_limits<double>::infinity()), prices(prices),
-      weights(core.room.size(), 0), place(size_t(core.count()), -1), fixedLoad(core.room.size(), 0),
-      subLoad(core.room.size() + 1, 0), rates(core.room.size(), 0), cumulated(core.room.size() + 1, 0) {
-  std::fill_n(gained, kKinds, 1e-3);
-  std::fill_n(spent, kKinds, 1e6);
+Neighbourhood::Neighbourhood(const FlatProblem &flat, Answer start, const std::vector<double> &prices, uint64_t seed)
+    : flat_(flat), parts_(flat), random_(seed), bestPrice_(std::numeric_limits<double>::infinity()), prices_(prices),
+      weights_(flat.room.size(), 0), place_(size_t(flat.count()), -1), fixedLoad_(flat.room.size(), 0),
+      subLoad_(flat.room.size() + 1, 0), rates_(flat.room.size(), 0), cumulated_(flat.room.size() + 1, 0) {
+  std::fill_n(gained_, kKinds, 1e-3);
+  std::fill_n(spent_, kKinds, 1e6);
   restart(std::move(start));
 }
 
 void Neighbourhood::setPrices(const std::vector<double> &newPrices) {
-  prices = newPrices;
-  for (size_t p = 0; p < weights.size(); ++p)
-    weights[p] = std::max(weights[p], prices[p]);
+  prices_ = newPrices;
+  for (size_t p = 0; p < weights_.size(); ++p)
+    weights_[p] = std::max(weights_[p], prices_[p]);
 }
 
 void Neighbourhood::restart(Answer answer) {
-  x = std::move(answer);
-  cost = core.price(x);
-  load = core.load(x);
-  weights = prices;
+  x_ = std::move(answer);
+  cost_ = flat_.price(x_);
+  load_ = flat_.load(x_);
+  weights_ = prices_;
   noteIfBest();
 }
 
 bool Neighbourhood::merge(const Answer &other, double &work) {
   if (!fits())
     return false;
-  const Answer before = bestAnswer;
+  const Answer before = bestAnswer_;
   std::vector<int32_t> members;
   Answer from, to;
-  for (int32_t v = 0; v < core.count(); ++v)
+  for (int32_t v = 0; v < flat_.count(); ++v)
     if (other[v] != before[v]) {
       members.push_back(v);
       from.push_back(before[v]);
       to.push_back(other[v]);
     }
-  const double change = parts.choose(members, from, to, before, core.load(before), prices, prices, 0);
-  work += parts.takeWork() + double(core.count());
+  const double change = parts_.choose(members, from, to, before, flat_.load(before), prices_, prices_, 0);
+  work += parts_.takeWork() + double(flat_.count());
   if (change > -kBetter)
     return false;
   Answer merged = before;
@@ -65,16 +65,16 @@ bool Neighbourhood::merge(const Answer &other, double &work) {
 }
 
 void Neighbourhood::noteIfBest() {
-  if (cost < bestPrice && cost < kFlatForbidden && core.excess(load) <= 0) {
-    bestPrice = cost;
-    bestAnswer = x;
+  if (cost_ < bestPrice_ && cost_ < kFlatForbidden && flat_.excess(load_) <= 0) {
+    bestPrice_ = cost_;
+    bestAnswer_ = x_;
   }
 }
 
-void Neighbourhood::chooseBall(size_t target) { growBall(int32_t(draw(size_t(core.count()))), target); }
+void Neighbourhood::chooseBall(size_t target) { growBall(int32_t(draw(size_t(flat_.count()))), target); }
 
 void Neighbourhood::growBall(int32_t start, size_t target) {
-  std::vector<int32_t> &list = sub.members;
+  std::vector<int32_t> &list = sub_.members;
   std::vector<int32_t> frontier{start};
   target += list.size();
   while (list.size() < target && !frontier.empty()) {
@@ -82,11 +82,11 @@ void Neighbourhood::growBall(int32_t start, size_t target) {
     int32_t v = frontier[k];
     frontier[k] = frontier.back();
     frontier.pop_back();
-    if (place[v] >= 0)
+    if (place_[v] >= 0)
       continue;
-    place[v] = int32_t(list.size());
+    place_[v] = int32_t(list.size());
     list.push_back(v);
-    const std::vector<FlatLink> &links = core.links[v];
+    const std::vector<FlatLink> &links = flat_.links[v];
     for (size_t i = 0, n = std::min(links.size(), kMostFromHub); i < n; ++i)
       frontier.push_back(links[links.size() <= kMostFromHub ? i : draw(links.size())].other);
   }
@@ -95,21 +95,21 @@ void Neighbourhood::growBall(int32_t start, size_t target) {
 /// What follows one another in the program, half of the time without what hangs together with very much, and half of
 /// the time a forest beside it.
 void Neighbourhood::chooseWindow(size_t target) {
-  const size_t n = size_t(core.count()), start = draw(n - target + 1);
+  const size_t n = size_t(flat_.count()), start = draw(n - target + 1);
   const bool all = draw(2), forest = draw(2);
   for (size_t v = start; v < start + target; ++v)
-    if (all || core.links[v].size() <= kMostFromHub) {
-      place[v] = int32_t(sub.members.size());
-      sub.members.push_back(int32_t(v));
+    if (all || flat_.links[v].size() <= kMostFromHub) {
+      place_[v] = int32_t(sub_.members.size());
+      sub_.members.push_back(int32_t(v));
     }
-  if (forest || sub.members.empty())
-    chooseForest(sub.members.size() + 2 + draw(n));
+  if (forest || sub_.members.empty())
+    chooseForest(sub_.members.size() + 2 + draw(n));
 }
 
 /// Variables in random order, each taken unless it closes a cycle.
 void Neighbourhood::chooseForest(size_t target) {
-  std::vector<int32_t> &list = sub.members;
-  std::vector<int32_t> tree(size_t(core.count()));
+  std::vector<int32_t> &list = sub_.members;
+  std::vector<int32_t> tree(size_t(flat_.count()));
   std::iota(tree.begin(), tree.end(), 0);
   for (int32_t v : list)
     tree[v] = list[0]; // what is there already counts as one piece
@@ -121,16 +121,16 @@ void Neighbourhood::chooseForest(size_t target) {
   std::vector<int32_t> seen;
   // Growing from a random start along a random order keeps the pieces large.
   std::vector<int32_t> order(tree);
-  std::shuffle(order.begin(), order.end(), random);
+  std::shuffle(order.begin(), order.end(), random_);
   for (int32_t v : order) {
     if (list.size() >= target)
       break;
-    if (place[v] >= 0)
+    if (place_[v] >= 0)
       continue;
     seen.clear();
     bool cycle = false;
-    for (const FlatLink &link : core.links[v])
-      if (place[link.other] >= 0) {
+    for (const FlatLink &link : flat_.links[v])
+      if (place_[link.other] >= 0) {
         int32_t r = root(link.other);
         if (std::find(seen.begin(), seen.end(), r) != seen.end()) {
           cycle = true;
@@ -140,7 +140,7 @@ void Neighbourhood::chooseForest(size_t target) {
       }
     if (cycle)
       continue;
-    place[v] = int32_t(list.size());
+    place_[v] = int32_t(list.size());
     list.push_back(v);
     for (int32_t r : seen)
       tree[r] = v;
@@ -149,10 +149,10 @@ void Neighbourhood::chooseForest(size_t target) {
 
 /// A random memory point, preferably one without slack.
 int32_t Neighbourhood::tightPoint() {
-  size_t point = draw(core.room.size());
+  size_t point = draw(flat_.room.size());
   for (int i = 0; i < 8; ++i) {
-    size_t p = draw(core.room.size());
-    if (load[p] - core.room[p] > load[point] - core.room[point])
+    size_t p = draw(flat_.room.size());
+    if (load_[p] - flat_.room[p] > load_[point] - flat_.room[point])
       point = p;
   }
   return int32_t(point);
@@ -161,161 +161,161 @@ int32_t Neighbourhood::tightPoint() {
 /// Small balls around some variables that use memory at one memory point: memory moves between them.
 void Neighbourhood::chooseBallsAt(size_t target) {
   choosePoint(2 + draw(6));
-  const std::vector<int32_t> starts = sub.members;
+  const std::vector<int32_t> starts = sub_.members;
   for (int32_t v : starts)
-    place[v] = -1;
-  sub.members.clear();
+    place_[v] = -1;
+  sub_.members.clear();
   for (int32_t v : starts)
     growBall(v, 1 + target / starts.size());
 }
 
 /// Variables that can change the memory at one memory point.
 void Neighbourhood::choosePoint(size_t target) {
-  if (core.room.empty())
+  if (flat_.room.empty())
     return chooseBall(target);
   const int32_t point = tightPoint();
-  const int32_t n = core.count(), start = int32_t(draw(size_t(n)));
+  const int32_t n = flat_.count(), start = int32_t(draw(size_t(n)));
   std::vector<int32_t> able;
   for (int32_t i = 0; i < n && able.size() < 4 * target; ++i) {
     int32_t v = (start + i) % n;
-    for (size_t k = core.firstPiece[v]; k < core.firstPiece[v + 1]; ++k)
-      if (core.pieces[k].from <= point && point < core.pieces[k].to) {
+    for (size_t k = flat_.firstPiece[v]; k < flat_.firstPiece[v + 1]; ++k)
+      if (flat_.pieces[k].from <= point && point < flat_.pieces[k].to) {
         able.push_back(v);
         break;
       }
   }
-  std::shuffle(able.begin(), able.end(), random);
+  std::shuffle(able.begin(), able.end(), random_);
   for (int32_t v : able)
-    if (sub.members.size() < target && place[v] < 0) {
-      place[v] = int32_t(sub.members.size());
-      sub.members.push_back(v);
+    if (sub_.members.size() < target && place_[v] < 0) {
+      place_[v] = int32_t(sub_.members.size());
+      sub_.members.push_back(v);
     }
 }
 
 /// The subproblem of the members given the rest.
 void Neighbourhood::build() {
-  const size_t n = sub.members.size();
-  sub.own.resize(n);
-  sub.edges.clear();
-  sub.from = int32_t(core.room.size());
-  sub.to = 0;
+  const size_t n = sub_.members.size();
+  sub_.own.resize(n);
+  sub_.edges.clear();
+  sub_.from = int32_t(flat_.room.size());
+  sub_.to = 0;
   for (size_t i = 0; i < n; ++i) {
-    const int32_t v = sub.members[i];
-    const size_t size = size_t(core.size(v));
-    sub.own[i].assign(&core.costs[core.first[v]], &core.costs[core.first[v]] + size);
-    for (const FlatLink &link : core.links[v]) {
-      int32_t j = place[link.other];
+    const int32_t v = sub_.members[i];
+    const size_t size = size_t(flat_.size(v));
+    sub_.own[i].assign(&flat_.costs[flat_.first[v]], &flat_.costs[flat_.first[v]] + size);
+    for (const FlatLink &link : flat_.links[v]) {
+      int32_t j = place_[link.other];
       if (j > int32_t(i)) {
-        sub.edges.push_back({int32_t(i), j, &core.matrices[link.to], &core.matrices[link.from]});
+        sub_.edges.push_back({int32_t(i), j, &flat_.matrices[link.to], &flat_.matrices[link.from]});
       } else if (j < 0) {
-        const double *row = &core.matrices[link.from + size_t(x[link.other]) * size];
+        const double *row = &flat_.matrices[link.from + size_t(x_[link.other]) * size];
         for (size_t s = 0; s < size; ++s)
-          sub.own[i][s] += row[s];
+          sub_.own[i][s] += row[s];
       }
     }
-    for (size_t k = core.firstPiece[v]; k < core.firstPiece[v + 1]; ++k) {
-      sub.from = std::min(sub.from, core.pieces[k].from);
-      sub.to = std::max(sub.to, core.pieces[k].to);
+    for (size_t k = flat_.firstPiece[v]; k < flat_.firstPiece[v + 1]; ++k) {
+      sub_.from = std::min(sub_.from, flat_.pieces[k].from);
+      sub_.to = std::max(sub_.to, flat_.pieces[k].to);
     }
   }
-  sub.from = std::min(sub.from, sub.to);
-  if (guidance > 0) {
-    for (int32_t p = sub.from; p < sub.to; ++p)
-      cumulated[p + 1] = cumulated[p] + guidance * prices[p];
+  sub_.from = std::min(sub_.from, sub_.to);
+  if (guidance_ > 0) {
+    for (int32_t p = sub_.from; p < sub_.to; ++p)
+      cumulated_[p + 1] = cumulated_[p] + guidance_ * prices_[p];
     for (size_t i = 0; i < n; ++i)
-      for (size_t k = core.firstPiece[sub.members[i]]; k < core.firstPiece[sub.members[i] + 1]; ++k) {
-        const FlatPiece &piece = core.pieces[k];
-        double rate = cumulated[piece.to] - cumulated[piece.from];
-        for (size_t s = 0; s < sub.own[i].size() && rate > 0; ++s)
-          sub.own[i][s] += rate * core.extras[piece.extra + s];
+      for (size_t k = flat_.firstPiece[sub_.members[i]]; k < flat_.firstPiece[sub_.members[i] + 1]; ++k) {
+        const FlatPiece &piece = flat_.pieces[k];
+        double rate = cumulated_[piece.to] - cumulated_[piece.from];
+        for (size_t s = 0; s < sub_.own[i].size() && rate > 0; ++s)
+          sub_.own[i][s] += rate * flat_.extras[piece.extra + s];
       }
   }
-  sub.work = 4 * double(sub.to - sub.from);
+  sub_.work = 4 * double(sub_.to - sub_.from);
   for (size_t i = 0; i < n; ++i) {
-    const int32_t v = sub.members[i];
-    sub.work += 2 * double(core.firstPiece[v + 1] - core.firstPiece[v]) * double(core.size(v)) +
-                40 * double(core.links[v].size());
-    stepWork += double(core.links[v].size()) * (20 + double(core.size(v)));
+    const int32_t v = sub_.members[i];
+    sub_.work += 2 * double(flat_.firstPiece[v + 1] - flat_.firstPiece[v]) * double(flat_.size(v)) +
+                 40 * double(flat_.links[v].size());
+    stepWork_ += double(flat_.links[v].size()) * (20 + double(flat_.size(v)));
   }
 }
 
 double Neighbourhood::priceOf(const Answer &y) const {
   double total = 0;
   for (size_t i = 0; i < y.size(); ++i)
-    total += sub.own[i][size_t(y[i])];
-  for (const EliminationEdge &e : sub.edges)
-    total += e.rowsA[size_t(y[e.a]) * size_t(core.size(sub.members[e.b])) + size_t(y[e.b])];
+    total += sub_.own[i][size_t(y[i])];
+  for (const EliminationEdge &e : sub_.edges)
+    total += e.rowsA[size_t(y[e.a]) * size_t(flat_.size(sub_.members[e.b])) + size_t(y[e.b])];
   return total;
 }
 
 /// The members' memory at points sub.from <= p < sub.to.
 void Neighbourhood::loadOf(const Answer &y, std::vector<double> &out) const {
-  std::fill(out.begin() + sub.from, out.begin() + sub.to + 1, 0.0);
+  std::fill(out.begin() + sub_.from, out.begin() + sub_.to + 1, 0.0);
   for (size_t i = 0; i < y.size(); ++i) {
-    const int32_t v = sub.members[i];
-    for (size_t k = core.firstPiece[v]; k < core.firstPiece[v + 1]; ++k) {
-      double e = core.extras[core.pieces[k].extra + size_t(y[i])];
-      out[core.pieces[k].from] += e;
-      out[core.pieces[k].to] -= e;
+    const int32_t v = sub_.members[i];
+    for (size_t k = flat_.firstPiece[v]; k < flat_.firstPiece[v + 1]; ++k) {
+      double e = flat_.extras[flat_.pieces[k].extra + size_t(y[i])];
+      out[flat_.pieces[k].from] += e;
+      out[flat_.pieces[k].to] -= e;
     }
   }
-  for (int32_t p = sub.from + 1; p < sub.to; ++p)
+  for (int32_t p = sub_.from + 1; p < sub_.to; ++p)
     out[p] += out[p - 1];
 }
 
 /// Least sum of costs and priced memory over the members.
 double Neighbourhood::solve(EliminationPlan &plan, const std::vector<double> &rates, Answer &y) {
-  const size_t n = sub.members.size();
-  std::vector<std::vector<double>> priced(sub.own);
+  const size_t n = sub_.members.size();
+  std::vector<std::vector<double>> priced(sub_.own);
   std::vector<const double *> unary(n);
-  for (int32_t p = sub.from; p < sub.to; ++p)
-    cumulated[p + 1] = cumulated[p] + rates[p];
+  for (int32_t p = sub_.from; p < sub_.to; ++p)
+    cumulated_[p + 1] = cumulated_[p] + rates[p];
   for (size_t i = 0; i < n; ++i) {
-    const int32_t v = sub.members[i];
-    for (size_t k = core.firstPiece[v]; k < core.firstPiece[v + 1]; ++k) {
-      const FlatPiece &piece = core.pieces[k];
-      double rate = cumulated[piece.to] - cumulated[piece.from];
+    const int32_t v = sub_.members[i];
+    for (size_t k = flat_.firstPiece[v]; k < flat_.firstPiece[v + 1]; ++k) {
+      const FlatPiece &piece = flat_.pieces[k];
+      double rate = cumulated_[piece.to] - cumulated_[piece.from];
       if (rate > 0)
         for (size_t s = 0; s < priced[i].size(); ++s)
-          priced[i][s] += rate * core.extras[piece.extra + s];
+          priced[i][s] += rate * flat_.extras[piece.extra + s];
     }
     unary[i] = priced[i].data();
   }
-  stepWork += sub.work + plan.entries();
+  stepWork_ += sub_.work + plan.entries();
   return plan.run(unary, y);
 }
 
 void Neighbourhood::accept(const Answer &y, double change) {
   for (size_t i = 0; i < y.size(); ++i)
-    x[sub.members[i]] = y[i];
-  for (int32_t p = sub.from; p < sub.to; ++p)
-    load[p] = fixedLoad[p] + subLoad[p];
+    x_[sub_.members[i]] = y[i];
+  for (int32_t p = sub_.from; p < sub_.to; ++p)
+    load_[p] = fixedLoad_[p] + subLoad_[p];
   // Sums that contain forbidden costs have lost their small digits, and guidance is no cost.
-  cost = guidance > 0 || cost >= kFlatForbidden ? core.price(x) : cost + change;
+  cost_ = guidance_ > 0 || cost_ >= kFlatForbidden ? flat_.price(x_) : cost_ + change;
 }
 
 bool Neighbourhood::improveFitting(EliminationPlan &plan) {
   Answer y, found;
-  Answer old(sub.members.size());
+  Answer old(sub_.members.size());
   for (size_t i = 0; i < old.size(); ++i)
-    old[i] = x[sub.members[i]];
+    old[i] = x_[sub_.members[i]];
   const double before = priceOf(old);
   double least = before;
-  std::copy(prices.begin() + sub.from, prices.begin() + sub.to, rates.begin() + sub.from);
+  std::copy(prices_.begin() + sub_.from, prices_.begin() + sub_.to, rates_.begin() + sub_.from);
   double factor = 1;
   for (int round = 0; round < kRounds; ++round) {
-    double bound = solve(plan, rates, y);
-    for (int32_t p = sub.from; p < sub.to; ++p)
-      bound -= rates[p] * (core.room[p] - fixedLoad[p]);
+    double bound = solve(plan, rates_, y);
+    for (int32_t p = sub_.from; p < sub_.to; ++p)
+      bound -= rates_[p] * (flat_.room[p] - fixedLoad_[p]);
     if (bound > least - kBetter)
       break; // proven: nothing better here
-    loadOf(y, subLoad);
+    loadOf(y, subLoad_);
     double norm = 0;
     bool fitting = true;
-    for (int32_t p = sub.from; p < sub.to; ++p) {
-      double over = subLoad[p] + fixedLoad[p] - core.room[p];
+    for (int32_t p = sub_.from; p < sub_.to; ++p) {
+      double over = subLoad_[p] + fixedLoad_[p] - flat_.room[p];
       fitting &= over <= 0;
-      if (over > 0 || rates[p] > 0)
+      if (over > 0 || rates_[p] > 0)
         norm += over * over;
     }
     if (fitting) {
@@ -325,8 +325,8 @@ bool Neighbourhood::improveFitting(EliminationPlan &plan) {
         found = y;
       }
     } else {
-      const double change = parts.choose(sub.members, old, y, x, load, rates, prices, guidance);
-      stepWork += parts.takeWork();
+      const double change = parts_.choose(sub_.members, old, y, x_, load_, rates_, prices_, guidance_);
+      stepWork_ += parts_.takeWork();
       if (before + change < least - kBetter) {
         least = before + change;
         found = y;
@@ -336,42 +336,42 @@ bool Neighbourhood::improveFitting(EliminationPlan &plan) {
       break;
     double step = factor * (least - bound) / norm;
     factor *= 0.9;
-    for (int32_t p = sub.from; p < sub.to; ++p)
-      rates[p] = std::max(0.0, rates[p] + step * (subLoad[p] + fixedLoad[p] - core.room[p]));
+    for (int32_t p = sub_.from; p < sub_.to; ++p)
+      rates_[p] = std::max(0.0, rates_[p] + step * (subLoad_[p] + fixedLoad_[p] - flat_.room[p]));
   }
   if (found.empty())
     return false;
-  loadOf(found, subLoad);
+  loadOf(found, subLoad_);
   accept(found, least - before);
   return true;
 }
 
 bool Neighbourhood::improveExceeding(EliminationPlan &plan) {
   Answer y;
-  Answer old(sub.members.size());
+  Answer old(sub_.members.size());
   for (size_t i = 0; i < old.size(); ++i)
-    old[i] = x[sub.members[i]];
+    old[i] = x_[sub_.members[i]];
   auto merit = [&](double price) { // with the members' memory in subLoad
-    for (int32_t p = sub.from; p < sub.to; ++p)
-      price += weights[p] * std::max(0.0, subLoad[p] + fixedLoad[p] - core.room[p]);
+    for (int32_t p = sub_.from; p < sub_.to; ++p)
+      price += weights_[p] * std::max(0.0, subLoad_[p] + fixedLoad_[p] - flat_.room[p]);
     return price;
   };
-  loadOf(old, subLoad);
+  loadOf(old, subLoad_);
   const double before = priceOf(old), meritBefore = merit(before);
-  for (int32_t p = sub.from; p < sub.to; ++p)
-    rates[p] = load[p] > core.room[p] ? weights[p] : prices[p];
+  for (int32_t p = sub_.from; p < sub_.to; ++p)
+    rates_[p] = load_[p] > flat_.room[p] ? weights_[p] : prices_[p];
   for (int round = 0; round < 4; ++round) {
-    solve(plan, rates, y);
-    loadOf(y, subLoad);
+    solve(plan, rates_, y);
+    loadOf(y, subLoad_);
     double price = priceOf(y);
     if (merit(price) < meritBefore - 1e-9 * std::abs(meritBefore)) {
       accept(y, price - before);
       return true;
     }
     bool changed = false;
-    for (int32_t p = sub.from; p < sub.to; ++p)
-      if (subLoad[p] + fixedLoad[p] > core.room[p] && rates[p] < weights[p]) {
-        rates[p] = weights[p];
+    for (int32_t p = sub_.from; p < sub_.to; ++p)
+      if (subLoad_[p] + fixedLoad_[p] > flat_.room[p] && rates_[p] < weights_[p]) {
+        rates_[p] = weights_[p];
         changed = true;
       }
     if (!changed)
@@ -381,27 +381,27 @@ bool Neighbourhood::improveExceeding(EliminationPlan &plan) {
 }
 
 bool Neighbourhood::step(double &work) {
-  stepWork = 2e4;
-  const double costBefore = cost;
-  const bool exceeding = core.excess(load) > 0;
+  stepWork_ = 2e4;
+  const double costBefore = cost_;
+  const bool exceeding = flat_.excess(load_) > 0;
   // The kind that gains most per work, or, in every fourth step, the one that had the least work.
   int kind = 0;
   // Stretches are dear: worth it for cost, not for the many small steps into the memory.
   for (int k = 1; k < (exceeding ? kWindow : kKinds); ++k)
-    if (draws % 4 == 0 ? used[k] < used[kind] : gained[k] * spent[kind] > gained[kind] * spent[k])
+    if (draws_ % 4 == 0 ? used_[k] < used_[kind] : gained_[k] * spent_[kind] > gained_[kind] * spent_[k])
       kind = k;
-  ++draws;
+  ++draws_;
 
-  sub.members.clear();
-  const size_t n = size_t(core.count());
+  sub_.members.clear();
+  const size_t n = size_t(flat_.count());
   if (kind == 0)
-    chooseBall(std::min(n, 2 + draw(2 * ballSize)));
+    chooseBall(std::min(n, 2 + draw(2 * ballSize_)));
   else if (kind == 1)
     chooseForest(2 + draw(n));
   else if (kind == 2)
-    choosePoint(std::min(n, 2 + draw(2 * ballSize)));
+    choosePoint(std::min(n, 2 + draw(2 * ballSize_)));
   else if (kind == 3)
-    chooseBallsAt(2 + draw(6 * ballSize));
+    chooseBallsAt(2 + draw(6 * ballSize_));
   else
     chooseWindow(std::min(n, size_t(20 * std::exp2(double(draw(600)) / 100))));
   EliminationLimits limits{double(1 << 14), double(1 << 17)};
@@ -412,47 +412,47 @@ bool Neighbourhood::step(double &work) {
   while (true) {
     build();
     std::vector<int32_t> sizes;
-    for (int32_t v : sub.members)
-      sizes.push_back(core.size(v));
-    EliminationPlan plan(sizes, sub.edges, limits);
-    if (!plan.fits() && sub.members.size() > 1) {
-      size_t keep = sub.members.size() * 2 / 3;
-      for (size_t i = keep; i < sub.members.size(); ++i)
-        place[sub.members[i]] = -1;
-      sub.members.resize(keep);
+    for (int32_t v : sub_.members)
+      sizes.push_back(flat_.size(v));
+    EliminationPlan plan(sizes, sub_.edges, limits);
+    if (!plan.fits() && sub_.members.size() > 1) {
+      size_t keep = sub_.members.size() * 2 / 3;
+      for (size_t i = keep; i < sub_.members.size(); ++i)
+        place_[sub_.members[i]] = -1;
+      sub_.members.resize(keep);
       continue;
     }
     if (!plan.fits()) {
       limits = {1e9, 1e9};
       continue;
     }
-    Answer old(sub.members.size());
+    Answer old(sub_.members.size());
     for (size_t i = 0; i < old.size(); ++i)
-      old[i] = x[sub.members[i]];
-    loadOf(old, subLoad);
-    for (int32_t p = sub.from; p < sub.to; ++p)
-      fixedLoad[p] = load[p] - subLoad[p];
-    if (exceeding && guidance > 0) { // weights take its part
-      guidance = 0;
+      old[i] = x_[sub_.members[i]];
+    loadOf(old, subLoad_);
+    for (int32_t p = sub_.from; p < sub_.to; ++p)
+      fixedLoad_[p] = load_[p] - subLoad_[p];
+    if (exceeding && guidance_ > 0) { // weights take its part
+      guidance_ = 0;
       build();
     }
     bool better = exceeding ? improveExceeding(plan) : improveFitting(plan);
-    for (int32_t v : sub.members)
-      place[v] = -1;
-    work += stepWork;
-    used[kind] += stepWork;
-    spent[kind] = 0.98 * spent[kind] + stepWork;
+    for (int32_t v : sub_.members)
+      place_[v] = -1;
+    work += stepWork_;
+    used_[kind] += stepWork_;
+    spent_[kind] = 0.98 * spent_[kind] + stepWork_;
     // While memory is exceeded the cost may rise: every step forward counts the same.
-    gained[kind] = 0.98 * gained[kind] + (!better     ? 0
-                                          : exceeding ? 1e-4
-                                                      : std::abs(costBefore - cost) / (std::abs(cost) + 1));
+    gained_[kind] = 0.98 * gained_[kind] + (!better     ? 0
+                                            : exceeding ? 1e-4
+                                                        : std::abs(costBefore - cost_) / (std::abs(cost_) + 1));
     if (better) {
-      failures = 0;
+      failures_ = 0;
       noteIfBest();
-    } else if (++failures % 32 == 0 && exceeding) {
-      for (size_t p = 0; p < weights.size(); ++p)
-        if (load[p] > core.room[p])
-          weights[p] = 1.5 * weights[p] + std::max(prices[p], 1e-3 * std::abs(cost) / std::max(1.0, core.room[p]));
+    } else if (++failures_ % 32 == 0 && exceeding) {
+      for (size_t p = 0; p < weights_.size(); ++p)
+        if (load_[p] > flat_.room[p])
+          weights_[p] = 1.5 * weights_[p] + std::max(prices_[p], 1e-3 * std::abs(cost_) / std::max(1.0, flat_.room[p]));
     }
     return better;
   }

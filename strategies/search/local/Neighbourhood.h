@@ -8,7 +8,7 @@
 // answer fits (breakout; Morris, AAAI 1993).
 //
 // Example:
-//   Neighbourhood search(core, dual.answer(), dual.prices(), seed);
+//   Neighbourhood search(flat, dual.answer(), dual.prices(), seed);
 //   while (time is left)
 //     search.step();
 //   if (search.fits())
@@ -28,7 +28,7 @@ namespace tessera::strategies {
 
 class Neighbourhood {
 public:
-  Neighbourhood(const FlatProblem &core, Answer start, const std::vector<double> &prices, uint64_t seed);
+  Neighbourhood(const FlatProblem &flat, Answer start, const std::vector<double> &prices, uint64_t seed);
 
   /// Tries one neighbourhood; true if the answer changed for the better. Adds its elementary steps.
   bool step(double &work);
@@ -38,18 +38,18 @@ public:
   bool merge(const Answer &other, double &work);
   /// Continues from the best if the present answer costs more than (1 + distance) times as much.
   void returnToBest(double distance) {
-    if (fits() && cost > bestPrice + distance * std::abs(bestPrice))
-      restart(Answer(bestAnswer));
+    if (fits() && cost_ > bestPrice_ + distance * std::abs(bestPrice_))
+      restart(Answer(bestAnswer_));
   }
-  bool fits() const { return !bestAnswer.empty(); }
-  const Answer &best() const { return bestAnswer; }
-  double bestCost() const { return bestPrice; }
-  const Answer &current() const { return x; }
-  double currentExcess() const { return core.excess(load); }
+  bool fits() const { return !bestAnswer_.empty(); }
+  const Answer &best() const { return bestAnswer_; }
+  double bestCost() const { return bestPrice_; }
+  const Answer &current() const { return x_; }
+  double currentExcess() const { return flat_.excess(load_); }
   void setPrices(const std::vector<double> &newPrices);
   /// Share of the prices that counts as cost while memory fits. With 1 the search gives memory up where that
   /// is cheap, with 0 it spends memory where that pays: taking turns trades it between distant variables.
-  void setGuidance(double share) { guidance = share; }
+  void setGuidance(double share) { guidance_ = share; }
 
 private:
   struct Sub { // the freed variables and their problem given the rest
@@ -69,28 +69,28 @@ private:
   void build();
   double priceOf(const Answer &y) const; // guidance included
   void loadOf(const Answer &y, std::vector<double> &out) const;
-  double stepWork = 0, guidance = 0;
+  double stepWork_ = 0, guidance_ = 0;
   double solve(EliminationPlan &plan, const std::vector<double> &rates, Answer &y);
   bool improveFitting(EliminationPlan &plan);
   bool improveExceeding(EliminationPlan &plan);
   void accept(const Answer &y, double change);
   void noteIfBest();
-  size_t draw(size_t n) { return size_t(random() % n); }
+  size_t draw(size_t n) { return size_t(random_() % n); }
 
-  const FlatProblem &core;
-  PartialChange parts;
-  std::mt19937_64 random;
-  Answer x, bestAnswer;
-  double cost, bestPrice;
-  std::vector<double> load, prices, weights;
-  std::vector<int32_t> place; // position among the members, or -1
-  Sub sub;
-  std::vector<double> fixedLoad, subLoad, rates, cumulated;
-  size_t ballSize = 12, failures = 0;
+  const FlatProblem &flat_;
+  PartialChange parts_;
+  std::mt19937_64 random_;
+  Answer x_, bestAnswer_;
+  double cost_, bestPrice_;
+  std::vector<double> load_, prices_, weights_;
+  std::vector<int32_t> place_; // position among the members, or -1
+  Sub sub_;
+  std::vector<double> fixedLoad_, subLoad_, rates_, cumulated_;
+  size_t ballSize_ = 12, failures_ = 0;
   // Per kind of neighbourhood: relative gain and work, decaying, and all work.
   static constexpr int kWindow = 4, kKinds = 5;
-  double gained[kKinds], spent[kKinds], used[kKinds] = {};
-  uint64_t draws = 0;
+  double gained_[kKinds], spent_[kKinds], used_[kKinds] = {};
+  uint64_t draws_ = 0;
 };
 
 } // namespace tessera::strategies

@@ -1,14 +1,14 @@
 //===- PartialChange.h - which parts of a change to make ----------------------------------------===//
 //
 // A better answer that exceeds the memory is seldom useless: where it differs from an answer that fits, it does so
-// in parts that no edge joins, and each part can be taken alone. PartialChange are left out, those first that free most of
+// in parts that no edge joins, and each part can be taken alone. Parts are left out, those first that free most of
 // what is exceeded for the least loss; then what fits after all is taken again, and what only saves memory that
 // nobody needs is given up.
 //
 // Example: two parts save 5 each and need 3 bytes each, a third costs 2 and frees 1 byte; 2 bytes are free. The first
 // and the third are taken: 3 saved, where all or nothing would be nothing.
 //
-//   PartialChange parts(core);
+//   PartialChange parts(flat);
 //   double change = parts.choose(members, from, to, x, load, prices, 0); // `to`: what fits of it
 //
 //===----------------------------------------------------------------------------------------------===//
@@ -21,7 +21,7 @@ namespace tessera::strategies {
 
 class PartialChange {
 public:
-  explicit PartialChange(const FlatProblem &core) : core(core), place(size_t(core.count()), -1) {}
+  explicit PartialChange(const FlatProblem &flat) : flat_(flat), place_(size_t(flat.count()), -1) {}
 
   /// Variables `members` have the options `from` in x, whose memory `load` fits, and are to get `to`. Sets what does
   /// not fit of `to` back to `from` and returns the change of the cost. `rates`: what a byte is worth at each check
@@ -31,8 +31,8 @@ public:
                 double guidance);
   /// Elementary steps since the last call.
   double takeWork() {
-    double done = work;
-    work = 0;
+    double done = work_;
+    work_ = 0;
     return done;
   }
 
@@ -54,13 +54,13 @@ private:
   void move(Part &part, bool take);
   bool leaveOut();
 
-  const FlatProblem &core;
-  std::vector<int32_t> place; // of a changed variable among the members, else -1
-  std::vector<Part> parts;
-  std::vector<double> now; // memory with what is taken
-  std::vector<std::pair<int32_t, double>> events;
-  std::vector<double> rateSums, guideSums;
-  double work = 0;
+  const FlatProblem &flat_;
+  std::vector<int32_t> place_; // of a changed variable among the members, else -1
+  std::vector<Part> parts_;
+  std::vector<double> now_; // memory with what is taken
+  std::vector<std::pair<int32_t, double>> events_;
+  std::vector<double> rateSums_, guideSums_;
+  double work_ = 0;
 };
 
 } // namespace tessera::strategies

@@ -3,7 +3,7 @@
 // The live part of a Problem, renumbered and flat, in doubles (costs below 2^53 are exact): what
 // message passing, elimination and local search walk over thousands of times. Matrices are kept in
 // both orientations. Forbidden entries are large but finite, so that sums and differences of them
-// stay numbers. An answer is a list of option positions per core variable.
+// stay numbers. An answer is a list of option positions per variable of the flat problem.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_SEARCH_PROBLEM_FLATPROBLEM_H

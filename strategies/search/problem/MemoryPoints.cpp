@@ -43,12 +43,12 @@ struct Use {
 /// What is used at one point beyond another, at most: the sum over variables of the largest difference.
 class Difference {
 public:
-  explicit Difference(const Problem &m) : perVariable(m.variables.size()) {}
+  explicit Difference(const Problem &m) : perVariable_(m.variables.size()) {}
 
   void add(const Use &use, int64_t sign) {
-    std::vector<int64_t> &d = perVariable[use.variable];
+    std::vector<int64_t> &d = perVariable_[use.variable];
     if (d.empty()) {
-      touched.push_back(use.variable);
+      touched_.push_back(use.variable);
       d.assign(use.extra->size(), 0);
     }
     above -= *std::max_element(d.begin(), d.end());
@@ -59,16 +59,16 @@ public:
     below -= *std::min_element(d.begin(), d.end());
   }
   void clear() {
-    for (int32_t v : touched)
-      perVariable[v].clear();
-    touched.clear();
+    for (int32_t v : touched_)
+      perVariable_[v].clear();
+    touched_.clear();
     above = below = 0;
   }
   __int128 above = 0, below = 0; // of the first point over the second, and the reverse
 
 private:
-  std::vector<std::vector<int64_t>> perVariable;
-  std::vector<int32_t> touched;
+  std::vector<std::vector<int64_t>> perVariable_;
+  std::vector<int32_t> touched_;
 };
 
 } // namespace

@@ -105,7 +105,7 @@ Problem Problem::livePart(const Problem &whole) {
     part.edges.push_back({a, b, edge.costs, true, edge.normal});
     part.variables[a].edges.push_back(e);
     part.variables[b].edges.push_back(e);
-    part.edgeOf[key(a, b)] = e;
+    part.edgeOf_[key(a, b)] = e;
   }
   part.room = whole.room;
   part.points = whole.points;
@@ -115,8 +115,8 @@ Problem Problem::livePart(const Problem &whole) {
 }
 
 int32_t Problem::between(int32_t a, int32_t b) const {
-  auto it = edgeOf.find(key(std::min(a, b), std::max(a, b)));
-  return it == edgeOf.end() ? -1 : it->second;
+  auto it = edgeOf_.find(key(std::min(a, b), std::max(a, b)));
+  return it == edgeOf_.end() ? -1 : it->second;
 }
 
 void Problem::removeEdge(int32_t edge) {
@@ -125,7 +125,7 @@ void Problem::removeEdge(int32_t edge) {
     std::vector<int32_t> &list = variables[end].edges;
     list.erase(std::find(list.begin(), list.end(), edge));
   }
-  edgeOf.erase(key(e.a, e.b));
+  edgeOf_.erase(key(e.a, e.b));
   e.alive = false;
   e.costs = {};
 }

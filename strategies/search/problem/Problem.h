@@ -107,7 +107,7 @@ struct Problem {
 
 private:
   Problem() = default;
-  std::unordered_map<uint64_t, int32_t> edgeOf; // looked up only, never walked
+  std::unordered_map<uint64_t, int32_t> edgeOf_; // looked up only, never walked
   static uint64_t key(int32_t a, int32_t b) { return uint64_t(a) << 32 | uint32_t(b); }
 };
 
@@ -116,7 +116,7 @@ template <typename F> int32_t Problem::addEdge(int32_t a, int32_t b, F cost) {
   if (swapped)
     std::swap(a, b);
   size_t rows = variables[a].size(), columns = variables[b].size();
-  auto [it, isNew] = edgeOf.try_emplace(key(a, b), int32_t(edges.size()));
+  auto [it, isNew] = edgeOf_.try_emplace(key(a, b), int32_t(edges.size()));
   if (isNew) {
     edges.push_back({a, b, std::vector<Cost>(rows * columns, 0)});
     variables[a].edges.push_back(it->second);

@@ -15,8 +15,8 @@ using namespace tessera::strategies;
 
 EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn, const std::vector<EliminationEdge> &edges,
                                  const EliminationLimits &limits)
-    : sizes(std::move(sizesIn)) {
-  const int32_t n = int32_t(sizes.size());
+    : sizes_(std::move(sizesIn)) {
+  const int32_t n = int32_t(sizes_.size());
   std::vector<std::vector<int32_t>> near(n); // sorted
   auto link = [&](int32_t a, int32_t b) {
     auto at = std::lower_bound(near[a].begin(), near[a].end(), b);
@@ -28,9 +28,9 @@ EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn, const std::vector
     link(e.b, e.a);
   }
   auto weight = [&](int32_t v) {
-    double w = sizes[v];
+    double w = sizes_[v];
     for (int32_t u : near[v])
-      w *= sizes[u];
+      w *= sizes_[u];
     return w;
   };
   std::vector<double> weights(n);
@@ -41,56 +41,56 @@ EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn, const std::vector
   while (!queue.empty()) {
     auto [w, v] = *queue.begin();
     queue.erase(queue.begin());
-    total += w;
-    if (w > limits.table || total > limits.total)
+    total_ += w;
+    if (w > limits.table || total_ > limits.total)
       return;
-    rank[v] = int32_t(buckets.size());
-    buckets.push_back({v, near[v], 1, {}, {}, {}, {}});
+    rank[v] = int32_t(buckets_.size());
+    buckets_.push_back({v, near[v], 1, {}, {}, {}, {}});
     for (int32_t u : near[v])
       near[u].erase(std::lower_bound(near[u].begin(), near[u].end(), v));
-    for (int32_t u : buckets.back().scope) {
-      for (int32_t t : buckets.back().scope)
+    for (int32_t u : buckets_.back().scope) {
+      for (int32_t t : buckets_.back().scope)
         if (t != u)
           link(u, t);
       queue.erase({weights[u], u});
       queue.insert({weights[u] = weight(u), u});
     }
   }
-  for (Bucket &bucket : buckets) {
+  for (Bucket &bucket : buckets_) {
     std::sort(bucket.scope.begin(), bucket.scope.end(), [&](int32_t a, int32_t b) { return rank[a] > rank[b]; });
     for (int32_t u : bucket.scope)
-      bucket.table *= size_t(sizes[u]);
+      bucket.table *= size_t(sizes_[u]);
   }
   // Which factor enters which bucket, and how it strides there.
   for (const EliminationEdge &e : edges) {
     bool aFirst = rank[e.a] < rank[e.b];
-    Bucket &bucket = buckets[rank[aFirst ? e.a : e.b]];
+    Bucket &bucket = buckets_[rank[aFirst ? e.a : e.b]];
     int32_t outer = aFirst ? e.b : e.a;
     Factor factor;
     factor.fixed = aFirst ? e.rowsB : e.rowsA;
     factor.strides.assign(bucket.scope.size(), 0);
     for (size_t d = 0; d < bucket.scope.size(); ++d)
       if (bucket.scope[d] == outer)
-        factor.strides[d] = size_t(sizes[bucket.variable]);
+        factor.strides[d] = size_t(sizes_[bucket.variable]);
     bucket.factors.push_back(std::move(factor));
   }
-  for (size_t k = 0; k < buckets.size(); ++k) {
-    const std::vector<int32_t> &scope = buckets[k].scope;
+  for (size_t k = 0; k < buckets_.size(); ++k) {
+    const std::vector<int32_t> &scope = buckets_[k].scope;
     if (scope.empty())
       continue;
-    Bucket &into = buckets[rank[scope.back()]];
+    Bucket &into = buckets_[rank[scope.back()]];
     Factor factor;
     factor.message = int32_t(k);
     factor.strides.assign(into.scope.size(), 0);
-    size_t stride = size_t(sizes[scope.back()]);
+    size_t stride = size_t(sizes_[scope.back()]);
     for (size_t d = scope.size() - 1; d-- > 0;) {
       size_t place = size_t(std::find(into.scope.begin(), into.scope.end(), scope[d]) - into.scope.begin());
       factor.strides[place] = stride;
-      stride *= size_t(sizes[scope[d]]);
+      stride *= size_t(sizes_[scope[d]]);
     }
     into.factors.push_back(std::move(factor));
   }
-  fit = true;
+  fit_ = true;
 }
 
 namespace {
@@ -142,8 +142,8 @@ double EliminationPlan::run(const std::vector<const double *> &unary, std::vecto
   std::vector<double> scratch;
   std::vector<size_t> digit, strides;
   std::vector<const double *> data; // moves along the rows
-  for (Bucket &bucket : buckets) {
-    const size_t n = size_t(sizes[bucket.variable]), dims = bucket.scope.size();
+  for (Bucket &bucket : buckets_) {
+    const size_t n = size_t(sizes_[bucket.variable]), dims = bucket.scope.size();
     bucket.message.resize(bucket.table);
     bucket.own.assign(unary[bucket.variable], unary[bucket.variable] + n);
     bucket.alone = bucket.own;
@@ -152,7 +152,7 @@ double EliminationPlan::run(const std::vector<const double *> &unary, std::vecto
     data.clear();
     strides.clear();
     for (const Factor &f : bucket.factors) {
-      const double *from = f.fixed ? f.fixed : buckets[f.message].message.data();
+      const double *from = f.fixed ? f.fixed : buckets_[f.message].message.data();
       bool constant = true;
       for (size_t stride : f.strides)
         constant &= stride == 0;
@@ -170,7 +170,7 @@ double EliminationPlan::run(const std::vector<const double *> &unary, std::vecto
       if (row + 1 == bucket.table)
         break;
       size_t d = dims - 1;
-      while (++digit[d] == size_t(sizes[bucket.scope[d]])) {
+      while (++digit[d] == size_t(sizes_[bucket.scope[d]])) {
         for (size_t f = 0; f < count; ++f)
           data[f] -= (digit[d] - 1) * strides[f * dims + d];
         digit[d--] = 0;
@@ -182,11 +182,11 @@ double EliminationPlan::run(const std::vector<const double *> &unary, std::vecto
       least += bucket.message[0];
   }
   // The choices are worked out again on the one row that matters: cheaper than storing all of them.
-  answer.assign(sizes.size(), 0);
-  for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
-    const size_t n = size_t(sizes[bucket->variable]);
+  answer.assign(sizes_.size(), 0);
+  for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
+    const size_t n = size_t(sizes_[bucket->variable]);
     for (const Factor &f : bucket->factors) {
-      const double *from = f.fixed ? f.fixed : buckets[f.message].message.data();
+      const double *from = f.fixed ? f.fixed : buckets_[f.message].message.data();
       bool constant = true;
       for (size_t d = 0; d < f.strides.size(); ++d) {
         constant &= f.strides[d] == 0;
@@ -203,18 +203,18 @@ double EliminationPlan::run(const std::vector<const double *> &unary, std::vecto
 void EliminationPlan::outside(std::vector<std::vector<double>> &rest) const {
   const double infinity = std::numeric_limits<double>::infinity();
   double whole = 0;
-  rest.resize(buckets.size());
-  for (size_t k = 0; k < buckets.size(); ++k) {
-    rest[k].assign(buckets[k].table, infinity);
-    if (buckets[k].scope.empty())
-      whole += buckets[k].message[0];
+  rest.resize(buckets_.size());
+  for (size_t k = 0; k < buckets_.size(); ++k) {
+    rest[k].assign(buckets_[k].table, infinity);
+    if (buckets_[k].scope.empty())
+      whole += buckets_[k].message[0];
   }
   std::vector<const double *> data;
   std::vector<double *> out;
   std::vector<size_t> digit;
-  for (size_t k = buckets.size(); k-- > 0;) {
-    const Bucket &bucket = buckets[k];
-    const size_t n = size_t(sizes[bucket.variable]), dims = bucket.scope.size();
+  for (size_t k = buckets_.size(); k-- > 0;) {
+    const Bucket &bucket = buckets_[k];
+    const size_t n = size_t(sizes_[bucket.variable]), dims = bucket.scope.size();
     if (dims == 0)
       rest[k][0] = whole - bucket.message[0];
     else // it held least sums of everything
@@ -224,7 +224,7 @@ void EliminationPlan::outside(std::vector<std::vector<double>> &rest) const {
     data.clear();
     out.clear();
     for (const Factor &f : bucket.factors) {
-      data.push_back(f.fixed ? f.fixed : buckets[size_t(f.message)].message.data());
+      data.push_back(f.fixed ? f.fixed : buckets_[size_t(f.message)].message.data());
       out.push_back(f.fixed ? nullptr : rest[size_t(f.message)].data());
     }
     digit.assign(dims, 0);
@@ -245,7 +245,7 @@ void EliminationPlan::outside(std::vector<std::vector<double>> &rest) const {
         if (out[factor])
           out[factor] += by;
       };
-      while (++digit[d] == size_t(sizes[bucket.scope[d]])) {
+      while (++digit[d] == size_t(sizes_[bucket.scope[d]])) {
         for (size_t f = 0; f < data.size(); ++f)
           move(f, -ptrdiff_t((digit[d] - 1) * bucket.factors[f].strides[d]));
         digit[d--] = 0;

@@ -37,13 +37,13 @@ class EliminationPlan {
 public:
   EliminationPlan(std::vector<int32_t> sizes, const std::vector<EliminationEdge> &edges,
                   const EliminationLimits &limits);
-  bool fits() const { return fit; }
-  double entries() const { return total; }
+  bool fits() const { return fit_; }
+  double entries() const { return total_; }
   /// After run: for every bucket and row of its scope the least sum of all that is not below the bucket.
   void outside(std::vector<std::vector<double>> &rest) const;
   /// The variable that is eliminated k-th, and the neighbours that it then has.
-  int32_t variable(size_t k) const { return buckets[k].variable; }
-  const std::vector<int32_t> &scope(size_t k) const { return buckets[k].scope; }
+  int32_t variable(size_t k) const { return buckets_[k].variable; }
+  const std::vector<int32_t> &scope(size_t k) const { return buckets_[k].scope; }
 
   /// The least sum and one answer that has it; unary[v] points to |v| costs. All costs must be finite.
   double run(const std::vector<const double *> &unary, std::vector<int32_t> &answer);
@@ -63,10 +63,10 @@ private:
     std::vector<double> alone; // unary costs
     std::vector<double> own;   // unary costs and the factors that depend on this variable alone
   };
-  bool fit = false;
-  double total = 0;
-  std::vector<int32_t> sizes;
-  std::vector<Bucket> buckets; // in order of elimination
+  bool fit_ = false;
+  double total_ = 0;
+  std::vector<int32_t> sizes_;
+  std::vector<Bucket> buckets_; // in order of elimination
 };
 
 } // namespace tessera::strategies

@@ -72,14 +72,14 @@ LayerFolding::LayerFolding(const StrategyGraph &whole, const std::vector<int32_t
       ++groups;
       graph.addNode({.name = node.name, .costs = {}});
     }
-    groupOf.push_back(it->second);
+    groupOf_.push_back(it->second);
     addTo(graph.nodes[it->second].costs, node.costs);
   }
   std::map<std::tuple<int32_t, int64_t, int64_t>, std::vector<int64_t>> memory;
   for (size_t i = 0; i < whole.nodes.size(); ++i) {
     const StrategyNode &node = whole.nodes[i];
     if (!node.usages.empty() && node.liveFrom < node.liveTo)
-      addTo(memory[{groupOf[i], node.liveFrom, node.liveTo}], node.usages);
+      addTo(memory[{groupOf_[i], node.liveFrom, node.liveTo}], node.usages);
   }
   for (auto &[key, usages] : memory) {
     auto [group, from, to] = key;
@@ -92,7 +92,7 @@ LayerFolding::LayerFolding(const StrategyGraph &whole, const std::vector<int32_t
   }
   std::map<std::pair<int32_t, int32_t>, std::vector<Cost>> edges;
   for (const StrategyEdge &edge : whole.edges) {
-    int32_t a = groupOf[edge.from], b = groupOf[edge.to];
+    int32_t a = groupOf_[edge.from], b = groupOf_[edge.to];
     if (a != b) { // one for each direction between two groups
       addTo(edges[{a, b}], edge.costs);
       continue;
@@ -107,7 +107,7 @@ LayerFolding::LayerFolding(const StrategyGraph &whole, const std::vector<int32_t
 
 Choice LayerFolding::unfold(const Choice &folded) const {
   Choice choice;
-  for (int32_t group : groupOf)
+  for (int32_t group : groupOf_)
     choice.push_back(folded[size_t(group)]);
   return choice;
 }

@@ -34,7 +34,7 @@ struct LayerFolding {
   int32_t groups = 0; // the graph's first nodes; the others are their memory at different times
 
 private:
-  std::vector<int32_t> groupOf; // by node of the whole graph
+  std::vector<int32_t> groupOf_; // by node of the whole graph
 };
 
 } // namespace tessera::strategies

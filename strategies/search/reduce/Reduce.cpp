@@ -17,38 +17,38 @@ constexpr size_t kPollSteps = 10'000'000; // elementary steps between two looks 
 
 class Reducer {
 public:
-  Reducer(Problem &m, const std::function<bool()> &stop) : m(m), stop(stop), queued(m.variables.size(), 1) {
+  Reducer(Problem &m, const std::function<bool()> &stop) : m_(m), stop_(stop), queued_(m.variables.size(), 1) {
     for (size_t v = 0; v < m.variables.size(); ++v)
-      queue.push_back(int32_t(v));
+      queue_.push_back(int32_t(v));
   }
 
   void run() {
-    while (!queue.empty() && !m.infeasible) {
-      if (steps > kPollSteps) {
-        steps = 0;
-        if (stop())
+    while (!queue_.empty() && !m_.infeasible) {
+      if (steps_ > kPollSteps) {
+        steps_ = 0;
+        if (stop_())
           return;
       }
-      int32_t v = queue.front();
-      queue.pop_front();
-      queued[v] = 0;
-      steps += 1000;
-      if (m.variables[v].alive)
+      int32_t v = queue_.front();
+      queue_.pop_front();
+      queued_[v] = 0;
+      steps_ += 1000;
+      if (m_.variables[v].alive)
         visit(v);
     }
   }
 
 private:
-  Variable &var(int32_t v) { return m.variables[v]; }
+  Variable &var(int32_t v) { return m_.variables[v]; }
   void touch(int32_t v) {
-    if (!queued[v]) {
-      queued[v] = 1;
-      queue.push_back(v);
+    if (!queued_[v]) {
+      queued_[v] = 1;
+      queue_.push_back(v);
     }
   }
   void touchNeighbours(int32_t v) {
     for (int32_t e : var(v).edges)
-      touch(m.other(e, v));
+      touch(m_.other(e, v));
   }
 
   void visit(int32_t v) {
@@ -68,7 +68,7 @@ private:
       reduceAlone(v);
     else if (degree == 1)
       reduceLeaf(v);
-    else if (degree == 2 && !m.hasMemory(v))
+    else if (degree == 2 && !m_.hasMemory(v))
       reduceChain(v);
   }
 
@@ -86,11 +86,11 @@ private:
   /// Option s of the prepared variable uses no more than option t at every memory point.
   bool usesNoMore(const Variable &x, size_t s, size_t t) {
     int64_t more = 0;
-    for (size_t k = 0; k < events.size(); ++k) {
-      const Event &e = events[k];
+    for (size_t k = 0; k < events_.size(); ++k) {
+      const Event &e = events_[k];
       int64_t difference = e.extra[s] - e.extra[t];
       more += e.begins ? difference : -difference;
-      if (more > 0 && (k + 1 == events.size() || events[k + 1].point != e.point))
+      if (more > 0 && (k + 1 == events_.size() || events_[k + 1].point != e.point))
         return false;
     }
     return true;
@@ -100,22 +100,22 @@ private:
     bool begins;
     const int64_t *extra;
   };
-  std::vector<Event> events;
+  std::vector<Event> events_;
 
-  Problem &m;
-  const std::function<bool()> &stop;
-  std::deque<int32_t> queue;
-  std::vector<char> queued;
-  size_t steps = 0; // since `stop` was asked
+  Problem &m_;
+  const std::function<bool()> &stop_;
+  std::deque<int32_t> queue_;
+  std::vector<char> queued_;
+  size_t steps_ = 0; // since `stop` was asked
 };
 
 void Reducer::prepareMemory(const Variable &x) {
-  events.clear();
+  events_.clear();
   for (const Piece &piece : x.pieces) {
-    events.push_back({piece.from, true, piece.extra.data()});
-    events.push_back({piece.to, false, piece.extra.data()});
+    events_.push_back({piece.from, true, piece.extra.data()});
+    events_.push_back({piece.to, false, piece.extra.data()});
   }
-  std::stable_sort(events.begin(), events.end(), [](const Event &a, const Event &b) { return a.point < b.point; });
+  std::stable_sort(events_.begin(), events_.end(), [](const Event &a, const Event &b) { return a.point < b.point; });
 }
 
 /// Drops options that cannot occur; false if none is left.
@@ -125,13 +125,13 @@ bool Reducer::dropBad(int32_t v) {
   size_t kept = 0;
   std::vector<int64_t> rooms; // per piece: the least where it counts
   for (const Piece &piece : x.pieces)
-    rooms.push_back(*std::min_element(m.room.begin() + piece.from, m.room.begin() + piece.to));
+    rooms.push_back(*std::min_element(m_.room.begin() + piece.from, m_.room.begin() + piece.to));
   for (size_t s = 0; s < x.size(); ++s) {
     keep[s] = x.costs[s] < kForbidden;
     for (size_t k = 0; k < x.pieces.size(); ++k)
       keep[s] &= x.pieces[k].extra[s] <= 0 || x.pieces[k].extra[s] <= rooms[k];
     for (size_t k = 0; k < x.edges.size() && keep[s]; ++k) {
-      EdgeView cost = m.view(x.edges[k], v);
+      EdgeView cost = m_.view(x.edges[k], v);
       size_t t = 0, count = var(cost.other).size();
       while (t < count && cost(s, t) >= kForbidden)
         ++t;
@@ -140,11 +140,11 @@ bool Reducer::dropBad(int32_t v) {
     kept += size_t(keep[s]);
   }
   if (kept == 0) {
-    m.infeasible = true;
+    m_.infeasible = true;
     return false;
   }
   if (kept < x.size()) {
-    m.keepOptions(v, keep);
+    m_.keepOptions(v, keep);
     touchNeighbours(v);
   }
   return true;
@@ -154,12 +154,12 @@ bool Reducer::dropBad(int32_t v) {
 void Reducer::normalizeEdges(int32_t v) {
   std::vector<int32_t> list = var(v).edges;
   for (int32_t e : list) {
-    Edge &edge = m.edges[e];
+    Edge &edge = m_.edges[e];
     if (edge.normal)
       continue;
     Variable &a = var(edge.a), &b = var(edge.b);
     const size_t rows = a.size(), columns = b.size();
-    steps += 4 * rows * columns;
+    steps_ += 4 * rows * columns;
     bool moved = false;
     for (size_t s = 0; s < rows; ++s) {
       Cost *row = &edge.costs[s * columns], least = *std::min_element(row, row + columns);
@@ -197,7 +197,7 @@ void Reducer::normalizeEdges(int32_t v) {
       touch(edge.b);
     }
     if (zero)
-      m.removeEdge(e);
+      m_.removeEdge(e);
   }
 }
 
@@ -210,11 +210,11 @@ bool Reducer::dropDominated(int32_t v) {
   // Short edges first: they refuse a pair soonest.
   std::vector<EdgeView> views;
   for (int32_t e : x.edges)
-    views.push_back(m.view(e, v));
+    views.push_back(m_.view(e, v));
   std::stable_sort(views.begin(), views.end(),
                    [&](const EdgeView &a, const EdgeView &b) { return var(a.other).size() < var(b.other).size(); });
   auto dominates = [&](size_t s, size_t t) { // t can be replaced by s
-    work += 1 + events.size() / 4;
+    work += 1 + events_.size() / 4;
     if (!usesNoMore(x, s, t))
       return false;
     Cost spare = x.costs[t] - x.costs[s];
@@ -240,39 +240,39 @@ bool Reducer::dropDominated(int32_t v) {
         keep[t] = 0;
         --kept;
       }
-  steps += work;
+  steps_ += work;
   if (kept == n)
     return false;
-  m.keepOptions(v, keep);
+  m_.keepOptions(v, keep);
   return true;
 }
 
 /// Takes v out; its option is map[option of `into`]. Costs, memory and edges of v move to `into`.
 void Reducer::fold(int32_t v, int32_t into, const std::vector<int32_t> &map) {
   Variable &x = var(v), &y = var(into);
-  Record record{v, {into, -1}, 1, std::vector<int32_t>(m.optionCounts[into], 0)};
+  Record record{v, {into, -1}, 1, std::vector<int32_t>(m_.optionCounts[into], 0)};
   for (size_t s = 0; s < map.size(); ++s)
     record.table[y.ids[s]] = x.ids[map[s]];
-  m.records.push_back(std::move(record));
+  m_.records.push_back(std::move(record));
 
-  int32_t shared = m.between(v, into);
-  EdgeView cost = m.view(shared, into);
+  int32_t shared = m_.between(v, into);
+  EdgeView cost = m_.view(shared, into);
   for (size_t s = 0; s < map.size(); ++s)
     y.costs[s] = addCosts(y.costs[s], addCosts(x.costs[map[s]], cost(s, size_t(map[s]))));
-  m.removeEdge(shared);
+  m_.removeEdge(shared);
   for (Piece &piece : x.pieces) {
     std::vector<int64_t> extra(map.size());
     for (size_t s = 0; s < map.size(); ++s)
       extra[s] = piece.extra[map[s]];
-    m.addPiece(into, piece.from, piece.to, std::move(extra));
+    m_.addPiece(into, piece.from, piece.to, std::move(extra));
   }
   std::vector<int32_t> list = x.edges;
   for (int32_t e : list) {
-    std::vector<Cost> costs = std::move(m.edges[e].costs);
-    EdgeView old = m.view(e, v);
+    std::vector<Cost> costs = std::move(m_.edges[e].costs);
+    EdgeView old = m_.view(e, v);
     old.data = costs.data();
-    m.addEdge(into, old.other, [&](size_t s, size_t t) { return old(size_t(map[s]), t); });
-    m.removeEdge(e);
+    m_.addEdge(into, old.other, [&](size_t s, size_t t) { return old(size_t(map[s]), t); });
+    m_.removeEdge(e);
     touch(old.other);
   }
   x.pieces.clear();
@@ -284,9 +284,9 @@ void Reducer::fold(int32_t v, int32_t into, const std::vector<int32_t> &map) {
 bool Reducer::foldFunctions(int32_t v) {
   std::vector<int32_t> list = var(v).edges;
   for (int32_t e : list)
-    for (int32_t into : {m.edges[e].a, m.edges[e].b}) {
-      int32_t out = m.other(e, into);
-      EdgeView cost = m.view(e, into);
+    for (int32_t into : {m_.edges[e].a, m_.edges[e].b}) {
+      int32_t out = m_.other(e, into);
+      EdgeView cost = m_.view(e, into);
       const size_t rows = var(into).size(), columns = var(out).size();
       std::vector<int32_t> map(rows, -1);
       bool function = true;
@@ -303,7 +303,7 @@ bool Reducer::foldFunctions(int32_t v) {
       if (rows > columns) { // the edges of `out` would grow
         size_t grown = 0;
         for (int32_t k : var(out).edges)
-          grown += (rows - columns) * var(m.other(k, out)).size();
+          grown += (rows - columns) * var(m_.other(k, out)).size();
         if (grown > rows * columns + kMostNewEntries)
           continue;
       }
@@ -318,17 +318,17 @@ bool Reducer::foldFunctions(int32_t v) {
 /// Takes out a variable of one option.
 void Reducer::takeOut(int32_t v) {
   Variable &x = var(v);
-  m.constant = addCosts(m.constant, x.costs[0]);
+  m_.constant = addCosts(m_.constant, x.costs[0]);
   std::vector<int32_t> list = x.edges;
   for (int32_t e : list) {
-    EdgeView cost = m.view(e, v);
+    EdgeView cost = m_.view(e, v);
     Variable &y = var(cost.other);
     for (size_t t = 0; t < y.size(); ++t)
       y.costs[t] = addCosts(y.costs[t], cost(0, t));
     touch(cost.other);
-    m.removeEdge(e);
+    m_.removeEdge(e);
   }
-  m.records.push_back({v, {-1, -1}, 1, {x.ids[0]}});
+  m_.records.push_back({v, {-1, -1}, 1, {x.ids[0]}});
   x.alive = false;
 }
 
@@ -342,14 +342,14 @@ void Reducer::reduceAlone(int32_t v) {
       return;
   std::vector<char> keep(x.size(), 0);
   keep[best] = 1;
-  m.keepOptions(v, keep);
+  m_.keepOptions(v, keep);
   takeOut(v);
 }
 
 void Reducer::reduceLeaf(int32_t v) {
   Variable &x = var(v);
-  int32_t into = m.other(x.edges[0], v);
-  EdgeView cost = m.view(x.edges[0], into);
+  int32_t into = m_.other(x.edges[0], v);
+  EdgeView cost = m_.view(x.edges[0], into);
   prepareMemory(x);
   std::vector<int32_t> map(var(into).size(), -1);
   for (size_t s = 0; s < map.size(); ++s) {
@@ -377,18 +377,18 @@ void Reducer::reduceLeaf(int32_t v) {
 
 void Reducer::reduceChain(int32_t v) {
   Variable &x = var(v);
-  EdgeView first = m.view(x.edges[0], v), second = m.view(x.edges[1], v);
+  EdgeView first = m_.view(x.edges[0], v), second = m_.view(x.edges[1], v);
   int32_t a = first.other, b = second.other;
   const size_t rows = var(a).size(), columns = var(b).size();
-  if (m.between(a, b) < 0 && rows * columns > x.size() * (rows + columns) + kMostNewEntries)
+  if (m_.between(a, b) < 0 && rows * columns > x.size() * (rows + columns) + kMostNewEntries)
     return;
   if (rows * columns * x.size() > (size_t(1) << 28))
     return;
-  Record record{v, {a, b}, size_t(m.optionCounts[b]), {}};
-  if (size_t(m.optionCounts[a]) * record.columns > (size_t(1) << 24))
+  Record record{v, {a, b}, size_t(m_.optionCounts[b]), {}};
+  if (size_t(m_.optionCounts[a]) * record.columns > (size_t(1) << 24))
     return;
-  steps += rows * columns * x.size();
-  record.table.assign(size_t(m.optionCounts[a]) * record.columns, 0);
+  steps_ += rows * columns * x.size();
+  record.table.assign(size_t(m_.optionCounts[a]) * record.columns, 0);
   std::vector<Cost> bridge(rows * columns, kForbidden);
   std::vector<int32_t> via(rows * columns, 0);
   for (size_t k = 0; k < x.size(); ++k)
@@ -407,11 +407,11 @@ void Reducer::reduceChain(int32_t v) {
   for (size_t s = 0; s < rows; ++s)
     for (size_t t = 0; t < columns; ++t)
       record.table[size_t(var(a).ids[s]) * record.columns + size_t(var(b).ids[t])] = x.ids[via[s * columns + t]];
-  m.records.push_back(std::move(record));
-  m.removeEdge(x.edges[1]);
-  m.removeEdge(x.edges[0]);
+  m_.records.push_back(std::move(record));
+  m_.removeEdge(x.edges[1]);
+  m_.removeEdge(x.edges[0]);
   x.alive = false;
-  m.addEdge(a, b, [&](size_t s, size_t t) { return bridge[s * columns + t]; });
+  m_.addEdge(a, b, [&](size_t s, size_t t) { return bridge[s * columns + t]; });
   touch(a);
   touch(b);
 }

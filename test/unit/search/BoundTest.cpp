@@ -94,24 +94,24 @@ TEST_CASE("reductions keep the least cost, also through nested scopes") {
       continue;
     }
     Scope inner(scope, scope.problem);
-    FlatProblem core(inner.problem);
+    FlatProblem flat(inner.problem);
     // Enumerate what is left; the judge must agree with the price of each answer.
-    Answer answer(size_t(core.count()), 0);
+    Answer answer(size_t(flat.count()), 0);
     Cost found = kForbidden;
     bool more = true;
     while (more) {
-      Evaluation judged = evaluate(g, inner.lift(core.ids(inner.problem, answer)));
-      const double price = core.price(answer);
+      Evaluation judged = evaluate(g, inner.lift(flat.ids(inner.problem, answer)));
+      const double price = flat.price(answer);
       if (price < kFlatForbidden) {
         REQUIRE(double(judged.cost) == price);
-        REQUIRE(judged.feasible == (core.excess(core.load(answer)) <= 0));
+        REQUIRE(judged.feasible == (flat.excess(flat.load(answer)) <= 0));
       } else {
         REQUIRE(!judged.feasible);
       }
       if (judged.feasible)
         found = std::min(found, judged.cost);
       size_t i = 0;
-      while (i < answer.size() && ++answer[i] == core.size(int32_t(i)))
+      while (i < answer.size() && ++answer[i] == flat.size(int32_t(i)))
         answer[i++] = 0;
       more = i < answer.size();
     }
@@ -130,27 +130,27 @@ TEST_CASE("bounds and reduced costs never exceed the truth") {
     Problem problem(g);
     if (problem.room.empty() || *std::min_element(problem.room.begin(), problem.room.end()) < 0)
       continue;
-    FlatProblem core(problem);
-    // The least cost of the core for each option of each variable.
-    std::vector<double> least(core.costs.size(), std::numeric_limits<double>::infinity());
+    FlatProblem flat(problem);
+    // The least cost of the flat problem for each option of each variable.
+    std::vector<double> least(flat.costs.size(), std::numeric_limits<double>::infinity());
     double best = std::numeric_limits<double>::infinity();
-    Answer answer(size_t(core.count()), 0);
+    Answer answer(size_t(flat.count()), 0);
     for (bool more = true; more;) {
-      if (core.excess(core.load(answer)) <= 0) {
-        double price = core.price(answer);
+      if (flat.excess(flat.load(answer)) <= 0) {
+        double price = flat.price(answer);
         best = std::min(best, price);
-        for (int32_t v = 0; v < core.count(); ++v)
-          least[core.first[v] + size_t(answer[v])] = std::min(least[core.first[v] + size_t(answer[v])], price);
+        for (int32_t v = 0; v < flat.count(); ++v)
+          least[flat.first[v] + size_t(answer[v])] = std::min(least[flat.first[v] + size_t(answer[v])], price);
       }
       size_t i = 0;
-      while (i < answer.size() && ++answer[i] == core.size(int32_t(i)))
+      while (i < answer.size() && ++answer[i] == flat.size(int32_t(i)))
         answer[i++] = 0;
       more = i < answer.size();
     }
     if (best >= kFlatForbidden)
       continue;
     ++total;
-    Dual dual(core);
+    Dual dual(flat);
     auto check = [&](double bound) {
       REQUIRE(bound <= best + 1e-6);
       std::vector<double> reduced = dual.reducedCosts();
@@ -184,10 +184,10 @@ TEST_CASE("bounds and reduced costs never exceed the truth") {
     dual.moveInto(moved);
     FlatProblem after(moved);
     for (int i = 0; i < 20; ++i) {
-      for (int32_t v = 0; v < core.count(); ++v)
-        answer[size_t(v)] = int32_t(random() % uint64_t(core.size(v)));
-      if (core.price(answer) < kFlatForbidden)
-        REQUIRE(after.price(answer) == core.price(answer));
+      for (int32_t v = 0; v < flat.count(); ++v)
+        answer[size_t(v)] = int32_t(random() % uint64_t(flat.size(v)));
+      if (flat.price(answer) < kFlatForbidden)
+        REQUIRE(after.price(answer) == flat.price(answer));
       else
         REQUIRE(after.price(answer) >= kFlatForbidden);
     }
@@ -210,8 +210,8 @@ TEST_CASE("neighbourhood search reports what it has") {
     StrategyGraph g = randomGraph(random, kShape);
     const Cost least = bruteForce(g);
     Problem problem(g);
-    FlatProblem core(problem);
-    Neighbourhood search(core, Answer(size_t(core.count()), 0), std::vector<double>(core.room.size(), 0), 1);
+    FlatProblem flat(problem);
+    Neighbourhood search(flat, Answer(size_t(flat.count()), 0), std::vector<double>(flat.room.size(), 0), 1);
     double work = 0;
     for (int i = 0; i < 150; ++i) {
       search.setGuidance(i % 3 == 0 ? 1 : 0);
@@ -221,8 +221,8 @@ TEST_CASE("neighbourhood search reports what it has") {
     if (!search.fits())
       continue;
     ++total;
-    REQUIRE(core.excess(core.load(search.best())) <= 0);
-    REQUIRE(core.price(search.best()) == search.bestCost());
+    REQUIRE(flat.excess(flat.load(search.best())) <= 0);
+    REQUIRE(flat.price(search.best()) == search.bestCost());
     REQUIRE(search.bestCost() >= double(least));
     optimal += search.bestCost() == double(least);
   }
@@ -239,9 +239,9 @@ TEST_CASE("elimination with memory equals enumeration") {
     Problem problem(g);
     if (problem.room.empty() || *std::min_element(problem.room.begin(), problem.room.end()) < 0)
       continue;
-    FlatProblem core(problem);
+    FlatProblem flat(problem);
     const Cost least = bruteForce(g);
-    Dual dual(core);
+    Dual dual(flat);
     for (int pass = 0; pass < 10; ++pass) {
       dual.pass();
       dual.stepPrices(double(least));
@@ -252,7 +252,7 @@ TEST_CASE("elimination with memory equals enumeration") {
     for (double limit : {kFlatForbidden, double(least) + 1, double(least)}) {
       Answer answer;
       double work = 0;
-      auto result = ParetoElimination(core, dual, limit).run(1e9, work, answer);
+      auto result = ParetoElimination(flat, dual, limit).run(1e9, work, answer);
       REQUIRE(result != ParetoElimination::TooLarge);
       if (limit <= double(least) || least >= kForbidden) {
         REQUIRE(result == ParetoElimination::Nothing);
@@ -260,8 +260,8 @@ TEST_CASE("elimination with memory equals enumeration") {
         continue;
       }
       REQUIRE(result == ParetoElimination::Found);
-      REQUIRE(core.price(answer) == double(least));
-      REQUIRE(core.excess(core.load(answer)) <= 0);
+      REQUIRE(flat.price(answer) == double(least));
+      REQUIRE(flat.excess(flat.load(answer)) <= 0);
       ++found;
     }
     Answer answer;
@@ -269,7 +269,7 @@ TEST_CASE("elimination with memory equals enumeration") {
     // With next to no work most are given up, and none is excluded that has an answer.
     if (least >= kForbidden)
       continue;
-    auto result = ParetoElimination(core, dual, kFlatForbidden).run(10, work, answer);
+    auto result = ParetoElimination(flat, dual, kFlatForbidden).run(10, work, answer);
     REQUIRE(result != ParetoElimination::Nothing);
     givenUp += result == ParetoElimination::TooLarge;
   }
@@ -295,14 +295,14 @@ TEST_CASE("elimination with memory ends within a few steps of its budget") {
     }
   g.memoryLimit = 16'000'000;
   Problem problem(g);
-  FlatProblem core(problem);
-  Dual dual(core);
+  FlatProblem flat(problem);
+  Dual dual(flat);
   dual.pass();
   for (int polls : {1, 3, 30}) { // what the clock ends
     Answer answer;
     double work = 0;
     int asked = 0;
-    ParetoElimination labels(core, dual, kFlatForbidden, [&] { return ++asked >= polls; });
+    ParetoElimination labels(flat, dual, kFlatForbidden, [&] { return ++asked >= polls; });
     CHECK(labels.run(1e12, work, answer) == ParetoElimination::TooLarge);
     CHECK(asked == polls);
     CHECK(work < 1e7 * polls);
@@ -310,7 +310,7 @@ TEST_CASE("elimination with memory ends within a few steps of its budget") {
   for (double most : {1e5, 1e6, 1e8}) { // what counted work ends
     Answer answer;
     double work = 0;
-    CHECK(ParetoElimination(core, dual, kFlatForbidden).run(most, work, answer) == ParetoElimination::TooLarge);
+    CHECK(ParetoElimination(flat, dual, kFlatForbidden).run(most, work, answer) == ParetoElimination::TooLarge);
     CHECK(work < 1.1 * most + 1e5);
   }
 }
@@ -349,13 +349,13 @@ TEST_CASE("of a change those parts are made that fit and pay") {
   g.addNode({.costs = {0, 2}, .usages = {1, 0}, .liveFrom = 0, .liveTo = 1});
   g.memoryLimit = 3;
   Problem problem(g);
-  FlatProblem core(problem);
-  REQUIRE(core.count() == 3);
-  PartialChange parts(core);
+  FlatProblem flat(problem);
+  REQUIRE(flat.count() == 3);
+  PartialChange parts(flat);
   const Answer x{0, 0, 0};
   Answer to{1, 1, 1};
-  const std::vector<double> price(core.room.size(), 1);
-  CHECK(parts.choose({0, 1, 2}, x, to, x, core.load(x), price, price, 0) == -3);
+  const std::vector<double> price(flat.room.size(), 1);
+  CHECK(parts.choose({0, 1, 2}, x, to, x, flat.load(x), price, price, 0) == -3);
   CHECK((to == Answer{1, 0, 1} || to == Answer{0, 1, 1}));
   CHECK(parts.takeWork() > 0);
 
@@ -364,25 +364,25 @@ TEST_CASE("of a change those parts are made that fit and pay") {
   for (int round = 0; round < 3000; ++round) {
     const bool limited = round % 4; // without a limit there are no memory points
     Problem problem(randomGraph(random, {.nodes = 9, .density = 0.25, .forbidden = 0, .memory = limited ? 0.6 : 0.0}));
-    FlatProblem core(problem);
+    FlatProblem flat(problem);
     Answer x, to;
     std::vector<int32_t> members;
-    for (int32_t v = 0; v < core.count(); ++v) {
-      x.push_back(int32_t(random() % uint64_t(core.size(v))));
-      to.push_back(int32_t(random() % uint64_t(core.size(v))));
+    for (int32_t v = 0; v < flat.count(); ++v) {
+      x.push_back(int32_t(random() % uint64_t(flat.size(v))));
+      to.push_back(int32_t(random() % uint64_t(flat.size(v))));
       members.push_back(v);
     }
-    const std::vector<double> load = core.load(x), rates(core.room.size(), 0.1);
-    if (core.excess(load) > 0 || core.price(x) >= kFlatForbidden)
+    const std::vector<double> load = flat.load(x), rates(flat.room.size(), 0.1);
+    if (flat.excess(load) > 0 || flat.price(x) >= kFlatForbidden)
       continue;
     const Answer from = x, wanted = to;
-    PartialChange parts(core);
+    PartialChange parts(flat);
     const double change = parts.choose(members, from, to, x, load, rates, rates, 0);
     INFO("round " << round);
-    REQUIRE(core.price(to) - core.price(x) == Approx(change).margin(1e-6));
-    REQUIRE(core.excess(core.load(to)) <= 0);
-    REQUIRE((core.hasMemory() || change <= 0)); // parts that cost more are not made
-    for (int32_t v = 0; v < core.count(); ++v)
+    REQUIRE(flat.price(to) - flat.price(x) == Approx(change).margin(1e-6));
+    REQUIRE(flat.excess(flat.load(to)) <= 0);
+    REQUIRE((flat.hasMemory() || change <= 0)); // parts that cost more are not made
+    for (int32_t v = 0; v < flat.count(); ++v)
       REQUIRE((to[v] == x[v] || to[v] == wanted[v]));
     better += change < 0;
     cut += change < 0 && to != wanted;
