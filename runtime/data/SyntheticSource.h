@@ -6,20 +6,20 @@
 // belongs to a class c drawn by its number; every element is a function of (seed, s, its place in
 // the sample), the same however batches are cut, and a rank computes only its box.
 //
-//   float inputs [batch, channels, ...]: the class's smooth pattern, the sum of four plane waves of
-//   at most
-//     three periods across the image, each with its own weight per channel, shifted by up to 1/16
-//     of the image and scaled by 0.8 to 1.2 per sample, plus `noise` times a nearly normal number
-//     per element. Elements have mean about 0 and variance about 1. A [batch, features] input has
-//     one random number per class and feature instead of waves.
-//   integer inputs [batch, ..., length]: token ids below `vocab`. Where the target has the input's
-//   shape it
-//     is the next token of each, in a sequence that follows one fixed permutation of the
-//     vocabulary, interrupted by a random token with the probability `noise`. Otherwise six tokens
-//     of ten come from the class's share of the vocabulary, the others from all of it.
-//   bool inputs: true, as masks want it.
-//   integer target: the class id, wherever it is not the next token.
-//   float target [batch, ...]: the class's pattern of that shape, without noise.
+//   float input [batch, channels, ...]     The class's smooth pattern: the sum of four plane waves of at most three
+//                                          periods across the image, each with its own weight per channel. Each sample
+//                                          shifts it by up to 1/16 of the image, scales it by 0.8 to 1.2, and adds `noise`
+//                                          times a nearly normal number per element. Elements have mean about 0 and
+//                                          variance about 1.
+//   float input [batch, features]          One random number per class and feature instead of waves; the same noise.
+//   integer input [batch, ..., length]     Token ids below `vocab`. Where the target has the input's shape, the target is
+//                                          the next token of each: the sequence follows one fixed permutation of the
+//                                          vocabulary, and a random token interrupts it with the probability `noise`.
+//                                          Otherwise six tokens of ten come from the class's share of the vocabulary
+//                                          and the others from all of it.
+//   bool input                             True, as masks want it.
+//   integer target                         The class id, where it is not the next token.
+//   float target [batch, ...]              The class's pattern of that shape, without noise.
 //
 // At the default noise the nearest class mean of the raw pixels is right for more than 95 % of the
 // images (test/unit/data/SyntheticTest.cpp), so a network that trains at all learns the set; more

@@ -74,7 +74,7 @@ void introduceRank(Session &s) {
   s.log.line(processText() + ", " + std::to_string(s.options.threads) + " kernel threads, backend " +
              s.options.backend + s.platform.description);
   if (s.options.attempt > 0)
-    s.log.line("started again for the " + std::to_string(s.options.attempt) + ". time");
+    s.log.line("restart " + std::to_string(s.options.attempt));
 }
 
 Status introduce(Session &s) {

@@ -98,7 +98,7 @@ void summarise(Session &s, const Progress &progress, int64_t steps, double first
   double median = progress.medianSeconds();
   s.console.line("trained " + std::to_string(steps) + " steps in " + durationText(progress.totalSeconds()) +
                  ": median " + numberText(median * 1e3, 4) + " ms a step, " +
-                 numberText(static_cast<double>(batch) / std::max(median, 1e-9), 4) + " images/s, loss " +
+                 numberText(static_cast<double>(batch) / std::max(median, 1e-9), 4) + " samples/s, loss " +
                  numberText(firstLoss) + " -> " + numberText(s.result.loss));
   if (!ranks.empty())
     s.console.line(ranks);

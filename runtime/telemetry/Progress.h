@@ -6,7 +6,7 @@
 //   Console console(stdout);
 //   TESSERA_RETURN_IF_ERROR(console.openLog("run.jsonl"));
 //   Progress progress(console, 100, 32);              // 100 steps of 32 samples
-//   progress.step(1, 2.31, 0.05);                     // "step 1/100 loss 2.31 640 images/s 5 s left"
+//   progress.step(1, 2.31, 0.05);                     // "step 1/100 loss 2.31 640 samples/s 5 s left"
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_TELEMETRY_PROGRESS_H

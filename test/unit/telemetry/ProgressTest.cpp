@@ -47,7 +47,7 @@ TEST_CASE("progress prints plain lines to a file and the log is JSON") {
   std::string text = *readFile(folder + "/out", 1 << 20);
   CHECK(std::count(text.begin(), text.end(), '\n') == 21); // 1, 5, 10, ... 100
   CHECK(text.find("never") == std::string::npos);
-  CHECK(text.find("step 1/100 loss 2.50000  64.0 images/s  50 s left\n") == 0);
+  CHECK(text.find("step 1/100 loss 2.50000  64.0 samples/s  50 s left\n") == 0);
   CHECK(*readFile(folder + "/log", 1 << 20) == "{\"step\": 1, \"loss\": null, \"x\": 0.10000000000000001}\n"
                                                "{\"step\": 2, \"seconds\": [0.5, null]}\n");
   std::filesystem::remove_all(folder);
