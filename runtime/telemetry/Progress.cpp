@@ -129,8 +129,8 @@ void Progress::step(int64_t number, double loss, double seconds) {
         " [" + std::string(static_cast<size_t>(full), '#') + std::string(static_cast<size_t>(width - full), '.') + "]";
   }
   char text[256];
-  std::snprintf(text, sizeof text, "step %lld/%lld%s loss %.5f  %.1f samples/s  %s left", static_cast<long long>(number),
-                static_cast<long long>(last_), bar.c_str(), loss,
+  std::snprintf(text, sizeof text, "step %lld/%lld%s loss %.5f  %.1f samples/s  %s left",
+                static_cast<long long>(number), static_cast<long long>(last_), bar.c_str(), loss,
                 static_cast<double>(samples_) / std::max(recent_, 1e-9),
                 durationText(recent_ * static_cast<double>(last_ - number)).c_str());
   if (console_.terminal() && number != last_)
