@@ -31,6 +31,8 @@ echo "== ResNet-18, 4 ranks, strategies chosen by search"
 compile data=2,model=2 auto 0.01 "$work/demo"
 "$build/bin/tessera-dump" "$work/demo" >"$work/dump.txt"
 head -40 "$work/dump.txt"
+"$build/bin/tessera-dump" "$work/demo" --svg "$build/demo.svg"
+echo "   as a picture: $build/demo.svg"
 echo
 echo "== training it on the synthetic images"
 "$build/bin/tessera-run" "$work/demo" --data synthetic --steps 30

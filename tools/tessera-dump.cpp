@@ -3,22 +3,25 @@
 //   tessera-dump plan/                      operators, ranks, totals
 //   tessera-dump plan/ --explain /fc1/Gemm  one operator in full
 //   tessera-dump plan/ --json               everything, as JSON
+//   tessera-dump plan/ --svg plan.svg       a picture on one screen
 //
 // Strategies and costs are what the compiler left in report.json; memory and communication are read from the
 // ranks' plans, which are what runs. Exit codes: 1 for a failure, 2 for a wrong command line.
 //
 //===----------------------------------------------------------------------------------------------===//
+#include "tools/dump/Picture.h"
 #include "tools/dump/PlanFacts.h"
 #include "tools/dump/ReportFile.h"
 
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <fstream>
 
 using namespace tessera;
 
 int main(int argc, char **argv) {
-  std::string plan, explain;
+  std::string plan, explain, svg;
   bool json = false, all = false;
   CLI::App app("Shows the strategies, costs, collectives and memory of a plan", "tessera-dump");
   app.set_version_flag("--version", "tessera-dump " TESSERA_VERSION);
@@ -27,9 +30,14 @@ int main(int argc, char **argv) {
   app.add_option("--explain", explain, "Everything about one operator and its gradients")
       ->type_name("OP")
       ->excludes(asJson);
-  app.add_flag("--all", all, "List every operator of every program")->excludes(asJson);
+  auto *everything = app.add_flag("--all", all, "List every operator of every program")->excludes(asJson);
+  app.add_option("--svg", svg, "Draw the plan on one screen: how operators are cut, and what one rank sends")
+      ->type_name("FILE")
+      ->excludes(asJson)
+      ->excludes(everything)
+      ->excludes("--explain");
   app.footer("Examples:\n  tessera-dump plan\n  tessera-dump plan --explain /conv1/Conv\n"
-             "  tessera-dump plan --json | python3 -m json.tool");
+             "  tessera-dump plan --svg plan.svg\n  tessera-dump plan --json | python3 -m json.tool");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &e) {
@@ -45,6 +53,12 @@ int main(int argc, char **argv) {
   rt::Result<Report> report = readReport(plan + "/report.json");
   if (!report)
     return fail(report.status().message());
+  if (!svg.empty()) {
+    std::ofstream file(svg, std::ios::binary);
+    file << toSvg(*report);
+    file.close();
+    return file ? 0 : fail(svg + ": cannot be written");
+  }
   std::string text;
   if (json) {
     text = toJson(*facts, *report);

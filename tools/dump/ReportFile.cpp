@@ -2,6 +2,7 @@
 
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/support/Nesting.h"
+#include "tools/dump/ReportFields.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,32 +14,9 @@
 
 namespace tessera {
 
-using Json = nlohmann::ordered_json;
-
 namespace {
 
 constexpr std::streamoff kMaxReport = std::streamoff(256) << 20;
-
-// Fields of a file that is not trusted: absent or of another type gives the default.
-std::string text(const Json &object, const char *field) {
-  return object.is_object() && object.contains(field) && object[field].is_string() ? object[field].get<std::string>()
-                                                                                   : std::string();
-}
-double number(const Json &object, const char *field) {
-  return object.is_object() && object.contains(field) && object[field].is_number() ? object[field].get<double>() : 0.0;
-}
-const Json &list(const Json &object, const char *field) {
-  static const Json empty = Json::array();
-  return object.is_object() && object.contains(field) && object[field].is_array() ? object[field] : empty;
-}
-
-/// Names and texts come from files: no control characters on the terminal.
-std::string clean(std::string s) {
-  for (char &c : s)
-    if (static_cast<unsigned char>(c) < 32 || c == 127)
-      c = '?';
-  return s;
-}
 
 std::string shape(const Json &dims) {
   std::string s = "[";

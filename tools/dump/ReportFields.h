@@ -1,0 +1,41 @@
+//===- ReportFields.h - fields of a report that is not trusted ------------------------------------===//
+//
+// A report is a file like any other: a field that is absent or of another type gives the default.
+//
+//   number({"cost_ns": 5}, "cost_ns") = 5        number({"cost_ns": "five"}, "cost_ns") = 0
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_TOOLS_DUMP_REPORTFIELDS_H
+#define TESSERA_TOOLS_DUMP_REPORTFIELDS_H
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace tessera {
+
+using Json = nlohmann::ordered_json;
+
+inline std::string text(const Json &object, const char *field) {
+  return object.is_object() && object.contains(field) && object[field].is_string() ? object[field].get<std::string>()
+                                                                                   : std::string();
+}
+inline double number(const Json &object, const char *field) {
+  return object.is_object() && object.contains(field) && object[field].is_number() ? object[field].get<double>() : 0.0;
+}
+inline const Json &list(const Json &object, const char *field) {
+  static const Json empty = Json::array();
+  return object.is_object() && object.contains(field) && object[field].is_array() ? object[field] : empty;
+}
+
+/// Names come from files: no control characters on the terminal or in a picture.
+inline std::string clean(std::string s) {
+  for (char &c : s)
+    if (static_cast<unsigned char>(c) < 32 || c == 127)
+      c = '?';
+  return s;
+}
+
+} // namespace tessera
+
+#endif
