@@ -159,6 +159,7 @@ llvm::Expected<compiler::ImportedModel> Compiler::prepare() {
           manager.addNestedPass<func::FuncOp>(compiler::createLowerPrecisionPass(options_.precision));
         manager.addNestedPass<func::FuncOp>(compiler::createDecomposeNormsPass());
         manager.addNestedPass<func::FuncOp>(compiler::createSimplifyPass());
+        manager.addNestedPass<func::FuncOp>(compiler::createIndexLimitsPass());
       }))
     return e;
   phase(options_.training ? "training" : "simplify");

@@ -147,6 +147,8 @@ private:
       if (auto fill = func_.getArgAttrOfType<FloatAttr>(i, graph::kFillAttr))
         binding.fill = fill.getValueAsDouble();
     }
+    if (auto limit = func_.getArgAttrOfType<IntegerAttr>(i, graph::kIdLimitAttr))
+      binding.idLimit = limit.getInt();
     Expected<int> buffer = newBuffer(name, value.getType());
     if (!buffer)
       return buffer.takeError();

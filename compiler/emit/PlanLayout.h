@@ -50,6 +50,7 @@ struct LayoutBinding {
   dist::Sharding sharding;
   dist::Shape globalShape;
   double fill = 0;
+  int64_t idLimit = 0; // of an input's values; 0: not known
 };
 
 struct LayoutProgram {

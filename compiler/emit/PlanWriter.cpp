@@ -183,6 +183,7 @@ private:
     if (binding.role == graph::kParameter || binding.role == graph::kState)
       writeInitial(binding.name, out);
     out->set_program(binding.program);
+    out->set_id_limit(binding.idLimit);
   }
 
   /// What this rank holds.

@@ -10,6 +10,7 @@ namespace tessera::compiler {
 void registerTransformPasses() {
   registerPass([] { return createDecomposeNormsPass(); });
   registerPass([] { return createFuseAttentionPass(); });
+  registerPass([] { return createIndexLimitsPass(); });
   registerPass([] { return createLowerPrecisionPass("bf16"); });
   registerPass([] { return createRecomputePass("full"); });
   registerPass([] { return createSimplifyPass(); });

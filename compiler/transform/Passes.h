@@ -7,6 +7,7 @@
 //                           graph-simplify, which would merge them again
 //   graph-simplify          merges operators that compute the same and removes unused ones; run it
 //                           after the others
+//   graph-index-limits      notes on inputs and targets of which values they may be
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_TRANSFORM_PASSES_H
@@ -30,6 +31,7 @@ std::unique_ptr<mlir::Pass> createRecomputePass(llvm::StringRef level, llvm::Arr
 std::vector<std::pair<int64_t, double>> segmentsByWorth(mlir::func::FuncOp func,
                                                         llvm::function_ref<double(mlir::Operation *)> cost);
 std::unique_ptr<mlir::Pass> createSimplifyPass();
+std::unique_ptr<mlir::Pass> createIndexLimitsPass();
 
 /// Makes the passes known by name.
 void registerTransformPasses();

@@ -18,6 +18,14 @@ namespace tessera::graph {
 ///   graph.round %x {graph.straight_through}      // dx = dy, instead of none
 inline constexpr llvm::StringLiteral kStraightThroughAttr = "graph.straight_through";
 
+/// An index that may count from the end, made one from the beginning: discardable, on a select whose last operand is
+/// the index as it was, which stands wherever it is not negative.
+inline constexpr llvm::StringLiteral kWrapsIndicesAttr = "graph.wraps_indices";
+
+/// Arguments of the roles input and target: i64, the values are positions in something of so many entries. The pass
+/// graph-index-limits finds it; the plan's field id_limit says it to the runtime.
+inline constexpr llvm::StringLiteral kIdLimitAttr = "graph.id_limit";
+
 /// Roles of results that only tell what a step did. They are scalars, one number on all ranks: the step's learning
 /// rate, and the norm of all gradients before clipping.
 inline constexpr llvm::StringLiteral kLearningRate = "learning_rate", kGradientNorm = "gradient_norm";

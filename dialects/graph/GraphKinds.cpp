@@ -1,6 +1,8 @@
 #include "dialects/graph/GraphKinds.h"
 
+#include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphAttributes.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -19,6 +21,27 @@ bool isWidening(Operation *op) {
   auto from = llvm::dyn_cast<FloatType>(getElementTypeOrSelf(op->getOperand(0)));
   auto to = llvm::dyn_cast<FloatType>(getElementTypeOrSelf(op->getResult(0)));
   return from && to && from.getWidth() < to.getWidth();
+}
+
+std::optional<IndexedDim> indexedBy(OpOperand &indices) {
+  auto gather = llvm::dyn_cast<GatherOp>(indices.getOwner());
+  if (!gather || indices.get() != gather.getIndices() || indices.getOperandNumber() == 0)
+    return std::nullopt;
+  return IndexedDim{gather.getTable(), int64_t(gather.getAxis())};
+}
+
+bool handsOn(OpOperand &operand) {
+  Operation *op = operand.getOwner();
+  if (op->hasAttr(kWrapsIndicesAttr))
+    return operand.getOperandNumber() + 1 == op->getNumOperands();
+  if (auto c = llvm::dyn_cast<dist::CollectiveOp>(op))
+    return c.getReduction().empty() && c.getCollectiveKind() != dist::CollectiveKind::Halo;
+  if (llvm::isa<CastOp>(op)) {
+    auto from = llvm::dyn_cast<IntegerType>(getElementTypeOrSelf(operand.get()));
+    auto to = llvm::dyn_cast<IntegerType>(getElementTypeOrSelf(op->getResult(0)));
+    return from && to && from.getWidth() <= to.getWidth();
+  }
+  return llvm::isa<ReshapeOp, BroadcastOp, TransposeOp, SliceOp, ConcatOp>(op);
 }
 
 Precision precisionOf(Operation *op) {

@@ -31,6 +31,17 @@ std::optional<PlainReduction> plainReduction(mlir::Operation *op);
 /// The result is the operand in a wider floating-point type: the same numbers in more bytes.
 bool isWidening(mlir::Operation *op);
 
+/// The operand's elements are positions along a dimension of another operand.
+struct IndexedDim {
+  mlir::Value table;
+  int64_t dim;
+};
+std::optional<IndexedDim> indexedBy(mlir::OpOperand &indices);
+
+/// The results hold elements of the operand as they are: moved, repeated, left out or in a wider integer type; or
+/// indices that no longer count from the end (kWrapsIndicesAttr).
+bool handsOn(mlir::OpOperand &operand);
+
 /// What an operator makes of 16-bit floating-point numbers where a program may use them.
 enum class Precision {
   Wide,       // computes in float32

@@ -61,6 +61,10 @@ Status checkBinding(const plan::Plan &plan, const plan::Binding &binding, const 
   if (binding.role() == plan::STEP ? buffer.dtype() != plan::I64
                                    : isScalar(binding.role()) && !isFloatType(buffer.dtype()))
     return Status::error(bufferText(plan, binding.buffer()) + " has the type " + typeName(buffer.dtype()));
+  const bool fed = binding.role() == plan::INPUT || binding.role() == plan::TARGET;
+  if (binding.id_limit() < 0 || (binding.id_limit() > 0 && (!fed || isFloatType(buffer.dtype()))))
+    return Status::error("has the limit " + std::to_string(binding.id_limit()) +
+                         " of its values, which only inputs and targets of integers have");
   if (binding.has_initial()) {
     const plan::Initial &initial = binding.initial();
     if (perProgram(binding.role()))

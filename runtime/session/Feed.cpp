@@ -1,7 +1,6 @@
 #include "runtime/session/Feed.h"
 #include "runtime/executor/GlobalTensors.h"
 #include "runtime/plan/PlanInfo.h"
-#include "runtime/session/IdLimit.h"
 #include "runtime/tensor/ConvertElements.h"
 
 #include <cstdio>
@@ -34,8 +33,7 @@ Result<Feed> Feed::open(Executor &executor, const std::string &program, const st
                                executor.heldType(index),
                                static_cast<size_t>(bytesOf(asked, buffer.dtype()).value_or(0))});
       buffers.push_back(binding.buffer());
-      requests.push_back({global, offset, asked, buffer.dtype(), role == plan::TARGET,
-                          idLimit(plan, findProgram(plan, program), index)});
+      requests.push_back({global, offset, asked, buffer.dtype(), role == plan::TARGET, binding.id_limit()});
     }
   Result<std::unique_ptr<DataSource>> source = openDataSource(spec, requests, options);
   if (!source)

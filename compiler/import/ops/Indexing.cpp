@@ -10,6 +10,8 @@
 
 #include "compiler/import/ops/Indexing.h"
 
+#include "dialects/graph/GraphAttributes.h"
+
 using namespace tessera;
 using namespace tessera::compiler;
 using llvm::Twine;
@@ -18,8 +20,12 @@ namespace tessera::compiler {
 
 Val wrapIndices(Node &n, const Val &indices, int64_t extent) {
   Val below = n.b.binary<graph::LtOp>(indices, n.b.scalarLike(indices, 0), "negative");
-  return n.b.select(below, n.b.add(indices, n.b.scalarLike(indices, static_cast<double>(extent)), "wrapped"), indices,
-                    "indices");
+  Val wrapped = n.b.select(below, n.b.add(indices, n.b.scalarLike(indices, static_cast<double>(extent)), "wrapped"),
+                           indices, "indices");
+  if (wrapped.value)
+    if (auto select = wrapped.value.getDefiningOp<graph::SelectOp>())
+      select->setAttr(graph::kWrapsIndicesAttr, mlir::UnitAttr::get(n.b.context()));
+  return wrapped;
 }
 
 /// The permutation that exchanges `axis` with the last dimension: its own inverse.

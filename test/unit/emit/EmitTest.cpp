@@ -246,6 +246,19 @@ TEST_CASE("ranks have their own boxes, groups and bounds") {
   }
 }
 
+TEST_CASE("the limit of an input's values stands in the plan") {
+  Module module(R"(
+    func.func @infer(%ids: tensor<4xi64> {graph.role = "input", graph.name = "ids", graph.id_limit = 300 : i64},
+                     %x: tensor<4xi64> {graph.role = "input", graph.name = "x"})
+        -> (tensor<4xi64> {graph.role = "output", graph.name = "y"}) {
+      %y = graph.add %ids, %x : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+      return %y : tensor<4xi64>
+    })");
+  plan::Plan plan = module.plans()[0];
+  CHECK(binding(plan, plan::INPUT, "ids").id_limit() == 300);
+  CHECK(binding(plan, plan::INPUT, "x").id_limit() == 0);
+}
+
 TEST_CASE("what cannot be emitted is said in a sentence") {
   Module twice(R"(
     module attributes {dist.mesh = #dist.mesh<"data=2">} {

@@ -155,6 +155,10 @@ const std::vector<Case> kOneRank = {
        bind(p, 6).set_name("x2");
      },
      "taken twice"},
+    {"limit of numbers that are no integers", [](auto &p) { bind(p, 0).set_id_limit(9); },
+     "only inputs and targets of integers"},
+    {"limit of a step", [](auto &p) { bind(p, 1).set_id_limit(9); }, "only inputs and targets of integers"},
+    {"negative limit", [](auto &p) { bind(p, 0).set_id_limit(-1); }, "has the limit -1"},
     {"ordinals with a gap", [](auto &p) { bind(p, 0).set_ordinal(1); }, "are not 0 to 0"},
     {"two losses",
      [](auto &p) {
