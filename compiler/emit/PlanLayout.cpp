@@ -149,6 +149,8 @@ private:
     }
     if (auto limit = func_.getArgAttrOfType<IntegerAttr>(i, graph::kIdLimitAttr))
       binding.idLimit = limit.getInt();
+    if (auto name = func_.getArgAttrOfType<StringAttr>(i, graph::kLogAsAttr))
+      binding.logAs = name.str();
     Expected<int> buffer = newBuffer(name, value.getType());
     if (!buffer)
       return buffer.takeError();

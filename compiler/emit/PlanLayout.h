@@ -50,7 +50,8 @@ struct LayoutBinding {
   dist::Sharding sharding;
   dist::Shape globalShape;
   double fill = 0;
-  int64_t idLimit = 0; // of an input's values; 0: not known
+  int64_t idLimit = 0;    // of an input's values; 0: not known
+  std::string logAs = {}; // of a state; empty: it is not logged
 };
 
 struct LayoutProgram {

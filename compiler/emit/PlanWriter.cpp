@@ -184,6 +184,7 @@ private:
       writeInitial(binding.name, out);
     out->set_program(binding.program);
     out->set_id_limit(binding.idLimit);
+    out->set_log_as(binding.logAs);
   }
 
   /// What this rank holds.

@@ -10,8 +10,8 @@ using namespace tessera::graph;
 namespace tessera::compiler {
 
 std::array<LossScaler::Slot, 3> LossScaler::slots(const LossScaleOptions &options) {
-  return {Slot{"loss_scale/scale", false, options.initial}, Slot{"loss_scale/good", true, 0},
-          Slot{"loss_scale/skipped", true, 0}};
+  return {Slot{"loss_scale/scale", false, options.initial, "loss_scale"}, Slot{"loss_scale/good", true, 0, ""},
+          Slot{"loss_scale/skipped", true, 0, "loss_scale_skipped"}};
 }
 
 void LossScaler::scale(OpWriter &b, MutableArrayRef<Seed> seeds) const {

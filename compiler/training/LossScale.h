@@ -32,6 +32,7 @@ public:
     llvm::StringRef name;
     bool whole; // i64, else float32
     double fill;
+    llvm::StringRef logAs; // its name in the log of a training step; empty: not there
   };
   /// The states, in the order of `old` below.
   static std::array<Slot, 3> slots(const LossScaleOptions &options);

@@ -301,6 +301,8 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
       Type element = slot.whole ? Type(types.getI64Type()) : Type(types.getF32Type());
       unsigned state = program.addArgument(RankedTensorType::get({}, element), kState, slot.name);
       program.setArgumentAttr(state, kFillAttr, types.getF64FloatAttr(slot.fill));
+      if (!slot.logAs.empty())
+        program.setArgumentAttr(state, kLogAsAttr, types.getStringAttr(slot.logAs));
     }
 
   func::FuncOp train = program.create(kStep);

@@ -26,6 +26,9 @@ inline constexpr llvm::StringLiteral kWrapsIndicesAttr = "graph.wraps_indices";
 /// graph-index-limits finds it; the plan's field id_limit says it to the runtime.
 inline constexpr llvm::StringLiteral kIdLimitAttr = "graph.id_limit";
 
+/// Arguments of the role state that are scalars: the name under which the log of a training step shows them.
+inline constexpr llvm::StringLiteral kLogAsAttr = "graph.log_as";
+
 /// Roles of results that only tell what a step did. They are scalars, one number on all ranks: the step's learning
 /// rate, and the norm of all gradients before clipping.
 inline constexpr llvm::StringLiteral kLearningRate = "learning_rate", kGradientNorm = "gradient_norm";

@@ -65,6 +65,8 @@ Status checkBinding(const plan::Plan &plan, const plan::Binding &binding, const 
   if (binding.id_limit() < 0 || (binding.id_limit() > 0 && (!fed || isFloatType(buffer.dtype()))))
     return Status::error("has the limit " + std::to_string(binding.id_limit()) +
                          " of its values, which only inputs and targets of integers have");
+  if (!binding.log_as().empty() && (binding.role() != plan::STATE || elementsOf(range.shape) != 1))
+    return Status::error("is logged as " + quoted(binding.log_as()) + ", which only states that are scalars are");
   if (binding.has_initial()) {
     const plan::Initial &initial = binding.initial();
     if (perProgram(binding.role()))

@@ -62,12 +62,9 @@ public:
     for (plan::Role role : {plan::LEARNING_RATE, plan::GRADIENT_NORM})
       for (int binding : executor.bindings(role, "train"))
         add(binding, executor.plan().bindings(binding).name());
-    // Steps that loss scaling left out (compiler/training/LossScale.h).
     for (int binding : executor.bindings(plan::STATE, ""))
-      for (auto [state, name] :
-           {std::pair{"loss_scale/scale", "loss_scale"}, {"loss_scale/skipped", "loss_scale_skipped"}})
-        if (executor.plan().bindings(binding).name() == state)
-          add(binding, name);
+      if (const std::string &name = executor.plan().bindings(binding).log_as(); !name.empty())
+        add(binding, name);
   }
   Status appendTo(std::vector<std::pair<std::string, double>> &fields) {
     for (const auto &[binding, name] : found_) {

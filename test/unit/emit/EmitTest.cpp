@@ -259,6 +259,18 @@ TEST_CASE("the limit of an input's values stands in the plan") {
   CHECK(binding(plan, plan::INPUT, "x").id_limit() == 0);
 }
 
+TEST_CASE("the name under which a state is logged stands in the plan") {
+  Module module(R"(
+    func.func @train(%scale: tensor<f32> {graph.role = "state", graph.name = "s/scale", graph.log_as = "scale", graph.update = 0 : i64},
+                     %good: tensor<f32> {graph.role = "state", graph.name = "s/good", graph.update = 1 : i64})
+        -> (tensor<f32> {graph.role = "update", graph.name = "s/scale"}, tensor<f32> {graph.role = "update", graph.name = "s/good"}) {
+      return %scale, %good : tensor<f32>, tensor<f32>
+    })");
+  plan::Plan plan = module.plans()[0];
+  CHECK(binding(plan, plan::STATE, "s/scale").log_as() == "scale");
+  CHECK(binding(plan, plan::STATE, "s/good").log_as() == "");
+}
+
 TEST_CASE("what cannot be emitted is said in a sentence") {
   Module twice(R"(
     module attributes {dist.mesh = #dist.mesh<"data=2">} {

@@ -159,6 +159,8 @@ const std::vector<Case> kOneRank = {
      "only inputs and targets of integers"},
     {"limit of a step", [](auto &p) { bind(p, 1).set_id_limit(9); }, "only inputs and targets of integers"},
     {"negative limit", [](auto &p) { bind(p, 0).set_id_limit(-1); }, "has the limit -1"},
+    {"a logged tensor", [](auto &p) { bind(p, 3).set_log_as("momentum"); }, "only states that are scalars"},
+    {"a logged loss", [](auto &p) { bind(p, 5).set_log_as("loss"); }, "only states that are scalars"},
     {"ordinals with a gap", [](auto &p) { bind(p, 0).set_ordinal(1); }, "are not 0 to 0"},
     {"two losses",
      [](auto &p) {
