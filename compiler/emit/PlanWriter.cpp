@@ -4,6 +4,7 @@
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
+#include "dialects/graph/GraphKinds.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -240,6 +241,7 @@ private:
 
   Error writeStep(const LayoutStep &step, plan::Step *out) {
     out->set_name(step.name);
+    out->set_makes_infinity(step.op && graph::holdsInfinity(step.op));
     if (step.kind == LayoutStep::Collective) {
       auto op = cast<dist::CollectiveOp>(step.op);
       if (dist::communicates(op.getCollectiveKind()))

@@ -23,6 +23,28 @@ bool isWidening(Operation *op) {
   return from && to && from.getWidth() < to.getWidth();
 }
 
+static bool isInfinite(Attribute attribute) {
+  if (auto number = llvm::dyn_cast<FloatAttr>(attribute))
+    return number.getValue().isInfinity();
+  auto numbers = llvm::dyn_cast<DenseFPElementsAttr>(attribute);
+  if (!numbers)
+    return false;
+  if (numbers.isSplat())
+    return numbers.getSplatValue<APFloat>().isInfinity();
+  return llvm::any_of(numbers.getValues<APFloat>(), [](const APFloat &value) { return value.isInfinity(); });
+}
+
+bool holdsInfinity(Operation *op) {
+  return op
+      ->walk([](Operation *inner) {
+        for (NamedAttribute attribute : inner->getAttrDictionary())
+          if (isInfinite(attribute.getValue()))
+            return WalkResult::interrupt();
+        return WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 std::optional<IndexedDim> indexedBy(OpOperand &indices) {
   auto gather = llvm::dyn_cast<GatherOp>(indices.getOwner());
   if (!gather || indices.get() != gather.getIndices() || indices.getOperandNumber() == 0)

@@ -31,6 +31,9 @@ std::optional<PlainReduction> plainReduction(mlir::Operation *op);
 /// The result is the operand in a wider floating-point type: the same numbers in more bytes.
 bool isWidening(mlir::Operation *op);
 
+/// One of the operator's attributes, or of those inside it, is infinite: its results may be, of finite operands.
+bool holdsInfinity(mlir::Operation *op);
+
 /// The operand's elements are positions along a dimension of another operand.
 struct IndexedDim {
   mlir::Value table;

@@ -10,14 +10,6 @@
 namespace tessera::rt {
 namespace {
 
-/// A loop's body may have infinities of its own: a mask adds them on purpose.
-bool hasInfiniteConstant(const plan::Kernel &kernel) {
-  for (const plan::Instruction &instruction : kernel.expression().code())
-    if (instruction.op() == "constant" && std::isinf(static_cast<float>(instruction.immediate())))
-      return true;
-  return false;
-}
-
 const char *textOf(const NonFinite &found) { return found.nan ? "a NaN" : "an infinity"; }
 
 } // namespace
@@ -148,6 +140,7 @@ Status Numerics::lookAtInputs() {
 Status Numerics::lookAt(const StepDone &done) {
   const plan::Step &step = executor_.plan().programs(done.program).steps(done.step);
   NonFinite before, after;
+  before.infinity = step.makes_infinity();
   auto add = [](NonFinite &sum, const NonFinite &more) {
     sum.nan |= more.nan;
     sum.infinity |= more.infinity;
@@ -159,7 +152,6 @@ Status Numerics::lookAt(const StepDone &done) {
   } else {
     inputs.assign(step.kernel().inputs().begin(), step.kernel().inputs().end());
     outputs.assign(step.kernel().outputs().begin(), step.kernel().outputs().end());
-    before.infinity = hasInfiniteConstant(step.kernel());
   }
   for (uint32_t input : inputs) // as it was: the step may have overwritten it
     add(before, at(input));

@@ -271,6 +271,33 @@ TEST_CASE("the name under which a state is logged stands in the plan") {
   CHECK(binding(plan, plan::STATE, "s/good").log_as() == "");
 }
 
+TEST_CASE("a step says whether it makes infinities of finite operands") {
+  Module module(R"(
+    module attributes {dist.mesh = #dist.mesh<"data=2">} {
+      func.func @infer(%x: tensor<4xf32> {graph.role = "input", graph.name = "x", dist.sharding = #dist.sharding<"[-]">},
+                       %on: tensor<4xi1> {graph.role = "input", graph.name = "on", dist.sharding = #dist.sharding<"[-]">})
+          -> (tensor<7xf32> {graph.role = "output", graph.name = "y", dist.sharding = #dist.sharding<"[-]">},
+              tensor<5xf32> {graph.role = "output", graph.name = "z", dist.sharding = #dist.sharding<"[-]">}) {
+        %m = graph.fused(%on, %x) : (tensor<4xi1>, tensor<4xf32>) -> tensor<4xf32> {
+        ^bb0(%o: tensor<4xi1>, %v: tensor<4xf32>):
+          %none = graph.constant dense<0xFF800000> : tensor<f32>
+          %s = graph.select %o, %v, %none : (tensor<4xi1>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+          graph.yield %s : tensor<4xf32>
+        }
+        %e = graph.exp %m {graph.name = "exp"} : (tensor<4xf32>) -> tensor<4xf32>
+        %h = dist.collective "halo" %e {axes = ["data"], dim = 0, halo_lo = 1, halo_hi = 1, fill = 0xFFF0000000000000 : f64} : (tensor<4xf32>) -> tensor<6xf32>
+        %y = graph.pad %h {lo = array<i64: 1>, hi = array<i64: 0>, inner = array<i64: 0>, value = 0xFFF0000000000000 : f64} : (tensor<6xf32>) -> tensor<7xf32>
+        %z = graph.pad %e {lo = array<i64: 1>, hi = array<i64: 0>, inner = array<i64: 0>, value = 0.0 : f64} : (tensor<4xf32>) -> tensor<5xf32>
+        return %y, %z : tensor<7xf32>, tensor<5xf32>
+      }
+    })");
+  std::vector<bool> found;
+  plan::Plan plan = module.plans()[0];
+  for (const plan::Step &step : plan.programs(0).steps())
+    found.push_back(step.makes_infinity());
+  CHECK(found == std::vector<bool>{true, false, true, true, false}); // the mask, exp, the halo, a pad and another
+}
+
 TEST_CASE("what cannot be emitted is said in a sentence") {
   Module twice(R"(
     module attributes {dist.mesh = #dist.mesh<"data=2">} {
