@@ -76,14 +76,16 @@ public:
     return func_;
   }
 
-  /// Appends the source's operators, their names with a prefix.
-  void cloneBody(const Twine &prefix = "") {
+  /// Appends the source's operators, for a micro-batch.
+  void cloneBody(int64_t microBatch = 0) {
     OpBuilder b(func_.getBody().front().getTerminator());
-    std::string before = prefix.str();
     for (Operation &op : source_.getBody().front().without_terminator()) {
       Operation *made = b.clone(op, mapping_);
-      if (auto name = made->getAttrOfType<StringAttr>(kNameAttr); name && !before.empty())
-        made->setAttr(kNameAttr, b.getStringAttr(before + name.getValue()));
+      if (microBatch == 0)
+        continue;
+      made->setAttr(kMicroBatchAttr, b.getI64IntegerAttr(microBatch));
+      if (auto name = made->getAttrOfType<StringAttr>(kNameAttr))
+        made->setAttr(kNameAttr, b.getStringAttr(microBatchPrefix(microBatch) + name.getValue()));
     }
   }
 
@@ -335,8 +337,9 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
       if (targets)
         partTargets = microBatch(b, targets, parts, part);
     }
-    program.cloneBody(part ? "micro" + Twine(part) + "/" : Twine());
+    program.cloneBody(part);
     OpWriter b(train);
+    b.setMicroBatch(part);
     LossValues values = buildLoss(b, options.loss, program.clone((*outputs)[options.loss.output]), partTargets,
                                   /*withMetrics=*/false, share);
     b.setName("loss");

@@ -18,7 +18,8 @@
 // micro-batch after the other: micro-batch i takes the rows i, i + n, i + 2n, ... (so that rows which lie on
 // one rank stay there). The gradients are added up and the parameters are updated once. `loss` is the mean
 // over the whole batch; BatchNorm takes its statistics from a micro-batch and moves its running ones n times;
-// every micro-batch drops out other elements. The operators of micro-batch i > 0 are called "micro<i>/NAME".
+// every micro-batch drops out other elements. The operators of micro-batch i > 0 carry
+// graph.micro_batch and are called "micro<i>/NAME".
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_TRAINING_TRAINING_H

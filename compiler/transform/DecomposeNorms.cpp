@@ -44,9 +44,7 @@ struct Channels {
 
 class Decomposer {
 public:
-  Decomposer(OpWriter &writer, Operation *op) : b_(writer) {
-    if (auto attr = op->getAttrOfType<StringAttr>(kGradOfAttr))
-      gradOf_ = attr.str();
+  Decomposer(OpWriter &writer, Operation *op) : b_(writer), op_(op) {
     base_ = b_.takeName(op); // goes to the operator that makes its first result
     b_.moveBefore(op);
   }
@@ -92,13 +90,15 @@ public:
 
 private:
   OpWriter &named(StringRef suffix) {
-    b_.setName(base_ + suffix, gradOf_);
+    b_.setName(base_ + suffix);
+    b_.setOrigin(op_);
     return b_;
   }
   Value rstd(Value var, const APFloat &epsilon) { return b_.unary<RsqrtOp>(b_.add(var, epsilon.convertToDouble())); }
 
   OpWriter &b_;
-  std::string base_, gradOf_;
+  Operation *op_;
+  std::string base_;
 };
 
 struct DecomposeNorms : PassWrapper<DecomposeNorms, OperationPass<func::FuncOp>> {

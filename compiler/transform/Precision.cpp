@@ -160,10 +160,8 @@ private:
     // What stems from an operator is called "NAME/...": strategies for NAME speak of it as well.
     std::string name =
         maker ? nameOf(maker) + "/cast" : argName(func_, cast<BlockArgument>(v).getArgNumber()).str() + ".cast";
-    StringRef of;
-    if (auto attr = (maker ? maker : op)->getAttrOfType<StringAttr>(kGradOfAttr))
-      of = attr.getValue();
-    writer_.setName(name, of);
+    writer_.setName(name);
+    writer_.setOrigin(maker ? maker : op);
   }
 
   void rewrite(Operation *op) {

@@ -2,14 +2,14 @@
 //
 // Differentiation and decomposition write operators that exist already (a reciprocal standard
 // deviation in forward and backward). MLIR's CSE compares all attributes and so keeps operators
-// apart that differ in nothing but graph.name; here names do not count, and the first operator
-// keeps its own.
+// apart that differ in nothing but graph.name and graph.grad_of; here names and origins (GraphOrigin.h) do
+// not count, and the first operator keeps its own.
 //
 // Value numbering over one block; what is dominated is later in the block. Unused operators go.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
-#include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphOrigin.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -46,7 +46,8 @@ struct Simplify : PassWrapper<Simplify, OperationPass<func::FuncOp>> {
         continue;
       NamedAttrList attributes(op.getAttrDictionary());
       attributes.erase(kNameAttr);
-      attributes.erase(kGradOfAttr);
+      for (StringRef origin : kOriginAttrs)
+        attributes.erase(origin);
       Key key = {op.getName().getAsOpaquePointer(), attributes.getDictionary(op.getContext()).getAsOpaquePointer()};
       for (Value v : op.getOperands())
         key.push_back(v.getAsOpaquePointer());

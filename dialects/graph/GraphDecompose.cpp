@@ -1,6 +1,6 @@
 #include "dialects/graph/GraphDecompose.h"
 
-#include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphOrigin.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -26,9 +26,9 @@ public:
 
 private:
   Value named(Operation *made) {
-    for (StringRef name : {StringRef(kNameAttr), StringRef(kGradOfAttr)})
-      if (Attribute attr = op_->getAttr(name))
-        made->setAttr(name, attr);
+    if (Attribute name = op_->getAttr(kNameAttr))
+      made->setAttr(kNameAttr, name);
+    copyOrigin(op_, made);
     return made->getResult(0);
   }
 

@@ -50,7 +50,16 @@ std::string OpWriter::takeName(Operation *op) {
 
 void OpWriter::setName(const Twine &name, StringRef gradOf) {
   name_ = name.str();
-  gradOf_ = gradOf.str();
+  origin_.clear();
+  if (!gradOf.empty())
+    origin_.set(kGradOfAttr, builder_.getStringAttr(gradOf));
+}
+
+void OpWriter::setOrigin(Operation *op) {
+  origin_.clear();
+  for (StringRef name : kOriginAttrs)
+    if (Attribute attr = op->getAttr(name))
+      origin_.set(name, attr);
 }
 
 void OpWriter::label(Operation *op) {
@@ -63,8 +72,10 @@ void OpWriter::label(Operation *op) {
       unique = name_ + "." + std::to_string(++next);
     op->setAttr(kNameAttr, builder_.getStringAttr(unique));
   }
-  if (!gradOf_.empty())
-    op->setAttr(kGradOfAttr, builder_.getStringAttr(gradOf_));
+  for (NamedAttribute attr : origin_)
+    op->setAttr(attr.getName(), attr.getValue());
+  if (microBatch_ != 0)
+    op->setAttr(kMicroBatchAttr, builder_.getI64IntegerAttr(microBatch_));
 }
 
 Value OpWriter::helper(Operation *op, StringRef suffix) {

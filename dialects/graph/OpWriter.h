@@ -15,7 +15,7 @@
 #define TESSERA_DIALECTS_GRAPH_OPWRITER_H
 
 #include "dialects/dist/Mesh.h"
-#include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphOrigin.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -31,6 +31,10 @@ public:
 
   /// The name (and graph.grad_of, unless empty) of the operators made from here on.
   void setName(const llvm::Twine &name, llvm::StringRef gradOf = "");
+  /// The operators made from here on come from where `op` does (GraphOrigin.h), until setName says otherwise.
+  void setOrigin(mlir::Operation *op);
+  /// The operators made from here on compute for this micro-batch.
+  void setMicroBatch(int64_t number) { microBatch_ = number; }
   void setLoc(mlir::Location loc) { loc_ = loc; }
   /// Builds before `op` from here on, which must not lie before what was built so far (constants are
   /// shared).
@@ -86,7 +90,9 @@ private:
 
   mlir::OpBuilder builder_;
   mlir::Location loc_;
-  std::string name_, gradOf_;
+  std::string name_;
+  mlir::NamedAttrList origin_;
+  int64_t microBatch_ = 0;
   llvm::StringSet<> used_;
   llvm::StringMap<int> next_;
   llvm::MapVector<std::pair<mlir::Type, uint64_t>, mlir::Value> constants_;

@@ -1,9 +1,10 @@
 #include "strategies/user/UserMapping.h"
 
 #include "dialects/dist/DistDialect.h"
-#include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphOrigin.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <set>
@@ -18,30 +19,26 @@ bool belongsTo(llvm::StringRef name, llvm::StringRef node) {
 
 namespace {
 
-/// Nodes of the model file by name: operators that are no gradient of another.
-std::vector<std::string> nodeNames(func::FuncOp func) {
-  std::vector<std::string> names;
+/// An operator that is no gradient of another: its own name, and the name that it has in the model file. What is said
+/// of the latter holds in every micro-batch.
+struct Node {
+  std::string name, inModel;
+};
+
+std::vector<Node> nodesOf(func::FuncOp func) {
+  std::vector<Node> nodes;
   for (Operation &op : func.getBody().front().without_terminator())
     if (op.hasAttr(graph::kNameAttr) && !op.hasAttr(graph::kGradOfAttr))
-      names.push_back(graph::nameOf(&op));
-  return names;
-}
-
-/// What is said of a node holds for it in every micro-batch ("micro1/NAME", compiler/training/Training.h).
-llvm::StringRef withoutMicroBatch(llvm::StringRef name) {
-  llvm::StringRef rest = name;
-  int number = 0;
-  if (rest.consume_front("micro") && !rest.consumeInteger(10, number) && rest.consume_front("/"))
-    return rest;
-  return name;
+      nodes.push_back({graph::nameOf(&op), graph::nodeNameOf(&op)});
+  return nodes;
 }
 
 /// Names that the pattern matches; of a node and its parts only the node.
-std::vector<std::string> matching(const std::vector<std::string> &names, const std::string &pattern) {
+std::vector<std::string> matching(const std::vector<Node> &nodes, const std::string &pattern) {
   std::vector<std::string> hits;
-  for (const std::string &name : names)
-    if (matchesName(pattern, name) || matchesName(pattern, withoutMicroBatch(name)))
-      hits.push_back(name);
+  for (const Node &node : nodes)
+    if (matchesName(pattern, node.name) || matchesName(pattern, node.inModel))
+      hits.push_back(node.name);
   std::vector<std::string> roots;
   for (const std::string &name : hits)
     if (llvm::none_of(hits, [&](const std::string &other) { return other != name && belongsTo(name, other); }))
@@ -455,21 +452,22 @@ llvm::Error Mapper::map(FixedGroup &group) {
 } // namespace
 
 llvm::Error checkNames(ModuleOp module, const UserStrategies &user) {
-  std::vector<std::string> names;
+  std::vector<Node> nodes;
+  llvm::StringSet<> known;
   for (func::FuncOp func : module.getOps<func::FuncOp>())
-    for (std::string &name : nodeNames(func))
-      if (!llvm::is_contained(names, name))
-        names.push_back(std::move(name));
+    for (Node &node : nodesOf(func))
+      if (known.insert(node.name).second)
+        nodes.push_back(std::move(node));
   for (const UserEntry &entry : user.entries) {
-    if (!matching(names, entry.op).empty())
+    if (!matching(nodes, entry.op).empty())
       continue;
     std::vector<std::pair<unsigned, size_t>> near;
-    for (size_t i = 0; i < names.size(); ++i)
-      near.push_back({llvm::StringRef(names[i]).edit_distance(entry.op), i});
+    for (size_t i = 0; i < nodes.size(); ++i)
+      near.push_back({llvm::StringRef(nodes[i].name).edit_distance(entry.op), i});
     llvm::sort(near);
     std::string list;
     for (size_t i = 0; i < near.size() && i < 3; ++i)
-      list += (i ? ", '" : "'") + names[near[i].second] + "'";
+      list += (i ? ", '" : "'") + nodes[near[i].second].name + "'";
     return llvm::createStringError("%s", ("strategy file " + user.origin + ": the model has no operator '" + entry.op +
                                           "'; the nearest names are " + list)
                                              .c_str());
@@ -483,10 +481,10 @@ llvm::Expected<FixedStrategies> mapUserStrategies(const FunctionAssignment &func
   FixedStrategies fixed;
   fixed.groupOf.assign(program.operators.size(), -1);
   fixed.strategies.resize(program.operators.size());
-  std::vector<std::string> names = nodeNames(program.func);
+  const std::vector<Node> nodes = nodesOf(program.func);
   Mapper mapper(function, mesh, shared, fixed);
   for (const UserEntry &entry : user.entries)
-    for (const std::string &node : matching(names, entry.op)) {
+    for (const std::string &node : matching(nodes, entry.op)) {
       FixedGroup group;
       group.name = node;
       group.entry = &entry;
