@@ -3,8 +3,8 @@
 #include "compiler/hybrid/Varying.h"
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/DistOps.h"
-#include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
+#include "dialects/graph/GraphOrigin.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -163,15 +163,19 @@ private:
         continue;
       builder_.setInsertionPoint(op);
       name_ = graph::nameOf(op);
+      origin_ = op;
       Value y = sum(op.getX(), all);
       op.replaceAllUsesWith(y);
       op.erase();
     }
+    origin_ = nullptr;
     builder_.setInsertionPoint(ret_);
   }
 
   template <typename Op> Value named(Op op, StringRef suffix = "") {
     op->setAttr(graph::kNameAttr, builder_.getStringAttr(name_ + suffix));
+    if (origin_)
+      graph::copyOrigin(origin_, op);
     varying_.update(op);
     return op->getResult(0);
   }
@@ -309,8 +313,9 @@ private:
   Varying varying_;
   OpBuilder builder_;
   std::string name_;
-  AxisSet data_ = 0;    // that cut inputs or targets: along them the loss is averaged
-  AxisSet counted_ = 0; // that cut targets: predictions are counted over these
+  Operation *origin_ = nullptr; // of what is made; null: nothing's but the name's
+  AxisSet data_ = 0;            // that cut inputs or targets: along them the loss is averaged
+  AxisSet counted_ = 0;         // that cut targets: predictions are counted over these
 };
 
 } // namespace

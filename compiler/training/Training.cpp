@@ -410,7 +410,7 @@ llvm::Error buildTrain(func::FuncOp forward, const TrainingOptions &options) {
   for (auto [i, argument] : llvm::enumerate(trained)) {
     if (!gradients[i])
       continue; // the loss does not depend on it
-    b.setName(program.argumentName(argument) + ".update");
+    b.setUpdateName(program.argumentName(argument) + ".update", program.argumentName(argument));
     unsigned first = firstSlot + unsigned(i * slots);
     SmallVector<Value> old;
     for (size_t s = 0; s < slots; ++s)

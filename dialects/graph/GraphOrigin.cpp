@@ -10,6 +10,14 @@ void copyOrigin(Operation *from, Operation *to) {
       to->setAttr(name, attr);
 }
 
+static StringRef textOf(Operation *op, StringRef attribute) {
+  auto text = op->getAttrOfType<StringAttr>(attribute);
+  return text ? text.getValue() : StringRef();
+}
+
+StringRef gradientOf(Operation *op) { return textOf(op, kGradOfAttr); }
+StringRef parameterUpdatedBy(Operation *op) { return textOf(op, kUpdateOfAttr); }
+
 std::string microBatchPrefix(int64_t number) { return number == 0 ? "" : "micro" + std::to_string(number) + "/"; }
 
 std::string nodeNameOf(Operation *op) {

@@ -17,13 +17,19 @@ namespace tessera::graph {
 /// The number of the micro-batch for which the operator computes; absent: 0, or a program without micro-batches.
 inline constexpr llvm::StringLiteral kMicroBatchAttr = "graph.micro_batch";
 
-inline constexpr llvm::StringLiteral kOriginAttrs[] = {kGradOfAttr, kMicroBatchAttr};
+/// The name of the parameter whose new value, or whose optimizer's, the operator computes.
+inline constexpr llvm::StringLiteral kUpdateOfAttr = "graph.update_of";
+
+inline constexpr llvm::StringLiteral kOriginAttrs[] = {kGradOfAttr, kUpdateOfAttr, kMicroBatchAttr};
 
 /// Where `from` comes from, `to` comes from as well. Names are not copied.
 void copyOrigin(mlir::Operation *from, mlir::Operation *to);
 
 /// What the names of a micro-batch's operators begin with: "micro1/"; nothing for number 0.
 std::string microBatchPrefix(int64_t number);
+/// The values of graph.grad_of and graph.update_of; empty: the operator is neither's.
+llvm::StringRef gradientOf(mlir::Operation *op);
+llvm::StringRef parameterUpdatedBy(mlir::Operation *op);
 /// nameOf, without what tells micro-batches apart.
 std::string nodeNameOf(mlir::Operation *op);
 

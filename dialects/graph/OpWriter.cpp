@@ -55,6 +55,11 @@ void OpWriter::setName(const Twine &name, StringRef gradOf) {
     origin_.set(kGradOfAttr, builder_.getStringAttr(gradOf));
 }
 
+void OpWriter::setUpdateName(const Twine &name, StringRef parameter) {
+  setName(name);
+  origin_.set(kUpdateOfAttr, builder_.getStringAttr(parameter));
+}
+
 void OpWriter::setOrigin(Operation *op) {
   origin_.clear();
   for (StringRef name : kOriginAttrs)

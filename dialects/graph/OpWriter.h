@@ -31,6 +31,8 @@ public:
 
   /// The name (and graph.grad_of, unless empty) of the operators made from here on.
   void setName(const llvm::Twine &name, llvm::StringRef gradOf = "");
+  /// The name of the operators made from here on, which compute the parameter's new value.
+  void setUpdateName(const llvm::Twine &name, llvm::StringRef parameter);
   /// The operators made from here on come from where `op` does (GraphOrigin.h), until setName says otherwise.
   void setOrigin(mlir::Operation *op);
   /// The operators made from here on compute for this micro-batch.

@@ -3,7 +3,7 @@
 
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/DistOps.h"
-#include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphOrigin.h"
 
 using namespace mlir;
 
@@ -43,6 +43,8 @@ private:
     OperatorReport r;
     r.name = graph::nameOf(op);
     r.kind = op->getName().stripDialect().str();
+    r.gradientOf = graph::gradientOf(op).str();
+    r.updateOf = graph::parameterUpdatedBy(op).str();
     for (Value v : op->getOperands()) {
       r.operands.push_back(differs_(v));
       r.localOperands.push_back(shapeOf(v));

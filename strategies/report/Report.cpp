@@ -1,7 +1,7 @@
 #include "strategies/report/Report.h"
 
 #include "dialects/dist/DistDialect.h"
-#include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphOrigin.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -165,6 +165,8 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
     OperatorReport r;
     r.name = info.name;
     r.kind = info.op->getName().stripDialect().str();
+    r.gradientOf = graph::gradientOf(info.op).str();
+    r.updateOf = graph::parameterUpdatedBy(info.op).str();
     r.strategy = dist::strategyText(*strategy, cls.rule, mesh);
     r.rule = cls.rule.str();
     r.globalOperands.assign(cls.operandShapes.begin(), cls.operandShapes.end());
@@ -310,6 +312,9 @@ Json toJson(const AssignReport &report) {
                            {"compute_ns", r.compute},
                            {"communication_ns", r.communication()},
                            {"collectives", toJson(r.collectives)}});
+      for (auto [field, of] : {std::pair("gradient_of", &r.gradientOf), std::pair("update_of", &r.updateOf)})
+        if (!of->empty())
+          operators.back()[field] = *of;
       auto it = f.search.alternatives.find(int(&r - f.operators.data()));
       if (it == f.search.alternatives.end())
         continue;

@@ -46,6 +46,7 @@ struct CollectiveReport {
 
 struct OperatorReport {
   std::string name, kind, strategy, rule;
+  std::string gradientOf, updateOf;           // of which operator, of which parameter; empty: of none
   std::vector<std::string> operands, results; // shardings
   std::vector<Shape> globalOperands, globalResults, localOperands, localResults;
   double flops = 0;  // local

@@ -154,7 +154,14 @@ def dump_shows_operators_and_memory(c):
     text = c.run(c.bin / "tessera-dump", c.folder / "plan")
     for part in ("/conv1/Conv", "memory", "all-reduce"):
         expect(part in text, f"expected '{part}' in the dump:\n{text}")
-    json.loads(c.run(c.bin / "tessera-dump", c.folder / "plan", "--json"))
+    # By default the model's own operators; what is a gradient or an update is a field of the report, not a name.
+    every = c.run(c.bin / "tessera-dump", c.folder / "plan", "--all")
+    report = json.loads(c.run(c.bin / "tessera-dump", c.folder / "plan", "--json"))
+    operators = report["functions"][0]["operators"]
+    for field, of in (("gradient_of", "/conv1/Conv"), ("update_of", "conv1.weight")):
+        names = [op["name"] for op in operators if op.get(field) == of]
+        expect(names, f"no operator with {field} {of}")
+        expect(all(f"  {name} " in every and f"  {name} " not in text for name in names), f"{names}:\n{text}\n{every}")
     expect("/conv1/Conv" in c.run(c.bin / "tessera-dump", c.folder / "plan", "--explain", "/conv1/Conv"), "explain")
     fails(c.run(c.bin / "tessera-dump", c.folder / "plan", "--explain", "/conv9/Conv", code=1), "/conv9/Conv")
     fails(c.run(c.bin / "tessera-dump", c.folder / "nowhere", code=1), "nowhere")

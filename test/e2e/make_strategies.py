@@ -26,7 +26,7 @@ def main():
     for function in report["functions"]:
         for op in function["operators"]:
             rule = op["rule"].split("|")[0].split("{")[0]
-            if "whole" not in op["rule"] or op["name"] in seen or ".grad" in op["name"]:
+            if "whole" not in op["rule"] or op["name"] in seen or "gradient_of" in op:
                 continue
             left, right = rule.split("->")
             tensors = [re.findall(r"\([^)]*\)|\S+", tensor) for tensor in left.split(",")]

@@ -84,9 +84,8 @@ std::string padded(std::string s, size_t width) {
   return s + " ";
 }
 
-bool ofModel(const std::string &name) {
-  return name.find(".grad") == std::string::npos && name.find(".update") == std::string::npos;
-}
+/// No gradient of an operator, and not the update of a parameter.
+bool ofModel(const Json &op) { return text(op, "gradient_of").empty() && text(op, "update_of").empty(); }
 
 /// One line of the table: an operator, or an operator of the model file with the parts it was imported as
 /// ("/bn1/BatchNormalization" and "/bn1/BatchNormalization/mean", ...).
@@ -110,7 +109,7 @@ std::vector<Row> rowsOf(const Json &function, bool all, size_t &hidden) {
     names.insert(text(op, "name"));
   for (const Json &op : operators) {
     std::string name = text(op, "name");
-    if (!all && (!ofModel(name) || list(op, "operands").empty())) {
+    if (!all && (!ofModel(op) || list(op, "operands").empty())) {
       ++hidden;
       continue;
     }

@@ -9,8 +9,8 @@ func.func @forward(%x: tensor<4x3xf32> {graph.role = "input", graph.name = "x"},
 }
 // CHECK-LABEL: func.func @train(
 // CHECK:       graph.matmul {{.*}} {graph.name = "fc"}
-// CHECK:       graph.matmul {{.*}} {graph.grad_of = "fc", graph.name = "fc.grad_w", transpose_a = true}
+// CHECK:       graph.matmul {{.*}} {graph.grad_of = "fc", graph.name = "fc.grad_b", transpose_a = true}
 // CHECK:       graph.matmul {{.*}} {graph.micro_batch = 1 : i64, graph.name = "micro1/fc"}
-// CHECK:       graph.matmul {{.*}} {graph.grad_of = "micro1/fc", graph.micro_batch = 1 : i64, graph.name = "micro1/fc.grad_w", transpose_a = true}
+// CHECK:       graph.matmul {{.*}} {graph.grad_of = "micro1/fc", graph.micro_batch = 1 : i64, graph.name = "micro1/fc.grad_b", transpose_a = true}
 // CHECK-NOT:   micro_batch{{.*}}w.update
 // CHECK:       graph.name = "w.update"
