@@ -5,6 +5,7 @@
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
+#include "runtime/plan/PlanFile.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -102,7 +103,7 @@ class PlanWriter::Impl {
 public:
   Impl(const PlanLayout &layout, const EmitOptions &options)
       : skeleton_(layout), mesh_(layout.mesh), generated_(options.generated) {
-    plan_.set_version(1);
+    plan_.set_version(rt::kPlanVersion);
     plan_.set_producer(options.producer);
     plan_.set_model(options.model);
     plan_.set_weights_file(options.weightsFile);

@@ -16,8 +16,7 @@ constexpr uint64_t kAlignment = 64;
 constexpr int kMaxDimensions = 16;
 
 Status checkHeader(const plan::Plan &plan) {
-  if (plan.version() != kPlanVersion)
-    return Status::error("has format version " + std::to_string(plan.version()));
+  TESSERA_RETURN_IF_ERROR(checkVersion(plan));
   uint64_t ranks = 1;
   std::set<std::string> names;
   for (const plan::MeshAxis &axis : plan.mesh()) {

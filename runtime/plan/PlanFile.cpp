@@ -1,5 +1,6 @@
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanChecker.h"
+#include "runtime/plan/PlanInfo.h"
 #include "runtime/support/File.h"
 
 #include <cstdio>
@@ -64,10 +65,21 @@ Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what) {
   google::protobuf::LogSilencer silence; // the one message is ours
   if (bytes.size() > kMaxPlanBytes || !plan.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     return Status::error(what + ": is not a plan file, or is truncated or damaged");
-  if (plan.version() != kPlanVersion)
-    return Status::error(what + ": has format version " + std::to_string(plan.version()) +
-                         ", this program reads version " + std::to_string(kPlanVersion) + "; compile the model again");
+  TESSERA_RETURN_IF_ERROR(checkVersion(plan).context(what));
   return plan;
+}
+
+Status checkVersion(const plan::Plan &plan) {
+  if (plan.version() >= kOldestPlanVersion && plan.version() <= kPlanVersion)
+    return Status();
+  std::string known = "version " + std::to_string(kPlanVersion);
+  if (kOldestPlanVersion < kPlanVersion)
+    known = "versions " + std::to_string(kOldestPlanVersion) + " to " + std::to_string(kPlanVersion);
+  const std::string has = "has format version " + std::to_string(plan.version()) + ", this program reads " + known;
+  if (plan.version() < kOldestPlanVersion)
+    return Status::error(has + "; compile the model again");
+  return Status::error(has + "; run it with the release that made it (" + quoted(plan.producer()) +
+                       ") or a newer one, or compile the model again with this release");
 }
 
 Result<PlanDirectory> readPlanDirectory(const std::string &path) {

@@ -25,7 +25,8 @@
 
 namespace tessera::rt {
 
-constexpr uint32_t kPlanVersion = 1;
+/// The versions of the format that are read (plan.proto says how it evolves); the newest is written.
+constexpr uint32_t kOldestPlanVersion = 1, kPlanVersion = 1;
 /// Larger plan files are refused before they are parsed. (Weights are not in them.)
 constexpr uint64_t kMaxPlanBytes = uint64_t(64) << 20;
 constexpr uint32_t kMaxRanks = 4096;
@@ -36,6 +37,9 @@ struct PlanDirectory {
   std::optional<plan::Plan> sequential;
   std::string weights; // path of the weights file; empty: the plan has none
 };
+
+/// Whether plans of this version are read; if not, what its reader may do about it.
+Status checkVersion(const plan::Plan &plan);
 
 /// One plan from bytes. `what` opens the messages: a path.
 Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what);

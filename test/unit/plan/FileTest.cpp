@@ -80,6 +80,25 @@ TEST_CASE("writing again removes the files of more ranks") {
   CHECK(readPlanDirectory(dir).ok());
 }
 
+TEST_CASE("fields of a later release are kept and change nothing") {
+  Scratch scratch;
+  std::string dir = writeGood(scratch);
+  std::vector<PlanContents> ranks;
+  for (plan::Plan p : trainingPlans(2)) {
+    for (google::protobuf::Message *message :
+         {static_cast<google::protobuf::Message *>(&p), static_cast<google::protobuf::Message *>(p.mutable_bindings(0)),
+          static_cast<google::protobuf::Message *>(p.mutable_programs(0)->mutable_steps(0))})
+      message->GetReflection()->MutableUnknownFields(message)->AddVarint(1000, 7);
+    ranks.emplace_back(p);
+  }
+  REQUIRE(writePlanDirectory(dir, ranks, std::nullopt).ok());
+  Result<PlanDirectory> read = readPlanDirectory(dir); // plan_id included
+  INFO(read.status().message());
+  REQUIRE(read.ok());
+  CHECK(read->ranks[0].bindings(0).id_limit() == 0);
+  CHECK(computePlanId(ranks, std::nullopt) == read->ranks[0].plan_id());
+}
+
 TEST_CASE("a bad plan directory is one clear error") {
   Scratch scratch;
   std::string dir = writeGood(scratch);
@@ -109,11 +128,20 @@ TEST_CASE("a bad plan directory is one clear error") {
     REQUIRE(writeFile(dir + "/rank0.plan", "this is no plan").ok());
     CHECK(contains(messageOf(dir), "is not a plan file"));
   }
-  SECTION("another version") {
+  SECTION("a newer version") {
     plan::Plan p = trainingPlan(1, 2);
     p.set_version(7);
+    p.set_producer("tessera-compile 9.1");
     REQUIRE(writeFile(dir + "/rank1.plan", serialize(p)).ok());
-    CHECK(contains(messageOf(dir), "has format version 7, this program reads version 1"));
+    CHECK(contains(messageOf(dir), "rank1.plan: has format version 7, this program reads version 1; run it with the "
+                                   "release that made it ('tessera-compile 9.1') or a newer one, or compile the model "
+                                   "again with this release"));
+  }
+  SECTION("an older version") {
+    plan::Plan p = trainingPlan(1, 2);
+    p.set_version(0);
+    REQUIRE(writeFile(dir + "/rank1.plan", serialize(p)).ok());
+    CHECK(contains(messageOf(dir), "has format version 0, this program reads version 1; compile the model again"));
   }
   SECTION("offset out of range") {
     Result<plan::Plan> p = parsePlan(*rank1, "rank1.plan");
