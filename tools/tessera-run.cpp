@@ -199,7 +199,7 @@ Status complete(CommandLine &c, const CLI::App &app) {
   if (app.count("--backend") == 0)
     r.backend = c.device;
   r.graphs = !c.noGraphs;
-  if (r.backend != "cuda" && (r.shareDevices || r.tf32 || !r.graphs))
+  if (!runsOnDevice(r.backend) && (r.shareDevices || r.tf32 || !r.graphs))
     return Status::error("--share-devices, --tf32 and --no-graphs are for --device cuda");
   if (c.launch.restarts > 0 && r.checkpointDir.empty())
     return Status::error("--restarts needs --checkpoint-dir DIR");

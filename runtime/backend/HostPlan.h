@@ -10,7 +10,7 @@
 #ifndef TESSERA_RUNTIME_BACKEND_HOSTPLAN_H
 #define TESSERA_RUNTIME_BACKEND_HOSTPLAN_H
 
-#include "runtime/backend/Kernel.h"
+#include "runtime/backend/ResolvedPlan.h"
 
 #include <functional>
 
@@ -34,47 +34,31 @@ private:
   size_t size_ = 0;
 };
 
-/// A plan's buffers as views into an arena at `base` (null: addresses are null), checked. `layouts`: one per
-/// buffer, or empty for all plain. Offsets double when widened. For backends whose memory is elsewhere too.
-Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layout> &layouts, std::byte *base,
-                      std::vector<TensorView> &views);
-/// The call of a kernel step on these buffers, checked.
-Status resolveCall(const plan::Plan &plan, const plan::Step &step, const std::vector<TensorView> &buffers,
-                   const LoadOptions &options, KernelCall &call);
-/// A constant's contents in the element type in which it is held.
-std::vector<std::byte> constantContents(const plan::Buffer &buffer, const TensorView &held);
-
-class HostPlan final : public LoadedPlan {
+class HostPlan final : public ResolvedPlan, private FiniteWatch {
 public:
   using Binder = std::function<BindResult(const KernelCall &)>;
 
-  /// `layouts`: one per buffer, or empty for all plain. `bind` null: nothing is bound or executed.
-  /// `prefix` opens every description ("cpu").
+  /// `layouts`: one per buffer, or empty for all plain. `prefix` opens every description ("cpu").
   static Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan, const LoadOptions &options,
                                                   std::string prefix, const Binder &bind,
-                                                  std::vector<Layout> layouts = {});
-  /// The calls of a plan before it is loaded: shapes and types are set, addresses are null. For the
-  /// choice of layouts. Collectives give an empty call. The buffers are checked.
-  static Result<std::vector<std::vector<KernelCall>>> calls(const plan::Plan &plan, const LoadOptions &options);
+                                                  const std::vector<Layout> &layouts = {});
 
   size_t arenaBytes() const override { return arena_.size(); }
   size_t scratchBytes() const override { return scratch_.size(); }
-  void *address(uint32_t buffer) override;
-  Layout layout(uint32_t buffer) const override;
-  plan::DType dtype(uint32_t buffer) const override;
   Status upload(uint32_t buffer, const void *host) override;
   Status download(uint32_t buffer, void *host) override;
   Status launch(uint32_t program, uint32_t step) override;
   Status synchronize() override { return Status(); }
-  std::string describe(uint32_t program, uint32_t step) const override;
-  bool watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) override;
+  Capabilities capabilities() override { return {.finite = this}; }
 
 private:
-  const plan::Plan *plan_ = nullptr;
-  std::string prefix_;
+  HostPlan(const plan::Plan &plan, std::string prefix);
+  Status bind(const LoadOptions &options, const Binder &bind);
+  std::string implementation(uint32_t program, uint32_t step) const override;
+  bool watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) override;
+
   HostMemory arena_, scratch_;
-  std::vector<TensorView> buffers_;
-  std::vector<std::vector<std::unique_ptr<BoundKernel>>> kernels_; // null: a collective, or unbound
+  std::vector<std::vector<std::unique_ptr<BoundKernel>>> kernels_; // null: a collective
 };
 
 } // namespace tessera::rt

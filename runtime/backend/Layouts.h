@@ -33,7 +33,7 @@ struct LayoutWishes {
   std::vector<bool> plain = {}; // by buffer: stays plain in any case. Empty: none
 };
 
-/// One layout per buffer. `calls` are HostPlan::calls of the plan.
+/// One layout per buffer. `calls` are resolveCalls of the plan.
 std::vector<Layout> chooseLayouts(const plan::Plan &plan, const std::vector<std::vector<KernelCall>> &calls,
                                   const LayoutWishes &wishes);
 

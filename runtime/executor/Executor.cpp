@@ -48,12 +48,13 @@ Result<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, Backe
     Result<bool> agree = executor->offsetsAgree();
     if (!agree)
       return agree.status();
-    load.shared = *agree;
+    load.device.sharedArena = *agree;
   }
   Result<std::unique_ptr<LoadedPlan>> loaded = backend.load(plan, load);
   if (!loaded)
     return loaded.status().context("backend " + std::string(backend.name()));
   executor->loaded_ = std::move(*loaded);
+  executor->can_ = executor->loaded_->capabilities();
   if (deviceWorld)
     TESSERA_RETURN_IF_ERROR(makeGroups(*deviceWorld, executor->deviceGroups_));
   TESSERA_RETURN_IF_ERROR(executor->prepareCollectives());
@@ -111,7 +112,7 @@ Status Executor::prepareCollectives() {
         return Status::error("collective " + quoted(step.name()) + ": its ranks hold their parts in different layouts");
       calls.back() = std::make_unique<CollectiveCall>(plan_, step.collective(), *loaded_,
                                                       onDevice ? *deviceGroups_[g] : *groups_[g],
-                                                      low[g][i] != high[g][i] || (!onDevice && !loaded_->onHost()));
+                                                      low[g][i] != high[g][i] || (!onDevice && !can_.onHost));
     }
     times_.push_back({std::vector<double>(calls.size(), 0.0), 0});
   }
@@ -123,7 +124,7 @@ Status Executor::prepareCollectives() {
         if (const CollectiveCall *call = collective(p, s); call && plan_.programs(p).steps(s).collective().group() == g)
           scratch = std::max(scratch, call->scratchBytes());
     TESSERA_RETURN_IF_ERROR(deviceGroups_[g]
-                                ->prepare(loaded_->sharedArena(), loaded_->arenaBytes(), scratch)
+                                ->prepare(can_.sharedArena, loaded_->arenaBytes(), scratch)
                                 .context("group " + quoted(plan_.groups(static_cast<int>(g)).name())));
   }
   return Status();
@@ -242,7 +243,7 @@ Status Executor::runWhole(int program, const std::function<void()> &meanwhile) {
   collectives.onHost = deviceGroups_.empty();
   const double before = collectiveSeconds(program);
   const Clock::time_point begin = Clock::now();
-  Status status = loaded_->runProgram(static_cast<uint32_t>(program), collectives);
+  Status status = can_.programs->runProgram(static_cast<uint32_t>(program), collectives);
   if (status.ok() && meanwhile)
     meanwhile();
   const double host = secondsSince(begin);
@@ -255,16 +256,20 @@ Status Executor::runWhole(int program, const std::function<void()> &meanwhile) {
   if (collectives.onHost)
     return status;
   const double seconds = secondsSince(begin);
-  Result<std::optional<double>> measured = loaded_->waited(static_cast<uint32_t>(program));
-  if (!measured)
-    return measured.status();
-  waited_ = waits_[static_cast<size_t>(program)].run(seconds, host, *measured);
+  std::optional<double> measured;
+  if (can_.timers) {
+    Result<std::optional<double>> waited = can_.timers->waited(static_cast<uint32_t>(program));
+    if (!waited)
+      return waited.status();
+    measured = *waited;
+  }
+  waited_ = waits_[static_cast<size_t>(program)].run(seconds, host, measured);
   return status;
 }
 
 Status Executor::run(int program, const std::function<void()> &meanwhile) {
   const bool watched = measuring_ || observer_;
-  if (loaded_->runsPrograms() && !watched)
+  if (can_.programs && !watched)
     return runWhole(program, meanwhile);
   const plan::Program &steps = plan_.programs(program);
   StepTimes &times = times_[static_cast<size_t>(program)];
@@ -289,7 +294,8 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
   ++times.runs;
   // A device was waited for after every step; on the host the wait for this rank's own kernels is none for others.
   waited_ = deviceGroups_.empty() ? collectiveSeconds(program) - before : inCollectives;
-  TESSERA_RETURN_IF_ERROR(loaded_->endProgram(static_cast<uint32_t>(program)));
+  if (can_.finite)
+    TESSERA_RETURN_IF_ERROR(can_.finite->endProgram(static_cast<uint32_t>(program)));
   return loaded_->synchronize();
 }
 

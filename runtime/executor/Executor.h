@@ -78,6 +78,7 @@ public:
 
   const plan::Plan &plan() const { return plan_; }
   LoadedPlan &loaded() { return *loaded_; }
+  const Capabilities &capabilities() const { return can_; }
   /// A communicator of all ranks, beside those of the plan.
   Communicator &everyone() { return *everyone_; }
   plan::DType heldType(int binding) const;
@@ -93,7 +94,10 @@ public:
   std::string whereabouts() const;
 
   /// From now on waitedSeconds() knows of runs of this program.
-  void measureWaits(int program) { loaded_->measureWaits(static_cast<uint32_t>(program)); }
+  void measureWaits(int program) {
+    if (can_.timers)
+      can_.timers->measureWaits(static_cast<uint32_t>(program));
+  }
   /// How long the last run() was in collectives, most of it waiting for the other ranks; of a device, how long its
   /// kernels waited for them, which is not known of its first runs.
   std::optional<double> waitedSeconds() const { return waited_; }
@@ -126,6 +130,7 @@ private:
 
   const plan::Plan &plan_;
   std::unique_ptr<LoadedPlan> loaded_;
+  Capabilities can_;
   std::vector<std::unique_ptr<Communicator>> groups_;
   std::vector<std::unique_ptr<Communicator>> deviceGroups_; // empty: collectives run on the host
   std::unique_ptr<Communicator> everyone_;

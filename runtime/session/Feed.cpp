@@ -39,10 +39,12 @@ Result<Feed> Feed::open(Executor &executor, const std::string &program, const st
   if (!source)
     return source.status();
   feed.source_ = std::move(*source);
-  Result<std::unique_ptr<InputPath>> path = executor.loaded().inputPath(buffers);
-  if (!path)
-    return path.status();
-  feed.path_ = std::move(*path);
+  if (InputPaths *inputs = executor.capabilities().inputs) {
+    Result<std::unique_ptr<InputPath>> path = inputs->inputPath(buffers);
+    if (!path)
+      return path.status();
+    feed.path_ = std::move(*path);
+  }
   for (int set = 0; set < (feed.path_ ? 2 : 1); ++set)
     for (const Entry &entry : feed.entries_)
       feed.read_[set].emplace_back(feed.path_ && entry.direct() ? 0 : entry.bytes);

@@ -16,6 +16,7 @@ const char *textOf(const NonFinite &found) { return found.nan ? "a NaN" : "an in
 
 Numerics::Numerics(Executor &executor, std::string program, int threads)
     : executor_(executor), program_(std::move(program)), threads_(threads) {
+  const Capabilities &can = executor.capabilities();
   std::vector<uint32_t> buffers;
   for (plan::Role role : {plan::PARAMETER, plan::STATE})
     for (int binding : executor.bindings(role, "")) {
@@ -23,11 +24,12 @@ Numerics::Numerics(Executor &executor, std::string program, int threads)
       const auto count = static_cast<size_t>(
           elementsOf(toVector(executor.plan().buffers(static_cast<int>(buffer)).shape())).value_or(0));
       const int number = findProgram(executor.plan(), program_);
-      const bool watched = executor.loaded().watch(static_cast<uint32_t>(number), buffer, found_);
+      const bool watched = can.finite && can.finite->watch(static_cast<uint32_t>(number), buffer, found_);
       held_.push_back({buffer, executor.loaded().dtype(buffer), count, watched, {}});
       buffers.push_back(buffer);
     }
-  snapshot_ = executor.loaded().snapshot(buffers);
+  if (can.snapshots)
+    snapshot_ = can.snapshots->snapshot(buffers);
 }
 
 size_t Numerics::bytesOf(const Held &held) const { return held.count * bytesPerElement(held.type); }
@@ -47,7 +49,7 @@ Status Numerics::keep() {
     return snapshot_->take();
   for (Held &held : held_) {
     held.copy.resize(bytesOf(held));
-    if (executor_.loaded().onHost()) // in the layout that it has there
+    if (executor_.capabilities().onHost) // in the layout that it has there
       copyBytes(held.copy.data(), executor_.loaded().address(held.buffer), held.copy.size(), threads_);
     else
       TESSERA_RETURN_IF_ERROR(executor_.loaded().download(held.buffer, held.copy.data()));
@@ -60,7 +62,7 @@ Status Numerics::restore() {
   if (snapshot_)
     return snapshot_->putBack();
   for (Held &held : held_)
-    if (executor_.loaded().onHost())
+    if (executor_.capabilities().onHost)
       copyBytes(executor_.loaded().address(held.buffer), held.copy.data(), held.copy.size(), threads_);
     else
       TESSERA_RETURN_IF_ERROR(executor_.loaded().upload(held.buffer, held.copy.data()));
@@ -74,7 +76,7 @@ Result<NonFinite> Numerics::look(uint32_t buffer) {
   if (!isFloatType(type))
     return NonFinite();
   const void *data = executor_.loaded().address(buffer);
-  if (!executor_.loaded().onHost()) {
+  if (!executor_.capabilities().onHost) {
     fetched_.resize(count * bytesPerElement(type));
     TESSERA_RETURN_IF_ERROR(executor_.loaded().download(buffer, fetched_.data()));
     data = fetched_.data();

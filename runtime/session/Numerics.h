@@ -46,7 +46,7 @@ private:
     uint32_t buffer;
     plan::DType type;
     size_t count;
-    bool watched;           // by who writes it (LoadedPlan::watch)
+    bool watched;           // by who writes it (FiniteWatch)
     std::vector<char> copy; // in host memory
   };
   size_t bytesOf(const Held &held) const;

@@ -1,5 +1,4 @@
 #include "runtime/session/Platform.h"
-#include "runtime/backend/cuda/CudaBackend.h"
 #include "runtime/comm/nccl/NcclWorld.h"
 
 namespace tessera::rt {
@@ -17,7 +16,7 @@ Result<int> deviceOf(const PlatformOptions &options, int devices) {
 
 Result<Platform> Platform::open(const PlatformOptions &options, World &world) {
   Platform platform;
-  if (options.backend != "cuda") {
+  if (!runsOnDevice(options.backend)) {
     Result<std::unique_ptr<Backend>> backend = createBackend(options.backend);
     if (!backend)
       return backend.status();
@@ -38,7 +37,7 @@ Result<Platform> Platform::open(const PlatformOptions &options, World &world) {
     return device.status();
   platform.description = std::string(" on ") + (*device)->info().name;
   platform.device = *device;
-  platform.backend = createCudaBackend(*device);
+  platform.backend = findBackend(options.backend)->create(*device);
   // Whether there is a device world must be the same on all ranks of all machines: the option decides alone.
   if (!options.shareDevices)
     platform.deviceWorld = createNcclWorld(world, *device);

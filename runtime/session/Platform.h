@@ -1,6 +1,6 @@
 //===- Platform.h - the device that a rank runs on ---------------------------------------------------===//
 //
-// Picks the backend of a rank and, for a CUDA device, which one, and how its collectives go: by NCCL between
+// Picks the backend of a rank and, where it runs on a device, which one, and how its collectives go: by NCCL between
 // devices, or through host memory where ranks may share a device.
 //
 //   Result<Platform> platform = Platform::open({"cuda", /*localRank=*/1, /*localRanks=*/2}, world);

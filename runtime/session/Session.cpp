@@ -177,9 +177,9 @@ static Status runLogged(const PlanDirectory &plan, const RunOptions &options, Wo
   LoadOptions load;
   load.threads = options.threads;
   load.widen = options.widen;
-  load.tf32 = options.tf32;
-  load.graphs = options.graphs;
-  load.keepNan = options.numerics != NumericsPolicy::Ignore;
+  load.device.tf32 = options.tf32;
+  load.device.graphs = options.graphs;
+  load.device.keepNan = options.numerics != NumericsPolicy::Ignore;
   Result<std::unique_ptr<Executor>> executor = Executor::create(
       plan.ranks[static_cast<size_t>(world.rank())], *platform->backend, world, load, platform->deviceWorld.get());
   if (!executor)
@@ -210,8 +210,9 @@ static Status runLogged(const PlanDirectory &plan, const RunOptions &options, Wo
   }
   if (options.profile && session.leader())
     printProfile(session);
-  if (std::string notice = session.executor.loaded().notice(); session.leader() && !notice.empty())
-    console.line("note: " + notice);
+  if (const ProgramRunner *programs = session.executor.capabilities().programs; programs && session.leader())
+    if (const std::string notice = programs->notice(); !notice.empty())
+      console.line("note: " + notice);
   // Nobody leaves (and takes its memory along) while another may still read from it.
   return session.executor.everyone().barrier();
 }

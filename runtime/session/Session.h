@@ -47,8 +47,8 @@ struct RunOptions {
   std::string backend = "cpu";
   int localRank = -1;        // on this machine; -1: as in the world
   int localRanks = 0;        // 0: all of the world
-  bool shareDevices = false; // cuda: several ranks on one device, collectives through the host
-  bool tf32 = false;         // cuda: LoadOptions
+  bool shareDevices = false; // several ranks on one device, collectives through the host
+  bool tf32 = false;         // DeviceOptions
   bool graphs = true;
   int threads = 1;      // per rank
   bool widen = false;   // F32 becomes F64

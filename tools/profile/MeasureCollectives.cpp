@@ -27,7 +27,7 @@ struct Place {
 
   rt::Status open(const std::string &backend, rt::World &threads, size_t elements) {
     world = &threads;
-    if (backend == "cuda") {
+    if (rt::runsOnDevice(backend)) {
       auto opened = rt::Platform::open({backend, threads.rank(), threads.size(), /*shareDevices=*/false}, threads);
       if (!opened)
         return opened.status();

@@ -87,7 +87,7 @@ llvm::Error asError(const rt::Status &status) { return llvm::createStringError("
 
 /// Seconds of one run. A device is kept busy: launches are enqueued in rows, and each row is waited for.
 rt::Status timeSteps(rt::LoadedPlan &loaded, int steps, double seconds, double &result) {
-  const int row = loaded.onHost() ? 1 : 16;
+  const int row = loaded.capabilities().onHost ? 1 : 16;
   auto run = [&](int times) -> rt::Status {
     for (int i = 0; i < times; ++i)
       for (int s = 0; s < steps; ++s)
@@ -117,7 +117,7 @@ llvm::Expected<double> timeProgram(ModuleOp module, const MeasureOptions &option
   const plan::Plan &plan = (*plans)[0];
   double sum = 0;
   std::mutex mutex;
-  const int ranks = options.backend == "cuda" ? 1 : int(options.mesh.numRanks());
+  const int ranks = rt::runsOnDevice(options.backend) ? 1 : int(options.mesh.numRanks());
   rt::Status status = rt::runRanks(ranks, [&](rt::World &) -> rt::Status {
     auto alone = rt::createThreadWorlds(1);
     rt::PlatformOptions where;

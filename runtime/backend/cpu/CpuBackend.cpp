@@ -39,7 +39,7 @@ public:
   Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan, const LoadOptions &options) override {
     if (options.widen)
       return HostPlan::load(plan, options, "cpu", [this](const KernelCall &call) { return wide_.bind(call); });
-    Result<std::vector<std::vector<KernelCall>>> calls = HostPlan::calls(plan, options);
+    Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(plan, options);
     if (!calls)
       return calls.status();
     std::vector<Layout> layouts = chooseLayouts(plan, *calls, blocked(channelBlock()));

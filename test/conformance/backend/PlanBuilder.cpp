@@ -78,6 +78,7 @@ std::vector<Values> PlanBuilder::run(const std::string &backend, const std::map<
   Result<std::unique_ptr<LoadedPlan>> loaded = (*made)->load(plan_, options);
   need(loaded.status());
   LoadedPlan &p = **loaded;
+  ProgramRunner *programs = apart ? nullptr : p.capabilities().programs;
   std::vector<uint64_t> host;
   auto sized = [&](uint32_t b) {
     size_t count = static_cast<size_t>(elementCount(shapes_[b]));
@@ -93,11 +94,11 @@ std::vector<Values> PlanBuilder::run(const std::string &backend, const std::map<
   for (uint32_t s = 0; s < static_cast<uint32_t>(plan_.programs(0).steps_size()); ++s) {
     if (descriptions)
       descriptions->push_back(p.describe(0, s));
-    if (!p.runsPrograms() || apart)
+    if (!programs)
       need(p.launch(0, s));
   }
-  if (p.runsPrograms() && !apart)
-    need(p.runProgram(0, {}));
+  if (programs)
+    need(programs->runProgram(0, {}));
   need(p.synchronize());
   std::vector<Values> result;
   for (uint32_t b : wanted) {

@@ -75,7 +75,7 @@ void check(const Case &c) {
         continue; // there they only compile
       LoadOptions options;
       options.threads = threads;
-      options.tf32 = std::getenv("TESSERA_CONFORMANCE_TF32");
+      options.device.tf32 = std::getenv("TESSERA_CONFORMANCE_TF32");
       std::vector<std::string> kernels;
       std::vector<Values> actual = c.plan.run(backend, c.inputs, c.wanted, options, &kernels);
       std::string list;

@@ -96,10 +96,10 @@ TEST_CASE("a kernel tells of what is not finite in what it writes last") {
   INFO(loaded.status().message());
   REQUIRE(loaded.ok());
   auto found = std::make_shared<std::atomic<bool>>(false);
-  CHECK_FALSE((*loaded)->watch(0, x, found)); // nothing writes it
-  CHECK_FALSE((*loaded)->watch(0, sum, found));
-  CHECK_FALSE((*loaded)->watch(1, y, found));
-  REQUIRE((*loaded)->watch(0, y, found));
+  CHECK_FALSE((*loaded)->capabilities().finite->watch(0, x, found)); // nothing writes it
+  CHECK_FALSE((*loaded)->capabilities().finite->watch(0, sum, found));
+  CHECK_FALSE((*loaded)->capabilities().finite->watch(1, y, found));
+  REQUIRE((*loaded)->capabilities().finite->watch(0, y, found));
   std::vector<float> bad(n, INFINITY), values(n, 1);
   REQUIRE((*loaded)->upload(x, bad.data()).ok());
   auto run = [&] {

@@ -1,6 +1,6 @@
 // The bytes and operations of kernels, against formulas written out by hand.
 #include "runtime/backend/KernelWork.h"
-#include "runtime/backend/HostPlan.h"
+#include "runtime/backend/ResolvedPlan.h"
 #include "test/conformance/backend/PlanBuilder.h"
 
 #include <catch2/catch.hpp>
@@ -15,7 +15,7 @@ namespace {
 KernelWork only(const plan::Plan &plan, bool widen = false) {
   LoadOptions options;
   options.widen = widen;
-  Result<std::vector<std::vector<KernelCall>>> calls = HostPlan::calls(plan, options);
+  Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(plan, options);
   INFO(calls.status().message());
   REQUIRE(calls.ok());
   return workOf((*calls)[0][0]);

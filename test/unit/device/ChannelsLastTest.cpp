@@ -51,7 +51,7 @@ const Attributes same3 = {
 /// What may be rounded to TF32 is computed with in F32 by the emulator.
 LoadOptions optionsFor(plan::DType type) {
   LoadOptions options;
-  options.tf32 = type == plan::F32;
+  options.device.tf32 = type == plan::F32;
   return options;
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("what the host feeds, what has views and what is sent in parts stay pl
   CHECK(layout(y) == Layout{{{1, 8}}});
   CHECK(layout(z).plain());
   LoadOptions tf32, wide;
-  tf32.tf32 = wide.tf32 = wide.widen = true;
+  tf32.device.tf32 = wide.device.tf32 = wide.widen = true;
   CHECK(layout(f32y).plain());
   CHECK(layout(f32y, tf32) == Layout{{{1, 8}}});
   CHECK(layout(f32y, wide).plain());

@@ -83,7 +83,7 @@ TEST_CASE("not where somebody else reads the product, or its operands are gone")
 
 TEST_CASE("where NaN is looked for, no library's function turns it into a number") {
   LoadOptions options;
-  options.keepNan = true;
+  options.device.keepNan = true;
   const Done d = done(false, false, options, std::nan(""));
   for (const std::string &step : d.steps)
     CHECK_THAT(step, !Contains("in whole programs"));

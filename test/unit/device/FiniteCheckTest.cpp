@@ -36,13 +36,16 @@ struct Watched {
     test::encode(loaded->dtype(buffer), values, bytes.data());
     REQUIRE(loaded->upload(buffer, bytes.data()).ok());
   }
+  bool watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &by) {
+    return loaded->capabilities().finite->watch(program, buffer, by);
+  }
   /// The program as a whole, or its steps for themselves.
   bool run(bool apart) {
     if (apart) {
       REQUIRE(loaded->launch(0, 0).ok());
-      REQUIRE(loaded->endProgram(0).ok());
+      REQUIRE(loaded->capabilities().finite->endProgram(0).ok());
     } else {
-      REQUIRE(loaded->runProgram(0, {}).ok());
+      REQUIRE(loaded->capabilities().programs->runProgram(0, {}).ok());
     }
     REQUIRE(loaded->synchronize().ok());
     return found->exchange(false);
@@ -64,8 +67,8 @@ TEST_CASE("a device finds what is not finite in any place of any type") {
       const uint32_t x = w.p.buffer(plan::F32, {4}), y = w.bound(plan::F32, 4), state = w.bound(type, n, plan::STATE);
       w.p.kernel("neg", {x}, {y});
       w.load();
-      REQUIRE(w.loaded->watch(0, y, w.found));
-      REQUIRE(w.loaded->watch(0, state, w.found));
+      REQUIRE(w.watch(0, y, w.found));
+      REQUIRE(w.watch(0, state, w.found));
       w.write(x, {1, 2, 3, 4});
       test::Values values(static_cast<size_t>(n), most);
       for (size_t i = 1; i < values.size(); i += 2)
@@ -98,7 +101,7 @@ TEST_CASE("the patterns of 16 bits: the device says what the host says of every 
     w.p.kernel("neg", {x}, {y});
     w.load();
     w.write(x, {1, 2, 3, 4});
-    REQUIRE(w.loaded->watch(0, state, w.found));
+    REQUIRE(w.watch(0, state, w.found));
     int wrong = 0;
     for (uint32_t pattern = 0; pattern < 0x10000; pattern += pattern % 0x80 == 2 ? 0x7d : 1) {
       // Neighbours with most bits set carry furthest.
@@ -120,22 +123,22 @@ TEST_CASE("what does not stay, and what somebody else watches, is not watched") 
                  counter = w.bound(plan::I64, 1, plan::STATE), parameter = w.bound(plan::F32, 4);
   w.p.kernel("neg", {x}, {y});
   w.load();
-  CHECK_FALSE(w.loaded->watch(0, x, w.found));
-  CHECK_FALSE(w.loaded->watch(0, y, w.found));
-  CHECK_FALSE(w.loaded->watch(1, parameter, w.found));
-  CHECK_FALSE(w.loaded->watch(0, 99, w.found));
+  CHECK_FALSE(w.watch(0, x, w.found));
+  CHECK_FALSE(w.watch(0, y, w.found));
+  CHECK_FALSE(w.watch(1, parameter, w.found));
+  CHECK_FALSE(w.watch(0, 99, w.found));
   // A number that is no floating-point one is always finite.
-  CHECK(w.loaded->watch(0, counter, w.found));
+  CHECK(w.watch(0, counter, w.found));
   const int64_t ones = -1;
   REQUIRE(w.loaded->upload(counter, &ones).ok());
   w.write(x, {1, 2, 3, 4});
   CHECK_FALSE(w.run(false));
   auto other = std::make_shared<std::atomic<bool>>(false);
-  CHECK_FALSE(w.loaded->watch(0, parameter, other));
+  CHECK_FALSE(w.watch(0, parameter, other));
   // Watched later, when programs have run.
   w.write(parameter, {1, 2, 3, NAN});
   CHECK_FALSE(w.run(false));
-  CHECK(w.loaded->watch(0, parameter, w.found));
+  CHECK(w.watch(0, parameter, w.found));
   CHECK(w.run(false));
   CHECK(w.run(true));
   CHECK_FALSE(other->load());

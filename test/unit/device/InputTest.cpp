@@ -33,10 +33,10 @@ std::vector<float> sums(int batches, bool wait, bool graphs, std::vector<std::st
   Result<std::shared_ptr<Device>> device = Device::open(*module, 0);
   REQUIRE(device.ok());
   LoadOptions options;
-  options.graphs = graphs;
+  options.device.graphs = graphs;
   Result<std::unique_ptr<LoadedPlan>> loaded = createCudaBackend(*device)->load(p.plan(), options);
   REQUIRE(loaded.ok());
-  Result<std::unique_ptr<InputPath>> path = (*loaded)->inputPath({x});
+  Result<std::unique_ptr<InputPath>> path = (*loaded)->capabilities().inputs->inputPath({x});
   REQUIRE(path.ok());
   REQUIRE(*path);
   std::vector<float> host(kElements, 0);
@@ -50,7 +50,7 @@ std::vector<float> sums(int batches, bool wait, bool graphs, std::vector<std::st
       static_cast<float *>(*place)[i] = static_cast<float>(b + i);
     need((*path)->send(b % 2));
     need((*path)->receive());
-    need((*loaded)->runProgram(0, {}));
+    need((*loaded)->capabilities().programs->runProgram(0, {}));
     if (wait)
       need((*loaded)->synchronize());
   }

@@ -1,6 +1,6 @@
 // Every kind of kernel binds; what is generated for it compiles for sm_80 and sm_90 where there is a toolkit
 // (NVRTC needs no device); the cache on disk is right or ignored.
-#include "runtime/backend/HostPlan.h"
+#include "runtime/backend/ResolvedPlan.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
 #include "runtime/backend/cuda/join/JoinedSteps.h"
 #include "runtime/backend/cuda/run/FiniteCheck.h"
@@ -102,7 +102,7 @@ std::optional<KernelCall> withLayouts(const KernelCall &call) {
 
 std::vector<std::string> sourcesOf(plan::DType type, std::set<std::string> &names) {
   PlanBuilder builder = everything(type);
-  Result<std::vector<std::vector<KernelCall>>> calls = HostPlan::calls(builder.plan(), {});
+  Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(builder.plan(), {});
   INFO(calls.status().message());
   REQUIRE(calls.ok());
   std::set<std::string> sources;

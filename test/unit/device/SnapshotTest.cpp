@@ -41,7 +41,7 @@ struct Doubling {
     const uint16_t three[3] = {1, 2, static_cast<uint16_t>(first)};
     REQUIRE(loaded->upload(z, three).ok());
   }
-  void run() { REQUIRE(loaded->runProgram(0, {}).ok()); }
+  void run() { REQUIRE(loaded->capabilities().programs->runProgram(0, {}).ok()); }
   /// y begins with `first`, before it was doubled so often.
   bool holds(float first, float times, uint16_t last) {
     std::vector<float> values(kElements);
@@ -60,7 +60,7 @@ struct Doubling {
 TEST_CASE("what is put back is what was taken") {
   Doubling d(0);
   const size_t before = d.loaded->scratchBytes();
-  std::unique_ptr<Snapshot> kept = d.loaded->snapshot({d.y, d.z});
+  std::unique_ptr<Snapshot> kept = d.loaded->capabilities().snapshots->snapshot({d.y, d.z});
   REQUIRE(kept);
   CHECK(d.loaded->scratchBytes() - before >= kElements * 4 + 6);
   d.write(1);
@@ -86,10 +86,10 @@ TEST_CASE("what is put back is what was taken") {
 
 TEST_CASE("copies do not take memory that is needed for other things") {
   // The arena takes 0.2 MiB, and so would the copies.
-  CHECK(Doubling(1).loaded->snapshot({0, 1}) != nullptr);
+  CHECK(Doubling(1).loaded->capabilities().snapshots->snapshot({0, 1}) != nullptr);
   Doubling d(1);
   std::vector<std::unique_ptr<Snapshot>> kept;
-  while (std::unique_ptr<Snapshot> more = d.loaded->snapshot({d.y}))
+  while (std::unique_ptr<Snapshot> more = d.loaded->capabilities().snapshots->snapshot({d.y}))
     kept.push_back(std::move(more));
   CHECK(kept.size() == 3); // and a fifth of the memory is left
 }

@@ -1,7 +1,7 @@
 // Loading: everything that can fail for a reason in the plan, the device or the libraries fails here.
 #include "runtime/backend/cuda/run/CudaPlan.h"
 
-#include "runtime/backend/HostPlan.h"
+#include "runtime/backend/ResolvedPlan.h"
 #include "runtime/backend/cuda/CudaBackend.h"
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
 #include "runtime/backend/cuda/join/Epilogue.h"
@@ -52,16 +52,15 @@ CudaPlan::~CudaPlan() {
 
 Result<std::unique_ptr<LoadedPlan>> CudaPlan::load(std::shared_ptr<Device> device, const plan::Plan &plan,
                                                    const LoadOptions &options) {
-  if (plan.arena_bytes() > (uint64_t(1) << 47))
-    return Status::error("the plan wants an arena of " + std::to_string(plan.arena_bytes()) + " bytes");
+  TESSERA_RETURN_IF_ERROR(checkArena(plan));
   // Checked once before a byte is allocated, then resolved to addresses.
-  Result<std::vector<std::vector<KernelCall>>> calls = HostPlan::calls(plan, options);
+  Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(plan, options);
   if (!calls)
     return calls.status();
   std::unique_ptr<CudaPlan> loaded(new CudaPlan(std::move(device), plan));
-  loaded->graphs_ = options.graphs;
-  TESSERA_RETURN_IF_ERROR(
-      loaded->allocate(options, options.widen ? std::vector<Layout>() : channelsLast(plan, *calls, options.tf32)));
+  loaded->graphs_ = options.device.graphs;
+  TESSERA_RETURN_IF_ERROR(loaded->allocate(options, options.widen ? std::vector<Layout>()
+                                                                  : channelsLast(plan, *calls, options.device.tf32)));
   TESSERA_RETURN_IF_ERROR(loaded->bind(options));
   TESSERA_RETURN_IF_ERROR(loaded->compile(options));
   TESSERA_RETURN_IF_ERROR(loaded->writeConstants());
@@ -69,8 +68,8 @@ Result<std::unique_ptr<LoadedPlan>> CudaPlan::load(std::shared_ptr<Device> devic
 }
 
 Status CudaPlan::allocate(const LoadOptions &options, const std::vector<Layout> &layouts) {
-  const size_t bytes = plan_.arena_bytes() * (options.widen ? 2 : 1);
-  shared_ = options.shared;
+  const size_t bytes = plan().arena_bytes() * (options.widen ? 2 : 1);
+  shared_ = options.device.sharedArena;
   Result<DeviceMemory> arena =
       DeviceMemory::allocate(device_, bytes, shared_ ? MemoryKind::Shared : MemoryKind::Device);
   if (!arena)
@@ -84,7 +83,7 @@ Status CudaPlan::allocate(const LoadOptions &options, const std::vector<Layout> 
   TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) {
     return device_->api().fill(device_->handle(), TESSERA_COMPUTE_STREAM, arena_.data(), 0, bytes, m);
   }));
-  return resolveBuffers(plan_, options.widen, layouts, reinterpret_cast<std::byte *>(arena_.data()), buffers_);
+  return resolve(options.widen, layouts, reinterpret_cast<std::byte *>(arena_.data()));
 }
 
 /// The first choice whose library calls can be prepared.
@@ -130,7 +129,7 @@ Result<CudaPlan::Kernel> CudaPlan::prepare(const std::vector<CudaKernel> &choice
 
 std::vector<ByteRange> CudaPlan::byteRanges() const {
   std::vector<ByteRange> ranges;
-  for (const TensorView &v : buffers_) {
+  for (const TensorView &v : buffers()) {
     const uint64_t begin = static_cast<uint64_t>(v.as<char>() - arena_.data());
     ranges.push_back({begin, begin + v.bytes()});
   }
@@ -140,7 +139,7 @@ std::vector<ByteRange> CudaPlan::byteRanges() const {
 /// Products with their loops first: a loop behind a product is then no kernel any more.
 void CudaPlan::joinSteps(uint32_t program, const std::vector<KernelCall> &calls, const BufferUses &uses,
                          const BindOptions &options, bool products) {
-  const plan::Program &steps = plan_.programs(static_cast<int>(program));
+  const plan::Program &steps = plan().programs(static_cast<int>(program));
   const std::vector<ByteRange> ranges = byteRanges();
   JoinedProgram &joins = joins_.emplace_back(steps, ranges);
   joined_.emplace_back();
@@ -163,11 +162,11 @@ void CudaPlan::joinSteps(uint32_t program, const std::vector<KernelCall> &calls,
 
 Status CudaPlan::bind(const LoadOptions &options) {
   BindOptions choice;
-  choice.tf32 = options.tf32;
-  choice.keepNan = options.keepNan;
-  const BufferUses uses(plan_);
-  for (int p = 0; p < plan_.programs_size(); ++p) {
-    const plan::Program &program = plan_.programs(p);
+  choice.tf32 = options.device.tf32;
+  choice.keepNan = options.device.keepNan;
+  const BufferUses uses(plan());
+  for (int p = 0; p < plan().programs_size(); ++p) {
+    const plan::Program &program = plan().programs(p);
     auto &kernels = kernels_.emplace_back(static_cast<size_t>(program.steps_size()));
     std::vector<KernelCall> calls(kernels.size());
     for (size_t s = 0; s < calls.size(); ++s) {
@@ -175,7 +174,7 @@ Status CudaPlan::bind(const LoadOptions &options) {
       if (!step.has_kernel())
         continue;
       const std::string where = "step '" + step.name() + "'";
-      TESSERA_RETURN_IF_ERROR(resolveCall(plan_, step, buffers_, options, calls[s]).context(where));
+      TESSERA_RETURN_IF_ERROR(resolveCall(plan(), step, buffers(), options, calls[s]).context(where));
       Result<std::vector<CudaKernel>> choices = bindCuda(calls[s], choice);
       if (!choices)
         return choices.status().context(where);
@@ -225,14 +224,6 @@ Status CudaPlan::compile(const LoadOptions &options) {
         std::string().swap(launch->source);
   });
   return Status();
-}
-
-Status CudaPlan::writeConstants() {
-  for (int b = 0; b < plan_.buffers_size(); ++b)
-    if (!plan_.buffers(b).constant().empty())
-      TESSERA_RETURN_IF_ERROR(upload(static_cast<uint32_t>(b),
-                                     constantContents(plan_.buffers(b), buffers_[static_cast<size_t>(b)]).data()));
-  return synchronize();
 }
 
 } // namespace tessera::rt::cuda

@@ -7,6 +7,7 @@
 #ifndef TESSERA_RUNTIME_BACKEND_CUDA_RUN_CUDAPLAN_H
 #define TESSERA_RUNTIME_BACKEND_CUDA_RUN_CUDAPLAN_H
 
+#include "runtime/backend/ResolvedPlan.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
 #include "runtime/backend/cuda/join/JoinedSteps.h"
 #include "runtime/backend/cuda/join/StreamSchedule.h"
@@ -17,7 +18,12 @@
 
 namespace tessera::rt::cuda {
 
-class CudaPlan final : public LoadedPlan {
+class CudaPlan final : public ResolvedPlan,
+                       private ProgramRunner,
+                       private InputPaths,
+                       private Snapshots,
+                       private FiniteWatch,
+                       private WaitTimers {
 public:
   static Result<std::unique_ptr<LoadedPlan>> load(std::shared_ptr<Device> device, const plan::Plan &plan,
                                                   const LoadOptions &options);
@@ -25,25 +31,11 @@ public:
 
   size_t arenaBytes() const override { return arena_.size(); }
   size_t scratchBytes() const override { return scratch_.size() + inputBytes_ + snapshotBytes_; }
-  void *address(uint32_t buffer) override;
-  Layout layout(uint32_t buffer) const override;
-  plan::DType dtype(uint32_t buffer) const override;
   Status upload(uint32_t buffer, const void *host) override;
   Status download(uint32_t buffer, void *host) override;
-  Result<std::unique_ptr<InputPath>> inputPath(const std::vector<uint32_t> &buffers) override;
-  std::unique_ptr<Snapshot> snapshot(const std::vector<uint32_t> &buffers) override;
-  void *sharedArena() override { return shared_ ? arena_.data() : nullptr; }
   Status launch(uint32_t program, uint32_t step) override;
   Status synchronize() override;
-  std::string describe(uint32_t program, uint32_t step) const override;
-  bool onHost() const override { return false; }
-  bool runsPrograms() const override { return true; }
-  Status runProgram(uint32_t program, const CollectiveRunner &collectives) override;
-  bool watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) override;
-  Status endProgram(uint32_t program) override;
-  void measureWaits(uint32_t program) override;
-  Result<std::optional<double>> waited(uint32_t program) override;
-  std::string notice() const override { return notice_; }
+  Capabilities capabilities() override;
 
 private:
   /// An action with everything resolved.
@@ -70,7 +62,19 @@ private:
     int64_t runs = 0;
   };
 
-  CudaPlan(std::shared_ptr<Device> device, const plan::Plan &plan) : device_(std::move(device)), plan_(plan) {}
+  CudaPlan(std::shared_ptr<Device> device, const plan::Plan &plan)
+      : ResolvedPlan(plan, "cuda"), device_(std::move(device)) {}
+
+  Status runProgram(uint32_t program, const CollectiveRunner &collectives) override;
+  std::string notice() const override { return notice_; }
+  Result<std::unique_ptr<InputPath>> inputPath(const std::vector<uint32_t> &buffers) override;
+  std::unique_ptr<Snapshot> snapshot(const std::vector<uint32_t> &buffers) override;
+  bool watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) override;
+  Status endProgram(uint32_t program) override;
+  void measureWaits(uint32_t program) override;
+  Result<std::optional<double>> waited(uint32_t program) override;
+  std::string implementation(uint32_t program, uint32_t step) const override;
+
   Status allocate(const LoadOptions &options, const std::vector<Layout> &layouts);
   Status bind(const LoadOptions &options);
   void joinSteps(uint32_t program, const std::vector<KernelCall> &calls, const BufferUses &uses,
@@ -78,7 +82,6 @@ private:
   Result<Kernel> prepare(const std::vector<CudaKernel> &choices);
   std::vector<ByteRange> byteRanges() const;
   Status compile(const LoadOptions &options);
-  Status writeConstants();
   void *resolve(const Place &place) const;
   template <typename F> void forEachKernel(F &&f);
   Status run(const Bound &bound, const Kernel &kernel);
@@ -91,10 +94,8 @@ private:
   template <typename F> Status call(F &&f) { return Device::check(std::forward<F>(f)); }
 
   std::shared_ptr<Device> device_;
-  const plan::Plan &plan_;
   DeviceMemory arena_, scratch_, staging_;
-  size_t staged_ = 0; // bytes of staging_ whose copies may still run
-  std::vector<TensorView> buffers_;
+  size_t staged_ = 0;                        // bytes of staging_ whose copies may still run
   std::vector<std::vector<Kernel>> kernels_; // by program, step; collectives have no actions
   // By program: which steps run as one where whole programs are run, and as what, by the step in whose place.
   std::vector<JoinedProgram> joins_;

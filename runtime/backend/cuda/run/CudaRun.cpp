@@ -22,20 +22,11 @@ int waitsOfCompute(const Segment &segment) {
 
 } // namespace
 
-void *CudaPlan::address(uint32_t buffer) { return buffer < buffers_.size() ? buffers_[buffer].data : nullptr; }
-
-Layout CudaPlan::layout(uint32_t buffer) const { return buffer < buffers_.size() ? buffers_[buffer].layout : Layout(); }
-
-plan::DType CudaPlan::dtype(uint32_t buffer) const {
-  return buffer < buffers_.size() ? buffers_[buffer].dtype : plan::DTYPE_INVALID;
-}
-
 /// Through pinned memory, piece by piece; the copies run on while the caller goes on, until the pinned memory
 /// is full.
 Status CudaPlan::upload(uint32_t buffer, const void *host) {
-  if (buffer >= buffers_.size())
-    return Status::error("there is no buffer " + std::to_string(buffer));
-  const TensorView &v = buffers_[buffer];
+  TESSERA_RETURN_IF_ERROR(checkBuffer(buffer));
+  const TensorView &v = buffers()[buffer];
   const auto *from = static_cast<const char *>(host);
   std::vector<char> converted;
   if (!v.layout.plain()) {
@@ -60,9 +51,8 @@ Status CudaPlan::upload(uint32_t buffer, const void *host) {
 }
 
 Status CudaPlan::download(uint32_t buffer, void *host) {
-  if (buffer >= buffers_.size())
-    return Status::error("there is no buffer " + std::to_string(buffer));
-  const TensorView &v = buffers_[buffer];
+  TESSERA_RETURN_IF_ERROR(checkBuffer(buffer));
+  const TensorView &v = buffers()[buffer];
   std::vector<char> held(v.layout.plain() ? 0 : v.bytes());
   char *to = held.empty() ? static_cast<char *>(host) : held.data();
   const char *from = v.as<char>();
@@ -85,12 +75,11 @@ Result<std::unique_ptr<InputPath>> CudaPlan::inputPath(const std::vector<uint32_
   std::vector<CudaInput::Target> targets;
   size_t bytes = 0;
   for (uint32_t buffer : buffers) {
-    if (buffer >= buffers_.size())
-      return Status::error("there is no buffer " + std::to_string(buffer));
-    if (!buffers_[buffer].layout.plain())
+    TESSERA_RETURN_IF_ERROR(checkBuffer(buffer));
+    if (!buffers()[buffer].layout.plain())
       return std::unique_ptr<InputPath>(); // the host would have to convert it while nothing waits
-    targets.push_back({buffers_[buffer].data, buffers_[buffer].bytes()});
-    bytes += buffers_[buffer].bytes();
+    targets.push_back({buffers()[buffer].data, buffers()[buffer].bytes()});
+    bytes += buffers()[buffer].bytes();
   }
   inputBytes_ = std::max(inputBytes_, bytes);
   return CudaInput::create(device_, targets);
@@ -100,13 +89,25 @@ Result<std::unique_ptr<InputPath>> CudaPlan::inputPath(const std::vector<uint32_
 std::unique_ptr<Snapshot> CudaPlan::snapshot(const std::vector<uint32_t> &buffers) {
   std::vector<CudaSnapshot::Part> parts;
   for (uint32_t buffer : buffers)
-    parts.push_back({buffers_.at(buffer).as<char>(), buffers_[buffer].bytes()});
+    parts.push_back({buffers().at(buffer).as<char>(), buffers()[buffer].bytes()});
   const size_t bytes = CudaSnapshot::bytesFor(parts), held = arenaBytes() + scratchBytes();
   if (held + 2 * bytes > device_->info().freeBytes)
     return nullptr;
   std::unique_ptr<Snapshot> made = CudaSnapshot::create(device_, std::move(parts));
   snapshotBytes_ += made ? bytes : 0;
   return made;
+}
+
+Capabilities CudaPlan::capabilities() {
+  Capabilities all;
+  all.onHost = false;
+  all.sharedArena = shared_ ? arena_.data() : nullptr;
+  all.programs = this;
+  all.inputs = this;
+  all.snapshots = this;
+  all.finite = this;
+  all.timers = this;
+  return all;
 }
 
 Status CudaPlan::synchronize() {
@@ -170,31 +171,24 @@ Status CudaPlan::run(const Bound &bound, const Kernel &kernel) {
   return call([&](TesseraMessage *m) { return api.runOp(d, bound.op, &operands, m); });
 }
 
-Status CudaPlan::run(const Kernel &kernel, uint32_t program, uint32_t step) {
+Status CudaPlan::run(const Kernel &kernel, uint32_t program, uint32_t number) {
   for (const Bound &bound : kernel.actions)
     if (Status status = run(bound, kernel); !status)
-      return status.context("step '" + plan_.programs(static_cast<int>(program)).steps(static_cast<int>(step)).name() +
-                            "'");
+      return status.context(stepText(program, number));
   return Status();
 }
 
-Status CudaPlan::launch(uint32_t program, uint32_t step) {
-  if (program >= kernels_.size() || step >= kernels_[program].size())
-    return Status::error("there is no step " + std::to_string(step) + " of program " + std::to_string(program));
-  return run(kernels_[program][step], program, step);
+Status CudaPlan::launch(uint32_t program, uint32_t number) {
+  TESSERA_RETURN_IF_ERROR(checkStep(program, number));
+  return run(kernels_[program][number], program, number);
 }
 
-std::string CudaPlan::describe(uint32_t program, uint32_t step) const {
-  if (program >= kernels_.size() || step >= kernels_[program].size())
-    return "";
-  const plan::Step &s = plan_.programs(static_cast<int>(program)).steps(static_cast<int>(step));
-  if (!s.has_kernel())
-    return "cuda: collective";
-  const std::optional<size_t> place = joins_[program].placeOf(step);
-  return "cuda: " + s.kernel().name() + " " + kernels_[program][step].description +
-         (!place           ? ""
-          : *place == step ? " (in whole programs: " + joined_[program].at(step).description + ")"
-                           : " (in whole programs: with step " + std::to_string(*place) + ")");
+std::string CudaPlan::implementation(uint32_t program, uint32_t number) const {
+  const std::optional<size_t> place = joins_[program].placeOf(number);
+  return kernels_[program][number].description +
+         (!place             ? ""
+          : *place == number ? " (in whole programs: " + joined_[program].at(number).description + ")"
+                             : " (in whole programs: with step " + std::to_string(*place) + ")");
 }
 
 Status CudaPlan::schedule(ProgramState &state, uint32_t program, bool onHost) {
@@ -244,7 +238,7 @@ Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program, co
   for (const ScheduledStep &s : segment.steps) {
     if (s.waitsFor >= 0)
       TESSERA_RETURN_IF_ERROR(wait(s.stream, s.waitsFor));
-    const bool collective = plan_.programs(static_cast<int>(program)).steps(static_cast<int>(s.step)).has_collective();
+    const bool collective = step(program, s.step).has_collective();
     const std::optional<size_t> place = joins_[program].placeOf(s.step);
     TESSERA_RETURN_IF_ERROR(collective         ? collectives.run(s.step)
                             : !place           ? launch(program, s.step)
@@ -318,15 +312,15 @@ Status CudaPlan::runProgram(uint32_t program, const CollectiveRunner &collective
 
 /// Parameters and states alone: other memory has been used for something else when the program ends.
 bool CudaPlan::watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) {
-  const bool stays = std::any_of(plan_.bindings().begin(), plan_.bindings().end(), [&](const plan::Binding &b) {
+  const bool stays = std::any_of(plan().bindings().begin(), plan().bindings().end(), [&](const plan::Binding &b) {
     return b.buffer() == buffer && (b.role() == plan::PARAMETER || b.role() == plan::STATE);
   });
-  if (program >= programs_.size() || buffer >= buffers_.size() || !stays)
+  if (program >= programs_.size() || buffer >= buffers().size() || !stays)
     return false;
   FiniteCheck &check = checks_.try_emplace(program, device_, found).first->second;
   if (check.found() != found)
     return false;
-  check.add(buffers_[buffer]);
+  check.add(buffers()[buffer]);
   return true;
 }
 

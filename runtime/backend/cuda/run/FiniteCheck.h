@@ -1,6 +1,6 @@
 //===- FiniteCheck.h - whether device memory has a NaN or an infinity ---------------------------------===//
 //
-// What LoadedPlan::watch is on a device: after a program, one kernel looks at all that is watched, and one word comes
+// What FiniteWatch is on a device: after a program, one kernel looks at all that is watched, and one word comes
 // back to pinned memory, behind the program and without anybody waiting for it.
 //
 //   FiniteCheck check(device, found);

@@ -1,0 +1,171 @@
+#include "runtime/backend/ResolvedPlan.h"
+#include "runtime/backend/KernelChecks.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tessera::rt {
+
+namespace {
+
+constexpr int64_t kMaxDim = int64_t(1) << 40;
+
+Status badBuffer(const plan::Plan &plan, int b, const std::string &what) {
+  return Status::error("buffer " + std::to_string(b) + " ('" + plan.buffers(b).name() + "') " + what);
+}
+
+} // namespace
+
+Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layout> &layouts, std::byte *base,
+                      std::vector<TensorView> &views) {
+  for (int b = 0; b < plan.buffers_size(); ++b) {
+    const plan::Buffer &buffer = plan.buffers(b);
+    TensorView v;
+    v.dtype = buffer.dtype();
+    v.shape.assign(buffer.shape().begin(), buffer.shape().end());
+    size_t size = bytesPerElement(v.dtype);
+    if (size == 0)
+      return badBuffer(plan, b, "has no element type");
+    if (v.shape.size() > 16)
+      return badBuffer(plan, b, "has more than 16 dimensions");
+    uint64_t bytes = size;
+    bool empty = false;
+    for (int64_t d : v.shape) {
+      // Strides of an empty tensor must not overflow either: 0 counts as 1.
+      if (d < 0 || d > kMaxDim ||
+          __builtin_mul_overflow(bytes, static_cast<uint64_t>(std::max<int64_t>(d, 1)), &bytes) ||
+          bytes > (uint64_t(1) << 50))
+        return badBuffer(plan, b, "has the shape " + str(v.shape) + ", which is out of range");
+      empty = empty || d == 0;
+    }
+    bytes = empty ? 0 : bytes;
+    if (bytes > plan.arena_bytes() || buffer.offset() > plan.arena_bytes() - bytes)
+      return badBuffer(plan, b, "ends beyond the arena of " + std::to_string(plan.arena_bytes()) + " bytes");
+    if (buffer.offset() % 64)
+      return badBuffer(plan, b, "has an offset that is no multiple of 64");
+    if (buffer.alias_of_plus_one()) {
+      uint32_t of = buffer.alias_of_plus_one() - 1;
+      if (of >= static_cast<uint32_t>(plan.buffers_size()) ||
+          plan.buffers(static_cast<int>(of)).offset() != buffer.offset() ||
+          plan.buffers(static_cast<int>(of)).dtype() != buffer.dtype())
+        return badBuffer(plan, b, "is no view of the buffer it names");
+    }
+    if (!buffer.constant().empty() && buffer.constant().size() != bytes)
+      return badBuffer(plan, b,
+                       "has " + std::to_string(buffer.constant().size()) + " bytes of contents for " +
+                           std::to_string(bytes));
+    if (widen && v.dtype == plan::F32)
+      v.dtype = plan::F64;
+    if (!layouts.empty())
+      v.layout = layouts[static_cast<size_t>(b)];
+    // Doubled offsets keep ranges that were apart apart, whether their type was widened or not.
+    v.data = base ? base + buffer.offset() * (widen ? 2 : 1) : nullptr;
+    views.push_back(std::move(v));
+  }
+  return Status();
+}
+
+Status resolveCall(const plan::Plan &plan, const plan::Step &step, const std::vector<TensorView> &buffers,
+                   const LoadOptions &options, KernelCall &call) {
+  const plan::Kernel &kernel = step.kernel();
+  call.kernel = &kernel;
+  call.threads = std::max(1, options.threads);
+  call.widen = options.widen;
+  for (bool output : {false, true})
+    for (uint32_t b : output ? kernel.outputs() : kernel.inputs()) {
+      if (b >= buffers.size())
+        return Status::error("there is no buffer " + std::to_string(b));
+      if (output && !plan.buffers(static_cast<int>(b)).constant().empty())
+        return Status::error("a constant is written");
+      (output ? call.outputs : call.inputs).push_back(buffers[b]);
+    }
+  return checkKernel(call);
+}
+
+std::vector<std::byte> constantContents(const plan::Buffer &buffer, const TensorView &held) {
+  std::vector<std::byte> contents(held.bytes());
+  const std::string &given = buffer.constant();
+  if (held.dtype == buffer.dtype()) {
+    std::memcpy(contents.data(), given.data(), contents.size());
+    return contents;
+  }
+  for (size_t i = 0; i < contents.size() / sizeof(double); ++i) { // F32 held as F64
+    float f;
+    std::memcpy(&f, given.data() + 4 * i, 4);
+    const double wide = f;
+    std::memcpy(contents.data() + 8 * i, &wide, 8);
+  }
+  return contents;
+}
+
+Result<std::vector<std::vector<KernelCall>>> resolveCalls(const plan::Plan &plan, const LoadOptions &options) {
+  std::vector<TensorView> buffers;
+  // Any base does: checkKernel compares addresses, nothing is read.
+  TESSERA_RETURN_IF_ERROR(resolveBuffers(plan, options.widen, {}, reinterpret_cast<std::byte *>(64), buffers));
+  std::vector<std::vector<KernelCall>> result;
+  for (const plan::Program &program : plan.programs()) {
+    result.emplace_back();
+    for (const plan::Step &step : program.steps()) {
+      KernelCall call;
+      if (step.has_kernel())
+        TESSERA_RETURN_IF_ERROR(resolveCall(plan, step, buffers, options, call).context("step '" + step.name() + "'"));
+      result.back().push_back(std::move(call));
+    }
+  }
+  return result;
+}
+
+Status checkArena(const plan::Plan &plan) {
+  if (plan.arena_bytes() > (uint64_t(1) << 47))
+    return Status::error("the plan wants an arena of " + std::to_string(plan.arena_bytes()) + " bytes");
+  return Status();
+}
+
+void *ResolvedPlan::address(uint32_t buffer) { return buffer < buffers_.size() ? buffers_[buffer].data : nullptr; }
+
+Layout ResolvedPlan::layout(uint32_t buffer) const {
+  return buffer < buffers_.size() ? buffers_[buffer].layout : Layout();
+}
+
+plan::DType ResolvedPlan::dtype(uint32_t buffer) const {
+  return buffer < buffers_.size() ? buffers_[buffer].dtype : plan::DTYPE_INVALID;
+}
+
+std::string ResolvedPlan::describe(uint32_t program, uint32_t number) const {
+  if (!checkStep(program, number))
+    return "";
+  const plan::Step &described = step(program, number);
+  if (!described.has_kernel())
+    return prefix_ + ": collective";
+  const std::string what = implementation(program, number);
+  return prefix_ + ": " + described.kernel().name() + (what.empty() ? "" : " " + what);
+}
+
+Status ResolvedPlan::writeConstants() {
+  for (int b = 0; b < plan_.buffers_size(); ++b)
+    if (!plan_.buffers(b).constant().empty())
+      TESSERA_RETURN_IF_ERROR(upload(static_cast<uint32_t>(b),
+                                     constantContents(plan_.buffers(b), buffers_[static_cast<size_t>(b)]).data()));
+  return synchronize();
+}
+
+const plan::Step &ResolvedPlan::step(uint32_t program, uint32_t number) const {
+  return plan_.programs(static_cast<int>(program)).steps(static_cast<int>(number));
+}
+
+std::string ResolvedPlan::stepText(uint32_t program, uint32_t number) const {
+  return "step '" + step(program, number).name() + "'";
+}
+
+Status ResolvedPlan::checkBuffer(uint32_t buffer) const {
+  return buffer < buffers_.size() ? Status() : Status::error("there is no buffer " + std::to_string(buffer));
+}
+
+Status ResolvedPlan::checkStep(uint32_t program, uint32_t number) const {
+  if (program < static_cast<uint32_t>(plan_.programs_size()) &&
+      number < static_cast<uint32_t>(plan_.programs(static_cast<int>(program)).steps_size()))
+    return Status();
+  return Status::error("there is no step " + std::to_string(number) + " of program " + std::to_string(program));
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,71 @@
+//===- ResolvedPlan.h - what loaded plans share, wherever their memory is -----------------------------===//
+//
+// The plan's buffers as views, its steps as calls of kernels, all checked; and those methods of LoadedPlan that follow.
+// A backend derives its loaded plan from ResolvedPlan and adds memory, kernels and copies (null/NullBackend.cpp is the
+// example):
+//
+//   TESSERA_RETURN_IF_ERROR(resolveCalls(plan, options).status());             // nothing is allocated yet
+//   TESSERA_RETURN_IF_ERROR(resolve(options.widen, layouts, arena));           // the buffers lie in the arena now
+//   KernelCall call;                                                           // of a step, to bind a kernel to
+//   TESSERA_RETURN_IF_ERROR(resolveCall(plan, step, buffers(), options, call));
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_BACKEND_RESOLVEDPLAN_H
+#define TESSERA_RUNTIME_BACKEND_RESOLVEDPLAN_H
+
+#include "runtime/backend/Kernel.h"
+
+namespace tessera::rt {
+
+/// A plan's buffers as views into an arena at `base` (null: addresses are null), checked. `layouts`: one per
+/// buffer, or empty for all plain. Offsets double when widened.
+Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layout> &layouts, std::byte *base,
+                      std::vector<TensorView> &views);
+/// The call of a kernel step on these buffers, checked.
+Status resolveCall(const plan::Plan &plan, const plan::Step &step, const std::vector<TensorView> &buffers,
+                   const LoadOptions &options, KernelCall &call);
+/// The calls of a plan before it is loaded, by program and step: shapes and types are set, addresses are not. For the
+/// checks before memory is allocated, and the choice of layouts. Collectives give an empty call.
+Result<std::vector<std::vector<KernelCall>>> resolveCalls(const plan::Plan &plan, const LoadOptions &options);
+/// A constant's contents in the element type in which it is held.
+std::vector<std::byte> constantContents(const plan::Buffer &buffer, const TensorView &held);
+
+/// "arena of 2^60 bytes" is refused before anybody computes with it.
+Status checkArena(const plan::Plan &plan);
+
+class ResolvedPlan : public LoadedPlan {
+public:
+  void *address(uint32_t buffer) override;
+  Layout layout(uint32_t buffer) const override;
+  plan::DType dtype(uint32_t buffer) const override;
+  /// "PREFIX: KERNEL IMPLEMENTATION", "PREFIX: collective".
+  std::string describe(uint32_t program, uint32_t step) const override;
+
+protected:
+  /// `prefix` opens every description. The plan outlives this.
+  ResolvedPlan(const plan::Plan &plan, std::string prefix) : plan_(plan), prefix_(std::move(prefix)) {}
+  Status resolve(bool widen, const std::vector<Layout> &layouts, std::byte *arena) {
+    return resolveBuffers(plan_, widen, layouts, arena, buffers_);
+  }
+  /// Uploads the plan's constants.
+  Status writeConstants();
+
+  const plan::Plan &plan() const { return plan_; }
+  const std::vector<TensorView> &buffers() const { return buffers_; }
+  const plan::Step &step(uint32_t program, uint32_t step) const;
+  /// "step 'fc1.matmul'", for messages.
+  std::string stepText(uint32_t program, uint32_t step) const;
+  Status checkBuffer(uint32_t buffer) const;
+  Status checkStep(uint32_t program, uint32_t step) const;
+  /// What runs a kernel's step: "oneDNN jit:avx512_core". Called for steps that there are and that are no collectives.
+  virtual std::string implementation(uint32_t program, uint32_t step) const = 0;
+
+private:
+  const plan::Plan &plan_;
+  std::string prefix_;
+  std::vector<TensorView> buffers_;
+};
+
+} // namespace tessera::rt
+
+#endif
