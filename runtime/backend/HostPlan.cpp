@@ -43,7 +43,7 @@ Result<std::unique_ptr<LoadedPlan>> HostPlan::load(const plan::Plan &plan, const
   if (!arena)
     return arena.status().context("arena");
   loaded->arena_ = std::move(*arena);
-  TESSERA_RETURN_IF_ERROR(loaded->resolve(options.widen, layouts, loaded->arena_.data()));
+  TESSERA_RETURN_IF_ERROR(loaded->placeBuffers(options.widen, layouts, loaded->arena_.data()));
   TESSERA_RETURN_IF_ERROR(loaded->bind(options, bind));
   TESSERA_RETURN_IF_ERROR(loaded->writeConstants());
   return std::unique_ptr<LoadedPlan>(std::move(loaded));

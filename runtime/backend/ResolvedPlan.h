@@ -5,7 +5,7 @@
 // example):
 //
 //   TESSERA_RETURN_IF_ERROR(resolveCalls(plan, options).status());             // nothing is allocated yet
-//   TESSERA_RETURN_IF_ERROR(resolve(options.widen, layouts, arena));           // the buffers lie in the arena now
+//   TESSERA_RETURN_IF_ERROR(placeBuffers(options.widen, layouts, arena));           // the buffers lie in the arena now
 //   KernelCall call;                                                           // of a step, to bind a kernel to
 //   TESSERA_RETURN_IF_ERROR(resolveCall(plan, step, buffers(), options, call));
 //
@@ -44,7 +44,7 @@ public:
 protected:
   /// `prefix` opens every description. The plan outlives this.
   ResolvedPlan(const plan::Plan &plan, std::string prefix) : plan_(plan), prefix_(std::move(prefix)) {}
-  Status resolve(bool widen, const std::vector<Layout> &layouts, std::byte *arena) {
+  Status placeBuffers(bool widen, const std::vector<Layout> &layouts, std::byte *arena) {
     return resolveBuffers(plan_, widen, layouts, arena, buffers_);
   }
   /// Uploads the plan's constants.

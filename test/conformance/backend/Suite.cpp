@@ -57,13 +57,12 @@ std::string difference(const Values &expected, const Values &actual, double tole
   return "";
 }
 
-/// All that run on any machine, or the one of TESSERA_CONFORMANCE_BACKEND.
+} // namespace
+
 std::vector<std::string> backendsUnderTest() {
   const char *one = std::getenv("TESSERA_CONFORMANCE_BACKEND");
   return one && *one ? std::vector<std::string>{one} : std::vector<std::string>{"reference", "cpu"};
 }
-
-} // namespace
 
 void check(const Case &c) {
   LoadOptions wide;

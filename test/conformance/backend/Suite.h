@@ -1,5 +1,7 @@
 //===- Suite.h - every backend against the reference in F64 --------------------------------------------===//
 //
+// (What loading, copies and capabilities promise is Contract.cpp; docs/adding-a-backend.md says how to run it all.)
+//
 // A case is a small plan with inputs. `check` computes it on the reference backend with every F32 held as
 // F64, then on every other backend in F32 with one and with two threads, and compares.
 //
@@ -48,6 +50,9 @@ struct Case {
   uint32_t input(Random &random, plan::DType dtype, const Shape &shape);
   uint32_t output(plan::DType dtype, const Shape &shape);
 };
+
+/// All that compute and run on any machine, or the one of TESSERA_CONFORMANCE_BACKEND.
+std::vector<std::string> backendsUnderTest();
 
 void check(const Case &c);
 

@@ -83,7 +83,7 @@ Status CudaPlan::allocate(const LoadOptions &options, const std::vector<Layout> 
   TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) {
     return device_->api().fill(device_->handle(), TESSERA_COMPUTE_STREAM, arena_.data(), 0, bytes, m);
   }));
-  return resolve(options.widen, layouts, reinterpret_cast<std::byte *>(arena_.data()));
+  return placeBuffers(options.widen, layouts, reinterpret_cast<std::byte *>(arena_.data()));
 }
 
 /// The first choice whose library calls can be prepared.

@@ -71,10 +71,10 @@ Status CudaPlan::download(uint32_t buffer, void *host) {
   return Status();
 }
 
-Result<std::unique_ptr<InputPath>> CudaPlan::inputPath(const std::vector<uint32_t> &buffers) {
+Result<std::unique_ptr<InputPath>> CudaPlan::inputPath(const std::vector<uint32_t> &wanted) {
   std::vector<CudaInput::Target> targets;
   size_t bytes = 0;
-  for (uint32_t buffer : buffers) {
+  for (uint32_t buffer : wanted) {
     TESSERA_RETURN_IF_ERROR(checkBuffer(buffer));
     if (!buffers()[buffer].layout.plain())
       return std::unique_ptr<InputPath>(); // the host would have to convert it while nothing waits
@@ -86,9 +86,9 @@ Result<std::unique_ptr<InputPath>> CudaPlan::inputPath(const std::vector<uint32_
 }
 
 /// Libraries and communicators allocate at first use: only where twice as much is free do copies take it.
-std::unique_ptr<Snapshot> CudaPlan::snapshot(const std::vector<uint32_t> &buffers) {
+std::unique_ptr<Snapshot> CudaPlan::snapshot(const std::vector<uint32_t> &wanted) {
   std::vector<CudaSnapshot::Part> parts;
-  for (uint32_t buffer : buffers)
+  for (uint32_t buffer : wanted)
     parts.push_back({buffers().at(buffer).as<char>(), buffers()[buffer].bytes()});
   const size_t bytes = CudaSnapshot::bytesFor(parts), held = arenaBytes() + scratchBytes();
   if (held + 2 * bytes > device_->info().freeBytes)

@@ -1,6 +1,6 @@
 //===- CudaSnapshot.h - copies of buffers within a device's memory --------------------------------------===//
 //
-// See Snapshot (Backend.h). Copies are enqueued on the compute stream, between programs, and take what memory takes:
+// See Snapshot (Capabilities.h). Copies are enqueued on the compute stream, between programs, and take what memory takes:
 //
 //   std::unique_ptr<Snapshot> kept = CudaSnapshot::create(device, {{parameter, bytes}});   // null: no memory
 //   kept->take();
