@@ -26,6 +26,32 @@ namespace tessera::graph {
 template <typename ConcreteOp>
 class GraphElementwise : public mlir::OpTrait::TraitBase<ConcreteOp, GraphElementwise> {};
 
+/// The type of a broadcast: the common element type of the first two operands, and the shape by NumPy's rule. Fails
+/// with one sentence where the operands do not fit.
+llvm::LogicalResult inferBroadcast(std::optional<mlir::Location> loc, mlir::ValueRange operands,
+                                   llvm::SmallVectorImpl<mlir::Type> &results);
+/// The same with elements of i1.
+llvm::LogicalResult inferComparison(std::optional<mlir::Location> loc, mlir::ValueRange operands,
+                                    llvm::SmallVectorImpl<mlir::Type> &results);
+
+// Operators whose result type is such a broadcast.
+template <typename ConcreteOp> class GraphBroadcasts : public mlir::OpTrait::TraitBase<ConcreteOp, GraphBroadcasts> {
+public:
+  static llvm::LogicalResult inferReturnTypes(mlir::MLIRContext *, std::optional<mlir::Location> loc,
+                                              mlir::ValueRange operands, mlir::DictionaryAttr, mlir::OpaqueProperties,
+                                              mlir::RegionRange, llvm::SmallVectorImpl<mlir::Type> &results) {
+    return inferBroadcast(loc, operands, results);
+  }
+};
+template <typename ConcreteOp> class GraphCompares : public mlir::OpTrait::TraitBase<ConcreteOp, GraphCompares> {
+public:
+  static llvm::LogicalResult inferReturnTypes(mlir::MLIRContext *, std::optional<mlir::Location> loc,
+                                              mlir::ValueRange operands, mlir::DictionaryAttr, mlir::OpaqueProperties,
+                                              mlir::RegionRange, llvm::SmallVectorImpl<mlir::Type> &results) {
+    return inferComparison(loc, operands, results);
+  }
+};
+
 // What mixed precision makes of an operator (GraphOps.td; asked for by precisionOf in GraphKinds.h).
 template <typename ConcreteOp> class GraphProducts : public mlir::OpTrait::TraitBase<ConcreteOp, GraphProducts> {};
 template <typename ConcreteOp> class GraphFollows : public mlir::OpTrait::TraitBase<ConcreteOp, GraphFollows> {};

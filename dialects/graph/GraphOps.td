@@ -35,12 +35,15 @@ class Graph_Op<string mnemonic, string rule, list<Trait> traits = [], list<strin
   let extraClassDefinition = "::llvm::StringRef $cppClass::getRuleText() { return \"" # rule # "\"; }";
 }
 
-// Result types follow from operands and attributes: GraphTypes.cpp.
-class Graph_InferredOp<string mnemonic, string rule, list<Trait> traits = [], list<string> methods = []>
-    : Graph_Op<mnemonic, rule,
-               !listconcat([DeclareOpInterfaceMethods<InferTypeOpInterface>], traits), methods> {
+// Result types follow from the traits: SameOperandsAndResultType, AllTypesMatch, Graph_Broadcasts or Graph_Compares.
+class Graph_TraitTypedOp<string mnemonic, string rule, list<Trait> traits, list<string> methods = []>
+    : Graph_Op<mnemonic, rule, traits, methods> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
+
+// Result types follow from operands and attributes: inferReturnTypes in GraphTypes.cpp.
+class Graph_InferredOp<string mnemonic, string rule, list<Trait> traits = [], list<string> methods = []>
+    : Graph_TraitTypedOp<mnemonic, rule, !listconcat([InferTypeOpAdaptor], traits), methods>;
 
 // The result type is given, checked by a verifier.
 class Graph_TypedOp<string mnemonic, string rule, list<Trait> traits = [], list<string> methods = []>
@@ -53,6 +56,11 @@ class Graph_TypedOp<string mnemonic, string rule, list<Trait> traits = [], list<
 def Graph_Elementwise : NativeOpTrait<"GraphElementwise"> {
   let cppNamespace = "::tessera::graph";
 }
+
+// The result is the broadcast of the operands; Graph_Compares: with elements of i1 (Graph.h).
+class Graph_TypeTrait<string name> : NativeOpTrait<name> { let cppNamespace = "::tessera::graph"; }
+def Graph_Broadcasts : TraitList<[InferTypeOpInterface, Graph_TypeTrait<"GraphBroadcasts">]>;
+def Graph_Compares : TraitList<[InferTypeOpInterface, Graph_TypeTrait<"GraphCompares">]>;
 
 // What mixed precision makes of an operator (graph-lower-precision; GraphKinds.h, precisionOf). Without any of
 // these it works in float32: exponentials, sums, statistics, losses and whatever nobody has thought about.
@@ -69,7 +77,7 @@ def Graph_Normalizes : Graph_PrecisionTrait<"GraphNormalizes">;
 //===--------------------------------------------------------------------------------------------===//
 
 class Graph_UnaryOp<string mnemonic, string rule = "... -> ...", list<Trait> traits = []>
-    : Graph_InferredOp<mnemonic, rule, !listconcat([Graph_Elementwise], traits)> {
+    : Graph_TraitTypedOp<mnemonic, rule, !listconcat([Graph_Elementwise, SameOperandsAndResultType], traits)> {
   let arguments = (ins Graph_Tensor:$x);
   let results = (outs Graph_Tensor:$y);
 }
@@ -104,11 +112,13 @@ def Graph_CastOp : Graph_TypedOp<"cast", "... -> ... | linear 0", [Graph_Element
 }
 
 class Graph_BinaryOp<string mnemonic, string rule = "..., ... -> ...", list<string> methods = [],
-                     list<Trait> traits = []>
-    : Graph_InferredOp<mnemonic, rule, !listconcat([Graph_Elementwise], traits), methods> {
+                     list<Trait> traits = [], Trait type = Graph_Broadcasts>
+    : Graph_TraitTypedOp<mnemonic, rule, !listconcat([Graph_Elementwise, type], traits), methods> {
   let arguments = (ins Graph_Tensor:$a, Graph_Tensor:$b);
   let results = (outs Graph_Tensor:$y);
 }
+class Graph_CompareOp<string mnemonic>
+    : Graph_BinaryOp<mnemonic, "..., ... -> ...", [], [Graph_Follows], Graph_Compares>;
 
 // "linear 0+1": a partial sum passes if both operands are partial. "linear 0 1": if exactly one is.
 def Graph_AddOp : Graph_BinaryOp<"add", "..., ... -> ... | linear 0+1", [], [Graph_Follows]> { let summary = "a + b, broadcast"; }
@@ -122,9 +132,9 @@ def Graph_PowOp : Graph_BinaryOp<"pow"> { let summary = "a ^ b, broadcast"; }
 def Graph_MaxOp : Graph_BinaryOp<"max", "..., ... -> ...", [], [Graph_Follows]> { let summary = "maximum, broadcast; NaN wins"; }
 def Graph_MinOp : Graph_BinaryOp<"min", "..., ... -> ...", [], [Graph_Follows]> { let summary = "minimum, broadcast; NaN wins"; }
 def Graph_ModOp : Graph_BinaryOp<"mod"> { let summary = "remainder with the divisor's sign"; }
-def Graph_EqOp  : Graph_BinaryOp<"eq", "..., ... -> ...", [], [Graph_Follows]> { let summary = "a == b, i1"; }
-def Graph_LtOp  : Graph_BinaryOp<"lt", "..., ... -> ...", [], [Graph_Follows]> { let summary = "a < b, i1"; }
-def Graph_LeOp  : Graph_BinaryOp<"le", "..., ... -> ...", [], [Graph_Follows]> { let summary = "a <= b, i1"; }
+def Graph_EqOp  : Graph_CompareOp<"eq"> { let summary = "a == b, i1"; }
+def Graph_LtOp  : Graph_CompareOp<"lt"> { let summary = "a < b, i1"; }
+def Graph_LeOp  : Graph_CompareOp<"le"> { let summary = "a <= b, i1"; }
 def Graph_AndOp : Graph_BinaryOp<"and"> { let summary = "logical and, on i1"; }
 def Graph_OrOp  : Graph_BinaryOp<"or"> { let summary = "logical or, on i1"; }
 def Graph_XorOp : Graph_BinaryOp<"xor"> { let summary = "logical exclusive or, on i1"; }
@@ -344,7 +354,8 @@ def Graph_MaxPoolOp : Graph_InferredOp<"max_pool", "custom", [Graph_Follows], ["
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_MaxPoolGradOp : Graph_InferredOp<"max_pool_grad", "custom", [Graph_Follows], ["localize", "getFlops"]> {
+def Graph_MaxPoolGradOp : Graph_TraitTypedOp<"max_pool_grad", "custom", [AllTypesMatch<["x", "dx"]>, Graph_Follows],
+                                             ["localize", "getFlops"]> {
   let summary = "x, dy -> dx: each window's dy goes to its first maximum in row-major order";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$dy, DenseI64ArrayAttr:$kernel,
                        DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
@@ -370,22 +381,22 @@ def Graph_AvgPoolGradOp : Graph_InferredOp<"avg_pool_grad", "custom", [Graph_Fol
 // Normalisation
 //===--------------------------------------------------------------------------------------------===//
 
-def Graph_SoftmaxOp : Graph_InferredOp<"softmax", "custom"> {
+def Graph_SoftmaxOp : Graph_TraitTypedOp<"softmax", "custom", [SameOperandsAndResultType]> {
   let summary = "e^x / sum e^x along dim (a stat factor)";
   let arguments = (ins Graph_Tensor:$x, I64Attr:$dim);
   let results = (outs Graph_Tensor:$y);
 }
-def Graph_SoftmaxGradOp : Graph_InferredOp<"softmax_grad", "custom"> {
+def Graph_SoftmaxGradOp : Graph_TraitTypedOp<"softmax_grad", "custom", [SameOperandsAndResultType]> {
   let summary = "dy, y -> dx = y * (dy - sum(dy * y) along dim)";
   let arguments = (ins Graph_Tensor:$dy, Graph_Tensor:$y, I64Attr:$dim);
   let results = (outs Graph_Tensor:$dx);
 }
-def Graph_LogSoftmaxOp : Graph_InferredOp<"log_softmax", "custom"> {
+def Graph_LogSoftmaxOp : Graph_TraitTypedOp<"log_softmax", "custom", [SameOperandsAndResultType]> {
   let summary = "x - log sum e^x along dim (a stat factor)";
   let arguments = (ins Graph_Tensor:$x, I64Attr:$dim);
   let results = (outs Graph_Tensor:$y);
 }
-def Graph_LogSoftmaxGradOp : Graph_InferredOp<"log_softmax_grad", "custom"> {
+def Graph_LogSoftmaxGradOp : Graph_TraitTypedOp<"log_softmax_grad", "custom", [SameOperandsAndResultType]> {
   let summary = "dy, y -> dx = dy - e^y * sum(dy) along dim";
   let arguments = (ins Graph_Tensor:$dy, Graph_Tensor:$y, I64Attr:$dim);
   let results = (outs Graph_Tensor:$dx);
@@ -437,15 +448,16 @@ def Graph_AttentionGradOp : Graph_AttentionBase<"attention_grad"> {
 
 // Exists in phases 1 and 2 only: the pass graph-decompose-norms writes it as reductions and elementwise
 // operators, so that its statistics are over the global batch under every sharding.
-def Graph_BatchNormOp : Graph_InferredOp<"batch_norm", "n c ..., c, c -> n c ..., c, c | stat(sum) n ...",
-                                         [Graph_Normalizes]> {
+def Graph_BatchNormOp
+    : Graph_TraitTypedOp<"batch_norm", "n c ..., c, c -> n c ..., c, c | stat(sum) n ...",
+                         [AllTypesMatch<["x", "y"]>, AllTypesMatch<["scale", "mean", "var"]>, Graph_Normalizes]> {
   let summary = "training mode: x, scale, bias -> y, mean, var (biased), over every dimension but 1";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$scale, Graph_Tensor:$bias, F64Attr:$epsilon);
   let results = (outs Graph_Tensor:$y, Graph_Tensor:$mean, Graph_Tensor:$var);
 }
 def Graph_BatchNormGradOp
-    : Graph_InferredOp<"batch_norm_grad", "n c ..., n c ..., c, c, c -> n c ..., c, c | stat(sum) n ...",
-                       [Graph_Normalizes]> {
+    : Graph_TraitTypedOp<"batch_norm_grad", "n c ..., n c ..., c, c, c -> n c ..., c, c | stat(sum) n ...",
+                         [AllTypesMatch<["x", "dx"]>, AllTypesMatch<["scale", "dscale", "dbias"]>, Graph_Normalizes]> {
   let summary = "dy, x, scale, mean, var -> dx, dscale, dbias";
   let arguments = (ins Graph_Tensor:$dy, Graph_Tensor:$x, Graph_Tensor:$scale, Graph_Tensor:$mean,
                        Graph_Tensor:$var, F64Attr:$epsilon);

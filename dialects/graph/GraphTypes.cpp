@@ -8,21 +8,17 @@ using namespace mlir;
 
 namespace tessera::graph {
 
-// Every inferReturnTypes has the same long signature; INFER(Op) opens its definition.
-#define INFER(Op)                                                                                                      \
-  LogicalResult Op::inferReturnTypes(MLIRContext *context, std::optional<Location> loc, ValueRange operands,           \
-                                     DictionaryAttr attributes, OpaqueProperties properties, RegionRange regions,      \
-                                     SmallVectorImpl<Type> &results)
-
 namespace {
+
+using Loc = std::optional<Location>;
+using Types = SmallVectorImpl<Type>;
 
 RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-LogicalResult fail(std::optional<Location> loc, const Twine &why) { return emitOptionalError(loc, why); }
+LogicalResult fail(Loc loc, const Twine &why) { return emitOptionalError(loc, why); }
 
-/// The broadcast of all operands, of the element type given or the first operand's.
-LogicalResult inferBroadcast(std::optional<Location> loc, ValueRange operands, Type element,
-                             SmallVectorImpl<Type> &results) {
+/// The broadcast of all operands, of the element type given.
+LogicalResult broadcastOf(Loc loc, ValueRange operands, Type element, Types &results) {
   dist::Shape shape;
   for (Value operand : operands) {
     std::optional<dist::Shape> next = broadcastShapes(shape, tensor(operand).getShape());
@@ -34,16 +30,15 @@ LogicalResult inferBroadcast(std::optional<Location> loc, ValueRange operands, T
   return success();
 }
 
-LogicalResult sameElements(std::optional<Location> loc, Value a, Value b) {
+LogicalResult sameElements(Loc loc, Value a, Value b) {
   if (tensor(a).getElementType() != tensor(b).getElementType())
     return fail(loc, "operands have different element types");
   return success();
 }
 
 /// Output extents of a sliding window; fails when an extent is not positive.
-LogicalResult windowExtents(std::optional<Location> loc, ArrayRef<int64_t> in, ArrayRef<int64_t> kernel,
-                            ArrayRef<int64_t> strides, ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations,
-                            SmallVectorImpl<int64_t> &out) {
+LogicalResult windowExtents(Loc loc, ArrayRef<int64_t> in, ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides,
+                            ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations, SmallVectorImpl<int64_t> &out) {
   size_t n = in.size();
   if (kernel.size() != n || strides.size() != n || pads.size() != 2 * n ||
       (!dilations.empty() && dilations.size() != n))
@@ -60,56 +55,29 @@ LogicalResult windowExtents(std::optional<Location> loc, ArrayRef<int64_t> in, A
   return success();
 }
 
-template <typename Op> LogicalResult inferSameAs(ValueRange operands, unsigned which, SmallVectorImpl<Type> &results) {
-  results.push_back(operands[which].getType());
-  return success();
-}
-
 } // namespace
 
-#define UNARY(Op)                                                                                                      \
-  INFER(Op) {                                                                                                          \
-    results.push_back(operands[0].getType());                                                                          \
-    return success();                                                                                                  \
-  }
-// clang-format off
-UNARY(NegOp) UNARY(AbsOp) UNARY(SignOp) UNARY(ExpOp) UNARY(Expm1Op) UNARY(LogOp) UNARY(Log1pOp) UNARY(SqrtOp) UNARY(RsqrtOp)
-UNARY(ReciprocalOp) UNARY(TanhOp) UNARY(SigmoidOp) UNARY(ErfOp) UNARY(SinOp) UNARY(CosOp)
-UNARY(AtanOp)
-UNARY(ReluOp) UNARY(FloorOp) UNARY(CeilOp) UNARY(RoundOp) UNARY(NotOp)
-UNARY(SoftmaxOp) UNARY(SoftmaxGradOp) UNARY(LogSoftmaxOp) UNARY(LogSoftmaxGradOp)
-// clang-format on
-#undef UNARY
-
-#define BINARY(Op)                                                                                                     \
-  INFER(Op) {                                                                                                          \
-    if (failed(sameElements(loc, operands[0], operands[1])))                                                           \
-      return failure();                                                                                                \
-    return inferBroadcast(loc, operands, tensor(operands[0]).getElementType(), results);                               \
-  }
-                BINARY(AddOp) BINARY(SubOp) BINARY(MulOp) BINARY(DivOp) BINARY(PowOp) BINARY(MaxOp) BINARY(MinOp)
-                    BINARY(ModOp) BINARY(AndOp) BINARY(OrOp) BINARY(XorOp)
-#undef BINARY
-
-#define COMPARE(Op)                                                                                                    \
-  INFER(Op) {                                                                                                          \
-    if (failed(sameElements(loc, operands[0], operands[1])))                                                           \
-      return failure();                                                                                                \
-    return inferBroadcast(loc, operands, IntegerType::get(context, 1), results);                                       \
-  }
-                        COMPARE(EqOp) COMPARE(LtOp) COMPARE(LeOp)
-#undef COMPARE
-
-                            INFER(SelectOp) {
-  if (!tensor(operands[0]).getElementType().isInteger(1))
-    return fail(loc, "the condition of select must be i1");
-  if (failed(sameElements(loc, operands[1], operands[2])))
+LogicalResult inferBroadcast(Loc loc, ValueRange operands, Types &results) {
+  if (failed(sameElements(loc, operands[0], operands[1])))
     return failure();
-  return inferBroadcast(loc, operands, tensor(operands[1]).getElementType(), results);
+  return broadcastOf(loc, operands, tensor(operands[0]).getElementType(), results);
 }
 
-INFER(TransposeOp) {
-  Adaptor adaptor(operands, attributes, properties, regions);
+LogicalResult inferComparison(Loc loc, ValueRange operands, Types &results) {
+  if (failed(sameElements(loc, operands[0], operands[1])))
+    return failure();
+  return broadcastOf(loc, operands, IntegerType::get(operands[0].getContext(), 1), results);
+}
+
+LogicalResult SelectOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
+  if (!tensor(adaptor.getCond()).getElementType().isInteger(1))
+    return fail(loc, "the condition of select must be i1");
+  if (failed(sameElements(loc, adaptor.getA(), adaptor.getB())))
+    return failure();
+  return broadcastOf(loc, adaptor.getOperands(), tensor(adaptor.getA()).getElementType(), results);
+}
+
+LogicalResult TransposeOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
   RankedTensorType x = tensor(adaptor.getX());
   ArrayRef<int64_t> perm = adaptor.getPerm();
   dist::Shape shape;
@@ -126,8 +94,7 @@ INFER(TransposeOp) {
   return success();
 }
 
-INFER(SliceOp) {
-  Adaptor adaptor(operands, attributes, properties, regions);
+LogicalResult SliceOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
   RankedTensorType x = tensor(adaptor.getX());
   ArrayRef<int64_t> starts = adaptor.getStarts(), limits = adaptor.getLimits(), strides = adaptor.getStrides();
   size_t n = x.getRank();
@@ -143,8 +110,7 @@ INFER(SliceOp) {
   return success();
 }
 
-INFER(PadOp) {
-  Adaptor adaptor(operands, attributes, properties, regions);
+LogicalResult PadOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
   RankedTensorType x = tensor(adaptor.getX());
   size_t n = x.getRank();
   if (adaptor.getLo().size() != n || adaptor.getHi().size() != n || adaptor.getInner().size() != n)
@@ -161,17 +127,16 @@ INFER(PadOp) {
   return success();
 }
 
-INFER(ConcatOp) {
-  Adaptor adaptor(operands, attributes, properties, regions);
-  if (operands.empty())
+LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
+  if (adaptor.getXs().empty())
     return fail(loc, "concat of nothing");
-  RankedTensorType first = tensor(operands[0]);
+  RankedTensorType first = tensor(adaptor.getXs()[0]);
   int64_t dim = adaptor.getDim();
   if (dim < 0 || dim >= first.getRank())
     return fail(loc, "dim is out of range");
   dist::Shape shape(first.getShape());
   shape[dim] = 0;
-  for (Value x : operands) {
+  for (Value x : adaptor.getXs()) {
     RankedTensorType type = tensor(x);
     if (type.getRank() != first.getRank() || type.getElementType() != first.getElementType())
       return fail(loc, "operands differ in rank or element type");
@@ -184,8 +149,7 @@ INFER(ConcatOp) {
   return success();
 }
 
-INFER(GatherOp) {
-  Adaptor adaptor(operands, attributes, properties, regions);
+LogicalResult GatherOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
   RankedTensorType table = tensor(adaptor.getTable()), indices = tensor(adaptor.getIndices());
   int64_t axis = adaptor.getAxis(), batch = adaptor.getBatchDims();
   if (axis < 0 || axis >= table.getRank())
@@ -202,8 +166,7 @@ INFER(GatherOp) {
   return success();
 }
 
-INFER(ScatterAddOp) {
-  Adaptor adaptor(operands, attributes, properties, regions);
+LogicalResult ScatterAddOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
   RankedTensorType indices = tensor(adaptor.getIndices()), updates = tensor(adaptor.getUpdates());
   int64_t axis = adaptor.getAxis(), batch = adaptor.getBatchDims();
   int64_t own = indices.getRank() - batch, rank = updates.getRank() - own + 1;
@@ -224,8 +187,8 @@ INFER(ScatterAddOp) {
 }
 
 namespace {
-LogicalResult inferReduce(std::optional<Location> loc, RankedTensorType x, ArrayRef<int64_t> dims, bool keepdims,
-                          Type element, SmallVectorImpl<Type> &results) {
+LogicalResult inferReduce(Loc loc, RankedTensorType x, ArrayRef<int64_t> dims, bool keepdims, Type element,
+                          Types &results) {
   SmallVector<bool> reduced(x.getRank(), false);
   for (int64_t d : dims) {
     if (d < 0 || d >= x.getRank() || reduced[d])
@@ -241,27 +204,30 @@ LogicalResult inferReduce(std::optional<Location> loc, RankedTensorType x, Array
   results.push_back(RankedTensorType::get(shape, element));
   return success();
 }
+
+/// Of reduce_sum, reduce_max, reduce_min.
+template <typename Adaptor> LogicalResult inferReduce(Loc loc, Adaptor adaptor, Types &results) {
+  RankedTensorType x = tensor(adaptor.getX());
+  return inferReduce(loc, x, adaptor.getDims(), adaptor.getKeepdims(), x.getElementType(), results);
+}
 } // namespace
 
-#define REDUCE(Op)                                                                                                     \
-  INFER(Op) {                                                                                                          \
-    Adaptor adaptor(operands, attributes, properties, regions);                                                        \
-    RankedTensorType x = tensor(adaptor.getX());                                                                       \
-    return inferReduce(loc, x, adaptor.getDims(), adaptor.getKeepdims(), x.getElementType(), results);                 \
-  }
-// clang-format off
-REDUCE(ReduceSumOp) REDUCE(ReduceMaxOp) REDUCE(ReduceMinOp)
-// clang-format on
-#undef REDUCE
+LogicalResult ReduceSumOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
+  return inferReduce(loc, adaptor, results);
+}
+LogicalResult ReduceMaxOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
+  return inferReduce(loc, adaptor, results);
+}
+LogicalResult ReduceMinOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
+  return inferReduce(loc, adaptor, results);
+}
 
-    INFER(ArgMaxOp) {
-  Adaptor adaptor(operands, attributes, properties, regions);
+LogicalResult ArgMaxOp::inferReturnTypes(MLIRContext *context, Loc loc, Adaptor adaptor, Types &results) {
   return inferReduce(loc, tensor(adaptor.getX()), {int64_t(adaptor.getDim())}, adaptor.getKeepdims(),
                      IntegerType::get(context, 64), results);
 }
 
-INFER(TopKOp) {
-  Adaptor adaptor(operands, attributes, properties, regions);
+LogicalResult TopKOp::inferReturnTypes(MLIRContext *context, Loc loc, Adaptor adaptor, Types &results) {
   RankedTensorType x = tensor(adaptor.getX());
   int64_t dim = adaptor.getDim(), k = adaptor.getK();
   if (dim < 0 || dim >= x.getRank() || k < 1 || k > x.getDimSize(dim))
@@ -278,8 +244,7 @@ static Type productElement(Type element, bool wide) {
   return wide && narrow ? Float32Type::get(element.getContext()) : element;
 }
 
-INFER(MatMulOp) {
-  Adaptor adaptor(operands, attributes, properties, regions);
+LogicalResult MatMulOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
   RankedTensorType a = tensor(adaptor.getA()), b = tensor(adaptor.getB());
   if (a.getRank() < 2 || b.getRank() < 2)
     return fail(loc, "matmul needs operands of at least two dimensions");
@@ -301,8 +266,7 @@ INFER(MatMulOp) {
   return success();
 }
 
-INFER(ConvOp) {
-  Adaptor adaptor(operands, attributes, properties, regions);
+LogicalResult ConvOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
   RankedTensorType x = tensor(adaptor.getX()), w = tensor(adaptor.getW());
   int64_t groups = adaptor.getGroups();
   if (x.getRank() < 3 || x.getRank() != w.getRank())
@@ -318,8 +282,7 @@ INFER(ConvOp) {
   return success();
 }
 
-INFER(ConvInputGradOp) {
-  Adaptor adaptor(operands, attributes, properties, regions);
+LogicalResult ConvInputGradOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
   RankedTensorType dy = tensor(adaptor.getDy()), w = tensor(adaptor.getW());
   int64_t groups = adaptor.getGroups();
   if (dy.getRank() < 3 || dy.getRank() != w.getRank() || int64_t(adaptor.getInputSizes().size()) != dy.getRank() - 2)
@@ -332,8 +295,7 @@ INFER(ConvInputGradOp) {
   return success();
 }
 
-INFER(ConvWeightGradOp) {
-  Adaptor adaptor(operands, attributes, properties, regions);
+LogicalResult ConvWeightGradOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
   RankedTensorType x = tensor(adaptor.getX()), dy = tensor(adaptor.getDy());
   int64_t groups = adaptor.getGroups();
   if (x.getRank() < 3 || x.getRank() != dy.getRank() || int64_t(adaptor.getKernelSizes().size()) != x.getRank() - 2)
@@ -348,8 +310,7 @@ INFER(ConvWeightGradOp) {
   return success();
 }
 
-INFER(MaxPoolOp) {
-  Adaptor adaptor(operands, attributes, properties, regions);
+LogicalResult MaxPoolOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
   RankedTensorType x = tensor(adaptor.getX());
   if (x.getRank() < 3)
     return fail(loc, "pooling needs a batch, a channel and a spatial dimension");
@@ -360,10 +321,8 @@ INFER(MaxPoolOp) {
   results.push_back(RankedTensorType::get(shape, x.getElementType()));
   return success();
 }
-INFER(MaxPoolGradOp) { return inferSameAs<MaxPoolGradOp>(operands, 0, results); }
 
-INFER(AvgPoolOp) {
-  Adaptor adaptor(operands, attributes, properties, regions);
+LogicalResult AvgPoolOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
   RankedTensorType x = tensor(adaptor.getX());
   if (x.getRank() < 3)
     return fail(loc, "pooling needs a batch, a channel and a spatial dimension");
@@ -374,8 +333,7 @@ INFER(AvgPoolOp) {
   results.push_back(RankedTensorType::get(shape, x.getElementType()));
   return success();
 }
-INFER(AvgPoolGradOp) {
-  Adaptor adaptor(operands, attributes, properties, regions);
+LogicalResult AvgPoolGradOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
   RankedTensorType dy = tensor(adaptor.getDy());
   if (dy.getRank() < 3 || int64_t(adaptor.getInputSizes().size()) != dy.getRank() - 2)
     return fail(loc, "avg_pool_grad needs one input size per spatial dimension");
@@ -387,8 +345,7 @@ INFER(AvgPoolGradOp) {
 
 namespace {
 /// q, k, v and bias of attention must fit together.
-LogicalResult checkAttention(std::optional<Location> loc, Value qValue, Value kValue, Value vValue, Value biasValue,
-                             bool rowsFirst) {
+LogicalResult checkAttention(Loc loc, Value qValue, Value kValue, Value vValue, Value biasValue, bool rowsFirst) {
   RankedTensorType q = tensor(qValue), k = tensor(kValue), v = tensor(vValue);
   int64_t rank = q.getRank();
   if (rank < 3 || k.getRank() != rank || v.getRank() != rank)
@@ -419,8 +376,7 @@ LogicalResult checkAttention(std::optional<Location> loc, Value qValue, Value kV
 }
 } // namespace
 
-INFER(AttentionOp) {
-  Adaptor adaptor(operands, attributes, properties, regions);
+LogicalResult AttentionOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
   if (failed(checkAttention(loc, adaptor.getQ(), adaptor.getK(), adaptor.getV(), adaptor.getBias(),
                             adaptor.getRowsFirst())))
     return failure();
@@ -430,8 +386,7 @@ INFER(AttentionOp) {
   return success();
 }
 
-INFER(AttentionGradOp) {
-  Adaptor adaptor(operands, attributes, properties, regions);
+LogicalResult AttentionGradOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor adaptor, Types &results) {
   if (failed(checkAttention(loc, adaptor.getQ(), adaptor.getK(), adaptor.getV(), adaptor.getBias(),
                             adaptor.getRowsFirst())))
     return failure();
@@ -441,15 +396,6 @@ INFER(AttentionGradOp) {
       tensor(adaptor.getDy()).getElementType() != tensor(adaptor.getQ()).getElementType())
     return fail(loc, "dy is not what attention makes of q, k and v");
   results.append({adaptor.getQ().getType(), adaptor.getK().getType(), adaptor.getV().getType()});
-  return success();
-}
-
-INFER(BatchNormOp) {
-  results.append({operands[0].getType(), operands[1].getType(), operands[1].getType()});
-  return success();
-}
-INFER(BatchNormGradOp) {
-  results.append({operands[1].getType(), operands[2].getType(), operands[2].getType()});
   return success();
 }
 
