@@ -1,5 +1,7 @@
 #include "dialects/dist/DistInterfaces.h"
 
+#include "mlir/IR/BuiltinAttributes.h"
+
 using namespace llvm;
 using namespace mlir;
 
@@ -38,10 +40,42 @@ template <typename Range> SmallVector<Shape> shapesOf(Range types) {
 SmallVector<Shape> operandShapes(Operation *op) { return shapesOf(op->getOperandTypes()); }
 SmallVector<Shape> resultShapes(Operation *op) { return shapesOf(op->getResultTypes()); }
 
+namespace {
+/// Attributes as a rule's text reads them.
+std::optional<SmallVector<int64_t>> ruleAttribute(Operation *op, StringRef name) {
+  if (name == "floats") {
+    auto from = dyn_cast<FloatType>(cast<RankedTensorType>(op->getOperand(0).getType()).getElementType());
+    auto to = dyn_cast<FloatType>(cast<RankedTensorType>(op->getResult(0).getType()).getElementType());
+    return SmallVector<int64_t>{from && to && from.getWidth() <= to.getWidth()};
+  }
+  std::optional<Attribute> found = op->getInherentAttr(name);
+  if (!found)
+    return std::nullopt;
+  if (!*found) // an optional one, or a flag that is not set
+    return SmallVector<int64_t>{0};
+  if (auto flag = dyn_cast<BoolAttr>(*found))
+    return SmallVector<int64_t>{flag.getValue()};
+  if (auto number = dyn_cast<IntegerAttr>(*found))
+    return SmallVector<int64_t>{number.getInt()};
+  if (auto list = dyn_cast<DenseI64ArrayAttr>(*found))
+    return SmallVector<int64_t>(list.asArrayRef());
+  return isa<UnitAttr>(*found) ? std::optional(SmallVector<int64_t>{1}) : std::nullopt;
+}
+} // namespace
+
 Expected<ShardingRule> buildRule(StringRef text, Operation *op) {
   if (text == "custom")
     return createStringError(op->getName().getStringRef() + " does not say its sharding rule");
-  return ShardingRule::parse(text, operandShapes(op), resultShapes(op));
+  Expected<ShardingRule> rule = ShardingRule::parse(text, operandShapes(op), resultShapes(op),
+                                                    [&](StringRef name) { return ruleAttribute(op, name); });
+  if (!rule || op->getNumOperands() == 0)
+    return rule;
+  // There is no integer below all integers that a plan could write into padding.
+  if (!isa<FloatType>(cast<RankedTensorType>(op->getOperand(0).getType()).getElementType()))
+    for (Factor &f : rule->factors)
+      if (f.kind == FactorKind::Reduce && f.reduction != Reduction::Sum)
+        f.padding = Factor::Padding::Refused;
+  return rule;
 }
 
 } // namespace tessera::dist

@@ -1,41 +1,69 @@
 //===- ShardingRule.h - how an operator may be sharded ---------------------------------------===//
 //
-// An operator is described by its iteration factors, as einsum describes a contraction. Every
-// dimension of every operand and result is a list of factors, major to minor; a factor that several
-// tensors share must be cut alike in all of them. Enumeration, propagation, cost, partition and
-// tests derive from this object and never ask which operator it is. After the idea of Shardy's
-// OpShardingRule (OpenXLA).
+// An operator is described by its iteration factors, as einsum describes a contraction. Every dimension of every
+// operand and result is a list of factors, major to minor; a factor that several tensors share must be cut alike in
+// all of them. Enumeration, propagation, cost, partition and tests derive from this object and never ask which
+// operator it is. After the idea of Shardy's OpShardingRule (OpenXLA).
 //
 // Text form (on the operator's ODS line):
 //
 //   rule    ::= tensors "->" tensors ("|" clause)*
 //   tensors ::= tensor ("," tensor)*             (empty before "->": no operands)
 //   tensor  ::= dim*  |  "()"                    ("()": rank 0)
-//   dim     ::= name | "(" name name+ ")" | "..."
-//   clause  ::= ("sum" | "max" | "min") name+    a reduction: cutting it leaves the results that do not
-//                                                have the factor partial (and cuts those that do)
-//             | "stat(" word, ... ")" name+      a reduction whose result is used inside the operator:
-//                                                where it is cut, every word is one reduction over
-//                                                the ranks
-//             | "whole" name+                    never cut
-//             | "window" (h:r)+                  h slides over the operand with kernel factor r: needs
-//                                                a halo
-//             | "linear" group+                  group ::= i ("+" i)*: if exactly the operands of one
-//                                                group are partial sums (each of them), the results
-//                                                are
+//   dim     ::= factor | "(" factor factor+ ")" | "..." | run
+//   factor  ::= name ["=" attribute]             the attribute holds its size, where no shape tells it
+//   run     ::= letters ".." ["/" attribute | "-" attribute | "[" attribute "]"]
+//   clause  ::= ("sum" | "max" | "min") word+    a reduction: cutting it leaves the results that do not have the factor
+//                                                partial (and cuts those that do)
+//             | "stat(" reduction, ... ")" word+ a reduction whose result is used inside the operator: where it is cut,
+//                                                every one named is one reduction over the ranks
+//             | "whole" word+                    never cut
+//             | "window" [options] (word:kernel)+
+//                                                the factor slides over the first operand that has it: needs a halo
+//             | "linear" group+                  group ::= i ("+" i)*: if exactly the operands of one group are partial
+//                                                sums (each of them), the results are
+//   word    ::= name | "..." | letters ".." ["[" attribute "]"]
 //
-// "..." stands for any number of dimensions, aligned at the last one as NumPy broadcasts: an extent
-// of 1 where another tensor has more takes part in no factor. In a clause it means all of its
-// factors.
+// "..." stands for any number of dimensions, aligned at the last one as NumPy broadcasts: an extent of 1 where another
+// tensor has more takes part in no factor.
 //
-// Example: "... m k, ... k n -> ... m n | sum k | linear 0 1" on [8, 4, 6], [6, 10] -> [8, 4, 10]
-// gives the factors b0 = 8 (the second operand lacks it), m = 4, k = 6 (a sum), n = 10.
+// A run stands for any number of dimensions as well, but without broadcasting, and its dimensions can be named one by
+// one. "d.." are the factors d0 d1 d2 ...; "hwz.." are h, h w or h w z. An attribute selects dimensions by their
+// number:
+//
+//   d../dims   those in `dims` are cut by nothing (in a result: they have the extent 1)
+//   d..-dims   without those in `dims`
+//   d..[perm]  in the order of `perm`; in a clause: those in `dims`
+//
+// In a clause, "..." and "d.." mean all of their factors.
+//
+// The kernel of a window is a factor (h:r, hwz..:rst..) or an attribute (hwz..:kernel). Stride, dilation and padding
+// come from the attributes `strides`, `dilations` and `pads`, as far as the operator has them; their numbers are those
+// of the operand's last dimensions. Options are "transposed" and what stands beyond the border, a number:
+// "window(transposed)", "window(-inf)".
+//
+// Alternatives by attribute may stand anywhere and are chosen before anything else is read:
+//
+//   "{" test ("or" test)* "?" text [" : " text] "}"     test ::= attribute | attribute "=" number
+//
+// "transpose_a" holds if the attribute is not 0, "pads=0" if each of its numbers is 0. "floats" is no attribute: it
+// holds if numbers go to numbers of no fewer digits, so that a sum may be computed before or after.
+//
+// Example: "... {transpose_a ? k m : m k}, ... k n -> ... m n | sum k | linear 0 1", without the flag on [8, 4, 6],
+// [6, 10] -> [8, 4, 10], gives the factors b0 = 8 (the second operand lacks it), m = 4, k = 6 (a sum), n = 10.
+//
+// Example: "d.. -> {keepdims ? d../dims : d..-dims} | sum d..[dims]" with dims = 1, on [4, 8, 2] -> [4, 2], is
+// "d0 d1 d2 -> d0 d2 | sum d1".
+//
+// An error names the spot: "sharding rule 'm k -> m | sum q', column 16: unknown factor 'q'".
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_DIALECTS_DIST_SHARDINGRULE_H
 #define TESSERA_DIALECTS_DIST_SHARDINGRULE_H
 
 #include "dialects/dist/Sharding.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <map>
 #include <optional>
@@ -44,6 +72,11 @@
 namespace tessera::dist {
 
 using Shape = llvm::SmallVector<int64_t>;
+
+/// What rules read of an operator's attributes: one number, or a list; a flag is 0 or 1. nullopt: there is none of this
+/// name.
+using RuleAttributes = llvm::function_ref<std::optional<llvm::SmallVector<int64_t>>(llvm::StringRef)>;
+inline std::optional<llvm::SmallVector<int64_t>> noAttributes(llvm::StringRef) { return std::nullopt; }
 
 enum class FactorKind {
   PassThrough, // in results; cutting it cuts them
@@ -108,11 +141,10 @@ struct ShardingRule {
                 Reduction reduction = Reduction::None);
   std::string str() const; // the text form, with sizes: "m k, k n -> m n | sum k {m=4, k=6, n=10}"
 
-  /// Parses `text` and binds it to shapes. `sizes` gives factors that shapes do not tell (the
-  /// groups of a convolution). Window clauses get kernel 1, stride 1: the caller fills them in.
+  /// Reads `text` and binds it to shapes and attributes.
   static llvm::Expected<ShardingRule> parse(llvm::StringRef text, llvm::ArrayRef<Shape> operandShapes,
                                             llvm::ArrayRef<Shape> resultShapes,
-                                            const std::map<std::string, int64_t> &sizes = {});
+                                            RuleAttributes attributes = noAttributes);
 };
 
 /// A strategy: which axes cut which factor, whether partial sums pass through, and the results'

@@ -8,8 +8,11 @@
 // importer normalises them). Comparison results are i1. Element types: f32, f64, f16, bf16, i64, i32,
 // i8, ui8, i1.
 //
-// The rule's syntax is documented in dialects/dist/ShardingRule.h. The rule "custom" means: it depends
-// on attributes or shapes and is built in C++, in GraphRules.cpp, into the same object.
+// The rule's syntax is documented in dialects/dist/ShardingRule.h. The rule "custom" means: no text can say it, and it
+// is built in C++, in GraphRules.cpp, into the same object.
+//
+// Factor letters are the same in an operator and its gradients (n batch, g groups, c channels in, f channels out, h w z
+// space, r s t kernel, m k n of a product), so that a reader recognises them.
 //
 //===--------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_GRAPH_OPS_TD
@@ -98,14 +101,19 @@ def Graph_ErfOp        : Graph_UnaryOp<"erf", "... -> ...", [Graph_Follows]> { l
 def Graph_SinOp        : Graph_UnaryOp<"sin"> { let summary = "sine"; }
 def Graph_CosOp        : Graph_UnaryOp<"cos"> { let summary = "cosine"; }
 def Graph_AtanOp       : Graph_UnaryOp<"atan"> { let summary = "inverse tangent, in (-pi/2, pi/2)"; }
-def Graph_ReluOp       : Graph_UnaryOp<"relu", "... -> ...", [Graph_Follows]> { let summary = "max(x, 0); NaN stays NaN"; }
+def Graph_ReluOp : Graph_UnaryOp<"relu", "... -> ...", [Graph_Follows]> {
+  let summary = "max(x, 0); NaN stays NaN";
+}
 def Graph_FloorOp      : Graph_UnaryOp<"floor", "... -> ...", [Graph_Follows]> { let summary = "round down"; }
 def Graph_CeilOp       : Graph_UnaryOp<"ceil", "... -> ...", [Graph_Follows]> { let summary = "round up"; }
-def Graph_RoundOp      : Graph_UnaryOp<"round", "... -> ...", [Graph_Follows]> { let summary = "round to nearest, ties to even"; }
+def Graph_RoundOp : Graph_UnaryOp<"round", "... -> ...", [Graph_Follows]> {
+  let summary = "round to nearest, ties to even";
+}
 def Graph_NotOp        : Graph_UnaryOp<"not"> { let summary = "logical not, on i1"; }
 
-// Linear from a floating-point type to one that is no narrower (GraphRules.cpp): sums are rounded once.
-def Graph_CastOp : Graph_TypedOp<"cast", "... -> ... | linear 0", [Graph_Elementwise], ["getShardingRule"]> {
+// Linear from a floating-point type to one that is no narrower: what truncates is not linear, and what rounds to fewer
+// digits had better round a sum than its parts.
+def Graph_CastOp : Graph_TypedOp<"cast", "... -> ... | {floats ? linear 0}", [Graph_Elementwise]> {
   let summary = "converts the element type: float to integer truncates, to i1 is x != 0";
   let arguments = (ins Graph_Tensor:$x);
   let results = (outs Graph_Tensor:$y);
@@ -121,16 +129,26 @@ class Graph_CompareOp<string mnemonic>
     : Graph_BinaryOp<mnemonic, "..., ... -> ...", [], [Graph_Follows], Graph_Compares>;
 
 // "linear 0+1": a partial sum passes if both operands are partial. "linear 0 1": if exactly one is.
-def Graph_AddOp : Graph_BinaryOp<"add", "..., ... -> ... | linear 0+1", [], [Graph_Follows]> { let summary = "a + b, broadcast"; }
-def Graph_SubOp : Graph_BinaryOp<"sub", "..., ... -> ... | linear 0+1", [], [Graph_Follows]> { let summary = "a - b, broadcast"; }
-def Graph_MulOp : Graph_BinaryOp<"mul", "..., ... -> ... | linear 0 1", [], [Graph_Follows]> { let summary = "a * b, broadcast"; }
-// Linear on floating-point types only (GraphRules.cpp).
-def Graph_DivOp : Graph_BinaryOp<"div", "..., ... -> ... | linear 0", ["getShardingRule"], [Graph_Follows]> {
+def Graph_AddOp : Graph_BinaryOp<"add", "..., ... -> ... | linear 0+1", [], [Graph_Follows]> {
+  let summary = "a + b, broadcast";
+}
+def Graph_SubOp : Graph_BinaryOp<"sub", "..., ... -> ... | linear 0+1", [], [Graph_Follows]> {
+  let summary = "a - b, broadcast";
+}
+def Graph_MulOp : Graph_BinaryOp<"mul", "..., ... -> ... | linear 0 1", [], [Graph_Follows]> {
+  let summary = "a * b, broadcast";
+}
+// Linear on floating-point types only: integers truncate.
+def Graph_DivOp : Graph_BinaryOp<"div", "..., ... -> ... | {floats ? linear 0}", [], [Graph_Follows]> {
   let summary = "a / b, broadcast; integers truncate toward zero";
 }
 def Graph_PowOp : Graph_BinaryOp<"pow"> { let summary = "a ^ b, broadcast"; }
-def Graph_MaxOp : Graph_BinaryOp<"max", "..., ... -> ...", [], [Graph_Follows]> { let summary = "maximum, broadcast; NaN wins"; }
-def Graph_MinOp : Graph_BinaryOp<"min", "..., ... -> ...", [], [Graph_Follows]> { let summary = "minimum, broadcast; NaN wins"; }
+def Graph_MaxOp : Graph_BinaryOp<"max", "..., ... -> ...", [], [Graph_Follows]> {
+  let summary = "maximum, broadcast; NaN wins";
+}
+def Graph_MinOp : Graph_BinaryOp<"min", "..., ... -> ...", [], [Graph_Follows]> {
+  let summary = "minimum, broadcast; NaN wins";
+}
 def Graph_ModOp : Graph_BinaryOp<"mod"> { let summary = "remainder with the divisor's sign"; }
 def Graph_EqOp  : Graph_CompareOp<"eq"> { let summary = "a == b, i1"; }
 def Graph_LtOp  : Graph_CompareOp<"lt"> { let summary = "a < b, i1"; }
@@ -187,7 +205,7 @@ def Graph_RandomOp : Graph_TypedOp<"random", "() -> ...", [Graph_Elementwise], [
 // Data movement
 //===--------------------------------------------------------------------------------------------===//
 
-def Graph_BroadcastOp : Graph_TypedOp<"broadcast", "custom", [Graph_Follows]> {
+def Graph_BroadcastOp : Graph_TypedOp<"broadcast", "... -> ... | linear 0", [Graph_Follows]> {
   let summary = "stretches x to the result's shape, by NumPy's rule";
   let arguments = (ins Graph_Tensor:$x);
   let results = (outs Graph_Tensor:$y);
@@ -199,7 +217,7 @@ def Graph_ReshapeOp : Graph_TypedOp<"reshape", "custom", [Graph_Follows]> {
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_TransposeOp : Graph_InferredOp<"transpose", "custom", [Graph_Follows]> {
+def Graph_TransposeOp : Graph_InferredOp<"transpose", "d.. -> d..[perm] | linear 0", [Graph_Follows]> {
   let summary = "y.shape[i] = x.shape[perm[i]]";
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$perm);
   let results = (outs Graph_Tensor:$y);
@@ -262,21 +280,24 @@ def Graph_ScatterAddOp : Graph_InferredOp<"scatter_add", "custom", [], ["localiz
 // Reductions
 //===--------------------------------------------------------------------------------------------===//
 
-class Graph_ReduceOp<string mnemonic> : Graph_InferredOp<mnemonic, "custom"> {
+class Graph_ReduceOp<string mnemonic, string clauses>
+    : Graph_InferredOp<mnemonic, "d.. -> {keepdims ? d../dims : d..-dims} | " # clauses> {
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$dims, BoolAttr:$keepdims);
   let results = (outs Graph_Tensor:$y);
 }
-def Graph_ReduceSumOp : Graph_ReduceOp<"reduce_sum"> { let summary = "sum over dims (mean is sum times 1/N)"; }
-def Graph_ReduceMaxOp : Graph_ReduceOp<"reduce_max"> { let summary = "maximum over dims"; }
-def Graph_ReduceMinOp : Graph_ReduceOp<"reduce_min"> { let summary = "minimum over dims"; }
+def Graph_ReduceSumOp : Graph_ReduceOp<"reduce_sum", "sum d..[dims] | linear 0"> {
+  let summary = "sum over dims (mean is sum times 1/N)";
+}
+def Graph_ReduceMaxOp : Graph_ReduceOp<"reduce_max", "max d..[dims]"> { let summary = "maximum over dims"; }
+def Graph_ReduceMinOp : Graph_ReduceOp<"reduce_min", "min d..[dims]"> { let summary = "minimum over dims"; }
 
-def Graph_ArgMaxOp : Graph_InferredOp<"argmax", "custom"> {
+def Graph_ArgMaxOp : Graph_InferredOp<"argmax", "d../dim -> {keepdims ? d../dim : d..-dim}"> {
   let summary = "i64 index of the first maximum along dim (which is whole); keepdims";
   let arguments = (ins Graph_Tensor:$x, I64Attr:$dim, BoolAttr:$keepdims);
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_TopKOp : Graph_InferredOp<"topk", "custom"> {
+def Graph_TopKOp : Graph_InferredOp<"topk", "d../dim -> d../dim"> {
   let summary = "i64 indices of the k largest elements along dim (which is whole), in descending order";
   let description = [{
     `smallest`: of the k smallest, ascending. Of equal elements the one with the lower index comes first; NaN
@@ -290,11 +311,13 @@ def Graph_TopKOp : Graph_InferredOp<"topk", "custom"> {
 // Contractions
 //===--------------------------------------------------------------------------------------------===//
 
-def Graph_MatMulOp : Graph_InferredOp<"matmul", "custom", [Graph_Products], ["getFlops"]> {
+def Graph_MatMulOp
+    : Graph_InferredOp<"matmul",
+                       "... {transpose_a ? k m : m k}, ... {transpose_b ? n k : k n} -> ... m n | sum k | linear 0 1",
+                       [Graph_Products], ["getFlops"]> {
   let summary = "... m k, ... k n -> ... m n, batch dimensions broadcast";
   let description = [{
     With transpose_a the first operand is `... k m`, with transpose_b the second `... n k`.
-    Rule without flags: "... m k, ... k n -> ... m n | sum k | linear 0 1".
     With `wide` (as for the convolutions below) operands of 16 bits give a result of f32.
   }];
   let arguments = (ins Graph_Tensor:$a, Graph_Tensor:$b,
@@ -303,26 +326,30 @@ def Graph_MatMulOp : Graph_InferredOp<"matmul", "custom", [Graph_Products], ["ge
   let results = (outs Graph_Tensor:$y);
 }
 
-// 1 to 3 spatial dimensions; the rules are written for 2 and adapted. pads = lo of every spatial
-// dimension, then hi of every one (ONNX order); never negative in global programs.
-def Graph_ConvOp : Graph_InferredOp<"conv", "custom", [Graph_Products], ["localize", "getFlops"]> {
+// 1 to 3 spatial dimensions. pads = lo of every spatial dimension, then hi of every one (ONNX order); never negative in
+// global programs.
+def Graph_ConvOp
+    : Graph_InferredOp<"conv",
+                       "n (g=groups c) hwz.., (g f) c rst.. -> n (g f) hwz.. | sum c "
+                       "| whole rst.. | window hwz..:rst.. | linear 0 1",
+                       [Graph_Products], ["localize", "getFlops"]> {
   let summary = "cross-correlation: x [n, g*c, h, w], w [g*f, c, r, s] -> y [n, g*f, h', w']";
-  let description = [{
-    Rule: "n (g c) h w, (g f) c r s -> n (g f) h w | sum c | whole r s | window h:r w:s | linear 0 1".
-  }];
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$w, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, I64Attr:$groups,
                        UnitAttr:$wide);
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_ConvInputGradOp : Graph_InferredOp<"conv_input_grad", "custom", [Graph_Products], ["localize", "getFlops"]> {
+def Graph_ConvInputGradOp
+    : Graph_InferredOp<"conv_input_grad",
+                       "n (g=groups f) hwz.., (g f) c rst.. -> n (g c) hwz.. | sum f "
+                       "| whole rst.. | window(transposed) hwz..:rst.. | linear 0 1",
+                       [Graph_Products], ["localize", "getFlops"]> {
   let summary = "adjoint of conv in x: dy, w -> dx with spatial extents input_sizes";
   let description = [{
     dx[n, c, y] = sum of dy[n, f, j] * w[f, c, r] over j, r, f with y = j * stride - pad_lo + r * dilation; terms
     with y outside [0, input_size) are dropped. pads may exceed what the forward convolution had
     (localisation with halos), pad_hi is not needed and only kept for symmetry. Also ONNX ConvTranspose.
-    Rule: "n (g f) h w, (g f) c r s -> n (g c) h w | sum f | whole r s | window h:r w:s | linear 0 1".
   }];
   let arguments = (ins Graph_Tensor:$dy, Graph_Tensor:$w, DenseI64ArrayAttr:$input_sizes,
                        DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
@@ -331,11 +358,12 @@ def Graph_ConvInputGradOp : Graph_InferredOp<"conv_input_grad", "custom", [Graph
   let results = (outs Graph_Tensor:$dx);
 }
 
-def Graph_ConvWeightGradOp : Graph_InferredOp<"conv_weight_grad", "custom", [Graph_Products], ["localize", "getFlops"]> {
+def Graph_ConvWeightGradOp
+    : Graph_InferredOp<"conv_weight_grad",
+                       "n (g=groups c) hwz.., n (g f) hwz.. -> (g f) c rst.. | sum n hwz.. "
+                       "| whole rst.. | window hwz..:rst.. | linear 0 1",
+                       [Graph_Products], ["localize", "getFlops"]> {
   let summary = "adjoint of conv in w: x, dy -> dw with spatial extents kernel_sizes";
-  let description = [{
-    Rule: "n (g c) h w, n (g f) h w -> (g f) c r s | sum n h w | whole r s | window h:r w:s | linear 0 1".
-  }];
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$dy, DenseI64ArrayAttr:$kernel_sizes,
                        DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
                        DenseI64ArrayAttr:$dilations, I64Attr:$groups,
@@ -347,7 +375,9 @@ def Graph_ConvWeightGradOp : Graph_InferredOp<"conv_weight_grad", "custom", [Gra
 // Windows
 //===--------------------------------------------------------------------------------------------===//
 
-def Graph_MaxPoolOp : Graph_InferredOp<"max_pool", "custom", [Graph_Follows], ["localize", "getFlops"]> {
+def Graph_MaxPoolOp
+    : Graph_InferredOp<"max_pool", "n c hwz.. -> n c hwz.. | window(-inf) hwz..:kernel",
+                       [Graph_Follows], ["localize", "getFlops"]> {
   let summary = "maximum over windows of x [n, c, spatial...]; padding never wins";
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations);
@@ -363,14 +393,22 @@ def Graph_MaxPoolGradOp : Graph_TraitTypedOp<"max_pool_grad", "custom", [AllType
   let results = (outs Graph_Tensor:$dx);
 }
 
-def Graph_AvgPoolOp : Graph_InferredOp<"avg_pool", "custom", [Graph_Follows], ["localize", "getFlops"]> {
+def Graph_AvgPoolOp
+    : Graph_InferredOp<"avg_pool",
+                       "n c hwz.. -> n c hwz.. "
+                       "| {include_pad or pads=0 ? window hwz..:kernel : whole hwz..} | linear 0",
+                       [Graph_Follows], ["localize", "getFlops"]> {
   let summary = "mean over windows; include_pad: divide by the window's size, else by the elements inside x";
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$pads, BoolAttr:$include_pad);
   let results = (outs Graph_Tensor:$y);
 }
 
-def Graph_AvgPoolGradOp : Graph_InferredOp<"avg_pool_grad", "custom", [Graph_Follows], ["localize", "getFlops"]> {
+def Graph_AvgPoolGradOp
+    : Graph_InferredOp<"avg_pool_grad",
+                       "n c hwz.. -> n c hwz.. "
+                       "| {include_pad or pads=0 ? window(transposed) hwz..:kernel : whole hwz..} | linear 0",
+                       [Graph_Follows], ["localize", "getFlops"]> {
   let summary = "adjoint of avg_pool: dy -> dx with spatial extents input_sizes";
   let arguments = (ins Graph_Tensor:$dy, DenseI64ArrayAttr:$input_sizes, DenseI64ArrayAttr:$kernel,
                        DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, BoolAttr:$include_pad);
@@ -381,22 +419,26 @@ def Graph_AvgPoolGradOp : Graph_InferredOp<"avg_pool_grad", "custom", [Graph_Fol
 // Normalisation
 //===--------------------------------------------------------------------------------------------===//
 
-def Graph_SoftmaxOp : Graph_TraitTypedOp<"softmax", "custom", [SameOperandsAndResultType]> {
+def Graph_SoftmaxOp
+    : Graph_TraitTypedOp<"softmax", "d.. -> d.. | stat(max, sum) d..[dim]", [SameOperandsAndResultType]> {
   let summary = "e^x / sum e^x along dim (a stat factor)";
   let arguments = (ins Graph_Tensor:$x, I64Attr:$dim);
   let results = (outs Graph_Tensor:$y);
 }
-def Graph_SoftmaxGradOp : Graph_TraitTypedOp<"softmax_grad", "custom", [SameOperandsAndResultType]> {
+def Graph_SoftmaxGradOp
+    : Graph_TraitTypedOp<"softmax_grad", "d.., d.. -> d.. | stat(sum) d..[dim]", [SameOperandsAndResultType]> {
   let summary = "dy, y -> dx = y * (dy - sum(dy * y) along dim)";
   let arguments = (ins Graph_Tensor:$dy, Graph_Tensor:$y, I64Attr:$dim);
   let results = (outs Graph_Tensor:$dx);
 }
-def Graph_LogSoftmaxOp : Graph_TraitTypedOp<"log_softmax", "custom", [SameOperandsAndResultType]> {
+def Graph_LogSoftmaxOp
+    : Graph_TraitTypedOp<"log_softmax", "d.. -> d.. | stat(max, sum) d..[dim]", [SameOperandsAndResultType]> {
   let summary = "x - log sum e^x along dim (a stat factor)";
   let arguments = (ins Graph_Tensor:$x, I64Attr:$dim);
   let results = (outs Graph_Tensor:$y);
 }
-def Graph_LogSoftmaxGradOp : Graph_TraitTypedOp<"log_softmax_grad", "custom", [SameOperandsAndResultType]> {
+def Graph_LogSoftmaxGradOp
+    : Graph_TraitTypedOp<"log_softmax_grad", "d.., d.. -> d.. | stat(sum) d..[dim]", [SameOperandsAndResultType]> {
   let summary = "dy, y -> dx = dy - e^y * sum(dy) along dim";
   let arguments = (ins Graph_Tensor:$dy, Graph_Tensor:$y, I64Attr:$dim);
   let results = (outs Graph_Tensor:$dx);
@@ -438,8 +480,8 @@ def Graph_AttentionGradOp : Graph_AttentionBase<"attention_grad"> {
     Makes the probabilities p again, whole rows at a time, so that nothing of the size of the scores is kept:
     dp = dy v^T, ds = p * (dp - sum(p * dp) along n), dq = scale * ds k, dk = scale * ds^T q, dv = p^T dy. No gradient
     goes through pairs that are outside.
-    Rule: "b.. h m e, b.. h m d, b.. h n d, b.. h n e -> b.. h m d, b.. h n d, b.. h n e | sum m | whole n d e | linear 0",
-    with (u g) and u as above, and "sum m g": a cut of m cuts dq and leaves dk and dv partial.
+    Rule: "b.. h m e, b.. h m d, b.. h n d, b.. h n e -> b.. h m d, b.. h n d, b.. h n e | sum m | whole n d e
+    | linear 0", with (u g) and u as above, and "sum m g": a cut of m cuts dq and leaves dk and dv partial.
   }];
   let arguments = !con((ins Graph_Tensor:$dy, Graph_Tensor:$q, Graph_Tensor:$k, Graph_Tensor:$v,
                             Optional<Graph_Tensor>:$bias), scoreAttributes);

@@ -1,25 +1,19 @@
-// Sharding rules that depend on attributes or shapes. All of them stand on these few screens.
-//
-// Factor letters are the same in an operator and its gradients (n batch, g groups, c channels in, f
-// channels out, h w s d space, m k n of a product), so that a strategy carries over from one to the
-// other by name.
+// Sharding rules that no text can say: the factors follow from two shapes (reshape), from numbers of a list (slice,
+// pad, max_pool_grad) or from positions (gather, scatter_add); operands are optional (attention) or any number
+// (concat).
 #include "dialects/graph/Graph.h"
 
 #include "llvm/ADT/StringExtras.h"
-
-#include <limits>
 
 using namespace llvm;
 using namespace mlir;
 
 namespace tessera::graph {
 
-using dist::Factor;
 using dist::FactorKind;
 using dist::Reduction;
 using dist::Shape;
 using dist::ShardingRule;
-using dist::Window;
 
 namespace {
 
@@ -43,120 +37,6 @@ ShardingRule sameDims(int64_t rank, ArrayRef<int64_t> shape, llvm::function_ref<
   return rule;
 }
 
-ShardingRule statRule(int64_t numOperands, ArrayRef<int64_t> shape, int64_t dim,
-                      std::initializer_list<Reduction> statistics) {
-  ShardingRule rule = sameDims(shape.size(), shape, [](int64_t) { return true; });
-  rule.factors[dim].kind = FactorKind::Stat;
-  rule.factors[dim].statistics = statistics;
-  while (int64_t(rule.operands.size()) < numOperands)
-    rule.operands.push_back(rule.operands[0]);
-  return rule;
-}
-
-Expected<ShardingRule> reduceRule(Operation *op, Value x, ArrayRef<int64_t> dims, bool keepdims, Reduction reduction) {
-  ShardingRule rule;
-  rule.operands.resize(1);
-  rule.results.resize(1);
-  ArrayRef<int64_t> shape = tensor(x).getShape();
-  for (int64_t d = 0; d < int64_t(shape.size()); ++d) {
-    bool reduced = is_contained(dims, d);
-    int f = rule.addFactor("d" + std::to_string(d), shape[d], reduced ? FactorKind::Reduce : FactorKind::PassThrough,
-                           reduced ? reduction : Reduction::None);
-    // There is no integer below all integers that a plan could write into padding.
-    if (reduced && reduction != Reduction::Sum && !isa<FloatType>(tensor(x).getElementType()))
-      rule.factors[f].padding = dist::Factor::Padding::Refused;
-    rule.operands[0].push_back({f});
-    if (!reduced)
-      rule.results[0].push_back({f});
-    else if (keepdims)
-      rule.results[0].emplace_back();
-  }
-  if (reduction == Reduction::Sum)
-    rule.linear.push_back({0});
-  return rule;
-}
-
-constexpr StringLiteral kSpace[] = {"h", "w", "z"};
-constexpr StringLiteral kKernel[] = {"r", "s", "t"};
-
-std::string spatial(ArrayRef<StringLiteral> letters, size_t n) {
-  std::string s;
-  for (size_t i = 0; i < n; ++i)
-    s += " " + letters[i].str();
-  return s;
-}
-
-/// The three convolutions: `text` has SPACE and KERNEL where the spatial letters go.
-Expected<ShardingRule> convRule(Operation *op, StringRef text, int64_t groups, ArrayRef<int64_t> kernel,
-                                ArrayRef<int64_t> strides, ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations,
-                                bool transposed) {
-  size_t n = kernel.size();
-  if (n < 1 || n > 3)
-    return createStringError("convolutions have one to three spatial dimensions");
-  std::string rule;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text.substr(i).starts_with("SPACE")) {
-      rule += StringRef(spatial(kSpace, n)).drop_front().str();
-      i += 4;
-    } else if (text.substr(i).starts_with("KERNEL")) {
-      rule += StringRef(spatial(kKernel, n)).drop_front().str();
-      i += 5;
-    } else {
-      rule += text[i];
-    }
-  }
-  rule += " | window";
-  for (size_t i = 0; i < n; ++i)
-    rule += " " + kSpace[i].str() + ":" + kKernel[i].str();
-  Expected<ShardingRule> result =
-      ShardingRule::parse(rule, dist::operandShapes(op), dist::resultShapes(op), {{"g", groups}});
-  if (!result)
-    return result;
-  for (size_t i = 0; i < n; ++i) {
-    Window &w = result->windows[i];
-    w.kernel = kernel[i];
-    w.stride = strides[i];
-    w.dilation = dilations[i];
-    w.padLo = pads[i];
-    w.padHi = pads[n + i];
-    w.transposed = transposed;
-  }
-  return result;
-}
-
-/// Pooling and its gradients: batch and channels pass, space slides where `sliding` allows it.
-Expected<ShardingRule> poolRule(Operation *op, ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides,
-                                ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations, bool transposed, double fill,
-                                llvm::function_ref<bool(size_t)> sliding) {
-  size_t n = kernel.size();
-  if (n < 1 || n > 3)
-    return createStringError("pooling has one to three spatial dimensions");
-  std::string dims = "n c" + spatial(kSpace, n), text = dims;
-  for (unsigned i = 1; i < op->getNumOperands(); ++i)
-    text += ", " + dims;
-  text += " -> " + dims;
-  for (size_t i = 0; i < n; ++i)
-    text += (sliding(i) ? " | window " : " | whole ") + kSpace[i].str() + (sliding(i) ? ":" : "");
-  Expected<ShardingRule> rule = ShardingRule::parse(text, dist::operandShapes(op), dist::resultShapes(op));
-  if (!rule)
-    return rule;
-  for (Window &w : rule->windows) {
-    size_t i = w.dim - 2;
-    w.kernel = kernel[i];
-    w.stride = strides[i];
-    w.dilation = dilations.empty() ? 1 : dilations[i];
-    w.padLo = pads[i];
-    w.padHi = pads[n + i];
-    w.transposed = transposed;
-    w.fill = fill;
-  }
-  return rule;
-}
-
-bool noPads(ArrayRef<int64_t> pads) {
-  return all_of(pads, [](int64_t p) { return p == 0; });
-}
-
 } // namespace
 
 Expected<ShardingRule> ConstantOp::getShardingRule() {
@@ -168,39 +48,6 @@ Expected<ShardingRule> ConstantOp::getShardingRule() {
     if (isSplat())
       rule.results[0].back().push_back(rule.addFactor("b" + std::to_string(d), shape[d]));
   }
-  return rule;
-}
-
-namespace {
-/// The rule of the operator's text; what truncates is not linear, and what rounds to fewer digits had better
-/// round a sum than its parts.
-Expected<ShardingRule> linearOnFloats(Operation *op, StringRef text) {
-  Expected<ShardingRule> rule = dist::buildRule(text, op);
-  auto from = dyn_cast<FloatType>(tensor(op->getOperand(0)).getElementType());
-  auto to = dyn_cast<FloatType>(tensor(op->getResult(0)).getElementType());
-  if (rule && !(from && to && from.getWidth() <= to.getWidth()))
-    rule->linear.clear();
-  return rule;
-}
-} // namespace
-
-Expected<ShardingRule> CastOp::getShardingRule() { return linearOnFloats(*this, getRuleText()); }
-Expected<ShardingRule> DivOp::getShardingRule() { return linearOnFloats(*this, getRuleText()); }
-
-Expected<ShardingRule> BroadcastOp::getShardingRule() {
-  ShardingRule rule;
-  rule.operands.resize(1);
-  rule.results.resize(1);
-  ArrayRef<int64_t> in = tensor(getX()).getShape(), out = tensor(getY()).getShape();
-  rule.operands[0].resize(in.size());
-  for (size_t d = 0; d < out.size(); ++d) {
-    int f = rule.addFactor("b" + std::to_string(d), out[d]);
-    rule.results[0].push_back({f});
-    size_t lead = out.size() - in.size();
-    if (d >= lead && in[d - lead] == out[d])
-      rule.operands[0][d - lead].push_back(f);
-  }
-  rule.linear.push_back({0});
   return rule;
 }
 
@@ -252,19 +99,6 @@ Expected<ShardingRule> ReshapeOp::getShardingRule() {
     nextA();
     nextB();
   }
-  return rule;
-}
-
-Expected<ShardingRule> TransposeOp::getShardingRule() {
-  ShardingRule rule;
-  rule.operands.resize(1);
-  rule.results.resize(1);
-  ArrayRef<int64_t> shape = tensor(getX()).getShape();
-  for (size_t d = 0; d < shape.size(); ++d)
-    rule.operands[0].push_back({rule.addFactor("d" + std::to_string(d), shape[d])});
-  for (int64_t d : getPerm())
-    rule.results[0].push_back({int(d)});
-  rule.linear.push_back({0});
   return rule;
 }
 
@@ -351,37 +185,6 @@ Expected<ShardingRule> ScatterAddOp::getShardingRule() {
   return rule;
 }
 
-Expected<ShardingRule> ReduceSumOp::getShardingRule() {
-  return reduceRule(*this, getX(), getDims(), getKeepdims(), Reduction::Sum);
-}
-Expected<ShardingRule> ReduceMaxOp::getShardingRule() {
-  return reduceRule(*this, getX(), getDims(), getKeepdims(), Reduction::Max);
-}
-Expected<ShardingRule> ReduceMinOp::getShardingRule() {
-  return reduceRule(*this, getX(), getDims(), getKeepdims(), Reduction::Min);
-}
-
-Expected<ShardingRule> ArgMaxOp::getShardingRule() {
-  ArrayRef<int64_t> shape = tensor(getX()).getShape();
-  int64_t dim = getDim();
-  ShardingRule rule = sameDims(shape.size(), shape, [&](int64_t d) { return d != dim; });
-  if (!getKeepdims())
-    rule.results[0].erase(rule.results[0].begin() + dim);
-  return rule;
-}
-
-Expected<ShardingRule> TopKOp::getShardingRule() {
-  ArrayRef<int64_t> shape = tensor(getX()).getShape();
-  int64_t dim = getDim();
-  return sameDims(shape.size(), shape, [&](int64_t d) { return d != dim; });
-}
-
-Expected<ShardingRule> MatMulOp::getShardingRule() {
-  std::string text = std::string(getTransposeA() ? "... k m" : "... m k") + ", " +
-                     (getTransposeB() ? "... n k" : "... k n") + " -> ... m n | sum k | linear 0 1";
-  return dist::buildRule(text, *this);
-}
-
 namespace {
 /// The rule of attention or its gradient without the bias, from a text in which HQ, HK stand for the heads of q and of
 /// k, v and [..] around rows and heads for either order; then the bias, whose factors follow from its extents.
@@ -432,57 +235,16 @@ Expected<ShardingRule> AttentionGradOp::getShardingRule() {
   return attentionRule(*this, "qe, qd, kd, ke -> qd, kd, ke", "| sum m | whole n d e | linear 0");
 }
 
-Expected<ShardingRule> ConvOp::getShardingRule() {
-  return convRule(*this, "n (g c) SPACE, (g f) c KERNEL -> n (g f) SPACE | sum c | whole KERNEL | linear 0 1",
-                  getGroups(), tensor(getW()).getShape().drop_front(2), getStrides(), getPads(), getDilations(), false);
-}
-Expected<ShardingRule> ConvInputGradOp::getShardingRule() {
-  return convRule(*this, "n (g f) SPACE, (g f) c KERNEL -> n (g c) SPACE | sum f | whole KERNEL | linear 0 1",
-                  getGroups(), tensor(getW()).getShape().drop_front(2), getStrides(), getPads(), getDilations(), true);
-}
-Expected<ShardingRule> ConvWeightGradOp::getShardingRule() {
-  return convRule(*this, "n (g c) SPACE, n (g f) SPACE -> (g f) c KERNEL | sum n SPACE | whole KERNEL | linear 0 1",
-                  getGroups(), getKernelSizes(), getStrides(), getPads(), getDilations(), false);
-}
-
-Expected<ShardingRule> MaxPoolOp::getShardingRule() {
-  return poolRule(*this, getKernel(), getStrides(), getPads(), getDilations(), false,
-                  -std::numeric_limits<double>::infinity(), [](size_t) { return true; });
-}
-// Windows that overlap would send gradients across the border in both directions: then space stays
-// whole.
+// Windows that overlap would send gradients across the border in both directions: then space stays whole.
 Expected<ShardingRule> MaxPoolGradOp::getShardingRule() {
-  return poolRule(*this, getKernel(), getStrides(), getPads(), getDilations(), false, 0, [&](size_t i) {
-    return noPads(getPads()) && getKernel()[i] == getStrides()[i] && getDilations()[i] == 1;
-  });
-}
-// Without the padding in the divisor, it depends on where the border is.
-Expected<ShardingRule> AvgPoolOp::getShardingRule() {
-  Expected<ShardingRule> rule = poolRule(*this, getKernel(), getStrides(), getPads(), {}, false, 0,
-                                         [&](size_t) { return getIncludePad() || noPads(getPads()); });
-  if (rule)
-    rule->linear.push_back({0});
-  return rule;
-}
-Expected<ShardingRule> AvgPoolGradOp::getShardingRule() {
-  Expected<ShardingRule> rule = poolRule(*this, getKernel(), getStrides(), getPads(), {}, true, 0,
-                                         [&](size_t) { return getIncludePad() || noPads(getPads()); });
-  if (rule)
-    rule->linear.push_back({0});
-  return rule;
-}
-
-Expected<ShardingRule> SoftmaxOp::getShardingRule() {
-  return statRule(1, tensor(getX()).getShape(), getDim(), {Reduction::Max, Reduction::Sum});
-}
-Expected<ShardingRule> LogSoftmaxOp::getShardingRule() {
-  return statRule(1, tensor(getX()).getShape(), getDim(), {Reduction::Max, Reduction::Sum});
-}
-Expected<ShardingRule> SoftmaxGradOp::getShardingRule() {
-  return statRule(2, tensor(getY()).getShape(), getDim(), {Reduction::Sum});
-}
-Expected<ShardingRule> LogSoftmaxGradOp::getShardingRule() {
-  return statRule(2, tensor(getY()).getShape(), getDim(), {Reduction::Sum});
+  auto zero = [](int64_t p) { return p == 0; };
+  std::string text = "n c hwz.., n c hwz.. -> n c hwz..";
+  for (size_t i = 0; i < getKernel().size(); ++i) {
+    bool apart = all_of(getPads(), zero) && getKernel()[i] == getStrides()[i] && getDilations()[i] == 1;
+    std::string letter(1, "hwz"[std::min<size_t>(i, 2)]);
+    text += apart ? " | window " + letter + ":kernel" : " | whole " + letter;
+  }
+  return dist::buildRule(text, *this);
 }
 
 } // namespace tessera::graph

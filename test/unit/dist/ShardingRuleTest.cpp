@@ -2,6 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <limits>
+#include <map>
+
 using namespace tessera::dist;
 using llvm::cantFail;
 using llvm::toString;
@@ -11,7 +14,18 @@ namespace {
 Mesh mesh2x2() { return cantFail(Mesh::parse("data=2,model=2")); }
 
 const char *kMatMul = "... m k, ... k n -> ... m n | sum k | linear 0 1";
-const char *kConv = "n (g c) h w, (g f) c r s -> n (g f) h w | sum c | whole r s | window h:r w:s | linear 0 1";
+const char *kConv = "n (g=groups c) hwz.., (g f) c rst.. -> n (g f) hwz.. | sum c | whole rst.. | window hwz..:rst.. "
+                    "| linear 0 1";
+
+/// Attributes for rules, "name = numbers".
+using Attributes = std::map<std::string, llvm::SmallVector<int64_t>>;
+llvm::Expected<ShardingRule> parse(llvm::StringRef text, llvm::ArrayRef<Shape> operands, llvm::ArrayRef<Shape> results,
+                                   const Attributes &attributes) {
+  return ShardingRule::parse(text, operands, results, [&](llvm::StringRef name) {
+    auto it = attributes.find(name.str());
+    return it == attributes.end() ? std::nullopt : std::optional(it->second);
+  });
+}
 
 Strategy strategy(const ShardingRule &rule, llvm::StringRef text) {
   return cantFail(parseStrategy(text, rule, mesh2x2()));
@@ -22,13 +36,60 @@ Strategy strategy(const ShardingRule &rule, llvm::StringRef text) {
 TEST_CASE("a rule's factors get their sizes from the shapes") {
   auto rule = cantFail(ShardingRule::parse(kMatMul, {{8, 4, 6}, {6, 10}}, {{8, 4, 10}}));
   CHECK(rule.str() == "b0 m k, k n -> b0 m n | sum k {b0=8, m=4, k=6, n=10}");
-  auto conv = cantFail(ShardingRule::parse(kConv, {{2, 8, 16, 16}, {12, 4, 3, 3}}, {{2, 12, 8, 8}}, {{"g", 2}}));
+  auto conv = cantFail(parse(kConv, {{2, 8, 16, 16}, {12, 4, 3, 3}}, {{2, 12, 8, 8}},
+                             {{"groups", {2}}, {"strides", {2, 2}}, {"pads", {1, 0, 1, 2}}}));
   CHECK(conv.factors[conv.findFactor("f")].size == 6);
   CHECK(conv.factors[conv.findFactor("c")].size == 4);
   CHECK(conv.factors[conv.findFactor("h")].size == 8); // the result's extent
   REQUIRE(conv.windows.size() == 2);
   CHECK(conv.windows[0].extent == 16);
   CHECK(conv.windows[0].outer == 8);
+  CHECK(conv.windows[1].kernel == 3);
+  CHECK(conv.windows[1].stride == 2);
+  CHECK(conv.windows[1].dilation == 1);
+  CHECK(conv.windows[1].padLo == 0);
+  CHECK(conv.windows[1].padHi == 2);
+}
+
+TEST_CASE("a run stands for as many dimensions as the shapes have") {
+  const char *pool = "n c hwz.. -> n c hwz.. | window(-inf) hwz..:kernel";
+  Attributes kernel = {{"kernel", {2}}, {"pads", {1, 0}}};
+  auto rule = cantFail(parse(pool, {{2, 3, 8}}, {{2, 3, 4}}, kernel));
+  CHECK(rule.str() == "n c h -> n c h {n=2, c=3, h=4}");
+  REQUIRE(rule.windows.size() == 1);
+  CHECK(rule.windows[0].kernel == 2);
+  CHECK(rule.windows[0].padLo == 1);
+  CHECK(rule.windows[0].fill == -std::numeric_limits<double>::infinity());
+  CHECK_THAT(toString(parse(pool, {{2, 3, 4, 4, 4, 4}}, {{2, 3, 4, 4, 4, 4}}, kernel).takeError()),
+             Catch::Contains("column 5: 4 dimensions where 'hwz..' names 3"));
+  auto same = cantFail(ShardingRule::parse("d.. -> d.. | stat(sum) d..", {{4, 1}}, {{4, 1}}));
+  CHECK(same.str() == "d0 d1 -> d0 d1 | stat(sum) d0 | stat(sum) d1 {d0=4, d1=1}"); // an extent of 1 is a factor, too
+}
+
+TEST_CASE("attributes name dimensions") {
+  auto text = [](llvm::StringRef rule, llvm::ArrayRef<Shape> in, llvm::ArrayRef<Shape> out, const Attributes &values) {
+    return cantFail(parse(rule, in, out, values)).str();
+  };
+  CHECK(text("d.. -> d..[perm]", {{2, 3, 4}}, {{4, 2, 3}}, {{"perm", {2, 0, 1}}}) ==
+        "d0 d1 d2 -> d2 d0 d1 {d0=2, d1=3, d2=4}");
+  CHECK(text("d../dim -> d../dim", {{2, 3, 4}}, {{2, 1, 4}}, {{"dim", {1}}}) == "d0 1 d2 -> d0 1 d2 {d0=2, d2=4}");
+  const char *sum = "d.. -> {keepdims ? d../dims : d..-dims} | sum d..[dims] | linear 0";
+  CHECK(text(sum, {{2, 3, 4}}, {{3}}, {{"dims", {0, 2}}, {"keepdims", {0}}}) ==
+        "d0 d1 d2 -> d1 | sum d0 | sum d2 {d0=2, d1=3, d2=4}");
+  CHECK(text(sum, {{2, 3}}, {{1, 3}}, {{"dims", {0}}, {"keepdims", {1}}}) == "d0 d1 -> 1 d1 | sum d0 {d0=2, d1=3}");
+  CHECK(text(sum, {{2, 3}}, {{}}, {{"dims", {0, 1}}, {"keepdims", {0}}}) ==
+        "d0 d1 -> () | sum d0 | sum d1 {d0=2, d1=3}");
+}
+
+TEST_CASE("alternatives are chosen by attributes") {
+  const char *product = "... {transpose_a ? k m : m k}, ... {transpose_b ? n k : k n} -> ... m n | sum k";
+  CHECK(cantFail(parse(product, {{6, 4}, {6, 10}}, {{4, 10}}, {{"transpose_a", {1}}, {"transpose_b", {0}}})).str() ==
+        "k m, k n -> m n | sum k {k=6, m=4, n=10}");
+  const char *either = "m k -> m k | {inside or pads=0 ? whole k} | {inside ? linear 0 : whole m}";
+  auto rule = [&](const Attributes &values) { return cantFail(parse(either, {{4, 6}}, {{4, 6}}, values)); };
+  CHECK(rule({{"inside", {0}}, {"pads", {0, 0}}}).str() == "m k -> m k | whole m | whole k {m=4, k=6}");
+  CHECK(rule({{"inside", {0}}, {"pads", {0, 1}}}).str() == "m k -> m k | whole m {m=4, k=6}");
+  CHECK(rule({{"inside", {1}}, {"pads", {0, 1}}}).linear.size() == 1);
 }
 
 TEST_CASE("an extent of 1 that another operand stretches is not cut") {
@@ -151,10 +212,35 @@ TEST_CASE("the halo of a window follows from kernel, stride, dilation and paddin
   CHECK(*back.halo(2) == Window::Halo{0, 1});
 }
 
-TEST_CASE("broken rule texts are errors") {
-  for (const char *text : {"m k", "m k -> (m", "m -> m | foo m", "m -> m | sum q", "m -> m | linear 3", "m k -> m"}) {
-    auto rule = ShardingRule::parse(text, {{4}}, {{4}});
-    CHECK_FALSE(bool(rule));
-    llvm::consumeError(rule.takeError());
+TEST_CASE("broken rule texts are errors that name the spot") {
+  Attributes attributes = {{"dim", {3}}, {"two", {1, 2}}, {"zero", {0}}};
+  std::pair<const char *, const char *> broken[] = {
+      {"m k", "column 1: no '->'"},
+      {"m k -> (m", "column 8: '(' without ')'"},
+      {"m k -> m | foo m", "column 12: unknown clause 'foo'"},
+      {"m k -> m | sum q", "column 16: unknown factor 'q'"},
+      {"m k -> m | stat(mean) k", "column 12: unknown statistic 'mean'"},
+      {"m k -> m | linear 0 3", "column 21: '3' is no operand"},
+      {"m k -> m n", "column 8: a tensor of rank 1 where the rule has 2 dimensions"},
+      {"m k, n -> m", "column 1: it speaks of 2 operands and 1 results; the operator has 1 and 1"},
+      {"m & -> m", "column 3: unexpected '& -> m'"},
+      {"(g c) n -> n", "column 1: the size of factor 'g' does not follow from the shapes"},
+      {"(m=groups k) n -> m", "column 1: the operator has no attribute 'groups'"},
+      {"d.. -> e..", "column 8: no tensor tells"},
+      {"d.. e.. -> d", "column 5: only one part of a tensor may stand for several dimensions"},
+      {"d.. -> d..-dim", "column 8: 'dim' names dimension 3 of 2"},
+      {"d.. -> d..[zero", "column 16: expected ']'"},
+      {"m k -> m | window k:kernel", "column 19: 'kernel' is neither a factor nor an attribute"},
+      {"m k -> m | window(wide) k:m", "column 12: unknown word 'wide' of a window"},
+      {"m k -> {zero ? m", "column 8: '{' without '}'"},
+      {"m k -> {zero m}", "column 8: alternatives without '?'"},
+      {"m k -> m}", "column 9: '}' without '{'"},
+      {"m k -> m | {keep ? sum k}", "column 12: the operator has no attribute 'keep'"},
+  };
+  for (auto [text, why] : broken) {
+    INFO(text);
+    auto rule = parse(text, {{4, 6}}, {{4}}, attributes);
+    REQUIRE_FALSE(bool(rule));
+    CHECK_THAT(toString(rule.takeError()), Catch::Contains("sharding rule '") && Catch::Contains(why));
   }
 }
