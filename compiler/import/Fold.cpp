@@ -6,13 +6,14 @@
 //===----------------------------------------------------------------------------------------------===//
 
 #include "compiler/import/Constant.h"
-
-#include "llvm/ADT/StringSwitch.h"
+#include "runtime/support/Scalar.h"
 
 #include <cmath>
 
+using namespace tessera;
 using namespace tessera::compiler;
 using llvm::ArrayRef;
+using Kind = rt::ElementwiseKind;
 
 namespace tessera::compiler {
 
@@ -177,60 +178,30 @@ Constant tessera::compiler::foldIota(DType type, Shape shape, int64_t dim) {
 // Elementwise
 //===----------------------------------------------------------------------------------------------===//
 
-// Integer arithmetic wraps: done on unsigned numbers.
-static int64_t wrapAdd(int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint64_t(b)); }
-static int64_t wrapSub(int64_t a, int64_t b) { return int64_t(uint64_t(a) - uint64_t(b)); }
-static int64_t wrapMul(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
+/// The operator graph.NAME on one element; null: it is no elementwise one.
+static const rt::ElementwiseFunction *functionOf(llvm::StringRef op) {
+  return op.consume_front("graph.") ? rt::elementwiseFunction(std::string_view(op)) : nullptr;
+}
 
 std::optional<Constant> tessera::compiler::foldUnary(llvm::StringRef op, const Constant &x) {
-  using FloatFn = double (*)(double);
-  using IntFn = int64_t (*)(int64_t);
+  const rt::ElementwiseFunction *f = functionOf(op);
+  if (!f || f->operands != 1)
+    return std::nullopt;
   if (isFloat(x.type())) {
-    FloatFn fn = llvm::StringSwitch<FloatFn>(op)
-                     .Case("graph.neg", [](double v) { return -v; })
-                     .Case("graph.abs", [](double v) { return std::fabs(v); })
-                     .Case("graph.sign", [](double v) { return v > 0   ? 1.0
-                                                               : v < 0 ? -1.0
-                                                                       : v; })
-                     .Case("graph.exp", [](double v) { return std::exp(v); })
-                     .Case("graph.expm1", [](double v) { return std::expm1(v); })
-                     .Case("graph.log", [](double v) { return std::log(v); })
-                     .Case("graph.log1p", [](double v) { return std::log1p(v); })
-                     .Case("graph.sqrt", [](double v) { return std::sqrt(v); })
-                     .Case("graph.rsqrt", [](double v) { return 1 / std::sqrt(v); })
-                     .Case("graph.reciprocal", [](double v) { return 1 / v; })
-                     .Case("graph.tanh", [](double v) { return std::tanh(v); })
-                     .Case("graph.sigmoid", [](double v) { return 1 / (1 + std::exp(-v)); })
-                     .Case("graph.erf", [](double v) { return std::erf(v); })
-                     .Case("graph.sin", [](double v) { return std::sin(v); })
-                     .Case("graph.cos", [](double v) { return std::cos(v); })
-                     .Case("graph.atan", [](double v) { return std::atan(v); })
-                     .Case("graph.relu", [](double v) { return v > 0 || std::isnan(v) ? v : 0.0; })
-                     .Case("graph.floor", [](double v) { return std::floor(v); })
-                     .Case("graph.ceil", [](double v) { return std::ceil(v); })
-                     .Case("graph.round", [](double v) { return std::nearbyint(v); })
-                     .Default(nullptr);
-    if (!fn)
+    if (f->kind == Kind::LogicUnary)
       return std::nullopt;
     std::vector<double> v(x.stored());
     for (int64_t i = 0; i < x.stored(); ++i)
-      v[i] = fn(x.floatAt(i));
+      v[i] = f->real(x.floatAt(i), 0, 0);
     if (x.isSplat())
       return Constant::splat(x.type(), x.shape(), v[0]);
     return Constant::floats(x.type(), x.shape(), std::move(v));
   }
-  IntFn fn = llvm::StringSwitch<IntFn>(op)
-                 .Case("graph.neg", [](int64_t v) { return wrapSub(0, v); })
-                 .Case("graph.abs", [](int64_t v) { return v < 0 ? wrapSub(0, v) : v; })
-                 .Case("graph.sign", [](int64_t v) { return int64_t(v > 0) - int64_t(v < 0); })
-                 .Case("graph.relu", [](int64_t v) { return v > 0 ? v : 0; })
-                 .Case("graph.not", [](int64_t v) { return int64_t(v == 0); })
-                 .Default(nullptr);
-  if (!fn || (op == "graph.not") != (x.type() == DType::I1))
+  if (f->kind == Kind::FloatUnary || (f->kind == Kind::LogicUnary) != (x.type() == DType::I1))
     return std::nullopt;
   std::vector<int64_t> v(x.stored());
   for (int64_t i = 0; i < x.stored(); ++i)
-    v[i] = fn(x.intAt(i));
+    v[i] = f->whole(x.intAt(i), 0, 0);
   if (x.isSplat())
     return Constant::splatInt(x.type(), x.shape(), v[0]);
   return Constant::ints(x.type(), x.shape(), std::move(v));
@@ -253,68 +224,19 @@ static Constant makeInts(DType type, bool splat, const Shape &shape, std::vector
 }
 
 std::optional<Constant> tessera::compiler::foldBinary(llvm::StringRef op, const Constant &a, const Constant &b) {
+  const rt::ElementwiseFunction *f = functionOf(op);
+  if (!f || f->operands != 2)
+    return std::nullopt;
   Shape shape = broadcastShape(a.shape(), b.shape());
   bool splat = a.isSplat() && b.isSplat() && *elementCount(shape) > 0;
-  bool floating = isFloat(a.type());
-
-  using Compare = bool (*)(double, double);
-  using CompareInt = bool (*)(int64_t, int64_t);
-  if (op == "graph.eq" || op == "graph.lt" || op == "graph.le") {
-    Compare f = op == "graph.eq"   ? [](double x, double y) { return x == y; }
-                : op == "graph.lt" ? [](double x, double y) { return x < y; }
-                                   : [](double x, double y) { return x <= y; };
-    CompareInt g = op == "graph.eq"   ? [](int64_t x, int64_t y) { return x == y; }
-                   : op == "graph.lt" ? [](int64_t x, int64_t y) { return x < y; }
-                                      : [](int64_t x, int64_t y) { return x <= y; };
-    auto v = zip<int64_t>(a, b, shape, [&](int64_t i, int64_t j) -> int64_t {
-      return floating ? f(a.floatAt(i), b.floatAt(j)) : g(a.intAt(i), b.intAt(j));
-    });
-    return makeInts(DType::I1, splat, shape, std::move(v));
-  }
-
-  if (floating) {
-    using Fn = double (*)(double, double);
-    Fn fn = llvm::StringSwitch<Fn>(op)
-                .Case("graph.add", [](double x, double y) { return x + y; })
-                .Case("graph.sub", [](double x, double y) { return x - y; })
-                .Case("graph.mul", [](double x, double y) { return x * y; })
-                .Case("graph.div", [](double x, double y) { return x / y; })
-                .Case("graph.pow", [](double x, double y) { return std::pow(x, y); })
-                .Case("graph.max", [](double x, double y) { return std::isnan(x) || x > y ? x : y; })
-                .Case("graph.min", [](double x, double y) { return std::isnan(x) || x < y ? x : y; })
-                .Default(nullptr);
-    if (!fn)
+  if (isFloat(a.type())) {
+    if (f->kind == Kind::Logic)
       return std::nullopt;
-    auto v = zip<double>(a, b, shape, [&](int64_t i, int64_t j) { return fn(a.floatAt(i), b.floatAt(j)); });
+    auto v = zip<double>(a, b, shape, [&](int64_t i, int64_t j) { return f->real(a.floatAt(i), b.floatAt(j), 0); });
+    if (f->kind == Kind::Compare)
+      return makeInts(DType::I1, splat, shape, std::vector<int64_t>(v.begin(), v.end()));
     return splat ? Constant::splat(a.type(), shape, v[0]) : Constant::floats(a.type(), shape, std::move(v));
   }
-
-  using Fn = int64_t (*)(int64_t, int64_t);
-  Fn fn = llvm::StringSwitch<Fn>(op)
-              .Case("graph.add", wrapAdd)
-              .Case("graph.sub", wrapSub)
-              .Case("graph.mul", wrapMul)
-              .Case("graph.div", [](int64_t x, int64_t y) { return y == -1 ? wrapSub(0, x) : x / y; })
-              .Case("graph.pow",
-                    [](int64_t x, int64_t e) {
-                      int64_t y = 1;
-                      for (int64_t i = 0; i < e; ++i)
-                        y = wrapMul(y, x);
-                      return y;
-                    })
-              .Case("graph.mod",
-                    [](int64_t x, int64_t y) {
-                      int64_t r = y == -1 ? 0 : x % y;
-                      return r != 0 && (r < 0) != (y < 0) ? r + y : r;
-                    })
-              .Case("graph.max", [](int64_t x, int64_t y) { return std::max(x, y); })
-              .Case("graph.min", [](int64_t x, int64_t y) { return std::min(x, y); })
-              .Case("graph.and", [](int64_t x, int64_t y) { return x & y; })
-              .Case("graph.or", [](int64_t x, int64_t y) { return x | y; })
-              .Case("graph.xor", [](int64_t x, int64_t y) { return x ^ y; })
-              .Default(nullptr);
-  if (!fn)
-    return std::nullopt;
   if (op == "graph.pow") // fractions are no integers, and 64 factors are enough for shapes
     for (int64_t i = 0; i < b.stored(); ++i)
       if (b.intAt(i) < 0 || b.intAt(i) > 64)
@@ -323,8 +245,8 @@ std::optional<Constant> tessera::compiler::foldBinary(llvm::StringRef op, const 
     for (int64_t i = 0; i < b.stored(); ++i)
       if (b.intAt(i) == 0)
         return std::nullopt;
-  auto v = zip<int64_t>(a, b, shape, [&](int64_t i, int64_t j) { return fn(a.intAt(i), b.intAt(j)); });
-  return makeInts(a.type(), splat, shape, std::move(v));
+  auto v = zip<int64_t>(a, b, shape, [&](int64_t i, int64_t j) { return f->whole(a.intAt(i), b.intAt(j), 0); });
+  return makeInts(f->kind == Kind::Compare ? DType::I1 : a.type(), splat, shape, std::move(v));
 }
 
 Constant tessera::compiler::foldSelect(const Constant &cond, const Constant &a, const Constant &b) {
@@ -390,7 +312,7 @@ std::optional<Constant> tessera::compiler::foldReduce(llvm::StringRef op, const 
       ints[to] = v;
     } else if (op == "graph.reduce_sum") {
       floats[to] += f;
-      ints[to] = wrapAdd(ints[to], v);
+      ints[to] = rt::scalar::Add::of(ints[to], v);
     } else if (op == "graph.reduce_max") {
       floats[to] = std::isnan(floats[to]) || floats[to] > f ? floats[to] : f;
       ints[to] = std::max(ints[to], v);

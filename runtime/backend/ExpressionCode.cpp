@@ -15,8 +15,8 @@ struct OpInfo {
 
 const std::map<std::string, OpInfo, std::less<>> &opTable() {
   static const std::map<std::string, OpInfo, std::less<>> table = {
-#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS) {TEXT, {Op::NAME, Kind::KIND, OPERANDS}},
-#include "runtime/plan/Elementwise.def"
+#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS, ...) {TEXT, {Op::NAME, Kind::KIND, OPERANDS}},
+#include "runtime/support/Elementwise.def"
       {"cast", {Op::Cast, Kind::Cast, 1}},
       {"constant", {Op::Constant, Kind::Source, 0}},
       {"iota", {Op::Iota, Kind::Source, 0}},

@@ -23,8 +23,8 @@
 namespace tessera::rt {
 
 enum class Op : uint8_t {
-#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS) NAME,
-#include "runtime/plan/Elementwise.def"
+#define TESSERA_ELEMENTWISE(NAME, ...) NAME,
+#include "runtime/support/Elementwise.def"
   Cast,
   Constant,
   Iota,

@@ -1,19 +1,15 @@
 // checkStep: the operands of kernels and collectives.
 #include "runtime/plan/CheckSteps.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/support/Scalar.h"
 
 #include <algorithm>
-#include <map>
 
 namespace tessera::rt {
 
 int elementwiseOperands(const std::string &name) {
-  static const std::map<std::string, int> table = {
-#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS) {TEXT, OPERANDS},
-#include "runtime/plan/Elementwise.def"
-      {"cast", 1}};
-  auto it = table.find(name);
-  return it == table.end() ? -1 : it->second;
+  const ElementwiseFunction *function = elementwiseFunction(name);
+  return function ? function->operands : name == "cast" ? 1 : -1;
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #define TESSERA_TEST_E2E_RANDOMGRAPHWRITER_H
 
 #include "dialects/graph/Graph.h"
+#include "runtime/support/Scalar.h"
 #include "test/e2e/RandomGraph.h"
 
 #include <functional>
@@ -198,6 +199,7 @@ private:
   Value below(Value v, int64_t n) { return make<graph::ModOp>(v, splat(whole_, double(n))); }
 
   // Operators, one function per kind; each returns what it made.
+  Value elementwise(const rt::ElementwiseFunction &f, Value x);
   Value unary();
   Value rounding();
   Value binary();

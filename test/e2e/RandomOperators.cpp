@@ -12,56 +12,36 @@ namespace tessera::test {
 // Elementwise
 //===--------------------------------------------------------------------------------------------===//
 
+Value Writer::elementwise(const rt::ElementwiseFunction &f, Value x) {
+  OperationState state(loc_, "graph." + StringRef(f.name).str(), x, x.getType());
+  return builder_.create(state)->getResult(0);
+}
+
+/// One of the operators of numbers with one operand that fit.
+static const rt::ElementwiseFunction &choose(std::mt19937 &random, bool (*fits)(const rt::ElementwiseFunction &)) {
+  std::vector<const rt::ElementwiseFunction *> fitting;
+  for (const rt::ElementwiseFunction &f : rt::elementwiseFunctions())
+    if (f.operands == 1 && f.kind != rt::ElementwiseKind::LogicUnary && fits(f))
+      fitting.push_back(&f);
+  return *fitting[random() % fitting.size()];
+}
+
 Value Writer::unary() {
+  using Course = rt::ElementwiseCourse;
   Value x = real();
-  switch (pick(0, 15)) {
-  case 0:
-    return make<NegOp>(x);
-  case 1:
-    return make<AbsOp>(generic(x));
-  case 2:
-    return make<ExpOp>(bounded(x));
-  case 3:
-    return make<LogOp>(positive(x));
-  case 4:
-    return make<SqrtOp>(positive(x));
-  case 5:
-    return make<RsqrtOp>(positive(x));
-  case 6:
-    return make<ReciprocalOp>(positive(x));
-  case 7:
-    return make<TanhOp>(x);
-  case 8:
-    return make<SigmoidOp>(x);
-  case 9:
-    return make<ErfOp>(x);
-  case 10:
-    return make<SinOp>(x);
-  case 11:
-    return make<CosOp>(x);
-  case 12:
-    return make<AtanOp>(x);
-  case 13:
-    return make<Expm1Op>(x);
-  case 14:
-    return make<Log1pOp>(positive(x));
-  default:
-    return make<ReluOp>(chance(70) ? x : generic(x));
-  }
+  const rt::ElementwiseFunction &f =
+      choose(random_, [](const rt::ElementwiseFunction &f) { return f.course != Course::Steps; });
+  if (f.low <= -9 && f.high >= 9)
+    return elementwise(f, f.course == Course::Bent ? generic(x) : x);
+  double low = std::max(-2.0, f.low + 0.5), high = std::min(2.0, f.high - 0.5);
+  Value centred = scaled(bounded(x), (high - low) / 2);
+  return elementwise(f, make<AddOp>(centred, splat(real_, (high + low) / 2)));
 }
 
 Value Writer::rounding() {
   Value x = generic(real());
-  switch (pick(0, 3)) {
-  case 0:
-    return make<FloorOp>(x);
-  case 1:
-    return make<CeilOp>(x);
-  case 2:
-    return make<RoundOp>(x);
-  default:
-    return make<SignOp>(x);
-  }
+  return elementwise(
+      choose(random_, [](const rt::ElementwiseFunction &f) { return f.course == rt::ElementwiseCourse::Steps; }), x);
 }
 
 Value Writer::binary() {

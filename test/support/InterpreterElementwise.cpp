@@ -1,4 +1,5 @@
 //===- InterpreterElementwise.cpp - one value from one value of each operand ---------------------===//
+#include "runtime/support/Scalar.h"
 #include "test/support/InterpreterDetail.h"
 
 #include <cmath>
@@ -12,17 +13,18 @@ template <typename Fn> static void unary(Call &c, Fn fn) {
     c.out[0].data[i] = fn(c.in[0]->data[i]);
 }
 
-template <typename Fn> static void binary(Call &c, Fn fn) {
+/// The operators of Elementwise.def. Integers are held in doubles.
+static void elementwise(Call &c) {
+  const rt::ElementwiseFunction &f = *rt::elementwiseFunction(std::string_view(c.op->getName().stripDialect()));
+  bool whole = c.integerOperand(f.kind == rt::ElementwiseKind::Select ? 1 : 0);
   size_t i = 0;
   forEach(c.out[0].shape, [&](ArrayRef<int64_t> index) {
-    c.out[0].data[i++] = fn(broadcastAt(*c.in[0], index), broadcastAt(*c.in[1], index));
+    double x[3] = {};
+    for (int o = 0; o < f.operands; ++o)
+      x[o] = broadcastAt(*c.in[size_t(o)], index);
+    c.out[0].data[i++] =
+        whole ? double(f.whole(int64_t(x[0]), int64_t(x[1]), int64_t(x[2]))) : f.real(x[0], x[1], x[2]);
   });
-}
-
-static double extremum(double a, double b, bool larger) {
-  if (std::isnan(a) || std::isnan(b))
-    return std::nan("");
-  return larger == (a > b) ? a : b;
 }
 
 static void castTo(Call &c) {
@@ -31,19 +33,6 @@ static void castTo(Call &c) {
     if (!type)
       return x;
     return type.getWidth() == 1 ? double(x != 0) : std::trunc(x);
-  });
-}
-
-static void divide(Call &c) {
-  bool integers = c.integerOperand(0);
-  binary(c, [=](double a, double b) { return integers ? std::trunc(a / b) : a / b; });
-}
-
-static void select(Call &c) {
-  size_t i = 0;
-  forEach(c.out[0].shape, [&](ArrayRef<int64_t> index) {
-    bool cond = broadcastAt(*c.in[0], index) != 0;
-    c.out[0].data[i++] = broadcastAt(*c.in[cond ? 1 : 2], index);
   });
 }
 
@@ -88,44 +77,9 @@ static void random(Call &c) {
 }
 
 void addElementwise(Table &t) {
-  t["neg"] = [](Call &c) { unary(c, [](double x) { return -x; }); };
-  t["abs"] = [](Call &c) { unary(c, [](double x) { return std::fabs(x); }); };
-  t["sign"] = [](Call &c) { unary(c, [](double x) { return double(x > 0) - double(x < 0); }); };
-  t["exp"] = [](Call &c) { unary(c, [](double x) { return std::exp(x); }); };
-  t["expm1"] = [](Call &c) { unary(c, [](double x) { return std::expm1(x); }); };
-  t["log"] = [](Call &c) { unary(c, [](double x) { return std::log(x); }); };
-  t["log1p"] = [](Call &c) { unary(c, [](double x) { return std::log1p(x); }); };
-  t["sqrt"] = [](Call &c) { unary(c, [](double x) { return std::sqrt(x); }); };
-  t["rsqrt"] = [](Call &c) { unary(c, [](double x) { return 1 / std::sqrt(x); }); };
-  t["reciprocal"] = [](Call &c) { unary(c, [](double x) { return 1 / x; }); };
-  t["tanh"] = [](Call &c) { unary(c, [](double x) { return std::tanh(x); }); };
-  t["sigmoid"] = [](Call &c) { unary(c, [](double x) { return 1 / (1 + std::exp(-x)); }); };
-  t["atan"] = [](Call &c) { unary(c, [](double x) { return std::atan(x); }); };
-  t["erf"] = [](Call &c) { unary(c, [](double x) { return std::erf(x); }); };
-  t["sin"] = [](Call &c) { unary(c, [](double x) { return std::sin(x); }); };
-  t["cos"] = [](Call &c) { unary(c, [](double x) { return std::cos(x); }); };
-  t["relu"] = [](Call &c) { unary(c, [](double x) { return x < 0 ? 0.0 : x; }); };
-  t["floor"] = [](Call &c) { unary(c, [](double x) { return std::floor(x); }); };
-  t["ceil"] = [](Call &c) { unary(c, [](double x) { return std::ceil(x); }); };
-  t["round"] = [](Call &c) { unary(c, [](double x) { return std::nearbyint(x); }); };
-  t["not"] = [](Call &c) { unary(c, [](double x) { return double(x == 0); }); };
+  for (const rt::ElementwiseFunction &f : rt::elementwiseFunctions())
+    t[std::string(f.name)] = elementwise;
   t["cast"] = castTo;
-
-  t["add"] = [](Call &c) { binary(c, [](double a, double b) { return a + b; }); };
-  t["sub"] = [](Call &c) { binary(c, [](double a, double b) { return a - b; }); };
-  t["mul"] = [](Call &c) { binary(c, [](double a, double b) { return a * b; }); };
-  t["div"] = divide;
-  t["pow"] = [](Call &c) { binary(c, [](double a, double b) { return std::pow(a, b); }); };
-  t["max"] = [](Call &c) { binary(c, [](double a, double b) { return extremum(a, b, true); }); };
-  t["min"] = [](Call &c) { binary(c, [](double a, double b) { return extremum(a, b, false); }); };
-  t["mod"] = [](Call &c) { binary(c, [](double a, double b) { return a - std::floor(a / b) * b; }); };
-  t["eq"] = [](Call &c) { binary(c, [](double a, double b) { return double(a == b); }); };
-  t["lt"] = [](Call &c) { binary(c, [](double a, double b) { return double(a < b); }); };
-  t["le"] = [](Call &c) { binary(c, [](double a, double b) { return double(a <= b); }); };
-  t["and"] = [](Call &c) { binary(c, [](double a, double b) { return double(a != 0 && b != 0); }); };
-  t["or"] = [](Call &c) { binary(c, [](double a, double b) { return double(a != 0 || b != 0); }); };
-  t["xor"] = [](Call &c) { binary(c, [](double a, double b) { return double((a != 0) != (b != 0)); }); };
-  t["select"] = select;
   t["iota"] = iota;
   t["random"] = random;
 }

@@ -4,7 +4,7 @@
 #include "runtime/backend/Half.h"
 #include "runtime/backend/Philox.h"
 #include "runtime/backend/reference/ReferenceBackend.h"
-#include "runtime/backend/reference/Scalar.h"
+#include "runtime/support/Scalar.h"
 
 #include <cstring>
 
@@ -98,15 +98,6 @@ void store(plan::DType type, void *data, const int64_t *at, int64_t n, const Til
   }
 }
 
-template <typename T, typename F> void map1(const T *a, T *y, int64_t n, F f) {
-  for (int64_t i = 0; i < n; ++i)
-    y[i] = f(a[i]);
-}
-template <typename T, typename U, typename F> void map2(const T *a, const T *b, U *y, int64_t n, F f) {
-  for (int64_t i = 0; i < n; ++i)
-    y[i] = f(a[i], b[i]);
-}
-
 /// Integers of a narrow type wrap where a value of that type arises.
 int64_t narrow(plan::DType type, int64_t x) {
   switch (type) {
@@ -123,134 +114,34 @@ int64_t narrow(plan::DType type, int64_t x) {
   }
 }
 
-/// Operators on one class T; false if `op` is none of them.
-template <typename T> bool applyNumber(Op op, Tile &ta, Tile &tb, Tile &ty, int64_t n) {
-  const T *a = as<T>(ta), *b = as<T>(tb);
-  T *y = as<T>(ty);
-  switch (op) {
-  case Op::Add:
-    map2(a, b, y, n, scalar::add<T>);
-    return true;
-  case Op::Sub:
-    map2(a, b, y, n, scalar::sub<T>);
-    return true;
-  case Op::Mul:
-    map2(a, b, y, n, scalar::mul<T>);
-    return true;
-  case Op::Div:
-    map2(a, b, y, n, scalar::div<T>);
-    return true;
-  case Op::Mod:
-    map2(a, b, y, n, scalar::mod<T>);
-    return true;
-  case Op::Pow:
-    map2(a, b, y, n, scalar::power<T>);
-    return true;
-  case Op::Max:
-    map2(a, b, y, n, scalar::maximum<T>);
-    return true;
-  case Op::Min:
-    map2(a, b, y, n, scalar::minimum<T>);
-    return true;
-  case Op::Eq:
-    map2(a, b, ty.i, n, [](T p, T q) { return int64_t(p == q); });
-    return true;
-  case Op::Lt:
-    map2(a, b, ty.i, n, [](T p, T q) { return int64_t(p < q); });
-    return true;
-  case Op::Le:
-    map2(a, b, ty.i, n, [](T p, T q) { return int64_t(p <= q); });
-    return true;
-  case Op::Neg:
-    map1(a, y, n, scalar::neg<T>);
-    return true;
-  case Op::Abs:
-    map1(a, y, n, scalar::absolute<T>);
-    return true;
-  case Op::Sign:
-    map1(a, y, n, scalar::sign<T>);
-    return true;
-  case Op::Relu:
-    map1(a, y, n, scalar::relu<T>);
-    return true;
-  default:
-    break;
-  }
-  if constexpr (scalar::isInt<T>) {
-    switch (op) {
-    case Op::Floor:
-    case Op::Ceil:
-    case Op::Round:
-      map1(a, y, n, [](T p) { return p; });
-      return true;
-    case Op::Not:
-      map1(a, y, n, [](T p) { return T(p == 0); });
-      return true;
-    case Op::And:
-      map2(a, b, y, n, [](T p, T q) { return T(p && q); });
-      return true;
-    case Op::Or:
-      map2(a, b, y, n, [](T p, T q) { return T(p || q); });
-      return true;
-    case Op::Xor:
-      map2(a, b, y, n, [](T p, T q) { return T((p != 0) != (q != 0)); });
-      return true;
-    default:
-      return false;
-    }
+/// One operator on one class T; comparisons and logic give I64. False if it does not take that class.
+template <typename F, typename T> bool apply(Tile &ta, Tile &tb, Tile &ty, int64_t n) {
+  using Kind = ElementwiseKind;
+  constexpr bool isLogic = F::kind == Kind::Logic || F::kind == Kind::LogicUnary;
+  if constexpr (F::kind == Kind::Select || (F::kind == Kind::FloatUnary && scalar::isInt<T>) ||
+                (isLogic && !scalar::isInt<T>)) {
+    return false;
   } else {
-    switch (op) {
-    case Op::Exp:
-      map1(a, y, n, [](T p) { return std::exp(p); });
-      return true;
-    case Op::Expm1:
-      map1(a, y, n, [](T p) { return std::expm1(p); });
-      return true;
-    case Op::Log:
-      map1(a, y, n, [](T p) { return std::log(p); });
-      return true;
-    case Op::Log1p:
-      map1(a, y, n, [](T p) { return std::log1p(p); });
-      return true;
-    case Op::Sqrt:
-      map1(a, y, n, [](T p) { return std::sqrt(p); });
-      return true;
-    case Op::Rsqrt:
-      map1(a, y, n, [](T p) { return T(1) / std::sqrt(p); });
-      return true;
-    case Op::Reciprocal:
-      map1(a, y, n, [](T p) { return T(1) / p; });
-      return true;
-    case Op::Tanh:
-      map1(a, y, n, [](T p) { return std::tanh(p); });
-      return true;
-    case Op::Sigmoid:
-      map1(a, y, n, scalar::sigmoid<T>);
-      return true;
-    case Op::Erf:
-      map1(a, y, n, [](T p) { return std::erf(p); });
-      return true;
-    case Op::Sin:
-      map1(a, y, n, [](T p) { return std::sin(p); });
-      return true;
-    case Op::Cos:
-      map1(a, y, n, [](T p) { return std::cos(p); });
-      return true;
-    case Op::Atan:
-      map1(a, y, n, [](T p) { return std::atan(p); });
-      return true;
-    case Op::Floor:
-      map1(a, y, n, [](T p) { return std::floor(p); });
-      return true;
-    case Op::Ceil:
-      map1(a, y, n, [](T p) { return std::ceil(p); });
-      return true;
-    case Op::Round:
-      map1(a, y, n, [](T p) { return std::nearbyint(p); });
-      return true;
-    default:
-      return false;
-    }
+    using Result = std::conditional_t<F::kind == Kind::Compare, int64_t, T>;
+    const T *a = as<T>(ta), *b = as<T>(tb);
+    Result *y = as<Result>(ty);
+    for (int64_t i = 0; i < n; ++i)
+      if constexpr (F::operands == 1)
+        y[i] = static_cast<Result>(F::of(a[i]));
+      else
+        y[i] = static_cast<Result>(F::of(a[i], b[i]));
+    return true;
+  }
+}
+
+template <typename T> bool applyNumber(Op op, Tile &ta, Tile &tb, Tile &ty, int64_t n) {
+  switch (op) {
+#define TESSERA_ELEMENTWISE(NAME, ...)                                                                                 \
+  case Op::NAME:                                                                                                       \
+    return apply<scalar::NAME, T>(ta, tb, ty, n);
+#include "runtime/support/Elementwise.def"
+  default:
+    return false;
   }
 }
 
@@ -265,7 +156,7 @@ template <typename T> T neutral(plan::Reduction r) {
     return r == plan::MAX ? -L::infinity() : L::infinity();
 }
 template <typename T> T combine(plan::Reduction r, T a, T b) {
-  return r == plan::SUM ? scalar::add(a, b) : r == plan::MAX ? scalar::maximum(a, b) : scalar::minimum(a, b);
+  return r == plan::SUM ? scalar::Add::of(a, b) : r == plan::MAX ? scalar::Max::of(a, b) : scalar::Min::of(a, b);
 }
 
 class ReferenceExpression final : public BoundKernel {
@@ -390,7 +281,7 @@ private:
         auto *r = as<decltype(tag)>(y);
         for (int64_t i = 0; i < n; ++i)
           r[i] = static_cast<decltype(tag)>(
-              scalar::add(instr.start, (begin + i) / domainStrides_[instr.dim] % e_.domain[instr.dim]));
+              scalar::Add::of(instr.start, (begin + i) / domainStrides_[instr.dim] % e_.domain[instr.dim]));
       });
       break;
     case Op::Random: {

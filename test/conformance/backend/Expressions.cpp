@@ -1,5 +1,6 @@
 // Elementwise operators, reductions and random fused expressions, plain and behind convolutions (so that
 // blocked layouts take part).
+#include "runtime/support/Scalar.h"
 #include "test/conformance/backend/Suite.h"
 
 #include <catch2/catch.hpp>
@@ -278,43 +279,28 @@ TEST_CASE("a weight update runs in the layout of the weight", "[conformance]") {
 
 TEST_CASE("single elementwise operators", "[conformance]") {
   Random random(24);
-  struct Spec {
-    const char *name;
-    int operands;
-    double low, high, tolerance;
-  };
-  // Tolerances: 4 ulp of the vector mathematics library, more where a result is a quotient of such.
-  const std::vector<Spec> specs = {
-      {"neg", 1, -9, 9, 0},       {"abs", 1, -9, 9, 0},        {"sign", 1, -9, 9, 0},
-      {"relu", 1, -9, 9, 0},      {"floor", 1, -9, 9, 0},      {"ceil", 1, -9, 9, 0},
-      {"round", 1, -9, 9, 0},     {"exp", 1, -9, 5, 1e-6},     {"log", 1, 0.01, 9, 1e-6},
-      {"sqrt", 1, 0, 9, 1e-6},    {"rsqrt", 1, 0.1, 9, 1e-6},  {"reciprocal", 1, 0.1, 9, 1e-6},
-      {"tanh", 1, -5, 5, 1e-6},   {"sigmoid", 1, -9, 9, 1e-6}, {"erf", 1, -3, 3, 1e-6},
-      {"atan", 1, -9, 9, 1e-6},   {"sin", 1, -9, 9, 1e-6},     {"cos", 1, -9, 9, 1e-6},
-      {"add", 2, -9, 9, 1e-6},    {"sub", 2, -9, 9, 1e-6},     {"mul", 2, -9, 9, 1e-6},
-      {"div", 2, 0.1, 9, 1e-6},   {"pow", 2, 0.1, 3, 2e-6},    {"max", 2, -9, 9, 0},
-      {"min", 2, -9, 9, 0},       {"mod", 2, 0.5, 9, 1e-6},    {"eq", 2, -9, 9, 0},
-      {"lt", 2, -9, 9, 0},        {"le", 2, -9, 9, 0},         {"expm1", 1, -9, 3, 1e-6},
-      {"log1p", 1, -0.9, 9, 1e-6}};
-  for (const Spec &s : specs)
+  using Kind = ElementwiseKind;
+  for (const ElementwiseFunction &f : elementwiseFunctions()) {
+    if (f.kind == Kind::Logic || f.kind == Kind::LogicUnary || f.kind == Kind::Select)
+      continue;
     for (int i = 0; i < 9; ++i) {
       Case c;
       // Computed in F32 as well; where that falls between two BF16 numbers, its last bit chooses.
       plan::DType type = i < 6 ? plan::F32 : plan::BF16;
-      c.tolerance = i < 6 ? s.tolerance : s.tolerance > 0 ? 0x1p-7 : 0;
+      c.tolerance = i < 6 ? f.tolerance : f.tolerance > 0 ? 0x1p-7 : 0;
       Shape shape = {random.integer(1, 5), random.integer(1, 40), random.integer(1, 30)};
       std::vector<uint32_t> inputs;
-      std::string name = s.name;
-      for (int o = 0; o < s.operands; ++o) {
+      std::string name(f.name);
+      for (int o = 0; o < f.operands; ++o) {
         Shape own = o == 0 || random.coin() ? shape : masked(shape, random.integer(0, 7));
         inputs.push_back(c.plan.buffer(type, own));
-        c.inputs[inputs.back()] = random.reals(elementCount(own), s.low, s.high);
+        c.inputs[inputs.back()] = random.reals(elementCount(own), f.low, f.high);
       }
-      bool compare = name == "eq" || name == "lt" || name == "le";
       c.what = name + " of " + dtypeName(type) + " " + str(shape);
-      c.plan.kernel(name, inputs, {c.output(compare ? plan::BOOL : type, shape)});
+      c.plan.kernel(name, inputs, {c.output(f.kind == Kind::Compare ? plan::BOOL : type, shape)});
       check(c);
     }
+  }
 }
 
 TEST_CASE("integers of every type are read, compared and converted", "[conformance]") {

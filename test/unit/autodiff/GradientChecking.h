@@ -6,11 +6,24 @@
 
 #include "Programs.h"
 
+#include "runtime/support/Scalar.h"
+
+#include <algorithm>
+
 namespace tessera::test {
 
 struct Range {
   double low, high;
 };
+
+/// Where the gradient of an elementwise operator is compared: well inside its test domain, and of moderate size.
+inline Range rangeOf(const rt::ElementwiseFunction &f) {
+  return {std::max(-2.0, f.low + 0.5), std::min(2.0, f.high - 0.5)};
+}
+/// Whether it has one operand and a gradient.
+inline bool isDifferentiableUnary(const rt::ElementwiseFunction &f) {
+  return f.operands == 1 && f.course != rt::ElementwiseCourse::Steps;
+}
 
 /// Differentiates sum(weights * y) of `func @f` -> y by its floating-point arguments, for fixed
 /// weights, and compares with (L(x + h) - L(x - h)) / 2h per element. Integer arguments take the

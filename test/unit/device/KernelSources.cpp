@@ -6,6 +6,7 @@
 #include "runtime/backend/cuda/run/FiniteCheck.h"
 #include "runtime/backend/cuda/run/KernelCache.h"
 #include "runtime/device/Device.h"
+#include "runtime/support/Scalar.h"
 #include "test/conformance/backend/Loops.h"
 
 #include <catch2/catch.hpp>
@@ -70,12 +71,15 @@ PlanBuilder everything(plan::DType t) {
   p.kernel("scatter_add", {indices, in({5, 7}, t)}, {in({9, 7}, t)}, {{"axis", int64_t(0)}, {"size", int64_t(9)}});
   p.kernel("argmax", {a}, {in({3, 8}, plan::I64)}, {{"dim", int64_t(2)}});
   p.kernel("topk", {a}, {in({3, 8, 4}, plan::I64)}, {{"dim", int64_t(2)}, {"k", int64_t(4)}});
-  for (const char *name : {"exp", "expm1", "log",  "log1p", "sqrt", "rsqrt", "reciprocal", "tanh",  "sigmoid", "erf",
-                           "sin", "cos",   "atan", "neg",   "abs",  "sign",  "relu",       "floor", "ceil",    "round"})
-    p.kernel(name, {a}, {in({3, 8, 40}, t)});
-  for (const char *name : {"add", "sub", "mul", "div", "pow", "max", "min", "mod"})
-    p.kernel(name, {a, in({40}, t)}, {in({3, 8, 40}, t)});
-  p.kernel("eq", {a, other}, {in({3, 8, 40}, plan::BOOL)});
+  for (const ElementwiseFunction &f : elementwiseFunctions()) {
+    bool logic = f.kind == ElementwiseKind::Logic || f.kind == ElementwiseKind::LogicUnary;
+    bool truth = logic || f.kind == ElementwiseKind::Compare;
+    uint32_t first = logic ? in({3, 8, 40}, plan::BOOL) : a, result = in({3, 8, 40}, truth ? plan::BOOL : t);
+    if (f.operands == 1)
+      p.kernel(std::string(f.name), {first}, {result});
+    if (f.operands == 2)
+      p.kernel(std::string(f.name), {first, in({40}, logic ? plan::BOOL : t)}, {result});
+  }
   p.kernel("select", {in({3, 8, 40}, plan::BOOL), a, other}, {in({3, 8, 40}, t)});
   p.kernel("cast", {a}, {in({3, 8, 40}, plan::I32)});
   p.kernel("random", {in({}, plan::I64)}, {in({4, 4}, t)}, {{"seed", int64_t(1)}, {"stream", int64_t(2)}});

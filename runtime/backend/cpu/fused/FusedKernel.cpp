@@ -2,7 +2,7 @@
 #include "runtime/backend/Half.h"
 #include "runtime/backend/Parallel.h"
 #include "runtime/backend/cpu/fused/Tape.h"
-#include "runtime/backend/reference/Scalar.h"
+#include "runtime/support/Scalar.h"
 
 #include <algorithm>
 #include <cmath>
@@ -313,7 +313,7 @@ private:
       for (int64_t m = 0; m < n; m += period) {
         int64_t base = static_cast<int64_t>(first + static_cast<uint64_t>(m / period * outer));
         for (int64_t i = 0; i < std::min(period, n - m); ++i)
-          y[m + i] = static_cast<std::remove_pointer_t<decltype(y)>>(scalar::add(base, i * inner));
+          y[m + i] = static_cast<std::remove_pointer_t<decltype(y)>>(scalar::Add::of(base, i * inner));
       }
     };
     if (source.type == plan::I64)

@@ -74,10 +74,10 @@ std::optional<VectorOp> vectorOp(const Instr &instr, plan::DType from) {
     break;
   }
   switch (instr.op) {
-#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS)                                                                \
+#define TESSERA_ELEMENTWISE(NAME, ...)                                                                                 \
   case Op::NAME:                                                                                                       \
     return VectorOp::NAME;
-#include "runtime/plan/Elementwise.def"
+#include "runtime/support/Elementwise.def"
   default:
     return std::nullopt;
   }

@@ -21,8 +21,8 @@ namespace tessera::rt {
 constexpr int64_t kLanes = 16;
 
 enum class VectorOp : uint8_t {
-#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS) NAME,
-#include "runtime/plan/Elementwise.def"
+#define TESSERA_ELEMENTWISE(NAME, ...) NAME,
+#include "runtime/support/Elementwise.def"
   Copy,
   NotZero,
   Fma,  // a * b + c

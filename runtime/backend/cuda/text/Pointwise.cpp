@@ -39,8 +39,8 @@ int64_t toInt(double x) {
 
 std::string functionName(Op op) {
   static const std::map<Op, std::string> names = {
-#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS) {Op::NAME, "op_" TEXT},
-#include "runtime/plan/Elementwise.def"
+#define TESSERA_ELEMENTWISE(NAME, TEXT, ...) {Op::NAME, "op_" TEXT},
+#include "runtime/support/Elementwise.def"
   };
   return names.at(op);
 }
@@ -76,27 +76,6 @@ std::string instructionCode(const Instr &instr, plan::DType from, const std::arr
   case Op::Random:
     text = "(" + type + ")uniform(" + hex(instr.seed ^ (instr.stream << 32)) + "ull, " +
            hex(static_cast<uint64_t>(instr.globalOffset)) + "ull + (u64)(" + address + "), (u64)" + operand(0) + ")";
-    break;
-  case Op::Eq:
-    text = "(i64)(" + operand(0) + " == " + operand(1) + ")";
-    break;
-  case Op::Lt:
-    text = "(i64)(" + operand(0) + " < " + operand(1) + ")";
-    break;
-  case Op::Le:
-    text = "(i64)(" + operand(0) + " <= " + operand(1) + ")";
-    break;
-  case Op::Not:
-    text = "(i64)(" + operand(0) + " == 0)";
-    break;
-  case Op::And:
-    text = "(i64)(" + operand(0) + " != 0 && " + operand(1) + " != 0)";
-    break;
-  case Op::Or:
-    text = "(i64)(" + operand(0) + " != 0 || " + operand(1) + " != 0)";
-    break;
-  case Op::Xor:
-    text = "(i64)((" + operand(0) + " != 0) != (" + operand(1) + " != 0))";
     break;
   default:
     text = functionName(instr.op) + "(" + operand(0) + (instr.arity > 1 ? ", " + operand(1) : "") + ")";

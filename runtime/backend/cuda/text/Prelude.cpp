@@ -1,10 +1,11 @@
 // The text that every generated kernel begins with.
 #include "runtime/backend/cuda/text/Source.h"
+#include "runtime/support/Scalar.h"
 
 namespace tessera::rt::cuda {
 
-// Meanings are those of reference/Scalar.h, Philox.h and support/Float16.h.
-static const char *const kPrelude = R"cuda(
+// Philox.h and support/Float16.h say what these mean; the elementwise operators come from Elementwise.def.
+static const char *const kTypes = R"cuda(
 typedef long long i64;
 typedef unsigned long long u64;
 typedef unsigned int u32;
@@ -12,31 +13,10 @@ typedef unsigned short u16;
 typedef signed char s8;
 typedef unsigned char u8;
 
-template <typename T> __device__ inline T op_add(T a, T b) { return a + b; }
-__device__ inline i64 op_add(i64 a, i64 b) { return (i64)((u64)a + (u64)b); }
-template <typename T> __device__ inline T op_sub(T a, T b) { return a - b; }
-__device__ inline i64 op_sub(i64 a, i64 b) { return (i64)((u64)a - (u64)b); }
-template <typename T> __device__ inline T op_mul(T a, T b) { return a * b; }
-__device__ inline i64 op_mul(i64 a, i64 b) { return (i64)((u64)a * (u64)b); }
-template <typename T> __device__ inline T op_div(T a, T b) { return a / b; }
-__device__ inline i64 op_div(i64 a, i64 b) { return b == 0 ? 0 : b == -1 ? (i64)(0 - (u64)a) : a / b; }
-__device__ inline float op_mod(float a, float b) {
-  float r = fmodf(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-__device__ inline double op_mod(double a, double b) {
-  double r = fmod(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-__device__ inline i64 op_mod(i64 a, i64 b) {
-  if (b == 0 || b == -1)
-    return 0;
-  i64 r = a % b;
-  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-__device__ inline float op_pow(float a, float b) { return powf(a, b); }
-__device__ inline double op_pow(double a, double b) { return pow(a, b); }
-__device__ inline i64 op_pow(i64 a, i64 b) {
+__device__ inline u64 bits(i64 a) { return (u64)a; }
+__device__ inline i64 wrap(u64 a) { return (i64)a; }
+template <typename T> __device__ inline T like(T r, T b) { return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+__device__ inline i64 powerOf(i64 a, i64 b) {
   if (b < 0)
     return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
   u64 result = 1, base = (u64)a;
@@ -45,51 +25,9 @@ __device__ inline i64 op_pow(i64 a, i64 b) {
       result *= base;
   return (i64)result;
 }
-template <typename T> __device__ inline T op_max(T a, T b) { return a > b || a != a ? a : b; }
-template <typename T> __device__ inline T op_min(T a, T b) { return a < b || a != a ? a : b; }
-__device__ inline float op_neg(float a) { return -a; }
-__device__ inline double op_neg(double a) { return -a; }
-__device__ inline i64 op_neg(i64 a) { return (i64)(0 - (u64)a); }
-__device__ inline float op_abs(float a) { return fabsf(a); }
-__device__ inline double op_abs(double a) { return fabs(a); }
-__device__ inline i64 op_abs(i64 a) { return a < 0 ? op_neg(a) : a; }
-template <typename T> __device__ inline T op_sign(T a) {
-  return a > 0 ? (T)1 : a < 0 ? (T)-1 : a == 0 ? (T)0 : a;
-}
-template <typename T> __device__ inline T op_relu(T a) { return a > 0 || a != a ? a : (T)0; }
-__device__ inline float op_exp(float a) { return expf(a); }
-__device__ inline double op_exp(double a) { return exp(a); }
-__device__ inline float op_expm1(float a) { return expm1f(a); }
-__device__ inline double op_expm1(double a) { return expm1(a); }
-__device__ inline float op_log(float a) { return logf(a); }
-__device__ inline double op_log(double a) { return log(a); }
-__device__ inline float op_log1p(float a) { return log1pf(a); }
-__device__ inline double op_log1p(double a) { return log1p(a); }
-__device__ inline float op_sqrt(float a) { return sqrtf(a); }
-__device__ inline double op_sqrt(double a) { return sqrt(a); }
-template <typename T> __device__ inline T op_rsqrt(T a) { return (T)1 / op_sqrt(a); }
-template <typename T> __device__ inline T op_reciprocal(T a) { return (T)1 / a; }
-__device__ inline float op_tanh(float a) { return tanhf(a); }
-__device__ inline double op_tanh(double a) { return tanh(a); }
-template <typename T> __device__ inline T op_sigmoid(T a) { return (T)1 / ((T)1 + op_exp(-a)); }
-__device__ inline float op_erf(float a) { return erff(a); }
-__device__ inline double op_erf(double a) { return erf(a); }
-__device__ inline float op_sin(float a) { return sinf(a); }
-__device__ inline double op_sin(double a) { return sin(a); }
-__device__ inline float op_cos(float a) { return cosf(a); }
-__device__ inline double op_cos(double a) { return cos(a); }
-__device__ inline float op_atan(float a) { return atanf(a); }
-__device__ inline double op_atan(double a) { return atan(a); }
-__device__ inline float op_floor(float a) { return floorf(a); }
-__device__ inline double op_floor(double a) { return floor(a); }
-__device__ inline i64 op_floor(i64 a) { return a; }
-__device__ inline float op_ceil(float a) { return ceilf(a); }
-__device__ inline double op_ceil(double a) { return ceil(a); }
-__device__ inline i64 op_ceil(i64 a) { return a; }
-__device__ inline float op_round(float a) { return rintf(a); }
-__device__ inline double op_round(double a) { return rint(a); }
-__device__ inline i64 op_round(i64 a) { return a; }
+)cuda";
 
+static const char *const kConversions = R"cuda(
 template <typename T> __device__ inline i64 to_int(T x) {
   if (x != x)
     return 0;
@@ -141,8 +79,52 @@ __device__ inline float uniform(u64 key, u64 index, u64 step) {
 }
 )cuda";
 
+namespace {
+
+std::string parameters(const std::string &type, int operands) {
+  return operands == 1 ? type + " a" : type + " a, " + type + " b";
+}
+
+/// A function of the C library, for float and double.
+std::string mathFunction(const std::string &name, int operands) {
+  const std::string given = operands == 1 ? "(a)" : "(a, b)", begin = "__device__ inline ";
+  return begin + "float math_" + name + "(" + parameters("float", operands) + ") { return " + name + "f" + given +
+         "; }\n" + begin + "double math_" + name + "(" + parameters("double", operands) + ") { return " + name + given +
+         "; }\n";
+}
+
+/// One row of Elementwise.def as op_name, for the types that it takes.
+std::string elementwise(const std::string &name, ElementwiseKind kind, int operands, const std::string &real,
+                        const std::string &whole) {
+  using Kind = ElementwiseKind;
+  if (kind == Kind::Select) // of two types, written where it is used
+    return "";
+  std::string text;
+  auto add = [&](const std::string &type, const std::string &expression) {
+    text += "__device__ inline " + (kind == Kind::Compare ? "i64" : type) + " op_" + name + "(" +
+            parameters(type, operands) + ") { typedef " + type + " T; return (" +
+            (kind == Kind::Compare ? "i64" : "T") + ")(" + expression + "); }\n";
+  };
+  if (kind != Kind::Logic && kind != Kind::LogicUnary) {
+    add("float", real);
+    add("double", real);
+  }
+  if (kind != Kind::FloatUnary)
+    add("i64", whole);
+  return text;
+}
+
+} // namespace
+
 const std::string &prelude() {
-  static const std::string text = kPrelude;
+  static const std::string text = [] {
+    std::string all = kTypes;
+#define TESSERA_MATH(F, OPERANDS, CALLED) all += mathFunction(#F, OPERANDS);
+#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS, REAL, WHOLE, ...)                                              \
+  all += elementwise(TEXT, ElementwiseKind::KIND, OPERANDS, #REAL, #WHOLE);
+#include "runtime/support/Elementwise.def"
+    return all + kConversions;
+  }();
   return text;
 }
 

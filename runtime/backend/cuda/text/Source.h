@@ -18,7 +18,7 @@
 
 namespace tessera::rt::cuda {
 
-/// The scalar functions of reference/Scalar.h, conversions, Philox.
+/// The elementwise operators (Elementwise.def), conversions, Philox.
 const std::string &prelude();
 
 const char *memoryType(plan::DType type); // "float", "u16", ...

@@ -1,0 +1,105 @@
+//===- Scalar.h - the elementwise operators on one element ------------------------------------===//
+//
+// Every row of Elementwise.def as a function of one element, for the three value classes float, double and int64_t.
+// Integers wrap (they are computed as unsigned), a division by zero gives 0, so that no input can trap.
+//
+//   scalar::Mod::of<int64_t>(-7, 3) == 2; scalar::Max::of(NaN, 1.0f) is NaN
+//   elementwiseFunction("exp")->real(1, 0, 0) == 2.718...
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_RUNTIME_SUPPORT_SCALAR_H
+#define TESSERA_RUNTIME_SUPPORT_SCALAR_H
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace tessera::rt {
+
+/// Which types an elementwise operator takes and gives.
+enum class ElementwiseKind {
+  FloatUnary,  // of floating-point numbers
+  NumberUnary, // of any numbers
+  LogicUnary,  // of BOOL
+  Number,      // two numbers of one type
+  Compare,     // two numbers of one type give BOOL
+  Logic,       // two BOOL
+  Select,      // a BOOL and two values of one type
+};
+
+/// How it runs between the ends of its test domain.
+enum class ElementwiseCourse { Smooth, Bent, Steps };
+
+/// A row of Elementwise.def; operands that it does not have are ignored.
+struct ElementwiseFunction {
+  std::string_view name;
+  ElementwiseKind kind;
+  int operands;
+  double (*real)(double a, double b, double c);
+  int64_t (*whole)(int64_t a, int64_t b, int64_t c); // 0 where it takes no integers
+  double low, high, tolerance;
+  ElementwiseCourse course;
+};
+
+/// All rows, in their order.
+const std::vector<ElementwiseFunction> &elementwiseFunctions();
+/// The row of this name; null: there is none.
+const ElementwiseFunction *elementwiseFunction(std::string_view name);
+
+namespace scalar {
+
+template <typename T> constexpr bool isInt = std::is_same_v<T, int64_t>;
+
+// What Elementwise.def is written in.
+inline constexpr int64_t none = 0;
+inline int64_t wrap(uint64_t x) { return static_cast<int64_t>(x); }
+inline uint64_t bits(int64_t x) { return static_cast<uint64_t>(x); }
+template <typename T> T like(T r, T b) { return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+inline int64_t powerOf(int64_t a, int64_t b) {
+  if (b < 0)
+    return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
+  uint64_t result = 1, base = bits(a);
+  for (; b; b >>= 1, base *= base)
+    if (b & 1)
+      result *= base;
+  return wrap(result);
+}
+#define TESSERA_MATH(F, OPERANDS, CALLED)                                                                              \
+  template <typename... T> auto math_##F(T... operands) { return std::F(operands...); }
+
+/// One struct per operator, of which `of` is the function: scalar::Exp::of(1.0).
+#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS, REAL, WHOLE, LOW, HIGH, TOLERANCE, COURSE)                     \
+  struct NAME {                                                                                                        \
+    static constexpr ElementwiseKind kind = ElementwiseKind::KIND;                                                     \
+    static constexpr int operands = OPERANDS;                                                                          \
+    template <typename T>                                                                                              \
+    static auto of([[maybe_unused]] T a, [[maybe_unused]] T b = T(), [[maybe_unused]] T c = T()) {                     \
+      if constexpr (isInt<T>)                                                                                          \
+        return WHOLE;                                                                                                  \
+      else                                                                                                             \
+        return REAL;                                                                                                   \
+    }                                                                                                                  \
+  };
+#include "runtime/support/Elementwise.def"
+
+/// Conversion between value classes: float to integer truncates; NaN gives 0, what is too large the
+/// limit.
+template <typename To, typename From> To convert(From x) {
+  if constexpr (isInt<To> && !isInt<From>) {
+    if (x != x)
+      return 0;
+    if (x >= From(0x1p63))
+      return std::numeric_limits<int64_t>::max();
+    if (x < From(-0x1p63))
+      return std::numeric_limits<int64_t>::min();
+  }
+  return static_cast<To>(x);
+}
+
+} // namespace scalar
+} // namespace tessera::rt
+
+#endif
