@@ -8,6 +8,7 @@
 #include "compiler/autodiff/Gradient.h"
 #include "compiler/autodiff/GradientRules.h"
 #include "dialects/graph/GraphAttributes.h"
+#include "runtime/support/Scalar.h"
 
 using namespace mlir;
 using namespace tessera::graph;
@@ -78,6 +79,12 @@ GradientRules::GradientRules() {
 const GradientRules &GradientRules::get() {
   static const GradientRules rules;
   return rules;
+}
+
+bool GradientRules::isConstant(OperationName name) const {
+  const rt::ElementwiseFunction *f =
+      name.getDialectNamespace() == "graph" ? rt::elementwiseFunction(std::string_view(name.stripDialect())) : nullptr;
+  return constants_.contains(name.getTypeID()) || (f && f->course == rt::ElementwiseCourse::Steps);
 }
 
 const GradientRule *GradientRules::find(Operation *op) const {

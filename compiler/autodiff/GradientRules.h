@@ -67,8 +67,9 @@ public:
   /// The operator's row; null: none (then only derived() may help).
   const GradientRule *find(mlir::Operation *op) const;
   bool has(mlir::OperationName name) const { return rules_.contains(name.getTypeID()); }
-  /// An operator whose derivative is zero wherever it has one (floor, sign, random, ...).
-  bool isConstant(mlir::OperationName name) const { return constants_.contains(name.getTypeID()); }
+  /// An operator whose derivative is zero wherever it has one (random, ...; of the elementwise ones those that
+  /// Elementwise.def says to go in steps).
+  bool isConstant(mlir::OperationName name) const;
 
   template <typename OpT, typename Fn> void rule(Fn fn) {
     rules_[mlir::TypeID::get<OpT>()] = [fn](mlir::Operation *op, GradientContext &c) { fn(llvm::cast<OpT>(op), c); };

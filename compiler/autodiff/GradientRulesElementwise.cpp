@@ -59,8 +59,7 @@ static void power(PowOp op, Context &c) {
 }
 
 void addElementwiseRules(GradientRules &r) {
-  r.constant<SignOp, FloorOp, CeilOp, RoundOp, NotOp, EqOp, LtOp, LeOp, AndOp, OrOp, XorOp, IotaOp, RandomOp,
-             ConstantOp, ArgMaxOp, TopKOp>();
+  r.constant<IotaOp, RandomOp, ConstantOp, ArgMaxOp, TopKOp>();
 
   r.rule<AbsOp>([](AbsOp op, Context &c) { c.give(0, c.b.mul(c.dy(), c.b.unary<SignOp>(op.getX()))); });
   r.rule<ExpOp>([](ExpOp op, Context &c) { c.give(0, c.b.mul(c.dy(), op.getY())); });

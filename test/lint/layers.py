@@ -43,7 +43,7 @@ LAYERS = [
                                "strategies/user", "strategies/graph", "strategies/report"],
           "the modes data, semi-auto and auto", "Assign.h, Modes.h"),
     Layer("compiler/import", ["dialects", "runtime/support"], "ONNX to graph", "OnnxImport.h"),
-    Layer("compiler/autodiff", ["dialects"], "gradients: the pass and the table of rules", "Gradient.h, GradientRules*.cpp"),
+    Layer("compiler/autodiff", ["dialects", "runtime/support"], "gradients: the pass and the table of rules", "Gradient.h, GradientRules*.cpp"),
     Layer("compiler/training", ["dialects", "compiler/autodiff"], "loss, optimizer, learning rate, micro-batches", "Training.h"),
     Layer("compiler/transform", ["dialects"], "precision, attention, recomputation, norms, simplification", "Passes.h"),
     Layer("compiler/partition", ["dialects"], "reshards, localisation, fusion, order", "Passes.h"),
