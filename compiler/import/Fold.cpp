@@ -230,7 +230,7 @@ std::optional<Constant> tessera::compiler::foldBinary(llvm::StringRef op, const 
   Shape shape = broadcastShape(a.shape(), b.shape());
   bool splat = a.isSplat() && b.isSplat() && *elementCount(shape) > 0;
   if (isFloat(a.type())) {
-    if (f->kind == Kind::Logic)
+    if (f->kind == Kind::Logic || f->kind == Kind::Whole)
       return std::nullopt;
     auto v = zip<double>(a, b, shape, [&](int64_t i, int64_t j) { return f->real(a.floatAt(i), b.floatAt(j), 0); });
     if (f->kind == Kind::Compare)

@@ -6,7 +6,7 @@
 namespace tessera::rt {
 namespace {
 
-enum class Kind { FloatUnary, NumberUnary, LogicUnary, Number, Compare, Logic, Select, Cast, Source };
+enum class Kind { FloatUnary, NumberUnary, LogicUnary, Number, Whole, Compare, Logic, Select, Cast, Source };
 struct OpInfo {
   Op op;
   Kind kind;
@@ -79,6 +79,7 @@ Status readSource(Instr &instr, const google::protobuf::RepeatedPtrField<plan::A
 }
 
 bool isLogic(plan::DType t) { return valueClass(t) == ValueClass::I64; }
+bool isWhole(plan::DType t) { return valueClass(t) == ValueClass::I64 && t != plan::BOOL; }
 
 Status checkTypes(const ExpressionCode &e, const Instr &instr, const std::string &name, Kind kind) {
   auto type = [&](uint32_t i) { return e.typeOf(instr.operands[i]); };
@@ -94,6 +95,9 @@ Status checkTypes(const ExpressionCode &e, const Instr &instr, const std::string
     break;
   case Kind::Number:
     good = cls(0) == cls(1) && result == cls(0);
+    break;
+  case Kind::Whole:
+    good = isWhole(type(0)) && isWhole(type(1)) && isWhole(instr.type);
     break;
   case Kind::Compare:
     good = cls(0) == cls(1) && instr.type == plan::BOOL;

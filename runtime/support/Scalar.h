@@ -25,6 +25,7 @@ enum class ElementwiseKind {
   NumberUnary, // of any numbers
   LogicUnary,  // of BOOL
   Number,      // two numbers of one type
+  Whole,       // two integers of one type
   Compare,     // two numbers of one type give BOOL
   Logic,       // two BOOL
   Select,      // a BOOL and two values of one type

@@ -199,7 +199,7 @@ private:
   Value below(Value v, int64_t n) { return make<graph::ModOp>(v, splat(whole_, double(n))); }
 
   // Operators, one function per kind; each returns what it made.
-  Value elementwise(const rt::ElementwiseFunction &f, Value x);
+  Value elementwise(const rt::ElementwiseFunction &f, ArrayRef<Value> operands);
   Value unary();
   Value rounding();
   Value binary();

@@ -12,25 +12,28 @@ namespace tessera::test {
 // Elementwise
 //===--------------------------------------------------------------------------------------------===//
 
-Value Writer::elementwise(const rt::ElementwiseFunction &f, Value x) {
-  OperationState state(loc_, "graph." + StringRef(f.name).str(), x, x.getType());
+Value Writer::elementwise(const rt::ElementwiseFunction &f, ArrayRef<Value> operands) {
+  Shape shape;
+  for (Value operand : operands)
+    shape = *broadcastShapes(shape, shapeOf(operand));
+  OperationState state(loc_, "graph." + StringRef(f.name).str(), operands, type(shape, elementOf(operands[0])));
   return builder_.create(state)->getResult(0);
 }
 
-/// One of the operators of numbers with one operand that fit.
-static const rt::ElementwiseFunction &choose(std::mt19937 &random, bool (*fits)(const rt::ElementwiseFunction &)) {
+/// One of the operators that fit; null: there is none.
+static const rt::ElementwiseFunction *choose(std::mt19937 &random, bool (*fits)(const rt::ElementwiseFunction &)) {
   std::vector<const rt::ElementwiseFunction *> fitting;
   for (const rt::ElementwiseFunction &f : rt::elementwiseFunctions())
-    if (f.operands == 1 && f.kind != rt::ElementwiseKind::LogicUnary && fits(f))
+    if (fits(f))
       fitting.push_back(&f);
-  return *fitting[random() % fitting.size()];
+  return fitting.empty() ? nullptr : fitting[random() % fitting.size()];
 }
 
 Value Writer::unary() {
   using Course = rt::ElementwiseCourse;
   Value x = real();
   const rt::ElementwiseFunction &f =
-      choose(random_, [](const rt::ElementwiseFunction &f) { return f.course != Course::Steps; });
+      *choose(random_, [](const rt::ElementwiseFunction &f) { return f.operands == 1 && f.course != Course::Steps; });
   if (f.low <= -9 && f.high >= 9)
     return elementwise(f, f.course == Course::Bent ? generic(x) : x);
   double low = std::max(-2.0, f.low + 0.5), high = std::min(2.0, f.high - 0.5);
@@ -40,8 +43,10 @@ Value Writer::unary() {
 
 Value Writer::rounding() {
   Value x = generic(real());
-  return elementwise(
-      choose(random_, [](const rt::ElementwiseFunction &f) { return f.course == rt::ElementwiseCourse::Steps; }), x);
+  auto steps = [](const rt::ElementwiseFunction &f) {
+    return f.kind == rt::ElementwiseKind::NumberUnary && f.course == rt::ElementwiseCourse::Steps;
+  };
+  return elementwise(*choose(random_, steps), x);
 }
 
 Value Writer::binary() {
@@ -133,7 +138,7 @@ Value Writer::conversion() {
 
 Value Writer::integers() {
   Value a = integer(), b = partner(a);
-  switch (pick(0, 4)) {
+  switch (pick(0, 5)) {
   case 0:
     return below(make<AddOp>(a, b), kIds);
   case 1:
@@ -142,6 +147,10 @@ Value Writer::integers() {
     return make<MaxOp>(a, b);
   case 3:
     return make<DivOp>(a, make<AddOp>(b, splat(whole_, 1)));
+  case 4: {
+    auto f = choose(random_, [](const rt::ElementwiseFunction &f) { return f.kind == rt::ElementwiseKind::Whole; });
+    return f ? below(elementwise(*f, {a, b}), kIds) : Value();
+  }
   default:
     return make<AbsOp>(make<SubOp>(a, b));
   }

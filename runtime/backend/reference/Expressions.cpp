@@ -117,9 +117,9 @@ int64_t narrow(plan::DType type, int64_t x) {
 /// One operator on one class T; comparisons and logic give I64. False if it does not take that class.
 template <typename F, typename T> bool apply(Tile &ta, Tile &tb, Tile &ty, int64_t n) {
   using Kind = ElementwiseKind;
-  constexpr bool isLogic = F::kind == Kind::Logic || F::kind == Kind::LogicUnary;
+  constexpr bool ofInts = F::kind == Kind::Logic || F::kind == Kind::LogicUnary || F::kind == Kind::Whole;
   if constexpr (F::kind == Kind::Select || (F::kind == Kind::FloatUnary && scalar::isInt<T>) ||
-                (isLogic && !scalar::isInt<T>)) {
+                (ofInts && !scalar::isInt<T>)) {
     return false;
   } else {
     using Result = std::conditional_t<F::kind == Kind::Compare, int64_t, T>;

@@ -73,12 +73,13 @@ PlanBuilder everything(plan::DType t) {
   p.kernel("topk", {a}, {in({3, 8, 4}, plan::I64)}, {{"dim", int64_t(2)}, {"k", int64_t(4)}});
   for (const ElementwiseFunction &f : elementwiseFunctions()) {
     bool logic = f.kind == ElementwiseKind::Logic || f.kind == ElementwiseKind::LogicUnary;
-    bool truth = logic || f.kind == ElementwiseKind::Compare;
-    uint32_t first = logic ? in({3, 8, 40}, plan::BOOL) : a, result = in({3, 8, 40}, truth ? plan::BOOL : t);
+    plan::DType from = logic ? plan::BOOL : f.kind == ElementwiseKind::Whole ? plan::I32 : t;
+    uint32_t first = in({3, 8, 40}, from);
+    uint32_t result = in({3, 8, 40}, f.kind == ElementwiseKind::Compare ? plan::BOOL : from);
     if (f.operands == 1)
       p.kernel(std::string(f.name), {first}, {result});
     if (f.operands == 2)
-      p.kernel(std::string(f.name), {first, in({40}, logic ? plan::BOOL : t)}, {result});
+      p.kernel(std::string(f.name), {first, in({40}, from)}, {result});
   }
   p.kernel("select", {in({3, 8, 40}, plan::BOOL), a, other}, {in({3, 8, 40}, t)});
   p.kernel("cast", {a}, {in({3, 8, 40}, plan::I32)});

@@ -105,7 +105,7 @@ std::string elementwise(const std::string &name, ElementwiseKind kind, int opera
             parameters(type, operands) + ") { typedef " + type + " T; return (" +
             (kind == Kind::Compare ? "i64" : "T") + ")(" + expression + "); }\n";
   };
-  if (kind != Kind::Logic && kind != Kind::LogicUnary) {
+  if (kind != Kind::Logic && kind != Kind::LogicUnary && kind != Kind::Whole) {
     add("float", real);
     add("double", real);
   }
