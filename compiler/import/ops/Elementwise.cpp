@@ -39,6 +39,13 @@ template <typename OpTy> static void logical(Node &n) {
   n.out(0, n.b.binary<OpTy>(x, n.in(1)));
 }
 
+template <typename OpTy> static void bitwise(Node &n) {
+  Val x = n.in(0);
+  if (x && (isFloat(x.type) || x.type == DType::I1))
+    x = n.fail("the operands must be integers");
+  n.out(0, n.b.binary<OpTy>(x, n.in(1)));
+}
+
 template <typename OpTy> static void compare(Node &n) { n.out(0, n.b.binary<OpTy>(n.in(0), n.in(1))); }
 template <typename OpTy> static void compareSwapped(Node &n) { n.out(0, n.b.binary<OpTy>(n.in(1), n.in(0))); }
 
@@ -284,6 +291,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::elementwiseOps() {
       {"Abs", 6, 21, unaryAny<graph::AbsOp>, ".", ""},
       {"Add", 7, 21, binary<graph::AddOp>, ".", ""},
       {"And", 7, 21, logical<graph::AndOp>, ".", ""},
+      {"BitwiseAnd", 18, 21, bitwise<graph::BitAndOp>, ".", ""},
       {"Cast", 7, 21, castTo, ">", "float, double, float16, bfloat16, int64, int32, int8, uint8, bool"},
       {"CastLike", 15, 21, castLike, ">t", "as Cast"},
       {"Ceil", 6, 21, unaryFloat<graph::CeilOp>, ".", ""},

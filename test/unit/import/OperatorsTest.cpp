@@ -56,6 +56,19 @@ TEST_CASE("a product takes the transpose of its operand", "[import]") {
   CHECK_THAT(text, !Contains("graph.transpose"));
 }
 
+TEST_CASE("bitwise operators take integers only", "[import]") {
+  auto text = [](const std::string &op, int type) {
+    return ModelBuilder(18).input("x", {2, 3}, type).input("m", {3}, type).node(op, {"x", "m"}, {"y"}).output("y");
+  };
+  const std::pair<const char *, const char *> operators[] = {
+      {"BitwiseAnd", "graph.bit_and"},
+  };
+  for (auto [name, becomes] : operators) {
+    CHECK_THAT(text(name, onnx::TensorProto::INT32).print(), Contains(becomes));
+    CHECK_THAT(text(name, onnx::TensorProto::FLOAT).print(), Contains("the operands must be integers"));
+  }
+}
+
 TEST_CASE("Conv: bias and automatic padding", "[import]") {
   auto conv = [](const std::string &pad) {
     return ModelBuilder()
