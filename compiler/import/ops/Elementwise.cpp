@@ -292,6 +292,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::elementwiseOps() {
       {"Add", 7, 21, binary<graph::AddOp>, ".", ""},
       {"And", 7, 21, logical<graph::AndOp>, ".", ""},
       {"BitwiseAnd", 18, 21, bitwise<graph::BitAndOp>, ".", ""},
+      {"BitwiseOr", 18, 21, bitwise<graph::BitOrOp>, ".", ""},
       {"Cast", 7, 21, castTo, ">", "float, double, float16, bfloat16, int64, int32, int8, uint8, bool"},
       {"CastLike", 15, 21, castLike, ">t", "as Cast"},
       {"Ceil", 6, 21, unaryFloat<graph::CeilOp>, ".", ""},
