@@ -158,6 +158,7 @@ def Graph_OrOp  : Graph_BinaryOp<"or"> { let summary = "logical or, on i1"; }
 def Graph_XorOp : Graph_BinaryOp<"xor"> { let summary = "logical exclusive or, on i1"; }
 def Graph_BitAndOp : Graph_BinaryOp<"bit_and"> { let summary = "and of every bit, on integers"; }
 def Graph_BitOrOp : Graph_BinaryOp<"bit_or"> { let summary = "or of every bit, on integers"; }
+def Graph_BitXorOp : Graph_BinaryOp<"bit_xor"> { let summary = "exclusive or of every bit, on integers"; }
 
 def Graph_SelectOp : Graph_InferredOp<"select", "..., ..., ... -> ... | linear 1+2",
                                       [Graph_Elementwise, Graph_Follows]> {

@@ -47,6 +47,7 @@ func.func @or(%a: tensor<4x8xi1>, %b: tensor<8xi1>) -> tensor<4x8xi1> { %y = gra
 func.func @xor(%a: tensor<4x8xi1>, %b: tensor<8xi1>) -> tensor<4x8xi1> { %y = graph.xor %a, %b : (tensor<4x8xi1>, tensor<8xi1>) -> tensor<4x8xi1> return %y : tensor<4x8xi1> }
 func.func @bit_and(%a: tensor<4x8xi64>, %b: tensor<8xi64>) -> tensor<4x8xi64> { %y = graph.bit_and %a, %b : (tensor<4x8xi64>, tensor<8xi64>) -> tensor<4x8xi64> return %y : tensor<4x8xi64> }
 func.func @bit_or(%a: tensor<4x8xi64>, %b: tensor<8xi64>) -> tensor<4x8xi64> { %y = graph.bit_or %a, %b : (tensor<4x8xi64>, tensor<8xi64>) -> tensor<4x8xi64> return %y : tensor<4x8xi64> }
+func.func @bit_xor(%a: tensor<4x8xi64>, %b: tensor<8xi64>) -> tensor<4x8xi64> { %y = graph.bit_xor %a, %b : (tensor<4x8xi64>, tensor<8xi64>) -> tensor<4x8xi64> return %y : tensor<4x8xi64> }
 func.func @select(%c: tensor<4x8xi1>, %a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8xf32> { %y = graph.select %c, %a, %b : (tensor<4x8xi1>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> return %y : tensor<4x8xf32> }
 
 func.func @constant_splat() -> tensor<4x8xf32> { %y = graph.constant dense<2.5> : tensor<4x8xf32> return %y : tensor<4x8xf32> }

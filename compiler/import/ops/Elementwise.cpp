@@ -293,6 +293,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::elementwiseOps() {
       {"And", 7, 21, logical<graph::AndOp>, ".", ""},
       {"BitwiseAnd", 18, 21, bitwise<graph::BitAndOp>, ".", ""},
       {"BitwiseOr", 18, 21, bitwise<graph::BitOrOp>, ".", ""},
+      {"BitwiseXor", 18, 21, bitwise<graph::BitXorOp>, ".", ""},
       {"Cast", 7, 21, castTo, ">", "float, double, float16, bfloat16, int64, int32, int8, uint8, bool"},
       {"CastLike", 15, 21, castLike, ">t", "as Cast"},
       {"Ceil", 6, 21, unaryFloat<graph::CeilOp>, ".", ""},

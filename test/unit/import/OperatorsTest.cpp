@@ -63,6 +63,7 @@ TEST_CASE("bitwise operators take integers only", "[import]") {
   const std::pair<const char *, const char *> operators[] = {
       {"BitwiseAnd", "graph.bit_and"},
       {"BitwiseOr", "graph.bit_or"},
+      {"BitwiseXor", "graph.bit_xor"},
   };
   for (auto [name, becomes] : operators) {
     CHECK_THAT(text(name, onnx::TensorProto::INT32).print(), Contains(becomes));
