@@ -10,13 +10,8 @@ model=test/models/resnet18_cifar_train.onnx
 
 tools/install-deps.sh
 jobs=${TESSERA_JOBS:-$(nproc)}
-launcher=()
-if command -v ccache >/dev/null; then
-  export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
-  launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-fi
 echo "== building (several minutes the first time)"
-cmake -G Ninja -S . -B "$build" "${launcher[@]}" >/dev/null
+cmake --preset dev -B "$build" >/dev/null
 ninja -C "$build" -j"$jobs" --quiet tessera-compile tessera-dump tessera-run
 
 work=$(mktemp -d)

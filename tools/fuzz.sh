@@ -15,17 +15,9 @@ targets=(onnx plan manifest safetensors npy solve)
 
 tools/install-deps.sh --fuzz
 jobs=${TESSERA_JOBS:-$(nproc)}
-launcher=()
-if command -v ccache >/dev/null; then
-  export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
-  launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-fi
 start=$SECONDS
 mkdir -p "$build"
-# The compiler whose warnings are errors is GCC. No NDEBUG: LLVM's header assertions find misuse.
-cmake -G Ninja -S . -B "$build" -DCMAKE_C_COMPILER=clang-22 -DCMAKE_CXX_COMPILER=clang++-22 "${launcher[@]}" \
-  -DTESSERA_FUZZ=ON -DTESSERA_SANITIZE=address,undefined -DTESSERA_WERROR=OFF -DCMAKE_BUILD_TYPE=None \
-  -DCMAKE_CXX_FLAGS="-O1 -gline-tables-only" >"$build/configure.log" 2>&1 || {
+cmake --preset fuzz -B "$build" >"$build/configure.log" 2>&1 || {
   cat "$build/configure.log"
   exit 1
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds everything and runs every test.
-#   tools/test.sh [BUILD_DIR] [CTEST OPTIONS...]      default: build
+#   tools/test.sh [BUILD_DIR] [CTEST OPTIONS...]      default: build, the folder of the preset dev
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build}
@@ -8,13 +8,8 @@ build=${1:-build}
 
 tools/install-deps.sh
 jobs=${TESSERA_JOBS:-$(nproc)}
-launcher=()
-if command -v ccache >/dev/null; then
-  export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
-  launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-fi
 start=$SECONDS
-cmake -G Ninja -S . -B "$build" "${launcher[@]}" >"$build.configure.log" 2>&1 || {
+cmake --preset dev -B "$build" >"$build.configure.log" 2>&1 || {
   cat "$build.configure.log"
   exit 1
 }
