@@ -17,8 +17,7 @@
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanInfo.h"
-
-#include <CLI/CLI.hpp>
+#include "tools/cli/CommandLine.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -196,7 +195,6 @@ Status exportWeights(const CommandLine &c) {
 int main(int argc, char **argv) {
   CommandLine c;
   CLI::App app("Looks at checkpoints and turns them into others", "tessera-ckpt");
-  app.set_version_flag("--version", "tessera-ckpt " TESSERA_VERSION);
   app.require_subcommand(1);
   std::function<Status(const CommandLine &)> run;
   auto command = [&](const char *name, const char *help, Status (*function)(const CommandLine &),
@@ -221,7 +219,7 @@ int main(int argc, char **argv) {
          "The new checkpoint", "DIR");
   CLI::App *parts = command("split", "Writes it in parts", split);
   auto *as = parts->add_option_group("How")->require_option(1);
-  as->add_option("--plan", c.plan, "As the ranks of this plan hold it")->type_name("PLAN");
+  as->add_option("--plan", c.plan, "As the ranks of this plan hold it")->type_name("DIR");
   as->add_option("--parts", c.parts, "In so many files, tensors cut along their first dimension")
       ->check(CLI::Range(1, 4096));
   output(parts, "The new checkpoint", "DIR");
@@ -234,11 +232,8 @@ int main(int argc, char **argv) {
       ->check(CLI::IsMember({"F16", "BF16", "F32", "F64"}));
   plain->add_flag("--all", c.all, "The optimizer's states, too");
   output(plain, "The file to write", "FILE");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
+    return *exitCode;
   if (Status status = run(c); !status) {
     std::fflush(stdout);
     std::fprintf(stderr, "tessera-ckpt: %s\n", status.message().c_str());

@@ -8,11 +8,10 @@
 #include "runtime/plan/Recipe.h"
 #include "strategies/search/Search.h"
 #include "tools/NumberRange.h"
+#include "tools/cli/CommandLine.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
-
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -38,7 +37,6 @@ struct CommandLine {
 
 void declare(CLI::App &app, CommandLine &c) {
   CompileOptions &o = c.compile;
-  app.set_version_flag("--version", "tessera-compile " TESSERA_VERSION);
   app.add_option("MODEL", o.model, "ONNX model file")->required();
   auto *output = app.add_option("-o,--output", o.output, "Plan directory to write")->type_name("DIR");
   app.add_option("--what-if", c.whatIf,
@@ -63,9 +61,11 @@ void declare(CLI::App &app, CommandLine &c) {
                  "Named axes, major to minor: data=2,model=2; or a number of ranks (mode auto then chooses "
                  "how they are arranged)")
       ->capture_default_str();
+  std::vector<std::string> modes = strategies::modeNames();
+  modes.push_back("hybrid");
   app.add_option("--mode", c.mode,
-                 "How strategies are chosen: " + llvm::join(strategies::modeNames(), ", ") +
-                     "; or hybrid: the file is one rank's program, with its own collectives")
+                 "How strategies are chosen; hybrid: the file is one rank's program, with its own collectives")
+      ->check(suggest(modes))
       ->capture_default_str();
   app.add_option("--hybrid-options", c.hybridOptions,
                  "JSON file for mode hybrid: how batch, inputs, outputs and parameters are cut")
@@ -74,9 +74,8 @@ void declare(CLI::App &app, CommandLine &c) {
                  "JSON file with strategies for some operators, or a file of --save-strategies")
       ->type_name("FILE");
   app.add_option("--save-strategies", o.saveStrategies, "Write the strategy of every operator")->type_name("FILE");
-  app.add_option("--topology", c.topology,
-                 "Machine: " + llvm::join(strategies::Topology::presetNames(), ", ") +
-                     ", several of one (16x8xh100), or a JSON file")
+  app.add_option("--topology", c.topology, "Machine: a preset, several of one (16x8xh100), or a JSON file")
+      ->check(suggest(strategies::Topology::presetNames(), /*orFile=*/true))
       ->capture_default_str();
   app.add_option("--profile", c.profile, "Measured kernel times (JSON)")->type_name("FILE");
   app.add_option("--memory", c.memory, "Memory per rank, such as 16GiB (default: the topology's)");
@@ -347,11 +346,8 @@ int main(int argc, char **argv) {
   CommandLine c;
   CLI::App app("Compiles an ONNX model to one plan per rank", "tessera-compile");
   declare(app, c);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
+  if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
+    return *exitCode;
   auto fail = [](llvm::Error e) {
     llvm::errs() << "tessera-compile: error: " << llvm::toString(std::move(e)) << "\n";
     return 1;

@@ -9,11 +9,10 @@
 // ranks' plans, which are what runs. Exit codes: 1 for a failure, 2 for a wrong command line.
 //
 //===----------------------------------------------------------------------------------------------===//
+#include "tools/cli/CommandLine.h"
 #include "tools/dump/Picture.h"
 #include "tools/dump/PlanFacts.h"
 #include "tools/dump/ReportFile.h"
-
-#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <fstream>
@@ -24,7 +23,6 @@ int main(int argc, char **argv) {
   std::string plan, explain, svg;
   bool json = false, all = false;
   CLI::App app("Shows the strategies, costs, collectives and memory of a plan", "tessera-dump");
-  app.set_version_flag("--version", "tessera-dump " TESSERA_VERSION);
   app.add_option("PLAN", plan, "Plan directory, as tessera-compile writes it")->required();
   auto *asJson = app.add_flag("--json", json, "Print everything as JSON");
   app.add_option("--explain", explain, "Everything about one operator and its gradients")
@@ -38,11 +36,8 @@ int main(int argc, char **argv) {
       ->excludes("--explain");
   app.footer("Examples:\n  tessera-dump plan\n  tessera-dump plan --explain /conv1/Conv\n"
              "  tessera-dump plan --svg plan.svg\n  tessera-dump plan --json | python3 -m json.tool");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
+  if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
+    return *exitCode;
   auto fail = [](const std::string &what) {
     std::fprintf(stderr, "tessera-dump: error: %s\n", what.c_str());
     return 1;

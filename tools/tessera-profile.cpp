@@ -15,6 +15,7 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/driver/OutputDirectory.h"
 #include "tools/NumberRange.h"
+#include "tools/cli/CommandLine.h"
 #include "tools/profile/Measure.h"
 
 #include "dialects/dist/DistDialect.h"
@@ -22,8 +23,6 @@
 #include "strategies/cost/Topology.h"
 
 #include "mlir/Parser/Parser.h"
-
-#include <CLI/CLI.hpp>
 
 #include <cstdio>
 
@@ -101,7 +100,6 @@ llvm::Error run(CommandLine &c) {
 int main(int argc, char **argv) {
   CommandLine c;
   CLI::App app("Measures kernels and collectives on this machine", "tessera-profile");
-  app.set_version_flag("--version", "tessera-profile " TESSERA_VERSION);
   app.add_option("PROGRAM", c.program, "2-training.mlir of tessera-compile --dump-phases: its kernels are measured");
   auto *output = app.add_option("-o,--output", c.output, "Profile file to write")->type_name("FILE");
   auto *mesh = app.add_option("--mesh", c.mesh, "Ranks that run at once, as threads: data=2,model=2");
@@ -121,11 +119,8 @@ int main(int argc, char **argv) {
   app.add_option("--max-bytes", c.maxBytes, "Largest buffer of a collective")->capture_default_str();
   app.add_flag("-q,--quiet", c.quiet, "Print nothing but errors");
   app.footer("Example:\n  tessera-profile phases/2-training.mlir --mesh data=2,model=2 -o machine.json");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
+  if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
+    return *exitCode;
   if (app.count("--backend") == 0)
     c.measure.backend = c.device;
   if (c.output.empty() && c.topology.empty()) {

@@ -14,9 +14,10 @@
 #include "runtime/launch/Launcher.h"
 #include "runtime/launch/Supervisor.h"
 #include "runtime/session/Session.h"
+#include "runtime/support/Version.h"
 #include "tools/NumberRange.h"
+#include "tools/cli/CommandLine.h"
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -51,7 +52,6 @@ struct CommandLine {
 
 void declare(CLI::App &app, CommandLine &c) {
   RunOptions &r = c.run;
-  app.set_version_flag("--version", "tessera-run " TESSERA_VERSION);
   app.add_option("PLAN", c.plan, "Plan directory, as tessera-compile writes it")->required();
   app.add_option("--data", r.data,
                  "Where batches come from: npy:IN.npy[,IN2.npy...][,TARGET.npy] (model inputs in "
@@ -347,15 +347,13 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
 } // namespace
 
 int main(int argc, char **argv) {
-  CLI::App app("Runs a plan: trains, evaluates or infers, on this machine's ranks or on several machines.");
+  CLI::App app("Runs a plan: trains, evaluates or infers, on this machine's ranks or on several machines",
+               "tessera-run");
   CommandLine command;
   command.run.backend = "cpu";
   declare(app, command);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
+    return *exitCode;
   RunResult result;
   Status status = complete(command, app);
   if (!status) {

@@ -11,8 +11,7 @@
 #include "strategies/search/Search.h"
 #include "strategies/space/StrategyGraphIO.h"
 #include "tools/NumberRange.h"
-
-#include <CLI/CLI.hpp>
+#include "tools/cli/CommandLine.h"
 
 #include <algorithm>
 #include <chrono>
@@ -111,11 +110,7 @@ int main(int argc, char **argv) {
       ->capture_default_str();
   app.add_flag("--verbose", options.log, "tell on stderr what the searcher does, with seconds and work");
   app.add_option("--output", output, "file for the choice: a JSON list of option indices");
-  app.set_version_flag("--version", "tessera-solve " TESSERA_VERSION);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &e) {
-    return app.exit(e) == 0 ? 0 : 1;
-  }
+  if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv, /*wrong=*/1)) // 2: no choice
+    return *exitCode;
   return solve(path, options, output);
 }

@@ -8,6 +8,7 @@
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
 #include "runtime/plan/Recipe.h"
+#include "runtime/support/Version.h"
 #include "strategies/space/FunctionAssignment.h"
 
 #include "mlir/IR/Verifier.h"

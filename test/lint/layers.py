@@ -51,7 +51,7 @@ LAYERS = [
           "programs that are one rank's from the start", "Complete.h, Varying.h"),
     Layer("compiler/emit", ["dialects", "compiler/partition", "compiler/import/Weights.h"] + PLAN,
           "places in memory and plan files", "Emit.h, PlanLayout.h"),
-    Layer("compiler/driver", ["dialects", "strategies", "compiler", "runtime/plan/Recipe.h"],
+    Layer("compiler/driver", ["dialects", "strategies", "compiler", "runtime/plan/Recipe.h", "runtime/support"],
           "the phases in order, fitting the memory, what-if: the library behind tessera-compile", "Driver.h"),
     Layer("runtime/support", [], "status, files, hashes, text: what every layer may use", "Status.h"),
     Layer("runtime/plan", ["runtime/support"], "the plan's format, reader and checker: the contract between compiler and runtime",

@@ -18,6 +18,6 @@ onnx = "/usr/include/onnx/backend/test/data/node"
 config.substitutions.append(("%onnx", onnx))
 if os.path.isdir(onnx):
     config.available_features.add("onnx-testdata")
-for name in ("tessera-opt", "tessera-compile", "tessera-solve", "tessera-run", "tessera-dump"):
+for name in ("tessera-opt", "tessera-compile", "tessera-solve", "tessera-run", "tessera-dump", "tessera-ckpt"):
     if os.path.exists(os.path.join(config.build_dir, "bin", name)):
         config.available_features.add(name)

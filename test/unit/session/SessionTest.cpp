@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/Folder.h"
 #include "runtime/data/NpyFile.h"
 #include "runtime/launch/Launcher.h"
+#include "runtime/support/Version.h"
 #include "test/unit/plan/TrainingPlan.h"
 
 #include <array>

@@ -1,0 +1,33 @@
+#include "tools/cli/CommandLine.h"
+
+#include "runtime/support/Version.h"
+#include "tools/cli/Completion.h"
+#include "tools/cli/ManPage.h"
+
+namespace tessera {
+
+std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv, int wrong) {
+  app.set_version_flag("--version", app.get_name() + " " TESSERA_VERSION, "Print the version and exit");
+  // CLI11 prints the text of CallForVersion and exits with 0. It has no such error of a more general name.
+  app.add_option_function<std::string>(
+         "--completion",
+         [&app](const std::string &shell) { throw CLI::CallForVersion(completionScript(app, shell), 0); },
+         "Print a completion script for this shell and exit")
+      ->type_name("SHELL")
+      ->check(CLI::IsMember(completionShells()));
+  app.add_flag_callback(
+      "--man", [&app] { throw CLI::CallForVersion(manPage(app), 0); }, "Print the manual page and exit");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : wrong;
+  }
+  return std::nullopt;
+}
+
+CLI::Validator suggest(const std::vector<std::string> &values, bool orFile) {
+  return CLI::Validator([](const std::string &) { return std::string(); },
+                        "{" + CLI::detail::join(values, ",") + "}" + (orFile ? "|FILE" : ""));
+}
+
+} // namespace tessera

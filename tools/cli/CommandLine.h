@@ -1,0 +1,35 @@
+//===- CommandLine.h - what the command lines of all programs share ---------------------------------===//
+//
+// A program describes its options to CLI11 and hands the description over. The description is the one home of the
+// options: `--help`, the manual page and the completion scripts are made of it.
+//
+//   CLI::App app("Shows a plan", "tessera-dump");
+//   app.add_option("PLAN", plan, "Plan directory")->required();
+//   if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
+//     return *exitCode;
+//
+// Adds --version, --completion SHELL and --man. Each of them, like --help, prints something and ends the program.
+//
+//===------------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_TOOLS_CLI_COMMANDLINE_H
+#define TESSERA_TOOLS_CLI_COMMANDLINE_H
+
+#include <CLI/CLI.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// Parses the arguments. Returns the exit code if the program is to end: 0 after --help and the like, `wrong` after an
+/// error, which has been printed.
+std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv, int wrong = 2);
+
+/// Values that --help and completion name. Others are accepted too: whoever reads the option's text checks them.
+/// With `orFile` the value may be a file's name as well.
+CLI::Validator suggest(const std::vector<std::string> &values, bool orFile = false);
+
+} // namespace tessera
+
+#endif
