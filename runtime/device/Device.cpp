@@ -63,10 +63,10 @@ Result<std::shared_ptr<DeviceModule>> DeviceModule::load() {
     return loaded;
   const char *given = std::getenv("TESSERA_CUDA_MODULE");
   std::string path = given && *given ? given : "";
-  const std::string folder = programFolder();
   if (path.empty())
-    for (const std::string &candidate : {folder + "/" + kModule, folder + "/../lib/" + kModule}) {
-      path = candidate;
+    // Beside the program; in a build folder; in an installation.
+    for (const char *place : {"/", "/../lib/", "/" TESSERA_MODULE_FOLDER "/"}) {
+      path = programFolder() + place + kModule;
       if (access(path.c_str(), R_OK) == 0)
         break;
     }

@@ -8,8 +8,8 @@
 //   TESSERA_RETURN_IF_ERROR((*gpu)->copy(TESSERA_COMPUTE_STREAM, to, from, bytes));
 //   TESSERA_RETURN_IF_ERROR((*gpu)->finish());
 //
-// The module is looked for at $TESSERA_CUDA_MODULE, then beside the program and in ../lib from there, as
-// libtessera_cuda.so.
+// The module is looked for at $TESSERA_CUDA_MODULE, then from the program's folder on: in it, in ../lib, and in
+// ../lib/tessera, where an installation has it. Its name is libtessera_cuda.so.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_DEVICE_DEVICE_H
