@@ -1,0 +1,17 @@
+# What Debian wants in other places than a plain installation has it. CPack runs this on the staged files.
+foreach(component ${CPACK_COMPONENTS_ALL})
+  set(root "${CPACK_TEMPORARY_DIRECTORY}/${component}${CPACK_PACKAGING_INSTALL_PREFIX}")
+  string(TOUPPER ${component} name)
+  file(COPY_FILE "${CMAKE_CURRENT_LIST_DIR}/../../LICENSE" "${CPACK_TEMPORARY_DIRECTORY}/copyright")
+  file(COPY "${CPACK_TEMPORARY_DIRECTORY}/copyright" DESTINATION "${root}/share/doc/${CPACK_DEBIAN_${name}_PACKAGE_NAME}")
+  file(REMOVE "${CPACK_TEMPORARY_DIRECTORY}/copyright")
+  file(REMOVE "${root}/share/doc/tessera/LICENSE")
+
+  if(EXISTS "${root}/share/zsh/site-functions")
+    file(RENAME "${root}/share/zsh/site-functions" "${root}/share/zsh/vendor-completions")
+  endif()
+  file(GLOB pages "${root}/share/man/man1/*.1")
+  if(pages)
+    execute_process(COMMAND gzip -9n ${pages} COMMAND_ERROR_IS_FATAL ANY)
+  endif()
+endforeach()
