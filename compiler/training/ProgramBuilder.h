@@ -1,0 +1,85 @@
+//===- ProgramBuilder.h - a function made of another one's operators -----------------------------===//
+//
+// Arguments are declared first, then the function is created, filled with clones of the source's operators and with
+// new ones, and finished with its results:
+//
+//   ProgramBuilder program(forward, "train");
+//   program.addArguments(kInput);                              // those of @forward, as they are
+//   unsigned state = program.addArgument(type, kState, "momentum/w");
+//   func::FuncOp train = program.create(kStep);
+//   program.cloneBody();
+//   program.addUpdate(state, value);                           // a result, and graph.update on the argument
+//   program.finish();
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_COMPILER_TRAINING_PROGRAMBUILDER_H
+#define TESSERA_COMPILER_TRAINING_PROGRAMBUILDER_H
+
+#include "dialects/graph/GraphOrigin.h"
+
+#include "mlir/IR/IRMapping.h"
+
+namespace tessera::compiler {
+
+class ProgramBuilder {
+public:
+  ProgramBuilder(mlir::func::FuncOp source, llvm::StringRef name) : source_(source), name_(name.str()) {}
+
+  mlir::func::FuncOp source() const { return source_; }
+
+  // Before create().
+
+  /// Appends the source's arguments of one role.
+  void addArguments(llvm::StringRef role);
+  /// Appends an argument of its own and returns its index. Where the source has an argument of the wanted name, an
+  /// apostrophe is added.
+  unsigned addArgument(mlir::Type type, llvm::StringRef role, const llvm::Twine &wanted);
+  void setArgumentType(unsigned i, mlir::Type type) { arguments_[i].type = type; }
+
+  /// Creates the function before the source, without operators. An argument of the source with the role `step` stands
+  /// for the new function's first one; empty: there is none.
+  mlir::func::FuncOp create(llvm::StringRef step);
+
+  // Before and after it.
+
+  unsigned numArguments() const { return unsigned(arguments_.size()); }
+  mlir::Type argumentType(unsigned i) const { return arguments_[i].type; }
+  llvm::StringRef argumentName(unsigned i) const;
+  mlir::Attribute argumentAttr(unsigned i, llvm::StringRef name) const { return arguments_[i].attrs.get(name); }
+  void setArgumentAttr(unsigned i, llvm::StringRef name, mlir::Attribute value) {
+    arguments_[i].attrs.set(name, value);
+  }
+
+  // After it.
+
+  mlir::func::FuncOp function() const { return func_; }
+  mlir::Value argument(unsigned i) { return func_.getArgument(i); }
+  /// Appends clones of the source's operators, for a micro-batch.
+  void cloneBody(int64_t microBatch = 0);
+  /// The clone of a value of the source: the last one made.
+  mlir::Value clone(mlir::Value v) const { return mapping_.lookup(v); }
+  /// What stands for a value of the source in clones made from here on.
+  void map(mlir::Value source, mlir::Value value) { mapping_.map(source, value); }
+
+  void addResult(mlir::Value value, llvm::StringRef role, llvm::StringRef name);
+  /// Adds the new value of an argument.
+  void addUpdate(unsigned argument, mlir::Value value);
+  /// Sets types and attributes, and removes operators that nothing uses.
+  void finish();
+
+private:
+  struct Slot {
+    mlir::Type type;
+    mlir::NamedAttrList attrs;
+    mlir::Value from; // argument: what it stands for in the source; result: the value returned
+  };
+
+  mlir::func::FuncOp source_, func_;
+  std::string name_;
+  mlir::IRMapping mapping_;
+  llvm::SmallVector<Slot> arguments_, results_;
+};
+
+} // namespace tessera::compiler
+
+#endif
