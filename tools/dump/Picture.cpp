@@ -12,6 +12,7 @@ namespace tessera {
 namespace {
 
 constexpr size_t kRows = 20;     // fit on one screen
+constexpr size_t kColours = 6;   // that kStyle has
 constexpr long kMost = 1L << 30; // ranks along an axis, in a report that is not trusted
 
 constexpr int kWidth = 1100, kLine = 16, kHeader = 104;
@@ -141,7 +142,7 @@ private:
     std::string name;
     int64_t size;
   };
-  static std::string colour(size_t axis) { return "axis" + std::to_string(axis % 6); }
+  static std::string colour(size_t axis) { return "axis" + std::to_string(axis % kColours); }
   /// Which axes of the mesh a list of names, "data+model", has.
   std::vector<size_t> indices(const std::string &list, char separator) const {
     std::vector<size_t> found;
@@ -182,6 +183,28 @@ std::string header(const Json &report, const Json &function, const Painter &pain
          label(kForward, 94, "faint", "one rank sends, forward") + label(kBackward, 94, "faint", "backward");
 }
 
+/// The name of a module, above the first of its rows, with a line that parts it from the module before.
+std::string moduleName(const Row &row, int y) {
+  return "<path d=\"M" + std::to_string(kModule) + " " + std::to_string(y) + "H" + std::to_string(kWidth - kModule) +
+         "\" class=\"rule\"/>\n" + label(kModule, y + 17, "", shortened(moduleText(row.module), 26)) +
+         (row.repeats == 1 ? ""
+                           : label(kModule, y + 17 + kLine, "faint",
+                                   shortened("to " + moduleText(row.lastModule), 20) + ": " +
+                                       std::to_string(row.repeats) + " alike"));
+}
+
+/// `longest`: the compute time whose bar has the full length.
+std::string rowContents(const Row &row, const Painter &painter, double longest, int y) {
+  std::string labels;
+  for (const std::string &l : row.labels)
+    labels += (labels.empty() ? "" : " ") + l;
+  return "<g><title>" + escaped(labels) + "</title>\n" + label(kOperators, y + 17, "", shortened(labels, 38)) +
+         "</g>\n" + (row.op ? painter.cells(y + 4, row.sharding(), row.shape()) : "") +
+         box(kTime, y + 8, std::max(1.0, 30 * row.compute / longest), 10, "bar") +
+         label(kTime + 34, y + 17, "faint", ms(row.compute)) + painter.traffic(kForward, y + 4, row.forward) +
+         painter.traffic(kBackward, y + 4, row.backward);
+}
+
 } // namespace
 
 std::string toSvg(const Report &report) {
@@ -194,30 +217,12 @@ std::string toSvg(const Report &report) {
     longest = std::max(longest, row.compute);
   std::string body = header(report.json, function, painter);
   int y = kHeader;
-  const std::string *module = nullptr;
-  for (const Row &row : rows) {
-    if (!module || *module != row.module || !row.op) {
-      body += "<path d=\"M" + std::to_string(kModule) + " " + std::to_string(y) + "H" +
-              std::to_string(kWidth - kModule) + "\" class=\"rule\"/>\n";
-      body += label(kModule, y + 17, "", shortened(moduleText(row.module), 26));
-      if (row.repeats > 1)
-        body +=
-            label(kModule, y + 17 + kLine, "faint",
-                  shortened("to " + moduleText(row.lastModule), 20) + ": " + std::to_string(row.repeats) + " alike");
-    }
-    const bool two = row.repeats > 1 && (!module || *module != row.module);
-    module = &row.module;
-    std::string labels;
-    for (const std::string &l : row.labels)
-      labels += (labels.empty() ? "" : " ") + l;
-    body +=
-        "<g><title>" + escaped(labels) + "</title>\n" + label(kOperators, y + 17, "", shortened(labels, 38)) + "</g>\n";
-    if (row.op)
-      body += painter.cells(y + 4, row.sharding(), row.shape());
-    body += box(kTime, y + 8, std::max(1.0, 30 * row.compute / longest), 10, "bar") +
-            label(kTime + 34, y + 17, "faint", ms(row.compute)) + painter.traffic(kForward, y + 4, row.forward) +
-            painter.traffic(kBackward, y + 4, row.backward);
-    y += 10 + kLine * int(std::max({row.forward.size(), row.backward.size(), size_t(two ? 2 : 1)}));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Row &row = rows[i];
+    const bool first = i == 0 || rows[i - 1].module != row.module || !row.op; // of its module
+    body += (first ? moduleName(row, y) : "") + rowContents(row, painter, longest, y);
+    const size_t names = first && row.repeats > 1 ? 2 : 1;
+    y += 10 + kLine * int(std::max({row.forward.size(), row.backward.size(), names}));
   }
   std::string size = std::to_string(kWidth) + " " + std::to_string(y + 12);
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + size + "\" width=\"" + std::to_string(kWidth) +
