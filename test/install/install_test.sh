@@ -29,7 +29,7 @@ echo "install_test: the installed programs work"
 
 # docs/installing.md shows the project as it is.
 sed -n '/^```cmake$/,/^```$/{/^```/!p}' "$here/../../docs/installing.md" | diff - "$here/consumer/CMakeLists.txt"
-cmake -S "$here/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Debug >"$work/configure.log" ||
+cmake -G Ninja -S "$here/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Debug >"$work/configure.log" ||
   { cat "$work/configure.log" && exit 1; }
 cmake --build "$work/consumer" >"$work/build.log" || { cat "$work/build.log" && exit 1; }
 "$work/consumer/consumer" "$model" "$work/consumer-plan"
