@@ -39,7 +39,7 @@ func.func @infer(
 // CHECK:       %[[DECAYED:.*]] = graph.mul %[[M]],
 // CHECK:       %[[BUFFER:.*]] = graph.add %[[DECAYED]], %[[DW]]
 // CHECK:       %[[CHANGE:.*]] = graph.mul %[[BUFFER]],
-// CHECK:       %[[NEW:.*]] = graph.sub %[[W]], %[[CHANGE]] {graph.name = "fc.weight.update", graph.update_of = "fc.weight"}
+// CHECK:       %[[NEW:.*]] = graph.sub %[[W]], %[[CHANGE]] {graph.name = "fc.weight.update.3", graph.update_of = "fc.weight"}
 // CHECK:       return %[[LOSS]], %[[NEW]], %[[STAT]], %[[BUFFER]]
 
 // CHECK-LABEL: func.func @eval(
