@@ -226,7 +226,7 @@ TEST_CASE("broken rule texts are errors that name the spot") {
       {"m & -> m", "column 3: unexpected '& -> m'"},
       {"(g c) n -> n", "column 1: the size of factor 'g' does not follow from the shapes"},
       {"(m=groups k) n -> m", "column 1: the operator has no attribute 'groups'"},
-      {"d.. -> e..", "column 8: no tensor tells"},
+      {"d.. -> e..-zero", "column 8: no tensor tells"},
       {"d.. e.. -> d", "column 5: only one part of a tensor may stand for several dimensions"},
       {"d.. -> d..-dim", "column 8: 'dim' names dimension 3 of 2"},
       {"d.. -> d..[zero", "column 16: expected ']'"},

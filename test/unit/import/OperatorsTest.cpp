@@ -66,8 +66,8 @@ TEST_CASE("bitwise operators take integers only", "[import]") {
       {"BitwiseXor", "graph.bit_xor"},
   };
   for (auto [name, becomes] : operators) {
-    CHECK_THAT(text(name, onnx::TensorProto::INT32).print(), Contains(becomes));
-    CHECK_THAT(text(name, onnx::TensorProto::FLOAT).print(), Contains("the operands must be integers"));
+    CHECK_THAT(text(name, tessera::onnx::TensorProto::INT32).print(), Contains(becomes));
+    CHECK_THAT(text(name, tessera::onnx::TensorProto::FLOAT).print(), Contains("the operands must be integers"));
   }
 }
 
