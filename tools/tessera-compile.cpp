@@ -1,6 +1,6 @@
 //===- tessera-compile.cpp - a model file becomes one plan per rank ------------------------------===//
 //
-// Parses the command line, runs the phases (compile/Pipeline.h), prints a summary. Exit codes: 1 for a failure,
+// Parses the command line, compiles (compiler/driver/Driver.h), prints a summary. Exit codes: 1 for a failure,
 // 2 for a wrong command line. A failure is one line on stderr and leaves no output behind.
 //
 //===----------------------------------------------------------------------------------------------===//
@@ -22,21 +22,18 @@ using namespace tessera;
 
 namespace {
 
+/// What is no option of the compiler itself, and what it wants in another form.
 struct CommandLine {
-  std::string mesh = "1", mode = "data", strategy, topology = "cpu", profile, memory;
-  std::vector<std::string> dims;
-  std::string whatIf, exportWeights, hybridOptions, gradientReduction = "mean";
-  std::vector<int64_t> nodes; // of whatIf
-  bool train = false, quiet = false, noFuse = false, noFuseAttention = false, searchOnly = false;
-  std::string loss = "cross_entropy", optimizer = "sgd:lr=0.01", schedule = "constant", aux, lossScale;
-  int64_t accumulate = 1;
-  double clipNorm = 0, searchBudget = 2;
-  int searchThreads = 1;
   CompileOptions compile;
+  std::vector<std::string> dims, inits;
+  std::string whatIf, exportWeights;
+  bool quiet = false, searchOnly = false;
 };
 
 void declare(CLI::App &app, CommandLine &c) {
   CompileOptions &o = c.compile;
+  strategies::AssignStrategiesPassOptions &a = o.assign;
+  compiler::BuildTrainingPassOptions &t = o.training;
   app.add_option("MODEL", o.model, "ONNX model file")->required();
   auto *output = app.add_option("-o,--output", o.output, "Plan directory to write")->type_name("DIR");
   app.add_option("--what-if", c.whatIf,
@@ -57,62 +54,52 @@ void declare(CLI::App &app, CommandLine &c) {
       ->excludes("--search-only")
       ->type_name("FILE");
 
-  app.add_option("--mesh", c.mesh,
+  app.add_option("--mesh", a.mesh,
                  "Named axes, major to minor: data=2,model=2; or a number of ranks (mode auto then chooses "
                  "how they are arranged)")
       ->capture_default_str();
   std::vector<std::string> modes = strategies::modeNames();
   modes.push_back("hybrid");
-  app.add_option("--mode", c.mode,
+  app.add_option("--mode", a.mode,
                  "How strategies are chosen; hybrid: the file is one rank's program, with its own collectives")
       ->check(suggest(modes))
       ->capture_default_str();
-  app.add_option("--hybrid-options", c.hybridOptions,
+  app.add_option("--hybrid-options", o.hybridOptions,
                  "JSON file for mode hybrid: how batch, inputs, outputs and parameters are cut")
       ->type_name("FILE");
-  app.add_option("--strategy", c.strategy,
+  app.add_option("--strategy", a.strategy,
                  "JSON file with strategies for some operators, or a file of --save-strategies")
       ->type_name("FILE");
   app.add_option("--save-strategies", o.saveStrategies, "Write the strategy of every operator")->type_name("FILE");
-  app.add_option("--topology", c.topology, "Machine: a preset, several of one (16x8xh100), or a JSON file")
+  app.add_option("--topology", a.topology, "Machine: a preset, several of one (16x8xh100), or a JSON file")
       ->check(suggest(strategies::Topology::presetNames(), /*orFile=*/true))
       ->capture_default_str();
-  app.add_option("--profile", c.profile, "Measured kernel times (JSON)")->type_name("FILE");
-  app.add_option("--memory", c.memory, "Memory per rank, such as 16GiB (default: the topology's)");
-  app.add_option("--search-budget", c.searchBudget,
+  app.add_option("--profile", a.profile, "Measured kernel times (JSON)")->type_name("FILE");
+  app.add_option("--memory", a.memory, "Memory per rank, such as 16GiB (default: the topology's)");
+  app.add_option("--search-budget", a.searchBudget,
                  "Effort of the search of mode auto, in 1e9 steps: roughly seconds, but the same "
                  "result each time")
       ->check(tessera::between(0.001, 1e6))
       ->capture_default_str();
-  app.add_option("--search-gap", o.assign.searchGap,
+  app.add_option("--search-gap", a.searchGap,
                  "The search of mode auto also ends at this relative distance to its proven bound")
       ->check(tessera::between(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--searcher", o.assign.searcher, "Which searcher mode auto uses")
+  app.add_option("--searcher", a.searcher, "Which searcher mode auto uses")
       ->check(CLI::IsMember(strategies::searcherNames()));
-  app.add_option("--dump-strategy-graph", o.assign.dumpGraph,
+  app.add_option("--dump-strategy-graph", a.dumpGraph,
                  "Write the search problem of mode auto (of the training step, if there is one) for "
                  "tessera-solve; gzip if the name ends in .gz")
       ->type_name("FILE");
-  app.add_option("--search-threads", c.searchThreads, "Threads of the search")
+  app.add_option("--search-threads", a.searchThreads, "Threads of the search")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
 
   app.add_option("--dim", c.dims, "Value of a symbolic dimension: batch=256 (repeat for several)")->type_name("NAME=N");
-  app.add_option_function<std::vector<std::string>>(
-         "--init",
-         [&o](const std::vector<std::string> &values) {
-           for (llvm::StringRef value : values) {
-             auto [pattern, rule] = value.rsplit('=');
-             if (rule.empty())
-               o.import.initRule = value.str();
-             else
-               o.import.initRules.push_back({pattern.str(), rule.str()});
-           }
-         },
-         "Rule for parameters that the file has no values of: kaiming (the default), "
-         "kaiming_uniform, xavier, xavier_normal, torch, normal:STD, zeros, ones; or PATTERN=RULE "
-         "for those whose name matches (repeat for several): '*.bn3.weight=zeros'")
+  app.add_option("--init", c.inits,
+                 "Rule for parameters that the file has no values of: kaiming (the default), "
+                 "kaiming_uniform, xavier, xavier_normal, torch, normal:STD, zeros, ones; or PATTERN=RULE "
+                 "for those whose name matches (repeat for several): '*.bn3.weight=zeros'")
       ->type_name("RULE")
       ->allow_extra_args(false);
   app.add_flag("--force-init", o.import.forceInit, "Initialise parameters by rule even where the file has values");
@@ -125,18 +112,18 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--parameters", o.import.parameters, "Initializers that are parameters")->delimiter(',');
   app.add_option("--constants", o.import.constants, "Initializers that are constants")->delimiter(',');
 
-  auto *train = app.add_flag("--train", c.train, "Compile a training step (default: inference)");
-  app.add_option("--loss", c.loss, "cross_entropy[:label_smoothing=X], nll, mse, bce_with_logits, output")
+  auto *train = app.add_flag("--train", o.train, "Compile a training step (default: inference)");
+  app.add_option("--loss", t.loss, "cross_entropy[:label_smoothing=X], nll, mse, bce_with_logits, output")
       ->needs(train)
       ->capture_default_str();
-  app.add_option("--optimizer", c.optimizer, "sgd:lr=X[,momentum=X,nesterov,weight_decay=X], adam:..., adamw:...")
+  app.add_option("--optimizer", t.optimizer, "sgd:lr=X[,momentum=X,nesterov,weight_decay=X], adam:..., adamw:...")
       ->needs(train)
       ->capture_default_str();
-  app.add_option("--schedule", c.schedule,
+  app.add_option("--schedule", t.schedule,
                  "constant, step:every=N,gamma=X, cosine:steps=N, linear:steps=N; each with warmup=N")
       ->needs(train)
       ->capture_default_str();
-  app.add_option("--gradient-reduction", c.gradientReduction,
+  app.add_option("--gradient-reduction", o.gradientReduction,
                  "Modes data and hybrid: gradients are the mean, or the sum, of those of the batch's "
                  "slices; the loss that is told is the mean")
       ->needs(train)
@@ -145,10 +132,10 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_flag("--broadcast-parameters", o.broadcastParameters,
                "Modes data and hybrid: before the first step, what several ranks hold of parameters "
                "and states is sent from the first of them to the others");
-  app.add_option("--clip-norm", c.clipNorm, "Clip gradients to this global norm")
+  app.add_option("--clip-norm", t.clipNorm, "Clip gradients to this global norm")
       ->needs(train)
       ->check(CLI::PositiveNumber);
-  app.add_option("--accumulate", c.accumulate, "Process the batch in N micro-batches, one update for all of them")
+  app.add_option("--accumulate", t.accumulate, "Process the batch in N micro-batches, one update for all of them")
       ->needs(train)
       ->check(CLI::Range(1, 4096));
   app.add_option("--precision", o.precision,
@@ -156,7 +143,7 @@ void declare(CLI::App &app, CommandLine &c) {
                  "statistics, losses and the optimizer stay in float32. f16: the same in float16")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->capture_default_str();
-  app.add_option("--loss-scale", c.lossScale,
+  app.add_option("--loss-scale", t.lossScale,
                  "Of the gradients, so that float16 holds them: none, static:scale=X, "
                  "dynamic[:initial=X,growth=X,backoff=X,interval=N] (default: dynamic with "
                  "--precision f16, else none)")
@@ -168,12 +155,14 @@ void declare(CLI::App &app, CommandLine &c) {
                  "least")
       ->needs(train)
       ->capture_default_str();
-  app.add_option("--aux-outputs", c.aux, "Outputs to add to the loss: 1=0.01,2=0.5")->needs(train);
+  app.add_option("--aux-outputs", t.auxOutputs, "Outputs to add to the loss: 1=0.01,2=0.5")->needs(train);
 
   app.add_option("--dump-phases", o.dumpPhases, "Write the module after every phase as DIR/N-NAME.mlir")
       ->type_name("DIR");
-  app.add_flag("--no-fuse", c.noFuse, "Do not fuse elementwise operators");
-  app.add_flag("--no-fuse-attention", c.noFuseAttention, "Leave attention as products with a softmax between");
+  app.add_flag_callback(
+      "--no-fuse", [&o] { o.fuse = false; }, "Do not fuse elementwise operators");
+  app.add_flag_callback(
+      "--no-fuse-attention", [&o] { o.fuseAttention = false; }, "Leave attention as products with a softmax between");
   app.add_flag("-q,--quiet", c.quiet, "Print nothing but errors");
   app.footer(R"(Examples:
   tessera-compile resnet18.onnx --mesh data=4 --dim batch=64 --train --optimizer sgd:lr=0.1,momentum=0.9 -o plan
@@ -183,126 +172,27 @@ void declare(CLI::App &app, CommandLine &c) {
   tessera-compile resnet50.onnx --mesh 8 --mode auto --topology 8xh100 --memory 40GiB --train -o plan)");
 }
 
-template <typename T, typename U> llvm::Error assignTo(llvm::Expected<T> from, U &to) {
-  if (!from)
-    return from.takeError();
-  to = std::move(*from);
-  return llvm::Error::success();
-}
-
-llvm::Error parseWhatIf(CommandLine &c) {
-  if (c.whatIf.empty())
-    return c.compile.output.empty() && !c.searchOnly
-               ? llvm::createStringError("-o DIR, --search-only or --what-if nodes=N,... is needed")
-               : llvm::Error::success();
-  llvm::StringRef text = c.whatIf;
+/// "nodes=1,2,4".
+llvm::Expected<std::vector<int64_t>> parseNodes(llvm::StringRef text) {
+  std::vector<int64_t> nodes;
   llvm::SmallVector<llvm::StringRef> parts;
-  bool good = text.consume_front("nodes=");
-  text.split(parts, ',');
+  llvm::StringRef list = text;
+  bool good = list.consume_front("nodes=");
+  list.split(parts, ',');
   for (llvm::StringRef part : parts) {
     int64_t n = 0;
     good &= !part.trim().getAsInteger(10, n) && n >= 1 && n <= 1 << 20;
-    c.nodes.push_back(n);
+    nodes.push_back(n);
   }
-  return good ? llvm::Error::success()
-              : llvm::createStringError("--what-if %s: expected nodes=1,2,4", c.whatIf.c_str());
-}
-
-/// Mode hybrid, and what it shares with mode data.
-llvm::Error interpretHybrid(CommandLine &c) {
-  if (c.mode != "hybrid" && !llvm::is_contained(strategies::modeNames(), c.mode))
-    return llvm::createStringError("unknown mode '%s'; modes are %s, hybrid", c.mode.c_str(),
-                                   llvm::join(strategies::modeNames(), ", ").c_str());
-  c.compile.sumGradients = c.gradientReduction == "sum";
-  if (c.compile.sumGradients && c.mode != "hybrid" && c.mode != "data")
-    return llvm::createStringError("--gradient-reduction sum: mode %s reduces every gradient where "
-                                   "it costs least, to the mean; use --mode data or hybrid",
-                                   c.mode.c_str());
-  if (c.compile.broadcastParameters && c.mode != "hybrid" && c.mode != "data")
-    return llvm::createStringError("--broadcast-parameters is for --mode data and hybrid");
-  if (c.mode != "hybrid")
-    return c.hybridOptions.empty() ? llvm::Error::success()
-                                   : llvm::createStringError("--hybrid-options is for --mode hybrid");
-  const strategies::AssignOptions &a = c.compile.assign;
-  for (auto [option, given] :
-       {std::pair("--strategy", !c.strategy.empty()), std::pair("--what-if", !c.whatIf.empty()),
-        std::pair("--save-strategies", !c.compile.saveStrategies.empty()), std::pair("--search-only", c.searchOnly)})
-    if (given)
-      return llvm::createStringError("%s: mode hybrid chooses no strategies, the model file says "
-                                     "where ranks communicate",
-                                     option);
-  return assignTo(c.hybridOptions.empty() ? compiler::HybridOptions::none(a.mesh)
-                                          : compiler::HybridOptions::load(c.hybridOptions, a.mesh),
-                  c.compile.hybrid);
-}
-
-/// The options' own texts: meshes, sizes, files.
-llvm::Error interpret(CommandLine &c) {
-  strategies::AssignOptions &a = c.compile.assign;
-  a.mode = c.mode;
-  a.searchWork = c.searchBudget;
-  a.searchSeconds = std::max(a.searchSeconds, 20 * c.searchBudget);
-  a.searchThreads = c.searchThreads;
-  c.compile.fuse = !c.noFuse;
-  c.compile.fuseAttention = !c.noFuseAttention;
-  if (llvm::Error e = assignTo(dist::Mesh::parse(c.mesh), a.mesh))
-    return e;
-  // Users speak of axes or of splits that may not exist under another mesh: theirs stays as it is.
-  c.compile.chooseMesh = c.mode == "auto" && c.strategy.empty() && a.mesh.numRanks() > 1 &&
-                         llvm::StringRef(c.mesh).find('=') == llvm::StringRef::npos;
-  if (llvm::Error e = interpretHybrid(c))
-    return e;
-  if (llvm::Error e = parseWhatIf(c))
-    return e;
-  if (llvm::Error e = assignTo(strategies::Topology::load(c.topology), a.topology))
-    return e;
-  if (a.mode != "auto")
-    for (auto [option, text] : {std::pair("--dump-strategy-graph", &a.dumpGraph), std::pair("--searcher", &a.searcher)})
-      if (!text->empty())
-        return llvm::createStringError("%s: mode %s searches nothing; use it with --mode auto", option, c.mode.c_str());
-  if (!c.strategy.empty())
-    if (llvm::Error e = assignTo(strategies::UserStrategies::load(c.strategy), a.user))
-      return e;
-  if (!c.profile.empty())
-    if (llvm::Error e = assignTo(strategies::ProfileTable::load(c.profile), a.profile))
-      return e;
-  if (!c.memory.empty())
-    if (llvm::Error e = assignTo(strategies::parseBytes(c.memory), a.memoryLimit))
-      return e;
-  for (const std::string &text : c.dims) {
-    auto [name, value] = llvm::StringRef(text).split('=');
-    int64_t extent = 0;
-    if (name.empty() || value.getAsInteger(10, extent) || extent < 1)
-      return llvm::createStringError("--dim %s: expected NAME=N with N at least 1, such as batch=256", text.c_str());
-    c.compile.import.dims[name.str()] = extent;
-  }
-  if (!c.train)
-    return llvm::Error::success();
-  compiler::TrainingOptions training;
-  if (llvm::Error e = assignTo(compiler::parseLoss(c.loss), training.loss))
-    return e;
-  if (llvm::Error e = assignTo(compiler::parseOptimizer(c.optimizer), training.optimizer))
-    return e;
-  if (llvm::Error e = assignTo(compiler::parseSchedule(c.schedule), training.schedule))
-    return e;
-  if (llvm::Error e = assignTo(compiler::parseAuxOutputs(c.aux), training.auxOutputs))
-    return e;
-  if (c.clipNorm > 0)
-    training.clipNorm = c.clipNorm;
-  // Gradients in float16 underflow without.
-  if (c.lossScale.empty())
-    c.lossScale = c.compile.precision == "f16" ? "dynamic" : "none";
-  if (llvm::Error e = assignTo(compiler::parseLossScale(c.lossScale), training.lossScale))
-    return e;
-  training.accumulate = c.compile.import.microBatches = c.accumulate;
-  c.compile.training = std::move(training);
-  return llvm::Error::success();
+  if (!good)
+    return llvm::createStringError("--what-if %s: expected nodes=1,2,4", text.str().c_str());
+  return nodes;
 }
 
 /// What `tessera-run --elastic` needs to compile the same for another mesh: the options as they were given, with the
 /// files that they name by absolute paths.
 rt::Recipe recipeOf(const CLI::App &app, const CommandLine &c) {
-  rt::Recipe recipe{c.compile.model, c.mesh, c.mode, {}, {}};
+  rt::Recipe recipe{c.compile.model, c.compile.assign.mesh, c.compile.assign.mode, {}, {}};
   auto keep = [&](std::string &path) {
     std::error_code error;
     if (!std::filesystem::is_regular_file(path, error))
@@ -359,21 +249,29 @@ int main(int argc, char **argv) {
     llvm::Error e = weights->writeSafetensors(c.exportWeights);
     return e ? fail(std::move(e)) : 0;
   }
-  if (llvm::Error e = interpret(c))
-    return fail(std::move(e));
+  for (const std::string &text : c.dims)
+    if (llvm::Error e = c.compile.import.addDim(text))
+      return fail(std::move(e));
+  for (const std::string &text : c.inits)
+    c.compile.import.addInit(text);
   auto progress = [&](const std::string &line) {
     if (!c.quiet) {
       std::puts(line.c_str());
       std::fflush(stdout);
     }
   };
-  if (!c.nodes.empty()) {
-    auto clusters = predictClusters(c.compile, c.nodes, progress);
+  if (!c.whatIf.empty()) {
+    auto nodes = parseNodes(c.whatIf);
+    if (!nodes)
+      return fail(nodes.takeError());
+    auto clusters = predictClusters(c.compile, *nodes, progress);
     if (!clusters)
       return fail(clusters.takeError());
-    std::fputs(table(*clusters, c.compile.assign.mesh.numRanks()).c_str(), stdout);
+    std::fputs(table(*clusters).c_str(), stdout);
     return 0;
   }
+  if (c.compile.output.empty() && !c.searchOnly)
+    return fail(llvm::createStringError("-o DIR, --search-only or --what-if nodes=N,... is needed"));
   // Beside the compiler: a large model takes a while to sum.
   std::future<std::string> recipe;
   if (!c.searchOnly) {

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/autodiff/Passes.h"
+#include "compiler/hybrid/Passes.h"
 #include "compiler/partition/Passes.h"
 #include "compiler/training/Passes.h"
 #include "compiler/transform/Passes.h"
@@ -25,6 +26,8 @@ int main(int argc, char **argv) {
   tessera::compiler::registerTrainingPasses();
   tessera::compiler::registerTransformPasses();
   tessera::compiler::registerPartitionPasses();
+  tessera::compiler::registerPartitionPipelines();
+  tessera::compiler::registerHybridPasses();
   tessera::strategies::registerAssignPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Tessera's pass driver\n", registry));
 }

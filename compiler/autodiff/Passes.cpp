@@ -3,27 +3,18 @@
 
 #include "compiler/autodiff/Gradient.h"
 
-#include "mlir/Pass/Pass.h"
-#include "mlir/Pass/PassRegistry.h"
-
 using namespace mlir;
 using namespace tessera::graph;
 
 namespace tessera::compiler {
 
+#define GEN_PASS_DEF_GRADIENTPASS
+#include "compiler/autodiff/Passes.h.inc"
+
 namespace {
 
-struct GradientPass : PassWrapper<GradientPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(GradientPass)
-  GradientPass() = default;
-  GradientPass(const GradientPass &other) : PassWrapper(other) {}
-  StringRef getArgument() const override { return "graph-gradient"; }
-  StringRef getDescription() const override {
-    return "appends the gradients of a function's first result as further results";
-  }
-  Option<std::string> function{*this, "function", llvm::cl::desc("the function to differentiate"),
-                               llvm::cl::init("forward")};
-  ListOption<unsigned> wrt{*this, "wrt", llvm::cl::desc("argument numbers; none: every floating-point argument")};
+struct GradientPass : impl::GradientPassBase<GradientPass> {
+  using Base::Base;
 
   void runOnOperation() override {
     auto func = getOperation().lookupSymbol<func::FuncOp>(function);
@@ -73,7 +64,5 @@ struct GradientPass : PassWrapper<GradientPass, OperationPass<ModuleOp>> {
 };
 
 } // namespace
-
-void registerAutodiffPasses() { PassRegistration<GradientPass>(); }
 
 } // namespace tessera::compiler

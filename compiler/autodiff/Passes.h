@@ -1,17 +1,18 @@
-//===- Passes.h - the passes of compiler/autodiff ----------------------------------------------------===//
+//===- Passes.h - the passes of compiler/autodiff ------------------------------------------------===//
 //
-//   graph-gradient          in a function (option `function`) whose result 0 is a number: appends
-//                           its gradients by the arguments `wrt` (default: every one of floating
-//                           point) as results
+// graph-gradient; Passes.td describes it.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_AUTODIFF_PASSES_H
 #define TESSERA_COMPILER_AUTODIFF_PASSES_H
 
+#include "mlir/Pass/Pass.h"
+
 namespace tessera::compiler {
 
-/// Makes the passes known by name.
-void registerAutodiffPasses();
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "compiler/autodiff/Passes.h.inc"
 
 } // namespace tessera::compiler
 

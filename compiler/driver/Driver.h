@@ -11,7 +11,12 @@
 //
 // In mode hybrid the file's program is local from the start: after phase 2 comes 5.
 //
-//   CompileOptions options; options.model = "resnet18.onnx"; options.output = "plan"; ...
+//   CompileOptions options;
+//   options.model = "resnet18.onnx";
+//   options.output = "plan";
+//   options.assign.mesh = "data=2,model=2";
+//   options.train = true;
+//   options.training.optimizer = "sgd:lr=0.1,momentum=0.9";
 //   Expected<CompileResult> result = compile(options, [](const std::string &line) { puts(line.c_str()); });
 //
 // Nothing appears under the output's name before all of it is written.
@@ -21,37 +26,40 @@
 #define TESSERA_COMPILER_DRIVER_DRIVER_H
 
 #include "compiler/emit/Emit.h"
-#include "compiler/hybrid/HybridOptions.h"
 #include "compiler/import/OnnxImport.h"
-#include "compiler/training/Training.h"
+#include "compiler/training/Passes.h"
 #include "strategies/modes/MeshChoice.h"
+#include "strategies/modes/Passes.h"
 
 #include <functional>
-#include <optional>
+#include <string>
 #include <vector>
 
 namespace tessera {
 
+/// The options of tessera-compile, as text where a user writes text. Passes.td of strategies/modes and
+/// compiler/training describes those of their passes.
 struct CompileOptions {
   std::string model, output;
+  /// `training`, `microBatches` and `perRank` are set by the driver.
   compiler::ImportOptions import;
-  std::optional<compiler::TrainingOptions> training;
-  strategies::AssignOptions assign;
-  std::string saveStrategies, dumpPhases;
-  std::string precision = "f32"; // or bf16, f16: what products compute with
+  /// The mode may also be "hybrid": the model file is one rank's program, and nothing is chosen.
+  strategies::AssignStrategiesPassOptions assign;
+  std::string hybridOptions; // of mode hybrid: a file (compiler/hybrid/HybridOptions.h)
+  bool train = false;        // a training step, else inference
+  /// An empty loss scale is "dynamic" with precision f16. `gradientScale` and `perRank` are set by the driver.
+  compiler::BuildTrainingPassOptions training;
+  std::string gradientReduction = "mean"; // of those of the batch's slices; or sum
+  std::string precision = "f32";          // or bf16, f16: what products compute with
   /// Or cheap, full, full:0,2, or auto: what fits and is predicted to take least.
   std::string recompute = "none";
   bool fuse = true;          // elementwise operators
   bool fuseAttention = true; // products with a softmax between
-  /// The model file is one rank's program (mode hybrid): nothing is chosen, assign only names the mode.
-  std::optional<compiler::HybridOptions> hybrid;
   /// Values by rule are not stored with the plan: every rank makes what it holds.
   bool initAtStart = false;
   /// What several ranks hold is sent by the first of them at the start.
   bool broadcastParameters = false;
-  bool sumGradients = false; // over the slices of the batch, instead of their mean
-  /// The mesh is a number of ranks: the search chooses how they are arranged.
-  bool chooseMesh = false;
+  std::string saveStrategies, dumpPhases; // a file, a directory
   /// What compile.json says (runtime/plan/Recipe.h), asked for last; empty: there is none.
   std::function<std::string()> recipe;
 };
@@ -61,20 +69,24 @@ struct CompileResult {
   std::vector<strategies::MeshCandidate> meshes; // the cheapest first; empty: none were compared
   strategies::AssignReport report;
   compiler::MemoryReport memory;
-  std::string recompute = "none"; // or cheap, full
+  std::string recompute = "none"; // or cheap, full, full:0,2
   size_t numOperators = 0;        // of the first function
 };
 
-llvm::Expected<CompileResult> compile(const CompileOptions &options,
-                                      const std::function<void(const std::string &)> &progress);
+/// Takes one line per phase.
+using Progress = std::function<void(const std::string &)>;
+
+/// What CompileOptions::assign may have as mode: the modes of assignment, and hybrid.
+const std::vector<std::string> &compileModes();
+
+llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progress &progress);
 
 /// Phases 1 to 3 alone: nothing is written, and the result knows no memory but the search's estimate.
-llvm::Expected<CompileResult> searchOnly(const CompileOptions &options,
-                                         const std::function<void(const std::string &)> &progress);
+llvm::Expected<CompileResult> searchOnly(const CompileOptions &options, const Progress &progress);
 
 /// A cluster of so many machines of the topology's kind, under the same mesh with one axis "node" outside.
 struct ClusterPrediction {
-  int64_t nodes = 1;
+  int64_t nodes = 1, ranks = 1;
   std::string mesh, error; // error: nothing was found, for this reason
   strategies::Cost predicted = 0, communication = 0;
   int64_t memory = 0; // bytes of one rank's arena
@@ -83,12 +95,11 @@ struct ClusterPrediction {
 };
 
 /// What the training step (or inference) would take on each; nothing is written.
-llvm::Expected<std::vector<ClusterPrediction>>
-predictClusters(const CompileOptions &options, llvm::ArrayRef<int64_t> nodes,
-                const std::function<void(const std::string &)> &progress);
+llvm::Expected<std::vector<ClusterPrediction>> predictClusters(const CompileOptions &options,
+                                                               llvm::ArrayRef<int64_t> nodes, const Progress &progress);
 
 /// A table of them. Efficiency: how much of the first line's speed per rank is left.
-std::string table(llvm::ArrayRef<ClusterPrediction> clusters, int64_t ranksPerNode);
+std::string table(llvm::ArrayRef<ClusterPrediction> clusters);
 
 /// The lines that tessera-compile prints at the end; of a search alone those about it.
 std::string summary(const CompileOptions &options, const CompileResult &result);

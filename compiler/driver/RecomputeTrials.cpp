@@ -9,9 +9,9 @@ namespace tessera {
 /// How many segments at most are left out one by one, and how many are exchanged for cheaper ones.
 static constexpr int kMaxLeftOut = 5, kMaxExchanged = 5;
 
-llvm::Expected<Recomputed> Recomputed::parse(llvm::StringRef text) {
+llvm::Expected<Recomputed> parseRecomputed(llvm::StringRef text) {
   auto [level, list] = text.split(':');
-  Recomputed again{level.str()};
+  Recomputed again{level.str(), {}};
   bool good = level == "none" || level == "cheap" || level == "full";
   if (text.contains(':')) {
     good &= level == "full";
@@ -31,16 +31,16 @@ llvm::Expected<Recomputed> Recomputed::parse(llvm::StringRef text) {
   return again;
 }
 
-std::string Recomputed::str() const {
-  std::string text = level;
-  for (size_t i = 0; i < segments.size(); ++i)
-    text += (i ? "," : ":") + std::to_string(segments[i]);
+std::string str(const Recomputed &again) {
+  std::string text = again.level;
+  for (size_t i = 0; i < again.segments.size(); ++i)
+    text += (i ? "," : ":") + std::to_string(again.segments[i]);
   return text;
 }
 
 llvm::Error tryRecomputation(const RecomputeTrials &trials) {
   for (const char *level : {"none", "cheap"}) {
-    llvm::Expected<bool> fits = trials.run({level});
+    llvm::Expected<bool> fits = trials.run({level, {}});
     if (!fits)
       return fits.takeError();
     if (!*fits)
@@ -55,12 +55,12 @@ llvm::Error tryRecomputation(const RecomputeTrials &trials) {
     order.push_back(segment);
     cost[segment] = time;
   }
-  llvm::Expected<bool> fits = trials.run({"full"});
+  llvm::Expected<bool> fits = trials.run({"full", {}});
   if (!fits || !*fits)
     return fits ? llvm::Error::success() : fits.takeError();
   auto some = [&](std::vector<int64_t> segments) {
     llvm::sort(segments);
-    return trials.run({"full", std::move(segments)});
+    return trials.run({"full", llvm::SmallVector<int64_t>(llvm::ArrayRef<int64_t>(segments))});
   };
   std::vector<int64_t> chosen = order;
   for (size_t few = 0, many = order.size(); few + 1 < many;) {

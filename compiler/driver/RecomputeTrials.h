@@ -16,6 +16,8 @@
 #ifndef TESSERA_COMPILER_DRIVER_RECOMPUTETRIALS_H
 #define TESSERA_COMPILER_DRIVER_RECOMPUTETRIALS_H
 
+#include "compiler/transform/Passes.h"
+
 #include "llvm/Support/Error.h"
 
 #include <functional>
@@ -24,14 +26,12 @@
 
 namespace tessera {
 
-struct Recomputed {
-  std::string level = "none";         // or cheap, full
-  std::vector<int64_t> segments = {}; // of full, ascending; empty: all
+/// The level (none, cheap, full) and, of full, the segments: ascending; empty: all.
+using Recomputed = compiler::RecomputePassOptions;
 
-  /// "none", "full", "full:0,2".
-  static llvm::Expected<Recomputed> parse(llvm::StringRef text);
-  std::string str() const;
-};
+/// "none", "full", "full:0,2".
+llvm::Expected<Recomputed> parseRecomputed(llvm::StringRef text);
+std::string str(const Recomputed &again);
 
 struct RecomputeTrials {
   /// Whether it fits; an error ends everything.

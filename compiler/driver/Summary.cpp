@@ -49,25 +49,4 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
   return out + "plan         " + options.output + "\n";
 }
 
-std::string table(llvm::ArrayRef<ClusterPrediction> clusters, int64_t ranksPerNode) {
-  std::string out = "nodes  ranks  step         communication  efficiency  memory per rank\n";
-  for (const ClusterPrediction &c : clusters) {
-    if (!c.error.empty()) {
-      out += llvm::formatv("{0,5}  {1,5}  {2}\n", c.nodes, c.nodes * ranksPerNode, c.error);
-      continue;
-    }
-    const ClusterPrediction &first = clusters.front();
-    auto ms = [](strategies::Cost ns) { return llvm::formatv("{0:F3} ms", double(ns) / 1e6).str(); };
-    double scale = double(first.nodes) / double(c.nodes);
-    std::string efficiency =
-        first.error.empty() && c.predicted > 0
-            ? llvm::formatv("{0:F1} %", 100 * scale * double(first.predicted) / double(c.predicted)).str()
-            : "-";
-    out += llvm::formatv("{0,5}  {1,5}  {2,-11}  {3,-13}  {4,-10}  {5}{6}\n", c.nodes, c.nodes * ranksPerNode,
-                         ms(c.predicted), ms(c.communication), efficiency, bytesText(c.memory),
-                         c.fits ? c.recompute == "none" ? "" : "  recompute " + c.recompute : " (does not fit)");
-  }
-  return out;
-}
-
 } // namespace tessera

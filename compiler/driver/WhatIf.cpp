@@ -1,56 +1,68 @@
 // --what-if: the same program on clusters of other sizes.
-#include "compiler/driver/Compiler.h"
+#include "compiler/driver/FitMemory.h"
+#include "compiler/driver/Phases.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
 
 namespace tessera {
 
-llvm::Error Compiler::predictOne(ModuleOp module, ClusterPrediction &cluster) {
-  strategies::AssignOptions assign = options_.assign;
-  llvm::Expected<strategies::Topology> topology = assign.topology.withNodes(cluster.nodes);
-  if (!topology)
-    return topology.takeError();
-  assign.topology = std::move(*topology);
-  if (cluster.nodes > 1) {
+using strategies::AssignOptions;
+
+/// The machines in place of the one that the options are for.
+static llvm::Error enlarge(AssignOptions &assign, int64_t nodes) {
+  if (llvm::Error e = assign.topology.withNodes(nodes).moveInto(assign.topology))
+    return e;
+  if (nodes > 1) {
     if (assign.mesh.findAxis("node") >= 0)
       return llvm::createStringError("--what-if adds an axis 'node' to the mesh, but %s has one",
                                      assign.mesh.str().c_str());
-    auto mesh = dist::Mesh::parse("node=" + std::to_string(cluster.nodes) + "," + assign.mesh.str());
-    if (!mesh)
-      return mesh.takeError();
-    assign.mesh = std::move(*mesh);
+    if (llvm::Error e =
+            dist::Mesh::parse("node=" + std::to_string(nodes) + "," + assign.mesh.str()).moveInto(assign.mesh))
+      return e;
   }
-  cluster.mesh = assign.mesh.str();
-  if (llvm::Error e = assign.topology.fits(assign.mesh))
-    return e;
-  if (options_.recompute != "none") {
-    CompileResult result;
-    Placed placed;
-    llvm::Error e = placeBest(module, assign, compiler::EmitOptions(), result, placed);
-    if (e) {
-      cluster.error = llvm::toString(std::move(e));
-      return llvm::Error::success();
-    }
-    const strategies::FunctionReport &step = result.report.functions.front();
-    cluster.predicted = step.total();
-    cluster.communication = step.communication;
-    cluster.memory = int64_t(result.memory.arenaBytes);
-    cluster.recompute = result.recompute;
-    cluster.fits = true;
+  return assign.topology.fits(assign.mesh);
+}
+
+static void setCosts(ClusterPrediction &cluster, const strategies::AssignReport &report) {
+  cluster.predicted = report.functions.front().total();
+  cluster.communication = report.functions.front().communication;
+}
+
+/// With what --recompute asks for; an error where nothing fits.
+static llvm::Error predictFitted(Compilation &run, ModuleOp module, const AssignOptions &assign,
+                                 ClusterPrediction &cluster) {
+  llvm::Expected<FittedProgram> fitted = fitWithRecompute(run, module, assign);
+  if (!fitted) {
+    cluster.error = llvm::toString(fitted.takeError());
     return llvm::Error::success();
   }
+  setCosts(cluster, fitted->report);
+  cluster.memory = int64_t(fitted->memory.arenaBytes);
+  cluster.recompute = fitted->recompute;
+  cluster.fits = true;
+  return llvm::Error::success();
+}
+
+/// What the mode chooses, whether it fits or not.
+static llvm::Error predictChosen(Compilation &run, ModuleOp module, const AssignOptions &assign,
+                                 ClusterPrediction &cluster) {
   OwningOpRef<ModuleOp> local(module.clone());
-  AssignReport report;
-  if (llvm::Error e = strategies::assignStrategies(*local, assign, report)) {
+  strategies::AssignReport report;
+  if (llvm::Error e = annotate(run, *local, assign, report)) {
     cluster.error = llvm::toString(std::move(e));
     return llvm::Error::success();
   }
   if (report.functions.empty())
     return llvm::createStringError("the model has no function");
-  cluster.predicted = report.functions.front().total();
-  cluster.communication = report.functions.front().communication;
-  strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
-  if (llvm::Error e = partition(*local, options_.fuse, /*dumpPhases=*/false, model))
+  setCosts(cluster, report);
+  const strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
+  if (llvm::Error e = reshard(run, *local))
     return e;
-  llvm::Expected<MemoryReport> memory = compiler::planMemory(*local, compiler::EmitOptions());
+  if (llvm::Error e = localize(run, *local, model, run.options.fuse))
+    return e;
+  llvm::Expected<compiler::MemoryReport> memory = compiler::planMemory(*local, emitOptions(run));
   if (!memory)
     return memory.takeError();
   cluster.memory = int64_t(memory->arenaBytes);
@@ -58,19 +70,51 @@ llvm::Error Compiler::predictOne(ModuleOp module, ClusterPrediction &cluster) {
   return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<ClusterPrediction>> Compiler::predict(llvm::ArrayRef<int64_t> nodes) {
-  llvm::Expected<compiler::ImportedModel> imported = prepare();
-  if (!imported)
-    return imported.takeError();
+llvm::Expected<std::vector<ClusterPrediction>>
+predictClusters(const CompileOptions &options, llvm::ArrayRef<int64_t> nodes, const Progress &progress) {
+  Compilation run(options, progress);
+  if (llvm::Error e = run.read("--what-if"))
+    return e;
+  llvm::Expected<compiler::ImportedModel> model = preparedModel(run);
+  if (!model)
+    return model.takeError();
   std::vector<ClusterPrediction> list;
   for (int64_t n : nodes) {
-    list.emplace_back();
-    list.back().nodes = n;
-    if (llvm::Error e = predictOne(*imported->module, list.back()))
+    ClusterPrediction &cluster = list.emplace_back();
+    AssignOptions assign = run.assign;
+    if (llvm::Error e = enlarge(assign, n))
       return e;
-    phase(std::to_string(n) + (n == 1 ? " node" : " nodes"));
+    cluster.ranks = assign.mesh.numRanks();
+    cluster.nodes = n;
+    cluster.mesh = assign.mesh.str();
+    const bool fit = options.recompute != "none";
+    if (llvm::Error e = fit ? predictFitted(run, *model->module, assign, cluster)
+                            : predictChosen(run, *model->module, assign, cluster))
+      return e;
+    run.finished(std::to_string(n) + (n == 1 ? " node" : " nodes"));
   }
   return list;
+}
+
+std::string table(llvm::ArrayRef<ClusterPrediction> clusters) {
+  std::string out = "nodes  ranks  step         communication  efficiency  memory per rank\n";
+  for (const ClusterPrediction &c : clusters) {
+    if (!c.error.empty()) {
+      out += llvm::formatv("{0,5}  {1,5}  {2}\n", c.nodes, c.ranks, c.error);
+      continue;
+    }
+    const ClusterPrediction &first = clusters.front();
+    auto ms = [](strategies::Cost ns) { return llvm::formatv("{0:F3} ms", double(ns) / 1e6).str(); };
+    double scale = double(first.nodes) / double(c.nodes);
+    std::string efficiency =
+        first.error.empty() && c.predicted > 0
+            ? llvm::formatv("{0:F1} %", 100 * scale * double(first.predicted) / double(c.predicted)).str()
+            : "-";
+    out += llvm::formatv("{0,5}  {1,5}  {2,-11}  {3,-13}  {4,-10}  {5}{6}\n", c.nodes, c.ranks, ms(c.predicted),
+                         ms(c.communication), efficiency, strategies::bytesText(c.memory),
+                         c.fits ? c.recompute == "none" ? "" : "  recompute " + c.recompute : " (does not fit)");
+  }
+  return out;
 }
 
 } // namespace tessera

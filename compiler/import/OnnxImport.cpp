@@ -446,6 +446,23 @@ Expected<ImportedModel> importFile(MLIRContext &context, const ModelFile &file, 
 
 } // namespace
 
+Error ImportOptions::addDim(StringRef text) {
+  auto [name, value] = text.split('=');
+  int64_t extent = 0;
+  if (name.empty() || value.getAsInteger(10, extent) || extent < 1)
+    return createStringError("--dim %s: expected NAME=N with N at least 1, such as batch=256", text.str().c_str());
+  dims[name.str()] = extent;
+  return Error::success();
+}
+
+void ImportOptions::addInit(StringRef text) {
+  auto [pattern, rule] = text.rsplit('=');
+  if (rule.empty())
+    initRule = text.str();
+  else
+    initRules.push_back({pattern.str(), rule.str()});
+}
+
 Expected<ImportedModel> importOnnx(MLIRContext &context, StringRef path, const ImportOptions &options) {
   auto file = readModelFile(path);
   if (!file)

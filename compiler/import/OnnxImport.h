@@ -83,6 +83,11 @@ struct ImportOptions {
   std::optional<PerRank> perRank;
   /// Initializers that are parameters, or constants, whatever they look like.
   std::vector<std::string> parameters, constants;
+
+  /// "batch=256".
+  llvm::Error addDim(llvm::StringRef text);
+  /// "zeros", or "PATTERN=RULE".
+  void addInit(llvm::StringRef text);
 };
 
 struct ImportedModel {

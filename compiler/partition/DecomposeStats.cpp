@@ -21,6 +21,9 @@ using namespace mlir;
 
 namespace tessera::compiler {
 
+#define GEN_PASS_DEF_DECOMPOSESTATSPASS
+#include "compiler/partition/Passes.h.inc"
+
 using dist::Mesh;
 using dist::Sharding;
 using dist::ShardingRule;
@@ -86,11 +89,7 @@ LogicalResult decompose(Operation *op, const Mesh &mesh) {
   return success();
 }
 
-struct DecomposeStatsPass : PassWrapper<DecomposeStatsPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DecomposeStatsPass)
-  StringRef getArgument() const override { return "dist-decompose-stats"; }
-  StringRef getDescription() const override { return "write operators whose statistics are cut as primitives"; }
-
+struct DecomposeStatsPass : impl::DecomposeStatsPassBase<DecomposeStatsPass> {
   void runOnOperation() override {
     Mesh mesh = dist::getMesh(getOperation());
     for (func::FuncOp func : getOperation().getOps<func::FuncOp>())
@@ -101,7 +100,5 @@ struct DecomposeStatsPass : PassWrapper<DecomposeStatsPass, OperationPass<Module
 };
 
 } // namespace
-
-std::unique_ptr<Pass> createDecomposeStatsPass() { return std::make_unique<DecomposeStatsPass>(); }
 
 } // namespace tessera::compiler

@@ -35,6 +35,9 @@ using namespace mlir;
 
 namespace tessera::compiler {
 
+#define GEN_PASS_DEF_FUSEPASS
+#include "compiler/partition/Passes.h.inc"
+
 using dist::Shape;
 
 namespace {
@@ -344,12 +347,7 @@ private:
   llvm::DenseMap<Value, SmallVector<int>> readers_; // fusable operators; looked up only
 };
 
-struct FusePass : PassWrapper<FusePass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FusePass)
-  StringRef getArgument() const override { return "graph-fuse"; }
-  StringRef getDescription() const override { return "fuse elementwise operators and reductions into loop nests"; }
-  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<graph::GraphDialect>(); }
-
+struct FusePass : impl::FusePassBase<FusePass> {
   void runOnOperation() override {
     for (func::FuncOp func : getOperation().getOps<func::FuncOp>())
       FunctionFuser(func).run();
@@ -357,7 +355,5 @@ struct FusePass : PassWrapper<FusePass, OperationPass<ModuleOp>> {
 };
 
 } // namespace
-
-std::unique_ptr<Pass> createFusePass() { return std::make_unique<FusePass>(); }
 
 } // namespace tessera::compiler

@@ -24,6 +24,9 @@ using namespace mlir;
 
 namespace tessera::compiler {
 
+#define GEN_PASS_DEF_INSERTRESHARDSPASS
+#include "compiler/partition/Passes.h.inc"
+
 using dist::Mesh;
 using dist::Sharding;
 
@@ -135,12 +138,7 @@ private:
   std::map<std::pair<const void *, std::string>, Value> reshards_; // by value and target; looked up only
 };
 
-struct InsertReshardsPass : PassWrapper<InsertReshardsPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(InsertReshardsPass)
-  StringRef getArgument() const override { return "dist-insert-reshards"; }
-  StringRef getDescription() const override { return "state every change of sharding as a dist.reshard"; }
-  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<dist::DistDialect>(); }
-
+struct InsertReshardsPass : impl::InsertReshardsPassBase<InsertReshardsPass> {
   void runOnOperation() override {
     Mesh mesh = dist::getMesh(getOperation());
     for (func::FuncOp func : getOperation().getOps<func::FuncOp>())
@@ -150,7 +148,5 @@ struct InsertReshardsPass : PassWrapper<InsertReshardsPass, OperationPass<Module
 };
 
 } // namespace
-
-std::unique_ptr<Pass> createInsertReshardsPass() { return std::make_unique<InsertReshardsPass>(); }
 
 } // namespace tessera::compiler

@@ -34,6 +34,9 @@ using namespace mlir;
 
 namespace tessera::compiler {
 
+#define GEN_PASS_DEF_LOCALIZEPASS
+#include "compiler/partition/Passes.h.inc"
+
 using dist::Collective;
 using dist::CollectiveKind;
 using dist::Mesh;
@@ -265,12 +268,9 @@ private:
   std::map<std::tuple<const void *, int64_t, int, std::string>, Value> masked_;
 };
 
-struct LocalizePass : PassWrapper<LocalizePass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LocalizePass)
-  explicit LocalizePass(CostOfMesh cost = {}) : cost(std::move(cost)) {}
-  StringRef getArgument() const override { return "dist-localize"; }
-  StringRef getDescription() const override { return "make types local and reshards collectives"; }
-  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<dist::DistDialect>(); }
+struct LocalizePass : impl::LocalizePassBase<LocalizePass> {
+  LocalizePass() = default;
+  explicit LocalizePass(CostOfMesh cost) : cost(std::move(cost)) {}
 
   void runOnOperation() override {
     Mesh mesh = dist::getMesh(getOperation());

@@ -21,6 +21,9 @@ using namespace mlir;
 
 namespace tessera::compiler {
 
+#define GEN_PASS_DEF_OPTIMIZECOLLECTIVESPASS
+#include "compiler/partition/Passes.h.inc"
+
 using dist::Collective;
 using dist::CollectiveKind;
 using dist::CollectiveOp;
@@ -84,11 +87,7 @@ void dropUnused(func::FuncOp func) {
       op.erase();
 }
 
-struct OptimizeCollectivesPass : PassWrapper<OptimizeCollectivesPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(OptimizeCollectivesPass)
-  StringRef getArgument() const override { return "dist-optimize-collectives"; }
-  StringRef getDescription() const override { return "share, merge and drop collectives"; }
-
+struct OptimizeCollectivesPass : impl::OptimizeCollectivesPassBase<OptimizeCollectivesPass> {
   void runOnOperation() override {
     Mesh mesh = dist::getMesh(getOperation());
     for (func::FuncOp func : getOperation().getOps<func::FuncOp>()) {
@@ -105,7 +104,5 @@ struct OptimizeCollectivesPass : PassWrapper<OptimizeCollectivesPass, OperationP
 };
 
 } // namespace
-
-std::unique_ptr<Pass> createOptimizeCollectivesPass() { return std::make_unique<OptimizeCollectivesPass>(); }
 
 } // namespace tessera::compiler

@@ -13,7 +13,7 @@
 //   6 plan        compiler/emit
 //
 // None of these passes knows an operator by name: they ask its sharding rule
-// (ShardingRuleOpInterface), its kind (GraphKinds.h) and its own localize().
+// (ShardingRuleOpInterface), its kind (GraphKinds.h) and its own localize(). Passes.td describes each.
 //
 // Example:  tessera-opt --dist-insert-reshards --dist-localize in.mlir
 //
@@ -31,42 +31,30 @@
 
 namespace tessera::compiler {
 
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "compiler/partition/Passes.h.inc"
+
 /// Prices a collective on a mesh; makes the planner's choice in localisation the one that the cost
 /// model priced. Empty: defaultCollectiveCost.
 using CostOfMesh = std::function<dist::CollectiveCost(const dist::Mesh &)>;
 
-std::unique_ptr<mlir::Pass> createDecomposeStatsPass();
-std::unique_ptr<mlir::Pass> createInsertReshardsPass();
-std::unique_ptr<mlir::Pass> createLocalizePass(CostOfMesh cost = {});
-std::unique_ptr<mlir::Pass> createOptimizeCollectivesPass();
-std::unique_ptr<mlir::Pass> createFusePass();
-std::unique_ptr<mlir::Pass> createSchedulePass();
-
-/// The phases' verifiers, also as passes (dist-verify-annotated, dist-verify-resharded,
-/// dist-verify-local).
-mlir::LogicalResult verifyAnnotated(mlir::ModuleOp module);
-mlir::LogicalResult verifyResharded(mlir::ModuleOp module);
-mlir::LogicalResult verifyLocal(mlir::ModuleOp module);
-std::unique_ptr<mlir::Pass> createVerifyAnnotatedPass();
-std::unique_ptr<mlir::Pass> createVerifyReshardedPass();
-std::unique_ptr<mlir::Pass> createVerifyLocalPass();
+std::unique_ptr<mlir::Pass> createLocalizePass(CostOfMesh cost);
 
 struct PartitionOptions {
   CostOfMesh cost;
   bool fuse = true;
 };
-/// Phase 3 to phase 5, with the verifiers between.
+/// Phase 3 to phase 4, phase 4 to phase 5, and both; with the verifiers between.
+void buildReshardPipeline(mlir::OpPassManager &manager);
+void buildLocalizePipeline(mlir::OpPassManager &manager, const PartitionOptions &options = {});
 void buildPartitionPipeline(mlir::OpPassManager &manager, const PartitionOptions &options = {});
 
-/// The part of it behind localisation, for programs that are local from the start.
+/// What follows localisation, for programs that are local from the start.
 void buildLocalPipeline(mlir::OpPassManager &manager, bool fuse = true);
 
-/// Adds @start, which sends every parameter and state that several ranks hold from the first of them to the others.
-/// The module is in phase 5.
-mlir::LogicalResult addStartProgram(mlir::ModuleOp local);
-
 /// For tessera-opt.
-void registerPartitionPasses();
+void registerPartitionPipelines();
 
 } // namespace tessera::compiler
 

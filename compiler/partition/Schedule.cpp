@@ -21,6 +21,9 @@ using namespace mlir;
 
 namespace tessera::compiler {
 
+#define GEN_PASS_DEF_SCHEDULEPASS
+#include "compiler/partition/Passes.h.inc"
+
 namespace {
 
 class Liveness {
@@ -99,11 +102,7 @@ private:
   llvm::DenseSet<Value> free_;
 };
 
-struct SchedulePass : PassWrapper<SchedulePass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SchedulePass)
-  StringRef getArgument() const override { return "graph-schedule"; }
-  StringRef getDescription() const override { return "order a local program so that less memory is live"; }
-
+struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
   void runOnOperation() override {
     for (func::FuncOp func : getOperation().getOps<func::FuncOp>()) {
       Liveness liveness(func);
@@ -115,7 +114,5 @@ struct SchedulePass : PassWrapper<SchedulePass, OperationPass<ModuleOp>> {
 };
 
 } // namespace
-
-std::unique_ptr<Pass> createSchedulePass() { return std::make_unique<SchedulePass>(); }
 
 } // namespace tessera::compiler

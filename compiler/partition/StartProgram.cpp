@@ -8,6 +8,7 @@
 #include "compiler/partition/Passes.h"
 #include "compiler/partition/ShardedOp.h"
 
+#include "dialects/dist/DistDialect.h"
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
 
@@ -19,6 +20,11 @@ using namespace llvm;
 using namespace mlir;
 
 namespace tessera::compiler {
+
+#define GEN_PASS_DEF_ADDSTARTPROGRAMPASS
+#include "compiler/partition/Passes.h.inc"
+
+namespace {
 
 LogicalResult addStartProgram(ModuleOp local) {
   const dist::Mesh mesh = dist::getMesh(local);
@@ -71,5 +77,14 @@ LogicalResult addStartProgram(ModuleOp local) {
   start.setAllResultAttrs(resultAttrs);
   return success();
 }
+
+struct AddStartProgram : impl::AddStartProgramPassBase<AddStartProgram> {
+  void runOnOperation() override {
+    if (failed(addStartProgram(getOperation())))
+      signalPassFailure();
+  }
+};
+
+} // namespace
 
 } // namespace tessera::compiler

@@ -14,6 +14,11 @@ using namespace mlir;
 
 namespace tessera::compiler {
 
+#define GEN_PASS_DEF_VERIFYANNOTATEDPASS
+#define GEN_PASS_DEF_VERIFYRESHARDEDPASS
+#define GEN_PASS_DEF_VERIFYLOCALPASS
+#include "compiler/partition/Passes.h.inc"
+
 using dist::Mesh;
 using dist::Sharding;
 
@@ -76,22 +81,6 @@ LogicalResult verifyReshardedFunc(func::FuncOp func, const Mesh &mesh) {
   return success();
 }
 
-template <LogicalResult (*Verify)(ModuleOp)>
-struct VerifyPass : PassWrapper<VerifyPass<Verify>, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyPass)
-  VerifyPass(StringRef argument) : argument(argument) {}
-  StringRef getArgument() const override { return argument; }
-  StringRef getDescription() const override { return "check what holds at the end of the phase"; }
-  void runOnOperation() override {
-    if (failed(Verify(this->getOperation())))
-      this->signalPassFailure();
-    this->markAllAnalysesPreserved();
-  }
-  StringRef argument;
-};
-
-} // namespace
-
 LogicalResult verifyAnnotated(ModuleOp module) {
   Mesh mesh = dist::getMesh(module);
   for (func::FuncOp func : module.getOps<func::FuncOp>()) {
@@ -139,12 +128,18 @@ LogicalResult verifyLocal(ModuleOp module) {
   return success();
 }
 
-std::unique_ptr<Pass> createVerifyAnnotatedPass() {
-  return std::make_unique<VerifyPass<verifyAnnotated>>("dist-verify-annotated");
-}
-std::unique_ptr<Pass> createVerifyReshardedPass() {
-  return std::make_unique<VerifyPass<verifyResharded>>("dist-verify-resharded");
-}
-std::unique_ptr<Pass> createVerifyLocalPass() { return std::make_unique<VerifyPass<verifyLocal>>("dist-verify-local"); }
+/// A pass that checks and changes nothing.
+template <typename Base, LogicalResult (*Verify)(ModuleOp)> struct VerifyPass : Base {
+  void runOnOperation() override {
+    if (failed(Verify(this->getOperation())))
+      this->signalPassFailure();
+    this->markAllAnalysesPreserved();
+  }
+};
+struct VerifyAnnotated : VerifyPass<impl::VerifyAnnotatedPassBase<VerifyAnnotated>, verifyAnnotated> {};
+struct VerifyResharded : VerifyPass<impl::VerifyReshardedPassBase<VerifyResharded>, verifyResharded> {};
+struct VerifyLocal : VerifyPass<impl::VerifyLocalPassBase<VerifyLocal>, verifyLocal> {};
+
+} // namespace
 
 } // namespace tessera::compiler

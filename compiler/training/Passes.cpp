@@ -1,57 +1,64 @@
-//===- Passes.cpp --------------------------------------------------------------------------------===//
 #include "compiler/training/Passes.h"
 
 #include "compiler/training/Training.h"
-
-#include "mlir/Pass/Pass.h"
-#include "mlir/Pass/PassRegistry.h"
+#include "dialects/dist/DistDialect.h"
+#include "dialects/graph/Graph.h"
 
 using namespace mlir;
 
 namespace tessera::compiler {
 
+#define GEN_PASS_DEF_BUILDTRAININGPASS
+#include "compiler/training/Passes.h.inc"
+
+llvm::Expected<TrainingOptions> parseTraining(const BuildTrainingPassOptions &from) {
+  TrainingOptions to;
+  if (llvm::Error error = parseLoss(from.loss).moveInto(to.loss))
+    return error;
+  if (llvm::Error error = parseOptimizer(from.optimizer).moveInto(to.optimizer))
+    return error;
+  if (llvm::Error error = parseSchedule(from.schedule).moveInto(to.schedule))
+    return error;
+  if (llvm::Error error = parseAuxOutputs(from.auxOutputs).moveInto(to.auxOutputs))
+    return error;
+  if (!from.lossScale.empty())
+    if (llvm::Error error = parseLossScale(from.lossScale).moveInto(to.lossScale))
+      return error;
+  if (from.clipNorm > 0)
+    to.clipNorm = from.clipNorm;
+  to.accumulate = from.accumulate;
+  to.gradientScale = from.gradientScale;
+  to.perRank = from.perRank;
+  return to;
+}
+
 namespace {
 
-struct BuildTrainingPass : PassWrapper<BuildTrainingPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(BuildTrainingPass)
-  BuildTrainingPass() = default;
-  BuildTrainingPass(const BuildTrainingPass &other) : PassWrapper(other) {}
-  StringRef getArgument() const override { return "graph-build-training"; }
-  StringRef getDescription() const override {
-    return "builds @train and @eval from @forward and @infer: loss, gradients, optimizer";
-  }
-  Option<std::string> loss{*this, "loss", llvm::cl::desc("NAME:key=value,..."), llvm::cl::init("cross_entropy")};
-  Option<std::string> optimizer{*this, "optimizer", llvm::cl::desc("NAME:key=value,..."), llvm::cl::init("sgd:lr=0.1")};
-  Option<std::string> schedule{*this, "schedule", llvm::cl::desc("NAME:key=value,..."), llvm::cl::init("constant")};
-  Option<double> clipNorm{*this, "clip-norm", llvm::cl::desc("limit of the global gradient norm"), llvm::cl::init(0)};
-  Option<int64_t> accumulate{*this, "accumulate", llvm::cl::desc("micro-batches per step"), llvm::cl::init(1)};
-  Option<std::string> aux{*this, "aux", llvm::cl::desc("OUTPUT=COEFFICIENT,..."), llvm::cl::init("")};
+struct BuildTraining : impl::BuildTrainingPassBase<BuildTraining> {
+  using Base::Base;
 
-  llvm::Error run() {
-    TrainingOptions options;
-    if (llvm::Error error = parseLoss(loss).moveInto(options.loss))
-      return error;
-    if (llvm::Error error = parseOptimizer(optimizer).moveInto(options.optimizer))
-      return error;
-    if (llvm::Error error = parseSchedule(schedule).moveInto(options.schedule))
-      return error;
-    if (llvm::Error error = parseAuxOutputs(aux).moveInto(options.auxOutputs))
-      return error;
-    if (clipNorm > 0)
-      options.clipNorm = clipNorm;
-    options.accumulate = accumulate;
-    return buildTraining(getOperation(), options);
-  }
   void runOnOperation() override {
     if (llvm::Error error = run()) {
-      getOperation().emitError(llvm::toString(std::move(error)));
+      emitError(getOperation().getLoc(), llvm::toString(std::move(error)));
       signalPassFailure();
     }
+  }
+
+private:
+  llvm::Error run() {
+    auto training = parseTraining({.loss = loss,
+                                   .optimizer = optimizer,
+                                   .schedule = schedule,
+                                   .clipNorm = clipNorm,
+                                   .lossScale = lossScale,
+                                   .auxOutputs = auxOutputs,
+                                   .accumulate = accumulate,
+                                   .gradientScale = gradientScale,
+                                   .perRank = perRank});
+    return training ? buildTraining(getOperation(), *training) : training.takeError();
   }
 };
 
 } // namespace
-
-void registerTrainingPasses() { PassRegistration<BuildTrainingPass>(); }
 
 } // namespace tessera::compiler

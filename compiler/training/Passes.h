@@ -1,16 +1,23 @@
-//===- Passes.h - the passes of compiler/training ----------------------------------------------------===//
+//===- Passes.h - the passes of compiler/training ------------------------------------------------===//
 //
-//   graph-build-training    @forward, @infer to @train, @eval (Training.h); options loss, optimizer,
-//                           schedule, clip-norm, aux as TrainingOptions.h describes them
+// graph-build-training; Passes.td describes it.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_TRAINING_PASSES_H
 #define TESSERA_COMPILER_TRAINING_PASSES_H
 
+#include "compiler/training/TrainingOptions.h"
+
+#include "mlir/Pass/Pass.h"
+
 namespace tessera::compiler {
 
-/// Makes the passes known by name.
-void registerTrainingPasses();
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "compiler/training/Passes.h.inc"
+
+/// What the pass's options say. Fails with a sentence on what is wrong with a text.
+llvm::Expected<TrainingOptions> parseTraining(const BuildTrainingPassOptions &options);
 
 } // namespace tessera::compiler
 

@@ -26,6 +26,9 @@ using namespace tessera::graph;
 
 namespace tessera::compiler {
 
+#define GEN_PASS_DEF_DECOMPOSENORMSPASS
+#include "compiler/transform/Passes.h.inc"
+
 namespace {
 
 /// What both directions need to know about x [n, c, ...].
@@ -101,12 +104,7 @@ private:
   std::string base_;
 };
 
-struct DecomposeNorms : PassWrapper<DecomposeNorms, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DecomposeNorms)
-  StringRef getArgument() const override { return "graph-decompose-norms"; }
-  StringRef getDescription() const override {
-    return "writes batch_norm and batch_norm_grad as reductions and elementwise operators";
-  }
+struct DecomposeNorms : impl::DecomposeNormsPassBase<DecomposeNorms> {
   void runOnOperation() override {
     SmallVector<Operation *> norms;
     getOperation().walk([&](Operation *op) {
@@ -128,7 +126,5 @@ struct DecomposeNorms : PassWrapper<DecomposeNorms, OperationPass<func::FuncOp>>
 };
 
 } // namespace
-
-std::unique_ptr<Pass> createDecomposeNormsPass() { return std::make_unique<DecomposeNorms>(); }
 
 } // namespace tessera::compiler

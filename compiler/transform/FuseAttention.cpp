@@ -17,7 +17,7 @@
 // that replaces them by a number says so (`outside`). Left as they are:
 //   - scores that something else reads, as dropout of the probabilities does: it needs a mask of their size;
 //   - a bias that is trained (relative positions): it has no gradient there;
-//   - operators of which `keep` says so: a user's strategy speaks of them;
+//   - operators that the option `keep` names: a user's strategy speaks of them;
 //   - 16-bit models: the fused kernels compute in float32 and would convert all operands.
 //
 //===----------------------------------------------------------------------------------------------===//
@@ -29,6 +29,7 @@
 #include "mlir/Pass/Pass.h"
 
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <cmath>
 
@@ -36,6 +37,9 @@ using namespace mlir;
 using namespace tessera::graph;
 
 namespace tessera::compiler {
+
+#define GEN_PASS_DEF_FUSEATTENTIONPASS
+#include "compiler/transform/Passes.h.inc"
 
 namespace {
 
@@ -137,7 +141,7 @@ Value repeated(Value v) {
 
 class Fusion {
 public:
-  Fusion(func::FuncOp func, const std::function<bool(StringRef)> &keep)
+  Fusion(func::FuncOp func, const llvm::StringSet<> &keep)
       : func_(func), trained_(func.getName() == "forward"), keep_(keep), writer_(func) {}
 
   void run() {
@@ -157,7 +161,7 @@ public:
   }
 
 private:
-  bool mayGo(Operation *op) const { return !keep_ || !keep_(nameOf(op)); }
+  bool mayGo(Operation *op) const { return !keep_.contains(nameOf(op)); }
 
   bool match(SoftmaxOp softmax) {
     int64_t rank = rankOf(softmax.getY());
@@ -344,7 +348,7 @@ private:
 
   func::FuncOp func_;
   bool trained_;
-  const std::function<bool(StringRef)> &keep_;
+  const llvm::StringSet<> &keep_;
   OpWriter writer_;
   // The pattern that was matched last.
   MatMulOp first_, second_;
@@ -355,28 +359,19 @@ private:
   SmallVector<std::pair<Value, bool>> masks_; // condition; whether scores stay where it is true
 };
 
-struct FuseAttention : PassWrapper<FuseAttention, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FuseAttention)
-  explicit FuseAttention(std::function<bool(StringRef)> keep) : keep_(std::move(keep)) {}
-  StringRef getArgument() const override { return "graph-fuse-attention"; }
-  StringRef getDescription() const override {
-    return "products with a softmax between as graph.attention; in @forward only where nothing but "
-           "q, k and v is "
-           "trained";
-  }
-  void runOnOperation() override {
-    if (!getOperation().isExternal())
-      Fusion(getOperation(), keep_).run();
-  }
+struct FuseAttention : impl::FuseAttentionPassBase<FuseAttention> {
+  using Base::Base;
 
-private:
-  std::function<bool(StringRef)> keep_;
+  void runOnOperation() override {
+    if (getOperation().isExternal())
+      return;
+    llvm::StringSet<> names;
+    for (const std::string &name : keep)
+      names.insert(name);
+    Fusion(getOperation(), names).run();
+  }
 };
 
 } // namespace
-
-std::unique_ptr<Pass> createFuseAttentionPass(std::function<bool(StringRef)> keep) {
-  return std::make_unique<FuseAttention>(std::move(keep));
-}
 
 } // namespace tessera::compiler

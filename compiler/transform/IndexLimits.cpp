@@ -23,13 +23,12 @@ using namespace tessera::graph;
 
 namespace tessera::compiler {
 
+#define GEN_PASS_DEF_INDEXLIMITSPASS
+#include "compiler/transform/Passes.h.inc"
+
 namespace {
 
-struct IndexLimits : PassWrapper<IndexLimits, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(IndexLimits)
-  StringRef getArgument() const override { return "graph-index-limits"; }
-  StringRef getDescription() const override { return "notes on inputs and targets of which values they may be"; }
-
+struct IndexLimits : impl::IndexLimitsPassBase<IndexLimits> {
   void runOnOperation() override {
     func::FuncOp func = getOperation();
     for (unsigned i = 0; i < func.getNumArguments(); ++i)
@@ -67,7 +66,5 @@ struct IndexLimits : PassWrapper<IndexLimits, OperationPass<func::FuncOp>> {
 };
 
 } // namespace
-
-std::unique_ptr<Pass> createIndexLimitsPass() { return std::make_unique<IndexLimits>(); }
 
 } // namespace tessera::compiler

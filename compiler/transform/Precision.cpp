@@ -31,6 +31,9 @@ using namespace tessera::graph;
 
 namespace tessera::compiler {
 
+#define GEN_PASS_DEF_LOWERPRECISIONPASS
+#include "compiler/transform/Passes.h.inc"
+
 namespace {
 
 class PrecisionLowering {
@@ -203,16 +206,8 @@ private:
   DenseMap<Value, Value> narrowForms_;
 };
 
-struct LowerPrecision : PassWrapper<LowerPrecision, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LowerPrecision)
-  LowerPrecision() = default;
-  LowerPrecision(const LowerPrecision &other) : PassWrapper(other) {}
-  explicit LowerPrecision(StringRef name) { type = name.str(); }
-  StringRef getArgument() const override { return "graph-lower-precision"; }
-  StringRef getDescription() const override {
-    return "16-bit operands for products and what lies between them; sums and all else in float32";
-  }
-  Option<std::string> type{*this, "type", llvm::cl::desc("bf16 or f16"), llvm::cl::init("bf16")};
+struct LowerPrecision : impl::LowerPrecisionPassBase<LowerPrecision> {
+  using Base::Base;
 
   void runOnOperation() override {
     if (getOperation().isExternal())
@@ -231,7 +226,5 @@ struct LowerPrecision : PassWrapper<LowerPrecision, OperationPass<func::FuncOp>>
 };
 
 } // namespace
-
-std::unique_ptr<Pass> createLowerPrecisionPass(StringRef type) { return std::make_unique<LowerPrecision>(type); }
 
 } // namespace tessera::compiler

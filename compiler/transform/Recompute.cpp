@@ -37,6 +37,9 @@ using namespace tessera::graph;
 
 namespace tessera::compiler {
 
+#define GEN_PASS_DEF_RECOMPUTEPASS
+#include "compiler/transform/Passes.h.inc"
+
 namespace {
 
 /// Values of less than this part of the largest one are kept in any case.
@@ -279,24 +282,11 @@ private:
   int64_t largest_ = 0;
 };
 
-struct Recompute : PassWrapper<Recompute, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(Recompute)
-  Recompute() = default;
-  Recompute(const Recompute &other) : PassWrapper(other) {}
-  Recompute(StringRef name, ArrayRef<int64_t> which) {
-    level = name.str();
-    for (int64_t s : which)
-      segments.push_back(s);
-  }
-  StringRef getArgument() const override { return "graph-recompute"; }
-  StringRef getDescription() const override {
-    return "makes forward values again for the backward half instead of keeping them";
-  }
-  Option<std::string> level{*this, "level", llvm::cl::desc("cheap or full"), llvm::cl::init("full")};
-  ListOption<int64_t> segments{*this, "segments", llvm::cl::desc("of full, only these (from 0)")};
+struct Recompute : impl::RecomputePassBase<Recompute> {
+  using Base::Base;
 
   void runOnOperation() override {
-    if (getOperation().isExternal())
+    if (getOperation().isExternal() || level == "none")
       return;
     if (level == "cheap") {
       Recomputation(getOperation()).cheap();
@@ -313,17 +303,13 @@ struct Recompute : PassWrapper<Recompute, OperationPass<func::FuncOp>> {
         }
       Recomputation(getOperation()).cheap(); // in the others and behind the last
     } else {
-      getOperation().emitError("graph-recompute: the level is cheap or full, not ") << level;
+      getOperation().emitError("graph-recompute: the level is none, cheap or full, not ") << level;
       signalPassFailure();
     }
   }
 };
 
 } // namespace
-
-std::unique_ptr<Pass> createRecomputePass(StringRef level, ArrayRef<int64_t> segments) {
-  return std::make_unique<Recompute>(level, segments);
-}
 
 std::vector<std::pair<int64_t, double>> segmentsByWorth(func::FuncOp func, function_ref<double(Operation *)> cost) {
   return Recomputation(func).segmentsByWorth(cost);

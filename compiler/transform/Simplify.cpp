@@ -21,15 +21,12 @@ using namespace tessera::graph;
 
 namespace tessera::compiler {
 
+#define GEN_PASS_DEF_SIMPLIFYPASS
+#include "compiler/transform/Passes.h.inc"
+
 namespace {
 
-struct Simplify : PassWrapper<Simplify, OperationPass<func::FuncOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(Simplify)
-  StringRef getArgument() const override { return "graph-simplify"; }
-  StringRef getDescription() const override {
-    return "merges operators that compute the same and removes unused ones; names do not count";
-  }
-
+struct Simplify : impl::SimplifyPassBase<Simplify> {
   void runOnOperation() override {
     if (getOperation().isExternal())
       return;
@@ -66,7 +63,5 @@ struct Simplify : PassWrapper<Simplify, OperationPass<func::FuncOp>> {
 };
 
 } // namespace
-
-std::unique_ptr<Pass> createSimplifyPass() { return std::make_unique<Simplify>(); }
 
 } // namespace tessera::compiler

@@ -6,65 +6,75 @@ using namespace mlir;
 
 namespace tessera::strategies {
 
+#define GEN_PASS_DEF_ASSIGNSTRATEGIESPASS
+#include "strategies/modes/Passes.h.inc"
+
+llvm::Expected<AssignOptions> parseAssign(const AssignStrategiesPassOptions &from) {
+  AssignOptions to;
+  to.mode = from.mode;
+  if (llvm::Error e = Mesh::parse(from.mesh).moveInto(to.mesh))
+    return e;
+  if (llvm::Error e = Topology::load(from.topology).moveInto(to.topology))
+    return e;
+  if (!from.strategy.empty())
+    if (llvm::Error e = UserStrategies::load(from.strategy).moveInto(to.user))
+      return e;
+  if (!from.profile.empty())
+    if (llvm::Error e = ProfileTable::load(from.profile).moveInto(to.profile))
+      return e;
+  if (!from.memory.empty())
+    if (llvm::Error e = parseBytes(from.memory).moveInto(to.memoryLimit))
+      return e;
+  to.searchWork = from.searchBudget;
+  // Counted work ends the search; the clock only where a machine is far slower than most.
+  to.searchSeconds = std::max(to.searchSeconds, 20 * from.searchBudget);
+  to.searchGap = from.searchGap;
+  to.searchThreads = from.searchThreads;
+  to.searcher = from.searcher;
+  to.dumpGraph = from.dumpGraph;
+  return to;
+}
+
 namespace {
 
-struct AssignStrategiesPass : PassWrapper<AssignStrategiesPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(AssignStrategiesPass)
-
-  AssignStrategiesPass() = default;
-  AssignStrategiesPass(const AssignStrategiesPass &other) : PassWrapper(other) {}
-
-  llvm::StringRef getArgument() const override { return "assign-strategies"; }
-  llvm::StringRef getDescription() const override {
-    return "Gives every operator a strategy and every argument and result a sharding";
-  }
-  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<dist::DistDialect>(); }
+struct AssignStrategies : impl::AssignStrategiesPassBase<AssignStrategies> {
+  using Base::Base;
+  AssignStrategies(AssignOptions options, AssignReport &report) : given_(std::move(options)), report_(&report) {}
 
   void runOnOperation() override {
     if (llvm::Error e = run()) {
-      getOperation().emitError() << llvm::toString(std::move(e));
+      emitError(getOperation().getLoc(), llvm::toString(std::move(e)));
       signalPassFailure();
     }
   }
 
+private:
   llvm::Error run() {
-    AssignOptions options;
-    options.mode = mode;
-    llvm::Expected<Mesh> parsed = Mesh::parse(mesh);
-    if (!parsed)
-      return parsed.takeError();
-    options.mesh = std::move(*parsed);
-    llvm::Expected<Topology> machine = Topology::load(topology);
-    if (!machine)
-      return machine.takeError();
-    options.topology = std::move(*machine);
-    if (!strategy.empty()) {
-      llvm::Expected<UserStrategies> user = UserStrategies::load(strategy);
-      if (!user)
-        return user.takeError();
-      options.user = std::move(*user);
-    }
-    if (!memory.empty()) {
-      llvm::Expected<int64_t> bytes = parseBytes(memory);
-      if (!bytes)
-        return bytes.takeError();
-      options.memoryLimit = *bytes;
-    }
-    AssignReport report;
-    return assignStrategies(getOperation(), options, report);
+    AssignReport unused;
+    if (given_)
+      return assignStrategies(getOperation(), *given_, *report_);
+    auto options = parseAssign({.mesh = mesh,
+                                .mode = mode,
+                                .strategy = strategy,
+                                .topology = topology,
+                                .profile = profile,
+                                .memory = memory,
+                                .searchBudget = searchBudget,
+                                .searchGap = searchGap,
+                                .searchThreads = searchThreads,
+                                .searcher = searcher,
+                                .dumpGraph = dumpGraph});
+    return options ? assignStrategies(getOperation(), *options, unused) : options.takeError();
   }
 
-  Option<std::string> mesh{*this, "mesh", llvm::cl::desc("mesh, for example data=2,model=2"), llvm::cl::init("1")};
-  Option<std::string> mode{*this, "mode", llvm::cl::desc("data, semi-auto or auto"), llvm::cl::init("data")};
-  Option<std::string> strategy{*this, "strategy", llvm::cl::desc("file with strategies")};
-  Option<std::string> topology{*this, "topology", llvm::cl::desc("preset or file"), llvm::cl::init("cpu")};
-  Option<std::string> memory{*this, "memory", llvm::cl::desc("bytes per rank, for example 16GiB")};
+  std::optional<AssignOptions> given_;
+  AssignReport *report_ = nullptr;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> createAssignStrategiesPass() { return std::make_unique<AssignStrategiesPass>(); }
-
-void registerAssignPasses() { PassRegistration<AssignStrategiesPass>(); }
+std::unique_ptr<Pass> createAssignStrategiesPass(AssignOptions options, AssignReport &report) {
+  return std::make_unique<AssignStrategies>(std::move(options), report);
+}
 
 } // namespace tessera::strategies

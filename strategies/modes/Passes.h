@@ -2,7 +2,7 @@
 //
 //   tessera-opt --assign-strategies="mesh=data=2,model=2 mode=semi-auto strategy=fc.json" m.mlir
 //
-// Options: mesh, mode, strategy (a file), topology (preset or file), memory.
+// Passes.td describes the options.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_MODES_PASSES_H
@@ -14,8 +14,15 @@
 
 namespace tessera::strategies {
 
-std::unique_ptr<mlir::Pass> createAssignStrategiesPass();
-void registerAssignPasses();
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "strategies/modes/Passes.h.inc"
+
+/// What the pass's options say, with their files read. Fails with a sentence on what is wrong.
+llvm::Expected<AssignOptions> parseAssign(const AssignStrategiesPassOptions &options);
+
+/// The same pass, which also tells what it found: `report` is written even where the pass fails.
+std::unique_ptr<mlir::Pass> createAssignStrategiesPass(AssignOptions options, AssignReport &report);
 
 } // namespace tessera::strategies
 

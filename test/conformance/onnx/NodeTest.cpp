@@ -275,7 +275,6 @@ Outcome runNodeTest(const std::string &folder, const Setup &setup) {
   options.model = setup.scratch + "/model.onnx";
   options.output = setup.scratch + "/plan";
   options.import.literal = true;
-  options.assign.topology = llvm::cantFail(strategies::Topology::load("cpu"));
   std::string reason;
   for (int attempt = 0; attempt < 3; ++attempt) {
     if (attempt > 0 && sets.size() != 1)

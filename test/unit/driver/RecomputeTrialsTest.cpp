@@ -134,10 +134,10 @@ TEST_CASE("what is good enough ends the trials, and an error does") {
 
 TEST_CASE("--recompute is read") {
   for (const char *text : {"none", "cheap", "full", "full:0", "full:1,3"}) {
-    llvm::Expected<Recomputed> again = Recomputed::parse(text);
+    llvm::Expected<Recomputed> again = parseRecomputed(text);
     REQUIRE(bool(again));
-    CHECK(again->str() == text);
+    CHECK(str(*again) == text);
   }
   for (const char *text : {"", "most", "cheap:1", "full:", "full:-1", "full:1,", "full:a"})
-    CHECK_THAT(llvm::toString(Recomputed::parse(text).takeError()), Contains("expected auto, none"));
+    CHECK_THAT(llvm::toString(parseRecomputed(text).takeError()), Contains("expected auto, none"));
 }

@@ -1,0 +1,128 @@
+#include "compiler/driver/Compilation.h"
+
+#include "compiler/driver/OutputDirectory.h"
+
+#include "dialects/dist/DistDialect.h"
+#include "dialects/graph/Graph.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+
+namespace tessera {
+
+const std::vector<std::string> &compileModes() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list = strategies::modeNames();
+    list.push_back("hybrid");
+    return list;
+  }();
+  return names;
+}
+
+Compilation::Compilation(const CompileOptions &options, const Progress &progress)
+    : options(options), progress_(progress), handler_(&context, [this](Diagnostic &d) {
+        if (d.getSeverity() == DiagnosticSeverity::Error) {
+          said_ += (said_.empty() ? "" : "; ") + d.str();
+          for (Diagnostic &note : d.getNotes())
+            said_ += " (" + note.str() + ")";
+        }
+        return success();
+      }) {
+  context.loadDialect<func::FuncDialect, graph::GraphDialect, dist::DistDialect>();
+}
+
+/// Mode hybrid, and what it shares with mode data.
+llvm::Error Compilation::checkMode(llvm::StringRef chooses) const {
+  const std::string &mode = options.assign.mode;
+  const bool isHybrid = mode == "hybrid";
+  if (!llvm::is_contained(compileModes(), mode))
+    return llvm::createStringError("unknown mode '%s'; modes are %s", mode.c_str(),
+                                   llvm::join(compileModes(), ", ").c_str());
+  if (options.gradientReduction != "mean" && options.gradientReduction != "sum")
+    return llvm::createStringError("--gradient-reduction %s: expected mean or sum", options.gradientReduction.c_str());
+  if (options.gradientReduction == "sum" && !isHybrid && mode != "data")
+    return llvm::createStringError("--gradient-reduction sum: mode %s reduces every gradient where "
+                                   "it costs least, to the mean; use --mode data or hybrid",
+                                   mode.c_str());
+  if (options.broadcastParameters && !isHybrid && mode != "data")
+    return llvm::createStringError("--broadcast-parameters is for --mode data and hybrid");
+  if (!isHybrid && !options.hybridOptions.empty())
+    return llvm::createStringError("--hybrid-options is for --mode hybrid");
+  for (auto [option, given] : {std::pair<llvm::StringRef, bool>("--strategy", !options.assign.strategy.empty()),
+                               std::pair<llvm::StringRef, bool>("--save-strategies", !options.saveStrategies.empty()),
+                               std::pair<llvm::StringRef, bool>(chooses, !chooses.empty())})
+    if (isHybrid && given)
+      return llvm::createStringError("%s: mode hybrid chooses no strategies, the model file says "
+                                     "where ranks communicate",
+                                     option.str().c_str());
+  for (auto [option, given] : {std::pair("--dump-strategy-graph", !options.assign.dumpGraph.empty()),
+                               std::pair("--searcher", !options.assign.searcher.empty())})
+    if (mode != "auto" && given)
+      return llvm::createStringError("%s: mode %s searches nothing; use it with --mode auto", option, mode.c_str());
+  return llvm::Error::success();
+}
+
+llvm::Error Compilation::read(llvm::StringRef chooses) {
+  if (llvm::Error e = checkMode(chooses))
+    return e;
+  if (llvm::Error e = strategies::parseAssign(options.assign).moveInto(assign))
+    return e;
+  // Users speak of axes or of splits that may not exist under another mesh: theirs stays as it is.
+  chooseMesh = assign.mode == "auto" && options.assign.strategy.empty() && assign.mesh.numRanks() > 1 &&
+               !llvm::StringRef(options.assign.mesh).contains('=');
+  if (assign.mode == "hybrid") {
+    auto read = options.hybridOptions.empty() ? compiler::HybridOptions::none(assign.mesh)
+                                              : compiler::HybridOptions::load(options.hybridOptions, assign.mesh);
+    if (!read)
+      return read.takeError();
+    hybrid = std::move(*read);
+  }
+  import = options.import;
+  import.training = options.train;
+  if (options.train) {
+    training = options.training;
+    if (training.lossScale.empty() && options.precision == "f16")
+      training.lossScale = "dynamic"; // gradients in float16 underflow without
+    training.perRank = hybrid.has_value();
+    import.microBatches = training.accumulate;
+    // The pass reads the texts itself; what is wrong with them is said before a large model is imported.
+    if (auto parsed = compiler::parseTraining(training); !parsed)
+      return parsed.takeError();
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Compilation::passes(llvm::StringRef where, ModuleOp module, llvm::function_ref<void(PassManager &)> build) {
+  PassManager manager(&context);
+  build(manager);
+  said_.clear();
+  if (succeeded(manager.run(module)))
+    return llvm::Error::success();
+  const std::string what = said_.empty() ? "failed" : said_;
+  return llvm::createStringError(where.empty() ? what : (where + ": " + what).str());
+}
+
+llvm::Error Compilation::dump(ModuleOp module, llvm::StringRef file) const {
+  if (options.dumpPhases.empty())
+    return llvm::Error::success();
+  llvm::SmallString<128> path(options.dumpPhases);
+  if (std::error_code e = llvm::sys::fs::create_directories(path))
+    return llvm::createStringError("%s: %s", options.dumpPhases.c_str(), e.message().c_str());
+  llvm::sys::path::append(path, file);
+  std::string text;
+  llvm::raw_string_ostream(text) << *module << "\n";
+  return writeFile(path.str().str(), text);
+}
+
+void Compilation::finished(llvm::StringRef phase) {
+  auto now = std::chrono::steady_clock::now();
+  double seconds = std::chrono::duration<double>(now - last_).count();
+  last_ = now;
+  progress_(llvm::formatv("{0,-12}{1,8:F2} s", phase, seconds).str());
+}
+
+} // namespace tessera

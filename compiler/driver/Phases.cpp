@@ -1,0 +1,186 @@
+#include "compiler/driver/Phases.h"
+
+#include "compiler/hybrid/Passes.h"
+#include "compiler/partition/Passes.h"
+#include "dialects/graph/Graph.h"
+#include "runtime/support/Version.h"
+#include "strategies/modes/Modes.h"
+
+#include "llvm/Support/Path.h"
+
+using namespace mlir;
+
+namespace tessera {
+
+/// More bytes of initial values are not stored but made when a run starts.
+static constexpr uint64_t kMaxStoredInit = uint64_t(1) << 30;
+
+// ---- 1 ----
+
+llvm::Expected<compiler::ImportedModel> importModel(Compilation &run) {
+  compiler::ImportOptions options = run.import;
+  if (run.hybrid) {
+    const compiler::HybridOptions &hybrid = *run.hybrid;
+    compiler::ImportOptions::PerRank perRank;
+    perRank.mesh = hybrid.mesh;
+    perRank.wholeShape = [&](llvm::StringRef name, llvm::ArrayRef<int64_t> local) -> llvm::Expected<compiler::Shape> {
+      auto sharding = hybrid.parameter(name, local);
+      if (!sharding)
+        return sharding.takeError();
+      return compiler::wholeShape(hybrid.mesh, *sharding, local);
+    };
+    options.perRank = std::move(perRank);
+  }
+  llvm::Expected<compiler::ImportedModel> model = compiler::importOnnx(run.context, run.options.model, options);
+  if (!model)
+    return model;
+  return model;
+}
+
+// ---- 2 ----
+
+/// By what the loss's gradients are multiplied, so that they are the mean or the sum that is asked for.
+///
+/// The loss is a mean over the whole batch. In a program that is one rank's it is a rank's own: the sum of all
+/// ranks' losses is differentiated.
+static llvm::Expected<double> gradientScale(const Compilation &run, ModuleOp module) {
+  const dist::Mesh &mesh = run.assign.mesh;
+  const bool sum = run.options.gradientReduction == "sum";
+  if (run.hybrid)
+    return double(sum ? mesh.size(run.hybrid->batch) : 1) / double(mesh.numRanks());
+  if (!sum)
+    return 1.0;
+  for (func::FuncOp func : module.getOps<func::FuncOp>())
+    for (unsigned i = 0; i < func.getNumArguments(); ++i)
+      if (auto type = dyn_cast<RankedTensorType>(func.getArgumentTypes()[i]);
+          graph::argRole(func, i) == graph::kInput && type.getRank() > 0)
+        return double(mesh.size(strategies::batchAxes(mesh, type.getDimSize(0) * run.training.accumulate)));
+  return llvm::createStringError("--gradient-reduction sum: the model has no input with a batch");
+}
+
+/// The operators that the user's strategies name: they must still be there when strategies are chosen.
+static compiler::FuseAttentionPassOptions namedByUser(const Compilation &run, ModuleOp module) {
+  compiler::FuseAttentionPassOptions options;
+  module.walk([&](Operation *op) {
+    const std::string name = graph::nameOf(op);
+    if (llvm::any_of(run.assign.user.entries,
+                     [&](const strategies::UserEntry &entry) { return strategies::matchesName(entry.op, name); }))
+      options.keep.push_back(name);
+  });
+  return options;
+}
+
+llvm::Error buildPrograms(Compilation &run, ModuleOp module) {
+  compiler::BuildTrainingPassOptions training = run.training;
+  if (run.options.train)
+    if (llvm::Error e = gradientScale(run, module).moveInto(training.gradientScale))
+      return e;
+  return run.passes("", module, [&](PassManager &passes) {
+    auto add = [&](std::unique_ptr<Pass> pass) { passes.addNestedPass<func::FuncOp>(std::move(pass)); };
+    // Before gradients, which read the scores. What a user wrote for one rank stays.
+    if (run.options.fuseAttention && !run.hybrid)
+      add(compiler::createFuseAttentionPass(namedByUser(run, module)));
+    // Before gradients: how a parameter is cut says over which ranks its gradient is summed.
+    if (run.hybrid)
+      passes.addPass(compiler::createHybridAnnotatePass(*run.hybrid));
+    if (run.options.train)
+      passes.addPass(compiler::createBuildTrainingPass(training));
+    // Behind training, whose results are a rank's own until here.
+    if (run.hybrid)
+      passes.addPass(compiler::createHybridCompletePass(*run.hybrid));
+    // Behind gradients, so that they are lowered, too; before norms are taken apart, whose statistics stay in float32.
+    if (run.options.precision != "f32")
+      add(compiler::createLowerPrecisionPass({.type = run.options.precision}));
+    // Behind gradients: the backward pass of a norm has a shorter formula than that of its parts.
+    add(compiler::createDecomposeNormsPass());
+    // Merges and removes what the others left.
+    add(compiler::createSimplifyPass());
+    // Last: what an input indexes is then as it will run.
+    add(compiler::createIndexLimitsPass());
+  });
+}
+
+llvm::Error recompute(Compilation &run, ModuleOp module, const compiler::RecomputePassOptions &again) {
+  return run.passes(run.options.model, module, [&](PassManager &passes) {
+    passes.addNestedPass<func::FuncOp>(compiler::createRecomputePass(again));
+  });
+}
+
+// ---- both ----
+
+llvm::Expected<compiler::ImportedModel> preparedModel(Compilation &run) {
+  llvm::Expected<compiler::ImportedModel> model = importModel(run);
+  if (!model)
+    return model;
+  run.finished("import");
+  if (llvm::Error e = run.dump(*model->module, "1-imported.mlir"))
+    return e;
+  if (llvm::Error e = buildPrograms(run, *model->module))
+    return e;
+  run.finished(run.options.train ? "training" : "simplify");
+  if (llvm::Error e = run.dump(*model->module, "2-training.mlir"))
+    return e;
+  return model;
+}
+
+// ---- 3 ----
+
+llvm::Error annotate(Compilation &run, ModuleOp module, const strategies::AssignOptions &assign,
+                     strategies::AssignReport &report) {
+  return run.passes("", module, [&](PassManager &passes) {
+    // Phase 4 begins with this phase's verifier, which wants no statistics that are cut.
+    passes.addPass(strategies::createAssignStrategiesPass(assign, report));
+  });
+}
+
+// ---- 4 and 5: compiler/partition/Passes.cpp lists their passes, which tools and tests run, too ----
+
+llvm::Error reshard(Compilation &run, ModuleOp module) {
+  return run.passes("partition", module, [](PassManager &passes) { compiler::buildReshardPipeline(passes); });
+}
+
+/// The program that --broadcast-parameters asks for. Last: it is one rank's already.
+static void addStart(const Compilation &run, PassManager &passes) {
+  if (run.options.broadcastParameters)
+    passes.addPass(compiler::createAddStartProgramPass());
+}
+
+llvm::Error localize(Compilation &run, ModuleOp module, const strategies::CostModel &model, bool fuse) {
+  compiler::PartitionOptions options;
+  options.fuse = fuse;
+  // The planner must choose by the costs that the strategies were chosen by.
+  options.cost = [&](const dist::Mesh &) { return model.collectiveCost(); };
+  return run.passes("partition", module, [&](PassManager &passes) {
+    compiler::buildLocalizePipeline(passes, options);
+    addStart(run, passes);
+  });
+}
+
+llvm::Error finishLocal(Compilation &run, ModuleOp module) {
+  return run.passes("partition", module, [&](PassManager &passes) {
+    compiler::buildLocalPipeline(passes, run.options.fuse);
+    addStart(run, passes);
+  });
+}
+
+// ---- 6 ----
+
+compiler::EmitOptions emitOptions(const Compilation &run) {
+  compiler::EmitOptions options;
+  options.model = llvm::sys::path::filename(run.options.model).str();
+  options.producer = "tessera-compile " TESSERA_VERSION;
+  return options;
+}
+
+llvm::Error emit(Compilation &run, ModuleOp local, ModuleOp whole, const compiler::WeightStore &weights,
+                 const OutputDirectory &output) {
+  compiler::EmitOptions options = emitOptions(run);
+  const bool later = run.options.initAtStart || weights.generatedBytes() > kMaxStoredInit;
+  if (later)
+    options.generated = &weights;
+  if (llvm::Error e = weights.writeSafetensors(output.file(options.weightsFile), !later))
+    return e;
+  return compiler::emitPlan(local, whole, options, output.path());
+}
+
+} // namespace tessera
