@@ -34,6 +34,9 @@ llvm::Expected<compiler::ImportedModel> importModel(Compilation &run) {
   llvm::Expected<compiler::ImportedModel> model = compiler::importOnnx(run.context, run.options.model, options);
   if (!model)
     return model;
+  if (llvm::Error e = run.passes(run.options.model, *model->module,
+                                 [](PassManager &passes) { passes.addPass(compiler::createVerifyImportedPass()); }))
+    return e;
   return model;
 }
 
@@ -95,8 +98,9 @@ llvm::Error buildPrograms(Compilation &run, ModuleOp module) {
     add(compiler::createDecomposeNormsPass());
     // Merges and removes what the others left.
     add(compiler::createSimplifyPass());
-    // Last: what an input indexes is then as it will run.
+    // Behind the others: what an input indexes is then as it will run.
     add(compiler::createIndexLimitsPass());
+    passes.addPass(compiler::createVerifyTrainingPass());
   });
 }
 

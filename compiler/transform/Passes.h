@@ -9,6 +9,8 @@
 //   graph-index-limits      notes on inputs and targets of which values they may be
 //   graph-recompute         makes activations again for the backward half
 //
+// and the verifiers of phases 1 and 2: graph-verify-imported, graph-verify-training.
+//
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_TRANSFORM_PASSES_H
 #define TESSERA_COMPILER_TRANSFORM_PASSES_H

@@ -73,4 +73,23 @@ def RecomputePass : GraphPass<"graph-recompute"> {
   ];
 }
 
+def VerifyImportedPass : Pass<"graph-verify-imported", "::mlir::ModuleOp"> {
+  let summary = "Checks what holds at the end of phase 1";
+  let description = [{
+    There is `@infer`, and nothing but it and `@forward`. A function is one block of operators on tensors of static
+    shape. Every argument has a role (input, parameter, state, in `@forward` also step) and a name that no other
+    argument of its role has; every result is an output or the new value of exactly one state, of the same type.
+    `@infer` updates nothing.
+  }];
+}
+
+def VerifyTrainingPass : Pass<"graph-verify-training", "::mlir::ModuleOp"> {
+  let summary = "Checks what holds at the end of phase 2";
+  let description = [{
+    `@forward` is gone, and no normalisation is left whole. What an argument or a result must have is as in phase 1,
+    with the roles that training adds; `@train` begins with the step, returns exactly one loss, and whatever it updates
+    is a parameter or a state. A parameter or state that several functions have is of one type.
+  }];
+}
+
 #endif
