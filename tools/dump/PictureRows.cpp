@@ -40,23 +40,22 @@ bool isShown(const Json &op) {
          shapes[0].is_array();
 }
 
+/// No gradient of an operator, and not the update of a parameter.
+bool isForward(const Json &op) { return text(op, "gradient_of").empty() && text(op, "update_of").empty(); }
+
 /// Which operators of the model there are, and the modules that hold modules.
 class Names {
 public:
   explicit Names(const Json &operators) {
     for (const Json &op : operators)
-      if (std::string name = text(op, "name"); forwardName(name) == name)
-        operators_.emplace(name, &op);
+      if (isForward(op))
+        operators_.emplace(text(op, "name"), &op);
     for (const auto &[name, op] : operators_)
       if (root(name) == name)
         for (std::string module = moduleOf(moduleOf(name)); !module.empty(); module = moduleOf(module))
           parents_.insert(module);
   }
 
-  /// "/fc/Gemm" of "/fc/Gemm.grad_w"; the name itself of an operator of the forward half.
-  static std::string forwardName(const std::string &name) {
-    return name.substr(0, std::min(name.find(".grad"), name.find(".update")));
-  }
   /// The operator of the model that this one is a part of: "/bn1/BatchNormalization" of ".../mean.1".
   std::string root(const std::string &name) const {
     for (size_t end = name.find_first_of("/.", 1); end != std::string::npos; end = name.find_first_of("/.", end + 1))
@@ -114,9 +113,10 @@ std::vector<Row> rowsOf(const Json &function, const Names &names, size_t depth) 
   Row updates;
   updates.labels = {"gradients and updates of parameters"};
   for (const Json &op : list(function, "operators")) {
-    const std::string name = text(op, "name"), forward = Names::forwardName(name), root = names.root(forward);
+    const bool forward = isForward(op);
+    const std::string root = names.root(text(op, forward ? "name" : "gradient_of"));
     auto known = rowOf.find(root);
-    if (const Json *named = names.find(root); name == forward && known == rowOf.end() && named && isShown(*named)) {
+    if (const Json *named = names.find(root); forward && known == rowOf.end() && named && isShown(*named)) {
       Row row;
       row.module = row.lastModule = names.shownModule(root, depth);
       row.op = named;
@@ -128,7 +128,7 @@ std::vector<Row> rowsOf(const Json &function, const Names &names, size_t depth) 
     }
     Row &row = known == rowOf.end() ? updates : rows[known->second];
     row.compute += number(op, "compute_ns");
-    addCollectives(name == forward && &row != &updates ? row.forward : row.backward, list(op, "collectives"));
+    addCollectives(forward && &row != &updates ? row.forward : row.backward, list(op, "collectives"));
   }
   addCollectives(updates.backward, list(function, "boundary"));
   if (updates.compute > 0 || !updates.backward.empty())
