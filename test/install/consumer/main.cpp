@@ -20,20 +20,10 @@ llvm::Error compileModel(const std::string &model, const std::string &plan) {
   options.model = model;
   options.output = plan;
   options.import.dims["batch"] = 8;
-  llvm::Expected<dist::Mesh> mesh = dist::Mesh::parse("data=2");
-  if (!mesh)
-    return mesh.takeError();
-  options.assign.mesh = *mesh;
+  options.assign.mesh = "data=2";
   options.assign.mode = "auto";
-  llvm::Expected<strategies::Topology> machine = strategies::Topology::load("cpu");
-  if (!machine)
-    return machine.takeError();
-  options.assign.topology = *machine;
-  llvm::Expected<compiler::OptimizerOptions> optimizer = compiler::parseOptimizer("sgd:lr=0.1");
-  if (!optimizer)
-    return optimizer.takeError();
-  options.training.emplace();
-  options.training->optimizer = *optimizer;
+  options.train = true;
+  options.training.optimizer = "sgd:lr=0.1";
   llvm::Expected<CompileResult> result = compile(options, [](const std::string &line) { std::puts(line.c_str()); });
   if (!result)
     return result.takeError();
