@@ -2,13 +2,14 @@
 //
 // An operator with `stat` factors (softmax) is one kernel while these are whole on a rank. Where a strategy
 // cuts one, the operator is written as primitives: local statistics, their reduction over the ranks, and what
-// is done with them. The primitives' strategies follow from the shardings of what they read; what they owe they
-// pay at once.
+// is done with them. The primitives' strategies follow from the shardings of what they read. What they owe is what
+// dist::statisticReshards lists, statistic by statistic, and is paid at once.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/partition/Passes.h"
 
 #include "dialects/dist/DistDialect.h"
+#include "dialects/dist/OwnCollectives.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphDecompose.h"
 
@@ -44,46 +45,65 @@ Strategy follow(const ShardingRule &rule, Operation *op, const llvm::DenseMap<Va
   return strategy;
 }
 
+LogicalResult fail(Operation *op, const Twine &what) {
+  return op->emitError() << "operator '" << graph::nameOf(op) << "'" << what;
+}
+
+/// Gives the primitives that stand before `op` their strategies. The last one hands on what `op` hands on; every other
+/// one that owes something owes the next statistic of the rule.
+LogicalResult assignPrimitives(Operation *op, Block::iterator first, Value result, const ShardingRule &rule,
+                               const Strategy &strategy, const Mesh &mesh) {
+  llvm::DenseMap<Value, Sharding> shardings;
+  for (auto [i, operand] : llvm::enumerate(op->getOperands()))
+    shardings[operand] = dist::operandSharding(rule, strategy, int(i));
+  const auto statistics = dist::statisticReshards(rule, strategy, mesh, dist::resultShapes(op));
+  size_t paid = 0;
+  for (Operation &primitive : llvm::make_range(first, op->getIterator())) {
+    ShardingRule own = cantFail(cast<dist::ShardingRuleOpInterface>(&primitive).getShardingRule());
+    Strategy chosen = follow(own, &primitive, shardings);
+    Sharding handedOn = dist::naturalResult(own, chosen, 0);
+    if (primitive.getResult(0) == result && !strategy.results.empty()) {
+      handedOn = strategy.results[0];
+      chosen.results = {handedOn};
+    } else if (handedOn.isPartial()) {
+      if (paid == statistics.size() || !dist::sameSharding(mesh, statistics[paid].from, handedOn))
+        return fail(op, " owes " + handedOn.str(mesh) + " as primitives, and the rule " + rule.str() +
+                            " has no such statistic next");
+      handedOn = statistics[paid++].to;
+      chosen.results = {handedOn};
+    }
+    shardings[primitive.getResult(0)] = handedOn;
+    dist::setStrategy(&primitive, own, mesh, chosen);
+  }
+  if (paid < statistics.size())
+    return fail(op, " owes fewer statistics as primitives than the rule " + rule.str() + " has");
+  return success();
+}
+
 LogicalResult decompose(Operation *op, const Mesh &mesh) {
   auto sharded = dyn_cast<dist::ShardingRuleOpInterface>(op);
   if (!sharded || !op->hasAttr(dist::kStrategyAttr))
     return success(); // the verifier of phase 3 speaks about these
   Expected<ShardingRule> rule = sharded.getShardingRule();
   if (!rule)
-    return op->emitError() << "operator '" << graph::nameOf(op) << "': " << toString(rule.takeError());
+    return fail(op, ": " + toString(rule.takeError()));
   Expected<Strategy> strategy = dist::getStrategy(op, *rule, mesh);
   if (!strategy)
-    return op->emitError() << "operator '" << graph::nameOf(op) << "': " << toString(strategy.takeError());
+    return fail(op, ": " + toString(strategy.takeError()));
   if (dist::statisticsAxes(*rule, *strategy, mesh).empty())
     return success();
   if (Error e = dist::verifyStrategy(*rule, *strategy, mesh, dist::operandShapes(op), dist::resultShapes(op)))
-    return op->emitError() << "operator '" << graph::nameOf(op) << "': " << toString(std::move(e));
+    return fail(op, ": " + toString(std::move(e)));
 
-  llvm::DenseMap<Value, Sharding> shardings;
-  for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-    shardings[operand] = dist::operandSharding(*rule, *strategy, int(i));
   Operation *before = op->getPrevNode();
   OpBuilder builder(op);
   Value result = graph::decomposeStatistics(op, builder);
   if (!result)
-    return op->emitError() << "operator '" << graph::nameOf(op)
-                           << "' computes statistics over a dimension that its strategy cuts, and cannot be "
-                              "written as primitives: leave that dimension whole";
-  Block::iterator made = before ? std::next(before->getIterator()) : op->getBlock()->begin();
-  for (Operation &primitive : llvm::make_range(made, op->getIterator())) {
-    ShardingRule own = cantFail(cast<dist::ShardingRuleOpInterface>(&primitive).getShardingRule());
-    Strategy chosen = follow(own, &primitive, shardings);
-    Sharding handedOn = dist::naturalResult(own, chosen, 0);
-    if (primitive.getResult(0) == result && !strategy->results.empty()) {
-      handedOn = strategy->results[0];
-      chosen.results = {handedOn};
-    } else if (handedOn.isPartial()) {
-      handedOn = handedOn.withoutPartial();
-      chosen.results = {handedOn};
-    }
-    shardings[primitive.getResult(0)] = handedOn;
-    dist::setStrategy(&primitive, own, mesh, chosen);
-  }
+    return fail(op, " computes statistics over a dimension that its strategy cuts, and cannot be written as "
+                    "primitives: leave that dimension whole");
+  Block::iterator first = before ? std::next(before->getIterator()) : op->getBlock()->begin();
+  if (failed(assignPrimitives(op, first, result, *rule, *strategy, mesh)))
+    return failure();
   op->getResult(0).replaceAllUsesWith(result);
   op->erase();
   return success();

@@ -10,6 +10,7 @@
 #include "compiler/partition/ShardedOp.h"
 
 #include "dialects/dist/DistOps.h"
+#include "dialects/dist/OwnCollectives.h"
 #include "dialects/graph/Graph.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -68,13 +69,13 @@ private:
       if (failed(require(operand, sharded->operand(int(operand.getOperandNumber())))))
         return failure();
     builder_.setInsertionPointAfter(op);
-    for (OpResult result : op->getResults()) {
-      Sharding natural = sharded->natural(int(result.getResultNumber()));
-      Sharding handedOn = sharded->handedOn(int(result.getResultNumber()));
-      shardings_[result] = natural;
-      if (sameSharding(mesh_, natural, handedOn))
+    for (auto [r, own] :
+         llvm::enumerate(dist::resultReshards(sharded->rule, sharded->strategy, dist::resultShapes(op)))) {
+      Value result = op->getResult(unsigned(r));
+      shardings_[result] = own.from;
+      if (dist::sameSharding(mesh_, own.from, own.to))
         continue;
-      dist::ReshardOp reshard = makeReshard(result, natural, handedOn, op);
+      dist::ReshardOp reshard = makeReshard(result, own.from, own.to, op);
       result.replaceAllUsesExcept(reshard.getY(), reshard);
     }
     return success();
@@ -100,7 +101,7 @@ private:
     Value value = operand.get();
     Operation *user = operand.getOwner();
     const Sharding have = shardings_.lookup(value);
-    if (sameSharding(mesh_, have, want))
+    if (dist::sameSharding(mesh_, have, want))
       return success();
     if (!dist::canReshard(mesh_, have, want))
       return user->emitError() << "operator '" << graph::nameOf(user) << "' expects operand "

@@ -18,6 +18,7 @@
 #include "compiler/partition/ShardedOp.h"
 
 #include "dialects/dist/DistOps.h"
+#include "dialects/dist/OwnCollectives.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphPadding.h"
 
@@ -38,7 +39,6 @@ namespace tessera::compiler {
 #include "compiler/partition/Passes.h.inc"
 
 using dist::Collective;
-using dist::CollectiveKind;
 using dist::Mesh;
 using dist::Shape;
 using dist::Sharding;
@@ -87,8 +87,8 @@ public:
       if (!sharded) {
         if (failed(lower(cast<dist::ReshardOp>(op), shapes[i].first[0])))
           return failure();
-      } else if (failed(localize(*sharded, shapes[i].first, shapes[i].second))) {
-        return failure();
+      } else {
+        localize(*sharded, shapes[i].first, shapes[i].second);
       }
     }
     Operation *ret = func_.getBody().front().getTerminator();
@@ -129,8 +129,7 @@ private:
     return success();
   }
 
-  LogicalResult localize(ShardedOp &sharded, const SmallVector<Shape> &operandShapes,
-                         const SmallVector<Shape> &resultShapes) {
+  void localize(ShardedOp &sharded, const SmallVector<Shape> &operandShapes, const SmallVector<Shape> &resultShapes) {
     Operation *op = sharded.op;
     dist::LocalizeContext ctx{mesh_, sharded.rule, sharded.strategy, {}, {}, operandShapes, resultShapes};
     for (unsigned i = 0; i < op->getNumOperands(); ++i)
@@ -140,12 +139,10 @@ private:
       setLocal(result, ctx.results.back());
     }
     maskPadding(sharded, ctx);
-    for (const dist::Window &window : sharded.rule.windows)
-      if (failed(addHalo(sharded, window)))
-        return failure();
+    for (const dist::HaloExchange &halo : dist::haloExchanges(sharded.rule, sharded.strategy, mesh_, operandShapes))
+      addHalo(op, halo);
     sharded.op.localize(ctx);
     keepRankAttributes(sharded, ctx);
-    return success();
   }
 
   /// `value` with `fill` in the padding of one dimension.
@@ -208,34 +205,12 @@ private:
     return success();
   }
 
-  LogicalResult addHalo(const ShardedOp &sharded, const dist::Window &window) {
-    Operation *op = sharded.op;
-    const dist::AxisList &axes = sharded.strategy.factors[window.factor];
-    int64_t shards = mesh_.size(axes);
-    if (shards == 1)
-      return success();
-    std::optional<dist::Window::Halo> halo = window.halo(shards);
-    if (!halo)
-      return op->emitError() << "operator '" << graph::nameOf(op) << "' cannot be cut in " << shards
-                             << " along dimension " << window.dim << " of operand " << window.operand
-                             << ": a block is smaller than its halo";
-    if (halo->lo == 0 && halo->hi == 0)
-      return success();
-    OpOperand &operand = op->getOpOperand(window.operand);
-    Collective step;
-    step.kind = CollectiveKind::Halo;
-    step.axes = axes;
-    step.dim = window.dim;
-    step.haloLo = halo->lo;
-    step.haloHi = halo->hi;
-    step.fill = window.fill;
-    step.localIn = step.localOut = tensorShape(operand.get());
-    step.localOut[window.dim] += halo->lo + halo->hi;
+  void addHalo(Operation *op, const dist::HaloExchange &halo) {
+    OpOperand &operand = op->getOpOperand(unsigned(halo.operand));
     builder_.setInsertionPoint(op);
-    auto exchange = dist::CollectiveOp::create(builder_, op->getLoc(), operand.get(), mesh_, step);
+    auto exchange = dist::CollectiveOp::create(builder_, op->getLoc(), operand.get(), mesh_, halo.collective);
     exchange->setAttr(graph::kNameAttr, builder_.getStringAttr(graph::nameOf(op)));
     operand.set(exchange.getY());
-    return success();
   }
 
   /// Attributes that are the same on all ranks go where they belong, the others into dist.per_rank.

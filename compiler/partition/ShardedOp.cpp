@@ -9,7 +9,6 @@ using namespace mlir;
 
 namespace tessera::compiler {
 
-using dist::AxisList;
 using dist::Mesh;
 using dist::Sharding;
 
@@ -66,22 +65,6 @@ std::optional<Sharding> argSharding(func::FuncOp func, unsigned arg, const Mesh 
 std::optional<Sharding> resultSharding(func::FuncOp func, unsigned result, const Mesh &mesh) {
   return resolve(func, func.getResultAttr(result, dist::kShardingAttr), func.getResultTypes()[result],
                  "result " + Twine(result) + " ('" + graph::resultName(func, result) + "')", mesh);
-}
-
-bool sameSharding(const Mesh &mesh, const Sharding &a, const Sharding &b) {
-  if (a == b)
-    return true;
-  auto stripped = [&](AxisList axes) {
-    llvm::erase_if(axes, [&](int axis) { return mesh.axisSize(axis) == 1; });
-    return axes;
-  };
-  if (a.rank() != b.rank())
-    return false;
-  for (int64_t d = 0; d < a.rank(); ++d)
-    if (stripped(a.dims[d]) != stripped(b.dims[d]))
-      return false;
-  AxisList owedA = stripped(a.partial), owedB = stripped(b.partial);
-  return owedA == owedB && (owedA.empty() || a.reduction == b.reduction);
 }
 
 dist::Shape tensorShape(Value value) {

@@ -24,16 +24,12 @@ struct ShardedOp {
 
   dist::Sharding operand(int i) const { return dist::operandSharding(rule, strategy, i); }
   dist::Sharding natural(int i) const { return dist::naturalResult(rule, strategy, i); }
-  dist::Sharding handedOn(int i) const { return dist::resultSharding(rule, strategy, i); }
 };
 
 /// dist.sharding of a function's argument or result. Emits an error at the function and returns
 /// nullopt if it is missing or wrong.
 std::optional<dist::Sharding> argSharding(mlir::func::FuncOp func, unsigned arg, const dist::Mesh &mesh);
 std::optional<dist::Sharding> resultSharding(mlir::func::FuncOp func, unsigned result, const dist::Mesh &mesh);
-
-/// Equal up to axes of size 1.
-bool sameSharding(const dist::Mesh &mesh, const dist::Sharding &a, const dist::Sharding &b);
 
 dist::Shape tensorShape(mlir::Value value);
 

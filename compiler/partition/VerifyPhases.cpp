@@ -40,7 +40,7 @@ LogicalResult verifyReshardedFunc(func::FuncOp func, const Mesh &mesh) {
     shardings[func.getArgument(i)] = *argSharding(func, i, mesh);
   auto check = [&](OpOperand &operand, const Sharding &want) -> LogicalResult {
     Sharding have = shardings.lookup(operand.get());
-    if (sameSharding(mesh, have, want))
+    if (dist::sameSharding(mesh, have, want))
       return success();
     Operation *op = operand.getOwner();
     return op->emitError() << "operand " << operand.getOperandNumber() << " of '" << graph::nameOf(op) << "' is "

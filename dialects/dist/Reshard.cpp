@@ -46,6 +46,10 @@ static bool paysOnly(const Sharding &from, const Sharding &to) {
          llvm::all_of(to.partial, [&](int axis) { return llvm::is_contained(from.partial, axis); });
 }
 
+bool sameSharding(const Mesh &mesh, const Sharding &a, const Sharding &b) {
+  return a == b || stripped(mesh, a) == stripped(mesh, b);
+}
+
 bool canReshard(const Mesh &mesh, const Sharding &from, const Sharding &to) {
   return paysOnly(stripped(mesh, from), stripped(mesh, to));
 }

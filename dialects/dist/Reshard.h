@@ -68,6 +68,8 @@ double bytesSent(const Mesh &mesh, const Collective &collective, int64_t element
 /// bytesSent plus a small constant per collective: the default cost.
 CollectiveCost defaultCollectiveCost(const Mesh &mesh);
 
+/// Equal up to axes of size 1: there is nothing to reshard.
+bool sameSharding(const Mesh &mesh, const Sharding &a, const Sharding &b);
 /// Whether `to` owes nothing that `from` does not: debts are paid, not made.
 bool canReshard(const Mesh &mesh, const Sharding &from, const Sharding &to);
 /// What there is to say where canReshard says no: "... as {partial: [model]}, but it is handed on as [-, -]; ...".

@@ -180,58 +180,8 @@ Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, doub
 }
 
 std::vector<OwnCollective> CostModel::ownCollectives(const OperatorClass &cls, const Strategy &strategy) const {
-  std::vector<OwnCollective> list;
-  const ShardingRule &rule = cls.rule;
-  std::map<int, Shape> grown; // operand -> local shape with the borders so far
-  for (const dist::Window &w : rule.windows) {
-    const AxisList &axes = strategy.factors[w.factor];
-    int64_t shards = mesh_.size(axes);
-    if (shards == 1)
-      continue;
-    std::optional<dist::Window::Halo> halo = w.halo(shards);
-    if (!halo || (halo->lo == 0 && halo->hi == 0))
-      continue;
-    Sharding sharding = dist::operandSharding(rule, strategy, w.operand);
-    auto it = grown.find(w.operand);
-    if (it == grown.end())
-      it = grown.emplace(w.operand, sharding.localShape(mesh_, cls.operandShapes[w.operand])).first;
-    Collective c;
-    c.kind = CollectiveKind::Halo;
-    c.axes = axes;
-    c.dim = w.dim;
-    c.haloLo = halo->lo;
-    c.haloHi = halo->hi;
-    c.fill = w.fill;
-    c.result = sharding;
-    c.localIn = it->second;
-    it->second[w.dim] += halo->lo + halo->hi;
-    c.localOut = it->second;
-    list.push_back({w.operand, -1, -1, cls.operandBytes[w.operand], std::move(c)});
-  }
-  if (AxisList axes = dist::statisticsAxes(rule, strategy, mesh_); !axes.empty()) {
-    // A statistic is the first result with an extent of 1 where it is reduced, owed over the axes.
-    Shape shape = cls.resultShapes[0];
-    Sharding owed = dist::naturalResult(rule, strategy, 0);
-    llvm::ArrayRef<dist::Reduction> statistics;
-    for (size_t d = 0; d < shape.size(); ++d)
-      for (int f : rule.results[0][d])
-        if (rule.factors[f].kind == dist::FactorKind::Stat) {
-          shape[d] = 1;
-          owed.dims[d].clear();
-          statistics = rule.factors[f].statistics;
-        }
-    owed.partial = axes;
-    for (size_t s = 0; s < statistics.size(); ++s) {
-      owed.reduction = statistics[s];
-      for (Collective &c : planReshard(shape, cls.resultBytes[0], owed, owed.withoutPartial()))
-        list.push_back({-1, int(s), -1, cls.resultBytes[0], std::move(c)});
-    }
-  }
-  for (size_t i = 0; i < strategy.results.size(); ++i)
-    for (Collective &c : planReshard(cls.resultShapes[i], cls.resultBytes[i],
-                                     dist::naturalResult(rule, strategy, int(i)), strategy.results[i]))
-      list.push_back({-1, -1, int(i), cls.resultBytes[i], std::move(c)});
-  return list;
+  return dist::ownCollectives(cls.rule, strategy, mesh_,
+                              {cls.operandShapes, cls.resultShapes, cls.operandBytes, cls.resultBytes}, planner_);
 }
 
 OperatorCost CostModel::operatorCost(const OperatorClass &cls, const Strategy &strategy) const {

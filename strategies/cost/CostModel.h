@@ -21,7 +21,7 @@
 #ifndef TESSERA_STRATEGIES_COST_COSTMODEL_H
 #define TESSERA_STRATEGIES_COST_COSTMODEL_H
 
-#include "dialects/dist/Reshard.h"
+#include "dialects/dist/OwnCollectives.h"
 #include "strategies/cost/ProfileTable.h"
 #include "strategies/cost/Topology.h"
 #include "strategies/space/Program.h"
@@ -31,13 +31,7 @@
 
 namespace tessera::strategies {
 
-/// A collective that an operator brings along: a halo before it (operand >= 0), the reduction of a
-/// statistic that its strategy cuts (statistic >= 0), or the reshard of a result after it (result >= 0).
-struct OwnCollective {
-  int operand = -1, statistic = -1, result = -1;
-  int64_t elementBytes = 4;
-  dist::Collective collective;
-};
+using dist::OwnCollective;
 
 struct OperatorCost {
   Cost compute = 0, communication = 0;
@@ -64,8 +58,7 @@ public:
   /// Time of the kernel on local shapes. `streamed` is the number of bytes that pass through
   /// memory; negative: all operands and results.
   Cost compute(const OperatorClass &cls, const Strategy &strategy, double streamed = -1) const;
-  /// The halos, reductions of statistics and result reshards of the operator under the strategy, in the
-  /// order of emission.
+  /// What the operator brings along (dist::ownCollectives), as this model's planner lists it.
   std::vector<OwnCollective> ownCollectives(const OperatorClass &cls, const Strategy &strategy) const;
   OperatorCost operatorCost(const OperatorClass &cls, const Strategy &strategy) const;
 
