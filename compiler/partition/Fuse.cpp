@@ -6,9 +6,8 @@
 // nodes. Greedy, after Kennedy and McKinley, "Maximizing loop parallelism and improving data locality via
 // loop fusion and distribution" (1993), with the acyclicity test on transitive predecessors.
 //
-// Splats, stretches and conversions from 16 bits cost nothing inside a loop nest: every group that reads one
-// gets its own.
-// A reduction ends its group's loop, so nothing in the group may read it.
+// What an operator becomes in a loop says graph::loopPart: every group that reads something free gets its own; a
+// reduction ends its group's loop, so nothing in the group may read it.
 //
 //   %0 = relu %x; %1 = mul %0, %s; %2 = reduce_sum %1   ->   %1, %2 = graph.fused(%x, %s) {relu mul reduce_sum}
 //
@@ -17,8 +16,8 @@
 #include "compiler/partition/Passes.h"
 #include "compiler/partition/ShardedOp.h"
 
+#include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
-#include "dialects/graph/GraphKinds.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -39,6 +38,7 @@ namespace tessera::compiler {
 #include "compiler/partition/Passes.h.inc"
 
 using dist::Shape;
+using graph::LoopPart;
 
 namespace {
 
@@ -49,26 +49,14 @@ constexpr size_t kMaxMembers = 64;
 /// backward pass derives from forward values would otherwise be computed early and kept.
 constexpr int kNear = 32;
 
-bool isSplat(Operation *op) {
-  if (!op || !op->hasTrait<OpTrait::ConstantLike>())
-    return false;
-  auto value = op->getAttrOfType<DenseElementsAttr>("value");
-  if (!value || !value.isSplat())
-    return false;
-  // An expression holds numbers as doubles.
-  auto integer = dyn_cast<IntegerType>(value.getElementType());
-  return !integer || integer.getWidth() <= 32 || value.getSplatValue<APInt>().getSignificantBits() <= 53;
-}
+bool isFree(Operation *op) { return op && graph::loopPart(op) == LoopPart::Free; }
 
 /// Hands its operand on inside a loop nest.
-bool isPassing(Operation *op) { return graph::isStretch(op) || graph::isWidening(op); }
+bool isPassing(Operation *op) { return isFree(op) && op->getNumOperands() > 0; }
 
-/// Costs nothing inside a loop nest.
-bool isFree(Operation *op) { return op && (isSplat(op) || isPassing(op)); }
+bool isReduction(Operation *op) { return graph::loopPart(op) == LoopPart::Reduction; }
 
-bool isReduction(Operation *op) { return graph::plainReduction(op).has_value(); }
-
-bool isFusable(Operation *op) { return graph::isElementwise(op) || isReduction(op); }
+bool isFusable(Operation *op) { return isReduction(op) || graph::loopPart(op) == LoopPart::Points; }
 
 /// The points the operator visits.
 Shape domainOf(Operation *op) { return tensorShape(isReduction(op) ? op->getOperand(0) : op->getResult(0)); }
@@ -76,10 +64,10 @@ Shape domainOf(Operation *op) { return tensorShape(isReduction(op) ? op->getOper
 /// What the value is computed from when what is free is looked through; null for a splat.
 Value source(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    if (isSplat(op))
-      return Value();
-    if (!isPassing(op))
+    if (!isFree(op))
       break;
+    if (!isPassing(op))
+      return Value();
     value = op->getOperand(0);
   }
   return value;
