@@ -1,7 +1,8 @@
 #include "compiler/emit/Arena.h"
 
+#include "dialects/graph/MemoryLoad.h"
+
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 namespace tessera::compiler {
@@ -62,21 +63,13 @@ ArenaLayout layOut(const std::vector<Block> &blocks) {
 }
 
 uint64_t peakLoad(const std::vector<Block> &blocks, int64_t *time) {
-  std::map<int64_t, int64_t> change;
-  for (const Block &block : blocks) {
-    change[block.first] += int64_t(aligned(block.bytes));
-    change[block.last + 1] -= int64_t(aligned(block.bytes));
-  }
-  int64_t load = 0, peak = 0;
-  for (auto [at, delta] : change) {
-    load += delta;
-    if (load > peak) {
-      peak = load;
-      if (time)
-        *time = at;
-    }
-  }
-  return uint64_t(peak);
+  graph::MemoryLoad load;
+  for (const Block &block : blocks)
+    load.add(block.first, block.last, int64_t(aligned(block.bytes)));
+  const graph::MemoryLoad::Peak peak = load.peak();
+  if (time && peak.bytes > 0)
+    *time = peak.time;
+  return uint64_t(peak.bytes);
 }
 
 } // namespace tessera::compiler

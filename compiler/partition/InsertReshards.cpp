@@ -1,7 +1,7 @@
 //===- InsertReshards.cpp - phase 3 to phase 4 ------------------------------------------------===//
 //
-// Between any two operators that disagree about a tensor, and before the function's results, stands
-// one dist.reshard; users that want the same thing share it. An operator whose strategy hands a
+// Between any two operators that disagree about a tensor, and before the function's results, stands one dist.reshard,
+// where dist::ReshardedValues says; users that want the same thing share it. An operator whose strategy hands a
 // result on under another sharding than its factors give ("reduce now") gets the reshard right
 // behind it, and nobody sees the natural one.
 //
@@ -11,14 +11,13 @@
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/dist/OwnCollectives.h"
+#include "dialects/dist/ReshardedValues.h"
 #include "dialects/graph/Graph.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 
 #include "llvm/ADT/DenseMap.h"
-
-#include <map>
 
 using namespace llvm;
 using namespace mlir;
@@ -35,7 +34,8 @@ namespace {
 
 class FunctionResharder {
 public:
-  FunctionResharder(func::FuncOp func, const Mesh &mesh) : func_(func), mesh_(mesh), builder_(func.getContext()) {}
+  FunctionResharder(func::FuncOp func, const Mesh &mesh)
+      : func_(func), mesh_(mesh), builder_(func.getContext()), resharded_(mesh) {}
 
   LogicalResult run() {
     if (!func_.getBody().hasOneBlock())
@@ -106,18 +106,17 @@ private:
     if (!dist::canReshard(mesh_, have, want))
       return user->emitError() << "operator '" << graph::nameOf(user) << "' expects operand "
                                << operand.getOperandNumber() << " " << dist::notOwed(mesh_, have, want);
-    auto [it, fresh] = reshards_.try_emplace({value.getAsOpaquePointer(), want.str(mesh_)});
-    if (fresh) {
-      // What is owed is paid where it arises, so that communication starts early; what only moves
-      // moves where it is used first, so that no second copy lives long.
-      if (have.isPartial())
+    dist::ReshardedValues::Want wanted = resharded_.want(value.getAsOpaquePointer(), have, want);
+    if (wanted.first) {
+      const bool whereMade = dist::ReshardedValues::paidWhereMade(have);
+      if (whereMade)
         builder_.setInsertionPointAfterValue(value);
       else
         builder_.setInsertionPoint(user);
-      Operation *from = have.isPartial() && value.getDefiningOp() ? value.getDefiningOp() : user;
-      it->second = makeReshard(value, have, want, from).getY();
+      Operation *from = whereMade && value.getDefiningOp() ? value.getDefiningOp() : user;
+      copies_.push_back(makeReshard(value, have, want, from).getY());
     }
-    operand.set(it->second);
+    operand.set(copies_[wanted.copy]);
     return success();
   }
 
@@ -135,8 +134,9 @@ private:
   func::FuncOp func_;
   const Mesh &mesh_;
   OpBuilder builder_;
-  llvm::DenseMap<Value, Sharding> shardings_;                      // looked up only
-  std::map<std::pair<const void *, std::string>, Value> reshards_; // by value and target; looked up only
+  llvm::DenseMap<Value, Sharding> shardings_; // looked up only
+  dist::ReshardedValues resharded_;
+  std::vector<Value> copies_; // as resharded_ numbers them
 };
 
 struct InsertReshardsPass : impl::InsertReshardsPassBase<InsertReshardsPass> {

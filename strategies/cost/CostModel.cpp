@@ -1,6 +1,7 @@
 #include "strategies/cost/CostModel.h"
 
 #include "dialects/dist/DistInterfaces.h"
+#include "dialects/graph/Fusion.h"
 
 #include <algorithm>
 #include <cmath>
@@ -171,12 +172,29 @@ Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, doub
   double seconds =
       std::max(flops / (topology_.rate(cls.elementBits) * share_), streamed / (topology_.memoryBandwidth * share_));
   // Padding is overwritten in a pass of its own, unless the operator's own loop takes that in.
-  if (!isFusable(cls))
+  if (!graph::mayEndLoop(cls.rule))
     for (const dist::PaddingMask &mask : dist::paddingMasks(cls.rule, strategy, mesh_))
       seconds += 2 * double(numElements(operands[mask.operand])) * double(cls.operandBytes[mask.operand]) /
                      (topology_.memoryBandwidth * share_) +
                  topology_.launch;
   return toNanoseconds(seconds + launches * topology_.launch);
+}
+
+Cost CostModel::computeInLoop(const OperatorClass &cls, const Strategy &strategy,
+                              llvm::function_ref<bool(int)> operandStays,
+                              llvm::function_ref<bool(int)> resultStays) const {
+  double streamed = 0;
+  bool writes = cls.resultShapes.empty();
+  for (auto [o, shape] : llvm::enumerate(localOperands(cls, mesh_, strategy)))
+    if (!operandStays(int(o)))
+      streamed += double(numElements(shape) * cls.operandBytes[o]);
+  for (auto [r, shape] : llvm::enumerate(localResults(cls, mesh_, strategy)))
+    if (!resultStays(int(r))) {
+      streamed += double(numElements(shape) * cls.resultBytes[r]);
+      writes = true;
+    }
+  Cost time = compute(cls, strategy, streamed);
+  return writes ? time : std::max<Cost>(0, time - launch());
 }
 
 std::vector<OwnCollective> CostModel::ownCollectives(const OperatorClass &cls, const Strategy &strategy) const {

@@ -47,6 +47,7 @@ public:
   const Mesh &mesh() const { return mesh_; }
   const Topology &topology() const { return topology_; }
 
+  Cost launch() const { return Cost(topology_.launch * 1e9); }
   Cost collective(const dist::Collective &c, int64_t elementBytes) const;
   /// The same as a function, for dist::planReshard.
   dist::CollectiveCost collectiveCost() const;
@@ -58,6 +59,10 @@ public:
   /// Time of the kernel on local shapes. `streamed` is the number of bytes that pass through
   /// memory; negative: all operands and results.
   Cost compute(const OperatorClass &cls, const Strategy &strategy, double streamed = -1) const;
+  /// The same as fusion leaves it. Operands and results that stay in a loop (Program::staysInLoop) do not pass through
+  /// memory, and an operator that writes nothing has no launch of its own.
+  Cost computeInLoop(const OperatorClass &cls, const Strategy &strategy, llvm::function_ref<bool(int)> operandStays,
+                     llvm::function_ref<bool(int)> resultStays) const;
   /// What the operator brings along (dist::ownCollectives), as this model's planner lists it.
   std::vector<OwnCollective> ownCollectives(const OperatorClass &cls, const Strategy &strategy) const;
   OperatorCost operatorCost(const OperatorClass &cls, const Strategy &strategy) const;

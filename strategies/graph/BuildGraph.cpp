@@ -1,6 +1,8 @@
 #include "strategies/graph/BuildGraph.h"
 
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/MemoryLoad.h"
+#include "strategies/space/LiveRanges.h"
 
 #include <set>
 #include <unordered_map>
@@ -206,79 +208,69 @@ private:
     return llvm::any_of(bytes, [](int64_t b) { return b > 0; }) ? bytes : std::vector<int64_t>();
   }
 
-  void addMemory() {
-    struct Live {
-      int group;
-      std::vector<int64_t> bytes; // per option
-      int64_t from, to;
-    };
+  /// What a group keeps in memory for a while.
+  struct Live {
+    int group;
+    std::vector<int64_t> bytes; // per option
+    LiveRange range;
+  };
+
+  std::vector<int64_t> bytesOf(int c, Value v) {
+    std::vector<int64_t> bytes;
+    for (int id : handed(c, v))
+      bytes.push_back(model_.localBytes(shapeOf(v), elementBytes(v.getType()), shardings_[id]));
+    return bytes;
+  }
+
+  std::vector<Live> findLives() {
     std::vector<Live> lives;
-    int64_t end = int64_t(program_.operators.size()) + 1;
+    const LiveRanges ranges(program_);
     func::FuncOp func = program_.func;
-    auto bytesOf = [&](int c, Value v) {
-      std::vector<int64_t> bytes;
-      for (int id : handed(c, v))
-        bytes.push_back(model_.localBytes(shapeOf(v), elementBytes(v.getType()), shardings_[id]));
-      return bytes;
-    };
-    const std::vector<int64_t> time = program_.schedule();
-    auto lastUse = [&](Value v, int64_t from) {
-      for (const ValueUse &use : program_.uses(v))
-        from = std::max(from, time[use.op] + 1);
-      return from;
-    };
     for (unsigned a = 0; a < function_.args.size(); ++a) {
-      Value v = func.getArgument(a);
       int c = built_.groups.ofArg[a];
-      lives.push_back({c, bytesOf(c, v), 0, function_.isPersistent(a) ? end : lastUse(v, 0)});
+      lives.push_back({c, bytesOf(c, func.getArgument(a)), ranges.argument(a)});
     }
     for (size_t i = 0; i < program_.operators.size(); ++i) {
       int c = built_.groups.ofOp[i];
       if (c < 0)
         continue;
       if (std::vector<int64_t> bytes = transient(int(i)); !bytes.empty())
-        lives.push_back({c, std::move(bytes), time[i], time[i] + 1});
+        lives.push_back({c, std::move(bytes), {ranges.time(int(i)), ranges.time(int(i))}});
       for (Value v : program_.operators[i].op->getResults()) {
-        // What only the group's own point-by-point operators read lives inside a fused loop.
-        bool inner = true, returned = false, updates = false;
-        for (OpOperand &use : v.getUses()) {
-          auto it = program_.index.find(use.getOwner());
-          if (it != program_.index.end()) {
-            inner &= built_.groups.ofOp[it->second] == c && program_.mayFuse(int(i), it->second);
-            continue;
-          }
-          // A new value takes the place of the old one, which lies alike.
-          auto update = function_.updates.find(use.getOperandNumber());
-          (update != function_.updates.end() && int(update->second) == group(c).arg ? updates : returned) = true;
-        }
-        if (returned || (!inner && !updates))
-          lives.push_back({c, bytesOf(c, v), time[i], returned ? end : lastUse(v, time[i] + 1)});
+        // What updates the group's own argument lies as that does.
+        std::optional<LiveRange> range = ranges.result(v, [&](unsigned arg) { return int(arg) == group(c).arg; });
+        if (range && !built_.groups.staysInLoop(program_, c, v))
+          lives.push_back({c, bytesOf(c, v), *range});
       }
     }
-    // Can it bind at all?
-    std::vector<int64_t> change(size_t(end) + 2, 0);
-    for (const Live &live : lives) {
-      int64_t most = *std::max_element(live.bytes.begin(), live.bytes.end());
-      change[size_t(live.from)] += most;
-      change[size_t(live.to)] -= most;
-    }
-    int64_t now = 0, peak = 0;
-    for (int64_t d : change)
-      peak = std::max(peak, now += d);
-    if (peak <= memoryLimit_)
+    return lives;
+  }
+
+  /// Even if every group took its most wasteful option.
+  static bool mustFit(const std::vector<Live> &lives, int64_t limit) {
+    graph::MemoryLoad most;
+    for (const Live &live : lives)
+      most.add(live.range.from, live.range.to, *std::max_element(live.bytes.begin(), live.bytes.end()));
+    return most.peak().bytes <= limit;
+  }
+
+  void addMemory() {
+    std::vector<Live> lives = findLives();
+    if (mustFit(lives, memoryLimit_))
       return;
     StrategyGraph &graph = built_.graph;
     graph.memoryLimit = memoryLimit_;
     for (Live &live : lives) {
+      const int64_t from = live.range.from, to = live.range.to + 1;
       int32_t n = built_.node[live.group];
       StrategyNode &node = graph.nodes[n];
       if (node.usages.empty()) {
         node.usages = std::move(live.bytes);
-        node.liveFrom = live.from;
-        node.liveTo = live.to;
+        node.liveFrom = from;
+        node.liveTo = to;
         continue;
       }
-      if (node.liveFrom == live.from && node.liveTo == live.to) {
+      if (node.liveFrom == from && node.liveTo == to) {
         for (size_t k = 0; k < node.usages.size(); ++k)
           node.usages[k] += live.bytes[k];
         continue;
@@ -287,8 +279,8 @@ private:
       extra.name = node.name;
       extra.costs.assign(node.costs.size(), 0);
       extra.usages = std::move(live.bytes);
-      extra.liveFrom = live.from;
-      extra.liveTo = live.to;
+      extra.liveFrom = from;
+      extra.liveTo = to;
       graph.aliases.push_back({n, graph.addNode(std::move(extra))});
     }
   }
@@ -315,6 +307,59 @@ private:
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
                       const SharedShardings &shared, int64_t memoryLimit, size_t maxOptions) {
   return Builder(function, model, fixed, shared, memoryLimit, maxOptions).run();
+}
+
+/// Sources make what their users want, if these agree. Users come later, so from the back.
+static void assignSources(FunctionAssignment &function, const Mesh &mesh, const BuiltGraph &built) {
+  const Program &program = function.program;
+  for (size_t i = program.operators.size(); i-- > 0;) {
+    if (built.groups.ofOp[i] >= 0)
+      continue;
+    const OperatorInfo &info = program.operators[i];
+    Strategy strategy;
+    strategy.factors.resize(info.cls->rule.factors.size());
+    if (info.op->getNumResults() == 1) {
+      Value result = info.op->getResult(0);
+      std::optional<Sharding> wanted;
+      bool agree = true;
+      for (OpOperand &use : result.getUses()) {
+        auto it = program.index.find(use.getOwner());
+        Sharding needs = it == program.index.end() ? Sharding::replicated(int64_t(shapeOf(result).size()))
+                                                   : dist::operandSharding(program.operators[it->second].cls->rule,
+                                                                           function.assignment.strategies[it->second],
+                                                                           int(use.getOperandNumber()))
+                                                         .withoutPartial();
+        agree &= !wanted || *wanted == needs;
+        wanted = std::move(needs);
+      }
+      if (wanted && agree) {
+        llvm::SmallVector<const Sharding *> none(info.op->getNumOperands(), nullptr);
+        strategy = strategyFrom(*info.cls, mesh, none, {&*wanted});
+      }
+    }
+    for (unsigned r = 0; r < info.op->getNumResults(); ++r)
+      function.assignment.values[info.op->getResult(r)] = dist::resultSharding(info.cls->rule, strategy, int(r));
+    function.assignment.strategies[i] = std::move(strategy);
+  }
+}
+
+void applyChoice(FunctionAssignment &function, const Mesh &mesh, const BuiltGraph &built, const Choice &choice) {
+  const Program &program = function.program;
+  for (size_t c = 0; c < built.groups.list.size(); ++c) {
+    const FollowGroup &group = built.groups.list[c];
+    const GroupOption &option = (*built.options[c])[size_t(choice[built.node[c]])];
+    if (group.arg >= 0)
+      function.setArg(unsigned(group.arg), option.arg);
+    for (size_t m = 0; m < group.ops.size(); ++m) {
+      int i = group.ops[m];
+      const OperatorInfo &info = program.operators[i];
+      function.assignment.strategies[i] = option.strategies[m];
+      for (unsigned r = 0; r < info.op->getNumResults(); ++r)
+        function.assignment.values[info.op->getResult(r)] =
+            dist::resultSharding(info.cls->rule, option.strategies[m], int(r));
+    }
+  }
+  assignSources(function, mesh, built);
 }
 
 void nameDataParallel(BuiltGraph &built, const FunctionAssignment &data) {

@@ -36,6 +36,9 @@ struct BuiltGraph {
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
                       const SharedShardings &shared, int64_t memoryLimit, size_t maxOptions);
 
+/// The way back: strategies and shardings of a choice, and of the sources, which are in no group.
+void applyChoice(FunctionAssignment &function, const Mesh &mesh, const BuiltGraph &built, const Choice &choice);
+
 /// Sets graph.dataParallel from the same function under mode data: per node the option with which most of its
 /// operators lie as in `data`, the first of several.
 void nameDataParallel(BuiltGraph &built, const FunctionAssignment &data);

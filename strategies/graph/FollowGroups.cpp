@@ -45,6 +45,11 @@ int FollowGroups::of(const Program &program, Value value) const {
   return ofOp[program.producer(value)];
 }
 
+bool FollowGroups::staysInLoop(const Program &program, int group, Value value) const {
+  return program.staysInLoop(value,
+                             [&](OpOperand &use) { return ofOp[program.index.lookup(use.getOwner())] == group; });
+}
+
 FollowGroups formFollowGroups(const FunctionAssignment &function, llvm::ArrayRef<bool> isHead) {
   const Program &program = function.program;
   FollowGroups groups;

@@ -35,6 +35,8 @@ struct FollowGroups {
 
   /// FollowGroup that holds the value; -1: made by a source.
   int of(const Program &program, mlir::Value value) const;
+  /// Whether fusion keeps the value out of memory for the group: all that read it are of the group.
+  bool staysInLoop(const Program &program, int group, mlir::Value value) const;
 };
 
 /// `isHead[i]`: the operator must be the head of a group (the user fixed its strategy).

@@ -1,6 +1,8 @@
 #include "strategies/graph/GroupOptions.h"
 
+#include "dialects/dist/ReshardedValues.h"
 #include "dialects/graph/Graph.h"
+#include "strategies/cost/ProgramCost.h"
 #include "strategies/space/Enumerate.h"
 
 #include <set>
@@ -88,18 +90,11 @@ const std::vector<Strategy> &OptionBuilder::headStrategies(int op) {
   return it->second;
 }
 
-bool OptionBuilder::isVirtual(int group, Value value) const {
-  int producer = program_.producer(value);
-  const FollowGroup &c = groups_.list[group];
-  if (producer < 0)
-    return false;
-  bool isHead = c.arg < 0 && c.ops.front() == producer;
-  if (isHead)
-    return false;
-  return llvm::all_of(value.getUsers(), [&](Operation *user) {
-    auto it = program_.index.find(user);
-    return it != program_.index.end() && groups_.ofOp[it->second] == group && program_.mayFuse(producer, it->second);
-  });
+/// What the head of a group makes is counted as written: the head is a kernel.
+bool OptionBuilder::staysInLoop(int group, Value value) const {
+  const FollowGroup &own = groups_.list[group];
+  bool byHead = own.arg < 0 && own.ops.front() == program_.producer(value);
+  return !byHead && groups_.staysInLoop(program_, group, value);
 }
 
 Strategy OptionBuilder::followerStrategy(const OperatorInfo &info, int followed,
@@ -139,107 +134,101 @@ Strategy OptionBuilder::followerStrategy(const OperatorInfo &info, int followed,
   return strategy;
 }
 
-GroupOption OptionBuilder::derive(const FollowGroup &group, const Sharding *arg, const Strategy *head) const {
-  GroupOption option;
-  int self = -1;
-  std::map<int, int> position; // operator -> position in the group
-  for (size_t m = 0; m < group.ops.size(); ++m)
-    position[group.ops[m]] = int(m);
-  if (arg)
-    option.arg = *arg;
-  // Shardings of the values of this group as handed on.
-  llvm::DenseMap<Value, Sharding> handed;
-  func::FuncOp func = program_.func;
-  if (group.arg >= 0) {
-    handed[func.getArgument(unsigned(group.arg))] = *arg;
-    self = groups_.ofArg[group.arg];
-  } else {
-    self = groups_.ofOp[group.ops.front()];
+/// One option of a group on its way: the members one after the other, with the shardings that are handed on.
+class OptionBuilder::Derivation {
+public:
+  Derivation(const OptionBuilder &builder, int group, const Sharding *arg)
+      : builder_(builder), program_(builder.program_), model_(builder.model_), batch_(builder.batch_), index_(group),
+        group_(builder.groups_.list[group]), resharded_(builder.model_.mesh()) {
+    func::FuncOp func = program_.func;
+    if (arg)
+      handed_[func.getArgument(unsigned(group_.arg))] = option_.arg = *arg;
   }
-  std::map<const void *, std::vector<Sharding>> resharded; // value -> paid for already
-  int64_t copies = 0;                                      // bytes of reshards, so far
-  auto payReshard = [&](Value v, const Sharding &to) {
-    const Sharding &from = handed[v];
-    std::vector<Sharding> &done = resharded[v.getAsOpaquePointer()];
-    if (from == to || llvm::is_contained(done, to))
+
+  GroupOption run(const Strategy *head) {
+    for (size_t m = 0; m < group_.ops.size(); ++m)
+      add(group_.ops[m], group_.follow[m] < 0, group_.follow[m] < 0 ? *head : following(m));
+    payResults();
+    return std::move(option_);
+  }
+
+private:
+  Strategy following(size_t member) const {
+    const OperatorInfo &info = program_.operators[group_.ops[member]];
+    llvm::SmallVector<const Sharding *> known;
+    for (Value v : info.op->getOperands()) {
+      auto it = handed_.find(v);
+      known.push_back(it == handed_.end() ? nullptr : &it->second);
+    }
+    return builder_.followerStrategy(info, group_.follow[member], known);
+  }
+
+  /// `grows`: with the batch.
+  void pay(Cost cost, bool grows) {
+    option_.cost += cost;
+    if (grows)
+      option_.growing += cost;
+  }
+
+  void payReshard(Value v, const Sharding &to) {
+    const Sharding &from = handed_[v];
+    if (!resharded_.want(v.getAsOpaquePointer(), from, to).first)
       return;
-    Cost cost = model_.reshard(shapeOf(v), elementBytes(v.getType()), from, to);
-    option.cost += cost;
-    if (batch_.values.contains(v))
-      option.growing += cost;
-    copies += model_.localBytes(shapeOf(v), elementBytes(v.getType()), to);
-    done.push_back(to);
-  };
-  Operation *terminator = program_.returnOp();
-  for (size_t m = 0; m < group.ops.size(); ++m) {
-    const OperatorInfo &info = program_.operators[group.ops[m]];
+    pay(model_.reshard(shapeOf(v), elementBytes(v.getType()), from, to), batch_.values.contains(v));
+    copies_ += model_.localBytes(shapeOf(v), elementBytes(v.getType()), to);
+  }
+
+  void add(int op, bool isHead, Strategy strategy) {
+    const OperatorInfo &info = program_.operators[op];
     const OperatorClass &cls = *info.cls;
-    bool isHead = group.follow[m] < 0;
-    Strategy strategy;
-    if (isHead) {
-      strategy = *head;
-    } else {
-      llvm::SmallVector<const Sharding *> known;
-      for (Value v : info.op->getOperands()) {
-        auto it = handed.find(v);
-        known.push_back(it == handed.end() ? nullptr : &it->second);
-      }
-      strategy = followerStrategy(info, group.follow[m], known);
-    }
-    double streamed = 0;
-    bool writes = isHead;
-    copies = 0;
-    for (size_t o = 0; o < info.op->getNumOperands(); ++o) {
-      Value v = info.op->getOperand(unsigned(o));
-      Sharding needs = dist::operandSharding(cls.rule, strategy, int(o));
-      if (handed.contains(v))
-        payReshard(v, needs);
-      if (isHead || !isVirtual(self, v))
-        streamed += double(model_.localBytes(cls.operandShapes[o], cls.operandBytes[o], needs));
-    }
-    for (size_t r = 0; r < info.op->getNumResults(); ++r) {
-      Value v = info.op->getResult(unsigned(r));
-      if (isHead || !isVirtual(self, v)) {
-        writes = true;
-        streamed += double(model_.localBytes(cls.resultShapes[r], cls.resultBytes[r],
-                                             dist::naturalResult(cls.rule, strategy, int(r))));
-      }
-      handed[v] = dist::resultSharding(cls.rule, strategy, int(r));
-    }
-    Cost compute = model_.compute(cls, strategy, streamed);
-    Cost launch = Cost(model_.topology().launch * 1e9);
-    compute = writes ? compute : std::max<Cost>(0, compute - launch);
-    option.compute += compute;
-    option.cost += compute;
-    if (batch_.operators[group.ops[m]])
-      option.growing += std::max<Cost>(0, compute - launch);
+    copies_ = 0;
+    for (auto [o, v] : llvm::enumerate(info.op->getOperands()))
+      if (handed_.contains(v))
+        payReshard(v, dist::operandSharding(cls.rule, strategy, int(o)));
+    for (auto [r, v] : llvm::enumerate(info.op->getResults()))
+      handed_[v] = dist::resultSharding(cls.rule, strategy, int(r));
+    auto staysInLoop = [&](Value v) { return !isHead && builder_.staysInLoop(index_, v); };
+    Cost compute = model_.computeInLoop(
+        cls, strategy, [&](int o) { return staysInLoop(info.op->getOperand(unsigned(o))); },
+        [&](int r) { return staysInLoop(info.op->getResult(unsigned(r))); });
+    option_.compute += compute;
+    option_.cost += compute;
+    if (batch_.operators[op])
+      option_.growing += std::max<Cost>(0, compute - model_.launch());
     for (const OwnCollective &own : model_.ownCollectives(cls, strategy)) {
-      Cost cost = model_.collective(own.collective, own.elementBytes);
-      option.cost += cost;
-      // Between the kernel and what is handed on, or around what is handed over, lies another buffer.
-      copies += own.elementBytes * numElements(own.result < 0 ? own.collective.localOut : own.collective.localIn);
-      if (own.result < 0 ? batch_.operators[group.ops[m]]
-                         : batch_.values.contains(info.op->getResult(unsigned(own.result))))
-        option.growing += cost;
+      copies_ += bufferBytes(own);
+      pay(model_.collective(own.collective, own.elementBytes),
+          own.result < 0 ? batch_.operators[op] : batch_.values.contains(info.op->getResult(unsigned(own.result))));
     }
-    option.strategies.push_back(std::move(strategy));
-    option.transient.push_back(copies);
+    option_.strategies.push_back(std::move(strategy));
+    option_.transient.push_back(copies_);
   }
-  // Results of the function: an update returns to its argument, the rest is paid.
-  for (OpOperand &use : terminator->getOpOperands()) {
-    auto it = handed.find(use.get());
-    if (it == handed.end())
-      continue;
-    int updates = -1;
-    if (auto it = function_.updates.find(use.getOperandNumber()); it != function_.updates.end())
-      updates = int(it->second);
-    if (updates < 0)
-      payReshard(use.get(), it->second.withoutPartial());
-    else if (updates == group.arg)
-      payReshard(use.get(), option.arg);
+
+  /// Results of the function: an update returns to its argument, the rest is paid.
+  void payResults() {
+    for (OpOperand &use : program_.returnOp()->getOpOperands()) {
+      auto it = handed_.find(use.get());
+      if (it == handed_.end())
+        continue;
+      auto update = builder_.function_.updates.find(use.getOperandNumber());
+      if (update == builder_.function_.updates.end())
+        payReshard(use.get(), it->second.withoutPartial());
+      else if (int(update->second) == group_.arg)
+        payReshard(use.get(), option_.arg);
+    }
   }
-  return option;
-}
+
+  const OptionBuilder &builder_;
+  const Program &program_;
+  const CostModel &model_;
+  const BatchDependence &batch_;
+  const int index_;
+  const FollowGroup &group_;
+  dist::ReshardedValues resharded_;
+  llvm::DenseMap<Value, Sharding> handed_; // by values of the group, as handed on
+  int64_t copies_ = 0;                     // bytes of reshards around the present operator
+  GroupOption option_;
+};
 
 std::vector<int64_t> OptionBuilder::key(int c) const {
   const FollowGroup &group = groups_.list[c];
@@ -278,7 +267,7 @@ std::vector<int64_t> OptionBuilder::key(int c) const {
     }
     for (Value v : info.op->getResults()) {
       number[v] = int64_t(number.size()) + 1;
-      key.push_back(isVirtual(c, v));
+      key.push_back(staysInLoop(c, v));
       key.push_back(batch_.values.contains(v));
       returned(v);
     }
@@ -333,11 +322,11 @@ std::shared_ptr<const GroupOptions> OptionBuilder::options(int c, const Sharding
     std::vector<Sharding> all = pinned ? std::vector<Sharding>{*pinned}
                                        : enumerateShardings(shape, model_.mesh(), paddable(group.arg), 4 * maxOptions_);
     for (const Sharding &s : all)
-      made->push_back(derive(group, &s, nullptr));
+      made->push_back(Derivation(*this, c, &s).run(nullptr));
   } else {
     for (const Strategy &s : headStrategies(group.ops.front()))
       if (isFixed || !owesOfSource(group.ops.front(), s))
-        made->push_back(derive(group, nullptr, &s));
+        made->push_back(Derivation(*this, c, nullptr).run(&s));
   }
   if (shared)
     byKey_.emplace(std::move(k), made);

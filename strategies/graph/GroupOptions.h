@@ -41,11 +41,12 @@ public:
   std::shared_ptr<const GroupOptions> options(int group, const Sharding *pinned);
 
 private:
+  class Derivation;
+
   const std::vector<Strategy> &headStrategies(int op);
   std::vector<Strategy> prune(const OperatorClass &cls, std::vector<Strategy> all) const;
-  GroupOption derive(const FollowGroup &group, const Sharding *arg, const Strategy *head) const;
   Strategy followerStrategy(const OperatorInfo &info, int followed, llvm::ArrayRef<const Sharding *> known) const;
-  bool isVirtual(int group, mlir::Value value) const;
+  bool staysInLoop(int group, mlir::Value value) const;
   std::vector<int64_t> key(int group) const;
   uint64_t paddable(int arg) const;
   bool owesOfSource(int op, const Strategy &strategy) const;

@@ -1,11 +1,12 @@
 // Automatic: the strategy graph is built, solved, and the choice written back to the operators.
 #include "strategies/modes/Modes.h"
+
+#include "dialects/graph/MemoryLoad.h"
 #include "strategies/report/Explain.h"
 #include "strategies/search/Search.h"
 #include "strategies/space/StrategyGraphIO.h"
 
 #include <chrono>
-#include <map>
 
 using namespace mlir;
 
@@ -18,22 +19,14 @@ constexpr size_t kMaxOptions = 48;
 
 /// What memory is needed even if every node took its smallest option, and by what.
 std::string leastMemory(const StrategyGraph &graph) {
-  std::map<int64_t, int64_t> change; // time -> bytes
+  graph::MemoryLoad load;
   auto least = [](const StrategyNode &node) {
     return node.usages.empty() ? 0 : *std::min_element(node.usages.begin(), node.usages.end());
   };
-  for (const StrategyNode &node : graph.nodes) {
-    if (node.liveFrom >= node.liveTo)
-      continue;
-    change[node.liveFrom] += least(node);
-    change[node.liveTo] -= least(node);
-  }
-  int64_t now = 0, peak = 0, at = 0;
-  for (auto [time, bytes] : change)
-    if ((now += bytes) > peak) {
-      peak = now;
-      at = time;
-    }
+  for (const StrategyNode &node : graph.nodes)
+    if (node.liveFrom < node.liveTo)
+      load.add(node.liveFrom, node.liveTo - 1, least(node));
+  const auto [peak, at] = load.peak();
   if (peak == 0)
     return "";
   std::vector<std::pair<int64_t, size_t>> live;
@@ -45,54 +38,6 @@ std::string leastMemory(const StrategyGraph &graph) {
   for (size_t i = 0; i < live.size() && i < 3; ++i)
     text += (i ? ", '" : "'") + graph.nodes[live[i].second].name + "' " + bytesText(-live[i].first);
   return text + ")";
-}
-
-void apply(FunctionAssignment &function, const Mesh &mesh, const BuiltGraph &built, const Choice &choice) {
-  const Program &program = function.program;
-  for (size_t c = 0; c < built.groups.list.size(); ++c) {
-    const FollowGroup &group = built.groups.list[c];
-    const GroupOption &option = (*built.options[c])[size_t(choice[built.node[c]])];
-    if (group.arg >= 0)
-      function.setArg(unsigned(group.arg), option.arg);
-    for (size_t m = 0; m < group.ops.size(); ++m) {
-      int i = group.ops[m];
-      const OperatorInfo &info = program.operators[i];
-      function.assignment.strategies[i] = option.strategies[m];
-      for (unsigned r = 0; r < info.op->getNumResults(); ++r)
-        function.assignment.values[info.op->getResult(r)] =
-            dist::resultSharding(info.cls->rule, option.strategies[m], int(r));
-    }
-  }
-  // Sources make what their users want, if these agree. Users come later, so from the back.
-  for (size_t i = program.operators.size(); i-- > 0;) {
-    if (built.groups.ofOp[i] >= 0)
-      continue;
-    const OperatorInfo &info = program.operators[i];
-    Strategy strategy;
-    strategy.factors.resize(info.cls->rule.factors.size());
-    if (info.op->getNumResults() == 1) {
-      Value result = info.op->getResult(0);
-      std::optional<Sharding> wanted;
-      bool agree = true;
-      for (OpOperand &use : result.getUses()) {
-        auto it = program.index.find(use.getOwner());
-        Sharding needs = it == program.index.end() ? Sharding::replicated(int64_t(shapeOf(result).size()))
-                                                   : dist::operandSharding(program.operators[it->second].cls->rule,
-                                                                           function.assignment.strategies[it->second],
-                                                                           int(use.getOperandNumber()))
-                                                         .withoutPartial();
-        agree &= !wanted || *wanted == needs;
-        wanted = std::move(needs);
-      }
-      if (wanted && agree) {
-        llvm::SmallVector<const Sharding *> none(info.op->getNumOperands(), nullptr);
-        strategy = strategyFrom(*info.cls, mesh, none, {&*wanted});
-      }
-    }
-    for (unsigned r = 0; r < info.op->getNumResults(); ++r)
-      function.assignment.values[info.op->getResult(r)] = dist::resultSharding(info.cls->rule, strategy, int(r));
-    function.assignment.strategies[i] = std::move(strategy);
-  }
 }
 
 } // namespace
@@ -150,7 +95,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   report.edges = int64_t(built.graph.edges.size());
   for (const StrategyNode &node : built.graph.nodes)
     report.options += int64_t(node.costs.size());
-  apply(function, options.mesh, built, solution.choice);
+  applyChoice(function, options.mesh, built, solution.choice);
   function.finishResults();
   if (options.explain)
     report.alternatives = explainChoice(function, model, built, solution.choice);

@@ -3,6 +3,7 @@
 
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/DistOps.h"
+#include "dialects/graph/Fusion.h"
 #include "dialects/graph/GraphOrigin.h"
 
 using namespace mlir;
@@ -73,25 +74,16 @@ private:
 
   /// Computed point by point and read only by what can be of the same loop: fusion keeps it out of memory.
   bool isVirtual(Value v) const {
-    auto streams = [&](Operation *op, auto is) {
+    auto holds = [&](Operation *op, auto property) {
       auto it = op ? classes_.find(op) : classes_.end();
-      return it != classes_.end() && is(*it->second);
+      return it != classes_.end() && property(it->second->rule);
     };
-    return streams(v.getDefiningOp(), isStreaming) &&
-           llvm::all_of(v.getUsers(), [&](Operation *u) { return streams(u, isFusable); });
+    return holds(v.getDefiningOp(), graph::streams) &&
+           llvm::all_of(v.getUsers(), [&](Operation *u) { return holds(u, graph::mayEndLoop); });
   }
 
   void add(Operation *op) {
     OperatorReport r = describeOperator(op);
-    double streamed = 0;
-    bool writes = op->getNumResults() == 0;
-    for (Value v : op->getOperands())
-      streamed += isVirtual(v) ? 0 : double(bytesOf(v));
-    for (Value v : op->getResults())
-      if (!isVirtual(v)) {
-        streamed += double(bytesOf(v));
-        writes = true;
-      }
     if (auto it = classes_.find(op); it != classes_.end()) {
       const OperatorClass &cls = *it->second;
       Strategy whole;
@@ -99,8 +91,9 @@ private:
       llvm::SmallVector<Shape> operands = cls.operandShapes, results = cls.resultShapes;
       r.rule = cls.rule.str();
       r.flops = cast<dist::ShardingRuleOpInterface>(op).getFlops(operands, results);
-      Cost launch = writes ? 0 : Cost(model_.topology().launch * 1e9);
-      r.compute = std::max<Cost>(0, model_.compute(cls, whole, streamed) - launch);
+      r.compute = model_.computeInLoop(
+          cls, whole, [&](int o) { return isVirtual(op->getOperand(unsigned(o))); },
+          [&](int o) { return isVirtual(op->getResult(unsigned(o))); });
     }
     report_.compute += r.compute;
     report_.operators.push_back(std::move(r));

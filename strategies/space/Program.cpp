@@ -1,6 +1,7 @@
 #include "strategies/space/Program.h"
 
 #include "dialects/dist/DistInterfaces.h"
+#include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
 
 #include <algorithm>
@@ -28,21 +29,6 @@ int64_t numElements(llvm::ArrayRef<int64_t> shape) {
   for (int64_t d : shape)
     n *= d;
   return n;
-}
-
-bool isStreaming(const OperatorClass &cls) {
-  const ShardingRule &rule = cls.rule;
-  return rule.windows.empty() && llvm::all_of(rule.factors, [](const dist::Factor &f) {
-           return f.size == 1 || f.kind == dist::FactorKind::PassThrough;
-         });
-}
-
-bool isFusable(const OperatorClass &cls) {
-  const ShardingRule &rule = cls.rule;
-  return isStreaming(cls) ||
-         (rule.windows.empty() && rule.operands.size() == 1 && llvm::all_of(rule.factors, [](const dist::Factor &f) {
-            return f.size == 1 || f.kind == dist::FactorKind::PassThrough || f.kind == dist::FactorKind::Reduce;
-          }));
 }
 
 namespace {
@@ -123,13 +109,13 @@ llvm::Expected<Program> Program::analyse(func::FuncOp func) {
     for (Value v : op.getOperands())
       if (int p = program.producer(v); p >= 0) {
         const OperatorInfo &from = program.operators[p];
-        segment = std::max(segment, from.segment + !isStreaming(*from.cls));
+        segment = std::max(segment, from.segment + !graph::streams(from.cls->rule));
       }
     program.operators.push_back({&op, graph::nameOf(&op), cls, segment});
   }
   // What is computed point by point can wait for its first user.
   for (OperatorInfo &info : llvm::reverse(program.operators)) {
-    if (!isStreaming(*info.cls))
+    if (!graph::streams(info.cls->rule))
       continue;
     int first = -1;
     for (Operation *user : info.op->getUsers())
@@ -174,32 +160,17 @@ BatchDependence::BatchDependence(const Program &program) : operators(program.ope
     values.insert(value);
 }
 
-bool Program::mayFuse(int producer, int user) const {
-  const OperatorInfo &a = operators[producer], &b = operators[user];
-  return isStreaming(*a.cls) && isFusable(*b.cls) && a.segment == b.segment;
-}
-
-std::vector<int64_t> Program::schedule() const {
-  func::FuncOp function = func;
-  llvm::DenseSet<unsigned> updates;
-  for (unsigned a = 0; a < function.getNumArguments(); ++a)
-    if (auto r = graph::updateOf(function, a))
-      updates.insert(*r);
-  std::vector<bool> early(operators.size(), false);
-  for (size_t i = operators.size(); i-- > 0;)
-    early[i] = isStreaming(*operators[i].cls) && llvm::all_of(operators[i].op->getUses(), [&](OpOperand &use) {
-                 auto it = index.find(use.getOwner());
-                 return it == index.end() ? updates.contains(use.getOperandNumber()) : bool(early[it->second]);
-               });
-  std::vector<int64_t> times;
-  for (size_t i = 0; i < operators.size(); ++i) {
-    int64_t time = early[i] ? 0 : int64_t(i);
-    for (Value v : operators[i].op->getOperands())
-      if (int p = producer(v); early[i] && p >= 0)
-        time = std::max(time, times[p]);
-    times.push_back(time);
-  }
-  return times;
+bool Program::staysInLoop(Value value, llvm::function_ref<bool(OpOperand &)> alike) const {
+  int made = producer(value);
+  if (made < 0 || !graph::streams(operators[made].cls->rule))
+    return false;
+  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    auto it = index.find(use.getOwner());
+    if (it == index.end())
+      return false;
+    const OperatorInfo &reader = operators[it->second];
+    return graph::mayEndLoop(reader.cls->rule) && reader.segment == operators[made].segment && alike(use);
+  });
 }
 
 Operation *Program::returnOp() const { return const_cast<func::FuncOp &>(func).getBody().front().getTerminator(); }

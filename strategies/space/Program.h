@@ -53,8 +53,8 @@ struct OperatorInfo {
   mlir::Operation *op = nullptr;
   std::string name; // for people: as in the model file
   const OperatorClass *cls = nullptr;
-  /// How many operators that are no part of a loop over points lie, one behind the other, before it; of one that
-  /// is such a part, before its first user.
+  /// How many operators that do not stream (graph/Fusion.h) lie, one behind the other, before it; of one that does,
+  /// before its first user.
   int segment = 0;
 };
 
@@ -79,19 +79,11 @@ struct Program {
   int producer(mlir::Value value) const;
   /// Uses by operators (not by the return), in program order.
   llvm::SmallVector<ValueUse> uses(mlir::Value value) const;
-  /// Whether fusion can keep the value between the two operators out of memory: the user reads it point by point,
-  /// and need not wait for anything that is computed from it otherwise.
-  bool mayFuse(int producer, int user) const;
-  /// When every operator runs: in program order, but updates of parameters and states, and what is only for them,
-  /// as soon as they can (compiler/partition/Schedule.cpp).
-  std::vector<int64_t> schedule() const;
+  /// Whether fusion keeps the value out of memory: an operator that streams makes it, and every reader is of the same
+  /// loop, so that it reads point by point and need not wait for anything that is computed from the value otherwise.
+  /// `alike` says whether a reader takes the blocks that are made.
+  bool staysInLoop(mlir::Value value, llvm::function_ref<bool(mlir::OpOperand &)> alike) const;
 };
-
-/// Whether the operator goes over its operands point by point: everything it has is in its results.
-bool isStreaming(const OperatorClass &cls);
-/// Whether it may read what such an operator computes without that being written: it is one itself, or a
-/// reduction of a single operand, which ends a fused loop.
-bool isFusable(const OperatorClass &cls);
 
 /// Which values, and which operators' work, grow with the batch: dimension 0 of inputs and targets, followed
 /// through the rules until it is summed over.

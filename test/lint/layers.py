@@ -25,7 +25,7 @@ LAYERS = [
     Layer("strategies/space", ["dialects/dist", "dialects/graph"],
           "what can be chosen: strategies of an operator, an assignment of a function, the search problem as numbers",
           "StrategyGraph.h, FunctionAssignment.h"),
-    Layer("strategies/cost", ["dialects/dist", "dialects/graph/Graph.h", "strategies/space", "runtime/support"],
+    Layer("strategies/cost", ["dialects/dist", "dialects/graph", "strategies/space", "runtime/support"],
           "what it costs: the machine given and measured, the formulas", "CostModel.h, Topology.h"),
     Layer(SEARCH, ["strategies/space/StrategyGraph.h"], "how it is chosen: the searchers; sees numbers only", "Search.h, Evaluate.h"),
     Layer(f"{SEARCH}/problem", ["strategies/space/StrategyGraph.h"], "the problem while it is being reduced; its flat form", "Problem.h"),

@@ -3,6 +3,7 @@
 #include "compiler/emit/Plans.h"
 #include "compiler/partition/Passes.h"
 #include "dialects/dist/DistDialect.h"
+#include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
 #include "runtime/comm/threads/ThreadWorld.h"
 #include "runtime/launch/Launcher.h"
@@ -158,7 +159,7 @@ llvm::Error measureKernels(ModuleOp module, const MeasureOptions &options, Profi
     if (!program)
       return program.takeError();
     for (const auto &cls : program->classes) {
-      if (strategies::isFusable(*cls) || strategies::isStreaming(*cls))
+      if (graph::mayEndLoop(cls->rule))
         continue;
       for (Strategy strategy : strategies::enumerateStrategies(*cls, options.mesh)) {
         strategy.results.clear(); // how results are handed on is no matter of the kernel

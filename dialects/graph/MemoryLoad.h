@@ -1,0 +1,44 @@
+//===- MemoryLoad.h - what lives when, and the most that lives at once ---------------------------===//
+//
+//   MemoryLoad load;
+//   load.add(0, 2, 100);       // at the times 0, 1, 2
+//   load.add(2, 3, 50);
+//   load.peak()                // {150 bytes, at time 2}
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_DIALECTS_GRAPH_MEMORYLOAD_H
+#define TESSERA_DIALECTS_GRAPH_MEMORYLOAD_H
+
+#include <cstdint>
+#include <map>
+
+namespace tessera::graph {
+
+class MemoryLoad {
+public:
+  /// Both times included.
+  void add(int64_t first, int64_t last, int64_t bytes) {
+    change_[first] += bytes;
+    change_[last + 1] -= bytes;
+  }
+
+  struct Peak {
+    int64_t bytes = 0, time = 0;
+  };
+  /// With the earliest time at which it is reached.
+  Peak peak() const {
+    Peak peak;
+    int64_t now = 0;
+    for (auto [time, bytes] : change_)
+      if ((now += bytes) > peak.bytes)
+        peak = {now, time};
+    return peak;
+  }
+
+private:
+  std::map<int64_t, int64_t> change_;
+};
+
+} // namespace tessera::graph
+
+#endif

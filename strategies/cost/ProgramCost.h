@@ -1,0 +1,60 @@
+//===- ProgramCost.h - what a program costs under one strategy per operator -----------------------===//
+//
+// The sum over operators of kernels (as fusion leaves them) and of communication: reshards that the operator pays as
+// the first reader of a value under a sharding (dist::ReshardedValues), and what it brings along (dist::ownCollectives).
+// Memory is what persists and the largest sum of what lives at once (LiveRanges).
+//
+//   ProgramCost cost = cantFail(priceProgram({program, strategies, args, results}, model));
+//   cost.operators[3].collectives      // what operator 3 pays
+//   cost.peakBytes                     // on one rank
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_COST_PROGRAMCOST_H
+#define TESSERA_STRATEGIES_COST_PROGRAMCOST_H
+
+#include "strategies/cost/CostModel.h"
+
+namespace tessera::strategies {
+
+/// A program with all that is chosen.
+struct ChosenProgram {
+  const Program &program;
+  llvm::ArrayRef<Strategy> strategies;    // by operator; valid
+  llvm::ArrayRef<Sharding> args, results; // of the function
+};
+
+struct PricedCollective {
+  enum Place {
+    Operand,   // before an operator
+    Statistic, // inside it
+    Result,    // behind it
+    Output,    // before the function's result
+  } place;
+  int index; // of the operand, statistic or result
+  int64_t elementBytes;
+  Cost cost;
+  dist::Collective collective;
+};
+
+struct OperatorPrice {
+  Cost compute = 0;
+  std::vector<PricedCollective> collectives; // in the order in which they run
+};
+
+struct ProgramCost {
+  std::vector<OperatorPrice> operators;
+  std::vector<PricedCollective> outputs; // what the function's results need
+  Cost compute = 0, communication = 0;
+  int64_t persistentBytes = 0; // parameters and states on one rank
+  int64_t peakBytes = 0;       // these and the largest live set; an estimate, for the arena is packed later
+};
+
+/// What a collective of the operator's own takes beside operands and results, while the operator runs.
+int64_t bufferBytes(const OwnCollective &own);
+
+/// Fails with one sentence where a reader expects what nobody owes.
+llvm::Expected<ProgramCost> priceProgram(const ChosenProgram &chosen, const CostModel &model);
+
+} // namespace tessera::strategies
+
+#endif
