@@ -7,12 +7,15 @@
 
 // FILE: %{{.*}}: tensor<4x3xf32> {dist.sharding = #dist.sharding<"[data, -]">, graph.name = "x", graph.role = "input"}
 // FILE-SAME: %{{.*}}: tensor<3x2xf32> {dist.sharding = #dist.sharding<"[-, model]">, graph.name = "fc.weight", graph.role = "parameter"}
-// Every rank's numbers are those that the whole batch would get: what they meet is cut along data.
+// What the random numbers meet differs along both axes: every rank draws its own.
 // FILE: graph.random
-// FILE-SAME: dist.per_rank = [{global_shape = array<i64: 8, 2>, offset = array<i64: 0, 0>}, {global_shape = array<i64: 8, 2>, offset = array<i64: 0, 0>}, {global_shape = array<i64: 8, 2>, offset = array<i64: 4, 0>}, {global_shape = array<i64: 8, 2>, offset = array<i64: 4, 0>}]
+// FILE-SAME: dist.per_rank = [{global_shape = array<i64: 16, 2>, offset = array<i64: 0, 0>}, {global_shape = array<i64: 16, 2>, offset = array<i64: 4, 0>}, {global_shape = array<i64: 16, 2>, offset = array<i64: 8, 0>}, {global_shape = array<i64: 16, 2>, offset = array<i64: 12, 0>}]
 
 // NONE: tensor<4x3xf32> {dist.sharding = #dist.sharding<"[data, -]">, graph.name = "x"
 // NONE-SAME: tensor<3x2xf32> {dist.sharding = #dist.sharding<"[-, -]">, graph.name = "fc.weight"
+// Here it differs along data alone: the ranks of model draw the same, and all together what the whole batch would get.
+// NONE: graph.random
+// NONE-SAME: dist.per_rank = [{global_shape = array<i64: 8, 2>, offset = array<i64: 0, 0>}, {global_shape = array<i64: 8, 2>, offset = array<i64: 0, 0>}, {global_shape = array<i64: 8, 2>, offset = array<i64: 4, 0>}, {global_shape = array<i64: 8, 2>, offset = array<i64: 4, 0>}]
 
 // UNKNOWN: error: {{.*}}unknown.json: parameters: the model has no parameter 'fc9.weight'
 // ABSENT: error: {{.*}}absent.json

@@ -15,11 +15,11 @@
 // CHECK: dist.collective "all-reduce" {{.*}}axes = ["data"], graph.name = "correct.sum"
 // CHECK: return %[[Y]], %[[MEAN]], %
 
-// The columns of w lie on the ranks of model, so that the loss is a part of it on each.
+// w lies in slices on the ranks of model. The output may be so; of the loss each of them has only a part.
 // ASTRAY: error: {{.*}}the loss differs along axis 'model', which cuts neither inputs nor targets
 
 //--- columns.json
-{"parameters": {"w": ["model"]}}
+{"parameters": {"w": ["model"]}, "outputs": {"y": ["data", "model"]}}
 //--- model.mlir
 module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
   func.func @eval(%x: tensor<4x3xf32> {graph.role = "input", graph.name = "x"},

@@ -5,7 +5,7 @@
 module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
   func.func @train(%w: tensor<8xf32> {dist.sharding = #dist.sharding<"[-]">, graph.role = "parameter", graph.name = "w"},
                    %v: tensor<4xf32> {dist.sharding = #dist.sharding<"[data]">, graph.role = "state", graph.name = "v"},
-                   %u: tensor<2xf32> {dist.sharding = #dist.sharding<"[data+model]">, graph.role = "state", graph.name = "u"},
+                   %u: tensor<8xf32> {dist.sharding = #dist.sharding<"[data+model]">, graph.role = "state", graph.name = "u"},
                    %x: tensor<8xf32> {dist.sharding = #dist.sharding<"[-]">, graph.role = "input", graph.name = "x"})
       -> (tensor<8xf32> {dist.sharding = #dist.sharding<"[-]">, graph.role = "loss", graph.name = "loss"}) {
     return %w : tensor<8xf32>

@@ -1,7 +1,7 @@
 // RUN: tessera-opt --graph-recompute=level=cheap %s | FileCheck %s --check-prefix=CHEAP
 // RUN: tessera-opt --graph-recompute=level=full %s | FileCheck %s --check-prefix=FULL
 // RUN: not tessera-opt --graph-recompute=level=most %s 2>&1 | FileCheck %s --check-prefix=LEVEL
-// LEVEL: the level is cheap or full, not most
+// LEVEL: the level is none, cheap or full, not most
 
 // Backward reads %p and %a of each layer. What tanh makes of a kept product is made again; in full, products as well,
 // between what crosses from one segment to the next: %a0 is kept, %m0 is not.
