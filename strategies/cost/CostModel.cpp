@@ -146,6 +146,14 @@ static size_t numStatistics(const ShardingRule &rule) {
   return 0;
 }
 
+double CostModel::roofline(double flops, int bits, double streamed) const {
+  return std::max(flops / (topology_.rate(bits) * share_), streamed / (topology_.memoryBandwidth * share_));
+}
+
+Cost CostModel::kernel(double flops, int bits, double streamed) const {
+  return toNanoseconds(roofline(flops, bits, streamed) + topology_.launch);
+}
+
 Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, double streamed) const {
   llvm::SmallVector<Shape> operands = localOperands(cls, mesh_, strategy);
   llvm::SmallVector<Shape> results = localResults(cls, mesh_, strategy);
@@ -169,8 +177,7 @@ Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, doub
       streamed += passes * double(numElements(operands[i])) * double(cls.operandBytes[i]);
   }
   double flops = mlir::cast<dist::ShardingRuleOpInterface>(cls.sample).getFlops(operands, results);
-  double seconds =
-      std::max(flops / (topology_.rate(cls.elementBits) * share_), streamed / (topology_.memoryBandwidth * share_));
+  double seconds = roofline(flops, cls.elementBits, streamed);
   // Padding is overwritten in a pass of its own, unless the operator's own loop takes that in.
   if (!graph::mayEndLoop(cls.rule))
     for (const dist::PaddingMask &mask : dist::paddingMasks(cls.rule, strategy, mesh_))

@@ -56,6 +56,8 @@ public:
   /// The sum over planReshard.
   Cost reshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from, const Sharding &to) const;
 
+  /// Time of one kernel that computes with numbers of `bits` and passes `streamed` bytes through memory.
+  Cost kernel(double flops, int bits, double streamed) const;
   /// Time of the kernel on local shapes. `streamed` is the number of bytes that pass through
   /// memory; negative: all operands and results.
   Cost compute(const OperatorClass &cls, const Strategy &strategy, double streamed = -1) const;
@@ -72,6 +74,7 @@ public:
 
 private:
   const std::vector<Topology::Level> &levelsOf(llvm::ArrayRef<int> axes) const;
+  double roofline(double flops, int bits, double streamed) const;
   double seconds(const dist::Collective &c, const std::vector<Topology::Level> &levels, int64_t elementBytes) const;
 
   Mesh mesh_;
