@@ -3,6 +3,7 @@
 #include "compiler/driver/Phases.h"
 
 #include "compiler/hybrid/Varying.h"
+#include "runtime/support/BytesText.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -11,7 +12,6 @@ using namespace mlir;
 namespace tessera {
 
 using strategies::AssignOptions;
-using strategies::bytesText;
 
 char DoesNotFit::ID;
 
@@ -31,7 +31,7 @@ static llvm::Error overLimit(const Compilation &run, const compiler::MemoryRepor
       "batch{3}{4} "
       "or a larger "
       "--memory; what fills it: {5}",
-      bytesText(int64_t(memory.arenaBytes)), bytesText(limit),
+      bytesText(double(memory.arenaBytes)), bytesText(limit),
       options.assign.memory.empty() ? "topology " + run.assign.topology.name : "--memory",
       options.assign.mode == "auto" || run.hybrid ? "" : ", --mode auto (which cuts parameters and activations)",
       options.train && options.recompute == "none" ? ", --recompute auto" : "", memory.str()));

@@ -1,11 +1,10 @@
 // What tessera-compile prints.
 #include "compiler/driver/Driver.h"
+#include "runtime/support/BytesText.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
 namespace tessera {
-
-using strategies::bytesText;
 
 std::string summary(const CompileOptions &options, const CompileResult &result) {
   using llvm::formatv;
@@ -23,7 +22,7 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
     out += formatv("{0,-13}{1} operators; predicted {2} = compute {3} + communication {4}\n", f.name,
                    f.operators.size(), ms(f.total()), ms(f.compute), ms(f.communication));
     out +=
-        formatv("             {0} collectives, {1} sent per rank\n", f.numCollectives, bytesText(int64_t(f.bytesSent)));
+        formatv("             {0} collectives, {1} sent per rank\n", f.numCollectives, bytesText(double(f.bytesSent)));
     if (!f.search.searcher.empty())
       out += formatv("             search: {0} nodes, {1} options, {2} edges, {3:F2} s + {4:F2} s "
                      "({5}); {6}\n",
@@ -41,9 +40,9 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
   }
   out += formatv("memory       {0} per rank of {1}: parameters {2}, states {3}, constants {4}, "
                  "activations {5}\n",
-                 bytesText(int64_t(result.memory.arenaBytes)), bytesText(result.report.memoryLimit),
-                 bytesText(int64_t(result.memory.parameterBytes)), bytesText(int64_t(result.memory.stateBytes)),
-                 bytesText(int64_t(result.memory.constantBytes)), bytesText(int64_t(result.memory.activationBytes)));
+                 bytesText(double(result.memory.arenaBytes)), bytesText(result.report.memoryLimit),
+                 bytesText(double(result.memory.parameterBytes)), bytesText(double(result.memory.stateBytes)),
+                 bytesText(double(result.memory.constantBytes)), bytesText(double(result.memory.activationBytes)));
   if (result.recompute != "none")
     out += "recompute    " + result.recompute + "\n";
   return out + "plan         " + options.output + "\n";

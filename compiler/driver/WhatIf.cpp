@@ -1,6 +1,7 @@
 // --what-if: the same program on clusters of other sizes.
 #include "compiler/driver/FitMemory.h"
 #include "compiler/driver/Phases.h"
+#include "runtime/support/BytesText.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -111,7 +112,7 @@ std::string table(llvm::ArrayRef<ClusterPrediction> clusters) {
             ? llvm::formatv("{0:F1} %", 100 * scale * double(first.predicted) / double(c.predicted)).str()
             : "-";
     out += llvm::formatv("{0,5}  {1,5}  {2,-11}  {3,-13}  {4,-10}  {5}{6}\n", c.nodes, c.ranks, ms(c.predicted),
-                         ms(c.communication), efficiency, strategies::bytesText(c.memory),
+                         ms(c.communication), efficiency, bytesText(c.memory),
                          c.fits ? c.recompute == "none" ? "" : "  recompute " + c.recompute : " (does not fit)");
   }
   return out;

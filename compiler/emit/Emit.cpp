@@ -15,7 +15,7 @@ namespace tessera::compiler {
 /// Makes and checks the plans of all ranks, one after the other.
 static Error forEachPlan(ModuleOp local, const EmitOptions &options, MemoryReport *report,
                          llvm::function_ref<void(const plan::Plan &, rt::PlanContents)> use) {
-  Expected<PlanLayout> layout = buildSkeleton(local);
+  Expected<PlanLayout> layout = buildPlanLayout(local);
   if (!layout)
     return layout.takeError();
   if (report)
@@ -47,7 +47,7 @@ Expected<std::vector<plan::Plan>> buildPlans(ModuleOp local, const EmitOptions &
 }
 
 Expected<MemoryReport> planMemory(ModuleOp local, const EmitOptions &options) {
-  Expected<PlanLayout> layout = buildSkeleton(local);
+  Expected<PlanLayout> layout = buildPlanLayout(local);
   if (!layout)
     return layout.takeError();
   return layout->report;

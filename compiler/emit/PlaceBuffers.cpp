@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/emit/Arena.h"
 #include "compiler/emit/PlanLayout.h"
+#include "runtime/support/BytesText.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
@@ -28,26 +29,26 @@ struct Span {
 
 class Slots {
 public:
-  explicit Slots(PlanLayout &layout) : skeleton_(layout), slot_(layout.buffers.size(), -1) {}
+  explicit Slots(PlanLayout &layout) : layout_(layout), slot_(layout.buffers.size(), -1) {}
 
   void run() {
     int64_t time = 0;
-    for (const LayoutProgram &program : skeleton_.programs) {
+    for (const LayoutProgram &program : layout_.programs) {
       spans_.push_back({time, time + 1 + int64_t(program.steps.size())});
       time = spans_.back().end + 1;
     }
     findLifetimes();
-    for (size_t p = 0; p < skeleton_.programs.size(); ++p)
+    for (size_t p = 0; p < layout_.programs.size(); ++p)
       assign(p);
     place();
     report();
   }
 
 private:
-  bool transient(int root) const { return !skeleton_.buffers[root].persistent; }
+  bool transient(int root) const { return !layout_.buffers[root].persistent; }
 
   void touch(int buffer, int64_t time) {
-    int root = skeleton_.root(buffer);
+    int root = layout_.root(buffer);
     if (!transient(root))
       return;
     first_[root] = first_[root] < 0 ? time : std::min(first_[root], time);
@@ -55,20 +56,20 @@ private:
   }
 
   void findLifetimes() {
-    first_.assign(skeleton_.buffers.size(), -1);
-    last_.assign(skeleton_.buffers.size(), -1);
-    for (size_t p = 0; p < skeleton_.programs.size(); ++p) {
-      const LayoutProgram &program = skeleton_.programs[p];
+    first_.assign(layout_.buffers.size(), -1);
+    last_.assign(layout_.buffers.size(), -1);
+    for (size_t p = 0; p < layout_.programs.size(); ++p) {
+      const LayoutProgram &program = layout_.programs[p];
       for (size_t s = 0; s < program.steps.size(); ++s) {
         for (int b : program.steps[s].inputs)
           touch(b, spans_[p].step(s));
         for (int b : program.steps[s].outputs)
           touch(b, spans_[p].step(s));
       }
-      for (const LayoutBinding &binding : skeleton_.bindings)
+      for (const LayoutBinding &binding : layout_.bindings)
         if (binding.program == program.name)
           touch(binding.buffer,
-                skeleton_.buffers[binding.buffer].kind == "input" && isFed(binding) ? spans_[p].begin : spans_[p].end);
+                layout_.buffers[binding.buffer].kind == "input" && isFed(binding) ? spans_[p].begin : spans_[p].end);
     }
   }
 
@@ -78,14 +79,14 @@ private:
 
   /// Gives every value of a program a slot, its own or one whose value dies in the step that makes it.
   void assign(size_t p) {
-    const LayoutProgram &program = skeleton_.programs[p];
-    for (const LayoutBinding &binding : skeleton_.bindings)
+    const LayoutProgram &program = layout_.programs[p];
+    for (const LayoutBinding &binding : layout_.bindings)
       if (binding.program == program.name && isFed(binding))
-        open(skeleton_.root(binding.buffer));
+        open(layout_.root(binding.buffer));
     for (size_t s = 0; s < program.steps.size(); ++s) {
       const LayoutStep &step = program.steps[s];
       for (size_t o = 0; o < step.outputs.size(); ++o) {
-        int root = skeleton_.root(step.outputs[o]);
+        int root = layout_.root(step.outputs[o]);
         if (!transient(root) || slot_[root] >= 0)
           continue;
         if (!takePlace(step, int(o), root, spans_[p].step(s)))
@@ -98,21 +99,21 @@ private:
     if (slot_[root] >= 0 || !transient(root))
       return;
     slot_[root] = int(blocks_.size());
-    blocks_.push_back({skeleton_.buffers[root].bytes(), first_[root], last_[root]});
+    blocks_.push_back({layout_.buffers[root].bytes(), first_[root], last_[root]});
     takenAt_.push_back(-1);
   }
 
   bool takePlace(const LayoutStep &step, int o, int root, int64_t now) {
     for (int input : step.inputs) {
-      int dying = skeleton_.root(input);
+      int dying = layout_.root(input);
       if (!transient(dying) || slot_[dying] < 0 || blocks_[slot_[dying]].last != now || last_[dying] != now ||
-          takenAt_[slot_[dying]] == now || skeleton_.buffers[dying].bytes() != skeleton_.buffers[root].bytes())
+          takenAt_[slot_[dying]] == now || layout_.buffers[dying].bytes() != layout_.buffers[root].bytes())
         continue;
       // Every view through which the step reads the place must allow it.
       bool allowed = true;
       for (size_t i = 0; i < step.inputs.size(); ++i)
-        if (int other = skeleton_.root(step.inputs[i]); transient(other) && slot_[other] == slot_[dying])
-          allowed &= mayShare(skeleton_, step, int(i), o);
+        if (int other = layout_.root(step.inputs[i]); transient(other) && slot_[other] == slot_[dying])
+          allowed &= mayShare(layout_, step, int(i), o);
       if (!allowed)
         continue;
       slot_[root] = slot_[dying];
@@ -126,36 +127,36 @@ private:
   void place() {
     uint64_t end = 0;
     auto sizeUp = [&](uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; };
-    for (LayoutBuffer &buffer : skeleton_.buffers)
+    for (LayoutBuffer &buffer : layout_.buffers)
       if (buffer.persistent && buffer.alias < 0) {
         buffer.offset = end;
         end += sizeUp(buffer.bytes());
       }
     ArenaLayout layout = layOut(blocks_);
-    for (size_t b = 0; b < skeleton_.buffers.size(); ++b)
+    for (size_t b = 0; b < layout_.buffers.size(); ++b)
       if (slot_[b] >= 0)
-        skeleton_.buffers[b].offset = end + layout.offsets[slot_[b]];
-    for (LayoutBuffer &buffer : skeleton_.buffers)
+        layout_.buffers[b].offset = end + layout.offsets[slot_[b]];
+    for (LayoutBuffer &buffer : layout_.buffers)
       if (buffer.alias >= 0)
-        buffer.offset = skeleton_.buffers[buffer.alias].offset;
-    skeleton_.arenaBytes = end + sizeUp(layout.bytes);
-    skeleton_.report.activationBytes = sizeUp(layout.bytes);
+        buffer.offset = layout_.buffers[buffer.alias].offset;
+    layout_.arenaBytes = end + sizeUp(layout.bytes);
+    layout_.report.activationBytes = sizeUp(layout.bytes);
   }
 
   void report() {
-    MemoryReport &report = skeleton_.report;
-    report.arenaBytes = skeleton_.arenaBytes;
+    MemoryReport &report = layout_.report;
+    report.arenaBytes = layout_.arenaBytes;
     int64_t peak = 0;
     report.activationBound = peakLoad(blocks_, &peak);
     for (size_t p = 0; p < spans_.size(); ++p)
       if (peak >= spans_[p].begin && peak <= spans_[p].end) {
-        const std::vector<LayoutStep> &steps = skeleton_.programs[p].steps;
-        report.peakProgram = skeleton_.programs[p].name;
+        const std::vector<LayoutStep> &steps = layout_.programs[p].steps;
+        report.peakProgram = layout_.programs[p].name;
         int64_t s = peak - spans_[p].begin - 1;
         report.peakStep = s < 0 ? "the start" : s < int64_t(steps.size()) ? steps[s].name : "the end";
       }
-    for (size_t b = 0; b < skeleton_.buffers.size(); ++b) {
-      const LayoutBuffer &buffer = skeleton_.buffers[b];
+    for (size_t b = 0; b < layout_.buffers.size(); ++b) {
+      const LayoutBuffer &buffer = layout_.buffers[b];
       if (buffer.alias >= 0)
         continue;
       if (buffer.persistent) {
@@ -170,26 +171,13 @@ private:
     llvm::stable_sort(report.atPeak, [](const auto &a, const auto &b) { return a.bytes > b.bytes; });
   }
 
-  PlanLayout &skeleton_;
+  PlanLayout &layout_;
   std::vector<Span> spans_;
   std::vector<int64_t> first_, last_; // by root buffer
   std::vector<int> slot_;             // by root buffer
   std::vector<Block> blocks_;         // by slot
   std::vector<int64_t> takenAt_;      // by slot: when a result last took the place
 };
-
-std::string sizeText(uint64_t bytes) {
-  const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double size = double(bytes);
-  size_t unit = 0;
-  while (size >= 1024 && unit + 1 < std::size(units)) {
-    size /= 1024;
-    ++unit;
-  }
-  std::string text;
-  raw_string_ostream(text) << llvm::format(unit ? "%.2f " : "%.0f ", size) << units[unit];
-  return text;
-}
 
 } // namespace
 
@@ -198,12 +186,12 @@ void placeBuffers(PlanLayout &layout) { Slots(layout).run(); }
 std::string MemoryReport::str(size_t items) const {
   std::string text;
   raw_string_ostream out(text);
-  out << "arena " << sizeText(arenaBytes) << ": parameters " << sizeText(parameterBytes) << ", states "
-      << sizeText(stateBytes) << ", constants " << sizeText(constantBytes) << ", activations "
-      << sizeText(activationBytes) << " (at least " << sizeText(activationBound) << " by any layout), most of them at '"
-      << peakStep << "' of " << peakProgram;
+  out << "arena " << bytesText(double(arenaBytes)) << ": parameters " << bytesText(double(parameterBytes))
+      << ", states " << bytesText(double(stateBytes)) << ", constants " << bytesText(double(constantBytes))
+      << ", activations " << bytesText(double(activationBytes)) << " (at least " << bytesText(double(activationBound))
+      << " by any layout), most of them at '" << peakStep << "' of " << peakProgram;
   for (size_t i = 0; i < atPeak.size() && i < items; ++i)
-    out << "\n  " << sizeText(atPeak[i].bytes) << "  " << atPeak[i].kind << " '" << atPeak[i].name << "'";
+    out << "\n  " << bytesText(double(atPeak[i].bytes)) << "  " << atPeak[i].kind << " '" << atPeak[i].name << "'";
   return text;
 }
 

@@ -65,7 +65,7 @@ class ProgramBuilder {
 public:
   ProgramBuilder(PlanLayout &layout, std::map<std::pair<const void *, const void *>, int> &constants,
                  std::map<std::string, int> &persistent, func::FuncOp func)
-      : skeleton_(layout), constants_(constants), persistent_(persistent), func_(func) {
+      : layout_(layout), constants_(constants), persistent_(persistent), func_(func) {
     program_.name = func.getName().str();
   }
 
@@ -79,7 +79,7 @@ public:
         return e;
     if (Error e = results(block.getTerminator()))
       return e;
-    skeleton_.programs.push_back(std::move(program_));
+    layout_.programs.push_back(std::move(program_));
     return Error::success();
   }
 
@@ -96,19 +96,19 @@ private:
     LayoutBuffer buffer;
     buffer.name = name.str();
     buffer.type = tensor;
-    skeleton_.buffers.push_back(std::move(buffer));
-    return int(skeleton_.buffers.size() - 1);
+    layout_.buffers.push_back(std::move(buffer));
+    return int(layout_.buffers.size() - 1);
   }
 
   Expected<dist::Sharding> sharding(Attribute attr, Type type, const Twine &what) {
     auto tensor = cast<RankedTensorType>(type);
     auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attr);
     if (!sharding) {
-      if (skeleton_.mesh.numRanks() == 1)
+      if (layout_.mesh.numRanks() == 1)
         return dist::Sharding::replicated(tensor.getRank());
       return fail(what + " has no sharding");
     }
-    Expected<dist::Sharding> resolved = sharding.resolve(skeleton_.mesh);
+    Expected<dist::Sharding> resolved = sharding.resolve(layout_.mesh);
     if (resolved && resolved->rank() != tensor.getRank())
       return fail(what + " has a sharding of another rank");
     return resolved;
@@ -136,10 +136,10 @@ private:
     if (lasting) {
       auto it = persistent_.find((role + "/" + name).str());
       if (it != persistent_.end()) {
-        const LayoutBinding &known = skeleton_.bindings[it->second];
-        if (skeleton_.buffers[known.buffer].type != value.getType() || !(known.sharding == *cut))
-          return fail(role + " '" + name + "' is " + cut->str(skeleton_.mesh) + " here and " +
-                      known.sharding.str(skeleton_.mesh) +
+        const LayoutBinding &known = layout_.bindings[it->second];
+        if (layout_.buffers[known.buffer].type != value.getType() || !(known.sharding == *cut))
+          return fail(role + " '" + name + "' is " + cut->str(layout_.mesh) + " here and " +
+                      known.sharding.str(layout_.mesh) +
                       " in another program; give it one sharding, since its memory is shared");
         buffers_[value] = known.buffer;
         return Error::success();
@@ -154,18 +154,18 @@ private:
     Expected<int> buffer = newBuffer(name, value.getType());
     if (!buffer)
       return buffer.takeError();
-    skeleton_.buffers[*buffer].persistent = lasting;
-    skeleton_.buffers[*buffer].kind = lasting ? role.str() : "input";
+    layout_.buffers[*buffer].persistent = lasting;
+    layout_.buffers[*buffer].kind = lasting ? role.str() : "input";
     binding.buffer = *buffer;
     buffers_[value] = *buffer;
     if (role == graph::kInput) {
       binding.ordinal = inputs_++;
-      if (skeleton_.globalBatch == 0 && !binding.globalShape.empty())
-        skeleton_.globalBatch = uint64_t(binding.globalShape[0]);
+      if (layout_.globalBatch == 0 && !binding.globalShape.empty())
+        layout_.globalBatch = uint64_t(binding.globalShape[0]);
     }
     if (lasting)
-      persistent_[(role + "/" + name).str()] = int(skeleton_.bindings.size());
-    skeleton_.bindings.push_back(std::move(binding));
+      persistent_[(role + "/" + name).str()] = int(layout_.bindings.size());
+    layout_.bindings.push_back(std::move(binding));
     return Error::success();
   }
 
@@ -192,7 +192,7 @@ private:
     if (!buffer)
       return buffer;
     buffers_[value] = *buffer;
-    LayoutBuffer &made = skeleton_.buffers[*buffer];
+    LayoutBuffer &made = layout_.buffers[*buffer];
     if (attr.isSplat() && made.bytes() > kMaxStoredSplat) {
       addStep({LayoutStep::Fill, stepName(op), op, {}, {*buffer}});
       return *buffer;
@@ -234,7 +234,7 @@ private:
       step.outputs.push_back(*buffer);
     }
     if (graph::isView(op)) {
-      skeleton_.buffers[step.outputs[0]].alias = skeleton_.root(step.inputs[0]);
+      layout_.buffers[step.outputs[0]].alias = layout_.root(step.inputs[0]);
       return Error::success();
     }
     step.kind = isa<dist::CollectiveOp>(op) ? LayoutStep::Collective : LayoutStep::Kernel;
@@ -276,8 +276,8 @@ private:
         if (!old)
           return old.takeError();
         if (!(*old == *cut) || func_.getArgument(arg).getType() != ret->getOperand(r).getType())
-          return fail("the new value of '" + graph::argName(func_, arg) + "' is " + cut->str(skeleton_.mesh) +
-                      ", the old one " + old->str(skeleton_.mesh));
+          return fail("the new value of '" + graph::argName(func_, arg) + "' is " + cut->str(layout_.mesh) +
+                      ", the old one " + old->str(layout_.mesh));
         continue;
       }
       if (role == graph::kUpdate)
@@ -293,7 +293,7 @@ private:
 
   Error writeBack(Operation *ret, const std::map<unsigned, unsigned> &updates, std::vector<LayoutBinding> &outputs) {
     indexSteps();
-    auto &buffers = skeleton_.buffers;
+    auto &buffers = layout_.buffers;
     std::set<int> overwritten; // roots
     for (auto [result, arg] : updates)
       if (buffers_[ret->getOperand(result)] != buffers_[func_.getArgument(arg)])
@@ -307,8 +307,8 @@ private:
     };
     std::set<int> readAtEnd; // roots
     for (LayoutBinding &output : outputs) {
-      if (overwritten.count(skeleton_.root(output.buffer))) {
-        readAtEnd.insert(skeleton_.root(output.buffer));
+      if (overwritten.count(layout_.root(output.buffer))) {
+        readAtEnd.insert(layout_.root(output.buffer));
         Expected<int> copy = save(output.buffer);
         if (!copy)
           return copy.takeError();
@@ -318,21 +318,21 @@ private:
     std::map<int, int> timesUpdate;
     for (auto [result, arg] : updates) {
       int from = buffers_[ret->getOperand(result)];
-      ++timesUpdate[skeleton_.root(from)];
-      if (overwritten.count(skeleton_.root(from)) && from != buffers_[func_.getArgument(arg)])
-        readAtEnd.insert(skeleton_.root(from));
+      ++timesUpdate[layout_.root(from)];
+      if (overwritten.count(layout_.root(from)) && from != buffers_[func_.getArgument(arg)])
+        readAtEnd.insert(layout_.root(from));
     }
     for (auto [result, arg] : updates) {
       int from = buffers_[ret->getOperand(result)], to = buffers_[func_.getArgument(arg)];
       if (from == to)
         continue;
-      if (timesUpdate[skeleton_.root(from)] == 1 && !readAtEnd.count(to) && writeInPlace(from, to)) {
+      if (timesUpdate[layout_.root(from)] == 1 && !readAtEnd.count(to) && writeInPlace(from, to)) {
         for (LayoutBinding &output : outputs)
           if (output.buffer == from)
             output.buffer = to;
         continue;
       }
-      if (overwritten.count(skeleton_.root(from))) {
+      if (overwritten.count(layout_.root(from))) {
         Expected<int> copy = save(from);
         if (!copy)
           return copy.takeError();
@@ -344,7 +344,7 @@ private:
       for (LayoutStep &step : *steps)
         addStep(std::move(step));
     for (LayoutBinding &output : outputs)
-      skeleton_.bindings.push_back(std::move(output));
+      layout_.bindings.push_back(std::move(output));
     return Error::success();
   }
 
@@ -354,16 +354,16 @@ private:
       for (int output : step.outputs)
         makers_.try_emplace(output, int(s));
       for (int input : step.inputs)
-        readers_[skeleton_.root(input)].push_back(int(s));
+        readers_[layout_.root(input)].push_back(int(s));
     }
-    for (auto [b, buffer] : llvm::enumerate(skeleton_.buffers))
+    for (auto [b, buffer] : llvm::enumerate(layout_.buffers))
       if (buffer.alias >= 0)
         views_[buffer.alias].push_back(int(b));
   }
 
   /// Lets the step that makes `from` write into `to` instead, if all that read `to` are done by then.
   bool writeInPlace(int from, int to) {
-    auto &buffers = skeleton_.buffers;
+    auto &buffers = layout_.buffers;
     if (buffers[from].alias >= 0 || buffers[from].persistent || buffers[from].kind == "input")
       return false;
     auto made = makers_.find(from);
@@ -373,7 +373,7 @@ private:
     LayoutStep &maker = program_.steps[s];
     const int o = int(llvm::find(maker.outputs, from) - maker.outputs.begin());
     for (size_t i = 0; i < maker.inputs.size(); ++i)
-      if (skeleton_.root(maker.inputs[i]) == to && !mayShare(skeleton_, maker, int(i), o))
+      if (layout_.root(maker.inputs[i]) == to && !mayShare(layout_, maker, int(i), o))
         return false;
     std::vector<int> &readers = readers_[to];
     if (!readers.empty() && *std::max_element(readers.begin(), readers.end()) > s)
@@ -393,7 +393,7 @@ private:
     return true;
   }
 
-  PlanLayout &skeleton_;
+  PlanLayout &layout_;
   std::map<std::pair<const void *, const void *>, int> &constants_; // looked up only
   std::map<std::string, int> &persistent_;                          // role/name to binding
   func::FuncOp func_;
@@ -435,7 +435,7 @@ void dropUnused(PlanLayout &layout) {
 
 } // namespace
 
-Expected<PlanLayout> buildSkeleton(ModuleOp local) {
+Expected<PlanLayout> buildPlanLayout(ModuleOp local) {
   PlanLayout layout;
   layout.mesh = dist::getMesh(local);
   std::map<std::pair<const void *, const void *>, int> constants;

@@ -74,7 +74,7 @@ struct PlanLayout {
 /// Bytes of one element as the plan stores it; 0 for a type that plans do not have.
 uint64_t elementBytes(mlir::Type element);
 
-llvm::Expected<PlanLayout> buildSkeleton(mlir::ModuleOp local);
+llvm::Expected<PlanLayout> buildPlanLayout(mlir::ModuleOp local);
 
 /// Whether output `o` of the step may take the place of input `i`, given equal byte sizes.
 bool mayShare(const PlanLayout &layout, const LayoutStep &step, int i, int o);

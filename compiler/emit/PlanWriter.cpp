@@ -102,7 +102,7 @@ plan::Reduction reductionOf(dist::Reduction reduction) {
 class PlanWriter::Impl {
 public:
   Impl(const PlanLayout &layout, const EmitOptions &options)
-      : skeleton_(layout), mesh_(layout.mesh), generated_(options.generated) {
+      : layout_(layout), mesh_(layout.mesh), generated_(options.generated) {
     plan_.set_version(rt::kPlanVersion);
     plan_.set_producer(options.producer);
     plan_.set_model(options.model);
@@ -114,16 +114,16 @@ public:
       out->set_name(axis.name);
       out->set_size(uint32_t(axis.size));
     }
-    for (const LayoutBuffer &buffer : skeleton_.buffers)
+    for (const LayoutBuffer &buffer : layout_.buffers)
       writeBuffer(buffer);
-    for (const LayoutBinding &binding : skeleton_.bindings)
+    for (const LayoutBinding &binding : layout_.bindings)
       writeBinding(binding);
   }
 
   Expected<const plan::Plan *> write(int64_t rank) {
     rank_ = rank;
     plan_.set_rank(uint32_t(rank));
-    for (auto [binding, out] : llvm::zip_equal(skeleton_.bindings, *plan_.mutable_bindings()))
+    for (auto [binding, out] : llvm::zip_equal(layout_.bindings, *plan_.mutable_bindings()))
       placeBinding(binding, out);
     for (auto [axes, out] : llvm::zip_equal(groups_, *plan_.mutable_groups()))
       placeGroup(axes, out);
@@ -134,7 +134,7 @@ public:
 
 private:
   Error writeAll() {
-    for (const LayoutProgram &program : skeleton_.programs) {
+    for (const LayoutProgram &program : layout_.programs) {
       plan::Program *out = plan_.add_programs();
       out->set_name(program.name);
       for (const LayoutStep &step : program.steps) {
@@ -276,7 +276,7 @@ private:
   /// An expression without code: the result is the input.
   void writeCopy(const LayoutStep &step, plan::Kernel *kernel) {
     kernel->set_name("fused");
-    ArrayRef<int64_t> shape = skeleton_.buffers[step.outputs[0]].type.getShape();
+    ArrayRef<int64_t> shape = layout_.buffers[step.outputs[0]].type.getShape();
     plan::Expression *expression = kernel->mutable_expression();
     assign(shape, expression->mutable_domain());
     assign(shape, expression->add_input_views()->mutable_shape());
@@ -285,7 +285,7 @@ private:
 
   Error writeFill(const LayoutStep &step, plan::Kernel *kernel) {
     kernel->set_name("fused");
-    RankedTensorType type = skeleton_.buffers[step.outputs[0]].type;
+    RankedTensorType type = layout_.buffers[step.outputs[0]].type;
     plan::Expression *expression = kernel->mutable_expression();
     assign(type.getShape(), expression->mutable_domain());
     plan::Instruction *code = expression->add_code();
@@ -359,7 +359,7 @@ private:
     out->set_root(uint32_t(c.root));
   }
 
-  const PlanLayout &skeleton_;
+  const PlanLayout &layout_;
   const Mesh &mesh_;
   const WeightStore *generated_;
   int64_t rank_ = 0;

@@ -1,6 +1,7 @@
 // runPlan: what every mode has in common.
 #include "runtime/session/Session.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/support/BytesText.h"
 #include "runtime/telemetry/Monitor.h"
 
 #include <algorithm>

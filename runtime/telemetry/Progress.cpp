@@ -14,17 +14,6 @@ std::string numberText(double value, int digits) {
   return text;
 }
 
-std::string bytesText(uint64_t bytes) {
-  static const char *units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit < 4; ++unit)
-    value /= 1024;
-  char text[64];
-  std::snprintf(text, sizeof text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
-  return text;
-}
-
 std::string durationText(double seconds) {
   char text[64];
   seconds = std::isfinite(seconds) ? seconds : 0;

@@ -72,7 +72,6 @@ private:
   std::vector<double> seconds_;
 };
 
-std::string bytesText(uint64_t bytes);    // "12.5 MiB"
 std::string durationText(double seconds); // "1 h 05 min", "12 s"
 std::string numberText(double value, int digits = 6);
 

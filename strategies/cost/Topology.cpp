@@ -138,19 +138,6 @@ llvm::Expected<int64_t> parseBytes(llvm::StringRef text) {
   return int64_t(value * factor);
 }
 
-std::string bytesText(int64_t bytes) {
-  static const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double x = double(bytes);
-  int u = 0;
-  while (x >= 1024 && u < 4) {
-    x /= 1024;
-    ++u;
-  }
-  char buffer[40];
-  snprintf(buffer, sizeof buffer, u == 0 ? "%.0f %s" : "%.2f %s", x, units[u]);
-  return buffer;
-}
-
 const std::vector<std::string> &Topology::presetNames() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> list;

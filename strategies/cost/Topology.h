@@ -31,6 +31,7 @@
 #define TESSERA_STRATEGIES_COST_TOPOLOGY_H
 
 #include "dialects/dist/Mesh.h"
+#include "runtime/support/BytesText.h"
 
 #include <map>
 #include <optional>
@@ -91,8 +92,6 @@ struct Topology {
 
 /// "16GiB", "512 MiB", "2GB", "1000": bytes.
 llvm::Expected<int64_t> parseBytes(llvm::StringRef text);
-/// "1.50 GiB".
-std::string bytesText(int64_t bytes);
 
 } // namespace tessera::strategies
 

@@ -1,5 +1,6 @@
 #include "tools/dump/Picture.h"
 
+#include "runtime/support/BytesText.h"
 #include "tools/dump/PictureRows.h"
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/support/BytesText.h"
 
 #include <cstdio>
 
@@ -14,18 +15,6 @@ CollectiveCount ProgramFacts::total() const {
     sum.bytesSent += c.bytesSent;
   }
   return sum;
-}
-
-std::string bytesText(double bytes) {
-  static const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  int u = 0;
-  while (bytes >= 1024 && u < 4) {
-    bytes /= 1024;
-    ++u;
-  }
-  char buffer[48];
-  std::snprintf(buffer, sizeof buffer, u == 0 ? "%.0f %s" : "%.2f %s", bytes, units[u]);
-  return buffer;
 }
 
 static RankFacts factsOf(const plan::Plan &p) {

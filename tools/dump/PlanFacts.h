@@ -38,9 +38,6 @@ rt::Result<PlanFacts> readFacts(const std::string &directory);
 /// Per rank memory and communication, and the sum over ranks; ranks that are alike share a line.
 std::string toText(const PlanFacts &facts);
 
-/// "1.50 MiB".
-std::string bytesText(double bytes);
-
 } // namespace tessera
 
 #endif

@@ -1,6 +1,7 @@
 #include "tools/dump/ReportFile.h"
 
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/support/BytesText.h"
 #include "runtime/support/Nesting.h"
 #include "tools/dump/ReportFields.h"
 

@@ -202,7 +202,7 @@ TEST_CASE("a rank's plan does not depend on those written before it") {
         return %y : tensor<2x3xf32>
       }
     })");
-  auto layout = llvm::cantFail(compiler::buildSkeleton(*module.op));
+  auto layout = llvm::cantFail(compiler::buildPlanLayout(*module.op));
   const compiler::EmitOptions options{.model = "test"};
   compiler::PlanWriter writer(layout, options);
   std::set<std::string> different;

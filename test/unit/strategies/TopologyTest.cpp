@@ -86,8 +86,8 @@ TEST_CASE("memory sizes") {
     CHECK(!bytes);
     llvm::consumeError(bytes.takeError());
   }
-  CHECK(bytesText(1536) == "1.50 KiB");
-  CHECK(bytesText(512) == "512 B");
+  CHECK(tessera::bytesText(1536) == "1.50 KiB");
+  CHECK(tessera::bytesText(512) == "512 B");
 }
 
 TEST_CASE("several machines of a kind are joined by their network") {

@@ -152,7 +152,7 @@ Totals emitted(ModuleOp annotated, const CostModel &model) {
   compiler::buildPartitionPipeline(manager, options);
   if (failed(manager.run(*local)))
     llvm::report_fatal_error("the partition pipeline failed");
-  PlanLayout layout = llvm::cantFail(compiler::buildSkeleton(*local));
+  PlanLayout layout = llvm::cantFail(compiler::buildPlanLayout(*local));
   return Emitted(layout, model).run();
 }
 

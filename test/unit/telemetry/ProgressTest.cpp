@@ -1,5 +1,6 @@
 // What a run shows and logs.
 #include "runtime/telemetry/Progress.h"
+#include "runtime/support/BytesText.h"
 #include "runtime/support/File.h"
 
 #include <catch2/catch.hpp>
@@ -10,10 +11,10 @@
 using namespace tessera::rt;
 
 TEST_CASE("sizes, durations and numbers are written for people") {
-  CHECK(bytesText(0) == "0 bytes");
-  CHECK(bytesText(1023) == "1023 bytes");
-  CHECK(bytesText(1536) == "1.5 KiB");
-  CHECK(bytesText(uint64_t(5) << 30) == "5.0 GiB");
+  CHECK(tessera::bytesText(0) == "0 B");
+  CHECK(tessera::bytesText(1023) == "1023 B");
+  CHECK(tessera::bytesText(1536) == "1.50 KiB");
+  CHECK(tessera::bytesText(5.0 * (1 << 30)) == "5.00 GiB");
   CHECK(durationText(0.25) == "0.2 s");
   CHECK(durationText(59) == "59 s");
   CHECK(durationText(61) == "1 min 01 s");
