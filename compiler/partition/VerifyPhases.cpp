@@ -4,6 +4,7 @@
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/VerifyPass.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -128,17 +129,9 @@ LogicalResult verifyLocal(ModuleOp module) {
   return success();
 }
 
-/// A pass that checks and changes nothing.
-template <typename Base, LogicalResult (*Verify)(ModuleOp)> struct VerifyPass : Base {
-  void runOnOperation() override {
-    if (failed(Verify(this->getOperation())))
-      this->signalPassFailure();
-    this->markAllAnalysesPreserved();
-  }
-};
-struct VerifyAnnotated : VerifyPass<impl::VerifyAnnotatedPassBase<VerifyAnnotated>, verifyAnnotated> {};
-struct VerifyResharded : VerifyPass<impl::VerifyReshardedPassBase<VerifyResharded>, verifyResharded> {};
-struct VerifyLocal : VerifyPass<impl::VerifyLocalPassBase<VerifyLocal>, verifyLocal> {};
+struct VerifyAnnotated : graph::VerifyPass<impl::VerifyAnnotatedPassBase<VerifyAnnotated>, verifyAnnotated> {};
+struct VerifyResharded : graph::VerifyPass<impl::VerifyReshardedPassBase<VerifyResharded>, verifyResharded> {};
+struct VerifyLocal : graph::VerifyPass<impl::VerifyLocalPassBase<VerifyLocal>, verifyLocal> {};
 
 } // namespace
 

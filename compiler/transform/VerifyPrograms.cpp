@@ -8,6 +8,7 @@
 
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
+#include "dialects/graph/VerifyPass.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -170,16 +171,8 @@ LogicalResult verifyTraining(ModuleOp module) {
   return failure(walk.wasInterrupted());
 }
 
-/// A pass that checks and changes nothing.
-template <typename Base, LogicalResult (*Verify)(ModuleOp)> struct VerifyPass : Base {
-  void runOnOperation() override {
-    if (failed(Verify(this->getOperation())))
-      this->signalPassFailure();
-    this->markAllAnalysesPreserved();
-  }
-};
-struct VerifyImported : VerifyPass<impl::VerifyImportedPassBase<VerifyImported>, verifyImported> {};
-struct VerifyTraining : VerifyPass<impl::VerifyTrainingPassBase<VerifyTraining>, verifyTraining> {};
+struct VerifyImported : graph::VerifyPass<impl::VerifyImportedPassBase<VerifyImported>, verifyImported> {};
+struct VerifyTraining : graph::VerifyPass<impl::VerifyTrainingPassBase<VerifyTraining>, verifyTraining> {};
 
 } // namespace
 
