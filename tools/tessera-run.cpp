@@ -173,7 +173,7 @@ Status parseEvery(const std::string &text, RunOptions &r) {
   if (unit.empty())
     r.checkpointEvery = count;
   else
-    r.checkpointSeconds = static_cast<double>(count) * seconds;
+    r.checkpointSeconds = double(count) * seconds;
   return Status();
 }
 
@@ -251,7 +251,7 @@ void complain(const Status &status, int rank = -1) {
 
 /// This process's rank of the job; null where ranks are threads.
 Result<std::unique_ptr<World>> joinJob(CommandLine &c, const LaunchContext &context, const PlanDirectory &plan) {
-  const int ranks = static_cast<int>(plan.ranks.size());
+  const int ranks = int(plan.ranks.size());
   if (context.transport == Transport::Tcp) {
     c.run.localRank = context.localRank;
     c.run.localRanks = context.localRanks;
@@ -283,7 +283,7 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
   Result<PlanDirectory> plan = readPlanDirectory(recompiled ? recompiled : c.plan);
   if (!plan)
     return plan.status();
-  int ranks = static_cast<int>(plan->ranks.size());
+  int ranks = int(plan->ranks.size());
   if (c.ranks != 0 && c.ranks != ranks && !recompiled)
     return Status::error(c.plan + ": is a plan for " + std::to_string(ranks) + " ranks, not " +
                          std::to_string(c.ranks) + "; compile the model for another mesh");

@@ -36,7 +36,7 @@ unsigned byteSize(DType type) {
 
 llvm::StringRef dtypeName(DType type) {
   static constexpr llvm::StringLiteral names[] = {"f32", "f64", "f16", "bf16", "i64", "i32", "i8", "ui8", "i1"};
-  return names[static_cast<int>(type)];
+  return names[int(type)];
 }
 
 std::optional<DType> dtypeOf(Type type) {
@@ -120,7 +120,7 @@ double roundTo(DType type, double value) {
   if (type == DType::F64)
     return value;
   if (type == DType::F32)
-    return static_cast<float>(value);
+    return float(value);
   llvm::APFloat x(value);
   bool lossy;
   x.convert(semantics(type), llvm::APFloat::rmNearestTiesToEven, &lossy);
@@ -132,11 +132,11 @@ double roundTo(DType type, double value) {
 static int64_t wrapTo(DType type, int64_t value) {
   switch (type) {
   case DType::I32:
-    return static_cast<int32_t>(value);
+    return int32_t(value);
   case DType::I8:
-    return static_cast<int8_t>(value);
+    return int8_t(value);
   case DType::UI8:
-    return static_cast<uint8_t>(value);
+    return uint8_t(value);
   case DType::I1:
     return value != 0;
   default:
@@ -151,7 +151,7 @@ static int64_t truncate(double value) {
     return std::numeric_limits<int64_t>::max();
   if (value < -9223372036854775808.0)
     return std::numeric_limits<int64_t>::min();
-  return static_cast<int64_t>(value);
+  return int64_t(value);
 }
 
 Constant::Constant(DType type, Shape shape) : type_(type), shape_(std::move(shape)) {
@@ -206,7 +206,7 @@ Constant Constant::splat(DType type, Shape shape, double value) {
 
 Constant Constant::splatInt(DType type, Shape shape, int64_t value) {
   if (compiler::isFloat(type))
-    return splat(type, std::move(shape), static_cast<double>(value));
+    return splat(type, std::move(shape), double(value));
   Constant c(type, std::move(shape));
   c.splat_ = c.size_ > 0;
   c.ints_.assign(c.splat_ ? 1 : 0, wrapTo(type, value));
@@ -221,7 +221,7 @@ int64_t Constant::intAt(int64_t i) const {
 
 double Constant::floatAt(int64_t i) const {
   if (!compiler::isFloat(type_))
-    return static_cast<double>(ints_[splat_ ? 0 : i]);
+    return double(ints_[splat_ ? 0 : i]);
   return floats_[splat_ ? 0 : i];
 }
 
@@ -254,16 +254,16 @@ Constant Constant::fromBytes(DType type, Shape shape, llvm::ArrayRef<char> bytes
       break;
     }
     case DType::I64:
-      c.ints_.push_back(static_cast<int64_t>(endian::read64le(p)));
+      c.ints_.push_back(int64_t(endian::read64le(p)));
       break;
     case DType::I32:
-      c.ints_.push_back(static_cast<int32_t>(endian::read32le(p)));
+      c.ints_.push_back(int32_t(endian::read32le(p)));
       break;
     case DType::I8:
-      c.ints_.push_back(static_cast<int8_t>(*p));
+      c.ints_.push_back(int8_t(*p));
       break;
     case DType::UI8:
-      c.ints_.push_back(static_cast<uint8_t>(*p));
+      c.ints_.push_back(uint8_t(*p));
       break;
     case DType::I1:
       c.ints_.push_back(*p != 0);
@@ -278,7 +278,7 @@ static uint16_t bits16(DType type, double value) {
   llvm::APFloat x(value);
   bool lossy;
   x.convert(semantics(type), llvm::APFloat::rmNearestTiesToEven, &lossy);
-  return static_cast<uint16_t>(x.bitcastToAPInt().getZExtValue());
+  return uint16_t(x.bitcastToAPInt().getZExtValue());
 }
 
 std::vector<char> Constant::toBytes() const {
@@ -288,17 +288,17 @@ std::vector<char> Constant::toBytes() const {
   char *p = bytes.data();
   for (int64_t i = 0; i < size_; ++i, p += width) {
     if (type_ == DType::F32)
-      endian::write32le(p, llvm::bit_cast<uint32_t>(static_cast<float>(floatAt(i))));
+      endian::write32le(p, llvm::bit_cast<uint32_t>(float(floatAt(i))));
     else if (type_ == DType::F64)
       endian::write64le(p, llvm::bit_cast<uint64_t>(floatAt(i)));
     else if (isFloat(type_))
       endian::write16le(p, bits16(type_, floatAt(i)));
     else if (width == 8)
-      endian::write64le(p, static_cast<uint64_t>(intAt(i)));
+      endian::write64le(p, uint64_t(intAt(i)));
     else if (width == 4)
-      endian::write32le(p, static_cast<uint32_t>(intAt(i)));
+      endian::write32le(p, uint32_t(intAt(i)));
     else
-      *p = static_cast<char>(intAt(i));
+      *p = char(intAt(i));
   }
   return bytes;
 }

@@ -43,7 +43,7 @@ template <typename Fn> Constant Constant::remap(Shape shape, Fn index) const {
 /// Row-major strides.
 static Shape stridesOf(ArrayRef<int64_t> shape) {
   Shape strides(shape.size(), 1);
-  for (int64_t i = static_cast<int64_t>(shape.size()) - 2; i >= 0; --i)
+  for (int64_t i = int64_t(shape.size()) - 2; i >= 0; --i)
     strides[i] = strides[i + 1] * shape[i + 1];
   return strides;
 }
@@ -52,7 +52,7 @@ static Shape stridesOf(ArrayRef<int64_t> shape) {
 static auto affine(ArrayRef<int64_t> shape, Shape weights, int64_t offset = 0) {
   return [shape = Shape(shape), weights = std::move(weights), offset](int64_t i) {
     int64_t result = offset;
-    for (int64_t d = static_cast<int64_t>(shape.size()) - 1; d >= 0; --d) {
+    for (int64_t d = int64_t(shape.size()) - 1; d >= 0; --d) {
       result += (i % shape[d]) * weights[d];
       i /= shape[d];
     }
@@ -121,9 +121,8 @@ Constant tessera::compiler::foldPad(const Constant &x, ArrayRef<int64_t> lo, dou
   if (isFloat(x.type()))
     return Constant::floats(x.type(), shape,
                             padded<double>(x, lo, value, shape, [&](int64_t i) { return x.floatAt(i); }));
-  return Constant::ints(x.type(), shape, padded<int64_t>(x, lo, static_cast<int64_t>(value), shape, [&](int64_t i) {
-                          return x.intAt(i);
-                        }));
+  return Constant::ints(x.type(), shape,
+                        padded<int64_t>(x, lo, int64_t(value), shape, [&](int64_t i) { return x.intAt(i); }));
 }
 
 Constant tessera::compiler::foldConcat(ArrayRef<const Constant *> xs, int64_t dim, Shape shape) {
@@ -168,7 +167,7 @@ Constant tessera::compiler::foldIota(DType type, Shape shape, int64_t dim) {
     inner *= shape[d];
   std::vector<int64_t> v(*elementCount(shape));
   for (size_t i = 0; i < v.size(); ++i)
-    v[i] = (static_cast<int64_t>(i) / inner) % shape[dim];
+    v[i] = (int64_t(i) / inner) % shape[dim];
   if (isFloat(type))
     return Constant::floats(type, std::move(shape), std::vector<double>(v.begin(), v.end()));
   return Constant::ints(type, std::move(shape), std::move(v));

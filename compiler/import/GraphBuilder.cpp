@@ -69,7 +69,7 @@ Val GraphBuilder::known(Constant constant, StringRef origin) const {
 }
 
 Val GraphBuilder::knownInts(ArrayRef<int64_t> values) const {
-  return known(Constant::ints(DType::I64, {static_cast<int64_t>(values.size())}, values.vec()));
+  return known(Constant::ints(DType::I64, {int64_t(values.size())}, values.vec()));
 }
 
 Value GraphBuilder::materialize(const Val &x) {
@@ -271,7 +271,7 @@ Val GraphBuilder::iota(DType type, Shape shape, int64_t dim, StringRef suffix) {
 
 Val GraphBuilder::random(Value step, DType type, Shape shape, uint64_t seed, int64_t stream, StringRef suffix) {
   return createTyped(graph::RandomOp::getOperationName(), wrap(step),
-                     {attr("seed", static_cast<int64_t>(seed)), attr("stream", stream)}, type, shape, suffix);
+                     {attr("seed", int64_t(seed)), attr("stream", stream)}, type, shape, suffix);
 }
 
 //===----------------------------------------------------------------------------------------------===//
@@ -306,7 +306,7 @@ Val GraphBuilder::transpose(const Val &x, ArrayRef<int64_t> perm, StringRef suff
   if (!x)
     return {};
   std::set<int64_t> seen(perm.begin(), perm.end());
-  if (static_cast<int64_t>(perm.size()) != x.rank() || seen.size() != perm.size() ||
+  if (int64_t(perm.size()) != x.rank() || seen.size() != perm.size() ||
       (!perm.empty() && (*seen.begin() != 0 || *seen.rbegin() != x.rank() - 1)))
     return fail("perm is no permutation of the " + llvm::Twine(x.rank()) + " dimensions");
   if (llvm::is_sorted(perm))

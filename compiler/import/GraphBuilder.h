@@ -35,7 +35,7 @@ struct Val {
   std::shared_ptr<const std::vector<Val>> sequence; // or a list of values, which only Sequence operators take
 
   explicit operator bool() const { return value || known || sequence; }
-  int64_t rank() const { return static_cast<int64_t>(shape.size()); }
+  int64_t rank() const { return int64_t(shape.size()); }
   int64_t size() const { return elementCount(shape).value_or(0); }
 };
 

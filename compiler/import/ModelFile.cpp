@@ -183,7 +183,7 @@ static Error orderNodes(ModelFile &file) {
     });
     for (int source : sources)
       readers[source].push_back(i);
-    waiting[i] = static_cast<int>(sources.size());
+    waiting[i] = int(sources.size());
     if (waiting[i] == 0)
       ready.push(i);
   }
@@ -195,7 +195,7 @@ static Error orderNodes(ModelFile &file) {
       if (--waiting[reader] == 0)
         ready.push(reader);
   }
-  if (static_cast<int>(file.order.size()) == total)
+  if (int(file.order.size()) == total)
     return Error::success();
 
   // Walking backward over waiting nodes must meet one a second time: that one lies on a cycle.
@@ -220,7 +220,7 @@ Expected<std::unique_ptr<ModelFile>> parseModel(StringRef bytes, StringRef direc
     return createStringError("the model is empty");
   if (bytes.size() > kMaxFileSize)
     return createStringError("the model exceeds 2 GiB: export its weights as external data");
-  if (!file->proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+  if (!file->proto.ParseFromArray(bytes.data(), int(bytes.size())))
     return createStringError("not an ONNX model, or cut short: its bytes do not parse");
   if (!file->proto.has_graph())
     return createStringError("not an ONNX model: it has no graph");

@@ -71,7 +71,7 @@ std::optional<double> Node::knownFloat(int i, StringRef what) {
     return std::nullopt;
   }
   double value = x.known->floatAt(0);
-  return x.type == DType::F32 ? shortestDecimal(static_cast<float>(value)) : value;
+  return x.type == DType::F32 ? shortestDecimal(float(value)) : value;
 }
 
 const onnx::AttributeProto *Node::find(StringRef name, onnx::AttributeProto::AttributeType type) {
@@ -166,7 +166,7 @@ bool Node::wanted(int i) const {
 }
 
 void Node::out(int i, Val value) {
-  if (i < static_cast<int>(outputs_.size()))
+  if (i < int(outputs_.size()))
     outputs_[i] = std::move(value);
 }
 

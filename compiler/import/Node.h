@@ -66,7 +66,7 @@ public:
   const onnx::NodeProto &proto;
 
   // Inputs. `in` of an input that is missing, or a sequence, fails.
-  int numInputs() const { return static_cast<int>(inputs_.size()); }
+  int numInputs() const { return int(inputs_.size()); }
   bool has(int i) const { return i < numInputs() && bool(inputs_[i]); }
   Val in(int i);
   Val floatIn(int i); // fails unless it is floating point

@@ -200,7 +200,7 @@ std::vector<Val> FunctionBuilder::subgraph(GraphBuilder &builder, const onnx::Gr
     builder.fail("its bodies unroll to more than " + llvm::Twine(kMaxUnrolled) + " nodes");
     return {};
   }
-  if (static_cast<int>(inputs.size()) != graph.input_size()) {
+  if (int(inputs.size()) != graph.input_size()) {
     builder.fail("its body has " + llvm::Twine(graph.input_size()) + " inputs, not " + llvm::Twine(inputs.size()));
     return {};
   }
@@ -251,8 +251,7 @@ std::vector<Val> FunctionBuilder::subgraph(GraphBuilder &builder, const onnx::Gr
     builder.rephrase(text);
     return {};
   }
-  if (static_cast<int>(outputs.size()) != graph.output_size() ||
-      llvm::any_of(outputs, [](const Val &v) { return !v; })) {
+  if (int(outputs.size()) != graph.output_size() || llvm::any_of(outputs, [](const Val &v) { return !v; })) {
     builder.fail("its body does not produce all of its outputs");
     return {};
   }
@@ -303,7 +302,7 @@ Error FunctionBuilder::finish(GraphBuilder &builder) {
   }
   for (const Source &source : sources_)
     if (auto it = updates_.find(source.name); it != updates_.end()) {
-      updateIndex[source.name] = static_cast<int64_t>(results.size());
+      updateIndex[source.name] = int64_t(results.size());
       results.push_back(builder.materialize(it->second));
       roles.push_back({graph::kUpdate.str(), source.name});
     }

@@ -101,24 +101,24 @@ int64_t intAttr(const onnx::NodeProto &node, StringRef name) {
 /// Fans of a kernel, as PyTorch counts them.
 void setFans(Source &source, const Reach &reach) {
   const Shape &shape = source.whole;
-  auto rank = static_cast<int64_t>(shape.size());
+  auto rank = int64_t(shape.size());
   if (rank < 2) {
-    source.init.fanIn = source.init.fanOut = rank == 0 ? 1 : static_cast<double>(shape[0]);
+    source.init.fanIn = source.init.fanOut = rank == 0 ? 1 : double(shape[0]);
     return;
   }
   StringRef type = reach.use.node->op_type();
   if (type.starts_with("Conv")) {
     double field = 1;
     for (int64_t d = 2; d < rank; ++d)
-      field *= static_cast<double>(shape[d]);
-    source.init.fanIn = static_cast<double>(shape[1]) * field;
-    source.init.fanOut = static_cast<double>(shape[0]) * field;
+      field *= double(shape[d]);
+    source.init.fanIn = double(shape[1]) * field;
+    source.init.fanOut = double(shape[0]) * field;
     return;
   }
   // [in, out], unless it is transposed on the way or by the product.
   bool outIn = reach.transposed != (type == "Gemm" && intAttr(*reach.use.node, "transB") != 0);
-  source.init.fanIn = static_cast<double>(shape[outIn ? rank - 1 : rank - 2]);
-  source.init.fanOut = static_cast<double>(shape[outIn ? rank - 2 : rank - 1]);
+  source.init.fanIn = double(shape[outIn ? rank - 1 : rank - 2]);
+  source.init.fanOut = double(shape[outIn ? rank - 2 : rank - 1]);
 }
 
 WeightUse useOf(char code) {
@@ -199,7 +199,7 @@ Error readInput(const onnx::ValueInfoProto &info, const ImportOptions &options, 
   source.type = *type;
   if (!tensor.has_shape() || tensor.shape().dim_size() > kMaxRank)
     return createStringError("the input '%s' has no shape, or more than %d dimensions", source.name.c_str(),
-                             static_cast<int>(kMaxRank));
+                             int(kMaxRank));
   for (int axis = 0; axis < tensor.shape().dim_size(); ++axis) {
     const auto &dim = tensor.shape().dim(axis);
     // Some exporters write 0 or -1 for "unknown".

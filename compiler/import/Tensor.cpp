@@ -102,17 +102,17 @@ template <typename Field> static std::string fieldBytes(DType type, const Field 
   for (int i = 0; i < field.size(); ++i, p += byteSize(type)) {
     auto value = field.Get(i);
     if (type == DType::F32)
-      support::endian::write32le(p, bit_cast<uint32_t>(static_cast<float>(value)));
+      support::endian::write32le(p, bit_cast<uint32_t>(float(value)));
     else if (type == DType::F64)
-      support::endian::write64le(p, bit_cast<uint64_t>(static_cast<double>(value)));
+      support::endian::write64le(p, bit_cast<uint64_t>(double(value)));
     else if (byteSize(type) == 8)
-      support::endian::write64le(p, static_cast<uint64_t>(value));
+      support::endian::write64le(p, uint64_t(value));
     else if (byteSize(type) == 4)
-      support::endian::write32le(p, static_cast<uint32_t>(value));
+      support::endian::write32le(p, uint32_t(value));
     else if (byteSize(type) == 2) // float16 and bfloat16 are stored as bit patterns
-      support::endian::write16le(p, static_cast<uint16_t>(value));
+      support::endian::write16le(p, uint16_t(value));
     else
-      *p = static_cast<char>(value);
+      *p = char(value);
   }
   return bytes;
 }
@@ -129,7 +129,7 @@ static Expected<Weight> makeWeight(const onnx::TensorProto &tensor, std::string 
   weight.type = *type;
   weight.shape.assign(tensor.dims().begin(), tensor.dims().end());
   auto count = elementCount(weight.shape);
-  if (!count || static_cast<int64_t>(weight.shape.size()) > kMaxRank)
+  if (!count || int64_t(weight.shape.size()) > kMaxRank)
     return createStringError("%s has the shape %s, which is not allowed", what.c_str(),
                              shapeText(weight.shape).c_str());
   uint64_t bytes = *count * byteSize(*type);

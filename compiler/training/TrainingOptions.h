@@ -14,8 +14,8 @@
 //               linear (steps, end, warmup)
 //   loss scales none, static (scale), dynamic (initial, growth, backoff, interval)
 //
-// ignore_index is -100 unless it is said ("none": there is none). A flag may stand without a value (nesterov). Everything unknown, missing or out of range is an
-// error that says what is known.
+// ignore_index is -100 unless it is said ("none": there is none). A flag may stand without a value (nesterov).
+// Everything unknown, missing or out of range is an error that says what is known.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_TRAINING_TRAININGOPTIONS_H

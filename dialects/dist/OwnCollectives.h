@@ -46,8 +46,8 @@ std::vector<OwnReshard> statisticReshards(const ShardingRule &rule, const Strate
 std::vector<OwnReshard> resultReshards(const ShardingRule &rule, const Strategy &strategy,
                                        llvm::ArrayRef<Shape> resultShapes);
 
-/// A collective that an operator brings along: a halo (operand >= 0), a part of a statistic's reduction (statistic >= 0)
-/// or of a result's reshard (result >= 0).
+/// A collective that an operator brings along: a halo (operand >= 0), a part of a statistic's reduction (statistic >=
+/// 0) or of a result's reshard (result >= 0).
 struct OwnCollective {
   int operand = -1, statistic = -1, result = -1;
   int64_t elementBytes = 4;

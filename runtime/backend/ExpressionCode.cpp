@@ -46,15 +46,15 @@ Status readSource(Instr &instr, const google::protobuf::RepeatedPtrField<plan::A
                   const Shape &domain) {
   if (instr.op == Op::Iota) {
     int64_t dim = intOf(attributes, "dim");
-    if (dim < 0 || dim >= static_cast<int64_t>(domain.size()))
+    if (dim < 0 || dim >= int64_t(domain.size()))
       return Status::error("iota along dimension " + std::to_string(dim) + " of " + str(domain) +
                            ", which has no such dimension");
-    instr.dim = static_cast<size_t>(dim);
+    instr.dim = size_t(dim);
     instr.start = intOf(attributes, "start");
     return Status();
   }
-  instr.seed = static_cast<uint64_t>(intOf(attributes, "seed"));
-  instr.stream = static_cast<uint64_t>(intOf(attributes, "stream"));
+  instr.seed = uint64_t(intOf(attributes, "seed"));
+  instr.stream = uint64_t(intOf(attributes, "stream"));
   Shape global = intsOf(attributes, "global_shape"), offset = intsOf(attributes, "offset");
   if (global.empty())
     global = domain;
@@ -141,7 +141,7 @@ Status checkView(const Shape &view, const Shape &domain, const TensorView &buffe
 Shape aligned(const Shape &shape, size_t rank) {
   Shape view(rank, 1);
   if (shape.size() <= rank)
-    std::copy(shape.begin(), shape.end(), view.end() - static_cast<long>(shape.size()));
+    std::copy(shape.begin(), shape.end(), view.end() - long(shape.size()));
   return view;
 }
 
@@ -157,13 +157,12 @@ Status lowerFused(const KernelCall &call, ExpressionCode &e) {
   for (int64_t d : e.domain)
     if (d < 0 || __builtin_mul_overflow(points, d, &points) || points > (int64_t(1) << 46))
       return Status::error("fused: the domain " + str(e.domain) + " is not a sensible shape");
-  if (x.input_views_size() != static_cast<int>(call.inputs.size()) ||
-      x.results_size() != static_cast<int>(call.outputs.size()))
+  if (x.input_views_size() != int(call.inputs.size()) || x.results_size() != int(call.outputs.size()))
     return Status::error("fused: the expression has " + std::to_string(x.input_views_size()) + " views and " +
                          std::to_string(x.results_size()) + " results for " + std::to_string(call.inputs.size()) +
                          " inputs and " + std::to_string(call.outputs.size()) + " outputs");
   for (size_t i = 0; i < call.inputs.size(); ++i) {
-    const auto &shape = x.input_views(static_cast<int>(i)).shape();
+    const auto &shape = x.input_views(int(i)).shape();
     e.inputs.push_back({call.inputs[i].dtype, Shape(shape.begin(), shape.end())});
   }
   for (const plan::Instruction &in : x.code()) {
@@ -177,10 +176,10 @@ Status lowerFused(const KernelCall &call, ExpressionCode &e) {
     instr.immediate = in.immediate();
     if (bytesPerElement(instr.type) == 0)
       return Status::error("fused: '" + in.op() + "' has no result type");
-    if (in.operands_size() != static_cast<int>(instr.arity))
+    if (in.operands_size() != int(instr.arity))
       return Status::error("fused: '" + in.op() + "' with " + std::to_string(in.operands_size()) + " operands");
     for (uint32_t i = 0; i < instr.arity; ++i) {
-      instr.operands[i] = in.operands(static_cast<int>(i));
+      instr.operands[i] = in.operands(int(i));
       if (instr.operands[i] >= e.valueCount())
         return Status::error("fused: '" + in.op() + "' uses value " + std::to_string(instr.operands[i]) +
                              ", which comes later");
@@ -195,7 +194,7 @@ Status lowerFused(const KernelCall &call, ExpressionCode &e) {
     Shape view(r.shape().begin(), r.shape().end());
     if (view.empty() && r.reduction() == plan::NONE)
       view = e.domain;
-    e.results.push_back({r.value(), r.reduction(), call.outputs[static_cast<size_t>(i)].dtype, view});
+    e.results.push_back({r.value(), r.reduction(), call.outputs[size_t(i)].dtype, view});
   }
   return Status();
 }
@@ -205,10 +204,10 @@ Status lowerReduce(const KernelCall &call, ExpressionCode &e) {
   e.inputs.push_back({call.inputs[0].dtype, e.domain});
   Shape view = e.domain;
   for (int64_t d : call.intsAttribute("dims")) {
-    if (d < 0 || d >= static_cast<int64_t>(e.domain.size()))
+    if (d < 0 || d >= int64_t(e.domain.size()))
       return Status::error(call.name() + " over dimension " + std::to_string(d) + " of " + str(e.domain) +
                            ", which has no such dimension");
-    view[static_cast<size_t>(d)] = 1;
+    view[size_t(d)] = 1;
   }
   plan::Reduction kind = call.name() == "reduce_sum" ? plan::SUM : call.name() == "reduce_max" ? plan::MAX : plan::MIN;
   if (view == e.domain)

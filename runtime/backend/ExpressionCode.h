@@ -66,7 +66,7 @@ struct ExpressionCode {
   std::vector<Instr> code;
   std::vector<ExpressionResult> results;
 
-  uint32_t valueCount() const { return static_cast<uint32_t>(inputs.size() + code.size()); }
+  uint32_t valueCount() const { return uint32_t(inputs.size() + code.size()); }
   plan::DType typeOf(uint32_t value) const {
     return value < inputs.size() ? inputs[value].type : code[value - inputs.size()].type;
   }

@@ -11,8 +11,8 @@ namespace tessera::rt {
 namespace {
 
 // Without its sign an infinity is the pattern `kInfinity`, a NaN a larger one, anything else a smaller one. The
-// largest pattern therefore tells what is there; it needs no branch, and its loop vectorises: with signed numbers on the
-// oldest processors, too.
+// largest pattern therefore tells what is there; it needs no branch, and its loop vectorises: with signed numbers on
+// the oldest processors, too.
 template <typename Bits, Bits kInfinity> struct Pattern {
   static_assert(std::is_signed_v<Bits>);
   static constexpr Bits kMagnitude = std::numeric_limits<Bits>::max();
@@ -27,7 +27,7 @@ template <typename Bits, Bits kInfinity> struct Pattern {
 
   static NonFinite find(const void *data, int64_t count, int threads) {
     // A cut for each thread and not smaller than what a thread is worth.
-    const int used = static_cast<int>(std::clamp<int64_t>(count >> 16, 1, threads));
+    const int used = int(std::clamp<int64_t>(count >> 16, 1, threads));
     std::atomic<bool> nan = false, infinity = false;
     parallelFor(used, count, [&](int64_t begin, int64_t end) {
       const Bits most = largest(data, begin, end);
@@ -43,7 +43,7 @@ template <typename Bits, Bits kInfinity> struct Pattern {
 } // namespace
 
 NonFinite nonFinite(const void *data, plan::DType type, size_t count, int threads) {
-  const auto n = static_cast<int64_t>(count);
+  const auto n = int64_t(count);
   switch (type) {
   case plan::F32:
     return Pattern<int32_t, 0x7f800000>::find(data, n, threads);

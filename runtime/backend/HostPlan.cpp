@@ -105,16 +105,16 @@ bool HostPlan::watch(uint32_t program, uint32_t buffer, const std::shared_ptr<st
   if (program >= kernels_.size() || buffer >= buffers().size())
     return false;
   auto viewed = [&](uint32_t b) {
-    const uint32_t of = plan().buffers(static_cast<int>(b)).alias_of_plus_one();
+    const uint32_t of = plan().buffers(int(b)).alias_of_plus_one();
     return of ? of - 1 : b;
   };
   for (size_t s = kernels_[program].size(); s-- > 0;) {
-    const plan::Step &last = step(program, static_cast<uint32_t>(s));
+    const plan::Step &last = step(program, uint32_t(s));
     if (last.has_collective() && viewed(last.collective().output()) == viewed(buffer))
       return false;
     for (int o = 0; o < last.kernel().outputs_size(); ++o)
       if (viewed(last.kernel().outputs(o)) == viewed(buffer))
-        return kernels_[program][s]->watch(static_cast<size_t>(o), found);
+        return kernels_[program][s]->watch(size_t(o), found);
   }
   return false;
 }

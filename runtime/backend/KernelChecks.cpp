@@ -143,11 +143,11 @@ Status checkTranspose(const KernelCall &call) {
   std::sort(sorted.begin(), sorted.end());
   bool good = perm.size() == call.inputs[0].shape.size();
   for (size_t d = 0; good && d < sorted.size(); ++d)
-    good = sorted[d] == static_cast<int64_t>(d);
+    good = sorted[d] == int64_t(d);
   if (!good)
     return attributeError(call, "perm " + str(perm) + " is not a permutation of the dimensions");
   for (int64_t d : perm)
-    expected.push_back(call.inputs[0].shape[static_cast<size_t>(d)]);
+    expected.push_back(call.inputs[0].shape[size_t(d)]);
   return resultShape(call, expected);
 }
 
@@ -194,9 +194,9 @@ Status checkConcat(const KernelCall &call) {
   TESSERA_RETURN_IF_ERROR(sameTypes(call));
   int64_t dim = call.intAttribute("dim", -1);
   Shape expected = call.inputs[0].shape;
-  if (dim < 0 || dim >= static_cast<int64_t>(expected.size()))
+  if (dim < 0 || dim >= int64_t(expected.size()))
     return attributeError(call, "there is no dimension " + std::to_string(dim));
-  size_t d = static_cast<size_t>(dim);
+  size_t d = size_t(dim);
   for (size_t i = 1; i < call.inputs.size(); ++i) {
     Shape s = call.inputs[i].shape, t = expected;
     if (s.size() != t.size())
@@ -231,7 +231,7 @@ Status checkTopK(const KernelCall &call) {
   if (call.outputs[0].dtype != plan::I64)
     return Status::error("topk gives i64, not " + dtypeName(call.outputs[0].dtype));
   Shape expected = call.inputs[0].shape;
-  int64_t &extent = expected[static_cast<size_t>(call.intAttribute("dim"))];
+  int64_t &extent = expected[size_t(call.intAttribute("dim"))];
   int64_t k = call.intAttribute("k");
   if (k < 1 || k > extent)
     return attributeError(call, "k = " + std::to_string(k) + " is out of range");
@@ -393,14 +393,14 @@ Result<IndexGeometry> indexGeometry(const KernelCall &call) {
   if (table.dtype != items.dtype)
     return Status::error(call.name() + " of " + dtypeName(table.dtype) + " cannot give " + dtypeName(items.dtype));
   int64_t axis = call.intAttribute("axis", -1);
-  if (axis < 0 || axis >= static_cast<int64_t>(table.shape.size()))
+  if (axis < 0 || axis >= int64_t(table.shape.size()))
     return attributeError(call, "there is no axis " + std::to_string(axis));
   auto at = table.shape.begin() + axis;
   if (scatter && call.intAttribute("size", -1) != *at)
     return attributeError(call, "size is not the extent of axis " + std::to_string(axis) + " of " + str(table.shape));
   int64_t batch = call.intAttribute("batch_dims");
   const Shape &index = indices.shape;
-  if (batch < 0 || batch > axis || batch > static_cast<int64_t>(index.size()) ||
+  if (batch < 0 || batch > axis || batch > int64_t(index.size()) ||
       !std::equal(index.begin(), index.begin() + batch, table.shape.begin()))
     return attributeError(call, "there are no " + std::to_string(batch) + " batch dimensions");
   auto own = table.shape.begin() + batch;
@@ -426,11 +426,11 @@ Result<IndexGeometry> indexGeometry(const KernelCall &call) {
 Result<AxisGeometry> axisGeometry(const KernelCall &call) {
   const Shape &x = call.inputs[0].shape;
   int64_t dim = call.intAttribute("dim", -1);
-  if (dim < 0 || dim >= static_cast<int64_t>(x.size()))
+  if (dim < 0 || dim >= int64_t(x.size()))
     return attributeError(call, "there is no dimension " + std::to_string(dim));
   AxisGeometry g;
   g.outer = elementCount(Shape(x.begin(), x.begin() + dim));
-  g.extent = x[static_cast<size_t>(dim)];
+  g.extent = x[size_t(dim)];
   g.inner = elementCount(Shape(x.begin() + dim + 1, x.end()));
   return g;
 }

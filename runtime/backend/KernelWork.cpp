@@ -6,9 +6,7 @@
 namespace tessera::rt {
 namespace {
 
-double product(const std::array<int64_t, 3> &sizes) {
-  return static_cast<double>(sizes[0]) * static_cast<double>(sizes[1]) * static_cast<double>(sizes[2]);
-}
+double product(const std::array<int64_t, 3> &sizes) { return double(sizes[0]) * double(sizes[1]) * double(sizes[2]); }
 
 std::optional<double> flopsOf(const KernelCall &call) {
   const std::string &name = call.name();
@@ -16,15 +14,13 @@ std::optional<double> flopsOf(const KernelCall &call) {
     Result<MatMulGeometry> g = matmulGeometry(call);
     if (!g)
       return std::nullopt;
-    return 2.0 * static_cast<double>(elementCount(g->batch)) * static_cast<double>(g->m) * static_cast<double>(g->n) *
-           static_cast<double>(g->k);
+    return 2.0 * double(elementCount(g->batch)) * double(g->m) * double(g->n) * double(g->k);
   }
   if (name.rfind("conv", 0) == 0) { // the gradients have as many products as the convolution
     Result<ConvGeometry> g = convGeometry(call);
     if (!g)
       return std::nullopt;
-    return 2.0 * static_cast<double>(g->n) * static_cast<double>(g->groups) * static_cast<double>(g->f) *
-           static_cast<double>(g->c) * product(g->out) * product(g->kernel);
+    return 2.0 * double(g->n) * double(g->groups) * double(g->f) * double(g->c) * product(g->out) * product(g->kernel);
   }
   if (name.rfind("attention", 0) == 0) {
     Result<AttentionGeometry> g = attentionGeometry(call);
@@ -32,18 +28,16 @@ std::optional<double> flopsOf(const KernelCall &call) {
       return std::nullopt;
     double scores = 0;
     for (int64_t row = 0; row < g->rows(); ++row)
-      scores += static_cast<double>(g->inside(row));
-    scores *= static_cast<double>(g->batches) * static_cast<double>(g->heads());
+      scores += double(g->inside(row));
+    scores *= double(g->batches) * double(g->heads());
     // Scores and their products with v; the gradient computes the scores again, then dp, dq, dk and dv.
     const bool gradient = name != "attention";
-    return 2.0 * scores *
-           (static_cast<double>(g->q.depth) * (gradient ? 3 : 1) +
-            static_cast<double>(g->v.depth) * (gradient ? 2 : 1));
+    return 2.0 * scores * (double(g->q.depth) * (gradient ? 3 : 1) + double(g->v.depth) * (gradient ? 2 : 1));
   }
   if (name == "fused") {
     double points = 1, each = 0;
     for (int64_t size : call.kernel->expression().domain())
-      points *= static_cast<double>(size);
+      points *= double(size);
     for (const plan::Instruction &instruction : call.kernel->expression().code())
       each += instruction.op() != "constant" && instruction.op() != "iota";
     return points * each;

@@ -26,7 +26,7 @@ private:
 };
 
 Shape shapeOf(const plan::Plan &plan, size_t b) {
-  const auto &shape = plan.buffers(static_cast<int>(b)).shape();
+  const auto &shape = plan.buffers(int(b)).shape();
   return Shape(shape.begin(), shape.end());
 }
 
@@ -37,10 +37,10 @@ void uniteExpression(const plan::Plan &plan, const plan::Kernel &kernel, const K
     return;
   std::vector<size_t> full;
   for (int i = 0; i < kernel.inputs_size(); ++i)
-    if (code->inputs[static_cast<size_t>(i)].view == code->domain)
+    if (code->inputs[size_t(i)].view == code->domain)
       full.push_back(kernel.inputs(i));
   for (int r = 0; r < kernel.outputs_size(); ++r)
-    if (code->results[static_cast<size_t>(r)].view == code->domain)
+    if (code->results[size_t(r)].view == code->domain)
       full.push_back(kernel.outputs(r));
   for (size_t i = 1; i < full.size(); ++i)
     if (shapeOf(plan, full[i]) == shapeOf(plan, full[0]))
@@ -53,11 +53,11 @@ enum Wish : uint8_t { None = 0, Activation = 1, Weight = 2, Plain = 4 };
 
 std::vector<Layout> chooseLayouts(const plan::Plan &plan, const std::vector<std::vector<KernelCall>> &calls,
                                   const LayoutWishes &wishes) {
-  size_t n = static_cast<size_t>(plan.buffers_size());
+  size_t n = size_t(plan.buffers_size());
   Classes classes(n);
   std::vector<uint8_t> wish(n, None);
   auto want = [&](uint32_t b, Wish w) {
-    if (wishes.wanted(plan.buffers(static_cast<int>(b)).dtype(), w == Weight))
+    if (wishes.wanted(plan.buffers(int(b)).dtype(), w == Weight))
       wish[b] |= w;
   };
   for (size_t b = 0; b < wishes.plain.size(); ++b)
@@ -65,7 +65,7 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan, const std::vector<std:
       wish[b] |= Plain;
   Classes bytes(n); // views of one another
   for (size_t b = 0; b < n; ++b)
-    if (uint32_t alias = plan.buffers(static_cast<int>(b)).alias_of_plus_one(); alias && alias <= n) {
+    if (uint32_t alias = plan.buffers(int(b)).alias_of_plus_one(); alias && alias <= n) {
       bytes.unite(b, alias - 1);
       if (shapeOf(plan, b) == shapeOf(plan, alias - 1)) {
         classes.unite(b, alias - 1);
@@ -87,7 +87,7 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan, const std::vector<std:
       if (!step.has_kernel())
         continue;
       const plan::Kernel &k = step.kernel();
-      const KernelCall &call = calls[static_cast<size_t>(p)][static_cast<size_t>(s)];
+      const KernelCall &call = calls[size_t(p)][size_t(s)];
       if (isExpressionKernel(k.name())) {
         uniteExpression(plan, k, call, classes);
       } else if (k.name() == "reshape") { // a copy, where it keeps the shape

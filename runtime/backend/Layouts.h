@@ -1,8 +1,8 @@
 //===- Layouts.h - which buffers are kept in which layout -------------------------------------------------===//
 //
-// Libraries convolve fastest on layouts of their own: oneDNN channel-blocked (nChw16c, OIhw16i16o), cuDNN's tensor cores
-// with channels last. Reordering around every convolution would cost as much as the elementwise work, so a layout is given
-// to each buffer of the plan once:
+// Libraries convolve fastest on layouts of their own: oneDNN channel-blocked (nChw16c, OIhw16i16o), cuDNN's tensor
+// cores with channels last. Reordering around every convolution would cost as much as the elementwise work, so a layout
+// is given to each buffer of the plan once:
 //
 //   - buffers that a kernel reads or writes point by point in one shape, and the two ends of a
 //     collective, form a class and share a layout where their shapes allow it;
@@ -11,9 +11,9 @@
 //   - buffers that have views of other shapes stay plain.
 //
 // Example: x -> conv(w) -> y -> fused(y, s) -> z: on the CPU x is nChw16c, w OIhw16i16o; y, z are one class, nChw16c.
-// The choice depends on shapes and steps alone, which are equal on all ranks, and on what the backend wishes: on the CPU
-// the block size follows from the instruction set (16, or 8 without AVX-512), so that ranks on unlike machines may not be
-// mixed.
+// The choice depends on shapes and steps alone, which are equal on all ranks, and on what the backend wishes: on the
+// CPU the block size follows from the instruction set (16, or 8 without AVX-512), so that ranks on unlike machines may
+// not be mixed.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_LAYOUTS_H

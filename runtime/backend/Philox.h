@@ -16,15 +16,15 @@ namespace tessera::rt {
 
 /// First output word of Philox 4x32-10.
 inline uint32_t philox(uint64_t key, uint64_t counterLow, uint64_t counterHigh) {
-  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-  uint32_t c0 = static_cast<uint32_t>(counterLow), c1 = static_cast<uint32_t>(counterLow >> 32);
-  uint32_t c2 = static_cast<uint32_t>(counterHigh), c3 = static_cast<uint32_t>(counterHigh >> 32);
+  uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
+  uint32_t c0 = uint32_t(counterLow), c1 = uint32_t(counterLow >> 32);
+  uint32_t c2 = uint32_t(counterHigh), c3 = uint32_t(counterHigh >> 32);
   for (int round = 0; round < 10; ++round) {
     uint64_t p0 = uint64_t(0xD2511F53u) * c0, p1 = uint64_t(0xCD9E8D57u) * c2;
-    uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
-    uint32_t n2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
-    c1 = static_cast<uint32_t>(p1);
-    c3 = static_cast<uint32_t>(p0);
+    uint32_t n0 = uint32_t(p1 >> 32) ^ c1 ^ k0;
+    uint32_t n2 = uint32_t(p0 >> 32) ^ c3 ^ k1;
+    c1 = uint32_t(p1);
+    c3 = uint32_t(p0);
     c0 = n0;
     c2 = n2;
     k0 += 0x9E3779B9u;
@@ -38,7 +38,7 @@ inline uint64_t philoxKey(uint64_t seed, uint64_t stream) { return seed ^ (strea
 
 /// Uniform in [0, 1), a multiple of 2^-24: exact in F32.
 inline float uniform(uint64_t key, uint64_t index, uint64_t step) {
-  return static_cast<float>(philox(key, index, step) >> 8) * 0x1p-24f;
+  return float(philox(key, index, step) >> 8) * 0x1p-24f;
 }
 
 } // namespace tessera::rt

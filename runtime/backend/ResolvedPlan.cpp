@@ -32,8 +32,7 @@ Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layo
     bool empty = false;
     for (int64_t d : v.shape) {
       // Strides of an empty tensor must not overflow either: 0 counts as 1.
-      if (d < 0 || d > kMaxDim ||
-          __builtin_mul_overflow(bytes, static_cast<uint64_t>(std::max<int64_t>(d, 1)), &bytes) ||
+      if (d < 0 || d > kMaxDim || __builtin_mul_overflow(bytes, uint64_t(std::max<int64_t>(d, 1)), &bytes) ||
           bytes > (uint64_t(1) << 50))
         return badBuffer(plan, b, "has the shape " + str(v.shape) + ", which is out of range");
       empty = empty || d == 0;
@@ -45,9 +44,8 @@ Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layo
       return badBuffer(plan, b, "has an offset that is no multiple of 64");
     if (buffer.alias_of_plus_one()) {
       uint32_t of = buffer.alias_of_plus_one() - 1;
-      if (of >= static_cast<uint32_t>(plan.buffers_size()) ||
-          plan.buffers(static_cast<int>(of)).offset() != buffer.offset() ||
-          plan.buffers(static_cast<int>(of)).dtype() != buffer.dtype())
+      if (of >= uint32_t(plan.buffers_size()) || plan.buffers(int(of)).offset() != buffer.offset() ||
+          plan.buffers(int(of)).dtype() != buffer.dtype())
         return badBuffer(plan, b, "is no view of the buffer it names");
     }
     if (!buffer.constant().empty() && buffer.constant().size() != bytes)
@@ -57,7 +55,7 @@ Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layo
     if (widen && v.dtype == plan::F32)
       v.dtype = plan::F64;
     if (!layouts.empty())
-      v.layout = layouts[static_cast<size_t>(b)];
+      v.layout = layouts[size_t(b)];
     // Doubled offsets keep ranges that were apart apart, whether their type was widened or not.
     v.data = base ? base + buffer.offset() * (widen ? 2 : 1) : nullptr;
     views.push_back(std::move(v));
@@ -75,7 +73,7 @@ Status resolveCall(const plan::Plan &plan, const plan::Step &step, const std::ve
     for (uint32_t b : output ? kernel.outputs() : kernel.inputs()) {
       if (b >= buffers.size())
         return Status::error("there is no buffer " + std::to_string(b));
-      if (output && !plan.buffers(static_cast<int>(b)).constant().empty())
+      if (output && !plan.buffers(int(b)).constant().empty())
         return Status::error("a constant is written");
       (output ? call.outputs : call.inputs).push_back(buffers[b]);
     }
@@ -144,13 +142,12 @@ std::string ResolvedPlan::describe(uint32_t program, uint32_t number) const {
 Status ResolvedPlan::writeConstants() {
   for (int b = 0; b < plan_.buffers_size(); ++b)
     if (!plan_.buffers(b).constant().empty())
-      TESSERA_RETURN_IF_ERROR(upload(static_cast<uint32_t>(b),
-                                     constantContents(plan_.buffers(b), buffers_[static_cast<size_t>(b)]).data()));
+      TESSERA_RETURN_IF_ERROR(upload(uint32_t(b), constantContents(plan_.buffers(b), buffers_[size_t(b)]).data()));
   return synchronize();
 }
 
 const plan::Step &ResolvedPlan::step(uint32_t program, uint32_t number) const {
-  return plan_.programs(static_cast<int>(program)).steps(static_cast<int>(number));
+  return plan_.programs(int(program)).steps(int(number));
 }
 
 std::string ResolvedPlan::stepText(uint32_t program, uint32_t number) const {
@@ -162,8 +159,7 @@ Status ResolvedPlan::checkBuffer(uint32_t buffer) const {
 }
 
 Status ResolvedPlan::checkStep(uint32_t program, uint32_t number) const {
-  if (program < static_cast<uint32_t>(plan_.programs_size()) &&
-      number < static_cast<uint32_t>(plan_.programs(static_cast<int>(program)).steps_size()))
+  if (program < uint32_t(plan_.programs_size()) && number < uint32_t(plan_.programs(int(program)).steps_size()))
     return Status();
   return Status::error("there is no step " + std::to_string(number) + " of program " + std::to_string(program));
 }

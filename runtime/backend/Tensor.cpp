@@ -89,7 +89,7 @@ void copyDims(T *dst, const int64_t *dstStrides, const T *src, const int64_t *sr
     *dst = *src;
   } else if (rank == 1) {
     if (*dstStrides == 1 && *srcStrides == 1)
-      std::memcpy(dst, src, static_cast<size_t>(*shape) * sizeof(T));
+      std::memcpy(dst, src, size_t(*shape) * sizeof(T));
     else
       copyRow(dst, *dstStrides, src, *srcStrides, *shape);
   } else if (rank == 2 && srcStrides[0] == 1 && dstStrides[1] == 1) {
@@ -157,7 +157,7 @@ void copyStrided(void *dst, const Shape &dstStrides, const void *src, const Shap
 Shape physicalShape(const Shape &shape, const Layout &layout) {
   Shape physical = shape;
   for (auto [dim, block] : layout.inner) {
-    physical[static_cast<size_t>(dim)] /= block;
+    physical[size_t(dim)] /= block;
     physical.push_back(block);
   }
   return physical;
@@ -181,7 +181,7 @@ std::vector<int64_t> units(const Layout &layout, size_t d) {
   std::vector<int64_t> result = {1};
   int64_t u = 1;
   for (auto it = layout.inner.rbegin(); it != layout.inner.rend(); ++it)
-    if (static_cast<size_t>(it->first) == d) {
+    if (size_t(it->first) == d) {
       u *= it->second;
       result.push_back(u);
     }
@@ -216,7 +216,7 @@ Shape refinedStrides(const Refined &r, const Shape &shape, const Layout &layout)
     std::vector<int64_t> us = units(layout, r.dim[p]); // minor to major
     std::vector<int64_t> st;                           // their strides, minor to major
     for (size_t i = layout.inner.size(); i-- > 0;)
-      if (static_cast<size_t>(layout.inner[i].first) == r.dim[p])
+      if (size_t(layout.inner[i].first) == r.dim[p])
         st.push_back(strides[shape.size() + i]);
     st.push_back(strides[r.dim[p]]);
     size_t k = us.size();

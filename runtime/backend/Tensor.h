@@ -38,7 +38,7 @@ struct TensorView {
   void *data = nullptr;
 
   int64_t elements() const { return elementCount(shape); }
-  size_t bytes() const { return static_cast<size_t>(elements()) * bytesPerElement(dtype); }
+  size_t bytes() const { return size_t(elements()) * bytesPerElement(dtype); }
   template <typename T> T *as() const { return static_cast<T *>(data); }
 };
 

@@ -148,13 +148,12 @@ Status CheckpointWriter::write(const std::string &name, const Block &block, cons
       copyBlock(data, block, packed.data(), *common, each);
       from = packed.data();
     }
-    const uint64_t bytes = static_cast<uint64_t>(run) * each;
+    const uint64_t bytes = uint64_t(run) * each;
     const uint64_t begin = (*to)->begins.at(name);
     for (const Block &slab : slabsOf(*common, run)) {
       uint64_t at = 0;
       for (size_t d = 0; d < slab.shape.size(); ++d)
-        at = at * static_cast<uint64_t>(piece.block.shape[d]) +
-             static_cast<uint64_t>(slab.offset[d] - piece.block.offset[d]);
+        at = at * uint64_t(piece.block.shape[d]) + uint64_t(slab.offset[d] - piece.block.offset[d]);
       TESSERA_RETURN_IF_ERROR((*to)->file.writeAt(begin + at * each, from, bytes));
       from += bytes;
     }

@@ -123,7 +123,7 @@ Status commitCheckpoint(const std::string &folder, const Manifest &manifest, int
   const int64_t step = manifest.position.step;
   TESSERA_RETURN_IF_ERROR(commitFolder(partialPath(folder, step), checkpointPath(folder, step), manifest));
   std::vector<int64_t> steps = listCheckpoints(folder);
-  for (size_t i = 0; keep > 0 && i + static_cast<size_t>(keep) < steps.size(); ++i) {
+  for (size_t i = 0; keep > 0 && i + size_t(keep) < steps.size(); ++i) {
     const std::string old = partialPath(folder, steps[i]);
     TESSERA_RETURN_IF_ERROR(rename(checkpointPath(folder, steps[i]), old));
     TESSERA_RETURN_IF_ERROR(removeAll(old));

@@ -37,9 +37,8 @@ Result<std::unique_ptr<TensorSource>> InitialTensors::open(const PlanDirectory &
 InitialTensors::InitialTensors(std::unique_ptr<TensorSource> file, const plan::Plan &plan) : file_(std::move(file)) {
   for (const plan::Binding &binding : plan.bindings())
     if (binding.has_initial() && !file_->typeOf(binding.name()))
-      made_[binding.name()] = {
-          {plan.buffers(static_cast<int>(binding.buffer())).dtype(), toVector(binding.global_shape())},
-          binding.initial()};
+      made_[binding.name()] = {{plan.buffers(int(binding.buffer())).dtype(), toVector(binding.global_shape())},
+                               binding.initial()};
 }
 
 std::vector<std::string> InitialTensors::names() const {
@@ -70,7 +69,7 @@ Status InitialTensors::read(const std::string &name, const Block &block, plan::D
   const uint64_t stream = streamOf(name);
   const size_t rank = shape.size();
   const int64_t row = rank == 0 ? 1 : block.shape.back();
-  std::vector<double> values(static_cast<size_t>(std::min(row, kPiece)));
+  std::vector<double> values(size_t(std::min(row, kPiece)));
   std::vector<char> rounded(values.size() * bytesPerElement(made.type.type));
   auto *target = static_cast<char *>(out);
   for (int64_t r = 0, rows = *elementsOf(block.shape) / row; r < rows; ++r) {
@@ -82,9 +81,9 @@ Status InitialTensors::read(const std::string &name, const Block &block, plan::D
       stride *= shape[d - 1];
     }
     for (int64_t done = 0; done < row; done += kPiece) {
-      const auto count = static_cast<size_t>(std::min(row - done, kPiece));
+      const auto count = size_t(std::min(row - done, kPiece));
       for (size_t i = 0; i < count; ++i)
-        values[i] = valueOf(made.rule, stream, static_cast<uint64_t>(first + done) + i);
+        values[i] = valueOf(made.rule, stream, uint64_t(first + done) + i);
       // Rounded as a file would hold them, also where the run computes in a wider type.
       convertElements(values.data(), plan::F64, rounded.data(), made.type.type, count);
       convertElements(rounded.data(), made.type.type, target, type, count);

@@ -15,7 +15,7 @@ std::vector<int64_t> splitOf(const std::vector<Block> &blocks, size_t dimensions
     std::set<int64_t> offsets;
     for (const Block &block : blocks)
       offsets.insert(block.offset[d]);
-    split.push_back(static_cast<int64_t>(offsets.size()));
+    split.push_back(int64_t(offsets.size()));
   }
   return split;
 }
@@ -50,7 +50,7 @@ std::vector<Share> sharesOf(const std::vector<plan::Plan> &plans) {
     const plan::Binding &bound = plans[0].bindings(binding);
     if (bound.role() != plan::PARAMETER && bound.role() != plan::STATE)
       continue;
-    const plan::DType type = plans[0].buffers(static_cast<int>(bound.buffer())).dtype();
+    const plan::DType type = plans[0].buffers(int(bound.buffer())).dtype();
     std::map<Block, std::vector<size_t>> holders;
     for (size_t rank = 0; rank < plans.size(); ++rank) {
       Block block = blockOf(plans[rank], plans[rank].bindings(binding));
@@ -62,7 +62,7 @@ std::vector<Share> sharesOf(const std::vector<plan::Plan> &plans) {
         return std::pair(load[a], a) < std::pair(load[b], b);
       });
       load[rank] += bytesOf(block.shape, type).value_or(0);
-      shares.push_back({binding, block, static_cast<int>(rank)});
+      shares.push_back({binding, block, int(rank)});
     }
   }
   return shares;

@@ -28,7 +28,7 @@ std::optional<uint32_t> parseHex(const Json &json) {
     const char *digits = "0123456789abcdef", *at = std::char_traits<char>::find(digits, 16, c);
     if (!at)
       return std::nullopt;
-    value = value << 4 | static_cast<uint32_t>(at - digits);
+    value = value << 4 | uint32_t(at - digits);
   }
   return value;
 }
@@ -71,7 +71,7 @@ public:
   }
   int64_t number(const Json &json, const char *key) {
     if (json.is_number_unsigned() && json.get<uint64_t>() <= uint64_t(kMaxCount))
-      return static_cast<int64_t>(json.get<uint64_t>());
+      return int64_t(json.get<uint64_t>());
     fail("member '" + std::string(key) + "' is no sensible number");
     return 0;
   }
@@ -123,7 +123,7 @@ Status parseFiles(const Json &list, Manifest &manifest) {
   for (const Json &json : list) {
     Reader r(json, "a file ");
     Manifest::File file{r.text("name"), {}};
-    file.sums.bytes = static_cast<uint64_t>(r.count("bytes"));
+    file.sums.bytes = uint64_t(r.count("bytes"));
     const Json *sums = r.list("crc32");
     TESSERA_RETURN_IF_ERROR(r.status());
     if (!isPlainName(file.name) || !names.insert(file.name).second)
@@ -169,7 +169,7 @@ Status parseTensor(const std::string &name, const Json &json, Manifest &manifest
   for (const Json &entry : *blocks) {
     Reader b(entry, what + "has a block that ");
     Manifest::Piece piece;
-    piece.file = static_cast<size_t>(b.count("file"));
+    piece.file = size_t(b.count("file"));
     piece.block.offset = b.counts("offset");
     piece.block.shape = b.counts("shape");
     TESSERA_RETURN_IF_ERROR(b.status());

@@ -156,7 +156,7 @@ Status MappedTensors::read(const std::string &name, const Block &block, plan::DT
   const uint64_t each = bytesPerElement(type);
   std::vector<char> stored(bytesOf(block.shape, type).value_or(0));
   TESSERA_RETURN_IF_ERROR(from_->read(*target.name, turned, type, stored.data()));
-  const auto rows = static_cast<size_t>(block.shape[0]), columns = static_cast<size_t>(block.shape[1]);
+  const auto rows = size_t(block.shape[0]), columns = size_t(block.shape[1]);
   for (size_t i = 0; i < rows; ++i)
     for (size_t j = 0; j < columns; ++j)
       std::memcpy(static_cast<char *>(out) + (i * columns + j) * each, &stored[(j * rows + i) * each], each);

@@ -36,7 +36,7 @@ std::string modelHash(const plan::Plan &plan) {
   std::set<std::string> tensors;
   for (const plan::Binding &binding : plan.bindings())
     if (isWeight(binding) && !isOptimizerState(plan, binding))
-      tensors.insert(binding.name() + " " + typeName(plan.buffers(static_cast<int>(binding.buffer())).dtype()) +
+      tensors.insert(binding.name() + " " + typeName(plan.buffers(int(binding.buffer())).dtype()) +
                      shapeText(toVector(binding.global_shape())));
   std::string all;
   for (const std::string &tensor : tensors)

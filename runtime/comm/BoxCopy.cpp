@@ -43,7 +43,7 @@ bool commonLoops(const Box &a, const Box &b, std::vector<Loop> &loops) {
 
 template <typename T> void copyLine(const T *src, T *dst, int64_t count, int64_t srcStride, int64_t dstStride) {
   if (srcStride == 1 && dstStride == 1) {
-    std::memcpy(dst, src, static_cast<size_t>(count) * sizeof(T));
+    std::memcpy(dst, src, size_t(count) * sizeof(T));
   } else if (dstStride == 1) {
     for (int64_t i = 0; i < count; ++i)
       dst[i] = src[i * srcStride];

@@ -67,7 +67,7 @@ Status checkCall(Call &call, int members) {
   } else if (size == 0) {
     status = Status::error(std::string(callName(call.kind)) + " cannot move " + dtypeName(call.dtype) + " elements");
   } else if (__builtin_mul_overflow(call.outer, call.inner, &total) ||
-             __builtin_mul_overflow(total, static_cast<uint64_t>(members) * size, &total) || total > INT64_MAX) {
+             __builtin_mul_overflow(total, uint64_t(members) * size, &total) || total > INT64_MAX) {
     status = Status::error(describeCall(call) + " is too large");
   } else if (reduces && call.reduction != plan::SUM && call.reduction != plan::MAX && call.reduction != plan::MIN) {
     status = Status::error(std::string(callName(call.kind)) + " needs the reduction SUM, MAX or " + "MIN, not " +

@@ -10,7 +10,7 @@ static std::string listText(const std::vector<int> &ranks) {
 }
 
 Status checkGroups(const std::vector<std::vector<int>> &lists) {
-  const int n = static_cast<int>(lists.size());
+  const int n = int(lists.size());
   for (int rank = 0; rank < n; ++rank) {
     std::vector<bool> seen(n, false);
     for (int member : lists[rank]) {

@@ -143,7 +143,7 @@ Status MessageCommunicator::allGather(const void *in, void *out, size_t outer, s
     }
     if (!small)
       TESSERA_RETURN_IF_ERROR(gatherRound(from + o * row, scratch(size_ * n * row), n * row, n * row));
-    const auto height = static_cast<int64_t>(n), width = static_cast<int64_t>(inner);
+    const auto height = int64_t(n), width = int64_t(inner);
     for (int m = 0; m < size_; ++m)
       copyBox(small ? payload(m) : scratch_.data() + m * n * row, {0, {height, width}, {width, 1}}, base,
               {m * width, {height, width}, {size_ * width, 1}}, bytesPerElement(dtype));
@@ -177,7 +177,7 @@ Status MessageCommunicator::reduceScatter(const void *in, void *out, size_t oute
           inputs_[m] = source;
           continue;
         }
-        const auto height = static_cast<int64_t>(n), length = static_cast<int64_t>(w);
+        const auto height = int64_t(n), length = int64_t(w);
         copyBox(source, {0, {height, length}, {size_ * length, 1}}, packed + m * block,
                 {0, {height, length}, {length, 1}}, elementSize);
         inputs_[m] = packed + m * block;

@@ -16,8 +16,8 @@ struct Traffic {
 };
 
 int64_t hashSize(int64_t hash, int64_t elements) {
-  const uint64_t h = (static_cast<uint64_t>(hash) ^ static_cast<uint64_t>(elements)) * 0x9e3779b97f4a7c15u;
-  return static_cast<int64_t>(h ^ (h >> 32));
+  const uint64_t h = (uint64_t(hash) ^ uint64_t(elements)) * 0x9e3779b97f4a7c15u;
+  return int64_t(h ^ (h >> 32));
 }
 
 /// A box whose elements lie in a row needs no packing.
@@ -39,7 +39,7 @@ Box packedBox(int64_t elements) { return {0, {elements}, {1}}; }
 /// table.
 Status MessageCommunicator::checkTraffic(const std::vector<Transfer> &sends, const std::vector<Transfer> &receives,
                                          Call call, const Status &mine) {
-  std::vector<Traffic> own(size_), table(static_cast<size_t>(size_) * size_);
+  std::vector<Traffic> own(size_), table(size_t(size_) * size_);
   if (mine) {
     for (const Transfer &t : sends) {
       Traffic &to = own[t.peer];

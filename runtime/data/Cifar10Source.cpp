@@ -54,7 +54,7 @@ Status Cifar10Producer::read(int64_t sample, uint8_t *record, uint64_t bytes) co
                                [](int64_t s, const RecordFile &f) { return s < f.first; });
   --file;
   const int64_t number = sample - file->first;
-  TESSERA_RETURN_IF_ERROR(file->file.readAt(static_cast<uint64_t>(number) * kRecord, record, bytes));
+  TESSERA_RETURN_IF_ERROR(file->file.readAt(uint64_t(number) * kRecord, record, bytes));
   if (record[0] >= kClasses)
     return Status::error(file->file.path() + ": record " + std::to_string(number) + " has the label " +
                          std::to_string(record[0]) + "; CIFAR-10 has 0 to 9");
@@ -147,14 +147,14 @@ Result<std::unique_ptr<BatchProducer>> openCifar10(const ProducerContext &contex
                            std::to_string(kRecord) +
                            " bytes of a CIFAR-10 record; it is truncated or no CIFAR-10 file");
     files.push_back({std::move(*file), samples});
-    samples += static_cast<int64_t>(size / kRecord);
+    samples += int64_t(size / kRecord);
   }
   Result<int64_t> batches = fullBatches(directory + ": the split", samples, context.batch);
   if (!batches)
     return batches.status();
-  return std::unique_ptr<BatchProducer>(std::make_unique<Cifar10Producer>(
-      std::move(files), samples, std::move(*transform), context, *batches,
-      spec.options.count("seed") ? static_cast<uint64_t>(*seed) : context.options.seed));
+  return std::unique_ptr<BatchProducer>(
+      std::make_unique<Cifar10Producer>(std::move(files), samples, std::move(*transform), context, *batches,
+                                        spec.options.count("seed") ? uint64_t(*seed) : context.options.seed));
 }
 
 } // namespace tessera::rt

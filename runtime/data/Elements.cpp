@@ -39,15 +39,15 @@ void storeInteger(int64_t value, plan::DType dtype, void *buffer, int64_t at) {
     static_cast<int64_t *>(buffer)[at] = value;
     break;
   case plan::I32:
-    static_cast<int32_t *>(buffer)[at] = static_cast<int32_t>(value);
+    static_cast<int32_t *>(buffer)[at] = int32_t(value);
     break;
   case plan::I8:
   case plan::U8:
   case plan::BOOL:
-    static_cast<uint8_t *>(buffer)[at] = static_cast<uint8_t>(value);
+    static_cast<uint8_t *>(buffer)[at] = uint8_t(value);
     break;
   default: {
-    const auto number = static_cast<float>(value);
+    const auto number = float(value);
     storeFloats({&number, 1}, dtype, buffer, at);
   }
   }

@@ -47,8 +47,8 @@ Status NpyFile::readBox(const std::vector<int64_t> &offset, const std::vector<in
   const uint64_t size = bytesPerElement(header_.dtype);
   char *to = static_cast<char *>(out);
   return forEachRun(header_.shape, offset, shape, [&](int64_t at, int64_t count) {
-    const uint64_t bytes = static_cast<uint64_t>(count) * size;
-    Status status = file_.readAt(header_.dataOffset + static_cast<uint64_t>(at) * size, to, bytes);
+    const uint64_t bytes = uint64_t(count) * size;
+    Status status = file_.readAt(header_.dataOffset + uint64_t(at) * size, to, bytes);
     to += bytes;
     return status;
   });
@@ -59,7 +59,7 @@ Result<NpyWriter> NpyWriter::create(const std::string &path, plan::DType dtype, 
   uint64_t bytes = size;
   bool bad = size == 0;
   for (int64_t extent : shape)
-    bad |= extent < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes);
+    bad |= extent < 0 || __builtin_mul_overflow(bytes, uint64_t(extent), &bytes);
   if (bad || bytes > (uint64_t{1} << 62))
     return Status::error(path + ": cannot hold a " + typeName(dtype) + " array of shape " + shapeText(shape));
   Result<AtomicFile> file = AtomicFile::create(path);
@@ -77,8 +77,8 @@ Status NpyWriter::writeBox(const std::vector<int64_t> &offset, const std::vector
     return outside(path_, shape_, offset, shape);
   const char *from = static_cast<const char *>(data);
   return forEachRun(shape_, offset, shape, [&](int64_t at, int64_t count) {
-    const uint64_t bytes = static_cast<uint64_t>(count) * elementSize_;
-    Status status = file_.writeAt(dataOffset_ + static_cast<uint64_t>(at) * elementSize_, from, bytes);
+    const uint64_t bytes = uint64_t(count) * elementSize_;
+    Status status = file_.writeAt(dataOffset_ + uint64_t(at) * elementSize_, from, bytes);
     from += bytes;
     return status;
   });

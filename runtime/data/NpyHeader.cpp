@@ -126,7 +126,7 @@ Status parseType(std::string_view text, bool ids, NpyHeader &header) {
     }
   for (const TypeName &type : kIdTypes)
     if (ids && type.text == text) {
-      header.elementBytes = static_cast<uint64_t>(text[2] - '0');
+      header.elementBytes = uint64_t(text[2] - '0');
       return Status();
     }
   const std::string name = quoted(std::string(text));
@@ -205,7 +205,7 @@ Result<NpyHeader> parseNpyHeader(const char *data, uint64_t size, bool ids) {
   bool empty = false; // a zero makes the product zero, but the others must still be sensible
   for (int64_t extent : header.shape) {
     empty |= extent == 0;
-    if (extent > 0 && (__builtin_mul_overflow(header.dataBytes, static_cast<uint64_t>(extent), &header.dataBytes) ||
+    if (extent > 0 && (__builtin_mul_overflow(header.dataBytes, uint64_t(extent), &header.dataBytes) ||
                        header.dataBytes > (uint64_t{1} << 62)))
       return wrong("its shape " + shapeText(header.shape) + " is too large");
   }
@@ -235,7 +235,7 @@ std::string formatNpyHeader(plan::DType dtype, const std::vector<int64_t> &shape
   header += longer ? '\2' : '\1';
   header += '\0';
   for (int i = 0; i < (longer ? 4 : 2); ++i)
-    header += static_cast<char>(text.size() >> (8 * i) & 0xff);
+    header += char(text.size() >> (8 * i) & 0xff);
   return header + text;
 }
 

@@ -97,14 +97,14 @@ Result<std::unique_ptr<BatchProducer>> openNpy(const ProducerContext &context) {
   if (!batches)
     return batches.status();
   const uint64_t fallback = context.options.seed;
-  Result<int64_t> seed = spec.integer("seed", static_cast<int64_t>(fallback >> 1), 0, INT64_MAX);
+  Result<int64_t> seed = spec.integer("seed", int64_t(fallback >> 1), 0, INT64_MAX);
   if (!seed)
     return seed.status();
   // The whole file as one batch is meant literally: nothing to shuffle.
   const bool shuffle = context.options.shuffle.value_or(false) && open[0].shape()[0] != context.batch;
   return std::unique_ptr<BatchProducer>(
       std::make_unique<NpyProducer>(std::move(open), requests, context.batch, *batches,
-                                    spec.options.count("seed") ? static_cast<uint64_t>(*seed) : fallback, shuffle));
+                                    spec.options.count("seed") ? uint64_t(*seed) : fallback, shuffle));
 }
 
 } // namespace tessera::rt

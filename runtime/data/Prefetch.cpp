@@ -77,7 +77,7 @@ void PrefetchingSource::run() {
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [&] {
-      return stopping_ || (static_cast<int>(ready_.size()) < depth_ && (ready_.empty() || ready_.back().status.ok()));
+      return stopping_ || (int(ready_.size()) < depth_ && (ready_.empty() || ready_.back().status.ok()));
     });
     if (stopping_)
       return;

@@ -30,37 +30,35 @@ inline uint64_t scramble(uint64_t x) {
 
 template <typename... Words> uint64_t hash(Words... words) {
   uint64_t h = 0;
-  ((h = scramble(h ^ static_cast<uint64_t>(words))), ...);
+  ((h = scramble(h ^ uint64_t(words))), ...);
   return h;
 }
 
 /// [0, 1), 53 bits.
-inline double unitInterval(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+inline double unitInterval(uint64_t bits) { return double(bits >> 11) * 0x1p-53; }
 
 /// Uniform in [0, n), n >= 1; the bias of n / 2^64 is of no interest here.
 inline int64_t below(uint64_t bits, int64_t n) {
-  return static_cast<int64_t>(
-      static_cast<uint64_t>((static_cast<unsigned __int128>(bits) * static_cast<uint64_t>(n)) >> 64));
+  return int64_t(uint64_t((static_cast<unsigned __int128>(bits) * uint64_t(n)) >> 64));
 }
 
 /// Mean 0, variance 1, nearly normal: the sum of four uniform numbers (Irwin-Hall), no
 /// transcendental function and so the same on every machine.
 inline float nearlyNormal(uint64_t bits) {
-  const auto sum =
-      static_cast<float>((bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) + (bits >> 48));
+  const auto sum = float((bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) + (bits >> 48));
   return (sum - 131070.0f) * (1.7320508f / 65536.0f);
 }
 
 class Permutation {
 public:
   /// Of 0 .. n-1, n >= 1.
-  Permutation(int64_t n, uint64_t key) : n_(static_cast<uint64_t>(n)), key_(key) {
+  Permutation(int64_t n, uint64_t key) : n_(uint64_t(n)), key_(key) {
     const int bits = std::bit_width(n_ - 1);
     half_ = bits < 2 ? 1 : (bits + 1) / 2;
     mask_ = (uint64_t{1} << half_) - 1;
   }
   int64_t operator()(int64_t i) const {
-    uint64_t x = static_cast<uint64_t>(i);
+    uint64_t x = uint64_t(i);
     do {
       uint64_t left = x >> half_, right = x & mask_;
       for (uint64_t round = 0; round < 6; ++round) {
@@ -70,7 +68,7 @@ public:
       }
       x = left << half_ | right;
     } while (x >= n_); // a cycle of the network comes back below n
-    return static_cast<int64_t>(x);
+    return int64_t(x);
   }
 
 private:

@@ -74,10 +74,10 @@ std::vector<PatternMaker::Wave> PatternMaker::waves(int64_t sample, int64_t cls,
         periods = 1;
       wave.periods.push_back(periods);
       const double shift = between(hash(settings_.seed, kSample, stream_, sample, d), -1, 1) / 16;
-      wave.phase += kTwoPi * static_cast<double>(periods) * shift;
+      wave.phase += kTwoPi * double(periods) * shift;
     }
     for (int64_t c = request_.offset[1]; c < request_.offset[1] + request_.shape[1]; ++c)
-      wave.weight.push_back(static_cast<float>(scale * between(hash(key, 2, c), -1, 1)));
+      wave.weight.push_back(float(scale * between(hash(key, 2, c), -1, 1)));
   }
   return waves;
 }
@@ -91,21 +91,19 @@ void PatternMaker::fill(int64_t sample, int64_t cls, float *out) {
     // Independent features: uniform with variance 1.
     const int64_t first = rank == 2 ? request_.offset[1] : 0;
     for (int64_t f = 0; f < elements(); ++f)
-      out[f] =
-          static_cast<float>(gain * 1.7320508 * between(hash(settings_.seed, kShape, stream_, cls, first + f), -1, 1));
+      out[f] = float(gain * 1.7320508 * between(hash(settings_.seed, kShape, stream_, cls, first + f), -1, 1));
   } else {
     std::fill_n(out, elements(), 0.0f);
     const int64_t width = box.back(), channels = box[1];
     const int64_t rows = elements() / (width * channels); // of one channel
     for (const Wave &wave : waves(noisy ? sample : 0, cls, gain)) {
       auto angle = [&](size_t d, int64_t at) { // of coordinate `at` of dimension d
-        return kTwoPi * static_cast<double>(wave.periods[d - 2]) * (static_cast<double>(at) + 0.5) /
-               static_cast<double>(whole[d]);
+        return kTwoPi * double(wave.periods[d - 2]) * (double(at) + 0.5) / double(whole[d]);
       };
       for (int64_t x = 0; x < width; ++x) {
         const double a = angle(rank - 1, request_.offset[rank - 1] + x);
-        lastCos_[x] = static_cast<float>(std::cos(a));
-        lastSin_[x] = static_cast<float>(std::sin(a));
+        lastCos_[x] = float(std::cos(a));
+        lastSin_[x] = float(std::sin(a));
       }
       for (int64_t row = 0; row < rows; ++row) {
         double a = wave.phase;
@@ -115,7 +113,7 @@ void PatternMaker::fill(int64_t sample, int64_t cls, float *out) {
           rest /= box[d];
         }
         // cos(a + b) = cos a cos b - sin a sin b: no transcendental function per element.
-        const auto cosine = static_cast<float>(std::cos(a)), sine = static_cast<float>(std::sin(a));
+        const auto cosine = float(std::cos(a)), sine = float(std::sin(a));
         for (int64_t c = 0; c < channels; ++c) {
           float *line = out + (c * rows + row) * width;
           const float wc = wave.weight[c] * cosine, ws = wave.weight[c] * sine;
@@ -131,7 +129,7 @@ void PatternMaker::fill(int64_t sample, int64_t cls, float *out) {
 
 void PatternMaker::addNoise(int64_t sample, float *out) const {
   const uint64_t key = hash(settings_.seed, kNoise, stream_, sample);
-  const auto amount = static_cast<float>(settings_.noise);
+  const auto amount = float(settings_.noise);
   // The box without its batch dimension; a number belongs to an element's place in the whole
   // sample.
   const std::vector<int64_t> whole(request_.globalShape.begin() + 1, request_.globalShape.end());
@@ -139,7 +137,7 @@ void PatternMaker::addNoise(int64_t sample, float *out) const {
   const std::vector<int64_t> shape(request_.shape.begin() + 1, request_.shape.end());
   (void)forEachRun(whole, offset, shape, [&](int64_t at, int64_t count) { // cannot fail
     for (int64_t i = 0; i < count; ++i)
-      *out++ += amount * nearlyNormal(scramble(key ^ static_cast<uint64_t>(at + i)));
+      *out++ += amount * nearlyNormal(scramble(key ^ uint64_t(at + i)));
     return Status();
   });
 }
@@ -293,7 +291,7 @@ Result<std::unique_ptr<BatchProducer>> openSynthetic(const ProducerContext &cont
     if (request.target ? !nextToken : isTokens(request))
       TESSERA_RETURN_IF_ERROR(checkRange(spec, request, (request.target ? *classes : *vocab) - 1));
 
-  const Settings settings{*classes, *samples, *evalSamples, *vocab, *noise, static_cast<uint64_t>(*seed)};
+  const Settings settings{*classes, *samples, *evalSamples, *vocab, *noise, uint64_t(*seed)};
   const int64_t used = context.options.train ? *samples : *evalSamples;
   Result<int64_t> batches = fullBatches("data source '" + spec.text + "'", used, context.batch);
   if (!batches)

@@ -8,11 +8,12 @@
 //
 //   float input [batch, channels, ...]     The class's smooth pattern: the sum of four plane waves of at most three
 //                                          periods across the image, each with its own weight per channel. Each sample
-//                                          shifts it by up to 1/16 of the image, scales it by 0.8 to 1.2, and adds `noise`
-//                                          times a nearly normal number per element. Elements have mean about 0 and
-//                                          variance about 1.
+//                                          shifts it by up to 1/16 of the image, scales it by 0.8 to 1.2, and adds
+//                                          `noise` times a nearly normal number per element. Elements have mean about 0
+//                                          and variance about 1.
 //   float input [batch, features]          One random number per class and feature instead of waves; the same noise.
-//   integer input [batch, ..., length]     Token ids below `vocab`. Where the target has the input's shape, the target is
+//   integer input [batch, ..., length]     Token ids below `vocab`. Where the target has the input's shape, the target
+//   is
 //                                          the next token of each: the sequence follows one fixed permutation of the
 //                                          vocabulary, and a random token interrupts it with the probability `noise`.
 //                                          Otherwise six tokens of ten come from the class's share of the vocabulary

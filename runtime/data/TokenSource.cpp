@@ -23,10 +23,10 @@ struct TokenFile {
 /// Element i of `bytes`, little-endian.
 int64_t tokenAt(const char *bytes, int64_t i, const TokenFile &file) {
   uint64_t value = 0;
-  std::memcpy(&value, bytes + static_cast<uint64_t>(i) * file.elementBytes, file.elementBytes);
-  const int unused = 64 - 8 * static_cast<int>(file.elementBytes);
-  return file.isSigned ? static_cast<int64_t>(value << unused) >> unused
-                       : static_cast<int64_t>(value); // a u8 above 2^63 is negative, and refused
+  std::memcpy(&value, bytes + uint64_t(i) * file.elementBytes, file.elementBytes);
+  const int unused = 64 - 8 * int(file.elementBytes);
+  return file.isSigned ? int64_t(value << unused) >> unused
+                       : int64_t(value); // a u8 above 2^63 is negative, and refused
 }
 
 class TokenProducer : public BatchProducer {
@@ -64,9 +64,9 @@ Status TokenProducer::read(int64_t at, int64_t count, const BatchRequest &reques
       std::upper_bound(files_.begin(), files_.end(), at, [](int64_t t, const TokenFile &f) { return t < f.first; });
   for (--file; count > 0; ++file) {
     const int64_t from = at - file->first, here = std::min(count, file->count - from);
-    bytes_.resize(static_cast<uint64_t>(here) * file->elementBytes);
-    TESSERA_RETURN_IF_ERROR(file->file.readAt(file->dataOffset + static_cast<uint64_t>(from) * file->elementBytes,
-                                              bytes_.data(), bytes_.size()));
+    bytes_.resize(uint64_t(here) * file->elementBytes);
+    TESSERA_RETURN_IF_ERROR(
+        file->file.readAt(file->dataOffset + uint64_t(from) * file->elementBytes, bytes_.data(), bytes_.size()));
     for (int64_t i = 0; i < here; ++i) {
       const int64_t id = tokenAt(bytes_.data(), i, *file);
       if (id < 0 || id >= vocabulary_)
@@ -134,7 +134,7 @@ Result<TokenFile> openFile(const std::string &path, uint64_t plainBytes) {
   if (bytes % tokens.elementBytes != 0)
     return Status::error(path + ": has " + std::to_string(bytes) + " bytes, not a multiple of the " +
                          std::to_string(tokens.elementBytes) + " bytes of an id; it is truncated, or dtype is wrong");
-  tokens.count = static_cast<int64_t>(bytes / tokens.elementBytes);
+  tokens.count = int64_t(bytes / tokens.elementBytes);
   return tokens;
 }
 
@@ -179,7 +179,7 @@ Result<std::unique_ptr<BatchProducer>> openTokens(const ProducerContext &context
                          " windows of " + std::to_string(length) + " tokens and their successors");
   return std::unique_ptr<BatchProducer>(std::make_unique<TokenProducer>(
       std::move(files), context, windows, windows / context.batch,
-      spec.options.count("seed") ? static_cast<uint64_t>(*seed) : context.options.seed, *vocabulary));
+      spec.options.count("seed") ? uint64_t(*seed) : context.options.seed, *vocabulary));
 }
 
 } // namespace tessera::rt

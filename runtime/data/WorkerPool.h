@@ -36,7 +36,7 @@ public:
     for (std::thread &thread : threads_)
       thread.join();
   }
-  int size() const { return static_cast<int>(threads_.size()) + 1; }
+  int size() const { return int(threads_.size()) + 1; }
 
   void run(int64_t items, const Work &work) {
     {
@@ -44,7 +44,7 @@ public:
       work_ = &work;
       items_ = items;
       next_ = 0;
-      busy_ = static_cast<int>(threads_.size());
+      busy_ = int(threads_.size());
       ++round_;
     }
     wake_.notify_all();

@@ -18,7 +18,7 @@ std::string programFolder() {
   ssize_t n = readlink("/proc/self/exe", path.data(), path.size());
   if (n <= 0)
     return ".";
-  path.resize(static_cast<size_t>(n));
+  path.resize(size_t(n));
   size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
@@ -79,7 +79,7 @@ Result<std::shared_ptr<DeviceModule>> DeviceModule::load() {
 Result<int> DeviceModule::count() const {
   int32_t devices = 0;
   TESSERA_RETURN_IF_ERROR(Device::check([&](TesseraMessage *m) { return api_->count(&devices, m); }));
-  return static_cast<int>(devices);
+  return int(devices);
 }
 
 Result<std::shared_ptr<Device>> Device::open(std::shared_ptr<DeviceModule> module, int ordinal) {

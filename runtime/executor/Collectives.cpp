@@ -11,7 +11,7 @@ namespace tessera::rt {
 int64_t blockOf(const Layout &layout, size_t d) {
   int64_t block = 1;
   for (auto [dimension, size] : layout.inner)
-    if (static_cast<size_t>(dimension) == d)
+    if (size_t(dimension) == d)
       block *= size;
   return block;
 }
@@ -27,7 +27,7 @@ std::vector<int64_t> physicalSizes(const std::vector<int64_t> &shape, const Layo
 
 int64_t layoutSignature(const plan::Collective &collective, const LoadedPlan &loaded) {
   uint64_t hash = 14695981039346656037ull; // FNV-1a
-  auto add = [&](int64_t value) { hash = (hash ^ static_cast<uint64_t>(value)) * 1099511628211ull; };
+  auto add = [&](int64_t value) { hash = (hash ^ uint64_t(value)) * 1099511628211ull; };
   for (uint32_t buffer : {collective.input(), collective.output()}) {
     for (auto [dimension, size] : loaded.layout(buffer).inner) {
       add(dimension);
@@ -35,7 +35,7 @@ int64_t layoutSignature(const plan::Collective &collective, const LoadedPlan &lo
     }
     add(-1);
   }
-  return static_cast<int64_t>(hash);
+  return int64_t(hash);
 }
 
 Box CollectiveCall::slab(const Tensor &t, size_t d, int64_t start, int64_t length) {
@@ -73,18 +73,18 @@ CollectiveCall::CollectiveCall(const plan::Plan &plan, const plan::Collective &c
                                Communicator &group, bool copies)
     : collective_(collective), loaded_(loaded), group_(group) {
   auto tensor = [&](uint32_t buffer) {
-    return Tensor{buffer, toVector(plan.buffers(static_cast<int>(buffer)).shape()), loaded.layout(buffer)};
+    return Tensor{buffer, toVector(plan.buffers(int(buffer)).shape()), loaded.layout(buffer)};
   };
   in_ = tensor(collective.input());
   out_ = tensor(collective.output());
   type_ = loaded.dtype(collective.input());
   elementBytes_ = bytesPerElement(type_);
-  count_ = static_cast<size_t>(elementsOf(in_.shape).value_or(0));
+  count_ = size_t(elementsOf(in_.shape).value_or(0));
   if (copies || !direct()) {
     staged_ = true;
     in_.layout = out_.layout = Layout();
     stagedIn_.resize(count_ * elementBytes_);
-    stagedOut_.resize(static_cast<size_t>(elementsOf(out_.shape).value_or(0)) * elementBytes_);
+    stagedOut_.resize(size_t(elementsOf(out_.shape).value_or(0)) * elementBytes_);
   }
   prepare();
 }
@@ -99,7 +99,7 @@ void CollectiveCall::prepare() {
     const Tensor &small = collective_.kind() == plan::ALL_GATHER ? in_ : out_;
     std::vector<int64_t> sizes = physicalSizes(small.shape, small.layout);
     for (size_t i = 0; i < sizes.size(); ++i)
-      (i < dim ? outer_ : inner_) *= static_cast<size_t>(sizes[i]);
+      (i < dim ? outer_ : inner_) *= size_t(sizes[i]);
     return;
   }
   case plan::ALL_TO_ALL: {
@@ -113,9 +113,9 @@ void CollectiveCall::prepare() {
   }
   case plan::PERMUTE:
     for (int peer = 0; peer < n; ++peer)
-      if (static_cast<int>(collective_.sources(peer)) == me)
+      if (int(collective_.sources(peer)) == me)
         sends_.push_back({peer, whole(in_)});
-    receives_.push_back({static_cast<int>(collective_.sources(me)), whole(out_)});
+    receives_.push_back({int(collective_.sources(me)), whole(out_)});
     return;
   case plan::HALO: {
     int64_t size = in_.shape[dim], lo = collective_.halo_lo(), hi = collective_.halo_hi();
@@ -146,11 +146,11 @@ void CollectiveCall::prepare() {
 
 size_t CollectiveCall::scratchBytes() const {
   if (outer_ > 1) // the larger tensor once more, in another order
-    return std::max(count_, static_cast<size_t>(elementsOf(out_.shape).value_or(0))) * elementBytes_;
+    return std::max(count_, size_t(elementsOf(out_.shape).value_or(0))) * elementBytes_;
   size_t bytes = 0; // every message packed, and aligned
   for (const std::vector<Transfer> *list : {&sends_, &receives_})
     for (const Transfer &t : *list)
-      bytes += (static_cast<size_t>(boxElements(t.box)) * elementBytes_ + 255) / 256 * 256;
+      bytes += (size_t(boxElements(t.box)) * elementBytes_ + 255) / 256 * 256;
   return bytes;
 }
 
@@ -180,7 +180,7 @@ Status CollectiveCall::communicate(const void *in, void *out) {
     TESSERA_RETURN_IF_ERROR(group_.reduceScatter(in, out, outer_, inner_, type_, collective_.reduction()));
     break;
   case plan::BROADCAST:
-    TESSERA_RETURN_IF_ERROR(group_.broadcast(in, out, count_, type_, static_cast<int>(collective_.root())));
+    TESSERA_RETURN_IF_ERROR(group_.broadcast(in, out, count_, type_, int(collective_.root())));
     break;
   case plan::ALL_TO_ALL:
   case plan::PERMUTE:

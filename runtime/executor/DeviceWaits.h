@@ -1,8 +1,8 @@
 //===- DeviceWaits.h - what a device waited for other ranks -----------------------------------------===//
 //
 // A device runs a program by itself, so that the host sees how long it took and not for whom it waited. Every so many
-// runs the backend measures that (LoadedPlan::waited). What such a run took besides is what this rank's device needs for
-// its own kernels, and other runs are held against it:
+// runs the backend measures that (LoadedPlan::waited). What such a run took besides is what this rank's device needs
+// for its own kernels, and other runs are held against it:
 //
 //   DeviceWaits waits;
 //   waits.run(0.030, 0.002, {});      // none: nothing has been measured yet

@@ -22,11 +22,11 @@ bool hasProgram(plan::Role role) { return role != plan::PARAMETER && role != pla
 
 Result<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, Backend &backend, World &world,
                                                    const LoadOptions &options, World *deviceWorld) {
-  if (static_cast<uint32_t>(world.rank()) != plan.rank())
+  if (uint32_t(world.rank()) != plan.rank())
     return Status::error("the plan is for rank " + std::to_string(plan.rank()) + ", this is rank " +
                          std::to_string(world.rank()));
   std::unique_ptr<Executor> executor(new Executor(plan));
-  std::vector<int> everyone(static_cast<size_t>(world.size()));
+  std::vector<int> everyone(size_t(world.size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   Result<std::unique_ptr<Communicator>> all = world.group(everyone);
   if (!all)
@@ -68,7 +68,7 @@ Result<bool> Executor::offsetsAgree() {
     for (const plan::Step &step : program.steps())
       if (step.has_collective())
         for (uint32_t b : {step.collective().input(), step.collective().output()})
-          low[step.collective().group()].push_back(static_cast<int64_t>(plan_.buffers(static_cast<int>(b)).offset()));
+          low[step.collective().group()].push_back(int64_t(plan_.buffers(int(b)).offset()));
   int64_t agree = !groups_.empty();
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (low[g].empty())
@@ -125,21 +125,21 @@ Status Executor::prepareCollectives() {
           scratch = std::max(scratch, call->scratchBytes());
     TESSERA_RETURN_IF_ERROR(deviceGroups_[g]
                                 ->prepare(can_.sharedArena, loaded_->arenaBytes(), scratch)
-                                .context("group " + quoted(plan_.groups(static_cast<int>(g)).name())));
+                                .context("group " + quoted(plan_.groups(int(g)).name())));
   }
   return Status();
 }
 
 double Executor::collectiveSeconds(int program) const {
   double seconds = 0;
-  for (const std::unique_ptr<CollectiveCall> &call : collectives_[static_cast<size_t>(program)])
+  for (const std::unique_ptr<CollectiveCall> &call : collectives_[size_t(program)])
     seconds += call ? call->seconds() : 0;
   return seconds;
 }
 
 int Executor::stagedCollectives(int program) const {
   int staged = 0;
-  for (const std::unique_ptr<CollectiveCall> &call : collectives_[static_cast<size_t>(program)])
+  for (const std::unique_ptr<CollectiveCall> &call : collectives_[size_t(program)])
     staged += call && call->staged();
   return staged;
 }
@@ -150,7 +150,7 @@ Status Executor::uploadConverted(uint32_t buffer, const void *host, plan::DType 
   plan::DType held = loaded_->dtype(buffer);
   if (held == type)
     return loaded_->upload(buffer, host);
-  auto count = static_cast<size_t>(elementsOf(toVector(plan_.buffers(static_cast<int>(buffer)).shape())).value_or(0));
+  auto count = size_t(elementsOf(toVector(plan_.buffers(int(buffer)).shape())).value_or(0));
   std::vector<char> converted(count * bytesPerElement(held));
   convertElements(host, type, converted.data(), held, count);
   return loaded_->upload(buffer, converted.data());
@@ -162,11 +162,11 @@ Status Executor::loadWeights(const TensorSource *weights, bool strict) {
   for (const plan::Binding &binding : plan_.bindings()) {
     if (hasProgram(binding.role()))
       continue;
-    std::vector<int64_t> shape = toVector(plan_.buffers(static_cast<int>(binding.buffer())).shape());
+    std::vector<int64_t> shape = toVector(plan_.buffers(int(binding.buffer())).shape());
     std::vector<int64_t> extent = extentOf(plan_, binding);
     // In the type as held: a checkpoint of a widened run keeps its digits.
     plan::DType type = loaded_->dtype(binding.buffer());
-    auto count = static_cast<size_t>(elementsOf(shape).value_or(0));
+    auto count = size_t(elementsOf(shape).value_or(0));
     host.resize(count * bytesPerElement(type));
     if (weights && weights->typeOf(binding.name())) {
       if (!isEmpty(extent))
@@ -189,7 +189,7 @@ Status Executor::loadWeights(const TensorSource *weights, bool strict) {
 
 Status Executor::feed(int binding, const void *host) {
   uint32_t buffer = plan_.bindings(binding).buffer();
-  return uploadConverted(buffer, host, plan_.buffers(static_cast<int>(buffer)).dtype());
+  return uploadConverted(buffer, host, plan_.buffers(int(buffer)).dtype());
 }
 
 Status Executor::set(int binding, const void *host, plan::DType type) {
@@ -223,9 +223,8 @@ void Executor::enterStep(int program, int step) {
 
 Status Executor::runStep(int program, int step) {
   enterStep(program, step);
-  const bool collective = collectives_[static_cast<size_t>(program)][static_cast<size_t>(step)] != nullptr;
-  Status status = collective ? runCollective(program, step)
-                             : loaded_->launch(static_cast<uint32_t>(program), static_cast<uint32_t>(step));
+  const bool collective = collectives_[size_t(program)][size_t(step)] != nullptr;
+  Status status = collective ? runCollective(program, step) : loaded_->launch(uint32_t(program), uint32_t(step));
   if (status.ok()) // building the message costs more than a small step
     return status;
   return status.context("program " + quoted(plan_.programs(program).name()));
@@ -233,23 +232,23 @@ Status Executor::runStep(int program, int step) {
 
 Status Executor::runCollective(int program, int step) {
   enterStep(program, step); // a backend that runs whole programs comes here alone
-  Status status = collectives_[static_cast<size_t>(program)][static_cast<size_t>(step)]->run();
+  Status status = collectives_[size_t(program)][size_t(step)]->run();
   return status.ok() ? status : status.context("collective " + quoted(plan_.programs(program).steps(step).name()));
 }
 
 Status Executor::runWhole(int program, const std::function<void()> &meanwhile) {
   CollectiveRunner collectives;
-  collectives.run = [&](uint32_t step) { return runCollective(program, static_cast<int>(step)); };
+  collectives.run = [&](uint32_t step) { return runCollective(program, int(step)); };
   collectives.onHost = deviceGroups_.empty();
   const double before = collectiveSeconds(program);
   const Clock::time_point begin = Clock::now();
-  Status status = can_.programs->runProgram(static_cast<uint32_t>(program), collectives);
+  Status status = can_.programs->runProgram(uint32_t(program), collectives);
   if (status.ok() && meanwhile)
     meanwhile();
   const double host = secondsSince(begin);
   if (status.ok())
     status = loaded_->synchronize();
-  ++times_[static_cast<size_t>(program)].runs;
+  ++times_[size_t(program)].runs;
   if (!status)
     return status.context("program " + quoted(plan_.programs(program).name()));
   waited_ = collectiveSeconds(program) - before;
@@ -258,12 +257,12 @@ Status Executor::runWhole(int program, const std::function<void()> &meanwhile) {
   const double seconds = secondsSince(begin);
   std::optional<double> measured;
   if (can_.timers) {
-    Result<std::optional<double>> waited = can_.timers->waited(static_cast<uint32_t>(program));
+    Result<std::optional<double>> waited = can_.timers->waited(uint32_t(program));
     if (!waited)
       return waited.status();
     measured = *waited;
   }
-  waited_ = waits_[static_cast<size_t>(program)].run(seconds, host, measured);
+  waited_ = waits_[size_t(program)].run(seconds, host, measured);
   return status;
 }
 
@@ -272,7 +271,7 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
   if (can_.programs && !watched)
     return runWhole(program, meanwhile);
   const plan::Program &steps = plan_.programs(program);
-  StepTimes &times = times_[static_cast<size_t>(program)];
+  StepTimes &times = times_[size_t(program)];
   const double before = collectiveSeconds(program);
   double inCollectives = 0;
   Clock::time_point last = Clock::now();
@@ -284,7 +283,7 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
     const Clock::time_point begin = last;
     last = Clock::now();
     const double seconds = std::chrono::duration<double>(last - begin).count();
-    times.seconds[static_cast<size_t>(s)] += seconds;
+    times.seconds[size_t(s)] += seconds;
     inCollectives += collective(program, s) ? seconds : 0;
     if (!observer_)
       continue;
@@ -295,13 +294,13 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
   // A device was waited for after every step; on the host the wait for this rank's own kernels is none for others.
   waited_ = deviceGroups_.empty() ? collectiveSeconds(program) - before : inCollectives;
   if (can_.finite)
-    TESSERA_RETURN_IF_ERROR(can_.finite->endProgram(static_cast<uint32_t>(program)));
+    TESSERA_RETURN_IF_ERROR(can_.finite->endProgram(uint32_t(program)));
   return loaded_->synchronize();
 }
 
 Status Executor::fetch(int binding, std::vector<char> &host) {
   uint32_t buffer = plan_.bindings(binding).buffer();
-  auto count = static_cast<size_t>(elementsOf(toVector(plan_.buffers(static_cast<int>(buffer)).shape())).value_or(0));
+  auto count = size_t(elementsOf(toVector(plan_.buffers(int(buffer)).shape())).value_or(0));
   host.resize(count * bytesPerElement(loaded_->dtype(buffer)));
   return loaded_->download(buffer, host.data());
 }

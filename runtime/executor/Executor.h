@@ -96,7 +96,7 @@ public:
   /// From now on waitedSeconds() knows of runs of this program.
   void measureWaits(int program) {
     if (can_.timers)
-      can_.timers->measureWaits(static_cast<uint32_t>(program));
+      can_.timers->measureWaits(uint32_t(program));
   }
   /// How long the last run() was in collectives, most of it waiting for the other ranks; of a device, how long its
   /// kernels waited for them, which is not known of its first runs.
@@ -110,12 +110,12 @@ public:
   Observer observe(Observer observer) { return std::exchange(observer_, std::move(observer)); }
   /// What a collective of the plan is run by; null: the step is a kernel.
   const CollectiveCall *collective(int program, int step) const {
-    return collectives_[static_cast<size_t>(program)][static_cast<size_t>(step)].get();
+    return collectives_[size_t(program)][size_t(step)].get();
   }
 
   /// From now on run() measures every step (and waits for each).
   void measure() { measuring_ = true; }
-  const StepTimes &times(int program) const { return times_.at(static_cast<size_t>(program)); }
+  const StepTimes &times(int program) const { return times_.at(size_t(program)); }
 
 private:
   explicit Executor(const plan::Plan &plan) : plan_(plan) {}

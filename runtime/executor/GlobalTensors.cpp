@@ -24,7 +24,7 @@ Box boxOf(std::vector<int64_t> shape, std::vector<int64_t> extent) {
 
 void padBox(const std::vector<int64_t> &shape, const std::vector<int64_t> &extent, const void *held, void *padded,
             uint64_t elementBytes) {
-  std::memset(padded, 0, static_cast<size_t>(*elementsOf(shape)) * elementBytes);
+  std::memset(padded, 0, size_t(*elementsOf(shape)) * elementBytes);
   if (!isEmpty(extent))
     copyBox(held, boxOf(extent, extent), padded, boxOf(shape, extent), elementBytes);
 }
@@ -41,8 +41,7 @@ Status gatherGlobal(Executor &executor, const std::vector<plan::Plan> &plans, in
   std::vector<Transfer> sends, receives;
   if (holds(me)) {
     const plan::Binding &b = plans[me].bindings(binding);
-    sends.push_back(
-        {0, boxOf(toVector(plans[me].buffers(static_cast<int>(b.buffer())).shape()), extentOf(plans[me], b))});
+    sends.push_back({0, boxOf(toVector(plans[me].buffers(int(b.buffer())).shape()), extentOf(plans[me], b))});
   }
   if (me == 0) {
     std::vector<int64_t> whole = toVector(plans[0].bindings(binding).global_shape());
@@ -54,8 +53,8 @@ Status gatherGlobal(Executor &executor, const std::vector<plan::Plan> &plans, in
       const plan::Binding &b = plans[rank].bindings(binding);
       Box box{0, whole.empty() ? all.count : extentOf(plans[rank], b), all.stride};
       for (size_t d = 0; d < whole.size(); ++d)
-        box.offset += b.offset(static_cast<int>(d)) * all.stride[d];
-      receives.push_back({static_cast<int>(rank), std::move(box)});
+        box.offset += b.offset(int(d)) * all.stride[d];
+      receives.push_back({int(rank), std::move(box)});
     }
   }
   return executor.everyone().exchange(mine.data(), sends, global.data(), receives, type);

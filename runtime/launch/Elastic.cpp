@@ -48,7 +48,7 @@ Result<Ended> runProgram(const std::vector<std::string> &command) {
     got = read(ends[0], buffer, sizeof buffer);
     if (got < 0 && errno != EINTR)
       break;
-    ended.text.append(buffer, static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    ended.text.append(buffer, size_t(std::max<ssize_t>(got, 0)));
     if (ended.text.size() > kMostOutput)
       ended.text.erase(0, ended.text.size() - kMostOutput);
   }
@@ -109,14 +109,14 @@ Result<Elastic::Next> Elastic::compile(int ranks) const {
 }
 
 void keepRanks(LaunchContext &context, const std::vector<int> &ranks, const std::string &plan) {
-  auto place = [&](int rank) { return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin()); };
-  const int count = static_cast<int>(ranks.size());
+  auto place = [&](int rank) { return int(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin()); };
+  const int count = int(ranks.size());
   std::vector<Child> &children = context.children;
   std::erase_if(children, [&](const Child &child) { return place(child.rank) == count; });
   std::vector<std::string> machines;
   for (int rank : ranks)
     if (!context.machines.empty())
-      machines.push_back(context.machines[static_cast<size_t>(rank)]);
+      machines.push_back(context.machines[size_t(rank)]);
   context.machines = std::move(machines);
   context.tcp.ranks = count;
   for (Child &child : children) {

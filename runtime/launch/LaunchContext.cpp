@@ -45,7 +45,7 @@ Result<uint16_t> masterPort(const Environment &get, std::optional<int> otherwise
     return Status::error("MASTER_PORT=" + std::to_string(*port) +
                          " in the environment is no port that rank 0 can listen on" +
                          (own > UINT16_MAX ? " (under torchrun it is the one after it)" : ""));
-  return static_cast<uint16_t>(own);
+  return uint16_t(own);
 }
 
 Status fromEnvironment(LaunchContext &p, int ranks, const Environment &get) {
@@ -106,7 +106,7 @@ Status fromTable(LaunchContext &p, const std::string &file, int ranks, const Env
     p.tcp.address = master;
     p.tcp.port = *port;
     p.tcp.listenAddress = server.address;
-    p.localRanks = static_cast<int>(server.devices.size());
+    p.localRanks = int(server.devices.size());
     for (const RankTable::Device &device : server.devices)
       if (device.rank == *rank)
         p.localRank = device.device;
@@ -173,7 +173,7 @@ Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks, cons
     p.transport = Transport::Tcp;
     p.ownListener = true;
     for (int r = 0; r < ranks; ++r)
-      p.children.push_back(childFor(r, ranks, r, static_cast<size_t>(ranks), "127.0.0.1", 0));
+      p.children.push_back(childFor(r, ranks, r, size_t(ranks), "127.0.0.1", 0));
   }
   if (!supervised && options.elastic && p.children.empty())
     return Status::error("--elastic needs ranks that are lost one by one, as processes of one "

@@ -59,7 +59,7 @@ int availableCores() {
   if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
     return CPU_COUNT(&set);
   unsigned cores = std::thread::hardware_concurrency();
-  return cores ? static_cast<int>(cores) : 1;
+  return cores ? int(cores) : 1;
 }
 
 int threadsPerRank(int localRanks) {

@@ -34,7 +34,7 @@ std::optional<int> number(const Json &object, const char *member, int most) {
     if (text.empty() || parsed.ec != std::errc() || parsed.ptr != text.data() + text.size())
       return std::nullopt;
   }
-  return value < 0 || value > most ? std::nullopt : std::optional(static_cast<int>(value));
+  return value < 0 || value > most ? std::nullopt : std::optional(int(value));
 }
 
 std::string text(const Json &object, const char *member) {
@@ -66,7 +66,7 @@ Result<std::vector<Server>> parseServers(const Json &json) {
   const auto list = json.find("server_list");
   if (list == json.end() || !list->is_array() || list->empty())
     return Status::error("has no server_list");
-  if (json.contains("server_count") && number(json, "server_count", kMaxRanks) != static_cast<int>(list->size()))
+  if (json.contains("server_count") && number(json, "server_count", kMaxRanks) != int(list->size()))
     return Status::error("has " + std::to_string(list->size()) + " servers, but another server_count");
   std::vector<Server> servers;
   for (const Json &entry : *list) {
@@ -140,7 +140,7 @@ Result<RankTable> RankTable::parse(const std::string &source) {
   }
   if (ranks.empty())
     return Status::error("names no rank");
-  if (*ranks.rbegin() != static_cast<int>(ranks.size()) - 1)
+  if (*ranks.rbegin() != int(ranks.size()) - 1)
     return Status::error("names " + std::to_string(ranks.size()) + " ranks, the last of them " +
                          std::to_string(*ranks.rbegin()) + ": ranks are counted from 0 without gaps");
   return RankTable{std::move(*servers)};
@@ -150,7 +150,7 @@ int RankTable::ranks() const {
   size_t count = 0;
   for (const Server &server : servers)
     count += server.devices.size();
-  return static_cast<int>(count);
+  return int(count);
 }
 
 const RankTable::Server &RankTable::serverOf(int rank) const {

@@ -15,8 +15,8 @@
 //   {"status": "completed", "group_list": [{"instance_list": [
 //      {"devices": [{"device_id": "0", "device_ip": "192.1.27.6"}], "rank_id": "0", "server_id": "10.0.0.1"}]}]}
 //
-// Ranks are reached at their server's `host_nic_ip`, or where that is "reserve" or absent at its `server_id`; the devices'
-// own addresses are not used. Numbers may be text.
+// Ranks are reached at their server's `host_nic_ip`, or where that is "reserve" or absent at its `server_id`; the
+// devices' own addresses are not used. Numbers may be text.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_LAUNCH_RANKTABLE_H

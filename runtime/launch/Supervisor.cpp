@@ -20,8 +20,8 @@ extern char **environ;
 namespace tessera::rt {
 namespace {
 
-/// After a failure: ranks that run notice by themselves and ask to be heard; those that still wait for the failed one at
-/// the rendezvous take SIGTERM, which runs only note.
+/// After a failure: ranks that run notice by themselves and ask to be heard; those that still wait for the failed one
+/// at the rendezvous take SIGTERM, which runs only note.
 constexpr double kTermSeconds = 0.5;
 
 struct Process {
@@ -241,16 +241,16 @@ Result<std::string> regroup(SupervisorOptions &options, const Attempt &attempt, 
   auto decide = [&](const std::set<int> &all) -> Result<Survivors::Decision> {
     Survivors::Decision decision{{all.begin(), all.end()}, "", ""};
     const int ranks = context.tcp.ranks;
-    if (all.size() == static_cast<size_t>(ranks))
+    if (all.size() == size_t(ranks))
       return decision;
-    Result<Elastic::Next> next = options.elastic->compile(static_cast<int>(all.size()));
+    Result<Elastic::Next> next = options.elastic->compile(int(all.size()));
     if (!next)
       return next.status();
     std::string names;
     for (int rank = 0; rank < ranks; ++rank)
       if (!all.contains(rank))
         names += (names.empty() ? "" : ", ") + std::to_string(rank);
-    decision.ranks.resize(static_cast<size_t>(next->ranks));
+    decision.ranks.resize(size_t(next->ranks));
     decision.plan = next->plan;
     decision.text = " on " + std::to_string(next->ranks) + (next->ranks == 1 ? " rank" : " ranks") + " (" + next->mesh +
                     ", " + next->plan + ") without rank " + names + (next->note.empty() ? "" : "; " + next->note);

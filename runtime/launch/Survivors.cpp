@@ -38,8 +38,8 @@ Result<std::set<int>> ranksOf(const Json &json) {
   if (!json.is_array())
     return Status::error("has no list of ranks");
   for (const Json &rank : json)
-    if (!rank.is_number_integer() || rank.get<int64_t>() < 0 ||
-        rank.get<int64_t>() >= static_cast<int64_t>(kMaxRanks) || !ranks.insert(rank.get<int>()).second)
+    if (!rank.is_number_integer() || rank.get<int64_t>() < 0 || rank.get<int64_t>() >= int64_t(kMaxRanks) ||
+        !ranks.insert(rank.get<int>()).second)
       return Status::error("has a list of ranks with " + rank.dump());
   return ranks;
 }

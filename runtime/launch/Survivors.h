@@ -1,10 +1,10 @@
 //===- Survivors.h - machines agree on who is left ------------------------------------------------===//
 //
-// After a failure the supervisors of several machines must go on with the same ranks, though each knows only its own, and
-// some may be gone. They meet in a folder that all of them see: that of the checkpoints, without which none could go on.
-// Every supervisor leaves a file with its ranks that are left, and renews it while it waits: another may begin later.
-// When all have, or after `waitSeconds`, the first of those that came decides and publishes it under a name that can be
-// given once: a machine that was cut off, and comes later, finds that the others went on without it.
+// After a failure the supervisors of several machines must go on with the same ranks, though each knows only its own,
+// and some may be gone. They meet in a folder that all of them see: that of the checkpoints, without which none could
+// go on. Every supervisor leaves a file with its ranks that are left, and renews it while it waits: another may begin
+// later. When all have, or after `waitSeconds`, the first of those that came decides and publishes it under a name that
+// can be given once: a machine that was cut off, and comes later, finds that the others went on without it.
 //
 //   Survivors survivors("run", "10.0.0.2", 40);
 //   survivors.begin(/*first=*/false);                                // before the first attempt

@@ -41,8 +41,8 @@ Status checkTiling(const std::vector<Block> &blocks, const std::vector<int64_t> 
   for (const Block &block : blocks)
     covered += elementsOf(block.shape).value_or(0);
   if (covered < elementsOf(global).value_or(0))
-    return Status::error("the blocks hold " + std::to_string(static_cast<int64_t>(covered)) +
-                         " elements of the global shape " + shapeText(global));
+    return Status::error("the blocks hold " + std::to_string(int64_t(covered)) + " elements of the global shape " +
+                         shapeText(global));
   size_t combinations = 1;
   bool grid = std::set<Block>(blocks.begin(), blocks.end()).size() == blocks.size();
   for (size_t d = 0; d < global.size() && grid; ++d) {
@@ -105,13 +105,13 @@ void copyBlock(const void *from, const Block &source, void *to, const Block &tar
     if (common->shape[split] != source.shape[split] || common->shape[split] != target.shape[split])
       break;
   }
-  const size_t bytes = static_cast<size_t>(run) * elementBytes;
+  const size_t bytes = size_t(run) * elementBytes;
   std::vector<int64_t> index(common->shape.size(), 0);
   auto place = [&](const Block &block) {
     int64_t at = 0;
     for (size_t d = 0; d < index.size(); ++d)
       at = at * block.shape[d] + common->offset[d] + index[d] - block.offset[d];
-    return static_cast<size_t>(at) * elementBytes;
+    return size_t(at) * elementBytes;
   };
   while (true) {
     std::memcpy(static_cast<char *>(to) + place(target), static_cast<const char *>(from) + place(source), bytes);

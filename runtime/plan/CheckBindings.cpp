@@ -44,8 +44,8 @@ Status checkBinding(const plan::Plan &plan, const plan::Binding &binding, const 
   if (binding.buffer() >= ranges.size())
     return Status::error("names buffer " + std::to_string(binding.buffer()) + ", which does not exist");
   const BufferRange &range = ranges[binding.buffer()];
-  const plan::Buffer &buffer = plan.buffers(static_cast<int>(binding.buffer()));
-  const plan::Buffer &root = plan.buffers(static_cast<int>(range.root));
+  const plan::Buffer &buffer = plan.buffers(int(binding.buffer()));
+  const plan::Buffer &root = plan.buffers(int(range.root));
   TESSERA_RETURN_IF_ERROR(checkBox(plan, binding, range));
   if (perProgram(binding.role()) && findProgram(plan, binding.program()) < 0)
     return Status::error("belongs to program " + quoted(binding.program()) + ", which does not exist");

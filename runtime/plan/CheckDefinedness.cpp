@@ -49,7 +49,7 @@ private:
 Status simulate(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Program &program) {
   Simulation state(plan, ranges);
   for (uint32_t b = 0; b < ranges.size(); ++b)
-    if (!plan.buffers(static_cast<int>(b)).constant().empty())
+    if (!plan.buffers(int(b)).constant().empty())
       state.write(b);
   auto forEach = [&](auto accept, auto &&action) -> Status {
     for (const plan::Binding &binding : plan.bindings())

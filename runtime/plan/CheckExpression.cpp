@@ -35,8 +35,7 @@ Status checkInstruction(const plan::Instruction &code, size_t value, const std::
       return Status::error("reads value " + std::to_string(operand) + ", which comes later");
   if (code.op() == "iota") {
     const plan::Attribute *dim = find(code, "dim");
-    if (!dim || dim->value_case() != plan::Attribute::kI || dim->i() < 0 ||
-        dim->i() >= static_cast<int64_t>(domain.size()))
+    if (!dim || dim->value_case() != plan::Attribute::kI || dim->i() < 0 || dim->i() >= int64_t(domain.size()))
       return Status::error("has no valid attribute 'dim'");
   }
   int operands = code.op() == "constant" || code.op() == "iota" ? 0
@@ -61,10 +60,10 @@ Status checkExpression(const plan::Plan &plan, const std::vector<BufferRange> &r
   for (int i = 0; i < kernel.inputs_size(); ++i)
     TESSERA_RETURN_IF_ERROR(checkView(plan, ranges[kernel.inputs(i)], kernel.inputs(i),
                                       toVector(expression.input_views(i).shape()), domain));
-  size_t inputs = static_cast<size_t>(kernel.inputs_size());
-  size_t values = inputs + static_cast<size_t>(expression.code_size());
+  size_t inputs = size_t(kernel.inputs_size());
+  size_t values = inputs + size_t(expression.code_size());
   for (int j = 0; j < expression.code_size(); ++j)
-    TESSERA_RETURN_IF_ERROR(checkInstruction(expression.code(j), inputs + static_cast<size_t>(j), domain)
+    TESSERA_RETURN_IF_ERROR(checkInstruction(expression.code(j), inputs + size_t(j), domain)
                                 .context("instruction " + std::to_string(j) + " " + quoted(expression.code(j).op()) +
                                          " of its expression"));
   for (int o = 0; o < kernel.outputs_size(); ++o) {

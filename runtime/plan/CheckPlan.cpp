@@ -39,7 +39,7 @@ Status checkHeader(const plan::Plan &plan) {
     const auto &members = plan.groups(g).ranks();
     std::set<uint32_t> distinct(members.begin(), members.end());
     std::string group = "group " + std::to_string(g) + " " + quoted(plan.groups(g).name());
-    if (distinct.size() != static_cast<size_t>(members.size()))
+    if (distinct.size() != size_t(members.size()))
       return Status::error(group + " names a rank twice");
     if (distinct.empty() || *distinct.rbegin() >= ranks)
       return Status::error(group + " is empty or names a rank outside the mesh of " + std::to_string(ranks));
@@ -55,11 +55,11 @@ Status checkHeader(const plan::Plan &plan) {
 
 /// Follows aliases to the buffer that owns the bytes.
 Status resolveAlias(const plan::Plan &plan, uint32_t b, std::vector<BufferRange> &ranges) {
-  const plan::Buffer &buffer = plan.buffers(static_cast<int>(b));
+  const plan::Buffer &buffer = plan.buffers(int(b));
   uint32_t root = b;
   // A cycle is longer than the number of buffers.
-  for (int hops = 0; plan.buffers(static_cast<int>(root)).alias_of_plus_one() != 0; ++hops) {
-    root = plan.buffers(static_cast<int>(root)).alias_of_plus_one() - 1;
+  for (int hops = 0; plan.buffers(int(root)).alias_of_plus_one() != 0; ++hops) {
+    root = plan.buffers(int(root)).alias_of_plus_one() - 1;
     if (root >= ranges.size())
       return Status::error(bufferText(plan, b) + " is an alias of buffer " + std::to_string(root) +
                            ", which does not exist");
@@ -69,7 +69,7 @@ Status resolveAlias(const plan::Plan &plan, uint32_t b, std::vector<BufferRange>
   ranges[b].root = root;
   if (root == b)
     return Status();
-  const plan::Buffer &owner = plan.buffers(static_cast<int>(root));
+  const plan::Buffer &owner = plan.buffers(int(root));
   if (!ranges[b].same(ranges[root]) || buffer.dtype() != owner.dtype())
     return Status::error(bufferText(plan, b) + " is an alias of " + bufferText(plan, root) +
                          " but has another offset, size or type");
@@ -93,7 +93,7 @@ Status checkPersistent(const plan::Plan &plan, const std::vector<BufferRange> &r
   const uint32_t none = ~0u;
   uint32_t furthest = none, furthestPersistent = none;
   for (uint32_t b : order) {
-    bool persistent = plan.buffers(static_cast<int>(b)).persistent();
+    bool persistent = plan.buffers(int(b)).persistent();
     uint32_t other = persistent ? furthest : furthestPersistent;
     if (other != none && ranges[other].end > ranges[b].begin)
       return Status::error(bufferText(plan, persistent ? other : b) + " overlaps " +
@@ -113,14 +113,14 @@ Status checkPersistent(const plan::Plan &plan, const std::vector<BufferRange> &r
 
 std::string bufferText(const plan::Plan &plan, uint32_t buffer) {
   std::string text = "buffer " + std::to_string(buffer);
-  if (buffer < static_cast<uint32_t>(plan.buffers_size()))
-    text += " " + quoted(plan.buffers(static_cast<int>(buffer)).name());
+  if (buffer < uint32_t(plan.buffers_size()))
+    text += " " + quoted(plan.buffers(int(buffer)).name());
   return text;
 }
 
 Status checkBuffers(const plan::Plan &plan, std::vector<BufferRange> &ranges) {
-  for (uint32_t b = 0; b < static_cast<uint32_t>(plan.buffers_size()); ++b) {
-    const plan::Buffer &buffer = plan.buffers(static_cast<int>(b));
+  for (uint32_t b = 0; b < uint32_t(plan.buffers_size()); ++b) {
+    const plan::Buffer &buffer = plan.buffers(int(b));
     BufferRange range;
     range.begin = buffer.offset();
     range.root = b;
@@ -163,7 +163,7 @@ Status checkPlan(const plan::Plan &plan, const Likeness &like, std::vector<Buffe
     TESSERA_RETURN_IF_ERROR(checkBindings(plan, ranges));
     for (int p = 0; p < plan.programs_size(); ++p)
       for (int s = 0; s < plan.programs(p).steps_size(); ++s) {
-        if (like.step(static_cast<size_t>(p), static_cast<size_t>(s)))
+        if (like.step(size_t(p), size_t(s)))
           continue;
         const plan::Step &step = plan.programs(p).steps(s);
         TESSERA_RETURN_IF_ERROR(checkStep(plan, ranges, step)

@@ -37,7 +37,7 @@ struct Meeting {
   Meeting(const plan::Plan &plan, const plan::Collective &c)
       : kind(c.kind()), reduction(c.reduction()), dim(c.dim()), splitDim(c.split_dim()), root(c.root()),
         haloLo(c.halo_lo()), haloHi(c.halo_hi()), sources(c.sources().begin(), c.sources().end()) {
-    const plan::Buffer &input = plan.buffers(static_cast<int>(c.input()));
+    const plan::Buffer &input = plan.buffers(int(c.input()));
     shape = toVector(input.shape());
     type = input.dtype();
   }
@@ -80,7 +80,7 @@ public:
     TESSERA_RETURN_IF_ERROR(checkGroups());
     TESSERA_RETURN_IF_ERROR(checkMeetings());
     for (int i = 0; i < first_.bindings_size(); ++i) {
-      const std::set<Block> &blocks = blocks_[static_cast<size_t>(i)];
+      const std::set<Block> &blocks = blocks_[size_t(i)];
       TESSERA_RETURN_IF_ERROR(
           checkTiling(std::vector<Block>(blocks.begin(), blocks.end()), toVector(first_.bindings(i).global_shape()))
               .context(bindingText(i)));
@@ -144,7 +144,7 @@ private:
                              std::to_string(b.steps_size()) + " steps on " + rankText(rank));
       for (int s = 0; s < a.steps_size(); ++s) {
         const plan::Step &first = a.steps(s);
-        if (like.step(static_cast<size_t>(p), static_cast<size_t>(s))) {
+        if (like.step(size_t(p), size_t(s))) {
           if (first.has_collective())
             mine.push_back(meetings_[0][mine.size()]);
           continue;
@@ -165,7 +165,7 @@ private:
   }
 
   uint32_t numberOf(const Meeting &meeting) {
-    auto [it, fresh] = numbers_.try_emplace(meeting, static_cast<uint32_t>(known_.size()));
+    auto [it, fresh] = numbers_.try_emplace(meeting, uint32_t(known_.size()));
     if (fresh)
       known_.push_back(&it->first);
     return it->second;
@@ -199,19 +199,19 @@ private:
   Status addBindings(const plan::Plan &plan, size_t rank) {
     if (plan.bindings_size() != first_.bindings_size())
       return Status::error("rank 0 and " + rankText(rank) + " have different numbers of bindings");
-    blocks_.resize(static_cast<size_t>(first_.bindings_size()));
+    blocks_.resize(size_t(first_.bindings_size()));
     for (int i = 0; i < first_.bindings_size(); ++i) {
       const plan::Binding &a = first_.bindings(i), &b = plan.bindings(i);
       if (a.role() != b.role() || a.name() != b.name() || a.ordinal() != b.ordinal() || a.program() != b.program() ||
           a.fill() != b.fill() || a.has_initial() != b.has_initial() || a.initial().kind() != b.initial().kind() ||
           a.initial().value() != b.initial().value() || a.initial().seed() != b.initial().seed() ||
           !std::ranges::equal(a.global_shape(), b.global_shape()) ||
-          first_.buffers(static_cast<int>(a.buffer())).dtype() != plan.buffers(static_cast<int>(b.buffer())).dtype())
+          first_.buffers(int(a.buffer())).dtype() != plan.buffers(int(b.buffer())).dtype())
         return Status::error(bindingText(i) + " is not the same on rank 0 and " + rankText(rank));
       Block block = blockOf(plan, b);
       if (isEmpty(block.shape))
         continue; // nothing but padding
-      const bool fresh = blocks_[static_cast<size_t>(i)].insert(block).second;
+      const bool fresh = blocks_[size_t(i)].insert(block).second;
       if (b.primary() != fresh)
         return Status::error(bindingText(i) + ": " + rankText(rank) +
                              (fresh ? " is the first to hold the box at " : " holds a replica of the box at ") +
@@ -262,12 +262,12 @@ struct PlansChecker::State {
     like.flow = std::ranges::equal(plan.bindings(), first.bindings(), sameFlow);
     for (size_t p = 0; p < parts.steps.size(); ++p) {
       const std::vector<std::string_view> &a = parts.steps[p], &b = mine->steps[p];
-      const plan::Program &theirs = first.programs(static_cast<int>(p)), &ours = plan.programs(static_cast<int>(p));
+      const plan::Program &theirs = first.programs(int(p)), &ours = plan.programs(int(p));
       like.flow &= a.size() == b.size() && theirs.name() == ours.name();
       std::vector<bool> &same = like.steps.emplace_back(std::min(a.size(), b.size()));
       for (size_t s = 0; s < same.size(); ++s) {
         same[s] = a[s] == b[s];
-        like.flow &= same[s] || sameOperands(theirs.steps(static_cast<int>(s)), ours.steps(static_cast<int>(s)));
+        like.flow &= same[s] || sameOperands(theirs.steps(int(s)), ours.steps(int(s)));
       }
     }
     return like;

@@ -18,7 +18,7 @@ Status checkOperand(const plan::Plan &plan, const std::vector<BufferRange> &rang
   if (buffer >= ranges.size())
     return Status::error(std::string(written ? "writes" : "reads") + " buffer " + std::to_string(buffer) +
                          ", which does not exist");
-  if (written && !plan.buffers(static_cast<int>(ranges[buffer].root)).constant().empty())
+  if (written && !plan.buffers(int(ranges[buffer].root)).constant().empty())
     return Status::error("writes " + bufferText(plan, buffer) + ", which is a constant");
   return Status();
 }
@@ -39,8 +39,7 @@ Status checkAttributes(const plan::Kernel &kernel) {
 bool mayShare(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Kernel &kernel, int i,
               int o) {
   uint32_t in = kernel.inputs(i), out = kernel.outputs(o);
-  if (!ranges[in].same(ranges[out]) ||
-      plan.buffers(static_cast<int>(in)).dtype() != plan.buffers(static_cast<int>(out)).dtype())
+  if (!ranges[in].same(ranges[out]) || plan.buffers(int(in)).dtype() != plan.buffers(int(out)).dtype())
     return false;
   if (kernel.name() != "fused")
     return elementwiseOperands(kernel.name()) > 0 && ranges[in].shape == ranges[out].shape;
@@ -118,7 +117,7 @@ Status expectedShape(const plan::Collective &c, int64_t n, std::vector<int64_t> 
     shape[c.dim()] *= n;
     return Status();
   case plan::PERMUTE:
-    if (!isPermutation(c, static_cast<size_t>(n)))
+    if (!isPermutation(c, size_t(n)))
       return Status::error("its sources are no permutation of 0 to " + std::to_string(n - 1));
     return Status();
   case plan::HALO:
@@ -128,7 +127,7 @@ Status expectedShape(const plan::Collective &c, int64_t n, std::vector<int64_t> 
     shape[c.dim()] += c.halo_lo() + c.halo_hi();
     return Status();
   case plan::BROADCAST:
-    if (c.root() >= static_cast<uint64_t>(n))
+    if (c.root() >= uint64_t(n))
       return Status::error("its root " + std::to_string(c.root()) + " is not in the group of " + std::to_string(n));
     return Status();
   default:
@@ -139,16 +138,16 @@ Status expectedShape(const plan::Collective &c, int64_t n, std::vector<int64_t> 
 Status checkCollective(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Collective &c) {
   TESSERA_RETURN_IF_ERROR(checkOperand(plan, ranges, c.input(), false));
   TESSERA_RETURN_IF_ERROR(checkOperand(plan, ranges, c.output(), true));
-  if (c.group() >= static_cast<uint32_t>(plan.groups_size()))
+  if (c.group() >= uint32_t(plan.groups_size()))
     return Status::error("is over group " + std::to_string(c.group()) + ", which does not exist");
   const BufferRange &in = ranges[c.input()], &out = ranges[c.output()];
   std::vector<int64_t> shape = in.shape;
   std::string what = collectiveName(c.kind());
-  TESSERA_RETURN_IF_ERROR(expectedShape(c, plan.groups(static_cast<int>(c.group())).ranks_size(), shape).context(what));
+  TESSERA_RETURN_IF_ERROR(expectedShape(c, plan.groups(int(c.group())).ranks_size(), shape).context(what));
   if (shape != out.shape)
     return Status::error(what + ": " + bufferText(plan, c.output()) + " has the shape " + shapeText(out.shape) +
                          " where " + shapeText(shape) + " follows from the input");
-  if (plan.buffers(static_cast<int>(c.input())).dtype() != plan.buffers(static_cast<int>(c.output())).dtype())
+  if (plan.buffers(int(c.input())).dtype() != plan.buffers(int(c.output())).dtype())
     return Status::error(what + ": " + bufferText(plan, c.input()) + " and " + bufferText(plan, c.output()) +
                          " have different types");
   bool reduces = c.kind() == plan::ALL_REDUCE || c.kind() == plan::REDUCE_SCATTER;

@@ -63,7 +63,7 @@ std::string serialize(const plan::Plan &plan) {
 Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what) {
   plan::Plan plan;
   google::protobuf::LogSilencer silence; // the one message is ours
-  if (bytes.size() > kMaxPlanBytes || !plan.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+  if (bytes.size() > kMaxPlanBytes || !plan.ParseFromArray(bytes.data(), int(bytes.size())))
     return Status::error(what + ": is not a plan file, or is truncated or damaged");
   TESSERA_RETURN_IF_ERROR(checkVersion(plan).context(what));
   return plan;

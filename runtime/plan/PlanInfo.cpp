@@ -8,7 +8,7 @@ namespace {
 
 std::string lower(std::string name, char underscore) {
   for (char &c : name)
-    c = c == '_' ? underscore : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    c = c == '_' ? underscore : char(std::tolower(static_cast<unsigned char>(c)));
   return name.empty() ? "?" : name;
 }
 
@@ -52,7 +52,7 @@ std::optional<int64_t> elementsOf(const std::vector<int64_t> &shape) {
 }
 
 std::vector<int64_t> extentOf(const plan::Plan &plan, const plan::Binding &binding) {
-  return toVector(binding.extent_size() ? binding.extent() : plan.buffers(static_cast<int>(binding.buffer())).shape());
+  return toVector(binding.extent_size() ? binding.extent() : plan.buffers(int(binding.buffer())).shape());
 }
 
 bool isEmpty(const std::vector<int64_t> &extent) { return std::find(extent.begin(), extent.end(), 0) != extent.end(); }
@@ -61,21 +61,20 @@ std::optional<uint64_t> bytesOf(const std::vector<int64_t> &shape, plan::DType t
   std::optional<int64_t> elements = elementsOf(shape);
   uint64_t each = bytesPerElement(type);
   uint64_t bytes = 0;
-  if (!elements || each == 0 || __builtin_mul_overflow(static_cast<uint64_t>(*elements), each, &bytes))
+  if (!elements || each == 0 || __builtin_mul_overflow(uint64_t(*elements), each, &bytes))
     return std::nullopt;
   return bytes;
 }
 
 uint64_t bytesSent(const plan::Plan &plan, const plan::Collective &c) {
-  const plan::Group &group = plan.groups(static_cast<int>(c.group()));
-  const plan::Buffer &in = plan.buffers(static_cast<int>(c.input()));
-  uint64_t n = static_cast<uint64_t>(group.ranks_size());
+  const plan::Group &group = plan.groups(int(c.group()));
+  const plan::Buffer &in = plan.buffers(int(c.input()));
+  uint64_t n = uint64_t(group.ranks_size());
   std::vector<int64_t> shape = toVector(in.shape());
   uint64_t bytes = bytesOf(shape, in.dtype()).value_or(0);
   if (n < 2)
     return 0;
-  auto me =
-      static_cast<size_t>(std::find(group.ranks().begin(), group.ranks().end(), plan.rank()) - group.ranks().begin());
+  auto me = size_t(std::find(group.ranks().begin(), group.ranks().end(), plan.rank()) - group.ranks().begin());
   switch (c.kind()) {
   case plan::ALL_REDUCE:
     return 2 * (bytes / n * (n - 1));
@@ -85,11 +84,10 @@ uint64_t bytesSent(const plan::Plan &plan, const plan::Collective &c) {
   case plan::ALL_TO_ALL:
     return bytes / n * (n - 1);
   case plan::PERMUTE:
-    return c.sources_size() == static_cast<int>(n) && c.sources(static_cast<int>(me)) == me ? 0 : bytes;
+    return c.sources_size() == int(n) && c.sources(int(me)) == me ? 0 : bytes;
   case plan::HALO: {
-    uint64_t row = c.dim() < shape.size() ? bytes / static_cast<uint64_t>(shape[c.dim()]) : 0;
-    return (me + 1 < n ? static_cast<uint64_t>(c.halo_lo()) * row : 0) +
-           (me > 0 ? static_cast<uint64_t>(c.halo_hi()) * row : 0);
+    uint64_t row = c.dim() < shape.size() ? bytes / uint64_t(shape[c.dim()]) : 0;
+    return (me + 1 < n ? uint64_t(c.halo_lo()) * row : 0) + (me > 0 ? uint64_t(c.halo_hi()) * row : 0);
   }
   case plan::BROADCAST:
     return me == c.root() ? bytes : 0;

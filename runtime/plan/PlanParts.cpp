@@ -13,7 +13,7 @@ using google::protobuf::io::CodedInputStream;
 
 /// Calls `found` with every occurrence of a field that holds messages; false where the bytes are none.
 template <typename Found> bool forEachField(std::string_view bytes, Found found) {
-  CodedInputStream stream(reinterpret_cast<const uint8_t *>(bytes.data()), static_cast<int>(bytes.size()));
+  CodedInputStream stream(reinterpret_cast<const uint8_t *>(bytes.data()), int(bytes.size()));
   while (uint32_t tag = stream.ReadTag()) {
     if (WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
       if (!WireFormatLite::SkipField(&stream, tag))
@@ -23,8 +23,8 @@ template <typename Found> bool forEachField(std::string_view bytes, Found found)
     uint32_t size = 0;
     if (!stream.ReadVarint32(&size))
       return false;
-    const auto at = static_cast<size_t>(stream.CurrentPosition());
-    if (size > bytes.size() - at || !stream.Skip(static_cast<int>(size)) ||
+    const auto at = size_t(stream.CurrentPosition());
+    if (size > bytes.size() - at || !stream.Skip(int(size)) ||
         !found(WireFormatLite::GetTagFieldNumber(tag), bytes.substr(at, size)))
       return false;
   }

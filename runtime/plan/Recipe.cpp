@@ -35,7 +35,7 @@ Result<Recipe::File> Recipe::File::of(const std::string &path) {
   std::string bytes;
   for (uint32_t sum : sums->chunks)
     for (int shift = 0; shift < 32; shift += 8)
-      bytes += static_cast<char>(sum >> shift);
+      bytes += char(sum >> shift);
   const Digest digest = sha256(bytes);
   return File{path, sums->bytes, hexText(digest.data(), digest.size())};
 }
@@ -143,7 +143,7 @@ std::string meshFor(const std::string &mesh, int ranks) {
       size = 1;
     changed = 0;
   }
-  axes[changed].second = static_cast<int>(ranks / others(changed));
+  axes[changed].second = int(ranks / others(changed));
   std::string text;
   for (const auto &[name, size] : axes)
     text += (text.empty() ? "" : ",") + name + std::to_string(size);

@@ -7,10 +7,9 @@
 
 namespace tessera::rt {
 Checkpointer::Checkpointer(Executor &executor, const std::vector<plan::Plan> &plans, CheckpointOptions options)
-    : executor_(executor), options_(std::move(options)), me_(static_cast<int>(executor.plan().rank())),
-      ranks_(static_cast<int>(plans.size())), shares_(sharesOf(plans)),
-      manifest_(
-          describe(plans, shares_, options_.integrated, [&](int binding) { return executor.heldType(binding); })) {}
+    : executor_(executor), options_(std::move(options)), me_(int(executor.plan().rank())), ranks_(int(plans.size())),
+      shares_(sharesOf(plans)), manifest_(describe(plans, shares_, options_.integrated,
+                                                   [&](int binding) { return executor.heldType(binding); })) {}
 
 Checkpointer::~Checkpointer() {
   if (thread_.joinable())
@@ -39,8 +38,7 @@ Status Checkpointer::snapshot() {
       continue;
     TESSERA_RETURN_IF_ERROR(executor_.fetch(share.binding, fetched));
     // The rank's own elements come first in every dimension of its buffer, padding behind them.
-    const plan::Buffer &buffer =
-        executor_.plan().buffers(static_cast<int>(executor_.plan().bindings(share.binding).buffer()));
+    const plan::Buffer &buffer = executor_.plan().buffers(int(executor_.plan().bindings(share.binding).buffer()));
     const Block own = wholeBlock(share.block.shape), padded = wholeBlock(toVector(buffer.shape()));
     if (own == padded) {
       held_.push_back(std::move(fetched));
@@ -101,8 +99,7 @@ Status Checkpointer::sumShare() {
   // Of every file an equal part: in the page cache still, where the file system is local.
   size_t base = 0;
   for (size_t f = 0; f < manifest_.files.size(); ++f) {
-    const uint64_t chunks = FileSums::count(fileBytes_[f]), ranks = static_cast<uint64_t>(ranks_),
-                   me = static_cast<uint64_t>(me_);
+    const uint64_t chunks = FileSums::count(fileBytes_[f]), ranks = uint64_t(ranks_), me = uint64_t(me_);
     const uint64_t first = chunks * me / ranks, end = chunks * (me + 1) / ranks;
     if (first < end) {
       Result<InputFile> file = InputFile::open(partialPath(options_.folder, lastStep_) + "/" + manifest_.files[f].name);
@@ -111,7 +108,7 @@ Status Checkpointer::sumShare() {
       Result<std::vector<uint32_t>> sums = sumChunks(*file, first, end - first);
       if (!sums)
         return sums.status();
-      std::copy(sums->begin(), sums->end(), sums_.begin() + static_cast<int64_t>(base + first));
+      std::copy(sums->begin(), sums->end(), sums_.begin() + int64_t(base + first));
     }
     base += chunks;
   }
@@ -127,7 +124,7 @@ Status Checkpointer::exchangeSums() {
     sums.bytes = fileBytes_[f];
     sums.chunks.clear();
     for (uint64_t i = 0; i < FileSums::count(sums.bytes); ++i)
-      sums.chunks.push_back(static_cast<uint32_t>(sums_[next++]));
+      sums.chunks.push_back(uint32_t(sums_[next++]));
   }
   return Status();
 }

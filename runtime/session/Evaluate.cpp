@@ -56,8 +56,8 @@ Status evaluate(Session &s, int64_t step) {
   }
   if (!s.leader())
     return Status();
-  loss /= static_cast<double>(done);
-  std::vector<std::pair<std::string, double>> fields = {{"eval", 1}, {"step", static_cast<double>(step)}};
+  loss /= double(done);
+  std::vector<std::pair<std::string, double>> fields = {{"eval", 1}, {"step", double(step)}};
   std::string text = "evaluation of " + std::to_string(done) + " batches:";
   if (hasLoss) {
     text += " loss " + numberText(loss);

@@ -20,7 +20,7 @@ Result<Feed> Feed::open(Executor &executor, const std::string &program, const st
   for (plan::Role role : {plan::INPUT, plan::TARGET})
     for (int index : executor.bindings(role, program)) {
       const plan::Binding &binding = plan.bindings(index);
-      const plan::Buffer &buffer = plan.buffers(static_cast<int>(binding.buffer()));
+      const plan::Buffer &buffer = plan.buffers(int(binding.buffer()));
       // A rank that holds nothing but padding asks for one element of the whole and drops it.
       std::vector<int64_t> global = toVector(binding.global_shape()), offset = toVector(binding.offset()),
                            asked = extentOf(plan, binding);
@@ -30,8 +30,7 @@ Result<Feed> Feed::open(Executor &executor, const std::string &program, const st
           offset[d] = 0;
         }
       feed.entries_.push_back({index, toVector(buffer.shape()), extentOf(plan, binding), buffer.dtype(),
-                               executor.heldType(index),
-                               static_cast<size_t>(bytesOf(asked, buffer.dtype()).value_or(0))});
+                               executor.heldType(index), size_t(bytesOf(asked, buffer.dtype()).value_or(0))});
       buffers.push_back(binding.buffer());
       requests.push_back({global, offset, asked, buffer.dtype(), role == plan::TARGET, binding.id_limit()});
     }
@@ -83,7 +82,7 @@ Status Feed::read(int set) {
   for (size_t i = 0; i < entries_.size(); ++i)
     if (const Entry &entry = entries_[i]; !entry.direct())
       convertElements(padded(entry, read_[set][i].data()), entry.type, hosts[i], entry.held,
-                      static_cast<size_t>(elementsOf(entry.shape).value_or(0)));
+                      size_t(elementsOf(entry.shape).value_or(0)));
   sent_ = set;
   return path_->send(set);
 }

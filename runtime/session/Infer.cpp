@@ -28,7 +28,7 @@ struct OutputFile {
     }
     if (type == held)
       return writer->writeBox(offset, box, values.data());
-    auto count = static_cast<size_t>(elementsOf(shape).value_or(0));
+    auto count = size_t(elementsOf(shape).value_or(0));
     std::vector<char> converted(count * bytesPerElement(type));
     convertElements(values.data(), held, converted.data(), type, count);
     return writer->writeBox(offset, box, converted.data());
@@ -65,7 +65,7 @@ Status infer(Session &s) {
     OutputFile file{binding, held == plan::BF16 ? plan::F32 : held,
                     held,    toVector(plan.bindings(binding).global_shape()),
                     false,   std::nullopt};
-    bool batched = !file.shape.empty() && static_cast<uint64_t>(file.shape[0]) == plan.global_batch();
+    bool batched = !file.shape.empty() && uint64_t(file.shape[0]) == plan.global_batch();
     file.stacked = batches > 1 && !batched;
     files.push_back(std::move(file));
   }
@@ -103,7 +103,7 @@ Status infer(Session &s) {
     }
     if (s.leader()) {
       s.console.transient("batch " + std::to_string(batch + 1) + "/" + std::to_string(batches));
-      TESSERA_RETURN_IF_ERROR(s.console.log({{"step", static_cast<double>(batch + 1)}, {"seconds", seconds}}));
+      TESSERA_RETURN_IF_ERROR(s.console.log({{"step", double(batch + 1)}, {"seconds", seconds}}));
     }
     Result<bool> stop = anyInterrupted(s.executor.everyone());
     if (!stop)

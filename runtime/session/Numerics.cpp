@@ -21,10 +21,9 @@ Numerics::Numerics(Executor &executor, std::string program, int threads)
   for (plan::Role role : {plan::PARAMETER, plan::STATE})
     for (int binding : executor.bindings(role, "")) {
       const uint32_t buffer = executor.plan().bindings(binding).buffer();
-      const auto count = static_cast<size_t>(
-          elementsOf(toVector(executor.plan().buffers(static_cast<int>(buffer)).shape())).value_or(0));
+      const auto count = size_t(elementsOf(toVector(executor.plan().buffers(int(buffer)).shape())).value_or(0));
       const int number = findProgram(executor.plan(), program_);
-      const bool watched = can.finite && can.finite->watch(static_cast<uint32_t>(number), buffer, found_);
+      const bool watched = can.finite && can.finite->watch(uint32_t(number), buffer, found_);
       held_.push_back({buffer, executor.loaded().dtype(buffer), count, watched, {}});
       buffers.push_back(buffer);
     }
@@ -37,9 +36,9 @@ size_t Numerics::bytesOf(const Held &held) const { return held.count * bytesPerE
 /// Copies by all of the rank's threads.
 static void copyBytes(void *to, const void *from, size_t bytes, int threads) {
   constexpr size_t kPage = 4096;
-  const auto pages = static_cast<int64_t>((bytes + kPage - 1) / kPage);
+  const auto pages = int64_t((bytes + kPage - 1) / kPage);
   parallelFor(bytes < (size_t(1) << 18) ? 1 : threads, pages, [&](int64_t begin, int64_t end) {
-    const size_t first = static_cast<size_t>(begin) * kPage, last = std::min(bytes, static_cast<size_t>(end) * kPage);
+    const size_t first = size_t(begin) * kPage, last = std::min(bytes, size_t(end) * kPage);
     std::memcpy(static_cast<char *>(to) + first, static_cast<const char *>(from) + first, last - first);
   });
 }
@@ -71,8 +70,7 @@ Status Numerics::restore() {
 
 Result<NonFinite> Numerics::look(uint32_t buffer) {
   const plan::DType type = executor_.loaded().dtype(buffer);
-  const auto count =
-      static_cast<size_t>(elementsOf(toVector(executor_.plan().buffers(static_cast<int>(buffer)).shape())).value_or(0));
+  const auto count = size_t(elementsOf(toVector(executor_.plan().buffers(int(buffer)).shape())).value_or(0));
   if (!isFloatType(type))
     return NonFinite();
   const void *data = executor_.loaded().address(buffer);
@@ -100,7 +98,7 @@ Result<bool> Numerics::bad(double loss) {
 }
 
 NonFinite &Numerics::at(uint32_t buffer) {
-  const uint32_t alias = executor_.plan().buffers(static_cast<int>(buffer)).alias_of_plus_one();
+  const uint32_t alias = executor_.plan().buffers(int(buffer)).alias_of_plus_one();
   return seen_[alias ? alias - 1 : buffer];
 }
 
@@ -113,15 +111,15 @@ void Numerics::found(int64_t place, std::string what) {
 
 /// Places 0 and 1: what the step starts from.
 Status Numerics::lookAtInputs() {
-  seen_.assign(static_cast<size_t>(executor_.plan().buffers_size()), {});
+  seen_.assign(size_t(executor_.plan().buffers_size()), {});
   place_ = -1;
   what_.clear();
   for (int b = 0; b < executor_.plan().buffers_size(); ++b)
     if (!executor_.plan().buffers(b).constant().empty()) {
-      Result<NonFinite> constant = look(static_cast<uint32_t>(b));
+      Result<NonFinite> constant = look(uint32_t(b));
       if (!constant)
         return constant.status();
-      at(static_cast<uint32_t>(b)) = *constant;
+      at(uint32_t(b)) = *constant;
     }
   const plan::Role roles[] = {plan::PARAMETER, plan::STATE, plan::INPUT, plan::TARGET};
   for (plan::Role role : roles)
@@ -194,7 +192,7 @@ Result<std::string> Numerics::explain() {
     return std::string("run again it has only finite numbers");
   int32_t text[128] = {};
   what_.copy(reinterpret_cast<char *>(text), sizeof text - 1);
-  TESSERA_RETURN_IF_ERROR(everyone.broadcast(text, text, std::size(text), plan::I32, static_cast<int>(first % ranks)));
+  TESSERA_RETURN_IF_ERROR(everyone.broadcast(text, text, std::size(text), plan::I32, int(first % ranks)));
   return std::string(reinterpret_cast<const char *>(text));
 }
 

@@ -1,9 +1,10 @@
 //===- Numerics.h - steps whose numbers are not finite --------------------------------------------===//
 //
-// What a rank does for --check-numerics: now and then it copies parameters and states, after each training step it looks
-// for NaNs and infinities in the loss and in what the step has made of them. (An update carries what is not finite in a
-// gradient into the parameter or the optimizer's state.) When any rank has found one, all put the copy back, do the
-// good steps since then once more, run the bad one again, slowly, and say where the first such number came from:
+// What a rank does for --check-numerics: now and then it copies parameters and states, after each training step it
+// looks for NaNs and infinities in the loss and in what the step has made of them. (An update carries what is not
+// finite in a gradient into the parameter or the optimizer's state.) When any rank has found one, all put the copy
+// back, do the good steps since then once more, run the bad one again, slowly, and say where the first such number came
+// from:
 //
 //   Numerics numerics(executor, "train", threads);
 //   TESSERA_RETURN_IF_ERROR(numerics.keep());

@@ -97,9 +97,8 @@ Status Recovery::handle(Feed &feed, double loss, Place &place) {
   }
   if (!s_.leader())
     return Status();
-  return s_.console.log({{"step", static_cast<double>(place.step)},
-                         {"loss", loss},
-                         {skip ? "skipped" : "rollbacks", skip ? skipped_ : rollbacks_}});
+  return s_.console.log(
+      {{"step", double(place.step)}, {"loss", loss}, {skip ? "skipped" : "rollbacks", skip ? skipped_ : rollbacks_}});
 }
 
 std::string Recovery::summary() const {

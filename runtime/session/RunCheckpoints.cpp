@@ -69,7 +69,7 @@ Result<std::string> RunCheckpoints::last() {
 
 Status RunCheckpoints::start(int64_t step, int64_t batches) {
   lastTime_ = now();
-  auto batch = static_cast<int64_t>(s_.executor.plan().global_batch());
+  auto batch = int64_t(s_.executor.plan().global_batch());
   const DataOptions options = s_.dataOptions(true);
   return writer_->start({step, batches / data_.batchesPerEpoch(), batches % data_.batchesPerEpoch() * batch, batch},
                         {s_.options.data, options.seed, options.shuffle, options.augment});

@@ -33,7 +33,7 @@ Result<int64_t> Session::firstBatch(const DataSource &data) const {
     return int64_t(0);
   constexpr int64_t kMost = int64_t(1) << 62;
   const RunPosition &position = resumed->position;
-  const auto batch = static_cast<int64_t>(std::max<uint64_t>(executor.plan().global_batch(), 1));
+  const auto batch = int64_t(std::max<uint64_t>(executor.plan().global_batch(), 1));
   int64_t first = 0;
   if (__builtin_mul_overflow(position.epoch, data.batchesPerEpoch(), &first) ||
       first > kMost - position.sample / batch - position.step)
@@ -81,8 +81,7 @@ void introduceRank(Session &s) {
 Status introduce(Session &s) {
   introduceRank(s);
   // Ranks differ a little in scratch, and in arena if shards differ: the largest is told.
-  int64_t memory[2] = {static_cast<int64_t>(s.executor.loaded().arenaBytes()),
-                       static_cast<int64_t>(s.executor.loaded().scratchBytes())};
+  int64_t memory[2] = {int64_t(s.executor.loaded().arenaBytes()), int64_t(s.executor.loaded().scratchBytes())};
   TESSERA_RETURN_IF_ERROR(s.executor.everyone().allReduce(memory, memory, 2, plan::I64, plan::MAX));
   if (!s.leader())
     return Status();
@@ -97,7 +96,7 @@ Status introduce(Session &s) {
   if (s.options.shareDevices)
     s.console.line("WARNING: --share-devices: ranks may share a device and every collective goes through host "
                    "memory; right for checking a plan, useless for measuring one");
-  uint64_t arena = static_cast<uint64_t>(memory[0]), scratch = static_cast<uint64_t>(memory[1]);
+  uint64_t arena = uint64_t(memory[0]), scratch = uint64_t(memory[1]);
   s.console.line("memory per rank: " + bytesText(arena + scratch) + " (arena " + bytesText(arena) +
                  ", kernel scratch " + bytesText(scratch) + ")");
   for (int p = 0; p < plan.programs_size(); ++p) {
@@ -127,21 +126,20 @@ void printProfile(Session &s) {
     double total = std::accumulate(times.seconds.begin(), times.seconds.end(), 0.0);
     std::vector<int> order(times.seconds.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-      return times.seconds[static_cast<size_t>(a)] > times.seconds[static_cast<size_t>(b)];
-    });
-    auto runs = static_cast<double>(times.runs);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return times.seconds[size_t(a)] > times.seconds[size_t(b)]; });
+    auto runs = double(times.runs);
     s.console.line("profile of program " + plan.programs(p).name() +
                    " on rank 0: " + numberText(total / runs * 1e3, 4) + " ms a run; by kernel:");
     std::map<std::string, std::pair<double, int>> kinds;
     auto describe = [&](int step) {
       const plan::Step &st = plan.programs(p).steps(step);
       return st.has_collective() ? "collective: " + collectiveName(st.collective().kind())
-                                 : s.executor.loaded().describe(static_cast<uint32_t>(p), static_cast<uint32_t>(step));
+                                 : s.executor.loaded().describe(uint32_t(p), uint32_t(step));
     };
     for (int step : order) {
       auto &[seconds, count] = kinds[describe(step)];
-      seconds += times.seconds[static_cast<size_t>(step)];
+      seconds += times.seconds[size_t(step)];
       ++count;
     }
     std::vector<std::pair<double, std::string>> sorted;
@@ -158,8 +156,7 @@ void printProfile(Session &s) {
       row(-sorted[i].first, std::to_string(kinds[sorted[i].second].second) + " x " + sorted[i].second);
     s.console.line("by step:");
     for (size_t i = 0; i < order.size() && i < 30; ++i)
-      row(times.seconds[static_cast<size_t>(order[i])],
-          plan.programs(p).steps(order[i]).name() + "  (" + describe(order[i]) + ")");
+      row(times.seconds[size_t(order[i])], plan.programs(p).steps(order[i]).name() + "  (" + describe(order[i]) + ")");
   }
 }
 
@@ -181,8 +178,8 @@ static Status runLogged(const PlanDirectory &plan, const RunOptions &options, Wo
   load.device.tf32 = options.tf32;
   load.device.graphs = options.graphs;
   load.device.keepNan = options.numerics != NumericsPolicy::Ignore;
-  Result<std::unique_ptr<Executor>> executor = Executor::create(
-      plan.ranks[static_cast<size_t>(world.rank())], *platform->backend, world, load, platform->deviceWorld.get());
+  Result<std::unique_ptr<Executor>> executor =
+      Executor::create(plan.ranks[size_t(world.rank())], *platform->backend, world, load, platform->deviceWorld.get());
   if (!executor)
     return executor.status();
   Session session{plan, options, world, console, result, **executor, *platform, log};

@@ -24,7 +24,7 @@ struct Agreement {
     constexpr size_t fields = 5;
     const double mine[fields] = {double(rt::interrupted()), double(checkpoints.due()), double(!checkpoints.ready()),
                                  double(bad), seconds.value_or(NAN)};
-    std::vector<double> all(fields * static_cast<size_t>(everyone.size()));
+    std::vector<double> all(fields * size_t(everyone.size()));
     TESSERA_RETURN_IF_ERROR(everyone.allGather(mine, all.data(), 1, fields, plan::F64));
     Agreement agreed;
     bool known = true;
@@ -47,7 +47,7 @@ Result<std::vector<std::string>> hostsOf(Communicator &everyone) {
   constexpr size_t bytes = 64;
   char mine[bytes] = "";
   gethostname(mine, bytes - 1);
-  std::vector<char> all(bytes * static_cast<size_t>(everyone.size()));
+  std::vector<char> all(bytes * size_t(everyone.size()));
   TESSERA_RETURN_IF_ERROR(everyone.allGather(mine, all.data(), 1, bytes, plan::U8));
   std::vector<std::string> hosts;
   for (size_t r = 0; r < all.size(); r += bytes)
@@ -95,8 +95,8 @@ void summarise(Session &s, const Progress &progress, int64_t steps, double first
   double median = progress.medianSeconds();
   s.console.line("trained " + std::to_string(steps) + " steps in " + durationText(progress.totalSeconds()) +
                  ": median " + numberText(median * 1e3, 4) + " ms a step, " +
-                 numberText(static_cast<double>(batch) / std::max(median, 1e-9), 4) + " samples/s, loss " +
-                 numberText(firstLoss) + " -> " + numberText(s.result.loss));
+                 numberText(double(batch) / std::max(median, 1e-9), 4) + " samples/s, loss " + numberText(firstLoss) +
+                 " -> " + numberText(s.result.loss));
   if (!ranks.empty())
     s.console.line(ranks);
 }
@@ -217,12 +217,12 @@ Status train(Session &s) {
       s.result.loss = *loss;
       s.result.steps = place.step - first;
       std::vector<std::pair<std::string, double>> fields = {
-          {"step", static_cast<double>(place.step)},
-          {"epoch", static_cast<double>((place.batches() - 1) / perEpoch)},
+          {"step", double(place.step)},
+          {"epoch", double((place.batches() - 1) / perEpoch)},
           {"loss", *loss},
           {"seconds", seconds},
-          {"images_per_second", static_cast<double>(batch) / std::max(seconds, 1e-9)},
-          {"memory_bytes", static_cast<double>(s.executor.loaded().arenaBytes() + s.executor.loaded().scratchBytes())}};
+          {"images_per_second", double(batch) / std::max(seconds, 1e-9)},
+          {"memory_bytes", double(s.executor.loaded().arenaBytes() + s.executor.loaded().scratchBytes())}};
       if (s.console.logs())
         TESSERA_RETURN_IF_ERROR(scalars.appendTo(fields));
       if (timed)

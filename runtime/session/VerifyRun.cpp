@@ -59,7 +59,7 @@ Distance distance(const std::vector<double> &expected, const std::vector<double>
     d.absolute = std::max(d.absolute, difference);
     squares += difference * difference;
   }
-  d.rms = std::sqrt(squares / static_cast<double>(expected.size()));
+  d.rms = std::sqrt(squares / double(expected.size()));
   return d;
 }
 
@@ -148,8 +148,7 @@ public:
     std::stable_sort(all_.begin(), all_.end(), [](const Compared &a, const Compared &b) {
       return std::pair(a.failed, a.relative()) > std::pair(b.failed, b.relative());
     });
-    size_t failed =
-        static_cast<size_t>(std::count_if(all_.begin(), all_.end(), [](const Compared &c) { return c.failed; }));
+    size_t failed = size_t(std::count_if(all_.begin(), all_.end(), [](const Compared &c) { return c.failed; }));
     bool rounded = sampled();
     s_.console.line("compared " + std::to_string(all_.size()) +
                     " values and tensors; the largest differences (absolute, relative" +
@@ -232,7 +231,7 @@ private:
     s_.result.loss = found;
     s_.console.line(loss.what + ": " + numberText(found, 9) + ", sequential " + numberText(expected, 9) +
                     ", relative difference " + numberText(loss.relative(), 3));
-    return s_.console.log({{"step", static_cast<double>(++steps_)},
+    return s_.console.log({{"step", double(++steps_)},
                            {"loss", found},
                            {"sequential_loss", expected},
                            {"relative_difference", loss.relative()}});

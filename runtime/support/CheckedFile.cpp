@@ -7,7 +7,7 @@
 namespace tessera::rt {
 
 uint32_t crc32Of(const void *data, uint64_t bytes) {
-  return static_cast<uint32_t>(::crc32_z(0, static_cast<const Bytef *>(data), bytes));
+  return uint32_t(::crc32_z(0, static_cast<const Bytef *>(data), bytes));
 }
 
 Result<std::vector<uint32_t>> sumChunks(const InputFile &file, uint64_t first, uint64_t count) {

@@ -65,7 +65,7 @@ Result<InputFile> InputFile::open(const std::string &path) {
     return systemError(path, "cannot be examined");
   if (!S_ISREG(info.st_mode))
     return Status::error(path + ": is not a regular file");
-  file.size_ = static_cast<uint64_t>(info.st_size);
+  file.size_ = uint64_t(info.st_size);
   return file;
 }
 
@@ -85,8 +85,8 @@ Status InputFile::readAt(uint64_t offset, void *out, uint64_t bytes) const {
     if (n == 0)
       return Status::error(path_ + ": shrank while it was in use");
     to += n;
-    offset += static_cast<uint64_t>(n);
-    bytes -= static_cast<uint64_t>(n);
+    offset += uint64_t(n);
+    bytes -= uint64_t(n);
   }
   return Status();
 }
@@ -112,8 +112,8 @@ Status PlacedFile::writeAt(uint64_t offset, const void *data, uint64_t bytes) {
     if (n < 0)
       return systemError(path_, "cannot be written");
     p += n;
-    offset += static_cast<uint64_t>(n);
-    bytes -= static_cast<uint64_t>(n);
+    offset += uint64_t(n);
+    bytes -= uint64_t(n);
   }
   return Status();
 }

@@ -20,7 +20,7 @@ inline uint16_t floatToBfloat(float f) {
   const uint32_t u = std::bit_cast<uint32_t>(f);
   const uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
   const bool nan = (u & 0x7fffffffu) > 0x7f800000u;
-  return static_cast<uint16_t>(nan ? ((u >> 16) | 0x40) : rounded);
+  return uint16_t(nan ? ((u >> 16) | 0x40) : rounded);
 }
 
 inline float halfToFloat(uint16_t half) {
@@ -43,7 +43,7 @@ inline uint16_t floatToHalf(float f) {
   uint32_t bits = magnitude < 0x38800000u ? subnormal : normal;
   bits = magnitude >= 0x477ff000u ? 0x7c00u : bits; // rounds to infinity
   bits = magnitude > 0x7f800000u ? 0x7e00u : bits;  // NaN
-  return static_cast<uint16_t>(bits | sign);
+  return uint16_t(bits | sign);
 }
 
 } // namespace tessera::rt

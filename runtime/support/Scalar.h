@@ -56,8 +56,8 @@ template <typename T> constexpr bool isInt = std::is_same_v<T, int64_t>;
 
 // What Elementwise.def is written in.
 inline constexpr int64_t none = 0;
-inline int64_t wrap(uint64_t x) { return static_cast<int64_t>(x); }
-inline uint64_t bits(int64_t x) { return static_cast<uint64_t>(x); }
+inline int64_t wrap(uint64_t x) { return int64_t(x); }
+inline uint64_t bits(int64_t x) { return uint64_t(x); }
 template <typename T> T like(T r, T b) { return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
 inline int64_t powerOf(int64_t a, int64_t b) {
   if (b < 0)

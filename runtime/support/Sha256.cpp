@@ -61,12 +61,12 @@ Digest sha256(std::string_view message) {
   last[rest] = 0x80;
   const uint64_t bits = uint64_t(message.size()) * 8;
   for (int i = 0; i < 8; ++i)
-    last[end - 1 - static_cast<size_t>(i)] = static_cast<uint8_t>(bits >> (8 * i));
+    last[end - 1 - size_t(i)] = uint8_t(bits >> (8 * i));
   for (size_t i = 0; i < end; i += 64)
     hash.block(last + i);
   Digest digest;
   for (size_t i = 0; i < 32; ++i)
-    digest[i] = static_cast<uint8_t>(hash.h[i / 4] >> (24 - 8 * (i % 4)));
+    digest[i] = uint8_t(hash.h[i / 4] >> (24 - 8 * (i % 4)));
   return digest;
 }
 
@@ -80,8 +80,8 @@ Digest hmacSha256(std::string_view key, std::string_view message) {
   }
   std::string inner = block, outer = block;
   for (size_t i = 0; i < block.size(); ++i) {
-    inner[i] = static_cast<char>(inner[i] ^ 0x36);
-    outer[i] = static_cast<char>(outer[i] ^ 0x5c);
+    inner[i] = char(inner[i] ^ 0x36);
+    outer[i] = char(outer[i] ^ 0x5c);
   }
   const Digest digest = sha256(inner.append(message));
   return sha256(outer.append(reinterpret_cast<const char *>(digest.data()), digest.size()));
@@ -90,7 +90,7 @@ Digest hmacSha256(std::string_view key, std::string_view message) {
 bool sameDigest(const Digest &a, const Digest &b) {
   unsigned difference = 0;
   for (size_t i = 0; i < a.size(); ++i)
-    difference |= static_cast<unsigned>(a[i] ^ b[i]);
+    difference |= unsigned(a[i] ^ b[i]);
   return difference == 0;
 }
 

@@ -11,7 +11,7 @@ namespace {
 uint32_t crc32c(const std::string &bytes) {
   uint32_t crc = ~uint32_t(0);
   for (char byte : bytes) {
-    crc ^= static_cast<uint8_t>(byte);
+    crc ^= uint8_t(byte);
     for (int bit = 0; bit < 8; ++bit)
       crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
   }
@@ -31,8 +31,8 @@ std::string masked(const std::string &bytes) {
 std::string varint(uint64_t value) {
   std::string text;
   for (; value >= 128; value >>= 7)
-    text += static_cast<char>(value | 128);
-  return text + static_cast<char>(value);
+    text += char(value | 128);
+  return text + char(value);
 }
 enum Wire { Varint = 0, Fixed64 = 1, Bytes = 2, Fixed32 = 5 };
 std::string field(uint64_t number, Wire wire, const std::string &value) {
@@ -67,8 +67,8 @@ Result<EventFile> EventFile::create(const std::string &folder) {
 Status EventFile::scalars(int64_t step, const std::vector<std::pair<std::string, double>> &values) {
   std::string summary;
   for (const auto &[tag, value] : values)
-    summary += field(1, Bytes, field(1, Bytes, tag) + field(2, Fixed32, littleEndian(static_cast<float>(value))));
-  return append(wallTime() + field(2, Varint, varint(static_cast<uint64_t>(step))) + field(5, Bytes, summary));
+    summary += field(1, Bytes, field(1, Bytes, tag) + field(2, Fixed32, littleEndian(float(value))));
+  return append(wallTime() + field(2, Varint, varint(uint64_t(step))) + field(5, Bytes, summary));
 }
 
 Status EventFile::append(const std::string &event) {

@@ -79,7 +79,7 @@ Status Console::log(const std::vector<std::pair<std::string, double>> &fields, c
         prefix = "eval/";
       else
         values.emplace_back(prefix + name, value);
-    TESSERA_RETURN_IF_ERROR(events_->scalars(static_cast<int64_t>(step), values));
+    TESSERA_RETURN_IF_ERROR(events_->scalars(int64_t(step), values));
   }
   if (!log_)
     return Status();
@@ -114,14 +114,12 @@ void Progress::step(int64_t number, double loss, double seconds) {
   if (console_.terminal()) {
     constexpr int64_t width = 24;
     int64_t full = last_ > first_ ? (number - first_) * width / (last_ - first_) : width;
-    bar =
-        " [" + std::string(static_cast<size_t>(full), '#') + std::string(static_cast<size_t>(width - full), '.') + "]";
+    bar = " [" + std::string(size_t(full), '#') + std::string(size_t(width - full), '.') + "]";
   }
   char text[256];
   std::snprintf(text, sizeof text, "step %lld/%lld%s loss %.5f  %.1f samples/s  %s left",
                 static_cast<long long>(number), static_cast<long long>(last_), bar.c_str(), loss,
-                static_cast<double>(samples_) / std::max(recent_, 1e-9),
-                durationText(recent_ * static_cast<double>(last_ - number)).c_str());
+                double(samples_) / std::max(recent_, 1e-9), durationText(recent_ * double(last_ - number)).c_str());
   if (console_.terminal() && number != last_)
     console_.transient(text);
   else
@@ -132,7 +130,7 @@ double Progress::medianSeconds() const {
   std::vector<double> sorted = seconds_;
   if (sorted.empty())
     return 0;
-  std::nth_element(sorted.begin(), sorted.begin() + static_cast<long>(sorted.size() / 2), sorted.end());
+  std::nth_element(sorted.begin(), sorted.begin() + long(sorted.size() / 2), sorted.end());
   return sorted[sorted.size() / 2];
 }
 

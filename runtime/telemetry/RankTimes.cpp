@@ -17,13 +17,13 @@ constexpr double kNamed = 1.1, kOften = 0.75;
 
 /// Of an even number the lower one in the middle.
 double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<long>((values.size() - 1) / 2);
+  const auto middle = values.begin() + long((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
 size_t largest(const std::vector<double> &values) {
-  return static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin());
+  return size_t(std::max_element(values.begin(), values.end()) - values.begin());
 }
 
 std::string milliseconds(double seconds) { return numberText(seconds * 1e3, 3) + " ms"; }
@@ -38,8 +38,8 @@ void RankTimes::Total::add(const std::vector<double> &more, double moreWhole) {
 }
 
 size_t RankTimes::Total::slowest() const { return largest(seconds); }
-double RankTimes::Total::mean(size_t rank) const { return seconds[rank] / static_cast<double>(steps); }
-double RankTimes::Total::others() const { return median(seconds) / static_cast<double>(steps); }
+double RankTimes::Total::mean(size_t rank) const { return seconds[rank] / double(steps); }
+double RankTimes::Total::others() const { return median(seconds) / double(steps); }
 double RankTimes::Total::ratio(size_t rank) const {
   const double base = median(seconds);
   return base > 0 ? seconds[rank] / base : 1;
@@ -50,7 +50,7 @@ RankTimes::RankTimes(std::vector<std::string> hosts) : hosts_(std::move(hosts)) 
   all_.seconds.assign(ranks, 0.0);
   window_ = all_;
   slowest_.assign(ranks, 0);
-  if (std::count(hosts_.begin(), hosts_.end(), hosts_[0]) == static_cast<long>(ranks))
+  if (std::count(hosts_.begin(), hosts_.end(), hosts_[0]) == long(ranks))
     hosts_.clear();
 }
 
@@ -97,14 +97,13 @@ std::string RankTimes::summary() const {
   if (all_.steps == 0)
     return "";
   const size_t rank = all_.slowest();
-  if (windows_ > 0 && all_.ratio(rank) > kNamed &&
-      static_cast<double>(slowest_[rank]) >= kOften * static_cast<double>(windows_))
+  if (windows_ > 0 && all_.ratio(rank) > kNamed && double(slowest_[rank]) >= kOften * double(windows_))
     return name(rank) + " was the slowest: " + text(all_, rank);
   const auto least = std::min_element(all_.seconds.begin(), all_.seconds.end());
-  return "ranks took " + milliseconds(*least / static_cast<double>(all_.steps)) + " to " +
-         milliseconds(all_.mean(rank)) + " of their own a step";
+  return "ranks took " + milliseconds(*least / double(all_.steps)) + " to " + milliseconds(all_.mean(rank)) +
+         " of their own a step";
 }
 
-std::string RankTimes::summary(int rank) const { return all_.steps == 0 ? "" : text(all_, static_cast<size_t>(rank)); }
+std::string RankTimes::summary(int rank) const { return all_.steps == 0 ? "" : text(all_, size_t(rank)); }
 
 } // namespace tessera::rt

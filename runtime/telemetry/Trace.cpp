@@ -36,15 +36,15 @@ int64_t clockIdentity() {
   uint64_t hash = 14695981039346656037ull; // FNV-1a
   if (Result<std::string> boot = readFile("/proc/sys/kernel/random/boot_id", 256))
     for (char c : *boot)
-      hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211ull;
-  return static_cast<int64_t>(hash);
+      hash = (hash ^ uint8_t(c)) * 1099511628211ull;
+  return int64_t(hash);
 }
 
 /// What this rank must add to its clock to have that of rank 0. Ranks of one machine share theirs; between machines
 /// it is the median over some barriers of how far apart they are left.
 Result<int64_t> clockShift(Communicator &everyone) {
   constexpr int kRounds = 9;
-  const auto ranks = static_cast<size_t>(everyone.size());
+  const auto ranks = size_t(everyone.size());
   auto all = [&](int64_t mine) -> Result<std::vector<int64_t>> {
     std::vector<int64_t> values(ranks);
     TESSERA_RETURN_IF_ERROR(everyone.allGather(&mine, values.data(), 1, 1, plan::I64));
@@ -54,8 +54,8 @@ Result<int64_t> clockShift(Communicator &everyone) {
   if (!clocks)
     return clocks.status();
   // The first rank that has this rank's clock.
-  const auto same = static_cast<size_t>(
-      std::find(clocks->begin(), clocks->end(), (*clocks)[static_cast<size_t>(everyone.rank())]) - clocks->begin());
+  const auto same =
+      size_t(std::find(clocks->begin(), clocks->end(), (*clocks)[size_t(everyone.rank())]) - clocks->begin());
   if (std::count(clocks->begin(), clocks->end(), clocks->front()) == everyone.size())
     return int64_t(0);
   std::vector<int64_t> shifts;
@@ -72,19 +72,19 @@ Result<int64_t> clockShift(Communicator &everyone) {
 
 /// Rank 0 gets everyone's text, in the order of ranks.
 Result<std::string> gather(Communicator &everyone, const std::string &mine) {
-  const auto ranks = static_cast<size_t>(everyone.size());
+  const auto ranks = size_t(everyone.size());
   std::vector<int64_t> lengths(ranks);
-  const auto length = static_cast<int64_t>(mine.size());
+  const auto length = int64_t(mine.size());
   TESSERA_RETURN_IF_ERROR(everyone.allGather(&length, lengths.data(), 1, 1, plan::I64));
   std::string whole;
   std::vector<Transfer> receives;
   if (everyone.rank() == 0) {
     int64_t offset = 0;
     for (size_t r = 0; r < ranks; ++r) {
-      receives.push_back({static_cast<int>(r), {offset, {lengths[r]}, {1}}});
+      receives.push_back({int(r), {offset, {lengths[r]}, {1}}});
       offset += lengths[r];
     }
-    whole.resize(static_cast<size_t>(offset));
+    whole.resize(size_t(offset));
   }
   TESSERA_RETURN_IF_ERROR(everyone.exchange(mine.data(), {{0, {0, {length}, {1}}}}, whole.data(), receives, plan::U8));
   return whole;
@@ -93,7 +93,7 @@ Result<std::string> gather(Communicator &everyone, const std::string &mine) {
 /// "GB/s" or "GFLOP/s" of an amount in some nanoseconds.
 std::string perSecond(const char *unit, double amount, int64_t ns) {
   char text[64];
-  std::snprintf(text, sizeof text, ", \"%s\": %.6g", unit, amount / std::max<double>(static_cast<double>(ns), 1));
+  std::snprintf(text, sizeof text, ", \"%s\": %.6g", unit, amount / std::max<double>(double(ns), 1));
   return text;
 }
 
@@ -184,33 +184,32 @@ Status Trace::finish() { return written_ || events_.empty() ? Status() : write()
 /// Name, category and arguments of a program's step.
 std::string Trace::stepText(const Event &event) const {
   const plan::Plan &plan = executor_.plan();
-  const plan::Step &step = plan.programs(event.program).steps(static_cast<int>(event.number));
+  const plan::Step &step = plan.programs(event.program).steps(int(event.number));
   const int64_t ns = nanoseconds(event.end) - nanoseconds(event.begin);
   std::string text = "\"name\": " + quotedJson(step.name());
   if (step.has_collective()) {
     const plan::Collective &c = step.collective();
-    const plan::Group &group = plan.groups(static_cast<int>(c.group()));
+    const plan::Group &group = plan.groups(int(c.group()));
     // A widened plan sends wider elements.
-    const uint64_t planned = bytesPerElement(plan.buffers(static_cast<int>(c.input())).dtype()),
+    const uint64_t planned = bytesPerElement(plan.buffers(int(c.input())).dtype()),
                    held = bytesPerElement(executor_.loaded().dtype(c.input())),
                    sent = bytesSent(plan, c) * held / std::max<uint64_t>(planned, 1);
     text += ", \"cat\": \"collective\", \"args\": {\"kind\": " + quotedJson(collectiveName(c.kind())) +
             ", \"group\": " + quotedJson(group.name()) + ", \"ranks\": [";
     for (int i = 0; i < group.ranks_size(); ++i)
       text += (i ? ", " : "") + std::to_string(group.ranks(i));
-    text += "], \"bytes_sent\": " + std::to_string(sent) + perSecond("GB/s", static_cast<double>(sent), ns);
-    if (executor_.collective(event.program, static_cast<int>(event.number))->staged())
+    text += "], \"bytes_sent\": " + std::to_string(sent) + perSecond("GB/s", double(sent), ns);
+    if (executor_.collective(event.program, int(event.number))->staged())
       text += ", \"copied\": true";
     return text + "}";
   }
   text += ", \"cat\": \"kernel\", \"args\": {\"kernel\": " + quotedJson(step.kernel().name()) +
           ", \"implementation\": " +
-          quotedJson(
-              executor_.loaded().describe(static_cast<uint32_t>(event.program), static_cast<uint32_t>(event.number)));
+          quotedJson(executor_.loaded().describe(uint32_t(event.program), uint32_t(event.number)));
   KernelCall call;
   std::vector<TensorView> buffers;
   auto view = [&](uint32_t b) {
-    const plan::Buffer &buffer = plan.buffers(static_cast<int>(b));
+    const plan::Buffer &buffer = plan.buffers(int(b));
     return TensorView{executor_.loaded().dtype(b), toVector(buffer.shape()), Layout(), nullptr};
   };
   call.kernel = &step.kernel();
@@ -219,7 +218,7 @@ std::string Trace::stepText(const Event &event) const {
   for (uint32_t b : step.kernel().outputs())
     call.outputs.push_back(view(b));
   const KernelWork work = workOf(call);
-  text += ", \"bytes\": " + std::to_string(work.bytes) + perSecond("GB/s", static_cast<double>(work.bytes), ns);
+  text += ", \"bytes\": " + std::to_string(work.bytes) + perSecond("GB/s", double(work.bytes), ns);
   if (work.flops) {
     char flops[48];
     std::snprintf(flops, sizeof flops, ", \"flops\": %.0f", *work.flops);
@@ -230,7 +229,7 @@ std::string Trace::stepText(const Event &event) const {
 
 /// This rank's events, `shift` nanoseconds later, each followed by a comma and the end of a line.
 std::string Trace::text(int64_t shift) const {
-  const int rank = static_cast<int>(executor_.plan().rank());
+  const int rank = int(executor_.plan().rank());
   const std::string pid = "\"pid\": " + std::to_string(rank);
   std::string text;
   auto describe = [&](const char *what, int track, const std::string &arguments) {
@@ -253,7 +252,7 @@ std::string Trace::text(int64_t shift) const {
   });
   for (const Event &event : sorted) {
     const int64_t begin = nanoseconds(event.begin) + shift;
-    text += "{\"ph\": \"X\", " + pid + ", \"tid\": " + std::to_string(static_cast<int>(event.track)) +
+    text += "{\"ph\": \"X\", " + pid + ", \"tid\": " + std::to_string(int(event.track)) +
             ", \"ts\": " + microseconds(begin) +
             ", \"dur\": " + microseconds(nanoseconds(event.end) - nanoseconds(event.begin)) + ", ";
     const std::string number = std::to_string(event.number);

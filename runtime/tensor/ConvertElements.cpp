@@ -9,12 +9,12 @@
 namespace tessera::rt {
 
 float halfToFloat(uint16_t bits) {
-  uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
+  uint32_t sign = uint32_t(bits & 0x8000u) << 16;
   uint32_t exponent = (bits >> 10) & 31u, fraction = bits & 0x3ffu;
   if (exponent == 31) // infinity and NaN
     return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
   if (exponent == 0) { // zero and subnormal: fraction * 2^-24, exact in float
-    float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    float magnitude = float(fraction) * 0x1p-24f;
     return sign ? -magnitude : magnitude;
   }
   return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
@@ -25,15 +25,15 @@ uint16_t floatToHalf(float value) {
   uint32_t sign = bits >> 16 & 0x8000u;
   uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u)
-    return static_cast<uint16_t>(sign | 0x7e00u);
+    return uint16_t(sign | 0x7e00u);
   if (magnitude >= 0x477ff000u) // rounds to 2^16 or more
-    return static_cast<uint16_t>(sign | 0x7c00u);
+    return uint16_t(sign | 0x7c00u);
   if (magnitude < 0x38800000u) { // below 2^-14: a multiple of 2^-24, rounded by the FPU
     float scaled = std::bit_cast<float>(magnitude) * 0x1p24f;
-    return static_cast<uint16_t>(sign | static_cast<uint32_t>(std::nearbyintf(scaled)));
+    return uint16_t(sign | uint32_t(std::nearbyintf(scaled)));
   }
   uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
-  return static_cast<uint16_t>(sign | (rounded - (112u << 23)) >> 13);
+  return uint16_t(sign | (rounded - (112u << 23)) >> 13);
 }
 
 namespace {
@@ -62,7 +62,7 @@ Value load(const char *p, plan::DType type) {
   case plan::F16:
     return {false, 0, halfToFloat(fetch<uint16_t>(p))};
   case plan::BF16:
-    return {false, 0, std::bit_cast<float>(static_cast<uint32_t>(fetch<uint16_t>(p)) << 16)};
+    return {false, 0, std::bit_cast<float>(uint32_t(fetch<uint16_t>(p)) << 16)};
   case plan::I64:
     return {true, fetch<int64_t>(p), 0};
   case plan::I32:
@@ -77,8 +77,8 @@ Value load(const char *p, plan::DType type) {
 uint16_t floatToBfloat(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
   if (std::isnan(value))
-    return static_cast<uint16_t>(bits >> 16 | 0x40u);
-  return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+    return uint16_t(bits >> 16 | 0x40u);
+  return uint16_t((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
 int64_t truncate(double d) {
@@ -86,29 +86,29 @@ int64_t truncate(double d) {
     return 0;
   if (d >= 0x1p63)
     return std::numeric_limits<int64_t>::max();
-  return d < -0x1p63 ? std::numeric_limits<int64_t>::min() : static_cast<int64_t>(d);
+  return d < -0x1p63 ? std::numeric_limits<int64_t>::min() : int64_t(d);
 }
 
 void put(char *p, plan::DType type, Value v) {
-  double d = v.integer ? static_cast<double>(v.i) : v.d;
+  double d = v.integer ? double(v.i) : v.d;
   int64_t i = v.integer ? v.i : truncate(v.d);
   switch (type) {
   case plan::F32:
-    return store(p, static_cast<float>(d));
+    return store(p, float(d));
   case plan::F64:
     return store(p, d);
   case plan::F16:
-    return store(p, floatToHalf(static_cast<float>(d)));
+    return store(p, floatToHalf(float(d)));
   case plan::BF16:
-    return store(p, floatToBfloat(static_cast<float>(d)));
+    return store(p, floatToBfloat(float(d)));
   case plan::I64:
     return store(p, i);
   case plan::I32:
-    return store(p, static_cast<int32_t>(i));
+    return store(p, int32_t(i));
   case plan::BOOL:
-    return store(p, static_cast<uint8_t>(v.integer ? v.i != 0 : v.d != 0));
+    return store(p, uint8_t(v.integer ? v.i != 0 : v.d != 0));
   default:
-    return store(p, static_cast<uint8_t>(i));
+    return store(p, uint8_t(i));
   }
 }
 

@@ -28,7 +28,7 @@ std::optional<std::vector<int64_t>> integers(const Json &object, const char *key
   for (const Json &element : *it) {
     if (!element.is_number_unsigned() || element.get<uint64_t>() > uint64_t(1) << 62)
       return std::nullopt;
-    values.push_back(static_cast<int64_t>(element.get<uint64_t>()));
+    values.push_back(int64_t(element.get<uint64_t>()));
   }
   return values;
 }
@@ -45,11 +45,11 @@ Status parseEntry(const Json &object, uint64_t contents, Safetensors::Entry &ent
   std::optional<std::vector<int64_t>> range = integers(object, "data_offsets", 2);
   if (!shape)
     return bad("has no sensible shape");
-  if (!range || range->size() != 2 || (*range)[0] > (*range)[1] || static_cast<uint64_t>((*range)[1]) > contents)
+  if (!range || range->size() != 2 || (*range)[0] > (*range)[1] || uint64_t((*range)[1]) > contents)
     return bad("has data_offsets outside the file's " + std::to_string(contents) + " bytes of contents");
   entry.shape = std::move(*shape);
-  entry.begin = static_cast<uint64_t>((*range)[0]);
-  entry.end = static_cast<uint64_t>((*range)[1]);
+  entry.begin = uint64_t((*range)[0]);
+  entry.end = uint64_t((*range)[1]);
   // An empty tensor is legal in the format (and the only use of a dimension of 0 here).
   bool empty = std::find(entry.shape.begin(), entry.shape.end(), 0) != entry.shape.end();
   std::optional<uint64_t> bytes = empty ? 0 : bytesOf(entry.shape, entry.type);
@@ -164,7 +164,7 @@ Status Safetensors::readBox(const Entry &entry, const std::vector<int64_t> &offs
       break;
   }
   uint64_t from = bytesPerElement(entry.type), to = bytesPerElement(type);
-  std::vector<char> stored(static_cast<size_t>(std::min<int64_t>(run, kPiece)) * from);
+  std::vector<char> stored(size_t(std::min<int64_t>(run, kPiece)) * from);
   char *target = static_cast<char *>(out);
   std::vector<int64_t> index(split, 0);
   for (int64_t done = 0; done < *count; done += run) {
@@ -172,10 +172,10 @@ Status Safetensors::readBox(const Entry &entry, const std::vector<int64_t> &offs
     for (size_t d = 0; d < rank; ++d)
       start += (offset[d] + (d < split ? index[d] : 0)) * strides[d];
     for (int64_t at = 0; at < run; at += kPiece) {
-      const auto n = static_cast<uint64_t>(std::min(run - at, kPiece));
+      const auto n = uint64_t(std::min(run - at, kPiece));
       TESSERA_RETURN_IF_ERROR(
-          file_.readAt(contents_ + entry.begin + static_cast<uint64_t>(start + at) * from, stored.data(), n * from));
-      convertElements(stored.data(), entry.type, target + static_cast<uint64_t>(done + at) * to, type, n);
+          file_.readAt(contents_ + entry.begin + uint64_t(start + at) * from, stored.data(), n * from));
+      convertElements(stored.data(), entry.type, target + uint64_t(done + at) * to, type, n);
     }
     for (size_t d = split; d-- > 0;) {
       if (++index[d] < shape[d])
@@ -221,7 +221,7 @@ Result<SafetensorsLayout> SafetensorsLayout::of(const std::vector<NamedTensor> &
   std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text.append((8 - text.size() % 8) % 8, ' '); // the contents start aligned
   for (int i = 0; i < 8; ++i)
-    layout.header.push_back(static_cast<char>(text.size() >> (8 * i)));
+    layout.header.push_back(char(text.size() >> (8 * i)));
   layout.header += text;
   for (uint64_t &begin : layout.begins)
     begin += layout.header.size();

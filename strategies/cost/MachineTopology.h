@@ -14,8 +14,8 @@
 //   =>  2 devices with an H100's rates, 79.6 GiB each, one link level {2, 2 us, 450 GB/s}
 //
 // A group of devices is as slow as its slowest pair. Pairs are joined by NV# (so many NVLinks), or through PCIe: PIX,
-// PXB (switches), PHB, NODE (the processor), SYS (between processors). Bandwidths are the connections' nominal ones, PCIe's
-// less what its protocol takes: what tessera-profile measures replaces them.
+// PXB (switches), PHB, NODE (the processor), SYS (between processors). Bandwidths are the connections' nominal ones,
+// PCIe's less what its protocol takes: what tessera-profile measures replaces them.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_COST_MACHINETOPOLOGY_H

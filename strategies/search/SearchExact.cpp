@@ -6,8 +6,8 @@
 // the budget ends. Between them, branch and bound below trial cutoffs just above the bound, and neighbourhood
 // search on the options that the bound likes best.
 //
-// With more than one thread the bounds have one, and neighbourhoods run beside them; on small flat problems, once there is an
-// answer, one thread grows a tree of the whole. They meet at the ends of phases only. All phases are scheduled by
+// With more than one thread the bounds have one, and neighbourhoods run beside them; on small flat problems, once there
+// is an answer, one thread grows a tree of the whole. They meet at the ends of phases only. All phases are scheduled by
 // counted work, not by the clock, so that the course is reproducible.
 //
 //===----------------------------------------------------------------------------------------------===//
@@ -79,8 +79,8 @@ private:
 
   Incumbent best_;
   const SearchOptions &options_;
-  // The tree of the present round, on a small flat problem: kept from phase to phase, with an incumbent of its own, since it
-  // runs beside everything else.
+  // The tree of the present round, on a small flat problem: kept from phase to phase, with an incumbent of its own,
+  // since it runs beside everything else.
   std::optional<Incumbent> treeBest_;
   std::unique_ptr<Branch> tree_;
   std::thread treeThread_; // joined before a phase ends, so that the course does not depend on the clock

@@ -57,7 +57,7 @@ Times measure(Communicator &comm, const Sizes &size, const std::function<Status(
 void report(const Communicator &comm, const char *transport, const char *name, size_t bytes, Times times) {
   if (comm.rank() == 0)
     std::printf("%-7s x%d  %-14s %9zu bytes  %11.2f us  %11.2f us  %8.2f GB/s\n", transport, comm.size(), name, bytes,
-                times.median * 1e6, times.best * 1e6, static_cast<double>(bytes) / times.best / 1e9);
+                times.median * 1e6, times.best * 1e6, double(bytes) / times.best / 1e9);
 }
 
 void runRank(World &world, const char *transport) {
@@ -82,9 +82,9 @@ void runRank(World &world, const char *transport) {
            }));
     std::vector<Transfer> sends, receives;
     for (size_t peer = 0; peer < n; ++peer) {
-      const Box box{static_cast<int64_t>(peer * part), {static_cast<int64_t>(part)}, {1}};
-      sends.push_back({static_cast<int>(peer), box});
-      receives.push_back({static_cast<int>(peer), box});
+      const Box box{int64_t(peer * part), {int64_t(part)}, {1}};
+      sends.push_back({int(peer), box});
+      receives.push_back({int(peer), box});
     }
     report(comm, transport, "all-to-all", size.bytes,
            measure(comm, size, [&] { return comm.exchange(in.data(), sends, out.data(), receives, plan::F32); }));

@@ -40,7 +40,7 @@ Status run(int argc, char **argv) {
       TESSERA_RETURN_IF_ERROR(writeNpy(argv[6], plan::F32, shape, images.data()));
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  std::printf("%.1f samples/s\n", static_cast<double>(batches * shape[0]) / seconds);
+  std::printf("%.1f samples/s\n", double(batches * shape[0]) / seconds);
   return Status();
 }
 

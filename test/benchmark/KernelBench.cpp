@@ -4,7 +4,8 @@
 //
 // Times every convolution (forward and both gradients) of ResNet-50 on 32 x 32 images, and the fused
 // elementwise passes of its normalisations and of the optimizer, each as the median of several runs
-// (--quantile 0: the least, for a machine that others use too), and adds them up to a whole step. GB/s counts every operand once.
+// (--quantile 0: the least, for a machine that others use too), and adds them up to a whole step. GB/s counts every
+// operand once.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "test/conformance/backend/PlanBuilder.h"
@@ -42,11 +43,11 @@ double timeStep(const Options &options, const PlanBuilder &builder, const plan::
     std::exit(1);
   }
   for (int b = 0; b < plan.buffers_size(); ++b) {
-    size_t count = static_cast<size_t>(elementCount(builder.shapeOf(static_cast<uint32_t>(b))));
+    size_t count = size_t(elementCount(builder.shapeOf(uint32_t(b))));
     std::vector<float> values(count);
     for (size_t i = 0; i < count; ++i)
-      values[i] = static_cast<float>(static_cast<int>(i * 7 % 13) - 6) * 0.1f;
-    (void)(*loaded)->upload(static_cast<uint32_t>(b), values.data());
+      values[i] = float(int(i * 7 % 13) - 6) * 0.1f;
+    (void)(*loaded)->upload(uint32_t(b), values.data());
   }
   description = (*loaded)->describe(0, step);
   std::vector<double> times;
@@ -58,7 +59,7 @@ double timeStep(const Options &options, const PlanBuilder &builder, const plan::
     times.push_back(now() - t);
   }
   std::sort(times.begin(), times.end());
-  return times[static_cast<size_t>(options.quantile * static_cast<double>(times.size() - 1))];
+  return times[size_t(options.quantile * double(times.size() - 1))];
 }
 
 struct ConvSpec {
@@ -94,7 +95,7 @@ double benchConvs(const Options &o) {
     weight["kernel_sizes"] = Shape{s.kernel, s.kernel};
     p.kernel("conv_input_grad", {y, w}, {dx}, in);
     p.kernel("conv_weight_grad", {x, y}, {dw}, weight);
-    double flop = 2.0 * static_cast<double>(elementCount(ys) * s.c * s.kernel * s.kernel);
+    double flop = 2.0 * double(elementCount(ys) * s.c * s.kernel * s.kernel);
     char name[64];
     std::snprintf(name, sizeof name, "%dx %4d->%-4d %2d^2 k%d s%d", int(s.count), int(s.c), int(s.f), int(s.size),
                   int(s.kernel), int(s.stride));
@@ -103,8 +104,8 @@ double benchConvs(const Options &o) {
         continue; // the image has no gradient
       std::string kernel;
       double t = timeStep(o, p, p.plan(), step, kernel);
-      total += t * static_cast<double>(s.count);
-      flopTotal += flop * static_cast<double>(s.count);
+      total += t * double(s.count);
+      flopTotal += flop * double(s.count);
       std::printf("%-28s %-9s %9.2f %9.1f  %s\n", step == 0 ? name : "",
                   step == 0   ? "forward"
                   : step == 1 ? "input"
@@ -147,7 +148,7 @@ public:
     double total = 0;
     for (const auto *list : {&kernel_.inputs(), &kernel_.outputs()})
       for (uint32_t b : *list)
-        total += 4.0 * static_cast<double>(elementCount(p_.shapeOf(b)));
+        total += 4.0 * double(elementCount(p_.shapeOf(b)));
     return total;
   }
 
@@ -239,8 +240,7 @@ double benchNorms(const Options &o) {
       steps.push_back({"gradient", f.bytes()});
     }
     for (size_t i = 0; i < steps.size(); ++i)
-      total += report(o, p, static_cast<uint32_t>(i + 1), steps[i].second, steps[i].first, i == 0 ? what : "",
-                      static_cast<double>(s.count));
+      total += report(o, p, uint32_t(i + 1), steps[i].second, steps[i].first, i == 0 ? what : "", double(s.count));
   }
   std::printf("%-28s %-14s %9.2f\n", "all normalisations of a step", "", total * 1e3);
   return total;

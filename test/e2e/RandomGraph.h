@@ -9,8 +9,8 @@
 //
 //   RandomGraph graph = randomGraph(context, 17);    // graph.module, graph.training: how to train it
 //
-// A new operator gets a function in RandomOperators.cpp and a row in RandomGraph.cpp: random_graphs_test fails while none of
-// the graphs has it.
+// A new operator gets a function in RandomOperators.cpp and a row in RandomGraph.cpp: random_graphs_test fails while
+// none of the graphs has it.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_TEST_E2E_RANDOMGRAPH_H

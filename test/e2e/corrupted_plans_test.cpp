@@ -45,8 +45,8 @@ RunResult verifyPlan(const PlanDirectory &plan) {
   options.steps = 1;
   RunResult result;
   Console console(nullptr);
-  auto status = runRanks(static_cast<int>(plan.ranks.size()),
-                         [&](World &world) { return runPlan(plan, options, world, console, result); });
+  auto status =
+      runRanks(int(plan.ranks.size()), [&](World &world) { return runPlan(plan, options, world, console, result); });
   INFO(status.message());
   REQUIRE(status.ok());
   return result;
@@ -58,9 +58,9 @@ void corrupt(plan::Plan &rank, plan::Collective &collective) {
     collective.set_reduction(collective.reduction() == plan::SUM ? plan::MIN : plan::SUM);
     return;
   }
-  plan::Group reversed = rank.groups(static_cast<int>(collective.group()));
+  plan::Group reversed = rank.groups(int(collective.group()));
   std::reverse(reversed.mutable_ranks()->begin(), reversed.mutable_ranks()->end());
-  collective.set_group(static_cast<uint32_t>(rank.groups_size()));
+  collective.set_group(uint32_t(rank.groups_size()));
   *rank.add_groups() = reversed;
 }
 

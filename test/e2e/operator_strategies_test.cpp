@@ -1,8 +1,8 @@
 //===- operator_strategies_test.cpp - every operator under every strategy ------------------------===//
 //
-// Each function of operators.mlir and operators_padded.mlir holds one operator. It is run on one rank, and then under every strategy
-// that the operator's rule allows on several meshes: through resharding, localisation, emission, the plan
-// checker and the executor with the reference backend in float64. Every rank's box must equal the one-rank
+// Each function of operators.mlir and operators_padded.mlir holds one operator. It is run on one rank, and then under
+// every strategy that the operator's rule allows on several meshes: through resharding, localisation, emission, the
+// plan checker and the executor with the reference backend in float64. Every rank's box must equal the one-rank
 // result: exactly where that is integers, to 1e-12 elsewhere.
 //
 // Where a strategy pads an operand's blocks, the operand is divided by ones (increased by what is 0 in whole

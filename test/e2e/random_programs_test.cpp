@@ -1,9 +1,9 @@
 //===- random_programs_test.cpp - a whole training under random strategies -----------------------===//
 //
-// The network of network.mlir (and of network_padded.mlir) with loss, gradients and optimizer. Every operator gets a random strategy of those
-// its rule allows, every argument and result a random sharding; between any two of them the reshards follow.
-// Some steps of training and an evaluation must give what one rank gives. This exercises what tests of single
-// operators cannot: reshards between all kinds of neighbours, partial sums that pass through several
+// The network of network.mlir (and of network_padded.mlir) with loss, gradients and optimizer. Every operator gets a
+// random strategy of those its rule allows, every argument and result a random sharding; between any two of them the
+// reshards follow. Some steps of training and an evaluation must give what one rank gives. This exercises what tests of
+// single operators cannot: reshards between all kinds of neighbours, partial sums that pass through several
 // operators, fusion, scheduling, memory that is used again, parameters that are updated in place.
 //
 //===----------------------------------------------------------------------------------------------===//

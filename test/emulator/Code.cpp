@@ -237,7 +237,7 @@ int32_t launch(TesseraDevice *d, int32_t stream, TesseraCode *code, const uint32
                     unsigned *i = code->indices;
                     i[6] = block, i[7] = i[8] = 1;
                     for (int a = 0; a < 3; ++a)
-                      i[9 + a] = size[static_cast<size_t>(a)];
+                      i[9 + a] = size[size_t(a)];
                     *code->sync = barrier;
                     i[4] = i[5] = 0;
                     static thread_local Fibers fibers;

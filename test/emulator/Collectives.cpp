@@ -25,8 +25,8 @@ struct Message {
   int peer;
   int64_t place; // in registered memory
 };
-/// The sends and receives of one member between groupStart and groupEnd. As NCCL has it, only those take part who send or
-/// receive something.
+/// The sends and receives of one member between groupStart and groupEnd. As NCCL has it, only those take part who send
+/// or receive something.
 struct Messages {
   std::vector<Message> sends = {}, receives = {};
 };
@@ -151,9 +151,9 @@ std::string perform(Operation &op, int members) {
         part.reduction != first.reduction || part.root != first.root)
       return "members of a group call different collectives";
   const size_t size = bytesOf(first.dtype), bytes = first.count * size;
-  const size_t n = static_cast<size_t>(members);
-  auto in = [&](size_t m) { return static_cast<const char *>(op.parts.at(static_cast<int>(m)).in); };
-  auto out = [&](size_t m) { return static_cast<char *>(op.parts.at(static_cast<int>(m)).out); };
+  const size_t n = size_t(members);
+  auto in = [&](size_t m) { return static_cast<const char *>(op.parts.at(int(m)).in); };
+  auto out = [&](size_t m) { return static_cast<char *>(op.parts.at(int(m)).out); };
   std::vector<char> result;
   if (first.kind == Kind::AllGather) {
     for (size_t m = 0; m < n; ++m)
@@ -161,7 +161,7 @@ std::string perform(Operation &op, int members) {
     for (size_t m = 0; m < n; ++m)
       std::memcpy(out(m), result.data(), result.size());
   } else if (first.kind == Kind::Broadcast) {
-    const char *from = in(static_cast<size_t>(first.root));
+    const char *from = in(size_t(first.root));
     result.assign(from, from + bytes);
     for (size_t m = 0; m < n; ++m)
       std::memcpy(out(m), result.data(), bytes);
@@ -224,7 +224,7 @@ int32_t post(TesseraComm *c, Part part, TesseraMessage *m) {
                     if (!op)
                       op = std::make_shared<Operation>();
                     op->parts.try_emplace(me, part);
-                    if (!op->done && static_cast<int>(op->parts.size()) == shared->members) {
+                    if (!op->done && int(op->parts.size()) == shared->members) {
                       op->error = perform(*op, shared->members);
                       op->done = true;
                     }
@@ -306,7 +306,7 @@ int32_t pollComm(TesseraComm *c, TesseraMessage *m) {
     return fail(m, "NCCL: a collective failed: remote process exited or there was a network error");
   if (c->shared->aborted)
     return fail(m, "a member of the group has left");
-  return static_cast<int>(c->shared->joined.size()) == c->shared->members ? TESSERA_OK : TESSERA_NOT_READY;
+  return int(c->shared->joined.size()) == c->shared->members ? TESSERA_OK : TESSERA_NOT_READY;
 }
 
 void destroyComm(TesseraComm *c) {

@@ -29,7 +29,7 @@ std::optional<long> toldToFail(const std::string &what) {
 
 static size_t deviceBytes() {
   const std::optional<long> mebibytes = toldToFail("memory");
-  return mebibytes ? static_cast<size_t>(*mebibytes) << 20 : kDeviceBytes;
+  return mebibytes ? size_t(*mebibytes) << 20 : kDeviceBytes;
 }
 
 int32_t enqueue(TesseraDevice *d, EmulatedWork work, TesseraMessage *m) {
@@ -66,7 +66,7 @@ static int32_t drain(std::vector<EmulatedWork> (&queue)[TESSERA_STREAMS], int fi
         if (w.run && (code = w.run(m)) != TESSERA_OK)
           break;
       }
-      work.erase(work.begin(), work.begin() + static_cast<long>(done));
+      work.erase(work.begin(), work.begin() + long(done));
       moved |= done > 0;
       left |= !work.empty();
       if (code == TESSERA_FAILED)
@@ -245,9 +245,9 @@ int32_t captureEnd(TesseraDevice *d, TesseraGraph **graph, TesseraMessage *m) {
     for (size_t i = 0; i < made->work.size(); ++i) {
       const EmulatedWork &w = made->work[i];
       if (w.stream == TESSERA_COMM_STREAM) {
-        last = static_cast<int64_t>(i);
+        last = int64_t(i);
         joined = false;
-      } else if (w.wait && last >= 0 && made->work[static_cast<size_t>(last)].record == w.wait) {
+      } else if (w.wait && last >= 0 && made->work[size_t(last)].record == w.wait) {
         joined = true;
       }
     }

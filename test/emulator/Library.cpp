@@ -34,20 +34,20 @@ void store(int32_t dtype, void *memory, int64_t i, double v) {
     static_cast<double *>(memory)[i] = v;
     break;
   case TESSERA_F16:
-    static_cast<uint16_t *>(memory)[i] = rt::floatToHalf(static_cast<float>(v));
+    static_cast<uint16_t *>(memory)[i] = rt::floatToHalf(float(v));
     break;
   case TESSERA_BF16:
-    static_cast<uint16_t *>(memory)[i] = rt::floatToBfloat(static_cast<float>(v));
+    static_cast<uint16_t *>(memory)[i] = rt::floatToBfloat(float(v));
     break;
   default:
-    static_cast<float *>(memory)[i] = static_cast<float>(v);
+    static_cast<float *>(memory)[i] = float(v);
   }
 }
 
 std::vector<double> loadAll(int32_t dtype, const void *memory, int64_t n) {
   std::vector<double> values(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i)
-    values[static_cast<size_t>(i)] = load(dtype, memory, i);
+    values[size_t(i)] = load(dtype, memory, i);
   return values;
 }
 
@@ -89,7 +89,7 @@ void convolve(const TesseraConv &c, const TesseraOperands &o) {
   const std::vector<double> allA = loadAll(c.dtype, o.a, c.kind == 1 ? ys : xs);
   const std::vector<double> allB = loadAll(c.dtype, o.b, c.kind == 2 ? ys : ws);
   const double *a = allA.data(), *b = allB.data();
-  std::vector<double> sums(static_cast<size_t>(c.kind == 0 ? ys : c.kind == 1 ? xs : ws), 0.0);
+  std::vector<double> sums(size_t(c.kind == 0 ? ys : c.kind == 1 ? xs : ws), 0.0);
   for (int64_t n = 0; n < c.n; ++n)
     for (int64_t f = 0; f < c.filters; ++f)
       for (int64_t p = 0; p < pixels; ++p)
@@ -109,10 +109,10 @@ void convolve(const TesseraConv &c, const TesseraOperands &o) {
             const int64_t x = place(c, n, f / fg * cg + k, at, c.channels, in);
             const int64_t w = place(c, f, k, t, cg, taps), y = place(c, n, f, p, c.filters, pixels);
             const int64_t to = c.kind == 0 ? y : c.kind == 1 ? x : w;
-            sums[static_cast<size_t>(to)] += a[c.kind == 1 ? y : x] * b[c.kind == 2 ? y : w];
+            sums[size_t(to)] += a[c.kind == 1 ? y : x] * b[c.kind == 2 ? y : w];
           }
   for (size_t i = 0; i < sums.size(); ++i)
-    store(c.resultType, o.y, static_cast<int64_t>(i), sums[i]);
+    store(c.resultType, o.y, int64_t(i), sums[i]);
 }
 
 /// One loop over every (window, tap) pair serves both directions.
@@ -125,7 +125,7 @@ void pool(const TesseraPool &w, const TesseraOperands &o) {
                           : plane * points + point;
   };
   const std::vector<double> a = loadAll(w.dtype, o.a, planes * (w.gradient ? out : in));
-  std::vector<double> y(static_cast<size_t>(planes * (w.gradient ? in : out)), 0.0);
+  std::vector<double> y(size_t(planes * (w.gradient ? in : out)), 0.0);
   for (int64_t plane = 0; plane < planes; ++plane)
     for (int64_t p = 0; p < out; ++p) {
       std::vector<int64_t> inside;
@@ -142,10 +142,10 @@ void pool(const TesseraPool &w, const TesseraOperands &o) {
         if (hit)
           inside.push_back(place(plane, at, in));
       }
-      const auto window = static_cast<size_t>(place(plane, p, out));
-      const double count = static_cast<double>(w.includePadding ? taps : std::ssize(inside));
+      const auto window = size_t(place(plane, p, out));
+      const double count = double(w.includePadding ? taps : std::ssize(inside));
       for (int64_t i : inside) {
-        const auto element = static_cast<size_t>(i);
+        const auto element = size_t(i);
         if (w.gradient)
           y[element] += a[window] / count;
         else
@@ -153,7 +153,7 @@ void pool(const TesseraPool &w, const TesseraOperands &o) {
       }
     }
   for (size_t i = 0; i < y.size(); ++i)
-    store(w.dtype, o.y, static_cast<int64_t>(i), y[i]);
+    store(w.dtype, o.y, int64_t(i), y[i]);
 }
 
 bool typesFit(int32_t dtype, int32_t resultType) {

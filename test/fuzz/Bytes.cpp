@@ -3,20 +3,20 @@
 namespace tessera::fuzz {
 
 void mutateBytes(std::string &input, Random &random) {
-  auto pick = [&](size_t n) { return n ? static_cast<size_t>(random() % n) : 0; };
+  auto pick = [&](size_t n) { return n ? size_t(random() % n) : 0; };
   size_t at = pick(input.size());
   size_t length = std::min<size_t>(1 + pick(16), input.size() - at);
   switch (random() % 6) {
   case 0:
     if (!input.empty())
-      input[at] = static_cast<char>(input[at] ^ (1 << pick(8)));
+      input[at] = char(input[at] ^ (1 << pick(8)));
     break;
   case 1:
     if (!input.empty())
-      input[at] = static_cast<char>("\x00\x01\x7f\x80\xff\xfe\x10@"[pick(8)]);
+      input[at] = char("\x00\x01\x7f\x80\xff\xfe\x10@"[pick(8)]);
     break;
   case 2:
-    input.insert(at, 1, static_cast<char>(random()));
+    input.insert(at, 1, char(random()));
     break;
   case 3:
     input.erase(at, length);
@@ -52,11 +52,11 @@ int64_t interesting(int64_t old, Random &random) {
                                    int64_t(1) << 62};
   switch (random() % 4) {
   case 0:
-    return static_cast<int64_t>(static_cast<uint64_t>(old) + 1);
+    return int64_t(uint64_t(old) + 1);
   case 1:
-    return static_cast<int64_t>(static_cast<uint64_t>(old) - 1);
+    return int64_t(uint64_t(old) - 1);
   case 2:
-    return static_cast<int64_t>(random() % 16);
+    return int64_t(random() % 16);
   default:
     return values[random() % std::size(values)];
   }

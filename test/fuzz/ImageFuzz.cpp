@@ -36,9 +36,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                            decoder.height() - decoder.height() / 3 * 2};
     if (decoder.mostReduction() < reduction || !decoder.decode(box, reduction, pixels))
       return 0;
-    if (pixels.rgb.size() != static_cast<size_t>(pixels.width * pixels.height * 3) ||
-        pixels.left * reduction > box.left || pixels.top * reduction > box.top ||
-        (pixels.left + pixels.width) * reduction < box.left + box.width ||
+    if (pixels.rgb.size() != size_t(pixels.width * pixels.height * 3) || pixels.left * reduction > box.left ||
+        pixels.top * reduction > box.top || (pixels.left + pixels.width) * reduction < box.left + box.width ||
         (pixels.top + pixels.height) * reduction < box.top + box.height)
       abort();
   }

@@ -56,7 +56,7 @@ void mutate(std::string &input, Random &random) {
     if (random() % 4 == 0)
       input.insert(at, std::to_string(random()));
     else
-      input[at] = static_cast<char>('0' + random() % 10);
+      input[at] = char('0' + random() % 10);
     return;
   }
 }

@@ -16,7 +16,7 @@ namespace {
 
 using fuzz::Random;
 
-int pick(int n, Random &random) { return n > 0 ? static_cast<int>(random() % static_cast<uint64_t>(n)) : 0; }
+int pick(int n, Random &random) { return n > 0 ? int(random() % uint64_t(n)) : 0; }
 
 std::string anyValue(onnx::GraphProto &graph, Random &random) {
   std::vector<std::string> names{""};
@@ -26,12 +26,12 @@ std::string anyValue(onnx::GraphProto &graph, Random &random) {
     names.push_back(tensor.name());
   for (const auto &node : graph.node())
     names.insert(names.end(), node.output().begin(), node.output().end());
-  return names[pick(static_cast<int>(names.size()), random)];
+  return names[pick(int(names.size()), random)];
 }
 
 std::string anyOperator(Random &random) {
   static const auto table = compiler::supportedOperators();
-  return table[pick(static_cast<int>(table.size()), random)].name;
+  return table[pick(int(table.size()), random)].name;
 }
 
 void anyAttribute(onnx::AttributeProto &a, Random &random) {
@@ -60,7 +60,7 @@ void anyAttribute(onnx::AttributeProto &a, Random &random) {
   case 2:
     a.set_name(floats[pick(std::size(floats), random)]);
     a.set_type(onnx::AttributeProto::FLOAT);
-    a.set_f(static_cast<float>(fuzz::interesting(0, random)) / 2);
+    a.set_f(float(fuzz::interesting(0, random)) / 2);
     break;
   default: {
     auto [name, value] = strings[pick(std::size(strings), random)];

@@ -24,12 +24,11 @@ bool small(const plan::Plan &p) {
     for (const plan::Step &step : program.steps()) {
       double work = 1;
       for (int i = 0; i < step.kernel().inputs_size(); ++i)
-        work *= static_cast<double>(
-            *rt::elementsOf(rt::toVector(p.buffers(static_cast<int>(step.kernel().inputs(i))).shape())));
+        work *= double(*rt::elementsOf(rt::toVector(p.buffers(int(step.kernel().inputs(i))).shape())));
       for (uint32_t out : step.kernel().outputs())
-        work *= static_cast<double>(*rt::elementsOf(rt::toVector(p.buffers(static_cast<int>(out)).shape())));
+        work *= double(*rt::elementsOf(rt::toVector(p.buffers(int(out)).shape())));
       for (int64_t size : step.kernel().expression().domain())
-        work *= static_cast<double>(size);
+        work *= double(size);
       for (const plan::Attribute &attribute : step.kernel().attributes())
         for (int64_t value : attribute.ints().values())
           work *= value > 64 || value < -64 ? 1e12 : 1;
@@ -52,9 +51,8 @@ pb::Message *pickMessage(pb::Message *message, fuzz::Random &random) {
       return message;
     const pb::FieldDescriptor *field = messages[random() % messages.size()];
     message = field->is_repeated()
-                  ? reflection->MutableRepeatedMessage(
-                        message, field,
-                        static_cast<int>(random() % static_cast<uint64_t>(reflection->FieldSize(*message, field))))
+                  ? reflection->MutableRepeatedMessage(message, field,
+                                                       int(random() % uint64_t(reflection->FieldSize(*message, field))))
                   : reflection->MutableMessage(message, field);
   }
   return message;
@@ -66,10 +64,10 @@ void mutateField(pb::Message *message, fuzz::Random &random) {
   const pb::Reflection *r = message->GetReflection();
   if (type->field_count() == 0)
     return;
-  const pb::FieldDescriptor *f = type->field(static_cast<int>(random() % static_cast<uint64_t>(type->field_count())));
+  const pb::FieldDescriptor *f = type->field(int(random() % uint64_t(type->field_count())));
   if (f->is_repeated()) {
     int size = r->FieldSize(*message, f);
-    int at = size ? static_cast<int>(random() % static_cast<uint64_t>(size)) : 0;
+    int at = size ? int(random() % uint64_t(size)) : 0;
     uint64_t what = random() % 3;
     if (what == 0 && size > 0) {
       r->RemoveLast(message, f);
@@ -86,7 +84,7 @@ void mutateField(pb::Message *message, fuzz::Random &random) {
       else
         r->AddInt64(message, f, value);
     } else if (f->cpp_type() == pb::FieldDescriptor::CPPTYPE_UINT32) {
-      auto value = static_cast<uint32_t>(fuzz::interesting(size ? r->GetRepeatedUInt32(*message, f, at) : 0, random));
+      auto value = uint32_t(fuzz::interesting(size ? r->GetRepeatedUInt32(*message, f, at) : 0, random));
       if (size > 0)
         r->SetRepeatedUInt32(message, f, at, value);
       else
@@ -99,17 +97,15 @@ void mutateField(pb::Message *message, fuzz::Random &random) {
     return r->SetInt64(message, f, fuzz::interesting(r->GetInt64(*message, f), random));
   case pb::FieldDescriptor::CPPTYPE_UINT64:
     return r->SetUInt64(
-        message, f,
-        static_cast<uint64_t>(fuzz::interesting(static_cast<int64_t>(r->GetUInt64(*message, f)), random)) *
-            (random() % 2 ? 64 : 1));
+        message, f, uint64_t(fuzz::interesting(int64_t(r->GetUInt64(*message, f)), random)) * (random() % 2 ? 64 : 1));
   case pb::FieldDescriptor::CPPTYPE_UINT32:
-    return r->SetUInt32(message, f, static_cast<uint32_t>(fuzz::interesting(r->GetUInt32(*message, f), random)));
+    return r->SetUInt32(message, f, uint32_t(fuzz::interesting(r->GetUInt32(*message, f), random)));
   case pb::FieldDescriptor::CPPTYPE_ENUM:
-    return r->SetEnumValue(message, f, static_cast<int>(random() % 11));
+    return r->SetEnumValue(message, f, int(random() % 11));
   case pb::FieldDescriptor::CPPTYPE_BOOL:
     return r->SetBool(message, f, random() % 2);
   case pb::FieldDescriptor::CPPTYPE_DOUBLE:
-    return r->SetDouble(message, f, static_cast<double>(fuzz::interesting(0, random)));
+    return r->SetDouble(message, f, double(fuzz::interesting(0, random)));
   case pb::FieldDescriptor::CPPTYPE_STRING: {
     static const char *const names[] = {
         "",         "train",  "fused",   "matmul",      "conv",      "gather",    "relu",      "softmax", "pad",

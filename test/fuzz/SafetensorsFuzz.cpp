@@ -14,7 +14,7 @@ namespace {
 std::string file(const std::string &header, size_t contents) {
   std::string bytes;
   for (int i = 0; i < 8; ++i)
-    bytes += static_cast<char>(header.size() >> (8 * i));
+    bytes += char(header.size() >> (8 * i));
   return bytes + header + std::string(contents, 'x');
 }
 
@@ -36,7 +36,7 @@ void mutate(std::string &input, Random &random) {
   for (int tries = 0; tries < 50; ++tries) {
     size_t at = 8 + random() % (input.size() - 8);
     if (input[at] >= '0' && input[at] <= '9') {
-      input[at] = static_cast<char>('0' + random() % 10);
+      input[at] = char('0' + random() % 10);
       return;
     }
   }

@@ -92,7 +92,7 @@ rt::Status timeSteps(rt::LoadedPlan &loaded, int steps, double seconds, double &
   auto run = [&](int times) -> rt::Status {
     for (int i = 0; i < times; ++i)
       for (int s = 0; s < steps; ++s)
-        TESSERA_RETURN_IF_ERROR(loaded.launch(0, static_cast<uint32_t>(s)));
+        TESSERA_RETURN_IF_ERROR(loaded.launch(0, uint32_t(s)));
     return loaded.synchronize();
   };
   TESSERA_RETURN_IF_ERROR(run(1));
@@ -135,7 +135,7 @@ llvm::Expected<double> timeProgram(ModuleOp module, const MeasureOptions &option
       if (binding.role() != plan::INPUT)
         continue;
       size_t bytes = 8; // of the widest type
-      for (int64_t d : plan.buffers(static_cast<int>(binding.buffer())).shape())
+      for (int64_t d : plan.buffers(int(binding.buffer())).shape())
         bytes *= size_t(d);
       TESSERA_RETURN_IF_ERROR((*loaded)->upload(binding.buffer(), std::vector<char>(bytes, 0).data()));
     }

@@ -27,7 +27,7 @@ static void constant(Node &n) {
   if (n.hasAttr("value_float"))
     return n.out(0, n.b.known(Constant::splat(DType::F32, {}, n.attrFloat("value_float", 0))));
   if (auto values = n.attrFloats("value_floats"))
-    return n.out(0, n.b.known(Constant::floats(DType::F32, {static_cast<int64_t>(values->size())},
+    return n.out(0, n.b.known(Constant::floats(DType::F32, {int64_t(values->size())},
                                                std::vector<double>(values->begin(), values->end()))));
   n.fail("only value, value_int, value_ints, value_float and value_floats are supported");
 }
@@ -38,7 +38,7 @@ static void constantOfShape(Node &n) {
   auto *tensor = n.attrTensor("value");
   if (n.failed())
     return;
-  if (static_cast<int64_t>(shape->size()) > kMaxRank || !elementCount(*shape))
+  if (int64_t(shape->size()) > kMaxRank || !elementCount(*shape))
     return (void)n.fail("the shape " + shapeText(*shape) + " is negative or too large");
   Val value = tensor ? knownTensor(n, *tensor) : n.b.scalar(DType::F32, 0);
   if (!value || value.size() != 1)
@@ -71,7 +71,7 @@ static void range(Node &n) {
   double count = d == 0 ? NAN : std::max(0.0, std::ceil((z - a) / d));
   if (!(count <= GraphBuilder::kMaxFolded))
     return (void)n.fail("the delta is 0 or there are more than " + llvm::Twine(GraphBuilder::kMaxFolded) + " elements");
-  auto extent = static_cast<int64_t>(count);
+  auto extent = int64_t(count);
   if (!n.b.mayFold(extent))
     return;
   Val line = n.b.known(foldIota(start.type, {extent}, 0));
@@ -90,7 +90,7 @@ static void nonZero(Node &n) {
   for (int64_t i = 0; i < x.size(); ++i)
     if (x.known->floatAt(i) != 0)
       found.push_back(i);
-  auto count = static_cast<int64_t>(found.size());
+  auto count = int64_t(found.size());
   if (!n.b.mayFold(x.rank() * count))
     return (void)n.fail("there are too many elements");
   std::vector<int64_t> indices(x.rank() * count);
@@ -106,15 +106,14 @@ static void nonZero(Node &n) {
 static void eyeLike(Node &n) {
   Val x = n.in(0);
   int64_t k = n.attrInt("k", 0);
-  auto type = n.hasAttr("dtype") ? compiler::dtypeOf(static_cast<int32_t>(n.attrInt("dtype", 0)))
-                                 : std::optional<DType>(x.type);
+  auto type = n.hasAttr("dtype") ? compiler::dtypeOf(int32_t(n.attrInt("dtype", 0))) : std::optional<DType>(x.type);
   if (n.failed())
     return;
   if (x.rank() != 2 || !type)
     return (void)n.fail("the input must be a matrix and dtype a supported type");
   k = std::clamp(k, -x.shape[0], x.shape[1]);
   Val row = n.b.iota(DType::I64, x.shape, 0, "rows"), column = n.b.iota(DType::I64, x.shape, 1, "columns");
-  Val edge = n.b.add(row, n.b.scalarLike(row, static_cast<double>(k)), "edge");
+  Val edge = n.b.add(row, n.b.scalarLike(row, double(k)), "edge");
   n.out(0, n.b.cast(n.b.binary<graph::EqOp>(edge, column, "diagonal"), *type));
 }
 

@@ -44,7 +44,7 @@ static void branch(Node &n) {
   if (!n.failed() && results.size() != n.outputs().size())
     return (void)n.fail("its branch has " + Twine(results.size()) + " outputs");
   for (size_t i = 0; i < results.size() && !n.failed(); ++i)
-    n.out(static_cast<int>(i), results[i]);
+    n.out(int(i), results[i]);
 }
 
 /// x without its dimension `axis` at position `at`.
@@ -109,11 +109,11 @@ static void loop(Node &n) {
       collected[k].push_back(results[1 + carried.size() + k]);
   }
   for (size_t k = 0; k < carried.size(); ++k)
-    n.out(static_cast<int>(k), carried[k]);
+    n.out(int(k), carried[k]);
   for (size_t k = 0; k < scanned; ++k) {
     if (collected[k].empty())
       return (void)n.fail("it makes no trip, so that an output has no elements");
-    n.out(static_cast<int>(carried.size() + k), stacked(n, collected[k], 0));
+    n.out(int(carried.size() + k), stacked(n, collected[k], 0));
   }
 }
 
@@ -122,7 +122,7 @@ static void scan(Node &n) {
   int64_t count = n.attrInt("num_scan_inputs", 0), total = n.numInputs();
   if (!body || count < 1 || count > total)
     return (void)n.fail("the body is missing or num_scan_inputs does not fit");
-  int64_t states = total - count, outputs = static_cast<int64_t>(n.outputs().size());
+  int64_t states = total - count, outputs = int64_t(n.outputs().size());
   int64_t made = outputs - states;
   if (made < 0)
     return (void)n.fail("there are fewer outputs than states");
@@ -130,13 +130,13 @@ static void scan(Node &n) {
   Shape outAxes = n.attrInts("scan_output_axes").value_or(Shape(made, 0));
   Shape inBack = n.attrInts("scan_input_directions").value_or(Shape(count, 0));
   Shape outBack = n.attrInts("scan_output_directions").value_or(Shape(made, 0));
-  if (static_cast<int64_t>(inAxes.size()) != count || static_cast<int64_t>(inBack.size()) != count ||
-      static_cast<int64_t>(outAxes.size()) != made || static_cast<int64_t>(outBack.size()) != made)
+  if (int64_t(inAxes.size()) != count || int64_t(inBack.size()) != count || int64_t(outAxes.size()) != made ||
+      int64_t(outBack.size()) != made)
     return (void)n.fail("axes and directions need one number per scanned input or output");
   std::vector<Val> carried, sources;
   int64_t extent = -1;
   for (int64_t i = 0; i < total; ++i) {
-    Val x = n.in(static_cast<int>(i));
+    Val x = n.in(int(i));
     if (!x)
       return;
     if (i < states) {
@@ -162,7 +162,7 @@ static void scan(Node &n) {
     std::vector<Val> results = n.subgraph(*body, inputs);
     if (n.failed())
       return;
-    if (static_cast<int64_t>(results.size()) != outputs)
+    if (int64_t(results.size()) != outputs)
       return (void)n.fail("its body has " + Twine(results.size()) + " outputs");
     for (int64_t k = 0; k < states; ++k)
       carried[k] = results[k];
@@ -170,14 +170,14 @@ static void scan(Node &n) {
       collected[k].push_back(results[states + k]);
   }
   for (int64_t k = 0; k < states; ++k)
-    n.out(static_cast<int>(k), carried[k]);
+    n.out(int(k), carried[k]);
   for (int64_t k = 0; k < made; ++k) {
     if (outBack[k] != 0)
       std::reverse(collected[k].begin(), collected[k].end());
     Val first = collected[k].front();
     int64_t axis = n.axis(outAxes[k], first.rank() + 1);
     if (!n.failed())
-      n.out(static_cast<int>(states + k), stacked(n, collected[k], axis));
+      n.out(int(states + k), stacked(n, collected[k], axis));
   }
 }
 

@@ -21,7 +21,7 @@ static std::optional<Window> readWindow(Node &n, const Val &x, Shape kernel) {
   w.dilations = n.attrInts("dilations").value_or(Shape(spatial, 1));
   w.pads = n.attrInts("pads").value_or(Shape(2 * spatial, 0));
   auto inRange = [&](const Shape &values, int64_t count, int64_t least) {
-    return static_cast<int64_t>(values.size()) == count &&
+    return int64_t(values.size()) == count &&
            llvm::all_of(values, [&](int64_t v) { return v >= least && v <= kMaxWindow; });
   };
   if (!inRange(w.kernel, spatial, 1) || !inRange(w.strides, spatial, 1) || !inRange(w.dilations, spatial, 1) ||

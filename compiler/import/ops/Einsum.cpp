@@ -32,7 +32,7 @@ static Val sumAlone(Node &n, Val x, Labels &labels, const Labels &others, const 
     if (contains(others, labels[i]))
       kept += labels[i];
     else
-      dims.push_back(static_cast<int64_t>(i));
+      dims.push_back(int64_t(i));
   labels = kept;
   return n.b.reduce<graph::ReduceSumOp>(x, dims, false, suffix);
 }
@@ -40,7 +40,7 @@ static Val sumAlone(Node &n, Val x, Labels &labels, const Labels &others, const 
 static Val permuteTo(Node &n, const Val &x, const Labels &from, const Labels &to, llvm::StringRef suffix) {
   Shape perm;
   for (char c : to)
-    perm.push_back(static_cast<int64_t>(from.find(c)));
+    perm.push_back(int64_t(from.find(c)));
   return n.b.transpose(x, perm, suffix);
 }
 
@@ -54,9 +54,9 @@ static Val diagonals(Node &n, Val x, Labels &labels, const std::string &suffix) 
     Shape perm;
     for (size_t d = 0; d < labels.size(); ++d)
       if (d != i && d != j)
-        perm.push_back(static_cast<int64_t>(d));
-    perm.push_back(static_cast<int64_t>(i));
-    perm.push_back(static_cast<int64_t>(j));
+        perm.push_back(int64_t(d));
+    perm.push_back(int64_t(i));
+    perm.push_back(int64_t(j));
     char label = labels[i];
     x = n.b.transpose(x, perm, suffix + "_to_back");
     Shape flat(x.shape.begin(), x.shape.end() - 1);
@@ -66,7 +66,7 @@ static Val diagonals(Node &n, Val x, Labels &labels, const std::string &suffix) 
     x = n.b.slice(n.b.reshape(x, flat, suffix + "_flat"), starts, flat, strides, suffix);
     std::erase(labels, label);
     labels += label;
-    i = static_cast<size_t>(-1); // from the beginning: places have changed
+    i = size_t(-1); // from the beginning: places have changed
   }
   return x;
 }
@@ -89,7 +89,7 @@ static std::optional<Equation> readEquation(Node &n, const std::string &text) {
     n.fail("equation '" + text + "': " + what);
     return std::nullopt;
   };
-  if (static_cast<int>(parts.size()) != n.numInputs())
+  if (int(parts.size()) != n.numInputs())
     return bad(llvm::Twine(parts.size()) + " terms for " + llvm::Twine(n.numInputs()) + " operands");
   size_t widest = 0;
   auto expand = [&](llvm::StringRef part, std::optional<size_t> rank) -> std::optional<Labels> {
@@ -102,7 +102,7 @@ static std::optional<Equation> readEquation(Node &n, const std::string &text) {
         return std::nullopt;
       widest = std::max(widest, own);
       for (size_t i = own; i > 0; --i)
-        labels += static_cast<char>('0' + i - 1);
+        labels += char('0' + i - 1);
     }
     labels += after;
     for (char c : labels)
@@ -112,13 +112,13 @@ static std::optional<Equation> readEquation(Node &n, const std::string &text) {
   };
   std::map<char, int> count;
   for (size_t i = 0; i < parts.size(); ++i) {
-    Val x = n.in(static_cast<int>(i));
+    Val x = n.in(int(i));
     if (!x)
       return std::nullopt;
     if (llvm::any_of(parts[i], [](char c) { return std::isdigit(static_cast<unsigned char>(c)); }))
       return bad("labels are letters");
-    auto labels = expand(parts[i], static_cast<size_t>(x.rank()));
-    if (!labels || static_cast<int64_t>(labels->size()) != x.rank() || !isFloat(x.type) || x.type != n.in(0).type)
+    auto labels = expand(parts[i], size_t(x.rank()));
+    if (!labels || int64_t(labels->size()) != x.rank() || !isFloat(x.type) || x.type != n.in(0).type)
       return bad("it does not fit the shape " + shapeText(x.shape) + " " + dtypeName(x.type) +
                  " (floating point of one type is needed)");
     for (char c : *labels)
@@ -133,7 +133,7 @@ static std::optional<Equation> readEquation(Node &n, const std::string &text) {
     equation.result = std::move(*labels);
   } else { // the ellipsis, then what occurs once, in alphabetical order
     for (size_t i = widest; i > 0; --i)
-      equation.result += static_cast<char>('0' + i - 1);
+      equation.result += char('0' + i - 1);
     for (auto [c, times] : count)
       if (times == 1 && !std::isdigit(static_cast<unsigned char>(c)))
         equation.result += c;
@@ -205,7 +205,7 @@ static void einsum(Node &n) {
   std::map<char, int64_t> extents;
   for (auto [i, labels] : llvm::enumerate(equation->terms))
     for (auto [d, c] : llvm::enumerate(labels)) {
-      int64_t extent = n.in(static_cast<int>(i)).shape[d];
+      int64_t extent = n.in(int(i)).shape[d];
       int64_t &known = extents.emplace(c, extent).first->second;
       bool stretches = std::isdigit(static_cast<unsigned char>(c)) && (known == 1 || extent == 1);
       if (known != extent && !stretches)
@@ -221,7 +221,7 @@ static void einsum(Node &n) {
   Val y;
   Labels labels;
   for (auto [i, term] : llvm::enumerate(equation->terms)) {
-    Val x = n.in(static_cast<int>(i));
+    Val x = n.in(int(i));
     std::string number = std::to_string(i);
     // A dimension that an ellipsis stretches takes no part.
     Labels own;

@@ -272,9 +272,9 @@ static void castTo(Node &n) {
   Val x = n.in(0);
   int64_t to = n.attrInt("to", 0);
   n.ignoreAttr("saturate"); // concerns 8-bit floating point only
-  auto type = compiler::dtypeOf(static_cast<int32_t>(to));
+  auto type = compiler::dtypeOf(int32_t(to));
   if (!type)
-    return (void)n.fail("a cast to " + onnxTypeName(static_cast<int32_t>(to)) + " is not supported");
+    return (void)n.fail("a cast to " + onnxTypeName(int32_t(to)) + " is not supported");
   n.out(0, n.b.cast(x, *type));
 }
 

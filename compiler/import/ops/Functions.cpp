@@ -105,7 +105,7 @@ static void window(Node &n, llvm::ArrayRef<double> coefficients) {
   auto size = n.knownInts(0, "size");
   bool periodic = n.attrInt("periodic", 1) != 0;
   int64_t to = n.attrInt("output_datatype", onnx::TensorProto::FLOAT);
-  auto type = compiler::dtypeOf(static_cast<int32_t>(to));
+  auto type = compiler::dtypeOf(int32_t(to));
   if (n.failed())
     return;
   if (size->size() != 1 || (*size)[0] < 1 || (*size)[0] > GraphBuilder::kMaxFolded || !type || !isFloat(*type))
@@ -113,12 +113,11 @@ static void window(Node &n, llvm::ArrayRef<double> coefficients) {
   int64_t count = (*size)[0];
   if (!n.b.mayFold(count))
     return;
-  double period = static_cast<double>(periodic ? count : std::max<int64_t>(1, count - 1));
+  double period = double(periodic ? count : std::max<int64_t>(1, count - 1));
   std::vector<double> values(count, 0);
   for (int64_t i = 0; i < count; ++i)
     for (size_t k = 0; k < coefficients.size(); ++k)
-      values[i] +=
-          coefficients[k] * std::cos(2 * std::numbers::pi * static_cast<double>(k) * static_cast<double>(i) / period);
+      values[i] += coefficients[k] * std::cos(2 * std::numbers::pi * double(k) * double(i) / period);
   n.out(0, n.b.known(Constant::floats(*type, {count}, std::move(values))));
 }
 static void hannWindow(Node &n) { window(n, {0.5, -0.5}); }

@@ -57,21 +57,21 @@ private:
 
 /// -1 and 1 are the middles of the outermost pixels, or their outer edges.
 Val Line::place(const Val &coordinate) {
-  auto size = static_cast<double>(extent_);
+  auto size = double(extent_);
   double scale = alignCorners_ ? (size - 1) / 2 : size / 2, shift = (size - 1) / 2;
   return n_.b.add(n_.b.scale(coordinate, scale, name("scaled")), number(coordinate, shift), name("place"));
 }
 
 /// Selections, whose slope is 0 at the border too.
 Val Line::clip(const Val &x) {
-  Val zero = number(x, 0), last = number(x, static_cast<double>(extent_ - 1));
+  Val zero = number(x, 0), last = number(x, double(extent_ - 1));
   Val low = n_.b.select(less(zero, x), x, zero, name("clipped"));
   return n_.b.select(less(low, last), low, last, name("clipped"));
 }
 
 /// Mirrored at both ends as often as it takes.
 Val Line::reflect(const Val &x) {
-  auto size = static_cast<double>(extent_);
+  auto size = double(extent_);
   double low = alignCorners_ ? 0 : -0.5, span = alignCorners_ ? size - 1 : size;
   if (span == 0)
     return n_.b.scale(x, 0, name("only"));
@@ -87,7 +87,7 @@ Val Line::reflect(const Val &x) {
 }
 
 Neighbour Line::counted(const Val &at, const Val &weight) {
-  Val zero = number(at, 0), last = number(at, static_cast<double>(extent_ - 1));
+  Val zero = number(at, 0), last = number(at, double(extent_ - 1));
   Val inside = n_.b.binary<graph::MinOp>(n_.b.binary<graph::MaxOp>(at, zero, name("low")), last, name("index"));
   if (padding_ != Padding::Zeros)
     return {inside, weight};
@@ -173,7 +173,7 @@ static void gridSample(Node &n) {
     for (size_t d = 0; d < lines.size(); ++d) {
       const Neighbour &neighbour = lines[d][which[d]];
       Val index = n.b.cast(neighbour.at, DType::I64, "index");
-      auto extent = static_cast<double>(x.shape[d + 2]);
+      auto extent = double(x.shape[d + 2]);
       at = at ? n.b.add(n.b.scale(at, extent, "row_start"), index, "position") : index;
       weight = weight && neighbour.weight ? n.b.mul(weight, neighbour.weight, "weights")
                : weight                   ? weight

@@ -20,8 +20,8 @@ namespace tessera::compiler {
 
 Val wrapIndices(Node &n, const Val &indices, int64_t extent) {
   Val below = n.b.binary<graph::LtOp>(indices, n.b.scalarLike(indices, 0), "negative");
-  Val wrapped = n.b.select(below, n.b.add(indices, n.b.scalarLike(indices, static_cast<double>(extent)), "wrapped"),
-                           indices, "indices");
+  Val wrapped =
+      n.b.select(below, n.b.add(indices, n.b.scalarLike(indices, double(extent)), "wrapped"), indices, "indices");
   if (wrapped.value)
     if (auto select = wrapped.value.getDefiningOp<graph::SelectOp>())
       select->setAttr(graph::kWrapsIndicesAttr, mlir::UnitAttr::get(n.b.context()));
@@ -140,13 +140,13 @@ static Val positions(Node &n, const Val &indices, llvm::ArrayRef<int64_t> extent
   Shape starts(wide.rank(), 0), limits = wide.shape, strides(wide.rank(), 1), shape = wide.shape;
   shape.pop_back();
   int64_t stride = 1;
-  for (auto k = static_cast<int64_t>(extents.size()) - 1; k >= 0; --k) {
+  for (auto k = int64_t(extents.size()) - 1; k >= 0; --k) {
     std::string suffix = "index" + std::to_string(k);
     starts.back() = k;
     limits.back() = k + 1;
     Val part = n.b.reshape(n.b.slice(wide, starts, limits, strides, suffix), shape, suffix + "_reshape");
     part = wrapIndices(n, part, extents[k]);
-    part = n.b.scale(part, static_cast<double>(stride), suffix + "_scaled");
+    part = n.b.scale(part, double(stride), suffix + "_scaled");
     sum = sum ? n.b.add(sum, part, suffix + "_sum") : part;
     stride *= extents[k];
   }
@@ -223,8 +223,7 @@ static Val knownScatter(Node &n, const Val &data, const Val &at, const Val &upda
       rest /= at.shape[d];
       stride *= data.shape[d];
     }
-    ints[to] = static_cast<int64_t>(static_cast<uint64_t>(adds ? ints[to] : 0) +
-                                    static_cast<uint64_t>(updates.known->intAt(i)));
+    ints[to] = int64_t(uint64_t(adds ? ints[to] : 0) + uint64_t(updates.known->intAt(i)));
     floats[to] =
         roundTo(isFloat(data.type) ? data.type : DType::F64, (adds ? floats[to] : 0) + updates.known->floatAt(i));
   }

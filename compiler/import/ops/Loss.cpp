@@ -38,8 +38,8 @@ static Val negativeLogLikelihood(Node &n, const Val &logp, const Val &labels, co
                                     "hit");
   bool inside = ignores && ignored >= 0 && ignored < classes;
   if (inside) {
-    Val valid = n.b.unary<graph::NotOp>(
-        n.b.binary<graph::EqOp>(ids, n.b.scalarLike(ids, static_cast<double>(ignored)), "ignored"), "valid");
+    Val valid =
+        n.b.unary<graph::NotOp>(n.b.binary<graph::EqOp>(ids, n.b.scalarLike(ids, double(ignored)), "ignored"), "valid");
     hit = n.b.binary<graph::AndOp>(hit, n.b.reshape(valid, wide, "valid_reshape"), "hit_valid");
   }
   Val one = n.b.scalarLike(logp, -1), factor = one;
@@ -56,7 +56,7 @@ static Val negativeLogLikelihood(Node &n, const Val &logp, const Val &labels, co
   if (reduction == "sum")
     return n.b.reduce<graph::ReduceSumOp>(terms, all, false);
   if (!weights && !ignores) {
-    double count = static_cast<double>(logp.size()) / static_cast<double>(classes);
+    double count = double(logp.size()) / double(classes);
     return n.b.scale(n.b.reduce<graph::ReduceSumOp>(terms, all, false), 1 / count, "scale");
   }
   Val total = n.b.unary<graph::NegOp>(n.b.reduce<graph::ReduceSumOp>(mask, all, false, "count_neg"), "count");

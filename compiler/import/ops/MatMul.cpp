@@ -19,9 +19,9 @@ static bool takeTranspose(Node &n, Val &x) {
   auto op = x.value ? x.value.getDefiningOp<graph::TransposeOp>() : graph::TransposeOp();
   if (!op || x.rank() < 2)
     return false;
-  auto last = static_cast<size_t>(x.rank()) - 1;
+  auto last = size_t(x.rank()) - 1;
   for (auto [i, p] : llvm::enumerate(op.getPerm()))
-    if (p != static_cast<int64_t>(i < last - 1 ? i : i == last ? last - 1 : last))
+    if (p != int64_t(i < last - 1 ? i : i == last ? last - 1 : last))
       return false;
   x = n.b.wrap(op.getX());
   return true;

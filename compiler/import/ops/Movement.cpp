@@ -15,17 +15,17 @@ static void reshape(Node &n) {
     return;
   int64_t free = -1, count = 1;
   Shape shape = *target;
-  if (static_cast<int64_t>(shape.size()) > kMaxRank)
+  if (int64_t(shape.size()) > kMaxRank)
     return (void)n.fail("the target has " + Twine(shape.size()) + " dimensions");
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == 0 && !allowZero) {
-      if (static_cast<int64_t>(d) >= x.rank())
+      if (int64_t(d) >= x.rank())
         return (void)n.fail("the target " + shapeText(shape) + " copies a dimension that " + shapeText(x.shape) +
                             " does not have");
       shape[d] = x.shape[d];
     }
     if (shape[d] == -1 && free < 0)
-      free = static_cast<int64_t>(d);
+      free = int64_t(d);
     else if (shape[d] < 0)
       return (void)n.fail("the target shape " + shapeText(*target) + " has two unknown or negative extents");
   }
@@ -80,7 +80,7 @@ static void unsqueeze(Node &n) {
     n.fail("axes are missing");
   if (n.failed())
     return;
-  int64_t rank = x.rank() + static_cast<int64_t>(given->size());
+  int64_t rank = x.rank() + int64_t(given->size());
   Shape dims = n.axes(*given, rank), shape;
   if (n.failed() || rank > kMaxRank)
     return (void)n.fail("too many dimensions");
@@ -118,7 +118,7 @@ static void tile(Node &n) {
   auto repeats = n.knownInts(1, "repeats");
   if (n.failed())
     return;
-  if (static_cast<int64_t>(repeats->size()) != x.rank())
+  if (int64_t(repeats->size()) != x.rank())
     return (void)n.fail("repeats needs one number for each of the " + Twine(x.rank()) + " dimensions");
   Shape split, stretched, merged;
   for (int64_t d = 0; d < x.rank(); ++d) {
@@ -171,7 +171,7 @@ static void split(Node &n) {
       return (void)n.fail("a part has the extent " + Twine(size));
     total += size;
   }
-  if (static_cast<int64_t>(sizes->size()) != parts || total != extent)
+  if (int64_t(sizes->size()) != parts || total != extent)
     return (void)n.fail("the " + Twine(sizes->size()) + " parts of " + Twine(total) + " do not make up the extent " +
                         Twine(extent) + " for " + Twine(parts) + " outputs");
   Shape starts(x.rank(), 0), limits = x.shape, strides(x.rank(), 1);
@@ -207,7 +207,7 @@ static void slice(Node &n) {
   if (!axes) {
     axes = Shape();
     for (size_t i = 0; i < starts->size(); ++i)
-      axes->push_back(static_cast<int64_t>(i));
+      axes->push_back(int64_t(i));
   }
   if (!steps)
     steps = Shape(starts->size(), 1);
@@ -338,7 +338,7 @@ static void trilu(Node &n) {
   int64_t diagonal = k ? std::clamp<int64_t>((*k)[0], -rows, columns) : 0;
   Val row = n.b.iota(DType::I64, {rows, columns}, 0, "rows");
   Val column = n.b.iota(DType::I64, {rows, columns}, 1, "columns");
-  Val edge = n.b.add(row, n.b.scalarLike(row, static_cast<double>(diagonal)), "edge");
+  Val edge = n.b.add(row, n.b.scalarLike(row, double(diagonal)), "edge");
   Val keep = upper ? n.b.binary<graph::LeOp>(edge, column, "keep") : n.b.binary<graph::LeOp>(column, edge, "keep");
   n.out(0, n.b.select(keep, x, n.b.scalarLike(x, 0)));
 }

@@ -64,7 +64,7 @@ static void batchNorm(Node &n) {
     n.out(2, var);
     return;
   }
-  double count = static_cast<double>(x.size()) / static_cast<double>(x.shape[1]);
+  double count = double(x.size()) / double(x.shape[1]);
   if (count < 2)
     return (void)n.fail("training needs more than one value per channel; the input is " + shapeText(x.shape));
   auto results = n.b.create<graph::BatchNormOp>({x, scale, bias}, n.b.attrF64("epsilon", epsilon));

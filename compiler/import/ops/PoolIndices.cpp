@@ -31,8 +31,8 @@ static Val planes(Node &n, const Val &x, int64_t size) {
   channel[1] = x.shape[1];
   Val first = n.b.iota(DType::I64, batch, 0, "samples");
   Val second = n.b.iota(DType::I64, channel, 1, "channels");
-  return n.b.add(n.b.scale(first, static_cast<double>(x.shape[1] * size), "samples_scaled"),
-                 n.b.scale(second, static_cast<double>(size), "channels_scaled"), "planes");
+  return n.b.add(n.b.scale(first, double(x.shape[1] * size), "samples_scaled"),
+                 n.b.scale(second, double(size), "channels_scaled"), "planes");
 }
 
 Val tessera::compiler::indicesOfMaxima(Node &n, const Val &x, const Window &w, bool columnMajor) {
@@ -62,9 +62,9 @@ Val tessera::compiler::indicesOfMaxima(Node &n, const Val &x, const Window &w, b
       starts.push_back((o * w.strides[d] - w.pads[d]) * strides[d]);
     }
     std::string suffix = "indices_dim" + std::to_string(d + 2);
-    wide = n.b.gather(wide, n.b.knownInts(rows), static_cast<int64_t>(d) + 2, suffix);
+    wide = n.b.gather(wide, n.b.knownInts(rows), int64_t(d) + 2, suffix);
     split.append({out, w.kernel[d]});
-    perm.push_back(static_cast<int64_t>(2 * d) + 2);
+    perm.push_back(int64_t(2 * d) + 2);
     windows.push_back(out);
     base.assign(x.rank(), 1);
     base[d + 2] = out;
@@ -72,13 +72,13 @@ Val tessera::compiler::indicesOfMaxima(Node &n, const Val &x, const Window &w, b
     size *= w.kernel[d];
   }
   for (size_t d = 0; d < spatial; ++d)
-    perm.push_back(static_cast<int64_t>(2 * d) + 3);
-  if (n.failed() || split.size() > static_cast<size_t>(kMaxRank) || !n.b.mayFold(size))
+    perm.push_back(int64_t(2 * d) + 3);
+  if (n.failed() || split.size() > size_t(kMaxRank) || !n.b.mayFold(size))
     return n.fail("the windows of " + shapeText(w.kernel) + " are too many");
   // The way from a window's first element to its k-th.
   Shape way(size, 0);
   for (int64_t k = 0; k < size; ++k)
-    for (int64_t d = static_cast<int64_t>(spatial) - 1, rest = k; d >= 0; --d) {
+    for (int64_t d = int64_t(spatial) - 1, rest = k; d >= 0; --d) {
       way[k] += rest % w.kernel[d] * w.dilations[d] * strides[d];
       rest /= w.kernel[d];
     }
@@ -101,7 +101,7 @@ static void maxUnpool(Node &n) {
   auto given = n.knownInts(2, "output_shape");
   if (n.failed())
     return;
-  const auto spatial = static_cast<size_t>(std::max<int64_t>(0, x.rank() - 2));
+  const auto spatial = size_t(std::max<int64_t>(0, x.rank() - 2));
   if (!kernel || spatial < 1 || kernel->size() != spatial || strides.size() != spatial || pads.size() != 2 * spatial ||
       indices.shape != x.shape || indices.type != DType::I64 || !isFloat(x.type) ||
       (given && given->size() != spatial + 2))

@@ -59,8 +59,7 @@ static void quantizeLinear(Node &n) {
   int64_t axis = n.attrInt("axis", 1), block = n.attrInt("block_size", 0);
   int64_t to = n.attrInt("output_dtype", 0);
   n.ignoreAttr("saturate"); // concerns 8-bit floating point only
-  auto type =
-      to != 0 ? compiler::dtypeOf(static_cast<int32_t>(to)) : std::optional<DType>(zero ? zero.type : DType::UI8);
+  auto type = to != 0 ? compiler::dtypeOf(int32_t(to)) : std::optional<DType>(zero ? zero.type : DType::UI8);
   if (n.failed())
     return;
   if (!type || !isByte(*type) || (zero && zero.type != *type) || block != 0 || !isFloat(scale.type))

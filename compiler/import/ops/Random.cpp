@@ -34,7 +34,7 @@ static std::optional<DType> typeOf(Node &n, DType otherwise) {
   int64_t code = n.attrInt("dtype", 0);
   if (code == 0)
     return otherwise;
-  auto type = compiler::dtypeOf(static_cast<int32_t>(code));
+  auto type = compiler::dtypeOf(int32_t(code));
   if (!type)
     n.fail("the attribute dtype has a type that is not supported");
   return type;
@@ -64,7 +64,7 @@ static void normal(Node &n, const Shape &shape, DType type) {
 template <void (*Draw)(Node &, const Shape &, DType)> static void ofShape(Node &n) {
   n.ignoreAttr("seed"); // of another generator; ImportOptions::seed is used
   auto shape = n.attrInts("shape");
-  if (!shape || static_cast<int64_t>(shape->size()) > kMaxRank || !elementCount(*shape))
+  if (!shape || int64_t(shape->size()) > kMaxRank || !elementCount(*shape))
     return (void)n.fail("the attribute shape is missing or not possible");
   if (auto type = floatTypeOf(n, DType::F32))
     Draw(n, *shape, *type);

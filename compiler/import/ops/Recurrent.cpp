@@ -99,7 +99,7 @@ std::vector<Val> Layer::run(const Val &x, bool backward) {
     outputs[t] = h;
     if (!lengths)
       continue;
-    Val inside = n_.b.binary<graph::LtOp>(n_.b.scalarLike(lengths, static_cast<double>(t)), lengths, name_ + "inside");
+    Val inside = n_.b.binary<graph::LtOp>(n_.b.scalarLike(lengths, double(t)), lengths, name_ + "inside");
     h = n_.b.select(inside, h, oldH, name_ + "h_masked");
     if (cell_ == Cell::Lstm)
       c = n_.b.select(inside, c, oldC, name_ + "c_masked");
@@ -222,8 +222,8 @@ template <Cell cell> static void recurrent(Node &n) {
   llvm::SmallVector<Val> lastH, lastC;
   for (int64_t d = 0; d < dirs; ++d) {
     Layer layer(n, cell, d, hidden);
-    layer.activations.assign(chosen.begin() + d * static_cast<int64_t>(defaults.size()),
-                             chosen.begin() + (d + 1) * static_cast<int64_t>(defaults.size()));
+    layer.activations.assign(chosen.begin() + d * int64_t(defaults.size()),
+                             chosen.begin() + (d + 1) * int64_t(defaults.size()));
     layer.linearBeforeReset = lbr;
     layer.lengths = lengths;
     outputs.push_back(layer.run(x, direction == "reverse" || d == 1));

@@ -168,7 +168,7 @@ template <bool minimum> static void argMax(Node &n) {
   Val y = n.b.create<graph::ArgMaxOp>(x, {n.b.attr("dim", axis), n.b.attrBool("keepdims", keep)},
                                       last ? "from_end" : "")[0];
   if (last && y)
-    y = n.b.sub(n.b.scalarLike(y, static_cast<double>(x.shape[axis] - 1)), y);
+    y = n.b.sub(n.b.scalarLike(y, double(x.shape[axis] - 1)), y);
   n.out(0, y);
 }
 
@@ -190,7 +190,7 @@ static Val knownCumSum(Node &n, const Val &x, int64_t axis, bool exclusive, bool
         ints[at] = total;
         floats[at] = sum;
       }
-      total = static_cast<int64_t>(static_cast<uint64_t>(total) + static_cast<uint64_t>(x.known->intAt(at)));
+      total = int64_t(uint64_t(total) + uint64_t(x.known->intAt(at)));
       sum = roundTo(isFloat(x.type) ? x.type : DType::F64, sum + x.known->floatAt(at));
       if (!exclusive) {
         ints[at] = total;
@@ -252,7 +252,7 @@ static void cumSum(Node &n) {
   perm.insert(last ? perm.end() : perm.end() - 1, axis);
   Shape inverse(perm.size());
   for (size_t d = 0; d < perm.size(); ++d)
-    inverse[perm[d]] = static_cast<int64_t>(d);
+    inverse[perm[d]] = int64_t(d);
   y = n.b.transpose(y, perm, "to_back");
   if (last) {
     Shape shape = x.shape;

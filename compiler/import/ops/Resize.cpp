@@ -33,7 +33,7 @@ struct Interpolation {
 
 /// The input coordinate of output element i; nullopt: unknown mode.
 static std::optional<double> coordinate(llvm::StringRef mode, const Axis &axis, int64_t i) {
-  auto x = static_cast<double>(i), last = static_cast<double>(axis.in - 1);
+  auto x = double(i), last = double(axis.in - 1);
   if (mode == "half_pixel")
     return (x + 0.5) / axis.scale - 0.5;
   if (mode == "pytorch_half_pixel")
@@ -41,11 +41,11 @@ static std::optional<double> coordinate(llvm::StringRef mode, const Axis &axis, 
   if (mode == "tf_half_pixel_for_nn")
     return (x + 0.5) / axis.scale;
   if (mode == "align_corners")
-    return axis.out > 1 ? x * last / static_cast<double>(axis.out - 1) : 0.0;
+    return axis.out > 1 ? x * last / double(axis.out - 1) : 0.0;
   if (mode == "asymmetric")
     return x / axis.scale;
   if (mode == "tf_crop_and_resize")
-    return axis.out > 1 ? axis.start * last + x * (axis.end - axis.start) * last / static_cast<double>(axis.out - 1)
+    return axis.out > 1 ? axis.start * last + x * (axis.end - axis.start) * last / double(axis.out - 1)
                         : 0.5 * (axis.start + axis.end) * last;
   return std::nullopt;
 }
@@ -62,20 +62,20 @@ static std::optional<int64_t> nearestIndex(llvm::StringRef mode, const Axis &axi
     r = std::ceil(x);
   else
     return std::nullopt;
-  return static_cast<int64_t>(std::clamp(r, 0.0, static_cast<double>(axis.in - 1)));
+  return int64_t(std::clamp(r, 0.0, double(axis.in - 1)));
 }
 
 /// Weights of the elements from floor(x) - 1 on (Keys' cubic convolution), or from floor(x) on (linear).
 static std::pair<int64_t, std::vector<double>> taps(const Interpolation &how, const Axis &axis, double x) {
   if (how.mode != "cubic") {
-    x = std::clamp(x, 0.0, static_cast<double>(axis.in - 1));
+    x = std::clamp(x, 0.0, double(axis.in - 1));
     double low = std::floor(x);
-    return {static_cast<int64_t>(low), {1 - (x - low), x - low}};
+    return {int64_t(low), {1 - (x - low), x - low}};
   }
   double low = std::floor(x), t = x - low, a = how.cubic;
   auto near = [&](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
   auto far = [&](double d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
-  return {static_cast<int64_t>(low) - 1, {far(t + 1), near(t), near(1 - t), far(2 - t)}};
+  return {int64_t(low) - 1, {far(t + 1), near(t), near(1 - t), far(2 - t)}};
 }
 
 /// The matrix M [out, in]. Elements beyond the border are the border's, or left out.
@@ -83,11 +83,11 @@ static std::vector<double> weightMatrix(const Interpolation &how, const Axis &ax
   std::vector<double> matrix(axis.in * axis.out, 0.0);
   for (int64_t i = 0; i < axis.out; ++i) {
     // A scale may be as small or large as it likes: no element lies further away than this.
-    double at = std::clamp(*coordinate(how.coordinates, axis, i), -4.0, static_cast<double>(axis.in) + 4.0);
+    double at = std::clamp(*coordinate(how.coordinates, axis, i), -4.0, double(axis.in) + 4.0);
     auto [first, weights] = taps(how, axis, at);
     double sum = 0;
     for (size_t k = 0; k < weights.size(); ++k) {
-      int64_t j = first + static_cast<int64_t>(k);
+      int64_t j = first + int64_t(k);
       if (how.excludeOutside && (j < 0 || j >= axis.in))
         continue;
       matrix[i * axis.in + std::clamp<int64_t>(j, 0, axis.in - 1)] += weights[k];
@@ -101,7 +101,7 @@ static std::vector<double> weightMatrix(const Interpolation &how, const Axis &ax
 }
 
 static Val nearest(Node &n, const Val &x, int64_t dim, llvm::ArrayRef<int64_t> indices, const std::string &suffix) {
-  int64_t in = x.shape[dim], out = static_cast<int64_t>(indices.size());
+  int64_t in = x.shape[dim], out = int64_t(indices.size());
   bool repeats = out % in == 0;
   for (int64_t i = 0; i < out && repeats; ++i)
     repeats = indices[i] == i / (out / in);
@@ -137,7 +137,7 @@ static Val extrapolated(Node &n, const Val &y, int64_t dim, const Axis &axis, co
   std::vector<int64_t> inside(axis.out);
   for (int64_t i = 0; i < axis.out; ++i) {
     double at = *coordinate(how.coordinates, axis, i);
-    inside[i] = at >= 0 && at <= static_cast<double>(axis.in - 1);
+    inside[i] = at >= 0 && at <= double(axis.in - 1);
   }
   if (!y || llvm::all_of(inside, [](int64_t v) { return v != 0; }))
     return y;
@@ -207,23 +207,22 @@ static void resize(Node &n) {
   for (size_t i = 0; i < dims.size(); ++i) {
     Axis axis{x.shape[dims[i]], 0, 1};
     // The scale is a float32, and so is the product: 5 * 1.8f is 9, though 1.8f is less than 1.8.
-    double out = sizes ? static_cast<double>((*sizes)[i])
-                       : std::floor(static_cast<float>(axis.in) * static_cast<float>(scales[i]));
+    double out = sizes ? double((*sizes)[i]) : std::floor(float(axis.in) * float(scales[i]));
     if (!(out >= 1 && out <= 1 << 20) || axis.in > 1 << 20)
       return (void)n.fail("dimension " + llvm::Twine(dims[i]) + " of " + shapeText(x.shape) +
                           " would get an extent that is not possible");
-    axis.out = static_cast<int64_t>(out);
+    axis.out = int64_t(out);
     // PyTorch divides by the extent that results, ONNX's own tests by the product with the scale.
     if (!sizes && how.mode != "nearest" && how.coordinates == "align_corners" &&
-        out != static_cast<float>(axis.in) * static_cast<float>(scales[i]))
+        out != float(axis.in) * float(scales[i]))
       return (void)n.fail("align_corners with a scale that gives no whole extent for dimension " +
                           llvm::Twine(dims[i]) + " has no agreed meaning: give sizes");
-    axis.scale = sizes ? out / static_cast<double>(axis.in) : scales[i];
+    axis.scale = sizes ? out / double(axis.in) : scales[i];
     if (crops) {
-      if (roi.size() != static_cast<int64_t>(2 * dims.size()))
+      if (roi.size() != int64_t(2 * dims.size()))
         return (void)n.fail("roi needs a start and an end for each dimension");
-      axis.start = roi.known->floatAt(static_cast<int64_t>(i));
-      axis.end = roi.known->floatAt(static_cast<int64_t>(i + dims.size()));
+      axis.start = roi.known->floatAt(int64_t(i));
+      axis.end = roi.known->floatAt(int64_t(i + dims.size()));
       if (!(std::abs(axis.start) <= 1e6 && std::abs(axis.end) <= 1e6))
         return (void)n.fail("roi is out of range");
     }

@@ -32,12 +32,12 @@ static std::optional<size_t> place(Node &n, int i, size_t count, int64_t otherwi
     n.fail("the position must be one number");
     return std::nullopt;
   }
-  auto length = static_cast<int64_t>(count);
+  auto length = int64_t(count);
   int64_t at = given ? (*given)[0] : otherwise;
   if (at < 0)
     at += length;
   if (at >= 0 && at < length)
-    return static_cast<size_t>(at);
+    return size_t(at);
   n.fail("the position " + Twine(at) + " lies outside a sequence of " + Twine(length));
   return std::nullopt;
 }
@@ -57,7 +57,7 @@ static void sequenceConstruct(Node &n) {
 static void sequenceInsert(Node &n) {
   std::vector<Val> values = n.sequenceIn(0);
   Val x = n.in(1);
-  auto at = place(n, 2, values.size() + 1, static_cast<int64_t>(values.size()));
+  auto at = place(n, 2, values.size() + 1, int64_t(values.size()));
   if (!at)
     return;
   // Here a negative place is one of the sequence as it was.
@@ -65,14 +65,14 @@ static void sequenceInsert(Node &n) {
     *at -= 1;
   if (*at > values.size())
     return (void)n.fail("the position lies outside the sequence");
-  values.insert(values.begin() + static_cast<int64_t>(*at), x);
+  values.insert(values.begin() + int64_t(*at), x);
   give(n, std::move(values));
 }
 
 static void sequenceErase(Node &n) {
   std::vector<Val> values = n.sequenceIn(0);
   if (auto at = place(n, 1, values.size(), -1)) {
-    values.erase(values.begin() + static_cast<int64_t>(*at));
+    values.erase(values.begin() + int64_t(*at));
     give(n, std::move(values));
   }
 }
@@ -85,13 +85,13 @@ static void sequenceAt(Node &n) {
 }
 
 static void sequenceLength(Node &n) {
-  auto count = static_cast<int64_t>(n.sequenceIn(0).size());
+  auto count = int64_t(n.sequenceIn(0).size());
   if (!n.failed())
     n.out(0, n.b.known(Constant::scalar(DType::I64, count)));
 }
 
-/// Pieces along one dimension: of 1 without `split`, of one size, or of given sizes. Pieces of 1 may lose the dimension,
-/// also where PyTorch's exporter gives split = 1 (ONNX would have keepdims ignored then).
+/// Pieces along one dimension: of 1 without `split`, of one size, or of given sizes. Pieces of 1 may lose the
+/// dimension, also where PyTorch's exporter gives split = 1 (ONNX would have keepdims ignored then).
 static void splitToSequence(Node &n) {
   Val x = n.in(0);
   int64_t axis = n.axis(n.attrInt("axis", 0), x.rank());
@@ -105,7 +105,7 @@ static void splitToSequence(Node &n) {
   keep |= !one || sizes != Shape{1};
   if (one) {
     int64_t size = sizes.empty() ? 0 : sizes[0];
-    if (size < 1 || extent / size >= static_cast<int64_t>(kMaxLength))
+    if (size < 1 || extent / size >= int64_t(kMaxLength))
       return (void)n.fail("cannot split the extent " + Twine(extent) + " into parts of " + Twine(size));
     sizes.clear();
     for (int64_t at = 0; at < extent; at += size)

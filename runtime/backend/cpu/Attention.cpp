@@ -46,9 +46,7 @@ public:
     floats_ = (grad ? 2 * block_ + 1 : block_) * line_;
   }
 
-  size_t scratchBytes() const {
-    return static_cast<size_t>(std::min<int64_t>(threads_, tasks_) * floats_) * sizeof(float);
-  }
+  size_t scratchBytes() const { return size_t(std::min<int64_t>(threads_, tasks_) * floats_) * sizeof(float); }
 
   void run(std::byte *scratch) {
     useThreads(threads_);
@@ -73,8 +71,8 @@ private:
                 int64_t stride) {
     if (m == 0 || n == 0)
       return;
-    if (dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, static_cast<float>(alpha), a.data,
-                   a.stride, b.data, b.stride, static_cast<float>(beta), c, stride) != dnnl_success)
+    if (dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, float(alpha), a.data, a.stride, b.data,
+                   b.stride, float(beta), c, stride) != dnnl_success)
       failed_ = true;
   }
 
@@ -84,7 +82,7 @@ private:
     const float *k = k_ + g_.k.base(batch, head / g_.group());
     int64_t used = bias_ ? g_.keys() : g_.inside(first + rows - 1);
     multiply(rows, used, g_.q.depth, g_.scale, {q, g_.q.stride()}, {k, g_.k.stride(), true}, 0, s, line_);
-    float outside = static_cast<float>(g_.outside);
+    float outside = float(g_.outside);
     bool skips = used < g_.keys();
     for (int64_t i = 0; i < rows; ++i) {
       int64_t inside = std::min(used, g_.inside(first + i));

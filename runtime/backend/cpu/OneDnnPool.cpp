@@ -26,8 +26,8 @@ bool everyWindowMeetsInput(const PoolGeometry &g) {
   return true;
 }
 
-/// A kernel of finite maxima, and the reference kernel where its first input has others. That is rare and may take its time
-/// and memory.
+/// A kernel of finite maxima, and the reference kernel where its first input has others. That is rare and may take its
+/// time and memory.
 class FiniteMaxima final : public BoundKernel {
 public:
   FiniteMaxima(std::unique_ptr<BoundKernel> finite, KernelCall call)
@@ -37,7 +37,7 @@ public:
 
   Status run(std::byte *scratch) override {
     const TensorView &x = call_.inputs[0];
-    if (!nonFinite(x.data, x.dtype, static_cast<size_t>(x.elements()), call_.threads))
+    if (!nonFinite(x.data, x.dtype, size_t(x.elements()), call_.threads))
       return finite_->run(scratch);
     static const KernelRegistry reference = [] {
       KernelRegistry registry;

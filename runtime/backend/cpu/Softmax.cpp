@@ -33,7 +33,7 @@ float maximumOf(const float *x, int64_t n) {
   double lanes[kLanes];
   std::fill_n(lanes, kLanes, -INFINITY);
   vectorOps().maxLanes(lanes, x, n);
-  return static_cast<float>(*std::max_element(lanes, lanes + kLanes));
+  return float(*std::max_element(lanes, lanes + kLanes));
 }
 
 /// The functions of one line. `t` is a line of scratch.
@@ -47,21 +47,21 @@ struct SoftmaxLine {
   void softmax(const float *x, const float *, float *y, float *, int64_t n) const {
     sub(y, x, Lanes(maximumOf(x, n)).v, nullptr, n);
     exp(y, y, nullptr, nullptr, n);
-    scale(y, y, Lanes(static_cast<float>(1 / sumOf(y, n))).v, nullptr, n);
+    scale(y, y, Lanes(float(1 / sumOf(y, n))).v, nullptr, n);
   }
   void logSoftmax(const float *x, const float *, float *y, float *t, int64_t n) const {
     sub(y, x, Lanes(maximumOf(x, n)).v, nullptr, n);
     exp(t, y, nullptr, nullptr, n);
-    sub(y, y, Lanes(static_cast<float>(std::log(sumOf(t, n)))).v, nullptr, n);
+    sub(y, y, Lanes(float(std::log(sumOf(t, n)))).v, nullptr, n);
   }
   void softmaxGrad(const float *dy, const float *y, float *dx, float *t, int64_t n) const {
     product(t, dy, y, nullptr, n);
-    sub(dx, dy, Lanes(static_cast<float>(sumOf(t, n))).v, nullptr, n);
+    sub(dx, dy, Lanes(float(sumOf(t, n))).v, nullptr, n);
     product(dx, dx, y, nullptr, n);
   }
   void logSoftmaxGrad(const float *dy, const float *y, float *dx, float *t, int64_t n) const {
     exp(t, y, nullptr, nullptr, n);
-    fnma(dx, t, Lanes(static_cast<float>(sumOf(dy, n))).v, dy, n);
+    fnma(dx, t, Lanes(float(sumOf(dy, n))).v, dy, n);
   }
 };
 
@@ -99,8 +99,7 @@ BindResult bind(const KernelCall &call) {
       }
     });
   };
-  return bindFunction(std::string("lines ") + vectorOps().isa, run,
-                      static_cast<size_t>(threads * lineFloats) * sizeof(float));
+  return bindFunction(std::string("lines ") + vectorOps().isa, run, size_t(threads * lineFloats) * sizeof(float));
 }
 
 } // namespace

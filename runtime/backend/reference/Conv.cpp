@@ -192,7 +192,7 @@ BindResult bindConv(const KernelCall &call) {
     };
     asFloat(y.dtype, typed);
   };
-  return bindFunction("reference", run, static_cast<size_t>(doubles) * sizeof(double));
+  return bindFunction("reference", run, size_t(doubles) * sizeof(double));
 }
 
 } // namespace

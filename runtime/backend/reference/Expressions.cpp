@@ -46,7 +46,7 @@ void load(plan::DType type, const void *data, const int64_t *at, int64_t n, Tile
     for (int64_t i = 0; i < n; ++i)
       to[i] = read(from[at[i]]);
   };
-  auto asInt = [](auto x) { return static_cast<int64_t>(x); };
+  auto asInt = [](auto x) { return int64_t(x); };
   switch (type) {
   case plan::F64:
     return run(double(), out.d, [](double x) { return x; });
@@ -86,13 +86,13 @@ void store(plan::DType type, void *data, const int64_t *at, int64_t n, const Til
   case plan::I64:
     return run(int64_t(), in.i, [](int64_t x) { return x; });
   case plan::I32:
-    return run(int32_t(), in.i, [](int64_t x) { return static_cast<int32_t>(x); });
+    return run(int32_t(), in.i, [](int64_t x) { return int32_t(x); });
   case plan::I8:
-    return run(int8_t(), in.i, [](int64_t x) { return static_cast<int8_t>(x); });
+    return run(int8_t(), in.i, [](int64_t x) { return int8_t(x); });
   case plan::U8:
-    return run(uint8_t(), in.i, [](int64_t x) { return static_cast<uint8_t>(x); });
+    return run(uint8_t(), in.i, [](int64_t x) { return uint8_t(x); });
   case plan::BOOL:
-    return run(uint8_t(), in.i, [](int64_t x) { return static_cast<uint8_t>(x != 0); });
+    return run(uint8_t(), in.i, [](int64_t x) { return uint8_t(x != 0); });
   default:
     return run(float(), in.f, [](float x) { return x; });
   }
@@ -102,11 +102,11 @@ void store(plan::DType type, void *data, const int64_t *at, int64_t n, const Til
 int64_t narrow(plan::DType type, int64_t x) {
   switch (type) {
   case plan::I32:
-    return static_cast<int32_t>(x);
+    return int32_t(x);
   case plan::I8:
-    return static_cast<int8_t>(x);
+    return int8_t(x);
   case plan::U8:
-    return static_cast<uint8_t>(x);
+    return uint8_t(x);
   case plan::BOOL:
     return x != 0;
   default:
@@ -179,7 +179,7 @@ public:
     std::vector<std::vector<int64_t>> intSums(e_.results.size());
     for (size_t r = 0; r < e_.results.size(); ++r)
       if (plan::Reduction kind = e_.results[r].reduction; kind != plan::NONE) {
-        size_t n = static_cast<size_t>(elementCount(e_.results[r].view));
+        size_t n = size_t(elementCount(e_.results[r].view));
         if (valueClass(e_.results[r].type) == ValueClass::I64)
           intSums[r].assign(n, neutral<int64_t>(kind));
         else
@@ -205,7 +205,7 @@ public:
           dispatchClass(e_.typeOf(result.value), [&](auto tag) {
             const auto *x = as<decltype(tag)>(v);
             for (int64_t i = 0; i < n; ++i) {
-              size_t j = static_cast<size_t>(at[static_cast<size_t>(i)]);
+              size_t j = size_t(at[size_t(i)]);
               if constexpr (scalar::isInt<decltype(tag)>)
                 intSums[r][j] = combine(result.reduction, intSums[r][j], x[i]);
               else
@@ -226,7 +226,7 @@ private:
   void addresses(const Shape &strides, int64_t begin, int64_t n, std::vector<int64_t> &at) const {
     if (strides == domainStrides_) {
       for (int64_t i = 0; i < n; ++i)
-        at[static_cast<size_t>(i)] = begin + i;
+        at[size_t(i)] = begin + i;
       return;
     }
     Shape index(e_.domain.size());
@@ -237,7 +237,7 @@ private:
       address += index[d] * strides[d];
     }
     for (int64_t i = 0; i < n; ++i) {
-      at[static_cast<size_t>(i)] = address;
+      at[size_t(i)] = address;
       for (size_t d = index.size(); d-- > 0;) {
         address += strides[d];
         if (++index[d] < e_.domain[d])
@@ -290,9 +290,8 @@ private:
       dispatchClass(instr.type, [&](auto tag) {
         auto *r = as<decltype(tag)>(y);
         for (int64_t i = 0; i < n; ++i)
-          r[i] = static_cast<decltype(tag)>(
-              uniform(key, static_cast<uint64_t>(instr.globalOffset + at[static_cast<size_t>(i)]),
-                      static_cast<uint64_t>(a.i[i])));
+          r[i] =
+              static_cast<decltype(tag)>(uniform(key, uint64_t(instr.globalOffset + at[size_t(i)]), uint64_t(a.i[i])));
       });
       break;
     }
@@ -312,8 +311,8 @@ private:
       int64_t n = std::min(kTile, count - begin);
       dispatchClass(e_.results[r].type, [&](auto tag) {
         for (int64_t i = 0; i < n; ++i) {
-          size_t j = static_cast<size_t>(begin + i);
-          at[static_cast<size_t>(i)] = begin + i;
+          size_t j = size_t(begin + i);
+          at[size_t(i)] = begin + i;
           as<decltype(tag)>(t)[i] = static_cast<decltype(tag)>(
               scalar::isInt<decltype(tag)> ? static_cast<decltype(tag)>(ints.empty() ? 0 : ints[j])
                                            : static_cast<decltype(tag)>(floats.empty() ? 0 : floats[j]));

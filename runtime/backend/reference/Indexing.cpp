@@ -21,16 +21,16 @@ int64_t indexAt(const TensorView &indices, int64_t j, const IndexGeometry &g) {
 BindResult bindGather(const KernelCall &call) {
   IndexGeometry g = *indexGeometry(call);
   TensorView table = call.inputs[0], indices = call.inputs[1], y = call.outputs[0];
-  int64_t row = g.inner * static_cast<int64_t>(bytesPerElement(y.dtype));
+  int64_t row = g.inner * int64_t(bytesPerElement(y.dtype));
   return bindFunction("reference", [=](std::byte *) {
     for (int64_t o = 0; o < g.batch * g.outer; ++o)
       for (int64_t j = 0; j < g.indices; ++j) {
         std::byte *to = y.as<std::byte>() + (o * g.indices + j) * row;
         int64_t i = indexAt(indices, o / g.outer * g.indices + j, g);
         if (i < 0)
-          std::memset(to, 0, static_cast<size_t>(row));
+          std::memset(to, 0, size_t(row));
         else
-          std::memcpy(to, table.as<std::byte>() + (o * g.extent + i) * row, static_cast<size_t>(row));
+          std::memcpy(to, table.as<std::byte>() + (o * g.extent + i) * row, size_t(row));
       }
   });
 }
@@ -51,7 +51,7 @@ BindResult bindScatterAdd(const KernelCall &call) {
           T *to = y.as<T>() + (o * g.extent + i) * g.inner;
           for (int64_t k = 0; k < g.inner; ++k)
             if constexpr (std::is_integral_v<T>)
-              to[k] = static_cast<T>(static_cast<uint64_t>(to[k]) + static_cast<uint64_t>(from[k]));
+              to[k] = static_cast<T>(uint64_t(to[k]) + uint64_t(from[k]));
             else
               to[k] += from[k];
         }
@@ -107,7 +107,7 @@ BindResult bindTopK(const KernelCall &call) {
         }
     });
   };
-  return bindFunction("reference", run, static_cast<size_t>(g.extent) * sizeof(int64_t));
+  return bindFunction("reference", run, size_t(g.extent) * sizeof(int64_t));
 }
 
 } // namespace

@@ -53,7 +53,7 @@ BindResult bindMatMul(const KernelCall &call) {
       }
     });
   };
-  return bindFunction("reference", run, static_cast<size_t>(panels(g.n) * g.k * kPanel) * 8);
+  return bindFunction("reference", run, size_t(panels(g.n) * g.k * kPanel) * 8);
 }
 
 } // namespace

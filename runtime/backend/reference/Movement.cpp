@@ -9,7 +9,7 @@ namespace tessera::rt {
 namespace {
 
 std::byte *at(const TensorView &t, int64_t element) {
-  return t.as<std::byte>() + element * static_cast<int64_t>(bytesPerElement(t.dtype));
+  return t.as<std::byte>() + element * int64_t(bytesPerElement(t.dtype));
 }
 
 /// Any one layout will do where the shape stays.
@@ -28,7 +28,7 @@ BindResult bindTranspose(const KernelCall &call) {
   TensorView x = call.inputs[0], y = call.outputs[0];
   Shape own = rowMajorStrides(x.shape), strides;
   for (int64_t d : call.intsAttribute("perm"))
-    strides.push_back(own[static_cast<size_t>(d)]);
+    strides.push_back(own[size_t(d)]);
   return bindFunction("reference", [=](std::byte *) {
     copyStrided(y.data, rowMajorStrides(y.shape), x.data, strides, y.shape, bytesPerElement(y.dtype), threads);
   });
@@ -56,16 +56,16 @@ void fill(const TensorView &y, double value) {
     std::fill_n(p, y.elements(), v);
   };
   if (y.dtype == plan::F16)
-    run(toHalf(static_cast<float>(value)));
+    run(toHalf(float(value)));
   else if (y.dtype == plan::BF16)
-    run(toBfloat16(static_cast<float>(value)));
+    run(toBfloat16(float(value)));
   else
     dispatchNumber(y.dtype, [&](auto tag) {
       using T = decltype(tag);
       if constexpr (std::is_floating_point_v<T>)
         run(static_cast<T>(value));
       else
-        run(static_cast<T>(value >= -0x1p63 && value < 0x1p63 ? static_cast<int64_t>(value) : 0));
+        run(static_cast<T>(value >= -0x1p63 && value < 0x1p63 ? int64_t(value) : 0));
     });
 }
 
@@ -91,7 +91,7 @@ BindResult bindConcat(const KernelCall &call) {
   int threads = call.threads;
   std::vector<TensorView> xs = call.inputs;
   TensorView y = call.outputs[0];
-  size_t dim = static_cast<size_t>(call.intAttribute("dim"));
+  size_t dim = size_t(call.intAttribute("dim"));
   return bindFunction("reference", [=](std::byte *) {
     Shape strides = rowMajorStrides(y.shape);
     int64_t first = 0;

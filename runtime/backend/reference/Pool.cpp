@@ -43,9 +43,7 @@ template <typename T> int64_t firstMaximum(const PoolGeometry &g, int64_t o, con
   return best;
 }
 
-double divisor(const PoolGeometry &g, int64_t inside) {
-  return static_cast<double>(g.includePad ? volume(g.kernel) : inside);
-}
+double divisor(const PoolGeometry &g, int64_t inside) { return double(g.includePad ? volume(g.kernel) : inside); }
 
 template <typename T> struct Pool {
   static void max(const PoolGeometry &g, const T *x, const T *, T *y) {

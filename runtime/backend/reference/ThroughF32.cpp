@@ -73,9 +73,9 @@ private:
       else if (from.dtype == plan::BF16)
         each(from.as<Bfloat16>(), to.as<T>(), widen);
       else if (to.dtype == plan::F16)
-        each(from.as<T>(), to.as<Half>(), [](T x) { return toHalf(static_cast<float>(x)); });
+        each(from.as<T>(), to.as<Half>(), [](T x) { return toHalf(float(x)); });
       else
-        each(from.as<T>(), to.as<Bfloat16>(), [](T x) { return toBfloat16(static_cast<float>(x)); });
+        each(from.as<T>(), to.as<Bfloat16>(), [](T x) { return toBfloat16(float(x)); });
     };
     if (from.dtype == to.dtype)
       return; // no copy

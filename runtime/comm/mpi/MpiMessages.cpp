@@ -15,7 +15,7 @@ public:
 
   Status send(int peer, const void *data, size_t bytes) override {
     for (size_t at = 0; at < bytes; at += kMostMessage) {
-      const int n = static_cast<int>(std::min(kMostMessage, bytes - at));
+      const int n = int(std::min(kMostMessage, bytes - at));
       TESSERA_RETURN_IF_ERROR(mpiStatus(MPI_Isend(static_cast<const std::byte *>(data) + at, n, MPI_BYTE, peer, tag_,
                                                   comm_, &requests_.emplace_back(MPI_REQUEST_NULL)),
                                         "MPI_Isend"));
@@ -24,7 +24,7 @@ public:
   }
   Status receive(int peer, void *data, size_t bytes) override {
     for (size_t at = 0; at < bytes; at += kMostMessage) {
-      const int n = static_cast<int>(std::min(kMostMessage, bytes - at));
+      const int n = int(std::min(kMostMessage, bytes - at));
       TESSERA_RETURN_IF_ERROR(mpiStatus(MPI_Irecv(static_cast<std::byte *>(data) + at, n, MPI_BYTE, peer, tag_, comm_,
                                                   &requests_.emplace_back(MPI_REQUEST_NULL)),
                                         "MPI_Irecv"));
@@ -32,7 +32,7 @@ public:
     return Status();
   }
   Status wait() override {
-    const int code = MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+    const int code = MPI_Waitall(int(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
     requests_.clear();
     return mpiStatus(code, "MPI_Waitall");
   }
@@ -60,15 +60,14 @@ public:
   int size() const override { return size_; }
   std::unique_ptr<MessageRound> round(int tag) override { return std::make_unique<MpiRound>(comm_, tag); }
   Status allGather(const void *in, void *out, size_t bytes) override {
-    const int n = static_cast<int>(bytes);
+    const int n = int(bytes);
     return mpiStatus(MPI_Allgather(in, n, MPI_BYTE, out, n, MPI_BYTE, comm_), "MPI_Allgather");
   }
   Status broadcast(void *data, size_t bytes, int root) override {
     for (size_t at = 0; at < bytes; at += kMostMessage)
-      TESSERA_RETURN_IF_ERROR(
-          mpiStatus(MPI_Bcast(static_cast<std::byte *>(data) + at, static_cast<int>(std::min(kMostMessage, bytes - at)),
-                              MPI_BYTE, root, comm_),
-                    "MPI_Bcast"));
+      TESSERA_RETURN_IF_ERROR(mpiStatus(MPI_Bcast(static_cast<std::byte *>(data) + at,
+                                                  int(std::min(kMostMessage, bytes - at)), MPI_BYTE, root, comm_),
+                                        "MPI_Bcast"));
     return Status();
   }
 

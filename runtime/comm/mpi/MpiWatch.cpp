@@ -20,12 +20,12 @@ constexpr unsigned kAbortSeconds = 3;
 
 MpiWatch::MpiWatch(int rank, int size, double timeout)
     : rank_(rank), size_(size), timeout_(timeout), interval_(std::min(1.0, timeout / 5)),
-      heard_(static_cast<size_t>(size), monotonicSeconds()), left_(static_cast<size_t>(size)) {
+      heard_(size_t(size), monotonicSeconds()), left_(size_t(size)) {
   MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
   constexpr int bytes = 64;
   char mine[bytes] = "";
   gethostname(mine, bytes - 1);
-  std::vector<char> all(static_cast<size_t>(size) * bytes);
+  std::vector<char> all(size_t(size) * bytes);
   MPI_Allgather(mine, bytes, MPI_CHAR, all.data(), bytes, MPI_CHAR, comm_);
   for (size_t r = 0; r < all.size(); r += bytes)
     hosts_.push_back(fieldText(all.data() + r, bytes));
@@ -46,7 +46,7 @@ MpiWatch::~MpiWatch() {
 void MpiWatch::send(int tag) {
   static const char sign = 0; // stays until MPI has sent it
   for (int r = 0; r < size_; ++r) {
-    if (r == rank_ || left_[static_cast<size_t>(r)])
+    if (r == rank_ || left_[size_t(r)])
       continue;
     MPI_Request request;
     if (MPI_Isend(&sign, 1, MPI_CHAR, r, tag, comm_, &request) == MPI_SUCCESS)
@@ -59,7 +59,7 @@ void MpiWatch::receive(double time) {
   for (int there = 1; MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &status) == MPI_SUCCESS && there;) {
     char sign;
     MPI_Recv(&sign, 1, MPI_CHAR, status.MPI_SOURCE, status.MPI_TAG, comm_, MPI_STATUS_IGNORE);
-    const auto rank = static_cast<size_t>(status.MPI_SOURCE);
+    const auto rank = size_t(status.MPI_SOURCE);
     heard_[rank] = time;
     if (status.MPI_TAG == Leave)
       left_[rank] = true;
@@ -88,7 +88,7 @@ void MpiWatch::run() {
     std::vector<int> silent;
     bool late = false;
     for (int r = 0; r < size_; ++r) {
-      const auto rank = static_cast<size_t>(r);
+      const auto rank = size_t(r);
       if (r == rank_ || left_[rank])
         continue;
       late |= time - heard_[rank] > timeout_;
@@ -104,7 +104,7 @@ void MpiWatch::run() {
 void MpiWatch::endJob(const std::vector<int> &silent) {
   std::vector<TcpPeer> peers;
   for (int rank : silent)
-    peers.push_back({rank, hosts_[static_cast<size_t>(rank)], "", 0});
+    peers.push_back({rank, hosts_[size_t(rank)], "", 0});
   std::vector<const TcpPeer *> pointers;
   for (const TcpPeer &peer : peers)
     pointers.push_back(&peer);

@@ -1,11 +1,13 @@
 //===- MpiWatch.h - who is still there, under MPI -------------------------------------------------===//
 //
-// The launcher notices a process that dies, but not one that is stopped, nor a network that is cut: the others would wait
-// for ever. So a thread of every rank sends a sign of life to all others, as messages of a communicator of its own, and
-// ends the job with a sentence once a rank was not heard of for the timeout. tcp/Watch.h is its like without MPI.
+// The launcher notices a process that dies, but not one that is stopped, nor a network that is cut: the others would
+// wait for ever. So a thread of every rank sends a sign of life to all others, as messages of a communicator of its
+// own, and ends the job with a sentence once a rank was not heard of for the timeout. tcp/Watch.h is its like without
+// MPI.
 //
 //   MpiWatch watch(rank, size, 10);
-//   // [rank 1] tessera-run: rank 3 (on hostb) gave no sign of life for 10 s: it was stopped, or the network to it is cut
+//   // [rank 1] tessera-run: rank 3 (on hostb) gave no sign of life for 10 s: it was stopped, or the network to it is
+//   cut
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_COMM_MPI_MPIWATCH_H

@@ -30,14 +30,14 @@ public:
     // Length, then the ranks; one more than a right list can have, so that a list which is too long
     // shows the rank that it names twice.
     const int width = size_ + 2;
-    std::vector<int> mine(width, -1), all(static_cast<size_t>(width) * size_);
-    mine[0] = static_cast<int>(std::min<size_t>(ranks.size(), size_ + 1));
+    std::vector<int> mine(width, -1), all(size_t(width) * size_);
+    mine[0] = int(std::min<size_t>(ranks.size(), size_ + 1));
     std::copy_n(ranks.begin(), mine[0], mine.begin() + 1);
     TESSERA_RETURN_IF_ERROR(mpiStatus(
         MPI_Allgather(mine.data(), width, MPI_INT, all.data(), width, MPI_INT, MPI_COMM_WORLD), "MPI_Allgather"));
     std::vector<std::vector<int>> lists(size_);
     for (int r = 0; r < size_; ++r) {
-      const int *entry = all.data() + static_cast<size_t>(r) * width;
+      const int *entry = all.data() + size_t(r) * width;
       lists[r].assign(entry + 1, entry + 1 + entry[0]);
     }
     TESSERA_RETURN_IF_ERROR(checkGroups(lists));
@@ -45,8 +45,7 @@ public:
     const int color = *std::min_element(ranks.begin(), ranks.end());
     const auto key = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
     MPI_Comm comm = MPI_COMM_NULL;
-    TESSERA_RETURN_IF_ERROR(
-        mpiStatus(MPI_Comm_split(MPI_COMM_WORLD, color, static_cast<int>(key), &comm), "MPI_Comm_split"));
+    TESSERA_RETURN_IF_ERROR(mpiStatus(MPI_Comm_split(MPI_COMM_WORLD, color, int(key), &comm), "MPI_Comm_split"));
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     return std::unique_ptr<Communicator>(std::make_unique<MessageCommunicator>(createMpiGroup(comm), ranks));
   }

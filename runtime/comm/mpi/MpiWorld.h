@@ -24,8 +24,8 @@ namespace tessera::rt {
 /// This process was started by an MPI launcher (told from the environment; MPI is not touched).
 bool launchedByMpi();
 
-/// This process's rank in the job. At most once per process. `peerTimeout`: seconds of silence after which a rank counts
-/// as lost and the job is ended (MpiWatch.h); 0: never.
+/// This process's rank in the job. At most once per process. `peerTimeout`: seconds of silence after which a rank
+/// counts as lost and the job is ended (MpiWatch.h); 0: never.
 Result<std::unique_ptr<World>> createMpiWorld(double peerTimeout = 0);
 
 } // namespace tessera::rt

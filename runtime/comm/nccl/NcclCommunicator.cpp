@@ -57,7 +57,7 @@ std::vector<RowCopy> rowsOf(const Box &box) {
         break;
       index[d] = 0;
     }
-    if (d == static_cast<size_t>(-1))
+    if (d == size_t(-1))
       return copies;
   }
 }
@@ -75,7 +75,7 @@ public:
   ~NcclCommunicator() override { deregister(); }
 
   int rank() const override { return me_; }
-  int size() const override { return static_cast<int>(ranks_.size()); }
+  int size() const override { return int(ranks_.size()); }
   bool enqueues() const override { return true; }
 
   Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, plan::Reduction reduction) override {
@@ -231,7 +231,7 @@ Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &s
                                   const std::vector<Transfer> &receives, plan::DType dtype) {
   Call call{CallKind::Exchange, dtype, 0, 0, 1, 0};
   TESSERA_RETURN_IF_ERROR(checkTransfers(call, size(), sends, receives));
-  const int64_t size = static_cast<int64_t>(bytesPerElement(dtype));
+  const int64_t size = int64_t(bytesPerElement(dtype));
   const auto *from = static_cast<const char *>(in);
   auto *to = static_cast<char *>(out);
   // A message that is one run of memory goes as it is; others are packed. Messages to oneself are copies.
@@ -259,16 +259,16 @@ Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &s
   std::vector<Piece> out_ = plan(sends), in_ = plan(receives);
   void *memory = nullptr;
   if (scratch > 0)
-    TESSERA_RETURN_IF_ERROR(reserve(static_cast<size_t>(scratch), memory));
+    TESSERA_RETURN_IF_ERROR(reserve(size_t(scratch), memory));
   auto *packed = static_cast<char *>(memory);
   auto whereSent = [&](const Piece &p) { return p.place < 0 ? from + p.rows[0].offset * size : packed + p.place; };
   auto whereReceived = [&](const Piece &p) { return p.place < 0 ? to + p.rows[0].offset * size : packed + p.place; };
   for (const Piece &p : out_)
     if (p.place >= 0)
       for (const RowCopy &r : p.rows)
-        TESSERA_RETURN_IF_ERROR(copyRows(packed + p.place + r.packed * size, static_cast<size_t>(r.width * size),
-                                         from + r.offset * size, static_cast<size_t>(r.pitch * size),
-                                         static_cast<size_t>(r.width * size), static_cast<size_t>(r.rows)));
+        TESSERA_RETURN_IF_ERROR(copyRows(packed + p.place + r.packed * size, size_t(r.width * size),
+                                         from + r.offset * size, size_t(r.pitch * size), size_t(r.width * size),
+                                         size_t(r.rows)));
   // To myself: in list order on both sides.
   size_t next = 0;
   for (const Piece &p : in_) {
@@ -277,10 +277,10 @@ Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &s
     while (next < out_.size() && out_[next].transfer->peer != me_)
       ++next;
     if (next == out_.size() || out_[next].bytes != p.bytes)
-      return Status::error("exchange mismatch: rank " + std::to_string(ranks_[static_cast<size_t>(me_)]) +
+      return Status::error("exchange mismatch: rank " + std::to_string(ranks_[size_t(me_)]) +
                            " receives from itself what it does not send");
-    TESSERA_RETURN_IF_ERROR(groups_->device->copy(TESSERA_COMM_STREAM, whereReceived(p), whereSent(out_[next]),
-                                                  static_cast<size_t>(p.bytes)));
+    TESSERA_RETURN_IF_ERROR(
+        groups_->device->copy(TESSERA_COMM_STREAM, whereReceived(p), whereSent(out_[next]), size_t(p.bytes)));
     ++next;
   }
   bool others = false;
@@ -292,18 +292,18 @@ Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &s
       int32_t code = api().groupStart(comm_, m);
       for (const Piece &p : out_)
         if (code == TESSERA_OK && p.transfer->peer != me_)
-          code = api().send(comm_, whereSent(p), static_cast<size_t>(p.bytes), p.transfer->peer, m);
+          code = api().send(comm_, whereSent(p), size_t(p.bytes), p.transfer->peer, m);
       for (const Piece &p : in_)
         if (code == TESSERA_OK && p.transfer->peer != me_)
-          code = api().receive(comm_, whereReceived(p), static_cast<size_t>(p.bytes), p.transfer->peer, m);
+          code = api().receive(comm_, whereReceived(p), size_t(p.bytes), p.transfer->peer, m);
       return code == TESSERA_OK ? api().groupEnd(comm_, m) : code;
     }));
   for (const Piece &p : in_)
     if (p.place >= 0)
       for (const RowCopy &r : p.rows)
-        TESSERA_RETURN_IF_ERROR(copyRows(to + r.offset * size, static_cast<size_t>(r.pitch * size),
-                                         packed + p.place + r.packed * size, static_cast<size_t>(r.width * size),
-                                         static_cast<size_t>(r.width * size), static_cast<size_t>(r.rows)));
+        TESSERA_RETURN_IF_ERROR(copyRows(to + r.offset * size, size_t(r.pitch * size),
+                                         packed + p.place + r.packed * size, size_t(r.width * size),
+                                         size_t(r.width * size), size_t(r.rows)));
   return Status();
 }
 
@@ -311,10 +311,10 @@ Status NcclCommunicator::fill(void *out, const std::vector<Box> &boxes, plan::DT
   const size_t size = bytesPerElement(dtype);
   size_t largest = 0;
   for (const Box &box : boxes)
-    largest = std::max(largest, static_cast<size_t>(boxElements(box)) * size);
+    largest = std::max(largest, size_t(boxElements(box)) * size);
   if (largest == 0)
     return Status();
-  DeviceMemory &pattern = patterns_[{static_cast<int>(dtype), value}];
+  DeviceMemory &pattern = patterns_[{int(dtype), value}];
   if (pattern.size() < largest) {
     // Once, at the first run (which is never recorded).
     std::vector<char> host(largest);
@@ -331,10 +331,8 @@ Status NcclCommunicator::fill(void *out, const std::vector<Box> &boxes, plan::DT
   }
   for (const Box &box : boxes)
     for (const RowCopy &r : rowsOf(box))
-      TESSERA_RETURN_IF_ERROR(copyRows(static_cast<char *>(out) + r.offset * static_cast<int64_t>(size),
-                                       static_cast<size_t>(r.pitch) * size, pattern.data(),
-                                       static_cast<size_t>(r.width) * size, static_cast<size_t>(r.width) * size,
-                                       static_cast<size_t>(r.rows)));
+      TESSERA_RETURN_IF_ERROR(copyRows(static_cast<char *>(out) + r.offset * int64_t(size), size_t(r.pitch) * size,
+                                       pattern.data(), size_t(r.width) * size, size_t(r.width) * size, size_t(r.rows)));
   return Status();
 }
 

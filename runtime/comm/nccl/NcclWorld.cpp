@@ -63,7 +63,7 @@ Status NcclGroups::settle(TesseraComm *comm, double seconds, const std::string &
     if (std::string who = secondsSince(asked) > 0.01 ? host.aborted() : ""; !who.empty())
       return fail(who);
     if (secondsSince(begin) > seconds)
-      return fail(what + " took longer than " + std::to_string(static_cast<int>(seconds)) +
+      return fail(what + " took longer than " + std::to_string(int(seconds)) +
                   " s: a rank did not come, or its device cannot be reached (NCCL_DEBUG=INFO "
                   "tells more)");
     if (secondsSince(begin) > 0.001)

@@ -26,7 +26,7 @@ void fillRandom(void *bytes, size_t count) {
   while (count > 0) {
     const ssize_t got = getrandom(at, count, 0);
     if (got > 0)
-      at += got, count -= static_cast<size_t>(got);
+      at += got, count -= size_t(got);
   }
 }
 
@@ -49,7 +49,7 @@ void Handshake::fail(const std::string &why) {
 }
 
 Digest Handshake::proof(Role role, const Hello &own, const Hello &other) const {
-  std::string text(1, static_cast<char>(role));
+  std::string text(1, char(role));
   text.append(reinterpret_cast<const char *>(&own), sizeof own);
   text.append(reinterpret_cast<const char *>(&other), sizeof other);
   return hmacSha256(secret_, text);
@@ -71,7 +71,7 @@ void Handshake::advance() {
   while (connected_ && !out_.empty()) {
     const ssize_t sent = send(socket_.fd(), out_.data(), out_.size(), MSG_NOSIGNAL);
     if (sent > 0)
-      out_.erase(0, static_cast<size_t>(sent));
+      out_.erase(0, size_t(sent));
     else if (errno == EAGAIN)
       break;
     else if (errno != EINTR)
@@ -93,7 +93,7 @@ void Handshake::advance() {
       break;
     if (got < 0)
       return fail(std::strerror(errno));
-    received_ += static_cast<size_t>(got);
+    received_ += size_t(got);
     if (received_ != sizeof(Hello))
       continue;
     const Hello pattern;

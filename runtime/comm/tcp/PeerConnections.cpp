@@ -65,7 +65,7 @@ Result<std::vector<Socket>> connectPeers(const Socket &listener, const std::vect
                                          const std::string &secret, double deadline,
                                          const std::function<std::string()> &stopped) {
   std::vector<Socket> sockets(peers.size());
-  const int me = static_cast<int>(hello.rank);
+  const int me = int(hello.rank);
   std::vector<Outgoing> outgoing;
   size_t missing = 0;
   for (size_t i = 0; i < peers.size(); ++i) {
@@ -83,7 +83,7 @@ Result<std::vector<Socket>> connectPeers(const Socket &listener, const std::vect
     if (!sameGroup(theirs))
       return;
     for (size_t i = 0; i < peers.size(); ++i)
-      if (peers[i].rank == static_cast<int>(theirs.rank) && peers[i].rank > me && !sockets[i]) {
+      if (peers[i].rank == int(theirs.rank) && peers[i].rank > me && !sockets[i]) {
         sockets[i] = std::move(socket);
         --missing;
       }
@@ -131,7 +131,7 @@ Result<std::vector<Socket>> connectPeers(const Socket &listener, const std::vect
       if (o.handshake->running())
         continue;
       const std::unique_ptr<Handshake> done = std::move(o.handshake);
-      if (done->status() && sameGroup(done->theirs()) && static_cast<int>(done->theirs().rank) == peers[o.peer].rank) {
+      if (done->status() && sameGroup(done->theirs()) && int(done->theirs().rank) == peers[o.peer].rank) {
         sockets[o.peer] = done->takeSocket();
         --missing;
         continue;

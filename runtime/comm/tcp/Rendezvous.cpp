@@ -32,8 +32,8 @@ std::string hostName() {
 
 Hello helloOf(const TcpOptions &options) {
   Hello hello;
-  hello.ranks = static_cast<uint32_t>(options.ranks);
-  hello.rank = static_cast<uint32_t>(options.rank);
+  hello.ranks = uint32_t(options.ranks);
+  hello.rank = uint32_t(options.rank);
   hello.group = Hello::kRendezvous;
   setField(hello.host, sizeof hello.host, hostName());
   setField(hello.plan, sizeof hello.plan, options.plan);
@@ -55,9 +55,8 @@ public:
   }
 
   void met(const Hello &theirs, Socket socket) {
-    const TcpPeer peer = {static_cast<int>(std::min<uint32_t>(theirs.rank, INT32_MAX)),
-                          fieldText(theirs.host, sizeof theirs.host), fieldText(theirs.address, sizeof theirs.address),
-                          static_cast<uint16_t>(theirs.port)};
+    const TcpPeer peer = {int(std::min<uint32_t>(theirs.rank, INT32_MAX)), fieldText(theirs.host, sizeof theirs.host),
+                          fieldText(theirs.address, sizeof theirs.address), uint16_t(theirs.port)};
     auto object = [&](const std::string &what) {
       objections_.push_back(peerText(peer) + " " + what);
       refused_.push_back(std::move(socket));
@@ -111,7 +110,7 @@ public:
         body.append(reinterpret_cast<const char *>(&entry), sizeof entry);
       }
     answer.failed = !status.ok();
-    answer.bytes = static_cast<uint32_t>(body.size());
+    answer.bytes = uint32_t(body.size());
     body.insert(0, reinterpret_cast<const char *>(&answer), sizeof answer);
     const double deadline = monotonicSeconds() + kAnswerSeconds;
     for (std::vector<Socket> *list : {&sockets_, &refused_})
@@ -164,7 +163,7 @@ Result<Meeting> lead(const TcpOptions &options) {
   meeting.hello = helloOf(options);
   Gathering gathering(options, meeting.hello);
   double deadline = monotonicSeconds() + options.rendezvousTimeout;
-  Acceptor acceptor(meeting.listener, meeting.hello, options.secret, deadline, static_cast<size_t>(options.ranks));
+  Acceptor acceptor(meeting.listener, meeting.hello, options.secret, deadline, size_t(options.ranks));
   bool objected = false;
   while (!gathering.complete() && monotonicSeconds() < deadline) {
     std::vector<pollfd> polled;
@@ -246,9 +245,9 @@ Result<Meeting> follow(const TcpOptions &options) {
   std::memcpy(meeting.hello.session, answer.session, sizeof answer.session);
   for (int r = 0; r < options.ranks; ++r) {
     TableEntry entry;
-    std::memcpy(&entry, body.data() + static_cast<size_t>(r) * sizeof entry, sizeof entry);
+    std::memcpy(&entry, body.data() + size_t(r) * sizeof entry, sizeof entry);
     meeting.peers.push_back({r, fieldText(entry.host, sizeof entry.host),
-                             fieldText(entry.address, sizeof entry.address), static_cast<uint16_t>(entry.port)});
+                             fieldText(entry.address, sizeof entry.address), uint16_t(entry.port)});
   }
   // Rank 0 is reached as before, whatever it calls itself.
   meeting.peers[0].address = peerAddress(connection);

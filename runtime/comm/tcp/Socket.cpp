@@ -101,7 +101,7 @@ Result<Socket> startConnecting(const std::string &address, uint16_t port, int at
   std::vector<const addrinfo *> all;
   for (const addrinfo *one = addresses->get(); one; one = one->ai_next)
     all.push_back(one);
-  const addrinfo &to = *all[static_cast<size_t>(attempt) % all.size()];
+  const addrinfo &to = *all[size_t(attempt) % all.size()];
   Socket socket = socketFor(to);
   if (!socket)
     return systemError("socket");
@@ -178,7 +178,7 @@ Status sendAll(const Socket &socket, const void *data, size_t bytes, double dead
   while (bytes > 0) {
     const ssize_t sent = send(socket.fd(), at, bytes, MSG_NOSIGNAL);
     if (sent > 0) {
-      at += sent, bytes -= static_cast<size_t>(sent);
+      at += sent, bytes -= size_t(sent);
       continue;
     }
     if (errno != EAGAIN && errno != EINTR)
@@ -196,7 +196,7 @@ Status receiveAll(const Socket &socket, void *data, size_t bytes, double deadlin
   while (bytes > 0) {
     const ssize_t got = recv(socket.fd(), at, bytes, 0);
     if (got > 0) {
-      at += got, bytes -= static_cast<size_t>(got);
+      at += got, bytes -= size_t(got);
       continue;
     }
     if (got == 0)
@@ -217,7 +217,7 @@ double monotonicSeconds() {
 
 int millisecondsUntil(double deadline, int most) {
   const double left = std::ceil((deadline - monotonicSeconds()) * 1e3);
-  return static_cast<int>(std::clamp(left, 0.0, static_cast<double>(most)));
+  return int(std::clamp(left, 0.0, double(most)));
 }
 
 } // namespace tessera::rt

@@ -69,7 +69,7 @@ public:
   }
 
   int rank() const override { return me_; }
-  int size() const override { return static_cast<int>(lanes_.size()); }
+  int size() const override { return int(lanes_.size()); }
   std::unique_ptr<MessageRound> round(int tag) override;
 
   Status allGather(const void *in, void *out, size_t bytes) override {
@@ -77,11 +77,11 @@ public:
     char *to = static_cast<char *>(out);
     for (int step = 1; step < size(); ++step) {
       const int from = (me_ + size() - step) % size();
-      TESSERA_RETURN_IF_ERROR(exchange->receive(from, to + static_cast<size_t>(from) * bytes, bytes));
+      TESSERA_RETURN_IF_ERROR(exchange->receive(from, to + size_t(from) * bytes, bytes));
     }
     for (int step = 1; step < size(); ++step)
       TESSERA_RETURN_IF_ERROR(exchange->send((me_ + step) % size(), in, bytes));
-    std::memcpy(to + static_cast<size_t>(me_) * bytes, in, bytes);
+    std::memcpy(to + size_t(me_) * bytes, in, bytes);
     return exchange->wait();
   }
 
@@ -99,13 +99,13 @@ public:
     // What is sent after the end would look like a call to a member that has not heard of it yet.
     if (watch_->stopped())
       return fail(watch_->reason());
-    Direction &out = lanes_[static_cast<size_t>(peer)].out;
+    Direction &out = lanes_[size_t(peer)].out;
     out.post({static_cast<char *>(const_cast<void *>(data)), bytes, &open});
     bool moved = false;
-    return out.queue.size() == 1 ? push(static_cast<size_t>(peer), moved) : Status();
+    return out.queue.size() == 1 ? push(size_t(peer), moved) : Status();
   }
   void postReceive(int peer, void *data, size_t bytes, size_t &open) {
-    lanes_[static_cast<size_t>(peer)].in.post({static_cast<char *>(data), bytes, &open});
+    lanes_[size_t(peer)].in.post({static_cast<char *>(data), bytes, &open});
   }
 
   /// Moves all that can be moved, until this round is complete.
@@ -140,7 +140,7 @@ private:
       iovec parts[2];
       msghdr message = {};
       message.msg_iov = parts;
-      message.msg_iovlen = static_cast<size_t>(lane.out.pieces(parts));
+      message.msg_iovlen = size_t(lane.out.pieces(parts));
       const ssize_t sent = sendmsg(lane.socket.fd(), &message, MSG_NOSIGNAL);
       if (sent < 0 && errno == EINTR)
         continue;
@@ -149,7 +149,7 @@ private:
       if (sent < 0)
         return broken(peer, errno);
       moved = true;
-      lane.out.advance(static_cast<size_t>(sent));
+      lane.out.advance(size_t(sent));
     }
     return Status();
   }
@@ -161,7 +161,7 @@ private:
       iovec parts[2];
       msghdr message = {};
       message.msg_iov = parts;
-      message.msg_iovlen = static_cast<size_t>(in.pieces(parts));
+      message.msg_iovlen = size_t(in.pieces(parts));
       const ssize_t got = recvmsg(lane.socket.fd(), &message, 0);
       if (got < 0 && errno == EINTR)
         continue;
@@ -172,7 +172,7 @@ private:
       moved = true;
       // No more than the expected bytes are read: a header that says otherwise is caught before its message
       // counts as complete.
-      if (in.moved + static_cast<size_t>(got) >= sizeof(Header) &&
+      if (in.moved + size_t(got) >= sizeof(Header) &&
           (in.header.magic != Header().magic || in.header.number != in.number ||
            in.header.bytes != in.queue.front().bytes)) {
         watch_->abort(peerText(peers_[peer]) + " sent another message than was agreed on (" +
@@ -180,7 +180,7 @@ private:
                       ")");
         return fail(watch_->reason());
       }
-      in.advance(static_cast<size_t>(got));
+      in.advance(size_t(got));
     }
     return Status();
   }

@@ -32,15 +32,15 @@ public:
     return Status();
   }
 
-  int rank() const override { return static_cast<int>(meeting_.hello.rank); }
-  int size() const override { return static_cast<int>(meeting_.hello.ranks); }
+  int rank() const override { return int(meeting_.hello.rank); }
+  int size() const override { return int(meeting_.hello.ranks); }
 
   Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) override {
     // Length, then the ranks; one more than a right list can have, so that a list which is too long
     // shows the rank that it names twice.
-    const auto n = static_cast<size_t>(size());
+    const auto n = size_t(size());
     std::vector<int> mine(n + 2, -1), all((n + 2) * n);
-    mine[0] = static_cast<int>(std::min(ranks.size(), n + 1));
+    mine[0] = int(std::min(ranks.size(), n + 1));
     std::copy_n(ranks.begin(), mine[0], mine.begin() + 1);
     TESSERA_RETURN_IF_ERROR(everyone_->allGather(mine.data(), all.data(), mine.size() * sizeof(int)));
     std::vector<std::vector<int>> lists(n);
@@ -51,13 +51,13 @@ public:
     TESSERA_RETURN_IF_ERROR(checkGroups(lists));
     std::vector<TcpPeer> peers;
     for (int member : ranks)
-      peers.push_back(meeting_.peers[static_cast<size_t>(member)]);
+      peers.push_back(meeting_.peers[size_t(member)]);
     Result<std::vector<Socket>> sockets = connect(nextGroup_++, peers, [&] { return watch_->reason(); });
     if (!sockets)
       return sockets.status();
     const auto me = std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin();
     return std::unique_ptr<Communicator>(std::make_unique<MessageCommunicator>(
-        createTcpGroup(watch_, std::move(peers), std::move(*sockets), static_cast<int>(me)), ranks));
+        createTcpGroup(watch_, std::move(peers), std::move(*sockets), int(me)), ranks));
   }
 
   void abort(const std::string &reason) override { watch_->abort(reason); }

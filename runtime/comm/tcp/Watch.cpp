@@ -23,7 +23,7 @@ constexpr double kFarewellSeconds = 1, kNewsSeconds = 2;
 
 std::string message(Kind kind, const std::string &text = "") {
   const std::string body = text.substr(0, kMostText);
-  const Header header = {kind, static_cast<uint32_t>(body.size())};
+  const Header header = {kind, uint32_t(body.size())};
   return std::string(reinterpret_cast<const char *>(&header), sizeof header) + body;
 }
 
@@ -71,7 +71,7 @@ void Watch::stop(const std::string &reason) {
 void Watch::abort(const std::string &reason) { stop("rank " + std::to_string(me_) + " aborted: " + reason); }
 
 std::string Watch::reasonFor(const TcpPeer &peer, const std::string &what) {
-  const auto rank = static_cast<size_t>(peer.rank);
+  const auto rank = size_t(peer.rank);
   {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::duration<double>(kNewsSeconds),
@@ -110,7 +110,7 @@ void Watch::read(size_t rank) {
       return;
     }
     link.heard = monotonicSeconds();
-    link.in.append(buffer, static_cast<size_t>(got));
+    link.in.append(buffer, size_t(got));
     while (link.in.size() >= sizeof(Header)) {
       Header header;
       std::memcpy(&header, link.in.data(), sizeof header);
@@ -131,7 +131,7 @@ void Watch::write(Link &link) {
   while (link.socket && !link.out.empty()) {
     const ssize_t sent = send(link.socket.fd(), link.out.data(), link.out.size(), MSG_NOSIGNAL);
     if (sent > 0)
-      link.out.erase(0, static_cast<size_t>(sent));
+      link.out.erase(0, size_t(sent));
     else if (errno != EINTR)
       break; // no room, or broken: reading will tell
   }

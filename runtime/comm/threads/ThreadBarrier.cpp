@@ -17,7 +17,7 @@ void pauseCore() {
 
 int spinsFor(int ranks) {
   const unsigned cores = std::thread::hardware_concurrency(); // respects the affinity mask on Linux
-  return static_cast<unsigned>(ranks) <= cores ? 500 : 0;
+  return unsigned(ranks) <= cores ? 500 : 0;
 }
 
 void ThreadBarrier::abort() {

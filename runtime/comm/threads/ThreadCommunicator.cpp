@@ -11,8 +11,8 @@ namespace {
 class ThreadCommunicator : public Communicator {
 public:
   ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank)
-      : group_(std::move(group)), rank_(rank), size_(static_cast<int>(group_->ranks.size())), calls_(size_),
-        inputs_(size_), outputs_(size_) {}
+      : group_(std::move(group)), rank_(rank), size_(int(group_->ranks.size())), calls_(size_), inputs_(size_),
+        outputs_(size_) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -106,7 +106,7 @@ Status ThreadCommunicator::allGather(const void *in, void *out, size_t outer, si
   const size_t row = inner * bytesPerElement(dtype);
   const bool small = mine.ok() && outer * row <= kSmallMessage;
   TESSERA_RETURN_IF_ERROR(meet(call, mine, in, out, small ? outer * row : 0));
-  const auto rows = static_cast<int64_t>(outer), width = static_cast<int64_t>(inner);
+  const auto rows = int64_t(outer), width = int64_t(inner);
   for (int m = 0; m < size_; ++m) {
     const void *from = small ? static_cast<const void *>(slot(m).small) : slot(m).in;
     copyBox(from, {0, {rows, width}, {width, 1}}, out, {m * width, {rows, width}, {size_ * width, 1}},

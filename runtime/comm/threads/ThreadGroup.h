@@ -30,9 +30,8 @@ struct alignas(64) ThreadSlot {
 
 struct ThreadGroup {
   ThreadGroup(std::vector<int> worldRanks, int spins)
-      : ranks(std::move(worldRanks)),
-        barrier(static_cast<int>(ranks.size()), spins), slots{std::vector<ThreadSlot>(ranks.size()),
-                                                              std::vector<ThreadSlot>(ranks.size())} {}
+      : ranks(std::move(worldRanks)), barrier(int(ranks.size()), spins), slots{std::vector<ThreadSlot>(ranks.size()),
+                                                                               std::vector<ThreadSlot>(ranks.size())} {}
 
   /// Stops the group; the first reason stays.
   void abort(const std::string &why) {

@@ -89,7 +89,7 @@ Result<std::unique_ptr<Communicator>> ThreadWorld::group(const std::vector<int> 
       shared_->forming.erase(entry);
   }
   const auto me = std::find(ranks.begin(), ranks.end(), rank_);
-  return createThreadCommunicator(std::move(group), static_cast<int>(me - ranks.begin()));
+  return createThreadCommunicator(std::move(group), int(me - ranks.begin()));
 }
 
 } // namespace

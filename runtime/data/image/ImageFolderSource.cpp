@@ -37,13 +37,12 @@ struct View {
 
 /// As torchvision's RandomResizedCrop draws it: ten tries, then the middle.
 View randomView(int64_t width, int64_t height, const Settings &settings, uint64_t bits) {
-  const auto w = static_cast<double>(width), h = static_cast<double>(height);
+  const auto w = double(width), h = double(height);
   View view;
   view.flip = settings.flip && (hash(bits, 1) & 1);
   auto crop = [&](int64_t left, int64_t top, int64_t across, int64_t down) {
     view.seen = {left, top, across, down};
-    view.box = {static_cast<double>(left), static_cast<double>(top), static_cast<double>(across),
-                static_cast<double>(down)};
+    view.box = {double(left), double(top), double(across), double(down)};
     return view;
   };
   for (uint64_t round = 0; round < 10; ++round) {
@@ -65,28 +64,27 @@ View randomView(int64_t width, int64_t height, const Settings &settings, uint64_
 
 /// The middle of the image resized to a shorter side.
 View middleView(int64_t width, int64_t height, int64_t wantedWidth, int64_t wantedHeight, int64_t resize) {
-  const auto w = static_cast<double>(width), h = static_cast<double>(height);
+  const auto w = double(width), h = double(height);
   // What of the resized image the model's shape is compared with: resize x resize for a square one.
-  const auto shorter = static_cast<double>(std::min(wantedWidth, wantedHeight));
-  const double across = static_cast<double>(wantedWidth) * static_cast<double>(resize) / shorter;
-  const double down = static_cast<double>(wantedHeight) * static_cast<double>(resize) / shorter;
+  const auto shorter = double(std::min(wantedWidth, wantedHeight));
+  const double across = double(wantedWidth) * double(resize) / shorter;
+  const double down = double(wantedHeight) * double(resize) / shorter;
   const double scale = std::max(across / w, down / h);
   auto side = [&](double stored, int64_t least) {
     // A hair more, as the exact product of the side that decides may round down.
-    return std::max(std::floor(stored * scale + 1e-6), static_cast<double>(least));
+    return std::max(std::floor(stored * scale + 1e-6), double(least));
   };
   const double newWidth = side(w, wantedWidth), newHeight = side(h, wantedHeight);
   const double stepX = w / newWidth, stepY = h / newHeight;
-  const double left = std::nearbyint((newWidth - static_cast<double>(wantedWidth)) / 2);
-  const double top = std::nearbyint((newHeight - static_cast<double>(wantedHeight)) / 2);
+  const double left = std::nearbyint((newWidth - double(wantedWidth)) / 2);
+  const double top = std::nearbyint((newHeight - double(wantedHeight)) / 2);
   View view;
-  view.box = {left * stepX, top * stepY, static_cast<double>(wantedWidth) * stepX,
-              static_cast<double>(wantedHeight) * stepY};
+  view.box = {left * stepX, top * stepY, double(wantedWidth) * stepX, double(wantedHeight) * stepY};
   // The filter reaches a step beyond the box.
   auto reach = [](double start, double extent, double step, int64_t present, int64_t &from, int64_t &count) {
     const double margin = std::max(step, 1.0) + 1;
-    from = std::clamp<int64_t>(static_cast<int64_t>(start - margin), 0, present - 1);
-    count = std::clamp<int64_t>(static_cast<int64_t>(start + extent + margin) + 1, from + 1, present) - from;
+    from = std::clamp<int64_t>(int64_t(start - margin), 0, present - 1);
+    count = std::clamp<int64_t>(int64_t(start + extent + margin) + 1, from + 1, present) - from;
   };
   reach(view.box.left, view.box.width, stepX, width, view.seen.left, view.seen.width);
   reach(view.box.top, view.box.height, stepY, height, view.seen.top, view.seen.height);
@@ -154,8 +152,7 @@ Status ImageFolderProducer::load(Worker &worker, const std::string &path, uint64
   View view = augment_ ? randomView(decoder.width(), decoder.height(), settings_, bits)
                        : middleView(decoder.width(), decoder.height(), width, height, settings_.resize);
   int reduction = settings_.reduce ? decoder.mostReduction() : 1;
-  while (reduction > 1 && (view.box.width < static_cast<double>(width * reduction) ||
-                           view.box.height < static_cast<double>(height * reduction)))
+  while (reduction > 1 && (view.box.width < double(width * reduction) || view.box.height < double(height * reduction)))
     reduction /= 2;
   if (Status status = decoder.decode(view.seen, reduction, worker.pixels); !status)
     return Status::error(path + ": " + status.message());
@@ -179,12 +176,12 @@ void ImageFolderProducer::tell(int64_t image, const std::string &text) {
 }
 
 Status ImageFolderProducer::fill(Worker &worker, int64_t epoch, int64_t sample, void *buffer, int64_t n) {
-  const ImageTree::Class &cls = tree_.classes[static_cast<size_t>(tree_.labelOf(sample))];
+  const ImageTree::Class &cls = tree_.classes[size_t(tree_.labelOf(sample))];
   const int64_t elements = worker.resampler.elements();
-  worker.floats.resize(static_cast<size_t>(elements));
+  worker.floats.resize(size_t(elements));
   for (int64_t tried = 0; tried < cls.count; ++tried) {
     const int64_t image = cls.first + (sample - cls.first + tried) % cls.count;
-    const std::string path = tree_.root + "/" + tree_.paths[static_cast<size_t>(image)];
+    const std::string path = tree_.root + "/" + tree_.paths[size_t(image)];
     Status status = load(worker, path, hash(settings_.seed, epoch, sample, 77));
     if (status.ok()) {
       storeFloats(worker.floats, requests_[0].dtype, buffer, n * elements);
@@ -200,12 +197,12 @@ Status ImageFolderProducer::fill(Worker &worker, int64_t epoch, int64_t sample, 
 
 Status ImageFolderProducer::produce(int64_t batch, const std::vector<void *> &buffers) {
   const int64_t epoch = batch / batches_, first = batch % batches_ * batch_;
-  const Permutation order(static_cast<int64_t>(tree_.paths.size()), hash(settings_.seed, epoch));
+  const Permutation order(int64_t(tree_.paths.size()), hash(settings_.seed, epoch));
   auto sampleAt = [&](int64_t position) { return shuffle_ ? order(position) : position; };
-  std::vector<Status> outcomes(static_cast<size_t>(requests_[0].shape[0]));
+  std::vector<Status> outcomes(size_t(requests_[0].shape[0]));
   pool_.run(requests_[0].shape[0], [&](int worker, int64_t n) {
-    outcomes[static_cast<size_t>(n)] = fill(*workers_[static_cast<size_t>(worker)], epoch,
-                                            sampleAt(first + requests_[0].offset[0] + n), buffers[0], n);
+    outcomes[size_t(n)] =
+        fill(*workers_[size_t(worker)], epoch, sampleAt(first + requests_[0].offset[0] + n), buffers[0], n);
   });
   for (const Status &status : outcomes) // the first in the batch's order, however the threads ran
     TESSERA_RETURN_IF_ERROR(status);
@@ -259,8 +256,8 @@ Result<Settings> readSettings(const ProducerContext &context) {
                   given && onError->second == "skip",
                   *mean,
                   *std,
-                  static_cast<int>(*threads),
-                  spec.options.count("seed") ? static_cast<uint64_t>(*seed) : context.options.seed};
+                  int(*threads),
+                  spec.options.count("seed") ? uint64_t(*seed) : context.options.seed};
 }
 
 } // namespace
@@ -281,7 +278,7 @@ Result<std::unique_ptr<BatchProducer>> openImageFolder(const ProducerContext &co
   Result<ImageTree> tree = ImageTree::scan(root);
   if (!tree)
     return tree.status();
-  Result<int64_t> batches = fullBatches(root + ":", static_cast<int64_t>(tree->paths.size()), context.batch);
+  Result<int64_t> batches = fullBatches(root + ":", int64_t(tree->paths.size()), context.batch);
   if (!batches)
     return batches.status();
   return std::unique_ptr<BatchProducer>(

@@ -13,7 +13,7 @@ constexpr int kMostDepth = 32; // links may lead in circles
 bool isImage(const std::string &name) {
   std::string lower = name;
   for (char &c : lower)
-    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    c = c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
   return lower.ends_with(".jpg") || lower.ends_with(".jpeg") || lower.ends_with(".png");
 }
 
@@ -64,7 +64,7 @@ Result<ImageTree> ImageTree::scan(const std::string &root) {
     if (found.empty())
       return Status::error(root + "/" + name + ": has no .jpg, .jpeg or .png file");
     std::sort(found.begin(), found.end());
-    tree.classes.push_back({name, static_cast<int64_t>(tree.paths.size()), static_cast<int64_t>(found.size())});
+    tree.classes.push_back({name, int64_t(tree.paths.size()), int64_t(found.size())});
     for (const auto &[folder, file] : found)
       tree.paths.push_back(folder + "/" + file);
   }

@@ -28,12 +28,12 @@ Result<ImageTransform> ImageTransform::create(const std::vector<int64_t> &stored
 
 std::vector<ImageTransform::Tap> ImageTransform::taps(int64_t stored, int64_t wanted, int64_t offset, int64_t count) {
   std::vector<Tap> taps;
-  const double step = static_cast<double>(stored) / static_cast<double>(wanted);
+  const double step = double(stored) / double(wanted);
   for (int64_t i = offset; i < offset + count; ++i) {
     // With equal sizes this is exactly i: no interpolation, and no rounding.
-    const double at = std::max(0.0, (static_cast<double>(i) + 0.5) * step - 0.5);
-    const int64_t low = std::min(static_cast<int64_t>(at), stored - 1);
-    taps.push_back({low, std::min(low + 1, stored - 1), static_cast<float>(at - static_cast<double>(low))});
+    const double at = std::max(0.0, (double(i) + 0.5) * step - 0.5);
+    const int64_t low = std::min(int64_t(at), stored - 1);
+    taps.push_back({low, std::min(low + 1, stored - 1), float(at - double(low))});
   }
   return taps;
 }
@@ -51,13 +51,13 @@ void ImageTransform::fill(const uint8_t *pixels, const Augmentation &drawn, floa
   const int64_t height = stored_[1], width = stored_[2];
   for (int64_t c = offset_[1]; c < offset_[1] + shape_[1]; ++c) {
     const uint8_t *plane = pixels + c * height * width;
-    const auto scale = static_cast<float>(settings_.scale / settings_.std[c]);
-    const auto shift = static_cast<float>(-settings_.mean[c] / settings_.std[c]);
+    const auto scale = float(settings_.scale / settings_.std[c]);
+    const auto shift = float(-settings_.mean[c] / settings_.std[c]);
     // The augmented image, black beyond its borders.
     auto pixel = [&](int64_t y, int64_t x) {
       x = (drawn.flip ? width - 1 - x : x) + drawn.right;
       y += drawn.down;
-      return y < 0 || y >= height || x < 0 || x >= width ? 0.0f : static_cast<float>(plane[y * width + x]);
+      return y < 0 || y >= height || x < 0 || x >= width ? 0.0f : float(plane[y * width + x]);
     };
     for (const Tap &row : rows_)
       for (const Tap &column : columns_) {

@@ -93,7 +93,7 @@ bool JpegFormat::begin(const PixelBox &box, int reduction, Pixels &pixels) {
   const bool fourInks = info_.jpeg_color_space == JCS_CMYK || info_.jpeg_color_space == JCS_YCCK;
   info_.out_color_space = fourInks ? JCS_CMYK : JCS_RGB;
   info_.scale_num = 1;
-  info_.scale_denom = static_cast<unsigned>(reduction);
+  info_.scale_denom = unsigned(reduction);
   jpeg_start_decompress(&info_);
   // The box rounded outwards, and as much more as the colours of its border pixels are made from.
   const int64_t columns = info_.output_width, lines = info_.output_height;
@@ -126,7 +126,7 @@ bool JpegFormat::rows(Pixels &pixels) {
     const int flip = info_.saw_Adobe_marker ? 0 : 255;
     for (int64_t x = 0; x < pixels.width; ++x)
       for (int c = 0; c < 3; ++c)
-        out[x * 3 + c] = static_cast<uint8_t>(((line[x * 4 + c] ^ flip) * (line[x * 4 + 3] ^ flip) + 127) / 255);
+        out[x * 3 + c] = uint8_t(((line[x * 4 + c] ^ flip) * (line[x * 4 + 3] ^ flip) + 127) / 255);
   }
   return true;
 }
@@ -134,8 +134,8 @@ bool JpegFormat::rows(Pixels &pixels) {
 Status JpegFormat::decode(const PixelBox &box, int reduction, Pixels &pixels) {
   if (!begin(box, reduction, pixels))
     return failure();
-  pixels.rgb.resize(static_cast<size_t>(pixels.width * pixels.height * 3));
-  line_.resize(static_cast<size_t>(pixels.width) * 4);
+  pixels.rgb.resize(size_t(pixels.width * pixels.height * 3));
+  line_.resize(size_t(pixels.width) * 4);
   return rows(pixels) ? Status() : failure();
 }
 

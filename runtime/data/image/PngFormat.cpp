@@ -74,7 +74,7 @@ bool PngFormat::begin() {
   png_set_gray_to_rgb(png_);
   passes_ = png_set_interlace_handling(png_);
   png_read_update_info(png_, info_);
-  if (png_get_rowbytes(png_, info_) != static_cast<size_t>(width) * 3)
+  if (png_get_rowbytes(png_, info_) != size_t(width) * 3)
     png_error(png_, "it does not expand to 8-bit RGB");
   return true;
 }
@@ -82,11 +82,11 @@ bool PngFormat::begin() {
 bool PngFormat::rows(const PixelBox &box, Pixels &pixels) {
   if (setjmp(png_jmpbuf(png_)))
     return false;
-  const size_t bytes = static_cast<size_t>(pixels.width) * 3;
+  const size_t bytes = size_t(pixels.width) * 3;
   for (int64_t y = 0; y < box.top + box.height; ++y) {
     png_read_row(png_, line_.data(), nullptr);
     if (y >= box.top)
-      std::memcpy(pixels.rgb.data() + static_cast<size_t>(y - box.top) * bytes, line_.data() + pixels.left * 3, bytes);
+      std::memcpy(pixels.rgb.data() + size_t(y - box.top) * bytes, line_.data() + pixels.left * 3, bytes);
   }
   return true;
 }
@@ -95,10 +95,9 @@ bool PngFormat::interlaced(const PixelBox &box, Pixels &pixels) {
   if (setjmp(png_jmpbuf(png_)))
     return false;
   png_read_image(png_, lineStarts_.data());
-  const size_t bytes = static_cast<size_t>(pixels.width) * 3;
+  const size_t bytes = size_t(pixels.width) * 3;
   for (int64_t y = 0; y < pixels.height; ++y)
-    std::memcpy(pixels.rgb.data() + static_cast<size_t>(y) * bytes,
-                lineStarts_[static_cast<size_t>(box.top + y)] + pixels.left * 3, bytes);
+    std::memcpy(pixels.rgb.data() + size_t(y) * bytes, lineStarts_[size_t(box.top + y)] + pixels.left * 3, bytes);
   return true;
 }
 
@@ -107,14 +106,14 @@ Status PngFormat::decode(const PixelBox &box, int, Pixels &pixels) {
   pixels.top = box.top;
   pixels.width = box.width;
   pixels.height = box.height;
-  pixels.rgb.resize(static_cast<size_t>(box.width * box.height * 3));
+  pixels.rgb.resize(size_t(box.width * box.height * 3));
   if (!begin())
     return failure();
-  const size_t bytes = static_cast<size_t>(width) * 3;
-  line_.resize(passes_ > 1 ? bytes * static_cast<size_t>(height) : bytes);
+  const size_t bytes = size_t(width) * 3;
+  line_.resize(passes_ > 1 ? bytes * size_t(height) : bytes);
   if (passes_ > 1)
     for (int64_t y = 0; y < height; ++y)
-      lineStarts_.push_back(line_.data() + static_cast<size_t>(y) * bytes);
+      lineStarts_.push_back(line_.data() + size_t(y) * bytes);
   return (passes_ > 1 ? interlaced(box, pixels) : rows(box, pixels)) ? Status() : failure();
 }
 

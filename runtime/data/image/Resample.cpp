@@ -9,8 +9,8 @@ Resampler::Resampler(std::vector<int64_t> whole, std::vector<int64_t> offset, st
                      const std::vector<double> &mean, const std::vector<double> &std)
     : whole_(std::move(whole)), offset_(std::move(offset)), shape_(std::move(shape)) {
   for (int c = 0; c < 3; ++c) {
-    scale_[c] = static_cast<float>(1 / (255 * std[c]));
-    shift_[c] = static_cast<float>(-mean[c] / std[c]);
+    scale_[c] = float(1 / (255 * std[c]));
+    shift_[c] = float(-mean[c] / std[c]);
   }
 }
 
@@ -20,33 +20,33 @@ void Resampler::taps(int64_t wanted, int64_t offset, int64_t count, double start
                      int64_t present, bool flip, std::vector<Taps> &taps, std::vector<float> &weights) {
   taps.clear();
   weights.clear();
-  const double step = extent / static_cast<double>(wanted), support = std::max(step, 1.0);
+  const double step = extent / double(wanted), support = std::max(step, 1.0);
   for (int64_t i = offset; i < offset + count; ++i) {
-    const auto place = static_cast<double>(flip ? wanted - 1 - i : i);
+    const auto place = double(flip ? wanted - 1 - i : i);
     const double centre = start + (place + 0.5) * step;
-    const auto least = static_cast<double>(from), most = static_cast<double>(from + present);
-    auto first = static_cast<int64_t>(std::clamp(centre - support + 0.5, least, most - 1));
-    auto end = static_cast<int64_t>(std::clamp(centre + support + 0.5, least + 1, most));
+    const auto least = double(from), most = double(from + present);
+    auto first = int64_t(std::clamp(centre - support + 0.5, least, most - 1));
+    auto end = int64_t(std::clamp(centre + support + 0.5, least + 1, most));
     end = std::max(end, first + 1);
     taps.push_back({first, end - first, weights.size()});
     double sum = 0;
     for (int64_t k = first; k < end; ++k) {
-      const double distance = std::abs(static_cast<double>(k) + 0.5 - centre) / support;
-      weights.push_back(static_cast<float>(std::max(1 - distance, 0.0)));
+      const double distance = std::abs(double(k) + 0.5 - centre) / support;
+      weights.push_back(float(std::max(1 - distance, 0.0)));
       sum += weights.back();
     }
     if (sum == 0) // the box ends at the image's border, by rounding beyond it
       weights[taps.back().weights] = 1, sum = 1;
     for (size_t k = taps.back().weights; k < weights.size(); ++k)
-      weights[k] = static_cast<float>(weights[k] / sum);
+      weights[k] = float(weights[k] / sum);
   }
 }
 
 void Resampler::fill(const Pixels &pixels, const CropBox &box, const PixelBox &seen, bool flip, float *out) {
-  taps(whole_[1], offset_[1], shape_[1], box.top - static_cast<double>(pixels.top), box.height, seen.top - pixels.top,
-       seen.height, false, rows_, rowWeights_);
-  taps(whole_[2], offset_[2], shape_[2], box.left - static_cast<double>(pixels.left), box.width,
-       seen.left - pixels.left, seen.width, flip, columns_, columnWeights_);
+  taps(whole_[1], offset_[1], shape_[1], box.top - double(pixels.top), box.height, seen.top - pixels.top, seen.height,
+       false, rows_, rowWeights_);
+  taps(whole_[2], offset_[2], shape_[2], box.left - double(pixels.left), box.width, seen.left - pixels.left, seen.width,
+       flip, columns_, columnWeights_);
   if (rows_.empty() || columns_.empty())
     return;
   // The pixels of a row that any target column needs.
@@ -54,24 +54,24 @@ void Resampler::fill(const Pixels &pixels, const CropBox &box, const PixelBox &s
   const int64_t high =
       std::max(columns_.front().first + columns_.front().count, columns_.back().first + columns_.back().count);
   const int64_t width = (high - low) * 3, plane = shape_[1] * shape_[2];
-  line_.resize(static_cast<size_t>(width));
+  line_.resize(size_t(width));
   for (int64_t y = 0; y < shape_[1]; ++y) {
     // Rows first: neighbouring elements, one weight, which vectorises.
-    const Taps &row = rows_[static_cast<size_t>(y)];
+    const Taps &row = rows_[size_t(y)];
     float *line = line_.data();
     for (int64_t k = 0; k < row.count; ++k) {
       const uint8_t *from = pixels.rgb.data() + ((row.first + k) * pixels.width + low) * 3;
-      const float weight = rowWeights_[row.weights + static_cast<size_t>(k)];
+      const float weight = rowWeights_[row.weights + size_t(k)];
       if (k == 0)
         for (int64_t x = 0; x < width; ++x)
-          line[x] = weight * static_cast<float>(from[x]);
+          line[x] = weight * float(from[x]);
       else
         for (int64_t x = 0; x < width; ++x)
-          line[x] += weight * static_cast<float>(from[x]);
+          line[x] += weight * float(from[x]);
     }
     float *to = out + y * shape_[2];
     for (int64_t x = 0; x < shape_[2]; ++x) {
-      const Taps &column = columns_[static_cast<size_t>(x)];
+      const Taps &column = columns_[size_t(x)];
       const float *weight = columnWeights_.data() + column.weights;
       const float *from = line + (column.first - low) * 3;
       float sum[3] = {0, 0, 0};

@@ -30,7 +30,7 @@ int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made
   Descriptor conv(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   conv.one(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, compute)
       .one(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
-      .one(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, static_cast<int64_t>(s))
+      .one(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t(s))
       .ints(CUDNN_ATTR_CONVOLUTION_DILATIONS, spatial(what.dilation))
       .ints(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, spatial(what.stride))
       .ints(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, spatial(what.padLow))

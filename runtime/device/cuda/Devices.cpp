@@ -198,7 +198,7 @@ int32_t elapsed(TesseraDevice *d, TesseraEvent *from, TesseraEvent *to, double *
   float milliseconds = 0;
   TESSERA_CUDA(cudaSetDevice(d->ordinal), m, "selecting the device");
   TESSERA_CUDA(cudaEventElapsedTime(&milliseconds, from->event, to->event), m, "reading a timer");
-  *seconds = static_cast<double>(milliseconds) / 1e3;
+  *seconds = double(milliseconds) / 1e3;
   return TESSERA_OK;
 }
 

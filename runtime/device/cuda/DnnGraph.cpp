@@ -27,7 +27,7 @@ std::vector<Descriptor> configurations(const DnnTarget &target, const Descriptor
   if (cudnnBackendGetAttribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count,
                                &given, raw.data()) != CUDNN_STATUS_SUCCESS)
     given = 0;
-  list.resize(static_cast<size_t>(std::clamp<int64_t>(given, 0, count)));
+  list.resize(size_t(std::clamp<int64_t>(given, 0, count)));
   return list;
 }
 
@@ -43,7 +43,7 @@ bool inspect(const Descriptor &configuration, DnnPlan &made) {
   if (cudnnBackendGetAttribute(raw, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, made.notes.data()) != CUDNN_STATUS_SUCCESS)
     return false;
-  made.notes.resize(static_cast<size_t>(std::clamp<int64_t>(count, 0, CUDNN_NUMERICAL_NOTE_TYPE_COUNT)));
+  made.notes.resize(size_t(std::clamp<int64_t>(count, 0, CUDNN_NUMERICAL_NOTE_TYPE_COUNT)));
   made.engine = -1;
   return cudnnBackendGetAttribute(raw, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &count, &made.engine) ==
          CUDNN_STATUS_SUCCESS;
@@ -53,7 +53,7 @@ bool inspect(const Descriptor &configuration, DnnPlan &made) {
 
 int32_t failDnn(TesseraMessage *m, cudnnStatus_t status, const char *what) {
   // Some of what a cuDNN cannot do it calls a bad parameter.
-  const int category = CUDNN_STATUS_CATEGORY(static_cast<int>(status));
+  const int category = CUDNN_STATUS_CATEGORY(int(status));
   const bool unsupported = category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;
   return fail(m, std::string("cuDNN: ") + what + " failed: " + cudnnGetErrorString(status),
               unsupported ? TESSERA_UNSUPPORTED : TESSERA_FAILED);
@@ -135,7 +135,7 @@ int32_t prepare(const DnnTarget &target, const DnnLimits &limits, DnnPlan &made,
   std::vector<cudnnBackendDescriptor_t> operations;
   for (const Descriptor &operation : made.operations)
     operations.push_back(operation.raw());
-  made.graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<int64_t>(operations.size()),
+  made.graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, int64_t(operations.size()),
                  operations.data());
   if (target.handle)
     made.graph.one(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, target.handle);
@@ -159,9 +159,9 @@ int32_t prepare(const DnnTarget &target, const DnnLimits &limits, DnnPlan &made,
       int64_t count = 0, bytes = 0;
       if (cudnnBackendGetAttribute(made.plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
                                    &count, &bytes) != CUDNN_STATUS_SUCCESS ||
-          bytes < 0 || static_cast<uint64_t>(bytes) > limits.workspace)
+          bytes < 0 || uint64_t(bytes) > limits.workspace)
         continue;
-      made.workspace = static_cast<size_t>(bytes);
+      made.workspace = size_t(bytes);
       return TESSERA_OK;
     }
   made.plan = Descriptor();

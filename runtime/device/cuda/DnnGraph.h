@@ -43,7 +43,7 @@ public:
   Descriptor &set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
                   const void *values);
   Descriptor &ints(cudnnBackendAttributeName_t name, const std::vector<int64_t> &values) {
-    return set(name, CUDNN_TYPE_INT64, static_cast<int64_t>(values.size()), values.data());
+    return set(name, CUDNN_TYPE_INT64, int64_t(values.size()), values.data());
   }
   Descriptor &one(cudnnBackendAttributeName_t name, int64_t v) { return set(name, CUDNN_TYPE_INT64, 1, &v); }
   Descriptor &one(cudnnBackendAttributeName_t name, cudnnDataType_t v) {

@@ -36,8 +36,7 @@ struct DnnOp final : TesseraOp {
       for (int64_t id : plan->operands)
         pointers.push_back(now[id - 1]);
       pack = Descriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-      pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, static_cast<int64_t>(pointers.size()),
-               pointers.data())
+      pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, int64_t(pointers.size()), pointers.data())
           .ints(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, plan->operands)
           .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, now + 3);
       if (!pack.finalize()) {

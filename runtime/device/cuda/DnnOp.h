@@ -1,9 +1,10 @@
 //===- DnnOp.h - prepared calls of cuDNN ---------------------------------------------------------------===//
 //
-// A network repeats its shapes: a device keeps the plans made so far by the bytes of their descriptions, and calls share
-// them.
+// A network repeats its shapes: a device keeps the plans made so far by the bytes of their descriptions, and calls
+// share them.
 //
-//   createDnnOp(d, "a convolution", *what, planConv, op, workspace, m);  // makes the plan if it is the first of its kind
+//   createDnnOp(d, "a convolution", *what, planConv, op, workspace, m);  // makes the plan if it is the first of its
+//   kind
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_DEVICE_CUDA_DNNOP_H

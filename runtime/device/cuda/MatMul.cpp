@@ -73,9 +73,8 @@ struct MatMulOp final : TesseraOp {
 
 int32_t makeLayout(cublasLtMatrixLayout_t *layout, cudaDataType_t type, int64_t rows, int64_t cols, int64_t batch,
                    int64_t stride, TesseraMessage *m) {
-  TESSERA_BLAS(cublasLtMatrixLayoutCreate(layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(cols), rows),
-               "describing a matrix");
-  int32_t count = static_cast<int32_t>(batch);
+  TESSERA_BLAS(cublasLtMatrixLayoutCreate(layout, type, uint64_t(rows), uint64_t(cols), rows), "describing a matrix");
+  int32_t count = int32_t(batch);
   TESSERA_BLAS(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
                "describing a batch");
   TESSERA_BLAS(
@@ -169,7 +168,7 @@ int32_t prepare(TesseraDevice *d, const TesseraMatMul &w, MatMulOp &op, TesseraM
   TESSERA_BLAS(cublasLtMatmulPreferenceSetAttribute(preference.p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                                                     &reductions, sizeof reductions),
                "choosing an algorithm");
-  const uint32_t alignment = static_cast<uint32_t>(w.alignment);
+  const uint32_t alignment = uint32_t(w.alignment);
   for (cublasLtMatmulPreferenceAttributes_t name :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})

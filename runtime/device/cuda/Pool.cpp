@@ -23,7 +23,7 @@ int32_t planPool(const DnnTarget &target, const TesseraPool &what, DnnPlan &made
       .one(CUDNN_ATTR_RESAMPLE_COMP_TYPE, CUDNN_DATA_FLOAT)
       .one(CUDNN_ATTR_RESAMPLE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN)
       .one(CUDNN_ATTR_RESAMPLE_PADDING_MODE, CUDNN_ZERO_PAD)
-      .one(CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS, static_cast<int64_t>(s))
+      .one(CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS, int64_t(s))
       .ints(CUDNN_ATTR_RESAMPLE_WINDOW_DIMS, spatial(what.kernel))
       .ints(CUDNN_ATTR_RESAMPLE_STRIDES, spatial(what.stride))
       .ints(CUDNN_ATTR_RESAMPLE_PRE_PADDINGS, spatial(what.padLow))

@@ -1,8 +1,8 @@
 //===- Neighbourhood.h - large neighbourhood search with exact subproblems --------------------===//
 //
 // Improves an answer of a FlatProblem: frees a set of variables of small elimination width (a ball in the
-// graph, a forest that spans much of it, a stretch of the program, or what is live at one memory point), and minimises over it
-// exactly while the rest is fixed. Memory enters a subproblem through Lagrangian prices with Polyak
+// graph, a forest that spans much of it, a stretch of the program, or what is live at one memory point), and minimises
+// over it exactly while the rest is fixed. Memory enters a subproblem through Lagrangian prices with Polyak
 // steps: the prices also bound the subproblem, so a neighbourhood without a better answer is left
 // as soon as that is proven. While memory is exceeded, weights on the exceeded points grow until an
 // answer fits (breakout; Morris, AAAI 1993).

@@ -4,13 +4,14 @@
 // answer of the rest expands to an answer of the whole. The rules, to a fixed point:
 //
 //   options     An option is dropped that is forbidden everywhere, has no partner on some edge, or exceeds the room.
-//   dominated   An option is dropped if another one is never worse, whatever the neighbours choose (Goldstein's dead-end
+//   dominated   An option is dropped if another one is never worse, whatever the neighbours choose (Goldstein's
+//   dead-end
 //               elimination, Biophys. J. 1994), and uses no more memory at any time.
 //   constant    A variable with one option left moves its costs to its neighbours.
 //   separable   An edge that is a sum of a row part and a column part moves into the costs of its ends.
 //   function    Where every option of one end of an edge has one allowed partner, the other end follows.
-//   leaf        A variable with one neighbour goes if for each option of the neighbour one choice is best in cost and memory.
-//   chain       A variable with two neighbours and no memory becomes one edge between them.
+//   leaf        A variable with one neighbour goes if for each option of the neighbour one choice is best in cost and
+//   memory. chain       A variable with two neighbours and no memory becomes one edge between them.
 //
 // Example: a - b - c with b free of memory becomes a - c, and the Record of b tells which option of
 // b is best for each pair of options of a and c.

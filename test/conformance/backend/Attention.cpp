@@ -72,7 +72,7 @@ TEST_CASE("attention of random shapes", "[conformance]") {
     for (int64_t &extent : bias)
       if (random.integer(0, 2) == 0)
         extent = 1;
-    bias.erase(bias.begin(), bias.begin() + random.integer(0, static_cast<int64_t>(bias.size()) - 1));
+    bias.erase(bias.begin(), bias.begin() + random.integer(0, int64_t(bias.size()) - 1));
     checkAttention(random, s, a, random.coin() ? &bias : nullptr);
   }
 }

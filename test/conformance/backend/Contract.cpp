@@ -35,7 +35,7 @@ std::vector<std::string> allBackends() {
 std::vector<char> bytes(size_t count, int first) {
   std::vector<char> made(count);
   for (size_t i = 0; i < count; ++i)
-    made[i] = static_cast<char>(first + static_cast<int>(i % 100));
+    made[i] = char(first + int(i % 100));
   return made;
 }
 
@@ -82,10 +82,10 @@ TEST_CASE("what is uploaded comes back, byte for byte, in every type and shape")
     CHECK(loaded->arenaBytes() >= p.plan().arena_bytes());
     std::vector<std::vector<char>> contents;
     for (uint32_t b : buffers) {
-      CHECK(loaded->dtype(b) == p.plan().buffers(static_cast<int>(b)).dtype());
+      CHECK(loaded->dtype(b) == p.plan().buffers(int(b)).dtype());
       CHECK(reinterpret_cast<uintptr_t>(loaded->address(b)) % 64 == 0);
-      const size_t size = static_cast<size_t>(elementCount(p.shapeOf(b))) * bytesPerElement(loaded->dtype(b));
-      contents.push_back(bytes(size, static_cast<int>(b)));
+      const size_t size = size_t(elementCount(p.shapeOf(b))) * bytesPerElement(loaded->dtype(b));
+      contents.push_back(bytes(size, int(b)));
       REQUIRE(loaded->upload(b, contents.back().data()).ok());
     }
     for (uint32_t b : buffers) { // none has written over another
@@ -95,7 +95,7 @@ TEST_CASE("what is uploaded comes back, byte for byte, in every type and shape")
     }
     Values counted(24);
     for (size_t i = 0; i < 24; ++i)
-      counted[i] = static_cast<double>(i);
+      counted[i] = double(i);
     uploaded(*loaded, all, counted);
     CHECK(downloaded(*loaded, view, 24) == counted);
   }
@@ -191,7 +191,7 @@ TEST_CASE("a capability does what the core does without it") {
       ++next;
     }
     if (can.onHost)
-      CHECK(std::memcmp(loaded->address(n.x), std::vector<float>(6, static_cast<float>(next - 1)).data(), 24) == 0);
+      CHECK(std::memcmp(loaded->address(n.x), std::vector<float>(6, float(next - 1)).data(), 24) == 0);
     if (can.programs)
       CHECK(can.programs->notice() == "");
     if (can.inputs) {

@@ -161,8 +161,8 @@ TEST_CASE("matrix products", "[conformance]") {
 
 namespace {
 
-/// The loop behind a product: + bias, then relu or gelu by its tanh formula; results: what it gives, and what the function
-/// was applied to.
+/// The loop behind a product: + bias, then relu or gelu by its tanh formula; results: what it gives, and what the
+/// function was applied to.
 void follow(plan::Kernel &fused, const Shape &y, bool bias, const std::string &function, bool keep, plan::DType type) {
   plan::Expression &e = *fused.mutable_expression();
   auto shape = [](auto *to, const Shape &s) {

@@ -34,7 +34,7 @@ public:
     i->set_type(type);
     i->set_immediate(immediate);
     values_.push_back({type, false});
-    return static_cast<uint32_t>(values_.size() - 1);
+    return uint32_t(values_.size() - 1);
   }
   /// Any earlier value of this type; `leaf`: an input or a constant (small).
   uint32_t any(plan::DType type, bool leaf = false) {
@@ -45,8 +45,8 @@ public:
     if (candidates.empty()) {
       uint32_t v = type == plan::BOOL && random_.coin()
                        ? add("lt", {any(plan::F32, true), any(plan::F32, true)}, plan::BOOL)
-                   : type == plan::BOOL ? add("constant", {}, type, static_cast<double>(random_.integer(0, 1)))
-                                        : add("constant", {}, type, static_cast<double>(random_.integer(-2, 2)));
+                   : type == plan::BOOL ? add("constant", {}, type, double(random_.integer(0, 1)))
+                                        : add("constant", {}, type, double(random_.integer(-2, 2)));
       values_[v].second = true;
       return v;
     }
@@ -86,7 +86,7 @@ public:
         add(random_.pick(logic), {any(plan::BOOL), any(plan::BOOL)}, plan::BOOL);
       else
         add(random_.coin() ? "not" : "cast", {any(plan::BOOL)}, plan::BOOL);
-      add("cast", {static_cast<uint32_t>(values_.size() - 1)}, plan::F32);
+      add("cast", {uint32_t(values_.size() - 1)}, plan::F32);
       break;
     }
   }
@@ -123,7 +123,7 @@ public:
     }
   }
   plan::DType typeOf(uint32_t v) const { return values_[v].first; }
-  uint32_t count() const { return static_cast<uint32_t>(values_.size()); }
+  uint32_t count() const { return uint32_t(values_.size()); }
   void result(uint32_t value, plan::Reduction reduction, const Shape &view) {
     plan::Result *r = e_.add_results();
     r->set_value(value);
@@ -175,7 +175,7 @@ void addFused(Random &random, Case &c, const Shape &domain, const std::vector<ui
     maker.step();
   std::vector<uint32_t> overwritable = fulls;
   for (int64_t i = random.integer(1, 3); i > 0; --i) {
-    uint32_t v = random.integer(0, 3) ? maker.count() - 1 : static_cast<uint32_t>(random.integer(0, maker.count() - 1));
+    uint32_t v = random.integer(0, 3) ? maker.count() - 1 : uint32_t(random.integer(0, maker.count() - 1));
     plan::Reduction kind =
         random.pick<plan::Reduction>({plan::NONE, plan::NONE, plan::SUM, plan::SUM, plan::MAX, plan::MIN});
     if (maker.typeOf(v) != plan::F32)
@@ -363,7 +363,7 @@ TEST_CASE("random numbers are the same on every backend", "[conformance]") {
       offset.push_back(random.integer(0, global.back() - box.back()));
     }
     uint32_t step = c.plan.buffer(plan::I64, {});
-    c.inputs[step] = {static_cast<double>(random.integer(0, 1000000))};
+    c.inputs[step] = {double(random.integer(0, 1000000))};
     c.what = "random " + str(box) + " of " + str(global);
     c.plan.kernel("random", {step}, {c.output(plan::F32, box)},
                   {{"seed", random.integer(0, int64_t(1) << 62)},
@@ -386,7 +386,7 @@ TEST_CASE("reductions of every kind and type", "[conformance]") {
     for (size_t d = 0; d < x.size(); ++d) {
       bool gone = random.coin();
       if (gone)
-        dims.push_back(static_cast<int64_t>(d));
+        dims.push_back(int64_t(d));
       if (!gone || keep)
         y.push_back(gone ? 1 : x[d]);
     }

@@ -2,7 +2,8 @@
 //
 //   Loop(p, {4, 8}).in(x).in(m, {4, 1}).op("sub", {0, 1}).out(y, 2).out(s, 2, plan::SUM, {4, 1});
 //
-// is y = x - m over 4 x 8 points and the sums of its rows. Inputs come first; values are numbered as they are written here.
+// is y = x - m over 4 x 8 points and the sums of its rows. Inputs come first; values are numbered as they are written
+// here.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_TEST_CONFORMANCE_BACKEND_LOOPS_H
@@ -24,7 +25,7 @@ public:
   Loop &in(uint32_t buffer, const Shape &view) {
     kernel_.add_inputs(buffer);
     add(e_.add_input_views()->mutable_shape(), view);
-    ids_.push_back(static_cast<uint32_t>(ids_.size()));
+    ids_.push_back(uint32_t(ids_.size()));
     return *this;
   }
   /// `type` none: the loop's.
@@ -56,12 +57,12 @@ private:
       to->Add(d);
   }
   static bool isHalf(plan::DType type) { return type == plan::F16 || type == plan::BF16; }
-  plan::DType typeOf(uint32_t buffer) const { return plan_.buffers(static_cast<int>(buffer)).dtype(); }
+  plan::DType typeOf(uint32_t buffer) const { return plan_.buffers(int(buffer)).dtype(); }
   void convertInputs() {
     if (e_.code_size() > 0)
       return;
     for (uint32_t i = 0; i < ids_.size(); ++i)
-      if (isHalf(typeOf(kernel_.inputs(static_cast<int>(i)))))
+      if (isHalf(typeOf(kernel_.inputs(int(i)))))
         ids_[i] = instruction("cast", {i}, type_, 0, {});
   }
   uint32_t instruction(const std::string &name, const std::vector<uint32_t> &operands, plan::DType type,
@@ -73,7 +74,7 @@ private:
     i.set_type(type);
     i.set_immediate(immediate);
     setAttributes(*i.mutable_attributes(), attributes);
-    return static_cast<uint32_t>(e_.input_views_size() + e_.code_size() - 1);
+    return uint32_t(e_.input_views_size() + e_.code_size() - 1);
   }
 
   const Shape domain_;

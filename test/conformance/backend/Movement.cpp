@@ -14,11 +14,11 @@ TEST_CASE("transpositions large enough for squares and threads", "[conformance]"
       Case c;
       Shape perm, y;
       for (size_t d = 0; d < x.size(); ++d)
-        perm.push_back(static_cast<int64_t>(x.size() - 1 - d));
+        perm.push_back(int64_t(x.size() - 1 - d));
       if (x.size() == 3)
         perm = {0, 2, 1};
       for (int64_t d : perm)
-        y.push_back(x[static_cast<size_t>(d)]);
+        y.push_back(x[size_t(d)]);
       c.what = "transpose " + str(x) + " to " + str(y);
       c.plan.kernel("transpose", {c.input(random, type, x)}, {c.output(type, y)}, {{"perm", perm}});
       check(c);
@@ -40,9 +40,9 @@ TEST_CASE("data movement of random shapes", "[conformance]") {
     case 0: {
       Shape perm;
       for (size_t d = 0; d < rank; ++d)
-        perm.insert(perm.begin() + random.integer(0, static_cast<int64_t>(d)), static_cast<int64_t>(d));
+        perm.insert(perm.begin() + random.integer(0, int64_t(d)), int64_t(d));
       for (int64_t d : perm)
-        y.push_back(x[static_cast<size_t>(d)]);
+        y.push_back(x[size_t(d)]);
       c.plan.kernel("transpose", {in}, {c.output(type, y)}, {{"perm", perm}});
       break;
     }
@@ -69,17 +69,17 @@ TEST_CASE("data movement of random shapes", "[conformance]") {
       break;
     }
     case 3: {
-      int64_t dim = random.integer(0, static_cast<int64_t>(rank) - 1);
+      int64_t dim = random.integer(0, int64_t(rank) - 1);
       Shape other = x;
-      other[static_cast<size_t>(dim)] = random.integer(1, 5);
+      other[size_t(dim)] = random.integer(1, 5);
       y = x;
-      y[static_cast<size_t>(dim)] += other[static_cast<size_t>(dim)];
+      y[size_t(dim)] += other[size_t(dim)];
       uint32_t second = c.input(random, type, other);
       c.plan.kernel("concat", {in, second}, {c.output(type, y)}, {{"dim", dim}});
       break;
     }
     case 4: {
-      int64_t axis = random.integer(0, static_cast<int64_t>(rank) - 1);
+      int64_t axis = random.integer(0, int64_t(rank) - 1);
       uint32_t indices = c.plan.buffer(plan::I64, {3, 2});
       c.inputs[indices] = random.integers(6, 3, 12);
       y.assign(x.begin(), x.begin() + axis);
@@ -99,7 +99,7 @@ TEST_CASE("data movement of random shapes", "[conformance]") {
                     {{"axis", axis}, {"batch_dims", axis}, {"start", int64_t(4)}});
       uint32_t updates = c.input(random, type, y);
       c.plan.kernel("scatter_add", {indices, updates}, {c.output(type, x)},
-                    {{"axis", axis}, {"size", x[static_cast<size_t>(axis)]}, {"start", int64_t(4)}});
+                    {{"axis", axis}, {"size", x[size_t(axis)]}, {"start", int64_t(4)}});
       break;
     }
     case 5: {

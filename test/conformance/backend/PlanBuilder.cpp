@@ -32,21 +32,21 @@ uint32_t PlanBuilder::buffer(plan::DType dtype, const Shape &shape) {
   for (int64_t d : shape)
     b->add_shape(d);
   b->set_offset(plan_.arena_bytes());
-  uint64_t bytes = static_cast<uint64_t>(elementCount(shape)) * bytesPerElement(dtype);
+  uint64_t bytes = uint64_t(elementCount(shape)) * bytesPerElement(dtype);
   plan_.set_arena_bytes(plan_.arena_bytes() + (bytes + 63) / 64 * 64);
   shapes_.push_back(shape);
-  return static_cast<uint32_t>(plan_.buffers_size() - 1);
+  return uint32_t(plan_.buffers_size() - 1);
 }
 
 uint32_t PlanBuilder::alias(uint32_t of, const Shape &shape) {
-  plan::Buffer b = plan_.buffers(static_cast<int>(of));
+  plan::Buffer b = plan_.buffers(int(of));
   b.clear_shape();
   for (int64_t d : shape)
     b.add_shape(d);
   b.set_alias_of_plus_one(of + 1);
   *plan_.add_buffers() = b;
   shapes_.push_back(shape);
-  return static_cast<uint32_t>(plan_.buffers_size() - 1);
+  return uint32_t(plan_.buffers_size() - 1);
 }
 
 plan::Kernel &PlanBuilder::kernel(const std::string &name, const std::vector<uint32_t> &inputs,
@@ -81,7 +81,7 @@ std::vector<Values> PlanBuilder::run(const std::string &backend, const std::map<
   ProgramRunner *programs = apart ? nullptr : p.capabilities().programs;
   std::vector<uint64_t> host;
   auto sized = [&](uint32_t b) {
-    size_t count = static_cast<size_t>(elementCount(shapes_[b]));
+    size_t count = size_t(elementCount(shapes_[b]));
     host.assign(count + 1, 0);
     return count;
   };
@@ -91,7 +91,7 @@ std::vector<Values> PlanBuilder::run(const std::string &backend, const std::map<
     encode(p.dtype(b), values, host.data());
     need(p.upload(b, host.data()));
   }
-  for (uint32_t s = 0; s < static_cast<uint32_t>(plan_.programs(0).steps_size()); ++s) {
+  for (uint32_t s = 0; s < uint32_t(plan_.programs(0).steps_size()); ++s) {
     if (descriptions)
       descriptions->push_back(p.describe(0, s));
     if (!programs)
@@ -118,9 +118,9 @@ std::string PlanBuilder::refusal(const std::string &backend) const {
 void encode(plan::DType dtype, const Values &values, void *to) {
   for (size_t i = 0; i < values.size(); ++i)
     if (dtype == plan::F16)
-      static_cast<Half *>(to)[i] = toHalf(static_cast<float>(values[i]));
+      static_cast<Half *>(to)[i] = toHalf(float(values[i]));
     else if (dtype == plan::BF16)
-      static_cast<Bfloat16 *>(to)[i] = toBfloat16(static_cast<float>(values[i]));
+      static_cast<Bfloat16 *>(to)[i] = toBfloat16(float(values[i]));
     else
       dispatchNumber(dtype, [&](auto tag) {
         using T = decltype(tag);
@@ -136,8 +136,7 @@ Values decode(plan::DType dtype, const void *from, size_t count) {
     else if (dtype == plan::BF16)
       values[i] = toFloat(static_cast<const Bfloat16 *>(from)[i]);
     else
-      dispatchNumber(dtype,
-                     [&](auto tag) { values[i] = static_cast<double>(static_cast<const decltype(tag) *>(from)[i]); });
+      dispatchNumber(dtype, [&](auto tag) { values[i] = double(static_cast<const decltype(tag) *>(from)[i]); });
   return values;
 }
 

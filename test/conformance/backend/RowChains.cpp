@@ -42,7 +42,7 @@ struct Net {
 /// y = (x + r - mean) / sqrt(var + eps) * scale + bias, and what flows back from dy.
 void layerNorm(Net &n) {
   Case &c = n.c;
-  const double share = 1.0 / static_cast<double>(n.columns);
+  const double share = 1.0 / double(n.columns);
   const uint32_t x = c.input(n.random, n.type, n.full), r = c.input(n.random, n.type, n.full),
                  scale = c.input(n.random, n.wide, {n.columns}), bias = c.input(n.random, n.wide, {n.columns}),
                  dy = c.input(n.random, n.type, n.full);
@@ -120,7 +120,7 @@ void layerNorm(Net &n) {
 /// y = x / sqrt(mean x^2 + eps) * scale and its gradients.
 void rmsNorm(Net &n) {
   Case &c = n.c;
-  const double share = 1.0 / static_cast<double>(n.columns);
+  const double share = 1.0 / double(n.columns);
   const uint32_t x = c.input(n.random, n.type, n.full), scale = c.input(n.random, n.type, {n.columns}),
                  dy = c.input(n.random, n.type, n.full);
   const uint32_t squares = n.perRow(), r = n.perRow(), y = n.output(n.type, n.full),
@@ -199,7 +199,7 @@ void softmax(Net &n) {
       .op("random", {2}, n.wide, 0, {{"seed", int64_t(5)}, {"stream", int64_t(7)}})
       .constant(0.25)
       .op("lt", {4, 5}, plan::BOOL)
-      .op("iota", {}, plan::I64, 0, {{"dim", static_cast<int64_t>(n.full.size() - 1)}, {"start", int64_t(2)}})
+      .op("iota", {}, plan::I64, 0, {{"dim", int64_t(n.full.size() - 1)}, {"start", int64_t(2)}})
       .op("cast", {7}, n.wide)
       .constant(0)
       .op("mul", {8, 9})

@@ -9,14 +9,14 @@ namespace tessera::rt::test {
 Values Random::integers(int64_t n, int64_t low, int64_t high) {
   Values v(static_cast<size_t>(n));
   for (double &x : v)
-    x = static_cast<double>(integer(low, high));
+    x = double(integer(low, high));
   return v;
 }
 
 Values Random::reals(int64_t n, double low, double high) {
   Values v(static_cast<size_t>(n));
   for (double &x : v)
-    x = std::round((low + (high - low) * static_cast<double>(integer(0, 1 << 20)) * 0x1p-20) * 0x1p20) * 0x1p-20;
+    x = std::round((low + (high - low) * double(integer(0, 1 << 20)) * 0x1p-20) * 0x1p20) * 0x1p-20;
   return v;
 }
 

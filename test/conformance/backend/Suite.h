@@ -8,8 +8,8 @@
 // A tolerance is relative to the largest magnitude of the expected tensor, or to 1; 0 demands equality, for cases
 // made of small integers.
 //
-// TESSERA_CONFORMANCE_BACKEND=cuda: that backend alone. TESSERA_CONFORMANCE_TF32=1: as where F32 may be rounded to TF32,
-// with the same tolerances. That is for the emulator, which does not round and lays tensors as a device does.
+// TESSERA_CONFORMANCE_BACKEND=cuda: that backend alone. TESSERA_CONFORMANCE_TF32=1: as where F32 may be rounded to
+// TF32, with the same tolerances. That is for the emulator, which does not round and lays tensors as a device does.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_TEST_CONFORMANCE_BACKEND_SUITE_H
@@ -25,11 +25,11 @@ class Random {
 public:
   explicit Random(uint64_t seed) : engine_(seed) {}
   int64_t integer(int64_t low, int64_t high) { // both included
-    return low + static_cast<int64_t>(engine_() % static_cast<uint64_t>(high - low + 1));
+    return low + int64_t(engine_() % uint64_t(high - low + 1));
   }
   bool coin() { return integer(0, 1) == 1; }
   template <typename T> const T &pick(const std::vector<T> &from) {
-    return from[static_cast<size_t>(integer(0, static_cast<int64_t>(from.size()) - 1))];
+    return from[size_t(integer(0, int64_t(from.size()) - 1))];
   }
   Values integers(int64_t n, int64_t low, int64_t high);
   /// Multiples of 2^-20 in [low, high]: the same numbers in F32 and F64.

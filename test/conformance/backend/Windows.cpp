@@ -1,4 +1,5 @@
-// Pooling (exact on integers for max; 1e-6 for means, in 16 bits their last digit) and softmax (1e-5: exponentials in F32).
+// Pooling (exact on integers for max; 1e-6 for means, in 16 bits their last digit) and softmax (1e-5: exponentials in
+// F32).
 #include "test/conformance/backend/Suite.h"
 
 #include <catch2/catch.hpp>
@@ -76,7 +77,7 @@ TEST_CASE("pooling of NaN and infinities", "[conformance]") {
                                        : -1)
            : row == 8 ? (column < 2 ? nan : -inf)
            : row > 12 ? inf
-                      : -static_cast<double>(i % 7);
+                      : -double(i % 7);
   };
   for (plan::DType type : {plan::F32, plan::BF16})
     for (const auto &[channels, pad] : {std::pair<int64_t, int64_t>{3, 0}, {4, 1}, {16, 1}})
@@ -112,7 +113,7 @@ TEST_CASE("softmax and its gradients", "[conformance]") {
     Shape x;
     for (int64_t d = random.integer(1, 3); d > 0; --d)
       x.push_back(random.integer(1, 20));
-    Attributes a = {{"dim", random.integer(0, static_cast<int64_t>(x.size()) - 1)}};
+    Attributes a = {{"dim", random.integer(0, int64_t(x.size()) - 1)}};
     for (const char *name : {"softmax", "log_softmax", "softmax_grad", "log_softmax_grad"}) {
       Case c;
       c.tolerance = 1e-5;

@@ -131,7 +131,7 @@ void subgroups(World &world, Check &check) {
     check.ok(comm.status(), "sub-group");
     if (!comm)
       return;
-    check.that((*comm)->size() == static_cast<int>(ranks.size()), "size of a sub-group");
+    check.that((*comm)->size() == int(ranks.size()), "size of a sub-group");
     check.that(ranks[(*comm)->rank()] == world.rank(), "rank in a sub-group");
     // Different groups run different numbers of operations at once.
     for (int i = 0; i <= first; ++i)

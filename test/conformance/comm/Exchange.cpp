@@ -16,7 +16,7 @@ struct Message {
 
 /// A box of up to `dims` dimensions inside a buffer of `shape`, dense or strided, maybe transposed.
 Box randomBox(const std::vector<int64_t> &shape, uint64_t &state) {
-  auto draw = [&](int64_t n) { return static_cast<int64_t>(mix(state++) % static_cast<uint64_t>(n)); };
+  auto draw = [&](int64_t n) { return int64_t(mix(state++) % uint64_t(n)); };
   Box box;
   int64_t stride = 1;
   std::vector<std::pair<int64_t, int64_t>> dims; // count, stride
@@ -77,14 +77,14 @@ void randomBoxes(World &world, Check &check) {
     uint64_t state = round * 100000;
     std::vector<Message> messages;
     std::vector<int64_t> used(n, 3); // elements of each target that are taken; a gap in front
-    const int count = 1 + static_cast<int>(mix(round) % (2 * n + 2));
+    const int count = 1 + int(mix(round) % (2 * n + 2));
     for (int i = 0; i < count; ++i) {
       Message m;
-      m.from = static_cast<int>(mix(state++) % n);
-      m.to = static_cast<int>(mix(state++) % n);
+      m.from = int(mix(state++) % n);
+      m.to = int(mix(state++) % n);
       m.source = randomBox(shape, state);
       m.target = packedBox(m.source, used[m.to], state);
-      used[m.to] += static_cast<int64_t>(offsets(m.source).size()) + 2;
+      used[m.to] += int64_t(offsets(m.source).size()) + 2;
       messages.push_back(std::move(m));
     }
     // The brute-force model: element by element.
@@ -118,7 +118,7 @@ void transposeSharding(World &world, Check &check) {
     const int64_t rows = n * 2 * scale, columns = n * 3 * scale, r = rows / n, c = columns / n;
     std::vector<float> in(r * columns), out(rows * c, -1);
     for (int64_t i = 0; i < r * columns; ++i)
-      in[i] = static_cast<float>(me * r * columns + i); // the element's global index
+      in[i] = float(me * r * columns + i); // the element's global index
     std::vector<Transfer> sends, receives;
     for (int peer = 0; peer < n; ++peer) {
       sends.push_back({peer, {peer * c, {r, c}, {columns, 1}}});
@@ -128,7 +128,7 @@ void transposeSharding(World &world, Check &check) {
     bool right = true;
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < c; ++j)
-        right &= out[i * c + j] == static_cast<float>(i * columns + me * c + j);
+        right &= out[i * c + j] == float(i * columns + me * c + j);
     check.that(right, "all-to-all: wrong result");
   }
 }
@@ -142,7 +142,7 @@ void halo(World &world, Check &check) {
   const int64_t batch = 2, rows = 3, width = 40;
   std::vector<int32_t> in(batch * rows * width), out(batch * (rows + 2) * width, -7);
   for (size_t i = 0; i < in.size(); ++i)
-    in[i] = me * 10000 + static_cast<int32_t>(i);
+    in[i] = me * 10000 + int32_t(i);
   auto inRow = [&](int64_t row) { return Box{row * width, {batch, 1, width}, {rows * width, width, 1}}; };
   auto outRow = [&](int64_t row) { return Box{row * width, {batch, 1, width}, {(rows + 2) * width, width, 1}}; };
   std::vector<Transfer> sends, receives;

@@ -10,7 +10,7 @@ namespace {
 void stillWorks(Communicator &comm, Check &check) {
   std::vector<float> in(3000, 1), out(3000);
   check.ok(comm.allReduce(in.data(), out.data(), in.size(), plan::F32, plan::SUM), "after an error");
-  check.that(out[2999] == static_cast<float>(comm.size()), "wrong result after an error");
+  check.that(out[2999] == float(comm.size()), "wrong result after an error");
 }
 
 /// One rank does something else: an error on all that names both calls.

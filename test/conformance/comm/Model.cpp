@@ -36,10 +36,10 @@ Format formatOf(plan::DType dtype) { return dtype == plan::F16 ? Format{10, -14,
 uint16_t encode(double value, Format format) {
   const int shift = format.mantissa;
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  const uint16_t infinity = static_cast<uint16_t>((format.high - format.low + 2) << shift);
+  const uint16_t infinity = uint16_t((format.high - format.low + 2) << shift);
   const double magnitude = std::fabs(value);
   if (std::isnan(value))
-    return infinity | static_cast<uint16_t>(1 << (shift - 1));
+    return infinity | uint16_t(1 << (shift - 1));
   if (std::isinf(value))
     return sign | infinity;
   if (magnitude == 0)
@@ -47,9 +47,9 @@ uint16_t encode(double value, Format format) {
   const int exponent = std::max(std::ilogb(magnitude), format.low);
   // Units of the last place; nearbyint rounds ties to even. Overflowing mantissas carry on their
   // own.
-  const auto units = static_cast<uint32_t>(std::nearbyint(std::ldexp(magnitude, shift - exponent)));
-  const uint32_t bits = (static_cast<uint32_t>(exponent - format.low) << shift) + units;
-  return sign | static_cast<uint16_t>(std::min<uint32_t>(bits, infinity));
+  const auto units = uint32_t(std::nearbyint(std::ldexp(magnitude, shift - exponent)));
+  const uint32_t bits = (uint32_t(exponent - format.low) << shift) + units;
+  return sign | uint16_t(std::min<uint32_t>(bits, infinity));
 }
 
 double decode(uint16_t bits, Format format) {
@@ -69,7 +69,7 @@ template <typename T> void store(Bytes &bytes, size_t index, T value) {
 template <typename T> double load(const Bytes &bytes, size_t index) {
   T value;
   std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
-  return static_cast<double>(value);
+  return double(value);
 }
 
 } // namespace
@@ -77,22 +77,22 @@ template <typename T> double load(const Bytes &bytes, size_t index) {
 void put(Bytes &bytes, plan::DType dtype, size_t index, double value) {
   switch (dtype) {
   case plan::F32:
-    return store(bytes, index, static_cast<float>(value));
+    return store(bytes, index, float(value));
   case plan::F64:
     return store(bytes, index, value);
   case plan::F16:
   case plan::BF16:
     return store(bytes, index, encode(value, formatOf(dtype)));
   case plan::I64:
-    return store(bytes, index, static_cast<int64_t>(value));
+    return store(bytes, index, int64_t(value));
   case plan::I32:
-    return store(bytes, index, static_cast<int32_t>(static_cast<int64_t>(value)));
+    return store(bytes, index, int32_t(int64_t(value)));
   case plan::I8:
-    return store(bytes, index, static_cast<int8_t>(static_cast<int64_t>(value)));
+    return store(bytes, index, int8_t(int64_t(value)));
   case plan::U8:
-    return store(bytes, index, static_cast<uint8_t>(static_cast<int64_t>(value)));
+    return store(bytes, index, uint8_t(int64_t(value)));
   default:
-    return store(bytes, index, static_cast<uint8_t>(value != 0));
+    return store(bytes, index, uint8_t(value != 0));
   }
 }
 
@@ -131,20 +131,20 @@ uint64_t mix(uint64_t a, uint64_t b, uint64_t c) {
 Bytes values(plan::DType dtype, size_t count, int rank, uint64_t seed) {
   Bytes bytes(count * elementSize(dtype));
   for (size_t i = 0; i < count; ++i) {
-    const uint64_t bits = mix(seed, static_cast<uint64_t>(rank) + 1, i);
+    const uint64_t bits = mix(seed, uint64_t(rank) + 1, i);
     double value = 0;
     switch (dtype) {
     case plan::F32:
     case plan::F64:
     case plan::F16:
     case plan::BF16: // magnitudes over ten octaves: another order of adding shows in the last bits
-      value = std::ldexp(static_cast<double>(bits >> 11) / 9007199254740992.0 - 0.5, static_cast<int>(bits % 11) - 5);
+      value = std::ldexp(double(bits >> 11) / 9007199254740992.0 - 0.5, int(bits % 11) - 5);
       break;
     case plan::BOOL:
       value = bits % 5 == 0;
       break;
     default:
-      value = static_cast<double>(bits % 2001) - 1000; // wraps in 8 bits, on purpose
+      value = double(bits % 2001) - 1000; // wraps in 8 bits, on purpose
     }
     put(bytes, dtype, i, value);
   }
@@ -164,7 +164,7 @@ Bytes reduce(const std::vector<Bytes> &inputs, plan::DType dtype, plan::Reductio
       else if (reduction == plan::MIN)
         sum = std::min(sum, next);
       else
-        sum = inFloat ? static_cast<float>(sum) + static_cast<float>(next) : sum + next;
+        sum = inFloat ? float(sum) + float(next) : sum + next;
     }
     put(result, dtype, i, sum);
   }

@@ -28,8 +28,7 @@ std::string line(const Outcome &o) {
 }
 
 size_t countOf(const std::vector<Outcome> &outcomes, Status status) {
-  return static_cast<size_t>(
-      std::count_if(outcomes.begin(), outcomes.end(), [&](const Outcome &o) { return o.status == status; }));
+  return size_t(std::count_if(outcomes.begin(), outcomes.end(), [&](const Outcome &o) { return o.status == status; }));
 }
 
 std::string summary(const std::vector<Outcome> &outcomes) {

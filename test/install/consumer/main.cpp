@@ -39,7 +39,7 @@ rt::Status trainPlan(const std::string &path, rt::RunResult &result) {
   options.data = "synthetic";
   options.steps = 3;
   rt::Console console(stdout);
-  return rt::runRanks(static_cast<int>(plan->ranks.size()),
+  return rt::runRanks(int(plan->ranks.size()),
                       [&](rt::World &world) { return rt::runPlan(*plan, options, world, console, result); });
 }
 

@@ -12,7 +12,7 @@ namespace {
 Values numbers(int64_t n, int64_t seed) {
   Values v(static_cast<size_t>(n));
   for (size_t i = 0; i < v.size(); ++i)
-    v[i] = static_cast<double>((static_cast<int64_t>(i) * 7 + seed * 13) % 11 - 5);
+    v[i] = double((int64_t(i) * 7 + seed * 13) % 11 - 5);
   return v;
 }
 
@@ -39,9 +39,8 @@ struct Conv2D {
                   if (yy < 0 || yy >= h || xx < 0 || xx >= w)
                     continue;
                   int64_t channel = q / f * c + p;
-                  term(static_cast<size_t>(((b * g * c + channel) * h + yy) * w + xx),
-                       static_cast<size_t>(((q * c + p) * r + a) * s + e),
-                       static_cast<size_t>(((b * g * f + q) * oh() + i) * ow() + j));
+                  term(size_t(((b * g * c + channel) * h + yy) * w + xx), size_t(((q * c + p) * r + a) * s + e),
+                       size_t(((b * g * f + q) * oh() + i) * ow() + j));
                 }
   }
 };
@@ -110,8 +109,8 @@ TEST_CASE("matmul with transposes and batch broadcast") {
               for (int64_t c = 0; c < n; ++c) {
                 double sum = 0;
                 for (int64_t t = 0; t < k; ++t)
-                  sum += a[static_cast<size_t>(ia * m * k + (ta ? t * m + r : r * k + t))] *
-                         b[static_cast<size_t>(ib * k * n + (tb ? c * k + t : t * n + c))];
+                  sum += a[size_t(ia * m * k + (ta ? t * m + r : r * k + t))] *
+                         b[size_t(ib * k * n + (tb ? c * k + t : t * n + c))];
                 expected.push_back(sum);
               }
         PlanBuilder p;

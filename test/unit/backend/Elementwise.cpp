@@ -89,7 +89,7 @@ TEST_CASE("half precision types round to nearest even and keep special values") 
   CHECK(std::isnan(toFloat(toHalf(NAN))));
   CHECK(toFloat(toBfloat16(1.0f + 0x1p-8f)) == 1.0f);
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
-    Half h{static_cast<uint16_t>(bits)};
+    Half h{uint16_t(bits)};
     if (!std::isnan(toFloat(h)))
       REQUIRE(toHalf(toFloat(h)).bits == h.bits);
   }
@@ -224,7 +224,7 @@ TEST_CASE("wide products of 16-bit operands hand their sums on in F32") {
 
 TEST_CASE("topk orders by value, then by index") {
   auto order = [&](const Values &x, int64_t k, bool smallest) {
-    return one("topk", plan::F32, plan::I64, {{{static_cast<int64_t>(x.size())}, x}}, {k},
+    return one("topk", plan::F32, plan::I64, {{{int64_t(x.size())}, x}}, {k},
                {{"dim", int64_t(0)}, {"k", k}, {"smallest", int64_t(smallest)}});
   };
   CHECK(order({3, 7, 3, 9, 7}, 4, false) == Values{3, 1, 4, 0});

@@ -51,13 +51,13 @@ void set(const Place &p, int64_t value) {
   case FieldDescriptor::CPPTYPE_INT64:
     return assign(&R::SetInt64, &R::SetRepeatedInt64, value);
   case FieldDescriptor::CPPTYPE_UINT64:
-    return assign(&R::SetUInt64, &R::SetRepeatedUInt64, static_cast<uint64_t>(value));
+    return assign(&R::SetUInt64, &R::SetRepeatedUInt64, uint64_t(value));
   case FieldDescriptor::CPPTYPE_UINT32:
-    return assign(&R::SetUInt32, &R::SetRepeatedUInt32, static_cast<uint32_t>(value));
+    return assign(&R::SetUInt32, &R::SetRepeatedUInt32, uint32_t(value));
   case FieldDescriptor::CPPTYPE_ENUM:
-    return assign(&R::SetEnumValue, &R::SetRepeatedEnumValue, static_cast<int>(value));
+    return assign(&R::SetEnumValue, &R::SetRepeatedEnumValue, int(value));
   case FieldDescriptor::CPPTYPE_DOUBLE:
-    return assign(&R::SetDouble, &R::SetRepeatedDouble, static_cast<double>(value));
+    return assign(&R::SetDouble, &R::SetRepeatedDouble, double(value));
   case FieldDescriptor::CPPTYPE_BOOL:
     return assign(&R::SetBool, &R::SetRepeatedBool, value != 0);
   default:
@@ -172,7 +172,7 @@ TEST_CASE("a plan with one wrong number is refused or runs") {
         break; // what null refuses no other needs to see
       }
       for (int s = 0; s < plan.programs(0).steps_size(); ++s)
-        CHECK((*loaded)->launch(0, static_cast<uint32_t>(s)).ok());
+        CHECK((*loaded)->launch(0, uint32_t(s)).ok());
       ++ran;
     }
   }

@@ -44,13 +44,13 @@ TEST_CASE("intersections and copies are those of the indices") {
   std::mt19937 random(1);
   for (int round = 0; round < 500; ++round) {
     Index shape;
-    for (int d = static_cast<int>(random() % 5); d > 0; --d)
+    for (int d = int(random() % 5); d > 0; --d)
       shape.push_back(1 + random() % 5);
     Block a = randomBlock(shape, random), b = randomBlock(shape, random);
     std::map<Index, int32_t> values;
     std::vector<int32_t> from, to, expected;
     for (const Index &i : indices(a))
-      from.push_back(values[i] = static_cast<int32_t>(random() % 1000));
+      from.push_back(values[i] = int32_t(random() % 1000));
     size_t common = 0;
     for (const Index &i : indices(b)) {
       expected.push_back(values.count(i) ? values[i] : -1);
@@ -73,7 +73,7 @@ TEST_CASE("slabs are the block, in order, none too large") {
   std::mt19937 random(2);
   for (int round = 0; round < 300; ++round) {
     Index shape;
-    for (int d = static_cast<int>(random() % 5); d > 0; --d)
+    for (int d = int(random() % 5); d > 0; --d)
       shape.push_back(1 + random() % 5);
     Block block = randomBlock(shape, random);
     int64_t most = 1 + random() % 30;

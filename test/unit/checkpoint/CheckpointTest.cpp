@@ -40,7 +40,7 @@ std::vector<float> values(const Block &block) {
   std::vector<float> v;
   for (int64_t i = 0; i < block.shape[0]; ++i)
     for (int64_t j = 0; j < block.shape[1]; ++j)
-      v.push_back(static_cast<float>((block.offset[0] + i) * 100 + block.offset[1] + j));
+      v.push_back(float((block.offset[0] + i) * 100 + block.offset[1] + j));
   return v;
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("blocks go in one way and come out another") {
       CHECK(found->names() == std::vector<std::string>{"scalar", "w"});
       for (auto [m0, m1] : {std::pair(1, 1), {2, 1}, {3, 1}, {1, 2}, {3, 4}, {7, 5}})
         for (const Block &block : cut(kShape, m0, m1)) {
-          std::vector<float> read(static_cast<size_t>(*elementsOf(block.shape)), -1);
+          std::vector<float> read(size_t(*elementsOf(block.shape)), -1);
           REQUIRE(found->read("w", block, plan::F32, read.data()).ok());
           CHECK(read == values(block));
           std::vector<double> wide(read.size());
@@ -117,7 +117,7 @@ TEST_CASE("every flipped bit and every missing byte of a file is found where it 
   std::vector<float> all(35);
   for (size_t i = 0; i < whole.size(); ++i) {
     std::string bad = whole;
-    bad[i] = static_cast<char>(bad[i] ^ 4);
+    bad[i] = char(bad[i] ^ 4);
     std::ofstream(path, std::ios::binary) << bad;
     Result<Checkpoint> found = Checkpoint::open(folder);
     REQUIRE(found.ok());
@@ -136,7 +136,7 @@ TEST_CASE("files of several chunks are read by the chunks that are needed") {
   const std::string path = scratch.path + "/x";
   std::string bytes(3 * kSumChunk + 17, 'a');
   for (size_t i = 0; i < bytes.size(); ++i)
-    bytes[i] = static_cast<char>(i * 7 + i / 4096);
+    bytes[i] = char(i * 7 + i / 4096);
   std::ofstream(path, std::ios::binary) << bytes;
   FileSums sums = *sumFile(path);
   CHECK(sums.chunks.size() == 4);
@@ -154,7 +154,7 @@ TEST_CASE("files of several chunks are read by the chunks that are needed") {
   char c;
   CHECK_FALSE(file->readAt(bytes.size(), &c, 1).ok());
   CHECK_FALSE(file->readAt(~uint64_t(0), &c, 1).ok());
-  bytes[2 * kSumChunk] = static_cast<char>(bytes[2 * kSumChunk] + 1);
+  bytes[2 * kSumChunk] = char(bytes[2 * kSumChunk] + 1);
   std::ofstream(path, std::ios::binary) << bytes;
   Result<CheckedFile> damaged = CheckedFile::open(path, sums);
   REQUIRE(damaged.ok());

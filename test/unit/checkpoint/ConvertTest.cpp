@@ -61,7 +61,7 @@ TEST_CASE("merging, splitting and merging again changes nothing") {
     const std::string name = "parts" + std::to_string(parts);
     REQUIRE(rewrite(whole, f.manifest, f.path + "/" + name).ok());
     Checkpoint cut = f.open(name);
-    CHECK(cut.manifest().files.size() <= static_cast<size_t>(parts));
+    CHECK(cut.manifest().files.size() <= size_t(parts));
     CHECK(cut.manifest().position.step == 5);
     CHECK(compare(f.source, cut)->empty());
     CHECK(damagesOf(cut).empty());
@@ -129,8 +129,8 @@ TEST_CASE("every damaged stretch is listed") {
   REQUIRE(rewrite(f.source, f.manifest, f.path + "/c").ok());
   const std::string file = f.path + "/c/model.safetensors";
   std::string bytes = *readFile(file, 1 << 30);
-  bytes[kSumChunk + 5] = static_cast<char>(bytes[kSumChunk + 5] ^ 1);
-  bytes[3 * kSumChunk] = static_cast<char>(bytes[3 * kSumChunk] ^ 1);
+  bytes[kSumChunk + 5] = char(bytes[kSumChunk + 5] ^ 1);
+  bytes[3 * kSumChunk] = char(bytes[3 * kSumChunk] ^ 1);
   std::ofstream(file, std::ios::binary) << bytes;
   std::vector<std::string> damages = damagesOf(f.open("c"));
   REQUIRE(damages.size() == 2);

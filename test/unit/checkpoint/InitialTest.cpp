@@ -29,7 +29,7 @@ InitialTensors tensorsOf(const plan::Plan &plan) {
 
 template <typename T>
 std::vector<T> read(const TensorSource &source, const std::string &name, const Block &block, plan::DType type) {
-  std::vector<T> values(static_cast<size_t>(*elementsOf(block.shape)));
+  std::vector<T> values(size_t(*elementsOf(block.shape)));
   Status status = source.read(name, block, type, values.data());
   INFO(status.message());
   REQUIRE(status.ok());
@@ -44,7 +44,7 @@ TEST_CASE("a rank makes the block it holds, and every rank the same numbers") {
   const InitialTensors tensors = tensorsOf(b.plan);
   const std::vector<float> whole = read<float>(tensors, "w", wholeBlock({5, 4, 3}), plan::F32);
   for (const Block &block : {Block{{1, 2, 1}, {3, 2, 2}}, Block{{4, 0, 0}, {1, 4, 3}}}) {
-    std::vector<float> part(static_cast<size_t>(*elementsOf(block.shape)));
+    std::vector<float> part(size_t(*elementsOf(block.shape)));
     copyBlock(whole.data(), wholeBlock({5, 4, 3}), part.data(), block, 4);
     CHECK(read<float>(tensors, "w", block, plan::F32) == part);
   }

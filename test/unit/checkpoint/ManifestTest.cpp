@@ -62,7 +62,7 @@ TEST_CASE("every change of a byte of a manifest is seen") {
   for (size_t i = 0; i < text.size(); ++i)
     for (int bit = 0; bit < 8; ++bit) {
       std::string bad = text;
-      bad[i] = static_cast<char>(bad[i] ^ (1 << bit));
+      bad[i] = char(bad[i] ^ (1 << bit));
       Result<Manifest> found = parseManifest(bad);
       if (found.ok()) // white space only
         CHECK(formatManifest(*found) == text);

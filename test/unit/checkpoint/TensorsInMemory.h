@@ -23,7 +23,7 @@ struct TensorsInMemory : TensorSource {
   void add(const std::string &tensor, const std::vector<int64_t> &shape, float first) {
     Tensor &t = tensors[tensor] = {shape, {}};
     for (int64_t i = 0; i < *elementsOf(shape); ++i)
-      t.values.push_back(first + static_cast<float>(i));
+      t.values.push_back(first + float(i));
   }
 
   const std::string &path() const override { return name; }
@@ -43,7 +43,7 @@ struct TensorsInMemory : TensorSource {
     const Tensor &t = tensors.at(tensor);
     if (!isInside(block, t.shape) || !isFloatType(type))
       return Status::error("not inside");
-    const auto count = static_cast<uint64_t>(*elementsOf(block.shape));
+    const auto count = uint64_t(*elementsOf(block.shape));
     mostElements = std::max(mostElements, count);
     std::vector<float> part(count);
     copyBlock(t.values.data(), wholeBlock(t.shape), part.data(), block, 4);

@@ -32,7 +32,7 @@ TEST_CASE("16-bit floats: every value there and back, rounding between neighbour
   };
   for (const Format &f : {Format{10, -14, halfToFloat, floatToHalf}, Format{7, -126, bfloatToFloat, floatToBfloat}}) {
     for (uint32_t bits = 0; bits < 65536; ++bits) {
-      const auto b = static_cast<uint16_t>(bits);
+      const auto b = uint16_t(bits);
       const float wide = f.widen(b);
       if (!finite(b, f.mantissa)) {
         const bool nan = (b & ((1 << f.mantissa) - 1)) != 0;
@@ -46,16 +46,16 @@ TEST_CASE("16-bit floats: every value there and back, rounding between neighbour
       REQUIRE(std::signbit(wide) == (b >> 15 != 0));
       REQUIRE(f.narrow(wide) == b);
       // Between this value and the next larger magnitude: the tie goes to the even one.
-      const auto up = static_cast<uint16_t>(b + 1);
+      const auto up = uint16_t(b + 1);
       if (!finite(up, f.mantissa))
         continue;
       const double next = decode(up, f.mantissa, f.low), middle = (wide + next) / 2;
-      const auto tie = static_cast<float>(middle);
+      const auto tie = float(middle);
       if (tie != middle) // below the range of F32's subnormal numbers
         continue;
       REQUIRE(f.narrow(tie) == (b & 1 ? up : b));
       REQUIRE(f.narrow(std::nextafter(tie, wide)) == b);
-      REQUIRE(f.narrow(std::nextafter(tie, static_cast<float>(next))) == up);
+      REQUIRE(f.narrow(std::nextafter(tie, float(next))) == up);
     }
   }
   CHECK(floatToHalf(65519.0f) == 0x7bff);

@@ -17,7 +17,7 @@ namespace {
 /// A port that is free, and no other test's: the process is in it, and it lies below those that the
 /// system gives to connections.
 uint16_t freePort() {
-  static uint16_t next = static_cast<uint16_t>(4000 + getpid() % 180 * 32); // half of them are used
+  static uint16_t next = uint16_t(4000 + getpid() % 180 * 32); // half of them are used
   while (!listenOn("127.0.0.1", ++next)) {
   }
   return next;
@@ -184,7 +184,7 @@ TEST_CASE("strangers who say nothing, or nonsense, do not keep ranks from meetin
       if (Result<Socket> socket = startConnecting("127.0.0.1", port)) {
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
         if (connectError(*socket) == 0 && strangers.size() % 2) {
-          const std::string nonsense(strangers.size() * 7, static_cast<char>(strangers.size()));
+          const std::string nonsense(strangers.size() * 7, char(strangers.size()));
           (void)!::send(socket->fd(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL);
         }
         strangers.push_back(std::move(*socket));

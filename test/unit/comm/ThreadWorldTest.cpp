@@ -106,8 +106,7 @@ TEST_CASE("a waiting rank sleeps", "[comm]") {
     (void)(*comm)->barrier();
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
     if (rank == 0)
-      spent = static_cast<double>(after.tv_sec - before.tv_sec) +
-              1e-9 * static_cast<double>(after.tv_nsec - before.tv_nsec);
+      spent = double(after.tv_sec - before.tv_sec) + 1e-9 * double(after.tv_nsec - before.tv_nsec);
   });
   CHECK(spent < 0.05);
 }

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kPixels = 3072;
 
-int labelOf(int64_t sample) { return static_cast<int>(hash(1, sample) % 10); }
-uint8_t pixelOf(int64_t sample, int64_t i) { return static_cast<uint8_t>(hash(2, sample, i)); }
+int labelOf(int64_t sample) { return int(hash(1, sample) % 10); }
+uint8_t pixelOf(int64_t sample, int64_t i) { return uint8_t(hash(2, sample, i)); }
 
 /// Five training files of 8 records each and a test file of 12, numbered on.
 void writeSet(const std::string &dir) {
@@ -23,9 +23,9 @@ void writeSet(const std::string &dir) {
   for (int f = 1; f <= 6; ++f) {
     std::string bytes;
     for (int i = 0; i < (f == 6 ? 12 : 8); ++i, ++sample) {
-      bytes += static_cast<char>(labelOf(sample));
+      bytes += char(labelOf(sample));
       for (int64_t p = 0; p < kPixels; ++p)
-        bytes += static_cast<char>(pixelOf(sample, p));
+        bytes += char(pixelOf(sample, p));
     }
     writeBytes(dir + (f == 6 ? "/test_batch.bin" : "/data_batch_" + std::to_string(f) + ".bin"), bytes);
   }
@@ -140,16 +140,13 @@ TEST_CASE("cifar10 images are resized bilinearly", "[data]") {
     double worst = 0;
     for (int64_t y = 0; y < side; ++y)
       for (int64_t x = 0; x < side; ++x) {
-        auto place = [&](int64_t i) {
-          return std::clamp((static_cast<double>(i) + 0.5) * 32 / static_cast<double>(side) - 0.5, 0.0, 31.0);
-        };
+        auto place = [&](int64_t i) { return std::clamp((double(i) + 0.5) * 32 / double(side) - 0.5, 0.0, 31.0); };
         const double fy = place(y), fx = place(x);
         double expected = 0; // the tent over all stored pixels
         for (int64_t sy = 0; sy < 32; ++sy)
           for (int64_t sx = 0; sx < 32; ++sx)
-            expected += std::max(0.0, 1 - std::fabs(fy - static_cast<double>(sy))) *
-                        std::max(0.0, 1 - std::fabs(fx - static_cast<double>(sx))) * pixelOf(41, 2048 + sy * 32 + sx) /
-                        255.0;
+            expected += std::max(0.0, 1 - std::fabs(fy - double(sy))) * std::max(0.0, 1 - std::fabs(fx - double(sx))) *
+                        pixelOf(41, 2048 + sy * 32 + sx) / 255.0;
         const int64_t at = ((3 + 2) * side + y) * side + x; // sample 1, channel 2
         worst = std::max(worst, std::fabs(element<double>(got[0], at) - expected));
       }

@@ -39,14 +39,14 @@ void checkBox(const std::string &file, const PixelBox &box, int reduction, const
   REQUIRE(p.top * reduction <= box.top);
   REQUIRE((p.left + p.width) * reduction >= box.left + box.width);
   REQUIRE((p.top + p.height) * reduction >= box.top + box.height);
-  REQUIRE(p.rgb.size() == static_cast<size_t>(p.width * p.height * 3));
+  REQUIRE(p.rgb.size() == size_t(p.width * p.height * 3));
   int worst = 0;
   for (int64_t y = 0; y < p.height; ++y)
     for (int64_t x = 0; x < p.width; ++x)
       for (int c = 0; c < 3; ++c) {
-        const int got = p.rgb[static_cast<size_t>((y * p.width + x) * 3 + c)];
-        const int want = expected(static_cast<int>((p.top + y) * reduction + (reduction - 1) / 2),
-                                  static_cast<int>((p.left + x) * reduction + (reduction - 1) / 2), c);
+        const int got = p.rgb[size_t((y * p.width + x) * 3 + c)];
+        const int want = expected(int((p.top + y) * reduction + (reduction - 1) / 2),
+                                  int((p.left + x) * reduction + (reduction - 1) / 2), c);
         worst = std::max(worst, std::abs(got - want));
       }
   CHECK(worst <= tolerance);
@@ -122,7 +122,7 @@ TEST_CASE("resampling is exact for one to one, constants, and linear ramps", "[d
   for (int y = 0; y < 30; ++y)
     for (int x = 0; x < 40; ++x)
       for (int c = 0; c < 3; ++c)
-        pixels.rgb.push_back(static_cast<uint8_t>(c == 0 ? 2 * x : c == 1 ? 3 * y : 77));
+        pixels.rgb.push_back(uint8_t(c == 0 ? 2 * x : c == 1 ? 3 * y : 77));
   const std::vector<double> mean = {0, 0, 0}, std = {1 / 255., 1 / 255., 1 / 255.};
   struct Case {
     int64_t height, width;
@@ -131,19 +131,18 @@ TEST_CASE("resampling is exact for one to one, constants, and linear ramps", "[d
   };
   for (const Case &k : {Case{10, 12, {4, 5, 12, 10}, false}, Case{10, 12, {4, 5, 12, 10}, true},
                         Case{5, 6, {8, 6, 24, 20}, false}, Case{20, 30, {10, 8, 15.5, 10.25}, true}}) {
-    std::vector<float> whole(static_cast<size_t>(3 * k.height * k.width));
+    std::vector<float> whole(size_t(3 * k.height * k.width));
     Resampler resampler({3, k.height, k.width}, {0, 0, 0}, {3, k.height, k.width}, mean, std);
     resampler.fill(pixels, k.box, {0, 0, 40, 30}, k.flip, whole.data());
     double worst = 0;
     for (int64_t y = 0; y < k.height; ++y)
       for (int64_t x = 0; x < k.width; ++x) {
-        const double at = static_cast<double>(k.flip ? k.width - 1 - x : x);
-        const double sx = k.box.left + (at + 0.5) * k.box.width / static_cast<double>(k.width) - 0.5;
-        const double sy =
-            k.box.top + (static_cast<double>(y) + 0.5) * k.box.height / static_cast<double>(k.height) - 0.5;
+        const double at = double(k.flip ? k.width - 1 - x : x);
+        const double sx = k.box.left + (at + 0.5) * k.box.width / double(k.width) - 0.5;
+        const double sy = k.box.top + (double(y) + 0.5) * k.box.height / double(k.height) - 0.5;
         const double want[3] = {2 * sx, 3 * sy, 77};
         for (int64_t c = 0; c < 3; ++c)
-          worst = std::max(worst, std::abs(want[c] - whole[static_cast<size_t>((c * k.height + y) * k.width + x)]));
+          worst = std::max(worst, std::abs(want[c] - whole[size_t((c * k.height + y) * k.width + x)]));
       }
     CHECK(worst < 1e-3);
     // A rank's box is that part of the whole.
@@ -153,7 +152,6 @@ TEST_CASE("resampling is exact for one to one, constants, and linear ramps", "[d
     for (int64_t c = 0; c < 2; ++c)
       for (int64_t y = 0; y < 3; ++y)
         for (int64_t x = 0; x < 4; ++x)
-          CHECK(part[static_cast<size_t>((c * 3 + y) * 4 + x)] ==
-                whole[static_cast<size_t>(((c + 1) * k.height + y + 2) * k.width + x + 1)]);
+          CHECK(part[size_t((c * 3 + y) * 4 + x)] == whole[size_t(((c + 1) * k.height + y + 2) * k.width + x + 1)]);
   }
 }

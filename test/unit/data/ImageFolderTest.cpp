@@ -25,7 +25,7 @@ std::string picture(int level, int width = 40, int height = 30) {
 
 void makeTree(const TemporaryDirectory &dir, int perClass = 6) {
   for (int i = 0; i < 3 * perClass; ++i)
-    put(dir, std::string(1, static_cast<char>('a' + i % 3)) + "/" + std::to_string(i) + (i % 2 ? ".jpg" : ".png"),
+    put(dir, std::string(1, char('a' + i % 3)) + "/" + std::to_string(i) + (i % 2 ? ".jpg" : ".png"),
         picture(10 + i * 5, 30 + i, 50 - i));
 }
 

@@ -36,10 +36,10 @@ inline std::string jpegFile(int width, int height, int channels, const Painter &
   if (progressive)
     jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
-  std::vector<uint8_t> row(static_cast<size_t>(width * channels));
+  std::vector<uint8_t> row(size_t(width * channels));
   for (int y = 0; y < height; ++y) {
     for (int i = 0; i < width * channels; ++i)
-      row[static_cast<size_t>(i)] = static_cast<uint8_t>(paint(y, i / channels, i % channels));
+      row[size_t(i)] = uint8_t(paint(y, i / channels, i % channels));
     JSAMPROW rows[] = {row.data()};
     jpeg_write_scanlines(&info, rows, 1);
   }
@@ -78,10 +78,10 @@ inline std::string pngFile(int width, int height, int type, int depth, const Pai
     for (int i = 0; i < width * channels; ++i) {
       const int value = paint(y, i / channels, i % channels);
       if (depth == 16)
-        rows[static_cast<size_t>(y)].push_back(static_cast<uint8_t>(value >> 8));
-      rows[static_cast<size_t>(y)].push_back(static_cast<uint8_t>(value));
+        rows[size_t(y)].push_back(uint8_t(value >> 8));
+      rows[size_t(y)].push_back(uint8_t(value));
     }
-    starts.push_back(rows[static_cast<size_t>(y)].data());
+    starts.push_back(rows[size_t(y)].data());
   }
   png_write_image(png, starts.data());
   png_write_end(png, nullptr);

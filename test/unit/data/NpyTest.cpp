@@ -16,10 +16,10 @@ namespace {
 /// A file image with the given version, dictionary and data.
 std::string image(int version, const std::string &dictionary, const std::string &data) {
   std::string bytes = "\x93NUMPY";
-  bytes += static_cast<char>(version);
+  bytes += char(version);
   bytes += '\0';
   for (int i = 0; i < (version == 1 ? 2 : 4); ++i)
-    bytes += static_cast<char>(dictionary.size() >> (8 * i));
+    bytes += char(dictionary.size() >> (8 * i));
   return bytes + dictionary + data;
 }
 
@@ -186,10 +186,10 @@ TEST_CASE("mutated npy headers never harm", "[data]") {
     const int edits = 1 + (round % 8 == 0);
     for (int e = 0; e < edits; ++e) {
       const uint64_t bits = hash(round, e);
-      const size_t at = below(bits, static_cast<int64_t>(std::min<size_t>(bytes.size(), 128)));
+      const size_t at = below(bits, int64_t(std::min<size_t>(bytes.size(), 128)));
       switch (bits % 4) {
       case 0:
-        bytes[at] = static_cast<char>(bits >> 32);
+        bytes[at] = char(bits >> 32);
         break;
       case 1:
         bytes.erase(at, 1 + (bits >> 40) % 3);
@@ -212,7 +212,7 @@ TEST_CASE("mutated npy headers never harm", "[data]") {
       uint64_t elements = 1;
       for (int64_t d : header->shape) {
         REQUIRE(d >= 0);
-        elements *= static_cast<uint64_t>(d);
+        elements *= uint64_t(d);
       }
       REQUIRE(header->dataBytes == elements * bytesPerElement(header->dtype));
     } else {

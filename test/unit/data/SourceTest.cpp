@@ -83,7 +83,7 @@ TEST_CASE("a shuffled npy epoch is a permutation, inputs and targets stay togeth
       const std::vector<int64_t> y = labels(got);
       epoch.insert(epoch.end(), y.begin(), y.end());
       for (int n = 0; n < 4; ++n)
-        CHECK(reinterpret_cast<const float *>(got[0].data())[n * 24] == static_cast<float>((y[n] - 1000) * 24));
+        CHECK(reinterpret_cast<const float *>(got[0].data())[n * 24] == float((y[n] - 1000) * 24));
     }
     CHECK(std::set<int64_t>(epoch.begin(), epoch.end()).size() == 12);
   }

@@ -58,7 +58,7 @@ double nearestMean(const std::string &spec, const std::vector<BatchRequest> &wan
     }
     right += guess == y[n];
   }
-  return static_cast<double>(right) / static_cast<double>(batch);
+  return double(right) / double(batch);
 }
 
 } // namespace
@@ -111,8 +111,8 @@ TEST_CASE("synthetic images are scaled, classes even, and the set can be learned
   double mean = 0, square = 0;
   const auto x = valuesOf<float>(got[0]);
   for (float v : x) {
-    mean += v / static_cast<double>(x.size());
-    square += v * v / static_cast<double>(x.size());
+    mean += v / double(x.size());
+    square += v * v / double(x.size());
   }
   CHECK(std::fabs(mean) < 0.3);
   CHECK(square > 0.4);
@@ -153,7 +153,7 @@ TEST_CASE("synthetic tokens follow the chain, and the target is the next one", "
       most = std::max(most, count);
     followed += most;
   }
-  CHECK(followed > static_cast<int>(x.size() * 85 / 100));
+  CHECK(followed > int(x.size() * 85 / 100));
 }
 
 TEST_CASE("bad synthetic options are refused", "[data]") {

@@ -1,6 +1,6 @@
-// Tensors of convolutions of 16 bits, and of F32 that may be rounded to TF32, lie with their channels last: in every kernel
-// they are what the reference backend computes of plain ones, and nothing is copied between convolutions and the loops
-// around them.
+// Tensors of convolutions of 16 bits, and of F32 that may be rounded to TF32, lie with their channels last: in every
+// kernel they are what the reference backend computes of plain ones, and nothing is copied between convolutions and the
+// loops around them.
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
 #include "test/conformance/backend/PlanBuilder.h"
 
@@ -29,7 +29,7 @@ struct Pieces {
     const uint32_t b = p.buffer(type, shape);
     Values values;
     for (int64_t i = elementCount(shape); i > 0; --i)
-      values.push_back(static_cast<double>(static_cast<int>(random() % 17) - 8) / 4);
+      values.push_back(double(int(random() % 17) - 8) / 4);
     inputs[b] = values;
     return b;
   }

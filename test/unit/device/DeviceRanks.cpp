@@ -25,13 +25,13 @@ struct Rank {
 
   float *x() { return reinterpret_cast<float *>(memory.data()); }
   float *y() { return x() + kIn; }
-  float found(int i) const { return host[static_cast<size_t>(kIn + i)]; }
+  float found(int i) const { return host[size_t(kIn + i)]; }
 
   /// x[i] = 100 rank + i, y = 0.
   Status reset(int me) {
     std::fill(host.begin(), host.end(), 0.0f);
     for (int i = 0; i < kIn; ++i)
-      host[static_cast<size_t>(i)] = static_cast<float>(100 * me + i);
+      host[size_t(i)] = float(100 * me + i);
     TESSERA_RETURN_IF_ERROR(device->copy(TESSERA_COMM_STREAM, x(), host.data(), host.size() * 4));
     return device->finish();
   }
@@ -50,7 +50,7 @@ Status reductions(Rank &r, Communicator &group) {
     for (plan::Reduction reduction : {plan::SUM, plan::MAX, plan::MIN}) {
       constexpr size_t count = 6;
       auto number = [&](int member, size_t i) {
-        return type == plan::BOOL ? double((static_cast<size_t>(member) + i) % 2) : double(member + 1) * double(i + 1);
+        return type == plan::BOOL ? double((size_t(member) + i) % 2) : double(member + 1) * double(i + 1);
       };
       double mine[count], found[count];
       for (size_t i = 0; i < count; ++i)
@@ -80,7 +80,7 @@ Status reductions(Rank &r, Communicator &group) {
 Status operations(Rank &r, Communicator &group, const std::vector<int> &list, int me) {
   TESSERA_RETURN_IF_ERROR(reductions(r, group));
   const int n = group.size(), at = group.rank();
-  auto value = [&](int member, int i) { return static_cast<float>(100 * list[static_cast<size_t>(member)] + i); };
+  auto value = [&](int member, int i) { return float(100 * list[size_t(member)] + i); };
   TESSERA_RETURN_IF_ERROR(r.reset(me));
   TESSERA_RETURN_IF_ERROR(group.allReduce(r.x(), r.y(), kIn, plan::F32, plan::SUM));
   TESSERA_RETURN_IF_ERROR(r.look());
@@ -100,7 +100,7 @@ Status operations(Rank &r, Communicator &group, const std::vector<int> &list, in
         TESSERA_RETURN_IF_ERROR(expect(r.found((o * n + m) * 4 + i) == value(m, o * 4 + i), "all-gather"));
   TESSERA_RETURN_IF_ERROR(r.reset(me));
   const int inner = kIn / (2 * n); // [2, n, inner]
-  TESSERA_RETURN_IF_ERROR(group.reduceScatter(r.x(), r.y(), 2, static_cast<size_t>(inner), plan::F32, plan::MAX));
+  TESSERA_RETURN_IF_ERROR(group.reduceScatter(r.x(), r.y(), 2, size_t(inner), plan::F32, plan::MAX));
   TESSERA_RETURN_IF_ERROR(r.look());
   for (int o = 0; o < 2; ++o)
     for (int i = 0; i < inner; ++i)
@@ -152,7 +152,7 @@ Status recorded(Rank &r, Communicator &group, const std::vector<int> &list, int 
     TESSERA_RETURN_IF_ERROR(r.look());
     float sum = 0;
     for (int rank : list)
-      sum += static_cast<float>(100 * round * rank + 7);
+      sum += float(100 * round * rank + 7);
     TESSERA_RETURN_IF_ERROR(expect(r.found(7) == sum, "a recorded all-reduce"));
   }
   api.destroyGraph(d, graph);

@@ -25,8 +25,7 @@ std::string deviceJson(int capability, int multiprocessors, int sharedMemory, co
 
 Descriptor describe(const std::string &json) {
   Descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-  device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<int64_t>(json.size() + 1),
-             json.c_str());
+  device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, int64_t(json.size() + 1), json.c_str());
   device.finalize();
   return device;
 }

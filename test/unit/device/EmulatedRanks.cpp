@@ -94,7 +94,7 @@ Status prepared(const char *fail, bool agree = true) {
     const int me = world.rank();
     float *x = arena.data() + (agree ? 0 : 4 * me), *y = arena.data() + 16;
     for (int i = 0; i < 8; ++i)
-      x[i] = static_cast<float>(me + i);
+      x[i] = float(me + i);
     TESSERA_RETURN_IF_ERROR((*group)->allReduce(x, y, 8, plan::F32, plan::SUM));
     // Through scratch memory on both sides, and straight into the arena.
     TESSERA_RETURN_IF_ERROR((*twin)->allGather(x, arena.data() + 32, 2, 4, plan::F32));
@@ -102,10 +102,9 @@ Status prepared(const char *fail, bool agree = true) {
                                                {{1 - me, {0, {4}, {1}}}}, plan::F32));
     TESSERA_RETURN_IF_ERROR((*group)->barrier());
     for (int i = 0; i < 8; ++i)
-      if (y[i] != static_cast<float>(1 + 2 * i) ||
-          arena.data()[32 + i] != static_cast<float>(i / 4 ? 1 + i % 4 : i % 4))
+      if (y[i] != float(1 + 2 * i) || arena.data()[32 + i] != float(i / 4 ? 1 + i % 4 : i % 4))
         return Status::error("a wrong result");
-    if (arena.data()[50] != static_cast<float>(1 - me + 4))
+    if (arena.data()[50] != float(1 - me + 4))
       return Status::error("a wrong message");
     return Status();
   });
@@ -135,7 +134,7 @@ TEST_CASE("an exchange concerns only those who send or receive") {
     const int me = world.rank();
     for (int round = 0; round < 3; ++round) {
       for (int i = 0; i < 8; ++i) {
-        x.data()[i] = static_cast<float>(10 * me + i + round);
+        x.data()[i] = float(10 * me + i + round);
         y.data()[i] = 0;
       }
       // From the first to the last, two messages; the one between them has none.
@@ -146,7 +145,7 @@ TEST_CASE("an exchange concerns only those who send or receive") {
         receives = {{0, {1, {3}, {1}}}, {0, {6, {2}, {1}}}};
       TESSERA_RETURN_IF_ERROR((*group)->exchange(x.data(), sends, y.data(), receives, plan::F32));
       TESSERA_RETURN_IF_ERROR((*group)->barrier());
-      if (me == 2 && (y.data()[1] != static_cast<float>(round) || y.data()[7] != static_cast<float>(5 + round)))
+      if (me == 2 && (y.data()[1] != float(round) || y.data()[7] != float(5 + round)))
         return Status::error("a wrong message");
     }
     return Status();

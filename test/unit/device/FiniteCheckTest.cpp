@@ -61,7 +61,7 @@ TEST_CASE("a device finds what is not finite in any place of any type") {
                             {plan::F32, double(std::numeric_limits<float>::max())},
                             {plan::F64, std::numeric_limits<double>::max()}}) {
     // One number, parts of a word, and more than a piece of 256 KiB and a part of a word.
-    const auto size = static_cast<int64_t>(bytesPerElement(type));
+    const auto size = int64_t(bytesPerElement(type));
     for (int64_t n : {int64_t(1), int64_t(3), int64_t(1001), (int64_t(256) << 10) / size + 3}) {
       Watched w;
       const uint32_t x = w.p.buffer(plan::F32, {4}), y = w.bound(plan::F32, 4), state = w.bound(type, n, plan::STATE);
@@ -79,7 +79,7 @@ TEST_CASE("a device finds what is not finite in any place of any type") {
       const bool apart = n == 3;
       for (int64_t place : {int64_t(0), n / 2, n - 3, n - 1})
         for (double value : {kInfinity, -kInfinity, std::nan("")}) {
-          const auto at = static_cast<size_t>(std::max<int64_t>(place, 0));
+          const auto at = size_t(std::max<int64_t>(place, 0));
           std::swap(values[at], value);
           w.write(state, values);
           CHECK(w.run(apart));
@@ -108,8 +108,8 @@ TEST_CASE("the patterns of 16 bits: the device says what the host says of every 
       uint16_t four[4] = {0x7bff, 0xfbff, 0x7bff, 0xfbff};
       if (type == plan::BF16)
         for (uint16_t &v : four)
-          v = static_cast<uint16_t>((v & 0x8000) | 0x7f7f);
-      four[pattern % 4] = static_cast<uint16_t>(pattern);
+          v = uint16_t((v & 0x8000) | 0x7f7f);
+      four[pattern % 4] = uint16_t(pattern);
       REQUIRE(w.loaded->upload(state, four).ok());
       wrong += w.run(true) != bool(nonFinite(four, type, 4));
     }

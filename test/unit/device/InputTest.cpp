@@ -47,7 +47,7 @@ std::vector<float> sums(int batches, bool wait, bool graphs, std::vector<std::st
     if (!need(place.status()))
       break;
     for (int i = 0; i < kElements; ++i)
-      static_cast<float *>(*place)[i] = static_cast<float>(b + i);
+      static_cast<float *>(*place)[i] = float(b + i);
     need((*path)->send(b % 2));
     need((*path)->receive());
     need((*loaded)->capabilities().programs->runProgram(0, {}));
@@ -74,8 +74,8 @@ TEST_CASE("a batch that is sent early reaches the program that it is for") {
         for (int i = 0; i < kElements; ++i) {
           float expected = 0;
           for (int b = 1; b <= 9; ++b)
-            expected = 2 * expected + static_cast<float>(b + i);
-          wrong += found[static_cast<size_t>(i)] != expected;
+            expected = 2 * expected + float(b + i);
+          wrong += found[size_t(i)] != expected;
         }
         CHECK(wrong == 0);
       }

@@ -99,7 +99,7 @@ std::optional<KernelCall> withLayouts(const KernelCall &call) {
   for (std::vector<TensorView> *views : {&last.inputs, &last.outputs})
     for (TensorView &view : *views)
       if (view.shape.size() == 4 && view.shape[1] > 1 && isFloat(view.dtype) && view.dtype != plan::F64) {
-        view.layout = {{{1, static_cast<int>(view.shape[1])}}};
+        view.layout = {{{1, int(view.shape[1])}}};
         found = true;
       }
   return found ? std::optional(last) : std::nullopt;
@@ -175,7 +175,7 @@ std::vector<std::string> rowSources(plan::DType type) {
     const plan::Program &program = p.plan().programs(0);
     std::vector<KernelCall> calls(4);
     for (int s = 0; s < 4; ++s)
-      REQUIRE(resolveCall(p.plan(), program.steps(s), views, {}, calls[static_cast<size_t>(s)]).ok());
+      REQUIRE(resolveCall(p.plan(), program.steps(s), views, {}, calls[size_t(s)]).ok());
     std::optional<JoinedKernel> joined =
         rowsFrom(program, calls, 0, ranges, BufferUses(p.plan()), JoinedProgram(program, ranges));
     REQUIRE(joined);

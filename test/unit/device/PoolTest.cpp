@@ -1,5 +1,5 @@
-// Which pooling goes to the library and which is generated, and what either makes of NaN and infinities. The values of random
-// shapes are those of the conformance suite.
+// Which pooling goes to the library and which is generated, and what either makes of NaN and infinities. The values of
+// random shapes are those of the conformance suite.
 #include "test/conformance/backend/PlanBuilder.h"
 
 #include <catch2/catch.hpp>
@@ -66,7 +66,7 @@ std::vector<std::string> run(const Windows &w, const std::function<double(int64_
   return kernels;
 }
 
-double small(int64_t i) { return static_cast<double>(i * 7 % 11 - 5) / 4; }
+double small(int64_t i) { return double(i * 7 % 11 - 5) / 4; }
 
 } // namespace
 

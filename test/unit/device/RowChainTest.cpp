@@ -22,7 +22,7 @@ struct Rows {
     const uint32_t b = p.buffer(type, shape);
     Values &values = inputs[b];
     for (int64_t i = elementCount(shape); i > 0; --i)
-      values.push_back(static_cast<double>(static_cast<int>(random() % 7) - 3));
+      values.push_back(double(int(random() % 7) - 3));
     return b;
   }
   /// A buffer that the outside sees.
@@ -36,9 +36,7 @@ struct Rows {
   }
   /// The place of `b` where `at` is.
   void move(uint32_t b, uint32_t at, uint64_t further = 0) {
-    p.plan()
-        .mutable_buffers(static_cast<int>(b))
-        ->set_offset(p.plan().buffers(static_cast<int>(at)).offset() + further);
+    p.plan().mutable_buffers(int(b))->set_offset(p.plan().buffers(int(at)).offset() + further);
   }
 
   /// The step with which each step runs, itself if alone. As a whole the program gives what its steps give one by one.
@@ -406,8 +404,7 @@ private:
       ++count;
     }
     for (int n = pick({1, 2, 4}); n > 0; --n, ++count)
-      loop.op(pick({"add", "sub", "mul", "max"}),
-              {static_cast<uint32_t>(random() % count), static_cast<uint32_t>(random() % count)});
+      loop.op(pick({"add", "sub", "mul", "max"}), {uint32_t(random() % count), uint32_t(random() % count)});
     loop.constant(-3).op("max", {count - 1, count}).constant(3).op("min", {count + 1, count + 2});
     const uint32_t y = count + 3;
     for (int n = pick({1, 2, 3}); n > 0; --n) {
@@ -426,7 +423,7 @@ private:
     }
   }
 
-  uint64_t sizeOf(const Value &v) const { return (static_cast<uint64_t>(elementCount(v.view)) * 4 + 63) / 64 * 64; }
+  uint64_t sizeOf(const Value &v) const { return (uint64_t(elementCount(v.view)) * 4 + 63) / 64 * 64; }
   /// Offsets by chance, where nobody lives at the same time; an elementwise result may take the place of an operand.
   void place() {
     std::vector<uint64_t> offsets;
@@ -451,7 +448,7 @@ private:
       }
       offsets.push_back(at);
       end = std::max(end, at + sizeOf(v));
-      p.plan().mutable_buffers(static_cast<int>(v.buffer))->set_offset(at);
+      p.plan().mutable_buffers(int(v.buffer))->set_offset(at);
     }
     p.plan().set_arena_bytes(end);
   }

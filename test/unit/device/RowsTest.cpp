@@ -15,13 +15,13 @@ TEST_CASE("boxes become rows in order") {
     Box box;
     std::vector<int64_t> sizes;
     for (size_t d = 0; d < rank; ++d) {
-      sizes.push_back(1 + static_cast<int64_t>(random() % 4));
-      box.count.push_back(static_cast<int64_t>(random() % (static_cast<unsigned>(sizes[d]) + 1)));
+      sizes.push_back(1 + int64_t(random() % 4));
+      box.count.push_back(int64_t(random() % (unsigned(sizes[d]) + 1)));
     }
     box.stride.assign(rank, 1);
     for (size_t d = rank; d-- > 1;)
       box.stride[d - 1] = box.stride[d] * sizes[d];
-    box.offset = static_cast<int64_t>(random() % 7);
+    box.offset = int64_t(random() % 7);
     std::vector<int64_t> expected;
     const int64_t n = boxElements(box);
     for (int64_t i = 0; i < n; ++i) {
@@ -34,7 +34,7 @@ TEST_CASE("boxes become rows in order") {
     }
     std::vector<int64_t> found;
     for (const RowCopy &r : rowsOf(box)) {
-      CHECK(r.packed == static_cast<int64_t>(found.size()));
+      CHECK(r.packed == int64_t(found.size()));
       CHECK((r.rows == 1 || r.pitch >= r.width));
       for (int64_t row = 0; row < r.rows; ++row)
         for (int64_t i = 0; i < r.width; ++i)

@@ -36,9 +36,9 @@ struct Doubling {
   void write(float first) {
     std::vector<float> values(kElements);
     for (size_t i = 0; i < values.size(); ++i)
-      values[i] = first + static_cast<float>(i % 7);
+      values[i] = first + float(i % 7);
     REQUIRE(loaded->upload(y, values.data()).ok());
-    const uint16_t three[3] = {1, 2, static_cast<uint16_t>(first)};
+    const uint16_t three[3] = {1, 2, uint16_t(first)};
     REQUIRE(loaded->upload(z, three).ok());
   }
   void run() { REQUIRE(loaded->capabilities().programs->runProgram(0, {}).ok()); }
@@ -50,7 +50,7 @@ struct Doubling {
     REQUIRE(loaded->download(z, three).ok());
     bool good = three[0] == 1 && three[1] == 2 && three[2] == last;
     for (size_t i = 0; i < values.size(); ++i)
-      good &= values[i] == times * (first + static_cast<float>(i % 7));
+      good &= values[i] == times * (first + float(i % 7));
     return good;
   }
 };

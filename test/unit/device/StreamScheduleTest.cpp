@@ -26,14 +26,14 @@ std::vector<std::set<int>> happensBefore(const Segment &segment) {
   std::vector<std::set<int>> before(segment.steps.size());
   std::map<int, int> recorded; // event -> position
   int last[2] = {-1, -1};
-  for (int i = 0; i < static_cast<int>(segment.steps.size()); ++i) {
-    const ScheduledStep &s = segment.steps[static_cast<size_t>(i)];
+  for (int i = 0; i < int(segment.steps.size()); ++i) {
+    const ScheduledStep &s = segment.steps[size_t(i)];
     auto follow = [&](int p) {
       if (p < 0)
         return;
-      auto &mine = before[static_cast<size_t>(i)];
+      auto &mine = before[size_t(i)];
       mine.insert(p);
-      mine.insert(before[static_cast<size_t>(p)].begin(), before[static_cast<size_t>(p)].end());
+      mine.insert(before[size_t(p)].begin(), before[size_t(p)].end());
     };
     follow(last[s.stream]);
     if (s.waitsFor > 0) {
@@ -53,8 +53,8 @@ std::vector<std::set<int>> happensBefore(const Segment &segment) {
 std::vector<StepAccess> randomProgram(std::mt19937 &random, int steps, int cells) {
   auto ranges = [&](int most) {
     std::vector<ByteRange> list;
-    for (int n = static_cast<int>(random() % static_cast<unsigned>(most)) + 1; n > 0; --n) {
-      uint64_t begin = random() % static_cast<unsigned>(cells);
+    for (int n = int(random() % unsigned(most)) + 1; n > 0; --n) {
+      uint64_t begin = random() % unsigned(cells);
       list.push_back({begin * 64, (begin + 1 + random() % 3) * 64});
     }
     return list;
@@ -106,7 +106,7 @@ TEST_CASE("streams: conflicting steps are ordered, for random programs") {
       for (size_t p = 0; p < i; ++p) {
         const bool conflict = overlap(steps[p].writes, steps[i].reads) || overlap(steps[p].writes, steps[i].writes) ||
                               overlap(steps[p].reads, steps[i].writes);
-        const bool ordered = before[i].count(static_cast<int>(p)) != 0;
+        const bool ordered = before[i].count(int(p)) != 0;
         ++pairs;
         unordered += !ordered;
         if (conflict)

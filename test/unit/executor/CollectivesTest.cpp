@@ -34,7 +34,7 @@ size_t at(const std::vector<int64_t> &shape, const std::vector<int64_t> &index) 
   int64_t place = 0;
   for (size_t d = 0; d < shape.size(); ++d)
     place = place * shape[d] + index[d];
-  return static_cast<size_t>(place);
+  return size_t(place);
 }
 
 /// Where an element lies under a layout, from the definition in Backend.h.
@@ -43,8 +43,8 @@ size_t placeOf(const std::vector<int64_t> &shape, const Layout &layout, std::vec
   std::vector<int64_t> inner;
   for (size_t i = layout.inner.size(); i-- > 0;) {
     auto [d, block] = layout.inner[i];
-    inner.insert(inner.begin(), index[static_cast<size_t>(d)] % block);
-    index[static_cast<size_t>(d)] /= block;
+    inner.insert(inner.begin(), index[size_t(d)] % block);
+    index[size_t(d)] /= block;
   }
   index.insert(index.end(), inner.begin(), inner.end());
   return at(sizes, index);
@@ -57,7 +57,7 @@ struct Memory : LoadedPlan {
   std::vector<Values> data;
   Memory(const plan::Plan &p, std::vector<Layout> layouts) : p(p), layouts(std::move(layouts)) {
     for (const plan::Buffer &b : p.buffers())
-      data.emplace_back(static_cast<size_t>(size(toVector(b.shape()))), -1.0f);
+      data.emplace_back(size_t(size(toVector(b.shape()))), -1.0f);
   }
   size_t arenaBytes() const override { return 0; }
   size_t scratchBytes() const override { return 0; }
@@ -65,14 +65,14 @@ struct Memory : LoadedPlan {
   Layout layout(uint32_t b) const override { return layouts[b]; }
   plan::DType dtype(uint32_t) const override { return plan::F32; }
   RtStatus upload(uint32_t b, const void *host) override {
-    std::vector<int64_t> shape = toVector(p.buffers(static_cast<int>(b)).shape());
+    std::vector<int64_t> shape = toVector(p.buffers(int(b)).shape());
     forEach(shape, [&](const std::vector<int64_t> &i) {
       data[b][placeOf(shape, layouts[b], i)] = static_cast<const float *>(host)[at(shape, i)];
     });
     return {};
   }
   RtStatus download(uint32_t b, void *host) override {
-    std::vector<int64_t> shape = toVector(p.buffers(static_cast<int>(b)).shape());
+    std::vector<int64_t> shape = toVector(p.buffers(int(b)).shape());
     forEach(shape, [&](const std::vector<int64_t> &i) {
       static_cast<float *>(host)[at(shape, i)] = data[b][placeOf(shape, layouts[b], i)];
     });
@@ -83,11 +83,11 @@ struct Memory : LoadedPlan {
   std::string describe(uint32_t, uint32_t) const override { return ""; }
 };
 
-float input(size_t rank, size_t element) { return static_cast<float>(rank * 1000 + element); }
+float input(size_t rank, size_t element) { return float(rank * 1000 + element); }
 
 /// The element of the output of rank `me` at `index`, by plan.proto.
 float expected(const plan::Collective &c, const std::vector<int64_t> &in, int n, int me, std::vector<int64_t> index) {
-  auto value = [&](int rank, const std::vector<int64_t> &i) { return input(static_cast<size_t>(rank), at(in, i)); };
+  auto value = [&](int rank, const std::vector<int64_t> &i) { return input(size_t(rank), at(in, i)); };
   auto reduced = [&](const std::vector<int64_t> &i) {
     float result = value(0, i);
     for (int rank = 1; rank < n; ++rank)
@@ -101,7 +101,7 @@ float expected(const plan::Collective &c, const std::vector<int64_t> &in, int n,
   case plan::ALL_REDUCE:
     return reduced(index);
   case plan::ALL_GATHER: {
-    int from = static_cast<int>(index[d] / in[d]);
+    int from = int(index[d] / in[d]);
     index[d] %= in[d];
     return value(from, index);
   }
@@ -110,21 +110,21 @@ float expected(const plan::Collective &c, const std::vector<int64_t> &in, int n,
     return reduced(index);
   case plan::ALL_TO_ALL: {
     int64_t block = d == s ? in[d] / n : in[d]; // what one member sends, along dim
-    int from = static_cast<int>(index[d] / block);
+    int from = int(index[d] / block);
     index[d] %= block;
     index[s] += me * in[s] / n;
     return value(from, index);
   }
   case plan::PERMUTE:
-    return value(static_cast<int>(c.sources(me)), index);
+    return value(int(c.sources(me)), index);
   case plan::BROADCAST:
-    return value(static_cast<int>(c.root()), index);
+    return value(int(c.root()), index);
   case plan::HALO: {
     int64_t global = me * in[d] + index[d] - c.halo_lo();
     if (global < 0 || global >= n * in[d])
-      return static_cast<float>(c.fill());
+      return float(c.fill());
     index[d] = global % in[d];
-    return value(static_cast<int>(global / in[d]), index);
+    return value(int(global / in[d]), index);
   }
   default:
     return 0;
@@ -153,8 +153,8 @@ bool check(const plan::Collective &c, const std::vector<int64_t> &in, int n, con
   int wrong = 0;
   bool staged = false;
   RtStatus status = runRanks(n, [&](World &world) -> RtStatus {
-    auto rank = static_cast<uint32_t>(world.rank());
-    PlanBuilder b(rank, static_cast<uint32_t>(n));
+    auto rank = uint32_t(world.rank());
+    PlanBuilder b(rank, uint32_t(n));
     b.buffer("in", in);
     b.buffer("out", out);
     *b.step("c")->mutable_collective() = c;
@@ -167,18 +167,17 @@ bool check(const plan::Collective &c, const std::vector<int64_t> &in, int n, con
       return group.status();
     CollectiveCall call(b.plan, b.plan.programs(0).steps(0).collective(), memory, **group);
     for (int round = 0; round < 2; ++round) { // prepared once, run again
-      Values host(static_cast<size_t>(size(in)));
+      Values host(size_t(size(in)));
       for (size_t i = 0; i < host.size(); ++i)
         host[i] = input(rank, i);
       TESSERA_RETURN_IF_ERROR(memory.upload(0, host.data()));
       TESSERA_RETURN_IF_ERROR(call.run());
-      Values result(static_cast<size_t>(size(out)));
+      Values result(size_t(size(out)));
       TESSERA_RETURN_IF_ERROR(memory.download(1, result.data()));
       std::lock_guard lock(mutex);
       staged |= call.staged();
-      forEach(out, [&](const std::vector<int64_t> &i) {
-        wrong += result[at(out, i)] != expected(c, in, n, static_cast<int>(rank), i);
-      });
+      forEach(out,
+              [&](const std::vector<int64_t> &i) { wrong += result[at(out, i)] != expected(c, in, n, int(rank), i); });
     }
     return {};
   });
@@ -240,10 +239,10 @@ TEST_CASE("collectives on every dimension, layout and rank count") {
       }
       plan::Collective permute = collective(plan::PERMUTE);
       for (int i = 0; i < n; ++i)
-        permute.add_sources(static_cast<uint32_t>((i + n - 1) % n));
+        permute.add_sources(uint32_t((i + n - 1) % n));
       CHECK_FALSE(check(permute, shape, n, layout, layout));
       plan::Collective broadcast = collective(plan::BROADCAST);
-      broadcast.set_root(static_cast<uint32_t>(n - 1));
+      broadcast.set_root(uint32_t(n - 1));
       CHECK_FALSE(check(broadcast, shape, n, layout, layout));
     }
 }

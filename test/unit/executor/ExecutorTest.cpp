@@ -30,7 +30,7 @@ struct Scratch {
 std::vector<float> batch(int step) {
   std::vector<float> x(8 * 3);
   for (size_t i = 0; i < x.size(); ++i)
-    x[i] = static_cast<float>((static_cast<int>(i) * 7 + step * 3) % 11 - 5) / 4;
+    x[i] = float((int(i) * 7 + step * 3) % 11 - 5) / 4;
   return x;
 }
 
@@ -68,7 +68,7 @@ void writeWeights(const std::string &path, plan::DType type = plan::F32, std::ve
                   const std::string &name = "w") {
   auto writer = SafetensorsWriter::create(path, {{name, type, shape}});
   REQUIRE(writer.ok());
-  std::vector<float> w(static_cast<size_t>(*elementsOf(shape)), 0);
+  std::vector<float> w(size_t(*elementsOf(shape)), 0);
   for (size_t i = 0; i < std::min(w.size(), kWeights.size()); ++i)
     w[i] = kWeights[i];
   REQUIRE(writer->add(w.data(), w.size() * 4).ok());
@@ -78,8 +78,8 @@ void writeWeights(const std::string &path, plan::DType type = plan::F32, std::ve
 RtStatus trainOn(uint32_t ranks, bool widen, const std::string &weights, int steps, std::vector<double> &losses,
                  std::vector<float> &out, std::vector<double> &moment, const std::string &save) {
   std::vector<plan::Plan> plans = trainingPlans(ranks);
-  return runRanks(static_cast<int>(ranks), [&](World &world) -> RtStatus {
-    const plan::Plan &plan = plans[static_cast<size_t>(world.rank())];
+  return runRanks(int(ranks), [&](World &world) -> RtStatus {
+    const plan::Plan &plan = plans[size_t(world.rank())];
     auto backend = createBackend("reference");
     if (!backend)
       return backend.status();
@@ -94,7 +94,7 @@ RtStatus trainOn(uint32_t ranks, bool widen, const std::string &weights, int ste
       std::vector<float> x = batch(s);
       size_t rows = 8 / ranks;
       TESSERA_RETURN_IF_ERROR((*executor)->feed((*executor)->bindings(plan::INPUT, "train").at(0),
-                                                x.data() + static_cast<size_t>(world.rank()) * rows * 3));
+                                                x.data() + size_t(world.rank()) * rows * 3));
       TESSERA_RETURN_IF_ERROR((*executor)->feedStep("train", s));
       TESSERA_RETURN_IF_ERROR((*executor)->run(0));
       Result<double> loss = (*executor)->fetchScalar(plan::LOSS, "train");
@@ -141,7 +141,7 @@ TEST_CASE("training equals the computation by hand on any number of ranks") {
       REQUIRE(losses.size() == 3);
       for (int s = 0; s < 3; ++s) {
         hand.step(batch(s));
-        CHECK(losses[static_cast<size_t>(s)] == Approx(hand.loss).epsilon(tolerance));
+        CHECK(losses[size_t(s)] == Approx(hand.loss).epsilon(tolerance));
       }
       for (size_t i = 0; i < out.size(); ++i)
         CHECK(out[i] == Approx(hand.out[i]).epsilon(tolerance));
@@ -179,7 +179,7 @@ TEST_CASE("a sharded parameter is loaded by boxes and saved whole") {
   RtStatus status = runRanks(4, [&](World &world) -> RtStatus {
     auto backend = createBackend("reference");
     auto file = Safetensors::open(path);
-    auto executor = Executor::create(plans[static_cast<size_t>(world.rank())], **backend, world, {});
+    auto executor = Executor::create(plans[size_t(world.rank())], **backend, world, {});
     if (!executor)
       return executor.status();
     TESSERA_RETURN_IF_ERROR((*executor)->loadWeights(&*file, false));
@@ -255,7 +255,7 @@ struct OddBackend : Backend {
 TEST_CASE("ranks that keep a tensor in different layouts meet in plain copies") {
   std::vector<float> sums(8, 0);
   RtStatus status = runRanks(2, [&](World &world) -> RtStatus {
-    auto rank = static_cast<uint32_t>(world.rank());
+    auto rank = uint32_t(world.rank());
     PlanBuilder b(rank, 2);
     b.bind(plan::INPUT, "x", b.buffer("x", {2, 4}), {4, 4}, {2 * rank, 0});
     b.bind(plan::OUTPUT, "y", b.buffer("y", {2, 4}), {2, 4}, {0, 0}, rank == 0);
@@ -268,7 +268,7 @@ TEST_CASE("ranks that keep a tensor in different layouts meet in plain copies") 
       return RtStatus::error("not staged");
     std::vector<float> x(8);
     for (size_t i = 0; i < 8; ++i)
-      x[i] = static_cast<float>(i * (rank ? 10 : 1));
+      x[i] = float(i * (rank ? 10 : 1));
     TESSERA_RETURN_IF_ERROR((*executor)->feed(0, x.data()));
     TESSERA_RETURN_IF_ERROR((*executor)->run(0));
     std::vector<char> y;
@@ -280,7 +280,7 @@ TEST_CASE("ranks that keep a tensor in different layouts meet in plain copies") 
   INFO(status.message());
   REQUIRE(status.ok());
   for (size_t i = 0; i < 8; ++i)
-    CHECK(sums[i] == static_cast<float>(i * 11));
+    CHECK(sums[i] == float(i * 11));
 }
 
 TEST_CASE("missing and wrong weights are named") {
@@ -331,7 +331,7 @@ TEST_CASE("an unknown kernel names the step and the rank") {
   plans[1].mutable_programs(0)->mutable_steps(RELU)->mutable_kernel()->set_name("frobnicate");
   RtStatus status = runRanks(2, [&](World &world) -> RtStatus {
     auto backend = createBackend("reference");
-    return Executor::create(plans[static_cast<size_t>(world.rank())], **backend, world, {}).status();
+    return Executor::create(plans[size_t(world.rank())], **backend, world, {}).status();
   });
   CHECK(contains(status.message(), "rank 1"));
   CHECK(contains(status.message(), "/fc/Relu"));
@@ -351,7 +351,7 @@ TEST_CASE("an interrupt is seen by all ranks in the same step") {
         return stop.status();
       if (*stop) {
         std::lock_guard lock(mutex);
-        stopped[static_cast<size_t>(world.rank())] = step;
+        stopped[size_t(world.rank())] = step;
         return {};
       }
     }

@@ -67,7 +67,7 @@ public:
     tensor->set_name(name);
     tensor->set_data_type(onnx::TensorProto::INT64);
     if (!scalar)
-      tensor->add_dims(static_cast<int64_t>(values.size()));
+      tensor->add_dims(int64_t(values.size()));
     for (int64_t value : values)
       tensor->add_int64_data(value);
     return *this;

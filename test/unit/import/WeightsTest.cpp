@@ -97,7 +97,7 @@ TEST_CASE("weights that the file lacks follow rule and seed", "[import]") {
     sum += x;
     squares += double(x) * x;
   }
-  auto n = static_cast<double>(w.size());
+  auto n = double(w.size());
   CHECK(std::abs(sum / n) < 4 * std::sqrt(2.0 / 64 / n)); // four standard errors
   CHECK(squares / n == Approx(2.0 / 64).epsilon(0.03));
   CHECK(floats(store, "fc.bias") == std::vector<float>(1000, 0));

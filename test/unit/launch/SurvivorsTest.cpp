@@ -39,7 +39,7 @@ TEST_CASE("all machines come to the same decision, made once") {
     threads.emplace_back([&, i, machine] {
       Survivors survivors(folder.path, machine, 30);
       survivors.begin(false);
-      const int first = static_cast<int>(2 * i);
+      const int first = int(2 * i);
       Result<Survivors::Decision> decision =
           survivors.agree(0, {first, first + 1}, machines, [&](const std::set<int> &left) {
             ++decided;

@@ -27,7 +27,7 @@ plan::Binding &bind(plan::Plan &p, int b) { return *p.mutable_bindings(b); }
 
 /// All of the buffer, and `more` in dimension 0.
 void setExtent(plan::Plan &p, int b, int64_t more) {
-  bind(p, b).mutable_extent()->CopyFrom(buf(p, static_cast<int>(bind(p, b).buffer())).shape());
+  bind(p, b).mutable_extent()->CopyFrom(buf(p, int(bind(p, b).buffer())).shape());
   bind(p, b).set_extent(0, bind(p, b).extent(0) + more);
 }
 
@@ -429,13 +429,13 @@ TEST_CASE("the parts of a plan lie in its bytes") {
   const std::string bytes = serialize(plan);
   std::optional<PlanParts> parts = partsOf(bytes);
   REQUIRE(parts);
-  REQUIRE(parts->buffers.size() == static_cast<size_t>(plan.buffers_size()));
+  REQUIRE(parts->buffers.size() == size_t(plan.buffers_size()));
   for (int b = 0; b < plan.buffers_size(); ++b)
-    CHECK(parts->buffers[static_cast<size_t>(b)] == plan.buffers(b).SerializeAsString());
+    CHECK(parts->buffers[size_t(b)] == plan.buffers(b).SerializeAsString());
   REQUIRE(parts->steps.size() == 1);
-  REQUIRE(parts->steps[0].size() == static_cast<size_t>(plan.programs(0).steps_size()));
+  REQUIRE(parts->steps[0].size() == size_t(plan.programs(0).steps_size()));
   for (int s = 0; s < plan.programs(0).steps_size(); ++s)
-    CHECK(parts->steps[0][static_cast<size_t>(s)] == plan.programs(0).steps(s).SerializeAsString());
+    CHECK(parts->steps[0][size_t(s)] == plan.programs(0).steps(s).SerializeAsString());
   CHECK_FALSE(partsOf(bytes.substr(0, bytes.size() - 1)));
   CHECK_FALSE(partsOf("\x07"));
   CHECK(partsOf("")->buffers.empty());

@@ -213,7 +213,7 @@ TEST_CASE("boxes of safetensors are read and converted") {
   std::string path = scratch.path + "/t.safetensors";
   std::vector<float> t(2 * 3 * 4);
   for (size_t i = 0; i < t.size(); ++i)
-    t[i] = static_cast<float>(i) + 0.5f;
+    t[i] = float(i) + 0.5f;
   int64_t n = 7;
   {
     auto w = SafetensorsWriter::create(path, {{"t", plan::F32, {2, 3, 4}}, {"n", plan::I64, {}}}, {{"step", "12"}});
@@ -237,13 +237,13 @@ TEST_CASE("boxes of safetensors are read and converted") {
         for (int64_t s : {1, 2, 3}) { // every box with sides of at most s that fits
           std::vector<int64_t> offset = {a, b, c};
           std::vector<int64_t> shape = {std::min(s, 2 - a), std::min(s, 3 - b), std::min(s, 4 - c)};
-          std::vector<double> out(static_cast<size_t>(shape[0] * shape[1] * shape[2]));
+          std::vector<double> out(size_t(shape[0] * shape[1] * shape[2]));
           REQUIRE(file->readBox(*entry, offset, shape, plan::F64, out.data()).ok());
           size_t k = 0;
           for (int64_t i = 0; i < shape[0]; ++i)
             for (int64_t j = 0; j < shape[1]; ++j)
               for (int64_t l = 0; l < shape[2]; ++l)
-                CHECK(out[k++] == t[static_cast<size_t>((a + i) * 12 + (b + j) * 4 + c + l)]);
+                CHECK(out[k++] == t[size_t((a + i) * 12 + (b + j) * 4 + c + l)]);
         }
   double scalar;
   CHECK_FALSE(file->readBox(*entry, {0, 0, 3}, {1, 1, 2}, plan::F32, t.data()).ok());
@@ -257,10 +257,10 @@ TEST_CASE("a bad safetensors file is one clear error") {
   Scratch scratch;
   std::string path = scratch.path + "/bad.safetensors";
   auto open = [&](const std::string &header, size_t contents, int64_t length = -1) {
-    uint64_t n = length < 0 ? header.size() : static_cast<uint64_t>(length);
+    uint64_t n = length < 0 ? header.size() : uint64_t(length);
     std::string bytes;
     for (int i = 0; i < 8; ++i)
-      bytes += static_cast<char>(n >> (8 * i));
+      bytes += char(n >> (8 * i));
     bytes += header + std::string(contents, 'x');
     REQUIRE(writeFile(path, bytes).ok());
     RtStatus status = Safetensors::open(path).status();
@@ -299,7 +299,7 @@ TEST_CASE("a bad safetensors file is one clear error") {
 
 TEST_CASE("half precision converts both ways") {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
-    float f = halfToFloat(static_cast<uint16_t>(bits));
+    float f = halfToFloat(uint16_t(bits));
     if (std::isnan(f))
       CHECK(std::isnan(halfToFloat(floatToHalf(f))));
     else if (floatToHalf(f) != bits)

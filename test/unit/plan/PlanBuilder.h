@@ -49,19 +49,19 @@ struct PlanBuilder {
     b->set_offset(plan.arena_bytes());
     b->set_persistent(persistent);
     plan.set_arena_bytes(plan.arena_bytes() + (bytesOf(shape, type).value_or(0) + 63) / 64 * 64);
-    return static_cast<uint32_t>(plan.buffers_size() - 1);
+    return uint32_t(plan.buffers_size() - 1);
   }
 
   /// At the place of another buffer, not an alias.
   uint32_t over(const std::string &name, const std::vector<int64_t> &shape, uint32_t other) {
     uint32_t b = buffer(name, shape);
-    plan.mutable_buffers(static_cast<int>(b))->set_offset(plan.buffers(static_cast<int>(other)).offset());
+    plan.mutable_buffers(int(b))->set_offset(plan.buffers(int(other)).offset());
     return b;
   }
 
   uint32_t alias(const std::string &name, const std::vector<int64_t> &shape, uint32_t of) {
     uint32_t b = over(name, shape, of);
-    plan.mutable_buffers(static_cast<int>(b))->set_alias_of_plus_one(of + 1);
+    plan.mutable_buffers(int(b))->set_alias_of_plus_one(of + 1);
     return b;
   }
 
@@ -69,7 +69,7 @@ struct PlanBuilder {
     uint32_t b = buffer(name, {}, plan::F32, true);
     std::string bytes(4, '\0');
     std::memcpy(bytes.data(), &value, 4);
-    plan.mutable_buffers(static_cast<int>(b))->set_constant(bytes);
+    plan.mutable_buffers(int(b))->set_constant(bytes);
     return b;
   }
 

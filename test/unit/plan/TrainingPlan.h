@@ -13,7 +13,7 @@ enum TrainingStep : int { MATMUL, RELU, REDUCE, LOSS_SUM, GRADIENT, GRADIENT_SUM
 inline plan::Plan trainingPlan(uint32_t rank, uint32_t ranks) {
   PlanBuilder b(rank, ranks);
   int64_t batch = 8, rows = batch / ranks;
-  b.plan.set_global_batch(static_cast<uint64_t>(batch));
+  b.plan.set_global_batch(uint64_t(batch));
   b.buffer("x", {rows, 3});
   b.buffer("w", {3, 2}, plan::F32, true);
   b.constant("lr", 0.5f);

@@ -35,7 +35,7 @@ plan::Plan fullPlan(uint32_t rank, uint32_t ranks) {
   float eight = 8;
   std::string bytes(4, '\0');
   std::memcpy(bytes.data(), &eight, 4);
-  b.plan.mutable_buffers(static_cast<int>(count))->set_constant(bytes);
+  b.plan.mutable_buffers(int(count))->set_constant(bytes);
 
   b.plan.add_programs()->set_name("eval");
   b.bind(plan::INPUT, "x", X, {8, 3}, {start, 0});
@@ -64,7 +64,7 @@ struct Fixture {
     // Three batches of eight samples.
     std::vector<float> x(24 * 3);
     for (size_t i = 0; i < x.size(); ++i)
-      x[i] = static_cast<float>(static_cast<int>(i * 7 % 11) - 5) / 16;
+      x[i] = float(int(i * 7 % 11) - 5) / 16;
     REQUIRE(writeNpy(path + "/x.npy", plan::F32, {24, 3}, x.data()).ok());
   }
   ~Fixture() { fs::remove_all(path); }
@@ -100,7 +100,7 @@ struct Fixture {
     Console console(nullptr);
     if (!log.empty())
       TESSERA_RETURN_IF_ERROR(console.openLog(log, false));
-    return runRanks(static_cast<int>(plan->ranks.size()),
+    return runRanks(int(plan->ranks.size()),
                     [&](World &world) { return runPlan(*plan, options, world, console, result); });
   }
 
@@ -222,8 +222,7 @@ TEST_CASE("the rank that computes longer is named, though all wait for it") {
       platform.backend = std::make_unique<SlowBackend>(2, std::chrono::milliseconds(10));
       RankLog log;
       TESSERA_RETURN_IF_ERROR(log.open(f.path + "/logs", world.rank(), false));
-      auto executor =
-          Executor::create(plan->ranks[static_cast<size_t>(world.rank())], *platform.backend, world, LoadOptions());
+      auto executor = Executor::create(plan->ranks[size_t(world.rank())], *platform.backend, world, LoadOptions());
       if (!executor)
         return executor.status();
       Session session{*plan, o, world, console, result, **executor, platform, log};

@@ -34,10 +34,9 @@ public:
     threads_ = items * tile_ < kSmall ? 1 : call_.threads;
     chunks_ = std::min<int64_t>(items, threads_ * 4);
     placeSums(items);
-    laneBytes_ = static_cast<int64_t>(tape_.lanePointers.size()) * kLanes * 8;
+    laneBytes_ = int64_t(tape_.lanePointers.size()) * kLanes * 8;
     slotBytes_ = roundUp(tile_ * (tape_.wide ? 8 : 4), 64) + 64; // + 64: buffers do not fall on the same cache sets
-    threadBytes_ =
-        laneBytes_ + slotBytes_ * tape_.slots + roundUp(static_cast<int64_t>(tape_.reductions.size()) * kLanes * 8, 64);
+    threadBytes_ = laneBytes_ + slotBytes_ * tape_.slots + roundUp(int64_t(tape_.reductions.size()) * kLanes * 8, 64);
     return true;
   }
 
@@ -47,7 +46,7 @@ public:
            std::to_string(tape_.tileOps.size()) + " ops";
   }
 
-  size_t scratchBytes() const override { return static_cast<size_t>(sumBytes_ + chunks_ * threadBytes_); }
+  size_t scratchBytes() const override { return size_t(sumBytes_ + chunks_ * threadBytes_); }
 
   Status run(std::byte *scratch) override {
     double *sums = reinterpret_cast<double *>(scratch);
@@ -142,7 +141,7 @@ private:
       if (!ownedRows_)
         for (int64_t c = 1; c < chunks_; ++c)
           total = combine(reduction.kind, total, sumOf(sums, r, c)[i]);
-      out[i] = static_cast<float>(total);
+      out[i] = float(total);
     }
   }
 
@@ -166,7 +165,7 @@ private:
     Frame f;
     f.pointers.assign(tape_.pointers, nullptr);
     for (size_t i = 0; i < tape_.lanePointers.size(); ++i)
-      f.pointers[tape_.lanePointers[i]] = memory + static_cast<int64_t>(i) * kLanes * 8;
+      f.pointers[tape_.lanePointers[i]] = memory + int64_t(i) * kLanes * 8;
     for (auto [pointer, slot] : tape_.slotPointers)
       f.pointers[pointer] = memory + laneBytes_ + slot * slotBytes_;
     f.laneSums = reinterpret_cast<double *>(memory + laneBytes_ + slotBytes_ * tape_.slots);
@@ -175,7 +174,7 @@ private:
         std::fill_n(static_cast<int64_t *>(f.pointers[c.pointer]), kLanes, scalar::convert<int64_t>(c.value));
       else
         std::fill_n(static_cast<float *>(f.pointers[c.pointer]), kLanes,
-                    c.type == plan::BOOL ? static_cast<float>(c.value != 0) : static_cast<float>(c.value));
+                    c.type == plan::BOOL ? float(c.value != 0) : float(c.value));
     f.inputRow.resize(tape_.inputs.size());
     f.storeRow.resize(tape_.stores.size());
     f.sumRow.resize(tape_.reductions.size());
@@ -250,13 +249,12 @@ private:
       const TapeInput &in = tape_.inputs[i];
       if (in.used && in.place.full)
         f.pointers[in.pointer] =
-            in.view->as<std::byte>() + (f.inputRow[i] + at) * static_cast<int64_t>(bytesPerElement(in.view->dtype));
+            in.view->as<std::byte>() + (f.inputRow[i] + at) * int64_t(bytesPerElement(in.view->dtype));
     }
     for (size_t s = 0; s < tape_.stores.size(); ++s) {
       const TapeStore &store = tape_.stores[s];
       const TensorView &out = call_.outputs[store.output];
-      f.pointers[store.pointer] =
-          out.as<std::byte>() + (f.storeRow[s] + at) * static_cast<int64_t>(bytesPerElement(out.dtype));
+      f.pointers[store.pointer] = out.as<std::byte>() + (f.storeRow[s] + at) * int64_t(bytesPerElement(out.dtype));
     }
     size_t source = 0;
     for (size_t i = 0; i <= tape_.tileOps.size(); ++i) {
@@ -290,28 +288,27 @@ private:
       static_cast<float *>(lanes)[j] = view.as<uint8_t>()[from] != 0 ? 1.0f : 0.0f;
       break;
     default:
-      dispatchNumber(view.dtype, [&](auto tag) {
-        static_cast<int64_t *>(lanes)[j] = static_cast<int64_t>(view.as<decltype(tag)>()[from]);
-      });
+      dispatchNumber(view.dtype,
+                     [&](auto tag) { static_cast<int64_t *>(lanes)[j] = int64_t(view.as<decltype(tag)>()[from]); });
     }
   }
 
   /// n elements of a source from element `at` of the row on (16 lanes of it where it is no full value).
   void runSource(Frame &f, size_t s, int64_t at, int64_t n) const {
     const TapeSource &source = tape_.sources[s];
-    uint64_t first = source.first + static_cast<uint64_t>(f.sourceRow[s] + at / tape_.p * source.strideM);
+    uint64_t first = source.first + uint64_t(f.sourceRow[s] + at / tape_.p * source.strideM);
     // A row without lanes is one period.
     int64_t period = tape_.p == 1 ? n : tape_.p;
     int64_t outer = tape_.p == 1 ? 0 : source.strideM;
     int64_t inner = tape_.p == 1 ? source.strideM : source.strideP;
     if (source.op == Op::Random) {
-      uint64_t step = static_cast<uint64_t>(*tape_.inputs[source.step].view->as<int64_t>());
+      uint64_t step = uint64_t(*tape_.inputs[source.step].view->as<int64_t>());
       vectorOps().random(static_cast<float *>(f.pointers[source.y]), source.key, first, outer, inner, period, n, step);
       return;
     }
     auto fill = [&](auto *y) {
       for (int64_t m = 0; m < n; m += period) {
-        int64_t base = static_cast<int64_t>(first + static_cast<uint64_t>(m / period * outer));
+        int64_t base = int64_t(first + uint64_t(m / period * outer));
         for (int64_t i = 0; i < std::min(period, n - m); ++i)
           y[m + i] = static_cast<std::remove_pointer_t<decltype(y)>>(scalar::Add::of(base, i * inner));
       }
@@ -334,7 +331,7 @@ private:
       double *target = acc;
       for (int64_t i = 0; i < n; ++i) {
         double &a = reduction.place.full ? target[i] : target[i % kLanes];
-        a = combine(reduction.kind, a, static_cast<double>(x[i % kLanes]));
+        a = combine(reduction.kind, a, double(x[i % kLanes]));
       }
       return;
     }

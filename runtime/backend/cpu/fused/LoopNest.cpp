@@ -17,7 +17,7 @@ Pieces cut(const Shape &domain, const Layout &layout) {
   Shape units(domain.size(), 1);
   std::vector<std::pair<size_t, int64_t>> blocks;
   for (auto [d, block] : layout.inner)
-    blocks.push_back({static_cast<size_t>(d), block});
+    blocks.push_back({size_t(d), block});
   Shape blockUnits(blocks.size());
   for (size_t i = blocks.size(); i-- > 0;) {
     blockUnits[i] = units[blocks[i].first];
@@ -107,7 +107,7 @@ void merge(Shape &extent, std::vector<Shape> &strides) {
 
 /// Sees one operand along a row of m * p; false if it is neither full nor lanes.
 bool classify(const Shape &strides, size_t outer, int64_t m, int64_t p, TapeOperand &operand) {
-  operand.outer.assign(strides.begin(), strides.begin() + static_cast<long>(outer));
+  operand.outer.assign(strides.begin(), strides.begin() + long(outer));
   size_t rest = strides.size() - outer;
   int64_t strideM = rest == 0 ? 0 : strides[outer];
   int64_t strideP = rest == 2 ? strides[outer + 1] : 0;
@@ -168,7 +168,7 @@ std::optional<LoopNest> buildLoopNest(const ExpressionCode &code, const KernelCa
       continue;
     inner = std::min(inner, extent.size());
     size_t outer = extent.size() - inner;
-    nest.outer.assign(extent.begin(), extent.begin() + static_cast<long>(outer));
+    nest.outer.assign(extent.begin(), extent.begin() + long(outer));
     nest.m = inner == 0 ? 1 : extent[outer];
     nest.p = inner == 2 ? extent[outer + 1] : 1;
     bool good = true;
@@ -184,7 +184,7 @@ std::optional<LoopNest> buildLoopNest(const ExpressionCode &code, const KernelCa
       LoopNest::Index index;
       if (instr.op == Op::Random || instr.op == Op::Iota) {
         const Shape &s = strides[next++];
-        index.outer.assign(s.begin(), s.begin() + static_cast<long>(outer));
+        index.outer.assign(s.begin(), s.begin() + long(outer));
         index.strideM = inner > 0 ? s[outer] : 0;
         index.strideP = inner == 2 ? s[outer + 1] : 0;
       }

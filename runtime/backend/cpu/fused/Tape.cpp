@@ -177,8 +177,8 @@ public:
   }
 
 private:
-  uint32_t inputCount() const { return static_cast<uint32_t>(e_.inputs.size()); }
-  uint32_t valueOf(size_t c) const { return inputCount() + static_cast<uint32_t>(c); }
+  uint32_t inputCount() const { return uint32_t(e_.inputs.size()); }
+  uint32_t valueOf(size_t c) const { return inputCount() + uint32_t(c); }
 
   /// Which values reach a result, and how often each is read.
   void findUses() {
@@ -230,7 +230,7 @@ private:
               mayBeDirect = false;
       }
       if (mayBeDirect)
-        direct_[v] = static_cast<int>(r);
+        direct_[v] = int(r);
     }
     return true;
   }
@@ -271,7 +271,7 @@ private:
           continue;
         folded_[v - inputCount()] = true;
         runsAt_[v - inputCount()] = c;
-        foldAt_[c] = static_cast<int>(i);
+        foldAt_[c] = int(i);
         break;
       }
     }
@@ -328,11 +328,11 @@ private:
       source.strideP = nest_.indices[c].strideP;
       source.full = full_[y];
       source.before = full_[y] ? tape_.tileOps.size() : tape_.laneOps.size();
-      source.first = static_cast<uint64_t>(instr.start);
+      source.first = uint64_t(instr.start);
       if (instr.op == Op::Random) {
         source.step = instr.operands[0];
         source.key = philoxKey(instr.seed, instr.stream);
-        source.first = static_cast<uint64_t>(instr.globalOffset);
+        source.first = uint64_t(instr.globalOffset);
       }
       tape_.sources.push_back(std::move(source));
       return;
@@ -341,10 +341,10 @@ private:
     op.y = y;
     VectorOp kind;
     if (foldAt_[c] >= 0) {
-      const Instr &mul = e_.code[instr.operands[static_cast<size_t>(foldAt_[c])] - inputCount()];
+      const Instr &mul = e_.code[instr.operands[size_t(foldAt_[c])] - inputCount()];
       op.a = mul.operands[0];
       op.b = mul.operands[1];
-      op.c = instr.operands[1 - static_cast<size_t>(foldAt_[c])];
+      op.c = instr.operands[1 - size_t(foldAt_[c])];
       kind = instr.op == Op::Add ? VectorOp::Fma : foldAt_[c] == 0 ? VectorOp::Fms : VectorOp::Fnma;
     } else {
       op.a = instr.operands[0];
@@ -375,7 +375,7 @@ private:
       TapeStore store;
       store.place = nest_.results[r];
       store.output = r;
-      if (direct_[v] == static_cast<int>(r)) {
+      if (direct_[v] == int(r)) {
         store.pointer = v;
       } else {
         store.pointer = tape_.pointers++;
@@ -403,7 +403,7 @@ private:
       uint32_t slot = 0;
       for (size_t b = 0; b < busy.size();)
         if (busy[b].first < at)
-          busy.erase(busy.begin() + static_cast<long>(b));
+          busy.erase(busy.begin() + long(b));
         else
           ++b;
       auto used = [&](uint32_t s) {

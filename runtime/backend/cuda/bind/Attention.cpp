@@ -1,5 +1,5 @@
-// attention and its gradient composed of the library's products and own kernels on the lines of scores between them, and
-// the choice between that and tiles.
+// attention and its gradient composed of the library's products and own kernels on the lines of scores between them,
+// and the choice between that and tiles.
 #include "runtime/backend/cuda/bind/AttentionKernels.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"
 
@@ -131,7 +131,7 @@ private:
     constants.insert(constants.end(), more.begin(), more.end());
     if (lines > 0)
       kernel_.actions.push_back(Launch{withConstants(constants, (std::string(kernels::kTotal) + text).c_str()),
-                                       {static_cast<uint32_t>(std::min<int64_t>(lines, 1 << 20)), 1, 1},
+                                       {uint32_t(std::min<int64_t>(lines, 1 << 20)), 1, 1},
                                        block,
                                        std::move(arguments)});
   }
@@ -195,7 +195,7 @@ std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions 
   std::vector<CudaKernel> choices;
   // With TF32 the library's products run on tensor cores, which outweighs what holding the scores costs. Batches,
   // heads and rows are a tensor's extents: their product with another extent may overflow.
-  const double scores = 4.0 * static_cast<double>(g.batches * g.heads() * g.rows()) * static_cast<double>(g.keys());
+  const double scores = 4.0 * double(g.batches * g.heads() * g.rows()) * double(g.keys());
   const bool empty = g.batches * g.heads() * g.rows() == 0 || g.v.depth == 0;
   if (options.tf32 && call.outputs[0].dtype == plan::F32 && !empty && scores <= kMostScoreBytes)
     choices.push_back(bindComposedAttention(call, options));

@@ -12,8 +12,8 @@
 // with P = exp(s - m) / sum and dS = scale * P * (dy v^T - delta). Nobody adds to what another block adds to: the same
 // bits in every run, no atomic operations.
 //
-// A causal mask replaces scores by a number and promises nothing (docs/adr/0011-attention.md): tiles beyond the diagonal
-// are left out only after every row of the block has shown that what is there is exp(...) = 0.
+// A causal mask replaces scores by a number and promises nothing (docs/adr/0011-attention.md): tiles beyond the
+// diagonal are left out only after every row of the block has shown that what is there is exp(...) = 0.
 #include "runtime/backend/AttentionGeometry.h"
 #include "runtime/backend/cuda/bind/AttentionKernels.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"
@@ -80,7 +80,7 @@ CudaKernel bindTiledAttention(const KernelCall &call) {
     Constants all = constants;
     all.push_back({"GRADIENT", gradient ? "1" : "0"});
     kernel.actions.push_back(Launch{withConstants(all, (kernels::kAttentionTiles + body).c_str()),
-                                    {static_cast<uint32_t>(std::min<int64_t>(tasks, 1 << 20)), 1, 1},
+                                    {uint32_t(std::min<int64_t>(tasks, 1 << 20)), 1, 1},
                                     256,
                                     std::move(arguments)});
   };
@@ -95,7 +95,7 @@ CudaKernel bindTiledAttention(const KernelCall &call) {
     return kernel;
   }
   const Place dy = at(call.inputs[0].data),
-              statistics = kernel.reserve(3 * static_cast<uint64_t>(lines) * bytesPerElement(call.outputs[0].dtype));
+              statistics = kernel.reserve(3 * uint64_t(lines) * bytesPerElement(call.outputs[0].dtype));
   const int64_t keyTasks = g.batches * g.k.heads * ((g.keys() + tile - 1) / tile);
   add(kernels::kAttentionForward, true, rowTasks, {q, k, v, bias, dy, statistics, statistics});
   add(std::string(kernels::kAttentionGradientTiles) + kernels::kAttentionKeyGradients, true, keyTasks,

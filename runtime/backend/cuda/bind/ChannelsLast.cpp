@@ -23,8 +23,7 @@ Shape permuted(const Shape &sizes) {
 } // namespace
 
 Layout channelsLastLayout(const Shape &shape) {
-  return shape[1] > 1 && shape[1] <= INT32_MAX && pointsOf(shape) > 1 ? Layout{{{1, static_cast<int>(shape[1])}}}
-                                                                      : Layout();
+  return shape[1] > 1 && shape[1] <= INT32_MAX && pointsOf(shape) > 1 ? Layout{{{1, int(shape[1])}}} : Layout();
 }
 
 bool liesChannelsLast(const TensorView &t) {
@@ -50,7 +49,7 @@ std::vector<Layout> channelsLast(const plan::Plan &plan, const std::vector<std::
     return type == plan::F16 || type == plan::BF16 || (tf32 && type == plan::F32);
   };
   wishes.layout = [](const Shape &shape, bool) { return channelsLastLayout(shape); };
-  wishes.plain.assign(static_cast<size_t>(plan.buffers_size()), false);
+  wishes.plain.assign(size_t(plan.buffers_size()), false);
   for (const plan::Binding &binding : plan.bindings()) // the host sends these as they are
     if (binding.role() == plan::INPUT || binding.role() == plan::TARGET)
       wishes.plain[binding.buffer()] = true;

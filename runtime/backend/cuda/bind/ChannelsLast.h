@@ -1,13 +1,15 @@
 //===- ChannelsLast.h - tensors of tensor cores' convolutions with their channels last --------------------===//
 //
-// Tensor cores multiply rows of channels, so that cuDNN's engines for them want N [D] H W C and filters F [D] R S C, and
-// convert on the way where they do not get it. They are for 16 bits, and for F32 that may be rounded to TF32. What stands in
-// one class with an operand of such a convolution (Layouts.h) is held so: as the layout {{1, C}}, one block of all channels.
+// Tensor cores multiply rows of channels, so that cuDNN's engines for them want N [D] H W C and filters F [D] R S C,
+// and convert on the way where they do not get it. They are for 16 bits, and for F32 that may be rounded to TF32. What
+// stands in one class with an operand of such a convolution (Layouts.h) is held so: as the layout {{1, C}}, one block
+// of all channels.
 //
 //   x bf16[8, 64, 56, 56] -> conv -> y -> fused(y, scale[1, 64, 1, 1]) -> z: x, y, z have the layout {{1, 64}}
 //
-// A loop over such tensors is the same loop over tensors of the shape [8, 56, 56, 64]; other kernels work on plain copies,
-// and a convolution that has operands of both kinds, as that of the input has, on copies with their channels last.
+// A loop over such tensors is the same loop over tensors of the shape [8, 56, 56, 64]; other kernels work on plain
+// copies, and a convolution that has operands of both kinds, as that of the input has, on copies with their channels
+// last.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_CUDA_BIND_CHANNELSLAST_H

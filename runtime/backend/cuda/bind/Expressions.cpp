@@ -94,7 +94,7 @@ public:
       if (!live_[v])
         continue;
       const bool input = v < e_.inputs.size();
-      plan::DType type = e_.typeOf(static_cast<uint32_t>(v));
+      plan::DType type = e_.typeOf(uint32_t(v));
       std::string value = input ? loadCode(type, "in" + std::to_string(v) + "[" + address(v) + "]")
                                 : instruction(e_.code[v - e_.inputs.size()], v);
       text += std::string("const ") + valueType(valueClass(type)) + " v" + std::to_string(v) + " = " + value + ";\n";
@@ -198,7 +198,7 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
     parameters += std::string(i ? ", " : "") + (s.parts > 1 ? sum : memoryType(r.type)) +
                   (apart ? " *__restrict__ out" : " *out") + n;
     if (s.parts > 1)
-      partials.push_back(kernel.reserve(static_cast<uint64_t>(s.parts * results) * 8));
+      partials.push_back(kernel.reserve(uint64_t(s.parts * results) * 8));
     launch.arguments.push_back(s.parts > 1 ? partials.back() : outputs[rs[i]]);
     shared += "__shared__ " + sum + " s" + n + "[256];\n";
     start += sum + " a" + n + " = " + neutral(r.reduction, r.type) + ";\n";
@@ -223,7 +223,7 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
       indexCode(reducedSizes, "point", type, "r") + rename + code.body() + step + "}\n}\n" + keep +
       "__syncthreads();\nfor (u32 h = " + literal(s.ty / 2) + "; h > 0; h >>= 1) {\nif (ty < h) {\n" + tree +
       "}\n__syncthreads();\n}\nif (ty == 0 && kept < " + type.literal(results) + ") {\n" + stores + "}\n}\n";
-  launch.grid = {static_cast<uint32_t>(s.blocks), static_cast<uint32_t>(s.parts), 1};
+  launch.grid = {uint32_t(s.blocks), uint32_t(s.parts), 1};
   kernel.actions.push_back(std::move(launch));
   if (s.parts == 1)
     return;
@@ -245,7 +245,7 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
   join.source = prelude() + "extern \"C\" __global__ void k(" + parts + ") {\nconst " + I + " kept = blockIdx.x * (" +
                 I + ")blockDim.x + threadIdx.x;\nif (kept >= " + type.literal(results) + ") return;\n" + sums +
                 "for (u32 part = 0; part < " + literal(s.parts) + "; ++part) {\n" + additions + "}\n" + ends + "}\n";
-  join.grid[0] = static_cast<uint32_t>((results + kThreads - 1) / kThreads);
+  join.grid[0] = uint32_t((results + kThreads - 1) / kThreads);
   kernel.actions.push_back(std::move(join));
 }
 

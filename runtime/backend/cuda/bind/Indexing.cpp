@@ -50,7 +50,7 @@ CudaKernel bindIndexing(const KernelCall &call) {
                                                    {"SMALLEST", call.intAttribute("smallest") != 0 ? "true" : "false"},
                                                    {"T", memoryType(call.inputs[0].dtype)}},
                                                   kernels::kTopK),
-                                    {static_cast<uint32_t>(std::min<int64_t>(lines, 65535)), 1, 1},
+                                    {uint32_t(std::min<int64_t>(lines, 65535)), 1, 1},
                                     block,
                                     {at(call.inputs[0].data), at(y.data)}});
     return kernel;
@@ -73,7 +73,7 @@ CudaKernel bindIndexing(const KernelCall &call) {
   constants.push_back({"ADD(a, b)", addOf(y.dtype)});
   if (y.elements() > 0 && g.indices > 0)
     kernel.actions.push_back(Launch{withConstants(constants, kernels::kScatterAdd),
-                                    {static_cast<uint32_t>(g.batch * g.indices), 1, 1},
+                                    {uint32_t(g.batch * g.indices), 1, 1},
                                     256,
                                     {at(call.inputs[0].data), at(call.inputs[1].data), at(y.data)}});
   return kernel;

@@ -31,7 +31,7 @@ CudaKernel tiled(const KernelCall &call, const MatMulGeometry &g) {
                                                  {"TRANSPOSE_B", g.transposeB ? "1" : "0"},
                                                  {"BATCH_INDEX", split}},
                                                 kernels::kTiledMatMul),
-                                  {static_cast<uint32_t>(std::min<int64_t>(batch * down * across, 1 << 20)), 1, 1},
+                                  {uint32_t(std::min<int64_t>(batch * down * across, 1 << 20)), 1, 1},
                                   256,
                                   {at(call.inputs[0].data), at(call.inputs[1].data), at(call.outputs[0].data)}});
   return kernel;
@@ -75,12 +75,12 @@ CudaKernel library(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
     int64_t rest = c;
     for (size_t d = rank - (rank ? 1 : 0); d-- > 0;) {
       for (size_t i = 0; i < 3; ++i)
-        offset[i] += static_cast<uint64_t>(rest % nest.sizes[d] * nest.strides[i][d]);
+        offset[i] += uint64_t(rest % nest.sizes[d] * nest.strides[i][d]);
       rest /= nest.sizes[d];
     }
     auto matrix = [&](const TensorView &t, uint64_t index, int64_t elements) {
       Place place = at(t.data);
-      place.value += index * static_cast<uint64_t>(elements) * bytesPerElement(t.dtype);
+      place.value += index * uint64_t(elements) * bytesPerElement(t.dtype);
       return place;
     };
     kernel.actions.push_back(LibraryMatMul{what, matrix(call.inputs[0], offset[1], g.m * g.k),
@@ -90,14 +90,14 @@ CudaKernel library(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
   // What all matrices' addresses are multiples of, up to what the library can make use of.
   uint64_t bits = 16;
   for (int64_t stride : {what.strideA, what.strideB})
-    bits |= static_cast<uint64_t>(stride) * size;
-  bits |= static_cast<uint64_t>(what.strideY) * resultSize;
+    bits |= uint64_t(stride) * size;
+  bits |= uint64_t(what.strideY) * resultSize;
   for (const Action &action : kernel.actions)
     for (const Place &place :
          {std::get<LibraryMatMul>(action).a, std::get<LibraryMatMul>(action).b, std::get<LibraryMatMul>(action).y})
       bits |= place.value;
   for (Action &action : kernel.actions)
-    std::get<LibraryMatMul>(action).what.alignment = static_cast<int32_t>(bits & (~bits + 1));
+    std::get<LibraryMatMul>(action).what.alignment = int32_t(bits & (~bits + 1));
   return kernel;
 }
 

@@ -25,16 +25,16 @@ uint64_t bitsOf(plan::DType type, double value) {
   uint64_t bits = 0;
   auto take = [&](auto v) { std::memcpy(&bits, &v, sizeof v); };
   if (type == plan::F16)
-    take(toHalf(static_cast<float>(value)).bits);
+    take(toHalf(float(value)).bits);
   else if (type == plan::BF16)
-    take(toBfloat16(static_cast<float>(value)).bits);
+    take(toBfloat16(float(value)).bits);
   else
     dispatchNumber(type, [&](auto tag) {
       using T = decltype(tag);
       if constexpr (std::is_floating_point_v<T>)
         take(static_cast<T>(value));
       else
-        take(static_cast<T>(value >= -0x1p63 && value < 0x1p63 ? static_cast<int64_t>(value) : 0));
+        take(static_cast<T>(value >= -0x1p63 && value < 0x1p63 ? int64_t(value) : 0));
     });
   return bits;
 }
@@ -68,11 +68,10 @@ bool tiledTranspose(const KernelCall &call, const Nest &nest, CudaKernel &kernel
                        "for (u32 j = ty; j < 32u; j += 8u)\nif (row0 + j < " +
                        literal(rows) + " && col0 + tx < " + literal(cols) + ")\nto[batch * " + toBatch +
                        " + (row0 + j) * " + literal(to[n - 2]) + " + col0 + tx] = tile[tx][j];\n}\n";
-  kernel.actions.push_back(
-      Launch{std::move(source),
-             {static_cast<uint32_t>(across), static_cast<uint32_t>(down), static_cast<uint32_t>(batch)},
-             256,
-             {at(call.inputs[0].data), at(call.outputs[0].data)}});
+  kernel.actions.push_back(Launch{std::move(source),
+                                  {uint32_t(across), uint32_t(down), uint32_t(batch)},
+                                  256,
+                                  {at(call.inputs[0].data), at(call.outputs[0].data)}});
   return true;
 }
 
@@ -80,7 +79,7 @@ void transpose(const KernelCall &call, CudaKernel &kernel) {
   const TensorView &x = call.inputs[0], &y = call.outputs[0];
   Shape own = rowMajorStrides(x.shape), strides;
   for (int64_t d : call.intsAttribute("perm"))
-    strides.push_back(own[static_cast<size_t>(d)]);
+    strides.push_back(own[size_t(d)]);
   if (tiledTranspose(call, collapse({y.shape, {rowMajorStrides(y.shape), strides}}), kernel))
     kernel.description = "generated tiled";
   else
@@ -123,7 +122,7 @@ void pad(const KernelCall &call, CudaKernel &kernel) {
 
 void concat(const KernelCall &call, CudaKernel &kernel) {
   const TensorView &y = call.outputs[0];
-  const size_t dim = static_cast<size_t>(call.intAttribute("dim"));
+  const size_t dim = size_t(call.intAttribute("dim"));
   const Shape strides = rowMajorStrides(y.shape);
   int64_t first = 0;
   for (const TensorView &x : call.inputs) {

@@ -1,14 +1,14 @@
 // max_pool, avg_pool and their gradients: means go to cuDNN, with own kernels for what it does not take.
 //
-// Maxima do not: cuDNN does not say which of several equal elements gets the gradient; it is known to begin with the smallest
-// finite number, which is more than -infinity; and in version 9.2 maxima of large windows were wrong where there are millions
-// of them (FluxML/NNlib.jl, issue 508).
+// Maxima do not: cuDNN does not say which of several equal elements gets the gradient; it is known to begin with the
+// smallest finite number, which is more than -infinity; and in version 9.2 maxima of large windows were wrong where
+// there are millions of them (FluxML/NNlib.jl, issue 508).
 //
-// The generated gradients are gathered: every input element looks at the windows that hold it, so that no atomic operation
-// is needed. For max_pool a first kernel notes which element each window chose.
+// The generated gradients are gathered: every input element looks at the windows that hold it, so that no atomic
+// operation is needed. For max_pool a first kernel notes which element each window chose.
 //
-// Tensors lie with channels first or last (LAST): the points of an array are counted as they lie in memory, and PLANE and
-// PIXEL tell which plane and which of its points that is. 16 bits are computed with as F32.
+// Tensors lie with channels first or last (LAST): the points of an array are counted as they lie in memory, and PLANE
+// and PIXEL tell which plane and which of its points that is. 16 bits are computed with as F32.
 #include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"
@@ -93,7 +93,7 @@ CudaKernel generated(const KernelCall &call, const PoolGeometry &g, bool last) {
   } else if (call.name() == "avg_pool_grad") {
     add(kernels::kPoolAvgGrad, points, {a, y});
   } else {
-    const Place choices = kernel.reserve(static_cast<uint64_t>(outs) * 8);
+    const Place choices = kernel.reserve(uint64_t(outs) * 8);
     if (outs > 0)
       add(kernels::kPoolChoices, outs, {a, choices});
     add(kernels::kPoolMaxGrad, points, {choices, at(call.inputs[1].data), y});

@@ -93,7 +93,7 @@ private:
 
   uint32_t push(RowValue v) {
     chain_.values.push_back(std::move(v));
-    return static_cast<uint32_t>(chain_.values.size() - 1);
+    return uint32_t(chain_.values.size() - 1);
   }
   size_t pointer(const TensorView &view, bool output) {
     size_t p = 0;
@@ -243,8 +243,8 @@ private:
     }
   }
 
-  /// Whether what is written leaves alone what is read: of a whole row only an element that a thread reads itself may be
-  /// overwritten, by the same thread, which then has read it.
+  /// Whether what is written leaves alone what is read: of a whole row only an element that a thread reads itself may
+  /// be overwritten, by the same thread, which then has read it.
   bool separate() {
     std::vector<RowValue> &values = chain_.values;
     std::vector<RowPointer> &pointers = chain_.pointers;
@@ -306,12 +306,12 @@ private:
 
   /// Threads of a row, and whether what they hold fits.
   bool allot() {
-    std::vector<int64_t> held(static_cast<size_t>(chain_.phases), 0); // after each phase
+    std::vector<int64_t> held(size_t(chain_.phases), 0); // after each phase
     auto words = [](plan::DType type) { return valueClass(type) == ValueClass::F32 ? 1 : 2; };
     for (const RowValue &v : chain_.values)
       if (v.live && v.wide)
         for (int p = v.phase; p < v.lastPhase; ++p)
-          held[static_cast<size_t>(p)] += words(v.type);
+          held[size_t(p)] += words(v.type);
     int64_t most = *std::max_element(held.begin(), held.end()), once = 0;
     for (const RowSum &sum : chain_.sums)
       (sum.of == RowSum::Of::Column ? most : once) += 2;

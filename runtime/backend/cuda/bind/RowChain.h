@@ -4,11 +4,11 @@
 //
 //   x [512, 768] -> sum over the row -> s [512, 1]; s / 768 -> m; x - m -> c [512, 768], sum of c c -> v [512, 1]; ...
 //
-// None of them looks beyond its row. As one kernel a group of threads does a row: every thread has the columns lane, lane +
-// threads, ... of it, holds in registers what it needs of them again after a reduction, reduces with the others as the kernels
-// of single steps do (in F64, in an order that depends on nothing), and computes what is one number per row by itself. What
-// nobody else reads is not stored. Sums over the rows (the gradients of a scale or a bias) are kept per column by each group
-// over the rows that it does, and added by a second kernel.
+// None of them looks beyond its row. As one kernel a group of threads does a row: every thread has the columns lane,
+// lane + threads, ... of it, holds in registers what it needs of them again after a reduction, reduces with the others
+// as the kernels of single steps do (in F64, in an order that depends on nothing), and computes what is one number per
+// row by itself. What nobody else reads is not stored. Sums over the rows (the gradients of a scale or a bias) are kept
+// per column by each group over the rows that it does, and added by a second kernel.
 //
 // Which steps fit follows from their domains and strides alone: a loop over `rows` x `columns` points, or over `rows`.
 //
@@ -103,8 +103,8 @@ struct RowChain {
   bool separate = true; // no row, and no other thread, reads what is overwritten; without it the chain is wrong
 };
 
-/// The members as one, or nothing: where one does not fit the rows, where a value is read at other points than it is made,
-/// and where a row is too long for a thread's registers.
+/// The members as one, or nothing: where one does not fit the rows, where a value is read at other points than it is
+/// made, and where a row is too long for a thread's registers.
 std::optional<RowChain> mergeRows(const std::vector<RowMember> &members, const Rows &size);
 
 CudaKernel bindRows(const RowChain &chain);

@@ -6,8 +6,9 @@
 //     totals of the sums over the group · numbers per row that need them
 //     phase 1 ...
 //
-// Values that are needed again after a reduction stand in arrays whose indices are constants once the loops are unrolled, and
-// so in registers. All threads of a block go through the same totals, those beyond the last row or column with nothing to add.
+// Values that are needed again after a reduction stand in arrays whose indices are constants once the loops are
+// unrolled, and so in registers. All threads of a block go through the same totals, those beyond the last row or column
+// with nothing to add.
 #include "runtime/backend/cuda/bind/RowChain.h"
 #include "runtime/backend/cuda/text/Pointwise.h"
 
@@ -40,8 +41,8 @@ public:
     CudaKernel kernel;
     kernel.description = "generated rows";
     Launch launch;
-    launch.grid[0] = static_cast<uint32_t>(blocks_);
-    launch.block = static_cast<uint32_t>(block_);
+    launch.grid[0] = uint32_t(blocks_);
+    launch.block = uint32_t(block_);
     std::string parameters;
     std::vector<CopyBytes> copies;
     for (size_t p = 0; p < chain_.pointers.size(); ++p) {
@@ -50,7 +51,7 @@ public:
                     memoryType(pointer.type) + (pointer.apart ? " *__restrict__ " : " *") + name("p", p);
       Place place = at(pointer.data);
       if (pointer.aside) {
-        const uint64_t bytes = static_cast<uint64_t>(chain_.size.rows) * bytesPerElement(pointer.type);
+        const uint64_t bytes = uint64_t(chain_.size.rows) * bytesPerElement(pointer.type);
         place = kernel.reserve(bytes);
         copies.push_back({at(pointer.data), place, bytes});
       }
@@ -64,7 +65,7 @@ public:
       const RowSum &sum = chain_.sums[c];
       const bool column = sum.of == RowSum::Of::Column;
       const std::string type = sumType(valueClass(sum.to.dtype));
-      places.push_back(kernel.reserve(static_cast<uint64_t>(groups * (column ? chain_.size.columns : 1)) * 8));
+      places.push_back(kernel.reserve(uint64_t(groups * (column ? chain_.size.columns : 1)) * 8));
       launch.arguments.push_back(places.back());
       parameters += (parameters.empty() ? "" : ", ") + type + " *__restrict__ " + name("q", c);
       declared += type + " " + name("c", c) + (column ? each() : "") + ";\n" + (column ? loop() : "") + sumOf(c) +
@@ -264,8 +265,8 @@ private:
     return total(list);
   }
 
-  /// Every thread of a row gets the same bits: neighbours are added in the order of their lanes, first within a warp, then warp
-  /// by warp.
+  /// Every thread of a row gets the same bits: neighbours are added in the order of their lanes, first within a warp,
+  /// then warp by warp.
   std::string total(const std::vector<Total> &list) {
     if (list.empty())
       return "";
@@ -287,7 +288,8 @@ private:
            (warps > 1 ? "if (t % 32u == 0) {\n" + keep + "}\n__syncthreads();\n" + across : "");
   }
 
-  /// The sums of all groups of threads, added as any reduction over the first dimension: those of columns, or the others.
+  /// The sums of all groups of threads, added as any reduction over the first dimension: those of columns, or the
+  /// others.
   void addSums(CudaKernel &kernel, const std::vector<Place> &from, int64_t groups, bool columns) const {
     ExpressionCode code;
     KernelCall call;
@@ -298,7 +300,7 @@ private:
         continue;
       const bool integer = valueClass(sum.to.dtype) == ValueClass::I64;
       code.inputs.push_back({integer ? plan::I64 : plan::F64, code.domain});
-      code.results.push_back({static_cast<uint32_t>(call.inputs.size()), sum.reduction, sum.to.dtype,
+      code.results.push_back({uint32_t(call.inputs.size()), sum.reduction, sum.to.dtype,
                               columns ? Shape{1, chain_.size.columns} : Shape{1}});
       call.inputs.push_back({code.inputs.back().type, code.domain, Layout(),
                              reinterpret_cast<void *>(kScratchBase + kSums + from[c].value)});

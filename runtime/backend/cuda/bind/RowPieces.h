@@ -1,9 +1,10 @@
 //===- RowPieces.h - calls as loops over rows -----------------------------------------------------------===//
 //
-// What can be part of a chain of rows (RowChain.h): a loop with its reductions is one piece; softmax, log_softmax and their
-// gradients along the last dimension are what they would be in pieces.
+// What can be part of a chain of rows (RowChain.h): a loop with its reductions is one piece; softmax, log_softmax and
+// their gradients along the last dimension are what they would be in pieces.
 //
-//   softmax x -> y     =>   x -> max over the row: t  ·  x, t -> e = exp(x - t), sum over the row: s  ·  e, s -> y = e / s
+//   softmax x -> y     =>   x -> max over the row: t  ·  x, t -> e = exp(x - t), sum over the row: s  ·  e, s -> y = e
+//   / s
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_CUDA_BIND_ROWPIECES_H
@@ -31,8 +32,8 @@ RowPiece rowPiece(ExpressionCode code);
 /// What the pieces may take for rows, best first.
 std::vector<Rows> rowsOf(const std::vector<RowPiece> &pieces);
 
-/// Appends a call's pieces to the members of a chain. What they read and write stays to be said: `from` is set within the
-/// call alone, and all outputs of the call are stored.
+/// Appends a call's pieces to the members of a chain. What they read and write stays to be said: `from` is set within
+/// the call alone, and all outputs of the call are stored.
 void addMembers(std::vector<RowMember> &members, const std::vector<RowPiece> &pieces, const KernelCall &call);
 
 /// All of a call in one kernel, where its rows fit.

@@ -45,7 +45,7 @@ CudaKernel bindSoftmax(const KernelCall &call) {
   const TensorView &second = call.inputs[call.inputs.size() > 1 ? 1 : 0];
   kernel.actions.push_back(
       Launch{withConstants(constants, (std::string(kernels::kTotal) + kernels::kSoftmaxLines).c_str()),
-             {static_cast<uint32_t>(std::min<int64_t>(lines, 1 << 20)), 1, 1},
+             {uint32_t(std::min<int64_t>(lines, 1 << 20)), 1, 1},
              block,
              {at(call.inputs[0].data), at(second.data), at(call.outputs[0].data)}});
   return kernel;

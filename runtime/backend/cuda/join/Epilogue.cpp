@@ -118,9 +118,9 @@ std::optional<Epilogue> epilogueOf(const ExpressionCode &code, size_t input) {
     uint32_t value;
     std::optional<size_t> bias;
   };
-  std::vector<Start> starts = {{static_cast<uint32_t>(input), std::nullopt}};
-  for (uint32_t v = static_cast<uint32_t>(code.inputs.size()); v < code.valueCount(); ++v)
-    if (std::optional<uint32_t> other = values.beside(v, static_cast<uint32_t>(input));
+  std::vector<Start> starts = {{uint32_t(input), std::nullopt}};
+  for (uint32_t v = uint32_t(code.inputs.size()); v < code.valueCount(); ++v)
+    if (std::optional<uint32_t> other = values.beside(v, uint32_t(input));
         other && *other < code.inputs.size() && *other != input && code.inputs[*other].view == row &&
         code.inputs[*other].type == type)
       starts.push_back({v, *other});
@@ -178,8 +178,8 @@ static std::optional<CudaKernel> bindProductWithLoop(const KernelCall &product, 
   action->what.epilogue = e->bits;
   auto place = [&](const TensorView &view) {
     const Place p = at(view.data);
-    const uint64_t bits = p.value | static_cast<uint64_t>(action->what.alignment);
-    action->what.alignment = static_cast<int32_t>(bits & (~bits + 1));
+    const uint64_t bits = p.value | uint64_t(action->what.alignment);
+    action->what.alignment = int32_t(bits & (~bits + 1));
     return p;
   };
   if (e->bias)
@@ -197,7 +197,7 @@ static std::optional<CudaKernel> bindProductWithLoop(const KernelCall &product, 
 std::optional<JoinedKernel> productFrom(const plan::Program &program, const std::vector<KernelCall> &calls,
                                         size_t first, const BufferUses &uses, const JoinedProgram &joined,
                                         const BindOptions &options) {
-  auto kernel = [&](size_t s) -> const plan::Kernel & { return program.steps(static_cast<int>(s)).kernel(); };
+  auto kernel = [&](size_t s) -> const plan::Kernel & { return program.steps(int(s)).kernel(); };
   if (!calls[first].kernel || calls[first].name() != "matmul")
     return std::nullopt;
   const uint32_t t = kernel(first).outputs(0);
@@ -210,7 +210,7 @@ std::optional<JoinedKernel> productFrom(const plan::Program &program, const std:
     const auto found = std::find(inputs.begin(), inputs.end(), t);
     if (found == inputs.end())
       continue;
-    const auto input = static_cast<size_t>(found - inputs.begin());
+    const auto input = size_t(found - inputs.begin());
     if (!isExpressionKernel(calls[s].name()) || joined.taken(s))
       return std::nullopt;
     JoinedKernel both;

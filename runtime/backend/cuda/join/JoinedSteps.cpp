@@ -7,16 +7,16 @@
 namespace tessera::rt::cuda {
 
 BufferUses::BufferUses(const plan::Plan &plan)
-    : root_(static_cast<size_t>(plan.buffers_size())), reads_(root_.size(), 0), writes_(root_.size(), 0),
+    : root_(size_t(plan.buffers_size())), reads_(root_.size(), 0), writes_(root_.size(), 0),
       kept_(root_.size(), false) {
   for (uint32_t b = 0; b < root_.size(); ++b) {
     root_[b] = b;
     for (size_t hops = 0; hops < root_.size(); ++hops)
-      if (const uint32_t alias = plan.buffers(static_cast<int>(root_[b])).alias_of_plus_one())
+      if (const uint32_t alias = plan.buffers(int(root_[b])).alias_of_plus_one())
         root_[b] = alias - 1;
       else
         break;
-    if (plan.buffers(static_cast<int>(b)).persistent())
+    if (plan.buffers(int(b)).persistent())
       kept_[root_[b]] = true;
   }
   for (const plan::Binding &binding : plan.bindings())
@@ -39,8 +39,8 @@ JoinedProgram::JoinedProgram(const plan::Program &program, const std::vector<Byt
     : accesses_(accessesOf(program, buffers)) {}
 
 std::optional<size_t> JoinedProgram::place(const StepSet &set) const {
-  // What stands between and conflicts with an earlier step of the set comes after all of it, what conflicts with a later one
-  // before.
+  // What stands between and conflicts with an earlier step of the set comes after all of it, what conflicts with a
+  // later one before.
   size_t after = 0, before = set.steps.back() + 1;
   for (size_t s = set.steps.front() + 1; s < set.steps.back(); ++s) {
     if (std::binary_search(set.steps.begin(), set.steps.end(), s))
@@ -108,8 +108,8 @@ public:
   }
 
 private:
-  /// A step may be impossible without the next one, which takes what it writes: so steps are taken in first and judged later. If
-  /// none of those that follow makes it possible, it is left out and the search begins anew.
+  /// A step may be impossible without the next one, which takes what it writes: so steps are taken in first and judged
+  /// later. If none of those that follow makes it possible, it is left out and the search begins anew.
   bool search(size_t first) {
     std::vector<size_t> leftOut;
     for (int round = 0; round < kRounds; ++round) {
@@ -141,7 +141,7 @@ private:
 
   bool possible() const { return chain_->separate && joined_.place(set_); }
 
-  const plan::Kernel &kernel(size_t step) const { return program_.steps(static_cast<int>(step)).kernel(); }
+  const plan::Kernel &kernel(size_t step) const { return program_.steps(int(step)).kernel(); }
 
   const std::vector<RowPiece> &piecesOf(size_t s) {
     const auto [entry, added] = pieces_.try_emplace(s);
@@ -161,8 +161,8 @@ private:
     return false;
   }
 
-  /// Where the first `count` steps make the operand `i` of step `s`: the step's place in steps_ and its output. False: in a way
-  /// that it cannot be taken over.
+  /// Where the first `count` steps make the operand `i` of step `s`: the step's place in steps_ and its output. False:
+  /// in a way that it cannot be taken over.
   bool source(size_t s, int i, size_t count, std::optional<std::pair<size_t, size_t>> &found) const {
     const uint32_t in = kernel(s).inputs(i);
     for (size_t m = 0; m < count; ++m)
@@ -170,13 +170,12 @@ private:
         const uint32_t out = kernel(steps_[m]).outputs(o);
         if (uses_.root(in) != uses_.root(out))
           continue;
-        const TensorView &made = calls_[steps_[m]].outputs[static_cast<size_t>(o)],
-                         &read = calls_[s].inputs[static_cast<size_t>(i)];
+        const TensorView &made = calls_[steps_[m]].outputs[size_t(o)], &read = calls_[s].inputs[size_t(i)];
         if (uses_.writes(out) != 1 || made.data != read.data || made.dtype != read.dtype ||
             made.elements() != read.elements() || made.layout.plain() != read.layout.plain() ||
             (!made.layout.plain() && made.shape != read.shape))
           return false;
-        found = {m, static_cast<size_t>(o)};
+        found = {m, size_t(o)};
       }
     return true;
   }
@@ -207,7 +206,7 @@ private:
         if (!source(s, i, m, made))
           return false;
         if (made)
-          takeOver(members, begins, m, static_cast<size_t>(i), *made);
+          takeOver(members, begins, m, size_t(i), *made);
         else
           access.reads.push_back(buffers_[kernel(s).inputs(i)]);
       }
@@ -218,7 +217,7 @@ private:
         else
           for (size_t p = 0; p < pieces.size(); ++p)
             for (size_t r = 0; r < pieces[p].outputs.size(); ++r)
-              if (pieces[p].outputs[r] == static_cast<size_t>(o))
+              if (pieces[p].outputs[r] == size_t(o))
                 members[begins[m] + p].stored[r] = false;
       }
       set_.accesses.push_back(std::move(access));
@@ -227,7 +226,8 @@ private:
     return chain_.has_value();
   }
 
-  /// Whatever reads operand `i` of the step at place `m` gets what the step at place made.first has as output made.second.
+  /// Whatever reads operand `i` of the step at place `m` gets what the step at place made.first has as output
+  /// made.second.
   void takeOver(std::vector<RowMember> &members, const std::vector<size_t> &begins, size_t m, size_t i,
                 const std::pair<size_t, size_t> &made) {
     const std::vector<RowPiece> &pieces = piecesOf(steps_[m]), &makers = piecesOf(steps_[made.first]);

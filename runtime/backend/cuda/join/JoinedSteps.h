@@ -1,13 +1,14 @@
 //===- JoinedSteps.h - steps that run as one where whole programs run ----------------------------------===//
 //
-// Some neighbours among the steps of a program are better done as one: a product with the loop behind it (Epilogue.h), loops and
-// reductions along the same rows (RowChain.h). Single steps are always there, too, so that whoever runs them one by one, for a
-// profile or to find where a number was spoilt, finds every result.
+// Some neighbours among the steps of a program are better done as one: a product with the loop behind it (Epilogue.h),
+// loops and reductions along the same rows (RowChain.h). Single steps are always there, too, so that whoever runs them
+// one by one, for a profile or to find where a number was spoilt, finds every result.
 //
-//   steps: 0 matmul x w -> t · 1 neg u -> v · 2 relu t -> y        =>   {0, 2} may run at 2, if step 1 writes neither x nor w
+//   steps: 0 matmul x w -> t · 1 neg u -> v · 2 relu t -> y        =>   {0, 2} may run at 2, if step 1 writes neither x
+//   nor w
 //
-// A set of steps runs in the place of one of them. Steps between that read or write the same bytes keep their order with each of
-// the set. What only the set reads need not be stored.
+// A set of steps runs in the place of one of them. Steps between that read or write the same bytes keep their order
+// with each of the set. What only the set reads need not be stored.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_CUDA_JOIN_JOINEDSTEPS_H
@@ -21,7 +22,8 @@
 
 namespace tessera::rt::cuda {
 
-/// How often buffers are read and written, in all programs and by whoever a plan serves. A view counts as what it views.
+/// How often buffers are read and written, in all programs and by whoever a plan serves. A view counts as what it
+/// views.
 class BufferUses {
 public:
   explicit BufferUses(const plan::Plan &plan);
@@ -68,8 +70,8 @@ struct JoinedKernel {
   CudaKernel kernel;
 };
 
-/// Loops and reductions along the same rows, from step `first` on: as many as can be one kernel; nothing where only one can.
-/// `calls`: of all steps, empty for collectives.
+/// Loops and reductions along the same rows, from step `first` on: as many as can be one kernel; nothing where only one
+/// can. `calls`: of all steps, empty for collectives.
 std::optional<JoinedKernel> rowsFrom(const plan::Program &program, const std::vector<KernelCall> &calls, size_t first,
                                      const std::vector<ByteRange> &buffers, const BufferUses &uses,
                                      const JoinedProgram &joined);

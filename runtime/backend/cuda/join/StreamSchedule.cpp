@@ -24,18 +24,18 @@ Segment streams(const std::vector<StepAccess> &steps, size_t begin, size_t end) 
   int last[2] = {-1, -1};   // position of each stream's last step in segment.steps
   int waited[2] = {-1, -1}; // position of the latest step of the other stream that each has waited for
   auto eventAfter = [&](int position) {
-    int &records = segment.steps[static_cast<size_t>(position)].records;
+    int &records = segment.steps[size_t(position)].records;
     if (records < 0)
       records = segment.events++;
     return records;
   };
   for (size_t s = begin; s < end; ++s) {
     ScheduledStep next;
-    next.step = static_cast<uint32_t>(s);
+    next.step = uint32_t(s);
     next.stream = steps[s].collective ? TESSERA_COMM_STREAM : TESSERA_COMPUTE_STREAM;
     const int me = next.stream;
-    for (int p = static_cast<int>(segment.steps.size()) - 1; p > waited[me]; --p) {
-      const ScheduledStep &earlier = segment.steps[static_cast<size_t>(p)];
+    for (int p = int(segment.steps.size()) - 1; p > waited[me]; --p) {
+      const ScheduledStep &earlier = segment.steps[size_t(p)];
       if (earlier.stream == me || !conflict(steps[earlier.step], steps[s]))
         continue;
       next.waitsFor = eventAfter(p);
@@ -44,7 +44,7 @@ Segment streams(const std::vector<StepAccess> &steps, size_t begin, size_t end) 
     }
     if (me == TESSERA_COMM_STREAM && last[me] < 0 && next.waitsFor < 0)
       next.waitsFor = 0; // forks the stream
-    last[me] = static_cast<int>(segment.steps.size());
+    last[me] = int(segment.steps.size());
     segment.steps.push_back(next);
   }
   if (last[TESSERA_COMM_STREAM] >= 0)
@@ -65,7 +65,7 @@ std::vector<Segment> scheduleProgram(const std::vector<StepAccess> &steps, bool 
       if (end == begin) {
         Segment host;
         host.onHost = true;
-        host.steps.push_back({static_cast<uint32_t>(begin), TESSERA_COMPUTE_STREAM, -1, -1});
+        host.steps.push_back({uint32_t(begin), TESSERA_COMPUTE_STREAM, -1, -1});
         segments.push_back(host);
         ++begin;
         continue;

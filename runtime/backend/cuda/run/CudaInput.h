@@ -1,8 +1,8 @@
 //===- CudaInput.h - input that is copied while programs run ------------------------------------------===//
 //
 // See InputPath (Capabilities.h). The host writes one of two sets of pinned memory; the copy stream brings it to device
-// memory of its own beside the arena; the compute stream copies it from there, in microseconds, before a program starts.
-// Two events order the streams, outside of recorded graphs, whose addresses stay what they are:
+// memory of its own beside the arena; the compute stream copies it from there, in microseconds, before a program
+// starts. Two events order the streams, outside of recorded graphs, whose addresses stay what they are:
 //
 //   copy:     wait taken · pinned -> incoming · record arrived
 //   compute:  wait arrived · incoming -> arena · record taken · the program

@@ -130,7 +130,7 @@ Result<CudaPlan::Kernel> CudaPlan::prepare(const std::vector<CudaKernel> &choice
 std::vector<ByteRange> CudaPlan::byteRanges() const {
   std::vector<ByteRange> ranges;
   for (const TensorView &v : buffers()) {
-    const uint64_t begin = static_cast<uint64_t>(v.as<char>() - arena_.data());
+    const uint64_t begin = uint64_t(v.as<char>() - arena_.data());
     ranges.push_back({begin, begin + v.bytes()});
   }
   return ranges;
@@ -139,7 +139,7 @@ std::vector<ByteRange> CudaPlan::byteRanges() const {
 /// Products with their loops first: a loop behind a product is then no kernel any more.
 void CudaPlan::joinSteps(uint32_t program, const std::vector<KernelCall> &calls, const BufferUses &uses,
                          const BindOptions &options, bool products) {
-  const plan::Program &steps = plan().programs(static_cast<int>(program));
+  const plan::Program &steps = plan().programs(int(program));
   const std::vector<ByteRange> ranges = byteRanges();
   JoinedProgram &joins = joins_.emplace_back(steps, ranges);
   joined_.emplace_back();
@@ -167,10 +167,10 @@ Status CudaPlan::bind(const LoadOptions &options) {
   const BufferUses uses(plan());
   for (int p = 0; p < plan().programs_size(); ++p) {
     const plan::Program &program = plan().programs(p);
-    auto &kernels = kernels_.emplace_back(static_cast<size_t>(program.steps_size()));
+    auto &kernels = kernels_.emplace_back(size_t(program.steps_size()));
     std::vector<KernelCall> calls(kernels.size());
     for (size_t s = 0; s < calls.size(); ++s) {
-      const plan::Step &step = program.steps(static_cast<int>(s));
+      const plan::Step &step = program.steps(int(s));
       if (!step.has_kernel())
         continue;
       const std::string where = "step '" + step.name() + "'";
@@ -183,7 +183,7 @@ Status CudaPlan::bind(const LoadOptions &options) {
         return kernel.status().context(where);
       kernels[s] = std::move(*kernel);
     }
-    joinSteps(static_cast<uint32_t>(p), calls, uses, choice, !options.widen);
+    joinSteps(uint32_t(p), calls, uses, choice, !options.widen);
   }
   Result<DeviceMemory> scratch = DeviceMemory::allocate(device_, scratchNeeded_);
   if (!scratch)

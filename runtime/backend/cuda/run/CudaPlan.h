@@ -53,8 +53,8 @@ private:
     std::vector<Segment> segments;
     std::vector<std::vector<TesseraEvent *>> events; // by segment
     std::vector<TesseraGraph *> graphs;              // by segment; null: not recorded
-    // With a timer before and after each wait of the compute stream: a few microseconds each on the device, which is why
-    // not every run has them, and why such runs have graphs of their own.
+    // With a timer before and after each wait of the compute stream: a few microseconds each on the device, which is
+    // why not every run has them, and why such runs have graphs of their own.
     std::vector<std::vector<TesseraEvent *>> timers; // by segment, in pairs
     std::vector<TesseraGraph *> timedGraphs;
     bool measures = false, measured = false; // asked for; the last run was

@@ -141,7 +141,7 @@ Status CudaPlan::run(const Bound &bound, const Kernel &kernel) {
     }
     return call([&](TesseraMessage *m) {
       return api.launch(d, TESSERA_COMPUTE_STREAM, codes_[bound.code], launch->grid.data(), launch->block, pointer,
-                        static_cast<uint32_t>(n), m);
+                        uint32_t(n), m);
     });
   }
   if (const auto *copy = std::get_if<CopyBytes>(&bound.action))
@@ -229,8 +229,7 @@ Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program, co
     const bool timing = timed && stream == TESSERA_COMPUTE_STREAM;
     if (timing)
       TESSERA_RETURN_IF_ERROR(record(stream, *timer++));
-    TESSERA_RETURN_IF_ERROR(
-        call([&](TesseraMessage *m) { return api.wait(d, stream, events[static_cast<size_t>(event)], m); }));
+    TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) { return api.wait(d, stream, events[size_t(event)], m); }));
     return timing ? record(stream, *timer++) : Status();
   };
   if (segment.joins >= 0) // there is something to fork
@@ -245,7 +244,7 @@ Status CudaPlan::enqueue(ProgramState &state, size_t index, uint32_t program, co
                             : *place == s.step ? run(joined_[program].at(s.step), program, s.step)
                                                : Status());
     if (s.records >= 0)
-      TESSERA_RETURN_IF_ERROR(record(s.stream, events[static_cast<size_t>(s.records)]));
+      TESSERA_RETURN_IF_ERROR(record(s.stream, events[size_t(s.records)]));
   }
   if (segment.joins >= 0)
     TESSERA_RETURN_IF_ERROR(wait(TESSERA_COMPUTE_STREAM, segment.joins));

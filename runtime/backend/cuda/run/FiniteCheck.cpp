@@ -33,7 +33,7 @@ FiniteCheck::~FiniteCheck() {
 }
 
 void FiniteCheck::add(const TensorView &view) {
-  const int bits = static_cast<int>(bytesPerElement(view.dtype)) * 8;
+  const int bits = int(bytesPerElement(view.dtype)) * 8;
   uint64_t exponent = 0;
   switch (view.dtype) {
   case plan::F64:
@@ -96,7 +96,7 @@ Status FiniteCheck::enqueue() {
   }));
   void *table = table_.data(), *flag = flag_.data();
   void *arguments[] = {&table, &flag};
-  const uint32_t grid[3] = {static_cast<uint32_t>(pieces_.size()), 1, 1};
+  const uint32_t grid[3] = {uint32_t(pieces_.size()), 1, 1};
   TESSERA_RETURN_IF_ERROR(Device::check([&](TesseraMessage *m) {
     return api.launch(device_->handle(), TESSERA_COMPUTE_STREAM, code_, grid, 256, arguments, 2, m);
   }));

@@ -127,7 +127,7 @@ Result<std::vector<std::string>> compileKernels(const TesseraDeviceApi &api, int
     }
   };
   std::vector<std::thread> helpers;
-  for (int t = 1; t < threads && static_cast<size_t>(t) < sources.size(); ++t)
+  for (int t = 1; t < threads && size_t(t) < sources.size(); ++t)
     helpers.emplace_back(work);
   work();
   for (std::thread &helper : helpers)

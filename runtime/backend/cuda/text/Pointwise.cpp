@@ -21,20 +21,20 @@ std::string floatLiteral(double value, bool wide) {
     std::memcpy(&bits, &value, 8);
     return "__longlong_as_double((i64)" + hex(bits) + "ull)";
   }
-  float narrow = static_cast<float>(value);
+  float narrow = float(value);
   uint32_t bits;
   std::memcpy(&bits, &narrow, 4);
   return "__uint_as_float(" + hex(bits) + "u)";
 }
 
-std::string intLiteral(int64_t value) { return "(i64)" + hex(static_cast<uint64_t>(value)) + "ull"; }
+std::string intLiteral(int64_t value) { return "(i64)" + hex(uint64_t(value)) + "ull"; }
 
 int64_t toInt(double x) {
   if (x != x)
     return 0;
   if (x >= 0x1p63)
     return INT64_MAX;
-  return x < -0x1p63 ? INT64_MIN : static_cast<int64_t>(x);
+  return x < -0x1p63 ? INT64_MIN : int64_t(x);
 }
 
 std::string functionName(Op op) {
@@ -75,7 +75,7 @@ std::string instructionCode(const Instr &instr, plan::DType from, const std::arr
     break;
   case Op::Random:
     text = "(" + type + ")uniform(" + hex(instr.seed ^ (instr.stream << 32)) + "ull, " +
-           hex(static_cast<uint64_t>(instr.globalOffset)) + "ull + (u64)(" + address + "), (u64)" + operand(0) + ")";
+           hex(uint64_t(instr.globalOffset)) + "ull + (u64)(" + address + "), (u64)" + operand(0) + ")";
     break;
   default:
     text = functionName(instr.op) + "(" + operand(0) + (instr.arity > 1 ? ", " + operand(1) : "") + ")";

@@ -1,6 +1,7 @@
 //===- Pointwise.h - the text of one point's arithmetic --------------------------------------------------===//
 //
-// What the instructions of an expression and its reductions are in CUDA C++, for every kernel that is generated from one.
+// What the instructions of an expression and its reductions are in CUDA C++, for every kernel that is generated from
+// one.
 //
 //   instructionCode(mul, F32, {"v0", "v1"}, "")      ==  "op_mul(v0, v1)"
 //   combined(SUM, "a", "b")                          ==  "op_add(a, b)"
@@ -16,8 +17,8 @@
 
 namespace tessera::rt::cuda {
 
-/// The value of `instr`. `from`: the type of its first operand. `address`: of an iota its index, of random numbers the index
-/// in the global tensor, both from where the domain begins.
+/// The value of `instr`. `from`: the type of its first operand. `address`: of an iota its index, of random numbers the
+/// index in the global tensor, both from where the domain begins.
 std::string instructionCode(const Instr &instr, plan::DType from, const std::array<std::string, 3> &operands,
                             const std::string &address);
 

@@ -114,7 +114,7 @@ Nest collapse(const Nest &nest) {
   return result;
 }
 
-uint32_t blocksFor(int64_t points) { return static_cast<uint32_t>(std::clamp<int64_t>((points + 255) / 256, 1, 8192)); }
+uint32_t blocksFor(int64_t points) { return uint32_t(std::clamp<int64_t>((points + 255) / 256, 1, 8192)); }
 
 static const char *unsignedOf(uint64_t bytes) {
   return bytes == 8 ? "u64" : bytes == 4 ? "u32" : bytes == 2 ? "u16" : "u8";
