@@ -32,6 +32,8 @@ Compilation::Compilation(const CompileOptions &options, const Progress &progress
         }
         return success();
       }) {
+  // An error names what it is about. The operator's text, a whole function at worst, would hide it.
+  context.printOpOnDiagnostic(false);
   context.loadDialect<func::FuncDialect, graph::GraphDialect, dist::DistDialect>();
 }
 
