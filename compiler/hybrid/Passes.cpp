@@ -3,6 +3,7 @@
 #include "compiler/hybrid/Complete.h"
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/PassBases.h"
 
 using namespace mlir;
 
@@ -15,19 +16,12 @@ namespace tessera::compiler {
 namespace {
 
 /// A pass that works with the options given, or with those of its file.
-template <typename Base, llvm::Error (*Work)(ModuleOp, const HybridOptions &)> struct HybridPass : Base {
-  using Base::Base;
+template <typename Base, llvm::Error (*Work)(ModuleOp, const HybridOptions &)>
+struct HybridPass : graph::FalliblePass<Base> {
+  using graph::FalliblePass<Base>::FalliblePass;
   explicit HybridPass(HybridOptions options) : given_(std::move(options)) {}
 
-  void runOnOperation() override {
-    if (llvm::Error e = run()) {
-      emitError(this->getOperation().getLoc(), llvm::toString(std::move(e)));
-      this->signalPassFailure();
-    }
-  }
-
-private:
-  llvm::Error run() {
+  llvm::Error run() override {
     if (given_)
       return Work(this->getOperation(), *given_);
     const dist::Mesh mesh = dist::getMesh(this->getOperation());
@@ -35,6 +29,7 @@ private:
     return options ? Work(this->getOperation(), *options) : options.takeError();
   }
 
+private:
   std::optional<HybridOptions> given_;
 };
 

@@ -4,7 +4,7 @@
 
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/Graph.h"
-#include "dialects/graph/VerifyPass.h"
+#include "dialects/graph/PassBases.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -3,6 +3,7 @@
 #include "compiler/training/Training.h"
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/PassBases.h"
 
 using namespace mlir;
 
@@ -34,18 +35,10 @@ llvm::Expected<TrainingOptions> parseTraining(const BuildTrainingPassOptions &fr
 
 namespace {
 
-struct BuildTraining : impl::BuildTrainingPassBase<BuildTraining> {
-  using Base::Base;
+struct BuildTraining : graph::FalliblePass<impl::BuildTrainingPassBase<BuildTraining>> {
+  using FalliblePass::FalliblePass;
 
-  void runOnOperation() override {
-    if (llvm::Error error = run()) {
-      emitError(getOperation().getLoc(), llvm::toString(std::move(error)));
-      signalPassFailure();
-    }
-  }
-
-private:
-  llvm::Error run() {
+  llvm::Error run() override {
     auto training = parseTraining({.loss = loss,
                                    .optimizer = optimizer,
                                    .schedule = schedule,

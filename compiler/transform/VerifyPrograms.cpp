@@ -8,7 +8,7 @@
 
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
-#include "dialects/graph/VerifyPass.h"
+#include "dialects/graph/PassBases.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -1,6 +1,7 @@
 #include "strategies/modes/Passes.h"
 
 #include "dialects/dist/DistDialect.h"
+#include "dialects/graph/PassBases.h"
 
 using namespace mlir;
 
@@ -37,19 +38,11 @@ llvm::Expected<AssignOptions> parseAssign(const AssignStrategiesPassOptions &fro
 
 namespace {
 
-struct AssignStrategies : impl::AssignStrategiesPassBase<AssignStrategies> {
-  using Base::Base;
+struct AssignStrategies : graph::FalliblePass<impl::AssignStrategiesPassBase<AssignStrategies>> {
+  using FalliblePass::FalliblePass;
   AssignStrategies(AssignOptions options, AssignReport &report) : given_(std::move(options)), report_(&report) {}
 
-  void runOnOperation() override {
-    if (llvm::Error e = run()) {
-      emitError(getOperation().getLoc(), llvm::toString(std::move(e)));
-      signalPassFailure();
-    }
-  }
-
-private:
-  llvm::Error run() {
+  llvm::Error run() override {
     AssignReport unused;
     if (given_)
       return assignStrategies(getOperation(), *given_, *report_);
@@ -67,6 +60,7 @@ private:
     return options ? assignStrategies(getOperation(), *options, unused) : options.takeError();
   }
 
+private:
   std::optional<AssignOptions> given_;
   AssignReport *report_ = nullptr;
 };
