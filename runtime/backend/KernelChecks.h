@@ -22,23 +22,24 @@ namespace tessera::rt {
 /// Checks that the call is what its operator allows. Unknown kernels are an error.
 Status checkKernel(const KernelCall &call);
 
-/// A convolution (forward or either gradient), its spatial dimensions filled up to three with
-/// leading ones. c and f are per group.
-struct ConvGeometry {
-  int64_t n = 1, groups = 1, c = 1, f = 1;
+/// Where windows lie: `in`, `out` and `kernel` are the elements of input, result and window along each of three spatial
+/// dimensions. Dimensions that an operator has not stand in front, as ones.
+struct WindowGeometry {
   size_t spatial = 0; // given spatial dimensions
   std::array<int64_t, 3> in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1};
   std::array<int64_t, 3> stride{1, 1, 1}, padLo{0, 0, 0}, padHi{0, 0, 0}, dilation{1, 1, 1};
 };
+
+/// A convolution (forward or either gradient). c and f are per group.
+struct ConvGeometry : WindowGeometry {
+  int64_t n = 1, groups = 1, c = 1, f = 1;
+};
 Result<ConvGeometry> convGeometry(const KernelCall &call);
 
 /// A pooling (forward or gradient), seen as `planes` = n * c independent planes.
-struct PoolGeometry {
+struct PoolGeometry : WindowGeometry {
   int64_t planes = 1;
-  size_t spatial = 0;
   bool includePad = false;
-  std::array<int64_t, 3> in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1};
-  std::array<int64_t, 3> stride{1, 1, 1}, padLo{0, 0, 0}, padHi{0, 0, 0}, dilation{1, 1, 1};
 };
 Result<PoolGeometry> poolGeometry(const KernelCall &call);
 

@@ -1,8 +1,8 @@
 // conv and its gradients: cuDNN, and own direct kernels for what it does not take: padding below zero, and what it
 // refuses. The direct kernels take one thread per result and are meant to be right, not fast.
-#include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
+#include "runtime/backend/cuda/bind/Windows.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"
 #include "runtime/backend/cuda/text/Templates.h"
 
@@ -22,15 +22,7 @@ CudaKernel direct(const KernelCall &call, const ConvGeometry &g) {
                          {"GROUPS", wide(g.groups)},
                          {"C", wide(g.c)},
                          {"F", wide(g.f)}};
-  for (size_t d = 0; d < 3; ++d) {
-    const std::string n = std::to_string(d);
-    constants.push_back({"IN" + n, wide(g.in[d])});
-    constants.push_back({"OUT" + n, wide(g.out[d])});
-    constants.push_back({"KERNEL" + n, wide(g.kernel[d])});
-    constants.push_back({"STRIDE" + n, wide(g.stride[d])});
-    constants.push_back({"PAD" + n, "(" + wide(g.padLo[d]) + ")"});
-    constants.push_back({"DILATION" + n, wide(g.dilation[d])});
-  }
+  addWindows(constants, g);
   const int64_t points = call.outputs[0].elements();
   if (points > 0)
     kernel.actions.push_back(Launch{withConstants(constants, kernels::kDirectConv),
@@ -50,7 +42,6 @@ std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &opti
   what.dtype = call.inputs[0].dtype;
   what.resultType = call.outputs[0].dtype;
   what.tf32 = options.tf32 && what.dtype == plan::F32;
-  what.spatial = g.spatial == 3 ? 3 : 2; // one dimension is two with a leading 1
   what.n = g.n;
   what.groups = g.groups;
   what.channels = g.c * g.groups;
@@ -64,13 +55,8 @@ std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &opti
   }
   what.channelsLast = !plain;
   fits = fits && (plain || last);
+  setWindows(what, g);
   for (size_t d = 0; d < 3; ++d) {
-    what.in[d] = g.in[d];
-    what.out[d] = g.out[d];
-    what.kernel[d] = g.kernel[d];
-    what.stride[d] = g.stride[d];
-    what.padLow[d] = g.padLo[d];
-    what.padHigh[d] = g.padHi[d];
     what.dilation[d] = g.dilation[d];
     fits = fits && g.padLo[d] >= 0 && g.padHi[d] >= 0;
   }

@@ -9,8 +9,8 @@
 //
 // Tensors lie with channels first or last (LAST): the points of an array are counted as they lie in memory, and PLANE
 // and PIXEL tell which plane and which of its points that is. 16 bits are computed with as F32.
-#include "runtime/backend/KernelChecks.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
+#include "runtime/backend/cuda/bind/Windows.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"
 #include "runtime/backend/cuda/text/Templates.h"
 
@@ -33,17 +33,11 @@ std::optional<CudaKernel> library(const KernelCall &call, const PoolGeometry &g,
   what.gradient = call.name() == "avg_pool_grad";
   what.dtype = type;
   what.includePadding = g.includePad;
-  what.spatial = g.spatial == 3 ? 3 : 2; // one dimension is two with a leading 1
   what.channelsLast = last;
   what.n = x[0];
   what.channels = x[1];
+  setWindows(what, g);
   for (size_t d = 0; d < 3; ++d) {
-    what.in[d] = g.in[d];
-    what.out[d] = g.out[d];
-    what.kernel[d] = g.kernel[d];
-    what.stride[d] = g.stride[d];
-    what.padLow[d] = g.padLo[d];
-    what.padHigh[d] = g.padHi[d];
     // Of a window in padding alone the plan has its own idea.
     if (g.padLo[d] < 0 || g.padHi[d] < 0 || g.in[d] < 1 || g.out[d] < 1 || g.padLo[d] >= g.kernel[d] ||
         (g.out[d] - 1) * g.stride[d] - g.padLo[d] >= g.in[d])
@@ -68,15 +62,7 @@ CudaKernel generated(const KernelCall &call, const PoolGeometry &g, bool last) {
                          {"STORE(v)", half ? storeCode(type, "(v)") : "(T)(v)"},
                          {"LAST", last ? "1" : "0"},
                          {"CHANNELS", wide(last ? call.inputs[0].shape[1] : 1)}};
-  for (size_t d = 0; d < 3; ++d) {
-    const std::string n = std::to_string(d);
-    constants.push_back({"IN" + n, wide(g.in[d])});
-    constants.push_back({"OUT" + n, wide(g.out[d])});
-    constants.push_back({"KERNEL" + n, wide(g.kernel[d])});
-    constants.push_back({"STRIDE" + n, wide(g.stride[d])});
-    constants.push_back({"PAD" + n, "(" + wide(g.padLo[d]) + ")"});
-    constants.push_back({"DILATION" + n, wide(g.dilation[d])});
-  }
+  addWindows(constants, g);
   const int64_t outs = g.planes * g.out[0] * g.out[1] * g.out[2];
   const int64_t points = call.outputs[0].elements();
   auto add = [&](const char *text, int64_t n, std::vector<Place> arguments) {
