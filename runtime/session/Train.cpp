@@ -221,7 +221,7 @@ Status train(Session &s) {
           {"epoch", double((place.batches() - 1) / perEpoch)},
           {"loss", *loss},
           {"seconds", seconds},
-          {"images_per_second", double(batch) / std::max(seconds, 1e-9)},
+          {"samples_per_second", double(batch) / std::max(seconds, 1e-9)},
           {"memory_bytes", double(s.executor.loaded().arenaBytes() + s.executor.loaded().scratchBytes())}};
       if (s.console.logs())
         TESSERA_RETURN_IF_ERROR(scalars.appendTo(fields));

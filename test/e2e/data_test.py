@@ -195,7 +195,7 @@ def event_files_say_what_the_log_says(c):
             scalar = dict(fields(value))
             values[scalar[1].decode()] = struct.unpack("<f", scalar[2])[0]
         assert values == {prefix + k: np.float32(v) for k, v in entry.items()}, (values, entry)
-    assert {"loss", "images_per_second", "memory_bytes"} <= log[0].keys() and "accuracy" in log[-1]
+    assert {"loss", "samples_per_second", "memory_bytes"} <= log[0].keys() and "accuracy" in log[-1]
 
 
 if __name__ == "__main__":
