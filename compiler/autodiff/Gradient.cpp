@@ -8,7 +8,6 @@
 #include "compiler/autodiff/Gradient.h"
 #include "compiler/autodiff/GradientRules.h"
 #include "dialects/graph/GraphAttributes.h"
-#include "runtime/support/Scalar.h"
 
 using namespace mlir;
 using namespace tessera::graph;
@@ -81,12 +80,6 @@ const GradientRules &GradientRules::get() {
   return rules;
 }
 
-bool GradientRules::isConstant(OperationName name) const {
-  const rt::ElementwiseFunction *f =
-      name.getDialectNamespace() == "graph" ? rt::elementwiseFunction(std::string_view(name.stripDialect())) : nullptr;
-  return constants_.contains(name.getTypeID()) || (f && f->course == rt::ElementwiseCourse::Steps);
-}
-
 const GradientRule *GradientRules::find(Operation *op) const {
   auto it = rules_.find(op->getName().getTypeID());
   return it == rules_.end() ? nullptr : &it->second;
@@ -157,9 +150,7 @@ private:
     } else if (const GradientRule *rule = GradientRules::get().find(op)) {
       (*rule)(op, context);
     } else {
-      for (unsigned i = 0; i < op->getNumOperands(); ++i)
-        if (needed[i] && !context.derived(i))
-          context.fail("there is no gradient rule for this operator");
+      context.fail("there is no gradient rule for this operator");
     }
     if (context.error().empty())
       return llvm::Error::success();

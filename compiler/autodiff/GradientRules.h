@@ -4,14 +4,15 @@
 // of its results through GradientContext and contributes adjoints of the operands that are asked
 // for:
 //
-//   rule<TanhOp>([](TanhOp op, GradientContext &c) {           // y' = 1 - y^2
-//     c.give(0, c.b.mul(c.dy(), c.b.sub(1.0, c.b.mul(op.getY(), op.getY()))));
+//   rule<ReshapeOp>([](ReshapeOp op, GradientContext &c) {
+//     c.give(0, c.b.reshape(c.dy(), shapeOf(op.getX())));
 //   });
 //
-// Contributions may have the broadcast shape: give() sums over the stretched dimensions. An
-// elementwise operator that is linear in an operand (the "linear" clause of its sharding rule)
-// needs no row: its adjoint is the operator itself with the result's adjoint in the operand's place
-// and zeros for the operands that are partial together with it (derived()).
+// Contributions may have the broadcast shape: give() sums over the stretched dimensions. The rules of
+// elementwise operators are the column GRADIENT of runtime/support/Elementwise.def. One that is linear in
+// an operand (the "linear" clause of its sharding rule) says only that: the adjoint is the operator itself
+// with the result's adjoint in the operand's place and zeros for the operands that are partial together
+// with it (derived()).
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_AUTODIFF_GRADIENTRULES_H
@@ -64,12 +65,12 @@ public:
   /// The table, built once.
   static const GradientRules &get();
 
-  /// The operator's row; null: none (then only derived() may help).
+  /// The operator's rule; null: none.
   const GradientRule *find(mlir::Operation *op) const;
   bool has(mlir::OperationName name) const { return rules_.contains(name.getTypeID()); }
   /// An operator whose derivative is zero wherever it has one (random, ...; of the elementwise ones those that
   /// Elementwise.def says to go in steps).
-  bool isConstant(mlir::OperationName name) const;
+  bool isConstant(mlir::OperationName name) const { return constants_.contains(name.getTypeID()); }
 
   template <typename OpT, typename Fn> void rule(Fn fn) {
     rules_[mlir::TypeID::get<OpT>()] = [fn](mlir::Operation *op, GradientContext &c) { fn(llvm::cast<OpT>(op), c); };

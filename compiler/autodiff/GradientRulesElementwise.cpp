@@ -1,10 +1,17 @@
 //===- GradientRulesElementwise.cpp - one value in, one value out --------------------------------===//
 //
-// add, sub, mul, neg, select and the numerator of div are linear: GradientContext::derived() knows
-// them.
+// The gradients are in the rows of Elementwise.def. Functions stand here for what is no row:
+//
+//   max, min  what equal operands get depends on whether both are asked for
+//   pow       a constant exponent makes it a product, and no pow where it is 0, 1, 2 or 3
+//   cast      is no row of the table: its type is an attribute of the result
 //
 //===----------------------------------------------------------------------------------------------===//
-#include "compiler/autodiff/GradientRules.h"
+#include "compiler/autodiff/GradientTerms.h"
+#include "runtime/support/Scalar.h"
+
+#include <array>
+#include <numbers>
 
 using namespace mlir;
 using namespace tessera::graph;
@@ -58,54 +65,46 @@ static void power(PowOp op, Context &c) {
   }
 }
 
+// The operator of a row, from its column GRADIENT.
+template <typename OpT, size_t N> static void addRow(GradientRules &r, const std::array<terms::Term, N> &column) {
+  if (N == 0)
+    return r.constant<OpT>();
+  if (llvm::any_of(column, [](const terms::Term &term) { return term.is(terms::Instead::ByCode); }))
+    return;
+  r.rule<OpT>([column](OpT op, Context &c) {
+    for (auto [i, term] : llvm::enumerate(column)) {
+      auto operand = unsigned(i);
+      if (!c.needs(operand))
+        continue;
+      if (term.is(terms::Instead::None) || (term.is(terms::Instead::Linear) && !c.derived(operand)))
+        c.fail("there is no gradient rule for operand " + Twine(operand));
+      else if (!term.is(terms::Instead::Linear))
+        c.give(operand, term.build(op, c));
+    }
+  });
+}
+
+template <typename... Terms> static std::array<terms::Term, sizeof...(Terms)> column(const Terms &...parts) {
+  return {terms::Term(parts)...};
+}
+
+static void addTable(GradientRules &r) {
+  using namespace terms;
+  using std::numbers::inv_sqrtpi;
+  constexpr auto linear = Instead::Linear, none = Instead::None, byCode = Instead::ByCode;
+  const Term g = resultAdjoint(), y = result(), a = operand(0), b = operand(1);
+#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS, REAL, WHOLE, LOW, HIGH, TOLERANCE, COURSE, GRADIENT)           \
+  static_assert(std::tuple_size_v<decltype(column GRADIENT)> ==                                                        \
+                    (rt::ElementwiseCourse::COURSE == rt::ElementwiseCourse::Steps ? 0 : OPERANDS),                    \
+                TEXT " needs one gradient per operand, and none in Steps");                                            \
+  addRow<NAME##Op>(r, column GRADIENT);
+#include "runtime/support/Elementwise.def"
+}
+
 void addElementwiseRules(GradientRules &r) {
   r.constant<IotaOp, RandomOp, ConstantOp, ArgMaxOp, TopKOp>();
-
-  r.rule<AbsOp>([](AbsOp op, Context &c) { c.give(0, c.b.mul(c.dy(), c.b.unary<SignOp>(op.getX()))); });
-  r.rule<ExpOp>([](ExpOp op, Context &c) { c.give(0, c.b.mul(c.dy(), op.getY())); });
-  r.rule<Expm1Op>([](Expm1Op op, Context &c) { // y + 1
-    c.give(0, c.b.mul(c.dy(), c.b.sub(op.getY(), -1.0)));
-  });
-  r.rule<LogOp>([](LogOp op, Context &c) { c.give(0, c.b.div(c.dy(), op.getX())); });
-  r.rule<Log1pOp>([](Log1pOp op, Context &c) { c.give(0, c.b.div(c.dy(), c.b.sub(op.getX(), -1.0))); });
-  r.rule<SqrtOp>([](SqrtOp op, Context &c) { // 1 / 2y
-    c.give(0, c.b.div(c.b.mul(c.dy(), 0.5), op.getY()));
-  });
-  r.rule<RsqrtOp>([](RsqrtOp op, Context &c) { // -y^3 / 2
-    Value y = op.getY();
-    c.give(0, c.b.mul(c.dy(), c.b.mul(c.b.mul(c.b.mul(y, y), y), -0.5)));
-  });
-  r.rule<ReciprocalOp>([](ReciprocalOp op, Context &c) { // -y^2
-    c.give(0, c.b.neg(c.b.mul(c.dy(), c.b.mul(op.getY(), op.getY()))));
-  });
-  r.rule<TanhOp>([](TanhOp op, Context &c) { // 1 - y^2
-    c.give(0, c.b.mul(c.dy(), c.b.sub(1.0, c.b.mul(op.getY(), op.getY()))));
-  });
-  r.rule<SigmoidOp>([](SigmoidOp op, Context &c) { // y (1 - y)
-    c.give(0, c.b.mul(c.dy(), c.b.mul(op.getY(), c.b.sub(1.0, op.getY()))));
-  });
-  r.rule<ErfOp>([](ErfOp op, Context &c) { // 2 / sqrt(pi) e^(-x^2)
-    Value x = op.getX();
-    Value bell = c.b.unary<ExpOp>(c.b.neg(c.b.mul(x, x)));
-    c.give(0, c.b.mul(c.dy(), c.b.mul(bell, 1.1283791670955126)));
-  });
-  r.rule<SinOp>([](SinOp op, Context &c) { c.give(0, c.b.mul(c.dy(), c.b.unary<CosOp>(op.getX()))); });
-  r.rule<CosOp>([](CosOp op, Context &c) { c.give(0, c.b.neg(c.b.mul(c.dy(), c.b.unary<SinOp>(op.getX())))); });
-  r.rule<AtanOp>([](AtanOp op, Context &c) { // 1 / (1 + x^2)
-    Value square = c.b.mul(op.getX(), op.getX());
-    c.give(0, c.b.div(c.dy(), c.b.sub(square, -1.0)));
-  });
-  r.rule<ReluOp>([](ReluOp op, Context &c) { // by the result: the operand need not be kept
-    Value zero = c.b.constant(elementTypeOf(c.dy()), 0.0);
-    c.give(0, c.b.select(c.b.binary<LtOp>(zero, op.getY()), c.dy(), zero));
-  });
+  addTable(r);
   r.rule<CastOp>([](CastOp op, Context &c) { c.give(0, c.b.cast(c.dy(), elementTypeOf(op.getX()))); });
-
-  r.rule<DivOp>([](DivOp op, Context &c) {
-    c.derived(0);
-    if (c.needs(1)) // -y / b
-      c.give(1, c.b.neg(c.b.mul(c.dy(), c.b.div(op.getY(), op.getB()))));
-  });
   r.rule<PowOp>(power);
   r.rule<MaxOp>([](MaxOp op, Context &c) {
     Value a = op.getA(), b = op.getB();
@@ -114,13 +113,6 @@ void addElementwiseRules(GradientRules &r) {
   r.rule<MinOp>([](MinOp op, Context &c) {
     Value a = op.getA(), b = op.getB();
     extremum(op, c, c.needs(0) ? c.b.binary<LeOp>(a, b) : Value(), c.needs(1) ? c.b.binary<LeOp>(b, a) : Value());
-  });
-  r.rule<ModOp>([](ModOp op, Context &c) { // a - floor(a / b) b
-    c.give(0, c.dy());
-    if (c.needs(1)) {
-      Value quotient = c.b.unary<FloorOp>(c.b.div(op.getA(), op.getB()));
-      c.give(1, c.b.neg(c.b.mul(c.dy(), quotient)));
-    }
   });
 }
 

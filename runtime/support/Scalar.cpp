@@ -4,7 +4,7 @@ namespace tessera::rt {
 
 const std::vector<ElementwiseFunction> &elementwiseFunctions() {
   static const std::vector<ElementwiseFunction> table = {
-#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS, REAL, WHOLE, LOW, HIGH, TOLERANCE, COURSE)                     \
+#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS, REAL, WHOLE, LOW, HIGH, TOLERANCE, COURSE, ...)                \
   {TEXT,                                                                                                               \
    ElementwiseKind::KIND,                                                                                              \
    OPERANDS,                                                                                                           \

@@ -72,7 +72,7 @@ inline int64_t powerOf(int64_t a, int64_t b) {
   template <typename... T> auto math_##F(T... operands) { return std::F(operands...); }
 
 /// One struct per operator, of which `of` is the function: scalar::Exp::of(1.0).
-#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS, REAL, WHOLE, LOW, HIGH, TOLERANCE, COURSE)                     \
+#define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS, REAL, WHOLE, ...)                                              \
   struct NAME {                                                                                                        \
     static constexpr ElementwiseKind kind = ElementwiseKind::KIND;                                                     \
     static constexpr int operands = OPERANDS;                                                                          \
