@@ -155,6 +155,7 @@ llvm::ArrayRef<OpRow> recurrentOps();
 llvm::ArrayRef<OpRow> reduceOps();
 llvm::ArrayRef<OpRow> resizeOps();
 llvm::ArrayRef<OpRow> sequenceOps();
+llvm::ArrayRef<OpRow> signalOps();
 
 /// Of the domain ai.tessera: collectives of a program that is one rank's.
 inline constexpr llvm::StringLiteral kTesseraDomain = "ai.tessera";
