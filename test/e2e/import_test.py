@@ -252,5 +252,31 @@ def gradients_of_a_sampled_image(c):
             np.testing.assert_allclose(found[name][at], (ends[0] - ends[1]) / 2e-6, rtol=1e-5, atol=1e-6)
 
 
+def mel(bands, length, rate, low, high):
+    scale = lambda hertz: 2595 * np.log10(1 + hertz / 700)
+    corners = np.arange(bands + 2) * (scale(high) - scale(low)) / (bands + 2) + scale(low)
+    corners = ((length + 1) * 700 * (10 ** (corners / 2595) - 1) // rate).astype(int)
+    found = np.zeros((length // 2 + 1, bands))
+    for i, (left, center, right) in enumerate(zip(corners, corners[1:], corners[2:])):
+        found[left:center + 1, i] = (np.arange(left, center + 1) - left) / max(1, center - left)
+        found[center:right, i] = (right - np.arange(center, right)) / max(1, right - center)
+        found[center, i] = 1
+    return found
+
+
+@case
+def mel_filters_and_windows_are_known(c):
+    """The ONNX reference's filters, in the types that it names; a spectrum times them."""
+    for length, rate, bands, low, high in ((16, 8192, 8, 0.0, 4096.0), (400, 16000, 80, 0.0, 8000.0), (64, 8000, 5, 60.0, 3500.0)):
+        bins = length // 2 + 1
+        x = np.random.default_rng(0).random((4, bins)).astype(np.float32)
+        held = {"bands": np.int64(bands), "length": np.int32(length), "rate": np.int64(rate), "low": np.float32(low),
+                "high": np.float32(high)}
+        nodes = [helper.make_node("MelWeightMatrix", ["bands", "length", "rate", "low", "high"], ["m"]),
+                 helper.make_node("MatMul", ["x", "m"], ["y"])]
+        for y in c.outputs(c.model(nodes, x.shape, parameters={k: np.asarray(v) for k, v in held.items()}), x):
+            np.testing.assert_allclose(y, x @ mel(bands, length, rate, low, high), rtol=1e-5, atol=1e-6)
+
+
 if __name__ == "__main__":
     main(__doc__, Context)

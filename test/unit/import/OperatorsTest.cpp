@@ -71,6 +71,23 @@ TEST_CASE("bitwise operators take integers only", "[import]") {
   }
 }
 
+TEST_CASE("a mel filter bank needs known numbers within the spectrum", "[import]") {
+  auto bank = [](int64_t bands, float low, float high) {
+    ModelBuilder model;
+    model.ints("bands", {bands}, true).ints("length", {16}, true).ints("rate", {8192}, true);
+    for (auto [name, value] : {std::pair("low", low), std::pair("high", high)}) {
+      model.weight(name, {});
+      model.graph().mutable_initializer(model.graph().initializer_size() - 1)->set_float_data(0, value);
+    }
+    return model.node("MelWeightMatrix", {"bands", "length", "rate", "low", "high"}, {"y"}, "m").output("y").print();
+  };
+  CHECK_THAT(bank(8, 0, 4096), Contains("tensor<9x8xf32>"));
+  CHECK_THAT(bank(0, 0, 4096), Contains("num_mel_bins (input 0) must be one number between 1 and"));
+  CHECK_THAT(bank(8, 100, 50), Contains("lower_edge_hertz <= upper_edge_hertz"));
+  CHECK_THAT(bank(8, 0, 8000), Contains("upper_edge_hertz lies above the spectrum's last bin"));
+  CHECK_THAT(bank(1 << 20, 0, 4096), Contains("has too many elements"));
+}
+
 TEST_CASE("Conv: bias and automatic padding", "[import]") {
   auto conv = [](const std::string &pad) {
     return ModelBuilder()
