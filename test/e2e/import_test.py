@@ -278,5 +278,59 @@ def mel_filters_and_windows_are_known(c):
             np.testing.assert_allclose(y, x @ mel(bands, length, rate, low, high), rtol=1e-5, atol=1e-6)
 
 
+def fourier(x, axis, inverse=False, onesided=False, length=None):
+    """ONNX's DFT by NumPy: parts of a number in the last dimension."""
+    both = lambda z: np.stack((z.real, z.imag), -1)
+    z = x[..., 0] + (1j * x[..., 1] if x.shape[-1] == 2 else 0)
+    if inverse and onesided:
+        return np.fft.irfft(z, length, axis)[..., None]
+    y = (np.fft.ifft if inverse else np.fft.fft)(z, length, axis)
+    return both(np.take(y, range(y.shape[axis] // 2 + 1), axis) if onesided else y)
+
+
+@case
+def fourier_transforms(c):
+    """Every form of DFT, on one rank and on two: real and complex, along any axis, cut and continued by zeros."""
+    rng = np.random.default_rng(0)
+    for shape, axis, inverse, onesided, length in (
+            ((4, 10, 1), 1, 0, 0, None), ((4, 10, 2), 1, 0, 0, None), ((4, 10, 2), 1, 1, 0, None), ((4, 10, 1), 1, 0, 1, None),
+            ((4, 9, 1), 1, 0, 1, None), ((4, 6, 2), 1, 1, 1, None), ((4, 6, 2), 1, 1, 1, 11), ((4, 6, 2), 1, 1, 1, 7),
+            ((4, 6, 2), 1, 1, 1, 14), ((4, 10, 2), 1, 0, 0, 7), ((4, 10, 1), 1, 0, 1, 16), ((4, 10, 1), 1, 1, 0, None),
+            ((4, 6, 5, 2), 1, 0, 0, None), ((4, 6, 5, 2), 2, 1, 0, 8), ((4, 6, 5, 1), -3, 0, 1, None), ((8, 2), 0, 0, 0, None),
+            ((4, 6, 1), 0, 0, 0, None), ((4, 2, 1024, 1), 2, 0, 1, None)):
+        x = rng.standard_normal(shape).astype(np.float32)
+        expected = fourier(x, axis if axis >= 0 else axis + 1, inverse, onesided, length)
+        flags, held = {"inverse": inverse, "onesided": onesided}, {}
+        if length:
+            held["length"] = np.asarray(length, np.int64)
+        last = "length" if length else ""
+        forms = [(17, {"axis": axis}, [])]
+        forms.append((20, {}, [last, "axis"]))
+        for opset, attributes, inputs in forms:
+            parameters = dict(held, axis=np.asarray(axis, np.int64)) if opset == 20 else held
+            node = helper.make_node("DFT", ["x"] + (inputs or [last]), ["y"], **flags, **attributes)
+            for y in c.outputs(c.model([node], shape, opset, parameters), x):
+                np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max(), err_msg=str((shape, axis, opset)))
+
+
+@case
+def gradients_of_fourier_transforms(c):
+    """A linear map's gradient is its transpose applied to the factors."""
+    rng = np.random.default_rng(0)
+    for shape, inverse, onesided, op in (((4, 6, 1), 0, 0, "DFT"), ((4, 6, 2), 1, 0, "DFT"), ((4, 7, 1), 0, 1, "DFT"),
+                                         ((4, 5, 2), 1, 1, "DFT")):
+        w = rng.standard_normal(shape).astype(np.float32)
+        apply = lambda v: fourier(v, 1, inverse, onesided)
+        factor = rng.standard_normal(apply(w).shape).astype(np.float32)
+        nodes = [helper.make_node("DFT", ["p.weight"], ["s"], axis=1, inverse=inverse, onesided=onesided),
+                 helper.make_node("Mul", ["s", "x"], ["sx"]), helper.make_node("ReduceSum", ["sx"], ["y"], keepdims=0)]
+        expected = np.zeros(shape)
+        for at in np.ndindex(*shape):
+            unit = np.zeros(shape)
+            unit[at] = 1
+            expected[at] = (apply(unit) * factor).sum()
+        np.testing.assert_allclose(c.gradients(nodes, factor, {"p.weight": w})["p.weight"], expected, rtol=1e-5, atol=1e-5)
+
+
 if __name__ == "__main__":
     main(__doc__, Context)

@@ -1,5 +1,13 @@
-//===- Signal.cpp - signal windows, mel filters
-//---------------------------------------------------===//
+//===- Signal.cpp - Fourier transforms, signal windows, mel filters
+//-------------------------------===//
+//
+// A Fourier transform is the product with a matrix of cosines and sines. Its
+// rows and columns are numbers with their parts: the real one, or the real and
+// the imaginary one, as they lie in the last dimension of the tensor. So it is
+// sharded, differentiated and run as any product; a network's transforms are
+// short, and many at once.
+//
+//===----------------------------------------------------------------------------------------------===//
 
 #include "compiler/import/Node.h"
 
@@ -88,9 +96,107 @@ static void melWeightMatrix(Node &n) {
   n.out(0, n.b.cast(n.b.known(Constant::floats(DType::F64, {bins, bands}, std::move(values))), *type));
 }
 
+/// `from` numbers become `to`: y[k] = sum over j of x[j] e^(-+ 2 pi i j k /
+/// length), as matrix [from * parts of x, to * parts of y].
+struct Fourier {
+  int64_t length, from, to;
+  int64_t partsIn, partsOut; // 1: real numbers, 2: complex ones
+  bool inverse = false;      // e^(+ ...), and divided by length
+  bool mirrored = false;     // x is the first half of a spectrum whose other half
+                             // is its conjugate
+};
+
+static Val fourierMatrix(Node &n, const Fourier &f, DType type) {
+  Val j = n.b.iota(DType::I64, {f.from, 1, 1, 1}, 0, "j"), k = n.b.iota(DType::I64, {1, 1, f.to, 1}, 2, "k");
+  Val in = n.b.iota(DType::I64, {1, f.partsIn, 1, 1}, 1), out = n.b.iota(DType::I64, {1, 1, 1, f.partsOut}, 3);
+  auto number = [&](int64_t value) { return n.b.known(Constant::scalar(DType::I64, value)); };
+  // An imaginary part lies a quarter turn from a real one, so every element is
+  // a cosine: of a whole number of steps, 4 length of which are a turn. Whole
+  // numbers keep large products of j and k exact.
+  Val turns = n.b.binary<graph::ModOp>(n.b.mul(j, k, "jk"), number(f.length), "turns");
+  Val quarters = n.b.mul(n.b.sub(out, in), number(f.inverse ? -f.length : f.length));
+  Val steps = n.b.add(n.b.mul(turns, number(4), "steps"), quarters, "shifted");
+  Val angle = n.b.scale(n.b.cast(steps, DType::F64, "steps_f64"), std::numbers::pi / 2 / double(f.length), "angle");
+  Val matrix = n.b.unary<graph::CosOp>(angle, "cos");
+  if (f.inverse)
+    matrix = n.b.scale(matrix, 1 / double(f.length), "divided");
+  if (f.mirrored) { // all but the first number and the middle one stand for two
+    std::vector<double> weights(f.from, 2);
+    weights[0] = 1;
+    if (f.length % 2 == 0 && f.from > f.length / 2)
+      weights[f.length / 2] = 1;
+    matrix =
+        n.b.mul(matrix, n.b.known(Constant::floats(DType::F64, {f.from, 1, 1, 1}, std::move(weights))), "mirrored");
+  }
+  return n.b.reshape(n.b.cast(matrix, type, "narrow"), {f.from * f.partsIn, f.to * f.partsOut}, "matrix");
+}
+
+/// Of x [..., numbers, ..., parts] along `axis`.
+static Val transform(Node &n, Val x, int64_t axis, const Fourier &f) {
+  int64_t last = x.rank() - 1;
+  if (f.length > GraphBuilder::kMaxFolded)
+    return n.fail("a transform of length " + llvm::Twine(f.length) + " is too long");
+  Shape limits = x.shape, order, back(x.rank(), 0);
+  limits[axis] = f.from;
+  x = n.b.slice(x, Shape(x.rank(), 0), limits, Shape(x.rank(), 1), "first");
+  for (int64_t d = 0; d < last; ++d)
+    if (d != axis)
+      order.push_back(d);
+  order.append({axis, last});
+  for (auto [i, d] : llvm::enumerate(order))
+    back[d] = int64_t(i);
+  x = n.b.transpose(x, order, "axis_last");
+  Shape rows(llvm::ArrayRef<int64_t>(x.shape).drop_back(2)), result = rows;
+  if (rows.empty())
+    rows.push_back(1);
+  rows.push_back(f.from * f.partsIn);
+  result.append({f.to, f.partsOut});
+  Val y = n.b.matmul(n.b.reshape(x, rows, "rows"), fourierMatrix(n, f, x.type));
+  return n.b.transpose(n.b.reshape(y, result, "parts"), back, "axis_back");
+}
+
+static void dft(Node &n) {
+  Val x = n.floatIn(0);
+  bool inverse = n.attrInt("inverse", 0) != 0, onesided = n.attrInt("onesided", 0) != 0;
+  int64_t length = n.has(1) ? knownCount(n, 1, "dft_length") : 0;
+  int64_t axis = n.opset < 20 ? n.attrInt("axis", 1) : -2;
+  if (n.opset >= 20 && n.has(2)) {
+    auto given = n.knownInts(2, "axis");
+    if (!given || given->size() != 1)
+      return (void)n.fail("axis (input 2) must be one number");
+    axis = (*given)[0];
+  }
+  axis = n.axis(axis, x.rank());
+  if (n.failed())
+    return;
+  int64_t parts = x.shape.back(), extent = x.shape[axis];
+  if (axis == x.rank() - 1 || (parts != 1 && parts != 2) || extent < 1)
+    return (void)n.fail("the input " + shapeText(x.shape) +
+                        " must have 1 (real numbers) or 2 (complex ones) as "
+                        "its last dimension and a signal along axis " +
+                        llvm::Twine(axis));
+  if (onesided && parts != (inverse ? 2 : 1))
+    return (void)n.fail("onesided=1 needs an input of real numbers, with "
+                        "inverse=1 one of complex numbers");
+  Fourier f{length ? length : extent, 0, 0, parts, 2, inverse};
+  if (onesided && inverse) {
+    f.length = length ? length : 2 * (extent - 1);
+    f.partsOut = 1;
+    f.mirrored = true;
+  }
+  if (f.length < 1)
+    return (void)n.fail("half a spectrum of one number needs dft_length");
+  int64_t half = f.length / 2 + 1;
+  f.from = std::min(extent,
+                    f.mirrored ? half : f.length); // those behind it are zeros
+  f.to = onesided && !inverse ? half : f.length;
+  n.out(0, transform(n, x, axis, f));
+}
+
 llvm::ArrayRef<OpRow> tessera::compiler::signalOps() {
   static const OpRow rows[] = {
       {"BlackmanWindow", 17, 21, blackmanWindow, "t", "size known at import"},
+      {"DFT", 17, 21, dft, ".tt", "dft_length and axis known at import"},
       {"HammingWindow", 17, 21, hammingWindow, "t", "size known at import"},
       {"HannWindow", 17, 21, hannWindow, "t", "size known at import"},
       {"MelWeightMatrix", 17, 21, melWeightMatrix, "t", "operands known at import"},

@@ -88,6 +88,32 @@ TEST_CASE("a mel filter bank needs known numbers within the spectrum", "[import]
   CHECK_THAT(bank(1 << 20, 0, 4096), Contains("has too many elements"));
 }
 
+TEST_CASE("DFT is a product with a known matrix", "[import]") {
+  auto dft = [](const std::vector<int64_t> &shape, int64_t axis, bool onesided, bool inverse) {
+    ModelBuilder model;
+    model.input("x", shape).node("DFT", {"x"}, {"y"}, "f");
+    return model.attr("axis", axis).attr("onesided", onesided).attr("inverse", inverse).output("y").print();
+  };
+  // The axis that is last already is not moved.
+  std::string text = dft({2, 8, 1}, 1, true, false);
+  CHECK_THAT(text, Contains("(tensor<2x8xf32>, tensor<8x10xf32>) -> tensor<2x10xf32>"));
+  CHECK_THAT(text, !Contains("graph.transpose") && !Contains("graph.cos"));
+  CHECK(count(dft({2, 8, 3, 2}, 1, false, true), "graph.transpose") == 2);
+  CHECK_THAT(dft({2, 8, 2}, 1, true, false), Contains("onesided=1 needs an input of real numbers"));
+  CHECK_THAT(dft({2, 8, 1}, 1, true, true), Contains("with inverse=1 one of complex numbers"));
+  CHECK_THAT(dft({2, 8, 1}, 2, false, false), Contains("the input 2x8x1 must have 1 (real numbers) or 2"));
+  CHECK_THAT(dft({2, 8, 3}, 1, false, false), Contains("the input 2x8x3 must have 1 (real numbers) or 2"));
+  CHECK_THAT(dft({2, 1, 2}, 1, true, true), Contains("half a spectrum of one number needs dft_length"));
+  CHECK_THAT(dft({2, 8, 1}, 5, false, false), Contains("axis 5 is out of range for 3 dimensions"));
+  std::string length = ModelBuilder(20)
+                           .input("x", {2, 8, 1})
+                           .input("n", {}, tessera::onnx::TensorProto::INT64)
+                           .node("DFT", {"x", "n"}, {"y"}, "f")
+                           .output("y")
+                           .print();
+  CHECK_THAT(length, Contains("dft_length (input 1) must be known at import"));
+}
+
 TEST_CASE("Conv: bias and automatic padding", "[import]") {
   auto conv = [](const std::string &pad) {
     return ModelBuilder()
