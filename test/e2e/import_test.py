@@ -332,5 +332,34 @@ def gradients_of_fourier_transforms(c):
         np.testing.assert_allclose(c.gradients(nodes, factor, {"p.weight": w})["p.weight"], expected, rtol=1e-5, atol=1e-5)
 
 
+@case
+def fourier_transforms_of_windows(c):
+    """STFT with and without a window, both sides and one; its gradients by signal and window."""
+    rng = np.random.default_rng(0)
+    frames = lambda x, length, step: np.stack([x[:, a:a + length] for a in range(0, x.shape[1] - length + 1, step)], 1)
+    for parts, length, step, onesided, windowed in ((1, 16, 8, 1, True), (1, 16, 5, 1, False), (1, 9, 4, 0, True), (2, 8, 8, 0, True)):
+        x = rng.standard_normal((4, 50, parts)).astype(np.float32)
+        window = np.hanning(length).astype(np.float32)
+        cut = frames(x, length, step) * (window[:, None] if windowed else 1)
+        held = {"step": np.asarray(step, np.int64), "length": np.asarray(length, np.int64), "window": window}
+        node = helper.make_node("STFT", ["x", "step", "window" if windowed else "", "" if windowed else "length"], ["y"], onesided=onesided)
+        held.pop("length" if windowed else "window")
+        for y in c.outputs(c.model([node], x.shape, 17, held), x):
+            np.testing.assert_allclose(y, fourier(cut, 2, False, onesided), rtol=1e-4, atol=1e-4)
+
+    signal, window = rng.standard_normal((4, 20, 1)).astype(np.float32), rng.standard_normal(8).astype(np.float32)
+    factor = rng.standard_normal((4, 5, 5, 2)).astype(np.float32)
+    nodes = [helper.make_node("STFT", ["p.weight", "step", "w.weight"], ["s"]),
+             helper.make_node("Mul", ["s", "x"], ["sx"]), helper.make_node("ReduceSum", ["sx"], ["y"], keepdims=0)]
+    found = c.gradients(nodes, factor, {"p.weight": signal, "w.weight": window, "step": np.asarray(3, np.int64)})
+    loss = lambda s, w: (fourier(frames(s, 8, 3) * w[:, None], 2, False, True) * factor).sum()
+    for name, value in (("p.weight", signal.astype(np.float64)), ("w.weight", window.astype(np.float64))):
+        for at in np.ndindex(*value.shape):
+            unit = np.zeros(value.shape)
+            unit[at] = 1
+            expected = loss(unit, window) if name == "p.weight" else loss(signal, unit)
+            np.testing.assert_allclose(found[name][at], expected, rtol=1e-5, atol=1e-5)
+
+
 if __name__ == "__main__":
     main(__doc__, Context)

@@ -193,6 +193,41 @@ static void dft(Node &n) {
   n.out(0, transform(n, x, axis, f));
 }
 
+/// The transforms of the windows that begin at every frame_step-th number:
+/// [batch, windows, numbers, 2].
+static void stft(Node &n) {
+  Val x = n.floatIn(0), window = n.opt(2);
+  bool onesided = n.attrInt("onesided", 1) != 0;
+  int64_t step = knownCount(n, 1, "frame_step"), length = n.has(3) ? knownCount(n, 3, "frame_length") : 0;
+  if (n.failed())
+    return;
+  if (x.rank() == 2) // as exporters write real signals
+    x = n.b.reshape(x, {x.shape[0], x.shape[1], 1}, "real");
+  if (x.rank() != 3 || (x.shape[2] != 1 && (x.shape[2] != 2 || onesided)))
+    return (void)n.fail("the signal " + shapeText(x.shape) +
+                        " must be [batch, length, 1] of real numbers, or with "
+                        "onesided=0 [batch, length, 2] of complex ones");
+  if (!length && !window)
+    return (void)n.fail("window or frame_length is needed");
+  if (!length)
+    length = window.size();
+  if (window && (window.rank() != 1 || window.size() != length))
+    return (void)n.fail("the window " + shapeText(window.shape) + " must have frame_length (" + llvm::Twine(length) +
+                        ") elements");
+  if (length < 1 || length > x.shape[1])
+    return (void)n.fail("a window of " + llvm::Twine(length) + " does not lie within a signal of " +
+                        llvm::Twine(x.shape[1]));
+  int64_t count = (x.shape[1] - length) / step + 1;
+  Val start = n.b.iota(DType::I64, {count, 1}, 0, "frames"), offset = n.b.iota(DType::I64, {1, length}, 1, "offsets");
+  Val at = n.b.add(n.b.mul(start, n.b.known(Constant::scalar(DType::I64, step)), "starts"), offset, "indices");
+  x = n.b.gather(x, at, 1, "windows");
+  if (window)
+    x = n.b.mul(x, n.b.reshape(window, {length, 1}, "window"), "windowed");
+  if (n.failed())
+    return;
+  n.out(0, transform(n, x, 2, {length, length, onesided ? length / 2 + 1 : length, x.shape[3], 2}));
+}
+
 llvm::ArrayRef<OpRow> tessera::compiler::signalOps() {
   static const OpRow rows[] = {
       {"BlackmanWindow", 17, 21, blackmanWindow, "t", "size known at import"},
@@ -200,6 +235,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::signalOps() {
       {"HammingWindow", 17, 21, hammingWindow, "t", "size known at import"},
       {"HannWindow", 17, 21, hannWindow, "t", "size known at import"},
       {"MelWeightMatrix", 17, 21, melWeightMatrix, "t", "operands known at import"},
+      {"STFT", 17, 21, stft, ".t*t", "frame_step and frame_length known at import"},
   };
   return rows;
 }

@@ -114,6 +114,23 @@ TEST_CASE("DFT is a product with a known matrix", "[import]") {
   CHECK_THAT(length, Contains("dft_length (input 1) must be known at import"));
 }
 
+TEST_CASE("STFT needs a window or its length, within the signal", "[import]") {
+  auto stft = [](const std::vector<int64_t> &shape, const std::string &window, int64_t length) {
+    ModelBuilder model;
+    model.input("x", shape).ints("step", {4}, true).weight("w", {8});
+    std::vector<std::string> inputs{"x", "step", window};
+    if (length)
+      model.ints("n", {length}, true), inputs.push_back("n");
+    return model.node("STFT", inputs, {"y"}, "f").output("y").print();
+  };
+  CHECK_THAT(stft({2, 20, 1}, "w", 0), Contains("tensor<2x4x5x2xf32>"));
+  CHECK_THAT(stft({2, 20}, "", 8), Contains("tensor<2x4x5x2xf32>"));
+  CHECK_THAT(stft({2, 20, 1}, "", 0), Contains("window or frame_length is needed"));
+  CHECK_THAT(stft({2, 20, 1}, "w", 6), Contains("the window 8 must have frame_length (6) elements"));
+  CHECK_THAT(stft({2, 6, 1}, "w", 0), Contains("a window of 8 does not lie within a signal of 6"));
+  CHECK_THAT(stft({2, 20, 2}, "w", 0), Contains("must be [batch, length, 1] of real numbers"));
+}
+
 TEST_CASE("Conv: bias and automatic padding", "[import]") {
   auto conv = [](const std::string &pad) {
     return ModelBuilder()
