@@ -27,6 +27,7 @@ constexpr size_t kMaxFile = size_t(16) << 20;
 class Reader {
 public:
   Reader(HybridOptions &options) : options_(options) {}
+  bool batchGiven() const { return batchGiven_; }
 
   Error read(StringRef text) {
     if (text.size() > kMaxFile)
@@ -131,8 +132,6 @@ private:
   }
 
   HybridOptions &options_;
-
-public:
   bool batchGiven_ = false;
 };
 
@@ -179,7 +178,7 @@ Expected<HybridOptions> HybridOptions::parse(StringRef text, StringRef origin, c
   Reader reader(options);
   if (Error e = reader.read(text))
     return e;
-  if (!reader.batchGiven_)
+  if (!reader.batchGiven())
     if (Error e = defaultBatch(options))
       return e;
   return options;

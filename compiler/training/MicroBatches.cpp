@@ -62,13 +62,13 @@ private:
       share_.predictions =
           countPredictions(b, options_.loss, targets_, lossElement(forward_.outputs[options_.loss.output]));
     b.setName("micro" + Twine(part) + "/batch");
-    unsigned argument = TrainSlots::firstInput;
+    unsigned argument = TrainSlots::kFirstInput;
     for (unsigned i = 0; i < source.getNumArguments(); ++i) {
       Value from = source.getArgument(i);
       if (argRole(source, i) == kInput)
         program_.map(from, rowsOf(b, program_.argument(argument++), parts_, part));
       else if (argRole(source, i) == kStep) // other random numbers for every micro-batch
-        program_.map(from, b.add(b.mul(program_.argument(TrainSlots::step), b.integer(parts_)), b.integer(part)));
+        program_.map(from, b.add(b.mul(program_.argument(TrainSlots::kStep), b.integer(parts_)), b.integer(part)));
     }
     return targets_ ? rowsOf(b, targets_, parts_, part) : Value();
   }

@@ -64,7 +64,7 @@ llvm::Expected<TrainSlots> addTrainSlots(ProgramBuilder &program, const Training
   program.addArguments(kInput);
   if (target)
     slots.target = program.addArgument(target, kTarget, "target");
-  for (unsigned i = TrainSlots::firstInput; i < program.numArguments(); ++i) {
+  for (unsigned i = TrainSlots::kFirstInput; i < program.numArguments(); ++i) {
     auto type = wholeBatch(program.argumentType(i), options.accumulate, "'" + program.argumentName(i) + "'");
     if (!type)
       return type.takeError();

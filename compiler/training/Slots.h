@@ -15,7 +15,7 @@ namespace tessera::compiler {
 
 /// Indices of arguments.
 struct TrainSlots {
-  static constexpr unsigned step = 0, firstInput = 1;
+  static constexpr unsigned kStep = 0, kFirstInput = 1;
   std::optional<unsigned> target;
   llvm::SmallVector<unsigned> trained; // parameters of floating point
   unsigned firstState = 0;             // running statistics, in the order of @forward's

@@ -30,7 +30,7 @@ public:
   StringRef name() const { return name_; }
 
   void real(StringRef key, double &value, double low, double high, StringRef range) {
-    key_(key, /*flag=*/false, [=, &value](StringRef text) {
+    addKey(key, /*flag=*/false, [=, &value](StringRef text) {
       double parsed = 0;
       // NaN fails both comparisons.
       if (text.getAsDouble(parsed) || !(parsed >= low && parsed <= high))
@@ -40,7 +40,7 @@ public:
     });
   }
   void integer(StringRef key, int64_t low, StringRef range, std::function<void(int64_t)> store) {
-    key_(key, /*flag=*/false, [=](StringRef text) {
+    addKey(key, /*flag=*/false, [=](StringRef text) {
       int64_t parsed = 0;
       if (text.getAsInteger(10, parsed) || parsed < low)
         return "must be an integer " + range.str();
@@ -58,7 +58,7 @@ public:
     };
   }
   void flag(StringRef key, bool &value) {
-    key_(key, /*flag=*/true, [&value](StringRef text) {
+    addKey(key, /*flag=*/true, [&value](StringRef text) {
       if (text == "" || text == "true" || text == "1")
         value = true;
       else if (text == "false" || text == "0")
@@ -108,7 +108,7 @@ private:
     bool flag;
     std::function<std::string(StringRef)> parse;
   };
-  void key_(StringRef name, bool flag, std::function<std::string(StringRef)> parse) {
+  void addKey(StringRef name, bool flag, std::function<std::string(StringRef)> parse) {
     keys_.push_back({name.str(), flag, std::move(parse)});
   }
   std::string known() const {

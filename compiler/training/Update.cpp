@@ -112,7 +112,7 @@ llvm::Error buildUpdate(ProgramBuilder &program, const ForwardResults &forward, 
 
   MLIRContext *context = program.source().getContext();
   Type real = slots.doubles ? Type(Float64Type::get(context)) : Type(Float32Type::get(context));
-  Value step = program.argument(TrainSlots::step);
+  Value step = program.argument(TrainSlots::kStep);
   Value rate = buildLearningRate(b, options.schedule, options.optimizer.lr, step, real);
   OptimizerBuilder optimizer(options.optimizer);
   optimizer.prepare(b, rate, scaler ? scaler->applied(b, step) : step);

@@ -107,7 +107,8 @@ Result<std::vector<Difference>> compare(const TensorSource &a, const TensorSourc
     TESSERA_RETURN_IF_ERROR(forEachSlab(a, name, wholeBlock(x->shape), type,
                                         [&](const Block &slab, const std::vector<char> &data) -> Status {
                                           other.resize(data.size());
-                                          TESSERA_RETURN_IF_ERROR(b.read(name, slab, type, other.data()));
+                                          if (Status status = b.read(name, slab, type, other.data()); !status)
+                                            return status;
                                           const size_t each = bytesPerElement(type);
                                           for (size_t at = 0; at < data.size(); at += each) {
                                             double p = 0, q = 0;

@@ -52,7 +52,7 @@ const ElementwiseFunction *elementwiseFunction(std::string_view name);
 
 namespace scalar {
 
-template <typename T> constexpr bool isInt = std::is_same_v<T, int64_t>;
+template <typename T> constexpr bool kIsInt = std::is_same_v<T, int64_t>;
 
 // What Elementwise.def is written in.
 inline constexpr int64_t none = 0;
@@ -78,7 +78,7 @@ inline int64_t powerOf(int64_t a, int64_t b) {
     static constexpr int operands = OPERANDS;                                                                          \
     template <typename T>                                                                                              \
     static auto of([[maybe_unused]] T a, [[maybe_unused]] T b = T(), [[maybe_unused]] T c = T()) {                     \
-      if constexpr (isInt<T>)                                                                                          \
+      if constexpr (kIsInt<T>)                                                                                         \
         return WHOLE;                                                                                                  \
       else                                                                                                             \
         return REAL;                                                                                                   \
@@ -89,7 +89,7 @@ inline int64_t powerOf(int64_t a, int64_t b) {
 /// Conversion between value classes: float to integer truncates; NaN gives 0, what is too large the
 /// limit.
 template <typename To, typename From> To convert(From x) {
-  if constexpr (isInt<To> && !isInt<From>) {
+  if constexpr (kIsInt<To> && !kIsInt<From>) {
     if (x != x)
       return 0;
     if (x >= From(0x1p63))

@@ -225,7 +225,7 @@ llvm::Expected<std::vector<std::vector<Pair>>> parseConnections(llvm::StringRef 
       return bad("the rows of the matrix are not GPU0, GPU1, ... in order");
     if (words.size() <= columns.size())
       return bad("the row of GPU" + std::to_string(*row) + " is too short");
-    std::vector<Pair> &line_ = pairs.emplace_back();
+    std::vector<Pair> &pairsOfRow = pairs.emplace_back();
     for (size_t c = 0; c < columns.size(); ++c) {
       if (!columns[c])
         continue;
@@ -234,7 +234,7 @@ llvm::Expected<std::vector<std::vector<Pair>>> parseConnections(llvm::StringRef 
       if (!pair || self != (words[c + 1] == "X"))
         return bad("GPU" + std::to_string(*row) + " and GPU" + std::to_string(*columns[c]) + " are joined by '" +
                    words[c + 1].take_front(20).str() + "', which is none of NV#, PIX, PXB, PHB, NODE and SYS");
-      line_.push_back(*pair);
+      pairsOfRow.push_back(*pair);
     }
   }
   if (devices == 0 || pairs.size() != devices)

@@ -64,18 +64,18 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   std::string dumpError;
   if (!options.dumpGraph.empty() && !writeStrategyGraph(built.graph, options.dumpGraph, dumpError))
     return llvm::createStringError(dumpError);
-  SearchOptions search_;
-  search_.seconds = options.searchSeconds;
-  search_.work = options.searchWork;
-  search_.threads = options.searchThreads;
-  search_.gap = options.searchGap;
+  SearchOptions searchOptions;
+  searchOptions.seconds = options.searchSeconds;
+  searchOptions.work = options.searchWork;
+  searchOptions.threads = options.searchThreads;
+  searchOptions.gap = options.searchGap;
   if (!options.searcher.empty()) {
     if (!llvm::is_contained(searcherNames(), options.searcher))
       return llvm::createStringError("there is no searcher '%s'", options.searcher.c_str());
-    search_.searcher = options.searcher;
+    searchOptions.searcher = options.searcher;
   }
   start = now();
-  Solution solution = search(built.graph, search_);
+  Solution solution = search(built.graph, searchOptions);
   report.solveSeconds = std::chrono::duration<double>(now() - start).count();
   std::string name = const_cast<func::FuncOp &>(function.program.func).getName().str();
   if (solution.choice.empty() || solution.cost >= kForbidden) {

@@ -24,7 +24,7 @@ constexpr int kDeepest = 64;
 class Reader {
 public:
   using Source = std::function<int(char *, int)>; // bytes read, 0 at the end, negative on error
-  explicit Reader(Source source) : source(std::move(source)), buffer(1 << 16) {}
+  explicit Reader(Source source) : source_(std::move(source)), buffer_(1 << 16) {}
 
   bool read(StrategyGraph &graph);
   std::string error;
@@ -32,13 +32,13 @@ public:
 private:
   bool fail(const std::string &what) {
     if (error.empty())
-      error = what + " at byte " + std::to_string(consumed + at);
+      error = what + " at byte " + std::to_string(consumed_ + at_);
     return false;
   }
   int peek() {
-    if (at == filled && !fill())
+    if (at_ == filled_ && !fill())
       return -1;
-    return (unsigned char)buffer[at];
+    return (unsigned char)buffer_[at_];
   }
   bool fill();
   int next() {
@@ -46,13 +46,13 @@ private:
       int c = peek();
       if (c != ' ' && c != '\n' && c != '\t' && c != '\r')
         return c;
-      ++at;
+      ++at_;
     }
   }
   bool expect(char c) {
     if (next() != c)
       return fail(std::string("expected '") + c + "'");
-    ++at;
+    ++at_;
     return true;
   }
   bool integer(int64_t &value);
@@ -65,17 +65,17 @@ private:
     if (!expect('['))
       return false;
     if (next() == ']')
-      return ++at, true;
+      return ++at_, true;
     while (true) {
       next();
       if (!item())
         return false;
       int c = next();
-      ++at;
+      ++at_;
       if (c == ']')
         return true;
       if (c != ',')
-        return --at, fail("expected ',' or ']'");
+        return --at_, fail("expected ',' or ']'");
     }
   }
   /// Calls `member(key)` at the start of every value of an object.
@@ -83,7 +83,7 @@ private:
     if (!expect('{'))
       return false;
     if (next() == '}')
-      return ++at, true;
+      return ++at_, true;
     while (true) {
       std::string key;
       if (next() != '"')
@@ -94,16 +94,16 @@ private:
       if (!member(key))
         return false;
       int c = next();
-      ++at;
+      ++at_;
       if (c == '}')
         return true;
       if (c != ',')
-        return --at, fail("expected ',' or '}'");
+        return --at_, fail("expected ',' or '}'");
     }
   }
   bool integers(std::vector<int64_t> &values) {
     bool ok = list([&] {
-      if (++numbers > kMostNumbers)
+      if (++numbers_ > kMostNumbers)
         return fail("more than " + std::to_string(kMostNumbers) + " numbers");
       values.emplace_back();
       return integer(values.back());
@@ -124,28 +124,28 @@ private:
   bool edges(StrategyGraph &graph);
   bool problem(StrategyGraph &graph);
 
-  Source source;
-  std::vector<char> buffer;
-  size_t at = 0, filled = 0;
-  int64_t consumed = 0, numbers = 0;
+  Source source_;
+  std::vector<char> buffer_;
+  size_t at_ = 0, filled_ = 0;
+  int64_t consumed_ = 0, numbers_ = 0;
 };
 
 bool Reader::fill() {
-  consumed += int64_t(filled);
-  at = filled = 0;
-  if (consumed > kMostBytes)
+  consumed_ += int64_t(filled_);
+  at_ = filled_ = 0;
+  if (consumed_ > kMostBytes)
     return fail("the file unpacks to more than " + std::to_string(kMostBytes) + " bytes");
-  int n = error.empty() ? source(buffer.data(), int(buffer.size())) : 0;
+  int n = error.empty() ? source_(buffer_.data(), int(buffer_.size())) : 0;
   if (n < 0)
     return fail("the compressed data is damaged");
-  filled = size_t(n);
+  filled_ = size_t(n);
   return n > 0;
 }
 
 bool Reader::integer(int64_t &value) {
   bool negative = peek() == '-';
   if (negative)
-    ++at;
+    ++at_;
   int c = peek();
   if (c < '0' || c > '9')
     return fail("expected an integer");
@@ -153,7 +153,7 @@ bool Reader::integer(int64_t &value) {
   while ((c = peek()) >= '0' && c <= '9') {
     if (__builtin_mul_overflow(v, int64_t(10), &v) || __builtin_add_overflow(v, c - '0', &v))
       return fail("a number does not fit in 64 bits");
-    ++at;
+    ++at_;
   }
   if (c == '.' || c == 'e' || c == 'E')
     return fail("expected an integer, not a fraction");
@@ -162,12 +162,12 @@ bool Reader::integer(int64_t &value) {
 }
 
 bool Reader::string(std::string &value) {
-  ++at; // the opening quote
+  ++at_; // the opening quote
   while (true) {
     int c = peek();
     if (c < 0)
       return fail("a string does not end");
-    ++at;
+    ++at_;
     if (c == '"')
       return true;
     if (c < 0x20)
@@ -179,7 +179,7 @@ bool Reader::string(std::string &value) {
       continue;
     }
     c = peek();
-    ++at;
+    ++at_;
     switch (c) {
     case '"':
     case '\\':
@@ -207,7 +207,7 @@ bool Reader::string(std::string &value) {
         int h = peek();
         if (!isxdigit(h))
           return fail("a bad \\u escape");
-        ++at;
+        ++at_;
         code = code * 16 + unsigned(h <= '9' ? h - '0' : (h | 32) - 'a' + 10);
       }
       if (code < 0x80)
@@ -225,7 +225,7 @@ bool Reader::string(std::string &value) {
 }
 
 bool Reader::word(const char *text) {
-  for (; *text; ++text, ++at)
+  for (; *text; ++text, ++at_)
     if (peek() != *text)
       return fail("expected a value");
   return true;
@@ -251,7 +251,7 @@ bool Reader::skip(int depth) {
   if (c != '-' && (c < '0' || c > '9'))
     return fail("expected a value");
   while ((c = peek()) > 0 && strchr("+-.eE0123456789", c))
-    ++at;
+    ++at_;
   return true;
 }
 

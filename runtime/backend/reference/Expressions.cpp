@@ -118,8 +118,8 @@ int64_t narrow(plan::DType type, int64_t x) {
 template <typename F, typename T> bool apply(Tile &ta, Tile &tb, Tile &ty, int64_t n) {
   using Kind = ElementwiseKind;
   constexpr bool ofInts = F::kind == Kind::Logic || F::kind == Kind::LogicUnary || F::kind == Kind::Whole;
-  if constexpr (F::kind == Kind::Select || (F::kind == Kind::FloatUnary && scalar::isInt<T>) ||
-                (ofInts && !scalar::isInt<T>)) {
+  if constexpr (F::kind == Kind::Select || (F::kind == Kind::FloatUnary && scalar::kIsInt<T>) ||
+                (ofInts && !scalar::kIsInt<T>)) {
     return false;
   } else {
     using Result = std::conditional_t<F::kind == Kind::Compare, int64_t, T>;
@@ -150,7 +150,7 @@ template <typename T> T neutral(plan::Reduction r) {
   using L = std::numeric_limits<T>;
   if (r == plan::SUM)
     return 0;
-  if constexpr (scalar::isInt<T>)
+  if constexpr (scalar::kIsInt<T>)
     return r == plan::MAX ? L::min() : L::max();
   else
     return r == plan::MAX ? -L::infinity() : L::infinity();
@@ -206,7 +206,7 @@ public:
             const auto *x = as<decltype(tag)>(v);
             for (int64_t i = 0; i < n; ++i) {
               size_t j = size_t(at[size_t(i)]);
-              if constexpr (scalar::isInt<decltype(tag)>)
+              if constexpr (scalar::kIsInt<decltype(tag)>)
                 intSums[r][j] = combine(result.reduction, intSums[r][j], x[i]);
               else
                 floatSums[r][j] = combine(result.reduction, floatSums[r][j], double(x[i]));
@@ -314,8 +314,8 @@ private:
           size_t j = size_t(begin + i);
           at[size_t(i)] = begin + i;
           as<decltype(tag)>(t)[i] = static_cast<decltype(tag)>(
-              scalar::isInt<decltype(tag)> ? static_cast<decltype(tag)>(ints.empty() ? 0 : ints[j])
-                                           : static_cast<decltype(tag)>(floats.empty() ? 0 : floats[j]));
+              scalar::kIsInt<decltype(tag)> ? static_cast<decltype(tag)>(ints.empty() ? 0 : ints[j])
+                                            : static_cast<decltype(tag)>(floats.empty() ? 0 : floats[j]));
         }
       });
       store(e_.results[r].type, outputs_[r].data, at.data(), n, t);

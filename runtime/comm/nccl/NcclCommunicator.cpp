@@ -256,14 +256,14 @@ Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &s
     }
     return pieces;
   };
-  std::vector<Piece> out_ = plan(sends), in_ = plan(receives);
+  std::vector<Piece> outgoing = plan(sends), incoming = plan(receives);
   void *memory = nullptr;
   if (scratch > 0)
     TESSERA_RETURN_IF_ERROR(reserve(size_t(scratch), memory));
   auto *packed = static_cast<char *>(memory);
   auto whereSent = [&](const Piece &p) { return p.place < 0 ? from + p.rows[0].offset * size : packed + p.place; };
   auto whereReceived = [&](const Piece &p) { return p.place < 0 ? to + p.rows[0].offset * size : packed + p.place; };
-  for (const Piece &p : out_)
+  for (const Piece &p : outgoing)
     if (p.place >= 0)
       for (const RowCopy &r : p.rows)
         TESSERA_RETURN_IF_ERROR(copyRows(packed + p.place + r.packed * size, size_t(r.width * size),
@@ -271,34 +271,34 @@ Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &s
                                          size_t(r.rows)));
   // To myself: in list order on both sides.
   size_t next = 0;
-  for (const Piece &p : in_) {
+  for (const Piece &p : incoming) {
     if (p.transfer->peer != me_)
       continue;
-    while (next < out_.size() && out_[next].transfer->peer != me_)
+    while (next < outgoing.size() && outgoing[next].transfer->peer != me_)
       ++next;
-    if (next == out_.size() || out_[next].bytes != p.bytes)
+    if (next == outgoing.size() || outgoing[next].bytes != p.bytes)
       return Status::error("exchange mismatch: rank " + std::to_string(ranks_[size_t(me_)]) +
                            " receives from itself what it does not send");
     TESSERA_RETURN_IF_ERROR(
-        groups_->device->copy(TESSERA_COMM_STREAM, whereReceived(p), whereSent(out_[next]), size_t(p.bytes)));
+        groups_->device->copy(TESSERA_COMM_STREAM, whereReceived(p), whereSent(outgoing[next]), size_t(p.bytes)));
     ++next;
   }
   bool others = false;
-  for (const std::vector<Piece> *list : {&out_, &in_})
+  for (const std::vector<Piece> *list : {&outgoing, &incoming})
     for (const Piece &p : *list)
       others = others || p.transfer->peer != me_;
   if (others)
     TESSERA_RETURN_IF_ERROR(operation(call, [&](TesseraMessage *m) {
       int32_t code = api().groupStart(comm_, m);
-      for (const Piece &p : out_)
+      for (const Piece &p : outgoing)
         if (code == TESSERA_OK && p.transfer->peer != me_)
           code = api().send(comm_, whereSent(p), size_t(p.bytes), p.transfer->peer, m);
-      for (const Piece &p : in_)
+      for (const Piece &p : incoming)
         if (code == TESSERA_OK && p.transfer->peer != me_)
           code = api().receive(comm_, whereReceived(p), size_t(p.bytes), p.transfer->peer, m);
       return code == TESSERA_OK ? api().groupEnd(comm_, m) : code;
     }));
-  for (const Piece &p : in_)
+  for (const Piece &p : incoming)
     if (p.place >= 0)
       for (const RowCopy &r : p.rows)
         TESSERA_RETURN_IF_ERROR(copyRows(to + r.offset * size, size_t(r.pitch * size),

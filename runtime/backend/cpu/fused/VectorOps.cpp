@@ -3,14 +3,14 @@
 namespace tessera::rt {
 
 namespace baseline {
-extern const VectorOps table;
+extern const VectorOps kTable;
 }
 #ifdef TESSERA_X86_VECTORS
 namespace avx2 {
-extern const VectorOps table;
+extern const VectorOps kTable;
 }
 namespace avx512 {
-extern const VectorOps table;
+extern const VectorOps kTable;
 }
 #endif
 
@@ -19,10 +19,10 @@ const VectorOps &vectorOps() {
   static const VectorOps &best = []() -> const VectorOps & {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
-      return avx512::table;
+      return avx512::kTable;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-      return avx2::table;
-    return baseline::table;
+      return avx2::kTable;
+    return baseline::kTable;
   }();
   return best;
 #else

@@ -138,11 +138,11 @@ Launch elementwise(const ExpressionCode &e, const KernelCall &call, const std::v
     stores += name + "[i] = " + storeCode(code.result(i).type, code.valueOf(i)) + ";\n";
     launch.arguments.push_back(outputs[rs[i]]);
   }
-  const std::string I = type.name();
+  const std::string index = type.name();
   launch.source = prelude() + "extern \"C\" __global__ void __launch_bounds__(256) k(" + parameters +
-                  ") {\n#pragma unroll 4\nfor (" + I + " i = blockIdx.x * (" + I + ")blockDim.x + threadIdx.x; i < " +
-                  type.literal(points) + "; i += gridDim.x * (" + I + ")blockDim.x) {\n" +
-                  indexCode(code.nest().sizes, "i", type) + code.body() + stores + "}\n}\n";
+                  ") {\n#pragma unroll 4\nfor (" + index + " i = blockIdx.x * (" + index +
+                  ")blockDim.x + threadIdx.x; i < " + type.literal(points) + "; i += gridDim.x * (" + index +
+                  ")blockDim.x) {\n" + indexCode(code.nest().sizes, "i", type) + code.body() + stores + "}\n}\n";
   launch.grid[0] = blocksFor(points);
   return launch;
 }
@@ -170,7 +170,7 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
             const std::vector<Place> &outputs, bool apart, CudaKernel &kernel) {
   PointCode code(e, rs);
   const IndexType type = code.type();
-  const std::string I = type.name();
+  const std::string index = type.name();
   // Kept dimensions first in the numbering of results, reduced ones in that of points.
   Shape keptSizes, reducedSizes;
   std::string rename;
@@ -179,7 +179,7 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
     const bool kept = strides[d] != 0;
     Shape &list = kept ? keptSizes : reducedSizes;
     rename +=
-        "const " + I + " x" + std::to_string(d) + " = " + (kept ? "k" : "r") + std::to_string(list.size()) + ";\n";
+        "const " + index + " x" + std::to_string(d) + " = " + (kept ? "k" : "r") + std::to_string(list.size()) + ";\n";
     list.push_back(sizes[d]);
   }
   const int64_t results = elementCount(e.results[rs[0]].view);
@@ -216,11 +216,11 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
           : "const u32 tx = t % " + literal(s.tx) + ", ty = t / " + literal(s.tx) + ", step = " + literal(s.tx) + ";\n";
   launch.source =
       prelude() + "extern \"C\" __global__ void __launch_bounds__(256) k(" + parameters + ") {\n" + shared +
-      "const u32 t = threadIdx.x;\n" + lanes + "const " + I + " kept = blockIdx.x * (" + I + ")" + literal(s.tx) +
-      " + tx;\n" + start + "if (kept < " + type.literal(results) + ") {\n" + indexCode(keptSizes, "kept", type, "k") +
-      "#pragma unroll 4\nfor (" + I + " point = blockIdx.y * (" + I + ")" + literal(s.ty) + " + ty; point < " +
-      type.literal(points) + "; point += " + type.literal(s.ty * s.parts) + ") {\n" +
-      indexCode(reducedSizes, "point", type, "r") + rename + code.body() + step + "}\n}\n" + keep +
+      "const u32 t = threadIdx.x;\n" + lanes + "const " + index + " kept = blockIdx.x * (" + index + ")" +
+      literal(s.tx) + " + tx;\n" + start + "if (kept < " + type.literal(results) + ") {\n" +
+      indexCode(keptSizes, "kept", type, "k") + "#pragma unroll 4\nfor (" + index + " point = blockIdx.y * (" + index +
+      ")" + literal(s.ty) + " + ty; point < " + type.literal(points) + "; point += " + type.literal(s.ty * s.parts) +
+      ") {\n" + indexCode(reducedSizes, "point", type, "r") + rename + code.body() + step + "}\n}\n" + keep +
       "__syncthreads();\nfor (u32 h = " + literal(s.ty / 2) + "; h > 0; h >>= 1) {\nif (ty < h) {\n" + tree +
       "}\n__syncthreads();\n}\nif (ty == 0 && kept < " + type.literal(results) + ") {\n" + stores + "}\n}\n";
   launch.grid = {uint32_t(s.blocks), uint32_t(s.parts), 1};
@@ -242,9 +242,10 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
                  combined(r.reduction, "a" + n, "in" + n + "[part * " + type.literal(results) + " + kept]") + ";\n";
     ends += "out" + n + "[kept] = " + finished(r.type, "a" + n) + ";\n";
   }
-  join.source = prelude() + "extern \"C\" __global__ void k(" + parts + ") {\nconst " + I + " kept = blockIdx.x * (" +
-                I + ")blockDim.x + threadIdx.x;\nif (kept >= " + type.literal(results) + ") return;\n" + sums +
-                "for (u32 part = 0; part < " + literal(s.parts) + "; ++part) {\n" + additions + "}\n" + ends + "}\n";
+  join.source = prelude() + "extern \"C\" __global__ void k(" + parts + ") {\nconst " + index +
+                " kept = blockIdx.x * (" + index + ")blockDim.x + threadIdx.x;\nif (kept >= " + type.literal(results) +
+                ") return;\n" + sums + "for (u32 part = 0; part < " + literal(s.parts) + "; ++part) {\n" + additions +
+                "}\n" + ends + "}\n";
   join.grid[0] = uint32_t((results + kThreads - 1) / kThreads);
   kernel.actions.push_back(std::move(join));
 }

@@ -77,21 +77,21 @@ public:
       if (sum.of == RowSum::Of::All)
         ofThreads.push_back({sumOf(c), sum.reduction, sum.to.dtype});
     }
-    const std::string I = type_.name(), group = "blockIdx.x * (" + I + ")" + std::to_string(together_) + "u";
+    const std::string index = type_.name(), group = "blockIdx.x * (" + index + ")" + std::to_string(together_) + "u";
     std::string rows = rowsCode();
     if (exchanges_ == 1) // its memory is written again for the next row
       rows += "__syncthreads();\n";
     std::string end = total(ofThreads);
     if (!chain_.sums.empty())
-      end += "const " + I + " group = " + group + " + t / " + lanes() + ";\n";
+      end += "const " + index + " group = " + group + " + t / " + lanes() + ";\n";
     if (!columns.empty())
       end += loop() + "{\n" + columnCode("column") + columns + "}\n}\n";
     if (!once.empty())
       end += "if (lane == 0u) {\n" + once + "}\n";
     launch.source = prelude() + "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(block_) + ") k(" +
                     parameters + ") {\n" + shared_ + "const u32 t = threadIdx.x, lane = t % " + lanes() + ";\n" +
-                    declared + "for (" + I + " base = " + group + "; base < " + type_.literal(chain_.size.rows) +
-                    "; base += gridDim.x * (" + I + ")" + std::to_string(together_) + "u) {\n" + rowCode() + rows +
+                    declared + "for (" + index + " base = " + group + "; base < " + type_.literal(chain_.size.rows) +
+                    "; base += gridDim.x * (" + index + ")" + std::to_string(together_) + "u) {\n" + rowCode() + rows +
                     "}\n" + end + "}\n";
     kernel.actions.push_back(std::move(launch));
     for (const bool column : {true, false})
@@ -117,12 +117,12 @@ private:
   bool lastIsPart() const { return chain_.size.rows % together_ != 0; }
 
   std::string rowCode() const {
-    const std::string I = type_.name(), last = type_.literal(chain_.size.rows - 1);
+    const std::string index = type_.name(), last = type_.literal(chain_.size.rows - 1);
     const std::string mine = together_ == 1 ? "base" : "base + t / " + lanes();
     if (!lastIsPart())
-      return "const " + I + " row = " + mine + ";\n";
-    return "const bool inside = " + mine + " <= " + last + ";\nconst " + I + " row = inside ? " + mine + " : " + last +
-           ";\n";
+      return "const " + index + " row = " + mine + ";\n";
+    return "const bool inside = " + mine + " <= " + last + ";\nconst " + index + " row = inside ? " + mine + " : " +
+           last + ";\n";
   }
   /// The k-th column of this thread, and the beginning of what is only done where there is one.
   std::string columnCode(const char *variable, bool rows = false) const {
