@@ -217,7 +217,7 @@ Status complete(CommandLine &c, const CLI::App &app) {
   if (!c.trace.empty()) {
     if (r.mode != RunMode::Train)
       return Status::error("--trace is for training");
-    if (c.trace.rfind("steps=", 0) != 0)
+    if (!c.trace.starts_with("steps="))
       return Status::error("--trace " + c.trace + ": write steps=FIRST:LAST or steps=N");
     Result<StepRange> range = parseStepRange(c.trace.substr(6));
     if (!range)
@@ -237,7 +237,7 @@ Status complete(CommandLine &c, const CLI::App &app) {
 int fromLauncher(std::initializer_list<const char *> names, int otherwise) {
   for (const char *name : names)
     if (const char *value = std::getenv(name))
-      return std::atoi(value);
+      return int(std::strtol(value, nullptr, 10));
   return otherwise;
 }
 

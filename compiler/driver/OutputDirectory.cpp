@@ -28,7 +28,7 @@ llvm::Error writeFile(const std::string &path, llvm::StringRef text) {
   if (!error)
     error = fs::rename(temporary, path);
   if (error) {
-    fs::remove(temporary);
+    (void)fs::remove(temporary);
     return failed(path, error.message());
   }
   return llvm::Error::success();
@@ -41,7 +41,7 @@ OutputDirectory::OutputDirectory(std::string target) : target_(std::move(target)
 
 OutputDirectory::~OutputDirectory() {
   if (!temporary_.empty())
-    fs::remove_directories(temporary_);
+    (void)fs::remove_directories(temporary_);
 }
 
 llvm::Error OutputDirectory::begin() {
@@ -78,12 +78,12 @@ llvm::Error OutputDirectory::commit() {
   }
   if (std::error_code error = fs::rename(temporary_, target_)) {
     if (!old.empty())
-      fs::rename(old, target_); // as it was
+      (void)fs::rename(old, target_); // as it was
     return failed(target_, error.message());
   }
   temporary_.clear();
   if (!old.empty())
-    fs::remove_directories(old);
+    (void)fs::remove_directories(old);
   return llvm::Error::success();
 }
 

@@ -164,6 +164,7 @@ void Constant::canonicalize() {
       return false;
     // Bit comparison: keeps -0.0 and NaN payloads apart.
     for (const auto &x : v)
+      // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
       if (std::memcmp(&x, &v.front(), sizeof(x)) != 0)
         return false;
     return true;

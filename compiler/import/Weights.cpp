@@ -137,7 +137,7 @@ static Error readRange(const Weight &weight, const FileRange &range, function_re
     consumeError(std::move(result));
     result = sink(part.take_front(*got));
   }
-  sys::fs::closeFile(*file);
+  (void)sys::fs::closeFile(*file); // it was only read
   return result;
 }
 

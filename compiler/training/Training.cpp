@@ -84,7 +84,7 @@ llvm::Error buildTrain(func::FuncOp source, const TrainingOptions &options) {
       buildMicroBatches(program, forward, *slots, options, scaler ? &*scaler : nullptr);
   if (!found)
     return found.takeError();
-  if (llvm::Error e = buildUpdate(program, forward, *slots, options, std::move(*found), std::move(scaler)))
+  if (llvm::Error e = buildUpdate(program, forward, *slots, options, std::move(*found), scaler))
     return e;
   program.finish();
   return llvm::Error::success();

@@ -144,8 +144,11 @@ private:
     RuleName factor{name(), ""};
     if (factor.name.empty())
       return error("unexpected '" + text_.substr(at_) + "'");
-    if (takeHere("=") && (factor.size = name()).empty())
-      return error("expected the attribute that holds the size of '" + factor.name + "'");
+    if (takeHere("=")) {
+      factor.size = name();
+      if (factor.size.empty())
+        return error("expected the attribute that holds the size of '" + factor.name + "'");
+    }
     dim.names.push_back(factor);
     return Error::success();
   }

@@ -29,9 +29,11 @@ public:
   Peak peak() const {
     Peak peak;
     int64_t now = 0;
-    for (auto [time, bytes] : change_)
-      if ((now += bytes) > peak.bytes)
+    for (auto [time, bytes] : change_) {
+      now += bytes;
+      if (now > peak.bytes)
         peak = {now, time};
+    }
     return peak;
   }
 

@@ -327,7 +327,7 @@ Result<ConvGeometry> convGeometry(const KernelCall &call) {
 }
 
 Result<PoolGeometry> poolGeometry(const KernelCall &call) {
-  bool maximum = call.name().rfind("max_pool", 0) == 0;
+  bool maximum = call.name().starts_with("max_pool");
   bool grad = call.name().find("_grad") != std::string::npos;
   TESSERA_RETURN_IF_ERROR(arity(call, maximum && grad ? 2 : 1, 1));
   TESSERA_RETURN_IF_ERROR(sameTypes(call));

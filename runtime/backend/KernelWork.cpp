@@ -16,13 +16,13 @@ std::optional<double> flopsOf(const KernelCall &call) {
       return std::nullopt;
     return 2.0 * double(elementCount(g->batch)) * double(g->m) * double(g->n) * double(g->k);
   }
-  if (name.rfind("conv", 0) == 0) { // the gradients have as many products as the convolution
+  if (name.starts_with("conv")) { // the gradients have as many products as the convolution
     Result<ConvGeometry> g = convGeometry(call);
     if (!g)
       return std::nullopt;
     return 2.0 * double(g->n) * double(g->groups) * double(g->f) * double(g->c) * product(g->out) * product(g->kernel);
   }
-  if (name.rfind("attention", 0) == 0) {
+  if (name.starts_with("attention")) {
     Result<AttentionGeometry> g = attentionGeometry(call);
     if (!g)
       return std::nullopt;

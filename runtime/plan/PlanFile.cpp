@@ -101,7 +101,9 @@ Result<PlanDirectory> readPlanDirectory(const std::string &path) {
     Result<plan::Plan> plan = parsePlan(*bytes, file);
     if (!plan)
       return plan.status();
-    if (r == 0 && (ranks = meshSize(*plan)) == 0)
+    if (r == 0)
+      ranks = meshSize(*plan);
+    if (ranks == 0)
       return Status::error(file + ": its mesh has no sensible number of ranks (at most " + std::to_string(kMaxRanks) +
                            ")");
     TESSERA_RETURN_IF_ERROR(checker.add(*plan, *bytes).context(file));

@@ -93,7 +93,7 @@ void Feed::ahead() {
 }
 
 Status Feed::next() {
-  const Status status = ahead_ ? *ahead_ : read(other());
+  Status status = ahead_ ? *ahead_ : read(other());
   ahead_.reset();
   if (!status)
     return status;

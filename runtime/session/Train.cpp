@@ -216,9 +216,10 @@ Status train(Session &s) {
         firstLoss = *loss;
       s.result.loss = *loss;
       s.result.steps = place.step - first;
+      const int64_t epoch = (place.batches() - 1) / perEpoch;
       std::vector<std::pair<std::string, double>> fields = {
           {"step", double(place.step)},
-          {"epoch", double((place.batches() - 1) / perEpoch)},
+          {"epoch", double(epoch)},
           {"loss", *loss},
           {"seconds", seconds},
           {"samples_per_second", double(batch) / std::max(seconds, 1e-9)},

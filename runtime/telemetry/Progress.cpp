@@ -17,7 +17,7 @@ std::string numberText(double value, int digits) {
 std::string durationText(double seconds) {
   char text[64];
   seconds = std::isfinite(seconds) ? seconds : 0;
-  auto whole = static_cast<long long>(seconds + 0.5);
+  const long long whole = std::llround(seconds);
   if (whole >= 3600)
     std::snprintf(text, sizeof text, "%lld h %02lld min", whole / 3600, whole / 60 % 60);
   else if (whole >= 60)

@@ -293,7 +293,8 @@ llvm::Error Topology::fits(const dist::Mesh &mesh) const {
 double Topology::share(int64_t ranks) const {
   if (ranks > devices)
     return double(devices) / double(ranks);
-  return shared ? double(devices / ranks) : 1.0;
+  const int64_t groups = devices / ranks; // whole ones
+  return shared ? double(groups) : 1.0;
 }
 
 double Topology::rate(int bits) const {

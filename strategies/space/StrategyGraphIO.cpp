@@ -167,7 +167,7 @@ std::string tessera::strategies::toJson(const StrategyGraph &graph) {
 
 bool tessera::strategies::writeStrategyGraph(const StrategyGraph &graph, const std::string &path, std::string &error) {
   const std::string text = toJson(graph), part = path + ".part";
-  bool gzip = path.size() > 3 && path.compare(path.size() - 3, 3, ".gz") == 0;
+  bool gzip = path.size() > 3 && path.ends_with(".gz");
   gzFile file = gzopen(part.c_str(), gzip ? "wb6" : "wbT"); // T: as it is, without compression
   bool ok = file != nullptr;
   for (size_t at = 0; ok && at < text.size();) {

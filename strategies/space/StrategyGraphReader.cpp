@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "strategies/space/StrategyGraphIO.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -444,7 +445,7 @@ std::optional<StrategyGraph> tessera::strategies::parseStrategyGraph(const std::
   size_t at = 0;
   Reader reader([&](char *data, int size) {
     size_t n = std::min(size_t(size), text.size() - at);
-    memcpy(data, text.data() + at, n);
+    std::copy_n(text.data() + at, n, data);
     at += n;
     return int(n);
   });

@@ -78,7 +78,7 @@ std::string synopsis(const CLI::App &app, const std::string &name) {
 } // namespace
 
 std::string manPage(const CLI::App &app) {
-  const std::string name = app.get_name();
+  const std::string &name = app.get_name();
   std::string text = ".TH " + roff(upper(name)) + " 1 \"\" \"Tessera " TESSERA_VERSION "\" \"Tessera\"\n" +
                      ".SH NAME\n" + roff(name) + " \\- " + roff(withoutFullStop(app.get_description())) +
                      "\n.SH SYNOPSIS\n" + synopsis(app, name) + sections(app);

@@ -86,7 +86,7 @@ public:
   /// One cell per dimension, coloured by the axes of `sharding`, "[data+model, -] sum(x)". Behind the cells stands what
   /// is no cut of a dimension: what is owed, or in mode hybrid the axes along which ranks differ.
   std::string cells(int y, const std::string &sharding, const Json &shape) const {
-    const size_t bracket = sharding.rfind('[', 0) == 0 ? sharding.find(']') : std::string::npos;
+    const size_t bracket = sharding.starts_with('[') ? sharding.find(']') : std::string::npos;
     std::stringstream dims(bracket == std::string::npos ? "" : sharding.substr(1, bracket - 1));
     std::string out, rest = sharding.substr(bracket == std::string::npos ? 0 : bracket + 1);
     const double width = std::min(36.0, 180.0 / std::max<double>(1, double(shape.size())));
@@ -159,7 +159,7 @@ private:
   std::vector<Axis> axes_;
 };
 
-std::string moduleText(const std::string &module) { return module.substr(module.rfind('/', 0) == 0 ? 1 : 0); }
+std::string moduleText(const std::string &module) { return module.substr(module.starts_with('/') ? 1 : 0); }
 
 std::string ms(double ns) {
   char buffer[40];

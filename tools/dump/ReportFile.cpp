@@ -243,7 +243,7 @@ rt::Result<std::string> explainOperator(const Report &report, const std::string 
   for (const Json &f : list(report.json, "functions"))
     for (const Json &op : list(f, "operators")) {
       std::string own = text(op, "name");
-      bool hit = own == name || own.rfind(name + ".", 0) == 0 || own.rfind(name + "/", 0) == 0;
+      bool hit = own == name || own.starts_with(name + ".") || own.starts_with(name + "/");
       if (!hit) {
         if (near.size() < 5 && own.find(name) != std::string::npos)
           near.push_back(own);

@@ -44,7 +44,7 @@ public:
       return calls.status();
     std::vector<Layout> layouts = chooseLayouts(plan, *calls, blocked(channelBlock()));
     return HostPlan::load(
-        plan, options, "cpu", [this](const KernelCall &c) { return bind(c); }, std::move(layouts));
+        plan, options, "cpu", [this](const KernelCall &c) { return bind(c); }, layouts);
   }
 
 private:

@@ -71,7 +71,7 @@ memory::data_type dnnlType(plan::DType dtype) {
   return dtype == plan::BF16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-bool isFast(const std::string &implementation) { return implementation.rfind("ref", 0) != 0; }
+bool isFast(const std::string &implementation) { return !implementation.starts_with("ref"); }
 
 bool acceptsDnnl(const KernelCall &call) {
   for (const auto *list : {&call.inputs, &call.outputs})

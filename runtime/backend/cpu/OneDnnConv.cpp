@@ -58,7 +58,7 @@ PD choose(const ConvCall &c, const Make &make, bool (*accept)(const std::string 
       if (pd && accept(pd.impl_info_str()))
         return pd;
     } catch (const dnnl::error &) {
-      // not this way
+      continue; // not this way
     }
   }
   return PD();

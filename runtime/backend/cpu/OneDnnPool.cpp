@@ -75,7 +75,7 @@ bool acceptsPool(const KernelCall &call) {
 BindResult bindPool(const KernelCall &call) {
   PoolGeometry g = *poolGeometry(call);
   useThreads(call.threads);
-  bool maximum = call.name().rfind("max_pool", 0) == 0;
+  bool maximum = call.name().starts_with("max_pool");
   bool grad = call.name().find("_grad") != std::string::npos;
   auto algorithm = maximum        ? dnnl::algorithm::pooling_max
                    : g.includePad ? dnnl::algorithm::pooling_avg_include_padding

@@ -81,7 +81,7 @@ BindResult bindPool(const KernelCall &call) {
   PoolGeometry g = *poolGeometry(call);
   TensorView a = call.inputs[0], b = call.inputs.size() > 1 ? call.inputs[1] : TensorView();
   TensorView y = call.outputs[0];
-  std::string name = call.name();
+  const std::string &name = call.name();
   int threads = call.threads;
   auto run = [=](std::byte *) {
     auto typed = [&](auto tag) {

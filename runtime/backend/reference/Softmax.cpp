@@ -52,7 +52,7 @@ BindResult bindSoftmax(const KernelCall &call) {
   AxisGeometry g = *axisGeometry(call);
   TensorView a = call.inputs[0], b = call.inputs.size() > 1 ? call.inputs[1] : TensorView();
   TensorView y = call.outputs[0];
-  std::string name = call.name();
+  const std::string &name = call.name();
   int threads = call.threads;
   auto run = [=](std::byte *) {
     auto typed = [&](auto tag) {

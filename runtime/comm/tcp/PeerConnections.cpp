@@ -86,6 +86,7 @@ Result<std::vector<Socket>> connectPeers(const Socket &listener, const std::vect
       if (peers[i].rank == int(theirs.rank) && peers[i].rank > me && !sockets[i]) {
         sockets[i] = std::move(socket);
         --missing;
+        return;
       }
   };
   while (missing > 0) {

@@ -30,8 +30,7 @@ struct alignas(64) ThreadSlot {
 
 struct ThreadGroup {
   ThreadGroup(std::vector<int> worldRanks, int spins)
-      : ranks(std::move(worldRanks)), barrier(int(ranks.size()), spins), slots{std::vector<ThreadSlot>(ranks.size()),
-                                                                               std::vector<ThreadSlot>(ranks.size())} {}
+      : ranks(std::move(worldRanks)), barrier(int(ranks.size()), spins) {}
 
   /// Stops the group; the first reason stays.
   void abort(const std::string &why) {
@@ -49,7 +48,8 @@ struct ThreadGroup {
 
   const std::vector<int> ranks; // world ranks, in group order
   ThreadBarrier barrier;
-  std::vector<ThreadSlot> slots[2]; // [parity of the call][member]
+  // [parity of the call][member]
+  std::vector<ThreadSlot> slots[2] = {std::vector<ThreadSlot>(ranks.size()), std::vector<ThreadSlot>(ranks.size())};
   std::mutex mutex;
   std::string reason;
 };

@@ -75,7 +75,7 @@ int32_t compile(const char *source, int32_t capability, void **image, size_t *by
 
 void freeImage(void *image) { std::free(image); }
 
-int32_t compilerVersion(void) {
+int32_t compilerVersion() {
   int major = 0, minor = 0;
   nvrtcVersion(&major, &minor);
   return major * 1000 + minor * 10;

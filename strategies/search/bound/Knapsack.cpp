@@ -123,7 +123,7 @@ void Knapsack::marginals(const Member &m, const double *head, const double *tail
       }
     for (; l < n; ++l)
       lanes[0] = std::min(lanes[0], head[l] + t[l]);
-    out[j] = std::min(std::min(lanes[0], lanes[1]), std::min(lanes[2], lanes[3]));
+    out[j] = std::min({lanes[0], lanes[1], lanes[2], lanes[3]});
   }
 }
 

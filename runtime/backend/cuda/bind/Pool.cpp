@@ -67,7 +67,8 @@ CudaKernel generated(const KernelCall &call, const PoolGeometry &g, bool last) {
   const int64_t points = call.outputs[0].elements();
   auto add = [&](const char *text, int64_t n, std::vector<Place> arguments) {
     const std::string body = std::string(kernels::kPoolWindow) + text;
-    kernel.actions.push_back(Launch{withConstants(constants, body.c_str()), {blocksFor(n), 1, 1}, 256, arguments});
+    kernel.actions.push_back(
+        Launch{withConstants(constants, body.c_str()), {blocksFor(n), 1, 1}, 256, std::move(arguments)});
   };
   if (points == 0)
     return kernel;

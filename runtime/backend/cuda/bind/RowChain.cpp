@@ -114,7 +114,7 @@ private:
       const Made &made = made_[from->member][from->output];
       if (!made.value || !same(access, made.wide ? accesses_.full : accesses_.perRow))
         return std::nullopt;
-      return *made.value;
+      return made.value;
     }
     const TensorView &view = member.inputs[i];
     const size_t p = pointer(view, false);

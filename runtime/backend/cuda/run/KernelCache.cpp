@@ -34,7 +34,7 @@ std::string readImage(const std::string &path, const std::string &key) {
   std::string all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   // The header's length is that of any header of this key with a number of the same width: cut at its last line.
   const std::string start = "tessera kernel 1\n" + key + "\n";
-  if (all.compare(0, start.size(), start) != 0)
+  if (!all.starts_with(start))
     return "";
   size_t end = all.find('\n', start.size());
   if (end == std::string::npos)
