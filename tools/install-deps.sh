@@ -2,6 +2,7 @@
 # Installs what building and testing Tessera needs from Debian's packages. Does nothing where all is there.
 #   tools/install-deps.sh            build and test
 #   tools/install-deps.sh --fuzz     also clang with libFuzzer
+#   tools/install-deps.sh --tidy     also clang-tidy
 #   tools/install-deps.sh --package  also what makes Debian packages and a clean root to try them in
 #   tools/install-deps.sh --bench    also PyTorch, as the peer that the benchmarks compare with
 set -euo pipefail
@@ -16,10 +17,12 @@ if [[ "${1:-}" == --bench ]]; then
   packages+=(python3-torch python3-torchvision libopenblas0-pthread)
 elif [[ "${1:-}" == --fuzz ]]; then
   packages+=(clang-22 libclang-rt-22-dev libomp-22-dev)
+elif [[ "${1:-}" == --tidy ]]; then
+  packages+=(clang-tidy-22 libomp-22-dev)
 elif [[ "${1:-}" == --package ]]; then
   packages+=(dpkg-dev file debootstrap)
 elif [[ $# -gt 0 ]]; then
-  sed -n '2,6p' "$0"
+  sed -n '2,7p' "$0"
   exit 2
 fi
 
