@@ -68,7 +68,7 @@ def OptimizeCollectivesPass : PartitionPass<"dist-optimize-collectives"> {
 def FusePass : PartitionPass<"graph-fuse"> {
   let summary = "Fuses elementwise operators and reductions into loop nests";
   let description = [{
-    What a loop nest makes and nothing else reads is never in memory. compiler/partition/Fuse.cpp says what may go
+    What a loop nest makes and nothing else reads is never in memory. dialects/graph/Fusion.h says what goes
     together.
   }];
 }

@@ -2,6 +2,12 @@
 
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphKinds.h"
+#include "dialects/graph/Order.h"
+
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <functional>
 
 using namespace mlir;
 
@@ -38,6 +44,302 @@ bool streams(const dist::ShardingRule &rule) { return hasOnly(rule, {dist::Facto
 bool mayEndLoop(const dist::ShardingRule &rule) {
   return streams(rule) ||
          (rule.operands.size() == 1 && hasOnly(rule, {dist::FactorKind::PassThrough, dist::FactorKind::Reduce}));
+}
+
+namespace {
+
+/// Larger loop nests gain nothing and strain what executes them.
+constexpr size_t kMaxMembers = 64;
+
+/// Farther apart than this in program order, two operators are fused only if that saves memory: what a
+/// backward pass derives from forward values would otherwise be computed early and kept.
+constexpr int kNear = 32;
+
+bool isFusable(LoopPart part) { return part == LoopPart::Points || part == LoopPart::Reduction; }
+
+/// What the value is computed from when what is free is looked through; -1: a splat.
+int source(const DataFlow &flow, int value) {
+  for (int maker; (maker = flow.values[value].maker) >= 0;) {
+    const DataFlow::Step &step = flow.steps[maker];
+    if (step.part != LoopPart::Free)
+      break;
+    if (step.reads.empty())
+      return -1;
+    value = step.reads.front();
+  }
+  return value;
+}
+
+llvm::SmallVector<int> sources(const DataFlow &flow, const DataFlow::Step &step) {
+  llvm::SmallVector<int> list;
+  for (int read : step.reads)
+    if (int value = source(flow, read); value >= 0)
+      list.push_back(value);
+  return list;
+}
+
+/// By value: the steps that read it, once per read; the number of steps stands for the end.
+std::vector<llvm::SmallVector<int, 2>> readersOf(const DataFlow &flow) {
+  std::vector<llvm::SmallVector<int, 2>> readers(flow.values.size());
+  for (size_t s = 0; s < flow.steps.size(); ++s)
+    for (int value : flow.steps[s].reads)
+      readers[value].push_back(int(s));
+  for (int value : flow.results)
+    readers[value].push_back(int(flow.steps.size()));
+  return readers;
+}
+
+/// Loops are groups of operators, which are the steps that are not free, numbered in their order.
+class LoopFormer {
+public:
+  explicit LoopFormer(const DataFlow &flow)
+      : flow_(flow), users_(readersOf(flow)), index_(flow.steps.size() + 1, -1), readers_(flow.values.size()) {
+    for (size_t s = 0; s < flow.steps.size(); ++s)
+      if (flow.steps[s].part != LoopPart::Free) {
+        index_[s] = int(ops_.size());
+        ops_.push_back(int(s));
+      }
+    size_t n = ops_.size();
+    group_.resize(n);
+    before_.resize(n);
+    members_.resize(n);
+    successors_.resize(n);
+    seen_.resize(n, 0);
+  }
+
+  std::vector<int> run() {
+    for (size_t i = 0; i < ops_.size(); ++i)
+      visit(int(i));
+    std::vector<int> loops;
+    for (int i : llvm::ArrayRef(index_).drop_back())
+      loops.push_back(i < 0 ? -1 : ops_[group_[i]]);
+    return loops;
+  }
+
+private:
+  const DataFlow::Step &step(int i) const { return flow_.steps[ops_[i]]; }
+  const DataFlow::Value &value(int v) const { return flow_.values[v]; }
+
+  /// The operator that makes the value, which nothing free does; -1: an argument.
+  int maker(int v) const { return value(v).maker < 0 ? -1 : index_[value(v).maker]; }
+  int groupOf(int v) const { return maker(v) < 0 ? -1 : group_[maker(v)]; }
+
+  bool isReduction(int i) const { return step(i).part == LoopPart::Reduction; }
+
+  /// The points that the operator visits.
+  const dist::Shape &domainOf(int i) const {
+    return value(isReduction(i) ? step(i).reads.front() : step(i).makes.front()).shape;
+  }
+
+  void visit(int i) {
+    group_[i] = i;
+    members_[i] = {i};
+    before_[i].resize(unsigned(ops_.size()));
+    const llvm::SmallVector<int> read = sources(flow_, step(i));
+    for (int v : read)
+      if (int g = groupOf(v); g >= 0) {
+        before_[i] |= before_[g];
+        before_[i].set(g);
+        successors_[maker(v)].push_back(i);
+      }
+    if (!isFusable(step(i).part))
+      return;
+    const dist::Shape &domain = domainOf(i);
+    // First those it exchanges a whole tensor with, then those that read the same one.
+    llvm::SetVector<int> candidates;
+    for (int v : read)
+      if (int g = groupOf(v); g >= 0 && value(v).shape == domain)
+        candidates.insert(g);
+    for (int v : read)
+      if (value(v).shape == domain)
+        for (int g : readers_[v])
+          candidates.insert(group_[g]);
+    for (int candidate : candidates)
+      merge(group_[candidate], group_[i], domain);
+    for (int v : read)
+      readers_[v].push_back(i);
+  }
+
+  bool mayMerge(int a, int b, const dist::Shape &domain) {
+    if (a == b || members_[a].size() + members_[b].size() > kMaxMembers)
+      return false;
+    for (int g : {a, b}) {
+      int first = members_[g].front();
+      if (!isFusable(step(first).part) || domainOf(first) != domain)
+        return false;
+    }
+    for (int g : {a, b})
+      for (int member : members_[g])
+        for (int v : sources(flow_, step(member)))
+          if (int from = maker(v); from >= 0 && isReduction(from))
+            if (int of = group_[from]; of == a || of == b)
+              return false;
+    if (int early = members_[a].back() < members_[b].front() ? a : b, late = early == a ? b : a;
+        members_[late].front() - members_[early].back() > kNear && !worthMovingUp(late, early))
+      return false;
+    // A third group between the two would have to run both after and before the union.
+    auto between = [&](int first, int last) {
+      const llvm::BitVector &before = before_[last];
+      return before.test(first) && llvm::any_of(dependents(first), [&](int g) { return g != last && before.test(g); });
+    };
+    return !between(a, b) && !between(b, a);
+  }
+
+  void merge(int a, int b, const dist::Shape &domain) {
+    if (!mayMerge(a, b, domain))
+      return;
+    const int into = std::min(a, b), from = std::max(a, b);
+    llvm::BitVector &before = before_[into];
+    // What depends on one of the two has all that this one depends on already, and gets the other's.
+    const llvm::SmallVector<int> others = without(before_[from], before), own = without(before, before_[from]);
+    before |= before_[from];
+    before.reset(into);
+    before.reset(from);
+    for (int member : members_[from])
+      group_[member] = into;
+    members_[into].append(members_[from].begin(), members_[from].end());
+    llvm::sort(members_[into]);
+    members_[from].clear();
+    for (int g : dependents(into)) {
+      llvm::BitVector &all = before_[g];
+      const bool hasOwn = all.test(into), hasOthers = all.test(from);
+      if (!hasOthers)
+        for (int more : others)
+          all.set(more);
+      if (!hasOwn)
+        for (int more : own)
+          all.set(more);
+      all.set(into);
+      all.reset(from);
+    }
+  }
+
+  static llvm::SmallVector<int> without(llvm::BitVector all, const llvm::BitVector &those) {
+    all.reset(those);
+    return llvm::SmallVector<int>(all.set_bits());
+  }
+
+  /// The groups that depend on a group, transitively, of the operators visited so far: few where what merges lies
+  /// close together.
+  llvm::SmallVector<int> dependents(int group) {
+    ++stamp_;
+    llvm::SmallVector<int> found;
+    auto follow = [&](int g) {
+      for (int member : members_[g])
+        for (int next : successors_[member])
+          if (int to = group_[next]; to != group && seen_[to] != stamp_) {
+            seen_[to] = stamp_;
+            found.push_back(to);
+          }
+    };
+    follow(group);
+    for (size_t i = 0; i < found.size(); ++i)
+      follow(found[i]);
+    return found;
+  }
+
+  /// Whether less is live between the two if `late`, one operator, already runs with `early`.
+  bool worthMovingUp(int late, int early) const {
+    if (members_[late].size() > 1)
+      return false;
+    const int i = members_[late].front();
+    if (isReduction(i))
+      return true;
+    int64_t freed = 0;
+    for (int v : sources(flow_, step(i))) {
+      bool last = maker(v) >= 0;
+      for (int user : users_[v]) {
+        const int reader = index_[user];
+        last &= reader == i || (reader >= 0 && reader <= members_[early].back());
+      }
+      freed += last ? value(v).bytes : 0;
+    }
+    return value(step(i).makes.front()).bytes < freed;
+  }
+
+  const DataFlow &flow_;
+  const std::vector<llvm::SmallVector<int, 2>> users_; // by value: steps
+  std::vector<int> index_;                             // by step, and for the end; -1: no operator
+  std::vector<int> ops_;                               // by operator: its step
+  std::vector<int> group_;                             // by operator; a group is named by its first member
+  std::vector<llvm::BitVector> before_;                // by group: the groups it depends on, transitively
+  std::vector<llvm::SmallVector<int, 4>> members_;     // by group, ascending; empty: merged away
+  std::vector<llvm::SmallVector<int, 2>> successors_;  // by operator: those that read it, through what is free
+  std::vector<int> seen_;                              // by group: the last search that found it
+  int stamp_ = 0;
+  std::vector<llvm::SmallVector<int>> readers_; // by value: fusable operators
+};
+
+} // namespace
+
+std::vector<int> formLoops(const DataFlow &flow) { return LoopFormer(flow).run(); }
+
+LoopedFlow::LoopedFlow(const DataFlow &program, llvm::ArrayRef<int> loops)
+    : stepOf(program.steps.size(), -1), inMemory(program.values.size(), false) {
+  const std::vector<llvm::SmallVector<int, 2>> readers = readersOf(program);
+  const int numSteps = int(program.steps.size());
+  auto partOf = [&](int s) { return s < numSteps ? program.steps[s].part : LoopPart::None; };
+  // What is free stands if something reads it that has no copy of its own. Users come later, so from the back.
+  std::vector<bool> stands(program.steps.size(), true);
+  auto readByLoopsOnly = [&](int value) {
+    return llvm::all_of(readers[value], [&](int reader) {
+      return isFusable(partOf(reader)) || (partOf(reader) == LoopPart::Free && !stands[reader]);
+    });
+  };
+  for (int s = numSteps; s-- > 0;)
+    if (partOf(s) == LoopPart::Free)
+      stands[s] = !llvm::all_of(program.steps[s].makes, readByLoopsOnly);
+  // A value that is read through what is free is read by who reads that.
+  std::function<bool(int, int)> readOutside = [&](int value, int loop) {
+    return llvm::any_of(readers[value], [&](int reader) {
+      if (partOf(reader) != LoopPart::Free)
+        return reader == numSteps || loops[reader] != loop;
+      return llvm::any_of(program.steps[reader].makes, [&](int next) { return readOutside(next, loop); });
+    });
+  };
+  std::vector<std::vector<int>> membersOf(program.steps.size());
+  for (int s = 0; s < numSteps; ++s)
+    if (loops[s] >= 0)
+      membersOf[loops[s]].push_back(s);
+  DataFlow looped;
+  looped.values = program.values;
+  looped.results = program.results;
+  std::vector<int> first; // by step of `looped`
+  for (int s = 0; s < numSteps; ++s) {
+    const DataFlow::Step &step = program.steps[s];
+    if (loops[s] < 0 ? !stands[s] : loops[s] != s)
+      continue;
+    first.push_back(s);
+    if (!isFusable(step.part)) {
+      looped.addStep(step.part, step.reads, step.makes);
+      continue;
+    }
+    llvm::SetVector<int> inputs;
+    llvm::SmallVector<int> outputs;
+    for (int member : membersOf[s]) {
+      const DataFlow::Step &one = program.steps[member];
+      for (int value : sources(program, one))
+        if (int maker = program.values[value].maker; maker < 0 || loops[maker] != s)
+          inputs.insert(value);
+      for (int value : one.makes)
+        if (readOutside(value, s))
+          outputs.push_back(value);
+    }
+    looped.addStep(LoopPart::None, inputs.getArrayRef(), outputs);
+  }
+  const std::vector<int> order = dependenceOrder(looped);
+  flow = reordered(looped, order);
+  for (auto [at, step] : llvm::enumerate(order)) {
+    const int s = first[step];
+    members.push_back(isFusable(program.steps[s].part) ? membersOf[s] : std::vector<int>{s});
+    for (int member : members.back())
+      stepOf[member] = int(at);
+    for (int value : flow.steps[at].makes)
+      inMemory[value] = true;
+  }
+  for (size_t v = 0; v < program.values.size(); ++v)
+    if (program.values[v].maker < 0)
+      inMemory[v] = true;
 }
 
 } // namespace tessera::graph

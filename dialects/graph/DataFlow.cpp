@@ -1,0 +1,66 @@
+#include "dialects/graph/DataFlow.h"
+
+#include "dialects/graph/Fusion.h"
+#include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphKinds.h"
+
+using namespace mlir;
+
+namespace tessera::graph {
+
+int DataFlow::addValue(dist::Shape shape, int64_t bytes, bool kept) {
+  values.push_back({std::move(shape), bytes, -1, -1, kept});
+  return int(values.size()) - 1;
+}
+
+int DataFlow::addStep(LoopPart part, llvm::ArrayRef<int> reads, llvm::ArrayRef<int> makes) {
+  const int step = int(steps.size());
+  for (int value : makes)
+    values[value].maker = step;
+  steps.push_back({part, {reads.begin(), reads.end()}, {makes.begin(), makes.end()}});
+  return step;
+}
+
+int DataFlow::root(int value) const {
+  while (values[value].viewOf >= 0)
+    value = values[value].viewOf;
+  return value;
+}
+
+FunctionFlow::FunctionFlow(func::FuncOp func) {
+  Block &block = func.getBody().front();
+  auto add = [&](Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    int id = flow.addValue(dist::Shape(type.getShape().begin(), type.getShape().end()),
+                           type.getNumElements() * int64_t((type.getElementTypeBitWidth() + 7) / 8));
+    tensors.push_back(value);
+    index[value] = id;
+    return id;
+  };
+  for (BlockArgument arg : block.getArguments()) {
+    llvm::StringRef role = argRole(func, arg.getArgNumber());
+    flow.values[add(arg)].kept = role == kParameter || role == kState;
+  }
+  // An operator may stand before one that it reads from.
+  for (Operation &op : block.without_terminator())
+    for (Value v : op.getResults())
+      add(v);
+  for (Operation &op : block.without_terminator()) {
+    llvm::SmallVector<int> reads, makes;
+    for (Value v : op.getOperands())
+      reads.push_back(index.lookup(v));
+    for (Value v : op.getResults())
+      makes.push_back(index.lookup(v));
+    if (isView(&op))
+      flow.values[makes.front()].viewOf = reads.front();
+    flow.addStep(loopPart(&op), reads, makes);
+    operators.push_back(&op);
+  }
+  for (Value v : block.getTerminator()->getOperands())
+    flow.results.push_back(index.lookup(v));
+  for (BlockArgument arg : block.getArguments())
+    if (std::optional<unsigned> result = updateOf(func, arg.getArgNumber()); result && *result < flow.results.size())
+      flow.values[flow.results[*result]].kept = true;
+}
+
+} // namespace tessera::graph

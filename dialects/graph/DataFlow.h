@@ -1,0 +1,67 @@
+//===- DataFlow.h - a program as plain data: who makes what, who reads it, how large it is --------===//
+//
+// Fusion (Fusion.h) and the order of execution (Order.h) are computed from this alone. So a pass asks them about the
+// program that it holds, and the strategies ask them about one that does not exist yet.
+//
+//   DataFlow flow;
+//   int x = flow.addValue({8, 4}, 128), y = flow.addValue({8, 4}, 128);
+//   flow.addStep(LoopPart::Points, {x}, {y});       // y = relu(x)
+//   flow.results = {y};
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_DIALECTS_GRAPH_DATAFLOW_H
+#define TESSERA_DIALECTS_GRAPH_DATAFLOW_H
+
+#include "dialects/dist/ShardingRule.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+namespace tessera::graph {
+
+/// What a step becomes in a loop (Fusion.h).
+enum class LoopPart {
+  None,      // a kernel of its own, or none
+  Points,    // computes each point of its result from the same point of its operands
+  Reduction, // combines points, and ends the loop: nothing in the same loop may read what it gives
+  Free,      // a splat, or hands its operand on (stretches, widens): every loop that reads it has its own
+};
+
+struct DataFlow {
+  struct Value {
+    dist::Shape shape;
+    int64_t bytes = 0;
+    int maker = -1;    // a step; -1: it is there from the start
+    int viewOf = -1;   // the value whose bytes it shows
+    bool kept = false; // its memory is never given back, or it takes the place of such a value
+  };
+  struct Step {
+    LoopPart part = LoopPart::None;
+    llvm::SmallVector<int, 4> reads;
+    llvm::SmallVector<int, 2> makes;
+  };
+  std::vector<Value> values;
+  std::vector<Step> steps;
+  llvm::SmallVector<int> results; // values that are read at the end
+
+  int addValue(dist::Shape shape, int64_t bytes, bool kept = false);
+  int addStep(LoopPart part, llvm::ArrayRef<int> reads, llvm::ArrayRef<int> makes);
+  /// The value whose bytes this one shows; itself where it is no view.
+  int root(int value) const;
+};
+
+/// A function as plain data: one step per operator of its block. An operator may stand before one that it reads from.
+/// Parameters and states are kept, and so are results that update an argument. Tensors are ranked and static.
+struct FunctionFlow {
+  explicit FunctionFlow(mlir::func::FuncOp func);
+
+  DataFlow flow;
+  std::vector<mlir::Operation *> operators; // by step
+  std::vector<mlir::Value> tensors;         // by value
+  llvm::DenseMap<mlir::Value, int> index;   // of values; looked up only
+};
+
+} // namespace tessera::graph
+
+#endif

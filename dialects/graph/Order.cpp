@@ -1,0 +1,169 @@
+#include "dialects/graph/Order.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <set>
+
+namespace tessera::graph {
+
+namespace {
+
+/// What `placed` calls for steps of which `eager` may now say something else.
+using Reconsider = llvm::function_ref<void(int)>;
+
+/// Among the steps that are ready, the first for which `eager` says yes goes first, then the first of all. `eager` is
+/// asked when a step becomes ready and when `placed`, which is told of every step that runs, has it reconsidered.
+std::vector<int> sorted(const DataFlow &flow, llvm::function_ref<bool(int)> eager,
+                        llvm::function_ref<void(int, Reconsider)> placed) {
+  std::vector<int> missing(flow.steps.size(), 0), order;
+  std::vector<std::vector<int>> users(flow.steps.size());
+  std::set<int> ready, early; // early: those of them that are eager
+  auto consider = [&](int s) {
+    if (ready.count(s) && eager(s))
+      early.insert(s);
+    else
+      early.erase(s);
+  };
+  for (size_t s = 0; s < flow.steps.size(); ++s) {
+    for (int value : flow.steps[s].reads)
+      if (int maker = flow.values[value].maker; maker >= 0) {
+        users[maker].push_back(int(s));
+        ++missing[s];
+      }
+    if (missing[s] == 0)
+      ready.insert(int(s));
+  }
+  for (int s : ready)
+    consider(s);
+  while (!ready.empty()) {
+    const int s = early.empty() ? *ready.begin() : *early.begin();
+    ready.erase(s);
+    early.erase(s);
+    order.push_back(s);
+    placed(s, consider);
+    for (int user : users[s])
+      if (--missing[user] == 0) {
+        ready.insert(user);
+        consider(user);
+      }
+  }
+  return order;
+}
+
+/// What lives while steps are placed one after the other.
+class Liveness {
+public:
+  explicit Liveness(const DataFlow &flow)
+      : flow_(flow), uses_(flow.values.size(), 0), most_(flow.values.size(), 0), readers_(flow.values.size()) {
+    for (size_t s = 0; s < flow.steps.size(); ++s) {
+      count(flow.steps[s].reads);
+      for (int value : flow.steps[s].reads)
+        readers_[flow.root(value)].push_back(int(s));
+    }
+    count(flow.results);
+  }
+
+  /// Bytes that come to life in the step less those that die.
+  int64_t growth(int s) const {
+    const DataFlow::Step &step = flow_.steps[s];
+    if (isView(step))
+      return 0;
+    int64_t bytes = 0;
+    for (int value : step.makes)
+      if (!flow_.values[value].kept)
+        bytes += flow_.values[value].bytes;
+    llvm::SmallDenseMap<int, int> here;
+    for (int value : step.reads)
+      if (int root = flow_.root(value); ++here[root] == uses_[root] && !flow_.values[root].kept)
+        bytes -= flow_.values[root].bytes;
+    return bytes;
+  }
+
+  /// Calls `changed` for steps whose growth may be another now.
+  void placed(int s, Reconsider changed) {
+    const DataFlow::Step &step = flow_.steps[s];
+    for (int value : step.reads)
+      --uses_[flow_.root(value)];
+    // A value with more readers than one step can be dies with none of them yet.
+    for (int value : step.reads)
+      if (size_t root = size_t(flow_.root(value)); !flow_.values[root].kept && uses_[root] <= most_[root])
+        for (int reader : readers_[root])
+          changed(reader);
+  }
+
+private:
+  bool isView(const DataFlow::Step &step) const {
+    return !step.makes.empty() && flow_.values[step.makes.front()].viewOf >= 0;
+  }
+
+  /// What one step, or the end, reads.
+  void count(llvm::ArrayRef<int> reads) {
+    llvm::SmallDenseMap<int, int> here;
+    for (int value : reads) {
+      const int root = flow_.root(value);
+      ++uses_[root];
+      most_[root] = std::max(most_[root], ++here[root]);
+    }
+  }
+
+  const DataFlow &flow_;
+  // By value, of roots:
+  std::vector<int> uses_;                 // by steps that are not placed yet
+  std::vector<int> most_;                 // by one step
+  std::vector<std::vector<int>> readers_; // steps that read it or a view of it
+};
+
+} // namespace
+
+std::vector<int> dependenceOrder(const DataFlow &flow) {
+  return sorted(
+      flow, [](int) { return false; }, [](int, Reconsider) {});
+}
+
+std::vector<int> executionOrder(const DataFlow &flow) {
+  Liveness liveness(flow);
+  return sorted(
+      flow, [&](int s) { return liveness.growth(s) <= 0; },
+      [&](int s, Reconsider again) { liveness.placed(s, again); });
+}
+
+DataFlow reordered(const DataFlow &flow, llvm::ArrayRef<int> order) {
+  DataFlow result;
+  result.values = flow.values;
+  result.results = flow.results;
+  for (int s : order) {
+    const DataFlow::Step &step = flow.steps[s];
+    result.addStep(step.part, step.reads, step.makes);
+  }
+  return result;
+}
+
+std::vector<Lifetime> lifetimes(const DataFlow &flow, llvm::ArrayRef<int> order) {
+  std::vector<Lifetime> lives(flow.values.size());
+  auto touch = [&](int value, int64_t time) {
+    Lifetime &life = lives[flow.root(value)];
+    life.last = std::max(life.last, time);
+  };
+  for (auto [time, s] : llvm::enumerate(order)) {
+    for (int value : flow.steps[s].reads)
+      touch(value, int64_t(time));
+    for (int value : flow.steps[s].makes) {
+      if (flow.root(value) == value)
+        lives[value].first = int64_t(time);
+      touch(value, int64_t(time));
+    }
+  }
+  for (int value : flow.results)
+    touch(value, int64_t(order.size()));
+  return lives;
+}
+
+MemoryLoad::Peak peak(const DataFlow &flow, llvm::ArrayRef<int> order) {
+  MemoryLoad load;
+  for (auto [value, life] : llvm::enumerate(lifetimes(flow, order)))
+    if (!flow.values[value].kept && life.last >= life.first)
+      load.add(life.first, life.last, flow.values[value].bytes);
+  return load.peak();
+}
+
+} // namespace tessera::graph
