@@ -32,20 +32,6 @@ LoopPart loopPart(Operation *op) {
   return plainReduction(op) ? LoopPart::Reduction : LoopPart::None;
 }
 
-/// No window, and every factor that has an extent is of one of the kinds.
-static bool hasOnly(const dist::ShardingRule &rule, std::initializer_list<dist::FactorKind> kinds) {
-  return rule.windows.empty() && llvm::all_of(rule.factors, [&](const dist::Factor &f) {
-           return f.size == 1 || llvm::is_contained(kinds, f.kind);
-         });
-}
-
-bool streams(const dist::ShardingRule &rule) { return hasOnly(rule, {dist::FactorKind::PassThrough}); }
-
-bool mayEndLoop(const dist::ShardingRule &rule) {
-  return streams(rule) ||
-         (rule.operands.size() == 1 && hasOnly(rule, {dist::FactorKind::PassThrough, dist::FactorKind::Reduce}));
-}
-
 namespace {
 
 /// Larger loop nests gain nothing and strain what executes them.

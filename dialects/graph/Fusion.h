@@ -25,12 +25,6 @@ namespace tessera::graph {
 /// The same for an operator on global and on local tensors.
 LoopPart loopPart(mlir::Operation *op);
 
-/// Every point of the results depends on one point of each operand: nothing is reduced, no window slides. The rule
-/// promises more than loops hold.
-bool streams(const dist::ShardingRule &rule);
-/// Streams, or reduces its only operand: it may read what a streaming operator computes without that being written.
-bool mayEndLoop(const dist::ShardingRule &rule);
-
 /// By step: the loop that it is in, named by its first member; a step that shares none is its own. -1: it is free.
 std::vector<int> formLoops(const DataFlow &flow);
 

@@ -1,8 +1,8 @@
 //===- Order.h - the order of execution, and what lives when -------------------------------------===//
 //
 // The program's own order, except that what makes no more memory live than it frees runs as soon as it can: a parameter
-// is updated when its gradient is there, and the gradient's memory is free again. The plan's order is computed here from
-// the local program, the report's from the program as it is chosen, and the search's from the global program.
+// is updated when its gradient is there, and the gradient's memory is free again. The plan's order is computed here
+// from the local program, the report's from the program as it is chosen, and the search's from the global program.
 //
 //   std::vector<int> order = executionOrder(flow);
 //   lifetimes(flow, order)[v]          // {first, last}, in positions of the order

@@ -1,7 +1,7 @@
 #include "strategies/cost/CostModel.h"
 
 #include "dialects/dist/DistInterfaces.h"
-#include "dialects/graph/Fusion.h"
+#include "dialects/graph/GraphKinds.h"
 
 #include <algorithm>
 #include <cmath>
@@ -138,6 +138,10 @@ llvm::SmallVector<Shape> localResults(const OperatorClass &cls, const Mesh &mesh
   return shapes;
 }
 
+bool isNoKernel(const OperatorClass &cls) {
+  return graph::isView(cls.sample) || cls.sample->hasTrait<mlir::OpTrait::ConstantLike>();
+}
+
 /// Reductions inside an operator with Stat factors.
 static size_t numStatistics(const ShardingRule &rule) {
   for (const dist::Factor &f : rule.factors)
@@ -155,6 +159,8 @@ Cost CostModel::kernel(double flops, int bits, double streamed) const {
 }
 
 Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, double streamed) const {
+  if (isNoKernel(cls))
+    return 0;
   llvm::SmallVector<Shape> operands = localOperands(cls, mesh_, strategy);
   llvm::SmallVector<Shape> results = localResults(cls, mesh_, strategy);
   if (!profile_.empty())
@@ -179,7 +185,7 @@ Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, doub
   double flops = mlir::cast<dist::ShardingRuleOpInterface>(cls.sample).getFlops(operands, results);
   double seconds = roofline(flops, cls.elementBits, streamed);
   // Padding is overwritten in a pass of its own, unless the operator's own loop takes that in.
-  if (!graph::mayEndLoop(cls.rule))
+  if (cls.part == graph::LoopPart::None)
     for (const dist::PaddingMask &mask : dist::paddingMasks(cls.rule, strategy, mesh_))
       seconds += 2 * double(numElements(operands[mask.operand])) * double(cls.operandBytes[mask.operand]) /
                      (topology_.memoryBandwidth * share_) +

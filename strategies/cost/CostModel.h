@@ -85,6 +85,9 @@ private:
   mutable dist::ReshardPlanner planner_;
 };
 
+/// Takes no time: the result is the operand's bytes under another shape, or is there before the first step.
+bool isNoKernel(const OperatorClass &cls);
+
 /// Local shapes of all operands / results under natural shardings.
 llvm::SmallVector<Shape> localOperands(const OperatorClass &cls, const Mesh &mesh, const Strategy &s);
 llvm::SmallVector<Shape> localResults(const OperatorClass &cls, const Mesh &mesh, const Strategy &s);

@@ -2,8 +2,11 @@
 
 #include "dialects/dist/ReshardedValues.h"
 #include "dialects/graph/Graph.h"
-#include "dialects/graph/MemoryLoad.h"
-#include "strategies/space/LiveRanges.h"
+#include "dialects/graph/GraphKinds.h"
+#include "dialects/graph/Order.h"
+#include "strategies/cost/LoopCost.h"
+
+#include <optional>
 
 using namespace mlir;
 
@@ -11,88 +14,78 @@ namespace tessera::strategies {
 
 namespace {
 
+/// The chosen program as one rank will run it: graph::DataFlow of operators and collectives, and the price of each.
 class Pricing {
 public:
   Pricing(const ChosenProgram &chosen, const CostModel &model)
-      : chosen_(chosen), program_(chosen.program), func_(chosen.program.func), model_(model), ranges_(chosen.program),
-        resharded_(model.mesh()) {}
+      : chosen_(chosen), program_(chosen.program), func_(chosen.program.func), model_(model), resharded_(model.mesh()) {
+  }
 
   llvm::Expected<ProgramCost> run() {
-    noteHandedOn();
     addArguments();
-    for (size_t i = 0; i < program_.operators.size(); ++i)
+    const size_t n = program_.operators.size();
+    cost_.operators.resize(n);
+    before_.resize(n + 1);
+    behind_.resize(n);
+    reads_.resize(n);
+    for (size_t i = 0; i < n; ++i)
       if (llvm::Error e = addOperator(int(i)))
         return e;
     if (llvm::Error e = addOutputs())
       return e;
-    for (const auto &[range, bytes] : copies_)
-      load_.add(range.from, std::max(range.from, range.to), bytes);
-    cost_.peakBytes = cost_.persistentBytes + load_.peak().bytes;
+    layOut();
+    priceKernels();
+    addMemory();
     return std::move(cost_);
   }
 
 private:
-  const ShardingRule &rule(int op) const { return program_.operators[op].cls->rule; }
+  /// A value under the sharding in which its maker hands it on.
+  struct Handed {
+    Sharding sharding;
+    int id; // in flow_
+  };
 
-  int64_t bytesOf(Value v, const Sharding &s) const {
-    return model_.localBytes(shapeOf(v), elementBytes(v.getType()), s);
-  }
-
-  void noteHandedOn() {
-    for (unsigned a = 0; a < func_.getNumArguments(); ++a)
-      handed_[func_.getArgument(a)] = chosen_.args[a];
-    for (auto [i, info] : llvm::enumerate(program_.operators))
-      for (OpResult r : info.op->getResults())
-        handed_[r] = dist::resultSharding(info.cls->rule, chosen_.strategies[i], int(r.getResultNumber()));
+  int addValue(Value v, const Sharding &s) {
+    return flow_.addValue(s.localShape(model_.mesh(), shapeOf(v)),
+                          model_.localBytes(shapeOf(v), elementBytes(v.getType()), s));
   }
 
   void addArguments() {
     for (unsigned a = 0; a < func_.getNumArguments(); ++a) {
-      int64_t bytes = bytesOf(func_.getArgument(a), chosen_.args[a]);
+      int id = addValue(func_.getArgument(a), chosen_.args[a]);
+      handed_[func_.getArgument(a)] = {chosen_.args[a], id};
       llvm::StringRef role = graph::argRole(func_, a);
       if (role == graph::kParameter || role == graph::kState) {
-        cost_.persistentBytes += bytes;
-        continue;
+        flow_.values[id].kept = true;
+        cost_.persistentBytes += flow_.values[id].bytes;
       }
-      LiveRange range = ranges_.argument(a);
-      load_.add(range.from, range.to, bytes);
+      if (auto r = graph::updateOf(func_, a))
+        updates_.insert(*r);
     }
-  }
-
-  /// Fusion keeps it out of memory. Many readers ask: a learning rate is read by every update.
-  bool staysInLoop(Value v) {
-    auto [it, fresh] = staysInLoop_.try_emplace(v, false);
-    if (fresh)
-      it->second = program_.staysInLoop(v, [&](OpOperand &use) {
-        int reader = program_.index.lookup(use.getOwner());
-        return dist::operandSharding(rule(reader), chosen_.strategies[reader], int(use.getOperandNumber())) ==
-               handed_[v];
-      });
-    return it->second;
   }
 
   llvm::Error addOperator(int i) {
     const OperatorInfo &info = program_.operators[i];
     const Strategy &strategy = chosen_.strategies[i];
-    OperatorPrice price;
+    std::vector<PricedCollective> &list = cost_.operators[i].collectives;
     for (auto [o, v] : llvm::enumerate(info.op->getOperands())) {
       Sharding needs = dist::operandSharding(info.cls->rule, strategy, int(o));
-      if (!dist::canReshard(model_.mesh(), handed_[v], needs))
+      if (!dist::canReshard(model_.mesh(), handed_[v].sharding, needs))
         return fail("operator '" + info.name + "' expects operand " + llvm::Twine(o) + " " +
-                    dist::notOwed(model_.mesh(), handed_[v], needs));
-      addReshard(v, needs, ranges_.time(i), PricedCollective::Operand, int(o), price.collectives);
+                    dist::notOwed(model_.mesh(), handed_[v].sharding, needs));
+      reads_[i].push_back(addReshard(v, needs, i, PricedCollective::Operand, int(o), list));
     }
-    addOwn(i, price);
-    for (OpResult v : info.op->getResults()) {
-      std::optional<LiveRange> range = ranges_.result(v, [&](unsigned arg) { return chosen_.args[arg] == handed_[v]; });
-      if (range && !staysInLoop(v))
-        load_.add(range->from, range->to, bytesOf(v, handed_[v]));
+    llvm::SmallVector<int> made;
+    for (auto [r, v] : llvm::enumerate(info.op->getResults())) {
+      made.push_back(addValue(v, dist::naturalResult(info.cls->rule, strategy, int(r))));
+      if (graph::isView(info.op))
+        flow_.values[made.back()].viewOf = reads_[i].front();
     }
-    price.compute = model_.computeInLoop(
-        *info.cls, strategy, [&](int o) { return staysInLoop(info.op->getOperand(unsigned(o))); },
-        [&](int r) { return staysInLoop(info.op->getResult(unsigned(r))); });
-    cost_.compute += price.compute;
-    cost_.operators.push_back(std::move(price));
+    makes_.push_back(made);
+    addOwn(i, made);
+    for (auto [r, v] : llvm::enumerate(info.op->getResults()))
+      handed_[v] = {dist::resultSharding(info.cls->rule, strategy, int(r)), made[r]};
     return llvm::Error::success();
   }
 
@@ -102,34 +95,61 @@ private:
     cost_.communication += list.back().cost;
   }
 
-  /// Reshards the value for a reader at the time `used`, unless an earlier one has paid.
-  void addReshard(Value v, const Sharding &needs, int64_t used, PricedCollective::Place place, int index,
-                  std::vector<PricedCollective> &list) {
-    const Sharding &have = handed_[v];
-    dist::ReshardedValues::Want want = resharded_.want(v.getAsOpaquePointer(), have, needs);
-    if (!want.needed)
-      return;
-    if (!want.first) {
-      copies_[want.copy].first.to = std::max(copies_[want.copy].first.to, used);
-      return;
-    }
-    int64_t from = dist::ReshardedValues::paidWhereMade(have) ? ranges_.made(v) : used;
-    copies_.push_back({{from, used}, bytesOf(v, needs)});
-    int64_t bytes = elementBytes(v.getType());
-    for (const dist::Collective &c : model_.planReshard(shapeOf(v), bytes, have, needs))
-      add(c, bytes, place, index, list);
+  /// A collective as a step of one rank.
+  struct Move {
+    int from, to; // from: -1, what the operator has inside
+  };
+  int addMove(int from, const dist::Collective &c, int64_t elementBytes, std::vector<Move> &moves) {
+    int to = flow_.addValue(c.localOut, numElements(c.localOut) * elementBytes);
+    moves.push_back({from, to});
+    return to;
   }
 
-  /// What the operator brings along. Between the kernel and what is handed over lies another buffer.
-  void addOwn(int i, OperatorPrice &price) {
+  /// The value as `reader` needs it, which pays unless an earlier one has.
+  int addReshard(Value v, const Sharding &needs, int reader, PricedCollective::Place place, int index,
+                 std::vector<PricedCollective> &list) {
+    const Handed &have = handed_[v];
+    dist::ReshardedValues::Want want = resharded_.want(v.getAsOpaquePointer(), have.sharding, needs);
+    if (!want.needed)
+      return have.id;
+    if (!want.first)
+      return copies_[want.copy];
+    std::vector<Move> moves;
+    int id = have.id;
+    int64_t bytes = elementBytes(v.getType());
+    for (const dist::Collective &c : model_.planReshard(shapeOf(v), bytes, have.sharding, needs)) {
+      add(c, bytes, place, index, list);
+      id = addMove(id, c, bytes, moves);
+    }
+    int producer = program_.producer(v);
+    if (dist::ReshardedValues::paidWhereMade(have.sharding) && producer >= 0) {
+      std::vector<Move> &behind = behind_[producer];
+      behind.insert(behind.begin() + own_.lookup(v), moves.begin(), moves.end());
+    } else {
+      before_[reader].insert(before_[reader].end(), moves.begin(), moves.end());
+    }
+    copies_.push_back(id);
+    return id;
+  }
+
+  /// What the operator brings along: borders are fetched before it, results brought into their sharding behind it.
+  void addOwn(int i, llvm::MutableArrayRef<int> made) {
     for (const OwnCollective &own : model_.ownCollectives(*program_.operators[i].cls, chosen_.strategies[i])) {
-      load_.add(ranges_.time(i), ranges_.time(i), bufferBytes(own));
       PricedCollective::Place place = own.operand >= 0     ? PricedCollective::Operand
                                       : own.statistic >= 0 ? PricedCollective::Statistic
                                                            : PricedCollective::Result;
       add(own.collective, own.elementBytes, place, std::max({own.operand, own.statistic, own.result}),
-          price.collectives);
+          cost_.operators[i].collectives);
+      if (own.operand >= 0) {
+        reads_[i][own.operand] = addMove(reads_[i][own.operand], own.collective, own.elementBytes, before_[i]);
+      } else if (own.statistic >= 0) {
+        reads_[i].push_back(addMove(-1, own.collective, own.elementBytes, before_[i]));
+      } else {
+        made[own.result] = addMove(made[own.result], own.collective, own.elementBytes, behind_[i]);
+      }
     }
+    for (Value v : program_.operators[i].op->getResults())
+      own_[v] = int(behind_[i].size());
   }
 
   llvm::Error addOutputs() {
@@ -137,14 +157,52 @@ private:
       Value v = use.get();
       unsigned r = use.getOperandNumber();
       const Sharding &wanted = chosen_.results[r];
-      if (!dist::canReshard(model_.mesh(), handed_[v], wanted))
+      if (!dist::canReshard(model_.mesh(), handed_[v].sharding, wanted))
         return fail("result '" + graph::resultName(func_, r) + "' is expected " +
-                    dist::notOwed(model_.mesh(), handed_[v], wanted));
-      // An update is written where it lies as soon as it is made.
-      bool update = ranges_.updatedBy(r) && program_.producer(v) >= 0;
-      addReshard(v, wanted, update ? ranges_.made(v) : ranges_.end(), PricedCollective::Output, int(r), cost_.outputs);
+                    dist::notOwed(model_.mesh(), handed_[v].sharding, wanted));
+      int id = addReshard(v, wanted, int(program_.operators.size()), PricedCollective::Output, int(r), cost_.outputs);
+      flow_.results.push_back(id);
+      if (updates_.contains(r)) // written where the old value lies
+        flow_.values[id].kept = true;
     }
     return llvm::Error::success();
+  }
+
+  /// The steps in the order in which they are emitted.
+  void layOut() {
+    auto add = [&](const std::vector<Move> &moves) {
+      for (const Move &move : moves)
+        if (move.from < 0)
+          flow_.addStep(graph::LoopPart::None, {}, {move.to});
+        else
+          flow_.addStep(graph::LoopPart::None, {move.from}, {move.to});
+    };
+    for (size_t i = 0; i < program_.operators.size(); ++i) {
+      add(before_[i]);
+      stepOf_.push_back(flow_.addStep(program_.operators[i].cls->part, reads_[i], makes_[i]));
+      add(behind_[i]);
+    }
+    add(before_.back());
+    looped_.emplace(flow_, graph::formLoops(flow_));
+  }
+
+  void priceKernels() {
+    std::vector<StepKernel> kernels(flow_.steps.size());
+    for (size_t i = 0; i < program_.operators.size(); ++i)
+      kernels[stepOf_[i]] = {program_.operators[i].cls, &chosen_.strategies[i]};
+    const std::vector<Cost> costs = loopCosts(model_, flow_, *looped_, kernels);
+    for (size_t i = 0; i < program_.operators.size(); ++i)
+      cost_.compute += cost_.operators[i].compute = costs[stepOf_[i]];
+  }
+
+  void addMemory() {
+    const std::vector<int> order = graph::executionOrder(looped_->flow);
+    graph::DataFlow running = looped_->flow;
+    for (size_t i = 0; i < program_.operators.size(); ++i)
+      if (program_.operators[i].op->hasTrait<OpTrait::ConstantLike>())
+        for (int v : makes_[i])
+          running.values[v].kept = true; // a file of its own has it
+    cost_.peakBytes = cost_.persistentBytes + graph::peak(running, order).bytes;
   }
 
   llvm::Error fail(const llvm::Twine &what) {
@@ -155,12 +213,17 @@ private:
   const Program &program_;
   func::FuncOp func_;
   const CostModel &model_;
-  const LiveRanges ranges_;
   dist::ReshardedValues resharded_;
-  llvm::DenseMap<Value, Sharding> handed_;            // looked up only
-  llvm::DenseMap<Value, bool> staysInLoop_;           // looked up only
-  std::vector<std::pair<LiveRange, int64_t>> copies_; // of resharded values: when, bytes
-  graph::MemoryLoad load_;
+  llvm::DenseSet<unsigned> updates_;                  // results that update arguments
+  llvm::DenseMap<Value, Handed> handed_;              // looked up only
+  llvm::DenseMap<Value, int> own_;                    // moves of the operator's own behind it; looked up only
+  std::vector<int> copies_;                           // values, as resharded_ numbers them
+  std::vector<std::vector<Move>> before_;             // by operator, and before the end
+  std::vector<std::vector<Move>> behind_;             // by operator
+  std::vector<llvm::SmallVector<int>> reads_, makes_; // by operator: values
+  std::vector<int> stepOf_;                           // by operator
+  graph::DataFlow flow_;
+  std::optional<graph::LoopedFlow> looped_;
   ProgramCost cost_;
 };
 

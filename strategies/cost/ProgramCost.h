@@ -1,8 +1,9 @@
 //===- ProgramCost.h - what a program costs under one strategy per operator -----------------------===//
 //
-// The sum over operators of kernels (as fusion leaves them) and of communication: reshards that the operator pays as
+// The chosen program is laid out as one rank will run it: operators on local shapes, reshards that an operator pays as
 // the first reader of a value under a sharding (dist::ReshardedValues), and what it brings along
-// (dist::ownCollectives). Memory is what persists and the largest sum of what lives at once (LiveRanges).
+// (dist::ownCollectives). Of that follow loops (graph::formLoops), the kernels' times (LoopCost.h), the order of
+// execution and the most that lives at once (graph/Order.h).
 //
 //   ProgramCost cost = cantFail(priceProgram({program, strategies, args, results}, model));
 //   cost.operators[3].collectives      // what operator 3 pays

@@ -239,7 +239,7 @@ private:
       for (Value v : program_.operators[i].op->getResults()) {
         // What updates the group's own argument lies as that does.
         std::optional<LiveRange> range = ranges.result(v, [&](unsigned arg) { return int(arg) == group(c).arg; });
-        if (range && !built_.groups.staysInLoop(program_, c, v))
+        if (range)
           lives.push_back({c, bytesOf(c, v), *range});
       }
     }

@@ -3,8 +3,9 @@
 
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/DistOps.h"
-#include "dialects/graph/Fusion.h"
 #include "dialects/graph/GraphOrigin.h"
+#include "dialects/graph/Order.h"
+#include "strategies/cost/LoopCost.h"
 
 using namespace mlir;
 
@@ -26,14 +27,24 @@ public:
         auto cls = OperatorClass::of(&op);
         if (!cls)
           return cls.takeError();
-        classes_[&op] = std::move(*cls);
+        Strategy whole;
+        whole.factors.resize((*cls)->rule.factors.size());
+        classes_[&op] = {std::move(*cls), std::move(whole)};
       }
-    for (Operation &op : block.without_terminator())
+    const graph::FunctionFlow program(func_);
+    const graph::LoopedFlow looped(program.flow, graph::formLoops(program.flow));
+    std::vector<StepKernel> kernels;
+    for (Operation *op : program.operators) {
+      auto it = classes_.find(op);
+      kernels.push_back(it == classes_.end() ? StepKernel() : StepKernel{it->second.cls.get(), &it->second.whole});
+    }
+    const std::vector<Cost> costs = loopCosts(model_, program.flow, looped, kernels);
+    for (auto [op, cost] : llvm::zip(program.operators, costs))
       if (auto collective = dyn_cast<dist::CollectiveOp>(op))
         add(collective);
       else
-        add(&op);
-    addMemory(block);
+        add(op, cost);
+    addMemory(looped.flow);
     return std::move(report_);
   }
 
@@ -72,61 +83,36 @@ private:
     report_.operators.push_back(std::move(r));
   }
 
-  /// Computed point by point and read only by what can be of the same loop: fusion keeps it out of memory.
-  bool isVirtual(Value v) const {
-    auto holds = [&](Operation *op, auto property) {
-      auto it = op ? classes_.find(op) : classes_.end();
-      return it != classes_.end() && property(it->second->rule);
-    };
-    return holds(v.getDefiningOp(), graph::streams) &&
-           llvm::all_of(v.getUsers(), [&](Operation *u) { return holds(u, graph::mayEndLoop); });
-  }
-
-  void add(Operation *op) {
+  void add(Operation *op, Cost compute) {
     OperatorReport r = describeOperator(op);
     if (auto it = classes_.find(op); it != classes_.end()) {
-      const OperatorClass &cls = *it->second;
-      Strategy whole;
-      whole.factors.resize(cls.rule.factors.size());
-      llvm::SmallVector<Shape> operands = cls.operandShapes, results = cls.resultShapes;
+      const OperatorClass &cls = *it->second.cls;
       r.rule = cls.rule.str();
-      r.flops = cast<dist::ShardingRuleOpInterface>(op).getFlops(operands, results);
-      r.compute = model_.computeInLoop(
-          cls, whole, [&](int o) { return isVirtual(op->getOperand(unsigned(o))); },
-          [&](int o) { return isVirtual(op->getResult(unsigned(o))); });
+      r.flops = cast<dist::ShardingRuleOpInterface>(op).getFlops(cls.operandShapes, cls.resultShapes);
+      r.compute = compute;
     }
     report_.compute += r.compute;
     report_.operators.push_back(std::move(r));
   }
 
-  /// What persists, and the largest live set in the program's order.
-  void addMemory(Block &block) {
-    int64_t live = 0, peak = 0;
+  /// What persists, and the largest live set in the order of execution.
+  void addMemory(const graph::DataFlow &looped) {
     for (unsigned i = 0; i < func_.getNumArguments(); ++i) {
       llvm::StringRef role = graph::argRole(func_, i);
-      bool persists = role == graph::kParameter || role == graph::kState;
-      (persists ? report_.persistentBytes : live) += bytesOf(func_.getArgument(i));
+      if (role == graph::kParameter || role == graph::kState)
+        report_.persistentBytes += bytesOf(func_.getArgument(i));
     }
-    llvm::DenseMap<Value, Operation *> last; // looked up only
-    for (Operation &op : block)
-      for (Value v : op.getOperands())
-        last[v] = &op;
-    for (Operation &op : block.without_terminator()) {
-      for (Value v : op.getResults())
-        live += isVirtual(v) ? 0 : bytesOf(v);
-      peak = std::max(peak, live);
-      llvm::SmallDenseSet<Value> ended;
-      for (Value v : op.getOperands())
-        if (v.getDefiningOp() && last[v] == &op && !isVirtual(v) && ended.insert(v).second)
-          live -= bytesOf(v);
-    }
-    report_.peakBytes = report_.persistentBytes + peak;
+    report_.peakBytes = report_.persistentBytes + graph::peak(looped, graph::executionOrder(looped)).bytes;
   }
 
+  struct Whole {
+    std::unique_ptr<OperatorClass> cls;
+    Strategy whole; // nothing is cut
+  };
   func::FuncOp func_;
   const CostModel &model_;
   llvm::function_ref<std::string(Value)> differs_;
-  llvm::DenseMap<Operation *, std::unique_ptr<OperatorClass>> classes_; // looked up only
+  llvm::DenseMap<Operation *, Whole> classes_; // looked up only
   FunctionReport report_;
 };
 

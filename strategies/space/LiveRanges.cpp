@@ -1,37 +1,42 @@
 #include "strategies/space/LiveRanges.h"
 
-#include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
+#include "dialects/graph/GraphKinds.h"
+#include "dialects/graph/Order.h"
 
 using namespace mlir;
 
 namespace tessera::strategies {
-
-/// By operator: it streams, and everything that reads it is an update or only for one.
-static std::vector<bool> onlyForUpdates(const Program &program, const llvm::DenseMap<unsigned, unsigned> &updates) {
-  std::vector<bool> only(program.operators.size(), false);
-  for (size_t i = program.operators.size(); i-- > 0;) {
-    const OperatorInfo &info = program.operators[i];
-    only[i] = graph::streams(info.cls->rule) && llvm::all_of(info.op->getUses(), [&](OpOperand &use) {
-                auto it = program.index.find(use.getOwner());
-                return it == program.index.end() ? updates.contains(use.getOperandNumber()) : bool(only[it->second]);
-              });
-  }
-  return only;
-}
 
 LiveRanges::LiveRanges(const Program &program) : program_(program) {
   func::FuncOp func = program.func;
   for (unsigned a = 0; a < func.getNumArguments(); ++a)
     if (auto r = graph::updateOf(func, a))
       updates_[*r] = a;
-  const std::vector<bool> early = onlyForUpdates(program, updates_);
-  for (size_t i = 0; i < program.operators.size(); ++i) {
-    int64_t time = early[i] ? 0 : int64_t(i);
-    for (Value v : program.operators[i].op->getOperands())
-      if (int p = program.producer(v); early[i] && p >= 0)
-        time = std::max(time, times_[p]);
-    times_.push_back(time);
+  std::vector<int> loops;
+  for (const OperatorInfo &info : program.operators)
+    loops.push_back(info.loop);
+  const graph::FunctionFlow own(func);
+  const graph::LoopedFlow looped(own.flow, loops);
+  for (auto [v, inMemory] : llvm::enumerate(looped.inMemory))
+    if (!inMemory)
+      inLoops_.insert(own.tensors[v]);
+  const std::vector<int> order = graph::executionOrder(looped.flow);
+  end_ = int64_t(order.size());
+  std::vector<int64_t> position(order.size());
+  for (auto [time, step] : llvm::enumerate(order))
+    position[step] = int64_t(time);
+  times_.resize(program.operators.size());
+  for (size_t i = times_.size(); i-- > 0;) {
+    if (int step = looped.stepOf[i]; step >= 0) {
+      times_[i] = position[step];
+      continue;
+    }
+    // Free, and only in loops: it runs with the first of them.
+    times_[i] = end_;
+    for (Operation *user : program.operators[i].op->getUsers())
+      if (auto it = program.index.find(user); it != program.index.end())
+        times_[i] = std::min(times_[i], times_[it->second]);
   }
 }
 
@@ -40,12 +45,17 @@ int64_t LiveRanges::made(Value value) const {
   return producer < 0 ? 0 : times_[producer];
 }
 
-LiveRange LiveRanges::untilLastRead(Value value) const {
-  LiveRange range{made(value), made(value)};
-  for (Operation *user : value.getUsers())
-    if (auto it = program_.index.find(user); it != program_.index.end())
-      range.to = std::max(range.to, times_[it->second]);
-  return range;
+int64_t LiveRanges::lastRead(Value value) const {
+  int64_t last = made(value);
+  for (Operation *user : value.getUsers()) {
+    auto it = program_.index.find(user);
+    if (it == program_.index.end())
+      continue;
+    last = std::max(last, times_[it->second]);
+    if (graph::isView(user))
+      last = std::max(last, lastRead(user->getResult(0)));
+  }
+  return last;
 }
 
 LiveRange LiveRanges::argument(unsigned arg) const {
@@ -53,25 +63,22 @@ LiveRange LiveRanges::argument(unsigned arg) const {
   llvm::StringRef role = graph::argRole(func, arg);
   if (role == graph::kParameter || role == graph::kState)
     return {0, end()};
-  return untilLastRead(func.getArgument(arg));
+  return {0, lastRead(func.getArgument(arg))};
 }
 
 std::optional<LiveRange> LiveRanges::result(Value value, llvm::function_ref<bool(unsigned)> liesAlike) const {
-  LiveRange range = untilLastRead(value);
+  if (inLoops_.contains(value) || graph::isView(value.getDefiningOp()))
+    return std::nullopt;
+  LiveRange range{made(value), lastRead(value)};
   for (OpOperand &use : value.getUses()) {
     if (program_.index.contains(use.getOwner()))
       continue;
-    std::optional<unsigned> arg = updatedBy(use.getOperandNumber());
-    if (arg && liesAlike(*arg))
+    auto update = updates_.find(use.getOperandNumber());
+    if (update != updates_.end() && liesAlike(update->second))
       return std::nullopt;
     range.to = end();
   }
   return range;
-}
-
-std::optional<unsigned> LiveRanges::updatedBy(unsigned result) const {
-  auto it = updates_.find(result);
-  return it == updates_.end() ? std::nullopt : std::optional(it->second);
 }
 
 } // namespace tessera::strategies

@@ -1,12 +1,9 @@
-//===- LiveRanges.h - when operators run, and how long their values live ---------------------------===//
+//===- LiveRanges.h - when operators run and how long their values live, as the search sees it ------===//
 //
-// Times are counted in operators of the program: operator i runs at time(i), the results are read at end(). A value
-// lives from the operator that makes it to its last reader. The search bounds memory by these times, and the program's
-// cost reports it by them.
-//
-// The order is the program's own, except that updates of parameters and states, and what is only for them, run as soon
-// as they can. This is what graph-schedule (compiler/partition/Schedule.cpp) makes of the local program, foretold
-// before sizes and loops are known.
+// Times are positions in the order of execution that graph::executionOrder gives the global program with its loops:
+// operator i runs at time(i), the results are read at end(). A value lives from the operator that makes it to its last
+// reader, and with it lives what shows its bytes under another shape. The search bounds memory by these times. What is
+// cut has other sizes, so the order of a local program may be another one.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_SPACE_LIVERANGES_H
@@ -28,22 +25,23 @@ public:
   explicit LiveRanges(const Program &program);
 
   int64_t time(int op) const { return times_[op]; }
-  int64_t end() const { return int64_t(times_.size()); }
-  /// When the value is there: an argument from the start.
-  int64_t made(mlir::Value value) const;
+  int64_t end() const { return end_; }
   /// Parameters and states live all the time.
   LiveRange argument(unsigned arg) const;
-  /// nullopt: the value takes the place of an argument that it updates. That is so where the two lie alike.
+  /// nullopt: the value stays in a loop, is a view, or takes the place of an argument that it updates. That is so where
+  /// the two lie alike.
   std::optional<LiveRange> result(mlir::Value value, llvm::function_ref<bool(unsigned arg)> liesAlike) const;
-  /// The argument that a result of the function updates.
-  std::optional<unsigned> updatedBy(unsigned result) const;
 
 private:
-  LiveRange untilLastRead(mlir::Value value) const;
+  int64_t made(mlir::Value value) const;
+  /// By an operator, of the value or a view of it.
+  int64_t lastRead(mlir::Value value) const;
 
   const Program &program_;
   llvm::DenseMap<unsigned, unsigned> updates_; // result -> argument
   std::vector<int64_t> times_;
+  llvm::DenseSet<mlir::Value> inLoops_; // looked up only
+  int64_t end_ = 0;
 };
 
 } // namespace tessera::strategies

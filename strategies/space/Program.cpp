@@ -5,6 +5,7 @@
 #include "dialects/graph/Graph.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
 
@@ -51,6 +52,7 @@ llvm::Expected<std::unique_ptr<OperatorClass>> OperatorClass::of(Operation *op) 
                                    llvm::toString(rule.takeError()).c_str());
   cls->rule = std::move(*rule);
   cls->sample = op;
+  cls->part = graph::loopPart(op);
   int floatBits = 0; // of what it computes with; a source has only results
   auto note = [&](Value value, auto &shapes, auto &bytes, int &floatBits) {
     shapes.push_back(shapeOf(value));
@@ -105,26 +107,10 @@ llvm::Expected<Program> Program::analyse(func::FuncOp func) {
       program.classes.push_back(std::move(*made));
     }
     program.index[&op] = int(program.operators.size());
-    int segment = 0;
-    for (Value v : op.getOperands())
-      if (int p = program.producer(v); p >= 0) {
-        const OperatorInfo &from = program.operators[p];
-        segment = std::max(segment, from.segment + !graph::streams(from.cls->rule));
-      }
-    program.operators.push_back({&op, graph::nameOf(&op), cls, segment});
+    program.operators.push_back({&op, graph::nameOf(&op), cls});
   }
-  // What is computed point by point can wait for its first user.
-  for (OperatorInfo &info : llvm::reverse(program.operators)) {
-    if (!graph::streams(info.cls->rule))
-      continue;
-    int first = -1;
-    for (Operation *user : info.op->getUsers())
-      if (auto it = program.index.find(user); it != program.index.end()) {
-        int segment = program.operators[it->second].segment;
-        first = first < 0 ? segment : std::min(first, segment);
-      }
-    info.segment = std::max(info.segment, first);
-  }
+  for (auto [i, loop] : llvm::enumerate(graph::formLoops(graph::FunctionFlow(func).flow)))
+    program.operators[i].loop = loop;
   return program;
 }
 
@@ -161,16 +147,24 @@ BatchDependence::BatchDependence(const Program &program) : operators(program.ope
 }
 
 bool Program::staysInLoop(Value value, llvm::function_ref<bool(OpOperand &)> alike) const {
-  int made = producer(value);
-  if (made < 0 || !graph::streams(operators[made].cls->rule))
+  using graph::LoopPart;
+  const int made = producer(value);
+  if (made < 0 || (operators[made].cls->part != LoopPart::Points && operators[made].cls->part != LoopPart::Free))
     return false;
-  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
-    auto it = index.find(use.getOwner());
-    if (it == index.end())
-      return false;
-    const OperatorInfo &reader = operators[it->second];
-    return graph::mayEndLoop(reader.cls->rule) && reader.segment == operators[made].segment && alike(use);
-  });
+  const int loop = operators[made].loop;
+  // What is free hands the value on to its own readers.
+  std::function<bool(Value)> inLoop = [&](Value v) {
+    return llvm::all_of(v.getUses(), [&](OpOperand &use) {
+      auto it = index.find(use.getOwner());
+      if (it == index.end() || !alike(use))
+        return false;
+      const OperatorInfo &reader = operators[it->second];
+      if (reader.cls->part == LoopPart::Free)
+        return llvm::all_of(reader.op->getResults(), inLoop);
+      return loop < 0 ? reader.cls->part != LoopPart::None : reader.loop == loop;
+    });
+  };
+  return inLoop(value);
 }
 
 Operation *Program::returnOp() const { return const_cast<func::FuncOp &>(func).getBody().front().getTerminator(); }

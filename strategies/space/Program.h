@@ -14,6 +14,7 @@
 #define TESSERA_STRATEGIES_SPACE_PROGRAM_H
 
 #include "dialects/dist/ShardingRule.h"
+#include "dialects/graph/Fusion.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -42,6 +43,7 @@ struct OperatorClass {
   llvm::SmallVector<int64_t> operandBytes, resultBytes; // of one element
   int elementBits = 32;                                 // of the widest floating-point tensor; the arithmetic's width
   mlir::Operation *sample = nullptr;                    // one of them: asked for its flops
+  graph::LoopPart part = graph::LoopPart::None;         // what it becomes in a loop
 
   /// Of an operator with a rule, on ranked static tensors.
   static llvm::Expected<std::unique_ptr<OperatorClass>> of(mlir::Operation *op);
@@ -53,9 +55,8 @@ struct OperatorInfo {
   mlir::Operation *op = nullptr;
   std::string name; // for people: as in the model file
   const OperatorClass *cls = nullptr;
-  /// How many operators that do not stream (graph/Fusion.h) lie, one behind the other, before it; of one that does,
-  /// before its first user.
-  int segment = 0;
+  /// As fusion would form loops (graph::formLoops) if nothing were cut: named by its first operator; -1: it is free.
+  int loop = -1;
 };
 
 /// Where a value comes from and goes to.
@@ -79,9 +80,8 @@ struct Program {
   int producer(mlir::Value value) const;
   /// Uses by operators (not by the return), in program order.
   llvm::SmallVector<ValueUse> uses(mlir::Value value) const;
-  /// Whether fusion keeps the value out of memory: an operator that streams makes it, and every reader is of the same
-  /// loop, so that it reads point by point and need not wait for anything that is computed from the value otherwise.
-  /// `alike` says whether a reader takes the blocks that are made.
+  /// Whether fusion keeps the value out of memory: every reader is of its operator's loop, or it is free and every
+  /// reader is of some loop. `alike` says whether a reader takes the blocks that are made.
   bool staysInLoop(mlir::Value value, llvm::function_ref<bool(mlir::OpOperand &)> alike) const;
 };
 

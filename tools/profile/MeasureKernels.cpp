@@ -3,7 +3,6 @@
 #include "compiler/emit/Plans.h"
 #include "compiler/partition/Passes.h"
 #include "dialects/dist/DistDialect.h"
-#include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
 #include "runtime/comm/threads/ThreadWorld.h"
 #include "runtime/launch/Launcher.h"
@@ -159,7 +158,7 @@ llvm::Error measureKernels(ModuleOp module, const MeasureOptions &options, Profi
     if (!program)
       return program.takeError();
     for (const auto &cls : program->classes) {
-      if (graph::mayEndLoop(cls->rule))
+      if (cls->part != graph::LoopPart::None || strategies::isNoKernel(*cls))
         continue;
       for (Strategy strategy : strategies::enumerateStrategies(*cls, options.mesh)) {
         strategy.results.clear(); // how results are handed on is no matter of the kernel
