@@ -1,5 +1,6 @@
 #include "strategies/graph/BuildGraph.h"
 
+#include "dialects/dist/ReshardedValues.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/MemoryLoad.h"
 #include "strategies/space/LiveRanges.h"
@@ -119,8 +120,10 @@ private:
       for (size_t i = 0; i < from.size(); ++i)
         for (size_t j = 0; j < wants.size(); ++j) {
           Cost sum = 0;
+          dist::ReshardedValues book(model_.mesh());
           for (int to : wants[j])
-            sum = std::min(kForbidden, sum + reshard(value, shapeId, from[i], to));
+            if (wants[j].size() == 1 || book.want(nullptr, shardings_[from[i]], shardings_[to]).first)
+              sum = std::min(kForbidden, sum + reshard(value, shapeId, from[i], to));
           (*made)[i * wants.size() + j] = sum;
         }
       known = std::move(made);
@@ -146,52 +149,52 @@ private:
       }
   }
 
+  /// How a group reads a value of another group.
+  struct Reads {
+    Value value;
+    std::vector<std::pair<int, int>> places; // operators and their operands, in program order
+    bool isUpdate;                           // it is also the new value of the group's argument
+  };
+
+  std::vector<Reads> readsFromOthers(int c) const {
+    std::vector<Reads> reads;
+    llvm::DenseMap<Value, size_t> at; // looked up only
+    auto of = [&](Value v) -> Reads * {
+      if (int p = built_.groups.of(program_, v); p < 0 || p == c)
+        return nullptr;
+      auto [it, fresh] = at.try_emplace(v, reads.size());
+      if (fresh)
+        reads.push_back({v, {}, false});
+      return &reads[it->second];
+    };
+    for (int i : group(c).ops)
+      for (OpOperand &operand : program_.operators[i].op->getOpOperands())
+        if (Reads *read = of(operand.get()))
+          read->places.push_back({i, int(operand.getOperandNumber())});
+    if (group(c).arg < 0)
+      return reads;
+    if (auto r = graph::updateOf(program_.func, unsigned(group(c).arg)))
+      if (Reads *read = of(program_.returnOp()->getOperand(*r)))
+        read->isUpdate = true;
+    return reads;
+  }
+
   void addEdges() {
-    // Reads of values of other groups: value -> (operator, operand) pairs, in program order.
-    for (size_t c = 0; c < built_.groups.list.size(); ++c) {
-      std::vector<std::pair<Value, std::vector<std::pair<int, int>>>> reads;
-      llvm::DenseMap<Value, size_t> at;
-      for (int i : group(int(c)).ops) {
-        Operation *op = program_.operators[i].op;
-        for (unsigned o = 0; o < op->getNumOperands(); ++o) {
-          Value v = op->getOperand(o);
-          int p = built_.groups.of(program_, v);
-          if (p < 0 || p == int(c))
-            continue;
-          auto [it, fresh] = at.try_emplace(v, reads.size());
-          if (fresh)
-            reads.push_back({v, {}});
-          reads[it->second].second.push_back({i, int(o)});
-        }
-      }
-      for (const auto &[value, places] : reads) {
+    for (size_t c = 0; c < built_.groups.list.size(); ++c)
+      for (const Reads &reads : readsFromOthers(int(c))) {
         std::vector<std::vector<int>> wants;
         for (const GroupOption &option : options(int(c))) {
           std::set<int> distinct;
-          for (auto [op, operand] : places)
+          for (auto [op, operand] : reads.places)
             distinct.insert(sharding(dist::operandSharding(program_.operators[op].cls->rule,
                                                            option.strategies[position(int(c), op)], operand)));
+          if (reads.isUpdate)
+            distinct.insert(sharding(option.arg));
           wants.emplace_back(distinct.begin(), distinct.end());
         }
-        int p = built_.groups.of(program_, value);
-        addTo(p, int(c), value, matrix(value, p, wants));
+        const int p = built_.groups.of(program_, reads.value);
+        addTo(p, int(c), reads.value, matrix(reads.value, p, wants));
       }
-    }
-    // An update goes back to its argument.
-    func::FuncOp func = program_.func;
-    for (unsigned a = 0; a < function_.args.size(); ++a) {
-      auto r = graph::updateOf(func, a);
-      if (!r)
-        continue;
-      Value v = program_.returnOp()->getOperand(*r);
-      int p = built_.groups.of(program_, v), c = built_.groups.ofArg[a];
-      if (p < 0 || p == c)
-        continue;
-      std::vector<std::vector<int>> wants;
-      for (const GroupOption &option : options(c))
-        wants.push_back({sharding(option.arg)});
-      addTo(p, c, v, matrix(v, p, wants));
-    }
     for (auto &[pair, edge] : edges_) {
       built_.graph.addEdge(built_.node[pair.first], built_.node[pair.second], std::move(edge.first));
       built_.growing.push_back(std::move(edge.second));
