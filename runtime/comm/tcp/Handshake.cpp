@@ -34,6 +34,12 @@ Handshake::Handshake(Socket socket, Role role, const Hello &mine, const std::str
     : socket_(std::move(socket)), role_(role), mine_(mine), secret_(secret), deadline_(deadline),
       connected_(role == Accepting) {
   fillRandom(mine_.challenge, sizeof mine_.challenge);
+  if (role == Accepting) {
+    mine_.port = 0;
+    for (auto *field : {&mine_.address, &mine_.host, &mine_.plan})
+      std::memset(*field, 0, sizeof *field);
+    return; // whoever connects begins
+  }
   out_.assign(reinterpret_cast<const char *>(&mine_), sizeof mine_);
 }
 
@@ -55,6 +61,21 @@ Digest Handshake::proof(Role role, const Hello &own, const Hello &other) const {
   return hmacSha256(secret_, text);
 }
 
+bool Handshake::flush() {
+  while (connected_ && !out_.empty()) {
+    const ssize_t sent = send(socket_.fd(), out_.data(), out_.size(), MSG_NOSIGNAL);
+    if (sent > 0)
+      out_.erase(0, size_t(sent));
+    else if (errno == EAGAIN)
+      break;
+    else if (errno != EINTR) {
+      fail(std::strerror(errno));
+      return false;
+    }
+  }
+  return true;
+}
+
 void Handshake::advance() {
   if (!running_)
     return;
@@ -68,15 +89,8 @@ void Handshake::advance() {
       connected_ = true;
     }
   }
-  while (connected_ && !out_.empty()) {
-    const ssize_t sent = send(socket_.fd(), out_.data(), out_.size(), MSG_NOSIGNAL);
-    if (sent > 0)
-      out_.erase(0, size_t(sent));
-    else if (errno == EAGAIN)
-      break;
-    else if (errno != EINTR)
-      return fail(std::strerror(errno));
-  }
+  if (!flush())
+    return;
   // Their Hello, then their proof.
   while (connected_ && received_ < sizeof(Hello) + sizeof(Digest)) {
     const bool hello = received_ < sizeof(Hello);
@@ -84,9 +98,8 @@ void Handshake::advance() {
     char *into = hello ? reinterpret_cast<char *>(&theirs_) + received_
                        : reinterpret_cast<char *>(theirProof_.data()) + received_ - sizeof(Hello);
     const ssize_t got = recv(socket_.fd(), into, end - received_, 0);
-    if (got == 0)
-      return fail(received_ < sizeof(Hello) ? "the connection was closed"
-                                            : "the connection was closed: the other end has another secret");
+    if (got == 0) // also where the other end has no room for it now: each sends its proof before it judges the other's
+      return fail("the connection was closed");
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0 && errno == EAGAIN)
@@ -97,8 +110,15 @@ void Handshake::advance() {
     if (received_ != sizeof(Hello))
       continue;
     const Hello pattern;
+    // The other end hears what it has met, even if this one wants nothing more of it.
+    if (role_ == Accepting && std::memcmp(theirs_.magic, pattern.magic, sizeof pattern.magic) == 0) {
+      out_.assign(reinterpret_cast<const char *>(&mine_), sizeof mine_);
+      if (!flush())
+        return;
+    }
     if (std::memcmp(theirs_.magic, pattern.magic, sizeof pattern.magic) != 0)
       return fail("the other end is no rank of Tessera");
+    heard_ = true;
     if (theirs_.byteOrder != pattern.byteOrder)
       return fail("the other end is a machine of another byte order");
     if (theirs_.version != pattern.version)

@@ -2,8 +2,10 @@
 //
 // Both ends send who they are (Hello, with a random challenge), then the proof that they know the shared
 // secret: HMAC-SHA256 over their role, their own Hello and the other's. Without a secret the key is empty; one
-// end with and one without do not meet. Nothing is allocated on a stranger's word: all messages have fixed
-// sizes. The machine never blocks, so that a stranger who says nothing stops nobody else.
+// end with and one without do not meet. The end that accepts says nothing before it has a whole Hello, and its own
+// Hello then names neither host nor plan nor address: whoever connects may be a stranger. Nothing is allocated on a
+// stranger's word: all messages have fixed sizes. The machine never blocks, so that a stranger who says nothing stops
+// nobody else.
 //
 //   Handshake handshake(std::move(socket), Handshake::Connecting, hello, secret, deadline);
 //   while (handshake.running()) {
@@ -34,7 +36,7 @@ struct Hello {
   uint32_t port = 0;        // where this rank listens,
   char address[64] = {};    // and on which address
   char host[64] = {};       // its machine's name, for messages
-  char plan[64] = {};       // plan_id
+  char plan[64] = {};       // plan_id; these four are empty where the end accepts
   uint8_t session[16] = {}; // chosen by rank 0: connections of another job do not meet this one's
   uint8_t challenge[32] = {};
 
@@ -53,6 +55,8 @@ public:
   Handshake(Socket socket, Role role, const Hello &mine, const std::string &secret, double deadline);
 
   bool running() const { return running_; }
+  /// Whether the other end has said who it is; not yet, that it is true.
+  bool heard() const { return heard_; }
   int fd() const { return socket_.fd(); }
   short events() const;
   double deadline() const { return deadline_; }
@@ -65,6 +69,8 @@ public:
 
 private:
   void fail(const std::string &why);
+  /// Sends what there is room for; false where that failed.
+  bool flush();
   Digest proof(Role role, const Hello &own, const Hello &other) const;
 
   Socket socket_;
@@ -72,7 +78,7 @@ private:
   Hello mine_, theirs_;
   const std::string secret_;
   const double deadline_;
-  bool running_ = true, connected_, refused_ = false;
+  bool running_ = true, connected_, refused_ = false, heard_ = false;
   Status status_;
   std::string out_;
   size_t received_ = 0;

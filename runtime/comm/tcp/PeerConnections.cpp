@@ -1,13 +1,14 @@
 #include "runtime/comm/tcp/PeerConnections.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace tessera::rt {
 namespace {
 
-/// A stranger gets so long, and so many of them are heard at once beside those who are expected.
-constexpr double kHandshakeSeconds = 10;
+/// So many strangers are heard at once beside those who are expected.
 constexpr size_t kStrangers = 64;
 constexpr double kRetrySeconds = 0.01;
 
@@ -32,33 +33,61 @@ std::string peersText(const std::vector<const TcpPeer *> &peers) {
 }
 
 void Acceptor::addTo(std::vector<pollfd> &polled) const {
-  if (handshakes_.size() < most_ + kStrangers)
-    polled.push_back({listener_.fd(), POLLIN, 0});
-  for (const auto &handshake : handshakes_)
-    polled.push_back({handshake->fd(), handshake->events(), 0});
+  polled.push_back({listener_.fd(), POLLIN, 0});
+  for (const Guest &guest : guests_)
+    polled.push_back({guest.handshake->fd(), guest.handshake->events(), 0});
+}
+
+void Acceptor::makeRoom() {
+  auto oldest = std::find_if(guests_.begin(), guests_.end(), [](const Guest &g) { return !g.handshake->heard(); });
+  if (oldest == guests_.end())
+    oldest = guests_.begin();
+  removed_.push_back({oldest->address, Status::error("no answer in time"), oldest->handshake->heard()});
+  guests_.erase(oldest);
+}
+
+void Acceptor::accept() {
+  const size_t room = most_ + kStrangers;
+  // Bounded, so that those who are in are heard between many who come.
+  for (size_t i = 0; i < room; ++i) {
+    std::string address;
+    Socket socket = acceptOne(listener_, address);
+    if (!socket && (errno == EMFILE || errno == ENFILE) && !guests_.empty()) {
+      makeRoom();
+      continue;
+    }
+    if (!socket)
+      return;
+    const double time = monotonicSeconds();
+    auto handshake = std::make_unique<Handshake>(std::move(socket), Handshake::Accepting, hello_, secret_,
+                                                 std::min(deadline_, time + kHandshakeSeconds));
+    handshake->advance(); // who has spoken already, is none of the silent
+    if (guests_.size() >= room)
+      makeRoom();
+    guests_.push_back({std::move(handshake), std::move(address), time + kHelloSeconds});
+  }
 }
 
 void Acceptor::advance(const std::function<void(const Hello &, Socket)> &met,
-                       const std::function<void(const std::string &, const Status &)> &rejected) {
-  while (handshakes_.size() < most_ + kStrangers) {
-    Socket socket = acceptOne(listener_);
-    if (!socket)
-      break;
-    handshakes_.push_back(std::make_unique<Handshake>(std::move(socket), Handshake::Accepting, hello_, secret_,
-                                                      std::min(deadline_, monotonicSeconds() + kHandshakeSeconds)));
-  }
-  for (auto &handshake : handshakes_) {
-    handshake->advance();
-    if (handshake->running())
+                       const std::function<void(const Stranger &)> &rejected) {
+  accept();
+  const double time = monotonicSeconds();
+  for (Guest &guest : guests_) {
+    guest.handshake->advance();
+    const bool late = guest.handshake->running() && !guest.handshake->heard() && time > guest.helloBy;
+    if (guest.handshake->running() && !late)
       continue;
-    const std::unique_ptr<Handshake> done = std::move(handshake);
-    Socket socket = done->takeSocket();
-    if (done->status())
-      met(done->theirs(), std::move(socket));
+    const std::unique_ptr<Handshake> done = std::move(guest.handshake);
+    if (late)
+      removed_.push_back({guest.address, Status::error("no answer in time"), false});
+    else if (done->status())
+      met(done->theirs(), done->takeSocket());
     else
-      rejected(peerAddress(socket), done->status());
+      removed_.push_back({guest.address, done->status(), done->heard()});
   }
-  std::erase(handshakes_, nullptr);
+  std::erase_if(guests_, [](const Guest &guest) { return !guest.handshake; });
+  for (const Stranger &stranger : std::exchange(removed_, {}))
+    rejected(stranger);
 }
 
 Result<std::vector<Socket>> connectPeers(const Socket &listener, const std::vector<TcpPeer> &peers, const Hello &hello,
@@ -124,7 +153,7 @@ Result<std::vector<Socket>> connectPeers(const Socket &listener, const std::vect
         wake = std::min(wake, o.retryAt);
     }
     poll(polled.data(), polled.size(), millisecondsUntil(wake));
-    acceptor.advance(take, [](const std::string &, const Status &) {});
+    acceptor.advance(take, [](const Stranger &) {});
     for (Outgoing &o : outgoing) {
       if (!o.handshake)
         continue;

@@ -28,26 +28,46 @@ std::string peerText(const TcpPeer &peer);
 /// "ranks 2, 3 (on host b) and 5".
 std::string peersText(const std::vector<const TcpPeer *> &peers);
 
-/// Accepts connections and takes them through their handshakes, a bounded number at once.
+/// A connection that came to nothing.
+struct Stranger {
+  std::string address;
+  Status status;
+  bool heard = false; // it said who it was
+};
+
+/// Accepts connections and takes them through their handshakes, `most` and some strangers at once. A connection must
+/// bring a whole Hello within kHelloSeconds, and where there is no room for a new one the oldest goes that has brought
+/// none: those who say nothing, however many, hold nobody up. A rank that has to go, connects again.
 class Acceptor {
 public:
+  static constexpr double kHelloSeconds = 2, kHandshakeSeconds = 10;
+
   Acceptor(const Socket &listener, const Hello &hello, const std::string &secret, double deadline, size_t most)
       : listener_(listener), hello_(hello), secret_(secret), deadline_(deadline), most_(most) {}
 
   /// What to wait for.
   void addTo(std::vector<pollfd> &polled) const;
-  /// Goes on where something came in. `met` gets who proved to know the secret and its connection;
-  /// `rejected` a stranger's address and what was wrong.
+  /// Goes on where something came in. `met` gets who proved to know the secret and its connection.
   void advance(const std::function<void(const Hello &, Socket)> &met,
-               const std::function<void(const std::string &, const Status &)> &rejected);
+               const std::function<void(const Stranger &)> &rejected);
 
 private:
+  struct Guest {
+    std::unique_ptr<Handshake> handshake; // null: is through
+    std::string address;
+    double helloBy;
+  };
+  void accept();
+  /// Takes the oldest out, of those without a Hello if there are any.
+  void makeRoom();
+
   const Socket &listener_;
   const Hello hello_;
   const std::string secret_;
   const double deadline_;
   const size_t most_;
-  std::vector<std::unique_ptr<Handshake>> handshakes_;
+  std::vector<Guest> guests_; // in the order in which they came
+  std::vector<Stranger> removed_;
 };
 
 /// In the order of `peers`; an empty socket for myself. `hello` names the group and this rank. `stopped` may end

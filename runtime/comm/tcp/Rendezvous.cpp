@@ -23,6 +23,7 @@ struct TableEntry {
 constexpr uint32_t kMostText = 4096;
 /// When one rank cannot take part, the others get so long to say whether they can.
 constexpr double kGraceSeconds = 3;
+constexpr size_t kMostRejections = 5;
 constexpr double kAnswerSeconds = 5;
 
 std::string hostName() {
@@ -81,10 +82,14 @@ public:
     peers_[theirs.rank] = peer;
   }
 
-  void rejected(const std::string &address, const Status &status) {
-    // Port scanners and the like close without a word; what they are told is not of interest later.
-    if (rejections_.size() < 5)
-      rejections_.push_back(address + ": " + status.message());
+  void rejected(const Stranger &stranger) {
+    // Port scanners and the like are only counted: they would crowd out who was meant to come.
+    if (!stranger.heard)
+      ++silent_;
+    else if (const std::string text = stranger.address + ": " + stranger.status.message();
+             rejections_.size() < kMostRejections &&
+             std::find(rejections_.begin(), rejections_.end(), text) == rejections_.end())
+      rejections_.push_back(text);
   }
 
   bool complete() const { return here_ == options_.ranks - 1; }
@@ -139,10 +144,14 @@ private:
     for (int r = 1; r < options_.ranks; ++r)
       if (peers_[r].port == 0)
         absent.push_back(std::to_string(r));
+    std::vector<std::string> away = rejections_;
+    if (silent_ > 0)
+      away.push_back(silent_ == 1 ? "a connection that did not say who it was"
+                                  : std::to_string(silent_) + " connections that did not say who they were");
     return Status::error((absent.size() == 1 ? "rank " : "ranks ") + join(absent, ", ") + " of " +
                          std::to_string(options_.ranks) + (absent.size() == 1 ? " is" : " are") + " missing after " +
                          secondsText(options_.rendezvousTimeout) +
-                         (rejections_.empty() ? "" : " (turned away: " + join(rejections_, "; ") + ")"));
+                         (away.empty() ? "" : " (turned away: " + join(away, "; ") + ")"));
   }
 
   const TcpOptions &options_;
@@ -150,7 +159,7 @@ private:
   std::vector<TcpPeer> peers_;
   std::vector<Socket> sockets_, refused_;
   std::vector<std::string> objections_, rejections_;
-  int here_ = 0;
+  int here_ = 0, silent_ = 0;
 };
 
 Result<Meeting> lead(const TcpOptions &options) {
@@ -170,7 +179,7 @@ Result<Meeting> lead(const TcpOptions &options) {
     acceptor.addTo(polled);
     poll(polled.data(), polled.size(), millisecondsUntil(deadline, 200));
     acceptor.advance([&](const Hello &theirs, Socket socket) { gathering.met(theirs, std::move(socket)); },
-                     [&](const std::string &address, const Status &status) { gathering.rejected(address, status); });
+                     [&](const Stranger &stranger) { gathering.rejected(stranger); });
     if (gathering.objected() && !std::exchange(objected, true))
       deadline = std::min(deadline, monotonicSeconds() + kGraceSeconds);
   }

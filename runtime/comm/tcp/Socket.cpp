@@ -136,10 +136,14 @@ int connectError(const Socket &socket) {
   return error;
 }
 
-Socket acceptOne(const Socket &listener) {
-  Socket socket(accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (socket)
-    prepare(socket.fd());
+Socket acceptOne(const Socket &listener, std::string &address) {
+  sockaddr_storage from = {};
+  socklen_t length = sizeof from;
+  Socket socket(accept4(listener.fd(), reinterpret_cast<sockaddr *>(&from), &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!socket)
+    return socket;
+  prepare(socket.fd());
+  address = addressText(from, length);
   return socket;
 }
 

@@ -50,8 +50,8 @@ Result<Socket> startConnecting(const std::string &address, uint16_t port, int at
 std::vector<std::string> numericAddresses(const std::string &address);
 /// 0, or the errno with which connecting failed; an end that is connected with itself has failed.
 int connectError(const Socket &socket);
-/// A connection that waits, or an empty socket.
-Socket acceptOne(const Socket &listener);
+/// A connection that waits, and from which address it is; or an empty socket, and errno says why.
+Socket acceptOne(const Socket &listener, std::string &address);
 
 /// Numeric, without the port.
 std::string localAddress(const Socket &socket);

@@ -6,6 +6,8 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -100,7 +102,7 @@ TEST_CASE("a rank with another secret is turned away, and the others hear who is
   }
   const std::vector<Status> results = meetAll(options);
   CHECK(says(results[0], "rank 2 of 3 is missing"));
-  CHECK(says(results[0], "another secret"));
+  CHECK(says(results[0], "turned away: 127.0.0.1: the other end has another secret"));
   CHECK(says(results[1], "rank 2 of 3 is missing"));
   CHECK(says(results[2], "another secret"));
 }
@@ -201,6 +203,64 @@ TEST_CASE("strangers who say nothing, or nonsense, do not keep ranks from meetin
     CHECK(status.ok());
   }
   noise.join();
+}
+
+TEST_CASE("ranks meet beside two thousand connections that say nothing") {
+  rlimit limit;
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  limit.rlim_cur = limit.rlim_max;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const size_t silent = std::min<size_t>(2000, size_t(limit.rlim_max) - 200); // the rest is for the ranks
+  const uint16_t port = freePort();
+  std::vector<TcpOptions> options;
+  for (int r = 0; r < 3; ++r) {
+    options.push_back(optionsFor(r, 3, port));
+    options.back().secret = "a secret";
+  }
+  Status first;
+  std::unique_ptr<World> world;
+  std::thread leader([&] {
+    Result<std::unique_ptr<World>> made = createTcpWorld(options[0]);
+    first = made.status();
+    if (made)
+      world = std::move(*made);
+  });
+  std::vector<Socket> strangers;
+  while (strangers.size() < silent) {
+    Result<Socket> socket = startConnecting("127.0.0.1", port);
+    REQUIRE(socket);
+    pollfd entry = {socket->fd(), POLLOUT, 0};
+    if (poll(&entry, 1, 1000) > 0 && connectError(*socket) == 0)
+      strangers.push_back(std::move(*socket));
+  }
+  for (const Status &status : meetAll({options[1], options[2]})) {
+    INFO(status.message());
+    CHECK(status.ok());
+  }
+  leader.join();
+  INFO(first.message());
+  CHECK(first.ok());
+}
+
+TEST_CASE("the end that accepts tells strangers neither plan nor host, and nothing before they speak") {
+  auto [a, b] = connected();
+  Hello hello;
+  setField(hello.plan, sizeof hello.plan, "0123456789abcdef");
+  setField(hello.host, sizeof hello.host, "hosta");
+  setField(hello.address, sizeof hello.address, "10.0.0.1");
+  hello.port = 29500;
+  Handshake rank(std::move(a), Handshake::Accepting, hello, "a secret", monotonicSeconds() + 20);
+  rank.advance();
+  char heard[sizeof(Hello) + sizeof(Digest)];
+  CHECK(::recv(b.fd(), heard, sizeof heard, 0) < 0);
+  const Hello stranger;
+  REQUIRE(::send(b.fd(), &stranger, sizeof stranger, 0) == sizeof stranger);
+  rank.advance();
+  CHECK(rank.running());
+  REQUIRE(::recv(b.fd(), heard, sizeof heard, 0) == sizeof heard);
+  const std::string_view text(heard, sizeof heard);
+  for (const char *told : {"0123456789abcdef", "hosta", "10.0.0.1"})
+    CHECK(text.find(told) == text.npos);
 }
 
 TEST_CASE("a watch tells a rank that died from one that left, and both from one that is silent") {
