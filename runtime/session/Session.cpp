@@ -1,5 +1,6 @@
 // runPlan: what every mode has in common.
 #include "runtime/session/Session.h"
+#include "runtime/checkpoint/FolderLock.h"
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/support/BytesText.h"
 #include "runtime/telemetry/Monitor.h"
@@ -43,6 +44,10 @@ Result<int64_t> Session::firstBatch(const DataSource &data) const {
 }
 
 namespace {
+
+/// For the lock of --checkpoint-dir, in seconds: at a first start, where the run before may still be on its way out; and
+/// after a restart, where a file server gives back what a lost machine held (NFS 4: after 90 s).
+constexpr double kLockPatience = 2, kLockPatienceOfRestart = 100;
 
 /// "data=2, model=2", or "one rank".
 std::string meshText(const plan::Plan &plan) {
@@ -186,6 +191,14 @@ static Status runLogged(const PlanDirectory &plan, const RunOptions &options, Wo
   std::optional<Monitor> monitor;
   if (options.stepTimeout > 0)
     monitor.emplace(session.executor, world, log, options.stepTimeout);
+  std::optional<FolderLock> lock;
+  if (session.leader() && !options.checkpointDir.empty()) { // before anything in the folder is read or renamed
+    Result<FolderLock> taken =
+        FolderLock::take(options.checkpointDir, options.attempt > 0 ? kLockPatienceOfRestart : kLockPatience);
+    if (!taken)
+      return taken.status();
+    lock = std::move(*taken);
+  }
   TESSERA_RETURN_IF_ERROR(loadInitialWeights(session, session.executor));
   TESSERA_RETURN_IF_ERROR(introduce(session));
   if (int start = findProgram(session.executor.plan(), "start"); start >= 0)

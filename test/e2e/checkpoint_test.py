@@ -16,7 +16,7 @@ import time
 
 import numpy as np
 
-from cases import Programs, case, main
+from cases import MPI_ENVIRONMENT, Programs, case, main
 from tensors import manifest_of, read_safetensors, sums_hold, whole_tensors, write_safetensors
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
@@ -184,6 +184,31 @@ def a_damaged_latest_checkpoint_falls_back_to_the_one_before(c):
         losses = [json.loads(line)["loss"] for line in (c.folder / "log.jsonl").read_text().splitlines()]
         expect(losses == straight[4:], f"{losses} are not {straight[4:]}")
         expect((folder / "step-00000006.damaged").exists() and sums_hold(folder / "step-00000006"), "not set aside")
+
+
+@case
+def a_second_run_in_the_same_folder_is_refused(c):
+    """Before either has written a checkpoint; as threads, as processes, and under MPI."""
+    plan, steps = c.compile("plan", "data=2"), 1000000
+    launchers = [((), ()), ((), ("--processes",))] + [(("mpirun", "--oversubscribe", "-n", "2"), ())] * bool(shutil.which("mpirun"))
+    for number, (launcher, flags) in enumerate(launchers):
+        folder, log = c.folder / f"run{number}", c.folder / f"first{number}.jsonl"
+        first = subprocess.Popen([str(a) for a in (
+            *launcher, c.bin / "tessera-run", plan, "--data", c.data, "--steps", steps, "--checkpoint-dir", folder,
+            "--checkpoint-every", steps, "--log", log, *flags)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env=os.environ | MPI_ENVIRONMENT)
+        try:
+            while not (log.exists() and log.read_text().count("\n") > 2):
+                expect(first.poll() is None, f"ended by itself: {first.poll()}")
+                time.sleep(0.02)
+            text = c.train(plan, "--checkpoint-dir", folder, "--checkpoint-every", 1, steps=3, code=1)
+            one_line(text, f"{folder}: is used by process ", " on ", "--checkpoint-dir")
+            expect(not list(folder.glob("*step*")), "the second run has written")
+        finally:
+            first.send_signal(signal.SIGINT)
+            text = first.communicate()[0]
+        expect(first.returncode == 130 or launcher, f"exit code {first.returncode}: {text}")
+        expect([sums_hold(step) for step in folder.glob("step-*")] == [True], f"no whole checkpoint: {text}")
 
 
 @case
