@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/driver/Driver.h"
 #include "runtime/plan/Recipe.h"
+#include "runtime/support/CommandFiles.h"
 #include "strategies/search/Search.h"
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
@@ -230,6 +231,19 @@ std::string recipeText(rt::Recipe recipe) {
   return recipe.format();
 }
 
+/// That no output goes over an input, another output, or what is no regular file.
+rt::Status checkFiles(const CommandLine &c) {
+  const CompileOptions &o = c.compile;
+  rt::CommandFiles files;
+  for (const std::string &path : {o.model, o.hybridOptions, o.assign.strategy, o.assign.topology, o.assign.profile})
+    files.reads(path);
+  files.writes("--export-weights", c.exportWeights);
+  files.writes("--save-strategies", o.saveStrategies);
+  files.writes("--dump-strategy-graph", o.assign.dumpGraph);
+  files.replaces("-o", o.output);
+  return files.check();
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -242,6 +256,8 @@ int main(int argc, char **argv) {
     llvm::errs() << "tessera-compile: error: " << llvm::toString(std::move(e)) << "\n";
     return 1;
   };
+  if (rt::Status status = checkFiles(c); !status)
+    return fail(llvm::createStringError(status.message()));
   if (!c.exportWeights.empty()) {
     llvm::Expected<compiler::WeightStore> weights = compiler::readWeights(c.compile.model);
     if (!weights)

@@ -9,13 +9,15 @@
 // ranks' plans, which are what runs. Exit codes: 1 for a failure, 2 for a wrong command line.
 //
 //===----------------------------------------------------------------------------------------------===//
+#include "runtime/plan/PlanFile.h"
+#include "runtime/support/CommandFiles.h"
+#include "runtime/support/File.h"
 #include "tools/cli/CommandLine.h"
 #include "tools/dump/Picture.h"
 #include "tools/dump/PlanFacts.h"
 #include "tools/dump/ReportFile.h"
 
 #include <cstdio>
-#include <fstream>
 
 using namespace tessera;
 
@@ -42,6 +44,12 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "tessera-dump: error: %s\n", what.c_str());
     return 1;
   };
+  rt::CommandFiles files;
+  for (const std::string &file : rt::planFiles(plan))
+    files.reads(file);
+  files.writes("--svg", svg);
+  if (rt::Status status = files.check(); !status)
+    return fail(status.message());
   rt::Result<PlanFacts> facts = readFacts(plan);
   if (!facts)
     return fail(facts.status().message());
@@ -49,10 +57,8 @@ int main(int argc, char **argv) {
   if (!report)
     return fail(report.status().message());
   if (!svg.empty()) {
-    std::ofstream file(svg, std::ios::binary);
-    file << toSvg(*report);
-    file.close();
-    return file ? 0 : fail(svg + ": cannot be written");
+    const rt::Status written = rt::writeFile(svg, toSvg(*report));
+    return written ? 0 : fail(written.message());
   }
   std::string text;
   if (json) {

@@ -14,6 +14,7 @@
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/driver/OutputDirectory.h"
+#include "runtime/support/CommandFiles.h"
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
 #include "tools/profile/Measure.h"
@@ -50,7 +51,21 @@ llvm::Error writeTopology(const CommandLine &c, const Progress &progress) {
   return writeFile(c.topology, machine->toJson());
 }
 
+/// That no output goes over an input, another output, or what is no regular file. --add-to may name the output.
+rt::Status checkFiles(const CommandLine &c) {
+  rt::CommandFiles files;
+  files.reads(c.program);
+  files.reads(c.like);
+  if (c.add != c.output)
+    files.reads(c.add);
+  files.writes("--output", c.output);
+  files.writes("--write-topology", c.topology);
+  return files.check();
+}
+
 llvm::Error run(CommandLine &c) {
+  if (rt::Status status = checkFiles(c); !status)
+    return llvm::createStringError(status.message());
   auto progress = [&](const std::string &line) {
     if (!c.quiet)
       std::puts(line.c_str());

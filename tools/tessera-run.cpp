@@ -14,6 +14,7 @@
 #include "runtime/launch/Launcher.h"
 #include "runtime/launch/Supervisor.h"
 #include "runtime/session/Session.h"
+#include "runtime/support/CommandFiles.h"
 #include "runtime/support/Version.h"
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
@@ -21,6 +22,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <initializer_list>
 
 using namespace tessera::rt;
@@ -277,6 +279,25 @@ Result<std::unique_ptr<World>> joinJob(CommandLine &c, const LaunchContext &cont
   return world;
 }
 
+/// That no output goes over an input, another output, or what is no regular file.
+Status checkFiles(const CommandLine &c, const std::string &plan) {
+  const RunOptions &r = c.run;
+  CommandFiles files;
+  for (const auto &read : {planFiles(plan),
+                           dataPaths(r.data),
+                           dataPaths(r.evalData),
+                           checkpointFiles(r.resumeDir),
+                           checkpointFiles(r.weights),
+                           {r.weights, r.weightsMap, c.launch.rankTable}})
+    for (const std::string &path : read)
+      if (std::error_code error; path != r.weights || !std::filesystem::is_directory(path, error))
+        files.reads(path);
+  files.streams("--log", c.log);
+  files.writes("--save-weights", r.saveWeights);
+  files.writes("--trace-file", r.traceFile);
+  return files.check();
+}
+
 Status run(CommandLine &c, char **argv, RunResult &result) {
   // An elastic supervisor has compiled another plan, for the ranks that were left.
   const char *recompiled = std::getenv("TESSERA_ATTEMPT") ? std::getenv("TESSERA_PLAN") : nullptr;
@@ -290,6 +311,8 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
   Result<LaunchContext> context = decideLaunch(c.launch, ranks, [](const char *name) { return std::getenv(name); });
   if (!context)
     return context.status().context(c.plan);
+  if (!context->children.empty() || context->transport == Transport::Threads)
+    TESSERA_RETURN_IF_ERROR(checkFiles(c, plan->path)); // other processes leave it to rank 0
   if (!context->children.empty()) {
     SupervisorOptions options{*context, argv, c.launch.restarts, c.launch.peerTimeout + 20, {}, c.run.checkpointDir};
     if (c.launch.elastic) {
@@ -325,6 +348,8 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
   Console console(rank <= 0 && !c.quiet ? stdout : nullptr, /*plain=*/process);
   auto body = [&](World &world) -> Status {
     // Here and not before the ranks start: a failure must stop the others too.
+    if (process && world.rank() == 0)
+      TESSERA_RETURN_IF_ERROR(checkFiles(c, plan->path));
     if (world.rank() == 0 && !c.log.empty())
       TESSERA_RETURN_IF_ERROR(console.openLog(c.log, /*append=*/!c.run.resumeDir.empty() || c.run.attempt > 0));
     if (world.rank() == 0 && !c.tensorboard.empty())

@@ -7,6 +7,8 @@
 // nothing that fits was found in the budget; the message says which.
 //
 //===----------------------------------------------------------------------------------------------===//
+#include "runtime/support/CommandFiles.h"
+#include "runtime/support/File.h"
 #include "strategies/search/Evaluate.h"
 #include "strategies/search/Search.h"
 #include "strategies/space/StrategyGraphIO.h"
@@ -22,53 +24,53 @@ using namespace tessera::strategies;
 
 namespace {
 
-bool writeChoice(const Choice &choice, const std::string &path) {
+tessera::rt::Status writeChoice(const Choice &choice, const std::string &path) {
   std::string text = "[";
   for (size_t i = 0; i < choice.size(); ++i)
     text += (i ? "," : "") + std::to_string(choice[i]);
   text += "]\n";
-  const std::string part = path + ".part";
-  FILE *file = fopen(part.c_str(), "wb");
-  bool ok = file && fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (file)
-    ok &= fclose(file) == 0;
-  ok = ok && rename(part.c_str(), path.c_str()) == 0;
-  if (!ok)
-    remove(part.c_str());
-  return ok;
+  return tessera::rt::writeFile(path, text);
 }
 
 int solve(const std::string &path, SearchOptions options, const std::string &output) {
   const auto start = std::chrono::steady_clock::now();
+  tessera::rt::CommandFiles files;
+  files.reads(path);
+  files.writes("--output", output);
+  if (tessera::rt::Status status = files.check(); !status) {
+    fprintf(stderr, "tessera-solve: error: %s\n", status.message().c_str());
+    return 1;
+  }
   const double budget = options.seconds;
   std::string error;
   std::optional<StrategyGraph> graph = readStrategyGraph(path, error);
   const std::chrono::duration<double> reading = std::chrono::steady_clock::now() - start;
   options.seconds = std::max(0.0, budget - reading.count());
   if (!graph) {
-    fprintf(stderr, "error: %s\n", error.c_str());
+    fprintf(stderr, "tessera-solve: error: %s\n", error.c_str());
     return 1;
   }
   if (options.searcher == "data" && graph->dataParallel.empty() && !graph->nodes.empty()) {
     fprintf(stderr,
-            "error: %s: does not say which options are data parallel (\"data_parallel\"), which the "
+            "tessera-solve: error: %s: does not say which options are data parallel (\"data_parallel\"), which the "
             "searcher 'data' needs; tessera-compile --dump-strategy-graph writes it\n",
             path.c_str());
     return 2;
   }
   Solution solution = search(*graph, options);
   if (solution.infeasible) {
-    fprintf(stderr, "error: %s: no choice fits the memory limit and the forbidden costs (proven)\n", path.c_str());
+    fprintf(stderr, "tessera-solve: error: %s: no choice fits the memory limit and the forbidden costs (proven)\n",
+            path.c_str());
     return 2;
   }
   if (solution.choice.empty() && !graph->nodes.empty() && options.searcher == "data") {
-    fprintf(stderr, "error: %s: data parallelism does not fit: %s\n", path.c_str(),
+    fprintf(stderr, "tessera-solve: error: %s: data parallelism does not fit: %s\n", path.c_str(),
             evaluate(*graph, graph->dataParallel).reason.c_str());
     return 2;
   }
   if (solution.choice.empty() && !graph->nodes.empty()) {
-    fprintf(stderr, "error: %s: found no choice that fits in %g seconds; try a larger --seconds\n", path.c_str(),
-            budget);
+    fprintf(stderr, "tessera-solve: error: %s: found no choice that fits in %g seconds; try a larger --seconds\n",
+            path.c_str(), budget);
     return 2;
   }
   Evaluation judged = evaluate(*graph, solution.choice);
@@ -80,10 +82,11 @@ int solve(const std::string &path, SearchOptions options, const std::string &out
   if (graph->memoryLimit != std::numeric_limits<int64_t>::max())
     printf(" of %" PRId64, graph->memoryLimit);
   printf("\ntime         %.3f s\n", solution.seconds);
-  if (!output.empty() && !writeChoice(solution.choice, output)) {
-    fprintf(stderr, "error: %s: cannot be written\n", output.c_str());
-    return 1;
-  }
+  if (!output.empty())
+    if (tessera::rt::Status status = writeChoice(solution.choice, output); !status) {
+      fprintf(stderr, "tessera-solve: error: %s\n", status.message().c_str());
+      return 1;
+    }
   return 0;
 }
 

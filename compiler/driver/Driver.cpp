@@ -44,10 +44,10 @@ static llvm::Expected<OwningOpRef<ModuleOp>> sequentialProgram(Compilation &run,
 static llvm::Error writeTexts(const Compilation &run, const CompileResult &result, const std::string &strategies,
                               const OutputDirectory &output) {
   const CompileOptions &options = run.options;
-  if (llvm::Error e = writeFile(output.file("report.json"), reportText(result, emitOptions(run))))
+  if (llvm::Error e = writeFile(output.file(rt::kReportName), reportText(result, emitOptions(run))))
     return e;
   if (!run.hybrid)
-    if (llvm::Error e = writeFile(output.file("strategies.json"), strategies))
+    if (llvm::Error e = writeFile(output.file(rt::kStrategiesName), strategies))
       return e;
   if (const std::string recipe = options.recipe ? options.recipe() : ""; !recipe.empty())
     if (llvm::Error e = writeFile(output.file(rt::kRecipeName), recipe))

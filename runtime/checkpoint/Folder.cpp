@@ -87,6 +87,14 @@ Result<std::string> findCheckpoint(const std::string &path) {
   return checkpointPath(path, steps.back());
 }
 
+std::vector<std::string> checkpointFiles(const std::string &path) {
+  std::vector<std::string> files;
+  if (const Result<std::string> found = findCheckpoint(path))
+    for (const std::string &name : entriesOf(*found))
+      files.push_back(*found + "/" + name);
+  return files;
+}
+
 Result<std::string> beginCheckpoint(const std::string &folder, int64_t step) {
   TESSERA_RETURN_IF_ERROR(makeDirectory(folder));
   for (const std::string &name : entriesOf(folder))

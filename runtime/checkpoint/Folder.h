@@ -28,6 +28,9 @@ std::vector<int64_t> listCheckpoints(const std::string &folder);
 /// `path` itself if it is a checkpoint, else the latest in it.
 Result<std::string> findCheckpoint(const std::string &path);
 
+/// The files of the checkpoint that `path` stands for; none where it stands for none.
+std::vector<std::string> checkpointFiles(const std::string &path);
+
 /// Removes what earlier runs left half-written, and makes the folder of a new one.
 Result<std::string> beginCheckpoint(const std::string &folder, int64_t step);
 /// Writes the manifest, gives the checkpoint its name, and removes all but the last `keep` (0: none).

@@ -98,4 +98,9 @@ Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec, cons
   return prefetch(std::move(*producer), std::move(bytes), context.batch, merged.prefetch, merged.produced);
 }
 
+std::vector<std::string> dataPaths(const std::string &spec) {
+  const Result<Spec> parsed = parseSpec(spec);
+  return parsed ? parsed->paths : std::vector<std::string>();
+}
+
 } // namespace tessera::rt

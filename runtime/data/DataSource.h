@@ -92,6 +92,9 @@ public:
 Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec, const std::vector<BatchRequest> &requests,
                                                    const DataOptions &options);
 
+/// The files and folders that a specification names; none where it is wrong.
+std::vector<std::string> dataPaths(const std::string &spec);
+
 } // namespace tessera::rt
 
 #endif

@@ -1,6 +1,7 @@
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanChecker.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/plan/Recipe.h"
 #include "runtime/support/File.h"
 
 #include <cstdio>
@@ -80,6 +81,18 @@ Status checkVersion(const plan::Plan &plan) {
     return Status::error(has + "; compile the model again");
   return Status::error(has + "; run it with the release that made it (" + quoted(plan.producer()) +
                        ") or a newer one, or compile the model again with this release");
+}
+
+std::vector<std::string> planFiles(const std::string &path) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto &entry : std::filesystem::directory_iterator(path, error)) {
+    const std::filesystem::path name = entry.path().filename();
+    if (name.extension() == ".plan" || name.extension() == ".safetensors" || name == kRecipeName ||
+        name == kReportName || name == kStrategiesName)
+      files.push_back(entry.path().string());
+  }
+  return files;
 }
 
 Result<PlanDirectory> readPlanDirectory(const std::string &path) {

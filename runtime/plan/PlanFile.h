@@ -44,6 +44,9 @@ Status checkVersion(const plan::Plan &plan);
 /// One plan from bytes. `what` opens the messages: a path.
 Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what);
 
+/// The files of a plan directory that are there: plans, weights, and what the compiler tells of itself.
+std::vector<std::string> planFiles(const std::string &path);
+
 /// Reads and checks all of a plan directory. Says what is missing or wrong and in which file.
 Result<PlanDirectory> readPlanDirectory(const std::string &path);
 

@@ -24,6 +24,8 @@
 namespace tessera::rt {
 
 constexpr const char *kRecipeName = "compile.json";
+/// What else the compiler leaves beside the plans: predicted costs, and the strategies that it took.
+constexpr const char *kReportName = "report.json", *kStrategiesName = "strategies.json";
 
 struct Recipe {
   /// A file that the compiler read. `digest`: SHA-256 of the CRC-32 of every MiB.

@@ -35,12 +35,31 @@ Status writeFile(const std::string &path, std::string_view contents) {
   return file->commit();
 }
 
-Status checkWritable(const std::string &path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error))
-    return Status::error(path + ": cannot be written: it is a directory");
-  return AtomicFile::create(path).status();
+Result<std::string> writeTarget(const std::string &path) {
+  struct stat info;
+  if (::lstat(path.c_str(), &info) != 0)
+    return path; // nothing has the name, or what is wrong shows when it is written
+  std::string target = path;
+  if (S_ISLNK(info.st_mode)) {
+    std::error_code error;
+    target = std::filesystem::canonical(path, error).string();
+    if (error)
+      return Status::error(path + ": cannot be written: it is a link to " +
+                           std::filesystem::read_symlink(path, error).string() + ", which is not there");
+    if (::stat(path.c_str(), &info) != 0)
+      return systemError(path, "cannot be examined");
+  }
+  if (S_ISREG(info.st_mode))
+    return target;
+  return Status::error(path + ": cannot be written: it is " +
+                       (S_ISDIR(info.st_mode)    ? "a directory"
+                        : S_ISFIFO(info.st_mode) ? "a pipe"
+                        : S_ISSOCK(info.st_mode) ? "a socket"
+                                                 : "a device") +
+                       " and no regular file");
 }
+
+Status checkWritable(const std::string &path) { return AtomicFile::create(path).status(); }
 
 Status makeDirectory(const std::string &path) {
   std::error_code error;
@@ -136,14 +155,17 @@ Status syncDirectory(const std::string &path) {
 }
 
 Result<AtomicFile> AtomicFile::create(const std::string &path) {
+  Result<std::string> target = writeTarget(path);
+  if (!target)
+    return target.status();
   // mkostemp makes a name that nobody else has, in the same folder, so that rename is atomic.
-  std::string temporary = path + ".XXXXXX";
+  std::string temporary = *target + ".XXXXXX";
   int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
   if (fd < 0)
     return systemError(path, "cannot be written");
   mode_t mask = ::umask(0);
   ::umask(mask);
-  AtomicFile file(PlacedFile(path, fd), temporary);
+  AtomicFile file(PlacedFile(path, fd), temporary, *target);
   if (::fchmod(fd, 0666 & ~mask) != 0)
     return systemError(path, "cannot be written");
   return file;
@@ -166,7 +188,7 @@ Status AtomicFile::writeAt(uint64_t offset, const void *data, uint64_t bytes) {
 
 Status AtomicFile::commit() {
   TESSERA_RETURN_IF_ERROR(file_.sync());
-  if (::close(std::exchange(file_.fd_, -1)) != 0 || ::rename(temporary_.c_str(), file_.path_.c_str()) != 0) {
+  if (::close(std::exchange(file_.fd_, -1)) != 0 || ::rename(temporary_.c_str(), target_.c_str()) != 0) {
     Status status = systemError(file_.path_, "cannot be given its name");
     ::unlink(temporary_.c_str());
     return status;

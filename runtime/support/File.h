@@ -28,6 +28,10 @@ Result<std::string> readFile(const std::string &path, uint64_t limit);
 /// Writes beside `path` and renames.
 Status writeFile(const std::string &path, std::string_view contents);
 
+/// Where a file of this name is written: the name itself, or what it links to. An error if something other than a
+/// regular file has it: only those are ever replaced.
+Result<std::string> writeTarget(const std::string &path);
+
 /// An error if a file of this name could not be written; nothing is.
 Status checkWritable(const std::string &path);
 
@@ -96,7 +100,8 @@ private:
 /// The same for the names in a directory.
 Status syncDirectory(const std::string &path);
 
-/// A file that appears under its name only when it is committed.
+/// A file that appears under its name only when it is committed, in the place of a regular file or of none
+/// (writeTarget).
 class AtomicFile {
 public:
   static Result<AtomicFile> create(const std::string &path);
@@ -104,6 +109,7 @@ public:
   AtomicFile &operator=(AtomicFile &&other) noexcept {
     std::swap(file_, other.file_);
     std::swap(temporary_, other.temporary_);
+    std::swap(target_, other.target_);
     std::swap(written_, other.written_);
     return *this;
   }
@@ -115,9 +121,10 @@ public:
   Status commit();
 
 private:
-  AtomicFile(PlacedFile file, std::string temporary) : file_(std::move(file)), temporary_(std::move(temporary)) {}
+  AtomicFile(PlacedFile file, std::string temporary, std::string target)
+      : file_(std::move(file)), temporary_(std::move(temporary)), target_(std::move(target)) {}
   PlacedFile file_; // under the temporary name, with the final one for messages
-  std::string temporary_;
+  std::string temporary_, target_;
   uint64_t written_ = 0;
 };
 

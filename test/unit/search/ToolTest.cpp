@@ -78,10 +78,10 @@ TEST_CASE("tessera-solve says why it cannot") {
   TemporaryFile file(g);
   Outcome run = runSolve(file.path + " --output " + file.path + ".choice");
   CHECK(run.code == 2);
-  CHECK(run.text.find("error: " + file.path + ": no choice fits") == 0);
+  CHECK(run.text.find("tessera-solve: error: " + file.path + ": no choice fits") == 0);
   CHECK(readAll(file.path + ".choice") == "(missing)");
   CHECK(runSolve("/nonexistent.json").code == 1);
-  CHECK(runSolve("/nonexistent.json").text == "error: /nonexistent.json: cannot be opened\n");
+  CHECK(runSolve("/nonexistent.json").text == "tessera-solve: error: /nonexistent.json: cannot be opened\n");
   CHECK(runSolve("").code == 1);
   CHECK(runSolve(file.path + " --seconds -1").code == 1);
   for (const char *option : {"--seconds", "--work", "--gap"}) {

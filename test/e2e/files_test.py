@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""No program writes over what it reads or what is no regular file.
+
+usage: files_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
+"""
+import os
+import shutil
+import socket
+import stat
+
+from cases import Programs, case, main
+
+
+def expect(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+class Context(Programs):
+    def __init__(self, args, folder):
+        super().__init__(args, folder)
+        self.model = folder / "m.onnx"
+        shutil.copy(self.models / "mlp_train.onnx", self.model)
+
+    def compile_command(self, *options, model=None, out="plan"):
+        return [str(a) for a in (self.bin / "tessera-compile", model or self.model, "--mesh", "2", "--mode", "auto", "--dim",
+                                 "batch=8", "--train", *options, "-o", self.folder / out)]
+
+    def compile(self, *options, code=0, **where):
+        return self.run(*self.compile_command(*options, **where), code=code)
+
+    def train(self, *options, code=0):
+        return self.run(self.bin / "tessera-run", self.folder / "plan", "--data", "synthetic", "--steps", 1, *options,
+                        code=code)
+
+
+def one_line(text, *needed):
+    lines = [line for line in text.splitlines() if line.startswith("tessera-")]
+    expect(len(lines) == 1 and all(part in lines[0] for part in needed), f"expected one line with {needed}: {text}")
+
+
+@case
+def what_is_no_regular_file_is_not_replaced(c):
+    c.compile()
+    pipe, unix, folder = c.folder / "pipe", c.folder / "socket", c.folder / "folder"
+    os.mkfifo(pipe)
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(unix))
+    folder.mkdir()
+    graph = c.folder / "graph.json"
+    c.compile("--dump-strategy-graph", graph, out="other")
+    tools = {
+        "--save-strategies": lambda f: c.compile("--save-strategies", f, out="none", code=1),
+        "--dump-strategy-graph": lambda f: c.compile("--dump-strategy-graph", f, out="none", code=1),
+        "--export-weights": lambda f: c.run(c.bin / "tessera-compile", c.model, "--export-weights", f, code=1),
+        "--save-weights": lambda f: c.train("--save-weights", f, code=1),
+        "--trace-file": lambda f: c.train("--trace", "steps=1", "--trace-file", f, code=1),
+        "--svg": lambda f: c.run(c.bin / "tessera-dump", c.folder / "plan", "--svg", f, code=1),
+        "--output": lambda f: c.run(c.bin / "tessera-solve", graph, "--output", f, code=1),
+    }
+    for option, use in tools.items():
+        for file, kind in ((pipe, "a pipe"), (unix, "a socket"), (folder, "a directory"), ("/dev/null", "a device")):
+            text = use(file)
+            expect(option in text and f"{file}: cannot be written: it is {kind}" in text, f"{option} {file}: {text}")
+    expect(stat.S_ISFIFO(pipe.stat().st_mode) and stat.S_ISSOCK(unix.stat().st_mode) and not list(folder.iterdir()) and
+           stat.S_ISCHR(os.stat("/dev/null").st_mode), "something was replaced")
+    expect(not (c.folder / "none").exists(), "a plan was written")
+
+
+@case
+def links_stay_and_what_they_name_is_written(c):
+    c.compile()
+    link, real = c.folder / "link", c.folder / "real.safetensors"
+    link.symlink_to(real)
+    one_line(c.train("--save-weights", link, code=1), "it is a link to", "real.safetensors", "not there")
+    real.write_bytes(b"")
+    c.train("--save-weights", link)
+    expect(link.is_symlink() and real.stat().st_size > 1000, "the link was replaced")
+    shutil.move(c.folder / "plan", c.folder / "moved")
+    (c.folder / "plan").symlink_to(c.folder / "moved")
+    before = (c.folder / "moved/rank0.plan").read_bytes()
+    c.compile("--optimizer", "adam:lr=0.5")
+    expect((c.folder / "plan").is_symlink() and (c.folder / "moved/rank0.plan").read_bytes() != before, "not behind the link")
+    shutil.rmtree(c.folder / "moved")
+    one_line(c.compile(code=1), "plan: is a link to what is not there")
+
+
+@case
+def no_output_goes_over_an_input(c):
+    c.compile("--save-strategies", c.folder / "s.json", "--dump-strategy-graph", c.folder / "g.json")
+    plan = c.folder / "plan"
+    before = {file: file.read_bytes() for file in (*plan.iterdir(), c.model, c.folder / "s.json", c.folder / "g.json")}
+    (c.folder / "same").symlink_to(c.model)
+
+    def refused(text, option, file, why="is read by this command"):
+        one_line(text, f"{option} {file}: {why}")
+        for file, content in before.items():
+            expect(file.read_bytes() == content, f"{file} was changed")
+
+    for model in (c.model, c.folder / "same", c.folder / "folder/../m.onnx"):
+        (c.folder / "folder").mkdir(exist_ok=True)
+        refused(c.compile("--save-strategies", model, out="none", code=1), "--save-strategies", model)
+    refused(c.compile("--strategy", c.folder / "s.json", "--dump-strategy-graph", c.folder / "s.json", out="none", code=1),
+            "--dump-strategy-graph", c.folder / "s.json")
+    refused(c.run(c.bin / "tessera-compile", c.model, "--export-weights", c.model, code=1), "--export-weights", c.model)
+    inner = plan / "m.onnx"
+    shutil.copy(c.model, inner)
+    refused(c.compile(model=inner, code=1), "-o", plan, "would be replaced")
+    inner.unlink()
+    refused(c.compile("--save-strategies", c.folder / "x", "--dump-strategy-graph", c.folder / "x", out="none", code=1),
+            "--dump-strategy-graph", c.folder / "x", "is written by --save-strategies as well")
+    for file in ("rank0.plan", "weights.safetensors", "report.json"):
+        for option in ("--log", "--save-weights"):
+            refused(c.train(option, plan / file, code=1), option, plan / file)
+        refused(c.run(c.bin / "tessera-dump", plan, "--svg", plan / file, code=1), "--svg", plan / file)
+    refused(c.train("--log", plan / "rank1.plan", "--processes", code=1), "--log", plan / "rank1.plan")
+    c.train("--checkpoint-dir", c.folder / "run")
+    checkpoint = c.folder / "run/step-00000001/manifest.json"
+    before[checkpoint] = checkpoint.read_bytes()
+    refused(c.train("--resume", c.folder / "run", "--log", checkpoint, code=1), "--log", checkpoint)
+    refused(c.run(c.bin / "tessera-solve", c.folder / "g.json", "--output", c.folder / "g.json", code=1), "--output",
+            c.folder / "g.json")
+    # What is none of the inputs may stand beside them.
+    c.train("--log", plan / "log.jsonl")
+    c.train("--log", plan / "log.jsonl")
+
+
+if __name__ == "__main__":
+    main(__doc__, Context)
