@@ -234,7 +234,9 @@ int main(int argc, char **argv) {
   output(plain, "The file to write", "FILE");
   if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
     return *exitCode;
+  endOnInterrupt("tessera-ckpt");
   if (Status status = run(c); !status) {
+    yieldToInterrupt();
     std::fflush(stdout);
     std::fprintf(stderr, "tessera-ckpt: %s\n", status.message().c_str());
     return 1;

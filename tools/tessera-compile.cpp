@@ -7,6 +7,7 @@
 #include "compiler/driver/Driver.h"
 #include "runtime/plan/Recipe.h"
 #include "runtime/support/CommandFiles.h"
+#include "runtime/support/Interrupts.h"
 #include "strategies/search/Search.h"
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
@@ -252,7 +253,9 @@ int main(int argc, char **argv) {
   declare(app, c);
   if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
     return *exitCode;
+  rt::endOnInterrupt("tessera-compile");
   auto fail = [](llvm::Error e) {
+    rt::yieldToInterrupt();
     llvm::errs() << "tessera-compile: error: " << llvm::toString(std::move(e)) << "\n";
     return 1;
   };

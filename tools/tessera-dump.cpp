@@ -40,7 +40,9 @@ int main(int argc, char **argv) {
              "  tessera-dump plan --svg plan.svg\n  tessera-dump plan --json | python3 -m json.tool");
   if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
     return *exitCode;
+  rt::endOnInterrupt("tessera-dump");
   auto fail = [](const std::string &what) {
+    rt::yieldToInterrupt();
     std::fprintf(stderr, "tessera-dump: error: %s\n", what.c_str());
     return 1;
   };

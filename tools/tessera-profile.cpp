@@ -142,7 +142,9 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "tessera-profile: error: give -o FILE and --mesh, or --write-topology FILE\n");
     return 2;
   }
+  rt::endOnInterrupt("tessera-profile");
   if (llvm::Error e = run(c)) {
+    rt::yieldToInterrupt();
     std::fprintf(stderr, "tessera-profile: error: %s\n", llvm::toString(std::move(e)).c_str());
     return 1;
   }

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "runtime/support/CommandFiles.h"
 #include "runtime/support/File.h"
+#include "runtime/support/Interrupts.h"
 #include "strategies/search/Evaluate.h"
 #include "strategies/search/Search.h"
 #include "strategies/space/StrategyGraphIO.h"
@@ -68,6 +69,10 @@ int solve(const std::string &path, SearchOptions options, const std::string &out
             evaluate(*graph, graph->dataParallel).reason.c_str());
     return 2;
   }
+  if (solution.choice.empty() && !graph->nodes.empty() && *options.stop) {
+    fprintf(stderr, "tessera-solve: interrupted before a choice that fits was found\n");
+    return 2;
+  }
   if (solution.choice.empty() && !graph->nodes.empty()) {
     fprintf(stderr, "tessera-solve: error: %s: found no choice that fits in %g seconds; try a larger --seconds\n",
             path.c_str(), budget);
@@ -115,5 +120,10 @@ int main(int argc, char **argv) {
   app.add_option("--output", output, "file for the choice: a JSON list of option indices");
   if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv, /*wrong=*/1)) // 2: no choice
     return *exitCode;
-  return solve(path, options, output);
+  options.stop = &tessera::rt::stopOnInterrupt("tessera-solve");
+  const int code = solve(path, options, output);
+  const int interrupted = tessera::rt::interruptCode();
+  if (interrupted && code == 0)
+    fprintf(stderr, "tessera-solve: interrupted; this is the best answer so far\n");
+  return interrupted ? interrupted : code;
 }

@@ -1,37 +1,54 @@
 #include "compiler/driver/OutputDirectory.h"
 
+#include "runtime/support/File.h"
+
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Process.h"
-#include "llvm/Support/raw_ostream.h"
+
+#include <cstdio>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 namespace fs = llvm::sys::fs;
 
 namespace tessera {
+
+static constexpr llvm::StringLiteral kTemporary = ".tmp";
 
 static llvm::Error failed(const std::string &path, const std::string &what) {
   return llvm::createStringError("%s: %s", path.c_str(), what.c_str());
 }
 
 llvm::Error writeFile(const std::string &path, llvm::StringRef text) {
-  std::string temporary = path + ".tmp" + std::to_string(llvm::sys::Process::getProcessId());
+  const rt::Status status = rt::writeFile(path, std::string_view(text.data(), text.size()));
+  return status ? llvm::Error::success() : llvm::createStringError(status.message());
+}
+
+/// Whether a directory was left by a process that is dead: the lock of one that lives is held, also on another machine
+/// or in another container, where its number means nothing.
+static bool isAbandoned(const std::string &directory) {
+  const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  const bool free = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+  if (fd >= 0)
+    close(fd);
+  return free;
+}
+
+/// Removes what killed processes left beside the target.
+static void removeAbandoned(const std::string &target) {
+  llvm::StringRef parent = llvm::sys::path::parent_path(target);
   std::error_code error;
-  {
-    llvm::raw_fd_ostream out(temporary, error);
-    if (error)
-      return failed(temporary, error.message());
-    out << text;
-    out.close();
-    error = out.error();
-    out.clear_error();
+  std::vector<std::string> abandoned;
+  for (fs::directory_iterator it(parent.empty() ? "." : parent, error), end; !error && it != end; it.increment(error)) {
+    llvm::StringRef name = llvm::sys::path::filename(it->path());
+    uint64_t owner = 0;
+    if (name.consume_front(llvm::sys::path::filename(target)) && name.consume_front(kTemporary) &&
+        !name.getAsInteger(10, owner) && isAbandoned(it->path()))
+      abandoned.push_back(it->path());
   }
-  if (!error)
-    error = fs::rename(temporary, path);
-  if (error) {
-    (void)fs::remove(temporary);
-    return failed(path, error.message());
-  }
-  return llvm::Error::success();
+  for (const std::string &directory : abandoned)
+    fs::remove_directories(directory);
 }
 
 OutputDirectory::OutputDirectory(std::string target) : target_(std::move(target)) {
@@ -41,12 +58,20 @@ OutputDirectory::OutputDirectory(std::string target) : target_(std::move(target)
 
 OutputDirectory::~OutputDirectory() {
   if (!temporary_.empty())
-    (void)fs::remove_directories(temporary_);
+    fs::remove_directories(temporary_);
+  if (lock_ >= 0)
+    close(lock_);
 }
 
 llvm::Error OutputDirectory::begin() {
   if (target_.empty())
     return llvm::createStringError("the output directory has no name");
+  if (fs::is_symlink_file(target_)) {
+    llvm::SmallString<128> real;
+    if (fs::real_path(target_, real))
+      return failed(target_, "is a link to what is not there; choose another -o");
+    target_ = real.str().str();
+  }
   if (fs::exists(target_)) {
     if (!fs::is_directory(target_))
       return failed(target_, "exists and is no directory; choose another -o");
@@ -62,28 +87,45 @@ llvm::Error OutputDirectory::begin() {
   if (!parent.empty())
     if (std::error_code error = fs::create_directories(parent))
       return failed(parent, error.message());
-  std::string temporary = target_ + ".tmp" + std::to_string(llvm::sys::Process::getProcessId());
-  if (std::error_code error = fs::create_directory(temporary, /*IgnoreExisting=*/false))
-    return failed(temporary, error.message());
-  temporary_ = std::move(temporary);
+  removeAbandoned(target_);
+  const std::string process = std::to_string(getpid()), temporary = target_ + kTemporary.str() + process;
+  const auto held = rt::Unfinished::hold();
+  temporary_ = target_ + ".new" + process; // nobody takes it for abandoned before it has its lock
+  if (std::error_code error = fs::create_directory(temporary_, /*IgnoreExisting=*/false)) {
+    temporary_.clear();
+    return failed(target_, "cannot be written: " + error.message());
+  }
+  lock_ = open(temporary_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ >= 0)
+    static_cast<void>(flock(lock_, LOCK_EX | LOCK_NB)); // where there are no locks, nothing counts as abandoned
+  if (std::error_code error = fs::rename(temporary_, temporary))
+    return failed(target_, "cannot be written: " + error.message());
+  temporary_ = temporary;
+  unfinished_ = std::make_unique<rt::Unfinished>(temporary_);
   return llvm::Error::success();
 }
 
 llvm::Error OutputDirectory::commit() {
-  std::string old;
-  if (fs::exists(target_)) {
-    old = target_ + ".old" + std::to_string(llvm::sys::Process::getProcessId());
+  const auto held = rt::Unfinished::hold();
+  if (!fs::exists(target_)) {
+    if (std::error_code error = fs::rename(temporary_, target_))
+      return failed(target_, error.message());
+    temporary_.clear();
+  } else if (renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0) {
+    // A file system that cannot exchange two names.
+    const std::string old = target_ + ".old" + std::to_string(getpid());
     if (std::error_code error = fs::rename(target_, old))
       return failed(target_, error.message());
+    if (std::error_code error = fs::rename(temporary_, target_)) {
+      fs::rename(old, target_); // as it was
+      return failed(target_, error.message());
+    }
+    temporary_ = old;
   }
-  if (std::error_code error = fs::rename(temporary_, target_)) {
-    if (!old.empty())
-      (void)fs::rename(old, target_); // as it was
-    return failed(target_, error.message());
-  }
+  if (!temporary_.empty())
+    fs::remove_directories(temporary_); // what was there before
   temporary_.clear();
-  if (!old.empty())
-    (void)fs::remove_directories(old);
+  unfinished_.reset();
   return llvm::Error::success();
 }
 

@@ -5,17 +5,23 @@
 //   write files under out.file(NAME) ...
 //   if (Error e = out.commit()) ...         // now it is there; without commit nothing is left behind
 //
+// The files are made in `plan.tmpPID` and change places with what was there at once. An interrupt removes them
+// (runtime/support/Interrupts.h); what a process left that was killed is removed by the next to the same target.
+//
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_DRIVER_OUTPUTDIRECTORY_H
 #define TESSERA_COMPILER_DRIVER_OUTPUTDIRECTORY_H
 
+#include "runtime/support/Interrupts.h"
+
 #include "llvm/Support/Error.h"
 
+#include <memory>
 #include <string>
 
 namespace tessera {
 
-/// Writes beside `path` and renames.
+/// Writes beside `path` and renames (rt::writeFile).
 llvm::Error writeFile(const std::string &path, llvm::StringRef text);
 
 class OutputDirectory {
@@ -31,6 +37,8 @@ public:
 
 private:
   std::string target_, temporary_;
+  std::unique_ptr<rt::Unfinished> unfinished_;
+  int lock_ = -1; // on the temporary directory, as long as this process lives
 };
 
 } // namespace tessera

@@ -53,6 +53,7 @@ Status rewrite(const TensorSource &source, Manifest manifest, const std::string 
   Result<std::string> partial = beginFolder(path);
   if (!partial)
     return partial.status();
+  const Unfinished unfinished(*partial);
   Status status = writeFiles(source, manifest, *partial);
   if (status)
     status = commitFolder(*partial, path, manifest);

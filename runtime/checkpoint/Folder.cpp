@@ -49,6 +49,7 @@ std::vector<std::string> entriesOf(const std::string &folder) {
 }
 
 Status rename(const std::string &from, const std::string &to) {
+  const auto held = Unfinished::hold();
   if (std::rename(from.c_str(), to.c_str()) == 0)
     return Status();
   return Status::error(to + ": cannot be given its name: " + std::strerror(errno));

@@ -160,12 +160,14 @@ Result<AtomicFile> AtomicFile::create(const std::string &path) {
     return target.status();
   // mkostemp makes a name that nobody else has, in the same folder, so that rename is atomic.
   std::string temporary = *target + ".XXXXXX";
+  const auto held = Unfinished::hold();
   int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
   if (fd < 0)
     return systemError(path, "cannot be written");
   mode_t mask = ::umask(0);
   ::umask(mask);
   AtomicFile file(PlacedFile(path, fd), temporary, *target);
+  file.unfinished_ = std::make_unique<Unfinished>(temporary);
   if (::fchmod(fd, 0666 & ~mask) != 0)
     return systemError(path, "cannot be written");
   return file;
@@ -188,11 +190,13 @@ Status AtomicFile::writeAt(uint64_t offset, const void *data, uint64_t bytes) {
 
 Status AtomicFile::commit() {
   TESSERA_RETURN_IF_ERROR(file_.sync());
+  const auto held = Unfinished::hold();
   if (::close(std::exchange(file_.fd_, -1)) != 0 || ::rename(temporary_.c_str(), target_.c_str()) != 0) {
     Status status = systemError(file_.path_, "cannot be given its name");
     ::unlink(temporary_.c_str());
     return status;
   }
+  unfinished_.reset();
   return Status();
 }
 

@@ -12,10 +12,12 @@
 #ifndef TESSERA_RUNTIME_SUPPORT_FILE_H
 #define TESSERA_RUNTIME_SUPPORT_FILE_H
 
+#include "runtime/support/Interrupts.h"
 #include "runtime/support/Status.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -110,10 +112,11 @@ public:
     std::swap(file_, other.file_);
     std::swap(temporary_, other.temporary_);
     std::swap(target_, other.target_);
+    std::swap(unfinished_, other.unfinished_);
     std::swap(written_, other.written_);
     return *this;
   }
-  ~AtomicFile(); // removes the temporary file if it was not committed
+  ~AtomicFile(); // removes the temporary file if it was not committed, as an interrupt does (Interrupts.h)
 
   Status write(const void *data, uint64_t bytes);
   /// Rewrites bytes that were written before, or leaves a hole; write() goes on where it stood.
@@ -125,6 +128,7 @@ private:
       : file_(std::move(file)), temporary_(std::move(temporary)), target_(std::move(target)) {}
   PlacedFile file_; // under the temporary name, with the final one for messages
   std::string temporary_, target_;
+  std::unique_ptr<Unfinished> unfinished_;
   uint64_t written_ = 0;
 };
 

@@ -31,7 +31,7 @@ private:
 
 struct Incumbent {
   Incumbent(const StrategyGraph &graph, const SearchOptions &options)
-      : graph(graph), options(options), clock(options.seconds) {}
+      : graph(graph), options(options), clock(options) {}
 
   /// Judges an answer; true if it became the best.
   bool offer(const Scope &scope, const FlatProblem &flat, const Answer &answer);

@@ -29,7 +29,7 @@ const std::vector<std::string> &tessera::strategies::searcherNames() {
 }
 
 Solution tessera::strategies::search(const StrategyGraph &graph, const SearchOptions &options) {
-  Clock clock(options.seconds);
+  Clock clock(options);
   Solution solution;
   solution.searcher = options.searcher;
   if (graph.nodes.empty()) { // the empty choice, which elsewhere means "none found"

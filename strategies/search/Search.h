@@ -26,16 +26,19 @@
 
 #include "strategies/space/StrategyGraph.h"
 
+#include <atomic>
+
 namespace tessera::strategies {
 
 struct SearchOptions {
-  double seconds = 10;            // budget; an answer that is proven best returns at once
-  double work = 0;                // budget in 1e9 elementary steps, roughly seconds; 0: none
-  int threads = 1;                // used after the exact phase
-  uint64_t seed = 1;              // of the randomized phases
-  double gap = 0;                 // also stop when cost <= lowerBound * (1 + gap)
-  std::string searcher = "exact"; // one of searcherNames()
-  bool log = false;               // the searcher "exact" tells on stderr what it does
+  double seconds = 10;                     // budget; an answer that is proven best returns at once
+  double work = 0;                         // budget in 1e9 elementary steps, roughly seconds; 0: none
+  int threads = 1;                         // used after the exact phase
+  uint64_t seed = 1;                       // of the randomized phases
+  double gap = 0;                          // also stop when cost <= lowerBound * (1 + gap)
+  std::string searcher = "exact";          // one of searcherNames()
+  bool log = false;                        // the searcher "exact" tells on stderr what it does
+  const std::atomic<bool> *stop = nullptr; // becomes true: the budget ends now
 };
 
 /// Requires a graph that passes checkStrategyGraph and a searcher of searcherNames().

@@ -14,7 +14,7 @@ constexpr double kMostWork = 5e9; // of an elimination with memory
 Solution tessera::strategies::searchElimination(const StrategyGraph &graph, const SearchOptions &options) {
   Solution solution;
   Problem problem(graph);
-  const Clock clock(options.seconds);
+  const Clock clock(options);
   auto stop = [&] { return clock.expired(); };
   reduce(problem, stop);
   if (problem.infeasible) {

@@ -10,7 +10,7 @@
 using namespace tessera::strategies;
 
 Solution tessera::strategies::searchRandom(const StrategyGraph &graph, const SearchOptions &options) {
-  Clock clock(options.seconds);
+  Clock clock(options);
   Solution solution;
   Problem problem(graph);
   std::mt19937_64 random(options.seed);

@@ -15,14 +15,16 @@ namespace tessera::strategies {
 
 class Clock {
 public:
-  explicit Clock(double budget) : start_(std::chrono::steady_clock::now()), budget_(budget) {}
+  explicit Clock(const SearchOptions &options)
+      : start_(std::chrono::steady_clock::now()), budget_(options.seconds), stop_(options.stop) {}
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-  bool expired() const { return seconds() >= budget_; }
+  bool expired() const { return seconds() >= budget_ || (stop_ && *stop_); }
   double left() const { return budget_ - seconds(); }
 
 private:
   std::chrono::steady_clock::time_point start_;
   double budget_;
+  const std::atomic<bool> *stop_;
 };
 
 /// Reductions, then exact elimination, or bounds with large neighbourhood search.

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""No program writes over what it reads or what is no regular file.
+"""No program writes over what it reads or what is no regular file, and one that is interrupted leaves nothing.
 
 usage: files_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
 """
+import json
 import os
+import random
 import shutil
+import signal
 import socket
 import stat
+import subprocess
+import time
 
 from cases import Programs, case, main
 
@@ -123,6 +128,71 @@ def no_output_goes_over_an_input(c):
     # What is none of the inputs may stand beside them.
     c.train("--log", plan / "log.jsonl")
     c.train("--log", plan / "log.jsonl")
+
+
+def wait_for(condition, process, what):
+    end = time.monotonic() + 60
+    while not condition():
+        expect(process.poll() is None and time.monotonic() < end, f"waited in vain for {what}: {process.poll()}")
+        time.sleep(0.005)
+
+
+def start(command):
+    """As a person does: a signal that this script's shell ignores, is not."""
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+
+
+@case
+def an_interrupted_compile_leaves_what_was_there(c):
+    c.compile()
+    before = (c.folder / "plan/rank0.plan").read_bytes()
+    large = c.compile_command("--mesh", "data=2,model=2", model=c.models / "resnet18_224_train.onnx")
+    large = [a for i, a in enumerate(large) if a != "2" and not (a == "--mesh" and large[i + 1] == "2")]
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
+        process = start(large)
+        wait_for(lambda: list(c.folder.glob("plan.tmp*")), process, "the folder of a compile")
+        process.send_signal(number)
+        text = process.communicate(timeout=60)[1]
+        expect(process.returncode == code, f"exit code {process.returncode}: {text}")
+        expect(text == ("tessera-compile: interrupted\n" if code > 0 else ""), text)
+        left = list(c.folder.glob("plan.*"))
+        expect(len(left) == (code < 0), f"left: {left}")
+        expect((c.folder / "plan/rank0.plan").read_bytes() == before, "the plan was changed")
+    # That of a process that runs stays; what the killed one left, goes.
+    process = start(large)
+    wait_for(lambda: [f for f in c.folder.glob("plan.tmp*") if f.name == f"plan.tmp{process.pid}"], process, "the folder")
+    process.send_signal(signal.SIGSTOP)
+    c.compile("--optimizer", "adam:lr=0.5")
+    left = [f.name for f in c.folder.glob("plan.*")]
+    process.kill()
+    process.communicate()
+    expect(left == [f"plan.tmp{process.pid}"], f"left: {left}")
+    expect((c.folder / "plan/rank0.plan").read_bytes() != before, "no new plan")
+    c.compile()
+    expect(not list(c.folder.glob("plan.*")), f"left: {list(c.folder.glob('plan.*'))}")
+
+
+@case
+def an_interrupted_search_has_its_best_answer(c):
+    graph, choice = c.folder / "g.json", c.folder / "choice.json"
+    # Too entangled to be proven: only its budget ends the search.
+    rng, nodes, options = random.Random(1), 300, 8
+    edges = sorted({tuple(sorted(rng.sample(range(nodes), 2))) for _ in range(2000)})
+    costs = [[rng.randrange(1000000) for _ in range(options)] for _ in range(nodes)]
+    tables = [[rng.randrange(1000000) for _ in range(options * options)] for _ in edges]
+    graph.write_text(json.dumps({"problem": {
+        "name": "entangled", "nodes": {"intervals": [[0, 1]] * nodes, "costs": costs, "usages": [[]] * nodes},
+        "edges": {"nodes": edges, "costs": tables}}}))
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        choice.unlink(missing_ok=True)
+        process = start([str(a) for a in (c.bin / "tessera-solve", graph, "--seconds", 100000, "--output", choice)])
+        time.sleep(1)
+        process.send_signal(number)
+        text = process.communicate(timeout=60)[1]
+        expect(process.returncode == code, f"exit code {process.returncode}: {text}")
+        expect(text == "tessera-solve: interrupted; this is the best answer so far\n", text)
+        expect(len(json.loads(choice.read_text())) == nodes, "no answer was written")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,119 @@
+#include "runtime/support/Interrupts.h"
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <unistd.h>
+
+namespace tessera::rt {
+namespace {
+
+/// Others may still write into a folder that is being removed.
+constexpr int kRemovals = 200;
+constexpr auto kPause = std::chrono::milliseconds(5);
+
+int ends[2] = {-1, -1}; // of a pipe: from the handler to the thread that acts
+std::atomic<int> code{0};
+std::atomic<bool> ending{false}, stopping{false};
+
+std::recursive_mutex &mutex() {
+  static auto *one = new std::recursive_mutex; // outlives static objects
+  return *one;
+}
+
+std::multiset<std::string> &unfinished() {
+  static auto *all = new std::multiset<std::string>;
+  return *all;
+}
+
+extern "C" void noteInterrupt(int signal) {
+  const int before = errno;
+  const char byte = char(signal);
+  static_cast<void>(!write(ends[1], &byte, 1));
+  errno = before;
+}
+
+void removeUnfinished() {
+  for (const std::string &path : unfinished()) {
+    std::error_code error;
+    for (int i = 0; i < kRemovals; ++i) {
+      std::filesystem::remove_all(path, error);
+      if (!error)
+        break;
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+}
+
+void serve(const std::string &program, bool stopFirst) {
+  for (char signal = 0;;) {
+    const ssize_t got = read(ends[0], &signal, 1);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got != 1)
+      return;
+    code = 128 + signal;
+    if (stopFirst && !stopping.exchange(true))
+      continue;
+    const auto held = Unfinished::hold();
+    ending = true;
+    removeUnfinished();
+    std::fprintf(stderr, "%s: interrupted\n", program.c_str());
+    std::fflush(stderr);
+    _exit(128 + signal);
+  }
+}
+
+void begin(const std::string &program, bool stopFirst) {
+  if (ends[0] >= 0 || pipe2(ends, O_CLOEXEC) != 0)
+    return;
+  try {
+    std::thread(serve, program, stopFirst).detach();
+  } catch (const std::system_error &) {
+    return; // no more threads: the signals do what they did
+  }
+  for (int signal : {SIGINT, SIGTERM}) {
+    struct sigaction action = {}, before = {};
+    action.sa_handler = noteInterrupt;
+    action.sa_flags = SA_RESTART;
+    if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
+      sigaction(signal, &action, nullptr);
+  }
+}
+
+} // namespace
+
+void endOnInterrupt(const std::string &program) { begin(program, /*stopFirst=*/false); }
+
+const std::atomic<bool> &stopOnInterrupt(const std::string &program) {
+  begin(program, /*stopFirst=*/true);
+  return stopping;
+}
+
+int interruptCode() { return code; }
+
+void yieldToInterrupt() {
+  while (ending)
+    pause();
+}
+
+Unfinished::Unfinished(std::string path) : path_(std::move(path)) {
+  const auto held = hold();
+  unfinished().insert(path_);
+}
+
+Unfinished::~Unfinished() {
+  const auto held = hold();
+  if (const auto at = unfinished().find(path_); at != unfinished().end())
+    unfinished().erase(at);
+}
+
+std::unique_lock<std::recursive_mutex> Unfinished::hold() { return std::unique_lock(mutex()); }
+
+} // namespace tessera::rt
