@@ -315,6 +315,10 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
     TESSERA_RETURN_IF_ERROR(checkFiles(c, plan->path)); // other processes leave it to rank 0
   if (!context->children.empty()) {
     SupervisorOptions options{*context, argv, c.launch.restarts, c.launch.peerTimeout + 20, {}, c.run.checkpointDir};
+    options.lastCheckpoint = [&c] {
+      const std::vector<int64_t> steps = listCheckpoints(c.run.checkpointDir);
+      return steps.empty() ? -1 : steps.back();
+    };
     if (c.launch.elastic) {
       Result<Elastic> elastic = Elastic::open(c.plan, c.run.checkpointDir);
       if (!elastic)
@@ -357,6 +361,8 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
     Status status = runPlan(*plan, c.run, world, console, result);
     if (!status && context->supervised && !world.aborted().empty())
       c.exitCode = kExitOther; // the supervisor need not take this rank for the culprit
+    else if (!status)
+      tellSupervisor(status.message());
     return status;
   };
   std::vector<std::unique_ptr<World>> worlds;
@@ -388,7 +394,9 @@ int main(int argc, char **argv) {
   status = run(command, argv, result);
   if (!status) {
     complain(status);
-    return result.notFinite ? kExitNumerics : command.exitCode != 0 ? command.exitCode : 1;
+    // Of ranks that are threads, one has failed by itself.
+    const bool lasting = result.lasting && std::getenv("TESSERA_ATTEMPT");
+    return result.notFinite ? kExitNumerics : lasting ? kExitLasting : command.exitCode != 0 ? command.exitCode : 1;
   }
   if (command.exitCode != 0)
     return command.exitCode;

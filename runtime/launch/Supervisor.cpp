@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <fstream>
 #include <iterator>
 #include <sys/prctl.h>
@@ -23,6 +25,12 @@ namespace {
 /// After a failure: ranks that run notice by themselves and ask to be heard; those that still wait for the failed one
 /// at the rendezvous take SIGTERM, which runs only note.
 constexpr double kTermSeconds = 0.5;
+
+/// A pause doubles from try to try. The first is short: most failures are a rank that was killed.
+constexpr double kFirstPause = 0.5, kLongestPause = 60;
+/// What a supervisor compares of an error.
+constexpr size_t kMostError = 1000;
+constexpr const char *kErrorPipe = "TESSERA_ERRORS";
 
 struct Process {
   const Child *child;
@@ -57,6 +65,10 @@ public:
   Status start();
   /// Until all have ended: the code of the first that failed, or that of those that did not.
   int wait(bool &interrupted);
+  /// What the ranks that failed by themselves had to say.
+  std::string errors() const;
+  /// A rank failed by what will not change.
+  bool lasting() const { return lasting_; }
   /// Who ended by a signal, or by an error of its own.
   const std::set<int> &killed() const { return killed_; }
   const std::set<int> &failed() const { return failedRanks_; }
@@ -75,9 +87,10 @@ private:
   const int number_;
   const sigset_t &before_;
   std::vector<Process> processes_;
+  Socket errorsOut_, errorsIn_; // descriptors of a pipe
   std::set<int> killed_, failedRanks_;
   int code_ = 0;
-  bool failed_ = false, sentTerm_ = false, sentKill_ = false;
+  bool failed_ = false, lasting_ = false, sentTerm_ = false, sentKill_ = false;
   double termAt_ = 0, killAt_ = 0; // 0: not to be sent
 };
 
@@ -94,6 +107,7 @@ bool isStopped(pid_t pid) {
 Status Attempt::spawn(const Child &child, const Socket &listener, const std::string &secret) {
   auto added = child.environment;
   added.push_back({"TESSERA_ATTEMPT", std::to_string(number_)});
+  added.push_back({kErrorPipe, std::to_string(errorsIn_.fd())});
   if (listener) {
     for (auto &[name, value] : added)
       if (name == "MASTER_PORT")
@@ -120,6 +134,8 @@ Status Attempt::spawn(const Child &child, const Socket &listener, const std::str
   if (getppid() != parent)
     _exit(1);
   sigprocmask(SIG_SETMASK, &before_, nullptr);
+  if (errorsIn_)
+    fcntl(errorsIn_.fd(), F_SETFD, 0); // inherited
   if (listener && child.rank == 0) {
     // Inherited: without "close on exec".
     const int kept = dup(listener.fd());
@@ -131,6 +147,8 @@ Status Attempt::spawn(const Child &child, const Socket &listener, const std::str
 }
 
 Status Attempt::start() {
+  if (int ends[2]; pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) // without it no two errors are the same
+    errorsOut_ = Socket(ends[0]), errorsIn_ = Socket(ends[1]);
   Socket listener;
   std::string secret;
   if (options_.context.ownListener) {
@@ -153,6 +171,14 @@ Status Attempt::start() {
   return Status();
 }
 
+std::string Attempt::errors() const {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got = 0; errorsOut_ && (got = read(errorsOut_.fd(), buffer, sizeof buffer)) > 0;)
+    text.append(buffer, size_t(got));
+  return text;
+}
+
 void Attempt::reap() {
   for (Process &process : processes_) {
     int status = 0;
@@ -166,7 +192,8 @@ void Attempt::reap() {
       killed_.insert(process.child->rank);
     else if (code != 0 && code != kExitOther && code != kExitInterrupted)
       failedRanks_.insert(process.child->rank);
-    if (code == kExitOther)
+    lasting_ |= code == kExitLasting;
+    if (code == kExitOther || code == kExitLasting)
       code = 1;
     if (WIFSIGNALED(status) && !failed_)
       say(nameOf(*process.child) + " was ended by signal " + std::to_string(WTERMSIG(status)) + " (" +
@@ -271,7 +298,33 @@ Result<std::string> regroup(SupervisorOptions &options, const Attempt &attempt, 
   return decision->text;
 }
 
+/// Until another start; false where a signal says that there shall be none.
+bool pauseFor(double seconds) {
+  sigset_t awaited;
+  sigemptyset(&awaited);
+  for (int signal : {SIGINT, SIGTERM})
+    sigaddset(&awaited, signal);
+  const double end = monotonicSeconds() + seconds;
+  for (double left = seconds; left > 0; left = end - monotonicSeconds()) {
+    const timespec pause = {time_t(left), long((left - double(time_t(left))) * 1e9)};
+    if (sigtimedwait(&awaited, nullptr, &pause) > 0)
+      return false;
+  }
+  return true;
+}
+
 } // namespace
+
+void tellSupervisor(const std::string &error) {
+  if (const char *text = std::getenv(kErrorPipe)) {
+    const std::string line = error.substr(0, kMostError) + "\n";
+    static_cast<void>(!write(std::atoi(text), line.data(), line.size()));
+  }
+}
+
+double restartPause(int failures) {
+  return failures <= 0 ? 0 : std::min(kLongestPause, kFirstPause * std::exp2(std::min(failures - 1, 30)));
+}
 
 int supervise(SupervisorOptions options) {
   sigset_t blocked, before;
@@ -286,7 +339,10 @@ int supervise(SupervisorOptions options) {
     survivors.emplace(options.folder, options.context.machine, options.graceSeconds + options.context.tcp.peerTimeout);
     survivors->begin(hasFirst());
   }
+  int failures = 0;  // in a row without a new checkpoint,
+  std::string error; // and what the last of them was
   for (int number = 0;; ++number) {
+    const int64_t stepBefore = options.lastCheckpoint();
     Attempt attempt(options, number, before);
     if (Status status = attempt.start(); !status) {
       say(status.message());
@@ -299,6 +355,13 @@ int supervise(SupervisorOptions options) {
     if (code == 0 || interrupted || number >= options.restarts || code == kExitUsage || code == kExitNumerics ||
         code == kExitInterrupted)
       return code;
+    if (attempt.lasting() && number == 0) {
+      say("not started again: this failure would come again");
+      return code;
+    }
+    const bool advanced = options.lastCheckpoint() > stepBefore;
+    const std::string last = std::exchange(error, advanced ? "" : attempt.errors());
+    failures = advanced ? 0 : failures + 1;
     std::string where;
     if (options.elastic) {
       Result<std::string> regrouped = regroup(options, attempt, number, survivors, failedBefore);
@@ -308,6 +371,12 @@ int supervise(SupervisorOptions options) {
       }
       where = *regrouped;
     }
+    if (where.empty() && !last.empty() && last == error) { // and not on fewer ranks
+      say("not started again: the same failure twice, without a new checkpoint");
+      return code;
+    }
+    if (!pauseFor(restartPause(failures)))
+      return kExitInterrupted;
     say("starting again" + where + " (" + std::to_string(number + 1) + " of " + std::to_string(options.restarts) + ")");
   }
 }

@@ -9,6 +9,10 @@
 //   SupervisorOptions options{...};
 //   int code = supervise(options);                  // what this process ends with
 //
+// It gives up where another start would only fail again: after an error of a first start that lasts (kExitLasting), and
+// after two failures in a row with the same error and without a new checkpoint. Where there is none, it pauses longer
+// from try to try.
+//
 // SIGINT and SIGTERM go on to the children, which stop after a step. If the supervisor dies, so do they.
 //
 //===------------------------------------------------------------------------------------------===//
@@ -17,14 +21,18 @@
 
 #include "runtime/launch/Elastic.h"
 
+#include <functional>
 #include <optional>
+#include <string>
 
 namespace tessera::rt {
 
 /// A program that ends with one of these would only do so again.
 constexpr int kExitUsage = 2, kExitNumerics = 3, kExitInterrupted = 130;
-/// A supervised rank that ends since another one did: nothing is wrong with this one.
+/// Between a supervisor and its ranks. One that ends since another one did: nothing is wrong with this one.
 constexpr int kExitOther = 4;
+/// One that failed before its first step, by what will not change: data, weights or options that do not fit the plan.
+constexpr int kExitLasting = 5;
 
 struct SupervisorOptions {
   LaunchContext context;
@@ -33,7 +41,15 @@ struct SupervisorOptions {
   double graceSeconds = 30;       // for the others to end after one has failed
   std::optional<Elastic> elastic; // else always all ranks
   std::string folder;             // of the checkpoints: where supervisors of several machines agree
+  /// The step of the last checkpoint; -1: there is none.
+  std::function<int64_t()> lastCheckpoint = [] { return int64_t(-1); };
 };
+
+/// In a supervised rank that is not ended by another: what its supervisor is to compare with the next failure.
+void tellSupervisor(const std::string &error);
+
+/// Seconds before another start, after so many failures in a row without a new checkpoint.
+double restartPause(int failures);
 
 /// Writes what happened to stderr.
 int supervise(SupervisorOptions options);

@@ -6,6 +6,7 @@
 #include "runtime/telemetry/Monitor.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <numeric>
@@ -27,6 +28,12 @@ DataOptions Session::dataOptions(bool train) const {
   if (train && !data.augment)
     data.augment = before.augment;
   return data;
+}
+
+Status Session::lasting(Status status) const {
+  if (!status && world.aborted().empty())
+    std::atomic_ref(result.lasting).store(true); // ranks may be threads
+  return status;
 }
 
 Result<int64_t> Session::firstBatch(const DataSource &data) const {
@@ -196,10 +203,10 @@ static Status runLogged(const PlanDirectory &plan, const RunOptions &options, Wo
     Result<FolderLock> taken =
         FolderLock::take(options.checkpointDir, options.attempt > 0 ? kLockPatienceOfRestart : kLockPatience);
     if (!taken)
-      return taken.status();
+      return session.lasting(taken.status());
     lock = std::move(*taken);
   }
-  TESSERA_RETURN_IF_ERROR(loadInitialWeights(session, session.executor));
+  TESSERA_RETURN_IF_ERROR(session.lasting(loadInitialWeights(session, session.executor)));
   TESSERA_RETURN_IF_ERROR(introduce(session));
   if (int start = findProgram(session.executor.plan(), "start"); start >= 0)
     TESSERA_RETURN_IF_ERROR(session.executor.run(start).context("program start"));

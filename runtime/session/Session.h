@@ -80,6 +80,7 @@ struct RunResult {
   bool interrupted = false;
   bool verified = true;
   bool notFinite = false; // a step was, and the run was to stop; set by every rank
+  bool lasting = false;   // before the first step something failed that would fail again; set by any rank
 };
 
 /// Runs one rank. Rank 0 writes to `console` and `result`.
@@ -103,6 +104,8 @@ struct Session {
   std::string checkpoint = {};          // and its folder
 
   bool leader() const { return world.rank() == 0; }
+  /// Passes on how something went that does not depend on the other ranks or on chance (RunResult::lasting).
+  Status lasting(Status status) const;
   DataOptions dataOptions(bool train) const;
   /// Steps that the checkpoint has behind it.
   int64_t firstStep() const { return resumed ? resumed->position.step : 0; }

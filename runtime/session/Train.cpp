@@ -117,7 +117,7 @@ Status checkTrace(const Session &s, int64_t first, int64_t last) {
 Status train(Session &s) {
   int program = findProgram(s.executor.plan(), "train");
   if (program < 0)
-    return Status::error("the plan has no program 'train': compile with --train, or run with --infer");
+    return s.lasting(Status::error("the plan has no program 'train': compile with --train, or run with --infer"));
   std::optional<Trace> trace; // outlives the feed, whose thread tells it of batches
   DataOptions dataOptions = s.dataOptions(true);
   if (s.options.trace.first > 0) {
@@ -131,7 +131,7 @@ Status train(Session &s) {
   };
   Result<Feed> feed = Feed::open(s.executor, "train", s.options.data, dataOptions);
   if (!feed)
-    return feed.status();
+    return s.lasting(feed.status());
   int64_t perEpoch = feed->source().batchesPerEpoch();
   const int64_t first = s.firstStep();
   Result<int64_t> firstBatch = s.firstBatch(feed->source());
@@ -140,10 +140,10 @@ Status train(Session &s) {
   Place place{first, *firstBatch - first, lastStep(s, feed->source(), *firstBatch)};
   TESSERA_RETURN_IF_ERROR(feed->source().seek(place.batches()));
   RunCheckpoints checkpoints(s, feed->source());
-  TESSERA_RETURN_IF_ERROR(checkpoints.check());
-  TESSERA_RETURN_IF_ERROR(checkTrace(s, first, place.last));
+  TESSERA_RETURN_IF_ERROR(s.lasting(checkpoints.check()));
+  TESSERA_RETURN_IF_ERROR(s.lasting(checkTrace(s, first, place.last)));
   if (s.leader() && !s.options.saveWeights.empty())
-    TESSERA_RETURN_IF_ERROR(checkWritable(s.options.saveWeights));
+    TESSERA_RETURN_IF_ERROR(s.lasting(checkWritable(s.options.saveWeights)));
   Recovery recovery(s, checkpoints);
   StepScalars scalars(s.executor);
   uint64_t batch = s.executor.plan().global_batch();

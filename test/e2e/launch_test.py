@@ -365,6 +365,33 @@ def restarted_runs_lose_nothing(c):
 
 
 @case
+def what_would_only_fail_again_is_not_started_again(c):
+    """Errors before the first step at once; one in training after two failures without a new checkpoint."""
+    plan = c.compile("plan", "data=2")
+    (c.folder / "bad.npy").write_bytes(b"no array")
+    run = c.folder / "run"
+    for flags in ((), ("--processes",)):
+        for options, message in ((("--data", f"npy:{c.folder}/none.npy"), "none.npy"), (("--data", f"npy:{c.folder}/bad.npy"), "bad.npy"),
+                                 (("--weights", "/dev/zero"), "/dev/zero")):
+            command = c.command(plan, 3, "--checkpoint-dir", run, "--restarts", 1000, *flags) + [str(o) for o in options]
+            if "--data" in options:
+                first = command.index("--data")
+                del command[first:first + 2]
+            text = c.finish(c.start(command), code=1, timeout=60)
+            expect(message in text and "not started again: this failure would come again" in text and
+                   "starting again" not in text, text)
+        # A folder that has a checkpoint's name, and cannot be replaced.
+        shutil.rmtree(run, ignore_errors=True)
+        (run / "step-00000004/full").mkdir(parents=True)
+        text = c.finish(c.start(c.command(plan, 1000, "--checkpoint-dir", run, "--checkpoint-every", 2, "--restarts", 1000,
+                                          *flags)), code=1, timeout=120)
+        # The first start writes step 2; the others fail at step 4 without a new one.
+        failures = [line for line in text.splitlines() if "cannot be given its name" in line and "aborted" not in line]
+        expect(text.count("starting again") == 2 and len(failures) == 3 and
+               "not started again: the same failure twice, without a new checkpoint" in text, text)
+
+
+@case
 def an_elastic_run_goes_on_with_the_ranks_that_are_left(c):
     """One killed, then one stopped: four ranks, three, two. Every step once, in order, with the uninterrupted run's loss."""
     plan = c.compile()
