@@ -241,5 +241,8 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "tessera-ckpt: %s\n", status.message().c_str());
     return 1;
   }
-  return std::fflush(stdout) == 0 ? 0 : 1;
+  const std::string unwritten = tessera::finishOutput();
+  if (!unwritten.empty())
+    std::fprintf(stderr, "tessera-ckpt: %s\n", unwritten.c_str());
+  return unwritten.empty() ? 0 : 1;
 }

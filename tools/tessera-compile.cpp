@@ -291,10 +291,10 @@ int main(int argc, char **argv) {
   }
   if (c.compile.output.empty() && !c.searchOnly)
     return fail(llvm::createStringError("-o DIR, --search-only or --what-if nodes=N,... is needed"));
-  // Beside the compiler: a large model takes a while to sum.
+  // Beside the compiler, where there is a thread for it: a large model takes a while to sum.
   std::future<std::string> recipe;
   if (!c.searchOnly) {
-    recipe = std::async(std::launch::async, recipeText, recipeOf(app, c));
+    recipe = std::async(std::launch::async | std::launch::deferred, recipeText, recipeOf(app, c));
     c.compile.recipe = [&recipe] { return recipe.get(); };
   }
   llvm::Expected<CompileResult> result = c.searchOnly ? searchOnly(c.compile, progress) : compile(c.compile, progress);

@@ -74,5 +74,6 @@ int main(int argc, char **argv) {
     text = toText(*report, all) + toText(*facts);
   }
   std::fputs(text.c_str(), stdout);
-  return std::fflush(stdout) == 0 ? 0 : fail("cannot write to the terminal");
+  const std::string unwritten = finishOutput();
+  return unwritten.empty() ? 0 : fail(unwritten);
 }

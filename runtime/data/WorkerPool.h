@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -24,8 +25,12 @@ public:
   using Work = std::function<void(int worker, int64_t item)>;
 
   explicit WorkerPool(int threads) {
-    for (int worker = 1; worker < threads; ++worker)
-      threads_.emplace_back([this, worker] { serve(worker); });
+    try {
+      for (int worker = 1; worker < threads; ++worker)
+        threads_.emplace_back([this, worker] { serve(worker); });
+    } catch (const std::system_error &) {
+      // The system gives no more: those that are there do the work.
+    }
   }
   ~WorkerPool() {
     {

@@ -5,7 +5,9 @@
 #include <csignal>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <sched.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -19,6 +21,15 @@ extern "C" void onInterrupt(int signal) {
     _exit(128 + signal);
 }
 
+/// Threads are what a rank asks of the system by itself.
+Status systemFailure(const std::system_error &e) {
+  if (e.code() != std::errc::resource_unavailable_try_again)
+    return Status::error(std::string("internal failure: ") + e.what());
+  return Status::error("a thread cannot be started: " + e.code().message() +
+                       "; raise the limit on threads (ulimit -u, or the container's), or use fewer ranks on this "
+                       "machine or fewer --threads");
+}
+
 } // namespace
 
 Status runRanks(std::vector<std::unique_ptr<World>> worlds, const std::function<Status(World &)> &body) {
@@ -29,6 +40,10 @@ Status runRanks(std::vector<std::unique_ptr<World>> worlds, const std::function<
     // Nothing of ours throws on purpose, but memory may run out in a container.
     try {
       status = body(world);
+    } catch (const std::system_error &e) {
+      status = systemFailure(e);
+    } catch (const std::bad_alloc &) {
+      status = Status::error("memory has run out; use fewer ranks on this machine, or a smaller batch");
     } catch (const std::exception &e) {
       status = Status::error(std::string("internal failure: ") + e.what());
     }
@@ -43,9 +58,21 @@ Status runRanks(std::vector<std::unique_ptr<World>> worlds, const std::function<
     world.abort(status.message());
   };
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < worlds.size(); ++i)
-    threads.emplace_back([&, i] { rank(*worlds[i]); });
-  if (!worlds.empty())
+  bool all = true;
+  try {
+    for (size_t i = 1; i < worlds.size(); ++i)
+      threads.emplace_back([&, i] { rank(*worlds[i]); });
+  } catch (const std::system_error &e) {
+    all = false;
+    const Status status = systemFailure(e).context("rank " + std::to_string(threads.size() + 1));
+    {
+      std::lock_guard lock(mutex);
+      if (first.ok())
+        first = status;
+    }
+    worlds[0]->abort(status.message()); // those that run end
+  }
+  if (!worlds.empty() && all)
     rank(*worlds[0]);
   for (std::thread &thread : threads)
     thread.join();

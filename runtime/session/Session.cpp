@@ -242,7 +242,7 @@ Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &worl
     TESSERA_RETURN_IF_ERROR(log.open(options.logDir, world.rank(), options.attempt > 0));
   Status status = runLogged(plan, options, world, console, result, log);
   log.line(status ? "ended" : "failed: " + status.message());
-  return status;
+  return status ? log.status() : status;
 }
 
 } // namespace tessera::rt

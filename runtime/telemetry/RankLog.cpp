@@ -18,6 +18,7 @@ RankLog::~RankLog() {
 Status RankLog::open(const std::string &folder, int rank, bool append) {
   TESSERA_RETURN_IF_ERROR(makeDirectory(folder));
   const std::string path = folder + "/rank-" + std::to_string(rank) + ".log";
+  path_ = path;
   file_ = std::fopen(path.c_str(), append ? "ae" : "we");
   return file_ ? Status() : Status::error(path + ": cannot be written: " + std::strerror(errno));
 }
@@ -30,8 +31,14 @@ void RankLog::line(const std::string &text) {
   const std::time_t seconds = std::time(nullptr);
   std::tm local = {};
   std::strftime(stamp, sizeof stamp, "%F %T ", localtime_r(&seconds, &local));
-  std::fputs((stamp + text + "\n").c_str(), file_);
-  std::fflush(file_); // what a rank that is killed had to say
+  // At once: what a rank that is killed had to say.
+  if ((std::fputs((stamp + text + "\n").c_str(), file_) < 0 || std::fflush(file_) != 0) && status_)
+    status_ = Status::error(path_ + ": cannot be written: " + std::strerror(errno));
+}
+
+Status RankLog::status() {
+  std::lock_guard lock(mutex_);
+  return status_;
 }
 
 std::string processText() {

@@ -27,10 +27,14 @@ public:
 
   Status open(const std::string &folder, int rank, bool append);
   void line(const std::string &text);
+  /// The first line that could not be written, if there is one.
+  Status status();
 
 private:
   std::mutex mutex_;
   std::FILE *file_ = nullptr;
+  std::string path_;
+  Status status_;
 };
 
 /// "pid 712 on hosta, processors 0-3,8".

@@ -6,6 +6,8 @@ usage: files_test.py --bin DIR --models DIR [NAME...]      NAME: only these case
 import json
 import os
 import random
+import re
+import resource
 import shutil
 import signal
 import socket
@@ -27,8 +29,8 @@ class Context(Programs):
         self.model = folder / "m.onnx"
         shutil.copy(self.models / "mlp_train.onnx", self.model)
 
-    def compile_command(self, *options, model=None, out="plan"):
-        return [str(a) for a in (self.bin / "tessera-compile", model or self.model, "--mesh", "2", "--mode", "auto", "--dim",
+    def compile_command(self, *options, model=None, out="plan", mesh="2"):
+        return [str(a) for a in (self.bin / "tessera-compile", model or self.model, "--mesh", mesh, "--mode", "auto", "--dim",
                                  "batch=8", "--train", *options, "-o", self.folder / out)]
 
     def compile(self, *options, code=0, **where):
@@ -40,7 +42,7 @@ class Context(Programs):
 
 
 def one_line(text, *needed):
-    lines = [line for line in text.splitlines() if line.startswith("tessera-")]
+    lines = [line for line in text.splitlines() if re.match(r"tessera-\w+: ", line)]
     expect(len(lines) == 1 and all(part in lines[0] for part in needed), f"expected one line with {needed}: {text}")
 
 
@@ -130,6 +132,46 @@ def no_output_goes_over_an_input(c):
     c.train("--log", plan / "log.jsonl")
 
 
+@case
+def output_that_is_cut_off_is_an_error(c):
+    c.compile()
+    c.train("--checkpoint-dir", c.folder / "run")
+    for command in (("tessera-dump", c.folder / "plan", "--json"), ("tessera-dump", c.folder / "plan"),
+                    ("tessera-ckpt", "show", c.folder / "run"), ("tessera-ckpt", "show", c.folder / "run", "--json")):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([str(c.bin / command[0]), *map(str, command[1:])], stdout=full, stderr=subprocess.PIPE, text=True)
+        expect(done.returncode == 1, f"{command}: exit code {done.returncode}")
+        one_line(done.stderr, "standard output cannot be written: No space left on device")
+    (c.folder / "logs").mkdir()
+    (c.folder / "logs/rank-1.log").symlink_to("/dev/full")
+    one_line(c.train("--log-dir", c.folder / "logs", code=1), "rank-1.log: cannot be written: No space left on device")
+
+
+@case
+def threads_that_cannot_be_had_are_one_error(c):
+    if os.geteuid() != 0:
+        return print("skipped: only root becomes a user without processes")
+    c.compile(mesh="data=4")
+    for path in (c.folder, c.folder / "plan"):
+        path.chmod(0o755)
+
+    def limited(processes):
+        def enter():
+            resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+            os.setgid(54321)
+            os.setuid(54321)  # nobody else's
+        return enter
+
+    for processes in (1, 2, 3, 4):
+        try:
+            done = subprocess.run([str(a) for a in (c.bin / "tessera-run", c.folder / "plan", "--data", "synthetic", "--steps", 1)],
+                                  preexec_fn=limited(processes), capture_output=True, text=True, timeout=120)
+        except PermissionError:
+            return print("skipped: another user cannot run the program")
+        text = done.stdout + done.stderr
+        expect(done.returncode == 1 and "hread" in text and "terminate" not in text, f"{processes}: {done.returncode}: {text}")
+
+
 def wait_for(condition, process, what):
     end = time.monotonic() + 60
     while not condition():
@@ -147,8 +189,7 @@ def start(command):
 def an_interrupted_compile_leaves_what_was_there(c):
     c.compile()
     before = (c.folder / "plan/rank0.plan").read_bytes()
-    large = c.compile_command("--mesh", "data=2,model=2", model=c.models / "resnet18_224_train.onnx")
-    large = [a for i, a in enumerate(large) if a != "2" and not (a == "--mesh" and large[i + 1] == "2")]
+    large = c.compile_command(model=c.models / "resnet18_224_train.onnx", mesh="data=2,model=2")
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
         process = start(large)
         wait_for(lambda: list(c.folder.glob("plan.tmp*")), process, "the folder of a compile")

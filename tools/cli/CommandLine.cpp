@@ -4,6 +4,10 @@
 #include "tools/cli/Completion.h"
 #include "tools/cli/ManPage.h"
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
 namespace tessera {
 
 std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv, int wrong) {
@@ -23,6 +27,13 @@ std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv, int wr
     return app.exit(error) == 0 ? 0 : wrong;
   }
   return std::nullopt;
+}
+
+std::string finishOutput() {
+  // A write that failed before leaves only its mark.
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout))
+    return "";
+  return std::string("standard output cannot be written: ") + std::strerror(errno == 0 ? EIO : errno);
 }
 
 CLI::Validator suggest(const std::vector<std::string> &values, bool orFile) {

@@ -26,6 +26,9 @@ namespace tessera {
 /// error, which has been printed.
 std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv, int wrong = 2);
 
+/// Writes out what was printed. An empty text, or the sentence that says why not all of it could be written.
+std::string finishOutput();
+
 /// Values that --help and completion name. Others are accepted too: whoever reads the option's text checks them.
 /// With `orFile` the value may be a file's name as well.
 CLI::Validator suggest(const std::vector<std::string> &values, bool orFile = false);
