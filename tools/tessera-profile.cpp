@@ -15,6 +15,7 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/driver/OutputDirectory.h"
 #include "runtime/support/CommandFiles.h"
+#include "runtime/support/ExitCodes.h"
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
 #include "tools/profile/Measure.h"
@@ -140,7 +141,7 @@ int main(int argc, char **argv) {
     c.measure.backend = c.device;
   if (c.output.empty() && c.topology.empty()) {
     std::fprintf(stderr, "tessera-profile: error: give -o FILE and --mesh, or --write-topology FILE\n");
-    return 2;
+    return rt::kExitUsage;
   }
   rt::endOnInterrupt("tessera-profile");
   if (llvm::Error e = run(c)) {

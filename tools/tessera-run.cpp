@@ -389,7 +389,7 @@ int main(int argc, char **argv) {
   Status status = complete(command, app);
   if (!status) {
     complain(status);
-    return 2;
+    return kExitUsage;
   }
   status = run(command, argv, result);
   if (!status) {

@@ -3,11 +3,12 @@
 //   tessera-solve B.json.gz --seconds 60 --threads 2 --output choice.json
 //
 // Prints cost, lower bound, gap, memory peak and the search's time; writes the option index of every node as a
-// JSON list. Exit codes: 0 an answer was found, 1 bad input or usage, 2 nothing fits (proven) or
-// nothing that fits was found in the budget; the message says which.
+// JSON list. Where nothing fits (proven), or nothing that fits was found in the budget,
+// that is an error; the message says which.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "runtime/support/CommandFiles.h"
+#include "runtime/support/ExitCodes.h"
 #include "runtime/support/File.h"
 #include "runtime/support/Interrupts.h"
 #include "strategies/search/Evaluate.h"
@@ -40,7 +41,7 @@ int solve(const std::string &path, SearchOptions options, const std::string &out
   files.writes("--output", output);
   if (tessera::rt::Status status = files.check(); !status) {
     fprintf(stderr, "tessera-solve: error: %s\n", status.message().c_str());
-    return 1;
+    return tessera::rt::kExitError;
   }
   const double budget = options.seconds;
   std::string error;
@@ -49,34 +50,34 @@ int solve(const std::string &path, SearchOptions options, const std::string &out
   options.seconds = std::max(0.0, budget - reading.count());
   if (!graph) {
     fprintf(stderr, "tessera-solve: error: %s\n", error.c_str());
-    return 1;
+    return tessera::rt::kExitError;
   }
   if (options.searcher == "data" && graph->dataParallel.empty() && !graph->nodes.empty()) {
     fprintf(stderr,
             "tessera-solve: error: %s: does not say which options are data parallel (\"data_parallel\"), which the "
             "searcher 'data' needs; tessera-compile --dump-strategy-graph writes it\n",
             path.c_str());
-    return 2;
+    return tessera::rt::kExitError;
   }
   Solution solution = search(*graph, options);
   if (solution.infeasible) {
     fprintf(stderr, "tessera-solve: error: %s: no choice fits the memory limit and the forbidden costs (proven)\n",
             path.c_str());
-    return 2;
+    return tessera::rt::kExitError;
   }
   if (solution.choice.empty() && !graph->nodes.empty() && options.searcher == "data") {
     fprintf(stderr, "tessera-solve: error: %s: data parallelism does not fit: %s\n", path.c_str(),
             evaluate(*graph, graph->dataParallel).reason.c_str());
-    return 2;
+    return tessera::rt::kExitError;
   }
   if (solution.choice.empty() && !graph->nodes.empty() && *options.stop) {
     fprintf(stderr, "tessera-solve: interrupted before a choice that fits was found\n");
-    return 2;
+    return tessera::rt::kExitError;
   }
   if (solution.choice.empty() && !graph->nodes.empty()) {
     fprintf(stderr, "tessera-solve: error: %s: found no choice that fits in %g seconds; try a larger --seconds\n",
             path.c_str(), budget);
-    return 2;
+    return tessera::rt::kExitError;
   }
   Evaluation judged = evaluate(*graph, solution.choice);
   double gap = solution.cost > 0 ? 100.0 * double(solution.cost - solution.lowerBound) / double(solution.cost) : 0;
@@ -90,7 +91,7 @@ int solve(const std::string &path, SearchOptions options, const std::string &out
   if (!output.empty())
     if (tessera::rt::Status status = writeChoice(solution.choice, output); !status) {
       fprintf(stderr, "tessera-solve: error: %s\n", status.message().c_str());
-      return 1;
+      return tessera::rt::kExitError;
     }
   return 0;
 }
@@ -118,7 +119,7 @@ int main(int argc, char **argv) {
       ->capture_default_str();
   app.add_flag("--verbose", options.log, "tell on stderr what the searcher does, with seconds and work");
   app.add_option("--output", output, "file for the choice: a JSON list of option indices");
-  if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv, /*wrong=*/1)) // 2: no choice
+  if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
     return *exitCode;
   options.stop = &tessera::rt::stopOnInterrupt("tessera-solve");
   const int code = solve(path, options, output);

@@ -20,19 +20,13 @@
 #define TESSERA_RUNTIME_LAUNCH_SUPERVISOR_H
 
 #include "runtime/launch/Elastic.h"
+#include "runtime/support/ExitCodes.h"
 
 #include <functional>
 #include <optional>
 #include <string>
 
 namespace tessera::rt {
-
-/// A program that ends with one of these would only do so again.
-constexpr int kExitUsage = 2, kExitNumerics = 3, kExitInterrupted = 130;
-/// Between a supervisor and its ranks. One that ends since another one did: nothing is wrong with this one.
-constexpr int kExitOther = 4;
-/// One that failed before its first step, by what will not change: data, weights or options that do not fit the plan.
-constexpr int kExitLasting = 5;
 
 struct SupervisorOptions {
   LaunchContext context;

@@ -253,7 +253,7 @@ def numbers_out_of_range_are_said_in_short(c):
     for option, value in (("--steps", "0"), ("--steps", "x"), ("--epochs", "-1"), ("--keep", "-1"), ("--restarts", "-1"), ("--ranks", "0"),
                           ("--steps", "99999999999999999999"), ("--steps", "1.5")):
         text = c.run(c.bin / "tessera-run", c.folder / "plan", "--data", "synthetic", option, value, code=2)
-        expect(text.startswith(f"{option}: ") and f"'{value}'" in text and len(text) < 160, text)
+        expect(text.startswith(f"tessera-run: {option}: ") and f"'{value}'" in text and len(text) < 160, text)
 
 
 if __name__ == "__main__":

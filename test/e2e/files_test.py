@@ -148,6 +148,21 @@ def output_that_is_cut_off_is_an_error(c):
 
 
 @case
+def exit_codes_are_those_of_the_table(c):
+    """docs/exit-codes.md; 3 and 130 of tessera-run are tested where it trains, the other interrupts above."""
+    for tool in ("tessera-compile", "tessera-run", "tessera-dump", "tessera-ckpt", "tessera-solve", "tessera-profile"):
+        expect(c.run(c.bin / tool, "--help"), tool)
+        for wrong in (("--bogus",), ()):
+            text = c.run(c.bin / tool, *wrong, code=2)
+            expect(text.startswith(f"{tool}: "), f"{tool} {wrong}: {text}")
+    nothing = c.folder / "nothing"
+    for command in (("tessera-compile", nothing, "-o", c.folder / "x"), ("tessera-run", nothing, "--data", "synthetic"),
+                    ("tessera-dump", nothing), ("tessera-ckpt", "show", nothing), ("tessera-solve", nothing),
+                    ("tessera-profile", nothing, "--mesh", "2", "-q", "--max-bytes", "1KiB", "-o", c.folder / "x")):
+        one_line(c.run(c.bin / command[0], *command[1:], code=1), "nothing")
+
+
+@case
 def threads_that_cannot_be_had_are_one_error(c):
     if os.geteuid() != 0:
         return print("skipped: only root becomes a user without processes")

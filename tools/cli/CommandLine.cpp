@@ -1,5 +1,6 @@
 #include "tools/cli/CommandLine.h"
 
+#include "runtime/support/ExitCodes.h"
 #include "runtime/support/Version.h"
 #include "tools/cli/Completion.h"
 #include "tools/cli/ManPage.h"
@@ -10,7 +11,7 @@
 
 namespace tessera {
 
-std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv, int wrong) {
+std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv) {
   app.set_version_flag("--version", app.get_name() + " " TESSERA_VERSION, "Print the version and exit");
   // CLI11 prints the text of CallForVersion and exits with 0. It has no such error of a more general name.
   app.add_option_function<std::string>(
@@ -24,7 +25,10 @@ std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv, int wr
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : wrong;
+    if (error.get_exit_code() == 0)
+      return app.exit(error);
+    std::fprintf(stderr, "%s: %s\nRun it with --help for its options.\n", app.get_name().c_str(), error.what());
+    return rt::kExitUsage;
   }
   return std::nullopt;
 }

@@ -22,9 +22,9 @@
 
 namespace tessera {
 
-/// Parses the arguments. Returns the exit code if the program is to end: 0 after --help and the like, `wrong` after an
-/// error, which has been printed.
-std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv, int wrong = 2);
+/// Parses the arguments. Returns the exit code if the program is to end: 0 after --help and the like, rt::kExitUsage
+/// after an error, which has been printed behind the program's name.
+std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv);
 
 /// Writes out what was printed. An empty text, or the sentence that says why not all of it could be written.
 std::string finishOutput();

@@ -77,33 +77,33 @@ TEST_CASE("tessera-solve says why it cannot") {
   g.memoryLimit = 2;
   TemporaryFile file(g);
   Outcome run = runSolve(file.path + " --output " + file.path + ".choice");
-  CHECK(run.code == 2);
+  CHECK(run.code == 1);
   CHECK(run.text.find("tessera-solve: error: " + file.path + ": no choice fits") == 0);
   CHECK(readAll(file.path + ".choice") == "(missing)");
   CHECK(runSolve("/nonexistent.json").code == 1);
   CHECK(runSolve("/nonexistent.json").text == "tessera-solve: error: /nonexistent.json: cannot be opened\n");
-  CHECK(runSolve("").code == 1);
-  CHECK(runSolve(file.path + " --seconds -1").code == 1);
+  CHECK(runSolve("").code == 2);
+  CHECK(runSolve(file.path + " --seconds -1").code == 2);
   for (const char *option : {"--seconds", "--work", "--gap"}) {
     Outcome nan = runSolve(file.path + " " + option + " nan");
-    CHECK(nan.code == 1); // not a budget that never ends
-    CHECK(nan.text.find(std::string(option) + ": nan is no number from 0 to") == 0);
+    CHECK(nan.code == 2); // not a budget that never ends
+    CHECK(nan.text.find("tessera-solve: " + std::string(option) + ": nan is no number from 0 to") == 0);
   }
-  CHECK(runSolve(file.path + " --threads 0").code == 1);
-  CHECK(runSolve(file.path + " --searcher magic").code == 1);
-  CHECK(runSolve(file.path + " --bogus").code == 1);
+  CHECK(runSolve(file.path + " --threads 0").code == 2);
+  CHECK(runSolve(file.path + " --searcher magic").code == 2);
+  CHECK(runSolve(file.path + " --bogus").code == 2);
   StrategyGraph data = example();
   {
     TemporaryFile without(data);
     Outcome run = runSolve(without.path + " --searcher data");
-    CHECK(run.code == 2);
+    CHECK(run.code == 1);
     CHECK(run.text.find("does not say which options are data parallel") != std::string::npos);
   }
   data.dataParallel = {1, 0};
   {
     TemporaryFile large(data);
     Outcome run = runSolve(large.path + " --searcher data");
-    CHECK(run.code == 2);
+    CHECK(run.code == 1);
     CHECK(run.text.find("data parallelism does not fit: memory at time 0 is 11, the limit is 5") != std::string::npos);
   }
   TemporaryFile good(example());
