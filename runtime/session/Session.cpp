@@ -52,8 +52,8 @@ Result<int64_t> Session::firstBatch(const DataSource &data) const {
 
 namespace {
 
-/// For the lock of --checkpoint-dir, in seconds: at a first start, where the run before may still be on its way out; and
-/// after a restart, where a file server gives back what a lost machine held (NFS 4: after 90 s).
+/// For the lock of --checkpoint-dir, in seconds: at a first start, where the run before may still be on its way out;
+/// and after a restart, where a file server gives back what a lost machine held (NFS 4: after 90 s).
 constexpr double kLockPatience = 2, kLockPatienceOfRestart = 100;
 
 /// "data=2, model=2", or "one rank".

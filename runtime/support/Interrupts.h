@@ -18,8 +18,8 @@
 
 namespace tessera::rt {
 
-/// From now on SIGINT and SIGTERM remove what is unfinished and end the process with exit code 130 or 143. A signal that
-/// is ignored (a script's background job has it so) stays ignored.
+/// From now on SIGINT and SIGTERM remove what is unfinished and end the process with exit code 130 or 143. A signal
+/// that is ignored (a script's background job has it so) stays ignored.
 void endOnInterrupt(const std::string &program);
 /// The same for the second signal; the first sets what is returned, and the program ends by itself.
 const std::atomic<bool> &stopOnInterrupt(const std::string &program);
