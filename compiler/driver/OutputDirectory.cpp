@@ -48,7 +48,7 @@ static void removeAbandoned(const std::string &target) {
       abandoned.push_back(it->path());
   }
   for (const std::string &directory : abandoned)
-    fs::remove_directories(directory);
+    (void)fs::remove_directories(directory);
 }
 
 OutputDirectory::OutputDirectory(std::string target) : target_(std::move(target)) {
@@ -58,7 +58,7 @@ OutputDirectory::OutputDirectory(std::string target) : target_(std::move(target)
 
 OutputDirectory::~OutputDirectory() {
   if (!temporary_.empty())
-    fs::remove_directories(temporary_);
+    (void)fs::remove_directories(temporary_);
   if (lock_ >= 0)
     close(lock_);
 }
@@ -117,13 +117,13 @@ llvm::Error OutputDirectory::commit() {
     if (std::error_code error = fs::rename(target_, old))
       return failed(target_, error.message());
     if (std::error_code error = fs::rename(temporary_, target_)) {
-      fs::rename(old, target_); // as it was
+      (void)fs::rename(old, target_); // as it was
       return failed(target_, error.message());
     }
     temporary_ = old;
   }
   if (!temporary_.empty())
-    fs::remove_directories(temporary_); // what was there before
+    (void)fs::remove_directories(temporary_); // what was there before
   temporary_.clear();
   unfinished_.reset();
   return llvm::Error::success();
