@@ -36,8 +36,8 @@ public:
   virtual bool training() const = 0;
   /// Do the file's own training modes hold in this function, whatever it is for?
   virtual bool literal() const = 0;
-  /// No node of the file says that it is in training mode: the file was exported for inference.
-  virtual bool fileIsForInference() const = 0;
+  /// Does a BatchNormalization take its statistics from the batch in this function? `marked`: the file says so.
+  virtual bool batchStatistics(const onnx::NodeProto &node, bool marked) const = 0;
   /// Is `name` a state (BatchNorm's running statistics)?
   virtual bool isState(llvm::StringRef name) const = 0;
   /// The state's value so far in this function, and its new one.

@@ -1,14 +1,15 @@
 //===- OnnxImport.cpp - functions over the nodes of a file ------------------------------------===//
 
 #include "compiler/import/OnnxImport.h"
+#include "compiler/import/NamePatterns.h"
 #include "compiler/import/Node.h"
 #include "compiler/import/Roles.h"
+#include "compiler/import/Suspicions.h"
 #include "dialects/dist/DistDialect.h"
+#include "dialects/graph/GraphAttributes.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-
-#include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
 using llvm::createStringError;
@@ -44,14 +45,21 @@ private:
 /// Nodes that unrolled bodies may make.
 constexpr int64_t kMaxUnrolled = 1 << 18;
 
+/// In which mode BatchNormalization is in @forward.
+struct BatchNormModes {
+  /// Those that the file does not mark as being in training mode are so, too.
+  bool flagsMeanNothing = false;
+  std::set<const onnx::NodeProto *> frozen; // --freeze-batchnorm
+};
+
 /// Builds one function from the nodes.
 class FunctionBuilder : public FunctionState {
 public:
   FunctionBuilder(ModuleOp module, StringRef name, const ModelFile &file, llvm::ArrayRef<Source> sources,
                   const std::map<std::string, std::shared_ptr<const Constant>> &constants, BigConstants &bigConstants,
-                  const ImportOptions &options, bool training)
-      : file_(file), sources_(sources), constants_(constants), bigConstants_(bigConstants), options_(options),
-        training_(training) {
+                  const BatchNormModes &norms, const ImportOptions &options, bool training)
+      : file_(file), sources_(sources), constants_(constants), bigConstants_(bigConstants), norms_(norms),
+        options_(options), training_(training) {
     OpBuilder builder(module.getBodyRegion());
     builder.setInsertionPointToEnd(module.getBody());
     func_ = func::FuncOp::create(builder, builder.getUnknownLoc(), name, builder.getFunctionType({}, {}));
@@ -69,7 +77,9 @@ public:
   int64_t nextStream() override { return stream_++; }
   bool training() const override { return training_; }
   bool literal() const override { return options_.literal && !training_; }
-  bool fileIsForInference() const override { return fileIsForInference_; }
+  bool batchStatistics(const onnx::NodeProto &node, bool marked) const override {
+    return training_ && (marked || norms_.flagsMeanNothing) && !norms_.frozen.count(&node);
+  }
   bool isState(StringRef name) const override { return states_.count(name.str()); }
   Val stateValue(StringRef name) override {
     auto it = updates_.find(name.str());
@@ -89,7 +99,7 @@ private:
     auto tensor = RankedTensorType::get(shape, elementType(func_.getContext(), type));
     return block_->addArgument(tensor, NameLoc::get(StringAttr::get(func_.getContext(), name)));
   }
-  void scanFile();
+  void countUses();
   Error buildNode(GraphBuilder &builder, const onnx::NodeProto &proto);
   Error finish(GraphBuilder &builder);
 
@@ -97,15 +107,16 @@ private:
   llvm::ArrayRef<Source> sources_;
   const std::map<std::string, std::shared_ptr<const Constant>> &constants_;
   BigConstants &bigConstants_;
+  const BatchNormModes &norms_;
   const ImportOptions &options_;
-  bool training_, fileIsForInference_ = true;
+  bool training_;
   func::FuncOp func_;
   Block *block_;
   Value step_;
   int64_t stream_ = 0;
   std::vector<Argument> arguments_;
   std::map<std::string, Val> values_, updates_;
-  std::set<std::string> states_;
+  std::set<std::string> states_, frozen_;
   std::map<std::string, int64_t> uses_; // of every value, those that are still to come
   int depth_ = 0;                       // of bodies
   int64_t unrolled_ = 0;                // nodes of bodies built so far
@@ -120,20 +131,10 @@ std::string nodeName(const onnx::NodeProto &node) {
   return node.op_type();
 }
 
-/// Which values are read, and whether any node says that it is in training mode.
-void FunctionBuilder::scanFile() {
-  for (const onnx::NodeProto *node : file_.order) {
+/// How often values are read.
+void FunctionBuilder::countUses() {
+  for (const onnx::NodeProto *node : file_.order)
     file_.eachRead(*node, [&](const std::string &name, int) { ++uses_[name]; });
-    bool marked = false;
-    if (node->op_type() == "BatchNormalization") {
-      for (const auto &attribute : node->attribute())
-        marked |= attribute.name() == "training_mode" && attribute.i() != 0;
-      marked |= file_.opset < 14 && node->output_size() > 1;
-    }
-    if (node->op_type() == "Dropout")
-      marked |= file_.opset < 12 || node->input_size() > 2;
-    fileIsForInference_ &= !marked;
-  }
   for (const auto &output : file_.graph().output())
     ++uses_[output.name()];
 }
@@ -259,7 +260,7 @@ std::vector<Val> FunctionBuilder::subgraph(GraphBuilder &builder, const onnx::Gr
 }
 
 Error FunctionBuilder::build() {
-  scanFile();
+  countUses();
   GraphBuilder builder(block_, [&](const Val &x) {
     return addArgument(graph::kState, bigConstants_.name(*x.known, x.origin), x.type, x.shape);
   });
@@ -269,6 +270,8 @@ Error FunctionBuilder::build() {
                                                             : graph::kState;
     if (source.kind == SourceKind::State)
       states_.insert(source.name);
+    if (source.frozen)
+      frozen_.insert(source.name);
     if (source.kind != SourceKind::Constant) {
       values_[source.name] = builder.wrap(addArgument(role, source.name, source.type, source.shape));
       continue;
@@ -323,6 +326,8 @@ Error FunctionBuilder::finish(GraphBuilder &builder) {
     list.set(graph::kNameAttr, text(argument.name));
     if (auto it = updateIndex.find(argument.name); it != updateIndex.end() && argument.role == graph::kState)
       list.set(graph::kUpdateAttr, IntegerAttr::get(IntegerType::get(context, 64), it->second));
+    if (argument.role == graph::kParameter && frozen_.count(argument.name))
+      list.set(graph::kFrozenAttr, UnitAttr::get(context));
     attributes.push_back(list.getDictionary(context));
   }
   func_.setAllArgAttrs(attributes);
@@ -340,25 +345,26 @@ Error FunctionBuilder::finish(GraphBuilder &builder) {
 /// The values of parameters and states: from the file, or by rule.
 Error fillWeights(WeightStore &store, llvm::ArrayRef<Source> sources, const ModelFile &file,
                   const ImportOptions &options) {
-  std::vector<llvm::GlobPattern> patterns;
+  std::vector<std::string> texts, suffixes;
   for (const auto &[pattern, rule] : options.initRules) {
-    auto glob = llvm::GlobPattern::create(pattern);
-    if (!glob)
-      return createStringError("--init %s=%s: %s", pattern.c_str(), rule.c_str(),
-                               llvm::toString(glob.takeError()).c_str());
-    patterns.push_back(std::move(*glob));
+    texts.push_back(pattern);
+    suffixes.push_back("=" + rule);
   }
-  std::vector<bool> matched(patterns.size());
+  auto patterns = NamePatterns::create("--init", texts, suffixes);
+  if (!patterns)
+    return patterns.takeError();
+  std::vector<std::string> names;
+  std::vector<std::pair<std::string, std::string>> others;
   for (const Source &source : sources) {
-    if (source.kind != SourceKind::Parameter && source.kind != SourceKind::State)
+    if (source.kind != SourceKind::Parameter && source.kind != SourceKind::State) {
+      others.push_back({source.name, source.kind == SourceKind::Input ? "an input of the model" : "a constant"});
       continue;
+    }
+    names.push_back(source.name);
     std::string rule = options.initRule;
     InitContext context = source.init;
-    for (size_t i = 0; i < patterns.size(); ++i) {
-      if (!patterns[i].match(source.name))
-        continue;
-      matched[i] = true;
-      rule = options.initRules[i].second;
+    if (auto pattern = patterns->match(source.name)) {
+      rule = options.initRules[*pattern].second;
       context.use = WeightUse::Kernel;
     }
     if (source.tensor) {
@@ -377,17 +383,16 @@ Error fillWeights(WeightStore &store, llvm::ArrayRef<Source> sources, const Mode
         continue;
       }
     }
+    // No rule makes what a buffer holds.
+    if (!source.tensor && source.kind == SourceKind::State && source.init.use == WeightUse::Other &&
+        context.use == WeightUse::Other)
+      rule = "zeros";
     auto init = makeInitRule(rule, context, options.seed);
     if (!init)
       return init.takeError();
     store.add({source.name, source.type, source.whole, *init});
   }
-  for (size_t i = 0; i < matched.size(); ++i)
-    if (!matched[i])
-      return createStringError("--init %s=%s: no parameter has a name like this; tessera-dump lists "
-                               "the parameters",
-                               options.initRules[i].first.c_str(), options.initRules[i].second.c_str());
-  return Error::success();
+  return patterns->checkAll("parameter", names, others);
 }
 
 Expected<std::map<std::string, std::shared_ptr<const Constant>>> readConstants(llvm::ArrayRef<Source> sources,
@@ -409,15 +414,108 @@ Expected<std::map<std::string, std::shared_ptr<const Constant>>> readConstants(l
   return constants;
 }
 
-Expected<ImportedModel> importFile(MLIRContext &context, const ModelFile &file, const ImportOptions &options) {
-  context.loadDialect<func::FuncDialect, graph::GraphDialect, dist::DistDialect>();
-  auto sources = assignRoles(file, options);
-  if (!sources)
-    return sources.takeError();
-  ImportedModel model;
-  if (Error error = fillWeights(model.weights, *sources, file, options))
+/// Every BatchNormalization of the graph and of its bodies.
+void collectNorms(const onnx::GraphProto &graph, std::vector<const onnx::NodeProto *> &norms) {
+  for (const auto &node : graph.node()) {
+    if (node.op_type() == "BatchNormalization" && node.input_size() > 4)
+      norms.push_back(&node);
+    for (const auto &attribute : node.attribute())
+      if (attribute.has_g())
+        collectNorms(attribute.g(), norms);
+  }
+}
+
+/// `forTraining`: the file marks nodes as being in training mode. A pattern of --freeze-batchnorm means a node's name,
+/// or its module's as the running mean has it ("layer1.0.bn1").
+Expected<BatchNormModes> batchNormModes(const ModelFile &file, const ExporterSays &says, const ImportOptions &options,
+                                        bool forTraining) {
+  BatchNormModes modes;
+  modes.flagsMeanNothing = !forTraining || says.torchExport;
+  auto patterns = NamePatterns::create("--freeze-batchnorm", options.freezeBatchNorm);
+  if (!patterns)
+    return patterns.takeError();
+  if (patterns->empty())
+    return modes;
+  std::vector<const onnx::NodeProto *> norms;
+  collectNorms(file.graph(), norms);
+  std::vector<std::string> names;
+  for (const onnx::NodeProto *node : norms) {
+    StringRef mean = node->input(3);
+    const std::string module = mean.rsplit('.').first.str();
+    const bool byNode = patterns->match(nodeName(*node)).has_value(), byModule = patterns->match(module).has_value();
+    if (byNode || byModule)
+      modes.frozen.insert(node);
+    names.push_back(mean.contains('.') ? module : nodeName(*node));
+  }
+  if (Error error = patterns->checkAll("BatchNormalization", names))
     return error;
-  auto constants = readConstants(*sources, file);
+  return modes;
+}
+
+TensorRole roleOf(const Source &source) {
+  StringRef role = source.kind == SourceKind::Constant ? "constant"
+                   : source.kind == SourceKind::State  ? "state"
+                   : source.frozen                     ? "frozen"
+                                                       : "trained";
+  return {source.name, role.str(), source.type, source.shape, source.reason, source.guess};
+}
+
+/// What the file holds, and what a user should know of it.
+struct FileRoles {
+  bool forTraining = false; // nodes are marked as being in training mode
+  ExporterSays says;
+  std::vector<Source> sources;
+  std::vector<TensorRole> roles;
+  std::vector<std::string> warnings;
+};
+
+Expected<FileRoles> readRoles(ModelFile &file, const ImportOptions &options) {
+  FileRoles result;
+  result.forTraining = isMarkedForTraining(file);
+  result.says = readExporter(file);
+  if (options.training) {
+    if (!result.forTraining)
+      result.warnings = untieMerged(file);
+    for (std::string &sentence : findLosses(file, result.says))
+      result.warnings.push_back(std::move(sentence));
+  }
+  if (Error error = assignRoles(file, result.says, options).moveInto(result.sources))
+    return error;
+  std::vector<std::string> guesses;
+  for (const Source &source : result.sources)
+    if (source.kind != SourceKind::Input) {
+      result.roles.push_back(roleOf(source));
+      if (source.guess)
+        guesses.push_back(source.name + "' (" + result.roles.back().role + ": " + source.reason + ")");
+    }
+  if (options.training && !guesses.empty()) {
+    std::string names;
+    for (const std::string &guess : llvm::ArrayRef(guesses).take_front(3))
+      names += (names.empty() ? "'" : ", '") + guess;
+    if (guesses.size() > 3)
+      names += " and " + std::to_string(guesses.size() - 3) + " more";
+    result.warnings.push_back("what " + std::string(guesses.size() == 1 ? "this is" : "these are") +
+                              " is a guess, since the file does not say it: " + names +
+                              "; --list-parameters shows all, --parameters, --constants and --freeze decide");
+  }
+  return result;
+}
+
+Expected<ImportedModel> importFile(MLIRContext &context, ModelFile &file, const ImportOptions &options) {
+  context.loadDialect<func::FuncDialect, graph::GraphDialect, dist::DistDialect>();
+  auto read = readRoles(file, options);
+  if (!read)
+    return read.takeError();
+  const std::vector<Source> &sources = read->sources;
+  ImportedModel model;
+  model.roles = std::move(read->roles);
+  model.warnings = std::move(read->warnings);
+  auto norms = batchNormModes(file, read->says, options, read->forTraining);
+  if (!norms)
+    return norms.takeError();
+  if (Error error = fillWeights(model.weights, sources, file, options))
+    return error;
+  auto constants = readConstants(sources, file);
   if (!constants)
     return constants.takeError();
 
@@ -428,8 +526,8 @@ Expected<ImportedModel> importFile(MLIRContext &context, const ModelFile &file, 
   for (bool training : {true, false}) {
     if (training && !options.training)
       continue;
-    FunctionBuilder function(*model.module, training ? "forward" : "infer", file, *sources, *constants, bigConstants,
-                             options, training);
+    FunctionBuilder function(*model.module, training ? "forward" : "infer", file, sources, *constants, bigConstants,
+                             *norms, options, training);
     if (Error error = function.build())
       return error;
   }
@@ -470,6 +568,17 @@ Expected<ImportedModel> importOnnx(MLIRContext &context, StringRef path, const I
   if (!model)
     return createStringError("%s: %s", path.str().c_str(), llvm::toString(model.takeError()).c_str());
   return model;
+}
+
+Expected<ListedParameters> listParameters(StringRef path, ImportOptions options) {
+  auto file = readModelFile(path);
+  if (!file)
+    return file.takeError();
+  options.training = options.anyDims = true;
+  auto read = readRoles(**file, options);
+  if (!read)
+    return createStringError("%s: %s", path.str().c_str(), llvm::toString(read.takeError()).c_str());
+  return ListedParameters{std::move(read->roles), std::move(read->warnings)};
 }
 
 Expected<ImportedModel> importOnnxBytes(MLIRContext &context, StringRef bytes, StringRef directory,

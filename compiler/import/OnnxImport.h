@@ -23,17 +23,31 @@
 // operator that stems from a node carries the node's name as graph.name (primary operator of a
 // decomposition), or that name plus "/suffix" (helpers).
 //
-// A BatchNormalization or Dropout that the file marks as being in training mode is so in @forward.
-// Where a file marks none (it was exported for inference), every BatchNormalization is in training
-// mode in @forward, as PyTorch's model.train() would have it.
+// A BatchNormalization or Dropout that the file marks as being in training mode is so in @forward. Where a file marks
+// none (it was exported for inference), every BatchNormalization is in training mode in @forward, as PyTorch's
+// model.train() would have it; and where the file has metadata of torch.export, too, since that exporter marks no
+// BatchNormalization at all. In other files 0 is meant. `freezeBatchNorm` overrides all this.
 //
-// Which initializers are parameters: floating point ones, unless all they do is be cast, compared
-// or select (masks), or be sliced and then multiplied (rotary tables), or they were made by the
-// exporter's constant folding and feed no weighted operator. Those, and integers, are constants.
+// What an initializer is, by the first of these that knows it (roles, with the reason for each):
+//   1. `constants`; running statistics of BatchNormalization are states; `parameters`.
+//   2. Integers are constants.
+//   3. What the exporter says (Exporter.h): PARAMETER is a parameter; BUFFER a state that never changes where PyTorch's
+//      state_dict has it, else a constant; CONSTANT_TENSOR a constant. What such a file says nothing of, the exporter
+//      made; it is a constant if the file lists all tensors and no parameter is missing.
+//   4. Names of buffers only (inv_freq, ...) are constants. Weight operands (kernel, bias, scale, ...) are parameters.
+//   5. Made by the exporter's constant folding ("onnx::Add_12"), only compared or selected by (masks), only sliced
+//      and multiplied (rotary tables): constants. Named weight or bias: parameters. Scalars that only elementwise
+//      operators read: constants. All else are parameters.
+// Where 4 and 5 do not decide it well, the role is marked as a guess, and a warning tells it.
 // In a file without weights (no weighted operator reads an initializer, and some graph input is named
 // like a parameter, "fc1.weight") the graph inputs with such names and those that feed the weight
-// operand of a convolution, Gemm, ... are parameters. All other graph inputs are inputs. `inputs`,
-// `parameters` and `constants` override this.
+// operand of a convolution, Gemm, ... are parameters. All other graph inputs are inputs. `inputs` and `parameters`
+// override this.
+//
+// Parameters that `freeze` names carry graph.frozen: they are loaded and saved, and never updated.
+//
+// With `training`, parameters of equal values that the exporter merged are parameters of their own again, and what
+// else it did to the network is in the warnings (Suspicions.h).
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_IMPORT_ONNXIMPORT_H
@@ -63,7 +77,7 @@ struct ImportOptions {
   bool literal = false;
   /// For parameters that the file has no values of; see makeInitRule.
   std::string initRule = "kaiming";
-  /// (pattern, rule) for the parameters whose name matches; the last match wins. Such a rule is meant
+  /// (pattern, rule) for the parameters and states whose name matches (NamePatterns.h); the last one wins. It is meant
   /// to the letter: {"*.bn3.weight", "zeros"} starts residual branches at zero.
   std::vector<std::pair<std::string, std::string>> initRules;
   /// Initialise parameters by rule even where the file has values.
@@ -81,8 +95,17 @@ struct ImportOptions {
     std::function<llvm::Expected<Shape>(llvm::StringRef name, llvm::ArrayRef<int64_t> local)> wholeShape;
   };
   std::optional<PerRank> perRank;
+  // Patterns of names (NamePatterns.h). One that matches nothing is an error.
+
   /// Initializers that are parameters, or constants, whatever they look like.
   std::vector<std::string> parameters, constants;
+  /// Parameters that are not trained.
+  std::vector<std::string> freeze;
+  /// BatchNormalizations that normalise by their running statistics in training, too: by the node's name, or by that of
+  /// the module of its running mean. Scale and offset are trained all the same.
+  std::vector<std::string> freezeBatchNorm;
+  /// Symbolic dimensions without a value are 1: where shapes do not matter.
+  bool anyDims = false;
 
   /// "batch=256".
   llvm::Error addDim(llvm::StringRef text);
@@ -90,9 +113,21 @@ struct ImportOptions {
   void addInit(llvm::StringRef text);
 };
 
+/// What an initializer, or a graph input that is no input of the model, is.
+struct TensorRole {
+  std::string name;
+  std::string role; // "trained", "frozen", "state", "constant"
+  DType type = DType::F32;
+  Shape shape;
+  std::string reason; // why it is that
+  bool guess = false;
+};
+
 struct ImportedModel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   WeightStore weights;
+  std::vector<TensorRole> roles;
+  std::vector<std::string> warnings; // sentences
 };
 
 /// Loads the dialects that it needs into the context.
@@ -101,6 +136,13 @@ llvm::Expected<ImportedModel> importOnnx(mlir::MLIRContext &context, llvm::Strin
 /// The same from memory; external data is looked for in `directory`.
 llvm::Expected<ImportedModel> importOnnxBytes(mlir::MLIRContext &context, llvm::StringRef bytes,
                                               llvm::StringRef directory, const ImportOptions &options);
+
+/// What the file's tensors would be if it were trained, and the warnings. No dimension needs a value.
+struct ListedParameters {
+  std::vector<TensorRole> roles;
+  std::vector<std::string> warnings;
+};
+llvm::Expected<ListedParameters> listParameters(llvm::StringRef path, ImportOptions options);
 
 /// The tensors that a model file stores, by name, whatever operators it has: a weight set for another
 /// file's model.

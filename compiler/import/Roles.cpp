@@ -1,188 +1,100 @@
-//===- Roles.cpp - uses of sources ------------------------------------------------------------===//
+//===- Roles.cpp - deciding what sources are ---------------------------------------------------===//
 
 #include "compiler/import/Roles.h"
+#include "compiler/import/NamePatterns.h"
 #include "compiler/import/Node.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace llvm;
 
 namespace tessera::compiler {
 namespace {
 
-struct Use {
-  const onnx::NodeProto *node;
-  int operand;
-};
-
-/// Where a source ends up, through operators that only move data.
-struct Reach {
-  char code;       // of the operand, see OpRow::operands
-  Use use;         // the operand
-  bool part;       // only a part of it arrives
-  bool transposed; // an odd number of transposes on the way
-};
-
-class UseMap {
-public:
-  explicit UseMap(const ModelFile &file) {
-    for (const onnx::NodeProto *node : file.order)
-      file.eachRead(*node, [&](const std::string &name, int operand) { uses_[name].push_back({node, operand}); });
-    for (const auto &output : file.graph().output())
-      outputs_.insert(output.name());
-  }
-
-  bool isLive(const std::string &name) const { return uses_.count(name) || outputs_.count(name); }
-
-  std::vector<Reach> reach(const std::string &name) const {
-    std::vector<Reach> result;
-    struct Item {
-      std::string name;
-      bool part, transposed;
-    };
-    std::vector<Item> work{{name, false, false}};
-    std::set<std::string> seen{name};
-    while (!work.empty()) {
-      Item item = work.back();
-      work.pop_back();
-      auto it = uses_.find(item.name);
-      if (it == uses_.end())
-        continue;
-      for (const Use &use : it->second) {
-        const OpRow *row = findRow(*use.node);
-        StringRef codes = row ? StringRef(row->operands) : ".";
-        char code = codes[std::min<size_t>(use.operand, codes.size() - 1)];
-        bool moves = code == '>' || code == '/';
-        if (!moves || use.operand != 0) {
-          result.push_back({code, use, item.part, item.transposed});
-          continue;
-        }
-        for (const std::string &output : use.node->output())
-          if (!output.empty() && seen.insert(output).second)
-            work.push_back({output, item.part || code == '/', item.transposed != (use.node->op_type() == "Transpose")});
-      }
-    }
-    return result;
-  }
-
-private:
-  std::map<std::string, std::vector<Use>> uses_;
-  std::set<std::string> outputs_;
-};
-
-bool isWeightCode(char code) { return StringRef("kbesomvp").contains(code); }
-
-/// A name that PyTorch gives to a parameter: a module path, "features.0.weight", or the parameter of a
-/// module that stands alone. ("input.1" is its name for an input without one.)
-bool isParameterName(StringRef name) {
-  StringRef last = name.rsplit('.').second;
-  return (!last.empty() && !isDigit(last.front())) || name == "weight" || name == "bias";
+/// "fc.weight", "bias".
+bool isWeightName(StringRef name) {
+  StringRef last = name.contains('.') ? name.rsplit('.').second : name;
+  return last == "weight" || last == "bias";
 }
 
-/// A name that an exporter made up for a value that it computed itself ("onnx::MatMul_343", "412").
-bool isMadeUp(StringRef name) { return name.contains("::") || name.starts_with("_v_") || all_of(name, isDigit); }
-
-/// Is a floating point initializer a constant?
-bool isConstant(StringRef name, ArrayRef<Reach> reach) {
-  if (any_of(reach, [](const Reach &r) { return isWeightCode(r.code); }))
-    return false;
-  if (isMadeUp(name))
+/// A name that an exporter made up for a value that it computed itself ("onnx::MatMul_343", "412", "val_7").
+bool isMadeUp(StringRef name) {
+  if (name.contains("::") || name.starts_with("_v_"))
     return true;
-  return !reach.empty() && all_of(reach, [](const Reach &r) { return r.code == 't' || (r.code == '*' && r.part); });
+  name.consume_front("val_");
+  return all_of(name, isDigit);
 }
 
-int64_t intAttr(const onnx::NodeProto &node, StringRef name) {
-  for (const auto &attribute : node.attribute())
-    if (attribute.name() == name.str())
-      return attribute.i();
-  return 0;
+/// Names that PyTorch libraries give to buffers and to nothing else, without the module before them.
+bool isBufferName(StringRef name) {
+  StringRef last = name.contains('.') ? name.rsplit('.').second : name;
+  return StringSwitch<bool>(last)
+      .Cases({"inv_freq", "original_inv_freq", "final_logits_bias", "embed_scale"}, true)
+      .Default(false);
 }
 
-/// Fans of a kernel, as PyTorch counts them.
-void setFans(Source &source, const Reach &reach) {
-  const Shape &shape = source.whole;
-  auto rank = int64_t(shape.size());
-  if (rank < 2) {
-    source.init.fanIn = source.init.fanOut = rank == 0 ? 1 : double(shape[0]);
-    return;
-  }
-  StringRef type = reach.use.node->op_type();
-  if (type.starts_with("Conv")) {
-    double field = 1;
-    for (int64_t d = 2; d < rank; ++d)
-      field *= double(shape[d]);
-    source.init.fanIn = double(shape[1]) * field;
-    source.init.fanOut = double(shape[0]) * field;
-    return;
-  }
-  // [in, out], unless it is transposed on the way or by the product.
-  bool outIn = reach.transposed != (type == "Gemm" && intAttr(*reach.use.node, "transB") != 0);
-  source.init.fanIn = double(shape[outIn ? rank - 1 : rank - 2]);
-  source.init.fanOut = double(shape[outIn ? rank - 2 : rank - 1]);
+/// "kernel of Conv".
+std::string weightText(const Reach &reach) {
+  StringRef what = StringSwitch<StringRef>(StringRef(&reach.code, 1))
+                       .Case("k", "kernel of ")
+                       .Case("b", "bias of ")
+                       .Case("e", "table of ")
+                       .Case("s", "scale of ")
+                       .Case("o", "offset of ")
+                       .Cases({"m", "v"}, "statistics of ")
+                       .Default("weight of ");
+  return (what + reach.use.node->op_type()).str();
 }
 
-WeightUse useOf(char code) {
-  switch (code) {
-  case 'k':
-    return WeightUse::Kernel;
-  case 'b':
-    return WeightUse::Bias;
-  case 'e':
-    return WeightUse::Embedding;
-  case 's':
-    return WeightUse::NormScale;
-  case 'o':
-    return WeightUse::NormBias;
-  case 'm':
-    return WeightUse::RunningMean;
-  case 'v':
-    return WeightUse::RunningVar;
-  default:
-    return WeightUse::Other;
-  }
+bool isElementwise(const Reach &reach) {
+  return any_of(elementwiseOps(), [&](const OpRow &row) { return row.name == reach.use.node->op_type(); });
 }
 
-/// Uses and fans of parameters, for initialisation.
-void describeWeights(std::vector<Source> &sources, const UseMap &uses) {
-  std::map<const onnx::NodeProto *, double> kernelFan;
-  std::map<std::string, size_t> byName;
-  std::vector<std::vector<Reach>> reaches;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    Source &source = sources[i];
-    byName[source.name] = i;
-    reaches.push_back(uses.reach(source.name));
-    for (const Reach &r : reaches.back())
-      if (isWeightCode(r.code) && r.code != 'p' && source.init.use == WeightUse::Other) {
-        source.init.use = useOf(r.code);
-        if (r.code == 'k' || r.code == 'e')
-          setFans(source, r);
-      }
-    if (source.init.use == WeightUse::Kernel)
-      for (const Reach &r : reaches.back())
-        kernelFan.emplace(r.use.node, source.init.fanIn);
+/// What a source is, for which reason, and whether that is a guess.
+struct Decision {
+  SourceKind kind;
+  std::string reason;
+  bool guess = false;
+};
+
+/// By what reads a floating point initializer and by its name. `lost`: the exporter says what tensors are and nothing
+/// of this one, so that its optimiser made it, perhaps of parameters.
+Decision decideByUse(StringRef name, ArrayRef<int64_t> shape, ArrayRef<Reach> reach, bool lost) {
+  auto only = [&](auto test) { return !reach.empty() && all_of(reach, test); };
+  if (isBufferName(name))
+    return {SourceKind::Constant, "named like a buffer", true};
+  if (const Reach *weight = find_if(reach, [](const Reach &r) { return r.isWeight(); }); weight != reach.end())
+    return {SourceKind::Parameter, weightText(*weight), lost};
+  if (isMadeUp(name))
+    return {SourceKind::Constant, "made by the exporter", lost};
+  if (only([](const Reach &r) { return r.code == 't'; }))
+    return {SourceKind::Constant, "no gradient reaches it"};
+  if (only([](const Reach &r) { return r.code == 't' || (r.code == '*' && r.part); }))
+    return {SourceKind::Constant, "a table that is sliced and multiplied", true};
+  if (isWeightName(name))
+    return {SourceKind::Parameter, "named like a parameter", lost};
+  if (*elementCount(shape) == 1 && only(isElementwise))
+    return {SourceKind::Constant, "a scalar that only elementwise operators read", true};
+  return {SourceKind::Parameter, reach.empty() ? "an output" : "read by " + reach.front().use.node->op_type(), true};
+}
+
+/// By what the exporter says of it.
+Decision decideBySaying(const TensorSays &says, ArrayRef<int64_t> shape, ArrayRef<Reach> reach) {
+  switch (says.kind) {
+  case TensorKind::Parameter:
+    return {SourceKind::Parameter, "the file says PARAMETER"};
+  case TensorKind::Buffer: {
+    // What PyTorch keeps in its state_dict is loaded and saved here, too; but operators may need to know a mask, an
+    // index or a scalar when the file is read.
+    bool known =
+        *elementCount(shape) <= 1 || (!reach.empty() && all_of(reach, [](const Reach &r) { return r.code == 't'; }));
+    return {says.persistent && !known ? SourceKind::State : SourceKind::Constant, "the file says BUFFER"};
   }
-  for (size_t i = 0; i < sources.size(); ++i) {
-    Source &source = sources[i];
-    InitContext &init = source.init;
-    if (init.use == WeightUse::Bias)
-      for (const Reach &r : reaches[i])
-        if (auto it = kernelFan.find(r.use.node); it != kernelFan.end())
-          init.fanIn = it->second;
-    if (init.use != WeightUse::Other)
-      continue;
-    // Biases and scales that are added and multiplied by operators of their own.
-    StringRef name = source.name;
-    if (name.consume_back(".bias")) {
-      auto sibling = byName.find(name.str() + ".weight");
-      const InitContext *weight = sibling == byName.end() ? nullptr : &sources[sibling->second].init;
-      bool norm = weight && weight->use == WeightUse::NormScale;
-      init.use = norm ? WeightUse::NormBias : WeightUse::Bias;
-      init.fanIn = weight ? weight->fanIn : 1;
-    } else if (source.shape.size() <= 1 && !reaches[i].empty() &&
-               all_of(reaches[i], [](const Reach &r) { return r.code == '*'; })) {
-      init.use = WeightUse::NormScale;
-    }
+  case TensorKind::Constant:
+    break;
   }
+  return {SourceKind::Constant, "the file says CONSTANT_TENSOR"};
 }
 
 /// Resolves a graph input's type; symbolic dimensions without a value are collected.
@@ -244,59 +156,230 @@ Error checkDims(const ImportOptions &options, const std::set<std::string> &symbo
   return Error::success();
 }
 
-} // namespace
+/// Decides; holds what all sources share.
+class RoleBuilder {
+public:
+  RoleBuilder(const ModelFile &file, const ExporterSays &says, const ImportOptions &options)
+      : file_(file), says_(says), options_(options), uses_(file) {}
 
-Expected<std::vector<Source>> assignRoles(const ModelFile &file, const ImportOptions &options) {
-  UseMap uses(file);
-  std::vector<Source> inputs, parameters, states, constants;
+  Expected<std::vector<Source>> build() {
+    if (Error error = readPatterns())
+      return error;
+    if (Error error = addGraphInputs())
+      return error;
+    if (Error error = addInitializers())
+      return error;
+    if (Error error = freeze())
+      return error;
+    if (Error error = setWholeShapes())
+      return error;
+    std::vector<Source> weights;
+    for (SourceKind kind : {SourceKind::Parameter, SourceKind::State})
+      for (Source &source : sources_)
+        if (source.kind == kind)
+          weights.push_back(source);
+    describeWeights(weights, uses_);
+    std::vector<Source> all;
+    auto add = [&](std::vector<Source> &from, SourceKind kind) {
+      for (Source &source : from)
+        if (source.kind == kind)
+          all.push_back(std::move(source));
+    };
+    add(sources_, SourceKind::Input);
+    add(weights, SourceKind::Parameter);
+    add(weights, SourceKind::State);
+    add(sources_, SourceKind::Constant);
+    return all;
+  }
 
+private:
+  Error readPatterns() {
+    for (auto [patterns, option, texts] : {std::tuple(&parameters_, "--parameters", &options_.parameters),
+                                           std::tuple(&constants_, "--constants", &options_.constants),
+                                           std::tuple(&freeze_, "--freeze", &options_.freeze)})
+      if (Error error = NamePatterns::create(option, *texts).moveInto(*patterns))
+        return error;
+    return Error::success();
+  }
+
+  /// What the options say; an error where they say two things.
+  Expected<std::optional<Decision>> decideByOption(const Source &source, bool mayBeConstant) {
+    std::optional<size_t> constant, parameter;
+    if (mayBeConstant)
+      constant = constants_.match(source.name);
+    if (isFloat(source.type))
+      parameter = parameters_.match(source.name);
+    if (constant && parameter)
+      return createStringError("'%s' is named by %s and by %s: it is one of the two", source.name.c_str(),
+                               parameters_.text(*parameter).c_str(), constants_.text(*constant).c_str());
+    if (constant)
+      return Decision{SourceKind::Constant, constants_.text(*constant)};
+    if (parameter)
+      return Decision{SourceKind::Parameter, parameters_.text(*parameter)};
+    return std::nullopt;
+  }
+
+  Error addGraphInputs();
+  Error addInitializers();
+  Expected<Decision> decideInitializer(const Source &source, ArrayRef<Reach> reach);
+
+  /// Running statistics are states. A tensor that is also used as anything else is none.
+  static bool isStatistics(ArrayRef<Reach> reach) {
+    return !reach.empty() && all_of(reach, [](const Reach &r) { return r.isStatistic(); });
+  }
+
+  static void take(Source &source, Decision decision) {
+    source.kind = decision.kind;
+    source.reason = std::move(decision.reason);
+    source.guess = decision.guess;
+  }
+
+  Error freeze() {
+    for (Source &source : sources_)
+      if (source.kind == SourceKind::Parameter)
+        if (auto pattern = freeze_.match(source.name)) {
+          source.frozen = true;
+          source.guess = false;
+          source.reason = freeze_.text(*pattern);
+        }
+    using Other = std::pair<std::string, std::string>;
+    std::vector<std::string> parameters, initializers, floats;
+    std::vector<Other> notParameters, notInitializers, notFloats;
+    for (const Source &source : sources_) {
+      if (source.kind == SourceKind::Parameter)
+        parameters.push_back(source.name);
+      else
+        notParameters.push_back({source.name, source.kind == SourceKind::Input      ? "an input of the model"
+                                              : source.kind == SourceKind::Constant ? "a constant already"
+                                                                                    : "a state, which is not trained"});
+      if (source.tensor)
+        initializers.push_back(source.name);
+      else
+        notInitializers.push_back({source.name, "an input of the graph, without a value"});
+      if (isFloat(source.type))
+        floats.push_back(source.name);
+      else
+        notFloats.push_back({source.name, dtypeName(source.type).str() + ", which cannot be trained"});
+    }
+    if (Error error = parameters_.checkAll("floating-point initializer or input", floats, notFloats))
+      return error;
+    if (Error error = constants_.checkAll("initializer", initializers, notInitializers))
+      return error;
+    return freeze_.checkAll("parameter", parameters, notParameters);
+  }
+
+  Error setWholeShapes() {
+    for (Source &source : sources_) {
+      if (source.kind != SourceKind::Parameter && source.kind != SourceKind::State)
+        continue;
+      source.whole = source.shape;
+      if (!options_.perRank)
+        continue;
+      auto whole = options_.perRank->wholeShape(source.name, source.shape);
+      if (!whole)
+        return whole.takeError();
+      source.whole = std::move(*whole);
+      if (!elementCount(source.whole))
+        return createStringError("the parameter '%s' has the shape %s, which is too large", source.name.c_str(),
+                                 shapeText(source.whole).c_str());
+    }
+    return Error::success();
+  }
+
+  const ModelFile &file_;
+  const ExporterSays &says_;
+  const ImportOptions &options_;
+  UseMap uses_;
+  NamePatterns parameters_, constants_, freeze_;
+  std::vector<Source> sources_;
+};
+
+Error RoleBuilder::addGraphInputs() {
   // Some graph inputs are parameters only if the file was written without weights: no weighted
   // operator reads an initializer, and names of parameters are among the inputs.
-  bool leftOut = any_of(file.graph().input(), [&](const auto &info) {
-    return !file.initializers.count(info.name()) && isParameterName(info.name());
+  bool leftOut = any_of(file_.graph().input(), [&](const auto &info) {
+    return !file_.initializers.count(info.name()) && isParameterName(info.name());
   });
-  for (const auto &[name, tensor] : file.initializers)
-    leftOut &= none_of(uses.reach(name), [](const Reach &r) { return isWeightCode(r.code); });
+  for (const auto &[name, tensor] : file_.initializers)
+    leftOut = leftOut && none_of(uses_.reach(name), [](const Reach &r) { return r.isWeight(); });
 
   std::set<std::string> symbols;
   std::vector<std::string> unbound;
-  for (const auto &info : file.graph().input()) {
-    if (file.initializers.count(info.name()))
+  for (const auto &info : file_.graph().input()) {
+    if (file_.initializers.count(info.name()))
       continue; // only a default value, before IR version 4
     Source source;
-    if (Error error = readInput(info, options, source, symbols, unbound))
+    if (Error error = readInput(info, options_, source, symbols, unbound))
       return error;
-    std::vector<Reach> reach = uses.reach(source.name);
-    // A table that is gathered from may as well be an input ("x[0]"); embeddings have names of parameters.
-    bool weight = any_of(reach, [](const Reach &r) { return isWeightCode(r.code) && r.code != 'e'; });
-    bool isParameter = is_contained(options.parameters, source.name) ||
-                       (isFloat(source.type) && leftOut && (weight || isParameterName(source.name)));
-    if (!options.inputs.empty())
-      isParameter = !is_contained(options.inputs, source.name);
-    if (!isParameter) {
-      inputs.push_back(std::move(source));
-      continue;
+    std::vector<Reach> reach = uses_.reach(source.name);
+    auto option = decideByOption(source, /*mayBeConstant=*/false);
+    if (!option)
+      return option.takeError();
+    Decision decision{SourceKind::Input, "an input of the graph"};
+    if (*option) {
+      decision = **option;
+    } else if (const TensorSays *says = says_.find(source.name); says && isFloat(source.type)) {
+      decision = decideBySaying(*says, source.shape, reach);
+      if (decision.kind != SourceKind::Parameter && !isStatistics(reach))
+        decision = {SourceKind::State, decision.reason + ", and has no values of it: zeros", true};
+    } else if (isFloat(source.type) && leftOut) {
+      // A table that is gathered from may as well be an input ("x[0]"); embeddings have names of parameters.
+      auto weight = find_if(reach, [](const Reach &r) { return r.isWeight() && r.code != 'e'; });
+      if (weight != reach.end())
+        decision = {SourceKind::Parameter, weightText(*weight)};
+      else if (isParameterName(source.name))
+        decision = {SourceKind::Parameter, "named like a parameter", !isWeightName(source.name)};
     }
-    if (!uses.isLive(source.name))
+    if (!options_.inputs.empty()) {
+      const bool isInput = is_contained(options_.inputs, source.name);
+      if (isInput || decision.kind == SourceKind::Input)
+        decision = {isInput ? SourceKind::Input : SourceKind::Parameter,
+                    isInput ? "--inputs names it" : "--inputs names others"};
+    }
+    if (decision.kind != SourceKind::Input && !uses_.isLive(source.name))
       continue;
-    if (!isFloat(source.type))
+    if (decision.kind != SourceKind::Input && !isFloat(source.type))
       return createStringError("'%s' is taken for a parameter but is %s: list the model's inputs", source.name.c_str(),
                                dtypeName(source.type).str().c_str());
-    source.kind = SourceKind::Parameter;
-    parameters.push_back(std::move(source));
+    if (decision.kind == SourceKind::Parameter && isStatistics(reach))
+      decision = {SourceKind::State, weightText(reach.front())};
+    take(source, std::move(decision));
+    sources_.push_back(std::move(source));
   }
-  for (const std::string &name : options.inputs)
-    if (none_of(inputs, [&](const Source &s) { return s.name == name; }))
+  for (const std::string &name : options_.inputs)
+    if (none_of(sources_, [&](const Source &s) { return s.kind == SourceKind::Input && s.name == name; }))
       return createStringError("the model has no input '%s'", name.c_str());
-  if (Error error = checkDims(options, symbols, unbound))
-    return error;
+  return options_.anyDims ? Error::success() : checkDims(options_, symbols, unbound);
+}
 
-  for (const auto &tensor : file.graph().initializer()) {
-    if (!uses.isLive(tensor.name()))
+Expected<Decision> RoleBuilder::decideInitializer(const Source &source, ArrayRef<Reach> reach) {
+  auto option = decideByOption(source, /*mayBeConstant=*/true);
+  if (!option)
+    return option.takeError();
+  if (!isFloat(source.type))
+    return Decision{SourceKind::Constant, dtypeName(source.type).str() + " is not trained"};
+  if (*option && (**option).kind == SourceKind::Constant)
+    return **option;
+  if (isStatistics(reach))
+    return Decision{SourceKind::State, weightText(reach.front())};
+  if (*option)
+    return **option;
+  if (const TensorSays *says = says_.find(source.name))
+    return decideBySaying(*says, source.shape, reach);
+  // All parameters are there: what the exporter made, it made of constants.
+  const bool lost = !says_.tensors.empty();
+  if (says_.complete && !says_.parametersMissing)
+    return Decision{SourceKind::Constant, "made by the exporter of constants"};
+  return decideByUse(source.name, source.shape, reach, lost);
+}
+
+Error RoleBuilder::addInitializers() {
+  for (const auto &tensor : file_.graph().initializer()) {
+    if (!uses_.isLive(tensor.name()))
       continue;
     Source source;
     source.name = tensor.name();
-    source.tensor = file.initializers.at(tensor.name());
+    source.tensor = file_.initializers.at(tensor.name());
     auto type = dtypeOf(tensor.data_type());
     source.shape.assign(tensor.dims().begin(), tensor.dims().end());
     if (!type || !elementCount(source.shape) || source.shape.size() > kMaxRank)
@@ -304,46 +387,28 @@ Expected<std::vector<Source>> assignRoles(const ModelFile &file, const ImportOpt
                                source.name.c_str(), onnxTypeName(tensor.data_type()).c_str(),
                                shapeText(source.shape).c_str());
     source.type = *type;
-    bool constant = !isFloat(*type) || isConstant(source.name, uses.reach(source.name));
-    if (is_contained(options.constants, source.name))
-      constant = true;
-    if (is_contained(options.parameters, source.name) && isFloat(*type))
-      constant = false;
-    if (!constant && *elementCount(source.shape) == 0)
+    auto decision = decideInitializer(source, uses_.reach(source.name));
+    if (!decision)
+      return decision.takeError();
+    take(source, std::move(*decision));
+    if (source.kind == SourceKind::Parameter && *elementCount(source.shape) == 0)
       return createStringError("the parameter '%s' has no elements (shape %s)", source.name.c_str(),
                                shapeText(source.shape).c_str());
-    source.kind = constant ? SourceKind::Constant : SourceKind::Parameter;
-    (constant ? constants : parameters).push_back(std::move(source));
+    sources_.push_back(std::move(source));
   }
+  return Error::success();
+}
 
-  for (Source &source : parameters) {
-    source.whole = source.shape;
-    if (!options.perRank)
-      continue;
-    auto whole = options.perRank->wholeShape(source.name, source.shape);
-    if (!whole)
-      return whole.takeError();
-    source.whole = std::move(*whole);
-    if (!elementCount(source.whole))
-      return createStringError("the parameter '%s' has the shape %s, which is too large", source.name.c_str(),
-                               shapeText(source.whole).c_str());
-  }
-  describeWeights(parameters, uses);
-  // Running statistics are states. A tensor that is also used as anything else stays a parameter.
-  auto isState = [&](const Source &source) {
-    auto reach = uses.reach(source.name);
-    return !reach.empty() && all_of(reach, [](const Reach &r) { return r.code == 'm' || r.code == 'v'; });
-  };
-  std::vector<Source> all = std::move(inputs);
-  for (Source &source : parameters)
-    (isState(source) ? states : all).push_back(source);
-  for (Source &source : states) {
-    source.kind = SourceKind::State;
-    all.push_back(std::move(source));
-  }
-  for (Source &source : constants)
-    all.push_back(std::move(source));
-  return all;
+} // namespace
+
+bool isParameterName(StringRef name) {
+  StringRef last = name.rsplit('.').second;
+  return (!last.empty() && !isDigit(last.front())) || name == "weight" || name == "bias";
+}
+
+Expected<std::vector<Source>> assignRoles(const ModelFile &file, const ExporterSays &says,
+                                          const ImportOptions &options) {
+  return RoleBuilder(file, says, options).build();
 }
 
 } // namespace tessera::compiler

@@ -1,7 +1,7 @@
 //===- Roles.h - what the graph's inputs and initializers are ---------------------------------===//
 //
-// ONNX does not tell a parameter from a constant or, in files without weights, from an input. This
-// is decided here from how the values are used, by the `operands` column of the operator table; the
+// ONNX does not tell a parameter from a constant or, in files without weights, from an input. This is decided here: by
+// what the user says, by what the exporter says (Exporter.h), else by how it is used (Uses.h) and by its name. The
 // rules are stated in OnnxImport.h.
 //
 //   Conv(image, conv1.weight)       conv1.weight: kernel of a Conv -> Parameter, fan-in c*r*s
@@ -11,8 +11,9 @@
 #ifndef TESSERA_COMPILER_IMPORT_ROLES_H
 #define TESSERA_COMPILER_IMPORT_ROLES_H
 
-#include "compiler/import/ModelFile.h"
+#include "compiler/import/Exporter.h"
 #include "compiler/import/OnnxImport.h"
+#include "compiler/import/Uses.h"
 
 namespace tessera::compiler {
 
@@ -27,11 +28,22 @@ struct Source {
   Shape whole;      // of parameters and states: of all ranks' slices together (ImportOptions::perRank)
   InitContext init; // of parameters and states
   onnx::TensorProto *tensor = nullptr; // null: the file has no values
+  std::string reason;                  // why it is of this kind
+  bool guess = false;                  // neither user nor file says it, and the use does not decide it
+  bool frozen = false;                 // a parameter that is not trained
 };
 
 /// Inputs in the file's order, then parameters, then states, then constants. Initializers that
 /// nothing reads are left out.
-llvm::Expected<std::vector<Source>> assignRoles(const ModelFile &file, const ImportOptions &options);
+llvm::Expected<std::vector<Source>> assignRoles(const ModelFile &file, const ExporterSays &says,
+                                                const ImportOptions &options);
+
+/// Uses and fans of parameters and states, for initialisation (InitialUse.cpp).
+void describeWeights(std::vector<Source> &sources, const UseMap &uses);
+
+/// A name that PyTorch gives to a parameter: a module path, "features.0.weight", or the parameter of a
+/// module that stands alone. ("input.1" is its name for an input without one.)
+bool isParameterName(llvm::StringRef name);
 
 } // namespace tessera::compiler
 

@@ -32,7 +32,7 @@ static void addMoments(ProgramBuilder &program, const OptimizerOptions &options,
   const OptimizerBuilder optimizer(options);
   for (unsigned i = firstParameter; i < slots.firstState; ++i) {
     auto type = dyn_cast<RankedTensorType>(program.argumentType(i));
-    if (!type || !isa<FloatType>(type.getElementType()))
+    if (!type || !isa<FloatType>(type.getElementType()) || program.argumentAttr(i, kFrozenAttr))
       continue;
     slots.trained.push_back(i);
     slots.doubles |= type.getElementType().isF64();
@@ -77,7 +77,7 @@ llvm::Expected<TrainSlots> addTrainSlots(ProgramBuilder &program, const Training
   slots.firstMoment = program.numArguments();
   addMoments(program, options.optimizer, slots, firstParameter);
   if (slots.trained.empty())
-    return llvm::createStringError("the model has no floating-point parameter to train");
+    return llvm::createStringError("the model has no floating-point parameter to train that is not frozen");
   slots.firstScale = program.numArguments();
   if (options.lossScale)
     addScale(program, *options.lossScale);

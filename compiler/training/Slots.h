@@ -17,7 +17,7 @@ namespace tessera::compiler {
 struct TrainSlots {
   static constexpr unsigned kStep = 0, kFirstInput = 1;
   std::optional<unsigned> target;
-  llvm::SmallVector<unsigned> trained; // parameters of floating point
+  llvm::SmallVector<unsigned> trained; // parameters of floating point that are not frozen
   unsigned firstState = 0;             // running statistics, in the order of @forward's
   unsigned firstMoment = 0;            // the optimizer's states: all of the first trained parameter, then the next's
   unsigned firstScale = 0;             // the loss scale's states, if there is one

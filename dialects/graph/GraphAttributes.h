@@ -29,6 +29,9 @@ inline constexpr llvm::StringLiteral kIdLimitAttr = "graph.id_limit";
 /// Arguments of the role state that are scalars: the name under which the log of a training step shows them.
 inline constexpr llvm::StringLiteral kLogAsAttr = "graph.log_as";
 
+/// Arguments of the role parameter: unit, training never updates it and keeps no optimizer state for it.
+inline constexpr llvm::StringLiteral kFrozenAttr = "graph.frozen";
+
 /// Roles of results that only tell what a step did. They are scalars, one number on all ranks: the step's learning
 /// rate, and the norm of all gradients before clipping.
 inline constexpr llvm::StringLiteral kLearningRate = "learning_rate", kGradientNorm = "gradient_norm";

@@ -57,7 +57,7 @@ static void batchNorm(Node &n) {
       return (void)n.fail("scale, bias, mean and variance must be vectors of " + llvm::Twine(x.shape[1]) + " " +
                           dtypeName(x.type) + ", one of them is " + shapeText(v.shape) + " " + dtypeName(v.type));
   bool literal = n.function.literal();
-  bool training = literal ? marked : n.function.training() && (marked || n.function.fileIsForInference());
+  bool training = literal ? marked : n.function.batchStatistics(n.proto, marked);
   if (!training) {
     n.out(0, batchNormInference(n, x, scale, bias, mean, var, epsilon));
     n.out(1, mean);
