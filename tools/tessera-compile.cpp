@@ -11,6 +11,7 @@
 #include "strategies/search/Search.h"
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
+#include "tools/cli/ParameterTable.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -29,7 +30,7 @@ struct CommandLine {
   CompileOptions compile;
   std::vector<std::string> dims, inits;
   std::string whatIf, exportWeights;
-  bool quiet = false, searchOnly = false;
+  bool quiet = false, searchOnly = false, listParameters = false;
 };
 
 void declare(CLI::App &app, CommandLine &c) {
@@ -111,8 +112,23 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--seed", o.import.seed, "Of initialisation and dropout")->capture_default_str();
   app.add_option("--inputs", o.import.inputs, "Exactly these graph inputs are model inputs, the others parameters")
       ->delimiter(',');
-  app.add_option("--parameters", o.import.parameters, "Initializers that are parameters")->delimiter(',');
-  app.add_option("--constants", o.import.constants, "Initializers that are constants")->delimiter(',');
+  auto names = [&](const char *option, std::vector<std::string> &patterns, const char *what) {
+    app.add_option(option, patterns, what)->delimiter(',')->allow_extra_args(false)->type_name("PATTERN,...");
+  };
+  names("--parameters", o.import.parameters, "Initializers and graph inputs that are parameters");
+  names("--constants", o.import.constants, "Initializers that are constants");
+  names("--freeze", o.import.freeze,
+        "Parameters that are loaded and saved, but not trained: 'encoder.*', '*.embed_positions.weight'");
+  app.add_flag("--freeze-batchnorm{*}", o.import.freezeBatchNorm,
+               "BatchNorm that normalises by its running statistics in training, too; all, or =PATTERN for those "
+               "whose module or node has such a name");
+  app.add_flag("--list-parameters", c.listParameters,
+               "Write nothing; print what of the file's tensors would be trained, what is state and what constant, "
+               "each with the reason")
+      ->excludes(output)
+      ->excludes("--what-if")
+      ->excludes("--search-only")
+      ->excludes("--export-weights");
 
   auto *train = app.add_flag("--train", o.train, "Compile a training step (default: inference)");
   app.add_option("--loss", t.loss, "cross_entropy[:label_smoothing=X], nll, mse, bce_with_logits, output")
@@ -171,7 +187,8 @@ void declare(CLI::App &app, CommandLine &c) {
   tessera-compile resnet18.onnx --mesh data=2,model=2 --mode auto --train --optimizer adamw:lr=1e-3 -o plan
   tessera-compile mlp.onnx --mesh 2 --mode semi-auto --strategy mlp.json -o plan
       with mlp.json = [{"op": "/fc1/Gemm", "in": [[1, 1], [2, 1]]}]
-  tessera-compile resnet50.onnx --mesh 8 --mode auto --topology 8xh100 --memory 40GiB --train -o plan)");
+  tessera-compile resnet50.onnx --mesh 8 --mode auto --topology 8xh100 --memory 40GiB --train -o plan
+  tessera-compile whisper.onnx --list-parameters --freeze '*.embed_positions.weight')");
 }
 
 /// "nodes=1,2,4".
@@ -189,6 +206,19 @@ llvm::Expected<std::vector<int64_t>> parseNodes(llvm::StringRef text) {
   if (!good)
     return llvm::createStringError("--what-if %s: expected nodes=1,2,4", text.str().c_str());
   return nodes;
+}
+
+std::vector<ParameterRow> rowsOf(const std::vector<compiler::TensorRole> &roles) {
+  std::vector<ParameterRow> rows;
+  for (const compiler::TensorRole &role : roles)
+    rows.push_back({role.role, role.name, compiler::dtypeName(role.type).str(), compiler::shapeText(role.shape),
+                    role.reason, role.guess});
+  return rows;
+}
+
+void tellWarning(llvm::StringRef text) {
+  std::fflush(stdout);
+  llvm::errs() << "tessera-compile: warning: " << text << "\n";
 }
 
 /// What `tessera-run --elastic` needs to compile the same for another mesh: the options as they were given, with the
@@ -273,11 +303,22 @@ int main(int argc, char **argv) {
       return fail(std::move(e));
   for (const std::string &text : c.inits)
     c.compile.import.addInit(text);
+  if (c.listParameters) {
+    llvm::Expected<compiler::ListedParameters> listed = compiler::listParameters(c.compile.model, c.compile.import);
+    if (!listed)
+      return fail(listed.takeError());
+    std::fputs(parameterTable(rowsOf(listed->roles)).c_str(), stdout);
+    for (const std::string &warning : listed->warnings)
+      tellWarning(warning);
+    return 0;
+  }
   auto progress = [&](const std::string &line) {
-    if (!c.quiet) {
-      std::puts(line.c_str());
-      std::fflush(stdout);
-    }
+    if (c.quiet)
+      return;
+    if (llvm::StringRef text = line; text.consume_front("warning: "))
+      return tellWarning(text);
+    std::puts(line.c_str());
+    std::fflush(stdout);
   };
   if (!c.whatIf.empty()) {
     auto nodes = parseNodes(c.whatIf);
@@ -289,6 +330,9 @@ int main(int argc, char **argv) {
     std::fputs(table(*clusters).c_str(), stdout);
     return 0;
   }
+  if (!c.compile.train && !c.compile.import.freeze.empty())
+    return fail(
+        llvm::createStringError("--freeze is for a training step: add --train, or --list-parameters to see it"));
   if (c.compile.output.empty() && !c.searchOnly)
     return fail(llvm::createStringError("-o DIR, --search-only or --what-if nodes=N,... is needed"));
   // Beside the compiler, where there is a thread for it: a large model takes a while to sum.
@@ -300,7 +344,10 @@ int main(int argc, char **argv) {
   llvm::Expected<CompileResult> result = c.searchOnly ? searchOnly(c.compile, progress) : compile(c.compile, progress);
   if (!result)
     return fail(result.takeError());
-  if (!c.quiet)
+  if (!c.quiet) {
     std::fputs(summary(c.compile, *result).c_str(), stdout);
+    if (c.compile.train)
+      std::printf("parameters   %s\n", parameterCounts(rowsOf(result->roles)).c_str());
+  }
   return 0;
 }

@@ -2,6 +2,7 @@
 //
 //   tessera-dump plan/                      operators, ranks, totals
 //   tessera-dump plan/ --explain /fc1/Gemm  one operator in full
+//   tessera-dump plan/ --parameters         what is trained, what is state and what constant, and why
 //   tessera-dump plan/ --json               everything, as JSON
 //   tessera-dump plan/ --svg plan.svg       a picture on one screen
 //
@@ -23,7 +24,7 @@ using namespace tessera;
 
 int main(int argc, char **argv) {
   std::string plan, explain, svg;
-  bool json = false, all = false;
+  bool json = false, all = false, parameters = false;
   CLI::App app("Shows the strategies, costs, collectives and memory of a plan", "tessera-dump");
   app.add_option("PLAN", plan, "Plan directory, as tessera-compile writes it")->required();
   auto *asJson = app.add_flag("--json", json, "Print everything as JSON");
@@ -36,6 +37,13 @@ int main(int argc, char **argv) {
       ->excludes(asJson)
       ->excludes(everything)
       ->excludes("--explain");
+  app.add_flag("--parameters", parameters,
+               "List the model's tensors: what is trained, what is state and what constant, "
+               "each with the reason")
+      ->excludes(asJson)
+      ->excludes(everything)
+      ->excludes("--explain")
+      ->excludes("--svg");
   app.footer("Examples:\n  tessera-dump plan\n  tessera-dump plan --explain /conv1/Conv\n"
              "  tessera-dump plan --svg plan.svg\n  tessera-dump plan --json | python3 -m json.tool");
   if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
@@ -70,6 +78,8 @@ int main(int argc, char **argv) {
     if (!explained)
       return fail(explained.status().message());
     text = *explained;
+  } else if (parameters) {
+    text = parameterText(*report);
   } else {
     text = toText(*report, all) + toText(*facts);
   }

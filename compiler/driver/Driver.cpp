@@ -44,7 +44,7 @@ static llvm::Expected<OwningOpRef<ModuleOp>> sequentialProgram(Compilation &run,
 static llvm::Error writeTexts(const Compilation &run, const CompileResult &result, const std::string &strategies,
                               const OutputDirectory &output) {
   const CompileOptions &options = run.options;
-  if (llvm::Error e = writeFile(output.file(rt::kReportName), reportText(result, emitOptions(run))))
+  if (llvm::Error e = writeFile(output.file(rt::kReportName), reportText(options, result, emitOptions(run))))
     return e;
   if (!run.hybrid)
     if (llvm::Error e = writeFile(output.file(rt::kStrategiesName), strategies))
@@ -67,6 +67,8 @@ llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progr
     return model.takeError();
 
   CompileResult result;
+  result.roles = model->roles;
+  result.warnings = model->warnings;
   strategies::AssignOptions assign = run.assign;
   if (llvm::Error e = chooseMesh(run, *model->module, assign, result))
     return e;
@@ -101,6 +103,8 @@ llvm::Expected<CompileResult> searchOnly(const CompileOptions &options, const Pr
   if (!model)
     return model.takeError();
   CompileResult result;
+  result.roles = model->roles;
+  result.warnings = model->warnings;
   strategies::AssignOptions assign = run.assign;
   if (llvm::Error e = chooseMesh(run, *model->module, assign, result))
     return e;

@@ -65,6 +65,8 @@ struct CompileOptions {
 };
 
 struct CompileResult {
+  std::vector<compiler::TensorRole> roles; // of the file's tensors
+  std::vector<std::string> warnings;       // of the importer, sentences; they were told as progress, too
   dist::Mesh mesh;
   std::vector<strategies::MeshCandidate> meshes; // the cheapest first; empty: none were compared
   strategies::AssignReport report;
@@ -73,7 +75,7 @@ struct CompileResult {
   size_t numOperators = 0;        // of the first function
 };
 
-/// Takes one line per phase.
+/// Takes one line per phase, and one per warning, which begins with "warning: ".
 using Progress = std::function<void(const std::string &)>;
 
 /// What CompileOptions::assign may have as mode: the modes of assignment, and hybrid.

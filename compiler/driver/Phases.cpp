@@ -6,6 +6,7 @@
 #include "runtime/support/Version.h"
 #include "strategies/modes/Modes.h"
 
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -112,15 +113,34 @@ llvm::Error recompute(Compilation &run, ModuleOp module, const compiler::Recompu
 
 // ---- both ----
 
+/// Parameters that @train does not update, though nothing froze them.
+static void tellUnused(ModuleOp module, std::vector<compiler::TensorRole> &roles) {
+  auto train = module.lookupSymbol<func::FuncOp>("train");
+  if (!train)
+    return;
+  llvm::StringSet<> updated;
+  for (unsigned i = 0; i < train.getNumArguments(); ++i)
+    if (graph::updateOf(train, i))
+      updated.insert(graph::argName(train, i));
+  for (compiler::TensorRole &role : roles)
+    if (role.role == "trained" && !updated.contains(role.name)) {
+      role.role = "unused";
+      role.reason += "; the loss does not depend on it";
+    }
+}
+
 llvm::Expected<compiler::ImportedModel> preparedModel(Compilation &run) {
   llvm::Expected<compiler::ImportedModel> model = importModel(run);
   if (!model)
     return model;
   run.finished("import");
+  for (const std::string &warning : model->warnings)
+    run.say("warning: " + warning);
   if (llvm::Error e = run.dump(*model->module, "1-imported.mlir"))
     return e;
   if (llvm::Error e = buildPrograms(run, *model->module))
     return e;
+  tellUnused(*model->module, model->roles);
   run.finished(run.options.train ? "training" : "simplify");
   if (llvm::Error e = run.dump(*model->module, "2-training.mlir"))
     return e;

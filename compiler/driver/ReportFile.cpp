@@ -29,7 +29,16 @@ static Json toJson(const compiler::MemoryReport &memory) {
           {"at_peak", std::move(peak)}};
 }
 
-std::string reportText(const CompileResult &result, const compiler::EmitOptions &emit) {
+static Json toJson(const compiler::TensorRole &role, bool train) {
+  return {{"name", role.name},
+          {"role", train || role.role != "trained" ? role.role : "parameter"},
+          {"type", compiler::dtypeName(role.type).str()},
+          {"shape", std::vector<int64_t>(role.shape.begin(), role.shape.end())},
+          {"reason", role.reason},
+          {"guess", role.guess}};
+}
+
+std::string reportText(const CompileOptions &options, const CompileResult &result, const compiler::EmitOptions &emit) {
   Json report = strategies::toJson(result.report);
   report["model"] = emit.model;
   report["producer"] = emit.producer;
@@ -38,6 +47,10 @@ std::string reportText(const CompileResult &result, const compiler::EmitOptions 
     for (const strategies::MeshCandidate &candidate : result.meshes)
       report["meshes"].push_back(toJson(candidate));
   report["memory"] = toJson(result.memory);
+  for (const compiler::TensorRole &role : result.roles)
+    report["parameters"].push_back(toJson(role, options.train));
+  if (!result.warnings.empty())
+    report["warnings"] = result.warnings;
   return report.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

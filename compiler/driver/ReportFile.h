@@ -1,7 +1,8 @@
 //===- ReportFile.h - report.json ----------------------------------------------------------------===//
 //
 // What tessera-dump reads of a plan's folder besides the plan: strategies and their costs, the meshes that were
-// compared, memory. Private to the driver.
+// compared, memory, and what the model's tensors are ("parameters", with the importer's "warnings"). Private to the
+// driver.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_DRIVER_REPORTFILE_H
@@ -12,7 +13,7 @@
 namespace tessera {
 
 /// The file's text.
-std::string reportText(const CompileResult &result, const compiler::EmitOptions &emit);
+std::string reportText(const CompileOptions &options, const CompileResult &result, const compiler::EmitOptions &emit);
 
 } // namespace tessera
 

@@ -3,6 +3,7 @@
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/support/BytesText.h"
 #include "runtime/support/Nesting.h"
+#include "tools/cli/ParameterTable.h"
 #include "tools/dump/ReportFields.h"
 
 #include <algorithm>
@@ -154,11 +155,40 @@ rt::Result<Report> readReport(const std::string &path) {
   return report;
 }
 
+/// "2x3x4", as tessera-compile writes it.
+static std::string extents(const Json &dims) {
+  std::string s;
+  for (const Json &extent : dims)
+    s += (s.empty() ? "" : "x") + (extent.is_number() ? extent.dump() : "?");
+  return s.empty() ? "scalar" : s;
+}
+
+static std::vector<ParameterRow> parameterRows(const Report &report) {
+  std::vector<ParameterRow> rows;
+  for (const Json &p : list(report.json, "parameters")) {
+    const bool guess = p.is_object() && p.contains("guess") && p["guess"].is_boolean() && p["guess"].get<bool>();
+    rows.push_back({clean(text(p, "role")), clean(text(p, "name")), clean(text(p, "type")), extents(list(p, "shape")),
+                    clean(text(p, "reason")), guess});
+  }
+  return rows;
+}
+
+std::string parameterText(const Report &report) {
+  if (!report.json.contains("parameters"))
+    return "the report does not say what the model's tensors are: it was made by an older tessera-compile\n";
+  std::string out = parameterTable(parameterRows(report));
+  for (const Json &warning : list(report.json, "warnings"))
+    out += "warning: " + (warning.is_string() ? clean(warning.get<std::string>()) : "?") + "\n";
+  return out;
+}
+
 std::string toText(const Report &report, bool all) {
   const Json &j = report.json;
   std::string out = "model " + clean(text(j, "model")) + ", mesh " +
                     (text(j, "mesh").empty() ? "1" : clean(text(j, "mesh"))) + ", mode " + clean(text(j, "mode")) +
                     ", topology " + clean(text(j, "topology")) + "\n";
+  if (const std::vector<ParameterRow> rows = parameterRows(report); !rows.empty())
+    out += "parameters: " + parameterCounts(rows) + " (--parameters)\n";
   for (const Json &f : list(j, "functions")) {
     double compute = number(f, "compute_ns"), communication = number(f, "communication_ns");
     out += "\n" + clean(text(f, "name")) + ": predicted " + ms(compute + communication) + " = compute " + ms(compute) +

@@ -24,6 +24,8 @@ rt::Result<Report> readReport(const std::string &path);
 std::string toText(const Report &report, bool all);
 /// The operator of that name and those whose names begin with it and "." or "/".
 rt::Result<std::string> explainOperator(const Report &report, const std::string &name);
+/// What the model's tensors are, as a table, and the compiler's warnings.
+std::string parameterText(const Report &report);
 /// Report and facts in one object.
 std::string toJson(const PlanFacts &facts, const Report &report);
 
