@@ -12,8 +12,42 @@
 using namespace tessera::strategies;
 
 namespace {
-constexpr double kTable = 1 << 22, kTotal = 1 << 24; // of eliminations in a node
+// Tuning.
+// Elimination of all variables of a node:
+constexpr double kMostTable = 1 << 22;  // entries of one table
+constexpr double kMostTables = 1 << 24; // entries of all tables
+// Bounds:
+constexpr int kRootPasses = 400;    // pairs of passes, at the root
+constexpr int kChildPasses = 60;    // below it: a child begins where its parent ended
+constexpr int kStalledPasses = 60;  // after as many without a better bound it ends
+constexpr int kKnapsackPasses = 20; // pairs of passes, with knapsacks
+constexpr double kChildStep = 0.1;  // Dual::stepFactor below the root, where prices are good
+// Neighbourhoods:
+constexpr int kSearchDepths = 4; // at every so many levels
+constexpr int kSearchSteps = 30; // neighbourhoods in a node
+// Elimination with labels. Its share is work in passes of the bound: more while it succeeds or is refused at once,
+// less after failures.
+constexpr double kFirstLabelShare = 300;  // in the first node
+constexpr double kLeastLabelShare = 100;  // after failures, at least
+constexpr double kMostLabelShare = 30000; // after successes, at most
+constexpr double kMoreLabels = 1.3;       // factor after a success or refusal
+constexpr double kFewerLabels = 0.6;      // factor after a failure
+constexpr double kMostLabelWork = 0.3;    // of the work that the whole run was granted
+constexpr double kRefusedAtOnce = 0.1;    // of its share: what ended before was refused
+// Splits:
+constexpr double kSplitMemory = 0.02;   // of the gap: priced memory between options that is worth a split by memory
+constexpr double kScoreOfDegree = 0.05; // what each link adds to a variable's score, in options excluded
+// Again, rather than split:
+constexpr size_t kExcludedForAgain = 10; // one in as many options was excluded
+constexpr int kTriesAgain = 2;           // as often for a single option
+// Counted work, steps:
+constexpr double kEntryWork = 10; // copying and reducing walk over the matrices a few times
+constexpr double kNodeWork = 1e4; // per node
 } // namespace
+
+Branch::Branch(Incumbent &incumbent, std::unique_ptr<Scope> scope, Cost cutoff, std::vector<double> pricesByPoint)
+    : incumbent_(incumbent), root_(std::move(scope)), cutoff_(cutoff), prices_(std::move(pricesByPoint)),
+      labelShare_(kFirstLabelShare) {}
 
 Branch::Split Branch::chooseSplit(const Problem &problem, const FlatProblem &flat, const Dual &dual,
                                   const std::vector<std::vector<int32_t>> &ids) const {
@@ -26,7 +60,7 @@ Branch::Split Branch::chooseSplit(const Problem &problem, const FlatProblem &fla
   // Two reasons to split: options of like reduced cost whose priced memory differs are what the prices
   // cannot decide (the fractional variable of a knapsack); otherwise where the bound says most.
   Split split;
-  double bestScore = -1, bestMemory = 0.02 * room;
+  double bestScore = -1, bestMemory = kSplitMemory * room;
   std::vector<double> memory, splitMemory;
   for (int32_t v = 0; v < flat.count(); ++v) {
     // What fixOptions dropped is gone from the problem, but not from the flat problem.
@@ -48,7 +82,7 @@ Branch::Split Branch::chooseSplit(const Problem &problem, const FlatProblem &fla
       if (cost[s] < room)
         spread = std::max(spread, std::abs(memory[s] - memory[chosen]) * (1 - cost[s] / room));
     }
-    double score = (sum / room + 0.05) * (1 + double(flat.links[v].size()));
+    double score = (sum / room + kScoreOfDegree) * (1 + double(flat.links[v].size()));
     if (spread > bestMemory) {
       bestMemory = spread;
       split.variable = v;
@@ -105,7 +139,7 @@ bool Branch::bound(Dual &dual, int most) {
     dual.pass();
     if (provenBound(dual.pass()) >= Cost(limit()))
       return true;
-    if (dual.stalledPasses() > 60)
+    if (dual.stalledPasses() > kStalledPasses)
       break;
     dual.stepPrices(limit());
   }
@@ -122,13 +156,12 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
     if (expired())
       return Outcome::Expired;
     FlatProblem flat(problem);
-    // Copying and reducing walk over the matrices a few times.
-    incumbent_.work += 10 * double(flat.matrices.size() + flat.extras.size()) + 1e4;
+    incumbent_.work += kEntryWork * double(flat.matrices.size() + flat.extras.size()) + kNodeWork;
     if (flat.constant >= limit())
       return Outcome::Closed;
     Answer answer;
     double least;
-    if (eliminateFlat(flat, kTable, kTotal, answer, least, incumbent_.work)) {
+    if (eliminateFlat(flat, kMostTable, kMostTables, answer, least, incumbent_.work)) {
       if (least < limit())
         offer(scope, flat, answer);
       return Outcome::Closed;
@@ -139,8 +172,8 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
       local.push_back(prices[point]);
     dual.setPrices(local);
     if (depth > 0)
-      dual.stepFactor = 0.1;
-    if (bound(dual, depth == 0 ? 400 : 60))
+      dual.stepFactor = kChildStep;
+    if (bound(dual, depth == 0 ? kRootPasses : kChildPasses))
       return Outcome::Closed;
     if (expired())
       return Outcome::Expired;
@@ -152,27 +185,27 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
     for (size_t p = 0; p < problem.points.size(); ++p)
       prices[problem.points[p]] = dual.prices()[p];
     // Memory that comes in large pieces: what the prices leave open, knapsacks may decide.
-    if (dual.addKnapsacks() && bound(dual, 20))
+    if (dual.addKnapsacks() && bound(dual, kKnapsackPasses))
       return Outcome::Closed;
-    if (depth % 4 == 0) {
+    if (depth % kSearchDepths == 0) {
       Neighbourhood search(flat, dual.answer(), dual.prices(), incumbent_.options.seed + visited_);
-      for (int i = 0; i < 30 && !expired(); ++i)
+      for (int i = 0; i < kSearchSteps && !expired(); ++i)
         search.step(incumbent_.work);
       if (search.fits() && search.bestCost() < limit())
         offer(scope, flat, search.best());
     }
     // Close to the limit few labels survive: mostly this ends the scope, and with it all below. What it may
-    // cost follows what it achieved: more while it succeeds or is refused at once, less after failures.
+    // cost follows what it achieved.
     const double before = incumbent_.work;
     const double wanted = labelShare_ * dual.passWork();
-    const double labelWork = std::min(wanted, 0.3 * granted_);
+    const double labelWork = std::min(wanted, kMostLabelWork * granted_);
     answer.clear();
     ParetoElimination elimination(flat, dual, limit(), [&] { return incumbent_.clock.expired(); });
     auto labels = elimination.run(labelWork, incumbent_.work, answer);
-    if (labels != ParetoElimination::TooLarge || incumbent_.work - before <= 0.1 * labelWork)
-      labelShare_ = std::min(1.3 * labelShare_, 30000.0);
+    if (labels != ParetoElimination::TooLarge || incumbent_.work - before <= kRefusedAtOnce * labelWork)
+      labelShare_ = std::min(kMoreLabels * labelShare_, kMostLabelShare);
     else if (labelWork == wanted)
-      labelShare_ = std::max(0.6 * labelShare_, 100.0);
+      labelShare_ = std::max(kFewerLabels * labelShare_, kLeastLabelShare);
     if (!answer.empty())
       offer(scope, flat, answer);
     if (labels != ParetoElimination::TooLarge)
@@ -184,7 +217,7 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
     size_t dropped = fixOptions(problem, flat, dual, limit());
     if (problem.infeasible)
       return Outcome::Closed;
-    if (dropped * 10 >= flat.costs.size() || (dropped && attempt < 2))
+    if (dropped * kExcludedForAgain >= flat.costs.size() || (dropped && attempt < kTriesAgain))
       continue; // smaller: reduce and bound again
 
     split = chooseSplit(problem, flat, dual, ids);

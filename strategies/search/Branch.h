@@ -29,8 +29,7 @@ class Branch {
 public:
   /// Looks for answers of a scope below the cutoff and below the incumbent. `scope` and what it came from must
   /// not move; `pricesByPoint`: memory prices to begin with, by Problem::points.
-  Branch(Incumbent &incumbent, std::unique_ptr<Scope> scope, Cost cutoff, std::vector<double> pricesByPoint)
-      : incumbent_(incumbent), root_(std::move(scope)), cutoff_(cutoff), prices_(std::move(pricesByPoint)) {}
+  Branch(Incumbent &incumbent, std::unique_ptr<Scope> scope, Cost cutoff, std::vector<double> pricesByPoint);
 
   /// Searches on for `work` elementary steps. True if the search is complete: the best answer found, or the cutoff,
   /// is then a lower bound of the scope.
@@ -75,7 +74,7 @@ private:
   Cost cutoff_;
   std::vector<double> prices_;        // by Problem::points
   double deadline_ = 0, granted_ = 0; // of the present run
-  double labelShare_ = 300;           // work of an elimination with labels, in passes of the bound
+  double labelShare_;                 // work of an elimination with labels, in passes of the bound
   bool better_ = false;
   int64_t visited_ = 0;
 };

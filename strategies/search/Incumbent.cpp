@@ -9,6 +9,12 @@
 
 using namespace tessera::strategies;
 
+namespace {
+// Counted work, steps: the judge walks over the whole graph.
+constexpr double kJudgeNodeWork = 50; // per node
+constexpr double kJudgeEdgeWork = 10; // per edge
+} // namespace
+
 Scope::Scope(const Scope &outer, const Problem &whole) : problem(Problem::livePart(whole)), parent_(&outer) {
   for (size_t v = 0; v < whole.variables.size(); ++v)
     if (whole.variables[v].alive)
@@ -57,7 +63,7 @@ bool Incumbent::offer(const Scope &scope, const FlatProblem &flat, const Answer 
 }
 
 bool Incumbent::offer(Choice choice) {
-  work += 50 * double(graph.nodes.size()) + 10 * double(graph.edges.size());
+  work += kJudgeNodeWork * double(graph.nodes.size()) + kJudgeEdgeWork * double(graph.edges.size());
   Evaluation judged = evaluate(graph, choice);
   if (!judged.feasible || judged.cost >= solution.cost)
     return false;
@@ -67,7 +73,7 @@ bool Incumbent::offer(Choice choice) {
 }
 
 Cost tessera::strategies::provenBound(double bound) {
-  bound -= 1e-9 * std::abs(bound) + 1e-3;
+  bound -= kRelativeRounding * std::abs(bound) + kRoundingUnits;
   return bound <= 0 ? 0 : bound >= double(kForbidden) ? kForbidden : Cost(std::ceil(bound));
 }
 
@@ -94,7 +100,7 @@ bool tessera::strategies::eliminateFlat(const FlatProblem &flat, double tableLim
 }
 
 size_t tessera::strategies::fixOptions(Problem &problem, const FlatProblem &flat, const Dual &dual, double cutoff) {
-  const double room = cutoff - 1 - dual.bound() + 1e-9 * std::abs(cutoff) + 1e-3;
+  const double room = cutoff - 1 - dual.bound() + kRelativeRounding * std::abs(cutoff) + kRoundingUnits;
   std::vector<double> reduced = dual.reducedCosts();
   size_t dropped = 0;
   std::vector<char> keep;

@@ -9,7 +9,11 @@
 using namespace tessera::strategies;
 
 namespace {
-constexpr int kGrowing = 40, kRefining = 8; // prices tried
+// Tuning.
+constexpr double kFirstPrice = 1e-3; // cost of the largest use of memory, at all points together
+constexpr double kPriceGrowth = 6;   // factor until an answer fits
+constexpr int kGrowing = 40;         // prices tried while they grow
+constexpr int kRefining = 8;         // prices tried between the last two
 } // namespace
 
 Solution tessera::strategies::priceSweep(const StrategyGraph &graph, const SearchOptions &options,
@@ -47,11 +51,11 @@ Solution tessera::strategies::priceSweep(const StrategyGraph &graph, const Searc
   double most = 1;
   for (double x : flat.extras)
     most = std::max(most, x);
-  double low = 0, high = 1e-3 / (most * double(flat.room.size()));
+  double low = 0, high = kFirstPrice / (most * double(flat.room.size()));
   bool found = false;
   for (int k = 0; k < kGrowing && !(found = fits(high)) && !best.clock.expired(); ++k) {
     low = high;
-    high *= 6;
+    high *= kPriceGrowth;
   }
   for (int k = 0; k < kRefining && found && !best.clock.expired(); ++k) {
     const double middle = low > 0 ? std::sqrt(low * high) : high / 2;

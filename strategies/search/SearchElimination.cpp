@@ -7,8 +7,11 @@
 using namespace tessera::strategies;
 
 namespace {
-constexpr int kPasses = 200;
-constexpr double kMostWork = 5e9; // of an elimination with memory
+// Tuning.
+constexpr int kPasses = 200;            // of the bound, for memory prices to begin with
+constexpr double kMostWork = 5e9;       // steps of an elimination with memory
+constexpr double kMostTable = 1 << 26;  // entries of one table of an elimination without memory
+constexpr double kMostTables = 1 << 28; // entries of all
 } // namespace
 
 Solution tessera::strategies::searchElimination(const StrategyGraph &graph, const SearchOptions &options) {
@@ -38,7 +41,7 @@ Solution tessera::strategies::searchElimination(const StrategyGraph &graph, cons
       return solution;
     solution.infeasible = result == ParetoElimination::Nothing;
     least = solution.infeasible ? kFlatForbidden : flat.price(answer);
-  } else if (stop() || !eliminateFlat(flat, 1 << 26, 1 << 28, answer, least, work)) {
+  } else if (stop() || !eliminateFlat(flat, kMostTable, kMostTables, answer, least, work)) {
     return solution;
   }
   if (least >= kFlatForbidden) {

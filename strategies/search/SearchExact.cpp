@@ -27,8 +27,58 @@ using namespace tessera::strategies;
 
 namespace {
 
-constexpr size_t kTreeOptions = 20000; // of a flat problem that is worth a tree
-constexpr double kTreeShare = 2e7;     // when it is begun
+// Tuning. A share is what one tool may spend in a phase, in steps of counted work.
+// Shares:
+constexpr double kFirstShare = 5e6;  // steps: small problems end in milliseconds
+constexpr double kShareGrowth = 1.4; // factor from phase to phase
+constexpr double kMostShare = 3e9;   // steps
+// Bounds:
+constexpr int kLeastPasses = 40;              // in a phase, whatever they cost
+constexpr int kPassesUnpriced = 10;           // at the beginning of a phase: messages settle before prices move
+constexpr int kMostStalledPasses = 400;       // after as many without a better bound a phase raises no more
+constexpr double kLeastFirstStep = 0.05;      // of Dual::stepFactor at the beginning of a phase
+constexpr double kRising = 0.003;             // relative rise in a phase above which prices still change much
+constexpr int kNeighbourhoodsWhileRising = 4; // once in as many phases
+// Neighbourhoods:
+constexpr double kGuidedShare = 0.3;   // of a search, in which priced memory counts as cost
+constexpr double kFarFromBest = 0.002; // relative cost above the best from which a search goes back to it
+constexpr int kFreshStart = 2;         // once in as many phases a search begins at the bound's own answer
+// Trial cutoffs:
+constexpr double kFirstTrial = 0.01; // relative distance from the bound
+constexpr double kNearerTrial = 0.5; // factor after one that stayed open
+constexpr double kFartherTrial = 3;  // factor after one that was excluded
+// Focus: neighbourhoods among options whose reduced cost is at most a part (the narrowness) of the gap.
+constexpr double kFirstNarrowness = 0.5; // of the first focus
+constexpr double kNarrower = 0.6;        // factor after a focus without a better answer
+constexpr double kNarrowest = 0.01;      // below it the focus becomes wide again
+constexpr double kWidest = 0.7;          // as wide as this
+constexpr size_t kFocusOptions = 1000;   // of a problem, at least
+constexpr double kFocusFrom = 1e8;       // steps: the share, at least
+constexpr double kFocusShares = 2;       // what one focus may spend, in shares
+// The tree of the whole problem:
+constexpr size_t kTreeOptions = 20000;  // of a problem, at most
+constexpr double kTreeFrom = 2e7;       // steps: the share, at least
+constexpr double kTreeRise = 0.01;      // relative rise of the bound in the last phase, at most
+constexpr double kTreeAnew = 0.1;       // of its gap: an answer that closes more makes a smaller tree from the root on
+constexpr double kTreeShares = 4;       // in a phase, on the only thread
+constexpr double kTreeSharesBeside = 6; // in a phase, on a thread of its own
+// Rounds: one in as many options must be excluded to reduce anew, one in fewer where that gives up a tree.
+constexpr size_t kExcludedForRound = 20;   // without a tree
+constexpr size_t kExcludedDespiteTree = 4; // with a tree
+// Folding of equal layers:
+constexpr size_t kFoldedVariables = 10; // one group for as many variables, or the network does not repeat itself
+constexpr double kFoldShare = 0.3;      // of the work that is left
+constexpr double kFoldWork = 1;         // 1e9 steps, at most
+// Elimination of all variables:
+constexpr double kMostTable = 1 << 25;  // entries of one table
+constexpr double kMostTables = 1 << 27; // entries of all tables
+// Counted work, steps:
+constexpr double kFlattenWork = 20;   // per entry: reducing and flattening walk over the matrices often
+constexpr double kTreeRootWork = 10;  // per entry: copying a problem
+constexpr double kFoldNodeWork = 100; // per node of the graph
+constexpr double kFoldEntryWork = 4;  // per entry of an edge's matrix
+
+constexpr uint64_t kSeedStride = 1000003; // a prime: the random streams of two small seeds do not meet
 
 class ExactSearch {
 public:
@@ -85,12 +135,12 @@ private:
   std::unique_ptr<Branch> tree_;
   std::thread treeThread_; // joined before a phase ends, so that the course does not depend on the clock
   bool treeDone_ = false;
-  Cost treeFrom_ = 0;          // the best answer when it was begun
-  std::vector<double> prices_; // by Problem::points
-  double trial_ = 0.01;        // distance of the next cutoff from the bound, relative
-  double narrowness_ = 0.5;    // of the next focus
-  double lastRise_ = 0;        // of the bound in the last phase
-  uint64_t streams_ = 0;       // random streams handed out
+  Cost treeFrom_ = 0;                    // the best answer when it was begun
+  std::vector<double> prices_;           // by Problem::points
+  double trial_ = kFirstTrial;           // distance of the next cutoff from the bound, relative
+  double narrowness_ = kFirstNarrowness; // of the next focus
+  double lastRise_ = 0;                  // of the bound in the last phase
+  uint64_t streams_ = 0;                 // random streams handed out
   bool triedFold_ = false;
 };
 
@@ -98,12 +148,12 @@ void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &flat, Du
   const double end = best_.work + share, before = dual.best();
   int passes = 0;
   // Steps that shortened in the last phase may have done so too early.
-  dual.stepFactor = std::max(dual.stepFactor, 0.05);
-  while (!best_.done() && (passes < 40 || best_.work < end) && dual.stalledPasses() < 400) {
+  dual.stepFactor = std::max(dual.stepFactor, kLeastFirstStep);
+  while (!best_.done() && (passes < kLeastPasses || best_.work < end) && dual.stalledPasses() < kMostStalledPasses) {
     dual.pass();
     ++passes;
     best_.work += dual.passWork();
-    if (!flat.room.empty() && passes > 10)
+    if (!flat.room.empty() && passes > kPassesUnpriced)
       dual.stepPrices(target());
   }
   dual.restoreBest();
@@ -119,7 +169,8 @@ void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &flat, Du
 std::vector<Neighbourhood> ExactSearch::searchesFrom(const FlatProblem &flat, const Answer &start) {
   std::vector<Neighbourhood> searches;
   for (size_t t = 0; t < primal(); ++t)
-    searches.emplace_back(flat, start, std::vector<double>(flat.room.size(), 0), options_.seed * 1000003 + streams_++);
+    searches.emplace_back(flat, start, std::vector<double>(flat.room.size(), 0),
+                          options_.seed * kSeedStride + streams_++);
   return searches;
 }
 
@@ -127,11 +178,11 @@ std::vector<Neighbourhood> ExactSearch::searchesFrom(const FlatProblem &flat, co
 int64_t ExactSearch::search(Neighbourhood &search, double share) const {
   int64_t steps = 0;
   for (double spent = 0; spent < share && !best_.clock.expired(); ++steps) {
-    search.setGuidance(search.fits() && spent < 0.3 * share ? 1 : 0);
+    search.setGuidance(search.fits() && spent < kGuidedShare * share ? 1 : 0);
     search.step(spent);
   }
   if (search.fits())
-    search.returnToBest(0.002);
+    search.returnToBest(kFarFromBest);
   return steps;
 }
 
@@ -191,13 +242,13 @@ bool ExactSearch::tryCutoff(const Scope &scope, const FlatProblem &flat, const D
       long(branch.nodes()), long(best_.solution.cost));
   if (!complete) {
     if (!branch.found())
-      trial_ *= 0.5;
+      trial_ *= kNearerTrial;
     return false;
   }
   if (branch.found())
     return true;
   best_.raise(cutoff);
-  trial_ *= 3;
+  trial_ *= kFartherTrial;
   return whole || (!best_.found() && aim >= double(kForbidden));
 }
 
@@ -220,7 +271,7 @@ void ExactSearch::focus(const Scope &scope, const FlatProblem &flat, const Dual 
   if (child.problem.infeasible)
     return;
   FlatProblem small(child.problem);
-  best_.work += 20 * double(flat.matrices.size());
+  best_.work += kFlattenWork * double(flat.matrices.size());
   const Cost before = best_.solution.cost;
   std::vector<Neighbourhood> searches = searchesFrom(small, child.project(small, best_.solution.choice));
   std::vector<double> local;
@@ -232,20 +283,20 @@ void ExactSearch::focus(const Scope &scope, const FlatProblem &flat, const Dual 
       small.room.size());
   improve(child, small, searches, share);
   if (best_.solution.cost == before)
-    narrowness_ = narrowness_ < 0.01 ? 0.7 : narrowness_ * 0.6;
+    narrowness_ = narrowness_ < kNarrowest ? kWidest : narrowness_ * kNarrower;
 }
 
 /// A first answer in which equal layers choose alike: where a network repeats itself it is near the best, and
 /// what it costs to find does not grow with the number of layers.
 void ExactSearch::startFolded(const Problem &problem) {
   LayerFolding fold(best_.graph, problem.variableOf);
-  best_.work += 100 * double(best_.graph.nodes.size());
+  best_.work += kFoldNodeWork * double(best_.graph.nodes.size());
   for (const StrategyEdge &edge : best_.graph.edges)
-    best_.work += 4 * double(edge.costs.size());
-  if (size_t(fold.groups) * 10 > problem.variables.size())
+    best_.work += kFoldEntryWork * double(edge.costs.size());
+  if (size_t(fold.groups) * kFoldedVariables > problem.variables.size())
     return; // not much that repeats itself
   SearchOptions own = options_;
-  own.work = options_.work > 0 ? std::min(1.0, 0.3 * (options_.work - 1e-9 * best_.work)) : 1;
+  own.work = options_.work > 0 ? std::min(kFoldWork, kFoldShare * (options_.work - 1e-9 * best_.work)) : kFoldWork;
   own.seconds = best_.clock.left();
   if (own.work <= 0)
     return;
@@ -263,10 +314,10 @@ bool ExactSearch::round(Scope &scope) {
   if (problem.infeasible)
     return conclude(), false;
   FlatProblem flat(problem);
-  best_.work += 20 * double(flat.matrices.size() + flat.extras.size());
+  best_.work += kFlattenWork * double(flat.matrices.size() + flat.extras.size());
   Answer answer;
   double least;
-  if (eliminateFlat(flat, 1 << 25, 1 << 27, answer, least, best_.work)) {
+  if (eliminateFlat(flat, kMostTable, kMostTables, answer, least, best_.work)) {
     best_.offer(scope, flat, answer);
     return conclude(), false;
   }
@@ -278,8 +329,7 @@ bool ExactSearch::round(Scope &scope) {
     local.push_back(prices_[point]);
   dual.setPrices(local);
   std::vector<Neighbourhood> searches = searchesFrom(flat, scope.project(flat, best_.solution.choice));
-  // Short shares first: small problems end in milliseconds.
-  double share = 5e6;
+  double share = kFirstShare;
   Next next = Next::Phase;
   for (int phase = 0; next == Next::Phase && !best_.done(); ++phase) {
     if (phase == 1 && !triedFold_) { // not one of those that end at once
@@ -300,23 +350,22 @@ bool ExactSearch::round(Scope &scope) {
 
 /// The tree of the whole is what still moves on small flat problems, once bound and neighbourhoods stand still.
 void ExactSearch::startTree(const Scope &scope, const FlatProblem &flat, const Dual &dual, double share) {
-  // Much better answers make a smaller tree from the root on.
-  if (tree_ && double(treeFrom_ - best_.solution.cost) > 0.1 * (double(treeFrom_) - dual.best()))
+  if (tree_ && double(treeFrom_ - best_.solution.cost) > kTreeAnew * (double(treeFrom_) - dual.best()))
     tree_.reset();
   if (!tree_) {
-    if (flat.costs.size() > kTreeOptions || share < kTreeShare || !best_.found() ||
-        lastRise_ > 0.01 * std::abs(dual.best()))
+    if (flat.costs.size() > kTreeOptions || share < kTreeFrom || !best_.found() ||
+        lastRise_ > kTreeRise * std::abs(dual.best()))
       return;
     treeBest_.emplace(best_);
     treeFrom_ = best_.solution.cost;
     tree_ = std::make_unique<Branch>(*treeBest_, restrict(scope, flat, dual, target()), kForbidden, prices_);
-    best_.work += 10 * double(flat.matrices.size());
+    best_.work += kTreeRootWork * double(flat.matrices.size());
   }
   if (best_.solution.cost < treeBest_->solution.cost)
     treeBest_->solution = best_.solution;
   treeBest_->work = best_.work;
   if (options_.threads > 1)
-    treeThread_ = std::thread([this, share] { treeDone_ = tree_->run(6 * share); });
+    treeThread_ = std::thread([this, share] { treeDone_ = tree_->run(kTreeSharesBeside * share); });
 }
 
 /// True if the tree has proven that there is nothing better than the best answer.
@@ -327,7 +376,7 @@ bool ExactSearch::finishTree(double share) {
     treeThread_.join();
   } else {
     treeBest_->work = best_.work;
-    treeDone_ = tree_->run(4 * share);
+    treeDone_ = tree_->run(kTreeShares * share);
   }
   best_.work = std::max(best_.work, treeBest_->work);
   if (treeBest_->solution.cost < best_.solution.cost)
@@ -346,13 +395,13 @@ ExactSearch::Next ExactSearch::phase(Scope &scope, const FlatProblem &flat, Dual
   if (best_.done())
     return Next::Phase;
   // Good prices are what the search lives on: while they still change much, it gets little.
-  const bool rising = lastRise_ > 0.003 * std::abs(dual.best());
-  if (rising && number % 4 != 0)
+  const bool rising = lastRise_ > kRising * std::abs(dual.best());
+  if (rising && number % kNeighbourhoodsWhileRising != 0)
     return Next::Phase;
   for (Neighbourhood &search : searches)
     search.setPrices(dual.prices());
   // The bound's own answer, mended, is a fresh start near the best of the relaxation.
-  if (number % 2 == 0) {
+  if (number % kFreshStart == 0) {
     std::vector<Neighbourhood> fresh = searchesFrom(flat, dual.answer());
     for (Neighbourhood &search : fresh) {
       search.setPrices(dual.prices());
@@ -384,20 +433,20 @@ ExactSearch::Next ExactSearch::phase(Scope &scope, const FlatProblem &flat, Dual
     if (smaller.infeasible)
       return Next::Proven;
     // A tree that has begun is given up only for a much smaller problem.
-    if (dropped * (tree_ ? 4 : 20) >= flat.costs.size()) {
+    if (dropped * (tree_ ? kExcludedDespiteTree : kExcludedForRound) >= flat.costs.size()) {
       if (treeThread_.joinable() && finishTree(share))
         return Next::Proven;
       tree_.reset();
       scope.problem = std::move(smaller);
       return Next::Round;
     }
-    if (flat.costs.size() > 1000 && share > 1e8 && !rising)
-      focus(scope, flat, dual, 2 * share);
+    if (flat.costs.size() > kFocusOptions && share > kFocusFrom && !rising)
+      focus(scope, flat, dual, kFocusShares * share);
   }
   if (target() < searches[0].bestCost())
     for (Neighbourhood &search : searches)
       search.restart(scope.project(flat, best_.solution.choice));
-  share = std::min(share * 1.4, 3e9);
+  share = std::min(share * kShareGrowth, kMostShare);
   return Next::Phase;
 }
 

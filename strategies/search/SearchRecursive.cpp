@@ -15,7 +15,10 @@ using namespace tessera::strategies;
 
 namespace {
 
-constexpr int32_t kPiece = 12; // variables that are decided together
+// Tuning.
+constexpr int32_t kPiece = 12;          // variables that are decided together
+constexpr double kMostTable = 1 << 18;  // entries of one table of an elimination
+constexpr double kMostTables = 1 << 20; // entries of all
 
 class Halving {
 public:
@@ -65,7 +68,7 @@ private:
         }
       }
     }
-    EliminationPlan plan(sizes, edges, {double(1 << 18), double(1 << 20)});
+    EliminationPlan plan(sizes, edges, {kMostTable, kMostTables});
     if (!plan.fits() && to - from > 1) { // too dense: one half after the other
       const int32_t middle = from + (to - from) / 2;
       decide(from, middle);

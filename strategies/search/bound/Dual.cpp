@@ -23,8 +23,31 @@ using namespace tessera::strategies;
 #endif
 
 namespace {
-constexpr size_t kMostKnapsacks = 6;
-constexpr int kPatience = 12; // passes without a better bound before the price steps shorten
+// Tuning.
+// Length of the price steps, relative to Polyak's:
+constexpr double kFirstStep = 0.5;     // at first
+constexpr double kLongerStep = 1.05;   // factor after a pass that raised the bound
+constexpr double kLongestStep = 1.5;   // at most
+constexpr int kPatience = 12;          // passes without a better bound before the steps shorten
+constexpr double kShorterStep = 0.75;  // factor, then
+constexpr double kShortestStep = 1e-6; // at least
+constexpr double kNewDirection = 0.15; // part of a step's direction that is new; the rest is the old direction
+// How far above the best bound the target is, relative to the bound:
+constexpr double kNearestTarget = 1e-7;  // at least
+constexpr double kFarthestTarget = 0.02; // at most
+constexpr double kOvershoot = 3;         // times as long a step at most, where the last one lowered the bound
+// Steps that lowered the bound very much:
+constexpr double kFallen = 0.2;    // relative to the best bound; they are taken back
+constexpr double kAfterFall = 0.6; // factor of the length
+// Knapsacks:
+constexpr size_t kMostKnapsacks = 6; // memory points, the dearest
+constexpr double kCovered = 0.5;     // of all priced room, by those: with less each point is nearly continuous
+// Counted work, steps:
+constexpr double kEntryWork = 0.4; // per entry of a matrix: vector units take several at once
+constexpr double kOptionWork = 4;  // per option at an end of an edge or in a piece
+constexpr double kPointWork = 4;   // per memory point
+
+constexpr double kMostMoved = 1e13; // what exceeds it excludes its option anyway; sums stay exact in doubles
 } // namespace
 
 TESSERA_CLONES void tessera::strategies::minPlus(const double *m, const double *p, size_t rows, size_t columns,
@@ -42,16 +65,16 @@ TESSERA_CLONES void tessera::strategies::minPlus(const double *m, const double *
 }
 
 Dual::Dual(const FlatProblem &flat)
-    : flat_(flat), price_(flat.room.size(), 0), bestPrice_(price_), direction_(flat.room.size(), 0),
-      cumulated_(flat.room.size() + 1, 0), unary_(flat.costs), message_(flat.places, 0), bestMessage_(message_),
-      kept_(flat.costs.size(), 0), chosen_(size_t(flat.count()), 0),
+    : stepFactor(kFirstStep), flat_(flat), price_(flat.room.size(), 0), bestPrice_(price_),
+      direction_(flat.room.size(), 0), cumulated_(flat.room.size() + 1, 0), unary_(flat.costs),
+      message_(flat.places, 0), bestMessage_(message_), kept_(flat.costs.size(), 0), chosen_(size_t(flat.count()), 0),
       bestBound_(-std::numeric_limits<double>::infinity()) {
   size_t most = 1;
   for (int32_t v = 0; v < flat.count(); ++v)
     most = std::max(most, size_t(flat.size(v)));
   sum_.resize(2 * most);
-  work_ =
-      0.4 * double(flat.matrices.size()) + 4 * double(flat.places + flat.extras.size()) + 4 * double(flat.room.size());
+  work_ = kEntryWork * double(flat.matrices.size()) + kOptionWork * double(flat.places + flat.extras.size()) +
+          kPointWork * double(flat.room.size());
 }
 
 void Dual::applyPrices() {
@@ -88,8 +111,8 @@ bool Dual::addKnapsacks() {
   order.resize(std::min(order.size(), kMostKnapsacks));
   for (auto [weight, p] : order)
     covered -= weight;
-  if (covered < 0.5 * all)
-    return false; // many points: each of them is nearly continuous
+  if (covered < kCovered * all)
+    return false;
   memberOf_.resize(size_t(flat_.count()));
   for (auto [weight, p] : order) {
     Knapsack knapsack(flat_, p, price_[p]);
@@ -176,16 +199,16 @@ double Dual::pass() {
   forward_ = !forward_;
   last_ = bound;
   if (bound > bestBound_) {
-    if (bound > bestBound_ + 1e-9 * std::abs(bestBound_)) {
+    if (bound > bestBound_ + kRelativeRounding * std::abs(bestBound_)) {
       stalled_ = 0;
-      stepFactor = std::min(1.05 * stepFactor, 1.5);
+      stepFactor = std::min(kLongerStep * stepFactor, kLongestStep);
     }
     bestBound_ = bound;
     bestPrice_ = price_;
     bestMessage_ = message_;
   }
   if (++stalled_ % kPatience == 0)
-    stepFactor = std::max(0.75 * stepFactor, 1e-6);
+    stepFactor = std::max(kShorterStep * stepFactor, kShortestStep);
   return bound;
 }
 
@@ -200,9 +223,9 @@ void Dual::restoreBest() {
 void Dual::stepPrices(double target) {
   if (price_.empty() || !knapsacks_.empty())
     return;
-  if (last_ < bestBound_ - 0.2 * std::abs(bestBound_)) {
+  if (last_ < bestBound_ - kFallen * std::abs(bestBound_)) {
     restoreBest();
-    stepFactor *= 0.6;
+    stepFactor *= kAfterFall;
     std::fill(direction_.begin(), direction_.end(), 0.0);
     return;
   }
@@ -210,7 +233,7 @@ void Dual::stepPrices(double target) {
   std::vector<double> load = flat_.load(chosen_);
   double norm = 0;
   for (size_t p = 0; p < price_.size(); ++p) {
-    direction_[p] = 0.85 * direction_[p] + 0.15 * (load[p] - flat_.room[p]);
+    direction_[p] = (1 - kNewDirection) * direction_[p] + kNewDirection * (load[p] - flat_.room[p]);
     if (price_[p] <= 0 && direction_[p] < 0)
       continue;
     norm += direction_[p] * direction_[p];
@@ -219,18 +242,16 @@ void Dual::stepPrices(double target) {
     return;
   // Polyak's step, with two guards, as the answers are not exact minima: the target is never far above the
   // best bound, and a step that overshot does not make the next one longer.
-  const double reach =
-      std::min(std::max(target - bestBound_, 1e-7 * std::abs(bestBound_)), 0.02 * std::abs(bestBound_) + 1);
-  const double step = stepFactor * std::min(reach + bestBound_ - last_, 3 * reach) / norm;
+  const double reach = std::min(std::max(target - bestBound_, kNearestTarget * std::abs(bestBound_)),
+                                kFarthestTarget * std::abs(bestBound_) + 1);
+  const double step = stepFactor * std::min(reach + bestBound_ - last_, kOvershoot * reach) / norm;
   for (size_t p = 0; p < price_.size(); ++p)
     price_[p] = std::max(0.0, price_[p] + step * direction_[p]);
   applyPrices();
 }
 
 void Dual::moveInto(Problem &problem) const {
-  // What exceeds this excludes its option anyway; sums stay exact in doubles.
-  const double most = 1e13;
-  auto amount = [&](double x) { return Cost(std::floor(std::clamp(x, -most, most))); };
+  auto amount = [&](double x) { return Cost(std::floor(std::clamp(x, -kMostMoved, kMostMoved))); };
   auto move = [](Cost &to, Cost by) {
     if (to < kForbidden)
       to = std::min(to + by, kForbidden);

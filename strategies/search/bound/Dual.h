@@ -41,7 +41,8 @@ public:
   void restoreBest();
   /// Passes since the bound last rose by more than rounding.
   int stalledPasses() const { return stalled_; }
-  double stepFactor = 0.5;
+  /// Length of the steps, of Polyak's; it adapts itself.
+  double stepFactor;
   /// Goes back to the best bound and lets knapsacks stand for the memory points whose prices say most, until
   /// setPrices. False if there are none. Passes are then dearer, and still never lower the bound.
   bool addKnapsacks();

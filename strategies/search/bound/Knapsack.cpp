@@ -7,9 +7,12 @@
 using namespace tessera::strategies;
 
 namespace {
+// Tuning.
 constexpr double kBins = 1024;      // at least, for the room
-constexpr double kLarge = 0.01;     // of the room: what a member uses at most
+constexpr double kLarge = 0.01;     // of the room: what a member's largest option uses, at least
 constexpr size_t kMostMembers = 64; // the largest
+// Counted work, steps:
+constexpr double kBinWork = 3; // per bin of the room and distinct use of a member
 } // namespace
 
 Knapsack::Knapsack(const FlatProblem &flat, int32_t point, double price) {
@@ -63,7 +66,7 @@ Knapsack::Knapsack(const FlatProblem &flat, int32_t point, double price) {
     small += remainder;
     m.least.resize(m.bins.size());
     m.base = m.costs;
-    work_ += 3 * double(m.bins.size()) * double(stride_);
+    work_ += kBinWork * double(m.bins.size()) * double(stride_);
     members_.push_back(std::move(m));
   }
   heads_.assign((members_.size() + 1) * stride_, 0);

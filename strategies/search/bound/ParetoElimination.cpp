@@ -13,12 +13,30 @@
 using namespace tessera::strategies;
 
 namespace {
-constexpr size_t kMostPoints = 12;     // of memory that a label carries
-constexpr double kMostTable = 1 << 22; // rows of one bucket, times the variable's options
-constexpr double kMostTotal = 1 << 24; // of all
-constexpr int kPriceRounds = 25;
-constexpr size_t kMostLabels = size_t(1) << 21; // of one bucket
-constexpr double kPollSteps = 2e6;
+// Tuning.
+// Sizes:
+constexpr double kMostTable = 1 << 22;  // rows of one bucket, times the variable's options
+constexpr double kMostTables = 1 << 24; // of all
+constexpr double kMostTableShare = 0.1; // of all, in entries per step of the budget
+constexpr size_t kMostLabels = 1 << 21; // of one bucket
+constexpr size_t kLabelsToCompare = 16; // joined lists that are longer drop what is dominated at once
+// Prices of memory before the labels, by plain elimination:
+constexpr int kPriceRounds = 25;        // steps, at most
+constexpr double kPriceShare = 0.5;     // of the budget, at most
+constexpr double kShorterStep = 0.6;    // factor after a step without a better bound
+constexpr double kFarthestTarget = 0.1; // how far above the bound the target is at most, relative to the bound
+// Counted work, steps:
+constexpr double kOrderWork = 100; // per edge: the order of elimination
+constexpr double kEntryWork = 4;   // per entry of a matrix that is copied
+constexpr double kOptionWork = 10; // per option, when an answer is priced
+constexpr double kOutsideWork = 5; // per entry: what lies outside each bucket at least
+constexpr double kJoinWork = 10;   // per row
+constexpr double kPairWork = 4;    // per pair of labels, and one per memory point
+constexpr double kCompareWork = 2; // per label that was kept
+constexpr double kRowWork = 20;    // per row or label, besides
+
+constexpr size_t kMostPoints = 12; // of memory that a label carries
+constexpr double kPollSteps = 2e6; // between two looks at the clock
 } // namespace
 
 ParetoElimination::ParetoElimination(const FlatProblem &flat, const Dual &dual, double limit,
@@ -50,7 +68,7 @@ void ParetoElimination::toAnswer(const std::vector<int32_t> &positions, Answer &
 bool ParetoElimination::plan() {
   const int32_t n = flat_.count();
   const std::vector<double> reduced = dual_.reducedCosts();
-  const double slack = limit_ - 1 - dual_.bound() + 1e-9 * std::abs(limit_) + 1e-3;
+  const double slack = limit_ - 1 - dual_.bound() + kRelativeRounding * std::abs(limit_) + kRoundingUnits;
   std::vector<int32_t> sizes(size_t(n), 0);
   options_.resize(size_t(n));
   costs_.resize(size_t(n));
@@ -74,8 +92,8 @@ bool ParetoElimination::plan() {
   std::vector<EliminationEdge> edges;
   for (const FlatEdge &e : flat_.edges)
     edges.push_back({e.a, e.b, nullptr, nullptr});
-  const EliminationLimits limits{kMostTable, std::min(kMostTotal, 0.1 * maxDone_)};
-  done_ += 100 * double(edges.size());
+  const EliminationLimits limits{kMostTable, std::min(kMostTables, kMostTableShare * maxDone_)};
+  done_ += kOrderWork * double(edges.size());
   if (!EliminationPlan(sizes, edges, limits).fits())
     return false;
   for (size_t e = 0; e < edges.size(); ++e) {
@@ -88,7 +106,7 @@ bool ParetoElimination::plan() {
         a.push_back(flat_.matrices[edge.to + size_t(options_[edge.a][i]) * columns + size_t(options_[edge.b][j])]);
         b[j * rowsA + i] = a.back();
       }
-    done_ += 4 * double(a.size());
+    done_ += kEntryWork * double(a.size());
     matrices_.push_back(std::move(a));
     edges[e].rowsA = matrices_.back().data(); // moving a vector keeps its buffer
     matrices_.push_back(std::move(b));
@@ -169,14 +187,14 @@ bool ParetoElimination::priceMemory(Answer &answer) {
   for (int round = 0; round < kPriceRounds; ++round) {
     addPrices();
     double bound = elimination_->run(unary, positions) - most() + limit_; // against `limit`
-    const bool goOn = spend(elimination_->entries() + 10 * double(flat_.costs.size()));
+    const bool goOn = spend(elimination_->entries() + kOptionWork * double(flat_.costs.size()));
     if (bound > limit_)
       return true;
     if (bound > bestBound) {
       bestBound = bound;
       best = prices_;
     } else {
-      factor *= 0.6;
+      factor *= kShorterStep;
     }
     Answer now;
     toAnswer(positions, now);
@@ -193,10 +211,10 @@ bool ParetoElimination::priceMemory(Answer &answer) {
     for (size_t p = 0; p < points_; ++p)
       if (load[p] > flat_.room[p] || prices_[p] > 0)
         norm += (load[p] - flat_.room[p]) * (load[p] - flat_.room[p]);
-    if (norm <= 0 || !goOn || done_ > 0.5 * maxDone_)
+    if (norm <= 0 || !goOn || done_ > kPriceShare * maxDone_)
       break;
-    // Polyak's step; the target is never far above the bound.
-    const double reach = std::min(limit_ - bound, 0.1 * std::abs(bound) + 1);
+    // Polyak's step.
+    const double reach = std::min(limit_ - bound, kFarthestTarget * std::abs(bound) + 1);
     for (size_t p = 0; p < points_; ++p)
       prices_[p] = std::max(0.0, prices_[p] + factor * reach / norm * (load[p] - flat_.room[p]));
   }
@@ -204,7 +222,7 @@ bool ParetoElimination::priceMemory(Answer &answer) {
   addPrices();
   double bound = elimination_->run(unary, positions);
   elimination_->outside(outside_);
-  spend(5 * elimination_->entries());
+  spend(kOutsideWork * elimination_->entries());
   return bound > most();
 }
 
@@ -213,7 +231,7 @@ bool ParetoElimination::join(const Labels &list, size_t backsOf, const Bucket &c
   const size_t from = child.starts[row], to = child.starts[row + 1];
   double load[kMostPoints];
   const double within = most() - rest;
-  done_ += 10;
+  done_ += kJoinWork;
   for (size_t i = 0; i < list.count(); ++i) {
     for (size_t j = from; j < to; ++j) {
       bool fits = true;
@@ -229,7 +247,7 @@ bool ParetoElimination::join(const Labels &list, size_t backsOf, const Bucket &c
       out.backs.insert(out.backs.end(), &list.backs[i * backsOf], &list.backs[i * backsOf] + backsOf);
       out.backs.push_back(int32_t(j));
     }
-    if (!spend(double(to - from) * double(4 + points_)) || out.count() >= kMostLabels)
+    if (!spend(double(to - from) * (kPairWork + double(points_))) || out.count() >= kMostLabels)
       return false;
   }
   return true;
@@ -256,7 +274,7 @@ bool ParetoElimination::keepPareto(Labels &list, size_t backsOf, size_t from) {
       for (size_t p = 0; p < points_ && dominated; ++p)
         dominated = list.loads[kept[i] * points_ + p] <= list.loads[k * points_ + p];
     }
-    if (!spend(double(kept.size()) * 2 + 20))
+    if (!spend(double(kept.size()) * kCompareWork + kRowWork))
       return false;
     if (!dominated)
       kept.push_back(k);
@@ -297,7 +315,7 @@ bool ParetoElimination::eliminate(size_t k) {
       for (size_t s = 0; s < n; ++s)
         edgeCost[s] += costs[s];
     }
-    if (!spend(double(n) * double(1 + bucket.edges.size() + children) + 20))
+    if (!spend(double(n) * double(1 + bucket.edges.size() + children) + kRowWork))
       return false;
     for (size_t s = 0; s < n; ++s) {
       // What the children add at least decides most cases without joining.
@@ -324,7 +342,7 @@ bool ParetoElimination::eliminate(size_t k) {
         next = {};
         if (!join(list, 1 + c, buckets_[size_t(bucket.children[c].bucket)], rows[c], rest, next))
           return false;
-        if (next.count() > 16 && !keepPareto(next, 2 + c, 0))
+        if (next.count() > kLabelsToCompare && !keepPareto(next, 2 + c, 0))
           return false;
         std::swap(list, next);
       }

@@ -86,7 +86,7 @@ private:
   }
   /// What the priced sums of better answers stay within.
   double most() const {
-    double sum = limit_ - 1 + 1e-9 * std::abs(limit_) + 1e-3 - flat_.constant;
+    double sum = limit_ - 1 + kRelativeRounding * std::abs(limit_) + kRoundingUnits - flat_.constant;
     for (size_t p = 0; p < points_; ++p)
       sum += prices_[p] * flat_.room[p];
     return sum;

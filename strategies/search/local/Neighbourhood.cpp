@@ -13,17 +13,53 @@
 using namespace tessera::strategies;
 
 namespace {
-constexpr int kRounds = 12;          // price steps per subproblem
+// Tuning.
+// Which variables are freed:
+constexpr size_t kBall = 12;           // variables of a ball, on average
+constexpr size_t kBallsAtPoint = 6;    // variables of all balls at a memory point, at most, in balls
+constexpr size_t kStartsAtPoint = 6;   // balls there are two to one more than this
+constexpr size_t kMostFromHub = 6;     // neighbours taken from a variable of many
+constexpr size_t kSearchedAtPoint = 4; // users of a memory point that are looked for, per variable that is taken
+constexpr int kTightDraws = 8;         // memory points of which the tightest is taken
+constexpr double kLeastWindow = 20;    // variables that follow one another
+constexpr size_t kDoublings = 6;       // of it at most, drawn evenly
+// What a subproblem may cost, in entries of tables; larger ones lose a third of their variables.
+constexpr double kMostTable = 1 << 14;        // one table
+constexpr double kMostTables = 1 << 17;       // all tables
+constexpr double kMostForestTable = 1 << 22;  // one table, of a forest
+constexpr double kMostForestTables = 1 << 24; // all tables, of a forest
+constexpr double kMostWindowTable = 1 << 17;  // one table, of a window
+constexpr double kMostWindowTables = 1 << 20; // all tables, of a window
+// Prices of memory in a subproblem:
+constexpr int kFittingRounds = 12;      // price steps, while memory fits
+constexpr int kExceedingRounds = 4;     // while it is exceeded
+constexpr double kShorterStep = 0.9;    // factor from step to step
+constexpr size_t kFailuresToWeigh = 32; // steps without success after which exceeded memory weighs more
+constexpr double kHeavier = 1.5;        // factor of its weight
+constexpr double kLeastHeavier = 1e-3;  // of the whole cost for the whole room, besides
+// Which kind of neighbourhood is next:
+constexpr uint64_t kLeastUsed = 4;     // once in as many steps the one that had the least work, else the best
+constexpr double kMemory = 0.98;       // factor per step of what a kind gained and spent
+constexpr double kFirstGain = 1e-3;    // relative, of every kind before its first step
+constexpr double kFirstSpent = 1e6;    // steps
+constexpr double kGainInExcess = 1e-4; // what a success counts while memory is exceeded
+// Counted work, steps:
+constexpr double kStepWork = 2e4; // of a neighbourhood, besides
+constexpr double kPointWork = 4;  // per memory point
+constexpr double kPieceWork = 2;  // per option of a piece
+constexpr double kLinkWork = 40;  // per link, in every solution
+constexpr double kBuildWork = 20; // per link and besides its options, when it is built
+
 constexpr double kBetter = 1 - 1e-3; // an improvement is at least one unit
-constexpr size_t kMostFromHub = 6;   // neighbours taken from a variable of many
+constexpr double kLimitless = 1e9;   // entries: what a single variable may cost
 } // namespace
 
 Neighbourhood::Neighbourhood(const FlatProblem &flat, Answer start, const std::vector<double> &prices, uint64_t seed)
     : flat_(flat), parts_(flat), random_(seed), bestPrice_(std::numeric_limits<double>::infinity()), prices_(prices),
       weights_(flat.room.size(), 0), place_(size_t(flat.count()), -1), fixedLoad_(flat.room.size(), 0),
       subLoad_(flat.room.size() + 1, 0), rates_(flat.room.size(), 0), cumulated_(flat.room.size() + 1, 0) {
-  std::fill_n(gained_, kKinds, 1e-3);
-  std::fill_n(spent_, kKinds, 1e6);
+  std::fill_n(gained_, kKinds, kFirstGain);
+  std::fill_n(spent_, kKinds, kFirstSpent);
   restart(std::move(start));
 }
 
@@ -150,7 +186,7 @@ void Neighbourhood::chooseForest(size_t target) {
 /// A random memory point, preferably one without slack.
 int32_t Neighbourhood::tightPoint() {
   size_t point = draw(flat_.room.size());
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < kTightDraws; ++i) {
     size_t p = draw(flat_.room.size());
     if (load_[p] - flat_.room[p] > load_[point] - flat_.room[point])
       point = p;
@@ -160,7 +196,7 @@ int32_t Neighbourhood::tightPoint() {
 
 /// Small balls around some variables that use memory at one memory point: memory moves between them.
 void Neighbourhood::chooseBallsAt(size_t target) {
-  choosePoint(2 + draw(6));
+  choosePoint(2 + draw(kStartsAtPoint));
   const std::vector<int32_t> starts = sub_.members;
   for (int32_t v : starts)
     place_[v] = -1;
@@ -176,7 +212,7 @@ void Neighbourhood::choosePoint(size_t target) {
   const int32_t point = tightPoint();
   const int32_t n = flat_.count(), start = int32_t(draw(size_t(n)));
   std::vector<int32_t> able;
-  for (int32_t i = 0; i < n && able.size() < 4 * target; ++i) {
+  for (int32_t i = 0; i < n && able.size() < kSearchedAtPoint * target; ++i) {
     int32_t v = (start + i) % n;
     for (size_t k = flat_.firstPiece[v]; k < flat_.firstPiece[v + 1]; ++k)
       if (flat_.pieces[k].from <= point && point < flat_.pieces[k].to) {
@@ -230,12 +266,12 @@ void Neighbourhood::build() {
           sub_.own[i][s] += rate * flat_.extras[piece.extra + s];
       }
   }
-  sub_.work = 4 * double(sub_.to - sub_.from);
+  sub_.work = kPointWork * double(sub_.to - sub_.from);
   for (size_t i = 0; i < n; ++i) {
     const int32_t v = sub_.members[i];
-    sub_.work += 2 * double(flat_.firstPiece[v + 1] - flat_.firstPiece[v]) * double(flat_.size(v)) +
-                 40 * double(flat_.links[v].size());
-    stepWork_ += double(flat_.links[v].size()) * (20 + double(flat_.size(v)));
+    sub_.work += kPieceWork * double(flat_.firstPiece[v + 1] - flat_.firstPiece[v]) * double(flat_.size(v)) +
+                 kLinkWork * double(flat_.links[v].size());
+    stepWork_ += double(flat_.links[v].size()) * (kBuildWork + double(flat_.size(v)));
   }
 }
 
@@ -303,7 +339,7 @@ bool Neighbourhood::improveFitting(EliminationPlan &plan) {
   double least = before;
   std::copy(prices_.begin() + sub_.from, prices_.begin() + sub_.to, rates_.begin() + sub_.from);
   double factor = 1;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kFittingRounds; ++round) {
     double bound = solve(plan, rates_, y);
     for (int32_t p = sub_.from; p < sub_.to; ++p)
       bound -= rates_[p] * (flat_.room[p] - fixedLoad_[p]);
@@ -335,7 +371,7 @@ bool Neighbourhood::improveFitting(EliminationPlan &plan) {
     if (norm <= 0)
       break;
     double step = factor * (least - bound) / norm;
-    factor *= 0.9;
+    factor *= kShorterStep;
     for (int32_t p = sub_.from; p < sub_.to; ++p)
       rates_[p] = std::max(0.0, rates_[p] + step * (subLoad_[p] + fixedLoad_[p] - flat_.room[p]));
   }
@@ -360,11 +396,11 @@ bool Neighbourhood::improveExceeding(EliminationPlan &plan) {
   const double before = priceOf(old), meritBefore = merit(before);
   for (int32_t p = sub_.from; p < sub_.to; ++p)
     rates_[p] = load_[p] > flat_.room[p] ? weights_[p] : prices_[p];
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < kExceedingRounds; ++round) {
     solve(plan, rates_, y);
     loadOf(y, subLoad_);
     double price = priceOf(y);
-    if (merit(price) < meritBefore - 1e-9 * std::abs(meritBefore)) {
+    if (merit(price) < meritBefore - kRelativeRounding * std::abs(meritBefore)) {
       accept(y, price - before);
       return true;
     }
@@ -381,34 +417,34 @@ bool Neighbourhood::improveExceeding(EliminationPlan &plan) {
 }
 
 bool Neighbourhood::step(double &work) {
-  stepWork_ = 2e4;
+  stepWork_ = kStepWork;
   const double costBefore = cost_;
   const bool exceeding = flat_.excess(load_) > 0;
-  // The kind that gains most per work, or, in every fourth step, the one that had the least work.
+  // The kind that gains most per work, or, now and then, the one that had the least work.
   int kind = 0;
   // Stretches are dear: worth it for cost, not for the many small steps into the memory.
   for (int k = 1; k < (exceeding ? kWindow : kKinds); ++k)
-    if (draws_ % 4 == 0 ? used_[k] < used_[kind] : gained_[k] * spent_[kind] > gained_[kind] * spent_[k])
+    if (draws_ % kLeastUsed == 0 ? used_[k] < used_[kind] : gained_[k] * spent_[kind] > gained_[kind] * spent_[k])
       kind = k;
   ++draws_;
 
   sub_.members.clear();
   const size_t n = size_t(flat_.count());
   if (kind == 0)
-    chooseBall(std::min(n, 2 + draw(2 * ballSize_)));
+    chooseBall(std::min(n, 2 + draw(2 * kBall)));
   else if (kind == 1)
     chooseForest(2 + draw(n));
   else if (kind == 2)
-    choosePoint(std::min(n, 2 + draw(2 * ballSize_)));
+    choosePoint(std::min(n, 2 + draw(2 * kBall)));
   else if (kind == 3)
-    chooseBallsAt(2 + draw(6 * ballSize_));
+    chooseBallsAt(2 + draw(kBallsAtPoint * kBall));
   else
-    chooseWindow(std::min(n, size_t(20 * std::exp2(double(draw(600)) / 100))));
-  EliminationLimits limits{double(1 << 14), double(1 << 17)};
+    chooseWindow(std::min(n, size_t(kLeastWindow * std::exp2(double(draw(100 * kDoublings)) / 100))));
+  EliminationLimits limits{kMostTable, kMostTables};
   if (kind == 1)
-    limits = {double(1 << 22), double(1 << 24)};
+    limits = {kMostForestTable, kMostForestTables};
   if (kind == kWindow)
-    limits = {double(1 << 17), double(1 << 20)};
+    limits = {kMostWindowTable, kMostWindowTables};
   while (true) {
     build();
     std::vector<int32_t> sizes;
@@ -423,7 +459,7 @@ bool Neighbourhood::step(double &work) {
       continue;
     }
     if (!plan.fits()) {
-      limits = {1e9, 1e9};
+      limits = {kLimitless, kLimitless};
       continue;
     }
     Answer old(sub_.members.size());
@@ -441,18 +477,19 @@ bool Neighbourhood::step(double &work) {
       place_[v] = -1;
     work += stepWork_;
     used_[kind] += stepWork_;
-    spent_[kind] = 0.98 * spent_[kind] + stepWork_;
+    spent_[kind] = kMemory * spent_[kind] + stepWork_;
     // While memory is exceeded the cost may rise: every step forward counts the same.
-    gained_[kind] = 0.98 * gained_[kind] + (!better     ? 0
-                                            : exceeding ? 1e-4
-                                                        : std::abs(costBefore - cost_) / (std::abs(cost_) + 1));
+    gained_[kind] = kMemory * gained_[kind] + (!better     ? 0
+                                               : exceeding ? kGainInExcess
+                                                           : std::abs(costBefore - cost_) / (std::abs(cost_) + 1));
     if (better) {
       failures_ = 0;
       noteIfBest();
-    } else if (++failures_ % 32 == 0 && exceeding) {
+    } else if (++failures_ % kFailuresToWeigh == 0 && exceeding) {
       for (size_t p = 0; p < weights_.size(); ++p)
         if (load_[p] > flat_.room[p])
-          weights_[p] = 1.5 * weights_[p] + std::max(prices_[p], 1e-3 * std::abs(cost_) / std::max(1.0, flat_.room[p]));
+          weights_[p] = kHeavier * weights_[p] +
+                        std::max(prices_[p], kLeastHeavier * std::abs(cost_) / std::max(1.0, flat_.room[p]));
     }
     return better;
   }

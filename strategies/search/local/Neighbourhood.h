@@ -86,7 +86,7 @@ private:
   std::vector<int32_t> place_; // position among the members, or -1
   Sub sub_;
   std::vector<double> fixedLoad_, subLoad_, rates_, cumulated_;
-  size_t ballSize_ = 12, failures_ = 0;
+  size_t failures_ = 0;
   // Per kind of neighbourhood: relative gain and work, decaying, and all work.
   static constexpr int kWindow = 4, kKinds = 5;
   double gained_[kKinds], spent_[kKinds], used_[kKinds] = {};

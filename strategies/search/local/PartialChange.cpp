@@ -6,7 +6,16 @@
 using namespace tessera::strategies;
 
 namespace {
-constexpr int kRounds = 4;        // of taking more and giving up
+// Tuning.
+constexpr int kRounds = 4;         // of taking more and giving up
+constexpr double kLeastLoss = 0.5; // units of cost: leaving out a part that gains less counts as losing this
+// Counted work, steps:
+constexpr double kLinkWork = 10;  // per link of a member
+constexpr double kPieceWork = 4;  // per piece of a member
+constexpr double kEventWork = 20; // per begin or end of a use, sorted
+constexpr double kPartWork = 10;  // per part that could be left out
+constexpr double kSetUpWork = 4;  // per memory point and member
+
 constexpr double kTooMuch = 1e15; // a change of cost beside which units get lost
 } // namespace
 
@@ -58,7 +67,8 @@ void PartialChange::measure(Part &part, const std::vector<int32_t> &members, con
         events_.push_back({flat_.pieces[k].to, extra[old] - extra[fresh]});
       }
     }
-    work_ += 10 * double(flat_.links[v].size()) + 4 * double(flat_.firstPiece[v + 1] - flat_.firstPiece[v]);
+    work_ +=
+        kLinkWork * double(flat_.links[v].size()) + kPieceWork * double(flat_.firstPiece[v + 1] - flat_.firstPiece[v]);
   }
   std::sort(events_.begin(), events_.end());
   double amount = 0;
@@ -68,7 +78,7 @@ void PartialChange::measure(Part &part, const std::vector<int32_t> &members, con
     if (amount != 0 && begin < end)
       part.spans.push_back({begin, end, amount});
   }
-  work_ += 20 * double(events_.size());
+  work_ += kEventWork * double(events_.size());
 }
 
 /// Whether memory fits if the part's is added (sign 1) or taken away (-1).
@@ -98,7 +108,7 @@ bool PartialChange::leaveOut() {
       if (now_[p] - flat_.room[p] > now_[worst] - flat_.room[worst])
         worst = p;
     const double over = now_[worst] - flat_.room[worst];
-    work_ += double(now_.size()) + 10 * double(parts_.size());
+    work_ += double(now_.size()) + kPartWork * double(parts_.size());
     if (over <= 0)
       return true;
     Part *best = nullptr;
@@ -110,7 +120,7 @@ bool PartialChange::leaveOut() {
                                    [](int32_t p, const Span &s) { return p < s.to; });
       if (span == part.spans.end() || span->from > int32_t(worst) || span->amount <= 0)
         continue;
-      const double score = std::min(span->amount, over) / std::max(-part.priced, 0.5);
+      const double score = std::min(span->amount, over) / std::max(-part.priced, kLeastLoss);
       if (score > bestScore) {
         bestScore = score;
         best = &part;
@@ -138,7 +148,7 @@ double PartialChange::choose(const std::vector<int32_t> &members, const Answer &
     guideSums_[p + 1] = guideSums_[p] + guidance * guide[p];
   }
   now_ = load;
-  work_ += 4 * double(points) + 4 * double(members.size());
+  work_ += kSetUpWork * double(points) + kSetUpWork * double(members.size());
   for (Part &part : parts_) {
     measure(part, members, from, to, x);
     part.priced = part.change;

@@ -7,8 +7,11 @@ using namespace tessera::strategies;
 
 namespace {
 
-// Points compared with each point per sweep; sweeps repeat while they drop many, which widens the reach.
-constexpr size_t kWindow = 48;
+// Tuning.
+constexpr size_t kWindow = 48;          // points compared with each point per sweep
+constexpr size_t kDroppedForSweep = 20; // one in as many points: then another sweep, which reaches farther
+
+constexpr size_t kPollPoints = 256; // between two looks at the clock
 
 void keepPoints(Problem &m, const std::vector<char> &keep) {
   const size_t n = m.room.size();
@@ -110,7 +113,7 @@ void tessera::strategies::dropDominatedMemoryPoints(Problem &m, const std::funct
     for (size_t p = 0; p < n; ++p) {
       if (!keep[p])
         continue;
-      if ((p & 255) == 0 && stop())
+      if (p % kPollPoints == 0 && stop())
         break;
       difference.clear();
       for (size_t q = p + 1; q < n && q <= p + kWindow; ++q) {
@@ -132,7 +135,7 @@ void tessera::strategies::dropDominatedMemoryPoints(Problem &m, const std::funct
       }
     }
     keepPoints(m, keep);
-    if (dropped * 20 < n || stop())
+    if (dropped * kDroppedForSweep < n || stop())
       return;
   }
 }

@@ -10,6 +10,9 @@ using namespace tessera::strategies;
 
 namespace {
 
+// Tuning.
+constexpr int kRounds = 3; // edges that two variables' surroundings reach; equal surroundings choose alike
+
 /// Steele, Lea, Flood (OOPSLA 2014). Sums of mixed values are hashes of multisets.
 uint64_t mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
@@ -55,6 +58,9 @@ std::vector<uint64_t> colours(const StrategyGraph &graph, const std::vector<int3
 }
 
 } // namespace
+
+LayerFolding::LayerFolding(const StrategyGraph &whole, const std::vector<int32_t> &variableOf)
+    : LayerFolding(whole, variableOf, kRounds) {}
 
 LayerFolding::LayerFolding(const StrategyGraph &whole, const std::vector<int32_t> &variableOf, int rounds) {
   size_t variables = 0;

@@ -25,7 +25,9 @@ namespace tessera::strategies {
 
 struct LayerFolding {
   /// `variableOf`: nodes that choose alike have the same number (Problem.h).
-  LayerFolding(const StrategyGraph &graph, const std::vector<int32_t> &variableOf, int rounds = 3);
+  LayerFolding(const StrategyGraph &graph, const std::vector<int32_t> &variableOf, int rounds);
+  /// With `rounds` as the search uses it.
+  LayerFolding(const StrategyGraph &graph, const std::vector<int32_t> &variableOf);
 
   /// A choice of the folded graph for the nodes of the whole one.
   Choice unfold(const Choice &folded) const;

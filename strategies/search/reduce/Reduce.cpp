@@ -9,11 +9,19 @@ using namespace tessera::strategies;
 
 namespace {
 
-// A folded or bridged edge may be larger than what it replaces; beyond this it is left alone.
-constexpr size_t kMostNewEntries = 1 << 14;
-// Comparisons of options per variable and visit (a variable of 872 options has 760,000 pairs).
-constexpr size_t kMostCompareWork = 2'000'000;
-constexpr size_t kPollSteps = 10'000'000; // elementary steps between two looks at the clock
+// Tuning.
+constexpr size_t kMostNewEntries = 1 << 14;     // of a folded or bridged edge, beyond what it replaces
+constexpr size_t kMostCompareSteps = 2'000'000; // per variable and visit; one of 872 options has 760,000 pairs
+constexpr size_t kMostBridge = size_t(1) << 28; // ways over a variable between options of its two neighbours
+constexpr size_t kMostRecord = size_t(1) << 24; // entries of a table that says what a variable chooses
+constexpr int kRounds = 3;                      // of reductions and memory points
+constexpr double kPointsLeft = 0.9;             // of the memory points: with more left another round gains nothing
+
+// Steps: when the clock is looked at, and what kMostCompareSteps counts.
+constexpr size_t kPollSteps = 10'000'000; // between two looks
+constexpr size_t kVisitSteps = 1000;      // of a visit
+constexpr size_t kNormalizeSteps = 4;     // per entry of a matrix
+constexpr size_t kEventsPerStep = 4;      // begins and ends of uses that are compared
 
 class Reducer {
 public:
@@ -32,7 +40,7 @@ public:
       int32_t v = queue_.front();
       queue_.pop_front();
       queued_[v] = 0;
-      steps_ += 1000;
+      steps_ += kVisitSteps;
       if (m_.variables[v].alive)
         visit(v);
     }
@@ -159,7 +167,7 @@ void Reducer::normalizeEdges(int32_t v) {
       continue;
     Variable &a = var(edge.a), &b = var(edge.b);
     const size_t rows = a.size(), columns = b.size();
-    steps_ += 4 * rows * columns;
+    steps_ += kNormalizeSteps * rows * columns;
     bool moved = false;
     for (size_t s = 0; s < rows; ++s) {
       Cost *row = &edge.costs[s * columns], least = *std::min_element(row, row + columns);
@@ -214,7 +222,7 @@ bool Reducer::dropDominated(int32_t v) {
   std::stable_sort(views.begin(), views.end(),
                    [&](const EdgeView &a, const EdgeView &b) { return var(a.other).size() < var(b.other).size(); });
   auto dominates = [&](size_t s, size_t t) { // t can be replaced by s
-    work += 1 + events_.size() / 4;
+    work += 1 + events_.size() / kEventsPerStep;
     if (!usesNoMore(x, s, t))
       return false;
     Cost spare = x.costs[t] - x.costs[s];
@@ -234,8 +242,8 @@ bool Reducer::dropDominated(int32_t v) {
     }
     return spare >= 0;
   };
-  for (size_t t = 0; t < n && work < kMostCompareWork; ++t)
-    for (size_t s = 0; s < n && keep[t] && work < kMostCompareWork; ++s)
+  for (size_t t = 0; t < n && work < kMostCompareSteps; ++t)
+    for (size_t s = 0; s < n && keep[t] && work < kMostCompareSteps; ++s)
       if (s != t && keep[s] && dominates(s, t)) {
         keep[t] = 0;
         --kept;
@@ -382,10 +390,10 @@ void Reducer::reduceChain(int32_t v) {
   const size_t rows = var(a).size(), columns = var(b).size();
   if (m_.between(a, b) < 0 && rows * columns > x.size() * (rows + columns) + kMostNewEntries)
     return;
-  if (rows * columns * x.size() > (size_t(1) << 28))
+  if (rows * columns * x.size() > kMostBridge)
     return;
   Record record{v, {a, b}, size_t(m_.optionCounts[b]), {}};
-  if (size_t(m_.optionCounts[a]) * record.columns > (size_t(1) << 24))
+  if (size_t(m_.optionCounts[a]) * record.columns > kMostRecord)
     return;
   steps_ += rows * columns * x.size();
   record.table.assign(size_t(m_.optionCounts[a]) * record.columns, 0);
@@ -421,7 +429,7 @@ void Reducer::reduceChain(int32_t v) {
 void tessera::strategies::reduce(Problem &m, const std::function<bool()> &stop) {
   dropIdleMemoryPoints(m);
   // Fewer memory points leave fewer pieces, which lets more variables go.
-  for (int round = 0; round < 3 && !m.infeasible && !stop(); ++round) {
+  for (int round = 0; round < kRounds && !m.infeasible && !stop(); ++round) {
     Reducer(m, stop).run();
     if (m.infeasible)
       return;
@@ -430,7 +438,7 @@ void tessera::strategies::reduce(Problem &m, const std::function<bool()> &stop) 
     if (m.infeasible || m.room.empty())
       return;
     dropDominatedMemoryPoints(m, stop);
-    if (m.room.size() * 10 > before * 9)
+    if (double(m.room.size()) > kPointsLeft * double(before))
       return;
   }
 }
