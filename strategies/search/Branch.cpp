@@ -12,34 +12,34 @@
 using namespace tessera::strategies;
 
 namespace {
-// Tuning.
+// Tuning. At the end of a line: what half and twice do to the cost (docs/adding-a-searcher.md).
 // Elimination of all variables of a node:
-constexpr double kMostTable = 1 << 22;  // entries of one table
-constexpr double kMostTables = 1 << 24; // entries of all tables
+constexpr double kMostTable = 1 << 22;  // entries of one table; same
+constexpr double kMostTables = 1 << 24; // entries of all tables; same
 // Bounds:
-constexpr int kRootPasses = 400;    // pairs of passes, at the root
-constexpr int kChildPasses = 60;    // below it: a child begins where its parent ended
-constexpr int kStalledPasses = 60;  // after as many without a better bound it ends
-constexpr int kKnapsackPasses = 20; // pairs of passes, with knapsacks
-constexpr double kChildStep = 0.1;  // Dual::stepFactor below the root, where prices are good
+constexpr int kRootPasses = 400;    // pairs of passes, at the root; same
+constexpr int kChildPasses = 60;    // below it: a child begins where its parent ended; same
+constexpr int kStalledPasses = 60;  // after as many without a better bound it ends; bound +0.3/-0.5 %
+constexpr int kKnapsackPasses = 20; // pairs of passes, with knapsacks; same
+constexpr double kChildStep = 0.1;  // Dual::stepFactor below the root, where prices are good; same
 // Neighbourhoods:
-constexpr int kSearchDepths = 4; // at every so many levels
-constexpr int kSearchSteps = 30; // neighbourhoods in a node
+constexpr int kSearchDepths = 4; // at every so many levels; same
+constexpr int kSearchSteps = 30; // neighbourhoods in a node; same
 // Elimination with labels. Its share is work in passes of the bound: more while it succeeds or is refused at once,
 // less after failures.
-constexpr double kFirstLabelShare = 300;  // in the first node
-constexpr double kLeastLabelShare = 100;  // after failures, at least
-constexpr double kMostLabelShare = 30000; // after successes, at most
-constexpr double kMoreLabels = 1.3;       // factor after a success or refusal
-constexpr double kFewerLabels = 0.6;      // factor after a failure
-constexpr double kMostLabelWork = 0.3;    // of the work that the whole run was granted
-constexpr double kRefusedAtOnce = 0.1;    // of its share: what ended before was refused
+constexpr double kFirstLabelShare = 300;  // in the first node; same
+constexpr double kLeastLabelShare = 100;  // after failures, at least; same
+constexpr double kMostLabelShare = 30000; // after successes, at most; same
+constexpr double kMoreLabels = 1.3;       // factor after a success or refusal; same
+constexpr double kFewerLabels = 0.6;      // factor after a failure; same
+constexpr double kMostLabelWork = 0.3;    // of the work that the whole run was granted; bound 0/+0.3 %
+constexpr double kRefusedAtOnce = 0.1;    // of its share: what ended before was refused; same
 // Splits:
-constexpr double kSplitMemory = 0.02;   // of the gap: priced memory between options that is worth a split by memory
-constexpr double kScoreOfDegree = 0.05; // what each link adds to a variable's score, in options excluded
+constexpr double kSplitMemory = 0.02;   // of the gap: priced memory between options that is worth a split; same
+constexpr double kScoreOfDegree = 0.05; // what each link adds to a variable's score, in options excluded; same
 // Again, rather than split:
-constexpr size_t kExcludedForAgain = 10; // one in as many options was excluded
-constexpr int kTriesAgain = 2;           // as often for a single option
+constexpr size_t kExcludedForAgain = 10; // one in as many options was excluded; same
+constexpr int kTriesAgain = 2;           // as often for a single option; same
 // Counted work, steps:
 constexpr double kEntryWork = 10; // copying and reducing walk over the matrices a few times
 constexpr double kNodeWork = 1e4; // per node

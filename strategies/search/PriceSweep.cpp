@@ -9,11 +9,11 @@
 using namespace tessera::strategies;
 
 namespace {
-// Tuning.
-constexpr double kFirstPrice = 1e-3; // cost of the largest use of memory, at all points together
-constexpr double kPriceGrowth = 6;   // factor until an answer fits
-constexpr int kGrowing = 40;         // prices tried while they grow
-constexpr int kRefining = 8;         // prices tried between the last two
+// Tuning. At the end of a line: what half and twice do to the cost (docs/adding-a-searcher.md).
+constexpr double kFirstPrice = 1e-3; // cost of the largest use of memory, at all points together; same
+constexpr double kPriceGrowth = 6;   // factor until an answer fits; same
+constexpr int kGrowing = 40;         // prices tried while they grow; same
+constexpr int kRefining = 8;         // prices tried between the last two; same
 } // namespace
 
 Solution tessera::strategies::priceSweep(const StrategyGraph &graph, const SearchOptions &options,

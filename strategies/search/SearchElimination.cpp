@@ -7,7 +7,7 @@
 using namespace tessera::strategies;
 
 namespace {
-// Tuning.
+// Tuning. They decide whether there is an answer. Half and twice are not measured: on V there is none.
 constexpr int kPasses = 200;            // of the bound, for memory prices to begin with
 constexpr double kMostWork = 5e9;       // steps of an elimination with memory
 constexpr double kMostTable = 1 << 26;  // entries of one table of an elimination without memory

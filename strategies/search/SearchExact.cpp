@@ -27,51 +27,51 @@ using namespace tessera::strategies;
 
 namespace {
 
-// Tuning. A share is what one tool may spend in a phase, in steps of counted work.
-// Shares:
-constexpr double kFirstShare = 5e6;  // steps: small problems end in milliseconds
-constexpr double kShareGrowth = 1.4; // factor from phase to phase
-constexpr double kMostShare = 3e9;   // steps
+// Tuning. At the end of a line: what half and twice do to the cost (docs/adding-a-searcher.md).
+// Shares: what one tool may spend in a phase, in steps of counted work.
+constexpr double kFirstShare = 5e6;  // steps: small problems end in milliseconds; 0/-0.9 %
+constexpr double kShareGrowth = 1.4; // factor from phase to phase; 0/+3.0 %
+constexpr double kMostShare = 3e9;   // steps; same
 // Bounds:
-constexpr int kLeastPasses = 40;              // in a phase, whatever they cost
-constexpr int kPassesUnpriced = 10;           // at the beginning of a phase: messages settle before prices move
-constexpr int kMostStalledPasses = 400;       // after as many without a better bound a phase raises no more
-constexpr double kLeastFirstStep = 0.05;      // of Dual::stepFactor at the beginning of a phase
-constexpr double kRising = 0.003;             // relative rise in a phase above which prices still change much
-constexpr int kNeighbourhoodsWhileRising = 4; // once in as many phases
+constexpr int kLeastPasses = 40;              // in a phase, whatever they cost; bound -0.9/-0.3 %
+constexpr int kPassesUnpriced = 10;           // at the start of a phase: messages settle before prices move; -0.9/0 %
+constexpr int kMostStalledPasses = 400;       // after as many without a better bound a phase raises no more; same
+constexpr double kLeastFirstStep = 0.05;      // of Dual::stepFactor at the beginning of a phase; 0/-0.9 %
+constexpr double kRising = 0.003;             // relative rise in a phase: above it prices still change much; 0/+23.0 %
+constexpr int kNeighbourhoodsWhileRising = 4; // once in as many phases; +20.0/-0.9 %
 // Neighbourhoods:
-constexpr double kGuidedShare = 0.3;   // of a search, in which priced memory counts as cost
-constexpr double kFarFromBest = 0.002; // relative cost above the best from which a search goes back to it
-constexpr int kFreshStart = 2;         // once in as many phases a search begins at the bound's own answer
+constexpr double kGuidedShare = 0.3;   // of a search, in which priced memory counts as cost; -0.9/+15.6 %
+constexpr double kFarFromBest = 0.002; // relative cost above the best from which a search goes back to it; same
+constexpr int kFreshStart = 2;         // once in as many phases a search begins at the bound's own answer; 0/+5.6 %
 // Trial cutoffs:
-constexpr double kFirstTrial = 0.01; // relative distance from the bound
-constexpr double kNearerTrial = 0.5; // factor after one that stayed open
-constexpr double kFartherTrial = 3;  // factor after one that was excluded
+constexpr double kFirstTrial = 0.01; // relative distance from the bound; bound 0/+0.6 %
+constexpr double kNearerTrial = 0.5; // factor after one that stayed open; bound -0.3/+0.2 %
+constexpr double kFartherTrial = 3;  // factor after one that was excluded; bound +0.1/+0.6 %
 // Focus: neighbourhoods among options whose reduced cost is at most a part (the narrowness) of the gap.
-constexpr double kFirstNarrowness = 0.5; // of the first focus
-constexpr double kNarrower = 0.6;        // factor after a focus without a better answer
-constexpr double kNarrowest = 0.01;      // below it the focus becomes wide again
-constexpr double kWidest = 0.7;          // as wide as this
-constexpr size_t kFocusOptions = 1000;   // of a problem, at least
-constexpr double kFocusFrom = 1e8;       // steps: the share, at least
-constexpr double kFocusShares = 2;       // what one focus may spend, in shares
+constexpr double kFirstNarrowness = 0.5; // of the first focus; same
+constexpr double kNarrower = 0.6;        // factor after a focus without a better answer; same
+constexpr double kNarrowest = 0.01;      // below it the focus becomes wide again; same
+constexpr double kWidest = 0.7;          // as wide as this; same
+constexpr size_t kFocusOptions = 1000;   // of a problem, at least; same
+constexpr double kFocusFrom = 1e8;       // steps: the share, at least; same
+constexpr double kFocusShares = 2;       // what one focus may spend, in shares; same
 // The tree of the whole problem:
-constexpr size_t kTreeOptions = 20000;  // of a problem, at most
-constexpr double kTreeFrom = 2e7;       // steps: the share, at least
-constexpr double kTreeRise = 0.01;      // relative rise of the bound in the last phase, at most
-constexpr double kTreeAnew = 0.1;       // of its gap: an answer that closes more makes a smaller tree from the root on
-constexpr double kTreeShares = 4;       // in a phase, on the only thread
-constexpr double kTreeSharesBeside = 6; // in a phase, on a thread of its own
+constexpr size_t kTreeOptions = 20000;  // of a problem, at most; same
+constexpr double kTreeFrom = 2e7;       // steps: the share, at least; +5.6/0 %
+constexpr double kTreeRise = 0.01;      // relative rise of the bound in the last phase, at most; same
+constexpr double kTreeAnew = 0.1;       // of its gap: an answer that closes more makes the whole tree smaller; same
+constexpr double kTreeShares = 4;       // in a phase, on the only thread; same
+constexpr double kTreeSharesBeside = 6; // in a phase, on a thread of its own; same
 // Rounds: one in as many options must be excluded to reduce anew, one in fewer where that gives up a tree.
-constexpr size_t kExcludedForRound = 20;   // without a tree
-constexpr size_t kExcludedDespiteTree = 4; // with a tree
+constexpr size_t kExcludedForRound = 20;   // without a tree; +5.6/0 %
+constexpr size_t kExcludedDespiteTree = 4; // with a tree; same
 // Folding of equal layers:
-constexpr size_t kFoldedVariables = 10; // one group for as many variables, or the network does not repeat itself
-constexpr double kFoldShare = 0.3;      // of the work that is left
-constexpr double kFoldWork = 1;         // 1e9 steps, at most
+constexpr size_t kFoldedVariables = 10; // one group for as many variables, or the network does not repeat itself; same
+constexpr double kFoldShare = 0.3;      // of the work that is left; same
+constexpr double kFoldWork = 1;         // 1e9 steps, at most; same
 // Elimination of all variables:
-constexpr double kMostTable = 1 << 25;  // entries of one table
-constexpr double kMostTables = 1 << 27; // entries of all tables
+constexpr double kMostTable = 1 << 25;  // entries of one table; same
+constexpr double kMostTables = 1 << 27; // entries of all tables; same
 // Counted work, steps:
 constexpr double kFlattenWork = 20;   // per entry: reducing and flattening walk over the matrices often
 constexpr double kTreeRootWork = 10;  // per entry: copying a problem

@@ -23,25 +23,25 @@ using namespace tessera::strategies;
 #endif
 
 namespace {
-// Tuning.
+// Tuning. At the end of a line: what half and twice do to the cost (docs/adding-a-searcher.md).
 // Length of the price steps, relative to Polyak's:
-constexpr double kFirstStep = 0.5;     // at first
-constexpr double kLongerStep = 1.05;   // factor after a pass that raised the bound
-constexpr double kLongestStep = 1.5;   // at most
-constexpr int kPatience = 12;          // passes without a better bound before the steps shorten
-constexpr double kShorterStep = 0.75;  // factor, then
-constexpr double kShortestStep = 1e-6; // at least
-constexpr double kNewDirection = 0.15; // part of a step's direction that is new; the rest is the old direction
+constexpr double kFirstStep = 0.5;     // at first; 0/+3.0 %
+constexpr double kLongerStep = 1.05;   // factor after a pass that raised the bound; bound +0.2/-0.3 %
+constexpr double kLongestStep = 1.5;   // at most; 0/+0.6 %
+constexpr int kPatience = 12;          // passes without a better bound before the steps shorten; bound 0/+0.5 %
+constexpr double kShorterStep = 0.75;  // factor, then; -0.9/+20.0 %
+constexpr double kShortestStep = 1e-6; // at least; same
+constexpr double kNewDirection = 0.15; // part of a step's direction that is new, beside the old one; bound -0.6/0 %
 // How far above the best bound the target is, relative to the bound:
-constexpr double kNearestTarget = 1e-7;  // at least
-constexpr double kFarthestTarget = 0.02; // at most
-constexpr double kOvershoot = 3;         // times as long a step at most, where the last one lowered the bound
+constexpr double kNearestTarget = 1e-7;  // at least; same
+constexpr double kFarthestTarget = 0.02; // at most; bound +0.4/0 %
+constexpr double kOvershoot = 3;         // times as long a step at most, after one that lowered the bound; -0.9/+20.0 %
 // Steps that lowered the bound very much:
-constexpr double kFallen = 0.2;    // relative to the best bound; they are taken back
-constexpr double kAfterFall = 0.6; // factor of the length
+constexpr double kFallen = 0.2;    // relative to the best bound; they are taken back; +20.0/+3.0 %
+constexpr double kAfterFall = 0.6; // factor of the length; +2.5/+20.0 %
 // Knapsacks:
-constexpr size_t kMostKnapsacks = 6; // memory points, the dearest
-constexpr double kCovered = 0.5;     // of all priced room, by those: with less each point is nearly continuous
+constexpr size_t kMostKnapsacks = 6; // memory points, the dearest; same
+constexpr double kCovered = 0.5;     // of all priced room, by those: with less each point is nearly continuous; same
 // Counted work, steps:
 constexpr double kEntryWork = 0.4; // per entry of a matrix: vector units take several at once
 constexpr double kOptionWork = 4;  // per option at an end of an edge or in a piece

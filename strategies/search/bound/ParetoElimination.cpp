@@ -13,18 +13,18 @@
 using namespace tessera::strategies;
 
 namespace {
-// Tuning.
+// Tuning. At the end of a line: what half and twice do to the cost (docs/adding-a-searcher.md).
 // Sizes:
-constexpr double kMostTable = 1 << 22;  // rows of one bucket, times the variable's options
-constexpr double kMostTables = 1 << 24; // of all
-constexpr double kMostTableShare = 0.1; // of all, in entries per step of the budget
-constexpr size_t kMostLabels = 1 << 21; // of one bucket
-constexpr size_t kLabelsToCompare = 16; // joined lists that are longer drop what is dominated at once
+constexpr double kMostTable = 1 << 22;  // rows of one bucket, times the variable's options; same
+constexpr double kMostTables = 1 << 24; // of all; same
+constexpr double kMostTableShare = 0.1; // of all, in entries per step of the budget; bound 0/+0.3 %
+constexpr size_t kMostLabels = 1 << 21; // of one bucket; same
+constexpr size_t kLabelsToCompare = 16; // joined lists that are longer drop what is dominated at once; same
 // Prices of memory before the labels, by plain elimination:
-constexpr int kPriceRounds = 25;        // steps, at most
-constexpr double kPriceShare = 0.5;     // of the budget, at most
-constexpr double kShorterStep = 0.6;    // factor after a step without a better bound
-constexpr double kFarthestTarget = 0.1; // how far above the bound the target is at most, relative to the bound
+constexpr int kPriceRounds = 25;        // steps, at most; same
+constexpr double kPriceShare = 0.5;     // of the budget, at most; same
+constexpr double kShorterStep = 0.6;    // factor after a step without a better bound; same
+constexpr double kFarthestTarget = 0.1; // how far above the bound the target is at most, relative to the bound; same
 // Counted work, steps:
 constexpr double kOrderWork = 100; // per edge: the order of elimination
 constexpr double kEntryWork = 4;   // per entry of a matrix that is copied

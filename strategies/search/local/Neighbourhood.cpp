@@ -13,36 +13,36 @@
 using namespace tessera::strategies;
 
 namespace {
-// Tuning.
+// Tuning. At the end of a line: what half and twice do to the cost (docs/adding-a-searcher.md).
 // Which variables are freed:
-constexpr size_t kBall = 12;           // variables of a ball, on average
-constexpr size_t kBallsAtPoint = 6;    // variables of all balls at a memory point, at most, in balls
-constexpr size_t kStartsAtPoint = 6;   // balls there are two to one more than this
-constexpr size_t kMostFromHub = 6;     // neighbours taken from a variable of many
-constexpr size_t kSearchedAtPoint = 4; // users of a memory point that are looked for, per variable that is taken
-constexpr int kTightDraws = 8;         // memory points of which the tightest is taken
-constexpr double kLeastWindow = 20;    // variables that follow one another
-constexpr size_t kDoublings = 6;       // of it at most, drawn evenly
+constexpr size_t kBall = 12;           // variables of a ball, on average; +3.0/0 %
+constexpr size_t kBallsAtPoint = 6;    // variables of all balls at a memory point, at most, in balls; +0.2/+20.0 %
+constexpr size_t kStartsAtPoint = 6;   // balls there are two to one more than this; 0/-0.9 %
+constexpr size_t kMostFromHub = 6;     // neighbours taken from a variable of many; -0.9/0 %
+constexpr size_t kSearchedAtPoint = 4; // users of a memory point that are looked for, per one that is taken; -0.9/0 %
+constexpr int kTightDraws = 8;         // memory points of which the tightest is taken; same
+constexpr double kLeastWindow = 20;    // variables that follow one another; 0/+7.5 %
+constexpr size_t kDoublings = 6;       // of it at most, drawn evenly; +15.4/+20.0 %
 // What a subproblem may cost, in entries of tables; larger ones lose a third of their variables.
-constexpr double kMostTable = 1 << 14;        // one table
-constexpr double kMostTables = 1 << 17;       // all tables
-constexpr double kMostForestTable = 1 << 22;  // one table, of a forest
-constexpr double kMostForestTables = 1 << 24; // all tables, of a forest
-constexpr double kMostWindowTable = 1 << 17;  // one table, of a window
-constexpr double kMostWindowTables = 1 << 20; // all tables, of a window
+constexpr double kMostTable = 1 << 14;        // one table; bound 0/+0.3 %
+constexpr double kMostTables = 1 << 17;       // all tables; same
+constexpr double kMostForestTable = 1 << 22;  // one table, of a forest; same
+constexpr double kMostForestTables = 1 << 24; // all tables, of a forest; same
+constexpr double kMostWindowTable = 1 << 17;  // one table, of a window; bound -0.1/-0.1 %
+constexpr double kMostWindowTables = 1 << 20; // all tables, of a window; bound -0.1/0 %
 // Prices of memory in a subproblem:
-constexpr int kFittingRounds = 12;      // price steps, while memory fits
-constexpr int kExceedingRounds = 4;     // while it is exceeded
-constexpr double kShorterStep = 0.9;    // factor from step to step
-constexpr size_t kFailuresToWeigh = 32; // steps without success after which exceeded memory weighs more
-constexpr double kHeavier = 1.5;        // factor of its weight
-constexpr double kLeastHeavier = 1e-3;  // of the whole cost for the whole room, besides
+constexpr int kFittingRounds = 12;      // price steps, while memory fits; bound 0/-0.1 %
+constexpr int kExceedingRounds = 4;     // while it is exceeded; same
+constexpr double kShorterStep = 0.9;    // factor from step to step; bound -0.1/+0.2 %
+constexpr size_t kFailuresToWeigh = 32; // steps without success after which exceeded memory weighs more; +15.6/+83.5 %
+constexpr double kHeavier = 1.5;        // factor of its weight; +83.5/0 %
+constexpr double kLeastHeavier = 1e-3;  // of the whole cost for the whole room, besides; same
 // Which kind of neighbourhood is next:
-constexpr uint64_t kLeastUsed = 4;     // once in as many steps the one that had the least work, else the best
-constexpr double kMemory = 0.98;       // factor per step of what a kind gained and spent
-constexpr double kFirstGain = 1e-3;    // relative, of every kind before its first step
-constexpr double kFirstSpent = 1e6;    // steps
-constexpr double kGainInExcess = 1e-4; // what a success counts while memory is exceeded
+constexpr uint64_t kLeastUsed = 4;     // once in as many steps the one that had the least work, else the best; +3.0/0 %
+constexpr double kMemory = 0.98;       // factor per step of what a kind gained and spent; bound -0.1/0 %
+constexpr double kFirstGain = 1e-3;    // relative, of every kind before its first step; bound -0.1/+0.3 %
+constexpr double kFirstSpent = 1e6;    // steps; 0/+15.4 %
+constexpr double kGainInExcess = 1e-4; // what a success counts while memory is exceeded; bound +0.3/0 %
 // Counted work, steps:
 constexpr double kStepWork = 2e4; // of a neighbourhood, besides
 constexpr double kPointWork = 4;  // per memory point

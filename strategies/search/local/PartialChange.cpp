@@ -6,9 +6,9 @@
 using namespace tessera::strategies;
 
 namespace {
-// Tuning.
-constexpr int kRounds = 4;         // of taking more and giving up
-constexpr double kLeastLoss = 0.5; // units of cost: leaving out a part that gains less counts as losing this
+// Tuning. At the end of a line: what half and twice do to the cost (docs/adding-a-searcher.md).
+constexpr int kRounds = 4;         // of taking more and giving up; same
+constexpr double kLeastLoss = 0.5; // units of cost: leaving out a part that gains less counts as losing this; same
 // Counted work, steps:
 constexpr double kLinkWork = 10;  // per link of a member
 constexpr double kPieceWork = 4;  // per piece of a member

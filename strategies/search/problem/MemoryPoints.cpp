@@ -7,9 +7,9 @@ using namespace tessera::strategies;
 
 namespace {
 
-// Tuning.
-constexpr size_t kWindow = 48;          // points compared with each point per sweep
-constexpr size_t kDroppedForSweep = 20; // one in as many points: then another sweep, which reaches farther
+// Tuning. At the end of a line: what half and twice do to the cost (docs/adding-a-searcher.md).
+constexpr size_t kWindow = 48;          // points compared with each point per sweep; same
+constexpr size_t kDroppedForSweep = 20; // one in as many points: then another sweep, which reaches farther; same
 
 constexpr size_t kPollPoints = 256; // between two looks at the clock
 

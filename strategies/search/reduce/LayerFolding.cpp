@@ -10,8 +10,8 @@ using namespace tessera::strategies;
 
 namespace {
 
-// Tuning.
-constexpr int kRounds = 3; // edges that two variables' surroundings reach; equal surroundings choose alike
+// Tuning. At the end of a line: what half and twice do to the cost (docs/adding-a-searcher.md).
+constexpr int kRounds = 3; // edges that two variables' surroundings reach; equal surroundings choose alike; same
 
 /// Steele, Lea, Flood (OOPSLA 2014). Sums of mixed values are hashes of multisets.
 uint64_t mix(uint64_t x) {

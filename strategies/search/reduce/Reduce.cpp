@@ -9,13 +9,13 @@ using namespace tessera::strategies;
 
 namespace {
 
-// Tuning.
-constexpr size_t kMostNewEntries = 1 << 14;     // of a folded or bridged edge, beyond what it replaces
-constexpr size_t kMostCompareSteps = 2'000'000; // per variable and visit; one of 872 options has 760,000 pairs
-constexpr size_t kMostBridge = size_t(1) << 28; // ways over a variable between options of its two neighbours
-constexpr size_t kMostRecord = size_t(1) << 24; // entries of a table that says what a variable chooses
-constexpr int kRounds = 3;                      // of reductions and memory points
-constexpr double kPointsLeft = 0.9;             // of the memory points: with more left another round gains nothing
+// Tuning. At the end of a line: what half and twice do to the cost (docs/adding-a-searcher.md).
+constexpr size_t kMostNewEntries = 1 << 14;     // of a folded or bridged edge, beyond what it replaces; same
+constexpr size_t kMostCompareSteps = 2'000'000; // per visit of a variable, pairs of options; bound -1.0/0 %
+constexpr size_t kMostBridge = size_t(1) << 28; // ways over a variable between options of its two neighbours; same
+constexpr size_t kMostRecord = size_t(1) << 24; // entries of a table that says what a variable chooses; same
+constexpr int kRounds = 3;                      // of reductions and memory points; +3.0/0 %
+constexpr double kPointsLeft = 0.9;             // of the memory points: with more left rounds end; +3.0/0 %
 
 // Steps: when the clock is looked at, and what kMostCompareSteps counts.
 constexpr size_t kPollSteps = 10'000'000; // between two looks
