@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Sensitivity of the search to its tuning numbers: what half and twice of each does to cost, bound and work.
 
-usage: search_tuning.py --build DIR [--work 2] [--gap 0] [--jobs 2] [--only REGEX] [--results FILE] GRAPH...
+usage: search_tuning.py --build DIR [--work 2] [--gap 0] [--seeds 1] [--jobs 2] [--only REGEX]
+                        [--results FILE] GRAPH...
        search_tuning.py --list [--only REGEX]
 
 The numbers are the constants below the comments "// Tuning." in strategies/search. This script compiles those sources once
@@ -13,7 +14,9 @@ varied together, file by file.
 GRAPH: strategy graphs, JSON plain or gzip: instances of the ASPLOS 2025 contest, or what
 `tessera-compile --dump-strategy-graph` wrote. Runs have one thread and end after counted work (1e9 elementary steps), by
 proof or at --gap, never by the clock: a busy machine gives the same table. --results keeps what was run, so that a later
-call goes on from there. Prints Markdown: one row per number, and for half, default and twice "cost (gap), work" per graph.
+call goes on from there. With --seeds N every search runs with the seeds 1 to N, and medians are shown: where the seed alone
+moves the cost, the row of the defaults says how far, and what moves it less is chance. Prints Markdown, a row per number: the
+cost that half and twice of it find relative to the default's, and the gap or the work after which the answer was proven.
 """
 import argparse
 import concurrent.futures
@@ -22,6 +25,7 @@ import os
 import pathlib
 import re
 import shlex
+import statistics
 import subprocess
 import sys
 
@@ -109,11 +113,12 @@ def build_variant(build, folder, files):
     return folder / "tessera-solve"
 
 
-def solve(program, graph, searcher, settings, args):
+def solve(program, graph, searcher, seed, settings, args):
     """Cost, bound and work of one search; None for the cost if nothing was found."""
     setting = ",".join(f"{number.key()}={value!r}" for number, value in settings)
-    done = subprocess.run([program, graph, "--searcher", searcher, "--threads", "1", "--work", str(args.work), "--gap", str(args.gap), "--seconds",
-                           "100000", "--verbose"], env=os.environ | {"TESSERA_TUNING": setting}, capture_output=True, text=True)
+    command = [program, graph, "--searcher", searcher, "--seed", seed, "--threads", 1, "--work", args.work, "--gap", args.gap,
+               "--seconds", 100000, "--verbose"]
+    done = subprocess.run(list(map(str, command)), env=os.environ | {"TESSERA_TUNING": setting}, capture_output=True, text=True)
     if done.returncode not in (0, 1, 2):
         return {"failed": done.returncode}
     fields = {line[:13].strip(): line[13:].split() for line in done.stdout.splitlines() if line[12:13] == " "}
@@ -124,17 +129,22 @@ def solve(program, graph, searcher, settings, args):
     return {"cost": int(fields["cost"][0]), "bound": int(fields["lower bound"][0]), "work": work}
 
 
-def shown(result, base):
-    if "failed" in result:
-        return f"failed ({result['failed']})"
-    if result["cost"] is None:
+def shown(results, base):
+    """A cell: medians over the seeds, beside those of the defaults (None for themselves)."""
+    failed = [r["failed"] for r in results if "failed" in r]
+    if failed:
+        return f"failed ({failed[0]})"
+    found = sorted((r for r in results if r["cost"] is not None), key=lambda r: r["cost"])
+    if 2 * len(found) <= len(results):
         return "none"
-    gap = 100 * (1 - result["bound"] / result["cost"]) if result["cost"] else 0
-    if base and base.get("cost"):
-        cost = f"{100 * (result['cost'] / base['cost'] - 1):+.3f} %"
-    else:
-        cost = f"{result['cost']:.6g}"
-    return f"{cost}, " + (f"gap {gap:.2f} %" if gap > 0 else f"proven at {result['work']:.2f}")
+    cost = found[(len(results) - 1) // 2]["cost"]  # no answer is the worst
+    bound = statistics.median(r["bound"] for r in found)
+    known = [r["cost"] for r in base or [] if r.get("cost")]
+    text = f"{100 * (cost / statistics.median_low(known) - 1):+.2f} %" if known else f"{cost:.6g}"
+    if base is None and found[-1]["cost"] > found[0]["cost"]:
+        text += f" ({found[0]['cost']:.6g} to {found[-1]['cost']:.6g})"
+    gap = 100 * (1 - bound / cost) if cost else 0
+    return f"{text}, " + (f"gap {gap:.2f} %" if gap > 0 else f"proven at {statistics.median(r['work'] for r in found):.2f}")
 
 
 def main():
@@ -142,6 +152,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path)
     parser.add_argument("--work", type=float, default=2)
     parser.add_argument("--gap", type=float, default=0)
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="of File.kName, a regular expression")
     parser.add_argument("--results", type=pathlib.Path, help="file of results, read and extended")
@@ -170,13 +181,16 @@ def main():
         known = {json.dumps(key): value for key, value in map(json.loads, args.results.read_text().splitlines())}
 
     def run(graph, searcher, label, settings, factor):
-        key = json.dumps([pathlib.Path(graph).name, args.work, args.gap, searcher, label, factor])
-        if key not in known:
-            known[key] = solve(program, graph, searcher, settings, args)
-            if args.results:
-                with open(args.results, "a") as out:
-                    out.write(json.dumps([json.loads(key), known[key]]) + "\n")
-        return known[key]
+        results = []
+        for seed in range(1, args.seeds + 1):
+            key = json.dumps([pathlib.Path(graph).name, args.work, args.gap, searcher, label, factor, seed])
+            if key not in known:
+                known[key] = solve(program, graph, searcher, seed, settings, args)
+                if args.results:
+                    with open(args.results, "a") as out:
+                        out.write(json.dumps([json.loads(key), known[key]]) + "\n")
+            results.append(known[key])
+        return results
 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         searchers = sorted({numbers[0].searcher() for _, _, numbers in rows})
