@@ -1,0 +1,230 @@
+#include "strategies/search/wide/SearchWide.h"
+
+#include "strategies/search/wide/Undominated.h"
+#include "strategies/search/wide/WideDual.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+namespace tessera::strategies {
+
+namespace {
+
+constexpr int kLeastPasses = 10, kStalled = 40;
+constexpr double kLittle = 1e-6; // a rise of the bound in so many passes, relative
+
+class WideSearch {
+public:
+  WideSearch(const WideGraph &wide, const SearchOptions &options, const WideLimits &limits)
+      : wide_(wide), options_(options), limits_(limits) {
+    if (!wide.dataParallel.empty())
+      seeds_.push_back(wide.dataParallel);
+  }
+
+  WideSolution run() {
+    kept_ = undominated(wide_, {}, work_);
+    addSeeds(kept_);
+    count(kept_, result_.undominated);
+    log("%ld undominated options, %.3g entries", long(result_.undominated), entries(kept_));
+    if (std::any_of(kept_.begin(), kept_.end(), [](const auto &list) { return list.empty(); })) {
+      result_.kept = kept_;
+      result_.solution.infeasible = true;
+      return finish();
+    }
+    while (entries(kept_) > limits_.atOnce) {
+      const double before = entries(kept_);
+      WideDual dual(wide_, kept_);
+      raise(dual, 0.2);
+      solve(least(dual, limits_.perNode), 0.2);
+      if (proven())
+        return finish();
+      const std::vector<double> reduced = reducedCosts(dual);
+      const double room =
+          std::min(double(best_.cost) - dual.last(), *std::max_element(reduced.begin(), reduced.end()) + 1);
+      Kept kept = below(dual, reduced, room);
+      log("within %.3g above the bound: %.3g entries", room, entries(kept));
+      if (entries(kept) > 0.5 * before && entries(kept) > limits_.entries) {
+        const double limit = cutOff(dual, reduced, room, kept);
+        leftOut_ = std::min(leftOut_, dual.last() + limit);
+        log("cut off at %.3g: %.3g entries", limit, entries(kept));
+      }
+      kept_ = std::move(kept);
+      if (entries(kept_) > 0.5 * before)
+        break;
+    }
+    solve(kept_, 0);
+    if (best_.choice.empty()) {
+      result_.solution.infeasible = infeasible_ && std::isinf(leftOut_);
+      return finish();
+    }
+    const Cost searched = Cost(std::min(double(best_.lowerBound), std::floor(leftOut_)));
+    best_.lowerBound = std::min(best_.cost, std::max(provenBound(), searched));
+    best_.optimal = best_.cost == best_.lowerBound;
+    result_.solution = best_;
+    return finish();
+  }
+
+private:
+  void addSeeds(Kept &kept) const {
+    for (const Choice &seed : seeds_)
+      for (size_t n = 0; n < kept.size(); ++n)
+        add(kept[n], seed[n]);
+  }
+  static void add(std::vector<int32_t> &list, int32_t option) {
+    auto at = std::lower_bound(list.begin(), list.end(), option);
+    if (at == list.end() || *at != option)
+      list.insert(at, option);
+  }
+  static void count(const Kept &kept, int64_t &number) {
+    number = 0;
+    for (const auto &list : kept)
+      number += int64_t(list.size());
+  }
+  double entries(const Kept &kept) const {
+    double sum = 0;
+    for (const WideEdge &edge : wide_.edges)
+      sum += double(kept[size_t(edge.from)].size()) * double(kept[size_t(edge.to)].size());
+    return sum;
+  }
+  /// Passes until the bound stands still, or `share` of the work is done.
+  void raise(WideDual &dual, double share) {
+    const double end = work_ + share * 1e9 * (options_.work > 0 ? options_.work : options_.seconds);
+    double before = dual.best();
+    int passes = 0;
+    while (passes < kLeastPasses || (work_ < end && dual.stalledPasses() < kStalled)) {
+      dual.pass();
+      work_ += dual.passWork();
+      if (dual.hasMemory() && passes > 10)
+        dual.stepPrices(best_.choice.empty() ? 2 * std::abs(dual.best()) : double(best_.cost));
+      if (++passes % kLeastPasses)
+        continue;
+      if (!dual.hasMemory() && dual.best() - before < kLittle * std::abs(dual.best()))
+        break;
+      before = dual.best();
+    }
+    dual.restoreBest();
+    dual.pass();
+    dual.pass();
+    work_ += 2 * dual.passWork();
+    bound_ = std::max(bound_, std::min(dual.best(), leftOut_));
+    log("bound %.0f after %d passes", bound_, passes);
+  }
+  std::vector<double> reducedCosts(WideDual &dual) {
+    // Both directions: what one sees weakly the other may see.
+    std::vector<double> reduced = dual.reducedCosts();
+    const double at = dual.last();
+    dual.pass();
+    std::vector<double> other = dual.reducedCosts();
+    for (size_t i = 0; i < reduced.size(); ++i)
+      reduced[i] = std::max(reduced[i] + at - dual.last(), other[i]);
+    return reduced;
+  }
+  Kept least(WideDual &dual, size_t number) {
+    std::vector<double> reduced = reducedCosts(dual);
+    Kept kept(kept_.size());
+    for (size_t n = 0; n < kept_.size(); ++n) {
+      std::vector<std::pair<double, int32_t>> order;
+      for (size_t s = 0; s < kept_[n].size(); ++s)
+        order.push_back({reduced[dual.first(n) + s], kept_[n][s]});
+      std::stable_sort(order.begin(), order.end());
+      order.resize(std::min(order.size(), number));
+      for (auto [cost, k] : order)
+        kept[n].push_back(k);
+      std::sort(kept[n].begin(), kept[n].end());
+      add(kept[n], kept_[n][size_t(dual.answer()[n])]);
+    }
+    addSeeds(kept);
+    return kept;
+  }
+  Kept below(const WideDual &dual, const std::vector<double> &reduced, double limit) const {
+    Kept kept(kept_.size());
+    for (size_t n = 0; n < kept_.size(); ++n)
+      for (size_t s = 0; s < kept_[n].size(); ++s)
+        if (reduced[dual.first(n) + s] <= limit || (!chosen_.empty() && kept_[n][s] == chosen_[n]))
+          kept[n].push_back(kept_[n][s]);
+    return kept;
+  }
+
+  /// Makes `kept` what is below a limit that leaves few enough entries; returns the limit.
+  double cutOff(const WideDual &dual, const std::vector<double> &reduced, double room, Kept &kept) const {
+    double low = 0, high = room;
+    while (high - low > 0.05 * high) {
+      const double limit = 0.5 * (low + high);
+      (entries(below(dual, reduced, limit)) > limits_.entries ? high : low) = limit;
+    }
+    kept = below(dual, reduced, low);
+    return low;
+  }
+  Cost provenBound() const { return Cost(std::ceil(bound_ * (1 - 1e-12) - 1e-3)); }
+
+  /// `share` of the work; 0: what is left.
+  void solve(const Kept &kept, double share) {
+    SearchOptions own = options_;
+    if (options_.work > 0)
+      own.work = std::max(0.05, share > 0 ? share * options_.work : options_.work - 1e-9 * work_);
+    own.seconds = options_.seconds;
+    Solution found = search(denseGraph(wide_, kept), own);
+    work_ += 1e9 * found.work;
+    log("searched: cost %ld, bound %ld%s", long(found.cost), long(found.lowerBound), found.optimal ? ", optimal" : "");
+    if (!found.choice.empty() && (best_.choice.empty() || found.cost <= best_.cost)) {
+      result_.kept = kept;
+      chosen_.resize(kept.size());
+      for (size_t n = 0; n < kept.size(); ++n)
+        chosen_[n] = kept[n][size_t(found.choice[n])];
+      best_ = found;
+    } else if (!best_.choice.empty()) {
+      best_.lowerBound = std::min(found.infeasible ? best_.cost : found.lowerBound, best_.cost);
+    } else {
+      result_.kept = kept;
+      best_ = found;
+      best_.infeasible = false; // among these
+      infeasible_ = found.infeasible;
+    }
+    count(kept, result_.searched);
+    result_.solution = best_;
+  }
+  bool proven() {
+    if (best_.choice.empty())
+      return false;
+    const Cost bound = provenBound();
+    if (double(best_.cost) > double(bound) * (1 + options_.gap))
+      return false;
+    best_.lowerBound = std::min(bound, best_.cost);
+    best_.optimal = best_.lowerBound == best_.cost;
+    result_.solution = best_;
+    return true;
+  }
+  WideSolution finish() {
+    result_.solution.work = 1e-9 * work_;
+    return std::move(result_);
+  }
+  template <typename... Args> void log(const char *format, Args... args) const {
+    if (!options_.log)
+      return;
+    fprintf(stderr, "wide: %.2f  ", work_ * 1e-9);
+    fprintf(stderr, format, args...);
+    fputc('\n', stderr);
+  }
+
+  const WideGraph &wide_;
+  const SearchOptions &options_;
+  const WideLimits &limits_;
+  std::vector<Choice> seeds_;
+  Kept kept_;
+  std::vector<int32_t> chosen_; // options of the best answer, by node; empty: none
+  bool infeasible_ = false;     // proven for what the last search saw
+  Solution best_;
+  WideSolution result_;
+  double work_ = 0, bound_ = 0;
+  double leftOut_ = std::numeric_limits<double>::infinity(); // what an answer with an option that was cut off costs
+};
+
+} // namespace
+
+WideSolution searchWide(const WideGraph &wide, const SearchOptions &options, const WideLimits &limits) {
+  return WideSearch(wide, options, limits).run();
+}
+
+} // namespace tessera::strategies

@@ -1,0 +1,192 @@
+//===- WideTest.cpp - searches over every option agree with enumeration ---------------------------===//
+#include "RandomGraph.h"
+
+#include "strategies/search/wide/SearchWide.h"
+#include "strategies/search/wide/Undominated.h"
+#include "strategies/search/wide/WideDual.h"
+
+#include <catch2/catch.hpp>
+
+using namespace tessera::strategies;
+
+namespace {
+
+struct Draw {
+  std::mt19937_64 random;
+  int operator()(int n) { return int(random() % uint64_t(n)); }
+  bool chance(double p) { return double(random() >> 11) * 0x1p-53 < p; }
+};
+
+/// Lists of options, tables and bytes are shared between nodes now and then, as equal layers share them.
+WideGraph randomWide(Draw &draw, double forbidden, double memory) {
+  WideGraph wide;
+  const int n = 2 + draw(4), kinds = 1 + draw(2);
+  std::vector<std::shared_ptr<std::vector<Cost>>> costs;
+  std::vector<std::shared_ptr<std::vector<int64_t>>> bytes;
+  for (int kind = 0; kind < kinds; ++kind) {
+    costs.push_back(std::make_shared<std::vector<Cost>>());
+    bytes.push_back(std::make_shared<std::vector<int64_t>>());
+    const int options = 1 + draw(7);
+    for (int k = 0; k < options; ++k) {
+      costs.back()->push_back(draw.chance(forbidden / 2) ? kForbidden : Cost(draw(40)));
+      bytes.back()->push_back(draw(20));
+    }
+  }
+  std::vector<int> kindOf;
+  for (int i = 0; i < n; ++i) {
+    kindOf.push_back(draw(kinds));
+    WideNode node{"n" + std::to_string(i), costs[size_t(kindOf.back())]};
+    for (int u = draw(3); memory > 0 && u > 0; --u) {
+      const int64_t from = draw(6);
+      node.uses.push_back({bytes[size_t(kindOf.back())], from, from + 1 + draw(4)});
+    }
+    wide.nodes.push_back(std::move(node));
+  }
+  std::vector<std::shared_ptr<const StateTable>> tables;
+  std::vector<std::vector<std::shared_ptr<const std::vector<int32_t>>>> states(static_cast<size_t>(kinds));
+  for (int t = 0; t < 2; ++t) {
+    auto table = std::make_shared<StateTable>();
+    table->rows = table->columns = 3;
+    for (int i = 0; i < 9; ++i)
+      table->costs.push_back(draw.chance(forbidden) ? kForbidden : Cost(draw(40)));
+    tables.push_back(table);
+  }
+  for (int kind = 0; kind < kinds; ++kind)
+    for (int t = 0; t < 2; ++t) {
+      auto list = std::make_shared<std::vector<int32_t>>();
+      for (size_t k = 0; k < costs[size_t(kind)]->size(); ++k)
+        list->push_back(draw(3));
+      states[size_t(kind)].push_back(list);
+    }
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < n; ++j)
+      if (i != j && draw.chance(0.35))
+        wide.edges.push_back({i, j, states[size_t(kindOf[size_t(i)])][size_t(draw(2))],
+                              states[size_t(kindOf[size_t(j)])][size_t(draw(2))], tables[size_t(draw(2))]});
+  if (memory > 0) {
+    int64_t most = 0;
+    for (int64_t t = 0; t < 12; ++t) {
+      int64_t sum = 0;
+      for (const WideNode &node : wide.nodes)
+        for (const WideUse &use : node.uses)
+          if (use.liveFrom <= t && t < use.liveTo)
+            sum += *std::max_element(use.bytes->begin(), use.bytes->end());
+      most = std::max(most, sum);
+    }
+    wide.memoryLimit = int64_t(memory * double(most));
+  }
+  return wide;
+}
+
+/// The least cost with option k of node n; by enumeration.
+Cost bestWith(const WideGraph &wide, size_t n, int32_t k) {
+  Kept kept = everyOption(wide);
+  kept[n] = {k};
+  return bruteForce(denseGraph(wide, kept));
+}
+
+bool empty(const Kept &kept) {
+  return std::any_of(kept.begin(), kept.end(), [](const auto &list) { return list.empty(); });
+}
+
+} // namespace
+
+TEST_CASE("the dense form of a wide graph has the sums of its edges") {
+  WideGraph wide;
+  auto costs = std::make_shared<const std::vector<Cost>>(std::vector<Cost>{1, 2, 3});
+  wide.nodes = {{"a", costs}, {"b", costs}};
+  auto states = std::make_shared<const std::vector<int32_t>>(std::vector<int32_t>{0, 1, 1});
+  auto table = std::make_shared<const StateTable>(StateTable{2, 2, {0, 5, 7, kForbidden}});
+  wide.edges = {{0, 1, states, states, table}, {1, 0, states, states, table}};
+  StrategyGraph dense = denseGraph(wide, {{0, 2}, {1}});
+  REQUIRE(dense.nodes.size() == 2);
+  CHECK(dense.nodes[0].costs == std::vector<Cost>{1, 3});
+  REQUIRE(dense.edges.size() == 1);
+  CHECK(dense.edges[0].costs == std::vector<Cost>{12, kForbidden});
+}
+
+TEST_CASE("what is dominated is in no better answer") {
+  Draw draw{std::mt19937_64(11)};
+  size_t dropped = 0;
+  for (int i = 0; i < 600; ++i) {
+    INFO("graph " << i);
+    WideGraph wide = randomWide(draw, i % 3 ? 0.2 : 0, i % 2 ? 0.8 : 0);
+    double work = 0;
+    Kept kept = undominated(wide, {}, work);
+    const Cost least = bruteForce(denseGraph(wide, everyOption(wide)));
+    for (size_t n = 0; n < kept.size(); ++n)
+      dropped += wide.nodes[n].costs->size() - kept[n].size();
+    if (empty(kept))
+      REQUIRE(least >= kForbidden);
+    else
+      REQUIRE(bruteForce(denseGraph(wide, kept)) == least);
+  }
+  CHECK(dropped > 500);
+}
+
+TEST_CASE("the wide bound and its reduced costs hold") {
+  Draw draw{std::mt19937_64(12)};
+  int tight = 0, checked = 0;
+  for (int i = 0; i < 200; ++i) {
+    INFO("graph " << i);
+    WideGraph wide = randomWide(draw, i % 3 ? 0.15 : 0, i % 2 ? 0.8 : 0);
+    double work = 0;
+    Kept kept = undominated(wide, {}, work);
+    if (empty(kept))
+      continue;
+    const Cost least = bruteForce(denseGraph(wide, kept));
+    if (least >= kForbidden)
+      continue;
+    WideDual dual(wide, kept);
+    for (int pass = 0; pass < 30; ++pass) {
+      REQUIRE(dual.pass() <= double(least) + 1e-3);
+      dual.stepPrices(double(least));
+    }
+    dual.restoreBest();
+    dual.pass();
+    dual.pass();
+    ++checked;
+    tight += dual.best() > double(least) - 1e-3;
+    const std::vector<double> reduced = dual.reducedCosts();
+    for (size_t n = 0; n < kept.size(); ++n)
+      for (size_t s = 0; s < kept[n].size(); ++s)
+        if (Cost with = bestWith(wide, n, kept[n][s]); with < kForbidden)
+          REQUIRE(dual.last() + reduced[dual.first(n) + s] <= double(with) + 1e-3);
+  }
+  CHECK(checked > 100);
+  CHECK(tight > checked / 4); // it must be a bound worth having
+}
+
+TEST_CASE("the wide search equals enumeration, however little it sees at once") {
+  Draw draw{std::mt19937_64(13)};
+  int proven = 0, infeasible = 0;
+  for (int i = 0; i < 800; ++i) {
+    INFO("graph " << i);
+    WideGraph wide = randomWide(draw, i % 3 ? 0.2 : 0, i % 2 ? 0.7 : 0);
+    const Cost least = bruteForce(denseGraph(wide, everyOption(wide)));
+    SearchOptions options;
+    options.seconds = 600;
+    options.work = 1;
+    const bool cut = i % 4 == 0;
+    WideSolution found = searchWide(wide, options, {0, cut ? 6.0 : 1e9, size_t(1 + i % 3)});
+    const Solution &s = found.solution;
+    if (s.choice.empty()) {
+      if (s.infeasible)
+        REQUIRE(least >= kForbidden);
+      infeasible += s.infeasible;
+      REQUIRE((cut || least >= kForbidden));
+      continue;
+    }
+    StrategyGraph dense = denseGraph(wide, found.kept);
+    Evaluation judged = evaluate(dense, s.choice);
+    REQUIRE(judged.feasible);
+    REQUIRE(judged.cost == s.cost);
+    REQUIRE(s.cost >= least);
+    REQUIRE(s.lowerBound <= least);
+    if (!cut)
+      REQUIRE(s.cost == least);
+    proven += s.optimal;
+  }
+  CHECK(proven > 500);
+  CHECK(infeasible > 10);
+}
