@@ -27,9 +27,9 @@ private:
 class Builder {
 public:
   Builder(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
-          const SharedShardings &shared, int64_t memoryLimit, size_t maxOptions)
+          const SharedShardings &shared, int64_t memoryLimit)
       : function_(function), program_(function.program), batch_(function.program), model_(model), fixed_(fixed),
-        shared_(shared), memoryLimit_(memoryLimit), maxOptions_(maxOptions) {}
+        shared_(shared), memoryLimit_(memoryLimit) {}
 
   BuiltGraph run() {
     llvm::SmallVector<bool> isHead(program_.operators.size(), false);
@@ -47,7 +47,8 @@ private:
   const GroupOptions &options(int c) const { return *built_.options[c]; }
 
   void addNodes() {
-    OptionBuilder builder(function_, built_.groups, model_, batch_, fixed_, maxOptions_);
+    OptionBuilder builder(function_, built_.groups, model_, batch_, fixed_);
+    std::map<const GroupOptions *, std::shared_ptr<const std::vector<Cost>>> costs;
     for (size_t c = 0; c < built_.groups.list.size(); ++c) {
       const Sharding *pinned = nullptr;
       int arg = group(int(c)).arg;
@@ -55,28 +56,89 @@ private:
         if (auto it = shared_.find(function_.argName(unsigned(arg))); it != shared_.end())
           pinned = &it->second;
       built_.options.push_back(builder.options(int(c), pinned));
-      StrategyNode node;
-      node.name = arg >= 0 ? function_.argName(unsigned(arg)) : program_.operators[group(int(c)).ops.front()].name;
-      for (const GroupOption &option : options(int(c)))
-        node.costs.push_back(option.cost);
-      built_.node.push_back(built_.graph.addNode(std::move(node)));
+      std::shared_ptr<const std::vector<Cost>> &known = costs[&options(int(c))];
+      if (!known) {
+        auto made = std::make_shared<std::vector<Cost>>();
+        for (const GroupOption &option : options(int(c)))
+          made->push_back(option.cost);
+        known = std::move(made);
+      }
+      built_.wide.nodes.push_back(
+          {arg >= 0 ? function_.argName(unsigned(arg)) : program_.operators[group(int(c)).ops.front()].name, known});
+      built_.node.push_back(int32_t(c));
     }
   }
 
-  /// How group `c` hands on the value under each of its options.
-  std::vector<int> handed(int c, Value value) {
-    std::vector<int> ids;
-    int producer = program_.producer(value);
-    for (const GroupOption &option : options(c)) {
-      if (producer < 0) {
-        ids.push_back(sharding(option.arg));
-        continue;
-      }
-      ids.push_back(sharding(dist::resultSharding(program_.operators[producer].cls->rule,
-                                                  option.strategies[position(c, producer)],
-                                                  int(cast<OpResult>(value).getResultNumber()))));
+  /// What the options of a group have in common, as numbers: equal things have one, in the order of their first option.
+  template <typename T> struct States {
+    std::shared_ptr<const std::vector<int32_t>> ofOption;
+    std::vector<T> things; // by state
+  };
+  /// Shardings are numbered.
+  using Handed = States<int>;
+  using Wanted = States<std::vector<int>>;
+
+  template <typename T> static States<T> statesOf(const std::vector<T> &byOption) {
+    std::map<T, int32_t> numbers;
+    std::vector<int32_t> state;
+    States<T> result;
+    for (const T &thing : byOption) {
+      auto [it, fresh] = numbers.try_emplace(thing, int32_t(numbers.size()));
+      if (fresh)
+        result.things.push_back(thing);
+      state.push_back(it->second);
     }
-    return ids;
+    result.ofOption = std::make_shared<const std::vector<int32_t>>(std::move(state));
+    return result;
+  }
+
+  /// How group `c` hands on the value under each of its options. Equal groups share their options, and so this.
+  const Handed &handed(int c, Value value) {
+    const int producer = program_.producer(value);
+    const int at = producer < 0 ? -1 : int(position(c, producer));
+    const int result = producer < 0 ? 0 : int(cast<OpResult>(value).getResultNumber());
+    auto [it, fresh] = handed_.try_emplace({&options(c), at, result});
+    if (fresh) {
+      std::vector<int> ids;
+      for (const GroupOption &option : options(c))
+        ids.push_back(at < 0 ? sharding(option.arg)
+                             : sharding(dist::resultSharding(program_.operators[producer].cls->rule,
+                                                             option.strategies[size_t(at)], result)));
+      it->second = statesOf(ids);
+    }
+    return it->second;
+  }
+
+  /// How a group reads a value of another group.
+  struct Reads {
+    Value value;
+    std::vector<std::pair<int, int>> places; // operators and their operands, in program order
+    bool isUpdate;                           // it is also the new value of the group's argument
+  };
+
+  /// The distinct shardings under which each option of group `c` takes the value.
+  const Wanted &wanted(int c, const Reads &reads) {
+    std::vector<std::pair<int, int>> key;
+    for (auto [op, operand] : reads.places)
+      key.push_back({int(position(c, op)), operand});
+    if (reads.isUpdate)
+      key.push_back({-1, -1});
+    auto [it, fresh] = wanted_.try_emplace({&options(c), key});
+    if (fresh) {
+      std::vector<std::vector<int>> wants;
+      for (const GroupOption &option : options(c)) {
+        std::set<int> distinct;
+        for (size_t i = 0; i < reads.places.size(); ++i)
+          distinct.insert(
+              sharding(dist::operandSharding(program_.operators[size_t(reads.places[i].first)].cls->rule,
+                                             option.strategies[size_t(key[i].first)], reads.places[i].second)));
+        if (reads.isUpdate)
+          distinct.insert(sharding(option.arg));
+        wants.emplace_back(distinct.begin(), distinct.end());
+      }
+      it->second = statesOf(wants);
+    }
+    return it->second;
   }
 
   size_t position(int c, int op) const { return size_t(llvm::lower_bound(group(c).ops, op) - group(c).ops.begin()); }
@@ -98,63 +160,33 @@ private:
     return it->second;
   }
 
-  using Matrix = std::vector<Cost>;
-
-  /// Cost of the value's way from group p to group c; `wants[j]`: the distinct shardings under which
-  /// option j of c takes it.
-  std::shared_ptr<const Matrix> matrix(Value value, int p, const std::vector<std::vector<int>> &wants) {
-    std::vector<int> from = handed(p, value);
+  /// The value's way from group p to group c.
+  void addEdge(int p, int c, Value value, const Wanted &to) {
+    const Handed &from = handed(p, value);
     std::vector<int64_t> shapeKey = {elementBytes(value.getType())};
     for (int64_t d : shapeOf(value))
       shapeKey.push_back(d);
-    int shapeId = shapeIds_(shapeKey);
-    std::vector<int> key = {shapeId, int(from.size())};
-    key.insert(key.end(), from.begin(), from.end());
-    for (const std::vector<int> &w : wants) {
-      key.push_back(-1);
-      key.insert(key.end(), w.begin(), w.end());
-    }
-    std::shared_ptr<const Matrix> &known = matrices_[key];
-    if (!known) {
-      auto made = std::make_shared<Matrix>(from.size() * wants.size(), 0);
-      for (size_t i = 0; i < from.size(); ++i)
-        for (size_t j = 0; j < wants.size(); ++j) {
+    const int shapeId = shapeIds_(shapeKey);
+    std::shared_ptr<const StateTable> &table = tables_[{shapeId, &from, &to}];
+    if (!table) {
+      auto made = std::make_shared<StateTable>();
+      made->rows = from.things.size();
+      made->columns = to.things.size();
+      for (int row : from.things)
+        for (const std::vector<int> &column : to.things) {
           Cost sum = 0;
           dist::ReshardedValues book(model_.mesh());
-          for (int to : wants[j])
-            if (wants[j].size() == 1 || book.want(nullptr, shardings_[from[i]], shardings_[to]).first)
-              sum = std::min(kForbidden, sum + reshard(value, shapeId, from[i], to));
-          (*made)[i * wants.size() + j] = sum;
+          for (int want : column)
+            if (column.size() == 1 || book.want(nullptr, shardings_[size_t(row)], shardings_[size_t(want)]).first)
+              sum = std::min(kForbidden, sum + reshard(value, shapeId, row, want));
+          made->costs.push_back(sum);
         }
-      known = std::move(made);
+      table = std::move(made);
     }
-    return known;
+    if (llvm::any_of(table->costs, [](Cost x) { return x != 0; }))
+      built_.wide.edges.push_back(
+          {int32_t(p), int32_t(c), from.ofOption, to.ofOption, table, batch_.values.contains(value)});
   }
-
-  void addTo(int p, int c, Value value, const std::shared_ptr<const Matrix> &matrix) {
-    const Matrix &m = *matrix;
-    if (llvm::all_of(m, [](Cost x) { return x == 0; }))
-      return;
-    size_t np = options(p).size(), nc = options(c).size();
-    auto [it, fresh] = edges_.try_emplace({std::min(p, c), std::max(p, c)});
-    Matrix &sum = it->second.first;
-    if (batch_.values.contains(value))
-      it->second.second.push_back({matrix, p > c});
-    if (fresh)
-      sum.assign(np * nc, 0);
-    for (size_t i = 0; i < np; ++i)
-      for (size_t j = 0; j < nc; ++j) {
-        Cost &cell = p < c ? sum[i * nc + j] : sum[j * np + i];
-        cell = std::min(kForbidden, cell + m[i * nc + j]);
-      }
-  }
-
-  /// How a group reads a value of another group.
-  struct Reads {
-    Value value;
-    std::vector<std::pair<int, int>> places; // operators and their operands, in program order
-    bool isUpdate;                           // it is also the new value of the group's argument
-  };
 
   std::vector<Reads> readsFromOthers(int c) const {
     std::vector<Reads> reads;
@@ -181,24 +213,8 @@ private:
 
   void addEdges() {
     for (size_t c = 0; c < built_.groups.list.size(); ++c)
-      for (const Reads &reads : readsFromOthers(int(c))) {
-        std::vector<std::vector<int>> wants;
-        for (const GroupOption &option : options(int(c))) {
-          std::set<int> distinct;
-          for (auto [op, operand] : reads.places)
-            distinct.insert(sharding(dist::operandSharding(program_.operators[op].cls->rule,
-                                                           option.strategies[position(int(c), op)], operand)));
-          if (reads.isUpdate)
-            distinct.insert(sharding(option.arg));
-          wants.emplace_back(distinct.begin(), distinct.end());
-        }
-        const int p = built_.groups.of(program_, reads.value);
-        addTo(p, int(c), reads.value, matrix(reads.value, p, wants));
-      }
-    for (auto &[pair, edge] : edges_) {
-      built_.graph.addEdge(built_.node[pair.first], built_.node[pair.second], std::move(edge.first));
-      built_.growing.push_back(std::move(edge.second));
-    }
+      for (const Reads &reads : readsFromOthers(int(c)))
+        addEdge(built_.groups.of(program_, reads.value), int(c), reads.value, wanted(int(c), reads));
   }
 
   /// Bytes that are live only while the operator runs, by option of its group; empty: none.
@@ -219,9 +235,12 @@ private:
   };
 
   std::vector<int64_t> bytesOf(int c, Value v) {
-    std::vector<int64_t> bytes;
-    for (int id : handed(c, v))
-      bytes.push_back(model_.localBytes(shapeOf(v), elementBytes(v.getType()), shardings_[id]));
+    const Handed &states = handed(c, v);
+    std::vector<int64_t> byState, bytes;
+    for (int id : states.things)
+      byState.push_back(model_.localBytes(shapeOf(v), elementBytes(v.getType()), shardings_[id]));
+    for (int32_t state : *states.ofOption)
+      bytes.push_back(byState[size_t(state)]);
     return bytes;
   }
 
@@ -261,31 +280,33 @@ private:
     std::vector<Live> lives = findLives();
     if (mustFit(lives, memoryLimit_))
       return;
-    StrategyGraph &graph = built_.graph;
-    graph.memoryLimit = memoryLimit_;
+    built_.wide.memoryLimit = memoryLimit_;
+    // By node and time; what lives at the same times is one use.
+    std::map<std::pair<int, std::pair<int64_t, int64_t>>, size_t> places;
+    std::vector<std::vector<WideUse>> uses(built_.wide.nodes.size());
+    std::vector<std::vector<std::vector<int64_t>>> bytes(uses.size());
     for (Live &live : lives) {
       const int64_t from = live.range.from, to = live.range.to + 1;
-      int32_t n = built_.node[live.group];
-      StrategyNode &node = graph.nodes[n];
-      if (node.usages.empty()) {
-        node.usages = std::move(live.bytes);
-        node.liveFrom = from;
-        node.liveTo = to;
+      const size_t n = size_t(live.group);
+      auto [it, fresh] = places.try_emplace({live.group, {from, to}}, uses[n].size());
+      if (fresh) {
+        uses[n].push_back({nullptr, from, to});
+        bytes[n].push_back(std::move(live.bytes));
         continue;
       }
-      if (node.liveFrom == from && node.liveTo == to) {
-        for (size_t k = 0; k < node.usages.size(); ++k)
-          node.usages[k] += live.bytes[k];
-        continue;
-      }
-      StrategyNode extra;
-      extra.name = node.name;
-      extra.costs.assign(node.costs.size(), 0);
-      extra.usages = std::move(live.bytes);
-      extra.liveFrom = from;
-      extra.liveTo = to;
-      graph.aliases.push_back({n, graph.addNode(std::move(extra))});
+      std::vector<int64_t> &sum = bytes[n][it->second];
+      for (size_t k = 0; k < sum.size(); ++k)
+        sum[k] += live.bytes[k];
     }
+    std::map<std::vector<int64_t>, std::shared_ptr<const std::vector<int64_t>>> lists;
+    for (size_t n = 0; n < uses.size(); ++n)
+      for (size_t u = 0; u < uses[n].size(); ++u) {
+        std::shared_ptr<const std::vector<int64_t>> &known = lists[bytes[n][u]];
+        if (!known)
+          known = std::make_shared<const std::vector<int64_t>>(std::move(bytes[n][u]));
+        uses[n][u].bytes = known;
+        built_.wide.nodes[n].uses.push_back(uses[n][u]);
+      }
   }
 
   const FunctionAssignment &function_;
@@ -295,21 +316,50 @@ private:
   const FixedStrategies *fixed_;
   const SharedShardings &shared_;
   int64_t memoryLimit_;
-  size_t maxOptions_;
   BuiltGraph built_;
   Interner<Sharding> shardingIds_;
   std::vector<Sharding> shardings_;
   Interner<std::vector<int64_t>> shapeIds_;
   std::unordered_map<uint64_t, Cost> reshards_; // looked up only
-  std::map<std::vector<int>, std::shared_ptr<const Matrix>> matrices_;
-  std::map<std::pair<int, int>, std::pair<Matrix, std::vector<BuiltGraph::Growing>>> edges_;
+  // Equal groups have one GroupOptions; maps keep the places of what they hold.
+  std::map<std::tuple<const GroupOptions *, int, int>, Handed> handed_;
+  std::map<std::pair<const GroupOptions *, std::vector<std::pair<int, int>>>, Wanted> wanted_;
+  std::map<std::tuple<int, const Handed *, const Wanted *>, std::shared_ptr<const StateTable>> tables_;
 };
 
 } // namespace
 
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
-                      const SharedShardings &shared, int64_t memoryLimit, size_t maxOptions) {
-  return Builder(function, model, fixed, shared, memoryLimit, maxOptions).run();
+                      const SharedShardings &shared, int64_t memoryLimit) {
+  return Builder(function, model, fixed, shared, memoryLimit).run();
+}
+
+void narrow(BuiltGraph &built, const Kept &kept) {
+  built.graph = denseGraph(built.wide, kept);
+  // What grows of an edge, as matrices over the kept options.
+  std::map<std::pair<int32_t, int32_t>, std::vector<BuiltGraph::Growing>> growing;
+  for (const WideEdge &edge : built.wide.edges) {
+    if (!edge.grows)
+      continue;
+    auto costs = std::make_shared<std::vector<Cost>>();
+    for (int32_t i : kept[size_t(edge.from)])
+      for (int32_t j : kept[size_t(edge.to)])
+        costs->push_back(edge.table->costs[size_t((*edge.fromState)[size_t(i)]) * edge.table->columns +
+                                           size_t((*edge.toState)[size_t(j)])]);
+    growing[{std::min(edge.from, edge.to), std::max(edge.from, edge.to)}].push_back(
+        {std::move(costs), edge.from > edge.to});
+  }
+  built.growing.clear();
+  for (const StrategyEdge &edge : built.graph.edges)
+    built.growing.push_back(growing[{edge.from, edge.to}]);
+  for (size_t c = 0; c < built.options.size(); ++c) {
+    if (kept[c].size() == built.options[c]->size())
+      continue;
+    auto options = std::make_shared<GroupOptions>();
+    for (int32_t k : kept[c])
+      options->push_back((*built.options[c])[size_t(k)]);
+    built.options[c] = std::move(options);
+  }
 }
 
 /// Sources make what their users want, if these agree. Users come later, so from the back.
@@ -366,13 +416,15 @@ void applyChoice(FunctionAssignment &function, const Mesh &mesh, const BuiltGrap
 }
 
 void nameDataParallel(BuiltGraph &built, const FunctionAssignment &data) {
-  StrategyGraph &graph = built.graph;
-  graph.dataParallel.assign(graph.nodes.size(), 0);
+  std::vector<int32_t> &named = built.wide.dataParallel;
+  named.assign(built.wide.nodes.size(), 0);
   for (size_t c = 0; c < built.groups.list.size(); ++c) {
     const FollowGroup &group = built.groups.list[c];
     size_t most = 0;
     for (size_t k = 0; k < built.options[c]->size(); ++k) {
       const GroupOption &option = (*built.options[c])[k];
+      if (group.arg < 0 && option.strategies.front().factors != data.assignment.strategies[group.ops.front()].factors)
+        continue;
       size_t alike = group.arg >= 0 && option.arg == data.args[group.arg];
       for (size_t m = 0; m < group.ops.size(); ++m) {
         // Cut alike is what matters; a sum that is not reduced here is reduced on the way to its reader.
@@ -381,12 +433,10 @@ void nameDataParallel(BuiltGraph &built, const FunctionAssignment &data) {
       }
       if (alike > most) {
         most = alike;
-        graph.dataParallel[size_t(built.node[c])] = int32_t(k);
+        named[c] = int32_t(k);
       }
     }
   }
-  for (auto [node, other] : graph.aliases)
-    graph.dataParallel[size_t(other)] = graph.dataParallel[size_t(node)];
 }
 
 } // namespace tessera::strategies

@@ -16,13 +16,15 @@
 #define TESSERA_STRATEGIES_GRAPH_BUILDGRAPH_H
 
 #include "strategies/graph/GroupOptions.h"
+#include "strategies/space/WideGraph.h"
 
 namespace tessera::strategies {
 
 struct BuiltGraph {
-  StrategyGraph graph;
+  WideGraph wide;      // node c is group c
+  StrategyGraph graph; // of the options that narrow kept; empty before
   FollowGroups groups;
-  std::vector<std::shared_ptr<const GroupOptions>> options; // by group
+  std::vector<std::shared_ptr<const GroupOptions>> options; // by group; after narrow the kept ones
   std::vector<int32_t> node;                                // by group
   /// What an edge has of values that grow with the batch: matrices that are part of its own.
   struct Growing {
@@ -32,14 +34,17 @@ struct BuiltGraph {
   std::vector<std::vector<Growing>> growing; // by edge
 };
 
-/// `fixed` may be null.
+/// `fixed` may be null. The wide graph has every option.
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
-                      const SharedShardings &shared, int64_t memoryLimit, size_t maxOptions);
+                      const SharedShardings &shared, int64_t memoryLimit);
+
+/// Leaves out all options but the kept ones, and makes `graph` and `growing` of them.
+void narrow(BuiltGraph &built, const Kept &kept);
 
 /// The way back: strategies and shardings of a choice, and of the sources, which are in no group.
 void applyChoice(FunctionAssignment &function, const Mesh &mesh, const BuiltGraph &built, const Choice &choice);
 
-/// Sets graph.dataParallel from the same function under mode data: per node the option with which most of its
+/// Sets wide.dataParallel from the same function under mode data: per node the option with which most of its
 /// operators lie as in `data`, the first of several.
 void nameDataParallel(BuiltGraph &built, const FunctionAssignment &data);
 

@@ -12,62 +12,8 @@ using namespace mlir;
 namespace tessera::strategies {
 
 OptionBuilder::OptionBuilder(const FunctionAssignment &function, const FollowGroups &groups, const CostModel &model,
-                             const BatchDependence &batch, const FixedStrategies *fixed, size_t maxOptions)
-    : function_(function), program_(function.program), groups_(groups), model_(model), batch_(batch), fixed_(fixed),
-      maxOptions_(maxOptions) {}
-
-/// Keeps the cheapest option for every way to hand on the results and for every way to take an operand,
-/// so that whatever the neighbours do there is an option that meets them, then fills up by cost.
-std::vector<Strategy> OptionBuilder::prune(const OperatorClass &cls, std::vector<Strategy> all) const {
-  if (all.size() <= maxOptions_)
-    return all;
-  std::vector<std::pair<Cost, size_t>> order;
-  Strategy natural; // of the last one; those that only differ in how results are handed on stand together
-  Cost cost = 0;    // its
-  for (size_t i = 0; i < all.size(); ++i) {
-    const Strategy &s = all[i];
-    if (i == 0 || s.factors != natural.factors || s.linear != natural.linear || s.partial != natural.partial) {
-      natural = s;
-      natural.results.clear();
-      cost = model_.operatorCost(cls, natural).total();
-    }
-    Cost handing = 0;
-    for (size_t r = 0; r < s.results.size(); ++r)
-      handing += model_.reshard(cls.resultShapes[r], cls.resultBytes[r], dist::naturalResult(cls.rule, natural, int(r)),
-                                s.results[r]);
-    order.push_back({cost + handing, i});
-  }
-  llvm::sort(order);
-  std::vector<bool> keep(all.size(), false);
-  size_t kept = 0;
-  auto take = [&](size_t i) {
-    if (!keep[i] && kept < maxOptions_) {
-      keep[i] = true;
-      ++kept;
-    }
-  };
-  take(0); // nothing cut
-  std::set<std::pair<int, Sharding>> seen;
-  for (int side = 0; side < 2; ++side)
-    for (auto [cost, i] : order) {
-      bool fresh = false;
-      size_t count = side == 0 ? cls.rule.results.size() : cls.rule.operands.size();
-      for (size_t t = 0; t < count; ++t)
-        fresh |= seen.insert({side * 1000 + int(t), side == 0 ? dist::resultSharding(cls.rule, all[i], int(t))
-                                                              : dist::operandSharding(cls.rule, all[i], int(t))})
-                     .second;
-      // Half of the room is left for combinations.
-      if (fresh && kept < maxOptions_ * 3 / 4)
-        take(i);
-    }
-  for (auto [cost, i] : order)
-    take(i);
-  std::vector<Strategy> result;
-  for (size_t i = 0; i < all.size(); ++i)
-    if (keep[i])
-      result.push_back(std::move(all[i]));
-  return result;
-}
+                             const BatchDependence &batch, const FixedStrategies *fixed)
+    : function_(function), program_(function.program), groups_(groups), model_(model), batch_(batch), fixed_(fixed) {}
 
 const std::vector<Strategy> &OptionBuilder::headStrategies(int op) {
   const OperatorClass &cls = *program_.operators[op].cls;
@@ -86,7 +32,7 @@ const std::vector<Strategy> &OptionBuilder::headStrategies(int op) {
   }
   auto [it, fresh] = byClass_.try_emplace(cls.id);
   if (fresh)
-    it->second = prune(cls, enumerateStrategies(cls, model_.mesh()));
+    it->second = enumerateStrategies(cls, model_.mesh());
   return it->second;
 }
 
@@ -320,11 +266,14 @@ std::shared_ptr<const GroupOptions> OptionBuilder::options(int c, const Sharding
     func::FuncOp func = program_.func;
     Shape shape = shapeOf(func.getArgument(unsigned(group.arg)));
     std::vector<Sharding> all = pinned ? std::vector<Sharding>{*pinned}
-                                       : enumerateShardings(shape, model_.mesh(), paddable(group.arg), 4 * maxOptions_);
+                                       : enumerateShardings(shape, model_.mesh(), paddable(group.arg));
+    made->reserve(all.size());
     for (const Sharding &s : all)
       made->push_back(Derivation(*this, c, &s).run(nullptr));
   } else {
-    for (const Strategy &s : headStrategies(group.ops.front()))
+    const std::vector<Strategy> &heads = headStrategies(group.ops.front());
+    made->reserve(heads.size());
+    for (const Strategy &s : heads)
       if (isFixed || !owesOfSource(group.ops.front(), s))
         made->push_back(Derivation(*this, c, nullptr).run(&s));
   }

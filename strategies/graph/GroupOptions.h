@@ -33,9 +33,9 @@ using GroupOptions = std::vector<GroupOption>;
 
 class OptionBuilder {
 public:
-  /// `fixed` may be null. Keeps at most `maxOptions` per group.
+  /// `fixed` may be null.
   OptionBuilder(const FunctionAssignment &function, const FollowGroups &groups, const CostModel &model,
-                const BatchDependence &batch, const FixedStrategies *fixed, size_t maxOptions);
+                const BatchDependence &batch, const FixedStrategies *fixed);
 
   /// Not empty. `pinned`: the only sharding that an argument may have; null: any.
   std::shared_ptr<const GroupOptions> options(int group, const Sharding *pinned);
@@ -44,7 +44,6 @@ private:
   class Derivation;
 
   const std::vector<Strategy> &headStrategies(int op);
-  std::vector<Strategy> prune(const OperatorClass &cls, std::vector<Strategy> all) const;
   Strategy followerStrategy(const OperatorInfo &info, int followed, llvm::ArrayRef<const Sharding *> known) const;
   bool staysInLoop(int group, mlir::Value value) const;
   std::vector<int64_t> key(int group) const;
@@ -57,8 +56,7 @@ private:
   const CostModel &model_;
   const BatchDependence &batch_;
   const FixedStrategies *fixed_;
-  size_t maxOptions_;
-  std::map<int, std::vector<Strategy>> byClass_; // pruned, by class id
+  std::map<int, std::vector<Strategy>> byClass_; // by class id
   std::map<int, std::vector<Strategy>> byOp_;    // of fixed operators
   std::map<std::vector<int64_t>, std::shared_ptr<const GroupOptions>> byKey_;
 };

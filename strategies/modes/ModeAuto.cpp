@@ -2,8 +2,9 @@
 #include "strategies/modes/Modes.h"
 
 #include "dialects/graph/MemoryLoad.h"
+#include "strategies/cost/ProgramCost.h"
 #include "strategies/report/Explain.h"
-#include "strategies/search/Search.h"
+#include "strategies/search/wide/SearchWide.h"
 #include "strategies/space/StrategyGraphIO.h"
 
 #include <chrono>
@@ -13,9 +14,6 @@ using namespace mlir;
 namespace tessera::strategies {
 
 namespace {
-
-/// Options per node. More sees more combinations and costs the search dearly on meshes of several axes.
-constexpr size_t kMaxOptions = 48;
 
 /// What memory is needed even if every node took its smallest option, and by what.
 std::string leastMemory(const StrategyGraph &graph) {
@@ -40,6 +38,34 @@ std::string leastMemory(const StrategyGraph &graph) {
   return text + ")";
 }
 
+/// As it will be partitioned. The search prices some things otherwise (test/unit/strategies/known_differences.txt).
+llvm::Expected<ProgramCost> asPlanned(const FunctionAssignment &function, const CostModel &model) {
+  return priceProgram({function.program, function.assignment.strategies, function.args, function.results}, model);
+}
+
+/// Takes over plain data parallelism where the plan of it is cheaper than that of what the search chose.
+llvm::Error takeDataIfCheaper(FunctionAssignment &function, const FunctionAssignment &data, const CostModel &model,
+                              int64_t limit, SearchReport &report) {
+  llvm::Expected<ProgramCost> chosen = asPlanned(function, model), other = asPlanned(data, model);
+  if (!chosen) {
+    llvm::consumeError(other.takeError());
+    return chosen.takeError();
+  }
+  if (!other)
+    return other.takeError();
+  const Cost cost = other->compute + other->communication;
+  if (cost >= chosen->compute + chosen->communication || other->peakBytes > limit)
+    return llvm::Error::success();
+  function.assignment = data.assignment;
+  function.args = data.args;
+  function.results = data.results;
+  report.alternatives.clear(); // to the search's choice
+  report.searcher += ", then data";
+  report.cost = std::max(cost, report.lowerBound);
+  report.optimal = false;
+  return llvm::Error::success();
+}
+
 } // namespace
 
 llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &options, const CostModel &model,
@@ -50,20 +76,15 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   int64_t limit = options.memoryLimit ? options.memoryLimit : options.topology.memoryPerRank(options.mesh.numRanks());
   auto now = [] { return std::chrono::steady_clock::now(); };
   auto start = now();
-  BuiltGraph built = buildGraph(function, model, &*fixed, shared, limit, kMaxOptions);
+  BuiltGraph built = buildGraph(function, model, &*fixed, shared, limit);
   report.buildSeconds = std::chrono::duration<double>(now() - start).count();
-  if (!options.dumpGraph.empty() || options.searcher == "data") {
-    llvm::Expected<Program> program = Program::analyse(function.program.func);
-    if (!program)
-      return program.takeError();
-    FunctionAssignment data(std::move(*program));
-    if (llvm::Error e = assignData(data, options, shared))
-      return e;
-    nameDataParallel(built, data);
-  }
-  std::string dumpError;
-  if (!options.dumpGraph.empty() && !writeStrategyGraph(built.graph, options.dumpGraph, dumpError))
-    return llvm::createStringError(dumpError);
+  llvm::Expected<Program> program = Program::analyse(function.program.func);
+  if (!program)
+    return program.takeError();
+  FunctionAssignment data(std::move(*program));
+  if (llvm::Error e = assignData(data, options, shared))
+    return e;
+  nameDataParallel(built, data);
   SearchOptions searchOptions;
   searchOptions.seconds = options.searchSeconds;
   searchOptions.work = options.searchWork;
@@ -75,8 +96,13 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
     searchOptions.searcher = options.searcher;
   }
   start = now();
-  Solution solution = search(built.graph, searchOptions);
+  WideSolution found = searchWide(built.wide, searchOptions);
   report.solveSeconds = std::chrono::duration<double>(now() - start).count();
+  const Solution &solution = found.solution;
+  narrow(built, found.kept);
+  std::string dumpError;
+  if (!options.dumpGraph.empty() && !writeStrategyGraph(built.graph, options.dumpGraph, dumpError))
+    return llvm::createStringError(dumpError);
   std::string name = const_cast<func::FuncOp &>(function.program.func).getName().str();
   if (solution.choice.empty() || solution.cost >= kForbidden) {
     report.doesNotFit = true;
@@ -93,12 +119,15 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   report.optimal = solution.optimal;
   report.nodes = int64_t(built.graph.nodes.size());
   report.edges = int64_t(built.graph.edges.size());
-  for (const StrategyNode &node : built.graph.nodes)
-    report.options += int64_t(node.costs.size());
+  for (const WideNode &node : built.wide.nodes)
+    report.options += int64_t(node.costs->size());
   applyChoice(function, options.mesh, built, solution.choice);
   function.finishResults();
   if (options.explain)
     report.alternatives = explainChoice(function, model, built, solution.choice);
+  // What a user fixed stays, and a searcher that was asked for has the last word.
+  if (options.user.empty() && options.searcher.empty())
+    return takeDataIfCheaper(function, data, model, limit, report);
   return llvm::Error::success();
 }
 

@@ -120,7 +120,7 @@ TEST_CASE("nobody owes a part of what a source makes") {
   FunctionAssignment plan(llvm::cantFail(Program::analyse(m.func("infer"))));
   CostModel model(kMesh, llvm::cantFail(Topology::load("cpu")));
   SharedShardings shared;
-  BuiltGraph built = buildGraph(plan, model, nullptr, shared, int64_t(1) << 40, 48);
+  BuiltGraph built = buildGraph(plan, model, nullptr, shared, int64_t(1) << 40);
   int heads = 0;
   for (size_t c = 0; c < built.groups.list.size(); ++c) {
     const FollowGroup &group = built.groups.list[c];
