@@ -7,8 +7,8 @@
 //   Term tanh = g * (1 - y * y);           // 3 operators where it is built
 //   c.give(0, tanh.build(op, c));
 //
-// Terms are built from the left to the right, the numbers beside a term after it. A number has the element type of g and
-// rank 0. Operands may have different shapes: the operators broadcast, and GradientContext::give() sums.
+// Terms are built from the left to the right, the numbers beside a term after it. A number has the element type of g
+// and rank 0. Operands may have different shapes: the operators broadcast, and GradientContext::give() sums.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_AUTODIFF_GRADIENTTERMS_H

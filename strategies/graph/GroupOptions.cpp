@@ -265,8 +265,8 @@ std::shared_ptr<const GroupOptions> OptionBuilder::options(int c, const Sharding
   if (group.arg >= 0) {
     func::FuncOp func = program_.func;
     Shape shape = shapeOf(func.getArgument(unsigned(group.arg)));
-    std::vector<Sharding> all = pinned ? std::vector<Sharding>{*pinned}
-                                       : enumerateShardings(shape, model_.mesh(), paddable(group.arg));
+    std::vector<Sharding> all =
+        pinned ? std::vector<Sharding>{*pinned} : enumerateShardings(shape, model_.mesh(), paddable(group.arg));
     made->reserve(all.size());
     for (const Sharding &s : all)
       made->push_back(Derivation(*this, c, &s).run(nullptr));

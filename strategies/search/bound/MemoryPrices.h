@@ -1,8 +1,8 @@
 //===- MemoryPrices.h - what a byte costs at every memory point ------------------------------------===//
 //
 // One Lagrangian price per memory point. With prices a bound counts, beside costs, price * (memory used - room); every
-// price >= 0 gives a valid bound. The prices move along the excess of the answers: a deflected subgradient with Polyak's
-// step (Camerini, Fratta, Maffioli, "On improving relaxation methods by modified gradient techniques", 1975).
+// price >= 0 gives a valid bound. The prices move along the excess of the answers: a deflected subgradient with
+// Polyak's step (Camerini, Fratta, Maffioli, "On improving relaxation methods by modified gradient techniques", 1975).
 //
 //   MemoryPrices prices(flat);
 //   prices.addTo(unary);                                   // costs of options with what their memory costs

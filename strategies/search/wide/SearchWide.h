@@ -4,7 +4,8 @@
 // pairs of options. Here their problem is made small without forgetting anything:
 //
 //   1. Options that others are never worse than go (Undominated.h).
-//   2. A dual bound over all that are left gives each option a reduced cost: a bound on what a choice with it costs more
+//   2. A dual bound over all that are left gives each option a reduced cost: a bound on what a choice with it costs
+//   more
 //      than the bound (WideDual.h).
 //   3. The options of least reduced cost, and the seeds, are searched: an answer.
 //   4. An option whose reduced cost reaches the distance from bound to answer is in no better answer. All others are

@@ -9,8 +9,8 @@ namespace tessera::strategies {
 
 namespace {
 
-/// An option is compared with so many of the cheapest ones that are left. On ResNet-18 on three axes all others together
-/// dominate 2 % more, and took five times as long.
+/// An option is compared with so many of the cheapest ones that are left. On ResNet-18 on three axes all others
+/// together dominate 2 % more, and took five times as long.
 constexpr size_t kRivals = 150;
 
 /// An edge seen from one end.
