@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Runs the commands of a document's code blocks, as they stand, in an empty folder.
 
-usage: readme_test.py --bin DIR --model NAME=FILE... DOCUMENT...
+usage: readme_test.py --bin DIR --model NAME=FILE... [--torch PYTHON] DOCUMENT...
        readme_test.py --bin DIR --tree DIR DOCUMENT...
 
 Lines of blocks that begin with tessera- or mpirun are commands (a backslash continues a line). NAME is how the
 document calls the model file. A block ```json FILE is written to that file. A block ```text is what the command before
 it prints: each of its lines must be in the output, but for numbers and white space; ```text machine depends on the
-machine and is not compared.
+machine and is not compared. Blocks ```python torch and ```sh torch need PyTorch: they are left out, or with --torch run by
+that Python interpreter.
 
 With --tree the folder looks like the root of the source tree DIR, with the programs' build folder as build. Commands are
 then those that begin with build/bin/, python3 or lit-22. A line `ctest ... -R NAME` is not run, since one CTest would
@@ -27,10 +28,15 @@ INSTALLED, IN_TREE = ("tessera-", "mpirun"), ("build/bin/", "python3 ", "/usr/bi
 NUMBER = re.compile(r"\d[\d.,]*(e[+-]?\d+)?%?")
 
 
-def steps(text, prefixes):
+def steps(text, prefixes, torch):
     """("run", command), ("write", file, contents) and ("shown", line) in the document's order."""
     for language, file, block in re.findall(r"^```([a-z]*) ?(\S*)\n(.*?)^```", text, re.M | re.S):
-        if language == "text":
+        if file == "torch" and not torch:
+            continue
+        if language == "python" and file == "torch":
+            yield "write", "block.py", block
+            yield "run", f"{torch} block.py"
+        elif language == "text":
             if file == "machine":
                 continue
             yield from (("shown", line) for line in block.splitlines() if line.strip())
@@ -54,9 +60,9 @@ def selects(command, build):
     return any(re.search(expression[1] if expression else "", name) for name in names)
 
 
-def check(document, folder, env, prefixes):
+def check(document, folder, env, prefixes, torch):
     commands, shown, output = 0, 0, set()
-    for kind, *what in steps(document.read_text(), prefixes):
+    for kind, *what in steps(document.read_text(), prefixes, torch):
         if kind == "write":
             (folder / what[0]).write_text(what[1])
         elif kind == "run":
@@ -84,6 +90,7 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--model", action="append", default=[])
     parser.add_argument("--tree", type=pathlib.Path)
+    parser.add_argument("--torch", help="a Python interpreter that has PyTorch")
     parser.add_argument("documents", nargs="+", type=pathlib.Path)
     args = parser.parse_args()
     env = os.environ | MPI_ENVIRONMENT | {"PATH": f"{args.bin.resolve()}:{os.environ['PATH']}",
@@ -99,7 +106,7 @@ def main():
                 for entry in args.tree.resolve().iterdir():
                     if not entry.name.startswith(("build", ".git")):
                         (folder / entry.name).symlink_to(entry)
-            check(document, folder, env, IN_TREE if args.tree else INSTALLED)
+            check(document, folder, env, IN_TREE if args.tree else INSTALLED, args.torch)
 
 
 if __name__ == "__main__":
