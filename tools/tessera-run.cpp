@@ -102,9 +102,9 @@ void declare(CLI::App &app, CommandLine &c) {
 
   LaunchOptions &l = c.launch;
   auto *launch =
-      app.add_option_group("Launching", "Ranks are threads of this process by default; under mpirun, or with "
-                                        "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment, "
-                                        "this process is one of them (docs/launching.md)");
+      app.add_option_group("Launching", "Ranks are threads of this process by default; under mpirun or srun, "
+                                        "or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the "
+                                        "environment, this process is one of them (docs/launching.md)");
   auto *processes = launch->add_flag("--processes", l.processes, "Ranks are processes of this machine");
   launch
       ->add_option("--rank-table", l.rankTable,
@@ -274,8 +274,10 @@ Result<std::unique_ptr<World>> joinJob(CommandLine &c, const LaunchContext &cont
                              std::to_string((*world)->size()) + " processes"));
     return Status::error("");
   }
-  c.run.localRanks = fromLauncher({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}, ranks);
-  c.run.localRank = fromLauncher({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, -1);
+  // Under srun MPI does not say it, but Slurm does; under mpirun Slurm's variables are those of mpirun's daemon.
+  c.run.localRanks = fromLauncher({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"},
+                                  context.localRanks > 0 ? context.localRanks : ranks);
+  c.run.localRank = fromLauncher({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, context.localRank);
   return world;
 }
 
@@ -340,7 +342,7 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
   catchInterrupts(); // from here on, and not while ranks wait for each other
   const bool process = *world != nullptr;
   if (c.run.threads = c.threads; c.threads == 0)
-    c.run.threads = threadsPerRank(c.run.localRanks > 0 ? c.run.localRanks : ranks);
+    c.run.threads = threadsPerRank(c.run.localRanks > 0 ? c.run.localRanks : ranks, context->localCores);
   c.run.program = "tessera-run " TESSERA_VERSION;
   c.run.transport = !process                               ? "threads"
                     : context->transport == Transport::Mpi ? "processes over MPI"

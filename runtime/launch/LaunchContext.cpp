@@ -2,31 +2,15 @@
 
 #include "runtime/comm/mpi/MpiWorld.h"
 #include "runtime/launch/RankTable.h"
+#include "runtime/launch/SlurmTask.h"
 #include "runtime/support/File.h"
 
-#include <charconv>
 #include <cstring>
-#include <optional>
 
 namespace tessera::rt {
 namespace {
 
 constexpr uint16_t kDefaultPort = 29500;
-
-/// The number in a variable; `otherwise` where it is not set.
-Result<int> number(const Environment &get, const char *name, int most, std::optional<int> otherwise) {
-  const char *text = get(name);
-  if (!text && otherwise)
-    return *otherwise;
-  if (!text)
-    return Status::error(std::string(name) + " is not set in the environment, though RANK is");
-  int value = -1;
-  const auto parsed = std::from_chars(text, text + std::strlen(text), value);
-  if (parsed.ec != std::errc() || *parsed.ptr != 0 || value < 0 || value > most)
-    return Status::error(std::string(name) + "=" + text + " in the environment is no number from 0 to " +
-                         std::to_string(most));
-  return value;
-}
 
 Status counted(int theirs, int ranks, const std::string &who) {
   if (theirs == ranks)
@@ -35,7 +19,7 @@ Status counted(int theirs, int ranks, const std::string &who) {
 }
 
 Result<uint16_t> masterPort(const Environment &get, std::optional<int> otherwise) {
-  Result<int> port = number(get, "MASTER_PORT", UINT16_MAX, otherwise);
+  Result<int> port = numberIn(get, "MASTER_PORT", UINT16_MAX, otherwise);
   if (!port)
     return port.status();
   // torchrun's agent listens on the port that it hands to its workers.
@@ -50,12 +34,12 @@ Result<uint16_t> masterPort(const Environment &get, std::optional<int> otherwise
 
 Status fromEnvironment(LaunchContext &p, int ranks, const Environment &get) {
   p.transport = Transport::Tcp;
-  Result<int> rank = number(get, "RANK", INT32_MAX, std::nullopt);
-  Result<int> size = number(get, "WORLD_SIZE", INT32_MAX, std::nullopt);
+  Result<int> rank = numberIn(get, "RANK", INT32_MAX, std::nullopt);
+  Result<int> size = numberIn(get, "WORLD_SIZE", INT32_MAX, std::nullopt);
   Result<uint16_t> port = masterPort(get, std::nullopt);
-  Result<int> localRank = number(get, "LOCAL_RANK", INT32_MAX, 0);
-  Result<int> localRanks = number(get, "LOCAL_WORLD_SIZE", INT32_MAX, 1);
-  Result<int> listener = number(get, "TESSERA_LISTENER", INT32_MAX, INT32_MAX);
+  Result<int> localRank = numberIn(get, "LOCAL_RANK", INT32_MAX, 0);
+  Result<int> localRanks = numberIn(get, "LOCAL_WORLD_SIZE", INT32_MAX, 1);
+  Result<int> listener = numberIn(get, "TESSERA_LISTENER", INT32_MAX, INT32_MAX);
   for (const Status &status :
        {rank.status(), size.status(), port.status(), localRank.status(), localRanks.status(), listener.status()})
     TESSERA_RETURN_IF_ERROR(status);
@@ -98,7 +82,7 @@ Status fromTable(LaunchContext &p, const std::string &file, int ranks, const Env
   const std::string master = table->serverOf(0).address;
   p.transport = Transport::Tcp;
   if (get("RANK_ID")) {
-    Result<int> rank = number(get, "RANK_ID", ranks - 1, std::nullopt);
+    Result<int> rank = numberIn(get, "RANK_ID", ranks - 1, std::nullopt);
     if (!rank)
       return rank.status();
     const RankTable::Server &server = table->serverOf(*rank);
@@ -126,6 +110,27 @@ Status fromTable(LaunchContext &p, const std::string &file, int ranks, const Env
   return Status();
 }
 
+Status fromSlurm(LaunchContext &p, const SlurmTask &task, int ranks, const Environment &get) {
+  p.transport = Transport::Tcp;
+  if (task.tasks != ranks)
+    return Status::error("is a plan for " + std::to_string(ranks) + " ranks, but srun started " +
+                         std::to_string(task.tasks) + " tasks; start one for each rank (srun -n " +
+                         std::to_string(ranks) + "), or give --processes to run all ranks in every task");
+  const char *address = get("MASTER_ADDR");
+  const bool told = address && *address;
+  // Only task 0 can see it; the others would wait for it on another node until their time is over.
+  if (task.task == 0 && !told && !task.node.empty() && task.node != task.firstNode)
+    return Status::error("task 0 runs on " + task.node + " and not on the step's first node " + task.firstNode +
+                         ", where the others look for it; set MASTER_ADDR=" + task.node + " for all of them");
+  Result<uint16_t> port = masterPort(get, task.port);
+  if (!port)
+    return port.status();
+  p.tcp.rank = task.task;
+  p.tcp.address = told ? address : task.firstNode;
+  p.tcp.port = *port;
+  return Status();
+}
+
 } // namespace
 
 void Child::set(const std::string &name, const std::string &value) {
@@ -139,7 +144,7 @@ void Child::set(const std::string &name, const std::string &value) {
 
 Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks, const Environment &get) {
   LaunchContext p;
-  Result<int> attempt = number(get, "TESSERA_ATTEMPT", INT32_MAX, -1);
+  Result<int> attempt = numberIn(get, "TESSERA_ATTEMPT", INT32_MAX, -1);
   if (!attempt)
     return attempt.status();
   const bool supervised = p.supervised = *attempt >= 0;
@@ -153,6 +158,19 @@ Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks, cons
     p.tcp.listenAddress = address;
 
   const bool asRank = get("RANK") && get("WORLD_SIZE");
+  Result<std::optional<SlurmTask>> slurm = std::optional<SlurmTask>();
+  // Under mpirun they are those of its daemons. What the command line says comes first.
+  const bool underMpirun = get("OMPI_COMM_WORLD_SIZE") || get("MPI_LOCALNRANKS");
+  if (!asRank && !underMpirun && (supervised || (options.rankTable.empty() && !options.processes))) {
+    slurm = SlurmTask::find(get);
+    if (!slurm)
+      return slurm.status();
+  }
+  if (const std::optional<SlurmTask> &task = *slurm) {
+    p.localRank = task->localTask;
+    p.localRanks = task->localTasks;
+    p.localCores = task->cores;
+  }
   if (!supervised && launchedByMpi()) {
     p.transport = Transport::Mpi;
     if (options.restarts > 0)
@@ -174,6 +192,8 @@ Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks, cons
     p.ownListener = true;
     for (int r = 0; r < ranks; ++r)
       p.children.push_back(childFor(r, ranks, r, size_t(ranks), "127.0.0.1", 0));
+  } else if (*slurm) {
+    TESSERA_RETURN_IF_ERROR(fromSlurm(p, **slurm, ranks, get));
   }
   if (!supervised && options.elastic && p.children.empty())
     return Status::error("--elastic needs ranks that are lost one by one, as processes of one "

@@ -2,11 +2,12 @@
 //
 // Decided from the options and the environment alone, before anything is started:
 //
-//   1. under mpirun or srun: one rank, MPI
+//   1. under mpirun, or under srun --mpi=pmix: one rank, MPI
 //   2. RANK and WORLD_SIZE in the environment, as torchrun sets them: one rank, TCP to MASTER_ADDR:MASTER_PORT
 //   3. --rank-table FILE: the one rank that RANK_ID says, or all ranks of this machine as processes; TCP
 //   4. --processes: all ranks as processes of this machine; TCP
-//   5. otherwise all ranks as threads of this process
+//   5. a task of several that srun has started: one rank, TCP to the step's first node (SlurmTask.h)
+//   6. otherwise all ranks as threads of this process
 //
 // Where this process starts others, or shall start again what has failed, it is a supervisor (Supervisor.h).
 //
@@ -17,8 +18,8 @@
 #define TESSERA_RUNTIME_LAUNCH_LAUNCHCONTEXT_H
 
 #include "runtime/comm/tcp/TcpWorld.h"
+#include "runtime/launch/Environment.h"
 
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +50,7 @@ struct LaunchContext {
   Transport transport = Transport::Threads;
   TcpOptions tcp;                     // without the plan's id
   int localRank = -1, localRanks = 0; // 0: not known
+  int localCores = 0;                 // which those ranks share; 0: not known
   std::vector<Child> children;        // not empty: supervise these, run no rank here
   std::vector<std::string> machines;  // with a rank table: the address of every rank's,
   std::string machine;                // and of this one
@@ -56,8 +58,6 @@ struct LaunchContext {
   bool supervised = false;            // a supervisor has started this process,
   int attempt = 0;                    // and all of them so many times before
 };
-
-using Environment = std::function<const char *(const char *)>;
 
 /// `ranks` are the plan's; a launcher that counts others is an error.
 Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks, const Environment &get);

@@ -1,6 +1,7 @@
 #include "runtime/launch/Launcher.h"
 #include "runtime/comm/threads/ThreadWorld.h"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <exception>
@@ -89,9 +90,10 @@ int availableCores() {
   return cores ? int(cores) : 1;
 }
 
-int threadsPerRank(int localRanks) {
-  int threads = availableCores() / (localRanks > 0 ? localRanks : 1);
-  return threads > 0 ? threads : 1;
+int threadsPerRank(int localRanks, int localCores) {
+  const int available = availableCores();
+  const int threads = std::min(available, (localCores > 0 ? localCores : available) / std::max(localRanks, 1));
+  return std::max(threads, 1);
 }
 
 void catchInterrupts() {

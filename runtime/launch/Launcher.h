@@ -23,8 +23,9 @@ Status runRanks(std::vector<std::unique_ptr<World>> worlds, const std::function<
 
 /// How many cores this process may use (its affinity mask, not the machine's size).
 int availableCores();
-/// Kernel threads per rank when `localRanks` share the cores: at least one.
-int threadsPerRank(int localRanks);
+/// Kernel threads per rank when `localRanks` share the cores: at least one. `localCores`: how many those are. Then this
+/// process may be bound to its own part of them already, which is not divided again. 0: all that it may use.
+int threadsPerRank(int localRanks, int localCores = 0);
 
 /// From now on SIGINT and SIGTERM only set a flag; a second one ends the process at once.
 void catchInterrupts();
