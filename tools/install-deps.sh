@@ -4,6 +4,7 @@
 #   tools/install-deps.sh --fuzz     also clang with libFuzzer
 #   tools/install-deps.sh --tidy     also clang-tidy
 #   tools/install-deps.sh --package  also what makes Debian packages and a clean root to try them in
+#   tools/install-deps.sh --slurm    also Slurm, which test/launch/slurm.sh starts
 #   tools/install-deps.sh --bench    also PyTorch, as the peer that the benchmarks compare with
 set -euo pipefail
 
@@ -21,8 +22,10 @@ elif [[ "${1:-}" == --tidy ]]; then
   packages+=(clang-tidy-22 libomp-22-dev)
 elif [[ "${1:-}" == --package ]]; then
   packages+=(dpkg-dev file debootstrap)
+elif [[ "${1:-}" == --slurm ]]; then
+  packages+=(slurm-wlm munge iproute2)
 elif [[ $# -gt 0 ]]; then
-  sed -n '2,7p' "$0"
+  sed -n '2,8p' "$0"
   exit 2
 fi
 
