@@ -17,6 +17,7 @@
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/support/Printable.h"
 #include "tools/cli/CommandLine.h"
 
 #include <cstdio>
@@ -34,7 +35,7 @@ struct CommandLine {
   bool json = false, all = false;
 };
 
-void print(const std::string &line) { std::printf("%s\n", line.c_str()); }
+void print(const std::string &line) { std::printf("%s\n", printable(line).c_str()); }
 
 Result<Checkpoint> openCheckpoint(const std::string &path) {
   Result<std::string> found = findCheckpoint(path);
@@ -237,12 +238,11 @@ int main(int argc, char **argv) {
   endOnInterrupt("tessera-ckpt");
   if (Status status = run(c); !status) {
     yieldToInterrupt();
-    std::fflush(stdout);
-    std::fprintf(stderr, "tessera-ckpt: %s\n", status.message().c_str());
+    printError("tessera-ckpt: " + status.message());
     return 1;
   }
   const std::string unwritten = tessera::finishOutput();
   if (!unwritten.empty())
-    std::fprintf(stderr, "tessera-ckpt: %s\n", unwritten.c_str());
+    printError("tessera-ckpt: " + unwritten);
   return unwritten.empty() ? 0 : 1;
 }

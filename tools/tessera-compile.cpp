@@ -8,13 +8,13 @@
 #include "runtime/plan/Recipe.h"
 #include "runtime/support/CommandFiles.h"
 #include "runtime/support/Interrupts.h"
+#include "runtime/support/Printable.h"
 #include "strategies/search/Search.h"
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
 #include "tools/cli/ParameterTable.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -211,15 +211,12 @@ llvm::Expected<std::vector<int64_t>> parseNodes(llvm::StringRef text) {
 std::vector<ParameterRow> rowsOf(const std::vector<compiler::TensorRole> &roles) {
   std::vector<ParameterRow> rows;
   for (const compiler::TensorRole &role : roles)
-    rows.push_back({role.role, role.name, compiler::dtypeName(role.type).str(), compiler::shapeText(role.shape),
-                    role.reason, role.guess});
+    rows.push_back({role.role, rt::printable(role.name), compiler::dtypeName(role.type).str(),
+                    compiler::shapeText(role.shape), rt::printable(role.reason), role.guess});
   return rows;
 }
 
-void tellWarning(llvm::StringRef text) {
-  std::fflush(stdout);
-  llvm::errs() << "tessera-compile: warning: " << text << "\n";
-}
+void tellWarning(llvm::StringRef text) { rt::printError("tessera-compile: warning: " + text.str()); }
 
 /// What `tessera-run --elastic` needs to compile the same for another mesh: the options as they were given, with the
 /// files that they name by absolute paths.
@@ -286,7 +283,7 @@ int main(int argc, char **argv) {
   rt::endOnInterrupt("tessera-compile");
   auto fail = [](llvm::Error e) {
     rt::yieldToInterrupt();
-    llvm::errs() << "tessera-compile: error: " << llvm::toString(std::move(e)) << "\n";
+    rt::printError("tessera-compile: error: " + llvm::toString(std::move(e)));
     return 1;
   };
   if (rt::Status status = checkFiles(c); !status)
@@ -317,7 +314,7 @@ int main(int argc, char **argv) {
       return;
     if (llvm::StringRef text = line; text.consume_front("warning: "))
       return tellWarning(text);
-    std::puts(line.c_str());
+    std::puts(rt::printable(line).c_str());
     std::fflush(stdout);
   };
   if (!c.whatIf.empty()) {

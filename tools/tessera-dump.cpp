@@ -13,6 +13,7 @@
 #include "runtime/plan/PlanFile.h"
 #include "runtime/support/CommandFiles.h"
 #include "runtime/support/File.h"
+#include "runtime/support/Printable.h"
 #include "tools/cli/CommandLine.h"
 #include "tools/dump/Picture.h"
 #include "tools/dump/PlanFacts.h"
@@ -51,7 +52,7 @@ int main(int argc, char **argv) {
   rt::endOnInterrupt("tessera-dump");
   auto fail = [](const std::string &what) {
     rt::yieldToInterrupt();
-    std::fprintf(stderr, "tessera-dump: error: %s\n", what.c_str());
+    rt::printError("tessera-dump: error: " + what);
     return 1;
   };
   rt::CommandFiles files;

@@ -16,6 +16,7 @@
 #include "compiler/driver/OutputDirectory.h"
 #include "runtime/support/CommandFiles.h"
 #include "runtime/support/ExitCodes.h"
+#include "runtime/support/Printable.h"
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
 #include "tools/profile/Measure.h"
@@ -64,12 +65,25 @@ rt::Status checkFiles(const CommandLine &c) {
   return files.check();
 }
 
+llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> readProgram(mlir::MLIRContext &context, const std::string &path) {
+  std::string why;
+  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &d) {
+    if (auto at = mlir::dyn_cast<mlir::FileLineColLoc>(d.getLocation()); why.empty() && at)
+      why = ":" + std::to_string(at.getLine()) + ":" + std::to_string(at.getColumn()) + ": " + d.str();
+    return mlir::success();
+  });
+  auto module = mlir::parseSourceFile<mlir::ModuleOp>(path, mlir::ParserConfig(&context));
+  if (!module)
+    return llvm::createStringError(path + why + ": not a program as --dump-phases writes it");
+  return module;
+}
+
 llvm::Error run(CommandLine &c) {
   if (rt::Status status = checkFiles(c); !status)
     return llvm::createStringError(status.message());
   auto progress = [&](const std::string &line) {
     if (!c.quiet)
-      std::puts(line.c_str());
+      std::puts(rt::printable(line).c_str());
   };
   if (!c.topology.empty())
     if (llvm::Error e = writeTopology(c, progress))
@@ -102,10 +116,10 @@ llvm::Error run(CommandLine &c) {
     registry.insert<mlir::func::FuncDialect, dist::DistDialect, graph::GraphDialect>();
     mlir::MLIRContext context(registry);
     context.loadAllAvailableDialects();
-    auto module = mlir::parseSourceFile<mlir::ModuleOp>(c.program, mlir::ParserConfig(&context));
+    auto module = readProgram(context, c.program);
     if (!module)
-      return llvm::createStringError("%s: not a program as --dump-phases writes it", c.program.c_str());
-    if (llvm::Error e = measureKernels(*module, c.measure, table, progress))
+      return module.takeError();
+    if (llvm::Error e = measureKernels(**module, c.measure, table, progress))
       return e;
   }
   return writeFile(c.output, table.toJson());
@@ -140,13 +154,13 @@ int main(int argc, char **argv) {
   if (app.count("--backend") == 0)
     c.measure.backend = c.device;
   if (c.output.empty() && c.topology.empty()) {
-    std::fprintf(stderr, "tessera-profile: error: give -o FILE and --mesh, or --write-topology FILE\n");
+    rt::printError("tessera-profile: error: give -o FILE and --mesh, or --write-topology FILE");
     return rt::kExitUsage;
   }
   rt::endOnInterrupt("tessera-profile");
   if (llvm::Error e = run(c)) {
     rt::yieldToInterrupt();
-    std::fprintf(stderr, "tessera-profile: error: %s\n", llvm::toString(std::move(e)).c_str());
+    rt::printError("tessera-profile: error: " + llvm::toString(std::move(e)));
     return 1;
   }
   return 0;

@@ -15,6 +15,7 @@
 #include "runtime/launch/Supervisor.h"
 #include "runtime/session/Session.h"
 #include "runtime/support/CommandFiles.h"
+#include "runtime/support/Printable.h"
 #include "runtime/support/Version.h"
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
@@ -248,7 +249,7 @@ void complain(const Status &status, int rank = -1) {
   if (status.message().empty())
     return;
   const std::string prefix = rank < 0 ? "" : "[rank " + std::to_string(rank) + "] ";
-  std::fprintf(stderr, "%stessera-run: %s\n", prefix.c_str(), status.message().c_str());
+  printError(prefix + "tessera-run: " + status.message());
 }
 
 /// This process's rank of the job; null where ranks are threads.

@@ -11,6 +11,7 @@
 #include "runtime/support/ExitCodes.h"
 #include "runtime/support/File.h"
 #include "runtime/support/Interrupts.h"
+#include "runtime/support/Printable.h"
 #include "strategies/search/Evaluate.h"
 #include "strategies/search/Search.h"
 #include "strategies/space/StrategyGraphIO.h"
@@ -40,7 +41,7 @@ int solve(const std::string &path, SearchOptions options, const std::string &out
   files.reads(path);
   files.writes("--output", output);
   if (tessera::rt::Status status = files.check(); !status) {
-    fprintf(stderr, "tessera-solve: error: %s\n", status.message().c_str());
+    tessera::rt::printError("tessera-solve: error: " + status.message());
     return tessera::rt::kExitError;
   }
   const double budget = options.seconds;
@@ -49,7 +50,7 @@ int solve(const std::string &path, SearchOptions options, const std::string &out
   const std::chrono::duration<double> reading = std::chrono::steady_clock::now() - start;
   options.seconds = std::max(0.0, budget - reading.count());
   if (!graph) {
-    fprintf(stderr, "tessera-solve: error: %s\n", error.c_str());
+    tessera::rt::printError("tessera-solve: error: " + error);
     return tessera::rt::kExitError;
   }
   if (options.searcher == "data" && graph->dataParallel.empty() && !graph->nodes.empty()) {
@@ -90,7 +91,7 @@ int solve(const std::string &path, SearchOptions options, const std::string &out
   printf("\ntime         %.3f s\n", solution.seconds);
   if (!output.empty())
     if (tessera::rt::Status status = writeChoice(solution.choice, output); !status) {
-      fprintf(stderr, "tessera-solve: error: %s\n", status.message().c_str());
+      tessera::rt::printError("tessera-solve: error: " + status.message());
       return tessera::rt::kExitError;
     }
   return 0;

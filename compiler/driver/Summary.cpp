@@ -1,6 +1,7 @@
 // What tessera-compile prints.
 #include "compiler/driver/Driver.h"
 #include "runtime/support/BytesText.h"
+#include "runtime/support/Printable.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -13,11 +14,11 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
   int64_t ranks = result.mesh.numRanks();
   out += formatv("mesh         {0}, {1} rank{2}, mode {3}, topology {4}\n",
                  result.report.mesh.empty() ? "1" : result.report.mesh, ranks, ranks == 1 ? "" : "s",
-                 result.report.mode, result.report.topology);
+                 result.report.mode, rt::printable(result.report.topology));
   for (const strategies::MeshCandidate &m : result.meshes)
     out += formatv("             {0,-14} {1}\n", m.mesh.str(),
                    m.error.empty() ? "predicted " + ms(m.predicted) + ", of it communication " + ms(m.communication)
-                                   : m.error);
+                                   : rt::printable(m.error));
   for (const strategies::FunctionReport &f : result.report.functions) {
     out += formatv("{0,-13}{1} operators; predicted {2} = compute {3} + communication {4}\n", f.name,
                    f.operators.size(), ms(f.total()), ms(f.compute), ms(f.communication));
@@ -45,7 +46,7 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
                  bytesText(double(result.memory.constantBytes)), bytesText(double(result.memory.activationBytes)));
   if (result.recompute != "none")
     out += "recompute    " + result.recompute + "\n";
-  return out + "plan         " + options.output + "\n";
+  return out + "plan         " + rt::printable(options.output) + "\n";
 }
 
 } // namespace tessera

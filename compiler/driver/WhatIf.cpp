@@ -2,6 +2,7 @@
 #include "compiler/driver/FitMemory.h"
 #include "compiler/driver/Phases.h"
 #include "runtime/support/BytesText.h"
+#include "runtime/support/Printable.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -101,7 +102,7 @@ std::string table(llvm::ArrayRef<ClusterPrediction> clusters) {
   std::string out = "nodes  ranks  step         communication  efficiency  memory per rank\n";
   for (const ClusterPrediction &c : clusters) {
     if (!c.error.empty()) {
-      out += llvm::formatv("{0,5}  {1,5}  {2}\n", c.nodes, c.ranks, c.error);
+      out += llvm::formatv("{0,5}  {1,5}  {2}\n", c.nodes, c.ranks, rt::printable(c.error));
       continue;
     }
     const ClusterPrediction &first = clusters.front();

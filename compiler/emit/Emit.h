@@ -48,7 +48,8 @@ struct MemoryReport {
   std::string peakProgram, peakStep; // where most of them live
   std::vector<Item> atPeak;          // everything that lives there, largest first
 
-  /// "arena 1.21 GiB: parameters ..., activations ...; at '/conv1/Conv.conv' of train: ...".
+  /// One line: "arena 1.21 GiB: parameters ..., activations ..., most of them at '/conv1/Conv.conv' of train; the largest
+  /// there: 96.0 MiB activation '/conv1/Conv', ...".
   std::string str(size_t items = 8) const;
 };
 

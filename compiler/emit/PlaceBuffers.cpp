@@ -191,7 +191,8 @@ std::string MemoryReport::str(size_t items) const {
       << ", activations " << bytesText(double(activationBytes)) << " (at least " << bytesText(double(activationBound))
       << " by any layout), most of them at '" << peakStep << "' of " << peakProgram;
   for (size_t i = 0; i < atPeak.size() && i < items; ++i)
-    out << "\n  " << bytesText(double(atPeak[i].bytes)) << "  " << atPeak[i].kind << " '" << atPeak[i].name << "'";
+    out << (i == 0 ? "; the largest there: " : ", ") << bytesText(double(atPeak[i].bytes)) << " " << atPeak[i].kind
+        << " '" << atPeak[i].name << "'";
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include "compiler/import/Roles.h"
 #include "compiler/import/NamePatterns.h"
 #include "compiler/import/Node.h"
+#include "runtime/support/Printable.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -119,7 +120,9 @@ Error readInput(const onnx::ValueInfoProto &info, const ImportOptions &options, 
       source.shape.push_back(dim.dim_value());
       continue;
     }
-    std::string symbol = dim.dim_param().empty() ? source.name + "#" + std::to_string(axis) : dim.dim_param();
+    // Named as messages show it: so --dim can name it, whatever is in it.
+    const std::string symbol =
+        rt::printable(dim.dim_param().empty() ? source.name + "#" + std::to_string(axis) : dim.dim_param());
     symbols.insert(symbol);
     auto it = options.dims.find(symbol);
     if (it == options.dims.end()) {

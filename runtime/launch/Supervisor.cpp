@@ -2,12 +2,12 @@
 
 #include "runtime/comm/tcp/Handshake.h"
 #include "runtime/launch/Survivors.h"
+#include "runtime/support/Printable.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -37,10 +37,7 @@ struct Process {
   pid_t pid = -1;
 };
 
-void say(const std::string &text) {
-  std::fprintf(stderr, "tessera-run: %s\n", text.c_str());
-  std::fflush(stderr);
-}
+void say(const std::string &text) { printError("tessera-run: " + text); }
 
 std::string nameOf(const Child &child) { return child.rank < 0 ? "the run" : "rank " + std::to_string(child.rank); }
 
@@ -317,7 +314,7 @@ bool pauseFor(double seconds) {
 
 void tellSupervisor(const std::string &error) {
   if (const char *text = std::getenv(kErrorPipe)) {
-    const std::string line = error.substr(0, kMostError) + "\n";
+    const std::string line = printable(error).substr(0, kMostError) + "\n";
     static_cast<void>(!write(std::atoi(text), line.data(), line.size()));
   }
 }

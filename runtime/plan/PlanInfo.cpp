@@ -1,5 +1,7 @@
 #include "runtime/plan/PlanInfo.h"
 
+#include "runtime/support/Printable.h"
+
 #include <algorithm>
 #include <cctype>
 
@@ -27,10 +29,10 @@ std::string collectiveName(plan::CollectiveKind kind) { return lower(plan::Colle
 std::string reductionName(plan::Reduction reduction) { return lower(plan::Reduction_Name(reduction), ' '); }
 
 std::string quoted(const std::string &name) {
-  std::string text = "'";
-  for (char c : name.substr(0, 120))
-    text += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
-  return text + (name.size() > 120 ? "...'" : "'");
+  size_t length = std::min<size_t>(name.size(), 120);
+  while (length > 0 && length < name.size() && (static_cast<unsigned char>(name[length]) & 0xc0) == 0x80)
+    --length; // characters stay whole
+  return "'" + printable(std::string_view(name).substr(0, length)) + (length < name.size() ? "...'" : "'");
 }
 
 std::string shapeText(const std::vector<int64_t> &shape) {

@@ -25,7 +25,7 @@ std::string roleName(plan::Role role);                 // "parameter"
 std::string collectiveName(plan::CollectiveKind kind); // "all-reduce"
 std::string reductionName(plan::Reduction reduction);  // "sum"
 
-/// A name from a file between quotes, without control characters and not too long.
+/// A name from a file between quotes, as it may be shown (Printable.h) and not too long.
 std::string quoted(const std::string &name);
 
 /// "[2, 3]".

@@ -1,9 +1,8 @@
 #include "runtime/session/Feed.h"
 #include "runtime/executor/GlobalTensors.h"
 #include "runtime/plan/PlanInfo.h"
+#include "runtime/support/Printable.h"
 #include "runtime/tensor/ConvertElements.h"
-
-#include <cstdio>
 
 namespace tessera::rt {
 
@@ -76,7 +75,7 @@ Status Feed::read(int set) {
   TESSERA_RETURN_IF_ERROR(source_->next(pointers));
   // Every rank reads files of its own, and only it knows what it skipped.
   for (const std::string &notice : source_->takeNotices())
-    std::fprintf(stderr, "[rank %u] note: %s\n", executor_->plan().rank(), notice.c_str());
+    printError("[rank " + std::to_string(executor_->plan().rank()) + "] note: " + notice);
   if (!path_)
     return Status();
   for (size_t i = 0; i < entries_.size(); ++i)

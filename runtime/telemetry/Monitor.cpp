@@ -1,5 +1,7 @@
 #include "runtime/telemetry/Monitor.h"
 
+#include "runtime/support/Printable.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -33,8 +35,7 @@ bool Monitor::pause(double seconds) {
 
 void Monitor::dump(const std::string &why) {
   const std::string text = why + ": " + executor_.whereabouts();
-  std::fprintf(stderr, "[rank %d] %s\n", world_.rank(), text.c_str());
-  std::fflush(stderr);
+  printError("[rank " + std::to_string(world_.rank()) + "] " + text);
   log_.line(text);
 }
 

@@ -1,5 +1,7 @@
 #include "runtime/telemetry/Progress.h"
 
+#include "runtime/support/Printable.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -47,14 +49,14 @@ void Console::line(const std::string &text) {
     return;
   if (std::exchange(transientShown_, false))
     std::fputs("\r\033[K", out_);
-  std::fputs((text + "\n").c_str(), out_);
+  std::fputs((printable(text) + "\n").c_str(), out_);
   std::fflush(out_);
 }
 
 void Console::transient(const std::string &text) {
   if (!terminal_)
     return;
-  std::fputs(("\r\033[K" + text).c_str(), out_);
+  std::fputs(("\r\033[K" + printable(text)).c_str(), out_);
   std::fflush(out_);
   transientShown_ = true;
 }

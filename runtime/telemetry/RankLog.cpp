@@ -1,6 +1,7 @@
 #include "runtime/telemetry/RankLog.h"
 
 #include "runtime/support/File.h"
+#include "runtime/support/Printable.h"
 
 #include <cerrno>
 #include <cstring>
@@ -32,7 +33,7 @@ void RankLog::line(const std::string &text) {
   std::tm local = {};
   std::strftime(stamp, sizeof stamp, "%F %T ", localtime_r(&seconds, &local));
   // At once: what a rank that is killed had to say.
-  if ((std::fputs((stamp + text + "\n").c_str(), file_) < 0 || std::fflush(file_) != 0) && status_)
+  if ((std::fputs((stamp + printable(text) + "\n").c_str(), file_) < 0 || std::fflush(file_) != 0) && status_)
     status_ = Status::error(path_ + ": cannot be written: " + std::strerror(errno));
 }
 

@@ -1,6 +1,7 @@
 #include "tools/cli/CommandLine.h"
 
 #include "runtime/support/ExitCodes.h"
+#include "runtime/support/Printable.h"
 #include "runtime/support/Version.h"
 #include "tools/cli/Completion.h"
 #include "tools/cli/ManPage.h"
@@ -27,7 +28,8 @@ std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0)
       return app.exit(error);
-    std::fprintf(stderr, "%s: %s\nRun it with --help for its options.\n", app.get_name().c_str(), error.what());
+    rt::printError(app.get_name() + ": " + error.what());
+    rt::printError("Run it with --help for its options.");
     return rt::kExitUsage;
   }
   return std::nullopt;

@@ -1,6 +1,7 @@
 #include "tools/dump/Picture.h"
 
 #include "runtime/support/BytesText.h"
+#include "runtime/support/Printable.h"
 #include "tools/dump/PictureRows.h"
 
 #include <algorithm>
@@ -34,7 +35,7 @@ text{fill:#e6edf3}.faint{fill:#9198a1}.page,.whole{fill:#0d1117}.rule{stroke:#3d
 
 std::string escaped(const std::string &s) {
   std::string out;
-  for (char c : clean(s)) {
+  for (char c : rt::printable(s)) {
     if (c == '&')
       out += "&amp;";
     else if (c == '<')

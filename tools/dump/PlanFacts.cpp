@@ -3,6 +3,7 @@
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/support/BytesText.h"
+#include "runtime/support/Printable.h"
 
 #include <cstdio>
 
@@ -35,7 +36,7 @@ static RankFacts factsOf(const plan::Plan &p) {
     facts.constantBytes += b.constant().size();
   for (const plan::Program &program : p.programs()) {
     ProgramFacts f;
-    f.name = program.name();
+    f.name = rt::printable(program.name());
     for (const plan::Step &step : program.steps()) {
       if (!step.has_collective()) {
         ++f.kernels;
@@ -43,7 +44,7 @@ static RankFacts factsOf(const plan::Plan &p) {
       }
       const plan::Collective &c = step.collective();
       std::string key = rt::collectiveName(c.kind());
-      const std::string &group = p.groups(int(c.group())).name();
+      const std::string group = rt::printable(p.groups(int(c.group())).name());
       if (!group.empty())
         key += " over " + group;
       CollectiveCount &count = f.collectives[key];

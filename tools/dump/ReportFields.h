@@ -28,14 +28,6 @@ inline const Json &list(const Json &object, const char *field) {
   return object.is_object() && object.contains(field) && object[field].is_array() ? object[field] : empty;
 }
 
-/// Names come from files: no control characters on the terminal or in a picture.
-inline std::string clean(std::string s) {
-  for (char &c : s)
-    if (static_cast<unsigned char>(c) < 32 || c == 127)
-      c = '?';
-  return s;
-}
-
 } // namespace tessera
 
 #endif

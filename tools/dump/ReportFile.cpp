@@ -3,6 +3,7 @@
 #include "runtime/plan/PlanInfo.h"
 #include "runtime/support/BytesText.h"
 #include "runtime/support/Nesting.h"
+#include "runtime/support/Printable.h"
 #include "tools/cli/ParameterTable.h"
 #include "tools/dump/ReportFields.h"
 
@@ -38,7 +39,7 @@ std::string shapes(const Json &object, const char *field) {
 std::string joined(const Json &object, const char *field) {
   std::string s;
   for (const Json &item : list(object, field))
-    s += (s.empty() ? "" : ", ") + (item.is_string() ? clean(item.get<std::string>()) : "?");
+    s += (s.empty() ? "" : ", ") + (item.is_string() ? rt::printable(item.get<std::string>()) : "?");
   return s.empty() ? "-" : s;
 }
 
@@ -54,8 +55,9 @@ std::string ms(double ns) {
 }
 
 std::string collectiveLine(const Json &c) {
-  std::string axes = clean(text(c, "axes"));
-  return clean(text(c, "kind")) + (axes.empty() ? "" : " over " + axes) + " at " + clean(text(c, "where")) + ": " +
+  std::string axes = rt::printable(text(c, "axes"));
+  return rt::printable(text(c, "kind")) + (axes.empty() ? "" : " over " + axes) + " at " +
+         rt::printable(text(c, "where")) + ": " +
          shape(c.is_object() && c.contains("local_in") ? c["local_in"] : Json()) + " to " +
          shape(c.is_object() && c.contains("local_out") ? c["local_out"] : Json()) + ", " +
          bytesText(number(c, "bytes_sent")) + " sent, " + us(number(c, "cost_ns"));
@@ -66,8 +68,8 @@ std::string collectiveSummary(const std::vector<const Json *> &ops) {
   std::vector<std::pair<std::string, int>> kinds;
   for (const Json *op : ops)
     for (const Json &c : list(*op, "collectives")) {
-      std::string axes = clean(text(c, "axes"));
-      std::string what = clean(text(c, "kind")) + (axes.empty() ? "" : " " + axes);
+      std::string axes = rt::printable(text(c, "axes"));
+      std::string what = rt::printable(text(c, "kind")) + (axes.empty() ? "" : " " + axes);
       auto it = std::find_if(kinds.begin(), kinds.end(), [&](auto &k) { return k.first == what; });
       if (it == kinds.end())
         kinds.push_back({what, 1});
@@ -167,8 +169,8 @@ static std::vector<ParameterRow> parameterRows(const Report &report) {
   std::vector<ParameterRow> rows;
   for (const Json &p : list(report.json, "parameters")) {
     const bool guess = p.is_object() && p.contains("guess") && p["guess"].is_boolean() && p["guess"].get<bool>();
-    rows.push_back({clean(text(p, "role")), clean(text(p, "name")), clean(text(p, "type")), extents(list(p, "shape")),
-                    clean(text(p, "reason")), guess});
+    rows.push_back({rt::printable(text(p, "role")), rt::printable(text(p, "name")), rt::printable(text(p, "type")),
+                    extents(list(p, "shape")), rt::printable(text(p, "reason")), guess});
   }
   return rows;
 }
@@ -178,21 +180,21 @@ std::string parameterText(const Report &report) {
     return "the report does not say what the model's tensors are: it was made by an older tessera-compile\n";
   std::string out = parameterTable(parameterRows(report));
   for (const Json &warning : list(report.json, "warnings"))
-    out += "warning: " + (warning.is_string() ? clean(warning.get<std::string>()) : "?") + "\n";
+    out += "warning: " + (warning.is_string() ? rt::printable(warning.get<std::string>()) : "?") + "\n";
   return out;
 }
 
 std::string toText(const Report &report, bool all) {
   const Json &j = report.json;
-  std::string out = "model " + clean(text(j, "model")) + ", mesh " +
-                    (text(j, "mesh").empty() ? "1" : clean(text(j, "mesh"))) + ", mode " + clean(text(j, "mode")) +
-                    ", topology " + clean(text(j, "topology")) + "\n";
+  std::string out = "model " + rt::printable(text(j, "model")) + ", mesh " +
+                    (text(j, "mesh").empty() ? "1" : rt::printable(text(j, "mesh"))) + ", mode " +
+                    rt::printable(text(j, "mode")) + ", topology " + rt::printable(text(j, "topology")) + "\n";
   if (const std::vector<ParameterRow> rows = parameterRows(report); !rows.empty())
     out += "parameters: " + parameterCounts(rows) + " (--parameters)\n";
   for (const Json &f : list(j, "functions")) {
     double compute = number(f, "compute_ns"), communication = number(f, "communication_ns");
-    out += "\n" + clean(text(f, "name")) + ": predicted " + ms(compute + communication) + " = compute " + ms(compute) +
-           " + communication " + ms(communication) + "\n";
+    out += "\n" + rt::printable(text(f, "name")) + ": predicted " + ms(compute + communication) + " = compute " +
+           ms(compute) + " + communication " + ms(communication) + "\n";
     if (f.is_object() && f.contains("search")) {
       const Json &s = f["search"];
       char gap[40];
@@ -211,9 +213,9 @@ std::string toText(const Report &report, bool all) {
            padded("compute", 12) + "collectives\n";
     for (const Row &row : rows) {
       const Json &op = *row.op;
-      std::string strategy = clean(text(op, "strategy"));
+      std::string strategy = rt::printable(text(op, "strategy"));
       std::string moves = collectiveSummary(row.parts);
-      out += "  " + padded(clean(text(op, "name")), width) + padded(clean(text(op, "kind")), 13) +
+      out += "  " + padded(rt::printable(text(op, "name")), width) + padded(rt::printable(text(op, "kind")), 13) +
              padded(strategy.empty() ? "-" : strategy, 28) + padded(shapes(op, "local_results"), 20) +
              padded(us(row.compute), 12) + (moves.empty() ? "-" : moves + " (" + us(row.communication) + ")") + "\n";
     }
@@ -256,7 +258,7 @@ static std::string alternativeLines(const Json &op, double arena) {
   for (const Json &a : list(op, "alternatives")) {
     double compute = number(a, "more_compute_ns"), moves = number(a, "more_communication_ns"),
            memory = number(a, "more_memory_bytes");
-    std::string strategy = clean(text(a, "strategy"));
+    std::string strategy = rt::printable(text(a, "strategy"));
     out += "    " + (strategy.empty() ? "nothing cut" : strategy) + ": " + more(compute + moves) + " = compute " +
            more(compute) + ", communication " + more(moves);
     if (memory != 0)
@@ -279,9 +281,10 @@ rt::Result<std::string> explainOperator(const Report &report, const std::string 
           near.push_back(own);
         continue;
       }
-      out += clean(own) + " (" + clean(text(op, "kind")) + ") in " + clean(text(f, "name")) + "\n";
-      out += "  rule         " + clean(text(op, "rule")) + "\n";
-      std::string strategy = clean(text(op, "strategy"));
+      out +=
+          rt::printable(own) + " (" + rt::printable(text(op, "kind")) + ") in " + rt::printable(text(f, "name")) + "\n";
+      out += "  rule         " + rt::printable(text(op, "rule")) + "\n";
+      std::string strategy = rt::printable(text(op, "strategy"));
       out += "  strategy     " + (strategy.empty() ? "nothing cut" : strategy) + "\n";
       out += "  operands     " + joined(op, "operands") + "\n";
       out += "  results      " + joined(op, "results") + "\n";

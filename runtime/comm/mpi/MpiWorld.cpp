@@ -4,9 +4,9 @@
 #include "runtime/comm/MessageCommunicator.h"
 #include "runtime/comm/mpi/MpiMessages.h"
 #include "runtime/comm/mpi/MpiWatch.h"
+#include "runtime/support/Printable.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 
 namespace tessera::rt {
@@ -51,8 +51,7 @@ public:
   }
 
   void abort(const std::string &reason) override {
-    std::fprintf(stderr, "tessera: rank %d aborted: %s\n", rank_, reason.c_str());
-    std::fflush(stderr);
+    printError("tessera: rank " + std::to_string(rank_) + " aborted: " + reason);
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
 

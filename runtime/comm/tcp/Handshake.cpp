@@ -1,5 +1,7 @@
 #include "runtime/comm/tcp/Handshake.h"
 
+#include "runtime/support/Printable.h"
+
 #include <cerrno>
 #include <cstring>
 #include <poll.h>
@@ -14,11 +16,7 @@ void setField(char *field, size_t size, const std::string &text) {
 }
 
 std::string fieldText(const char *field, size_t size) {
-  std::string text(field, strnlen(field, size));
-  for (char &c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      c = '?';
-  return text;
+  return printable(std::string_view(field, strnlen(field, size)));
 }
 
 void fillRandom(void *bytes, size_t count) {

@@ -44,7 +44,7 @@ struct Hello {
 };
 static_assert(sizeof(Hello) == 272);
 
-/// Text of a fixed field, cut where it does not fit; and back, control characters replaced.
+/// Text of a fixed field, cut where it does not fit; and back, as it may be shown (Printable.h).
 void setField(char *field, size_t size, const std::string &text);
 std::string fieldText(const char *field, size_t size);
 void fillRandom(void *bytes, size_t count);

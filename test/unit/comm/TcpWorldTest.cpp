@@ -1,5 +1,6 @@
 // The TCP transport beyond the conformance suite: how ranks meet, and how they notice that one is gone.
 #include "runtime/comm/tcp/TcpWorld.h"
+#include "runtime/comm/tcp/Handshake.h"
 #include "runtime/comm/tcp/Rendezvous.h"
 #include "runtime/comm/tcp/Watch.h"
 
@@ -73,6 +74,14 @@ std::string awaited(Watch &watch, double seconds) {
 }
 
 } // namespace
+
+TEST_CASE("what another machine calls itself cannot command a terminal", "[tcp]") {
+  char field[64];
+  setField(field, sizeof field, "knoten-ü");
+  CHECK(fieldText(field, sizeof field) == "knoten-ü");
+  setField(field, sizeof field, "a\x1b[2J\n\x9b\xff\u009b");
+  CHECK(fieldText(field, sizeof field) == "a\\x1b[2J\\x0a\\x9b\\xff\\xc2\\x9b");
+}
 
 TEST_CASE("ranks with one secret meet, also on IPv6") {
   for (const char *address : {"127.0.0.1", "localhost", "::1"}) {
