@@ -1,12 +1,13 @@
 //===- tessera-compile.cpp - a model file becomes one plan per rank ------------------------------===//
 //
 // Parses the command line, compiles (compiler/driver/Driver.h), prints a summary. Exit codes: 1 for a failure,
-// 2 for a wrong command line. A failure is one line on stderr and leaves no output behind.
+// 2 for what is wrong before any file is read. A failure is one line on stderr and leaves no output behind.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/driver/Driver.h"
 #include "runtime/plan/Recipe.h"
 #include "runtime/support/CommandFiles.h"
+#include "runtime/support/ExitCodes.h"
 #include "runtime/support/Interrupts.h"
 #include "runtime/support/Printable.h"
 #include "strategies/search/Search.h"
@@ -272,6 +273,27 @@ rt::Status checkFiles(const CommandLine &c) {
   return files.check();
 }
 
+/// What is wrong with the command line alone; reads the texts that are the tool's own.
+llvm::Error complete(CommandLine &c, std::vector<int64_t> &nodes) {
+  for (const std::string &text : c.dims)
+    if (llvm::Error e = c.compile.import.addDim(text))
+      return e;
+  for (const std::string &text : c.inits)
+    c.compile.import.addInit(text);
+  if (!c.whatIf.empty())
+    if (llvm::Error e = parseNodes(c.whatIf).moveInto(nodes))
+      return e;
+  if (llvm::Error e = checkOptions(c.compile, c.searchOnly ? "--search-only" : !c.whatIf.empty() ? "--what-if" : ""))
+    return e;
+  if (!c.exportWeights.empty() || c.listParameters || !c.whatIf.empty())
+    return llvm::Error::success();
+  if (!c.compile.train && !c.compile.import.freeze.empty())
+    return llvm::createStringError("--freeze is for a training step: add --train, or --list-parameters to see it");
+  if (c.compile.output.empty() && !c.searchOnly)
+    return llvm::createStringError("-o DIR, --search-only or --what-if nodes=N,... is needed");
+  return llvm::Error::success();
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -281,11 +303,14 @@ int main(int argc, char **argv) {
   if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
     return *exitCode;
   rt::endOnInterrupt("tessera-compile");
-  auto fail = [](llvm::Error e) {
+  auto fail = [](llvm::Error e, int code = rt::kExitError) {
     rt::yieldToInterrupt();
     rt::printError("tessera-compile: error: " + llvm::toString(std::move(e)));
-    return 1;
+    return code;
   };
+  std::vector<int64_t> nodes;
+  if (llvm::Error e = complete(c, nodes))
+    return fail(std::move(e), rt::kExitUsage);
   if (rt::Status status = checkFiles(c); !status)
     return fail(llvm::createStringError(status.message()));
   if (!c.exportWeights.empty()) {
@@ -295,11 +320,6 @@ int main(int argc, char **argv) {
     llvm::Error e = weights->writeSafetensors(c.exportWeights);
     return e ? fail(std::move(e)) : 0;
   }
-  for (const std::string &text : c.dims)
-    if (llvm::Error e = c.compile.import.addDim(text))
-      return fail(std::move(e));
-  for (const std::string &text : c.inits)
-    c.compile.import.addInit(text);
   if (c.listParameters) {
     llvm::Expected<compiler::ListedParameters> listed = compiler::listParameters(c.compile.model, c.compile.import);
     if (!listed)
@@ -318,20 +338,12 @@ int main(int argc, char **argv) {
     std::fflush(stdout);
   };
   if (!c.whatIf.empty()) {
-    auto nodes = parseNodes(c.whatIf);
-    if (!nodes)
-      return fail(nodes.takeError());
-    auto clusters = predictClusters(c.compile, *nodes, progress);
+    auto clusters = predictClusters(c.compile, nodes, progress);
     if (!clusters)
       return fail(clusters.takeError());
     std::fputs(table(*clusters).c_str(), stdout);
     return 0;
   }
-  if (!c.compile.train && !c.compile.import.freeze.empty())
-    return fail(
-        llvm::createStringError("--freeze is for a training step: add --train, or --list-parameters to see it"));
-  if (c.compile.output.empty() && !c.searchOnly)
-    return fail(llvm::createStringError("-o DIR, --search-only or --what-if nodes=N,... is needed"));
   // Beside the compiler, where there is a thread for it: a large model takes a while to sum.
   std::future<std::string> recipe;
   if (!c.searchOnly) {

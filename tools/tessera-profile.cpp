@@ -65,6 +65,23 @@ rt::Status checkFiles(const CommandLine &c) {
   return files.check();
 }
 
+/// What is wrong with the command line alone; reads its texts.
+llvm::Error complete(CommandLine &c) {
+  if (c.output.empty() && c.topology.empty())
+    return llvm::createStringError("give -o FILE and --mesh, or --write-topology FILE");
+  if (llvm::Error e = strategies::parseBytes(c.maxBytes).moveInto(c.measure.maxBytes))
+    return e;
+  if (c.output.empty())
+    return llvm::Error::success();
+  if (llvm::Error e = dist::Mesh::parse(c.mesh).moveInto(c.measure.mesh))
+    return e;
+  constexpr int64_t kMaxRanks = 256;
+  if (c.measure.mesh.numRanks() > kMaxRanks)
+    return llvm::createStringError("mesh '%s': at most %lld ranks are measured on one machine", c.mesh.c_str(),
+                                   (long long)kMaxRanks);
+  return llvm::Error::success();
+}
+
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> readProgram(mlir::MLIRContext &context, const std::string &path) {
   std::string why;
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &d) {
@@ -90,18 +107,6 @@ llvm::Error run(CommandLine &c) {
       return e;
   if (c.output.empty())
     return llvm::Error::success();
-  llvm::Expected<dist::Mesh> mesh = dist::Mesh::parse(c.mesh);
-  if (!mesh)
-    return mesh.takeError();
-  constexpr int64_t kMaxRanks = 256;
-  if (mesh->numRanks() > kMaxRanks)
-    return llvm::createStringError("mesh %s: at most %lld ranks are measured on one machine", mesh->str().c_str(),
-                                   (long long)kMaxRanks);
-  c.measure.mesh = std::move(*mesh);
-  llvm::Expected<int64_t> bytes = strategies::parseBytes(c.maxBytes);
-  if (!bytes)
-    return bytes.takeError();
-  c.measure.maxBytes = *bytes;
   strategies::ProfileTable table;
   if (!c.add.empty()) {
     auto old = strategies::ProfileTable::load(c.add);
@@ -153,15 +158,14 @@ int main(int argc, char **argv) {
     return *exitCode;
   if (app.count("--backend") == 0)
     c.measure.backend = c.device;
-  if (c.output.empty() && c.topology.empty()) {
-    rt::printError("tessera-profile: error: give -o FILE and --mesh, or --write-topology FILE");
-    return rt::kExitUsage;
-  }
-  rt::endOnInterrupt("tessera-profile");
-  if (llvm::Error e = run(c)) {
+  auto fail = [](llvm::Error e, int code) {
     rt::yieldToInterrupt();
     rt::printError("tessera-profile: error: " + llvm::toString(std::move(e)));
-    return 1;
-  }
-  return 0;
+    return code;
+  };
+  if (llvm::Error e = complete(c))
+    return fail(std::move(e), rt::kExitUsage);
+  rt::endOnInterrupt("tessera-profile");
+  llvm::Error e = run(c);
+  return e ? fail(std::move(e), rt::kExitError) : 0;
 }

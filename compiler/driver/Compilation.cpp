@@ -14,15 +14,6 @@ using namespace mlir;
 
 namespace tessera {
 
-const std::vector<std::string> &compileModes() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> list = strategies::modeNames();
-    list.push_back("hybrid");
-    return list;
-  }();
-  return names;
-}
-
 Compilation::Compilation(const CompileOptions &options, const Progress &progress)
     : options(options), progress_(progress), handler_(&context, [this](Diagnostic &d) {
         if (d.getSeverity() == DiagnosticSeverity::Error) {
@@ -37,39 +28,8 @@ Compilation::Compilation(const CompileOptions &options, const Progress &progress
   context.loadDialect<func::FuncDialect, graph::GraphDialect, dist::DistDialect>();
 }
 
-/// Mode hybrid, and what it shares with mode data.
-llvm::Error Compilation::checkMode(llvm::StringRef chooses) const {
-  const std::string &mode = options.assign.mode;
-  const bool isHybrid = mode == "hybrid";
-  if (!llvm::is_contained(compileModes(), mode))
-    return llvm::createStringError("unknown mode '%s'; modes are %s", mode.c_str(),
-                                   llvm::join(compileModes(), ", ").c_str());
-  if (options.gradientReduction != "mean" && options.gradientReduction != "sum")
-    return llvm::createStringError("--gradient-reduction %s: expected mean or sum", options.gradientReduction.c_str());
-  if (options.gradientReduction == "sum" && !isHybrid && mode != "data")
-    return llvm::createStringError("--gradient-reduction sum: mode %s reduces every gradient where "
-                                   "it costs least, to the mean; use --mode data or hybrid",
-                                   mode.c_str());
-  if (options.broadcastParameters && !isHybrid && mode != "data")
-    return llvm::createStringError("--broadcast-parameters is for --mode data and hybrid");
-  if (!isHybrid && !options.hybridOptions.empty())
-    return llvm::createStringError("--hybrid-options is for --mode hybrid");
-  for (auto [option, given] : {std::pair<llvm::StringRef, bool>("--strategy", !options.assign.strategy.empty()),
-                               std::pair<llvm::StringRef, bool>("--save-strategies", !options.saveStrategies.empty()),
-                               std::pair<llvm::StringRef, bool>(chooses, !chooses.empty())})
-    if (isHybrid && given)
-      return llvm::createStringError("%s: mode hybrid chooses no strategies, the model file says "
-                                     "where ranks communicate",
-                                     option.str().c_str());
-  for (auto [option, given] : {std::pair("--dump-strategy-graph", !options.assign.dumpGraph.empty()),
-                               std::pair("--searcher", !options.assign.searcher.empty())})
-    if (mode != "auto" && given)
-      return llvm::createStringError("%s: mode %s searches nothing; use it with --mode auto", option, mode.c_str());
-  return llvm::Error::success();
-}
-
 llvm::Error Compilation::read(llvm::StringRef chooses) {
-  if (llvm::Error e = checkMode(chooses))
+  if (llvm::Error e = checkOptions(options, chooses))
     return e;
   if (llvm::Error e = strategies::parseAssign(options.assign).moveInto(assign))
     return e;
@@ -91,9 +51,6 @@ llvm::Error Compilation::read(llvm::StringRef chooses) {
       training.lossScale = "dynamic"; // gradients in float16 underflow without
     training.perRank = hybrid.has_value();
     import.microBatches = training.accumulate;
-    // The pass reads the texts itself; what is wrong with them is said before a large model is imported.
-    if (auto parsed = compiler::parseTraining(training); !parsed)
-      return parsed.takeError();
   }
   return llvm::Error::success();
 }

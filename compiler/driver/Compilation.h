@@ -27,8 +27,7 @@ class Compilation {
 public:
   Compilation(const CompileOptions &options, const Progress &progress);
 
-  /// Reads texts and files, and refuses options that have no meaning together. Sets what follows. `chooses` names the
-  /// command-line option that makes no sense where nothing is chosen, as in mode hybrid; empty: there is none.
+  /// Checks the options (`chooses`: see checkOptions) and reads their files. Sets what follows.
   llvm::Error read(llvm::StringRef chooses = "");
 
   const CompileOptions &options;
@@ -50,8 +49,6 @@ public:
   void say(const std::string &line) const { progress_(line); }
 
 private:
-  llvm::Error checkMode(llvm::StringRef chooses) const;
-
   const Progress &progress_;
   std::string said_; // by passes, as errors
   mlir::ScopedDiagnosticHandler handler_;

@@ -81,6 +81,11 @@ using Progress = std::function<void(const std::string &)>;
 /// What CompileOptions::assign may have as mode: the modes of assignment, and hybrid.
 const std::vector<std::string> &compileModes();
 
+/// What is wrong with the options by themselves: texts that mean nothing, and options that mean nothing together. No
+/// file is read. `chooses` names the command-line option that makes no sense where nothing is chosen, as in mode
+/// hybrid; empty: there is none. The functions below check the same.
+llvm::Error checkOptions(const CompileOptions &options, llvm::StringRef chooses = "");
+
 llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progress &progress);
 
 /// Phases 1 to 3 alone: nothing is written, and the result knows no memory but the search's estimate.

@@ -12,6 +12,8 @@ using namespace mlir;
 
 namespace tessera::compiler {
 
+int64_t maxRanks() { return rt::kMaxRanks; }
+
 /// Makes and checks the plans of all ranks, one after the other.
 static Error forEachPlan(ModuleOp local, const EmitOptions &options, MemoryReport *report,
                          llvm::function_ref<void(const plan::Plan &, rt::PlanContents)> use) {

@@ -34,6 +34,9 @@ struct EmitOptions {
   const WeightStore *generated = nullptr;
 };
 
+/// The most ranks that a plan is written for and read of.
+int64_t maxRanks();
+
 /// What one rank's memory goes to. All ranks are alike.
 struct MemoryReport {
   struct Item {

@@ -187,7 +187,7 @@ def strategy_graphs_are_dumped_and_solved_alone(c):
         c.compile("--searcher", searcher, out=searcher)
         found = json.loads((c.folder / searcher / "report.json").read_text())["functions"][0]["search"]
         expect(found["searcher"] == searcher and found["cost_ns"] == alone, f"{searcher}: {found}, alone {alone}")
-    fails(c.compile("--dump-strategy-graph", c.folder / "g.json", mode="data", out="bad", code=1), "--mode auto")
+    fails(c.compile("--dump-strategy-graph", c.folder / "g.json", mode="data", out="bad", code=2), "--mode auto")
     fails(c.compile("--dump-strategy-graph", c.folder / "no" / "g.json", out="bad", code=1), "g.json")
     expect(not (c.folder / "bad").exists(), "a half-written plan was left")
 

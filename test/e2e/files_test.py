@@ -156,6 +156,36 @@ def exit_codes_are_those_of_the_table(c):
             text = c.run(c.bin / tool, *wrong, code=2)
             expect(text.startswith(f"{tool}: "), f"{tool} {wrong}: {text}")
     nothing = c.folder / "nothing"
+    # What is wrong by itself is said before anything is read: the files are not there.
+    compiles, training = ("tessera-compile", nothing, "-o", c.folder / "x"), ("--train",)
+    runs, solves = ("tessera-run", nothing, "--data", "synthetic"), ("tessera-solve", nothing)
+    profiles = ("tessera-profile", nothing, "-o", c.folder / "x")
+    for command, wrong in (
+        *((compiles, w) for w in (
+            ("--mode", "foo"), ("--dim", "batch"), ("--dim", "batch=0"), ("--dim", "batch=x"), ("--mesh", "data=x"),
+            ("--mesh", "0"), ("--mesh", "-2"), ("--mesh", "5000"), ("--mesh", "data=1000000"), ("--mesh", "a=64,b=65"),
+            ("--mesh", "data=9999999999"), ("--memory", "lots"), ("--memory", "-1"), ("--init", "foo"),
+            ("--init", "normal:x"), ("--precision", "f7"), ("--search-gap", "nan"),
+            ("--hybrid-options", c.folder / "h.json"), ("--freeze", "w"), (*training, "--recompute", "some"),
+            (*training, "--optimizer", "foo"), (*training, "--optimizer", "sgd:lr=-1"), (*training, "--loss", "foo"),
+            (*training, "--schedule", "cosine"), (*training, "--loss-scale", "foo"), (*training, "--aux-outputs", "x"),
+            ("--optimizer", "sgd:lr=1"), ("--mode", "hybrid", "--strategy", c.folder / "s.json"))),
+        (compiles[:2], ()), (compiles[:2], ("--what-if", "nodes=0")), (compiles[:2], ("--what-if", "2")),
+        *((runs, w) for w in (
+            ("--steps", "0"), ("--trace", "steps=x"), ("--checkpoint-every", "x"), ("--check-numerics", "foo"),
+            ("--device", "foo"), ("--infer",), ("--elastic",), ("--restarts", "1"))),
+        *((profiles, ("--mesh", "2", *w)) for w in (("--max-bytes", "lots"), ("--seconds", "nan"), ("--device", "foo"))),
+        *((profiles, ("--mesh", w)) for w in ("0", "100000", "data=x")),
+        *((solves, w) for w in (("--seconds", "nan"), ("--searcher", "foo"), ("--threads", "0"))),
+        (("tessera-ckpt", "split", nothing, "-o", c.folder / "x"), ("--parts", "0")),
+        (("tessera-ckpt", "export", nothing, "-o", c.folder / "x"), ("--dtype", "F7")),
+        (("tessera-ckpt", "compare", nothing, nothing), ("--tolerance", "-1")),
+        (("tessera-dump", nothing), ("--json", "--all")),
+    ):
+        text = c.run(c.bin / command[0], *command[1:], *wrong, code=2)
+        one_line(text, f"{command[0]}: ")
+        expect(str(nothing) not in text, f"{wrong}: a file was looked for: {text}")
+        expect(not wrong or str(wrong[-1]).split(":")[0] in text or wrong[-2] in text, f"{wrong}: not said what: {text}")
     for command in (("tessera-compile", nothing, "-o", c.folder / "x"), ("tessera-run", nothing, "--data", "synthetic"),
                     ("tessera-dump", nothing), ("tessera-ckpt", "show", nothing), ("tessera-solve", nothing),
                     ("tessera-profile", nothing, "--mesh", "2", "-q", "--max-bytes", "1KiB", "-o", c.folder / "x")):

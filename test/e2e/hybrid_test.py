@@ -258,12 +258,12 @@ def parameters_are_broadcast(c):
 
 @case
 def errors_name_what_is_wrong(c):
-    def fails(needed, nodes=None, options=None, more=(), shape=(4, 12), out="y", extra=None, constants=()):
+    def fails(needed, nodes=None, options=None, more=(), shape=(4, 12), out="y", extra=None, constants=(), code=1):
         file = model(c.folder / "bad.onnx", nodes or [helper.make_node("Relu", ["x"], ["y"])],
                      {"x": list(shape), **(extra or {})}, {out: None}, constants)
         given = ["--hybrid-options", c.options(options)] if options is not None else []
         text = c.compile(file, "bad", "--mode", "hybrid", "--mesh", "data=2,model=2", "--inputs", "x", *given, *more,
-                         code=1)
+                         code=code)
         assert needed in text and text.count("error") == 1, f"expected '{needed}' in: {text}"
         assert not (c.folder / "bad").exists(), "output was left behind"
 
@@ -303,14 +303,14 @@ def errors_name_what_is_wrong(c):
     fails(": inputs: 'x' has 2 dimensions, not 3", options={"inputs": {"x": ["data", None, "model"]}})
     fails(": inputs: 'x': the axis 'data' cuts two dimensions", options={"inputs": {"x": ["data", "data"]}})
     fails(": inputs: 'x': expected a list", options={"inputs": {"x": "data"}})
-    fails("--strategy: mode hybrid chooses no strategies", more=["--strategy", "s.json"])
+    fails("--strategy: mode hybrid chooses no strategies", more=["--strategy", "s.json"], code=2)
 
     text = c.compile("mlp_hybrid.onnx", "bad", "--mesh", "data=2,model=2", "--dim", "batch=8", code=1)
     assert "/fc2/AllReduce" in text and "--mode hybrid" in text, text
     text = c.compile("mlp_train.onnx", "bad", "--mode", "hybrid", "--mesh", "a=2", "--dim", "batch=8", code=1)
     assert "has no axis 'data'" in text, text
     text = c.compile("mlp_train.onnx", "bad", "--mode", "auto", "--mesh", "2", "--dim", "batch=8", *TRAIN,
-                     "--gradient-reduction", "sum", code=1)
+                     "--gradient-reduction", "sum", code=2)
     assert "--gradient-reduction" in text, text
 
 

@@ -90,7 +90,7 @@ def broken_profiles_and_programs_are_refused(c):
     text = c.run("tessera-profile", c.folder / "bad.mlir", "--mesh", "2", "-q", "--seconds", "1e-6", "--max-bytes", "1KiB",
                  "-o", c.folder / "none.json", code=1)
     expect("bad.mlir" in text and not (c.folder / "none.json").exists(), text)
-    expect("at most" in c.run("tessera-profile", "--mesh", "100000", "-o", c.folder / "none.json", code=1), "too many ranks")
+    expect("at most" in c.run("tessera-profile", "--mesh", "100000", "-o", c.folder / "none.json", code=2), "too many ranks")
 
 
 @case
@@ -155,8 +155,8 @@ def clusters_are_predicted(c):
     expect("'network'" in c.compile("--topology", c.write("racks.json", TWO_RACKS), "--what-if", "nodes=2", "-q",
                                     mesh="data=12", out=None, code=1), "network")
     for bad in ("nodes=", "nodes=0", "2,4", "nodes=1,x"):
-        expect("--what-if" in c.compile("--what-if", bad, out=None, code=1), bad)
-    expect("-o DIR" in c.compile(out=None, code=1), "an output is needed")
+        expect("--what-if" in c.compile("--what-if", bad, out=None, code=2), bad)
+    expect("-o DIR" in c.compile(out=None, code=2), "an output is needed")
 
 
 @case

@@ -150,7 +150,7 @@ def auto_takes_the_cheapest_segments_that_fit(c):
             assert arena <= limit and time <= 1.01 * best, (limit, arena, time, best, found)
             some += chosen.startswith("full:")
         assert some > 0, "no limit asked for a part of the segments"
-    text = c.compile(model, "some", "--inputs", "x", code=1)
+    text = c.compile(model, "some", "--inputs", "x", code=2)
     assert "--recompute some: expected" in text, text
 
 

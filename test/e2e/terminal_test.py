@@ -106,6 +106,9 @@ def names_in_settings(c):
     c.compile("--profile", c.write({"kernels": {HOSTILE: "x"}}))
     c.compile("--strategy", c.write([{"op": HOSTILE, "in": []}]), "--mode", "semi-auto")
     c.compile("--mode", "hybrid", "--hybrid-options", c.write({HOSTILE: 1}))
+    c.shows(c.bin / "tessera-compile", c.folder / "m.onnx", "--mesh", HOSTILE, "-o", c.folder / "plan", code=2)
+    for option in ("--mode", "--dim", "--memory", "--init", "--optimizer", "--loss", "--recompute"):
+        c.compile("--train", option, HOSTILE, code=2)
     c.compile("--topology", HOSTILE)
 
 

@@ -1,0 +1,87 @@
+// What is wrong with a command line by itself, said before any file is read.
+#include "compiler/driver/Driver.h"
+#include "compiler/driver/RecomputeTrials.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+namespace tessera {
+
+const std::vector<std::string> &compileModes() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list = strategies::modeNames();
+    list.push_back("hybrid");
+    return list;
+  }();
+  return names;
+}
+
+/// Mode hybrid, and what it shares with mode data.
+static llvm::Error checkMode(const CompileOptions &options, llvm::StringRef chooses) {
+  const std::string &mode = options.assign.mode;
+  const bool isHybrid = mode == "hybrid";
+  if (!llvm::is_contained(compileModes(), mode))
+    return llvm::createStringError("unknown mode '%s'; modes are %s", mode.c_str(),
+                                   llvm::join(compileModes(), ", ").c_str());
+  if (options.gradientReduction != "mean" && options.gradientReduction != "sum")
+    return llvm::createStringError("--gradient-reduction %s: expected mean or sum", options.gradientReduction.c_str());
+  if (options.gradientReduction == "sum" && !isHybrid && mode != "data")
+    return llvm::createStringError("--gradient-reduction sum: mode %s reduces every gradient where "
+                                   "it costs least, to the mean; use --mode data or hybrid",
+                                   mode.c_str());
+  if (options.broadcastParameters && !isHybrid && mode != "data")
+    return llvm::createStringError("--broadcast-parameters is for --mode data and hybrid");
+  if (!isHybrid && !options.hybridOptions.empty())
+    return llvm::createStringError("--hybrid-options is for --mode hybrid");
+  for (auto [option, given] : {std::pair<llvm::StringRef, bool>("--strategy", !options.assign.strategy.empty()),
+                               std::pair<llvm::StringRef, bool>("--save-strategies", !options.saveStrategies.empty()),
+                               std::pair<llvm::StringRef, bool>(chooses, !chooses.empty())})
+    if (isHybrid && given)
+      return llvm::createStringError("%s: mode hybrid chooses no strategies, the model file says "
+                                     "where ranks communicate",
+                                     option.str().c_str());
+  for (auto [option, given] : {std::pair("--dump-strategy-graph", !options.assign.dumpGraph.empty()),
+                               std::pair("--searcher", !options.assign.searcher.empty())})
+    if (mode != "auto" && given)
+      return llvm::createStringError("%s: mode %s searches nothing; use it with --mode auto", option, mode.c_str());
+  return llvm::Error::success();
+}
+
+static llvm::Error checkMesh(const CompileOptions &options) {
+  llvm::Expected<dist::Mesh> mesh = dist::Mesh::parse(options.assign.mesh);
+  if (!mesh)
+    return mesh.takeError();
+  if (!options.output.empty() && mesh->numRanks() > compiler::maxRanks())
+    return llvm::createStringError("mesh '%s': a plan has at most %lld ranks, not %lld", options.assign.mesh.c_str(),
+                                   (long long)compiler::maxRanks(), (long long)mesh->numRanks());
+  return llvm::Error::success();
+}
+
+static llvm::Error checkInit(const compiler::ImportOptions &import) {
+  if (auto rule = compiler::makeInitRule(import.initRule, {}, 0); !rule)
+    return rule.takeError();
+  for (const auto &[pattern, text] : import.initRules)
+    if (auto rule = compiler::makeInitRule(text, {}, 0); !rule)
+      return rule.takeError();
+  return llvm::Error::success();
+}
+
+llvm::Error checkOptions(const CompileOptions &options, llvm::StringRef chooses) {
+  if (llvm::Error e = checkMode(options, chooses))
+    return e;
+  if (llvm::Error e = checkMesh(options))
+    return e;
+  if (!options.assign.memory.empty())
+    if (auto bytes = strategies::parseBytes(options.assign.memory); !bytes)
+      return bytes.takeError();
+  if (llvm::Error e = checkInit(options.import))
+    return e;
+  if (options.recompute != "auto")
+    if (auto again = parseRecomputed(options.recompute); !again)
+      return again.takeError();
+  if (options.train)
+    if (auto training = compiler::parseTraining(options.training); !training)
+      return training.takeError();
+  return llvm::Error::success();
+}
+
+} // namespace tessera
