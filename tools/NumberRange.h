@@ -4,6 +4,7 @@
 //
 //   app.add_option("--seconds", seconds)->check(between(0, 1e6));
 //   // tessera-solve FILE --seconds nan:  "--seconds: nan is no number from 0 to 1e+06"
+//   app.add_option("--seed", seed)->check(notNegative());
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_TOOLS_NUMBERRANGE_H
@@ -26,6 +27,16 @@ inline CLI::Validator between(double least, double most) {
     return given + " is no number from " + text;
   };
   return CLI::Validator(check, "from " + range.str(), "BETWEEN");
+}
+
+/// Of an unsigned number: CLI11 takes -1 for the largest.
+inline CLI::Validator notNegative() {
+  return CLI::Validator(
+      [](const std::string &text) {
+        return CLI::detail::trim_copy(text).starts_with("-") ? "expected a whole number from 0 on, not '" + text + "'"
+                                                             : std::string();
+      },
+      "");
 }
 
 } // namespace tessera

@@ -110,7 +110,9 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_flag("--init-at-start", o.initAtStart,
                "Store no values of parameters that are initialised by rule: every rank makes its own "
                "when a run starts (above 1 GiB of them it always does)");
-  app.add_option("--seed", o.import.seed, "Of initialisation and dropout")->capture_default_str();
+  app.add_option("--seed", o.import.seed, "Of initialisation and dropout")
+      ->check(tessera::notNegative())
+      ->capture_default_str();
   app.add_option("--inputs", o.import.inputs, "Exactly these graph inputs are model inputs, the others parameters")
       ->delimiter(',');
   auto names = [&](const char *option, std::vector<std::string> &patterns, const char *what) {

@@ -73,7 +73,8 @@ void declare(CLI::App &app, CommandLine &c) {
   auto *steps =
       app.add_option("--steps", r.steps, "Batches to run; in training, with those of a resumed run")->check(atLeast(1));
   app.add_option("--epochs", r.epochs, "Passes over the data (default 1)")->check(atLeast(1))->excludes(steps);
-  app.add_option("--seed,--shuffle-seed", r.seed, "Of shuffling and augmentation (default 0, or the resumed run's)");
+  app.add_option("--seed,--shuffle-seed", r.seed, "Of shuffling and augmentation (default 0, or the resumed run's)")
+      ->check(tessera::notNegative());
   app.add_option("--shuffle", c.shuffle, "1 or 0: shuffle the data or not")->check(CLI::Range(0, 1));
   app.add_option("--augment", c.augment, "1 or 0: augment the data or not")->check(CLI::Range(0, 1));
   app.add_flag("--eval-each-epoch", r.evalEachEpoch, "Evaluate after every epoch of training and at its end");

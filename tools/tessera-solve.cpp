@@ -111,7 +111,9 @@ int main(int argc, char **argv) {
       ->check(tessera::between(0.0, 1e9))
       ->capture_default_str();
   app.add_option("--threads", options.threads, "threads")->check(CLI::Range(1, 256))->capture_default_str();
-  app.add_option("--seed", options.seed, "seed of the randomized phases")->capture_default_str();
+  app.add_option("--seed", options.seed, "seed of the randomized phases")
+      ->check(tessera::notNegative())
+      ->capture_default_str();
   app.add_option("--gap", options.gap, "stop at this relative distance to the lower bound")
       ->check(tessera::between(0.0, 1.0))
       ->capture_default_str();

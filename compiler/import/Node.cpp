@@ -2,6 +2,8 @@
 
 #include "compiler/import/Node.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 #include <charconv>
 
 using llvm::StringRef;
@@ -45,13 +47,33 @@ Val Node::floatIn(int i) {
   return x;
 }
 
+/// Of a value that is computed: a result of operators, which may all have constants for operands and not be folded.
+static std::string whyUnknown(mlir::Value value) {
+  llvm::SmallVector<mlir::Value> open{value};
+  llvm::DenseSet<mlir::Value> seen;
+  std::string divides;
+  while (!open.empty()) {
+    mlir::Value from = open.pop_back_val();
+    if (!from || !seen.insert(from).second)
+      continue;
+    mlir::Operation *op = from.getDefiningOp();
+    if (!op)
+      return "it depends on the model's inputs or weights";
+    if (mlir::isa<graph::DivOp, graph::ModOp>(op) && mlir::getElementTypeOrSelf(from.getType()).isInteger())
+      if (auto name = op->getAttrOfType<mlir::StringAttr>(graph::kNameAttr))
+        divides = name.str();
+    llvm::append_range(open, op->getOperands());
+  }
+  return divides.empty() ? "it is of constants that cannot be evaluated" : "'" + divides + "' divides an integer by 0";
+}
+
 std::optional<Shape> Node::knownInts(int i, StringRef what) {
   if (!has(i))
     return std::nullopt;
   const Val &x = inputs_[i];
   if (!x.known || isFloat(x.type)) {
     fail(what + " (input " + Twine(i) + ") must be " +
-         (x.known ? "integers" : "known at import; it depends on the model's inputs or weights"));
+         (x.known ? "integers" : "known at import; " + whyUnknown(x.value)));
     return std::nullopt;
   }
   if (x.known->size() > 65536) {
@@ -175,7 +197,10 @@ std::vector<Val> Node::subgraph(const onnx::GraphProto &graph, llvm::ArrayRef<Va
 }
 
 void Node::checkAttributes() {
+  std::set<llvm::StringRef> given;
   for (const auto &attribute : proto.attribute()) {
+    if (!given.insert(attribute.name()).second)
+      fail("the attribute '" + Twine(attribute.name()) + "' is given twice");
     if (!attribute.ref_attr_name().empty())
       fail("the attribute '" + Twine(attribute.name()) + "' refers to a function's attribute");
     if (!read_.count(attribute.name()))

@@ -164,7 +164,7 @@ def exit_codes_are_those_of_the_table(c):
         *((compiles, w) for w in (
             ("--mode", "foo"), ("--dim", "batch"), ("--dim", "batch=0"), ("--dim", "batch=x"), ("--mesh", "data=x"),
             ("--mesh", "0"), ("--mesh", "-2"), ("--mesh", "5000"), ("--mesh", "data=1000000"), ("--mesh", "a=64,b=65"),
-            ("--mesh", "data=9999999999"), ("--memory", "lots"), ("--memory", "-1"), ("--init", "foo"),
+            ("--mesh", "data=9999999999"), ("--memory", "lots"), ("--memory", "-1"), ("--seed", "-1"), ("--init", "foo"),
             ("--init", "normal:x"), ("--precision", "f7"), ("--search-gap", "nan"),
             ("--hybrid-options", c.folder / "h.json"), ("--freeze", "w"), (*training, "--recompute", "some"),
             (*training, "--optimizer", "foo"), (*training, "--optimizer", "sgd:lr=-1"), (*training, "--loss", "foo"),
@@ -173,10 +173,10 @@ def exit_codes_are_those_of_the_table(c):
         (compiles[:2], ()), (compiles[:2], ("--what-if", "nodes=0")), (compiles[:2], ("--what-if", "2")),
         *((runs, w) for w in (
             ("--steps", "0"), ("--trace", "steps=x"), ("--checkpoint-every", "x"), ("--check-numerics", "foo"),
-            ("--device", "foo"), ("--infer",), ("--elastic",), ("--restarts", "1"))),
+            ("--device", "foo"), ("--seed", "-1"), ("--infer",), ("--elastic",), ("--restarts", "1"))),
         *((profiles, ("--mesh", "2", *w)) for w in (("--max-bytes", "lots"), ("--seconds", "nan"), ("--device", "foo"))),
         *((profiles, ("--mesh", w)) for w in ("0", "100000", "data=x")),
-        *((solves, w) for w in (("--seconds", "nan"), ("--searcher", "foo"), ("--threads", "0"))),
+        *((solves, w) for w in (("--seconds", "nan"), ("--searcher", "foo"), ("--seed", "-1"), ("--threads", "0"))),
         (("tessera-ckpt", "split", nothing, "-o", c.folder / "x"), ("--parts", "0")),
         (("tessera-ckpt", "export", nothing, "-o", c.folder / "x"), ("--dtype", "F7")),
         (("tessera-ckpt", "compare", nothing, nothing), ("--tolerance", "-1")),

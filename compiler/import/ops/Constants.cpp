@@ -2,6 +2,8 @@
 
 #include "compiler/import/Node.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 #include <cmath>
 
 using namespace tessera;
@@ -68,9 +70,14 @@ static void range(Node &n) {
     if (!v.known || v.size() != 1 || v.type != start.type)
       return (void)n.fail("start, limit and delta must be numbers of one type, known at import");
   double a = start.known->floatAt(0), z = limit.known->floatAt(0), d = delta.known->floatAt(0);
-  double count = d == 0 ? NAN : std::max(0.0, std::ceil((z - a) / d));
-  if (!(count <= GraphBuilder::kMaxFolded))
-    return (void)n.fail("the delta is 0 or there are more than " + llvm::Twine(GraphBuilder::kMaxFolded) + " elements");
+  if (d == 0)
+    return (void)n.fail("the delta is 0");
+  const double count = std::max(0.0, std::ceil((z - a) / d));
+  if (std::isnan((z - a) / d))
+    return (void)n.fail("start, limit and delta must be finite numbers");
+  if (count > GraphBuilder::kMaxFolded)
+    return (void)n.fail("it has " + llvm::formatv("{0:F0}", count).str() + " elements, which is too large; at most " +
+                        llvm::Twine(GraphBuilder::kMaxFolded) + " are supported");
   auto extent = int64_t(count);
   if (!n.b.mayFold(extent))
     return;

@@ -21,8 +21,7 @@ static std::optional<Window> readWindow(Node &n, const Val &x, Shape kernel) {
   w.dilations = n.attrInts("dilations").value_or(Shape(spatial, 1));
   w.pads = n.attrInts("pads").value_or(Shape(2 * spatial, 0));
   auto inRange = [&](const Shape &values, int64_t count, int64_t least) {
-    return int64_t(values.size()) == count &&
-           llvm::all_of(values, [&](int64_t v) { return v >= least && v <= kMaxWindow; });
+    return int64_t(values.size()) == count && llvm::all_of(values, [&](int64_t v) { return v >= least; });
   };
   if (!inRange(w.kernel, spatial, 1) || !inRange(w.strides, spatial, 1) || !inRange(w.dilations, spatial, 1) ||
       !inRange(w.pads, 2 * spatial, 0)) {
@@ -30,6 +29,14 @@ static std::optional<Window> readWindow(Node &n, const Val &x, Shape kernel) {
            llvm::Twine(2 * spatial) + " that are not negative");
     return std::nullopt;
   }
+  for (auto [what, values] :
+       {std::pair("kernel_shape", &w.kernel), {"strides", &w.strides}, {"dilations", &w.dilations}, {"pads", &w.pads}})
+    for (int64_t v : *values)
+      if (v > kMaxWindow) {
+        n.fail(llvm::Twine(what) + " has " + llvm::Twine(v) + ", which is too large; at most " +
+               llvm::Twine(kMaxWindow) + " is supported");
+        return std::nullopt;
+      }
   return w;
 }
 

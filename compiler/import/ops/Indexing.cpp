@@ -68,6 +68,17 @@ static bool checkIndices(Node &n, const Val &indices) {
   return false;
 }
 
+/// Of indices that are known: as the file has them, before negative ones are wrapped.
+static bool checkRange(Node &n, const Val &indices, int64_t extent, int64_t axis) {
+  if (indices.known)
+    for (int64_t i = 0; i < indices.known->stored(); ++i)
+      if (const int64_t at = indices.known->intAt(i); at < -extent || at >= extent) {
+        n.fail("index " + Twine(at) + " lies outside the extent " + Twine(extent) + " of dimension " + Twine(axis));
+        return false;
+      }
+  return true;
+}
+
 //===----------------------------------------------------------------------------------------------===//
 // Gather
 //===----------------------------------------------------------------------------------------------===//
@@ -81,6 +92,8 @@ static void gather(Node &n) {
   int64_t axis = n.axis(n.attrInt("axis", 0), x.rank());
   if (x.rank() + indices.rank() - 1 > kMaxRank)
     return (void)n.fail("the result has too many dimensions");
+  if (n.failed() || !checkRange(n, indices, x.shape[axis], axis))
+    return;
   indices = wrapIndices(n, indices, x.shape[axis]);
   if (n.failed())
     return;
@@ -129,7 +142,7 @@ static void gatherElements(Node &n) {
   if (!x || !checkIndices(n, indices))
     return;
   int64_t axis = n.axis(n.attrInt("axis", 0), x.rank());
-  if (n.failed() || !checkAlong(n, x, indices, axis))
+  if (n.failed() || !checkAlong(n, x, indices, axis) || !checkRange(n, indices, x.shape[axis], axis))
     return;
   n.out(0, takeAlong(n, reached(n, x, indices, axis), wrapIndices(n, indices, x.shape[axis]), axis));
 }

@@ -123,8 +123,11 @@ static void tile(Node &n) {
   Shape split, stretched, merged;
   for (int64_t d = 0; d < x.rank(); ++d) {
     int64_t times = (*repeats)[d];
-    if (times < 1 || times > (int64_t(1) << 40) / std::max<int64_t>(1, x.shape[d]))
+    if (times < 1)
       return (void)n.fail("repeats must be positive numbers");
+    if (times > (int64_t(1) << 40) / std::max<int64_t>(1, x.shape[d]))
+      return (void)n.fail("repeats has " + Twine(times) + ", which makes the result of " + shapeText(x.shape) +
+                          " too large");
     if (times > 1) {
       split.push_back(1);
       stretched.push_back(times);

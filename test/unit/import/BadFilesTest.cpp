@@ -115,3 +115,54 @@ TEST_CASE("constants that would take forever are refused", "[import]") {
     model.node("Add", {"v" + std::to_string(i), "v0"}, {"v" + std::to_string(i + 1)}, "add" + std::to_string(i));
   CHECK_THAT(model.output("v400").print(), Contains("take too much work to evaluate"));
 }
+
+TEST_CASE("numbers that are too large are not called negative", "[import]") {
+  constexpr int64_t kHuge = int64_t(1) << 62;
+  auto image = [] { return ModelBuilder().input("x", {1, 1, 4, 4}).weight("w", {1, 1, 2, 2}); };
+  auto conv = image().node("Conv", {"x", "w"}, {"y"}).attrInts("strides", {kHuge, kHuge}).output("y").print();
+  CHECK_THAT(conv, Contains("strides has 4611686018427387904, which is too large; at most 1048576 is supported"));
+  CHECK_THAT(image().node("Conv", {"x", "w"}, {"y"}).attrInts("strides", {0, 1}).output("y").print(),
+             Contains("need 2 positive numbers"));
+  auto tile = [](int64_t times) {
+    return ModelBuilder().input("x", {3}).ints("r", {times}).node("Tile", {"x", "r"}, {"y"}).output("y").print();
+  };
+  CHECK_THAT(tile(kHuge), Contains("too large") && !Contains("positive"));
+  CHECK_THAT(tile(-1), Contains("repeats must be positive numbers"));
+  auto range = [](int64_t limit, int64_t delta) {
+    ModelBuilder model;
+    model.input("x", {1}).ints("a", {0}, true).ints("z", {limit}, true).ints("d", {delta}, true);
+    return model.node("Range", {"a", "z", "d"}, {"y"}).output("y").print();
+  };
+  CHECK_THAT(range(3000000000, 1), Contains("it has 3000000000 elements, which is too large; at most 1048576"));
+  CHECK_THAT(range(4, 0), Contains("the delta is 0"));
+}
+
+TEST_CASE("an index that is out of range is told as the file has it", "[import]") {
+  for (const char *op : {"Gather", "GatherElements"})
+    for (const int64_t index : {INT64_MIN, int64_t(-4), int64_t(3)})
+      CHECK_THAT(ModelBuilder().input("x", {3}).ints("i", {index}).node(op, {"x", "i"}, {"y"}).output("y").print(),
+                 Contains("index " + std::to_string(index) + " lies outside the extent 3 of dimension 0"));
+  CHECK_THAT(ModelBuilder().input("x", {3}).ints("i", {-3}).node("Gather", {"x", "i"}, {"y"}).output("y").print(),
+             !Contains("error"));
+}
+
+TEST_CASE("a shape that no division gives is told so", "[import]") {
+  for (const std::string op : {"Div", "Mod"}) {
+    ModelBuilder model;
+    model.input("x", {4}).ints("a", {4}).ints("zero", {0});
+    model.node(op, {"a", "zero"}, {"s"}, "quotient").node("Reshape", {"x", "s"}, {"y"}, "reshape");
+    CHECK_THAT(model.output("y").print(),
+               Contains("node 'reshape'") && Contains("known at import; 'quotient' divides an integer by 0"));
+  }
+  ModelBuilder model;
+  model.input("x", {4}).input("n", {1}, tessera::onnx::TensorProto::INT64).ints("zero", {0});
+  model.node("Div", {"n", "zero"}, {"s"}).node("Reshape", {"x", "s"}, {"y"});
+  CHECK_THAT(model.output("y").print(), Contains("known at import; it depends on the model's inputs or weights"));
+}
+
+TEST_CASE("an attribute that is given twice is refused", "[import]") {
+  ModelBuilder model;
+  model.input("x", {2, 3}).node("Softmax", {"x"}, {"y"}).attr("axis", 0).attr("axis", 1);
+  CHECK_THAT(model.output("y").print(),
+             Contains("node 'n' (Softmax") && Contains("the attribute 'axis' is given twice"));
+}

@@ -256,7 +256,7 @@ TEST_CASE("Gather wraps negative indices", "[import]") {
   CHECK_THAT(gather({-1, 0}, false), Contains("dense<[4, 0]>") && Contains("graph.gather"));
   CHECK_THAT(gather({-2}, true), Contains("graph.slice") && Contains("starts = array<i64: 3, 0>"));
   CHECK_THAT(gather({-6, 0}, false),
-             Contains("error: node 'g' (Gather, opset 17): index -1 lies outside the extent 5"));
+             Contains("error: node 'g' (Gather, opset 17): index -6 lies outside the extent 5"));
   std::string text = ModelBuilder()
                          .input("i", {3}, tessera::onnx::TensorProto::INT64)
                          .weight("emb.weight", {10, 2})
