@@ -80,7 +80,7 @@ Value GraphBuilder::materialize(const Val &x) {
     return {};
   }
   if (x.known->size() == 0) {
-    fail("a tensor without elements is read by an operator that computes");
+    fail("a tensor without elements (" + shapeText(x.shape) + ") is read by an operator that computes");
     return {};
   }
   if (x.known->isSplat()) {
@@ -226,6 +226,9 @@ Val GraphBuilder::binaryOp(StringRef op, const Val &a, const Val &b, StringRef s
   if (a.known && b.known && mayFold(a.known->isSplat() && b.known->isSplat() ? 1 : *elementCount(*shape)))
     if (auto folded = foldBinary(op, *a.known, *b.known))
       return known(std::move(*folded), a.origin);
+  if (elementCount(*shape) == 0)
+    if (auto folded = foldBinary(op, *empty(a.type, *shape).known, *empty(b.type, *shape).known))
+      return known(std::move(*folded), a.origin);
   return createInferred(op, {a, b}, {}, suffix)[0];
 }
 
@@ -248,6 +251,8 @@ Val GraphBuilder::select(const Val &cond, const Val &a, const Val &b, StringRef 
                 " do not broadcast together");
   if (cond.known && a.known && b.known && mayFold(*elementCount(*shape)))
     return known(foldSelect(*cond.known, *a.known, *b.known), a.origin);
+  if (elementCount(*shape) == 0)
+    return empty(a.type, *shape);
   return createInferred(graph::SelectOp::getOperationName(), {cond, a, b}, {}, suffix)[0];
 }
 
@@ -299,6 +304,8 @@ Val GraphBuilder::broadcast(const Val &x, Shape shape, StringRef suffix) {
     return x;
   if (x.known && elementCount(shape) && mayFold(x.known->isSplat() ? 1 : *elementCount(shape)))
     return known(foldBroadcast(*x.known, shape), x.origin);
+  if (elementCount(shape) == 0)
+    return empty(x.type, shape);
   return createTyped(graph::BroadcastOp::getOperationName(), x, {}, x.type, shape, suffix);
 }
 
@@ -332,6 +339,8 @@ Val GraphBuilder::slice(const Val &x, Shape starts, Shape limits, Shape strides,
     return x;
   if (x.known && mayFold(x.known->isSplat() ? 1 : *elementCount(shape)))
     return known(foldSlice(*x.known, starts, strides, shape), x.origin);
+  if (elementCount(shape) == 0)
+    return empty(x.type, shape);
   return create<graph::SliceOp>(x, {attr("starts", starts), attr("limits", limits), attr("strides", strides)},
                                 suffix)[0];
 }
@@ -353,6 +362,8 @@ Val GraphBuilder::pad(const Val &x, Shape lo, Shape hi, double value, StringRef 
     return fail("the padded shape " + shapeText(shape) + " is too large");
   if (x.known && mayFold(*count))
     return known(foldPad(*x.known, lo, value, shape), x.origin);
+  if (x.size() == 0) // all of it is padding
+    return known(Constant::splat(x.type, shape, value));
   Shape inner(x.rank(), 0);
   return create<graph::PadOp>(x, {attr("lo", lo), attr("hi", hi), attr("inner", inner), attrF64("value", value)},
                               suffix)[0];
@@ -397,6 +408,11 @@ Val GraphBuilder::gather(const Val &table, const Val &indices, int64_t axis, Str
       if (int64_t at = indices.known->intAt(i); at < 0 || at >= table.shape[axis])
         return fail("index " + llvm::Twine(at) + " lies outside the extent " + llvm::Twine(table.shape[axis]) +
                     " of dimension " + llvm::Twine(axis));
+  Shape result(table.shape.begin(), table.shape.begin() + axis);
+  result.append(indices.shape.begin() + batchDims, indices.shape.end());
+  result.append(table.shape.begin() + axis + 1, table.shape.end());
+  if (elementCount(result) == 0)
+    return empty(table.type, std::move(result));
   if (table.known && indices.known && batchDims == 0) {
     Shape shape = table.shape;
     shape[axis] = 1;

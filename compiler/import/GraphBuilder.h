@@ -73,6 +73,8 @@ public:
   /// their own call it, too.
   bool mayFold(int64_t elements);
   Val scalar(DType type, double value) const { return known(Constant::splat(type, {}, value)); }
+  /// A tensor without elements. It is known, whatever it is made of: there is nothing to compute.
+  Val empty(DType type, Shape shape) const { return known(Constant::ints(type, std::move(shape), {})); }
   /// A scalar of x's element type.
   Val scalarLike(const Val &x, double value) const { return scalar(x.type, value); }
   mlir::Value materialize(const Val &x);

@@ -300,6 +300,10 @@ Error FunctionBuilder::finish(GraphBuilder &builder) {
       return createStringError("the model's output '%s' is an output that its operator does not give",
                                output.name().c_str());
     builder.setNode(output.name());
+    if (!it->second.sequence && it->second.size() == 0)
+      return createStringError("the model's output '%s' has no elements (shape %s): no program can give it; remove it "
+                               "from the file's outputs",
+                               output.name().c_str(), shapeText(it->second.shape).c_str());
     results.push_back(builder.materialize(it->second));
     roles.push_back({graph::kOutput.str(), output.name()});
   }

@@ -395,8 +395,9 @@ Error RoleBuilder::addInitializers() {
       return decision.takeError();
     take(source, std::move(*decision));
     if (source.kind == SourceKind::Parameter && *elementCount(source.shape) == 0)
-      return createStringError("the parameter '%s' has no elements (shape %s)", source.name.c_str(),
-                               shapeText(source.shape).c_str());
+      return createStringError("the parameter '%s' has no elements (shape %s), so that nothing of it can be trained: "
+                               "--constants %s takes it for a constant",
+                               source.name.c_str(), shapeText(source.shape).c_str(), source.name.c_str());
     sources_.push_back(std::move(source));
   }
   return Error::success();

@@ -254,6 +254,8 @@ static void scatterElements(Node &n) {
   if (updates.shape != indices.shape)
     return (void)n.fail("the updates " + shapeText(updates.shape) + " do not have the shape " +
                         shapeText(indices.shape) + " of the indices");
+  if (updates.size() == 0)
+    return n.out(0, data);
   Val at = wrapIndices(n, indices, data.shape[axis]);
   if (Val folded = knownScatter(n, data, at, updates, axis); folded || n.failed())
     return n.out(0, folded);
@@ -277,6 +279,8 @@ static void scatterND(Node &n) {
   if (k < 1 || k > data.rank() || updates.shape != expected)
     return (void)n.fail("the indices " + shapeText(indices.shape) + " and updates " + shapeText(updates.shape) +
                         " do not fit the data " + shapeText(data.shape));
+  if (updates.size() == 0)
+    return n.out(0, data);
   llvm::ArrayRef<int64_t> extents = llvm::ArrayRef<int64_t>(data.shape).take_front(k);
   Val at = positions(n, indices, extents);
   if (data.known && at.known && updates.known && data.size() > 0) { // rows of the k dimensions as one

@@ -123,12 +123,12 @@ static void tile(Node &n) {
   Shape split, stretched, merged;
   for (int64_t d = 0; d < x.rank(); ++d) {
     int64_t times = (*repeats)[d];
-    if (times < 1)
-      return (void)n.fail("repeats must be positive numbers");
+    if (times < 0)
+      return (void)n.fail("repeats must not be negative");
     if (times > (int64_t(1) << 40) / std::max<int64_t>(1, x.shape[d]))
       return (void)n.fail("repeats has " + Twine(times) + ", which makes the result of " + shapeText(x.shape) +
                           " too large");
-    if (times > 1) {
+    if (times != 1) {
       split.push_back(1);
       stretched.push_back(times);
     }
@@ -238,6 +238,8 @@ static void slice(Node &n) {
       strides[d] = step;
       continue;
     }
+    if (extent == 0)
+      continue;
     // Backward: take the indices one by one; `end` is exclusive and may be -1.
     start = std::clamp<int64_t>(start, 0, extent - 1);
     end = std::clamp<int64_t>(end, -1, extent - 1);

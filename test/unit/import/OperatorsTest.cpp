@@ -460,3 +460,62 @@ TEST_CASE("masks put together by ScatterND fold", "[import]") { // m[1:, :] = 7
   CHECK_THAT(text, Contains("dense<[[0.000000e+00, 0.000000e+00], [7.000000e+00, 7.000000e+00], "
                             "[7.000000e+00, 7.000000e+00]]>"));
 }
+
+TEST_CASE("tensors without elements are left out where nothing computes with them", "[import]") {
+  // Partial rotary embeddings that rotate everything: the rest, 2x4x0, is put behind the rotated part again.
+  ModelBuilder rotary;
+  rotary.input("x", {2, 4, 6})
+      .ints("from", {6})
+      .ints("to", {99})
+      .ints("last", {2})
+      .ints("none", {})
+      .ints("split", {6, 0});
+  rotary.node("Slice", {"x", "from", "to", "last"}, {"rest"}, "slice");
+  rotary.node("Split", {"x", "split"}, {"whole", "empty"}, "split").attr("axis", 2);
+  rotary.node("Gather", {"x", "none"}, {"nothing"}, "gather").attr("axis", 2);
+  rotary.node("Relu", {"whole"}, {"h"}, "relu").node("Mul", {"rest", "empty"}, {"product"}, "mul");
+  rotary.node("Concat", {"product", "h", "nothing"}, {"y"}, "concat").attr("axis", 2);
+  std::string text = rotary.output("y").print();
+  CHECK_THAT(text, Contains("graph.relu %arg0") && Contains("-> tensor<2x4x6xf32>"));
+  for (const char *op : {"graph.slice", "graph.gather", "graph.mul", "graph.concat"})
+    CHECK_THAT(text, !Contains(op));
+
+  ModelBuilder moved; // through everything that only moves data, and filled by a padding
+  moved.input("x", {2, 4})
+      .ints("from", {4})
+      .ints("to", {4})
+      .ints("one", {1})
+      .ints("shape", {2, 1, 0})
+      .ints("back", {2, 0});
+  moved.ints("backward", {-1}).ints("times", {3, 1}).ints("pads", {0, 0, 0, 4});
+  moved.node("Slice", {"x", "from", "to", "one"}, {"a"}, "slice").node("Reshape", {"a", "shape"}, {"b"}, "split");
+  moved.attr("allowzero", 1).node("Transpose", {"b"}, {"c"}, "transpose").attrInts("perm", {1, 0, 2});
+  moved.node("Squeeze", {"c"}, {"d"}, "squeeze")
+      .node("Slice", {"d", "from", "to", "one", "backward"}, {"e"}, "reverse");
+  moved.node("Tile", {"e", "times"}, {"f"}, "tile").node("Reshape", {"f", "back"}, {"g"}, "back").attr("allowzero", 1);
+  moved.node("Pad", {"g", "pads"}, {"h"}, "pad").node("Add", {"x", "h"}, {"y"}, "add").output("y");
+  CHECK_THAT(moved.print(), Contains("graph.add %arg0") && Contains("dense<0.000000e+00> : tensor<2x4xf32>"));
+
+  auto sliced = [](const std::string &op) {
+    ModelBuilder model;
+    model.input("x", {2, 4}).ints("from", {4}).ints("to", {4}).ints("one", {1});
+    model.node("Slice", {"x", "from", "to", "one"}, {"a"}, "slice");
+    if (op != "Slice")
+      model.node(op, {"a"}, {"y"}, "reads");
+    return model.output(op == "Slice" ? "a" : "y").print();
+  };
+  CHECK_THAT(sliced("Slice"), Contains("the model's output 'a' has no elements (shape 2x0)"));
+  CHECK_THAT(sliced("Softmax"), Contains("a tensor without elements (2x0) is read by an operator that computes"));
+}
+
+TEST_CASE("updates without elements change nothing", "[import]") {
+  for (bool along : {true, false}) {
+    ModelBuilder model;
+    model.input("x", {3, 2}).input("u", {3, 2}).ints("from", {2}).ints("to", {2}).ints("one", {1});
+    model.ints("shape", along ? std::vector<int64_t>{3, 0} : std::vector<int64_t>{3, 0, 2});
+    model.node("ConstantOfShape", {"shape"}, {"zeros"}, "zeros").node("Cast", {"zeros"}, {"at"}, "cast");
+    model.attr("to", tessera::onnx::TensorProto::INT64).node("Slice", {"u", "from", "to", "one"}, {"none"}, "slice");
+    model.node(along ? "ScatterElements" : "ScatterND", {"x", "at", "none"}, {"z"}, "scatter");
+    CHECK_THAT(model.node("Relu", {"z"}, {"y"}, "relu").output("y").print(), Contains("graph.relu %arg0"));
+  }
+}
