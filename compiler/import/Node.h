@@ -128,6 +128,7 @@ struct OpRow {
   BuildFn build;
   /// What each operand is, one character per operand, the last one repeats:
   ///   . data   * a factor   t a mask, indices or anything else that no gradient reaches
+  ///   c a number that must be known at import
   ///   > data that only moves to the result   / the same, a part of it
   ///   k kernel   b bias   e embedding table   s, o scale and offset of a normalisation
   ///   m, v running mean and variance   p another parameter

@@ -67,15 +67,18 @@ Decision decideByUse(StringRef name, ArrayRef<int64_t> shape, ArrayRef<Reach> re
     return {SourceKind::Constant, "named like a buffer", true};
   if (const Reach *weight = find_if(reach, [](const Reach &r) { return r.isWeight(); }); weight != reach.end())
     return {SourceKind::Parameter, weightText(*weight), lost};
+  const bool isScalar = *elementCount(shape) == 1;
+  if (const Reach *known = find_if(reach, [](const Reach &r) { return r.isKnown(); }); isScalar && known != reach.end())
+    return {SourceKind::Constant, "a number that " + known->use.node->op_type() + " must know"};
   if (isMadeUp(name))
     return {SourceKind::Constant, "made by the exporter", lost};
-  if (only([](const Reach &r) { return r.code == 't'; }))
+  if (only([](const Reach &r) { return r.isDiscrete(); }))
     return {SourceKind::Constant, "no gradient reaches it"};
-  if (only([](const Reach &r) { return r.code == 't' || (r.code == '*' && r.part); }))
+  if (only([](const Reach &r) { return r.isDiscrete() || (r.code == '*' && r.part); }))
     return {SourceKind::Constant, "a table that is sliced and multiplied", true};
   if (isWeightName(name))
     return {SourceKind::Parameter, "named like a parameter", lost};
-  if (*elementCount(shape) == 1 && only(isElementwise))
+  if (isScalar && only([](const Reach &r) { return r.isDiscrete() || isElementwise(r); }))
     return {SourceKind::Constant, "a scalar that only elementwise operators read", true};
   return {SourceKind::Parameter, reach.empty() ? "an output" : "read by " + reach.front().use.node->op_type(), true};
 }
@@ -89,7 +92,7 @@ Decision decideBySaying(const TensorSays &says, ArrayRef<int64_t> shape, ArrayRe
     // What PyTorch keeps in its state_dict is loaded and saved here, too; but operators may need to know a mask, an
     // index or a scalar when the file is read.
     bool known =
-        *elementCount(shape) <= 1 || (!reach.empty() && all_of(reach, [](const Reach &r) { return r.code == 't'; }));
+        *elementCount(shape) <= 1 || (!reach.empty() && all_of(reach, [](const Reach &r) { return r.isDiscrete(); }));
     return {says.persistent && !known ? SourceKind::State : SourceKind::Constant, "the file says BUFFER"};
   }
   case TensorKind::Constant:

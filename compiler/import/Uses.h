@@ -31,6 +31,10 @@ struct Reach {
 
   /// Is it the operand of a weight, of whatever kind?
   bool isWeight() const { return llvm::StringRef("kbesomvp").contains(code); }
+  /// Does its operator need to know it?
+  bool isKnown() const { return code == 'c'; }
+  /// Does no gradient reach it?
+  bool isDiscrete() const { return code == 't' || isKnown(); }
   /// Is it one of BatchNormalization's running statistics?
   bool isStatistic() const { return code == 'm' || code == 'v'; }
 };

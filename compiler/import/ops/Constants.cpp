@@ -130,7 +130,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::constantOps() {
       {"ConstantOfShape", 9, 21, constantOfShape, "t", "shape known at import"},
       {"EyeLike", 9, 21, eyeLike, "t", ""},
       {"NonZero", 9, 21, nonZero, "t", "operand known at import"},
-      {"Range", 11, 21, range, "t", "operands known at import"},
+      {"Range", 11, 21, range, "c", "operands known at import"},
       {"Shape", 7, 21, shape, "t", ""},
       {"Size", 7, 21, size, "t", ""},
   };

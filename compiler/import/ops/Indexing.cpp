@@ -403,7 +403,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::indexingOps() {
       {"Gather", 7, 21, gather, "et", "indices int64 or int32"},
       {"GatherElements", 11, 21, gatherElements, ".t", "indices int64 or int32"},
       {"GatherND", 11, 21, gatherND, ".t", "indices int64 or int32"},
-      {"OneHot", 9, 21, oneHot, "t", "depth known at import"},
+      {"OneHot", 9, 21, oneHot, "tct", "depth known at import"},
       {"ReverseSequence", 10, 21, reverseSequence, ".t", ""},
       {"Scatter", 9, 10, scatterElements, ".t.", "indices int64 or int32"},
       {"ScatterElements", 11, 21, scatterElements, ".t.", "indices int64 or int32; reduction none and add"},

@@ -379,7 +379,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::movementOps() {
       {"DepthToSpace", 7, 21, depthToSpace, ".", ""},
       {"Expand", 8, 21, expand, ">t", "shape known at import"},
       {"Flatten", 7, 21, flatten, ">", ""},
-      {"Pad", 7, 21, pad, ".t", "pads and value known at import"},
+      {"Pad", 7, 21, pad, ".tct", "pads and value known at import"},
       {"Reshape", 7, 21, reshape, ">t", "shape known at import"},
       {"Slice", 7, 21, slice, "/t", "starts, ends, axes, steps known at import"},
       {"SpaceToDepth", 7, 21, spaceToDepth, ".", ""},

@@ -323,7 +323,7 @@ static void dropout(Node &n) {
 llvm::ArrayRef<OpRow> tessera::compiler::normOps() {
   static const OpRow rows[] = {
       {"BatchNormalization", 7, 21, batchNorm, ".somv", "scale, bias and statistics of the input's type"},
-      {"Dropout", 7, 21, dropout, ".t", "ratio and training_mode known at import"},
+      {"Dropout", 7, 21, dropout, ".ct", "ratio and training_mode known at import"},
       {"GroupNormalization", 18, 21, groupNorm, ".so", ""},
       {"Hardmax", 7, 21, hardmax, "t", ""},
       {"InstanceNormalization", 6, 21, instanceNorm, ".so", ""},

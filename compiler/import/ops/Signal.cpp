@@ -234,7 +234,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::signalOps() {
       {"DFT", 17, 21, dft, ".tt", "dft_length and axis known at import"},
       {"HammingWindow", 17, 21, hammingWindow, "t", "size known at import"},
       {"HannWindow", 17, 21, hannWindow, "t", "size known at import"},
-      {"MelWeightMatrix", 17, 21, melWeightMatrix, "t", "operands known at import"},
+      {"MelWeightMatrix", 17, 21, melWeightMatrix, "c", "operands known at import"},
       {"STFT", 17, 21, stft, ".t*t", "frame_step and frame_length known at import"},
   };
   return rows;

@@ -296,3 +296,28 @@ TEST_CASE("BatchNorm that was folded is told", "[import]") {
       "['net.Net', 'torch.nn.modules.batchnorm.BatchNorm2d', 'aten.batch_norm.default']");
   CHECK_THAT(rolesOf(model).warnings, Contains("the exporter folded BatchNorm into the operators before it ('n')"));
 }
+
+TEST_CASE("a number that an operator must know is a constant, whoever else reads it", "[import]") {
+  // One initializer is the value of a padding and the operand of others, as exporters merge equal numbers.
+  auto model = [](bool pads) {
+    ModelBuilder model;
+    model.input("x", {2, 4}).weight("fc.weight", {4, 4}).weight("zero", {}).ints("pads", {0, 0, 0, 1});
+    model.ints("classes", {4}).ints("shape", {2, 4}).node("MatMul", {"x", "fc.weight"}, {"a"}, "fc");
+    model.node("Expand", {"zero", "shape"}, {"zeros"}, "expand").node("ReduceSum", {"zeros"}, {"b"}, "sum");
+    model.node("Add", {"a", "b"}, {"c"}, "add");
+    return model.node("Pad", {"c", "pads", pads ? "zero" : ""}, {"y"}, "pad").output("y");
+  };
+  CHECK(rolesOf(model(true)).of("zero") == "constant: a number that Pad must know");
+  CHECK_THAT(rolesOf(model(false)).of("zero"), Contains("trained guess: read by "));
+
+  ImportOptions trained;
+  trained.parameters = {"zero"};
+  CHECK_THAT(rolesOf(model(true), trained).error,
+             Contains("constant_value (input 2) must be one number known at import"));
+
+  ModelBuilder compared; // comparisons do not make a scalar of elementwise operators a parameter
+  compared.input("x", {2, 4}).weight("fc.weight", {4, 4}).weight("limit", {}).output("y");
+  compared.node("MatMul", {"x", "fc.weight"}, {"a"}).node("Less", {"a", "limit"}, {"below"}, "less");
+  compared.node("Add", {"a", "limit"}, {"b"}, "add").node("Where", {"below", "a", "b"}, {"y"}, "where");
+  CHECK(rolesOf(compared).of("limit") == "constant guess: a scalar that only elementwise operators read");
+}
