@@ -22,7 +22,7 @@
 
 namespace tessera::compiler {
 
-inline constexpr int64_t kOldestOpset = 1, kNewestOpset = 21;
+inline constexpr int64_t kOldestOpset = 1, kNewestOpset = 28;
 inline constexpr int64_t kMaxRank = 16;
 
 struct ModelFile {

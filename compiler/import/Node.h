@@ -137,6 +137,7 @@ struct OpRow {
 };
 
 // Families, one file each in ops/.
+llvm::ArrayRef<OpRow> attentionOps();
 llvm::ArrayRef<OpRow> constantOps();
 llvm::ArrayRef<OpRow> controlOps();
 llvm::ArrayRef<OpRow> convPoolOps();

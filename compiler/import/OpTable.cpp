@@ -8,10 +8,11 @@ namespace tessera::compiler {
 const std::map<std::string, const OpRow *> &opTable() {
   static const std::map<std::string, const OpRow *> table = [] {
     std::map<std::string, const OpRow *> rows;
-    for (auto family : {constantOps(),  controlOps(),    convPoolOps(),    einsumOps(),   elementwiseOps(),
-                        functionOps(),  gridSampleOps(), indexingOps(),    lossOps(),     matmulOps(),
-                        movementOps(),  normOps(),       poolIndicesOps(), quantizeOps(), randomOps(),
-                        recurrentOps(), reduceOps(),     resizeOps(),      sequenceOps(), signalOps()})
+    for (auto family :
+         {attentionOps(), constantOps(),    controlOps(),  convPoolOps(), einsumOps(),    elementwiseOps(),
+          functionOps(),  gridSampleOps(),  indexingOps(), lossOps(),     matmulOps(),    movementOps(),
+          normOps(),      poolIndicesOps(), quantizeOps(), randomOps(),   recurrentOps(), reduceOps(),
+          resizeOps(),    sequenceOps(),    signalOps()})
       for (const OpRow &row : family)
         rows.emplace(row.name.str(), &row);
     return rows;

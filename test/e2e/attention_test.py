@@ -71,6 +71,57 @@ def equal(found, expected, tolerance):
     np.testing.assert_allclose(found, expected, rtol=tolerance)
 
 
+def write_operator(c, weights, groups, causal, mask):
+    """x -> projections -> ONNX's own Attention -> projection; y.npy as in network()."""
+    c.network(causal=False)
+    attributes = {"q_num_heads": HEADS, "kv_num_heads": groups, "is_causal": int(causal)}
+    nodes = [helper.make_node("MatMul", ["x", f"w{p}"], [p]) for p in "qkv"]
+    nodes.append(helper.make_node("Attention", ["q", "k", "v", *(["mask"] if mask is not None else [])], ["a"], "attn",
+                                  **attributes))
+    nodes.append(helper.make_node("MatMul", ["a", "wo"], ["out"]))
+    values = [numpy_helper.from_array(value, name) for name, value in weights.items()]
+    if mask is not None:
+        values.append(numpy_helper.from_array(mask, "mask"))
+    shape = [BATCH, LENGTH, HIDDEN]
+    graph = helper.make_graph(nodes, "attention", [helper.make_tensor_value_info("x", 1, shape)],
+                              [helper.make_tensor_value_info("out", 1, shape)], values)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=8)
+    (c.folder / "net.onnx").write_bytes(model.SerializeToString())
+
+
+def computed(x, weights, groups, causal, mask):
+    """What write_operator's network gives."""
+    def heads(name, count):
+        return (x @ weights[name]).reshape(BATCH, LENGTH, count, -1).transpose(0, 2, 1, 3)
+    q, k, v = heads("wq", HEADS), heads("wk", groups), heads("wv", groups)
+    k, v = (np.repeat(t, HEADS // groups, axis=1) for t in (k, v))
+    scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1])
+    seen = np.tril(np.ones((LENGTH, LENGTH), bool)) if causal else np.ones((LENGTH, LENGTH), bool)
+    seen = np.broadcast_to(seen if mask is None else seen & mask, scores.shape)
+    p = np.where(seen, np.exp(scores - scores.max(-1, keepdims=True)), 0)
+    p = p / np.maximum(p.sum(-1, keepdims=True), 1e-30)
+    return (p @ v).transpose(0, 2, 1, 3).reshape(BATCH, LENGTH, HIDDEN) @ weights["wo"]
+
+
+@case
+def the_operator_of_files_is_one_operator(c):
+    rng = np.random.default_rng(5)
+    mask = rng.random((BATCH, 1, LENGTH, LENGTH)) < 0.6
+    mask[1, 0, 2] = mask[3] = False  # rows that see nothing
+    for groups, causal, seen in ((HEADS, True, None), (2, True, None), (HEADS, False, mask), (2, True, mask)):
+        size = HIDDEN // HEADS * groups
+        weights = {name: (rng.standard_normal((HIDDEN, columns)) * 0.2).astype(np.float32)
+                   for name, columns in (("wq", HIDDEN), ("wk", size), ("wv", size), ("wo", HIDDEN))}
+        write_operator(c, weights, groups, causal, seen)
+        parts, whole, infer = c.compile("--no-fuse-attention"), c.compile(), c.compile(train=False)
+        assert kinds(whole).count("attention") == 1 and "softmax" not in kinds(whole), kinds(whole)
+        equal(c.losses(whole, *PRECISE), c.losses(parts, *PRECISE), 1e-9)
+        equal(c.losses(whole), c.losses(parts), 1e-4)
+        c.run(c.bin / "tessera-run", infer, "--infer", "--output", infer / "out", "--data", f"npy:{c.folder}/x.npy")
+        expected = computed(np.load(c.folder / "x.npy"), weights, groups, causal, seen)
+        np.testing.assert_allclose(np.load(infer / "out" / "output0.npy"), expected, atol=2e-4)
+
+
 @case
 def trains_as_its_parts(c):
     for causal in (False, True):

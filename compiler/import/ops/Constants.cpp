@@ -64,6 +64,7 @@ static void size(Node &n) {
 
 static void range(Node &n) {
   Val start = n.in(0), limit = n.in(1), delta = n.in(2);
+  const bool stash = n.attrInt("stash_type", n.opset < 27 ? 0 : 1) == 1; // 16-bit numbers are counted up in float
   if (n.failed())
     return;
   for (const Val &v : {start, limit, delta})
@@ -81,9 +82,10 @@ static void range(Node &n) {
   auto extent = int64_t(count);
   if (!n.b.mayFold(extent))
     return;
-  Val line = n.b.known(foldIota(start.type, {extent}, 0));
-  Val first = n.b.reshape(start, {}), step = n.b.reshape(delta, {});
-  n.out(0, n.b.add(n.b.mul(line, step), first));
+  const DType type = start.type, wide = stash && isFloat(type) && byteSize(type) == 2 ? DType::F32 : type;
+  Val line = n.b.known(foldIota(wide, {extent}, 0));
+  Val first = n.b.cast(n.b.reshape(start, {}), wide), step = n.b.cast(n.b.reshape(delta, {}), wide);
+  n.out(0, n.b.cast(n.b.add(n.b.mul(line, step), first), type));
 }
 
 /// Indices of the elements that are not 0, one column each.
@@ -126,13 +128,13 @@ static void eyeLike(Node &n) {
 
 llvm::ArrayRef<OpRow> tessera::compiler::constantOps() {
   static const OpRow rows[] = {
-      {"Constant", 7, 21, constant, ".", "value, value_int(s), value_float(s)"},
-      {"ConstantOfShape", 9, 21, constantOfShape, "t", "shape known at import"},
-      {"EyeLike", 9, 21, eyeLike, "t", ""},
-      {"NonZero", 9, 21, nonZero, "t", "operand known at import"},
-      {"Range", 11, 21, range, "c", "operands known at import"},
-      {"Shape", 7, 21, shape, "t", ""},
-      {"Size", 7, 21, size, "t", ""},
+      {"Constant", 7, kNewestOpset, constant, ".", "value, value_int(s), value_float(s)"},
+      {"ConstantOfShape", 9, kNewestOpset, constantOfShape, "t", "shape known at import"},
+      {"EyeLike", 9, kNewestOpset, eyeLike, "t", ""},
+      {"NonZero", 9, kNewestOpset, nonZero, "t", "operand known at import"},
+      {"Range", 11, kNewestOpset, range, "c", "operands known at import"},
+      {"Shape", 7, kNewestOpset, shape, "t", ""},
+      {"Size", 7, kNewestOpset, size, "t", ""},
   };
   return rows;
 }

@@ -183,9 +183,9 @@ static void scan(Node &n) {
 
 ArrayRef<OpRow> tessera::compiler::controlOps() {
   static const OpRow rows[] = {
-      {"If", 7, 21, branch, "t.", "condition known at import"},
-      {"Loop", 7, 21, loop, "tt.", "trip count and condition known at import"},
-      {"Scan", 9, 21, scan, ".", ""},
+      {"If", 7, kNewestOpset, branch, "t.", "condition known at import"},
+      {"Loop", 7, kNewestOpset, loop, "tt.", "trip count and condition known at import"},
+      {"Scan", 9, kNewestOpset, scan, ".", ""},
   };
   return rows;
 }

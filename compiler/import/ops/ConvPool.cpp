@@ -101,6 +101,35 @@ Val tessera::compiler::convolution(Node &n, const Val &x, const Val &weight, llv
 
 static void conv(Node &n) { n.out(0, addBias(n, convolution(n, n.in(0), n.in(1)), n.opt(2))); }
 
+/// A depthwise convolution of [b, c, length] that sees the `past` before, [b, c, k - 1]; returns its own past, too.
+static void causalConv(Node &n) {
+  Val x = n.floatIn(0), weight = n.in(1), bias = n.opt(2), past = n.opt(3);
+  std::string activation = n.attrString("activation", "none");
+  if (n.failed())
+    return;
+  if (activation != "none" && activation != "silu" && activation != "swish")
+    return (void)n.fail("activation='" + activation + "' is unknown");
+  if (x.rank() != 3 || weight.rank() != 3 || weight.shape[0] != x.shape[1] || weight.shape[1] != 1 ||
+      weight.type != x.type)
+    return (void)n.fail("the weights " + shapeText(weight.shape) + " do not fit the input " + shapeText(x.shape) +
+                        ": they must be [channels, 1, taps] for [batch, channels, length]");
+  const int64_t before = weight.shape[2] - 1;
+  Shape kept{x.shape[0], x.shape[1], before};
+  if (past && past.shape != kept)
+    return (void)n.fail("past_state has the shape " + shapeText(past.shape) + ", not " + shapeText(kept));
+  Val all = past ? n.b.concat({past, x}, 2, "with_past") : n.b.pad(x, {0, 0, before}, {0, 0, 0}, 0, "with_past");
+  if (!all)
+    return;
+  const bool plain = activation == "none";
+  Val y =
+      n.b.create<graph::ConvOp>({all, weight}, {n.b.attr("strides", Shape{1}), n.b.attr("pads", {0, 0}),
+                                                n.b.attr("dilations", Shape{1}), n.b.attr("groups", x.shape[1])})[0];
+  y = addBias(n, y, bias);
+  n.out(0, plain ? y : n.b.mul(y, n.b.unary<graph::SigmoidOp>(y, "sigmoid"), "activated"));
+  if (n.wanted(1))
+    n.out(1, n.b.slice(all, {0, 0, all.shape[2] - before}, all.shape, {1, 1, 1}, "present"));
+}
+
 static void convTranspose(Node &n) {
   Val x = n.in(0), weight = n.in(1);
   if (!checkOperands(n, x, weight))
@@ -278,12 +307,13 @@ static void globalMaxPool(Node &n) {
 
 llvm::ArrayRef<OpRow> tessera::compiler::convPoolOps() {
   static const OpRow rows[] = {
-      {"AveragePool", 7, 21, averagePool, ".", "1 to 3 spatial dimensions, dilations 1"},
-      {"Conv", 7, 21, conv, ".kb", "1 to 3 spatial dimensions"},
-      {"ConvTranspose", 7, 21, convTranspose, ".kb", "1 to 3 spatial dimensions"},
-      {"GlobalAveragePool", 1, 21, globalAveragePool, ".", ""},
-      {"GlobalMaxPool", 1, 21, globalMaxPool, ".", ""},
-      {"MaxPool", 7, 21, maxPool, ".", "1 to 3 spatial dimensions"},
+      {"AveragePool", 7, kNewestOpset, averagePool, ".", "1 to 3 spatial dimensions, dilations 1"},
+      {"CausalConvWithState", 27, kNewestOpset, causalConv, ".kb.", ""},
+      {"Conv", 7, kNewestOpset, conv, ".kb", "1 to 3 spatial dimensions"},
+      {"ConvTranspose", 7, kNewestOpset, convTranspose, ".kb", "1 to 3 spatial dimensions"},
+      {"GlobalAveragePool", 1, kNewestOpset, globalAveragePool, ".", ""},
+      {"GlobalMaxPool", 1, kNewestOpset, globalMaxPool, ".", ""},
+      {"MaxPool", 7, kNewestOpset, maxPool, ".", "1 to 3 spatial dimensions"},
   };
   return rows;
 }

@@ -253,7 +253,7 @@ static void einsum(Node &n) {
 
 llvm::ArrayRef<OpRow> tessera::compiler::einsumOps() {
   static const OpRow rows[] = {
-      {"Einsum", 12, 21, einsum, ".k", "floating point"},
+      {"Einsum", 12, kNewestOpset, einsum, ".k", "floating point"},
   };
   return rows;
 }

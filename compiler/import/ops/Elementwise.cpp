@@ -53,7 +53,7 @@ template <typename OpTy> static void compareSwapped(Node &n) { n.out(0, n.b.bina
 static void mod(Node &n) {
   Val x = n.in(0), y = n.in(1);
   bool fmod = n.attrInt("fmod", 0) != 0;
-  if (!fmod && x && isFloat(x.type))
+  if (!fmod && x && isFloat(x.type) && n.opset < 28)
     x = n.fail("floating point needs fmod=1");
   if (!fmod)
     return n.out(0, n.b.binary<graph::ModOp>(x, y));
@@ -203,6 +203,19 @@ static void hardSwish(Node &n) {
   n.out(0, n.b.mul(x, clamp01(n, line, "gate")));
 }
 
+/// x * sigmoid(alpha x)
+static Val swishOf(Node &n, const Val &x, llvm::StringRef last = "") {
+  return n.b.mul(x, n.b.unary<graph::SigmoidOp>(n.b.scale(x, n.attrFloat("alpha", 1), "scaled"), "sigmoid"), last);
+}
+static void swish(Node &n) { n.out(0, swishOf(n, n.floatIn(0))); }
+static void swiGlu(Node &n) {
+  Val gate = n.floatIn(0), x = n.floatIn(1);
+  if (gate && x && gate.shape != x.shape)
+    return (void)n.fail("the gate " + shapeText(gate.shape) + " and the value " + shapeText(x.shape) +
+                        " differ in shape");
+  n.out(0, n.b.mul(swishOf(n, gate, "gate"), x));
+}
+
 static void gelu(Node &n) {
   Val x = n.floatIn(0);
   std::string kind = n.attrString("approximate", "none");
@@ -271,7 +284,8 @@ static void where(Node &n) { n.out(0, n.b.select(n.in(0), n.in(1), n.in(2))); }
 static void castTo(Node &n) {
   Val x = n.in(0);
   int64_t to = n.attrInt("to", 0);
-  n.ignoreAttr("saturate"); // concerns 8-bit floating point only
+  for (const char *name : {"saturate", "round_mode"}) // concern 8-bit floating point only
+    n.ignoreAttr(name);
   auto type = compiler::dtypeOf(int32_t(to));
   if (!type)
     return (void)n.fail("a cast to " + onnxTypeName(int32_t(to)) + " is not supported");
@@ -280,7 +294,8 @@ static void castTo(Node &n) {
 
 static void castLike(Node &n) {
   Val x = n.in(0), like = n.in(1);
-  n.ignoreAttr("saturate");
+  for (const char *name : {"saturate", "round_mode"})
+    n.ignoreAttr(name);
   n.out(0, n.b.cast(x, like.type));
 }
 
@@ -288,63 +303,65 @@ static void identity(Node &n) { n.out(0, n.has(0) ? n.inputs()[0] : n.in(0)); } 
 
 llvm::ArrayRef<OpRow> tessera::compiler::elementwiseOps() {
   static const OpRow rows[] = {
-      {"Abs", 6, 21, unaryAny<graph::AbsOp>, ".", ""},
-      {"Add", 7, 21, binary<graph::AddOp>, ".", ""},
-      {"And", 7, 21, logical<graph::AndOp>, ".", ""},
-      {"BitwiseAnd", 18, 21, bitwise<graph::BitAndOp>, ".", ""},
-      {"BitwiseOr", 18, 21, bitwise<graph::BitOrOp>, ".", ""},
-      {"BitwiseXor", 18, 21, bitwise<graph::BitXorOp>, ".", ""},
-      {"Cast", 7, 21, castTo, ">", "float, double, float16, bfloat16, int64, int32, int8, uint8, bool"},
-      {"CastLike", 15, 21, castLike, ">t", "as Cast"},
-      {"Ceil", 6, 21, unaryFloat<graph::CeilOp>, ".", ""},
-      {"Celu", 12, 21, celu, ".", ""},
-      {"Clip", 7, 21, clip, ".", ""},
-      {"Cos", 7, 21, unaryFloat<graph::CosOp>, ".", ""},
-      {"Div", 7, 21, binary<graph::DivOp>, ".", ""},
-      {"Elu", 6, 21, elu, ".", ""},
-      {"Equal", 7, 21, compare<graph::EqOp>, "t", ""},
-      {"Erf", 9, 21, unaryFloat<graph::ErfOp>, ".", ""},
-      {"Exp", 6, 21, unaryFloat<graph::ExpOp>, ".", ""},
-      {"Floor", 6, 21, unaryFloat<graph::FloorOp>, ".", ""},
-      {"Gelu", 20, 21, gelu, ".", ""},
-      {"Greater", 7, 21, compareSwapped<graph::LtOp>, "t", ""},
-      {"GreaterOrEqual", 12, 21, compareSwapped<graph::LeOp>, "t", ""},
-      {"HardSigmoid", 6, 21, hardSigmoid, ".", ""},
-      {"HardSwish", 14, 21, hardSwish, ".", ""},
-      {"Identity", 1, 21, identity, ">", ""},
-      {"IsInf", 10, 21, isInf, "t", ""},
-      {"IsNaN", 9, 21, isNaN, "t", ""},
-      {"LeakyRelu", 6, 21, leakyRelu, ".", ""},
-      {"Less", 7, 21, compare<graph::LtOp>, "t", ""},
-      {"LessOrEqual", 12, 21, compare<graph::LeOp>, "t", ""},
-      {"Log", 6, 21, log, ".", ""},
-      {"Max", 7, 21, variadic<graph::MaxOp>, ".", ""},
-      {"Mean", 7, 21, mean, ".", ""},
-      {"Min", 7, 21, variadic<graph::MinOp>, ".", ""},
-      {"Mish", 18, 21, mish, ".", ""},
-      {"Mod", 10, 21, mod, ".", ""},
-      {"Mul", 7, 21, binary<graph::MulOp>, "*", ""},
-      {"Neg", 6, 21, unaryAny<graph::NegOp>, ".", ""},
-      {"Not", 1, 21, logicalNot, "t", ""},
-      {"Or", 7, 21, logical<graph::OrOp>, ".", ""},
-      {"PRelu", 7, 21, prelu, ".p", ""},
-      {"Pow", 7, 21, pow, ".", ""},
-      {"Reciprocal", 6, 21, unaryFloat<graph::ReciprocalOp>, ".", ""},
-      {"Relu", 6, 21, unaryAny<graph::ReluOp>, ".", ""},
-      {"Round", 11, 21, unaryFloat<graph::RoundOp>, ".", ""},
-      {"Selu", 6, 21, selu, ".", ""},
-      {"Sigmoid", 6, 21, unaryFloat<graph::SigmoidOp>, ".", ""},
-      {"Sign", 9, 21, unaryAny<graph::SignOp>, ".", ""},
-      {"Sin", 7, 21, unaryFloat<graph::SinOp>, ".", ""},
-      {"Softplus", 1, 21, softplus, ".", ""},
-      {"Softsign", 1, 21, softsign, ".", ""},
-      {"Sqrt", 6, 21, sqrt, ".", ""},
-      {"Sub", 7, 21, binary<graph::SubOp>, ".", ""},
-      {"Sum", 8, 21, variadic<graph::AddOp>, ".", ""},
-      {"Tanh", 6, 21, unaryFloat<graph::TanhOp>, ".", ""},
-      {"ThresholdedRelu", 10, 21, thresholdedRelu, ".", ""},
-      {"Where", 9, 21, where, "t..", ""},
-      {"Xor", 7, 21, logical<graph::XorOp>, ".", ""},
+      {"Abs", 6, kNewestOpset, unaryAny<graph::AbsOp>, ".", ""},
+      {"Add", 7, kNewestOpset, binary<graph::AddOp>, ".", ""},
+      {"And", 7, kNewestOpset, logical<graph::AndOp>, ".", ""},
+      {"BitwiseAnd", 18, kNewestOpset, bitwise<graph::BitAndOp>, ".", ""},
+      {"BitwiseOr", 18, kNewestOpset, bitwise<graph::BitOrOp>, ".", ""},
+      {"BitwiseXor", 18, kNewestOpset, bitwise<graph::BitXorOp>, ".", ""},
+      {"Cast", 7, kNewestOpset, castTo, ">", "float, double, float16, bfloat16, int64, int32, int8, uint8, bool"},
+      {"CastLike", 15, kNewestOpset, castLike, ">t", "as Cast"},
+      {"Ceil", 6, kNewestOpset, unaryFloat<graph::CeilOp>, ".", ""},
+      {"Celu", 12, kNewestOpset, celu, ".", ""},
+      {"Clip", 7, kNewestOpset, clip, ".", ""},
+      {"Cos", 7, kNewestOpset, unaryFloat<graph::CosOp>, ".", ""},
+      {"Div", 7, kNewestOpset, binary<graph::DivOp>, ".", ""},
+      {"Elu", 6, kNewestOpset, elu, ".", ""},
+      {"Equal", 7, kNewestOpset, compare<graph::EqOp>, "t", ""},
+      {"Erf", 9, kNewestOpset, unaryFloat<graph::ErfOp>, ".", ""},
+      {"Exp", 6, kNewestOpset, unaryFloat<graph::ExpOp>, ".", ""},
+      {"Floor", 6, kNewestOpset, unaryFloat<graph::FloorOp>, ".", ""},
+      {"Gelu", 20, kNewestOpset, gelu, ".", ""},
+      {"Greater", 7, kNewestOpset, compareSwapped<graph::LtOp>, "t", ""},
+      {"GreaterOrEqual", 12, kNewestOpset, compareSwapped<graph::LeOp>, "t", ""},
+      {"HardSigmoid", 6, kNewestOpset, hardSigmoid, ".", ""},
+      {"HardSwish", 14, kNewestOpset, hardSwish, ".", ""},
+      {"Identity", 1, kNewestOpset, identity, ">", ""},
+      {"IsInf", 10, kNewestOpset, isInf, "t", ""},
+      {"IsNaN", 9, kNewestOpset, isNaN, "t", ""},
+      {"LeakyRelu", 6, kNewestOpset, leakyRelu, ".", ""},
+      {"Less", 7, kNewestOpset, compare<graph::LtOp>, "t", ""},
+      {"LessOrEqual", 12, kNewestOpset, compare<graph::LeOp>, "t", ""},
+      {"Log", 6, kNewestOpset, log, ".", ""},
+      {"Max", 7, kNewestOpset, variadic<graph::MaxOp>, ".", ""},
+      {"Mean", 7, kNewestOpset, mean, ".", ""},
+      {"Min", 7, kNewestOpset, variadic<graph::MinOp>, ".", ""},
+      {"Mish", 18, kNewestOpset, mish, ".", ""},
+      {"Mod", 10, kNewestOpset, mod, ".", ""},
+      {"Mul", 7, kNewestOpset, binary<graph::MulOp>, "*", ""},
+      {"Neg", 6, kNewestOpset, unaryAny<graph::NegOp>, ".", ""},
+      {"Not", 1, kNewestOpset, logicalNot, "t", ""},
+      {"Or", 7, kNewestOpset, logical<graph::OrOp>, ".", ""},
+      {"PRelu", 7, kNewestOpset, prelu, ".p", ""},
+      {"Pow", 7, kNewestOpset, pow, ".", ""},
+      {"Reciprocal", 6, kNewestOpset, unaryFloat<graph::ReciprocalOp>, ".", ""},
+      {"Relu", 6, kNewestOpset, unaryAny<graph::ReluOp>, ".", ""},
+      {"Round", 11, kNewestOpset, unaryFloat<graph::RoundOp>, ".", ""},
+      {"Selu", 6, kNewestOpset, selu, ".", ""},
+      {"Sigmoid", 6, kNewestOpset, unaryFloat<graph::SigmoidOp>, ".", ""},
+      {"Sign", 9, kNewestOpset, unaryAny<graph::SignOp>, ".", ""},
+      {"Sin", 7, kNewestOpset, unaryFloat<graph::SinOp>, ".", ""},
+      {"Softplus", 1, kNewestOpset, softplus, ".", ""},
+      {"Softsign", 1, kNewestOpset, softsign, ".", ""},
+      {"Sqrt", 6, kNewestOpset, sqrt, ".", ""},
+      {"Sub", 7, kNewestOpset, binary<graph::SubOp>, ".", ""},
+      {"Sum", 8, kNewestOpset, variadic<graph::AddOp>, ".", ""},
+      {"SwiGLU", 28, kNewestOpset, swiGlu, ".", ""},
+      {"Swish", 24, kNewestOpset, swish, ".", ""},
+      {"Tanh", 6, kNewestOpset, unaryFloat<graph::TanhOp>, ".", ""},
+      {"ThresholdedRelu", 10, kNewestOpset, thresholdedRelu, ".", ""},
+      {"Where", 9, kNewestOpset, where, "t..", ""},
+      {"Xor", 7, kNewestOpset, logical<graph::XorOp>, ".", ""},
   };
   return rows;
 }

@@ -100,17 +100,17 @@ static void bitShift(Node &n) {
 
 llvm::ArrayRef<OpRow> tessera::compiler::functionOps() {
   static const OpRow rows[] = {
-      {"Acos", 7, 21, acos, ".", ""},
-      {"Acosh", 9, 21, acosh, ".", ""},
-      {"Asin", 7, 21, asin, ".", ""},
-      {"Asinh", 9, 21, asinh, ".", ""},
-      {"Atan", 7, 21, atan, ".", ""},
-      {"Atanh", 9, 21, atanh, ".", ""},
-      {"BitShift", 11, 21, bitShift, "t", "uint8"},
-      {"Cosh", 9, 21, cosh, ".", ""},
-      {"Shrink", 9, 21, shrink, ".", ""},
-      {"Sinh", 9, 21, sinh, ".", ""},
-      {"Tan", 7, 21, tangent, ".", ""},
+      {"Acos", 7, kNewestOpset, acos, ".", ""},
+      {"Acosh", 9, kNewestOpset, acosh, ".", ""},
+      {"Asin", 7, kNewestOpset, asin, ".", ""},
+      {"Asinh", 9, kNewestOpset, asinh, ".", ""},
+      {"Atan", 7, kNewestOpset, atan, ".", ""},
+      {"Atanh", 9, kNewestOpset, atanh, ".", ""},
+      {"BitShift", 11, kNewestOpset, bitShift, "t", "uint8"},
+      {"Cosh", 9, kNewestOpset, cosh, ".", ""},
+      {"Shrink", 9, kNewestOpset, shrink, ".", ""},
+      {"Sinh", 9, kNewestOpset, sinh, ".", ""},
+      {"Tan", 7, kNewestOpset, tangent, ".", ""},
   };
   return rows;
 }

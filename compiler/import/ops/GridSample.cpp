@@ -197,7 +197,7 @@ static void gridSample(Node &n) {
 
 llvm::ArrayRef<OpRow> tessera::compiler::gridSampleOps() {
   static const OpRow rows[] = {
-      {"GridSample", 16, 21, gridSample, "..", "1 to 3 spatial dimensions, cubic of 1 and 2"},
+      {"GridSample", 16, kNewestOpset, gridSample, "..", "1 to 3 spatial dimensions, cubic of 1 and 2"},
   };
   return rows;
 }

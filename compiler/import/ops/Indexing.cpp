@@ -297,6 +297,49 @@ static void scatterND(Node &n) {
         }));
 }
 
+/// A cache whose rows from writeIndices[b] on are overwritten by the update: row i takes row i - writeIndices[b] of it,
+/// where there is one.
+static void tensorScatter(Node &n) {
+  Val cache = n.in(0), update = n.in(1), first = n.opt(2);
+  std::string mode = n.attrString("mode", "linear");
+  if (n.failed())
+    return;
+  int64_t axis = n.axis(n.attrInt("axis", -2), cache.rank());
+  if (n.failed())
+    return;
+  Shape like = cache.shape;
+  if (update.rank() == cache.rank())
+    like[axis] = update.shape[axis];
+  if (axis == 0 || update.shape != like || update.type != cache.type || update.shape[axis] > cache.shape[axis] ||
+      (first && (first.rank() != 1 || first.shape[0] != cache.shape[0] || isFloat(first.type))))
+    return (void)n.fail("the update " + shapeText(update.shape) + " does not fit the cache " + shapeText(cache.shape) +
+                        " along axis " + Twine(axis) + ", or write_indices are not one number a sample");
+  if (mode != "linear" && mode != "circular")
+    return (void)n.fail("mode='" + mode + "' is unknown");
+  if (update.size() == 0)
+    return n.out(0, cache);
+  const int64_t rows = cache.shape[axis], fresh = update.shape[axis], batch = cache.shape[0];
+  Shape perm; // brings rows behind the batch
+  for (int64_t d = 0; d < cache.rank(); ++d)
+    perm.push_back(d);
+  std::swap(perm[1], perm[axis]);
+  Val at = n.b.iota(DType::I64, {1, rows}, 1, "rows");
+  if (first)
+    at = n.b.sub(at, n.b.reshape(n.b.cast(first, DType::I64, "first_wide"), {batch, 1}, "first"), "source");
+  if (mode == "circular")
+    at = n.b.binary<graph::ModOp>(at, n.b.scalar(DType::I64, double(rows)), "wrapped");
+  at = n.b.broadcast(at, {batch, rows}, "sources");
+  Val low = n.b.binary<graph::LeOp>(n.b.scalarLike(at, 0), at, "from_first");
+  Val high = n.b.binary<graph::LtOp>(at, n.b.scalarLike(at, double(fresh)), "to_last");
+  Val inside = n.b.binary<graph::AndOp>(low, high, "inside");
+  Val row = n.b.select(inside, at, n.b.scalarLike(at, 0), "row");
+  Val taken = n.b.gather(n.b.transpose(update, perm, "rows_first"), row, 1, "taken", 1);
+  Shape line(cache.rank(), 1);
+  line[0] = batch;
+  line[axis] = rows;
+  n.out(0, n.b.select(n.b.reshape(inside, line, "inside_reshape"), n.b.transpose(taken, perm, "rows_back"), cache));
+}
+
 //===----------------------------------------------------------------------------------------------===//
 // Others
 //===----------------------------------------------------------------------------------------------===//
@@ -399,16 +442,17 @@ static void topK(Node &n) {
 
 llvm::ArrayRef<OpRow> tessera::compiler::indexingOps() {
   static const OpRow rows[] = {
-      {"Compress", 9, 21, compress, ".t", "condition known at import"},
-      {"Gather", 7, 21, gather, "et", "indices int64 or int32"},
-      {"GatherElements", 11, 21, gatherElements, ".t", "indices int64 or int32"},
-      {"GatherND", 11, 21, gatherND, ".t", "indices int64 or int32"},
-      {"OneHot", 9, 21, oneHot, "tct", "depth known at import"},
-      {"ReverseSequence", 10, 21, reverseSequence, ".t", ""},
+      {"Compress", 9, kNewestOpset, compress, ".t", "condition known at import"},
+      {"Gather", 7, kNewestOpset, gather, "et", "indices int64 or int32"},
+      {"GatherElements", 11, kNewestOpset, gatherElements, ".t", "indices int64 or int32"},
+      {"GatherND", 11, kNewestOpset, gatherND, ".t", "indices int64 or int32"},
+      {"OneHot", 9, kNewestOpset, oneHot, "tct", "depth known at import"},
+      {"ReverseSequence", 10, kNewestOpset, reverseSequence, ".t", ""},
       {"Scatter", 9, 10, scatterElements, ".t.", "indices int64 or int32"},
-      {"ScatterElements", 11, 21, scatterElements, ".t.", "indices int64 or int32; reduction none and add"},
-      {"ScatterND", 11, 21, scatterND, ".t.", "indices int64 or int32; reduction none and add"},
-      {"TopK", 7, 21, topK, ".t", "k known at import"},
+      {"ScatterElements", 11, kNewestOpset, scatterElements, ".t.", "indices int64 or int32; reduction none and add"},
+      {"ScatterND", 11, kNewestOpset, scatterND, ".t.", "indices int64 or int32; reduction none and add"},
+      {"TensorScatter", 24, kNewestOpset, tensorScatter, "..t", ""},
+      {"TopK", 7, kNewestOpset, topK, ".t", "k known at import"},
   };
   return rows;
 }

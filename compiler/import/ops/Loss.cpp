@@ -76,8 +76,8 @@ static void softmaxCrossEntropy(Node &n) {
 
 llvm::ArrayRef<OpRow> tessera::compiler::lossOps() {
   static const OpRow rows[] = {
-      {"NegativeLogLikelihoodLoss", 12, 21, nllLoss, ".t.", ""},
-      {"SoftmaxCrossEntropyLoss", 12, 21, softmaxCrossEntropy, ".t.", ""},
+      {"NegativeLogLikelihoodLoss", 12, kNewestOpset, nllLoss, ".t.", ""},
+      {"SoftmaxCrossEntropyLoss", 12, kNewestOpset, softmaxCrossEntropy, ".t.", ""},
   };
   return rows;
 }

@@ -73,8 +73,8 @@ static void gemm(Node &n) {
 
 llvm::ArrayRef<OpRow> tessera::compiler::matmulOps() {
   static const OpRow rows[] = {
-      {"Gemm", 7, 21, gemm, ".kb", "floating point"},
-      {"MatMul", 7, 21, matmul, ".k", "floating point"},
+      {"Gemm", 7, kNewestOpset, gemm, ".kb", "floating point"},
+      {"MatMul", 7, kNewestOpset, matmul, ".k", "floating point"},
   };
   return rows;
 }

@@ -366,29 +366,33 @@ static void depthToSpace(Node &n) {
 static void spaceToDepth(Node &n) {
   Val x = n.in(0);
   int64_t block = n.attrInt("blocksize", 0);
+  std::string mode = n.attrString("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD")
+    return (void)n.fail("mode='" + mode + "' is unknown");
   if (!x || x.rank() != 4 || block < 1 || x.shape[2] % block != 0 || x.shape[3] % block != 0)
     return (void)n.fail("blocksize does not fit the input " + shapeText(x.shape));
   int64_t c = x.shape[1], h = x.shape[2] / block, w = x.shape[3] / block;
-  Val y = n.b.transpose(n.b.reshape(x, {x.shape[0], c, h, block, w, block}, "split"), {0, 3, 5, 1, 2, 4});
+  Val y = n.b.transpose(n.b.reshape(x, {x.shape[0], c, h, block, w, block}, "split"),
+                        mode == "DCR" ? Shape{0, 3, 5, 1, 2, 4} : Shape{0, 1, 3, 5, 2, 4});
   n.out(0, n.b.reshape(y, {x.shape[0], c * block * block, h, w}, "merge"));
 }
 
 llvm::ArrayRef<OpRow> tessera::compiler::movementOps() {
   static const OpRow rows[] = {
-      {"Concat", 7, 21, concat, ".", ""},
-      {"DepthToSpace", 7, 21, depthToSpace, ".", ""},
-      {"Expand", 8, 21, expand, ">t", "shape known at import"},
-      {"Flatten", 7, 21, flatten, ">", ""},
-      {"Pad", 7, 21, pad, ".tct", "pads and value known at import"},
-      {"Reshape", 7, 21, reshape, ">t", "shape known at import"},
-      {"Slice", 7, 21, slice, "/t", "starts, ends, axes, steps known at import"},
-      {"SpaceToDepth", 7, 21, spaceToDepth, ".", ""},
-      {"Split", 7, 21, split, ">t", "split known at import"},
-      {"Squeeze", 7, 21, squeeze, ">t", "axes known at import"},
-      {"Tile", 7, 21, tile, ">t", "repeats known at import"},
-      {"Transpose", 1, 21, transpose, ">", ""},
-      {"Trilu", 14, 21, trilu, ">t", "k known at import"},
-      {"Unsqueeze", 7, 21, unsqueeze, ">t", "axes known at import"},
+      {"Concat", 7, kNewestOpset, concat, ".", ""},
+      {"DepthToSpace", 7, kNewestOpset, depthToSpace, ".", ""},
+      {"Expand", 8, kNewestOpset, expand, ">t", "shape known at import"},
+      {"Flatten", 7, kNewestOpset, flatten, ">", ""},
+      {"Pad", 7, kNewestOpset, pad, ".tct", "pads and value known at import"},
+      {"Reshape", 7, kNewestOpset, reshape, ">t", "shape known at import"},
+      {"Slice", 7, kNewestOpset, slice, "/t", "starts, ends, axes, steps known at import"},
+      {"SpaceToDepth", 7, kNewestOpset, spaceToDepth, ".", ""},
+      {"Split", 7, kNewestOpset, split, ">t", "split known at import"},
+      {"Squeeze", 7, kNewestOpset, squeeze, ">t", "axes known at import"},
+      {"Tile", 7, kNewestOpset, tile, ">t", "repeats known at import"},
+      {"Transpose", 1, kNewestOpset, transpose, ">", ""},
+      {"Trilu", 14, kNewestOpset, trilu, ">t", "k known at import"},
+      {"Unsqueeze", 7, kNewestOpset, unsqueeze, ">t", "axes known at import"},
   };
   return rows;
 }

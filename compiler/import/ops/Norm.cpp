@@ -141,6 +141,28 @@ static void layerNorm(Node &n) {
   n.out(2, inverse);
 }
 
+/// x / sqrt(mean of x^2 + epsilon) * scale
+static void rmsNorm(Node &n) {
+  Val x = n.in(0), scale = n.in(1);
+  int64_t first = n.attrInt("axis", -1), stash = n.attrInt("stash_type", 1);
+  double epsilon = n.attrFloat("epsilon", 1e-5);
+  if (!checkFloat(n, x) || !checkFloat(n, scale) || n.failed())
+    return;
+  if (stash != 1)
+    return (void)n.fail("stash_type must be 1 (float)");
+  first = n.axis(first, x.rank());
+  if (n.failed())
+    return;
+  Val wide = n.b.cast(x, x.type == DType::F64 ? DType::F64 : DType::F32, "wide");
+  Val square = n.b.mean(n.b.mul(wide, wide, "square"), dimsFrom(first, x.rank()), true, "mean");
+  Val inverse = n.b.unary<graph::RsqrtOp>(n.b.add(square, n.b.scalarLike(wide, epsilon), "mean_eps"), "rsqrt");
+  Val y = n.b.mul(n.b.cast(n.b.mul(wide, inverse), scale.type, "narrow"), scale, "scale");
+  if (y && y.shape != x.shape)
+    return (void)n.fail("the scale " + shapeText(scale.shape) + " does not broadcast to the input " +
+                        shapeText(x.shape));
+  n.out(0, y);
+}
+
 static void instanceNorm(Node &n) {
   Val x = n.in(0), scale = n.in(1), bias = n.in(2);
   double epsilon = n.attrFloat("epsilon", 1e-5);
@@ -322,17 +344,18 @@ static void dropout(Node &n) {
 
 llvm::ArrayRef<OpRow> tessera::compiler::normOps() {
   static const OpRow rows[] = {
-      {"BatchNormalization", 7, 21, batchNorm, ".somv", "scale, bias and statistics of the input's type"},
-      {"Dropout", 7, 21, dropout, ".ct", "ratio and training_mode known at import"},
-      {"GroupNormalization", 18, 21, groupNorm, ".so", ""},
-      {"Hardmax", 7, 21, hardmax, "t", ""},
-      {"InstanceNormalization", 6, 21, instanceNorm, ".so", ""},
-      {"LRN", 7, 21, localResponseNorm, ".", ""},
-      {"LayerNormalization", 17, 21, layerNorm, ".so", "stash_type 1"},
-      {"LogSoftmax", 7, 21, softmax<graph::LogSoftmaxOp>, ".", ""},
-      {"LpNormalization", 1, 21, lpNormalization, ".", ""},
-      {"MeanVarianceNormalization", 9, 21, meanVarianceNorm, ".", ""},
-      {"Softmax", 7, 21, softmax<graph::SoftmaxOp>, ".", ""},
+      {"BatchNormalization", 7, kNewestOpset, batchNorm, ".somv", "scale, bias and statistics of the input's type"},
+      {"Dropout", 7, kNewestOpset, dropout, ".ct", "ratio and training_mode known at import"},
+      {"GroupNormalization", 18, kNewestOpset, groupNorm, ".so", ""},
+      {"Hardmax", 7, kNewestOpset, hardmax, "t", ""},
+      {"InstanceNormalization", 6, kNewestOpset, instanceNorm, ".so", ""},
+      {"LRN", 7, kNewestOpset, localResponseNorm, ".", ""},
+      {"LayerNormalization", 17, kNewestOpset, layerNorm, ".so", "stash_type 1"},
+      {"LogSoftmax", 7, kNewestOpset, softmax<graph::LogSoftmaxOp>, ".", ""},
+      {"LpNormalization", 1, kNewestOpset, lpNormalization, ".", ""},
+      {"MeanVarianceNormalization", 9, kNewestOpset, meanVarianceNorm, ".", ""},
+      {"RMSNormalization", 23, kNewestOpset, rmsNorm, ".s", "stash_type 1"},
+      {"Softmax", 7, kNewestOpset, softmax<graph::SoftmaxOp>, ".", ""},
   };
   return rows;
 }

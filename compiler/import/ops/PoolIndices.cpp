@@ -141,7 +141,7 @@ static void maxUnpool(Node &n) {
 
 llvm::ArrayRef<OpRow> tessera::compiler::poolIndicesOps() {
   static const OpRow rows[] = {
-      {"MaxUnpool", 9, 21, maxUnpool, ".tt", "output_shape known at import, at least what follows"},
+      {"MaxUnpool", 9, kNewestOpset, maxUnpool, ".tt", "output_shape known at import, at least what follows"},
   };
   return rows;
 }

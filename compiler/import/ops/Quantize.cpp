@@ -57,7 +57,7 @@ static Val dequantized(Node &n, Val q, const Val &scale, const Val &zero) {
 static void quantizeLinear(Node &n) {
   Val x = n.in(0), scale = n.in(1), zero = n.opt(2);
   int64_t axis = n.attrInt("axis", 1), block = n.attrInt("block_size", 0);
-  int64_t to = n.attrInt("output_dtype", 0);
+  int64_t to = n.attrInt("output_dtype", 0), precision = n.attrInt("precision", 0);
   n.ignoreAttr("saturate"); // concerns 8-bit floating point only
   auto type = to != 0 ? compiler::dtypeOf(int32_t(to)) : std::optional<DType>(zero ? zero.type : DType::UI8);
   if (n.failed())
@@ -66,6 +66,12 @@ static void quantizeLinear(Node &n) {
     return (void)n.fail("the result must be int8 or uint8, the scale floating point and block_size 0");
   if (axis < 0)
     axis += x.rank();
+  if (precision != 0) {
+    auto wide = compiler::dtypeOf(int32_t(precision));
+    if (!wide || !isFloat(*wide))
+      return (void)n.fail("precision must be a floating point type");
+    scale = n.b.cast(scale, *wide, "scale_wide");
+  }
   x = n.b.cast(x, scale.type, "wide");
   Val q = quantized(n, x, aligned(n, scale, x, axis, "scale"), zero ? aligned(n, zero, x, axis, "zero_point") : Val(),
                     *type);
@@ -85,7 +91,7 @@ static mlir::Value beforeCast(const Val &x) {
 
 static void dequantizeLinear(Node &n) {
   Val x = n.in(0), scale = n.in(1), zero = n.opt(2);
-  int64_t axis = n.attrInt("axis", 1);
+  int64_t axis = n.attrInt("axis", 1), to = n.attrInt("output_dtype", 0);
   if (n.attrInt("block_size", 0) != 0)
     n.fail("block_size is not supported");
   if (n.failed())
@@ -95,6 +101,12 @@ static void dequantizeLinear(Node &n) {
                         dtypeName(x.type) + " and " + dtypeName(scale.type));
   if (axis < 0)
     axis += x.rank();
+  if (to != 0) {
+    auto type = compiler::dtypeOf(int32_t(to));
+    if (!type || !isFloat(*type))
+      return (void)n.fail("output_dtype must be a floating point type");
+    scale = n.b.cast(scale, *type, "scale_cast");
+  }
   mlir::Value before = beforeCast(x);
   Val q = n.b.cast(before ? n.b.wrap(before) : x, scale.type, "wide");
   n.out(0,
@@ -180,13 +192,13 @@ template <bool isConv> static void quantizedProduct(Node &n) {
 llvm::ArrayRef<OpRow> tessera::compiler::quantizeOps() {
   static const llvm::StringLiteral bytes = "int8 and uint8";
   static const OpRow rows[] = {
-      {"ConvInteger", 10, 21, integerProduct<true>, ".kt", bytes},
-      {"DequantizeLinear", 10, 21, dequantizeLinear, ">tt", "int8, uint8 and int32; no block_size"},
-      {"DynamicQuantizeLinear", 11, 21, dynamicQuantizeLinear, ".", ""},
-      {"MatMulInteger", 10, 21, integerProduct<false>, ".kt", bytes},
-      {"QLinearConv", 10, 21, quantizedProduct<true>, ".ttkttttb", bytes},
-      {"QLinearMatMul", 10, 21, quantizedProduct<false>, ".ttktt", bytes},
-      {"QuantizeLinear", 10, 21, quantizeLinear, ">tt", "int8 and uint8; no block_size"},
+      {"ConvInteger", 10, kNewestOpset, integerProduct<true>, ".kt", bytes},
+      {"DequantizeLinear", 10, kNewestOpset, dequantizeLinear, ">tt", "int8, uint8 and int32; no block_size"},
+      {"DynamicQuantizeLinear", 11, kNewestOpset, dynamicQuantizeLinear, ".", ""},
+      {"MatMulInteger", 10, kNewestOpset, integerProduct<false>, ".kt", bytes},
+      {"QLinearConv", 10, kNewestOpset, quantizedProduct<true>, ".ttkttttb", bytes},
+      {"QLinearMatMul", 10, kNewestOpset, quantizedProduct<false>, ".ttktt", bytes},
+      {"QuantizeLinear", 10, kNewestOpset, quantizeLinear, ">tt", "int8 and uint8; no block_size"},
   };
   return rows;
 }

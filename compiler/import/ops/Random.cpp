@@ -95,11 +95,11 @@ static void bernoulli(Node &n) {
 
 llvm::ArrayRef<OpRow> tessera::compiler::randomOps() {
   static const OpRow rows[] = {
-      {"Bernoulli", 15, 21, bernoulli, "t", ""},
-      {"RandomNormal", 1, 21, ofShape<normal>, "t", ""},
-      {"RandomNormalLike", 1, 21, like<normal>, "t", ""},
-      {"RandomUniform", 1, 21, ofShape<uniform>, "t", ""},
-      {"RandomUniformLike", 1, 21, like<uniform>, "t", ""},
+      {"Bernoulli", 15, kNewestOpset, bernoulli, "t", ""},
+      {"RandomNormal", 1, kNewestOpset, ofShape<normal>, "t", ""},
+      {"RandomNormalLike", 1, kNewestOpset, like<normal>, "t", ""},
+      {"RandomUniform", 1, kNewestOpset, ofShape<uniform>, "t", ""},
+      {"RandomUniformLike", 1, kNewestOpset, like<uniform>, "t", ""},
   };
   return rows;
 }

@@ -254,9 +254,9 @@ template <Cell cell> static void recurrent(Node &n) {
 llvm::ArrayRef<OpRow> tessera::compiler::recurrentOps() {
   static const llvm::StringLiteral limits = "activations Sigmoid, Tanh, Relu; no clip";
   static const OpRow rows[] = {
-      {"GRU", 7, 21, recurrent<Cell::Gru>, ".kkbt.", limits},
-      {"LSTM", 7, 21, recurrent<Cell::Lstm>, ".kkbt...p", limits},
-      {"RNN", 7, 21, recurrent<Cell::Rnn>, ".kkbt.", limits},
+      {"GRU", 7, kNewestOpset, recurrent<Cell::Gru>, ".kkbt.", limits},
+      {"LSTM", 7, kNewestOpset, recurrent<Cell::Lstm>, ".kkbt...p", limits},
+      {"RNN", 7, kNewestOpset, recurrent<Cell::Rnn>, ".kkbt.", limits},
   };
   return rows;
 }

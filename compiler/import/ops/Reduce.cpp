@@ -265,21 +265,46 @@ static void cumSum(Node &n) {
   n.out(0, n.b.transpose(y, inverse, "from_back"));
 }
 
+/// Products of 1, 2, 4, ... elements: each step multiplies by the products that end where the own ones begin.
+static void cumProd(Node &n) {
+  Val x = n.in(0);
+  n.in(1);
+  auto given = n.knownInts(1, "axis");
+  bool exclusive = n.attrInt("exclusive", 0) != 0, reverse = n.attrInt("reverse", 0) != 0;
+  if (n.failed() || given->size() != 1)
+    return (void)n.fail("axis must be one number");
+  int64_t axis = n.axis((*given)[0], x.rank());
+  if (n.failed() || x.type == DType::I1)
+    return (void)n.fail("booleans are not supported");
+  const int64_t extent = x.shape[axis];
+  auto shifted = [&](const Val &v, int64_t by, const std::string &what) {
+    Shape starts(v.rank(), 0), limits = v.shape, strides(v.rank(), 1), lo(v.rank(), 0), hi(v.rank(), 0);
+    (reverse ? starts[axis] : limits[axis]) = reverse ? by : extent - by;
+    (reverse ? hi : lo)[axis] = by;
+    return n.b.pad(n.b.slice(v, starts, limits, strides, what + "_part"), lo, hi, 1, what);
+  };
+  Val y = exclusive && extent > 0 ? shifted(x, 1, "exclusive") : x;
+  for (int64_t by = 1; by < extent && y; by *= 2)
+    y = n.b.mul(y, shifted(y, by, "shifted" + std::to_string(by)), 2 * by < extent ? "by" + std::to_string(by) : "");
+  n.out(0, y);
+}
+
 llvm::ArrayRef<OpRow> tessera::compiler::reduceOps() {
   static const OpRow rows[] = {
-      {"ArgMax", 7, 21, argMax<false>, ".", ""},
-      {"ArgMin", 7, 21, argMax<true>, ".", ""},
-      {"CumSum", 11, 21, cumSum, ".t", ""},
-      {"ReduceL1", 1, 21, reduce<Kind::L1>, ".t", ""},
-      {"ReduceL2", 1, 21, reduce<Kind::L2>, ".t", "floating point"},
-      {"ReduceLogSum", 1, 21, reduce<Kind::LogSum>, ".t", "floating point"},
-      {"ReduceLogSumExp", 1, 21, reduce<Kind::LogSumExp>, ".t", "floating point"},
-      {"ReduceMax", 1, 21, reduce<Kind::Max>, ".t", ""},
-      {"ReduceMean", 1, 21, reduce<Kind::Mean>, ".t", "floating point"},
-      {"ReduceMin", 1, 21, reduce<Kind::Min>, ".t", ""},
-      {"ReduceProd", 1, 21, reduceProd, ".t", ""},
-      {"ReduceSum", 1, 21, reduce<Kind::Sum>, ".t", ""},
-      {"ReduceSumSquare", 1, 21, reduce<Kind::SumSquare>, ".t", ""},
+      {"ArgMax", 7, kNewestOpset, argMax<false>, ".", ""},
+      {"ArgMin", 7, kNewestOpset, argMax<true>, ".", ""},
+      {"CumProd", 26, kNewestOpset, cumProd, ".t", ""},
+      {"CumSum", 11, kNewestOpset, cumSum, ".t", ""},
+      {"ReduceL1", 1, kNewestOpset, reduce<Kind::L1>, ".t", ""},
+      {"ReduceL2", 1, kNewestOpset, reduce<Kind::L2>, ".t", "floating point"},
+      {"ReduceLogSum", 1, kNewestOpset, reduce<Kind::LogSum>, ".t", "floating point"},
+      {"ReduceLogSumExp", 1, kNewestOpset, reduce<Kind::LogSumExp>, ".t", "floating point"},
+      {"ReduceMax", 1, kNewestOpset, reduce<Kind::Max>, ".t", ""},
+      {"ReduceMean", 1, kNewestOpset, reduce<Kind::Mean>, ".t", "floating point"},
+      {"ReduceMin", 1, kNewestOpset, reduce<Kind::Min>, ".t", ""},
+      {"ReduceProd", 1, kNewestOpset, reduceProd, ".t", ""},
+      {"ReduceSum", 1, kNewestOpset, reduce<Kind::Sum>, ".t", ""},
+      {"ReduceSumSquare", 1, kNewestOpset, reduce<Kind::SumSquare>, ".t", ""},
   };
   return rows;
 }

@@ -259,7 +259,7 @@ static void resize(Node &n) {
 
 llvm::ArrayRef<OpRow> tessera::compiler::resizeOps() {
   static const OpRow rows[] = {
-      {"Resize", 10, 21, resize, ".t",
+      {"Resize", 10, kNewestOpset, resize, ".t",
        "no antialias, keep_aspect_ratio_policy=stretch; roi, scales or sizes known at import"},
       {"Upsample", 7, 9, resize, ".t", "nearest and linear; scales known at import"},
   };

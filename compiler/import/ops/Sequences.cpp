@@ -160,14 +160,14 @@ static void concatFromSequence(Node &n) {
 llvm::ArrayRef<OpRow> tessera::compiler::sequenceOps() {
   static const llvm::StringLiteral known = "positions and lengths known at import";
   static const OpRow rows[] = {
-      {"ConcatFromSequence", 11, 21, concatFromSequence, ".", known},
-      {"SequenceAt", 11, 21, sequenceAt, ">t", known},
-      {"SequenceConstruct", 11, 21, sequenceConstruct, ".", known},
-      {"SequenceEmpty", 11, 21, sequenceEmpty, ".", known},
-      {"SequenceErase", 11, 21, sequenceErase, ">t", known},
-      {"SequenceInsert", 11, 21, sequenceInsert, "..t", known},
-      {"SequenceLength", 11, 21, sequenceLength, "t", known},
-      {"SplitToSequence", 11, 21, splitToSequence, "/t", known},
+      {"ConcatFromSequence", 11, kNewestOpset, concatFromSequence, ".", known},
+      {"SequenceAt", 11, kNewestOpset, sequenceAt, ">t", known},
+      {"SequenceConstruct", 11, kNewestOpset, sequenceConstruct, ".", known},
+      {"SequenceEmpty", 11, kNewestOpset, sequenceEmpty, ".", known},
+      {"SequenceErase", 11, kNewestOpset, sequenceErase, ">t", known},
+      {"SequenceInsert", 11, kNewestOpset, sequenceInsert, "..t", known},
+      {"SequenceLength", 11, kNewestOpset, sequenceLength, "t", known},
+      {"SplitToSequence", 11, kNewestOpset, splitToSequence, "/t", known},
   };
   return rows;
 }

@@ -230,12 +230,12 @@ static void stft(Node &n) {
 
 llvm::ArrayRef<OpRow> tessera::compiler::signalOps() {
   static const OpRow rows[] = {
-      {"BlackmanWindow", 17, 21, blackmanWindow, "t", "size known at import"},
-      {"DFT", 17, 21, dft, ".tt", "dft_length and axis known at import"},
-      {"HammingWindow", 17, 21, hammingWindow, "t", "size known at import"},
-      {"HannWindow", 17, 21, hannWindow, "t", "size known at import"},
-      {"MelWeightMatrix", 17, 21, melWeightMatrix, "c", "operands known at import"},
-      {"STFT", 17, 21, stft, ".t*t", "frame_step and frame_length known at import"},
+      {"BlackmanWindow", 17, kNewestOpset, blackmanWindow, "t", "size known at import"},
+      {"DFT", 17, kNewestOpset, dft, ".tt", "dft_length and axis known at import"},
+      {"HammingWindow", 17, kNewestOpset, hammingWindow, "t", "size known at import"},
+      {"HannWindow", 17, kNewestOpset, hannWindow, "t", "size known at import"},
+      {"MelWeightMatrix", 17, kNewestOpset, melWeightMatrix, "c", "operands known at import"},
+      {"STFT", 17, kNewestOpset, stft, ".t*t", "frame_step and frame_length known at import"},
   };
   return rows;
 }
