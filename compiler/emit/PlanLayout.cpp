@@ -163,6 +163,9 @@ private:
       if (layout_.globalBatch == 0 && !binding.globalShape.empty())
         layout_.globalBatch = uint64_t(binding.globalShape[0]);
     }
+    // Inputs may be without a batch dimension, the target is not.
+    if (role == graph::kTarget && !binding.globalShape.empty())
+      layout_.globalBatch = uint64_t(binding.globalShape[0]);
     if (lasting)
       persistent_[(role + "/" + name).str()] = int(layout_.bindings.size());
     layout_.bindings.push_back(std::move(binding));

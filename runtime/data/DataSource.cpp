@@ -19,9 +19,8 @@ std::string nameOf(size_t index, const BatchRequest &request) {
   return request.target ? "the target" : "input " + std::to_string(index);
 }
 
-/// Requests come from a plan: sensible boxes, one batch size, the target last. Fills in their
-/// sizes.
-Status checkRequests(const std::vector<BatchRequest> &requests, std::vector<uint64_t> &bytes) {
+/// Requests come from a plan: sensible boxes, a batch size, the target last. Fills in their sizes.
+Status checkRequests(const std::vector<BatchRequest> &requests, const Spec &spec, std::vector<uint64_t> &bytes) {
   if (requests.empty())
     return Status::error("the program reads no data: it has neither inputs nor a target");
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -29,19 +28,22 @@ Status checkRequests(const std::vector<BatchRequest> &requests, std::vector<uint
     const std::string name = nameOf(i, request);
     if (request.target && i + 1 != requests.size())
       return Status::error("the target is not the last of the requests");
-    if (request.globalShape.empty())
-      return Status::error(name + " is a scalar; data sources fill tensors with a batch dimension");
+    if (request.target && request.globalShape.empty())
+      return Status::error("the target is a scalar; data sources fill targets with a batch dimension");
     const std::optional<uint64_t> whole = bytesOf(request.globalShape, request.dtype);
     const std::optional<uint64_t> box = bytesOf(request.shape, request.dtype);
     if (!whole || !box || !boxInside(request.globalShape, request.offset, request.shape))
       return Status::error(name + ": the box at " + shapeText(request.offset) + " of shape " +
                            shapeText(request.shape) + " is not inside the " + typeName(request.dtype) +
                            " tensor of shape " + shapeText(request.globalShape));
-    if (request.globalShape[0] != requests[0].globalShape[0])
-      return Status::error(name + " has " + std::to_string(request.globalShape[0]) +
-                           " samples in dimension 0, input 0 has " + std::to_string(requests[0].globalShape[0]));
+    if (!spec.fillsWhole() && (request.globalShape.empty() || request.globalShape[0] != batchOf(requests)))
+      return Status::error(name + " of shape " + shapeText(request.globalShape) + " has no batch dimension of " +
+                           std::to_string(batchOf(requests)) + " samples; " + spec.kind +
+                           " cannot fill it: give it as an array, with --data npy:...");
     bytes.push_back(*box);
   }
+  if (batchOf(requests) == 0)
+    return Status::error("the program has no input with a batch dimension: all are scalars");
   return Status();
 }
 
@@ -67,19 +69,28 @@ Result<int64_t> fullBatches(const std::string &what, int64_t samples, int64_t ba
   return samples / batch;
 }
 
+int64_t batchOf(const std::vector<BatchRequest> &requests) {
+  if (const BatchRequest &last = requests.back(); last.target)
+    return last.globalShape.empty() ? 0 : last.globalShape[0];
+  for (const BatchRequest &request : requests)
+    if (!request.globalShape.empty())
+      return request.globalShape[0];
+  return 0;
+}
+
 Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec, const std::vector<BatchRequest> &requests,
                                                    const DataOptions &options) {
-  std::vector<uint64_t> bytes;
-  TESSERA_RETURN_IF_ERROR(checkRequests(requests, bytes));
   if (options.prefetch < 0 || options.prefetch > kMostPrefetch)
     return Status::error("cannot prepare " + std::to_string(options.prefetch) + " batches ahead; choose 0 to " +
                          std::to_string(kMostPrefetch));
   Result<Spec> parsed = parseSpec(spec);
   if (!parsed)
     return parsed.status();
+  std::vector<uint64_t> bytes;
+  TESSERA_RETURN_IF_ERROR(checkRequests(requests, *parsed, bytes));
   DataOptions merged = options;
   TESSERA_RETURN_IF_ERROR(mergeOptions(*parsed, merged));
-  const ProducerContext context{*parsed, requests, merged, requests[0].globalShape[0]};
+  const ProducerContext context{*parsed, requests, merged, batchOf(requests)};
   Result<std::unique_ptr<BatchProducer>> producer =
       Status::error("data source '" + spec + "': there is no kind '" + parsed->kind +
                     "'; write npy:IN.npy,...,TARGET.npy, cifar10:DIR, imagefolder:DIR, tokens:FILE or synthetic");

@@ -48,7 +48,8 @@
 
 namespace tessera::rt {
 
-/// The box of one model input (or of the target) that a rank holds. Dimension 0 counts samples.
+/// The box of one model input (or of the target) that a rank holds. Dimension 0 counts samples, but in inputs without
+/// a batch dimension (batchOf).
 struct BatchRequest {
   std::vector<int64_t> globalShape, offset, shape;
   plan::DType dtype = plan::F32;
@@ -87,8 +88,12 @@ public:
   virtual std::string describe() const = 0;
 };
 
-/// One request per model input, in order, then, if the program has one, the target. All have the
-/// same number of samples in dimension 0.
+/// The global batch: what dimension 0 of the target counts, of a program without one that of its first input that is
+/// no scalar; 0: there is none. An input whose dimension 0 is another has no batch dimension.
+int64_t batchOf(const std::vector<BatchRequest> &requests);
+
+/// One request per model input, in order, then, if the program has one, the target. Only `npy` fills inputs without a
+/// batch dimension.
 Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec, const std::vector<BatchRequest> &requests,
                                                    const DataOptions &options);
 

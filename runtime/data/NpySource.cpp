@@ -12,10 +12,10 @@ namespace {
 
 class NpyProducer : public BatchProducer {
 public:
-  NpyProducer(std::vector<NpyFile> files, std::vector<BatchRequest> requests, int64_t batch, int64_t batches,
+  NpyProducer(std::vector<NpyFile> files, std::vector<BatchRequest> requests, int64_t batch, int64_t samples,
               uint64_t seed, bool shuffle)
-      : files_(std::move(files)), requests_(std::move(requests)), batch_(batch), batches_(batches), seed_(seed),
-        shuffle_(shuffle) {}
+      : files_(std::move(files)), requests_(std::move(requests)), batch_(batch), samples_(samples),
+        batches_(samples / batch), seed_(seed), shuffle_(shuffle) {}
 
   int64_t batchesPerEpoch() const override { return batches_; }
   Status produce(int64_t batch, const std::vector<void *> &buffers) override;
@@ -23,24 +23,31 @@ public:
     std::string text = "npy";
     for (const NpyFile &file : files_)
       text += " " + file.path();
-    return text + ": " + std::to_string(files_[0].shape()[0]) + " samples" + (shuffle_ ? ", shuffled" : "");
+    return text + ": " + std::to_string(samples_) + " samples" + (shuffle_ ? ", shuffled" : "");
   }
 
 private:
   const std::vector<NpyFile> files_; // one per request
   const std::vector<BatchRequest> requests_;
-  const int64_t batch_, batches_;
+  const int64_t batch_, samples_, batches_;
   const uint64_t seed_;
   const bool shuffle_;
 };
 
+/// Does dimension 0 count samples?
+bool isBatched(const BatchRequest &request, int64_t batch) {
+  return !request.globalShape.empty() && request.globalShape[0] == batch;
+}
+
 Status NpyProducer::produce(int64_t batch, const std::vector<void *> &buffers) {
   const int64_t epoch = batch / batches_, first = batch % batches_ * batch_;
-  const Permutation order(files_[0].shape()[0], hash(seed_, epoch));
+  const Permutation order(samples_, hash(seed_, epoch));
   for (size_t i = 0; i < requests_.size(); ++i) {
     std::vector<int64_t> offset = requests_[i].offset, shape = requests_[i].shape;
-    if (!shuffle_) {
-      offset[0] += first;
+    const bool batched = isBatched(requests_[i], batch_);
+    if (!shuffle_ || !batched) {
+      if (batched)
+        offset[0] += first;
       TESSERA_RETURN_IF_ERROR(files_[i].readBox(offset, shape, buffers[i]));
       continue;
     }
@@ -55,15 +62,16 @@ Status NpyProducer::produce(int64_t batch, const std::vector<void *> &buffers) {
 }
 
 /// The file fits the request apart from the number of samples.
-Status checkFile(const NpyFile &file, const BatchRequest &request, size_t index) {
+Status checkFile(const NpyFile &file, const BatchRequest &request, size_t index, bool batched) {
   std::vector<int64_t> expected = request.globalShape;
   bool fits = file.dtype() == request.dtype && file.shape().size() == expected.size();
-  for (size_t d = 1; fits && d < expected.size(); ++d)
+  for (size_t d = batched ? 1 : 0; fits && d < expected.size(); ++d)
     fits = file.shape()[d] == expected[d];
   if (fits)
     return Status();
   std::string wanted = shapeText(expected);
-  wanted.replace(1, std::to_string(expected[0]).size(), "samples");
+  if (batched)
+    wanted.replace(1, std::to_string(expected[0]).size(), "samples");
   return Status::error(file.path() + ": holds " + typeName(file.dtype()) + " " + shapeText(file.shape()) + ", but " +
                        (request.target ? "the target" : "model input " + std::to_string(index)) + " needs " +
                        typeName(request.dtype) + " " + wanted);
@@ -83,27 +91,33 @@ Result<std::unique_ptr<BatchProducer>> openNpy(const ProducerContext &context) {
                          std::to_string(requests.size() - hasTarget) + " for the model inputs" +
                          (hasTarget ? " and one for the target" : ""));
   std::vector<NpyFile> open;
+  std::string first; // file of samples
+  int64_t samples = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
     Result<NpyFile> file = NpyFile::open(spec.paths[i]);
     if (!file)
       return file.status();
-    TESSERA_RETURN_IF_ERROR(checkFile(*file, requests[i], i));
-    if (!open.empty() && file->shape()[0] != open[0].shape()[0])
-      return Status::error(file->path() + ": has " + std::to_string(file->shape()[0]) + " samples, but " +
-                           open[0].path() + " has " + std::to_string(open[0].shape()[0]));
+    const bool batched = isBatched(requests[i], context.batch);
+    TESSERA_RETURN_IF_ERROR(checkFile(*file, requests[i], i, batched));
+    if (batched && !first.empty() && file->shape()[0] != samples)
+      return Status::error(file->path() + ": has " + std::to_string(file->shape()[0]) + " samples, but " + first +
+                           " has " + std::to_string(samples));
+    if (batched && first.empty()) {
+      first = file->path();
+      samples = file->shape()[0];
+    }
     open.push_back(std::move(*file));
   }
-  Result<int64_t> batches = fullBatches(open[0].path() + ":", open[0].shape()[0], context.batch);
-  if (!batches)
+  if (Result<int64_t> batches = fullBatches(first + ":", samples, context.batch); !batches)
     return batches.status();
   const uint64_t fallback = context.options.seed;
   Result<int64_t> seed = spec.integer("seed", int64_t(fallback >> 1), 0, INT64_MAX);
   if (!seed)
     return seed.status();
   // The whole file as one batch is meant literally: nothing to shuffle.
-  const bool shuffle = context.options.shuffle.value_or(false) && open[0].shape()[0] != context.batch;
+  const bool shuffle = context.options.shuffle.value_or(false) && samples != context.batch;
   return std::unique_ptr<BatchProducer>(
-      std::make_unique<NpyProducer>(std::move(open), requests, context.batch, *batches,
+      std::make_unique<NpyProducer>(std::move(open), requests, context.batch, samples,
                                     spec.options.count("seed") ? uint64_t(*seed) : fallback, shuffle));
 }
 

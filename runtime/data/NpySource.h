@@ -4,7 +4,8 @@
 //
 // One file per model input, in order, then the target (which may be left over: a program without a
 // target does not read it). Dimension 0 of every file counts samples, as many in each; the other
-// dimensions and the element type are exactly the model's. With as many samples as the global
+// dimensions and the element type are exactly the model's. An input without a batch dimension (its dimension 0 is not
+// the batch) is the same in every batch, and its file has exactly its shape. With as many samples as the global
 // batch, every batch is the whole of the files; with more, batch b of an epoch is samples b * batch
 // and on, in file order or, with shuffle=1, in an order that the seed and the epoch give; samples
 // that do not fill a batch are left out.

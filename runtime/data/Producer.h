@@ -23,8 +23,8 @@ public:
   virtual std::vector<std::string> takeNotices() { return {}; }
 };
 
-/// What every kind gets to know. The requests were checked: boxes inside their shapes, sizes that
-/// fit, one batch size.
+/// What every kind gets to know. The requests were checked: boxes inside their shapes, sizes that fit, and dimension 0
+/// is the batch, but of kinds that fill inputs without one (Spec::fillsWhole).
 struct ProducerContext {
   const Spec &spec;
   const std::vector<BatchRequest> &requests;

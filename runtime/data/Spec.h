@@ -24,6 +24,8 @@ struct Spec {
   std::vector<std::string> paths;
   std::map<std::string, std::string> options;
 
+  /// Does this kind fill inputs without a batch dimension, too?
+  bool fillsWhole() const { return kind == "npy"; }
   /// Every option is one of `names` or of those that all kinds have.
   Status knows(const std::vector<std::string> &names) const;
   /// The option's value, or `otherwise` if it is not there.

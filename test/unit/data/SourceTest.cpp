@@ -113,6 +113,36 @@ TEST_CASE("npy slices assemble to the same batch for any sharding", "[data]") {
       checkSharding(spec(dir) + option, requests(8), cuts, {}, 5);
 }
 
+TEST_CASE("npy inputs without a batch dimension are the same in every batch", "[data]") {
+  TemporaryDirectory dir;
+  writeArrays(dir, 8);
+  std::vector<float> places(5 * 3), scale = {7};
+  std::iota(places.begin(), places.end(), 100.0f);
+  REQUIRE(writeNpy(dir / "places.npy", plan::F32, {5, 3}, places.data()).ok());
+  REQUIRE(writeNpy(dir / "scale.npy", plan::F32, {}, scale.data()).ok());
+  const std::string text =
+      "npy:" + dir / "places.npy" + "," + dir / "x.npy" + "," + dir / "scale.npy" + "," + dir / "y.npy";
+  std::vector<BatchRequest> want = {wholeRequest({5, 3}, plan::F32), wholeRequest({2, 4, 6}, plan::F32),
+                                    wholeRequest({}, plan::F32), wholeRequest({2}, plan::I64, true)};
+  for (const char *option : {"", ",shuffle=1"}) {
+    auto source = openOrFail(text + option, want);
+    CHECK(source->batchesPerEpoch() == 4);
+    for (int i = 0; i < 6; ++i) {
+      const Buffers got = nextBatch(*source, want);
+      CHECK(std::memcmp(got[0].data(), places.data(), got[0].size()) == 0);
+      CHECK(*reinterpret_cast<const float *>(got[2].data()) == 7.0f);
+      const auto *labels = reinterpret_cast<const int64_t *>(got[3].data());
+      CHECK(reinterpret_cast<const float *>(got[1].data())[24] == float((labels[1] - 1000) * 24));
+    }
+    checkSharding(text + option, want, {{1, 3}, {2, 1, 1}, {}, {1}}, {}, 5);
+  }
+  want[0] = wholeRequest({5, 4}, plan::F32);
+  CHECK_THAT(openError(text, want), Contains("holds f32 [5, 3], but model input 0 needs f32 [5, 4]"));
+  want[0] = wholeRequest({5, 3}, plan::F32);
+  want[3] = wholeRequest({9}, plan::I64, true); // the target says what the batch is
+  CHECK_THAT(openError(text, want), Contains("x.npy: holds f32 [8, 4, 6], but model input 1 needs f32 [2, 4, 6]"));
+}
+
 TEST_CASE("npy files that do not fit are refused with what was expected and found", "[data]") {
   TemporaryDirectory dir;
   writeArrays(dir, 6);
@@ -134,13 +164,15 @@ TEST_CASE("npy files that do not fit are refused with what was expected and foun
 TEST_CASE("requests that make no sense are refused", "[data]") {
   auto error = [](BatchRequest request) { return openError("synthetic", {std::move(request)}); };
   CHECK_THAT(openError("synthetic", {}), Contains("neither inputs nor a target"));
-  CHECK_THAT(error({{}, {}, {}, plan::F32, false}), Contains("scalar"));
+  CHECK_THAT(error({{}, {}, {}, plan::F32, false}), Contains("no batch dimension"));
+  CHECK_THAT(error({{}, {}, {}, plan::F32, true}), Contains("the target is a scalar"));
+  CHECK_THAT(openError("npy:a.npy", {wholeRequest({}, plan::F32)}), Contains("all are scalars"));
   CHECK_THAT(error({{4, 2}, {0, 1}, {4, 2}, plan::F32, false}), Contains("not inside"));
   CHECK_THAT(error({{4, 2}, {0}, {4}, plan::F32, false}), Contains("not inside"));
   CHECK_THAT(error({{4, 2}, {-1, 0}, {4, 2}, plan::F32, false}), Contains("not inside"));
   CHECK_THAT(error({{4, INT64_MAX}, {0, 0}, {4, INT64_MAX}, plan::F32, false}), Contains("not inside"));
   CHECK_THAT(error({{4, 2}, {0, 0}, {4, 2}, plan::DTYPE_INVALID, false}), Contains("not inside"));
   CHECK_THAT(openError("synthetic", {wholeRequest({4}, plan::F32), wholeRequest({5}, plan::F32)}),
-             Contains("5 samples") && Contains("input 1"));
+             Contains("input 1 of shape [5] has no batch dimension of 4 samples; synthetic cannot fill it"));
   CHECK_THAT(openError("imagenet:dir", {wholeRequest({4}, plan::F32)}), Contains("'imagenet'") && Contains("cifar10"));
 }
