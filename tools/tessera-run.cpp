@@ -58,7 +58,8 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("PLAN", c.plan, "Plan directory, as tessera-compile writes it")->required();
   app.add_option("--data", r.data,
                  "Where batches come from: npy:IN.npy[,IN2.npy...][,TARGET.npy] (model inputs in "
-                 "order, then the target), cifar10:DIR, imagefolder:DIR, tokens:FILE, "
+                 "order, then the target; or by name, npy:NAME=IN.npy,...,target=TARGET.npy), cifar10:DIR, "
+                 "imagefolder:DIR, tokens:FILE, "
                  "synthetic[:classes=10,...]")
       ->type_name("SOURCE");
 

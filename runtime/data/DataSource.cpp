@@ -93,7 +93,8 @@ Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec, cons
   const ProducerContext context{*parsed, requests, merged, batchOf(requests)};
   Result<std::unique_ptr<BatchProducer>> producer =
       Status::error("data source '" + spec + "': there is no kind '" + parsed->kind +
-                    "'; write npy:IN.npy,...,TARGET.npy, cifar10:DIR, imagefolder:DIR, tokens:FILE or synthetic");
+                    "'; write npy:IN.npy,...,TARGET.npy, npy:NAME=IN.npy,...,target=TARGET.npy, cifar10:DIR, "
+                    "imagefolder:DIR, tokens:FILE or synthetic");
   if (parsed->kind == "npy")
     producer = openNpy(context);
   else if (parsed->kind == "cifar10")
@@ -111,7 +112,12 @@ Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec, cons
 
 std::vector<std::string> dataPaths(const std::string &spec) {
   const Result<Spec> parsed = parseSpec(spec);
-  return parsed ? parsed->paths : std::vector<std::string>();
+  if (!parsed)
+    return {};
+  std::vector<std::string> paths = parsed->paths;
+  for (const auto &[name, path] : parsed->named)
+    paths.push_back(path);
+  return paths;
 }
 
 } // namespace tessera::rt

@@ -18,7 +18,7 @@
 // is a path (write a path that contains '=' as ./a=b; a path cannot contain a comma):
 //
 //   npy:IN.npy[,IN2.npy,...][,TARGET.npy]    NumPy arrays, in the order of the model's inputs,
-//                                            then the target; see NpySource.h
+//   npy:NAME=IN.npy,...,target=TARGET.npy    then the target, or by name; see NpySource.h
 //   cifar10:DIR                              CIFAR-10, binary version; see Cifar10Source.h
 //   imagefolder:DIR                          JPEG and PNG files, a folder per class; see
 //                                            ImageFolderSource.h
@@ -54,7 +54,8 @@ struct BatchRequest {
   std::vector<int64_t> globalShape, offset, shape;
   plan::DType dtype = plan::F32;
   bool target = false;
-  int64_t idLimit = 0; // values are below this, ids of a vocabulary; 0: not known
+  int64_t idLimit = 0;   // values are below this, ids of a vocabulary; 0: not known
+  std::string name = {}; // in the model; with an initializer, so that lists may leave it out
 };
 
 struct DataOptions {
@@ -63,6 +64,7 @@ struct DataOptions {
   std::optional<bool> shuffle, augment; // instead of what `train` and the kind of source imply
   int threads = 1;                      // that decode samples, where that is work
   int prefetch = 2;                     // batches prepared ahead by a thread; 0: none, next() computes
+  bool leader = true;                   // gives the notices that all ranks would give alike
   /// Told of every batch that was prepared, by the thread that did it; null: nobody.
   using Time = std::chrono::steady_clock::time_point;
   using Produced = std::function<void(int64_t batch, Time begin, Time end)>;

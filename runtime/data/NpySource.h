@@ -1,9 +1,11 @@
 //===- NpySource.h - batches from NumPy arrays ------------------------------------------------===//
 //
 //   npy:IN.npy[,IN2.npy,...][,TARGET.npy][,shuffle=1]
+//   npy:NAME=IN.npy[,NAME2=IN2.npy,...][,target=TARGET.npy][,shuffle=1]
 //
 // One file per model input, in order, then the target (which may be left over: a program without a
-// target does not read it). Dimension 0 of every file counts samples, as many in each; the other
+// target does not read it); or all files by the names of the inputs, in any order. A file given by its place that has
+// another input's name is told. Dimension 0 of every file counts samples, as many in each; the other
 // dimensions and the element type are exactly the model's. An input without a batch dimension (its dimension 0 is not
 // the batch) is the same in every batch, and its file has exactly its shape. With as many samples as the global
 // batch, every batch is the whole of the files; with more, batch b of an epoch is samples b * batch

@@ -15,6 +15,9 @@ bool isName(std::string_view text) {
   });
 }
 
+/// Of a model: anything that cannot be the start of a path with '=' in it, which is written ./a=b.
+bool isInputName(std::string_view text) { return !text.empty() && text.find('/') == std::string_view::npos; }
+
 std::vector<std::string> split(const std::string &text, char separator) {
   std::vector<std::string> parts;
   size_t at = 0;
@@ -52,14 +55,23 @@ Result<Spec> parseSpec(const std::string &text) {
     return Status::error("data source '" + text + "' ends after its kind; drop the ':' or go on");
   for (const std::string &part : split(text.substr(colon + 1), ',')) {
     const size_t equals = part.find('=');
+    const std::string name = part.substr(0, equals);
     if (part.empty())
       return Status::error("data source '" + text + "' has an empty part between two commas");
-    if (equals == std::string::npos || !isName(part.substr(0, equals))) {
+    const bool common = std::count(kCommonOptions.begin(), kCommonOptions.end(), name) > 0;
+    if (equals != std::string::npos && spec.namesFiles() && !common && isInputName(name)) {
+      for (const auto &[other, path] : spec.named)
+        if (other == name)
+          return Status::error("data source '" + text + "' gives '" + name + "' two files");
+      spec.named.emplace_back(name, part.substr(equals + 1));
+      continue;
+    }
+    if (equals == std::string::npos || !isName(name)) {
       spec.paths.push_back(part);
       continue;
     }
-    if (!spec.options.emplace(part.substr(0, equals), part.substr(equals + 1)).second)
-      return Status::error("data source '" + text + "' gives the option '" + part.substr(0, equals) + "' twice");
+    if (!spec.options.emplace(name, part.substr(equals + 1)).second)
+      return Status::error("data source '" + text + "' gives the option '" + name + "' twice");
   }
   return spec;
 }

@@ -5,6 +5,8 @@
 //   TESSERA_RETURN_IF_ERROR(spec->knows({"crop", "flip"}));  // any other option is an error
 //   Result<int64_t> crop = spec->integer("crop", 4, 0, 16);  // absent: 4; outside 0..16: an error
 //
+//   parseSpec("npy:ids=a.npy,shuffle=1")->named == {{"ids", "a.npy"}}    // npy's files may say which input they are
+//
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_DATA_SPEC_H
 #define TESSERA_RUNTIME_DATA_SPEC_H
@@ -22,10 +24,13 @@ struct Spec {
   std::string text; // as given, for messages
   std::string kind;
   std::vector<std::string> paths;
+  std::vector<std::pair<std::string, std::string>> named; // input and path, of kinds whose files have names
   std::map<std::string, std::string> options;
 
   /// Does this kind fill inputs without a batch dimension, too?
   bool fillsWhole() const { return kind == "npy"; }
+  /// Is a part NAME=VALUE that is no option of all kinds a file?
+  bool namesFiles() const { return kind == "npy"; }
   /// Every option is one of `names` or of those that all kinds have.
   Status knows(const std::vector<std::string> &names) const;
   /// The option's value, or `otherwise` if it is not there.

@@ -13,6 +13,8 @@ Result<Feed> Feed::open(Executor &executor, const std::string &program, const st
                          " needs data: give --data npy:..., cifar10:DIR, imagefolder:DIR, tokens:FILE or synthetic");
   Feed feed;
   feed.executor_ = &executor;
+  DataOptions asked = options;
+  asked.leader = executor.plan().rank() == 0;
   const plan::Plan &plan = executor.plan();
   std::vector<BatchRequest> requests;
   std::vector<uint32_t> buffers;
@@ -31,9 +33,10 @@ Result<Feed> Feed::open(Executor &executor, const std::string &program, const st
       feed.entries_.push_back({index, toVector(buffer.shape()), extentOf(plan, binding), buffer.dtype(),
                                executor.heldType(index), size_t(bytesOf(asked, buffer.dtype()).value_or(0))});
       buffers.push_back(binding.buffer());
-      requests.push_back({global, offset, asked, buffer.dtype(), role == plan::TARGET, binding.id_limit()});
+      requests.push_back(
+          {global, offset, asked, buffer.dtype(), role == plan::TARGET, binding.id_limit(), binding.name()});
     }
-  Result<std::unique_ptr<DataSource>> source = openDataSource(spec, requests, options);
+  Result<std::unique_ptr<DataSource>> source = openDataSource(spec, requests, asked);
   if (!source)
     return source.status();
   feed.source_ = std::move(*source);

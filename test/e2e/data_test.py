@@ -176,6 +176,39 @@ def records(path):
 
 
 @case
+def arrays_are_given_by_name_and_without_a_batch_dimension(c):
+    """y = (x - z + place) w: two inputs of one shape, and one that all samples share."""
+    rng = np.random.default_rng(4)
+    w = rng.normal(size=(3, 2)).astype(np.float32)
+    info, f32 = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Sub", ["x", "z"], ["d"]), onnx.helper.make_node("Add", ["d", "place"], ["a"]),
+         onnx.helper.make_node("MatMul", ["a", "w"], ["y"])], "places",
+        [info("x", f32, ["batch", 5, 3]), info("z", f32, ["batch", 5, 3]), info("place", f32, [5, 3])],
+        [info("y", f32, None)], [onnx.numpy_helper.from_array(w, "w")])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), c.folder / "places.onnx")
+    x, z, place = (rng.normal(size=shape).astype(np.float32) for shape in ((8, 5, 3), (8, 5, 3), (5, 3)))
+    files = {name: c.folder / f"{name}.npy" for name in ("x", "z", "place")}
+    for name, array in zip(files, (x, z, place)):
+        np.save(files[name], array)
+    for mesh in ("data=1", "data=2"):
+        plan = c.folder / f"places-{mesh}"
+        c.run(c.bin / "tessera-compile", c.folder / "places.onnx", "--dim", "batch=4", "--mesh", mesh, "-o", plan)
+        infer = lambda data, **more: c.run(c.bin / "tessera-run", plan, "--infer", "--output", c.folder / "out", "--data",
+                                           data, **more)
+        told = infer("npy:" + ",".join(f"{name}={files[name]}" for name in ("place", "z", "x")))
+        assert "though there is an input" not in told, told
+        assert np.allclose(np.load(c.folder / "out" / "output0.npy"), (x - z + place) @ w, atol=1e-5)
+        told = infer(f"npy:{files['z']},{files['x']},{files['place']}")
+        assert told.count("z.npy is read as 'x', though there is an input 'z'") == 1, told
+        assert np.allclose(np.load(c.folder / "out" / "output0.npy"), (z - x + place) @ w, atol=1e-5)
+        told = infer(f"npy:x={files['x']},z={files['z']}", code=1)
+        assert "has no file for 'place'; the program reads 'x', 'z', 'place'" in told, told
+        told = infer("synthetic", code=1)
+        assert "input 2 of shape [5, 3] has no batch dimension of 4 samples; synthetic cannot fill it" in told, told
+
+
+@case
 def event_files_say_what_the_log_says(c):
     assert crc32c(b"123456789") == (((0xE3069283 >> 15 | 0xE3069283 << 17) + 0xA282EAD8) & 0xFFFFFFFF)
     plan = c.compile(c.linear(), "--mesh", "data=2", "--optimizer", "sgd:lr=0.01")

@@ -143,6 +143,51 @@ TEST_CASE("npy inputs without a batch dimension are the same in every batch", "[
   CHECK_THAT(openError(text, want), Contains("x.npy: holds f32 [8, 4, 6], but model input 1 needs f32 [2, 4, 6]"));
 }
 
+TEST_CASE("npy files are given by the names of their inputs", "[data]") {
+  TemporaryDirectory dir;
+  writeArrays(dir, 4);
+  const std::vector<float> other(4 * 24, 5.0f);
+  REQUIRE(writeNpy(dir / "other.npy", plan::F32, {4, 4, 6}, other.data()).ok());
+  std::vector<BatchRequest> want = {requests(4)[0], requests(4)[0], requests(4)[1]};
+  want[0].name = "x";
+  want[1].name = "Model.other";
+  auto source =
+      openOrFail("npy:target=" + dir / "y.npy" + ",Model.other=" + dir / "other.npy" + ",x=" + dir / "x.npy", want);
+  const Buffers got = nextBatch(*source, want);
+  CHECK(reinterpret_cast<const float *>(got[0].data())[1] == 1.0f);
+  CHECK(reinterpret_cast<const float *>(got[1].data())[1] == 5.0f);
+  CHECK(source->takeNotices().empty());
+  CHECK(dataPaths("npy:x=a.npy,target=b.npy") == std::vector<std::string>{"a.npy", "b.npy"});
+
+  const std::string x = "x=" + dir / "x.npy", all = "npy:" + x + ",Model.other=" + dir / "other.npy";
+  CHECK_THAT(openError(all, want), Contains("has no file for 'target'"));
+  CHECK_THAT(openError(all + ",mask=a.npy", want),
+             Contains("has no input 'mask'; it reads 'x', 'Model.other', 'target'"));
+  CHECK_THAT(openError(all + ",a.npy", want), Contains("name all or none"));
+  CHECK_THAT(openError(all + "," + x, want), Contains("gives 'x' two files"));
+  openOrFail(all + ",target=" + dir / "none.npy", {want[0], want[1]}); // there is no target to read
+}
+
+TEST_CASE("npy files that stand at another input's place are told", "[data]") {
+  TemporaryDirectory dir;
+  writeArrays(dir, 4);
+  const std::vector<float> mask(4 * 24);
+  REQUIRE(writeNpy(dir / "mask.npy", plan::F32, {4, 4, 6}, mask.data()).ok());
+  std::vector<BatchRequest> want = {requests(4)[0], requests(4)[0]};
+  want[0].name = "x";
+  want[1].name = "mask";
+  const std::string x = dir / "x.npy", m = dir / "mask.npy";
+  CHECK(openOrFail("npy:" + x + "," + m, want)->takeNotices().empty());
+  auto source = openOrFail("npy:" + m + "," + x, want);
+  const std::vector<std::string> notices = source->takeNotices();
+  REQUIRE(notices.size() == 2);
+  CHECK_THAT(notices[0], Contains("mask.npy is read as 'x', though there is an input 'mask'"));
+  CHECK(source->takeNotices().empty());
+  DataOptions follower;
+  follower.leader = false;
+  CHECK(openOrFail("npy:" + m + "," + x, want, follower)->takeNotices().empty());
+}
+
 TEST_CASE("npy files that do not fit are refused with what was expected and found", "[data]") {
   TemporaryDirectory dir;
   writeArrays(dir, 6);
