@@ -127,7 +127,7 @@ TEST_CASE("numbers that are too large are not called negative", "[import]") {
     return ModelBuilder().input("x", {3}).ints("r", {times}).node("Tile", {"x", "r"}, {"y"}).output("y").print();
   };
   CHECK_THAT(tile(kHuge), Contains("too large") && !Contains("positive"));
-  CHECK_THAT(tile(-1), Contains("repeats must be positive numbers"));
+  CHECK_THAT(tile(-1), Contains("repeats must not be negative"));
   auto range = [](int64_t limit, int64_t delta) {
     ModelBuilder model;
     model.input("x", {1}).ints("a", {0}, true).ints("z", {limit}, true).ints("d", {delta}, true);
