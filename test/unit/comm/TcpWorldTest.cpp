@@ -314,7 +314,7 @@ TEST_CASE("a watch tells a rank that died from one that left, and both from one 
     std::memcpy(news.data(), header, 8);
     news += "rank 7 \n died";
     REQUIRE(::send(b.fd(), news.data(), 8 + 12, 0) == 20);
-    CHECK(awaited(watch, 5) == "rank 7 ? die");
+    CHECK(awaited(watch, 5) == "rank 7 \\x0a die");
   }
   SECTION("a message of a size that none has") {
     auto [a, b] = connected();
