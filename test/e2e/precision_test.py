@@ -230,7 +230,7 @@ def loss_scales_are_checked(c):
     for text, expected in (("dynamic:initial=0", "initial"), ("static", "needs scale"), ("often", "none, static, dynamic"),
                            ("dynamic:interval=0", "interval")):
         found = c.run(c.bin / "tessera-compile", c.models / "mlp_train.onnx", "--dim", "batch=4", "--train", "--loss-scale", text,
-                      "-o", c.folder / "none", code=1)
+                      "-o", c.folder / "none", code=2)
         assert "loss scale" in found and expected in found and not (c.folder / "none").exists(), found
 
 
