@@ -54,7 +54,7 @@ double bytesSent(const Mesh &mesh, const Collective &c, int64_t elementBytes) {
 
 CollectiveCost defaultCollectiveCost(const Mesh &mesh) {
   return [mesh](const Collective &c, int64_t elementBytes) {
-    // A slice is cheaper than any exchange but not free, so that none is made in vain.
+    // A local step is cheaper than any exchange but not free, so that the planner adds none without need.
     double fixed = communicates(c.kind) ? 1.0 : 0.25;
     return fixed + bytesSent(mesh, c, elementBytes);
   };

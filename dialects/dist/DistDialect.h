@@ -1,7 +1,6 @@
 //===- DistDialect.h - mesh, sharding and strategy as attributes -----------------------------===//
 //
-// The attributes hold the text forms of Mesh, Sharding and Strategy (Mesh.h, Sharding.h,
-// ShardingRule.h); the plain classes are what code works with.
+// The attributes hold the text forms (Text.h) of Mesh, Sharding and Strategy. Code works with these plain classes.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_DIALECTS_DIST_DISTDIALECT_H
@@ -25,11 +24,11 @@ namespace tessera::dist {
 inline constexpr llvm::StringLiteral kMeshAttr = "dist.mesh";         // on the module
 inline constexpr llvm::StringLiteral kStrategyAttr = "dist.strategy"; // on operators
 inline constexpr llvm::StringLiteral kShardingAttr = "dist.sharding"; // on function arguments and results
-// Of a local program (phase 5):
-/// On function arguments and results: the whole tensor's shape, an array of i64.
+// In local programs (phase 5):
+/// On function arguments and results: the global shape, an array of i64.
 inline constexpr llvm::StringLiteral kGlobalShapeAttr = "dist.global_shape";
-/// On an operator: an array with one dictionary per rank, attributes of the kernel that differ
-/// between ranks (offsets of a shard); they replace those of equal name.
+/// On an operator: an array with one dictionary per rank. It holds the kernel attributes that differ between ranks
+/// (offsets of a block), which replace the operator's attributes of the same name.
 inline constexpr llvm::StringLiteral kPerRankAttr = "dist.per_rank";
 
 /// The module's mesh; one rank if it carries none.

@@ -9,8 +9,8 @@ def Dist_Dialect : Dialect {
   let cppNamespace = "::tessera::dist";
   let summary = "How things are distributed: mesh, sharding, strategy, collectives";
   let description = [{
-    Knows no operator. The module carries `dist.mesh`. From phase 3 on every operator with a sharding rule
-    carries `dist.strategy`, and every function argument and result `dist.sharding`.
+    The dialect names no operator of the graph dialect. The module carries `dist.mesh`. From phase 3 on every operator
+    with a sharding rule carries `dist.strategy`, and every function argument and result carries `dist.sharding`.
   }];
   let useDefaultAttributePrinterParser = 1;
   let extraClassDeclaration = [{ void registerOperations(); }]; // DistOps.cpp
@@ -33,7 +33,7 @@ def Dist_MeshAttr : Dist_Attr<"Mesh", "mesh"> {
 
 def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
   let summary = "a tensor's sharding: #dist.sharding<\"[data, -, model+x] sum(y)\">";
-  let description = [{ Axes by name, so that the attribute can be read without its mesh. }];
+  let description = [{ The text names axes, so the attribute can be parsed without its mesh. }];
   let parameters = (ins StringRefParameter<"the text form of Sharding">:$text);
   let extraClassDeclaration = [{
     static ShardingAttr get(::mlir::MLIRContext *context, const ::tessera::dist::Mesh &mesh,
@@ -46,9 +46,9 @@ def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
 def Dist_StrategyAttr : Dist_Attr<"Strategy", "strategy"> {
   let summary = "an operator's strategy: #dist.strategy<\"m=data, k=model -> [data, -]\">";
   let description = [{
-    Factor names of the operator's rule with the axes that cut them (`n=data+model`), then optionally
-    `partial GROUP(axes)` (operand group of the rule's linear clause that arrives partial), then `->` and the
-    results' shardings where they are not the natural ones of the factors (all of them, in order).
+    The text lists the factors of the operator's rule that are cut, with their axes (`n=data+model`). `partial
+    GROUP(axes)` may follow: that operand group of the rule's linear clause arrives partial. `->` and the shardings of
+    all results, in order, follow where they are not the natural ones of the factors.
   }];
   let parameters = (ins StringRefParameter<"the text form of Strategy">:$text);
   let extraClassDeclaration = [{

@@ -70,7 +70,7 @@ Expected<ShardingRule> buildRule(StringRef text, Operation *op) {
                                                     [&](StringRef name) { return ruleAttribute(op, name); });
   if (!rule || op->getNumOperands() == 0)
     return rule;
-  // There is no integer below all integers that a plan could write into padding.
+  // A maximum or minimum of integers has no neutral element that a plan could write into padding.
   if (!isa<FloatType>(cast<RankedTensorType>(op->getOperand(0).getType()).getElementType()))
     for (Factor &f : rule->factors)
       if (f.kind == FactorKind::Reduce && f.reduction != Reduction::Sum)

@@ -10,8 +10,8 @@
 
 namespace tessera::dist {
 
-/// What `localize` and `rankAttributes` may know. Shapes are global; shardings are those of the
-/// operator's strategy (natural, before any reshard of its own).
+/// What `localize` and `rankAttributes` may use. Shapes are global. Shardings are the natural ones of the operator's
+/// strategy, before the reshards of its results.
 struct LocalizeContext {
   const Mesh &mesh;
   const ShardingRule &rule; // of the global operator
@@ -22,9 +22,9 @@ struct LocalizeContext {
   /// First global index of `rank`'s block of a result's / an operand's dimension.
   int64_t resultOffset(int64_t rank, int result, int64_t dim) const;
   int64_t operandOffset(int64_t rank, int operand, int64_t dim) const;
-  /// How many elements of an operand's dimension `rank` holds; the rest of its block is padding.
+  /// The number of elements that `rank` holds of an operand's dimension. The rest of its block is padding.
   int64_t operandExtent(int64_t rank, int operand, int64_t dim) const;
-  /// Into how many blocks the named factor of the rule is cut; 1 if the rule has none.
+  /// The number of blocks into which the named factor of the rule is cut; 1 if the rule has no such factor.
   int64_t factorShards(llvm::StringRef factor) const;
 };
 
@@ -32,8 +32,8 @@ struct LocalizeContext {
 llvm::SmallVector<Shape> operandShapes(mlir::Operation *op);
 llvm::SmallVector<Shape> resultShapes(mlir::Operation *op);
 
-/// The operator's rule from its text form, bound to its shapes. "custom" is an error: such an
-/// operator overrides getShardingRule.
+/// The operator's rule: `text` bound to the operator's shapes and attributes. The text "custom" is an error, since such
+/// an operator must override getShardingRule.
 llvm::Expected<ShardingRule> buildRule(llvm::StringRef text, mlir::Operation *op);
 
 } // namespace tessera::dist

@@ -6,8 +6,8 @@ include "mlir/IR/OpBase.td"
 def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
   let cppNamespace = "::tessera::dist";
   let description = [{
-    An operator that says how it may be sharded. All that distributes programs (enumeration, propagation,
-    cost, partition) asks this interface and nothing else.
+    An operator that says how it may be sharded. Enumeration, propagation, cost and partition learn about an operator
+    from this interface only.
   }];
   let methods = [
     InterfaceMethod<"The rule's text as on the ODS line; \"custom\" if it is built in C++.",
@@ -19,22 +19,22 @@ def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
       return ::tessera::dist::buildRule($_op.getRuleText(), op);
     }]>,
     InterfaceMethod<[{
-      Called by partition after this operator's operand and result types became local: adjusts attributes
-      that hold global sizes or indices. `ctx` says the shardings and halos. Default: nothing to do.
+      Adjusts attributes that hold global sizes or indices. Partition calls it after this operator's operand and result
+      types became local. `ctx` holds the shardings and halos. Default: changes nothing.
     }],
                     "void", "localize", (ins "const ::tessera::dist::LocalizeContext &":$ctx), "",
                     /*default=*/"(void)ctx;">,
     InterfaceMethod<[{
-      Attributes of this operator that depend on the rank (offsets of a shard): computed at emission for
-      one rank, added to the kernel's attributes, replacing those of equal name. Default: none.
+      Computes the kernel attributes that depend on the rank (offsets of a block), for one rank. They replace the
+      operator's attributes of the same name. Partition calls it right after `localize`. Default: none.
     }],
                     "void", "rankAttributes",
                     (ins "const ::tessera::dist::LocalizeContext &":$ctx, "int64_t":$rank,
                          "::llvm::SmallVectorImpl<::mlir::NamedAttribute> &":$attributes), "",
                     /*default=*/"(void)ctx; (void)rank; (void)attributes;">,
     InterfaceMethod<[{
-      Floating-point operations for the given local operand and result shapes (multiply and add count as
-      two); the cost model's input beside the bytes. Default: one per result element.
+      The number of floating-point operations for the given local operand and result shapes, an input of the cost
+      model. A multiplication and an addition count as two. Default: one per result element.
     }],
                     "double", "getFlops",
                     (ins "::llvm::ArrayRef<::llvm::SmallVector<int64_t>>":$operandShapes,

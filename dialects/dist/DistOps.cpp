@@ -63,11 +63,11 @@ Collective CollectiveOp::getCollective(const Mesh &mesh) {
 LogicalResult CollectiveOp::verify() {
   std::optional<CollectiveKind> kind = parseCollectiveKind(getKind());
   if (!kind)
-    return emitOpError("of unknown kind '") << getKind() << "'";
+    return emitOpError("has the unknown kind '") << getKind() << "'; CollectiveKind lists all";
   auto in = cast<RankedTensorType>(getX().getType()), out = cast<RankedTensorType>(getY().getType());
   if (!in.hasStaticShape() || !out.hasStaticShape() || in.getElementType() != out.getElementType() ||
       in.getRank() != out.getRank())
-    return emitOpError("changes rank or element type");
+    return emitOpError("must keep rank and element type and have static shapes; it turns ") << in << " into " << out;
   auto module = (*this)->getParentOfType<ModuleOp>();
   Mesh mesh = module ? getMesh(module) : Mesh();
   AxisList axes;
@@ -82,15 +82,19 @@ LogicalResult CollectiveOp::verify() {
   bool reduces = *kind == CollectiveKind::AllReduce || *kind == CollectiveKind::ReduceScatter;
   auto reduction = parseReduction(getReduction());
   if (reduces ? !reduction || *reduction == Reduction::None : !getReduction().empty())
-    return emitOpError("has the reduction '") << getReduction() << "'";
+    return emitOpError("has the reduction '")
+           << getReduction() << (reduces ? "'; it needs sum, max or min" : "'; its kind takes none");
   bool needsDim =
       *kind != CollectiveKind::AllReduce && *kind != CollectiveKind::Permute && *kind != CollectiveKind::Broadcast;
   int64_t dim = getDim(), split = getSplitDim(), rank = in.getRank(), n = mesh.size(axes);
   if (needsDim ? dim < 0 || dim >= rank : dim != -1)
-    return emitOpError("has the dimension ") << dim << " on " << in;
+    return emitOpError("has the dimension ")
+           << dim << " on " << in << (needsDim ? "; it needs one below the rank" : "; its kind takes none (-1)");
   bool toAll = *kind == CollectiveKind::AllToAll;
   if (toAll ? split < 0 || split >= rank || split == dim : split != -1)
-    return emitOpError("has the split dimension ") << split << " on " << in;
+    return emitOpError("has the split dimension ")
+           << split << " on " << in
+           << (toAll ? "; it needs one below the rank, other than dim" : "; only all-to-all takes one (-1)");
   if (*kind == CollectiveKind::Broadcast ? getRoot() >= uint64_t(n) : getRoot() != 0)
     return emitOpError("has the root ") << getRoot() << " in a group of " << n;
   bool halo = *kind == CollectiveKind::Halo;
@@ -107,7 +111,7 @@ LogicalResult CollectiveOp::verify() {
       seen[source] = true;
     }
   } else if (!getSources().empty()) {
-    return emitOpError("has sources");
+    return emitOpError("has sources, which only permute takes");
   }
   Shape want(in.getShape().begin(), in.getShape().end());
   auto divide = [&](int64_t d) {

@@ -1,7 +1,7 @@
 //===- DistOps.td - reshards and collectives ----------------------------------------------------===//
 //
-// Phase 4 states on global tensors where a sharding changes (`dist.reshard`); phase 5 states on local ones
-// which collectives do it (`dist.collective`). Both know no operator.
+// In phase 4 `dist.reshard` marks, on global tensors, where a sharding changes. In phase 5 `dist.collective` says, on
+// local tensors, which collectives change it.
 //
 //===--------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_DIST_OPS_TD
@@ -22,14 +22,14 @@ def Dist_ReshardOp : Op<Dist_Dialect, "reshard", [Pure, AllTypesMatch<["x", "y"]
   let assemblyFormat = "$x `from` $from `to` $to attr-dict `:` type($x)";
 }
 
-// One operator for all collectives: what they share (a group of axes, local types, lowering to one step of
-// the plan) is more than what sets them apart.
+// One operator stands for all collectives, because they share most: a group of axes, local types, and one step of the
+// plan each.
 def Dist_CollectiveOp : Op<Dist_Dialect, "collective", [Pure]> {
   let summary = "one collective among the ranks along `axes`, on local tensors (phase 5)";
   let description = [{
-    `kind` and the meaning of the other attributes: CollectiveKind and Collective in
-    dialects/dist/Reshard.h. "slice" communicates nothing; each rank keeps its own block; "fit", over no
-    axes, appends zeros to `dim` or drops its tail, as the result's type says.
+    CollectiveKind and Collective in dialects/dist/Reshard.h define `kind` and the other attributes. "slice" sends
+    nothing: each rank keeps its own block. "fit" has no axes. It appends zeros to `dim` or drops its tail, so that the
+    result has its type.
 
     ```mlir
     %1 = dist.collective "reduce-scatter" %0 {axes = ["data"], dim = 0, reduction = "sum"}
@@ -54,9 +54,9 @@ def Dist_CollectiveOp : Op<Dist_Dialect, "collective", [Pure]> {
                    "const ::tessera::dist::Collective &":$collective)>];
   let extraClassDeclaration = [{
     ::tessera::dist::CollectiveKind getCollectiveKind();
-    /// The axes as indices; the verifier has seen that they are the mesh's.
+    /// The axes as indices. The verifier has checked that they are axes of the mesh.
     ::tessera::dist::AxisList getAxisList(const ::tessera::dist::Mesh &mesh);
-    /// As the planner made it; `result` (the sharding) is not known any more and stays empty.
+    /// The collective of the planner. Its `result` (a sharding) is empty, since the operator does not store it.
     ::tessera::dist::Collective getCollective(const ::tessera::dist::Mesh &mesh);
   }];
 }

@@ -51,7 +51,7 @@ public:
   int64_t size(llvm::ArrayRef<int> axes) const;
 
   int64_t coordinate(int64_t rank, int axis) const;
-  /// Index of the rank along `axes` read as one axis, the first most significant.
+  /// The rank's coordinate along `axes` read as one axis, whose first axis is the most significant.
   int64_t coordinate(int64_t rank, llvm::ArrayRef<int> axes) const;
   /// The ranks that agree with `rank` on all other axes, in the order of `coordinate(., axes)`.
   llvm::SmallVector<int64_t> group(int64_t rank, llvm::ArrayRef<int> axes) const;

@@ -1,12 +1,10 @@
 //===- Reshard.cpp - the resharding planner --------------------------------------------------===//
 //
-// The states are the shardings of one shape, made as they are reached; the edges are single
-// collectives. The edges leaving a state do not depend on where a path started, so all pairs of a
-// shape share them, and one Dijkstra run per source is kept and continued when a farther target is
-// asked for.
+// ReshardGraph.h describes the graph. The edges that leave a state do not depend on where a path started, so all pairs
+// of a shape share them. One Dijkstra run per source is kept, and continued when a caller asks for a farther target.
 //
-// Axes of size 1 are taken out first: a cut by them changes nothing, and with them gone equal
-// states are equal.
+// Axes of size 1 are removed first. A cut by them changes nothing, and without them shardings that mean the same
+// compare equal.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "dialects/dist/Reshard.h"
@@ -38,7 +36,7 @@ static Sharding stripped(const Mesh &mesh, const Sharding &s) {
   return r;
 }
 
-/// canReshard without axes of size 1.
+/// canReshard for shardings without axes of size 1.
 static bool paysOnly(const Sharding &from, const Sharding &to) {
   if (to.partial.empty())
     return true;
@@ -61,12 +59,13 @@ std::string notOwed(const Mesh &mesh, const Sharding &from, const Sharding &to) 
 
 namespace {
 
-/// Beyond this many axes the graph of shardings is too large to search.
+/// With more axes than this, the graph of shardings is too large to search.
 constexpr int kMaxSearchedAxes = 5;
-/// Up to this many axes a graph serves all pairs; above, only those that concern the same axes.
+/// Up to this many axes, all pairs of a shape share one graph. With more, only pairs that use the same axes do, which
+/// keeps each graph small.
 constexpr int kMaxSharedAxes = 4;
 
-/// Dijkstra from one sharding, continued as targets ask for it.
+/// Dijkstra's algorithm from one sharding. It stops at the target and continues from there for the next one.
 class Paths {
 public:
   Paths(ShardingGraph &graph, int source) : graph_(graph) { reach(source, 0, -1, -1); }
@@ -120,7 +119,8 @@ private:
   int64_t counter_ = 0;
 };
 
-/// Pay, gather what differs, slice: right on every mesh, searched for on none.
+/// The plan where the graph is too large: all-reduce, all-gather the cuts that differ, slice. Correct on every mesh,
+/// but not the cheapest.
 std::vector<Collective> plainPlan(const Mesh &mesh, ArrayRef<int64_t> shape, const Sharding &from, const Sharding &to) {
   std::vector<Collective> plan;
   Sharding at = from;
@@ -145,7 +145,7 @@ std::vector<Collective> plainPlan(const Mesh &mesh, ArrayRef<int64_t> shape, con
       ++n;
     return n;
   };
-  // Padded blocks are joined and cut axis by axis, the others at once.
+  // A padded dimension is joined and cut axis by axis, since each axis leaves padding of its own; others in one step.
   for (int64_t d = 0; d < from.rank(); ++d) {
     size_t keep = common(d);
     bool padded = from.isPadded(mesh, shape, d);
@@ -183,7 +183,7 @@ struct ReshardPlanner::Impl {
   AxisList axes; // longer than 1
   using Key = std::tuple<Shape, int64_t, AxisList>;
   std::map<Key, std::unique_ptr<PerShape>> shapes;
-  const std::pair<const Key, std::unique_ptr<PerShape>> *last = nullptr; // asked for
+  const std::pair<const Key, std::unique_ptr<PerShape>> *last = nullptr; // the entry of the last call of find
 
   Impl(const Mesh &m, CollectiveCost c) : mesh(m), cost(std::move(c)) {
     for (int axis = 0; axis < mesh.numAxes(); ++axis)
@@ -198,7 +198,7 @@ struct ReshardPlanner::Impl {
       llvm::erase_if(relevant, [&](int axis) { return !from.uses(axis) && !to.uses(axis); });
     if (int(relevant.size()) > kMaxSearchedAxes)
       return nullptr;
-    // Questions about one tensor come one after the other.
+    // Callers ask about one tensor several times in a row, so the last entry saves the look-up.
     Key key(Shape(shape.begin(), shape.end()), elementBytes, relevant);
     if (!last || last->first != key) {
       auto [it, fresh] = shapes.try_emplace(std::move(key));
@@ -218,12 +218,12 @@ struct ReshardPlanner::Impl {
     if (!paths)
       paths = std::make_unique<Paths>(entry.graph, source);
     bool reached = paths->settle(target);
-    assert(reached && "every sharding without new debts can be reached");
+    assert(reached && "every sharding that canReshard allows can be reached");
     (void)reached;
     return {paths.get(), target};
   }
 
-  /// The sharding without axes of size 1; itself where the mesh has none.
+  /// The sharding without axes of size 1. `storage` holds the copy, which is made only if the mesh has such axes.
   const Sharding &plain(const Sharding &s, Sharding &storage) const {
     if (int(axes.size()) == mesh.numAxes())
       return s;
@@ -240,7 +240,7 @@ ReshardPlanner::~ReshardPlanner() = default;
 
 std::vector<Collective> ReshardPlanner::plan(ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &fromIn,
                                              const Sharding &toIn) {
-  assert(canReshard(impl_->mesh, fromIn, toIn) && "debts are paid, not made");
+  assert(canReshard(impl_->mesh, fromIn, toIn) && "the target is partial over an axis over which the source is not");
   Sharding fromStorage, toStorage;
   const Sharding &from = impl_->plain(fromIn, fromStorage), &to = impl_->plain(toIn, toStorage);
   std::vector<Collective> plan;
@@ -258,7 +258,7 @@ std::vector<Collective> ReshardPlanner::plan(ArrayRef<int64_t> shape, int64_t el
         plan.push_back(std::move(c));
     }
   }
-  plan.back().result = toIn; // as asked for, with its axes of size 1
+  plan.back().result = toIn; // with its axes of size 1 again
   return plan;
 }
 

@@ -1,14 +1,14 @@
 //===- Reshard.h - from one sharding to another, by collectives ------------------------------===//
 //
-// The one resharding planner: the cost model prices its list and partition emits it, so what is
-// paid for is what is run. A reshard is a shortest path over single collectives, each a step from
-// one sharding to the next (Dijkstra over the shardings that the shape allows).
+// The only resharding planner. The cost model prices the collectives that it lists, and partition emits the same list,
+// so what is priced is what is run. A plan is a shortest path (Dijkstra) in the graph whose nodes are the shardings
+// that the shape allows and whose edges are single collectives.
 //
 //   Mesh data=2,model=2; [8, 6] float32 from "[data, model]" to "[data+model, -]":
 //   planReshard(...) = { AllToAll over {model}, dim 1 (concatenated), splitDim 0 }
 //
-// Collectives cut and join equal blocks. Where an axis does not divide what it cuts (Sharding.h),
-// blocks are lengthened before they are cut and shortened after they are joined:
+// Collectives cut and join equal blocks. Where an axis does not divide the extent that it cuts (Sharding.h), a Fit step
+// appends padding before a cut and removes it after a join:
 //
 //   [5] from "[data]" (blocks of 3) to "[-]": { AllGather over {data}: 3 -> 6, Fit dim 0: 6 -> 5 }
 //
@@ -27,16 +27,16 @@ namespace tessera::dist {
 enum class CollectiveKind {
   Slice,         // cut dim by axes; local, no communication
   AllGather,     // undo the minor-most cut of dim by axes
-  AllReduce,     // pay what is owed over axes
-  ReduceScatter, // pay what is owed over axes and cut dim by them (as its minor-most cut)
+  AllReduce,     // reduce a tensor that is partial over axes
+  ReduceScatter, // reduce a tensor that is partial over axes, and cut dim by them (as its minor-most cut)
   AllToAll,      // move the minor-most cut by axes from dim to splitDim (there minor-most)
   Permute,       // the same blocks on other ranks
-  Halo,          // borders from the neighbours along dim; not part of reshards
-  Fit,           // dim becomes localOut[dim] long: zeros behind, or its tail dropped; local
-  Broadcast,     // the block of the group's member `root`; not part of reshards
+  Halo,          // receive borders from the neighbours along dim; not part of reshards
+  Fit,           // set the extent of dim to localOut[dim]: append zeros or drop the tail; local, no communication
+  Broadcast,     // send the block of the group's member `root` to all; not part of reshards
 };
 llvm::StringRef stringify(CollectiveKind kind); // "all-reduce"
-/// nullopt for another word.
+/// The kind with this name; nullopt if there is none.
 std::optional<CollectiveKind> parseCollectiveKind(llvm::StringRef text);
 
 struct Collective {
@@ -53,16 +53,16 @@ struct Collective {
   Shape localIn, localOut;            // local shapes before and after
 };
 
-/// What one collective costs, in any unit, not negative; the planner minimises the sum. Local
-/// shapes and element size say how many bytes.
+/// The cost of one collective, in any unit, not negative. The planner minimises the sum. The bytes follow from the
+/// collective's local shapes and the element size.
 using CollectiveCost = std::function<double(const Collective &, int64_t elementBytes)>;
 
-/// Whether ranks exchange anything (not in Slice and Fit).
+/// Whether ranks send anything: true for every kind but Slice and Fit.
 bool communicates(CollectiveKind kind);
 
-/// Bytes that each rank sends in this collective by the usual ring or direct algorithms (all-gather
-/// (n-1) * in; reduce-scatter (n-1)/n * in; all-reduce twice that; all-to-all (n-1)/n * in; permute
-/// in where it moves; halo its borders; broadcast in; slice and fit 0).
+/// Bytes that each rank sends by the usual ring or direct algorithms. With n ranks in the group and `in` bytes of
+/// input: all-gather (n-1) * in; reduce-scatter (n-1)/n * in; all-reduce twice that; all-to-all (n-1)/n * in; permute
+/// `in` if any block moves; halo its borders; broadcast `in`; slice and fit 0.
 double bytesSent(const Mesh &mesh, const Collective &collective, int64_t elementBytes);
 
 /// bytesSent plus a small constant per collective: the default cost.
@@ -70,21 +70,22 @@ CollectiveCost defaultCollectiveCost(const Mesh &mesh);
 
 /// Equal up to axes of size 1: there is nothing to reshard.
 bool sameSharding(const Mesh &mesh, const Sharding &a, const Sharding &b);
-/// Whether `to` owes nothing that `from` does not: debts are paid, not made.
+/// Whether collectives can turn `from` into `to`: `to` may be partial only over axes over which `from` is partial with
+/// the same reduction. Axes of size 1 do not count.
 bool canReshard(const Mesh &mesh, const Sharding &from, const Sharding &to);
-/// What there is to say where canReshard says no: "... as {partial: [model]}, but it is handed on as [-, -]; ...".
+/// The second half of the error message where canReshard is false: "as [-, -] sum(model), but it is handed on as
+/// [-, -]; ...". The caller puts the reader's name before it.
 std::string notOwed(const Mesh &mesh, const Sharding &from, const Sharding &to);
 
-/// The cheapest list of collectives from `from` to `to` for a tensor of the global shape; empty
-/// when equal (axes of size 1 make no difference). Requires canReshard; then always succeeds for
-/// valid shardings. Deterministic: ties by the order of moves. On meshes where the pair concerns more
-/// than five axes longer than 1 the plan is right but not searched for: pay, gather what differs, slice.
+/// The cheapest list of collectives from `from` to `to` for a tensor of the global shape. The list is empty if the two
+/// are equal; axes of size 1 make no difference. Requires canReshard, and then always succeeds for valid shardings.
+/// Deterministic: ties are broken by the order in which edges are listed. Where more than five axes longer than 1 take
+/// part, the plan is correct but not the cheapest: all-reduce, all-gather of the cuts that differ, slice.
 std::vector<Collective> planReshard(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
                                     const Sharding &from, const Sharding &to, const CollectiveCost &cost);
 
-/// The same with memory: for the search, which asks for hundreds of thousands of pairs. All pairs
-/// of one shape share one graph of shardings, all targets of one source one Dijkstra run. Not
-/// thread-safe.
+/// planReshard with a cache, for the search, which asks for hundreds of thousands of pairs. All pairs of one shape
+/// share one graph of shardings, and all targets of one source share one Dijkstra run. Not thread-safe.
 class ReshardPlanner {
 public:
   ReshardPlanner(const Mesh &mesh, CollectiveCost cost);
@@ -94,7 +95,7 @@ public:
 
   std::vector<Collective> plan(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
                                const Sharding &to);
-  /// Sum of the costs of `plan`; infinity where canReshard says no.
+  /// The sum of the costs of `plan`; infinity where canReshard is false.
   double cost(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from, const Sharding &to);
 
 private:

@@ -12,7 +12,8 @@ using llvm::SmallVector;
 
 namespace {
 
-/// One block of a tensor at one place: what a permutation must bring along.
+/// A number that identifies the block that the rank holds, together with its place along the partial axes. A
+/// permutation moves data between ranks of one key.
 int64_t blockKey(const Mesh &mesh, const Sharding &s, int64_t rank) {
   int64_t key = mesh.coordinate(rank, s.partial);
   for (const AxisList &dim : s.dims)
@@ -20,8 +21,8 @@ int64_t blockKey(const Mesh &mesh, const Sharding &s, int64_t rank) {
   return key;
 }
 
-/// Who sends to whom so that `from` becomes `to`, a sharding with as many blocks per dimension and
-/// the same debts. A rank that already holds its block keeps it.
+/// For every rank the rank whose block it receives, so that `from` becomes `to`. Both have the same number of blocks
+/// per dimension and are partial over the same axes. A rank that already holds its block keeps it.
 SmallVector<int64_t> permutation(const Mesh &mesh, const Sharding &from, const Sharding &to) {
   int64_t ranks = mesh.numRanks();
   SmallVector<int64_t> sources(ranks, -1);
@@ -141,9 +142,8 @@ const std::vector<ShardingGraph::Edge> &ShardingGraph::edges(int state) {
   return edges_[state];
 }
 
-/// Whether the dimension, just cut by the last `count` of its axes, may be: evenly, or padded. A
-/// collective over several axes must meet blocks that lie one behind the other, so only the outermost
-/// of them may leave padding.
+/// Whether the last `count` axes of the dimension may cut it in one collective. A collective over several axes needs
+/// blocks that are contiguous in the whole, so only the outermost of these axes may leave padding.
 bool ShardingGraph::mayCut(const Sharding &s, int64_t dim, size_t count) const {
   int64_t shards = s.numShards(mesh_, dim);
   if (shape_[dim] % shards == 0)
@@ -157,7 +157,8 @@ bool ShardingGraph::isOneRun(const Sharding &s, int64_t dim, size_t count) const
   return llvm::divideCeil(shape_[dim], before) % inner == 0;
 }
 
-/// Padded blocks go to other ranks only if the same cuts make them.
+/// Whether a permutation may move the blocks of `a` to where `b` wants them: padded dimensions must be cut by axes of
+/// the same sizes, since other cuts put the padding elsewhere.
 bool ShardingGraph::samePadding(const Sharding &a, const Sharding &b) const {
   auto sizes = [&](const AxisList &axes) {
     return llvm::map_to_vector(axes, [&](int axis) { return mesh_.axisSize(axis); });
@@ -226,7 +227,7 @@ void ShardingGraph::expand(int id) {
   });
 }
 
-/// Every sharding with as many blocks per dimension and the same debts, in `to`.
+/// Visits, in `to`, every sharding that has as many blocks per dimension as `s` and is partial over the same axes.
 void ShardingGraph::permuted(const Sharding &s, Sharding &to, int64_t dim, llvm::function_ref<void()> visit) {
   if (dim == s.rank())
     return visit();

@@ -1,11 +1,11 @@
 //===- ReshardGraph.h - the shardings of one shape and the collectives between them ------------===//
 //
-// What the resharding planner searches. A state is a sharding, made when it is reached; an edge is one
-// collective, with the local steps that padding needs before and after it (`makeStep`), priced as their
-// sum. The edges that leave a state do not depend on where a path started, so all pairs share them.
+// The graph that the resharding planner searches. A state is a sharding; it is created when a path first reaches it. An
+// edge is one collective with the local Fit steps that padding needs before and after it (`makeStep`), and its cost is
+// the sum of their costs. The edges that leave a state do not depend on where a path started, so all pairs share them.
 //
-// Example: 8 elements over the axes a=2, b=2. From the sharding [a] edges lead to [] (all-gather over a),
-// [a,b] (slice), [b] (permute: rank (0,1) gets its block from (1,0)), and to nothing else.
+// Example: 8 elements over the axes a=2, b=2. From the sharding [a], edges lead to [-] (all-gather over a), to [a+b]
+// (slice) and to [b] (permute: rank (0,1) gets its block from (1,0)), and to no other state.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_DIALECTS_DIST_RESHARDGRAPH_H
@@ -19,7 +19,8 @@
 
 namespace tessera::dist {
 
-/// The collective with what lengthens its blocks before and shortens them after it.
+/// The collective, with a Fit before it that lengthens its blocks and one after it that shortens them, where padding
+/// needs them.
 llvm::SmallVector<Collective, 1> makeStep(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, CollectiveKind kind,
                                           llvm::ArrayRef<int> axes, int64_t dim, int64_t splitDim, const Sharding &from,
                                           const Sharding &to);
@@ -39,12 +40,13 @@ public:
                 AxisList axes)
       : mesh_(mesh), cost_(cost), shape_(shape), elementBytes_(elementBytes), axes_(std::move(axes)) {}
 
-  /// The number of a sharding, which becomes a state if it was none.
+  /// The number of a sharding's state. A sharding that is new becomes a state.
   int state(const Sharding &s);
   const Sharding &sharding(int state) const { return states_[state]; }
   llvm::ArrayRef<int64_t> shape() const { return shape_; }
 
-  /// What leaves a state; made when first asked for. Valid until the next call of state or edges.
+  /// The edges that leave a state, computed on the first call. The reference is valid until the next call of state or
+  /// edges.
   const std::vector<Edge> &edges(int state);
 
 private:

@@ -1,9 +1,9 @@
-//===- ReshardedValues.h - which value is resharded how often, and who pays ----------------------===//
+//===- ReshardedValues.h - which values are resharded, how often and where -------------------------===//
 //
-// A value is brought into each sharding once: whoever wants it so first pays, later readers share the copy. What is
-// owed is paid where it arises, so that communication starts early; what only moves moves where it is read first, so
-// that no second copy lives long. InsertReshards emits reshards by this book, the program's cost and the cost of a
-// group's options price them by it.
+// A value is resharded to each sharding once. Its first reader of that sharding is charged for the reshard, and later
+// readers share the copy. A partial value is reduced right behind its producer, so that communication starts early. A
+// value that is not partial is resharded before its first reader, so that the copy does not live long. InsertReshards
+// emits reshards by these rules, and the cost of a program and of a group's options is computed by them.
 //
 //   ReshardedValues book(mesh);
 //   book.want(v, have, wanted)    // {needed, first, copy 0}: the caller reshards
@@ -28,7 +28,8 @@ public:
     bool needed = false, first = false;
     size_t copy = 0; // copies are numbered in the order in which they are made
   };
-  /// `value` is only compared. `have` is the same for every call with one value.
+  /// Records that a reader wants `value`, which has the sharding `have`, as `wanted`. `value` identifies it and is
+  /// never dereferenced. `have` must be the same in every call with one value.
   Want want(const void *value, const Sharding &have, const Sharding &wanted) {
     if (sameSharding(mesh_, have, wanted))
       return {};
@@ -40,7 +41,8 @@ public:
     return {true, true, count_++};
   }
 
-  /// Whether a reshard of what is handed on so stands behind the value's producer; otherwise before its first reader.
+  /// Whether a reshard of a value with this sharding stands behind its producer. If not, it stands before its first
+  /// reader.
   static bool paidWhereMade(const Sharding &have) { return have.isPartial(); }
 
 private:

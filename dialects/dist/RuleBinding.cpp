@@ -84,7 +84,7 @@ private:
     return dims;
   }
 
-  /// How many dimensions a run stands for follows from the rank of any tensor that has all of it.
+  /// Counts the dimensions of every run. The count follows from the rank of any tensor that has the whole run.
   Error countRuns() {
     if (Error e = eachTensor([&](ArrayRef<RuleDim> dims, const Shape &shape, bool) -> Error {
           const RuleDim *run = nullptr;
@@ -170,7 +170,7 @@ private:
         for (int64_t i = 0; i < n; ++i) {
           int f = ellipsisAt_[ellipsisRank_ - n + i];
           out.emplace_back();
-          // An extent of 1 that others stretch is not cut with them.
+          // A dimension of extent 1 that is broadcast has no factor, so nothing cuts it.
           if (f >= 0 && shape[out.size() - 1] == rule_.factors[f].size)
             out.back().push_back(f);
         }
@@ -221,7 +221,7 @@ private:
   Error resolveSizes() {
     for (auto [f, size] : sizes_)
       rule_.factors[f].size = size;
-    // Results last: a window factor takes the results' extent.
+    // Results come last, because a window factor has the extent of the results.
     auto visit = [&](bool compound) {
       for (const auto &[tensors, shapes] :
            {std::pair(&rule_.operands, operandShapes_), std::pair(&rule_.results, resultShapes_)})
@@ -368,7 +368,8 @@ private:
     return Error::success();
   }
 
-  /// The first operand that has the factor slides; the other tensor with it is cut alike.
+  /// The window slides over the first operand that has the factor. Another operand with the factor, or else a result,
+  /// is the tensor that is cut with it.
   void bindWindow(Window &window) {
     window.operand = -1;
     for (size_t t = 0; t < rule_.operands.size(); ++t)
@@ -392,8 +393,8 @@ private:
     window.padHi = ofDimension("pads", window, 0, 2, 1);
   }
 
-  /// The attribute's number for the window's dimension. A list has one number for each of the operand's last
-  /// dimensions, or several such `parts` one after the other.
+  /// The attribute's number for the window's dimension; `otherwise` without one. A list has one number for each of the
+  /// operand's last dimensions, or `parts` such lists one after the other.
   int64_t ofDimension(StringRef name, const Window &window, int64_t otherwise, int64_t parts = 1,
                       int64_t part = 0) const {
     std::optional<SmallVector<int64_t>> values = attributes_(name);

@@ -1,7 +1,7 @@
 //===- RuleText.h - the text form of sharding rules, taken apart -----------------------------===//
 //
-// Reads the grammar of ShardingRule.h. Nothing is known of shapes here; RuleBinding.cpp binds what is read to them.
-// Every part knows its column, so that an error can name the spot.
+// Reads the grammar of ShardingRule.h without knowing shapes; RuleBinding.cpp binds the parts to shapes. Every part
+// stores its column, so that an error can name the place.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_DIALECTS_DIST_RULETEXT_H
@@ -13,7 +13,7 @@
 
 namespace tessera::dist {
 
-/// A factor's name; `size`: the attribute that holds its extent, or empty.
+/// The name of a factor, and in `size` the attribute that holds its extent, or nothing.
 struct RuleName {
   llvm::StringRef name, size;
 };
@@ -23,7 +23,8 @@ struct RuleDim {
   enum Kind { Factors, Ellipsis, Run } kind = Factors;
   llvm::SmallVector<RuleName, 2> names; // of Factors
   llvm::StringRef letters;              // of a Run
-  /// Of a Run, what the attribute's dimensions are: '/' cut by nothing, '-' left out, '[' the order; 0: no attribute.
+  /// What a Run's attribute does to the dimensions that it names: '/' they are not cut, '-' they are left out, '[' they
+  /// are taken in this order; 0: there is no attribute.
   char selects = 0;
   llvm::StringRef attribute;
   size_t at = 0;
@@ -55,7 +56,7 @@ llvm::Error ruleError(llvm::StringRef text, size_t at, const llvm::Twine &why);
 /// Chooses among "{test ? this : that}".
 llvm::Expected<std::string> chooseAlternatives(llvm::StringRef text, RuleAttributes attributes);
 
-/// Takes a text without alternatives apart; the parts point into it.
+/// Parses a text without alternatives. The parts point into it, so it must outlive them.
 llvm::Expected<RuleText> readRule(llvm::StringRef text);
 
 } // namespace tessera::dist

@@ -62,8 +62,7 @@ int64_t floorDiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) 
 std::optional<Window::Halo> Window::halo(int64_t shards) const {
   if (shards == 1)
     return Halo{};
-  // The side that the window reads (extent) and the side it writes (outer); transposed: the other
-  // way round.
+  // A window reads `extent` and writes `outer`; a transposed one (an adjoint) corresponds to the reverse.
   int64_t in = transposed ? outer : extent, out = transposed ? extent : outer;
   if (in % shards != 0 || out % shards != 0 || in != out * stride)
     return std::nullopt;
@@ -73,7 +72,7 @@ std::optional<Window::Halo> Window::halo(int64_t shards) const {
     halo.lo = padLo;
     halo.hi = reach + 1 - stride - padLo;
     if (halo.hi <= -stride)
-      return std::nullopt; // whole outputs would read nothing but padding
+      return std::nullopt; // some output elements would read padding only
   } else {
     halo.lo = floorDiv(reach - padLo, stride);
     halo.hi = floorDiv(padLo - 1, stride) + 1;

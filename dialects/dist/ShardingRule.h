@@ -3,7 +3,7 @@
 // An operator is described by its iteration factors, as einsum describes a contraction. Every dimension of every
 // operand and result is a list of factors, major to minor; a factor that several tensors share must be cut alike in
 // all of them. Enumeration, propagation, cost, partition and tests derive from this object and never ask which
-// operator it is. After the idea of Shardy's OpShardingRule (OpenXLA).
+// operator it is. The idea is that of OpShardingRule in Shardy (OpenXLA).
 //
 // Text form (on the operator's ODS line):
 //
@@ -46,8 +46,9 @@
 //
 //   "{" test ("or" test)* "?" text [" : " text] "}"     test ::= attribute | attribute "=" number
 //
-// "transpose_a" holds if the attribute is not 0, "pads=0" if each of its numbers is 0. "floats" is no attribute: it
-// holds if numbers go to numbers of no fewer digits, so that a sum may be computed before or after.
+// "transpose_a" holds if the attribute is not 0, "pads=0" if each of its numbers is 0. "floats" is no attribute. It
+// holds if operand and result are floating point and the result has no fewer digits, so that summing before the
+// operator gives what summing after it gives.
 //
 // Example: "... {transpose_a ? k m : m k}, ... k n -> ... m n | sum k | linear 0 1", without the flag on [8, 4, 6],
 // [6, 10] -> [8, 4, 10], gives the factors b0 = 8 (the second operand lacks it), m = 4, k = 6 (a sum), n = 10.
@@ -73,15 +74,15 @@ namespace tessera::dist {
 
 using Shape = llvm::SmallVector<int64_t>;
 
-/// What rules read of an operator's attributes: one number, or a list; a flag is 0 or 1. nullopt: there is none of this
-/// name.
+/// Reads an operator's attribute by name, as one number or a list; a flag is 0 or 1. nullopt: the operator has no such
+/// attribute.
 using RuleAttributes = llvm::function_ref<std::optional<llvm::SmallVector<int64_t>>(llvm::StringRef)>;
 inline std::optional<llvm::SmallVector<int64_t>> noAttributes(llvm::StringRef) { return std::nullopt; }
 
 enum class FactorKind {
-  PassThrough, // in results; cutting it cuts them
-  Reduce,      // missing in results; cutting it leaves these partial, and cuts others that have it
-  Stat,        // in results; where it is cut, statistics over it are reduced between the ranks
+  PassThrough, // occurs in results; cutting it cuts them
+  Reduce,      // missing in some results; cutting it makes these partial, and cuts the results that have it
+  Stat,        // occurs in results; where it is cut, the operator's statistics are reduced over the ranks
   Whole,       // never cut
 };
 
@@ -90,20 +91,20 @@ struct Factor {
   int64_t size = 1; // extent; of a window factor: the results' extent
   FactorKind kind = FactorKind::PassThrough;
   Reduction reduction = Reduction::None; // of a Reduce factor
-  /// Of a Stat factor: the reductions inside the operator, in order. Each is over all Stat factors and
-  /// keeps their dimensions with an extent of 1.
+  /// For a Stat factor the reductions inside the operator, in order. Each of them is over all Stat factors, and keeps
+  /// their dimensions with an extent of 1.
   llvm::SmallVector<Reduction, 2> statistics;
-  /// Of a factor cut into padded blocks (Sharding.h):
+  /// What happens if the factor is cut into padded blocks (Sharding.h):
   enum class Padding {
-    Masked,   // before a reduction takes its padding in, partition overwrites it by what changes
-              // nothing; elsewhere padding becomes padding
-    Excluded, // the operator itself leaves padding out (its rankAttributes say where it begins)
-    Refused,  // only equal blocks
+    Masked,   // partition overwrites the padding with the reduction's neutral element before a reduction
+              // over the factor; elsewhere the operator computes padding from padding
+    Excluded, // the operator itself skips the padding (its rankAttributes say where it begins)
+    Refused,  // the factor must not be cut into padded blocks
   } padding = Padding::Masked;
 };
 
-/// A dimension of an operand over which a kernel slides while its factor also cuts another tensor.
-/// Block i of the other tensor (extent `outer` in total) needs the operand's block i and a border.
+/// A dimension of an operand over which a kernel slides, and whose factor also cuts another tensor. Block i of the
+/// other tensor (extent `outer` in total) needs the operand's block i and rows of the neighbours' blocks, the halo.
 struct Window {
   int operand = 0, dim = 0; // the operand's dimension that needs the halo
   int factor = 0;
@@ -112,24 +113,23 @@ struct Window {
   /// conv_weight_grad). true: reads dy at the j for which y = j * stride - padLo + r * dilation
   /// (conv_input_grad).
   bool transposed = false;
-  double fill = 0; // what stands beyond the tensor's border
-  /// Extents in the whole program: of the operand's dimension, and of the tensor that is cut with
-  /// it.
+  double fill = 0; // the value of elements beyond the tensor's border
+  /// Global extents: of the operand's dimension, and of the other tensor's dimension with the same factor.
   int64_t extent = 0, outer = 0;
 
   struct Halo {
     int64_t lo = 0, hi = 0;
     bool operator==(const Halo &) const = default;
   };
-  /// Rows needed from the neighbours when cut in `shards` blocks; nullopt: must not be cut so
-  /// (extents do not divide or do not advance with the stride, or the halo is wider than a block).
+  /// The rows needed from the neighbours if the dimension is cut into `shards` blocks. nullopt: it must not be cut into
+  /// so many, because an extent is not divisible, the two extents do not differ by the stride, or the halo is wider
+  /// than a block.
   std::optional<Halo> halo(int64_t shards) const;
 };
 
 struct ShardingRule {
   llvm::SmallVector<Factor> factors;
-  /// [tensor][dimension] = factor indices, major to minor; empty: an extent that nothing cuts (1,
-  /// or whole).
+  /// [tensor][dimension] = factor indices, major to minor. A dimension without factors is never cut.
   using TensorFactors = llvm::SmallVector<llvm::SmallVector<int, 2>, 4>;
   llvm::SmallVector<TensorFactors> operands, results;
   llvm::SmallVector<Window> windows;
@@ -147,13 +147,13 @@ struct ShardingRule {
                                             RuleAttributes attributes = noAttributes);
 };
 
-/// A strategy: which axes cut which factor, whether partial sums pass through, and the results'
-/// shardings as handed on (the natural ones, or resharded once by the operator itself: "reduce
-/// now").
+/// A strategy of one operator says which axes cut which factor, whether partial sums pass through the operator, and
+/// with which shardings it hands on its results. These are the natural ones, or those after a reshard that belongs to
+/// the operator, for example a reduction of partial sums at once.
 struct Strategy {
   llvm::SmallVector<AxisList> factors; // by factor index of the rule
   int linear = -1;                     // index into rule.linear of the group that arrives partial; -1: none
-  AxisList partial;                    // over these axes (of reduction Sum); empty when linear < 0
+  AxisList partial;                    // the axes over which that group is a partial sum; empty when linear < 0
   llvm::SmallVector<Sharding> results; // one per result; empty: the natural ones
 
   bool operator==(const Strategy &o) const {
@@ -162,24 +162,24 @@ struct Strategy {
   bool operator<(const Strategy &o) const;
 };
 
-/// What operand i must look like / what result i looks like under the strategy, before any reshard
-/// of the operator's own. Reduce factors that are cut make results partial.
+/// The sharding that an operand needs, and the natural one of a result, before any reshard that belongs to the
+/// operator. Reduce factors that are cut make results partial.
 Sharding operandSharding(const ShardingRule &rule, const Strategy &strategy, int operand);
 Sharding naturalResult(const ShardingRule &rule, const Strategy &strategy, int result);
 /// strategy.results[i], or the natural one.
 Sharding resultSharding(const ShardingRule &rule, const Strategy &strategy, int result);
 
-/// The axes that cut Stat factors, ascending: over these the operator's statistics are reduced, and
-/// partition writes it as primitives. Empty: it stays one kernel.
+/// The axes that cut Stat factors, ascending. The operator's statistics are reduced over them, and partition replaces
+/// the operator by reductions and elementwise operators. Empty: the operator stays one kernel.
 AxisList statisticsAxes(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh);
 
-/// One sentence if the strategy is impossible: an axis twice, a factor that must not be cut or not in
-/// so many parts (canShard), a window whose halo does not fit, mixed reductions.
+/// Fails with one sentence if the strategy is impossible: an axis is used twice, a factor must not be cut into so many
+/// blocks (canShard), factors of different reductions are cut, or a result's sharding does not follow from the factors.
 llvm::Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh,
                            llvm::ArrayRef<Shape> operandShapes, llvm::ArrayRef<Shape> resultShapes);
 
-/// A dimension of an operand of which the padding must be overwritten before the operator reduces
-/// over it: by 0 for a sum, -infinity for a maximum, infinity for a minimum.
+/// A dimension of an operand whose padding must be overwritten before the operator reduces over it: by 0 for a sum, by
+/// -infinity for a maximum, by infinity for a minimum.
 struct PaddingMask {
   int operand;
   int64_t dim;
@@ -187,9 +187,9 @@ struct PaddingMask {
 };
 llvm::SmallVector<PaddingMask> paddingMasks(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh);
 
-/// Whether cutting `factor` into `shards` blocks is possible at all (kind, halo; padded blocks only
-/// of a factor that stands alone in its dimensions, whose rule does not refuse them, and that has as
-/// many elements as there are blocks).
+/// Whether `factor` may be cut into `shards` blocks: its kind is not Whole, and the halos of its windows fit. Where
+/// blocks would be padded, the factor must be alone in its dimensions, must not refuse padding, and must have more
+/// elements than blocks.
 bool canShard(const ShardingRule &rule, int factor, int64_t shards, llvm::ArrayRef<Shape> operandShapes,
               llvm::ArrayRef<Shape> resultShapes);
 

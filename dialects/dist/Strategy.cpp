@@ -18,7 +18,7 @@ Sharding fromFactors(const ShardingRule::TensorFactors &tensor, const Strategy &
   return sharding;
 }
 
-/// Shapes of all tensors in which the factor occurs, with the dimension.
+/// Calls visit(extent) for every dimension of an operand or result in which the factor occurs.
 template <typename Visit>
 void eachUse(const ShardingRule &rule, int factor, ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes,
              Visit visit) {
@@ -73,8 +73,8 @@ AxisList statisticsAxes(const ShardingRule &rule, const Strategy &strategy, cons
   return axes;
 }
 
-/// A dimension that the factor does not make up alone would have its padding inside: one of several factors,
-/// or of a factor and elements that nothing cuts (a reshape of [6, 7, 8] to [24, 14]).
+/// Whether the factor may be cut into padded blocks. It must be the only factor of its dimensions and have their whole
+/// extent. Otherwise the padding would lie between elements of the dimension (a reshape of [6, 7, 8] to [24, 14]).
 static bool mayPad(const ShardingRule &rule, int factor, int64_t shards, ArrayRef<Shape> operandShapes,
                    ArrayRef<Shape> resultShapes) {
   const Factor &f = rule.factors[factor];
@@ -161,8 +161,8 @@ Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const M
   } else if (!strategy.partial.empty()) {
     return createStringError("partial axes without a linear group");
   }
-  // A minor factor may only be cut where the major ones of its dimension are cut entirely: only
-  // then is a rank's part one contiguous block.
+  // A minor factor may only be cut if the major factors of its dimension are cut into blocks of one element. Only then
+  // is a rank's part one contiguous block.
   auto contiguous = [&](const SmallVector<ShardingRule::TensorFactors> &tensors) {
     for (const auto &tensor : tensors)
       for (const auto &dim : tensor)
@@ -174,7 +174,8 @@ Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const M
     return true;
   };
   if (!contiguous(rule.operands) || !contiguous(rule.results))
-    return createStringError("an inner factor is cut while the factor outside it is not cut entirely (rule " +
+    return createStringError("a minor factor is cut while a major factor of its dimension has blocks of more than one "
+                             "element (rule " +
                              rule.str() + ")");
   if (!strategy.results.empty()) {
     if (strategy.results.size() != rule.results.size())

@@ -3,7 +3,7 @@
 // What attributes hold, strategy files keep and tools print.
 //
 //   sharding   "[data, -, model+x]"            axes per dimension, "-": not cut
-//              "[-, -] sum(model)"             a sum over "model" is owed
+//              "[-, -] sum(model)"             partial: the tensor is the sum over "model"
 //   strategy   "m=data, k=model"               axes per factor of the operator's rule
 //              "m=data | partial 0(model)"     operand group 0 of its linear clause arrives partial
 //              "k=model -> [data, -]"          the result is handed on under another sharding
