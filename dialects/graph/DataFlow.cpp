@@ -41,7 +41,8 @@ FunctionFlow::FunctionFlow(func::FuncOp func) {
     llvm::StringRef role = argRole(func, arg.getArgNumber());
     flow.values[add(arg)].kept = role == kParameter || role == kState;
   }
-  // An operator may stand before one that it reads from.
+  // All results get numbers before any operand is looked up, since an operator may stand before a producer of its
+  // operands.
   for (Operation &op : block.without_terminator())
     for (Value v : op.getResults())
       add(v);

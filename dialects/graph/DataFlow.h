@@ -1,7 +1,7 @@
 //===- DataFlow.h - a program as plain data: who makes what, who reads it, how large it is --------===//
 //
-// Fusion (Fusion.h) and the order of execution (Order.h) are computed from this alone. So a pass asks them about the
-// program that it holds, and the strategies ask them about one that does not exist yet.
+// Fusion (Fusion.h) and the order of execution (Order.h) need only this data. So a pass can compute them for the
+// program that it transforms, and the strategies for a program that does not exist yet.
 //
 //   DataFlow flow;
 //   int x = flow.addValue({8, 4}, 128), y = flow.addValue({8, 4}, 128);
@@ -24,8 +24,8 @@ namespace tessera::graph {
 enum class LoopPart {
   None,      // a kernel of its own, or none
   Points,    // computes each point of its result from the same point of its operands
-  Reduction, // combines points, and ends the loop: nothing in the same loop may read what it gives
-  Free,      // a splat, or hands its operand on (stretches, widens): every loop that reads it has its own
+  Reduction, // combines points; no step of the same loop may read its result
+  Free,      // a splat constant, a broadcast or a widening cast: every loop that reads it computes it again
 };
 
 struct DataFlow {
@@ -34,7 +34,7 @@ struct DataFlow {
     int64_t bytes = 0;
     int maker = -1;    // a step; -1: it is there from the start
     int viewOf = -1;   // the value whose bytes it shows
-    bool kept = false; // its memory is never given back, or it takes the place of such a value
+    bool kept = false; // its memory is never freed, or it is written into the memory of such a value
   };
   struct Step {
     LoopPart part = LoopPart::None;
@@ -51,8 +51,8 @@ struct DataFlow {
   int root(int value) const;
 };
 
-/// A function as plain data: one step per operator of its block. An operator may stand before one that it reads from.
-/// Parameters and states are kept, and so are results that update an argument. Tensors are ranked and static.
+/// A function as plain data, with one step per operator of its block. An operator may stand before the producers of its
+/// operands. Parameters, states and the results that update an argument are kept. Tensors are ranked and static.
 struct FunctionFlow {
   explicit FunctionFlow(mlir::func::FuncOp func);
 

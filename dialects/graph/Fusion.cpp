@@ -19,7 +19,7 @@ static bool isSplat(Operation *op) {
   auto value = op->getAttrOfType<DenseElementsAttr>("value");
   if (!value || !value.isSplat())
     return false;
-  // An expression holds numbers as doubles.
+  // A fused expression stores constants as doubles, which hold integers of up to 53 bits exactly.
   auto integer = dyn_cast<IntegerType>(value.getElementType());
   return !integer || integer.getWidth() <= 32 || value.getSplatValue<APInt>().getSignificantBits() <= 53;
 }
@@ -34,16 +34,16 @@ LoopPart loopPart(Operation *op) {
 
 namespace {
 
-/// Larger loop nests gain nothing and strain what executes them.
+/// The most operators in a loop. Larger loops gain nothing, and are a burden for the code that runs them.
 constexpr size_t kMaxMembers = 64;
 
-/// Farther apart than this in program order, two operators are fused only if that saves memory: what a
-/// backward pass derives from forward values would otherwise be computed early and kept.
+/// Operators farther apart than this in program order are fused only if that saves memory. Otherwise what the backward
+/// pass derives from forward values would be computed early and occupy memory until it is read.
 constexpr int kNear = 32;
 
 bool isFusable(LoopPart part) { return part == LoopPart::Points || part == LoopPart::Reduction; }
 
-/// What the value is computed from when what is free is looked through; -1: a splat.
+/// The value from which Free steps make this one; -1 if it is a splat.
 int source(const DataFlow &flow, int value) {
   for (int maker; (maker = flow.values[value].maker) >= 0;) {
     const DataFlow::Step &step = flow.steps[maker];
@@ -64,7 +64,7 @@ llvm::SmallVector<int> sources(const DataFlow &flow, const DataFlow::Step &step)
   return list;
 }
 
-/// By value: the steps that read it, once per read; the number of steps stands for the end.
+/// For every value the steps that read it, once per read. The number of steps stands for the end of the program.
 std::vector<llvm::SmallVector<int, 2>> readersOf(const DataFlow &flow) {
   std::vector<llvm::SmallVector<int, 2>> readers(flow.values.size());
   for (size_t s = 0; s < flow.steps.size(); ++s)
@@ -75,7 +75,8 @@ std::vector<llvm::SmallVector<int, 2>> readersOf(const DataFlow &flow) {
   return readers;
 }
 
-/// Loops are groups of operators, which are the steps that are not free, numbered in their order.
+/// Forms groups of operators, which become the loops. Operators are the steps that are not Free, numbered in program
+/// order.
 class LoopFormer {
 public:
   explicit LoopFormer(const DataFlow &flow)
@@ -106,13 +107,13 @@ private:
   const DataFlow::Step &step(int i) const { return flow_.steps[ops_[i]]; }
   const DataFlow::Value &value(int v) const { return flow_.values[v]; }
 
-  /// The operator that makes the value, which nothing free does; -1: an argument.
+  /// The operator that makes the value, which no Free step made; -1 if the value is an argument.
   int maker(int v) const { return value(v).maker < 0 ? -1 : index_[value(v).maker]; }
   int groupOf(int v) const { return maker(v) < 0 ? -1 : group_[maker(v)]; }
 
   bool isReduction(int i) const { return step(i).part == LoopPart::Reduction; }
 
-  /// The points that the operator visits.
+  /// The iteration domain of the operator.
   const dist::Shape &domainOf(int i) const {
     return value(isReduction(i) ? step(i).reads.front() : step(i).makes.front()).shape;
   }
@@ -131,7 +132,7 @@ private:
     if (!isFusable(step(i).part))
       return;
     const dist::Shape &domain = domainOf(i);
-    // First those it exchanges a whole tensor with, then those that read the same one.
+    // First the groups that make a whole tensor that it reads, then those that read the same tensor.
     llvm::SetVector<int> candidates;
     for (int v : read)
       if (int g = groupOf(v); g >= 0 && value(v).shape == domain)
@@ -163,7 +164,7 @@ private:
     if (int early = members_[a].back() < members_[b].front() ? a : b, late = early == a ? b : a;
         members_[late].front() - members_[early].back() > kNear && !worthMovingUp(late, early))
       return false;
-    // A third group between the two would have to run both after and before the union.
+    // If a third group lies on a path between the two, merging them would make a cycle.
     auto between = [&](int first, int last) {
       const llvm::BitVector &before = before_[last];
       return before.test(first) && llvm::any_of(dependents(first), [&](int g) { return g != last && before.test(g); });
@@ -176,7 +177,7 @@ private:
       return;
     const int into = std::min(a, b), from = std::max(a, b);
     llvm::BitVector &before = before_[into];
-    // What depends on one of the two has all that this one depends on already, and gets the other's.
+    // A group that depends on one of the two already has the predecessors of that one. It gets those of the other.
     const llvm::SmallVector<int> others = without(before_[from], before), own = without(before, before_[from]);
     before |= before_[from];
     before.reset(into);
@@ -205,8 +206,8 @@ private:
     return llvm::SmallVector<int>(all.set_bits());
   }
 
-  /// The groups that depend on a group, transitively, of the operators visited so far: few where what merges lies
-  /// close together.
+  /// The groups that depend on a group transitively, among the operators visited so far. There are few of them if
+  /// groups that merge lie close together in program order.
   llvm::SmallVector<int> dependents(int group) {
     ++stamp_;
     llvm::SmallVector<int> found;
@@ -224,7 +225,8 @@ private:
     return found;
   }
 
-  /// Whether less is live between the two if `late`, one operator, already runs with `early`.
+  /// Whether less memory is live between the two groups if `late` runs together with `early`. Only a `late` of one
+  /// operator moves.
   bool worthMovingUp(int late, int early) const {
     if (members_[late].size() > 1)
       return false;
@@ -265,7 +267,8 @@ LoopedFlow::LoopedFlow(const DataFlow &program, llvm::ArrayRef<int> loops)
   const std::vector<llvm::SmallVector<int, 2>> readers = readersOf(program);
   const int numSteps = int(program.steps.size());
   auto partOf = [&](int s) { return s < numSteps ? program.steps[s].part : LoopPart::None; };
-  // What is free stands if something reads it that has no copy of its own. Users come later, so from the back.
+  // A Free step stays if something reads its result that does not compute it again. The loop runs backward, so that the
+  // users of a step are decided before it.
   std::vector<bool> stands(program.steps.size(), true);
   auto readByLoopsOnly = [&](int value) {
     return llvm::all_of(readers[value], [&](int reader) {
@@ -275,7 +278,7 @@ LoopedFlow::LoopedFlow(const DataFlow &program, llvm::ArrayRef<int> loops)
   for (int s = numSteps; s-- > 0;)
     if (partOf(s) == LoopPart::Free)
       stands[s] = !llvm::all_of(program.steps[s].makes, readByLoopsOnly);
-  // A value that is read through what is free is read by who reads that.
+  // Whoever reads the result of a Free step also reads the step's operand.
   std::function<bool(int, int)> readOutside = [&](int value, int loop) {
     return llvm::any_of(readers[value], [&](int reader) {
       if (partOf(reader) != LoopPart::Free)

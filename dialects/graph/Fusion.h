@@ -1,14 +1,14 @@
 //===- Fusion.h - which operators share a loop, and what that keeps out of memory ---------------===//
 //
-// Fusion makes loops over points (graph.fused). The strategies must know before it runs what it will keep out of
-// memory, so both ask here: the pass about the local program, the report about the program as it is chosen, the search
-// about the global program.
+// Fusion makes loops over points (graph.fused). The strategies must know before the pass runs which values will never
+// be in memory, so all compute the loops here: the pass for the local program, the report for the program under the
+// chosen strategies, the search for the global program.
 //
-// Operators of one iteration domain become one loop: producers with their consumers, and siblings that read the same
-// tensor (both sums of BatchNorm's backward pass in one pass). Operators are taken in program order; each joins the
-// loops it exchanges whole tensors with, if the program stays acyclic with loops as nodes. Greedy, after Kennedy and
-// McKinley, "Maximizing loop parallelism and improving data locality via loop fusion and distribution" (1993), with the
-// acyclicity test on transitive predecessors.
+// Operators of one iteration domain become one loop: producers with their consumers, and operators that read the same
+// tensor (both sums of BatchNorm's backward pass in one loop). Operators are visited in program order. Each joins the
+// loops with which it shares whole tensors, if the graph of loops stays acyclic. This is the greedy algorithm of
+// Kennedy and McKinley, "Maximizing loop parallelism and improving data locality via loop fusion and distribution"
+// (1993), with a test for cycles on transitive predecessors.
 //
 //   relu: Points      reduce_sum: Reduction      broadcast: Free      matmul: None      transpose: None
 //
@@ -22,21 +22,22 @@
 
 namespace tessera::graph {
 
-/// The same for an operator on global and on local tensors.
+/// What an operator becomes in a loop. The answer is the same on global and on local tensors.
 LoopPart loopPart(mlir::Operation *op);
 
-/// By step: the loop that it is in, named by its first member; a step that shares none is its own. -1: it is free.
+/// For every step the index of the first step of its loop. A step without a loop is its own first step. -1: the step is
+/// Free.
 std::vector<int> formLoops(const DataFlow &flow);
 
-/// A program with loops as steps, in their order by dependence. What is free stands where something besides loops reads
-/// it.
+/// A program whose steps are loops, in dependence order. A Free step remains only if something other than a loop reads
+/// its result.
 struct LoopedFlow {
   LoopedFlow(const DataFlow &flow, llvm::ArrayRef<int> loops);
 
-  DataFlow flow;                         // values are those of the program
-  std::vector<std::vector<int>> members; // by step: steps of the program, ascending
-  std::vector<int> stepOf;               // by step of the program; -1: it is free and only in loops
-  std::vector<bool> inMemory;            // by value: it passes through memory
+  DataFlow flow;                         // has the values of the program
+  std::vector<std::vector<int>> members; // for each step of `flow` the steps of the program in it, ascending
+  std::vector<int> stepOf;               // for each step of the program its step in `flow`; -1: Free and only in loops
+  std::vector<bool> inMemory;            // for each value, whether it is written to memory
 };
 
 } // namespace tessera::graph

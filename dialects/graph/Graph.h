@@ -22,15 +22,15 @@
 
 namespace tessera::graph {
 
-/// One value per point of the result from one value per point of each (broadcast) operand.
+/// Trait of elementwise operators: each point of the result follows from one point of each (broadcast) operand.
 template <typename ConcreteOp>
 class GraphElementwise : public mlir::OpTrait::TraitBase<ConcreteOp, GraphElementwise> {};
 
-/// The type of a broadcast: the common element type of the first two operands, and the shape by NumPy's rule. Fails
-/// with one sentence where the operands do not fit.
+/// Infers the type of a broadcast: the common element type of the first two operands, and the shape by NumPy's rule.
+/// Fails with one sentence if shapes or element types do not match.
 llvm::LogicalResult inferBroadcast(std::optional<mlir::Location> loc, mlir::ValueRange operands,
                                    llvm::SmallVectorImpl<mlir::Type> &results);
-/// The same with elements of i1.
+/// inferBroadcast with the element type i1.
 llvm::LogicalResult inferComparison(std::optional<mlir::Location> loc, mlir::ValueRange operands,
                                     llvm::SmallVectorImpl<mlir::Type> &results);
 
@@ -81,8 +81,7 @@ inline constexpr llvm::StringLiteral kInput = "input", kTarget = "target", kStep
                                      kState = "state", kOutput = "output", kLoss = "loss", kCorrect = "correct",
                                      kPredictions = "predictions", kUpdate = "update";
 
-/// The operator's name as a person knows it: graph.name, else graph.grad_of + ".grad", else the
-/// mnemonic.
+/// The operator's name in messages: graph.name, else graph.grad_of + ".grad", else the mnemonic.
 std::string nameOf(mlir::Operation *op);
 
 llvm::StringRef argRole(mlir::func::FuncOp func, unsigned arg);
@@ -94,7 +93,7 @@ std::optional<unsigned> updateOf(mlir::func::FuncOp func, unsigned arg);
 
 bool isElementwise(mlir::Operation *op);
 
-/// NumPy's broadcast of two shapes; nullopt: they do not fit.
+/// The broadcast of two shapes by NumPy's rule; nullopt: they do not broadcast.
 std::optional<dist::Shape> broadcastShapes(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b);
 
 } // namespace tessera::graph

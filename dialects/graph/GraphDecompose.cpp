@@ -10,7 +10,7 @@ namespace tessera::graph {
 
 namespace {
 
-/// Makes operators that carry the name of the one they stand for.
+/// Builds operators that carry the name of the operator that they replace.
 class Writer {
 public:
   Writer(Operation *op, OpBuilder &builder) : op_(op), builder_(builder) {}

@@ -12,7 +12,7 @@ namespace tessera::graph {
 ///
 ///   softmax(x)  ->  m = reduce_max(x), s = x - m, e = exp(s), z = reduce_sum(e), e / z
 ///
-/// Returns the value that takes the result's place; null, and nothing made, for any other operator.
+/// Returns the value that replaces the operator's result. For any other operator it returns null and builds nothing.
 mlir::Value decomposeStatistics(mlir::Operation *op, mlir::OpBuilder &builder);
 
 } // namespace tessera::graph

@@ -1,7 +1,8 @@
 //===- GraphKinds.h - what passes may know about an operator besides its rule --------------------===//
 //
-// Fusion, memory planning and emission need a few structural facts. They ask here, so that no pass names an
-// operator. (Elementwise operators: isElementwise in Graph.h; constants: mlir::OpTrait::ConstantLike.)
+// Fusion, memory planning and emission need a few facts about an operator's structure. They get them from these
+// functions, so that no pass names an operator. (isElementwise is in Graph.h; constants have the trait
+// mlir::OpTrait::ConstantLike.)
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_DIALECTS_GRAPH_GRAPHKINDS_H
@@ -28,28 +29,29 @@ struct PlainReduction {
 };
 std::optional<PlainReduction> plainReduction(mlir::Operation *op);
 
-/// The result is the operand in a wider floating-point type: the same numbers in more bytes.
+/// The result has the operand's values in a wider floating-point type.
 bool isWidening(mlir::Operation *op);
 
-/// One of the operator's attributes, or of those inside it, is infinite: its results may be, of finite operands.
+/// An attribute of the operator, or of an operator in its region, is infinite. So its results may be infinite although
+/// its operands are finite.
 bool holdsInfinity(mlir::Operation *op);
 
-/// The operand's elements are positions along a dimension of another operand.
+/// The operand's elements are indices into dimension `dim` of `table`, another operand.
 struct IndexedDim {
   mlir::Value table;
   int64_t dim;
 };
 std::optional<IndexedDim> indexedBy(mlir::OpOperand &indices);
 
-/// The results hold elements of the operand as they are: moved, repeated, left out or in a wider integer type; or
-/// indices that no longer count from the end (kWrapsIndicesAttr).
+/// The results hold the operand's elements unchanged: moved, repeated, partly left out, or in a wider integer type. It
+/// also holds for the select that wraps negative indices (kWrapsIndicesAttr).
 bool handsOn(mlir::OpOperand &operand);
 
-/// What an operator makes of 16-bit floating-point numbers where a program may use them.
+/// How an operator computes in a program of mixed precision.
 enum class Precision {
   Wide,       // computes in float32
-  Products,   // takes 16-bit operands, sums in float32 and hands that on if its attribute kWide is set
-  Follows,    // computes in 16 bits where its operands are
+  Products,   // takes 16-bit operands and sums in float32; its result is float32 if its attribute kWide is set
+  Follows,    // computes in 16 bits if its operands have 16 bits
   Normalizes, // computes in float32; operands and results of the first result's shape are held in 16 bits
 };
 Precision precisionOf(mlir::Operation *op);

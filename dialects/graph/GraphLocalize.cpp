@@ -1,5 +1,5 @@
-// What operators change when their shapes become local, what depends on the rank, and their
-// arithmetic.
+// How operators become local: `localize` adjusts attributes, `rankAttributes` computes those that depend on the rank.
+// Also the operators' numbers of floating-point operations.
 #include "dialects/graph/Graph.h"
 
 using namespace llvm;
@@ -13,7 +13,7 @@ using dist::Window;
 
 namespace {
 
-/// For every cut window: (spatial index, window, halo).
+/// Calls visit(spatial index, window, halo, shards) for every window whose dimension is cut.
 void eachCutWindow(const LocalizeContext &ctx,
                    llvm::function_ref<void(size_t, const Window &, Window::Halo, int64_t)> visit) {
   for (const Window &window : ctx.rule.windows) {
@@ -23,7 +23,7 @@ void eachCutWindow(const LocalizeContext &ctx,
   }
 }
 
-/// The halo holds what the padding was: pads of cut dimensions become 0.
+/// Sets the pads of cut dimensions to 0, because the halo exchange has added the padding to the block.
 template <typename Op> void dropPads(Op op, const LocalizeContext &ctx) {
   SmallVector<int64_t> pads(op.getPads());
   size_t n = pads.size() / 2;
@@ -31,7 +31,8 @@ template <typename Op> void dropPads(Op op, const LocalizeContext &ctx) {
   op.setPads(pads);
 }
 
-/// Adjoints of windows: the first row of dy now lies halo.lo rows before the block.
+/// Adjusts pads and input sizes of an adjoint of a window operator: the first row of dy now lies halo.lo rows before
+/// the rank's block.
 template <typename Op>
 void shiftPads(Op op, const LocalizeContext &ctx, ArrayRef<int64_t> kernel, ArrayRef<int64_t> dilations) {
   SmallVector<int64_t> pads(op.getPads()), sizes(op.getInputSizes());
@@ -105,7 +106,7 @@ void ScatterAddOp::rankAttributes(const LocalizeContext &ctx, int64_t rank,
 }
 
 namespace {
-/// Rows of q before this rank's are above the diagonal's first one.
+/// Adds the index of the rank's first row of q to `start`, so that the causal diagonal stays where it was.
 template <typename Op>
 void startOfRows(Op op, const LocalizeContext &ctx, int64_t rank, SmallVectorImpl<NamedAttribute> &attributes) {
   if (!op.getCausal())
@@ -114,11 +115,11 @@ void startOfRows(Op op, const LocalizeContext &ctx, int64_t rank, SmallVectorImp
   attributes.push_back(named(op, "start", int64_t(op.getStart()) + ctx.resultOffset(rank, 0, rows)));
 }
 
-/// Pairs of rows and keys, over all heads.
+/// The number of pairs of a row and a key, over all heads.
 double pairs(const Shape &q, const Shape &k, bool rowsFirst) {
   return elements(q) / double(q.back()) * double(k[k.size() - (rowsFirst ? 3 : 2)]);
 }
-/// Scaling, bias, exponential, sum and division of one score.
+/// Operations per score: scaling, bias, exponential, sum and division.
 constexpr double kScoreFlops = 8;
 } // namespace
 
@@ -140,7 +141,8 @@ double AttentionGradOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> 
   return pairs(q, k, getRowsFirst()) * (2 * double(3 * q.back() + 2 * v.back()) + 2 * kScoreFlops);
 }
 
-/// Groups of a rank; of one channel each they may be padded (any others are cut evenly).
+/// The number of groups of one rank. It is rounded up, since groups of one channel may be cut into padded blocks; other
+/// groups are cut evenly.
 static uint64_t localGroups(uint64_t groups, const LocalizeContext &ctx) {
   return llvm::divideCeil(groups, uint64_t(ctx.factorShards("g")));
 }
@@ -171,7 +173,7 @@ double MatMulOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultS
 }
 
 namespace {
-/// Elements of a kernel [f, c, r, s] that one output element meets.
+/// The number of elements of a kernel [f, c, r, s] that are multiplied for one output element.
 double taps(const Shape &w) { return w[0] == 0 ? 0 : elements(w) / double(w[0]); }
 double window(ArrayRef<int64_t> kernel) {
   double n = 1;

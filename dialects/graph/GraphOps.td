@@ -1,15 +1,14 @@
 //===- GraphOps.td - every operator, with its sharding rule -------------------------------------===//
 //
-// The one definition of what an operator computes and how it may be sharded. Kernels (runtime/backend)
-// implement exactly these semantics under the operator's mnemonic, with the attributes named here.
+// This file defines what each operator computes and how it may be sharded. Kernels (runtime/backend) implement exactly
+// these semantics under the operator's mnemonic, with the attributes named here.
 //
-// Conventions. Tensors are ranked and static. "Broadcast" means NumPy's: shapes are aligned at the
-// last dimension, a dimension of 1 stretches. Negative dimension numbers do not occur here (the
-// importer normalises them). Comparison results are i1. Element types: f32, f64, f16, bf16, i64, i32,
-// i8, ui8, i1.
+// Conventions. Tensors are ranked and static. "Broadcast" means NumPy's: shapes are aligned at the last dimension, and
+// a dimension of extent 1 is repeated. Dimension numbers are not negative (the importer normalises them). Comparisons
+// give i1. Element types: f32, f64, f16, bf16, i64, i32, i8, ui8, i1.
 //
-// The rule's syntax is documented in dialects/dist/ShardingRule.h. The rule "custom" means: no text can say it, and it
-// is built in C++, in GraphRules.cpp, into the same object.
+// dialects/dist/ShardingRule.h documents the syntax of rules. The rule "custom" means that no text can express the
+// rule; C++ code in GraphRules.cpp builds it.
 //
 // Factor letters are the same in an operator and its gradients (n batch, g groups, c channels in, f channels out, h w z
 // space, r s t kernel, m k n of a product), so that a reader recognises them.
@@ -55,7 +54,8 @@ class Graph_TypedOp<string mnemonic, string rule, list<Trait> traits = [], list<
   let hasVerifier = 1;
 }
 
-// One value in, one value out, point by point: may be fused into an expression ("fused").
+// Computes each point of the result from the same point of the operands. Such an operator may become part of
+// graph.fused.
 def Graph_Elementwise : NativeOpTrait<"GraphElementwise"> {
   let cppNamespace = "::tessera::graph";
 }
@@ -65,14 +65,15 @@ class Graph_TypeTrait<string name> : NativeOpTrait<name> { let cppNamespace = ":
 def Graph_Broadcasts : TraitList<[InferTypeOpInterface, Graph_TypeTrait<"GraphBroadcasts">]>;
 def Graph_Compares : TraitList<[InferTypeOpInterface, Graph_TypeTrait<"GraphCompares">]>;
 
-// What mixed precision makes of an operator (graph-lower-precision; GraphKinds.h, precisionOf). Without any of
-// these it works in float32: exponentials, sums, statistics, losses and whatever nobody has thought about.
+// How an operator computes in mixed precision (the pass graph-lower-precision; precisionOf in GraphKinds.h). An
+// operator without any of these traits computes in float32: exponentials, sums, statistics, losses and every new
+// operator.
 class Graph_PrecisionTrait<string name> : NativeOpTrait<name> { let cppNamespace = "::tessera::graph"; }
-// Sums products: takes 16-bit operands; with `wide` its sums leave it as they are, in float32.
+// Sums products. It takes 16-bit operands; with `wide` its result is float32.
 def Graph_Products : Graph_PrecisionTrait<"GraphProducts">;
-// Loses little in 16 bits (or nothing: it moves or picks elements).
+// Computes in 16 bits with little loss, or none where it only moves or selects elements.
 def Graph_Follows : Graph_PrecisionTrait<"GraphFollows">;
-// Computes in float32, but what is as large as its first result is held in 16 bits.
+// Computes in float32. Operands and results of the first result's shape are stored in 16 bits.
 def Graph_Normalizes : Graph_PrecisionTrait<"GraphNormalizes">;
 
 //===--------------------------------------------------------------------------------------------===//
@@ -111,8 +112,8 @@ def Graph_RoundOp : Graph_UnaryOp<"round", "... -> ...", [Graph_Follows]> {
 }
 def Graph_NotOp        : Graph_UnaryOp<"not"> { let summary = "logical not, on i1"; }
 
-// Linear from a floating-point type to one that is no narrower: what truncates is not linear, and what rounds to fewer
-// digits had better round a sum than its parts.
+// Linear from a floating-point type to one that is no narrower. A conversion that truncates is not linear, and one that
+// rounds to fewer digits loses less if it rounds the sum than if it rounds every term.
 def Graph_CastOp : Graph_TypedOp<"cast", "... -> ... | {floats ? linear 0}", [Graph_Elementwise]> {
   let summary = "converts the element type: float to integer truncates, to i1 is x != 0";
   let arguments = (ins Graph_Tensor:$x);
@@ -128,7 +129,7 @@ class Graph_BinaryOp<string mnemonic, string rule = "..., ... -> ...", list<stri
 class Graph_CompareOp<string mnemonic>
     : Graph_BinaryOp<mnemonic, "..., ... -> ...", [], [Graph_Follows], Graph_Compares>;
 
-// "linear 0+1": a partial sum passes if both operands are partial. "linear 0 1": if exactly one is.
+// "linear 0+1": a partial sum passes if both operands are partial. "linear 0 1": it passes if exactly one is.
 def Graph_AddOp : Graph_BinaryOp<"add", "..., ... -> ... | linear 0+1", [], [Graph_Follows]> {
   let summary = "a + b, broadcast";
 }
@@ -195,8 +196,8 @@ def Graph_RandomOp : Graph_TypedOp<"random", "() -> ...", [Graph_Elementwise], [
     Philox 4x32-10 with key = (seed low 32, seed high 32 xor stream) and counter = (g low 32, g high 32,
     step low 32, step high 32), where g is the row-major index of the element in the global tensor; the
     first output word w gives (w >> 8) * 2^-24. So masks do not depend on the mesh.
-    In global programs `global_shape` and `offset` are empty (they mean: the result's shape, zeros); in
-    local ones the kernel's attributes `global_shape` and `offset` say which box is produced.
+    In global programs `global_shape` and `offset` are empty, which means the result's shape and zeros. In local
+    programs they say which block of the global tensor the rank produces.
   }];
   let arguments = (ins Graph_Tensor:$step, I64Attr:$seed, I64Attr:$stream,
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$global_shape,
@@ -255,9 +256,9 @@ def Graph_GatherOp : Graph_InferredOp<"gather", "custom", [Graph_Follows], ["ran
     batch_dims = axis = rank - 1.
     `start` is 0 in global programs. On a shard of the table's axis it is the shard's first index; an
     index outside [start, start + extent) then gives 0 (the result is a partial sum over the shards).
-    Where the shard is padded, `limit` is how many rows of it count (-1: all) and takes the extent's place. An
-    index outside the global table is an error of the model and gives 0. Negative indices are not
-    allowed here (the importer wraps them).
+    Where the shard is padded, `limit` replaces the extent: it is the number of its rows that are not padding (-1: all
+    rows). An index outside the global table is an error of the model and gives 0. Negative indices are not allowed (the
+    importer wraps them).
     Rule: "b.. a.. v c.., b.. i.. -> b.. a.. i.. c.. | sum v | linear 0".
   }];
   let arguments = (ins Graph_Tensor:$table, Graph_Tensor:$indices, I64Attr:$axis,
@@ -453,7 +454,7 @@ def Graph_LogSoftmaxGradOp
 
 class Graph_AttentionBase<string mnemonic>
     : Graph_InferredOp<mnemonic, "custom", [], ["rankAttributes", "getFlops"]> {
-  // How the scores are made; the same in the operator and its gradient.
+  // The attributes that define the scores, the same in the operator and its gradient.
   dag scoreAttributes = (ins F64Attr:$scale, DefaultValuedAttr<BoolAttr, "false">:$causal,
                              DefaultValuedAttr<F64Attr, "0.0">:$outside,
                              DefaultValuedAttr<I64Attr, "0">:$start,
@@ -469,8 +470,8 @@ def Graph_AttentionOp : Graph_AttentionBase<"attention"> {
     The optional bias broadcasts to [b.., h, m, n] (with `rows_first`, too).
     `causal`: where j > i + start, the product of row i and key j (before the bias) is `outside`. `start` is
     that of the whole tensor in global programs; on a shard of the rows, localisation adds its first row.
-    Scores are never in memory as a whole. Rule: "b.. h m d, b.. h n d, b.. h n e -> b.. h m e | whole n d", with
-    (u g) for h of q and u for h of k and v where h > u; e is cut at the price of all scores on every rank.
+    The scores are never in memory as a whole. Rule: "b.. h m d, b.. h n d, b.. h n e -> b.. h m e | whole n d". Where
+    h > u, the heads of q are (u g) and those of k and v are u. A cut of e makes every rank compute all scores.
   }];
   let arguments = !con((ins Graph_Tensor:$q, Graph_Tensor:$k, Graph_Tensor:$v, Optional<Graph_Tensor>:$bias),
                        scoreAttributes);
@@ -480,7 +481,7 @@ def Graph_AttentionOp : Graph_AttentionBase<"attention"> {
 def Graph_AttentionGradOp : Graph_AttentionBase<"attention_grad"> {
   let summary = "dy, q, k, v, bias -> dq, dk, dv; the bias has no gradient";
   let description = [{
-    Makes the probabilities p again, whole rows at a time, so that nothing of the size of the scores is kept:
+    Computes the probabilities p again, whole rows at a time, so that no tensor of the size of the scores is kept:
     dp = dy v^T, ds = p * (dp - sum(p * dp) along n), dq = scale * ds k, dk = scale * ds^T q, dv = p^T dy. No gradient
     goes through pairs that are outside.
     Rule: "b.. h m e, b.. h m d, b.. h n d, b.. h n e -> b.. h m d, b.. h n d, b.. h n e | sum m | whole n d e
@@ -513,9 +514,9 @@ def Graph_BatchNormGradOp
 // Phase 5 only
 //===--------------------------------------------------------------------------------------------===//
 
-// The body holds elementwise operators, broadcasts and splat constants on the operands; the results may be
-// reductions (reduce_sum, reduce_max, reduce_min) of values of the body. Emitted as one kernel with an
-// Expression. Made after partitioning, so it has no rule of its own to be searched.
+// The body holds elementwise operators, broadcasts and splat constants on the operands. The results may be reductions
+// (reduce_sum, reduce_max, reduce_min) of values of the body. It is emitted as one kernel with an Expression. It is
+// made after partitioning, so it needs no sharding rule.
 def Graph_YieldOp : Op<Graph_Dialect, "yield", [Pure, Terminator, ParentOneOf<["FusedOp"]>]> {
   let summary = "ends the body of graph.fused";
   let arguments = (ins Variadic<Graph_Tensor>:$values);

@@ -14,13 +14,13 @@
 
 namespace tessera::graph {
 
-/// The mask of dimension `dim` for a tensor of `rank` dimensions whose blocks have `rows` rows there: shape
-/// [1, .., rows, .., 1]. Rank r holds held[r] of them; the operator that depends on it carries
-/// dist::kPerRankAttr.
+/// The mask along `dim` for a tensor of `rank` dimensions whose blocks have `rows` rows in that dimension, of the shape
+/// [1, .., rows, .., 1]. Rank r of the mesh holds held[r] rows of its own. The operator whose attributes depend on it
+/// carries dist::kPerRankAttr.
 mlir::Value makeRowMask(mlir::OpBuilder &builder, mlir::Location loc, int64_t rank, int64_t dim, int64_t rows,
                         llvm::ArrayRef<int64_t> held);
 
-/// x where the mask (which broadcasts) says so, elsewhere `value`.
+/// x where the mask is true, `value` elsewhere. The mask is broadcast.
 mlir::Value keepRows(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value mask, mlir::Value x, double value);
 
 } // namespace tessera::graph

@@ -1,6 +1,6 @@
-// Sharding rules that no text can say: the factors follow from two shapes (reshape), from numbers of a list (slice,
-// pad, max_pool_grad) or from positions (gather, scatter_add); operands are optional (attention) or any number
-// (concat).
+// Sharding rules that no text can express. Their factors follow from two shapes (reshape), from numbers of a list
+// (slice, pad, max_pool_grad) or from positions (gather, scatter_add), or the number of operands varies (attention,
+// concat).
 #include "dialects/graph/Graph.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -19,8 +19,7 @@ namespace {
 
 RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// A rule of one operand and one result in which dimension d of either belongs to factor `d<d>`
-/// unless `cut` says that nothing may cut it.
+/// A rule of one operand and one result. Dimension d of both has the factor `d<d>` if cut(d), and none otherwise.
 ShardingRule sameDims(int64_t rank, ArrayRef<int64_t> shape, llvm::function_ref<bool(int64_t)> cut) {
   ShardingRule rule;
   rule.operands.resize(1);
@@ -51,9 +50,8 @@ Expected<ShardingRule> ConstantOp::getShardingRule() {
   return rule;
 }
 
-// Both shapes are walked from the left; what divides becomes a common factor, and where neither
-// remaining extent divides the other, the dimensions up to the next common boundary are cut by
-// nothing.
+// The loop walks both shapes from the left. Where one of the two remaining extents divides the other, it becomes a
+// factor of both shapes. Where neither does, the dimensions up to the next common boundary get no further factor.
 Expected<ShardingRule> ReshapeOp::getShardingRule() {
   ShardingRule rule;
   rule.operands.resize(1);
@@ -86,7 +84,7 @@ Expected<ShardingRule> ReshapeOp::getShardingRule() {
       rb /= common;
       continue;
     }
-    // No factor until the element counts of both sides meet at a boundary.
+    // Walk to the next boundary at which both sides have the same number of elements.
     while (ra != rb) {
       if (ra < rb) {
         ++i;
@@ -139,7 +137,7 @@ struct GatherFactors {
   int v;
   GatherFactors(ShardingRule &rule, ArrayRef<int64_t> values, ArrayRef<int64_t> index, int64_t axis, int64_t batchDims,
                 int64_t size, bool toTable) {
-    // toTable: the values are the operand, so what only they have is summed.
+    // toTable (the adjoint): the values are an operand, so the factors that only they have are summed.
     FactorKind kind = toTable ? FactorKind::Reduce : FactorKind::PassThrough;
     for (int64_t d = 0; d < batchDims; ++d)
       batch.push_back(rule.addFactor("b" + std::to_string(d), values[d]));
@@ -186,8 +184,8 @@ Expected<ShardingRule> ScatterAddOp::getShardingRule() {
 }
 
 namespace {
-/// The rule of attention or its gradient without the bias, from a text in which HQ, HK stand for the heads of q and of
-/// k, v and [..] around rows and heads for either order; then the bias, whose factors follow from its extents.
+/// The rule of attention or its gradient. `text` lists the tensors without the bias, each as one word: "qX" has the
+/// rows and heads of q and then X, "kX" those of k and v and then X. The factors of the bias follow from its extents.
 template <typename Op> Expected<ShardingRule> attentionRule(Op op, StringRef text, StringRef clauses) {
   bool rowsFirst = op.getRowsFirst();
   int64_t heads = tensor(op.getQ()).getDimSize(tensor(op.getQ()).getRank() - (rowsFirst ? 2 : 3));
@@ -195,7 +193,7 @@ template <typename Op> Expected<ShardingRule> attentionRule(Op op, StringRef tex
   bool grouped = heads != keyHeads;
   std::string rule;
   for (StringRef word : llvm::split(text, ' ')) {
-    // qX: rows m of q's heads, then X; kX: rows n of k's heads, then X.
+    // Rows of q are m, rows of k and v are n.
     bool query = word.starts_with("q"), key = word.starts_with("k");
     if (!query && !key) {
       rule += word.str() + " ";
@@ -212,7 +210,7 @@ template <typename Op> Expected<ShardingRule> attentionRule(Op op, StringRef tex
   Expected<ShardingRule> result = ShardingRule::parse(rule, operands, dist::resultShapes(op));
   if (!result || !op.getBias())
     return result;
-  // [b.., heads, m, n], aligned at the end; an extent of 1 is stretched and cut by nothing.
+  // The bias broadcasts to the scores [b.., heads, m, n], aligned at the end. A dimension of extent 1 has no factor.
   const ShardingRule::TensorFactors &q = result->operands[op.getQMutable().getOperandNumber()];
   ShardingRule::TensorFactors scores(q.begin(), q.end() - 3);
   size_t rank = q.size();
@@ -235,7 +233,8 @@ Expected<ShardingRule> AttentionGradOp::getShardingRule() {
   return attentionRule(*this, "qe, qd, kd, ke -> qd, kd, ke", "| sum m | whole n d e | linear 0");
 }
 
-// Windows that overlap would send gradients across the border in both directions: then space stays whole.
+// Where windows overlap, gradients would cross the border of a block in both directions, so a spatial dimension may
+// only be cut if its windows do not overlap.
 Expected<ShardingRule> MaxPoolGradOp::getShardingRule() {
   auto zero = [](int64_t p) { return p == 0; };
   std::string text = "n c hwz.., n c hwz.. -> n c hwz..";

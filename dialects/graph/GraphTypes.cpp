@@ -17,7 +17,7 @@ RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getTy
 
 LogicalResult fail(Loc loc, const Twine &why) { return emitOptionalError(loc, why); }
 
-/// The broadcast of all operands, of the element type given.
+/// Infers the broadcast of all operands with the given element type.
 LogicalResult broadcastOf(Loc loc, ValueRange operands, Type element, Types &results) {
   dist::Shape shape;
   for (Value operand : operands) {
@@ -205,7 +205,7 @@ LogicalResult inferReduce(Loc loc, RankedTensorType x, ArrayRef<int64_t> dims, b
   return success();
 }
 
-/// Of reduce_sum, reduce_max, reduce_min.
+/// Infers the result of reduce_sum, reduce_max and reduce_min.
 template <typename Adaptor> LogicalResult inferReduce(Loc loc, Adaptor adaptor, Types &results) {
   RankedTensorType x = tensor(adaptor.getX());
   return inferReduce(loc, x, adaptor.getDims(), adaptor.getKeepdims(), x.getElementType(), results);
@@ -400,7 +400,7 @@ LogicalResult AttentionGradOp::inferReturnTypes(MLIRContext *, Loc loc, Adaptor 
 }
 
 //===----------------------------------------------------------------------------------------------===//
-// Given result types
+// Verifiers of operators whose result type is given
 //===----------------------------------------------------------------------------------------------===//
 
 LogicalResult CastOp::verify() {

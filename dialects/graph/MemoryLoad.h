@@ -16,7 +16,7 @@ namespace tessera::graph {
 
 class MemoryLoad {
 public:
-  /// Both times included.
+  /// Adds bytes that live from `first` to `last`, both included.
   void add(int64_t first, int64_t last, int64_t bytes) {
     change_[first] += bytes;
     change_[last + 1] -= bytes;
@@ -25,7 +25,7 @@ public:
   struct Peak {
     int64_t bytes = 0, time = 0;
   };
-  /// With the earliest time at which it is reached.
+  /// The most bytes that live at once, and the earliest time at which they do.
   Peak peak() const {
     Peak peak;
     int64_t now = 0;

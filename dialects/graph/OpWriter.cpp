@@ -68,7 +68,7 @@ void OpWriter::setOrigin(Operation *op) {
 }
 
 void OpWriter::label(Operation *op) {
-  if (isa<ConstantOp>(op)) // shared between operators: belongs to none
+  if (isa<ConstantOp>(op)) // several operators share it
     return;
   if (!name_.empty()) {
     std::string unique = name_;
@@ -239,7 +239,7 @@ Value OpWriter::unbroadcast(Value x, ArrayRef<int64_t> shape) {
   }
   if (dims.empty())
     return x;
-  // Stretched dimensions of extent 1 stay; leading ones go. Both at once need a reshape.
+  // Repeated dimensions keep an extent of 1, leading ones are dropped. If both occur, a reshape does it.
   return reshape(reduceSum(x, dims, /*keepdims=*/inner && lead == 0), shape);
 }
 

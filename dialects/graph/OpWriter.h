@@ -29,19 +29,19 @@ public:
   /// Builds before the terminator of the function's only block.
   explicit OpWriter(mlir::func::FuncOp func);
 
-  /// The name (and graph.grad_of, unless empty) of the operators made from here on.
+  /// Sets graph.name, and graph.grad_of unless empty, of the operators made from now on.
   void setName(const llvm::Twine &name, llvm::StringRef gradOf = "");
-  /// The name of the operators made from here on, which compute the parameter's new value.
+  /// Sets graph.name of the operators made from now on, which compute the parameter's new value.
   void setUpdateName(const llvm::Twine &name, llvm::StringRef parameter);
-  /// The operators made from here on come from where `op` does (GraphOrigin.h), until setName says otherwise.
+  /// The operators made from now on, up to the next setName, carry the origin of `op` (GraphOrigin.h).
   void setOrigin(mlir::Operation *op);
-  /// The operators made from here on compute for this micro-batch.
+  /// The operators made from now on compute for this micro-batch.
   void setMicroBatch(int64_t number) { microBatch_ = number; }
   void setLoc(mlir::Location loc) { loc_ = loc; }
-  /// Builds before `op` from here on, which must not lie before what was built so far (constants are
-  /// shared).
+  /// Builds before `op` from now on. `op` must not stand before the operators built so far, since later operators share
+  /// their constants.
   void moveBefore(mlir::Operation *op);
-  /// Takes the operator's graph.name away, so that it can be given again, and returns nameOf(op).
+  /// Removes the operator's graph.name, so that another operator can get it, and returns nameOf(op).
   std::string takeName(mlir::Operation *op);
 
   /// Creates an operator, names it and returns it.
@@ -53,7 +53,7 @@ public:
   /// Inserts a detached operator (a clone) and names it.
   mlir::Operation *insert(mlir::Operation *op);
 
-  /// A splat: of rank 0 for an element type, else of the given tensor type.
+  /// A splat constant. `type` is a tensor type, or an element type for a scalar.
   mlir::Value constant(mlir::Type type, double value);
   /// An i64 constant of rank 0.
   mlir::Value integer(int64_t value);
@@ -78,15 +78,14 @@ public:
   mlir::Value reduceSum(mlir::Value x, llvm::ArrayRef<int64_t> dims, bool keepdims);
   /// Sum over every dimension: rank 0.
   mlir::Value sumAll(mlir::Value x);
-  /// [n] to [1, n, 1, ...] of the given rank: a vector that broadcasts along dimension `dim`.
+  /// Reshapes a vector [n] to `rank` dimensions, of which `dim` has the extent n and the others 1.
   mlir::Value alongDim(mlir::Value vector, int64_t dim, int64_t rank);
-  /// The adjoint of stretching a value of `shape` to x's shape: the sum over the stretched
-  /// dimensions.
+  /// The adjoint of a broadcast from `shape` to x's shape: the sum over the repeated dimensions.
   mlir::Value unbroadcast(mlir::Value x, llvm::ArrayRef<int64_t> shape);
 
 private:
   void label(mlir::Operation *op);
-  // Labels an operator that only moves values: the plain name is left to the one that computes.
+  // Names an operator that only moves values with a suffix, so that the operator that computes gets the plain name.
   mlir::Value helper(mlir::Operation *op, llvm::StringRef suffix);
   mlir::Value like(mlir::Value v, double value);
 

@@ -8,11 +8,12 @@ namespace tessera::graph {
 
 namespace {
 
-/// What `placed` calls for steps of which `eager` may now say something else.
+/// Asks `eager` about a step again.
 using Reconsider = llvm::function_ref<void(int)>;
 
-/// Among the steps that are ready, the first for which `eager` says yes goes first, then the first of all. `eager` is
-/// asked when a step becomes ready and when `placed`, which is told of every step that runs, has it reconsidered.
+/// A topological order. Of the steps that are ready, the first for which `eager` is true comes next, or the first of
+/// all if there is none. `eager` is asked when a step becomes ready. `placed` is called for every step that is placed,
+/// and calls Reconsider for the steps whose answer may have changed.
 std::vector<int> sorted(const DataFlow &flow, llvm::function_ref<bool(int)> eager,
                         llvm::function_ref<void(int, Reconsider)> placed) {
   std::vector<int> missing(flow.steps.size(), 0), order;
@@ -50,7 +51,7 @@ std::vector<int> sorted(const DataFlow &flow, llvm::function_ref<bool(int)> eage
   return order;
 }
 
-/// What lives while steps are placed one after the other.
+/// The values that are live while steps are placed one after the other.
 class Liveness {
 public:
   explicit Liveness(const DataFlow &flow)
@@ -63,7 +64,7 @@ public:
     count(flow.results);
   }
 
-  /// Bytes that come to life in the step less those that die.
+  /// The bytes of the values that the step makes, less those of the values that it reads for the last time.
   int64_t growth(int s) const {
     const DataFlow::Step &step = flow_.steps[s];
     if (isView(step))
@@ -79,12 +80,12 @@ public:
     return bytes;
   }
 
-  /// Calls `changed` for steps whose growth may be another now.
+  /// Calls `changed` for the steps whose growth may have changed.
   void placed(int s, Reconsider changed) {
     const DataFlow::Step &step = flow_.steps[s];
     for (int value : step.reads)
       --uses_[flow_.root(value)];
-    // A value with more readers than one step can be dies with none of them yet.
+    // While more reads of a value remain than any one step makes, no single step can free it.
     for (int value : step.reads)
       if (size_t root = size_t(flow_.root(value)); !flow_.values[root].kept && uses_[root] <= most_[root])
         for (int reader : readers_[root])
@@ -96,7 +97,7 @@ private:
     return !step.makes.empty() && flow_.values[step.makes.front()].viewOf >= 0;
   }
 
-  /// What one step, or the end, reads.
+  /// Counts the reads of one step, or of the end of the program.
   void count(llvm::ArrayRef<int> reads) {
     llvm::SmallDenseMap<int, int> here;
     for (int value : reads) {
@@ -107,9 +108,9 @@ private:
   }
 
   const DataFlow &flow_;
-  // By value, of roots:
-  std::vector<int> uses_;                 // by steps that are not placed yet
-  std::vector<int> most_;                 // by one step
+  // For every value that is no view:
+  std::vector<int> uses_;                 // reads by steps that are not placed yet
+  std::vector<int> most_;                 // the most reads by one step
   std::vector<std::vector<int>> readers_; // steps that read it or a view of it
 };
 

@@ -1,8 +1,9 @@
 //===- Order.h - the order of execution, and what lives when -------------------------------------===//
 //
-// The program's own order, except that what makes no more memory live than it frees runs as soon as it can: a parameter
-// is updated when its gradient is there, and the gradient's memory is free again. The plan's order is computed here
-// from the local program, the report's from the program as it is chosen, and the search's from the global program.
+// The order of execution is the program's own order, with one exception: a step that frees at least as much memory as
+// it allocates runs as soon as it can. So a parameter is updated when its gradient is ready, and the gradient's memory
+// is free again. The plan orders the local program by it, the report the program under the chosen strategies, and the
+// search the global program.
 //
 //   std::vector<int> order = executionOrder(flow);
 //   lifetimes(flow, order)[v]          // {first, last}, in positions of the order
@@ -17,22 +18,23 @@
 
 namespace tessera::graph {
 
-/// Steps, each behind those that make what it reads, otherwise as they stand. Fewer than all if there is a cycle.
+/// The steps in the program's order, except that each comes after the steps that make what it reads. Steps of a cycle,
+/// and those that depend on one, are missing.
 std::vector<int> dependenceOrder(const DataFlow &flow);
-/// The same, but of the steps that could run next the first that makes no more live than it frees goes first.
+/// The same, but of the steps that could run next, one that frees at least as much memory as it allocates comes first.
 std::vector<int> executionOrder(const DataFlow &flow);
 /// The steps of `flow` in another order.
 DataFlow reordered(const DataFlow &flow, llvm::ArrayRef<int> order);
 
-/// Positions in the order, both included: from 0 for what is there from the start, to the number of steps for what is
-/// read at the end.
+/// The first and last position in the order at which a value is live, both included. `first` is 0 for a value that
+/// exists from the start. `last` is the number of steps for a value that is read at the end.
 struct Lifetime {
   int64_t first = 0, last = -1;
 };
-/// By value. A value lives as long as it or a view of it is read; views have none of their own, nor has what no step
-/// makes or reads.
+/// For every value its lifetime. It lasts until the value or a view of it is read for the last time. A view has no
+/// lifetime of its own, and neither has a value that no step makes or reads.
 std::vector<Lifetime> lifetimes(const DataFlow &flow, llvm::ArrayRef<int> order);
-/// Of what is not kept.
+/// The most bytes that are live at once, without values that are kept.
 MemoryLoad::Peak peak(const DataFlow &flow, llvm::ArrayRef<int> order);
 
 } // namespace tessera::graph

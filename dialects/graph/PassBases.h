@@ -16,8 +16,8 @@
 
 namespace tessera::graph {
 
-/// Checks, and changes nothing. `Base` is what TableGen made of a pass on modules; `Verify` has told what is wrong when
-/// it fails.
+/// A pass that only checks. `Base` is the class that TableGen generated for a pass on modules. `Verify` emits the error
+/// before it fails.
 template <typename Base, llvm::LogicalResult (*Verify)(mlir::ModuleOp)> struct VerifyPass : Base {
   void runOnOperation() override {
     if (failed(Verify(this->getOperation())))
@@ -26,7 +26,7 @@ template <typename Base, llvm::LogicalResult (*Verify)(mlir::ModuleOp)> struct V
   }
 };
 
-/// Says what went wrong as an llvm::Error.
+/// A pass whose `run` returns an llvm::Error, which becomes the error of the pass.
 template <typename Base> struct FalliblePass : Base {
   using Base::Base;
   virtual llvm::Error run() = 0;
