@@ -128,7 +128,7 @@ double roundTo(DType type, double value) {
   return x.convertToDouble();
 }
 
-/// Two's complement wrap, as fixed width integers have.
+/// Wraps the value to the type's width in two's complement.
 static int64_t wrapTo(DType type, int64_t value) {
   switch (type) {
   case DType::I32:
@@ -162,7 +162,7 @@ void Constant::canonicalize() {
   auto allEqual = [](const auto &v) {
     if (v.empty())
       return false;
-    // Bit comparison: keeps -0.0 and NaN payloads apart.
+    // Compares bits, so that 0.0 and -0.0 differ, and NaNs of different payloads.
     for (const auto &x : v)
       // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
       if (std::memcmp(&x, &v.front(), sizeof(x)) != 0)

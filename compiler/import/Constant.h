@@ -1,19 +1,17 @@
 //===- Constant.h - tensor values known at import ---------------------------------------------===//
 //
-// Shape arithmetic in a model file (Shape, Gather, Concat, Reshape, ... on small integer tensors)
-// vanishes at import, because every value that does not depend on an input or a weight is computed
-// here.
+// Every value that depends on no input and no weight is computed at import. So the shape arithmetic of a model file
+// (Shape, Gather, Concat, Reshape, ... on small integer tensors) leaves no operators.
 //
-// A constant has an element type of the graph dialect, a shape and its elements in row-major order;
-// one element stands for all where they are equal ("splat"). Integers and booleans are held as
-// int64_t, floating point numbers as double, rounded to the element type after every operation, so
-// that folding gives what a kernel would give to the last bit for + - * / and sqrt.
+// A constant has an element type of the graph dialect, a shape, and elements in row-major order. If all elements are
+// equal it stores only one (a splat). Integers and booleans are stored as int64_t, floating point numbers as double.
+// Every operation rounds its result to the element type. So folding + - * / and sqrt gives the same bits as a kernel.
 //
 //   Constant shape = Constant::ints(DType::I64, {4}, {16, 8, 4, 4});
 //   foldGather(shape, Constant::scalar(DType::I64, 0), 0)      // the scalar 16
 //
-// The operations are those of dialects/graph/GraphOps.td; operands have been checked by the caller
-// (GraphBuilder). nullopt: not folded (no rule, or a division by zero).
+// The operations are those of dialects/graph/GraphOps.td. The caller (GraphBuilder) has checked the operands. A folder
+// returns nullopt if it has no rule for the operation, or for a division by zero.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_IMPORT_CONSTANT_H
@@ -40,7 +38,7 @@ enum class DType { F32, F64, F16, BF16, I64, I32, I8, UI8, I1 };
 bool isFloat(DType type);
 unsigned byteSize(DType type); // i1 takes one byte in files
 llvm::StringRef dtypeName(DType type);
-/// nullopt: a type that the graph dialect does not have.
+/// The type for an MLIR element type. nullopt: the graph dialect does not have it.
 std::optional<DType> dtypeOf(mlir::Type elementType);
 mlir::Type elementType(mlir::MLIRContext *context, DType type);
 
@@ -56,14 +54,14 @@ public:
   static Constant splat(DType type, Shape shape, double value);
   static Constant splatInt(DType type, Shape shape, int64_t value);
   static Constant scalar(DType type, int64_t value) { return splatInt(type, {}, value); }
-  /// Little-endian bytes as in a file; their number has been checked.
+  /// Reads little-endian bytes, as a file has them. The caller has checked their number.
   static Constant fromBytes(DType type, Shape shape, llvm::ArrayRef<char> bytes);
 
   DType type() const { return type_; }
   const Shape &shape() const { return shape_; }
   int64_t size() const { return size_; }
   bool isSplat() const { return splat_; }
-  /// Elements that are stored: 1 for a splat.
+  /// The number of stored elements: 1 for a splat.
   int64_t stored() const { return splat_ ? 1 : size_; }
 
   int64_t intAt(int64_t i) const; // truncates a floating point element

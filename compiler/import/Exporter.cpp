@@ -33,7 +33,7 @@ static std::optional<TensorKind> kindOf(StringRef word) {
       .Default(std::nullopt);
 }
 
-/// The kind in the text before a target, in either of the forms that PyTorch has written:
+/// Reads the kind from the text before a target. PyTorch has written it in two forms:
 ///   p_fc_weight: PARAMETER target='fc.weight'
 ///   InputSpec(kind=<InputKind.PARAMETER: 2>, arg=TensorArgument(name='p_fc_weight'), target='fc.weight', ...
 static std::optional<TensorKind> kindBefore(StringRef text) {

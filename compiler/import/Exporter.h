@@ -1,7 +1,7 @@
 //===- Exporter.h - what the exporter says of a file's tensors --------------------------------===//
 //
 // PyTorch's exporter by torch.export (`torch.onnx.export(..., dynamo=True)`) writes metadata beside the graph. Three
-// places say what a tensor was in PyTorch; the first that speaks of it counts:
+// places say what a tensor was in PyTorch. The first that names the tensor counts:
 //
 //   metadata_props of the initializer, of its value_info, or of the graph input of its name:
 //       pkg.torch.export.graph_signature.InputSpec.kind        PARAMETER, BUFFER, CONSTANT_TENSOR
@@ -9,14 +9,15 @@
 //   metadata_props of the graph, one text for all tensors:
 //       pkg.torch.export.ExportedProgram.graph_signature       "p_fc_weight: PARAMETER target='fc.weight'"
 //
-// The optimiser behind the exporter (optimize=True) makes new tensors, which neither speaks of, and removes tensors of
-// which the graph's text still speaks: those that it folded into others, merged with equal ones or found unused.
+// The optimiser that runs after the exporter (optimize=True) creates tensors that the metadata does not name. It also
+// removes tensors that the graph's text still names: those that it folded into others, merged with equal ones, or found
+// unused.
 //
 //   ExporterSays says = readExporter(file);
 //   says.find("model.rotary_emb.inv_freq")->kind     TensorKind::Buffer
-//   says.missing                                     {"bn1.running_mean", ...}: spoken of, and not in the file
+//   says.missing                                     {"bn1.running_mean", ...}: named in the text, not in the file
 //
-// The text is not trusted: what cannot be read of it says nothing.
+// The text is not trusted. A part that cannot be parsed is ignored.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_IMPORT_EXPORTER_H
@@ -39,10 +40,10 @@ struct ExporterSays {
   /// The graph's text lists every tensor that the model had.
   bool complete = false;
   std::map<std::string, TensorSays> tensors;
-  std::vector<std::string> missing; // of `tensors`, in the order of the text: neither initializer nor graph input
-  bool parametersMissing = false;   // some of them are parameters
+  std::vector<std::string> missing; // names in `tensors` that are no initializer and no graph input, in text order
+  bool parametersMissing = false;   // some of these are parameters
 
-  /// Null: nothing is said of it.
+  /// What the metadata says of the tensor; null if it does not name it.
   const TensorSays *find(llvm::StringRef name) const {
     auto it = tensors.find(name.str());
     return it == tensors.end() ? nullptr : &it->second;

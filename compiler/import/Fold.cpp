@@ -1,7 +1,7 @@
 //===- Fold.cpp - the graph dialect's operators on known values -------------------------------===//
 //
-// One small interpreter per family. Data movement is one function, `remap`, under different index
-// maps.
+// There is one small interpreter per family of operators. All data movement is the function `remap` with different
+// index maps.
 //
 //===----------------------------------------------------------------------------------------------===//
 
@@ -48,7 +48,7 @@ static Shape stridesOf(ArrayRef<int64_t> shape) {
   return strides;
 }
 
-/// The linear map from an index of `shape` to offset + sum of coordinate times weight.
+/// Maps a linear index of `shape` to the offset plus the sum of each coordinate times its weight.
 static auto affine(ArrayRef<int64_t> shape, Shape weights, int64_t offset = 0) {
   return [shape = Shape(shape), weights = std::move(weights), offset](int64_t i) {
     int64_t result = offset;
@@ -60,7 +60,7 @@ static auto affine(ArrayRef<int64_t> shape, Shape weights, int64_t offset = 0) {
   };
 }
 
-/// Weights by which an index of the broadcast result reads an operand: 0 where it is stretched.
+/// The operand's stride per dimension of the broadcast result: 0 where the operand is repeated.
 static Shape broadcastWeights(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   Shape strides = stridesOf(from), weights(to.size(), 0);
   for (size_t i = 0; i < from.size(); ++i)
@@ -177,7 +177,7 @@ Constant tessera::compiler::foldIota(DType type, Shape shape, int64_t dim) {
 // Elementwise
 //===----------------------------------------------------------------------------------------------===//
 
-/// The operator graph.NAME on one element; null: it is no elementwise one.
+/// The function that the operator graph.NAME computes on one element; null if the operator is not elementwise.
 static const rt::ElementwiseFunction *functionOf(llvm::StringRef op) {
   return op.consume_front("graph.") ? rt::elementwiseFunction(std::string_view(op)) : nullptr;
 }
@@ -206,7 +206,7 @@ std::optional<Constant> tessera::compiler::foldUnary(llvm::StringRef op, const C
   return Constant::ints(x.type(), x.shape(), std::move(v));
 }
 
-/// Applies fn(i of a, i of b) over the broadcast shape; once, if both are splats.
+/// Applies fn(element of a, element of b) over the broadcast shape, and only once if both are splats.
 template <typename T, typename Fn>
 static std::vector<T> zip(const Constant &a, const Constant &b, const Shape &shape, Fn fn) {
   bool splat = a.isSplat() && b.isSplat();

@@ -28,7 +28,7 @@ void GraphBuilder::setNode(StringRef node) { node_ = node.str(); }
 std::string GraphBuilder::opName(StringRef suffix) {
   std::string name = suffix.empty() ? node_ : node_ + "/" + suffix.str();
   std::string unique = name;
-  // Two nodes may have one name; an operator is found by its name, so the second is renamed.
+  // Two nodes may have the same name. Operators are looked up by name, so the second one is renamed.
   for (int &count = names_[name]; count > 0 && names_.count(unique);)
     unique = name + "_" + std::to_string(++count);
   ++names_[unique];
@@ -84,7 +84,7 @@ Value GraphBuilder::materialize(const Val &x) {
     return {};
   }
   if (x.known->isSplat()) {
-    // Splats are not shared: each may follow the sharding of its only reader.
+    // Splats are not shared, so that each can take the sharding of its only reader.
     auto op = graph::ConstantOp::create(builder_, NameLoc::get(builder_.getStringAttr(node_)),
                                         tensorType(x.type, x.shape), x.known->toAttr(context()));
     op->setAttr(graph::kNameAttr, builder_.getStringAttr(opName("constant")));
@@ -135,8 +135,8 @@ llvm::SmallVector<Val> GraphBuilder::createInferred(StringRef name, ArrayRef<Val
   assert(infer && "the operator infers its result types");
   Location loc = NameLoc::get(builder_.getStringAttr(node_));
 
-  // The generated builders abort where types do not fit; a model file must not be able to do that,
-  // so types are inferred here first and a failure becomes the node's error.
+  // The generated builders abort if types do not fit, and a model file must not be able to cause that. So types are
+  // inferred first, and a failure becomes the node's error.
   std::string message;
   ScopedDiagnosticHandler handler(context(), [&](Diagnostic &diagnostic) {
     if (message.empty())
@@ -267,7 +267,7 @@ Val GraphBuilder::cast(const Val &x, DType type, StringRef suffix) {
 
 Val GraphBuilder::iota(DType type, Shape shape, int64_t dim, StringRef suffix) {
   auto count = elementCount(shape);
-  // Above the size of a dense constant an iota is better computed: it shards.
+  // A larger iota is an operator, because an operator can be sharded.
   if (count && *count <= kMaxDense && mayFold(*count))
     return known(foldIota(type, shape, dim));
   return createTyped(graph::IotaOp::getOperationName(), {}, {attr("dim", dim), attr("start", int64_t(0))}, type, shape,

@@ -1,14 +1,12 @@
 //===- GraphBuilder.h - graph operators that fold, with one error -----------------------------===//
 //
-// Builders of ONNX nodes are written once, on `Val`: a value that is either known (a Constant) or
-// computed (an mlir::Value). An operation on known values is evaluated instead of built, so shape
-// arithmetic folds away by itself; a known value becomes a graph.constant only where a computed
-// operator reads it.
+// The builders of ONNX nodes work on `Val`: a value that is either known at import (a Constant) or computed by the
+// program (an mlir::Value). An operation on known values is evaluated instead of built, so shape arithmetic folds away.
+// A known value becomes a graph.constant only when an operator reads it.
 //
-// Errors are sticky: the first `fail` is kept, returns a null Val, and every operation on a null
-// Val returns a null Val. A node's builder is written without checks and the importer looks once,
-// after each node. Shapes of a null Val are empty: a builder that indexes the shape of an
-// intermediate result must test it.
+// The first error is kept. `fail` returns a null Val, and every operation on a null Val returns a null Val. So a node's
+// builder needs no checks; the importer checks once after each node. The shape of a null Val is empty, so a builder
+// that indexes the shape of an intermediate result must test for null.
 //
 //   Val y = b.add(b.mul(x, b.scalarLike(x, 0.5), "half"), bias);   // names: NODE/half, NODE
 //
@@ -41,11 +39,12 @@ struct Val {
 
 class GraphBuilder {
 public:
-  /// A known value of more elements is not folded further, and not folded to.
+  /// The most elements of a value that folding reads or makes.
   static constexpr int64_t kMaxFolded = 1 << 20;
-  /// A known value of more elements is no graph.constant but a state whose value the weights hold.
+  /// The most elements of a dense graph.constant. A larger known value becomes a state whose value is among the
+  /// weights.
   static constexpr int64_t kMaxDense = 1 << 16;
-  /// Elements that folding may touch in all: bounds time and memory on hostile files.
+  /// The most elements that folding computes for one model. It bounds time and memory on hostile files.
   static constexpr int64_t kFoldBudget = int64_t(1) << 28;
 
   /// Appends to `block`. `bigConstant` makes an argument for a dense constant above kMaxDense.
@@ -56,7 +55,7 @@ public:
   // Errors.
   Val fail(const llvm::Twine &message);
   bool failed() const { return failed_; }
-  /// Says more precisely what failed.
+  /// Replaces the error by one that says more precisely what failed.
   void rephrase(std::string message) { error_ = std::move(message); }
   const std::string &error() const { return error_; }
 
@@ -69,11 +68,11 @@ public:
   Val wrap(mlir::Value value) const;
   Val known(Constant constant, llvm::StringRef origin = "") const;
   Val knownInts(llvm::ArrayRef<int64_t> values) const; // 1-D, i64
-  /// May this many result elements be folded? Charges the budget; builders that compute known values of
-  /// their own call it, too.
+  /// Whether this many result elements may be folded. It subtracts them from the budget. Builders that compute known
+  /// values themselves must call it, too.
   bool mayFold(int64_t elements);
   Val scalar(DType type, double value) const { return known(Constant::splat(type, {}, value)); }
-  /// A tensor without elements. It is known, whatever it is made of: there is nothing to compute.
+  /// A tensor without elements. It is always known, since there is nothing to compute.
   Val empty(DType type, Shape shape) const { return known(Constant::ints(type, std::move(shape), {})); }
   /// A scalar of x's element type.
   Val scalarLike(const Val &x, double value) const { return scalar(x.type, value); }
@@ -90,7 +89,7 @@ public:
   Val sub(const Val &a, const Val &b, llvm::StringRef suffix = "") { return binary<graph::SubOp>(a, b, suffix); }
   Val mul(const Val &a, const Val &b, llvm::StringRef suffix = "") { return binary<graph::MulOp>(a, b, suffix); }
   Val div(const Val &a, const Val &b, llvm::StringRef suffix = "") { return binary<graph::DivOp>(a, b, suffix); }
-  /// x times a number (nothing for 1).
+  /// x times a number; x itself if the number is 1.
   Val scale(const Val &x, double factor, llvm::StringRef suffix = "");
   Val select(const Val &cond, const Val &a, const Val &b, llvm::StringRef suffix = "");
   Val cast(const Val &x, DType type, llvm::StringRef suffix = "");
@@ -116,8 +115,8 @@ public:
   Val mean(const Val &x, llvm::ArrayRef<int64_t> dims, bool keepdims, llvm::StringRef suffix = "");
   Val matmul(const Val &a, const Val &b, bool transposeA = false, bool transposeB = false, llvm::StringRef suffix = "");
 
-  /// What x becomes among the ranks (docs/hybrid.md); of `collective` all but the local shapes, which follow from
-  /// x. It must divide what it cuts.
+  /// Builds a collective on x (docs/hybrid.md). Its local shapes follow from x; the other fields of `collective` must
+  /// be set. Fails if it cuts an extent that it does not divide.
   Val collective(const dist::Mesh &mesh, dist::Collective collective, const Val &x, llvm::StringRef suffix = "");
   /// An i64 scalar: numbers[r] on rank r.
   Val perRank(llvm::ArrayRef<int64_t> numbers, llvm::StringRef suffix = "");

@@ -14,7 +14,7 @@ int64_t intAttr(const onnx::NodeProto &node, StringRef name) {
   return 0;
 }
 
-/// Fans of a kernel, as PyTorch counts them.
+/// Sets fan-in and fan-out of a kernel as PyTorch counts them.
 void setFans(Source &source, const Reach &reach) {
   const Shape &shape = source.whole;
   auto rank = int64_t(shape.size());
@@ -87,7 +87,7 @@ void describeWeights(std::vector<Source> &sources, const UseMap &uses) {
           init.fanIn = it->second;
     if (init.use != WeightUse::Other)
       continue;
-    // Biases and scales that are added and multiplied by operators of their own.
+    // Biases and scales that separate Add and Mul nodes apply.
     StringRef name = source.name;
     if (name.consume_back(".bias")) {
       auto sibling = byName.find(name.str() + ".weight");

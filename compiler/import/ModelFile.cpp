@@ -198,7 +198,7 @@ static Error orderNodes(ModelFile &file) {
   if (int(file.order.size()) == total)
     return Error::success();
 
-  // Walking backward over waiting nodes must meet one a second time: that one lies on a cycle.
+  // A walk backward over nodes that were not ordered must visit one of them twice. That node lies on a cycle.
   int at = 0;
   while (!live[at] || waiting[at] == 0)
     ++at;

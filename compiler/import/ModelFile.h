@@ -3,9 +3,9 @@
 // The file is untrusted. After readModelFile succeeds:
 //   - the opset is known and within [kOldestOpset, kNewestOpset];
 //   - every name is valid UTF-8 and every value is produced once;
-//   - `order` holds the nodes that the outputs depend on, each after the nodes it reads;
-// `tensorOf` checks one tensor: that its declared shape and type agree with the bytes it has, inside or
-// outside of the file.
+//   - `order` holds the nodes that the outputs depend on, each after the nodes that it reads from.
+// `tensorOf` checks that the declared shape and type of one tensor agree with its bytes, which are in this file or in
+// another one.
 //
 //   auto file = readModelFile("resnet50.onnx");
 //   for (const onnx::NodeProto *node : (*file)->order) ...
@@ -31,13 +31,13 @@ struct ModelFile {
   int64_t opset = 0;
   std::map<std::string, onnx::TensorProto *> initializers;
   std::vector<const onnx::NodeProto *> order;
-  /// Of nodes with bodies: the values of the graph that the bodies read, sorted.
+  /// For every node with bodies the values of the graph that the bodies read, sorted.
   std::map<const onnx::NodeProto *, std::vector<std::string>> captured;
 
   const onnx::GraphProto &graph() const { return proto.graph(); }
 
-  /// Calls visit(name, operand) for all that a node of the graph reads: its inputs that are not left
-  /// out, then what its bodies capture.
+  /// Calls visit(name, operand) for every value that a node of the graph reads: first its inputs, except omitted ones,
+  /// then the values that its bodies capture.
   template <typename Visit> void eachRead(const onnx::NodeProto &node, Visit visit) const {
     int operand = 0;
     for (const std::string &name : node.input()) {
@@ -59,11 +59,11 @@ llvm::Expected<std::unique_ptr<ModelFile>> parseModel(llvm::StringRef bytes, llv
 std::optional<DType> dtypeOf(int32_t onnxType);
 std::string onnxTypeName(int32_t onnxType);
 
-/// Type, shape and where the bytes are. Typed fields (float_data, ...) are turned into bytes. `takeTensor`
-/// moves the bytes out of the tensor.
+/// The tensor's type, its shape and where its bytes are. Typed fields (float_data, ...) are converted to bytes.
+/// `takeTensor` moves the bytes out of the tensor.
 llvm::Expected<Weight> tensorOf(const onnx::TensorProto &tensor, llvm::StringRef directory);
 llvm::Expected<Weight> takeTensor(onnx::TensorProto &tensor, llvm::StringRef directory);
-/// Its elements.
+/// The tensor's elements.
 llvm::Expected<Constant> constantOf(const onnx::TensorProto &tensor, llvm::StringRef directory);
 
 } // namespace tessera::compiler

@@ -42,7 +42,7 @@ std::string NamePatterns::text(size_t pattern) const {
 }
 
 std::vector<std::string> nearestNames(StringRef pattern, ArrayRef<std::string> names, size_t count) {
-  // What a glob leaves open costs nothing: its letters are looked for, not its stars.
+  // Compares only the letters of a glob. The characters that its wildcards may stand for do not count as differences.
   std::string letters;
   for (char c : pattern)
     if (!StringRef("*?[]{},").contains(c))
@@ -56,7 +56,7 @@ std::vector<std::string> nearestNames(StringRef pattern, ArrayRef<std::string> n
     const unsigned free = open ? unsigned(longer) : 0; // letters that a star may have stood for
     unsigned distance = StringRef(letters).edit_distance(lower, true, limit + free + 1);
     if (!open && letters.size() >= 3 && StringRef(lower).contains(letters))
-      distance = 0; // a part of the name
+      distance = 0; // the pattern is a part of the name
     distance -= std::min(distance, free);
     if (distance <= limit)
       found.push_back({distance, name});

@@ -1,8 +1,9 @@
 //===- NamePatterns.h - names that a user gives by patterns -----------------------------------===//
 //
-// The one matcher of --init, --parameters, --constants, --freeze and --freeze-batchnorm. A pattern is a name, or a glob
-// over the whole name: `*` any text (dots and slashes too), `?` one character, `[ab]` one of them, `{a,b}` one of these
-// texts. A name that is spelt exactly so is matched even where it reads as a glob.
+// The options --init, --parameters, --constants, --freeze and --freeze-batchnorm share this matcher. A pattern is a
+// name, or a glob over the whole name: `*` any text (dots and slashes too), `?` one character, `[ab]` one of these
+// characters, `{a,b}` one of these texts. A pattern always matches the name that equals it, even if the name has such
+// characters.
 //
 //   auto patterns = NamePatterns::create("--freeze", {"encoder.*", "head.weight"});
 //   patterns->match("encoder.0.weight")     0, the pattern's index
@@ -26,19 +27,20 @@ namespace tessera::compiler {
 
 class NamePatterns {
 public:
-  /// `option` is for messages. `suffixes`, if any, has what stands behind each pattern there ("=zeros"). Fails on what
-  /// is no glob.
+  /// Messages show `option`, and behind each pattern its text of `suffixes` ("=zeros"), if there are any. Fails if a
+  /// pattern is not a valid glob.
   static llvm::Expected<NamePatterns> create(llvm::StringRef option, llvm::ArrayRef<std::string> patterns,
                                              llvm::ArrayRef<std::string> suffixes = {});
 
   bool empty() const { return patterns_.empty(); }
-  /// The last pattern that matches. All that match count as used.
+  /// The index of the last pattern that matches. All patterns that match count as used.
   std::optional<size_t> match(llvm::StringRef name);
   /// As the user wrote it: "--freeze encoder.*".
   std::string text(size_t pattern) const;
 
-  /// An error for the first pattern that has matched nothing. `what` is what it was to match, `names` are its names, of
-  /// which the nearest are told; `others` are names of another kind, in words ("'inv_freq', a constant").
+  /// Fails for the first pattern that has matched nothing. `what` says in the message what the pattern should have
+  /// matched. `names` are all names of that kind; the message shows the nearest of them. `others` are names of other
+  /// kinds, each with its kind in words ("inv_freq", "a constant").
   llvm::Error checkAll(llvm::StringRef what, llvm::ArrayRef<std::string> names,
                        llvm::ArrayRef<std::pair<std::string, std::string>> others = {}) const;
 

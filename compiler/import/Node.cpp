@@ -47,7 +47,8 @@ Val Node::floatIn(int i) {
   return x;
 }
 
-/// Of a value that is computed: a result of operators, which may all have constants for operands and not be folded.
+/// Says why a computed value is not known at import: it depends on an input or a weight, it divides an integer by 0, or
+/// its operators cannot be folded.
 static std::string whyUnknown(mlir::Value value) {
   llvm::SmallVector<mlir::Value> open{value};
   llvm::DenseSet<mlir::Value> seen;

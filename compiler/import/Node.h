@@ -9,10 +9,9 @@
 //   }
 //   {"GemmLike", 7, 21, gemmLike, ".kb", "no alpha"},
 //
-// Every attribute that the node has must have been read by its builder; one that was not is an
-// error, so nothing in the file is ignored in silence.
+// An attribute of the node that its builder did not read is an error, so that the importer ignores nothing silently.
 //
-// The primary operator of a decomposition carries exactly the node's name, helpers add "/suffix".
+// The primary operator of a decomposition carries the node's name; the others carry it with "/suffix".
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_IMPORT_NODE_H
@@ -23,31 +22,32 @@
 
 namespace tessera::compiler {
 
-/// What a node may need from the function that is being built.
+/// The function that is being built, as a node's builder sees it.
 class FunctionState {
 public:
   virtual ~FunctionState() = default;
   /// The i64 scalar argument that counts training steps.
   virtual mlir::Value step() = 0;
-  /// Seed and next stream of random numbers; one stream per node.
+  /// The seed of random numbers, and a stream that no other node has.
   virtual uint64_t seed() const = 0;
   virtual int64_t nextStream() = 0;
-  /// Is this function the one for training? Then BatchNorm and Dropout may be in training mode.
+  /// Whether this function is for training. Only then may BatchNorm and Dropout be in training mode.
   virtual bool training() const = 0;
-  /// Do the file's own training modes hold in this function, whatever it is for?
+  /// Whether nodes run in the mode that the file gives them, although this function is for inference.
   virtual bool literal() const = 0;
-  /// Does a BatchNormalization take its statistics from the batch in this function? `marked`: the file says so.
+  /// Whether a BatchNormalization uses the statistics of the batch in this function. `marked`: the file puts it into
+  /// training mode.
   virtual bool batchStatistics(const onnx::NodeProto &node, bool marked) const = 0;
-  /// Is `name` a state (BatchNorm's running statistics)?
+  /// Whether `name` is a state (a running statistic of BatchNorm).
   virtual bool isState(llvm::StringRef name) const = 0;
-  /// The state's value so far in this function, and its new one.
+  /// Reads the state's current value in this function, and sets its new one.
   virtual Val stateValue(llvm::StringRef name) = 0;
   virtual void setState(llvm::StringRef name, const Val &value) = 0;
   virtual bool isUsed(llvm::StringRef name) const = 0;
-  /// The mesh of whose ranks the file's program is one's; null: it is the whole program.
+  /// In mode hybrid, where the file has the program of one rank, the mesh of the ranks; null in other modes.
   virtual const dist::Mesh *mesh() const = 0;
-  /// Builds the nodes of a body (of If, Loop, Scan) here and returns its outputs; on failure none, and
-  /// the builder has the error.
+  /// Builds the nodes of a body (of If, Loop, Scan) in this function and returns the body's outputs. On failure it
+  /// returns none, and the builder holds the error.
   virtual std::vector<Val> subgraph(GraphBuilder &builder, const onnx::GraphProto &graph,
                                     llvm::ArrayRef<Val> inputs) = 0;
 };
@@ -65,7 +65,7 @@ public:
   const int64_t opset;
   const onnx::NodeProto &proto;
 
-  // Inputs. `in` of an input that is missing, or a sequence, fails.
+  // Inputs. `in` fails if the input is missing or a sequence.
   int numInputs() const { return int(inputs_.size()); }
   bool has(int i) const { return i < numInputs() && bool(inputs_[i]); }
   Val in(int i);
@@ -73,13 +73,13 @@ public:
   const std::vector<Val> &sequenceIn(int i);
   Val opt(int i) { return has(i) ? in(i) : Val(); }
   llvm::ArrayRef<Val> inputs() const { return inputs_; }
-  /// The elements of an input that must be known at import; nullopt: failed, or (optional) absent.
+  /// The elements of an input that must be known at import. nullopt: it is not known, which is an error, or it is an
+  /// optional input that is absent.
   std::optional<Shape> knownInts(int i, llvm::StringRef what);
   std::optional<double> knownFloat(int i,
                                    llvm::StringRef what); // a float32 as its shortest decimal
 
-  // Attributes. A float is read as its shortest decimal: exporters write Python doubles rounded to
-  // float32.
+  // Attributes. A float is read as its shortest decimal, because exporters round Python's doubles to float32.
   bool hasAttr(llvm::StringRef name) const;
   int64_t attrInt(llvm::StringRef name, int64_t otherwise);
   double attrFloat(llvm::StringRef name, double otherwise);
@@ -90,7 +90,7 @@ public:
   std::optional<std::vector<std::string>> attrStrings(llvm::StringRef name);
   const onnx::GraphProto *attrGraph(llvm::StringRef name);
   void ignoreAttr(llvm::StringRef name) { read_.insert(name.str()); }
-  /// Axes come as an attribute up to opset `last`, as input `i` later; nullopt: none given.
+  /// The axes, which are an attribute up to opset `lastAttr` and input `i` in later opsets; nullopt if there are none.
   std::optional<Shape> axesAttrOrInput(llvm::StringRef name, int64_t lastAttr, int i);
 
   /// Wraps a negative dimension number; fails outside [-rank, rank).
@@ -126,14 +126,14 @@ struct OpRow {
   llvm::StringLiteral name;
   int64_t since, until; // opsets of the model
   BuildFn build;
-  /// What each operand is, one character per operand, the last one repeats:
+  /// The use of each operand, one character per operand. The last character also holds for all further operands.
   ///   . data   * a factor   t a mask, indices or anything else that no gradient reaches
   ///   c a number that must be known at import
   ///   > data that only moves to the result   / the same, a part of it
   ///   k kernel   b bias   e embedding table   s, o scale and offset of a normalisation
   ///   m, v running mean and variance   p another parameter
   llvm::StringLiteral operands;
-  llvm::StringLiteral limits; // what is not supported; empty: all of it is
+  llvm::StringLiteral limits; // what is not supported; empty: everything is
 };
 
 // Families, one file each in ops/.
@@ -159,7 +159,7 @@ llvm::ArrayRef<OpRow> resizeOps();
 llvm::ArrayRef<OpRow> sequenceOps();
 llvm::ArrayRef<OpRow> signalOps();
 
-/// Of the domain ai.tessera: collectives of a program that is one rank's.
+/// The domain of the collectives that a program of mode hybrid contains.
 inline constexpr llvm::StringLiteral kTesseraDomain = "ai.tessera";
 llvm::ArrayRef<OpRow> collectiveOps();
 

@@ -42,12 +42,12 @@ private:
   WeightStore &store_;
 };
 
-/// Nodes that unrolled bodies may make.
+/// The most nodes that unrolled bodies may have together.
 constexpr int64_t kMaxUnrolled = 1 << 18;
 
-/// In which mode BatchNormalization is in @forward.
+/// Which BatchNormalizations are in training mode in @forward.
 struct BatchNormModes {
-  /// Those that the file does not mark as being in training mode are so, too.
+  /// The file's marks are ignored, and all are in training mode but those that are frozen.
   bool flagsMeanNothing = false;
   std::set<const onnx::NodeProto *> frozen; // --freeze-batchnorm
 };
@@ -117,8 +117,8 @@ private:
   std::vector<Argument> arguments_;
   std::map<std::string, Val> values_, updates_;
   std::set<std::string> states_, frozen_;
-  std::map<std::string, int64_t> uses_; // of every value, those that are still to come
-  int depth_ = 0;                       // of bodies
+  std::map<std::string, int64_t> uses_; // for every value the reads that are still to come
+  int depth_ = 0;                       // how many bodies surround the node that is being built
   int64_t unrolled_ = 0;                // nodes of bodies built so far
 };
 
@@ -131,7 +131,7 @@ std::string nodeName(const onnx::NodeProto &node) {
   return node.op_type();
 }
 
-/// How often values are read.
+/// Counts how often each value is read.
 void FunctionBuilder::countUses() {
   for (const onnx::NodeProto *node : file_.order)
     file_.eachRead(*node, [&](const std::string &name, int) { ++uses_[name]; });
@@ -155,8 +155,8 @@ Error FunctionBuilder::buildNode(GraphBuilder &builder, const onnx::NodeProto &p
   }
   const OpRow &row = *found;
   if (proto.domain() == kTesseraDomain.str() && !mesh())
-    return error("collectives belong to a program that is one rank's: compile it with --mode "
-                 "hybrid");
+    return error("collectives are only supported in the program of one rank: compile it with "
+                 "--mode hybrid");
   if (file_.opset < row.since || file_.opset > row.until)
     return error("this operator is supported in opset " + std::to_string(row.since) + " to " +
                  std::to_string(row.until));
@@ -185,7 +185,7 @@ Error FunctionBuilder::buildNode(GraphBuilder &builder, const onnx::NodeProto &p
       values_[proto.output(i)] = node.outputs()[i];
   if (depth_ > 0)
     return Error::success();
-  // Known values that nothing reads any more are let go.
+  // Frees the memory of known values that no later node reads.
   file_.eachRead(proto, [&](const std::string &name, int) {
     if (auto it = values_.find(name); --uses_[name] <= 0 && it != values_.end() && it->second.known)
       values_.erase(it);
@@ -205,7 +205,7 @@ std::vector<Val> FunctionBuilder::subgraph(GraphBuilder &builder, const onnx::Gr
     builder.fail("its body has " + llvm::Twine(graph.input_size()) + " inputs, not " + llvm::Twine(inputs.size()));
     return {};
   }
-  // Names of the body hide those outside, and are gone after it.
+  // Names of the body hide equal names outside it, until the body ends.
   std::map<std::string, std::optional<Val>> hidden;
   auto define = [&](const std::string &name) -> Val & {
     auto it = values_.find(name);
@@ -297,7 +297,7 @@ Error FunctionBuilder::finish(GraphBuilder &builder) {
   for (const auto &output : file_.graph().output()) {
     auto it = values_.find(output.name());
     if (it == values_.end())
-      return createStringError("the model's output '%s' is an output that its operator does not give",
+      return createStringError("the model's output '%s' is not produced by its operator: remove it from the outputs",
                                output.name().c_str());
     builder.setNode(output.name());
     if (!it->second.sequence && it->second.size() == 0)
@@ -317,12 +317,12 @@ Error FunctionBuilder::finish(GraphBuilder &builder) {
     return createStringError("%s", builder.error().c_str());
   OpBuilder end = OpBuilder::atBlockEnd(block_);
   func::ReturnOp::create(end, end.getUnknownLoc(), results);
-  // What was built and then not needed: transposes taken into products, outputs that nothing reads.
+  // Erases operators without users: transposes that became part of a product, and outputs that nothing reads.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block_)))
     if (isOpTriviallyDead(&op))
       op.erase();
   func_.setType(FunctionType::get(context, block_->getArgumentTypes(), ValueRange(results).getTypes()));
-  // All at once: setting one copies the list of all.
+  // Sets all at once, because setting a single one copies the whole list.
   llvm::SmallVector<DictionaryAttr> attributes;
   for (const auto &argument : arguments_) {
     NamedAttrList list;
@@ -346,7 +346,7 @@ Error FunctionBuilder::finish(GraphBuilder &builder) {
   return Error::success();
 }
 
-/// The values of parameters and states: from the file, or by rule.
+/// Adds the values of parameters and states to the store: those of the file, or an initialisation rule.
 Error fillWeights(WeightStore &store, llvm::ArrayRef<Source> sources, const ModelFile &file,
                   const ImportOptions &options) {
   std::vector<std::string> texts, suffixes;
@@ -372,7 +372,7 @@ Error fillWeights(WeightStore &store, llvm::ArrayRef<Source> sources, const Mode
       context.use = WeightUse::Kernel;
     }
     if (source.tensor) {
-      // Checked even where it is replaced: a file that contradicts itself is refused.
+      // The tensor is checked even if a rule replaces it, so that a malformed file is always an error.
       auto weight = takeTensor(*source.tensor, file.directory);
       if (!weight)
         return weight.takeError();
@@ -387,7 +387,7 @@ Error fillWeights(WeightStore &store, llvm::ArrayRef<Source> sources, const Mode
         continue;
       }
     }
-    // No rule makes what a buffer holds.
+    // No initialisation rule suits a buffer without values. It starts as zeros.
     if (!source.tensor && source.kind == SourceKind::State && source.init.use == WeightUse::Other &&
         context.use == WeightUse::Other)
       rule = "zeros";
@@ -429,8 +429,8 @@ void collectNorms(const onnx::GraphProto &graph, std::vector<const onnx::NodePro
   }
 }
 
-/// `forTraining`: the file marks nodes as being in training mode. A pattern of --freeze-batchnorm means a node's name,
-/// or its module's as the running mean has it ("layer1.0.bn1").
+/// `forTraining`: the file marks nodes as being in training mode. A pattern of --freeze-batchnorm matches the name of a
+/// node, or that of its module, which is the prefix of its running mean's name ("layer1.0.bn1").
 Expected<BatchNormModes> batchNormModes(const ModelFile &file, const ExporterSays &says, const ImportOptions &options,
                                         bool forTraining) {
   BatchNormModes modes;
@@ -464,7 +464,7 @@ TensorRole roleOf(const Source &source) {
   return {source.name, role.str(), source.type, source.shape, source.reason, source.guess};
 }
 
-/// What the file holds, and what a user should know of it.
+/// The tensors of the file with their roles, and the warnings.
 struct FileRoles {
   bool forTraining = false; // nodes are marked as being in training mode
   ExporterSays says;

@@ -1,8 +1,8 @@
 //===- Roles.h - what the graph's inputs and initializers are ---------------------------------===//
 //
-// ONNX does not tell a parameter from a constant or, in files without weights, from an input. This is decided here: by
-// what the user says, by what the exporter says (Exporter.h), else by how it is used (Uses.h) and by its name. The
-// rules are stated in OnnxImport.h.
+// ONNX does not distinguish parameters from constants or, in files without weights, from inputs. This file decides by
+// what the user says, then by what the exporter says (Exporter.h), then by the use (Uses.h) and the name of a tensor.
+// OnnxImport.h states the rules.
 //
 //   Conv(image, conv1.weight)       conv1.weight: kernel of a Conv -> Parameter, fan-in c*r*s
 //   Mul(x, Slice(cos, ...))         cos: a table that is sliced and multiplied -> Constant
@@ -28,8 +28,8 @@ struct Source {
   Shape whole;      // of parameters and states: of all ranks' slices together (ImportOptions::perRank)
   InitContext init; // of parameters and states
   onnx::TensorProto *tensor = nullptr; // null: the file has no values
-  std::string reason;                  // why it is of this kind
-  bool guess = false;                  // neither user nor file says it, and the use does not decide it
+  std::string reason;                  // why it has this kind
+  bool guess = false;                  // neither user nor file says the kind, and the use does not decide it
   bool frozen = false;                 // a parameter that is not trained
 };
 
@@ -41,8 +41,8 @@ llvm::Expected<std::vector<Source>> assignRoles(const ModelFile &file, const Exp
 /// Uses and fans of parameters and states, for initialisation (InitialUse.cpp).
 void describeWeights(std::vector<Source> &sources, const UseMap &uses);
 
-/// A name that PyTorch gives to a parameter: a module path, "features.0.weight", or the parameter of a
-/// module that stands alone. ("input.1" is its name for an input without one.)
+/// Whether the name is one that PyTorch gives to a parameter: a module path, "features.0.weight", or the parameter of a
+/// module that is the whole model. ("input.1" is PyTorch's name for an input without a name.)
 bool isParameterName(llvm::StringRef name);
 
 } // namespace tessera::compiler

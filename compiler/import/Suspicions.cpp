@@ -59,7 +59,7 @@ static std::map<std::string, int> heldRanks(const ModelFile &file) {
   return ranks;
 }
 
-/// For every (held, name): gives `name` what `held` has, a value or a place among the graph's inputs.
+/// For every (held, name): makes `name` a copy of `held`, which is an initializer or a graph input.
 static void copyHeld(ModelFile &file, ArrayRef<std::pair<std::string, std::string>> copies) {
   onnx::GraphProto &graph = *file.proto.mutable_graph();
   std::map<std::string, int> inputs;
@@ -86,7 +86,7 @@ std::vector<std::string> untieMerged(ModelFile &file) {
   std::set<const onnx::NodeProto *> gone;
   const std::map<std::string, int> ranks = heldRanks(file);
   const UseMap uses(file);
-  // Weights that the exporter computed have names that it made up ("onnx::Conv_421"): what reads them decides.
+  // A weight that the exporter computed has a generated name ("onnx::Conv_421"), so its readers decide.
   auto mayBeParameter = [&](StringRef name, const std::string &read) {
     return isParameterName(name) ||
            (name.contains("::") && any_of(uses.reach(read), [](const Reach &r) { return r.isWeight(); }));
@@ -128,7 +128,7 @@ std::vector<std::string> untieMerged(ModelFile &file) {
 
 static StringRef moduleOf(StringRef name) { return name.rsplit('.').first; }
 
-/// Modules of BatchNorm of which the exporter speaks and the file has nothing.
+/// The BatchNorm modules that the exporter names and of which the file has no tensor.
 static std::vector<std::string> foldedModules(const ModelFile &file, const ExporterSays &says) {
   std::vector<std::string> modules;
   for (const std::string &name : says.missing)
@@ -146,7 +146,7 @@ static std::vector<std::string> foldedModules(const ModelFile &file, const Expor
   return modules;
 }
 
-/// Convolutions whose bias is not that of their own module.
+/// The convolutions whose bias does not belong to their own module.
 static std::vector<std::string> oddBiases(const ModelFile &file) {
   std::vector<std::string> found;
   const std::map<std::string, int> ranks = heldRanks(file);

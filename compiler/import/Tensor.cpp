@@ -130,8 +130,8 @@ static Expected<Weight> makeWeight(const onnx::TensorProto &tensor, std::string 
   weight.shape.assign(tensor.dims().begin(), tensor.dims().end());
   auto count = elementCount(weight.shape);
   if (!count || int64_t(weight.shape.size()) > kMaxRank)
-    return createStringError("%s has the shape %s, which is not allowed", what.c_str(),
-                             shapeText(weight.shape).c_str());
+    return createStringError("%s has the shape %s: an extent is negative, or dimensions or elements are too many",
+                             what.c_str(), shapeText(weight.shape).c_str());
   uint64_t bytes = *count * byteSize(*type);
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL) {
     auto range = externalRange(what, tensor, bytes, directory);

@@ -1,11 +1,12 @@
 //===- Uses.h - where the sources of a graph end up -------------------------------------------===//
 //
-// A source (graph input or initializer) is followed through operators that only move data to the operands that read it:
+// A source is a graph input or an initializer. UseMap follows it through operators that only move data, to the operands
+// that read it:
 //
 //   UseMap uses(file);
 //   uses.reach("fc.weight")     Gemm's operand 1 through a Transpose: {code 'k', transposed}
 //
-// What an operand is to its operator stands in the `operands` column of the operator table (Node.h).
+// The column `operands` of the operator table says how an operator uses each operand (Node.h).
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_IMPORT_USES_H
@@ -22,20 +23,20 @@ struct Use {
   int operand;
 };
 
-/// Where a source ends up, through operators that only move data.
+/// An operand that a source reaches through operators that only move data.
 struct Reach {
   char code;       // of the operand, see OpRow::operands
   Use use;         // the operand
-  bool part;       // only a part of it arrives
+  bool part;       // only a part of the source arrives
   bool transposed; // an odd number of transposes on the way
 
-  /// Is it the operand of a weight, of whatever kind?
+  /// Whether the operand takes a weight of any kind.
   bool isWeight() const { return llvm::StringRef("kbesomvp").contains(code); }
-  /// Does its operator need to know it?
+  /// Whether the operator must know the operand at import.
   bool isKnown() const { return code == 'c'; }
-  /// Does no gradient reach it?
+  /// Whether no gradient reaches the operand.
   bool isDiscrete() const { return code == 't' || isKnown(); }
-  /// Is it one of BatchNormalization's running statistics?
+  /// Whether the operand takes a running statistic of BatchNormalization.
   bool isStatistic() const { return code == 'm' || code == 'v'; }
 };
 
@@ -43,7 +44,7 @@ class UseMap {
 public:
   explicit UseMap(const ModelFile &file);
 
-  /// Does a live node read it, or is it an output?
+  /// Whether a live node reads the value, or it is an output.
   bool isLive(const std::string &name) const { return uses_.count(name) || outputs_.count(name); }
   std::vector<Reach> reach(const std::string &name) const;
 

@@ -76,8 +76,8 @@ Expected<InitRule> makeInitRule(StringRef rule, const InitContext &context, uint
     return InitRule::constant(kind == "ones");
   if (kind == "normal")
     return InitRule{InitRule::Normal, std, seed};
-  // Tables and free parameters have no fan: PyTorch's embeddings are normal(1), learned positions
-  // and tokens are commonly normal(0.02).
+  // Embedding tables and parameters that no product reads have no fan. PyTorch initialises embeddings by normal(1), and
+  // learned positions and tokens commonly start as normal(0.02).
   if (context.use == WeightUse::Embedding)
     return InitRule{InitRule::Normal, kind == "torch" ? 1.0 : 0.02, seed};
   if (context.use == WeightUse::Other)

@@ -1,16 +1,16 @@
 //===- Weights.h - parameters and states, outside the module ----------------------------------===//
 //
-// The module names its parameters and states; their values live here, by name. A value is either
-// bytes taken from the model file, a range of another file (ONNX external data), or an
-// initialisation rule. Nothing is read or generated before it is asked for, so a store of many
-// gigabytes costs memory for one tensor at a time.
+// The module has only the names of its parameters and states; the WeightStore has their values, by name. A value is a
+// string of bytes from the model file, a range of another file (ONNX external data), or an initialisation rule. Ranges
+// are read and rules evaluated only when a caller asks for the value, so a store of many gigabytes needs memory for one
+// tensor at a time.
 //
 //   WeightStore store;
 //   store.add({"fc.weight", DType::F32, {10, 84}, InitRule{InitRule::Uniform, 0.1, seed}});
 //   store.writeSafetensors("plan/weights.safetensors");
 //
-// Random values are those of runtime/support/InitialValues.h: a rank that is given the rule instead of the file
-// makes the same ones.
+// runtime/support/InitialValues.h generates the random values. So a rank that gets the rule instead of the file makes
+// the same values.
 //
 // File layout: https://github.com/huggingface/safetensors (8 bytes of header length, JSON, data).
 //
@@ -65,7 +65,7 @@ public:
   static llvm::Error read(const Weight &weight, llvm::function_ref<llvm::Error(llvm::ArrayRef<char>)> sink);
   /// All bytes of one tensor.
   llvm::Expected<std::vector<char>> bytes(llvm::StringRef name) const;
-  /// What writing the values that follow from rules would take.
+  /// The bytes of all values that follow from rules.
   uint64_t generatedBytes() const;
   /// Writes to a temporary file beside `path` and renames it when complete. Without `generated`, values that
   /// follow from rules are left out.
@@ -76,13 +76,16 @@ private:
   llvm::StringMap<size_t> index_;
 };
 
-/// How a parameter is used, which decides its distribution when the file holds no values.
+/// How a parameter is used. The use decides its distribution if the file has no values.
 enum class WeightUse { Kernel, Bias, NormScale, NormBias, Embedding, RunningMean, RunningVar, Other };
 
-/// Rules (`--init`): "kaiming" (normal, gain sqrt 2, fan-in), "kaiming_uniform", "xavier"
-/// (uniform), "xavier_normal", "torch" (PyTorch's module defaults: kernels and biases uniform in
-/// 1/sqrt(fan-in), embeddings normal 1), "normal:STD", "zeros", "ones". Norm scales and running variances
-/// start at 1; biases (except under "torch"), norm biases and running means at 0.
+/// What an initialisation rule needs to know of a parameter.
+///
+/// The rules (`--init`) are "kaiming" (normal, gain sqrt 2, fan-in), "kaiming_uniform", "xavier" (uniform),
+/// "xavier_normal", "torch" (PyTorch's module defaults: kernels and biases uniform in 1/sqrt(fan-in), embeddings normal
+/// 1), "normal:STD", "zeros" and "ones". Under every rule norm scales and running variances start at 1, norm biases and
+/// running means at 0. Biases start at 0, too, except under "torch". Under the rules that use a fan, embeddings start
+/// as normal(0.02) (as normal(1) under "torch"), and so do parameters that no product reads.
 struct InitContext {
   WeightUse use = WeightUse::Other;
   double fanIn = 1, fanOut = 1;

@@ -1,14 +1,14 @@
-//===- Attention.cpp - attention and what its models bring along ----------------------------------===//
+//===- Attention.cpp - attention, masks and rotary embeddings --------------------------------------===//
 //
-// Attention is written in parts, in the form that the pass graph-fuse-attention makes graph.attention of (where it can:
-// not with a soft cap, and not where the scores are an output, too). Of masks only the causal triangle that is known at
-// import stands apart; everything else is one sum, the bias:
+// Attention becomes separate operators, in the form that the pass graph-fuse-attention replaces by graph.attention.
+// (The pass does not if there is a soft cap, or if the scores are an output.) A causal triangle that is known at import
+// is applied by a select. All other masks are added up to one tensor, the bias:
 //
 //   scores = select(triangle, scale * q k^T, -inf) + bias        bias: attn_mask, windows, valid keys
 //   y      = softmax(scores) v
 //
-// A row that sees no key has the result 0: its bias is taken as 0, so that nothing is NaN, gradients included, and its
-// result is replaced.
+// A row that sees no key has the result 0. Its bias is replaced by 0, so that neither values nor gradients become NaN,
+// and then its result is replaced by 0.
 //
 //===----------------------------------------------------------------------------------------------===//
 
@@ -34,7 +34,7 @@ static Val headsFirst(Node &n, const Val &x, int64_t heads, const std::string &w
   return n.b.transpose(split, {0, 2, 1, 3}, what + "_to_front");
 }
 
-/// [b, u, n, d] with every head `copies` times in a row.
+/// Repeats every head of [b, u, n, d] `copies` times.
 static Val repeatHeads(Node &n, const Val &x, int64_t copies, const std::string &what) {
   if (!x || copies == 1)
     return x;
@@ -46,7 +46,7 @@ static Val repeatHeads(Node &n, const Val &x, int64_t copies, const std::string 
 
 namespace {
 
-/// Which keys a row sees, but for the triangle: read from the node, then completed by `guard`.
+/// Which keys a row sees. The reader fills it from the node's inputs, and `guard` adds `blind`.
 struct Visibility {
   Val triangle; // [m, n], known; null: every key
   Val bias;     // null: 0
@@ -70,7 +70,7 @@ public:
       n_.fail("left_window_size and right_window_size must be -1 or more");
     if (n_.failed())
       return {};
-    // Row i stands at position i + offset.
+    // Row i has the position i + offset.
     Val position = n_.b.iota(DType::I64, {m, 1}, 0, "rows"), key = n_.b.iota(DType::I64, {1, keys}, 1, "keys");
     position = n_.b.add(position, offset_ ? offset_ : n_.b.scalar(DType::I64, double(past_)), "positions");
     if (left >= 0)
@@ -113,7 +113,7 @@ private:
     if (!mask)
       return;
     const int64_t keys = scores_[3];
-    // Keys that the mask does not speak of are not seen. Before opset 24 one column stands for all.
+    // Keys beyond the mask's last column are not seen. Before opset 24 a single column broadcasts to all keys.
     if (mask.rank() > 0 && mask.shape.back() < keys && !(n_.opset < 24 && mask.shape.back() == 1)) {
       Shape lo(mask.rank(), 0), hi(mask.rank(), 0);
       hi.back() = keys - mask.shape.back();
@@ -125,7 +125,7 @@ private:
       addBias(mask, "mask");
   }
 
-  /// Only the first valid[b] keys are there, and the last row stands at the last of them.
+  /// Only the first valid[b] keys of sample b exist, and the last row has the position of the last of them.
   void addValidKeys(const Val &valid) {
     if (past_ > 0 || valid.type != DType::I64 || valid.rank() != 1 || valid.shape[0] != scores_[0])
       return (void)n_.fail("nonpad_kv_seqlen must be " + Twine(scores_[0]) + " int64, without past_key");
@@ -135,7 +135,7 @@ private:
     offset_ = n_.b.sub(count, n_.b.scalar(DType::I64, double(scores_[2])), "offset");
   }
 
-  /// Finds rows that see no key. The triangle alone leaves every row one.
+  /// Finds rows that see no key. With the triangle alone, every row sees a key.
   void guard() {
     if (!result_.bias || n_.failed())
       return;
@@ -253,7 +253,8 @@ static void attention(Node &n) {
 // Rotary embeddings
 //===----------------------------------------------------------------------------------------------===//
 
-/// The table of every token, [b, s, r], shaped to meet x [b, h, s, d] or, with `rowsFirst`, [b, s, h, d].
+/// The rows of the table for all tokens, [b, s, r], reshaped to broadcast to x [b, h, s, d] or, with `rowsFirst`,
+/// [b, s, h, d].
 static Val rotaryTable(Node &n, int input, const Val &x, bool rowsFirst, const std::string &what) {
   Val table = n.floatIn(input), positions = n.opt(3);
   const int64_t rows = n.failed() ? 0 : x.shape[rowsFirst ? 1 : 2];
@@ -282,7 +283,8 @@ static Val part(Node &n, const Val &x, int64_t from, int64_t to, const std::stri
   return n.b.slice(x, starts, limits, strides, what);
 }
 
-/// Pairs (a, b) become (cos a - sin b, sin a + cos b); pairs stand side by side or half the rotated entries apart.
+/// Rotates pairs of entries: (a, b) becomes (cos a - sin b, sin a + cos b). The entries of a pair are neighbours if
+/// interleaved, else half of the rotated entries apart.
 static void rotaryEmbedding(Node &n) {
   Val x = n.floatIn(0);
   const bool pairs = n.attrInt("interleaved", 0) != 0;

@@ -1,8 +1,8 @@
 //===- Collectives.cpp - the operators of the domain ai.tessera -------------------------------------===//
 //
-// A program that is one rank's says itself where ranks talk (docs/hybrid.md). Every operator names the mesh axes
-// along which it does; all ranks reach it, since programs have no control flow. Along axes of one rank in all they
-// are nothing.
+// In mode hybrid the model file is the program of one rank and contains the collectives (docs/hybrid.md). Each of them
+// names the mesh axes of its group. All ranks reach it, since programs have no control flow. A collective in a group of
+// one rank becomes nothing.
 //
 //===----------------------------------------------------------------------------------------------===//
 
@@ -138,7 +138,7 @@ void allToAll(Node &n) {
                    c.dim = concat;
                    c.splitDim = split;
                  }));
-  // Along one dimension: its blocks as a dimension of their own, which becomes the minor one on arrival.
+  // If both are the same dimension, its blocks become a dimension of their own, and the result is joined again.
   if (x.shape[split] % group->size != 0)
     return (void)n.fail("dimension " + Twine(split) + " of " + shapeText(x.shape) + " is to be cut in " +
                         Twine(group->size) + ", which does not divide it");
@@ -183,7 +183,7 @@ std::optional<Shape> readSources(Node &n, const Group &group) {
   }
   if (int64_t(sources->size()) != group.size) {
     n.fail("there are " + Twine(sources->size()) + " sources for the " + Twine(group.size) +
-           " ranks along its axes: a collective that only some ranks reach would never end");
+           " ranks along its axes: give one source per rank, -1 for none, since all ranks must take part");
     return std::nullopt;
   }
   std::set<int64_t> senders;
@@ -204,7 +204,8 @@ void sendRecv(Node &n) {
   std::optional<Shape> sources = group ? readSources(n, *group) : std::nullopt;
   if (!sources || !x)
     return;
-  // Who receives from nobody gets what nobody else does, and drops it.
+  // A permutation gives every rank a source. A rank that should receive from nobody gets a block that no other rank
+  // receives, and replaces it by zeros.
   std::set<int64_t> unsent;
   for (int64_t i = 0; i < group->size; ++i)
     unsent.insert(i);
@@ -247,8 +248,8 @@ void axisIndex(Node &n) {
 }
 
 void oneSided(Node &n) {
-  n.fail("only the ranks that send or receive would reach it: use SendRecv, which all ranks reach "
-         "and in which each says from which one it receives");
+  n.fail("only the ranks that send or receive would reach it, but all ranks run one program: use SendRecv, "
+         "where 'sources' says for every rank from which one it receives");
 }
 
 } // namespace

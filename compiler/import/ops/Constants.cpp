@@ -64,7 +64,7 @@ static void size(Node &n) {
 
 static void range(Node &n) {
   Val start = n.in(0), limit = n.in(1), delta = n.in(2);
-  const bool stash = n.attrInt("stash_type", n.opset < 27 ? 0 : 1) == 1; // 16-bit numbers are counted up in float
+  const bool stash = n.attrInt("stash_type", n.opset < 27 ? 0 : 1) == 1; // 16-bit numbers are computed in float32
   if (n.failed())
     return;
   for (const Val &v : {start, limit, delta})

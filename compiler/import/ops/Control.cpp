@@ -1,8 +1,8 @@
 //===- Control.cpp - If, Loop and Scan, unrolled ---------------------------------------------------===//
 //
-// Programs have no control flow: what decides it must be known at import. An If is the branch that its
-// condition takes, a Loop its body once per trip, a Scan its body once per element of the scanned
-// dimension. What a body makes in trip i is called like the body's node, with "_2", "_3", ... behind.
+// Programs have no control flow, so conditions and trip counts must be known at import. An If becomes the branch that
+// its condition selects. A Loop becomes its body once per trip, a Scan its body once per element of the scanned
+// dimension. The operators of later trips have the names of the body's nodes with "_2", "_3", ... appended.
 //
 //===----------------------------------------------------------------------------------------------===//
 
@@ -15,7 +15,7 @@ using llvm::Twine;
 
 constexpr int64_t kMaxTrips = 1 << 14;
 
-/// A node of ai.tessera in the body; empty: none.
+/// The name of a collective (a node of ai.tessera) in the body; empty if there is none.
 static std::string collectiveIn(const onnx::GraphProto &body) {
   for (const auto &node : body.node()) {
     if (node.domain() == kTesseraDomain.str())
@@ -36,7 +36,7 @@ static void branch(Node &n) {
     if (std::string name = body && !condition.known ? collectiveIn(*body) : ""; !name.empty())
       return (void)n.fail("the collective '" + Twine(name) +
                           "' in its branch would be reached only by the ranks whose condition says "
-                          "so, and never end: move it out of the branch");
+                          "so, and they would wait forever: move it out of the branch");
   if (!yes || !no || !condition.known || condition.size() != 1)
     return (void)n.fail("the condition must be one value known at import: which branch is taken must "
                         "not depend on data");

@@ -101,7 +101,8 @@ Val tessera::compiler::convolution(Node &n, const Val &x, const Val &weight, llv
 
 static void conv(Node &n) { n.out(0, addBias(n, convolution(n, n.in(0), n.in(1)), n.opt(2))); }
 
-/// A depthwise convolution of [b, c, length] that sees the `past` before, [b, c, k - 1]; returns its own past, too.
+/// A depthwise convolution of [b, c, length]. The input `past` [b, c, k - 1] precedes the elements, and an output holds
+/// the last k - 1 elements for the next call.
 static void causalConv(Node &n) {
   Val x = n.floatIn(0), weight = n.in(1), bias = n.opt(2), past = n.opt(3);
   std::string activation = n.attrString("activation", "none");
@@ -165,7 +166,7 @@ static void convTranspose(Node &n) {
     } else {
       sizes[i] = full - w->pads[i] - w->pads[spatial + i];
     }
-    // An output_shape beyond what the input reaches is zeros at the end, as output_padding is.
+    // Where output_shape exceeds the positions that the input contributes to, the end is zeros, as with output_padding.
     if (sizes[i] < 1 || sizes[i] > full + w->strides[i])
       return (void)n.fail("the output's extent " + llvm::Twine(sizes[i]) + " is not possible");
   }
@@ -175,9 +176,8 @@ static void convTranspose(Node &n) {
   n.out(0, addBias(n, y, n.opt(2)));
 }
 
-/// Enlarges the upper pads so that rounding down gives what ceil_mode gives: the last window may
-/// hang over the end, but has to start inside the input or the lower padding. Returns by how much every
-/// upper pad grew.
+/// Enlarges the upper pads so that rounding down gives the output extents of ceil_mode. The last window may extend
+/// beyond the end, but must start inside the input or the lower padding. Returns by how much each upper pad grew.
 static Shape applyCeilMode(const Val &x, Window &w) {
   Shape grown(w.kernel.size(), 0);
   size_t spatial = w.kernel.size();
@@ -241,8 +241,8 @@ static void maxPool(Node &n) {
   n.out(0, n.b.cast(y, x.type));
 }
 
-/// The mean over whole windows becomes that over what lies in the input and its own padding: windows that hang over
-/// the padded end because of ceil_mode have fewer elements.
+/// Corrects a mean over whole windows for ceil_mode. A window that extends beyond the padded input has fewer elements,
+/// so its sum is divided by their number.
 static Val recount(Node &n, Val y, const Val &x, const Window &w, const Shape &grew) {
   const size_t spatial = w.kernel.size();
   int last = -1;

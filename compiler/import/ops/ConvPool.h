@@ -10,7 +10,7 @@
 
 namespace tessera::compiler {
 
-/// A dilated, padded, strided window; pads are those before every dimension, then those behind.
+/// A dilated, padded, strided window. `pads` has the padding before every dimension, then that after every dimension.
 struct Window {
   Shape kernel, strides, pads, dilations;
 };
@@ -18,8 +18,8 @@ struct Window {
 /// x convolved with the weights, with the node's kernel_shape, strides, pads, dilations, auto_pad and group.
 Val convolution(Node &n, const Val &x, const Val &weight, llvm::StringRef suffix = "");
 
-/// Where in x [n, c, spatial...], as one row of elements, the maximum of every window lies: int64. Column-major: the
-/// first spatial dimension is counted fastest.
+/// The int64 index of every window's maximum in x [n, c, spatial...], as a linear index over all elements.
+/// Column-major: the first spatial dimension varies fastest.
 Val indicesOfMaxima(Node &n, const Val &x, const Window &window, bool columnMajor);
 
 } // namespace tessera::compiler

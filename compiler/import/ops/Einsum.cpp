@@ -1,11 +1,11 @@
 //===- Einsum.cpp - Einstein sums as one matrix product ---------------------------------------===//
 //
-// For two operands every label is one of
+// With two operands, every label is one of
 //   batch  in both and in the result        row  in the first and the result
 //   sum    in both, not in the result       column  in the second and the result
-// (a label of one operand alone that the result lacks is summed first). The operands are transposed
-// to [batch..., row, sum] and [batch..., sum, column], several rows, columns or sums are merged by
-// a reshape, the product is split again and transposed to the result's order:
+// A label that only one operand has, and the result lacks, is summed first. The operands are transposed to [batch...,
+// row, sum] and [batch..., sum, column]. A reshape merges several rows, columns or sums into one dimension. The product
+// is split again and transposed to the result's order:
 //
 //   "tec,td->ecd":  a -> [ec, t], b -> [t, d], product [ec, d] -> [e, c, d]
 //
@@ -44,7 +44,7 @@ static Val permuteTo(Node &n, const Val &x, const Labels &from, const Labels &to
   return n.b.transpose(x, perm, suffix);
 }
 
-/// x with a label that occurs twice taken at equal indices: of [.., n, n] as [.., n * n] every n+1st.
+/// Takes the diagonal of labels that occur twice: of [.., n, n] seen as [.., n * n], every (n + 1)st element.
 static Val diagonals(Node &n, Val x, Labels &labels, const std::string &suffix) {
   for (size_t i = 0; i < labels.size() && x; ++i) {
     size_t j = labels.find(labels[i], i + 1);
@@ -66,7 +66,7 @@ static Val diagonals(Node &n, Val x, Labels &labels, const std::string &suffix) 
     x = n.b.slice(n.b.reshape(x, flat, suffix + "_flat"), starts, flat, strides, suffix);
     std::erase(labels, label);
     labels += label;
-    i = size_t(-1); // from the beginning: places have changed
+    i = size_t(-1); // start again, because positions have changed
   }
   return x;
 }
@@ -141,8 +141,8 @@ static std::optional<Equation> readEquation(Node &n, const std::string &text) {
   return equation;
 }
 
-/// One product: of x with labels `la` and y with `lb` what `out` asks for, in any order, which `la`
-/// becomes. The extents are those of labels that are in `extents`.
+/// The product of a with labels `la` and b with labels `lb`, summed to the labels of `out` in any order. `la` becomes
+/// the labels of the result. `extents` has the extent of every label.
 static Val product(Node &n, Val a, Labels &la, Val b, Labels lb, const Labels &out, std::map<char, int64_t> &extents,
                    const std::string &suffix) {
   a = sumAlone(n, a, la, out + lb, suffix + "sum_a");
@@ -154,8 +154,7 @@ static Val product(Node &n, Val a, Labels &la, Val b, Labels lb, const Labels &o
   for (char c : lb)
     if (!contains(la, c))
       column += c;
-  // Rows, columns and batch keep the result's order, so that the last transpose vanishes where it
-  // can.
+  // Rows, columns and batch keep the result's order, so that often no transpose is needed at the end.
   auto byResult = [&](char x, char y) { return out.find(x) < out.find(y); };
   llvm::sort(batch, byResult);
   llvm::sort(row, byResult);
@@ -182,7 +181,7 @@ static Val product(Node &n, Val a, Labels &la, Val b, Labels lb, const Labels &o
     Shape shapeA = shapeOf(batch), shapeB = shapeA;
     shapeA.append({merged(row), merged(sum)});
     shapeB.append({merged(sum), merged(column)});
-    // What is stored as [column, sum] already is used as it is.
+    // An operand that is [column, sum] already needs no transpose.
     bool flip = lb == batch + column + sum;
     if (flip)
       std::swap(shapeB[batch.size()], shapeB[batch.size() + 1]);

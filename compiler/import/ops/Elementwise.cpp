@@ -49,7 +49,8 @@ template <typename OpTy> static void bitwise(Node &n) {
 template <typename OpTy> static void compare(Node &n) { n.out(0, n.b.binary<OpTy>(n.in(0), n.in(1))); }
 template <typename OpTy> static void compareSwapped(Node &n) { n.out(0, n.b.binary<OpTy>(n.in(1), n.in(0))); }
 
-/// graph.mod takes the divisor's sign; fmod=1 the dividend's: of magnitudes, and the sign put back.
+/// graph.mod has the divisor's sign, fmod=1 the dividend's. So fmod=1 is computed on magnitudes, and then gets the
+/// sign.
 static void mod(Node &n) {
   Val x = n.in(0), y = n.in(1);
   bool fmod = n.attrInt("fmod", 0) != 0;
@@ -74,7 +75,7 @@ template <typename OpTy> static Val chain(Node &n, llvm::StringRef last = "") {
 template <typename OpTy> static void variadic(Node &n) { n.out(0, chain<OpTy>(n)); }
 static void mean(Node &n) { n.out(0, n.b.scale(chain<graph::AddOp>(n, "sum"), 1.0 / n.numInputs())); }
 
-/// Powers that are known become products and roots: cheaper, and PyTorch computes them so as well.
+/// Powers with a known exponent become products and roots, which are cheaper. PyTorch does the same.
 static void pow(Node &n) {
   Val x = n.in(0), e = n.in(1);
   if (!x || !e)
@@ -143,8 +144,8 @@ static void thresholdedRelu(Node &n) {
   n.out(0, n.b.select(n.b.binary<graph::LtOp>(limit, x, "above"), x, n.b.scalarLike(x, 0)));
 }
 
-/// relu(x) + alpha * (exp(min(x, 0) / beta) - 1): the exponential is only taken where it cannot
-/// overflow, so that no gradient is infinity times zero.
+/// relu(x) + alpha * (exp(min(x, 0) / beta) - 1). The argument of the exponential is never positive, so that it cannot
+/// overflow and no gradient is infinity times zero.
 static Val eluOf(Node &n, const Val &x, double alpha, double beta, llvm::StringRef last = "") {
   Val e = n.b.unary<graph::Expm1Op>(n.b.scale(below0(n, x), 1 / beta, "scaled"), "expm1");
   Val tail = n.b.scale(e, alpha, "tail");
@@ -161,8 +162,8 @@ static void selu(Node &n) {
   n.out(0, n.b.scale(eluOf(n, n.floatIn(0), alpha, 1, "elu"), gamma));
 }
 
-/// relu(x) + log(1 + exp(-|x|)), which does not overflow. -|x| is min(x, 0) - relu(x): its slope at 0 is 1, which
-/// makes that of the whole 1/2, where |x| would make it 0.
+/// relu(x) + log(1 + exp(-|x|)), which does not overflow. -|x| is written as min(x, 0) - relu(x), whose slope at 0 is
+/// 1. So the slope of the whole at 0 is 1/2. With |x| it would be 0.
 static Val softplusOf(Node &n, const Val &x, llvm::StringRef last = "") {
   Val positive = n.b.unary<graph::ReluOp>(x, "positive");
   Val e = n.b.unary<graph::ExpOp>(n.b.sub(below0(n, x), positive, "minus_abs"), "exp");
@@ -170,7 +171,8 @@ static Val softplusOf(Node &n, const Val &x, llvm::StringRef last = "") {
 }
 static void softplus(Node &n) { n.out(0, softplusOf(n, n.floatIn(0))); }
 
-/// The logarithm of a sigmoid is -softplus(-x): the sigmoid itself is 1 or 0 where the logarithm still has digits.
+/// The logarithm of a sigmoid is computed as -softplus(-x), because the sigmoid rounds to 1 or 0 where its logarithm
+/// can still be represented.
 static void log(Node &n) {
   Val x = n.floatIn(0);
   if (auto sigmoid = x.value ? x.value.getDefiningOp<graph::SigmoidOp>() : graph::SigmoidOp()) {

@@ -1,8 +1,7 @@
 //===- Functions.cpp - trigonometric and hyperbolic functions, bit shifts -------------------------===//
 //
-// What graph operators have no name for, in terms of exp, log, sin, cos, tanh and atan. Formulas are
-// chosen not to lose digits where a network would notice: sinh is tanh * cosh, not a difference of
-// exponentials.
+// Functions that are no operators of the graph dialect are built from exp, log, sin, cos, tanh and atan. The formulas
+// avoid cancellation: sinh is tanh * cosh, not a difference of exponentials.
 //
 //===----------------------------------------------------------------------------------------------===//
 
@@ -21,7 +20,7 @@ static void tangent(Node &n) {
   n.out(0, n.b.div(n.b.unary<graph::SinOp>(x, "sin"), n.b.unary<graph::CosOp>(x, "cos")));
 }
 
-/// atan(x / sqrt(1 - x^2)), written so that its gradient at 0 is plain.
+/// atan(x / sqrt(1 - x^2)), written so that its gradient at 0 is finite.
 static Val arcsine(Node &n, const Val &x, llvm::StringRef last) {
   Val root = n.b.unary<graph::RsqrtOp>(n.b.sub(oneLike(n, x), square(n, x), "rest"), "rsqrt");
   return n.b.unary<graph::AtanOp>(n.b.mul(x, root, "ratio"), last);
@@ -46,7 +45,7 @@ static void sinh(Node &n) {
   n.out(0, n.b.mul(n.b.unary<graph::TanhOp>(x, "tanh"), hyperbolicCosine(n, x, "cosh")));
 }
 
-/// log(|x| + sqrt(x^2 + 1)) with x's sign. The sign is taken and given by selections, whose slopes at 0 are 1.
+/// log(|x| + sqrt(x^2 + 1)) with x's sign. Selects remove and restore the sign, so that the slope at 0 is 1.
 static void asinh(Node &n) {
   Val x = n.floatIn(0);
   Val below = n.b.binary<graph::LtOp>(x, n.b.scalarLike(x, 0), "below");
@@ -83,7 +82,7 @@ static void shrink(Node &n) {
   n.out(0, n.b.cast(y, x.type));
 }
 
-/// Multiplication and division by a power of two; uint8 is the only unsigned type there is.
+/// Multiplies or divides by a power of two. Of ONNX's unsigned types the graph dialect has only uint8.
 static void bitShift(Node &n) {
   Val x = n.in(0), by = n.in(1);
   std::string direction = n.attrString("direction", "");

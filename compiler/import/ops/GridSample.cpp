@@ -1,13 +1,13 @@
-//===- GridSample.cpp - an image read at computed places ---------------------------------------------===//
+//===- GridSample.cpp - an image sampled at computed positions ---------------------------------------===//
 //
-// y[n, c, i, j] is x[n, c] at the place grid[n, i, j] = (..., column, row), whose coordinates run from -1 to 1. Every
-// mode is a sum over neighbours of one gather times a product of weights, one factor per dimension:
+// y[n, c, i, j] is x[n, c] at the position grid[n, i, j] = (column, row, ...), whose coordinates run from -1 to 1.
+// Every mode is a sum over neighbours. Each term is one gather times a product of weights, one factor per dimension:
 //
 //   nearest  1 neighbour     bilinear  2 per dimension     bicubic  4 per dimension (Keys' kernel, a = -0.75)
 //
-// Places outside are moved inside by the border or by reflection, before the neighbours are taken (bicubic: the
-// neighbours are moved), or their neighbours count for nothing. The gradients by the grid are those of the weights; a
-// place that was moved to the border has none, as in PyTorch.
+// A position outside the image is moved inside, to the border or by reflection, before its neighbours are taken
+// (bicubic: the neighbours are moved). With zero padding, neighbours outside have the weight 0. Gradients reach the
+// grid through the weights. A position that was moved to the border has the gradient 0, as in PyTorch.
 //
 //===----------------------------------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@ struct Neighbour {
   Val at, weight; // a null weight is 1
 };
 
-/// The places along one dimension of the image.
+/// Positions along one dimension of the image.
 class Line {
 public:
   Line(Node &n, int64_t extent, Padding padding, bool alignCorners, const std::string &name)
@@ -41,11 +41,12 @@ private:
   Val place(const Val &coordinate);
   Val clip(const Val &x);
   Val reflect(const Val &x);
-  /// The place, moved inside.
+  /// The position, moved inside the image.
   Val moved(const Val &x) {
     return padding_ == Padding::Zeros ? x : padding_ == Padding::Border ? clip(x) : clip(reflect(x));
   }
-  /// `weight` where `at` (a whole number) lies inside, else 0; and `at` inside.
+  /// A neighbour at `at`, a whole number, which is clamped to the image. With zero padding its weight is 0 if `at` lay
+  /// outside.
   Neighbour counted(const Val &at, const Val &weight);
 
   Node &n_;
@@ -55,21 +56,22 @@ private:
   std::string name_;
 };
 
-/// -1 and 1 are the middles of the outermost pixels, or their outer edges.
+/// Converts a coordinate to a pixel position. -1 and 1 are the centres of the outermost pixels with align_corners, else
+/// their outer edges.
 Val Line::place(const Val &coordinate) {
   auto size = double(extent_);
   double scale = alignCorners_ ? (size - 1) / 2 : size / 2, shift = (size - 1) / 2;
   return n_.b.add(n_.b.scale(coordinate, scale, name("scaled")), number(coordinate, shift), name("place"));
 }
 
-/// Selections, whose slope is 0 at the border too.
+/// Clamps by selects, because their slope is 0 at the border, too.
 Val Line::clip(const Val &x) {
   Val zero = number(x, 0), last = number(x, double(extent_ - 1));
   Val low = n_.b.select(less(zero, x), x, zero, name("clipped"));
   return n_.b.select(less(low, last), low, last, name("clipped"));
 }
 
-/// Mirrored at both ends as often as it takes.
+/// Reflects at both ends until the position lies inside.
 Val Line::reflect(const Val &x) {
   auto size = double(extent_);
   double low = alignCorners_ ? 0 : -0.5, span = alignCorners_ ? size - 1 : size;
@@ -164,7 +166,7 @@ static void gridSample(Node &n) {
     Line line(n, x.shape[d + 2], padding, alignCorners, name);
     lines.push_back(line.neighbours(n.b.reshape(part, {batch, places}, name + "_places"), mode));
   }
-  // Pixels as rows of channels: a neighbour is one gather.
+  // A table with one row of channels per pixel, so that one gather reads a neighbour.
   Val table = n.b.transpose(n.b.reshape(x, {batch, channels, pixels}, "pixels"), {0, 2, 1}, "rows");
   Val sum;
   std::vector<size_t> which(lines.size(), 0);

@@ -1,7 +1,7 @@
 //===- Indexing.cpp - gathers, scatters and selections by index -----------------------------------===//
 //
-// Everything becomes the batched gather and its adjoint scatter_add. Elements that are overwritten are
-// found by scattering ones: ONNX leaves repeated indices undefined there.
+// All operators become the batched gather and its adjoint scatter_add. A scatter of ones finds the elements that are
+// overwritten. ONNX leaves the result of repeated indices undefined.
 //
 //   ScatterElements:  y = 0 < scatter_add(indices, 1) ? scatter_add(indices, updates) : data
 //   GatherND:         k-tuples become row-major positions in the first k dimensions, seen as one
@@ -68,7 +68,7 @@ static bool checkIndices(Node &n, const Val &indices) {
   return false;
 }
 
-/// Of indices that are known: as the file has them, before negative ones are wrapped.
+/// Checks known indices before negative ones are wrapped, so that the error shows them as the file has them.
 static bool checkRange(Node &n, const Val &indices, int64_t extent, int64_t axis) {
   if (indices.known)
     for (int64_t i = 0; i < indices.known->stored(); ++i)
@@ -97,7 +97,7 @@ static void gather(Node &n) {
   indices = wrapIndices(n, indices, x.shape[axis]);
   if (n.failed())
     return;
-  // A constant run of indices is a slice: cheaper, and its dimension may be sharded.
+  // Known consecutive indices become a slice, which is cheaper.
   if (indices.known && !x.known && indices.rank() <= 1 && indices.size() > 0) {
     int64_t first = indices.known->intAt(0), count = indices.size();
     bool run = true;
@@ -119,7 +119,7 @@ static void gather(Node &n) {
   n.out(0, n.b.gather(x, indices, axis));
 }
 
-/// Do indices [..., j, ...] fit data along `axis`, being no larger elsewhere?
+/// Whether indices have the rank of the data and, except along `axis`, extents that are not larger.
 static bool checkAlong(Node &n, const Val &x, const Val &indices, int64_t axis) {
   bool good = x.rank() > 0 && indices.rank() == x.rank();
   for (int64_t d = 0; good && d < x.rank(); ++d)
@@ -147,7 +147,7 @@ static void gatherElements(Node &n) {
   n.out(0, takeAlong(n, reached(n, x, indices, axis), wrapIndices(n, indices, x.shape[axis]), axis));
 }
 
-/// Index tuples [..., k] as row-major positions [...] within the k extents.
+/// Converts index tuples [..., k] to row-major positions [...] within the k extents.
 static Val positions(Node &n, const Val &indices, llvm::ArrayRef<int64_t> extents) {
   Val wide = n.b.cast(indices, DType::I64, "indices_wide"), sum;
   Shape starts(wide.rank(), 0), limits = wide.shape, strides(wide.rank(), 1), shape = wide.shape;
@@ -166,7 +166,7 @@ static Val positions(Node &n, const Val &indices, llvm::ArrayRef<int64_t> extent
   return sum;
 }
 
-/// x with the `count` dimensions from `first` on as one.
+/// Merges `count` dimensions of x, from `first` on, into one.
 static Val flattened(Node &n, const Val &x, int64_t first, int64_t count) {
   Shape shape(x.shape.begin(), x.shape.begin() + first);
   shape.push_back(*elementCount(llvm::ArrayRef<int64_t>(x.shape).slice(first, count)));
@@ -193,8 +193,8 @@ static void gatherND(Node &n) {
 // Scatter
 //===----------------------------------------------------------------------------------------------===//
 
-/// What `scatter` puts together: data overwritten or added to. `put` scatters values of the updates'
-/// shape into zeros of the data's.
+/// The result of a scatter: data with elements that the updates replace, or to which they are added. `put` scatters
+/// values of the updates' shape into zeros of the data's shape.
 template <typename Put> static Val scattered(Node &n, const Val &data, const Val &updates, Put put) {
   std::string reduction = n.attrString("reduction", "none");
   if (!data || !updates || n.failed())
@@ -212,8 +212,8 @@ template <typename Put> static Val scattered(Node &n, const Val &data, const Val
   return n.b.select(n.b.binary<graph::LtOp>(n.b.scalar(DType::F32, 0), count, "hit"), sum, data);
 }
 
-/// Known values, scattered directly (exporters compute shapes and masks so); null: they are not all known, or not to be
-/// folded.
+/// Scatters known values at import, because exporters compute shapes and masks so. Null if not all are known, or if
+/// they are too large to fold.
 static Val knownScatter(Node &n, const Val &data, const Val &at, const Val &updates, int64_t axis) {
   std::string reduction = n.attrString("reduction", "none");
   bool adds = reduction == "add";
@@ -297,8 +297,8 @@ static void scatterND(Node &n) {
         }));
 }
 
-/// A cache whose rows from writeIndices[b] on are overwritten by the update: row i takes row i - writeIndices[b] of it,
-/// where there is one.
+/// A cache whose rows from writeIndices[b] on are overwritten by the update: row i becomes row i - writeIndices[b] of
+/// the update, if there is such a row.
 static void tensorScatter(Node &n) {
   Val cache = n.in(0), update = n.in(1), first = n.opt(2);
   std::string mode = n.attrString("mode", "linear");
@@ -433,7 +433,7 @@ static void topK(Node &n) {
   n.out(1, order);
   if (!n.wanted(0))
     return;
-  // The one largest is a maximum, whose dimension may be sharded.
+  // With k = 1 it is a maximum, whose dimension may be sharded.
   if (k[0] == 1)
     return n.out(0, largest ? n.b.reduce<graph::ReduceMaxOp>(x, {axis}, true)
                             : n.b.reduce<graph::ReduceMinOp>(x, {axis}, true));

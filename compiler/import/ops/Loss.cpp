@@ -1,7 +1,7 @@
 //===- Loss.cpp - losses that the model file computes itself --------------------------------------===//
 //
-// The class of every sample is found by comparing with 0, 1, ... (no gather along the class dimension, so
-// that it may be sharded). Samples of the class `ignore_index` count for nothing, also in the mean.
+// A comparison of the label with 0, 1, ... selects the class of every sample. A gather would not allow to shard the
+// class dimension. Samples of the class `ignore_index` are left out of the sum and of the mean.
 //
 //===----------------------------------------------------------------------------------------------===//
 
@@ -45,7 +45,7 @@ static Val negativeLogLikelihood(Node &n, const Val &logp, const Val &labels, co
   Val one = n.b.scalarLike(logp, -1), factor = one;
   if (weights)
     factor = n.b.unary<graph::NegOp>(n.b.reshape(weights, line, "weights_reshape"), "weights_neg");
-  // -weight where the label is, else 0.
+  // -weight at the label's class, else 0.
   Val mask = n.b.select(hit, factor, n.b.scalarLike(logp, 0), "mask");
   Val terms = n.b.mul(logp, mask, "terms");
   if (reduction == "none")

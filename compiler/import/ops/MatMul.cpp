@@ -14,7 +14,8 @@ static bool checkTypes(Node &n, const Val &a, const Val &b) {
   return false;
 }
 
-/// Takes a transpose of the last two dimensions into the product's flag: exporters write x W' so.
+/// Replaces x by the operand of its transpose, if that exchanges the last two dimensions, and returns true. The product
+/// then sets a flag instead. Exporters write x W' like this.
 static bool takeTranspose(Node &n, Val &x) {
   auto op = x.value ? x.value.getDefiningOp<graph::TransposeOp>() : graph::TransposeOp();
   if (!op || x.rank() < 2)

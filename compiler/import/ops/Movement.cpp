@@ -254,7 +254,7 @@ static void slice(Node &n) {
   n.out(0, n.b.slice(x, from, limits, strides));
 }
 
-/// Where element i of a padded dimension comes from: i counts from the first element that is not padding.
+/// The source index of element i of a padded dimension, where i = 0 is the first element that is not padding.
 static int64_t padSource(llvm::StringRef mode, int64_t i, int64_t extent) {
   if (mode == "edge")
     return std::clamp<int64_t>(i, 0, extent - 1);
@@ -264,7 +264,7 @@ static int64_t padSource(llvm::StringRef mode, int64_t i, int64_t extent) {
   return at < extent ? at : period - at;
 }
 
-/// Padding with x's own elements: a gather with known indices per padded dimension.
+/// Pads with elements of x, by one gather with known indices per padded dimension.
 static Val padFromInside(Node &n, Val x, const Shape &lo, const Shape &hi, llvm::StringRef mode) {
   for (int64_t d = 0; x && d < x.rank(); ++d) {
     if (lo[d] == 0 && hi[d] == 0)

@@ -18,8 +18,8 @@ static Val perChannel(Node &n, const Val &v, int64_t rank, llvm::StringRef suffi
   return n.b.reshape(v, shape, suffix);
 }
 
-/// x * a + s with a = scale / sqrt(var + eps), s = bias - mean * a: what PyTorch computes, two
-/// operators per element. Nothing is folded into the weights before.
+/// x * a + s with a = scale / sqrt(var + eps) and s = bias - mean * a, which is two operations per element, as in
+/// PyTorch. Nothing is folded into the weights of the layer before.
 static Val batchNormInference(Node &n, const Val &x, const Val &scale, const Val &bias, const Val &mean, const Val &var,
                               double epsilon) {
   Val inverse = n.b.unary<graph::RsqrtOp>(n.b.add(var, n.b.scalarLike(var, epsilon), "var_eps"), "rsqrt");
@@ -42,7 +42,7 @@ static Val updateState(Node &n, int input, const Val &old, const Val &batch, dou
 static void batchNorm(Node &n) {
   Val x = n.in(0), scale = n.in(1), bias = n.in(2), mean = n.in(3), var = n.in(4);
   double epsilon = n.attrFloat("epsilon", 1e-5), momentum = n.attrFloat("momentum", 0.9);
-  // Before opset 14 training mode is told by the statistics among the outputs.
+  // Before opset 14 a node is in training mode if it has outputs for the statistics.
   bool marked = n.attrInt("training_mode", 0) != 0;
   if (n.opset < 14)
     marked = n.proto.output_size() > 1;
@@ -78,8 +78,9 @@ static void batchNorm(Node &n) {
     return;
   }
   if (!n.function.isState(n.proto.input(3)) || !n.function.isState(n.proto.input(4)))
-    return; // statistics that nothing keeps
-  // ONNX's momentum weighs the old value, PyTorch's the new one. The running variance is unbiased.
+    return; // the running statistics are no states, so there is nothing to update
+  // ONNX's momentum is the weight of the old value, PyTorch's that of the new one. The running variance is unbiased, as
+  // in PyTorch.
   Val oldMean = n.function.stateValue(n.proto.input(3)), oldVar = n.function.stateValue(n.proto.input(4));
   n.out(1, updateState(n, 3, oldMean, results[1], momentum, 1 - momentum, "running_mean"));
   n.out(2, updateState(n, 4, oldVar, results[2], momentum, (1 - momentum) * (count / (count - 1)), "running_var"));
@@ -203,8 +204,8 @@ static void groupNorm(Node &n) {
   n.out(0, n.b.reshape(y, x.shape, "ungroup"));
 }
 
-/// x / (bias + alpha / size * sum of x^2 over the `size` channels around)^beta. The sum over size is an
-/// average over windows of a tensor whose only other dimension is the rest.
+/// x / (bias + alpha / size * sum of x^2 over the `size` channels around)^beta. The sum over `size` is an average
+/// pooling over the channel dimension, with all dimensions behind it merged into one.
 static void localResponseNorm(Node &n) {
   Val x = n.in(0);
   int64_t size = n.attrInt("size", 0);
@@ -241,7 +242,7 @@ static void meanVarianceNorm(Node &n) {
   n.out(0, n.b.div(centered, deviation));
 }
 
-/// x divided by the sum of its sizes, or by the root of its squares' sum.
+/// x divided by the sum of its absolute values (p = 1), or by the root of the sum of its squares (p = 2).
 static void lpNormalization(Node &n) {
   Val x = n.floatIn(0);
   int64_t p = n.attrInt("p", 2), axis = n.axis(n.attrInt("axis", -1), x.rank());
@@ -260,8 +261,8 @@ static void lpNormalization(Node &n) {
 // Softmax
 //===----------------------------------------------------------------------------------------------===//
 
-/// Until opset 12 all dimensions from axis on are taken together, and axis = rank is allowed. `build`
-/// makes y of x and the dimension.
+/// Up to opset 12 all dimensions from `axis` on count as one, and axis = rank is allowed. `build` computes y from x and
+/// the dimension.
 template <typename Build> static void alongAxis(Node &n, Build build) {
   Val x = n.in(0);
   int64_t axis = n.attrInt("axis", n.opset < 13 ? 1 : -1);

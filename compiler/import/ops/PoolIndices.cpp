@@ -1,8 +1,8 @@
-//===- PoolIndices.cpp - where a maximum lay, and back there --------------------------------------------===//
+//===- PoolIndices.cpp - indices of maxima, and MaxUnpool --------------------------------------------------===//
 //
-// MaxPool's second output and MaxUnpool, which puts values where the maxima were. An index counts elements of the
-// whole tensor [n, c, spatial...] of MaxPool's input: the plane's first one, the window's first one in the plane, and
-// the way from there, which depends on the place in the window alone and is looked up in a table.
+// MaxPool's second output holds the indices of the maxima, and MaxUnpool writes values to such indices. An index is a
+// linear index into MaxPool's input [n, c, spatial...]. It is the sum of three offsets: of the plane in the tensor, of
+// the window in the plane, and of the element in the window. The last comes from a table.
 //
 //===----------------------------------------------------------------------------------------------===//
 
@@ -14,7 +14,7 @@ using namespace tessera;
 using namespace tessera::compiler;
 using llvm::Twine;
 
-/// By how much an index grows with one step along every spatial dimension.
+/// The strides of the spatial dimensions in the linear index.
 static Shape stridesIn(llvm::ArrayRef<int64_t> extents, bool columnMajor) {
   Shape strides(extents.size(), 1);
   for (size_t i = 1; i < extents.size(); ++i) {
@@ -46,7 +46,8 @@ Val tessera::compiler::indicesOfMaxima(Node &n, const Val &x, const Window &w, b
   DType type = isFloat(x.type) ? x.type : DType::F64;
   Val wide =
       n.b.pad(n.b.cast(x, type, "indices_wide"), lo, hi, -std::numeric_limits<double>::infinity(), "indices_padded");
-  // Every window's elements, one dimension after the other: [n, c, o0, k0, o1, k1, ...], then the k last.
+  // Gathers the elements of every window, dimension by dimension, to [n, c, o0, k0, o1, k1, ...]. Then a transpose
+  // moves the kernel dimensions k to the end.
   Shape split{x.shape[0], x.shape[1]}, perm{0, 1}, windows = split, base(x.rank(), 1);
   int64_t size = 1;
   Val start = n.b.known(Constant::scalar(DType::I64, 0));
@@ -75,7 +76,7 @@ Val tessera::compiler::indicesOfMaxima(Node &n, const Val &x, const Window &w, b
     perm.push_back(int64_t(2 * d) + 3);
   if (n.failed() || split.size() > size_t(kMaxRank) || !n.b.mayFold(size))
     return n.fail("the windows of " + shapeText(w.kernel) + " are too many");
-  // The way from a window's first element to its k-th.
+  // The offset of the k-th element of a window from its first one.
   Shape way(size, 0);
   for (int64_t k = 0; k < size; ++k)
     for (int64_t d = int64_t(spatial) - 1, rest = k; d >= 0; --d) {
@@ -91,7 +92,7 @@ Val tessera::compiler::indicesOfMaxima(Node &n, const Val &x, const Window &w, b
   return n.b.add(inPlane, planes(n, x, *elementCount(extents)), "indices");
 }
 
-/// Zeros, and the values where the indices say; windows that overlap bring the same value.
+/// Writes the values to their indices in a tensor of zeros. Windows that overlap write equal values.
 static void maxUnpool(Node &n) {
   Val x = n.in(0), indices = n.in(1);
   Shape none;

@@ -1,11 +1,11 @@
 //===- Quantize.cpp - quantised tensors --------------------------------------------------------------===//
 //
-// Quantised values are 8-bit integers q that stand for (q - zero point) * scale. Products of them are computed in
-// floating point of enough digits to be exact, and rounded once.
+// A quantised value is an 8-bit integer q that means (q - zero point) * scale. Products of quantised values are
+// computed exactly, in a floating-point type with enough digits, and rounded once.
 //
-// A QuantizeLinear with its DequantizeLinear behind is how quantised training is exported ("fake quantisation"). The
-// two stay in floating point, without the 8-bit integers between, and their gradient is PyTorch's: that of the
-// identity where the value is inside the range, 0 where it was cut off.
+// Exporters write quantised training ("fake quantisation") as a QuantizeLinear followed by its DequantizeLinear. The
+// two stay in floating point here, without 8-bit integers between them. Their gradient is PyTorch's: that of the
+// identity where the value is inside the range, and 0 where it was clamped.
 //
 //===----------------------------------------------------------------------------------------------===//
 
@@ -35,7 +35,7 @@ static Val aligned(Node &n, const Val &v, const Val &x, int64_t axis, const std:
 
 static bool isByte(DType type) { return type == DType::I8 || type == DType::UI8; }
 
-/// x / scale rounded, plus the zero point, cut off at the ends of `type`; still floating point.
+/// x / scale rounded, plus the zero point, clamped to the range of `type`. The result is still floating point.
 static Val quantized(Node &n, const Val &x, const Val &scale, const Val &zero, DType type) {
   Val q = n.b.unary<graph::RoundOp>(n.b.div(x, scale, "scaled"), "rounded");
   if (q && q.value)
@@ -47,7 +47,7 @@ static Val quantized(Node &n, const Val &x, const Val &scale, const Val &zero, D
   return n.b.binary<graph::MinOp>(q, n.b.scalarLike(x, isSigned ? 127 : 255), "high");
 }
 
-/// (q - zero point) * scale of a q that is floating point already.
+/// (q - zero point) * scale, for a q in floating point.
 static Val dequantized(Node &n, Val q, const Val &scale, const Val &zero) {
   if (q && zero && !(zero.known && zero.known->isSplat() && zero.known->floatAt(0) == 0))
     q = n.b.sub(q, n.b.cast(zero, q.type, "zero_point_wide"), "centered");
@@ -78,7 +78,7 @@ static void quantizeLinear(Node &n) {
   n.out(0, n.b.cast(q, *type));
 }
 
-/// What a QuantizeLinear made, before it became integers; null: x is something else.
+/// If x is the result of a QuantizeLinear, its value before the cast to integers; else null.
 static mlir::Value beforeCast(const Val &x) {
   auto cast = x.value ? x.value.getDefiningOp<graph::CastOp>() : graph::CastOp();
   auto high = cast ? cast.getX().getDefiningOp<graph::MinOp>() : graph::MinOp();
@@ -146,7 +146,7 @@ static Val centered(Node &n, const Val &x, const Val &zero, int64_t axis, DType 
   return n.b.sub(wide, n.b.cast(point, type, what + "_zero_point_wide"), what + "_centered");
 }
 
-/// Sums of so many products of centred bytes are exact in it.
+/// The floating-point type in which sums of this many products of centred bytes are exact.
 static DType exactFor(int64_t terms) { return terms <= (1 << 24) / (255 * 255) ? DType::F32 : DType::F64; }
 
 /// The product of n's operands `a` and `b` (with zero points at the given inputs), and its number of terms.

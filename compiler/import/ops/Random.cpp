@@ -1,7 +1,7 @@
 //===- Random.cpp - tensors of random numbers ----------------------------------------------------===//
 //
-// Numbers depend on the seed, the node's place among the random ones, the training step and the element's global
-// index: not on the mesh. Outside of training they are those of step 0, the same every time.
+// A number depends on the seed, the node's place among the random nodes, the training step and the element's global
+// index, but not on the mesh. Outside of training all numbers are those of step 0.
 //
 //===----------------------------------------------------------------------------------------------===//
 
@@ -12,7 +12,7 @@
 using namespace tessera;
 using namespace tessera::compiler;
 
-/// In [0, 1).
+/// Uniform random numbers in [0, 1).
 static Val draw(Node &n, const Shape &shape, llvm::StringRef suffix) {
   if (n.function.literal()) // what a test of the operator expects is another generator's
     return n.b.fail("its numbers are drawn at random, and only a training step does that");
@@ -20,7 +20,7 @@ static Val draw(Node &n, const Shape &shape, llvm::StringRef suffix) {
   return n.b.random(step, DType::F32, shape, n.function.seed(), n.function.nextStream(), suffix);
 }
 
-/// By Box and Muller; 1 - u is not 0.
+/// Standard normal numbers by the method of Box and Muller. The logarithm takes 1 - u, which is never 0.
 static Val drawNormal(Node &n, const Shape &shape) {
   Val u = draw(n, shape, "random"), v = draw(n, shape, "random");
   Val log = n.b.unary<graph::LogOp>(n.b.sub(n.b.scalarLike(u, 1), u, "rest"), "log");

@@ -1,11 +1,11 @@
 //===- Recurrent.cpp - RNN, GRU and LSTM, one step after the other --------------------------------===//
 //
-// The products with the inputs are one product for all steps; each step then adds the product with the
-// state. Formulas and the order of gates are ONNX's (i o f c; z r h). A network of 1,000 steps becomes
-// some 10,000 operators: that is what a static program of it is.
+// One product computes the contributions of the inputs for all steps. Each step then adds the product with the state.
+// Formulas and the order of gates are ONNX's (i o f c; z r h). The steps are unrolled, so a network of 1,000 steps
+// becomes some 10,000 operators.
 //
-// Sequences that are shorter than the input keep their state in the steps behind their end, and their outputs are 0
-// there. Backward, these steps come first and leave the initial state as it is.
+// A sequence that is shorter than the input keeps its state in the steps behind its end, where its outputs are 0. In
+// the backward direction these steps come first and leave the initial state unchanged.
 //
 //===----------------------------------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@ public:
                                                                                                : 1),
         name_(direction == 0 ? "" : "reverse_") {}
 
-  /// Y [steps, batch, hidden] as one value per step; h and c are the last ones.
+  /// Returns Y [steps, batch, hidden] as one value per step, and sets h and c to those of the last step.
   std::vector<Val> run(const Val &x, bool backward);
   Val lengths; // [batch, 1], or all are whole
   Val h, c;
@@ -38,7 +38,7 @@ public:
   bool linearBeforeReset = false;
 
 private:
-  /// Row `direction` of a stacked weight.
+  /// The weight of this direction, a row of the stacked weight.
   Val own(const Val &v, const std::string &suffix) {
     if (!v)
       return {};

@@ -35,7 +35,8 @@ Val tessera::compiler::rootOfSquares(Node &n, const Val &squares, llvm::StringRe
   return n.b.select(none, zero, n.b.unary<graph::SqrtOp>(some, last), prefix + "or_zero");
 }
 
-/// The dimensions that a reduction runs over; the input's, if nothing is to be done.
+/// The dimensions that a reduction runs over; none if noop_with_empty_axes is set and the node has no axes. nullopt:
+/// the node failed.
 static std::optional<Shape> reducedDims(Node &n, const Val &x, int64_t lastAttr) {
   auto given = n.axesAttrOrInput("axes", lastAttr, 1);
   bool noop = n.attrInt("noop_with_empty_axes", 0) != 0;
@@ -90,7 +91,7 @@ template <Kind kind> static void reduce(Node &n) {
     return n.out(0, rootOfSquares(n, sum(n.b.mul(x, x, "square")), "sqrt"));
   if (kind == Kind::LogSum)
     return n.out(0, n.b.unary<graph::LogOp>(sum(x), "log"));
-  // log sum exp: the maximum is taken out, so that nothing overflows.
+  // log sum exp: subtracting the maximum first avoids overflow.
   Val max = n.b.reduce<graph::ReduceMaxOp>(x, *dims, true, "max");
   Val y = sum(n.b.unary<graph::ExpOp>(n.b.sub(x, max, "shifted"), "exp"));
   y = n.b.unary<graph::LogOp>(y, "log");
@@ -142,7 +143,7 @@ static void reduceProd(Node &n) {
   n.out(0, n.b.reshape(x, shape));
 }
 
-/// x backward along a dimension.
+/// x in reverse order along a dimension.
 static Val reversed(Node &n, const Val &x, int64_t dim) {
   Shape indices;
   for (int64_t i = x.shape[dim] - 1; i >= 0; --i)
@@ -172,7 +173,7 @@ template <bool minimum> static void argMax(Node &n) {
   n.out(0, y);
 }
 
-/// A known value: added up directly.
+/// The cumulative sum of a known value, computed at import.
 static Val knownCumSum(Node &n, const Val &x, int64_t axis, bool exclusive, bool reverse) {
   int64_t extent = x.shape[axis], inner = 1, size = x.size();
   for (int64_t d = axis + 1; d < x.rank(); ++d)
@@ -202,14 +203,14 @@ static Val knownCumSum(Node &n, const Val &x, int64_t axis, bool exclusive, bool
                                    : Constant::ints(x.type, x.shape, std::move(ints)));
 }
 
-/// keep[i, j]: does element j count in sum i?
+/// keep[i, j]: whether sum i includes element j.
 static Val cumSumMask(Node &n, int64_t extent, bool exclusive, bool reverse) {
   Val i = n.b.iota(DType::I64, {extent, extent}, 0, "rows"), j = n.b.iota(DType::I64, {extent, extent}, 1, "columns");
   Val low = reverse ? i : j, high = reverse ? j : i;
   return exclusive ? n.b.binary<graph::LtOp>(low, high, "keep") : n.b.binary<graph::LeOp>(low, high, "keep");
 }
 
-/// y[i] = sum over j of (keep[i, j] ? x[j] : 0): exact, where a product of matrices is for floats only.
+/// y[i] = sum over j of (keep[i, j] ? x[j] : 0). This is exact for wide integers, which a matrix product is not.
 static Val cumSumOfIntegers(Node &n, const Val &x, int64_t axis, bool exclusive, bool reverse) {
   int64_t extent = x.shape[axis];
   Shape wide = x.shape, mask(x.rank() + 1, 1);
@@ -220,8 +221,8 @@ static Val cumSumOfIntegers(Node &n, const Val &x, int64_t axis, bool exclusive,
   return n.b.reduce<graph::ReduceSumOp>(terms, {axis + 1}, false);
 }
 
-/// A product with a triangle of ones: exact for 32-bit integers (in f64), and up to the order of
-/// the additions for floating point.
+/// A product with a triangular matrix of ones. It is exact for 32-bit integers (in f64). For floating point it is exact
+/// up to the order of the additions.
 static void cumSum(Node &n) {
   Val x = n.in(0);
   n.in(1);
@@ -265,7 +266,8 @@ static void cumSum(Node &n) {
   n.out(0, n.b.transpose(y, inverse, "from_back"));
 }
 
-/// Products of 1, 2, 4, ... elements: each step multiplies by the products that end where the own ones begin.
+/// A parallel prefix: after each step y[i] is the product of the 1, 2, 4, ... elements up to i. A step multiplies y[i]
+/// by the product that ends right before the elements of y[i].
 static void cumProd(Node &n) {
   Val x = n.in(0);
   n.in(1);

@@ -1,7 +1,7 @@
 //===- Reduce.h - roots of sums of squares ---------------------------------------------------------===//
 //
-// A norm and a standard deviation are roots whose slope at 0 is infinite, and every summand's own slope there
-// is 0: the chain rule makes a NaN of the two, where PyTorch takes the gradient 0.
+// A norm or a standard deviation is the root of a sum of squares. At 0 the slope of the root is infinite and that of
+// every square is 0, so the chain rule gives NaN. PyTorch defines the gradient as 0 there, and so does rootOfSquares.
 //
 //   Val length = rootOfSquares(n, n.b.reduce<graph::ReduceSumOp>(n.b.mul(x, x), {1}, true), "");
 //
@@ -13,9 +13,9 @@
 
 namespace tessera::compiler {
 
-/// Is x a sum of squares, or its product or quotient with a constant?
+/// Whether x is a sum of squares, or the product or quotient of one with a constant.
 bool isSumOfSquares(const Val &x);
-/// sqrt(squares), with the gradient 0 where it is 0; called `last`.
+/// sqrt(squares), whose gradient is 0 where it is 0. The operator gets the suffix `last`.
 Val rootOfSquares(Node &n, const Val &squares, llvm::StringRef last);
 
 } // namespace tessera::compiler

@@ -1,10 +1,10 @@
 //===- Resize.cpp - interpolation as gathers and matrix products ------------------------------===//
 //
-// Linear and cubic interpolation along one dimension is a product with a constant matrix M [out, in]
-// of at most four non-zeros per row; nearest neighbour is a gather with constant indices (a broadcast,
-// where every element is simply repeated). Dimensions are treated one after the other.
+// Linear and cubic interpolation along one dimension is a product with a constant matrix M [out, in] that has at most
+// four non-zeros per row. Nearest neighbour is a gather with constant indices, or a broadcast if every element is
+// repeated equally often. Dimensions are interpolated one after the other.
 //
-// Coordinates: ONNX, Resize, coordinate_transformation_mode.
+// The coordinates are those of ONNX's Resize (coordinate_transformation_mode).
 //
 //===----------------------------------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@ struct Axis {
   double start = 0, end = 1; // of the region of interest, of tf_crop_and_resize
 };
 
-/// How weights are taken; see ONNX.
+/// The node's attributes that define the weights; ONNX's Resize documents them.
 struct Interpolation {
   std::string mode, coordinates, rounding;
   double cubic = -0.75;
@@ -78,11 +78,12 @@ static std::pair<int64_t, std::vector<double>> taps(const Interpolation &how, co
   return {int64_t(low) - 1, {far(t + 1), near(t), near(1 - t), far(2 - t)}};
 }
 
-/// The matrix M [out, in]. Elements beyond the border are the border's, or left out.
+/// The matrix M [out, in]. An element beyond the border counts as the border's element, or is left out
+/// (exclude_outside).
 static std::vector<double> weightMatrix(const Interpolation &how, const Axis &axis) {
   std::vector<double> matrix(axis.in * axis.out, 0.0);
   for (int64_t i = 0; i < axis.out; ++i) {
-    // A scale may be as small or large as it likes: no element lies further away than this.
+    // The clamp bounds the coordinate for any scale. Beyond these limits the weights no longer change.
     double at = std::clamp(*coordinate(how.coordinates, axis, i), -4.0, double(axis.in) + 4.0);
     auto [first, weights] = taps(how, axis, at);
     double sum = 0;
@@ -131,7 +132,7 @@ static Val weighted(Node &n, const Val &x, int64_t dim, const Axis &axis, const 
   return n.b.transpose(y, perm, suffix + "from_back");
 }
 
-/// What lies outside of x takes the extrapolation value (tf_crop_and_resize alone goes there).
+/// Replaces elements whose coordinate lies outside x by the extrapolation value. Only tf_crop_and_resize has such.
 static Val extrapolated(Node &n, const Val &y, int64_t dim, const Axis &axis, const Interpolation &how,
                         const std::string &suffix) {
   std::vector<int64_t> inside(axis.out);

@@ -1,7 +1,7 @@
 //===- Sequences.cpp - lists of tensors ------------------------------------------------------------------===//
 //
-// Scripted models gather tensors in lists and take them out again. Programs have no lists: how long one is, and which
-// element is meant, is known at import, and a list is nothing but its elements.
+// Scripted models collect tensors in lists and take them out again. Programs have no lists. The length of a list and
+// the positions in it must be known at import, so each element becomes a value of its own.
 //
 //===----------------------------------------------------------------------------------------------===//
 
@@ -23,7 +23,8 @@ static void give(Node &n, std::vector<Val> values) {
   n.out(0, v);
 }
 
-/// The place that input i names among `count`; `otherwise` where it is left out. Negative ones count from the end.
+/// The position among `count` that input i gives; `otherwise` if the input is absent. A negative position counts from
+/// the end.
 static std::optional<size_t> place(Node &n, int i, size_t count, int64_t otherwise) {
   auto given = n.knownInts(i, "the position");
   if (n.failed())
@@ -60,7 +61,7 @@ static void sequenceInsert(Node &n) {
   auto at = place(n, 2, values.size() + 1, int64_t(values.size()));
   if (!at)
     return;
-  // Here a negative place is one of the sequence as it was.
+  // A negative position counts from the end of the sequence before the insertion.
   if (auto given = n.knownInts(2, "the position"); given && (*given)[0] < 0)
     *at -= 1;
   if (*at > values.size())
@@ -90,8 +91,9 @@ static void sequenceLength(Node &n) {
     n.out(0, n.b.known(Constant::scalar(DType::I64, count)));
 }
 
-/// Pieces along one dimension: of 1 without `split`, of one size, or of given sizes. Pieces of 1 may lose the
-/// dimension, also where PyTorch's exporter gives split = 1 (ONNX would have keepdims ignored then).
+/// Splits along one dimension: into pieces of 1 without `split`, of one size, or of given sizes. With keepdims = 0
+/// pieces of 1 lose the dimension. This also holds for split = 1, which PyTorch's exporter writes, although ONNX
+/// ignores keepdims then.
 static void splitToSequence(Node &n) {
   Val x = n.in(0);
   int64_t axis = n.axis(n.attrInt("axis", 0), x.rank());

@@ -1,11 +1,9 @@
-//===- Signal.cpp - Fourier transforms, signal windows, mel filters
-//-------------------------------===//
+//===- Signal.cpp - Fourier transforms, signal windows, mel filters -------------------------------===//
 //
-// A Fourier transform is the product with a matrix of cosines and sines. Its
-// rows and columns are numbers with their parts: the real one, or the real and
-// the imaginary one, as they lie in the last dimension of the tensor. So it is
-// sharded, differentiated and run as any product; a network's transforms are
-// short, and many at once.
+// A Fourier transform is a product with a matrix of cosines and sines. A row or column of the matrix is one part of one
+// number: its real part or, if numbers are complex, its real or imaginary part, as in the last dimension of the tensor.
+// So a transform is sharded, differentiated and run like any product. That is fast enough, because the transforms of a
+// network are short and many run at once.
 //
 //===----------------------------------------------------------------------------------------------===//
 
@@ -56,8 +54,8 @@ static int64_t knownCount(Node &n, int i, llvm::StringRef what) {
   return 0;
 }
 
-/// Triangles over the bins of a spectrum, one a column, whose corners lie
-/// evenly on the mel scale.
+/// A matrix with one triangle per column, over the bins of a spectrum. The corners of the triangles have equal
+/// distances on the mel scale.
 static void melWeightMatrix(Node &n) {
   int64_t bands = knownCount(n, 0, "num_mel_bins"), length = knownCount(n, 1, "dft_length");
   int64_t rate = knownCount(n, 2, "sample_rate");
@@ -96,8 +94,8 @@ static void melWeightMatrix(Node &n) {
   n.out(0, n.b.cast(n.b.known(Constant::floats(DType::F64, {bins, bands}, std::move(values))), *type));
 }
 
-/// `from` numbers become `to`: y[k] = sum over j of x[j] e^(-+ 2 pi i j k /
-/// length), as matrix [from * parts of x, to * parts of y].
+/// A transform of `from` numbers into `to`: y[k] = sum over j of x[j] e^(-+ 2 pi i j k / length). Its matrix has the
+/// shape [from * parts of x, to * parts of y].
 struct Fourier {
   int64_t length, from, to;
   int64_t partsIn, partsOut; // 1: real numbers, 2: complex ones
@@ -110,9 +108,8 @@ static Val fourierMatrix(Node &n, const Fourier &f, DType type) {
   Val j = n.b.iota(DType::I64, {f.from, 1, 1, 1}, 0, "j"), k = n.b.iota(DType::I64, {1, 1, f.to, 1}, 2, "k");
   Val in = n.b.iota(DType::I64, {1, f.partsIn, 1, 1}, 1), out = n.b.iota(DType::I64, {1, 1, 1, f.partsOut}, 3);
   auto number = [&](int64_t value) { return n.b.known(Constant::scalar(DType::I64, value)); };
-  // An imaginary part lies a quarter turn from a real one, so every element is
-  // a cosine: of a whole number of steps, 4 length of which are a turn. Whole
-  // numbers keep large products of j and k exact.
+  // A sine is a cosine shifted by a quarter turn, so every element is a cosine. Its angle is a whole number of steps,
+  // of which 4 * length are a turn. Whole numbers keep large products of j and k exact.
   Val turns = n.b.binary<graph::ModOp>(n.b.mul(j, k, "jk"), number(f.length), "turns");
   Val quarters = n.b.mul(n.b.sub(out, in), number(f.inverse ? -f.length : f.length));
   Val steps = n.b.add(n.b.mul(turns, number(4), "steps"), quarters, "shifted");
@@ -120,7 +117,7 @@ static Val fourierMatrix(Node &n, const Fourier &f, DType type) {
   Val matrix = n.b.unary<graph::CosOp>(angle, "cos");
   if (f.inverse)
     matrix = n.b.scale(matrix, 1 / double(f.length), "divided");
-  if (f.mirrored) { // all but the first number and the middle one stand for two
+  if (f.mirrored) { // every number counts twice, except the first and the middle one
     std::vector<double> weights(f.from, 2);
     weights[0] = 1;
     if (f.length % 2 == 0 && f.from > f.length / 2)
@@ -131,7 +128,7 @@ static Val fourierMatrix(Node &n, const Fourier &f, DType type) {
   return n.b.reshape(n.b.cast(matrix, type, "narrow"), {f.from * f.partsIn, f.to * f.partsOut}, "matrix");
 }
 
-/// Of x [..., numbers, ..., parts] along `axis`.
+/// Transforms x [..., numbers, ..., parts] along `axis`.
 static Val transform(Node &n, Val x, int64_t axis, const Fourier &f) {
   int64_t last = x.rank() - 1;
   if (f.length > GraphBuilder::kMaxFolded)
@@ -193,8 +190,7 @@ static void dft(Node &n) {
   n.out(0, transform(n, x, axis, f));
 }
 
-/// The transforms of the windows that begin at every frame_step-th number:
-/// [batch, windows, numbers, 2].
+/// The transforms of windows that begin at every frame_step-th number: [batch, windows, numbers, 2].
 static void stft(Node &n) {
   Val x = n.floatIn(0), window = n.opt(2);
   bool onesided = n.attrInt("onesided", 1) != 0;

@@ -212,7 +212,7 @@ TEST_CASE("patterns that match nothing are errors with near names", "[import]") 
   options.constants = {"fc.*"};
   options.parameters = {"*.weight"};
   CHECK_THAT(rolesOf(buffers(), options).error,
-             Contains("'fc.weight' is named by --parameters *.weight and by --constants fc.*: it is one of the two"));
+             Contains("'fc.weight' is named by --parameters *.weight and by --constants fc.*: remove one of the two"));
   options = {};
   options.freeze = {"[a"};
   CHECK_THAT(rolesOf(buffers(), options).error, Contains("--freeze [a: "));
