@@ -9,7 +9,7 @@ namespace tessera::compiler {
 
 static uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// Places the blocks in the given order, each in the smallest gap that takes it, else at the end.
+/// Places the blocks in the given order, each in the smallest gap that is large enough, or else at the end.
 static ArenaLayout place(const std::vector<Block> &blocks, const std::vector<size_t> &order) {
   ArenaLayout layout;
   layout.offsets.resize(blocks.size());

@@ -1,9 +1,9 @@
-//===- Arena.h - places in memory for things that live for a while -------------------------------===//
+//===- Arena.h - offsets in memory for blocks with known lifetimes -------------------------------===//
 //
-// Offline dynamic storage allocation: every block has a size and a lifetime that is known; two blocks that
-// live at the same time must not overlap. The problem is NP-hard; greedy by size (Pisarchyk and Lee 2020,
-// "Efficient memory management for deep neural net inference", 5.2) is near the lower bound on networks.
-// Several orders are tried and the best kept.
+// This is offline dynamic storage allocation: every block has a known size and lifetime, and two blocks that live at
+// the same time must not overlap. The problem is NP-hard. On networks, greedy by size comes near the lower bound
+// (Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020, section 5.2). The function
+// tries several orders and keeps the best layout.
 //
 //   layOut({{100, 0, 1}, {100, 2, 3}, {50, 0, 3}})  ->  offsets {64, 64, 0}, bytes 164
 //
@@ -30,8 +30,8 @@ struct ArenaLayout {
 
 ArenaLayout layOut(const std::vector<Block> &blocks);
 
-/// The largest sum of the (aligned) sizes of blocks that live at once: no layout is smaller. `time`, if
-/// given, is set to a time at which it is reached.
+/// The largest sum of the aligned sizes of blocks that live at once, in bytes. No layout is smaller. If `time` is
+/// given, it is set to a time at which the sum is reached.
 uint64_t peakLoad(const std::vector<Block> &blocks, int64_t *time = nullptr);
 
 } // namespace tessera::compiler

@@ -22,9 +22,9 @@ static Error forEachPlan(ModuleOp local, const EmitOptions &options, MemoryRepor
     return layout.takeError();
   if (report)
     *report = layout->report;
-  // What the runtime would refuse is a fault of ours, and is found here.
+  // The runtime's checker runs here as well, so that an error of the compiler shows when it compiles.
   auto valid = [](const rt::Status &status) {
-    return status.ok() ? Error::success() : createStringError("the plans made are not valid: " + status.message());
+    return status.ok() ? Error::success() : createStringError("internal error: invalid plan: " + status.message());
   };
   PlanWriter writer(*layout, options);
   rt::PlansChecker checker;

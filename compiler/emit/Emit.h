@@ -1,14 +1,13 @@
 //===- Emit.h - phase 6: one plan per rank -------------------------------------------------------===//
 //
-// Turns a local module (phase 5: @train and @eval, or @infer) into a plan directory. Everything static is
-// decided here: which value lies where in the arena, what is computed in place, where an update overwrites
-// its parameter.
+// Turns a local module (phase 5: @train and @eval, or @infer) into a plan directory. It decides where each value lies
+// in the arena, which operators compute in place, and where an update overwrites its parameter.
 //
 //   EmitOptions options{.model = "resnet50.onnx"};
 //   MemoryReport memory;
 //   if (Error e = emitPlan(local, sequential, options, "plan", &memory)) ...
 //
-// This header and its users see nothing of plan.proto; Plans.h does.
+// This header does not depend on plan.proto; Plans.h does.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_EMIT_EMIT_H
@@ -29,38 +28,38 @@ namespace tessera::compiler {
 struct EmitOptions {
   std::string model; // file name, for messages
   std::string producer = "tessera-compile 0.1.0";
-  std::string weightsFile = "weights.safetensors"; // beside the plan; written by the caller, before
-  /// Of these the rules go into the plan: of what the weights file does not hold.
+  std::string weightsFile = "weights.safetensors"; // in the plan's folder; the caller has written it before
+  /// Weights whose initialisation rules go into the plan, because the weights file does not have their values.
   const WeightStore *generated = nullptr;
 };
 
-/// The most ranks that a plan is written for and read of.
+/// The most ranks that a plan may have.
 int64_t maxRanks();
 
-/// What one rank's memory goes to. All ranks are alike.
+/// How one rank uses its memory. All ranks are alike.
 struct MemoryReport {
   struct Item {
     std::string name;
     std::string kind; // "parameter", "state", "constant", "activation", "input"
     uint64_t bytes = 0;
   };
-  uint64_t arenaBytes = 0; // the peak: all that follows, packed
+  uint64_t arenaBytes = 0; // the peak: the size of the arena, which has all that follows
   uint64_t parameterBytes = 0, stateBytes = 0, constantBytes = 0;
   uint64_t activationBytes = 0;      // the region that the programs' values share
   uint64_t activationBound = 0;      // no layout of them is smaller
-  std::string peakProgram, peakStep; // where most of them live
-  std::vector<Item> atPeak;          // everything that lives there, largest first
+  std::string peakProgram, peakStep; // the program and the step in which most bytes live
+  std::vector<Item> atPeak;          // everything that lives at that step, largest first
 
-  /// One line: "arena 1.21 GiB: parameters ..., activations ..., most of them at '/conv1/Conv.conv' of train; the largest
-  /// there: 96.0 MiB activation '/conv1/Conv', ...".
+  /// One line: "arena 1.21 GiB: parameters ..., activations ..., most of them at '/conv1/Conv.conv' of train; the
+  /// largest there: 96.0 MiB activation '/conv1/Conv', ...".
   std::string str(size_t items = 8) const;
 };
 
 /// Lays the module out without writing anything.
 llvm::Expected<MemoryReport> planMemory(mlir::ModuleOp local, const EmitOptions &options);
 
-/// Writes rank0.plan ... and, if `sequential` (the unpartitioned module, local on a mesh of one rank) is
-/// given, sequential.plan. Nothing half-written: files appear under their names only when whole.
+/// Writes rank0.plan, rank1.plan, ... `sequential` is the unpartitioned module, local on a mesh of one rank; if it is
+/// given, it is written to sequential.plan. A file gets its name only when it is complete.
 llvm::Error emitPlan(mlir::ModuleOp local, mlir::ModuleOp sequential, const EmitOptions &options,
                      const std::string &directory, MemoryReport *report = nullptr);
 

@@ -41,7 +41,7 @@ Error writeExpression(graph::FusedOp op, RankFunction rank, plan::Expression *ex
       std::optional<double> value = splatNumber(inner.getAttrOfType<DenseElementsAttr>("value"));
       if (!value)
         return createStringError("operator '" + graph::nameOf(op) +
-                                 "' holds a constant that a loop nest cannot: no splat, or too large an integer");
+                                 "' holds a constant that a loop cannot hold: no splat, or too large an integer");
       code->set_op("constant");
       code->set_immediate(*value);
     } else {

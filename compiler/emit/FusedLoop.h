@@ -1,7 +1,7 @@
 //===- FusedLoop.h - graph.fused as a loop nest --------------------------------------------------===//
 //
-// The domain is what all values of the body broadcast to. Every input is seen with leading 1s up to its rank;
-// a result is either a value at every point of the domain or a reduction of one.
+// All values of the body broadcast to the domain. Every input is viewed with leading dimensions of extent 1 up to the
+// rank of the domain. A result is either a value at every point of the domain or a reduction of such a value.
 //
 //   inputs [8, 4], [4]; body: add, reduce_sum dims 0 -> domain [8, 4], views [8, 4], [1, 4], result sum [1, 4]
 //
@@ -25,7 +25,7 @@ struct FusedLoop {
   std::vector<dist::Shape> inputViews;
   std::vector<Result> results;
 
-  /// An error names the operator that does not fit.
+  /// Reads the loop nest of the operator. An error names the operator of the body that does not fit the domain.
   static llvm::Expected<FusedLoop> get(graph::FusedOp op);
 };
 

@@ -1,8 +1,8 @@
-//===- PlaceBuffers.cpp - where every buffer lies ------------------------------------------------===//
+//===- PlaceBuffers.cpp - the offset of every buffer in the arena --------------------------------===//
 //
-// Persistent buffers first, one after the other; behind them one region that all programs' values share.
-// Programs do not run at the same time, so their values live at different times. A result takes its dying
-// operand's place where the kernel allows it.
+// Persistent buffers come first, one after the other. Behind them is one region that the values of all programs share;
+// programs do not run at the same time. A result takes the place of an operand that is read for the last time, where
+// the kernel allows it.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/emit/Arena.h"
@@ -21,7 +21,7 @@ namespace tessera::compiler {
 
 namespace {
 
-/// Times of a program: `begin` (it is fed), one per step, `end` (it is read).
+/// The times of a program: `begin`, when it gets its inputs, one per step, and `end`, when its outputs are read.
 struct Span {
   int64_t begin, end;
   int64_t step(size_t s) const { return begin + 1 + int64_t(s); }
@@ -77,7 +77,8 @@ private:
     return binding.role == "input" || binding.role == "target" || binding.role == "step";
   }
 
-  /// Gives every value of a program a slot, its own or one whose value dies in the step that makes it.
+  /// Gives every value of a program a slot: a new one, or that of a value that the producing step reads for the last
+  /// time.
   void assign(size_t p) {
     const LayoutProgram &program = layout_.programs[p];
     for (const LayoutBinding &binding : layout_.bindings)
@@ -109,7 +110,7 @@ private:
       if (!transient(dying) || slot_[dying] < 0 || blocks_[slot_[dying]].last != now || last_[dying] != now ||
           takenAt_[slot_[dying]] == now || layout_.buffers[dying].bytes() != layout_.buffers[root].bytes())
         continue;
-      // Every view through which the step reads the place must allow it.
+      // The step may read the slot through several views. The kernel must allow the sharing for each of them.
       bool allowed = true;
       for (size_t i = 0; i < step.inputs.size(); ++i)
         if (int other = layout_.root(step.inputs[i]); transient(other) && slot_[other] == slot_[dying])

@@ -1,8 +1,8 @@
 //===- PlanLayout.cpp - buffers, steps and bindings ----------------------------------------------===//
 //
-// Every value gets a buffer, except that a view shows its operand's bytes, equal constants are kept once, and
-// the new value of a parameter or state is written straight into its buffer where no reader of the old value
-// comes later. Where one does, the new value is copied at the program's end.
+// Every value gets a buffer, with three exceptions. A view shares the bytes of its operand. Equal constants are stored
+// once. The new value of a parameter or state is written into its buffer directly, if no later step reads the old
+// value; otherwise the new value is copied at the program's end.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/emit/PlanLayout.h"
@@ -24,7 +24,7 @@ using namespace mlir;
 
 namespace tessera::compiler {
 
-/// Larger splats are written by a step, not stored in the plan.
+/// The most bytes of a splat that the plan stores. A step of the program fills larger ones.
 static constexpr uint64_t kMaxStoredSplat = 4096;
 
 uint64_t elementBytes(Type element) {
@@ -163,7 +163,7 @@ private:
       if (layout_.globalBatch == 0 && !binding.globalShape.empty())
         layout_.globalBatch = uint64_t(binding.globalShape[0]);
     }
-    // Inputs may be without a batch dimension, the target is not.
+    // The target overrides the inputs, because an input may have no batch dimension.
     if (role == graph::kTarget && !binding.globalShape.empty())
       layout_.globalBatch = uint64_t(binding.globalShape[0]);
     if (lasting)
@@ -172,7 +172,8 @@ private:
     return Error::success();
   }
 
-  /// As localisation wrote it down; a program that was never cut has whole tensors.
+  /// The global shape that localisation has stored. A program without it was never partitioned, so its shapes are
+  /// global.
   static dist::Shape globalShape(DictionaryAttr attributes, Type local) {
     if (attributes)
       if (auto shape = attributes.getAs<DenseI64ArrayAttr>(dist::kGlobalShapeAttr))
@@ -180,7 +181,7 @@ private:
     return dist::Shape(cast<RankedTensorType>(local).getShape());
   }
 
-  /// The value's buffer. Constants get theirs when they are first asked for.
+  /// The value's buffer. The first call for a constant makes its buffer.
   Expected<int> bufferOf(Value value) {
     if (auto it = buffers_.find(value); it != buffers_.end())
       return it->second;
@@ -251,7 +252,7 @@ private:
   }
 
   Error results(Operation *ret) {
-    // What leaves the program is read after the last step; of what is overwritten first, a copy.
+    // Outputs are read after the last step. If an update overwrites the buffer of an output, the output gets a copy.
     std::map<unsigned, unsigned> updates; // argument by result
     for (unsigned i = 0; i < func_.getNumArguments(); ++i)
       if (std::optional<unsigned> result = graph::updateOf(func_, i)) {
@@ -351,7 +352,7 @@ private:
     return Error::success();
   }
 
-  /// Who makes and reads which buffer: updates are many, steps too.
+  /// Indexes which steps write and read each buffer, because there are many updates and many steps.
   void indexSteps() {
     for (auto [s, step] : llvm::enumerate(program_.steps)) {
       for (int output : step.outputs)
@@ -364,7 +365,7 @@ private:
         views_[buffer.alias].push_back(int(b));
   }
 
-  /// Lets the step that makes `from` write into `to` instead, if all that read `to` are done by then.
+  /// Lets the step that makes `from` write into `to` instead, if no later step reads `to`. Returns whether it does.
   bool writeInPlace(int from, int to) {
     auto &buffers = layout_.buffers;
     if (buffers[from].alias >= 0 || buffers[from].persistent || buffers[from].kind == "input")
@@ -381,7 +382,7 @@ private:
     std::vector<int> &readers = readers_[to];
     if (!readers.empty() && *std::max_element(readers.begin(), readers.end()) > s)
       return false;
-    // A result of the same step that was already sent there cannot be: an argument has one update.
+    // No other result of this step writes to `to`, since an argument has only one update.
     maker.outputs[o] = to;
     for (int later : readers_[from])
       for (int &input : program_.steps[later].inputs)
@@ -407,7 +408,7 @@ private:
   unsigned inputs_ = 0;
 };
 
-/// Takes out buffers that no step, binding or view names any more.
+/// Removes buffers that no step, binding or view uses.
 void dropUnused(PlanLayout &layout) {
   std::vector<bool> used(layout.buffers.size(), false);
   auto each = [&](auto visit) {

@@ -1,7 +1,7 @@
 //===- PlanLayout.h - a plan without what depends on the rank ------------------------------------===//
 //
-// Buffers, steps and bindings of all programs of a module, with places in the arena. Writing a rank's plan
-// from it (PlanWriter) decides nothing any more.
+// The layout has the buffers, steps and bindings of all programs of a module, with offsets in the arena. PlanWriter
+// turns it into one rank's plan without further decisions.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_EMIT_PLANLAYOUT_H
@@ -21,9 +21,9 @@ namespace tessera::compiler {
 struct LayoutBuffer {
   std::string name;
   mlir::RankedTensorType type;
-  int alias = -1; // the buffer whose bytes it shows; never itself an alias
+  int alias = -1; // the buffer whose bytes it shares, which is no alias itself; -1: none
   bool persistent = false;
-  mlir::DenseElementsAttr constant; // then persistent
+  mlir::DenseElementsAttr constant; // null: no constant; constants are persistent
   std::string kind = "activation";  // for the report
   uint64_t offset = 0;
 
@@ -44,7 +44,7 @@ struct LayoutStep {
 };
 
 struct LayoutBinding {
-  std::string role, name, program; // program empty: of all
+  std::string role, name, program; // program empty: all programs share it
   unsigned ordinal = 0;
   int buffer = 0;
   dist::Sharding sharding;
@@ -79,7 +79,7 @@ llvm::Expected<PlanLayout> buildPlanLayout(mlir::ModuleOp local);
 /// Whether output `o` of the step may take the place of input `i`, given equal byte sizes.
 bool mayShare(const PlanLayout &layout, const LayoutStep &step, int i, int o);
 
-/// Offsets for all buffers, arenaBytes and the report (Memory.cpp).
+/// Sets the offsets of all buffers, arenaBytes and the report (PlaceBuffers.cpp).
 void placeBuffers(PlanLayout &layout);
 
 } // namespace tessera::compiler

@@ -49,7 +49,7 @@ template <typename Range, typename Repeated> void assign(const Range &range, Rep
     out->Add(value);
 }
 
-/// Row-major little-endian contents.
+/// The elements as little-endian bytes in row-major order.
 std::string contents(DenseElementsAttr attr) {
   std::string bytes;
   uint64_t width = elementBytes(attr.getElementType());
@@ -189,7 +189,7 @@ private:
     out->set_log_as(binding.logAs);
   }
 
-  /// What this rank holds.
+  /// Writes which block this rank holds, and whether it is the first rank that holds it.
   void placeBinding(const LayoutBinding &binding, plan::Binding &out) {
     const dist::Shape &global = binding.globalShape;
     out.clear_offset();
@@ -300,8 +300,8 @@ private:
     return Error::success();
   }
 
-  /// What is done without the other ranks, as operators of the graph dialect: a rank's own block, and a
-  /// dropped tail, are a `slice`; zeros behind the end are a `pad`.
+  /// Writes the collectives that send nothing as kernels of the graph dialect: a Slice and a Fit that drops the tail
+  /// are a `slice`, and a Fit that appends zeros is a `pad`.
   void writeLocal(const dist::Collective &c, const LayoutStep &step, plan::Kernel *kernel) {
     kernel->add_inputs(uint32_t(step.inputs[0]));
     kernel->add_outputs(uint32_t(step.outputs[0]));
@@ -363,7 +363,7 @@ private:
   const Mesh &mesh_;
   const WeightStore *generated_;
   int64_t rank_ = 0;
-  bool asked_ = false; // for the rank, since it was last set
+  bool asked_ = false; // whether the step being written depends on the rank
   plan::Plan plan_;
   std::vector<AxisList> groups_;
   std::vector<std::pair<const LayoutStep *, plan::Step *>> ranksOwn_; // steps that depend on it

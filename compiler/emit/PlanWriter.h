@@ -13,8 +13,8 @@
 
 namespace tessera::compiler {
 
-/// Writes the plans of one rank after the other into one message. What does not depend on the rank is
-/// written with the first.
+/// Writes the plans of the ranks into one message, one rank after the other. The parts that do not depend on the rank
+/// are written only once.
 class PlanWriter {
 public:
   PlanWriter(const PlanLayout &layout, const EmitOptions &options);
@@ -27,17 +27,17 @@ private:
   std::unique_ptr<Impl> impl_;
 };
 
-/// Which rank is written for; asked only where something depends on it.
+/// Returns the rank of the plan. It is called only where the plan depends on the rank.
 using RankFunction = llvm::function_ref<int64_t()>;
 
-/// The plan's word for an element type.
+/// The plan's enumerator for an element type.
 plan::DType planTypeOf(mlir::Type element);
 
-/// A splat as a double; nullopt: it is none, or an integer that a double cannot hold.
+/// The value of a splat. nullopt: it is no splat, or an integer that a double cannot represent.
 std::optional<double> splatNumber(mlir::DenseElementsAttr attr);
 
-/// Attributes as the plan has them, sorted, without those that only the compiler reads (whose names
-/// have a dialect's prefix); dist.per_rank of `rank` replaces those of equal name.
+/// Writes the operator's attributes to the plan, sorted by name. Attributes that only the compiler reads are left out;
+/// their names have a dialect's prefix. The entry of `rank` in dist.per_rank replaces attributes of the same name.
 llvm::Error writeAttributes(mlir::Operation *op, RankFunction rank,
                             google::protobuf::RepeatedPtrField<plan::Attribute> *attributes);
 

@@ -8,7 +8,7 @@
 
 namespace tessera::compiler {
 
-/// One plan per rank of the module's mesh, plan_id still empty; each has passed the plan checker.
+/// One plan per rank of the module's mesh. plan_id is empty. Each plan has passed the plan checker.
 llvm::Expected<std::vector<plan::Plan>> buildPlans(mlir::ModuleOp local, const EmitOptions &options,
                                                    MemoryReport *report = nullptr);
 
