@@ -9,7 +9,7 @@ using namespace tessera::graph;
 namespace tessera::compiler {
 
 Value sumOfSquares(OpWriter &b, ArrayRef<Value> gradients, const Slices &slices) {
-  std::map<dist::AxisList, Value> sums; // by the axes over which they are still to be summed
+  std::map<dist::AxisList, Value> sums; // by the axes over which the sum over ranks is still missing
   for (auto [i, g] : llvm::enumerate(gradients)) {
     if (!g)
       continue;

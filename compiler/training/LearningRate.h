@@ -1,6 +1,6 @@
 //===- LearningRate.h - learning rates as functions of the step -------------------------------------===//
 //
-// A schedule becomes scalar operators on the number of the step, so that one program trains at every rate:
+// A schedule becomes scalar operators on the number of the step, so the same program runs at every learning rate:
 //
 //   schedule cosine:steps=100,warmup=10, lr 0.1:   step 4 -> 0.05   step 10 -> 0.1   step 110 -> 0
 //

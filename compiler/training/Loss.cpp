@@ -68,7 +68,7 @@ llvm::Expected<RankedTensorType> targetType(const LossOptions &options, RankedTe
   return RankedTensorType::get(without(output.getShape(), *dim), IntegerType::get(output.getContext(), 64));
 }
 
-// Losses are summed in single precision at least.
+// Losses are computed in float32 at least.
 static Value widen(OpWriter &b, Value x) {
   if (elementTypeOf(x).getIntOrFloatBitWidth() >= 32)
     return x;
@@ -117,7 +117,7 @@ static LossValues classLoss(OpWriter &b, const LossOptions &options, Value x, Va
   Value valid;
   if (options.ignoreIndex) {
     valid = validTargets(b, options, target);
-    // An index that is no class picks nothing anyway.
+    // An ignored index outside the classes selects nothing, so it needs no mask.
     if (options.labelSmoothing != 0 || (*options.ignoreIndex >= 0 && *options.ignoreIndex < classes))
       picked = b.select(b.reshape(valid, column), picked, zero);
     values.predictions = b.sumAll(b.cast(valid, real));
@@ -164,8 +164,8 @@ LossValues buildLoss(OpWriter &b, const LossOptions &options, Value output, Valu
     b.setName("loss.grad", "loss");
     gradient = b.mul(d, 2 * scale);
   } else {
-    // max(x, 0) - x t + log(1 + e^-|x|): no overflow. Its derivative is written down (sigmoid - t):
-    // taken piece by piece it would be 0 - t at x = 0.
+    // max(x, 0) - x t + log(1 + e^-|x|) does not overflow. Its derivative, sigmoid(x) - t, is given explicitly, because
+    // automatic differentiation of this form would give 0 - t at x = 0.
     Value tail = b.unary<LogOp>(b.add(b.unary<ExpOp>(b.neg(b.unary<AbsOp>(x))), 1.0));
     Value each = b.add(b.sub(b.unary<ReluOp>(x), b.mul(x, target)), tail);
     values.loss = b.mul(b.sumAll(each), scale);

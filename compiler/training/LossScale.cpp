@@ -26,7 +26,7 @@ void LossScaler::unscale(OpWriter &b, MutableArrayRef<Value> gradients, const Sl
   for (Value &g : gradients)
     if (g)
       g = b.mul(g, b.cast(inverse, elementTypeOf(g)));
-  // One reduction finds infinities and NaNs of all gradients at once, and is the one that clipping needs.
+  // One reduction finds infinities and NaNs in all gradients. Clipping uses the same reduction.
   Value sum = sumOfSquares(b, gradients, slices);
   good_ = b.binary<LtOp>(sum, b.constant(elementTypeOf(sum), std::numeric_limits<float>::max()));
 }
@@ -43,7 +43,7 @@ std::array<Value, 3> LossScaler::update(OpWriter &b) const {
   Type real = elementTypeOf(old_[0]);
   Value next = b.add(old_[1], b.integer(1));
   Value grows = b.binary<EqOp>(next, b.integer(o_.interval));
-  // Growing stops short of infinity, shrinking short of zero: no later step could leave them.
+  // The scale must become neither infinity nor zero, since no later step could change it then.
   Value larger = b.binary<MinOp>(b.mul(old_[0], o_.growth), b.constant(real, 0x1p126));
   Value smaller = b.binary<MaxOp>(b.mul(old_[0], o_.backoff), b.constant(real, 0x1p-126));
   Value scale = b.select(good_, b.select(grows, larger, old_[0]), smaller);

@@ -1,10 +1,9 @@
-//===- LossScale.h - gradients of float16 that neither underflow nor overflow --------------------===//
+//===- LossScale.h - loss scaling for gradients in float16 ----------------------------------------===//
 //
-// Dynamic loss scaling (Micikevicius et al., "Mixed Precision Training", ICLR 2018; the rule is that of
-// torch.cuda.amp.GradScaler). Gradients are those of `scale` times the loss, so that they keep clear of float16's
-// smallest numbers, and are divided by it in float32. Where any of them, on any rank, is infinite or no number, the
-// step changes no parameter and no optimizer state and the scale shrinks; after `interval` good steps in a row it
-// grows.
+// Dynamic loss scaling follows Micikevicius et al., "Mixed Precision Training", ICLR 2018, with the rule of
+// torch.cuda.amp.GradScaler. Gradients are those of `scale` times the loss, so that they do not underflow in float16,
+// and are divided by the scale in float32. If any of them, on any rank, is infinite or NaN, the step changes no
+// parameter and no optimizer state, and the scale shrinks. After `interval` good steps in a row the scale grows.
 //
 //   scale 65536, a gradient overflows:   parameters stay, scale 32768, skipped 1
 //   2000 good steps later:               scale 65536
@@ -30,9 +29,9 @@ class LossScaler {
 public:
   struct Slot {
     llvm::StringRef name;
-    bool whole; // i64, else float32
+    bool whole; // the state is an i64, else a float32
     double fill;
-    llvm::StringRef logAs; // its name in the log of a training step; empty: not there
+    llvm::StringRef logAs; // its name in the log of a training step; empty: it is not logged
   };
   /// The states, in the order of `old` below.
   static std::array<Slot, 3> slots(const LossScaleOptions &options);
@@ -43,7 +42,7 @@ public:
   void scale(graph::OpWriter &b, llvm::MutableArrayRef<Seed> seeds) const;
   /// Divides the gradients by the scale and finds whether all are finite. Null gradients stay null.
   void unscale(graph::OpWriter &b, llvm::MutableArrayRef<mlir::Value> gradients, const Slices &slices = {});
-  /// The steps that changed parameters: `step` without those that were skipped.
+  /// The number of steps that changed parameters: `step` less the steps that were skipped.
   mlir::Value applied(graph::OpWriter &b, mlir::Value step) const;
   /// `updated` in a good step, else `old`.
   mlir::Value keep(graph::OpWriter &b, mlir::Value updated, mlir::Value old) const;

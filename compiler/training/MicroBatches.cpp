@@ -9,7 +9,7 @@ namespace tessera::compiler {
 
 namespace {
 
-/// Losses are computed in single precision at least.
+/// The element type in which the loss is computed: float32 at least.
 Type lossElement(Value output) {
   Type type = elementTypeOf(output);
   return type.getIntOrFloatBitWidth() >= 32 ? type : Float32Type::get(type.getContext());
@@ -54,7 +54,8 @@ public:
   }
 
 private:
-  /// Hands the network's inputs their rows, and its step a number of its own; returns the rows of the targets.
+  /// Maps the network's inputs to the rows of the micro-batch, and its step to a number that no other micro-batch has.
+  /// Returns the rows of the targets.
   Value takeRows(int64_t part) {
     OpWriter b(program_.function());
     func::FuncOp source = program_.source();
@@ -73,7 +74,7 @@ private:
     return targets_ ? rowsOf(b, targets_, parts_, part) : Value();
   }
 
-  /// The loss of the clone that was made last, and its gradients, added to the others'.
+  /// Builds loss and gradients of the last clone, and adds them to those of the micro-batches before.
   llvm::Error differentiateLoss(int64_t part, Value targets) {
     OpWriter b(program_.function());
     b.setMicroBatch(part);
@@ -106,7 +107,7 @@ private:
     return llvm::Error::success();
   }
 
-  /// The next clone starts from this one's states.
+  /// Maps the states of the next clone to the new states of this one.
   void carryStates() {
     SmallVector<std::pair<Value, Value>> carried; // all are looked up before any is replaced
     for (auto [i, state] : llvm::enumerate(forward_.states))

@@ -1,8 +1,8 @@
 //===- MicroBatches.h - forward and backward, once for every micro-batch -------------------------===//
 //
-// Micro-batch i of n takes the rows i, i + n, i + 2n, ... of the batch: rows that lie on one rank stay there. States
-// of the network go from one micro-batch to the next. Losses and gradients are added up; every micro-batch's are
-// already divided by the size of the whole batch.
+// Micro-batch i of n takes the rows i, i + n, i + 2n, ... of the batch, so that rows stay on the rank that has them.
+// Each micro-batch starts from the states that the one before it left. Losses and gradients are added up; those of
+// every micro-batch are already divided by the size of the whole batch.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_TRAINING_MICROBATCHES_H
@@ -13,7 +13,7 @@
 
 namespace tessera::compiler {
 
-/// What training needs to know of @forward's results.
+/// The results of @forward that training uses.
 struct ForwardResults {
   llvm::SmallVector<mlir::Value> outputs;
   llvm::SmallVector<mlir::Value> states; // by argument: its new value, null if it has none

@@ -16,9 +16,9 @@ SmallVector<StringRef> OptimizerBuilder::slots() const {
   return {};
 }
 
-// 1 - beta^t for t = step + 1. In single precision beta^t is near 1 at first and the difference
-// would keep few digits (1 - 0.999f is off by 5e-5 of itself), so: with T = tanh(t ln(beta) / 2),
-// 1 - beta^t = -expm1(t ln(beta)) = 2 T / (T - 1).
+// 1 - beta^t for t = step + 1. In the first steps beta^t is near 1, and the difference would have few correct digits in
+// float32 (1 - 0.999f has a relative error of 5e-5). So it is computed as 1 - beta^t = -expm1(t ln(beta)) =
+// 2 T / (T - 1) with T = tanh(t ln(beta) / 2).
 static Value biasCorrection(OpWriter &b, double beta, Value t) {
   if (beta == 0)
     return b.constant(elementTypeOf(t), 1.0);
@@ -52,7 +52,7 @@ OptimizerBuilder::Update OptimizerBuilder::sgd(OpWriter &b, Value p, Value g, Ar
   Type type = elementTypeOf(p);
   Update result;
   if (o_.momentum != 0) {
-    // Zeros times momentum plus g is g: step 0 needs no case of its own without dampening.
+    // The buffer starts as zeros, so without dampening step 0 gives g by the general formula.
     Value share = share_ ? b.mul(g, b.cast(share_, type)) : g;
     Value buffer = b.add(b.mul(states[0], o_.momentum), share);
     result.states.push_back(buffer);

@@ -1,8 +1,8 @@
 //===- Optimizer.h - updates as graph operators ---------------------===//
 //
-// Everything an optimizer does is elementwise per parameter, and scalar where it depends on the
-// step: it is partitioned like the rest of the program, so a sharded parameter has a sharded update
-// and sharded states. The formulas are those of torch.optim (1.13):
+// An optimizer consists of elementwise operators per parameter, and of scalar operators where it depends on the step.
+// It is partitioned like the rest of the program, so a sharded parameter has a sharded update and sharded states. The
+// formulas are those of torch.optim (1.13):
 //
 //   SGD    g += wd p;  buf = g at step 0, else mu buf + (1 - dampening) g;
 //          p -= lr buf  (Nesterov: lr (g + mu buf))
@@ -28,7 +28,7 @@ public:
   /// Prefixes of the states that a parameter has.
   llvm::SmallVector<llvm::StringRef> slots() const;
 
-  /// Builds what all parameters share. `lr` is a scalar, `step` the number of updates before this one.
+  /// Builds the operators that all parameters share. `lr` is a scalar, `step` is the number of updates before this one.
   void prepare(graph::OpWriter &builder, mlir::Value lr, mlir::Value step);
 
   struct Update {
@@ -44,7 +44,7 @@ private:
 
   OptimizerOptions o_;
   mlir::Value lr_;
-  mlir::Value share_;               // SGD with dampening: the gradient's share in the buffer
+  mlir::Value share_;               // SGD with dampening: the gradient's weight in the buffer
   mlir::Value stepSize_, rootBias_; // Adam: lr / (1 - b1^t), sqrt(1 - b2^t)
   mlir::Value keep_;                // AdamW: 1 - lr wd
 };

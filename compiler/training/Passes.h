@@ -16,7 +16,7 @@ namespace tessera::compiler {
 #define GEN_PASS_REGISTRATION
 #include "compiler/training/Passes.h.inc"
 
-/// What the pass's options say. Fails with a sentence on what is wrong with a text.
+/// Parses the options of the pass. An error says in one sentence what is wrong with which text.
 llvm::Expected<TrainingOptions> parseTraining(const BuildTrainingPassOptions &options);
 
 } // namespace tessera::compiler

@@ -4,7 +4,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-// The defaults here are those of tessera-compile, which hands its options on as they are.
+// The defaults are also those of tessera-compile, which passes its options on unchanged.
 def BuildTrainingPass : Pass<"graph-build-training", "::mlir::ModuleOp"> {
   let summary = "Builds @train and @eval from @forward and @infer: loss, gradients, optimizer";
   let description = [{
@@ -27,8 +27,8 @@ def BuildTrainingPass : Pass<"graph-build-training", "::mlir::ModuleOp"> {
     Option<"accumulate", "accumulate", "int64_t", "1", "Micro-batches per step">,
     Option<"gradientScale", "gradient-scale", "double", "1", "The gradients are those of the loss times this">,
     Option<"perRank", "per-rank", "bool", "false",
-           "The program is one rank's of the module's mesh: gradients are summed over the ranks that hold the same "
-           "slice of their parameter">,
+           "The program is that of one rank of the module's mesh: gradients are summed over the ranks that hold the "
+           "same slice of their parameter">,
   ];
 }
 

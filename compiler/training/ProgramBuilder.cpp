@@ -17,7 +17,7 @@ void ProgramBuilder::addArguments(StringRef role) {
 unsigned ProgramBuilder::addArgument(Type type, StringRef role, const Twine &wanted) {
   std::string name = wanted.str();
   while (llvm::any_of(llvm::seq(source_.getNumArguments()), [&](unsigned i) { return argName(source_, i) == name; }))
-    name += "'"; // the model's own names come first
+    name += "'"; // arguments of the model keep their names
   NamedAttrList attrs;
   Builder b(type.getContext());
   attrs.set(kRoleAttr, b.getStringAttr(role));

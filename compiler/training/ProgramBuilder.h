@@ -1,7 +1,7 @@
-//===- ProgramBuilder.h - a function made of another one's operators -----------------------------===//
+//===- ProgramBuilder.h - builds a function from clones of another one's operators ---------------===//
 //
-// Arguments are declared first, then the function is created, filled with clones of the source's operators and with
-// new ones, and finished with its results:
+// The caller first declares the arguments and creates the function. Then it adds clones of the source's operators, new
+// operators and results. `finish` completes the function:
 //
 //   ProgramBuilder program(forward, "train");
 //   program.addArguments(kInput);                              // those of @forward, as they are
@@ -27,20 +27,20 @@ public:
 
   mlir::func::FuncOp source() const { return source_; }
 
-  // Before create().
+  // Functions to call before create().
 
   /// Appends the source's arguments of one role.
   void addArguments(llvm::StringRef role);
-  /// Appends an argument of its own and returns its index. Where the source has an argument of the wanted name, an
-  /// apostrophe is added.
+  /// Appends an argument that the source does not have, and returns its index. If the source has an argument of the
+  /// wanted name, an apostrophe is appended to the new one.
   unsigned addArgument(mlir::Type type, llvm::StringRef role, const llvm::Twine &wanted);
   void setArgumentType(unsigned i, mlir::Type type) { arguments_[i].type = type; }
 
-  /// Creates the function before the source, without operators. An argument of the source with the role `step` stands
-  /// for the new function's first one; empty: there is none.
+  /// Creates the function before the source, without operators. The source's argument of the role `step` is mapped to
+  /// the new function's first argument; empty: there is none.
   mlir::func::FuncOp create(llvm::StringRef step);
 
-  // Before and after it.
+  // Functions to call before or after create().
 
   unsigned numArguments() const { return unsigned(arguments_.size()); }
   mlir::Type argumentType(unsigned i) const { return arguments_[i].type; }
@@ -50,15 +50,15 @@ public:
     arguments_[i].attrs.set(name, value);
   }
 
-  // After it.
+  // Functions to call after create().
 
   mlir::func::FuncOp function() const { return func_; }
   mlir::Value argument(unsigned i) { return func_.getArgument(i); }
   /// Appends clones of the source's operators, for a micro-batch.
   void cloneBody(int64_t microBatch = 0);
-  /// The clone of a value of the source: the last one made.
+  /// The latest clone of a value of the source.
   mlir::Value clone(mlir::Value v) const { return mapping_.lookup(v); }
-  /// What stands for a value of the source in clones made from here on.
+  /// Replaces a value of the source in all clones made from now on.
   void map(mlir::Value source, mlir::Value value) { mapping_.map(source, value); }
 
   void addResult(mlir::Value value, llvm::StringRef role, llvm::StringRef name);
@@ -71,7 +71,7 @@ private:
   struct Slot {
     mlir::Type type;
     mlir::NamedAttrList attrs;
-    mlir::Value from; // argument: what it stands for in the source; result: the value returned
+    mlir::Value from; // argument: the source's argument that it replaces; result: the value returned
   };
 
   mlir::func::FuncOp source_, func_;

@@ -25,7 +25,7 @@ static llvm::Expected<Type> wholeBatch(Type type, int64_t parts, const Twine &wh
   return RankedTensorType::get(shape, tensor.getElementType());
 }
 
-/// The optimizer's states, parameter by parameter.
+/// Adds the optimizer's states, parameter by parameter.
 static void addMoments(ProgramBuilder &program, const OptimizerOptions &options, TrainSlots &slots,
                        unsigned firstParameter) {
   Builder attributes(program.source().getContext());

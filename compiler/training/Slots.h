@@ -2,7 +2,7 @@
 //
 //   step | inputs | target | parameters | running statistics | the optimizer's states | the loss scale's states
 //
-// Inputs and target are the whole step's: with n micro-batches their dimension 0 is n times the network's.
+// Inputs and target are those of the whole step: with n micro-batches their dimension 0 is n times that of the network.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_TRAINING_SLOTS_H
@@ -24,8 +24,8 @@ struct TrainSlots {
   bool doubles = false;                // some parameter has float64
 };
 
-/// Adds them to the program. `target`: its type for one micro-batch; null: the loss needs none. Fails if the model
-/// has nothing to train, or has no samples that could be cut.
+/// Adds the arguments to the program. `target` is the type of the targets of one micro-batch, or null if the loss needs
+/// none. Fails if the model has nothing to train, or has no batch dimension that micro-batches could cut.
 llvm::Expected<TrainSlots> addTrainSlots(ProgramBuilder &program, const TrainingOptions &options,
                                          mlir::RankedTensorType target);
 

@@ -1,4 +1,4 @@
-//===- Training.cpp - @train and @eval, and what they ask of the network -------------------------===//
+//===- Training.cpp - builds @train and @eval, and checks the network for it ---------------------===//
 #include "compiler/training/Training.h"
 
 #include "compiler/training/Loss.h"
@@ -53,7 +53,7 @@ llvm::Expected<SmallVector<Value>> newStates(func::FuncOp forward) {
     if (result && argRole(forward, i) != kState)
       return llvm::createStringError("argument %u of @forward is updated but is no state", i);
     if (result && *result >= results->getNumOperands())
-      return llvm::createStringError("argument %u of @forward names result %u, which there is not", i, *result);
+      return llvm::createStringError("argument %u of @forward names result %u, which does not exist", i, *result);
     if (result)
       states[i] = results->getOperand(*result);
   }

@@ -1,6 +1,6 @@
 //===- Training.h - from a network to a training program -----------------------------------------===//
 //
-// buildTraining turns what the importer made into what is partitioned:
+// buildTraining turns the functions of the importer into the functions that are partitioned:
 //
 //   @forward (inputs, parameters, states[, step]) -> outputs, updates       training mode, consumed
 //   @infer   (inputs, parameters, states) -> outputs                        inference mode, kept
@@ -14,12 +14,11 @@
 // does not change, as in PyTorch. `loss` is the mean over the global batch; `correct` (losses over
 // classes only) counts the predictions that hit and `predictions` how many were made.
 //
-// With options.accumulate = n, @train works through a batch of n times the network's (@forward's) batch, a
-// micro-batch after the other: micro-batch i takes the rows i, i + n, i + 2n, ... (so that rows which lie on
-// one rank stay there). The gradients are added up and the parameters are updated once. `loss` is the mean
-// over the whole batch; BatchNorm takes its statistics from a micro-batch and moves its running ones n times;
-// every micro-batch drops out other elements. The operators of micro-batch i > 0 carry
-// graph.micro_batch and are called "micro<i>/NAME".
+// With options.accumulate = n, the batch of @train is n times that of the network (@forward), and @train computes one
+// micro-batch after the other. Micro-batch i takes the rows i, i + n, i + 2n, ..., so that rows stay on the rank that
+// has them. The gradients are added up, and the parameters are updated once. `loss` is the mean over the whole batch.
+// BatchNorm takes its statistics from a micro-batch and updates its running statistics n times. Every micro-batch has
+// random numbers of its own. The operators of micro-batch i > 0 carry graph.micro_batch and are called "micro<i>/NAME".
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_TRAINING_TRAINING_H

@@ -16,8 +16,8 @@ namespace tessera::compiler {
 
 namespace {
 
-/// One option text. Keys are declared with where their value goes; run() then parses. So the list
-/// of known keys in messages is the list of what is accepted.
+/// One option text. The caller declares each key with the variable for its value, and run() parses the text. So
+/// messages list exactly the keys that are accepted.
 class OptionText {
 public:
   OptionText(StringRef what, StringRef text) : what_(what.str()), text_(text.str()) {
@@ -222,7 +222,7 @@ llvm::Expected<ScheduleOptions> parseSchedule(StringRef text) {
 llvm::Expected<std::optional<LossScaleOptions>> parseLossScale(StringRef text) {
   OptionText t("loss scale", text);
   LossScaleOptions o;
-  // A scale is a float32 number that stays one when it grows.
+  // The bounds leave room in float32 for the scale to grow.
   constexpr double low = 0x1p-100, high = 0x1p100;
   if (t.name() == "static") {
     o.growth = o.backoff = 1;

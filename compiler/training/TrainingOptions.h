@@ -14,8 +14,8 @@
 //               linear (steps, end, warmup)
 //   loss scales none, static (scale), dynamic (initial, growth, backoff, interval)
 //
-// ignore_index is -100 unless it is said ("none": there is none). A flag may stand without a value (nesterov).
-// Everything unknown, missing or out of range is an error that says what is known.
+// ignore_index is -100 by default ("none": no target is ignored). A flag may stand without a value (nesterov). A key or
+// name that is unknown, missing or out of range is an error that lists what is accepted.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_TRAINING_TRAININGOPTIONS_H
@@ -35,11 +35,11 @@ struct LossOptions {
   Kind kind = CrossEntropy;
   int64_t output = 0; // which of the model's outputs
   double labelSmoothing = 0;
-  /// Targets of this class count for nothing, as in PyTorch; none: every target is a class.
+  /// Targets of this class are left out of the mean, as in PyTorch. nullopt: every target is a class.
   std::optional<int64_t> ignoreIndex = -100;
-  /// The dimension of the classes, negative from the end. Without it: where targetShape tells it,
-  /// that; else the last one up to rank 3 ([n, c], [n, positions, c]), dimension 1 above ([n, c, h,
-  /// w]).
+  /// The dimension of the classes; a negative number counts from the end. Without it the dimension follows from
+  /// targetShape, if that is known. Otherwise it is the last one up to rank 3 ([n, c], [n, positions, c]), and
+  /// dimension 1 from rank 4 on ([n, c, h, w]).
   std::optional<int64_t> classDim;
   /// Not part of the text: the shape of the targets, where the caller knows it.
   std::optional<llvm::SmallVector<int64_t>> targetShape;
@@ -57,8 +57,8 @@ struct OptimizerOptions {
   double weightDecay = 0;
 };
 
-/// The learning rate at step t = 0, 1, ... With warmup = w > 0 it is lr * (t + 1) / w for t < w,
-/// and what follows counts from there (t - w).
+/// The learning rate at step t = 0, 1, ... With warmup = w > 0 it is lr * (t + 1) / w for t < w. From step w on, t in
+/// the formulas below is t - w.
 struct ScheduleOptions {
   enum Kind {
     Constant,
@@ -90,19 +90,19 @@ struct TrainingOptions {
   std::optional<double> clipNorm; // of the global gradient norm
   std::optional<LossScaleOptions> lossScale;
   llvm::SmallVector<AuxOutput> auxOutputs;
-  /// The gradients are those of the loss times this.
+  /// The gradients are those of the loss times this number.
   double gradientScale = 1;
-  /// The program is one rank's of the module's mesh (docs/hybrid.md): gradients are summed over the axes along
-  /// which their parameter (by its dist.sharding) is the same on all ranks.
+  /// The program is that of one rank of the module's mesh (docs/hybrid.md). Gradients are summed over the axes along
+  /// which their parameter is equal on all ranks, which its dist.sharding says.
   bool perRank = false;
-  /// Micro-batches per step: the program's batch is so many of the network's (Training.h).
+  /// Micro-batches per step. The program's batch is this number times the network's batch (Training.h).
   int64_t accumulate = 1;
 };
 
 llvm::Expected<LossOptions> parseLoss(llvm::StringRef text);
 llvm::Expected<OptimizerOptions> parseOptimizer(llvm::StringRef text);
 llvm::Expected<ScheduleOptions> parseSchedule(llvm::StringRef text);
-/// None for "none".
+/// Parses a loss scale. nullopt for "none".
 llvm::Expected<std::optional<LossScaleOptions>> parseLossScale(llvm::StringRef text);
 /// "1=0.01,2=0.5": output number = coefficient. Empty: none.
 llvm::Expected<llvm::SmallVector<AuxOutput>> parseAuxOutputs(llvm::StringRef text);

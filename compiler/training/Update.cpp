@@ -28,7 +28,7 @@ llvm::Expected<dist::AxisList> slicingAxes(Attribute attr, const dist::Mesh &mes
   return axes;
 }
 
-/// In a program that is one rank's: sums every gradient over the ranks that hold the same slice of its parameter.
+/// In mode hybrid, sums every gradient over the ranks that hold the same slice of its parameter.
 llvm::Expected<Slices> sumGradients(OpWriter &b, ProgramBuilder &program, const TrainSlots &slots,
                                     MutableArrayRef<Value> gradients) {
   Slices slices;
@@ -80,7 +80,7 @@ SmallVector<NewValue> updateParameters(OpWriter &b, ProgramBuilder &program, Opt
   return states;
 }
 
-/// Running statistics: what the importer computed.
+/// Adds the new values of the running statistics, which @forward computes.
 void updateStatistics(ProgramBuilder &program, const ForwardResults &forward, const TrainSlots &slots) {
   unsigned state = slots.firstState;
   for (auto [i, value] : llvm::enumerate(forward.states)) {

@@ -1,7 +1,7 @@
 //===- Update.h - from gradients to new parameters -----------------------------------------------===//
 //
-// In this order: gradients are summed over ranks (in a program that is one rank's), freed of the loss scale, clipped,
-// and handed to the optimizer at the step's learning rate. Then the results of @train:
+// The update runs in this order: gradients are summed over ranks (in mode hybrid), divided by the loss scale, clipped,
+// and handed to the optimizer with the step's learning rate. The results of @train are then
 //
 //   loss | parameters | running statistics | the optimizer's states | the loss scale's states | learning rate | norm
 //
@@ -13,7 +13,7 @@
 
 namespace tessera::compiler {
 
-/// Appends all of this to the program, which is not finished yet.
+/// Appends the update and the results to the program. The caller finishes it.
 llvm::Error buildUpdate(ProgramBuilder &program, const ForwardResults &forward, const TrainSlots &slots,
                         const TrainingOptions &options, LossAndGradients found, std::optional<LossScaler> scaler);
 
