@@ -1,4 +1,4 @@
-// What is wrong with a command line by itself, said before any file is read.
+// Checks of the options that need no file.
 #include "compiler/driver/Driver.h"
 #include "compiler/driver/RecomputeTrials.h"
 
@@ -15,7 +15,7 @@ const std::vector<std::string> &compileModes() {
   return names;
 }
 
-/// Mode hybrid, and what it shares with mode data.
+/// Checks the mode, and the options that only some modes accept.
 static llvm::Error checkMode(const CompileOptions &options, llvm::StringRef chooses) {
   const std::string &mode = options.assign.mode;
   const bool isHybrid = mode == "hybrid";

@@ -1,4 +1,4 @@
-// What --recompute asks for, and what of it fits and is predicted to take least.
+// Carries out --recompute. With "auto" it chooses the recomputation that fits and is predicted to take the least time.
 #include "compiler/driver/FitMemory.h"
 #include "compiler/driver/Phases.h"
 #include "compiler/driver/RecomputeTrials.h"
@@ -13,14 +13,15 @@ namespace tessera {
 
 using strategies::AssignOptions;
 
-/// From here on a strategy counts as dearer for the limit of memory's sake.
+/// If the step takes longer than without a limit of memory by more than this factor, the limit has forced the search to
+/// slower strategies, and recomputation may be faster.
 static constexpr double kSqueezed = 1.005;
 
 static strategies::Cost predicted(const strategies::AssignReport &report) {
   return report.functions.empty() ? strategies::Cost(0) : report.functions.front().total();
 }
 
-/// Of the first function, were there no limit of memory.
+/// The predicted time of the first function without a limit of memory.
 static llvm::Expected<strategies::Cost> predictUnlimited(Compilation &run, ModuleOp module, AssignOptions assign) {
   OwningOpRef<ModuleOp> copy(module.clone());
   assign.memoryLimit = std::numeric_limits<int64_t>::max() / 4;
@@ -59,7 +60,7 @@ static llvm::Expected<FittedProgram> fitWith(Compilation &run, ModuleOp module, 
 
 static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, const AssignOptions &assign) {
   std::optional<FittedProgram> best;
-  std::string last, unplaced; // what was tried last; why the last that did not fit did not
+  std::string last, unplaced; // the last trial; the error of the last trial that did not fit
   RecomputeTrials trials;
   trials.run = [&](const Recomputed &again) -> llvm::Expected<bool> {
     last = str(again);
@@ -72,11 +73,11 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
       unplaced = llvm::toString(tried.takeError());
       return false;
     }
-    if (!best || predicted(tried->report) < predicted(best->report)) // of equal ones the first that was tried
+    if (!best || predicted(tried->report) < predicted(best->report)) // of equal trials the first one wins
       best = std::move(*tried);
     return true;
   };
-  // A strategy that mode auto chose to save memory may cost more than computing something again.
+  // Mode auto may have chosen slow strategies to save memory. Recomputation may then be faster.
   std::optional<strategies::Cost> unlimited;
   trials.enough = [&]() -> llvm::Expected<bool> {
     if (assign.mode != "auto" || run.hybrid)
@@ -93,7 +94,7 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
     return e;
   if (!best)
     return llvm::createStringError(unplaced);
-  if (!run.options.dumpPhases.empty() && last != best->recompute) // dumps are of the last one
+  if (!run.options.dumpPhases.empty() && last != best->recompute) // the dumps are those of the last trial
     return fitWith(run, module, assign, llvm::cantFail(parseRecomputed(best->recompute)));
   return std::move(*best);
 }

@@ -23,7 +23,7 @@ Compilation::Compilation(const CompileOptions &options, const Progress &progress
         }
         return success();
       }) {
-  // An error names what it is about. The operator's text, a whole function at worst, would hide it.
+  // Errors name their operator. MLIR would add the operator's text, which may be a whole function.
   context.printOpOnDiagnostic(false);
   context.loadDialect<func::FuncDialect, graph::GraphDialect, dist::DistDialect>();
 }
@@ -33,7 +33,7 @@ llvm::Error Compilation::read(llvm::StringRef chooses) {
     return e;
   if (llvm::Error e = strategies::parseAssign(options.assign).moveInto(assign))
     return e;
-  // Users speak of axes or of splits that may not exist under another mesh: theirs stays as it is.
+  // With strategies of the user the mesh stays as given, since they name axes or splits that another mesh may not have.
   chooseMesh = assign.mode == "auto" && options.assign.strategy.empty() && assign.mesh.numRanks() > 1 &&
                !llvm::StringRef(options.assign.mesh).contains('=');
   if (assign.mode == "hybrid") {
@@ -48,7 +48,7 @@ llvm::Error Compilation::read(llvm::StringRef chooses) {
   if (options.train) {
     training = options.training;
     if (training.lossScale.empty() && options.precision == "f16")
-      training.lossScale = "dynamic"; // gradients in float16 underflow without
+      training.lossScale = "dynamic"; // without it gradients in float16 underflow
     training.perRank = hybrid.has_value();
     import.microBatches = training.accumulate;
   }

@@ -1,7 +1,7 @@
 //===- Compilation.h - one run of the compiler ---------------------------------------------------===//
 //
-// What every phase needs: the options, with their texts read, and where passes run, speak and are timed. Private to
-// the driver.
+// A Compilation holds what every phase needs: the parsed options, and functions that run passes, report progress and
+// measure time. This header is private to the driver.
 //
 //   Compilation run(options, progress);
 //   if (Error e = run.read()) ...
@@ -27,30 +27,31 @@ class Compilation {
 public:
   Compilation(const CompileOptions &options, const Progress &progress);
 
-  /// Checks the options (`chooses`: see checkOptions) and reads their files. Sets what follows.
+  /// Checks the options (`chooses`: see checkOptions), reads their files, and sets the members below.
   llvm::Error read(llvm::StringRef chooses = "");
 
   const CompileOptions &options;
   strategies::AssignOptions assign;
   std::optional<compiler::HybridOptions> hybrid;
   compiler::ImportOptions import;
-  compiler::BuildTrainingPassOptions training; // all but gradientScale, which the imported module tells
-  /// The mesh is a number of ranks: the search chooses how they are arranged.
+  compiler::BuildTrainingPassOptions training; // all but gradientScale, which depends on the imported module
+  /// The mesh was given as a number of ranks, and the search chooses its axes.
   bool chooseMesh = false;
 
   mlir::MLIRContext context;
 
-  /// Runs the passes that `build` adds. A failure is one error, "WHERE: what they said"; an empty `where` is left out.
+  /// Runs the passes that `build` adds. A failure is one error, "WHERE: MESSAGES", without "WHERE: " if `where` is
+  /// empty.
   llvm::Error passes(llvm::StringRef where, mlir::ModuleOp module, llvm::function_ref<void(mlir::PassManager &)> build);
-  /// Writes a file of --dump-phases, if it is asked for.
+  /// Writes a file of --dump-phases, if that option is given.
   llvm::Error dump(mlir::ModuleOp module, llvm::StringRef file) const;
-  /// Tells the time since the last one.
+  /// Reports the time since the previous call as that of `phase`.
   void finished(llvm::StringRef phase);
   void say(const std::string &line) const { progress_(line); }
 
 private:
   const Progress &progress_;
-  std::string said_; // by passes, as errors
+  std::string said_; // the error messages of the passes
   mlir::ScopedDiagnosticHandler handler_;
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };

@@ -10,7 +10,7 @@ using namespace mlir;
 
 namespace tessera {
 
-/// The mesh that is to be used, with those that were compared in `result`.
+/// Sets the mesh to use, and stores the meshes that were compared in `result`.
 static llvm::Error chooseMesh(Compilation &run, ModuleOp module, strategies::AssignOptions &assign,
                               CompileResult &result) {
   if (run.chooseMesh) {
@@ -23,7 +23,7 @@ static llvm::Error chooseMesh(Compilation &run, ModuleOp module, strategies::Ass
   return llvm::Error::success();
 }
 
-/// The unpartitioned program, operator by operator: what --verify holds the plan against.
+/// The unpartitioned program, without fusion. `tessera-run --verify` compares the plan with it.
 static llvm::Expected<OwningOpRef<ModuleOp>> sequentialProgram(Compilation &run, ModuleOp module) {
   OwningOpRef<ModuleOp> copy(module.clone());
   strategies::AssignOptions assign;
@@ -40,7 +40,7 @@ static llvm::Expected<OwningOpRef<ModuleOp>> sequentialProgram(Compilation &run,
   return copy;
 }
 
-/// What stands in the output's folder beside the plans and weights.
+/// Writes the text files of the output's folder, which are those beside plans and weights.
 static llvm::Error writeTexts(const Compilation &run, const CompileResult &result, const std::string &strategies,
                               const OutputDirectory &output) {
   const CompileOptions &options = run.options;
@@ -81,7 +81,7 @@ llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progr
   result.recompute = std::move(fitted->recompute);
   result.numOperators = result.report.functions.empty() ? 0 : result.report.functions[0].operators.size();
 
-  OwningOpRef<ModuleOp> whole; // a program that is one rank's has none
+  OwningOpRef<ModuleOp> whole; // null in mode hybrid
   if (!run.hybrid)
     if (llvm::Error e = sequentialProgram(run, *model->module).moveInto(whole))
       return e;

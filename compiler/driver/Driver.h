@@ -9,7 +9,7 @@
 //   5 local        5-local.mlir        one rank's types, collectives
 //   6 plan         the output directory
 //
-// In mode hybrid the file's program is local from the start: after phase 2 comes 5.
+// In mode hybrid the program of the file is local from the start, and phase 5 follows phase 2.
 //
 //   CompileOptions options;
 //   options.model = "resnet18.onnx";
@@ -19,7 +19,7 @@
 //   options.training.optimizer = "sgd:lr=0.1,momentum=0.9";
 //   Expected<CompileResult> result = compile(options, [](const std::string &line) { puts(line.c_str()); });
 //
-// Nothing appears under the output's name before all of it is written.
+// The output appears under its name only when it is complete.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_DRIVER_DRIVER_H
@@ -37,8 +37,8 @@
 
 namespace tessera {
 
-/// The options of tessera-compile, as text where a user writes text. Passes.td of strategies/modes and
-/// compiler/training describes those of their passes.
+/// The options of tessera-compile. Options that a user writes as text are text here. Those of passes are described in
+/// Passes.td of strategies/modes and compiler/training.
 struct CompileOptions {
   std::string model, output;
   /// `training`, `microBatches` and `perRank` are set by the driver.
@@ -46,69 +46,70 @@ struct CompileOptions {
   /// The mode may also be "hybrid": the model file is one rank's program, and nothing is chosen.
   strategies::AssignStrategiesPassOptions assign;
   std::string hybridOptions; // of mode hybrid: a file (compiler/hybrid/HybridOptions.h)
-  bool train = false;        // a training step, else inference
+  bool train = false;        // compile a training step, else inference
   /// An empty loss scale is "dynamic" with precision f16. `gradientScale` and `perRank` are set by the driver.
   compiler::BuildTrainingPassOptions training;
-  std::string gradientReduction = "mean"; // of those of the batch's slices; or sum
-  std::string precision = "f32";          // or bf16, f16: what products compute with
-  /// Or cheap, full, full:0,2, or auto: what fits and is predicted to take least.
+  std::string gradientReduction = "mean"; // over the gradients of the batch's slices: mean or sum
+  std::string precision = "f32";          // the operands of products: f32, bf16 or f16
+  /// none, cheap, full, full:0,2, or auto: of those that fit the one that is predicted to take the least time.
   std::string recompute = "none";
-  bool fuse = true;          // elementwise operators
-  bool fuseAttention = true; // products with a softmax between
-  /// Values by rule are not stored with the plan: every rank makes what it holds.
+  bool fuse = true;          // fuse elementwise operators and reductions
+  bool fuseAttention = true; // fuse two products with a softmax between into attention
+  /// Initial values that follow from a rule are not stored with the plan. Every rank generates its own blocks.
   bool initAtStart = false;
-  /// What several ranks hold is sent by the first of them at the start.
+  /// Before the first step, the first of the ranks that hold the same block sends it to the others.
   bool broadcastParameters = false;
-  std::string saveStrategies, dumpPhases; // a file, a directory
-  /// What compile.json says (runtime/plan/Recipe.h), asked for last; empty: there is none.
+  std::string saveStrategies, dumpPhases; // names of a file and of a directory
+  /// Returns the text of compile.json (runtime/plan/Recipe.h), and is called last. Empty: there is no such file.
   std::function<std::string()> recipe;
 };
 
 struct CompileResult {
   std::vector<compiler::TensorRole> roles; // of the file's tensors
-  std::vector<std::string> warnings;       // of the importer, sentences; they were told as progress, too
+  std::vector<std::string> warnings;       // sentences of the importer, which were reported as progress, too
   dist::Mesh mesh;
   std::vector<strategies::MeshCandidate> meshes; // the cheapest first; empty: none were compared
   strategies::AssignReport report;
   compiler::MemoryReport memory;
-  std::string recompute = "none"; // or cheap, full, full:0,2
+  std::string recompute = "none"; // none, cheap, full or full:0,2
   size_t numOperators = 0;        // of the first function
 };
 
-/// Takes one line per phase, and one per warning, which begins with "warning: ".
+/// Is called with one line per phase, and with one per warning, which begins with "warning: ".
 using Progress = std::function<void(const std::string &)>;
 
-/// What CompileOptions::assign may have as mode: the modes of assignment, and hybrid.
+/// The modes that CompileOptions::assign accepts: those of strategies/modes, and hybrid.
 const std::vector<std::string> &compileModes();
 
-/// What is wrong with the options by themselves: texts that mean nothing, and options that mean nothing together. No
-/// file is read. `chooses` names the command-line option that makes no sense where nothing is chosen, as in mode
-/// hybrid; empty: there is none. The functions below check the same.
+/// Fails if an option has no meaning, or if options contradict each other. Reads no file. `chooses` names a given
+/// command-line option that needs a mode that chooses strategies, which mode hybrid does not; empty: there is none. The
+/// functions below make the same checks.
 llvm::Error checkOptions(const CompileOptions &options, llvm::StringRef chooses = "");
 
 llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progress &progress);
 
-/// Phases 1 to 3 alone: nothing is written, and the result knows no memory but the search's estimate.
+/// Runs phases 1 to 3 only and writes nothing. The result has the search's estimate of the memory, but no arena.
 llvm::Expected<CompileResult> searchOnly(const CompileOptions &options, const Progress &progress);
 
-/// A cluster of so many machines of the topology's kind, under the same mesh with one axis "node" outside.
+/// The prediction for a cluster of `nodes` machines of the topology's kind. The mesh gets the axis "node" before its
+/// other axes.
 struct ClusterPrediction {
   int64_t nodes = 1, ranks = 1;
-  std::string mesh, error; // error: nothing was found, for this reason
+  std::string mesh, error; // error: why there is no prediction; empty if there is one
   strategies::Cost predicted = 0, communication = 0;
   int64_t memory = 0; // bytes of one rank's arena
   std::string recompute = "none";
   bool fits = false;
 };
 
-/// What the training step (or inference) would take on each; nothing is written.
+/// Predicts the time of the training step (or of inference) on each cluster. Writes nothing.
 llvm::Expected<std::vector<ClusterPrediction>> predictClusters(const CompileOptions &options,
                                                                llvm::ArrayRef<int64_t> nodes, const Progress &progress);
 
-/// A table of them. Efficiency: how much of the first line's speed per rank is left.
+/// The predictions as a table. Efficiency is the speed per rank relative to that of the first line.
 std::string table(llvm::ArrayRef<ClusterPrediction> clusters);
 
-/// The lines that tessera-compile prints at the end; of a search alone those about it.
+/// The lines that tessera-compile prints at the end. After searchOnly they are about the search only.
 std::string summary(const CompileOptions &options, const CompileResult &result);
 
 } // namespace tessera

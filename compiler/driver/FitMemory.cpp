@@ -15,9 +15,9 @@ using strategies::AssignOptions;
 
 char DoesNotFit::ID;
 
-/// Searches again with a smaller limit where the arena does not fit.
+/// The most repetitions of the search, each with another limit, if the arena does not fit.
 static constexpr int kMaxAttempts = 5;
-/// Of the limit in proportion, what is asked for: packing differs from one assignment to the next.
+/// The next search gets this part of the proportional limit, because packing differs from one assignment to the next.
 static constexpr double kMargin = 0.97;
 
 static int64_t limitOf(const AssignOptions &assign) {
@@ -37,12 +37,12 @@ static llvm::Error overLimit(const Compilation &run, const compiler::MemoryRepor
       options.train && options.recompute == "none" ? ", --recompute auto" : "", memory.str()));
 }
 
-/// Lays the program out. Whether it fits is the caller's question.
+/// Lays the program out. The caller checks whether it fits.
 static llvm::Error layOut(Compilation &run, FittedProgram &fitted) {
   return compiler::planMemory(*fitted.local, emitOptions(run)).moveInto(fitted.memory);
 }
 
-/// Phases 3 to 5 once.
+/// Runs phases 3 to 5 once, and lays the program out.
 static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOptions &assign,
                            const strategies::CostModel &model, FittedProgram &fitted) {
   fitted.local = module.clone();
@@ -68,9 +68,9 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
   return layOut(run, fitted);
 }
 
-/// The search counts tensors; the arena adds reshards' buffers and packing. Where that tips the scale the
-/// search gets a smaller limit: one in proportion, then by bisection between what was too small to be met and
-/// what was too large to fit.
+/// The search counts tensors only; the arena also has the buffers of reshards, and gaps between blocks. If the arena is
+/// larger than the limit, the search gets a smaller limit: first one in proportion, then by bisection between a limit
+/// that was too small for any assignment and one whose arena was too large.
 static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp module, AssignOptions assign) {
   const int64_t limit = limitOf(assign);
   const bool searched = assign.mode == "auto" && assign.user.saved.empty();
@@ -103,7 +103,7 @@ static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp modu
   }
 }
 
-/// From phase 2 to phase 5 of a program that is one rank's: there is nothing to choose.
+/// From phase 2 to phase 5 in mode hybrid, where no strategy is chosen.
 static llvm::Expected<FittedProgram> fitHybrid(Compilation &run, ModuleOp module) {
   const AssignOptions &assign = run.assign;
   if (llvm::Error e = assign.topology.fits(assign.mesh))

@@ -1,7 +1,8 @@
-//===- FitMemory.h - one rank's program that fits its memory -------------------------------------===//
+//===- FitMemory.h - strategies whose program fits the memory of a rank ----------------------------===//
 //
-// What a rank needs is known when its arena is laid out (phase 6's first half). The search before it only counts
-// tensors, so it may be asked again, for less. Private to the driver.
+// The memory of a rank is known when its arena is laid out, at the start of phase 6. The search before it counts
+// tensors only. So if the arena is too large, the search runs again with a smaller limit. This header is private to the
+// driver.
 //
 //   Expected<FittedProgram> fitted = fitMemory(run, module, assign);
 //   if (!fitted && fitted.errorIsA<DoesNotFit>()) ...   // another program may
@@ -16,7 +17,7 @@
 
 namespace tessera {
 
-/// The failure that nothing was found within the limit.
+/// The error that no program within the limit was found.
 class DoesNotFit : public llvm::ErrorInfo<DoesNotFit> {
 public:
   static char ID;
@@ -28,20 +29,21 @@ private:
   std::string text_;
 };
 
-/// A program in phase 5, and how it came about.
+/// A program in phase 5, with the strategies and the recomputation that were chosen for it.
 struct FittedProgram {
   mlir::OwningOpRef<mlir::ModuleOp> local;
-  std::string strategies; // as a file that --strategy reads; empty in mode hybrid
+  std::string strategies; // the text of a file that --strategy reads; empty in mode hybrid
   strategies::AssignReport report;
   compiler::MemoryReport memory;
-  std::string recompute = "none"; // as --recompute is written
+  std::string recompute = "none"; // in the form of --recompute
 };
 
-/// Phases 3 to 5 of a module in phase 2, with strategies chosen again until it fits. `module` stays as it is.
+/// Runs phases 3 to 5 on a copy of a module in phase 2, and chooses strategies again until the program fits.
 llvm::Expected<FittedProgram> fitMemory(Compilation &run, mlir::ModuleOp module,
                                         const strategies::AssignOptions &assign);
 
-/// The same, and what --recompute asks for; "auto": what fits and is predicted to take least.
+/// The same with the recomputation of --recompute. "auto" chooses, of those that fit, the one that is predicted to take
+/// the least time.
 llvm::Expected<FittedProgram> fitWithRecompute(Compilation &run, mlir::ModuleOp module,
                                                const strategies::AssignOptions &assign);
 

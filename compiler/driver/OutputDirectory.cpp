@@ -25,8 +25,8 @@ llvm::Error writeFile(const std::string &path, llvm::StringRef text) {
   return status ? llvm::Error::success() : llvm::createStringError(status.message());
 }
 
-/// Whether a directory was left by a process that is dead: the lock of one that lives is held, also on another machine
-/// or in another container, where its number means nothing.
+/// Whether the process that made the directory is dead. A live process holds a lock on its directory. The lock also
+/// works between machines and containers, where process numbers mean nothing.
 static bool isAbandoned(const std::string &directory) {
   const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   const bool free = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
@@ -35,7 +35,7 @@ static bool isAbandoned(const std::string &directory) {
   return free;
 }
 
-/// Removes what killed processes left beside the target.
+/// Removes temporary directories that killed processes left beside the target.
 static void removeAbandoned(const std::string &target) {
   llvm::StringRef parent = llvm::sys::path::parent_path(target);
   std::error_code error;
@@ -69,7 +69,7 @@ llvm::Error OutputDirectory::begin() {
   if (fs::is_symlink_file(target_)) {
     llvm::SmallString<128> real;
     if (fs::real_path(target_, real))
-      return failed(target_, "is a link to what is not there; choose another -o");
+      return failed(target_, "is a link whose target does not exist; choose another -o");
     target_ = real.str().str();
   }
   if (fs::exists(target_)) {
@@ -79,7 +79,7 @@ llvm::Error OutputDirectory::begin() {
     bool empty = fs::directory_iterator(target_, error) == fs::directory_iterator();
     if (error)
       return failed(target_, error.message());
-    // Only what this program made before may be replaced.
+    // Replaces nothing but a plan.
     if (!empty && !fs::exists(target_ + "/rank0.plan"))
       return failed(target_, "exists and is no plan; choose another -o or remove it");
   }
@@ -90,14 +90,14 @@ llvm::Error OutputDirectory::begin() {
   removeAbandoned(target_);
   const std::string process = std::to_string(getpid()), temporary = target_ + kTemporary.str() + process;
   const auto held = rt::Unfinished::hold();
-  temporary_ = target_ + ".new" + process; // nobody takes it for abandoned before it has its lock
+  temporary_ = target_ + ".new" + process; // under this name nobody removes it as abandoned before it is locked
   if (std::error_code error = fs::create_directory(temporary_, /*IgnoreExisting=*/false)) {
     temporary_.clear();
     return failed(target_, "cannot be written: " + error.message());
   }
   lock_ = open(temporary_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ >= 0)
-    static_cast<void>(flock(lock_, LOCK_EX | LOCK_NB)); // where there are no locks, nothing counts as abandoned
+    static_cast<void>(flock(lock_, LOCK_EX | LOCK_NB)); // on a file system without locks nothing counts as abandoned
   if (std::error_code error = fs::rename(temporary_, temporary))
     return failed(target_, "cannot be written: " + error.message());
   temporary_ = temporary;
@@ -112,7 +112,7 @@ llvm::Error OutputDirectory::commit() {
       return failed(target_, error.message());
     temporary_.clear();
   } else if (renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0) {
-    // A file system that cannot exchange two names.
+    // The file system cannot exchange two names, so two renames follow each other.
     const std::string old = target_ + ".old" + std::to_string(getpid());
     if (std::error_code error = fs::rename(target_, old))
       return failed(target_, error.message());

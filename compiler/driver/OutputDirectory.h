@@ -3,10 +3,11 @@
 //   OutputDirectory out("plan");            // plan, or what was there before, stays as it is
 //   if (Error e = out.begin()) ...          // refuses a directory that is no plan
 //   write files under out.file(NAME) ...
-//   if (Error e = out.commit()) ...         // now it is there; without commit nothing is left behind
+//   if (Error e = out.commit()) ...         // now plan has the new files; without commit nothing is left behind
 //
-// The files are made in `plan.tmpPID` and change places with what was there at once. An interrupt removes them
-// (runtime/support/Interrupts.h); what a process left that was killed is removed by the next to the same target.
+// The files are written to `plan.tmpPID`, which then changes names with the old directory in one step. An interrupt
+// removes them (runtime/support/Interrupts.h). The next process with the same target removes the files of a process
+// that was killed.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_DRIVER_OUTPUTDIRECTORY_H
@@ -21,7 +22,7 @@
 
 namespace tessera {
 
-/// Writes beside `path` and renames (rt::writeFile).
+/// Writes a temporary file beside `path` and renames it (rt::writeFile).
 llvm::Error writeFile(const std::string &path, llvm::StringRef text);
 
 class OutputDirectory {

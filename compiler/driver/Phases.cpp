@@ -13,7 +13,7 @@ using namespace mlir;
 
 namespace tessera {
 
-/// More bytes of initial values are not stored but made when a run starts.
+/// The most bytes of initial values that are stored with the plan. More are generated when a run starts.
 static constexpr uint64_t kMaxStoredInit = uint64_t(1) << 30;
 
 // ---- 1 ----
@@ -43,10 +43,10 @@ llvm::Expected<compiler::ImportedModel> importModel(Compilation &run) {
 
 // ---- 2 ----
 
-/// By what the loss's gradients are multiplied, so that they are the mean or the sum that is asked for.
+/// The factor on the gradients of the loss that gives the mean or the sum of --gradient-reduction.
 ///
-/// The loss is a mean over the whole batch. In a program that is one rank's it is a rank's own: the sum of all
-/// ranks' losses is differentiated.
+/// The loss is a mean over the whole batch. In mode hybrid every rank has a loss of its own, and the sum of all ranks'
+/// losses is differentiated.
 static llvm::Expected<double> gradientScale(const Compilation &run, ModuleOp module) {
   const dist::Mesh &mesh = run.assign.mesh;
   const bool sum = run.options.gradientReduction == "sum";
@@ -62,7 +62,7 @@ static llvm::Expected<double> gradientScale(const Compilation &run, ModuleOp mod
   return llvm::createStringError("--gradient-reduction sum: the model has no input with a batch");
 }
 
-/// The operators that the user's strategies name: they must still be there when strategies are chosen.
+/// The operators that the user's strategies name. They must not be fused, because strategies are chosen later.
 static compiler::FuseAttentionPassOptions namedByUser(const Compilation &run, ModuleOp module) {
   compiler::FuseAttentionPassOptions options;
   module.walk([&](Operation *op) {
@@ -81,25 +81,27 @@ llvm::Error buildPrograms(Compilation &run, ModuleOp module) {
       return e;
   return run.passes("", module, [&](PassManager &passes) {
     auto add = [&](std::unique_ptr<Pass> pass) { passes.addNestedPass<func::FuncOp>(std::move(pass)); };
-    // Before gradients, which read the scores. What a user wrote for one rank stays.
+    // Before training, because gradients read the scores. Not in mode hybrid, where the program stays as it was
+    // written.
     if (run.options.fuseAttention && !run.hybrid)
       add(compiler::createFuseAttentionPass(namedByUser(run, module)));
-    // Before gradients: how a parameter is cut says over which ranks its gradient is summed.
+    // Before training, because the cut of a parameter decides over which ranks its gradient is summed.
     if (run.hybrid)
       passes.addPass(compiler::createHybridAnnotatePass(*run.hybrid));
     if (run.options.train)
       passes.addPass(compiler::createBuildTrainingPass(training));
-    // Behind training, whose results are a rank's own until here.
+    // After training, because it combines the results of training over all ranks.
     if (run.hybrid)
       passes.addPass(compiler::createHybridCompletePass(*run.hybrid));
-    // Behind gradients, so that they are lowered, too; before norms are taken apart, whose statistics stay in float32.
+    // After training, so that gradients are lowered, too. Before norms are decomposed, because their statistics stay in
+    // float32.
     if (run.options.precision != "f32")
       add(compiler::createLowerPrecisionPass({.type = run.options.precision}));
-    // Behind gradients: the backward pass of a norm has a shorter formula than that of its parts.
+    // After training, because the gradient of a whole norm has a shorter formula than that of its parts.
     add(compiler::createDecomposeNormsPass());
-    // Merges and removes what the others left.
+    // After the passes that make operators: merges equal ones and removes unused ones.
     add(compiler::createSimplifyPass());
-    // Behind the others: what an input indexes is then as it will run.
+    // Last, so that it sees the operators that will run.
     add(compiler::createIndexLimitsPass());
     passes.addPass(compiler::createVerifyTrainingPass());
   });
@@ -113,7 +115,7 @@ llvm::Error recompute(Compilation &run, ModuleOp module, const compiler::Recompu
 
 // ---- both ----
 
-/// Parameters that @train does not update, though nothing froze them.
+/// Marks parameters that @train does not update, although they are not frozen, as unused.
 static void tellUnused(ModuleOp module, std::vector<compiler::TensorRole> &roles) {
   auto train = module.lookupSymbol<func::FuncOp>("train");
   if (!train)
@@ -152,7 +154,8 @@ llvm::Expected<compiler::ImportedModel> preparedModel(Compilation &run) {
 llvm::Error annotate(Compilation &run, ModuleOp module, const strategies::AssignOptions &assign,
                      strategies::AssignReport &report) {
   return run.passes("", module, [&](PassManager &passes) {
-    // Phase 4 begins with this phase's verifier, which wants no statistics that are cut.
+    // The verifier of phase 3 runs at the start of phase 4, after cut statistics are decomposed, because it refuses
+    // them.
     passes.addPass(strategies::createAssignStrategiesPass(assign, report));
   });
 }
@@ -163,7 +166,7 @@ llvm::Error reshard(Compilation &run, ModuleOp module) {
   return run.passes("partition", module, [](PassManager &passes) { compiler::buildReshardPipeline(passes); });
 }
 
-/// The program that --broadcast-parameters asks for. Last: it is one rank's already.
+/// Adds the program of --broadcast-parameters. It comes last, because it is written as a local program.
 static void addStart(const Compilation &run, PassManager &passes) {
   if (run.options.broadcastParameters)
     passes.addPass(compiler::createAddStartProgramPass());
@@ -172,7 +175,7 @@ static void addStart(const Compilation &run, PassManager &passes) {
 llvm::Error localize(Compilation &run, ModuleOp module, const strategies::CostModel &model, bool fuse) {
   compiler::PartitionOptions options;
   options.fuse = fuse;
-  // The planner must choose by the costs that the strategies were chosen by.
+  // The resharding planner must use the costs with which the strategies were chosen.
   options.cost = [&](const dist::Mesh &) { return model.collectiveCost(); };
   return run.passes("partition", module, [&](PassManager &passes) {
     compiler::buildLocalizePipeline(passes, options);

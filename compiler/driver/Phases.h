@@ -1,6 +1,7 @@
 //===- Phases.h - the six phases, a function each ------------------------------------------------===//
 //
-// Each takes the module from one phase to the next and closes it with its verifier. Private to the driver.
+// Each function takes the module from one phase to the next and ends with the verifier of the new phase. This header is
+// private to the driver.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_DRIVER_PHASES_H
@@ -19,28 +20,28 @@ llvm::Expected<compiler::ImportedModel> importModel(Compilation &run);
 /// 2, training: the step with its gradients and update where the model is trained; norms decomposed.
 llvm::Error buildPrograms(Compilation &run, mlir::ModuleOp module);
 
-/// Both, told and dumped.
+/// Phases 1 and 2, with progress, warnings and dumps.
 llvm::Expected<compiler::ImportedModel> preparedModel(Compilation &run);
 
-/// Between 2 and 3: makes activations again for the backward half.
+/// Between phases 2 and 3: recomputes activations for the backward half.
 llvm::Error recompute(Compilation &run, mlir::ModuleOp module, const compiler::RecomputePassOptions &again);
 
-/// 3, annotated: a strategy on every operator. `report` says what was found, also where it fails.
+/// 3, annotated: a strategy on every operator. `report` is filled even if the function fails.
 llvm::Error annotate(Compilation &run, mlir::ModuleOp module, const strategies::AssignOptions &assign,
                      strategies::AssignReport &report);
 
 /// 4, resharded: every change of sharding is an operator.
 llvm::Error reshard(Compilation &run, mlir::ModuleOp module);
 
-/// 5, local: one rank's types and collectives. `model` is the one that the strategies were chosen by.
+/// 5, local: one rank's types and collectives. `model` is the cost model with which the strategies were chosen.
 llvm::Error localize(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model, bool fuse);
-/// The same for a program that is local from the start.
+/// The same in mode hybrid, where the program is local from the start.
 llvm::Error finishLocal(Compilation &run, mlir::ModuleOp module);
 
 /// 6, plan: weights and one plan per rank in the directory. `whole`: the unpartitioned program, or none.
 llvm::Error emit(Compilation &run, mlir::ModuleOp local, mlir::ModuleOp whole, const compiler::WeightStore &weights,
                  const OutputDirectory &output);
-/// What plans are made with, but for the weights.
+/// The options of emission, without the weights.
 compiler::EmitOptions emitOptions(const Compilation &run);
 
 } // namespace tessera

@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// How many segments at most are left out one by one, and how many are exchanged for cheaper ones.
+/// The most trials that leave out one segment, and the most that exchange a segment for a cheaper one.
 static constexpr int kMaxLeftOut = 5, kMaxExchanged = 5;
 
 llvm::Expected<Recomputed> parseRecomputed(llvm::StringRef text) {
@@ -72,7 +72,7 @@ llvm::Error tryRecomputation(const RecomputeTrials &trials) {
       chosen = std::move(segments);
     (*fits ? many : few) = middle;
   }
-  // The last one may have made others unnecessary.
+  // The last segment that the bisection added may have made earlier ones unnecessary.
   size_t kept = 0;
   for (int tries = 0; tries < kMaxLeftOut && kept + 1 < chosen.size(); ++tries) {
     std::vector<int64_t> fewer = chosen;
@@ -84,7 +84,7 @@ llvm::Error tryRecomputation(const RecomputeTrials &trials) {
     else
       ++kept;
   }
-  // A dear one may do no more here than a cheaper one would.
+  // A cheaper segment may be enough in place of an expensive one.
   auto dearer = [&](int64_t a, int64_t b) { return cost[a] > cost[b]; };
   llvm::stable_sort(chosen, dearer);
   llvm::stable_sort(order, dearer);

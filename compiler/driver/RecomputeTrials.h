@@ -1,16 +1,16 @@
 //===- RecomputeTrials.h - what --recompute auto tries -------------------------------------------===//
 //
-// How much is made again for the backward half: nothing, what is cheap, or segments of the forward half
-// (compiler/transform/Recompute.cpp). Whether a choice fits and what it takes only shows when the program is
-// searched, partitioned and laid out, so few are tried:
+// The backward half may recompute nothing, cheap values, or segments of the forward half
+// (compiler/transform/Recompute.cpp). Whether a choice fits, and how long it takes, is known only after search,
+// partition and layout. So only a few choices are tried:
 //
-//   none, cheap                     and if none of them will do
-//   full, and full:SOME             by bisection, the fewest segments that fit, those first that free most for their
-//                                   price; then without each of them that has become unnecessary, and with
-//                                   cheaper ones in their place
+//   none, cheap                     and if none of them is good enough
+//   full, and full:SOME             a bisection finds the fewest segments that fit, in the order of bytes freed per
+//                                   time; then each segment that has become unnecessary is left out, and expensive
+//                                   ones are replaced by cheaper ones
 //
 //   RecomputeTrials trials{.run = ..., .enough = ..., .segments = ...};
-//   llvm::Error e = tryRecomputation(trials);  // the caller keeps what was best in `run`
+//   llvm::Error e = tryRecomputation(trials);  // `run` keeps the best result
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_DRIVER_RECOMPUTETRIALS_H
@@ -26,7 +26,7 @@
 
 namespace tessera {
 
-/// The level (none, cheap, full) and, of full, the segments: ascending; empty: all.
+/// The level (none, cheap, full) and, for full, the segments in ascending order; empty: all.
 using Recomputed = compiler::RecomputePassOptions;
 
 /// "none", "full", "full:0,2".
@@ -34,11 +34,11 @@ llvm::Expected<Recomputed> parseRecomputed(llvm::StringRef text);
 std::string str(const Recomputed &again);
 
 struct RecomputeTrials {
-  /// Whether it fits; an error ends everything.
+  /// Compiles with this recomputation and returns whether it fits. An error ends all trials.
   std::function<llvm::Expected<bool>(const Recomputed &)> run;
-  /// Whether what fits cannot be much improved on.
+  /// Whether the best result so far is so good that further trials could improve it little.
   std::function<llvm::Expected<bool>()> enough;
-  /// All segments with what they cost, those first that free most bytes for it.
+  /// All segments with the time of their recomputation, in descending order of bytes freed per time.
   std::function<std::vector<std::pair<int64_t, double>>()> segments;
 };
 

@@ -1,8 +1,8 @@
 //===- ReportFile.h - report.json ----------------------------------------------------------------===//
 //
-// What tessera-dump reads of a plan's folder besides the plan: strategies and their costs, the meshes that were
-// compared, memory, and what the model's tensors are ("parameters", with the importer's "warnings"). Private to the
-// driver.
+// tessera-dump reads this file of a plan's folder besides the plan. It has the strategies and their costs, the meshes
+// that were compared, the memory, the roles of the model's tensors ("parameters") and the importer's "warnings". This
+// header is private to the driver.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_DRIVER_REPORTFILE_H

@@ -1,4 +1,4 @@
-// What tessera-compile prints.
+// The lines that tessera-compile prints at the end.
 #include "compiler/driver/Driver.h"
 #include "runtime/support/BytesText.h"
 #include "runtime/support/Printable.h"

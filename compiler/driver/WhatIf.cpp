@@ -12,13 +12,13 @@ namespace tessera {
 
 using strategies::AssignOptions;
 
-/// The machines in place of the one that the options are for.
+/// Changes the options to a cluster of `nodes` machines.
 static llvm::Error enlarge(AssignOptions &assign, int64_t nodes) {
   if (llvm::Error e = assign.topology.withNodes(nodes).moveInto(assign.topology))
     return e;
   if (nodes > 1) {
     if (assign.mesh.findAxis("node") >= 0)
-      return llvm::createStringError("--what-if adds an axis 'node' to the mesh, but %s has one",
+      return llvm::createStringError("--what-if adds an axis 'node' to the mesh, but %s has one: rename it",
                                      assign.mesh.str().c_str());
     if (llvm::Error e =
             dist::Mesh::parse("node=" + std::to_string(nodes) + "," + assign.mesh.str()).moveInto(assign.mesh))
@@ -32,7 +32,7 @@ static void setCosts(ClusterPrediction &cluster, const strategies::AssignReport 
   cluster.communication = report.functions.front().communication;
 }
 
-/// With what --recompute asks for; an error where nothing fits.
+/// Predicts the program that fits, with the recomputation of --recompute. If none fits, `cluster.error` says so.
 static llvm::Error predictFitted(Compilation &run, ModuleOp module, const AssignOptions &assign,
                                  ClusterPrediction &cluster) {
   llvm::Expected<FittedProgram> fitted = fitWithRecompute(run, module, assign);
@@ -47,7 +47,7 @@ static llvm::Error predictFitted(Compilation &run, ModuleOp module, const Assign
   return llvm::Error::success();
 }
 
-/// What the mode chooses, whether it fits or not.
+/// Predicts the program that the mode chooses, whether it fits or not.
 static llvm::Error predictChosen(Compilation &run, ModuleOp module, const AssignOptions &assign,
                                  ClusterPrediction &cluster) {
   OwningOpRef<ModuleOp> local(module.clone());

@@ -89,7 +89,7 @@ def links_stay_and_what_they_name_is_written(c):
     c.compile("--optimizer", "adam:lr=0.5")
     expect((c.folder / "plan").is_symlink() and (c.folder / "moved/rank0.plan").read_bytes() != before, "not behind the link")
     shutil.rmtree(c.folder / "moved")
-    one_line(c.compile(code=1), "plan: is a link to what is not there")
+    one_line(c.compile(code=1), "plan: is a link whose target does not exist")
 
 
 @case
