@@ -26,7 +26,7 @@ namespace {
 ArrayRef<int64_t> shapeOf(Value v) { return cast<RankedTensorType>(v.getType()).getShape(); }
 bool isFloat(Value v) { return isa<FloatType>(cast<RankedTensorType>(v.getType()).getElementType()); }
 
-/// What the importer made of large constants: every rank has its own, whole.
+/// Whether the argument is a large constant of the importer. Every rank holds all of it.
 bool isConstant(StringRef name) { return name.starts_with("constant/"); }
 
 Expected<Sharding> argumentSharding(func::FuncOp func, unsigned arg, const HybridOptions &options) {
@@ -41,7 +41,7 @@ Expected<Sharding> argumentSharding(func::FuncOp func, unsigned arg, const Hybri
   return Sharding::replicated(int64_t(local.size()));
 }
 
-/// Every name in the options is somebody's.
+/// Checks that every name in the options matches an input, output or parameter of the model.
 Error checkNames(ModuleOp module, const HybridOptions &options) {
   std::set<std::string> inputs, parameters, outputs;
   for (func::FuncOp func : module.getOps<func::FuncOp>()) {
@@ -71,8 +71,8 @@ Error checkNames(ModuleOp module, const HybridOptions &options) {
   return check("parameters", "parameter", options.parameters, parameters);
 }
 
-/// Axes along which what meets the random numbers differs: followed from operators that read nothing else to those
-/// that do.
+/// The axes along which the values differ that are combined with the random numbers. The search follows the numbers
+/// through operators that read nothing else (but constants), up to the operators that also read other values.
 AxisSet met(graph::RandomOp random, const Varying &varying) {
   AxisSet set = 0;
   llvm::DenseSet<Value> derived{random.getY()};
@@ -94,7 +94,8 @@ AxisSet met(graph::RandomOp random, const Varying &varying) {
   return set;
 }
 
-/// As if dimension 0 were cut along these axes: where it is the batch's, the numbers are those of the whole program.
+/// Gives random numbers the offsets of a tensor whose dimension 0 is cut along these axes. If dimension 0 is the batch,
+/// the numbers are those of the unpartitioned program.
 void spreadRandom(func::FuncOp func, const Mesh &mesh) {
   const Varying varying(func, mesh);
   Builder builder(func.getContext());
@@ -151,7 +152,8 @@ private:
     return cantFail(func_.getArgAttrOfType<dist::ShardingAttr>(arg, dist::kShardingAttr).resolve(mesh_));
   }
 
-  /// A sum along axes on which the value is equal is a product: adjoints of reductions often are (docs/hybrid.md).
+  /// Replaces a sum over axes along which the value is equal by a product. Adjoints of reductions often are such sums
+  /// (docs/hybrid.md).
   void dropRepetition() {
     for (auto op : make_early_inc_range(func_.getOps<dist::CollectiveOp>())) {
       varying_.update(op);
@@ -185,7 +187,7 @@ private:
       return x;
     auto scalar = RankedTensorType::get({}, cast<RankedTensorType>(x.getType()).getElementType());
     auto constant = graph::ConstantOp::create(builder_, x.getLoc(), scalar, factor);
-    varying_.update(constant); // it may lie where an operator lay that was erased
+    varying_.update(constant); // its address may be that of an operator that was erased
     return named(graph::MulOp::create(builder_, x.getLoc(), x, constant), ".scale");
   }
 
@@ -200,7 +202,7 @@ private:
     return named(dist::CollectiveOp::create(builder_, x.getLoc(), x, mesh_, c));
   }
 
-  /// Over the ranks along the axes; where x does not differ nothing is sent.
+  /// The sum of x over the ranks along the axes. Along axes on which x does not differ, it is a product.
   Value sum(Value x, AxisSet axes) {
     AxisSet differ = axes & varying_.of(x);
     return times(allReduce(x, differ), double(mesh_.size(axisList(axes & ~differ))));
@@ -218,7 +220,7 @@ private:
     return (axisList(axes).size() > 1 ? "axes " : "axis ") + names;
   }
 
-  /// What is one number for all ranks.
+  /// Completes a result that must be one number for all ranks: the loss is averaged, counts are summed.
   Expected<Sharding> number(unsigned r, StringRef role, Value &value) {
     if (AxisSet astray = varying_.of(value) & ~data_)
       return options_.error("", "the " + role + " differs along " + text(astray) +
@@ -287,7 +289,7 @@ private:
     for (unsigned i = 0; i < func_.getNumArguments(); ++i)
       if (graph::updateOf(func_, i) == r)
         updated = i;
-    // The latter two are one number already, which no sum over the batch makes up.
+    // Learning rate and gradient norm are equal on all ranks, and are not summed over the batch.
     const bool isOutput = role == graph::kOutput || role == graph::kLearningRate || role == graph::kGradientNorm;
     Expected<Sharding> cut = updated    ? update(r, *updated, value)
                              : isOutput ? output(r, value)
@@ -313,9 +315,9 @@ private:
   Varying varying_;
   OpBuilder builder_;
   std::string name_;
-  Operation *origin_ = nullptr; // of what is made; null: nothing's but the name's
-  AxisSet data_ = 0;            // that cut inputs or targets: along them the loss is averaged
-  AxisSet counted_ = 0;         // that cut targets: predictions are counted over these
+  Operation *origin_ = nullptr; // the operator whose origin new operators get; null: none
+  AxisSet data_ = 0;            // the axes that cut inputs or targets; the loss is averaged over them
+  AxisSet counted_ = 0;         // the axes that cut targets; predictions are counted over them
 };
 
 } // namespace
@@ -339,7 +341,7 @@ Error complete(ModuleOp module, const HybridOptions &options) {
   for (func::FuncOp func : module.getOps<func::FuncOp>()) {
     for (unsigned i = 0; i < func.getNumArguments(); ++i) {
       if (func.getArgAttr(i, dist::kShardingAttr))
-        continue; // buildTraining's own have none: the step and the targets
+        continue; // arguments that buildTraining added, the step and the targets, have none
       Expected<Sharding> sharding = argumentSharding(func, i, options);
       if (!sharding)
         return sharding.takeError();

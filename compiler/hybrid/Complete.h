@@ -1,14 +1,14 @@
 //===- Complete.h - a per-rank program from import to phase 5 ---------------------------------------===//
 //
-// A program that is one rank's has local types and its own collectives from the start (docs/hybrid.md): it needs no
-// strategies and no resharding, only what ties it to the outside.
+// In mode hybrid the model file is the program of one rank. It has local types and contains its collectives
+// (docs/hybrid.md), so it needs no strategies and no resharding. Two functions add what is missing:
 //
-//   annotate   after import: how every argument is cut (dist.sharding), and random numbers that differ between
-//              ranks where the data that they meet differ
-//   complete   after buildTraining: loss and counts over all ranks, one value for every running statistic, how the
-//              results are cut, whole shapes; then the module is in phase 5 ("local")
+//   annotate   runs after import. It gives every argument its sharding (dist.sharding), and makes random numbers differ
+//              between ranks where the data that they are combined with differ.
+//   complete   runs after buildTraining. It combines loss and counts over all ranks, makes running statistics equal,
+//              and gives arguments and results their shardings and global shapes. Then the module is in phase 5.
 //
-// Both say in one error what does not fit, by the names of the model file.
+// An error names the input, output or parameter of the model file that does not fit.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_HYBRID_COMPLETE_H

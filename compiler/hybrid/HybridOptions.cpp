@@ -20,7 +20,7 @@ using dist::Sharding;
 
 namespace {
 
-using Json = nlohmann::ordered_json; // the order of patterns counts
+using Json = nlohmann::ordered_json; // keeps the order of patterns, since the first that matches wins
 
 constexpr size_t kMaxFile = size_t(16) << 20;
 
@@ -34,7 +34,7 @@ public:
       return options_.error("", "larger than 16 MiB");
     if (rt::nestsDeeper(text, 8))
       return options_.error("", "nested more than 8 deep");
-    // A key that is given twice would hide the first one.
+    // The parser would keep only the last of two equal keys, so equal keys are an error.
     std::vector<std::set<std::string>> keys;
     std::string twice;
     auto watch = [&](int, Json::parse_event_t event, Json &value) {
@@ -100,7 +100,7 @@ private:
     return Error::success();
   }
 
-  /// null, "data", "data+model" or a list of names.
+  /// Reads the axes of a dimension: null, "data", "data+model" or a list of names.
   Error axes(const std::string &key, const Json &value, AxisList &axes) {
     std::vector<std::string> names;
     auto add = [&](const std::string &text) {

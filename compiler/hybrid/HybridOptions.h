@@ -1,7 +1,7 @@
-//===- HybridOptions.h - how a per-rank program lies on the mesh ------------------------------------===//
+//===- HybridOptions.h - the shardings of a per-rank program ------------------------------------------===//
 //
-// What the model file of hybrid mode cannot say: which slices its parameters are, and how the batch and the
-// outputs are cut (docs/hybrid.md). A JSON object, all of it optional:
+// The options say what the model file of mode hybrid cannot say: which slices its parameters are, and how the batch and
+// the outputs are cut (docs/hybrid.md). They are a JSON object. Every key is optional:
 //
 //   {"batch": "data",                                   axes over which data parallelism cuts dimension 0
 //    "inputs": {"tokens": ["data", "seq"]},             axes per dimension, where that is not all
@@ -9,8 +9,9 @@
 //    "outputs": {"logits": ["data", "model"]},
 //    "parameters": {"fc1.*": ["model"], "fc2.weight": [null, "model"]}}
 //
-// Axes of a dimension are null, "data", "data+model" or ["data", "model"]; dimensions at the end may be left out.
-// One star in a name stands for any text; a name of its own goes before patterns, and of these the first.
+// The axes of a dimension are null, "data", "data+model" or ["data", "model"]. Dimensions at the end may be left out.
+// A name may have one star, which stands for any text. A name without a star has precedence over patterns; of several
+// patterns the first one counts.
 //
 //   Expected<HybridOptions> options = HybridOptions::load("mlp.json", mesh);
 //
@@ -35,18 +36,19 @@ struct HybridOptions {
   std::vector<std::pair<std::string, Cuts>> inputs, outputs, parameters; // in the file's order
   std::optional<Cuts> target;
 
-  /// Without a file: the batch is cut by the axis "data", and every parameter is whole on every rank.
+  /// The options without a file: the batch is cut by the axis "data", and every rank holds every parameter whole. Fails
+  /// if the mesh has no such axis.
   static llvm::Expected<HybridOptions> none(const dist::Mesh &mesh);
   static llvm::Expected<HybridOptions> load(llvm::StringRef path, const dist::Mesh &mesh);
   static llvm::Expected<HybridOptions> parse(llvm::StringRef text, llvm::StringRef origin, const dist::Mesh &mesh);
 
-  /// How something that is `local` on every rank is cut; `key` and `name` for messages. What `list` has no entry
-  /// for is whole.
+  /// The sharding of the tensor `name`, whose block on every rank has the shape `local`. It is whole if `list` has no
+  /// entry for it. `key` is for messages.
   llvm::Expected<dist::Sharding> find(const std::vector<std::pair<std::string, Cuts>> &list, llvm::StringRef key,
                                       llvm::StringRef name, llvm::ArrayRef<int64_t> local) const;
-  /// Whether `list` speaks of the name.
+  /// Whether `list` has an entry for the name.
   static bool names(const std::vector<std::pair<std::string, Cuts>> &list, llvm::StringRef name);
-  /// Dimension 0 by the axes of the batch; of a scalar nothing.
+  /// The sharding in which the axes of the batch cut dimension 0. A scalar is not cut.
   dist::Sharding batchSharding(int64_t rank) const;
   llvm::Expected<dist::Sharding> input(llvm::StringRef name, llvm::ArrayRef<int64_t> local) const;
   llvm::Expected<dist::Sharding> targets(llvm::ArrayRef<int64_t> local) const;
@@ -59,7 +61,7 @@ private:
                                           llvm::ArrayRef<int64_t> local) const;
 };
 
-/// The shape of the tensor of which every rank has a `local` block.
+/// The global shape of a tensor whose block on every rank has the shape `local`. Fails if it is too large.
 llvm::Expected<llvm::SmallVector<int64_t>> wholeShape(const dist::Mesh &mesh, const dist::Sharding &sharding,
                                                       llvm::ArrayRef<int64_t> local);
 

@@ -15,7 +15,7 @@ namespace tessera::compiler {
 
 namespace {
 
-/// A pass that works with the options given, or with those of its file.
+/// A pass that runs `Work` with the options of its constructor, or with those of its file.
 template <typename Base, llvm::Error (*Work)(ModuleOp, const HybridOptions &)>
 struct HybridPass : graph::FalliblePass<Base> {
   using graph::FalliblePass<Base>::FalliblePass;

@@ -18,7 +18,7 @@ namespace tessera::compiler {
 #define GEN_PASS_REGISTRATION
 #include "compiler/hybrid/Passes.h.inc"
 
-/// The same passes with a file that is read already.
+/// The same passes with options that were read before.
 std::unique_ptr<mlir::Pass> createHybridAnnotatePass(HybridOptions options);
 std::unique_ptr<mlir::Pass> createHybridCompletePass(HybridOptions options);
 

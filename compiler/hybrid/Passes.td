@@ -1,7 +1,7 @@
 //===- Passes.td - the passes of compiler/hybrid -------------------------------------------------===//
 //
-// What a program that is one rank's needs besides the others' passes (docs/hybrid.md). The module has its mesh from the
-// importer.
+// The passes that only mode hybrid needs, in which the model file is the program of one rank (docs/hybrid.md). The
+// importer has given the module its mesh.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_HYBRID_PASSES_TD
@@ -19,18 +19,18 @@ class HybridPass<string name> : Pass<name, "::mlir::ModuleOp"> {
 }
 
 def HybridAnnotatePass : HybridPass<"hybrid-annotate"> {
-  let summary = "Says how every argument of a per-rank program is cut";
+  let summary = "Adds the sharding of every argument of a per-rank program";
   let description = [{
-    Stands before graph-build-training, which reads dist.sharding of parameters. Random numbers get their place in the
-    whole program's where the data that they meet differ between ranks.
+    The pass runs before graph-build-training, which reads dist.sharding of parameters. Where random numbers are
+    combined with data that differ between ranks, each rank gets its part of the numbers of the unpartitioned program.
   }];
 }
 
 def HybridCompletePass : HybridPass<"hybrid-complete"> {
-  let summary = "Ties a per-rank program to the outside";
+  let summary = "Combines the results of a per-rank program over all ranks, and adds global shapes";
   let description = [{
-    Stands behind graph-build-training. Loss and counts become those of all ranks, running statistics one value, and
-    arguments and results get their whole shapes. Afterwards the module is in phase 5 (local).
+    The pass runs after graph-build-training. Loss and counts become those of all ranks, running statistics become equal
+    on all ranks, and arguments and results get their global shapes. Then the module is in phase 5 (local).
   }];
 }
 

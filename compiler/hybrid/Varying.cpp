@@ -65,7 +65,7 @@ void Varying::update(Operation *op) {
     sets_[result] = set;
 }
 
-/// Axes along which attributes of the kernel differ.
+/// The axes along which attributes of the kernel differ.
 static AxisSet ofAttributes(Operation *op, const Mesh &mesh) {
   auto perRank = op->getAttrOfType<ArrayAttr>(dist::kPerRankAttr);
   if (!perRank)
@@ -101,8 +101,8 @@ AxisSet Varying::ofResult(Operation *op) const {
   case CollectiveKind::Permute:
     break;
   }
-  // Equal along the axes along which blocks move: it does not matter from where they come. Else what arrives
-  // may depend on all that decides where it comes from.
+  // If the operand is equal along all axes along which blocks move, the permutation changes nothing. Otherwise the
+  // result depends on the source, which may depend on the rank's coordinates along other axes as well.
   AxisSet moved = 0;
   for (auto [rank, source] : enumerate(collective.getSources()))
     for (int axis = 0; axis < mesh_.numAxes(); ++axis)
@@ -111,7 +111,7 @@ AxisSet Varying::ofResult(Operation *op) const {
   if (!(set & moved))
     return set;
   for (int64_t rank = 0; rank < mesh_.numRanks(); ++rank) {
-    // Of the rank that agrees in the axes that move, and is the first along the others.
+    // The rank with the same coordinates along the axes that move, and with the coordinates 0 along the others.
     int64_t first = rank;
     for (int axis = 0; axis < mesh_.numAxes(); ++axis)
       if (!(moved >> axis & 1))

@@ -1,10 +1,10 @@
 //===- Varying.h - along which axes a value differs between ranks -----------------------------------===//
 //
-// In a program that is one rank's, a value is equal on all ranks along an axis, or may differ there: inputs differ
-// along the axes that cut them, an operator's results along those of its operands, and collectives take axes away
-// (all-reduce, all-gather, broadcast) or add them (slice, reduce-scatter, all-to-all). What is found is safe: a
-// value may in truth be equal where it is said to differ, never the other way round. (JAX's shard_map calls this
-// the varying manual axes of a value.)
+// In a program of one rank, a value is either equal on all ranks along an axis, or may differ. Inputs differ along the
+// axes that cut them, and results of an operator along the axes of its operands. Collectives remove axes (all-reduce,
+// all-gather, broadcast) or add them (slice, reduce-scatter, all-to-all, halo). The analysis is conservative: a value
+// that it calls differing may be equal, but never the other way round. (JAX's shard_map calls these axes the varying
+// manual axes of a value.)
 //
 //   %h = matmul %x, %w                        x differs along data, w (a slice) along model: h along both
 //   %y = collective "all-reduce" %h {model}   along data only
@@ -21,26 +21,27 @@
 
 namespace tessera::compiler {
 
-/// Axes of a mesh, of which there are at most 16: bit i is axis i.
+/// A set of mesh axes: bit i is axis i. A mesh has at most 16 axes.
 using AxisSet = uint32_t;
 
 AxisSet axisSet(llvm::ArrayRef<int> axes);
-/// Ascending.
+/// The axes of the set, ascending.
 dist::AxisList axisList(AxisSet set);
 /// The axes that cut a tensor.
 AxisSet axesOf(const dist::Sharding &sharding);
-/// All axes of more than one rank.
+/// All axes whose size is above 1.
 AxisSet longAxes(const dist::Mesh &mesh);
 /// "data+model", or "-".
 std::string axesText(const dist::Mesh &mesh, AxisSet set);
 
 class Varying {
 public:
-  /// Every argument of the function has its sharding (dist.sharding).
+  /// Analyses the function. Every argument must have its sharding (dist.sharding).
   Varying(mlir::func::FuncOp func, const dist::Mesh &mesh);
 
   AxisSet of(mlir::Value value) const { return sets_.lookup(value); }
-  /// For what is built or changed afterwards: its results, from its operands.
+  /// Computes the sets of an operator's results again from its operands. Call it for every operator that was built or
+  /// changed after the analysis.
   void update(mlir::Operation *op);
 
 private:
