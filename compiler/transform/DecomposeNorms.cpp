@@ -1,19 +1,19 @@
 //===- DecomposeNorms.cpp - batch normalisation as reductions and arithmetic ---------------------===//
 //
-// Written as reductions over the global tensor and elementwise operators, statistics are over the
-// global batch under every sharding: a cut batch makes partial sums, and who pays them is the
-// search's business.
+// The pass writes batch normalisation as reductions over the global tensor and elementwise operators. So statistics are
+// over the global batch under every sharding: a cut batch gives partial sums, and the search decides where they are
+// reduced.
 //
 //   forward   mean = sum(x) / n;  var = sum((x - mean)^2) / n;  y = x * a + b
 //             with a = scale / sqrt(var + eps), b = bias - mean * a
-//   backward  s = sum(dy), d = sum(dy * (mean - x)) in one go over memory, then
+//   backward  s = sum(dy), d = sum(dy * (mean - x)) in one pass over memory, then
 //             dx = dy * a + (x * p - q), with p = a / n * d * rstd^2, q = a / n * s + p * mean
 //             dscale = -d * rstd, dbias = s
 //
-// Each line that touches x is one pass over memory once it is fused. None shares an elementwise
-// value with another: a shared difference x - mean would be found by CSE and kept in memory from
-// forward to backward, where x is kept anyway. So the backward one has the opposite sign, and the
-// last passes are affine in x with coefficients per channel (as PyTorch's CPU kernels are).
+// After fusion each line that reads x is one pass over memory. No two lines share an elementwise value. Otherwise
+// graph-simplify would merge a shared difference x - mean, and it would be kept in memory from forward to backward
+// although x is kept anyway. So the difference in the backward pass has the opposite sign, and the last passes are
+// affine in x with coefficients per channel, as in PyTorch's CPU kernels.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
@@ -31,7 +31,7 @@ namespace tessera::compiler {
 
 namespace {
 
-/// What both directions need to know about x [n, c, ...].
+/// Shapes of x [n, c, ...] that both directions use.
 struct Channels {
   explicit Channels(Value x) : rank(rankOf(x)) {
     for (int64_t d = 0; d < rank; ++d)
@@ -114,7 +114,7 @@ struct DecomposeNorms : impl::DecomposeNormsPassBase<DecomposeNorms> {
     if (norms.empty())
       return;
     OpWriter writer(getOperation());
-    for (Operation *op : norms) { // in program order: constants made before serve all later ones
+    for (Operation *op : norms) { // in program order, so that later norms share the constants of earlier ones
       Decomposer decomposer(writer, op);
       if (auto norm = dyn_cast<BatchNormOp>(op))
         decomposer.forward(norm);

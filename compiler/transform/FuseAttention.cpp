@@ -1,7 +1,7 @@
 //===- FuseAttention.cpp - attention as one operator -----------------------------------------------===//
 //
-// Exporters write attention as two products with a softmax between. This pass finds that and writes it as
-// graph.attention, whose scores are never in memory as a whole:
+// Exporters write attention as two products with a softmax between. This pass replaces the pattern by graph.attention,
+// whose scores are never in memory as a whole:
 //
 //   %s = matmul %q, %kt             scores
 //   %t = div %s, 8                  or mul, here or on q or k
@@ -10,15 +10,15 @@
 //   %p = softmax %m
 //   %y = matmul %p, %v        ->    %y = attention %q, %k, %v, %mask {scale = 0.125, causal, outside = -1e4}
 //
-// Transpositions that bring heads before rows are left out where q, k and v all have one (rows_first), and so are
-// copies of k and v for every group of queries (grouped-query attention).
+// Transposes that bring heads before rows are removed if q, k and v all have one (rows_first). Copies of k and v for
+// every group of queries are removed, too (grouped-query attention).
 //
-// It computes what stood there: a mask that replaces scores is a bias only if it replaces them by -infinity, a triangle
-// that replaces them by a number says so (`outside`). Left as they are:
-//   - scores that something else reads, as dropout of the probabilities does: it needs a mask of their size;
-//   - a bias that is trained (relative positions): it has no gradient there;
-//   - operators that the option `keep` names: a user's strategy speaks of them;
-//   - 16-bit models: the fused kernels compute in float32 and would convert all operands.
+// The result is unchanged. A mask that replaces scores becomes a bias only if it replaces them by -infinity. For a
+// triangle that replaces them by another number, the attribute `outside` is that number. The pass does not fuse
+//   - scores that another operator reads, for example dropout of the probabilities, which needs a mask of their size;
+//   - a bias that is trained (relative positions), since graph.attention has no gradient for the bias;
+//   - operators that the option `keep` names, since a user's strategy names them;
+//   - 16-bit models, since the fused kernels compute in float32 and would convert all operands.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
@@ -43,7 +43,7 @@ namespace tessera::compiler {
 
 namespace {
 
-/// The keys that row 0 sees, minus one, of a triangle mask[i, j] = (j <= i + start) == `inside`.
+/// `start` of a triangle mask[i, j] = (j <= i + start) == `inside`; nullopt if the mask is none.
 std::optional<int64_t> triangleStart(Value mask, ArrayRef<int64_t> scores, bool inside) {
   DenseElementsAttr attr;
   if (!matchPattern(mask, m_Constant(&attr)) || rankOf(mask) < 2 || attr.isSplat())
@@ -62,7 +62,7 @@ std::optional<int64_t> triangleStart(Value mask, ArrayRef<int64_t> scores, bool 
         return int64_t(-1);
     return n;
   };
-  // Rows that see no or all keys do not tell the start; any other does.
+  // A row that sees no key or all keys does not determine `start`; any other row does.
   std::optional<int64_t> start;
   for (int64_t i = 0; i < rows && !start; ++i)
     if (int64_t n = seen(i); n > 0 && n < keys)
@@ -75,7 +75,7 @@ std::optional<int64_t> triangleStart(Value mask, ArrayRef<int64_t> scores, bool 
   return start;
 }
 
-/// A tensor [.., heads, rows, depth] as a transposition of something.
+/// A tensor [.., heads, rows, depth] as a transpose of another value.
 struct Operand {
   Value source;
   SmallVector<int64_t> perm; // dimension i is the source's dimension perm[i]
@@ -90,7 +90,8 @@ struct Operand {
     std::swap(p[p.size() - 3], p[p.size() - 2]);
     return llvm::is_sorted(p);
   }
-  /// Looks through transpositions and scalings that may go.
+  /// Replaces the source by its operand while it is a transpose or a scaling that may be removed. Multiplies `scale` by
+  /// the factors.
   void peel(double &scale, llvm::function_ref<bool(Operation *)> mayGo) {
     while (Operation *op = source.getDefiningOp()) {
       if (!mayGo(op))
@@ -108,7 +109,7 @@ struct Operand {
     }
   }
   static Value scaled(Operation *op) { return op->getOperand(splatOf(op->getOperand(0)) ? 1 : 0); }
-  /// The factor of a multiplication by (or division by) a number, of the shape of the other operand.
+  /// The factor, if the operator multiplies or divides a value by a number and keeps the value's type.
   static std::optional<double> scaling(Operation *op) {
     if (auto mul = dyn_cast<MulOp>(op)) {
       Value x = splatOf(mul.getA()) ? mul.getB() : mul.getA();
@@ -123,7 +124,8 @@ struct Operand {
   }
 };
 
-/// x [.., u, 1, n, d] of a value [.., u * g, n, d] in which every one of the u matrices stands g > 1 times.
+/// If the value [.., u * g, n, d] repeats each of u matrices g > 1 times, the value x [.., u, 1, n, d] that it repeats;
+/// else null.
 Value repeated(Value v) {
   auto joined = v.getDefiningOp<ReshapeOp>();
   auto stretched = joined ? joined.getX().getDefiningOp<BroadcastOp>() : nullptr;
@@ -182,7 +184,8 @@ private:
     return matchScores(softmax.getX());
   }
 
-  /// From the softmax's operand inwards: additions and masks, a triangle, scalings, the product.
+  /// Matches the softmax's operand, from the outside to the inside: additions and masks, a triangle, scalings, the
+  /// product.
   bool matchScores(Value s) {
     for (bool inner = false;;) {
       Operation *op = s.getDefiningOp();
@@ -263,7 +266,7 @@ private:
     return false;
   }
 
-  /// k and v without the copies for every group of queries, where both have them.
+  /// Removes the copies of k and v for every group of queries, if both have them.
   void ungroup(Operand &k, Operand &v) {
     Operand *both[] = {&k, &v};
     Value once[2];
@@ -298,7 +301,7 @@ private:
       std::swap(k.perm[rank - 2], k.perm[rank - 1]);
     if (second_.getTransposeB())
       std::swap(v.perm[rank - 2], v.perm[rank - 1]);
-    // What scales v would scale the result: it stays.
+    // A scaling of v stays, because it scales the result and not the scores.
     auto goUnscaled = [&](Operation *op) { return mayGo(op) && !Operand::scaling(op); };
     double one = 1;
     q.peel(scale_, go);
@@ -329,7 +332,8 @@ private:
     replace(made, rowsFirst);
   }
 
-  /// Readers that would put rows first take the result as it is.
+  /// Replaces the result of the second product. With rows first, readers that are a transpose to rows first are
+  /// replaced by the result itself.
   void replace(AttentionOp made, bool rowsFirst) {
     Value old = second_.getY(), y = made.getY();
     if (rowsFirst) {

@@ -1,12 +1,12 @@
 //===- IndexLimits.cpp - which values a program's inputs may hold ------------------------------------===//
 //
-// A token outside the vocabulary gives a row of zeros, and a run that learns nothing does not say why. What a program
-// takes from a table by the values of an input bounds these values:
+// A token outside the vocabulary gives a row of zeros, and training fails without an error. If the values of an input
+// are indices into a table, the table's size is a limit for these values:
 //
 //   %ids of an embedding [50257, 768]  ->  %ids {graph.id_limit = 50257 : i64}
 //
-// The pass follows an input through every operator that hands its elements on as they are (handsOn), to every operator
-// for which they are positions (indexedBy). Of several tables the smallest counts.
+// The pass follows an input through every operator that hands its elements on unchanged (handsOn), to every operator
+// that uses them as indices (indexedBy). The limit is the size of the smallest of these tables.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
@@ -37,7 +37,7 @@ struct IndexLimits : impl::IndexLimitsPassBase<IndexLimits> {
           func.setArgAttr(i, kIdLimitAttr, Builder(func).getI64IntegerAttr(limit));
   }
 
-  /// 0: nothing is known.
+  /// The limit of the input's values; 0: there is none.
   static int64_t limitOf(func::FuncOp func, Value input) {
     int64_t limit = 0;
     SmallVector<Value> left{input};
@@ -56,7 +56,7 @@ struct IndexLimits : impl::IndexLimitsPassBase<IndexLimits> {
     return limit;
   }
 
-  /// Of the whole table: a program that is one rank's from the start may hold a part of it.
+  /// The number of entries of the global table. In mode hybrid a rank may hold only a part of it.
   static int64_t extent(func::FuncOp func, const IndexedDim &indexed) {
     if (auto argument = dyn_cast<BlockArgument>(indexed.table))
       if (auto whole = func.getArgAttrOfType<DenseI64ArrayAttr>(argument.getArgNumber(), dist::kGlobalShapeAttr))

@@ -1,13 +1,13 @@
 //===- Passes.h - the passes of compiler/transform -----------------------------------------------===//
 //
-// In the order in which they stand (Passes.td describes each):
+// The passes in the order in which they run (Passes.td describes each):
 //
 //   graph-fuse-attention    before differentiation
 //   graph-lower-precision   mixed precision
 //   graph-decompose-norms   batch_norm and its gradient as reductions and arithmetic
 //   graph-simplify          merges and removes what the others left
-//   graph-index-limits      notes on inputs and targets of which values they may be
-//   graph-recompute         makes activations again for the backward half
+//   graph-index-limits      writes on inputs and targets the limit of their values
+//   graph-recompute         recomputes activations for the backward half
 //
 // and the verifiers of phases 1 and 2: graph-verify-imported, graph-verify-training.
 //
@@ -27,8 +27,8 @@ namespace tessera::compiler {
 #define GEN_PASS_REGISTRATION
 #include "compiler/transform/Passes.h.inc"
 
-/// The segments that the level full of graph-recompute makes again with what they cost, those first that free most
-/// bytes for it.
+/// The segments that the level full of graph-recompute recomputes, each with its cost, in descending order of bytes
+/// freed per cost.
 std::vector<std::pair<int64_t, double>> segmentsByWorth(mlir::func::FuncOp func,
                                                         llvm::function_ref<double(mlir::Operation *)> cost);
 

@@ -11,9 +11,9 @@ class GraphPass<string name> : Pass<name, "::mlir::func::FuncOp"> {
 def FuseAttentionPass : GraphPass<"graph-fuse-attention"> {
   let summary = "Writes two products with a softmax between as graph.attention";
   let description = [{
-    Stands before differentiation: behind it the gradient reads the scores, too. In `@forward` only what has no other
-    trained operand than q, k and v is fused. compiler/transform/FuseAttention.cpp shows the pattern and says what is
-    left as it is.
+    The pass runs before differentiation, because the gradient reads the scores, too. In `@forward` it fuses only
+    attention whose bias is not trained. compiler/transform/FuseAttention.cpp shows the pattern and says what the pass
+    does not fuse.
   }];
   let options = [
     ListOption<"keep", "keep", "std::string", "Names of operators that stay as they are">,
@@ -23,8 +23,8 @@ def FuseAttentionPass : GraphPass<"graph-fuse-attention"> {
 def LowerPrecisionPass : GraphPass<"graph-lower-precision"> {
   let summary = "Gives products and what lies between them 16-bit operands";
   let description = [{
-    Sums, statistics, losses and the optimizer stay in float32. Stands before graph-decompose-norms, which would hide
-    from it what belongs to a normalisation.
+    Sums, statistics, losses and the optimizer stay in float32. The pass runs before graph-decompose-norms, because it
+    treats a normalisation as a whole.
   }];
   let options = [
     Option<"type", "type", "std::string", "\"bf16\"", "bf16 or f16">,
@@ -42,25 +42,25 @@ def DecomposeNormsPass : GraphPass<"graph-decompose-norms"> {
 def SimplifyPass : GraphPass<"graph-simplify"> {
   let summary = "Merges operators that compute the same and removes unused ones";
   let description = [{
-    Names do not count: of two equal operators the first one stays. Stands behind the passes that make operators, which
-    may therefore repeat themselves.
+    Two operators that differ only in their names are equal, and the first one stays. The pass runs after the passes
+    that build operators, so that these may build the same operator more than once.
   }];
 }
 
 def IndexLimitsPass : GraphPass<"graph-index-limits"> {
-  let summary = "Notes on inputs and targets of which values they may be";
+  let summary = "Writes on inputs and targets the limit of their values";
   let description = [{
     A token outside the vocabulary gives a row of zeros. The pass follows an input to the tables that it indexes and
-    writes `graph.id_limit` on the argument: the smallest table's number of entries. The plan says it to the runtime,
-    which refuses data beyond it.
+    writes `graph.id_limit` on the argument: the number of entries of the smallest table. The plan hands it to the
+    runtime, which refuses data outside the limit.
   }];
 }
 
 def RecomputePass : GraphPass<"graph-recompute"> {
-  let summary = "Makes forward values again for the backward half instead of keeping them";
+  let summary = "Recomputes forward values for the backward half instead of keeping them";
   let description = [{
-    Stands behind graph-simplify, which would merge the copies with the originals. `cheap` makes again what elementwise
-    operators make, `full` also whole segments of the forward half, `none` nothing. compiler/transform/Recompute.cpp
+    The pass runs after graph-simplify, which would merge the copies with the originals. `cheap` recomputes results of
+    elementwise operators, `full` whole segments of the forward half, `none` nothing. compiler/transform/Recompute.cpp
     says where segments begin and end.
 
     ```
@@ -76,19 +76,19 @@ def RecomputePass : GraphPass<"graph-recompute"> {
 def VerifyImportedPass : Pass<"graph-verify-imported", "::mlir::ModuleOp"> {
   let summary = "Checks what holds at the end of phase 1";
   let description = [{
-    There is `@infer`, and nothing but it and `@forward`. A function is one block of operators on tensors of static
-    shape. Every argument has a role (input, parameter, state, in `@forward` also step) and a name that no other
-    argument of its role has; every result is an output or the new value of exactly one state, of the same type.
-    `@infer` updates nothing.
+    The module has `@infer` and may have `@forward`, and no other function. A function is one block of operators on
+    tensors of static shape. Every argument has a role (input, parameter, state, in `@forward` also step) and a name
+    that no other argument of its role has; every result is an output or the new value of exactly one state, of the same
+    type. `@infer` updates nothing.
   }];
 }
 
 def VerifyTrainingPass : Pass<"graph-verify-training", "::mlir::ModuleOp"> {
   let summary = "Checks what holds at the end of phase 2";
   let description = [{
-    `@forward` is gone, and no normalisation is left whole. What an argument or a result must have is as in phase 1,
-    with the roles that training adds; `@train` begins with the step, returns exactly one loss, and whatever it updates
-    is a parameter or a state. A parameter or state that several functions have is of one type.
+    The module has no `@forward` and no normalisation that is not decomposed. Arguments and results are as in phase 1,
+    with the roles that training adds. The first argument of `@train` is the step. `@train` returns exactly one loss,
+    and updates only parameters and states. A parameter or state that several functions have has the same type in all.
   }];
 }
 

@@ -1,19 +1,19 @@
-//===- Precision.cpp - 16-bit arithmetic where it pays -------------------------------------------===//
+//===- Precision.cpp - mixed precision -------------------------------------------------------------===//
 //
-// Mixed precision on a whole program, after the gradients are there (docs/adr/0008-mixed-precision.md): products
-// take 16-bit operands and sum in float32; what lies between products, and loses little, is computed and kept in
-// 16 bits; everything else stays in float32: statistics, losses, gradients of parameters, the optimizer,
-// parameters themselves. What kind an operator is of it says itself (graph::precisionOf).
+// The pass lowers a whole program after the gradients are built (docs/adr/0008-mixed-precision.md). Products take
+// 16-bit operands and sum in float32. Operators between products that lose little are computed and stored in 16 bits.
+// Everything else stays in float32: statistics, losses, gradients of parameters, the optimizer, and the parameters.
+// graph::precisionOf gives the kind of an operator.
 //
 //   %h = matmul %x, %w          %xl = cast %x; %wl = cast %w; %h = matmul %xl, %wl {wide}      float32
 //   %r = relu %h          ->    %hl = cast %h; %r = relu %hl                                   16 bits
 //   %y = matmul %r, %v          %vl = cast %v; %y = matmul %r, %vl {wide}                      float32
 //   %s = reduce_sum %y          %s = reduce_sum %y                                             float32
 //
-// Two sweeps decide. Forward: a value is *narrow* if it is a product's result, or if an operator that follows its
-// operands makes it from narrow values (parameters and constants go along). Backward: such an operator does run
-// in 16 bits if something that wants 16 bits reads what it makes. So the sums that products hand to optimizer and
-// loss are never rounded, and an addition of gradients, which nothing but the optimizer reads, is in float32.
+// Two sweeps decide. In the forward sweep a value is *narrow* if it is the result of a product, or if an operator of
+// the kind Follows makes it from narrow values. (Its other operands may be parameters and constants.) In the backward
+// sweep such an operator runs in 16 bits if a reader of its result takes 16 bits. So the sums that products hand to the
+// optimizer and the loss are never rounded, and an addition of gradients that only the optimizer reads is in float32.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
@@ -70,7 +70,7 @@ private:
     }
     return any;
   }
-  /// Operands and results of the size of the first result: those that normalisation keeps in 16 bits.
+  /// Whether the value has the type of the first result. A normalisation stores such operands and results in 16 bits.
   static bool isData(Operation *op, Value v) { return v.getType() == op->getResult(0).getType(); }
 
   void findNarrow(Operation *op) {
@@ -107,7 +107,7 @@ private:
   bool runsNarrow(Operation *op) const {
     if (precisionOf(op) != Precision::Follows)
       return false;
-    // A comparison reads what is there: 16 bits if something else wanted them.
+    // A comparison reads 16-bit operands only if another operator needs them in 16 bits anyway.
     if (!isFloat(op->getResult(0)))
       return followsNarrow(op) && llvm::all_of(op->getOperands(), [&](Value v) {
                return !isFloat(v) || goesAlong_.contains(v) || wanted_.contains(v);
@@ -129,10 +129,10 @@ private:
     }
   }
 
-  /// The value in 16 bits; for a reader `op`.
+  /// The value in 16 bits, for the reader `op`.
   Value narrowForm(Value v, Operation *op) {
     if (!isSingle(v))
-      return v; // integers, and what is lowered already
+      return v; // integers, and values that have 16 bits already
     Value &form = narrowForms_[v];
     if (form)
       return form;
@@ -144,7 +144,7 @@ private:
     setName(v, op);
     return form = writer_.cast(v, narrow_);
   }
-  /// The value in float32; each reader has its own conversion, which costs it nothing inside a loop.
+  /// The value in float32, for the reader `op`. Each reader has its own conversion, which costs nothing inside a loop.
   Value wideForm(Value v, Operation *op) {
     if (elementTypeOf(v) != narrow_ || !lowered_.contains(v))
       return v;
@@ -152,15 +152,16 @@ private:
     setName(v, op);
     return writer_.cast(v, Float32Type::get(v.getContext()));
   }
-  /// Conversions stand where the value is made, so that every reader may use them; those of arguments where the
-  /// first of them is, so that they take no memory before.
+  /// Moves the builder to where a conversion is inserted: right behind the operator that makes the value, so that every
+  /// reader can use it. The conversion of an argument stands before its first reader, so that it takes no memory
+  /// before.
   void moveBehind(Value v, Operation *op) {
     Operation *maker = v.getDefiningOp();
     writer_.moveBefore(maker ? maker->getNextNode() : op);
   }
   void setName(Value v, Operation *op) {
     Operation *maker = v.getDefiningOp();
-    // What stems from an operator is called "NAME/...": strategies for NAME speak of it as well.
+    // The name begins with "NAME/", so that a user's strategies for NAME apply to the conversion, too.
     std::string name =
         maker ? nameOf(maker) + "/cast" : argName(func_, cast<BlockArgument>(v).getArgNumber()).str() + ".cast";
     writer_.setName(name);

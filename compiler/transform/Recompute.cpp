@@ -1,7 +1,7 @@
-//===- Recompute.cpp - activations computed again instead of kept --------------------------------===//
+//===- Recompute.cpp - recomputes activations instead of keeping them ------------------------------===//
 //
-// The backward half of a training program reads values of the forward half, which lie in memory in between. This
-// pass makes some of them again right before they are needed, from what is kept (docs/adr/0009-recomputation.md).
+// The backward half of a training program reads values of the forward half, which occupy memory in between. This pass
+// recomputes some of them from other values right before they are needed (docs/adr/0009-recomputation.md).
 //
 //   %a = relu %x                 %a = relu %x
 //   %y = matmul %a, %w           %y = matmul %a, %w          %a can go here
@@ -9,14 +9,14 @@
 //                                %b = relu %x                again/...
 //   %dw = matmul %a, %dy         %dw = matmul %b, %dy
 //
-// "cheap": what elementwise operators make is made again where what they read is kept anyway, or is smaller.
-// "full":  the forward half is cut in segments where little crosses; what crosses is kept, and each segment but the
-//          last runs again before its gradients (Chen et al., "Training deep nets with sublinear memory cost", 2016).
-//          The number of segments is the one with the least of: all that crosses + the largest segment. Or only the
-//          segments that are asked for run again.
+// "cheap": results of elementwise operators are recomputed if the operands are kept anyway, or are smaller.
+// "full":  the forward half is cut into segments at places that few bytes cross. The values that cross a cut are kept,
+//          and each segment but the last runs again before its gradients (Chen et al., "Training deep nets with
+//          sublinear memory cost", 2016). The number of segments minimises the sum of all bytes that cross a cut and
+//          the bytes of the largest segment. The option `segments` selects the segments that run again.
 //
-// Copies are the same operators on the same operands: random numbers hash their index, so masks are the same, and
-// small values (statistics) are kept, so that no sum crosses ranks twice.
+// The copies are the same operators on the same operands. Random numbers are a hash of their index, so masks are equal.
+// Small values (statistics) are kept, so that no sum over ranks runs twice.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
@@ -42,9 +42,9 @@ namespace tessera::compiler {
 
 namespace {
 
-/// Values of less than this part of the largest one are kept in any case.
+/// A value is always kept if it has less than 1 / kSmall of the bytes of the largest one.
 constexpr int64_t kSmall = 32;
-/// More segments than this gain nothing on any network that exists.
+/// The most segments that are tried. More would gain nothing on known networks.
 constexpr int kMaxSegments = 64;
 
 int64_t bytesOf(Value v) {
@@ -102,7 +102,7 @@ public:
       again({v}, stops);
   }
 
-  /// `which`: of the segments, ascending; empty: all. How many segments there are.
+  /// Recomputes the segments `which`, ascending; empty: all. Returns the number of segments.
   int full(ArrayRef<int64_t> which) {
     std::vector<Segment> segments = findSegments();
     for (auto [s, segment] : llvm::enumerate(segments))
@@ -119,12 +119,12 @@ public:
         bytes += double(bytesOf(v));
       const DenseSet<Operation *> needed =
           neededFor(segment.values, [&, &segment = segment](Value v) { return isKept(segment, v); });
-      for (Operation *op : forward_) // in this order: sums of floating point
+      for (Operation *op : forward_) // in program order, so that the floating-point sum is always the same
         if (needed.contains(op))
           time += cost(op);
       worth.push_back({-bytes / std::max(time, 1e-30), int64_t(s), time});
     }
-    llvm::sort(worth); // of equal ones the first: its copies run when everything behind it is gone
+    llvm::sort(worth); // of equal ones the earlier first: its copies run when later activations are freed already
     std::vector<std::pair<int64_t, double>> order;
     for (auto [value, s, time] : worth)
       order.push_back({s, time});
@@ -132,7 +132,8 @@ public:
   }
 
 private:
-  /// Of the forward half from one cut to the next: what backward reads and nothing behind it does.
+  /// The operators of the forward half from one cut to the next, and their results that the backward half reads and
+  /// that no later operator of the forward half does.
   struct Segment {
     int first, last;
     SmallVector<Value> values;
@@ -151,15 +152,15 @@ private:
     }
     return segments;
   }
-  /// Whether the copies of a segment can read it.
+  /// Whether the copies of a segment can read the value, because it is kept.
   bool isKept(const Segment &segment, Value v) const {
     return alwaysKept(v) || position_.lookup(v.getDefiningOp()) < segment.first || lastForwardReader(v) >= segment.last;
   }
 
   bool isForward(Operation *op) const { return position_.contains(op); }
-  /// The optimizer is neither: what it reads that no gradient does is its own.
+  /// Whether the operator belongs to the backward half. The optimizer does not.
   bool isGradient(Operation *op) const { return op->hasAttr(kGradOfAttr) && !isForward(op); }
-  /// Takes no memory worth speaking of, or lies there anyway.
+  /// Whether the value takes little memory, or is in memory anyway.
   bool alwaysKept(Value v) const {
     Operation *op = v.getDefiningOp();
     return !op || op->hasTrait<OpTrait::ConstantLike>() || bytesOf(v) * kSmall < largest_;
@@ -170,7 +171,8 @@ private:
   int forwardReaders(Value v) const {
     return int(llvm::count_if(v.getUsers(), [&](Operation *user) { return isForward(user); }));
   }
-  /// Position of the last forward operator that reads the value; beyond all where a result of the program does.
+  /// The position of the last forward operator that reads the value. If the value is a result of the program, the
+  /// largest integer.
   int lastForwardReader(Value v) const {
     int last = -1;
     for (Operation *user : v.getUsers())
@@ -190,7 +192,8 @@ private:
     }
   }
 
-  /// Cuts before these positions of the forward half, ascending. What lies behind the last runs once.
+  /// The positions of the forward half before which a segment ends, ascending. The operators behind the last position
+  /// run only once.
   std::vector<int> chooseCuts() const {
     size_t n = forward_.size();
     std::vector<int64_t> crossing(n + 1, 0), kept(n + 1, 0); // kept: backward reads it, up to here
@@ -212,7 +215,7 @@ private:
       std::vector<int> cuts;
       int64_t total = 0, largest = 0;
       for (int s = 1; s < segments; ++s) {
-        // Around an even share of the bytes, where the least crosses.
+        // The place that the fewest bytes cross, among those near an even share of the bytes.
         auto share = [&](int64_t halves) { return kept[n] / (2 * segments) * halves; };
         int choice = -1;
         for (size_t p = cuts.empty() ? 1 : cuts.back() + 1; p < n; ++p)
@@ -250,7 +253,8 @@ private:
     return needed;
   }
 
-  /// Makes the values again before the first backward operator that reads one of them, from those at which `stops`.
+  /// Recomputes the values before the first backward operator that reads one of them. The copies start from the values
+  /// for which `stops` is true.
   void again(ArrayRef<Value> values, function_ref<bool(Value)> stops) {
     Operation *before = nullptr;
     for (Value v : values)

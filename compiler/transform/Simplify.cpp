@@ -1,11 +1,11 @@
 //===- Simplify.cpp - the same value is computed once --------------------------------------------===//
 //
-// Differentiation and decomposition write operators that exist already (a reciprocal standard
-// deviation in forward and backward). MLIR's CSE compares all attributes and so keeps operators
-// apart that differ in nothing but graph.name and graph.grad_of; here names and origins (GraphOrigin.h) do
-// not count, and the first operator keeps its own.
+// Differentiation and decomposition build operators that exist already, for example the reciprocal standard deviation
+// in forward and backward. MLIR's CSE compares all attributes, so it does not merge operators that differ only in
+// graph.name and graph.grad_of. This pass ignores names and origins (GraphOrigin.h), and the first operator keeps its
+// own.
 //
-// Value numbering over one block; what is dominated is later in the block. Unused operators go.
+// The algorithm is value numbering over one block. Unused operators are erased.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
@@ -35,7 +35,7 @@ struct Simplify : impl::SimplifyPassBase<Simplify> {
   }
 
   static void simplify(Block &block) {
-    // Pointers are compared for equality only: what is merged does not depend on their order.
+    // The order of pointers only affects the look-up. Which operators are merged depends on equality alone.
     using Key = std::vector<const void *>;
     std::map<Key, Operation *> known;
     for (Operation &op : llvm::make_early_inc_range(block)) {

@@ -1,7 +1,7 @@
 //===- VerifyPrograms.cpp - what holds at the end of phases 1 and 2 ------------------------------===//
 //
-// What later phases take for granted of whole programs, so that a mistake of the importer, of training or of a
-// transformation is one sentence at its place and no wrong plan.
+// The verifiers check what later phases assume of whole programs. So an error in the importer, in training or in a
+// transformation becomes one message at its place instead of a wrong plan.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
@@ -61,7 +61,7 @@ LogicalResult verifyBody(func::FuncOp func) {
   return success();
 }
 
-/// Every argument has a role that the function knows, and a name that is its own among those of the role.
+/// Checks that every argument has a role that the function may have, and a name that no other argument of the role has.
 LogicalResult verifyArguments(func::FuncOp func, Roles roles) {
   llvm::StringSet<> seen;
   for (unsigned i = 0; i < func.getNumArguments(); ++i) {
@@ -77,7 +77,8 @@ LogicalResult verifyArguments(func::FuncOp func, Roles roles) {
   return success();
 }
 
-/// Every result has a role that the function knows; an update is the new value of exactly one argument.
+/// Checks that every result has a role that the function may have, and that an update is the new value of exactly one
+/// argument.
 LogicalResult verifyResults(func::FuncOp func, Roles roles) {
   SmallVector<int> updated(func.getNumResults(), -1);
   for (unsigned i = 0; i < func.getNumArguments(); ++i) {
@@ -85,7 +86,7 @@ LogicalResult verifyResults(func::FuncOp func, Roles roles) {
     if (!result)
       continue;
     StringRef role = argRole(func, i), name = argName(func, i);
-    // Nothing but training changes parameters.
+    // Only @train changes parameters.
     if (role != kState && !(role == kParameter && func.getName() == "train"))
       return func.emitError("updates '") << name << "', whose role is " << role;
     if (*result >= func.getNumResults() || resultRole(func, *result) != kUpdate)
@@ -115,7 +116,7 @@ LogicalResult verifyFunction(func::FuncOp func) {
                  succeeded(verifyResults(func, signature.results)));
 }
 
-/// The module's functions are some of these, each as it should be.
+/// Checks that every function of the module is one of these and has its signature.
 LogicalResult verifyFunctions(ModuleOp module, Roles names) {
   for (func::FuncOp func : module.getOps<func::FuncOp>()) {
     if (!llvm::is_contained(names, func.getName()))
@@ -134,7 +135,8 @@ LogicalResult verifyImported(ModuleOp module) {
   return success();
 }
 
-/// What several functions hold is one tensor when the plan runs.
+/// Checks that a parameter or state has the same type in all functions, because they share its memory when the plan
+/// runs.
 LogicalResult verifyShared(ModuleOp module) {
   llvm::StringMap<std::pair<Type, func::FuncOp>> known;
   for (func::FuncOp func : module.getOps<func::FuncOp>())
@@ -156,7 +158,7 @@ LogicalResult verifyTraining(ModuleOp module) {
     return failure();
   if (auto train = module.lookupSymbol<func::FuncOp>("train")) {
     if (train.getNumArguments() == 0 || argRole(train, 0) != kStep)
-      return train.emitError("does not begin with the step");
+      return train.emitError("must have the step as its first argument");
     auto losses =
         llvm::count_if(llvm::seq(train.getNumResults()), [&](unsigned i) { return resultRole(train, i) == kLoss; });
     if (losses != 1)
@@ -165,7 +167,7 @@ LogicalResult verifyTraining(ModuleOp module) {
   WalkResult walk = module.walk([](Operation *op) {
     if (!isa<BatchNormOp, BatchNormGradOp>(op))
       return WalkResult::advance();
-    op->emitError("is left whole: graph-decompose-norms stands before this");
+    op->emitError("is not decomposed: run graph-decompose-norms before this pass");
     return WalkResult::interrupt();
   });
   return failure(walk.wasInterrupted());

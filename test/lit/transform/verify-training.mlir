@@ -8,7 +8,7 @@ func.func @forward(%x: tensor<2xf32> {graph.role = "input", graph.name = "x"})
 }
 
 // -----
-// expected-error @below {{does not begin with the step}}
+// expected-error @below {{must have the step as its first argument}}
 func.func @train(%x: tensor<f32> {graph.role = "input", graph.name = "x"},
                  %s: tensor<i64> {graph.role = "step", graph.name = "step"})
     -> (tensor<f32> {graph.role = "loss", graph.name = "loss"}) {
@@ -65,7 +65,7 @@ func.func @infer(%x: tensor<2x3x4x4xf32> {graph.role = "input", graph.name = "x"
                  %s: tensor<3xf32> {graph.role = "parameter", graph.name = "s"},
                  %b: tensor<3xf32> {graph.role = "parameter", graph.name = "b"})
     -> (tensor<2x3x4x4xf32> {graph.role = "output", graph.name = "y"}) {
-  // expected-error @below {{is left whole: graph-decompose-norms stands before this}}
+  // expected-error @below {{is not decomposed: run graph-decompose-norms before this pass}}
   %y, %m, %v = graph.batch_norm %x, %s, %b {epsilon = 1.0e-5 : f64} : (tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>)
   return %y : tensor<2x3x4x4xf32>
 }
