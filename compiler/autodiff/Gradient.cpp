@@ -1,8 +1,8 @@
 //===- Gradient.cpp ------------------------------------------------------------------------------===//
 //
-// One sweep forward marks the values that depend on `wrt` (active); one sweep backward over the
-// block calls the rule of every active operator whose result has an adjoint. Block order is a
-// topological order, so an operator's adjoints are complete when it is reached.
+// A forward sweep marks the values that depend on `wrt` as active. A backward sweep over the block calls the rule of
+// every active operator whose result has an adjoint. The order of the block is a topological order, so the adjoints of
+// an operator's results are complete when the sweep reaches it.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/autodiff/Gradient.h"
@@ -41,14 +41,14 @@ bool GradientContext::derived(unsigned operand) {
       continue;
     if (!needs(operand))
       return true;
-    // The operator itself, with dy for this operand and 0 for the others of its group.
+    // The adjoint is the operator itself with dy for this operand and 0 for the other operands of its group.
     SmallVector<Value> operands(op_->getOperands());
     for (int other : group)
       operands[other] = b.constant(elementTypeOf(operands[other]), 0.0);
     operands[operand] = dy();
     Value adjoint;
     if (isa<AddOp>(op_))
-      adjoint = b.add(operands[0], operands[1]); // folds the zero
+      adjoint = b.add(operands[0], operands[1]); // folds the addition of 0
     else if (isa<SubOp>(op_))
       adjoint = b.sub(operands[0], operands[1]);
     else if (isa<MulOp>(op_))
@@ -105,7 +105,7 @@ public:
       return llvm::Error::success();
     SmallVector<Operation *> order;
     for (Operation &op : block->without_terminator())
-      order.push_back(&op); // what the sweep appends is not part of it
+      order.push_back(&op); // the sweep does not visit the operators that it appends
     for (Operation *op : order)
       activate(op);
     for (Operation *op : llvm::reverse(order))

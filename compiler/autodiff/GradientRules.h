@@ -1,18 +1,16 @@
 //===- GradientRules.h - the table of gradient rules ---------------------------------------------===//
 //
-// A rule says what one operator hands back to its operands. It sees the operator and the adjoints
-// of its results through GradientContext and contributes adjoints of the operands that are asked
-// for:
+// A rule computes the adjoints of an operator's operands from those of its results. It gets the operator and a
+// GradientContext, and contributes an adjoint for each operand that needs one:
 //
 //   rule<ReshapeOp>([](ReshapeOp op, GradientContext &c) {
 //     c.give(0, c.b.reshape(c.dy(), shapeOf(op.getX())));
 //   });
 //
-// Contributions may have the broadcast shape: give() sums over the stretched dimensions. The rules of
-// elementwise operators are the column GRADIENT of runtime/support/Elementwise.def. One that is linear in
-// an operand (the "linear" clause of its sharding rule) says only that: the adjoint is the operator itself
-// with the result's adjoint in the operand's place and zeros for the operands that are partial together
-// with it (derived()).
+// A contribution may have the broadcast shape; give() sums over the repeated dimensions. The rules of elementwise
+// operators are the column GRADIENT of runtime/support/Elementwise.def. An operator that is linear in an operand (the
+// "linear" clause of its sharding rule) needs no formula. Its adjoint is the operator itself, with the result's adjoint
+// in the operand's place and zeros for the operands of the same linear group (derived()).
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_AUTODIFF_GRADIENTRULES_H
@@ -38,15 +36,15 @@ public:
 
   /// Adjoint of a result; null if nothing depends on it.
   mlir::Value dy(unsigned result = 0) const { return adjoints_[result]; }
-  /// Whether the adjoint of this operand is asked for. Rules must not build anything otherwise.
+  /// Whether the adjoint of this operand is needed. If not, a rule must build nothing for it.
   bool needs(unsigned operand) const { return needed_[operand]; }
-  /// Contributes to the operand's adjoint (ignored if nobody needs it).
+  /// Adds to the operand's adjoint. Does nothing if the adjoint is not needed.
   void give(unsigned operand, mlir::Value adjoint);
-  /// Names what is built next "<operator>.<suffix>"; ".grad" is the default.
+  /// Sets the name of the operators that are built next to "<operator>.<suffix>". The default suffix is "grad".
   void name(llvm::StringRef suffix);
-  /// The operand's adjoint by linearity; see above. False: the operator is not linear in it.
+  /// Contributes the operand's adjoint by linearity (see above). Returns false if the operator is not linear in it.
   bool derived(unsigned operand);
-  /// This operator cannot be differentiated here; `why` completes a sentence.
+  /// Reports that this operator cannot be differentiated here. The message is "cannot differentiate OPERATOR: WHY".
   void fail(const llvm::Twine &why) { error_ = why.str(); }
   llvm::StringRef error() const { return error_; }
 
@@ -68,8 +66,8 @@ public:
   /// The operator's rule; null: none.
   const GradientRule *find(mlir::Operation *op) const;
   bool has(mlir::OperationName name) const { return rules_.contains(name.getTypeID()); }
-  /// An operator whose derivative is zero wherever it has one (random, ...; of the elementwise ones those that
-  /// Elementwise.def says to go in steps).
+  /// Whether the operator's derivative is zero wherever it exists. This holds for random numbers, ..., and for the
+  /// elementwise operators that Elementwise.def marks as step functions.
   bool isConstant(mlir::OperationName name) const { return constants_.contains(name.getTypeID()); }
 
   template <typename OpT, typename Fn> void rule(Fn fn) {

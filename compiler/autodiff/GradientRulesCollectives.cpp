@@ -1,11 +1,12 @@
-//===- GradientRulesCollectives.cpp - collectives of programs that are one rank's -------------------===//
+//===- GradientRulesCollectives.cpp - collectives of per-rank programs (mode hybrid) ----------------===//
 //
-// What is differentiated is the sum of all ranks' losses (docs/adr/0010-hybrid-mode.md): all ranks' values together
-// are one vector, a collective is a linear map of it (except maxima), and its rule is the transposed map.
+// In mode hybrid the sum of all ranks' losses is differentiated (docs/adr/0010-hybrid-mode.md). The values of all ranks
+// together are one vector. A collective is a linear map of this vector, except maxima and minima. Its gradient rule is
+// the transposed map:
 //
 //   all-reduce     all-reduce           every rank's copy of the result adds to every rank's operand
 //   all-gather     reduce-scatter
-//   all-to-all     the same, back
+//   all-to-all     all-to-all with the dimensions exchanged
 //   broadcast      reduce to the root, zeros elsewhere
 //   permute        the inverse permutation
 //   slice          the block in its place, zeros around
@@ -28,7 +29,7 @@ using dist::CollectiveOp;
 
 namespace {
 
-/// A step from y's shape back to x's.
+/// A collective from y's shape back to x's shape.
 Collective back(const Collective &forward, CollectiveKind kind) {
   Collective c;
   c.kind = kind;
@@ -39,7 +40,8 @@ Collective back(const Collective &forward, CollectiveKind kind) {
   return c;
 }
 
-/// Equal extrema share the adjoint evenly, on whichever ranks they lie. `y` and `dy` have x's shape.
+/// Contributes the adjoint of a maximum or minimum. Equal extrema share it evenly, also if they lie on different ranks.
+/// `y` and `dy` have x's shape.
 void extremum(CollectiveOp op, Context &c, Value y, Value dy, const dist::Mesh &mesh) {
   Value x = op.getX();
   Value hit = c.b.binary<EqOp>(x, y);
@@ -47,7 +49,7 @@ void extremum(CollectiveOp op, Context &c, Value y, Value dy, const dist::Mesh &
   c.give(0, c.b.select(hit, c.b.div(dy, count), c.b.constant(elementTypeOf(x), 0.0)));
 }
 
-/// Zeros but for the rank's own block.
+/// The adjoint at the rank's own block, and zeros elsewhere.
 Value inPlace(CollectiveOp op, Context &c, const Collective &slice, const dist::Mesh &mesh) {
   SmallVector<int64_t> zeros(slice.localIn.size(), 0), hi = zeros;
   hi[slice.dim] = slice.localIn[slice.dim] - slice.localOut[slice.dim];
@@ -118,7 +120,7 @@ void collective(CollectiveOp op, Context &c) {
     return c.give(0, inPlace(op, c, forward, mesh));
   case CollectiveKind::Halo:
   case CollectiveKind::Fit:
-    return c.fail("collectives of this kind are only made after differentiation");
+    return c.fail("this kind of collective has no gradient");
   }
 }
 

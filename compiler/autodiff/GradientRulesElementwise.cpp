@@ -1,10 +1,10 @@
-//===- GradientRulesElementwise.cpp - one value in, one value out --------------------------------===//
+//===- GradientRulesElementwise.cpp - elementwise operators ---------------------------------------===//
 //
-// The gradients are in the rows of Elementwise.def. Functions stand here for what is no row:
+// Most gradients are in the rows of Elementwise.def. This file has functions for the others:
 //
-//   max, min  what equal operands get depends on whether both are asked for
-//   pow       a constant exponent makes it a product, and no pow where it is 0, 1, 2 or 3
-//   cast      is no row of the table: its type is an attribute of the result
+//   max, min  the share of equal operands depends on whether both adjoints are needed
+//   pow       a constant exponent gives a product, which needs no pow if the exponent is 0, 1, 2 or 3
+//   cast      is no row of the table, since its type is a property of the result
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/autodiff/GradientTerms.h"
@@ -20,8 +20,8 @@ namespace tessera::compiler {
 
 using Context = GradientContext;
 
-// The larger (or smaller) operand takes the adjoint. Equal ones share it, as PyTorch's maximum
-// does; beside a bound that is no variable the value takes all of it, as PyTorch's clamp does.
+// The larger (or smaller) operand gets the adjoint. Equal operands share it, as in PyTorch's maximum. If only one of
+// them needs an adjoint (the other is a bound), it gets all of it, as in PyTorch's clamp.
 template <typename OpT> static void extremum(OpT op, Context &c, Value winsA, Value winsB) {
   Value zero = c.b.constant(elementTypeOf(c.dy()), 0.0);
   if (c.needs(0) && c.needs(1)) {
@@ -39,7 +39,7 @@ template <typename OpT> static void extremum(OpT op, Context &c, Value winsA, Va
 static void power(PowOp op, Context &c) {
   Value a = op.getA(), b = op.getB();
   if (c.needs(0)) {
-    if (auto exponent = splatOf(b)) { // b * a^(b-1), without pow where it can be had
+    if (auto exponent = splatOf(b)) { // b * a^(b-1), without pow for small integers
       Value slope;
       if (*exponent == 2.0)
         slope = c.b.mul(a, 2.0);
@@ -65,7 +65,7 @@ static void power(PowOp op, Context &c) {
   }
 }
 
-// The operator of a row, from its column GRADIENT.
+// Adds the rule of a row of Elementwise.def, from its column GRADIENT.
 template <typename OpT, size_t N> static void addRow(GradientRules &r, const std::array<terms::Term, N> &column) {
   if (N == 0)
     return r.constant<OpT>();

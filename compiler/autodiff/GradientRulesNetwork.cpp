@@ -14,7 +14,7 @@ static Value matmul(Context &c, Value a, Value b, bool transposeA, bool transpos
   return c.b.make<MatMulOp>(a, b, transposeA, transposeB);
 }
 
-// [..., m, k] as one matrix of all its rows.
+// Reshapes [..., m, k] to one matrix of all rows.
 static Value rows(Context &c, Value x) {
   int64_t n = 1;
   for (int64_t extent : shapeOf(x).drop_back())
@@ -32,8 +32,8 @@ static void matMul(MatMulOp op, Context &c) {
   if (!c.needs(1))
     return;
   if (rankOf(b) == 2 && rankOf(a) > 2 && !ta) {
-    // One matrix against many: a single product over all rows, not one per batch and then their
-    // sum.
+    // If all batches share one matrix, its adjoint is a single product over the rows of all batches. A product per
+    // batch and their sum would take longer.
     a = rows(c, a);
     dy = rows(c, dy);
   }
@@ -51,8 +51,8 @@ static void conv(ConvOp op, Context &c) {
                                          op.getPads(), op.getDilations(), op.getGroups()));
 }
 
-// A convolution of x whose result has exactly y's spatial extents: the upper padding makes up for
-// terms that conv_input_grad drops (or never has) at the border.
+// A convolution of x whose result has exactly y's spatial extents. The upper padding is adjusted, because
+// conv_input_grad drops terms at the border or has none there.
 static Value convTo(Context &c, Value x, Value w, Value y, ArrayRef<int64_t> strides, ArrayRef<int64_t> pads,
                     ArrayRef<int64_t> dilations, int64_t groups) {
   size_t spatial = strides.size();

@@ -10,7 +10,7 @@ namespace tessera::compiler {
 
 using Context = GradientContext;
 
-// x's shape with 1 in the reduced dimensions.
+// The shape of x with an extent of 1 in the reduced dimensions.
 static SmallVector<int64_t> keptShape(Value x, ArrayRef<int64_t> dims) {
   SmallVector<int64_t> shape(shapeOf(x));
   for (int64_t d : dims)

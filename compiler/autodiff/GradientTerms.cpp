@@ -33,7 +33,7 @@ Term operator-(const Term &x) {
   return Term([](Operation *, GradientContext &c, Parts v) { return c.b.neg(v[0]); }, {x});
 }
 Term operator+(const Term &x, const Term &y) {
-  if (auto number = y.number()) // x + 1 is x - -1 in all plans so far
+  if (auto number = y.number()) // writes x + 1 as x - -1, which keeps plans as they were
     return x - Term(-*number);
   return Term([](Operation *, GradientContext &c, Parts v) { return c.b.add(v[0], v[1]); }, {x, y});
 }

@@ -1,14 +1,14 @@
-//===- GradientTerms.h - what the column GRADIENT of Elementwise.def is written in ----------------===//
+//===- GradientTerms.h - expressions for the column GRADIENT of Elementwise.def --------------------===//
 //
-// A Term is an expression of values that are not there yet: a row's gradient, said once, is built for every operator
-// of its kind.
+// A Term is an expression over placeholders: the result's adjoint, the result, and the operands. A row of
+// Elementwise.def states a gradient once as a Term, and the Term is built for every operator of the kind:
 //
 //   Term g = resultAdjoint(), y = result();
 //   Term tanh = g * (1 - y * y);           // 3 operators where it is built
 //   c.give(0, tanh.build(op, c));
 //
-// Terms are built from the left to the right, the numbers beside a term after it. A number has the element type of g
-// and rank 0. Operands may have different shapes: the operators broadcast, and GradientContext::give() sums.
+// A term's operands are built from left to right, but a number after the other operand. A number is a scalar of the
+// element type of g. Operands may have different shapes: the operators broadcast, and GradientContext::give() sums.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_AUTODIFF_GRADIENTTERMS_H
@@ -21,7 +21,7 @@
 
 namespace tessera::compiler::terms {
 
-/// What a column of Elementwise.def may say in place of an expression.
+/// What the column GRADIENT may have in place of an expression.
 enum class Instead { Linear, None, ByCode };
 
 class Term {
@@ -35,7 +35,7 @@ public:
 
   bool is(Instead instead) const { return instead_ == instead; }
   std::optional<double> number() const { return number_; }
-  /// Builds it for `op`. Not for what stands in place of an expression.
+  /// Builds the expression for `op`. The term must be an expression, not an Instead.
   mlir::Value build(mlir::Operation *op, GradientContext &c) const;
 
 private:
@@ -45,7 +45,7 @@ private:
   std::optional<Instead> instead_;
 };
 
-/// The adjoint of the result, the result, an operand.
+/// Placeholders for the adjoint of the result, for the result, and for an operand.
 Term resultAdjoint();
 Term result();
 Term operand(unsigned number);
