@@ -1,9 +1,9 @@
-//===- DecomposeStats.cpp - statistics that cross ranks ------------------------------------------===//
+//===- DecomposeStats.cpp - operators whose statistics a strategy cuts ---------------------------===//
 //
-// An operator with `stat` factors (softmax) is one kernel while these are whole on a rank. Where a strategy
-// cuts one, the operator is written as primitives: local statistics, their reduction over the ranks, and what
-// is done with them. The primitives' strategies follow from the shardings of what they read. What they owe is what
-// dist::statisticReshards lists, statistic by statistic, and is paid at once.
+// An operator with `stat` factors (softmax) is one kernel if no strategy cuts these factors. If a strategy cuts one,
+// this pass replaces the operator by primitives: local statistics, which are partial, and the operators that read them.
+// The strategies of the primitives follow from the shardings of their operands. The partial results are exactly those
+// that dist::statisticReshards lists, in the same order, and are reduced at once.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/partition/Passes.h"
@@ -32,7 +32,7 @@ using dist::Strategy;
 
 namespace {
 
-/// The factors as the operands' shardings cut them.
+/// The strategy that cuts the factors as the operands' shardings cut them.
 Strategy follow(const ShardingRule &rule, Operation *op, const llvm::DenseMap<Value, Sharding> &shardings) {
   Strategy strategy;
   strategy.factors.resize(rule.factors.size());
@@ -49,8 +49,8 @@ LogicalResult fail(Operation *op, const Twine &what) {
   return op->emitError() << "operator '" << graph::nameOf(op) << "'" << what;
 }
 
-/// Gives the primitives that stand before `op` their strategies. The last one hands on what `op` hands on; every other
-/// one that owes something owes the next statistic of the rule.
+/// Gives the primitives that stand before `op` their strategies. The last one has the result sharding of `op`. Any
+/// other one whose result is partial computes the next statistic of the rule.
 LogicalResult assignPrimitives(Operation *op, Block::iterator first, Value result, const ShardingRule &rule,
                                const Strategy &strategy, const Mesh &mesh) {
   llvm::DenseMap<Value, Sharding> shardings;
@@ -67,7 +67,7 @@ LogicalResult assignPrimitives(Operation *op, Block::iterator first, Value resul
       chosen.results = {handedOn};
     } else if (handedOn.isPartial()) {
       if (paid == statistics.size() || !dist::sameSharding(mesh, statistics[paid].from, handedOn))
-        return fail(op, " owes " + handedOn.str(mesh) + " as primitives, and the rule " + rule.str() +
+        return fail(op, " has the partial result " + handedOn.str(mesh) + " as primitives, but the rule " + rule.str() +
                             " has no such statistic next");
       handedOn = statistics[paid++].to;
       chosen.results = {handedOn};
@@ -76,14 +76,14 @@ LogicalResult assignPrimitives(Operation *op, Block::iterator first, Value resul
     dist::setStrategy(&primitive, own, mesh, chosen);
   }
   if (paid < statistics.size())
-    return fail(op, " owes fewer statistics as primitives than the rule " + rule.str() + " has");
+    return fail(op, " has fewer partial results as primitives than the rule " + rule.str() + " has statistics");
   return success();
 }
 
 LogicalResult decompose(Operation *op, const Mesh &mesh) {
   auto sharded = dyn_cast<dist::ShardingRuleOpInterface>(op);
   if (!sharded || !op->hasAttr(dist::kStrategyAttr))
-    return success(); // the verifier of phase 3 speaks about these
+    return success(); // the verifier of phase 3 reports operators without a strategy
   Expected<ShardingRule> rule = sharded.getShardingRule();
   if (!rule)
     return fail(op, ": " + toString(rule.takeError()));

@@ -1,7 +1,7 @@
-//===- Fuse.cpp - elementwise operators and reductions into few passes over memory ---------------===//
+//===- Fuse.cpp - fuses elementwise operators and reductions into loops --------------------------===//
 //
-// Makes one graph.fused of every loop that graph::formLoops names. What is free (graph::LoopPart) is copied into each
-// loop that reads it.
+// The pass replaces every loop of graph::formLoops by one graph.fused. Operators that are Free (graph::LoopPart) are
+// copied into each loop that reads them.
 //
 //   %0 = relu %x; %1 = mul %0, %s; %2 = reduce_sum %1   ->   %1, %2 = graph.fused(%x, %s) {relu mul reduce_sum}
 //
@@ -34,7 +34,7 @@ namespace {
 
 bool isFree(Operation *op) { return op && graph::loopPart(op) == LoopPart::Free; }
 
-/// Hands its operand on inside a loop nest.
+/// Whether the operator passes its operand on inside a loop (a broadcast or a widening cast).
 bool isPassing(Operation *op) { return isFree(op) && op->getNumOperands() > 0; }
 
 class FunctionFuser {
@@ -46,7 +46,7 @@ public:
   void run() {
     for (size_t s = 0; s < looped_.members.size(); ++s)
       build(looped_.members[s], looped_.flow.steps[s]);
-    // A loop stands where its first member stood, perhaps before something it uses.
+    // A loop stands in the place of its first member, which may be before a producer of its operands.
     sortByDependence(func_);
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(func_.getBody().front())))
       if (isOpTriviallyDead(&op))
@@ -97,7 +97,8 @@ private:
     }
   }
 
-  /// What only passes a value on is outside if somebody outside reads it; members have their own.
+  /// Whether a user of a value lies outside the loop. An operator that only passes the value on counts as outside if
+  /// one of its readers does, since the loop has its own copy of it.
   static bool usedOutside(Operation *user, const SmallPtrSetImpl<Operation *> &inside) {
     if (!isPassing(user))
       return !inside.contains(user);
@@ -122,7 +123,7 @@ private:
     builder.clone(*op, mapping);
   }
 
-  /// The first member that stems from the model, and how many more there are.
+  /// The name of the loop: that of the first member that stems from the model, and the number of other members.
   static std::string nameFor(ArrayRef<Operation *> ops) {
     Operation *named = ops.front();
     for (Operation *op : llvm::reverse(ops))
@@ -135,7 +136,7 @@ private:
   func::FuncOp func_;
   const graph::FunctionFlow program_;
   const graph::LoopedFlow looped_;
-  std::vector<Value> tensors_; // by value of the program: what it is by now
+  std::vector<Value> tensors_; // for each value of the program the value that replaces it now
 };
 
 struct FusePass : impl::FusePassBase<FusePass> {

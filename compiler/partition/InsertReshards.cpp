@@ -1,9 +1,9 @@
 //===- InsertReshards.cpp - phase 3 to phase 4 ------------------------------------------------===//
 //
-// Between any two operators that disagree about a tensor, and before the function's results, stands one dist.reshard,
-// where dist::ReshardedValues says; users that want the same thing share it. An operator whose strategy hands a
-// result on under another sharding than its factors give ("reduce now") gets the reshard right
-// behind it, and nobody sees the natural one.
+// The pass inserts a dist.reshard wherever a value has another sharding than its reader needs; the function's results
+// are readers, too. dist::ReshardedValues says where the reshard stands. Readers that need the same sharding share it.
+// If an operator's strategy hands a result on with another sharding than its factors give (for example, reduces it at
+// once), the reshard stands right behind the operator, and no reader sees the natural sharding.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/partition/Passes.h"
@@ -46,7 +46,7 @@ public:
         return failure();
       if (sharding->isPartial())
         return func_.emitError() << "argument " << i << " ('" << graph::argName(func_, i)
-                                 << "') is partial; nobody outside can pay that";
+                                 << "') is partial; arguments cannot be: give it a sharding without a sum";
       shardings_[func_.getArgument(i)] = *sharding;
     }
     for (Operation &op : llvm::make_early_inc_range(func_.getBody().front())) {
@@ -89,14 +89,14 @@ private:
       if (want->isPartial())
         return func_.emitError() << "result " << operand.getOperandNumber() << " ('"
                                  << graph::resultName(func_, operand.getOperandNumber())
-                                 << "') is partial; nobody outside can pay that";
+                                 << "') is partial; results cannot be: give it a sharding without a sum";
       if (failed(require(operand, *want)))
         return failure();
     }
     return success();
   }
 
-  /// Makes the operand arrive under `want`.
+  /// Gives the operand the sharding `want`, by a reshard if necessary.
   LogicalResult require(OpOperand &operand, const Sharding &want) {
     Value value = operand.get();
     Operation *user = operand.getOwner();

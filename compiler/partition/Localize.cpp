@@ -1,17 +1,17 @@
 //===- Localize.cpp - phase 4 to phase 5 ------------------------------------------------------===//
 //
-// Types become one rank's, reshards become what the planner says, and operands over which a window
-// slides get their neighbours' borders. What else an operator must change (pads, sizes, indices) it
-// does itself in localize(); what depends on the rank is kept beside it in `dist.per_rank`, one
-// dictionary per rank, so that emission needs neither the rule nor the global shapes.
+// Types become those of one rank. Reshards become the collectives of the planner. Operands over which a window slides
+// get their neighbours' borders. An operator changes its other attributes (pads, sizes, indices) itself, in localize().
+// Attributes that depend on the rank are stored in `dist.per_rank`, one dictionary per rank, so that emission needs
+// neither the rule nor the global shapes.
 //
-// A partial sum that passes through a linear operator needs nothing here: the operator is applied
-// to every rank's share as it is.
+// A partial sum that passes through a linear operator needs no change, since each rank applies the operator to its
+// term.
 //
-// Where blocks are padded (dialects/dist/Sharding.h) nobody knows what stands in the padding, and it
-// must not reach a result: right before an operator that reduces over a padded dimension it is
-// overwritten by what changes nothing (dist::paddingMasks). What comes from outside has zeros there,
-// and what is kept for the next step gets them back, so that parameters need no overwriting.
+// The contents of padding are undefined (dialects/dist/Sharding.h) and must not reach a result. So right before an
+// operator that reduces over a padded dimension, the padding is overwritten by the reduction's neutral element
+// (dist::paddingMasks). Inputs and parameters have zeros in their padding. Values that are kept for the next step get
+// zeros again, so that the padding of parameters need not be overwritten before a sum.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/partition/Passes.h"
@@ -53,7 +53,7 @@ public:
       : func_(func), mesh_(mesh), planner_(planner), builder_(func.getContext()) {}
 
   LogicalResult run() {
-    // Rules are those of the global program: all of them are read before the first type changes.
+    // Rules are those of the global program, so all of them are read before the first type changes.
     std::vector<std::pair<Operation *, std::optional<ShardedOp>>> ops;
     for (Operation &op : func_.getBody().front().without_terminator()) {
       std::optional<ShardedOp> sharded;
@@ -64,7 +64,7 @@ public:
       }
       ops.emplace_back(&op, std::move(sharded));
     }
-    // Global shapes, too: operands are local by the time their user is visited.
+    // The global shapes are read now, too, since operands are local when the loop reaches their users.
     std::vector<std::pair<SmallVector<Shape>, SmallVector<Shape>>> shapes;
     for (auto &[op, sharded] : ops)
       shapes.emplace_back(dist::operandShapes(op), dist::resultShapes(op));
@@ -111,7 +111,7 @@ private:
     if (!from || !to) {
       consumeError(from.takeError());
       consumeError(to.takeError());
-      return reshard.emitError("names an axis that the mesh has not");
+      return reshard.emitError("names an axis that is not in the mesh ") << mesh_.str();
     }
     builder_.setInsertionPoint(reshard);
     Value value = reshard.getX();
@@ -121,7 +121,7 @@ private:
         op->setAttr(graph::kNameAttr, name);
       value = op.getY();
     }
-    // Blocks are moved and summed with their padding, and lengthened by zeros.
+    // Collectives move and sum blocks with their padding, and append zeros. So padding of zeros stays zero.
     if (zeroPadded_.contains(reshard.getX()))
       zeroPadded_.insert(value);
     reshard.replaceAllUsesWith(value);
@@ -145,7 +145,7 @@ private:
     keepRankAttributes(sharded, ctx);
   }
 
-  /// `value` with `fill` in the padding of one dimension.
+  /// A copy of `value` with `fill` in the padding of one dimension.
   Value overwrite(Value value, const Sharding &sharding, const Shape &global, int64_t dim, double fill,
                   Operation *onBehalfOf) {
     SmallVector<int64_t> held;
@@ -163,7 +163,7 @@ private:
     return masked;
   }
 
-  /// Overwrites the padding that the operator would take into a reduction.
+  /// Overwrites the padding over which the operator would reduce.
   void maskPadding(const ShardedOp &sharded, const dist::LocalizeContext &ctx) {
     Operation *op = sharded.op;
     builder_.setInsertionPoint(op);
@@ -184,13 +184,13 @@ private:
     }
   }
 
-  /// The new values of what lives across steps have zeros in their padding, as the old ones.
+  /// Writes zeros into the padding of new values of parameters and states, so that it is zero in the next step, too.
   LogicalResult keepZeros(Operation *ret, ArrayRef<Shape> shapes) {
     builder_.setInsertionPoint(ret);
     for (unsigned arg = 0; arg < func_.getNumArguments(); ++arg) {
       std::optional<unsigned> result = graph::updateOf(func_, arg);
       if (!result || *result >= ret->getNumOperands())
-        continue; // emission speaks about these
+        continue; // emission reports a missing result
       std::optional<Sharding> sharding = resultSharding(func_, *result, mesh_);
       if (!sharding)
         return failure();
@@ -213,7 +213,8 @@ private:
     operand.set(exchange.getY());
   }
 
-  /// Attributes that are the same on all ranks go where they belong, the others into dist.per_rank.
+  /// Sets the attributes that depend on the rank in dist.per_rank. If they are equal on all ranks, it sets them on the
+  /// operator instead.
   void keepRankAttributes(ShardedOp &sharded, const dist::LocalizeContext &ctx) {
     Operation *op = sharded.op;
     SmallVector<Attribute> perRank;

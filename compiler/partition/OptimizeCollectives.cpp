@@ -1,8 +1,8 @@
-//===- OptimizeCollectives.cpp - what neighbouring reshards have in common --------------------===//
+//===- OptimizeCollectives.cpp - optimises collectives across reshards ------------------------===//
 //
-// The planner makes each reshard cheap by itself. Across operators remain: an all-reduce of which
-// every user keeps only its block (a reduce-scatter), equal collectives of one value (made once),
-// and collectives nobody uses (unused results are dropped).
+// The planner optimises each reshard by itself. This pass optimises across reshards. An all-reduce whose users all keep
+// only their block becomes a reduce-scatter. Of equal collectives of one value the first is kept. Collectives without
+// users are erased.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/partition/Passes.h"
@@ -31,7 +31,7 @@ using dist::Mesh;
 
 namespace {
 
-/// An all-reduce of which all users are the same slice by the same axes.
+/// Turns an all-reduce into a reduce-scatter if all its users are the same slice by the same axes.
 void scatter(CollectiveOp reduce, const Mesh &mesh) {
   if (reduce.getCollectiveKind() != CollectiveKind::AllReduce || reduce->use_empty())
     return;
@@ -45,7 +45,7 @@ void scatter(CollectiveOp reduce, const Mesh &mesh) {
     if (slice.getAxes() != first.getAxes() || slice.getDim() != first.getDim())
       return;
   }
-  // The group's order is the slice's; the sum is over the same ranks whichever order they stand in.
+  // The reduce-scatter takes the slice's order of axes. The sum is over the same ranks in any order.
   dist::AxisList a = reduce.getAxisList(mesh), b = first.getAxisList(mesh);
   llvm::sort(a);
   llvm::sort(b);
@@ -93,7 +93,7 @@ struct OptimizeCollectivesPass : impl::OptimizeCollectivesPassBase<OptimizeColle
     for (func::FuncOp func : getOperation().getOps<func::FuncOp>()) {
       dropUnused(func);
       shareEqual(func);
-      SmallVector<CollectiveOp> reductions; // scatter() erases slices, never another one of these
+      SmallVector<CollectiveOp> reductions; // a copy of the list, since scatter() erases; it erases no other all-reduce
       for (CollectiveOp op : func.getOps<CollectiveOp>())
         if (op.getCollectiveKind() == CollectiveKind::AllReduce)
           reductions.push_back(op);

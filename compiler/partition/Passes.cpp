@@ -5,9 +5,9 @@ using namespace mlir;
 namespace tessera::compiler {
 
 void buildReshardPipeline(OpPassManager &manager) {
-  // First: the primitives of a cut softmax are resharded like every other operator.
+  // First, so that the primitives of a cut softmax are resharded like every other operator.
   manager.addPass(createDecomposeStatsPass());
-  // Closes phase 3. Only from here on has every operator its operands' statistics to itself.
+  // Ends phase 3. The verifier refuses cut statistics, so it runs after they are decomposed.
   manager.addPass(createVerifyAnnotatedPass());
   manager.addPass(createInsertReshardsPass());
   manager.addPass(createVerifyReshardedPass());
@@ -20,11 +20,11 @@ void buildLocalizePipeline(OpPassManager &manager, const PartitionOptions &optio
 
 void buildLocalPipeline(OpPassManager &manager, bool fuse) {
   manager.addPass(createVerifyLocalPass());
-  // Before fusion: a slice that becomes part of a reduce-scatter would else be in a loop nest.
+  // Before fusion, which could put a slice into a loop before it becomes part of a reduce-scatter.
   manager.addPass(createOptimizeCollectivesPass());
   if (fuse)
     manager.addPass(createFusePass());
-  // Last: what is live depends on what fusion keeps out of memory.
+  // Last, because fusion decides which values are in memory.
   manager.addPass(createSchedulePass());
   manager.addPass(createVerifyLocalPass());
 }

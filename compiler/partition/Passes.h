@@ -1,6 +1,6 @@
 //===- Passes.h - from an annotated program to one rank's program -----------------------------===//
 //
-// Phases (docs: a module moves through numbered phases, each closed by a verifier):
+// A module moves through numbered phases (docs/ARCHITECTURE.md). Each phase ends with its verifier:
 //
 //   3 annotated   module: dist.mesh; operators with a rule: dist.strategy;
 //                 arguments, results: dist.sharding
@@ -12,8 +12,8 @@
 //        dist-optimize-collectives, graph-fuse, graph-schedule
 //   6 plan        compiler/emit
 //
-// None of these passes knows an operator by name: they ask its sharding rule
-// (ShardingRuleOpInterface), its kind (GraphKinds.h) and its own localize(). Passes.td describes each.
+// None of these passes names an operator. They use its sharding rule (ShardingRuleOpInterface), its kind (GraphKinds.h)
+// and its method localize(). Passes.td describes each pass.
 //
 // Example:  tessera-opt --dist-insert-reshards --dist-localize in.mlir
 //
@@ -35,8 +35,8 @@ namespace tessera::compiler {
 #define GEN_PASS_REGISTRATION
 #include "compiler/partition/Passes.h.inc"
 
-/// Prices a collective on a mesh; makes the planner's choice in localisation the one that the cost
-/// model priced. Empty: defaultCollectiveCost.
+/// The cost of collectives on a mesh. With the function of the cost model, the planner chooses in localisation the same
+/// collectives that the search has priced. Empty: defaultCollectiveCost.
 using CostOfMesh = std::function<dist::CollectiveCost(const dist::Mesh &)>;
 
 std::unique_ptr<mlir::Pass> createLocalizePass(CostOfMesh cost);
@@ -45,15 +45,15 @@ struct PartitionOptions {
   CostOfMesh cost;
   bool fuse = true;
 };
-/// Phase 3 to phase 4, phase 4 to phase 5, and both; with the verifiers between.
+/// The passes from phase 3 to phase 4, from phase 4 to phase 5, and both, with the verifiers of these phases.
 void buildReshardPipeline(mlir::OpPassManager &manager);
 void buildLocalizePipeline(mlir::OpPassManager &manager, const PartitionOptions &options = {});
 void buildPartitionPipeline(mlir::OpPassManager &manager, const PartitionOptions &options = {});
 
-/// What follows localisation, for programs that are local from the start.
+/// The passes after localisation, for programs that are local from the start (mode hybrid).
 void buildLocalPipeline(mlir::OpPassManager &manager, bool fuse = true);
 
-/// For tessera-opt.
+/// Registers the pipelines for tessera-opt.
 void registerPartitionPipelines();
 
 } // namespace tessera::compiler

@@ -13,78 +13,82 @@ class PartitionPass<string name> : Pass<name, "::mlir::ModuleOp"> {
 }
 
 def DecomposeStatsPass : PartitionPass<"dist-decompose-stats"> {
-  let summary = "Writes operators whose statistics a strategy cuts as primitives";
+  let summary = "Decomposes operators whose statistics a strategy cuts";
   let description = [{
-    A softmax whose dimension is cut needs the maximum and the sum over all ranks. As reductions and elementwise
-    operators these are partial results, which resharding pays like any others.
+    A softmax whose dimension is cut needs the maximum and the sum over all ranks. The pass writes it as reductions and
+    elementwise operators. The results of the reductions are partial, and reshards reduce them like any others.
   }];
 }
 
 def VerifyAnnotatedPass : PartitionPass<"dist-verify-annotated"> {
   let summary = "Checks what holds at the end of phase 3";
   let description = [{
-    Every operator with a rule has a strategy that the rule allows, every argument and result of a function a sharding
-    that its shape allows.
+    Every operator with a rule has a strategy that the rule allows. Every argument and result of a function has a
+    sharding that its shape allows. No strategy cuts a statistic.
   }];
 }
 
 def InsertReshardsPass : PartitionPass<"dist-insert-reshards"> {
-  let summary = "States every change of sharding as a dist.reshard";
+  let summary = "Inserts a dist.reshard for every change of sharding";
   let description = [{
-    Afterwards the sharding of a value is what its reader expects. Equal reshards of a value are one.
+    Afterwards every operand has the sharding that its reader expects. Readers that expect the same sharding of a value
+    share one reshard.
   }];
 }
 
 def VerifyReshardedPass : PartitionPass<"dist-verify-resharded"> {
   let summary = "Checks what holds at the end of phase 4";
   let description = [{
-    Every operand has the sharding that its reader expects, and no reshard makes a sum that is owed.
+    Every operand has the sharding that its reader expects, and no reshard makes a tensor partial.
   }];
 }
 
 def LocalizePass : PartitionPass<"dist-localize"> {
-  let summary = "Makes types one rank's and reshards collectives";
+  let summary = "Replaces global types by those of one rank, and reshards by collectives";
   let description = [{
-    An operator becomes what one rank computes of it; where a window reaches over the edge of a slice, its neighbours'
-    rows are fetched before. A reshard becomes the cheapest sequence of collectives (dialects/dist/Reshard.h).
+    Every operator becomes the part that one rank computes. Where a window reaches beyond the edge of a block, a halo
+    exchange before the operator gets the neighbours' rows. A reshard becomes the cheapest sequence of collectives
+    (dialects/dist/Reshard.h).
   }];
 }
 
 def VerifyLocalPass : PartitionPass<"dist-verify-local"> {
   let summary = "Checks what holds at the end of phase 5";
   let description = [{
-    No reshard is left, all values are tensors of static shape, and functions return the types that they say.
+    The program has no reshard, all values are tensors of static shape, and functions return the types of their
+    signature.
   }];
 }
 
 def OptimizeCollectivesPass : PartitionPass<"dist-optimize-collectives"> {
   let summary = "Shares, merges and drops collectives";
   let description = [{
-    Of equal collectives one is left, unused ones go, and an all-reduce of which a rank only reads its slice becomes a
-    reduce-scatter.
+    Of equal collectives one is kept, and unused ones are erased. An all-reduce of which each rank reads only its block
+    becomes a reduce-scatter.
   }];
 }
 
 def FusePass : PartitionPass<"graph-fuse"> {
   let summary = "Fuses elementwise operators and reductions into loop nests";
   let description = [{
-    What a loop nest makes and nothing else reads is never in memory. dialects/graph/Fusion.h says what goes
-    together.
+    A value that only its own loop nest reads is never in memory. dialects/graph/Fusion.h says which operators share a
+    loop nest.
   }];
 }
 
 def SchedulePass : PartitionPass<"graph-schedule"> {
   let summary = "Orders a local program so that less memory is live";
   let description = [{
-    The program's own order, except that what makes no more memory live than it frees runs as soon as it can.
+    The order is the program's own, except that an operator that frees at least as much memory as it allocates runs as
+    soon as it can (dialects/graph/Order.h).
   }];
 }
 
 def AddStartProgramPass : PartitionPass<"dist-add-start-program"> {
   let summary = "Adds @start, which makes equal copies equal before the first step";
   let description = [{
-    `@start` sends every parameter and state that several ranks hold from the first of them to the others. There is
-    none if every rank holds what no other has. The module is in phase 5.
+    `@start` sends every parameter and state that several ranks hold from the first of them to the others. The pass adds
+    no `@start` if no two ranks hold the same block. The module must be in phase 5.
   }];
 }
 

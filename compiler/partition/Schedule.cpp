@@ -1,6 +1,6 @@
-//===- Schedule.cpp - an order that needs less memory --------------------------------------------===//
+//===- Schedule.cpp - the order of execution ------------------------------------------------------===//
 //
-// dialects/graph/Order.h says which one.
+// dialects/graph/Order.h describes the order, which needs less memory than the program's own.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/partition/Order.h"

@@ -33,7 +33,7 @@ std::optional<ShardedOp> ShardedOp::get(Operation *op, const Mesh &mesh) {
     return fail(std::move(error));
   if (!dist::statisticsAxes(*rule, *strategy, mesh).empty())
     return fail(createStringError("its statistics are cut (rule " + rule->str() +
-                                  "): dist-decompose-stats comes before this pass"));
+                                  "): run dist-decompose-stats before this pass"));
   return ShardedOp{sharded, std::move(*rule), std::move(*strategy)};
 }
 

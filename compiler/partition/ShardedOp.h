@@ -12,7 +12,7 @@
 
 namespace tessera::compiler {
 
-/// Valid while the operator has its global types.
+/// An operator with its rule and strategy. It is valid only while the operator has its global types.
 struct ShardedOp {
   dist::ShardingRuleOpInterface op;
   dist::ShardingRule rule;

@@ -1,7 +1,7 @@
 //===- StartProgram.cpp - equal copies before the first step --------------------------------------===//
 //
-// Ranks read their parameters and states from files that each of them opens for itself. This program, which runs once
-// after that, sends what several ranks hold from the first of them to the others: they start equal even where the
+// Every rank reads its parameters and states from files that it opens itself. @start runs once after that. It sends
+// each block that several ranks hold from the first of them to the others, so that the copies are equal even if the
 // files were not.
 //
 //===----------------------------------------------------------------------------------------------===//

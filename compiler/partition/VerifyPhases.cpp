@@ -59,12 +59,12 @@ LogicalResult verifyReshardedFunc(func::FuncOp func, const Mesh &mesh) {
       if (!from || !to) {
         consumeError(from.takeError());
         consumeError(to.takeError());
-        return reshard.emitError("names an axis that the mesh has not");
+        return reshard.emitError("names an axis that is not in the mesh ") << mesh.str();
       }
       if (Error error = to->verify(mesh, tensorShape(reshard.getX())))
         return reshard.emitError() << toString(std::move(error));
       if (!dist::canReshard(mesh, *from, *to))
-        return reshard.emitError("makes a debt");
+        return reshard.emitError("makes a tensor partial: from ") << from->str(mesh) << " to " << to->str(mesh);
       if (failed(check(reshard->getOpOperand(0), *from)))
         return failure();
       shardings[reshard.getY()] = *to;
@@ -104,8 +104,7 @@ LogicalResult verifyResharded(ModuleOp module) {
   return success();
 }
 
-// That the local types fit together is the operators' own type inference; here only what it cannot
-// see.
+// The operators' own verifiers check that local types fit together. This function checks the rest.
 LogicalResult verifyLocal(ModuleOp module) {
   for (func::FuncOp func : module.getOps<func::FuncOp>()) {
     WalkResult walk = func.walk([](Operation *op) {
@@ -124,7 +123,7 @@ LogicalResult verifyLocal(ModuleOp module) {
       return failure();
     for (auto [type, value] : llvm::zip(func.getResultTypes(), func.getBody().front().getTerminator()->getOperands()))
       if (type != value.getType())
-        return func.emitError("returns another type than it says");
+        return func.emitError("returns types that differ from its signature");
   }
   return success();
 }

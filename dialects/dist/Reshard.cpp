@@ -54,7 +54,7 @@ bool canReshard(const Mesh &mesh, const Sharding &from, const Sharding &to) {
 
 std::string notOwed(const Mesh &mesh, const Sharding &from, const Sharding &to) {
   return "as " + to.str(mesh) + ", but it is handed on as " + from.str(mesh) +
-         "; a sum that is not owed cannot be expected: change one of the two strategies";
+         "; a tensor cannot become a partial sum: change one of the two strategies";
 }
 
 namespace {

@@ -31,7 +31,7 @@ module attributes {dist.mesh = #dist.mesh<"data=2">} {
 // A cut statistic is no operator's own: dist-decompose-stats stands before this.
 module attributes {dist.mesh = #dist.mesh<"data=2">} {
   func.func @f(%x: tensor<8x4xf32> {dist.sharding = #dist.sharding<"[-, data]">}) -> (tensor<8x4xf32> {dist.sharding = #dist.sharding<"[-, data]">}) {
-    // expected-error-re @+1 {{operator 'p': its statistics are cut {{.*}}dist-decompose-stats comes before this pass}}
+    // expected-error-re @+1 {{operator 'p': its statistics are cut {{.*}}run dist-decompose-stats before this pass}}
     %y = graph.softmax %x {graph.name = "p", dim = 1 : i64, dist.strategy = #dist.strategy<"d1=data">} : (tensor<8x4xf32>) -> tensor<8x4xf32>
     return %y : tensor<8x4xf32>
   }

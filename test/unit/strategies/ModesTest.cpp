@@ -99,7 +99,7 @@ TEST_CASE("a saved assignment gives the same strategies") {
     Module o(kMlp);
     CHECK_THAT(assign(o, optionsFor("data=2,model=2", "data", broken)),
                Catch::Contains("operator 'fc1' expects operand") &&
-                   Catch::Contains("a sum that is not owed cannot be expected"));
+                   Catch::Contains("a tensor cannot become a partial sum"));
     broken = text;
     broken.replace(broken.find("[data+model, -]"), 15, "[data, -] sum(model)");
     CHECK_THAT(assign(o, optionsFor("data=2,model=2", "data", broken)),
