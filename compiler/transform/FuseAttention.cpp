@@ -5,8 +5,8 @@
 //
 //   %s = matmul %q, %kt             scores
 //   %t = div %s, 8                  or mul, here or on q or k
-//   %c = select %triangle, %t, -1e4 a constant triangle: causal
-//   %m = add %c, %mask              any number of them: the bias
+//   %c = select %triangle, %t, -1e4 a triangle, however it is computed (IndexPattern.h): causal
+//   %m = add %c, %mask              any number of them: the bias; a triangle of 0 and -1e9 or less: causal
 //   %p = softmax %m
 //   %y = matmul %p, %v        ->    %y = attention %q, %k, %v, %mask {scale = 0.125, causal, outside = -1e4}
 //
@@ -23,9 +23,9 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/transform/Passes.h"
 #include "dialects/graph/GraphKinds.h"
+#include "dialects/graph/IndexPattern.h"
 #include "dialects/graph/OpWriter.h"
 
-#include "mlir/IR/Matchers.h"
 #include "mlir/Pass/Pass.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -43,37 +43,9 @@ namespace tessera::compiler {
 
 namespace {
 
-/// `start` of a triangle mask[i, j] = (j <= i + start) == `inside`; nullopt if the mask is none.
-std::optional<int64_t> triangleStart(Value mask, ArrayRef<int64_t> scores, bool inside) {
-  DenseElementsAttr attr;
-  if (!matchPattern(mask, m_Constant(&attr)) || rankOf(mask) < 2 || attr.isSplat())
-    return std::nullopt;
-  ArrayRef<int64_t> shape = shapeOf(mask);
-  int64_t rows = shape[shape.size() - 2], keys = shape.back();
-  if (shape.take_back(2) != scores.take_back(2) || attr.getNumElements() != rows * keys)
-    return std::nullopt;
-  auto values = attr.getValues<bool>();
-  auto seen = [&](int64_t i) {
-    int64_t n = 0;
-    while (n < keys && values[i * keys + n] == inside)
-      ++n;
-    for (int64_t j = n; j < keys; ++j)
-      if (values[i * keys + j] == inside)
-        return int64_t(-1);
-    return n;
-  };
-  // A row that sees no key or all keys does not determine `start`; any other row does.
-  std::optional<int64_t> start;
-  for (int64_t i = 0; i < rows && !start; ++i)
-    if (int64_t n = seen(i); n > 0 && n < keys)
-      start = n - 1 - i;
-  if (!start)
-    return std::nullopt;
-  for (int64_t i = 0; i < rows; ++i)
-    if (seen(i) != std::clamp<int64_t>(i + *start + 1, 0, keys))
-      return std::nullopt;
-  return start;
-}
+/// Scores that a mask replaces by this or less get the probability 0, as those do to which it is added: a score that
+/// could make up for it is no number that a network computes with.
+constexpr double kFarOutside = -1e9;
 
 /// A tensor [.., heads, rows, depth] as a transpose of another value.
 struct Operand {
@@ -100,6 +72,9 @@ struct Operand {
         for (int64_t &d : perm)
           d = transpose.getPerm()[d];
         source = transpose.getX();
+      } else if (Value matrices = swapped(op, mayGo)) {
+        std::swap(perm[perm.size() - 2], perm[perm.size() - 1]);
+        source = matrices;
       } else if (std::optional<double> factor = scaling(op)) {
         scale *= *factor;
         source = scaled(op);
@@ -107,6 +82,18 @@ struct Operand {
         return;
       }
     }
+  }
+  /// x of its matrices transposed by three operators: batch dimensions made one, the transposition, and made many again.
+  static Value swapped(Operation *op, llvm::function_ref<bool(Operation *)> mayGo) {
+    auto many = dyn_cast<ReshapeOp>(op);
+    auto transpose = many ? many.getX().getDefiningOp<TransposeOp>() : nullptr;
+    auto one = transpose ? transpose.getX().getDefiningOp<ReshapeOp>() : nullptr;
+    if (!one || !mayGo(transpose) || !mayGo(one) || transpose.getPerm() != ArrayRef<int64_t>{0, 2, 1})
+      return nullptr;
+    ArrayRef<int64_t> from = shapeOf(one.getX()), to = shapeOf(many.getY());
+    bool same = from.size() == to.size() && from.size() > 2 && from.drop_back(2) == to.drop_back(2) &&
+                from.take_back(2) == shapeOf(one.getY()).take_back(2);
+    return same ? one.getX() : Value();
   }
   static Value scaled(Operation *op) { return op->getOperand(splatOf(op->getOperand(0)) ? 1 : 0); }
   /// The factor, if the operator multiplies or divides a value by a number and keeps the value's type.
@@ -202,18 +189,21 @@ private:
         Value bias = within == add.getA() ? add.getB() : add.getA();
         if (trained_ && isTrained(bias))
           return false;
-        biases_.push_back(bias);
+        if (!addsTriangle(bias, s))
+          biases_.push_back(bias);
       } else if (auto select = dyn_cast<SelectOp>(op); select && !inner) {
-        bool inside = !splatOf(select.getA()); // the scores stay where the condition is true
-        within = inside ? select.getA() : select.getB();
-        std::optional<double> other = splatOf(inside ? select.getB() : select.getA());
-        if (!other)
+        std::optional<double> a = numberOf(select.getA()), b = numberOf(select.getB());
+        if (a.has_value() == b.has_value())
           return false;
-        if (auto start = triangleStart(select.getCond(), shapeOf(s), inside)) {
+        bool inside = !a; // the scores stay where the condition is true
+        within = inside ? select.getA() : select.getB();
+        double other = inside ? *b : *a;
+        std::optional<Triangle> seen = causal_ ? std::nullopt : triangleOf(select.getCond(), s);
+        if (seen && (seen->inside != 0) == inside && (seen->outside != 0) != inside) {
           causal_ = inner = true;
-          outside_ = *other;
-          start_ = *start;
-        } else if (std::isinf(*other) && *other < 0) {
+          outside_ = other;
+          start_ = seen->start;
+        } else if (std::isinf(other) && other < 0) {
           masks_.push_back({select.getCond(), inside});
         } else {
           return false;
@@ -231,11 +221,34 @@ private:
     }
   }
 
+  std::optional<double> numberOf(Value v) {
+    std::optional<IndexPattern> p = patterns_.of(v);
+    return p && p->isNumber() ? std::optional(p->met) : std::nullopt;
+  }
+
+  std::optional<Triangle> triangleOf(Value mask, Value scores) {
+    std::optional<IndexPattern> p = patterns_.of(mask);
+    ArrayRef<int64_t> shape = shapeOf(scores).take_back(2);
+    return p && shapeOf(mask).take_back(2) == shape ? triangle(*p, shape[0], shape[1]) : std::nullopt;
+  }
+
+  /// Notes the triangle if what is added to the scores is 0 inside of one and takes all weight from what is outside.
+  /// Every row must see a key: what a sum makes of a row without any depends on the scores.
+  bool addsTriangle(Value bias, Value scores) {
+    std::optional<Triangle> added = causal_ ? std::nullopt : triangleOf(bias, scores);
+    if (!added || added->inside != 0 || !(added->outside <= kFarOutside) || added->start < 0)
+      return false;
+    causal_ = true;
+    outside_ = added->outside;
+    start_ = added->start;
+    return true;
+  }
+
   /// Whether `v`, an operand of an addition, holds the scores.
-  static bool leadsToProduct(Value v, Type type) {
+  bool leadsToProduct(Value v, Type type) {
     for (Operation *op = v.getDefiningOp(); op && v.getType() == type; op = v.getDefiningOp()) {
       if (auto select = dyn_cast<SelectOp>(op))
-        v = splatOf(select.getA()) ? select.getB() : select.getA();
+        v = numberOf(select.getA()) ? select.getB() : select.getA();
       else if (auto add = dyn_cast<AddOp>(op))
         v = add.getA().getType() == type && leadsToProduct(add.getA(), type) ? add.getA() : add.getB();
       else if (Operand::scaling(op))
@@ -354,6 +367,7 @@ private:
   bool trained_;
   const llvm::StringSet<> &keep_;
   OpWriter writer_;
+  IndexPatterns patterns_;
   // The pattern that was matched last.
   MatMulOp first_, second_;
   double scale_ = 1, outside_ = 0;

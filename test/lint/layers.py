@@ -20,7 +20,7 @@ CUDA = "runtime/backend/cuda"
 
 LAYERS = [
     Layer("dialects/dist", [], "how tensors and operators are distributed; knows no operator", "ShardingRule.h, Sharding.h, Reshard.h"),
-    Layer("dialects/graph", ["dialects/dist"], "what is computed, on global tensors: operators with their rules, and their writer",
+    Layer("dialects/graph", ["dialects/dist", "runtime/support"], "what is computed, on global tensors: operators with their rules, and their writer",
           "GraphOps.td, GraphRules.cpp, OpWriter.h"),
     Layer("strategies/space", ["dialects/dist", "dialects/graph"],
           "what can be chosen: strategies of an operator, an assignment of a function, the search problem as numbers",

@@ -152,3 +152,82 @@ func.func @forward(%q: tensor<2x3x4xf32>, %mask: tensor<2x1x3xi1>, %b: tensor<3x
   %y6 = graph.matmul %p6, %h : (tensor<2x3x3xbf16>, tensor<2x3x4xbf16>) -> tensor<2x3x4xbf16>
   return %s0, %y0, %y1, %y2, %y3, %y4, %y5, %y6 : tensor<2x3x3xf32>, tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x3x4xbf16>
 }
+
+// -----
+
+// A mask that is computed and added, as PyTorch's scaled_dot_product_attention is exported: Trilu of ones, compared with 0.
+// The transposition of k goes through batch dimensions made one and many again.
+// CHECK-LABEL: func.func @forward
+// CHECK-NEXT: %[[Y:.*]] = graph.attention %arg0, %arg1, %arg2 {causal = true, graph.name = "mix", outside = -3.4028234663852886E+38 : f64, scale = 1.000000e+00 : f64}
+// CHECK-NEXT: return %[[Y]]
+func.func @forward(%q: tensor<2x3x4096x8xf32>, %k: tensor<2x3x4096x8xf32>, %v: tensor<2x3x4096x8xf32>) -> tensor<2x3x4096x8xf32> {
+  %rows = graph.iota {dim = 0 : i64} : () -> tensor<4096x4096xi64>
+  %keys = graph.iota {dim = 1 : i64} : () -> tensor<4096x4096xi64>
+  %diagonal = graph.constant dense<0> : tensor<i64>
+  %edge = graph.add %rows, %diagonal : (tensor<4096x4096xi64>, tensor<i64>) -> tensor<4096x4096xi64>
+  %keep = graph.le %keys, %edge : (tensor<4096x4096xi64>, tensor<4096x4096xi64>) -> tensor<4096x4096xi1>
+  %ones = graph.constant dense<1.0> : tensor<4096x4096xf32>
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %min = graph.constant dense<0xFF7FFFFF> : tensor<f32>
+  %tril = graph.select %keep, %ones, %zero : (tensor<4096x4096xi1>, tensor<4096x4096xf32>, tensor<f32>) -> tensor<4096x4096xf32>
+  %unseen = graph.eq %tril, %zero : (tensor<4096x4096xf32>, tensor<f32>) -> tensor<4096x4096xi1>
+  %mask = graph.select %unseen, %min, %zero : (tensor<4096x4096xi1>, tensor<f32>, tensor<f32>) -> tensor<4096x4096xf32>
+  %k1 = graph.reshape %k : (tensor<2x3x4096x8xf32>) -> tensor<6x4096x8xf32>
+  %k2 = graph.transpose %k1 {perm = array<i64: 0, 2, 1>} : (tensor<6x4096x8xf32>) -> tensor<6x8x4096xf32>
+  %kt = graph.reshape %k2 : (tensor<6x8x4096xf32>) -> tensor<2x3x8x4096xf32>
+  %s = graph.matmul %q, %kt : (tensor<2x3x4096x8xf32>, tensor<2x3x8x4096xf32>) -> tensor<2x3x4096x4096xf32>
+  %m = graph.add %s, %mask : (tensor<2x3x4096x4096xf32>, tensor<4096x4096xf32>) -> tensor<2x3x4096x4096xf32>
+  %p = graph.softmax %m {dim = 3 : i64} : (tensor<2x3x4096x4096xf32>) -> tensor<2x3x4096x4096xf32>
+  %y = graph.matmul %p, %v {graph.name = "mix"} : (tensor<2x3x4096x4096xf32>, tensor<2x3x4096x8xf32>) -> tensor<2x3x4096x8xf32>
+  return %y : tensor<2x3x4096x8xf32>
+}
+
+// -----
+
+// Positions as vectors, moved, cut and compared the other way round: keys 1 to 6 of a row that stands at position 3 and more.
+// CHECK-LABEL: func.func @forward
+// CHECK-NEXT: graph.attention %arg0, %arg1, %arg1 {causal = true, outside = 0xFFF0000000000000 : f64, scale = 1.000000e+00 : f64, start = 2 : i64}
+func.func @forward(%q: tensor<2x4x8xf32>, %k: tensor<2x6x8xf32>) -> tensor<2x4x8xf32> {
+  %all = graph.constant dense<[3, 4, 5, 6]> : tensor<4xi64>
+  %rows = graph.reshape %all : (tensor<4xi64>) -> tensor<4x1xi64>
+  %positions = graph.iota {dim = 0 : i64} : () -> tensor<8xi32>
+  %some = graph.slice %positions {starts = array<i64: 1>, limits = array<i64: 7>, strides = array<i64: 1>} : (tensor<8xi32>) -> tensor<6xi32>
+  %wide = graph.cast %some : (tensor<6xi32>) -> tensor<6xi64>
+  %keys = graph.broadcast %wide : (tensor<6xi64>) -> tensor<1x4x6xi64>
+  %later = graph.lt %rows, %keys : (tensor<4x1xi64>, tensor<1x4x6xi64>) -> tensor<1x4x6xi1>
+  %seen = graph.not %later : (tensor<1x4x6xi1>) -> tensor<1x4x6xi1>
+  %true = graph.constant dense<true> : tensor<4x6xi1>
+  %both = graph.and %seen, %true : (tensor<1x4x6xi1>, tensor<4x6xi1>) -> tensor<1x4x6xi1>
+  %none = graph.constant dense<0xFF800000> : tensor<4x6xf32>
+  %s = graph.matmul %q, %k {transpose_b = true} : (tensor<2x4x8xf32>, tensor<2x6x8xf32>) -> tensor<2x4x6xf32>
+  %m = graph.select %both, %s, %none : (tensor<1x4x6xi1>, tensor<2x4x6xf32>, tensor<4x6xf32>) -> tensor<2x4x6xf32>
+  %p = graph.softmax %m {dim = 2 : i64} : (tensor<2x4x6xf32>) -> tensor<2x4x6xf32>
+  %y = graph.matmul %p, %k : (tensor<2x4x6xf32>, tensor<2x6x8xf32>) -> tensor<2x4x8xf32>
+  return %y : tensor<2x4x8xf32>
+}
+
+// -----
+
+// Added masks that stay a bias: one that a large score can make up for, one in which the first row sees no key, a band.
+// CHECK-LABEL: func.func @forward
+// CHECK-COUNT-3: graph.attention %arg0, %arg0, %arg0, %{{[a-z0-9_]+}} {scale
+func.func @forward(%q: tensor<2x3x4xf32>) -> (tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x3x4xf32>) {
+  %m0 = graph.constant dense<[[0.0, -1.0e+04, -1.0e+04], [0.0, 0.0, -1.0e+04], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
+  %s0 = graph.matmul %q, %q {transpose_b = true} : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x3xf32>
+  %a0 = graph.add %s0, %m0 : (tensor<2x3x3xf32>, tensor<3x3xf32>) -> tensor<2x3x3xf32>
+  %p0 = graph.softmax %a0 {dim = 2 : i64} : (tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %y0 = graph.matmul %p0, %q : (tensor<2x3x3xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+
+  %m1 = graph.constant dense<[[-1.0e+09, -1.0e+09, -1.0e+09], [0.0, -1.0e+09, -1.0e+09], [0.0, 0.0, -1.0e+09]]> : tensor<3x3xf32>
+  %s1 = graph.matmul %q, %q {transpose_b = true} : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x3xf32>
+  %a1 = graph.add %s1, %m1 : (tensor<2x3x3xf32>, tensor<3x3xf32>) -> tensor<2x3x3xf32>
+  %p1 = graph.softmax %a1 {dim = 2 : i64} : (tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %y1 = graph.matmul %p1, %q : (tensor<2x3x3xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+
+  %m2 = graph.constant dense<[[0.0, -1.0e+09, -1.0e+09], [0.0, 0.0, -1.0e+09], [-1.0e+09, 0.0, 0.0]]> : tensor<3x3xf32>
+  %s2 = graph.matmul %q, %q {transpose_b = true} : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x3xf32>
+  %a2 = graph.add %s2, %m2 : (tensor<2x3x3xf32>, tensor<3x3xf32>) -> tensor<2x3x3xf32>
+  %p2 = graph.softmax %a2 {dim = 2 : i64} : (tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %y2 = graph.matmul %p2, %q : (tensor<2x3x3xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  return %y0, %y1, %y2 : tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x3x4xf32>
+}
