@@ -4,6 +4,7 @@
 
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/DistOps.h"
+#include "dialects/graph/IndexPattern.h"
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -94,12 +95,30 @@ Value GraphBuilder::materialize(const Val &x) {
   if (value)
     return value;
   keep_.push_back(x.known);
-  if (x.known->size() > kMaxDense)
+  if (x.known->size() > kMaxDense) {
+    if (Value made = computed(x))
+      return value = made;
     return value = bigConstant_(x);
+  }
   auto op = graph::ConstantOp::create(builder_, NameLoc::get(builder_.getStringAttr(node_)),
                                       tensorType(x.type, x.shape), x.known->toAttr(context()));
   op->setAttr(graph::kNameAttr, builder_.getStringAttr(opName("constant")));
   return value = op.getResult();
+}
+
+Value GraphBuilder::computed(const Val &x) {
+  const Constant &known = *x.known;
+  auto at = [&](int64_t i) { return isFloat(x.type) ? known.floatAt(i) : double(known.intAt(i)); };
+  std::optional<graph::IndexPattern> pattern = graph::patternOfElements(at, x.shape);
+  if (!pattern || !pattern->hasValues)
+    return {};
+  // One dimension has weight 1, another -1: the element is `met` where i[key] <= i[row] + offset.
+  int64_t row = llvm::find(pattern->weights, 1) - pattern->weights.begin();
+  int64_t key = llvm::find(pattern->weights, -1) - pattern->weights.begin();
+  Val rows = iota(DType::I64, x.shape, row, "rows"), keys = iota(DType::I64, x.shape, key, "columns");
+  Val edge = add(rows, scalar(DType::I64, double(pattern->offset)), "edge");
+  Val met = binary<graph::LeOp>(keys, edge, "met");
+  return materialize(select(met, scalar(x.type, pattern->met), scalar(x.type, pattern->unmet), "mask"));
 }
 
 //===----------------------------------------------------------------------------------------------===//

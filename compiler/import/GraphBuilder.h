@@ -41,8 +41,8 @@ class GraphBuilder {
 public:
   /// The most elements of a value that folding reads or makes.
   static constexpr int64_t kMaxFolded = 1 << 20;
-  /// The most elements of a dense graph.constant. A larger known value becomes a state whose value is among the
-  /// weights.
+  /// The most elements of a dense graph.constant. Of the larger known values, a causal mask is computed from indices;
+  /// any other becomes a state whose value is among the weights.
   static constexpr int64_t kMaxDense = 1 << 16;
   /// The most elements that folding computes for one model. It bounds time and memory on hostile files.
   static constexpr int64_t kFoldBudget = int64_t(1) << 28;
@@ -144,6 +144,9 @@ private:
   mlir::RankedTensorType tensorType(DType type, llvm::ArrayRef<int64_t> shape) const;
 
   mutable mlir::OpBuilder builder_;
+  /// A big known value that a diagonal divides into two numbers, as operators on its indices: they shard and take no
+  /// memory. Null: it is no such value.
+  mlir::Value computed(const Val &x);
   std::function<mlir::Value(const Val &)> bigConstant_;
   std::map<std::pair<const Constant *, Shape>, mlir::Value> dense_;
   std::vector<std::shared_ptr<const Constant>> keep_; // keys of dense_ stay alive

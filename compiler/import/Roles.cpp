@@ -3,6 +3,7 @@
 #include "compiler/import/Roles.h"
 #include "compiler/import/NamePatterns.h"
 #include "compiler/import/Node.h"
+#include "dialects/graph/IndexPattern.h"
 #include "runtime/support/Printable.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -50,6 +51,26 @@ std::string weightText(const Reach &reach) {
 
 bool isElementwise(const Reach &reach) {
   return any_of(elementwiseOps(), [&](const OpRow &row) { return row.name == reach.use.node->op_type(); });
+}
+
+/// A square matrix of 0 and another number with the diagonal between: a causal mask, however it came into the file.
+/// Nobody initialises a parameter so.
+bool isCausalMask(const Source &source, const ModelFile &file, ArrayRef<Reach> reach) {
+  if (any_of(reach, [](const Reach &r) { return r.isWeight(); }))
+    return false;
+  SmallVector<int64_t> wide;
+  copy_if(source.shape, std::back_inserter(wide), [](int64_t n) { return n != 1; });
+  if (wide.size() != 2 || wide[0] != wide[1] || wide[0] == 0)
+    return false;
+  Expected<Constant> values = constantOf(*source.tensor, file.directory);
+  if (!values) { // what reads the data says so
+    consumeError(values.takeError());
+    return false;
+  }
+  if (values->isSplat())
+    return false;
+  auto pattern = graph::patternOfElements([&](int64_t i) { return values->floatAt(i); }, source.shape);
+  return pattern && (pattern->met == 0 || pattern->unmet == 0);
 }
 
 /// The kind of a source, the reason for it, and whether it is a guess.
@@ -371,7 +392,10 @@ Expected<Decision> RoleBuilder::decideInitializer(const Source &source, ArrayRef
     return Decision{SourceKind::State, weightText(reach.front())};
   if (*option)
     return **option;
-  if (const TensorSays *says = says_.find(source.name))
+  const TensorSays *says = says_.find(source.name);
+  if ((!says || says->kind != TensorKind::Parameter) && isCausalMask(source, file_, reach))
+    return Decision{SourceKind::Constant, "a causal mask"};
+  if (says)
     return decideBySaying(*says, source.shape, reach);
   // If no parameter is missing, the exporter made this tensor from constants.
   const bool lost = !says_.tensors.empty();

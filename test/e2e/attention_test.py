@@ -8,6 +8,7 @@ import pathlib
 import sys
 
 import numpy as np
+import onnx
 from onnx import helper, numpy_helper
 
 from cases import Programs, case, main
@@ -19,18 +20,9 @@ BATCH, LENGTH, HIDDEN, HEADS, LAYERS, STEPS = 8, 8, 32, 4, 2, 4
 PRECISE = ("--f64", "--backend", "reference")
 
 
-class Constants(Network):
-    """Numbers are nodes, as exporters write them; as initializers they would be trained."""
-
-    def constant(self, value, dtype=np.int64):
-        name = f"constant{len(self.nodes)}"
-        self.nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.array(value, dtype))))
-        return name
-
-
 class Context(Programs):
     def network(self, causal=True, dropout=0):
-        net = Constants()
+        net = Network()
         x = net.input("x", [BATCH, LENGTH, HIDDEN])
         mask = net.causal(LENGTH) if causal else None
         for i in range(LAYERS):
@@ -135,6 +127,66 @@ def trains_as_its_parts(c):
             continue
         arena = [json.loads((plan / "report.json").read_text())["memory"]["arena_bytes"] for plan in (whole, parts)]
         assert arena[0] < arena[1], arena
+
+
+def masked(net, scores, form, length):
+    """The scores with a causal mask in one of the forms that exporters write."""
+    def number(value):
+        return net.constant(value, np.float32)
+    lower = np.tril(np.ones((1, 1, length, length), np.float32))
+    if form == "triangle":
+        return net.node("Where", net.constant(lower, np.bool_), scores, number(np.finfo(np.float32).min))
+    if form == "positions":
+        return net.node("Where", net.causal(length), scores, number(-np.inf))
+    if form == "trilu":
+        ones = net.node("ConstantOfShape", net.constant([length, length]), value=numpy_helper.from_array(np.ones(1, np.float32)))
+        unseen = net.node("Equal", net.node("Trilu", ones, upper=0), number(0))
+        return net.node("Add", scores, net.node("Where", unseen, number(np.finfo(np.float32).min), number(0)))
+    outside = -np.inf if form == "infinite" else -1e9
+    return net.node("Add", scores, net.constant(np.where(lower[0, 0] > 0, 0, outside), np.float32))
+
+
+def store_constants(path):
+    """Makes initializers of the constants of a model file, as the old exporter stores what is no parameter."""
+    model = onnx.load(path)
+    for node in [n for n in model.graph.node if n.op_type == "Constant"]:
+        value = model.graph.initializer.add()
+        value.CopyFrom(node.attribute[0].t)
+        value.name = node.output[0]
+        model.graph.node.remove(node)
+    onnx.save(model, path)
+
+
+@case
+def causal_masks_of_any_length_and_form_are_seen(c):
+    """Above 256 positions a mask has more elements than a constant in a program may have."""
+    rng = np.random.default_rng(7)
+    for form in ("triangle", "positions", "trilu", "added", "infinite", "stored"):
+        for length in (20, 300, 1100):
+            net, shape = Network(), [1, 2, length, 4]
+            q, k, v = (net.input(name, shape) for name in "qkv")
+            scores = net.node("MatMul", q, net.node("Transpose", k, perm=[0, 1, 3, 2]))
+            y = net.node("MatMul", net.node("Softmax", masked(net, scores, form, length), axis=-1), v, name="mix")
+            net.write(c.folder / "net.onnx", y, shape)
+            if form == "stored":
+                store_constants(c.folder / "net.onnx")
+                listed = c.run(c.bin / "tessera-compile", c.folder / "net.onnx", "--inputs", "q,k,v", "--list-parameters")
+                assert "a causal mask" in listed and "trained " not in listed, listed
+            values = [rng.standard_normal(shape).astype(np.float32) for _ in "qkv"]
+            for name, value in zip("qkv", values):
+                np.save(c.folder / f"{name}.npy", value)
+            data = "npy:" + ",".join(f"{c.folder}/{name}.npy" for name in "qkv")
+            c.count += 1
+            plan = c.folder / f"plan{c.count}"
+            c.run(c.bin / "tessera-compile", c.folder / "net.onnx", "--inputs", "q,k,v", "-o", plan)
+            assert kinds(plan, "infer") == ["attention"], (form, length, kinds(plan, "infer"))
+            stored = sum(file.stat().st_size for file in plan.rglob("*") if file.is_file())
+            assert stored < 64 << 10, (form, length, stored)  # no mask in it
+            c.run(c.bin / "tessera-run", plan, "--infer", "--output", plan / "out", "--data", data)
+            q, k, v = values
+            s = np.where(np.tril(np.ones((length, length), bool)), q @ k.transpose(0, 1, 3, 2), -np.inf)
+            p = np.exp(s - s.max(-1, keepdims=True))
+            np.testing.assert_allclose(np.load(plan / "out" / "output0.npy"), p / p.sum(-1, keepdims=True) @ v, atol=2e-5)
 
 
 @case

@@ -22,15 +22,17 @@ class Network:
     """Writes an ONNX graph, line by line; parameters have shapes and no values."""
 
     def __init__(self):
-        self.nodes, self.inputs, self.constants, self.last = [], [], [], 0
+        self.nodes, self.inputs, self.last = [], [], 0
 
     def input(self, name, shape, kind=TensorProto.FLOAT):
         self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
         return name
 
     def constant(self, values, kind=np.int64):
+        """A node, as exporters write numbers; an initializer of floats would be a parameter."""
         self.last += 1
-        self.constants.append(onnx.numpy_helper.from_array(np.array(values, kind), f"c{self.last}"))
+        value = onnx.numpy_helper.from_array(np.array(values, kind))
+        self.nodes.append(helper.make_node("Constant", [], [f"c{self.last}"], value=value))
         return f"c{self.last}"
 
     def node(self, kind, *inputs, name=None, **attributes):
@@ -84,7 +86,7 @@ class Network:
 
     def write(self, path, output, shape):
         out = helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)
-        graph = helper.make_graph(self.nodes, "net", self.inputs, [out], self.constants)
+        graph = helper.make_graph(self.nodes, "net", self.inputs, [out])
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
 
 
