@@ -48,23 +48,24 @@ static std::function<double(Operation *)> timeOnOneRank(const AssignOptions &ass
 }
 
 static llvm::Expected<FittedProgram> fitWith(Compilation &run, ModuleOp module, const AssignOptions &assign,
-                                             const Recomputed &again) {
+                                             const Recomputed &again, FitProgram fit) {
   OwningOpRef<ModuleOp> program(module.clone());
   if (llvm::Error e = recompute(run, *program, again))
     return e;
-  llvm::Expected<FittedProgram> fitted = fitMemory(run, *program, assign);
+  llvm::Expected<FittedProgram> fitted = fit(run, *program, assign);
   if (fitted)
     fitted->recompute = str(again);
   return fitted;
 }
 
-static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, const AssignOptions &assign) {
+static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, const AssignOptions &assign,
+                                             FitProgram fit) {
   std::optional<FittedProgram> best;
   std::string last, unplaced; // the last trial; the error of the last trial that did not fit
   RecomputeTrials trials;
   trials.run = [&](const Recomputed &again) -> llvm::Expected<bool> {
     last = str(again);
-    llvm::Expected<FittedProgram> tried = fitWith(run, module, assign, again);
+    llvm::Expected<FittedProgram> tried = fitWith(run, module, assign, again, fit);
     if (!tried) {
       if (!tried.errorIsA<DoesNotFit>())
         return tried.takeError();
@@ -95,15 +96,16 @@ static llvm::Expected<FittedProgram> fitBest(Compilation &run, ModuleOp module, 
   if (!best)
     return llvm::createStringError(unplaced);
   if (!run.options.dumpPhases.empty() && last != best->recompute) // the dumps are those of the last trial
-    return fitWith(run, module, assign, llvm::cantFail(parseRecomputed(best->recompute)));
+    return fitWith(run, module, assign, llvm::cantFail(parseRecomputed(best->recompute)), fit);
   return std::move(*best);
 }
 
-llvm::Expected<FittedProgram> fitWithRecompute(Compilation &run, ModuleOp module, const AssignOptions &assign) {
+llvm::Expected<FittedProgram> fitWithRecompute(Compilation &run, ModuleOp module, const AssignOptions &assign,
+                                               FitProgram fit) {
   if (run.options.recompute == "auto")
-    return fitBest(run, module, assign);
+    return fitBest(run, module, assign, fit);
   llvm::Expected<Recomputed> again = parseRecomputed(run.options.recompute);
-  return again ? fitWith(run, module, assign, *again) : again.takeError();
+  return again ? fitWith(run, module, assign, *again, fit) : again.takeError();
 }
 
 } // namespace tessera

@@ -4,7 +4,10 @@
 #include "compiler/driver/Phases.h"
 #include "compiler/driver/ReportFile.h"
 
+#include "dialects/graph/Graph.h"
 #include "runtime/plan/Recipe.h"
+#include "runtime/support/Printable.h"
+#include "strategies/space/FunctionAssignment.h"
 
 using namespace mlir;
 
@@ -21,6 +24,33 @@ static llvm::Error chooseMesh(Compilation &run, ModuleOp module, strategies::Ass
   }
   result.mesh = assign.mesh;
   return llvm::Error::success();
+}
+
+/// What mode data does with a batch that the ranks do not divide.
+static void sayHowBatchIsCut(Compilation &run, ModuleOp module, const dist::Mesh &mesh, CompileResult &result) {
+  if (run.hybrid || run.assign.mode != "data" || !run.assign.user.saved.empty())
+    return;
+  auto func = *module.getOps<func::FuncOp>().begin();
+  for (unsigned i = 0; i < func.getNumArguments(); ++i) {
+    auto type = dyn_cast<RankedTensorType>(func.getArgumentTypes()[i]);
+    if (graph::argRole(func, i) != graph::kInput || !type || type.getRank() == 0)
+      continue;
+    const int64_t batch = type.getDimSize(0), ranks = mesh.numRanks();
+    const int64_t parts = mesh.size(strategies::batchAxes(mesh, batch));
+    const std::string name = rt::printable(graph::argName(func, i).str());
+    auto text = [](int64_t n) { return std::to_string(n); };
+    if (parts < ranks) {
+      result.warnings.push_back("mode data cuts the batch of " + text(batch) + " ('" + name + "') in " + text(parts) +
+                                " parts, not in " + text(ranks) + ": groups of " + text(ranks / parts) +
+                                " ranks compute the same; use a batch that " + text(ranks) +
+                                " divides, another mesh or --mode auto");
+      run.say("warning: " + result.warnings.back());
+    } else if (batch % parts != 0) {
+      run.say("mode data pads the batch of " + text(batch) + " ('" + name + "') to " + text(parts) + " blocks of " +
+              text((batch + parts - 1) / parts));
+    }
+    return; // the other inputs are cut alike
+  }
 }
 
 /// The unpartitioned program, without fusion. `tessera-run --verify` compares the plan with it.
@@ -72,8 +102,9 @@ llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progr
   strategies::AssignOptions assign = run.assign;
   if (llvm::Error e = chooseMesh(run, *model->module, assign, result))
     return e;
+  sayHowBatchIsCut(run, *model->module, assign.mesh, result);
   assign.explain = true;
-  llvm::Expected<FittedProgram> fitted = fitWithRecompute(run, *model->module, assign);
+  llvm::Expected<FittedProgram> fitted = fitWithRecompute(run, *model->module, assign, fitMemory);
   if (!fitted)
     return fitted.takeError();
   result.report = std::move(fitted->report);
@@ -108,11 +139,15 @@ llvm::Expected<CompileResult> searchOnly(const CompileOptions &options, const Pr
   strategies::AssignOptions assign = run.assign;
   if (llvm::Error e = chooseMesh(run, *model->module, assign, result))
     return e;
-  if (llvm::Error e = annotate(run, *model->module, assign, result.report))
-    return e;
-  run.finished("strategies");
-  if (llvm::Error e = run.dump(*model->module, "3-annotated.mlir"))
-    return e;
+  sayHowBatchIsCut(run, *model->module, assign.mesh, result);
+  llvm::Expected<FittedProgram> chosen = fitWithRecompute(run, *model->module, assign, chooseOnly);
+  if (!chosen)
+    return chosen.takeError();
+  result.report = std::move(chosen->report);
+  result.recompute = std::move(chosen->recompute);
+  if (!options.saveStrategies.empty())
+    if (llvm::Error e = writeFile(options.saveStrategies, chosen->strategies))
+      return e;
   return result;
 }
 

@@ -24,17 +24,22 @@ static int64_t limitOf(const AssignOptions &assign) {
   return assign.memoryLimit ? assign.memoryLimit : assign.topology.memoryPerRank(assign.mesh.numRanks());
 }
 
-static llvm::Error overLimit(const Compilation &run, const compiler::MemoryReport &memory, int64_t limit) {
+/// `needed` bytes, of which `fills` says what they hold.
+static llvm::Error overLimit(const Compilation &run, double needed, const std::string &fills, int64_t limit) {
   const CompileOptions &options = run.options;
   return llvm::make_error<DoesNotFit>(llvm::formatv(
       "the plan needs {0} per rank but the limit is {1} ({2}); use more ranks, a smaller "
       "batch{3}{4} "
       "or a larger "
       "--memory; what fills it: {5}",
-      bytesText(double(memory.arenaBytes)), bytesText(limit),
+      bytesText(needed), bytesText(limit),
       options.assign.memory.empty() ? "topology " + run.assign.topology.name : "--memory",
       options.assign.mode == "auto" || run.hybrid ? "" : ", --mode auto (which cuts parameters and activations)",
-      options.train && options.recompute == "none" ? ", --recompute auto" : "", memory.str()));
+      options.train && options.recompute == "none" ? ", --recompute auto" : "", fills));
+}
+
+static llvm::Error overLimit(const Compilation &run, const compiler::MemoryReport &memory, int64_t limit) {
+  return overLimit(run, double(memory.arenaBytes), memory.str(), limit);
 }
 
 /// Lays the program out. The caller checks whether it fits.
@@ -42,20 +47,25 @@ static llvm::Error layOut(Compilation &run, FittedProgram &fitted) {
   return compiler::planMemory(*fitted.local, emitOptions(run)).moveInto(fitted.memory);
 }
 
-/// Runs phases 3 to 5 once, and lays the program out.
-static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOptions &assign,
-                           const strategies::CostModel &model, FittedProgram &fitted) {
-  fitted.local = module.clone();
-  ModuleOp local = *fitted.local;
-  if (llvm::Error e = annotate(run, local, assign, fitted.report)) {
+/// Phase 3 of a module in phase 2.
+static llvm::Error choose(Compilation &run, ModuleOp module, const AssignOptions &assign, FittedProgram &fitted) {
+  if (llvm::Error e = annotate(run, module, assign, fitted.report)) {
     if (!fitted.report.doesNotFit)
       return e;
     return llvm::make_error<DoesNotFit>(llvm::toString(std::move(e)));
   }
   run.finished("strategies");
-  if (llvm::Error e = run.dump(local, "3-annotated.mlir"))
+  fitted.strategies = strategies::saveStrategies(module);
+  return run.dump(module, "3-annotated.mlir");
+}
+
+/// Phases 3 to 5 once.
+static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOptions &assign,
+                           const strategies::CostModel &model, FittedProgram &fitted) {
+  fitted.local = module.clone();
+  ModuleOp local = *fitted.local;
+  if (llvm::Error e = choose(run, local, assign, fitted))
     return e;
-  fitted.strategies = strategies::saveStrategies(local);
   if (llvm::Error e = reshard(run, local))
     return e;
   if (llvm::Error e = run.dump(local, "4-resharded.mlir"))
@@ -135,6 +145,19 @@ static llvm::Expected<FittedProgram> fitHybrid(Compilation &run, ModuleOp module
     return e;
   if (int64_t(fitted.memory.arenaBytes) > report.memoryLimit)
     return overLimit(run, fitted.memory, report.memoryLimit);
+  return fitted;
+}
+
+llvm::Expected<FittedProgram> chooseOnly(Compilation &run, ModuleOp module, const AssignOptions &assign) {
+  FittedProgram fitted;
+  OwningOpRef<ModuleOp> program(module.clone());
+  if (llvm::Error e = choose(run, *program, assign, fitted))
+    return e;
+  for (const strategies::FunctionReport &function : fitted.report.functions)
+    if (int64_t(function.peakBytes) > fitted.report.memoryLimit)
+      return overLimit(run, double(function.peakBytes),
+                       "parameters and states " + bytesText(double(function.persistentBytes)) + ", of " + function.name,
+                       fitted.report.memoryLimit);
   return fitted;
 }
 

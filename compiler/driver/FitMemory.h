@@ -42,10 +42,18 @@ struct FittedProgram {
 llvm::Expected<FittedProgram> fitMemory(Compilation &run, mlir::ModuleOp module,
                                         const strategies::AssignOptions &assign);
 
-/// The same with the recomputation of --recompute. "auto" chooses, of those that fit, the one that is predicted to take
-/// the least time.
+/// Phase 3 once: strategies and what the search predicts, without a local program and its layout. It fits where the
+/// tensors that the search counts do.
+llvm::Expected<FittedProgram> chooseOnly(Compilation &run, mlir::ModuleOp module,
+                                         const strategies::AssignOptions &assign);
+
+/// One of the two above.
+using FitProgram = llvm::Expected<FittedProgram> (*)(Compilation &, mlir::ModuleOp, const strategies::AssignOptions &);
+
+/// `fit`, with the recomputation of --recompute. "auto" chooses, of those that fit, the one that is predicted to take the
+/// least time.
 llvm::Expected<FittedProgram> fitWithRecompute(Compilation &run, mlir::ModuleOp module,
-                                               const strategies::AssignOptions &assign);
+                                               const strategies::AssignOptions &assign, FitProgram fit);
 
 } // namespace tessera
 

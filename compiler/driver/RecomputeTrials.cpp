@@ -39,12 +39,14 @@ std::string str(const Recomputed &again) {
 }
 
 llvm::Error tryRecomputation(const RecomputeTrials &trials) {
+  bool any = false;
   for (const char *level : {"none", "cheap"}) {
     llvm::Expected<bool> fits = trials.run({level, {}});
     if (!fits)
       return fits.takeError();
-    if (!*fits)
-      continue;
+    any |= *fits;
+  }
+  if (any) {
     llvm::Expected<bool> done = trials.enough();
     if (!done || *done)
       return done ? llvm::Error::success() : done.takeError();

@@ -4,7 +4,7 @@
 // (compiler/transform/Recompute.cpp). Whether a choice fits, and how long it takes, is known only after search,
 // partition and layout. So only a few choices are tried:
 //
-//   none, cheap                     and if none of them is good enough
+//   none, cheap                     both, as the second may be smaller and faster; and if neither is good enough
 //   full, and full:SOME             a bisection finds the fewest segments that fit, in the order of bytes freed per
 //                                   time; then each segment that has become unnecessary is left out, and expensive
 //                                   ones are replaced by cheaper ones

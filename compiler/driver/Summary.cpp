@@ -32,21 +32,20 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
                      f.search.optimal ? std::string("optimal, gap 0 %")
                                       : formatv("gap {0:F2} %", 100 * f.search.gap()).str());
   }
+  const std::string recompute = result.recompute == "none" ? "" : "recompute    " + result.recompute + "\n";
   if (options.output.empty()) {
     if (!result.report.functions.empty())
       out += formatv("memory       about {0} per rank of {1}: parameters and states {2}\n",
                      bytesText(result.report.functions.front().peakBytes), bytesText(result.report.memoryLimit),
                      bytesText(result.report.functions.front().persistentBytes));
-    return out;
+    return out + recompute;
   }
   out += formatv("memory       {0} per rank of {1}: parameters {2}, states {3}, constants {4}, "
                  "activations {5}\n",
                  bytesText(double(result.memory.arenaBytes)), bytesText(result.report.memoryLimit),
                  bytesText(double(result.memory.parameterBytes)), bytesText(double(result.memory.stateBytes)),
                  bytesText(double(result.memory.constantBytes)), bytesText(double(result.memory.activationBytes)));
-  if (result.recompute != "none")
-    out += "recompute    " + result.recompute + "\n";
-  return out + "plan         " + rt::printable(options.output) + "\n";
+  return out + recompute + "plan         " + rt::printable(options.output) + "\n";
 }
 
 } // namespace tessera

@@ -35,7 +35,7 @@ static void setCosts(ClusterPrediction &cluster, const strategies::AssignReport 
 /// Predicts the program that fits, with the recomputation of --recompute. If none fits, `cluster.error` says so.
 static llvm::Error predictFitted(Compilation &run, ModuleOp module, const AssignOptions &assign,
                                  ClusterPrediction &cluster) {
-  llvm::Expected<FittedProgram> fitted = fitWithRecompute(run, module, assign);
+  llvm::Expected<FittedProgram> fitted = fitWithRecompute(run, module, assign, fitMemory);
   if (!fitted) {
     cluster.error = llvm::toString(fitted.takeError());
     return llvm::Error::success();

@@ -30,7 +30,7 @@ class Context:
         return done.stdout + done.stderr
 
     def compile(self, *options, mesh="data=2,model=2", out="plan", batch=24, mode="auto", code=0):
-        return self.run("tessera-compile", self.models / "lenet_train.onnx", "--mesh", mesh, "--mode", mode, "--dim",
+        return self.run("tessera-compile", self.models / "lenet_train.onnx", "--mesh", mesh, *(() if "--mode" in options else ("--mode", mode)), "--dim",
                         f"batch={batch}", "--train", *(("-o", self.folder / out) if out else ()), *options, code=code)
 
     def report(self, out="plan"):
@@ -167,6 +167,40 @@ def a_search_alone_writes_nothing(c):
     expect(f"search: {search['nodes']} nodes, {search['options']} options" in text, text)
     expect("plan  " not in text and sorted(p.name for p in c.folder.iterdir()) == ["plan"], text)
     expect("--search-only" in c.compile("--search-only", code=2), "no output beside it")
+
+
+@case
+def a_search_alone_knows_memory_recomputation_and_strategies(c):
+    def memory(text):
+        number, unit = re.search(r"memory +about ([0-9.]+) (\w+) per rank", text).groups()
+        return float(number) * {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]
+
+    saved = c.folder / "saved.json"
+    text = c.compile("--search-only", "--save-strategies", saved, out=None)
+    c.compile()
+    expect(json.loads(saved.read_text()) == json.loads((c.folder / "plan" / "strategies.json").read_text()), "the same strategies")
+    full = c.compile("--search-only", "--recompute", "full", "--mode", "data", out=None)
+    kept = c.compile("--search-only", "--mode", "data", out=None)
+    expect(memory(full) < memory(kept) and "recompute    full" in full, f"{full}{kept}")
+    # Less than what keeping everything takes: refused, but for those who let something be made again.
+    limit = f"{int((memory(full) + memory(kept)) / 2) >> 10}KiB"
+    text = c.compile("--search-only", "--mode", "data", "--memory", limit, out=None, code=1)
+    expect("the plan needs" in text and "--recompute auto" in text, text)
+    text = c.compile("--search-only", "--mode", "data", "--memory", limit, "--recompute", "auto", out=None)
+    expect("recompute    " in text, text)
+    text = c.compile("--search-only", "--memory", "100KiB", out=None, code=1)
+    expect("no assignment of strategies fits in 100.00 KiB" in text, text)
+
+
+@case
+def mode_data_says_how_it_cuts_a_batch_that_ranks_do_not_divide(c):
+    text = c.compile(mesh="a=3,b=4", mode="data", batch=32)
+    expect("warning: mode data cuts the batch of 32 ('image') in 4 parts, not in 12: groups of 3 ranks compute the same" in text, text)
+    text = c.compile("--search-only", mesh="data=8", mode="data", batch=6, out=None)
+    expect("in 1 parts, not in 8" in text, text)
+    text = c.compile(mesh="data=4", mode="data", batch=6)
+    expect("pads the batch of 6 ('image') to 4 blocks of 2" in text, text)
+    expect("the batch" not in c.compile(mesh="data=4", mode="data", batch=8), "nothing to say")
 
 
 @case
