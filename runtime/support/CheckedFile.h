@@ -1,7 +1,7 @@
 //===- CheckedFile.h - a file that is read against checksums -----------------------------------===//
 //
-// A file is summed in chunks of 1 MiB, so that a reader that needs a few bytes verifies a few chunks
-// and not the file. The sums are CRC-32, as zlib and everybody else computes it.
+// A file has one checksum per chunk of 1 MiB, so that a reader that needs a few bytes verifies a
+// few chunks and not the whole file. The checksum is CRC-32 with zlib's polynomial.
 //
 //   Result<FileSums> sums = sumFile(path);                    // sums->chunks[i] is that of chunk i
 //   Result<CheckedFile> file = CheckedFile::open(path, *sums);
@@ -29,19 +29,21 @@ struct FileSums {
 
 uint32_t crc32Of(const void *data, uint64_t bytes);
 
-/// The sums of `count` chunks from `first` on.
+/// The checksums of `count` chunks from chunk `first` on.
 Result<std::vector<uint32_t>> sumChunks(const InputFile &file, uint64_t first, uint64_t count);
 Result<FileSums> sumFile(const std::string &path);
 
-/// One thread at a time: it keeps the chunk that it read last.
+/// May be used by one thread at a time, since it keeps the chunk that it read last.
 class CheckedFile {
 public:
-  /// Without sums every byte is taken as it is. With sums, the file must have their size.
+  /// Without sums nothing is verified. With sums, the file must have the size that they were made
+  /// for.
   static Result<CheckedFile> open(const std::string &path, std::optional<FileSums> sums = std::nullopt);
 
   const std::string &path() const { return file_.path(); }
   uint64_t size() const { return file_.size(); }
-  /// All of the bytes [offset, offset + bytes), intact, or an error.
+  /// Reads all bytes of [offset, offset + bytes). An error if the file ends before, or if a chunk
+  /// does not match its checksum.
   Status readAt(uint64_t offset, void *out, uint64_t bytes) const;
 
 private:

@@ -10,13 +10,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Without links, dots and double slashes, as far as it is there.
+/// The path without links, dots and double slashes, as far as the file system has it.
 fs::path resolved(const std::string &path) {
   std::error_code error;
   fs::path whole = fs::weakly_canonical(fs::absolute(path, error), error);
   if (error)
     whole = fs::absolute(path, error).lexically_normal();
-  return whole.has_filename() ? whole : whole.parent_path(); // "plan/"
+  return whole.has_filename() ? whole : whole.parent_path(); // "plan/" ends in an empty name
 }
 
 bool sameFile(const std::string &a, const std::string &b) {

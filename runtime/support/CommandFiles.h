@@ -1,7 +1,7 @@
 //===- CommandFiles.h - what a command reads and what it writes -----------------------------------===//
 //
-// Asked before any work: a command never writes over what it reads, over what another of its options writes, or over
-// what is no regular file (a folder, a device, a pipe, a socket).
+// A program asks this before any work. A command never writes over what it reads, over what another of its options
+// writes, or over what is no regular file (a folder, a device, a pipe, a socket).
 //
 //   CommandFiles files;
 //   files.reads("model.onnx");
@@ -24,13 +24,13 @@ namespace tessera::rt {
 
 class CommandFiles {
 public:
-  /// A file, or a folder with everything in it. It need not be there.
+  /// The command reads this file, or this folder with everything in it. It need not exist.
   void reads(const std::string &path);
-  /// A file that is replaced when it is whole.
+  /// The option writes a file that replaces the old one once it is complete.
   void writes(const std::string &option, const std::string &path) { add(option, path, Kind::File); }
-  /// A file that is written as the command goes on: a pipe or a terminal will do.
+  /// The option writes a file while the command runs. It may be a pipe or a terminal.
   void streams(const std::string &option, const std::string &path) { add(option, path, Kind::Stream); }
-  /// A folder that is replaced with everything in it.
+  /// The option replaces a folder with everything in it.
   void replaces(const std::string &option, const std::string &path) { add(option, path, Kind::Folder); }
 
   Status check() const;

@@ -1,6 +1,6 @@
 //===- ExitCodes.h - what the programs end with ---------------------------------------------------===//
 //
-// One table for all of them; docs/exit-codes.md tells it to users.
+// All programs share this table. docs/exit-codes.md explains it to users.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_SUPPORT_EXITCODES_H
@@ -13,12 +13,14 @@ constexpr int kExitError = 1;
 constexpr int kExitUsage = 2;
 /// tessera-run --check-numerics stop met numbers that are not finite.
 constexpr int kExitNumerics = 3;
-/// Ctrl-C; tessera-run also after SIGTERM, since it ends by itself after a step. Others end with 128 and the signal.
+/// Ctrl-C ended the program. tessera-run ends so after SIGTERM, too, since it finishes its step first; all other
+/// programs end with 128 and the signal's number.
 constexpr int kExitInterrupted = 130;
 
-/// Between a supervisor and its ranks. One that ends since another one did: nothing is wrong with this one.
+/// A rank tells its supervisor that it ended because another rank did, and that it has no fault of its own.
 constexpr int kExitOther = 4;
-/// One that failed before its first step, by what will not change: data, weights or options that do not fit the plan.
+/// A rank tells its supervisor that it failed before its first step, and that another start would fail alike: data,
+/// weights or options do not fit the plan.
 constexpr int kExitLasting = 5;
 
 } // namespace tessera::rt

@@ -38,7 +38,7 @@ Status writeFile(const std::string &path, std::string_view contents) {
 Result<std::string> writeTarget(const std::string &path) {
   struct stat info;
   if (::lstat(path.c_str(), &info) != 0)
-    return path; // nothing has the name, or what is wrong shows when it is written
+    return path; // nothing has this name, or the error will show when the file is written
   std::string target = path;
   if (S_ISLNK(info.st_mode)) {
     std::error_code error;
@@ -147,7 +147,8 @@ Status syncDirectory(const std::string &path) {
   int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0)
     return systemError(path, "cannot be opened");
-  // Some file systems cannot do it and say so; they keep names safe in their own way.
+  // Some file systems cannot sync a folder and say so with one of these errors; that is no failure
+  // of ours.
   bool failed = ::fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP;
   Status status = failed ? systemError(path, "cannot be flushed to disk") : Status();
   ::close(fd);

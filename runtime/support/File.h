@@ -30,11 +30,11 @@ Result<std::string> readFile(const std::string &path, uint64_t limit);
 /// Writes beside `path` and renames.
 Status writeFile(const std::string &path, std::string_view contents);
 
-/// Where a file of this name is written: the name itself, or what it links to. An error if something other than a
-/// regular file has it: only those are ever replaced.
+/// The file that writing to `path` replaces: `path` itself, or what it links to. An error if that exists and is no
+/// regular file, since only regular files are ever replaced.
 Result<std::string> writeTarget(const std::string &path);
 
-/// An error if a file of this name could not be written; nothing is.
+/// An error if a file of this name could not be written. Writes nothing.
 Status checkWritable(const std::string &path);
 
 /// Makes `path` and its missing parents.
@@ -60,9 +60,9 @@ public:
   ~InputFile();
 
   const std::string &path() const { return path_; }
-  /// When it was opened.
+  /// The size when the file was opened, in bytes.
   uint64_t size() const { return size_; }
-  /// All of the bytes [offset, offset + bytes), or an error.
+  /// Reads all bytes of [offset, offset + bytes). An error if the file ends before.
   Status readAt(uint64_t offset, void *out, uint64_t bytes) const;
 
 private:
@@ -75,7 +75,7 @@ private:
 /// A file that is written in place, at any offset, by several processes if need be.
 class PlacedFile {
 public:
-  /// Makes the file where there is none; what it holds stays.
+  /// Creates the file where there is none. Its contents stay.
   static Result<PlacedFile> open(const std::string &path);
   PlacedFile(PlacedFile &&other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
   PlacedFile &operator=(PlacedFile &&other) noexcept {
@@ -89,7 +89,7 @@ public:
 
   Status writeAt(uint64_t offset, const void *data, uint64_t bytes);
   Status resize(uint64_t bytes);
-  /// Returns when what was written would survive a loss of power.
+  /// Returns once everything that was written would survive a loss of power.
   Status sync();
 
 private:
@@ -99,11 +99,10 @@ private:
   int fd_ = -1;
 };
 
-/// The same for the names in a directory.
+/// Returns once the names in a directory would survive a loss of power.
 Status syncDirectory(const std::string &path);
 
-/// A file that appears under its name only when it is committed, in the place of a regular file or of none
-/// (writeTarget).
+/// A file that appears under its name only when it is committed. It replaces a regular file or none (writeTarget).
 class AtomicFile {
 public:
   static Result<AtomicFile> create(const std::string &path);
@@ -116,17 +115,17 @@ public:
     std::swap(written_, other.written_);
     return *this;
   }
-  ~AtomicFile(); // removes the temporary file if it was not committed, as an interrupt does (Interrupts.h)
+  ~AtomicFile(); // removes the temporary file if it was not committed; so does an interrupt (Interrupts.h)
 
   Status write(const void *data, uint64_t bytes);
-  /// Rewrites bytes that were written before, or leaves a hole; write() goes on where it stood.
+  /// Rewrites bytes that were written before, or leaves a hole. The next write() goes on where the last write() ended.
   Status writeAt(uint64_t offset, const void *data, uint64_t bytes);
   Status commit();
 
 private:
   AtomicFile(PlacedFile file, std::string temporary, std::string target)
       : file_(std::move(file)), temporary_(std::move(temporary)), target_(std::move(target)) {}
-  PlacedFile file_; // under the temporary name, with the final one for messages
+  PlacedFile file_; // has the temporary name; its messages have the final one
   std::string temporary_, target_;
   std::unique_ptr<Unfinished> unfinished_;
   uint64_t written_ = 0;

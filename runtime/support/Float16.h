@@ -1,7 +1,7 @@
 //===- Float16.h - conversions of the 16-bit floating-point types --------------------------------===//
 //
-// On bit patterns, branch-free so that loops over them vectorise. Rounding is to nearest, ties to even; a
-// NaN stays a NaN.
+// The functions work on bit patterns and have no branches, so that loops over them vectorise. They round to nearest,
+// ties to even. A NaN stays a NaN.
 //
 //   floatToHalf(1.0f) == 0x3c00; floatToBfloat(1.0f) == 0x3f80
 //
@@ -24,8 +24,8 @@ inline uint16_t floatToBfloat(float f) {
 }
 
 inline float halfToFloat(uint16_t half) {
-  // Shift exponent and mantissa into place and let one multiplication rebase the exponent: it also
-  // makes subnormals right. Infinity and NaN need the largest exponent.
+  // Exponent and mantissa are shifted into place, and one multiplication corrects the exponent's bias, for subnormals
+  // as well. Infinity and NaN need the largest exponent instead.
   const uint32_t sign = uint32_t{half & 0x8000u} << 16, magnitude = half & 0x7fffu;
   const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
   const uint32_t special = (magnitude << 13) | 0x7f800000u;
@@ -36,9 +36,9 @@ inline float halfToFloat(uint16_t half) {
 inline uint16_t floatToHalf(float f) {
   const uint32_t u = std::bit_cast<uint32_t>(f);
   const uint32_t sign = (u >> 16) & 0x8000u, magnitude = u & 0x7fffffffu;
-  // Normal results: rebase the exponent and round in integers.
+  // Normal results are rounded as integers, after the exponent's bias is corrected.
   const uint32_t normal = (magnitude - 0x38000000u + 0x0fff + ((magnitude >> 13) & 1)) >> 13;
-  // Subnormal results: adding 0.5 aligns the mantissa so that the float unit rounds it.
+  // Subnormal results: adding 0.5 aligns the mantissa, so that the processor rounds it.
   const uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
   uint32_t bits = magnitude < 0x38800000u ? subnormal : normal;
   bits = magnitude >= 0x477ff000u ? 0x7c00u : bits; // rounds to infinity

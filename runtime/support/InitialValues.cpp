@@ -32,7 +32,7 @@ Pair draw(uint64_t seed, uint64_t stream, uint64_t element) {
 
 } // namespace
 
-/// FNV-1a.
+/// The hash FNV-1a.
 uint64_t streamOf(std::string_view name) {
   uint64_t h = 0xcbf29ce484222325;
   for (char c : name)
@@ -44,7 +44,7 @@ double uniformValue(uint64_t seed, uint64_t stream, uint64_t element) { return 2
 
 double normalValue(uint64_t seed, uint64_t stream, uint64_t element) {
   auto [u, v] = draw(seed, stream, element);
-  return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v); // Box and Muller
+  return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v); // the method of Box and Muller
 }
 
 } // namespace tessera::rt

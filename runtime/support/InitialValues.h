@@ -18,7 +18,7 @@
 
 namespace tessera::rt {
 
-/// A tensor's random numbers are those of its name.
+/// The stream of random numbers that belongs to a tensor's name.
 uint64_t streamOf(std::string_view name);
 double uniformValue(uint64_t seed, uint64_t stream, uint64_t element);
 double normalValue(uint64_t seed, uint64_t stream, uint64_t element);

@@ -14,16 +14,16 @@
 namespace tessera::rt {
 namespace {
 
-/// Others may still write into a folder that is being removed.
+/// How often a folder's removal is tried: other threads may still write into it.
 constexpr int kRemovals = 200;
 constexpr auto kPause = std::chrono::milliseconds(5);
 
-int ends[2] = {-1, -1}; // of a pipe: from the handler to the thread that acts
+int ends[2] = {-1, -1}; // of a pipe from the signal handler to the thread that acts on signals
 std::atomic<int> code{0};
 std::atomic<bool> ending{false}, stopping{false};
 
 std::recursive_mutex &mutex() {
-  static auto *one = new std::recursive_mutex; // outlives static objects
+  static auto *one = new std::recursive_mutex; // never destroyed: the thread may need it after static objects are gone
   return *one;
 }
 
@@ -76,7 +76,7 @@ void begin(const std::string &program, bool stopFirst) {
   try {
     std::thread(serve, program, stopFirst).detach();
   } catch (const std::system_error &) {
-    return; // no more threads: the signals do what they did
+    return; // without a thread the signals keep their default effect
   }
   for (int signal : {SIGINT, SIGTERM}) {
     struct sigaction action = {}, before = {};

@@ -1,6 +1,6 @@
 //===- Nesting.h - how deep a JSON text goes -------------------------------------------------------===//
 //
-// For texts from outside, before they are parsed: the parser's time is quadratic in their depth.
+// Whoever parses a text from outside asks this first, since the parser's time is quadratic in the depth.
 //
 //   nestsDeeper(R"({"a": [1, "[["]})", 2);   // false
 //   nestsDeeper("[[[", 2);                   // true

@@ -6,7 +6,8 @@
 namespace tessera::rt {
 namespace {
 
-/// Bytes of the character at the beginning of `text`, with its code point; 0: this is no UTF-8.
+/// The number of bytes of the character that begins `text`, with its code point in `code`; 0 if it
+/// is not UTF-8.
 size_t readCharacter(std::string_view text, uint32_t &code) {
   const auto first = uint8_t(text[0]);
   const size_t bytes = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;

@@ -19,7 +19,7 @@
 
 namespace tessera::rt {
 
-/// Which types an elementwise operator takes and gives.
+/// The types of an elementwise operator's operands and result.
 enum class ElementwiseKind {
   FloatUnary,  // of floating-point numbers
   NumberUnary, // of any numbers
@@ -31,30 +31,30 @@ enum class ElementwiseKind {
   Select,      // a BOOL and two values of one type
 };
 
-/// How it runs between the ends of its test domain.
+/// How the function behaves between the ends of its test domain (COURSE in Elementwise.def).
 enum class ElementwiseCourse { Smooth, Bent, Steps };
 
-/// A row of Elementwise.def; operands that it does not have are ignored.
+/// A row of Elementwise.def. The functions ignore operands that the operator does not have.
 struct ElementwiseFunction {
   std::string_view name;
   ElementwiseKind kind;
   int operands;
   double (*real)(double a, double b, double c);
-  int64_t (*whole)(int64_t a, int64_t b, int64_t c); // 0 where it takes no integers
+  int64_t (*whole)(int64_t a, int64_t b, int64_t c); // 0 where the operator takes no integers
   double low, high, tolerance;
   ElementwiseCourse course;
 };
 
 /// All rows, in their order.
 const std::vector<ElementwiseFunction> &elementwiseFunctions();
-/// The row of this name; null: there is none.
+/// The row of this name, or null.
 const ElementwiseFunction *elementwiseFunction(std::string_view name);
 
 namespace scalar {
 
 template <typename T> constexpr bool kIsInt = std::is_same_v<T, int64_t>;
 
-// What Elementwise.def is written in.
+// The functions that the expressions of Elementwise.def call.
 inline constexpr int64_t none = 0;
 inline int64_t wrap(uint64_t x) { return int64_t(x); }
 inline uint64_t bits(int64_t x) { return uint64_t(x); }
@@ -86,7 +86,7 @@ inline int64_t powerOf(int64_t a, int64_t b) {
   };
 #include "runtime/support/Elementwise.def"
 
-/// Conversion between value classes: float to integer truncates; NaN gives 0, what is too large the
+/// Converts between value classes. Float to integer truncates; NaN gives 0, and a number out of range gives the nearest
 /// limit.
 template <typename To, typename From> To convert(From x) {
   if constexpr (kIsInt<To> && !kIsInt<From>) {

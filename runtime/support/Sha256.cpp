@@ -53,7 +53,7 @@ Digest sha256(std::string_view message) {
   size_t at = 0;
   for (; at + 64 <= message.size(); at += 64)
     hash.block(bytes + at);
-  // The rest, a one bit, zeros, and the length in bits.
+  // Padding (FIPS 180-4, 5.1.1): the rest of the message, a one bit, zeros, and the message's length in bits.
   uint8_t last[128] = {};
   const size_t rest = message.size() - at, end = rest < 56 ? 64 : 128;
   if (rest > 0)

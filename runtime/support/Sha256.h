@@ -1,10 +1,11 @@
 //===- Sha256.h - SHA-256 and HMAC ---------------------------------------------------------------===//
 //
-// FIPS 180-4 and RFC 2104, for the ranks' proof that they share a secret; tested with the published vectors.
+// SHA-256 is FIPS 180-4, HMAC is RFC 2104. Ranks prove with them that they share a secret. Tests use the published
+// vectors.
 //
 //   Digest digest = sha256("abc");
 //   Digest proof = hmacSha256(secret, challenge);
-//   if (!sameDigest(proof, theirs)) ...            // takes as long wherever they differ
+//   if (!sameDigest(proof, theirs)) ...            // takes the same time wherever they differ
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_SUPPORT_SHA256_H

@@ -34,7 +34,7 @@ public:
   explicit operator bool() const { return ok(); }
   const std::string &message() const { return message_; }
 
-  /// The same error seen from further out; success stays success.
+  /// The same error with "outer: " before its message. Success stays success.
   Status context(const std::string &outer) const { return ok() ? Status() : error(outer + ": " + message_); }
 
 private:

@@ -11,7 +11,7 @@ namespace tessera::rt {
 float halfToFloat(uint16_t bits) {
   uint32_t sign = uint32_t(bits & 0x8000u) << 16;
   uint32_t exponent = (bits >> 10) & 31u, fraction = bits & 0x3ffu;
-  if (exponent == 31) // infinity and NaN
+  if (exponent == 31) // infinity or NaN
     return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
   if (exponent == 0) { // zero and subnormal: fraction * 2^-24, exact in float
     float magnitude = float(fraction) * 0x1p-24f;

@@ -20,7 +20,7 @@ namespace tessera::rt {
 float halfToFloat(uint16_t bits);
 uint16_t floatToHalf(float value);
 
-/// Any type to any type; neither pointer need be aligned. Float to integer truncates.
+/// Converts any type to any other. Neither pointer need be aligned. Float to integer truncates.
 void convertElements(const void *source, plan::DType sourceType, void *target, plan::DType targetType, size_t count);
 
 } // namespace tessera::rt

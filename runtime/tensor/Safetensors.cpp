@@ -50,7 +50,7 @@ Status parseEntry(const Json &object, uint64_t contents, Safetensors::Entry &ent
   entry.shape = std::move(*shape);
   entry.begin = uint64_t((*range)[0]);
   entry.end = uint64_t((*range)[1]);
-  // An empty tensor is legal in the format (and the only use of a dimension of 0 here).
+  // The format allows tensors without elements; this is the only use of a dimension of 0 here.
   bool empty = std::find(entry.shape.begin(), entry.shape.end(), 0) != entry.shape.end();
   std::optional<uint64_t> bytes = empty ? 0 : bytesOf(entry.shape, entry.type);
   if (!bytes || *bytes != entry.end - entry.begin)
@@ -106,7 +106,8 @@ Status Safetensors::parseHeader() {
   TESSERA_RETURN_IF_ERROR(file_.readAt(8, header.data(), length));
   contents_ = 8 + length;
   uint64_t contents = file_.size() - 8 - length;
-  // Nothing in the format nests deeper than three; a hostile header must not build a deep tree.
+  // The format nests at most three deep. The check keeps a hostile header from building a deep
+  // tree.
   bool deep = false;
   auto shallow = [&](int depth, Json::parse_event_t, Json &) { return depth <= 4 || !(deep = true); };
   Json json = Json::parse(header, shallow, /*allow_exceptions=*/false);
@@ -219,7 +220,7 @@ Result<SafetensorsLayout> SafetensorsLayout::of(const std::vector<NamedTensor> &
     layout.bytes += *bytes;
   }
   std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  text.append((8 - text.size() % 8) % 8, ' '); // the contents start aligned
+  text.append((8 - text.size() % 8) % 8, ' '); // so that the contents begin aligned
   for (int i = 0; i < 8; ++i)
     layout.header.push_back(char(text.size() >> (8 * i)));
   layout.header += text;

@@ -1,8 +1,8 @@
 //===- Safetensors.h - named tensors in a file ------------------------------------------------===//
 //
-// The safetensors format: eight bytes with the length of a JSON header, little-endian, the header,
-// the contents. (https://github.com/huggingface/safetensors, "Format".) The reader maps the file
-// and checks every entry before it gives one out; the writer streams and is atomic.
+// The safetensors format: eight bytes with the length of a JSON header, little-endian, the header, the contents.
+// (https://github.com/huggingface/safetensors, "Format".) The reader checks every entry when it opens the file and
+// reads contents on demand. The writer streams, and the file appears under its name when it is complete (AtomicFile).
 //
 //   Result<Safetensors> file = Safetensors::open("plan/weights.safetensors");
 //   const Safetensors::Entry *w = file->find("fc.weight");     // null: not there
@@ -30,7 +30,7 @@ public:
     uint64_t begin = 0, end = 0; // in bytes from the end of the header
   };
 
-  /// With sums, what is read is held against them.
+  /// With sums, everything that is read is checked against them.
   static Result<Safetensors> open(const std::string &path, std::optional<FileSums> sums = std::nullopt);
 
   const std::string &path() const override { return file_.path(); }
@@ -41,8 +41,8 @@ public:
   const std::map<std::string, Entry> &entries() const { return entries_; }
   const std::map<std::string, std::string> &metadata() const { return metadata_; }
   const Entry *find(const std::string &name) const;
-  /// Copies the box [offset, offset + shape) to `out`, row-major, converted to `type` if both types
-  /// are floating-point; another difference of types is an error.
+  /// Copies the block [offset, offset + shape) to `out`, row-major, converted to `type` if both types are
+  /// floating-point. Any other difference of types is an error.
   Status readBox(const Entry &entry, const std::vector<int64_t> &offset, const std::vector<int64_t> &shape,
                  plan::DType type, void *out) const;
 
@@ -55,7 +55,7 @@ private:
   std::map<std::string, std::string> metadata_;
 };
 
-/// The name that the format has for a type, and back; "" and DTYPE_INVALID for what it does not know.
+/// The format's name of a type, and the type of a name; "" and DTYPE_INVALID where the format has none.
 std::string safetensorsTypeName(plan::DType type);
 plan::DType safetensorsType(const std::string &name);
 
@@ -65,7 +65,7 @@ struct NamedTensor {
   std::vector<int64_t> shape;
 };
 
-/// Where everything lies in a file of these tensors, in this order.
+/// The places of these tensors in a file that holds them in this order.
 struct SafetensorsLayout {
   std::string header;           // with the eight bytes before it
   std::vector<uint64_t> begins; // of the tensors, from the start of the file
@@ -75,15 +75,15 @@ struct SafetensorsLayout {
                                       const std::map<std::string, std::string> &metadata);
 };
 
-/// Writes tensors in the order in which they were announced.
+/// Writes the tensors in the order in which `create` was given them.
 class SafetensorsWriter {
 public:
   using Tensor = NamedTensor;
   static Result<SafetensorsWriter> create(const std::string &path, std::vector<Tensor> tensors,
                                           const std::map<std::string, std::string> &metadata = {});
-  /// The contents of the next tensor, whole.
+  /// Writes the next tensor whole.
   Status add(const void *data, uint64_t bytes);
-  /// Or in parts, of which none is of two tensors.
+  /// Writes a part of the next tensor; no call crosses from one tensor to another.
   Status append(const void *data, uint64_t bytes);
   /// Fails if a tensor is missing.
   Status commit();

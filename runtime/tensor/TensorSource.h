@@ -1,7 +1,7 @@
 //===- TensorSource.h - where a rank's parameters and states come from ------------------------===//
 //
-// Named tensors that are read block by block: a safetensors file, a checkpoint of any mesh, either
-// under other names. A rank reads what it holds and no more.
+// Named tensors that are read block by block from a safetensors file or from a checkpoint of any
+// mesh, if need be under other names. A rank reads only the blocks that it holds.
 //
 //   std::optional<TensorType> type = source.typeOf("fc.weight");      // nothing: not there
 //   source.read("fc.weight", {{8, 0}, {8, 64}}, plan::F32, buffer);   // rows 8..15
@@ -24,14 +24,15 @@ struct TensorType {
 class TensorSource {
 public:
   virtual ~TensorSource() = default;
-  /// A file or folder, for messages.
+  /// The file or folder, for messages.
   virtual const std::string &path() const = 0;
   virtual std::vector<std::string> names() const = 0; // sorted
   virtual std::optional<TensorType> typeOf(const std::string &name) const = 0;
-  /// What the tensor is called where it lies, for messages.
+  /// The tensor's name in the file, for messages.
   virtual std::string nameThere(const std::string &name) const { return name; }
-  /// Row-major and packed, converted to `type` if both types are floating-point; another difference
-  /// of types is an error, as is a block that is not inside.
+  /// Writes the block to `out`, row-major and packed. It is converted to `type` if both types are
+  /// floating-point; any other difference of types is an error. So is a block that is not inside
+  /// the tensor.
   virtual Status read(const std::string &name, const Block &block, plan::DType type, void *out) const = 0;
 };
 
