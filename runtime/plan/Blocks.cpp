@@ -64,7 +64,7 @@ Status checkTiling(const std::vector<Block> &blocks, const std::vector<int64_t> 
 }
 
 std::vector<Block> slabsOf(const Block &block, int64_t elements) {
-  // Whole trailing dimensions, as many as fit; then runs of the dimension before them.
+  // A piece is whole in as many trailing dimensions as fit, and a run in the dimension before them.
   size_t split = block.shape.size();
   int64_t inner = 1;
   while (split > 0 && block.shape[split - 1] <= elements / inner)
@@ -97,7 +97,8 @@ void copyBlock(const void *from, const Block &source, void *to, const Block &tar
   std::optional<Block> common = intersect(source, target);
   if (!common)
     return;
-  // Runs: trailing dimensions that both hold whole are one.
+  // Trailing dimensions that both blocks hold whole are copied in one run with the dimension before
+  // them.
   size_t split = common->shape.size();
   int64_t run = 1;
   while (split > 0) {

@@ -26,26 +26,27 @@ struct Block {
   auto operator<=>(const Block &) const = default;
 };
 
-/// All of a tensor.
+/// The block that is the whole tensor.
 Block wholeBlock(const std::vector<int64_t> &shape);
-/// What this rank holds of a bound tensor; no element where that is nothing but padding.
+/// The block of a bound tensor that this rank holds; it has no elements where the rank holds only
+/// padding.
 Block blockOf(const plan::Plan &plan, const plan::Binding &binding);
-/// Whether it lies inside a tensor of the shape `global`, with at least one element. Safe on hostile
-/// numbers; all that follows wants blocks for which it holds.
+/// Whether the block lies inside a tensor of the shape `global` and has at least one element. This
+/// is safe for hostile numbers. The functions below expect blocks for which it holds.
 bool isInside(const Block &block, const std::vector<int64_t> &global);
 
-/// The elements that both have, or nothing. The two have as many dimensions.
+/// The elements that are in both blocks, or nothing. The blocks have equally many dimensions.
 std::optional<Block> intersect(const Block &a, const Block &b);
 
-/// Whether the blocks, all of them inside, are the tensor cut dimension by dimension, so that every
-/// element is there once; what is wrong if not.
+/// Checks that the blocks are the tensor cut dimension by dimension, so that every element is in
+/// exactly one of them. All of them must be inside the tensor. The error says what is wrong.
 Status checkTiling(const std::vector<Block> &blocks, const std::vector<int64_t> &global);
 
-/// The block in pieces of at most `elements` elements (at least one), in row-major order; each is
-/// contiguous in the block's memory.
+/// The block in pieces of at most `elements` elements (but at least one), in row-major order. Each
+/// piece is contiguous in the block's memory.
 std::vector<Block> slabsOf(const Block &block, int64_t elements);
 
-/// Copies the elements that both have. Memory is that of the blocks, row-major and packed.
+/// Copies the elements that are in both blocks. Each memory holds its block row-major and packed.
 void copyBlock(const void *from, const Block &source, void *to, const Block &target, uint64_t elementBytes);
 
 } // namespace tessera::rt

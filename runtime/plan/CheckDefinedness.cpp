@@ -43,7 +43,7 @@ private:
   const plan::Plan &plan_;
   const std::vector<BufferRange> &ranges_;
   std::map<uint64_t, uint32_t> held_;    // begin -> root
-  std::map<uint32_t, uint32_t> evicted_; // root -> who wrote over it last
+  std::map<uint32_t, uint32_t> evicted_; // root -> the buffer that was written over it last
 };
 
 Status simulate(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Program &program) {
@@ -69,7 +69,7 @@ Status simulate(const plan::Plan &plan, const std::vector<BufferRange> &ranges, 
   };
   TESSERA_RETURN_IF_ERROR(forEach(lasting, write));
   TESSERA_RETURN_IF_ERROR(forEach(fed, write));
-  // All are fed before the first step: one must not take the place of another.
+  // All inputs are filled before the first step, so none may lie in another one's place.
   TESSERA_RETURN_IF_ERROR(forEach(fed, [&](const plan::Binding &b) {
     return state.read(b.buffer()).context("feeding program " + quoted(program.name()));
   }));

@@ -11,7 +11,7 @@
 namespace tessera::rt {
 namespace {
 
-constexpr uint64_t kMaxArena = uint64_t(1) << 46; // twice that (widened) is a user's address space
+constexpr uint64_t kMaxArena = uint64_t(1) << 46; // twice that, when run in float64, is a process's address space
 constexpr uint64_t kAlignment = 64;
 constexpr int kMaxDimensions = 16;
 
@@ -81,7 +81,7 @@ Status resolveAlias(const plan::Plan &plan, uint32_t b, std::vector<BufferRange>
   return Status();
 }
 
-/// No other buffer touches a persistent one.
+/// Checks that no other buffer overlaps a persistent one.
 Status checkPersistent(const plan::Plan &plan, const std::vector<BufferRange> &ranges) {
   std::vector<uint32_t> order;
   for (uint32_t b = 0; b < ranges.size(); ++b)
@@ -89,7 +89,7 @@ Status checkPersistent(const plan::Plan &plan, const std::vector<BufferRange> &r
       order.push_back(b);
   std::sort(order.begin(), order.end(),
             [&](uint32_t x, uint32_t y) { return std::pair(ranges[x].begin, x) < std::pair(ranges[y].begin, y); });
-  // Of the buffers that begin before this one, the furthest end decides.
+  // Among the buffers that begin before this one, the one that ends last decides.
   const uint32_t none = ~0u;
   uint32_t furthest = none, furthestPersistent = none;
   for (uint32_t b : order) {

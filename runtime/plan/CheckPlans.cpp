@@ -4,9 +4,9 @@
 // every position all members of the group agree on what they do, the order per group is the same
 // everywhere and nobody waits for a call that does not come.
 //
-// Plans are looked at one after the other. Of each stay its groups, the number of every collective
-// in a table of those that occur, and the blocks that no rank before it holds; of rank 0 all stays,
-// for the others are compared with it.
+// Plans are checked one after the other. The checker keeps rank 0's plan whole, since the others
+// are compared with it. Of the others it keeps the groups, the number of every collective in a
+// table of those that occur, and the blocks that no earlier rank holds.
 #include "runtime/plan/Blocks.h"
 #include "runtime/plan/CheckSteps.h"
 #include "runtime/plan/PlanChecker.h"
@@ -57,7 +57,7 @@ struct Meeting {
 
 class Together {
 public:
-  /// The next rank's; what it shares with rank 0's was compared already.
+  /// Adds the next rank's plan. Parts that are the same as rank 0's need no comparison.
   Status add(const plan::Plan &plan, const Likeness &like) {
     const size_t rank = count_++;
     if (rank == 0)
@@ -73,7 +73,7 @@ public:
       return Status::error("there are no plans");
     uint64_t ranks = 1;
     for (const plan::MeshAxis &axis : first_.mesh())
-      ranks *= axis.size(); // checkPlan bounds it
+      ranks *= axis.size(); // cannot overflow: checkPlan bounds it
     if (ranks != count_)
       return Status::error("the mesh has " + std::to_string(ranks) + " ranks, but there are " + std::to_string(count_) +
                            " plans");
@@ -107,7 +107,8 @@ private:
     return Status();
   }
 
-  /// Every rank has its group from the first member, and all members have that member's.
+  /// Every rank has the same groups as the first member of each, and all members agree about who
+  /// they are.
   Status checkGroups() const {
     for (size_t r = 0; r < count_; ++r) {
       if (groups_[r].size() != groups_[0].size())
@@ -171,7 +172,7 @@ private:
     return it->second;
   }
 
-  /// At every position, every rank against the first member of its group.
+  /// At every position, compares every rank with the first member of its group.
   Status checkMeetings() const {
     size_t k = 0;
     for (int p = 0; p < first_.programs_size(); ++p)
@@ -210,7 +211,7 @@ private:
         return Status::error(bindingText(i) + " is not the same on rank 0 and " + rankText(rank));
       Block block = blockOf(plan, b);
       if (isEmpty(block.shape))
-        continue; // nothing but padding
+        continue; // the rank holds only padding
       const bool fresh = blocks_[size_t(i)].insert(block).second;
       if (b.primary() != fresh)
         return Status::error(bindingText(i) + ": " + rankText(rank) +
@@ -236,7 +237,8 @@ bool sameOperands(const plan::Step &a, const plan::Step &b) {
          std::ranges::equal(a.kernel().outputs(), b.kernel().outputs());
 }
 
-/// Fed and fetched are the same buffers, as far as the bindings decide it.
+/// Whether two bindings fill and read the same buffer in the same way, as far as checkDefinedness
+/// looks at it.
 bool sameFlow(const plan::Binding &a, const plan::Binding &b) {
   return a.role() == b.role() && a.buffer() == b.buffer() && a.program() == b.program();
 }
@@ -245,11 +247,12 @@ bool sameFlow(const plan::Binding &a, const plan::Binding &b) {
 
 struct PlansChecker::State {
   Together together;
-  std::string bytes; // of rank 0
+  std::string bytes; // rank 0's plan as bytes
   PlanParts parts;
   std::vector<BufferRange> ranges;
 
-  /// Whatever the checks of a part read must be the same, or the part counts as another one.
+  /// What the plan shares with rank 0's. A part counts as shared only if everything that its check
+  /// reads is equal.
   Likeness likenessOf(const plan::Plan &plan, std::string_view written) const {
     const plan::Plan &first = together.first();
     std::optional<PlanParts> mine = partsOf(written);

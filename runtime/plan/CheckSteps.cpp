@@ -34,8 +34,8 @@ Status checkAttributes(const plan::Kernel &kernel) {
   return Status();
 }
 
-/// Whether output `o` of the kernel may take the place of input `i`: point by point, the value read
-/// last from a place is the one overwritten there.
+/// Whether output `o` of the kernel may lie where input `i` lies. The kernel must be elementwise in
+/// both, so that no element is read after it was overwritten.
 bool mayShare(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Kernel &kernel, int i,
               int o) {
   uint32_t in = kernel.inputs(i), out = kernel.outputs(o);
@@ -88,7 +88,7 @@ bool isPermutation(const plan::Collective &c, size_t n) {
   return sorted.size() == n;
 }
 
-/// The output's shape, or what is wrong with the attributes.
+/// The output's shape, or an error that says what is wrong with the attributes.
 Status expectedShape(const plan::Collective &c, int64_t n, std::vector<int64_t> &shape) {
   auto usesDim = [](plan::CollectiveKind kind) {
     return kind == plan::ALL_GATHER || kind == plan::REDUCE_SCATTER || kind == plan::ALL_TO_ALL || kind == plan::HALO;
@@ -153,7 +153,8 @@ Status checkCollective(const plan::Plan &plan, const std::vector<BufferRange> &r
   bool reduces = c.kind() == plan::ALL_REDUCE || c.kind() == plan::REDUCE_SCATTER;
   if (reduces != (c.reduction() == plan::SUM || c.reduction() == plan::MAX || c.reduction() == plan::MIN))
     return Status::error(what + (reduces ? " has no reduction" : " has a reduction"));
-  // An all-reduce may work in place; the others read parts of the input after they wrote others.
+  // Only an all-reduce may work in place: the other kinds still read the input after they wrote
+  // parts of the output.
   bool inPlace = c.kind() == plan::ALL_REDUCE && in.same(out);
   if (in.overlaps(out) && !inPlace)
     return Status::error(what + ": " + bufferText(plan, c.output()) + " overlaps the input " +

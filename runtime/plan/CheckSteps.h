@@ -25,17 +25,17 @@ struct BufferRange {
   bool same(const BufferRange &other) const { return begin == other.begin && end == other.end; }
 };
 
-/// What a plan has in common with one that was found good, and need not be checked again.
+/// What a plan shares with one that was found good. These parts need not be checked again.
 struct Likeness {
-  const std::vector<BufferRange> *ranges = nullptr; // the same buffers: where they lie
-  std::vector<std::vector<bool>> steps;             // by program: the same, given the same buffers
+  const std::vector<BufferRange> *ranges = nullptr; // where the buffers lie, if they are the same
+  std::vector<std::vector<bool>> steps;             // by program: which steps are the same, given the same buffers
   bool flow = false;                                // every program reads and writes the same buffers in the same order
   bool step(size_t program, size_t index) const {
     return program < steps.size() && index < steps[program].size() && steps[program][index];
   }
 };
 
-/// checkPlan, but for what `like` says; `ranges` is filled where that has none.
+/// checkPlan without the parts that `like` covers. Fills `ranges` where `like` has none.
 Status checkPlan(const plan::Plan &plan, const Likeness &like, std::vector<BufferRange> &ranges);
 
 /// "buffer 3 'x'".
@@ -43,16 +43,16 @@ std::string bufferText(const plan::Plan &plan, uint32_t buffer);
 
 /// Sizes, offsets, alignment, aliases, persistence and constants; fills `ranges`.
 Status checkBuffers(const plan::Plan &plan, std::vector<BufferRange> &ranges);
-/// Roles, boxes, names.
+/// Checks roles, blocks and names of the bindings.
 Status checkBindings(const plan::Plan &plan, const std::vector<BufferRange> &ranges);
-/// Operands of kernels and collectives of one step. The message does not name the step.
+/// Checks the operands of one step's kernel or collective. The message does not name the step.
 Status checkStep(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Step &step);
-/// The body of a kernel "fused".
+/// Checks the body of a kernel "fused".
 Status checkExpression(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Kernel &kernel);
-/// Simulates every program: whatever is read was written.
+/// Simulates every program and checks that everything that is read was written.
 Status checkDefinedness(const plan::Plan &plan, const std::vector<BufferRange> &ranges);
 
-/// How many operands an elementwise operator has; -1 if `name` is none.
+/// How many operands the elementwise operator `name` has; -1 if there is no such operator.
 int elementwiseOperands(const std::string &name);
 
 } // namespace tessera::rt

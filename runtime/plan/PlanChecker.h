@@ -37,8 +37,8 @@ Status checkPlan(const plan::Plan &plan);
 /// Checks that the plans of all ranks, each of which passed checkPlan, fit together.
 Status checkPlans(const std::vector<plan::Plan> &plans);
 
-/// checkPlan and checkPlans of one plan after the other, in order of ranks. What is byte for byte as in
-/// rank 0's plan is looked at once; no plan need be kept.
+/// checkPlan and checkPlans, fed with one plan after the other in order of ranks. Parts that are byte for byte those of
+/// rank 0's plan are checked once. The caller need not keep any plan.
 ///
 ///   PlansChecker checker;
 ///   for (...) TESSERA_RETURN_IF_ERROR(checker.add(plan, bytes));
@@ -47,9 +47,9 @@ class PlansChecker {
 public:
   PlansChecker();
   ~PlansChecker();
-  /// `bytes`: what the plan was parsed from, or is written as.
+  /// `bytes` is what the plan was parsed from, or its serialised form.
   Status add(const plan::Plan &plan, std::string_view bytes);
-  /// After the last: whether all are there and meet.
+  /// Called after the last plan: checks that all ranks are there and that their collectives meet.
   Status finish() const;
 
 private:

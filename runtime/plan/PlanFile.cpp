@@ -38,7 +38,7 @@ struct Hash {
   }
 };
 
-/// How many ranks the mesh has; 0 if that is no sensible number.
+/// How many ranks the mesh has; 0 if its sizes make no sense.
 uint64_t meshSize(const plan::Plan &plan) {
   uint64_t ranks = 1;
   for (const plan::MeshAxis &axis : plan.mesh()) {
@@ -63,7 +63,7 @@ std::string serialize(const plan::Plan &plan) {
 
 Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what) {
   plan::Plan plan;
-  google::protobuf::LogSilencer silence; // the one message is ours
+  google::protobuf::LogSilencer silence; // protobuf prints nothing: the error below is the only message
   if (bytes.size() > kMaxPlanBytes || !plan.ParseFromArray(bytes.data(), int(bytes.size())))
     return Status::error(what + ": is not a plan file, or is truncated or damaged");
   TESSERA_RETURN_IF_ERROR(checkVersion(plan).context(what));
@@ -139,7 +139,7 @@ Result<PlanDirectory> readPlanDirectory(const std::string &path) {
     hash.addPlan(PlanContents(*plan).bytes);
     directory.sequential = std::move(*plan);
   }
-  // Damage that happens to leave a valid plan (an attribute, a constant) is seen here.
+  // Finds damage that leaves a valid plan, such as a changed attribute or constant.
   if (hash.text() != directory.ranks[0].plan_id())
     return Status::error(path + ": the plan files were changed or damaged after they were written "
                                 "(plan_id does not match); compile the model again");
@@ -160,7 +160,7 @@ PlanContents::PlanContents(const plan::Plan &plan) {
     unnamed.clear_plan_id();
     bytes = serialize(unnamed);
   }
-  plan::Plan before; // fields are written in order of their numbers
+  plan::Plan before; // protobuf writes fields in order of their numbers
   before.set_version(plan.version());
   before.set_producer(plan.producer());
   idAt = before.ByteSizeLong();
@@ -194,7 +194,8 @@ Status writePlanDirectory(const std::string &path, const std::vector<PlanContent
     return Status::error(path + ": there is no plan to write");
   const std::string id = computePlanId(ranks, sequential);
   TESSERA_RETURN_IF_ERROR(makeDirectory(path));
-  // A directory is a plan when and only when it has a rank0.plan: that goes first and comes last.
+  // A directory counts as a plan if it has a rank0.plan. So rank0.plan is removed first and written
+  // last.
   std::set<std::string> old = {rankFile(path, 0)};
   std::error_code error;
   for (const auto &entry : std::filesystem::directory_iterator(path, error))

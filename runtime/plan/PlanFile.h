@@ -38,34 +38,34 @@ struct PlanDirectory {
   std::string weights; // path of the weights file; empty: the plan has none
 };
 
-/// Whether plans of this version are read; if not, what its reader may do about it.
+/// An error if plans of this version are not read; it says what a user can do.
 Status checkVersion(const plan::Plan &plan);
 
-/// One plan from bytes. `what` opens the messages: a path.
+/// Parses one plan. `what` opens the messages: a path.
 Result<plan::Plan> parsePlan(std::string_view bytes, const std::string &what);
 
-/// The files of a plan directory that are there: plans, weights, and what the compiler tells of itself.
+/// The files of a plan directory that exist: plans, weights, and what the compiler writes beside them.
 std::vector<std::string> planFiles(const std::string &path);
 
-/// Reads and checks all of a plan directory. Says what is missing or wrong and in which file.
+/// Reads and checks a whole plan directory. The error names the file that is missing or wrong.
 Result<PlanDirectory> readPlanDirectory(const std::string &path);
 
-/// A plan as its file holds it, but for plan_id, which is left out and follows from all plans.
+/// A serialised plan without its plan_id, which is computed from all plans together.
 struct PlanContents {
   std::string bytes;
-  size_t idAt; // where plan_id's field belongs
+  size_t idAt; // the position at which plan_id's field belongs
   explicit PlanContents(const plan::Plan &plan);
 };
 
-/// Makes the directory, removes the plan files that are there, writes these with their plan_id.
-/// The weights are the caller's (SafetensorsWriter), to be written before.
+/// Makes the directory, removes the plan files in it, and writes these plans with their plan_id. The caller writes the
+/// weights (SafetensorsWriter) before.
 Status writePlanDirectory(const std::string &path, const std::vector<PlanContents> &ranks,
                           const std::optional<PlanContents> &sequential);
 
 /// The hash that is plan_id: over all ranks' plans with plan_id empty, and the sequential one.
 std::string computePlanId(const std::vector<PlanContents> &ranks, const std::optional<PlanContents> &sequential);
 
-/// The same bytes for equal messages, on every machine.
+/// Serialises a plan. Equal messages give equal bytes on every machine.
 std::string serialize(const plan::Plan &plan);
 
 } // namespace tessera::rt

@@ -31,7 +31,7 @@ std::string reductionName(plan::Reduction reduction) { return lower(plan::Reduct
 std::string quoted(const std::string &name) {
   size_t length = std::min<size_t>(name.size(), 120);
   while (length > 0 && length < name.size() && (static_cast<unsigned char>(name[length]) & 0xc0) == 0x80)
-    --length; // characters stay whole
+    --length; // a character is never cut in two
   return "'" + printable(std::string_view(name).substr(0, length)) + (length < name.size() ? "...'" : "'");
 }
 

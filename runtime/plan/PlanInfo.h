@@ -25,7 +25,7 @@ std::string roleName(plan::Role role);                 // "parameter"
 std::string collectiveName(plan::CollectiveKind kind); // "all-reduce"
 std::string reductionName(plan::Reduction reduction);  // "sum"
 
-/// A name from a file between quotes, as it may be shown (Printable.h) and not too long.
+/// A name from a file, in quotes: made printable (Printable.h) and shortened.
 std::string quoted(const std::string &name);
 
 /// "[2, 3]".
@@ -36,11 +36,11 @@ template <typename Repeated> std::vector<int64_t> toVector(const Repeated &value
 
 /// The number of elements; nothing if a size is not positive or the product exceeds 2^62.
 std::optional<int64_t> elementsOf(const std::vector<int64_t> &shape);
-/// The number of bytes; nothing if that or the type is not sensible.
+/// The number of bytes; nothing if elementsOf gives nothing or the type is unknown.
 std::optional<uint64_t> bytesOf(const std::vector<int64_t> &shape, plan::DType type);
 
-/// What this rank holds of the bound tensor, per dimension: the binding's `extent`, or all of the
-/// buffer. Whether that is nothing at all.
+/// The size of this rank's block of the bound tensor, per dimension: the binding's `extent`, or
+/// else the buffer's shape. `isEmpty` tells whether the block has no elements.
 std::vector<int64_t> extentOf(const plan::Plan &plan, const plan::Binding &binding);
 bool isEmpty(const std::vector<int64_t> &extent);
 

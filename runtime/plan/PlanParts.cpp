@@ -11,7 +11,7 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-/// Calls `found` with every occurrence of a field that holds messages; false where the bytes are none.
+/// Calls `found` for every occurrence of a field that holds messages; false where the bytes are no protobuf message.
 template <typename Found> bool forEachField(std::string_view bytes, Found found) {
   CodedInputStream stream(reinterpret_cast<const uint8_t *>(bytes.data()), int(bytes.size()));
   while (uint32_t tag = stream.ReadTag()) {

@@ -1,8 +1,9 @@
 //===- PlanParts.h - a plan's bytes, part by part ---------------------------------------------===//
 //
-// The plans of one mesh's ranks are the same but for offsets of blocks, members of groups and a few
-// attributes. What is byte for byte the same as in a plan that was found good is good as well, since
-// equal bytes parse to equal messages: the checker looks at it once and not once per rank.
+// The plans of one mesh's ranks differ only in offsets of blocks, members of groups and a few
+// attributes. A part that is byte for byte the same as in a plan that was found good is good as
+// well, since equal bytes parse to equal messages. So the checker checks it once and not once per
+// rank.
 //
 //   std::optional<PlanParts> a = partsOf(bytesOfRank0), b = partsOf(bytesOfRank1);
 //   a->buffers == b->buffers;              // the same memory
@@ -23,7 +24,7 @@ struct PlanParts {
   std::vector<std::vector<std::string_view>> steps; // by program
 };
 
-/// The parts of a serialised plan, in its memory; nothing if it is none.
+/// The parts of a serialised plan, as views of `bytes`; nothing if `bytes` is no plan.
 std::optional<PlanParts> partsOf(std::string_view bytes);
 
 } // namespace tessera::rt

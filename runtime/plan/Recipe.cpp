@@ -17,7 +17,8 @@ using Json = nlohmann::ordered_json;
 constexpr uint64_t kMaxRecipeBytes = uint64_t(1) << 20;
 constexpr size_t kMaxArguments = 4096;
 
-/// A member that is text without a NUL, which would end a command line's argument early.
+/// A member of the object that is text without a NUL character, which would cut a command line's
+/// argument short.
 std::string text(const Json &object, const char *member) {
   const auto found = object.find(member);
   if (found == object.end() || !found->is_string())
@@ -77,7 +78,8 @@ Result<Recipe> Recipe::parse(const std::string &source) {
     return bad;
   for (const Json &entry : *arguments) {
     std::string argument = text({{"value", entry}}, "value");
-    // Whoever wrote the file: what is compiled again goes where this program says, and nowhere else.
+    // Someone else may have written the file. Its arguments must not redirect what is compiled
+    // again.
     if (!argument.starts_with("--") || leavesOut(argument.substr(0, argument.find('='))))
       return Status::error("has the argument " + rt::quoted(argument) + ", which no recipe has");
     recipe.arguments.push_back(std::move(argument));

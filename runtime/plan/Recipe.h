@@ -24,11 +24,11 @@
 namespace tessera::rt {
 
 constexpr const char *kRecipeName = "compile.json";
-/// What else the compiler leaves beside the plans: predicted costs, and the strategies that it took.
+/// Other files that the compiler writes beside the plans: predicted costs, and the chosen strategies.
 constexpr const char *kReportName = "report.json", *kStrategiesName = "strategies.json";
 
 struct Recipe {
-  /// A file that the compiler read. `digest`: SHA-256 of the CRC-32 of every MiB.
+  /// A file that the compiler read. `digest` is the SHA-256 of the CRC-32 sums of its chunks of 1 MiB.
   struct File {
     std::string path;
     uint64_t bytes = 0;
@@ -41,18 +41,20 @@ struct Recipe {
   std::vector<std::string> arguments; // "--name" or "--name=value"
   std::vector<File> files;
 
-  /// An option that writes elsewhere than into the plan, or says what a recipe says apart: none of its arguments.
+  /// Whether `option` never belongs to the arguments: the recipe has a member of its own for it, it names an output, or
+  /// it does not bear on the plan (--quiet, --help).
   static bool leavesOut(const std::string &option);
   std::string format() const;
   static Result<Recipe> parse(const std::string &text);
-  /// Every file is there and as it was.
+  /// Checks that every file is there and unchanged.
   Status checkFiles() const;
 };
 
 Result<Recipe> readRecipe(const std::string &plan);
 
-/// The axes of `mesh`, arranged for so many ranks: another size of the first axis whose others divide them; where
-/// there is none, all ranks on the first. A mesh that is a number becomes another one.
+/// The mesh for another number of ranks, with the axes of `mesh`. One axis takes another size and all others keep
+/// theirs: it is the first one whose other axes' product divides `ranks`. If there is none, the first axis takes all
+/// ranks. A mesh that is a plain number becomes the number `ranks`.
 std::string meshFor(const std::string &mesh, int ranks);
 
 } // namespace tessera::rt
