@@ -23,8 +23,8 @@ std::string programFolder() {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-/// What dlopen says, as what to do. It names the library that is missing before the first colon:
-/// "libcudnn.so.9: cannot open shared object file: No such file or directory".
+/// Turns dlopen's message into one that says what to do. dlopen names the missing library before
+/// the first colon: "libcudnn.so.9: cannot open shared object file: No such file or directory".
 Status loadFailure(const std::string &path, const std::string &why) {
   std::string missing = why.substr(0, why.find(':'));
   if (why.find("cannot open shared object file") != std::string::npos && missing != path)
@@ -46,7 +46,7 @@ Result<std::shared_ptr<DeviceModule>> DeviceModule::load(const std::string &path
   }
   auto entry = reinterpret_cast<TesseraDeviceEntry>(dlsym(library, "tesseraDeviceApi"));
   const TesseraDeviceApi *api = entry ? entry() : nullptr;
-  // The library stays: CUDA libraries do not survive being unloaded.
+  // The library is never closed: CUDA libraries do not survive being unloaded.
   if (!api || api->abi != TESSERA_DEVICE_ABI || api->size != sizeof(TesseraDeviceApi))
     return Status::error(path + " is no CUDA module of this version; build program and module from "
                                 "the same source");
@@ -64,7 +64,7 @@ Result<std::shared_ptr<DeviceModule>> DeviceModule::load() {
   const char *given = std::getenv("TESSERA_CUDA_MODULE");
   std::string path = given && *given ? given : "";
   if (path.empty())
-    // Beside the program; in a build folder; in an installation.
+    // The program's own folder, then the place in a build folder, then that in an installation.
     for (const char *place : {"/", "/../lib/", "/" TESSERA_MODULE_FOLDER "/"}) {
       path = programFolder() + place + kModule;
       if (access(path.c_str(), R_OK) == 0)

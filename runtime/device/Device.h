@@ -27,9 +27,9 @@ namespace tessera::rt {
 
 class DeviceModule {
 public:
-  /// Loads once per process.
+  /// Loads the module once per process.
   static Result<std::shared_ptr<DeviceModule>> load();
-  /// Of one file, for tests.
+  /// Loads the module from one file, for tests.
   static Result<std::shared_ptr<DeviceModule>> load(const std::string &path);
   const TesseraDeviceApi &api() const { return *api_; }
   Result<int> count() const;
@@ -53,10 +53,10 @@ public:
 
   Status copy(int stream, void *to, const void *from, size_t bytes);
 
-  /// Waits for kernels and collectives. While it waits it asks `watch` now and then, and gives up with its
-  /// error: a peer that failed would otherwise be waited for forever.
+  /// Waits for kernels and collectives. While it waits it calls `watch` now and then, and returns the error that
+  /// `watch` gives. Otherwise it would wait forever for a peer that failed.
   Status finish();
-  /// Waits so for one stream.
+  /// Waits in the same way for one stream.
   Status finish(int stream);
   void watch(std::function<Status()> watch) { watch_ = std::move(watch); }
 
@@ -75,7 +75,8 @@ private:
   std::function<Status()> watch_;
 };
 
-/// Of the device; of the device, for communicators to register; of the host, for asynchronous copies.
+/// Device: memory of the device. Shared: memory of the device that communicators register. Pinned: memory of the host
+/// that asynchronous copies use.
 enum class MemoryKind { Device, Shared, Pinned };
 
 /// Memory that is freed with the object.

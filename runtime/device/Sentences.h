@@ -1,7 +1,7 @@
 //===- Sentences.h - what a device's module says when it cannot work ----------------------------------===//
 //
-// One sentence each, with what to do; said before any step. Plain functions, shared by the CUDA module and by the
-// emulator of the tests, so that the tests see the very words.
+// Every function returns one sentence that says what is wrong and what to do. The CUDA module and the tests' emulator
+// share them, so that the tests see the same words.
 //
 //   driverTooOld(12040, 13000)
 //       => "the NVIDIA driver is too old: it supports CUDA 12.4, this build needs 13.0; update the driver"
@@ -22,7 +22,7 @@ inline std::string noDriver() {
          "--device cpu";
 }
 
-/// Versions as CUDA counts them: 13010 is 13.1.
+/// CUDA numbers its versions so: 13010 is 13.1.
 inline std::string driverTooOld(int supported, int needed) {
   auto text = [](int v) { return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10); };
   return "the NVIDIA driver is too old: it supports CUDA " + text(supported) + ", this build needs " + text(needed) +

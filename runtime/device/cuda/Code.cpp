@@ -1,5 +1,5 @@
-// Kernels from source: NVRTC makes an image, the CUDA runtime loads and launches it. No driver API: libcuda
-// must not be linked, and cudaLibraryLoadData does what cuModuleLoadData does.
+// Kernels from source: NVRTC makes an image, the CUDA runtime loads and launches it. The driver API is not used, since
+// libcuda must not be linked: cudaLibraryLoadData does what cuModuleLoadData does.
 #include "runtime/device/cuda/Common.h"
 
 #include <nvrtc.h>
@@ -40,12 +40,12 @@ int32_t compile(const char *source, int32_t capability, void **image, size_t *by
   nvrtcResult result = nvrtcCreateProgram(&program, source, "tessera.cu", 0, nullptr, nullptr);
   if (result != NVRTC_SUCCESS)
     return failNvrtc(m, result, "starting the CUDA compiler (NVRTC)");
-  // Machine code where this NVRTC knows the device; PTX of its newest architecture, which the driver
-  // translates, where the device is newer.
+  // NVRTC makes machine code if it knows the device. If the device is newer, it makes PTX of its newest architecture,
+  // which the driver translates.
   int arch = architectureFor(capability);
   bool exact = arch == capability;
   std::string option = (exact ? "--gpu-architecture=sm_" : "--gpu-architecture=compute_") + std::to_string(arch);
-  // No --use_fast_math: the backends must agree. Headers are never included.
+  // There is no --use_fast_math, since the backends must agree. Kernels include no headers.
   const char *options[] = {option.c_str(), "--std=c++17", "--no-source-include", "-default-device"};
   result = nvrtcCompileProgram(program, 4, options);
   int32_t code = TESSERA_OK;
@@ -104,7 +104,7 @@ void unloadCode(TesseraDevice *d, TesseraCode *code) {
 
 int32_t launch(TesseraDevice *d, int32_t stream, TesseraCode *code, const uint32_t grid[3], uint32_t block,
                void **arguments, uint32_t count, TesseraMessage *m) {
-  (void)count; // the kernel knows
+  (void)count; // the kernel has it as a constant
   cudaSetDevice(d->ordinal);
   TESSERA_CUDA(cudaLaunchKernel(reinterpret_cast<const void *>(code->kernel), dim3(grid[0], grid[1], grid[2]),
                                 dim3(block), arguments, 0, d->streams[stream]),

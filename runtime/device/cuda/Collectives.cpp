@@ -1,5 +1,5 @@
-// Collectives by NCCL, with non-blocking communicators: no call waits for a peer, so that a peer that never
-// comes is noticed by whoever polls.
+// Collectives by NCCL, with non-blocking communicators. No call waits for a peer, so that whoever polls notices a peer
+// that never comes.
 #include "runtime/device/cuda/Common.h"
 
 #include <nccl.h>
@@ -17,7 +17,7 @@ namespace {
 
 static_assert(sizeof(ncclUniqueId) == sizeof(TesseraCommId));
 
-/// ncclInProgress is what a non-blocking communicator answers while it works; pollComm tells how it went.
+/// A non-blocking communicator answers ncclInProgress while it works; pollComm returns the result later.
 int32_t answer(TesseraComm *c, ncclResult_t result, const char *what, TesseraMessage *m) {
   if (result == ncclSuccess || result == ncclInProgress)
     return TESSERA_OK;
@@ -52,7 +52,7 @@ bool typeOf(int32_t dtype, ncclDataType_t &type) {
     type = ncclInt8;
     return true;
   case TESSERA_U8:
-  case TESSERA_BOOL: // 0 or 1: maximum and minimum are "or" and "and"
+  case TESSERA_BOOL: // of 0 and 1 the maximum is "or" and the minimum "and"
     type = ncclUint8;
     return true;
   default:
@@ -113,7 +113,7 @@ int32_t pollComm(TesseraComm *c, TesseraMessage *m) {
 
 void destroyComm(TesseraComm *c) {
   streamOf(c);
-  // Non-blocking communicators are finalized first; destroying waits for that.
+  // A non-blocking communicator must be finalized before it is destroyed; destroying waits for that.
   ncclResult_t state = ncclCommFinalize(c->comm);
   while (state == ncclInProgress)
     if (ncclCommGetAsyncError(c->comm, &state) != ncclSuccess)
@@ -134,7 +134,7 @@ void abortComm(TesseraComm *c) {
 int32_t registerMemory(TesseraComm *c, void *memory, size_t bytes, void **registration, TesseraMessage *m) {
   streamOf(c);
   *registration = nullptr;
-  // Whatever is the matter, collectives work without it.
+  // A failure here is no error: collectives also work with memory that is not registered.
   if (answer(c, ncclCommRegister(c->comm, memory, bytes, registration), "registering memory", m))
     return TESSERA_UNSUPPORTED;
   return TESSERA_OK;
@@ -142,7 +142,7 @@ int32_t registerMemory(TesseraComm *c, void *memory, size_t bytes, void **regist
 
 void deregisterMemory(TesseraComm *c, void *registration) {
   streamOf(c);
-  if (registration) // null where NCCL has no use for it
+  if (registration) // null where NCCL did not register it
     ncclCommDeregister(c->comm, registration);
 }
 

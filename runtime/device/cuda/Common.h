@@ -25,7 +25,7 @@ struct TesseraDevice {
   cudaStream_t streams[TESSERA_STREAMS] = {};
   cublasLtContext *blas = nullptr; // created at first use
   tessera::device::DnnState *dnn = nullptr;
-  std::set<void *> shared; // memory that is NCCL's
+  std::set<void *> shared; // memory that NCCL allocated
 };
 
 namespace tessera::device {
@@ -41,11 +41,11 @@ void addConv(TesseraDeviceApi &api);
 void addPool(TesseraDeviceApi &api);
 void addCollectives(TesseraDeviceApi &api);
 
-/// Memory of NCCL's own kind, into d->shared; null where it has none.
+/// Memory that NCCL allocates, entered into d->shared; null where NCCL allocates none.
 void *allocateForNccl(TesseraDevice *d, size_t bytes);
 void releaseForNccl(void *memory);
 
-// Library handles, released with the device.
+// Releases a library's handle with the device.
 void destroyBlas(TesseraDevice *d);
 void destroyDnn(TesseraDevice *d);
 

@@ -15,14 +15,15 @@ int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made
   };
   const std::vector<int64_t> x = sizes(what.n, what.channels, what.in), y = sizes(what.n, what.filters, what.out),
                              w = sizes(what.filters, what.channels / what.groups, what.kernel);
-  // Which of the operation's three tensors a, b and the result are.
+  // The sizes of the operation's tensors a, b and the result.
   const std::vector<int64_t> &a = what.kind == 1 ? y : x, &b = what.kind == 2 ? y : w,
                              &result = what.kind == 0   ? y
                                        : what.kind == 1 ? x
                                                         : w;
   const cudnnDataType_t in = dnnType(what.dtype), out = dnnType(what.resultType);
   const cudnnDataType_t compute = what.dtype == TESSERA_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
-  // A convolution of 16 bits alone has a result of 16 bits; its sums in F32 are there for a second operation.
+  // cuDNN's convolution of 16 bits stores 16 bits. A result in F32 takes a second operation, which reads the sums in
+  // F32.
   const bool wide = in != out;
   const Descriptor ta = dnnTensor(1, in, a, what.channelsLast), tb = dnnTensor(2, in, b, what.channelsLast),
                    tr = dnnTensor(3, out, result, what.channelsLast),
@@ -36,7 +37,7 @@ int32_t planConv(const DnnTarget &target, const TesseraConv &what, DnnPlan &made
       .ints(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, spatial(what.padLow))
       .ints(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, spatial(what.padHigh));
   conv.finalize();
-  // Descriptor, and the attributes of a, b, the result, the convolution, alpha and beta.
+  // cuDNN's names for the descriptor and its attributes: a, b, the result, the convolution, alpha and beta.
   struct Names {
     cudnnBackendDescriptorType_t operation;
     cudnnBackendAttributeName_t a, b, result, conv, alpha, beta;

@@ -22,7 +22,7 @@ int32_t fail(TesseraMessage *m, const std::string &text, int32_t code) {
 }
 
 int32_t failCuda(TesseraMessage *m, cudaError_t error, const std::string &what) {
-  cudaGetLastError(); // an error that is not sticky must not show up again in the next call
+  cudaGetLastError(); // clears the error, or the next call would report it again
   return fail(m, what + " failed: " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")");
 }
 
@@ -68,7 +68,7 @@ int32_t open(int32_t ordinal, TesseraDevice **device, TesseraDeviceInfo *info, T
   d->ordinal = ordinal;
   int least = 0, greatest = 0;
   TESSERA_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest), m, "reading stream priorities");
-  // Collectives first: others wait for them.
+  // Collectives get the first priority, since other ranks wait for them.
   for (int s = 0; s < TESSERA_STREAMS; ++s)
     if (cudaError_t error = cudaStreamCreateWithPriority(&d->streams[s], cudaStreamNonBlocking,
                                                          s == TESSERA_COMM_STREAM ? greatest : least)) {
@@ -210,7 +210,7 @@ void destroyEvent(TesseraDevice *d, TesseraEvent *event) {
 
 int32_t record(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMessage *m) {
   unsigned flags = cudaEventRecordDefault;
-  if (event->timer) { // in a graph it becomes a node; other events become edges
+  if (event->timer) { // a timer becomes a node of a graph; other events become edges
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     TESSERA_CUDA(cudaStreamIsCapturing(d->streams[stream], &capture), m, "recording a timer");
     if (capture == cudaStreamCaptureStatusActive)
@@ -227,7 +227,7 @@ int32_t wait(TesseraDevice *d, int32_t stream, TesseraEvent *event, TesseraMessa
 
 int32_t captureBegin(TesseraDevice *d, TesseraMessage *m) {
   cudaSetDevice(d->ordinal);
-  // Thread-local: other ranks of this process go on as they like.
+  // The mode is thread-local, so that other ranks of this process may do as they like meanwhile.
   TESSERA_CUDA(cudaStreamBeginCapture(d->streams[TESSERA_COMPUTE_STREAM], cudaStreamCaptureModeThreadLocal), m,
                "starting to record a CUDA graph");
   return TESSERA_OK;

@@ -6,7 +6,7 @@
 namespace tessera::device {
 namespace {
 
-/// Configurations of one list, best first.
+/// The configurations of one heuristic mode, best first.
 std::vector<Descriptor> configurations(const DnnTarget &target, const Descriptor &graph, cudnnBackendHeurMode_t mode) {
   Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.one(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).one(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
@@ -17,7 +17,7 @@ std::vector<Descriptor> configurations(const DnnTarget &target, const Descriptor
   if (!heuristics.finalize() ||
       cudnnBackendGetAttribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0,
                                &count, nullptr) != CUDNN_STATUS_SUCCESS)
-    return list; // this list is empty; the other may not be
+    return list; // a failure gives no configurations; the other mode may still have some
   std::vector<cudnnBackendDescriptor_t> raw;
   for (int64_t i = 0; i < count; ++i) {
     list.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
@@ -31,7 +31,8 @@ std::vector<Descriptor> configurations(const DnnTarget &target, const Descriptor
   return list;
 }
 
-/// The notes of a configuration's engine, and its number; false where cuDNN does not tell.
+/// Reads the number and the numerical notes of a configuration's engine; false where cuDNN does not
+/// tell them.
 bool inspect(const Descriptor &configuration, DnnPlan &made) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t raw = engine.raw();
@@ -52,7 +53,7 @@ bool inspect(const Descriptor &configuration, DnnPlan &made) {
 } // namespace
 
 int32_t failDnn(TesseraMessage *m, cudnnStatus_t status, const char *what) {
-  // Some of what a cuDNN cannot do it calls a bad parameter.
+  // cuDNN reports some operations that it does not support as a bad parameter.
   const int category = CUDNN_STATUS_CATEGORY(int(status));
   const bool unsupported = category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;
   return fail(m, std::string("cuDNN: ") + what + " failed: " + cudnnGetErrorString(status),
@@ -115,7 +116,7 @@ bool allowedNotes(const std::vector<cudnnBackendNumericalNote_t> &notes, const D
   for (cudnnBackendNumericalNote_t note : notes)
     switch (note) {
     case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
-    case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION: // sums are in F32, or F64
+    case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION: // sums stay in F32 or F64
     case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6: // lose several digits
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13:

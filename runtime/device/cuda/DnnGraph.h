@@ -84,10 +84,10 @@ private:
   cudnnStatus_t status_ = CUDNN_STATUS_SUCCESS;
 };
 
-/// Fills `m`; TESSERA_UNSUPPORTED where cuDNN says so.
+/// Fills `m` with the library's error. Returns TESSERA_UNSUPPORTED where cuDNN does not support the operation.
 int32_t failDnn(TesseraMessage *m, cudnnStatus_t status, const char *what);
 
-/// Of TESSERA_F32 and so on.
+/// cuDNN's type for one of TESSERA_F32 and its siblings.
 cudnnDataType_t dnnType(int32_t dtype);
 
 /// A tensor of a graph: its place among the operands (1, 2 and 3: a, b and y), element type, and sizes [outer, inner,

@@ -25,7 +25,8 @@ namespace {
 struct DnnOp final : TesseraOp {
   const char *name = nullptr;
   std::shared_ptr<DnnPlan> plan;
-  // The pack of the last run: a step's addresses do not change.
+  // The operands of the last run, as cuDNN takes them. They are kept, since a step's addresses
+  // seldom change.
   Descriptor pack;
   const void *operands[4] = {};
 

@@ -1,7 +1,7 @@
 //===- DnnOp.h - prepared calls of cuDNN ---------------------------------------------------------------===//
 //
-// A network repeats its shapes: a device keeps the plans made so far by the bytes of their descriptions, and calls
-// share them.
+// A network repeats its shapes. So a device keeps every plan that it has made, found by the bytes of its description,
+// and equal calls share it.
 //
 //   createDnnOp(d, "a convolution", *what, planConv, op, workspace, m);  // makes the plan if it is the first of its
 //   kind

@@ -38,7 +38,7 @@ struct MatMulOp final : TesseraOp {
   cublasLtMatmulAlgo_t algorithm = {};
   size_t workspace = 0;
   bool isDouble = false;
-  const void *bias = nullptr, *aux = nullptr; // as the description has them
+  const void *bias = nullptr, *aux = nullptr; // the pointers that the description holds
 
   ~MatMulOp() override {
     for (cublasLtMatrixLayout_t layout : {first, second, result})
@@ -96,7 +96,7 @@ int32_t describeEpilogue(const TesseraMatMul &w, MatMulOp &op, TesseraMessage *m
     return TESSERA_OK;
   const bool bias = w.epilogue & TESSERA_EPILOGUE_BIAS, keep = w.epilogue & TESSERA_EPILOGUE_KEEP;
   const bool gelu = w.epilogue & TESSERA_EPILOGUE_GELU, relu = w.epilogue & TESSERA_EPILOGUE_RELU;
-  // What cuBLASLt keeps for ReLU is a bit mask, and for GELU rows of a multiple of 8 elements.
+  // The value that cuBLASLt keeps for ReLU is a bit mask, and for GELU it needs rows of a multiple of 8 elements.
   if ((keep && (!gelu || w.n % 8 != 0)) || (gelu && relu) || op.isDouble)
     return fail(m, "cuBLASLt has no such epilogue", TESSERA_UNSUPPORTED);
   const cublasLtEpilogue_t epilogue =
@@ -106,7 +106,7 @@ int32_t describeEpilogue(const TesseraMatMul &w, MatMulOp &op, TesseraMessage *m
              : CUBLASLT_EPILOGUE_BIAS;
   TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
                "describing an epilogue");
-  // The choice of an algorithm asks for alignments by these addresses; run() sets the real ones.
+  // The choice of an algorithm reads only the alignment of these addresses. run() sets the real ones.
   const void *aligned = reinterpret_cast<const void *>(static_cast<uintptr_t>(w.alignment));
   if (bias)
     if (int32_t code = op.point(CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned, op.bias, m))
@@ -140,7 +140,7 @@ int32_t prepare(TesseraDevice *d, const TesseraMatMul &w, MatMulOp &op, TesseraM
                "describing a product");
   TESSERA_BLAS(cublasLtMatmulDescSetAttribute(op.desc, CUBLASLT_MATMUL_DESC_TRANSB, &opSecond, sizeof opSecond),
                "describing a product");
-  // Column-major rows x columns of the memory of b, a and y.
+  // The column-major sizes of b, a and y in memory.
   const int64_t firstRows = w.transposeB ? w.k : w.n, firstCols = w.transposeB ? w.n : w.k;
   const int64_t secondRows = w.transposeA ? w.m : w.k, secondCols = w.transposeA ? w.k : w.m;
   if (int32_t code = makeLayout(&op.first, type, firstRows, firstCols, w.batch, w.strideB, m))
@@ -163,7 +163,7 @@ int32_t prepare(TesseraDevice *d, const TesseraMatMul &w, MatMulOp &op, TesseraM
   TESSERA_BLAS(cublasLtMatmulPreferenceSetAttribute(preference.p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspace,
                                                     sizeof kWorkspace),
                "choosing an algorithm");
-  // Parts of a sum are added in the type of sums, not in that of the result.
+  // Partial sums may be added in the type of sums, but not in that of the result.
   const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   TESSERA_BLAS(cublasLtMatmulPreferenceSetAttribute(preference.p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                                                     &reductions, sizeof reductions),

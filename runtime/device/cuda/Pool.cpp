@@ -42,7 +42,8 @@ int32_t planPool(const DnnTarget &target, const TesseraPool &what, DnnPlan &made
         .one(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, windows);
   if (!made.operations[0].finalize())
     return failDnn(m, made.operations[0].status(), "describing pooling");
-  // Tensor cores would round F32: 16 bits they add as they are.
+  // Tensor cores round F32 to TF32, so they may only be used for 16 bits, which they add as they
+  // are.
   DnnLimits limits;
   limits.tensorCores = what.dtype != TESSERA_F32;
   return prepare(target, limits, made, m);
