@@ -5,7 +5,7 @@
 namespace tessera::rt {
 namespace {
 
-constexpr size_t kOpenFiles = 16; // per reader: there may be thousands
+constexpr size_t kOpenFiles = 16; // per reader, since a checkpoint may have thousands
 
 std::string pathIn(const std::string &folder, const Manifest &manifest, size_t file) {
   return folder + "/" + manifest.files[file].name;
@@ -84,7 +84,7 @@ Status Checkpoint::read(const std::string &name, const Block &block, plan::DType
     Block local = *common;
     for (size_t d = 0; d < local.offset.size(); ++d)
       local.offset[d] -= piece.block.offset[d];
-    if (*common == block) // all of it from one file: no way round
+    if (*common == block) // one file holds the whole block: read it directly
       return (*held)->read(name, local, type, out);
     std::optional<uint64_t> bytes = bytesOf(common->shape, type);
     if (!bytes)

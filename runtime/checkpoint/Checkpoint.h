@@ -1,6 +1,6 @@
 //===- Checkpoint.h - reading and writing the tensors of a checkpoint -------------------------===//
 //
-// Blocks in, blocks out: neither side knows how the other has cut a tensor.
+// Tensors are written and read by blocks. A reader asks for its own blocks and need not know which blocks were written.
 //
 //   Result<Checkpoint> old = Checkpoint::open("run/step-00000030");
 //   old->read("fc.weight", {{0, 2}, {8, 2}}, plan::F32, columns);   // from whichever files have them
@@ -9,7 +9,7 @@
 //   writer.write("fc.weight", {{0, 2}, {8, 2}}, columns);           // into whichever files want them
 //   writer.sync();
 //
-// Reading opens the files that it needs and reads the ranges that it needs, checksums included.
+// A reader opens only the files that it needs. It reads only the chunks that it needs and verifies their checksums.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_CHECKPOINT_CHECKPOINT_H
@@ -23,7 +23,7 @@ namespace tessera::rt {
 
 class Checkpoint : public TensorSource {
 public:
-  /// Reads the manifest of a checkpoint's folder and looks whether its files are there and complete.
+  /// Reads the manifest in a checkpoint's folder and checks that its files exist and have their sizes.
   static Result<Checkpoint> open(const std::string &folder);
 
   const Manifest &manifest() const { return manifest_; }
@@ -32,7 +32,7 @@ public:
   std::optional<TensorType> typeOf(const std::string &name) const override;
   Status read(const std::string &name, const Block &block, plan::DType type, void *out) const override;
 
-  /// Whether a file holds a piece of a tensor as the manifest says.
+  /// Checks that a file holds a piece of a tensor as the manifest says.
   Status check(const std::string &name, const Manifest::Piece &piece) const;
 
 private:
@@ -44,17 +44,17 @@ private:
   mutable std::map<size_t, std::unique_ptr<Safetensors>> open_;
 };
 
-/// Writes into the files that a manifest describes. Several may write to one folder, each its own
-/// blocks: nobody's write depends on another's.
+/// Writes into the files that a manifest describes. Several writers may write to one folder, each its own blocks, in
+/// any order.
 class CheckpointWriter {
 public:
   CheckpointWriter(std::string folder, const Manifest &manifest) : folder_(std::move(folder)), manifest_(manifest) {}
 
-  /// Gives a file its header and size. Once per file.
+  /// Gives a file its header and its size. Called once per file.
   Status begin(size_t file);
-  /// The elements of `block`, packed, in the tensor's type.
+  /// Writes the elements of `block`, which are packed and in the tensor's type.
   Status write(const std::string &name, const Block &block, const void *data);
-  /// Returns when what was written is on disk.
+  /// Returns once everything that was written is on disk.
   Status sync();
 
 private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kSlab = 1 << 20; // elements in memory at a time
 
-/// Calls f(slab, its packed elements as `type`) for all of a block.
+/// Reads a block in slabs and calls f(slab, its elements, packed and converted to `type`).
 template <typename F>
 Status forEachSlab(const TensorSource &source, const std::string &name, const Block &block, plan::DType type, F f) {
   std::vector<char> data;
@@ -26,7 +26,7 @@ Status forEachSlab(const TensorSource &source, const std::string &name, const Bl
 
 } // namespace
 
-/// All files of the checkpoint into `folder`, with their checksums.
+/// Writes all files of the checkpoint into `folder` and fills in their checksums.
 static Status writeFiles(const TensorSource &source, Manifest &manifest, const std::string &folder) {
   CheckpointWriter writer(folder, manifest);
   for (size_t file = 0; file < manifest.files.size(); ++file)
@@ -151,7 +151,7 @@ std::vector<std::string> damagesOf(const Checkpoint &checkpoint) {
         damages.push_back(status.message());
     }
   }
-  // Bytes as they were written may still not be what the manifest says of them.
+  // The checksums may hold, and a file's header still contradict the manifest.
   for (const auto &[name, tensor] : manifest.tensors)
     for (const Manifest::Piece &piece : tensor.pieces)
       if (damages.empty())

@@ -1,6 +1,6 @@
 //===- ConvertCheckpoint.h - checkpoints and weight files into one another --------------------===//
 //
-// All of it streams: a few MiB of one tensor are in memory at a time.
+// All functions work piece by piece: at any time they have a few MiB of one tensor in memory.
 //
 //   Manifest merged = old.manifest();
 //   layOutWhole(merged);                                          // Layout.h
@@ -15,11 +15,11 @@
 
 namespace tessera::rt {
 
-/// Writes the tensors of `source` as the new checkpoint `path`, laid out as `manifest` says; its sums
-/// are filled in. Nothing appears under that name before it is whole.
+/// Writes the tensors of `source` as the new checkpoint `path`, laid out as `manifest` says, and fills in the
+/// checksums. The name appears only when the checkpoint is complete.
 Status rewrite(const TensorSource &source, Manifest manifest, const std::string &path);
 
-/// Writes tensors of the source to one safetensors file, floating-point ones as `type` if that is
+/// Writes these tensors of the source to one safetensors file. Floating-point tensors are converted to `type` if it is
 /// given.
 Status exportTensors(const TensorSource &source, const std::vector<std::string> &names, const std::string &file,
                      std::optional<plan::DType> type);
@@ -33,7 +33,7 @@ struct Difference {
 /// The tensors in which two sources differ.
 Result<std::vector<Difference>> compare(const TensorSource &a, const TensorSource &b);
 
-/// What is wrong with the bytes of a checkpoint, a line for each damaged stretch; none if it is whole.
+/// What is wrong with the bytes of a checkpoint: one line for each damaged stretch, and no line if it is intact.
 std::vector<std::string> damagesOf(const Checkpoint &checkpoint);
 
 } // namespace tessera::rt

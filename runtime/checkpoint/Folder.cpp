@@ -19,7 +19,7 @@ std::string stepName(int64_t step) {
   return text;
 }
 
-/// The step of a name that stepName has made.
+/// The step in a folder's name that stepName has made; nothing for any other name.
 std::optional<int64_t> stepOf(const std::string &name) {
   const size_t start = std::strlen(kPrefix);
   if (name.size() <= start || name.size() > start + 18)

@@ -3,8 +3,8 @@
 //   run/step-00000030/manifest.json ...     a checkpoint, whole
 //   run/.step-00000060.partial/ ...         one that is being written, or was when its run ended
 //
-// A checkpoint appears by one rename after everything in it is on disk, and vanishes by one rename
-// before anything in it is removed: what has its name is whole.
+// A checkpoint gets its name by one rename after everything in it is on disk. It loses its name by one rename before
+// anything in it is removed. So a folder with such a name is always complete.
 //
 //   Result<std::string> partial = beginCheckpoint("run", 60);   // the folder to write into
 //   ...
@@ -25,18 +25,19 @@ std::string partialPath(const std::string &folder, int64_t step);
 
 /// The steps of the checkpoints in a folder, ascending; none if there is no such folder.
 std::vector<int64_t> listCheckpoints(const std::string &folder);
-/// `path` itself if it is a checkpoint, else the latest in it.
+/// `path` itself if it is a checkpoint, else the latest checkpoint in it.
 Result<std::string> findCheckpoint(const std::string &path);
 
-/// The files of the checkpoint that `path` stands for; none where it stands for none.
+/// The files of the checkpoint that findCheckpoint(path) finds; none if it finds none.
 std::vector<std::string> checkpointFiles(const std::string &path);
 
-/// Removes what earlier runs left half-written, and makes the folder of a new one.
+/// Removes what earlier runs left half-written, and makes the folder for a new checkpoint.
 Result<std::string> beginCheckpoint(const std::string &folder, int64_t step);
-/// Writes the manifest, gives the checkpoint its name, and removes all but the last `keep` (0: none).
+/// Writes the manifest, gives the checkpoint its name, and removes all but the last `keep` checkpoints. 0 keeps all.
 Status commitCheckpoint(const std::string &folder, const Manifest &manifest, int64_t keep);
 
-/// The same for a checkpoint of any name: the folder to write into, and its end, or that of one that failed.
+/// The same for a checkpoint of any name: makes the folder to write into, gives it its name, or removes it after a
+/// failure.
 Result<std::string> beginFolder(const std::string &path);
 Status commitFolder(const std::string &partial, const std::string &path, const Manifest &manifest);
 void dropFolder(const std::string &partial);

@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kPause = std::chrono::milliseconds(50);
 constexpr size_t kMostText = 256;
 
-/// "process 4711 on hosta", as the holder has written it.
+/// The process that holds the lock, as it wrote itself into the file: "process 4711 on hosta".
 std::string holderOf(int fd) {
   char text[kMostText + 1] = "";
   const ssize_t got = pread(fd, text, kMostText, 0);
@@ -27,7 +27,8 @@ std::string holderOf(int fd) {
                                                                   : "another process";
 }
 
-/// For messages only: nobody's lock depends on it.
+/// Writes this process into the file, for the message of the next one. The lock does not depend on
+/// it.
 void sign(int fd) {
   char host[kMostText / 2] = "";
   gethostname(host, sizeof host - 1);
@@ -54,7 +55,7 @@ Result<FolderLock> FolderLock::take(const std::string &folder, double waitSecond
     if (errno == EINTR)
       continue;
     if (errno != EWOULDBLOCK)
-      return lock; // no locks here
+      return lock; // the file system has no locks
     if (Clock::now() >= end)
       return Status::error(folder + ": is used by " + holderOf(lock.fd_) +
                            "; let it end first, or give another folder to --checkpoint-dir");

@@ -22,8 +22,9 @@ namespace tessera::rt {
 
 class FolderLock {
 public:
-  /// Makes the folder where there is none. Waits so long for another to give it back: a process that was killed may
-  /// still be on its way out, and a file server may give back the lock of a machine that is gone only after a while.
+  /// Makes the folder where there is none. Waits up to `waitSeconds` for another holder to give the lock back: a
+  /// process that was killed may not have ended yet, and a file server may free the lock of a lost machine only after a
+  /// while.
   static Result<FolderLock> take(const std::string &folder, double waitSeconds);
 
   FolderLock(FolderLock &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}

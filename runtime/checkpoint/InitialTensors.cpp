@@ -84,7 +84,7 @@ Status InitialTensors::read(const std::string &name, const Block &block, plan::D
       const auto count = size_t(std::min(row - done, kPiece));
       for (size_t i = 0; i < count; ++i)
         values[i] = valueOf(made.rule, stream, uint64_t(first + done) + i);
-      // Rounded as a file would hold them, also where the run computes in a wider type.
+      // The values are rounded to the type of the plan, even where the run computes in a wider one.
       convertElements(values.data(), plan::F64, rounded.data(), made.type.type, count);
       convertElements(rounded.data(), made.type.type, target, type, count);
       target += count * bytesPerElement(type);

@@ -1,7 +1,7 @@
 //===- InitialTensors.h - a plan's own weights ------------------------------------------------===//
 //
-// What a plan starts from when nothing else is asked for: the tensors of its weight file, and those of which the
-// plan has only the rule, of which every rank makes what it holds.
+// The parameters and states that a plan starts from if no other weights are given: the tensors of its weight file, and
+// those that the plan has only a rule for. Every rank makes its own blocks of the latter.
 //
 //   Result<std::unique_ptr<TensorSource>> own = InitialTensors::open(directory);
 //
@@ -19,9 +19,9 @@ namespace tessera::rt {
 
 class InitialTensors : public TensorSource {
 public:
-  /// Null where the plan has no weight file.
+  /// The tensors of a plan's weight file and of its rules; null if the plan has no weight file.
   static Result<std::unique_ptr<TensorSource>> open(const PlanDirectory &directory);
-  /// Those of a checked plan, on top of `file`.
+  /// The tensors of `file`, and those that the checked plan has a rule for.
   InitialTensors(std::unique_ptr<TensorSource> file, const plan::Plan &plan);
 
   const std::string &path() const override { return file_->path(); }

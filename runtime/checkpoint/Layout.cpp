@@ -20,7 +20,7 @@ std::vector<int64_t> splitOf(const std::vector<Block> &blocks, size_t dimensions
   return split;
 }
 
-/// Gives files their numbers as they are first named.
+/// Numbers files in the order in which they are first named.
 class Files {
 public:
   explicit Files(Manifest &manifest) : manifest_(manifest) {}
@@ -113,7 +113,7 @@ void layOutParts(Manifest &manifest, int parts) {
   manifest.files.clear();
   Files files(manifest);
   auto part = [&](int64_t i) { return files.called("part" + std::to_string(i) + ".safetensors"); };
-  int64_t next = 0; // for what cannot be cut
+  int64_t next = 0; // the file for the next tensor that cannot be cut
   for (auto &[name, tensor] : manifest.tensors) {
     tensor.pieces.clear();
     if (tensor.shape.empty() || tensor.shape[0] < parts) {

@@ -1,7 +1,7 @@
 //===- Layout.h - which rank writes what into which file --------------------------------------===//
 //
-// The blocks of a tensor that a plan's ranks hold are its shares. One that several hold is written by
-// one of them, chosen so that all write about as much.
+// A share is one block of a tensor and the rank that writes it. Of several ranks that hold the same block, one writes
+// it, chosen so that all ranks write about the same amount.
 //
 //   std::vector<Share> shares = sharesOf(plans);
 //   Manifest manifest = describe(plans, shares, /*integrated=*/false, types);
@@ -23,19 +23,19 @@ struct Share {
   int rank = 0; // that writes it
 };
 
-/// Of all parameters and states, those of one binding together.
+/// The shares of all parameters and states. Those of one binding are adjacent.
 std::vector<Share> sharesOf(const std::vector<plan::Plan> &plans);
 
 /// The name of the file that holds what a rank writes.
 std::string rankFile(int rank);
 
-/// Tensors, files, model, plan and mesh; without position, data and sums. `integrated`: whole tensors
-/// in model.safetensors and optimizer.safetensors. `typeOf` gives the type that a binding's tensor
-/// has in the files.
+/// The tensors, files, model, plan and mesh of a checkpoint; position, data and checksums are left to the caller. With
+/// `integrated`, whole tensors lie in model.safetensors and optimizer.safetensors. `typeOf` gives the type that a
+/// binding's tensor has in the files.
 Manifest describe(const std::vector<plan::Plan> &plans, const std::vector<Share> &shares, bool integrated,
                   const std::function<plan::DType(int binding)> &typeOf);
 
-/// Puts the pieces of `manifest` anew: every tensor whole, or in `parts` files, cut along dimension 0.
+/// Lays out the pieces of `manifest` anew: every tensor whole, or cut along dimension 0 into `parts` files.
 void layOutWhole(Manifest &manifest);
 void layOutParts(Manifest &manifest, int parts);
 

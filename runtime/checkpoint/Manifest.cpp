@@ -1,5 +1,5 @@
-// The checksum is that of the JSON text without the member "crc32", its members sorted, without white
-// space, in UTF-8: whoever writes the manifest again in another layout keeps it.
+// The checksum covers the JSON text in UTF-8 with its members sorted, without white space and without the member
+// "crc32". So a program that only reformats the manifest does not change it.
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/plan/PlanInfo.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json; // sorts members
 
-constexpr int64_t kMaxCount = int64_t(1) << 53; // what every JSON reader keeps exact
+constexpr int64_t kMaxCount = int64_t(1) << 53; // every JSON reader keeps integers up to here exactly
 
 std::string hex(uint32_t value) {
   char text[9];
@@ -40,7 +40,7 @@ uint32_t sumOf(const Json &json) {
   return crc32Of(text.data(), text.size());
 }
 
-/// Reads members; the first that is missing or of another kind is remembered.
+/// Reads the members of an object. The first one that is missing or has the wrong kind is remembered as the error.
 class Reader {
 public:
   explicit Reader(const Json &json, std::string where = "") : json_(json), where_(std::move(where)) {}
@@ -108,11 +108,11 @@ private:
   Status status_;
 };
 
-/// A file of the folder: nothing that leads out of it.
+/// Whether the name is that of a file in the folder, and leads nowhere else.
 bool isPlainName(const std::string &name) {
   return !name.empty() && name.size() <= 255 && name[0] != '.' &&
          std::none_of(name.begin(), name.end(), [](unsigned char c) {
-           return c == '/' || c < 32 || c == 127; // messages have it as it is
+           return c == '/' || c < 32 || c == 127; // control characters would reach messages
          });
 }
 
@@ -239,7 +239,7 @@ std::vector<NamedTensor> Manifest::tensorsOf(size_t file) const {
 }
 
 Result<SafetensorsLayout> Manifest::layoutOf(size_t file) const {
-  // "format": what tells Hugging Face's loaders that these are PyTorch's names and shapes.
+  // With "format": "pt", Hugging Face's loaders take the names and shapes as PyTorch's.
   return SafetensorsLayout::of(tensorsOf(file), {{"format", "pt"}});
 }
 
@@ -256,7 +256,7 @@ std::string formatManifest(const Manifest &manifest) {
                   {"seed", manifest.data.seed},
                   {"shuffle", optionalBool(manifest.data.shuffle)},
                   {"augment", optionalBool(manifest.data.augment)}};
-  // Random numbers are a function of (seed in the plan, step, element): there is no other state.
+  // Random numbers are a function of the plan's seed, the step and the element, so there is no other state to save.
   json["random"] = {{"generator", "philox4x32-10"}, {"counter", "element"}, {"step", p.step}};
   json["chunk_bytes"] = kSumChunk;
   json["files"] = Json::array();

@@ -15,7 +15,7 @@
 //                              "blocks": [{"file": 0, "offset": [0, 0], "shape": [4, 4]}, …]}},
 //    "crc32": "…"}                              // of the text without this member (Manifest.cpp)
 //
-// The text is not trusted: parseManifest returns only what holds together.
+// The text is not trusted: parseManifest returns only a manifest that is consistent.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_CHECKPOINT_MANIFEST_H
@@ -36,12 +36,12 @@ constexpr size_t kMaxCheckpointFiles = 4096;
 
 /// How far a run was. The next batch is the one that begins at sample `sample` of epoch `epoch`.
 struct RunPosition {
-  int64_t step = 0; // updates behind it
+  int64_t step = 0; // updates that were done
   int64_t epoch = 0, sample = 0;
   int64_t batch = 0; // samples of a global batch, for the reader's information
 };
 
-/// What batches hold depends on this and on the position.
+/// What the batches are made of. Together with the position it determines them.
 struct DataState {
   std::string source;
   uint64_t seed = 0;
@@ -74,18 +74,18 @@ struct Manifest {
   std::vector<File> files;
   std::map<std::string, Tensor> tensors;
 
-  /// What a file holds, in order of the names.
+  /// The tensors in a file, in order of their names.
   std::vector<NamedTensor> tensorsOf(size_t file) const;
-  /// Where it lies there.
+  /// The places of the tensors in a file.
   Result<SafetensorsLayout> layoutOf(size_t file) const;
 };
 
 std::string roleName(TensorRole role); // "parameter", "state", "optimizer"
 
 std::string formatManifest(const Manifest &manifest);
-/// An error where the text would be longer than readers take: `most` bytes.
+/// The manifest as text. An error if it is longer than `most` bytes, which no reader would take.
 Result<std::string> manifestText(const Manifest &manifest, uint64_t most = kMaxManifestBytes);
-/// One clear error for everything that is not a manifest.
+/// Parses a manifest. Any other text gives one error.
 Result<Manifest> parseManifest(std::string_view text);
 
 } // namespace tessera::rt

@@ -39,7 +39,7 @@ Result<NameMap> NameMap::parse(std::string_view text) {
   std::set<std::string> keys;
   std::string twice;
   auto watch = [&](int depth, Json::parse_event_t event, Json &value) {
-    // A name that is given twice would hide the first.
+    // Without this check a name that is given twice would hide its first entry.
     if (depth == 1 && event == Json::parse_event_t::key && !keys.insert(value).second)
       twice = value;
     return depth <= 3 || !(deep = true);

@@ -6,8 +6,8 @@
 //    "fc.weight": {"name": "cls.kernel", "transpose": true},
 //    "head.*": null}                                   keeps the plan's own values
 //
-// A name of its own goes before a pattern, and of the patterns the first that matches; a name that
-// nothing matches stays what it is.
+// An entry with the exact name takes precedence over patterns, and the first pattern that matches over later ones. A
+// name that no entry matches stays unchanged.
 //
 //   Result<NameMap> map = NameMap::parse(text);
 //   MappedTensors tensors(std::move(file), std::move(plansOwn), std::move(*map), plan);
@@ -28,19 +28,19 @@ namespace tessera::rt {
 class NameMap {
 public:
   struct Target {
-    std::optional<std::string> name; // none: the plan's own
+    std::optional<std::string> name; // none: the plan's own values are kept
     bool transpose = false;          // the two dimensions change places
   };
 
   static Result<NameMap> parse(std::string_view json);
   Target of(const std::string &name) const;
-  /// An error for an entry that no tensor of the plan has, and for one that transposes what is no matrix. Patterns may
-  /// meet vectors, which are their own transposes.
+  /// An error for an entry that matches no tensor of the plan, and for one that transposes a tensor that is no matrix.
+  /// A pattern may also match vectors, which transposing leaves alone.
   Status check(const plan::Plan &plan) const;
 
 private:
   struct Pattern {
-    std::string before, after; // the star
+    std::string before, after; // the text before and after the star
     Target target;
     bool matches(const std::string &name) const {
       return name.size() >= before.size() + after.size() && name.starts_with(before) && name.ends_with(after);
@@ -57,7 +57,7 @@ public:
                 const plan::Plan &plan);
 
   const std::string &path() const override { return from_->path(); }
-  /// The plan's names of what is there, and what no name of the plan leads to.
+  /// The plan's names of the tensors that are found, and the names in the weight set that no tensor of the plan uses.
   std::vector<std::string> names() const override { return names_; }
   std::optional<TensorType> typeOf(const std::string &name) const override;
   std::string nameThere(const std::string &name) const override { return map_.of(name).name.value_or(name); }

@@ -1,6 +1,6 @@
 //===- Weights.h - whether a set of tensors is what a plan wants ------------------------------===//
 //
-// What does not fit is told in one message that lists every tensor:
+// One error message lists every tensor that does not fit:
 //
 //   w.safetensors: parameter 'fc.bias' is missing; tensor 'fc.weight' has the shape [4, 8]; the plan
 //   wants [8, 4]; the plan has no use for 'head.weight'
@@ -16,18 +16,18 @@
 
 namespace tessera::rt {
 
-/// Of the names, types and shapes of the model's parameters and states, without the optimizer's, in
-/// hex: the same whatever the mesh, the batch and the optimizer.
+/// A hash in hex over the names, types and shapes of the model's parameters and states, without the optimizer's. It is
+/// the same for every mesh, batch and optimizer.
 std::string modelHash(const plan::Plan &plan);
 
-/// An error that lists the parameters (if `strict`, the states too) of the plan that the source lacks
-/// or has in another shape.
+/// An error that lists the plan's parameters that the source lacks or has in another shape. With `strict` it also
+/// covers the states.
 Status checkWeights(const plan::Plan &plan, const TensorSource *weights, bool strict);
-/// The names in the source that the plan has no use for.
+/// The names in the source that no tensor of the plan has.
 std::vector<std::string> unusedWeights(const plan::Plan &plan, const TensorSource &weights);
 
-/// Whether a state belongs to the optimizer and not to the model: it is called like a parameter, behind
-/// its own name: "momentum/fc.weight".
+/// Whether a state belongs to the optimizer and not to the model. Its name then ends in a parameter's name, as in
+/// "momentum/fc.weight".
 bool isOptimizerState(const plan::Plan &plan, const plan::Binding &binding);
 
 /// "'a', 'b', 'c' and 4 more".
