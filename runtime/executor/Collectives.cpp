@@ -58,8 +58,8 @@ Box CollectiveCall::slab(const Tensor &t, size_t d, int64_t start, int64_t lengt
 
 Box CollectiveCall::whole(const Tensor &t) { return slab(t, t.shape.size(), 0, 0); }
 
-/// The layouts' blocks divide the buffers' sizes, so of all the slabs that a collective cuts only
-/// the borders of a halo can fall inside a block.
+/// The layouts' blocks divide the sizes of the buffers. So of all the slabs that collectives use,
+/// only those of a halo's borders can begin or end inside a block.
 bool CollectiveCall::direct() const {
   if (!(in_.layout == out_.layout))
     return false;
@@ -95,7 +95,8 @@ void CollectiveCall::prepare() {
   switch (collective_.kind()) {
   case plan::ALL_GATHER:
   case plan::REDUCE_SCATTER: {
-    // Of the smaller tensor: everything before the dimension is outer; it and the rest are inner.
+    // Seen in the smaller tensor, the dimensions before `dim` are outer, and `dim` and all that
+    // follow are inner.
     const Tensor &small = collective_.kind() == plan::ALL_GATHER ? in_ : out_;
     std::vector<int64_t> sizes = physicalSizes(small.shape, small.layout);
     for (size_t i = 0; i < sizes.size(); ++i)
@@ -121,7 +122,7 @@ void CollectiveCall::prepare() {
     int64_t size = in_.shape[dim], lo = collective_.halo_lo(), hi = collective_.halo_hi();
     sends_.push_back({me, whole(in_)});
     receives_.push_back({me, slab(out_, dim, lo, size)});
-    if (lo > 0) { // my last rows are what the next member has before its first
+    if (lo > 0) { // this rank's last rows stand before the next member's first row
       if (me + 1 < n)
         sends_.push_back({me + 1, slab(in_, dim, size - lo, lo)});
       if (me > 0)
@@ -145,9 +146,9 @@ void CollectiveCall::prepare() {
 }
 
 size_t CollectiveCall::scratchBytes() const {
-  if (outer_ > 1) // the larger tensor once more, in another order
+  if (outer_ > 1) // the larger tensor once more, in another order of its elements
     return std::max(count_, size_t(elementsOf(out_.shape).value_or(0))) * elementBytes_;
-  size_t bytes = 0; // every message packed, and aligned
+  size_t bytes = 0; // room for every message, packed and aligned
   for (const std::vector<Transfer> *list : {&sends_, &receives_})
     for (const Transfer &t : *list)
       bytes += (size_t(boxElements(t.box)) * elementBytes_ + 255) / 256 * 256;

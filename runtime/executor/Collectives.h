@@ -25,18 +25,18 @@ namespace tessera::rt {
 /// One collective step, prepared once and run many times.
 class CollectiveCall {
 public:
-  /// `plan` passed the checker; `group` is the communicator of the collective's group. All outlive
-  /// this.
-  /// `copies`: go through plain copies in any case.
+  /// `plan` passed the checker; `group` is the communicator of the collective's group. All of them outlive this object.
+  /// With `copies`, data goes through plain copies in any case.
   CollectiveCall(const plan::Plan &plan, const plan::Collective &collective, LoadedPlan &loaded, Communicator &group,
                  bool copies = false);
 
   Status run();
-  /// What all runs spent among the ranks: moving data, and waiting for the others, but not for this rank's kernels.
+  /// How long all runs took among the ranks: moving data and waiting for other ranks, but not waiting for this rank's
+  /// own kernels.
   double seconds() const { return seconds_; }
-  /// What a communicator that works on a device may need for it besides the tensors (Communicator::prepare).
+  /// The scratch memory in bytes that a communicator of a device may need besides the tensors (Communicator::prepare).
   size_t scratchBytes() const;
-  /// Whether it goes through plain copies.
+  /// Whether the data goes through plain copies.
   bool staged() const { return staged_; }
 
 private:
@@ -66,8 +66,8 @@ private:
   std::vector<Box> fills_;
 };
 
-/// A number that differs where the layouts of the collective's buffers differ. If it does between members
-/// of a group, their memory cannot be matched directly.
+/// A hash of the layouts of the collective's two buffers. If the members of a group have different ones, their memory
+/// cannot be matched directly.
 int64_t layoutSignature(const plan::Collective &collective, const LoadedPlan &loaded);
 
 /// The sizes of `shape` in memory under `layout`, outermost first.

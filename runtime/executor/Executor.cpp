@@ -61,7 +61,8 @@ Result<std::unique_ptr<Executor>> Executor::create(const plan::Plan &plan, Backe
   return executor;
 }
 
-/// Whether the members of every group have what they exchange at the same places of their arenas, on all ranks.
+/// Whether the members of every group have the buffers of their collectives at equal offsets in their arenas. All ranks
+/// get the same answer.
 Result<bool> Executor::offsetsAgree() {
   std::vector<std::vector<int64_t>> low(groups_.size());
   for (const plan::Program &program : plan_.programs())
@@ -82,8 +83,8 @@ Result<bool> Executor::offsetsAgree() {
   return agree != 0;
 }
 
-/// A backend chooses layouts from what its own rank's plan says, and a rank at the border of a halo may
-/// choose otherwise. Members therefore agree first whether they see a collective's memory alike.
+/// A backend chooses layouts for its own rank's plan, and a rank at the border of a halo may choose differently. So the
+/// members first compare the layouts of every collective's buffers.
 Status Executor::prepareCollectives() {
   std::vector<std::vector<int64_t>> low(groups_.size());
   for (const plan::Program &program : plan_.programs())
@@ -158,13 +159,13 @@ Status Executor::uploadConverted(uint32_t buffer, const void *host, plan::DType 
 
 Status Executor::loadWeights(const TensorSource *weights, bool strict) {
   TESSERA_RETURN_IF_ERROR(checkWeights(plan_, weights, strict));
-  std::vector<char> host, padded; // of one tensor's box at a time
+  std::vector<char> host, padded; // hold one tensor's block at a time
   for (const plan::Binding &binding : plan_.bindings()) {
     if (hasProgram(binding.role()))
       continue;
     std::vector<int64_t> shape = toVector(plan_.buffers(int(binding.buffer())).shape());
     std::vector<int64_t> extent = extentOf(plan_, binding);
-    // In the type as held: a checkpoint of a widened run keeps its digits.
+    // Values keep the type of the buffer, so that a checkpoint of a run in float64 loses no digits.
     plan::DType type = loaded_->dtype(binding.buffer());
     auto count = size_t(elementsOf(shape).value_or(0));
     host.resize(count * bytesPerElement(type));
@@ -231,7 +232,7 @@ Status Executor::runStep(int program, int step) {
 }
 
 Status Executor::runCollective(int program, int step) {
-  enterStep(program, step); // a backend that runs whole programs comes here alone
+  enterStep(program, step); // runs of whole programs do not pass through runStep
   Status status = collectives_[size_t(program)][size_t(step)]->run();
   return status.ok() ? status : status.context("collective " + quoted(plan_.programs(program).steps(step).name()));
 }
@@ -291,7 +292,8 @@ Status Executor::run(int program, const std::function<void()> &meanwhile) {
     last = Clock::now();
   }
   ++times.runs;
-  // A device was waited for after every step; on the host the wait for this rank's own kernels is none for others.
+  // After every step of a watched run the device has finished, so all time in collectives is among the ranks. On the
+  // host, waiting for this rank's own kernels does not count.
   waited_ = deviceGroups_.empty() ? collectiveSeconds(program) - before : inCollectives;
   if (can_.finite)
     TESSERA_RETURN_IF_ERROR(can_.finite->endProgram(uint32_t(program)));

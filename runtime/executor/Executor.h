@@ -36,13 +36,13 @@
 
 namespace tessera::rt {
 
-/// Where the time of a program's steps went, when asked for.
+/// The time that a program's steps took, if it was measured.
 struct StepTimes {
   std::vector<double> seconds; // by step, summed over all runs
   uint64_t runs = 0;
 };
 
-/// One step of a program, done.
+/// One step of a program that has run.
 struct StepDone {
   int program = 0, step = 0;
   std::chrono::steady_clock::time_point begin, end;
@@ -55,19 +55,18 @@ public:
   static Result<std::unique_ptr<Executor>> create(const plan::Plan &plan, Backend &backend, World &world,
                                                   const LoadOptions &options, World *deviceWorld = nullptr);
 
-  /// Uploads this rank's box of every parameter and state. A parameter must be there; a state that
-  /// is not takes its fill, unless `strict`. `weights` may be null if the plan has no parameters.
+  /// Uploads this rank's block of every parameter and state. A parameter must be in `weights`. A state that is not
+  /// there takes its fill, or is an error with `strict`. `weights` may be null if the plan has no parameters.
   Status loadWeights(const TensorSource *weights, bool strict);
 
-  /// Sets an INPUT, TARGET or STEP binding; row-major, in the plan's element type.
+  /// Sets an INPUT, TARGET or STEP binding. `host` is row-major, in the plan's element type.
   Status feed(int binding, const void *host);
-  /// Sets the buffer of any binding from elements of another type.
+  /// Sets the buffer of any binding; `host` has the element type `type`.
   Status set(int binding, const void *host, plan::DType type);
   Status feedStep(const std::string &program, int64_t step);
-  /// `meanwhile` is called while the work is under way, where a device does it by itself.
+  /// Runs a program. Where a device runs it by itself, `meanwhile` is called while the work is under way.
   Status run(int program, const std::function<void()> &meanwhile = nullptr);
-  /// Reads the buffer of a binding; row-major, in the plan's element type, or F64 for F32 if
-  /// widened.
+  /// Reads the buffer of a binding into `host`, row-major, in the plan's element type, or F64 for F32 if widened.
   Status fetch(int binding, std::vector<char> &host);
   Result<double> fetchScalar(plan::Role role, const std::string &program);
   Result<double> fetchScalar(int binding);
@@ -83,37 +82,38 @@ public:
   Communicator &everyone() { return *everyone_; }
   plan::DType heldType(int binding) const;
 
-  /// What this rank does outside of programs, for whereabouts(); a literal.
+  /// Sets what whereabouts() says while the rank is outside of programs. `what` is a string literal.
   void enter(const char *what) {
     doing_.store(what, std::memory_order_relaxed);
     progress_.fetch_add(1, std::memory_order_relaxed);
   }
-  /// From any thread: a number that changes as the rank gets on, and where it is: "step 17, program 'train', 12 of
-  /// 31: collective 'fc1/all-reduce'".
+  /// Both are safe from any thread. progress() changes whenever the rank gets on. whereabouts() says where it is: "step
+  /// 17, program 'train', 12 of 31: collective 'fc1/all-reduce'".
   uint64_t progress() const { return progress_.load(std::memory_order_relaxed); }
   std::string whereabouts() const;
 
-  /// From now on waitedSeconds() knows of runs of this program.
+  /// From now on waitedSeconds() is known for runs of this program, also on a device.
   void measureWaits(int program) {
     if (can_.timers)
       can_.timers->measureWaits(uint32_t(program));
   }
-  /// How long the last run() was in collectives, most of it waiting for the other ranks; of a device, how long its
-  /// kernels waited for them, which is not known of its first runs.
+  /// How long the last run() was in collectives, in seconds, most of it waiting for other ranks. On a device it is how
+  /// long its kernels waited for other ranks; this is unknown for the first runs.
   std::optional<double> waitedSeconds() const { return waited_; }
 
   /// How many collectives of a program go through plain copies because of layouts.
   int stagedCollectives(int program) const;
 
-  /// From now on run() does a program step by step, waits for each, and tells; null: it does not. Who was told before.
+  /// From now on run() runs a program step by step, waits for each step, and calls `observer`. Null ends this. Returns
+  /// the observer that was set before.
   using Observer = std::function<Status(const StepDone &)>;
   Observer observe(Observer observer) { return std::exchange(observer_, std::move(observer)); }
-  /// What a collective of the plan is run by; null: the step is a kernel.
+  /// The call behind a step that is a collective; null if the step is a kernel.
   const CollectiveCall *collective(int program, int step) const {
     return collectives_[size_t(program)][size_t(step)].get();
   }
 
-  /// From now on run() measures every step (and waits for each).
+  /// From now on run() waits for every step and measures it.
   void measure() { measuring_ = true; }
   const StepTimes &times(int program) const { return times_.at(size_t(program)); }
 
@@ -140,9 +140,9 @@ private:
   std::optional<double> waited_;
   bool measuring_ = false;
   Observer observer_;
-  // Written by the rank's thread, read by its monitor.
+  // The rank's thread writes these, its monitor reads them.
   std::atomic<uint64_t> progress_ = 0;
-  std::atomic<const char *> doing_ = "starting"; // null: in the program's step
+  std::atomic<const char *> doing_ = "starting"; // null: the rank is in a program's step
   std::atomic<int> program_ = 0, step_ = 0;
   std::atomic<int64_t> trainingStep_ = 0;
 };

@@ -9,8 +9,8 @@
 namespace tessera::rt {
 namespace {
 
-/// The first `extent` of each dimension of a row-major tensor; a scalar is one element of one
-/// dimension.
+/// The first `extent` elements of each dimension of a row-major tensor. A scalar counts as one
+/// dimension of one element.
 Box boxOf(std::vector<int64_t> shape, std::vector<int64_t> extent) {
   if (shape.empty())
     shape = extent = {1};
@@ -85,7 +85,7 @@ Status saveWeights(Executor &executor, const std::vector<plan::Plan> &plans, con
   }
   if (writer)
     TESSERA_RETURN_IF_ERROR(writer->commit());
-  return executor.everyone().barrier(); // nobody goes on before the file is there
+  return executor.everyone().barrier(); // no rank goes on before the file is complete
 }
 
 } // namespace tessera::rt

@@ -15,17 +15,17 @@
 
 namespace tessera::rt {
 
-/// Rank 0's `global` becomes the global tensor of binding `binding`, row-major, in the type as
-/// held. All ranks call it. `plans` are those of all ranks.
+/// Fills rank 0's `global` with the global tensor of binding `binding`, row-major, in the type of the buffer. All ranks
+/// call it. `plans` are those of all ranks.
 Status gatherGlobal(Executor &executor, const std::vector<plan::Plan> &plans, int binding, std::vector<char> &global);
 
-/// `held`, packed elements of shape `extent`, in the first places of a tensor of shape `shape`, zeros
-/// behind them: how what a rank holds fills a padded buffer.
+/// Copies `held`, packed elements of shape `extent`, to the first places of every dimension of a tensor of shape
+/// `shape`, and zeros to all other places. So a rank's block fills a padded buffer.
 void padBox(const std::vector<int64_t> &shape, const std::vector<int64_t> &extent, const void *held, void *padded,
             uint64_t elementBytes);
 
-/// Writes the model's parameters and states, not the optimizer's, under their names to a safetensors
-/// file, on rank 0. In the type as held: a widened run saves F64, which loads again everywhere.
+/// Writes the model's parameters and states, without the optimizer's, under their names to a safetensors file on rank
+/// 0. They keep the type of the buffers: a widened run saves F64, which every plan can load.
 Status saveWeights(Executor &executor, const std::vector<plan::Plan> &plans, const std::string &path);
 
 } // namespace tessera::rt
