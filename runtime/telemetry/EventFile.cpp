@@ -7,7 +7,7 @@
 namespace tessera::rt {
 namespace {
 
-/// The reflected polynomial of Castagnoli.
+/// CRC-32C: the polynomial of Castagnoli, reflected.
 uint32_t crc32c(const std::string &bytes) {
   uint32_t crc = ~uint32_t(0);
   for (char byte : bytes) {

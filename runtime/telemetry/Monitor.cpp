@@ -11,7 +11,8 @@ namespace tessera::rt {
 namespace {
 
 constexpr const char *kHang = "no progress for ";
-/// For the other ranks' monitors to speak, and for this rank to end after the abort.
+/// How long this monitor waits for the other ranks' monitors to speak, and how long for its rank to
+/// end after the abort.
 constexpr double kDumpSeconds = 1, kEndSeconds = 5;
 
 } // namespace

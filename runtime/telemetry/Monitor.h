@@ -22,13 +22,13 @@ namespace tessera::rt {
 
 class Monitor {
 public:
-  /// All outlive it.
+  /// All arguments outlive the monitor.
   Monitor(Executor &executor, World &world, RankLog &log, double seconds);
   ~Monitor();
 
 private:
   void run();
-  /// True if the rank has ended meanwhile.
+  /// Waits; true if the rank has ended meanwhile.
   bool pause(double seconds);
   void dump(const std::string &why);
 

@@ -95,7 +95,8 @@ Status Console::log(const std::vector<std::pair<std::string, double>> &fields, c
       text += (i > 0 ? ", " : "") + number(list[i], 4);
     text += "]";
   }
-  // Whoever follows the file sees whole lines, also of a run that is killed later.
+  // A line is written whole and at once, so that readers of a growing file, or of a killed run's,
+  // see whole lines.
   if (std::fputs((text + "}\n").c_str(), log_) < 0 || std::fflush(log_) != 0)
     return Status::error(logPath_ + ": cannot be written: " + std::strerror(errno));
   return Status();

@@ -1,7 +1,7 @@
 //===- Progress.h - what a run shows and logs -----------------------------------------------------===//
 //
-// On a terminal a bar that rewrites its line; otherwise plain lines, some twenty over a run. The log has
-// one JSON object per line. Rank 0 owns it.
+// On a terminal, progress is one line that is rewritten; otherwise it is plain lines, some twenty over a run. The log
+// has one JSON object per line. Rank 0 writes both.
 //
 //   Console console(stdout);
 //   TESSERA_RETURN_IF_ERROR(console.openLog("run.jsonl"));
@@ -26,23 +26,23 @@ namespace tessera::rt {
 
 class Console {
 public:
-  /// null: silent. `plain`: treat a terminal as a file.
+  /// A null `out` is silent. With `plain`, a terminal is treated as a file.
   explicit Console(std::FILE *out, bool plain = false);
   ~Console();
   Console(const Console &) = delete;
   Console &operator=(const Console &) = delete;
 
-  /// Starts the file anew, or appends to it.
+  /// Creates the log anew, or appends to it.
   Status openLog(const std::string &path, bool append);
   /// From now on log() writes to event files for TensorBoard, too.
   Status openEvents(const std::string &folder);
   void line(const std::string &text);
-  /// A line that the next one replaces, on a terminal only.
+  /// Shows a line that the next one replaces. Shown on terminals only.
   void transient(const std::string &text);
   /// Whether log() writes anywhere.
   bool logs() const { return log_ || events_; }
-  /// One JSON object; a value that is not finite becomes null. "step" and the like print as integers. `list`, if it is
-  /// not empty, becomes an array at its end under `name`.
+  /// Logs one JSON object. A value that is not finite becomes null, and "step" and the like print as integers. If
+  /// `list` is not empty, it becomes an array under `name` at the object's end.
   Status log(const std::vector<std::pair<std::string, double>> &fields, const std::string &name = "",
              const std::vector<double> &list = {});
   bool terminal() const { return terminal_; }
@@ -58,7 +58,7 @@ private:
 class Progress {
 public:
   Progress(Console &console, int64_t first, int64_t last, uint64_t samplesPerStep);
-  /// After a step: its number from 1, its loss, its seconds.
+  /// Called after a step with its number from 1, its loss and its seconds.
   void step(int64_t number, double loss, double seconds);
   /// The median of the steps' seconds.
   double medianSeconds() const;

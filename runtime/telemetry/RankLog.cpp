@@ -32,7 +32,7 @@ void RankLog::line(const std::string &text) {
   const std::time_t seconds = std::time(nullptr);
   std::tm local = {};
   std::strftime(stamp, sizeof stamp, "%F %T ", localtime_r(&seconds, &local));
-  // At once: what a rank that is killed had to say.
+  // The line is written at once, so that a rank that is killed leaves its last words.
   if ((std::fputs((stamp + printable(text) + "\n").c_str(), file_) < 0 || std::fflush(file_) != 0) && status_)
     status_ = Status::error(path_ + ": cannot be written: " + std::strerror(errno));
 }

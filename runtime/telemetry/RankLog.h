@@ -4,7 +4,7 @@
 //   TESSERA_RETURN_IF_ERROR(log.open("logs", 3, /*append=*/false));   // logs/rank-3.log
 //   log.line("step 20: ...");                                         // "2026-05-01 12:00:00 step 20: ..."
 //
-// A log that was not opened swallows its lines. Safe from any thread.
+// A log that was not opened drops its lines. All functions are safe from any thread.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_TELEMETRY_RANKLOG_H
@@ -27,7 +27,7 @@ public:
 
   Status open(const std::string &folder, int rank, bool append);
   void line(const std::string &text);
-  /// The first line that could not be written, if there is one.
+  /// The error of the first line that could not be written, or success.
   Status status();
 
 private:

@@ -9,13 +9,14 @@ namespace {
 
 constexpr int64_t kSteps = 20;
 constexpr double kSeconds = 0.5;
-/// A rank is slow that takes so many times as long as the others, if that is at least this share of the steps: where
-/// ranks mostly communicate, nobody waits for it.
+/// A rank is slow if its own time is kSlow times the others', and the difference is more than the share kShare of the
+/// steps' time. The second rule spares ranks that mostly communicate: nobody waits long for those.
 constexpr double kSlow = 1.5, kShare = 0.1;
-/// The summary names a rank from here on, if it was the slowest in this share of the windows.
+/// The summary names a rank whose own time is kNamed times the others' if it was the slowest in the share kOften of the
+/// windows.
 constexpr double kNamed = 1.1, kOften = 0.75;
 
-/// Of an even number the lower one in the middle.
+/// The median; of an even number of values, the lower one in the middle.
 double median(std::vector<double> values) {
   const auto middle = values.begin() + long((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());

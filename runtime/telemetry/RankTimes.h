@@ -1,8 +1,8 @@
 //===- RankTimes.h - which rank is slow -----------------------------------------------------------===//
 //
-// Ranks meet in collectives, so that a slow one makes all steps equally long. What tells them apart is the time
-// that each works by itself: reading the batch and computing, without what it spends in collectives. Every rank
-// tells all of them after each step.
+// Ranks meet in collectives, so that a slow one makes the steps of all ranks equally long. What tells ranks apart is
+// their own time: reading the batch and computing, without the time in collectives. After each step every rank sends
+// its own time to all others.
 //
 //   RankTimes times({"a", "a", "b", "b"});                         // ranks by host
 //   times.step({0.010, 0.011, 0.031, 0.010}, 0.035);               // of a step that took 35 ms
@@ -10,9 +10,9 @@
 //       // "rank 2 (on b) is slow: 31 ms of its own a step, 3.1 times the others' (10 ms)"
 //   times.summary();
 //
-// Figures are means over windows of at least twenty steps and half a second, longer than the period of a processor
-// quota; a rank that is slow in one window has had a hiccup, in two in a row it is slow. "The others'" is the
-// median of all ranks, of two the faster one's. The first step, in which much is set up, does not count.
+// Figures are means over windows of at least twenty steps and half a second, which is longer than the period of a
+// processor quota. A rank is reported once it was slow in two windows in a row. "The others'" time is the median over
+// all ranks; of two ranks it is the faster one's. The first step, in which much is set up, does not count.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_TELEMETRY_RANKTIMES_H
@@ -27,14 +27,15 @@ namespace tessera::rt {
 
 class RankTimes {
 public:
-  /// A host's name by rank; where all are the same, messages leave it out.
+  /// The host's name of every rank. Messages leave hosts out if all are the same.
   explicit RankTimes(std::vector<std::string> hosts);
 
-  /// By rank, and what the whole step took.
+  /// Notes a step: every rank's own time, and the time of the whole step, in seconds.
   void step(const std::vector<double> &seconds, double whole);
-  /// Not empty once a rank is slow so that it holds up the steps; again only for another rank.
+  /// A warning once a rank is so slow that it holds up the steps, and again once another rank is; else empty.
   std::string warning();
-  /// One line over all steps: the slowest rank if it stands out, else the range. Empty where there is none.
+  /// One line about all steps: the slowest rank if it stands out, else the range of own times. Empty if no step
+  /// counted.
   std::string summary() const;
   /// The same for one rank: "9.8 ms of its own a step, 0.99 times the others'".
   std::string summary(int rank) const;
@@ -61,9 +62,9 @@ private:
   std::vector<std::string> hosts_; // empty: all the same
   bool first_ = true;
   Total all_, window_;
-  std::vector<int64_t> slowest_; // in so many windows
+  std::vector<int64_t> slowest_; // in how many windows each rank was the slowest
   int64_t windows_ = 0;
-  std::optional<size_t> suspect_, warned_; // slow in the last window; warned of
+  std::optional<size_t> suspect_, warned_; // the rank that was slow in the last window; the one that was warned of
   std::string warning_;
 };
 

@@ -31,7 +31,7 @@ std::string microseconds(int64_t ns) {
   return text;
 }
 
-/// A number that processes share whose monotonic clocks are one.
+/// A number that is equal in processes that share a monotonic clock.
 int64_t clockIdentity() {
   uint64_t hash = 14695981039346656037ull; // FNV-1a
   if (Result<std::string> boot = readFile("/proc/sys/kernel/random/boot_id", 256))
@@ -40,8 +40,8 @@ int64_t clockIdentity() {
   return int64_t(hash);
 }
 
-/// What this rank must add to its clock to have that of rank 0. Ranks of one machine share theirs; between machines
-/// it is the median over some barriers of how far apart they are left.
+/// What this rank must add to its clock to get that of rank 0, in nanoseconds. Ranks of one machine share a clock.
+/// Between machines it is the median difference of the clocks right after some barriers.
 Result<int64_t> clockShift(Communicator &everyone) {
   constexpr int kRounds = 9;
   const auto ranks = size_t(everyone.size());
@@ -70,7 +70,7 @@ Result<int64_t> clockShift(Communicator &everyone) {
   return same == 0 ? 0 : shifts[kRounds / 2];
 }
 
-/// Rank 0 gets everyone's text, in the order of ranks.
+/// Collects the texts of all ranks on rank 0, in the order of ranks.
 Result<std::string> gather(Communicator &everyone, const std::string &mine) {
   const auto ranks = size_t(everyone.size());
   std::vector<int64_t> lengths(ranks);
@@ -90,7 +90,7 @@ Result<std::string> gather(Communicator &everyone, const std::string &mine) {
   return whole;
 }
 
-/// "GB/s" or "GFLOP/s" of an amount in some nanoseconds.
+/// The rate of an amount over some nanoseconds, as "GB/s" or "GFLOP/s".
 std::string perSecond(const char *unit, double amount, int64_t ns) {
   char text[64];
   std::snprintf(text, sizeof text, ", \"%s\": %.6g", unit, amount / std::max<double>(double(ns), 1));
@@ -131,7 +131,7 @@ DataOptions::Produced Trace::producer() {
     if (closed_)
       return;
     inputs_.push_back({Track::Input, begin, end, nullptr, batch});
-    // Those that were ready long before the first step are forgotten.
+    // Before the first step of the trace only the last batches are kept.
     if (events_.empty() && inputs_.size() > kInputsBefore)
       inputs_.erase(inputs_.begin());
   };
@@ -190,7 +190,7 @@ std::string Trace::stepText(const Event &event) const {
   if (step.has_collective()) {
     const plan::Collective &c = step.collective();
     const plan::Group &group = plan.groups(int(c.group()));
-    // A widened plan sends wider elements.
+    // The elements of a plan that runs widened are wider than the plan says.
     const uint64_t planned = bytesPerElement(plan.buffers(int(c.input())).dtype()),
                    held = bytesPerElement(executor_.loaded().dtype(c.input())),
                    sent = bytesSent(plan, c) * held / std::max<uint64_t>(planned, 1);
@@ -244,9 +244,10 @@ std::string Trace::text(int64_t shift) const {
     describe("thread_sort_index", track, "\"sort_index\": " + std::to_string(track));
   }
   std::vector<Event> sorted = events_;
-  // Batches that were ready before the first step belong to no step of the trace, but the last of them do.
+  // The last batches that were ready before the first step are needed by the first steps, so they are part of the
+  // trace.
   sorted.insert(sorted.end(), inputs_.begin(), inputs_.end());
-  // What encloses comes first.
+  // An event that encloses others must stand before them.
   std::stable_sort(sorted.begin(), sorted.end(), [](const Event &a, const Event &b) {
     return std::pair(a.begin, b.end) < std::pair(b.begin, a.end);
   });

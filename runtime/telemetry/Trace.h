@@ -16,7 +16,7 @@
 //   }
 //   TESSERA_RETURN_IF_ERROR(trace.finish());              // writes what there is if the run ended before
 //
-// Times are those of the machine's monotonic clock; ranks of other machines are set right by barriers, to about the
+// Times are those of the machine's monotonic clock. Clocks of other machines are aligned by barriers, to about the
 // latency of one. On a backend that runs whole programs (cuda) the steps of a trace are run one by one, as with
 // --profile: the times are those of the kernels alone, and nothing overlaps.
 //
@@ -46,14 +46,14 @@ public:
   ~Trace();
 
   void begin(int64_t step);
-  /// What the rank does from now on; a literal.
+  /// Names what the rank does from now on. `what` is a string literal.
   void phase(const char *what);
-  /// All ranks. Writes the file after the last step of the range.
+  /// Called by all ranks after a step. Writes the file after the last step of the range.
   Status end();
-  /// All ranks, at the end of the run.
+  /// Called by all ranks at the end of the run.
   Status finish();
 
-  /// For DataOptions; safe from any thread as long as this lives.
+  /// The callback for DataOptions. It is safe from any thread as long as this object lives.
   DataOptions::Produced producer();
 
 private:
