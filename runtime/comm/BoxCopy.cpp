@@ -15,7 +15,7 @@ struct Loop {
 /// boxes are cut at different places, as with counts [4, 3] and [3, 4].
 bool commonLoops(const Box &a, const Box &b, std::vector<Loop> &loops) {
   size_t i = a.count.size(), j = b.count.size();
-  int64_t ca = 1, cb = 1, sa = 0, sb = 0; // what is left of the current dimension of either box
+  int64_t ca = 1, cb = 1, sa = 0, sb = 0; // elements left in the current dimension of either box, and the strides
   while (true) {
     while (ca == 1 && i > 0) {
       --i;
@@ -30,7 +30,7 @@ bool commonLoops(const Box &a, const Box &b, std::vector<Loop> &loops) {
     const int64_t step = std::min(ca, cb);
     if (ca % step != 0 || cb % step != 0)
       return false;
-    // Merge with the loop inside when both sides run on where it ended.
+    // Merges this loop with the one inside it where both sides continue where that one ends.
     if (!loops.empty() && sa == loops.back().src * loops.back().count && sb == loops.back().dst * loops.back().count)
       loops.back().count *= step;
     else
@@ -63,7 +63,7 @@ template <typename T> void runLoops(const T *src, T *dst, const std::vector<Loop
     copyLine(src, dst, inner.count, inner.src, inner.dst);
     return;
   }
-  // The two innermost loops are plain loops; an odometer drives the others.
+  // The two innermost loops are plain loops; the counters `at` drive all others.
   std::vector<int64_t> at(loops.size(), 0);
   while (true) {
     const T *s = src;
@@ -140,7 +140,7 @@ std::string describeBox(const Box &box) {
 
 Status checkBox(const Box &box) {
   bool bad = box.count.size() != box.stride.size() || box.offset < 0;
-  int64_t elements = 1, last = box.offset; // `last`: offset of the box's farthest element
+  int64_t elements = 1, last = box.offset; // `last`: the largest offset of an element
   for (size_t d = 0; !bad && d < box.count.size(); ++d) {
     int64_t extent = 0;
     bad = box.count[d] < 0 || box.stride[d] < 0;
@@ -150,7 +150,7 @@ Status checkBox(const Box &box) {
           __builtin_mul_overflow(std::max<int64_t>(box.count[d], 1) - 1, box.stride[d], &extent) ||
           __builtin_add_overflow(last, extent, &last);
   }
-  // Eight bytes an element at most: byte offsets fit as well.
+  // An element has at most eight bytes, so that offsets in bytes do not overflow either.
   bad |= last > INT64_MAX / 8 - 1 || elements > INT64_MAX / 8;
   if (bad)
     return Status::error("the box with " + describeBox(box) + " is malformed");

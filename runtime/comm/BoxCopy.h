@@ -7,8 +7,7 @@
 //   // rows 2..3 of a [4, 5] matrix to a packed [2, 5] one: one memcpy of ten elements
 //   copyBox(src, {10, {2, 5}, {5, 1}}, dst, {0, {2, 5}, {5, 1}}, 4);
 //
-// Used by the transports whose ranks see each other's memory, and to pack and unpack by those that
-// don't.
+// Transports whose ranks see each other's memory copy with it. All others pack and unpack messages with it.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_COMM_BOXCOPY_H
@@ -18,17 +17,17 @@
 
 namespace tessera::rt {
 
-/// Number of elements of a box that checkBox accepts.
+/// The number of elements of a box that passed checkBox.
 int64_t boxElements(const Box &box);
 
-/// Counts and strides match, nothing is negative, no product overflows.
+/// Checks that there are as many counts as strides, that nothing is negative, and that no product overflows.
 Status checkBox(const Box &box);
 
 /// "offset 10, count [2, 5], stride [5, 1]", for messages.
 std::string describeBox(const Box &box);
 
-/// Both boxes pass checkBox and have as many elements; the two ranges of memory do not overlap.
-/// `elementSize` is 1, 2, 4 or 8.
+/// Both boxes have passed checkBox and have equally many elements, and their ranges of memory do not overlap.
+/// `elementSize` is 1, 2, 4 or 8 bytes.
 void copyBox(const void *src, const Box &srcBox, void *dst, const Box &dstBox, size_t elementSize);
 
 } // namespace tessera::rt

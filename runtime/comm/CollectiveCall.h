@@ -1,13 +1,12 @@
 //===- CollectiveCall.h - what a rank asks of its group --------------------------------------===//
 //
-// The signature of one collective call. Members compare signatures before they touch data, so that
-// a rank that calls something else, or the same with another count or dtype, is an error on all
-// members rather than a hang or silent garbage:
+// The signature of one collective call. Members compare signatures before they touch data. If a rank calls something
+// else, or the same with another count or dtype, all members return an error instead of hanging or computing garbage:
 //
 //   "collective mismatch: rank 0 calls allReduce of 16 F32 (SUM),
 //    rank 2 calls allGather of 1 x 4 F32"
 //
-// Plain data: a transport between processes sends it as bytes.
+// A Call is plain data, which transports between processes send as bytes.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_COMM_COLLECTIVECALL_H
@@ -37,14 +36,14 @@ struct Call {
 std::string describeCall(const Call &call);
 const char *callName(CallKind kind);
 
-/// Fills a Call and says what is wrong with this rank's arguments; then `call.invalid` is set and
-/// the call must still be shown to the other members, who would wait otherwise.
+/// Fills `call` and returns an error if this rank's arguments are bad. `call.invalid` is then set. The call must still
+/// be shown to the other members, since they would wait for it otherwise.
 Status checkCall(Call &call, int members);
 Status checkTransfers(Call &call, int members, const std::vector<Transfer> &sends,
                       const std::vector<Transfer> &receives);
 
-/// All members made the same, valid call. Every member computes the same answer. `ranks` are the
-/// world ranks of the members, for the message.
+/// Checks that all members made the same, valid call. Every member computes the same answer. `ranks` are the world
+/// ranks of the members, for the message.
 Status checkAgreement(std::span<const Call *const> calls, std::span<const int> ranks);
 
 } // namespace tessera::rt

@@ -1,10 +1,10 @@
 //===- Communicator.h - how ranks talk -------------------------------------------------------===//
 //
-// One object per rank and group. All members call the same operations in the same order; a call
-// returns when this rank's output is complete and its input may be reused. Results are
-// deterministic and equal on all ranks: reductions add in group order. Transports: threads of one
-// process (the default on one machine and the semantic reference), MPI, TCP, NCCL. All pass
-// test/conformance/comm.
+// One object per rank and group. All members call the same operations in the same order; a call returns when this
+// rank's output is complete and its input may be reused. Results are deterministic and equal on all ranks. Reductions
+// add in group order, except by NCCL, whose order is its own. Transports: threads of one process (the default on one
+// machine and the semantic reference), MPI, TCP, NCCL. All pass test/conformance/comm. The operations correspond to
+// those of MPI and NCCL:
 //
 //   operation      MPI                    NCCL
 //   allReduce      MPI_Allreduce          ncclAllReduce
@@ -28,50 +28,50 @@
 
 namespace tessera::rt {
 
-/// A strided box of a buffer, in elements: count[i] elements, stride[i] apart, from `offset`; the
-/// last dimension is innermost. Example: rows 2..3 of a [4, 5] matrix: {10, {2, 5}, {5, 1}}.
+/// A strided box of a buffer, in elements. It begins at `offset` and has in dimension i count[i] elements, stride[i]
+/// apart. The last dimension is innermost. Example: rows 2..3 of a [4, 5] matrix: {10, {2, 5}, {5, 1}}.
 struct Box {
   int64_t offset = 0;
   std::vector<int64_t> count;
   std::vector<int64_t> stride;
 };
 
-/// One message of an exchange: `box` of my input goes to `peer` / `box` of my output comes from
-/// `peer`. Counts of the two ends agree; several messages between two members match in list order.
+/// One message of an exchange. As a send, `box` of this rank's input goes to `peer`; as a receive, `box` of this rank's
+/// output comes from `peer`. Both ends name equally many elements. Several messages between two members match in the
+/// order of the lists.
 struct Transfer {
-  int peer = 0; // index in the group; myself allowed
+  int peer = 0; // index in the group; may be this rank itself
   Box box;
 };
 
 class Communicator {
 public:
   virtual ~Communicator() = default;
-  virtual int rank() const = 0; // my index in the group
+  virtual int rank() const = 0; // this rank's index in the group
   virtual int size() const = 0;
 
   /// out[i] = reduction over members of in[i]. in == out is allowed.
   virtual Status allReduce(const void *in, void *out, size_t count, plan::DType dtype, plan::Reduction reduction) = 0;
-  /// Both buffers seen as [outer, n, inner] (out) and [outer, inner] (in): out[o][r] = in of member
-  /// r [o].
+  /// With `out` seen as [outer, n, inner] and `in` as [outer, inner]: out[o][r] = in[o] of member r.
   virtual Status allGather(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype) = 0;
-  /// in seen as [outer, n, inner], out as [outer, inner]: out[o] = reduction over members of
-  /// in[o][me].
+  /// With `in` seen as [outer, n, inner] and `out` as [outer, inner]: out[o] = reduction over members of in[o][rank()].
   virtual Status reduceScatter(const void *in, void *out, size_t outer, size_t inner, plan::DType dtype,
                                plan::Reduction reduction) = 0;
   virtual Status broadcast(const void *in, void *out, size_t count, plan::DType dtype, int root) = 0;
-  /// Moves strided boxes between members: all-to-all, permute, halo. Elements of `out` that no
-  /// transfer names are left as they are.
+  /// Moves strided boxes between members, for all-to-all, permute and halo. Elements of `out` that no transfer names
+  /// keep their values.
   virtual Status exchange(const void *in, const std::vector<Transfer> &sends, void *out,
                           const std::vector<Transfer> &receives, plan::DType dtype) = 0;
   virtual Status barrier() = 0;
-  /// Sets boxes of `out` to a value: the edges of a halo. By default in host memory.
+  /// Sets boxes of `out` to a value, such as the edges of a halo. This implementation works in host memory.
   virtual Status fill(void *out, const std::vector<Box> &boxes, plan::DType dtype, double value);
   /// Whether buffers are a device's memory and a call only enqueues its work on the device's communication
   /// stream. Then "complete" means complete for what is enqueued after it.
   virtual bool enqueues() const { return false; }
-  /// All members, before the first operation: operations will take memory of [memory, memory + bytes), at the same
-  /// offsets on all members, and `scratch` bytes of the communicator's own. A device's communicator registers the
-  /// one, if all can, and allocates the other, so that nothing fails later. `memory` may be null, and outlives this.
+  /// All members call this before the first operation. It announces that operations will use the memory [memory, memory
+  /// + bytes), at the same offsets on all members, and `scratch` bytes of the communicator's own. A device's
+  /// communicator registers the former, if all members can, and allocates the latter, so that no operation fails for
+  /// lack of memory later. `memory` may be null, and outlives the communicator.
   virtual Status prepare(void *memory, size_t bytes, size_t scratch) { return Status(); }
 };
 
@@ -81,14 +81,14 @@ public:
   virtual ~World() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// All ranks of the world call split with their plan's groups, in the same order. `ranks` are
-  /// world ranks, this one among them.
+  /// All ranks of the world call this with their plan's groups, in the same order. `ranks` are world ranks, this rank
+  /// among them.
   virtual Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) = 0;
-  /// This rank failed or is leaving early: wakes every rank that waits in a collective, which then
-  /// returns an error that names this rank and `reason`. Safe from any thread and signal-safe
-  /// enough to be called from a handler's helper thread.
+  /// Called when this rank failed or leaves early. Wakes every rank that waits in a collective; the collective returns
+  /// an error that names this rank and `reason`. Safe from any thread and signal-safe enough to be called from a
+  /// handler's helper thread.
   virtual void abort(const std::string &reason) = 0;
-  /// Who aborted the world and why; empty as long as nobody did, as far as this rank knows. Never waits.
+  /// Which rank aborted the world and why, as far as this rank knows; empty if none did. Never waits.
   virtual std::string aborted() { return ""; }
 };
 

@@ -13,7 +13,7 @@ Status Communicator::fill(void *out, const std::vector<Box> &boxes, plan::DType 
   char element[8];
   convertElements(&value, plan::F64, element, dtype, 1);
   for (const Box &box : boxes) {
-    // A source that stands still under every index.
+    // With strides of 0, every index of this box reads the same element.
     Box still = box;
     still.offset = 0;
     still.stride.assign(box.stride.size(), 0);

@@ -1,9 +1,8 @@
 //===- Groups.h - checks that ranks mean the same groups -------------------------------------===//
 //
-// World::group is called by all ranks of a world together; each names the group it belongs to. The
-// call is right if every list is a set of ranks with its caller among them, and all ranks on a list
-// gave the same list. Rank 0 and 1 giving [0, 1] while rank 2 and 3 give [2, 3] is right; rank 1
-// giving [1, 0] is not.
+// All ranks of a world call World::group together, and each names the group that it belongs to. The call is right if
+// every list is a set of ranks with its caller among them, and if all ranks on a list gave the same list. For example,
+// ranks 0 and 1 may give [0, 1] while ranks 2 and 3 give [2, 3]; rank 1 may not give [1, 0].
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_COMM_GROUPS_H
@@ -15,7 +14,7 @@
 
 namespace tessera::rt {
 
-/// `lists[r]` is what rank r gave. The same answer on every rank.
+/// `lists[r]` is the list that rank r gave. Every rank gets the same answer.
 Status checkGroups(const std::vector<std::vector<int>> &lists);
 
 } // namespace tessera::rt

@@ -9,12 +9,13 @@
 namespace tessera::rt {
 namespace {
 
-/// Up to here a reduction gathers all inputs everywhere: fewer messages, more data.
+/// For inputs of up to so many bytes, every member gathers all inputs and reduces them itself. This sends more data in
+/// fewer messages.
 constexpr size_t kGatherReduce = 16384;
 /// Bytes of a slice: long enough to hide the latency, short enough that a few stay in the cache.
 constexpr size_t kSlice = 512 << 10;
 
-// Tags of the rounds; those of one all-reduce overlap.
+// Tags of the rounds. Two rounds of one all-reduce may be under way at once, so they have different tags.
 constexpr int kPlainTag = 1, kScatterTag = 2, kGatherTag = 3;
 
 } // namespace
@@ -38,7 +39,7 @@ Status MessageCommunicator::meet(Call call, const Status &mine, const void *data
 
 Status MessageCommunicator::gatherRound(const Byte *in, Byte *out, size_t bytes, size_t blockStride) {
   std::unique_ptr<MessageRound> round = group_->round(kPlainTag);
-  // Each rank starts with its successor: the messages spread over the members.
+  // Each rank starts with its successor, so that the messages are spread over the members.
   for (int step = 1; step < size_; ++step) {
     const int from = (rank_ + size_ - step) % size_;
     TESSERA_RETURN_IF_ERROR(round->receive(from, out + from * blockStride, bytes));
@@ -51,7 +52,7 @@ Status MessageCommunicator::gatherRound(const Byte *in, Byte *out, size_t bytes,
   return round->wait();
 }
 
-/// Segment by segment: slice m of a segment goes to member m, is summed there, and comes back to all.
+/// Works segment by segment. Slice m of a segment goes to member m, is summed there, and comes back to all members.
 /// While one segment is summed and gathered, the slices of the next are under way.
 Status MessageCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t count, plan::DType dtype,
                                                plan::Reduction reduction) {
@@ -60,7 +61,7 @@ Status MessageCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t
   const size_t segments = (count + segment - 1) / segment;
   Byte *buffers = scratch(2 * size_ * kSlice);
   auto received = [&](size_t s, int m) { return buffers + (s % 2 * size_ + m) * kSlice; };
-  // Where slice m of segment s begins, and its bytes.
+  // The first byte of slice m of segment s, and its number of bytes.
   auto start = [&](size_t s, int m) {
     const size_t length = std::min(segment, count - s * segment);
     return s * segment + std::min(length, (length + size_ - 1) / size_ * m);
@@ -84,13 +85,13 @@ Status MessageCommunicator::segmentedAllReduce(const Byte *in, Byte *out, size_t
   for (size_t s = 0; s < segments; ++s) {
     if (s + 1 < segments)
       TESSERA_RETURN_IF_ERROR(postScatter(s + 1));
-    // In place, the gather overwrites what this round sends: it must be complete.
+    // If input and output are one buffer, the gather overwrites what this round sends, so the round must end first.
     TESSERA_RETURN_IF_ERROR(scatter[s % 2]->wait());
     for (int m = 0; m < size_; ++m)
       inputs_[m] = m == rank_ ? in + start(s, m) * elementSize : received(s, m);
     void *reduced = out + start(s, rank_) * elementSize;
     reduceTo(inputs_.data(), size_, &reduced, 1, part(s, rank_) / elementSize, dtype, reduction);
-    TESSERA_RETURN_IF_ERROR(gather->wait()); // of the segment before
+    TESSERA_RETURN_IF_ERROR(gather->wait()); // the gather of the segment before
     for (int step = 1; step < size_; ++step) {
       const int peer = (rank_ + size_ - step) % size_;
       TESSERA_RETURN_IF_ERROR(gather->receive(peer, out + start(s, peer) * elementSize, part(s, peer)));
@@ -131,8 +132,8 @@ Status MessageCommunicator::allGather(const void *in, void *out, size_t outer, s
   Byte *to = static_cast<Byte *>(out);
   if (bytes == 0)
     return Status();
-  // Rows of one round: one where rows are long (straight to their place), else as many as a segment
-  // holds, by way of a packed buffer.
+  // The rows of one round. A long row is a round of its own and is received at its final place. Of short rows as many
+  // share a round as fit in kSlice bytes; they pass through a packed buffer. Small inputs have come with the call.
   const size_t rows = small ? outer : std::max<size_t>(1, kSlice / row);
   for (size_t o = 0; o < outer; o += rows) {
     const size_t n = std::min(rows, outer - o);

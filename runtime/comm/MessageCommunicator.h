@@ -42,23 +42,24 @@ public:
   Status barrier() override;
 
 private:
-  /// The first message of every call: its signature, and small data along with it. One size for all
-  /// calls, so that members which disagree still understand each other.
+  /// The first message of every call holds its signature and small data. It has the same size for all calls, so that
+  /// members which call different operations still understand each other.
   static constexpr size_t kRecord = 512;
   static constexpr size_t kPayload = kRecord - sizeof(Call);
 
   using Byte = std::byte;
 
-  /// Shows this rank's call to all and compares. Up to kPayload bytes of data go along.
+  /// Shows this rank's call to all members and compares theirs. Up to kPayload bytes of data go along.
   Status meet(Call call, const Status &mine, const void *data, size_t bytes);
-  /// What `member` sent along.
+  /// The data that `member` sent along.
   const Byte *payload(int member) const { return records_.data() + member * kRecord + sizeof(Call); }
 
-  /// Every member's `bytes` to `out + member * blockStride` of all. My own block may be in place.
+  /// Sends `bytes` of every member to `out + member * blockStride` of all members. This member's own block may be there
+  /// already.
   Status gatherRound(const Byte *in, Byte *out, size_t bytes, size_t blockStride);
   Status segmentedAllReduce(const Byte *in, Byte *out, size_t count, plan::DType dtype, plan::Reduction reduction);
-  /// meet() for an exchange; all members tell all how much they send and receive per peer, and every
-  /// member compares the whole table.
+  /// Like meet(), for an exchange. All members tell each other how much they send to and receive from every peer, and
+  /// every member compares the whole table.
   Status checkTraffic(const std::vector<Transfer> &sends, const std::vector<Transfer> &receives, Call call,
                       const Status &mine);
   Byte *scratch(size_t bytes) {

@@ -8,8 +8,8 @@
 namespace tessera::rt {
 namespace {
 
-/// What one member sends to and receives from one peer in an exchange. The order matters: sizes are
-/// hashed as a sequence.
+/// How much one member sends to and receives from one peer in an exchange. The order matters, since
+/// the sizes are hashed as a sequence.
 struct Traffic {
   int64_t sends = 0, sendElements = 0, sendHash = 0;
   int64_t receives = 0, receiveElements = 0, receiveHash = 0;
@@ -20,7 +20,7 @@ int64_t hashSize(int64_t hash, int64_t elements) {
   return int64_t(h ^ (h >> 32));
 }
 
-/// A box whose elements lie in a row needs no packing.
+/// Whether the elements of a box lie one after another, so that they need no packing.
 bool contiguous(const Box &box) {
   int64_t expected = 1;
   for (size_t d = box.count.size(); d-- > 0;) {
@@ -35,8 +35,6 @@ Box packedBox(int64_t elements) { return {0, {elements}, {1}}; }
 
 } // namespace
 
-/// All members tell all how much they send and receive per peer; every member compares the whole
-/// table.
 Status MessageCommunicator::checkTraffic(const std::vector<Transfer> &sends, const std::vector<Transfer> &receives,
                                          Call call, const Status &mine) {
   std::vector<Traffic> own(size_), table(size_t(size_) * size_);
@@ -54,7 +52,7 @@ Status MessageCommunicator::checkTraffic(const std::vector<Transfer> &sends, con
     }
   }
   const size_t bytes = size_ * sizeof(Traffic);
-  const bool along = bytes <= kPayload; // small groups: no extra round
+  const bool along = bytes <= kPayload; // in small groups the sizes go with the call and need no extra round
   TESSERA_RETURN_IF_ERROR(meet(call, mine, own.data(), along ? bytes : 0));
   if (along) {
     for (int m = 0; m < size_; ++m)
@@ -120,7 +118,7 @@ Status MessageCommunicator::exchange(const void *in, const std::vector<Transfer>
     }
     TESSERA_RETURN_IF_ERROR(round->send(t.peer, place, bytesOf(t)));
   }
-  // My own messages, while the others are under way.
+  // Messages to this rank itself are copied while the others are under way.
   auto own = receives.begin();
   for (const Transfer &t : sends) {
     if (t.peer != rank_)

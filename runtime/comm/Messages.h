@@ -1,17 +1,17 @@
 //===- Messages.h - point-to-point messages between the members of a group -----------------------===//
 //
-// What a transport between processes brings: MessageCommunicator makes the collectives of it. A round
-// collects nonblocking sends and receives and completes them together; rounds with different tags may be
-// under way at once.
+// A transport between processes implements this interface; MessageCommunicator makes the collectives of it. A round
+// collects nonblocking sends and receives and completes them together; rounds with different tags may be under way at
+// once.
 //
 //   std::unique_ptr<MessageRound> round = group.round(1);
 //   TESSERA_RETURN_IF_ERROR(round->receive(from, buffer, bytes));
 //   TESSERA_RETURN_IF_ERROR(round->send(to, data, bytes));
 //   TESSERA_RETURN_IF_ERROR(round->wait());
 //
-// Messages between two members match in the order in which they are posted. Both ends post those of all
-// tags in one order, so a transport may ignore tags. Buffers stay as they are until wait() returns; after an
-// error the group is not used again.
+// Messages between two members match in the order in which they are posted. Both ends post those of all tags in one
+// order, so a transport may ignore tags. The caller leaves buffers alone until wait() returns, and does not use the
+// group again after an error.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_COMM_MESSAGES_H
@@ -30,17 +30,17 @@ public:
   /// `peer` is another member: its index in the group.
   virtual Status send(int peer, const void *data, size_t bytes) = 0;
   virtual Status receive(int peer, void *data, size_t bytes) = 0;
-  /// Completes what was posted since the last wait.
+  /// Completes all messages that were posted since the last wait.
   virtual Status wait() = 0;
 };
 
 class MessageGroup {
 public:
   virtual ~MessageGroup() = default;
-  virtual int rank() const = 0; // my index in the group
+  virtual int rank() const = 0; // this rank's index in the group
   virtual int size() const = 0;
   virtual std::unique_ptr<MessageRound> round(int tag) = 0;
-  /// Short records of equal size: member m's `in` to `out + m * bytes` of all.
+  /// Gathers short records of equal size: member m's `in` goes to `out + m * bytes` of all members.
   virtual Status allGather(const void *in, void *out, size_t bytes) = 0;
   virtual Status broadcast(void *data, size_t bytes, int root) = 0;
 };

@@ -20,7 +20,7 @@ struct Bool {
   uint8_t value;
 };
 
-/// How a type is accumulated: Acc, and the ways there and back.
+/// How elements of a type are accumulated: the type of sums, and the conversions to it and back.
 template <typename T> struct Traits {
   using Acc = T;
   static Acc load(T v) { return v; }
@@ -73,7 +73,7 @@ template <typename T, typename Op>
 void reduceTyped(const void *const *in, int n, void *const *out, int outs, size_t count) {
   using Tr = Traits<T>;
   using Acc = typename Tr::Acc;
-  constexpr size_t kBlock = 16384 / sizeof(Acc); // half of a first-level cache, inputs beside it
+  constexpr size_t kBlock = 16384 / sizeof(Acc); // half of a first-level cache, to leave room for the inputs
   alignas(64) Acc acc[kBlock];
   for (size_t at = 0; at < count; at += kBlock) {
     const size_t m = std::min(kBlock, count - at);
@@ -91,7 +91,7 @@ void reduceTyped(const void *const *in, int n, void *const *out, int outs, size_
       for (size_t i = 0; i < m; ++i)
         acc[i] = Op::apply(acc[i], Tr::load(c[i]));
     }
-    // Outputs only now: one of them may be an input.
+    // Outputs are written last, since one of them may be an input.
     if constexpr (std::is_same_v<T, Acc>) {
       for (int k = 0; k < outs; ++k)
         std::memcpy(static_cast<T *>(out[k]) + at, acc, m * sizeof(T));

@@ -1,15 +1,14 @@
 //===- Reduce.h - the arithmetic of reductions -----------------------------------------------===//
 //
-// The one place that says what "reduction over members" computes, so that every transport on the
-// host gives the same bits: elements are combined in group order, F16 and BF16 accumulate in F32
-// and are rounded once at the end, integers wrap, BOOL sums as "or", MAX and MIN hand a NaN on.
+// All transports on the host reduce with this function, so that they give the same bits. Elements are combined in group
+// order. F16 and BF16 accumulate in F32 and are rounded once at the end. Integers wrap. A sum of BOOL is "or". MAX and
+// MIN propagate NaN.
 //
 //   const void *in[] = {a, b, c};
 //   void *out[] = {x, y};
 //   reduceTo(in, 3, out, 2, 10, plan::F32, plan::SUM);  // x[i] = y[i] = (a[i] + b[i]) + c[i]
 //
-// Works block by block, so that the partial results stay in the cache however many inputs there
-// are.
+// The function works block by block, so that partial results stay in the cache for any number of inputs.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_COMM_REDUCE_H
@@ -22,8 +21,8 @@
 
 namespace tessera::rt {
 
-/// Writes the reduction of `n` >= 1 inputs to each of `outs` >= 1 outputs. An output may be one of
-/// the inputs (the same address), not a shifted part of one.
+/// Writes the reduction of `n` >= 1 inputs to each of `outs` >= 1 outputs. An output may be one of the inputs (the same
+/// address), but not overlap one in another way.
 void reduceTo(const void *const *in, int n, void *const *out, int outs, size_t count, plan::DType dtype,
               plan::Reduction reduction);
 

@@ -5,7 +5,7 @@
 namespace tessera::rt {
 
 bool launchedByMpi() {
-  // Open MPI, PMIx launchers such as srun, MPICH and its relatives.
+  // In this order: Open MPI, launchers with PMIx such as srun, and MPICH with its relatives.
   for (const char *name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"})
     if (std::getenv(name))
       return true;

@@ -6,7 +6,7 @@
 namespace tessera::rt {
 namespace {
 
-/// No message is longer.
+/// Longer messages are sent in parts of so many bytes, since MPI counts in `int`.
 constexpr size_t kMostMessage = 1 << 30;
 
 class MpiRound : public MessageRound {

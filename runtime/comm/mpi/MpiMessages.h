@@ -1,6 +1,6 @@
 //===- MpiMessages.h - messages by MPI -----------------------------------------------------------===//
 //
-// Internal to the MPI transport. MPI counts are ints: longer messages are cut.
+// Internal to the MPI transport. MPI counts bytes in `int`, so longer messages are sent in parts.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_COMM_MPI_MPIMESSAGES_H

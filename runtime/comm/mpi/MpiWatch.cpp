@@ -12,7 +12,8 @@ namespace tessera::rt {
 namespace {
 
 enum Tag { Alive = 1, Leave = 2 };
-/// Between this rank's sentence and the end of the job, for those of others; and for MPI to end it.
+/// How long this rank waits after its message, so that other ranks can write theirs, before it ends
+/// the job; and how long MPI may take to end it.
 constexpr double kWordsSeconds = 1;
 constexpr unsigned kAbortSeconds = 3;
 
@@ -29,7 +30,7 @@ MpiWatch::MpiWatch(int rank, int size, double timeout)
   MPI_Allgather(mine, bytes, MPI_CHAR, all.data(), bytes, MPI_CHAR, comm_);
   for (size_t r = 0; r < all.size(); r += bytes)
     hosts_.push_back(fieldText(all.data() + r, bytes));
-  std::fill(heard_.begin(), heard_.end(), monotonicSeconds()); // the others came later
+  std::fill(heard_.begin(), heard_.end(), monotonicSeconds()); // the other ranks may have started later
   thread_ = std::thread([this] { run(); });
 }
 
@@ -44,7 +45,7 @@ MpiWatch::~MpiWatch() {
 }
 
 void MpiWatch::send(int tag) {
-  static const char sign = 0; // stays until MPI has sent it
+  static const char sign = 0; // lives until MPI has sent it
   for (int r = 0; r < size_; ++r) {
     if (r == rank_ || left_[size_t(r)])
       continue;
@@ -75,7 +76,8 @@ void MpiWatch::run() {
         return;
     }
     const double time = monotonicSeconds();
-    // If this process slept itself (the whole job was suspended), the others could not be heard.
+    // If this process was suspended itself, as when the whole job is, it could not receive. Then
+    // others are not silent.
     if (time - last > 2 * interval_ + 1)
       for (double &heard : heard_)
         heard = std::max(heard, time - interval_);
@@ -92,7 +94,8 @@ void MpiWatch::run() {
       if (r == rank_ || left_[rank])
         continue;
       late |= time - heard_[rank] > timeout_;
-      // A cut takes several at once, whose last signs of life came one after another.
+      // A cut network silences several ranks, whose last signs of life came one after another. So
+      // ranks that are nearly late are named with the one that is.
       if (time - heard_[rank] > timeout_ - 2 * interval_)
         silent.push_back(r);
     }
@@ -114,7 +117,8 @@ void MpiWatch::endJob(const std::vector<int> &silent) {
                rank_, peersText(pointers).c_str(), timeout_, silent.size() == 1 ? "it was" : "they were");
   std::fflush(stderr);
   std::this_thread::sleep_for(std::chrono::duration<double>(kWordsSeconds));
-  // The launcher may be beyond the cut.
+  // The launcher may be on the other side of the cut, so that MPI_Abort hangs; the alarm then ends
+  // this process.
   std::signal(SIGALRM, SIG_DFL);
   alarm(kAbortSeconds);
   MPI_Abort(MPI_COMM_WORLD, 1);

@@ -1,9 +1,9 @@
 //===- MpiWatch.h - who is still there, under MPI -------------------------------------------------===//
 //
-// The launcher notices a process that dies, but not one that is stopped, nor a network that is cut: the others would
-// wait for ever. So a thread of every rank sends a sign of life to all others, as messages of a communicator of its
-// own, and ends the job with a sentence once a rank was not heard of for the timeout. tcp/Watch.h is its like without
-// MPI.
+// The launcher notices a process that dies, but not one that is stopped, nor a network that is cut. The other ranks
+// would wait for ever. So a thread of every rank sends signs of life to all others, by a communicator of its own. Once
+// a rank was not heard of for the timeout, the thread writes an error and ends the job. tcp/Watch.h does the same
+// without MPI.
 //
 //   MpiWatch watch(rank, size, 10);
 //   // [rank 1] tessera-run: rank 3 (on hostb) gave no sign of life for 10 s: it was stopped, or the network to it is
@@ -24,9 +24,9 @@ namespace tessera::rt {
 
 class MpiWatch {
 public:
-  /// On all ranks at once, before any of them communicates.
+  /// All ranks construct it at the same time, before any of them communicates.
   MpiWatch(int rank, int size, double timeout);
-  /// Says farewell: from then on the others do not wait for signs of this rank. MPI_Finalize comes after it.
+  /// Tells the other ranks not to wait for signs of this rank any more. MPI_Finalize is called after it.
   ~MpiWatch();
 
 private:

@@ -27,8 +27,8 @@ public:
   int size() const override { return size_; }
 
   Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) override {
-    // Length, then the ranks; one more than a right list can have, so that a list which is too long
-    // shows the rank that it names twice.
+    // A list is sent as its length and its ranks. There is room for one rank more than a right list
+    // can have, so that a list which is too long shows a rank that it names twice.
     const int width = size_ + 2;
     std::vector<int> mine(width, -1), all(size_t(width) * size_);
     mine[0] = int(std::min<size_t>(ranks.size(), size_ + 1));
@@ -67,7 +67,8 @@ Result<std::unique_ptr<World>> createMpiWorld(double peerTimeout) {
   MPI_Initialized(&initialized);
   if (initialized)
     return Status::error("MPI is already in use in this process");
-  // abort() may come from another thread, and groups may be driven by several.
+  // MPI must allow calls from several threads: abort() may come from another thread, and different
+  // threads may drive groups.
   TESSERA_RETURN_IF_ERROR(
       mpiStatus(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread"));
   if (provided < MPI_THREAD_MULTIPLE) {

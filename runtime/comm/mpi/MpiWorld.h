@@ -1,7 +1,7 @@
 //===- MpiWorld.h - ranks as processes of an MPI job -----------------------------------------===//
 //
-// Every process that mpirun starts is one rank. MPI's own reductions may add in any order (and need not agree
-// between algorithms), so MPI carries messages only, of which MessageCommunicator makes the collectives.
+// Every process that mpirun starts is one rank. MPI's own reductions may add in any order, and need not agree between
+// algorithms. So MPI only carries messages, of which MessageCommunicator makes the collectives.
 //
 //   if (launchedByMpi()) {
 //     Result<std::unique_ptr<World>> world = createMpiWorld();   // MPI_Init; ~World: MPI_Finalize
@@ -11,7 +11,8 @@
 // other processes are killed, their calls do not return. A World must not be destroyed while other ranks still
 // communicate: a failing rank calls abort() first.
 //
-// Built without MPI, launchedByMpi() still tells and createMpiWorld() says how to get it.
+// In a build without MPI, launchedByMpi() works as well, and createMpiWorld() returns an error that says how to build
+// with MPI.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_COMM_MPI_MPIWORLD_H
@@ -21,11 +22,11 @@
 
 namespace tessera::rt {
 
-/// This process was started by an MPI launcher (told from the environment; MPI is not touched).
+/// Whether an MPI launcher started this process, judged by environment variables. MPI is not called.
 bool launchedByMpi();
 
-/// This process's rank in the job. At most once per process. `peerTimeout`: seconds of silence after which a rank
-/// counts as lost and the job is ended (MpiWatch.h); 0: never.
+/// The world of this process's rank. Called at most once per process. `peerTimeout` is the seconds of silence after
+/// which a rank counts as lost and the job is ended (MpiWatch.h); 0 waits for ever.
 Result<std::unique_ptr<World>> createMpiWorld(double peerTimeout = 0);
 
 } // namespace tessera::rt

@@ -1,5 +1,5 @@
-// Communicator's operations as NCCL's. Rows of a gather, and the boxes of an exchange, are brought together by
-// device copies on the communication stream, before and after.
+// Communicator's operations by NCCL. The rows of a gather and the boxes of an exchange are packed and unpacked by
+// device copies on the communication stream.
 #include "runtime/comm/BoxCopy.h"
 #include "runtime/comm/CollectiveCall.h"
 #include "runtime/comm/nccl/NcclGroup.h"
@@ -12,7 +12,7 @@
 namespace tessera::rt {
 
 std::vector<RowCopy> rowsOf(const Box &box) {
-  // Dimensions of size 1 left out, neighbours joined that are stepped through as one.
+  // The box without dimensions of size 1, where adjacent dimensions that can be walked as one are joined.
   std::vector<int64_t> count, stride;
   for (size_t d = 0; d < box.count.size(); ++d) {
     if (box.count[d] == 0)
@@ -41,7 +41,7 @@ std::vector<RowCopy> rowsOf(const Box &box) {
     count.pop_back();
     stride.pop_back();
   }
-  // What is left is a loop over copies.
+  // The dimensions outside of a row copy become a loop over row copies.
   std::vector<RowCopy> copies;
   std::vector<int64_t> index(count.size(), 0);
   for (int64_t packed = 0;; packed += row.width * row.rows) {
@@ -64,7 +64,7 @@ std::vector<RowCopy> rowsOf(const Box &box) {
 
 namespace {
 
-constexpr double kPatience = 120; // seconds until an operation is enqueued
+constexpr double kPatience = 120; // seconds that an operation may take to be enqueued
 
 class NcclCommunicator final : public Communicator {
 public:
@@ -137,7 +137,7 @@ public:
         reserve(std::max<size_t>(scratch, 256), own, memory ? MemoryKind::Shared : MemoryKind::Device));
     if (!memory)
       return Status();
-    // All members or none: NCCL does not define what becomes of a mixture.
+    // Either all members register their memory or none: for other cases NCCL's behaviour is undefined.
     int64_t good = enlist(memory, bytes) && enlist(own, scratch_.back().size());
     TESSERA_RETURN_IF_ERROR(channel_->allReduce(&good, &good, 1, plan::I64, plan::MIN));
     if (!good)
@@ -145,7 +145,7 @@ public:
     return Status();
   }
 
-  /// Enqueued work is waited for by Device::finish; here the members only meet.
+  /// Members only meet here. Device::finish waits for enqueued work.
   Status barrier() override {
     void *token = nullptr;
     TESSERA_RETURN_IF_ERROR(reserve(4, token));
@@ -156,7 +156,7 @@ public:
 private:
   const TesseraDeviceApi &api() const { return groups_->device->api(); }
 
-  /// Enqueues one operation and waits until NCCL has taken it in (not until it has run).
+  /// Enqueues one operation and waits until NCCL has accepted it, but not until it has run.
   template <typename F> Status operation(const Call &call, F &&run) {
     if (!groups_->failure.empty())
       return Status::error(groups_->failure);
@@ -173,7 +173,8 @@ private:
     });
   }
 
-  /// Registers memory, if it can be. Groups of the same ranks share their registrations as they share NCCL's group.
+  /// Registers memory; false if that is not possible. Groups of the same ranks share registrations, as they share
+  /// NCCL's communicator.
   bool enlist(void *memory, size_t bytes) {
     if (!groups_->registered.insert({comm_, memory}).second)
       return true;
@@ -189,19 +190,19 @@ private:
 
   void deregister() {
     if (registrations_.empty() || !groups_->failure.empty())
-      return;                                          // an aborted group has forgotten them
-    const Status finished = groups_->device->finish(); // nothing may still use them
+      return;                                          // aborting a group has dropped its registrations
+    const Status finished = groups_->device->finish(); // no work may use them any more
     for (const auto &[memory, registration] : registrations_)
       if (groups_->failure.empty()) {
         groups_->registered.erase({comm_, memory});
         api().deregisterMemory(comm_, registration);
       }
-    static_cast<void>(finished); // whoever ran the work has heard
+    static_cast<void>(finished); // an error was reported to whoever ran the work
     registrations_.clear();
   }
 
-  /// Device memory of this communicator, of at least so many bytes. It only grows, and old memory is kept: a
-  /// recorded graph may use it. The communication stream runs in order, so that one piece serves all calls.
+  /// Device memory of this communicator, of at least `bytes` bytes. It only grows, and old memory is kept, since a
+  /// recorded graph may use it. All calls share it, since the communication stream runs them in order.
   Status reserve(size_t bytes, void *&memory, MemoryKind kind = MemoryKind::Device) {
     if (scratch_.empty() || scratch_.back().size() < bytes) {
       if (!registrations_.empty())
@@ -234,12 +235,13 @@ Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &s
   const int64_t size = int64_t(bytesPerElement(dtype));
   const auto *from = static_cast<const char *>(in);
   auto *to = static_cast<char *>(out);
-  // A message that is one run of memory goes as it is; others are packed. Messages to oneself are copies.
+  // A message whose box is one run of memory is sent as it is; others are packed first. Messages to this rank itself
+  // are copies.
   struct Piece {
     const Transfer *transfer;
     std::vector<RowCopy> rows;
     int64_t bytes = 0;
-    int64_t place = -1; // in the scratch; -1: direct
+    int64_t place = -1; // offset in the scratch memory; -1: not packed
   };
   int64_t scratch = 0;
   auto plan = [&](const std::vector<Transfer> &list) {
@@ -269,7 +271,7 @@ Status NcclCommunicator::exchange(const void *in, const std::vector<Transfer> &s
         TESSERA_RETURN_IF_ERROR(copyRows(packed + p.place + r.packed * size, size_t(r.width * size),
                                          from + r.offset * size, size_t(r.pitch * size), size_t(r.width * size),
                                          size_t(r.rows)));
-  // To myself: in list order on both sides.
+  // Messages to this rank itself match in the order of the lists.
   size_t next = 0;
   for (const Piece &p : incoming) {
     if (p.transfer->peer != me_)
@@ -316,7 +318,7 @@ Status NcclCommunicator::fill(void *out, const std::vector<Box> &boxes, plan::DT
     return Status();
   DeviceMemory &pattern = patterns_[{int(dtype), value}];
   if (pattern.size() < largest) {
-    // Once, at the first run (which is never recorded).
+    // The pattern is made at the first run, which is never recorded as a graph.
     std::vector<char> host(largest);
     for (size_t at = 0; at < largest; at += size)
       convertElements(&value, plan::F64, host.data() + at, dtype, 1);

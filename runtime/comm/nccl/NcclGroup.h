@@ -1,6 +1,6 @@
 //===- NcclGroup.h - what NcclWorld and its communicators share -------------------------------------===//
 //
-// The communicators of a device, and the one place that decides that something failed.
+// NcclGroups holds the communicators of a device and is the only place that detects their failures.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_COMM_NCCL_NCCLGROUP_H
@@ -23,9 +23,10 @@ struct NcclGroups {
   NcclGroups(const NcclGroups &) = delete;
   NcclGroups &operator=(const NcclGroups &) = delete;
 
-  /// Asks everybody; after a failure all communicators are gone and every call returns `failure`.
+  /// Asks all communicators and the host's world for errors. After a failure all communicators are aborted and every
+  /// call returns `failure`.
   Status check();
-  /// Waits until `comm` has taken in what it was given last. `seconds` without progress are a failure.
+  /// Waits until `comm` has accepted its last operation. More than `seconds` without progress are a failure.
   Status settle(TesseraComm *comm, double seconds, const std::string &what);
   Status fail(const std::string &why);
 
@@ -36,15 +37,15 @@ struct NcclGroups {
   std::string failure;
 };
 
-/// `channel`: the same group on the host.
+/// `channel` is a communicator of the same group on the host.
 std::unique_ptr<Communicator> createNcclCommunicator(std::shared_ptr<NcclGroups> groups, TesseraComm *comm,
                                                      std::vector<int> ranks, std::unique_ptr<Communicator> channel);
 
-/// A box as rows of equal width: what device copies take. In elements.
+/// A box as rows of equal width, as device copies take them. All numbers count elements.
 struct RowCopy {
-  int64_t offset = 0; // of the first row in the strided place
+  int64_t offset = 0; // of the first row in the strided memory
   int64_t pitch = 0, width = 0, rows = 1;
-  int64_t packed = 0; // of the first row where rows lie one after the other
+  int64_t packed = 0; // of the first row in packed memory
 };
 std::vector<RowCopy> rowsOf(const Box &box);
 

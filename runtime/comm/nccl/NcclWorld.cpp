@@ -24,7 +24,7 @@ NcclGroups::~NcclGroups() {
 Status NcclGroups::fail(const std::string &why) {
   if (!failure.empty())
     return Status::error(failure);
-  // The launcher's channel may know the cause a little later than NCCL knows the effect.
+  // The host's world may learn the cause a little after NCCL reports the effect.
   std::string who = host.aborted();
   for (Clock::time_point begin = Clock::now(); who.empty() && secondsSince(begin) < 2; who = host.aborted())
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -77,7 +77,7 @@ class NcclWorld final : public World {
 public:
   NcclWorld(World &host, std::shared_ptr<Device> device, double seconds)
       : groups_(std::make_shared<NcclGroups>(host, std::move(device))), seconds_(seconds) {
-    // Not the shared pointer: the device would keep what keeps the device.
+    // A plain pointer: with the shared one, the device and the groups would keep each other alive.
     groups_->device->watch([groups = groups_.get()] { return groups->check(); });
   }
 
@@ -87,7 +87,8 @@ public:
   std::string aborted() override { return groups_->host.aborted(); }
 
   Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) override {
-    // Always, since all ranks of the world make groups together; it checks that they agree.
+    // This is called even for shared groups, since all ranks of the world make groups together. It
+    // checks that they agree.
     Result<std::unique_ptr<Communicator>> channel = groups_->host.group(ranks);
     if (!channel)
       return channel.status();
@@ -107,7 +108,7 @@ private:
   Result<TesseraComm *> create(Communicator &channel, const std::vector<int> &ranks) {
     const int me = channel.rank();
     const TesseraDeviceApi &api = groups_->device->api();
-    // The first member makes the id; whether it could travels along.
+    // The first member makes the id, and sends along whether that succeeded.
     struct {
       char good = 0;
       char error[255] = {};

@@ -1,22 +1,22 @@
 //===- NcclWorld.h - collectives between CUDA devices -----------------------------------------------===//
 //
-// A World on top of another: the launcher's world (threads or MPI) carries the unique ids and tells who
-// aborted; NCCL carries the data. Buffers are device memory; calls enqueue on the device's communication stream.
+// A World on top of the launcher's world (threads, TCP or MPI). The launcher's world carries the unique ids and tells
+// who aborted; NCCL carries the data. Buffers are device memory; calls enqueue on the device's communication stream.
 //
 //   std::unique_ptr<World> gpus = createNcclWorld(world, device);      // one device per rank
 //   Result<std::unique_ptr<Communicator>> group = gpus->group({0, 1});
 //   (*group)->allReduce(x, x, n, plan::F32, plan::SUM);                // in device memory
 //
-// Order. All ranks call group() with their plan's groups by index, and at each index the groups are disjoint:
-// members of a group create its communicator as the same one of a common sequence, which cannot deadlock. Equal
-// groups share one communicator. Setting one up does not block: it is polled, with a time-out.
+// Order. All ranks call group() with their plan's groups by index, and at each index the groups are disjoint. So all
+// members create a group's communicator at the same position of a common sequence, which cannot deadlock. Equal groups
+// share one communicator. Setting one up does not block: it is polled, with a time-out.
 //
 // Registered memory. Communicator::prepare registers the arena and a communicator's own memory with NCCL, so that
-// collectives work in place where the hardware can. NCCL wants all members to do so, or none, and at equal offsets: who
-// calls makes sure of the latter, and a member that cannot register keeps the others from it.
+// collectives work in place where the hardware can. NCCL requires that all members register or none, and at equal
+// offsets. The caller ensures equal offsets. If one member cannot register, none does.
 //
-// Failures. While a rank waits for its device (Device::finish) every communicator is asked for errors, and the
-// launcher's world whether somebody aborted; then all communicators are aborted, and the error names who
+// Failures. While a rank waits for its device (Device::finish), it asks every communicator for errors, and the
+// launcher's world whether a rank aborted. If so, all communicators are aborted, and the error names the rank that
 // failed. NCCL's own variables (NCCL_DEBUG, ...) keep working.
 //
 // The order in which NCCL adds is its own: results are the same from run to run and on all ranks, but not

@@ -36,7 +36,7 @@ Handshake::Handshake(Socket socket, Role role, const Hello &mine, const std::str
     mine_.port = 0;
     for (auto *field : {&mine_.address, &mine_.host, &mine_.plan})
       std::memset(*field, 0, sizeof *field);
-    return; // whoever connects begins
+    return; // the end that connects speaks first
   }
   out_.assign(reinterpret_cast<const char *>(&mine_), sizeof mine_);
 }
@@ -89,7 +89,7 @@ void Handshake::advance() {
   }
   if (!flush())
     return;
-  // Their Hello, then their proof.
+  // Receives the other end's Hello, then its proof.
   while (connected_ && received_ < sizeof(Hello) + sizeof(Digest)) {
     const bool hello = received_ < sizeof(Hello);
     const size_t end = hello ? sizeof(Hello) : sizeof(Hello) + sizeof(Digest);
@@ -108,7 +108,7 @@ void Handshake::advance() {
     if (received_ != sizeof(Hello))
       continue;
     const Hello pattern;
-    // The other end hears what it has met, even if this one wants nothing more of it.
+    // The other end is told who this rank is, even if this end refuses it.
     if (role_ == Accepting && std::memcmp(theirs_.magic, pattern.magic, sizeof pattern.magic) == 0) {
       out_.assign(reinterpret_cast<const char *>(&mine_), sizeof mine_);
       if (!flush())

@@ -27,24 +27,24 @@
 
 namespace tessera::rt {
 
-/// As it is sent: plain data, without gaps.
+/// Who an end is, in the form in which it is sent: plain data without gaps.
 struct Hello {
   char magic[8] = {'T', 'e', 's', 's', 'e', 'r', 'a', '\n'};
   uint32_t version = 1, byteOrder = 0x01020304;
   uint32_t ranks = 0, rank = 0;
-  uint32_t group = 0;       // which group of the world meets; kRendezvous: the world itself
-  uint32_t port = 0;        // where this rank listens,
-  char address[64] = {};    // and on which address
+  uint32_t group = 0;       // the group that meets; kRendezvous: the world itself
+  uint32_t port = 0;        // the port on which this rank listens
+  char address[64] = {};    // and its address
   char host[64] = {};       // its machine's name, for messages
   char plan[64] = {};       // plan_id; these four are empty where the end accepts
-  uint8_t session[16] = {}; // chosen by rank 0: connections of another job do not meet this one's
+  uint8_t session[16] = {}; // chosen by rank 0, so that connections of another job do not match
   uint8_t challenge[32] = {};
 
   static constexpr uint32_t kRendezvous = UINT32_MAX;
 };
 static_assert(sizeof(Hello) == 272);
 
-/// Text of a fixed field, cut where it does not fit; and back, as it may be shown (Printable.h).
+/// Writes text to a field of fixed size, cut where it does not fit; and reads it back in printable form (Printable.h).
 void setField(char *field, size_t size, const std::string &text);
 std::string fieldText(const char *field, size_t size);
 void fillRandom(void *bytes, size_t count);
@@ -55,13 +55,13 @@ public:
   Handshake(Socket socket, Role role, const Hello &mine, const std::string &secret, double deadline);
 
   bool running() const { return running_; }
-  /// Whether the other end has said who it is; not yet, that it is true.
+  /// Whether the other end has sent its Hello. It is not proven yet.
   bool heard() const { return heard_; }
   int fd() const { return socket_.fd(); }
   short events() const;
   double deadline() const { return deadline_; }
   void advance();
-  /// When it runs no more: success, or why not. `refused`: nobody listened there (yet).
+  /// The outcome once the handshake runs no more. `refused` means that nobody listened there (yet).
   const Status &status() const { return status_; }
   bool refused() const { return refused_; }
   const Hello &theirs() const { return theirs_; }
@@ -69,7 +69,7 @@ public:
 
 private:
   void fail(const std::string &why);
-  /// Sends what there is room for; false where that failed.
+  /// Sends as much as the socket takes; false where that failed.
   bool flush();
   Digest proof(Role role, const Hello &own, const Hello &other) const;
 

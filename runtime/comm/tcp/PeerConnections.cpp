@@ -8,7 +8,7 @@
 namespace tessera::rt {
 namespace {
 
-/// So many strangers are heard at once beside those who are expected.
+/// How many unknown connections are kept at once, beside those that are expected.
 constexpr size_t kStrangers = 64;
 constexpr double kRetrySeconds = 0.01;
 
@@ -48,7 +48,7 @@ void Acceptor::makeRoom() {
 
 void Acceptor::accept() {
   const size_t room = most_ + kStrangers;
-  // Bounded, so that those who are in are heard between many who come.
+  // The loop is bounded, so that accepted connections make progress even if many new ones come.
   for (size_t i = 0; i < room; ++i) {
     std::string address;
     Socket socket = acceptOne(listener_, address);
@@ -61,7 +61,7 @@ void Acceptor::accept() {
     const double time = monotonicSeconds();
     auto handshake = std::make_unique<Handshake>(std::move(socket), Handshake::Accepting, hello_, secret_,
                                                  std::min(deadline_, time + kHandshakeSeconds));
-    handshake->advance(); // who has spoken already, is none of the silent
+    handshake->advance(); // an end that has sent its Hello already does not count as silent
     if (guests_.size() >= room)
       makeRoom();
     guests_.push_back({std::move(handshake), std::move(address), time + kHelloSeconds});
@@ -103,7 +103,8 @@ Result<std::vector<Socket>> connectPeers(const Socket &listener, const std::vect
       outgoing.push_back({i, nullptr, 0, ""});
   }
   Acceptor acceptor(listener, hello, secret, deadline, peers.size());
-  // Both ends see it if one of them is still at the group before, or of another job: then it is tried again.
+  // Both ends notice when one of them is still at another group, or belongs to another job. The connection is then
+  // retried.
   auto sameGroup = [&](const Hello &theirs) {
     return theirs.group == hello.group && theirs.ranks == hello.ranks &&
            std::memcmp(theirs.session, hello.session, sizeof hello.session) == 0;

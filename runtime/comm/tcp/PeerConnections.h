@@ -28,16 +28,16 @@ std::string peerText(const TcpPeer &peer);
 /// "ranks 2, 3 (on host b) and 5".
 std::string peersText(const std::vector<const TcpPeer *> &peers);
 
-/// A connection that came to nothing.
+/// A connection whose handshake failed.
 struct Stranger {
   std::string address;
   Status status;
-  bool heard = false; // it said who it was
+  bool heard = false; // it has sent its Hello
 };
 
-/// Accepts connections and takes them through their handshakes, `most` and some strangers at once. A connection must
-/// bring a whole Hello within kHelloSeconds, and where there is no room for a new one the oldest goes that has brought
-/// none: those who say nothing, however many, hold nobody up. A rank that has to go, connects again.
+/// Accepts connections and takes them through their handshakes, up to `most` and some strangers at once. A connection
+/// must send a whole Hello within kHelloSeconds. Where there is no room for a new one, the oldest is closed that has
+/// sent no Hello. So silent connections, however many, delay nobody. A rank whose connection is closed connects again.
 class Acceptor {
 public:
   static constexpr double kHelloSeconds = 2, kHandshakeSeconds = 10;
@@ -45,20 +45,21 @@ public:
   Acceptor(const Socket &listener, const Hello &hello, const std::string &secret, double deadline, size_t most)
       : listener_(listener), hello_(hello), secret_(secret), deadline_(deadline), most_(most) {}
 
-  /// What to wait for.
+  /// Adds the descriptors to wait for.
   void addTo(std::vector<pollfd> &polled) const;
-  /// Goes on where something came in. `met` gets who proved to know the secret and its connection.
+  /// Continues all handshakes. Calls `met` with the Hello and the connection of every end that proved to know the
+  /// secret.
   void advance(const std::function<void(const Hello &, Socket)> &met,
                const std::function<void(const Stranger &)> &rejected);
 
 private:
   struct Guest {
-    std::unique_ptr<Handshake> handshake; // null: is through
+    std::unique_ptr<Handshake> handshake; // null: the handshake is over
     std::string address;
     double helloBy;
   };
   void accept();
-  /// Takes the oldest out, of those without a Hello if there are any.
+  /// Closes the oldest connection without a Hello, or the oldest of all.
   void makeRoom();
 
   const Socket &listener_;
@@ -70,8 +71,8 @@ private:
   std::vector<Stranger> removed_;
 };
 
-/// In the order of `peers`; an empty socket for myself. `hello` names the group and this rank. `stopped` may end
-/// it early with a reason.
+/// The connections in the order of `peers`, with an empty socket for this rank. `hello` names the group and this rank.
+/// `stopped` may end the wait early by returning a reason.
 Result<std::vector<Socket>> connectPeers(const Socket &listener, const std::vector<TcpPeer> &peers, const Hello &hello,
                                          const std::string &secret, double deadline,
                                          const std::function<std::string()> &stopped);

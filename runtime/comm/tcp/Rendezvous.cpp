@@ -11,7 +11,7 @@
 namespace tessera::rt {
 namespace {
 
-/// What rank 0 answers: a header, then the table or a sentence.
+/// The head of rank 0's answer. The table of ranks or an error message follows it.
 struct Answer {
   uint32_t failed = 0, bytes = 0;
   uint8_t session[16] = {};
@@ -21,7 +21,8 @@ struct TableEntry {
   uint32_t port = 0, reserved = 0;
 };
 constexpr uint32_t kMostText = 4096;
-/// When one rank cannot take part, the others get so long to say whether they can.
+/// After one rank turned out unfit to take part, the others have so long to report whether they
+/// can.
 constexpr double kGraceSeconds = 3;
 constexpr size_t kMostRejections = 5;
 constexpr double kAnswerSeconds = 5;
@@ -47,7 +48,7 @@ std::string secondsText(double seconds) {
   return text;
 }
 
-/// The ranks as rank 0 gets to know them.
+/// Collects on rank 0 the ranks that have arrived.
 class Gathering {
 public:
   Gathering(const TcpOptions &options, const Hello &mine)
@@ -64,7 +65,7 @@ public:
     };
     const std::string plan = fieldText(theirs.plan, sizeof theirs.plan);
     if (theirs.group != Hello::kRendezvous)
-      return; // left over from another job
+      return; // it belongs to another job
     if (theirs.ranks != mine_.ranks)
       return object("counts " + std::to_string(theirs.ranks) + " ranks, rank 0 counts " + std::to_string(mine_.ranks));
     if (theirs.rank == 0 || theirs.rank >= mine_.ranks)
@@ -83,7 +84,7 @@ public:
   }
 
   void rejected(const Stranger &stranger) {
-    // Port scanners and the like are only counted: they would crowd out who was meant to come.
+    // Port scanners and the like are only counted: they would crowd real ranks out of the message.
     if (!stranger.heard)
       ++silent_;
     else if (const std::string text = stranger.address + ": " + stranger.status.message();
@@ -95,7 +96,7 @@ public:
   bool complete() const { return here_ == options_.ranks - 1; }
   bool objected() const { return !objections_.empty(); }
 
-  /// The table goes to all, or the reason why there is none.
+  /// Sends all ranks the table, or the reason why there is none.
   Status finish(Meeting &meeting) {
     Status status;
     if (objected())
@@ -120,10 +121,10 @@ public:
     const double deadline = monotonicSeconds() + kAnswerSeconds;
     for (std::vector<Socket> *list : {&sockets_, &refused_})
       for (const Socket &socket : *list)
-        if (socket) // a rank that died since then is noticed by the watch
+        if (socket) // if a rank died meanwhile, its watch notices it
           (void)sendAll(socket, body.data(), body.size(), deadline).ok();
     if (!status) {
-      // Whoever is told must have the time to read it.
+      // Gives the ranks time to read the error before this process ends.
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
       return status;
     }
@@ -187,7 +188,7 @@ Result<Meeting> lead(const TcpOptions &options) {
   return meeting;
 }
 
-/// Until rank 0 listens, it is called again.
+/// Connects to rank 0, again and again until it listens, and takes part in the rendezvous.
 Result<Meeting> follow(const TcpOptions &options) {
   Meeting meeting;
   meeting.hello = helloOf(options);
@@ -208,7 +209,7 @@ Result<Meeting> follow(const TcpOptions &options) {
         ready = poll(&entry, 1, millisecondsUntil(patience));
       const int code = ready > 0 ? connectError(*socket) : ETIMEDOUT;
       if (code == 0) {
-        // The address on which the others can reach this rank, unless it was told another.
+        // The other ranks reach this rank on this address, unless the options give another.
         const std::string own = options.listenAddress.empty() ? localAddress(*socket) : options.listenAddress;
         if (!meeting.listener) {
           Result<Socket> listener = listenOn(own, 0);
@@ -238,7 +239,7 @@ Result<Meeting> follow(const TcpOptions &options) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  // Rank 0 waits as long for the others; it may have begun later.
+  // Rank 0 waits equally long for the other ranks, and it may have started later.
   const double patience = deadline + options.rendezvousTimeout + kAnswerSeconds;
   Answer answer;
   Status heard = receiveAll(connection, &answer, sizeof answer, patience);
@@ -258,7 +259,7 @@ Result<Meeting> follow(const TcpOptions &options) {
     meeting.peers.push_back({r, fieldText(entry.host, sizeof entry.host),
                              fieldText(entry.address, sizeof entry.address), uint16_t(entry.port)});
   }
-  // Rank 0 is reached as before, whatever it calls itself.
+  // Rank 0 is reached by the address that has worked, whatever address it tells.
   meeting.peers[0].address = peerAddress(connection);
   meeting.peers[0].port = options.port;
   return meeting;

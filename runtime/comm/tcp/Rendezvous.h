@@ -1,9 +1,9 @@
 //===- Rendezvous.h - the ranks of a TCP world find each other -----------------------------------===//
 //
-// Rank 0 listens on the address that all were told. Everyone else connects to it, proves that it knows the
+// Rank 0 listens on the address that all ranks were given. Every other rank connects to it, proves that it knows the
 // secret (Handshake.h), and says where it listens itself. When all are there, rank 0 sends everyone the table of
-// addresses and a random session number, or the sentence that says why there is no world: which ranks are
-// missing, which rank has another plan, which number of ranks it expects.
+// addresses and a random session number, or the sentence that says why there is no world: which ranks are missing,
+// which rank has another plan, which number of ranks it expects.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_COMM_TCP_RENDEZVOUS_H
@@ -20,7 +20,7 @@ struct Meeting {
   Hello hello;                // with the session's number
 };
 
-/// On every rank; returns on all of them with the same outcome, or when the time is over.
+/// Called on every rank. Returns the same outcome on all of them, or an error when the time is over.
 Result<Meeting> meet(const TcpOptions &options);
 
 } // namespace tessera::rt

@@ -40,8 +40,8 @@ void prepare(int fd) {
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
 }
 
-/// Where nobody listens on a port of this machine, and the system gives that very port to the end
-/// that connects, TCP connects it with itself (RFC 9293, 3.5, simultaneous open).
+/// Where nobody listens on a port of this machine, the system may give that very port to the end
+/// that connects. TCP then connects the end with itself (RFC 9293, 3.5, simultaneous open).
 bool isOwnPeer(int fd) {
   sockaddr_storage own = {}, peer = {};
   socklen_t ownLength = sizeof own, peerLength = sizeof peer;
@@ -69,12 +69,13 @@ Result<Socket> listenOn(const std::string &address, uint16_t port) {
   Result<Addresses> addresses = resolve(address, port, 0);
   if (!addresses)
     return addresses.status().context("cannot listen");
-  // A name may stand for an address of a family that this machine does not have.
+  // A name may have addresses of a family that this machine lacks, so the first one that works is
+  // taken.
   Status failure;
   for (const addrinfo *one = addresses->get(); one; one = one->ai_next) {
     Socket socket = socketFor(*one);
     const int yes = 1;
-    // A port whose last run has just ended may be taken at once.
+    // With this option a run can take the port of a run that has just ended.
     if (socket && setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
         bind(socket.fd(), one->ai_addr, one->ai_addrlen) == 0 && listen(socket.fd(), 4096) == 0)
       return socket;
@@ -128,7 +129,8 @@ int connectError(const Socket &socket) {
   if (getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length) != 0)
     return errno;
   if (error == 0 && isOwnPeer(socket.fd())) {
-    // Closed without a trace, so that who is meant to listen there can.
+    // The socket is reset when it is closed, so that its port is free at once for the rank that
+    // should listen there.
     const linger none = {1, 0};
     setsockopt(socket.fd(), SOL_SOCKET, SO_LINGER, &none, sizeof none);
     return ECONNREFUSED;

@@ -39,33 +39,34 @@ private:
   int fd_;
 };
 
-/// Listens on this address alone, of several that a name stands for on the first that can be had. Port 0: any that is
-/// free.
+/// Listens on this address only. Of several addresses that a name stands for, it takes the first that works. Port 0
+/// takes any free port.
 Result<Socket> listenOn(const std::string &address, uint16_t port);
 /// Takes over a socket that listens already.
 Result<Socket> adoptListener(int fd);
-/// To the first of the addresses that a name stands for; later attempts take the others in turn.
+/// Begins to connect to the first address that a name stands for; later attempts take the others in turn.
 Result<Socket> startConnecting(const std::string &address, uint16_t port, int attempt = 0);
-/// What a name stands for; nothing where it is not known.
+/// The addresses that a name stands for; none if the name is unknown.
 std::vector<std::string> numericAddresses(const std::string &address);
-/// 0, or the errno with which connecting failed; an end that is connected with itself has failed.
+/// 0, or the errno with which connecting failed. An end that is connected with itself counts as failed.
 int connectError(const Socket &socket);
-/// A connection that waits, and from which address it is; or an empty socket, and errno says why.
+/// Accepts a waiting connection and tells the address that it comes from. Returns an empty socket if there is none;
+/// errno says why.
 Socket acceptOne(const Socket &listener, std::string &address);
 
-/// Numeric, without the port.
+/// Addresses in numbers, without the port.
 std::string localAddress(const Socket &socket);
 std::string peerAddress(const Socket &socket);
 uint16_t localPort(const Socket &socket);
 /// "10.0.0.1:29500", "[::1]:29500".
 std::string endpointText(const std::string &address, uint16_t port);
 
-/// All of it, waiting until `deadline` on the clock of monotonicSeconds().
+/// Transfers all bytes, waiting until `deadline` on the clock of monotonicSeconds().
 Status sendAll(const Socket &socket, const void *data, size_t bytes, double deadline);
 Status receiveAll(const Socket &socket, void *data, size_t bytes, double deadline);
 
 double monotonicSeconds();
-/// For poll: milliseconds until `deadline`, at least 0, at most `most`.
+/// The time-out for poll: milliseconds until `deadline`, at least 0 and at most `most`.
 int millisecondsUntil(double deadline, int most = 1000);
 
 } // namespace tessera::rt

@@ -15,25 +15,25 @@ struct Header {
   uint64_t bytes = 0;
 };
 
-/// A message of a lane that is not complete; `*open` counts those of its round.
+/// A message that is not complete. `*open` counts such messages of its round.
 struct Operation {
   char *data;
   size_t bytes;
   size_t *open;
 };
 
-/// One direction of a connection: its messages one after another.
+/// One direction of a connection. Its messages follow one another.
 struct Direction {
   std::deque<Operation> queue;
-  Header header;    // of the first
-  size_t moved = 0; // of the first, its header included
+  Header header;    // of the first message
+  size_t moved = 0; // bytes of the first message that were moved, its header included
   uint32_t number = 0;
 
   void post(Operation operation) {
     ++*operation.open;
     queue.push_back(operation);
   }
-  /// What is left of the first message.
+  /// The rest of the first message as pieces of memory; returns their number.
   int pieces(iovec *parts) {
     const Operation &first = queue.front();
     int count = 0;
@@ -96,7 +96,7 @@ public:
 
   Status postSend(int peer, const void *data, size_t bytes, size_t &open) {
     TESSERA_RETURN_IF_ERROR(failed_);
-    // What is sent after the end would look like a call to a member that has not heard of it yet.
+    // Once the world has stopped, nothing is sent: a member that does not know it yet would take it for a call.
     if (watch_->stopped())
       return fail(watch_->reason());
     Direction &out = lanes_[size_t(peer)].out;
@@ -108,7 +108,7 @@ public:
     lanes_[size_t(peer)].in.post({static_cast<char *>(data), bytes, &open});
   }
 
-  /// Moves all that can be moved, until this round is complete.
+  /// Moves data in all directions until this round is complete.
   Status complete(const size_t &open) {
     while (failed_.ok()) {
       if (watch_->stopped())
@@ -129,7 +129,7 @@ public:
   }
 
 private:
-  /// Messages are under way and their rounds gone: nothing is moved any more.
+  /// After an error nothing is moved any more, since rounds end while their messages are still under way.
   Status fail(const std::string &reason) { return failed_ = Status::error("stopped: " + reason); }
 
   Status push(size_t peer, bool &moved) {
@@ -211,7 +211,7 @@ private:
 class TcpRound : public MessageRound {
 public:
   explicit TcpRound(TcpGroup &group) : group_(group) {}
-  // Both ends skip empty messages.
+  // Neither end transfers empty messages.
   Status send(int peer, const void *data, size_t bytes) override {
     return bytes == 0 ? Status() : group_.postSend(peer, data, bytes, open_);
   }
@@ -224,7 +224,7 @@ public:
 
 private:
   TcpGroup &group_;
-  size_t open_ = 0; // messages that are not complete
+  size_t open_ = 0; // messages of this round that are not complete
 };
 
 std::unique_ptr<MessageRound> TcpGroup::round(int) { return std::make_unique<TcpRound>(*this); }

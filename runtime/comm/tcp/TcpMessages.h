@@ -13,7 +13,7 @@
 
 namespace tessera::rt {
 
-/// `peers` are the members in order, with connections; an empty one for the member `me`.
+/// `peers` are the members in order, each with its connection; that of the member `me` is empty.
 std::unique_ptr<MessageGroup> createTcpGroup(std::shared_ptr<Watch> watch, std::vector<TcpPeer> peers,
                                              std::vector<Socket> sockets, int me);
 

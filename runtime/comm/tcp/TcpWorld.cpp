@@ -11,7 +11,7 @@
 namespace tessera::rt {
 namespace {
 
-// Numbers of the meshes of every world; those of its groups follow.
+// Every mesh of connections in a world has a number. Those of groups follow these two.
 constexpr uint32_t kWatchMesh = 0, kWorldMesh = 1, kFirstGroup = 2;
 
 class TcpWorld : public World {
@@ -36,8 +36,8 @@ public:
   int size() const override { return int(meeting_.hello.ranks); }
 
   Result<std::unique_ptr<Communicator>> group(const std::vector<int> &ranks) override {
-    // Length, then the ranks; one more than a right list can have, so that a list which is too long
-    // shows the rank that it names twice.
+    // A list is sent as its length and its ranks. There is room for one rank more than a right list
+    // can have, so that a list which is too long shows a rank that it names twice.
     const auto n = size_t(size());
     std::vector<int> mine(n + 2, -1), all((n + 2) * n);
     mine[0] = int(std::min(ranks.size(), n + 1));
@@ -79,7 +79,8 @@ private:
   uint32_t nextGroup_ = kFirstGroup;
 };
 
-/// A connection per group and pair may be more than a shell's usual 1024.
+/// Every group has a connection to each other member, which together may be more than the usual
+/// limit of 1024 files.
 void raiseFileLimit() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {

@@ -6,11 +6,11 @@
 //   options.rank = 1, options.ranks = 4, options.address = "10.0.0.1", options.port = 29500;
 //   Result<std::unique_ptr<World>> world = createTcpWorld(options);   // all ranks, within the timeout
 //
-// Every group has a connection between each two of its members, so that groups may be driven by different
-// threads. A thread of its own keeps one more connection to every rank (Watch.h): over it goes a sign of life
-// every second, and the news that a rank ends. A rank that is killed, stopped, cut off or that aborts is
-// therefore known to all others at once, or after `peerTimeout`; their calls then return an error that names
-// it and says why. After that every call of the world fails.
+// Every group has a connection between each two of its members, so that groups may be driven by different threads. A
+// separate thread keeps one more connection to every rank (Watch.h). It sends a sign of life every second, and the news
+// that a rank ends. So all others learn of a rank that is killed or aborts at once, and of one that is stopped or cut
+// off after `peerTimeout`. Their calls then return an error that names the rank and says why. After that every call of
+// the world fails.
 //
 // Results are those of the thread transport, bit for bit (MessageCommunicator.h).
 //
@@ -26,11 +26,11 @@ namespace tessera::rt {
 
 struct TcpOptions {
   int rank = 0, ranks = 1;
-  std::string address; // where rank 0 listens,
+  std::string address; // the address on which rank 0 listens
   uint16_t port = 0;
-  int listener = -1;                                // rank 0: a descriptor that listens there already
-  std::string listenAddress;                        // the other ranks: empty: the address from which they reach rank 0
-  std::string secret;                               // the same on all ranks; empty: none
+  int listener = -1;                                // rank 0: a descriptor that listens already; -1: none
+  std::string listenAddress;                        // of the other ranks; empty: where they reach rank 0 from
+  std::string secret;                               // the same on all ranks; empty: no secret
   std::string plan;                                 // plan_id: all ranks must have the same
   double rendezvousTimeout = 120, peerTimeout = 10; // seconds
 };

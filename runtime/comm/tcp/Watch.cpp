@@ -17,8 +17,8 @@ struct Header {
 };
 enum Kind : uint32_t { Alive = 1, Leave = 2, Stop = 3 };
 constexpr size_t kMostText = 2048;
-/// How long a rank that ends waits until the others have heard it, and one that finds a broken connection
-/// for news of the reason.
+/// How long a rank that ends waits until the others have received its last message, and how long a rank that finds a
+/// broken connection waits for the reason.
 constexpr double kFarewellSeconds = 1, kNewsSeconds = 2;
 
 std::string message(Kind kind, const std::string &text = "") {
@@ -133,7 +133,7 @@ void Watch::write(Link &link) {
     if (sent > 0)
       link.out.erase(0, size_t(sent));
     else if (errno != EINTR)
-      break; // no room, or broken: reading will tell
+      break; // no room or broken; the next read tells which
   }
 }
 
@@ -144,7 +144,8 @@ void Watch::tellSilent(double time) {
     if (!links_[r].socket)
       continue;
     late |= time - links_[r].heard > timeout_;
-    // A cut takes several at once, whose last signs of life came one after another.
+    // A cut network silences several ranks, whose last signs of life came one after another. So ranks that are nearly
+    // late are named with the one that is.
     if (time - links_[r].heard > timeout_ - 2 * interval_)
       silent.push_back(&peers_[r]);
   }
@@ -173,7 +174,7 @@ void Watch::run() {
     uint64_t count;
     (void)!::read(attend_.fd(), &count, sizeof count);
     const double time = monotonicSeconds();
-    // If this process slept itself (the whole job was suspended), the others could not be heard.
+    // If this process was suspended itself, as when the whole job is, it could not receive. Then others are not silent.
     if (time - last > 2 * interval_ + 1)
       for (Link &link : links_)
         link.heard = std::max(link.heard, time - interval_);
@@ -190,7 +191,7 @@ void Watch::run() {
     } else if (time >= nextSign) {
       nextSign = time + interval_;
       for (Link &link : links_)
-        if (link.out.empty()) // who does not read gets no more
+        if (link.out.empty()) // a rank that does not read its connection gets no further signs
           link.out = message(Alive);
     }
     for (Link &link : links_)
@@ -202,8 +203,8 @@ void Watch::run() {
   farewell();
 }
 
-/// A connection that is closed before all of its input is read is reset, and a reset may overtake the last
-/// words: so wait until the others have closed theirs, or for a moment.
+/// A connection that is closed before all of its input is read is reset, and a reset may overtake the last message. So
+/// this waits until the others have closed their ends, but only for a moment.
 void Watch::farewell() {
   const double deadline = monotonicSeconds() + kFarewellSeconds;
   for (Link &link : links_) {

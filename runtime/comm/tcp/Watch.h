@@ -7,7 +7,7 @@
 //   - a rank was not heard of for the timeout: it was stopped, or the network is cut,
 //   - a rank aborts, or says that it found one of these.
 //
-// The first reason stays; every rank that can be reached is told it before this rank ends.
+// Only the first reason counts. Before this rank ends, it tells that reason to every rank that it can reach.
 //
 //   Watch watch(me, peers, std::move(sockets), 10);
 //   ... poll watch.wakeFd() beside one's own connections: readable once the world has stopped ...
@@ -28,16 +28,17 @@ namespace tessera::rt {
 
 class Watch {
 public:
-  /// `sockets` by rank; an empty one for `me`.
+  /// `sockets` by rank; that of `me` is empty.
   Watch(int me, std::vector<TcpPeer> peers, std::vector<Socket> sockets, double timeout);
-  /// Says farewell, or why this rank has stopped.
+  /// Tells the other ranks that this rank leaves, or why it has stopped.
   ~Watch();
 
   void abort(const std::string &reason);
   bool stopped() const { return stopped_.load(std::memory_order_acquire); }
   std::string reason();
-  /// Who finds its own connection with `peer` broken asks here for the reason, which may take a moment to come.
-  /// If none does, `what` happened to that rank. A rank that has left stops only the groups that it was in.
+  /// A caller whose own connection with `peer` broke gets the reason here. The reason may take a moment to arrive; if
+  /// none does, the reason is that `what` happened to that rank. A rank that has left stops only the groups that it was
+  /// in.
   std::string reasonFor(const TcpPeer &peer, const std::string &what);
   int wakeFd() const { return wake_.fd(); }
   const std::vector<TcpPeer> &peers() const { return peers_; }
@@ -61,8 +62,8 @@ private:
   const std::vector<TcpPeer> peers_;
   const double timeout_, interval_;
   std::vector<Link> links_;
-  Socket wake_;   // an event counter: the world has stopped
-  Socket attend_; // the same: the thread has something to do
+  Socket wake_;   // an event counter, readable once the world has stopped
+  Socket attend_; // an event counter, readable when the thread has something to do
   std::atomic<bool> stopped_ = false, leaving_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -35,7 +35,7 @@ bool ThreadBarrier::wait(bool stoppable) {
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members_) {
     arrived_.store(0, std::memory_order_relaxed);
     if (stoppable) {
-      // Fails exactly if an abort came in between: then nobody passes.
+      // This fails if an abort came in between. Then no member passes.
       uint32_t expected = generation << 1;
       if (!word_.compare_exchange_strong(expected, expected + 2, std::memory_order_acq_rel))
         return false;

@@ -25,12 +25,12 @@ namespace tessera::rt {
 
 class ThreadBarrier {
 public:
-  /// `spins`: how often a waiter looks before it gives up its core.
+  /// `spins` is how often a waiter looks before it yields its core.
   ThreadBarrier(int members, int spins) : members_(members), spins_(spins) {}
 
-  /// Waits for all members; false if abort() came first, for all of them.
+  /// Waits for all members. If abort() came first, it returns false on all members.
   bool arrive() { return wait(true); }
-  /// The same, but an abort does not stop it. Only where every member is sure to arrive.
+  /// Like arrive(), but no abort stops it. May only be called where every member is sure to arrive.
   void finish() { wait(false); }
   /// Makes the current and every later arrive() fail.
   void abort();
@@ -45,7 +45,7 @@ private:
   const int spins_;
 };
 
-/// Spins for a world of `ranks` threads on this machine: none where they share cores.
+/// The number of spins for a world of `ranks` threads on this machine; 0 where ranks share cores.
 int spinsFor(int ranks);
 
 } // namespace tessera::rt

@@ -29,9 +29,9 @@ public:
 private:
   ThreadSlot &slot(int member) { return group_->slots[parity_][member]; }
 
-  /// Publishes this rank's part of a call and waits for the others'; compares the calls. `small`
-  /// bytes of `in` go along in the slot. On success the other members' slots may be read: until
-  /// this rank's next call where only slots are read, until finish() where `in` or `out` are.
+  /// Publishes this rank's part of a call, waits for the other parts, and compares them. `small`
+  /// bytes of `in` are copied to the slot. On success this rank may read the other members' slots
+  /// until its next call, and their `in` and `out` until finish().
   Status meet(Call call, const Status &mine, const void *in, void *out, size_t small,
               const std::vector<Transfer> *sends = nullptr, const std::vector<Transfer> *receives = nullptr);
   void finish() { group_->barrier.finish(); }
@@ -42,7 +42,7 @@ private:
   const int rank_;
   const int size_;
   int parity_ = 0;
-  // Scratch, kept to allocate nothing per call.
+  // Kept between calls, so that a call allocates nothing.
   std::vector<const Call *> calls_;
   std::vector<const void *> inputs_;
   std::vector<void *> outputs_;
@@ -74,8 +74,8 @@ Status ThreadCommunicator::allReduce(const void *in, void *out, size_t count, pl
   Call call{CallKind::AllReduce, dtype, reduction, 0, 1, count};
   const Status mine = checkCall(call, size_);
   const size_t elementSize = bytesPerElement(dtype);
-  // Beyond the slot size every member reads every input once; beyond that it pays to share the
-  // work.
+  // Small inputs are copied to the slots, and every member reads all of them. For larger ones it
+  // pays that the members share the work.
   const bool small = mine.ok() && count * elementSize <= kSmallMessage;
   TESSERA_RETURN_IF_ERROR(meet(call, mine, in, out, small ? count * elementSize : 0));
   if (small) {
@@ -84,7 +84,7 @@ Status ThreadCommunicator::allReduce(const void *in, void *out, size_t count, pl
     reduceTo(inputs_.data(), size_, &out, 1, count, dtype, reduction);
     return Status();
   }
-  // My slice, in whole cache lines.
+  // This member's slice, in whole cache lines.
   const size_t line = 64 / elementSize;
   const size_t share = (count + size_ * line - 1) / (size_ * line) * line;
   const size_t begin = std::min(count, share * rank_);
@@ -151,7 +151,8 @@ Status ThreadCommunicator::broadcast(const void *in, void *out, size_t count, pl
   return Status();
 }
 
-/// Pulls what the other members send to this one. Returns what does not match, or nothing.
+/// Copies what the other members send to this one. Returns a description of what does not match, or
+/// nothing.
 std::string ThreadCommunicator::matchReceives(void *out, const std::vector<Transfer> &receives, size_t elementSize) {
   for (int peer = 0; peer < size_; ++peer) {
     const std::vector<Transfer> &sends = *slot(peer).sends;

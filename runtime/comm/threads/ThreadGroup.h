@@ -32,7 +32,7 @@ struct ThreadGroup {
   ThreadGroup(std::vector<int> worldRanks, int spins)
       : ranks(std::move(worldRanks)), barrier(int(ranks.size()), spins) {}
 
-  /// Stops the group; the first reason stays.
+  /// Stops the group. Only the first reason counts.
   void abort(const std::string &why) {
     {
       std::lock_guard lock(mutex);

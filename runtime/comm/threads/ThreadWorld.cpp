@@ -10,7 +10,7 @@
 namespace tessera::rt {
 namespace {
 
-/// What all ranks of a world share.
+/// The state that all ranks of a world share.
 struct SharedWorld {
   explicit SharedWorld(int n) : ranks(n), barrier(n, spinsFor(n)), lists(n) {}
 
@@ -18,7 +18,7 @@ struct SharedWorld {
   ThreadBarrier barrier;               // of the group() calls
   std::vector<std::vector<int>> lists; // [rank]: what it named in the current group() call
 
-  std::mutex mutex; // the rest
+  std::mutex mutex; // guards the members below
   std::string reason;
   std::map<int, std::shared_ptr<ThreadGroup>> forming; // by first member, during a group() call
   std::vector<std::weak_ptr<ThreadGroup>> groups;
@@ -28,7 +28,7 @@ struct SharedWorld {
     return reason;
   }
 
-  /// Stops all groups, or those with `onlyWith` in them if that is a rank.
+  /// Stops all groups; if `onlyWith` is a rank, only the groups that contain it.
   void abort(const std::string &why, int onlyWith) {
     std::lock_guard lock(mutex);
     if (reason.empty())
@@ -64,7 +64,7 @@ Result<std::unique_ptr<Communicator>> ThreadWorld::group(const std::vector<int> 
   shared_->lists[rank_] = ranks;
   if (!shared_->barrier.arrive())
     return Status::error("making a group stopped: " + shared_->abortReason());
-  // Every rank checks all lists and so takes the same decision.
+  // Every rank checks all lists, so that all come to the same decision.
   Status status = checkGroups(shared_->lists);
   std::shared_ptr<ThreadGroup> group;
   if (status) {
@@ -72,13 +72,13 @@ Result<std::unique_ptr<Communicator>> ThreadWorld::group(const std::vector<int> 
     std::shared_ptr<ThreadGroup> &entry = shared_->forming[ranks.front()];
     if (!entry) {
       entry = std::make_shared<ThreadGroup>(ranks, spinsFor(shared_->ranks));
-      if (!shared_->reason.empty()) // an abort that came after the barrier
+      if (!shared_->reason.empty()) // an abort may have come after the barrier
         entry->abort(shared_->reason);
       shared_->groups.push_back(entry);
     }
     group = entry;
   }
-  // Lists and table are free for the next call when all have read them.
+  // The next call may reuse lists and table once all ranks have read them.
   shared_->barrier.finish();
   if (!status)
     return status;
