@@ -17,11 +17,11 @@ namespace {
 constexpr size_t kMostOutput = 4096;
 
 struct Ended {
-  int status = 0; // of waitpid
+  int status = 0; // as waitpid returns it
   std::string text;
 };
 
-/// Runs a program to its end; the last of what it wrote.
+/// Runs a program to its end. Returns its status and the last part of its output.
 Result<Ended> runProgram(const std::vector<std::string> &command) {
   std::vector<char *> arguments;
   for (const std::string &argument : command)
@@ -32,7 +32,7 @@ Result<Ended> runProgram(const std::vector<std::string> &command) {
     return Status::error(command[0] + ": cannot be started: " + std::strerror(errno));
   const pid_t pid = fork();
   if (pid == 0) {
-    // Only what is safe between fork and exec.
+    // Between fork and exec only functions are called that are safe there.
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -98,7 +98,7 @@ Result<Elastic::Next> Elastic::compile(int ranks) const {
     if (ended->status == 0)
       return next;
     const std::string why = "compiling for the mesh " + mesh + " failed: " + ended->text;
-    // A failure of the compiler, and not of this mesh, would only come again.
+    // If the compiler itself failed, and not for this mesh, another mesh would not help.
     if (!WIFEXITED(ended->status) || WEXITSTATUS(ended->status) != 1)
       return Status::error(
           why + (WIFSIGNALED(ended->status) ? "ended by signal " + std::to_string(WTERMSIG(ended->status)) : ""));

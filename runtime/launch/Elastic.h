@@ -1,11 +1,11 @@
 //===- Elastic.h - going on with the ranks that are left ------------------------------------------===//
 //
-// A plan is for a number of ranks. When some are lost, the model is compiled again for those that are left, as
-// the plan's recipe says (runtime/plan/Recipe.h), with the same global batch; the last checkpoint, which any plan of
-// the model can read, brings the rest. The compiler is a program of its own beside this one.
+// A plan is made for one number of ranks. When ranks are lost, the model is compiled again for those that are left, as
+// the plan's recipe says (runtime/plan/Recipe.h), with the same global batch. Training goes on from the last
+// checkpoint, which any plan of the model can read. The compiler is the program tessera-compile beside this one.
 //
-//   Result<Elastic> elastic = Elastic::open("plan", "run");       // now, not when the first rank is lost
-//   Result<Elastic::Next> next = elastic->compile(3);             // run/plan-3, for data=3,model=1
+//   Result<Elastic> elastic = Elastic::open("plan", "run");       // at the start: errors show now
+//   Result<Elastic::Next> next = elastic->compile(3);             // makes run/plan-3 with the mesh data=3,model=1
 //   keepRanks(context, {0, 1, 3}, next->plan);
 //
 //===------------------------------------------------------------------------------------------===//
@@ -22,13 +22,13 @@ public:
   struct Next {
     std::string plan, mesh;
     int ranks = 0;
-    std::string note; // why there are fewer than are left; empty: there are not
+    std::string note; // why the plan has fewer ranks than are left; empty if it has not
   };
 
-  /// Errors if the plan could not be compiled again: no recipe, no compiler, a model that is gone or changed.
-  /// New plans are written into `folder`.
+  /// Returns an error if the plan could not be compiled again: there is no recipe or compiler, or the model is gone or
+  /// has changed. New plans are written into `folder`.
   static Result<Elastic> open(const std::string &plan, const std::string &folder);
-  /// For `ranks`, or as many fewer as the compiler takes.
+  /// Compiles for `ranks` ranks, or for the next smaller number that the compiler accepts.
   Result<Next> compile(int ranks) const;
 
 private:
@@ -36,8 +36,9 @@ private:
   std::string compiler_, folder_;
 };
 
-/// Of the children those of `ranks`, called by their places in it; they run `plan` (empty: as before). Each keeps its
-/// place on its machine and thereby its device. None may be left.
+/// Keeps the children of these ranks and removes all others. A child's new rank is its position in `ranks`. The
+/// children run `plan`, or the same plan as before if it is empty. Each keeps its place on its machine and thereby its
+/// device. The context may have no children afterwards.
 void keepRanks(LaunchContext &context, const std::vector<int> &ranks, const std::string &plan);
 
 } // namespace tessera::rt

@@ -14,11 +14,11 @@
 
 namespace tessera::rt {
 
-/// The value of a variable; null where it is not set. std::getenv, or a test's table.
+/// Returns the value of a variable, or null where it is not set: std::getenv, or a test's table.
 using Environment = std::function<const char *(const char *)>;
 
-/// The number from 0 to `most` in a variable. Where it is not set: `otherwise`, or if there is none an error, which
-/// names the variable `beside` that made it necessary.
+/// The number from 0 to `most` in a variable. Where the variable is not set, the result is `otherwise`. Without
+/// `otherwise` it is an error, which names the variable `beside` that made this one necessary.
 Result<int> numberIn(const Environment &get, const char *name, int most, std::optional<int> otherwise,
                      const char *beside = "RANK");
 

@@ -22,7 +22,7 @@ Result<uint16_t> masterPort(const Environment &get, std::optional<int> otherwise
   Result<int> port = numberIn(get, "MASTER_PORT", UINT16_MAX, otherwise);
   if (!port)
     return port.status();
-  // torchrun's agent listens on the port that it hands to its workers.
+  // torchrun's agent itself listens on the port that it gives its workers.
   const char *agent = get("TORCHELASTIC_USE_AGENT_STORE");
   const int own = *port + (agent && !std::strcmp(agent, "True") ? 1 : 0);
   if (*port == 0 || own > UINT16_MAX)
@@ -118,7 +118,8 @@ Status fromSlurm(LaunchContext &p, const SlurmTask &task, int ranks, const Envir
                          std::to_string(ranks) + "), or give --processes to run all ranks in every task");
   const char *address = get("MASTER_ADDR");
   const bool told = address && *address;
-  // Only task 0 can see it; the others would wait for it on another node until their time is over.
+  // Only task 0 can detect this. The other tasks would wait for it on the wrong node until the
+  // time-out.
   if (task.task == 0 && !told && !task.node.empty() && task.node != task.firstNode)
     return Status::error("task 0 runs on " + task.node + " and not on the step's first node " + task.firstNode +
                          ", where the others look for it; set MASTER_ADDR=" + task.node + " for all of them");
@@ -180,7 +181,7 @@ Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks, cons
   }
   if (!supervised && !asRank && options.rankTable.empty() && !options.processes)
     for (auto [there, missing] : {std::pair{"RANK", "WORLD_SIZE"}, {"WORLD_SIZE", "RANK"}})
-      if (get(there)) // all ranks as threads is not what a launcher wants that has lost a variable
+      if (get(there)) // a launcher that lost a variable does not want all ranks as threads
         return Status::error(std::string(missing) + " is not set in the environment, though " + there +
                              " is: set both, or neither to run all ranks in this process");
   if (asRank) {

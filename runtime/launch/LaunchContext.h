@@ -1,6 +1,6 @@
 //===- LaunchContext.h - which ranks this process runs, and how they talk -------------------------===//
 //
-// Decided from the options and the environment alone, before anything is started:
+// The options and the environment alone decide, before anything is started:
 //
 //   1. under mpirun, or under srun --mpi=pmix: one rank, MPI
 //   2. RANK and WORLD_SIZE in the environment, as torchrun sets them: one rank, TCP to MASTER_ADDR:MASTER_PORT
@@ -9,7 +9,7 @@
 //   5. a task of several that srun has started: one rank, TCP to the step's first node (SlurmTask.h)
 //   6. otherwise all ranks as threads of this process
 //
-// Where this process starts others, or shall start again what has failed, it is a supervisor (Supervisor.h).
+// If this process starts others, or may start ranks again after a failure, it is a supervisor (Supervisor.h).
 //
 //   Result<LaunchContext> context = decideLaunch(options, planRanks, std::getenv);
 //
@@ -30,17 +30,16 @@ struct LaunchOptions {
   bool processes = false;
   std::string rankTable; // a file
   int restarts = 0;
-  bool elastic = false; // a restart may be on fewer ranks
+  bool elastic = false; // a restart may have fewer ranks
   double rendezvousTimeout = 120, peerTimeout = 10;
 };
 
-/// A process that a supervisor starts: the rank that messages call it by (-1: all ranks) and what is added to its
-/// environment.
+/// A process that a supervisor starts: its rank for messages (-1: all ranks), and additions to its environment.
 struct Child {
   int rank = -1;
   std::vector<std::pair<std::string, std::string>> environment;
 
-  /// Adds a variable, or changes what is there under its name.
+  /// Adds a variable, or replaces its value.
   void set(const std::string &name, const std::string &value);
 };
 
@@ -50,16 +49,16 @@ struct LaunchContext {
   Transport transport = Transport::Threads;
   TcpOptions tcp;                     // without the plan's id
   int localRank = -1, localRanks = 0; // 0: not known
-  int localCores = 0;                 // which those ranks share; 0: not known
-  std::vector<Child> children;        // not empty: supervise these, run no rank here
-  std::vector<std::string> machines;  // with a rank table: the address of every rank's,
-  std::string machine;                // and of this one
-  bool ownListener = false;           // the supervisor listens for the children's rank 0
-  bool supervised = false;            // a supervisor has started this process,
-  int attempt = 0;                    // and all of them so many times before
+  int localCores = 0;                 // the cores that those ranks share; 0: not known
+  std::vector<Child> children;        // not empty: this process supervises these and runs no rank
+  std::vector<std::string> machines;  // with a rank table: by rank, the address of its machine
+  std::string machine;                // and the address of this machine
+  bool ownListener = false;           // the supervisor listens in place of the children's rank 0
+  bool supervised = false;            // a supervisor has started this process
+  int attempt = 0;                    // how often the supervisor has started all ranks before
 };
 
-/// `ranks` are the plan's; a launcher that counts others is an error.
+/// `ranks` is the plan's number. A launcher with another number of ranks is an error.
 Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks, const Environment &get);
 
 } // namespace tessera::rt

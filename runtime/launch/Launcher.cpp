@@ -18,11 +18,11 @@ namespace {
 std::atomic<int> interrupts{0};
 
 extern "C" void onInterrupt(int signal) {
-  if (interrupts.fetch_add(1) > 0) // asked twice: now
+  if (interrupts.fetch_add(1) > 0) // the second interrupt ends the process at once
     _exit(128 + signal);
 }
 
-/// Threads are what a rank asks of the system by itself.
+/// Threads are the system's only resource that a rank asks for itself.
 Status systemFailure(const std::system_error &e) {
   if (e.code() != std::errc::resource_unavailable_try_again)
     return Status::error(std::string("internal failure: ") + e.what());
@@ -38,7 +38,7 @@ Status runRanks(std::vector<std::unique_ptr<World>> worlds, const std::function<
   Status first;
   auto rank = [&](World &world) {
     Status status;
-    // Nothing of ours throws on purpose, but memory may run out in a container.
+    // This code throws nothing on purpose, but memory may run out in a container.
     try {
       status = body(world);
     } catch (const std::system_error &e) {
@@ -51,7 +51,8 @@ Status runRanks(std::vector<std::unique_ptr<World>> worlds, const std::function<
     if (status)
       return;
     {
-      // Before abort(): the failures that it causes in other ranks must come second.
+      // Recorded before abort(), so that this failure comes before those that abort() causes in
+      // other ranks.
       std::lock_guard lock(mutex);
       if (first.ok())
         first = worlds.size() > 1 ? status.context("rank " + std::to_string(world.rank())) : status;
@@ -71,7 +72,7 @@ Status runRanks(std::vector<std::unique_ptr<World>> worlds, const std::function<
       if (first.ok())
         first = status;
     }
-    worlds[0]->abort(status.message()); // those that run end
+    worlds[0]->abort(status.message()); // ends the ranks that run already
   }
   if (!worlds.empty() && all)
     rank(*worlds[0]);

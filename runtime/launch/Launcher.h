@@ -2,8 +2,8 @@
 //
 //   Status status = runRanks(4, [&](World &world) -> Status { ... });
 //
-// If one rank fails, its world is aborted: the others' collectives return errors and they end too.
-// The result is the first failure, with several threads "rank 2: ..."; what the others say only follows from it.
+// If one rank fails, its world is aborted: the others' collectives return errors and they end too. The result is the
+// first failure, since all later ones follow from it. With several threads it begins with the rank: "rank 2: ...".
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_LAUNCH_LAUNCHER_H
@@ -18,13 +18,14 @@ namespace tessera::rt {
 
 /// Runs `body` on n threads, one World each; returns when all have ended.
 Status runRanks(int n, const std::function<Status(World &)> &body);
-/// The same on worlds that exist (for tests, and for one MPI process: n == 1).
+/// The same on existing worlds, for tests and for one MPI process (n == 1).
 Status runRanks(std::vector<std::unique_ptr<World>> worlds, const std::function<Status(World &)> &body);
 
 /// How many cores this process may use (its affinity mask, not the machine's size).
 int availableCores();
-/// Kernel threads per rank when `localRanks` share the cores: at least one. `localCores`: how many those are. Then this
-/// process may be bound to its own part of them already, which is not divided again. 0: all that it may use.
+/// The number of kernel threads per rank when `localRanks` ranks share the cores; at least one. `localCores` is the
+/// number of shared cores; this process may be bound to its own part of them already, which is then not divided again.
+/// With 0, the ranks share all cores that this process may use.
 int threadsPerRank(int localRanks, int localCores = 0);
 
 /// From now on SIGINT and SIGTERM only set a flag; a second one ends the process at once.
@@ -32,10 +33,10 @@ void catchInterrupts();
 bool interrupted();
 /// Sets the flag as a signal would.
 void requestInterrupt();
-/// Clears the flag: what comes next starts afresh.
+/// Clears the flag before another run.
 void clearInterrupt();
 
-/// Whether any rank was interrupted: the same answer on all ranks.
+/// Whether any rank was interrupted. All ranks get the same answer.
 Result<bool> anyInterrupted(Communicator &everyone);
 
 } // namespace tessera::rt

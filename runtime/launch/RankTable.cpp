@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// A number from 0 to `most`, as such or as text.
+/// A number from 0 to `most`, written as a number or as text.
 std::optional<int> number(const Json &object, const char *member, int most) {
   const auto found = object.find(member);
   if (found == object.end())
@@ -50,7 +50,7 @@ Result<Server> serverAt(const std::string &address) {
   return Server{address, {}};
 }
 
-/// The device that `rank`, which may be the device itself, has the rank_id of.
+/// Adds the device with the rank_id of `rank`. In some formats `rank` is the device itself.
 Status addDevice(Server &server, const Json &device, const Json &rank) {
   const auto none = std::optional<int>();
   const auto id = device.is_object() ? number(device, "device_id", 1 << 20) : none;
@@ -86,7 +86,8 @@ Result<std::vector<Server>> parseServers(const Json &json) {
   return servers;
 }
 
-/// Before there were versions: groups of instances, each a rank on one device of a server.
+/// The format before versions: groups of instances, where each instance is a rank on one device of
+/// a server.
 Result<std::vector<Server>> parseGroups(const Json &groups) {
   std::vector<Server> servers;
   if (!groups.is_array())

@@ -42,9 +42,9 @@ struct RankTable {
   static Result<RankTable> parse(const std::string &text);
 
   int ranks() const;
-  /// The server of a rank that the table has.
+  /// The server of a rank. The table must have the rank.
   const Server &serverOf(int rank) const;
-  /// The server whose address is one of `own`, or a name for one; null if there is none.
+  /// The server whose address is in `own`, or is a name of an address in it; null if there is none.
   const Server *find(const std::vector<std::string> &own) const;
 };
 

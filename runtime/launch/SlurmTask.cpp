@@ -7,8 +7,8 @@ namespace {
 
 constexpr const char *kTasks = "SLURM_STEP_NUM_TASKS";
 
-/// Both ends of a job compute it, so that nobody needs to tell. Below what Linux gives to connections (32768). Ten
-/// steps of a thousand jobs in a row differ.
+/// All tasks of a step compute the same port, so that none needs to be told. It lies below the ports that Linux gives
+/// to connections (from 32768). Ten steps each of a thousand consecutive jobs get different ports.
 uint16_t portOf(int job, int step) { return uint16_t(20000 + job % 1000 * 10 + step % 10); }
 
 } // namespace

@@ -8,8 +8,8 @@
 //   Result<std::optional<SlurmTask>> task = SlurmTask::find(std::getenv);
 //   // task 2 of 4, task 0 of 2 on its node, which share 8 cores; task 0 runs on "n0"
 //
-// The script of a job (sbatch) has SLURM_PROCID, too, but is no task of a step; nor do tasks that are alone in their
-// step belong to a job of several ranks.
+// The script of a job (sbatch) also has SLURM_PROCID, but it is no task of a step. A task that is alone in its step is
+// no rank of several, either.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_LAUNCH_SLURMTASK_H
@@ -24,12 +24,12 @@ namespace tessera::rt {
 struct SlurmTask {
   int task = 0, tasks = 1;           // of the step
   int localTask = 0, localTasks = 1; // on this node
-  int cores = 0;                     // of the step on this node, which its tasks there share; 0: not known
-  std::string firstNode;             // the step's, where task 0 runs unless --distribution=arbitrary says otherwise
-  std::string node;                  // this one; empty: not known
-  uint16_t port = 0;                 // one that jobs and steps close to this one do not have: 20000 to 29999
+  int cores = 0;                     // cores of the step on this node, which its tasks here share; 0: not known
+  std::string firstNode;             // of the step; task 0 runs there unless --distribution=arbitrary says otherwise
+  std::string node;                  // the name of this node; empty: not known
+  uint16_t port = 0;                 // 20000 to 29999; jobs and steps close to this one have others
 
-  /// None outside a step of several tasks. Variables that are missing or make no sense are an error that names them.
+  /// Nothing outside of a step of several tasks. If variables are missing or make no sense, the error names them.
   static Result<std::optional<SlurmTask>> find(const Environment &get);
 };
 

@@ -22,13 +22,14 @@ extern char **environ;
 namespace tessera::rt {
 namespace {
 
-/// After a failure: ranks that run notice by themselves and ask to be heard; those that still wait for the failed one
-/// at the rendezvous take SIGTERM, which runs only note.
+/// How long after a failure SIGTERM is sent. Ranks that run notice the failure by themselves, write their own message,
+/// and only note the signal. Ranks that still wait for the failed one at the rendezvous end by it.
 constexpr double kTermSeconds = 0.5;
 
-/// A pause doubles from try to try. The first is short: most failures are a rank that was killed.
+/// The pause before another start doubles from start to start. The first is short, since most failures are a rank that
+/// was killed.
 constexpr double kFirstPause = 0.5, kLongestPause = 60;
-/// What a supervisor compares of an error.
+/// The number of bytes of an error that a supervisor compares.
 constexpr size_t kMostError = 1000;
 constexpr const char *kErrorPipe = "TESSERA_ERRORS";
 
@@ -41,7 +42,7 @@ void say(const std::string &text) { printError("tessera-run: " + text); }
 
 std::string nameOf(const Child &child) { return child.rank < 0 ? "the run" : "rank " + std::to_string(child.rank); }
 
-/// The environment with `added` in the place of what is there under its names.
+/// The environment, where the variables in `added` replace those of the same names.
 std::vector<std::string> environmentWith(const std::vector<std::pair<std::string, std::string>> &added) {
   std::vector<std::string> all;
   for (char **entry = environ; *entry; ++entry) {
@@ -60,13 +61,13 @@ public:
       : options_(options), number_(number), before_(before) {}
 
   Status start();
-  /// Until all have ended: the code of the first that failed, or that of those that did not.
+  /// Waits until all children have ended. Returns the exit code of the first that failed, or of those that did not.
   int wait(bool &interrupted);
-  /// What the ranks that failed by themselves had to say.
+  /// The messages of the ranks that failed by themselves.
   std::string errors() const;
-  /// A rank failed by what will not change.
+  /// Whether a rank failed in a way that another start would repeat.
   bool lasting() const { return lasting_; }
-  /// Who ended by a signal, or by an error of its own.
+  /// The ranks that a signal ended, and those that ended by an error of their own.
   const std::set<int> &killed() const { return killed_; }
   const std::set<int> &failed() const { return failedRanks_; }
 
@@ -88,10 +89,10 @@ private:
   std::set<int> killed_, failedRanks_;
   int code_ = 0;
   bool failed_ = false, lasting_ = false, sentTerm_ = false, sentKill_ = false;
-  double termAt_ = 0, killAt_ = 0; // 0: not to be sent
+  double termAt_ = 0, killAt_ = 0; // 0: the signal is not to be sent
 };
 
-/// Stopped by SIGSTOP or a debugger: it hears no other signal than SIGKILL.
+/// Whether SIGSTOP or a debugger has stopped the process. Then only SIGKILL ends it.
 bool isStopped(pid_t pid) {
   // A file of /proc has no size.
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
@@ -126,15 +127,15 @@ Status Attempt::spawn(const Child &child, const Socket &listener, const std::str
     processes_.push_back({&child, pid});
     return Status();
   }
-  // Only what is safe between fork and exec.
+  // Between fork and exec only functions are called that are safe there.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent)
     _exit(1);
   sigprocmask(SIG_SETMASK, &before_, nullptr);
   if (errorsIn_)
-    fcntl(errorsIn_.fd(), F_SETFD, 0); // inherited
+    fcntl(errorsIn_.fd(), F_SETFD, 0); // the child inherits it
   if (listener && child.rank == 0) {
-    // Inherited: without "close on exec".
+    // The copy has no "close on exec", so the child inherits it.
     const int kept = dup(listener.fd());
     dup2(kept, listener.fd());
     close(kept);
@@ -144,7 +145,7 @@ Status Attempt::spawn(const Child &child, const Socket &listener, const std::str
 }
 
 Status Attempt::start() {
-  if (int ends[2]; pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) // without it no two errors are the same
+  if (int ends[2]; pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) // without a pipe, no two errors count as the same
     errorsOut_ = Socket(ends[0]), errorsIn_ = Socket(ends[1]);
   Socket listener;
   std::string secret;
@@ -154,7 +155,7 @@ Status Attempt::start() {
       return made.status();
     listener = std::move(*made);
     secret = options_.context.tcp.secret;
-    if (secret.empty()) { // other users of this machine stay out
+    if (secret.empty()) { // keeps other users of this machine out
       uint8_t random[16];
       fillRandom(random, sizeof random);
       secret = hexText(random, sizeof random);
@@ -229,7 +230,7 @@ int Attempt::wait(bool &interrupted) {
     const int signal = sigtimedwait(&awaited, &info, &pause);
     if (signal == SIGINT || signal == SIGTERM) {
       interrupted = true;
-      // What the terminal sends, it sends to the children as well.
+      // A signal from the terminal has reached the children as well, so only others are passed on.
       if (info.si_code != SI_KERNEL)
         signalAll(signal);
     }
@@ -252,7 +253,8 @@ int Attempt::wait(bool &interrupted) {
   return code_;
 }
 
-/// Whom the next attempt goes on with, set in the context; and what there is to say.
+/// Decides which ranks the next attempt goes on with and sets them in the context. Returns the text for the message
+/// about it.
 Result<std::string> regroup(SupervisorOptions &options, const Attempt &attempt, int number,
                             const std::optional<Survivors> &survivors, std::set<int> &failedBefore) {
   LaunchContext &context = options.context;
@@ -284,18 +286,18 @@ Result<std::string> regroup(SupervisorOptions &options, const Attempt &attempt, 
   Result<Survivors::Decision> decision = survivors ? survivors->agree(number, left, machines, decide) : decide(left);
   if (!decision)
     return decision.status();
-  if (decision->ranks.back() >= context.tcp.ranks) // another machine's word
+  if (decision->ranks.back() >= context.tcp.ranks) // the decision may come from another machine, so it is checked
     return Status::error("there is no rank " + std::to_string(decision->ranks.back()));
   failedBefore = attempt.failed();
   if (!decision->plan.empty())
-    failedBefore.clear(); // the ranks have other numbers
+    failedBefore.clear(); // from now on the numbers mean other ranks
   keepRanks(context, decision->ranks, decision->plan);
   if (context.children.empty())
     return Status::error("the others go on without this machine");
   return decision->text;
 }
 
-/// Until another start; false where a signal says that there shall be none.
+/// Pauses before another start; false where a signal forbids it.
 bool pauseFor(double seconds) {
   sigset_t awaited;
   sigemptyset(&awaited);
@@ -336,8 +338,8 @@ int supervise(SupervisorOptions options) {
     survivors.emplace(options.folder, options.context.machine, options.graceSeconds + options.context.tcp.peerTimeout);
     survivors->begin(hasFirst());
   }
-  int failures = 0;  // in a row without a new checkpoint,
-  std::string error; // and what the last of them was
+  int failures = 0;  // in a row without a new checkpoint
+  std::string error; // the message of the last failure
   for (int number = 0;; ++number) {
     const int64_t stepBefore = options.lastCheckpoint();
     Attempt attempt(options, number, before);
@@ -368,7 +370,7 @@ int supervise(SupervisorOptions options) {
       }
       where = *regrouped;
     }
-    if (where.empty() && !last.empty() && last == error) { // and not on fewer ranks
+    if (where.empty() && !last.empty() && last == error) { // and the ranks are the same
       say("not started again: the same failure twice, without a new checkpoint");
       return code;
     }

@@ -21,11 +21,11 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr uint64_t kMostBytes = uint64_t(4) << 20;
-/// For the one who decides, and compiles.
+/// How long the machine that decides may take, since it also compiles.
 constexpr double kDecisionSeconds = 600;
 constexpr double kReportSeconds = 0.5;
 
-/// A file's name for an address, which may hold colons.
+/// A file name for an address, which may contain colons.
 std::string fileName(const std::string &address) {
   std::string name;
   for (char c : address)
@@ -72,7 +72,8 @@ void Survivors::begin(bool first) const {
   std::error_code error;
   if (first)
     fs::remove_all(folder_, error);
-  // If this collides with the removal by another machine, nothing old is left either: isFresh().
+  // If another machine removes the folder meanwhile, nothing old is left in it either, and
+  // isFresh() treats it so.
   if (makeDirectory(folder_))
     (void)writeFile(folder_ + "/began-" + fileName(address_), "").ok();
 }
@@ -83,11 +84,11 @@ void Survivors::end() const {
 }
 
 bool Survivors::isFresh(const std::string &path) const {
-  // Both times are the file server's.
+  // Both times are those of the file server, so that clocks of machines do not matter.
   std::error_code error;
   const auto began = fs::last_write_time(folder_ + "/began-" + fileName(address_), error);
   if (error)
-    return fileExists(path); // the machine with rank 0 began later, and removed it
+    return fileExists(path); // the machine with rank 0 started later and removed the file
   const auto written = fs::last_write_time(path, error);
   return !error && written >= began;
 }
@@ -106,7 +107,7 @@ Result<Survivors::Decision> Survivors::readDecision(const std::string &path) con
   return decision;
 }
 
-/// Under a name that is given once: a link fails where there is one already.
+/// Publishes under a name that can be given only once: making the link fails where the name exists.
 Status Survivors::publish(const std::string &path, const std::string &text) const {
   const std::string own = path + "-" + fileName(address_);
   TESSERA_RETURN_IF_ERROR(writeFile(own, text));
@@ -141,7 +142,8 @@ Result<Survivors::Decision> Survivors::agree(int attempt, const std::set<int> &l
       sigpending(&pending);
       if (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM))
         return Status::error("interrupted");
-      // Once more: to a machine that begins only now, what was written before is an earlier run's.
+      // The report is renewed, since a machine that starts only now takes older files for an
+      // earlier run's.
       if (waited > reported + kReportSeconds && report())
         reported = waited;
       usleep(100'000);
@@ -159,7 +161,7 @@ Result<Survivors::Decision> Survivors::agree(int attempt, const std::set<int> &l
     const Json text = decision ? Json{{"ranks", decision->ranks}, {"plan", decision->plan}, {"text", decision->text}}
                                : Json{{"error", decision.status().message()}};
     TESSERA_RETURN_IF_ERROR(publish(path, text.dump(-1, ' ', false, Json::error_handler_t::replace)));
-    break; // someone else's may have been the first
+    break; // another machine may have published first
   }
   return readDecision(path);
 }
