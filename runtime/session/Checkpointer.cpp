@@ -37,7 +37,7 @@ Status Checkpointer::snapshot() {
     if (share.rank != me_)
       continue;
     TESSERA_RETURN_IF_ERROR(executor_.fetch(share.binding, fetched));
-    // The rank's own elements come first in every dimension of its buffer, padding behind them.
+    // In every dimension of its buffer, the rank's own elements come first and the padding follows.
     const plan::Buffer &buffer = executor_.plan().buffers(int(executor_.plan().bindings(share.binding).buffer()));
     const Block own = wholeBlock(share.block.shape), padded = wholeBlock(toVector(buffer.shape()));
     if (own == padded) {
@@ -63,7 +63,7 @@ Status Checkpointer::start(const RunPosition &position, const DataState &data) {
       FileSums &sums = manifest_.files[file].sums;
       sums = {layout->bytes, std::vector<uint32_t>(FileSums::count(layout->bytes))};
     }
-    if (me_ == 0) // rather now than when all has been written
+    if (me_ == 0) // an error shows now, and not after all has been written
       if (Result<std::string> text = manifestText(manifest_); !text)
         return text.status().context(options_.folder);
   }
@@ -75,7 +75,7 @@ Status Checkpointer::start(const RunPosition &position, const DataState &data) {
   if (me_ == 0)
     if (Result<std::string> folder = beginCheckpoint(options_.folder, position.step); !folder)
       return folder.status();
-  TESSERA_RETURN_IF_ERROR(executor_.everyone().barrier()); // the folder is there
+  TESSERA_RETURN_IF_ERROR(executor_.everyone().barrier()); // from here on the folder exists
   launch(Stage::Write, [this] { return writeShares(); });
   return Status();
 }
@@ -90,13 +90,14 @@ Status Checkpointer::writeShares() {
   for (const Share &share : shares_)
     if (share.rank == me_) {
       TESSERA_RETURN_IF_ERROR(writer.write(nameOf(share.binding), share.block, held_[next].data()));
-      std::vector<char>().swap(held_[next++]); // gives the memory back
+      std::vector<char>().swap(held_[next++]); // frees the memory
     }
   return writer.sync();
 }
 
 Status Checkpointer::sumShare() {
-  // Of every file an equal part: in the page cache still, where the file system is local.
+  // Every rank sums an equal part of every file. Where the file system is local, the files are
+  // still in the page cache.
   size_t base = 0;
   for (size_t f = 0; f < manifest_.files.size(); ++f) {
     const uint64_t chunks = FileSums::count(fileBytes_[f]), ranks = uint64_t(ranks_), me = uint64_t(me_);
@@ -158,7 +159,7 @@ Status Checkpointer::finish() {
   while (busy()) {
     if (thread_.joinable())
       thread_.join();
-    // A rank whose part failed ends here; the others hear of it at the barrier.
+    // A rank whose part failed ends here; the other ranks learn of it at the barrier.
     if (!outcome_)
       return join();
     TESSERA_RETURN_IF_ERROR(executor_.everyone().barrier());

@@ -1,10 +1,10 @@
 //===- Checkpointer.h - checkpoints while training goes on ------------------------------------===//
 //
-// start() copies what this rank has to write and returns; a thread of the rank writes it. The ranks
-// take turns in three stages: all write their blocks, all sum parts of the files, rank 0 writes the
-// manifest and gives the checkpoint its name. A stage begins when every rank is through with the one
-// before, which the caller finds out between two training steps; the threads themselves use no
-// communicator.
+// start() copies the blocks that this rank has to write and returns; a thread of the rank writes
+// them. A checkpoint has three stages: all ranks write their blocks, all ranks compute checksums of
+// parts of the files, rank 0 writes the manifest and gives the checkpoint its name. A stage begins
+// when every rank has ended the one before. The caller finds that out between two training steps,
+// since the threads themselves use no communicator.
 //
 //   Checkpointer checkpointer(executor, plans, {.folder = "run", .keep = 3});
 //   ...
@@ -15,7 +15,8 @@
 //   ...
 //   TESSERA_RETURN_IF_ERROR(checkpointer.finish());                 // at the end
 //
-// Who writes what: Layout.h. Ranks of several machines need a folder that all of them see.
+// Layout.h says which rank writes what. Ranks of several machines need a folder that all of them
+// see.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_SESSION_CHECKPOINTER_H
@@ -32,24 +33,24 @@ namespace tessera::rt {
 
 struct CheckpointOptions {
   std::string folder;
-  int64_t keep = 3;        // the last so many; 0: all
+  int64_t keep = 3;        // how many checkpoints stay in the folder; 0: all
   bool integrated = false; // whole tensors: model.safetensors, optimizer.safetensors
 };
 
 class Checkpointer {
 public:
-  /// `plans` are those of all ranks; they and the executor outlive it.
+  /// `plans` are those of all ranks. They and the executor outlive this object.
   Checkpointer(Executor &executor, const std::vector<plan::Plan> &plans, CheckpointOptions options);
   ~Checkpointer();
 
-  /// All ranks, like advance and finish.
+  /// All ranks call this, as they do advance and finish.
   Status start(const RunPosition &position, const DataState &data);
   bool busy() const { return stage_ != Stage::Idle; }
-  /// Whether this rank could advance.
+  /// Whether this rank has ended its stage.
   bool ready() const { return !running_; }
-  /// The next stage. All ranks were ready.
+  /// Begins the next stage. All ranks must be ready.
   Status advance();
-  /// Waits until the checkpoint that was started is there.
+  /// Waits until the checkpoint that was started has its name.
   Status finish();
 
   /// The step of the last checkpoint that was started, or -1.
@@ -69,11 +70,11 @@ private:
   const CheckpointOptions options_;
   const int me_, ranks_;
   std::vector<Share> shares_;
-  Manifest manifest_; // all but position, data and sums is the same every time
+  Manifest manifest_; // only position, data and checksums differ from time to time
   std::vector<uint64_t> fileBytes_;
 
   std::vector<std::vector<char>> held_; // the snapshot: this rank's shares
-  std::vector<int64_t> sums_;           // of all chunks of all files; 0 where another rank sums
+  std::vector<int64_t> sums_;           // by chunk of all files; 0 where another rank computes it
   Stage stage_ = Stage::Idle;
   std::thread thread_;
   std::atomic<bool> running_ = false;

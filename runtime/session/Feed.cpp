@@ -22,7 +22,7 @@ Result<Feed> Feed::open(Executor &executor, const std::string &program, const st
     for (int index : executor.bindings(role, program)) {
       const plan::Binding &binding = plan.bindings(index);
       const plan::Buffer &buffer = plan.buffers(int(binding.buffer()));
-      // A rank that holds nothing but padding asks for one element of the whole and drops it.
+      // A rank that holds only padding requests one element of the whole tensor and drops it.
       std::vector<int64_t> global = toVector(binding.global_shape()), offset = toVector(binding.offset()),
                            asked = extentOf(plan, binding);
       for (size_t d = 0; d < asked.size(); ++d)
@@ -52,7 +52,7 @@ Result<Feed> Feed::open(Executor &executor, const std::string &program, const st
   return feed;
 }
 
-/// What the source gave, with padding where the plan wants some.
+/// The source's elements, with padding where the plan has some.
 const char *Feed::padded(const Entry &entry, const char *from) {
   if (entry.shape == entry.extent)
     return from;
@@ -61,7 +61,7 @@ const char *Feed::padded(const Entry &entry, const char *from) {
   return padded_.data();
 }
 
-/// Reads a batch; on the path, it is on its way then.
+/// Reads a batch. With an input path, it is then on its way to the device.
 Status Feed::read(int set) {
   std::vector<void *> pointers, hosts;
   for (size_t i = 0; i < entries_.size(); ++i) {
@@ -76,7 +76,7 @@ Status Feed::read(int set) {
       pointers[i] = *host;
   }
   TESSERA_RETURN_IF_ERROR(source_->next(pointers));
-  // Every rank reads files of its own, and only it knows what it skipped.
+  // Every rank reads files of its own, so each tells which files it skipped.
   for (const std::string &notice : source_->takeNotices())
     printError("[rank " + std::to_string(executor_->plan().rank()) + "] note: " + notice);
   if (!path_)

@@ -26,40 +26,40 @@ public:
                            const DataOptions &options);
   /// Feeds the next batch: the one that ahead() read, if it did.
   Status next();
-  /// Reads the batch after this one, and has it copied. What goes wrong is what next() returns.
+  /// Reads the batch after this one and starts to copy it. next() returns the error if there is one.
   void ahead();
   /// next() feeds batch number `batch` of the source, whatever ahead() has read.
   Status seek(int64_t batch) {
     ahead_.reset();
     return source_->seek(batch);
   }
-  /// Feeds the batch that next() fed once more: a run may have overwritten its buffers.
+  /// Feeds the batch of the last next() once more, since a run may have overwritten its buffers.
   Status again();
   DataSource &source() { return *source_; }
 
 private:
-  /// What one binding of the program gets.
+  /// One binding that is fed.
   struct Entry {
     int binding;
-    std::vector<int64_t> shape, extent; // of the buffer, and of what is not padding
-    plan::DType type, held;             // the source's, and the device's
+    std::vector<int64_t> shape, extent; // of the buffer, and of its part that is not padding
+    plan::DType type, held;             // the element types of the source and of the buffer
     size_t bytes;                       // that the source writes
     bool direct() const { return shape == extent && type == held; }
   };
   Status read(int set);
   const char *padded(const Entry &entry, const char *from);
-  /// The set that the next batch goes to: the host needs but one.
+  /// The buffers of the next batch: one of two sets on a device, and the only set on the host.
   int other() const { return path_ ? 1 - current_ : 0; }
 
   Executor *executor_ = nullptr;
   std::unique_ptr<DataSource> source_;
-  std::unique_ptr<InputPath> path_; // null: uploads
+  std::unique_ptr<InputPath> path_; // null: batches are uploaded
   std::vector<Entry> entries_;
   std::vector<std::vector<char>> read_[2]; // by set and entry; empty where the source writes to the path's memory
   std::vector<char> padded_;
-  std::optional<Status> ahead_; // how reading the other set went
+  std::optional<Status> ahead_; // the outcome of reading the other set
   int current_ = 0;
-  int sent_ = -1; // the set that the path was given last
+  int sent_ = -1; // the set that was last given to the path
 };
 
 } // namespace tessera::rt

@@ -9,7 +9,8 @@
 namespace tessera::rt {
 namespace {
 
-/// One output of all batches: along dimension 0 if that is the batch, else along a new one.
+/// One output of all batches. They follow one another along dimension 0 if that is the batch, else
+/// along a new dimension.
 struct OutputFile {
   int binding;
   plan::DType type; // in the file: NumPy knows no bf16
@@ -108,7 +109,7 @@ Status infer(Session &s) {
     Result<bool> stop = anyInterrupted(s.executor.everyone());
     if (!stop)
       return stop.status();
-    if (*stop) { // the files are not whole: none appears
+    if (*stop) { // incomplete files never get their names
       if (s.leader())
         s.result.interrupted = true;
       return Status();

@@ -33,7 +33,7 @@ Numerics::Numerics(Executor &executor, std::string program, int threads)
 
 size_t Numerics::bytesOf(const Held &held) const { return held.count * bytesPerElement(held.type); }
 
-/// Copies by all of the rank's threads.
+/// Copies with all of the rank's threads.
 static void copyBytes(void *to, const void *from, size_t bytes, int threads) {
   constexpr size_t kPage = 4096;
   const auto pages = int64_t((bytes + kPage - 1) / kPage);
@@ -48,7 +48,7 @@ Status Numerics::keep() {
     return snapshot_->take();
   for (Held &held : held_) {
     held.copy.resize(bytesOf(held));
-    if (executor_.capabilities().onHost) // in the layout that it has there
+    if (executor_.capabilities().onHost) // in the layout that it has in memory
       copyBytes(held.copy.data(), executor_.loaded().address(held.buffer), held.copy.size(), threads_);
     else
       TESSERA_RETURN_IF_ERROR(executor_.loaded().download(held.buffer, held.copy.data()));
@@ -109,7 +109,7 @@ void Numerics::found(int64_t place, std::string what) {
   what_ = std::move(what) + " on rank " + std::to_string(executor_.plan().rank());
 }
 
-/// Places 0 and 1: what the step starts from.
+/// Looks at parameters and states (place 0) and at the batch (place 1) before the step.
 Status Numerics::lookAtInputs() {
   seen_.assign(size_t(executor_.plan().buffers_size()), {});
   place_ = -1;
@@ -153,7 +153,7 @@ Status Numerics::lookAt(const StepDone &done) {
     inputs.assign(step.kernel().inputs().begin(), step.kernel().inputs().end());
     outputs.assign(step.kernel().outputs().begin(), step.kernel().outputs().end());
   }
-  for (uint32_t input : inputs) // as it was: the step may have overwritten it
+  for (uint32_t input : inputs) // as noted earlier: the step may have overwritten the buffer
     add(before, at(input));
   std::vector<NonFinite> results;
   for (uint32_t output : outputs) {
@@ -165,7 +165,8 @@ Status Numerics::lookAt(const StepDone &done) {
   }
   for (size_t i = 0; i < outputs.size(); ++i)
     at(outputs[i]) = results[i];
-  // What one rank makes reaches the others by a collective that comes later.
+  // A number that is not finite and comes from another rank arrives by a collective, whose place is
+  // later.
   if ((after.nan && !before.nan) || (after.infinity && !before.infinity && !before.nan))
     found(2 + done.step,
           (step.has_collective() ? "the " + collectiveName(step.collective().kind()) + " " + quoted(step.name())
@@ -183,13 +184,13 @@ Result<std::string> Numerics::explain() {
   executor_.observe(nullptr);
   TESSERA_RETURN_IF_ERROR(status);
   TESSERA_RETURN_IF_ERROR(restore());
-  // The earliest place of all ranks; of several ranks the first.
+  // The earliest place on any rank counts; if several ranks have it, the first rank.
   Communicator &everyone = executor_.everyone();
   const int64_t ranks = everyone.size(), none = INT64_MAX;
   int64_t first = place_ < 0 ? none : place_ * ranks + everyone.rank();
   TESSERA_RETURN_IF_ERROR(everyone.allReduce(&first, &first, 1, plan::I64, plan::MIN));
   if (first == none)
-    return std::string("run again it has only finite numbers");
+    return std::string("when the step is run again, all its numbers are finite");
   int32_t text[128] = {};
   what_.copy(reinterpret_cast<char *>(text), sizeof text - 1);
   TESSERA_RETURN_IF_ERROR(everyone.broadcast(text, text, std::size(text), plan::I32, int(first % ranks)));

@@ -1,10 +1,10 @@
 //===- Numerics.h - steps whose numbers are not finite --------------------------------------------===//
 //
-// What a rank does for --check-numerics: now and then it copies parameters and states, after each training step it
-// looks for NaNs and infinities in the loss and in what the step has made of them. (An update carries what is not
-// finite in a gradient into the parameter or the optimizer's state.) When any rank has found one, all put the copy
-// back, do the good steps since then once more, run the bad one again, slowly, and say where the first such number came
-// from:
+// This is how a rank checks numbers for --check-numerics. Now and then it copies parameters and states. After each
+// training step it looks for NaNs and infinities in the loss and in the new parameters and states. (An update carries a
+// NaN or infinity of a gradient into the parameter or the optimizer's state.) When any rank has found one, all ranks
+// put the copy back, repeat the good steps since then, run the bad step again operator by operator, and say where the
+// first such number came from:
 //
 //   Numerics numerics(executor, "train", threads);
 //   TESSERA_RETURN_IF_ERROR(numerics.keep());
@@ -15,8 +15,8 @@
 //                                                 // of finite operands"
 //   // parameters and states are as before the step
 //
-// What a program keeps itself where gradients overflow, as one with loss scaling does, is finite afterwards and is
-// nobody's business here.
+// A program with loss scaling leaves out updates whose gradients overflow. Its parameters stay finite, so such steps
+// are not bad.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_SESSION_NUMERICS_H
@@ -29,17 +29,17 @@ namespace tessera::rt {
 
 class Numerics {
 public:
-  /// The executor outlives it.
+  /// The executor outlives this object.
   Numerics(Executor &executor, std::string program, int threads);
 
   /// Copies parameters and states.
   Status keep();
-  /// Whether this rank's loss, parameters or states have something that is not finite.
+  /// Whether this rank's loss, parameters or states have a number that is not finite.
   Result<bool> bad(double loss);
-  /// Parameters and states are as keep() found them.
+  /// Sets parameters and states to the copies of keep().
   Status restore();
-  /// All ranks, where restore() has led and a bad step's batch and number are fed: where the first number that is not
-  /// finite comes from, the same sentence on all. Restores once more.
+  /// Called by all ranks, where parameters and states are those before a bad step and its batch and number are fed.
+  /// Says where the first number that is not finite comes from, in the same words on all ranks. Restores once more.
   Result<std::string> explain();
 
 private:
@@ -47,13 +47,13 @@ private:
     uint32_t buffer;
     plan::DType type;
     size_t count;
-    bool watched;           // by who writes it (FiniteWatch)
+    bool watched;           // the backend notes when it gets such a number (FiniteWatch)
     std::vector<char> copy; // in host memory
   };
   size_t bytesOf(const Held &held) const;
-  /// What a buffer holds; on a device through `fetched_`.
+  /// Looks at a buffer's contents; those of a device are fetched first.
   Result<NonFinite> look(uint32_t buffer);
-  /// Notes where buffers first get what is not finite.
+  /// Notes where buffers first get a number that is not finite.
   Status lookAtInputs();
   Status lookAt(const StepDone &done);
   void found(int64_t place, std::string what);
@@ -67,7 +67,7 @@ private:
   const std::shared_ptr<std::atomic<bool>> found_ = std::make_shared<std::atomic<bool>>(false);
   std::vector<char> fetched_;
 
-  // Of explain().
+  // The members below belong to explain().
   std::vector<NonFinite> seen_; // by buffer, of views at what they show
   int64_t place_ = -1;          // in program order; -1: nothing found
   std::string what_;

@@ -38,7 +38,7 @@ Result<Platform> Platform::open(const PlatformOptions &options, World &world) {
   platform.description = std::string(" on ") + (*device)->info().name;
   platform.device = *device;
   platform.backend = findBackend(options.backend)->create(*device);
-  // Whether there is a device world must be the same on all ranks of all machines: the option decides alone.
+  // All ranks of all machines must agree whether there is a device world, so the option alone decides it.
   if (!options.shareDevices)
     platform.deviceWorld = createNcclWorld(world, *device);
   return platform;

@@ -1,7 +1,7 @@
 //===- Platform.h - the device that a rank runs on ---------------------------------------------------===//
 //
-// Picks the backend of a rank and, where it runs on a device, which one, and how its collectives go: by NCCL between
-// devices, or through host memory where ranks may share a device.
+// Chooses a rank's backend. For a backend on devices it also chooses the device, and how collectives run: by NCCL
+// between devices, or through host memory where ranks may share a device.
 //
 //   Result<Platform> platform = Platform::open({"cuda", /*localRank=*/1, /*localRanks=*/2}, world);
 //   Executor::create(plan, *platform->backend, world, load, platform->deviceWorld.get());
@@ -31,11 +31,11 @@ struct Platform {
   std::unique_ptr<World> deviceWorld; // null: collectives go through the host
   std::string description;            // " on NVIDIA H200"; empty on the host
 
-  /// All ranks of `world`, which outlives the result, open theirs with the same options but localRank.
+  /// All ranks of `world` call this with options that differ only in localRank. `world` outlives the result.
   static Result<Platform> open(const PlatformOptions &options, World &world);
 };
 
-/// Which device a rank takes, or the sentence that says why it gets none.
+/// The number of the device that a rank uses, or an error that says why there is none.
 Result<int> deviceOf(const PlatformOptions &options, int devices);
 
 } // namespace tessera::rt

@@ -22,7 +22,7 @@ Status Recovery::begin(const Place &place) {
 Status Recovery::returnTo(Feed &feed, const Place &place) {
   TESSERA_RETURN_IF_ERROR(numerics_->restore());
   const int program = findProgram(s_.executor.plan(), "train");
-  // No batch was left out since.
+  // No batch was left out since the copy was made.
   TESSERA_RETURN_IF_ERROR(feed.seek(copied_->batches()));
   for (int64_t step = copied_->step; step < place.step; ++step) {
     TESSERA_RETURN_IF_ERROR(feed.next());
@@ -49,7 +49,8 @@ Status Recovery::goBack(Place &place) {
   Result<RunPosition> position = reload(s_, *folder);
   if (!position)
     return position.status();
-  // The next batch stays the same: what lies behind it is steps or passed over.
+  // The next batch is the same as without going back: undone steps count as batches that were
+  // passed over.
   const int64_t undone = place.step - position->step;
   place.step = position->step;
   pass(place, undone + 1);
@@ -80,7 +81,7 @@ Status Recovery::handle(Feed &feed, double loss, Place &place) {
     given = "the run has gone back " + std::to_string(kMostRollbacks) + " times before";
   if (!given.empty()) {
     std::atomic_ref(s_.result.notFinite) = true; // ranks may be threads
-    // Nobody leaves, which wakes the others with another error, before all know.
+    // No rank leaves before all have agreed: leaving would end the others with another error.
     static_cast<void>(s_.executor.everyone().barrier());
     return Status::error(text + "; " + given);
   }
@@ -90,7 +91,7 @@ Status Recovery::handle(Feed &feed, double loss, Place &place) {
     s_.console.line("WARNING: " + text + (skip ? "; its update is left out" : ""));
   if (skip) {
     pass(place, 1);
-    copied_ = place; // the same parameters before another batch
+    copied_ = place; // the parameters are the same, only the next batch is another
   } else {
     TESSERA_RETURN_IF_ERROR(goBack(place));
     copied_.reset();

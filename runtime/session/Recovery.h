@@ -1,8 +1,9 @@
 //===- Recovery.h - what --check-numerics does about a bad step --------------------------------===//
 //
-// A step is bad where any rank's loss, gradients or updates are not finite (Numerics.h). Then all ranks do the same:
-// stop, leave the step's update out and go on with the next batch, or return to the last checkpoint and go on with the
-// next batch. Every bad batch is told with the operator that spoilt it.
+// A step is bad where any rank's loss, gradients or updates are not finite (Numerics.h). Then all ranks do the same, as
+// the policy says. They stop, or leave the step's update out and go on with the next batch, or return to the last
+// checkpoint and go on with the next batch. For every bad batch the run names the operator that made the first such
+// number.
 //
 //   Recovery recovery(session, checkpoints);
 //   Place place{step, ahead, last};
@@ -25,43 +26,44 @@ namespace tessera::rt {
 
 /// Where a training run is.
 struct Place {
-  int64_t step = 0;  // so many updates lie behind it,
-  int64_t ahead = 0; // and `step + ahead` batches, counted from the first of epoch 0
+  int64_t step = 0;  // updates that were done
+  int64_t ahead = 0; // `step + ahead` batches were used, counted from the first of epoch 0
   int64_t last = 0;  // the run ends after this step
   int64_t batches() const { return step + ahead; }
 };
 
 class Recovery {
 public:
-  /// In a row left out, and how often the run goes back, before it is given up.
+  /// A run gives up after so many steps in a row that it left out, or after going back so often.
   static constexpr int kMostSkipped = 10, kMostRollbacks = 3;
-  /// Parameters and states are copied before every so manieth step. From there the steps before a bad one are done once
-  /// more, which gives the same bits: copies would otherwise cost most of what the check costs.
+  /// Parameters and states are copied before every so many steps. After a bad step, the steps since the copy are
+  /// repeated, which gives the same bits. A copy before every step would cost most of the check's time.
   static constexpr int64_t kCopyEvery = 16;
 
-  /// Both outlive it.
+  /// Both arguments outlive this object.
   Recovery(Session &session, RunCheckpoints &checkpoints);
 
-  /// Before a step.
+  /// Called before a step.
   Status begin(const Place &place);
   Result<bool> bad(double loss) { return numerics_ ? numerics_->bad(loss) : false; }
   void good() { inARow_ = 0; }
-  /// All ranks, after a step that was bad anywhere: `place` becomes where the run goes on.
+  /// Called by all ranks after a step that was bad on any of them. Sets `place` to where the run goes on.
   Status handle(Feed &feed, double loss, Place &place);
-  /// Nothing, or what happened, for people.
+  /// A line about what was left out or undone; empty if nothing was.
   std::string summary() const;
 
 private:
-  /// Parameters and states as before the step at `place`, and a copy of them; the feed has its batch again.
+  /// Restores parameters and states as they were before the step at `place`, copies them, and feeds that step's batch
+  /// again.
   Status returnTo(Feed &feed, const Place &place);
   Status goBack(Place &place);
-  /// The batch was used up; a run over epochs makes one step fewer.
+  /// Counts batches that were used without an update; a run over epochs then has as many steps fewer.
   void pass(Place &place, int64_t batches) const;
 
   Session &s_;
   RunCheckpoints &checkpoints_;
   std::optional<Numerics> numerics_; // none: nothing is checked
-  std::optional<Place> copied_;      // where the copy was made
+  std::optional<Place> copied_;      // the place at which the copy was made
   int inARow_ = 0, skipped_ = 0, rollbacks_ = 0;
 };
 

@@ -1,7 +1,7 @@
 //===- Replica.h - the unpartitioned program beside a plan ------------------------------------------===//
 //
-// A plan directory holds the program of one rank as `sequential.plan`. A Replica runs it in the process of
-// one rank, on a backend and in a precision of its own, on the same batches:
+// A plan directory holds the unpartitioned program as `sequential.plan`. A Replica runs it in the process of one rank,
+// on a backend and in a precision of its own, on the same batches:
 //
 //   Result<std::unique_ptr<Replica>> judge = Replica::create(plan, "reference", load);  // load.widen: in F64
 //   (*judge)->open("train", data, options, firstStep);
@@ -24,13 +24,13 @@ public:
   static Result<std::unique_ptr<Replica>> create(const PlanDirectory &plan, std::string_view backend,
                                                  const LoadOptions &options);
 
-  /// From now on: program `program`, and the batches that follow batch `firstStep` of the source.
+  /// From now on, program `program` runs on the batches that follow batch `firstStep` of the source.
   Status open(const std::string &program, const std::string &data, const DataOptions &options, int64_t firstStep);
   Status next();
-  /// Runs the program on the batch that next() read; `step` is the number of optimizer steps taken.
+  /// Runs the program on the batch that next() read. `step` is the number of optimizer steps already taken.
   Status step(int64_t step);
 
-  /// The binding of a role and name: of the opened program, or a parameter's or state's. -1: none.
+  /// The binding of a role and name, among those of the opened program and the parameters and states; -1: none.
   int find(plan::Role role, const std::string &name) const;
   Status fetch(int binding, std::vector<double> &values);
   Status set(int binding, const std::vector<double> &values);

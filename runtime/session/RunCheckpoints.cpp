@@ -14,7 +14,7 @@ RunCheckpoints::RunCheckpoints(Session &session, const DataSource &data) : s_(se
 Status RunCheckpoints::check() const {
   if (!writer_ || !s_.leader())
     return Status();
-  TESSERA_RETURN_IF_ERROR(makeDirectory(s_.options.checkpointDir)); // now, and not after hours
+  TESSERA_RETURN_IF_ERROR(makeDirectory(s_.options.checkpointDir)); // an error shows now, and not after hours
   TESSERA_RETURN_IF_ERROR(checkWritable(s_.options.checkpointDir + "/checkpoint"));
   std::vector<int64_t> steps = listCheckpoints(s_.options.checkpointDir);
   if (steps.empty() || steps.back() <= s_.firstStep())
@@ -39,7 +39,7 @@ Status RunCheckpoints::step(int64_t step, int64_t batches, bool due, bool everyo
     return Status();
   if (everyoneReady)
     TESSERA_RETURN_IF_ERROR(writer_->advance());
-  if (step == lastStep()) // a step that was left out, or gone back over
+  if (step == lastStep()) // the step was left out, or the run went back to it
     return Status();
   const RunOptions &o = s_.options;
   const bool each = o.checkpointEvery > 0     ? step % o.checkpointEvery == 0
@@ -51,7 +51,7 @@ Status RunCheckpoints::step(int64_t step, int64_t batches, bool due, bool everyo
 Status RunCheckpoints::finish(int64_t step, int64_t batches) {
   if (!writer_)
     return Status();
-  // A run that had nothing to do leaves the checkpoint that it began with.
+  // A run without steps keeps the checkpoint that it began with.
   const bool there = step == s_.firstStep() && hasFirst();
   if (writer_->lastStep() != step && !there)
     TESSERA_RETURN_IF_ERROR(start(step, batches));

@@ -1,7 +1,7 @@
 //===- RunCheckpoints.h - the checkpoints of a training run ------------------------------------===//
 //
-// When one is due, what it says of where the run is, and the last one to go back to. Nothing happens where the run
-// writes none.
+// Decides when a checkpoint is due, notes the run's position in it, and knows the last one, to which a run can go back.
+// Without --checkpoint-dir the functions do nothing.
 //
 //   RunCheckpoints checkpoints(session, feed.source());
 //   TESSERA_RETURN_IF_ERROR(checkpoints.check());
@@ -20,31 +20,31 @@ namespace tessera::rt {
 
 class RunCheckpoints {
 public:
-  /// Both outlive it.
+  /// Both arguments outlive this object.
   RunCheckpoints(Session &session, const DataSource &data);
 
-  /// The folder must be one that can be written, and what is already in it must not lie ahead of this run: a later
-  /// --resume would take it for this run's.
+  /// Checks that the folder can be written and holds no checkpoint of a later step than the run begins with. A later
+  /// --resume would take such a checkpoint for this run's.
   Status check() const;
 
-  /// This rank's part of what is to be agreed on.
+  /// Whether rank 0 finds a checkpoint due by time; the ranks must agree on it.
   bool due() const;
   bool ready() const { return !writer_ || writer_->ready(); }
 
-  /// After a step: `batches` lie behind it since the first of epoch 0.
+  /// Called after a step. `batches` is the number of batches used since the first of epoch 0.
   Status step(int64_t step, int64_t batches, bool due, bool everyoneReady);
   Status finish(int64_t step, int64_t batches);
 
-  /// All ranks, before the first step: the run has one to go back to.
+  /// Called by all ranks before the first step: writes a checkpoint that the run can go back to, if there is none.
   Status begin(int64_t step, int64_t batches);
-  /// All ranks. Waits for the last one; its folder.
+  /// Called by all ranks. Waits for the last checkpoint and returns its folder.
   Result<std::string> last();
 
 private:
   Status start(int64_t step, int64_t batches);
-  /// Of the last checkpoint: the one that the run began with where it has written none.
+  /// The step of the last checkpoint; if the run has written none, that of the one that it began with.
   int64_t lastStep() const;
-  /// Whether the one that the run begins with is in the folder.
+  /// Whether the checkpoint that the run begins with is in the folder.
   bool hasFirst() const;
 
   Session &s_;

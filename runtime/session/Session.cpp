@@ -52,8 +52,8 @@ Result<int64_t> Session::firstBatch(const DataSource &data) const {
 
 namespace {
 
-/// For the lock of --checkpoint-dir, in seconds: at a first start, where the run before may still be on its way out;
-/// and after a restart, where a file server gives back what a lost machine held (NFS 4: after 90 s).
+/// How many seconds a run waits for the lock of --checkpoint-dir. At a first start the run before may not have ended
+/// yet. After a restart a file server may free the lock of a lost machine only late (NFS 4: after 90 s).
 constexpr double kLockPatience = 2, kLockPatienceOfRestart = 100;
 
 /// "data=2, model=2", or "one rank".
@@ -77,7 +77,7 @@ std::string coordinatesText(const plan::Plan &plan) {
   return text.empty() ? "the only one" : text;
 }
 
-/// The head of a rank's log.
+/// Writes the head of a rank's log.
 void introduceRank(Session &s) {
   const plan::Plan &plan = s.executor.plan();
   s.log.line(s.options.program + ", plan " + s.plan.path + " (" + plan.plan_id() + "), model " + plan.model());
@@ -92,7 +92,7 @@ void introduceRank(Session &s) {
 
 Status introduce(Session &s) {
   introduceRank(s);
-  // Ranks differ a little in scratch, and in arena if shards differ: the largest is told.
+  // Ranks differ a little in scratch memory, and in the arena if their blocks differ. The largest numbers are shown.
   int64_t memory[2] = {int64_t(s.executor.loaded().arenaBytes()), int64_t(s.executor.loaded().scratchBytes())};
   TESSERA_RETURN_IF_ERROR(s.executor.everyone().allReduce(memory, memory, 2, plan::I64, plan::MAX));
   if (!s.leader())
@@ -128,7 +128,7 @@ Status introduce(Session &s) {
   return Status();
 }
 
-/// Where the time of every program went, steps with the same description together.
+/// Prints how long every program's steps took, with equal descriptions added up.
 void printProfile(Session &s) {
   const plan::Plan &plan = s.executor.plan();
   for (int p = 0; p < plan.programs_size(); ++p) {
@@ -199,7 +199,7 @@ static Status runLogged(const PlanDirectory &plan, const RunOptions &options, Wo
   if (options.stepTimeout > 0)
     monitor.emplace(session.executor, world, log, options.stepTimeout);
   std::optional<FolderLock> lock;
-  if (session.leader() && !options.checkpointDir.empty()) { // before anything in the folder is read or renamed
+  if (session.leader() && !options.checkpointDir.empty()) { // taken before the folder is read
     Result<FolderLock> taken =
         FolderLock::take(options.checkpointDir, options.attempt > 0 ? kLockPatienceOfRestart : kLockPatience);
     if (!taken)
@@ -231,7 +231,7 @@ static Status runLogged(const PlanDirectory &plan, const RunOptions &options, Wo
   if (const ProgramRunner *programs = session.executor.capabilities().programs; programs && session.leader())
     if (const std::string notice = programs->notice(); !notice.empty())
       console.line("note: " + notice);
-  // Nobody leaves (and takes its memory along) while another may still read from it.
+  // No rank leaves, and frees its memory, while another may still read from it.
   return session.executor.everyone().barrier();
 }
 

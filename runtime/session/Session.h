@@ -1,6 +1,6 @@
 //===- Session.h - training, evaluating and inferring with a plan ---------------------------------===//
 //
-// What tessera-run does, as a library: one call per rank, on any World, with the same options.
+// The library behind tessera-run. Every rank makes one call, on any World, with the same options.
 //
 //   Result<PlanDirectory> plan = readPlanDirectory("plan");
 //   RunOptions options;
@@ -31,7 +31,7 @@ namespace tessera::rt {
 
 enum class RunMode { Train, Evaluate, Infer, Verify };
 
-/// About a training step whose numbers are not finite (Recovery.h).
+/// What a run does about a training step with numbers that are not finite (Recovery.h).
 enum class NumericsPolicy { Ignore, Stop, Skip, Rollback };
 
 struct RunOptions {
@@ -41,7 +41,8 @@ struct RunOptions {
   bool evalEachEpoch = false; // also after the last step
   int64_t steps = 0;          // 0: as `epochs` says; training counts those of a resumed run too
   int64_t epochs = 0;         // 0: one (verification: three steps)
-  // Of shuffling and augmentation; what is not given is as in the resumed run, or the default.
+  // The seed and switches of shuffling and augmentation. Those that are not given are those of the resumed run, or the
+  // defaults.
   std::optional<uint64_t> seed;
   std::optional<bool> shuffle, augment;
   std::string backend = "cpu";
@@ -79,8 +80,8 @@ struct RunResult {
   double accuracy = -1; // of an evaluation, if the program counts
   bool interrupted = false;
   bool verified = true;
-  bool notFinite = false; // a step was, and the run was to stop; set by every rank
-  bool lasting = false;   // before the first step something failed that would fail again; set by any rank
+  bool notFinite = false; // a step had numbers that are not finite, and the run had to stop; set by every rank
+  bool lasting = false;   // a failure before the first step that would repeat itself; set by any rank
 };
 
 /// Runs one rank. Rank 0 writes to `console` and `result`.
@@ -100,24 +101,25 @@ struct Session {
   Executor &executor;
   const Platform &platform;
   RankLog &log;
-  std::optional<Manifest> resumed = {}; // the checkpoint's that the run starts from,
-  std::string checkpoint = {};          // and its folder
+  std::optional<Manifest> resumed = {}; // the manifest of the checkpoint that the run starts from
+  std::string checkpoint = {};          // the folder of that checkpoint
 
   bool leader() const { return world.rank() == 0; }
-  /// Passes on how something went that does not depend on the other ranks or on chance (RunResult::lasting).
+  /// Passes `status` on. If it is an error, notes that another start would fail alike (RunResult::lasting). For errors
+  /// that depend neither on other ranks nor on chance.
   Status lasting(Status status) const;
   DataOptions dataOptions(bool train) const;
-  /// Steps that the checkpoint has behind it.
+  /// The number of steps that were done before this run.
   int64_t firstStep() const { return resumed ? resumed->position.step : 0; }
   /// The batch that the run begins with, counted from the first of epoch 0.
   Result<int64_t> firstBatch(const DataSource &data) const;
 };
 
-/// What a run starts from, on an executor of the plan or of its sequential program: a checkpoint's parameters,
-/// states and step, a weight file's parameters, or the plan's.
+/// Loads the parameters and states that a run starts from: those of a checkpoint, of a weight file, or of the plan.
+/// `executor` runs the plan or its sequential program.
 Status loadInitialWeights(Session &session, Executor &executor);
 
-/// All ranks. Parameters and states as a checkpoint of this run has them; where that was.
+/// Called by all ranks. Loads parameters and states from a checkpoint of this run and returns its position.
 Result<RunPosition> reload(Session &session, const std::string &checkpoint);
 
 Status train(Session &session);

@@ -1,4 +1,4 @@
-// Where a run starts: from the plan's own weights, a weight set, or a checkpoint.
+// Loads what a run starts from: the plan's own weights, a weight set, or a checkpoint.
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/Folder.h"
 #include "runtime/checkpoint/InitialTensors.h"
@@ -17,7 +17,7 @@ struct Start {
   std::unique_ptr<TensorSource> tensors; // null: the plan has no parameters
   std::optional<Manifest> checkpoint;    // of a resumed run
 
-  /// `checkpoint`: the one to go on from, empty for none.
+  /// `checkpoint` is the one to go on from; empty for none.
   static Result<Start> open(const RunOptions &options, const PlanDirectory &plan, const std::string &checkpoint);
 };
 
@@ -84,7 +84,7 @@ Result<Start> Start::open(const RunOptions &options, const PlanDirectory &plan, 
 
 std::string text(const std::optional<bool> &value) { return !value ? "default" : *value ? "1" : "0"; }
 
-/// Tells of each thing in which the run differs from the one that it goes on with.
+/// Tells every setting in which the run differs from the one that it continues.
 void tellDifferences(Session &s, const Manifest &old) {
   const RunOptions &now = s.options;
   auto differ = [&](const std::string &what, const std::string &was, const std::string &is) {
@@ -119,7 +119,8 @@ Result<std::vector<std::string>> checkpointsToTry(const std::string &resumeDir) 
   return paths;
 }
 
-/// Success if all ranks have it; otherwise the first rank's error on all.
+/// Success if all ranks have success; otherwise all ranks get the error of the first rank that has
+/// one.
 Status agree(Communicator &everyone, const Status &mine) {
   const int32_t all = everyone.size();
   int32_t failed = mine ? all : everyone.rank();
@@ -132,7 +133,8 @@ Status agree(Communicator &everyone, const Status &mine) {
   return Status::error(reinterpret_cast<const char *>(text));
 }
 
-/// Damaged checkpoints in the folder of this run's own make way for those that it will write.
+/// Renames damaged checkpoints in this run's own folder, so that it can write new ones under their
+/// names.
 Status setAside(Session &s, const std::vector<std::string> &damaged) {
   std::error_code error;
   if (!s.leader() || !std::filesystem::equivalent(s.options.resumeDir, s.options.checkpointDir, error))
@@ -174,7 +176,7 @@ Result<Start> loadLatest(Session &s) {
       first = status;
     damaged.push_back(path);
   }
-  return first; // where none fits, it is more likely that the plan is another
+  return first; // if none fits, the plan is more likely another than all are damaged
 }
 
 } // namespace

@@ -1,4 +1,4 @@
-// train.
+// Training: the loop over steps.
 #include "runtime/executor/GlobalTensors.h"
 #include "runtime/launch/Launcher.h"
 #include "runtime/plan/PlanInfo.h"
@@ -14,10 +14,10 @@
 namespace tessera::rt {
 namespace {
 
-/// What the ranks tell each other after a step, and agree on.
+/// The facts that ranks exchange and agree on after a step.
 struct Agreement {
   bool interrupted = false, checkpointDue = false, checkpointReady = true, bad = false;
-  std::vector<double> seconds; // by rank: that it worked by itself; empty: not every rank knows
+  std::vector<double> seconds; // every rank's own time; empty: not every rank knows its own
 
   static Result<Agreement> on(Communicator &everyone, const RunCheckpoints &checkpoints, bool bad,
                               std::optional<double> seconds) {
@@ -55,7 +55,7 @@ Result<std::vector<std::string>> hostsOf(Communicator &everyone) {
   return hosts;
 }
 
-/// What the program itself says of a step besides its loss, for the log: of rank 0.
+/// The scalars besides the loss that a program computes in a step, for the log. They are rank 0's.
 class StepScalars {
 public:
   explicit StepScalars(Executor &executor) : executor_(executor) {
@@ -101,7 +101,7 @@ void summarise(Session &s, const Progress &progress, int64_t steps, double first
     s.console.line(ranks);
 }
 
-/// That the trace which was asked for can be made. A run that was resumed may have gone past its steps.
+/// Checks that the requested trace can be made. A resumed run may be past its steps.
 Status checkTrace(const Session &s, int64_t first, int64_t last) {
   const StepRange &range = s.options.trace;
   if (range.first == 0 || range.last <= first)
@@ -109,7 +109,7 @@ Status checkTrace(const Session &s, int64_t first, int64_t last) {
   if (range.first > last)
     return Status::error("--trace: there is no step " + std::to_string(range.first) + ", the run ends after step " +
                          std::to_string(last));
-  return s.leader() ? checkWritable(s.options.traceFile) : Status(); // before the steps, not after them
+  return s.leader() ? checkWritable(s.options.traceFile) : Status(); // fails before the steps, not after them
 }
 
 } // namespace
@@ -243,7 +243,7 @@ Status train(Session &s) {
   }
   if (trace)
     TESSERA_RETURN_IF_ERROR(trace->finish());
-  // Every rank's: where it is a process, its exit code tells a supervisor that this was no end of the training.
+  // Set on every rank. In a rank that is a process, the exit code tells the supervisor that training has not ended.
   if (stopped)
     std::atomic_ref(s.result.interrupted).store(true);
   if (s.leader()) {

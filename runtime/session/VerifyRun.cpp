@@ -46,7 +46,7 @@ struct Distance {
   }
 };
 
-/// A NaN on one side only is an infinite distance.
+/// The distance of two values. A NaN on one side only gives an infinite distance.
 Distance distance(const std::vector<double> &expected, const std::vector<double> &found) {
   Distance d;
   double squares = 0;
@@ -68,9 +68,9 @@ struct Compared {
   std::string what;
   plan::Role role = plan::ROLE_INVALID;
   int binding = -1;    // of the sequential plan
-  Distance found = {}; // the plan's, from the exact result
-  Distance noise = {}; // the samples'
-  Distance scale = {}; // the exact result's, from zero
+  Distance found = {}; // of the plan's result from the exact result
+  Distance noise = {}; // of the samples' results from the exact result
+  Distance scale = {}; // of the exact result from zero
   bool failed = false;
   double relative() const { return found.absolute == 0 ? 0 : found.absolute / std::max(scale.absolute, 1e-30); }
 };
@@ -96,7 +96,7 @@ public:
     return Status();
   }
 
-  /// Runs `steps` steps of a program on all sides.
+  /// Runs `steps` steps of the plan, of the judge and of the samples.
   Status run(const std::string &name, bool training, int64_t steps) {
     int program = findProgram(s_.executor.plan(), name);
     DataOptions data = s_.dataOptions(training);
@@ -175,13 +175,13 @@ private:
       return s_.options.tolerance;
     return sampled() ? 1e-6 : 1e-10;
   }
-  /// Whether rounding carries further than the last digits of F64.
+  /// Whether rounding errors are larger than the last digits of F64, so that they must be sampled.
   bool sampled() const { return !s_.options.widen || half_; }
   double rmsFactor() const { return half_ > 0 ? kHalfRmsFactor : kRmsFactor; }
   double worstFactor() const { return half_ > 0 ? kHalfWorstFactor : kWorstFactor; }
-  /// By how much rounding moves what products are computed from, relatively.
+  /// The relative rounding error of the operands of products.
   double unit() const { return std::max(half_, std::ldexp(1.0, s_.options.tf32 ? -10 : -23)); }
-  /// The same of the coarsest type of 16 bits in the sequential program; 0: it has none.
+  /// The relative rounding error of the coarsest 16-bit type in the sequential program; 0 if it has none.
   static double halfUnit(const plan::Plan &plan) {
     double unit = 0;
     for (const plan::Buffer &b : plan.buffers())
@@ -237,7 +237,7 @@ private:
                            {"relative_difference", loss.relative()}});
   }
 
-  /// Decides about one step's tensors, and starts the next from the plan's.
+  /// Judges the tensors of one step. The next step starts from the plan's parameters on all sides.
   Status judge(std::vector<Compared> &compared, int64_t step) {
     if (!sampled()) {
       judgeExact(compared);
@@ -257,8 +257,8 @@ private:
   }
 
   void judgeExact(std::vector<Compared> &compared) const {
-    // A tensor whose exact value is zero (the gradient of a bias before a normalisation) holds
-    // rounding errors only: it is measured against the others of its role.
+    // A tensor whose exact value is zero (the gradient of a bias before a normalisation) holds only rounding errors. So
+    // it is compared with the size of the other tensors of its role.
     std::map<plan::Role, double> floor;
     for (const Compared &c : compared)
       floor[c.role] = std::max(floor[c.role], 1e-3 * c.scale.absolute);
@@ -268,13 +268,13 @@ private:
     }
   }
 
-  /// Whether any failed.
+  /// Whether any tensor failed.
   bool judgeRounded(std::vector<Compared> &compared) const {
     bool any = false;
     for (Compared &c : compared) {
       double worst = std::max(tolerance() * c.scale.absolute, worstFactor() * c.noise.absolute);
       double rms = std::max(tolerance() * c.scale.rms, rmsFactor() * c.noise.rms);
-      // Whole numbers: only near ties may fall to the other side.
+      // Counts are whole numbers: only predictions that nearly tie may change.
       if (c.role == plan::CORRECT)
         worst = rms = 2 * c.noise.absolute;
       c.failed = !(c.found.absolute <= worst && c.found.rms <= rms);
@@ -283,8 +283,8 @@ private:
     return any;
   }
 
-  /// The sequential program in the plan's precision on the present batch; all but the first with
-  /// parameters moved by up to a unit in the last place.
+  /// Runs the sequential program in the plan's precision on the present batch. All samples but the first move the
+  /// parameters by up to one unit in the last place.
   Status sample(int index, int64_t step, std::vector<Compared> &compared) {
     std::mt19937_64 random(static_cast<uint64_t>(index));
     std::uniform_real_distribution<double> move(-1, 1);
@@ -297,7 +297,7 @@ private:
           value *= 1 + unit() * move(random);
         TESSERA_RETURN_IF_ERROR(sampler_->set(binding, values));
         std::vector<double> &by = moved[binding];
-        TESSERA_RETURN_IF_ERROR(sampler_->fetch(binding, by)); // as rounded to the type as held
+        TESSERA_RETURN_IF_ERROR(sampler_->fetch(binding, by)); // as rounded to the type of the buffer
         for (size_t i = 0; i < by.size(); ++i)
           by[i] -= held[i];
         continue;
@@ -318,8 +318,8 @@ private:
   }
 
   Session &s_;
-  const double half_;                               // what rounding to 16 bits moves; 0: nothing does
-  std::unique_ptr<Replica> judge_, sampler_;        // on rank 0; no sampler where nothing is sampled
+  const double half_;                               // the rounding error of 16-bit operands; 0: there are none
+  std::unique_ptr<Replica> judge_, sampler_;        // set on rank 0 only; the sampler only where samples are needed
   std::map<int, std::vector<double>> held_, after_; // parameters and states before and after a step
   std::vector<Compared> all_;
   int64_t steps_ = 0;
@@ -331,7 +331,7 @@ Status verify(Session &s) {
   Verifier verifier(s);
   TESSERA_RETURN_IF_ERROR(verifier.start());
   const plan::Plan &plan = s.executor.plan();
-  // Evaluation first: it reads the weights that training then changes.
+  // Evaluation runs first, since it reads the weights that training then changes.
   for (const char *name : {"infer", "eval"})
     if (findProgram(plan, name) >= 0)
       TESSERA_RETURN_IF_ERROR(verifier.run(name, false, 1));
