@@ -83,7 +83,7 @@ Status Cifar10Producer::produce(int64_t batch, const std::vector<void *> &buffer
   return Status();
 }
 
-/// Inputs and target are what the set can give.
+/// Checks that the data set can fill the inputs and the target.
 Status checkRequests(const std::vector<BatchRequest> &requests) {
   if (requests[0].target || requests.size() > 2 || (requests.size() == 2 && !requests[1].target))
     return Status::error("cifar10 feeds models with one input, the image; this one has " +

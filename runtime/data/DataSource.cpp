@@ -19,7 +19,8 @@ std::string nameOf(size_t index, const BatchRequest &request) {
   return request.target ? "the target" : "input " + std::to_string(index);
 }
 
-/// Requests come from a plan: sensible boxes, a batch size, the target last. Fills in their sizes.
+/// Requests come from a plan. Checks that their boxes make sense, that there is a batch size and
+/// that the target is last. Fills in their sizes.
 Status checkRequests(const std::vector<BatchRequest> &requests, const Spec &spec, std::vector<uint64_t> &bytes) {
   if (requests.empty())
     return Status::error("the program reads no data: it has neither inputs nor a target");
@@ -47,7 +48,7 @@ Status checkRequests(const std::vector<BatchRequest> &requests, const Spec &spec
   return Status();
 }
 
-/// Options in the specification go before those of the program.
+/// Options in the specification take precedence over those of the program.
 Status mergeOptions(const Spec &spec, DataOptions &options) {
   for (auto [name, field] : {std::pair{"shuffle", &options.shuffle}, {"augment", &options.augment}}) {
     if (!spec.options.count(name))

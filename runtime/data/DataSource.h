@@ -48,24 +48,24 @@
 
 namespace tessera::rt {
 
-/// The box of one model input (or of the target) that a rank holds. Dimension 0 counts samples, but in inputs without
-/// a batch dimension (batchOf).
+/// The box of one model input (or of the target) that a rank holds. Dimension 0 counts samples, except in inputs
+/// without a batch dimension (batchOf).
 struct BatchRequest {
   std::vector<int64_t> globalShape, offset, shape;
   plan::DType dtype = plan::F32;
   bool target = false;
   int64_t idLimit = 0;   // values are below this, ids of a vocabulary; 0: not known
-  std::string name = {}; // in the model; with an initializer, so that lists may leave it out
+  std::string name = {}; // the input's name in the model; an input with an initializer may be left out of a list
 };
 
 struct DataOptions {
   uint64_t seed = 0;                    // of shuffling and augmentation
   bool train = true;                    // the training split, shuffled and augmented; else the evaluation split
   std::optional<bool> shuffle, augment; // instead of what `train` and the kind of source imply
-  int threads = 1;                      // that decode samples, where that is work
+  int threads = 1;                      // threads that decode samples, where decoding takes time
   int prefetch = 2;                     // batches prepared ahead by a thread; 0: none, next() computes
-  bool leader = true;                   // gives the notices that all ranks would give alike
-  /// Told of every batch that was prepared, by the thread that did it; null: nobody.
+  bool leader = true;                   // gives the notices that would be the same on all ranks
+  /// Called for every batch by the thread that prepared it; may be null.
   using Time = std::chrono::steady_clock::time_point;
   using Produced = std::function<void(int64_t batch, Time begin, Time end)>;
   Produced produced;
@@ -74,28 +74,27 @@ struct DataOptions {
 class DataSource {
 public:
   virtual ~DataSource() = default;
-  /// Fills one buffer per request, in their order, with this rank's boxes of the next global batch:
-  /// row-major, in the request's dtype. After an error the source stands where it stood.
+  /// Fills one buffer per request, in their order, with this rank's boxes of the next global batch, row-major and in
+  /// the request's dtype. After an error the next call tries the same batch again.
   virtual Status next(const std::vector<void *> &hostBuffers) = 0;
   /// Global batches in an epoch, at least 1; the same on all ranks.
   virtual int64_t batchesPerEpoch() const = 0;
   /// Global samples in an epoch that are used: batches times batch size.
   virtual int64_t samplesPerEpoch() const = 0;
-  /// The next batch will be number `batch`, counted from the first of epoch 0: epoch e starts with
-  /// e * batchesPerEpoch().
+  /// Sets the number of the next batch, counted from the first of epoch 0: epoch e begins with e * batchesPerEpoch().
   virtual Status seek(int64_t batch) = 0;
-  /// What happened since the last call that a person should know: files that were skipped.
+  /// Messages for a person since the last call, such as files that were skipped.
   virtual std::vector<std::string> takeNotices() = 0;
   /// One line for people: "cifar10 /data/cifar10: 50000 samples, 10 classes, shuffled".
   virtual std::string describe() const = 0;
 };
 
-/// The global batch: what dimension 0 of the target counts, of a program without one that of its first input that is
-/// no scalar; 0: there is none. An input whose dimension 0 is another has no batch dimension.
+/// The size of the global batch: dimension 0 of the target. Without a target, it is dimension 0 of the first input that
+/// is no scalar; 0 if there is none. An input whose dimension 0 differs has no batch dimension.
 int64_t batchOf(const std::vector<BatchRequest> &requests);
 
-/// One request per model input, in order, then, if the program has one, the target. Only `npy` fills inputs without a
-/// batch dimension.
+/// Opens a source. `requests` has one request per model input, in order, and then that of the target if the program has
+/// one. Only `npy` fills inputs without a batch dimension.
 Result<std::unique_ptr<DataSource>> openDataSource(const std::string &spec, const std::vector<BatchRequest> &requests,
                                                    const DataOptions &options);
 

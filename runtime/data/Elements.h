@@ -17,7 +17,7 @@
 
 namespace tessera::rt {
 
-/// offset and shape have the array's rank and lie within it.
+/// Whether the box lies in the array. offset and shape have the array's rank.
 bool boxInside(const std::vector<int64_t> &whole, const std::vector<int64_t> &offset,
                const std::vector<int64_t> &shape);
 
@@ -29,7 +29,7 @@ Status forEachRun(const std::vector<int64_t> &whole, const std::vector<int64_t> 
   for (int64_t extent : shape)
     if (extent == 0)
       return Status();
-  // Dimensions from `split` on are one piece: full ones inside, and the one that cuts them.
+  // Dimensions from `split` on are one piece: all that the box holds whole, and the one before them.
   size_t split = whole.size();
   int64_t length = 1;
   while (split > 0) {
@@ -55,7 +55,7 @@ Status forEachRun(const std::vector<int64_t> &whole, const std::vector<int64_t> 
 /// Stores floats as elements `at`, `at` + 1, ... of a buffer of a floating-point type.
 void storeFloats(std::span<const float> values, plan::DType dtype, void *buffer, int64_t at);
 
-/// Stores one value as element `at` of a buffer of any type; fits by the caller's care.
+/// Stores one value as element `at` of a buffer of any type. The caller ensures that it fits.
 void storeInteger(int64_t value, plan::DType dtype, void *buffer, int64_t at);
 
 } // namespace tessera::rt

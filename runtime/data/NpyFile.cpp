@@ -67,7 +67,7 @@ Result<NpyWriter> NpyWriter::create(const std::string &path, plan::DType dtype, 
     return file.status();
   const std::string header = formatNpyHeader(dtype, shape);
   TESSERA_RETURN_IF_ERROR(file->write(header.data(), header.size()));
-  if (bytes > 0) // the last byte makes the file as long as it must be
+  if (bytes > 0) // writing the last byte gives the file its size
     TESSERA_RETURN_IF_ERROR(file->writeAt(header.size() + bytes - 1, "", 1));
   return NpyWriter(path, std::move(*file), shape, size, header.size());
 }

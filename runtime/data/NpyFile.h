@@ -33,7 +33,7 @@ public:
   const std::string &path() const { return path_; }
   plan::DType dtype() const { return header_.dtype; }
   const std::vector<int64_t> &shape() const { return header_.shape; }
-  /// Of all elements.
+  /// The size of all elements in bytes.
   uint64_t bytes() const { return header_.dataBytes; }
 
   /// Copies a box to `out`, packed, row-major.
@@ -50,7 +50,7 @@ private:
 class NpyWriter {
 public:
   static Result<NpyWriter> create(const std::string &path, plan::DType dtype, const std::vector<int64_t> &shape);
-  /// Writes a packed, row-major box. What no box covers is zero.
+  /// Writes a packed, row-major box. Elements that no box covers are zero.
   Status writeBox(const std::vector<int64_t> &offset, const std::vector<int64_t> &shape, const void *data);
   Status commit() { return file_.commit(); }
 

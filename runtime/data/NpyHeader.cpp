@@ -17,7 +17,7 @@ struct TypeName {
   std::string_view text;
   plan::DType dtype;
 };
-// The first name of a type is the one that is written.
+// Of several names of a type, the first is the one that is written.
 constexpr TypeName kTypes[] = {{"<f4", plan::F32},  {"<f8", plan::F64}, {"<f2", plan::F16}, {"<V2", plan::BF16},
                                {"|V2", plan::BF16}, {"<i8", plan::I64}, {"<i4", plan::I32}, {"|i1", plan::I8},
                                {"<i1", plan::I8},   {"|u1", plan::U8},  {"<u1", plan::U8},  {"|b1", plan::BOOL},
@@ -202,7 +202,7 @@ Result<NpyHeader> parseNpyHeader(const char *data, uint64_t size, bool ids) {
   header.dataOffset = start + length;
   TESSERA_RETURN_IF_ERROR(parseDictionary(std::string_view(data + start, length), ids, header));
   header.dataBytes = header.elementBytes;
-  bool empty = false; // a zero makes the product zero, but the others must still be sensible
+  bool empty = false; // a zero makes the product zero, but all other sizes are checked as well
   for (int64_t extent : header.shape) {
     empty |= extent == 0;
     if (extent > 0 && (__builtin_mul_overflow(header.dataBytes, uint64_t(extent), &header.dataBytes) ||

@@ -23,7 +23,7 @@
 namespace tessera::rt {
 
 struct NpyHeader {
-  plan::DType dtype = plan::DTYPE_INVALID; // of u2, u4 and u8: DTYPE_INVALID
+  plan::DType dtype = plan::DTYPE_INVALID; // DTYPE_INVALID for u2, u4 and u8
   uint64_t elementBytes = 0;
   std::vector<int64_t> shape; // empty: a scalar; a dimension may be 0
   uint64_t dataOffset = 0;    // where the first element lies
@@ -33,8 +33,8 @@ struct NpyHeader {
 /// No file has more bytes than this in front of its data.
 constexpr uint64_t kMostNpyHeader = 12 + 65536;
 
-/// The header at the start of a file of which `size` bytes are given. `ids`: the unsigned integers that
-/// token files hold and plans do not, u2, u4 and u8, are accepted too.
+/// Parses the header at the start of a file, of which `size` bytes are given. With `ids`, the unsigned integers of
+/// token files (u2, u4 and u8), which plans do not have, are accepted too.
 Result<NpyHeader> parseNpyHeader(const char *data, uint64_t size, bool ids = false);
 
 /// The bytes in front of the data of such an array (version 1.0, or 2.0 if the shape needs it).

@@ -72,7 +72,7 @@ Status NpyProducer::produce(int64_t batch, const std::vector<void *> &buffers) {
   return Status();
 }
 
-/// The file fits the request apart from the number of samples.
+/// Checks that the file fits the request, except for the number of samples.
 Status checkFile(const NpyFile &file, const BatchRequest &request, size_t index, bool batched) {
   std::vector<int64_t> expected = request.globalShape;
   bool fits = file.dtype() == request.dtype && file.shape().size() == expected.size();
@@ -103,7 +103,7 @@ Result<std::vector<std::string>> pathsByPlace(const Spec &spec, const std::vecto
   return spec.paths;
 }
 
-/// By what name a file is given for it.
+/// The name by which a user gives the file of a request.
 std::string nameFor(const BatchRequest &request) { return request.target ? kTargetName : request.name; }
 
 Result<std::vector<std::string>> pathsByName(const Spec &spec, const std::vector<BatchRequest> &requests) {
@@ -130,7 +130,7 @@ Result<std::vector<std::string>> pathsByName(const Spec &spec, const std::vector
   return paths;
 }
 
-/// Files that stand at one input's place and have another one's name.
+/// Files that are given at one input's place and have another input's name.
 std::vector<std::string> exchanged(const std::vector<std::string> &paths, const std::vector<BatchRequest> &requests) {
   std::vector<std::string> notices;
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -180,7 +180,7 @@ Result<std::unique_ptr<BatchProducer>> openNpy(const ProducerContext &context) {
   Result<int64_t> seed = spec.integer("seed", int64_t(fallback >> 1), 0, INT64_MAX);
   if (!seed)
     return seed.status();
-  // The whole file as one batch is meant literally: nothing to shuffle.
+  // If the whole file is one batch, its order is meant: nothing is shuffled.
   const bool shuffle = context.options.shuffle.value_or(false) && samples != context.batch;
   return std::unique_ptr<BatchProducer>(std::make_unique<NpyProducer>(
       std::move(open), requests, context.batch, samples, spec.options.count("seed") ? uint64_t(*seed) : fallback,

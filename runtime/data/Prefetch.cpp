@@ -47,7 +47,7 @@ private:
     return status;
   }
   void run();
-  /// Forgets what was prepared; the thread goes on at position_. The lock is held.
+  /// Drops the prepared batches; the thread goes on at position_. The caller holds the lock.
   void restart() {
     while (!ready_.empty()) {
       spare_.push_back(std::move(ready_.front()));
@@ -67,9 +67,9 @@ private:
   std::condition_variable wake_;
   std::thread thread_;
   std::deque<Prepared> ready_, spare_; // batches position_, position_ + 1, ...; buffers for reuse
-  int64_t position_ = 0;               // of next()
-  int64_t begun_ = 0;                  // of the thread
-  uint64_t generation_ = 0;            // counts restarts: what was begun before one is dropped
+  int64_t position_ = 0;               // the batch that next() gives next
+  int64_t begun_ = 0;                  // the batch that the thread prepares next
+  uint64_t generation_ = 0;            // counts restarts; batches begun before the last one are dropped
   bool stopping_ = false;
 };
 

@@ -1,8 +1,8 @@
 //===- Prefetch.h - a running position over a producer, and a thread that works ahead ---------===//
 //
-// prefetch(producer, requests, samples per epoch, depth): `depth` batches are kept ready in buffers
-// of their own; depth 0 computes in next(). The thread starts with the first next(). `produced` is told of
-// every batch.
+// prefetch(producer, bytes of each request, batch size, depth): up to `depth` batches are prepared
+// ahead, each in buffers of its own. With depth 0, next() computes the batch. The thread starts with
+// the first next(). `produced` is called for every batch.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_DATA_PREFETCH_H

@@ -1,8 +1,7 @@
 //===- Producer.h - the random access that a data source is built on --------------------------===//
 //
-// A kind of source implements this; DataSource.cpp adds the running position and the thread that
-// works ahead. produce() is a function of the batch number: any order, any number of times, the
-// same bytes.
+// A kind of source implements this; DataSource.cpp adds the running position and the thread that works ahead. produce()
+// is a function of the batch number: it gives the same bytes in any order and any number of times.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_DATA_PRODUCER_H
@@ -19,12 +18,12 @@ public:
   virtual int64_t batchesPerEpoch() const = 0;
   virtual Status produce(int64_t batch, const std::vector<void *> &buffers) = 0;
   virtual std::string describe() const = 0;
-  /// As DataSource's; from any thread.
+  /// Like DataSource's function. May be called from any thread.
   virtual std::vector<std::string> takeNotices() { return {}; }
 };
 
-/// What every kind gets to know. The requests were checked: boxes inside their shapes, sizes that fit, and dimension 0
-/// is the batch, but of kinds that fill inputs without one (Spec::fillsWhole).
+/// The facts that every kind of source gets. The requests were checked: boxes lie inside their shapes and sizes fit.
+/// Dimension 0 is the batch, except for kinds that also fill inputs without one (Spec::fillsWhole).
 struct ProducerContext {
   const Spec &spec;
   const std::vector<BatchRequest> &requests;

@@ -37,13 +37,13 @@ template <typename... Words> uint64_t hash(Words... words) {
 /// [0, 1), 53 bits.
 inline double unitInterval(uint64_t bits) { return double(bits >> 11) * 0x1p-53; }
 
-/// Uniform in [0, n), n >= 1; the bias of n / 2^64 is of no interest here.
+/// Uniform in [0, n), n >= 1. The bias of n / 2^64 does not matter here.
 inline int64_t below(uint64_t bits, int64_t n) {
   return int64_t(uint64_t((static_cast<unsigned __int128>(bits) * uint64_t(n)) >> 64));
 }
 
-/// Mean 0, variance 1, nearly normal: the sum of four uniform numbers (Irwin-Hall), no
-/// transcendental function and so the same on every machine.
+/// Mean 0, variance 1, nearly normal: the sum of four uniform numbers (Irwin-Hall). It needs no transcendental
+/// function, so it is the same on every machine.
 inline float nearlyNormal(uint64_t bits) {
   const auto sum = float((bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) + (bits >> 48));
   return (sum - 131070.0f) * (1.7320508f / 65536.0f);

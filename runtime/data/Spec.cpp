@@ -15,7 +15,8 @@ bool isName(std::string_view text) {
   });
 }
 
-/// Of a model: anything that cannot be the start of a path with '=' in it, which is written ./a=b.
+/// Whether the text can be an input's name. A path with '=' in it is written ./a=b, so that a name
+/// has no '/'.
 bool isInputName(std::string_view text) { return !text.empty() && text.find('/') == std::string_view::npos; }
 
 std::vector<std::string> split(const std::string &text, char separator) {

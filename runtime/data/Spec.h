@@ -27,11 +27,11 @@ struct Spec {
   std::vector<std::pair<std::string, std::string>> named; // input and path, of kinds whose files have names
   std::map<std::string, std::string> options;
 
-  /// Does this kind fill inputs without a batch dimension, too?
+  /// Whether this kind also fills inputs without a batch dimension.
   bool fillsWhole() const { return kind == "npy"; }
-  /// Is a part NAME=VALUE that is no option of all kinds a file?
+  /// Whether a part NAME=VALUE names a file, unless NAME is an option of all kinds.
   bool namesFiles() const { return kind == "npy"; }
-  /// Every option is one of `names` or of those that all kinds have.
+  /// Checks that every option is one of `names` or of those that all kinds have.
   Status knows(const std::vector<std::string> &names) const;
   /// The option's value, or `otherwise` if it is not there.
   Result<int64_t> integer(const std::string &name, int64_t otherwise, int64_t least, int64_t most) const;

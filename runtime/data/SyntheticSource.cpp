@@ -17,7 +17,7 @@ constexpr double kTwoPi = 6.283185307179586;
 /// Samples of the evaluation split are numbered from here.
 constexpr int64_t kEvaluation = int64_t{1} << 40;
 
-// What a hash is for: first word after the seed.
+// The first word of a hash after the seed; it says what the hash is for.
 enum Stream : uint64_t { kClass, kShape, kSample, kNoise, kToken, kChain };
 
 struct Settings {
@@ -95,7 +95,7 @@ void PatternMaker::fill(int64_t sample, int64_t cls, float *out) {
   } else {
     std::fill_n(out, elements(), 0.0f);
     const int64_t width = box.back(), channels = box[1];
-    const int64_t rows = elements() / (width * channels); // of one channel
+    const int64_t rows = elements() / (width * channels); // of one channel in the box
     for (const Wave &wave : waves(noisy ? sample : 0, cls, gain)) {
       auto angle = [&](size_t d, int64_t at) { // of coordinate `at` of dimension d
         return kTwoPi * double(wave.periods[d - 2]) * (double(at) + 0.5) / double(whole[d]);
@@ -130,8 +130,8 @@ void PatternMaker::fill(int64_t sample, int64_t cls, float *out) {
 void PatternMaker::addNoise(int64_t sample, float *out) const {
   const uint64_t key = hash(settings_.seed, kNoise, stream_, sample);
   const auto amount = float(settings_.noise);
-  // The box without its batch dimension; a number belongs to an element's place in the whole
-  // sample.
+  // The box and the sample without the batch dimension. An element's random number belongs to its
+  // place in the whole sample.
   const std::vector<int64_t> whole(request_.globalShape.begin() + 1, request_.globalShape.end());
   const std::vector<int64_t> offset(request_.offset.begin() + 1, request_.offset.end());
   const std::vector<int64_t> shape(request_.shape.begin() + 1, request_.shape.end());
@@ -194,7 +194,7 @@ void SyntheticProducer::chain(uint64_t key, int64_t ahead, int64_t from, int64_t
 
 void SyntheticProducer::fillTokens(const BatchRequest &request, uint64_t stream, int64_t sample, int64_t cls,
                                    void *buffer, int64_t at) const {
-  // Lines along the last dimension; each is a sequence with draws of its own.
+  // Every line along the last dimension is a sequence with random draws of its own.
   std::vector<int64_t> whole(request.globalShape.begin() + 1, request.globalShape.end());
   std::vector<int64_t> offset(request.offset.begin() + 1, request.offset.end());
   std::vector<int64_t> shape(request.shape.begin() + 1, request.shape.end());
@@ -252,7 +252,7 @@ Status SyntheticProducer::produce(int64_t batch, const std::vector<void *> &buff
 
 bool isTokens(const BatchRequest &request) { return !isFloatType(request.dtype) && request.dtype != plan::BOOL; }
 
-/// Values up to `most` fit the request's dtype.
+/// Checks that values up to `most` fit the request's dtype.
 Status checkRange(const Spec &spec, const BatchRequest &request, int64_t most) {
   const int64_t limit = request.dtype == plan::I8     ? 127
                         : request.dtype == plan::U8   ? 255

@@ -150,7 +150,7 @@ Result<std::unique_ptr<BatchProducer>> openTokens(const ProducerContext &context
   if (dtype != spec.options.end() && dtype->second != "u16" && dtype->second != "u32")
     return Status::error("data source '" + spec.text + "': dtype is u16 or u32, not '" + dtype->second + "'");
   const uint64_t plainBytes = dtype != spec.options.end() && dtype->second == "u32" ? 4 : 2;
-  // Whatever fits in the model's type, if nothing else is known.
+  // If nothing else is known, every id that fits the model's type is allowed.
   int64_t limit = std::numeric_limits<int32_t>::max();
   for (const BatchRequest &request : context.requests)
     if (request.idLimit > 0)
@@ -168,7 +168,7 @@ Result<std::unique_ptr<BatchProducer>> openTokens(const ProducerContext &context
       return file.status();
     file->first = tokens;
     tokens += file->count;
-    if (file->count > 0) // an empty one would have the same first token as the next
+    if (file->count > 0) // an empty file would have the same first token as the next one
       files.push_back(std::move(*file));
   }
   const int64_t length = context.requests[0].globalShape[1];

@@ -3,7 +3,7 @@
 //   WorkerPool pool(4);                                        // the caller and three more
 //   pool.run(32, [&](int worker, int64_t i) { ... });          // i = 0 .. 31, each once, in any order
 //
-// Returns when all are done. One caller at a time.
+// run() returns when all calls are done. Only one thread at a time may call it.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_DATA_WORKERPOOL_H
@@ -29,7 +29,7 @@ public:
       for (int worker = 1; worker < threads; ++worker)
         threads_.emplace_back([this, worker] { serve(worker); });
     } catch (const std::system_error &) {
-      // The system gives no more: those that are there do the work.
+      // The system gives no more threads; those that exist do the work.
     }
   }
   ~WorkerPool() {

@@ -1,8 +1,8 @@
 //===- ImageDecoder.h - pixels of JPEG and PNG files ------------------------------------------===//
 //
-// What a file is, its first bytes say, not its name. Every image becomes 8-bit RGB: grey levels and
-// palettes are expanded, 16-bit samples are scaled, CMYK is multiplied out, alpha is dropped, as
-// Pillow's convert("RGB") does. EXIF orientation is not applied.
+// The first bytes of a file, not its name, tell its format. Every image becomes 8-bit RGB: grey levels and palettes are
+// expanded, 16-bit samples are scaled, CMYK is multiplied out, alpha is dropped, as Pillow's convert("RGB") does. EXIF
+// orientation is not applied.
 //
 //   ImageDecoder decoder(bytes.data(), bytes.size());
 //   TESSERA_RETURN_IF_ERROR(decoder.readHeader());           // decoder.width(), decoder.height()
@@ -41,10 +41,10 @@ struct PixelBox {
 
 class ImageDecoder {
 public:
-  /// No image has more pixels, or more of them in a row or column.
+  /// Images with more pixels, or more of them in a row or column, are refused.
   static constexpr int64_t kMostPixels = int64_t{1} << 26, kMostSide = 65500;
 
-  /// The bytes of a file, which outlive this.
+  /// Takes the bytes of a file, which outlive the decoder.
   ImageDecoder(const void *data, size_t size);
   ~ImageDecoder();
   ImageDecoder(const ImageDecoder &) = delete;
@@ -53,10 +53,10 @@ public:
   Status readHeader();
   int64_t width() const;
   int64_t height() const;
-  /// By how much decode can reduce: 8, 4, 2 and 1, or only 1.
+  /// The largest reduction that decode can apply: 8 for some formats, else 1.
   int mostReduction() const;
 
-  /// Once, after readHeader. `box`, not empty, lies in the image as stored; `reduction` is 1, 2, 4 or 8.
+  /// Called once, after readHeader. `box` is not empty and lies in the image as stored; `reduction` is 1, 2, 4 or 8.
   Status decode(const PixelBox &box, int reduction, Pixels &pixels);
 
   /// Of one kind of file.

@@ -1,4 +1,4 @@
-// In the place of ImageFolderSource.cpp where the libraries are missing.
+// Replaces ImageFolderSource.cpp in builds without the image libraries.
 #include "runtime/data/image/ImageFolderSource.h"
 
 namespace tessera::rt {

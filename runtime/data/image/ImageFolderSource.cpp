@@ -27,15 +27,15 @@ struct Settings {
   uint64_t seed = 0;
 };
 
-/// The part of an image that becomes the input, what of the image its filter may see, and whether
-/// it is mirrored.
+/// The part of an image that becomes the input, the part that the filter may read, and whether the
+/// result is mirrored.
 struct View {
   CropBox box;
   PixelBox seen;
   bool flip = false;
 };
 
-/// As torchvision's RandomResizedCrop draws it: ten tries, then the middle.
+/// Draws like torchvision's RandomResizedCrop: up to ten tries, then the middle of the image.
 View randomView(int64_t width, int64_t height, const Settings &settings, uint64_t bits) {
   const auto w = double(width), h = double(height);
   View view;
@@ -71,7 +71,7 @@ View middleView(int64_t width, int64_t height, int64_t wantedWidth, int64_t want
   const double down = double(wantedHeight) * double(resize) / shorter;
   const double scale = std::max(across / w, down / h);
   auto side = [&](double stored, int64_t least) {
-    // A hair more, as the exact product of the side that decides may round down.
+    // A tiny amount is added, since the exact product of the side that decides may be rounded down.
     return std::max(std::floor(stored * scale + 1e-6), double(least));
   };
   const double newWidth = side(w, wantedWidth), newHeight = side(h, wantedHeight);
@@ -80,7 +80,7 @@ View middleView(int64_t width, int64_t height, int64_t wantedWidth, int64_t want
   const double top = std::nearbyint((newHeight - double(wantedHeight)) / 2);
   View view;
   view.box = {left * stepX, top * stepY, double(wantedWidth) * stepX, double(wantedHeight) * stepY};
-  // The filter reaches a step beyond the box.
+  // The filter reads up to one step beyond the box.
   auto reach = [](double start, double extent, double step, int64_t present, int64_t &from, int64_t &count) {
     const double margin = std::max(step, 1.0) + 1;
     from = std::clamp<int64_t>(int64_t(start - margin), 0, present - 1);
@@ -123,7 +123,7 @@ private:
     Pixels pixels;
     std::vector<float> floats;
   };
-  /// The image of a sample, or of what stands in for it, as row n of the batch.
+  /// Writes the image of a sample, or its replacement, as row n of the batch.
   Status fill(Worker &worker, int64_t epoch, int64_t sample, void *buffer, int64_t n);
   Status load(Worker &worker, const std::string &path, uint64_t bits);
   void tell(int64_t image, const std::string &text);
@@ -137,7 +137,7 @@ private:
   std::vector<std::unique_ptr<Worker>> workers_;
 
   std::mutex mutex_;
-  std::set<int64_t> bad_; // images that were told of
+  std::set<int64_t> bad_; // images that were reported
   std::vector<std::string> notices_;
 };
 
@@ -204,7 +204,7 @@ Status ImageFolderProducer::produce(int64_t batch, const std::vector<void *> &bu
     outcomes[size_t(n)] =
         fill(*workers_[size_t(worker)], epoch, sampleAt(first + requests_[0].offset[0] + n), buffers[0], n);
   });
-  for (const Status &status : outcomes) // the first in the batch's order, however the threads ran
+  for (const Status &status : outcomes) // the first in the batch's order, whichever thread was first
     TESSERA_RETURN_IF_ERROR(status);
   for (size_t i = 1; i < requests_.size(); ++i)
     for (int64_t n = 0; n < requests_[i].shape[0]; ++n)

@@ -10,11 +10,10 @@
 // torchvision's RandomResizedCrop, RandomHorizontalFlip, Resize, CenterCrop, ToTensor and Normalize; the
 // random numbers are others.
 //
-// `reduce=1` lets JPEG files be decoded at half, a quarter or an eighth of their size where the result
-// still has no fewer pixels than the model wants. A file that cannot be read or decoded ends the run
-// (on_error=fail), or is told of once (takeNotices) and replaced by the next good image of its class
-// (on_error=skip): what stands in does not depend on the mesh either. Threads decode images side by
-// side.
+// `reduce=1` lets JPEG files be decoded at half, a quarter or an eighth of their size where the result still has no
+// fewer pixels than the model wants. A file that cannot be read or decoded ends the run (on_error=fail), or is reported
+// once (takeNotices) and replaced by the next good image of its class (on_error=skip). The replacement does not depend
+// on the mesh either. Threads decode images side by side.
 //
 // The model has one float input [batch, 3, height, width]; the target, if there is one, is the class id.
 //

@@ -1,6 +1,6 @@
 //===- ImageFormats.h - the kinds of image files, one by one ----------------------------------===//
 //
-// For ImageDecoder.cpp alone: what it hands on to the library of a kind.
+// Internal to ImageDecoder.cpp, which passes its calls on to the format's library.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_DATA_IMAGE_IMAGEFORMATS_H

@@ -30,7 +30,7 @@ std::vector<ImageTransform::Tap> ImageTransform::taps(int64_t stored, int64_t wa
   std::vector<Tap> taps;
   const double step = double(stored) / double(wanted);
   for (int64_t i = offset; i < offset + count; ++i) {
-    // With equal sizes this is exactly i: no interpolation, and no rounding.
+    // With equal sizes this is exactly i, so that nothing is interpolated or rounded.
     const double at = std::max(0.0, (double(i) + 0.5) * step - 0.5);
     const int64_t low = std::min(int64_t(at), stored - 1);
     taps.push_back({low, std::min(low + 1, stored - 1), float(at - double(low))});

@@ -24,7 +24,7 @@ struct ImageSettings {
   bool flip = true;
 };
 
-/// What was drawn for one sample.
+/// The random choices for one sample.
 struct Augmentation {
   int64_t down = 0, right = 0; // where the crop begins, counted from the unpadded image
   bool flip = false;

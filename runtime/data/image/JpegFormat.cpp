@@ -14,7 +14,7 @@
 namespace tessera::rt {
 namespace {
 
-/// More than any camera or encoder writes; each scan may cost as much as a whole image.
+/// More scans than any camera or encoder writes. Each scan may cost as much as a whole image.
 constexpr int kMostScans = 100;
 constexpr long kMostMemory = 1L << 30;
 
@@ -43,7 +43,7 @@ private:
     (*info->err->format_message)(info, self(info).text_);
     std::longjmp(self(info).jump_, 1);
   }
-  /// Damage that the library would repair by guessing is an error here.
+  /// Turns damage that the library would repair by guessing into an error.
   static void message(j_common_ptr info, int level) {
     if (level >= 0)
       return;
@@ -58,7 +58,7 @@ private:
     std::longjmp(self(info).jump_, 1);
   }
   Status failure() const { return Status::error(std::string("is no intact JPEG file: ") + text_); }
-  /// Everything between the header and the box's last row, in code that may jump.
+  /// Does all that comes between the header and the box's last row, in code that may jump.
   bool begin(const PixelBox &box, int reduction, Pixels &pixels);
   bool rows(Pixels &pixels);
 
@@ -95,7 +95,7 @@ bool JpegFormat::begin(const PixelBox &box, int reduction, Pixels &pixels) {
   info_.scale_num = 1;
   info_.scale_denom = unsigned(reduction);
   jpeg_start_decompress(&info_);
-  // The box rounded outwards, and as much more as the colours of its border pixels are made from.
+  // The box is rounded outwards, and widened by the pixels from which the colours of its border are computed.
   const int64_t columns = info_.output_width, lines = info_.output_height;
   auto left = static_cast<JDIMENSION>(std::max<int64_t>(box.left / reduction - 2, 0));
   auto across =
@@ -122,7 +122,7 @@ bool JpegFormat::rows(Pixels &pixels) {
     jpeg_read_scanlines(&info_, &line, 1);
     if (line == out)
       continue;
-    // Adobe's files hold inks inverted: 255 is none.
+    // Adobe's files store inks inverted: 255 means no ink.
     const int flip = info_.saw_Adobe_marker ? 0 : 255;
     for (int64_t x = 0; x < pixels.width; ++x)
       for (int c = 0; c < 3; ++c)

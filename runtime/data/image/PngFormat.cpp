@@ -1,4 +1,5 @@
-// PNG by libpng. As with JPEG, errors jump: no destructors between setjmp and the library's calls.
+// PNG by libpng. Errors jump, as in JpegFormat.cpp, so there are no destructors between setjmp and
+// the library's calls.
 #include "runtime/data/image/ImageFormats.h"
 
 #include <algorithm>
@@ -45,7 +46,7 @@ private:
   char text_[kMostText] = "";
   int passes_ = 1;
   std::vector<uint8_t> line_;         // a row, or the image if it is interlaced
-  std::vector<uint8_t *> lineStarts_; // of that
+  std::vector<uint8_t *> lineStarts_; // the rows of that image
 };
 
 Status PngFormat::readHeader() {

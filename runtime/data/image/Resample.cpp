@@ -35,7 +35,7 @@ void Resampler::taps(int64_t wanted, int64_t offset, int64_t count, double start
       weights.push_back(float(std::max(1 - distance, 0.0)));
       sum += weights.back();
     }
-    if (sum == 0) // the box ends at the image's border, by rounding beyond it
+    if (sum == 0) // rounding put the whole filter beyond the image's border
       weights[taps.back().weights] = 1, sum = 1;
     for (size_t k = taps.back().weights; k < weights.size(); ++k)
       weights[k] = float(weights[k] / sum);
@@ -56,7 +56,7 @@ void Resampler::fill(const Pixels &pixels, const CropBox &box, const PixelBox &s
   const int64_t width = (high - low) * 3, plane = shape_[1] * shape_[2];
   line_.resize(size_t(width));
   for (int64_t y = 0; y < shape_[1]; ++y) {
-    // Rows first: neighbouring elements, one weight, which vectorises.
+    // Rows are filtered first: neighbouring elements have one weight there, so that the loop vectorises.
     const Taps &row = rows_[size_t(y)];
     float *line = line_.data();
     for (int64_t k = 0; k < row.count; ++k) {

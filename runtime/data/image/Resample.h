@@ -17,19 +17,19 @@
 
 namespace tessera::rt {
 
-/// In pixels of the image that a Pixels is part of.
+/// A box in pixels of the image that a Pixels is part of.
 struct CropBox {
   double left, top, width, height;
 };
 
-/// One thread at a time: it keeps its buffers.
+/// May be used by one thread at a time, since it keeps its buffers.
 class Resampler {
 public:
   /// Values are 8-bit levels; `mean` and `std` belong to levels from 0 to 1, three of each.
   Resampler(std::vector<int64_t> whole, std::vector<int64_t> offset, std::vector<int64_t> shape,
             const std::vector<double> &mean, const std::vector<double> &std);
 
-  /// `seen`, which lies in `pixels`, is what the filter may use.
+  /// The filter may read the pixels of `seen`, which lies in `pixels`.
   void fill(const Pixels &pixels, const CropBox &box, const PixelBox &seen, bool flip, float *out);
   int64_t elements() const { return shape_[0] * shape_[1] * shape_[2]; }
 
