@@ -15,7 +15,7 @@
 namespace tessera::rt {
 
 struct AttentionGeometry {
-  /// Where the rows of one of the tensors lie.
+  /// The places of the rows of one of the tensors.
   struct Rows {
     int64_t heads = 1, rows = 1, depth = 1;
     bool rowsFirst = false;
@@ -26,7 +26,7 @@ struct AttentionGeometry {
   };
 
   int64_t batches = 1;
-  Rows q, k, v, y; // dy, dq, dk, dv lie as y, q, k, v
+  Rows q, k, v, y; // dy, dq, dk and dv lie like y, q, k and v
   double scale = 1, outside = 0;
   bool causal = false;
   int64_t start = 0;
@@ -40,9 +40,9 @@ struct AttentionGeometry {
   int64_t keys() const { return k.rows; }
   int64_t rowStride() const { return biasStrides[batch.size() + 1]; }
   int64_t keyStride() const { return biasStrides[batch.size() + 2]; }
-  /// Where the bias of a batch's head begins.
+  /// The first element of the bias for a head of a batch.
   int64_t biasBase(int64_t batchIndex, int64_t head) const;
-  /// How many keys, from the first on, the row's scores are not `outside` for.
+  /// The number of keys, from the first on, whose scores in this row are not `outside`.
   int64_t inside(int64_t row) const {
     if (!causal)
       return keys();
@@ -55,8 +55,8 @@ struct AttentionGeometry {
   }
 };
 
-/// Fails with one sentence where operands and attributes do not fit together. Rows and keys are not empty, nor are
-/// the heads.
+/// An error if operands and attributes do not fit together. In a valid geometry there is at least one row, key and
+/// head.
 Result<AttentionGeometry> attentionGeometry(const KernelCall &call);
 
 } // namespace tessera::rt

@@ -44,16 +44,16 @@ struct Layout {
   bool operator==(const Layout &) const = default;
 };
 
-/// What only devices heed; the host's backends ignore it.
+/// Options for devices. Backends of the host ignore them.
 struct DeviceOptions {
   bool tf32 = false;        // matrix products and convolutions may round F32 operands to TF32
-  bool keepNan = false;     // no library's function that may turn NaN into a number
+  bool keepNan = false;     // avoid library functions that may turn NaN into a number
   bool graphs = true;       // record programs as graphs
   bool sharedArena = false; // hold the arena in memory that communicators can register
 };
 
 struct LoadOptions {
-  int threads = 1;    // for kernels of this rank; the host has (ranks on this machine) of these
+  int threads = 1;    // for kernels of this rank
   bool widen = false; // hold every F32 buffer as F64 and compute in F64; offsets and sizes double
   DeviceOptions device = {};
 };
@@ -63,30 +63,30 @@ class LoadedPlan {
 public:
   virtual ~LoadedPlan() = default;
 
-  /// Bytes of device memory held: the plan's arena and the backend's own scratch.
+  /// Bytes of device memory in use: the plan's arena, and the backend's own scratch.
   virtual size_t arenaBytes() const = 0;
   virtual size_t scratchBytes() const = 0;
 
-  /// Where a buffer lies on the device (host memory for CPU backends), and how. A layout does not
-  /// change between load and destruction.
+  /// The address of a buffer on the device (in host memory for backends of the CPU), and its layout. A layout does not
+  /// change while the plan is loaded.
   virtual void *address(uint32_t buffer) = 0;
   virtual Layout layout(uint32_t buffer) const = 0;
-  /// Element type as held: the plan's, or F64 for F32 when widened.
+  /// The element type that a buffer has in memory: the plan's, or F64 for F32 when widened.
   virtual plan::DType dtype(uint32_t buffer) const = 0;
 
   /// Copies between plain row-major host memory, in the element type `dtype(buffer)`, and the device.
   virtual Status upload(uint32_t buffer, const void *host) = 0;
   virtual Status download(uint32_t buffer, void *host) = 0;
 
-  /// Enqueues the kernel of step `step` of program `program`, after which all its results are there. Steps that are
-  /// collectives are the executor's. Errors name the step.
+  /// Enqueues the kernel of step `step` of program `program`. The executor runs steps that are collectives. Errors name
+  /// the step.
   virtual Status launch(uint32_t program, uint32_t step) = 0;
-  /// Waits for all that was enqueued.
+  /// Waits for everything that was enqueued.
   virtual Status synchronize() = 0;
-  /// "cpu: conv oneDNN jit:avx512_core nChw16c": which implementation runs a step, for traces and tests.
+  /// The implementation that runs a step, for traces and tests: "cpu: conv oneDNN jit:avx512_core nChw16c".
   virtual std::string describe(uint32_t program, uint32_t step) const = 0;
 
-  /// What there is besides.
+  /// The optional abilities of this plan.
   virtual Capabilities capabilities() { return {}; }
 };
 
@@ -102,10 +102,10 @@ public:
 /// A registered backend.
 struct BackendRow {
   std::string_view name;
-  bool onDevice; // each rank takes a device (runtime/device); else `device` below is null
+  bool onDevice; // each rank uses a device (runtime/device); else `device` below is null
   std::unique_ptr<Backend> (*create)(const std::shared_ptr<Device> &device);
 };
-/// Null: none has this name.
+/// The backend of this name, or null.
 const BackendRow *findBackend(std::string_view name);
 bool runsOnDevice(std::string_view name);
 

@@ -24,7 +24,7 @@
 
 namespace tessera::rt {
 
-/// How a backend that runs whole programs has its collectives done.
+/// How a backend that runs whole programs executes their collectives.
 struct CollectiveRunner {
   std::function<Status(uint32_t step)> run;
   bool onHost = true; // run() waits for the device and works in host memory; false: it enqueues device work
@@ -49,20 +49,20 @@ public:
 class InputPath {
 public:
   virtual ~InputPath() = default;
-  /// Memory for the plain row-major contents of the i-th buffer, in the type as held. Waits until the last send() of
-  /// the set has left it.
+  /// Memory for the plain row-major contents of the i-th buffer, in its element type in memory. Waits until the last
+  /// send() of the set no longer reads it.
   virtual Result<void *> host(size_t i, int set) = 0;
-  /// Begins to copy a set to the device. What programs see does not change.
+  /// Starts to copy a set to the device. Programs do not see it yet.
   virtual Status send(int set) = 0;
-  /// Programs that are run from now on see what was sent last.
+  /// Programs that are run from now on see the set that was sent last.
   virtual Status receive() = 0;
 };
 
 class InputPaths {
 public:
   virtual ~InputPaths() = default;
-  /// A way for input that does not wait for running programs; null where upload() is as good for these buffers. The
-  /// plan outlives it.
+  /// A path for input that does not wait for running programs; null where upload() is as good for these buffers. The
+  /// plan outlives the path.
   virtual Result<std::unique_ptr<InputPath>> inputPath(const std::vector<uint32_t> &buffers) = 0;
 };
 
@@ -70,27 +70,28 @@ public:
 class Snapshot {
 public:
   virtual ~Snapshot() = default;
-  /// Copies what the buffers hold once all that is enqueued is done; does not wait for it.
+  /// Copies the buffers once all enqueued work is done. Does not wait for it.
   virtual Status take() = 0;
-  /// The buffers hold again what they did then.
+  /// Restores the contents that take() copied.
   virtual Status putBack() = 0;
 };
 
 class Snapshots {
 public:
   virtual ~Snapshots() = default;
-  /// Room for copies of buffers; null: there is none to spare, and the host copies them. The plan outlives it.
+  /// Memory for copies of buffers. Null if the device has none to spare; the host then keeps the copies. The plan
+  /// outlives the result.
   virtual std::unique_ptr<Snapshot> snapshot(const std::vector<uint32_t> &buffers) = 0;
 };
 
-/// Looks for numbers that are not finite while they are at hand.
+/// Looks for numbers that are not finite while kernels write them.
 class FiniteWatch {
 public:
   virtual ~FiniteWatch() = default;
-  /// From now on `found` is set when a run of `program` leaves a NaN or an infinity in `buffer`; when the device has
-  /// been waited for, it is known. False: nothing watches this buffer, and who wants to know must look at it.
+  /// From now on `found` is set when a run of `program` leaves a NaN or an infinity in `buffer`. It is valid once the
+  /// device has been waited for. Returns false if nothing watches this buffer; the caller must then look at it.
   virtual bool watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) = 0;
-  /// Belongs behind the last of a program's steps where they were launched one by one.
+  /// Called after the last of a program's steps if they were launched one by one.
   virtual Status endProgram(uint32_t program) { return Status(); }
 };
 
@@ -100,11 +101,12 @@ public:
   virtual ~WaitTimers() = default;
   /// From now on some of a program's runs are measured.
   virtual void measureWaits(uint32_t program) = 0;
-  /// Of the last run, which is over, in seconds; none: it was not measured.
+  /// How long kernels waited in the last run, which has ended, in seconds; nothing if that run was not measured.
   virtual Result<std::optional<double>> waited(uint32_t program) = 0;
 };
 
-/// The same from load to destruction; the plan owns what the pointers point to. Null: the plan does not have it.
+/// The optional abilities of a plan, which stay the same while it is loaded. The plan owns the objects; null means that
+/// it does not have the ability.
 struct Capabilities {
   bool onHost = true;          // LoadedPlan::address() is memory that the host reads and writes
   void *sharedArena = nullptr; // the arena, where communicators can register it (DeviceOptions::sharedArena)

@@ -63,7 +63,7 @@ Status readSource(Instr &instr, const google::protobuf::RepeatedPtrField<plan::A
   if (global.size() != domain.size() || offset.size() != domain.size())
     return Status::error("random: global_shape " + str(global) + " and offset " + str(offset) +
                          " do not have the rank of " + str(domain));
-  // The end of a box may reach beyond the whole: padding, whose numbers nobody looks at.
+  // A box may end beyond the whole tensor. These elements are padding, whose numbers nobody reads.
   constexpr int64_t kMost = int64_t(1) << 56; // so that no index overflows
   int64_t total = 1;
   for (size_t d = 0; d < domain.size(); ++d)

@@ -26,7 +26,7 @@ template <typename Bits, Bits kInfinity> struct Pattern {
   }
 
   static NonFinite find(const void *data, int64_t count, int threads) {
-    // A cut for each thread and not smaller than what a thread is worth.
+    // Every thread gets a part, and no part is smaller than a thread is worth.
     const int used = int(std::clamp<int64_t>(count >> 16, 1, threads));
     std::atomic<bool> nan = false, infinity = false;
     parallelFor(used, count, [&](int64_t begin, int64_t end) {

@@ -3,7 +3,7 @@
 //   const float x[3] = {1, INFINITY, 2};
 //   NonFinite found = nonFinite(x, plan::F32, 3);        // found.infinity; not found.nan
 //
-// At the speed of memory. Types that are not floating-point have neither.
+// The function runs at the speed of memory. Types that are not floating-point have neither.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_FINITE_H

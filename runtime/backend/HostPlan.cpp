@@ -24,7 +24,7 @@ Result<HostMemory> HostMemory::allocate(size_t bytes) {
   if (p == MAP_FAILED)
     return Status::error("this machine cannot give " + std::to_string(bytes) + " bytes of memory");
   if (bytes >= (size_t(4) << 20))
-    madvise(p, bytes, MADV_HUGEPAGE); // fewer TLB misses; a hint, so its failure is no matter
+    madvise(p, bytes, MADV_HUGEPAGE); // gives fewer TLB misses; only a hint, so its failure does not matter
   memory.data_ = static_cast<std::byte *>(p);
   memory.size_ = bytes;
   return memory;
@@ -36,7 +36,7 @@ Result<std::unique_ptr<LoadedPlan>> HostPlan::load(const plan::Plan &plan, const
                                                    std::string prefix, const Binder &bind,
                                                    const std::vector<Layout> &layouts) {
   TESSERA_RETURN_IF_ERROR(checkArena(plan));
-  // Checked once before a byte is allocated, then resolved to addresses.
+  // Calls are checked once before memory is allocated, and then resolved to addresses.
   TESSERA_RETURN_IF_ERROR(resolveCalls(plan, options).status());
   std::unique_ptr<HostPlan> loaded(new HostPlan(plan, std::move(prefix)));
   Result<HostMemory> arena = HostMemory::allocate(plan.arena_bytes() * (options.widen ? 2 : 1));

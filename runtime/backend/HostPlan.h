@@ -1,8 +1,8 @@
 //===- HostPlan.h - a loaded plan in host memory ----------------------------------------------===//
 //
-// What every backend on the CPU shares: the arena, the buffers' addresses, the constants, the bound
-// kernels. A backend gives a KernelRegistry, and may give a choice of layouts and a way to bind a
-// kernel whose operands' layouts its implementations do not take.
+// The part that all backends on the CPU share: the arena, the buffers' addresses, the constants, the bound kernels. A
+// backend passes a KernelRegistry. It may also pass a choice of layouts, and a way to bind kernels whose
+// implementations do not accept the operands' layouts.
 //
 //   return HostPlan::load(plan, options, registry);           // the whole of the reference backend
 //
@@ -38,7 +38,7 @@ class HostPlan final : public ResolvedPlan, private FiniteWatch {
 public:
   using Binder = std::function<BindResult(const KernelCall &)>;
 
-  /// `layouts`: one per buffer, or empty for all plain. `prefix` opens every description ("cpu").
+  /// `layouts` has one layout per buffer, or is empty if all are plain. `prefix` opens every description ("cpu").
   static Result<std::unique_ptr<LoadedPlan>> load(const plan::Plan &plan, const LoadOptions &options,
                                                   std::string prefix, const Binder &bind,
                                                   const std::vector<Layout> &layouts = {});

@@ -48,8 +48,8 @@ public:
   virtual Status run(std::byte *scratch) = 0;
   virtual size_t scratchBytes() const { return 0; }
   virtual std::string describe() const = 0;
-  /// From now on run() sets `found` when it writes a NaN or an infinity into an output, while it has the numbers at
-  /// hand: to look at them afterwards takes as long as reading them. False: this kernel does not.
+  /// From now on run() sets `found` when it writes a NaN or an infinity into an output. It looks while it has the
+  /// numbers at hand, since looking later takes as long as reading them. Returns false if this kernel cannot do that.
   virtual bool watch(size_t output, const std::shared_ptr<std::atomic<bool>> &found) { return false; }
 };
 
@@ -61,7 +61,7 @@ BindResult bindFunction(std::string description, std::function<void(std::byte *)
 struct Implementation {
   std::string name;
   bool (*accepts)(const KernelCall &call);
-  /// A null pointer declines: the call looked right, but the library behind has no such kernel.
+  /// May return a null pointer where the call was accepted but the library has no such kernel.
   BindResult (*bind)(const KernelCall &call);
 };
 
@@ -76,7 +76,7 @@ private:
   std::map<std::string, std::vector<Implementation>> table_;
 };
 
-/// Every operand in plain row-major layout: what reference kernels accept.
+/// Whether every operand has the plain row-major layout, which reference kernels need.
 bool acceptsPlain(const KernelCall &call);
 
 /// Calls f with a value of the C++ type that holds `dtype` in memory (numbers only; BOOL as

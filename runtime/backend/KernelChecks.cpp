@@ -27,7 +27,7 @@ Status sameTypes(const KernelCall &call, size_t first = 0) {
   return Status();
 }
 
-/// As sameTypes, but sums of 16-bit products may be handed on in F32 (attribute "wide"; F64 where a plan is widened).
+/// Like sameTypes, but sums of 16-bit products may be stored in F32 (attribute "wide"; in F64 where a plan is widened).
 Status productTypes(const KernelCall &call) {
   plan::DType in = call.inputs[0].dtype, out = call.outputs[0].dtype;
   bool half = in == plan::F16 || in == plan::BF16;

@@ -1,9 +1,8 @@
 //===- KernelChecks.h - what every kernel's operands and attributes must satisfy --------------===//
 //
-// The plan is untrusted: before any backend binds a kernel, checkKernel holds its operands and
-// attributes against the operator's definition (dialects/graph/GraphOps.td). Kernels therefore
-// contain no checks, and the null backend checks as much as the others. The geometries below are
-// the parsed attributes; after checkKernel they cannot fail.
+// The plan is untrusted. So before any backend binds a kernel, checkKernel compares its operands and attributes with
+// the operator's definition (dialects/graph/GraphOps.td). Kernels therefore contain no checks, and the null backend
+// checks as much as the others. The geometries below are the parsed attributes; after checkKernel they cannot fail.
 //
 //   conv f32[1, 3, 8, 8] * f32[4, 3, 3, 3] -> f32[1, 4, 8, 8] with pads {0, 0, 0, 0}
 //   => "conv: the result of [1, 3, 8, 8] and [4, 3, 3, 3] has the shape [1, 4, 6, 6],
@@ -22,8 +21,8 @@ namespace tessera::rt {
 /// Checks that the call is what its operator allows. Unknown kernels are an error.
 Status checkKernel(const KernelCall &call);
 
-/// Where windows lie: `in`, `out` and `kernel` are the elements of input, result and window along each of three spatial
-/// dimensions. Dimensions that an operator has not stand in front, as ones.
+/// The places of windows: `in`, `out` and `kernel` are the sizes of input, result and window along each of three
+/// spatial dimensions. An operator with fewer spatial dimensions has leading sizes of 1.
 struct WindowGeometry {
   size_t spatial = 0; // given spatial dimensions
   std::array<int64_t, 3> in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1};

@@ -30,7 +30,8 @@ std::optional<double> flopsOf(const KernelCall &call) {
     for (int64_t row = 0; row < g->rows(); ++row)
       scores += double(g->inside(row));
     scores *= double(g->batches) * double(g->heads());
-    // Scores and their products with v; the gradient computes the scores again, then dp, dq, dk and dv.
+    // The forward pass computes scores and their products with v. The gradient computes the scores again, then dp, dq,
+    // dk and dv.
     const bool gradient = name != "attention";
     return 2.0 * scores * (double(g->q.depth) * (gradient ? 3 : 1) + double(g->v.depth) * (gradient ? 2 : 1));
   }

@@ -15,12 +15,12 @@ namespace tessera::rt {
 
 struct KernelWork {
   uint64_t bytes = 0; // of operands and results, each once
-  /// A multiplication and an addition are two, whatever else counts as one per instruction of a loop's body. None
-  /// where a kernel only moves, compares or selects.
+  /// The number of operations. A multiplication and an addition count as two, any other instruction of a loop's body as
+  /// one. None where a kernel only moves, compares or selects.
   std::optional<double> flops;
 };
 
-/// Of a call that checkKernel has passed.
+/// The work of a call that passed checkKernel.
 KernelWork workOf(const KernelCall &call);
 
 } // namespace tessera::rt

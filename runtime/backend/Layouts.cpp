@@ -18,7 +18,7 @@ public:
   void unite(size_t a, size_t b) {
     a = find(a);
     b = find(b);
-    parent_[std::max(a, b)] = std::min(a, b); // the smallest index leads: independent of order
+    parent_[std::max(a, b)] = std::min(a, b); // the smallest index leads, so that the order of calls does not matter
   }
 
 private:
@@ -90,7 +90,7 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan, const std::vector<std:
       const KernelCall &call = calls[size_t(p)][size_t(s)];
       if (isExpressionKernel(k.name())) {
         uniteExpression(plan, k, call, classes);
-      } else if (k.name() == "reshape") { // a copy, where it keeps the shape
+      } else if (k.name() == "reshape") { // a reshape that keeps the shape is a copy
         if (shapeOf(plan, k.inputs(0)) == shapeOf(plan, k.outputs(0)))
           classes.unite(k.inputs(0), k.outputs(0));
       } else if (k.name() == "conv" || k.name() == "conv_input_grad") {
@@ -107,7 +107,7 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan, const std::vector<std:
         want(k.outputs(0), Activation);
       }
     }
-  for (int pass = 0; pass < 2; ++pass) // to the leader and back: what is plain is so under every name
+  for (int pass = 0; pass < 2; ++pass) // two passes, to the leader and back, so that all names of a buffer agree
     for (size_t b = 0; b < n; ++b) {
       wish[bytes.find(b)] |= wish[b] & Plain;
       wish[b] |= wish[bytes.find(b)] & Plain;
@@ -122,8 +122,8 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan, const std::vector<std:
     Shape shape = shapeOf(plan, b);
     if (shape.size() < 3 || (wish[b] & Plain))
       continue;
-    // A plain member binds its class, if that is of weights: mixed classes are reordered at every
-    // elementwise kernel.
+    // One plain member makes a class of weights plain, since otherwise every elementwise kernel
+    // would have to reorder.
     if ((w & Plain) && !(w & Activation))
       continue;
     int64_t points = 1;
@@ -132,7 +132,8 @@ std::vector<Layout> chooseLayouts(const plan::Plan &plan, const std::vector<std:
     if ((w & Weight) && !(w & Activation))
       layouts[b] = wishes.layout(shape, true);
     else if ((w & Activation) && points > 1)
-      // One point: in any layout here the same bytes, and views stay possible.
+      // A tensor of one point has the same bytes in any layout here; a plain one still allows
+      // views.
       layouts[b] = wishes.layout(shape, false);
   }
   return layouts;

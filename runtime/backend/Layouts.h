@@ -28,7 +28,7 @@ namespace tessera::rt {
 struct LayoutWishes {
   /// Whether operands of this type should have a layout.
   std::function<bool(plan::DType, bool weight)> wanted;
-  /// Theirs; plain where the shape, of three dimensions at least, does not allow it.
+  /// The layout of such operands; plain where the shape does not allow it. The shape has at least three dimensions.
   std::function<Layout(const Shape &, bool weight)> layout;
   std::vector<bool> plain = {}; // by buffer: stays plain in any case. Empty: none
 };

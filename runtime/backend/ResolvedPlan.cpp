@@ -31,7 +31,7 @@ Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layo
     uint64_t bytes = size;
     bool empty = false;
     for (int64_t d : v.shape) {
-      // Strides of an empty tensor must not overflow either: 0 counts as 1.
+      // The strides of an empty tensor must not overflow either, so a size of 0 counts as 1.
       if (d < 0 || d > kMaxDim || __builtin_mul_overflow(bytes, uint64_t(std::max<int64_t>(d, 1)), &bytes) ||
           bytes > (uint64_t(1) << 50))
         return badBuffer(plan, b, "has the shape " + str(v.shape) + ", which is out of range");
@@ -56,7 +56,8 @@ Status resolveBuffers(const plan::Plan &plan, bool widen, const std::vector<Layo
       v.dtype = plan::F64;
     if (!layouts.empty())
       v.layout = layouts[size_t(b)];
-    // Doubled offsets keep ranges that were apart apart, whether their type was widened or not.
+    // All offsets are doubled, whether their type is widened or not. So ranges that were disjoint
+    // stay disjoint.
     v.data = base ? base + buffer.offset() * (widen ? 2 : 1) : nullptr;
     views.push_back(std::move(v));
   }
@@ -98,7 +99,7 @@ std::vector<std::byte> constantContents(const plan::Buffer &buffer, const Tensor
 
 Result<std::vector<std::vector<KernelCall>>> resolveCalls(const plan::Plan &plan, const LoadOptions &options) {
   std::vector<TensorView> buffers;
-  // Any base does: checkKernel compares addresses, nothing is read.
+  // Any base address will do, since checkKernel only compares addresses.
   TESSERA_RETURN_IF_ERROR(resolveBuffers(plan, options.widen, {}, reinterpret_cast<std::byte *>(64), buffers));
   std::vector<std::vector<KernelCall>> result;
   for (const plan::Program &program : plan.programs()) {

@@ -30,7 +30,7 @@ Result<std::vector<std::vector<KernelCall>>> resolveCalls(const plan::Plan &plan
 /// A constant's contents in the element type in which it is held.
 std::vector<std::byte> constantContents(const plan::Buffer &buffer, const TensorView &held);
 
-/// "arena of 2^60 bytes" is refused before anybody computes with it.
+/// Refuses arenas of impossible size, before their size is used in sums.
 Status checkArena(const plan::Plan &plan);
 
 class ResolvedPlan : public LoadedPlan {
@@ -57,7 +57,8 @@ protected:
   std::string stepText(uint32_t program, uint32_t step) const;
   Status checkBuffer(uint32_t buffer) const;
   Status checkStep(uint32_t program, uint32_t step) const;
-  /// What runs a kernel's step: "oneDNN jit:avx512_core". Called for steps that there are and that are no collectives.
+  /// The implementation of a kernel's step: "oneDNN jit:avx512_core". Only called for existing steps that are no
+  /// collectives.
   virtual std::string implementation(uint32_t program, uint32_t step) const = 0;
 
 private:

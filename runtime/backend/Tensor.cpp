@@ -70,8 +70,8 @@ template <typename T> void copyRow(T *dst, int64_t dstStride, const T *src, int6
     dst[i * dstStride] = src[i * srcStride];
 }
 
-/// A transposition: reads run along dimension 0, writes along dimension 1. Squares of 16 use every cache
-/// line that they touch as a whole.
+/// Transposes a matrix. Reads run along dimension 0, writes along dimension 1. Squares of 16 x 16 use every cache line
+/// that they touch in full.
 template <typename T>
 void copyTransposed(T *dst, int64_t dstStride, const T *src, int64_t srcStride, int64_t n, int64_t m) {
   constexpr int64_t kSquare = 16;
@@ -100,7 +100,7 @@ void copyDims(T *dst, const int64_t *dstStrides, const T *src, const int64_t *sr
   }
 }
 
-/// Drops dimensions of one element and merges neighbours that are contiguous on both sides.
+/// Drops dimensions of one element and merges adjacent ones that are contiguous in both tensors.
 void mergeDims(Shape &shape, Shape &a, Shape &b) {
   size_t out = 0;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -233,7 +233,7 @@ void convertLayout(void *dst, const Layout &dstLayout, const void *src, const La
                    size_t size, int threads) {
   Refined r = refine(shape, dstLayout, srcLayout);
   Shape to = refinedStrides(r, shape, dstLayout), from = refinedStrides(r, shape, srcLayout);
-  // Walk in destination order: writes are contiguous.
+  // The loops run in the destination's order, so that writes are contiguous.
   std::vector<size_t> order(r.extent.size());
   for (size_t i = 0; i < order.size(); ++i)
     order[i] = i;

@@ -12,7 +12,7 @@
 namespace tessera::rt {
 namespace {
 
-/// Scores of a block: two of them (probabilities and their gradient) fit in a second-level cache of 1 MiB.
+/// The number of scores in a block. Two blocks (probabilities and their gradient) fit in a second-level cache of 1 MiB.
 constexpr int64_t kBlockScores = 96 << 10;
 constexpr int64_t kFewestRows = 16, kMostRows = 128;
 /// e^x is 0 in F32 below this.
@@ -42,7 +42,7 @@ public:
     block_ = std::clamp(kBlockScores / line_, kFewestRows, std::min(kMostRows, roundUp(g_.rows())));
     blocks_ = (g_.rows() + block_ - 1) / block_;
     tasks_ = grad ? g_.batches * g_.k.heads : g_.batches * g_.heads() * blocks_;
-    // Scores, their gradient, and a line.
+    // Room for the scores, their gradient, and one line.
     floats_ = (grad ? 2 * block_ + 1 : block_) * line_;
   }
 
@@ -89,7 +89,7 @@ private:
       std::fill(s + i * line_ + inside, s + i * line_ + used, outside);
       if (bias_)
         addBias(bias_ + g_.biasBase(batch, head) + (first + i) * g_.rowStride(), s + i * line_);
-      // Negated, so that NaN skips nothing.
+      // The test is negated, so that nothing is skipped where a score is NaN.
       if (skips && !(inside > 0 && outside - lineMaximum(s + i * line_, inside) < kUnderflow))
         skips = false;
     }
@@ -122,7 +122,7 @@ private:
              out_[0] + g_.y.base(batch, head) + first * g_.y.stride(), g_.y.stride());
   }
 
-  /// One head of k and v with all heads of q that meet it: nobody else adds to its dk and dv.
+  /// The gradient for one head of k and v and all heads of q that use it. No other call adds to this head's dk and dv.
   void backward(int64_t batch, int64_t keyHead, float *scratch) {
     float *p = scratch, *ds = p + block_ * line_, *t = ds + block_ * line_;
     const float *k = k_ + g_.k.base(batch, keyHead), *v = v_ + g_.v.base(batch, keyHead);

@@ -11,10 +11,11 @@
 namespace tessera::rt {
 namespace {
 
-/// Activations by channels, weights by output and input channels.
+/// Activations are blocked by channels, weights by output and input channels.
 LayoutWishes blocked(int block) {
   LayoutWishes wishes;
-  // Of 16-bit weights oneDNN interleaves pairs, which no layout here says: they are reordered.
+  // oneDNN interleaves pairs of 16-bit weights. Layout cannot express that, so these weights are
+  // reordered.
   wishes.wanted = [](plan::DType type, bool weight) { return type == plan::F32 || (type == plan::BF16 && !weight); };
   wishes.layout = [block](const Shape &shape, bool weight) -> Layout {
     if (shape[1] % block || (weight && shape[0] % block))

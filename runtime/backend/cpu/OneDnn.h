@@ -24,17 +24,17 @@ namespace tessera::rt {
 int channelBlock();
 
 const dnnl::engine &dnnlEngine();
-/// Primitive attributes: scratchpad memory is ours.
+/// Attributes under which this code, not oneDNN, provides the scratchpad memory.
 dnnl::primitive_attr dnnlAttributes();
-/// Sets the number of threads of the calling thread's parallel regions; primitives are tuned for it when
-/// they are created, and must run with it.
+/// Sets the number of threads of the calling thread's parallel regions. A primitive is tuned for the number at its
+/// creation and must run with the same.
 void useThreads(int threads);
 
 /// The view as oneDNN sees it; a zero descriptor where it has no name for the layout. `groups` > 0 splits
 /// dimension 0 of a weight.
 dnnl::memory::desc describeView(const TensorView &view, int64_t groups = 0);
 dnnl::memory::desc anyLayout(const dnnl::memory::desc &desc);
-/// oneDNN's own reference loops are slower than ours.
+/// False for oneDNN's own reference loops, which are slower than the reference kernels here.
 bool isFast(const std::string &implementation);
 
 class DnnlKernel final : public BoundKernel {
@@ -44,7 +44,7 @@ public:
   /// An argument in memory as `user`, given to the primitive as `wanted`.
   void operand(int argument, const TensorView &view, const dnnl::memory::desc &user, const dnnl::memory::desc &wanted,
                bool output = false);
-  /// An argument that lives in scratch only.
+  /// An argument that exists only in scratch memory.
   void temporary(int argument, const dnnl::memory::desc &desc);
   /// Adds a primitive that runs on the operands named by `arguments` (argument of this primitive ->
   /// argument given to `operand` or `temporary`).
@@ -88,7 +88,7 @@ void registerOneDnnPool(KernelRegistry &registry);
 
 /// Every operand is F32 or BF16 with at least one element.
 bool acceptsDnnl(const KernelCall &call);
-/// Of a call that acceptsDnnl.
+/// oneDNN's type for an operand of a call that acceptsDnnl accepts.
 dnnl::memory::data_type dnnlType(plan::DType dtype);
 
 } // namespace tessera::rt

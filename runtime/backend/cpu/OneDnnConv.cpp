@@ -16,8 +16,8 @@ struct ConvCall {
   memory::dims strides, dilations, padLo, padHi;
 };
 
-/// oneDNN wants paddings that give exactly the output's extent. The gradients' pad_hi is free: any value
-/// in a range of `stride` does; one that is 0 is best understood.
+/// oneDNN wants paddings that give exactly the output's extent. In gradients pad_hi may be any of `stride` values. 0 is
+/// taken where it is one of them, since oneDNN supports it best.
 int64_t exactPadHi(const ConvGeometry &g, size_t d) {
   int64_t low = (g.out[d] - 1) * g.stride[d] + g.dilation[d] * (g.kernel[d] - 1) + 1 - g.in[d] - g.padLo[d];
   return low > 0 ? low : std::min<int64_t>(0, low + g.stride[d] - 1);
@@ -42,8 +42,8 @@ ConvCall describe(const KernelCall &call) {
   return c;
 }
 
-/// Fast, and right: oneDNN 2.6's weight gradients by AMX read beyond their operands (a crash with x [1, 1, 4, 1, 2]
-/// and a kernel [48, 1, 3, 3, 5] of stride [2, 3, 5]).
+/// Whether an implementation is fast and correct. oneDNN 2.6's weight gradients by AMX read beyond their operands (a
+/// crash with x [1, 1, 4, 1, 2] and a kernel [48, 1, 3, 3, 5] of stride [2, 3, 5]).
 bool isUsable(const std::string &implementation) {
   return isFast(implementation) && implementation.find("amx") == std::string::npos;
 }
@@ -58,7 +58,7 @@ PD choose(const ConvCall &c, const Make &make, bool (*accept)(const std::string 
       if (pd && accept(pd.impl_info_str()))
         return pd;
     } catch (const dnnl::error &) {
-      continue; // not this way
+      continue; // oneDNN has no implementation for these layouts
     }
   }
   return PD();

@@ -14,7 +14,7 @@ using dnnl::memory;
 using Forward = dnnl::pooling_v2_forward;
 using Backward = dnnl::pooling_v2_backward;
 
-/// oneDNN knows no window that lies in the padding as a whole.
+/// oneDNN does not support windows that lie entirely in the padding.
 bool everyWindowMeetsInput(const PoolGeometry &g) {
   for (size_t d = 0; d < 3; ++d) {
     int64_t reach = g.dilation[d] * (g.kernel[d] - 1);
@@ -26,8 +26,8 @@ bool everyWindowMeetsInput(const PoolGeometry &g) {
   return true;
 }
 
-/// A kernel of finite maxima, and the reference kernel where its first input has others. That is rare and may take its
-/// time and memory.
+/// Runs a kernel for finite maxima, and the reference kernel where the first input has a number that is not finite. The
+/// latter is rare, so its time and memory do not matter.
 class FiniteMaxima final : public BoundKernel {
 public:
   FiniteMaxima(std::unique_ptr<BoundKernel> finite, KernelCall call)

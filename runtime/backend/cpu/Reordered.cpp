@@ -5,7 +5,7 @@ namespace {
 
 size_t roundUp(size_t n) { return (n + 63) / 64 * 64; }
 
-/// Reorders in, the kernel, reorders out.
+/// Copies operands to plain layout, runs the kernel, and copies results back.
 class ReorderedKernel final : public BoundKernel {
 public:
   /// One operand that is copied. `offset` is its place in the scratch.
@@ -19,7 +19,7 @@ public:
       : copies_(std::move(copies)), copyBytes_(copyBytes), threads_(threads), bind_(std::move(bind)) {}
 
   Status prepare() {
-    // Bound once against no memory, to learn what it is and needs.
+    // The kernel is bound once without memory, to learn its description and its scratch size.
     BindResult bound = bind_(reinterpret_cast<std::byte *>(64));
     if (!bound)
       return bound.status();

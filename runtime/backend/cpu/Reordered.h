@@ -1,6 +1,6 @@
 //===- Reordered.h - a kernel on plain copies of its operands ---------------------------------------------===//
 //
-// For kernels that take row-major operands only: what lies otherwise is copied, in scratch memory.
+// For kernels that accept only row-major operands: operands in other layouts are copied to scratch memory.
 //
 //   BindResult kernel = bindReordered(call, [&](const KernelCall &plain) { return registry.bind(plain); });
 //

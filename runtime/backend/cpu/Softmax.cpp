@@ -23,7 +23,7 @@ double fold(const double *lanes) {
 
 double sumOf(const float *x, int64_t n) {
   double lanes[kLanes] = {};
-  constexpr int64_t kTile = 4096; // F32 within, F64 beyond
+  constexpr int64_t kTile = 4096; // a tile is summed in F32, tiles are added in F64
   for (int64_t i = 0; i < n; i += kTile)
     vectorOps().sumLanes(lanes, x + i, std::min(kTile, n - i));
   return fold(lanes);

@@ -43,7 +43,7 @@ private:
   Kernel choose(const KernelCall &call) const;
   std::string implementation(uint32_t program, uint32_t step) const override;
 
-  HostMemory arena_, scratch_;               // Device: its memory
+  HostMemory arena_, scratch_;               // Device: memory of the device
   std::vector<std::vector<Kernel>> kernels_; // by program, step; a collective's is empty
 };
 

@@ -39,7 +39,7 @@ template <typename F> void dispatchClass(plan::DType type, F &&f) {
   }
 }
 
-/// Memory to value.
+/// Loads elements from memory as values.
 void load(plan::DType type, const void *data, const int64_t *at, int64_t n, Tile &out) {
   auto run = [&](auto element, auto *to, auto read) {
     const auto *from = static_cast<const decltype(element) *>(data);
@@ -69,7 +69,7 @@ void load(plan::DType type, const void *data, const int64_t *at, int64_t n, Tile
   }
 }
 
-/// Value to memory: element i goes to data[at[i]].
+/// Stores values in memory: element i goes to data[at[i]].
 void store(plan::DType type, void *data, const int64_t *at, int64_t n, const Tile &in) {
   auto run = [&](auto element, const auto *from, auto write) {
     auto *to = static_cast<decltype(element) *>(data);
@@ -98,7 +98,7 @@ void store(plan::DType type, void *data, const int64_t *at, int64_t n, const Til
   }
 }
 
-/// Integers of a narrow type wrap where a value of that type arises.
+/// An integer of a narrow type wraps when it is computed.
 int64_t narrow(plan::DType type, int64_t x) {
   switch (type) {
   case plan::I32:
@@ -114,7 +114,8 @@ int64_t narrow(plan::DType type, int64_t x) {
   }
 }
 
-/// One operator on one class T; comparisons and logic give I64. False if it does not take that class.
+/// Applies one operator to values of one class T; comparisons and logic give I64. False if the operator does not take
+/// that class.
 template <typename F, typename T> bool apply(Tile &ta, Tile &tb, Tile &ty, int64_t n) {
   using Kind = ElementwiseKind;
   constexpr bool ofInts = F::kind == Kind::Logic || F::kind == Kind::LogicUnary || F::kind == Kind::Whole;
@@ -214,7 +215,7 @@ public:
           });
       }
     }
-    // Only now: a reduction may overwrite an input.
+    // Results are written last, since a reduction may overwrite an input.
     for (size_t r = 0; r < e_.results.size(); ++r)
       if (e_.results[r].reduction != plan::NONE)
         storeSums(r, floatSums[r], intSums[r]);

@@ -93,7 +93,7 @@ BindResult bindTopK(const KernelCall &call) {
         for (int64_t i = 0; i < g.inner; ++i) {
           const T *p = x.as<T>() + o * g.extent * g.inner + i;
           auto larger = [&](T a, T b) { return a > b || (a != a && b == b); };
-          // A total order, so the result depends on no sorting algorithm.
+          // The order is total, so that the result does not depend on the sorting algorithm.
           auto before = [&](int64_t u, int64_t v) {
             T a = p[u * g.inner], b = p[v * g.inner];
             if (larger(a, b) || larger(b, a))

@@ -12,7 +12,7 @@ std::byte *at(const TensorView &t, int64_t element) {
   return t.as<std::byte>() + element * int64_t(bytesPerElement(t.dtype));
 }
 
-/// Any one layout will do where the shape stays.
+/// A reshape that keeps the shape accepts any layout that both operands share.
 bool acceptsReshape(const KernelCall &call) {
   return acceptsPlain(call) ||
          (call.inputs[0].shape == call.outputs[0].shape && call.inputs[0].layout == call.outputs[0].layout);
@@ -42,7 +42,7 @@ BindResult bindSlice(const KernelCall &call) {
   int64_t first = 0;
   for (size_t d = 0; d < strides.size(); ++d) {
     first += starts[d] * strides[d];
-    if (y.shape[d] > 1) // a stride is only bounded by the extent where it is taken
+    if (y.shape[d] > 1) // where the extent is 1 the stride is not used and may be huge
       strides[d] *= steps[d];
   }
   return bindFunction("reference", [=](std::byte *) {

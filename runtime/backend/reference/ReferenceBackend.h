@@ -32,7 +32,7 @@ void addFloatKernel(KernelRegistry &registry, const std::string &name) {
   registry.add(name, {"reference", acceptsPlain, bind});
 }
 
-/// f(double()) for F64, f(float()) for F32: the type that a kernel's loops are made for.
+/// Calls f with the type that a kernel's loops are made for: f(double()) for F64, f(float()) for F32.
 template <typename F> void asFloat(plan::DType type, F f) {
   if (type == plan::F64)
     f(double());

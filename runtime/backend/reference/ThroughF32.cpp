@@ -1,4 +1,4 @@
-// Kernels of F16 and BF16 that compute in F32, or in F64 where another operand of theirs is.
+// Kernels of F16 and BF16 that compute in F32, or in F64 if another operand is F64.
 #include "runtime/backend/reference/ReferenceBackend.h"
 
 #include "runtime/backend/Half.h"
@@ -49,7 +49,7 @@ public:
     lay(call_.outputs, wide_.outputs);
     for (size_t i = 0; i < call_.inputs.size(); ++i)
       convert(call_.inputs[i], wide_.inputs[i]);
-    BindResult bound = bind_(wide_); // again: the scratch memory may lie elsewhere in every run
+    BindResult bound = bind_(wide_); // bound anew, since the scratch memory may lie elsewhere in every run
     if (!bound)
       return bound.status();
     TESSERA_RETURN_IF_ERROR((*bound)->run(place));

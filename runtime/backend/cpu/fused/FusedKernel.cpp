@@ -25,7 +25,7 @@ public:
     if (!tape)
       return false;
     tape_ = std::move(*tape);
-    // About half the first-level cache for the tile buffers.
+    // The tile buffers may take about half of the first-level cache.
     int64_t length = tape_.rowLength();
     tile_ = std::clamp<int64_t>(8192 / std::max<int64_t>(tape_.slots, 1), 512, 4096) / 256 * 256;
     tilesPerRow_ = (length + tile_ - 1) / tile_;
@@ -35,7 +35,7 @@ public:
     chunks_ = std::min<int64_t>(items, threads_ * 4);
     placeSums(items);
     laneBytes_ = int64_t(tape_.lanePointers.size()) * kLanes * 8;
-    slotBytes_ = roundUp(tile_ * (tape_.wide ? 8 : 4), 64) + 64; // + 64: buffers do not fall on the same cache sets
+    slotBytes_ = roundUp(tile_ * (tape_.wide ? 8 : 4), 64) + 64; // + 64: buffers do not map to the same cache sets
     threadBytes_ = laneBytes_ + slotBytes_ * tape_.slots + roundUp(int64_t(tape_.reductions.size()) * kLanes * 8, 64);
     return true;
   }
@@ -74,7 +74,7 @@ public:
   }
 
 private:
-  /// Chunks of whole rows where sums are owned by rows, else of tiles.
+  /// Chunks are made of whole rows if every row has sums of its own, else of tiles.
   int64_t chunkBegin(int64_t c, int64_t items) const {
     if (ownedRows_)
       return tape_.rows() * c / chunks_ * tilesPerRow_;
@@ -126,7 +126,8 @@ private:
   void startSums(double *sums, int64_t chunk) const {
     for (size_t r = 0; r < tape_.reductions.size(); ++r) {
       const TapeReduction &reduction = tape_.reductions[r];
-      // Owned rows: a chunk may start only what is its own. Lane sums are assigned at the row's end.
+      // With owned rows the chunks share one array of sums. Each assigns its own sums at the end of a row, so nothing is
+      // initialised here.
       if (!ownedRows_)
         std::fill_n(sumOf(sums, r, chunk), reduction.count, neutral(reduction.kind));
     }
@@ -271,7 +272,7 @@ private:
       reduceTile(f, r, at, n, sums, chunk);
     for (const TapeOp &op : tape_.copyOps)
       op.run(f.pointers[op.y], f.pointers[op.a], f.pointers[op.b], f.pointers[op.c], n);
-    for (const auto &[pointer, found] : watched_) // what was written is in the cache still
+    for (const auto &[pointer, found] : watched_) // the written numbers are still in the cache
       if (vectorOps().largestPattern(static_cast<const float *>(f.pointers[pointer]), n) >= kInfinity)
         found->store(true, std::memory_order_relaxed);
   }

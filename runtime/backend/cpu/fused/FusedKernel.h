@@ -16,7 +16,7 @@
 
 namespace tessera::rt {
 
-/// Declines (null) what buildTape does not do.
+/// Returns null for a call that buildTape does not support.
 BindResult bindFusedKernel(const KernelCall &call);
 
 /// Adds the engine to the list of every expression kernel.

@@ -65,8 +65,8 @@ std::optional<Layout> commonLayout(const ExpressionCode &code, const KernelCall 
     return Layout();
   if (!shapesDiffer)
     return common;
-  // The domain is another view of blocked buffers. Where only points and the whole count, any common
-  // order of the elements will do.
+  // The domain has another shape than the blocked buffers. If only single points and sums over
+  // everything matter, any common order of the elements will do.
   for (const Instr &instr : code.code)
     if (instr.op == Op::Random || instr.op == Op::Iota)
       return std::nullopt;
@@ -80,7 +80,7 @@ std::optional<Layout> commonLayout(const ExpressionCode &code, const KernelCall 
   return Layout();
 }
 
-/// Drops loops of one step and merges neighbours over which every stride set is linear.
+/// Drops loops of one step and merges adjacent loops whose strides allow it in every operand.
 void merge(Shape &extent, std::vector<Shape> &strides) {
   size_t out = 0;
   for (size_t d = 0; d < extent.size(); ++d) {
@@ -105,7 +105,7 @@ void merge(Shape &extent, std::vector<Shape> &strides) {
     s.resize(out);
 }
 
-/// Sees one operand along a row of m * p; false if it is neither full nor lanes.
+/// Classifies an operand along a row of m * p elements; false if it is neither full nor lanes.
 bool classify(const Shape &strides, size_t outer, int64_t m, int64_t p, TapeOperand &operand) {
   operand.outer.assign(strides.begin(), strides.begin() + long(outer));
   size_t rest = strides.size() - outer;
@@ -160,7 +160,8 @@ std::optional<LoopNest> buildLoopNest(const ExpressionCode &code, const KernelCa
   Shape extent = pieces.extent;
   merge(extent, strides);
 
-  // Two inner loops make the row where the innermost is a block of lanes, else one.
+  // The two innermost loops form the row if the innermost is a block of lanes. Otherwise the
+  // innermost loop is the row.
   size_t inputs = code.inputs.size(), operands = inputs + code.results.size();
   for (size_t inner : {size_t(2), size_t(1)}) {
     LoopNest nest;

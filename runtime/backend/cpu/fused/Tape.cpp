@@ -9,12 +9,12 @@ namespace tessera::rt {
 namespace {
 
 bool isInt(plan::DType t) { return t != plan::BOOL && valueClass(t) == ValueClass::I64; }
-/// Held as F32.
+/// Whether values of this type are held as F32.
 bool isSingle(plan::DType t) { return t == plan::F32 || t == plan::BF16; }
-/// What a tile can hold: F32 (BF16 and BOOL as well) or I64 (and narrower integers).
+/// Whether a tile can hold values of this type: as F32 (also BF16 and BOOL) or as I64 (also narrower integers).
 bool isValueType(plan::DType t) { return isSingle(t) || t == plan::BOOL || isInt(t); }
 
-/// The vector operation of an instruction on `from` operands; nothing where the engine has none.
+/// The vector operation of an instruction on operands of type `from`; nothing where the engine has none.
 std::optional<VectorOp> vectorOp(const Instr &instr, plan::DType from) {
   plan::DType to = instr.type;
   if (instr.op == Op::Cast) {
@@ -136,7 +136,7 @@ bool supported(const ExpressionCode &e) {
           elementCount(e.inputs[step].view) != 1)
         return false;
     } else {
-      // The operands that are computed with are of one class: of floats or of integers.
+      // All operands of the computation must be in one class: floats or integers.
       uint32_t first = instr.op == Op::Select ? 1 : 0;
       if (!vectorOp(instr, e.typeOf(instr.operands[first])) ||
           (instr.op == Op::Select && e.typeOf(instr.operands[0]) != plan::BOOL))
@@ -180,7 +180,7 @@ private:
   uint32_t inputCount() const { return uint32_t(e_.inputs.size()); }
   uint32_t valueOf(size_t c) const { return inputCount() + uint32_t(c); }
 
-  /// Which values reach a result, and how often each is read.
+  /// Finds the values that reach a result, and how often each is read.
   void findUses() {
     uses_.assign(e_.valueCount(), 0);
     for (const ExpressionResult &r : e_.results)
@@ -196,7 +196,7 @@ private:
       full_.push_back(in.full);
     for (size_t c = 0; c < e_.code.size(); ++c) {
       const Instr &instr = e_.code[c];
-      // The random numbers of one point are not looked at: they are made for a row at a time.
+      // Random numbers are made for a whole row at a time, even where one point would do.
       bool full =
           instr.op == Op::Random || (instr.op == Op::Iota && (nest_.indices[c].strideM || nest_.indices[c].strideP));
       for (uint32_t i = 0; i < instr.arity; ++i)
@@ -217,11 +217,11 @@ private:
       for (uint32_t i = 0; i < inputCount(); ++i) {
         if (!uses_[i] || call_.inputs[i].data != call_.outputs[r].data)
           continue;
-        // In place: the old value must not be needed after the new one is written.
+        // In place, the old value must not be needed after the new one is written.
         for (size_t s = 0; s < e_.results.size(); ++s)
           if (e_.results[s].value == i) {
             if (s != r && e_.results[s].reduction == plan::NONE)
-              return false; // a swap of buffers; left to the reference
+              return false; // a swap of buffers, which the reference kernel does
             mayBeDirect = false;
           }
         for (size_t c = 0; c < e_.code.size(); ++c)
@@ -253,8 +253,8 @@ private:
     }
   }
 
-  /// a * b is folded into the one addition or subtraction that reads it, unless that would move it from
-  /// the lanes to the tile.
+  /// A product a * b is folded into the addition or subtraction that reads it, if only one does. It is not if that
+  /// would move the product from the lanes to the tile.
   void foldMultiplications() {
     folded_.assign(e_.code.size(), false);
     foldAt_.assign(e_.code.size(), -1);
@@ -277,7 +277,7 @@ private:
     }
   }
 
-  /// A sum along the row of a product that nobody else needs: the product is not stored.
+  /// Whether result `r` is the sum along the row of a product that nothing else reads. The product is then not stored.
   bool isDot(size_t r) const {
     const ExpressionResult &result = e_.results[r];
     uint32_t v = result.value;
@@ -352,7 +352,7 @@ private:
       op.c = instr.arity > 2 ? instr.operands[2] : op.a;
       kind = *vectorOp(instr, e_.typeOf(instr.op == Op::Select ? op.b : op.a));
     }
-    // To a lane operation all operands are vectors of 16.
+    // For an operation on lanes, all operands are vectors of 16 elements.
     op.run = vectorOps().find(kind, full_[y] ? laneMask({op.a, op.b, op.c}) : 0);
     (full_[y] ? tape_.tileOps : tape_.laneOps).push_back(op);
   }
@@ -385,7 +385,8 @@ private:
     }
   }
 
-  /// Tile buffers are reused as soon as their value is dead: few of them stay in the first-level cache.
+  /// A tile buffer is reused as soon as its value is not needed any more, so that few buffers fit in the first-level
+  /// cache.
   void assignSlots() {
     std::vector<size_t> last(tape_.pointers, 0);
     for (size_t i = 0; i < tape_.tileOps.size(); ++i)

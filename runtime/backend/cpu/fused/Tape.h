@@ -76,7 +76,7 @@ struct Tape {
   std::vector<TapeStore> stores;
   std::vector<TapeReduction> reductions;
   std::vector<TapeOp> laneOps, tileOps;
-  std::vector<TapeOp> copyOps; // last of all in a tile: they may overwrite an input that sums read
+  std::vector<TapeOp> copyOps; // run last in a tile, since they may overwrite an input that sums read
   std::vector<TapeSource> sources;
   struct Constant { // lanes that never change
     uint32_t pointer;

@@ -47,10 +47,10 @@ enum class VectorOp : uint8_t {
   LoadI8,
   LoadU8,
   StoreI32,
-  // Conversions: the other side is uint8_t in memory.
+  // Conversions from and to uint8_t in memory.
   LoadBool,
   StoreBool,
-  // uint16_t in memory.
+  // Conversions from and to uint16_t in memory.
   LoadBf16,
   StoreBf16,
 };
@@ -60,7 +60,8 @@ using VectorFn = void (*)(void *y, const void *a, const void *b, const void *c, 
 
 struct VectorOps {
   const char *isa;
-  /// `lanes`: bit k says that operand k is 16 lanes. Null where there is none.
+  /// The function for an operation. Bit k of `lanes` says that operand k is 16 lanes. Null if there is no such
+  /// function.
   VectorFn (*find)(VectorOp op, unsigned lanes);
   /// acc[i % 16] += x[i] (or max, min) for i < n.
   void (*sumLanes)(double *acc, const float *x, int64_t n);
@@ -72,14 +73,14 @@ struct VectorOps {
   void (*sumFull)(double *acc, const float *x, int64_t n);
   void (*maxFull)(double *acc, const float *x, int64_t n);
   void (*minFull)(double *acc, const float *x, int64_t n);
-  /// The largest of the bit patterns without their signs: from 0x7f800000 on there is an infinity or a NaN.
+  /// The largest of the bit patterns without their signs. If it is 0x7f800000 or more, there is an infinity or a NaN.
   uint32_t (*largestPattern)(const float *x, int64_t n);
   /// y[i] = uniform number of (key, index, step), index = first + i / period * outer + i % period * inner.
   void (*random)(float *y, uint64_t key, uint64_t first, int64_t outer, int64_t inner, int64_t period, int64_t n,
                  uint64_t step);
 };
 
-/// The best for this machine.
+/// The fastest functions that this machine supports.
 const VectorOps &vectorOps();
 
 } // namespace tessera::rt

@@ -1,5 +1,5 @@
-// attention and its gradient composed of the library's products and own kernels on the lines of scores between them,
-// and the choice between that and tiles.
+// Attention and its gradient as library products with generated kernels between them that work on lines of scores; and
+// the choice between that and tiles.
 #include "runtime/backend/cuda/bind/AttentionKernels.h"
 #include "runtime/backend/cuda/kernels/Kernels.h"
 
@@ -52,7 +52,7 @@ private:
     return temporary(shape);
   }
 
-  void add(const CudaKernel &part) { // whose kind needs no scratch of its own
+  void add(const CudaKernel &part) { // a part that needs no scratch of its own
     kernel_.actions.insert(kernel_.actions.end(), part.actions.begin(), part.actions.end());
   }
 
@@ -187,14 +187,14 @@ CudaKernel bindComposedAttention(const KernelCall &call, const BindOptions &opti
   return call.name() == "attention" ? composition.forward() : composition.backward();
 }
 
-/// Scores that are held may take so much.
+/// The most memory that scores may take.
 constexpr int64_t kMostScoreBytes = int64_t(4) << 30;
 
 std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions &options) {
   const AttentionGeometry g = *attentionGeometry(call);
   std::vector<CudaKernel> choices;
-  // With TF32 the library's products run on tensor cores, which outweighs what holding the scores costs. Batches,
-  // heads and rows are a tensor's extents: their product with another extent may overflow.
+  // With TF32 the library's products run on tensor cores, which gains more than holding the scores costs. The numbers
+  // are doubles, since products of extents may overflow integers.
   const double scores = 4.0 * double(g.batches * g.heads() * g.rows()) * double(g.keys());
   const bool empty = g.batches * g.heads() * g.rows() == 0 || g.v.depth == 0;
   if (options.tf32 && call.outputs[0].dtype == plan::F32 && !empty && scores <= kMostScoreBytes)

@@ -17,9 +17,9 @@ namespace tessera::rt::cuda {
 CudaKernel bindTiledAttention(const KernelCall &call);
 CudaKernel bindComposedAttention(const KernelCall &call, const BindOptions &options);
 
-/// A double's bits as an expression.
+/// An expression for a double with exactly these bits.
 std::string exactNumber(double v);
-/// How many keys `row` sees (AttentionGeometry::inside).
+/// An expression for the number of keys that `row` sees (AttentionGeometry::inside).
 std::string insideCode(const AttentionGeometry &g);
 /// HAS_BIAS, BIAS(i), BIAS_HEAD, BIAS_ROW, BIAS_KEY; BIAS_BASE adds what `batch` contributes to `at`.
 Constants biasConstants(const AttentionGeometry &g);

@@ -9,8 +9,8 @@
 //   2  per tile of keys: dv += P^T dy, dk += dS^T q over all rows of all heads that meet it
 //   3  per tile of rows: dq += dS k
 //
-// with P = exp(s - m) / sum and dS = scale * P * (dy v^T - delta). Nobody adds to what another block adds to: the same
-// bits in every run, no atomic operations.
+// with P = exp(s - m) / sum and dS = scale * P * (dy v^T - delta). No two blocks add to the same element. So there are
+// no atomic operations, and every run gives the same bits.
 //
 // A causal mask replaces scores by a number and promises nothing (docs/adr/0011-attention.md): tiles beyond the
 // diagonal are left out only after every row of the block has shown that what is there is exp(...) = 0.
@@ -26,7 +26,7 @@
 namespace tessera::rt::cuda {
 namespace {
 
-/// What fits a block's 48 KiB of shared memory, and no more rows than there are.
+/// The largest tile that fits a block's 48 KiB of shared memory and has no more rows than there are.
 int tileFactor(const AttentionGeometry &g, bool wideNumbers) {
   const int64_t most = std::max(g.rows(), g.keys());
   return most <= 16 ? 1 : most <= 32 || wideNumbers ? 2 : 4;

@@ -1,4 +1,4 @@
-// Which file binds which kernel.
+// The table of which file binds which kernel.
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
 #include "runtime/backend/cuda/bind/RowPieces.h"
@@ -84,8 +84,8 @@ static void addCopy(CudaKernel &kernel, const TensorView &from, const TensorView
       Launch{stridedCopySource(copy), {blocksFor(to.elements()), 1, 1}, 256, {at(from.data), at(to.data)}});
 }
 
-/// Kernels on copies of operands: `change` makes of an operand what its copy is, or leaves it alone. The copies lie
-/// first in the scratch memory, the kernel's own comes after them.
+/// Binds a kernel to copies of operands. `change` turns an operand into its copy, or leaves it alone. In scratch memory
+/// the copies lie before the kernel's own scratch.
 static std::vector<CudaKernel> bindOnCopies(const KernelCall &call, uint64_t base, const std::string &what,
                                             const std::function<bool(TensorView &)> &change, const Bind &bind) {
   KernelCall other = call;
@@ -145,8 +145,8 @@ static std::vector<CudaKernel> bindThroughF32(const KernelCall &call, const Bind
       bind);
 }
 
-/// A convolution of operands of both kinds: what would be copied to lie plain is often the larger part, and the library
-/// would turn it back.
+/// Binds a convolution with operands in both layouts to copies with channels last. Plain copies would often be the
+/// larger part, and the library would convert them back.
 static std::vector<CudaKernel> bindThroughLast(const KernelCall &call, const Bind &bind) {
   return bindOnCopies(
       call, kLayoutCopies, ", on copies",
@@ -170,7 +170,7 @@ static std::vector<CudaKernel> bindThroughPlain(const KernelCall &call, const Bi
       bind);
 }
 
-/// Of a call whose operands all lie plain.
+/// Binds a call whose operands are all plain.
 static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call, const BindOptions &options) {
   if (isExpressionKernel(call.name())) {
     Result<ExpressionCode> code = lowerExpression(call);
@@ -213,14 +213,14 @@ static Result<std::vector<CudaKernel>> bindPlain(const KernelCall &call, const B
   auto it = table.find(call.name());
   if (it == table.end())
     return Status::error("the cuda backend has no kernel '" + call.name() + "'");
-  // What only moves elements does not mind their type, and pooling computes with F32 by itself.
+  // Kernels that only move elements accept any type, and pooling converts to F32 itself.
   static const std::set<std::string, std::less<>> anyType = {"reshape",       "transpose",    "slice",    "pad",
                                                              "concat",        "gather",       "max_pool", "avg_pool",
                                                              "max_pool_grad", "avg_pool_grad"};
   if (!hasHalf(call) || anyType.contains(call.name()))
     return it->second(call, options);
-  // Products: on tensor cores as they are; where the library refuses, as products of F32 copies, which TF32 holds
-  // without loss.
+  // Products of 16 bits run on tensor cores as they are. Where the library refuses that, they run on F32 copies, which
+  // TF32 holds without loss.
   static const std::set<std::string, std::less<>> products = {"matmul", "conv", "conv_input_grad", "conv_weight_grad"};
   std::vector<CudaKernel> choices;
   BindOptions wideOptions = options;

@@ -50,7 +50,7 @@ std::vector<Layout> channelsLast(const plan::Plan &plan, const std::vector<std::
   };
   wishes.layout = [](const Shape &shape, bool) { return channelsLastLayout(shape); };
   wishes.plain.assign(size_t(plan.buffers_size()), false);
-  for (const plan::Binding &binding : plan.bindings()) // the host sends these as they are
+  for (const plan::Binding &binding : plan.bindings()) // the host sends these in plain layout
     if (binding.role() == plan::INPUT || binding.role() == plan::TARGET)
       wishes.plain[binding.buffer()] = true;
   for (;;) {
@@ -63,7 +63,7 @@ std::vector<Layout> channelsLast(const plan::Plan &plan, const std::vector<std::
         const uint32_t in = step.collective().input(), out = step.collective().output();
         if (layouts[in] == layouts[out])
           continue;
-        good = false; // one more buffer stays plain in every round
+        good = false; // every round makes at least one more buffer plain
         wishes.plain[in] = wishes.plain[out] = true;
       }
     if (good)
@@ -75,7 +75,7 @@ std::optional<ExpressionCode> withChannelsLast(const ExpressionCode &code, const
   const size_t rank = code.domain.size();
   if (rank < 3)
     return std::nullopt;
-  // A plain operand lies the same either way where it has one channel, or channels alone behind the first dimension.
+  // A plain operand has the same bytes either way if it has one channel, or only channels after the first dimension.
   auto fits = [&](const TensorView &t, const Shape &view) {
     if (view.size() != rank)
       return false;

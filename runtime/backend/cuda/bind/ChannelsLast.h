@@ -22,7 +22,8 @@
 
 namespace tessera::rt::cuda {
 
-/// One layout per buffer. Input and what a collective cannot move as it lies stay plain. `tf32`: LoadOptions'.
+/// One layout per buffer. Inputs stay plain, and so do tensors that a collective cannot move in this layout. `tf32` is
+/// that of LoadOptions.
 std::vector<Layout> channelsLast(const plan::Plan &plan, const std::vector<std::vector<KernelCall>> &calls, bool tf32);
 
 /// The layout of a tensor with its channels last; plain where that is the same.

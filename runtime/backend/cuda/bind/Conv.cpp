@@ -1,5 +1,5 @@
-// conv and its gradients: cuDNN, and own direct kernels for what it does not take: padding below zero, and what it
-// refuses. The direct kernels take one thread per result and are meant to be right, not fast.
+// Convolutions and their gradients by cuDNN. Generated direct kernels do negative padding and what cuDNN refuses. They
+// use one thread per result and are made to be right, not fast.
 #include "runtime/backend/cuda/bind/ChannelsLast.h"
 #include "runtime/backend/cuda/bind/CudaKernel.h"
 #include "runtime/backend/cuda/bind/Windows.h"

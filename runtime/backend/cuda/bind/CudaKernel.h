@@ -27,7 +27,7 @@ struct Place {
   bool scratch = false;
   uint64_t value = 0; // address or offset
 };
-/// Views of tensors in scratch memory begin here, where no memory is.
+/// Addresses from here on stand for scratch memory; no real memory has them.
 constexpr uint64_t kScratchBase = uint64_t(1) << 60;
 inline Place at(const void *address) {
   const auto value = reinterpret_cast<uint64_t>(address);
@@ -82,8 +82,8 @@ struct BindOptions {
   bool keepNan = false; // LoadOptions
 };
 
-/// What can run a call, best first; each can be refused by a library when it is prepared. Empty: nothing.
-/// `call` has passed checkKernel.
+/// The implementations of a call, best first. A library may refuse any of them when it is prepared. Empty if there is
+/// none. `call` has passed checkKernel.
 Result<std::vector<CudaKernel>> bindCuda(const KernelCall &call, const BindOptions &options);
 
 /// Whether a library multiplies operands of type `in` into a result of type `out`: of 16 bits also into F32.
@@ -98,7 +98,7 @@ CudaKernel bindIndexing(const KernelCall &call); // gather, scatter_add, argmax,
 CudaKernel bindSoftmax(const KernelCall &call);
 std::vector<CudaKernel> bindPool(const KernelCall &call);
 std::vector<CudaKernel> bindAttention(const KernelCall &call, const BindOptions &options);
-/// `stored`: what is written instead of the call's output, of another type or at another place.
+/// `stored` is the tensor that is written in place of the call's output, of another type or at another place.
 std::vector<CudaKernel> bindMatMul(const KernelCall &call, const BindOptions &options,
                                    const TensorView *stored = nullptr);
 std::vector<CudaKernel> bindConv(const KernelCall &call, const BindOptions &options);

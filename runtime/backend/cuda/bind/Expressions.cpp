@@ -25,7 +25,8 @@ bool overlaps(const TensorView &a, const TensorView &b) {
   return a.bytes() && b.bytes() && x < y + b.bytes() && y < x + a.bytes();
 }
 
-/// The code of one kernel: what its results need, in a loop nest that is as flat as their strides allow.
+/// Writes the code of one kernel: the values that its results need, in a loop nest that is as flat as their strides
+/// allow.
 class PointCode {
 public:
   PointCode(const ExpressionCode &e, std::vector<size_t> results)
@@ -52,7 +53,7 @@ public:
       const Instr &instr = e.code[c];
       if (!live_[e.inputs.size() + c])
         continue;
-      if (instr.op == Op::Iota) { // the index along its dimension is an address too
+      if (instr.op == Op::Iota) { // the index along the dimension is computed like an address
         Shape unit(rank, 0);
         unit[instr.dim] = 1;
         slots_[e.inputs.size() + c] = add(unit, 0);
@@ -254,7 +255,8 @@ void reduce(const ExpressionCode &e, const KernelCall &call, const std::vector<s
 
 CudaKernel bindExpression(const ExpressionCode &e, const KernelCall &call) {
   CudaKernel kernel;
-  // Results by what they reduce; those that reduce nothing go last, since they may overwrite an input.
+  // Results are grouped by the dimensions that they reduce. Those that reduce nothing come last, since they may
+  // overwrite an input.
   std::vector<size_t> plain;
   std::map<Shape, std::vector<size_t>> groups;
   for (size_t r = 0; r < e.results.size(); ++r) {
@@ -263,7 +265,7 @@ CudaKernel bindExpression(const ExpressionCode &e, const KernelCall &call) {
     else
       groups[e.results[r].view].push_back(r);
   }
-  // Each kind of results would be a kernel that reads everything again.
+  // Otherwise every group would be a kernel that reads everything again.
   if (groups.size() + !plain.empty() > 1)
     if (std::optional<CudaKernel> once = bindPieces({rowPiece(e)}, call))
       return *once;
@@ -279,9 +281,10 @@ CudaKernel bindExpression(const ExpressionCode &e, const KernelCall &call) {
     if (!shares)
       continue;
     if (e.results[r].reduction == plan::NONE) {
-      apart = false; // point by point: the thread that reads an element is the one that writes it
+      apart = false; // an element is read and written by the same thread, point by point
     } else {
-      // A reduction is written while other blocks may still read: aside, and copied at the end.
+      // Other blocks may still read the input when a reduction is written. So it is written to scratch and copied at
+      // the end.
       outputs[r] = kernel.reserve(y.bytes());
       copies.push_back({at(y.data), outputs[r], y.bytes()});
     }

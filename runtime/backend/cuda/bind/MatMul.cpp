@@ -87,7 +87,7 @@ CudaKernel library(const KernelCall &call, const MatMulGeometry &g, bool tf32) {
                                            matrix(call.inputs[1], offset[2], g.k * g.n),
                                            matrix(call.outputs[0], offset[0], g.m * g.n)});
   }
-  // What all matrices' addresses are multiples of, up to what the library can make use of.
+  // The alignment of all matrices' addresses, up to the largest that the library can use.
   uint64_t bits = 16;
   for (int64_t stride : {what.strideA, what.strideB})
     bits |= uint64_t(stride) * size;
@@ -111,7 +111,7 @@ std::vector<CudaKernel> bindMatMul(const KernelCall &given, const BindOptions &o
   const int64_t batch = elementCount(g.batch);
   const plan::DType type = call.inputs[0].dtype, result = call.outputs[0].dtype;
   std::vector<CudaKernel> choices;
-  // A sum of no products is zero, which the own kernel gives.
+  // The generated kernel gives zero for a sum without products.
   if (libraryTypes(type, result) && call.inputs[1].dtype == type && batch * g.m * g.n * g.k > 0) {
     CudaKernel kernel = library(call, g, options.tf32);
     if (kernel.actions.size() <= 64)

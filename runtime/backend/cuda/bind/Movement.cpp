@@ -48,7 +48,7 @@ bool tiledTranspose(const KernelCall &call, const Nest &nest, CudaKernel &kernel
     return false;
   const int64_t batch = n == 3 ? s[0] : 1, rows = s[n - 2], cols = s[n - 1]; // of the result
   const int64_t down = (rows + kTile - 1) / kTile, across = (cols + kTile - 1) / kTile;
-  // The grid's second and third dimension end at 65535.
+  // The second and third dimension of a grid have at most 65535 blocks.
   if (down > 65535 || batch > 65535 || across > INT32_MAX)
     return false;
   const char *element = bytesPerElement(call.outputs[0].dtype) == 8   ? "u64"
@@ -93,7 +93,7 @@ void slice(const KernelCall &call, CudaKernel &kernel) {
   int64_t first = 0;
   for (size_t d = 0; d < strides.size(); ++d) {
     first += starts[d] * strides[d];
-    if (y.shape[d] > 1) // a stride is only bounded by the extent where it is taken
+    if (y.shape[d] > 1) // where the extent is 1 the stride is not used and may be huge
       strides[d] *= steps[d];
   }
   addCopy(kernel, y, x, {y.shape, rowMajorStrides(y.shape), strides, 0, first, 0});

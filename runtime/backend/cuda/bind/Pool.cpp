@@ -19,10 +19,10 @@
 namespace tessera::rt::cuda {
 namespace {
 
-/// Windows that go to cuDNN have so many elements.
+/// Windows of at most so many elements go to cuDNN.
 constexpr int64_t kMostTaps = 64;
 
-/// Nothing where cuDNN's pooling is another, or none.
+/// The library's pooling; nothing where cuDNN's pooling differs from the plan's or does not exist.
 std::optional<CudaKernel> library(const KernelCall &call, const PoolGeometry &g, bool last) {
   const plan::DType type = call.outputs[0].dtype;
   if (call.name().starts_with("max") || type == plan::F64 || g.planes == 0 ||
@@ -38,7 +38,7 @@ std::optional<CudaKernel> library(const KernelCall &call, const PoolGeometry &g,
   what.channels = x[1];
   setWindows(what, g);
   for (size_t d = 0; d < 3; ++d) {
-    // Of a window in padding alone the plan has its own idea.
+    // For a window that lies in padding alone, the plan's result differs from cuDNN's.
     if (g.padLo[d] < 0 || g.padHi[d] < 0 || g.in[d] < 1 || g.out[d] < 1 || g.padLo[d] >= g.kernel[d] ||
         (g.out[d] - 1) * g.stride[d] - g.padLo[d] >= g.in[d])
       return std::nullopt;
@@ -92,7 +92,7 @@ CudaKernel generated(const KernelCall &call, const PoolGeometry &g, bool last) {
 
 std::vector<CudaKernel> bindPool(const KernelCall &call) {
   const PoolGeometry g = *poolGeometry(call);
-  // What has one point lies plain beside operands that do not.
+  // A tensor of one point per plane counts as plain even beside operands with channels last.
   const bool last = !call.inputs[0].layout.plain() || !call.outputs[0].layout.plain();
   std::vector<CudaKernel> choices;
   if (std::optional<CudaKernel> kernel = library(call, g, last))

@@ -8,7 +8,7 @@
 namespace tessera::rt::cuda {
 namespace {
 
-constexpr size_t kPointers = 32;       // of a kernel
+constexpr size_t kPointers = 32;       // the most pointers of a kernel
 constexpr int64_t kMostThreads = 1024; // of a block
 /// Registers that a thread may hold across a reduction, or for sums over the rows.
 int64_t mostWords(int64_t threads) { return threads == kMostThreads ? 16 : 32; }
@@ -16,7 +16,7 @@ int64_t mostWords(int64_t threads) { return threads == kMostThreads ? 16 : 32; }
 bool same(const Nest &a, const Nest &b) { return a.sizes == b.sizes && a.strides == b.strides; }
 bool same(const RowAccess &a, const RowAccess &b) { return same(a.row, b.row) && same(a.column, b.column); }
 
-/// n elements, one after the other at this distance.
+/// n elements that are `stride` apart.
 Nest line(int64_t n, int64_t stride) { return collapse(Nest{Shape{n}, {Shape{stride}}}); }
 bool still(const Nest &nest) {
   return std::all_of(nest.strides[0].begin(), nest.strides[0].end(), [](int64_t s) { return s == 0; });
@@ -29,7 +29,7 @@ struct Accesses {
   RowAccess full, perRow, perColumn;
 };
 
-/// Where the dimensions of a domain are parted into rows and columns; a domain of one point per row is all rows.
+/// The dimension at which a domain is split into rows and columns. A domain with one point per row has only rows.
 struct Fit {
   size_t split = 0;
   bool wide = false;
@@ -85,9 +85,9 @@ public:
   }
 
 private:
-  /// What an output of a member is for those who read it.
+  /// An output of a member, as later members read it.
   struct Made {
-    std::optional<uint32_t> value; // none: a reduction over the rows, which is done last
+    std::optional<uint32_t> value; // none: a reduction over the rows, which is computed last
     bool wide = false;
   };
 
@@ -118,7 +118,7 @@ private:
     }
     const TensorView &view = member.inputs[i];
     const size_t p = pointer(view, false);
-    for (uint32_t v = 0; v < chain_.values.size(); ++v) // twice the same element
+    for (uint32_t v = 0; v < chain_.values.size(); ++v) // the same element is loaded only once
       if (chain_.values[v].kind == RowValue::Kind::Load && chain_.values[v].pointer == p &&
           same(chain_.values[v].access, access))
         return v;
@@ -157,7 +157,7 @@ private:
     return push(v);
   }
 
-  /// `value` as one reads it from memory of type `type`.
+  /// The value after it was stored in memory of type `type` and read again.
   uint32_t rounded(uint32_t value, plan::DType type) {
     const plan::DType held = chain_.values[value].type;
     const bool exact = type == plan::F32 || type == plan::F64 || type == plan::I64;
@@ -243,8 +243,8 @@ private:
     }
   }
 
-  /// Whether what is written leaves alone what is read: of a whole row only an element that a thread reads itself may
-  /// be overwritten, by the same thread, which then has read it.
+  /// Whether writes spoil no reads. In a row, only the element that a thread itself reads may be overwritten, and by
+  /// the same thread, which has read it before.
   bool separate() {
     std::vector<RowValue> &values = chain_.values;
     std::vector<RowPointer> &pointers = chain_.pointers;
@@ -275,7 +275,7 @@ private:
     return true;
   }
 
-  /// A value of a whole row is computed as late as may be, so that it need not be held.
+  /// Computes a value of a whole row as late as possible, so that it need not be held.
   void schedule() {
     std::vector<RowValue> &values = chain_.values;
     for (RowValue &v : values) {
@@ -304,7 +304,7 @@ private:
     }
   }
 
-  /// Threads of a row, and whether what they hold fits.
+  /// Sets the number of threads per row; false if the values that a thread must hold do not fit.
   bool allot() {
     std::vector<int64_t> held(size_t(chain_.phases), 0); // after each phase
     auto words = [](plan::DType type) { return valueClass(type) == ValueClass::F32 ? 1 : 2; };
@@ -349,7 +349,7 @@ std::vector<Rows> rowsOf(const ExpressionCode &code) {
         std::none_of(found.begin(), found.end(), [&](const Rows &f) { return f.columns == n.columns; }))
       found.push_back(n);
   };
-  // Which split a reduction fits shows when the step is merged; here they are only named.
+  // Only candidates are named here. Whether a reduction fits a split shows when the steps are merged.
   std::vector<size_t> last, first;
   for (const ExpressionResult &r : code.results) {
     if (r.reduction == plan::NONE)

@@ -29,12 +29,12 @@ namespace tessera::rt::cuda {
 struct Rows {
   int64_t rows = 0, columns = 0;
 };
-/// What the reductions of `code` may take for rows, best first; nothing where there is none.
+/// The ways to see the reductions of `code` as rows, best first; none where there is none.
 std::vector<Rows> rowsOf(const ExpressionCode &code);
 
 /// One loop of a chain.
 struct RowMember {
-  /// An output of an earlier member, by their numbers.
+  /// An output of an earlier member, by the numbers of member and output.
   struct Source {
     size_t member, output;
   };
@@ -42,7 +42,7 @@ struct RowMember {
   std::vector<TensorView> inputs,
       outputs;                             // where they lie; those taken over or not stored: nowhere
   std::vector<std::optional<Source>> from; // by input; nothing: read from memory
-  std::vector<bool> stored;                // by output: whether somebody else reads it
+  std::vector<bool> stored;                // by output: whether something else reads it
 };
 
 /// How an array is stepped through: along the rows, and within one. Both with a single list of strides.
@@ -59,8 +59,8 @@ struct RowValue {
   plan::Reduction reduction = plan::NONE;
   RowAccess access; // Load, and the index of iota and random
   size_t pointer = 0;
-  bool wide = false; // differs within a row
-  int level = 0;     // reductions that it waits for
+  bool wide = false; // the value differs within a row
+  int level = 0;     // how many reductions it must wait for
   bool live = false;
   int phase = 0,
       lastPhase = 0; // of a wide one: between which reductions it is computed, and last needed
@@ -103,8 +103,8 @@ struct RowChain {
   bool separate = true; // no row, and no other thread, reads what is overwritten; without it the chain is wrong
 };
 
-/// The members as one, or nothing: where one does not fit the rows, where a value is read at other points than it is
-/// made, and where a row is too long for a thread's registers.
+/// The members as one chain. Nothing if one does not fit the rows, if a value is read at other points than it is
+/// computed at, or if a row is too long for a thread's registers.
 std::optional<RowChain> mergeRows(const std::vector<RowMember> &members, const Rows &size);
 
 CudaKernel bindRows(const RowChain &chain);

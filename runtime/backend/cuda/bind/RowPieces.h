@@ -24,19 +24,19 @@ struct RowPiece {
   std::vector<std::optional<size_t>> outputs; // by result: an output of the call, or nothing that is stored
 };
 
-/// The call in pieces; none where it is no loop over rows.
+/// The call as pieces; none if it is no loop over rows.
 std::vector<RowPiece> rowPieces(const KernelCall &call);
-/// A loop in its one piece.
+/// A loop as one piece.
 RowPiece rowPiece(ExpressionCode code);
 
-/// What the pieces may take for rows, best first.
+/// The ways to see the pieces as rows, best first.
 std::vector<Rows> rowsOf(const std::vector<RowPiece> &pieces);
 
 /// Appends a call's pieces to the members of a chain. What they read and write stays to be said: `from` is set within
 /// the call alone, and all outputs of the call are stored.
 void addMembers(std::vector<RowMember> &members, const std::vector<RowPiece> &pieces, const KernelCall &call);
 
-/// All of a call in one kernel, where its rows fit.
+/// Binds all of a call as one kernel if its rows fit.
 std::optional<CudaKernel> bindPieces(const std::vector<RowPiece> &pieces, const KernelCall &call);
 
 } // namespace tessera::rt::cuda

@@ -21,7 +21,7 @@
 
 namespace tessera::rt::cuda {
 
-/// What a loop does to its input number `input`.
+/// The operations of a loop on its input number `input`.
 struct Epilogue {
   int32_t bits = 0;           // TESSERA_EPILOGUE_*
   std::optional<size_t> bias; // an input of the loop
@@ -30,7 +30,7 @@ struct Epilogue {
 };
 std::optional<Epilogue> epilogueOf(const ExpressionCode &code, size_t input);
 
-/// The product at step `first` with its loop, if there is a loop that it can be one call with.
+/// Joins the product at step `first` with the loop that reads it, if one call can do both.
 std::optional<JoinedKernel> productFrom(const plan::Program &program, const std::vector<KernelCall> &calls,
                                         size_t first, const BufferUses &uses, const JoinedProgram &joined,
                                         const BindOptions &options);

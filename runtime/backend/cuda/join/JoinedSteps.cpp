@@ -39,8 +39,8 @@ JoinedProgram::JoinedProgram(const plan::Program &program, const std::vector<Byt
     : accesses_(accessesOf(program, buffers)) {}
 
 std::optional<size_t> JoinedProgram::place(const StepSet &set) const {
-  // What stands between and conflicts with an earlier step of the set comes after all of it, what conflicts with a
-  // later one before.
+  // Steps in between that conflict with an earlier step of the set must run after the whole set, and those that
+  // conflict with a later one before it.
   size_t after = 0, before = set.steps.back() + 1;
   for (size_t s = set.steps.front() + 1; s < set.steps.back(); ++s) {
     if (std::binary_search(set.steps.begin(), set.steps.end(), s))
@@ -80,7 +80,7 @@ namespace {
 
 /// How many steps that are no part of it a chain may pass before it ends.
 constexpr size_t kWindow = 64;
-/// How often a search is begun anew.
+/// How often a search starts again.
 constexpr int kRounds = 8;
 
 class RowSearch {
@@ -89,7 +89,7 @@ public:
             const BufferUses &uses, const JoinedProgram &joined)
       : program_(program), calls_(calls), buffers_(buffers), uses_(uses), joined_(joined) {}
 
-  /// Of the ways to see rows the one that takes most steps.
+  /// Tries all ways to see rows and takes the one that joins most steps.
   std::optional<JoinedKernel> from(size_t first) {
     if (piecesOf(first).empty())
       return std::nullopt;
@@ -186,7 +186,7 @@ private:
     for (size_t s : steps_)
       for (uint32_t in : kernel(s).inputs())
         ++reads[uses_.root(in)];
-    // What nobody at all reads is looked at from outside of the plan.
+    // An output that no step reads may be read from outside of the plan.
     auto stored = [&](uint32_t out) {
       const int inside = reads[uses_.root(out)];
       return uses_.kept(out) || uses_.writes(out) != 1 || inside == 0 || uses_.reads(out) != inside;

@@ -1,14 +1,14 @@
 //===- JoinedSteps.h - steps that run as one where whole programs run ----------------------------------===//
 //
-// Some neighbours among the steps of a program are better done as one: a product with the loop behind it (Epilogue.h),
-// loops and reductions along the same rows (RowChain.h). Single steps are always there, too, so that whoever runs them
-// one by one, for a profile or to find where a number was spoilt, finds every result.
+// Some adjacent steps of a program run faster as one: a product with the loop that reads it (Epilogue.h), or loops and
+// reductions along the same rows (RowChain.h). The single steps stay available, too. So a caller that runs steps one by
+// one, for a profile or to find the origin of a NaN, finds every result.
 //
 //   steps: 0 matmul x w -> t · 1 neg u -> v · 2 relu t -> y        =>   {0, 2} may run at 2, if step 1 writes neither x
 //   nor w
 //
-// A set of steps runs in the place of one of them. Steps between that read or write the same bytes keep their order
-// with each of the set. What only the set reads need not be stored.
+// A set of steps runs in the place of one of them. Other steps in between that read or write the same bytes keep their
+// order with every step of the set. Results that only the set reads need not be stored.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_CUDA_JOIN_JOINEDSTEPS_H
@@ -22,15 +22,15 @@
 
 namespace tessera::rt::cuda {
 
-/// How often buffers are read and written, in all programs and by whoever a plan serves. A view counts as what it
-/// views.
+/// Counts how often buffers are read and written, in all programs and from outside of the plan. A view counts as the
+/// buffer that it views.
 class BufferUses {
 public:
   explicit BufferUses(const plan::Plan &plan);
   uint32_t root(uint32_t buffer) const { return root_[buffer]; }
   int reads(uint32_t buffer) const { return reads_[root(buffer)]; }
   int writes(uint32_t buffer) const { return writes_[root(buffer)]; }
-  /// Its contents outlive the program, or are seen outside.
+  /// Whether the contents outlive the program or are read from outside.
   bool kept(uint32_t buffer) const { return kept_[root(buffer)]; }
 
 private:
@@ -39,22 +39,22 @@ private:
   std::vector<bool> kept_;
 };
 
-/// Steps of one, and what each of them still reads and writes when they are one.
+/// Steps that run as one, and the bytes that each of them still reads and writes then.
 struct StepSet {
   std::vector<size_t> steps; // ascending
   std::vector<StepAccess> accesses;
 };
 
-/// What runs in one program, step by step: sets are formed one after the other.
+/// The order of one program's steps, in which sets are formed one after the other.
 class JoinedProgram {
 public:
   JoinedProgram(const plan::Program &program, const std::vector<ByteRange> &buffers);
 
-  /// The last of the steps in whose place the set can run.
+  /// The last step in whose place the set can run.
   std::optional<size_t> place(const StepSet &set) const;
   void join(const StepSet &set, size_t place);
 
-  /// A step of a set has no other, and by itself nothing to do but where the set runs.
+  /// Whether the step belongs to a set already. It then runs with the set and can join no other.
   bool taken(size_t step) const { return places_.contains(step); }
   std::optional<size_t> placeOf(size_t step) const;
   const std::vector<StepAccess> &accesses() const { return accesses_; }

@@ -17,7 +17,7 @@ bool conflict(const StepAccess &a, const StepAccess &b) {
 
 namespace {
 
-/// Steps [begin, end) as one segment on two streams.
+/// Makes one segment on two streams of the steps [begin, end).
 Segment streams(const std::vector<StepAccess> &steps, size_t begin, size_t end) {
   Segment segment;
   segment.events = 1;

@@ -50,7 +50,7 @@ Result<void *> CudaInput::host(size_t i, int set) {
 }
 
 Status CudaInput::send(int set) {
-  if (received_) // before that nobody reads what is overwritten now
+  if (received_) // before the first receive() no program reads what is overwritten
     TESSERA_RETURN_IF_ERROR(await(TESSERA_COPY_STREAM, taken_));
   leaving_[set] = true;
   for (size_t i = 0; i < targets_.size(); ++i)

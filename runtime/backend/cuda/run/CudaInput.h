@@ -7,7 +7,7 @@
 //   copy:     wait taken · pinned -> incoming · record arrived
 //   compute:  wait arrived · incoming -> arena · record taken · the program
 //
-// A second arena buffer instead of the copy on the device would want every program recorded twice.
+// With a second arena buffer instead of the copy on the device, every program would have to be recorded twice.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_CUDA_RUN_CUDAINPUT_H

@@ -30,7 +30,7 @@ template <typename F> void CudaPlan::forEachKernel(F &&f) {
 CudaPlan::~CudaPlan() {
   const TesseraDeviceApi &api = device_->api();
   TesseraDevice *d = device_->handle();
-  static_cast<void>(device_->finish()); // nothing may still use what is freed now
+  static_cast<void>(device_->finish()); // no work may use what is freed now
   for (ProgramState &state : programs_) {
     for (const std::vector<TesseraGraph *> *graphs : {&state.graphs, &state.timedGraphs})
       for (TesseraGraph *graph : *graphs)
@@ -53,7 +53,7 @@ CudaPlan::~CudaPlan() {
 Result<std::unique_ptr<LoadedPlan>> CudaPlan::load(std::shared_ptr<Device> device, const plan::Plan &plan,
                                                    const LoadOptions &options) {
   TESSERA_RETURN_IF_ERROR(checkArena(plan));
-  // Checked once before a byte is allocated, then resolved to addresses.
+  // Calls are checked once before memory is allocated, and then resolved to addresses.
   Result<std::vector<std::vector<KernelCall>>> calls = resolveCalls(plan, options);
   if (!calls)
     return calls.status();
@@ -79,14 +79,14 @@ Status CudaPlan::allocate(const LoadOptions &options, const std::vector<Layout> 
   if (!staging)
     return staging.status();
   staging_ = std::move(*staging);
-  // Like memory fresh from the system: what a buggy plan would read is at least the same in every run.
+  // The arena begins as zeros, like memory fresh from the system. So a wrong plan reads the same values in every run.
   TESSERA_RETURN_IF_ERROR(call([&](TesseraMessage *m) {
     return device_->api().fill(device_->handle(), TESSERA_COMPUTE_STREAM, arena_.data(), 0, bytes, m);
   }));
   return placeBuffers(options.widen, layouts, reinterpret_cast<std::byte *>(arena_.data()));
 }
 
-/// The first choice whose library calls can be prepared.
+/// Takes the first choice whose library calls can be prepared.
 Result<CudaPlan::Kernel> CudaPlan::prepare(const std::vector<CudaKernel> &choices) {
   const TesseraDeviceApi &api = device_->api();
   Status refusal = Status::error("nothing can run it");
@@ -136,7 +136,7 @@ std::vector<ByteRange> CudaPlan::byteRanges() const {
   return ranges;
 }
 
-/// Products with their loops first: a loop behind a product is then no kernel any more.
+/// Products are joined with their loops first, so that such a loop is no kernel of its own any more.
 void CudaPlan::joinSteps(uint32_t program, const std::vector<KernelCall> &calls, const BufferUses &uses,
                          const BindOptions &options, bool products) {
   const plan::Program &steps = plan().programs(int(program));
@@ -154,7 +154,7 @@ void CudaPlan::joinSteps(uint32_t program, const std::vector<KernelCall> &calls,
         continue;
       Result<Kernel> kernel = prepare({found->kernel});
       if (!kernel)
-        continue; // apart, then
+        continue; // the steps stay apart
       joins.join(found->set, *place);
       joined_.back()[*place] = std::move(*kernel);
     }
@@ -193,7 +193,7 @@ Status CudaPlan::bind(const LoadOptions &options) {
   return Status();
 }
 
-/// All distinct sources at once: many steps share one.
+/// All distinct sources are compiled at once; many steps share one.
 Status CudaPlan::compile(const LoadOptions &options) {
   std::map<std::string_view, size_t> index;
   std::vector<const std::string *> sources;
@@ -217,7 +217,7 @@ Status CudaPlan::compile(const LoadOptions &options) {
     }));
     codes_.push_back(code);
   }
-  // The text has done its work.
+  // The sources are not needed any more.
   forEachKernel([](Kernel &kernel) {
     for (Bound &bound : kernel.actions)
       if (auto *launch = std::get_if<Launch>(&bound.action))

@@ -57,7 +57,7 @@ private:
     // why not every run has them, and why such runs have graphs of their own.
     std::vector<std::vector<TesseraEvent *>> timers; // by segment, in pairs
     std::vector<TesseraGraph *> timedGraphs;
-    bool measures = false, measured = false; // asked for; the last run was
+    bool measures = false, measured = false; // measures: runs should be measured; measured: the last one was
     bool scheduled = false, onHost = false;
     int64_t runs = 0;
   };
@@ -95,7 +95,7 @@ private:
 
   std::shared_ptr<Device> device_;
   DeviceMemory arena_, scratch_, staging_;
-  size_t staged_ = 0;                        // bytes of staging_ whose copies may still run
+  size_t staged_ = 0;                        // bytes of staging_ that copies may still read
   std::vector<std::vector<Kernel>> kernels_; // by program, step; collectives have no actions
   // By program: which steps run as one where whole programs are run, and as what, by the step in whose place.
   std::vector<JoinedProgram> joins_;

@@ -9,10 +9,10 @@
 namespace tessera::rt::cuda {
 namespace {
 
-/// Of so many runs one is measured.
+/// One of so many runs is measured.
 constexpr int64_t kMeasureEvery = 8;
 
-/// How often the compute stream waits for the other.
+/// How often the compute stream waits for the communication stream.
 int waitsOfCompute(const Segment &segment) {
   int waits = segment.joins >= 0;
   for (const ScheduledStep &s : segment.steps)
@@ -22,8 +22,8 @@ int waitsOfCompute(const Segment &segment) {
 
 } // namespace
 
-/// Through pinned memory, piece by piece; the copies run on while the caller goes on, until the pinned memory
-/// is full.
+/// The contents go through pinned memory piece by piece. The caller goes on while the copies run, until the pinned
+/// memory is full.
 Status CudaPlan::upload(uint32_t buffer, const void *host) {
   TESSERA_RETURN_IF_ERROR(checkBuffer(buffer));
   const TensorView &v = buffers()[buffer];
@@ -56,7 +56,7 @@ Status CudaPlan::download(uint32_t buffer, void *host) {
   std::vector<char> held(v.layout.plain() ? 0 : v.bytes());
   char *to = held.empty() ? static_cast<char *>(host) : held.data();
   const char *from = v.as<char>();
-  TESSERA_RETURN_IF_ERROR(synchronize()); // and so all of the pinned memory is free
+  TESSERA_RETURN_IF_ERROR(synchronize()); // after this all pinned memory is free
   for (size_t left = v.bytes(); left > 0;) {
     const size_t piece = std::min(left, staging_.size());
     TESSERA_RETURN_IF_ERROR(device_->copy(TESSERA_COMPUTE_STREAM, staging_.data(), from, piece));
@@ -77,7 +77,7 @@ Result<std::unique_ptr<InputPath>> CudaPlan::inputPath(const std::vector<uint32_
   for (uint32_t buffer : wanted) {
     TESSERA_RETURN_IF_ERROR(checkBuffer(buffer));
     if (!buffers()[buffer].layout.plain())
-      return std::unique_ptr<InputPath>(); // the host would have to convert it while nothing waits
+      return std::unique_ptr<InputPath>(); // the host would have to convert the elements, so upload() is as good
     targets.push_back({buffers()[buffer].data, buffers()[buffer].bytes()});
     bytes += buffers()[buffer].bytes();
   }
@@ -85,7 +85,7 @@ Result<std::unique_ptr<InputPath>> CudaPlan::inputPath(const std::vector<uint32_
   return CudaInput::create(device_, targets);
 }
 
-/// Libraries and communicators allocate at first use: only where twice as much is free do copies take it.
+/// Libraries and communicators allocate memory at first use. So copies are made only where twice their size is free.
 std::unique_ptr<Snapshot> CudaPlan::snapshot(const std::vector<uint32_t> &wanted) {
   std::vector<CudaSnapshot::Part> parts;
   for (uint32_t buffer : wanted)
@@ -127,7 +127,7 @@ Status CudaPlan::run(const Bound &bound, const Kernel &kernel) {
   TesseraDevice *d = device_->handle();
   if (const auto *launch = std::get_if<Launch>(&bound.action)) {
     void *values[64], *pointers[64];
-    std::vector<void *> more; // rarely: an expression with more operands
+    std::vector<void *> more; // rarely used: for an expression with more operands
     const size_t n = launch->arguments.size();
     void **value = values, **pointer = pointers;
     if (n > 64) {
@@ -265,8 +265,8 @@ Status CudaPlan::record(ProgramState &state, size_t index, uint32_t program, con
   return status;
 }
 
-/// The graphs that a segment still lacks. Without them the program is slower, or not measured, but right: that is said
-/// where the caller reports.
+/// Records the graphs that a segment still lacks. Without them the program runs correctly, but slower or unmeasured.
+/// The caller's notice() says so.
 void CudaPlan::recordMissing(ProgramState &state, size_t index, uint32_t program, const CollectiveRunner &collectives) {
   if (graphs_ && !state.graphs[index])
     if (Status status = record(state, index, program, collectives, false); !status) {
@@ -289,7 +289,7 @@ Status CudaPlan::runProgram(uint32_t program, const CollectiveRunner &collective
   ProgramState &state = programs_[program];
   if (!state.scheduled)
     TESSERA_RETURN_IF_ERROR(schedule(state, program, collectives.onHost));
-  // Not the first two, and in none that records: the host has more to do in them.
+  // The first two runs and those that record are not measured, since the host has more to do in them.
   state.measured = state.measures && !state.onHost && state.runs % kMeasureEvery == 2;
   for (size_t i = 0; i < state.segments.size(); ++i) {
     const Segment &segment = state.segments[i];
@@ -309,7 +309,7 @@ Status CudaPlan::runProgram(uint32_t program, const CollectiveRunner &collective
   return endProgram(program);
 }
 
-/// Parameters and states alone: other memory has been used for something else when the program ends.
+/// Only parameters and states are watched: other memory has been reused when the program ends.
 bool CudaPlan::watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &found) {
   const bool stays = std::any_of(plan().bindings().begin(), plan().bindings().end(), [&](const plan::Binding &b) {
     return b.buffer() == buffer && (b.role() == plan::PARAMETER || b.role() == plan::STATE);

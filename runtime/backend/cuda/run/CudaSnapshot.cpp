@@ -21,7 +21,7 @@ std::unique_ptr<Snapshot> CudaSnapshot::create(std::shared_ptr<Device> device, s
 }
 
 CudaSnapshot::~CudaSnapshot() {
-  static_cast<void>(device_->finish(TESSERA_COMPUTE_STREAM)); // copies may still use what is freed
+  static_cast<void>(device_->finish(TESSERA_COMPUTE_STREAM)); // copies may still use the memory that is freed
 }
 
 Status CudaSnapshot::copy(bool take) {

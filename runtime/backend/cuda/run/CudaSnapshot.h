@@ -1,7 +1,7 @@
 //===- CudaSnapshot.h - copies of buffers within a device's memory --------------------------------------===//
 //
-// See Snapshot (Capabilities.h). Copies are enqueued on the compute stream, between programs, and take what memory
-// takes:
+// See Snapshot (Capabilities.h). Copies are enqueued on the compute stream, between programs, and run at the speed of
+// memory:
 //
 //   std::unique_ptr<Snapshot> kept = CudaSnapshot::create(device, {{parameter, bytes}});   // null: no memory
 //   kept->take();

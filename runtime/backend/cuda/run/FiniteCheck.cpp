@@ -11,7 +11,8 @@
 namespace tessera::rt::cuda {
 namespace {
 
-/// Of a piece: what keeps a block busy, and a large tensor many blocks. A multiple of the word.
+/// The size of a piece. It keeps a block busy, and gives a large tensor many blocks. It is a
+/// multiple of a word.
 constexpr uint64_t kPieceBytes = uint64_t(256) << 10;
 
 /// A pattern in each lane of a word.
@@ -58,7 +59,7 @@ void FiniteCheck::add(const TensorView &view) {
   prepared_ = false;
 }
 
-/// Everything that can be missing, when it is first asked for.
+/// Allocates and compiles at first use all that the check needs.
 Status FiniteCheck::prepare() {
   const TesseraDeviceApi &api = device_->api();
   if (!code_) {
@@ -69,7 +70,7 @@ Status FiniteCheck::prepare() {
       return api.loadCode(device_->handle(), image->front().data(), image->front().size(), "k", &code_, m);
     }));
   }
-  TESSERA_RETURN_IF_ERROR(device_->finish()); // the last check may still use what is freed now
+  TESSERA_RETURN_IF_ERROR(device_->finish()); // the last check may still use the memory that is freed now
   const size_t bytes = pieces_.size() * sizeof(Piece);
   for (auto [memory, size, kind] : {std::tuple{&table_, bytes, MemoryKind::Device},
                                     {&flag_, sizeof(uint32_t), MemoryKind::Device},

@@ -27,7 +27,7 @@
 
 namespace tessera::rt::cuda {
 
-/// Function "k" with the arguments (pieces, found); a block takes a piece.
+/// The source of function "k" with the arguments (pieces, found). Every block looks at one piece.
 const std::string &finiteCheckSource();
 
 class FiniteCheck {
@@ -44,7 +44,7 @@ public:
   void collect();
 
 private:
-  /// Address, bytes, the bits of exponents, all but the signs; as the kernel reads it.
+  /// The fields of a piece as the kernel reads them: address, bytes, the exponents' bits, all bits but the signs.
   using Piece = std::array<uint64_t, 4>;
   Status prepare();
 

@@ -19,7 +19,7 @@ uint64_t fnv(const std::string &text, uint64_t hash) {
   return hash;
 }
 
-/// What stands before the image: everything that must agree, so that a wrong file is never used.
+/// The text before the image. It must match exactly, so that a wrong file is never used.
 std::string headerOf(const std::string &key, const std::string &image) {
   char sum[40];
   std::snprintf(sum, sizeof sum, "\n%zu %016llx\n", image.size(),
@@ -44,7 +44,8 @@ std::string readImage(const std::string &path, const std::string &key) {
 }
 
 void writeImage(const std::string &path, const std::string &key, const std::string &image) {
-  // Under another name first: a reader never sees half a file. Threads and processes have names of their own.
+  // The file is written under another name first, so that no reader sees half of it. The name is unique among threads
+  // and processes.
   static std::atomic<unsigned> counter{0};
   const std::string part = path + "." + std::to_string(getpid()) + "." + std::to_string(counter.fetch_add(1));
   {

@@ -80,7 +80,7 @@ std::string instructionCode(const Instr &instr, plan::DType from, const std::arr
   default:
     text = functionName(instr.op) + "(" + operand(0) + (instr.arity > 1 ? ", " + operand(1) : "") + ")";
   }
-  // Integers of a narrow type wrap where a value of that type arises.
+  // An integer of a narrow type wraps when it is computed.
   if (cls == ValueClass::I64 && instr.type == plan::BOOL)
     return "(i64)((" + text + ") != 0)";
   if (cls == ValueClass::I64 && instr.type != plan::I64)

@@ -17,8 +17,8 @@
 
 namespace tessera::rt::cuda {
 
-/// The value of `instr`. `from`: the type of its first operand. `address`: of an iota its index, of random numbers the
-/// index in the global tensor, both from where the domain begins.
+/// The code for the value of `instr`. `from` is the type of its first operand. `address` is the index of an iota, or a
+/// random number's index in the global tensor, both relative to the start of the domain.
 std::string instructionCode(const Instr &instr, plan::DType from, const std::array<std::string, 3> &operands,
                             const std::string &address);
 

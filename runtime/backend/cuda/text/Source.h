@@ -23,7 +23,7 @@ const std::string &prelude();
 
 const char *memoryType(plan::DType type); // "float", "u16", ...
 const char *valueType(ValueClass c);      // "float", "double", "i64"
-/// The type a reduction of such values accumulates in, as the reference backend does.
+/// The type in which a reduction of such values is accumulated, as in the reference backend.
 inline const char *sumType(ValueClass c) { return c == ValueClass::I64 ? "i64" : "double"; }
 
 /// "i64" arithmetic is 64 bits wide; indices are 32 bits wide where all of them fit.

@@ -1,4 +1,5 @@
-// dy null: y is stored. Otherwise statistics [3, LINES]: maximum, 1 / sum, delta.
+// If dy is null, y is stored. Otherwise the statistics [3, LINES] are stored: maximum, 1 / sum,
+// delta.
 extern "C" __global__ void __launch_bounds__(256)
     k(const T *__restrict__ q, const T *__restrict__ kk, const T *__restrict__ v, const T *__restrict__ bias,
       const T *__restrict__ dy, T *__restrict__ y, A *__restrict__ statistics) {
@@ -25,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(256)
       bool asked = false;
       for (i64 key0 = 0; key0 < KEYS; key0 += TILE) {
         if (key0 >= seen && !asked) {
-          // Negated, so that NaN leaves nothing out.
+          // The test is negated, so that nothing is left out where a score is NaN.
           bool counts = false;
           EACH (i, R)
             if (ty + 16 * i < rows)

@@ -77,7 +77,7 @@ __device__ inline void totals(A (&v)[R], bool largest, Shared &h, int t) {
   }
 }
 
-// Whether any thread says so.
+// Whether `mine` is true in any thread of the block.
 __device__ inline bool any(bool mine, Shared &h, int t) {
   A v[R];
   EACH (i, R)
