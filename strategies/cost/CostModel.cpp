@@ -14,7 +14,7 @@ using dist::CollectiveKind;
 namespace {
 
 Cost toNanoseconds(double seconds) {
-  // Whole nanoseconds, up; the small term keeps what is whole but for rounding.
+  // Rounds up to whole nanoseconds. The small term keeps a whole number that rounding has raised a little.
   double ns = std::ceil(seconds * 1e9 - 1e-6);
   return ns < double(kForbidden) / 4 ? Cost(ns) : kForbidden / 4;
 }
@@ -33,8 +33,8 @@ const std::vector<Topology::Level> &CostModel::levelsOf(llvm::ArrayRef<int> axes
   return it->second;
 }
 
-/// Level by level. What a rank holds grows by a gather and shrinks by a scatter, so the slow links, which
-/// are the outer ones, see it when it is smallest.
+/// The time of a collective that goes over the levels one after the other. A tensor is smallest before a gather and
+/// after a scatter. It crosses the outer links, which are the slow ones, at that time.
 double CostModel::seconds(const Collective &c, const std::vector<Topology::Level> &levels, int64_t elementBytes) const {
   double in = double(numElements(c.localIn)) * double(elementBytes);
   double out = double(numElements(c.localOut)) * double(elementBytes);
@@ -48,7 +48,7 @@ double CostModel::seconds(const Collective &c, const std::vector<Topology::Level
       double n = double(level.members), rounds = std::ceil(std::log2(n));
       const Link &link = level.link;
       double ring = 2 * (n - 1) * (link.latency + here / n / link.bandwidth);
-      // A tree moves everything at once: only where nothing lies beyond.
+      // A tree sends the whole tensor in every step, so it is only taken at the outermost level.
       double tree = 2 * rounds * (link.latency + here / link.bandwidth);
       time += &level == &levels.back() ? std::min(ring, tree) : ring;
       here /= n;
@@ -66,7 +66,7 @@ double CostModel::seconds(const Collective &c, const std::vector<Topology::Level
     return time;
   }
   case CollectiveKind::AllToAll: {
-    // Directly: a part for every rank, over the link that the two share.
+    // Every rank sends each other rank its part directly, over the link that the two share.
     double inside = 1;
     for (const Topology::Level &level : levels) {
       double peers = inside * double(level.members) - inside;
@@ -76,7 +76,7 @@ double CostModel::seconds(const Collective &c, const std::vector<Topology::Level
     return time;
   }
   case CollectiveKind::Broadcast: {
-    // From member to member in a chain of small pieces: the latency of all, the bytes once.
+    // The members form a chain along which small pieces are passed. The latencies add up, and the bytes count once.
     for (const Topology::Level &level : levels)
       time += double(level.members - 1) * level.link.latency + in / level.link.bandwidth;
     return time;
@@ -88,7 +88,7 @@ double CostModel::seconds(const Collective &c, const std::vector<Topology::Level
     break;
   }
   double steps = c.kind == CollectiveKind::Halo ? double(c.haloLo > 0) + double(c.haloHi > 0) : 1;
-  const Link &link = levels.back().link; // some neighbours are that far away
+  const Link &link = levels.back().link; // some neighbours are only reached by this link
   return steps * link.latency + dist::bytesSent(mesh_, c, elementBytes) / link.bandwidth;
 }
 
@@ -102,7 +102,7 @@ Cost CostModel::collective(const Collective &c, int64_t elementBytes) const {
     return toNanoseconds(*measured);
   const std::vector<Topology::Level> &levels = levelsOf(c.axes);
   double time = seconds(c, levels, elementBytes);
-  if (levels.size() > 1) // or all at once, at the pace of the slowest link
+  if (levels.size() > 1) // or as one level with the slowest link
     time = std::min(time, seconds(c, {{mesh_.size(c.axes), levels.back().link}}, elementBytes));
   return toNanoseconds(time + topology_.launch);
 }
@@ -142,7 +142,7 @@ bool isNoKernel(const OperatorClass &cls) {
   return graph::isView(cls.sample) || cls.sample->hasTrait<mlir::OpTrait::ConstantLike>();
 }
 
-/// Reductions inside an operator with Stat factors.
+/// The number of reductions inside an operator with Stat factors.
 static size_t numStatistics(const ShardingRule &rule) {
   for (const dist::Factor &f : rule.factors)
     if (f.kind == dist::FactorKind::Stat)
@@ -174,7 +174,7 @@ Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, doub
     for (size_t i = 0; i < results.size(); ++i)
       streamed += double(numElements(results[i])) * double(cls.resultBytes[i]);
   }
-  // Where statistics cross ranks, each is a pass of its own over the operands.
+  // If statistics are reduced over ranks, each of them takes another pass over the operands.
   double launches = 1;
   if (!dist::statisticsAxes(cls.rule, strategy, mesh_).empty()) {
     double passes = double(numStatistics(cls.rule));
@@ -184,7 +184,7 @@ Cost CostModel::compute(const OperatorClass &cls, const Strategy &strategy, doub
   }
   double flops = mlir::cast<dist::ShardingRuleOpInterface>(cls.sample).getFlops(operands, results);
   double seconds = roofline(flops, cls.elementBits, streamed);
-  // Padding is overwritten in a pass of its own, unless the operator's own loop takes that in.
+  // Padding is overwritten in another pass, unless the operator's own loop does it.
   if (cls.part == graph::LoopPart::None)
     for (const dist::PaddingMask &mask : dist::paddingMasks(cls.rule, strategy, mesh_))
       seconds += 2 * double(numElements(operands[mask.operand])) * double(cls.operandBytes[mask.operand]) /

@@ -49,11 +49,11 @@ public:
 
   Cost launch() const { return Cost(topology_.launch * 1e9); }
   Cost collective(const dist::Collective &c, int64_t elementBytes) const;
-  /// The same as a function, for dist::planReshard.
+  /// collective() as a function, for dist::planReshard.
   dist::CollectiveCost collectiveCost() const;
   std::vector<dist::Collective> planReshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from,
                                             const Sharding &to) const;
-  /// The sum over planReshard.
+  /// The sum over the collectives that planReshard lists.
   Cost reshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &from, const Sharding &to) const;
 
   /// Time of one kernel that computes with numbers of `bits` and passes `streamed` bytes through memory.
@@ -61,15 +61,15 @@ public:
   /// Time of the kernel on local shapes. `streamed` is the number of bytes that pass through
   /// memory; negative: all operands and results.
   Cost compute(const OperatorClass &cls, const Strategy &strategy, double streamed = -1) const;
-  /// The same as fusion leaves it. Operands and results that stay in a loop (Program::staysInLoop) do not pass through
-  /// memory, and an operator that writes nothing has no launch of its own.
+  /// The time that compute() gives after fusion. Operands and results that stay in a loop (Program::staysInLoop) do not
+  /// pass through memory, and an operator that writes nothing has no launch of its own.
   Cost computeInLoop(const OperatorClass &cls, const Strategy &strategy, llvm::function_ref<bool(int)> operandStays,
                      llvm::function_ref<bool(int)> resultStays) const;
-  /// What the operator brings along (dist::ownCollectives), as this model's planner lists it.
+  /// The collectives that belong to the operator itself (dist::ownCollectives), with reshards as this model plans them.
   std::vector<OwnCollective> ownCollectives(const OperatorClass &cls, const Strategy &strategy) const;
   OperatorCost operatorCost(const OperatorClass &cls, const Strategy &strategy) const;
 
-  /// Bytes on one rank.
+  /// The number of bytes on one rank.
   int64_t localBytes(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, const Sharding &s) const;
 
 private:
@@ -85,7 +85,8 @@ private:
   mutable dist::ReshardPlanner planner_;
 };
 
-/// Takes no time: the result is the operand's bytes under another shape, or is there before the first step.
+/// Whether the operator takes no time: its result is the operand's bytes under another shape, or is made before the
+/// first step.
 bool isNoKernel(const OperatorClass &cls);
 
 /// Local shapes of all operands / results under natural shardings.

@@ -1,7 +1,8 @@
 //===- LoopCost.h - what kernels cost as fusion leaves them ---------------------------------------===//
 //
-// A loop is one kernel: the work of its members over the bytes that the loop reads and writes. The members share its
-// time as they would need it alone, so that every operator of a report has its part and the parts sum up to the loop.
+// A loop is one kernel: the work of its members over the bytes that the loop reads and writes. Its time is divided
+// among the members in proportion to what each would take alone, so that every operator of a report has a part and the
+// parts add up to the loop.
 //
 //   std::vector<Cost> costs = loopCosts(model, flow, looped, kernels);      // by step of flow
 //
@@ -14,14 +15,14 @@
 
 namespace tessera::strategies {
 
-/// What a step computes; null: it is a collective, which has its own price.
+/// The operator behind a step. Null for a collective, which has a price of its own.
 struct StepKernel {
   const OperatorClass *cls = nullptr;
   const Strategy *strategy = nullptr;
 };
 
-/// By step of `program`, whose values have the bytes of one rank; `looped` is made of it. A free step that stands in no
-/// memory costs nothing.
+/// The cost of every step of `program`, whose values are one rank's. `looped` is made of `program`. A step that
+/// computes nothing and is not in memory costs nothing.
 std::vector<Cost> loopCosts(const CostModel &model, const graph::DataFlow &program, const graph::LoopedFlow &looped,
                             llvm::ArrayRef<StepKernel> kernels);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMaxText = 1 << 20, kMaxDevices = 256;
 
-/// What an NVLink of a chip carries per second and direction, and how many the chip has.
+/// The bandwidth of one NVLink of a chip, in bytes per second and direction, and the number of NVLinks.
 struct Chip {
   const char *name;
   double linkBandwidth;
@@ -23,7 +23,7 @@ constexpr Chip kChips[] = {{"P100", 20e9, 4},  {"V100", 25e9, 6}, {"A100", 25e9,
                            {"B200", 50e9, 18}, {"B300", 50e9, 18}};
 constexpr Chip kOtherChip = {"", 25e9, 18};
 
-/// "H20" is no part of "H200": names are compared by words.
+/// Whether the device's name contains the chip's as a whole word: "H20" is not in "H200".
 bool namesChip(llvm::StringRef device, llvm::StringRef chip) {
   llvm::SmallVector<llvm::StringRef> words;
   llvm::SplitString(device, words, " -/_");
@@ -41,7 +41,7 @@ Chip chipOf(llvm::StringRef device) {
   return kOtherChip;
 }
 
-/// nvidia-smi underlines the heading, whether or not somebody sees it.
+/// nvidia-smi underlines the heading even if it does not write to a terminal.
 std::string withoutEscapes(llvm::StringRef text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -86,7 +86,7 @@ double pcieBandwidth(const MachineDevice &device) {
   return 0.8 * perLane[generation] * (device.pcieLanes >= 1 ? device.pcieLanes : 16);
 }
 
-/// The latency of a ring step, and the part of PCIe's bandwidth that is left.
+/// The latency of a ring step over a kind of connection, and the usable part of PCIe's bandwidth.
 struct Way {
   double latency, share;
 };
@@ -106,8 +106,8 @@ Way wayOf(Connection kind) {
   return {10e-6, 0.5};
 }
 
-/// Blocks of `size` devices: the slowest pair decides. NVLinks: through a switch every pair has all of a device's
-/// links; without one a device's links are divided among its peers.
+/// The link among blocks of `size` devices, given by the slowest pair. NVLinks: with a switch, every pair has all links
+/// of a device; without one, a device's links are divided among its peers.
 Link linkOf(llvm::ArrayRef<MachineDevice> devices, const std::vector<std::vector<Pair>> &pairs, size_t size) {
   Connection worst = Connection::NvLink;
   double nvlink = 1e18;
@@ -171,7 +171,7 @@ llvm::Expected<std::vector<MachineDevice>> parseDevices(llvm::StringRef text) {
         field = field.trim();
       device.name = fields[0].str();
       fields[1].consume_back("MiB");
-      // What a virtual machine hides is "[N/A]".
+      // A virtual machine may hide a field; it is then "[N/A]".
       if (fields[2].getAsInteger(10, device.pcieGeneration))
         device.pcieGeneration = 0;
       if (fields[3].getAsInteger(10, device.pcieLanes))
@@ -271,14 +271,15 @@ llvm::Expected<Topology> machineTopology(llvm::ArrayRef<MachineDevice> devices,
   for (const MachineDevice &device : devices)
     t.memory = std::min(t.memory, device.memory);
   t.links.clear();
-  // Blocks that divide the machine; one that is no better joined than the next larger is left out.
+  // The sizes of blocks are divisors of the machine's size. A block whose link is no better than that of the next
+  // larger one is left out.
   for (size_t size = n; size >= 2; --size)
     if (n % size == 0) {
       Link link = linkOf(devices, pairs, size);
       if (t.links.empty() || link.bandwidth > t.links.front().bandwidth || link.latency < t.links.front().latency)
         t.links.insert(t.links.begin(), link);
     }
-  if (t.links.empty()) // one device talks to nobody
+  if (t.links.empty()) // a single device needs no link
     t.links.push_back({1, wayOf(Connection::Sys).latency, pcieBandwidth(devices[0])});
   return t;
 }

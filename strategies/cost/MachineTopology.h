@@ -1,6 +1,6 @@
 //===- MachineTopology.h - the topology of the machine at hand -------------------------------------===//
 //
-// Reads what nvidia-smi prints about a machine's GPUs and says it as a Topology:
+// Turns nvidia-smi's output about a machine's GPUs into a Topology:
 //
 //   nvidia-smi --query-gpu=name,memory.total,pcie.link.gen.max,pcie.link.width.max --format=csv,noheader,nounits
 //     NVIDIA H100 80GB HBM3, 81559, 5, 16
@@ -15,7 +15,7 @@
 //
 // A group of devices is as slow as its slowest pair. Pairs are joined by NV# (so many NVLinks), or through PCIe: PIX,
 // PXB (switches), PHB, NODE (the processor), SYS (between processors). Bandwidths are the connections' nominal ones,
-// PCIe's less what its protocol takes: what tessera-profile measures replaces them.
+// for PCIe without what its protocol takes. Measurements of tessera-profile replace them.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_COST_MACHINETOPOLOGY_H
@@ -31,19 +31,20 @@ struct MachineDevice {
   int pcieGeneration = 0, pcieLanes = 0;
 };
 
-/// One pair of devices, from close to far.
+/// How a pair of devices is connected, from close to far.
 enum class Connection { NvLink, Pix, Pxb, Phb, Node, Sys };
 struct Pair {
   Connection kind = Connection::Sys;
   int links = 0; // NVLinks
 };
 
-/// The lines of the query above.
+/// Parses the lines of the query above.
 llvm::Expected<std::vector<MachineDevice>> parseDevices(llvm::StringRef text);
-/// The matrix above; [i][j], the diagonal unused.
+/// Parses the matrix above into [i][j]. The diagonal is unused.
 llvm::Expected<std::vector<std::vector<Pair>>> parseConnections(llvm::StringRef text);
 
-/// Rates are those of the preset with the device's name ("H100": 8xh100), or of `like` where it is given.
+/// Builds the topology. The rates are those of the preset with the device's name ("H100": 8xh100), or of `like` if it
+/// is given.
 llvm::Expected<Topology> machineTopology(llvm::ArrayRef<MachineDevice> devices,
                                          const std::vector<std::vector<Pair>> &pairs, llvm::StringRef like = "");
 

@@ -40,7 +40,7 @@ public:
   }
 
 private:
-  /// A value under the sharding in which its maker hands it on.
+  /// A value in the sharding in which its producer leaves it.
   struct Handed {
     Sharding sharding;
     int id; // in flow_
@@ -97,7 +97,7 @@ private:
 
   /// A collective as a step of one rank.
   struct Move {
-    int from, to; // from: -1, what the operator has inside
+    int from, to; // from -1: an exchange inside the operator
   };
   int addMove(int from, const dist::Collective &c, int64_t elementBytes, std::vector<Move> &moves) {
     int to = flow_.addValue(c.localOut, numElements(c.localOut) * elementBytes);
@@ -105,7 +105,7 @@ private:
     return to;
   }
 
-  /// The value as `reader` needs it, which pays unless an earlier one has.
+  /// The value in the sharding that `reader` needs. The first reader that needs this sharding pays for the reshard.
   int addReshard(Value v, const Sharding &needs, int reader, PricedCollective::Place place, int index,
                  std::vector<PricedCollective> &list) {
     const Handed &have = handed_[v];
@@ -132,7 +132,7 @@ private:
     return id;
   }
 
-  /// What the operator brings along: borders are fetched before it, results brought into their sharding behind it.
+  /// Adds the operator's own collectives. Those of operands run before it, and those of results after it.
   void addOwn(int i, llvm::MutableArrayRef<int> made) {
     for (const OwnCollective &own : model_.ownCollectives(*program_.operators[i].cls, chosen_.strategies[i])) {
       PricedCollective::Place place = own.operand >= 0     ? PricedCollective::Operand
@@ -162,13 +162,13 @@ private:
                     dist::notOwed(model_.mesh(), handed_[v].sharding, wanted));
       int id = addReshard(v, wanted, int(program_.operators.size()), PricedCollective::Output, int(r), cost_.outputs);
       flow_.results.push_back(id);
-      if (updates_.contains(r)) // written where the old value lies
+      if (updates_.contains(r)) // the new value replaces the old one in its place
         flow_.values[id].kept = true;
     }
     return llvm::Error::success();
   }
 
-  /// The steps in the order in which they are emitted.
+  /// Lays out the steps in the order in which they are emitted.
   void layOut() {
     auto add = [&](const std::vector<Move> &moves) {
       for (const Move &move : moves)
@@ -201,7 +201,7 @@ private:
     for (size_t i = 0; i < program_.operators.size(); ++i)
       if (program_.operators[i].op->hasTrait<OpTrait::ConstantLike>())
         for (int v : makes_[i])
-          running.values[v].kept = true; // a file of its own has it
+          running.values[v].kept = true; // constants are in the plan file and in no arena
     cost_.peakBytes = cost_.persistentBytes + graph::peak(running, order).bytes;
   }
 

@@ -17,7 +17,7 @@
 
 namespace tessera::strategies {
 
-/// A program with all that is chosen.
+/// A program with the chosen strategies and shardings.
 struct ChosenProgram {
   const Program &program;
   llvm::ArrayRef<Strategy> strategies;    // by operator; valid
@@ -44,16 +44,16 @@ struct OperatorPrice {
 
 struct ProgramCost {
   std::vector<OperatorPrice> operators;
-  std::vector<PricedCollective> outputs; // what the function's results need
+  std::vector<PricedCollective> outputs; // collectives for the function's results
   Cost compute = 0, communication = 0;
   int64_t persistentBytes = 0; // parameters and states on one rank
-  int64_t peakBytes = 0;       // these and the largest live set; an estimate, for the arena is packed later
+  int64_t peakBytes = 0;       // these and the largest live set; an estimate, since the arena is packed later
 };
 
-/// What a collective of the operator's own takes beside operands and results, while the operator runs.
+/// The memory that one of the operator's own collectives takes besides operands and results, while the operator runs.
 int64_t bufferBytes(const OwnCollective &own);
 
-/// Fails with one sentence where a reader expects what nobody owes.
+/// Prices a program. An error if a reader expects a partial value that its producer does not leave.
 llvm::Expected<ProgramCost> priceProgram(const ChosenProgram &chosen, const CostModel &model);
 
 } // namespace tessera::strategies

@@ -57,7 +57,7 @@ std::vector<Topology> presets() {
           server("8xh200", 34e12, 67e12, 989e12, 4.8e12, 141, 450e9, 50e9)};
 }
 
-/// Reads fields of one object and remembers the first complaint.
+/// Reads fields of one object. The first error is remembered.
 class Reader {
 public:
   Reader(const Json &object, std::string origin) : object_(object), origin_(std::move(origin)) {}
@@ -86,7 +86,7 @@ public:
     if (error_.empty())
       error_ = "topology " + origin_ + ": " + what;
   }
-  /// The complaint about a part is one about the whole.
+  /// Takes over the error of a part.
   void adopt(const Reader &part) {
     if (error_.empty())
       error_ = part.error_;
@@ -256,7 +256,7 @@ std::string Topology::toJson() const {
     json["network"] = linkJson(*network);
   for (const auto &[axis, link] : axes)
     json["axes"][axis] = linkJson(link);
-  // A device names itself: whatever bytes it says.
+  // A device's name may have any bytes, so bytes that are not UTF-8 are replaced.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -275,7 +275,7 @@ llvm::Expected<Topology> Topology::withNodes(int64_t nodes) const {
                                    name.c_str());
   all.name = std::to_string(nodes) + "x" + name;
   all.devices = devices * nodes;
-  // Ranks beyond the devices of a shared machine go around: one machine's devices then hold more ranks.
+  // On a shared machine more ranks than devices start again at device 0, so one machine's devices may hold more ranks.
   all.links.back().devices = devices;
   all.links.push_back({all.devices, network->latency, network->bandwidth});
   all.network.reset();
@@ -355,7 +355,7 @@ std::vector<Topology::Level> Topology::levels(const dist::Mesh &mesh, llvm::Arra
 }
 
 int64_t Topology::memoryPerRank(int64_t ranks) const {
-  // Shared devices are cores over one memory: fewer ranks than cores have all of it too.
+  // The devices of a shared machine are cores over one memory. Fewer ranks than cores still have all of the memory.
   return shared ? memory * devices / ranks : memory;
 }
 

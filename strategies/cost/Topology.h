@@ -58,29 +58,29 @@ struct Topology {
   std::optional<Link> network; // between machines of this kind
   std::map<std::string, Link> axes;
 
-  /// The preset of that name, or N of it ("4x8xh100"), else the file at that path.
+  /// The preset of that name, N machines of it ("4x8xh100"), or the file at that path.
   static llvm::Expected<Topology> load(llvm::StringRef nameOrPath);
   static llvm::Expected<Topology> parse(llvm::StringRef json, llvm::StringRef origin);
   static const std::vector<std::string> &presetNames();
-  /// What `parse` reads.
+  /// The topology as text that `parse` reads.
   std::string toJson() const;
 
-  /// So many of these machines, joined by the network; an error if it has none or is too large.
+  /// `nodes` such machines, joined by the network. An error if there is no network or too many machines.
   llvm::Expected<Topology> withNodes(int64_t nodes) const;
 
-  /// One sentence if so many ranks cannot run on it.
+  /// An error if the mesh has more ranks than the machine can run.
   llvm::Error fits(const dist::Mesh &mesh) const;
-  /// The devices that one of so many ranks has: 1; where they are shared a part of one, or several (as
-  /// tessera-run hands out threads).
+  /// How many devices one of `ranks` ranks has: 1, or on a shared machine a part of one or several, as tessera-run
+  /// distributes threads.
   double share(int64_t ranks) const;
   /// Operations per second for elements of so many bits: the entry, else that of the next wider
   /// type, else f32's.
   double rate(int bits) const;
-  /// How the ranks of a group over these axes talk: the slowest of what applies.
+  /// The link among the ranks of a group over these axes: the slowest that applies.
   Link link(const dist::Mesh &mesh, llvm::ArrayRef<int> axes) const;
-  /// The same taken apart, innermost first: groups of `members` ranks (or of groups of the level below) that
-  /// talk over one kind of link. One level where blocks do not hold equal parts of the group, or where an
-  /// axis has a link of its own.
+  /// The links of a group, innermost first. At each level, `members` ranks (or groups of the level below) exchange over
+  /// one kind of link. There is only one level if blocks do not hold equal parts of the group, or if an axis has a link
+  /// of its own.
   struct Level {
     int64_t members = 1;
     Link link;
