@@ -63,7 +63,7 @@ Branch::Split Branch::chooseSplit(const Problem &problem, const FlatProblem &fla
   double bestScore = -1, bestMemory = kSplitMemory * room;
   std::vector<double> memory, splitMemory;
   for (int32_t v = 0; v < flat.count(); ++v) {
-    // What fixOptions dropped is gone from the problem, but not from the flat problem.
+    // Options that fixOptions dropped are gone from the problem, but not from the flat problem.
     if (problem.variables[flat.variables[v]].size() < 2)
       continue;
     const size_t size = size_t(flat.size(v));
@@ -126,13 +126,13 @@ Branch::Split Branch::chooseSplit(const Problem &problem, const FlatProblem &fla
     low += k <= middle;
   for (size_t k = 0; k < x.size(); ++k)
     split.first.push_back(low < x.size() ? key[k] <= middle : k < x.size() / 2);
-  if (!split.first[cheapest]) // the half that the bound prefers first
+  if (!split.first[cheapest]) // the half that the bound prefers comes first
     for (char &f : split.first)
       f = !f;
   return split;
 }
 
-/// Raises the bound; true if that excludes the scope.
+/// Raises the bound. True if the bound then excludes the scope.
 bool Branch::bound(Dual &dual, int most) {
   for (int i = 0; i < most && !expired(); ++i) {
     incumbent_.work += 2 * dual.passWork();
@@ -184,7 +184,7 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
     dual.pass();
     for (size_t p = 0; p < problem.points.size(); ++p)
       prices[problem.points[p]] = dual.prices()[p];
-    // Memory that comes in large pieces: what the prices leave open, knapsacks may decide.
+    // Where memory comes in large pieces, knapsacks may decide what prices leave open.
     if (dual.addKnapsacks() && bound(dual, kKnapsackPasses))
       return Outcome::Closed;
     if (depth % kSearchDepths == 0) {
@@ -194,8 +194,8 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
       if (search.fits() && search.bestCost() < limit())
         offer(scope, flat, search.best());
     }
-    // Close to the limit few labels survive: mostly this ends the scope, and with it all below. What it may
-    // cost follows what it achieved.
+    // Few labels survive close to the limit. So this elimination often closes the scope with all its children. Its
+    // share of the work depends on its success so far.
     const double before = incumbent_.work;
     const double wanted = labelShare_ * dual.passWork();
     const double labelWork = std::min(wanted, kMostLabelWork * granted_);
@@ -218,11 +218,11 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
     if (problem.infeasible)
       return Outcome::Closed;
     if (dropped * kExcludedForAgain >= flat.costs.size() || (dropped && attempt < kTriesAgain))
-      continue; // smaller: reduce and bound again
+      continue; // the problem is smaller now, so it is reduced and bounded again
 
     split = chooseSplit(problem, flat, dual, ids);
     if (split.variable < 0)
-      continue; // single options only: the reductions finish it
+      continue; // every variable has one option left, so the reductions finish it
     split.variable = flat.variables[split.variable];
     return Outcome::Open;
   }
@@ -243,7 +243,7 @@ bool Branch::run(double work) {
       child.scope = std::move(root_);
       child.prices = prices_;
     } else {
-      // Only problems are held per level, none of the bound's arrays.
+      // A level keeps its problem, but none of the bound's arrays.
       const Node &node = open_.back();
       const Problem &problem = node.scope->problem;
       child.scope = std::make_unique<Scope>(*node.scope, problem);
@@ -258,7 +258,7 @@ bool Branch::run(double work) {
       child.scope->problem.keepOptions(v, keep);
     }
     const Outcome outcome = narrow(*child.scope, int(open_.size()), child.prices, child.split);
-    if (outcome == Outcome::Expired) { // again when work goes on
+    if (outcome == Outcome::Expired) { // the node is repeated when work goes on
       if (!started_)
         root_ = std::move(child.scope);
       return false;

@@ -51,14 +51,15 @@ private:
   /// Reduces and bounds a scope. Closed: nothing better is left in it. Open: `split` says how to go on; its
   /// variable is then numbered as in the scope's problem.
   Outcome narrow(Scope &scope, int depth, std::vector<double> &prices, Split &split);
-  struct Node { // on the way from the root to where the search is
+  struct Node { // A node on the path from the root to the present position.
     std::unique_ptr<Scope> scope;
     Split split;
     std::vector<double> prices;
-    int side = 0; // halves that were searched
+    int side = 0; // number of halves that were searched
   };
   double limit() const { return double(std::min(cutoff_, incumbent_.solution.cost)); }
-  /// A node that was begun is finished, as nothing of it is kept; only the first may be too large for that.
+  /// A node that was begun is always finished, since its state is not kept. Only the root may stop in between, since it
+  /// may be too large.
   bool expired() const { return (!started_ && overdue()) || incumbent_.expired(); }
   bool overdue() const { return incumbent_.work > deadline_; }
   bool offer(const Scope &scope, const FlatProblem &flat, const Answer &answer) {
@@ -73,7 +74,7 @@ private:
   bool started_ = false;
   Cost cutoff_;
   std::vector<double> prices_;        // by Problem::points
-  double deadline_ = 0, granted_ = 0; // of the present run
+  double deadline_ = 0, granted_ = 0; // both of the present run
   double labelShare_;                 // work of an elimination with labels, in passes of the bound
   bool better_ = false;
   int64_t visited_ = 0;

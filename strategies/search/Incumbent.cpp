@@ -32,7 +32,7 @@ Choice Scope::lift(std::vector<int32_t> ids) const {
 }
 
 Answer Scope::project(const FlatProblem &flat, const Choice &choice) const {
-  // Graph options per variable, from the outermost scope inwards.
+  // The graph's options per variable, computed from the outermost scope inwards.
   std::vector<const Scope *> chain;
   for (const Scope *s = this; s; s = s->parent_)
     chain.push_back(s);
@@ -56,7 +56,7 @@ Answer Scope::project(const FlatProblem &flat, const Choice &choice) const {
 }
 
 bool Incumbent::offer(const Scope &scope, const FlatProblem &flat, const Answer &answer) {
-  // The judge walks over the whole graph: not for what cannot win.
+  // The judge walks over the whole graph, so it is not asked about answers that cannot win.
   if (flat.price(answer) >= double(solution.cost))
     return false;
   return offer(scope.lift(flat.ids(scope.problem, answer)));

@@ -19,7 +19,8 @@ struct Scope {
   explicit Scope(const Scope &outer, const Problem &whole);
 
   Choice lift(std::vector<int32_t> ids) const;
-  /// A choice of the graph as an answer of the flat problem; options that were dropped become the cheapest.
+  /// Turns a choice of the graph into an answer of the flat problem. An option that was dropped is replaced by the
+  /// cheapest.
   Answer project(const FlatProblem &flat, const Choice &choice) const;
 
   Problem problem;
@@ -38,7 +39,7 @@ struct Incumbent {
   bool offer(Choice choice);
   void raise(Cost bound) { solution.lowerBound = std::max(solution.lowerBound, std::min(bound, solution.cost)); }
   bool found() const { return !solution.choice.empty(); }
-  /// The best answer is good enough for the options' gap.
+  /// Whether the best answer is within the options' gap.
   bool solved() const { return found() && double(solution.cost) <= double(solution.lowerBound) * (1 + options.gap); }
   bool done() const { return solved() || expired(); }
   bool expired() const { return (options.work > 0 && work >= 1e9 * options.work) || clock.expired(); }
@@ -47,7 +48,7 @@ struct Incumbent {
   const SearchOptions &options;
   Clock clock;
   Solution solution;
-  double work = 0; // elementary steps done, about a nanosecond each: what schedules the phases
+  double work = 0; // elementary steps done, about a nanosecond each; phases are scheduled by it
 };
 
 /// A bound in doubles as a proven integer one: rounding of the sums may have raised it a little.

@@ -26,7 +26,7 @@ Solution tessera::strategies::priceSweep(const StrategyGraph &graph, const Searc
     return best.solution;
   }
   const FlatProblem flat(scope.problem);
-  // What the reductions have settled is paid in any case, and the cheapest of each variable.
+  // The constant part of the cost, and each variable's cheapest option, are paid in any case.
   double least = flat.constant;
   for (int32_t v = 0; v < flat.count(); ++v)
     least += *std::min_element(&flat.costs[flat.first[size_t(v)]], &flat.costs[flat.first[size_t(v)]] + flat.size(v));

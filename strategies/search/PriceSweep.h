@@ -1,8 +1,8 @@
 //===- PriceSweep.h - what the fast searchers share: prices until memory fits --------------------===//
 //
-// The fast searchers decide once, in some order, with the costs that they are given. Here they are run with
-// no price on memory, then with one price on all of it that grows until the answer fits; the best answer that
-// fits is kept and its price refined between the last that did not fit and the first that did.
+// The fast searchers decide once, in some order, by the costs that they are given. The sweep runs such a searcher
+// without a price on memory, and then with one price on all memory that grows until the answer fits. Then it tries
+// prices between the last that did not fit and the first that did, and keeps the best answer that fits.
 //
 // Example:
 //   return priceSweep(graph, options, [](const FlatProblem &flat, const std::vector<double> &costs) {

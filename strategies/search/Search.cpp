@@ -32,7 +32,7 @@ Solution tessera::strategies::search(const StrategyGraph &graph, const SearchOpt
   Clock clock(options);
   Solution solution;
   solution.searcher = options.searcher;
-  if (graph.nodes.empty()) { // the empty choice, which elsewhere means "none found"
+  if (graph.nodes.empty()) { // the empty choice is the answer here; elsewhere it means "none found"
     solution.cost = 0;
     solution.optimal = true;
     return solution;
@@ -40,8 +40,8 @@ Solution tessera::strategies::search(const StrategyGraph &graph, const SearchOpt
   for (const Entry &entry : kSearchers)
     if (options.searcher == entry.name)
       solution = entry.run(graph, options);
-  // The last resort of a budget that was too small: greedy choices, which need none. Elimination answers
-  // exactly or not at all, data has one answer or none.
+  // If the budget was too small, greedy choices, which need none, are the last resort. They are not tried for
+  // "elimination", which answers exactly or not at all, nor for "data", which has one answer or none.
   if (solution.choice.empty() && !solution.infeasible && options.searcher != "elimination" &&
       options.searcher != "data") {
     SearchOptions quick = options;

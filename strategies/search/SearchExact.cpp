@@ -112,7 +112,7 @@ private:
     for (std::thread &thread : threads)
       thread.join();
   }
-  void conclude() { // the present problem holds nothing better
+  void conclude() { // closes the search: the present problem holds no better answer
     if (best_.found())
       best_.raise(best_.solution.cost);
     else
@@ -135,7 +135,7 @@ private:
   std::unique_ptr<Branch> tree_;
   std::thread treeThread_; // joined before a phase ends, so that the course does not depend on the clock
   bool treeDone_ = false;
-  Cost treeFrom_ = 0;                    // the best answer when it was begun
+  Cost treeFrom_ = 0;                    // the best answer when the tree was begun
   std::vector<double> prices_;           // by Problem::points
   double trial_ = kFirstTrial;           // distance of the next cutoff from the bound, relative
   double narrowness_ = kFirstNarrowness; // of the next focus
@@ -147,7 +147,7 @@ private:
 void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &flat, Dual &dual, double share) {
   const double end = best_.work + share, before = dual.best();
   int passes = 0;
-  // Steps that shortened in the last phase may have done so too early.
+  // Steps that were shortened in the last phase may have been shortened too early.
   dual.stepFactor = std::max(dual.stepFactor, kLeastFirstStep);
   while (!best_.done() && (passes < kLeastPasses || best_.work < end) && dual.stalledPasses() < kMostStalledPasses) {
     dual.pass();
@@ -216,7 +216,7 @@ void ExactSearch::improve(const Scope &scope, const FlatProblem &flat, std::vect
       a.currentExcess());
 }
 
-/// What may hold answers below the cutoff.
+/// Copies the part of a scope that may hold answers below the cutoff.
 std::unique_ptr<Scope> ExactSearch::restrict(const Scope &scope, const FlatProblem &flat, const Dual &dual,
                                              double cutoff) const {
   Problem restricted(scope.problem);
@@ -294,7 +294,7 @@ void ExactSearch::startFolded(const Problem &problem) {
   for (const StrategyEdge &edge : best_.graph.edges)
     best_.work += kFoldEntryWork * double(edge.costs.size());
   if (size_t(fold.groups) * kFoldedVariables > problem.variables.size())
-    return; // not much that repeats itself
+    return; // the network hardly repeats itself
   SearchOptions own = options_;
   own.work = options_.work > 0 ? std::min(kFoldWork, kFoldShare * (options_.work - 1e-9 * best_.work)) : kFoldWork;
   own.seconds = best_.clock.left();
@@ -332,7 +332,7 @@ bool ExactSearch::round(Scope &scope) {
   double share = kFirstShare;
   Next next = Next::Phase;
   for (int phase = 0; next == Next::Phase && !best_.done(); ++phase) {
-    if (phase == 1 && !triedFold_) { // not one of those that end at once
+    if (phase == 1 && !triedFold_) { // a problem that ends at once needs no folding
       triedFold_ = true;
       startFolded(problem);
     }
@@ -348,7 +348,8 @@ bool ExactSearch::round(Scope &scope) {
   return next == Next::Round;
 }
 
-/// The tree of the whole is what still moves on small flat problems, once bound and neighbourhoods stand still.
+/// Begins a tree of the whole problem. On small flat problems it still makes progress when bound and neighbourhoods do
+/// not.
 void ExactSearch::startTree(const Scope &scope, const FlatProblem &flat, const Dual &dual, double share) {
   if (tree_ && double(treeFrom_ - best_.solution.cost) > kTreeAnew * (double(treeFrom_) - dual.best()))
     tree_.reset();
@@ -394,13 +395,13 @@ ExactSearch::Next ExactSearch::phase(Scope &scope, const FlatProblem &flat, Dual
     beside(searches, share, raise);
   if (best_.done())
     return Next::Phase;
-  // Good prices are what the search lives on: while they still change much, it gets little.
+  // The search depends on good prices. While they still change much, it gets little of the work.
   const bool rising = lastRise_ > kRising * std::abs(dual.best());
   if (rising && number % kNeighbourhoodsWhileRising != 0)
     return Next::Phase;
   for (Neighbourhood &search : searches)
     search.setPrices(dual.prices());
-  // The bound's own answer, mended, is a fresh start near the best of the relaxation.
+  // The bound's own answer, changed until it fits, is a fresh start near the best of the relaxation.
   if (number % kFreshStart == 0) {
     std::vector<Neighbourhood> fresh = searchesFrom(flat, dual.answer());
     for (Neighbourhood &search : fresh) {
@@ -432,7 +433,7 @@ ExactSearch::Next ExactSearch::phase(Scope &scope, const FlatProblem &flat, Dual
     size_t dropped = fixOptions(smaller, flat, dual, target());
     if (smaller.infeasible)
       return Next::Proven;
-    // A tree that has begun is given up only for a much smaller problem.
+    // A tree that has begun is only given up if the problem has become much smaller.
     if (dropped * (tree_ ? kExcludedDespiteTree : kExcludedForRound) >= flat.costs.size()) {
       if (treeThread_.joinable() && finishTree(share))
         return Next::Proven;

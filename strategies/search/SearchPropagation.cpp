@@ -26,7 +26,7 @@ Answer propagate(const FlatProblem &flat, const std::vector<double> &costs) {
     }
     return second - best;
   };
-  std::set<std::pair<double, size_t>> queue; // least doubt first, ties by index
+  std::set<std::pair<double, size_t>> queue; // the smallest doubt first, ties by index
   for (size_t v = 0; v < n; ++v)
     queue.insert({-(margins[v] = margin(v)), v});
   Answer answer(n, -1);

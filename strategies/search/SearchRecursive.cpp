@@ -69,7 +69,7 @@ private:
       }
     }
     EliminationPlan plan(sizes, edges, {kMostTable, kMostTables});
-    if (!plan.fits() && to - from > 1) { // too dense: one half after the other
+    if (!plan.fits() && to - from > 1) { // too dense, so one half is decided after the other
       const int32_t middle = from + (to - from) / 2;
       decide(from, middle);
       return decide(middle, to);

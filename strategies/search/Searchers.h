@@ -29,12 +29,12 @@ private:
 
 /// Reductions, then exact elimination, or bounds with large neighbourhood search.
 Solution searchExact(const StrategyGraph &graph, const SearchOptions &options);
-/// Exact variable elimination alone, with memory as Pareto sets; nothing if the graph is too wide or the sets
+/// Exact variable elimination only, where memory is kept as Pareto sets. No answer if the graph is too wide or the sets
 /// grow too large.
 Solution searchElimination(const StrategyGraph &graph, const SearchOptions &options);
-/// Fast halving of the program order, pieces and seams minimised exactly.
+/// Fast: halves the program order and minimises pieces and the seams between them exactly.
 Solution searchRecursive(const StrategyGraph &graph, const SearchOptions &options);
-/// Choices spread from what is fixed, the least doubtful first.
+/// Fast: spreads choices from what is fixed, the least doubtful first.
 Solution searchPropagation(const StrategyGraph &graph, const SearchOptions &options);
 /// The choice of plain data parallelism, where the graph names it and it fits: a baseline.
 Solution searchData(const StrategyGraph &graph, const SearchOptions &options);

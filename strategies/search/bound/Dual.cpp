@@ -214,7 +214,7 @@ double Dual::pass() {
 
 void Dual::restoreBest() {
   if (!knapsacks_.empty())
-    return; // no pass lowered it
+    return; // no pass lowered the bound
   price_ = bestPrice_;
   message_ = bestMessage_;
   applyPrices();
@@ -229,7 +229,7 @@ void Dual::stepPrices(double target) {
     std::fill(direction_.begin(), direction_.end(), 0.0);
     return;
   }
-  // Deflected subgradient with Polyak's step; it shortens while the bound does not rise.
+  // A deflected subgradient with Polyak's step. The step is shortened while the bound does not rise.
   std::vector<double> load = flat_.load(chosen_);
   double norm = 0;
   for (size_t p = 0; p < price_.size(); ++p) {

@@ -27,11 +27,12 @@ public:
   /// One sweep over all variables, in alternating directions. Returns the bound for the present
   /// prices, the problem's constant included.
   double pass();
-  /// Elementary steps of a pass.
+  /// The number of elementary steps of a pass.
   double passWork() const { return work_ + knapsackWork_; }
   /// The answer that the last pass chose.
   const Answer &answer() const { return chosen_; }
-  /// One subgradient step of the prices towards the cost `target`; uses the last pass. Nothing with knapsacks.
+  /// Takes one subgradient step of the prices towards the cost `target`, by the answer of the last pass. Does nothing
+  /// with knapsacks.
   void stepPrices(double target);
   void setPrices(std::vector<double> newPrices);
   const std::vector<double> &prices() const { return price_; }
@@ -41,14 +42,14 @@ public:
   void restoreBest();
   /// Passes since the bound last rose by more than rounding.
   int stalledPasses() const { return stalled_; }
-  /// Length of the steps, of Polyak's; it adapts itself.
+  /// Factor on the length of Polyak's step. It adapts itself.
   double stepFactor;
-  /// Goes back to the best bound and lets knapsacks stand for the memory points whose prices say most, until
-  /// setPrices. False if there are none. Passes are then dearer, and still never lower the bound.
+  /// Goes back to the best bound and replaces the prices of the most important memory points by knapsacks, until
+  /// setPrices. False if there are no such points. Passes then take longer, and still never lower the bound.
   bool addKnapsacks();
 
-  /// Moves the messages into the costs of the problem that the flat problem was made of, rounded to integers: the same
-  /// problem, on which a new Dual with the same prices begins about where this one is.
+  /// Moves the messages, rounded to integers, into the costs of the problem that the flat problem was made of. The
+  /// problem stays the same, and a new Dual with the same prices begins about where this one is.
   void moveInto(Problem &problem) const;
 
   /// For each option a lower bound on the rise of the bound if it is chosen, from the last pass.

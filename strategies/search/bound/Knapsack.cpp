@@ -54,7 +54,7 @@ Knapsack::Knapsack(const FlatProblem &flat, int32_t point, double price) {
           use[s] += flat.extras[flat.pieces[k].extra + s];
     double remainder = 0;
     for (size_t s = 0; s < size; ++s) {
-      // An option that does not fit alone may stay at the rim: it is only a bound.
+      // An option that alone exceeds the room counts as just filling it. The result is still a valid bound.
       const double bins = std::min(std::floor(use[s] / bin), double(stride_ - 1));
       auto at = std::find(m.bins.begin(), m.bins.end(), int32_t(bins));
       m.level[s] = int32_t(at - m.bins.begin());
@@ -71,7 +71,7 @@ Knapsack::Knapsack(const FlatProblem &flat, int32_t point, double price) {
   }
   heads_.assign((members_.size() + 1) * stride_, 0);
   tails_.assign((members_.size() + 1) * stride_, 0);
-  // What is left of the room goes to the small users as far as they can use it.
+  // The rest of the room is credited to the small users, as far as they can use it.
   for (size_t l = 0; l < stride_; ++l)
     after(members_.size())[l] = -price * std::min(small, room - double(l) * bin);
   for (Member &m : members_)
@@ -139,7 +139,7 @@ void Knapsack::pull(double *total) {
     best = std::min(best, marginal_[size_t(m.level[s])] + m.costs[s]);
   for (size_t s = 0; s < m.costs.size(); ++s) {
     const double above = marginal_[size_t(m.level[s])] + m.costs[s] - best;
-    if (std::isfinite(above)) // else it never fits: no path goes through it, whatever it costs
+    if (std::isfinite(above)) // if no path through the option fits, its cost does not matter
       m.costs[s] -= above;
     total[s] += m.base[s] - m.costs[s];
   }
@@ -170,7 +170,7 @@ void Knapsack::push(const double *total, double share) {
 }
 
 void Knapsack::addReduced(std::vector<double> &reduced, const std::vector<size_t> &first) {
-  // The sums of the other direction are those before the last pass.
+  // The sums of the other direction are still those before the last pass.
   begin(!forward_);
   std::vector<double> none;
   for (size_t k = 0; k < members_.size(); ++k) {

@@ -1,11 +1,11 @@
 //===- Knapsack.h - the memory of one memory point as a factor of message passing -----------------===//
 //
-// A price on memory lets half of a large tensor be kept; a knapsack does not. This factor holds, for one check
-// point, a cost per option of each large user of memory there, and its value is the least sum over choices that fit
-// the room: a multiple-choice knapsack, minimised exactly by dynamic programming over the memory used (Kellerer,
-// Pferschy and Pisinger, "Knapsack Problems", 2004), which as a chain of sums takes part in sequential message
-// passing like the edges. Options that look alike under the price, but of which no combination fills the room, raise
-// its value above that of the price.
+// With a price on memory, the relaxation may keep half of a large tensor; with a knapsack it may not. This factor
+// holds, for one check point, a cost per option of each large user of memory there, and its value is the least sum over
+// choices that fit the room: a multiple-choice knapsack, minimised exactly by dynamic programming over the memory used
+// (Kellerer, Pferschy and Pisinger, "Knapsack Problems", 2004), which as a chain of sums takes part in sequential
+// message passing like the edges. Options that look alike under the price, but of which no combination fills the room,
+// raise its value above that of the price.
 //
 // Memory is counted in bins; what rounding down loses and what small users take is left to the price, as one
 // continuous amount. With the costs it begins with, the value is therefore at least -price * room.
@@ -31,14 +31,15 @@ public:
 
   /// A pass visits the members in ascending (forward) or descending order; it must alternate.
   void begin(bool forward);
-  /// Moves what an option of the next member costs here beyond the best option to the variable, and adds to
-  /// `total` all that was ever moved there.
+  /// Moves to the variable what each option of the next member costs here beyond the best option. Adds to `total`
+  /// everything that was ever moved there.
   void pull(double *total);
-  /// Adds share * total as the next member's cost, and goes on to the member after it.
+  /// Adds share * total to the next member's cost, and goes on to the member after it.
   void push(const double *total, double share);
   /// The least sum, after a pass.
   double value() const { return least_; }
-  /// Adds for each option of each member what it costs here beyond the best; `first`: a flat problem's. Ends a pass.
+  /// Adds for each option of each member what it costs here beyond the best option. `first` is that of the flat
+  /// problem. Ends a pass.
   void addReduced(std::vector<double> &reduced, const std::vector<size_t> &first);
 
 private:
@@ -47,7 +48,7 @@ private:
     std::vector<int32_t> level; // per option: place in `bins`
     std::vector<int32_t> bins;  // per distinct use of memory
     std::vector<double> costs;  // per option
-    std::vector<double> base;   // the costs at first: what they lost since is at the variable
+    std::vector<double> base;   // the costs at the start; what they have lost since was moved to the variable
     std::vector<double> least;  // per level, while visited
   };
   void advance(const Member &m, const double *from, double *to) const;

@@ -5,8 +5,8 @@
 // Polyak's step (Camerini, Fratta, Maffioli, "On improving relaxation methods by modified gradient techniques", 1975).
 //
 //   MemoryPrices prices(flat);
-//   prices.addTo(unary);                                   // costs of options with what their memory costs
-//   if (prices.step(answer, bound, bestBound, target)) ... // the prices moved
+//   prices.price(unary);                          // costs of options, with what their memory costs
+//   prices.step(answer, bound, bestBound, target) // moves the prices
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_SEARCH_BOUND_MEMORYPRICES_H
@@ -22,20 +22,21 @@ public:
 
   const std::vector<double> &values() const { return price_; }
   void set(std::vector<double> values) { price_ = std::move(values); }
-  /// By option: the flat problem's costs and what the memory that it takes costs.
+  /// Fills `unary` with every option's cost in the flat problem plus the price of the memory that it takes.
   void price(std::vector<double> &unary) const;
   /// The constant part of a bound: -price * room.
   double constant() const;
 
-  /// A step from an answer whose bound was `last` towards the cost `target`; `best` is the best bound so far.
+  /// Takes a step towards the cost `target`, from an answer whose bound was `last`. `best` is the best bound so far.
   void step(const std::vector<int32_t> &answer, double last, double best, double target);
-  /// After a pass that raised the best bound, or the number `stalled` that did not.
+  /// rose() is called after a pass that raised the best bound, stalled() after one that did not, with the number of
+  /// those in a row. They adapt the length of steps.
   void rose() { factor = std::min(1.05 * factor, 1.5); }
   void stalled(int passes);
-  /// Steps shorten, and the direction is forgotten: after one that went far too far.
+  /// Shortens the steps and forgets the direction. Called after a step that went much too far.
   void retreat();
 
-  double factor = 0.5; // of the step
+  double factor = 0.5; // on the length of Polyak's step
 
 private:
   const FlatProblem &flat_;

@@ -87,7 +87,7 @@ bool ParetoElimination::plan() {
     withPrices_[v].resize(options_[v].size());
     sizes[v] = int32_t(options_[v].size());
     if (options_[v].empty())
-      return true; // run() sees it
+      return true; // run() checks it
   }
   std::vector<EliminationEdge> edges;
   for (const FlatEdge &e : flat_.edges)
@@ -175,8 +175,8 @@ bool ParetoElimination::plan() {
   return true;
 }
 
-/// Raises the bound by prices, for plain elimination; true if nothing better than `limit` is left. Answers
-/// that fit lower the limit.
+/// Raises the bound with prices, by plain elimination. True if nothing better than `limit` is left. Answers that fit
+/// lower the limit.
 bool ParetoElimination::priceMemory(Answer &answer) {
   std::vector<const double *> unary;
   for (const std::vector<double> &list : withPrices_)
@@ -253,7 +253,8 @@ bool ParetoElimination::join(const Labels &list, size_t backsOf, const Bucket &c
   return true;
 }
 
-/// Drops labels from place `from` on that another is nowhere worse than; false if the budget ended before.
+/// Drops labels from place `from` on that are dominated: another label is nowhere worse. False if the budget ended
+/// before.
 bool ParetoElimination::keepPareto(Labels &list, size_t backsOf, size_t from) {
   const size_t n = list.count() - from;
   if (n < 2)
@@ -318,7 +319,7 @@ bool ParetoElimination::eliminate(size_t k) {
     if (!spend(double(n) * double(1 + bucket.edges.size() + children) + kRowWork))
       return false;
     for (size_t s = 0; s < n; ++s) {
-      // What the children add at least decides most cases without joining.
+      // The least that the children add decides most cases, so that labels need not be joined.
       list.costs.assign(1, last ? 0 : costs_[bucket.variable][s] + edgeCost[s]);
       list.backs.assign(1, int32_t(s));
       list.loads.assign(points_, 0);
@@ -335,7 +336,7 @@ bool ParetoElimination::eliminate(size_t k) {
       if (!(priced(list.costs[0], list.loads.data()) + rest <= within))
         continue;
       for (size_t c = 0; c < children && list.count(); ++c) {
-        // Summed anew: differences of large sums would lose what decides.
+        // The rest is summed anew: differences of large sums would lose the digits that decide.
         rest = beyond;
         for (size_t later = c + 1; later < children; ++later)
           rest += buckets_[size_t(bucket.children[later].bucket)].least[rows[later]];
@@ -382,7 +383,7 @@ bool ParetoElimination::eliminate(size_t k) {
   return true;
 }
 
-/// Labels from the first bucket to the last; false if there are too many.
+/// Makes the labels of all buckets from the first to the last. False if there are too many.
 bool ParetoElimination::search(Answer &answer) {
   for (size_t k = 0; k < buckets_.size(); ++k)
     if (!eliminate(k))
@@ -390,7 +391,7 @@ bool ParetoElimination::search(Answer &answer) {
   const Labels &ends = buckets_.back().labels;
   if (!ends.count())
     return true;
-  // The points are all closed: one label is left, the cheapest.
+  // All memory points are closed, so one label is left, which is the cheapest.
   std::vector<size_t> label(buckets_.size(), 0);
   Answer best(size_t(flat_.count()), 0);
   for (size_t k = buckets_.size(); k-- > 0;) {
@@ -401,7 +402,7 @@ bool ParetoElimination::search(Answer &answer) {
     for (size_t c = 0; c < bucket.children.size(); ++c)
       label[size_t(bucket.children[c].bucket)] = size_t(back[1 + c]);
   }
-  // What may be rounding let it pass; the price itself is exact.
+  // Rounding may have let the label pass. The answer's own price is exact.
   if (flat_.price(best) < limit_) {
     answer = std::move(best);
     found_ = true;

@@ -34,12 +34,12 @@ class ParetoElimination {
 public:
   enum Result { Found, Nothing, TooLarge };
 
-  /// Looks for answers of integer cost below `limit`, beginning with the prices of `dual`. `stop` is asked every
-  /// few million elementary steps; true ends the run as TooLarge.
+  /// Looks for answers of integer cost below `limit`, beginning with the prices of `dual`. `stop` is called every few
+  /// million elementary steps; if it returns true, the run ends as TooLarge.
   ParetoElimination(
       const FlatProblem &flat, const Dual &dual, double limit, std::function<bool()> stop = [] { return false; });
 
-  /// `answer` must be empty. Gives up after about `maxWork` elementary steps; adds what it did to `work`.
+  /// `answer` must be empty. Gives up after about `maxWork` elementary steps. Adds the steps done to `work`.
   Result run(double maxWork, double &work, Answer &answer);
 
 private:
@@ -78,13 +78,13 @@ private:
   /// Joins the labels of a row of a child to each of `list`; `backs` grow by one entry.
   bool join(const Labels &list, size_t backsOf, const Bucket &child, size_t row, double rest, Labels &out);
   bool keepPareto(Labels &list, size_t backsOf, size_t from);
-  /// Cost and priced memory.
+  /// A label's cost plus its priced memory.
   double priced(double cost, const double *load) const {
     for (size_t p = 0; p < points_; ++p)
       cost += prices_[p] * load[p];
     return cost;
   }
-  /// What the priced sums of better answers stay within.
+  /// The upper limit of the priced sum of any better answer.
   double most() const {
     double sum = limit_ - 1 + kRelativeRounding * std::abs(limit_) + kRoundingUnits - flat_.constant;
     for (size_t p = 0; p < points_; ++p)
@@ -106,7 +106,7 @@ private:
   std::optional<EliminationPlan> elimination_;
   std::vector<std::vector<double>> outside_; // per bucket and row: least priced sum of all the rest
   std::vector<Bucket> buckets_;              // in order of elimination
-  /// Counts elementary steps; false if the work or the time is used up.
+  /// Counts elementary steps. False if the work or the time is used up.
   bool spend(double steps);
 
   std::function<bool()> stop_;

@@ -128,8 +128,8 @@ void Neighbourhood::growBall(int32_t start, size_t target) {
   }
 }
 
-/// What follows one another in the program, half of the time without what hangs together with very much, and half of
-/// the time a forest beside it.
+/// Frees variables that follow one another in the program. Half of the time it leaves out those with very many links,
+/// and half of the time it adds a forest.
 void Neighbourhood::chooseWindow(size_t target) {
   const size_t n = size_t(flat_.count()), start = draw(n - target + 1);
   const bool all = draw(2), forest = draw(2);
@@ -148,7 +148,7 @@ void Neighbourhood::chooseForest(size_t target) {
   std::vector<int32_t> tree(size_t(flat_.count()));
   std::iota(tree.begin(), tree.end(), 0);
   for (int32_t v : list)
-    tree[v] = list[0]; // what is there already counts as one piece
+    tree[v] = list[0]; // variables that are freed already count as one piece
   auto root = [&](int32_t v) {
     while (tree[v] != v)
       v = tree[v] = tree[tree[v]];
@@ -228,7 +228,7 @@ void Neighbourhood::choosePoint(size_t target) {
     }
 }
 
-/// The subproblem of the members given the rest.
+/// Builds the subproblem of the members while the rest is fixed.
 void Neighbourhood::build() {
   const size_t n = sub_.members.size();
   sub_.own.resize(n);
@@ -420,9 +420,9 @@ bool Neighbourhood::step(double &work) {
   stepWork_ = kStepWork;
   const double costBefore = cost_;
   const bool exceeding = flat_.excess(load_) > 0;
-  // The kind that gains most per work, or, now and then, the one that had the least work.
+  // Takes the kind that gains most per work, or now and then the one that had the least work.
   int kind = 0;
-  // Stretches are dear: worth it for cost, not for the many small steps into the memory.
+  // Windows take much work. They pay off for cost, but not for the many small steps that bring memory within the limit.
   for (int k = 1; k < (exceeding ? kWindow : kKinds); ++k)
     if (draws_ % kLeastUsed == 0 ? used_[k] < used_[kind] : gained_[k] * spent_[kind] > gained_[kind] * spent_[k])
       kind = k;
@@ -468,7 +468,7 @@ bool Neighbourhood::step(double &work) {
     loadOf(old, subLoad_);
     for (int32_t p = sub_.from; p < sub_.to; ++p)
       fixedLoad_[p] = load_[p] - subLoad_[p];
-    if (exceeding && guidance_ > 0) { // weights take its part
+    if (exceeding && guidance_ > 0) { // weights replace the guidance
       guidance_ = 0;
       build();
     }
@@ -478,7 +478,7 @@ bool Neighbourhood::step(double &work) {
     work += stepWork_;
     used_[kind] += stepWork_;
     spent_[kind] = kMemory * spent_[kind] + stepWork_;
-    // While memory is exceeded the cost may rise: every step forward counts the same.
+    // While memory is exceeded the cost may rise, so every success counts the same.
     gained_[kind] = kMemory * gained_[kind] + (!better     ? 0
                                                : exceeding ? kGainInExcess
                                                            : std::abs(costBefore - cost_) / (std::abs(cost_) + 1));

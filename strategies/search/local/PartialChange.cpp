@@ -19,7 +19,7 @@ constexpr double kSetUpWork = 4;  // per memory point and member
 constexpr double kTooMuch = 1e15; // a change of cost beside which units get lost
 } // namespace
 
-/// Changed members that edges join are one part.
+/// Splits the changed members into parts: members that edges join belong to one part.
 void PartialChange::split(const std::vector<int32_t> &members, const Answer &from, const Answer &to) {
   parts_.clear();
   std::vector<char> seen(members.size(), 0);
@@ -55,7 +55,7 @@ void PartialChange::measure(Part &part, const std::vector<int32_t> &members, con
     for (const FlatLink &link : flat_.links[v]) {
       const int32_t j = place_[size_t(link.other)];
       if (j >= 0 && j < i)
-        continue; // counted there
+        continue; // counted with the other member
       const double *m = &flat_.matrices[link.from];
       const size_t theirs = size_t(j < 0 ? x[size_t(link.other)] : to[size_t(j)]);
       part.change += m[theirs * n + fresh] - m[size_t(x[size_t(link.other)]) * n + old];
@@ -81,7 +81,7 @@ void PartialChange::measure(Part &part, const std::vector<int32_t> &members, con
   work_ += kEventWork * double(events_.size());
 }
 
-/// Whether memory fits if the part's is added (sign 1) or taken away (-1).
+/// Whether memory fits if the part is added (sign 1) or taken away (-1).
 bool PartialChange::fits(const Part &part, double sign) const {
   for (const Span &span : part.spans)
     if (sign * span.amount > 0)

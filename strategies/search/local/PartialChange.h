@@ -23,9 +23,9 @@ class PartialChange {
 public:
   explicit PartialChange(const FlatProblem &flat) : flat_(flat), place_(size_t(flat.count()), -1) {}
 
-  /// Variables `members` have the options `from` in x, whose memory `load` fits, and are to get `to`. Sets what does
-  /// not fit of `to` back to `from` and returns the change of the cost. `rates`: what a byte is worth at each check
-  /// point where it is short; `guidance` * `guide` is what it costs anyway.
+  /// The variables `members` have the options `from` in x, whose memory `load` fits, and are to get the options `to`.
+  /// Sets the parts of `to` that do not fit back to `from`, and returns the change of the cost. `rates` is the value of
+  /// a byte at each memory point where memory is short; `guidance` * `guide` is what a byte costs in any case.
   double choose(const std::vector<int32_t> &members, const Answer &from, Answer &to, const Answer &x,
                 const std::vector<double> &load, const std::vector<double> &rates, const std::vector<double> &guide,
                 double guidance);
@@ -45,7 +45,7 @@ private:
     std::vector<int32_t> members; // positions
     std::vector<Span> spans;      // memory that it adds, in order of points
     double change = 0;            // of the cost, guidance included
-    double priced = 0;            // with what its memory is worth
+    double priced = 0;            // the change with the value of its memory
     bool taken = true;
   };
   void split(const std::vector<int32_t> &members, const Answer &from, const Answer &to);

@@ -58,11 +58,11 @@ double FlatProblem::price(const Answer &answer) const {
     add(costs[first[v] + size_t(answer[v])]);
   for (const FlatEdge &e : edges)
     add(matrices[e.to + size_t(answer[e.a]) * size_t(size(e.b)) + size_t(answer[e.b])]);
-  return most >= kFlatForbidden ? std::max(total, kFlatForbidden) : total; // a constant may be negative
+  return most >= kFlatForbidden ? std::max(total, kFlatForbidden) : total; // a negative constant must not hide it
 }
 
 std::vector<double> FlatProblem::load(const Answer &answer) const {
-  std::vector<double> load(room.size() + 1, 0); // differences first
+  std::vector<double> load(room.size() + 1, 0); // holds differences first, sums later
   for (int32_t v = 0; v < count(); ++v)
     for (size_t k = firstPiece[v]; k < firstPiece[v + 1]; ++k) {
       double x = extras[pieces[k].extra + size_t(answer[v])];

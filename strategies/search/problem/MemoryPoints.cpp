@@ -43,7 +43,7 @@ struct Use {
   const std::vector<int64_t> *extra;
 };
 
-/// What is used at one point beyond another, at most: the sum over variables of the largest difference.
+/// The most by which the use at one point can exceed that at another: the sum over variables of the largest difference.
 class Difference {
 public:
   explicit Difference(const Problem &m) : perVariable_(m.variables.size()) {}

@@ -15,7 +15,7 @@
 
 namespace tessera::strategies {
 
-/// Drops the points at which no choice can exceed the room, and the pieces that touch none other. Sets
+/// Drops the points at which no choice can exceed the room, and the pieces that touch only such points. Sets
 /// problem.infeasible if a point has negative room.
 void dropIdleMemoryPoints(Problem &problem);
 

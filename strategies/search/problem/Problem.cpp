@@ -64,7 +64,7 @@ Problem::Problem(const StrategyGraph &graph) {
         v.costs[s] = addCosts(v.costs[s], node.costs[s]);
     }
   }
-  // In order of time, so that the pieces of a variable are in order too.
+  // In order of time, so that the pieces of a variable are in order as well.
   for (int32_t i = 0; i < n; ++i) {
     const StrategyNode &node = graph.nodes[i];
     if (node.usages.empty() || node.liveFrom >= node.liveTo)
@@ -79,7 +79,7 @@ Problem::Problem(const StrategyGraph &graph) {
       addEdge(a, b, [&](size_t s, size_t t) { return edge.costs[s * columns + t]; });
       continue;
     }
-    // Both ends choose the same option index: only the diagonal can occur.
+    // Both ends choose the same option index, so only the diagonal can occur.
     Variable &v = variables[a];
     for (size_t s = 0; s < v.size(); ++s)
       v.costs[s] = addCosts(v.costs[s], edge.costs[s * columns + s]);

@@ -68,8 +68,7 @@ struct Record {
 
 struct Problem {
   explicit Problem(const StrategyGraph &graph);
-  /// The live part of another problem alone; its choice has one entry per live variable of `whole`,
-  /// in order.
+  /// The live part of `whole` as a problem of its own. Its choice has one entry per live variable of `whole`, in order.
   static Problem livePart(const Problem &whole);
 
   EdgeView view(int32_t edge, int32_t end) const {
@@ -85,14 +84,14 @@ struct Problem {
   void removeEdge(int32_t edge);
   /// Keeps the options with keep[s] != 0 in the variable and its edges.
   void keepOptions(int32_t v, const std::vector<char> &keep);
-  /// Adds a piece; what all options share is taken from `room`.
+  /// Adds a piece. The part that all options share is subtracted from `room`.
   void addPiece(int32_t v, int32_t from, int32_t to, std::vector<int64_t> extra);
-  /// Takes what all options share out of all pieces of v and drops pieces without extras.
+  /// Subtracts from all pieces of v, and from the room, what all options share. Drops pieces without extras.
   void normalizePieces(int32_t v);
   bool hasMemory(int32_t v) const { return !variables[v].pieces.empty(); }
 
-  /// Chosen graph options per variable (entries of variables with a record are overwritten) to a
-  /// choice of the graph's nodes.
+  /// Turns chosen graph options per variable into a choice for the graph's nodes. Entries of variables with a record
+  /// are overwritten.
   Choice expand(std::vector<int32_t> ids) const;
 
   std::vector<Variable> variables;

@@ -61,7 +61,7 @@ EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn, const std::vector
     for (int32_t u : bucket.scope)
       bucket.table *= size_t(sizes_[u]);
   }
-  // Which factor enters which bucket, and how it strides there.
+  // Enters every factor into its bucket, with its strides there.
   for (const EliminationEdge &e : edges) {
     bool aFirst = rank[e.a] < rank[e.b];
     Bucket &bucket = buckets_[rank[aFirst ? e.a : e.b]];
@@ -95,7 +95,7 @@ EliminationPlan::EliminationPlan(std::vector<int32_t> sizesIn, const std::vector
 
 namespace {
 
-/// Least of own[s] + f0[s] + f1[s] + ...; four lanes, since a plain minimum is not vectorised.
+/// The least of own[s] + f0[s] + f1[s] + .... It uses four lanes, since compilers do not vectorise a plain minimum.
 double leastOfSum(const double *own, const double *const *f, size_t count, size_t n, double *scratch) {
   if (count > 2) {
     for (size_t s = 0; s < n; ++s)
@@ -181,7 +181,7 @@ double EliminationPlan::run(const std::vector<const double *> &unary, std::vecto
     if (dims == 0)
       least += bucket.message[0];
   }
-  // The choices are worked out again on the one row that matters: cheaper than storing all of them.
+  // The choices are computed again for the one row that matters, which is cheaper than to store all of them.
   answer.assign(sizes_.size(), 0);
   for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
     const size_t n = size_t(sizes_[bucket->variable]);
@@ -217,7 +217,7 @@ void EliminationPlan::outside(std::vector<std::vector<double>> &rest) const {
     const size_t n = size_t(sizes_[bucket.variable]), dims = bucket.scope.size();
     if (dims == 0)
       rest[k][0] = whole - bucket.message[0];
-    else // it held least sums of everything
+    else // it held the least sums of everything
       for (size_t row = 0; row < bucket.table; ++row)
         rest[k][row] -= bucket.message[row];
     // A row with an option of the variable is complete: each child gets the least that projects to its row.

@@ -39,7 +39,7 @@ public:
                   const EliminationLimits &limits);
   bool fits() const { return fit_; }
   double entries() const { return total_; }
-  /// After run: for every bucket and row of its scope the least sum of all that is not below the bucket.
+  /// After run: for every bucket and row of its scope, the least sum of everything that is not below the bucket.
   void outside(std::vector<std::vector<double>> &rest) const;
   /// The variable that is eliminated k-th, and the neighbours that it then has.
   int32_t variable(size_t k) const { return buckets_[k].variable; }

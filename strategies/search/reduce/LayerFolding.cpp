@@ -34,7 +34,7 @@ void addTo(std::vector<int64_t> &sum, const std::vector<int64_t> &list) {
     sum[i] = addCosts(sum[i], list[i]);
 }
 
-/// A number for every variable, equal for those that are to choose alike.
+/// Numbers the variables. Those that are to choose alike get equal numbers.
 std::vector<uint64_t> colours(const StrategyGraph &graph, const std::vector<int32_t> &variableOf, size_t variables,
                               int rounds) {
   std::vector<uint64_t> colour(variables, 0);
@@ -69,7 +69,8 @@ LayerFolding::LayerFolding(const StrategyGraph &whole, const std::vector<int32_t
   const std::vector<uint64_t> colour = colours(whole, variableOf, variables, rounds);
   graph.name = whole.name;
   graph.memoryLimit = whole.memoryLimit;
-  // Equal hashes of unequal things only cost quality; unequal numbers of options must not meet.
+  // If different surroundings have equal hashes, only quality suffers. Different numbers of options must never share a
+  // group.
   std::map<std::pair<uint64_t, size_t>, int32_t> ids; // looked up only
   for (size_t i = 0; i < whole.nodes.size(); ++i) {
     const StrategyNode &node = whole.nodes[i];

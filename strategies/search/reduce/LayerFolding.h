@@ -1,10 +1,10 @@
 //===- LayerFolding.h - repeated layers take one choice -------------------------------------------===//
 //
-// The layers of a deep network are the same problem over and over. Variables whose costs, memory and surroundings
-// are equal form a group, and the folded problem has one node per group: costs and edges of its members added up,
-// an edge inside the group on its diagonal, memory as it lies in time. What the folded problem chooses, every
-// member of the group chooses: an answer of the whole, often a very good one, for the work of one layer. It is a
-// restriction, so its bound is none of the whole's.
+// The layers of a deep network pose the same problem many times. Variables whose costs, memory and surroundings are
+// equal form a group, and the folded problem has one node per group: costs and edges of its members added up, an edge
+// inside the group on its diagonal, memory as it lies in time. What the folded problem chooses, every member of the
+// group chooses: an answer of the whole, often a very good one, for the work of one layer. It is a restriction, so its
+// bound is none of the whole's.
 //
 // Equal surroundings: as in the refinement of colours by Weisfeiler and Leman, some rounds of it. Layers near the ends
 // then fall into the same groups as those in the middle; more rounds would tell them apart one by one.
@@ -26,10 +26,10 @@ namespace tessera::strategies {
 struct LayerFolding {
   /// `variableOf`: nodes that choose alike have the same number (Problem.h).
   LayerFolding(const StrategyGraph &graph, const std::vector<int32_t> &variableOf, int rounds);
-  /// With `rounds` as the search uses it.
+  /// The same with the number of rounds that the search uses.
   LayerFolding(const StrategyGraph &graph, const std::vector<int32_t> &variableOf);
 
-  /// A choice of the folded graph for the nodes of the whole one.
+  /// Turns a choice of the folded graph into one for the whole graph's nodes.
   Choice unfold(const Choice &folded) const;
 
   StrategyGraph graph;

@@ -91,7 +91,7 @@ private:
   void fold(int32_t v, int32_t into, const std::vector<int32_t> &map);
   /// Collects where the pieces of x begin and end, for usesNoMore.
   void prepareMemory(const Variable &x);
-  /// Option s of the prepared variable uses no more than option t at every memory point.
+  /// Whether option s of the prepared variable uses no more than option t at every memory point.
   bool usesNoMore(const Variable &x, size_t s, size_t t) {
     int64_t more = 0;
     for (size_t k = 0; k < events_.size(); ++k) {
@@ -215,7 +215,7 @@ bool Reducer::dropDominated(int32_t v) {
   std::vector<char> keep(n, 1);
   size_t work = 0, kept = n;
   prepareMemory(x);
-  // Short edges first: they refuse a pair soonest.
+  // Short edges come first, since they refuse a pair soonest.
   std::vector<EdgeView> views;
   for (int32_t e : x.edges)
     views.push_back(m_.view(e, v));
@@ -237,7 +237,7 @@ bool Reducer::dropDominated(int32_t v) {
         least = std::min(least, his - mine);
       }
       if (least == std::numeric_limits<Cost>::max())
-        return true; // t has no partner at all
+        return true; // option t has no partner on this edge
       spare += least;
     }
     return spare >= 0;
@@ -305,7 +305,7 @@ bool Reducer::foldFunctions(int32_t v) {
             map[s] = int32_t(t);
           }
       for (int32_t t : map)
-        function &= t >= 0; // a row without a partner: dropBad sees to it
+        function &= t >= 0; // dropBad handles rows without a partner
       if (!function)
         continue;
       if (rows > columns) { // the edges of `out` would grow
@@ -340,7 +340,8 @@ void Reducer::takeOut(int32_t v) {
   x.alive = false;
 }
 
-/// No neighbour: one option that is best in cost and in memory, if there is one.
+/// A variable without neighbours takes the option that is best in both cost and memory, if there is
+/// one.
 void Reducer::reduceAlone(int32_t v) {
   Variable &x = var(v);
   prepareMemory(x);
@@ -365,7 +366,8 @@ void Reducer::reduceLeaf(int32_t v) {
     Cost least = kForbidden;
     for (size_t t = 0; t < x.size(); ++t) {
       Cost c = addCosts(x.costs[t], cost(s, t));
-      // Among equals the one of least memory, else the search for a witness below may miss it.
+      // Among equal costs the option of least memory is taken. Otherwise the search below for one
+      // that is best in both may fail.
       if (c < least || (c == least && c < kForbidden && usesNoMore(x, t, best))) {
         least = c;
         best = t;

@@ -26,8 +26,7 @@
 
 namespace tessera::strategies {
 
-/// `stop` is asked now and then; reducing less is correct too. Sets problem.infeasible if nothing can
-/// fit.
+/// Calls `stop` now and then; it is correct to reduce less. Sets problem.infeasible if nothing can fit.
 void reduce(
     Problem &problem, const std::function<bool()> &stop = [] { return false; });
 
