@@ -29,7 +29,7 @@ inline CLI::Validator between(double least, double most) {
   return CLI::Validator(check, "from " + range.str(), "BETWEEN");
 }
 
-/// Of an unsigned number: CLI11 takes -1 for the largest.
+/// For options with unsigned numbers: CLI11 takes -1 for the largest number.
 inline CLI::Validator notNegative() {
   return CLI::Validator(
       [](const std::string &text) {

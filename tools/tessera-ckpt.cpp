@@ -103,7 +103,7 @@ Status verify(const CommandLine &c) {
                        (damages.size() == 1 ? " stretch is" : " stretches are") + " damaged");
 }
 
-/// The same tensors, laid out in another way.
+/// Writes the same tensors in another layout.
 Status convert(const CommandLine &c, const std::function<Status(Manifest &)> &layOut) {
   Result<Checkpoint> checkpoint = openCheckpoint(c.input);
   if (!checkpoint)

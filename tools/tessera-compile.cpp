@@ -26,7 +26,7 @@ using namespace tessera;
 
 namespace {
 
-/// What is no option of the compiler itself, and what it wants in another form.
+/// Options that the compiler itself does not have, and those that it takes in another form.
 struct CommandLine {
   CompileOptions compile;
   std::vector<std::string> dims, inits;
@@ -194,7 +194,7 @@ void declare(CLI::App &app, CommandLine &c) {
   tessera-compile whisper.onnx --list-parameters --freeze '*.embed_positions.weight')");
 }
 
-/// "nodes=1,2,4".
+/// Parses a list of numbers of nodes: "nodes=1,2,4".
 llvm::Expected<std::vector<int64_t>> parseNodes(llvm::StringRef text) {
   std::vector<int64_t> nodes;
   llvm::SmallVector<llvm::StringRef> parts;
@@ -221,14 +221,14 @@ std::vector<ParameterRow> rowsOf(const std::vector<compiler::TensorRole> &roles)
 
 void tellWarning(llvm::StringRef text) { rt::printError("tessera-compile: warning: " + text.str()); }
 
-/// What `tessera-run --elastic` needs to compile the same for another mesh: the options as they were given, with the
-/// files that they name by absolute paths.
+/// The recipe with which `tessera-run --elastic` compiles the same model for another mesh: the options as given, where
+/// files have absolute paths.
 rt::Recipe recipeOf(const CLI::App &app, const CommandLine &c) {
   rt::Recipe recipe{c.compile.model, c.compile.assign.mesh, c.compile.assign.mode, {}, {}};
   auto keep = [&](std::string &path) {
     std::error_code error;
     if (!std::filesystem::is_regular_file(path, error))
-      return; // a preset's name
+      return; // the name of a preset and no file
     path = std::filesystem::absolute(path, error).lexically_normal();
     recipe.files.push_back({path, 0, ""});
   };
@@ -249,7 +249,7 @@ rt::Recipe recipeOf(const CLI::App &app, const CommandLine &c) {
   return recipe;
 }
 
-/// The same as text, with the files' digests; empty where a file is none that can be read again.
+/// The recipe as text, with the files' digests. Empty if one of the files cannot be read again, such as a pipe.
 std::string recipeText(rt::Recipe recipe) {
   if (recipe.files.empty())
     return "";
@@ -262,7 +262,7 @@ std::string recipeText(rt::Recipe recipe) {
   return recipe.format();
 }
 
-/// That no output goes over an input, another output, or what is no regular file.
+/// Checks that no output replaces an input, another output, or what is no regular file.
 rt::Status checkFiles(const CommandLine &c) {
   const CompileOptions &o = c.compile;
   rt::CommandFiles files;
@@ -275,7 +275,7 @@ rt::Status checkFiles(const CommandLine &c) {
   return files.check();
 }
 
-/// What is wrong with the command line alone; reads the texts that are the tool's own.
+/// Checks the command line without reading files, and parses the texts of the tool's own options.
 llvm::Error complete(CommandLine &c, std::vector<int64_t> &nodes) {
   for (const std::string &text : c.dims)
     if (llvm::Error e = c.compile.import.addDim(text))
@@ -346,7 +346,7 @@ int main(int argc, char **argv) {
     std::fputs(table(*clusters).c_str(), stdout);
     return 0;
   }
-  // Beside the compiler, where there is a thread for it: a large model takes a while to sum.
+  // The recipe is made beside the compiler, if a thread can be started: checksums of a large model take a while.
   std::future<std::string> recipe;
   if (!c.searchOnly) {
     recipe = std::async(std::launch::async | std::launch::deferred, recipeText, recipeOf(app, c));

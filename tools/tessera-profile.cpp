@@ -53,7 +53,7 @@ llvm::Error writeTopology(const CommandLine &c, const Progress &progress) {
   return writeFile(c.topology, machine->toJson());
 }
 
-/// That no output goes over an input, another output, or what is no regular file. --add-to may name the output.
+/// Checks that no output replaces an input, another output, or what is no regular file. --add-to may name the output.
 rt::Status checkFiles(const CommandLine &c) {
   rt::CommandFiles files;
   files.reads(c.program);
@@ -65,7 +65,7 @@ rt::Status checkFiles(const CommandLine &c) {
   return files.check();
 }
 
-/// What is wrong with the command line alone; reads its texts.
+/// Checks the command line without reading files, and parses its texts.
 llvm::Error complete(CommandLine &c) {
   if (c.output.empty() && c.topology.empty())
     return llvm::createStringError("give -o FILE and --mesh, or --write-topology FILE");

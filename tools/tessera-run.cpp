@@ -50,7 +50,7 @@ struct CommandLine {
   int ranks = 0, threads = 0, shuffle = -1, augment = -1;
   RunOptions run;
   LaunchOptions launch;
-  int exitCode = 0; // of a supervisor, or of what it started
+  int exitCode = 0; // the exit code of a supervisor, or of the ranks that it started
 };
 
 void declare(CLI::App &app, CommandLine &c) {
@@ -166,7 +166,7 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_flag("--quiet", c.quiet, "Print errors only");
 }
 
-/// "100", "30s", "10min", "2h".
+/// Parses an interval: "100", "30s", "10min", "2h".
 Status parseEvery(const std::string &text, RunOptions &r) {
   size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const std::string unit = text.substr(digits);
@@ -182,7 +182,7 @@ Status parseEvery(const std::string &text, RunOptions &r) {
   return Status();
 }
 
-/// What the parser cannot say about options that depend on each other.
+/// Checks options that depend on each other, which the parser cannot do.
 Status complete(CommandLine &c, const CLI::App &app) {
   RunOptions &r = c.run;
   r.mode = c.eval ? RunMode::Evaluate : c.infer ? RunMode::Infer : c.verify ? RunMode::Verify : RunMode::Train;
@@ -238,7 +238,7 @@ Status complete(CommandLine &c, const CLI::App &app) {
   return Status();
 }
 
-/// The first of the launchers' variables that is set; `otherwise` where none is.
+/// The number in the first of these launchers' variables that is set, or `otherwise` if none is.
 int fromLauncher(std::initializer_list<const char *> names, int otherwise) {
   for (const char *name : names)
     if (const char *value = std::getenv(name))
@@ -246,7 +246,7 @@ int fromLauncher(std::initializer_list<const char *> names, int otherwise) {
   return otherwise;
 }
 
-/// Writes the error; an empty one was written where it arose. `rank` is that of this process, or -1.
+/// Writes the error. An empty error has been written already where it arose. `rank` is this process's rank, or -1.
 void complain(const Status &status, int rank = -1) {
   if (status.message().empty())
     return;
@@ -254,7 +254,7 @@ void complain(const Status &status, int rank = -1) {
   printError(prefix + "tessera-run: " + status.message());
 }
 
-/// This process's rank of the job; null where ranks are threads.
+/// Joins the job as this process's rank. Null where ranks are threads.
 Result<std::unique_ptr<World>> joinJob(CommandLine &c, const LaunchContext &context, const PlanDirectory &plan) {
   const int ranks = int(plan.ranks.size());
   if (context.transport == Transport::Tcp) {
@@ -270,21 +270,22 @@ Result<std::unique_ptr<World>> joinJob(CommandLine &c, const LaunchContext &cont
   if (!world)
     return world.status();
   if ((*world)->size() != ranks) {
-    // All processes see the same; one message is enough. It must be out before the first process ends:
-    // mpirun then stops the others.
+    // All processes see the same error, so one message is enough. It must be written before the first process ends,
+    // since mpirun then stops the others.
     if ((*world)->rank() == 0)
       complain(Status::error(c.plan + ": is a plan for " + std::to_string(ranks) + " ranks, but MPI started " +
                              std::to_string((*world)->size()) + " processes"));
     return Status::error("");
   }
-  // Under srun MPI does not say it, but Slurm does; under mpirun Slurm's variables are those of mpirun's daemon.
+  // Under srun the local rank is not in MPI's variables but in Slurm's. Under mpirun Slurm's variables describe
+  // mpirun's daemon.
   c.run.localRanks = fromLauncher({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"},
                                   context.localRanks > 0 ? context.localRanks : ranks);
   c.run.localRank = fromLauncher({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, context.localRank);
   return world;
 }
 
-/// That no output goes over an input, another output, or what is no regular file.
+/// Checks that no output replaces an input, another output, or what is no regular file.
 Status checkFiles(const CommandLine &c, const std::string &plan) {
   const RunOptions &r = c.run;
   CommandFiles files;
@@ -304,7 +305,7 @@ Status checkFiles(const CommandLine &c, const std::string &plan) {
 }
 
 Status run(CommandLine &c, char **argv, RunResult &result) {
-  // An elastic supervisor has compiled another plan, for the ranks that were left.
+  // An elastic supervisor may have compiled another plan for the ranks that are left.
   const char *recompiled = std::getenv("TESSERA_ATTEMPT") ? std::getenv("TESSERA_PLAN") : nullptr;
   Result<PlanDirectory> plan = readPlanDirectory(recompiled ? recompiled : c.plan);
   if (!plan)
@@ -317,7 +318,7 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
   if (!context)
     return context.status().context(c.plan);
   if (!context->children.empty() || context->transport == Transport::Threads)
-    TESSERA_RETURN_IF_ERROR(checkFiles(c, plan->path)); // other processes leave it to rank 0
+    TESSERA_RETURN_IF_ERROR(checkFiles(c, plan->path)); // where ranks are processes, rank 0 checks below
   if (!context->children.empty()) {
     SupervisorOptions options{*context, argv, c.launch.restarts, c.launch.peerTimeout + 20, {}, c.run.checkpointDir};
     options.lastCheckpoint = [&c] {
@@ -336,13 +337,13 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
   const int own = context->transport == Transport::Tcp ? context->tcp.rank : -1;
   Result<std::unique_ptr<World>> world = joinJob(c, *context, *plan);
   if (!world) {
-    // Rank 0 waits for the others: if some do not come, it is not the one that is missing.
+    // Rank 0 only waits for the others: if some do not come, rank 0 itself is not at fault.
     if (context->supervised && own == 0)
       c.exitCode = kExitOther;
     complain(world.status(), own);
     return Status::error("");
   }
-  catchInterrupts(); // from here on, and not while ranks wait for each other
+  catchInterrupts(); // only from here on, since ranks that wait for each other must be interruptible
   const bool process = *world != nullptr;
   if (c.run.threads = c.threads; c.threads == 0)
     c.run.threads = threadsPerRank(c.run.localRanks > 0 ? c.run.localRanks : ranks, context->localCores);
@@ -353,10 +354,10 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
   if (c.run.attempt = context->attempt; c.run.attempt > 0 && !listCheckpoints(c.run.checkpointDir).empty())
     c.run.resumeDir = c.run.checkpointDir;
   const int rank = process ? (*world)->rank() : -1;
-  // mpirun gives its processes a terminal of its own even when its output goes to a file.
+  // Under mpirun a process sees a terminal even if mpirun's output goes to a file.
   Console console(rank <= 0 && !c.quiet ? stdout : nullptr, /*plain=*/process);
   auto body = [&](World &world) -> Status {
-    // Here and not before the ranks start: a failure must stop the others too.
+    // This is checked after the ranks have started, since a failure must stop the others too.
     if (process && world.rank() == 0)
       TESSERA_RETURN_IF_ERROR(checkFiles(c, plan->path));
     if (world.rank() == 0 && !c.log.empty())
@@ -365,7 +366,7 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
       TESSERA_RETURN_IF_ERROR(console.openEvents(c.tensorboard));
     Status status = runPlan(*plan, c.run, world, console, result);
     if (!status && context->supervised && !world.aborted().empty())
-      c.exitCode = kExitOther; // the supervisor need not take this rank for the culprit
+      c.exitCode = kExitOther; // tells the supervisor that this rank is not the one at fault
     else if (!status)
       tellSupervisor(status.message());
     return status;
@@ -399,7 +400,7 @@ int main(int argc, char **argv) {
   status = run(command, argv, result);
   if (!status) {
     complain(status);
-    // Of ranks that are threads, one has failed by itself.
+    // Where ranks are threads, one of them has failed by itself.
     const bool lasting = result.lasting && std::getenv("TESSERA_ATTEMPT");
     return result.notFinite ? kExitNumerics : lasting ? kExitLasting : command.exitCode != 0 ? command.exitCode : 1;
   }

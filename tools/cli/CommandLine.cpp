@@ -14,7 +14,7 @@ namespace tessera {
 
 std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv) {
   app.set_version_flag("--version", app.get_name() + " " TESSERA_VERSION, "Print the version and exit");
-  // CLI11 prints the text of CallForVersion and exits with 0. It has no such error of a more general name.
+  // CLI11 prints the text of CallForVersion and exits with 0. It has no such exception under a more general name.
   app.add_option_function<std::string>(
          "--completion",
          [&app](const std::string &shell) { throw CLI::CallForVersion(completionScript(app, shell), 0); },
@@ -36,7 +36,7 @@ std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv) {
 }
 
 std::string finishOutput() {
-  // A write that failed before leaves only its mark.
+  // A write that failed earlier has only left its mark in the stream.
   if (std::fflush(stdout) == 0 && !std::ferror(stdout))
     return "";
   return std::string("standard output cannot be written: ") + std::strerror(errno == 0 ? EIO : errno);

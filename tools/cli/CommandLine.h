@@ -22,15 +22,15 @@
 
 namespace tessera {
 
-/// Parses the arguments. Returns the exit code if the program is to end: 0 after --help and the like, rt::kExitUsage
-/// after an error, which has been printed behind the program's name.
+/// Parses the arguments. Returns an exit code if the program is to end: 0 after --help and the like, or rt::kExitUsage
+/// after an error. The error has been printed after the program's name.
 std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv);
 
-/// Writes out what was printed. An empty text, or the sentence that says why not all of it could be written.
+/// Flushes standard output. Returns an empty text, or an error if not everything could be written.
 std::string finishOutput();
 
-/// Values that --help and completion name. Others are accepted too: whoever reads the option's text checks them.
-/// With `orFile` the value may be a file's name as well.
+/// Values that --help and completion name. Other values are accepted too, and checked where the option is read. With
+/// `orFile` the value may also be the name of a file.
 CLI::Validator suggest(const std::vector<std::string> &values, bool orFile = false);
 
 } // namespace tessera

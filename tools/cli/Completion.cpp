@@ -15,7 +15,7 @@ std::string functionName(const CLI::App &app) { return "_" + replaceAll(app.get_
 
 //===--- bash ---------------------------------------------------------------------------------------===//
 
-/// One line for each option with a value. `command`: the subcommand, or empty.
+/// One line of the script for each option with a value. `command` is the subcommand, or empty.
 std::string bashValues(const std::vector<OptionRow> &rows, const std::string &command) {
   std::string text;
   for (const OptionRow &row : rows) {
@@ -81,7 +81,7 @@ std::string bashScript(const CLI::App &app) {
 
 //===--- zsh ----------------------------------------------------------------------------------------===//
 
-/// Inside of single quotes.
+/// Quotes text for use inside single quotes.
 std::string zshQuoted(std::string text, const std::string &special) {
   text = replaceAll(text, "\\", "\\\\");
   for (char c : special)
@@ -98,7 +98,7 @@ std::string zshValue(const OptionRow &row) {
          (row.files ? "{_alternative \"words\\:word\\:" + words + "\" \"files\\:file\\:_files\"}" : words);
 }
 
-/// The arguments of zsh's _arguments, one on a line.
+/// The arguments of zsh's _arguments, one per line.
 std::string zshArguments(const std::vector<OptionRow> &rows) {
   std::string text;
   for (const OptionRow &row : rows) {
@@ -132,7 +132,7 @@ std::string zshScript(const CLI::App &app) {
     text += " \\\n  '1:command:((" + described.substr(1) + "))' \\\n  '*::argument:->arguments'\n" +
             "  [[ $state == arguments ]] || return\n  case $words[1] in\n" + each + "  esac";
   }
-  // Read by `source`, the file declares the function; as an autoloaded function it runs it.
+  // If the file is read by `source`, it declares the function. If zsh autoloads it, it runs the function.
   return text + "\n}\nif [[ ${funcstack[1]} == " + name + " ]]; then\n  " + name + " \"$@\"\nelse\n  compdef " + name +
          " " + app.get_name() + "\nfi";
 }

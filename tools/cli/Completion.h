@@ -16,10 +16,10 @@
 
 namespace tessera {
 
-/// bash and zsh.
+/// The shells for which there are scripts: bash and zsh.
 std::vector<std::string> completionShells();
 
-/// `shell` is one of completionShells().
+/// The script for `shell`, which is one of completionShells().
 std::string completionScript(const CLI::App &app, const std::string &shell);
 
 } // namespace tessera

@@ -9,7 +9,8 @@
 namespace tessera {
 namespace {
 
-/// Text as roff takes it: a backslash is an escape, "-" alone a hyphen, and a line that begins with "." a command.
+/// Escapes text for roff, where a backslash is an escape, "-" alone is a hyphen, and a line that begins with "." is a
+/// command.
 std::string roff(const std::string &text) {
   std::string out;
   bool lineBegins = true;
@@ -91,7 +92,7 @@ std::string manPage(const CLI::App &app) {
     for (const OptionRow &row : optionTable(*command))
       text += paragraph(row);
   }
-  // CLI11's footer: a line that ends with a colon, then examples as they are typed.
+  // A footer in CLI11 is a line that ends with a colon, and examples as they are typed.
   if (const std::string footer = app.get_footer(); footer.size() > 1) {
     const size_t line = footer.find('\n');
     text += ".SH EXAMPLES\n.nf\n" + roff(line == std::string::npos ? footer : footer.substr(line + 1)) + "\n.fi\n";

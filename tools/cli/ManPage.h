@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// In roff, for section 1. The same options give the same bytes: there is no date in it.
+/// The manual page in roff, for section 1. It has no date, so that the same options give the same bytes.
 std::string manPage(const CLI::App &app);
 
 } // namespace tessera

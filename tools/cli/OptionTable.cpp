@@ -5,7 +5,8 @@ namespace {
 
 bool contains(const std::string &text, const char *part) { return text.find(part) != std::string::npos; }
 
-/// CLI11 writes the type and, behind colons, what its validators say: "TEXT:{a,b}", "FILE|DIR", "INT:INT in [1 - 9]".
+/// Parses the type that CLI11 writes, with the texts of validators after colons: "TEXT:{a,b}", "FILE|DIR", "INT:INT in
+/// [1 - 9]".
 void readType(const std::string &type, OptionRow &row) {
   const size_t open = type.find('{'), close = type.find('}', open);
   row.value = type.substr(0, type.find(':'));
@@ -32,7 +33,7 @@ OptionRow rowOf(const CLI::Option &option) {
     readType(option.get_type_name(), row);
   if (row.positional) {
     row.value = row.names[0];
-    row.files = row.words.empty(); // programs of this project take models, plans and checkpoints
+    row.files = row.words.empty(); // programs here take models, plans and checkpoints as positional arguments
   }
   row.description = option.get_description();
   row.standard = option.get_default_str();

@@ -1,6 +1,6 @@
 //===- OptionTable.h - a command line's description as a table --------------------------------------===//
 //
-// Reads CLI11's description of a program: what completion and the manual page have to know, and nothing else.
+// Extracts from CLI11's description of a program what completion and the manual page need:
 //
 //   --mode TEXT:{data,auto}=data   ->  names {"--mode"}, value "{data,auto}", words {"data", "auto"}
 //   -o,--output DIR                ->  names {"-o", "--output"}, value "DIR", directories
@@ -17,12 +17,12 @@
 namespace tessera {
 
 struct OptionRow {
-  std::vector<std::string> names;    // with their dashes; of a positional argument its name alone
-  std::string value;                 // what stands for the value; empty: the option is a flag
+  std::vector<std::string> names;    // with their dashes; a positional argument has one name without
+  std::string value;                 // the placeholder of the value; empty: the option is a flag
   std::vector<std::string> words;    // values to offer
   bool files = false;                // file names are values
   bool directories = false;          // directory names are values
-  std::string description, standard; // standard: the default value, if it is told
+  std::string description, standard; // standard: the default value, if --help shows it
   bool positional = false, required = false, repeated = false;
 };
 
@@ -32,7 +32,7 @@ struct OptionGroup {
   std::vector<OptionRow> rows;
 };
 
-/// In the order of the declaration; without options that are hidden from --help.
+/// The groups in the order of their declaration, without options that are hidden from --help.
 std::vector<OptionGroup> optionGroups(const CLI::App &app);
 
 /// The rows of all groups.

@@ -20,9 +20,9 @@ struct ParameterRow {
   bool guess = false;
 };
 
-/// A line per row, then the counts.
+/// The table: one line per row, then the counts.
 std::string parameterTable(const std::vector<ParameterRow> &rows);
-/// "62 trained, 2 frozen; 1 of them a guess".
+/// The counts alone: "62 trained, 2 frozen; 1 of them a guess".
 std::string parameterCounts(const std::vector<ParameterRow> &rows);
 
 } // namespace tessera

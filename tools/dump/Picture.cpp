@@ -13,9 +13,9 @@ namespace tessera {
 
 namespace {
 
-constexpr size_t kRows = 20;     // fit on one screen
-constexpr size_t kColours = 6;   // that kStyle has
-constexpr long kMost = 1L << 30; // ranks along an axis, in a report that is not trusted
+constexpr size_t kRows = 20;     // so many fit on one screen
+constexpr size_t kColours = 6;   // the number of colours in kStyle
+constexpr long kMost = 1L << 30; // the most ranks along an axis; the report is not trusted
 
 constexpr int kWidth = 1100, kLine = 16, kHeader = 104;
 constexpr int kModule = 16, kOperators = 176, kResult = 430, kTime = 622, kForward = 716, kBackward = 902;
@@ -50,7 +50,7 @@ std::string escaped(const std::string &s) {
   return out;
 }
 
-/// At most `width` characters of UTF-8.
+/// The text, shortened to at most `width` characters of UTF-8.
 std::string shortened(const std::string &s, size_t width) {
   size_t characters = 0;
   for (size_t i = 0; i < s.size(); ++i)
@@ -84,8 +84,8 @@ public:
     }
   }
 
-  /// One cell per dimension, coloured by the axes of `sharding`, "[data+model, -] sum(x)". Behind the cells stands what
-  /// is no cut of a dimension: what is owed, or in mode hybrid the axes along which ranks differ.
+  /// Draws one cell per dimension, coloured by the axes of `sharding`, "[data+model, -] sum(x)". After the cells comes
+  /// what does not cut a dimension: a partial sum, or in mode hybrid the axes along which ranks differ.
   std::string cells(int y, const std::string &sharding, const Json &shape) const {
     const size_t bracket = sharding.starts_with('[') ? sharding.find(']') : std::string::npos;
     std::stringstream dims(bracket == std::string::npos ? "" : sharding.substr(1, bracket - 1));
@@ -145,7 +145,7 @@ private:
     int64_t size;
   };
   static std::string colour(size_t axis) { return "axis" + std::to_string(axis % kColours); }
-  /// Which axes of the mesh a list of names, "data+model", has.
+  /// The axes of the mesh that a list of names has: "data+model".
   std::vector<size_t> indices(const std::string &list, char separator) const {
     std::vector<size_t> found;
     std::stringstream names(list);
@@ -185,7 +185,7 @@ std::string header(const Json &report, const Json &function, const Painter &pain
          label(kForward, 94, "faint", "one rank sends, forward") + label(kBackward, 94, "faint", "backward");
 }
 
-/// The name of a module, above the first of its rows, with a line that parts it from the module before.
+/// Draws the name of a module above its first row, with a line that separates it from the module before.
 std::string moduleName(const Row &row, int y) {
   return "<path d=\"M" + std::to_string(kModule) + " " + std::to_string(y) + "H" + std::to_string(kWidth - kModule) +
          "\" class=\"rule\"/>\n" + label(kModule, y + 17, "", shortened(moduleText(row.module), 26)) +
@@ -195,7 +195,7 @@ std::string moduleName(const Row &row, int y) {
                                        std::to_string(row.repeats) + " alike"));
 }
 
-/// `longest`: the compute time whose bar has the full length.
+/// Draws the contents of a row. `longest` is the compute time whose bar has the full length.
 std::string rowContents(const Row &row, const Painter &painter, double longest, int y) {
   std::string labels;
   for (const std::string &l : row.labels)
@@ -221,7 +221,7 @@ std::string toSvg(const Report &report) {
   int y = kHeader;
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row &row = rows[i];
-    const bool first = i == 0 || rows[i - 1].module != row.module || !row.op; // of its module
+    const bool first = i == 0 || rows[i - 1].module != row.module || !row.op; // row of its module
     body += (first ? moduleName(row, y) : "") + rowContents(row, painter, longest, y);
     const size_t names = first && row.repeats > 1 ? 2 : 1;
     y += 10 + kLine * int(std::max({row.forward.size(), row.backward.size(), names}));

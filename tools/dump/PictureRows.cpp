@@ -8,7 +8,7 @@ namespace tessera {
 
 namespace {
 
-/// The shapes of an operator's results, whole; in mode hybrid, which knows no whole, those of a rank.
+/// The global shapes of an operator's results. In mode hybrid there are none, and they are one rank's.
 const Json &shapeOf(const Json &op) {
   const Json &whole = list(op, "global_results");
   return whole.empty() ? list(op, "local_results") : whole;
@@ -33,17 +33,17 @@ bool looksLike(const Row &a, const Row &b) {
   return a.labels == b.labels && a.op && b.op && a.sharding() == b.sharding() && a.shape() == b.shape();
 }
 
-/// Constants have no operands: nothing is computed.
+/// Operators without operands are constants, which compute nothing and are not shown.
 bool isShown(const Json &op) {
   const Json &results = list(op, "results"), &shapes = shapeOf(op);
   return !list(op, "operands").empty() && !results.empty() && results[0].is_string() && !shapes.empty() &&
          shapes[0].is_array();
 }
 
-/// No gradient of an operator, and not the update of a parameter.
+/// Whether the operator is neither a gradient nor the update of a parameter.
 bool isForward(const Json &op) { return text(op, "gradient_of").empty() && text(op, "update_of").empty(); }
 
-/// Which operators of the model there are, and the modules that hold modules.
+/// The names of the model's operators, and the modules that contain modules.
 class Names {
 public:
   explicit Names(const Json &operators) {
@@ -56,14 +56,14 @@ public:
           parents_.insert(module);
   }
 
-  /// The operator of the model that this one is a part of: "/bn1/BatchNormalization" of ".../mean.1".
+  /// The name of the model's operator of which this one is a part: "/bn1/BatchNormalization" for ".../mean.1".
   std::string root(const std::string &name) const {
     for (size_t end = name.find_first_of("/.", 1); end != std::string::npos; end = name.find_first_of("/.", end + 1))
       if (operators_.count(name.substr(0, end)))
         return name.substr(0, end);
     return name;
   }
-  /// The operator that carries the name.
+  /// The operator with the name.
   const Json *find(const std::string &name) const {
     auto it = operators_.find(name);
     return it == operators_.end() ? nullptr : it->second;

@@ -1,7 +1,7 @@
 //===- PictureRows.h - a plan's operators, grouped and folded to fit on a screen ------------------===//
 //
-// A row is a group of operators: consecutive ones of one module whose results are sharded alike. Modules are cut off
-// at the depth that leaves at most `limit` rows, and consecutive modules that look alike share their rows.
+// A row is a group of consecutive operators of one module whose results are sharded alike. Modules are shown down to a
+// depth that gives at most `limit` rows. Consecutive modules that look alike share their rows.
 //
 //   /layer1/layer1.0/conv1/Conv and /layer1/layer1.0/relu/Relu     one row "layer1/layer1.0: conv1 relu"
 //   /layer1/layer1.1/..., which looks the same                     the same row, "layer1/layer1.0 to layer1/layer1.1"
@@ -19,29 +19,30 @@
 
 namespace tessera {
 
-/// What one rank sends by one kind of collective over some axes.
+/// The data that one rank sends by one kind of collective over some axes.
 struct Traffic {
   std::string kind, axes;
   uint64_t count = 0;
   double bytes = 0;
 };
 
-/// `op` is null in the last row, of what belongs to no operator of the model: updates and what reduces gradients.
+/// A row. `op` is null in the last row, which collects what belongs to no operator of the model: updates, and
+/// reductions of gradients.
 struct Row {
-  std::string module, lastModule;  // of modules that look alike, the first and the last
+  std::string module, lastModule;  // the first and last of several modules that look alike
   std::vector<std::string> labels; // of its operators
-  const Json *op = nullptr;        // whose result is shown
-  size_t repeats = 1;              // modules
+  const Json *op = nullptr;        // the operator whose result is shown
+  size_t repeats = 1;              // the number of modules that look alike
   double compute = 0;
   std::vector<Traffic> forward, backward;
 
   std::string sharding() const;
-  /// Of the whole result; in mode hybrid, which knows no whole, of a rank's.
+  /// The shape of the global result; in mode hybrid, which has none, that of a rank's.
   const Json &shape() const;
 };
 
-/// The rows of one function of a report, which they point into. Where even whole modules need more rows than `limit`,
-/// so many it is.
+/// The rows of one function of a report; they point into it. There may be more than `limit` rows if even whole modules
+/// need more.
 std::vector<Row> pictureRows(const Json &function, size_t limit);
 
 } // namespace tessera

@@ -35,7 +35,7 @@ struct PlanFacts {
 /// Reads and checks the plan directory.
 rt::Result<PlanFacts> readFacts(const std::string &directory);
 
-/// Per rank memory and communication, and the sum over ranks; ranks that are alike share a line.
+/// Memory and communication per rank, and the sum over ranks. Ranks with equal numbers share a line.
 std::string toText(const PlanFacts &facts);
 
 } // namespace tessera

@@ -1,6 +1,6 @@
 //===- ReportFields.h - fields of a report that is not trusted ------------------------------------===//
 //
-// A report is a file like any other: a field that is absent or of another type gives the default.
+// A report may be damaged. A field that is absent or has another type gives the default.
 //
 //   number({"cost_ns": 5}, "cost_ns") = 5        number({"cost_ns": "five"}, "cost_ns") = 0
 //

@@ -88,13 +88,13 @@ std::string padded(std::string s, size_t width) {
   return s + " ";
 }
 
-/// No gradient of an operator, and not the update of a parameter.
+/// Whether the operator is neither a gradient nor the update of a parameter.
 bool ofModel(const Json &op) { return text(op, "gradient_of").empty() && text(op, "update_of").empty(); }
 
 /// One line of the table: an operator, or an operator of the model file with the parts it was imported as
 /// ("/bn1/BatchNormalization" and "/bn1/BatchNormalization/mean", ...).
 struct Row {
-  const Json *op = nullptr; // the one that carries the name
+  const Json *op = nullptr; // the operator with the name
   double compute = 0, communication = 0;
   std::vector<const Json *> parts;
 };
@@ -117,7 +117,7 @@ std::vector<Row> rowsOf(const Json &function, bool all, size_t &hidden) {
       ++hidden;
       continue;
     }
-    // The shortest name of which this one is a part.
+    // The root is the shortest name of which this one is a part.
     std::string root = name;
     for (size_t slash = name.find('/', 1); !all && slash != std::string::npos; slash = name.find('/', slash + 1))
       if (names.count(name.substr(0, slash))) {
@@ -147,7 +147,7 @@ rt::Result<Report> readReport(const std::string &path) {
   std::stringstream contents;
   contents << file.rdbuf();
   std::string bytes = contents.str();
-  if (rt::nestsDeeper(bytes, 64)) // a report is at most a dozen deep
+  if (rt::nestsDeeper(bytes, 64)) // real reports nest at most a dozen deep
     return rt::Status::error(path + ": not a report (nested too deep)");
   Report report;
   report.json = Json::parse(bytes, nullptr, /*allow_exceptions=*/false);
@@ -157,7 +157,7 @@ rt::Result<Report> readReport(const std::string &path) {
   return report;
 }
 
-/// "2x3x4", as tessera-compile writes it.
+/// Extents in tessera-compile's form: "2x3x4".
 static std::string extents(const Json &dims) {
   std::string s;
   for (const Json &extent : dims)
@@ -202,7 +202,7 @@ std::string toText(const Report &report, bool all) {
       out += "  search: " + std::to_string(int64_t(number(s, "nodes"))) + " nodes, cost " + ms(number(s, "cost_ns")) +
              ", lower bound " + ms(number(s, "lower_bound_ns")) + ", gap " + gap + "\n";
     }
-    // The functions beside the first one run the same network under the same strategies.
+    // The other functions run the same network with the same strategies.
     if (!all && &f != &list(j, "functions")[0])
       continue;
     size_t width = 8, hidden = 0;
@@ -225,9 +225,8 @@ std::string toText(const Report &report, bool all) {
   return out;
 }
 
-/// What would have to be otherwise for the alternative to cost no more: one thing, all else as it is. `growing` is the
-/// part of the difference that grows with the batch, `memory` how much more the alternative needs, `arena` what the
-/// plan needs.
+/// Says which single change would make the alternative as cheap as the choice. `growing` is the part of the difference
+/// that grows with the batch, `memory` how much more memory the alternative needs, `arena` the memory of the plan.
 static std::string whatItTakes(double compute, double communication, double growing, double memory, double arena) {
   std::string ways;
   auto way = [&](const char *format, double factor) {

@@ -1,6 +1,6 @@
 //===- Measure.h - times of kernels and collectives on this machine -----------------------------------===//
 //
-// What tessera-profile is made of. Kernels run as they run in a plan: one operator on one rank's local shapes is
+// The measurements of tessera-profile. Kernels run as they run in a plan: one operator on one rank's local shapes is
 // partitioned, emitted and executed by the backend, on as many threads at once as there are ranks, so that caches and
 // memory are shared as they will be. Collectives run between threads of this process. With the backend "cuda" ranks
 // have devices: a kernel runs on one, since devices share nothing, and collectives run between them.
@@ -20,28 +20,30 @@ namespace tessera {
 struct MeasureOptions {
   dist::Mesh mesh;
   std::string backend = "cpu";          // "cuda": on devices
-  double seconds = 0.02;                // of one measurement, after one run to warm up
-  int64_t maxBytes = int64_t(16) << 20; // of a collective
+  double seconds = 0.02;                // per measurement, after one run to warm up
+  int64_t maxBytes = int64_t(16) << 20; // the largest buffer of a collective
 };
 
 using Progress = std::function<void(const std::string &)>;
 
-/// Every kernel that an enumerated strategy of an operator of the module's functions needs and that fusion leaves
-/// alone. Adds to `table`; what it holds already is not measured again.
+/// Measures every kernel that some strategy of the module's operators needs and that fusion leaves alone. Adds them to
+/// `table`. Entries that are there already are not measured again.
 llvm::Error measureKernels(mlir::ModuleOp module, const MeasureOptions &options, strategies::ProfileTable &table,
                            const Progress &progress);
 
-/// All-reduce, all-gather, reduce-scatter and all-to-all among groups of every size that axes of the mesh make.
+/// Measures all-reduce, all-gather, reduce-scatter and all-to-all among groups of every size that axes of the mesh
+/// form.
 llvm::Error measureCollectives(const MeasureOptions &options, strategies::ProfileTable &table,
                                const Progress &progress);
 
-/// What a topology says of a device: bytes per second of a copy on it (read and written), seconds to start a kernel.
+/// The rates of a device for a topology: bytes per second of a copy on it (read and written), and seconds to start a
+/// kernel.
 struct DeviceRates {
   double memoryBandwidth = 0, launch = 0;
 };
 llvm::Expected<DeviceRates> measureDevice(double seconds, const Progress &progress);
 
-/// The machine's topology as nvidia-smi shows it (strategies/cost/MachineTopology.h); `like` as there.
+/// Reads the machine's topology from nvidia-smi; see strategies/cost/MachineTopology.h, also for `like`.
 llvm::Expected<strategies::Topology> readMachine(const std::string &like);
 
 } // namespace tessera

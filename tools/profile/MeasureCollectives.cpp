@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// One call on buffers of so many float32 elements, the larger of the two.
+/// Runs one call. The larger of its two buffers has so many float32 elements.
 using Call = std::function<rt::Status(rt::Communicator &, size_t)>;
 
 /// Where a rank's collectives run: between threads in host memory, or between devices.
@@ -50,11 +50,13 @@ struct Place {
     return finish();
   }
   rt::Status finish() { return platform.device ? platform.device->finish() : rt::Status(); }
-  /// A device is kept busy: so many calls are enqueued before they are waited for.
+  /// The number of calls that are enqueued before they are waited for. A device needs several to be
+  /// busy.
   int row() const { return platform.device ? 8 : 1; }
 };
 
-/// The median over rounds of the slowest rank's time; all groups at once. Valid on rank 0.
+/// Measures all groups at once. The result is the median over rounds of the slowest rank's time.
+/// Valid on rank 0.
 rt::Status measureOne(Place &place, rt::Communicator &everyone, rt::Communicator &group, size_t count, double seconds,
                       const Call &call, double &result) {
   std::vector<double> times;
@@ -65,7 +67,7 @@ rt::Status measureOne(Place &place, rt::Communicator &everyone, rt::Communicator
       TESSERA_RETURN_IF_ERROR(call(group, count));
     TESSERA_RETURN_IF_ERROR(place.finish());
     double mine = std::chrono::duration<double>(Clock::now() - start).count(), slowest = 0;
-    // Also what makes every rank do as many rounds.
+    // This reduction also makes all ranks agree on the number of rounds.
     TESSERA_RETURN_IF_ERROR(everyone.allReduce(&mine, &slowest, 1, plan::F64, plan::MAX));
     times.push_back(slowest / place.row());
     spent += slowest;

@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// A program "infer" of one operator on arguments of its own, with strategy and shardings.
+/// A program "infer" of one operator on arguments of its own, with its strategy and shardings.
 OwningOpRef<ModuleOp> programOf(Operation *original, const Mesh &mesh, const Strategy &strategy) {
   MLIRContext *context = original->getContext();
   OpBuilder builder(context);
@@ -62,7 +62,7 @@ OwningOpRef<ModuleOp> programOf(Operation *original, const Mesh &mesh, const Str
   return module;
 }
 
-/// The operator as one rank runs it, as a program for one rank; null where it is no single operator there.
+/// The operator on one rank's local shapes, as a program for one rank. Null if it is not a single operator there.
 OwningOpRef<ModuleOp> localProgram(Operation *original, const Mesh &mesh, const Strategy &strategy) {
   OwningOpRef<ModuleOp> sharded = programOf(original, mesh, strategy);
   PassManager passes(original->getContext());
@@ -85,7 +85,7 @@ OwningOpRef<ModuleOp> localProgram(Operation *original, const Mesh &mesh, const 
 
 llvm::Error asError(const rt::Status &status) { return llvm::createStringError("%s", status.message().c_str()); }
 
-/// Seconds of one run. A device is kept busy: launches are enqueued in rows, and each row is waited for.
+/// Measures the seconds of one run. Launches are enqueued several at a time, which keeps a device busy.
 rt::Status timeSteps(rt::LoadedPlan &loaded, int steps, double seconds, double &result) {
   const int row = loaded.capabilities().onHost ? 1 : 16;
   auto run = [&](int times) -> rt::Status {
@@ -105,7 +105,7 @@ rt::Status timeSteps(rt::LoadedPlan &loaded, int steps, double seconds, double &
   return rt::Status();
 }
 
-/// Seconds of one run: on the host the mean over ranks that all run it at once, else on one device.
+/// Measures the seconds of one run. On the host all ranks run at once and the mean counts; a device runs alone.
 llvm::Expected<double> timeProgram(ModuleOp module, const MeasureOptions &options) {
   PassManager passes(module.getContext());
   compiler::buildPartitionPipeline(passes);
@@ -161,7 +161,7 @@ llvm::Error measureKernels(ModuleOp module, const MeasureOptions &options, Profi
       if (cls->part != graph::LoopPart::None || strategies::isNoKernel(*cls))
         continue;
       for (Strategy strategy : strategies::enumerateStrategies(*cls, options.mesh)) {
-        strategy.results.clear(); // how results are handed on is no matter of the kernel
+        strategy.results.clear(); // a kernel does not depend on the sharding of its results afterwards
         if (!dist::statisticsAxes(cls->rule, strategy, options.mesh).empty() || !strategy.partial.empty())
           continue;
         std::string key = ProfileTable::kernelKey(

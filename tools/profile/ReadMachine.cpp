@@ -1,4 +1,4 @@
-// The machine's devices: what nvidia-smi says of them, and what a copy and a launch take.
+// Describes the machine's devices: by nvidia-smi, and by measured times of a copy and a launch.
 #include "tools/profile/Measure.h"
 
 #include "runtime/backend/cuda/run/KernelCache.h"
@@ -15,7 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What a command prints.
+/// The output of a command.
 llvm::Expected<std::string> outputOf(const std::string &command) {
   FILE *pipe = popen((command + " 2>&1").c_str(), "r");
   if (!pipe)
@@ -60,14 +60,14 @@ llvm::Expected<DeviceRates> measureDevice(double seconds, const Progress &progre
     auto module = rt::DeviceModule::load();
     if (!module)
       return module.status();
-    auto count = (*module)->count(); // says why there is none
+    auto count = (*module)->count(); // the error says why there is none
     if (!count)
       return count.status();
     auto opened = rt::Device::open(*module, 0);
     if (!opened)
       return opened.status();
     rt::Device &device = **opened;
-    // The time of one of many that are enqueued together.
+    // The time of one action, when many are enqueued together.
     auto time = [&](const std::function<rt::Status()> &enqueue, double &result) -> rt::Status {
       TESSERA_RETURN_IF_ERROR(enqueue());
       TESSERA_RETURN_IF_ERROR(device.finish());
@@ -82,7 +82,7 @@ llvm::Expected<DeviceRates> measureDevice(double seconds, const Progress &progre
       } while (result * double(runs) < seconds);
       return rt::Status();
     };
-    // Beyond every cache.
+    // Larger than every cache.
     const size_t bytes = std::min<size_t>(size_t(256) << 20, device.info().freeBytes / 16);
     auto memory = rt::DeviceMemory::allocate(*opened, 2 * bytes);
     if (!memory)
