@@ -29,7 +29,7 @@ Result<AttentionGeometry> attentionGeometry(const KernelCall &call) {
   const Shape &q = call.inputs[first].shape, &k = call.inputs[first + 1].shape, &v = call.inputs[first + 2].shape;
   size_t rank = q.size();
   if (rank < 3 || k.size() != rank || v.size() != rank)
-    return error("q, k and v need one rank, at least 3");
+    return error("q, k and v must have equally many dimensions, at least 3");
   bool rowsFirst = call.intAttribute("rows_first") != 0;
   auto rowsOf = [&](const Shape &shape) {
     AttentionGeometry::Rows r;

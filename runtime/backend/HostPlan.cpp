@@ -22,7 +22,8 @@ Result<HostMemory> HostMemory::allocate(size_t bytes) {
     return memory;
   void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED)
-    return Status::error("this machine cannot give " + std::to_string(bytes) + " bytes of memory");
+    return Status::error("cannot allocate " + std::to_string(bytes) +
+                         " bytes of memory; use fewer ranks on this machine, or a smaller batch");
   if (bytes >= (size_t(4) << 20))
     madvise(p, bytes, MADV_HUGEPAGE); // gives fewer TLB misses; only a hint, so its failure does not matter
   memory.data_ = static_cast<std::byte *>(p);

@@ -61,7 +61,8 @@ Status Checkpoint::check(const std::string &name, const Manifest::Piece &piece) 
   std::optional<TensorType> found = (*held)->typeOf(name);
   if (found && found->type == manifest_.tensors.at(name).type && found->shape == piece.block.shape)
     return Status();
-  return Status::error((*held)->path() + ": tensor " + quoted(name) + " is not there as the manifest says");
+  return Status::error((*held)->path() + ": does not hold tensor " + quoted(name) +
+                       " in the type and shape that the manifest says");
 }
 
 Status Checkpoint::read(const std::string &name, const Block &block, plan::DType type, void *out) const {

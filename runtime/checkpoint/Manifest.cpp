@@ -127,11 +127,12 @@ Status parseFiles(const Json &list, Manifest &manifest) {
     const Json *sums = r.list("crc32");
     TESSERA_RETURN_IF_ERROR(r.status());
     if (!isPlainName(file.name) || !names.insert(file.name).second)
-      return Status::error("a file has the name " + rt::quoted(file.name) + ", which is no file name or taken");
+      return Status::error("a file has the name " + rt::quoted(file.name) +
+                           ", which is no file name or that of another file");
     for (const Json &sum : *sums) {
       std::optional<uint32_t> value = parseHex(sum);
       if (!value)
-        return Status::error("file " + rt::quoted(file.name) + " has a checksum that is none");
+        return Status::error("file " + rt::quoted(file.name) + " has a checksum that is not eight hexadecimal digits");
       file.sums.chunks.push_back(*value);
     }
     if (file.sums.chunks.size() != FileSums::count(file.sums.bytes))
@@ -174,8 +175,8 @@ Status parseTensor(const std::string &name, const Json &json, Manifest &manifest
     piece.block.shape = b.counts("shape");
     TESSERA_RETURN_IF_ERROR(b.status());
     if (piece.file >= manifest.files.size() || !used.insert(piece.file).second || !isInside(piece.block, tensor.shape))
-      return Status::error(what + "has a block that lies in no file, in one that has another, or "
-                                  "outside the tensor");
+      return Status::error(what + "has a block that lies in no file, in one that has another of its "
+                                  "blocks, or outside the tensor");
     all.push_back(piece.block);
     tensor.pieces.push_back(std::move(piece));
   }
@@ -305,7 +306,7 @@ Result<Manifest> parseManifest(std::string_view text) {
   std::optional<uint32_t> told = sum == json.end() ? std::nullopt : parseHex(*sum);
   json.erase("crc32");
   if (!told || *told != sumOf(json))
-    return Status::error("is damaged: it does not have its checksum");
+    return Status::error("is damaged: its contents do not match its checksum");
   if (auto chunk = json.find("chunk_bytes"); chunk == json.end() || *chunk != kSumChunk)
     return Status::error("has checksums of chunks of another size than " + std::to_string(kSumChunk));
   return parseMembers(json);

@@ -75,7 +75,7 @@ Result<Elastic> Elastic::open(const std::string &plan, const std::string &folder
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   elastic.compiler_ = self.parent_path() / "tessera-compile";
   if (access(elastic.compiler_.c_str(), X_OK) != 0)
-    return Status::error(elastic.compiler_ + ": is needed to compile the plan for fewer ranks, and is not there");
+    return Status::error(elastic.compiler_ + ": is needed to compile the plan for fewer ranks, but does not exist");
   elastic.folder_ = folder;
   TESSERA_RETURN_IF_ERROR(elastic.recipe_.checkFiles());
   return elastic;

@@ -57,14 +57,14 @@ Status checkHeader(const plan::Plan &plan) {
 Status resolveAlias(const plan::Plan &plan, uint32_t b, std::vector<BufferRange> &ranges) {
   const plan::Buffer &buffer = plan.buffers(int(b));
   uint32_t root = b;
-  // A cycle is longer than the number of buffers.
+  // More than 64 hops are an error, so that a cycle ends, too.
   for (int hops = 0; plan.buffers(int(root)).alias_of_plus_one() != 0; ++hops) {
     root = plan.buffers(int(root)).alias_of_plus_one() - 1;
     if (root >= ranges.size())
       return Status::error(bufferText(plan, b) + " is an alias of buffer " + std::to_string(root) +
                            ", which does not exist");
     if (hops >= 64)
-      return Status::error(bufferText(plan, b) + " is an alias of itself, or too many times removed");
+      return Status::error(bufferText(plan, b) + " is an alias of itself, or over more than 64 other aliases");
   }
   ranges[b].root = root;
   if (root == b)

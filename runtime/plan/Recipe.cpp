@@ -81,7 +81,7 @@ Result<Recipe> Recipe::parse(const std::string &source) {
     // Someone else may have written the file. Its arguments must not redirect what is compiled
     // again.
     if (!argument.starts_with("--") || leavesOut(argument.substr(0, argument.find('='))))
-      return Status::error("has the argument " + rt::quoted(argument) + ", which no recipe has");
+      return Status::error("has the argument " + rt::quoted(argument) + ", which a recipe must not have");
     recipe.arguments.push_back(std::move(argument));
   }
   for (const Json &entry : *files) {
@@ -96,7 +96,7 @@ Result<Recipe> Recipe::parse(const std::string &source) {
 Status Recipe::checkFiles() const {
   for (const File &then : files) {
     if (!fileExists(then.path))
-      return Status::error(then.path + ": is not there any more, from which the plan was compiled");
+      return Status::error(then.path + ": is not there any more, but the plan was compiled from it");
     Result<File> now = File::of(then.path);
     if (!now)
       return now.status();

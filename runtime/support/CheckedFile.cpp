@@ -49,7 +49,7 @@ Status CheckedFile::readChunk(uint64_t chunk, char *out, uint64_t bytes) const {
   if (crc32Of(out, bytes) == sums_->chunks[chunk])
     return Status();
   return Status::error(path() + ": is damaged: bytes " + std::to_string(chunk * kSumChunk) + " to " +
-                       std::to_string(chunk * kSumChunk + bytes - 1) + " do not have their checksum");
+                       std::to_string(chunk * kSumChunk + bytes - 1) + " do not match their checksum");
 }
 
 Status CheckedFile::readAt(uint64_t offset, void *out, uint64_t bytes) const {

@@ -234,7 +234,7 @@ def ranks_that_do_not_fit_together_are_told_so(c):
     text = c.finish(c.start(late, rank_environment(0, 2, "127.0.0.1", free_port())), code=1)
     expect("[rank 0]" in text and "rank 1 of 2 is missing after 1 s" in text, text)
     text = c.finish(c.start(late, rank_environment(1, 2, "127.0.0.1", free_port())), code=1)
-    expect("[rank 1]" in text and "rank 0 was not to be reached" in text, text)
+    expect("[rank 1]" in text and "rank 0 could not be reached" in text, text)
     port = free_port()
     processes = [c.start(late, rank_environment(r, 2, "127.0.0.1", port) | {"TESSERA_SECRET": f"secret {r}"}) for r in range(2)]
     for process in processes:

@@ -197,7 +197,7 @@ Result<Meeting> follow(const TcpOptions &options) {
   Socket connection;
   for (int attempt = 0;; ++attempt) {
     if (monotonicSeconds() > deadline)
-      return Status::error("rank 0 was not to be reached in " + secondsText(options.rendezvousTimeout) +
+      return Status::error("rank 0 could not be reached in " + secondsText(options.rendezvousTimeout) +
                            (error.empty() ? "" : ": " + error));
     Result<Socket> socket = startConnecting(options.address, options.port, attempt);
     error = socket.status().message();

@@ -190,7 +190,7 @@ Status sendAll(const Socket &socket, const void *data, size_t bytes, double dead
     if (errno != EAGAIN && errno != EINTR)
       return Status::error(std::strerror(errno));
     if (monotonicSeconds() > deadline)
-      return Status::error("no room in time");
+      return Status::error("the other end did not read in time");
     pollfd entry = {socket.fd(), POLLOUT, 0};
     poll(&entry, 1, millisecondsUntil(deadline));
   }

@@ -89,7 +89,7 @@ Status CudaPlan::allocate(const LoadOptions &options, const std::vector<Layout> 
 /// Takes the first choice whose library calls can be prepared.
 Result<CudaPlan::Kernel> CudaPlan::prepare(const std::vector<CudaKernel> &choices) {
   const TesseraDeviceApi &api = device_->api();
-  Status refusal = Status::error("nothing can run it");
+  Status refusal = Status::error("the cuda backend has no kernel for it; use --device cpu");
   for (const CudaKernel &choice : choices) {
     Kernel kernel;
     kernel.description = choice.description;
