@@ -54,10 +54,10 @@ static inline unsigned __float_as_uint(float f) { unsigned x; memcpy(&x, &f, 4);
 static inline double __longlong_as_double(long long x) { double f; memcpy(&f, &x, 8); return f; }
 )shim";
 
-/// Of this process's sources and libraries, each of which is removed when it was read.
+/// The folder of this process's sources and libraries. Each file is removed after it was read.
 struct Folder {
   std::string path;
-  const pid_t owner = getpid(); // and not its forks
+  const pid_t owner = getpid(); // forks must not remove it
 
   Folder() {
     const char *where = std::getenv("TMPDIR");
@@ -93,7 +93,7 @@ int32_t compile(const char *source, int32_t, void **image, size_t *bytes, Tesser
   }
   std::ifstream file(base + ".so", std::ios::binary);
   std::string all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  // A mark that loadCode reads: whether threads of a block wait for each other.
+  // The mark tells loadCode whether threads of a block wait for each other.
   all += syncs ? 'S' : 'N';
   *bytes = all.size();
   *image = std::malloc(all.size());
@@ -131,7 +131,7 @@ void unloadCode(TesseraDevice *, TesseraCode *code) {
   delete code;
 }
 
-/// The threads of a block as fibers of one OS thread. They live as long as it does.
+/// Runs the threads of a block as fibers of one OS thread. The fibers live as long as this object.
 class Fibers {
 public:
   /// Runs body(t) for t in [0, n); false if some threads ended while others wait at a barrier.

@@ -1,5 +1,5 @@
-// Collectives between ranks that are threads of this process: members post their part of an operation; who
-// completes it does the work for all.
+// Collectives between ranks that are threads of this process. Every member posts its part of an operation; the last one
+// does the work for all.
 #include "test/emulator/Emulator.h"
 
 #include "runtime/support/Float16.h"
@@ -36,7 +36,7 @@ struct End {
   bool done = false;
   std::string error = {};
 };
-/// Between two members ends match in order.
+/// The ends of messages between two members, which match in order.
 struct Wire {
   std::deque<std::shared_ptr<End>> sends = {}, receives = {};
 };
@@ -81,7 +81,7 @@ template <typename T> void reduceInto(T *to, const T *from, size_t n, int reduct
     to[i] = reduced(to[i], from[i], reduction);
 }
 
-/// Of 16 bits; every sum is rounded, as on the way from rank to rank.
+/// Reduces elements of 16 bits. Every partial sum is rounded, as on the way from rank to rank.
 template <auto kWiden, auto kNarrow> void reduceHalves(char *to, const char *from, size_t n, int reduction) {
   auto *a = reinterpret_cast<uint16_t *>(to);
   const auto *b = reinterpret_cast<const uint16_t *>(from);
@@ -116,7 +116,7 @@ void reduceBytes(char *to, const char *from, size_t n, int dtype, int reduction)
   }
 }
 
-/// Registered memory obeys NCCL's rules: all or none, and of collectives at equal offsets.
+/// Checks NCCL's rules for registered memory: all members register or none, and offsets are equal.
 bool registeredAlike(const Operation &op) {
   const Part &first = op.parts.at(0);
   for (const auto &[member, part] : op.parts)
@@ -125,7 +125,7 @@ bool registeredAlike(const Operation &op) {
   return true;
 }
 
-/// Moves what has both ends.
+/// Moves the messages of which both ends are posted.
 void deliver(Wire &wire) {
   while (!wire.sends.empty() && !wire.receives.empty()) {
     End &from = *wire.sends.front(), &to = *wire.receives.front();
@@ -183,7 +183,7 @@ struct TesseraComm {
   std::shared_ptr<tessera::emulator::Shared> shared;
   TesseraDevice *device = nullptr;
   int me = 0;
-  // Operations are numbered as they run: a recorded graph runs the same work many times.
+  // An operation gets its number when it runs, since a recorded graph runs the same work many times.
   std::shared_ptr<int64_t> next = std::make_shared<int64_t>(0);
   bool grouping = false;
   tessera::emulator::Messages messages;
@@ -194,7 +194,7 @@ struct TesseraComm {
 namespace tessera::emulator {
 namespace {
 
-/// Where memory lies in what was registered.
+/// The offset of memory in the registered range.
 int64_t placeOf(TesseraComm *c, const void *memory) {
   const char *at = static_cast<const char *>(memory);
   for (const auto &[begin, bytes] : c->registered)

@@ -37,7 +37,7 @@ int32_t enqueue(TesseraDevice *d, EmulatedWork work, TesseraMessage *m) {
     d->queue[work.stream].push_back(std::move(work));
     return TESSERA_OK;
   }
-  // As CUDA has it: another stream takes part in a recording only once it waits for the first.
+  // As in CUDA, another stream takes part in a recording only after it waits for the first.
   if (work.stream == TESSERA_COMM_STREAM && work.wait)
     d->commForked = true;
   if (work.stream == TESSERA_COPY_STREAM || (work.stream == TESSERA_COMM_STREAM && !d->commForked))
@@ -125,7 +125,7 @@ int32_t allocate(TesseraDevice *d, size_t bytes, void **memory, TesseraMessage *
   if (bytes > free)
     return fail(m, device::outOfMemory(d->ordinal, bytes, free, total));
   *memory = std::aligned_alloc(256, (bytes + 511) / 256 * 256);
-  std::memset(*memory, 0xA5, bytes); // nobody may count on zeros
+  std::memset(*memory, 0xA5, bytes); // so that no code relies on zeros
   d->memory[*memory] = bytes;
   d->used += bytes;
   return TESSERA_OK;
@@ -238,7 +238,7 @@ int32_t captureEnd(TesseraDevice *d, TesseraGraph **graph, TesseraMessage *m) {
   d->capturing = nullptr;
   if (!graph)
     return TESSERA_OK;
-  // The second stream must have been joined: its last work is waited for by the first.
+  // The first stream must wait for the last work of the second one before a recording ends.
   if (d->commForked) {
     int64_t last = -1;
     bool joined = false;

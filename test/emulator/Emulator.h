@@ -64,11 +64,11 @@ struct TesseraDevice {
 namespace tessera::emulator {
 
 int32_t fail(TesseraMessage *m, const std::string &text, int32_t code = TESSERA_FAILED);
-/// The number, if TESSERA_EMULATOR_FAIL names `what`.
+/// The number behind `what` in TESSERA_EMULATOR_FAIL, if the variable names it.
 std::optional<long> toldToFail(const std::string &what);
 /// Queues work on a stream of `d`, or adds it to the graph that is being recorded.
 int32_t enqueue(TesseraDevice *d, EmulatedWork work, TesseraMessage *m);
-/// Does what can be done on all streams. TESSERA_NOT_READY if something waits for another rank.
+/// Does all work that can be done on all streams. TESSERA_NOT_READY if some of it waits for another rank.
 int32_t progress(TesseraDevice *d, int stream, TesseraMessage *m);
 
 void addCode(TesseraDeviceApi &api);

@@ -167,7 +167,7 @@ int32_t createMatMul(TesseraDevice *, const TesseraMatMul *what, TesseraOp **op,
   const int32_t least = isHalf(what->dtype) ? 2 : what->dtype == TESSERA_F64 ? 8 : 4;
   if (what->alignment < least || what->alignment > 16)
     return fail(m, "a product with an alignment of " + std::to_string(what->alignment));
-  // As cuBLASLt has them.
+  // These are the formulas of cuBLASLt.
   const bool gelu = what->epilogue & TESSERA_EPILOGUE_GELU;
   if (((what->epilogue & TESSERA_EPILOGUE_KEEP) && (!gelu || what->n % 8 != 0)) ||
       (what->epilogue && what->dtype == TESSERA_F64))

@@ -25,15 +25,15 @@ namespace tessera::fuzz {
 
 using Random = std::mt19937_64;
 
-/// Good inputs to start from.
+/// Valid inputs to start from.
 std::vector<std::string> seeds();
 /// Changes an input a little, knowing its format if that helps.
 void mutate(std::string &input, Random &random);
 
-/// Flips, inserts, removes, repeats and overwrites bytes: for targets without a better idea.
+/// Flips, inserts, removes, repeats and overwrites bytes, for targets that do not know their format better.
 void mutateBytes(std::string &input, Random &random);
 
-/// Another integer in the place of `old`: a neighbour (which wraps around), a small one, or one where limits lie.
+/// An integer to replace `old`: a neighbour (which wraps around), a small one, or one near a usual limit.
 int64_t interesting(int64_t old, Random &random);
 
 } // namespace tessera::fuzz

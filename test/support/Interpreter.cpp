@@ -49,7 +49,7 @@ static const Table &table() {
   return result;
 }
 
-// A fused operator is its body.
+// A fused operator is interpreted by its body.
 static llvm::Expected<std::vector<Tensor>> interpretBody(graph::FusedOp fused, ArrayRef<const Tensor *> operands) {
   llvm::DenseMap<Value, Tensor> values;
   Block &body = fused.getBody().front();
@@ -109,7 +109,7 @@ interpretRanks(func::FuncOp func, ArrayRef<std::vector<Tensor>> arguments, const
       values[rank][argument] = tensor;
     }
   }
-  // The last use frees a value: networks are evaluated whole.
+  // A value is freed after its last use, so that whole networks can be interpreted.
   llvm::DenseMap<Value, Operation *> lastUse;
   for (Operation &op : block)
     for (Value v : op.getOperands())

@@ -39,13 +39,12 @@ llvm::Expected<std::vector<Tensor>> interpret(mlir::func::FuncOp func, llvm::Arr
 /// sets them in the list, which holds the operator's own.
 using RankAttributes = std::function<void(mlir::Operation *op, int64_t rank, mlir::NamedAttrList &attributes)>;
 
-/// arguments[rank][i]; returns results[rank][i]. The module's mesh has as many ranks.
+/// Runs the function for all ranks: arguments[rank][i] to results[rank][i]. The module's mesh has as many ranks.
 llvm::Expected<std::vector<std::vector<Tensor>>> interpretRanks(mlir::func::FuncOp func,
                                                                 llvm::ArrayRef<std::vector<Tensor>> arguments,
                                                                 const RankAttributes &attributes = nullptr);
 
-/// One operator of the graph dialect on given operands, with the given attributes instead of its
-/// own.
+/// Evaluates one operator of the graph dialect on given operands, with these attributes in place of its own.
 llvm::Expected<std::vector<Tensor>> interpretOp(mlir::Operation *op, mlir::DictionaryAttr attributes,
                                                 llvm::ArrayRef<const Tensor *> operands);
 

@@ -23,7 +23,7 @@ struct Together {
   ArrayRef<const Tensor *> in; // by rank
   dist::Shape shape;           // of every rank's result
 
-  /// The ranks of this rank's group and its place among them.
+  /// The ranks of this rank's group.
   SmallVector<int64_t> group(int64_t rank) const { return mesh.group(rank, c.axes); }
   int64_t place(int64_t rank) const { return mesh.coordinate(rank, c.axes); }
 

@@ -33,7 +33,7 @@ void addElementwise(Table &table); // InterpreterElementwise.cpp
 void addData(Table &table);        // InterpreterData.cpp
 void addNetwork(Table &table);     // InterpreterNetwork.cpp
 
-/// InterpreterCollectives.cpp; by rank.
+/// Returns results by rank (InterpreterCollectives.cpp).
 llvm::Expected<std::vector<Tensor>> interpretCollective(dist::CollectiveOp op, llvm::ArrayRef<const Tensor *> operands);
 
 /// Calls fn(index) for every index of the shape, in row-major order.

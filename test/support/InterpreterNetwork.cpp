@@ -75,7 +75,7 @@ struct Geometry {
   }
 };
 
-// The one sum behind a convolution and both its adjoints: fn(x element, w element, y element).
+// The sum that a convolution and both its adjoints share: calls fn(x element, w element, y element).
 template <typename Fn>
 static void forEachProduct(Call &c, ArrayRef<int64_t> x, ArrayRef<int64_t> w, ArrayRef<int64_t> y, Fn fn) {
   Geometry g(c, x.drop_front(2), y.drop_front(2), w.drop_front(2));

@@ -15,7 +15,7 @@ namespace tessera::rt::test {
 
 class Loop {
 public:
-  /// Computes in `type`, F32 or F64: what is of 16 bits is converted as it is read and written.
+  /// Computes in `type`, F32 or F64. Operands of 16 bits are converted when they are read and written.
   Loop(PlanBuilder &p, const Shape &domain, plan::DType type = plan::F32)
       : domain_(domain), type_(type), plan_(p.plan()), kernel_(p.kernel("fused", {}, {})),
         e_(*kernel_.mutable_expression()) {
@@ -28,7 +28,7 @@ public:
     ids_.push_back(uint32_t(ids_.size()));
     return *this;
   }
-  /// `type` none: the loop's.
+  /// Without `type` the operator has the loop's type.
   Loop &op(const std::string &name, const std::vector<uint32_t> &operands, plan::DType type = plan::DTYPE_INVALID,
            double immediate = 0, const Attributes &attributes = {}) {
     convertInputs();
@@ -82,7 +82,7 @@ private:
   plan::Plan &plan_;
   plan::Kernel &kernel_;
   plan::Expression &e_;
-  std::vector<uint32_t> ids_; // of a value in the plan, by its number here
+  std::vector<uint32_t> ids_; // by its number here: the value's number in the plan
 };
 
 } // namespace tessera::rt::test

@@ -36,8 +36,8 @@ public:
   plan::Plan &plan() { return plan_; }
   const Shape &shapeOf(uint32_t buffer) const { return shapes_[buffer]; }
 
-  /// Loads, writes the inputs, runs the program, or every step for itself where the backend does no more or with
-  /// `apart`, and reads `wanted`. A failure is thrown as std::runtime_error. `descriptions`, if not null, gets
+  /// Loads the plan, writes the inputs, runs the program, and reads `wanted`. Steps run one by one if the backend has
+  /// no whole programs, or with `apart`. Throws std::runtime_error on failure. `descriptions`, if not null, gets
   /// describe() of every step.
   std::vector<Values> run(const std::string &backend, const std::map<uint32_t, Values> &inputs,
                           const std::vector<uint32_t> &wanted, const LoadOptions &options = {},

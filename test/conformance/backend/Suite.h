@@ -32,7 +32,7 @@ public:
     return from[size_t(integer(0, int64_t(from.size()) - 1))];
   }
   Values integers(int64_t n, int64_t low, int64_t high);
-  /// Multiples of 2^-20 in [low, high]: the same numbers in F32 and F64.
+  /// Multiples of 2^-20 in [low, high], which F32 and F64 hold exactly.
   Values reals(int64_t n, double low, double high);
 
 private:
@@ -44,14 +44,14 @@ struct Case {
   std::map<uint32_t, Values> inputs;
   std::vector<uint32_t> wanted;
   double tolerance = 0;
-  std::string what; // printed where it fails
+  std::string what; // printed if the case fails
 
   /// A buffer filled with small integers (tolerance 0) or reals in [-1, 1].
   uint32_t input(Random &random, plan::DType dtype, const Shape &shape);
   uint32_t output(plan::DType dtype, const Shape &shape);
 };
 
-/// All that compute and run on any machine, or the one of TESSERA_CONFORMANCE_BACKEND.
+/// All backends that compute on any machine, or only that of TESSERA_CONFORMANCE_BACKEND.
 std::vector<std::string> backendsUnderTest();
 
 void check(const Case &c);

@@ -28,7 +28,7 @@ public:
     failed_ |= !condition;
   }
   void ok(const Status &status, const std::string &what) { that(status.ok(), what + ": " + status.message()); }
-  /// The status is an error and its text holds all of `parts`.
+  /// Checks that the status is an error whose text contains all of `parts`.
   void fails(const Status &status, const std::vector<std::string> &parts, const std::string &what) {
     that(!status.ok(), what + ": no error");
     for (const std::string &part : parts)
@@ -53,7 +53,7 @@ struct Case {
 std::vector<Case> collectiveCases();
 std::vector<Case> exchangeCases();
 std::vector<Case> failureCases();
-/// Ends the world: `rank` aborts while the others wait. Last, since nothing works afterwards.
+/// Cases in which `rank` aborts while the others wait. They come last, since the world does not work afterwards.
 std::vector<Case> abortCases();
 
 /// The group of all ranks, in order; a failure is reported and null returned.

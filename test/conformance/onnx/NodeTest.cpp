@@ -26,7 +26,7 @@ namespace {
 using compiler::DType;
 using compiler::Weight;
 
-/// Operands of at most so many elements may be bound before the first one is.
+/// Operands of at most so many elements may be bound, except the first.
 constexpr int64_t kSmall = 64;
 
 std::string readAll(const fs::path &path) {
@@ -104,7 +104,7 @@ plan::DType planType(DType type) {
   return plan::DTYPE_INVALID;
 }
 
-/// Empty if `got` is what the test expects.
+/// How `got` differs from what the test expects; empty if it does not.
 std::string difference(const Tensor &expected, const plan::Binding &binding, plan::DType type,
                        const std::vector<char> &got) {
   plan::DType wanted = planType(expected.weight.type);
@@ -133,7 +133,7 @@ std::string difference(const Tensor &expected, const plan::Binding &binding, pla
   return "";
 }
 
-/// Executes a plan; empty if every output is as expected.
+/// Executes a plan. Empty if every output is as expected.
 std::string execute(const rt::PlanDirectory &directory, const onnx::GraphProto &graph, const DataSet &set,
                     const std::string &backendName) {
   std::string wrong;
@@ -204,7 +204,7 @@ std::vector<std::string> boundInputs(const onnx::GraphProto &graph, const DataSe
   return names;
 }
 
-/// What the nodes became, before normalisations are decomposed.
+/// Notes the operators that the nodes became, before normalisations are decomposed.
 void collectRules(const CompileOptions &options, Outcome &outcome) {
   mlir::MLIRContext context;
   auto imported = compiler::importOnnx(context, options.model, options.import);
@@ -286,7 +286,7 @@ Outcome runNodeTest(const std::string &folder, const Setup &setup) {
     }
     onnx::ModelProto bound = attempt == 0 ? model : withBound(model, sets[0], outcome.bound);
     std::ofstream(options.model, std::ios::binary) << bound.SerializeAsString();
-    options.import.inputs.clear(); // none of them is a parameter, whatever it is called
+    options.import.inputs.clear(); // no input is a parameter, whatever its name
     for (const auto &input : graph.input())
       if (!llvm::is_contained(outcome.bound, input.name()))
         options.import.inputs.push_back(input.name());
@@ -296,7 +296,7 @@ Outcome runNodeTest(const std::string &folder, const Setup &setup) {
       std::string text = llvm::toString(compiled.takeError());
       if (text.rfind(options.model + ": ", 0) == 0)
         text = text.substr(options.model.size() + 2);
-      reason = text; // of the attempt that the compiler knew most in
+      reason = text; // of the attempt with the most bound inputs
       continue;
     }
     if (!unreadable.empty() || sets.empty())

@@ -39,7 +39,7 @@ struct Outcome {
 
 struct Setup {
   std::string scratch; // an existing folder to write to
-  /// Backends to run on; each must give the expected outputs.
+  /// The backends to run on. Each must give the expected outputs.
   std::vector<std::string> backends = {"reference", "cpu"};
 };
 

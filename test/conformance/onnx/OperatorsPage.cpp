@@ -43,21 +43,22 @@ struct Counts {
   std::set<std::string> becomes, reasons;
 };
 
-std::string cell(llvm::StringRef text) { // '|' would end it
+std::string cell(llvm::StringRef text) { // '|' would end the cell
   std::string result;
   for (char c : text)
     result += c == '|' ? "\\|" : std::string(1, c);
   return result;
 }
 
-/// "node 'y' (Pow, opset 12): why (supported of ...)" without what the page says elsewhere.
+/// The reason of a refusal without the parts that the page tells elsewhere: "node 'y' (Pow, opset 12): why (supported
+/// of ...)".
 std::string shortReason(llvm::StringRef reason) {
   if (reason.starts_with("node '"))
     reason = reason.substr(reason.find("): ") + 3);
   return reason.substr(0, reason.find(" (supported of ")).str();
 }
 
-/// Every graph operator with its rule: the text of its declaration, or what it comes to in an example.
+/// Every graph operator with its rule: the text of its declaration, or the rule of an example.
 std::string ruleTable(const std::string &examples) {
   mlir::MLIRContext context;
   context.loadDialect<mlir::func::FuncDialect, dist::DistDialect, graph::GraphDialect>();
@@ -92,7 +93,7 @@ std::string operatorsPage(const std::vector<Outcome> &outcomes, const std::strin
     if (o.status == Status::Passed) {
       ++c.passed;
       bound += !o.bound.empty();
-      // What is constant comes with every decomposition.
+      // Constants are part of every decomposition.
       for (const auto &[name, rule] : o.rules)
         if (name != "constant")
           c.becomes.insert(name);

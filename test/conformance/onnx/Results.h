@@ -19,8 +19,8 @@ std::string line(const Outcome &outcome);
 std::string summary(const std::vector<Outcome> &outcomes);
 size_t countOf(const std::vector<Outcome> &outcomes, Status status);
 
-/// Whether nothing fails and the outcomes are those of the file. Prints every line that differs.
-/// With `update` writes the file.
+/// Whether nothing fails and the outcomes are those of the file. Prints every line that differs. With `update` it
+/// writes the file.
 bool compareOrUpdate(const std::vector<Outcome> &outcomes, const std::string &file, bool update);
 
 /// The same for a whole file.

@@ -16,11 +16,12 @@ struct Range {
   double low, high;
 };
 
-/// Where the gradient of an elementwise operator is compared: well inside its test domain, and of moderate size.
+/// The range in which the gradient of an elementwise operator is compared: well inside its test domain, and of moderate
+/// size.
 inline Range rangeOf(const rt::ElementwiseFunction &f) {
   return {std::max(-2.0, f.low + 0.5), std::min(2.0, f.high - 0.5)};
 }
-/// Whether it has one operand and a gradient.
+/// Whether the operator has one operand and a gradient.
 inline bool isDifferentiableUnary(const rt::ElementwiseFunction &f) {
   return f.operands == 1 && f.course != rt::ElementwiseCourse::Steps;
 }

@@ -19,7 +19,7 @@ struct TensorsInMemory : TensorSource {
   std::string name = "memory";
   mutable uint64_t mostElements = 0; // of one read
 
-  /// Values that tell where they are from.
+  /// Adds a tensor whose values show their position.
   void add(const std::string &tensor, const std::vector<int64_t> &shape, float first) {
     Tensor &t = tensors[tensor] = {shape, {}};
     for (int64_t i = 0; i < *elementsOf(shape); ++i)

@@ -52,7 +52,7 @@ struct PlanBuilder {
     return uint32_t(plan.buffers_size() - 1);
   }
 
-  /// At the place of another buffer, not an alias.
+  /// Adds a buffer at the place of another one, but not as its alias.
   uint32_t over(const std::string &name, const std::vector<int64_t> &shape, uint32_t other) {
     uint32_t b = buffer(name, shape);
     plan.mutable_buffers(int(b))->set_offset(plan.buffers(int(other)).offset());

@@ -69,7 +69,7 @@ private:
   std::vector<std::vector<int>> made; // shardings by node and option
 };
 
-/// Of the choice that takes least memory everywhere.
+/// The peak of memory of the choice that takes the least memory everywhere.
 inline int64_t leastPeak(const StrategyGraph &g) {
   Choice choice;
   for (const StrategyNode &node : g.nodes)

@@ -15,7 +15,7 @@ struct RandomGraphOptions {
   bool aliases = false;
 };
 
-/// Fits checkStrategyGraph.
+/// A random graph that passes checkStrategyGraph.
 inline StrategyGraph randomGraph(std::mt19937_64 &random, const RandomGraphOptions &o) {
   auto draw = [&](int n) { return int(random() % uint64_t(n)); };
   auto chance = [&](double p) { return double(random() >> 11) * 0x1p-53 < p; };
@@ -39,7 +39,7 @@ inline StrategyGraph randomGraph(std::mt19937_64 &random, const RandomGraphOptio
     for (int j = 0; j < n; ++j)
       if (chance(i == j ? 0.05 : o.density / 2)) {
         std::vector<Cost> costs;
-        bool identity = chance(0.15); // the form in which "choose alike" occurs in real graphs
+        bool identity = chance(0.15); // real graphs express "choose alike" in this form
         size_t rows = g.nodes[i].costs.size(), columns = g.nodes[j].costs.size();
         for (size_t s = 0; s < rows; ++s)
           for (size_t t = 0; t < columns; ++t)

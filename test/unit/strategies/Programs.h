@@ -29,7 +29,7 @@ struct Module {
     REQUIRE(found);
     return found;
   }
-  /// The text of the operator's strategy.
+  /// The text of an operator's strategy.
   std::string strategy(llvm::StringRef function, llvm::StringRef name) {
     auto attr = op(function, name)->getAttrOfType<dist::StrategyAttr>(dist::kStrategyAttr);
     REQUIRE(attr);
@@ -60,7 +60,7 @@ inline AssignOptions optionsFor(const std::string &mesh, const std::string &mode
   return options;
 }
 
-/// The error's text; empty: success.
+/// The error's text; empty on success.
 inline std::string assign(Module &m, const AssignOptions &options, AssignReport *report = nullptr) {
   AssignReport scratch;
   llvm::Error e = assignStrategies(*m.module, options, report ? *report : scratch);
