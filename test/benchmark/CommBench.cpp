@@ -34,7 +34,7 @@ struct Times {
   double median, best; // seconds of one call
 };
 
-/// Every member runs as many rounds.
+/// All members run equally many rounds.
 Times measure(Communicator &comm, const Sizes &size, const std::function<Status()> &call) {
   std::vector<double> times;
   for (int i = 0; i < size.repeats + 1; ++i) {

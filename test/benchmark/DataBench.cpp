@@ -1,4 +1,4 @@
-// How many samples a data source gives in a second, on its own.
+// Measures how many samples a data source gives per second.
 //
 //   data_bench SPEC BATCHxCxHxW BATCHES [THREADS [eval FILE.npy]]     # the last: the first batch, to compare with
 #include "runtime/data/DataSource.h"

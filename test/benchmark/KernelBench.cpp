@@ -194,7 +194,7 @@ double benchNorms(const Options &o) {
     uint32_t x = p.buffer(plan::F32, xs), dy = p.buffer(plan::F32, xs), y = p.buffer(plan::F32, xs);
     uint32_t a = p.buffer(plan::F32, {s.c}), b = p.buffer(plan::F32, {s.c});
     uint32_t r1 = p.buffer(plan::F32, {s.c}), r2 = p.buffer(plan::F32, {s.c});
-    // A convolution over all of them makes them blocked, as in a network.
+    // A convolution over all of these tensors gives them blocked layouts, as in a network.
     uint32_t w = p.buffer(plan::F32, {s.c, s.c, 1, 1});
     Attributes conv = {
         {"strides", Shape{1, 1}}, {"pads", Shape(4, 0)}, {"dilations", Shape{1, 1}}, {"groups", int64_t(1)}};

@@ -103,7 +103,7 @@ class Faults(Launching):
         """A supervisor's ranks end by themselves, soon after it."""
         self.wait_for(lambda: not any(map(runs, pids)), "the end of all ranks", 60)
 
-    # Each kind: one trial in an empty folder `run`.
+    # Each method is a kind: one trial in an empty folder `run`.
 
     def trial_kill(self, run):
         for _ in range(self.rng.randrange(1, 3)):

@@ -23,7 +23,7 @@ import program_search_bench as programs
 
 SEARCHERS = "default,exact,elimination,recursive,propagation,data,random"
 
-COUNTED = ("default", "exact", "elimination")  # the others are quick, or run till the clock ends them
+COUNTED = ("default", "exact", "elimination")  # these end by counted work; the others by themselves or by time
 
 NO_ANSWER = [("(proven)", "nothing fits (proven)"), ("does not fit", "does not fit"), ("does not say", "not stated"),
              ("", "no answer")]

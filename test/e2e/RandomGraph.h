@@ -28,7 +28,7 @@ namespace tessera::test {
 
 struct RandomGraph {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  std::optional<compiler::TrainingOptions> training; // nullopt: @infer is all there is
+  std::optional<compiler::TrainingOptions> training; // nullopt: the module has @infer only
   int64_t classes = 2;                               // of the loss' targets
 };
 

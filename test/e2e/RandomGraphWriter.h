@@ -51,7 +51,7 @@ public:
   RandomGraph write();
 
 private:
-  // What operators are made of.
+  // Random choices and helpers that operators use.
   int64_t pick(int64_t low, int64_t high) { return low + int64_t(random_() % uint64_t(high - low + 1)); }
   bool chance(int percent) { return pick(1, 100) <= percent; }
   double between(double low, double high) { return low + (high - low) * double(random_()) / double(UINT32_MAX); }
@@ -85,7 +85,7 @@ private:
     pool_.push_back(v);
     return v;
   }
-  /// A value that fits; one that nothing has used yet, if there is any. Null: none fits.
+  /// A value that fits: one that nothing has used yet if there is any. Null if none fits.
   Value find(const std::function<bool(Value)> &fits) {
     SmallVector<Value> all, fresh;
     for (Value v : pool_)
@@ -102,7 +102,7 @@ private:
   Value anyOf(Type element, int64_t lowRank = 0, int64_t highRank = 5) {
     return find([&](Value v) { return elementOf(v) == element && rankOf(v) >= lowRank && rankOf(v) <= highRank; });
   }
-  /// A real value of such a rank: one of the pool, one reshaped, or a new input or parameter.
+  /// A real value with a rank in this range: one of the pool, one reshaped, or a new input or parameter.
   Value real(int64_t lowRank = 0, int64_t highRank = 4) {
     if (chance(80))
       if (Value v = anyOf(real_, lowRank, highRank))
@@ -124,7 +124,7 @@ private:
         return v;
     return compared(generic(real()));
   }
-  /// The elements dealt anew to so many dimensions.
+  /// The value's elements in another shape of so many dimensions.
   Value reshaped(Value v, int64_t rank) {
     int64_t rest = count(shapeOf(v));
     Shape shape;
@@ -139,7 +139,7 @@ private:
     shape.insert(shape.begin() + pick(0, int64_t(shape.size())), rest);
     return make<graph::ReshapeOp>(type(shape, elementOf(v)), v);
   }
-  /// What broadcasts to `shape`: dimensions made 1, leading ones left out.
+  /// A shape that broadcasts to `shape`: some dimensions are 1, some leading ones are left out.
   Shape narrowed(ArrayRef<int64_t> shape) {
     Shape s(shape.drop_front(pick(0, int64_t(shape.size()))));
     for (int64_t &extent : s)
@@ -161,9 +161,9 @@ private:
     return elementOf(a) == whole_ ? argument(shape, whole_, graph::kInput) : compared(generic(parameter(shape)));
   }
 
-  // Numbers of a fair size.
+  // The value times a number.
   Value scaled(Value v, double by) { return make<graph::MulOp>(v, splat(elementOf(v), by)); }
-  /// Not larger than before, about 1.
+  /// The value, brought to a size of about 1 if it is larger.
   Value bounded(Value v) {
     switch (pick(0, 3)) {
     case 0:
@@ -187,7 +187,7 @@ private:
       return make<graph::ExpOp>(make<graph::TanhOp>(v));
     }
   }
-  /// Moved off what has structure (0, 1, whole numbers).
+  /// The value, moved away from special numbers (0, 1, whole numbers).
   Value generic(Value v) {
     return make<graph::AddOp>(scaled(v, between(1.3, 2.9)), splat(elementOf(v), between(0.11, 0.47)));
   }
@@ -195,7 +195,7 @@ private:
     Value threshold = splat(elementOf(v), between(-0.4, 0.6));
     return chance(50) ? make<graph::LtOp>(v, threshold) : make<graph::LeOp>(threshold, v);
   }
-  /// Indices below n of whatever integers.
+  /// Indices below n, made from any integers.
   Value below(Value v, int64_t n) { return make<graph::ModOp>(v, splat(whole_, double(n))); }
 
   // Operators, one function per kind; each returns what it made.

@@ -25,14 +25,14 @@
 namespace tessera::test {
 
 using Values = std::vector<double>;
-/// Losses by step, outputs, parameters and states: the global tensors, kElsewhere where another rank's part is.
+/// Global tensors by name: losses by step, outputs, parameters and states. Elements on other ranks are kElsewhere.
 using Outcome = std::map<std::string, Values>;
 inline constexpr double kElsewhere = 1e300;
 
 inline constexpr int kSteps = 3;
 
-/// As tessera-compile does: @train and @eval of @forward and @infer where it is trained; normalisations
-/// decomposed, equal operators merged. Throws std::runtime_error.
+/// Prepares the module as tessera-compile does: makes @train and @eval of @forward, and @infer where it is trained,
+/// decomposes normalisations, merges equal operators. Throws std::runtime_error.
 void prepare(mlir::ModuleOp module, const compiler::TrainingOptions *training);
 
 void annotateRandomly(mlir::ModuleOp module, const dist::Mesh &mesh, unsigned seed);
@@ -45,7 +45,7 @@ struct Feeds {
   double jitter = 0;                 // relative change of every real input and parameter
   std::string backend = "reference"; // or cuda: a device for each rank
 };
-/// What every rank holds at the end. Throws std::runtime_error.
+/// Runs the plans. Returns what every rank holds at the end. Throws std::runtime_error.
 std::vector<Outcome> execute(const std::vector<plan::Plan> &plans, const Feeds &feeds);
 
 /// The largest difference of a tensor over its largest element (over 1e-3 where that is smaller).

@@ -52,7 +52,8 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         r = Runner(args, pathlib.Path(name))
 
-        # The mean over the batch, and over what of the batch counts, whatever the parts are.
+        # The loss is the mean over the samples of the batch that count, however they are divided
+        # into micro-batches.
         for options in ((), ("--loss", "cross_entropy:ignore_index=3"), ("--clip-norm", "0.01")):
             whole = r.losses(r.compile("mlp_train", "1", "data", 1, *options), (1, 28, 28), True)
             for mesh, mode, parts in (("1", "data", 2), ("1", "data", 8), ("data=2", "data", 4), ("data=2,model=2", "auto", 2)):
@@ -60,11 +61,11 @@ def main():
                 np.testing.assert_allclose(found, whole, rtol=1e-10, err_msg=f"{options} {mesh} {mode} {parts}")
                 print(f"{' '.join(options)} {mesh} {mode} in {parts} parts: as at once")
 
-        # Gradients cross ranks once per step; of every further part only its loss does.
+        # Gradients are reduced once per step. Each further micro-batch sends only its loss.
         once, often = (bytes_sent(r.compile("mlp_train", "data=2", "data", parts)) for parts in (1, 4))
         assert often - once <= 3 * 64, f"{once} bytes sent at once, {often} in four parts"
 
-        # Random numbers and statistics are a micro-batch's, and do not depend on the mesh.
+        # Random numbers and statistics belong to a micro-batch, and do not depend on the mesh.
         for model, shape in (("vgg11_cifar_train", (3, 32, 32)),):
             whole = r.losses(r.compile(model, "1", "data", 2), shape, False)
             found = r.losses(r.compile(model, "data=2", "data", 2), shape, False)

@@ -99,7 +99,7 @@ def computed(x, weights, groups, causal, mask):
 def the_operator_of_files_is_one_operator(c):
     rng = np.random.default_rng(5)
     mask = rng.random((BATCH, 1, LENGTH, LENGTH)) < 0.6
-    mask[1, 0, 2] = mask[3] = False  # rows that see nothing
+    mask[1, 0, 2] = mask[3] = False  # rows that see no key
     for groups, causal, seen in ((HEADS, True, None), (2, True, None), (HEADS, False, mask), (2, True, mask)):
         size = HIDDEN // HEADS * groups
         weights = {name: (rng.standard_normal((HIDDEN, columns)) * 0.2).astype(np.float32)

@@ -273,7 +273,7 @@ def another_model_or_optimizer_is_refused_with_a_list(c):
     one_line(c.train(sgd, "--resume", c.folder / "run", code=1), "momentum/fc1.weight", "missing")
     lenet = c.compile("lenet", model="lenet_train.onnx")
     one_line(c.train(lenet, "--resume", c.folder / "run", code=1), "conv1.weight", "missing", "fc2.weight", "shape")
-    # As initial weights, the parameters alone are wanted.
+    # As initial weights, only the parameters are read.
     c.train(sgd, "--weights", c.folder / "run", steps=1)
     one_line(c.train(lenet, "--weights", c.folder / "run", code=1), "conv1.weight", "missing")
 
@@ -319,7 +319,7 @@ def the_tool_turns_checkpoints_into_others(c):
         rest = c.train(four, "--resume", f / name, *exact)
         expect(rest == straight[3:], f"{name}: {rest} is not {straight[3:]}")
     for file in checkpoint.iterdir():
-        if file.suffix == ".safetensors":  # what the run itself would have written
+        if file.suffix == ".safetensors":  # what the run would have written there
             expect(file.read_bytes() == (f / "again" / file.name).read_bytes(), f"again/{file.name} differs")
     for file in (f / "two-run/step-00000003").glob("*.safetensors"):
         expect(file.read_bytes() == (f / "as-two" / file.name).read_bytes(), f"as-two/{file.name} differs")
@@ -356,7 +356,7 @@ def ranks_make_the_initial_values_they_hold(c):
         found = c.train(plan, steps=3)
         expect(found == losses if mesh == "1" else np.allclose(found, losses, rtol=1e-5), f"{mesh}: {found}, stored {losses}")
     c.train(plan, "--verify", steps=2)
-    # A weight set must still be whole: what it lacks is not made up.
+    # A weight set must be complete: missing tensors are not made by their rules.
     own = read_safetensors(stored / "weights.safetensors")
     write_safetensors(c.folder / "part.safetensors", {k: v for k, v in own.items() if k != "fc1.bias"})
     one_line(c.train(plan, "--weights", c.folder / "part.safetensors", code=1), "'fc1.bias' is missing")
@@ -382,7 +382,7 @@ def weights_of_another_program_load_by_a_mapping(c):
     expect(c.train(plan, *options, steps=2) == straight, "other losses than with the plan's own weights")
     text = c.run(c.bin / "tessera-run", plan, "--data", c.data, "--steps", 1, *options)
     expect("no use for 'counter'" in text, text)
-    # Without the mapping: everything that does not fit in one message.
+    # Without the mapping, one message tells everything that does not fit.
     one_line(c.train(plan, *options[:2], code=1), "'fc1.weight'", "'fc3.bias'", "are missing", "no use for", "'counter'")
     mapping["fc*.weight"] = "model.layer*.kernel"
     (c.folder / "map.json").write_text(json.dumps(mapping))
@@ -401,7 +401,7 @@ def weights_of_an_onnx_file_load_into_another_s_model(c):
     plan = c.compile("plan", "data=2")
     straight = c.train(plan, steps=2)
     tensors = {f"net.{name}": value for name, value in read_safetensors(plan / "weights.safetensors").items()}
-    # Another network altogether: only its tensors are wanted.
+    # The file is another network: only its tensors are used.
     graph = helper.make_graph([helper.make_node("Identity", ["net.fc1.bias"], ["y"])], "weights", [],
                               [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [256])],
                               [numpy_helper.from_array(value, name) for name, value in tensors.items()])

@@ -154,7 +154,8 @@ def dump_shows_operators_and_memory(c):
     text = c.run(c.bin / "tessera-dump", c.folder / "plan")
     for part in ("/conv1/Conv", "memory", "all-reduce"):
         expect(part in text, f"expected '{part}' in the dump:\n{text}")
-    # By default the model's own operators; what is a gradient or an update is a field of the report, not a name.
+    # By default the model's own operators are shown. Whether an operator is a gradient or an update stands in a field
+    # of the report, and is not told from its name.
     every = c.run(c.bin / "tessera-dump", c.folder / "plan", "--all")
     report = json.loads(c.run(c.bin / "tessera-dump", c.folder / "plan", "--json"))
     operators = report["functions"][0]["operators"]

@@ -69,7 +69,7 @@ def token_files_train_the_same_on_any_mesh(c):
     one, four = (c.losses(plan, *exact) for plan in plans)
     assert np.allclose(one, four, rtol=1e-9), (one, four)
     assert one[-1] < one[0] - 0.1, one
-    # Interrupted and resumed: the windows go on where they stopped.
+    # A run that is interrupted and resumed goes on with the next window.
     checkpoints = c.folder / "checkpoints"
     first = c.losses(plans[1], *exact[:-1], 13, "--checkpoint-dir", checkpoints)
     rest = c.losses(plans[1], *exact, "--resume", checkpoints)
@@ -122,7 +122,7 @@ def image_folders_train_the_same_on_any_mesh(c):
     first = c.losses(plans[1], *exact[:-1], 2, "--checkpoint-dir", checkpoints)
     rest = c.losses(plans[1], *exact, "--resume", checkpoints)
     assert first + rest == four, (first, rest, four)
-    # A damaged file ends the run, or is named.
+    # A damaged file ends the run, or is named in a notice.
     broken = c.folder / "images" / "class3" / "0.png"
     broken.write_bytes(broken.read_bytes()[:200])
     epoch = ("--data", f"imagefolder:{c.folder}/images,on_error=", "--epochs", 1)

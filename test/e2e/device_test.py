@@ -117,7 +117,7 @@ def what_is_missing_is_one_sentence_before_any_step(c):
         missing = c.folder / "nowhere.so"
         c.refused(plan, f"there is no CUDA module at {missing}; build Tessera where a CUDA toolkit is installed, or use --device cpu",
                   TESSERA_CUDA_MODULE=str(missing))
-    # One device of several.
+    # Only one device of several has the fault.
     c.refused(plan, r"CUDA device 2 \(emulated device\) has compute capability 7.0; 8.0 or later is needed",
               TESSERA_EMULATOR_FAIL="capability:2")
 
@@ -218,7 +218,7 @@ def convolutions_of_16_bits_lie_channels_last(c):
         expected = c.expected(plan, "--save-weights", c.folder / "cpu", steps=4)
         found = c.losses(plan, "--save-weights", c.folder / "device", steps=4)
         expect(np.allclose(found, expected, rtol=1e-2) and len(found) == 4, f"{mesh}: {found}, on the CPU {expected}")
-        # Weights are saved as they lie on the host, wherever they lay.
+        # Saved weights are in the host's layout, whatever layout they had on the device.
         cpu, device = saved(c.folder / "cpu"), saved(c.folder / "device")
         expect(np.allclose(device, cpu, atol=1e-3), f"{mesh}: other weights, by up to {abs(device - cpu).max()}")
     said, _ = c.device(c.folder / "lenet-1", "--steps", "2", "--profile")
@@ -244,7 +244,7 @@ def convolutions_in_tf32_lie_channels_last(c):
             cpu, device = saved(c.folder / "cpu"), saved(c.folder / "device")
             expect(np.allclose(device, cpu, atol=1e-4), f"{mesh}: other weights, by up to {abs(device - cpu).max()}")
         c.device(plan, "--tf32", "--steps", "2", "--verify", data=data)
-        # Checkpoints know no layout: what one wrote the other reads.
+        # Checkpoints are independent of layouts: either run reads what the other wrote.
         for first, then in ((["--tf32"], []), ([], ["--tf32"])):
             points = c.folder / f"points-{mesh}-{len(first)}"
             c.device(plan, *first, "--steps", "3", "--checkpoint-dir", points, data=data)
@@ -254,9 +254,9 @@ def convolutions_in_tf32_lie_channels_last(c):
     said, _ = c.device(plan, "--tf32", "--steps", "2", "--profile", data=data)
     kernels = re.findall(r"x cuda: (\S+) (.*)", said)
     expect(any("cuDNN tf32 channels last" in k for _, k in kernels), said)
-    # Of the loops only those around padding and concatenation touch what lies otherwise.
+    # Only the loops around padding and concatenation use operands in other layouts.
     expect(all("copies" not in k for name, k in kernels if name.startswith("fused")), said)
-    # Steps one by one, and a number that is none found where it was made.
+    # When steps run one by one, a NaN is found where it was made.
     trace = c.folder / "trace.json"
     c.device(plan, "--tf32", "--steps", "3", "--trace", "steps=2", "--trace-file", trace, data=data)
     made = [e["args"]["implementation"] for e in json.loads(trace.read_text())["traceEvents"] if e.get("cat") == "kernel"]
@@ -354,7 +354,7 @@ def a_slow_device_is_named(c):
         own = np.median([logged[i]["rank_seconds"] for i in known], axis=0)
         whole = np.median([line["seconds"] for line in logged])
         expect(own[1] > 2 * own[0] and own[1] < 1.1 * whole, f"{options}: {own} of {whole}")
-    # A graph with timers that cannot be recorded costs the figure, and no more.
+    # If a graph with timers cannot be recorded, only the figure is missing.
     log.unlink()
     said, _ = c.device(plan, "--steps", steps, "--log", log, data=data, TESSERA_EMULATOR_FAIL="timers")
     expect("note: it is not measured which rank is slow" in said and "of its own a step" not in said, said)
@@ -373,7 +373,7 @@ def a_product_with_an_epilogue_is_named_where_it_spoils_a_step(c):
         expect(re.search(r"step 3, batch 2: .* the operator 'first[^']*' \(matmul\) makes an infinity of finite operands", error), error)
     said, _ = c.device(plan, "--epochs", "1", "--check-numerics", "skip", *options, data=c.numbers(x))
     expect("its update is left out" in said and "not finite: 1" in said, said)
-    # Kernels as they are run one by one, with what becomes of them otherwise.
+    # The kernels of a trace run one by one; each tells how it runs in a whole program.
     kernels = [e["args"] for e in json.loads(trace.read_text())["traceEvents"] if e.get("cat") == "kernel"]
     made = {k["implementation"] for k in kernels}
     expect(any("(in whole programs: with step" in i for i in made), made)
@@ -422,19 +422,19 @@ def what_is_not_finite_is_told_as_on_the_cpu(c):
         same(plan, spoilt(np.nan), "step 3, batch 2: .* has a NaN before the step on rank 1")
         same(plan, spoilt(-np.inf), "step 3, batch 2: .* has an infinity before the step on rank 1")
     expect(told(plan, c.numbers(good), code=0) == "", "nothing is wrong")
-    # One precision: what a gradient, an update and a state come to.
+    # One precision is enough for the NaNs of a gradient, an update and a state.
     plan = c.network(rooted, *mesh)
     same(plan, spoilt(0), r"step 3, batch 2: a gradient or an update is not finite: the operator '[^']*' \(\w+\) makes .* on rank 1",
          ways=apart)
     same(plan, spoilt(0), r"step 3, batch 2: a gradient or an update is not finite", "--f64", cpu=("--backend", "reference"))
     plan = c.network(rooted, *mesh, optimizer="sgd:lr=1e38,momentum=0.9")
     same(plan, c.numbers(good), "step [12], batch [01]: .* makes an infinity of finite operands")
-    # Through a ReLU that is an epilogue otherwise, and takes NaN for 0.
+    # The ReLU would be an epilogue, which takes NaN for 0.
     plan, x = c.compile("four", "data=4"), np.load(c.folder / "x.npy")
     x[bad] = np.nan
     np.save(c.folder / "nan.npy", x)
     same(plan, f"npy:{c.folder}/nan.npy,{c.folder}/y.npy", "step 3, batch 2: the loss is a NaN: .* has a NaN before the step on rank")
-    # Left out, while graphs are replayed: what the other batches give, to the last bit.
+    # Leaving out a step while graphs are replayed gives, to the last bit, what the other batches give.
     plan, kept = c.network(rooted, *mesh, optimizer="adamw:lr=0.01"), np.delete(np.arange(rows), np.s_[2 * BATCH:3 * BATCH])
     c.device(plan, "--epochs", "6", "--save-weights", c.folder / "without", data=c.numbers(good[kept]))
     said, _ = c.device(plan, "--epochs", "6", "--check-numerics", "skip", "--save-weights", c.folder / "skipped", data=spoilt(0))

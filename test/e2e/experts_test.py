@@ -104,7 +104,7 @@ def wide_batch_is_data_parallel(c):
         expect(chosen.operand(f"fc{i}", 0) == "[x, -]", f"fc{i} must cut the batch", chosen)
         expect(chosen.operand(f"fc{i}", 1) == "[-, -]", f"fc{i} must see its whole weight", chosen)
     gradients = 6 * all_reduce_bytes(32 * 32 + 32, 4)
-    # The loss is one number more.
+    # The loss is one more number.
     expect(chosen.sent() <= gradients + all_reduce_bytes(1, 4), "nothing but gradients is reduced", chosen)
 
 
@@ -190,7 +190,7 @@ def many_channels_are_model_parallel(c):
     large = [s for s in chosen.collectives if s["bytes_sent"] > 8 * 256 * 4]
     expect(all(chosen.operand(f"conv{i}", 1) in ("[x, -, -, -]", "[-, x, -, -]") for i in range(3)),
            "every weight is cut", chosen)
-    # Three all-reduces, each a reduce-scatter and a gather where that serves.
+    # There are three all-reduces. Each may be a reduce-scatter and a gather.
     halves = sum(2 if s["kind"] == "all-reduce" else 1 for s in large)
     expect(halves <= 6, f"at most three all-reduces of activations, not {halves / 2}", chosen)
 
@@ -239,7 +239,7 @@ def a_large_vocabulary_stays_in_parts(c):
     chosen = c.compile(c.folder / "words.onnx", inputs="ids", loss="cross_entropy")
     expect(chosen.operand("embedding", 0) == "[x, -]", "the embedding's words are split", chosen)
     expect(chosen.operators["logits"]["results"] == ["[-, x]"], "the logits' words are split", chosen)
-    # No collective of more than a few activations: neither logits nor table travel.
+    # No collective is larger than a few activations: neither logits nor the table are sent.
     largest = max(s["bytes_sent"] for s in chosen.collectives)
     expect(largest <= all_reduce_bytes(tokens * hidden, 4), f"one collective sends {largest:.0f} B", chosen)
 
@@ -278,12 +278,12 @@ def the_classifier_changes_over_as_it_grows(c):
 
 @case
 def optimizer_states_are_split_when_memory_is_short(c):
-    # To start a collective costs something here: one all-reduce is then better than a scatter and a gather.
+    # A collective has a launch cost here, so one all-reduce is better than a scatter and a gather.
     machine = dict(ROW, flops={"f32": 1e11}, launch=2e-5, links=[dict(ROW["links"][0], bandwidth=1e10)])
     roomy = dense_layers(c, batch=1024, width=256, topology=machine)
     whole = roomy.report["memory"]
     expect(whole["state_bytes"] > 6 * 2 * 256 * 256 * 4, "with room enough states are whole", roomy)
-    # A quarter of the states and all the rest as it was.
+    # The limit leaves room for a quarter of the states and for everything else.
     limit = int(1.05 * (whole["arena_bytes"] - 3 * whole["state_bytes"] // 4))
     tight = dense_layers(c, batch=1024, width=256, topology=machine, options=("--memory", limit))
     memory = tight.report["memory"]

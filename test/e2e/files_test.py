@@ -127,7 +127,7 @@ def no_output_goes_over_an_input(c):
     refused(c.train("--resume", c.folder / "run", "--log", checkpoint, code=1), "--log", checkpoint)
     refused(c.run(c.bin / "tessera-solve", c.folder / "g.json", "--output", c.folder / "g.json", code=1), "--output",
             c.folder / "g.json")
-    # What is none of the inputs may stand beside them.
+    # Outputs may stand beside the inputs if they have other names.
     c.train("--log", plan / "log.jsonl")
     c.train("--log", plan / "log.jsonl")
 
@@ -156,7 +156,7 @@ def exit_codes_are_those_of_the_table(c):
             text = c.run(c.bin / tool, *wrong, code=2)
             expect(text.startswith(f"{tool}: "), f"{tool} {wrong}: {text}")
     nothing = c.folder / "nothing"
-    # What is wrong by itself is said before anything is read: the files are not there.
+    # An error of the command line alone is told before any file is read: these files do not exist.
     compiles, training = ("tessera-compile", nothing, "-o", c.folder / "x"), ("--train",)
     runs, solves = ("tessera-run", nothing, "--data", "synthetic"), ("tessera-solve", nothing)
     profiles = ("tessera-profile", nothing, "-o", c.folder / "x")
@@ -204,7 +204,7 @@ def threads_that_cannot_be_had_are_one_error(c):
         def enter():
             resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
             os.setgid(54321)
-            os.setuid(54321)  # nobody else's
+            os.setuid(54321)  # a user to whom the file does not belong
         return enter
 
     for processes in (1, 2, 3, 4):
@@ -245,7 +245,7 @@ def an_interrupted_compile_leaves_what_was_there(c):
         left = list(c.folder.glob("plan.*"))
         expect(len(left) == (code < 0), f"left: {left}")
         expect((c.folder / "plan/rank0.plan").read_bytes() == before, "the plan was changed")
-    # That of a process that runs stays; what the killed one left, goes.
+    # The output of a running process stays; that of the killed one is removed.
     process = start(large)
     wait_for(lambda: [f for f in c.folder.glob("plan.tmp*") if f.name == f"plan.tmp{process.pid}"], process, "the folder")
     process.send_signal(signal.SIGSTOP)
@@ -262,7 +262,7 @@ def an_interrupted_compile_leaves_what_was_there(c):
 @case
 def an_interrupted_search_has_its_best_answer(c):
     graph, choice = c.folder / "g.json", c.folder / "choice.json"
-    # Too entangled to be proven: only its budget ends the search.
+    # The search cannot prove an answer for this graph, so only its budget ends it.
     rng, nodes, options = random.Random(1), 300, 8
     edges = sorted({tuple(sorted(rng.sample(range(nodes), 2))) for _ in range(2000)})
     costs = [[rng.randrange(1000000) for _ in range(options)] for _ in range(nodes)]

@@ -74,7 +74,7 @@ def columns_and_rows_equal_the_sequential_network(c):
         c.compile("mlp_train.onnx", "one", "--dim", "batch=16", *TRAIN, *options)
         c.hybrid("hybrid", *options)
         near(c.losses("one"), c.losses("hybrid"))
-    # The other way round, and more ranks along the batch.
+    # The same with the axes in the other order, and with more ranks along the batch.
     c.hybrid("other", mesh="model=2,data=4", batch=4)
     c.compile("mlp_train.onnx", "one", "--dim", "batch=16", *TRAIN)
     near(c.losses("one"), c.losses("other"))
@@ -195,7 +195,7 @@ def parameters_may_be_slices_along_the_batch(c):
                c.options({"parameters": {"fc.weight": ["data"]}}), *TRAIN]
     c.compile(sliced, "sliced", *options)
     near(c.losses("one", data=c.vector), c.losses("sliced", data=c.vector))
-    # Operators are erased and made here: wherever the allocator puts them, the plan is the same.
+    # Operators are erased and made here. The plan must not depend on where the allocator puts them.
     plan = (c.folder / "sliced" / "rank3.plan").read_bytes()
     for _ in range(15):
         c.compile(sliced, "again", *options)
@@ -287,7 +287,7 @@ def errors_name_what_is_wrong(c):
            helper.make_node("If", ["c"], ["y"], "if", then_branch=body([ours("AllReduce", ["x"], ["z"], "r", axes="data")]),
                             else_branch=body([helper.make_node("Relu", ["x"], ["z"])]))])
     fails("the output 'y' differs along axis 'model'", [ours("Slice", ["x"], ["y"], axes="model", dim=1)])
-    # A sum that nobody added up: every rank would have a loss of its own.
+    # Without a reduction of this sum every rank would have a loss of its own.
     gemm = [helper.make_node("MatMul", ["x", "fc.weight"], ["y"], "fc")]
     fails("the loss differs along axis 'model'", gemm, {"parameters": {"fc.weight": ["model"]}}, TRAIN, extra={"fc.weight": [12, 10]})
     fails("'fc.weight' is cut (12x10 of 24x10), but the file stores the values of one slice", gemm,

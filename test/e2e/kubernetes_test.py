@@ -94,7 +94,7 @@ def a_pytorchjob_trains_and_resumes(c):
 
     def run(change):
         port = free_port()
-        # As of old operators: a name that is not rank 0's address for itself. Rank 0 listens at POD_IP nonetheless.
+        # With old operators this name is not rank 0's own address. Rank 0 still listens at POD_IP.
         processes = [start(c, change(command_of(c, container)),
                            {"RANK": rank, "WORLD_SIZE": len(pods), "MASTER_PORT": port, "POD_IP": "127.0.0.1",
                             "MASTER_ADDR": "127.0.0.1" if rank else "no.such.host.invalid"})

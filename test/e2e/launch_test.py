@@ -59,7 +59,7 @@ def every_launch_path_has_the_same_bits(c):
     for process in [c.start(command("rank_id") + ["--rank-table", str(one)], {"RANK_ID": r, "MASTER_PORT": port})
                     for r in range(4)]:
         c.finish(process)
-    # As under torchrun, whose agent occupies the port that it names.
+    # Under torchrun an agent occupies the port that the variables name.
     with socket.socket() as agent:
         agent.bind(("127.0.0.1", free_port()))
         agent.listen()
@@ -106,7 +106,8 @@ def two_hosts_over_every_launch_path(c):
 
             check("environment", [c.start(command, rank_environment(r, 4, a, 29500, r % 2, 2), hosts.on(r // 2))
                                   for r in range(4)])
-            # As torchrun's agents have it: one on each host, the first on the port that they name. Then torchrun itself.
+            # First with the variables of torchrun's agents: one agent per host, the first on the port that they name.
+            # Then with torchrun itself.
             agent = {"TORCHELASTIC_USE_AGENT_STORE": "True", "TESSERA_SECRET": "between these"}
             check("torchrun's environment", [c.start(command, rank_environment(r, 4, a, 29500, r % 2, 2) | agent, hosts.on(r // 2))
                                              for r in range(4)])
@@ -380,7 +381,7 @@ def what_would_only_fail_again_is_not_started_again(c):
             text = c.finish(c.start(command), code=1, timeout=60)
             expect(message in text and "not started again: this failure would come again" in text and
                    "starting again" not in text, text)
-        # A folder that has a checkpoint's name, and cannot be replaced.
+        # A folder that has a checkpoint's name cannot be replaced.
         shutil.rmtree(run, ignore_errors=True)
         (run / "step-00000004/full").mkdir(parents=True)
         text = c.finish(c.start(c.command(plan, 1000, "--checkpoint-dir", run, "--checkpoint-every", 2, "--restarts", 1000,
@@ -484,7 +485,7 @@ def an_elastic_run_says_what_it_lacks(c):
     model.unlink()
     refused((*elastic, "--processes"), "is not there any more")
     model.write_bytes(good)
-    # It vanishes while the run goes on.
+    # The model vanishes while the run goes on.
     process = c.start(c.command(plan, 1000000, "--processes", "--checkpoint-every", 5, *elastic))
     c.wait_for(lambda: list(c.folder.glob("run/step-*")), "a checkpoint")
     model.unlink()

@@ -74,7 +74,7 @@ def stop_names_the_rank_and_what_it_read(c):
                            code=1 if launcher else 3)  # MPI_Abort knows one code
             needed = rf"step 3, batch 2: .* has {text} before the step on rank 2"
             expect(re.search(needed, said) and "the batch's input" in said, f"{name}: no '{needed}' in\n{said}")
-    # It is no use to start again.
+    # Another start would not help, so there is none.
     said = c.train(plan, data, "--check-numerics", "stop", "--restarts", 3, "--checkpoint-dir", c.folder / "run", code=3)
     expect("starting again" not in said, said)
     expect("not finite" not in c.train(plan, data), "it is checked though nobody asked")
@@ -92,7 +92,8 @@ def skip_leaves_a_batch_out_and_nothing_else(c):
         expect(filecmp.cmp(after, expected, shallow=False), f"{name}: the weights are not those of the other batches")
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         expect([l["step"] for l in lines] == [1, 2, 2, 3, 4] and lines[2] == {"step": 2, "loss": None, "skipped": 1}, f"{lines}")
-    # Far from where parameters were last copied, again and again, while a trace looks on.
+    # The bad steps are far from the last copy of the parameters and come several times, while a
+    # trace is recorded.
     c.train(plan, c.batches("good", 0, 1, 3, 4), "--steps", 40, "--save-weights", c.folder / "forty", epochs=False)
     said = c.train(plan, data, "--check-numerics", "skip", "--steps", 40, "--trace", "steps=20:24", "--trace-file",
                    c.folder / "trace.json", "--save-weights", c.folder / "skipped", epochs=False)
@@ -100,7 +101,7 @@ def skip_leaves_a_batch_out_and_nothing_else(c):
     expect(filecmp.cmp(c.folder / "forty", c.folder / "skipped", shallow=False), "other weights than without the batch")
     steps = [e for e in json.loads((c.folder / "trace.json").read_text())["traceEvents"] if e.get("cat") == "step"]
     expect({e["args"]["step"] for e in steps} == set(range(20, 25)), "the trace lacks steps")
-    # A checkpoint after it goes on where the run does.
+    # A resumed run goes on where the checkpoint after the bad step was written.
     c.train(plan, data, "--check-numerics", "skip", "--checkpoint-dir", c.folder / "run", "--steps", 3, epochs=False)
     c.train(plan, data, "--check-numerics", "skip", "--resume", c.folder / "run", "--save-weights", c.folder / "resumed")
     expect(filecmp.cmp(c.folder / "resumed", expected, shallow=False), "the resumed run is another")
@@ -110,7 +111,7 @@ def skip_leaves_a_batch_out_and_nothing_else(c):
 def rollback_goes_on_behind_the_bad_batch(c):
     plan = c.compile(mode="auto")
     data = c.batches("bad", *range(5), spoil=3)
-    for every, kept in ((1, (0, 1, 2, 4)), (2, (0, 1, 4)), (5, (4,))):  # 5: back to the beginning
+    for every, kept in ((1, (0, 1, 2, 4)), (2, (0, 1, 4)), (5, (4,))):  # 5: the run goes back to its beginning
         expected = c.weights_without(plan, *kept)
         for name, launcher, options in launches(c):
             after = c.folder / f"{name}{every}.safetensors"

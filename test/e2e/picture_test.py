@@ -71,7 +71,7 @@ def all_bytes_are_in_it(c):
 def cells_have_the_axes_and_sizes_of_results(c):
     c.compile("mlp_eval.onnx", "--mesh", "data=2,model=3", "--mode", "data", "--dim", "batch=11")
     rectangles = [r for r in c.picture().iter(f"{SVG}rect")]
-    # The batch is cut by both axes, into padded blocks: 11 in 6 blocks are 2 a rank.
+    # Both axes cut the batch into padded blocks: 11 samples in 6 blocks are 2 per rank.
     first = next(i for i, r in enumerate(rectangles) if r.get("class") == "whole")
     expect([r.get("class") for r in rectangles[first:first + 5]] == ["whole", "axis0", "axis1", "cell", "whole"],
            "the batch is not drawn as cut by two axes")

@@ -72,7 +72,7 @@ def a_profile_is_measured_and_used(c):
         expect(key in table["kernels"], f"{key} was measured")
         want = table["kernels"][key] * 1e9
         expect(abs(op["compute_ns"] - want) <= 1, f"{key}: {op['compute_ns']} instead of {want}")
-    # Adding to a profile measures nothing again.
+    # With --add-to nothing that the profile has is measured again.
     c.run("tessera-profile", c.folder / "phases/2-training.mlir", "--mesh", "data=2,model=2", "-q", "--add-to", profile,
           "--seconds", "1e-6", "--max-bytes", "8KiB", "-o", c.folder / "again.json")
     expect(json.loads((c.folder / "again.json").read_text())["kernels"] == table["kernels"], "kernels are kept")
@@ -115,7 +115,7 @@ esac
     expect([p[0] for p in table["collectives"]["all-reduce 2"]] == [1024, 8192], table["collectives"])
     expect(any(k.startswith("graph.conv ") for k in table["kernels"]), f"convolutions: {list(table['kernels'])[:5]}")
     c.compile("--topology", machine, "--profile", profile, mesh="2", out="measured")
-    # What cannot be is one sentence.
+    # Impossible combinations are refused in one sentence.
     text = c.run("tessera-profile", "--device", "cuda", "--mesh", "8", "-q", "-o", profile, code=1, **env)
     expect("4 CUDA devices for 8 ranks" in text, text)
     smi.write_text("#!/bin/sh\necho 'Failed to initialize NVML'\nexit 9\n")
@@ -129,14 +129,14 @@ def a_number_of_ranks_is_arranged_by_the_search(c):
     text = c.compile("--topology", machine, mesh="12")
     meshes = c.report()["meshes"]
     names = {m["mesh"] for m in meshes}
-    # Twelve in one row, and every way to cut it that is not the same to the links.
+    # The candidates are twelve ranks in one row, and every arrangement that differs in its links.
     expect({"data=12", "x=2,y=6", "x=6,y=2", "x=3,y=4"} <= names, f"meshes: {names}")
     expect(any(m.count("=") == 3 for m in names), f"three axes: {names}")
     times = [m["predicted_ns"] for m in meshes]
     expect(times == sorted(times), "the cheapest first")
     expect(c.report()["mesh"] == meshes[0]["mesh"], "the cheapest is taken")
     expect(all(m["mesh"] in text for m in meshes), "runners-up are printed")
-    # Named axes are the user's.
+    # Named axes are kept as the user gave them.
     c.compile("--topology", machine, mesh="data=12", out="named")
     expect("meshes" not in c.report("named") and c.report("named")["mesh"] == "data=12", "a named mesh is kept")
 
@@ -150,7 +150,7 @@ def clusters_are_predicted(c):
     expect(efficiency[0] == 100 and efficiency == sorted(efficiency, reverse=True), f"efficiency falls: {text}")
     memory = [float(r[8]) for r in rows]
     expect(memory[0] > memory[1] > memory[2], f"the batch is cut further: {text}")
-    # One axis of the machines named twice, and a machine that does not say how it is joined.
+    # Errors: two axes for one level of machines, and a machine that does not say how it is joined.
     expect("'node'" in c.compile("--topology", "8xh100", "--what-if", "nodes=2", "-q", mesh="node=8", out=None, code=1), "axis")
     expect("'network'" in c.compile("--topology", c.write("racks.json", TWO_RACKS), "--what-if", "nodes=2", "-q",
                                     mesh="data=12", out=None, code=1), "network")

@@ -70,7 +70,7 @@ def deep_network(c):
 
 @case
 def networks(c):
-    # Statistics over the batch, dropout, windows.
+    # These networks have statistics over the batch, dropout, and windows.
     for name, shape, most in (("resnet18_cifar_train", (3, 32, 32), 0.6), ("vgg11_cifar_train", (3, 32, 32), 0.95),
                               ("lenet_train", (1, 28, 28), 0.95)):
         model = c.models / f"{name}.onnx"

@@ -80,7 +80,7 @@ def names_in_models(c):
     refused(c.model("Add", outside=outside))
     entry.value = "../" + HOSTILE
     refused(c.model("Add", outside=outside))
-    # A dimension is named as it is shown.
+    # --dim takes a dimension's name as it is shown.
     model = c.model(shape=(HOSTILE, 3))
     refused(model, shown=f"--dim {SHOWN}=VALUE")
     c.shows(c.bin / "tessera-compile", model, "--dim", f"{SHOWN}=4", "-o", c.folder / "plan", code=0, shown="operators")

@@ -70,7 +70,7 @@ def check(c, plan, path, ranks, first, last, wider=1):
             expect(e["args"]["kind"] and rank in e["args"]["ranks"] and e["args"]["group"], f"{e}")
             expect(e["dur"] < 1 or abs(e["args"]["GB/s"] * e["dur"] * 1e3 / e["args"]["bytes_sent"] - 1) < 1e-3, f"{e}")
         expect(spans(found, rank, 3), f"rank {rank} prepared no batch")
-        # Kernels and collectives make up the program's time, phases the step's.
+        # Kernels and collectives fill the program's time, and phases fill the step's.
         for step in (e for e in spans(found, rank, 0) if e["cat"] == "step"):
             def inside(candidates, outer):
                 begin, end = nanoseconds(outer)
@@ -108,10 +108,10 @@ def every_way_to_launch_gives_one_file_of_all_ranks(c):
 def every_mode_and_precision_adds_up(c):
     plan = c.compile(model="lenet_train.onnx")
     path = c.folder / "trace.json"
-    c.run(*c.command(plan, 3, "--trace", "steps=2:9", "--trace-file", path))  # the run ends before
+    c.run(*c.command(plan, 3, "--trace", "steps=2:9", "--trace-file", path))  # the run ends before step 9
     check(c, plan, path, 4, 2, 3)
     c.run(*c.command(plan, 2, "--trace", "steps=2", "--trace-file", path, "--f64", "--backend", "reference"))
-    # All that LeNet's plan sends are float32 numbers.
+    # LeNet's plan sends only float32 numbers.
     check(c, plan, path, 4, 2, 2, wider=2)
 
 

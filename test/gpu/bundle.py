@@ -21,7 +21,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ["tessera-run", "tessera-dump", "backend_conformance", "device_nccl"]
-# Part of every machine, or of CUDA's.
+# Libraries that every machine has, and CUDA's.
 NOT_CARRIED = ("linux-vdso", "ld-linux", "libc.so", "libm.so", "libmvec", "libpthread", "libdl.so", "librt.so", "libresolv",
                "libcuda.", "libcudart", "libcublas", "libcudnn", "libnvrtc", "libnvJitLink", "libnccl")
 SGD, ADAM = "sgd:lr=0.001,momentum=0.9,weight_decay=0.0005", "adamw:lr=0.0001,weight_decay=0.01"
@@ -42,7 +42,7 @@ def words(kind, batch, length, words, **sizes):
             "target": ["below", words, [batch, length]]}
 
 
-# Small ones, that are compared with the CPU's losses, and large ones, that are timed.
+# Small networks are compared with the CPU's losses; large ones are timed.
 EQUAL = {"lenet": images("lenet", 16, 28, 1, 10), "resnet50_32": images("resnet50_cifar", 8, 32, 3, 10),
          "bert_small": words("bert", 4, 32, 1000, layers=2, hidden=128, heads=4, dropout=0),
          "gpt_small": words("gpt", 4, 32, 1000, layers=2, hidden=128, heads=4)}
@@ -72,7 +72,7 @@ def pack_programs(build, out):
             path = path.split(" (")[0]
             if path.startswith("/") and not name.startswith(NOT_CARRIED) and not (out / "lib" / name).exists():
                 shutil.copy(path, out / "lib" / name)
-    # Nothing of this machine is needed but what every machine has.
+    # The bundle must not need any library of this machine but the common ones.
     for file in [*(out / "bin").iterdir(), *(out / "lib").iterdir()]:
         for line in run("env", f"LD_LIBRARY_PATH={out.resolve() / 'lib'}", "ldd", file).splitlines():
             name, _, path = line.strip().partition(" => ")

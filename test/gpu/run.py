@@ -46,7 +46,7 @@ class Machine:
     def __init__(self, bundle, emulated, only):
         self.bundle, self.emulated = bundle, emulated
         self.plans = [p for p in json.loads((bundle / "plans.json").read_text()) if only in p["plan"]]
-        # Toolkits, and the wheels that come with PyTorch.
+        # Folders of toolkits, and of the wheels that come with PyTorch.
         roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda", *sorted(
             map(str, pathlib.Path("/usr/local").glob("cuda-*")), reverse=True)]
         if nvcc := shutil.which("nvcc"):
@@ -56,7 +56,8 @@ class Machine:
         for root in {*site.getsitepackages(), *(p for p in sys.path if p.endswith("-packages"))}:
             folders += sorted(pathlib.Path(root).glob("nvidia/**/lib"))
         self.module = bundle / "lib" / ("libtessera_emulator.so" if emulated else "libtessera_cuda.so")
-        # For our programs alone: others, PyTorch's compilers among them, have libraries of their own.
+        # This environment is only for Tessera's programs: others, such as PyTorch's compilers, have libraries of their
+        # own.
         self.env = dict(os.environ, TESSERA_CUDA_MODULE=str(self.module), TESSERA_CACHE_DIR=str(bundle / "cache"),
                         LD_LIBRARY_PATH=":".join([str(bundle / "lib"), *(str(f) for f in folders if f.is_dir()),
                                                   os.environ.get("LD_LIBRARY_PATH", "")]))
@@ -179,7 +180,7 @@ def equal(m, say):
         wide, _ = m.train(plan, WIDE_STEPS, "--f64", *share)
         found, _ = m.train(plan, STEPS, *share)
         again, _ = m.train(plan, STEPS, *share, "--check-numerics", "stop")
-        # Training enlarges rounding, each network by a factor of its own: the CPU's float32 shows it.
+        # Training enlarges rounding errors by a factor that depends on the network. The CPU's float32 run shows it.
         limit = max(ROUNDING, 4 * cpu[name])
         off64, off32 = max(relative(wide, exact[name])), max(relative(found, exact[name]))
         bad = [text for text, wrong in (("FLOAT64 IS OFF", not off64 <= WIDE_LIMIT or len(wide) != WIDE_STEPS),
@@ -232,7 +233,7 @@ def speed(m, say):
             for setting in settings[:1] if m.emulated else settings:
                 if top:
                     theirs[setting] = [m.torch("step", network, batch, setting, precision, 64 if m.emulated else size)]
-            # Twice more, in turns with the best of the others.
+            # Both run twice more, Tessera and the best of the others in turns.
             best = min(theirs, key=lambda s: theirs[s][0]) if theirs else None
             for _ in range(2):
                 ours.append(step_seconds(m, plan, *options))
@@ -269,7 +270,7 @@ def overhead(m, say):
         raise Failure("neither nsys nor ncu is installed")
     for plan in m.timed():
         step = step_seconds(m, plan, "--device", "cuda")
-        # What is done once is the same in both.
+        # The difference removes the kernels that run only once.
         kernels = (kernels_of(m, tool, plan, many) - kernels_of(m, tool, plan, few)) / (many - few)
         over = step / kernels - 1
         say(f"- {plan['plan']}: step {1e3 * step:.2f} ms, its kernels {1e3 * kernels:.2f} ms, overhead {over:.1%}"

@@ -64,7 +64,8 @@ class Network:
     def attention(self, x, name, batch, length, hidden, heads, mask=None, dropout=0):
         head = hidden // heads
         qkv = self.linear(x, name + ".qkv", hidden, 3 * hidden)
-        # The heads outermost, as everybody lays out a fused matrix that is to be cut by heads.
+        # Heads are the outermost part, the usual layout of a fused matrix that is to be cut by
+        # heads.
         qkv = self.node("Reshape", qkv, self.constant([batch, length, heads, 3 * head]))
         qkv = self.node("Transpose", qkv, perm=[0, 2, 1, 3])
         parts = [self.node("Slice", qkv, self.constant([i * head]), self.constant([(i + 1) * head]), self.constant([3]))
