@@ -8,7 +8,7 @@
 namespace tessera::rt {
 namespace {
 
-/// In how many blocks the ranks have cut every dimension.
+/// The number of blocks into which the ranks have cut every dimension.
 std::vector<int64_t> splitOf(const std::vector<Block> &blocks, size_t dimensions) {
   std::vector<int64_t> split;
   for (size_t d = 0; d < dimensions; ++d) {

@@ -9,8 +9,8 @@
 namespace tessera::rt {
 namespace {
 
-/// For inputs of up to so many bytes, every member gathers all inputs and reduces them itself. This sends more data in
-/// fewer messages.
+/// For inputs of up to kGatherReduce bytes, every member gathers all inputs and reduces them itself. This sends more
+/// data in fewer messages.
 constexpr size_t kGatherReduce = 16384;
 /// Bytes of a slice: long enough to hide the latency, short enough that a few stay in the cache.
 constexpr size_t kSlice = 512 << 10;

@@ -22,7 +22,7 @@
 
 namespace tessera::rt {
 
-/// The header of a file that holds exactly what it says. `ids`: as for parseNpyHeader.
+/// Reads the header and checks that the file has as many bytes as the header says. `ids` is that of parseNpyHeader.
 Result<NpyHeader> readNpyHeader(const InputFile &file, bool ids = false);
 
 class NpyFile {

@@ -51,7 +51,7 @@ inline float nearlyNormal(uint64_t bits) {
 
 class Permutation {
 public:
-  /// Of 0 .. n-1, n >= 1.
+  /// A permutation of 0 .. n-1, n >= 1.
   Permutation(int64_t n, uint64_t key) : n_(uint64_t(n)), key_(key) {
     const int bits = std::bit_width(n_ - 1);
     half_ = bits < 2 ? 1 : (bits + 1) / 2;

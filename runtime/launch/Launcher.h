@@ -18,7 +18,7 @@ namespace tessera::rt {
 
 /// Runs `body` on n threads, one World each; returns when all have ended.
 Status runRanks(int n, const std::function<Status(World &)> &body);
-/// The same on existing worlds, for tests and for one MPI process (n == 1).
+/// The same on existing worlds: for tests, and for one MPI process (n == 1).
 Status runRanks(std::vector<std::unique_ptr<World>> worlds, const std::function<Status(World &)> &body);
 
 /// How many cores this process may use (its affinity mask, not the machine's size).

@@ -23,7 +23,7 @@ namespace {
 
 std::string rankText(size_t rank) { return "rank " + std::to_string(rank); }
 
-/// What the members of a group must agree on.
+/// The properties of a collective on which the members of its group must agree.
 struct Meeting {
   plan::CollectiveKind kind;
   std::vector<int64_t> shape;

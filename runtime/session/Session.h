@@ -91,7 +91,7 @@ Status runPlan(const PlanDirectory &plan, const RunOptions &options, World &worl
 // Parts, for the files of this folder
 //===------------------------------------------------------------------------------------------===//
 
-/// What the parts share on one rank.
+/// The objects that the parts share on one rank.
 struct Session {
   const PlanDirectory &plan;
   const RunOptions &options;

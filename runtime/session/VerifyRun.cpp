@@ -33,8 +33,8 @@ namespace {
 /// How many times the distance of rounding samples a plan may be away, in the root mean square, and at a
 /// tensor's worst element.
 constexpr double kRmsFactor = 16, kWorstFactor = 64;
-/// The same where products read 16 bits: every parameter moves by more than it is rounded, so that samples are
-/// seldom nearer than the plan.
+/// The same factors where products read 16 bits. There every parameter moves by more than it is rounded, so that
+/// samples are seldom nearer than the plan.
 constexpr double kHalfRmsFactor = 4, kHalfWorstFactor = 16;
 constexpr int kFirstSamples = 2, kMostSamples = 8;
 

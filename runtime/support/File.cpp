@@ -147,8 +147,8 @@ Status syncDirectory(const std::string &path) {
   int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0)
     return systemError(path, "cannot be opened");
-  // Some file systems cannot sync a folder and say so with one of these errors; that is no failure
-  // of ours.
+  // Some file systems cannot sync a folder and say so with one of these errors, which does not
+  // count as a failure.
   bool failed = ::fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP;
   Status status = failed ? systemError(path, "cannot be flushed to disk") : Status();
   ::close(fd);

@@ -24,7 +24,7 @@
 
 namespace tessera::rt {
 
-/// The whole of a regular file; refuses one that is larger than `limit` bytes before reading it.
+/// Reads a whole regular file. Refuses one that is larger than `limit` bytes before reading it.
 Result<std::string> readFile(const std::string &path, uint64_t limit);
 
 /// Writes beside `path` and renames.

@@ -73,8 +73,7 @@ struct Topology {
   /// How many devices one of `ranks` ranks has: 1, or on a shared machine a part of one or several, as tessera-run
   /// distributes threads.
   double share(int64_t ranks) const;
-  /// Operations per second for elements of so many bits: the entry, else that of the next wider
-  /// type, else f32's.
+  /// Operations per second for elements of `bits` bits: the entry, else that of the next wider type, else f32's.
   double rate(int bits) const;
   /// The link among the ranks of a group over these axes: the slowest that applies.
   Link link(const dist::Mesh &mesh, llvm::ArrayRef<int> axes) const;

@@ -27,8 +27,8 @@ namespace tessera::strategies {
 
 class Branch {
 public:
-  /// Looks for answers of a scope below the cutoff and below the incumbent. `scope` and what it came from must
-  /// not move; `pricesByPoint`: memory prices to begin with, by Problem::points.
+  /// Looks for answers of a scope below the cutoff and below the incumbent. `scope`, and the scopes that it came from,
+  /// must not move. `pricesByPoint` are the memory prices to begin with, by Problem::points.
   Branch(Incumbent &incumbent, std::unique_ptr<Scope> scope, Cost cutoff, std::vector<double> pricesByPoint);
 
   /// Searches on for `work` elementary steps. True if the search is complete: the best answer found, or the cutoff,

@@ -286,8 +286,8 @@ void ExactSearch::focus(const Scope &scope, const FlatProblem &flat, const Dual 
     narrowness_ = narrowness_ < kNarrowest ? kWidest : narrowness_ * kNarrower;
 }
 
-/// A first answer in which equal layers choose alike: where a network repeats itself it is near the best, and
-/// what it costs to find does not grow with the number of layers.
+/// Finds a first answer in which equal layers choose alike. It is near the best where a network repeats itself, and the
+/// work does not grow with the number of layers.
 void ExactSearch::startFolded(const Problem &problem) {
   LayerFolding fold(best_.graph, problem.variableOf);
   best_.work += kFoldNodeWork * double(best_.graph.nodes.size());

@@ -1,8 +1,8 @@
 //===- CudaBackend.h - the plan on a CUDA device ----------------------------------------------------===//
 //
-// Matrix products by cuBLASLt, convolutions by cuDNN, everything else by kernels generated from the plan and
-// compiled by NVRTC. The arena is one allocation; a program is recorded as a CUDA graph at its second run and
-// replayed from then on (Schedule.h).
+// Matrix products by cuBLASLt, convolutions by cuDNN, everything else by kernels generated from the plan and compiled
+// by NVRTC. The arena is one allocation; a program is recorded as a CUDA graph at its second run and replayed from then
+// on (join/StreamSchedule.h).
 //
 //   Result<std::shared_ptr<Device>> device = Device::open(*DeviceModule::load(), 0);
 //   std::unique_ptr<Backend> backend = createCudaBackend(*device);

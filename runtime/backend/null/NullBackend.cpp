@@ -31,7 +31,7 @@ public:
   Capabilities capabilities() override;
 
 private:
-  /// What one step needs to run. A real backend keeps here what it has chosen and prepared for the call.
+  /// The data that one step needs to run. A real backend keeps here what it has chosen and prepared for the call.
   struct Kernel {
     std::string description; // "oneDNN jit:avx512_core": after it, traces and tests tell choices apart
     size_t scratchBytes = 0;

@@ -146,7 +146,7 @@ template <typename T> bool applyNumber(Op op, Tile &ta, Tile &tb, Tile &ty, int6
   }
 }
 
-/// What a reduction starts from. An empty maximum is the lowest number.
+/// The initial value of a reduction. An empty maximum is the lowest number.
 template <typename T> T neutral(plan::Reduction r) {
   using L = std::numeric_limits<T>;
   if (r == plan::SUM)

@@ -6,7 +6,7 @@
 namespace tessera::rt {
 namespace {
 
-/// Longer messages are sent in parts of so many bytes, since MPI counts in `int`.
+/// Longer messages are sent in parts of kMostMessage bytes, since MPI counts in `int`.
 constexpr size_t kMostMessage = 1 << 30;
 
 class MpiRound : public MessageRound {

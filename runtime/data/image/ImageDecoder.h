@@ -59,7 +59,7 @@ public:
   /// Called once, after readHeader. `box` is not empty and lies in the image as stored; `reduction` is 1, 2, 4 or 8.
   Status decode(const PixelBox &box, int reduction, Pixels &pixels);
 
-  /// Of one kind of file.
+  /// The decoder of one kind of file.
   class Format;
 
 private:

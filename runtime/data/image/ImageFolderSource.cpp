@@ -65,7 +65,8 @@ View randomView(int64_t width, int64_t height, const Settings &settings, uint64_
 /// The middle of the image resized to a shorter side.
 View middleView(int64_t width, int64_t height, int64_t wantedWidth, int64_t wantedHeight, int64_t resize) {
   const auto w = double(width), h = double(height);
-  // What of the resized image the model's shape is compared with: resize x resize for a square one.
+  // The part of the resized image that has the aspect of the model's input: resize x resize if that
+  // is square.
   const auto shorter = double(std::min(wantedWidth, wantedHeight));
   const double across = double(wantedWidth) * double(resize) / shorter;
   const double down = double(wantedHeight) * double(resize) / shorter;

@@ -95,8 +95,8 @@ cudnnDataType_t dnnType(int32_t dtype);
 Descriptor dnnTensor(int64_t id, cudnnDataType_t type, const std::vector<int64_t> &sizes, bool channelsLast,
                      bool isVirtual = false);
 
-/// What a plan is made for: a device that is there, or one that is only described (CUDNN_BACKEND_DEVICEPROP), for
-/// which everything but execution works, without a GPU.
+/// The device that a plan is made for: a real one, or one that is only described (CUDNN_BACKEND_DEVICEPROP). Without a
+/// GPU a description allows everything but execution.
 struct DnnTarget {
   cudnnHandle_t handle = nullptr;
   const Descriptor *described = nullptr;

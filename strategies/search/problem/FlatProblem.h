@@ -17,7 +17,7 @@ namespace tessera::strategies {
 
 /// Costs at and above this are cut to it, which keeps every bound valid.
 inline constexpr double kFlatForbidden = 1e18;
-/// What rounding may take from or add to a sum of costs in doubles, at most: relative, and in units of cost.
+/// The most by which rounding may change a sum of costs in doubles: relative, and in units of cost.
 inline constexpr double kRelativeRounding = 1e-9, kRoundingUnits = 1e-3;
 
 using Answer = std::vector<int32_t>;

@@ -5,7 +5,7 @@
 // plan directory, read and checked again, and executed.
 //
 //   Outcome o = runNodeTest("/usr/include/onnx/backend/test/data/node/test_add", setup);
-//   o.status == Status::Passed, o.operatorName == "Add", o.graphOperators == {"add"}
+//   o.status == Status::Passed, o.operatorName == "Add", o.rules has the key "add"
 //
 // Operators that need an operand at import (a shape, axes) get it as exporters write it, as an
 // initializer: where the model with all its inputs is refused, integer and small operands but the first

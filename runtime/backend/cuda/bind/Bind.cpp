@@ -66,7 +66,7 @@ static void addCopy(CudaKernel &kernel, const TensorView &from, const TensorView
       kernel.actions.push_back(std::move(action));
     return;
   }
-  // In the order of the memory that is written.
+  // The loops run in the order of the memory that is written.
   StridedCopy copy;
   copy.elementBytes = bytesPerElement(to.dtype);
   const Shape logical = rowMajorStrides(to.shape);

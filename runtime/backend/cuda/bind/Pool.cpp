@@ -19,7 +19,7 @@
 namespace tessera::rt::cuda {
 namespace {
 
-/// Windows of at most so many elements go to cuDNN.
+/// Windows of up to kMostTaps elements go to cuDNN.
 constexpr int64_t kMostTaps = 64;
 
 /// The library's pooling; nothing where cuDNN's pooling differs from the plan's or does not exist.

@@ -12,7 +12,7 @@
 //
 // Which steps fit follows from their domains and strides alone: a loop over `rows` x `columns` points, or over `rows`.
 //
-// What is here is made of calls, and knows no plan: which steps are put together is decided in Joined.h.
+// This file works on calls and knows no plan: JoinedSteps.h decides which steps are joined.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_BACKEND_CUDA_BIND_ROWCHAIN_H

@@ -102,7 +102,7 @@ public:
   }
 
 private:
-  /// A variable that every thread of a row has its share of.
+  /// A variable of which every thread of a row holds a part.
   struct Total {
     std::string variable;
     plan::Reduction reduction;
@@ -124,7 +124,7 @@ private:
     return "const bool inside = " + mine + " <= " + last + ";\nconst " + index + " row = inside ? " + mine + " : " +
            last + ";\n";
   }
-  /// The k-th column of this thread, and the beginning of what is only done where there is one.
+  /// The code that finds the k-th column of this thread, and opens the block for columns that exist.
   std::string columnCode(const char *variable, bool rows = false) const {
     std::string condition;
     if (rows && lastIsPart())
@@ -162,7 +162,7 @@ private:
   }
 
   std::string sumOf(size_t c) const { return name("c", c) + (chain_.sums[c].of == RowSum::Of::Column ? "[k]" : ""); }
-  /// What adds to the sums over the rows in this phase: of whole rows, or of numbers per row.
+  /// The code that adds to the sums over the rows in this phase: either those of columns, or those of numbers per row.
   std::string addToSums(int phase, bool perRow) const {
     std::string text;
     for (size_t c = 0; c < chain_.sums.size(); ++c)
@@ -213,7 +213,7 @@ private:
     return text;
   }
 
-  /// What is one number per row, from the reductions before this phase.
+  /// The code for numbers per row that follow from the reductions before this phase.
   std::string perRow(int phase) const {
     std::string text, stores;
     for (uint32_t i = 0; i < chain_.values.size(); ++i)

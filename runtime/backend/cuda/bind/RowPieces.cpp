@@ -53,7 +53,8 @@ private:
   const Shape full_, row_;
 };
 
-/// As Lines.cpp has them: exponentials in the type of the call, sums and what is made of them in F64.
+/// The pieces of a softmax, in the types of SoftmaxLines.cpp: exponentials in the type of the call, sums and their
+/// quotients in F64.
 std::vector<RowPiece> softmaxPieces(const KernelCall &call) {
   const AxisGeometry g = *axisGeometry(call);
   if (g.inner != 1)

@@ -32,8 +32,8 @@ RowPiece rowPiece(ExpressionCode code);
 /// The ways to see the pieces as rows, best first.
 std::vector<Rows> rowsOf(const std::vector<RowPiece> &pieces);
 
-/// Appends a call's pieces to the members of a chain. What they read and write stays to be said: `from` is set within
-/// the call alone, and all outputs of the call are stored.
+/// Appends a call's pieces to the members of a chain. The caller completes what they read and write: `from` is set only
+/// within the call, and all outputs of the call are stored.
 void addMembers(std::vector<RowMember> &members, const std::vector<RowPiece> &pieces, const KernelCall &call);
 
 /// Binds all of a call as one kernel if its rows fit.

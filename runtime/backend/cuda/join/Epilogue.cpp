@@ -32,7 +32,8 @@ public:
     return is(v, Op::Constant) ? std::optional(instr(v)->immediate) : std::nullopt;
   }
 
-  /// v = factor * the other factors, `u` and what is no product taken as they are.
+  /// A value as a product: v = factor * the other factors. `u`, and values that are no products, are factors as a
+  /// whole.
   struct Product {
     double factor = 1;
     std::vector<uint32_t> others;
@@ -62,7 +63,7 @@ public:
     return p;
   }
 
-  /// Of a sum of two, the one beside `known`.
+  /// The other operand of a sum of which one operand is `known`.
   std::optional<uint32_t> beside(uint32_t sum, uint32_t known) const {
     if (!is(sum, Op::Add))
       return std::nullopt;
@@ -113,7 +114,7 @@ std::optional<Epilogue> epilogueOf(const ExpressionCode &code, size_t input) {
   const Values values(code);
   Shape row(code.domain.size(), 1);
   row.back() = code.domain.back();
-  // What the function is applied to: the product, or its sum with an input that is a row.
+  // The value that the function is applied to: the product, or its sum with an input that is a row.
   struct Start {
     uint32_t value;
     std::optional<size_t> bias;

@@ -108,8 +108,8 @@ public:
   }
 
 private:
-  /// A step may be impossible without the next one, which takes what it writes: so steps are taken in first and judged
-  /// later. If none of those that follow makes it possible, it is left out and the search begins anew.
+  /// A step may only be possible together with the next one, which takes what it writes. So steps are added first and
+  /// judged later. A step that no later one makes possible is left out, and the search starts again.
   bool search(size_t first) {
     std::vector<size_t> leftOut;
     for (int round = 0; round < kRounds; ++round) {
@@ -226,8 +226,7 @@ private:
     return chain_.has_value();
   }
 
-  /// Whatever reads operand `i` of the step at place `m` gets what the step at place made.first has as output
-  /// made.second.
+  /// Operand `i` of the step at place `m` is taken from the step at place made.first, whose output made.second it is.
   void takeOver(std::vector<RowMember> &members, const std::vector<size_t> &begins, size_t m, size_t i,
                 const std::pair<size_t, size_t> &made) {
     const std::vector<RowPiece> &pieces = piecesOf(steps_[m]), &makers = piecesOf(steps_[made.first]);

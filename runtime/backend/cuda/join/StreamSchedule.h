@@ -52,7 +52,7 @@ struct Segment {
 
 std::vector<Segment> scheduleProgram(const std::vector<StepAccess> &steps, bool collectivesOnHost);
 
-/// What every step of a program reads and writes; `buffers` are their places in the arena.
+/// The bytes that every step of a program reads and writes; `buffers` are their places in the arena.
 std::vector<StepAccess> accessesOf(const plan::Program &program, const std::vector<ByteRange> &buffers);
 
 } // namespace tessera::rt::cuda

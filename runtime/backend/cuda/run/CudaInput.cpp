@@ -25,7 +25,7 @@ Result<std::unique_ptr<InputPath>> CudaInput::create(std::shared_ptr<Device> dev
 }
 
 CudaInput::~CudaInput() {
-  // Nothing may still use what is freed now.
+  // No work may use the memory that is freed now.
   for (int stream : {TESSERA_COPY_STREAM, TESSERA_COMPUTE_STREAM})
     static_cast<void>(device_->finish(stream));
   for (TesseraEvent *event : {arrived_, taken_})

@@ -53,8 +53,8 @@ private:
     std::vector<Segment> segments;
     std::vector<std::vector<TesseraEvent *>> events; // by segment
     std::vector<TesseraGraph *> graphs;              // by segment; null: not recorded
-    // With a timer before and after each wait of the compute stream: a few microseconds each on the device, which is
-    // why not every run has them, and why such runs have graphs of their own.
+    // These graphs have a timer before and after each wait of the compute stream. A timer takes a few microseconds on
+    // the device, so only some runs use these graphs.
     std::vector<std::vector<TesseraEvent *>> timers; // by segment, in pairs
     std::vector<TesseraGraph *> timedGraphs;
     bool measures = false, measured = false; // measures: runs should be measured; measured: the last one was
@@ -97,7 +97,7 @@ private:
   DeviceMemory arena_, scratch_, staging_;
   size_t staged_ = 0;                        // bytes of staging_ that copies may still read
   std::vector<std::vector<Kernel>> kernels_; // by program, step; collectives have no actions
-  // By program: which steps run as one where whole programs are run, and as what, by the step in whose place.
+  // By program: which steps run as one in whole programs, and with which kernel, by the step in whose place it runs.
   std::vector<JoinedProgram> joins_;
   std::vector<std::map<size_t, Kernel>> joined_;
   std::vector<TesseraCode *> codes_; // of the sources

@@ -9,7 +9,7 @@
 namespace tessera::rt::cuda {
 namespace {
 
-/// One of so many runs is measured.
+/// One of kMeasureEvery runs is measured.
 constexpr int64_t kMeasureEvery = 8;
 
 /// How often the compute stream waits for the communication stream.

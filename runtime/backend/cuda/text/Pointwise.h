@@ -22,7 +22,8 @@ namespace tessera::rt::cuda {
 std::string instructionCode(const Instr &instr, plan::DType from, const std::array<std::string, 3> &operands,
                             const std::string &address);
 
-/// A reduction whose result is of type `type`: what it begins with, how it goes on, and its result as memory holds it.
+/// The code of a reduction whose result is of type `type`: its initial value, a step, and its result as stored in
+/// memory.
 std::string neutral(plan::Reduction reduction, plan::DType type);
 std::string combined(plan::Reduction reduction, const std::string &a, const std::string &b);
 std::string finished(plan::DType type, const std::string &sum);

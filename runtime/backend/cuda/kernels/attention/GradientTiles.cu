@@ -1,4 +1,4 @@
-// What both passes of the gradient do with a tile: probabilities, and gradients of scores.
+// Both passes of the gradient turn a tile into probabilities and gradients of scores.
 __device__ inline void probabilities(A (&s)[R][R], const A *statistics, i64 line, i64 first, i64 rows, i64 key0,
                                      i64 keys, const T *bias, int t) {
   const int tx = t % 16, ty = t / 16;

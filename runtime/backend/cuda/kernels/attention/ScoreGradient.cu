@@ -1,4 +1,4 @@
-// From the gradient of the probabilities to that of q k^T.
+// Turns the gradient of the probabilities into that of q k^T.
 extern "C" __global__ void k(const T *__restrict__ probabilities, T *__restrict__ gradient) {
   __shared__ double shared[BLOCK];
   const int t = (int)threadIdx.x;

@@ -62,7 +62,7 @@ __device__ inline void accumulate(A (&o)[R][N], bool transposed, const T *y, i64
   }
 }
 
-// Of every row, over the 16 threads that share it: the same in all of them.
+// The totals of every row over the 16 threads that share it. All of these threads get the same numbers.
 __device__ inline void totals(A (&v)[R], bool largest, Shared &h, int t) {
   const int tx = t % 16, ty = t / 16;
   __syncthreads();
@@ -93,7 +93,7 @@ __device__ inline bool any(bool mine, Shared &h, int t) {
   return all;
 }
 
-// From a product to a score.
+// Turns a product into a score.
 __device__ inline A score(A product, i64 row, i64 key, const T *bias) {
   return (key < inside(row) ? (A)SCALE * product : (A)OUTSIDE) + (A)(BIAS(row * BIAS_ROW + key * BIAS_KEY));
 }
