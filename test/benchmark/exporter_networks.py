@@ -64,7 +64,7 @@ def distance(found, expected):
 
 
 def libraries():
-    """Loads them once, for all rows."""
+    """Loads the libraries once for all rows."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     warnings.simplefilter("ignore")
     import diffusers
@@ -157,7 +157,7 @@ class Row:
 
 
 def measured(name, args, pipe):
-    """Of a fork: sends the row's dictionary after every column, and ends."""
+    """Runs in a fork: sends the row's dictionary after every column, and ends."""
     result = {}
     warnings.simplefilter("ignore")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the exporter talks

@@ -70,7 +70,7 @@ class Faults(Launching):
         return max((int(path.name[5:]) for path in run.glob("step-????????")), default=0)
 
     def check_whole(self, run, reached=0):
-        """What is there under a checkpoint's name is one, and none that was there is gone."""
+        """Every folder with a checkpoint's name is a checkpoint, and none that existed before is gone."""
         for folder in run.glob("step-????????"):
             expect(sums_hold(folder), f"{folder.name} is damaged")
         expect(self.latest(run) >= reached, f"step {reached} is lost: {self.latest(run)} is the last")
@@ -79,7 +79,7 @@ class Faults(Launching):
         expect(self.files(run) == self.reference, "another state than the uninterrupted run's")
 
     def moment(self, run, process):
-        """Waits until something random; half of the time, until a checkpoint is being written."""
+        """Waits until a random moment; half of the time, until a checkpoint is being written."""
         if self.rng.random() < 0.5:
             time.sleep(self.rng.uniform(0, 1.1 * self.seconds))
             return

@@ -155,7 +155,7 @@ def run_torch(what, network, steps):
 
 
 def measured(*command):
-    """Runs a program; what it printed, and its peak memory in MiB."""
+    """Runs a program. Returns what it printed, and its peak memory in MiB."""
     done = subprocess.run(["/usr/bin/time", "-f", "%M", *[str(c) for c in command]], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{command}: {done.stdout}{done.stderr}")

@@ -25,13 +25,13 @@ MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIR
 
 
 class Programs:
-    """What contexts that run the programs have in common."""
+    """The base of contexts that run the programs."""
 
     def __init__(self, args, folder):
         self.bin, self.models, self.folder, self.count = args.bin, args.models, folder, 0
 
     def run(self, *command, code=0):
-        """What the command printed; it must end with this exit code."""
+        """Runs the command, which must end with this exit code, and returns what it printed."""
         env = os.environ | MPI_ENVIRONMENT
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=env, timeout=600)
         text = done.stdout + done.stderr

@@ -86,7 +86,7 @@ def three_steps_and_three_are_six_bit_for_bit(c):
 
 @case
 def any_checkpoint_loads_into_any_plan_of_the_model(c):
-    """Written on four ranks, data parallel or cut in padded blocks; read on others. Losses in double precision."""
+    """Checkpoints of four ranks, data parallel or in padded blocks, are read on other meshes. Losses are in double precision."""
     thirds = pathlib.Path(__file__).parent / "mlp_thirds.json"
     plans = {"one": c.compile("one"), "data4": c.compile("data4", "data=4"),
              "model2": c.compile("model2", "model=2", "auto"),
@@ -166,7 +166,7 @@ def damage_is_one_clear_error(c):
 
 @case
 def a_damaged_latest_checkpoint_falls_back_to_the_one_before(c):
-    """Whichever rank finds the damage; the run ends as the uninterrupted one, and the damaged one makes way."""
+    """Any rank may find the damage. The run ends as the uninterrupted one does, and the damaged checkpoint is renamed."""
     plan = c.compile("plan", "data=2,model=2", "auto")
     straight = c.train(plan, steps=8)
     for file in ("manifest.json", "rank0.safetensors", "rank3.safetensors"):
@@ -188,7 +188,7 @@ def a_damaged_latest_checkpoint_falls_back_to_the_one_before(c):
 
 @case
 def a_second_run_in_the_same_folder_is_refused(c):
-    """Before either has written a checkpoint; as threads, as processes, and under MPI."""
+    """The second run is refused before either has written a checkpoint: as threads, as processes, and under MPI."""
     plan, steps = c.compile("plan", "data=2"), 1000000
     launchers = [((), ()), ((), ("--processes",))] + [(("mpirun", "--oversubscribe", "-n", "2"), ())] * bool(shutil.which("mpirun"))
     for number, (launcher, flags) in enumerate(launchers):
@@ -280,7 +280,7 @@ def another_model_or_optimizer_is_refused_with_a_list(c):
 
 @case
 def a_resumed_run_takes_the_data_s_position_along(c):
-    """Another batch size: the next sample is the one that the run before had not seen."""
+    """With another batch size, the next sample is the first that the run before had not seen."""
     eight, four = c.compile("eight"), c.compile("four", dims=("--dim", "batch=4"))
     c.train(eight, "--checkpoint-dir", c.folder / "run", steps=3)
     text = c.run(c.bin / "tessera-run", four, "--data", c.data, "--steps", 5, "--resume", c.folder / "run",
@@ -346,7 +346,7 @@ def the_tool_turns_checkpoints_into_others(c):
 
 @case
 def ranks_make_the_initial_values_they_hold(c):
-    """The same numbers as stored ones, on any mesh; the parameters are nowhere whole."""
+    """Parameters made by rule equal stored ones on any mesh, and no rank holds them whole."""
     options = ("--init", "torch", "--seed", "3", "--force-init")
     stored = c.compile("stored", "1", "data", *options)
     losses = c.train(stored, steps=3)
@@ -367,7 +367,7 @@ def ranks_make_the_initial_values_they_hold(c):
 
 @case
 def weights_of_another_program_load_by_a_mapping(c):
-    """Other names, other orientation, a head of the plan's own, and a stray tensor."""
+    """The weight set has other names, transposed matrices and a stray tensor, and the head is the plan's own."""
     plan = c.compile("plan", "data=2,model=2", "auto")
     straight = c.train(plan, steps=2)
     own = read_safetensors(plan / "weights.safetensors")

@@ -35,7 +35,7 @@ class Context(Programs):
         return path
 
     def linear(self):
-        """[8, 3, 16, 20] to ten classes."""
+        """A network from images [8, 3, 16, 20] to ten classes."""
         path = self.folder / "linear.onnx"
         tensor = onnx.helper.make_tensor_value_info
         weights = onnx.numpy_helper.from_array(np.random.default_rng(3).normal(0, 0.01, (960, 10)).astype(np.float32), "w")
@@ -54,7 +54,7 @@ class Context(Programs):
 
 
 def tokens(count, words):
-    """Text that can be learned: mostly each token's successor."""
+    """A file of tokens that can be learned: most tokens are followed by their successor."""
     rng = np.random.default_rng(1)
     steps = np.where(rng.random(count) < 0.9, 1, rng.integers(0, words, count))
     return (np.cumsum(steps) % words).astype(np.uint16)

@@ -31,7 +31,7 @@ class Context(Launching):
                     "TESSERA_CACHE_DIR": str(self.bin.parent / "emulated-kernels")}
 
     def device(self, plan, *options, data=None, code=0, **env):
-        """stdout and stderr of a run on the device."""
+        """Runs a plan on the device and returns stdout and stderr."""
         command = [self.bin / "tessera-run", plan, "--data", data or self.data, "--device", "cuda", *options]
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300, env={**self.env, **env})
         expect(done.returncode == code, f"{env} {command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
@@ -44,14 +44,14 @@ class Context(Launching):
         return [json.loads(line)["loss"] for line in log.read_text().splitlines()]
 
     def expected(self, plan, *options, steps=5, data=None):
-        """The same of the CPU."""
+        """The same on the CPU."""
         log = self.folder / "cpu.jsonl"
         log.unlink(missing_ok=True)
         self.run(self.bin / "tessera-run", plan, "--data", data or self.data, "--steps", steps, "--log", log, *options)
         return [json.loads(line)["loss"] for line in log.read_text().splitlines()]
 
     def refused(self, plan, sentence, **env):
-        """One sentence, nothing before it, and a failure."""
+        """The run must fail with one sentence and print nothing before it."""
         said, error = self.device(plan, "--steps", "1", code=1, **env)
         expect(said == "", f"{env}: something was done before\n{said}")
         expect(re.fullmatch(rf"tessera-run: (rank \d: )?{sentence}\n", error), f"{env}: not `{sentence}` but\n{error}")
@@ -234,7 +234,7 @@ def saved(path):
 
 @case
 def convolutions_in_tf32_lie_channels_last(c):
-    """The emulator does not round to TF32: what lies otherwise must give what the CPU gives."""
+    """The emulator does not round to TF32. So tensors with channels last must give what the CPU gives."""
     for mesh, mode in (("1", "data"), ("data=2", "data"), ("data=2,model=2", "auto")):
         plan, data = c.residual(f"net-{mesh}", mesh, mode)
         expected = c.expected(plan, "--save-weights", c.folder / "cpu", data=data)
@@ -337,7 +337,7 @@ def a_recording_that_fails_is_told_and_harmless(c):
 
 @case
 def a_slow_device_is_named(c):
-    """Its kernels take longer, and the other device waits in collectives: in recorded graphs, and step by step."""
+    """The slow device's kernels take longer, and the other device waits in collectives: in recorded graphs, and step by step."""
     plan = c.network(lambda net, x: net.linear(net.linear(x, "first", 4, 8), "second", 8, 4), "--mesh", "data=2", "--mode", "data")
     data = c.numbers(np.ones((5 * BATCH, 4), np.float32))
     log, steps, losses = c.folder / "log.jsonl", 40, []
@@ -363,7 +363,7 @@ def a_slow_device_is_named(c):
 
 @case
 def a_product_with_an_epilogue_is_named_where_it_spoils_a_step(c):
-    """In whole programs the product is never stored; whoever looks for what is not finite must find it all the same."""
+    """In whole programs the product is never stored. The check must still find the infinity in it."""
     plan = c.network(lambda net, x: net.linear(net.linear(x, "first", 4, 8), "second", 8, 4))
     x = np.random.default_rng(5).uniform(1, 2, (5 * BATCH, 4)).astype(np.float32)
     x[2 * BATCH + 3] = 3e38
@@ -389,7 +389,7 @@ def rooted(net, x):
 
 @case
 def what_is_not_finite_is_told_as_on_the_cpu(c):
-    """In inputs, results, gradients, parameters and states; in every precision; by whole programs and by single steps."""
+    """NaNs are found in inputs, results, gradients, parameters and states, in every precision, by programs and by single steps."""
     rng = np.random.default_rng(5)
     rows, bad = 5 * BATCH, 2 * BATCH + 6  # of rank 1
     good = rng.uniform(1, 2, (rows, 4)).astype(np.float32)

@@ -225,7 +225,7 @@ def wait_for(condition, process, what):
 
 
 def start(command):
-    """As a person does: a signal that this script's shell ignores, is not."""
+    """Starts a command as a person's shell does, without ignoring the signals that this script's shell ignores."""
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
 

@@ -40,7 +40,7 @@ def known_options(c):
 
 
 def check_options(c, script):
-    """Those of tessera-run in a shell's script."""
+    """Checks the options that a shell script gives tessera-run."""
     words = shlex.split(script.replace(";", " ; "))
     used = {word for word in words[words.index("tessera-run"):] if word.startswith("--")} | {"--resume"}
     expect("--resume" in script and len(used) > 4, f"options of tessera-run are not found in: {script}")
@@ -55,7 +55,7 @@ def command_of(c, container):
 
 
 def prepare(c):
-    """What a person puts into the volume."""
+    """Writes the files that a person puts into the volume."""
     (c.folder / "job").mkdir()
     c.compile("job/plan")
     for name in ("x.npy", "y.npy"):
@@ -68,7 +68,7 @@ def start(c, command, environment):
 
 
 def trained(c):
-    """The last step in the log; the checkpoint that belongs to it is there."""
+    """The last step in the log. Checks that its checkpoint exists."""
     text = (c.folder / "job" / "log.jsonl").read_text()
     last = max(map(int, re.findall(r'"step": ?(\d+)', text)))
     expect((c.folder / "job" / "run" / f"step-{last:08}").is_dir(), f"no checkpoint of step {last}")

@@ -29,7 +29,7 @@ def table(path, *servers):
 
 
 def all_ranks(c, command, port, ranks=4, more=()):
-    """A process per rank, by environment."""
+    """Starts a process per rank, which learns its rank from the environment."""
     return [c.start(command, rank_environment(r, ranks, "127.0.0.1", port) | dict(more)) for r in range(ranks)]
 
 
@@ -77,7 +77,7 @@ def every_launch_path_has_the_same_bits(c):
 
 
 def mpirun_on(c, hosts):
-    """Two ranks on each. In the place of ssh: the "host" is the namespace."""
+    """Two ranks run on each host. A command that enters the namespace takes the place of ssh."""
     agent = c.folder / "agent"
     agent.write_text('#!/bin/sh\nhost=$1\nshift\nexec ip netns exec "$host" sh -c "$*"\n')
     agent.chmod(0o755)
@@ -128,7 +128,7 @@ def two_hosts_over_every_launch_path(c):
 
 @case
 def an_mpi_rank_that_is_stopped_or_cut_off_is_named(c):
-    """One that is killed is named by mpirun."""
+    """mpirun names a rank that is killed."""
     if not shutil.which("mpirun"):
         return print("skipped: no mpirun")
     log = c.folder / "log.jsonl"
@@ -263,7 +263,7 @@ def ranks_that_do_not_fit_together_are_told_so(c):
 
 @case
 def a_hang_is_dumped_rank_by_rank(c):
-    """One of four is stopped, and silence alone would not be found for long."""
+    """One of four ranks is stopped. Its silence alone would be noticed much later."""
     plan = c.compile()
     log = c.folder / "log.jsonl"
     process = c.start(c.command(plan, 1000000, "--processes", "--step-timeout", 2, "--peer-timeout", 30, "--log", log))
@@ -342,7 +342,7 @@ def restarted_runs_lose_nothing(c):
             return process.poll() is not None
 
         def started():
-            """The processes of an attempt that was not killed yet."""
+            """The processes of an attempt from which no rank was killed yet."""
             now = set() if ended() else set(ranks_of(process.pid).values()) or set(map(int, children.read_text().split()))
             return now if now and not now & before else set()
 
@@ -367,7 +367,7 @@ def restarted_runs_lose_nothing(c):
 
 @case
 def what_would_only_fail_again_is_not_started_again(c):
-    """Errors before the first step at once; one in training after two failures without a new checkpoint."""
+    """A supervisor gives up at once on errors before the first step, and on others after two failures without a new checkpoint."""
     plan = c.compile("plan", "data=2")
     (c.folder / "bad.npy").write_bytes(b"no array")
     run = c.folder / "run"

@@ -26,7 +26,7 @@ def runs(pid):
 
 
 def ranks_of(supervisor):
-    """Process id by rank of a supervisor's children, as far as they run."""
+    """Process ids by rank of those of a supervisor's children that run."""
     found = {}
     try:
         children = pathlib.Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
@@ -44,7 +44,7 @@ def ranks_of(supervisor):
 
 
 def processes_of_ranks(launcher):
-    """The same of a launcher of any kind, mpirun for one: of all processes under it."""
+    """The same for any launcher, such as mpirun: of all processes below it."""
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
         try:
@@ -91,7 +91,7 @@ class Launching(Programs):
         return text
 
     def wait_for_steps(self, log, steps=3):
-        """Until the run that writes this log has done so many."""
+        """Waits until the run that writes this log has done so many steps."""
         self.wait_for(lambda: log.exists() and log.read_text().count("\n") >= steps, f"{steps} steps in {log}")
 
     def wait_for(self, condition, what, seconds=60):
@@ -102,8 +102,8 @@ class Launching(Programs):
 
 
 def free_port():
-    """A port that is free, as is the next one, which ranks take under an agent of torchrun. It is drawn from those below what
-    the system gives to connections: those of other programs would come in between."""
+    """A port that is free, as is the next one, which ranks take under an agent of torchrun. It is drawn from the range below the
+    ports that the system gives to connections: those of other programs would come in between."""
     while True:
         port = random.randrange(12000, 32000, 2)
         try:

@@ -43,7 +43,7 @@ def random_data(c, shape, rows=ROWS):
 
 
 def bf16(x):
-    """To the nearest bfloat16, ties to even."""
+    """Rounds to the nearest bfloat16, ties to even."""
     bits = np.asarray(x, np.float32).view(np.uint32)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
 

@@ -42,7 +42,7 @@ def activations(plan):
 
 
 def deep(path, widths):
-    """Products and tanh, one behind the other."""
+    """A network of products and tanh in alternation."""
     nodes, last = [], "x"
     values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", widths[0]])]
     for i, (rows, columns) in enumerate(zip(widths, widths[1:])):

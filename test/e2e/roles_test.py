@@ -50,7 +50,7 @@ class Context(Programs):
         return path
 
     def trained(self, model, *options, x=None, mesh="data=2", steps=3):
-        """The weights after some steps towards zero, what was printed, and the losses."""
+        """Trains some steps towards zero. Returns the weights, what was printed, and the losses."""
         x = self.x if x is None else x
         np.save(self.folder / "x.npy", x)
         plan, weights, log = (self.folder / f"{name}{self.count}" for name in ("plan", "weights.safetensors", "log"))

@@ -8,7 +8,7 @@ DTYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64}
 
 
 def read_safetensors(path):
-    """The format by its description, without anybody's library."""
+    """Reads the format by its description, without a library."""
     data = path.read_bytes()
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8:8 + length])

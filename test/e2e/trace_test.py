@@ -22,7 +22,7 @@ def spans(found, rank, track):
 
 
 def nanoseconds(event):
-    """Begin and end, as whole numbers: microseconds have three digits behind the point."""
+    """Begin and end as whole nanoseconds: microseconds have three digits behind the point."""
     begin = round(event["ts"] * 1000)
     return begin, begin + round(event["dur"] * 1000)
 
@@ -41,7 +41,7 @@ def expect_nested(found, rank, track):
 
 
 def facts(c, plan):
-    """What the plan sends in a training step, by rank: (collectives, bytes)."""
+    """What every rank sends in a training step of the plan: (collectives, bytes)."""
     report = json.loads(c.run(c.bin / "tessera-dump", plan, "--json"))
     trains = [next(p for p in r["programs"] if p["name"] == "train") for r in report["ranks"]]
     return [(p["num_collectives"], p["bytes_sent"], p["kernels"]) for p in trains]

@@ -61,7 +61,7 @@ def check_file(root, path, arrows):
 
 
 def floors(arrows):
-    """Every room's height: above all that it includes. A circle is an error."""
+    """The floor of every folder, above all folders that it includes. A cycle is an error."""
     height, open_rooms = {}, []
 
     def climb(room):
@@ -85,7 +85,7 @@ def same_part(a, b):
 
 
 def drawing(arrows):
-    """The floors, top first; behind a room those that it includes and that nothing else it includes leads to."""
+    """The drawing, top floor first. A row names the folders that one includes, without those that others of them lead to."""
     height = floors(arrows)
     below = {room: {b for a, b in arrows if a == room and not same_part(a, b)} for room in ROOMS}
 

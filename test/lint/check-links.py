@@ -10,12 +10,12 @@ import sys
 
 
 def prose(text):
-    """Without code: what looks like a link there is none."""
+    """The text without code, in which nothing is a link."""
     return re.sub(r"`[^`\n]*`", "", re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S))
 
 
 def anchor(heading):
-    """As GitHub makes it: "The contest's instances" is #the-contests-instances."""
+    """The anchor that GitHub makes of a heading: "The contest's instances" is #the-contests-instances."""
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").strip().lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 

@@ -45,7 +45,7 @@ class Network:
         return self.node("Gemm", x, self.input(name + ".w", [rows, columns]), self.input(name + ".b", [columns]), name=name)
 
     def linear(self, x, name, rows, columns):
-        """The same for any number of dimensions before the last."""
+        """A dense layer for any number of dimensions before the last."""
         return self.node("Add", self.node("MatMul", x, self.input(name + ".w", [rows, columns]), name=name),
                          self.input(name + ".b", [columns]))
 
@@ -53,7 +53,7 @@ class Network:
         return self.node("LayerNormalization", x, self.input(name + ".s", [hidden]), self.input(name + ".b", [hidden]), axis=-1)
 
     def gelu(self, x):
-        """The exact one."""
+        """The exact GELU."""
         half = self.node("Mul", x, self.constant(0.5, np.float32))
         return self.node("Mul", half, self.node("Add", self.node("Erf", self.node("Mul", x, self.constant(0.5 ** 0.5, np.float32))),
                                                 self.constant(1, np.float32)))
