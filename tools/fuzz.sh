@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 seconds=${1:-60}
 build=${2:-build-fuzz}
 seed=${3:-0} # libFuzzer's 0: any
-targets=(onnx plan manifest safetensors npy solve)
+targets=(onnx plan manifest safetensors npy solve schedule)
 
 tools/install-deps.sh --fuzz
 jobs=${TESSERA_JOBS:-$(nproc)}

@@ -2,6 +2,8 @@
 //
 //   tessera-solve B.json.gz --seconds 60 --threads 2 --output choice.json
 //
+//   tessera-solve --schedule TASKS.json --output starts.json
+//
 // Prints cost, lower bound, gap, memory peak and the search's time; writes the option index of every node as a
 // JSON list. Where nothing fits (proven), or nothing that fits was found in the budget,
 // that is an error; the message says which.
@@ -15,6 +17,9 @@
 #include "strategies/search/Evaluate.h"
 #include "strategies/search/Search.h"
 #include "strategies/space/StrategyGraphIO.h"
+#include "strategies/time/Schedule.h"
+#include "strategies/time/Simulate.h"
+#include "strategies/time/TaskGraphIO.h"
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
 
@@ -27,10 +32,13 @@ using namespace tessera::strategies;
 
 namespace {
 
-tessera::rt::Status writeChoice(const Choice &choice, const std::string &path) {
+/// Bytes of a task graph's file.
+constexpr uint64_t kLargestTaskGraph = uint64_t(1) << 30;
+
+template <typename Numbers> tessera::rt::Status writeNumbers(const Numbers &numbers, const std::string &path) {
   std::string text = "[";
-  for (size_t i = 0; i < choice.size(); ++i)
-    text += (i ? "," : "") + std::to_string(choice[i]);
+  for (size_t i = 0; i < numbers.size(); ++i)
+    text += (i ? "," : "") + std::to_string(numbers[i]);
   text += "]\n";
   return tessera::rt::writeFile(path, text);
 }
@@ -90,20 +98,69 @@ int solve(const std::string &path, SearchOptions options, const std::string &out
     printf(" of %" PRId64, graph->memoryLimit);
   printf("\ntime         %.3f s\n", solution.seconds);
   if (!output.empty())
-    if (tessera::rt::Status status = writeChoice(solution.choice, output); !status) {
+    if (tessera::rt::Status status = writeNumbers(solution.choice, output); !status) {
       tessera::rt::printError("tessera-solve: error: " + status.message());
       return tessera::rt::kExitError;
     }
   return 0;
 }
 
+/// A task graph's start times; the judge has the last word.
+int solveSchedule(const std::string &path, ScheduleOptions options, const std::string &output) {
+  auto fail = [&](const std::string &message) {
+    tessera::rt::printError("tessera-solve: error: " + message);
+    return tessera::rt::kExitError;
+  };
+  tessera::rt::CommandFiles files;
+  files.reads(path);
+  files.writes("--output", output);
+  if (tessera::rt::Status status = files.check(); !status)
+    return fail(status.message());
+  tessera::rt::Result<std::string> text = tessera::rt::readFile(path, kLargestTaskGraph);
+  if (!text)
+    return fail(text.status().message());
+  std::string error;
+  std::optional<TaskGraph> graph = parseTaskGraph(*text, path, error);
+  if (!graph)
+    return fail(error);
+  const auto begin = std::chrono::steady_clock::now();
+  Schedule found = schedule(*graph, options);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  if (found.start.empty() && !graph->tasks.empty())
+    return fail(path + ": found no order of the tasks that fits the memory");
+  Timeline line = simulate(*graph, found.start);
+  if (!line.error.empty())
+    return fail(path + ": the schedule breaks a rule: " + line.error);
+  const double gap = line.makespan ? 100.0 * double(line.makespan - found.lowerBound) / double(line.makespan) : 0;
+  printf("makespan     %" PRId64 "\n", line.makespan);
+  printf("lower bound  %" PRId64 "\n", found.lowerBound);
+  printf("gap          %.4f %%%s\n", gap, found.optimal() ? " (optimal)" : "");
+  for (size_t r = 0; r < graph->resources.size(); ++r)
+    printf("resource     %s: busy %.1f %%\n", tessera::rt::printable(graph->resources[r]).c_str(),
+           line.makespan ? 100.0 * double(line.busy[r]) / double(line.makespan) : 0);
+  for (size_t p = 0; p < graph->pools.size(); ++p) {
+    printf("memory       %s: peak %" PRId64, tessera::rt::printable(graph->pools[p].name).c_str(), line.peak[p]);
+    if (graph->pools[p].limit >= 0)
+      printf(" of %" PRId64, graph->pools[p].limit);
+    printf("\n");
+  }
+  printf("time         %.3f s\n", seconds.count());
+  if (!output.empty())
+    if (tessera::rt::Status status = writeNumbers(found.start, output); !status)
+      return fail(status.message());
+  return 0;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
-  CLI::App app("Chooses one option for every node of a strategy graph.", "tessera-solve");
+  CLI::App app("Chooses one option for every node of a strategy graph, or start times for a task graph.",
+               "tessera-solve");
   std::string path, output;
   SearchOptions options;
-  app.add_option("FILE", path, "strategy graph, JSON, plain or gzip")->required();
+  bool isSchedule = false;
+  app.add_option("FILE", path, "strategy graph, JSON, plain or gzip; with --schedule a task graph, JSON")->required();
+  app.add_flag("--schedule", isSchedule, "FILE is a task graph: find when every task starts");
   app.add_option("--seconds", options.seconds, "time budget, reading included")
       ->check(tessera::between(0.0, 1e6))
       ->capture_default_str();
@@ -121,11 +178,15 @@ int main(int argc, char **argv) {
       ->check(CLI::IsMember(searcherNames()))
       ->capture_default_str();
   app.add_flag("--verbose", options.log, "tell on stderr what the searcher does, with seconds and work");
-  app.add_option("--output", output, "file for the choice: a JSON list of option indices");
+  app.add_option("--output", output, "file for the choice: a JSON list of option indices, or of start times");
   if (std::optional<int> exitCode = tessera::parseCommandLine(app, argc, argv))
     return *exitCode;
   options.stop = &tessera::rt::stopOnInterrupt("tessera-solve");
-  const int code = solve(path, options, output);
+  ScheduleOptions times{.work = options.work > 0 ? options.work : options.seconds,
+                        .seconds = options.seconds,
+                        .seed = uint64_t(options.seed),
+                        .stop = options.stop};
+  const int code = isSchedule ? solveSchedule(path, times, output) : solve(path, options, output);
   const int interrupted = tessera::rt::interruptCode();
   if (interrupted && code == 0)
     fprintf(stderr, "tessera-solve: interrupted; this is the best answer so far\n");

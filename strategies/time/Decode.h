@@ -1,0 +1,77 @@
+//===- Decode.h - from orders to start times ------------------------------------------------------===//
+//
+// What schedulers have in common: every resource takes its tasks in a given order, each as early as it can. Where the next
+// task is only short of memory, the first behind it that fits overtakes it, so that most orders are good for something.
+//
+//   Decoder decoder(graph);
+//   Orders orders = decoder.ordersOf(priorities);      // per resource, tasks of high priority first
+//   if (decoder.run(orders))
+//     decoder.start(), decoder.makespan()
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_TIME_DECODE_H
+#define TESSERA_STRATEGIES_TIME_DECODE_H
+
+#include "strategies/time/TaskGraph.h"
+
+#include <utility>
+
+namespace tessera::strategies {
+
+/// Per resource, its tasks.
+using Orders = std::vector<std::vector<int>>;
+
+class Decoder {
+public:
+  /// The graph passes checkTaskGraph and outlives the decoder.
+  explicit Decoder(const TaskGraph &graph);
+
+  /// False: the order lets tasks wait for each other, or for memory that nobody frees.
+  bool run(const Orders &orders);
+  /// As early as possible, without an order: of the tasks that could start, the one with the largest priority. False: what
+  /// has started leaves too little memory.
+  bool greedy(const std::vector<int64_t> &priorities);
+
+  // Of the last run that succeeded.
+  const StartTimes &start() const { return start_; }
+  int64_t makespan() const { return makespan_; }
+  /// The orders in which the tasks really started.
+  Orders orders() const;
+  /// A chain of tasks from the start to the end of everything, each of which waited for the one before: backwards.
+  const std::vector<int> &criticalChain();
+
+private:
+  struct PoolUse {
+    int pool;
+    int64_t bytes, reserved = 0;
+  };
+
+  void reset();
+  bool fits(int task) const;
+  bool isFree(int task) const;
+  void begin(int task, int64_t time);
+  void end(int task, int64_t time);
+  template <typename Pick> bool events(Pick pick);
+
+  const TaskGraph &graph_;
+  // Of the graph, per task.
+  std::vector<std::vector<Need>> later_;
+  std::vector<std::vector<PoolUse>> taken_, made_; // at its start, at its end
+  std::vector<std::vector<int>> uses_;             // buffers
+  std::vector<int> users_;                         // per buffer
+  Orders all_;                                     // per resource, in the order of the graph
+  // Of the run.
+  StartTimes start_;
+  int64_t makespan_ = 0;
+  size_t done_ = 0;
+  std::vector<int> open_, usersLeft_, cause_, lastOn_, lastFreed_;
+  std::vector<int64_t> readyAt_, held_;
+  std::vector<char> busy_, started_;
+  std::vector<std::pair<int64_t, int>> queue_; // ends (task) and readiness (-1 - task), a heap
+  std::vector<int> loose_;                     // tasks without resources that are ready
+  std::vector<int> chain_;
+};
+
+} // namespace tessera::strategies
+
+#endif

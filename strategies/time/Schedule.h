@@ -1,0 +1,54 @@
+//===- Schedule.h - start times for a task graph --------------------------------------------------===//
+//
+// The schedulers, each in its own file, and what runs them in turn: first the order of the graph, then lists by several
+// priorities, then annealing of the best, until the bound is reached or the work is done. Without a limit of seconds, the
+// same options give the same schedule on every machine.
+//
+//   Schedule s = schedule(graph, {.work = 1.0});
+//   if (s.start.empty())
+//     fail("nothing was found that fits the memory");
+//   s.makespan, s.lowerBound       // equal: proven to be the best
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_TIME_SCHEDULE_H
+#define TESSERA_STRATEGIES_TIME_SCHEDULE_H
+
+#include "strategies/time/TaskGraph.h"
+
+#include <atomic>
+
+namespace tessera::strategies {
+
+class Decoder;
+
+struct ScheduleOptions {
+  double work = 1;      // in 1e9 elementary steps, roughly seconds
+  double seconds = 1e9; // of the clock
+  uint64_t seed = 1;
+  const std::atomic<bool> *stop = nullptr; // ends early
+};
+
+struct Schedule {
+  StartTimes start; // empty: none was found
+  int64_t makespan = 0, lowerBound = 0;
+  bool optimal() const { return !start.empty() && makespan == lowerBound; }
+};
+
+/// Requires a graph that passes checkTaskGraph.
+Schedule schedule(const TaskGraph &graph, const ScheduleOptions &options = {});
+
+/// Keeps the better of the decoder's last run and `best`.
+void keepBetter(const Decoder &decoder, Schedule &best);
+
+/// Tasks as early as they can start in the order of the graph, and by priorities: the longest path to the end, the same
+/// with what frees memory first, and the order of the graph.
+void scheduleByLists(const TaskGraph &graph, Decoder &decoder, Schedule &best);
+
+/// Simulated annealing over the orders of the best so far: tasks of the critical chain, and others, move on their
+/// resources. Takes `steps` elementary steps.
+void scheduleByAnnealing(const TaskGraph &graph, Decoder &decoder, const ScheduleOptions &options, double steps,
+                         Schedule &best);
+
+} // namespace tessera::strategies
+
+#endif

@@ -1,0 +1,185 @@
+// Schedulers and bound against every order of small problems, and against pipelines whose optima are proven.
+#include "strategies/time/Schedule.h"
+#include "strategies/time/Bound.h"
+#include "strategies/time/Simulate.h"
+#include "strategies/time/TaskGraphIO.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+
+using namespace tessera::strategies;
+
+namespace {
+
+TaskGraph randomGraph(std::mt19937 &random, int tasks) {
+  auto draw = [&](int n) { return int(random() % unsigned(n)); };
+  TaskGraph graph;
+  graph.resources = {"a", "b", "c"};
+  graph.pools = {{"m", draw(3) ? 8 + draw(12) : -1}, {"n", draw(3) ? 8 + draw(12) : -1}};
+  for (int t = 0; t < tasks; ++t) {
+    Task task{"t" + std::to_string(t), 1 + draw(8), {}, {}};
+    if (draw(8))
+      task.resources.push_back(draw(3));
+    if (draw(5) == 0 && !task.resources.empty())
+      task.resources.push_back((task.resources[0] + 1) % 3);
+    for (int before = 0; before < t; ++before)
+      if (draw(4) == 0)
+        task.needs.push_back({before, draw(3) ? 0 : draw(5)});
+    graph.tasks.push_back(std::move(task));
+  }
+  for (int b = 0; b < tasks; ++b) {
+    int maker = draw(tasks);
+    TaskBuffer buffer{draw(2), draw(8), maker, draw(2) == 0, {}};
+    for (int user = maker + 1; user < tasks; ++user)
+      if (draw(3) == 0) {
+        buffer.users.push_back(user);
+        graph.tasks[user].needs.push_back({maker, 0});
+      }
+    graph.buffers.push_back(std::move(buffer));
+  }
+  return graph;
+}
+
+/// The best of every order in which tasks can start: each as early as the rules and those before it allow.
+int64_t bestOfAll(const TaskGraph &graph, std::vector<int> &placed, StartTimes &start, int64_t best) {
+  const int n = int(graph.tasks.size());
+  if (int(placed.size()) == n) {
+    Timeline line = simulate(graph, start);
+    return line.error.empty() && (best < 0 || line.makespan < best) ? line.makespan : best;
+  }
+  for (int t = 0; t < n; ++t) {
+    if (std::find(placed.begin(), placed.end(), t) != placed.end())
+      continue;
+    // Not before the one that started last; at an end of an earlier one, or when it is ready.
+    int64_t from = placed.empty() ? 0 : start[placed.back()];
+    bool ready = true;
+    for (const Need &need : graph.tasks[t].needs) {
+      ready &= std::find(placed.begin(), placed.end(), need.task) != placed.end();
+      from = std::max(from, start[need.task] + graph.tasks[need.task].duration + need.lag);
+    }
+    if (!ready)
+      continue;
+    for (int p : placed)
+      for (int r : graph.tasks[t].resources)
+        if (graph.tasks[p].duration > 0 && graph.tasks[t].duration > 0 &&
+            std::count(graph.tasks[p].resources.begin(), graph.tasks[p].resources.end(), r))
+          from = std::max(from, start[p] + graph.tasks[p].duration);
+    // Memory may ask for a later start: every end of an earlier task is tried.
+    std::vector<int64_t> times = {from};
+    for (int p : placed)
+      if (int64_t end = start[p] + graph.tasks[p].duration; end > from)
+        times.push_back(end);
+    std::sort(times.begin(), times.end());
+    times.erase(std::unique(times.begin(), times.end()), times.end());
+    placed.push_back(t);
+    for (int64_t time : times) {
+      start[t] = time;
+      if (best >= 0 && time + graph.tasks[t].duration >= best)
+        break;
+      best = bestOfAll(graph, placed, start, best);
+    }
+    placed.pop_back();
+  }
+  return best;
+}
+
+/// The pipeline's tasks in the form of ../../../strategies/time/TaskGraph.h.
+TaskGraph pipeline(const nlohmann::json &json) {
+  const int stages = json["p"], batches = json["m"];
+  TaskGraph graph;
+  auto id = [&](int kind, int stage, int batch) { return (kind * stages + stage) * batches + batch; };
+  auto of = [&](const char *key, int stage) { return json[key][size_t(stage)].get<int64_t>(); };
+  const char *kinds[] = {"F", "B", "W"};
+  graph.tasks.resize(size_t(3 * stages * batches));
+  for (int s = 0; s < stages; ++s) {
+    graph.resources.push_back("stage " + std::to_string(s));
+    graph.pools.push_back({"stage " + std::to_string(s), of("limit", s)});
+    for (int b = 0; b < batches; ++b) {
+      for (int kind = 0; kind < 3; ++kind) {
+        Task task{kinds[kind] + std::to_string(s) + "." + std::to_string(b), of(kinds[kind], s), {s}, {}};
+        if (kind > 0)
+          task.needs.push_back({id(kind - 1, s, b)});
+        if (kind == 0 && s > 0)
+          task.needs.push_back({id(0, s - 1, b), of("comm", s - 1)});
+        if (kind == 1 && s + 1 < stages)
+          task.needs.push_back({id(1, s + 1, b), of("comm", s)});
+        if (b > 0) // micro-batches are alike
+          task.needs.push_back({id(kind, s, b - 1)});
+        graph.tasks[size_t(id(kind, s, b))] = std::move(task);
+      }
+      graph.buffers.push_back({s, of("act", s), id(0, s, b), false, {id(1, s, b)}});
+      graph.buffers.push_back({s, of("wact", s), id(1, s, b), true, {id(2, s, b)}});
+    }
+  }
+  return graph;
+}
+
+} // namespace
+
+TEST_CASE("small problems are solved as well as by trying every order") {
+  std::mt19937 random(7);
+  int solved = 0, proven = 0;
+  for (int i = 0; i < 300; ++i) {
+    TaskGraph graph = randomGraph(random, 3 + i % 4);
+    if (!checkTaskGraph(graph).empty())
+      continue;
+    std::vector<int> placed;
+    StartTimes start(graph.tasks.size());
+    int64_t best = bestOfAll(graph, placed, start, -1);
+    Schedule found = schedule(graph, {.work = 0.0005});
+    INFO("problem " << i);
+    if (best < 0) {
+      CHECK(found.start.empty());
+      continue;
+    }
+    CHECK(found.lowerBound <= best);
+    INFO(toJson(graph) << " best " << best);
+    REQUIRE(!found.start.empty());
+    Timeline line = simulate(graph, found.start);
+    CHECK(line.error == "");
+    CHECK(line.makespan == found.makespan);
+    CHECK(found.makespan >= best);
+    ++solved;
+    proven += found.makespan == best;
+  }
+  CHECK(solved > 200);
+  // Tasks without a resource are never delayed, and what a task makes at its end is set aside from its start, unless it
+  // frees as much: that costs the optimum now and then.
+  CHECK(100 * proven >= 98 * solved);
+}
+
+TEST_CASE("pipelines reach their proven optima") {
+  std::ifstream file(TESSERA_TEST_DIR "/pipelines.json");
+  nlohmann::json instances = nlohmann::json::parse(file);
+  REQUIRE(instances.size() == 20);
+  int reached = 0;
+  for (const auto &instance : instances) {
+    TaskGraph graph = pipeline(instance);
+    INFO(instance["name"]);
+    REQUIRE(checkTaskGraph(graph) == "");
+    const auto best = instance["best"].get<int64_t>();
+    Schedule found = schedule(graph, {.work = 0.05});
+    REQUIRE(simulate(graph, found.start).error == "");
+    CHECK(found.lowerBound <= best);
+    CHECK(found.makespan >= best);
+    CHECK(double(found.makespan) <= 1.02 * double(best));
+    reached += found.makespan == best;
+  }
+  CHECK(reached >= 18);
+}
+
+TEST_CASE("the same options give the same schedule, and a stop ends it") {
+  std::mt19937 random(3);
+  TaskGraph graph;
+  do
+    graph = randomGraph(random, 30);
+  while (!checkTaskGraph(graph).empty() || schedule(graph, {.work = 0}).start.empty());
+  CHECK(schedule(graph, {.work = 0.01}).start == schedule(graph, {.work = 0.01}).start);
+  std::atomic<bool> stop = true;
+  Schedule found = schedule(graph, {.work = 1000, .stop = &stop});
+  CHECK(simulate(graph, found.start).error == "");
+}
