@@ -95,7 +95,7 @@ static void addTable(GradientRules &r) {
   const Term g = resultAdjoint(), y = result(), a = operand(0), b = operand(1);
 #define TESSERA_ELEMENTWISE(NAME, TEXT, KIND, OPERANDS, REAL, WHOLE, LOW, HIGH, TOLERANCE, COURSE, GRADIENT)           \
   static_assert(std::tuple_size_v<decltype(column GRADIENT)> ==                                                        \
-                    (rt::ElementwiseCourse::COURSE == rt::ElementwiseCourse::Steps ? 0 : OPERANDS),                    \
+                    (rt::ElementwiseCourse::COURSE == rt::ElementwiseCourse::Steps ? 0 : (OPERANDS)),                  \
                 TEXT " needs one gradient per operand, and none in Steps");                                            \
   addRow<NAME##Op>(r, column GRADIENT);
 #include "runtime/support/Elementwise.def"
