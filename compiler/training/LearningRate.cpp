@@ -8,7 +8,7 @@ using namespace tessera::graph;
 
 namespace tessera::compiler {
 
-Value buildLearningRate(OpWriter &b, const ScheduleOptions &s, double lr, Value step, Type real) {
+Value buildLearningRate(OpWriter &b, const LearningRateOptions &s, double lr, Value step, Type real) {
   b.setName("learning_rate");
   auto scalar = [&](double v) { return b.constant(real, v); };
   Value since = step; // steps since the warm-up ended
@@ -17,18 +17,18 @@ Value buildLearningRate(OpWriter &b, const ScheduleOptions &s, double lr, Value 
 
   Value rate;
   switch (s.kind) {
-  case ScheduleOptions::Constant:
+  case LearningRateOptions::Constant:
     rate = scalar(lr);
     break;
-  case ScheduleOptions::Step: {
+  case LearningRateOptions::Step: {
     Value drops = b.cast(b.div(since, b.integer(s.every)), real); // integers: rounds down
     rate = b.mul(b.binary<PowOp>(scalar(s.gamma), drops), lr);
     break;
   }
-  case ScheduleOptions::Cosine:
-  case ScheduleOptions::Linear: {
+  case LearningRateOptions::Cosine:
+  case LearningRateOptions::Linear: {
     Value t = b.cast(b.binary<MinOp>(since, b.integer(s.steps)), real);
-    if (s.kind == ScheduleOptions::Linear) {
+    if (s.kind == LearningRateOptions::Linear) {
       rate = b.add(b.mul(t, lr * (s.end - 1) / double(s.steps)), lr);
       break;
     }

@@ -14,8 +14,8 @@
 namespace tessera::compiler {
 
 /// The learning rate at `step` (i64, rank 0), as a scalar of the type.
-mlir::Value buildLearningRate(graph::OpWriter &builder, const ScheduleOptions &schedule, double lr, mlir::Value step,
-                              mlir::Type real);
+mlir::Value buildLearningRate(graph::OpWriter &builder, const LearningRateOptions &schedule, double lr,
+                              mlir::Value step, mlir::Type real);
 
 } // namespace tessera::compiler
 

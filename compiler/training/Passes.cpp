@@ -18,7 +18,7 @@ llvm::Expected<TrainingOptions> parseTraining(const BuildTrainingPassOptions &fr
     return error;
   if (llvm::Error error = parseOptimizer(from.optimizer).moveInto(to.optimizer))
     return error;
-  if (llvm::Error error = parseSchedule(from.schedule).moveInto(to.schedule))
+  if (llvm::Error error = parseLearningRate(from.schedule).moveInto(to.schedule))
     return error;
   if (llvm::Error error = parseAuxOutputs(from.auxOutputs).moveInto(to.auxOutputs))
     return error;

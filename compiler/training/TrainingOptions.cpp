@@ -190,23 +190,23 @@ llvm::Expected<OptimizerOptions> parseOptimizer(StringRef text) {
   return o;
 }
 
-llvm::Expected<ScheduleOptions> parseSchedule(StringRef text) {
+llvm::Expected<LearningRateOptions> parseLearningRate(StringRef text) {
   OptionText t("schedule", text);
-  ScheduleOptions o;
+  LearningRateOptions o;
   if (t.name() == "constant") {
-    o.kind = ScheduleOptions::Constant;
+    o.kind = LearningRateOptions::Constant;
   } else if (t.name() == "step") {
-    o.kind = ScheduleOptions::Step;
+    o.kind = LearningRateOptions::Step;
     t.integer("every", 1, "of at least 1", [&](int64_t v) { o.every = v; });
     t.real("gamma", o.gamma, 0, kInf, "of at least 0");
     t.require("every");
   } else if (t.name() == "cosine") {
-    o.kind = ScheduleOptions::Cosine;
+    o.kind = LearningRateOptions::Cosine;
     t.integer("steps", 1, "of at least 1", [&](int64_t v) { o.steps = v; });
     t.real("min", o.min, 0, kInf, "of at least 0");
     t.require("steps");
   } else if (t.name() == "linear") {
-    o.kind = ScheduleOptions::Linear;
+    o.kind = LearningRateOptions::Linear;
     t.integer("steps", 1, "of at least 1", [&](int64_t v) { o.steps = v; });
     t.real("end", o.end, 0, kInf, "of at least 0");
     t.require("steps");

@@ -59,7 +59,7 @@ struct OptimizerOptions {
 
 /// The learning rate at step t = 0, 1, ... With warmup = w > 0 it is lr * (t + 1) / w for t < w. From step w on, t in
 /// the formulas below is t - w.
-struct ScheduleOptions {
+struct LearningRateOptions {
   enum Kind {
     Constant,
     Step,   // lr * gamma^floor(t / every)
@@ -86,7 +86,7 @@ struct AuxOutput { // coefficient * output, added to the loss
 struct TrainingOptions {
   LossOptions loss;
   OptimizerOptions optimizer;
-  ScheduleOptions schedule;
+  LearningRateOptions schedule;
   std::optional<double> clipNorm; // of the global gradient norm
   std::optional<LossScaleOptions> lossScale;
   llvm::SmallVector<AuxOutput> auxOutputs;
@@ -101,7 +101,7 @@ struct TrainingOptions {
 
 llvm::Expected<LossOptions> parseLoss(llvm::StringRef text);
 llvm::Expected<OptimizerOptions> parseOptimizer(llvm::StringRef text);
-llvm::Expected<ScheduleOptions> parseSchedule(llvm::StringRef text);
+llvm::Expected<LearningRateOptions> parseLearningRate(llvm::StringRef text);
 /// Parses a loss scale. nullopt for "none".
 llvm::Expected<std::optional<LossScaleOptions>> parseLossScale(llvm::StringRef text);
 /// "1=0.01,2=0.5": output number = coefficient. Empty: none.

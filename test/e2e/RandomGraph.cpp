@@ -82,7 +82,7 @@ Value Writer::output(RandomGraph &graph) {
   if (chance(20))
     options.clipNorm = 0.5;
   if (chance(20))
-    options.schedule = given(compiler::parseSchedule("cosine:steps=5,warmup=1"));
+    options.schedule = given(compiler::parseLearningRate("cosine:steps=5,warmup=1"));
   bool classes = rankOf(out) >= 2;
   switch (pick(0, classes ? 4 : 2)) {
   case 0:

@@ -80,7 +80,7 @@ void compare(const std::string &optimizer, const std::string &schedule = "consta
   compiler::TrainingOptions options;
   options.loss = llvm::cantFail(compiler::parseLoss("mse"));
   options.optimizer = llvm::cantFail(compiler::parseOptimizer(optimizer));
-  options.schedule = llvm::cantFail(compiler::parseSchedule(schedule));
+  options.schedule = llvm::cantFail(compiler::parseLearningRate(schedule));
   if (clip > 0)
     options.clipNorm = clip;
   options.lossScale = llvm::cantFail(compiler::parseLossScale(lossScale));

@@ -68,16 +68,17 @@ TEST_CASE("optimizers from text") {
 }
 
 TEST_CASE("schedules and additional losses from text") {
-  ScheduleOptions o = llvm::cantFail(parseSchedule("cosine:steps=100,min=0.001,warmup=5"));
-  CHECK(o.kind == ScheduleOptions::Cosine);
+  LearningRateOptions o = llvm::cantFail(parseLearningRate("cosine:steps=100,min=0.001,warmup=5"));
+  CHECK(o.kind == LearningRateOptions::Cosine);
   CHECK(o.steps == 100);
   CHECK(o.min == 0.001);
   CHECK(o.warmup == 5);
-  CHECK(llvm::cantFail(parseSchedule("step:every=30")).gamma == 0.1);
-  CHECK(errorOf(parseSchedule("step")) == "schedule 'step': 'step' needs every=...");
-  CHECK(errorOf(parseSchedule("step:every=0")) ==
+  CHECK(llvm::cantFail(parseLearningRate("step:every=30")).gamma == 0.1);
+  CHECK(errorOf(parseLearningRate("step")) == "schedule 'step': 'step' needs every=...");
+  CHECK(errorOf(parseLearningRate("step:every=0")) ==
         "schedule 'step:every=0': 'every' must be an integer of at least 1, not '0'");
-  CHECK(errorOf(parseSchedule("poly")) == "schedule 'poly': 'poly' is unknown; known: constant, step, cosine, linear");
+  CHECK(errorOf(parseLearningRate("poly")) ==
+        "schedule 'poly': 'poly' is unknown; known: constant, step, cosine, linear");
 
   auto aux = llvm::cantFail(parseAuxOutputs("1=0.01, 3=-2"));
   REQUIRE(aux.size() == 2);
