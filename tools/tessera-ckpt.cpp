@@ -20,8 +20,10 @@
 #include "runtime/support/Printable.h"
 #include "tools/cli/CommandLine.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <sys/resource.h>
 
 using namespace tessera::rt;
 namespace plan = tessera::plan;
@@ -37,11 +39,25 @@ struct CommandLine {
 
 void print(const std::string &line) { std::printf("%s\n", printable(line).c_str()); }
 
+/// How many files of a checkpoint stay open: of two that are read, or of one while another is written.
+size_t openFiles() {
+  constexpr rlim_t most = 8192;
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return 16;
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, most)); // the soft one is for select()
+  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
+  return size_t(std::min(limit.rlim_cur, most) / 3);
+}
+
 Result<Checkpoint> openCheckpoint(const std::string &path) {
   Result<std::string> found = findCheckpoint(path);
   if (!found)
     return found.status();
-  return Checkpoint::open(*found);
+  Result<Checkpoint> checkpoint = Checkpoint::open(*found);
+  if (checkpoint)
+    checkpoint->keepOpen(openFiles());
+  return checkpoint;
 }
 
 Result<std::unique_ptr<TensorSource>> openTensors(const std::string &path) {

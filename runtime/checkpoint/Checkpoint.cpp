@@ -5,8 +5,6 @@
 namespace tessera::rt {
 namespace {
 
-constexpr size_t kOpenFiles = 16; // per reader, since a checkpoint may have thousands
-
 std::string pathIn(const std::string &folder, const Manifest &manifest, size_t file) {
   return folder + "/" + manifest.files[file].name;
 }
@@ -44,7 +42,7 @@ std::optional<TensorType> Checkpoint::typeOf(const std::string &name) const {
 Result<const Safetensors *> Checkpoint::file(size_t index) const {
   auto it = open_.find(index);
   if (it == open_.end()) {
-    if (open_.size() >= kOpenFiles)
+    if (open_.size() >= mostOpen_)
       open_.erase(open_.begin());
     Result<Safetensors> file = Safetensors::open(pathIn(folder_, manifest_, index), manifest_.files[index].sums);
     if (!file)
@@ -102,13 +100,13 @@ Result<CheckpointWriter::Open *> CheckpointWriter::open(size_t index) {
   if (it != open_.end())
     return &it->second;
   const std::string path = pathIn(folder_, manifest_, index);
-  Result<SafetensorsLayout> layout = manifest_.layoutOf(index);
+  std::vector<NamedTensor> held = manifest_.tensorsOf(index);
+  Result<SafetensorsLayout> layout = Manifest::layoutOf(held);
   if (!layout)
     return layout.status().context(path);
   Result<PlacedFile> file = PlacedFile::open(path);
   if (!file)
     return file.status();
-  std::vector<NamedTensor> held = manifest_.tensorsOf(index);
   std::map<std::string, uint64_t> begins;
   for (size_t i = 0; i < held.size(); ++i)
     begins[held[i].name] = layout->begins[i];

@@ -27,6 +27,8 @@ public:
   static Result<Checkpoint> open(const std::string &folder);
 
   const Manifest &manifest() const { return manifest_; }
+  /// How many of its files stay open, with their headers read: one that is opened again costs reading its header again.
+  void keepOpen(size_t files) { mostOpen_ = files; }
   const std::string &path() const override { return folder_; }
   std::vector<std::string> names() const override;
   std::optional<TensorType> typeOf(const std::string &name) const override;
@@ -41,6 +43,7 @@ private:
 
   std::string folder_;
   Manifest manifest_;
+  size_t mostOpen_ = 16; // per reader: there may be a reader per rank, and thousands of files
   mutable std::map<size_t, std::unique_ptr<Safetensors>> open_;
 };
 

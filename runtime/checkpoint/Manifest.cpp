@@ -1,6 +1,7 @@
 // The checksum covers the JSON text in UTF-8 with its members sorted, without white space and without the member
 // "crc32". So a program that only reformats the manifest does not change it.
 #include "runtime/checkpoint/Manifest.h"
+#include "runtime/checkpoint/BlockTables.h"
 #include "runtime/plan/PlanInfo.h"
 
 #include <algorithm>
@@ -12,7 +13,8 @@ namespace {
 
 using Json = nlohmann::json; // sorts members
 
-constexpr int64_t kMaxCount = int64_t(1) << 53; // every JSON reader keeps integers up to here exactly
+constexpr int kVersion = 2;
+constexpr int64_t kMaxCount = int64_t(1) << 53; // what every JSON reader keeps exact
 
 std::string hex(uint32_t value) {
   char text[9];
@@ -143,7 +145,30 @@ Status parseFiles(const Json &list, Manifest &manifest) {
   return Status();
 }
 
-Status parseTensor(const std::string &name, const Json &json, Manifest &manifest) {
+/// The pieces of a tensor that tells each of them: version 1.
+Status parseBlocks(const std::string &what, const Json &blocks, const Manifest &manifest, Manifest::Tensor &tensor) {
+  std::vector<Block> all;
+  std::set<size_t> used;
+  for (const Json &entry : blocks) {
+    Reader b(entry, what + "has a block that ");
+    Manifest::Piece piece;
+    piece.file = size_t(b.count("file"));
+    piece.block.offset = b.counts("offset");
+    piece.block.shape = b.counts("shape");
+    TESSERA_RETURN_IF_ERROR(b.status());
+    if (piece.file >= manifest.files.size() || !used.insert(piece.file).second || !isInside(piece.block, tensor.shape))
+      return Status::error(what + "has a block that lies in no file, in one that has another, or "
+                                  "outside the tensor");
+    all.push_back(piece.block);
+    tensor.pieces.push_back(std::move(piece));
+  }
+  if (Status status = checkTiling(all, tensor.shape); !status)
+    return Status::error(what.substr(0, what.size() - 1) + ": " + status.message());
+  return Status();
+}
+
+Status parseTensor(const std::string &name, const Json &json, const BlockTables &tables, size_t &total,
+                   Manifest &manifest) {
   const std::string what = "tensor " + quoted(name) + " ";
   Reader r(json, what);
   Manifest::Tensor tensor;
@@ -151,7 +176,6 @@ Status parseTensor(const std::string &name, const Json &json, Manifest &manifest
   tensor.type = safetensorsType(r.text("dtype"));
   tensor.shape = r.counts("shape");
   tensor.split = r.counts("split");
-  const Json *blocks = r.list("blocks");
   TESSERA_RETURN_IF_ERROR(r.status());
   if (role == "parameter")
     tensor.role = TensorRole::Parameter;
@@ -165,22 +189,18 @@ Status parseTensor(const std::string &name, const Json &json, Manifest &manifest
     return Status::error(what + "has no sensible type and shape");
   if (tensor.split.size() != tensor.shape.size())
     return Status::error(what + "has a split of another number of dimensions");
-  std::vector<Block> all;
-  std::set<size_t> used;
-  for (const Json &entry : *blocks) {
-    Reader b(entry, what + "has a block that ");
-    Manifest::Piece piece;
-    piece.file = size_t(b.count("file"));
-    piece.block.offset = b.counts("offset");
-    piece.block.shape = b.counts("shape");
-    TESSERA_RETURN_IF_ERROR(b.status());
-    if (piece.file >= manifest.files.size() || !used.insert(piece.file).second || !isInside(piece.block, tensor.shape))
-      return Status::error(what + "has a block that lies in no file, in one that has another of its "
-                                  "blocks, or outside the tensor");
-    all.push_back(piece.block);
-    tensor.pieces.push_back(std::move(piece));
+  if (json.contains("blocks")) {
+    const Json *blocks = r.list("blocks");
+    TESSERA_RETURN_IF_ERROR(r.status());
+    TESSERA_RETURN_IF_ERROR(parseBlocks(what, *blocks, manifest, tensor));
+  } else {
+    Result<std::vector<Manifest::Piece>> pieces = tables.read(json, tensor.shape, manifest.files.size());
+    if (!pieces)
+      return Status::error(what + pieces.status().message());
+    tensor.pieces = std::move(*pieces);
   }
-  TESSERA_RETURN_IF_ERROR(checkTiling(all, tensor.shape).context("tensor " + quoted(name)));
+  if (total += tensor.pieces.size(); total > kMaxPieces)
+    return Status::error("has more than " + std::to_string(kMaxPieces) + " blocks");
   manifest.tensors.emplace(name, std::move(tensor));
   return Status();
 }
@@ -219,8 +239,12 @@ Result<Manifest> parseMembers(const Json &json) {
   TESSERA_RETURN_IF_ERROR(parseFiles(*files, manifest));
   if (!tensors->is_object())
     return Status::error("member 'tensors' is no object");
+  const Result<BlockTables> tables = BlockTables::of(json);
+  if (!tables)
+    return tables.status();
+  size_t pieces = 0;
   for (const auto &[name, tensor] : tensors->items())
-    TESSERA_RETURN_IF_ERROR(parseTensor(name, tensor, manifest));
+    TESSERA_RETURN_IF_ERROR(parseTensor(name, tensor, *tables, pieces, manifest));
   return manifest;
 }
 
@@ -239,13 +263,21 @@ std::vector<NamedTensor> Manifest::tensorsOf(size_t file) const {
   return held;
 }
 
-Result<SafetensorsLayout> Manifest::layoutOf(size_t file) const {
-  // With "format": "pt", Hugging Face's loaders take the names and shapes as PyTorch's.
-  return SafetensorsLayout::of(tensorsOf(file), {{"format", "pt"}});
+std::vector<std::vector<NamedTensor>> Manifest::tensorsByFile() const {
+  std::vector<std::vector<NamedTensor>> held(files.size());
+  for (const auto &[name, tensor] : tensors)
+    for (const Piece &piece : tensor.pieces)
+      held[piece.file].push_back({name, tensor.type, piece.block.shape});
+  return held;
+}
+
+Result<SafetensorsLayout> Manifest::layoutOf(const std::vector<NamedTensor> &held) {
+  // "format": what tells Hugging Face's loaders that these are PyTorch's names and shapes.
+  return SafetensorsLayout::of(held, {{"format", "pt"}});
 }
 
 std::string formatManifest(const Manifest &manifest) {
-  Json json = {{"format", "tessera-checkpoint"}, {"version", 1}, {"producer", manifest.producer}};
+  Json json = {{"format", "tessera-checkpoint"}, {"version", kVersion}, {"producer", manifest.producer}};
   json["model"] = {{"name", manifest.model}, {"hash", manifest.modelHash}};
   json["plan"] = manifest.planId;
   json["mesh"] = Json::array();
@@ -267,22 +299,33 @@ std::string formatManifest(const Manifest &manifest) {
       sums.push_back(hex(sum));
     json["files"].push_back({{"name", file.name}, {"bytes", file.sums.bytes}, {"crc32", std::move(sums)}});
   }
-  Json &tensors = json["tensors"] = Json::object();
+  BlockTables tables;
+  Json tensors = Json::object();
   for (const auto &[name, tensor] : manifest.tensors) {
-    Json blocks = Json::array();
-    for (const Manifest::Piece &piece : tensor.pieces)
-      blocks.push_back({{"file", piece.file}, {"offset", piece.block.offset}, {"shape", piece.block.shape}});
-    tensors[name] = {{"role", roleName(tensor.role)},
-                     {"dtype", safetensorsTypeName(tensor.type)},
-                     {"shape", tensor.shape},
-                     {"split", tensor.split},
-                     {"blocks", std::move(blocks)}};
+    Json entry = {{"role", roleName(tensor.role)},
+                  {"dtype", safetensorsTypeName(tensor.type)},
+                  {"shape", tensor.shape},
+                  {"split", tensor.split}};
+    if (!tables.write(tensor, entry)) {
+      Json &blocks = entry["blocks"] = Json::array();
+      for (const Manifest::Piece &piece : tensor.pieces)
+        blocks.push_back({{"file", piece.file}, {"offset", piece.block.offset}, {"shape", piece.block.shape}});
+    }
+    tensors[name] = std::move(entry);
   }
+  tables.writeTables(json);
+  json["tensors"] = std::move(tensors);
   json["crc32"] = hex(sumOf(json));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 Result<std::string> manifestText(const Manifest &manifest, uint64_t most) {
+  size_t pieces = 0;
+  for (const auto &[name, tensor] : manifest.tensors)
+    pieces += tensor.pieces.size();
+  if (pieces > kMaxPieces)
+    return Status::error("the checkpoint would have " + std::to_string(pieces) + " blocks, of which readers take " +
+                         std::to_string(kMaxPieces) + "; write the tensors whole (--integrated)");
   std::string text = formatManifest(manifest);
   if (text.size() <= most)
     return text;
@@ -300,8 +343,8 @@ Result<Manifest> parseManifest(std::string_view text) {
     return Status::error("is no manifest, or is truncated or damaged: not a JSON object");
   if (auto format = json.find("format"); format == json.end() || *format != "tessera-checkpoint")
     return Status::error("is no manifest of a checkpoint");
-  if (auto version = json.find("version"); version == json.end() || *version != 1)
-    return Status::error("has another format version than 1");
+  if (auto version = json.find("version"); version == json.end() || (*version != 1 && *version != kVersion))
+    return Status::error("has another format version than 1 and " + std::to_string(kVersion));
   auto sum = json.find("crc32");
   std::optional<uint32_t> told = sum == json.end() ? std::nullopt : parseHex(*sum);
   json.erase("crc32");

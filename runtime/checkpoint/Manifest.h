@@ -5,17 +5,20 @@
 // on the mesh that wrote it: a reader asks for blocks of its own. docs/checkpoints.md is the
 // description of the format.
 //
-//   {"format": "tessera-checkpoint", "version": 1, "producer": "tessera-run 0.1.0",
+//   {"format": "tessera-checkpoint", "version": 2, "producer": "tessera-run 0.1.0",
 //    "model": {"name": "mlp.onnx", "hash": "…"}, "plan": "…", "mesh": [["data", 2]],
 //    "position": {"step": 30, "epoch": 1, "sample": 64, "batch": 16},
 //    "data": {"source": "npy:x.npy", "seed": 0, "shuffle": null, "augment": null},
 //    "random": {"generator": "philox4x32-10", "counter": "element", "step": 30},
 //    "files": [{"name": "rank0.safetensors", "bytes": 1000, "crc32": ["0badcafe"]}],
+//    "cuts": [[[0, 4, 8], [0, 4]]], "places": [[0, 1]],       // what tensors have in common (BlockTables.h)
 //    "tensors": {"fc.weight": {"role": "parameter", "dtype": "F32", "shape": [8, 4], "split": [2, 1],
-//                              "blocks": [{"file": 0, "offset": [0, 0], "shape": [4, 4]}, …]}},
+//                              "cuts": 0, "places": 0}},
 //    "crc32": "…"}                              // of the text without this member (Manifest.cpp)
 //
-// The text is not trusted: parseManifest returns only a manifest that is consistent.
+// Version 1 had no tables; each tensor had "blocks": [{"file": 0, "offset": [0, 0], "shape": [4, 4]}, …]. It is read.
+//
+// The text is not trusted: parseManifest returns only what holds together.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_CHECKPOINT_MANIFEST_H
@@ -33,6 +36,8 @@ namespace tessera::rt {
 
 constexpr uint64_t kMaxManifestBytes = uint64_t(64) << 20;
 constexpr size_t kMaxCheckpointFiles = 4096;
+/// Of all tensors together: 600 MB in memory.
+constexpr size_t kMaxPieces = size_t(1) << 22;
 
 /// How far a run was. The next batch is the one that begins at sample `sample` of epoch `epoch`.
 struct RunPosition {
@@ -74,10 +79,12 @@ struct Manifest {
   std::vector<File> files;
   std::map<std::string, Tensor> tensors;
 
-  /// The tensors in a file, in order of their names.
+  /// What a file holds, in order of the names, and that of all files.
   std::vector<NamedTensor> tensorsOf(size_t file) const;
-  /// The places of the tensors in a file.
-  Result<SafetensorsLayout> layoutOf(size_t file) const;
+  std::vector<std::vector<NamedTensor>> tensorsByFile() const;
+  /// Where it lies there.
+  Result<SafetensorsLayout> layoutOf(size_t file) const { return layoutOf(tensorsOf(file)); }
+  static Result<SafetensorsLayout> layoutOf(const std::vector<NamedTensor> &held);
 };
 
 std::string roleName(TensorRole role); // "parameter", "state", "optimizer"

@@ -23,12 +23,14 @@ bool isInside(const Block &block, const std::vector<int64_t> &global) {
 }
 
 std::optional<Block> intersect(const Block &a, const Block &b) {
+  // Of the blocks of hundreds of ranks nearly all are apart.
+  for (size_t d = 0; d < a.offset.size(); ++d)
+    if (std::max(a.offset[d], b.offset[d]) >= std::min(a.offset[d] + a.shape[d], b.offset[d] + b.shape[d]))
+      return std::nullopt;
   Block common = a;
   for (size_t d = 0; d < a.offset.size(); ++d) {
     common.offset[d] = std::max(a.offset[d], b.offset[d]);
     common.shape[d] = std::min(a.offset[d] + a.shape[d], b.offset[d] + b.shape[d]) - common.offset[d];
-    if (common.shape[d] <= 0)
-      return std::nullopt;
   }
   return common;
 }

@@ -55,8 +55,9 @@ Status Checkpointer::snapshot() {
 Status Checkpointer::start(const RunPosition &position, const DataState &data) {
   TESSERA_RETURN_IF_ERROR(finish());
   if (fileBytes_.empty()) {
+    const std::vector<std::vector<NamedTensor>> held = manifest_.tensorsByFile();
     for (size_t file = 0; file < manifest_.files.size(); ++file) {
-      Result<SafetensorsLayout> layout = manifest_.layoutOf(file);
+      Result<SafetensorsLayout> layout = Manifest::layoutOf(held[file]);
       if (!layout)
         return layout.status().context(manifest_.files[file].name);
       fileBytes_.push_back(layout->bytes);

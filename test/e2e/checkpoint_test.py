@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -184,6 +185,47 @@ def a_damaged_latest_checkpoint_falls_back_to_the_one_before(c):
         losses = [json.loads(line)["loss"] for line in (c.folder / "log.jsonl").read_text().splitlines()]
         expect(losses == straight[4:], f"{losses} are not {straight[4:]}")
         expect((folder / "step-00000006.damaged").exists() and sums_hold(folder / "step-00000006"), "not set aside")
+
+
+@case
+def hundreds_of_ranks_write_and_are_read(c):
+    """Every tensor in 512 files; as four ranks have it, and back."""
+    try:
+        from onnx import TensorProto, helper, numpy_helper
+        import onnx
+    except ImportError:
+        return print("skipped: python3-onnx is not installed")
+    ranks, rng, shape = 512, np.random.default_rng(1), helper.make_tensor_value_info
+    weights = {f"w{i}": rng.normal(0, 0.03, (8 if i == 0 else ranks, ranks)).astype(np.float32) for i in range(2)}
+    nodes = [helper.make_node("MatMul", ["xh"[i:i + 1], f"w{i}"], ["hy"[i]], name=f"fc{i}") for i in range(2)]
+    graph = helper.make_graph(nodes, "wide", [shape("x", TensorProto.FLOAT, [4, 8])], [shape("y", TensorProto.FLOAT, [4, ranks])],
+                              [numpy_helper.from_array(value, name) for name, value in weights.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), str(c.folder / "wide.onnx"))
+    (c.folder / "wide.json").write_text(json.dumps([{"op": f"fc{i}", "in": [[1, 1], [1, ranks]]} for i in range(2)]))
+    train = ("--train", "--loss", "mse", "--optimizer", "adam:lr=0.001", "-q")
+    many, four = c.folder / "many", c.folder / "four"
+    c.run(c.bin / "tessera-compile", c.folder / "wide.onnx", "--mesh", f"model={ranks}", "--mode", "semi-auto", "--strategy",
+          c.folder / "wide.json", *train, "-o", many)
+    c.run(c.bin / "tessera-compile", c.folder / "wide.onnx", "--mesh", "data=2,model=2", "--mode", "auto", *train, "-o", four)
+    c.run(c.bin / "tessera-run", many, "--data", "synthetic", "--steps", 1, "--threads", 1, "--checkpoint-dir", c.folder / "run")
+    step = c.folder / "run/step-00000001"
+    expect(len(manifest_of(step)["tensors"]["w1"]["split"]) == 2 and len(list(step.glob("rank*.safetensors"))) == ranks, "not cut")
+    expect((step / "manifest.json").stat().st_size < 100 * ranks, f"a manifest of {(step / 'manifest.json').stat().st_size} bytes")
+    expect(sums_hold(step), "sums")
+    c.run(c.bin / "tessera-ckpt", "verify", step)
+    few = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, few[1]))  # the usual soft limit
+    try:
+        c.run(c.bin / "tessera-ckpt", "split", step, "--plan", four, "-o", c.folder / "as-four")
+        c.run(c.bin / "tessera-ckpt", "split", c.folder / "as-four", "--plan", many, "-o", c.folder / "back")
+        for one, other in ((step, "as-four"), ("back", "as-four"), (step, "back")):
+            c.run(c.bin / "tessera-ckpt", "compare", c.folder / one, c.folder / other)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, few)
+    expect(all((step / file.name).read_bytes() == file.read_bytes() for file in (c.folder / "back").glob("*.safetensors")), "bytes")
+    whole, parts = whole_tensors(step), whole_tensors(c.folder / "as-four")
+    expect(all(np.array_equal(whole[name], parts[name]) for name in whole), "put together by the description")
+    c.run(c.bin / "tessera-run", four, "--data", "synthetic", "--steps", 2, "--resume", step)
 
 
 @case

@@ -1,4 +1,5 @@
 """safetensors files and checkpoints by their descriptions, without the programs that write them."""
+import itertools
 import json
 import zlib
 
@@ -58,8 +59,8 @@ def whole_tensors(folder):
     whole = {}
     for name, tensor in manifest["tensors"].items():
         array = np.zeros(tensor["shape"], DTYPES[tensor["dtype"]])
-        for block in tensor["blocks"]:
-            place = tuple(slice(o, o + s) for o, s in zip(block["offset"], block["shape"]))
-            array[place] = files[block["file"]][name]
+        cuts = [[slice(*ends) for ends in itertools.pairwise(cut)] for cut in manifest["cuts"][tensor["cuts"]]]
+        for place, file in zip(itertools.product(*cuts), manifest["places"][tensor["places"]], strict=True):
+            array[place] = files[file][name]
         whole[name] = array
     return whole
