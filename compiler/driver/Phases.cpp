@@ -205,7 +205,7 @@ llvm::Error emit(Compilation &run, ModuleOp local, ModuleOp whole, const compile
   const bool later = run.options.initAtStart || weights.generatedBytes() > kMaxStoredInit;
   if (later)
     options.generated = &weights;
-  if (llvm::Error e = weights.writeSafetensors(output.file(options.weightsFile), !later))
+  if (llvm::Error e = weights.writeSafetensors(output.file(options.weightsFile), !later, /*durable=*/false))
     return e;
   return compiler::emitPlan(local, whole, options, output.path());
 }

@@ -2,6 +2,7 @@
 
 #include "compiler/import/Weights.h"
 
+#include "runtime/support/File.h"
 #include "runtime/support/InitialValues.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -205,7 +206,7 @@ uint64_t WeightStore::generatedBytes() const {
   return bytes;
 }
 
-Error WeightStore::writeSafetensors(StringRef path, bool generated) const {
+Error WeightStore::writeSafetensors(StringRef path, bool generated, bool durable) const {
   SmallVector<const Weight *> written;
   for (const Weight &weight : weights_)
     if (generated || !weight.isGenerated())
@@ -235,33 +236,24 @@ Error WeightStore::writeSafetensors(StringRef path, bool generated) const {
   while (header.size() % 8 != 0) // the data starts at a multiple of eight
     header.push_back(' ');
 
-  auto file = sys::fs::TempFile::create(path + ".tmp-%%%%%%");
+  rt::Result<rt::AtomicFile> file = rt::AtomicFile::create(path.str());
   if (!file)
-    return createStringError("cannot write '%s': %s", path.str().c_str(), toString(file.takeError()).c_str());
-  Error result = [&]() -> Error {
-    raw_fd_ostream out(file->FD, /*shouldClose=*/false);
-    char length[8];
-    support::endian::write64le(length, header.size());
-    out.write(length, 8);
-    out << header;
-    for (const Weight *weight : written)
-      if (Error error = read(*weight, [&](ArrayRef<char> part) {
-            out.write(part.data(), part.size());
-            return Error::success();
-          }))
-        return error;
-    out.flush();
-    if (std::error_code code = out.error()) {
-      out.clear_error();
-      return createStringError("cannot write '%s': %s", path.str().c_str(), code.message().c_str());
-    }
-    return Error::success();
-  }();
-  if (result)
-    return joinErrors(std::move(result), file->discard());
-  if (Error error = file->keep(path))
-    return createStringError("cannot write '%s': %s", path.str().c_str(), toString(std::move(error)).c_str());
-  return Error::success();
+    return createStringError(file.status().message());
+  auto write = [&](const char *data, size_t bytes) {
+    const rt::Status status = file->write(data, bytes);
+    return status ? Error::success() : createStringError(status.message());
+  };
+  char length[8];
+  support::endian::write64le(length, header.size());
+  if (Error error = write(length, sizeof length))
+    return error;
+  if (Error error = write(header.data(), header.size()))
+    return error;
+  for (const Weight *weight : written)
+    if (Error error = read(*weight, [&](ArrayRef<char> part) { return write(part.data(), part.size()); }))
+      return error;
+  const rt::Status status = file->commit(durable);
+  return status ? Error::success() : createStringError(status.message());
 }
 
 } // namespace tessera::compiler

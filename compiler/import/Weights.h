@@ -67,9 +67,9 @@ public:
   llvm::Expected<std::vector<char>> bytes(llvm::StringRef name) const;
   /// The bytes of all values that follow from rules.
   uint64_t generatedBytes() const;
-  /// Writes to a temporary file beside `path` and renames it when complete. Without `generated`, values that
-  /// follow from rules are left out.
-  llvm::Error writeSafetensors(llvm::StringRef path, bool generated = true) const;
+  /// Writes beside `path` and renames when complete (rt::AtomicFile; `durable` as there). Without `generated`, values
+  /// that follow from rules are left out.
+  llvm::Error writeSafetensors(llvm::StringRef path, bool generated = true, bool durable = true) const;
 
 private:
   std::vector<Weight> weights_;

@@ -4,11 +4,14 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace tessera::rt {
 namespace {
+
+constexpr std::string_view kTemporary = ".tessera-tmp-", kRandomPart = "XXXXXX";
 
 Status systemError(const std::string &path, const std::string &what) {
   return Status::error(path + ": " + what + ": " + std::strerror(errno));
@@ -155,14 +158,48 @@ Status syncDirectory(const std::string &path) {
   return status;
 }
 
+/// A new file beside `target` that nobody takes for abandoned, opened and locked; -1 and errno if there is none.
+static int makeTemporary(const std::string &target, std::string &temporary) {
+  for (;;) {
+    // mkostemp makes a name that nobody else has, in the same folder, so that rename is atomic.
+    temporary = target + std::string(kTemporary) + std::string(kRandomPart);
+    const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
+    if (fd < 0 || ::flock(fd, LOCK_EX) != 0) // where there are no locks, nothing counts as abandoned
+      return fd;
+    struct stat info;
+    if (::fstat(fd, &info) == 0 && info.st_nlink > 0)
+      return fd;
+    ::close(fd); // another has removed it before it had its lock
+  }
+}
+
+/// Removes what processes that were killed have left of this target.
+static void removeAbandoned(const std::string &target) {
+  const std::filesystem::path path(target),
+      parent = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  const std::string start = path.filename().string() + std::string(kTemporary);
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(parent, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (!name.starts_with(start) || name.size() != start.size() + kRandomPart.size())
+      continue;
+    const int fd = ::open(it->path().c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat info;
+    if (fd >= 0 && ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && ::flock(fd, LOCK_EX | LOCK_NB) == 0)
+      ::unlink(it->path().c_str());
+    if (fd >= 0)
+      ::close(fd);
+  }
+}
+
 Result<AtomicFile> AtomicFile::create(const std::string &path) {
   Result<std::string> target = writeTarget(path);
   if (!target)
     return target.status();
-  // mkostemp makes a name that nobody else has, in the same folder, so that rename is atomic.
-  std::string temporary = *target + ".XXXXXX";
+  removeAbandoned(*target);
+  std::string temporary;
   const auto held = Unfinished::hold();
-  int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
+  int fd = makeTemporary(*target, temporary);
   if (fd < 0)
     return systemError(path, "cannot be written");
   mode_t mask = ::umask(0);
@@ -189,14 +226,19 @@ Status AtomicFile::writeAt(uint64_t offset, const void *data, uint64_t bytes) {
   return file_.writeAt(offset, data, bytes);
 }
 
-Status AtomicFile::commit() {
-  TESSERA_RETURN_IF_ERROR(file_.sync());
+Status AtomicFile::commit(bool durable) {
+  if (durable)
+    TESSERA_RETURN_IF_ERROR(file_.sync());
   const auto held = Unfinished::hold();
-  if (::close(std::exchange(file_.fd_, -1)) != 0 || ::rename(temporary_.c_str(), target_.c_str()) != 0) {
+  // Renamed while it is open, and locked.
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
     Status status = systemError(file_.path_, "cannot be given its name");
     ::unlink(temporary_.c_str());
+    ::close(std::exchange(file_.fd_, -1));
     return status;
   }
+  if (::close(std::exchange(file_.fd_, -1)) != 0)
+    return systemError(file_.path_, "cannot be written");
   unfinished_.reset();
   return Status();
 }

@@ -102,7 +102,9 @@ private:
 /// Returns once the names in a directory would survive a loss of power.
 Status syncDirectory(const std::string &path);
 
-/// A file that appears under its name only when it is committed. It replaces a regular file or none (writeTarget).
+/// A file that appears under its name only when it is committed, in the place of a regular file or of none
+/// (writeTarget). Until then it is NAME.tessera-tmp-XXXXXX, locked (flock) as long as its process lives: what a killed
+/// one has left is removed by the next that writes a file of this name.
 class AtomicFile {
 public:
   static Result<AtomicFile> create(const std::string &path);
@@ -120,7 +122,8 @@ public:
   Status write(const void *data, uint64_t bytes);
   /// Rewrites bytes that were written before, or leaves a hole. The next write() goes on where the last write() ended.
   Status writeAt(uint64_t offset, const void *data, uint64_t bytes);
-  Status commit();
+  /// `durable`: it has its name only when it would survive a loss of power.
+  Status commit(bool durable = true);
 
 private:
   AtomicFile(PlacedFile file, std::string temporary, std::string target)
