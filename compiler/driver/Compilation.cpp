@@ -4,11 +4,15 @@
 
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
+#include "runtime/support/Threads.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Threading.h"
+
+#include <algorithm>
 
 using namespace mlir;
 
@@ -23,7 +27,11 @@ Compilation::Compilation(const CompileOptions &options, const Progress &progress
         }
         return success();
       }) {
-  // Errors name their operator. MLIR would add the operator's text, which may be a whole function.
+  // MLIR ends the process where it gets no thread. It takes at most one a function.
+  constexpr unsigned mostFunctions = 8;
+  if (!rt::probeThreads(int(std::min(mostFunctions, llvm::hardware_concurrency().compute_thread_count()))))
+    context.disableMultithreading();
+  // An error names what it is about. The operator's text, a whole function at worst, would hide it.
   context.printOpOnDiagnostic(false);
   context.loadDialect<func::FuncDialect, graph::GraphDialect, dist::DistDialect>();
 }

@@ -1,6 +1,10 @@
 #include "runtime/backend/HostPlan.h"
 
+#include "runtime/backend/Parallel.h"
+#include "runtime/support/Threads.h"
+
 #include <algorithm>
+#include <mutex>
 #include <sys/mman.h>
 
 namespace tessera::rt {
@@ -31,13 +35,27 @@ Result<HostMemory> HostMemory::allocate(size_t bytes) {
   return memory;
 }
 
+/// Starts the threads that the loops of this rank share. OpenMP would end the process where it got none.
+static Status startThreads(int threads) {
+  static std::mutex mutex; // no other rank of this process takes them in between
+  thread_local int started = 1;
+  if (threads <= started)
+    return Status();
+  std::lock_guard lock(mutex);
+  TESSERA_RETURN_IF_ERROR(probeThreads(threads - 1));
+  parallelFor(threads, threads, [](int64_t, int64_t) {});
+  started = threads;
+  return Status();
+}
+
 HostPlan::HostPlan(const plan::Plan &plan, std::string prefix) : ResolvedPlan(plan, std::move(prefix)) {}
 
 Result<std::unique_ptr<LoadedPlan>> HostPlan::load(const plan::Plan &plan, const LoadOptions &options,
                                                    std::string prefix, const Binder &bind,
                                                    const std::vector<Layout> &layouts) {
   TESSERA_RETURN_IF_ERROR(checkArena(plan));
-  // Calls are checked once before memory is allocated, and then resolved to addresses.
+  TESSERA_RETURN_IF_ERROR(startThreads(options.threads));
+  // Checked once before a byte is allocated, then resolved to addresses.
   TESSERA_RETURN_IF_ERROR(resolveCalls(plan, options).status());
   std::unique_ptr<HostPlan> loaded(new HostPlan(plan, std::move(prefix)));
   Result<HostMemory> arena = HostMemory::allocate(plan.arena_bytes() * (options.widen ? 2 : 1));

@@ -21,6 +21,8 @@
 #include <cmath>
 #include <cstdio>
 #include <optional>
+#include <span>
+#include <system_error>
 #include <thread>
 
 using namespace tessera::strategies;
@@ -80,6 +82,22 @@ constexpr double kFoldEntryWork = 4;  // per entry of an edge's matrix
 
 constexpr uint64_t kSeedStride = 1000003; // a prime: the random streams of two small seeds do not meet
 
+/// Runs `work` beside the caller or, where the system gives no thread, now: the result is the same, later.
+template <typename F> std::thread startOrRun(const F &work) {
+  try {
+    return std::thread(work);
+  } catch (const std::system_error &) {
+    work();
+    return {};
+  }
+}
+
+void joinAll(std::span<std::thread> threads) {
+  for (std::thread &thread : threads)
+    if (thread.joinable())
+      thread.join();
+}
+
 class ExactSearch {
 public:
   ExactSearch(const StrategyGraph &graph, const SearchOptions &options) : best_(graph, options), options_(options) {}
@@ -107,10 +125,9 @@ private:
   template <typename F> void beside(std::vector<Neighbourhood> &searches, double share, F bounds) {
     std::vector<std::thread> threads;
     for (size_t t = 1; t < std::min(primal(), searches.size()); ++t)
-      threads.emplace_back([&, t] { search(searches[t], share); });
+      threads.push_back(startOrRun([&, t] { search(searches[t], share); }));
     bounds();
-    for (std::thread &thread : threads)
-      thread.join();
+    joinAll(threads);
   }
   void conclude() { // closes the search: the present problem holds no better answer
     if (best_.found())
@@ -134,8 +151,8 @@ private:
   std::optional<Incumbent> treeBest_;
   std::unique_ptr<Branch> tree_;
   std::thread treeThread_; // joined before a phase ends, so that the course does not depend on the clock
-  bool treeDone_ = false;
-  Cost treeFrom_ = 0;                    // the best answer when the tree was begun
+  bool treeBegun_ = false, treeDone_ = false;
+  Cost treeFrom_ = 0;                    // the best answer when it was begun
   std::vector<double> prices_;           // by Problem::points
   double trial_ = kFirstTrial;           // distance of the next cutoff from the bound, relative
   double narrowness_ = kFirstNarrowness; // of the next focus
@@ -192,10 +209,9 @@ void ExactSearch::improve(const Scope &scope, const FlatProblem &flat, std::vect
   int64_t steps = 0;
   std::vector<std::thread> threads;
   for (size_t t = 1; t < std::min(primal(), searches.size()); ++t)
-    threads.emplace_back([&, t] { search(searches[t], share); });
+    threads.push_back(startOrRun([&, t] { search(searches[t], share); }));
   steps = search(searches[0], share);
-  for (std::thread &thread : threads)
-    thread.join();
+  joinAll(threads);
   best_.work += share;
   size_t winner = 0;
   for (size_t t = 1; t < searches.size(); ++t) {
@@ -365,16 +381,17 @@ void ExactSearch::startTree(const Scope &scope, const FlatProblem &flat, const D
   if (best_.solution.cost < treeBest_->solution.cost)
     treeBest_->solution = best_.solution;
   treeBest_->work = best_.work;
-  if (options_.threads > 1)
-    treeThread_ = std::thread([this, share] { treeDone_ = tree_->run(kTreeSharesBeside * share); });
+  if (treeBegun_ = options_.threads > 1; treeBegun_)
+    treeThread_ = startOrRun([this, share] { treeDone_ = tree_->run(kTreeSharesBeside * share); });
 }
 
 /// True if the tree has proven that there is nothing better than the best answer.
 bool ExactSearch::finishTree(double share) {
   if (!tree_)
     return false;
-  if (treeThread_.joinable()) {
-    treeThread_.join();
+  if (treeBegun_) {
+    joinAll({&treeThread_, 1});
+    treeBegun_ = false;
   } else {
     treeBest_->work = best_.work;
     treeDone_ = tree_->run(kTreeShares * share);
@@ -435,7 +452,7 @@ ExactSearch::Next ExactSearch::phase(Scope &scope, const FlatProblem &flat, Dual
       return Next::Proven;
     // A tree that has begun is only given up if the problem has become much smaller.
     if (dropped * (tree_ ? kExcludedDespiteTree : kExcludedForRound) >= flat.costs.size()) {
-      if (treeThread_.joinable() && finishTree(share))
+      if (treeBegun_ && finishTree(share))
         return Next::Proven;
       tree_.reset();
       scope.problem = std::move(smaller);

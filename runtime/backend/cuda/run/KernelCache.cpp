@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -128,8 +129,11 @@ Result<std::vector<std::string>> compileKernels(const TesseraDeviceApi &api, int
     }
   };
   std::vector<std::thread> helpers;
-  for (int t = 1; t < threads && size_t(t) < sources.size(); ++t)
-    helpers.emplace_back(work);
+  try {
+    for (int t = 1; t < threads && size_t(t) < sources.size(); ++t)
+      helpers.emplace_back(work);
+  } catch (const std::system_error &) { // no more threads: those that are there do it
+  }
   work();
   for (std::thread &helper : helpers)
     helper.join();

@@ -1,0 +1,33 @@
+#include "runtime/support/Threads.h"
+
+#include <latch>
+#include <thread>
+#include <vector>
+
+namespace tessera::rt {
+
+Status probeThreads(int count) {
+  Status status;
+  std::latch asked(1); // all live at once
+  std::vector<std::thread> threads;
+  try {
+    for (int i = 0; i < count; ++i)
+      threads.emplace_back([&] { asked.wait(); });
+  } catch (const std::system_error &e) {
+    status = systemFailure(e);
+  }
+  asked.count_down();
+  for (std::thread &thread : threads)
+    thread.join();
+  return status;
+}
+
+Status systemFailure(const std::system_error &error) {
+  if (error.code() != std::errc::resource_unavailable_try_again)
+    return Status::error(std::string("internal failure: ") + error.what());
+  return Status::error("a thread cannot be started: " + error.code().message() +
+                       "; raise the limit on threads (ulimit -u, or the container's), or use fewer ranks on this "
+                       "machine or fewer --threads");
+}
+
+} // namespace tessera::rt
