@@ -17,6 +17,7 @@
 #include "runtime/support/CommandFiles.h"
 #include "runtime/support/ExitCodes.h"
 #include "runtime/support/Printable.h"
+#include "tools/BackendName.h"
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
 #include "tools/profile/Measure.h"
@@ -147,7 +148,8 @@ int main(int argc, char **argv) {
   app.add_option("--device", c.device, "cpu or cuda: where kernels and collectives are measured")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--add-to", c.add, "Keep what this profile holds and measure the rest")->type_name("FILE");
-  app.add_option("--backend", c.measure.backend, "cpu, cuda or reference (default: as --device says)");
+  app.add_option("--backend", c.measure.backend, "cpu, cuda or reference (default: as --device says)")
+      ->check(tessera::knownBackend());
   app.add_option("--seconds", c.measure.seconds, "Time of one measurement")
       ->check(tessera::between(1e-6, 60.0))
       ->capture_default_str();

@@ -5,18 +5,21 @@
 //   tessera-run plan/ --processes --restarts 3 --checkpoint-dir run ...   # the same without MPI, and watched over
 //
 // Parses the command line, starts the ranks, turns a failure into one line and an exit code: 1 for a
-// failure, 2 for a wrong command line, 3 where --check-numerics stops, 130 after an interrupt.
+// failure, 2 for a wrong command line, 3 where --check-numerics stops, 130 or 143 after an interrupt.
 //
 //===------------------------------------------------------------------------------------------===//
 #include "runtime/checkpoint/Folder.h"
 #include "runtime/comm/mpi/MpiWorld.h"
+#include "runtime/launch/Elastic.h"
 #include "runtime/launch/LaunchContext.h"
 #include "runtime/launch/Launcher.h"
 #include "runtime/launch/Supervisor.h"
 #include "runtime/session/Session.h"
 #include "runtime/support/CommandFiles.h"
 #include "runtime/support/Printable.h"
+#include "runtime/support/Threads.h"
 #include "runtime/support/Version.h"
+#include "tools/BackendName.h"
 #include "tools/NumberRange.h"
 #include "tools/cli/CommandLine.h"
 
@@ -25,6 +28,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
+#include <system_error>
 
 using namespace tessera::rt;
 
@@ -145,7 +149,8 @@ void declare(CLI::App &app, CommandLine &c) {
                "With cuda: let ranks share a device; collectives go through host memory (slow)");
   app.add_flag("--tf32", r.tf32, "With cuda: matrix products and convolutions may round their operands to TF32");
   app.add_flag("--no-graphs", c.noGraphs, "With cuda: launch step by step, record no graphs");
-  app.add_option("--backend", r.backend, "cpu, cuda, reference or null (default: as --device says)");
+  app.add_option("--backend", r.backend, "cpu, cuda, reference or null (default: as --device says)")
+      ->check(tessera::knownBackend());
   app.add_flag("--f64", r.widen, "Compute in double precision what the plan has in single");
   app.add_option("--log", c.log, "One JSON object per step to this file")->type_name("FILE");
   app.add_option("--tensorboard", c.tensorboard, "Event files for TensorBoard in this directory: what --log has")
@@ -397,7 +402,11 @@ int main(int argc, char **argv) {
     complain(status);
     return kExitUsage;
   }
-  status = run(command, argv, result);
+  try {
+    status = run(command, argv, result);
+  } catch (const std::system_error &e) { // a thread that was refused, outside of the ranks' own work
+    status = systemFailure(e);
+  }
   if (!status) {
     complain(status);
     // Where ranks are threads, one of them has failed by itself.
@@ -406,7 +415,7 @@ int main(int argc, char **argv) {
   }
   if (command.exitCode != 0)
     return command.exitCode;
-  if (result.interrupted)
-    return kExitInterrupted;
+  if (result.interrupted != 0)
+    return exitCodeOf(result.interrupted);
   return result.verified ? 0 : 1;
 }

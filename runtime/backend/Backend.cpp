@@ -32,14 +32,17 @@ bool runsOnDevice(std::string_view name) {
   return row && row->onDevice;
 }
 
+std::string backendNames() {
+  std::string names;
+  for (const BackendRow &known : kBackends)
+    names += (names.empty() ? "" : ", ") + std::string(known.name);
+  return names;
+}
+
 Result<std::unique_ptr<Backend>> createBackend(std::string_view name) {
   const BackendRow *row = findBackend(name);
-  if (!row) {
-    std::string names;
-    for (const BackendRow &known : kBackends)
-      names += (names.empty() ? "" : ", ") + std::string(known.name);
-    return Status::error("there is no backend '" + std::string(name) + "'; choose one of " + names);
-  }
+  if (!row)
+    return Status::error("there is no backend '" + std::string(name) + "'; choose one of " + backendNames());
   if (!row->onDevice)
     return row->create(nullptr);
   Result<std::shared_ptr<DeviceModule>> module = DeviceModule::load();

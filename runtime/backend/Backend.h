@@ -108,6 +108,8 @@ struct BackendRow {
 /// The backend of this name, or null.
 const BackendRow *findBackend(std::string_view name);
 bool runsOnDevice(std::string_view name);
+/// Of all backends: "cpu, cuda, null, reference".
+std::string backendNames();
 
 /// The backend of this name, on the first device if it runs on one. Fails if there is none of the name, or no device.
 Result<std::unique_ptr<Backend>> createBackend(std::string_view name);

@@ -1,5 +1,6 @@
 #include "runtime/launch/Launcher.h"
 #include "runtime/comm/threads/ThreadWorld.h"
+#include "runtime/support/Threads.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,27 +9,17 @@
 #include <mutex>
 #include <new>
 #include <sched.h>
-#include <system_error>
 #include <thread>
 #include <unistd.h>
 
 namespace tessera::rt {
 namespace {
 
-std::atomic<int> interrupts{0};
+std::atomic<int> interrupt{0}; // the first signal
 
 extern "C" void onInterrupt(int signal) {
-  if (interrupts.fetch_add(1) > 0) // the second interrupt ends the process at once
+  if (int none = 0; !interrupt.compare_exchange_strong(none, signal)) // asked twice: now
     _exit(128 + signal);
-}
-
-/// Threads are the system's only resource that a rank asks for itself.
-Status systemFailure(const std::system_error &e) {
-  if (e.code() != std::errc::resource_unavailable_try_again)
-    return Status::error(std::string("internal failure: ") + e.what());
-  return Status::error("a thread cannot be started: " + e.code().message() +
-                       "; raise the limit on threads (ulimit -u, or the container's), or use fewer ranks on this "
-                       "machine or fewer --threads");
 }
 
 } // namespace
@@ -105,16 +96,16 @@ void catchInterrupts() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-bool interrupted() { return interrupts.load() > 0; }
+int interrupted() { return interrupt.load(); }
 
-void requestInterrupt() { interrupts.fetch_add(1); }
+void requestInterrupt(int signal) { interrupt.store(signal); }
 
-void clearInterrupt() { interrupts.store(0); }
+void clearInterrupt() { interrupt.store(0); }
 
-Result<bool> anyInterrupted(Communicator &everyone) {
-  int32_t flag = interrupted() ? 1 : 0;
-  TESSERA_RETURN_IF_ERROR(everyone.allReduce(&flag, &flag, 1, plan::I32, plan::MAX));
-  return flag != 0;
+Result<int> anyInterrupted(Communicator &everyone) {
+  int32_t signal = interrupted();
+  TESSERA_RETURN_IF_ERROR(everyone.allReduce(&signal, &signal, 1, plan::I32, plan::MAX));
+  return int(signal);
 }
 
 } // namespace tessera::rt

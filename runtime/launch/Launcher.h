@@ -28,16 +28,17 @@ int availableCores();
 /// With 0, the ranks share all cores that this process may use.
 int threadsPerRank(int localRanks, int localCores = 0);
 
-/// From now on SIGINT and SIGTERM only set a flag; a second one ends the process at once.
+/// From now on SIGINT and SIGTERM are only noted; a second one ends the process at once.
 void catchInterrupts();
-bool interrupted();
-/// Sets the flag as a signal would.
-void requestInterrupt();
-/// Clears the flag before another run.
+/// The signal that was noted first, or 0.
+int interrupted();
+/// Notes a signal as if it had come.
+void requestInterrupt(int signal);
+/// Forgets it: what comes next starts afresh.
 void clearInterrupt();
 
-/// Whether any rank was interrupted. All ranks get the same answer.
-Result<bool> anyInterrupted(Communicator &everyone);
+/// The signal that has interrupted any rank, or 0: the same answer on all ranks.
+Result<int> anyInterrupted(Communicator &everyone);
 
 } // namespace tessera::rt
 

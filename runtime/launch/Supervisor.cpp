@@ -61,9 +61,9 @@ public:
       : options_(options), number_(number), before_(before) {}
 
   Status start();
-  /// Waits until all children have ended. Returns the exit code of the first that failed, or of those that did not.
-  int wait(bool &interrupted);
-  /// The messages of the ranks that failed by themselves.
+  /// Until all have ended: the code of the first that failed, or that of those that did not.
+  int wait(int &interrupted);
+  /// What the ranks that failed by themselves had to say.
   std::string errors() const;
   /// Whether a rank failed in a way that another start would repeat.
   bool lasting() const { return lasting_; }
@@ -73,7 +73,7 @@ public:
 
 private:
   Status spawn(const Child &child, const Socket &listener, const std::string &secret);
-  void reap();
+  void reap(int interrupted);
   void killStopped();
   void signalAll(int signal) {
     for (const Process &process : processes_)
@@ -177,31 +177,33 @@ std::string Attempt::errors() const {
   return text;
 }
 
-void Attempt::reap() {
+void Attempt::reap(int interrupted) {
   for (Process &process : processes_) {
     int status = 0;
     if (process.pid < 0 || waitpid(process.pid, &status, WNOHANG) != process.pid)
       continue;
     process.pid = -1;
-    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    int code = signal ? exitCodeOf(signal) : WEXITSTATUS(status);
+    // A rank that still waits for the others ends by the signal itself.
+    const bool stopped = isInterrupt(code) && (!signal || signal == interrupted);
     const bool ours = (signal == SIGTERM && sentTerm_) || (signal == SIGKILL && sentKill_);
-    if (signal && !ours)
+    if (signal && !ours && !stopped)
       killed_.insert(process.child->rank);
-    else if (code != 0 && code != kExitOther && code != kExitInterrupted)
+    else if (code != 0 && code != kExitOther && !stopped)
       failedRanks_.insert(process.child->rank);
     lasting_ |= code == kExitLasting;
     if (code == kExitOther || code == kExitLasting)
-      code = 1;
-    if (WIFSIGNALED(status) && !failed_)
+      code = kExitError;
+    if (signal && !stopped && !failed_)
       say(nameOf(*process.child) + " was ended by signal " + std::to_string(WTERMSIG(status)) + " (" +
           strsignal(WTERMSIG(status)) + ")");
-    if (code != 0 && code != kExitInterrupted && !failed_) {
+    if (code != 0 && !stopped && !failed_) {
       failed_ = true;
-      code_ = WIFSIGNALED(status) ? 1 : code;
+      code_ = signal ? kExitError : code;
       termAt_ = monotonicSeconds() + kTermSeconds;
       killAt_ = monotonicSeconds() + options_.graceSeconds;
-    } else if (!failed_ && code == kExitInterrupted) {
+    } else if (!failed_ && stopped) {
       code_ = code;
     }
   }
@@ -216,7 +218,7 @@ void Attempt::killStopped() {
     }
 }
 
-int Attempt::wait(bool &interrupted) {
+int Attempt::wait(int &interrupted) {
   sigset_t awaited;
   sigemptyset(&awaited);
   for (int signal : {SIGCHLD, SIGINT, SIGTERM})
@@ -224,19 +226,20 @@ int Attempt::wait(bool &interrupted) {
   auto running = [&] {
     return std::any_of(processes_.begin(), processes_.end(), [](const Process &process) { return process.pid > 0; });
   };
-  while (reap(), running()) {
+  while (reap(interrupted), running()) {
     const timespec pause = {0, 200'000'000};
     siginfo_t info = {};
     const int signal = sigtimedwait(&awaited, &info, &pause);
     if (signal == SIGINT || signal == SIGTERM) {
-      interrupted = true;
-      // A signal from the terminal has reached the children as well, so only others are passed on.
+      if (interrupted == 0)
+        interrupted = signal;
+      // What the terminal sends, it sends to the children as well.
       if (info.si_code != SI_KERNEL)
         signalAll(signal);
     }
     if (failed_)
       killStopped();
-    if (termAt_ > 0 && !interrupted && monotonicSeconds() > termAt_) {
+    if (termAt_ > 0 && interrupted == 0 && monotonicSeconds() > termAt_) {
       sentTerm_ = true;
       signalAll(SIGTERM);
       termAt_ = 0;
@@ -297,8 +300,8 @@ Result<std::string> regroup(SupervisorOptions &options, const Attempt &attempt, 
   return decision->text;
 }
 
-/// Pauses before another start; false where a signal forbids it.
-bool pauseFor(double seconds) {
+/// Until another start; returns the signal that says that there shall be none, else 0.
+int pauseFor(double seconds) {
   sigset_t awaited;
   sigemptyset(&awaited);
   for (int signal : {SIGINT, SIGTERM})
@@ -306,10 +309,10 @@ bool pauseFor(double seconds) {
   const double end = monotonicSeconds() + seconds;
   for (double left = seconds; left > 0; left = end - monotonicSeconds()) {
     const timespec pause = {time_t(left), long((left - double(time_t(left))) * 1e9)};
-    if (sigtimedwait(&awaited, nullptr, &pause) > 0)
-      return false;
+    if (const int signal = sigtimedwait(&awaited, nullptr, &pause); signal > 0)
+      return signal;
   }
-  return true;
+  return 0;
 }
 
 } // namespace
@@ -347,12 +350,12 @@ int supervise(SupervisorOptions options) {
       say(status.message());
       return 1;
     }
-    bool interrupted = false;
+    int interrupted = 0; // by this signal
     const int code = attempt.wait(interrupted);
     if (code == 0 && survivors && hasFirst())
       survivors->end();
-    if (code == 0 || interrupted || number >= options.restarts || code == kExitUsage || code == kExitNumerics ||
-        code == kExitInterrupted)
+    if (code == 0 || interrupted != 0 || number >= options.restarts || code == kExitUsage || code == kExitNumerics ||
+        isInterrupt(code))
       return code;
     if (attempt.lasting() && number == 0) {
       say("not started again: this failure would come again");
@@ -374,8 +377,8 @@ int supervise(SupervisorOptions options) {
       say("not started again: the same failure twice, without a new checkpoint");
       return code;
     }
-    if (!pauseFor(restartPause(failures)))
-      return kExitInterrupted;
+    if (const int signal = pauseFor(restartPause(failures)); signal != 0)
+      return exitCodeOf(signal);
     say("starting again" + where + " (" + std::to_string(number + 1) + " of " + std::to_string(options.restarts) + ")");
   }
 }

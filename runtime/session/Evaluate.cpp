@@ -27,7 +27,7 @@ Status evaluate(Session &s, int64_t step) {
   bool hasLoss = !s.executor.bindings(plan::LOSS, "eval").empty();
   double loss = 0, correct = 0, predictions = 0, begin = now();
   int64_t done = 0;
-  bool stopped = false;
+  int stopped = 0; // by this signal
   for (; done < batches && !stopped; ++done) {
     TESSERA_RETURN_IF_ERROR(feed->next());
     TESSERA_RETURN_IF_ERROR(s.executor.feedStep("eval", step));
@@ -47,7 +47,7 @@ Status evaluate(Session &s, int64_t step) {
       TESSERA_RETURN_IF_ERROR(add(plan::CORRECT, correct));
       TESSERA_RETURN_IF_ERROR(add(plan::PREDICTIONS, predictions));
     }
-    Result<bool> stop = anyInterrupted(s.executor.everyone());
+    Result<int> stop = anyInterrupted(s.executor.everyone());
     if (!stop)
       return stop.status();
     stopped = *stop;

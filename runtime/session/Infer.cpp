@@ -106,12 +106,12 @@ Status infer(Session &s) {
       s.console.transient("batch " + std::to_string(batch + 1) + "/" + std::to_string(batches));
       TESSERA_RETURN_IF_ERROR(s.console.log({{"step", double(batch + 1)}, {"seconds", seconds}}));
     }
-    Result<bool> stop = anyInterrupted(s.executor.everyone());
+    Result<int> stop = anyInterrupted(s.executor.everyone());
     if (!stop)
       return stop.status();
     if (*stop) { // incomplete files never get their names
       if (s.leader())
-        s.result.interrupted = true;
+        s.result.interrupted = *stop;
       return Status();
     }
   }

@@ -78,7 +78,7 @@ struct RunResult {
   int64_t steps = 0;    // run now
   double loss = 0;      // of the last training step, or the mean of an evaluation
   double accuracy = -1; // of an evaluation, if the program counts
-  bool interrupted = false;
+  int interrupted = 0;  // by this signal
   bool verified = true;
   bool notFinite = false; // a step had numbers that are not finite, and the run had to stop; set by every rank
   bool lasting = false;   // a failure before the first step that would repeat itself; set by any rank

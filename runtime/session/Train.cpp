@@ -6,6 +6,7 @@
 #include "runtime/support/File.h"
 #include "runtime/telemetry/RankTimes.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -16,8 +17,9 @@ namespace {
 
 /// The facts that ranks exchange and agree on after a step.
 struct Agreement {
-  bool interrupted = false, checkpointDue = false, checkpointReady = true, bad = false;
-  std::vector<double> seconds; // every rank's own time; empty: not every rank knows its own
+  int interrupted = 0; // by this signal
+  bool checkpointDue = false, checkpointReady = true, bad = false;
+  std::vector<double> seconds; // by rank: that it worked by itself; empty: not every rank knows
 
   static Result<Agreement> on(Communicator &everyone, const RunCheckpoints &checkpoints, bool bad,
                               std::optional<double> seconds) {
@@ -29,7 +31,7 @@ struct Agreement {
     Agreement agreed;
     bool known = true;
     for (size_t r = 0; r < all.size(); r += fields) {
-      agreed.interrupted |= all[r] != 0;
+      agreed.interrupted = std::max(agreed.interrupted, int(all[r]));
       agreed.checkpointDue |= all[r + 1] != 0;
       agreed.checkpointReady &= all[r + 2] == 0;
       agreed.bad |= all[r + 3] != 0;
@@ -165,7 +167,7 @@ Status train(Session &s) {
   }
   double firstLoss = 0;
   int64_t evaluated = -1;
-  bool stopped = false;
+  int stopped = 0; // by this signal
   while (place.step < place.last && !stopped) {
     const double begin = now();
     if (trace)
@@ -245,7 +247,7 @@ Status train(Session &s) {
     TESSERA_RETURN_IF_ERROR(trace->finish());
   // Set on every rank. In a rank that is a process, the exit code tells the supervisor that training has not ended.
   if (stopped)
-    std::atomic_ref(s.result.interrupted).store(true);
+    std::atomic_ref(s.result.interrupted).store(stopped);
   if (s.leader()) {
     if (stopped)
       s.console.line("stopped after step " + std::to_string(place.step));

@@ -133,14 +133,17 @@ public:
               gather(role, "", roleName(role), " after step " + std::to_string(step + 1), compared));
       if (s_.leader())
         TESSERA_RETURN_IF_ERROR(judge(compared, step));
-      Result<bool> stop = anyInterrupted(s_.executor.everyone());
+      Result<int> stop = anyInterrupted(s_.executor.everyone());
       if (!stop)
         return stop.status();
-      if (*stop)
-        return Status::error("interrupted");
+      if (stopped_ = *stop; stopped_ != 0)
+        return Status();
     }
     return Status();
   }
+
+  /// The signal that has ended a run before its end, or 0.
+  int stopped() const { return stopped_; }
 
   void report() {
     if (!s_.leader())
@@ -323,6 +326,7 @@ private:
   std::map<int, std::vector<double>> held_, after_; // parameters and states before and after a step
   std::vector<Compared> all_;
   int64_t steps_ = 0;
+  int stopped_ = 0;
 };
 
 } // namespace
@@ -333,15 +337,18 @@ Status verify(Session &s) {
   const plan::Plan &plan = s.executor.plan();
   // Evaluation runs first, since it reads the weights that training then changes.
   for (const char *name : {"infer", "eval"})
-    if (findProgram(plan, name) >= 0)
+    if (findProgram(plan, name) >= 0 && verifier.stopped() == 0)
       TESSERA_RETURN_IF_ERROR(verifier.run(name, false, 1));
-  if (findProgram(plan, "train") >= 0) {
+  if (findProgram(plan, "train") >= 0 && verifier.stopped() == 0) {
     int64_t steps = s.options.steps > 0 ? s.options.steps : 3;
     TESSERA_RETURN_IF_ERROR(verifier.run("train", true, steps));
     if (s.leader())
       s.result.steps = steps;
   }
-  verifier.report();
+  if (s.leader())
+    s.result.interrupted = verifier.stopped();
+  if (verifier.stopped() == 0)
+    verifier.report();
   return Status();
 }
 

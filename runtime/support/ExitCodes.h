@@ -6,6 +6,8 @@
 #ifndef TESSERA_RUNTIME_SUPPORT_EXITCODES_H
 #define TESSERA_RUNTIME_SUPPORT_EXITCODES_H
 
+#include <csignal>
+
 namespace tessera::rt {
 
 constexpr int kExitError = 1;
@@ -13,9 +15,9 @@ constexpr int kExitError = 1;
 constexpr int kExitUsage = 2;
 /// tessera-run --check-numerics stop met numbers that are not finite.
 constexpr int kExitNumerics = 3;
-/// Ctrl-C ended the program. tessera-run ends so after SIGTERM, too, since it finishes its step first; all other
-/// programs end with 128 and the signal's number.
-constexpr int kExitInterrupted = 130;
+/// Ended by Ctrl-C (130) or SIGTERM (143), at once or, as tessera-run, after a step: as a shell would have it.
+constexpr int exitCodeOf(int signal) { return 128 + signal; }
+constexpr bool isInterrupt(int exitCode) { return exitCode == exitCodeOf(SIGINT) || exitCode == exitCodeOf(SIGTERM); }
 
 /// A rank tells its supervisor that it ended because another rank did, and that it has no fault of its own.
 constexpr int kExitOther = 4;

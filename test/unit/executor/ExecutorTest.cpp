@@ -7,9 +7,11 @@
 #include "test/unit/plan/TrainingPlan.h"
 
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
+#include <set>
 
 using namespace tessera::rt;
 namespace plan = tessera::plan;
@@ -341,16 +343,18 @@ TEST_CASE("an unknown kernel names the step and the rank") {
 TEST_CASE("an interrupt is seen by all ranks in the same step") {
   std::mutex mutex;
   std::vector<int> stopped(3, -1);
+  std::set<int> signals;
   RtStatus status = runRanks(3, [&](World &world) -> RtStatus {
     auto group = world.group({0, 1, 2});
     for (int step = 0;; ++step) {
       if (world.rank() == 1 && step == 4)
-        requestInterrupt();
-      Result<bool> stop = anyInterrupted(**group);
+        requestInterrupt(SIGTERM);
+      Result<int> stop = anyInterrupted(**group);
       if (!stop)
         return stop.status();
-      if (*stop) {
+      if (*stop != 0) {
         std::lock_guard lock(mutex);
+        signals.insert(*stop);
         stopped[size_t(world.rank())] = step;
         return {};
       }
@@ -358,6 +362,7 @@ TEST_CASE("an interrupt is seen by all ranks in the same step") {
   });
   clearInterrupt();
   CHECK(status.ok());
+  CHECK(signals == std::set<int>{SIGTERM});
   CHECK(stopped[0] >= 4);
   CHECK(stopped[1] == stopped[0]);
   CHECK(stopped[2] == stopped[0]);

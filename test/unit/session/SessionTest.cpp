@@ -495,7 +495,7 @@ TEST_CASE("SIGTERM stops all ranks after the step") {
   Fixture f;
   auto [code, text] = stopTraining(f, "", f.writePlan(2), "kill -TERM $pid");
   INFO(text);
-  CHECK(code == 130); // "after an interrupt"
+  CHECK(code == 143);
   CHECK(contains(text, "stopped after step"));
   CHECK_FALSE(listCheckpoints(f.path + "/c").empty());
 }
