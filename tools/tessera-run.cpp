@@ -135,7 +135,9 @@ void declare(CLI::App &app, CommandLine &c) {
       ->check(atLeast(0));
   launch->add_flag("--elastic", l.elastic,
                    "With --restarts: ranks that are killed or stopped are not started again; the "
-                   "model is compiled for those that are left (with --processes or --rank-table)");
+                   "model is compiled for those that are left (with --processes or --rank-table). Under "
+                   "torchrun, mpirun or srun, without --restarts: the model is compiled for the ranks that were "
+                   "started, and the run goes on from the last checkpoint in --checkpoint-dir");
   app.add_option("--step-timeout", r.stepTimeout,
                  "Seconds without any progress after which every rank says where it stands and the "
                  "run ends")
@@ -171,7 +173,9 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_flag("--quiet", c.quiet, "Print errors only");
 }
 
-/// Parses an interval: "100", "30s", "10min", "2h".
+const char *environment(const char *name) { return std::getenv(name); }
+
+/// "100", "30s", "10min", "2h".
 Status parseEvery(const std::string &text, RunOptions &r) {
   size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const std::string unit = text.substr(digits);
@@ -213,8 +217,10 @@ Status complete(CommandLine &c, const CLI::App &app) {
     return Status::error("--share-devices, --tf32 and --no-graphs are for --device cuda");
   if (c.launch.restarts > 0 && r.checkpointDir.empty())
     return Status::error("--restarts needs --checkpoint-dir DIR");
-  if (c.launch.elastic && c.launch.restarts == 0)
-    return Status::error("--elastic needs --restarts N");
+  if (c.launch.elastic && r.checkpointDir.empty())
+    return Status::error("--elastic needs --checkpoint-dir DIR");
+  if (c.launch.elastic && c.launch.restarts == 0 && !startedByLauncher(environment))
+    return Status::error("--elastic needs --restarts N, or a launcher that starts the ranks again");
   if (!c.numerics.empty()) {
     if (r.mode != RunMode::Train)
       return Status::error("--check-numerics is for training");
@@ -319,9 +325,24 @@ Status run(CommandLine &c, char **argv, RunResult &result) {
   if (c.ranks != 0 && c.ranks != ranks && !recompiled)
     return Status::error(c.plan + ": is a plan for " + std::to_string(ranks) + " ranks, not " +
                          std::to_string(c.ranks) + "; compile the model for another mesh");
-  Result<LaunchContext> context = decideLaunch(c.launch, ranks, [](const char *name) { return std::getenv(name); });
+  Result<LaunchContext> context = decideLaunch(c.launch, ranks, environment);
   if (!context)
     return context.status().context(c.plan);
+  if (context->elastic) {
+    Result<Elastic> elastic = Elastic::open(c.plan, c.run.checkpointDir);
+    if (!elastic)
+      return elastic.status().context("--elastic");
+    if (context->ranks != ranks) {
+      Result<std::string> fitting = elastic->fitting(context->ranks);
+      if (!fitting)
+        return fitting.status().context("--elastic");
+      if (plan = readPlanDirectory(*fitting); !plan)
+        return plan.status();
+      ranks = int(plan->ranks.size());
+    }
+    if (!listCheckpoints(c.run.checkpointDir).empty())
+      c.run.resumeDir = c.run.checkpointDir;
+  }
   if (!context->children.empty() || context->transport == Transport::Threads)
     TESSERA_RETURN_IF_ERROR(checkFiles(c, plan->path)); // where ranks are processes, rank 0 checks below
   if (!context->children.empty()) {

@@ -1,5 +1,6 @@
 #include "runtime/launch/Elastic.h"
 
+#include "runtime/support/ExitCodes.h"
 #include "runtime/support/File.h"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +23,9 @@ struct Ended {
   std::string text;
 };
 
-/// Runs a program to its end. Returns its status and the last part of its output.
+std::string planFor(const std::string &folder, int ranks) { return folder + "/plan-" + std::to_string(ranks); }
+
+/// Runs a program to its end; the last of what it wrote.
 Result<Ended> runProgram(const std::vector<std::string> &command) {
   std::vector<char *> arguments;
   for (const std::string &argument : command)
@@ -81,31 +85,66 @@ Result<Elastic> Elastic::open(const std::string &plan, const std::string &folder
   return elastic;
 }
 
+Result<std::optional<Elastic::Refusal>> Elastic::compileFor(const Next &next) const {
+  std::vector<std::string> command = {
+      compiler_, recipe_.model, "--mesh=" + next.mesh, "--mode=" + recipe_.mode, "--output=" + next.plan, "--quiet"};
+  command.insert(command.end(), recipe_.arguments.begin(), recipe_.arguments.end());
+  Result<Ended> ended = runProgram(command);
+  if (!ended)
+    return ended.status();
+  if (ended->status == 0)
+    return std::optional<Refusal>();
+  const bool signal = WIFSIGNALED(ended->status);
+  Refusal refusal{"compiling for the mesh " + next.mesh + " failed: " + ended->text,
+                  signal || WEXITSTATUS(ended->status) != kExitError};
+  if (signal)
+    refusal.why += "ended by signal " + std::to_string(WTERMSIG(ended->status));
+  return std::optional(std::move(refusal));
+}
+
 Result<Elastic::Next> Elastic::compile(int ranks) const {
   TESSERA_RETURN_IF_ERROR(recipe_.checkFiles());
   TESSERA_RETURN_IF_ERROR(makeDirectory(folder_));
   std::string first;
   for (int n = ranks; n > 0; --n) {
-    const std::string mesh = meshFor(recipe_.mesh, n);
-    const Next next = {folder_ + "/plan-" + std::to_string(n), mesh, n,
+    const Next next = {planFor(folder_, n), meshFor(recipe_.mesh, n), n,
                        first.empty() ? "" : "not " + std::to_string(ranks) + ": " + first};
-    std::vector<std::string> command = {
-        compiler_, recipe_.model, "--mesh=" + mesh, "--mode=" + recipe_.mode, "--output=" + next.plan, "--quiet"};
-    command.insert(command.end(), recipe_.arguments.begin(), recipe_.arguments.end());
-    Result<Ended> ended = runProgram(command);
-    if (!ended)
-      return ended.status();
-    if (ended->status == 0)
+    Result<std::optional<Refusal>> refusal = compileFor(next);
+    if (!refusal)
+      return refusal.status();
+    if (!*refusal)
       return next;
-    const std::string why = "compiling for the mesh " + mesh + " failed: " + ended->text;
-    // If the compiler itself failed, and not for this mesh, another mesh would not help.
-    if (!WIFEXITED(ended->status) || WEXITSTATUS(ended->status) != 1)
-      return Status::error(
-          why + (WIFSIGNALED(ended->status) ? "ended by signal " + std::to_string(WTERMSIG(ended->status)) : ""));
+    // A failure of the compiler, and not of this mesh, would only come again.
+    if ((*refusal)->lasting)
+      return Status::error((*refusal)->why);
     if (first.empty())
-      first = why;
+      first = (*refusal)->why;
   }
   return Status::error(first.empty() ? "no rank is left" : first);
+}
+
+Result<std::string> Elastic::fitting(int ranks) const {
+  TESSERA_RETURN_IF_ERROR(makeDirectory(folder_));
+  const Next next = {planFor(folder_, ranks), meshFor(recipe_.mesh, ranks), ranks, ""};
+  // The first that comes compiles; the others wait for it, and find what it has made.
+  const std::string lock = folder_ + "/.plan-" + std::to_string(ranks) + ".lock";
+  const int fd = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0 || ::flock(fd, LOCK_EX) != 0) {
+    const Status status = Status::error(lock + ": cannot be locked: " + std::strerror(errno));
+    if (fd >= 0)
+      ::close(fd);
+    return status;
+  }
+  Recipe wanted = recipe_;
+  wanted.mesh = next.mesh;
+  const Result<Recipe> there = readRecipe(next.plan);
+  Result<std::optional<Refusal>> refusal = std::optional<Refusal>();
+  if (!there || there->format() != wanted.format())
+    refusal = compileFor(next);
+  ::close(fd);
+  if (!refusal)
+    return refusal.status();
+  return *refusal ? Result<std::string>(Status::error((*refusal)->why)) : Result<std::string>(next.plan);
 }
 
 void keepRanks(LaunchContext &context, const std::vector<int> &ranks, const std::string &plan) {

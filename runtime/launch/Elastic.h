@@ -8,12 +8,18 @@
 //   Result<Elastic::Next> next = elastic->compile(3);             // makes run/plan-3 with the mesh data=3,model=1
 //   keepRanks(context, {0, 1, 3}, next->plan);
 //
+// Where a launcher starts other ranks than the plan's, each of them asks for a plan that fits, and one compiles it:
+//
+//   Result<std::string> plan = elastic->fitting(3);               // run/plan-3
+//
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_LAUNCH_ELASTIC_H
 #define TESSERA_RUNTIME_LAUNCH_ELASTIC_H
 
 #include "runtime/launch/LaunchContext.h"
 #include "runtime/plan/Recipe.h"
+
+#include <optional>
 
 namespace tessera::rt {
 
@@ -30,8 +36,18 @@ public:
   static Result<Elastic> open(const std::string &plan, const std::string &folder);
   /// Compiles for `ranks` ranks, or for the next smaller number that the compiler accepts.
   Result<Next> compile(int ranks) const;
+  /// A plan for exactly so many: the one that is there, if it was compiled in the same way. Processes that ask at once,
+  /// on any machine that sees the folder, get the same.
+  Result<std::string> fitting(int ranks) const;
 
 private:
+  /// What the compiler says if it fails, with its exit code.
+  struct Refusal {
+    std::string why;
+    bool lasting = false; // of any number of ranks
+  };
+  Result<std::optional<Refusal>> compileFor(const Next &next) const;
+
   Recipe recipe_;
   std::string compiler_, folder_;
 };

@@ -46,10 +46,13 @@ Status fromEnvironment(LaunchContext &p, int ranks, const Environment &get) {
   const char *address = get("MASTER_ADDR");
   if (!address || !*address)
     return Status::error("MASTER_ADDR is not set in the environment, though RANK is");
+  if (p.elastic)
+    ranks = *size;
   TESSERA_RETURN_IF_ERROR(counted(*size, ranks, "WORLD_SIZE is"));
   if (*rank >= ranks)
     return Status::error("RANK is " + std::to_string(*rank) + ", WORLD_SIZE " + std::to_string(ranks));
   p.tcp.rank = *rank;
+  p.tcp.ranks = p.ranks = ranks;
   p.tcp.address = address;
   p.tcp.port = *port;
   p.tcp.listener = *rank == 0 && *listener != INT32_MAX ? *listener : -1;
@@ -112,6 +115,8 @@ Status fromTable(LaunchContext &p, const std::string &file, int ranks, const Env
 
 Status fromSlurm(LaunchContext &p, const SlurmTask &task, int ranks, const Environment &get) {
   p.transport = Transport::Tcp;
+  if (p.elastic)
+    ranks = task.tasks;
   if (task.tasks != ranks)
     return Status::error("is a plan for " + std::to_string(ranks) + " ranks, but srun started " +
                          std::to_string(task.tasks) + " tasks; start one for each rank (srun -n " +
@@ -127,9 +132,19 @@ Status fromSlurm(LaunchContext &p, const SlurmTask &task, int ranks, const Envir
   if (!port)
     return port.status();
   p.tcp.rank = task.task;
+  p.tcp.ranks = p.ranks = ranks;
   p.tcp.address = told ? address : task.firstNode;
   p.tcp.port = *port;
   return Status();
+}
+
+/// How many processes an MPI launcher has started, before MPI itself is.
+Result<int> mpiProcesses(const Environment &get) {
+  for (const char *name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
+    if (get(name))
+      return numberIn(get, name, INT32_MAX, std::nullopt);
+  return Status::error(
+      "--elastic: this MPI launcher does not say in the environment how many processes it has started");
 }
 
 } // namespace
@@ -141,6 +156,11 @@ void Child::set(const std::string &name, const std::string &value) {
       return;
     }
   environment.push_back({name, value});
+}
+
+bool startedByLauncher(const Environment &get) {
+  const Result<std::optional<SlurmTask>> slurm = SlurmTask::find(get);
+  return (get("RANK") && get("WORLD_SIZE")) || launchedByMpi() || !slurm || *slurm;
 }
 
 Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks, const Environment &get) {
@@ -172,13 +192,27 @@ Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks, cons
     p.localRanks = task->localTasks;
     p.localCores = task->cores;
   }
+  p.elastic = !supervised && options.elastic && options.restarts == 0;
+  p.ranks = ranks;
   if (!supervised && launchedByMpi()) {
     p.transport = Transport::Mpi;
+    if (p.elastic) {
+      Result<int> processes = mpiProcesses(get);
+      if (!processes)
+        return processes.status();
+      p.ranks = *processes;
+    }
     if (options.restarts > 0)
-      return Status::error("--restarts does not work under an MPI launcher, which ends the whole job; start "
-                           "the ranks with --processes, --rank-table or torchrun's variables");
+      return Status::error(options.elastic ? "--elastic goes without --restarts under an MPI launcher: it ends the "
+                                             "whole job, and is to be started again on as many ranks as there are"
+                                           : "--restarts does not work under an MPI launcher, which ends the whole "
+                                             "job; start the ranks with --processes, --rank-table or torchrun's "
+                                             "variables");
     return p;
   }
+  if (!supervised && options.elastic && !p.elastic && (asRank || *slurm))
+    return Status::error("--elastic goes without --restarts where a launcher starts the ranks: it is to start as many "
+                         "again as there are (torchrun --max_restarts, --nnodes 1:4)");
   if (!supervised && !asRank && options.rankTable.empty() && !options.processes)
     for (auto [there, missing] : {std::pair{"RANK", "WORLD_SIZE"}, {"WORLD_SIZE", "RANK"}})
       if (get(there)) // a launcher that lost a variable does not want all ranks as threads
@@ -196,9 +230,9 @@ Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks, cons
   } else if (*slurm) {
     TESSERA_RETURN_IF_ERROR(fromSlurm(p, **slurm, ranks, get));
   }
-  if (!supervised && options.elastic && p.children.empty())
-    return Status::error("--elastic needs ranks that are lost one by one, as processes of one "
-                         "supervisor: give --processes or --rank-table");
+  if (!supervised && options.elastic && !p.elastic && p.children.empty())
+    return Status::error("--elastic needs ranks that are lost one by one, as processes of one supervisor: give "
+                         "--processes or --rank-table");
   if (!supervised && options.restarts > 0 && p.children.empty())
     p.children.push_back({p.transport == Transport::Tcp ? p.tcp.rank : -1, {}});
   return p;

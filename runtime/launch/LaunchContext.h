@@ -30,7 +30,7 @@ struct LaunchOptions {
   bool processes = false;
   std::string rankTable; // a file
   int restarts = 0;
-  bool elastic = false; // a restart may have fewer ranks
+  bool elastic = false; // a restart may be on other ranks
   double rendezvousTimeout = 120, peerTimeout = 10;
 };
 
@@ -49,16 +49,21 @@ struct LaunchContext {
   Transport transport = Transport::Threads;
   TcpOptions tcp;                     // without the plan's id
   int localRank = -1, localRanks = 0; // 0: not known
-  int localCores = 0;                 // the cores that those ranks share; 0: not known
-  std::vector<Child> children;        // not empty: this process supervises these and runs no rank
-  std::vector<std::string> machines;  // with a rank table: by rank, the address of its machine
-  std::string machine;                // and the address of this machine
-  bool ownListener = false;           // the supervisor listens in place of the children's rank 0
-  bool supervised = false;            // a supervisor has started this process
-  int attempt = 0;                    // how often the supervisor has started all ranks before
+  int localCores = 0;                 // which those ranks share; 0: not known
+  std::vector<Child> children;        // not empty: supervise these, run no rank here
+  std::vector<std::string> machines;  // with a rank table: the address of every rank's,
+  std::string machine;                // and of this one
+  bool ownListener = false;           // the supervisor listens for the children's rank 0
+  bool supervised = false;            // a supervisor has started this process,
+  int attempt = 0;                    // and all of them so many times before
+  bool elastic = false;               // a launcher starts the ranks, and starts as many again as there then are,
+  int ranks = 0;                      // now so many
 };
 
-/// `ranks` is the plan's number. A launcher with another number of ranks is an error.
+/// Whether something else than this program starts the ranks: MPI, what sets torchrun's variables, or Slurm.
+bool startedByLauncher(const Environment &get);
+
+/// `ranks` are the plan's. A launcher that counts others is an error, but for --elastic without --restarts.
 Result<LaunchContext> decideLaunch(const LaunchOptions &options, int ranks, const Environment &get);
 
 } // namespace tessera::rt

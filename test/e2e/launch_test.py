@@ -467,6 +467,73 @@ def an_elastic_run_goes_on_without_a_machine(c):
 
 
 @case
+def an_elastic_run_takes_the_ranks_that_a_launcher_starts(c):
+    """torchrun's variables for four ranks, then three, then mpirun with two, or five by variables: every step with the loss of
+    the uninterrupted run."""
+    plan, exact, run, log = c.compile(), ("--f64", "--backend", "reference", "--checkpoint-every", 2), c.folder / "run", c.folder / "log"
+    c.finish(c.start(c.command(plan, 16, *exact, "--log", c.folder / "straight", "--checkpoint-dir", c.folder / "straight-run")))
+    agent = {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_MAX_RESTARTS": "3", "TORCHELASTIC_RUN_ID": "1"}
+
+    def command(steps):
+        return c.command(plan, steps, *exact, "--log", log, "--checkpoint-dir", run, "--elastic")
+
+    for restarts, (ranks, steps) in enumerate(((4, 4), (3, 8), (4, 10))):
+        for process in all_ranks(c, command(steps), free_port(), ranks, agent | {"TORCHELASTIC_RESTART_COUNT": str(restarts)}):
+            c.finish(process)
+    # A plan that is there is taken as it is; one of another recipe is not.
+    made = (run / "plan-3/rank0.plan").stat().st_mtime_ns
+    (run / "plan-2").mkdir()
+    for name in ("rank0.plan", "compile.json"):
+        shutil.copy(run / "plan-3" / name, run / "plan-2" / name)
+    if shutil.which("mpirun"):
+        c.finish(c.start(command(12), prefix=("mpirun", "--oversubscribe", "-n", "2")))
+    for ranks, steps in ((3, 14), (5, 16)):
+        for process in all_ranks(c, command(steps), free_port(), ranks, agent):
+            c.finish(process)
+    expect((run / "plan-3/rank0.plan").stat().st_mtime_ns == made, "a plan was compiled twice")
+    logged, straight = ([json.loads(line) for line in file.read_text().splitlines()] for file in (log, c.folder / "straight"))
+    expect([entry["step"] for entry in logged] == list(range(1, 17)), f"steps: {[entry['step'] for entry in logged]}")
+    for entry, same in zip(logged, straight):
+        expect(abs(entry["loss"] - same["loss"]) <= 1e-9 * abs(same["loss"]), f"{entry} is not {same}")
+    expect(dict(manifest_of(run / "step-00000016")["mesh"]) == {"data": 5, "model": 1}, "the mesh")
+    # What cannot be is one sentence.
+    for process in all_ranks(c, c.command(plan, 20, "--elastic"), free_port(), 1):
+        expect("--elastic needs --checkpoint-dir" in c.finish(process, code=2), "no folder")
+    for process in all_ranks(c, command(20) + ["--restarts", "2"], free_port(), 1):
+        expect("--elastic goes without --restarts where a launcher" in c.finish(process, code=1), "both")
+    if shutil.which("mpirun"):
+        text = c.finish(c.start(command(20) + ["--restarts", "2"], prefix=("mpirun", "-n", "1")), code=1)
+        expect("--elastic goes without --restarts under an MPI launcher" in text, text)
+
+
+@case
+def torchrun_starts_an_elastic_run_again_on_fewer_ranks(c):
+    """Two agents of two ranks; one is killed with its ranks, the other goes on with its own."""
+    if not torchrun_works():
+        return print("skipped: no torchrun that works")
+    plan, run, log, port = c.compile(), c.folder / "run", c.folder / "log", free_port()
+    steps = 1500
+    command = c.command(plan, steps, "--checkpoint-every", 20, "--log", log, "--checkpoint-dir", run, "--elastic", "--peer-timeout", 3)
+    prefix = ("torchrun", "--nnodes", "1:2", "--nproc_per_node", "2", "--max_restarts", "5", "--rdzv_backend", "c10d",
+              "--rdzv_id", "t", "--rdzv_conf", "join_timeout=60,last_call_timeout=5", "--no_python", "--rdzv_endpoint",
+              f"127.0.0.1:{port}", "--")  # or torchrun takes --log for its own
+    agents = [c.start(command, prefix=prefix) for _ in range(2)]
+    c.wait_for_steps(log, 60)
+    # The second agent to come; the first has the store.
+    holds = subprocess.run(["ss", "-Htlnp", f"sport = :{port}"], capture_output=True, text=True).stdout
+    host = next((a for a in agents if f"pid={a.pid}," in holds), agents[0])
+    other = agents[1 - agents.index(host)]
+    for victim in processes_of_ranks(other.pid).values():
+        os.kill(victim, KILL)
+    other.kill()
+    other.communicate()
+    text = c.finish(host, timeout=300)
+    steps_seen = [json.loads(line)["step"] for line in log.read_text().splitlines() if line.endswith("}")]
+    expect(sorted(set(steps_seen)) == list(range(1, steps + 1)) and len(steps_seen) >= steps, text)
+    expect([size for _, size in manifest_of(run / f"step-{steps:08}")["mesh"] if size > 1] == [2], text)
+
+
+@case
 def an_elastic_run_says_what_it_lacks(c):
     model = c.folder / "model.onnx"
     shutil.copy(c.models / "mlp_train.onnx", model)
@@ -478,6 +545,7 @@ def an_elastic_run_says_what_it_lacks(c):
         expect(message in text and text.count("\n") == 1, text)
 
     refused(("--elastic", "--checkpoint-dir", c.folder / "run"), "--elastic needs --restarts", 2)
+    refused(("--elastic", "--restarts", 0), "--elastic needs --checkpoint-dir", 2)
     refused(elastic, "give --processes")
     good = model.read_bytes()
     model.write_bytes(good + b"\0")
