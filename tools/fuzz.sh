@@ -1,17 +1,27 @@
 #!/usr/bin/env bash
 # Runs every fuzz target with libFuzzer (guided by coverage) under the address and undefined-behaviour sanitizers.
-#   tools/fuzz.sh [SECONDS] [BUILD_DIR] [SEED]       default: 60 seconds each, build-fuzz, a random seed
+# Then the programs themselves, built in the same way, on mutated files of every kind and mutated command lines.
+#   tools/fuzz.sh [SECONDS] [BUILD_DIR] [SEED] [TARGET...]      default: 60 seconds each, build-fuzz, a random seed, all
 # With a seed and no corpus from earlier runs the same inputs come in the same order: continuous integration judges a
 # change so; longer hunts leave it out.
 # The corpus starts from test/models, from plans that build/bin/tessera-compile makes where it is built, and from each
 # target's own seeds; it stays in BUILD_DIR/corpus, so that the next run goes on from there. An input that fails stays
-# in BUILD_DIR/findings: run BUILD_DIR/bin/fuzz_TARGET FILE to see it again.
+# in BUILD_DIR/findings: run BUILD_DIR/bin/fuzz_TARGET FILE to see it again. Of the programs (target `tools`), what is
+# printed says how to run a trial again (test/fuzz/tools_fuzz.py).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
 build=${2:-build-fuzz}
 seed=${3:-0} # libFuzzer's 0: any
-targets=(onnx plan manifest safetensors npy solve schedule)
+targets=("${@:4}")
+[[ ${#targets[@]} -gt 0 ]] || targets=(onnx plan manifest safetensors npy solve schedule tools)
+programs=
+for i in "${!targets[@]}"; do
+  [[ ${targets[i]} == tools ]] && programs=1 && unset "targets[$i]"
+done
+targets=("${targets[@]}")
+build_targets=("${targets[@]/#/fuzz_}")
+[[ -n $programs ]] && build_targets+=(tessera-{compile,run,ckpt,dump,solve,profile,opt} fuzz_image)
 
 tools/install-deps.sh --fuzz
 jobs=${TESSERA_JOBS:-$(nproc)}
@@ -21,7 +31,7 @@ cmake --preset fuzz -B "$build" >"$build/configure.log" 2>&1 || {
   cat "$build/configure.log"
   exit 1
 }
-ninja -C "$build" -j"$jobs" "${targets[@]/#/fuzz_}" >"$build/build.log" 2>&1 || {
+ninja -C "$build" -j"$jobs" "${build_targets[@]}" >"$build/build.log" 2>&1 || {
   grep -B2 -A20 -E 'FAILED|error:' "$build/build.log"
   exit 1
 }
@@ -56,4 +66,13 @@ fuzz() { # TARGET
 }
 export -f fuzz
 export build seconds seed
-printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I{} bash -c 'fuzz {}'
+if [[ ${#targets[@]} -gt 0 ]]; then
+  printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I{} bash -c 'fuzz {}'
+fi
+if [[ -n $programs ]]; then
+  mkdir -p "$build/corpus/image"
+  "$build/bin/fuzz_image" --write-seeds "$build/corpus/image"
+  [[ $seed -ne 0 ]] || seed=$RANDOM
+  /usr/bin/python3 test/fuzz/tools_fuzz.py --bin "$build/bin" --seconds "$seconds" --seed "$seed" --jobs "$jobs" \
+    --images "$build/corpus/image" --findings "$build/findings"
+fi
