@@ -4,6 +4,7 @@
 usage: import_test.py --bin DIR --models DIR [CASE...]
 """
 import json
+import pathlib
 
 import numpy as np
 import onnx
@@ -250,6 +251,24 @@ def gradients_of_a_sampled_image(c):
                 ends.append(loss())
             value[at] = kept
             np.testing.assert_allclose(found[name][at], (ends[0] - ends[1]) / 2e-6, rtol=1e-5, atol=1e-6)
+
+
+@case
+def resize_is_pytorchs(c):
+    """Values and gradients of PyTorch 2.15's torch.nn.functional.interpolate in float64, with scales that give no whole
+    extents. resize_values.json holds them: of x = sin(0, 1, ...), and the gradient of sum(y * cos(0, 1, ...))."""
+    wave = lambda f, shape: f(np.arange(np.prod(shape), dtype=np.float64)).reshape(shape).astype(np.float32)
+    x = wave(np.sin, (2, 1, 4, 5))
+    for row in json.loads((pathlib.Path(__file__).parent / "resize_values.json").read_text()):
+        scales = {"scales": np.float32([1, 1] + row["scales"])}
+        said = f"{row['pytorch']} {row['scales']}"
+        resize = lambda of, to: helper.make_node("Resize", [of, "", "scales"], [to], **row["attributes"])
+        for y in c.outputs(c.model([resize("x", "y")], x.shape, opset=18, parameters=scales), x):
+            np.testing.assert_allclose(y, np.reshape(row["y"], row["shape"]), rtol=0, atol=1e-6, err_msg=said)
+        nodes = [resize("p.weight", "r"), helper.make_node("Mul", ["r", "x"], ["rx"]),
+                 helper.make_node("ReduceSum", ["rx"], ["y"], keepdims=0)]
+        found = c.gradients(nodes, wave(np.cos, row["shape"]), {"p.weight": x, **scales})
+        np.testing.assert_allclose(found["p.weight"], np.reshape(row["gradient"], x.shape), rtol=0, atol=1e-6, err_msg=said)
 
 
 def mel(bands, length, rate, low, high):

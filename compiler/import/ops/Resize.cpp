@@ -1,10 +1,13 @@
 //===- Resize.cpp - interpolation as gathers and matrix products ------------------------------===//
 //
-// Linear and cubic interpolation along one dimension is a product with a constant matrix M [out, in] that has at most
-// four non-zeros per row. Nearest neighbour is a gather with constant indices, or a broadcast if every element is
-// repeated equally often. Dimensions are interpolated one after the other.
+// Linear and cubic interpolation along one dimension is a product with a constant matrix M [out, in]
+// of at most four non-zeros per row (more with antialias); nearest neighbour is a gather with constant indices
+// (a broadcast, where every element is simply repeated). Dimensions are treated one after the other.
 //
-// The coordinates are those of ONNX's Resize (coordinate_transformation_mode).
+// Coordinates: ONNX, Resize, coordinate_transformation_mode. Of align_corners there are two readings where the scale
+// gives no whole extent: 4 times 0.6 is 2.4, and the result has 2 elements. ONNX's text, PyTorch and ONNX Runtime put
+// the last of 2 on the last corner; ONNX's reference implementation puts it where the last of 2.4 would be. A file is
+// read by the text, in the function to the letter (ImportOptions::literal) by the reference implementation.
 //
 //===----------------------------------------------------------------------------------------------===//
 
@@ -19,6 +22,7 @@ namespace {
 struct Axis {
   int64_t in, out;
   double scale;
+  double length;             // the extent of the result that align_corners divides by
   double start = 0, end = 1; // of the region of interest, of tf_crop_and_resize
 };
 
@@ -26,7 +30,7 @@ struct Axis {
 struct Interpolation {
   std::string mode, coordinates, rounding;
   double cubic = -0.75;
-  bool excludeOutside = false;
+  bool excludeOutside = false, antialias = false;
   double extrapolation = 0;
 };
 } // namespace
@@ -41,7 +45,11 @@ static std::optional<double> coordinate(llvm::StringRef mode, const Axis &axis, 
   if (mode == "tf_half_pixel_for_nn")
     return (x + 0.5) / axis.scale;
   if (mode == "align_corners")
-    return axis.out > 1 ? x * last / double(axis.out - 1) : 0.0;
+    return axis.length != 1 ? x * last / (axis.length - 1) : 0.0;
+  if (mode == "half_pixel_symmetric") { // the middle of the input is in the middle of the result
+    double beyond = double(axis.out) / (axis.scale * double(axis.in));
+    return double(axis.in) / 2 * (1 - beyond) + (x + 0.5) / axis.scale - 0.5;
+  }
   if (mode == "asymmetric")
     return x / axis.scale;
   if (mode == "tf_crop_and_resize")
@@ -65,17 +73,29 @@ static std::optional<int64_t> nearestIndex(llvm::StringRef mode, const Axis &axi
   return int64_t(std::clamp(r, 0.0, double(axis.in - 1)));
 }
 
-/// Weights of the elements from floor(x) - 1 on (Keys' cubic convolution), or from floor(x) on (linear).
+/// The weight of an element at a distance: a hat, or Keys' cubic convolution.
+static double kernel(const Interpolation &how, double distance) {
+  double d = std::abs(distance), a = how.cubic;
+  if (how.mode != "cubic")
+    return std::max(1 - d, 0.0);
+  if (d <= 1)
+    return ((a + 2) * d - (a + 3)) * d * d + 1;
+  return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+}
+
+/// The weights of the elements from `first` on for the coordinate x: {first, weights}. Where antialias reduces, the
+/// kernel is as many times wider as elements become one, and its weights sum to 1.
 static std::pair<int64_t, std::vector<double>> taps(const Interpolation &how, const Axis &axis, double x) {
-  if (how.mode != "cubic") {
-    x = std::clamp(x, 0.0, double(axis.in - 1));
-    double low = std::floor(x);
-    return {int64_t(low), {1 - (x - low), x - low}};
-  }
-  double low = std::floor(x), t = x - low, a = how.cubic;
-  auto near = [&](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
-  auto far = [&](double d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
-  return {int64_t(low) - 1, {far(t + 1), near(t), near(1 - t), far(2 - t)}};
+  double narrow = how.antialias ? std::min(axis.scale, 1.0) : 1, radius = (how.mode == "cubic" ? 2 : 1) / narrow;
+  auto low = int64_t(std::floor(x)), before = int64_t(std::floor(-radius)) + 1;
+  std::vector<double> weights;
+  double sum = 0;
+  for (int64_t i = before; i < 2 - before; ++i)
+    sum += weights.emplace_back(kernel(how, narrow * (double(low + i) - x)));
+  if (how.antialias)
+    for (double &weight : weights)
+      weight /= sum;
+  return {low + before, std::move(weights)};
 }
 
 /// The matrix M [out, in]. An element beyond the border counts as the border's element, or is left out
@@ -160,15 +180,19 @@ static void resize(Node &n) {
   how.cubic = n.attrFloat("cubic_coeff_a", -0.75);
   how.extrapolation = n.attrFloat("extrapolation_value", 0);
   how.excludeOutside = n.attrInt("exclude_outside", 0) != 0;
-  if (n.attrInt("antialias", 0) != 0 || n.attrString("keep_aspect_ratio_policy", "stretch") != "stretch")
-    n.fail("antialias and keep_aspect_ratio_policy are not supported");
+  how.antialias = n.attrInt("antialias", 0) != 0;
+  std::string policy = n.attrString("keep_aspect_ratio_policy", "stretch");
+  if (policy != "stretch" && policy != "not_larger" && policy != "not_smaller")
+    n.fail("keep_aspect_ratio_policy='" + policy + "' is unknown");
   auto axes = n.attrInts("axes");
   if (n.failed())
     return;
-  if (!isFloat(x.type) || (how.mode != "nearest" && how.mode != "linear" && how.mode != "cubic"))
+  if (how.mode != "nearest" && ((how.mode != "linear" && how.mode != "cubic") || !isFloat(x.type)))
     return (void)n.fail("mode='" + how.mode + "' of " + dtypeName(x.type) +
-                        " is not supported: use nearest, linear or cubic of floating point");
-  if (!coordinate(how.coordinates, {1, 1, 1}, 0))
+                        " is not supported: use nearest, or linear or cubic of floating point");
+  if (how.mode == "nearest" && how.antialias)
+    return (void)n.fail("antialias is for the modes linear and cubic, not for nearest");
+  if (!coordinate(how.coordinates, {1, 1, 1, 1}, 0))
     return (void)n.fail("coordinate_transformation_mode='" + how.coordinates + "' is not supported");
   bool crops = how.coordinates == "tf_crop_and_resize";
   Val roi = crops ? n.in(1) : Val();
@@ -176,13 +200,16 @@ static void resize(Node &n) {
     return (void)n.fail("roi must be known at import");
 
   Shape dims;
-  for (int64_t d = 0; d < x.rank(); ++d)
-    dims.push_back(d);
-  if (axes) {
-    dims = n.axes(*axes, x.rank());
-    if (n.failed() || dims != *axes)
-      return (void)n.fail("axes must be ascending and not negative");
-  }
+  if (axes)
+    for (int64_t d : *axes)
+      dims.push_back(n.axis(d, x.rank()));
+  else
+    for (int64_t d = 0; d < x.rank(); ++d)
+      dims.push_back(d);
+  if (n.failed())
+    return;
+  if (std::set<int64_t>(dims.begin(), dims.end()).size() != dims.size())
+    return (void)n.fail("axes name a dimension twice");
   int scalesAt = early ? 1 : 2;
   std::vector<double> scales;
   std::optional<Shape> sizes;
@@ -203,22 +230,28 @@ static void resize(Node &n) {
   if (scales.size() != dims.size() && (!sizes || sizes->size() != dims.size()))
     return (void)n.fail("scales or sizes are needed for each of the " + llvm::Twine(dims.size()) + " dimensions");
 
+  double common = 0; // the scale of all dimensions that keeps the aspect ratio; 0: each has its own
+  if (sizes && policy != "stretch")
+    for (size_t i = 0; i < dims.size(); ++i) {
+      double own = double((*sizes)[i]) / double(std::max<int64_t>(x.shape[dims[i]], 1));
+      common = i == 0 ? own : policy == "not_larger" ? std::min(common, own) : std::max(common, own);
+    }
+
   // The last dimension that changes carries the node's name.
   std::map<int64_t, Axis> work;
   for (size_t i = 0; i < dims.size(); ++i) {
-    Axis axis{x.shape[dims[i]], 0, 1};
+    Axis axis{x.shape[dims[i]], 0, 1, 1};
     // The scale is a float32, and so is the product: 5 * 1.8f is 9, though 1.8f is less than 1.8.
-    double out = sizes ? double((*sizes)[i]) : std::floor(float(axis.in) * float(scales[i]));
+    double product = common != 0 ? common * double(axis.in)
+                     : sizes     ? double((*sizes)[i])
+                                 : double(float(axis.in) * float(scales[i]));
+    double out = std::floor(common != 0 ? product + 0.5 : product);
     if (!(out >= 1 && out <= 1 << 20) || axis.in > 1 << 20)
       return (void)n.fail("dimension " + llvm::Twine(dims[i]) + " of " + shapeText(x.shape) +
                           " would get an extent that is not possible");
     axis.out = int64_t(out);
-    // PyTorch divides by the extent that results, ONNX's own tests by the product with the scale.
-    if (!sizes && how.mode != "nearest" && how.coordinates == "align_corners" &&
-        out != float(axis.in) * float(scales[i]))
-      return (void)n.fail("align_corners with a scale that gives no whole extent for dimension " +
-                          llvm::Twine(dims[i]) + " has no agreed meaning: give sizes");
-    axis.scale = sizes ? out / double(axis.in) : scales[i];
+    axis.length = n.function.literal() ? product : out;
+    axis.scale = common != 0 ? common : sizes ? out / double(axis.in) : scales[i];
     if (crops) {
       if (roi.size() != int64_t(2 * dims.size()))
         return (void)n.fail("roi needs a start and an end for each dimension");
@@ -261,7 +294,7 @@ static void resize(Node &n) {
 llvm::ArrayRef<OpRow> tessera::compiler::resizeOps() {
   static const OpRow rows[] = {
       {"Resize", 10, kNewestOpset, resize, ".t",
-       "no antialias, keep_aspect_ratio_policy=stretch; roi, scales or sizes known at import"},
+       "linear and cubic of floating point; roi, scales or sizes known at import"},
       {"Upsample", 7, 9, resize, ".t", "nearest and linear; scales known at import"},
   };
   return rows;
