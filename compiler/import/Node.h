@@ -158,6 +158,7 @@ llvm::ArrayRef<OpRow> reduceOps();
 llvm::ArrayRef<OpRow> resizeOps();
 llvm::ArrayRef<OpRow> sequenceOps();
 llvm::ArrayRef<OpRow> signalOps();
+llvm::ArrayRef<OpRow> windowOps();
 
 /// The domain of the collectives that a program of mode hybrid contains.
 inline constexpr llvm::StringLiteral kTesseraDomain = "ai.tessera";

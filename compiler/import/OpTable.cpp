@@ -12,7 +12,7 @@ const std::map<std::string, const OpRow *> &opTable() {
          {attentionOps(), constantOps(),    controlOps(),  convPoolOps(), einsumOps(),    elementwiseOps(),
           functionOps(),  gridSampleOps(),  indexingOps(), lossOps(),     matmulOps(),    movementOps(),
           normOps(),      poolIndicesOps(), quantizeOps(), randomOps(),   recurrentOps(), reduceOps(),
-          resizeOps(),    sequenceOps(),    signalOps()})
+          resizeOps(),    sequenceOps(),    signalOps(),   windowOps()})
       for (const OpRow &row : family)
         rows.emplace(row.name.str(), &row);
     return rows;

@@ -38,6 +38,12 @@ std::optional<DType> dtypeOf(int32_t type) {
 std::string onnxTypeName(int32_t type) {
   if (onnx::TensorProto::DataType_IsValid(type))
     return onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(type));
+  // What ONNX has added since onnx.proto was written down here.
+  static constexpr StringLiteral newer[] = {"FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "UINT4",
+                                            "INT4",         "FLOAT4E2M1",     "FLOAT8E8M0", "UINT2",          "INT2"};
+  constexpr int32_t first = 17;
+  if (type >= first && type < first + int32_t(std::size(newer)))
+    return newer[type - first].str();
   return "type " + std::to_string(type);
 }
 

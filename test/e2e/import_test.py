@@ -40,9 +40,9 @@ class Context(Programs):
         return found
 
 
-    def gradients(self, nodes, x, parameters):
+    def gradients(self, nodes, x, parameters, opset=17):
         """The parameters' gradients of y, in double precision on one rank and on two: one step of SGD with lr=1."""
-        model = self.model(nodes, x.shape, parameters=parameters)
+        model = self.model(nodes, x.shape, opset=opset, parameters=parameters)
         np.save(self.folder / "x0.npy", x)
         found = []
         for mesh in ("1", "data=2"):
@@ -269,6 +269,67 @@ def resize_is_pytorchs(c):
                  helper.make_node("ReduceSum", ["rx"], ["y"], keepdims=0)]
         found = c.gradients(nodes, wave(np.cos, row["shape"]), {"p.weight": x, **scales})
         np.testing.assert_allclose(found["p.weight"], np.reshape(row["gradient"], x.shape), rtol=0, atol=1e-6, err_msg=said)
+
+
+def slopes(loss, value, step=1e-5):
+    """The gradient of loss(value) by central differences."""
+    found = np.zeros(value.shape)
+    for at in np.ndindex(*value.shape):
+        ends = []
+        for sign in (1, -1):
+            moved = value.copy()
+            moved[at] += sign * step
+            ends.append(loss(moved))
+        found[at] = (ends[0] - ends[1]) / (2 * step)
+    return found
+
+
+def windows(x, kernel, stride, dilation):
+    """All windows of x [n, c, length], one row each: [n, c, windows, kernel]."""
+    last = (x.shape[2] - (kernel - 1) * dilation - 1) // stride
+    return np.stack([x[:, :, o * stride:o * stride + (kernel - 1) * dilation + 1:dilation] for o in range(last + 1)], 2)
+
+
+def folded(x, length, kernel, stride, dilation):
+    """Col2Im: the windows of [n, c * kernel, windows] added up."""
+    n, rows, count = x.shape
+    y = np.zeros((n, rows // kernel, length))
+    for o, k in np.ndindex(count, kernel):
+        y[:, :, o * stride + k * dilation] += x.reshape(n, rows // kernel, kernel, count)[:, :, k, o]
+    return y
+
+
+@case
+def windows_and_determinants(c):
+    """Values on one rank and on two, and gradients against central differences."""
+    rng = np.random.default_rng(3)
+    window = dict(kernel_shape=[3], strides=[2], dilations=[2])
+    ints = lambda **held: {name: np.int64(value) for name, value in held.items()}
+    for op, shape, attributes, more, function in (
+            ("LpPool", (4, 2, 11), dict(p=3, **window), {}, lambda x: (abs(windows(x, 3, 2, 2)) ** 3).sum(3) ** (1 / 3)),
+            ("LpPool", (4, 2, 11), dict(p=2, **window), {}, lambda x: (windows(x, 3, 2, 2) ** 2).sum(3) ** 0.5),
+            ("AveragePool", (4, 2, 11), window, {}, lambda x: windows(x, 3, 2, 2).mean(3)),
+            ("GlobalLpPool", (4, 2, 3, 4), dict(p=2), {}, lambda x: (x ** 2).sum((2, 3), keepdims=True) ** 0.5),
+            ("Col2Im", (4, 6, 4), dict(strides=[2], dilations=[2]), ints(image=[11], block=[3]),
+             lambda x: folded(x, 11, 3, 2, 2)),
+            ("CenterCropPad", (4, 5, 4), dict(axes=[1, 2]), ints(shape=[2, 7]),
+             lambda x: np.pad(x[:, 1:3], ((0, 0), (0, 0), (1, 2)))),
+            ("AffineGrid", (4, 2, 3), dict(align_corners=1), ints(size=[4, 1, 2, 3]),
+             lambda x: np.stack([np.einsum("nij,j->ni", x, [column, row, 1]) for row in (-1, 1) for column in (-1, 0, 1)],
+                                1).reshape(4, 2, 3, 2)),
+            ("Det", (4, 5, 5), {}, {}, np.linalg.det)):
+        x = (rng.standard_normal(shape) + (4 if op == "LpPool" else 0)).astype(np.float32)
+        node = lambda of, to: helper.make_node(op, [of, *more], [to], **attributes)
+        want = function(x.astype(np.float64))
+        opset = 22 if op != "GlobalLpPool" else 17
+        for y in c.outputs(c.model([node("x", "y")], x.shape, opset=opset, parameters=more), x):
+            np.testing.assert_allclose(y, want, rtol=2e-5, atol=2e-6, err_msg=op)
+        factor = rng.standard_normal(want.shape).astype(np.float32)
+        nodes = [node("p.weight", "r"), helper.make_node("Mul", ["r", "x"], ["rx"]),
+                 helper.make_node("ReduceSum", ["rx"], ["y"], keepdims=0)]
+        found = c.gradients(nodes, factor, {"p.weight": x, **more}, opset=opset)
+        np.testing.assert_allclose(found["p.weight"], slopes(lambda v: (function(v) * factor).sum(), x.astype(np.float64)),
+                                   rtol=1e-5, atol=1e-5, err_msg=op)
 
 
 def mel(bands, length, rate, low, high):

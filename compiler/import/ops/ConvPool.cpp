@@ -7,8 +7,7 @@ using namespace tessera::compiler;
 
 constexpr int64_t kMaxWindow = 1 << 20; // bounds sums of paddings and extents far from overflow
 
-/// Reads strides, pads, dilations and auto_pad for `kernel`; `x` is [n, c, spatial...].
-static std::optional<Window> readWindow(Node &n, const Val &x, Shape kernel) {
+std::optional<Window> tessera::compiler::readWindow(Node &n, const Val &x, Shape kernel) {
   Window w;
   int64_t spatial = x.rank() - 2;
   if (spatial < 1 || spatial > 3) {
@@ -196,7 +195,7 @@ static Shape applyCeilMode(const Val &x, Window &w) {
   return grown;
 }
 
-static std::optional<Window> readPool(Node &n, const Val &x, Shape &ceilGrew) {
+std::optional<Window> tessera::compiler::readPool(Node &n, const Val &x, Shape &ceilGrew) {
   if (!x)
     return std::nullopt;
   if (x.type == DType::I1) {
@@ -263,6 +262,30 @@ static Val recount(Node &n, Val y, const Val &x, const Window &w, const Shape &g
   return y;
 }
 
+/// A mean over what lies in the input, or in its own padding, too: the sum times a factor per dimension.
+static Val dilatedAverage(Node &n, const Val &x, const Window &w, bool includePad, const Shape &grew) {
+  const size_t spatial = w.kernel.size();
+  Val y = windowSum(n, x, w, "sum");
+  for (size_t i = 0; y && i < spatial; ++i) {
+    const int64_t extent = x.shape[i + 2], low = includePad ? 0 : w.pads[i];
+    const int64_t high = w.pads[i] + extent + (includePad ? w.pads[spatial + i] - grew[i] : 0);
+    Shape shape(y.rank(), 1);
+    shape[i + 2] = y.shape[i + 2];
+    std::vector<double> factors;
+    for (int64_t o = 0; o < shape[i + 2]; ++o) {
+      int64_t count = 0;
+      for (int64_t k = 0; k < w.kernel[i]; ++k) {
+        int64_t at = o * w.strides[i] + k * w.dilations[i];
+        count += at >= low && at < high;
+      }
+      factors.push_back(1 / double(std::max<int64_t>(1, count)));
+    }
+    Val factor = n.b.known(Constant::floats(y.type, shape, std::move(factors)));
+    y = n.b.mul(y, factor, i + 1 == spatial ? "" : "mean" + std::to_string(i));
+  }
+  return y;
+}
+
 static void averagePool(Node &n) {
   Val x = n.in(0);
   if (x && !isFloat(x.type))
@@ -271,9 +294,9 @@ static void averagePool(Node &n) {
   auto w = readPool(n, x, grew);
   if (!w)
     return;
-  if (llvm::any_of(w->dilations, [](int64_t d) { return d != 1; }))
-    return (void)n.fail("dilations other than 1 are not supported");
   bool includePad = n.attrInt("count_include_pad", 0) != 0;
+  if (llvm::any_of(w->dilations, [](int64_t d) { return d != 1; }))
+    return n.out(0, dilatedAverage(n, x, *w, includePad, grew));
   const bool whole = !includePad || llvm::all_of(grew, [](int64_t g) { return g == 0; });
   Val y = n.b.create<graph::AvgPoolOp>(x,
                                        {n.b.attr("kernel", w->kernel), n.b.attr("strides", w->strides),
@@ -307,7 +330,7 @@ static void globalMaxPool(Node &n) {
 
 llvm::ArrayRef<OpRow> tessera::compiler::convPoolOps() {
   static const OpRow rows[] = {
-      {"AveragePool", 7, kNewestOpset, averagePool, ".", "1 to 3 spatial dimensions, dilations 1"},
+      {"AveragePool", 7, kNewestOpset, averagePool, ".", "1 to 3 spatial dimensions"},
       {"CausalConvWithState", 27, kNewestOpset, causalConv, ".kb.", ""},
       {"Conv", 7, kNewestOpset, conv, ".kb", "1 to 3 spatial dimensions"},
       {"ConvTranspose", 7, kNewestOpset, convTranspose, ".kb", "1 to 3 spatial dimensions"},

@@ -46,6 +46,14 @@ template <typename OpTy> static void bitwise(Node &n) {
   n.out(0, n.b.binary<OpTy>(x, n.in(1)));
 }
 
+/// Every bit flipped: combined with ones.
+static void bitwiseNot(Node &n) {
+  Val x = n.in(0);
+  if (x && (isFloat(x.type) || x.type == DType::I1))
+    x = n.fail("the operand must be integers");
+  n.out(0, n.b.binary<graph::BitXorOp>(x, n.b.scalarLike(x, x.type == DType::UI8 ? 255 : -1)));
+}
+
 template <typename OpTy> static void compare(Node &n) { n.out(0, n.b.binary<OpTy>(n.in(0), n.in(1))); }
 template <typename OpTy> static void compareSwapped(Node &n) { n.out(0, n.b.binary<OpTy>(n.in(1), n.in(0))); }
 
@@ -309,6 +317,7 @@ llvm::ArrayRef<OpRow> tessera::compiler::elementwiseOps() {
       {"Add", 7, kNewestOpset, binary<graph::AddOp>, ".", ""},
       {"And", 7, kNewestOpset, logical<graph::AndOp>, ".", ""},
       {"BitwiseAnd", 18, kNewestOpset, bitwise<graph::BitAndOp>, ".", ""},
+      {"BitwiseNot", 18, kNewestOpset, bitwiseNot, ".", ""},
       {"BitwiseOr", 18, kNewestOpset, bitwise<graph::BitOrOp>, ".", ""},
       {"BitwiseXor", 18, kNewestOpset, bitwise<graph::BitXorOp>, ".", ""},
       {"Cast", 7, kNewestOpset, castTo, ">", "float, double, float16, bfloat16, int64, int32, int8, uint8, bool"},

@@ -197,8 +197,38 @@ static void gridSample(Node &n) {
   n.out(0, n.b.reshape(n.b.transpose(sum, {0, 2, 1}, "channels_first"), shape));
 }
 
+/// The places that an affine map [n, spatial, spatial + 1] moves every pixel to: the map times the pixels' places.
+static void affineGrid(Node &n) {
+  Val theta = n.floatIn(0);
+  n.in(1);
+  auto size = n.knownInts(1, "size");
+  bool alignCorners = n.attrInt("align_corners", 0) != 0;
+  if (n.failed())
+    return;
+  const int64_t spatial = int64_t(size->size()) - 2;
+  if (spatial < 2 || spatial > 3 || theta.shape != Shape{(*size)[0], spatial, spatial + 1})
+    return (void)n.fail("theta " + shapeText(theta.shape) + " does not fit the size " + shapeText(*size));
+  Shape pixels(size->begin() + 2, size->end());
+  auto count = elementCount(pixels);
+  if (!count || *count == 0 || !n.b.mayFold(*count * (spatial + 1)))
+    return (void)n.fail("the size " + shapeText(*size) + " is empty or too large");
+  std::vector<double> places(*count * (spatial + 1), 1.0);
+  for (int64_t i = 0; i < *count; ++i)
+    for (int64_t d = spatial - 1, rest = i; d >= 0; rest /= pixels[d], --d) {
+      auto at = double(rest % pixels[d]), extent = double(pixels[d]);
+      double middle = (2 * at + 1) / extent - 1, corner = pixels[d] == 1 ? 0 : 2 * at / (extent - 1) - 1;
+      places[i * (spatial + 1) + spatial - 1 - d] = alignCorners ? corner : middle; // the last dimension first
+    }
+  Val known = n.b.known(Constant::floats(theta.type, {*count, spatial + 1}, std::move(places)));
+  Shape shape{(*size)[0]};
+  shape.append(pixels);
+  shape.push_back(spatial);
+  n.out(0, n.b.reshape(n.b.matmul(known, theta, false, true, "places"), shape));
+}
+
 llvm::ArrayRef<OpRow> tessera::compiler::gridSampleOps() {
   static const OpRow rows[] = {
+      {"AffineGrid", 20, kNewestOpset, affineGrid, ".t", "2 and 3 spatial dimensions, size known at import"},
       {"GridSample", 16, kNewestOpset, gridSample, "..", "1 to 3 spatial dimensions, cubic of 1 and 2"},
   };
   return rows;

@@ -72,8 +72,51 @@ static void gemm(Node &n) {
   n.out(0, y);
 }
 
+/// Minors of the first rows, one row more at a time: of row r and every r + 1 columns (the bits of `which`), the sum of
+/// the row's elements times the minors without their columns, with alternating signs. No element is divided by, so no
+/// order of rows depends on the numbers.
+static void determinant(Node &n) {
+  constexpr int64_t kMost = 6; // 2^6 minors
+  Val x = n.floatIn(0);
+  const int64_t rank = x.rank(), size = rank < 2 ? 0 : x.shape[rank - 1];
+  if (size < 1 || size > kMost || x.shape[rank - 2] != size)
+    return (void)n.fail("the determinant of " + shapeText(x.shape) +
+                        " is not supported: matrices must be square, of 1 to " + llvm::Twine(kMost) + " rows");
+  Shape result(x.shape.begin(), x.shape.end() - 2), strides(rank, 1);
+  auto element = [&](int64_t row, int64_t column) {
+    Shape starts(rank, 0), limits = x.shape;
+    starts[rank - 2] = row;
+    starts[rank - 1] = column;
+    limits[rank - 2] = row + 1;
+    limits[rank - 1] = column + 1;
+    std::string at = std::to_string(row) + std::to_string(column);
+    return n.b.reshape(n.b.slice(x, starts, limits, strides, "at" + at), result, "element" + at);
+  };
+  const unsigned all = (1u << size) - 1;
+  std::vector<Val> minors(all + 1);
+  for (unsigned which = 1; which <= all; ++which) {
+    const int64_t row = llvm::popcount(which) - 1;
+    std::string name = which == all ? "" : "minor" + std::to_string(which);
+    Val sum;
+    int64_t before = 0; // of the columns in `which`
+    for (int64_t column = 0; column < size; ++column) {
+      if (!(which >> column & 1))
+        continue;
+      Val factor = element(row, column), minor = minors[which & ~(1u << column)];
+      Val term = minor ? n.b.mul(factor, minor, name) : factor;
+      bool minus = (row + before++) % 2 != 0;
+      sum = !sum    ? (minus ? n.b.unary<graph::NegOp>(term, "minus") : term)
+            : minus ? n.b.sub(sum, term, name)
+                    : n.b.add(sum, term, name);
+    }
+    minors[which] = sum;
+  }
+  n.out(0, minors[all]);
+}
+
 llvm::ArrayRef<OpRow> tessera::compiler::matmulOps() {
   static const OpRow rows[] = {
+      {"Det", 11, kNewestOpset, determinant, ".", "floating point, up to 6 rows"},
       {"Gemm", 7, kNewestOpset, gemm, ".kb", "floating point"},
       {"MatMul", 7, kNewestOpset, matmul, ".k", "floating point"},
   };

@@ -327,6 +327,37 @@ static void pad(Node &n) {
   n.out(0, mode == "constant" ? n.b.pad(x, lo, hi, fill) : padFromInside(n, x, lo, hi, mode));
 }
 
+/// Every dimension is cut or filled up with zeros around its middle; of an odd number, one more at the end.
+static void centerCropPad(Node &n) {
+  Val x = n.in(0);
+  n.in(1);
+  auto shape = n.knownInts(1, "shape"), axes = n.attrInts("axes");
+  if (n.failed())
+    return;
+  Shape lo(x.rank(), 0), hi(x.rank(), 0), starts(x.rank(), 0), limits = x.shape, strides(x.rank(), 1);
+  if (shape->size() != (axes ? axes->size() : size_t(x.rank())))
+    return (void)n.fail("shape needs one number for each axis");
+  bool pads = false;
+  for (size_t i = 0; i < shape->size(); ++i) {
+    int64_t d = axes ? n.axis((*axes)[i], x.rank()) : int64_t(i), to = (*shape)[i];
+    if (n.failed())
+      return;
+    int64_t from = x.shape[d], more = to - from;
+    if (to < 0 || to > (int64_t(1) << 40))
+      return (void)n.fail("shape has " + Twine(to) + ", which is not possible");
+    if (more <= 0) {
+      starts[d] = -more / 2;
+      limits[d] = starts[d] + to;
+      continue;
+    }
+    lo[d] = more / 2;
+    hi[d] = more - more / 2;
+    pads = true;
+  }
+  x = n.b.slice(x, starts, limits, strides, pads ? "crop" : "");
+  n.out(0, pads ? n.b.pad(x, lo, hi, 0) : x);
+}
+
 //===----------------------------------------------------------------------------------------------===//
 // Others
 //===----------------------------------------------------------------------------------------------===//
@@ -379,6 +410,7 @@ static void spaceToDepth(Node &n) {
 
 llvm::ArrayRef<OpRow> tessera::compiler::movementOps() {
   static const OpRow rows[] = {
+      {"CenterCropPad", 18, kNewestOpset, centerCropPad, ".t", "shape known at import"},
       {"Concat", 7, kNewestOpset, concat, ".", ""},
       {"DepthToSpace", 7, kNewestOpset, depthToSpace, ".", ""},
       {"Expand", 8, kNewestOpset, expand, ">t", "shape known at import"},

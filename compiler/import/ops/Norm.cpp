@@ -254,7 +254,9 @@ static void lpNormalization(Node &n) {
   Val norm = n.b.reduce<graph::ReduceSumOp>(terms, {axis}, true, "sum");
   if (p == 2)
     norm = rootOfSquares(n, norm, "norm");
-  n.out(0, n.b.div(x, norm));
+  // Of zeros alone the result is zero.
+  Val none = n.b.binary<graph::EqOp>(norm, n.b.scalarLike(norm, 0), "is_zero");
+  n.out(0, n.b.div(x, n.b.select(none, n.b.scalarLike(norm, 1), norm, "divisor")));
 }
 
 //===----------------------------------------------------------------------------------------------===//

@@ -63,8 +63,14 @@ template <Kind kind> static void reduce(Node &n) {
   bool keep = n.attrInt("keepdims", 1) != 0;
   if (n.failed() || !dims)
     return;
-  if (x.type == DType::I1)
-    return (void)n.fail("booleans are not supported");
+  if (x.type == DType::I1) { // "is any" and "are all"
+    if (kind != Kind::Max && kind != Kind::Min)
+      return (void)n.fail("booleans are not supported");
+    Val bits = n.b.cast(x, DType::UI8, "bits");
+    bits = kind == Kind::Max ? n.b.reduce<graph::ReduceMaxOp>(bits, *dims, keep, "reduced")
+                             : n.b.reduce<graph::ReduceMinOp>(bits, *dims, keep, "reduced");
+    return n.out(0, n.b.cast(bits, DType::I1));
+  }
   auto sum = [&](const Val &v, llvm::StringRef suffix = "") {
     return n.b.reduce<graph::ReduceSumOp>(v, *dims, keep, suffix);
   };
