@@ -128,7 +128,7 @@ std::string difference(const Tensor &expected, const plan::Binding &binding, pla
     bool same = want[i] == have[i] || (std::isnan(want[i]) && std::isnan(have[i])) ||
                 std::abs(want[i] - have[i]) <= 1e-7 + relative * std::abs(want[i]);
     if (!same)
-      return llvm::formatv("element {0} is {1}, not {2}", i, have[i], want[i]).str();
+      return llvm::formatv("element {0} is {1:e9}, not {2:e9}", i, have[i], want[i]).str();
   }
   return "";
 }

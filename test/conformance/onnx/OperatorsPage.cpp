@@ -3,6 +3,7 @@
 #include "compiler/import/OnnxImport.h"
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/Graph.h"
+#include "test/conformance/onnx/Refusals.h"
 #include "test/conformance/onnx/Results.h"
 
 #include "mlir/Parser/Parser.h"
@@ -40,7 +41,7 @@ constexpr llvm::StringLiteral kOnnxOperators =
 
 struct Counts {
   size_t passed = 0, refused = 0, failed = 0;
-  std::set<std::string> becomes, reasons;
+  std::set<std::string> becomes;
 };
 
 std::string cell(llvm::StringRef text) { // '|' would end the cell
@@ -50,15 +51,7 @@ std::string cell(llvm::StringRef text) { // '|' would end the cell
   return result;
 }
 
-/// The reason of a refusal without the parts that the page tells elsewhere: "node 'y' (Pow, opset 12): why (supported
-/// of ...)".
-std::string shortReason(llvm::StringRef reason) {
-  if (reason.starts_with("node '"))
-    reason = reason.substr(reason.find("): ") + 3);
-  return reason.substr(0, reason.find(" (supported of ")).str();
-}
-
-/// Every graph operator with its rule: the text of its declaration, or the rule of an example.
+/// Every graph operator with its rule: the text of its declaration, or what it comes to in an example.
 std::string ruleTable(const std::string &examples) {
   mlir::MLIRContext context;
   context.loadDialect<mlir::func::FuncDialect, dist::DistDialect, graph::GraphDialect>();
@@ -99,7 +92,6 @@ std::string operatorsPage(const std::vector<Outcome> &outcomes, const std::strin
           c.becomes.insert(name);
     } else if (o.status == Status::Refused) {
       ++c.refused;
-      c.reasons.insert(shortReason(o.reason));
     } else {
       ++c.failed;
     }
@@ -142,18 +134,10 @@ std::string operatorsPage(const std::vector<Outcome> &outcomes, const std::strin
             cell(row->second.limits) + " | " + becomes + " | " + std::to_string(c.passed) + " | " +
             std::to_string(c.refused) + " | " + std::to_string(c.failed) + " |\n";
   }
-  page += "\nWhy tests of these operators are refused:\n\n";
-  for (const std::string &name : all)
-    if (supported.count(name) && !counts[name].reasons.empty()) {
-      page += "- " + name + ": ";
-      bool first = true;
-      for (const std::string &reason : counts[name].reasons) {
-        page += (first ? "" : "; ") + reason;
-        first = false;
-      }
-      page += "\n";
-    }
-  page += "\nOperators that are not supported (with the number of tests that are refused for it):\n\n";
+  page += "\nWhy " + std::to_string(countOf(outcomes, Status::Refused)) +
+          " tests are refused (`test/conformance/onnx/node_results.txt` has the message for each):\n\n" +
+          refusalTable(outcomes) +
+          "\nOperators that are not supported (with the number of tests that are refused for it):\n\n";
   std::string list;
   for (const std::string &name : all)
     if (!supported.count(name)) {
