@@ -332,6 +332,94 @@ def windows_and_determinants(c):
                                    rtol=1e-5, atol=1e-5, err_msg=op)
 
 
+def read_between(image, row, column, edge=False):
+    """The pixels [c, h, w] at a place; outside they are 0, or with `edge` the border's up to one pixel away."""
+    c, h, w = image.shape
+    if edge:
+        if not (-1 <= row <= h and -1 <= column <= w):
+            return np.zeros(c)
+        row, column = np.clip(row, 0, h - 1), np.clip(column, 0, w - 1)
+    y = np.zeros(c)
+    for i in (int(np.floor(row)), int(np.floor(row)) + 1):
+        for j in (int(np.floor(column)), int(np.floor(column)) + 1):
+            if 0 <= i < h and 0 <= j < w:
+                y += image[:, i, j] * (1 - abs(row - i)) * (1 - abs(column - j))
+    return y
+
+
+def deformed(x, weight, offset, bias, mask, groups, moves):
+    """A 3x2 convolution with strides 2 and 1, pads of 1 and taps that are moved."""
+    n, c, h, w = x.shape
+    y = np.zeros((n, weight.shape[0]) + offset.shape[2:]) + bias[None, :, None, None]
+    for b, i, j, k in np.ndindex(n, *y.shape[2:], 6):
+        for m in range(moves):
+            at = (m * 6 + k) * 2
+            row, column = i * 2 - 1 + k // 2 + offset[b, at, i, j], j - 1 + k % 2 + offset[b, at + 1, i, j]
+            channels = slice(m * c // moves, (m + 1) * c // moves)
+            read = np.zeros(c)
+            read[channels] = read_between(x[b, channels], row, column) * mask[b, m * 6 + k, i, j]
+            for g in range(groups):
+                filters, own = (slice(g * size // groups, (g + 1) * size // groups) for size in (weight.shape[0], c))
+                y[b, filters, i, j] += weight[filters, :, k // 2, k % 2] @ read[own]
+    return y
+
+
+@case
+def moved_convolutions(c):
+    """DeformConv's values on one rank and on two, and its gradients against central differences."""
+    rng = np.random.default_rng(5)
+    for groups, moves in ((1, 2), (2, 1)):
+        x = rng.standard_normal((2, 4, 5, 4)).astype(np.float32)
+        held = {"w.weight": rng.standard_normal((4, 4 // groups, 3, 2)), "o.weight": rng.uniform(-1.4, 1.4, (2, moves * 12, 3, 5)),
+                "b.bias": rng.standard_normal(4), "m.weight": rng.uniform(0, 1, (2, moves * 6, 3, 5))}
+        held = {name: value.astype(np.float32) for name, value in held.items()}
+        node = lambda of, to: helper.make_node("DeformConv", [of, *held], [to], strides=[2, 1], pads=[1, 1, 1, 1],
+                                               group=groups, offset_group=moves)
+        function = lambda x, values: deformed(x, *values.values(), groups, moves)
+        wide = {name: value.astype(np.float64) for name, value in held.items()}
+        for y in c.outputs(c.model([node("x", "y")], x.shape, opset=19, parameters=held), x):
+            np.testing.assert_allclose(y, function(x.astype(np.float64), wide), rtol=1e-4, atol=1e-5)
+        factor = rng.standard_normal((2, 4, 3, 5)).astype(np.float32)
+        nodes = [node("p.weight", "r"), helper.make_node("Mul", ["r", "x"], ["rx"]),
+                 helper.make_node("ReduceSum", ["rx"], ["y"], keepdims=0)]
+        found = c.gradients(nodes, factor, {"p.weight": x, **held}, opset=19)
+        all_values = {"p.weight": x.astype(np.float64), **wide}
+        for name, value in all_values.items():
+            def loss(moved):
+                values = {**all_values, name: moved}
+                return (function(values.pop("p.weight"), values) * factor).sum()
+            np.testing.assert_allclose(found[name], slopes(loss, value, 1e-6), rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+@case
+def regions_of_images(c):
+    """RoiAlign's values on one rank and on two, and its gradient against central differences."""
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal((2, 3, 5, 6)).astype(np.float32)
+    rois = np.float32([[0, 0, 7, 6], [3, 2, 9, 9], [-4, -4, 1, 3], [8, 1, 30, 4]])
+    images = np.int64([0, 1, 1, 0])
+
+    def function(x):
+        y = np.zeros((4, 3, 2, 3))
+        for r, (left, top, right, bottom) in enumerate(rois.astype(np.float64) * 0.5 - 0.5):
+            for i, j, a, b in np.ndindex(2, 3, 2, 2):
+                row, column = top + (bottom - top) * (i * 2 + a + 0.5) / 4, left + (right - left) * (j * 2 + b + 0.5) / 6
+                y[r, :, i, j] += read_between(x[images[r]], row, column, edge=True) / 4
+        return y
+    held = {"rois": rois, "images": images}
+    node = lambda of, to: helper.make_node("RoiAlign", [of, *held], [to], output_height=2, output_width=3, sampling_ratio=2,
+                                           spatial_scale=0.5)
+    want = function(x.astype(np.float64))
+    for y in c.outputs(c.model([node("x", "y")], x.shape, parameters=held), x):
+        np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-6)
+    factor = rng.standard_normal(want.shape).astype(np.float32)
+    nodes = [node("p.weight", "r"), helper.make_node("Mul", ["r", "x"], ["rx"]),
+             helper.make_node("ReduceSum", ["rx"], ["y"], keepdims=0)]
+    found = c.gradients(nodes, factor, {"p.weight": x, **held})
+    np.testing.assert_allclose(found["p.weight"], slopes(lambda v: (function(v) * factor).sum(), x.astype(np.float64)),
+                               rtol=1e-5, atol=1e-5)
+
+
 def mel(bands, length, rate, low, high):
     scale = lambda hertz: 2595 * np.log10(1 + hertz / 700)
     corners = np.arange(bands + 2) * (scale(high) - scale(low)) / (bands + 2) + scale(low)

@@ -60,8 +60,7 @@ static bool applyAutoPad(Node &n, const Val &x, Window &w) {
   return true;
 }
 
-/// Adds a per-channel bias [c] to y [n, c, spatial...].
-static Val addBias(Node &n, const Val &y, const Val &bias) {
+Val tessera::compiler::addBias(Node &n, const Val &y, const Val &bias) {
   if (!y || !bias)
     return y;
   if (bias.rank() != 1 || bias.shape[0] != y.shape[1])

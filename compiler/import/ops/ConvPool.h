@@ -28,6 +28,9 @@ std::optional<Window> readPool(Node &n, const Val &x, Shape &ceilGrew);
 /// The sum over every window of x [n, c, spatial...], floating point; padding is 0.
 Val windowSum(Node &n, const Val &x, const Window &window, llvm::StringRef suffix);
 
+/// Adds a per-channel bias [c] to y [n, c, spatial...]; without a bias y.
+Val addBias(Node &n, const Val &y, const Val &bias);
+
 /// Where in x [n, c, spatial...], as one row of elements, the maximum of every window lies: int64. Column-major: the
 /// first spatial dimension is counted fastest.
 Val indicesOfMaxima(Node &n, const Val &x, const Window &window, bool columnMajor);

@@ -11,53 +11,13 @@
 //
 //===----------------------------------------------------------------------------------------------===//
 
-#include "compiler/import/Node.h"
+#include "compiler/import/ops/Sampling.h"
 
 using namespace tessera;
 using namespace tessera::compiler;
 using llvm::Twine;
 
-namespace {
-
-enum class Padding { Zeros, Border, Reflection };
-
-/// A neighbour along one dimension: its index, as a float inside the extent, and the weight.
-struct Neighbour {
-  Val at, weight; // a null weight is 1
-};
-
-/// Positions along one dimension of the image.
-class Line {
-public:
-  Line(Node &n, int64_t extent, Padding padding, bool alignCorners, const std::string &name)
-      : n_(n), extent_(extent), padding_(padding), alignCorners_(alignCorners), name_(name) {}
-
-  std::vector<Neighbour> neighbours(const Val &coordinate, llvm::StringRef mode);
-
-private:
-  Val number(const Val &like, double value) { return n_.b.scalarLike(like, value); }
-  std::string name(llvm::StringRef what) const { return name_ + "_" + what.str(); }
-  Val less(const Val &a, const Val &b) { return n_.b.binary<graph::LtOp>(a, b, name("less")); }
-  Val place(const Val &coordinate);
-  Val clip(const Val &x);
-  Val reflect(const Val &x);
-  /// The position, moved inside the image.
-  Val moved(const Val &x) {
-    return padding_ == Padding::Zeros ? x : padding_ == Padding::Border ? clip(x) : clip(reflect(x));
-  }
-  /// A neighbour at `at`, a whole number, which is clamped to the image. With zero padding its weight is 0 if `at` lay
-  /// outside.
-  Neighbour counted(const Val &at, const Val &weight);
-
-  Node &n_;
-  int64_t extent_;
-  Padding padding_;
-  bool alignCorners_;
-  std::string name_;
-};
-
-/// Converts a coordinate to a pixel position. -1 and 1 are the centres of the outermost pixels with align_corners, else
-/// their outer edges.
+/// -1 and 1 are the middles of the outermost pixels, or their outer edges.
 Val Line::place(const Val &coordinate) {
   auto size = double(extent_);
   double scale = alignCorners_ ? (size - 1) / 2 : size / 2, shift = (size - 1) / 2;
@@ -97,8 +57,8 @@ Neighbour Line::counted(const Val &at, const Val &weight) {
   return {inside, n_.b.select(hit, weight ? weight : number(at, 1), zero, name("weight"))};
 }
 
-std::vector<Neighbour> Line::neighbours(const Val &coordinate, llvm::StringRef mode) {
-  Val x = place(coordinate);
+std::vector<Neighbour> Line::around(const Val &place, llvm::StringRef mode) {
+  Val x = place;
   if (mode == "nearest")
     return {counted(n_.b.unary<graph::RoundOp>(moved(x), name("nearest")), {})};
   bool cubic = mode == "cubic";
@@ -124,7 +84,48 @@ std::vector<Neighbour> Line::neighbours(const Val &coordinate, llvm::StringRef m
           counted(at(2), far(n_.b.add(rest, one, name("distance"))))};
 }
 
-} // namespace
+bool tessera::compiler::countsExactly(Node &n, const Val &x) {
+  const int64_t most = int64_t(1) << (x.type == DType::BF16 ? 8 : x.type == DType::F16 ? 11 : 24);
+  for (int64_t d = 2; d < x.rank(); ++d)
+    if (x.shape[d] > most) {
+      n.fail("the extent " + Twine(x.shape[d]) + " of dimension " + Twine(d) + " is too large: indices up to " +
+             Twine(most) + " are exact in " + dtypeName(x.type));
+      return false;
+    }
+  return true;
+}
+
+Val tessera::compiler::sampled(Node &n, const Val &table, const std::vector<std::vector<Neighbour>> &lines,
+                               llvm::ArrayRef<int64_t> extents) {
+  Val sum;
+  std::vector<size_t> which(lines.size(), 0);
+  for (bool more = !n.failed(); more;) {
+    Val at, weight;
+    for (size_t d = 0; d < lines.size(); ++d) {
+      const Neighbour &neighbour = lines[d][which[d]];
+      Val index = n.b.cast(neighbour.at, DType::I64, "index");
+      auto extent = double(extents[d]);
+      at = at ? n.b.add(n.b.scale(at, extent, "row_start"), index, "position") : index;
+      weight = weight && neighbour.weight ? n.b.mul(weight, neighbour.weight, "weights")
+               : weight                   ? weight
+                                          : neighbour.weight;
+    }
+    Val term = n.b.gather(table, at, 1, "gather", 1);
+    if (weight) {
+      Shape shape = weight.shape;
+      shape.push_back(1);
+      term = n.b.mul(term, n.b.reshape(weight, shape, "weight"), "term");
+    }
+    sum = sum ? n.b.add(sum, term, "sum") : term;
+    more = false;
+    for (size_t d = lines.size(); d-- > 0 && !more;) {
+      more = ++which[d] < lines[d].size();
+      if (!more)
+        which[d] = 0;
+    }
+  }
+  return sum;
+}
 
 static void gridSample(Node &n) {
   Val x = n.in(0), grid = n.in(1);
@@ -149,11 +150,8 @@ static void gridSample(Node &n) {
                         shapeText(x.shape) + " " + dtypeName(x.type) + " with mode='" + mode + "'");
   const int64_t batch = x.shape[0], channels = x.shape[1], pixels = x.size() / (batch * channels);
   const int64_t places = grid.size() / (batch * spatial);
-  const int64_t most = int64_t(1) << (x.type == DType::BF16 ? 8 : x.type == DType::F16 ? 11 : 24);
-  for (int64_t d = 2; d < x.rank(); ++d)
-    if (x.shape[d] > most)
-      return (void)n.fail("the extent " + Twine(x.shape[d]) + " of dimension " + Twine(d) +
-                          " is too large: indices up to " + Twine(most) + " are exact in " + dtypeName(x.type));
+  if (!countsExactly(n, x))
+    return;
 
   // Neighbours of every place [batch, places] along every dimension; the grid's last number is the first
   // dimension's.
@@ -168,30 +166,8 @@ static void gridSample(Node &n) {
   }
   // A table with one row of channels per pixel, so that one gather reads a neighbour.
   Val table = n.b.transpose(n.b.reshape(x, {batch, channels, pixels}, "pixels"), {0, 2, 1}, "rows");
-  Val sum;
-  std::vector<size_t> which(lines.size(), 0);
-  for (bool more = !n.failed(); more;) {
-    Val at, weight;
-    for (size_t d = 0; d < lines.size(); ++d) {
-      const Neighbour &neighbour = lines[d][which[d]];
-      Val index = n.b.cast(neighbour.at, DType::I64, "index");
-      auto extent = double(x.shape[d + 2]);
-      at = at ? n.b.add(n.b.scale(at, extent, "row_start"), index, "position") : index;
-      weight = weight && neighbour.weight ? n.b.mul(weight, neighbour.weight, "weights")
-               : weight                   ? weight
-                                          : neighbour.weight;
-    }
-    Val term = n.b.gather(table, at, 1, "gather", 1);
-    if (weight)
-      term = n.b.mul(term, n.b.reshape(weight, {batch, places, 1}, "weight"), "term");
-    sum = sum ? n.b.add(sum, term, "sum") : term;
-    more = false;
-    for (size_t d = lines.size(); d-- > 0 && !more;) {
-      more = ++which[d] < lines[d].size();
-      if (!more)
-        which[d] = 0;
-    }
-  }
+  Shape extents(x.shape.begin() + 2, x.shape.end());
+  Val sum = sampled(n, table, lines, extents);
   Shape shape{batch, channels};
   shape.append(grid.shape.begin() + 1, grid.shape.end() - 1);
   n.out(0, n.b.reshape(n.b.transpose(sum, {0, 2, 1}, "channels_first"), shape));
@@ -229,7 +205,9 @@ static void affineGrid(Node &n) {
 llvm::ArrayRef<OpRow> tessera::compiler::gridSampleOps() {
   static const OpRow rows[] = {
       {"AffineGrid", 20, kNewestOpset, affineGrid, ".t", "2 and 3 spatial dimensions, size known at import"},
+      {"DeformConv", 19, kNewestOpset, deformConv, ".k.b.", "2 spatial dimensions"},
       {"GridSample", 16, kNewestOpset, gridSample, "..", "1 to 3 spatial dimensions, cubic of 1 and 2"},
+      {"RoiAlign", 10, kNewestOpset, roiAlign, "..t", "mode=avg; sampling_ratio from 1 on, or rois known at import"},
   };
   return rows;
 }

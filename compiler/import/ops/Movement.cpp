@@ -354,6 +354,11 @@ static void centerCropPad(Node &n) {
     hi[d] = more - more / 2;
     pads = true;
   }
+  Shape result = limits;
+  for (int64_t d = 0; d < x.rank(); ++d)
+    result[d] += lo[d] + hi[d] - starts[d];
+  if (!elementCount(result))
+    return (void)n.fail("the result's shape " + shapeText(result) + " is too large");
   x = n.b.slice(x, starts, limits, strides, pads ? "crop" : "");
   n.out(0, pads ? n.b.pad(x, lo, hi, 0) : x);
 }

@@ -15,6 +15,8 @@ using llvm::Twine;
 Val tessera::compiler::windowSum(Node &n, const Val &x, const Window &w, llvm::StringRef suffix) {
   Shape shape{x.shape[1], 1};
   shape.append(w.kernel);
+  if (!elementCount(shape))
+    return n.fail("the window " + shapeText(w.kernel) + " is too large");
   Val ones = n.b.known(Constant::splat(x.type, shape, 1));
   return n.b.create<graph::ConvOp>({x, ones},
                                    {n.b.attr("strides", w.strides), n.b.attr("pads", w.pads),
@@ -82,6 +84,8 @@ static void col2Im(Node &n) {
                         Twine(spatial) + " of 1 to 3");
   Shape like{x.shape[0], x.shape[1]};
   like.append(*image);
+  if (!elementCount(like))
+    return (void)n.fail("the image " + shapeText(*image) + " is not possible");
   Val canvas = n.b.known(Constant::splat(x.type, like, 0)); // for its shape
   auto w = readWindow(n, canvas, *block);
   if (!w)

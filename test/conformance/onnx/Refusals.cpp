@@ -55,7 +55,7 @@ const Row kRows[] = {
     {&kTypes, "", "a cast to"},
     {&kTypes, "QuantizeLinear DequantizeLinear", "must be int8 or uint8"},
     {&kTypes, "BitShift", "only uint8"},
-    {&kOpen, "BitCast DeformConv DequantizeLinear FlexAttention LinearAttention QuantizeLinear RoiAlign Scan", ""},
+    {&kOpen, "BitCast DequantizeLinear FlexAttention LinearAttention QuantizeLinear RoiAlign Scan", ""},
     {&kOpen, "ScatterElements ScatterND", "reduction="},
 };
 

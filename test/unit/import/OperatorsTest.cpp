@@ -132,6 +132,103 @@ TEST_CASE("STFT needs a window or its length, within the signal", "[import]") {
   CHECK_THAT(stft({2, 20, 2}, "w", 0), Contains("must be [batch, length, 1] of real numbers"));
 }
 
+TEST_CASE("Resize says what does not fit", "[import]") {
+  auto resize = [](const std::vector<int64_t> &sizes, auto &&change) {
+    ModelBuilder model(19);
+    model.input("x", {2, 4, 6}).ints("sizes", sizes).node("Resize", {"x", "", "", "sizes"}, {"y"}, "f");
+    change(model);
+    return model.output("y").print();
+  };
+  auto text = [](const char *name, const char *value) {
+    return [=](ModelBuilder &model) { model.attrString(name, value); };
+  };
+  // One scale for both axes: 3/4 is the smaller one, 9/6 the larger one. Axes may come in any order.
+  auto kept = [&](const char *policy) {
+    return resize({3, 9}, [&](ModelBuilder &model) {
+      model.attrString("keep_aspect_ratio_policy", policy).attrInts("axes", {-2, 2});
+    });
+  };
+  CHECK_THAT(kept("not_larger"), Contains("tensor<2x3x5xf32>"));
+  CHECK_THAT(kept("not_smaller"), Contains("tensor<2x6x9xf32>"));
+  CHECK_THAT(kept("as_it_is"), Contains("keep_aspect_ratio_policy='as_it_is' is unknown"));
+  CHECK_THAT(resize({2, 3, 3}, [](ModelBuilder &model) { model.attr("antialias", 1); }),
+             Contains("antialias is for the modes linear and cubic, not for nearest"));
+  CHECK_THAT(resize({2, 3, 3}, text("mode", "quintic")), Contains("use nearest, or linear or cubic of floating point"));
+  CHECK_THAT(resize({2, 3},
+                    [](ModelBuilder &model) {
+                      model.attrInts("axes", {1, -2});
+                    }),
+             Contains("axes name a dimension twice"));
+  CHECK_THAT(resize({2, 3, 0}, [](ModelBuilder &) {}), Contains("would get an extent that is not possible"));
+}
+
+TEST_CASE("windows that do not fit are one error", "[import]") {
+  auto norm = ModelBuilder(18).input("x", {2, 3, 8}).node("LpPool", {"x"}, {"y"}, "f").attrInts("kernel_shape", {2});
+  CHECK_THAT(ModelBuilder(norm).attr("p", 0).output("y").print(), Contains("p has 0, which is no norm"));
+  CHECK_THAT(ModelBuilder(norm).attrInts("pads", {1000000, 0}).output("y").print(),
+             Contains("a window lies outside the input"));
+  auto columns = [](const std::vector<int64_t> &image) {
+    return ModelBuilder(18)
+        .input("x", {2, 12, 6})
+        .ints("image", image)
+        .ints("block", {2, 2})
+        .node("Col2Im", {"x", "image", "block"}, {"y"}, "f")
+        .output("y")
+        .print();
+  };
+  CHECK_THAT(columns({3, 4}), Contains("tensor<2x3x3x4xf32>"));
+  CHECK_THAT(columns({3, 3}), Contains("the input 2x12x6 does not fit 4 windows of 4 elements"));
+  CHECK_THAT(columns({3, -4}), Contains("is not possible"));
+  CHECK_THAT(columns({int64_t(1) << 62, int64_t(1) << 62}), Contains("is not possible"));
+  auto cropped = [](const std::vector<int64_t> &shape) {
+    return ModelBuilder(18)
+        .input("x", {2, 3})
+        .ints("shape", shape)
+        .node("CenterCropPad", {"x", "shape"}, {"y"}, "f")
+        .output("y")
+        .print();
+  };
+  CHECK_THAT(cropped({1, 6}), Contains("tensor<1x6xf32>"));
+  CHECK_THAT(cropped({1}), Contains("shape needs one number for each axis"));
+  CHECK_THAT(cropped({int64_t(1) << 39, int64_t(1) << 39}), Contains("is too large"));
+  auto det = [](int64_t rows, int64_t columns) {
+    return ModelBuilder().input("x", {2, rows, columns}).node("Det", {"x"}, {"y"}, "f").output("y").print();
+  };
+  CHECK_THAT(det(1, 1), Contains("tensor<2xf32>"));
+  CHECK_THAT(det(7, 7), Contains("matrices must be square, of 1 to 6 rows"));
+  CHECK_THAT(det(2, 3), Contains("matrices must be square"));
+}
+
+TEST_CASE("images that are read between their pixels", "[import]") {
+  auto moved = [](const std::vector<int64_t> &offsets, int64_t groups) {
+    return ModelBuilder(19)
+        .input("x", {2, 4, 5, 5})
+        .weight("w", {6, 2, 3, 3})
+        .input("o", offsets)
+        .node("DeformConv", {"x", "w", "o"}, {"y"}, "f")
+        .attr("group", groups)
+        .output("y")
+        .print();
+  };
+  CHECK_THAT(moved({2, 18, 3, 3}, 2), Contains("tensor<2x6x3x3xf32>"));
+  CHECK_THAT(moved({2, 18, 3, 4}, 2), Contains("do not fit the input 2x4x5x5"));
+  CHECK_THAT(moved({2, 18, 3, 3}, 0), Contains("do not fit the input 2x4x5x5"));
+  auto regions = [](int64_t ratio, const char *mode) {
+    return ModelBuilder()
+        .input("x", {2, 4, 5, 5})
+        .input("rois", {3, 4})
+        .input("which", {3}, tessera::onnx::TensorProto::INT64)
+        .node("RoiAlign", {"x", "rois", "which"}, {"y"}, "f")
+        .attr("sampling_ratio", ratio)
+        .attrString("mode", mode)
+        .output("y")
+        .print();
+  };
+  CHECK_THAT(regions(2, "avg"), Contains("tensor<3x4x1x1xf32>"));
+  CHECK_THAT(regions(0, "avg"), Contains("rois must be known at import, and of one size; or give sampling_ratio"));
+  CHECK_THAT(regions(2, "max"), Contains("mode='max' is not supported: only avg is"));
+}
+
 TEST_CASE("Conv: bias and automatic padding", "[import]") {
   auto conv = [](const std::string &pad) {
     return ModelBuilder()
