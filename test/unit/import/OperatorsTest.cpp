@@ -250,6 +250,20 @@ TEST_CASE("Conv: bias and automatic padding", "[import]") {
   CHECK_THAT(conv("OTHER"), Contains("error: node 'c' (Conv, opset 17): auto_pad='OTHER' is unknown"));
 }
 
+TEST_CASE("Conv: a bias of zeros may have any shape, as PyTorch's exporter writes it", "[import]") {
+  auto conv = [](float value) {
+    ModelBuilder model;
+    model.input("x", {1, 2, 5, 6, 6}).weight("w", {4, 2, 1, 3, 3}).weight("zero", {}).ints("shape", {4, 2});
+    model.graph().mutable_initializer(1)->set_float_data(0, value);
+    model.node("Expand", {"zero", "shape"}, {"b"}, "e").node("Conv", {"x", "w", "b"}, {"y"}, "c").output("y");
+    ImportOptions options;
+    options.constants = {"zero"};
+    return model.print(options);
+  };
+  CHECK_THAT(conv(0), Contains("graph.conv") && !Contains("graph.add"));
+  CHECK_THAT(conv(1), Contains("error: node 'c' (Conv, opset 17): the bias 4x2 does not fit 4 channels"));
+}
+
 TEST_CASE("MaxPool rounds up by padding", "[import]") {
   auto pool = [](int64_t extent) {
     return ModelBuilder()
