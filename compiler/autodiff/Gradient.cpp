@@ -118,6 +118,8 @@ public:
 
 private:
   void activate(Operation *op) {
+    if (op->hasAttr(kStopsGradientAttr))
+      return;
     if (GradientRules::get().isConstant(op->getName()) && !op->hasAttr(kStraightThroughAttr))
       return;
     if (llvm::any_of(op->getOperands(), [&](Value v) { return active_.contains(v); }))

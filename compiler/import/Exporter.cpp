@@ -16,6 +16,7 @@ using Entries = google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>
 static constexpr StringLiteral kTorch = "pkg.torch.";
 static constexpr StringLiteral kKind = "pkg.torch.export.graph_signature.InputSpec.kind";
 static constexpr StringLiteral kPersistent = "pkg.torch.export.graph_signature.InputSpec.persistent";
+static constexpr StringLiteral kFxNode = "pkg.torch.onnx.fx_node";
 static constexpr StringLiteral kSignature = "pkg.torch.export.ExportedProgram.graph_signature";
 
 StringRef metadata(const Entries &entries, StringRef key) {
@@ -23,6 +24,11 @@ StringRef metadata(const Entries &entries, StringRef key) {
     if (entry.key() == key)
       return entry.value();
   return {};
+}
+
+bool isDetach(const onnx::NodeProto &node) {
+  // The target stands in front of the operands, whose names are not the exporter's.
+  return metadata(node.metadata_props(), kFxNode).split("](").first.contains("[target=torch.ops.aten.detach.");
 }
 
 static std::optional<TensorKind> kindOf(StringRef word) {

@@ -17,7 +17,10 @@
 //   says.find("model.rotary_emb.inv_freq")->kind     TensorKind::Buffer
 //   says.missing                                     {"bn1.running_mean", ...}: named in the text, not in the file
 //
-// The text is not trusted. A part that cannot be parsed is ignored.
+// Beside a node stands the operator of PyTorch that it was made of, "%detach : ... = call_function[target=
+// torch.ops.aten.detach.default](args = ...": Tensor.detach() is an Identity in the file.
+//
+// The text is not trusted: what cannot be read of it says nothing.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_IMPORT_EXPORTER_H
@@ -51,6 +54,9 @@ struct ExporterSays {
 };
 
 ExporterSays readExporter(const ModelFile &file);
+
+/// Does the exporter say that the node was a Tensor.detach(), through which PyTorch hands no gradient?
+bool isDetach(const onnx::NodeProto &node);
 
 /// The value of a key among the entries; empty: there is none.
 llvm::StringRef metadata(const google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto> &entries,

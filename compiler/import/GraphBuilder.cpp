@@ -4,7 +4,7 @@
 
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/DistOps.h"
-#include "dialects/graph/IndexPattern.h"
+#include "dialects/graph/GraphAttributes.h"
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -312,6 +312,13 @@ Val GraphBuilder::reshape(const Val &x, Shape shape, StringRef suffix) {
   if (x.known && mayFold(x.known->stored()))
     return known(x.known->withShape(shape), x.origin);
   return createTyped(graph::ReshapeOp::getOperationName(), x, {}, x.type, shape, suffix);
+}
+
+Val GraphBuilder::stopGradient(const Val &x, StringRef suffix) {
+  if (!x.value || !isFloat(x.type))
+    return x;
+  NamedAttribute stops = builder_.getNamedAttr(graph::kStopsGradientAttr, builder_.getUnitAttr());
+  return createTyped(graph::ReshapeOp::getOperationName(), x, stops, x.type, x.shape, suffix);
 }
 
 Val GraphBuilder::broadcast(const Val &x, Shape shape, StringRef suffix) {

@@ -97,6 +97,8 @@ public:
   Val random(mlir::Value step, DType type, Shape shape, uint64_t seed, int64_t stream, llvm::StringRef suffix = "");
 
   Val reshape(const Val &x, Shape shape, llvm::StringRef suffix = "");
+  /// x, as a constant of training: no gradient reaches what it was made of.
+  Val stopGradient(const Val &x, llvm::StringRef suffix = "");
   Val broadcast(const Val &x, Shape shape, llvm::StringRef suffix = "");
   Val transpose(const Val &x, llvm::ArrayRef<int64_t> perm, llvm::StringRef suffix = "");
   Val slice(const Val &x, Shape starts, Shape limits, Shape strides, llvm::StringRef suffix = "");

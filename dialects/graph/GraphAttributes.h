@@ -19,8 +19,14 @@ namespace tessera::graph {
 ///   graph.round %x {graph.straight_through}      // dx = dy, instead of none
 inline constexpr llvm::StringLiteral kStraightThroughAttr = "graph.straight_through";
 
-/// Marks the select that turns an index that may count from the end into one that counts from the beginning.
-/// Discardable. The last operand of the select is the original index, which it takes wherever that is not negative.
+/// A value that counts as a constant in training, as PyTorch's Tensor.detach() makes one: discardable, unit, on a
+/// reshape to the shape that its operand has. The gradient pass hands nothing on to the operand:
+///
+///   graph.reshape %x {graph.stops_gradient}      // dx = 0, instead of dy
+inline constexpr llvm::StringLiteral kStopsGradientAttr = "graph.stops_gradient";
+
+/// An index that may count from the end, made one from the beginning: discardable, on a select whose last operand is
+/// the index as it was, which stands wherever it is not negative.
 inline constexpr llvm::StringLiteral kWrapsIndicesAttr = "graph.wraps_indices";
 
 /// On arguments of the roles input and target: an i64 limit. The argument's values are indices from 0 to below the

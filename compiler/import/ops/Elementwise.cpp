@@ -1,5 +1,6 @@
 //===- Elementwise.cpp - ONNX operators that work point by point ------------------------------===//
 
+#include "compiler/import/Exporter.h"
 #include "compiler/import/ops/Reduce.h"
 
 #include <cmath>
@@ -309,7 +310,10 @@ static void castLike(Node &n) {
   n.out(0, n.b.cast(x, like.type));
 }
 
-static void identity(Node &n) { n.out(0, n.has(0) ? n.inputs()[0] : n.in(0)); } // a sequence, too
+static void identity(Node &n) {
+  Val x = n.has(0) ? n.inputs()[0] : n.in(0); // a sequence, too
+  n.out(0, isDetach(n.proto) ? n.b.stopGradient(x) : x);
+}
 
 llvm::ArrayRef<OpRow> tessera::compiler::elementwiseOps() {
   static const OpRow rows[] = {

@@ -321,3 +321,23 @@ TEST_CASE("a number that an operator must know is a constant, whoever else reads
   compared.node("Add", {"a", "limit"}, {"b"}, "add").node("Where", {"below", "a", "b"}, {"y"}, "where");
   CHECK(rolesOf(compared).of("limit") == "constant guess: a scalar that only elementwise operators read");
 }
+
+TEST_CASE("what was detached in PyTorch gets no gradient", "[import][exporter]") {
+  ModelBuilder model;
+  model.input("x", {2, 4}).weight("fc.weight", {4, 4}).output("y");
+  model.node("MatMul", {"x", "fc.weight"}, {"h"}).node("Identity", {"h"}, {"d"}, "node_detach_1");
+  auto add = [](ModelBuilder m) { return m.node("Add", {"h", "d"}, {"y"}).print(); };
+  CHECK_THAT(add(model), !Contains("stops_gradient")); // a name says nothing
+  auto *node = model.graph().mutable_node(1);
+  auto made = [](const std::string &target, const std::string &operand) {
+    return "%made : [num_users=1] = call_function[target=torch.ops.aten." + target + "](args = (%" + operand +
+           ",), kwargs = {})";
+  };
+  say(*node, "pkg.torch.onnx.fx_node", made("alias.default", "detach_1"));
+  CHECK_THAT(add(model), !Contains("stops_gradient"));
+  node->mutable_metadata_props(0)->set_value(made("detach.default", "h"));
+  CHECK_THAT(add(model), Contains("graph.reshape") && Contains("graph.stops_gradient"));
+  // It is said of other operators, too, which contain no detach().
+  node->set_op_type("Relu");
+  CHECK_THAT(add(model), !Contains("stops_gradient"));
+}
