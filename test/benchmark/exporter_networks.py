@@ -49,7 +49,7 @@ def short(text):
 
 
 def run(*command):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=600)
     if done.returncode:
         raise RuntimeError(short(done.stderr) if done.stderr.strip() else f"exit code {done.returncode}")
 

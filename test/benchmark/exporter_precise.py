@@ -6,7 +6,8 @@ usage: python3 test/benchmark/exporter_precise.py --bin build/bin [--eval] [--op
 Prints for each architecture of exporter_architectures.py
 
 - the loss of each step: PyTorch's float64, and relative to it PyTorch's float32 and Tessera's float64 and float32 on
-  the meshes of exporter_networks.py. What float64 does not show is rounding;
+  the meshes of exporter_networks.py. What float64 does not show is rounding. "reversed" is PyTorch with the same batch
+  from its end: the same mathematics in another order, so what it shows is rounding, too;
 - of the first step in float64 the gradients that differ most, relative to the parameter's largest gradient, and the
   parameters of the file that Tessera does not train or that PyTorch has no gradient of.
 
@@ -29,10 +30,12 @@ OPTIMIZERS = {"adam": ("Adam", dict(lr=1e-3)), "sgd": ("SGD", dict(lr=1e-2))}
 
 
 class Precise(Row):
-    def step(self, kind, optimizer, steps):
-        """Losses, and the gradients of the first step by name."""
+    def step(self, kind, optimizer, steps, reverse=False):
+        """Losses, and the gradients of the first step by name. reverse: the same batch from its end."""
         torch, functional = self.torch, self.torch.nn.functional
         net, inputs, target = self.fresh(kind)
+        if reverse:
+            inputs, target = [x.flip(0) for x in inputs], target.flip(0)
         net.train(not self.args.eval)
         trained = {n: p for n, p in net.named_parameters() if p.requires_grad}
         update, options = OPTIMIZERS[optimizer]
@@ -90,6 +93,9 @@ def compare(name, args):
         print(f"{name}: losses in float64: {' '.join(f'{x:.9f}' for x in expected)}", flush=True)
         far = lambda found: told(distance(a, b) for a, b in zip(found, expected))
         print(f"  PyTorch, float32:        {far(row.step(torch.float32, args.optimizer, steps)[0])}", flush=True)
+        for bits in (64, 32):
+            found = row.step(getattr(torch, f"float{bits}"), args.optimizer, steps, reverse=True)[0]
+            print(f"  PyTorch, float{bits}, reversed: {far(found)}", flush=True)
         kind = f"{args.optimizer}:lr={OPTIMIZERS[args.optimizer][1]['lr']}"
         runs = [r for r in RUNS if fnmatch.fnmatch(r[0], args.mesh)]
         for column, mesh, mode in runs:
