@@ -60,7 +60,7 @@ private:
       if (!known) {
         auto made = std::make_shared<std::vector<Cost>>();
         for (const GroupOption &option : options(int(c)))
-          made->push_back(option.cost);
+          made->push_back(option.cost());
         known = std::move(made);
       }
       built_.wide.nodes.push_back(
@@ -99,11 +99,16 @@ private:
     const int result = producer < 0 ? 0 : int(cast<OpResult>(value).getResultNumber());
     auto [it, fresh] = handed_.try_emplace({&options(c), at, result});
     if (fresh) {
-      std::vector<int> ids;
-      for (const GroupOption &option : options(c))
-        ids.push_back(at < 0 ? sharding(option.arg)
-                             : sharding(dist::resultSharding(program_.operators[producer].cls->rule,
-                                                             option.strategies[size_t(at)], result)));
+      // Options of one tail hand on alike.
+      std::vector<int> ofTail(options(c).numTails(), -1), ids;
+      for (const GroupOption &option : options(c)) {
+        int &id = ofTail[size_t(option.tail->id)];
+        if (id < 0)
+          id = at < 0 ? sharding(option.arg())
+                      : sharding(dist::resultSharding(program_.operators[producer].cls->rule,
+                                                      option.strategy(size_t(at)), result));
+        ids.push_back(id);
+      }
       it->second = statesOf(ids);
     }
     return it->second;
@@ -124,21 +129,42 @@ private:
     if (reads.isUpdate)
       key.push_back({-1, -1});
     auto [it, fresh] = wanted_.try_emplace({&options(c), key});
-    if (fresh) {
-      std::vector<std::vector<int>> wants;
-      for (const GroupOption &option : options(c)) {
-        std::set<int> distinct;
-        for (size_t i = 0; i < reads.places.size(); ++i)
-          distinct.insert(
-              sharding(dist::operandSharding(program_.operators[size_t(reads.places[i].first)].cls->rule,
-                                             option.strategies[size_t(key[i].first)], reads.places[i].second)));
-        if (reads.isUpdate)
-          distinct.insert(sharding(option.arg));
-        wants.emplace_back(distinct.begin(), distinct.end());
-      }
-      it->second = statesOf(wants);
-    }
+    if (fresh)
+      it->second = statesOf(wantedByOption(c, reads));
     return it->second;
+  }
+
+  std::vector<std::vector<int>> wantedByOption(int c, const Reads &reads) {
+    // A head's operands follow from how it takes them, those of the others from the tail.
+    std::vector<std::pair<int, int>> ofHead, ofTail;
+    for (auto [op, operand] : reads.places)
+      (group(c).arg < 0 && op == group(c).ops.front() ? ofHead : ofTail).push_back({op, operand});
+    auto take = [&](const GroupOption &option, const std::vector<std::pair<int, int>> &places, bool isUpdate) {
+      std::vector<int> distinct;
+      for (auto [op, operand] : places)
+        distinct.push_back(sharding(dist::operandSharding(program_.operators[size_t(op)].cls->rule,
+                                                          option.strategy(position(c, op)), operand)));
+      if (isUpdate)
+        distinct.push_back(sharding(option.arg()));
+      llvm::sort(distinct);
+      distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+      return distinct;
+    };
+    std::vector<std::vector<int>> wants, byTail(options(c).numTails());
+    std::vector<int> byHead;
+    int taken = -1;
+    for (const GroupOption &option : options(c)) {
+      std::vector<int> &tail = byTail[size_t(option.tail->id)];
+      if (tail.empty())
+        tail = take(option, ofTail, reads.isUpdate);
+      if (!ofHead.empty() && option.head->taken != taken) {
+        byHead = take(option, ofHead, false);
+        taken = option.head->taken;
+      }
+      std::vector<int> &both = wants.emplace_back();
+      std::set_union(byHead.begin(), byHead.end(), tail.begin(), tail.end(), std::back_inserter(both));
+    }
+    return wants;
   }
 
   size_t position(int c, int op) const { return size_t(llvm::lower_bound(group(c).ops, op) - group(c).ops.begin()); }
@@ -223,7 +249,7 @@ private:
     size_t at = position(c, op);
     std::vector<int64_t> bytes;
     for (const GroupOption &option : options(c))
-      bytes.push_back(option.transient[at]);
+      bytes.push_back(option.transient(at));
     return llvm::any_of(bytes, [](int64_t b) { return b > 0; }) ? bytes : std::vector<int64_t>();
   }
 
@@ -356,6 +382,8 @@ void narrow(BuiltGraph &built, const Kept &kept) {
     if (kept[c].size() == built.options[c]->size())
       continue;
     auto options = std::make_shared<GroupOptions>();
+    options->heads = built.options[c]->heads;
+    options->tails = built.options[c]->tails;
     for (int32_t k : kept[c])
       options->push_back((*built.options[c])[size_t(k)]);
     built.options[c] = std::move(options);
@@ -402,14 +430,14 @@ void applyChoice(FunctionAssignment &function, const Mesh &mesh, const BuiltGrap
     const FollowGroup &group = built.groups.list[c];
     const GroupOption &option = (*built.options[c])[size_t(choice[built.node[c]])];
     if (group.arg >= 0)
-      function.setArg(unsigned(group.arg), option.arg);
+      function.setArg(unsigned(group.arg), option.arg());
     for (size_t m = 0; m < group.ops.size(); ++m) {
       int i = group.ops[m];
       const OperatorInfo &info = program.operators[i];
-      function.assignment.strategies[i] = option.strategies[m];
+      function.assignment.strategies[i] = option.strategy(m);
       for (unsigned r = 0; r < info.op->getNumResults(); ++r)
         function.assignment.values[info.op->getResult(r)] =
-            dist::resultSharding(info.cls->rule, option.strategies[m], int(r));
+            dist::resultSharding(info.cls->rule, option.strategy(m), int(r));
     }
   }
   assignSources(function, mesh, built);
@@ -423,12 +451,12 @@ void nameDataParallel(BuiltGraph &built, const FunctionAssignment &data) {
     size_t most = 0;
     for (size_t k = 0; k < built.options[c]->size(); ++k) {
       const GroupOption &option = (*built.options[c])[k];
-      if (group.arg < 0 && option.strategies.front().factors != data.assignment.strategies[group.ops.front()].factors)
+      if (group.arg < 0 && option.strategy(0).factors != data.assignment.strategies[group.ops.front()].factors)
         continue;
-      size_t alike = group.arg >= 0 && option.arg == data.args[group.arg];
+      size_t alike = group.arg >= 0 && option.arg() == data.args[group.arg];
       for (size_t m = 0; m < group.ops.size(); ++m) {
         // Cut alike is what matters; a sum that is not reduced here is reduced on the way to its reader.
-        const Strategy &mine = option.strategies[m], &wanted = data.assignment.strategies[group.ops[m]];
+        const Strategy &mine = option.strategy(m), &wanted = data.assignment.strategies[group.ops[m]];
         alike += mine == wanted ? 3 : mine.factors == wanted.factors ? 2 : 0;
       }
       if (alike > most) {

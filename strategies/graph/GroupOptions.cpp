@@ -15,25 +15,68 @@ OptionBuilder::OptionBuilder(const FunctionAssignment &function, const FollowGro
                              const BatchDependence &batch, const FixedStrategies *fixed)
     : function_(function), program_(function.program), groups_(groups), model_(model), batch_(batch), fixed_(fixed) {}
 
-const std::vector<Strategy> &OptionBuilder::headStrategies(int op) {
+std::vector<Strategy> OptionBuilder::headStrategies(int op) const {
   const OperatorClass &cls = *program_.operators[op].cls;
-  if (fixed_ && fixed_->groupOf[op] >= 0) {
-    auto [it, fresh] = byOp_.try_emplace(op);
-    if (fresh) {
-      const Strategy &said = fixed_->strategies[op];
-      Strategy natural = said;
-      natural.results.clear();
-      Strategy reduced = natural;
-      reduceNow(cls.rule, reduced);
-      // How a sum is handed on stays open unless the user said so.
-      it->second = said == reduced ? resultVariants(cls, model_.mesh(), natural) : std::vector<Strategy>{said};
+  if (!fixed_ || fixed_->groupOf[op] < 0)
+    return enumerateStrategies(cls, model_.mesh());
+  const Strategy &said = fixed_->strategies[op];
+  Strategy natural = said;
+  natural.results.clear();
+  Strategy reduced = natural;
+  reduceNow(cls.rule, reduced);
+  // How a sum is handed on stays open unless the user said so.
+  return said == reduced ? resultVariants(cls, model_.mesh(), natural) : std::vector<Strategy>{said};
+}
+
+/// The heads that `op` can be, priced.
+const std::shared_ptr<const std::vector<GroupHead>> &OptionBuilder::heads(int op) {
+  const OperatorInfo &info = program_.operators[op];
+  const OperatorClass &cls = *info.cls;
+  std::vector<bool> grows = {batch_.operators[op]};
+  for (Value v : info.op->getResults())
+    grows.push_back(batch_.values.contains(v));
+  auto &known = fixed_ && fixed_->groupOf[op] >= 0 ? byOp_[op] : byClass_[{cls.id, grows}];
+  if (known)
+    return known;
+  auto made = std::make_shared<std::vector<GroupHead>>();
+  std::map<std::vector<Sharding>, int> handed;
+  GroupHead natural; // what heads have in common that differ only in how they pay their results
+  auto pay = [&](GroupHead &head, const OwnCollective &own) {
+    const Cost cost = model_.collective(own.collective, own.elementBytes);
+    head.transient += bufferBytes(own);
+    head.cost += cost;
+    if (grows[size_t(1 + own.result)])
+      head.growing += cost;
+  };
+  auto never = [](int) { return false; };
+  for (Strategy &strategy : headStrategies(op)) {
+    if (made->empty() || natural.strategy.factors != strategy.factors || natural.strategy.linear != strategy.linear ||
+        natural.strategy.partial != strategy.partial) {
+      const int taken = made->empty() ? 0 : natural.taken + 1;
+      natural = GroupHead();
+      natural.taken = taken;
+      natural.strategy = strategy;
+      natural.strategy.results.clear();
+      natural.cost = natural.compute = model_.computeInLoop(cls, strategy, never, never);
+      if (grows[0])
+        natural.growing = std::max<Cost>(0, natural.compute - model_.launch());
+      for (const OwnCollective &own : model_.ownCollectives(cls, natural.strategy))
+        pay(natural, own);
     }
-    return it->second;
+    GroupHead head = natural;
+    head.strategy = std::move(strategy);
+    std::vector<Sharding> results;
+    for (size_t r = 0; r < cls.rule.results.size(); ++r)
+      results.push_back(dist::resultSharding(cls.rule, head.strategy, int(r)));
+    if (!head.strategy.results.empty())
+      for (const OwnCollective &own : model_.ownCollectives(cls, head.strategy))
+        if (own.result >= 0)
+          pay(head, own);
+    head.handed = handed.try_emplace(std::move(results), int(handed.size())).first->second;
+    made->push_back(std::move(head));
   }
-  auto [it, fresh] = byClass_.try_emplace(cls.id);
-  if (fresh)
-    it->second = enumerateStrategies(cls, model_.mesh());
-  return it->second;
+  known = std::move(made);
+  return known;
 }
 
 /// What the head of a group makes is counted as written: the head is a kernel.
@@ -80,22 +123,27 @@ Strategy OptionBuilder::followerStrategy(const OperatorInfo &info, int followed,
   return strategy;
 }
 
-/// One option of a group on its way: the members one after the other, with the shardings that are handed on.
+/// The tail of an option on its way: the members one after the other, with the shardings that are handed on.
 class OptionBuilder::Derivation {
 public:
-  Derivation(const OptionBuilder &builder, int group, const Sharding *arg)
+  /// `handed`: the argument at the head, or the results of the operator there.
+  Derivation(const OptionBuilder &builder, int group, llvm::ArrayRef<Sharding> handed)
       : builder_(builder), program_(builder.program_), model_(builder.model_), batch_(builder.batch_), index_(group),
         group_(builder.groups_.list[group]), resharded_(builder.model_.mesh()) {
     func::FuncOp func = program_.func;
-    if (arg)
-      handed_[func.getArgument(unsigned(group_.arg))] = option_.arg = *arg;
+    tail_.handed.assign(handed.begin(), handed.end());
+    if (group_.arg >= 0)
+      handed_[func.getArgument(unsigned(group_.arg))] = handed.front();
+    else
+      for (auto [v, sharding] : llvm::zip_equal(program_.operators[group_.ops.front()].op->getResults(), handed))
+        handed_[v] = sharding;
   }
 
-  GroupOption run(const Strategy *head) {
-    for (size_t m = 0; m < group_.ops.size(); ++m)
-      add(group_.ops[m], group_.follow[m] < 0, group_.follow[m] < 0 ? *head : following(m));
+  GroupTail run() {
+    for (size_t m = group_.arg >= 0 ? 0 : 1; m < group_.ops.size(); ++m)
+      add(group_.ops[m], following(m));
     payResults();
-    return std::move(option_);
+    return std::move(tail_);
   }
 
 private:
@@ -111,9 +159,9 @@ private:
 
   /// `grows`: with the batch.
   void pay(Cost cost, bool grows) {
-    option_.cost += cost;
+    tail_.cost += cost;
     if (grows)
-      option_.growing += cost;
+      tail_.growing += cost;
   }
 
   void payReshard(Value v, const Sharding &to) {
@@ -124,7 +172,7 @@ private:
     copies_ += model_.localBytes(shapeOf(v), elementBytes(v.getType()), to);
   }
 
-  void add(int op, bool isHead, Strategy strategy) {
+  void add(int op, Strategy strategy) {
     const OperatorInfo &info = program_.operators[op];
     const OperatorClass &cls = *info.cls;
     copies_ = 0;
@@ -133,21 +181,21 @@ private:
         payReshard(v, dist::operandSharding(cls.rule, strategy, int(o)));
     for (auto [r, v] : llvm::enumerate(info.op->getResults()))
       handed_[v] = dist::resultSharding(cls.rule, strategy, int(r));
-    auto staysInLoop = [&](Value v) { return !isHead && builder_.staysInLoop(index_, v); };
+    auto staysInLoop = [&](Value v) { return builder_.staysInLoop(index_, v); };
     Cost compute = model_.computeInLoop(
         cls, strategy, [&](int o) { return staysInLoop(info.op->getOperand(unsigned(o))); },
         [&](int r) { return staysInLoop(info.op->getResult(unsigned(r))); });
-    option_.compute += compute;
-    option_.cost += compute;
+    tail_.compute += compute;
+    tail_.cost += compute;
     if (batch_.operators[op])
-      option_.growing += std::max<Cost>(0, compute - model_.launch());
+      tail_.growing += std::max<Cost>(0, compute - model_.launch());
     for (const OwnCollective &own : model_.ownCollectives(cls, strategy)) {
       copies_ += bufferBytes(own);
       pay(model_.collective(own.collective, own.elementBytes),
           own.result < 0 ? batch_.operators[op] : batch_.values.contains(info.op->getResult(unsigned(own.result))));
     }
-    option_.strategies.push_back(std::move(strategy));
-    option_.transient.push_back(copies_);
+    tail_.strategies.push_back(std::move(strategy));
+    tail_.transient.push_back(copies_);
   }
 
   /// Results of the function: an update returns to its argument, the rest is paid.
@@ -160,7 +208,7 @@ private:
       if (update == builder_.function_.updates.end())
         payReshard(use.get(), it->second.withoutPartial());
       else if (int(update->second) == group_.arg)
-        payReshard(use.get(), option_.arg);
+        payReshard(use.get(), tail_.handed.front());
     }
   }
 
@@ -173,7 +221,7 @@ private:
   dist::ReshardedValues resharded_;
   llvm::DenseMap<Value, Sharding> handed_; // by values of the group, as handed on
   int64_t copies_ = 0;                     // bytes of reshards around the present operator
-  GroupOption option_;
+  GroupTail tail_;
 };
 
 std::vector<int64_t> OptionBuilder::key(int c) const {
@@ -262,21 +310,41 @@ std::shared_ptr<const GroupOptions> OptionBuilder::options(int c, const Sharding
       return it->second;
   }
   auto made = std::make_shared<GroupOptions>();
+  auto tails = std::make_shared<std::vector<GroupTail>>();
+  auto addTail = [&](llvm::ArrayRef<Sharding> handed) {
+    tails->push_back(Derivation(*this, c, handed).run());
+    tails->back().id = int(tails->size()) - 1;
+  };
+  std::vector<std::pair<const GroupHead *, size_t>> chosen; // and tails
   if (group.arg >= 0) {
     func::FuncOp func = program_.func;
     Shape shape = shapeOf(func.getArgument(unsigned(group.arg)));
-    std::vector<Sharding> all =
-        pinned ? std::vector<Sharding>{*pinned} : enumerateShardings(shape, model_.mesh(), paddable(group.arg));
-    made->reserve(all.size());
-    for (const Sharding &s : all)
-      made->push_back(Derivation(*this, c, &s).run(nullptr));
+    for (const Sharding &s :
+         pinned ? std::vector<Sharding>{*pinned} : enumerateShardings(shape, model_.mesh(), paddable(group.arg))) {
+      chosen.push_back({nullptr, tails->size()});
+      addTail(s);
+    }
   } else {
-    const std::vector<Strategy> &heads = headStrategies(group.ops.front());
-    made->reserve(heads.size());
-    for (const Strategy &s : heads)
-      if (isFixed || !owesOfSource(group.ops.front(), s))
-        made->push_back(Derivation(*this, c, nullptr).run(&s));
+    const int op = group.ops.front();
+    const ShardingRule &rule = program_.operators[op].cls->rule;
+    made->heads = heads(op);
+    std::map<int, size_t> tailOf; // by what is handed on
+    for (const GroupHead &head : *made->heads) {
+      if (!isFixed && owesOfSource(op, head.strategy))
+        continue;
+      auto [it, fresh] = tailOf.try_emplace(head.handed, tails->size());
+      chosen.push_back({&head, it->second});
+      if (!fresh)
+        continue;
+      llvm::SmallVector<Sharding> handed;
+      for (size_t r = 0; r < rule.results.size(); ++r)
+        handed.push_back(dist::resultSharding(rule, head.strategy, int(r)));
+      addTail(handed);
+    }
   }
+  for (auto [head, tail] : chosen)
+    made->push_back({head, &(*tails)[tail]});
+  made->tails = std::move(tails);
   if (shared)
     byKey_.emplace(std::move(k), made);
   return made;

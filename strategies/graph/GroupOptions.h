@@ -5,7 +5,13 @@
 // between members. Memory traffic is counted as fusion will leave it: a value that only followers of the same
 // group read, point by point, is never written.
 //
-// Options of equal groups (the blocks of a network) are computed once.
+// Followers see of their head only how it hands its values on. A head has thousands of strategies, which hand on in
+// some hundred ways. So an option is a head and a tail, and tails are made once per way:
+//
+//   conv -> add -> relu    options 5 and 9 cut the convolution's input channels otherwise and hand on alike:
+//                          two GroupHeads, one GroupTail with the strategies and costs of add and relu
+//
+// Options of equal groups (the blocks of a network) are computed once, and so are equal heads of different groups.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_GRAPH_GROUPOPTIONS_H
@@ -20,16 +26,52 @@
 
 namespace tessera::strategies {
 
-struct GroupOption {
-  Sharding arg;                     // of an argument group
-  std::vector<Strategy> strategies; // per operator of the group
-  std::vector<int64_t> transient;   // and what reshards and collectives around it take while it runs
-  Cost cost = 0;                    // of everything inside the group
-  Cost compute = 0;                 // the kernels' part of it
-  Cost growing = 0;                 // the part of it that grows with the batch
+struct MemberCosts {
+  Cost cost = 0;    // of everything inside the group
+  Cost compute = 0; // the kernels' part of it
+  Cost growing = 0; // the part of it that grows with the batch
 };
 
-using GroupOptions = std::vector<GroupOption>;
+/// An operator at the head of a group under one strategy.
+struct GroupHead : MemberCosts {
+  Strategy strategy;
+  int taken = 0;         // equal in heads that take their operands alike: they stand side by side
+  int handed = 0;        // equal in heads that hand their results on alike
+  int64_t transient = 0; // what reshards and collectives around it take while it runs
+};
+
+/// All members but an operator at the head, given how the head hands its values on.
+struct GroupTail : MemberCosts {
+  int id = 0;                         // counts from 0 in a group, by the first option
+  llvm::SmallVector<Sharding> handed; // the argument at the head, or the results of the operator there
+  std::vector<Strategy> strategies;
+  std::vector<int64_t> transient;
+};
+
+struct GroupOption {
+  const GroupHead *head; // null: an argument
+  const GroupTail *tail;
+
+  Cost cost() const { return (head ? head->cost : 0) + tail->cost; }
+  Cost compute() const { return (head ? head->compute : 0) + tail->compute; }
+  Cost growing() const { return (head ? head->growing : 0) + tail->growing; }
+  /// Of an argument group.
+  const Sharding &arg() const { return tail->handed.front(); }
+  /// Of an operator, by its position in the group.
+  const Strategy &strategy(size_t member) const {
+    return !head ? tail->strategies[member] : member ? tail->strategies[member - 1] : head->strategy;
+  }
+  int64_t transient(size_t member) const {
+    return !head ? tail->transient[member] : member ? tail->transient[member - 1] : head->transient;
+  }
+};
+
+struct GroupOptions : std::vector<GroupOption> {
+  size_t numTails() const { return tails ? tails->size() : 0; }
+  // What the options refer to.
+  std::shared_ptr<const std::vector<GroupHead>> heads;
+  std::shared_ptr<const std::vector<GroupTail>> tails;
+};
 
 class OptionBuilder {
 public:
@@ -43,7 +85,8 @@ public:
 private:
   class Derivation;
 
-  const std::vector<Strategy> &headStrategies(int op);
+  std::vector<Strategy> headStrategies(int op) const;
+  const std::shared_ptr<const std::vector<GroupHead>> &heads(int op);
   Strategy followerStrategy(const OperatorInfo &info, int followed, llvm::ArrayRef<const Sharding *> known) const;
   bool staysInLoop(int group, mlir::Value value) const;
   std::vector<int64_t> key(int group) const;
@@ -56,8 +99,9 @@ private:
   const CostModel &model_;
   const BatchDependence &batch_;
   const FixedStrategies *fixed_;
-  std::map<int, std::vector<Strategy>> byClass_; // by class id
-  std::map<int, std::vector<Strategy>> byOp_;    // of fixed operators
+  // By class and what of it grows with the batch; of fixed operators by operator.
+  std::map<std::pair<int, std::vector<bool>>, std::shared_ptr<const std::vector<GroupHead>>> byClass_;
+  std::map<int, std::shared_ptr<const std::vector<GroupHead>>> byOp_;
   std::map<std::vector<int64_t>, std::shared_ptr<const GroupOptions>> byKey_;
 };
 

@@ -88,7 +88,7 @@ private:
       return 0;
     mlir::func::FuncOp func = function_.program.func;
     mlir::Value v = func.getArgument(unsigned(arg));
-    return model_.localBytes(shapeOf(v), elementBytes(v.getType()), option(node, choice).arg);
+    return model_.localBytes(shapeOf(v), elementBytes(v.getType()), option(node, choice).arg());
   }
 
   std::vector<Alternative> alternatives(int c) {
@@ -107,7 +107,7 @@ private:
         answer(n, choice);
       if (Alternative a; price(node, neighbours, choice, a)) {
         a.strategy =
-            dist::strategyText((*built_.options[c])[size_t(k)].strategies.front(),
+            dist::strategyText((*built_.options[c])[size_t(k)].strategy(0),
                                function_.program.operators[built_.groups.list[c].ops.front()].cls->rule, model_.mesh());
         found.push_back(std::move(a));
       }
@@ -129,11 +129,11 @@ private:
         changed.insert(n);
     for (int n : changed) {
       const GroupOption &now = option(n, choice), &before = option(n, choice_);
-      a.compute += now.compute - before.compute;
-      a.communication += (now.cost - now.compute) - (before.cost - before.compute);
-      a.growing += now.growing - before.growing;
+      a.compute += now.compute() - before.compute();
+      a.communication += (now.cost() - now.compute()) - (before.cost() - before.compute());
+      a.growing += now.growing() - before.growing();
       a.memory += persistentBytes(n, choice) - persistentBytes(n, choice_);
-      if (now.cost >= kForbidden)
+      if (now.cost() >= kForbidden)
         return false;
       edges.insert(edges_[n].begin(), edges_[n].end());
     }

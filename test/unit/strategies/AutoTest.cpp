@@ -133,7 +133,7 @@ TEST_CASE("nobody owes a part of what a source makes") {
       ++heads;
       REQUIRE(!built.options[c]->empty());
       for (const GroupOption &option : *built.options[c])
-        CHECK(!dist::operandSharding(info.cls->rule, option.strategies.front(), int(o)).isPartial());
+        CHECK(!dist::operandSharding(info.cls->rule, option.strategy(0), int(o)).isPartial());
     }
   }
   CHECK(heads == 1); // the reshape

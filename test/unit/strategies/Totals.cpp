@@ -18,7 +18,7 @@ namespace tessera::strategies {
 Totals searched(const BuiltGraph &built, const Choice &choice) {
   Totals totals;
   for (size_t c = 0; c < built.groups.list.size(); ++c)
-    totals.kernels += double((*built.options[c])[size_t(choice[size_t(built.node[c])])].compute);
+    totals.kernels += double((*built.options[c])[size_t(choice[size_t(built.node[c])])].compute());
   Evaluation all = evaluate(built.graph, choice);
   totals.communication = double(all.cost) - totals.kernels;
   totals.memory = double(all.memoryPeak);
