@@ -10,17 +10,12 @@
 //===----------------------------------------------------------------------------------------------===//
 #include "strategies/search/bound/Dual.h"
 
+#include "strategies/search/problem/Clones.h"
+
 #include <algorithm>
 #include <cmath>
 
 using namespace tessera::strategies;
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&               \
-    !defined(__SANITIZE_THREAD__)
-#define TESSERA_CLONES __attribute__((target_clones("default", "arch=x86-64-v3")))
-#else
-#define TESSERA_CLONES
-#endif
 
 namespace {
 // Tuning. At the end of a line: what half and twice do to the cost (docs/adding-a-searcher.md).
