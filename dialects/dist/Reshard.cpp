@@ -176,6 +176,7 @@ struct ReshardPlanner::Impl {
         : graph(mesh, cost, shape, elementBytes, std::move(axes)) {}
     ShardingGraph graph;
     std::vector<std::unique_ptr<Paths>> paths; // by source
+    int lastSource = -1;                       // asked for
   };
 
   Mesh mesh;
@@ -198,10 +199,13 @@ struct ReshardPlanner::Impl {
       llvm::erase_if(relevant, [&](int axis) { return !from.uses(axis) && !to.uses(axis); });
     if (int(relevant.size()) > kMaxSearchedAxes)
       return nullptr;
-    // Callers ask about one tensor several times in a row, so the last entry saves the look-up.
-    Key key(Shape(shape.begin(), shape.end()), elementBytes, relevant);
-    if (!last || last->first != key) {
-      auto [it, fresh] = shapes.try_emplace(std::move(key));
+    // Questions about one tensor come one after the other.
+    auto isLast = [&] {
+      const auto &[lastShape, lastBytes, lastAxes] = last->first;
+      return shape == ArrayRef<int64_t>(lastShape) && elementBytes == lastBytes && relevant == lastAxes;
+    };
+    if (!last || !isLast()) {
+      auto [it, fresh] = shapes.try_emplace(Key(Shape(shape.begin(), shape.end()), elementBytes, relevant));
       if (fresh)
         it->second = std::make_unique<PerShape>(mesh, cost, shape, elementBytes, relevant);
       last = &*it;
@@ -211,7 +215,11 @@ struct ReshardPlanner::Impl {
 
   /// The settled paths from `from`, and the target's state.
   std::pair<Paths *, int> settle(PerShape &entry, const Sharding &from, const Sharding &to) {
-    int source = entry.graph.state(from), target = entry.graph.state(to);
+    // And so do those about one source.
+    int source = entry.lastSource;
+    if (source < 0 || !(entry.graph.sharding(source) == from))
+      source = entry.lastSource = entry.graph.state(from);
+    int target = entry.graph.state(to);
     if (size_t(source) >= entry.paths.size())
       entry.paths.resize(size_t(source) + 1);
     std::unique_ptr<Paths> &paths = entry.paths[source];

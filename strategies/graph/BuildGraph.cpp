@@ -6,7 +6,6 @@
 #include "strategies/space/LiveRanges.h"
 
 #include <set>
-#include <unordered_map>
 
 using namespace mlir;
 
@@ -179,11 +178,19 @@ private:
   Cost reshard(Value value, int shapeId, int from, int to) {
     if (from == to)
       return 0;
-    uint64_t key = (uint64_t(shapeId) << 42) | (uint64_t(from) << 21) | uint64_t(to);
-    auto [it, fresh] = reshards_.try_emplace(key, 0);
-    if (fresh)
-      it->second = model_.reshard(shapeOf(value), elementBytes(value.getType()), shardings_[from], shardings_[to]);
-    return it->second;
+    if (size_t(shapeId) >= reshards_.size())
+      reshards_.resize(size_t(shapeId) + 1);
+    auto &rows = reshards_[size_t(shapeId)];
+    if (size_t(from) >= rows.size())
+      rows.resize(size_t(from) + 1);
+    std::vector<Cost> &row = rows[size_t(from)];
+    if (size_t(to) >= row.size())
+      row.resize(shardings_.size(), kUnknown);
+    Cost &cost = row[size_t(to)];
+    if (cost == kUnknown)
+      cost = model_.reshard(shapeOf(value), elementBytes(value.getType()), shardings_[size_t(from)],
+                            shardings_[size_t(to)]);
+    return cost;
   }
 
   /// The value's way from group p to group c.
@@ -198,12 +205,17 @@ private:
       auto made = std::make_shared<StateTable>();
       made->rows = from.things.size();
       made->columns = to.things.size();
+      made->costs.reserve(made->rows * made->columns);
       for (int row : from.things)
         for (const std::vector<int> &column : to.things) {
+          if (column.size() == 1) {
+            made->costs.push_back(reshard(value, shapeId, row, column.front()));
+            continue;
+          }
           Cost sum = 0;
           dist::ReshardedValues book(model_.mesh());
           for (int want : column)
-            if (column.size() == 1 || book.want(nullptr, shardings_[size_t(row)], shardings_[size_t(want)]).first)
+            if (book.want(nullptr, shardings_[size_t(row)], shardings_[size_t(want)]).first)
               sum = std::min(kForbidden, sum + reshard(value, shapeId, row, want));
           made->costs.push_back(sum);
         }
@@ -346,7 +358,8 @@ private:
   Interner<Sharding> shardingIds_;
   std::vector<Sharding> shardings_;
   Interner<std::vector<int64_t>> shapeIds_;
-  std::unordered_map<uint64_t, Cost> reshards_; // looked up only
+  static constexpr Cost kUnknown = -1;
+  std::vector<std::vector<std::vector<Cost>>> reshards_; // by shape, sharding and sharding wanted
   // Equal groups have one GroupOptions; maps keep the places of what they hold.
   std::map<std::tuple<const GroupOptions *, int, int>, Handed> handed_;
   std::map<std::pair<const GroupOptions *, std::vector<std::pair<int, int>>>, Wanted> wanted_;

@@ -139,6 +139,36 @@ TEST_CASE("nobody owes a part of what a source makes") {
   CHECK(heads == 1); // the reshape
 }
 
+TEST_CASE("heads that hand on alike share the tail of their options") {
+  Module m(kMlp);
+  FunctionAssignment plan(llvm::cantFail(Program::analyse(m.func("train"))));
+  CostModel model(llvm::cantFail(Mesh::parse("a=2,b=2,c=2")), llvm::cantFail(Topology::load("cpu")));
+  SharedShardings shared;
+  BuiltGraph built = buildGraph(plan, model, nullptr, shared, int64_t(1) << 40);
+  size_t shorter = 0;
+  for (size_t c = 0; c < built.groups.list.size(); ++c) {
+    const FollowGroup &group = built.groups.list[c];
+    const GroupOptions &options = *built.options[c];
+    shorter += options.numTails() < options.size();
+    std::set<std::vector<Strategy>> distinct;
+    for (const GroupOption &option : options) {
+      if (group.arg >= 0)
+        continue;
+      // The head hands on what the tail was made for, and costs what it costs alone.
+      const OperatorInfo &info = plan.program.operators[group.ops.front()];
+      for (size_t r = 0; r < option.tail->handed.size(); ++r)
+        CHECK(dist::resultSharding(info.cls->rule, option.strategy(0), int(r)) == option.tail->handed[r]);
+      CHECK(option.head->cost == model.operatorCost(*info.cls, option.strategy(0)).total());
+      CHECK(option.cost() == option.head->cost + option.tail->cost);
+      std::vector<Strategy> all;
+      for (size_t k = 0; k < group.ops.size(); ++k)
+        all.push_back(option.strategy(k));
+      CHECK(distinct.insert(std::move(all)).second);
+    }
+  }
+  CHECK(shorter > 0);
+}
+
 TEST_CASE("mode auto is no worse than the other modes, and says how good it is") {
   for (const char *mesh : {"data=2", "data=2,model=2", "a=2,b=2,c=2"}) {
     INFO(mesh);
