@@ -84,6 +84,8 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
       return priced.takeError();
     priced->search = std::move(search);
     report.functions.push_back(std::move(*priced));
+    if (options.firstOnly)
+      break;
   }
   return llvm::Error::success();
 }

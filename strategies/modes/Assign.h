@@ -44,6 +44,8 @@ struct AssignOptions {
   std::string searcher; // empty: the default one
   /// Where mode auto writes the search problem of the first function; empty: nowhere.
   std::string dumpGraph;
+  /// Of the functions only the first one (the training step).
+  bool firstOnly = false;
   /// Also say what else operators could have chosen (Explain.h).
   bool explain = false;
 };

@@ -83,6 +83,7 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
   AssignOptions own = options;
   own.searchWork = options.searchWork / double(meshes.size());
   own.dumpGraph.clear(); // only of the mesh that is taken
+  own.firstOnly = true;  // what is compared
   std::vector<MeshCandidate> list;
   for (Mesh &mesh : meshes) {
     own.mesh = mesh;

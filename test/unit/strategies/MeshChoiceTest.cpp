@@ -45,6 +45,14 @@ TEST_CASE("meshes are ranked by what the step is predicted to take") {
     REQUIRE(assign(own, options, &report) == "");
     CHECK(report.find("train")->total() == c.predicted);
   }
+  // Only the training step is compared.
+  Module step(kMlp);
+  AssignReport report;
+  options.firstOnly = true;
+  REQUIRE(assign(step, options, &report) == "");
+  REQUIRE(report.functions.size() == 1);
+  CHECK(report.functions[0].name == "train");
+  options.firstOnly = false;
   options.memoryLimit = 100;
   auto none = rankMeshes(*m.module, options);
   REQUIRE(!none);
