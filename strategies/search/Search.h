@@ -39,6 +39,10 @@ struct SearchOptions {
   std::string searcher = "exact";          // one of searcherNames()
   bool log = false;                        // the searcher "exact" tells on stderr what it does
   const std::atomic<bool> *stop = nullptr; // becomes true: the budget ends now
+  // What a search of a similar problem has found: the searcher "exact" begins there.
+  const Choice *start = nullptr;
+  // Of memory, by point in time (Problem::points). Others than of this problem are ignored. At the end, its last ones.
+  std::vector<double> *prices = nullptr;
 };
 
 /// Requires a graph that passes checkStrategyGraph and a searcher of searcherNames().

@@ -312,6 +312,8 @@ void ExactSearch::startFolded(const Problem &problem) {
   if (size_t(fold.groups) * kFoldedVariables > problem.variables.size())
     return; // the network hardly repeats itself
   SearchOptions own = options_;
+  own.start = nullptr;
+  own.prices = nullptr;
   own.work = options_.work > 0 ? std::min(kFoldWork, kFoldShare * (options_.work - 1e-9 * best_.work)) : kFoldWork;
   own.seconds = best_.clock.left();
   if (own.work <= 0)
@@ -471,9 +473,17 @@ ExactSearch::Next ExactSearch::phase(Scope &scope, const FlatProblem &flat, Dual
 Solution ExactSearch::run() {
   Scope scope(best_.graph);
   prices_.assign(scope.problem.room.size(), 0);
+  if (options_.prices && options_.prices->size() == prices_.size())
+    prices_ = *options_.prices;
+  if (options_.start) {
+    best_.offer(*options_.start);
+    triedFold_ = best_.found();
+  }
   while (round(scope) && !best_.done())
     ;
   best_.solution.work = 1e-9 * best_.work;
+  if (options_.prices)
+    *options_.prices = prices_;
   return best_.solution;
 }
 

@@ -38,6 +38,11 @@ public:
       WideDual dual(wide_, kept_);
       raise(dual, 0.2);
       solve(least(dual, limits_.perNode), 0.2);
+      if (!proven() && dual.hasMemory()) {
+        // Prices that few options agree on are near those of all.
+        dual.setPrices(prices_);
+        raise(dual, 0.1);
+      }
       if (proven())
         return finish();
       const std::vector<double> reduced = reducedCosts(dual);
@@ -103,12 +108,15 @@ private:
       if (!dual.hasMemory() && dual.best() - before < kLittle * std::abs(dual.best()))
         break;
       before = dual.best();
+      if (!best_.choice.empty() && double(best_.cost) <= dual.best() * (1 + options_.gap))
+        break;
     }
     dual.restoreBest();
     dual.pass();
     dual.pass();
     work_ += 2 * dual.passWork();
     bound_ = std::max(bound_, std::min(dual.best(), leftOut_));
+    prices_ = dual.bestPrices();
     log("bound %.0f after %d passes", bound_, passes);
   }
   std::vector<double> reducedCosts(WideDual &dual) {
@@ -159,13 +167,39 @@ private:
   }
   Cost provenBound() const { return Cost(std::ceil(bound_ * (1 - 1e-12) - 1e-3)); }
 
+  /// The best answer so far as a choice of the dense graph; empty where some option of it is left out.
+  Choice startIn(const Kept &kept, const StrategyGraph &dense) const {
+    Choice start;
+    for (size_t n = 0; n < chosen_.size(); ++n) {
+      auto at = std::lower_bound(kept[n].begin(), kept[n].end(), chosen_[n]);
+      if (at == kept[n].end() || *at != chosen_[n])
+        return {};
+      start.push_back(int32_t(at - kept[n].begin()));
+    }
+    if (chosen_.empty())
+      return {};
+    start.resize(dense.nodes.size());
+    for (auto [node, other] : dense.aliases)
+      start[size_t(other)] = start[size_t(node)];
+    return start;
+  }
   /// `share` of the work; 0: what is left.
   void solve(const Kept &kept, double share) {
     SearchOptions own = options_;
     if (options_.work > 0)
       own.work = std::max(0.05, share > 0 ? share * options_.work : options_.work - 1e-9 * work_);
     own.seconds = options_.seconds;
-    Solution found = search(denseGraph(wide_, kept), own);
+    const StrategyGraph dense = denseGraph(wide_, kept);
+    const Choice start = startIn(kept, dense);
+    std::vector<double> prices;
+    own.prices = &prices;
+    if (!start.empty()) {
+      own.start = &start;
+      prices = prices_;
+    }
+    Solution found = search(dense, own);
+    if (!prices.empty())
+      prices_ = std::move(prices);
     work_ += 1e9 * found.work;
     log("searched: cost %ld, bound %ld%s", long(found.cost), long(found.lowerBound), found.optimal ? ", optimal" : "");
     if (!found.choice.empty() && (best_.choice.empty() || found.cost <= best_.cost)) {
@@ -213,6 +247,7 @@ private:
   const WideLimits &limits_;
   std::vector<Choice> seeds_;
   Kept kept_;
+  std::vector<double> prices_;  // of memory, by point in time; the last search's or bound's
   std::vector<int32_t> chosen_; // options of the best answer, by node; empty: none
   bool infeasible_ = false;     // proven for what the last search saw
   Solution best_;

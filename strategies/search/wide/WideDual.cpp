@@ -150,6 +150,13 @@ void WideDual::restoreBest() {
   prices_.price(unary_);
 }
 
+void WideDual::setPrices(const std::vector<double> &prices) {
+  if (prices.size() != flat_.room.size())
+    return;
+  prices_.set(prices);
+  prices_.price(unary_);
+}
+
 void WideDual::stepPrices(double target) {
   if (!hasMemory())
     return;

@@ -38,6 +38,10 @@ public:
   const std::vector<int32_t> &answer() const { return chosen_; }
   /// Moves the memory prices towards the cost `target`.
   void stepPrices(double target);
+  /// Of memory, by point in time. Others than of this problem are ignored.
+  void setPrices(const std::vector<double> &prices);
+  /// Those of the best bound.
+  const std::vector<double> &bestPrices() const { return bestPrices_; }
   bool hasMemory() const { return !flat_.room.empty(); }
   /// Goes back to the messages and prices of the best bound. Two passes then make reducedCosts good.
   void restoreBest();

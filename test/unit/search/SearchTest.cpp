@@ -179,6 +179,23 @@ TEST_CASE("a tree that grows beside everything else proves, and always the same"
   }
 }
 
+TEST_CASE("a search that is given an answer returns no worse one, and ignores one that does not fit") {
+  StrategyGraph g = twoNodes();
+  g.addNode({.costs = {0, 0}, .usages = {4, 9}, .liveFrom = 0, .liveTo = 1});
+  g.memoryLimit = 5;
+  const Choice known = {1, 1, 0}, tooLarge = {0, 0, 1};
+  const std::vector<double> prices = {0.5}, ofAnother = {1, 2, 3};
+  for (const Choice *start : {&known, &tooLarge})
+    for (const std::vector<double> *from : {&prices, &ofAnother}) {
+      SearchOptions options;
+      options.start = start;
+      options.prices = from;
+      Solution s = search(g, options);
+      CHECK(s.optimal);
+      CHECK(s.cost == 4);
+    }
+}
+
 TEST_CASE("a budget that is too short still returns, and in time") {
   StrategyGraph g = LayeredGraph(200, 30, 4).graph;
   g.memoryLimit = leastPeak(g) * 15 / 10;
