@@ -5,11 +5,12 @@
 //
 //   1. Options that others are never worse than go (Undominated.h).
 //   2. A dual bound over all that are left gives each option a reduced cost: a bound on what a choice with it costs
-//   more
-//      than the bound (WideDual.h).
-//   3. The options of least reduced cost, and the seeds, are searched: an answer.
+//      beyond that (WideDual.h).
+//   3. The options of least reduced cost, and the seeds, are searched: an answer. Where memory is priced, the bound is
+//      raised once more from the prices that this search ended with.
 //   4. An option whose reduced cost reaches the distance from bound to answer is in no better answer. All others are
-//      searched. Where they are too many, the least are, and the bound says so: it is that of the ones left out.
+//      searched, from that answer on. Where they are too many, the least are, and the bound says so: it is that of the
+//      ones left out.
 //
 // So `lowerBound` holds over every option of the wide graph.
 //

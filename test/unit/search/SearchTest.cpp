@@ -184,15 +184,15 @@ TEST_CASE("a search that is given an answer returns no worse one, and ignores on
   g.addNode({.costs = {0, 0}, .usages = {4, 9}, .liveFrom = 0, .liveTo = 1});
   g.memoryLimit = 5;
   const Choice known = {1, 1, 0}, tooLarge = {0, 0, 1};
-  const std::vector<double> prices = {0.5}, ofAnother = {1, 2, 3};
   for (const Choice *start : {&known, &tooLarge})
-    for (const std::vector<double> *from : {&prices, &ofAnother}) {
+    for (std::vector<double> prices : {std::vector<double>{0.5}, {1, 2, 3}}) { // the latter of another problem
       SearchOptions options;
       options.start = start;
-      options.prices = from;
+      options.prices = &prices;
       Solution s = search(g, options);
       CHECK(s.optimal);
       CHECK(s.cost == 4);
+      CHECK(prices.size() == 1);
     }
 }
 
