@@ -172,7 +172,7 @@ Branch::Outcome Branch::narrow(Scope &scope, int depth, std::vector<double> &pri
       local.push_back(prices[point]);
     dual.setPrices(local);
     if (depth > 0)
-      dual.stepFactor = kChildStep;
+      dual.stepFactor() = kChildStep;
     if (bound(dual, depth == 0 ? kRootPasses : kChildPasses))
       return Outcome::Closed;
     if (expired())

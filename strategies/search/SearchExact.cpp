@@ -164,8 +164,8 @@ private:
 void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &flat, Dual &dual, double share) {
   const double end = best_.work + share, before = dual.best();
   int passes = 0;
-  // Steps that were shortened in the last phase may have been shortened too early.
-  dual.stepFactor = std::max(dual.stepFactor, kLeastFirstStep);
+  // Steps that shortened in the last phase may have done so too early.
+  dual.stepFactor() = std::max(dual.stepFactor(), kLeastFirstStep);
   while (!best_.done() && (passes < kLeastPasses || best_.work < end) && dual.stalledPasses() < kMostStalledPasses) {
     dual.pass();
     ++passes;
@@ -180,7 +180,7 @@ void ExactSearch::raiseBound(const Problem &problem, const FlatProblem &flat, Du
   best_.raise(provenBound(dual.best()));
   for (size_t p = 0; p < problem.points.size(); ++p)
     prices_[problem.points[p]] = dual.prices()[p];
-  log("%d passes: bound %.0f, step %.2g", passes, dual.best(), dual.stepFactor);
+  log("%d passes: bound %.0f, step %.2g", passes, dual.best(), dual.stepFactor());
 }
 
 std::vector<Neighbourhood> ExactSearch::searchesFrom(const FlatProblem &flat, const Answer &start) {

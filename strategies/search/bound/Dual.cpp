@@ -19,21 +19,8 @@ using namespace tessera::strategies;
 
 namespace {
 // Tuning. At the end of a line: what half and twice do to the cost (docs/adding-a-searcher.md).
-// Length of the price steps, relative to Polyak's:
-constexpr double kFirstStep = 0.5;     // at first; 0/+3.0 %
-constexpr double kLongerStep = 1.05;   // factor after a pass that raised the bound; bound +0.2/-0.3 %
-constexpr double kLongestStep = 1.5;   // at most; 0/+0.6 %
-constexpr int kPatience = 12;          // passes without a better bound before the steps shorten; bound 0/+0.5 %
-constexpr double kShorterStep = 0.75;  // factor, then; -0.9/+20.0 %
-constexpr double kShortestStep = 1e-6; // at least; same
-constexpr double kNewDirection = 0.15; // part of a step's direction that is new, beside the old one; bound -0.6/0 %
-// How far above the best bound the target is, relative to the bound:
-constexpr double kNearestTarget = 1e-7;  // at least; same
-constexpr double kFarthestTarget = 0.02; // at most; bound +0.4/0 %
-constexpr double kOvershoot = 3;         // times as long a step at most, after one that lowered the bound; -0.9/+20.0 %
 // Steps that lowered the bound very much:
-constexpr double kFallen = 0.2;    // relative to the best bound; they are taken back; +20.0/+3.0 %
-constexpr double kAfterFall = 0.6; // factor of the length; +2.5/+20.0 %
+constexpr double kFallen = 0.2; // relative to the best bound; they are taken back; +20.0/+3.0 %
 // Knapsacks:
 constexpr size_t kMostKnapsacks = 6; // memory points, the dearest; same
 constexpr double kCovered = 0.5;     // of all priced room, by those: with less each point is nearly continuous; same
@@ -60,9 +47,8 @@ TESSERA_CLONES void tessera::strategies::minPlus(const double *m, const double *
 }
 
 Dual::Dual(const FlatProblem &flat)
-    : stepFactor(kFirstStep), flat_(flat), price_(flat.room.size(), 0), bestPrice_(price_),
-      direction_(flat.room.size(), 0), cumulated_(flat.room.size() + 1, 0), unary_(flat.costs),
-      message_(flat.places, 0), bestMessage_(message_), kept_(flat.costs.size(), 0), chosen_(size_t(flat.count()), 0),
+    : flat_(flat), prices_(flat), bestPrice_(flat.room.size(), 0), unary_(flat.costs), message_(flat.places, 0),
+      bestMessage_(message_), kept_(flat.costs.size(), 0), chosen_(size_t(flat.count()), 0),
       bestBound_(-std::numeric_limits<double>::infinity()) {
   size_t most = 1;
   for (int32_t v = 0; v < flat.count(); ++v)
@@ -70,20 +56,6 @@ Dual::Dual(const FlatProblem &flat)
   sum_.resize(2 * most);
   work_ = kEntryWork * double(flat.matrices.size()) + kOptionWork * double(flat.places + flat.extras.size()) +
           kPointWork * double(flat.room.size());
-}
-
-void Dual::applyPrices() {
-  for (size_t p = 0; p < price_.size(); ++p)
-    cumulated_[p + 1] = cumulated_[p] + price_[p];
-  unary_ = flat_.costs;
-  for (int32_t v = 0; v < flat_.count(); ++v)
-    for (size_t k = flat_.firstPiece[v]; k < flat_.firstPiece[v + 1]; ++k) {
-      const FlatPiece &piece = flat_.pieces[k];
-      double rate = cumulated_[piece.to] - cumulated_[piece.from];
-      if (rate > 0)
-        for (int32_t s = 0, n = flat_.size(v); s < n; ++s)
-          unary_[flat_.first[v] + size_t(s)] += rate * flat_.extras[piece.extra + size_t(s)];
-    }
 }
 
 void Dual::dropKnapsacks() {
@@ -97,9 +69,9 @@ bool Dual::addKnapsacks() {
   restoreBest();
   std::vector<std::pair<double, int32_t>> order;
   double all = 0, covered = 0;
-  for (size_t p = 0; p < price_.size(); ++p)
-    if (price_[p] > 0) {
-      order.push_back({-price_[p] * flat_.room[p], int32_t(p)});
+  for (size_t p = 0; p < prices().size(); ++p)
+    if (prices()[p] > 0) {
+      order.push_back({-prices()[p] * flat_.room[p], int32_t(p)});
       all -= order.back().first;
     }
   std::sort(order.begin(), order.end());
@@ -110,7 +82,7 @@ bool Dual::addKnapsacks() {
     return false;
   memberOf_.resize(size_t(flat_.count()));
   for (auto [weight, p] : order) {
-    Knapsack knapsack(flat_, p, price_[p]);
+    Knapsack knapsack(flat_, p, prices()[size_t(p)]);
     if (knapsack.count() < 2)
       continue;
     for (size_t k = 0; k < knapsack.count(); ++k)
@@ -125,16 +97,16 @@ bool Dual::addKnapsacks() {
 
 void Dual::setPrices(std::vector<double> newPrices) {
   dropKnapsacks();
-  price_ = std::move(newPrices);
-  applyPrices();
+  prices_.set(std::move(newPrices));
+  prices_.price(unary_);
 }
 
 double Dual::pass() {
   double bound = flat_.constant;
-  for (size_t p = 0; p < price_.size(); ++p)
-    bound -= price_[p] * flat_.room[p];
+  for (size_t p = 0; p < prices().size(); ++p)
+    bound -= prices()[p] * flat_.room[p];
   for (size_t k = 0; k < knapsacks_.size(); ++k) {
-    bound += price_[size_t(inKnapsack_[k])] * flat_.room[size_t(inKnapsack_[k])];
+    bound += prices()[size_t(inKnapsack_[k])] * flat_.room[size_t(inKnapsack_[k])];
     knapsacks_[k].begin(forward_);
   }
   const int32_t n = flat_.count();
@@ -196,53 +168,34 @@ double Dual::pass() {
   if (bound > bestBound_) {
     if (bound > bestBound_ + kRelativeRounding * std::abs(bestBound_)) {
       stalled_ = 0;
-      stepFactor = std::min(kLongerStep * stepFactor, kLongestStep);
+      prices_.rose();
     }
     bestBound_ = bound;
-    bestPrice_ = price_;
+    bestPrice_ = prices();
     bestMessage_ = message_;
   }
-  if (++stalled_ % kPatience == 0)
-    stepFactor = std::max(kShorterStep * stepFactor, kShortestStep);
+  prices_.stalled(++stalled_);
   return bound;
 }
 
 void Dual::restoreBest() {
   if (!knapsacks_.empty())
-    return; // no pass lowered the bound
-  price_ = bestPrice_;
+    return; // no pass lowered it
+  prices_.set(bestPrice_);
   message_ = bestMessage_;
-  applyPrices();
+  prices_.price(unary_);
 }
 
 void Dual::stepPrices(double target) {
-  if (price_.empty() || !knapsacks_.empty())
+  if (flat_.room.empty() || !knapsacks_.empty())
     return;
   if (last_ < bestBound_ - kFallen * std::abs(bestBound_)) {
     restoreBest();
-    stepFactor *= kAfterFall;
-    std::fill(direction_.begin(), direction_.end(), 0.0);
+    prices_.retreat();
     return;
   }
-  // A deflected subgradient with Polyak's step. The step is shortened while the bound does not rise.
-  std::vector<double> load = flat_.load(chosen_);
-  double norm = 0;
-  for (size_t p = 0; p < price_.size(); ++p) {
-    direction_[p] = (1 - kNewDirection) * direction_[p] + kNewDirection * (load[p] - flat_.room[p]);
-    if (price_[p] <= 0 && direction_[p] < 0)
-      continue;
-    norm += direction_[p] * direction_[p];
-  }
-  if (norm <= 0)
-    return;
-  // Polyak's step, with two guards, as the answers are not exact minima: the target is never far above the
-  // best bound, and a step that overshot does not make the next one longer.
-  const double reach = std::min(std::max(target - bestBound_, kNearestTarget * std::abs(bestBound_)),
-                                kFarthestTarget * std::abs(bestBound_) + 1);
-  const double step = stepFactor * std::min(reach + bestBound_ - last_, kOvershoot * reach) / norm;
-  for (size_t p = 0; p < price_.size(); ++p)
-    price_[p] = std::max(0.0, price_[p] + step * direction_[p]);
-  applyPrices();
+  if (prices_.step(chosen_, last_, bestBound_, target))
+    prices_.price(unary_);
 }
 
 void Dual::moveInto(Problem &problem) const {

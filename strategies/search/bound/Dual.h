@@ -17,6 +17,7 @@
 #define TESSERA_STRATEGIES_SEARCH_BOUND_DUAL_H
 
 #include "strategies/search/bound/Knapsack.h"
+#include "strategies/search/bound/MemoryPrices.h"
 
 namespace tessera::strategies {
 
@@ -35,17 +36,17 @@ public:
   /// with knapsacks.
   void stepPrices(double target);
   void setPrices(std::vector<double> newPrices);
-  const std::vector<double> &prices() const { return price_; }
+  const std::vector<double> &prices() const { return prices_.values(); }
   double bound() const { return last_; }
   double best() const { return bestBound_; }
   /// Goes back to the prices and messages of the best bound.
   void restoreBest();
   /// Passes since the bound last rose by more than rounding.
   int stalledPasses() const { return stalled_; }
-  /// Factor on the length of Polyak's step. It adapts itself.
-  double stepFactor;
-  /// Goes back to the best bound and replaces the prices of the most important memory points by knapsacks, until
-  /// setPrices. False if there are no such points. Passes then take longer, and still never lower the bound.
+  /// Length of the steps, of Polyak's; it adapts itself.
+  double &stepFactor() { return prices_.factor; }
+  /// Goes back to the best bound and lets knapsacks stand for the memory points whose prices say most, until
+  /// setPrices. False if there are none. Passes are then dearer, and still never lower the bound.
   bool addKnapsacks();
 
   /// Moves the messages, rounded to integers, into the costs of the problem that the flat problem was made of. The
@@ -56,12 +57,12 @@ public:
   std::vector<double> reducedCosts() const;
 
 private:
-  void applyPrices();
   void dropKnapsacks();
 
   const FlatProblem &flat_;
   bool forward_ = true;
-  std::vector<double> price_, bestPrice_, direction_, cumulated_;
+  MemoryPrices prices_;
+  std::vector<double> bestPrice_;
   std::vector<double> unary_; // costs with prices
   std::vector<double> message_,
       bestMessage_;          // per (edge, end, option): moved from the edge to the end

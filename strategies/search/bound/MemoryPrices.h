@@ -5,8 +5,8 @@
 // Polyak's step (Camerini, Fratta, Maffioli, "On improving relaxation methods by modified gradient techniques", 1975).
 //
 //   MemoryPrices prices(flat);
-//   prices.price(unary);                          // costs of options, with what their memory costs
-//   prices.step(answer, bound, bestBound, target) // moves the prices
+//   prices.price(unary);                                     // costs of options with what their memory costs
+//   if (prices.step(answer, bound, bestBound, target)) ...   // the prices moved
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_SEARCH_BOUND_MEMORYPRICES_H
@@ -27,16 +27,16 @@ public:
   /// The constant part of a bound: -price * room.
   double constant() const;
 
-  /// Takes a step towards the cost `target`, from an answer whose bound was `last`. `best` is the best bound so far.
-  void step(const std::vector<int32_t> &answer, double last, double best, double target);
-  /// rose() is called after a pass that raised the best bound, stalled() after one that did not, with the number of
-  /// those in a row. They adapt the length of steps.
-  void rose() { factor = std::min(1.05 * factor, 1.5); }
+  /// A step from an answer whose bound was `last` towards the cost `target`; `best` is the best bound so far. False:
+  /// the prices are what they were.
+  bool step(const std::vector<int32_t> &answer, double last, double best, double target);
+  /// After a pass that raised the best bound, or the number `stalled` that did not.
+  void rose();
   void stalled(int passes);
   /// Shortens the steps and forgets the direction. Called after a step that went much too far.
   void retreat();
 
-  double factor = 0.5; // on the length of Polyak's step
+  double factor; // length of the next step, of Polyak's
 
 private:
   const FlatProblem &flat_;

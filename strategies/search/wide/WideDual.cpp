@@ -165,8 +165,8 @@ void WideDual::stepPrices(double target) {
     prices_.retreat();
     return;
   }
-  prices_.step(chosen_, last_, best_, target);
-  prices_.price(unary_);
+  if (prices_.step(chosen_, last_, best_, target))
+    prices_.price(unary_);
 }
 
 std::vector<double> WideDual::reducedCosts() const {
