@@ -3,6 +3,7 @@
 #include "dialects/dist/ReshardedValues.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/MemoryLoad.h"
+#include "strategies/graph/MicroBatchNodes.h"
 #include "strategies/space/LiveRanges.h"
 
 #include <set>
@@ -34,7 +35,7 @@ public:
     llvm::SmallVector<bool> isHead(program_.operators.size(), false);
     for (size_t i = 0; fixed_ && i < isHead.size(); ++i)
       isHead[i] = fixed_->groupOf[i] >= 0;
-    built_.groups = formFollowGroups(function_, isHead);
+    built_.groups = formFollowGroups(function_, batch_, isHead);
     addNodes();
     addEdges();
     addMemory();
@@ -47,7 +48,6 @@ private:
 
   void addNodes() {
     OptionBuilder builder(function_, built_.groups, model_, batch_, fixed_);
-    std::map<const GroupOptions *, std::shared_ptr<const std::vector<Cost>>> costs;
     for (size_t c = 0; c < built_.groups.list.size(); ++c) {
       const Sharding *pinned = nullptr;
       int arg = group(int(c)).arg;
@@ -55,18 +55,31 @@ private:
         if (auto it = shared_.find(function_.argName(unsigned(arg))); it != shared_.end())
           pinned = &it->second;
       built_.options.push_back(builder.options(int(c), pinned));
-      std::shared_ptr<const std::vector<Cost>> &known = costs[&options(int(c))];
+    }
+    built_.node = nodesOfGroups(program_, built_.groups, built_.options);
+    for (size_t c = 0; c < built_.node.size(); ++c) {
+      if (size_t(built_.node[c]) == built_.groupsOf.size()) {
+        built_.groupsOf.push_back(0);
+        firstGroup_.push_back(int(c));
+      }
+      ++built_.groupsOf[size_t(built_.node[c])];
+    }
+    std::map<std::pair<const GroupOptions *, int32_t>, std::shared_ptr<const std::vector<Cost>>> costs;
+    for (size_t n = 0; n < firstGroup_.size(); ++n) {
+      const int c = firstGroup_[n], arg = group(c).arg;
+      std::shared_ptr<const std::vector<Cost>> &known = costs[{&options(c), built_.groupsOf[n]}];
       if (!known) {
         auto made = std::make_shared<std::vector<Cost>>();
-        for (const GroupOption &option : options(int(c)))
-          made->push_back(option.cost());
+        for (const GroupOption &option : options(c))
+          made->push_back(times(option.cost, built_.groupsOf[n]));
         known = std::move(made);
       }
       built_.wide.nodes.push_back(
-          {arg >= 0 ? function_.argName(unsigned(arg)) : program_.operators[group(int(c)).ops.front()].name, known});
-      built_.node.push_back(int32_t(c));
+          {arg >= 0 ? function_.argName(unsigned(arg)) : program_.operators[group(c).ops.front()].name, known});
     }
   }
+
+  static Cost times(Cost cost, int64_t number) { return cost > kForbidden / number ? kForbidden : cost * number; }
 
   /// What the options of a group have in common, as numbers: equal things have one, in the order of their first option.
   template <typename T> struct States {
@@ -194,7 +207,7 @@ private:
   }
 
   /// The value's way from group p to group c.
-  void addEdge(int p, int c, Value value, const Wanted &to) {
+  void findWay(int p, int c, Value value, const Wanted &to) {
     const Handed &from = handed(p, value);
     std::vector<int64_t> shapeKey = {elementBytes(value.getType())};
     for (int64_t d : shapeOf(value))
@@ -221,9 +234,46 @@ private:
         }
       table = std::move(made);
     }
-    if (llvm::any_of(table->costs, [](Cost x) { return x != 0; }))
-      built_.wide.edges.push_back(
-          {int32_t(p), int32_t(c), from.ofOption, to.ofOption, table, batch_.values.contains(value)});
+    if (llvm::all_of(table->costs, [](Cost x) { return x == 0; }))
+      return;
+    const Way way{built_.node[size_t(p)], built_.node[size_t(c)], &from, &to, table.get()};
+    auto [it, fresh] = wayAt_.try_emplace(way, ways_.size());
+    if (fresh)
+      ways_.push_back({way, table, {}, batch_.values.contains(value)});
+    ways_[it->second].values.insert(value);
+  }
+
+  /// Ways that several micro-batches have alike are one edge. A value that all of them read is resharded once.
+  void addEdges() {
+    for (size_t c = 0; c < built_.groups.list.size(); ++c)
+      for (const Reads &reads : readsFromOthers(int(c)))
+        findWay(built_.groups.of(program_, reads.value), int(c), reads.value, wanted(int(c), reads));
+    std::map<std::pair<const StateTable *, size_t>, std::shared_ptr<const StateTable>> scaled;
+    std::map<int32_t, std::vector<Cost>> within; // by node: what its groups hand to each other
+    for (const Ways &all : ways_) {
+      const auto &[from, to, handed, wanted, table] = all.way;
+      const size_t number = all.values.size();
+      std::shared_ptr<const StateTable> &costs = scaled[{table, number}];
+      if (number == 1)
+        costs = all.table;
+      if (!costs) {
+        auto made = std::make_shared<StateTable>(*table);
+        for (Cost &cost : made->costs)
+          cost = times(cost, int64_t(number));
+        costs = std::move(made);
+      }
+      if (from != to) {
+        built_.wide.edges.push_back({from, to, handed->ofOption, wanted->ofOption, costs, all.grows});
+        continue;
+      }
+      std::vector<Cost> &sum = within.try_emplace(from, *built_.wide.nodes[size_t(from)].costs).first->second;
+      for (size_t k = 0; k < sum.size(); ++k)
+        sum[k] = std::min(
+            kForbidden,
+            sum[k] + costs->costs[size_t((*handed->ofOption)[k]) * costs->columns + size_t((*wanted->ofOption)[k])]);
+    }
+    for (auto &[node, costs] : within)
+      built_.wide.nodes[size_t(node)].costs = std::make_shared<const std::vector<Cost>>(std::move(costs));
   }
 
   std::vector<Reads> readsFromOthers(int c) const {
@@ -247,12 +297,6 @@ private:
       if (Reads *read = of(program_.returnOp()->getOperand(*r)))
         read->isUpdate = true;
     return reads;
-  }
-
-  void addEdges() {
-    for (size_t c = 0; c < built_.groups.list.size(); ++c)
-      for (const Reads &reads : readsFromOthers(int(c)))
-        addEdge(built_.groups.of(program_, reads.value), int(c), reads.value, wanted(int(c), reads));
   }
 
   /// Bytes that are live only while the operator runs, by option of its group; empty: none.
@@ -320,13 +364,13 @@ private:
       return;
     built_.wide.memoryLimit = memoryLimit_;
     // By node and time; what lives at the same times is one use.
-    std::map<std::pair<int, std::pair<int64_t, int64_t>>, size_t> places;
+    std::map<std::pair<size_t, std::pair<int64_t, int64_t>>, size_t> places;
     std::vector<std::vector<WideUse>> uses(built_.wide.nodes.size());
     std::vector<std::vector<std::vector<int64_t>>> bytes(uses.size());
     for (Live &live : lives) {
       const int64_t from = live.range.from, to = live.range.to + 1;
-      const size_t n = size_t(live.group);
-      auto [it, fresh] = places.try_emplace({live.group, {from, to}}, uses[n].size());
+      const size_t n = size_t(built_.node[size_t(live.group)]);
+      auto [it, fresh] = places.try_emplace({n, {from, to}}, uses[n].size());
       if (fresh) {
         uses[n].push_back({nullptr, from, to});
         bytes[n].push_back(std::move(live.bytes));
@@ -355,6 +399,7 @@ private:
   const SharedShardings &shared_;
   int64_t memoryLimit_;
   BuiltGraph built_;
+  std::vector<int> firstGroup_; // by node
   Interner<Sharding> shardingIds_;
   std::vector<Sharding> shardings_;
   Interner<std::vector<int64_t>> shapeIds_;
@@ -364,6 +409,15 @@ private:
   std::map<std::tuple<const GroupOptions *, int, int>, Handed> handed_;
   std::map<std::pair<const GroupOptions *, std::vector<std::pair<int, int>>>, Wanted> wanted_;
   std::map<std::tuple<int, const Handed *, const Wanted *>, std::shared_ptr<const StateTable>> tables_;
+  using Way = std::tuple<int32_t, int32_t, const Handed *, const Wanted *, const StateTable *>; // from, to: nodes
+  struct Ways {
+    Way way;
+    std::shared_ptr<const StateTable> table;
+    llvm::DenseSet<Value> values;
+    bool grows;
+  };
+  std::vector<Ways> ways_;
+  std::map<Way, size_t> wayAt_; // looked up only
 };
 
 } // namespace
@@ -392,12 +446,11 @@ void narrow(BuiltGraph &built, const Kept &kept) {
   for (const StrategyEdge &edge : built.graph.edges)
     built.growing.push_back(growing[{edge.from, edge.to}]);
   for (size_t c = 0; c < built.options.size(); ++c) {
-    if (kept[c].size() == built.options[c]->size())
+    const std::vector<int32_t> &own = kept[size_t(built.node[c])];
+    if (own.size() == built.options[c]->size())
       continue;
     auto options = std::make_shared<GroupOptions>();
-    options->heads = built.options[c]->heads;
-    options->tails = built.options[c]->tails;
-    for (int32_t k : kept[c])
+    for (int32_t k : own)
       options->push_back((*built.options[c])[size_t(k)]);
     built.options[c] = std::move(options);
   }
@@ -459,8 +512,13 @@ void applyChoice(FunctionAssignment &function, const Mesh &mesh, const BuiltGrap
 void nameDataParallel(BuiltGraph &built, const FunctionAssignment &data) {
   std::vector<int32_t> &named = built.wide.dataParallel;
   named.assign(built.wide.nodes.size(), 0);
+  std::vector<bool> seen(named.size(), false);
   for (size_t c = 0; c < built.groups.list.size(); ++c) {
     const FollowGroup &group = built.groups.list[c];
+    const size_t n = size_t(built.node[c]);
+    if (seen[n]) // by the first micro-batch
+      continue;
+    seen[n] = true;
     size_t most = 0;
     for (size_t k = 0; k < built.options[c]->size(); ++k) {
       const GroupOption &option = (*built.options[c])[k];
@@ -474,7 +532,7 @@ void nameDataParallel(BuiltGraph &built, const FunctionAssignment &data) {
       }
       if (alike > most) {
         most = alike;
-        named[c] = int32_t(k);
+        named[n] = int32_t(k);
       }
     }
   }

@@ -1,6 +1,6 @@
 //===- BuildGraph.h - from a function to numbers -------------------------------------------------===//
 //
-// One node per group, one option per GroupOption; one edge per pair of groups between which values
+// One node per group, or per group of all micro-batches, one option per GroupOption; one edge per pair of groups between which values
 // flow, with the cost of the reshards that the two options need. A value that a group reads twice under the
 // same sharding is resharded once, as in the partitioned program.
 //
@@ -21,11 +21,12 @@
 namespace tessera::strategies {
 
 struct BuiltGraph {
-  WideGraph wide;      // node c is group c
+  WideGraph wide;      // of several groups that are alike (MicroBatchNodes.h), costs and uses of all
   StrategyGraph graph; // of the options that narrow kept; empty before
   FollowGroups groups;
   std::vector<std::shared_ptr<const GroupOptions>> options; // by group; after narrow the kept ones
   std::vector<int32_t> node;                                // by group
+  std::vector<int32_t> groupsOf;                            // by node of the wide graph: how many groups it stands for
   /// What an edge has of values that grow with the batch: matrices that are part of its own.
   struct Growing {
     std::shared_ptr<const std::vector<Cost>> costs;

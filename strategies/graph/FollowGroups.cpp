@@ -33,6 +33,58 @@ bool mayFollow(const OperatorClass &cls, size_t operand) {
   return results * kSmallReduction <= numElements(cls.operandShapes[operand]);
 }
 
+/// By operator: a sum may be owed on its results, by what it reduces itself or by what it is linear in.
+std::vector<bool> findOwers(const Program &program) {
+  std::vector<bool> owes(program.operators.size(), false);
+  for (auto [i, info] : llvm::enumerate(program.operators)) {
+    const ShardingRule &rule = info.cls->rule;
+    auto owed = [&, op = info.op](int operand) {
+      const int producer = program.producer(op->getOperand(unsigned(operand)));
+      return producer >= 0 && owes[size_t(producer)];
+    };
+    owes[i] = llvm::any_of(rule.factors,
+                           [](const dist::Factor &f) { return f.size > 1 && f.reduction == dist::Reduction::Sum; }) ||
+              llvm::any_of(rule.linear, [&](const auto &operands) { return llvm::all_of(operands, owed); });
+  }
+  return owes;
+}
+
+/// Whether some operands, each of a group of its own, may be owed together.
+bool addsSums(const Program &program, const FollowGroups &groups, int op, const std::vector<bool> &owes) {
+  const OperatorInfo &info = program.operators[op];
+  return llvm::any_of(info.cls->rule.linear, [&](const auto &operands) {
+    llvm::SmallVector<int> seen;
+    for (int operand : operands) {
+      Value value = info.op->getOperand(unsigned(operand));
+      const int group = groups.of(program, value), producer = program.producer(value);
+      if (group < 0 || producer < 0 || !owes[size_t(producer)] || llvm::is_contained(seen, group))
+        return false;
+      seen.push_back(group);
+    }
+    return seen.size() > 1;
+  });
+}
+
+/// From the back, as readers come later.
+void findReadBySums(const Program &program, const std::vector<bool> &isSum, FollowGroups &groups) {
+  groups.readBySum.assign(program.operators.size(), false);
+  for (size_t i = program.operators.size(); i-- > 0;) {
+    Operation *op = program.operators[i].op;
+    if (op->getNumResults() != 1 || !op->getResult(0).hasOneUse())
+      continue;
+    OpOperand &use = *op->getResult(0).getUses().begin();
+    auto reader = program.index.find(use.getOwner());
+    if (reader == program.index.end())
+      continue;
+    const int operand = int(use.getOperandNumber());
+    groups.readBySum[i] =
+        llvm::any_of(program.operators[reader->second].cls->rule.linear, [&, r = reader->second](const auto &operands) {
+          return llvm::is_contained(operands, operand) &&
+                 (isSum[size_t(r)] || (operands.size() == 1 && groups.readBySum[size_t(r)]));
+        });
+  }
+}
+
 } // namespace
 
 bool isSource(const OperatorClass &cls) {
@@ -50,8 +102,11 @@ bool FollowGroups::staysInLoop(const Program &program, int group, Value value) c
                              [&](OpOperand &use) { return ofOp[program.index.lookup(use.getOwner())] == group; });
 }
 
-FollowGroups formFollowGroups(const FunctionAssignment &function, llvm::ArrayRef<bool> isHead) {
+FollowGroups formFollowGroups(const FunctionAssignment &function, const BatchDependence &batch,
+                              llvm::ArrayRef<bool> isFixed) {
   const Program &program = function.program;
+  const std::vector<bool> owes = findOwers(program);
+  std::vector<bool> isSum(program.operators.size(), false);
   FollowGroups groups;
   groups.ofOp.assign(program.operators.size(), -1);
   for (unsigned a = 0; a < function.args.size(); ++a) {
@@ -66,11 +121,13 @@ FollowGroups formFollowGroups(const FunctionAssignment &function, llvm::ArrayRef
   for (size_t i = 0; i < program.operators.size(); ++i) {
     const OperatorInfo &info = program.operators[i];
     bool tiny = llvm::all_of(info.cls->resultShapes, [](const Shape &s) { return numElements(s) == 1; });
-    if (!isHead[i] && isSource(*info.cls) && !tiny)
+    if (!isFixed[i] && isSource(*info.cls) && !tiny)
       continue;
+    isSum[i] = !batch.operators[i] && addsSums(program, groups, int(i), owes);
+    const bool isHead = isFixed[i] || isSum[i];
     int best = -1, bestOperand = -1;
     std::tuple<int64_t, bool, int> bestKey;
-    for (size_t o = 0; o < info.op->getNumOperands() && !isHead[i]; ++o) {
+    for (size_t o = 0; o < info.op->getNumOperands() && !isHead; ++o) {
       int c = groups.of(program, info.op->getOperand(unsigned(o)));
       if (c < 0 || !mayFollow(*info.cls, o))
         continue;
@@ -85,7 +142,7 @@ FollowGroups formFollowGroups(const FunctionAssignment &function, llvm::ArrayRef
     }
     if (best < 0) {
       // Constants of one element take part in nothing.
-      if (info.op->getNumOperands() == 0 && tiny && !isHead[i])
+      if (info.op->getNumOperands() == 0 && tiny && !isHead)
         continue;
       best = int(groups.list.size());
       groups.list.push_back({});
@@ -94,6 +151,7 @@ FollowGroups formFollowGroups(const FunctionAssignment &function, llvm::ArrayRef
     groups.list[best].ops.push_back(int(i));
     groups.list[best].follow.push_back(bestOperand);
   }
+  findReadBySums(program, isSum, groups);
   return groups;
 }
 

@@ -10,6 +10,12 @@
 // followed, then one that belongs to a parameter or state (so that an update lies as what it updates),
 // then the one whose head comes last.
 //
+// An operator that adds up sums which may still be owed, and whose work does not grow with the batch, is a head: it can
+// hand them on owed, or pay once for all of them, into a cut. So the gradients of several micro-batches, or of several
+// uses of a parameter, are a chain of such heads. Who may owe, and what is linear, is read off the rules.
+//
+//   grad0 = matmul, grad1 = matmul, sum = add(grad0, grad1)      three groups
+//
 // Operators that read no tensor of more than one element (constants, random numbers) belong to no
 // group: every rank makes the part that is wanted, for nothing.
 //
@@ -32,6 +38,8 @@ struct FollowGroup {
 struct FollowGroups {
   std::vector<FollowGroup> list;
   std::vector<int> ofOp, ofArg; // -1: none (a source)
+  /// By operator: its one reader adds up sums, or hands on to one that does. So it may be owed as well there.
+  std::vector<bool> readBySum;
 
   /// FollowGroup that holds the value; -1: made by a source.
   int of(const Program &program, mlir::Value value) const;
@@ -39,8 +47,9 @@ struct FollowGroups {
   bool staysInLoop(const Program &program, int group, mlir::Value value) const;
 };
 
-/// `isHead[i]`: the operator must be the head of a group (the user fixed its strategy).
-FollowGroups formFollowGroups(const FunctionAssignment &function, llvm::ArrayRef<bool> isHead);
+/// `isFixed[i]`: the user fixed the operator's strategy, so it is the head of a group.
+FollowGroups formFollowGroups(const FunctionAssignment &function, const BatchDependence &batch,
+                              llvm::ArrayRef<bool> isFixed);
 
 /// Whether the operator makes its results from nothing that could be cut.
 bool isSource(const OperatorClass &cls);

@@ -86,9 +86,8 @@ bool OptionBuilder::staysInLoop(int group, Value value) const {
   return !byHead && groups_.staysInLoop(program_, group, value);
 }
 
-Strategy OptionBuilder::followerStrategy(const OperatorInfo &info, int followed,
-                                         llvm::ArrayRef<const Sharding *> known) const {
-  const OperatorClass &cls = *info.cls;
+Strategy OptionBuilder::followerStrategy(int op, int followed, llvm::ArrayRef<const Sharding *> known) const {
+  const OperatorClass &cls = *program_.operators[size_t(op)].cls;
   llvm::SmallVector<int> order = {followed};
   for (size_t o = 0; o < known.size(); ++o)
     if (known[o] && int(o) != followed)
@@ -119,7 +118,9 @@ Strategy OptionBuilder::followerStrategy(const OperatorInfo &info, int followed,
         return strategy;
       }
   }
-  reduceNow(cls.rule, strategy);
+  // A sum that is read by a sum is paid there, or by what that hands it on to.
+  if (!groups_.readBySum[size_t(op)] || dist::naturalResult(cls.rule, strategy, 0).reduction != dist::Reduction::Sum)
+    reduceNow(cls.rule, strategy);
   return strategy;
 }
 
@@ -154,7 +155,7 @@ private:
       auto it = handed_.find(v);
       known.push_back(it == handed_.end() ? nullptr : &it->second);
     }
-    return builder_.followerStrategy(info, group_.follow[member], known);
+    return builder_.followerStrategy(group_.ops[member], group_.follow[member], known);
   }
 
   /// `grows`: with the batch.
@@ -255,6 +256,7 @@ std::vector<int64_t> OptionBuilder::key(int c) const {
     key.push_back(info.cls->id);
     key.push_back(group.follow[m]);
     key.push_back(batch_.operators[group.ops[m]]);
+    key.push_back(groups_.readBySum[size_t(group.ops[m])]);
     for (Value v : info.op->getOperands()) {
       auto it = number.find(v);
       key.push_back(it != number.end() ? it->second : groups_.of(program_, v) < 0 ? -4 : -3);
