@@ -22,15 +22,20 @@ public:
       edges_[built.graph.edges[e].from].push_back(int(e));
       edges_[built.graph.edges[e].to].push_back(int(e));
     }
-    for (size_t c = 0; c < built.node.size(); ++c)
-      group_[built.node[c]] = int(c);
+    for (size_t c = built.node.size(); c-- > 0;)
+      group_[size_t(built.node[c])] = int(c);
   }
 
   std::map<int, std::vector<Alternative>> run() {
     std::map<int, std::vector<Alternative>> result;
-    for (size_t c = 0; c < built_.groups.list.size() && steps_ < kMaxSteps; ++c)
-      if (built_.groups.list[c].arg < 0 && built_.options[c]->size() > 1)
-        result[built_.groups.list[c].ops.front()] = alternatives(int(c));
+    for (size_t c = 0; c < built_.groups.list.size() && steps_ < kMaxSteps; ++c) {
+      if (built_.groups.list[c].arg >= 0 || built_.options[c]->size() < 2)
+        continue;
+      // What the other micro-batches have alike is explained once.
+      const int first = group_[size_t(built_.node[c])];
+      result[built_.groups.list[c].ops.front()] =
+          first == int(c) ? alternatives(first) : result[built_.groups.list[size_t(first)].ops.front()];
+    }
     return result;
   }
 
@@ -129,9 +134,10 @@ private:
         changed.insert(n);
     for (int n : changed) {
       const GroupOption &now = option(n, choice), &before = option(n, choice_);
-      a.compute += now.compute() - before.compute();
-      a.communication += (now.cost() - now.compute()) - (before.cost() - before.compute());
-      a.growing += now.growing() - before.growing();
+      const Cost groups = built_.groupsOf[size_t(n)];
+      a.compute += groups * (now.compute - before.compute);
+      a.communication += groups * ((now.cost - now.compute) - (before.cost - before.compute));
+      a.growing += groups * (now.growing - before.growing);
       a.memory += persistentBytes(n, choice) - persistentBytes(n, choice_);
       if (now.cost() >= kForbidden)
         return false;

@@ -92,7 +92,7 @@ TEST_CASE("followers join the group of what they follow") {
   Module m(kMlp);
   FunctionAssignment plan(llvm::cantFail(Program::analyse(m.func("train"))));
   llvm::SmallVector<bool> none(plan.program.operators.size(), false);
-  FollowGroups groups = formFollowGroups(plan, none);
+  FollowGroups groups = formFollowGroups(plan, BatchDependence(plan.program), none);
   auto of = [&](const char *name) {
     for (size_t i = 0; i < plan.program.operators.size(); ++i)
       if (plan.program.operators[i].name == name)
