@@ -235,6 +235,9 @@ private:
       return true;
     int64_t freed = 0;
     for (int v : sources(flow_, step(i))) {
+      // What is made between the two keeps `late` where it is.
+      if (maker(v) > members_[early].back() && !mayWait(early, late))
+        return false;
       bool last = maker(v) >= 0;
       for (int user : users_[v]) {
         const int reader = index_[user];
@@ -243,6 +246,27 @@ private:
       freed += last ? value(v).bytes : 0;
     }
     return value(step(i).makes.front()).bytes < freed;
+  }
+
+  /// Whether no more is live between the two if `early` waits for `late`, with all that nothing else reads, instead of
+  /// keeping what it hands to it. A sum over micro-batches that waited would keep all their gradients.
+  bool mayWait(int early, int late) const {
+    llvm::SmallDenseSet<int> held, handed;
+    auto readIn = [&](int user) { return index_[user] >= 0 && group_[index_[user]] == early; };
+    for (int member : members_[early])
+      for (int v : sources(flow_, step(member)))
+        if (maker(v) >= 0 && group_[maker(v)] != early && llvm::all_of(users_[v], readIn))
+          held.insert(v);
+    for (int v : sources(flow_, step(members_[late].front())))
+      if (maker(v) >= 0 && group_[maker(v)] == early)
+        handed.insert(v);
+    auto bytes = [&](const auto &values) {
+      int64_t sum = 0;
+      for (int v : values)
+        sum += value(v).bytes;
+      return sum;
+    };
+    return bytes(held) <= bytes(handed);
   }
 
   const DataFlow &flow_;

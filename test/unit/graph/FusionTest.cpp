@@ -100,6 +100,26 @@ TEST_CASE("operators that a third one lies between share no loop") {
   CHECK(graph::formLoops(p.flow) == std::vector<int>{0, 1, 2});
 }
 
+TEST_CASE("a sum does not wait for a far one that it is added to, with all that it reads") {
+  // Two gradients, much else, a third one: as sums over micro-batches.
+  auto loops = [](bool sumOfTwo) {
+    Steps p;
+    int x = p.value(8);
+    int first = p.step(LoopPart::None, {x}), second = p.step(LoopPart::None, {x});
+    int sum = p.step(LoopPart::Points, sumOfTwo ? std::vector<int>{first, second} : std::vector<int>{first});
+    int other = x;
+    for (int i = 0; i < 40; ++i)
+      other = p.step(LoopPart::None, {other});
+    int third = p.step(LoopPart::None, {other}), all = p.step(LoopPart::Points, {sum, third});
+    p.flow.results = {all};
+    if (!sumOfTwo)
+      p.flow.results.push_back(second);
+    return graph::formLoops(p.flow)[44] == 2;
+  };
+  CHECK(!loops(true));
+  CHECK(loops(false)); // it holds no more by waiting
+}
+
 TEST_CASE("what frees memory runs as soon as it can, and lives and peak follow from the order") {
   Steps p;
   int x = p.value(4), w = p.value(8, true), v = p.value(8, true);
