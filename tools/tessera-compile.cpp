@@ -43,7 +43,7 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--what-if", c.whatIf,
                  "Write nothing; print step time, efficiency and memory on clusters of so many "
                  "machines of the "
-                 "topology's kind, --mesh on each: nodes=1,2,4,8")
+                 "topology's kind, --mesh on each: nodes=1,2,4,8. The batch stays the same (strong scaling)")
       ->excludes(output)
       ->type_name("nodes=N,...");
   app.add_flag("--search-only", c.searchOnly,
@@ -156,7 +156,10 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--clip-norm", t.clipNorm, "Clip gradients to this global norm")
       ->needs(train)
       ->check(CLI::PositiveNumber);
-  app.add_option("--accumulate", t.accumulate, "Process the batch in N micro-batches, one update for all of them")
+  app.add_option("--accumulate", t.accumulate,
+                 "Process the batch in N micro-batches, one update for all of them. --dim batch=B is the whole batch, "
+                 "a micro-batch has B/N rows. A batch that the file fixes is a micro-batch's: the step's work is N "
+                 "times, the inputs N times as large")
       ->needs(train)
       ->check(CLI::Range(1, 4096));
   app.add_option("--precision", o.precision,

@@ -99,7 +99,8 @@ predictClusters(const CompileOptions &options, llvm::ArrayRef<int64_t> nodes, co
 }
 
 std::string table(llvm::ArrayRef<ClusterPrediction> clusters) {
-  std::string out = "nodes  ranks  step         communication  efficiency  memory per rank\n";
+  std::string out = "the same batch on every cluster (strong scaling)\nnodes  ranks  step         communication  "
+                    "efficiency  memory per rank\n";
   for (const ClusterPrediction &c : clusters) {
     if (!c.error.empty()) {
       out += llvm::formatv("{0,5}  {1,5}  {2}\n", c.nodes, c.ranks, rt::printable(c.error));

@@ -144,7 +144,8 @@ def a_number_of_ranks_is_arranged_by_the_search(c):
 @case
 def clusters_are_predicted(c):
     text = c.compile("--topology", "8xh100", "--what-if", "nodes=1,2,4", "-q", mesh="data=8", mode="data", batch=1024, out=None)
-    rows = [line.split() for line in text.splitlines()[1:]]
+    expect("strong scaling" in text.splitlines()[0], text)
+    rows = [line.split() for line in text.splitlines()[2:]]
     expect([(r[0], r[1]) for r in rows] == [("1", "8"), ("2", "16"), ("4", "32")], text)
     efficiency = [float(r[6]) for r in rows]
     expect(efficiency[0] == 100 and efficiency == sorted(efficiency, reverse=True), f"efficiency falls: {text}")
