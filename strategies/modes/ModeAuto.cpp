@@ -78,10 +78,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   auto start = now();
   BuiltGraph built = buildGraph(function, model, &*fixed, shared, limit);
   report.buildSeconds = std::chrono::duration<double>(now() - start).count();
-  llvm::Expected<Program> program = Program::analyse(function.program.func);
-  if (!program)
-    return program.takeError();
-  FunctionAssignment data(std::move(*program));
+  FunctionAssignment data(function.program);
   if (llvm::Error e = assignData(data, options, shared))
     return e;
   nameDataParallel(built, data);

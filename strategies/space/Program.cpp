@@ -104,7 +104,7 @@ llvm::Expected<Program> Program::analyse(func::FuncOp func) {
         return made.takeError();
       (*made)->id = int(program.classes.size());
       cls = made->get();
-      program.classes.push_back(std::move(*made));
+      program.classes.emplace_back(std::move(*made));
     }
     program.index[&op] = int(program.operators.size());
     program.operators.push_back({&op, graph::nameOf(&op), cls});

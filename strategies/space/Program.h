@@ -67,8 +67,8 @@ struct ValueUse {
 
 struct Program {
   mlir::func::FuncOp func;
-  std::vector<OperatorInfo> operators; // in program order
-  std::vector<std::unique_ptr<OperatorClass>> classes;
+  std::vector<OperatorInfo> operators;                       // in program order
+  std::vector<std::shared_ptr<const OperatorClass>> classes; // shared by copies
   llvm::DenseMap<mlir::Operation *, int> index;
 
   /// Fails with one sentence on an operator without a rule, or a tensor that is not ranked and
