@@ -52,11 +52,12 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         r = Runner(args, pathlib.Path(name))
 
-        # The loss is the mean over the samples of the batch that count, however they are divided
-        # into micro-batches.
-        for options in ((), ("--loss", "cross_entropy:ignore_index=3"), ("--clip-norm", "0.01")):
+        # The mean over the batch, and over what of the batch counts, whatever the parts are.
+        for options in ((), ("--loss", "cross_entropy:ignore_index=3"), ("--clip-norm", "0.01"),
+                        ("--loss-scale", "static:scale=1024", "--clip-norm", "0.01", "--loss", "cross_entropy:ignore_index=3")):
             whole = r.losses(r.compile("mlp_train", "1", "data", 1, *options), (1, 28, 28), True)
-            for mesh, mode, parts in (("1", "data", 2), ("1", "data", 8), ("data=2", "data", 4), ("data=2,model=2", "auto", 2)):
+            for mesh, mode, parts in (("1", "data", 2), ("1", "data", 8), ("data=2", "data", 4), ("data=2,model=2", "auto", 2),
+                                      ("data=2,model=2", "auto", 8), ("4", "auto", 4)):
                 found = r.losses(r.compile("mlp_train", mesh, mode, parts, *options), (1, 28, 28), True)
                 np.testing.assert_allclose(found, whole, rtol=1e-10, err_msg=f"{options} {mesh} {mode} {parts}")
                 print(f"{' '.join(options)} {mesh} {mode} in {parts} parts: as at once")
