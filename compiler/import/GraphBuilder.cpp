@@ -5,6 +5,7 @@
 #include "dialects/dist/DistDialect.h"
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/GraphAttributes.h"
+#include "dialects/graph/IndexPattern.h"
 
 #include "mlir/IR/Diagnostics.h"
 

@@ -71,7 +71,7 @@ private:
       if (!known) {
         auto made = std::make_shared<std::vector<Cost>>();
         for (const GroupOption &option : options(c))
-          made->push_back(times(option.cost, built_.groupsOf[n]));
+          made->push_back(times(option.cost(), built_.groupsOf[n]));
         known = std::move(made);
       }
       built_.wide.nodes.push_back(
@@ -450,6 +450,8 @@ void narrow(BuiltGraph &built, const Kept &kept) {
     if (own.size() == built.options[c]->size())
       continue;
     auto options = std::make_shared<GroupOptions>();
+    options->heads = built.options[c]->heads;
+    options->tails = built.options[c]->tails;
     for (int32_t k : own)
       options->push_back((*built.options[c])[size_t(k)]);
     built.options[c] = std::move(options);

@@ -85,7 +85,8 @@ public:
 private:
   class Derivation;
 
-  const std::vector<Strategy> &headStrategies(int op);
+  std::vector<Strategy> headStrategies(int op) const;
+  const std::shared_ptr<const std::vector<GroupHead>> &heads(int op);
   Strategy followerStrategy(int op, int followed, llvm::ArrayRef<const Sharding *> known) const;
   bool staysInLoop(int group, mlir::Value value) const;
   std::vector<int64_t> key(int group) const;

@@ -135,9 +135,9 @@ private:
     for (int n : changed) {
       const GroupOption &now = option(n, choice), &before = option(n, choice_);
       const Cost groups = built_.groupsOf[size_t(n)];
-      a.compute += groups * (now.compute - before.compute);
-      a.communication += groups * ((now.cost - now.compute) - (before.cost - before.compute));
-      a.growing += groups * (now.growing - before.growing);
+      a.compute += groups * (now.compute() - before.compute());
+      a.communication += groups * ((now.cost() - now.compute()) - (before.cost() - before.compute()));
+      a.growing += groups * (now.growing() - before.growing());
       a.memory += persistentBytes(n, choice) - persistentBytes(n, choice_);
       if (now.cost() >= kForbidden)
         return false;
