@@ -162,7 +162,7 @@ TEST_CASE("a node of several micro-batches costs what its groups do, and a value
     FunctionReport report = llvm::cantFail(priceFunction(plan.program.func, model));
     Cost kernels = 0;
     for (size_t c = 0; c < built.node.size(); ++c)
-      kernels += (*built.options[c])[size_t(found.solution.choice[size_t(built.node[c])])].compute;
+      kernels += (*built.options[c])[size_t(found.solution.choice[size_t(built.node[c])])].compute();
     CHECK(report.communication == found.solution.cost - kernels);
   }
 }
