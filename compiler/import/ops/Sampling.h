@@ -55,9 +55,9 @@ private:
   std::string name_;
 };
 
-/// The image as rows of channels, [batch, pixels, channels], read at places [batch, places]: [batch, places, channels].
-/// `lines` are the places' neighbours along every dimension, `extents` the dimensions'. Adds up neighbours' pixels times the
-/// products of their weights.
+/// The image as rows of channels, [batch, pixels, channels], read at places [batch, places]. The result is
+/// [batch, places, channels]: the neighbours' pixels times the products of their weights, added up. `lines` are the
+/// places' neighbours along every dimension, `extents` the dimensions'.
 Val sampled(Node &n, const Val &table, const std::vector<std::vector<Neighbour>> &lines,
             llvm::ArrayRef<int64_t> extents);
 
