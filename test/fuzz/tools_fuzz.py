@@ -34,7 +34,7 @@ from tools_fuzz_mutate import mutate
 SECONDS = 60  # that a program may take: sanitized, and on a machine that has other work
 MEMORY_MB = 3000
 REPORT = re.compile(rb"AddressSanitizer|runtime error:|LLVM ERROR|terminate called|Assertion .* failed|PLEASE submit a bug"
-                    rb"|internal failure|DEADLYSIGNAL|libgomp:")
+                    rb"|internal failure|DEADLYSIGNAL|libgomp: Thread")
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 CODES = {"tessera-run": (0, 1, 2, 3), "tessera-opt": (0, 1)}
 LEFT = re.compile(r"\.tmp|tessera-tmp|\.partial$|\.new\d+$|\.old\d+$")
