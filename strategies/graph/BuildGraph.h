@@ -1,8 +1,8 @@
 //===- BuildGraph.h - from a function to numbers -------------------------------------------------===//
 //
-// One node per group, or per group of all micro-batches, one option per GroupOption; one edge per pair of groups between which values
-// flow, with the cost of the reshards that the two options need. A value that a group reads twice under the
-// same sharding is resharded once, as in the partitioned program.
+// One node per group, or per group of all micro-batches, one option per GroupOption; one edge per pair of groups
+// between which values flow, with the cost of the reshards that the two options need. A value that a group reads
+// twice under the same sharding is resharded once, as in the partitioned program.
 //
 // Memory enters only if it can bind: if even the most wasteful choice fits, nodes carry no usage. Otherwise
 // every node has the bytes of what stays in memory, parameters and states for the whole time, values from

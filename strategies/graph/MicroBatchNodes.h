@@ -1,8 +1,8 @@
 //===- MicroBatchNodes.h - one node for the same group of every micro-batch ------------------------===//
 //
 // A training program with micro-batches holds forward and backward once for each (compiler/training). What is best in
-// one is best in all: they compute the same on as many rows. So the groups that a layer forms in each micro-batch are one
-// node of the search problem, and a search takes as long for 16 micro-batches as for 4.
+// one is best in all: they compute the same on as many rows. So the groups that a layer forms in each micro-batch are
+// one node of the search problem, and a search takes as long for 16 micro-batches as for 4.
 //
 // Alike are groups that have the same options, stand in the same place among the groups of that name in their
 // micro-batch, and belong to different micro-batches. A group without a counterpart, such as the sum of the last

@@ -64,7 +64,8 @@ def main():
                         mistaken = max(0, found - data)
                     good = found - data <= mistaken + 0.0015  # printed to a microsecond
                     bad += not good
-                    print(f"{kind} {mesh} in {parts}: data {data:.3f} ms, auto {found:.3f} ms, {problem}{'' if good else ': DEARER'}")
+                    print(f"{kind} {mesh} in {parts}: data {data:.3f} ms, auto {found:.3f} ms, {problem}"
+                          f"{'' if good else ': DEARER'}")
                     if parts == 4:
                         few = problem
                 # Inputs' rows are taken micro-batch by micro-batch; layers are searched once.
