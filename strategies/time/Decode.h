@@ -1,7 +1,7 @@
 //===- Decode.h - from orders to start times ------------------------------------------------------===//
 //
-// What schedulers have in common: every resource takes its tasks in a given order, each as early as it can. Where the next
-// task is only short of memory, the first behind it that fits overtakes it, so that most orders are good for something.
+// What schedulers have in common: every resource takes its tasks in a given order, each as early as it can. Where the
+// next task is only short of memory, the first behind it that fits overtakes it. So most orders are schedules.
 //
 //   Decoder decoder(graph);
 //   Orders orders = decoder.ordersOf(priorities);      // per resource, tasks of high priority first
@@ -28,8 +28,8 @@ public:
 
   /// False: the order lets tasks wait for each other, or for memory that nobody frees.
   bool run(const Orders &orders);
-  /// As early as possible, without an order: of the tasks that could start, the one with the largest priority. False: what
-  /// has started leaves too little memory.
+  /// As early as possible, without an order: of the tasks that could start, the one with the largest priority. False:
+  /// the tasks that have started leave too little memory.
   bool greedy(const std::vector<int64_t> &priorities);
 
   // Of the last run that succeeded.

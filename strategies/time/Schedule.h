@@ -1,8 +1,8 @@
 //===- Schedule.h - start times for a task graph --------------------------------------------------===//
 //
 // The schedulers, each in its own file, and what runs them in turn: first the order of the graph, then lists by several
-// priorities, then annealing of the best, until the bound is reached or the work is done. Without a limit of seconds, the
-// same options give the same schedule on every machine.
+// priorities, then annealing of the best, until the bound is reached or the work is done. Without a limit of seconds,
+// the same options give the same schedule on every machine.
 //
 //   Schedule s = schedule(graph, {.work = 1.0});
 //   if (s.start.empty())

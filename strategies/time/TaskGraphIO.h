@@ -1,7 +1,7 @@
 //===- TaskGraphIO.h - task graphs as files -------------------------------------------------------===//
 //
-// One JSON object. A file comes from anywhere: every index, sign and size is checked, and the outcome of a bad one is one
-// sentence.
+// One JSON object. A file may come from anywhere: every index, sign and size is checked, and the outcome of a bad file
+// is one sentence.
 //
 //   {"resources": ["rank 0", "link"],
 //    "pools": [{"name": "rank 0", "limit": 64}],

@@ -15,7 +15,8 @@ std::vector<std::string> seeds() {
   return {
       R"({"resources":["a","b"],"pools":[{"name":"m","limit":9}],"tasks":[{"name":"f","duration":3,"resources":[0]},)"
       R"({"name":"r","duration":5,"resources":[1],"needs":[0]},{"name":"g","duration":2,"resources":[0],"needs":)"
-      R"([{"task":1,"lag":4},0]},{"name":"h","duration":2,"resources":[0,1],"needs":[2]}],"buffers":[{"pool":0,"bytes":5,)"
+      R"([{"task":1,"lag":4},0]},{"name":"h","duration":2,"resources":[0,1],"needs":[2]}],"buffers":)"
+      R"([{"pool":0,"bytes":5,)"
       R"("maker":0,"users":[2]},{"pool":0,"bytes":4,"maker":2,"from_end":true,"users":[3]}]})",
       R"({"tasks":[{"duration":1},{"duration":2,"needs":[0]}]})"};
 }

@@ -45,10 +45,9 @@ TEST_CASE("a bad file is one sentence") {
       errorOf(
           R"({"pools": [{"limit": 3}], "tasks": [{"name": "a"}], "buffers": [{"pool": 0, "bytes": 4, "maker": 0}]})"),
       Contains("'a' alone takes more than the 3 bytes"));
-  CHECK_THAT(
-      errorOf(
-          R"({"pools": [{}], "tasks": [{"name": "a"}, {"name": "b"}], "buffers": [{"pool": 0, "maker": 0, "users": [1]}]})"),
-      Contains("'b' uses it without needing its maker 'a'"));
+  CHECK_THAT(errorOf(R"({"pools": [{}], "tasks": [{"name": "a"}, {"name": "b"}], )"
+                     R"("buffers": [{"pool": 0, "maker": 0, "users": [1]}]})"),
+             Contains("'b' uses it without needing its maker 'a'"));
   CHECK_THAT(errorOf(R"({"pools": [{"limit": -3}]})"), Contains("the limit is negative"));
   CHECK_THAT(errorOf(R"({"tasks": [{}], "buffers": [{"maker": 0}]})"), Contains("buffer 0: 'pool' is missing"));
 }
