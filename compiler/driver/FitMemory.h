@@ -50,8 +50,8 @@ llvm::Expected<FittedProgram> chooseOnly(Compilation &run, mlir::ModuleOp module
 /// One of the two above.
 using FitProgram = llvm::Expected<FittedProgram> (*)(Compilation &, mlir::ModuleOp, const strategies::AssignOptions &);
 
-/// `fit`, with the recomputation of --recompute. "auto" chooses, of those that fit, the one that is predicted to take the
-/// least time.
+/// `fit`, with the recomputation of --recompute. "auto" chooses, of those that fit, the one that is predicted to take
+/// the least time.
 llvm::Expected<FittedProgram> fitWithRecompute(Compilation &run, mlir::ModuleOp module,
                                                const strategies::AssignOptions &assign, FitProgram fit);
 
