@@ -62,7 +62,7 @@ struct TaskGraph {
 using StartTimes = std::vector<int64_t>;
 
 /// Empty if the graph is well formed, else one sentence about what is wrong: indices, signs, a task that needs itself,
-/// sums that would overflow, a task whose own buffers exceed a pool, or a user of a buffer that does not need its maker.
+/// sums that would overflow, a task whose own buffers exceed a pool, a user of a buffer that does not need its maker.
 std::string checkTaskGraph(const TaskGraph &graph);
 
 /// Tasks in an order in which each comes behind what it needs; of those that could come next, the first in the graph.
