@@ -11,6 +11,8 @@ static constexpr int kRandomOrders = 1000;
 
 void scheduleByLists(const TaskGraph &graph, Decoder &decoder, Schedule &best) {
   const int n = int(graph.tasks.size());
+  if (n == 0)
+    return;
   Paths paths = longestPaths(graph);
   // In the order of the graph, which its maker knows to fit; without overtaking, no memory is short.
   Orders orders(graph.resources.size());
@@ -28,7 +30,7 @@ void scheduleByLists(const TaskGraph &graph, Decoder &decoder, Schedule &best) {
   if (decoder.greedy(priority))
     keepBetter(decoder, best);
   // What frees more than it takes comes before what takes more.
-  int64_t longest = *std::max_element(priority.begin(), priority.end() + (n == 0));
+  int64_t longest = *std::max_element(priority.begin(), priority.end());
   std::vector<int64_t> freed(n);
   for (const TaskBuffer &buffer : graph.buffers) {
     freed[buffer.maker] -= buffer.bytes;

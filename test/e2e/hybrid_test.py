@@ -277,7 +277,7 @@ def errors_name_what_is_wrong(c):
     fails("the attribute 'dim' (a dimension) is missing", [ours("AllGather", ["x"], ["y"], axes="data")])
     fails("axis 2 is out of range", [ours("AllGather", ["x"], ["y"], axes="data", dim=2)])
     fails("the root 2 is not among the 2 ranks", [ours("Broadcast", ["x"], ["y"], axes="data", root=2)])
-    fails("only some ranks reach", [ours("SendRecv", ["x"], ["y"], axes="data", sources=[1])])
+    fails("there are 1 sources for the 2 ranks", [ours("SendRecv", ["x"], ["y"], axes="data", sources=[1])])
     fails("source 0 is named twice", [ours("SendRecv", ["x"], ["y"], axes="data", sources=[0, 0])])
     fails("only the ranks that send or receive would reach it", [ours("Send", ["x"], ["y"], axes="data")])
     fails("has no such operator", [ours("Gossip", ["x"], ["y"], axes="data")])

@@ -169,7 +169,7 @@ TEST_CASE("a manifest that does not hold together is refused") {
       {"mesh", [](Json &j) { j["mesh"] = Json::array({1}); }, "mesh"},
       {"way out", [](Json &j) { j["files"][0]["name"] = "../x"; }, "no file name"},
       {"hidden", [](Json &j) { j["files"][0]["name"] = ".x"; }, "no file name"},
-      {"same file", [](Json &j) { j["files"][0]["name"] = "rank1.safetensors"; }, "taken"},
+      {"same file", [](Json &j) { j["files"][0]["name"] = "rank1.safetensors"; }, "that of another file"},
       {"sums", [](Json &j) { j["files"][0]["bytes"] = 5; }, "2 checksums"},
       {"sum", [](Json &j) { j["files"][0]["crc32"][0] = "0BADCAFE"; }, "checksum"},
       {"role", [](Json &j) { j["tensors"]["w"]["role"] = "x"; }, "role"},

@@ -471,7 +471,7 @@ TEST_CASE("the program's exit codes and messages") {
   fails(dir, 2, "--data is required");
   fails(dir + data + "--ranks 3", 1, "is a plan for 2 ranks, not 3");
   fails(f.path + data, 1, "is not a plan directory");
-  fails(dir + " --backend quantum --data npy:" + f.path + "/x.npy", 1, "quantum");
+  fails(dir + " --backend quantum --data npy:" + f.path + "/x.npy", 2, "quantum");
   auto [verified, report] = shell(program + " " + dir + data + "--verify");
   INFO(report);
   CHECK(verified == 0);
