@@ -4,7 +4,6 @@
 #include "dialects/graph/GraphKinds.h"
 #include "dialects/graph/Order.h"
 
-#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/SetVector.h"
 
 #include <functional>
@@ -88,9 +87,10 @@ public:
       }
     size_t n = ops_.size();
     group_.resize(n);
-    before_.resize(n);
+    place_.resize(n);
     members_.resize(n);
     successors_.resize(n);
+    predecessors_.resize(n);
     seen_.resize(n, 0);
   }
 
@@ -120,14 +120,13 @@ private:
 
   void visit(int i) {
     group_[i] = i;
+    place_[i] = i;
     members_[i] = {i};
-    before_[i].resize(unsigned(ops_.size()));
     const llvm::SmallVector<int> read = sources(flow_, step(i));
     for (int v : read)
-      if (int g = groupOf(v); g >= 0) {
-        before_[i] |= before_[g];
-        before_[i].set(g);
-        successors_[maker(v)].push_back(i);
+      if (int from = maker(v); from >= 0) {
+        successors_[from].push_back(i);
+        predecessors_[i].push_back(from);
       }
     if (!isFusable(step(i).part))
       return;
@@ -165,61 +164,59 @@ private:
         members_[late].front() - members_[early].back() > kNear && !worthMovingUp(late, early))
       return false;
     // If a third group lies on a path between the two, merging them would make a cycle.
-    auto between = [&](int first, int last) {
-      const llvm::BitVector &before = before_[last];
-      return before.test(first) && llvm::any_of(dependents(first), [&](int g) { return g != last && before.test(g); });
-    };
-    return !between(a, b) && !between(b, a);
+    const int first = place_[a] < place_[b] ? a : b, last = first == a ? b : a;
+    llvm::SmallVector<int> after = reached(first, last, successors_, [&](int g) { return place_[g] <= place_[last]; });
+    return !llvm::is_contained(after, last);
   }
 
   void merge(int a, int b, const dist::Shape &domain) {
     if (!mayMerge(a, b, domain))
       return;
     const int into = std::min(a, b), from = std::max(a, b);
-    llvm::BitVector &before = before_[into];
-    // A group that depends on one of the two already has the predecessors of that one. It gets those of the other.
-    const llvm::SmallVector<int> others = without(before_[from], before), own = without(before, before_[from]);
-    before |= before_[from];
-    before.reset(into);
-    before.reset(from);
+    moveTogether(place_[a] < place_[b] ? a : b, place_[a] < place_[b] ? b : a, into);
     for (int member : members_[from])
       group_[member] = into;
     members_[into].append(members_[from].begin(), members_[from].end());
     llvm::sort(members_[into]);
     members_[from].clear();
-    for (int g : dependents(into)) {
-      llvm::BitVector &all = before_[g];
-      const bool hasOwn = all.test(into), hasOthers = all.test(from);
-      if (!hasOthers)
-        for (int more : others)
-          all.set(more);
-      if (!hasOwn)
-        for (int more : own)
-          all.set(more);
-      all.set(into);
-      all.reset(from);
-    }
   }
 
-  static llvm::SmallVector<int> without(llvm::BitVector all, const llvm::BitVector &those) {
-    all.reset(those);
-    return llvm::SmallVector<int>(all.set_bits());
+  /// Gives `merged` a place. Between the places of the two, what depends on the first goes behind it, and what the last
+  /// depends on goes before it. This is the reordering of Pearce and Kelly, "A dynamic topological sort algorithm for
+  /// directed acyclic graphs" (2006).
+  void moveTogether(int first, int last, int merged) {
+    const int low = place_[first], high = place_[last];
+    llvm::SmallVector<int> order = reached(last, first, predecessors_, [&](int g) { return place_[g] > low; });
+    llvm::SmallVector<int> behind = reached(first, last, successors_, [&](int g) { return place_[g] < high; });
+    auto byPlace = [&](int g, int h) { return place_[g] < place_[h]; };
+    llvm::sort(order, byPlace);
+    llvm::sort(behind, byPlace);
+    order.push_back(merged);
+    order.append(behind);
+    llvm::SmallVector<int> places{low};
+    for (int g : order)
+      if (g != merged)
+        places.push_back(place_[g]);
+    llvm::sort(places);
+    for (auto [g, place] : llvm::zip_equal(order, places))
+      place_[g] = place;
   }
 
-  /// The groups that depend on a group transitively, among the operators visited so far. There are few of them if
-  /// groups that merge lie close together in program order.
-  llvm::SmallVector<int> dependents(int group) {
+  /// The groups that paths from `start` reach over groups that `within` takes, except by its own edge to `direct`.
+  llvm::SmallVector<int> reached(int start, int direct, llvm::ArrayRef<llvm::SmallVector<int, 2>> next,
+                                 llvm::function_ref<bool(int)> within) {
     ++stamp_;
+    seen_[start] = stamp_;
     llvm::SmallVector<int> found;
     auto follow = [&](int g) {
       for (int member : members_[g])
-        for (int next : successors_[member])
-          if (int to = group_[next]; to != group && seen_[to] != stamp_) {
+        for (int op : next[member])
+          if (int to = group_[op]; seen_[to] != stamp_ && within(to) && !(g == start && to == direct)) {
             seen_[to] = stamp_;
             found.push_back(to);
           }
     };
-    follow(group);
+    follow(start);
     for (size_t i = 0; i < found.size(); ++i)
       follow(found[i]);
     return found;
@@ -270,14 +267,15 @@ private:
   }
 
   const DataFlow &flow_;
-  const std::vector<llvm::SmallVector<int, 2>> users_; // by value: steps
-  std::vector<int> index_;                             // by step, and for the end; -1: no operator
-  std::vector<int> ops_;                               // by operator: its step
-  std::vector<int> group_;                             // by operator; a group is named by its first member
-  std::vector<llvm::BitVector> before_;                // by group: the groups it depends on, transitively
-  std::vector<llvm::SmallVector<int, 4>> members_;     // by group, ascending; empty: merged away
-  std::vector<llvm::SmallVector<int, 2>> successors_;  // by operator: those that read it, through what is free
-  std::vector<int> seen_;                              // by group: the last search that found it
+  const std::vector<llvm::SmallVector<int, 2>> users_;  // by value: steps
+  std::vector<int> index_;                              // by step, and for the end; -1: no operator
+  std::vector<int> ops_;                                // by operator: its step
+  std::vector<int> group_;                              // by operator; a group is named by its first member
+  std::vector<int> place_;                              // by group: ascends along every dependence
+  std::vector<llvm::SmallVector<int, 4>> members_;      // by group, ascending; empty: merged away
+  std::vector<llvm::SmallVector<int, 2>> successors_;   // by operator: those that read it, through what is free
+  std::vector<llvm::SmallVector<int, 2>> predecessors_; // by operator: those that it reads, through what is free
+  std::vector<int> seen_;                               // by group: the last search that found it
   int stamp_ = 0;
   std::vector<llvm::SmallVector<int>> readers_; // by value: fusable operators
 };

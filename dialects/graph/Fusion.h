@@ -8,7 +8,7 @@
 // tensor (both sums of BatchNorm's backward pass in one loop). Operators are visited in program order. Each joins the
 // loops with which it shares whole tensors, if the graph of loops stays acyclic. This is the greedy algorithm of
 // Kennedy and McKinley, "Maximizing loop parallelism and improving data locality via loop fusion and distribution"
-// (1993), with a test for cycles on transitive predecessors.
+// (1993). Loops keep a topological order, so that a test for cycles looks only at what lies between two loops.
 //
 //   relu: Points      reduce_sum: Reduction      broadcast: Free      matmul: None      transpose: None
 //
