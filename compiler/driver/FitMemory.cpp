@@ -78,39 +78,56 @@ static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOption
   return layOut(run, fitted);
 }
 
-/// The search counts tensors only; the arena also has the buffers of reshards, and gaps between blocks. If the arena is
-/// larger than the limit, the search gets a smaller limit: first one in proportion, then by bisection between a limit
-/// that was too small for any assignment and one whose arena was too large.
-static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp module, AssignOptions assign) {
+/// Searches under one limit, and says how many bytes a rank needs then.
+using Attempt = llvm::function_ref<llvm::Expected<int64_t>(const AssignOptions &)>;
+
+/// The search counts tensors only; the program also has the buffers of reshards, and the arena has gaps between blocks.
+/// If it needs more than the limit, the search gets a smaller limit: first one in proportion, then by bisection between
+/// a limit that was too small for any assignment and one under which too much was needed. `tooMuch` makes the error of
+/// the last attempt that found an assignment.
+static llvm::Error searchUntilItFits(Compilation &run, AssignOptions assign, Attempt attempt,
+                                     llvm::function_ref<llvm::Error(int64_t)> tooMuch) {
   const int64_t limit = limitOf(assign);
   const bool searched = assign.mode == "auto" && assign.user.saved.empty();
-  const strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
-  FittedProgram fitted;
   int64_t tooSmall = 0, tooLarge = limit;
   for (int tries = 0;; ++tries) {
-    llvm::Error failed = attempt(run, module, assign, model, fitted);
-    fitted.report.memoryLimit = limit;
-    if (failed) {
+    llvm::Expected<int64_t> needed = attempt(assign);
+    if (!needed) {
+      llvm::Error failed = needed.takeError();
       if (tries == 0 || !failed.isA<DoesNotFit>())
         return failed;
       llvm::consumeError(std::move(failed));
       if (tries == kMaxAttempts)
-        return overLimit(run, fitted.memory, limit);
+        return tooMuch(limit);
       tooSmall = assign.memoryLimit;
       assign.memoryLimit = tooSmall + (tooLarge - tooSmall) / 2;
       continue;
     }
-    const auto needed = int64_t(fitted.memory.arenaBytes);
-    if (needed <= limit)
-      return fitted;
+    if (*needed <= limit)
+      return llvm::Error::success();
     if (!searched || tries == kMaxAttempts)
-      return overLimit(run, fitted.memory, limit);
+      return tooMuch(limit);
     tooLarge = assign.memoryLimit ? assign.memoryLimit : limit;
-    const double proportion = double(limit) / double(needed) * kMargin;
+    const double proportion = double(limit) / double(*needed) * kMargin;
     assign.memoryLimit =
         tooSmall ? tooSmall + (tooLarge - tooSmall) / 2 : std::max<int64_t>(1, int64_t(double(tooLarge) * proportion));
-    run.say("the plan needs " + bytesText(needed) + ", searching again for one that fits in " + bytesText(limit));
+    run.say("the plan needs " + bytesText(*needed) + ", searching again for one that fits in " + bytesText(limit));
   }
+}
+
+static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp module, const AssignOptions &assign) {
+  const strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
+  FittedProgram fitted;
+  auto once = [&](const AssignOptions &limited) -> llvm::Expected<int64_t> {
+    if (llvm::Error e = attempt(run, module, limited, model, fitted))
+      return e;
+    return int64_t(fitted.memory.arenaBytes);
+  };
+  auto tooMuch = [&](int64_t limit) { return overLimit(run, fitted.memory, limit); };
+  if (llvm::Error e = searchUntilItFits(run, assign, once, tooMuch))
+    return e;
+  fitted.report.memoryLimit = limitOf(assign);
+  return fitted;
 }
 
 /// From phase 2 to phase 5 in mode hybrid, where no strategy is chosen.
@@ -150,14 +167,26 @@ static llvm::Expected<FittedProgram> fitHybrid(Compilation &run, ModuleOp module
 
 llvm::Expected<FittedProgram> chooseOnly(Compilation &run, ModuleOp module, const AssignOptions &assign) {
   FittedProgram fitted;
-  OwningOpRef<ModuleOp> program(module.clone());
-  if (llvm::Error e = choose(run, *program, assign, fitted))
+  strategies::FunctionReport largest; // of the last search that found an assignment
+  auto once = [&](const AssignOptions &limited) -> llvm::Expected<int64_t> {
+    fitted.report = {};
+    OwningOpRef<ModuleOp> program(module.clone());
+    if (llvm::Error e = choose(run, *program, limited, fitted))
+      return e;
+    largest = {};
+    for (const strategies::FunctionReport &function : fitted.report.functions)
+      if (function.peakBytes > largest.peakBytes)
+        largest = function;
+    return int64_t(largest.peakBytes);
+  };
+  auto tooMuch = [&](int64_t limit) {
+    return overLimit(run, double(largest.peakBytes),
+                     "parameters and states " + bytesText(double(largest.persistentBytes)) + ", of " + largest.name,
+                     limit);
+  };
+  if (llvm::Error e = searchUntilItFits(run, assign, once, tooMuch))
     return e;
-  for (const strategies::FunctionReport &function : fitted.report.functions)
-    if (int64_t(function.peakBytes) > fitted.report.memoryLimit)
-      return overLimit(run, double(function.peakBytes),
-                       "parameters and states " + bytesText(double(function.persistentBytes)) + ", of " + function.name,
-                       fitted.report.memoryLimit);
+  fitted.report.memoryLimit = limitOf(assign);
   return fitted;
 }
 

@@ -42,8 +42,8 @@ struct FittedProgram {
 llvm::Expected<FittedProgram> fitMemory(Compilation &run, mlir::ModuleOp module,
                                         const strategies::AssignOptions &assign);
 
-/// Phase 3 once: strategies and what the search predicts, without a local program and its layout. It fits where the
-/// tensors that the search counts do.
+/// Phase 3 only: strategies and what the report predicts, without a local program and its layout. Strategies are chosen
+/// again until the predicted peak fits.
 llvm::Expected<FittedProgram> chooseOnly(Compilation &run, mlir::ModuleOp module,
                                          const strategies::AssignOptions &assign);
 

@@ -80,7 +80,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         graphs = [(pathlib.Path(path).name.split(".json")[0], lambda path=path: path) for path in args.files]
-        graphs += [(case[0], lambda case=case: state(args, *case[:4], folder)) for case in programs.CASES
+        graphs += [(case[0], lambda case=case: state(args, *case[:4], folder)) for case in programs.CASES if "=" in case[2]
                    if args.programs and case[0].startswith(tuple(args.only.split(",")))]
         for label, write in graphs:
             path = write()

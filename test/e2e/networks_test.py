@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 """Networks of many families: each is searched for four ranks, and the plan computes what the whole program does.
 
-usage: networks_test.py --bin DIR MODEL.onnx...
+usage: networks_test.py --bin DIR MODEL...
 
-Every model is compiled for the mesh data=2,model=2 in mode auto with weights by seed, and run with --verify: four ranks
-beside the unpartitioned program. A model NAME.onnx:batch=4 gets the option --dim batch=4. Exit code 1 and one line per
-model that differs.
+A model is a file, NAME.onnx, or a network that test/models/networks.py writes with sizes, NAME:KEY=VALUE,... Every model is
+compiled for the mesh data=2,model=2 in mode auto with weights by seed, and run with --verify: four ranks beside the
+unpartitioned program. A model NAME.onnx:batch=4 gets the option --dim batch=4. Exit code 1 and one line per model that
+differs.
 """
 import argparse
 import pathlib
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
+import networks  # noqa: E402
 
 
 def run(command):
@@ -26,10 +30,13 @@ def main():
     args = parser.parse_args()
     bad = 0
     for text in args.models:
-        model, _, dim = text.partition(":")
-        options = ["--dim", dim] if dim else []
+        model, _, sizes = text.partition(":")
         with tempfile.TemporaryDirectory() as folder:
             plan = pathlib.Path(folder) / "plan"
+            options = ["--dim", sizes] if sizes else []
+            if not model.endswith(".onnx"):
+                kind, model, options = model, pathlib.Path(folder) / f"{model}.onnx", ["--inputs", "ids"]
+                networks.NETWORKS[kind](model, **{key: int(value) for key, value in (s.split("=") for s in sizes.split(","))})
             code, out = run([args.bin / "tessera-compile", model, "--mesh", "data=2,model=2", "--mode", "auto",
                              "--seed", 7, *options, "-o", plan])
             if code == 0:

@@ -13,7 +13,7 @@ import sys
 from cases import case, main
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
-from networks import Network, bert, gpt  # noqa: E402
+from networks import Network, bert, gpt, llama  # noqa: E402
 
 TWO_RACKS = {"name": "racks", "devices": 12, "flops": {"f32": 1e11}, "memory_bandwidth": 1e12, "memory": "1GiB",
              "links": [{"devices": 6, "latency": 1e-8, "bandwidth": 1e11}, {"devices": 12, "latency": 1e-7, "bandwidth": 1e9}]}
@@ -191,6 +191,16 @@ def a_search_alone_knows_memory_recomputation_and_strategies(c):
     expect("recompute    " in text, text)
     text = c.compile("--search-only", "--memory", "100KiB", out=None, code=1)
     expect("no assignment of strategies fits in 100.00 KiB" in text, text)
+
+
+@case
+def a_search_alone_searches_again_for_less_memory(c):
+    # What lives at once is known only after the choice. Under this limit it is more than the search summed.
+    llama(c.folder / "llama.onnx", layers=8, hidden=1024, heads=8, groups=2, inner=3584, words=16000, batch=8, length=1024)
+    text = c.run("tessera-compile", c.folder / "llama.onnx", "--inputs", "ids", "--mesh", "data=4,model=2", "--topology", "8xh100",
+                 "--mode", "auto", "--train", "--loss", "cross_entropy", "--optimizer", "adam:lr=0.001", "--precision", "bf16",
+                 "--memory", "1180MiB", "--search-only")
+    expect("searching again for one that fits in 1.15 GiB" in text and "memory       about 1." in text, text)
 
 
 @case

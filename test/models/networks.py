@@ -3,8 +3,8 @@
 
 usage: /usr/bin/python3 test/models/networks.py NAME -o FILE [KEY=VALUE...]
 
-NAME: bert, gpt or experts, as in the papers, each with its loss' targets in mind (--loss cross_entropy). KEY=VALUE changes a
-size: `layers=2 hidden=256` (see the functions' arguments). Parameters are graph inputs; the model's inputs are `ids` and,
+NAME: bert, gpt, llama, experts or deepseek, as in the papers, each with its loss' targets in mind (--loss cross_entropy).
+KEY=VALUE changes a size: `layers=2 hidden=256` (see the functions' arguments). Parameters are graph inputs; the model's inputs are `ids` and,
 for bert, `segments`.
 
     networks.py gpt -o gpt.onnx layers=96 hidden=12288 heads=96
@@ -60,6 +60,53 @@ class Network:
 
     def dropout(self, x, ratio):
         return x if ratio == 0 else self.node("Dropout", x, self.constant(ratio, np.float32), self.constant(True, np.bool_))
+
+    def matrix(self, x, name, rows, columns):
+        """A linear layer without bias."""
+        return self.node("MatMul", x, self.input(name + ".w", [rows, columns]), name=name)
+
+    def rms_normalised(self, x, name, hidden):
+        """As exporters write RMSNorm where the opset has no operator for it."""
+        mean = self.node("ReduceMean", self.node("Mul", x, x), axes=[-1])
+        root = self.node("Sqrt", self.node("Add", mean, self.constant(1e-6, np.float32)))
+        return self.node("Mul", self.node("Div", x, root), self.input(name + ".s", [hidden]))
+
+    def silu(self, x):
+        return self.node("Mul", x, self.node("Sigmoid", x))
+
+    def gated(self, x, name, hidden, inner):
+        """SwiGLU (Shazeer, 2020)."""
+        y = self.node("Mul", self.silu(self.matrix(x, name + ".gate", hidden, inner)), self.matrix(x, name + ".up", hidden, inner))
+        return self.matrix(y, name + ".down", inner, hidden)
+
+    def parts(self, x, axis, sizes):
+        """Slices of these sizes, one behind the other."""
+        ends = np.cumsum(sizes)
+        return [self.node("Slice", x, self.constant([end - size]), self.constant([end]), self.constant([axis]))
+                for size, end in zip(sizes, ends)]
+
+    def rotations(self, length, head):
+        """Cosine and sine by position and column (Su et al., 2021)."""
+        at = self.node("Unsqueeze", self.constant(np.arange(length), np.float32), self.constant([1]))
+        angle = self.node("Mul", at, self.constant(10000.0 ** (-np.arange(0, head, 2) / head), np.float32))
+        angle = self.node("Concat", angle, angle, axis=-1)
+        return self.node("Cos", angle), self.node("Sin", angle)
+
+    def rotated(self, x, head, rotations):
+        """x: [batch, head, position, column]."""
+        low, high = self.parts(x, 3, [head // 2, head // 2])
+        turned = self.node("Concat", self.node("Neg", high), low, axis=-1)
+        return self.node("Add", self.node("Mul", x, rotations[0]), self.node("Mul", turned, rotations[1]))
+
+    def heads_of(self, x, batch, length, heads, head):
+        return self.node("Transpose", self.node("Reshape", x, self.constant([batch, length, heads, head])), perm=[0, 2, 1, 3])
+
+    def mixed(self, queries, keys, values, name, batch, length, width, scale, mask):
+        """Softmax attention; [batch, head, position, column] each; gives [batch, length, width]."""
+        scores = self.node("MatMul", queries, self.node("Transpose", keys, perm=[0, 1, 3, 2]), name=name + ".scores")
+        scores = self.node("Where", mask, self.node("Mul", scores, self.constant(scale, np.float32)), self.constant(-1e9, np.float32))
+        mixed = self.node("MatMul", self.node("Softmax", scores, axis=-1), values, name=name + ".mix")
+        return self.node("Reshape", self.node("Transpose", mixed, perm=[0, 2, 1, 3]), self.constant([batch, length, width]))
 
     def attention(self, x, name, batch, length, hidden, heads, mask=None, dropout=0):
         head = hidden // heads
@@ -159,7 +206,87 @@ def experts(path, layers=32, hidden=1024, heads=16, words=32128, batch=64, lengt
     net.write(path, y, [batch, length, words])
 
 
-NETWORKS = {f.__name__: f for f in (bert, gpt, experts)}
+def llama(path, layers=32, hidden=4096, heads=32, groups=8, inner=14336, words=128256, batch=16, length=4096):
+    """LLaMA 3 (Dubey et al., 2024; the defaults are the one of 8 billion parameters; 70 billion: layers=80 hidden=8192
+    heads=64 inner=28672). `groups` heads of keys and values serve all heads."""
+    net = Network()
+    ids = net.input("ids", [batch, length], TensorProto.INT64)
+    x = net.node("Gather", net.input("words", [words, hidden]), ids)
+    head = hidden // heads
+    mask, rotations = net.causal(length), net.rotations(length, head)
+
+    def for_all_heads(y):
+        y = net.node("Expand", net.node("Unsqueeze", y, net.constant([2])), net.constant([batch, groups, heads // groups, length, head]))
+        return net.node("Reshape", y, net.constant([batch, heads, length, head]))
+
+    for i in range(layers):
+        name, y = f"l{i}", net.rms_normalised(x, f"l{i}.n1", hidden)
+        q, k, v = (net.heads_of(net.matrix(y, f"{name}.{part}", hidden, n * head), batch, length, n, head)
+                   for part, n in (("q", heads), ("k", groups), ("v", groups)))
+        k, v = for_all_heads(net.rotated(k, head, rotations)), for_all_heads(v)
+        y = net.mixed(net.rotated(q, head, rotations), k, v, name, batch, length, hidden, head ** -0.5, mask)
+        x = net.node("Add", x, net.matrix(y, name + ".out", hidden, hidden))
+        x = net.node("Add", x, net.gated(net.rms_normalised(x, name + ".n2", hidden), name, hidden, inner))
+    net.write(path, net.matrix(net.rms_normalised(x, "last", hidden), "logits", hidden, words), [batch, length, words])
+
+
+def top_mixture(net, x, name, groups, tokens, hidden, inner, experts, top, room):
+    """Several experts for every token, gates by sigmoid; dispatched as in `mixture`."""
+    gates = net.node("Sigmoid", net.matrix(x, name + ".router", hidden, experts))
+    values, best = f"{name}.top:y", f"{name}.best:y"
+    net.nodes.append(helper.make_node("TopK", [gates, net.constant([top])], [values, best], name=name + ".top", axis=-1))
+    one_hot = net.node("OneHot", best, net.constant(experts), net.constant([0, 1], np.float32))
+    chosen = net.node("ReduceSum", one_hot, net.constant([2]), keepdims=0)  # [group, token, expert]
+    place = net.node("Cast", net.node("CumSum", chosen, net.constant(1), exclusive=1), to=TensorProto.INT64)
+    slot = net.node("OneHot", place, net.constant(room), net.constant([0, 1], np.float32))
+    mask = net.node("Mul", slot, net.node("Unsqueeze", chosen, net.constant([3])))  # [group, token, expert, room]
+    sent = net.node("Einsum", mask, x, equation="gtec,gth->egch", name=name + ".dispatch")
+    up, gate = (net.node("Einsum", sent, net.input(f"{name}.{part}.w", [experts, hidden, inner]), equation="egch,ehf->egcf",
+                         name=f"{name}.{part}") for part in ("up", "gate"))
+    h = net.node("Einsum", net.node("Mul", net.silu(gate), up), net.input(name + ".down.w", [experts, inner, hidden]),
+                 equation="egcf,efh->egch", name=name + ".down")
+    kept = net.node("Mul", gates, chosen)
+    kept = net.node("Div", kept, net.node("ReduceSum", kept, net.constant([-1]), keepdims=1))
+    weights = net.node("Mul", mask, net.node("Unsqueeze", kept, net.constant([3])))
+    return net.node("Einsum", weights, h, equation="gtec,egch->gth", name=name + ".combine")
+
+
+def deepseek(path, layers=61, dense=3, hidden=7168, heads=128, inner=18432, words=129280, experts=256, top=8, expert=2048,
+             batch=16, length=4096, group=256):
+    """DeepSeek-V3 (2024): latent attention, the first layers dense, then mixtures beside one shared expert. Tokens are
+    dispatched within groups."""
+    net = Network()
+    latent_q, latent_kv, plain, turned = hidden * 3 // 14, hidden // 14, hidden // 56, hidden // 112
+    ids = net.input("ids", [batch, length], TensorProto.INT64)
+    x = net.node("Gather", net.input("words", [words, hidden]), ids)
+    mask, rotations = net.causal(length), net.rotations(length, turned)
+    groups, room = batch * length // group, -(-group * top * 5 // (4 * experts))
+    for i in range(layers):
+        name, y = f"l{i}", net.rms_normalised(x, f"l{i}.n1", hidden)
+        q = net.rms_normalised(net.matrix(y, name + ".q_down", hidden, latent_q), name + ".q_norm", latent_q)
+        q = net.heads_of(net.matrix(q, name + ".q_up", latent_q, heads * (plain + turned)), batch, length, heads, plain + turned)
+        q, q_turned = net.parts(q, 3, [plain, turned])
+        kv, k_turned = net.parts(net.matrix(y, name + ".kv_down", hidden, latent_kv + turned), 2, [latent_kv, turned])
+        kv = net.matrix(net.rms_normalised(kv, name + ".kv_norm", latent_kv), name + ".kv_up", latent_kv, heads * 2 * plain)
+        k, v = net.parts(net.heads_of(kv, batch, length, heads, 2 * plain), 3, [plain, plain])
+        k_turned = net.rotated(net.node("Unsqueeze", k_turned, net.constant([1])), turned, rotations)
+        k_turned = net.node("Expand", k_turned, net.constant([batch, heads, length, turned]))
+        q = net.node("Concat", q, net.rotated(q_turned, turned, rotations), axis=-1)
+        k = net.node("Concat", k, k_turned, axis=-1)
+        y = net.mixed(q, k, v, name, batch, length, heads * plain, (plain + turned) ** -0.5, mask)
+        x = net.node("Add", x, net.matrix(y, name + ".out", heads * plain, hidden))
+        y = net.rms_normalised(x, name + ".n2", hidden)
+        if i < dense:
+            x = net.node("Add", x, net.gated(y, name, hidden, inner))
+            continue
+        sent = net.node("Reshape", y, net.constant([groups, group, hidden]))
+        sent = top_mixture(net, sent, name, groups, group, hidden, expert, experts, top, room)
+        sent = net.node("Reshape", sent, net.constant([batch, length, hidden]))
+        x = net.node("Add", x, net.node("Add", sent, net.gated(y, name + ".shared", hidden, expert)))
+    net.write(path, net.matrix(net.rms_normalised(x, "last", hidden), "logits", hidden, words), [batch, length, words])
+
+
+NETWORKS = {f.__name__: f for f in (bert, gpt, llama, experts, deepseek)}
 
 
 def main():
