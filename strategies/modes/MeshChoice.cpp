@@ -1,5 +1,7 @@
 #include "strategies/modes/MeshChoice.h"
 
+#include "mlir/IR/Threading.h"
+
 #include <algorithm>
 #include <set>
 
@@ -84,14 +86,16 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
   own.searchWork = options.searchWork / double(meshes.size());
   own.dumpGraph.clear(); // only of the mesh that is taken
   own.firstOnly = true;  // what is compared
-  std::vector<MeshCandidate> list;
-  for (Mesh &mesh : meshes) {
-    own.mesh = mesh;
-    MeshCandidate candidate;
-    candidate.mesh = std::move(mesh);
+  own.searchThreads = 1; // so that the choice does not depend on how many threads compare meshes
+  std::vector<MeshCandidate> list(meshes.size());
+  mlir::parallelFor(module.getContext(), 0, meshes.size(), [&](size_t i) {
+    MeshCandidate &candidate = list[i];
+    candidate.mesh = std::move(meshes[i]);
+    AssignOptions with = own;
+    with.mesh = candidate.mesh;
     OwningOpRef<ModuleOp> copy(module.clone());
     AssignReport report;
-    if (llvm::Error e = assignStrategies(*copy, own, report)) {
+    if (llvm::Error e = assignStrategies(*copy, with, report)) {
       candidate.error = llvm::toString(std::move(e));
     } else if (!report.functions.empty()) {
       const FunctionReport &f = report.functions.front();
@@ -99,8 +103,7 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
       candidate.communication = f.communication;
       candidate.peakBytes = f.peakBytes;
     }
-    list.push_back(std::move(candidate));
-  }
+  });
   if (llvm::all_of(list, [](const MeshCandidate &c) { return !c.error.empty(); }))
     return llvm::createStringError("%s", list.front().error.c_str());
   llvm::stable_sort(list, [](const MeshCandidate &a, const MeshCandidate &b) {

@@ -27,7 +27,7 @@ struct MeshCandidate {
 };
 
 /// All sensible meshes for `options.mesh.numRanks()` ranks, the cheapest first; `options.mode` assigns. Fails with
-/// the first mesh's error if none works. `module` is left as it is.
+/// the first mesh's error if none works. `module` is left as it is. Meshes are searched by the context's threads.
 llvm::Expected<std::vector<MeshCandidate>> rankMeshes(mlir::ModuleOp module, const AssignOptions &options);
 
 } // namespace tessera::strategies
