@@ -43,7 +43,9 @@ void declare(CLI::App &app, CommandLine &c) {
   app.add_option("--what-if", c.whatIf,
                  "Write nothing; print step time, efficiency and memory on clusters of so many "
                  "machines of the "
-                 "topology's kind, --mesh on each: nodes=1,2,4,8. The batch stays the same (strong scaling)")
+                 "topology's kind, --mesh on each: nodes=1,2,4,8. The batch stays the same (strong scaling), or "
+                 "a --dim that is given for one machine grows with their number (weak scaling): "
+                 "nodes=1,2,4,8,grow=batch")
       ->excludes(output)
       ->type_name("nodes=N,...");
   app.add_flag("--search-only", c.searchOnly,
@@ -197,21 +199,26 @@ void declare(CLI::App &app, CommandLine &c) {
   tessera-compile whisper.onnx --list-parameters --freeze '*.embed_positions.weight')");
 }
 
-/// Parses a list of numbers of nodes: "nodes=1,2,4".
-llvm::Expected<std::vector<int64_t>> parseNodes(llvm::StringRef text) {
-  std::vector<int64_t> nodes;
+/// Parses clusters: "nodes=1,2,4" or "nodes=1,2,4,grow=batch".
+llvm::Expected<WhatIf> parseWhatIf(llvm::StringRef text) {
+  WhatIf whatIf;
   llvm::SmallVector<llvm::StringRef> parts;
   llvm::StringRef list = text;
   bool good = list.consume_front("nodes=");
   list.split(parts, ',');
+  if (llvm::StringRef last = parts.back(); last.consume_front("grow=")) {
+    whatIf.grows = last.str();
+    good &= !last.empty();
+    parts.pop_back();
+  }
   for (llvm::StringRef part : parts) {
     int64_t n = 0;
     good &= !part.trim().getAsInteger(10, n) && n >= 1 && n <= 1 << 20;
-    nodes.push_back(n);
+    whatIf.nodes.push_back(n);
   }
-  if (!good)
-    return llvm::createStringError("--what-if %s: expected nodes=1,2,4", text.str().c_str());
-  return nodes;
+  if (!good || parts.empty())
+    return llvm::createStringError("--what-if %s: expected nodes=1,2,4 or nodes=1,2,4,grow=batch", text.str().c_str());
+  return whatIf;
 }
 
 std::vector<ParameterRow> rowsOf(const std::vector<compiler::TensorRole> &roles) {
@@ -279,14 +286,14 @@ rt::Status checkFiles(const CommandLine &c) {
 }
 
 /// Checks the command line without reading files, and parses the texts of the tool's own options.
-llvm::Error complete(CommandLine &c, std::vector<int64_t> &nodes) {
+llvm::Error complete(CommandLine &c, WhatIf &whatIf) {
   for (const std::string &text : c.dims)
     if (llvm::Error e = c.compile.import.addDim(text))
       return e;
   for (const std::string &text : c.inits)
     c.compile.import.addInit(text);
   if (!c.whatIf.empty())
-    if (llvm::Error e = parseNodes(c.whatIf).moveInto(nodes))
+    if (llvm::Error e = parseWhatIf(c.whatIf).moveInto(whatIf))
       return e;
   if (llvm::Error e = checkOptions(c.compile, c.searchOnly ? "--search-only" : !c.whatIf.empty() ? "--what-if" : ""))
     return e;
@@ -313,8 +320,8 @@ int main(int argc, char **argv) {
     rt::printError("tessera-compile: error: " + llvm::toString(std::move(e)));
     return code;
   };
-  std::vector<int64_t> nodes;
-  if (llvm::Error e = complete(c, nodes))
+  WhatIf whatIf;
+  if (llvm::Error e = complete(c, whatIf))
     return fail(std::move(e), rt::kExitUsage);
   if (rt::Status status = checkFiles(c); !status)
     return fail(llvm::createStringError(status.message()));
@@ -343,10 +350,10 @@ int main(int argc, char **argv) {
     std::fflush(stdout);
   };
   if (!c.whatIf.empty()) {
-    auto clusters = predictClusters(c.compile, nodes, progress);
+    auto clusters = predictClusters(c.compile, whatIf, progress);
     if (!clusters)
       return fail(clusters.takeError());
-    std::fputs(table(*clusters).c_str(), stdout);
+    std::fputs(table(whatIf, *clusters).c_str(), stdout);
     return 0;
   }
   // The recipe is made beside the compiler, if a thread can be started: checksums of a large model take a while.

@@ -91,6 +91,14 @@ llvm::Expected<CompileResult> compile(const CompileOptions &options, const Progr
 /// Runs phases 1 to 3 only and writes nothing. The result has the search's estimate of the memory, but no arena.
 llvm::Expected<CompileResult> searchOnly(const CompileOptions &options, const Progress &progress);
 
+/// Which clusters are asked about.
+struct WhatIf {
+  std::vector<int64_t> nodes; // machines of the topology's kind
+  /// A symbolic dimension in ImportOptions::dims that is given for one machine and multiplied by their number (weak
+  /// scaling). Empty: the program is the same on every cluster (strong scaling).
+  std::string grows;
+};
+
 /// The prediction for a cluster of `nodes` machines of the topology's kind. The mesh gets the axis "node" before its
 /// other axes.
 struct ClusterPrediction {
@@ -103,11 +111,11 @@ struct ClusterPrediction {
 };
 
 /// Predicts the time of the training step (or of inference) on each cluster. Writes nothing.
-llvm::Expected<std::vector<ClusterPrediction>> predictClusters(const CompileOptions &options,
-                                                               llvm::ArrayRef<int64_t> nodes, const Progress &progress);
+llvm::Expected<std::vector<ClusterPrediction>> predictClusters(const CompileOptions &options, const WhatIf &whatIf,
+                                                               const Progress &progress);
 
 /// The predictions as a table. Efficiency is the speed per rank relative to that of the first line.
-std::string table(llvm::ArrayRef<ClusterPrediction> clusters);
+std::string table(const WhatIf &whatIf, llvm::ArrayRef<ClusterPrediction> clusters);
 
 /// The lines that tessera-compile prints at the end. After searchOnly they are about the search only.
 std::string summary(const CompileOptions &options, const CompileResult &result);

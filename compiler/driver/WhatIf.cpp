@@ -5,6 +5,7 @@
 #include "runtime/support/Printable.h"
 
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -72,35 +73,61 @@ static llvm::Error predictChosen(Compilation &run, ModuleOp module, const Assign
   return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<ClusterPrediction>>
-predictClusters(const CompileOptions &options, llvm::ArrayRef<int64_t> nodes, const Progress &progress) {
-  Compilation run(options, progress);
-  if (llvm::Error e = run.read("--what-if"))
+/// Predicts one cluster. `model` is in phase 2.
+static llvm::Expected<ClusterPrediction> predict(Compilation &run, ModuleOp model, int64_t nodes) {
+  ClusterPrediction cluster;
+  AssignOptions assign = run.assign;
+  if (llvm::Error e = enlarge(assign, nodes))
     return e;
-  llvm::Expected<compiler::ImportedModel> model = preparedModel(run);
-  if (!model)
-    return model.takeError();
+  cluster.ranks = assign.mesh.numRanks();
+  cluster.nodes = nodes;
+  cluster.mesh = assign.mesh.str();
+  const bool fit = run.options.recompute != "none";
+  if (llvm::Error e = fit ? predictFitted(run, model, assign, cluster) : predictChosen(run, model, assign, cluster))
+    return e;
+  run.finished(std::to_string(nodes) + (nodes == 1 ? " node" : " nodes"));
+  return cluster;
+}
+
+llvm::Expected<std::vector<ClusterPrediction>> predictClusters(const CompileOptions &options, const WhatIf &whatIf,
+                                                               const Progress &progress) {
+  if (!whatIf.grows.empty() && !options.import.dims.count(whatIf.grows))
+    return llvm::createStringError("--what-if grow=%s: --dim %s=N must say how large it is on one machine",
+                                   whatIf.grows.c_str(), whatIf.grows.c_str());
   std::vector<ClusterPrediction> list;
-  for (int64_t n : nodes) {
-    ClusterPrediction &cluster = list.emplace_back();
-    AssignOptions assign = run.assign;
-    if (llvm::Error e = enlarge(assign, n))
+  auto add = [&](Compilation &run, ModuleOp model, int64_t nodes) -> llvm::Error {
+    llvm::Expected<ClusterPrediction> cluster = predict(run, model, nodes);
+    if (!cluster)
+      return cluster.takeError();
+    list.push_back(std::move(*cluster));
+    return llvm::Error::success();
+  };
+  // A program of another size is another program.
+  for (size_t i = 0; i < whatIf.nodes.size();) {
+    CompileOptions sized = options;
+    if (!whatIf.grows.empty())
+      if (int64_t &size = sized.import.dims[whatIf.grows]; llvm::MulOverflow(size, whatIf.nodes[i], size))
+        return llvm::createStringError("--what-if: %s of %lld machines is too large", whatIf.grows.c_str(),
+                                       (long long)whatIf.nodes[i]);
+    Compilation run(sized, progress);
+    if (llvm::Error e = run.read("--what-if"))
       return e;
-    cluster.ranks = assign.mesh.numRanks();
-    cluster.nodes = n;
-    cluster.mesh = assign.mesh.str();
-    const bool fit = options.recompute != "none";
-    if (llvm::Error e = fit ? predictFitted(run, *model->module, assign, cluster)
-                            : predictChosen(run, *model->module, assign, cluster))
-      return e;
-    run.finished(std::to_string(n) + (n == 1 ? " node" : " nodes"));
+    llvm::Expected<compiler::ImportedModel> model = preparedModel(run);
+    if (!model)
+      return model.takeError();
+    do {
+      if (llvm::Error e = add(run, *model->module, whatIf.nodes[i++]))
+        return e;
+    } while (whatIf.grows.empty() && i < whatIf.nodes.size());
   }
   return list;
 }
 
-std::string table(llvm::ArrayRef<ClusterPrediction> clusters) {
-  std::string out = "the same batch on every cluster (strong scaling)\nnodes  ranks  step         communication  "
-                    "efficiency  memory per rank\n";
+std::string table(const WhatIf &whatIf, llvm::ArrayRef<ClusterPrediction> clusters) {
+  const bool weak = !whatIf.grows.empty();
+  std::string out = weak ? rt::printable(whatIf.grows) + " grows with the machines (weak scaling)\n"
+                         : "the same batch on every cluster (strong scaling)\n";
+  out += "nodes  ranks  step         communication  efficiency  memory per rank\n";
   for (const ClusterPrediction &c : clusters) {
     if (!c.error.empty()) {
       out += llvm::formatv("{0,5}  {1,5}  {2}\n", c.nodes, c.ranks, rt::printable(c.error));
@@ -108,7 +135,7 @@ std::string table(llvm::ArrayRef<ClusterPrediction> clusters) {
     }
     const ClusterPrediction &first = clusters.front();
     auto ms = [](strategies::Cost ns) { return llvm::formatv("{0:F3} ms", double(ns) / 1e6).str(); };
-    double scale = double(first.nodes) / double(c.nodes);
+    const double scale = weak ? 1 : double(first.nodes) / double(c.nodes);
     std::string efficiency =
         first.error.empty() && c.predicted > 0
             ? llvm::formatv("{0:F1} %", 100 * scale * double(first.predicted) / double(c.predicted)).str()

@@ -155,7 +155,14 @@ def clusters_are_predicted(c):
     expect("'node'" in c.compile("--topology", "8xh100", "--what-if", "nodes=2", "-q", mesh="node=8", out=None, code=1), "axis")
     expect("'network'" in c.compile("--topology", c.write("racks.json", TWO_RACKS), "--what-if", "nodes=2", "-q",
                                     mesh="data=12", out=None, code=1), "network")
-    for bad in ("nodes=", "nodes=0", "2,4", "nodes=1,x"):
+    # A batch that grows with the machines leaves each rank its work, and adds what goes between machines.
+    text = c.compile("--topology", "8xh100", "--what-if", "nodes=1,2,4,grow=batch", "-q", mesh="data=8", mode="data", batch=1024, out=None)
+    expect("batch grows with the machines (weak scaling)" in text.splitlines()[0], text)
+    weak = [line.split() for line in text.splitlines()[2:]]
+    expect(weak[0] == rows[0] and float(weak[2][2]) > float(rows[2][2]) and 50 < float(weak[2][6]) < 100, text)
+    expect([r[8:] for r in weak] == [rows[0][8:]] * 3, f"the same memory: {text}")
+    expect("--dim rows=N" in c.compile("--what-if", "nodes=1,grow=rows", out=None, code=1), "which dimension")
+    for bad in ("nodes=", "nodes=0", "2,4", "nodes=1,x", "nodes=grow=batch", "nodes=1,grow="):
         expect("--what-if" in c.compile("--what-if", bad, out=None, code=2), bad)
     expect("-o DIR" in c.compile(out=None, code=2), "an output is needed")
 
