@@ -8,7 +8,8 @@ namespace tessera::strategies {
 
 namespace {
 
-/// A reduction to so small a part of the operand is paid where it arises: no choice worth a node.
+/// An operator may follow an operand that has at least this many times its results' elements, although it reduces. The
+/// collective is then too small for a choice of its own.
 constexpr int64_t kSmallReduction = 16;
 
 bool mayFollow(const OperatorClass &cls, size_t operand) {
@@ -33,31 +34,33 @@ bool mayFollow(const OperatorClass &cls, size_t operand) {
   return results * kSmallReduction <= numElements(cls.operandShapes[operand]);
 }
 
-/// By operator: a sum may be owed on its results, by what it reduces itself or by what it is linear in.
-std::vector<bool> findOwers(const Program &program) {
-  std::vector<bool> owes(program.operators.size(), false);
+/// By operator, whether its results may be partial sums: it sums itself, or it is linear in operands that may be
+/// partial.
+std::vector<bool> findPartial(const Program &program) {
+  std::vector<bool> mayBePartial(program.operators.size(), false);
   for (auto [i, info] : llvm::enumerate(program.operators)) {
     const ShardingRule &rule = info.cls->rule;
-    auto owed = [&, op = info.op](int operand) {
+    auto isPartial = [&, op = info.op](int operand) {
       const int producer = program.producer(op->getOperand(unsigned(operand)));
-      return producer >= 0 && owes[size_t(producer)];
+      return producer >= 0 && mayBePartial[size_t(producer)];
     };
-    owes[i] = llvm::any_of(rule.factors,
-                           [](const dist::Factor &f) { return f.size > 1 && f.reduction == dist::Reduction::Sum; }) ||
-              llvm::any_of(rule.linear, [&](const auto &operands) { return llvm::all_of(operands, owed); });
+    mayBePartial[i] =
+        llvm::any_of(rule.factors,
+                     [](const dist::Factor &f) { return f.size > 1 && f.reduction == dist::Reduction::Sum; }) ||
+        llvm::any_of(rule.linear, [&](const auto &operands) { return llvm::all_of(operands, isPartial); });
   }
-  return owes;
+  return mayBePartial;
 }
 
-/// Whether some operands, each of a group of its own, may be owed together.
-bool addsSums(const Program &program, const FollowGroups &groups, int op, const std::vector<bool> &owes) {
+/// Whether the operator is linear in several operands together, each of another group, that may be partial.
+bool addsSums(const Program &program, const FollowGroups &groups, int op, const std::vector<bool> &mayBePartial) {
   const OperatorInfo &info = program.operators[op];
   return llvm::any_of(info.cls->rule.linear, [&](const auto &operands) {
     llvm::SmallVector<int> seen;
     for (int operand : operands) {
       Value value = info.op->getOperand(unsigned(operand));
       const int group = groups.of(program, value), producer = program.producer(value);
-      if (group < 0 || producer < 0 || !owes[size_t(producer)] || llvm::is_contained(seen, group))
+      if (group < 0 || producer < 0 || !mayBePartial[size_t(producer)] || llvm::is_contained(seen, group))
         return false;
       seen.push_back(group);
     }
@@ -65,7 +68,7 @@ bool addsSums(const Program &program, const FollowGroups &groups, int op, const 
   });
 }
 
-/// From the back, as readers come later.
+/// Fills groups.readBySum, from the last operator to the first, since readers come later.
 void findReadBySums(const Program &program, const std::vector<bool> &isSum, FollowGroups &groups) {
   groups.readBySum.assign(program.operators.size(), false);
   for (size_t i = program.operators.size(); i-- > 0;) {
@@ -105,7 +108,7 @@ bool FollowGroups::staysInLoop(const Program &program, int group, Value value) c
 FollowGroups formFollowGroups(const FunctionAssignment &function, const BatchDependence &batch,
                               llvm::ArrayRef<bool> isFixed) {
   const Program &program = function.program;
-  const std::vector<bool> owes = findOwers(program);
+  const std::vector<bool> mayBePartial = findPartial(program);
   std::vector<bool> isSum(program.operators.size(), false);
   FollowGroups groups;
   groups.ofOp.assign(program.operators.size(), -1);
@@ -113,7 +116,7 @@ FollowGroups formFollowGroups(const FunctionAssignment &function, const BatchDep
     groups.ofArg.push_back(int(groups.list.size()));
     groups.list.push_back({int(a), {}, {}});
   }
-  // When a head was made: arguments before all operators.
+  // The place of a head in program order: arguments come before all operators.
   auto headTime = [&](int c) {
     const FollowGroup &group = groups.list[c];
     return group.arg >= 0 ? -1 : group.ops.front();
@@ -123,7 +126,7 @@ FollowGroups formFollowGroups(const FunctionAssignment &function, const BatchDep
     bool tiny = llvm::all_of(info.cls->resultShapes, [](const Shape &s) { return numElements(s) == 1; });
     if (!isFixed[i] && isSource(*info.cls) && !tiny)
       continue;
-    isSum[i] = !batch.operators[i] && addsSums(program, groups, int(i), owes);
+    isSum[i] = !batch.operators[i] && addsSums(program, groups, int(i), mayBePartial);
     const bool isHead = isFixed[i] || isSum[i];
     int best = -1, bestOperand = -1;
     std::tuple<int64_t, bool, int> bestKey;
@@ -141,7 +144,7 @@ FollowGroups formFollowGroups(const FunctionAssignment &function, const BatchDep
       }
     }
     if (best < 0) {
-      // Constants of one element take part in nothing.
+      // A constant of one element belongs to no group.
       if (info.op->getNumOperands() == 0 && tiny && !isHead)
         continue;
       best = int(groups.list.size());

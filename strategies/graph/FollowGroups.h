@@ -1,23 +1,23 @@
 //===- FollowGroups.h - operators that follow another's strategy ---------------------------------===//
 //
-// Most operators of a network have no choice worth searching: what comes after a convolution point by
-// point lies as the convolution's result does. Such an operator follows one of its operands; a head (an
-// operator with a choice of its own, or a function argument) with all that follow it is one node of the
-// StrategyGraph.
+// Most operators of a network have no choice worth searching: a pointwise operator behind a convolution is cut as the
+// convolution's result is. Such an operator follows one of its operands. A head is an operator with a choice of its
+// own, or a function argument. A head and all operators that follow it are one node of the StrategyGraph.
 //
-// An operator follows an operand that has every factor of its results, if what it reduces besides is small
-// beside that operand. This is read off the rule; no operator is named. Of several such operands the largest is
-// followed, then one that belongs to a parameter or state (so that an update lies as what it updates),
-// then the one whose head comes last.
+// An operator may follow an operand that has every factor of the operator. If the operator reduces, its results must
+// also be small beside that operand. The rule tells this; no operator is named. Of several such operands the largest is
+// followed. Among equals one of a group whose head is a parameter or state is followed, so that an update lies as what
+// it updates, and then the one whose head comes last.
 //
-// An operator that adds up sums which may still be owed, and whose work does not grow with the batch, is a head: it can
-// hand them on owed, or pay once for all of them, into a cut. So the gradients of several micro-batches, or of several
-// uses of a parameter, are a chain of such heads. Who may owe, and what is linear, is read off the rules.
+// An operator is a head, too, if it adds up sums that may be partial and its work does not grow with the batch. It can
+// hand the total on partial, or reduce it once, whole or into a cut. So the gradients of several micro-batches, or of
+// several uses of a parameter, are a chain of such heads. The rules tell which results may be partial, and in which
+// operands an operator is linear.
 //
 //   grad0 = matmul, grad1 = matmul, sum = add(grad0, grad1)      three groups
 //
-// Operators that read no tensor of more than one element (constants, random numbers) belong to no
-// group: every rank makes the part that is wanted, for nothing.
+// A source reads no tensor of more than one element; constants and random numbers are sources. It belongs to no group:
+// every rank makes the part that is wanted, at no cost.
 //
 //   conv -> mul -> add(skip) -> relu -> conv     two groups: {conv, mul, add, relu} and {conv}
 //
@@ -30,20 +30,21 @@
 namespace tessera::strategies {
 
 struct FollowGroup {
-  int arg = -1;                  // head, if it is an argument
+  int arg = -1;                  // the head, if it is an argument; -1: the head is an operator
   llvm::SmallVector<int> ops;    // ascending; the first is the head unless `arg` is
-  llvm::SmallVector<int> follow; // per op: the operand it follows; -1: the head
+  llvm::SmallVector<int> follow; // per op: the operand that it follows; -1: it is the head
 };
 
 struct FollowGroups {
   std::vector<FollowGroup> list;
-  std::vector<int> ofOp, ofArg; // -1: none (a source)
-  /// By operator: its one reader adds up sums, or hands on to one that does. So it may be owed as well there.
+  std::vector<int> ofOp, ofArg; // indices into `list`; -1: no group, since it is a source
+  /// By operator: its only reader is a head that adds up sums, or hands the value on to such a head. So the head, and
+  /// not the operator, may reduce the value.
   std::vector<bool> readBySum;
 
-  /// FollowGroup that holds the value; -1: made by a source.
+  /// The group that holds the value; -1: a source makes it.
   int of(const Program &program, mlir::Value value) const;
-  /// Whether fusion keeps the value out of memory for the group: all that read it are of the group.
+  /// Whether fusion keeps the value out of memory. A reader takes the blocks that are made only if it is in `group`.
   bool staysInLoop(const Program &program, int group, mlir::Value value) const;
 };
 

@@ -15,8 +15,8 @@ int64_t microBatchOf(Operation *op) {
   return number ? number.getInt() : 0;
 }
 
-/// The name that operators of all micro-batches share: without the number that tells operators of one name apart, which
-/// runs through all micro-batches.
+/// The name that an operator has in every micro-batch. It leaves out the number that tells operators of one name apart,
+/// since that number goes on from one micro-batch to the next.
 std::string sharedName(Operation *op) {
   const std::string name = graph::nodeNameOf(op);
   auto [stem, number] = llvm::StringRef(name).rsplit('.');

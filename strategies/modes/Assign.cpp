@@ -18,7 +18,7 @@ const std::vector<std::string> &modeNames() {
 
 namespace {
 
-/// The training step first: it decides how parameters lie.
+/// The training step comes first, since it decides how parameters lie.
 llvm::SmallVector<func::FuncOp> functionsInOrder(ModuleOp module) {
   llvm::SmallVector<func::FuncOp> list(module.getOps<func::FuncOp>());
   llvm::stable_sort(list,
@@ -60,7 +60,7 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
       return e;
   }
   SharedShardings shared;
-  AssignOptions first = options; // with what concerns the first function alone
+  AssignOptions first = options; // dumpGraph holds for the first function alone
   for (func::FuncOp func : functionsInOrder(module)) {
     SearchReport search;
     if (options.user.saved.empty()) {

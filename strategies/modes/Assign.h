@@ -1,14 +1,14 @@
 //===- Assign.h - a strategy for every operator --------------------------------------------------===//
 //
-// Closes phase 2 and opens phase 3: the module gets its mesh (`dist.mesh`), every operator with a sharding
-// rule a strategy (`dist.strategy`), every function argument and result a sharding (`dist.sharding`).
+// Assignment leads from phase 2 to phase 3: the module gets its mesh (`dist.mesh`), every operator a strategy
+// (`dist.strategy`), and every function argument and result a sharding (`dist.sharding`). The modes:
 //
-//   data       parameters and states whole on every rank, model inputs and targets cut along dimension 0
-//              over all axes (as far as they divide it); the rest follows through the rules; a reduction over
-//              the batch is paid where it arises.
-//   semi-auto  the user's strategies (UserStrategies.h); an operator without one is batch parallel. The
-//              gradient operators of an operator with a strategy inherit its factors by name.
-//   auto       the cheapest under the cost model; the user's strategies are constraints.
+//   data       Parameters and states are whole on every rank. Inputs and targets are cut along dimension 0 over all
+//              axes that divide it. The other tensors follow through the rules. A sum over the batch is reduced where
+//              it arises.
+//   semi-auto  Operators take the user's strategies (UserStrategies.h). An operator without one cuts its batch. The
+//              gradients of an operator with a strategy are cut as its tensors are.
+//   auto       A search takes the cheapest strategies under the cost model. The user's strategies are constraints.
 //
 //   AssignOptions options;
 //   options.mesh = cantFail(Mesh::parse("data=2,model=2"));
@@ -30,13 +30,14 @@ struct AssignOptions {
   Mesh mesh;
   Topology topology;
   ProfileTable profile;
-  /// The user's strategies, or a saved assignment (then `mode` only names it).
+  /// The user's strategies, or a saved assignment. Operators take a saved assignment as it is, whatever `mode` says.
   UserStrategies user;
   /// Bytes per rank; 0: what the topology says.
   int64_t memoryLimit = 0;
-  /// Effort of the search in 1e9 elementary steps, roughly seconds: equal effort gives equal strategies.
+  /// Effort of the search in 1e9 elementary steps, which take roughly as many seconds. Equal effort gives equal
+  /// strategies.
   double searchWork = 2;
-  /// Wall clock after which the search ends all the same.
+  /// The search also ends after this time of the clock.
   double searchSeconds = 120;
   int searchThreads = 1;
   /// The search also ends at this relative distance to the proven bound.
@@ -44,14 +45,16 @@ struct AssignOptions {
   std::string searcher; // empty: the default one
   /// Where mode auto writes the search problem of the first function; empty: nowhere.
   std::string dumpGraph;
-  /// Of the functions only the first one (the training step).
+  /// Leaves out all functions but the first one (the training step).
   bool firstOnly = false;
-  /// Also say what else operators could have chosen (Explain.h).
+  /// The report also says what else operators could have chosen (Explain.h).
   bool explain = false;
 };
 
 const std::vector<std::string> &modeNames();
 
+/// Assigns strategies to the functions of the module, the training step first, and prices them in `report`. Fails with
+/// one sentence on options that do not fit together or the module, and on strategies that cannot be found.
 llvm::Error assignStrategies(mlir::ModuleOp module, const AssignOptions &options, AssignReport &report);
 
 } // namespace tessera::strategies

@@ -36,8 +36,8 @@ Mesh meshOf(llvm::ArrayRef<int64_t> sizes) {
   return Mesh(axes);
 }
 
-/// What the cost model can tell of a mesh: for every set of axes how its groups talk. Axes in the order of their
-/// own entries, so that an exchange of equal ones makes no difference.
+/// What the cost model knows of a mesh: for every set of axes, the links of its groups. Axes are taken in the order of
+/// their own entries, so that two meshes are equal if only their axes' order differs.
 using Entry = std::vector<std::tuple<int64_t, double, double>>; // members, latency, bandwidth
 
 std::vector<Entry> signature(const Mesh &mesh, const Topology &topology) {
@@ -84,8 +84,8 @@ llvm::Expected<std::vector<MeshCandidate>> rankMeshes(ModuleOp module, const Ass
   std::vector<Mesh> meshes = sensibleMeshes(options.mesh.numRanks(), options.topology);
   AssignOptions own = options;
   own.searchWork = options.searchWork / double(meshes.size());
-  own.dumpGraph.clear(); // only of the mesh that is taken
-  own.firstOnly = true;  // what is compared
+  own.dumpGraph.clear(); // the mesh that is taken is searched again, and then written
+  own.firstOnly = true;  // meshes are compared by the first function
   own.searchThreads = 1; // so that the choice does not depend on how many threads compare meshes
   std::vector<MeshCandidate> list(meshes.size());
   mlir::parallelFor(module.getContext(), 0, meshes.size(), [&](size_t i) {

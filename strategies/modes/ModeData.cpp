@@ -1,4 +1,4 @@
-// Data parallelism: the batch is cut, everything that persists is whole.
+// Data parallelism: the batch is cut, and parameters and states are whole.
 #include "strategies/modes/Modes.h"
 #include "strategies/space/FunctionAssignment.h"
 

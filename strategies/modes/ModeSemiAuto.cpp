@@ -1,6 +1,7 @@
-// Semi-automatic: what the user says, everything else batch parallel. Four steps: the whole function as in
-// mode data; the user's groups over it; the gradients of these groups, by propagation from what the forward
-// operators hold; and parameters, states and updates, which follow their users.
+// Mode semi-auto takes the user's strategies and cuts the batch of everything else. It assigns the whole function as
+// mode data does. Over that it sets the user's groups, and then the parameters as their readers want them. Then it
+// propagates the gradients of the groups from the shardings of the forward operators. Last come the updates and states,
+// which follow parameters and gradients.
 #include "strategies/modes/Modes.h"
 #include "strategies/user/UserMapping.h"
 
@@ -37,8 +38,8 @@ private:
       function_.assignment.values[info.op->getResult(r)] = dist::resultSharding(info.cls->rule, strategy, int(r));
   }
 
-  /// The model's own operators are those on which a result that is no update depends; the update's are the
-  /// rest, less gradients.
+  /// Finds the model's own operators and the updates' operators. A result that is no update depends on the former. The
+  /// latter are all others except gradients and the user's groups.
   void findRegions() {
     size_t n = program_.operators.size();
     llvm::SmallVector<bool> reaches(n, false);
@@ -67,7 +68,8 @@ private:
         setOperator(i, fixed_.strategies[i]);
   }
 
-  /// A parameter lies as its users want it; two that want it differently are an error.
+  /// Shards a parameter or state as its first reader wants it, if that reader is in a group. Two readers that want it
+  /// differently are an error if one of them is in a group.
   llvm::Error shardParameters() {
     func::FuncOp func = program_.func;
     for (unsigned a = 0; a < function_.args.size(); ++a) {
@@ -118,8 +120,8 @@ private:
       }
       if (ops.empty())
         continue;
-      // What the gradients read: the forward operator's inputs as they arrived there, its own values
-      // as they are, and the result's adjoint, which lies as the natural result does.
+      // The gradients read the forward operators' inputs as these arrived there, the forward operators' own values, and
+      // the adjoints of the group's results. An adjoint lies as the natural result does.
       std::vector<std::pair<Value, Sharding>> known;
       for (size_t i = 0; i < group.inputs.size(); ++i)
         known.push_back({group.inputs[i], group.wanted[i].withoutPartial()});
@@ -147,7 +149,8 @@ private:
     }
   }
 
-  /// Updates follow parameters and gradients; a state lies as its new value does.
+  /// Updates follow parameters and gradients. A state that no group and no model operator reads lies as its new value
+  /// does.
   void applyUpdates() {
     llvm::SmallVector<int> ops;
     for (size_t i = 0; i < program_.operators.size(); ++i)
@@ -155,7 +158,7 @@ private:
         ops.push_back(int(i));
     auto outside = [&](Value v) { return &function_.assignment.of(v); };
     func::FuncOp func = program_.func;
-    // Twice: a state learns its sharding from the first round.
+    // The second round takes the shardings of states that the first round found.
     for (int round = 0; round < 2; ++round) {
       propagate(program_, mesh_, ops, outside, function_.assignment);
       for (unsigned a = 0; a < function_.args.size(); ++a) {
@@ -181,7 +184,7 @@ private:
 } // namespace
 
 llvm::Error assignSemiAuto(FunctionAssignment &function, const AssignOptions &options, const SharedShardings &shared) {
-  // Batch parallel to begin with; persistent arguments whole, whatever earlier functions found.
+  // First everything cuts its batch, and persistent arguments are whole, whatever earlier functions found.
   if (llvm::Error e = assignData(function, options, SharedShardings()))
     return e;
   function.adopt(shared);

@@ -1,7 +1,7 @@
 //===- Modes.h - the modes, each of which fills a FunctionAssignment --------------------------------===//
 //
-// One file per mode. assignStrategies (Assign.h) calls the one that the options name, for every function of the
-// module in turn: the training step first, so that the others take over its parameters' shardings.
+// Every mode has one file. assignStrategies (Assign.h) calls the mode that the options name for every function of the
+// module. The training step comes first, so that the others take over its parameters' shardings.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_MODES_MODES_H
@@ -12,11 +12,11 @@
 
 namespace tessera::strategies {
 
-/// Every operator splits its batch over all axes that divide it.
+/// Every operator cuts its batch by all axes that divide it.
 llvm::Error assignData(FunctionAssignment &function, const AssignOptions &options, const SharedShardings &shared);
-/// The user's strategies; every other operator splits its batch.
+/// Operators take the user's strategies; every other operator cuts its batch.
 llvm::Error assignSemiAuto(FunctionAssignment &function, const AssignOptions &options, const SharedShardings &shared);
-/// A search under the cost model; the user's strategies are constraints. `search`: what it found out.
+/// A search under the cost model chooses; the user's strategies are constraints. `search` gets what it found out.
 llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &options, const CostModel &model,
                        const SharedShardings &shared, SearchReport &search);
 

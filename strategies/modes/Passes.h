@@ -18,10 +18,10 @@ namespace tessera::strategies {
 #define GEN_PASS_REGISTRATION
 #include "strategies/modes/Passes.h.inc"
 
-/// What the pass's options say, with their files read. Fails with a sentence on what is wrong.
+/// Reads the pass's options and the files that they name. Fails with one sentence on what is wrong.
 llvm::Expected<AssignOptions> parseAssign(const AssignStrategiesPassOptions &options);
 
-/// The same pass, which also tells what it found: `report` is written even where the pass fails.
+/// The pass with options that are read already. It writes `report`, even where it fails.
 std::unique_ptr<mlir::Pass> createAssignStrategiesPass(AssignOptions options, AssignReport &report);
 
 } // namespace tessera::strategies

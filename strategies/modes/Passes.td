@@ -8,7 +8,7 @@ include "mlir/Pass/PassBase.td"
 def AssignStrategiesPass : Pass<"assign-strategies", "::mlir::ModuleOp"> {
   let summary = "Gives every operator a strategy and every argument and result a sharding";
   let description = [{
-    Closes phase 2 and opens phase 3. strategies/modes/Assign.h describes the modes.
+    The pass leads from phase 2 to phase 3. strategies/modes/Assign.h describes the modes.
 
     ```
     tessera-opt --assign-strategies="mesh=data=2,model=2 mode=semi-auto strategy=fc.json" step.mlir

@@ -57,7 +57,8 @@ private:
   }
 
   void leaf() {
-    // A minor factor cut where its major one is not, or two kinds of reduction at once.
+    // Some combinations are not valid: one cuts a minor factor whose major one is not cut completely, or needs two kinds
+    // of reduction at once.
     if (llvm::Error e = dist::verifyStrategy(cls_.rule, strategy_, mesh_, cls_.operandShapes, cls_.resultShapes)) {
       llvm::consumeError(std::move(e));
       return;
@@ -83,25 +84,25 @@ std::vector<Strategy> enumerateStrategies(const OperatorClass &cls, const Mesh &
 
 std::vector<Strategy> resultVariants(const OperatorClass &cls, const Mesh &mesh, const Strategy &strategy) {
   std::vector<Strategy> variants = {strategy};
-  llvm::SmallVector<Sharding> paid;
-  AxisList owed;
+  llvm::SmallVector<Sharding> reduced;
+  AxisList partial;
   for (size_t r = 0; r < cls.rule.results.size(); ++r) {
     Sharding natural = dist::naturalResult(cls.rule, strategy, int(r));
     if (natural.isPartial())
-      owed = natural.partial; // of one of them; below, of the only one
-    paid.push_back(natural.withoutPartial());
+      partial = natural.partial; // the axes matter below only where there is one result
+    reduced.push_back(natural.withoutPartial());
   }
-  if (owed.empty())
+  if (partial.empty())
     return variants;
   variants.push_back(strategy);
-  variants.back().results = paid;
-  if (paid.size() != 1)
+  variants.back().results = reduced;
+  if (reduced.size() != 1)
     return variants;
-  // Each owed axis is scattered over a dimension or reduced; not all reduced, that is there already.
-  Sharding current = paid[0];
+  // Each partial axis is scattered over a dimension or reduced. The variant that reduces all of them is there already.
+  Sharding current = reduced[0];
   auto visit = [&](auto &&self, size_t at) -> void {
-    if (at == owed.size()) {
-      if (current == paid[0])
+    if (at == partial.size()) {
+      if (current == reduced[0])
         return;
       variants.push_back(strategy);
       variants.back().results = {current};
@@ -109,10 +110,10 @@ std::vector<Strategy> resultVariants(const OperatorClass &cls, const Mesh &mesh,
     }
     self(self, at + 1);
     for (size_t d = 0; d < current.dims.size(); ++d) {
-      int64_t shards = mesh.size(current.dims[d]) * mesh.axisSize(owed[at]);
+      int64_t shards = mesh.size(current.dims[d]) * mesh.axisSize(partial[at]);
       if (!Sharding::canCut(cls.resultShapes[0][d], shards))
         continue;
-      current.dims[d].push_back(owed[at]);
+      current.dims[d].push_back(partial[at]);
       self(self, at + 1);
       current.dims[d].pop_back();
     }

@@ -1,9 +1,9 @@
 //===- Enumerate.h - every strategy of an operator -----------------------------------------------===//
 //
-// Each mesh axis goes to one factor that can be cut, to a partial sum that passes through, or to none,
-// jointly over all axes; several axes on one factor stay in mesh order. Where results come out partial there
-// is one strategy that hands them on so, one that reduces them at once, and, for an operator with one result,
-// one for every way to scatter the reduction over its dimensions.
+// Each mesh axis cuts one factor that can be cut, carries a partial sum through the operator, or does nothing. Every
+// combination over all axes is tried; several axes on one factor stay in mesh order. Where results come out partial,
+// one strategy hands them on so, and one reduces them at once. For an operator with one result there is also one
+// strategy for every way to scatter the reduction over the result's dimensions.
 //
 //   "m k, k n -> m n | sum k" on one axis "x" that divides all:
 //     -, m=x, n=x, k=x, k=x -> [-, -], k=x -> [x, -], k=x -> [-, x]
@@ -16,15 +16,15 @@
 
 namespace tessera::strategies {
 
-/// In a fixed order, every one valid (dist::verifyStrategy). Stops after `limit` strategies: only meshes of
-/// many axes have more than a few hundred.
+/// All strategies, in a fixed order. Each one passes dist::verifyStrategy. The list ends after `limit` strategies; only
+/// meshes of many axes have more than a few hundred.
 std::vector<Strategy> enumerateStrategies(const OperatorClass &cls, const Mesh &mesh, size_t limit = 4096);
 
 /// The ways to hand on results: `strategy` as it is and, if its results are partial, reduced and scattered.
 std::vector<Strategy> resultVariants(const OperatorClass &cls, const Mesh &mesh, const Strategy &strategy);
 
-/// Every sharding of a tensor without anything owed: each axis cuts one dimension or none; into padded blocks
-/// only the dimensions whose bit is set in `mayPad`.
+/// Every sharding of a tensor that is not partial: each axis cuts one dimension or none. A dimension is cut into padded
+/// blocks only if its bit is set in `mayPad`.
 std::vector<Sharding> enumerateShardings(llvm::ArrayRef<int64_t> shape, const Mesh &mesh, uint64_t mayPad = 0,
                                          size_t limit = 4096);
 

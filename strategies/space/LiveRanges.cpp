@@ -32,7 +32,7 @@ LiveRanges::LiveRanges(const Program &program) : program_(program) {
       times_[i] = position[step];
       continue;
     }
-    // Free, and only in loops: it runs with the first of them.
+    // A Free operator that only loops read is computed in these loops: it runs with the first of them.
     times_[i] = end_;
     for (Operation *user : program.operators[i].op->getUsers())
       if (auto it = program.index.find(user); it != program.index.end())

@@ -1,9 +1,9 @@
 //===- LiveRanges.h - when operators run and how long their values live, as the search sees it ------===//
 //
 // Times are positions in the order of execution that graph::executionOrder gives the global program with its loops:
-// operator i runs at time(i), the results are read at end(). A value lives from the operator that makes it to its last
-// reader, and with it lives what shows its bytes under another shape. The search bounds memory by these times. What is
-// cut has other sizes, so the order of a local program may be another one.
+// operator i runs at time(i), and the results are read at end(). A value lives from the operator that makes it to its
+// last reader; a reader of a view of the value counts as a reader of the value. The search bounds memory by these
+// times. A local program may run in another order, since its tensors have other sizes.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_SPACE_LIVERANGES_H
@@ -15,7 +15,7 @@
 
 namespace tessera::strategies {
 
-/// Both times included.
+/// The times at which a value lives, the first and the last one included.
 struct LiveRange {
   int64_t from, to;
 };
@@ -24,17 +24,20 @@ class LiveRanges {
 public:
   explicit LiveRanges(const Program &program);
 
+  /// When operator `op` runs.
   int64_t time(int op) const { return times_[op]; }
   int64_t end() const { return end_; }
-  /// Parameters and states live all the time.
+  /// When an argument lives. Parameters and states live all the time.
   LiveRange argument(unsigned arg) const;
-  /// nullopt: the value stays in a loop, is a view, or takes the place of an argument that it updates. That is so where
-  /// the two lie alike.
+  /// When an operator's result lives. nullopt: it takes no memory of its own, since it stays in a loop, is a view, or
+  /// takes the place of an argument that it updates. The last is so where `liesAlike` says that the two have one
+  /// sharding.
   std::optional<LiveRange> result(mlir::Value value, llvm::function_ref<bool(unsigned arg)> liesAlike) const;
 
 private:
+  /// When the value's operator runs; 0 for an argument.
   int64_t made(mlir::Value value) const;
-  /// By an operator, of the value or a view of it.
+  /// When the last operator reads the value or a view of it.
   int64_t lastRead(mlir::Value value) const;
 
   const Program &program_;

@@ -53,7 +53,7 @@ llvm::Expected<std::unique_ptr<OperatorClass>> OperatorClass::of(Operation *op) 
   cls->rule = std::move(*rule);
   cls->sample = op;
   cls->part = graph::loopPart(op);
-  int floatBits = 0; // of what it computes with; a source has only results
+  int floatBits = 0; // of the widest floating-point operand; the results' below, if no operand is floating-point
   auto note = [&](Value value, auto &shapes, auto &bytes, int &floatBits) {
     shapes.push_back(shapeOf(value));
     bytes.push_back(elementBytes(value.getType()));
@@ -152,7 +152,7 @@ bool Program::staysInLoop(Value value, llvm::function_ref<bool(OpOperand &)> ali
   if (made < 0 || (operators[made].cls->part != LoopPart::Points && operators[made].cls->part != LoopPart::Free))
     return false;
   const int loop = operators[made].loop;
-  // What is free hands the value on to its own readers.
+  // A Free reader is computed in the loops of its own readers: these read the value.
   std::function<bool(Value)> inLoop = [&](Value v) {
     return llvm::all_of(v.getUses(), [&](OpOperand &use) {
       auto it = index.find(use.getOwner());

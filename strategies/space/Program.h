@@ -1,9 +1,8 @@
 //===- Program.h - a function as the strategies see it -------------------------------------------===//
 //
-// Lists the operators of one function in order, each with the facts on which every choice rests: its
-// sharding rule, the shapes and element sizes of its tensors. Operators that are equal in all of this
-// (the layers of a deep network) share one OperatorClass, so that whatever is computed per class is
-// computed once.
+// Program lists the operators of one function in order. Each has the facts on which every choice rests: its sharding
+// rule, and the shapes and element sizes of its tensors. Operators that are equal in all of this (the layers of a deep
+// network) share one OperatorClass, and what depends on the class is computed once.
 //
 //   Expected<Program> program = Program::analyse(func);
 //   program->operators[3].cls->rule            // the rule, bound to shapes
@@ -42,10 +41,10 @@ struct OperatorClass {
   llvm::SmallVector<Shape> operandShapes, resultShapes;
   llvm::SmallVector<int64_t> operandBytes, resultBytes; // of one element
   int elementBits = 32;                                 // of the widest floating-point tensor; the arithmetic's width
-  mlir::Operation *sample = nullptr;                    // one of them: asked for its flops
-  graph::LoopPart part = graph::LoopPart::None;         // what it becomes in a loop
+  mlir::Operation *sample = nullptr;                    // one of the operators; the cost model asks it for its flops
+  graph::LoopPart part = graph::LoopPart::None;         // what the operator becomes in a loop
 
-  /// Of an operator with a rule, on ranked static tensors.
+  /// The class of an operator with a rule, on ranked static tensors. Fails where the rule does not fit the operator.
   static llvm::Expected<std::unique_ptr<OperatorClass>> of(mlir::Operation *op);
 
   bool operator<(const OperatorClass &) const = delete;
@@ -53,13 +52,14 @@ struct OperatorClass {
 
 struct OperatorInfo {
   mlir::Operation *op = nullptr;
-  std::string name; // for people: as in the model file
+  std::string name; // as in the model file
   const OperatorClass *cls = nullptr;
-  /// As fusion would form loops (graph::formLoops) if nothing were cut: named by its first operator; -1: it is free.
+  /// The loop that fusion would put it into if nothing were cut (graph::formLoops), as the index of the loop's first
+  /// operator. -1: the operator is Free (graph::LoopPart), so its readers' loops compute it.
   int loop = -1;
 };
 
-/// Where a value comes from and goes to.
+/// One place where an operator reads a value.
 struct ValueUse {
   int op;      // index in operators
   int operand; // operand number
@@ -69,24 +69,25 @@ struct Program {
   mlir::func::FuncOp func;
   std::vector<OperatorInfo> operators;                       // in program order
   std::vector<std::shared_ptr<const OperatorClass>> classes; // shared by copies
-  llvm::DenseMap<mlir::Operation *, int> index;
+  llvm::DenseMap<mlir::Operation *, int> index;              // into operators
 
-  /// Fails with one sentence on an operator without a rule, or a tensor that is not ranked and
-  /// static.
+  /// Fails with one sentence on a function of several blocks, an operator without a rule, and a tensor that is not
+  /// ranked or not static.
   static llvm::Expected<Program> analyse(mlir::func::FuncOp func);
 
   mlir::Operation *returnOp() const;
   /// Index of the operator that produces the value; -1: an argument.
   int producer(mlir::Value value) const;
-  /// Uses by operators (not by the return), in program order.
+  /// Where operators read the value, in program order. The return does not count.
   llvm::SmallVector<ValueUse> uses(mlir::Value value) const;
-  /// Whether fusion keeps the value out of memory: every reader is of its operator's loop, or it is free and every
-  /// reader is of some loop. `alike` says whether a reader takes the blocks that are made.
+  /// Whether fusion keeps the value out of memory. It does so if every reader is in the loop of the value's operator,
+  /// or if that operator is Free and every reader is in some loop. `alike` says whether a reader takes the blocks that
+  /// are made.
   bool staysInLoop(mlir::Value value, llvm::function_ref<bool(mlir::OpOperand &)> alike) const;
 };
 
-/// Which values, and which operators' work, grow with the batch: dimension 0 of inputs and targets, followed
-/// through the rules until it is summed over.
+/// Which values, and which operators' work, grow with the batch. The batch is dimension 0 of inputs and targets; the
+/// rules say in which dimensions of later tensors it is, until an operator sums over it.
 struct BatchDependence {
   explicit BatchDependence(const Program &program);
   std::vector<bool> operators;

@@ -7,8 +7,8 @@ using namespace mlir;
 
 namespace tessera::strategies {
 
-/// Whether every rank's part of every dimension is one block: a minor factor is cut only where the major
-/// ones beside it are cut completely, in all tensors that hold both.
+/// Whether every rank's part of every dimension that has the factor is one block. That is so if, in all tensors, a
+/// minor factor is cut only where the major ones beside it are cut completely.
 static bool isContiguous(const ShardingRule &rule, const Mesh &mesh, const Strategy &strategy, int factor) {
   for (const auto *tensors : {&rule.operands, &rule.results})
     for (const ShardingRule::TensorFactors &tensor : *tensors)
@@ -37,8 +37,7 @@ bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> f
       continue;
     if (used(axis))
       return false;
-    // A minor factor may be cut only where the major ones are cut completely: blocks stay
-    // contiguous.
+    // A minor factor may be cut only where the major ones are cut completely, so that blocks stay contiguous.
     while (at < factors.size() && mesh.size(strategy.factors[factors[at]]) == cls.rule.factors[factors[at]].size)
       ++at;
     if (at == factors.size())
@@ -122,13 +121,14 @@ void setStrategyOf(const Program &program, int i, Strategy strategy, Assignment 
   assignment.strategies[i] = std::move(strategy);
 }
 
-/// Sums that were paid where they arose, only to be added up here: the operator takes them unpaid and pays
-/// once. So gradients of several micro-batches, or of several uses of a parameter, are reduced together.
-void payOnce(const Program &program, int i, const llvm::DenseSet<int> &inside, Strategy &strategy,
-             Assignment &assignment) {
+/// Operands may be sums that were reduced where they arose, only to be added up here. The operator then takes them
+/// partial and reduces once. So the gradients of several micro-batches, or of several uses of a parameter, are
+/// reduced together.
+void reduceOnce(const Program &program, int i, const llvm::DenseSet<int> &inside, Strategy &strategy,
+                Assignment &assignment) {
   const OperatorInfo &info = program.operators[i];
   for (auto [g, group] : llvm::enumerate(info.cls->rule.linear)) {
-    AxisList owed;
+    AxisList partial;
     bool all = group.size() > 1;
     for (int operand : group) {
       Value value = info.op->getOperand(unsigned(operand));
@@ -142,9 +142,9 @@ void payOnce(const Program &program, int i, const llvm::DenseSet<int> &inside, S
       const Strategy &made = assignment.strategies[producer];
       Sharding natural = dist::naturalResult(program.operators[producer].cls->rule, made, 0);
       Sharding needs = dist::operandSharding(info.cls->rule, strategy, operand);
-      if (owed.empty())
-        owed = natural.partial;
-      all = natural.reduction == dist::Reduction::Sum && natural.partial == owed && natural.dims == needs.dims &&
+      if (partial.empty())
+        partial = natural.partial;
+      all = natural.reduction == dist::Reduction::Sum && natural.partial == partial && natural.dims == needs.dims &&
             assignment.of(value) == natural.withoutPartial();
     }
     if (!all)
@@ -156,7 +156,7 @@ void payOnce(const Program &program, int i, const llvm::DenseSet<int> &inside, S
       assignment.values[value] = dist::naturalResult(program.operators[program.producer(value)].cls->rule, made, 0);
     }
     strategy.linear = int(g);
-    strategy.partial = owed;
+    strategy.partial = partial;
     return;
   }
 }
@@ -167,7 +167,7 @@ void forward(const Program &program, const Mesh &mesh, int i, const llvm::DenseS
   llvm::SmallVector<const Sharding *> operands, results(info.op->getNumResults(), nullptr);
   for (Value v : info.op->getOperands())
     operands.push_back(known(v));
-  // The most finely cut operand leads, then the largest: what is small follows.
+  // The operand in most blocks decides first, and among equals the largest one. Small operands follow.
   llvm::SmallVector<int> order;
   for (size_t o = 0; o < operands.size(); ++o)
     if (operands[o])
@@ -187,13 +187,13 @@ void forward(const Program &program, const Mesh &mesh, int i, const llvm::DenseS
   strategy.factors.resize(info.cls->rule.factors.size());
   if (!order.empty())
     strategy = strategyFrom(*info.cls, mesh, operands, results, order);
-  payOnce(program, i, inside, strategy, assignment);
+  reduceOnce(program, i, inside, strategy, assignment);
   reduceNow(info.cls->rule, strategy);
   setStrategyOf(program, i, std::move(strategy), assignment);
 }
 
-/// An operator that is computed whole on every rank may as well compute only the part that all of
-/// its users want: cutting its operands is free of communication.
+/// An operator that is computed whole on every rank may as well compute only the part that all of its users want.
+/// Cutting its operands needs no communication.
 void adopt(const Program &program, const Mesh &mesh, int i, const llvm::DenseSet<int> &inside, Assignment &assignment) {
   const OperatorInfo &info = program.operators[i];
   if (!isUncut(assignment.strategies[i]) || info.op->getNumResults() != 1)
@@ -203,7 +203,7 @@ void adopt(const Program &program, const Mesh &mesh, int i, const llvm::DenseSet
   for (OpOperand &use : result.getUses()) {
     auto it = program.index.find(use.getOwner());
     if (it == program.index.end() || !inside.contains(it->second))
-      return; // returned, or not ours to ask: stays whole
+      return; // the value is returned, or read outside of `ops`: it stays whole
     Sharding needs = dist::operandSharding(program.operators[it->second].cls->rule, assignment.strategies[it->second],
                                            int(use.getOperandNumber()));
     if (wanted && !(*wanted == needs))
@@ -214,8 +214,7 @@ void adopt(const Program &program, const Mesh &mesh, int i, const llvm::DenseSet
     return;
   llvm::SmallVector<const Sharding *> none(info.op->getNumOperands(), nullptr);
   Strategy strategy = strategyFrom(*info.cls, mesh, none, {&*wanted});
-  // Operands that are cut already (elsewhere) would have to be gathered: only what is whole is
-  // sliced.
+  // An operand that is cut in another way would have to be gathered. Only whole operands are sliced.
   for (unsigned o = 0; o < info.op->getNumOperands(); ++o) {
     auto it = assignment.values.find(info.op->getOperand(o));
     if (it == assignment.values.end())

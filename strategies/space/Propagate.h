@@ -1,8 +1,8 @@
 //===- Propagate.h - from tensor shardings to factors and back -----------------------------------===//
 //
-// An operator's strategy follows from what is known of its tensors: the axes that cut a dimension cut the
-// dimension's factors, and a cut factor cuts every other tensor that has it. After Shardy's propagation
-// (OpenXLA), with the shardings of a whole tensor as the unit and operators taken in a fixed order.
+// An operator's strategy follows from what is known of its tensors. The axes that cut a dimension cut the dimension's
+// factors, and a cut factor cuts every other tensor that has it. The algorithm is after Shardy's propagation
+// (OpenXLA); but its unit is the sharding of a whole tensor, and it takes operators in a fixed order.
 //
 //   "... m k, ... k n -> ... m n | sum k" with operand 0 known as "[data, model]":
 //   strategyFrom(...) = m=data, k=model; the result is "[data, -] sum(model)".
@@ -17,20 +17,18 @@
 
 namespace tessera::strategies {
 
-/// Hands the axes that cut one dimension to the dimension's factors, major to minor, as far as each
-/// can be cut; skips axes that the strategy uses already. Returns whether every axis found its
-/// factor.
+/// Gives the axes that cut one dimension to the dimension's factors, major to minor, as far as each can be cut. Stops
+/// at an axis that no factor can take or that the strategy uses already. Returns whether every axis found its factor.
 bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> factors, llvm::ArrayRef<int> axes,
                Strategy &strategy);
 
-/// The strategy that keeps what is known of operands and results (null: unknown) as far as the rule
-/// can. Earlier tensors win; callers order them by passing the more important ones first in `order`
-/// (indices of operands, then results + number of operands; empty: operands, then results). What is
-/// owed on an operand is taken for paid.
+/// The strategy that keeps the known shardings of operands and results (null: unknown) as far as the rule can.
+/// Earlier tensors win. `order` lists them, the more important ones first: operand i as i, result i as i + number of
+/// operands. If it is empty, operands come first. A partial operand is taken as if it were reduced.
 Strategy strategyFrom(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<const Sharding *> operands,
                       llvm::ArrayRef<const Sharding *> results, llvm::ArrayRef<int> order = {});
 
-/// Results that the factors leave partial are handed on reduced.
+/// Lets the strategy reduce at once the results that its factors leave partial.
 void reduceNow(const ShardingRule &rule, Strategy &strategy);
 
 /// Number of blocks in which the strategy's factors cut the work.
@@ -44,11 +42,12 @@ struct Assignment {
   const Sharding &of(mlir::Value value) const;
 };
 
-/// Fills `assignment` for the operators in `ops` (ascending) from the shardings of values from outside
-/// (`outside`: as this group sees the value; nullptr: unknown), forward through the rules, and then gives
-/// operators that were left uncut (constants, broadcasts) the sharding on which all of their users, if all
-/// are in `ops`, agree. With `sliceKnown` false, such an operator must read nothing that `outside` knows.
-/// Reductions are paid where they arise. Strategies of operators not in `ops` are kept.
+/// Fills `assignment` for the operators in `ops` (ascending), forward through the rules. `outside` gives the
+/// shardings of values from outside as these operators see them (nullptr: unknown). Then an operator that was left
+/// uncut (a constant, a broadcast) takes the sharding on which its users agree, if all of them are in `ops`. With
+/// `sliceKnown` false, such an operator must read nothing that `outside` knows. Partial sums are reduced where they
+/// arise, except those that an operator only adds up: that operator reduces once. Strategies of operators not in
+/// `ops` are kept.
 void propagate(const Program &program, const Mesh &mesh, llvm::ArrayRef<int> ops,
                const std::function<const Sharding *(mlir::Value)> &outside, Assignment &assignment,
                bool sliceKnown = true);

@@ -1,9 +1,9 @@
 //===- StrategyGraph.h - the search problem, as numbers ------------------------------------------===//
 //
-// One node per operator (or argument) with a list of options, each with a cost and a memory use; a cost
-// matrix per edge; nodes that must choose alike; when each node's memory is live. Plain data: no MLIR,
-// no operator, no mesh. Searchers and Evaluate see only this, so a problem can be written to a file,
-// solved alone and exchanged.
+// A strategy graph has one node per decision; the compiler makes one of every follow group. A node has a list of
+// options, and an option has a cost and a memory use. Every edge has a matrix of costs. Aliases are nodes that must
+// choose alike. Every node says when its memory is live. The graph is plain data without MLIR, operators or a mesh.
+// Searchers and Evaluate see only this, so a problem can be written to a file, solved alone and exchanged.
 //
 // Problem. Choose one option per node so that the sum of node costs and edge costs is least, aliased
 // nodes choose the same option index, and at every time the usages of live nodes sum to at most
@@ -33,7 +33,7 @@
 namespace tessera::strategies {
 
 using Cost = int64_t;
-/// Costs at or above this are treated as "forbidden"; sums saturate here. It is the file form's own value.
+/// Costs at or above this are forbidden; sums stop here. The contest's files use this value.
 inline constexpr Cost kForbidden = 1'000'000'000'000'000'000;
 
 struct StrategyNode {
@@ -74,7 +74,7 @@ struct Solution {
   bool optimal = false;
   bool infeasible = false; // proven: nothing fits
   double seconds = 0;
-  double work = 0; // 1e9 elementary steps, where the searcher counts them
+  double work = 0; // in 1e9 elementary steps; 0: the searcher does not count them
   std::string searcher;
 };
 

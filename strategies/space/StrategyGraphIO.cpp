@@ -94,7 +94,7 @@ std::string tessera::strategies::checkStrategyGraph(const StrategyGraph &graph) 
       if (cost < 0)
         return name + " has the negative cost " + std::to_string(cost);
   }
-  // Aliases join nodes into groups: a pair within one group closes a cycle and says nothing new.
+  // Aliases join nodes into groups. A pair within one group closes a cycle and says nothing new.
   std::vector<int32_t> group(graph.aliases.empty() ? 0 : n);
   std::iota(group.begin(), group.end(), 0);
   auto root = [&](int32_t i) {

@@ -1,8 +1,8 @@
 //===- StrategyGraphReader.cpp - streaming reader of the JSON form ---------------------------===//
 //
-// A pull parser over a byte source: instances unpack to 100 MB, most of it numbers, so nothing is
-// built but the graph itself. zlib reads plain and gzip alike. Keys may come in any order, so
-// lengths are compared after the whole object was read, by checkStrategyGraph.
+// The reader is a pull parser over a byte source. Instances unpack to 100 MB, most of it numbers, so it builds
+// nothing but the graph itself. zlib reads plain and gzip files. Keys may come in any order, so checkStrategyGraph
+// compares lengths after the whole object was read.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "strategies/space/StrategyGraphIO.h"
@@ -17,7 +17,8 @@ using namespace tessera::strategies;
 
 namespace {
 
-// A gzip file of a few MB can unpack to terabytes; these bound what a hostile one may cost.
+// A gzip file of a few MB can unpack to terabytes. These limits bound the memory and the time that a hostile file
+// takes.
 constexpr int64_t kMostBytes = int64_t(16) << 30;
 constexpr int64_t kMostNumbers = int64_t(1) << 29;
 constexpr int kDeepest = 64;
@@ -215,7 +216,7 @@ bool Reader::string(std::string &value) {
         value += char(code);
       else if (code < 0x800)
         (value += char(0xc0 | code >> 6)) += char(0x80 | (code & 63));
-      else // names are only shown: a surrogate pair may stay two units
+      else // names are only shown, so a surrogate pair may stay two units
         ((value += char(0xe0 | code >> 12)) += char(0x80 | (code >> 6 & 63))) += char(0x80 | (code & 63));
       break;
     }

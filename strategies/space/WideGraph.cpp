@@ -46,7 +46,7 @@ StrategyGraph denseGraph(const WideGraph &wide, const Kept &kept) {
       dense.aliases.push_back({int32_t(n), dense.addNode(std::move(extra))});
     }
   if (!wide.dataParallel.empty()) {
-    // Where the option is left out, the first one stands for it.
+    // Where the option was not kept, the first kept option stands for it.
     dense.dataParallel.assign(dense.nodes.size(), 0);
     for (size_t n = 0; n < wide.nodes.size(); ++n)
       if (auto at = std::lower_bound(kept[n].begin(), kept[n].end(), wide.dataParallel[n]);

@@ -1,16 +1,16 @@
 //===- WideGraph.h - the search problem with every option ----------------------------------------===//
 //
-// The same problem as a StrategyGraph, for lists of thousands of options per node. A matrix over the options of two
-// nodes would be too large. But an option meets a neighbour only through the sharding in which it hands a value on or
-// takes it: its state on that edge. So an edge has a table over states, some hundred of each end, and the state of
-// every option.
+// A wide graph is the problem of a StrategyGraph for lists of thousands of options per node. A matrix over the options
+// of two nodes would be too large. But the cost of an edge depends only on the shardings in which the two options hand
+// the value on and take it. The sharding is the option's state on that edge. So an edge has the state of every option,
+// and a table over states, of which each end has some hundred.
 //
 //   cost of an edge for options i and j = table(fromState[i], toState[j])
 //
-// There may be several edges between two nodes; their costs add up. Plain data, as in StrategyGraph.
+// Several edges between two nodes add up. The graph is plain data, as a StrategyGraph is.
 //
-// Example: a node with three options that hands a tensor on cut, cut and whole, to one with two options that take it
-// cut and whole:
+// Example: the three options of one node hand a tensor on cut, cut and whole. The two options of the other node take it
+// cut and whole.
 //   fromState {0, 0, 1}, toState {0, 1}, table {0, gather,
 //                                              0, 0}
 //
@@ -24,14 +24,14 @@
 
 namespace tessera::strategies {
 
-/// Row-major |states of from| x |states of to|.
+/// The costs of an edge: a row for each state of `from`, a column for each state of `to`.
 struct StateTable {
   size_t rows = 0, columns = 0;
-  std::vector<Cost> costs;
+  std::vector<Cost> costs; // row-major
 };
 
-/// Bytes that a node takes for a while, by option. What is equal in several nodes is shared, so that what is computed
-/// from it is computed once.
+/// Bytes that a node takes for a while, by option. Nodes share lists that are equal, and what depends on a list is
+/// computed once.
 struct WideUse {
   std::shared_ptr<const std::vector<int64_t>> bytes;
   int64_t liveFrom, liveTo; // live at times liveFrom <= t < liveTo
@@ -57,13 +57,13 @@ struct WideGraph {
   std::vector<int32_t> dataParallel; // by node the option of plain data parallelism; empty: not known
 };
 
-/// Options by node, ascending.
+/// The options that are left, by node, ascending.
 using Kept = std::vector<std::vector<int32_t>>;
 
 Kept everyOption(const WideGraph &wide);
 
-/// The problem among the kept options alone. Node n of the wide graph is node n; nodes of further uses stand behind
-/// them, as aliases.
+/// The problem among the kept options alone. Node n of the wide graph is node n of the result. A node that takes memory
+/// several times has an alias behind them for each further time.
 StrategyGraph denseGraph(const WideGraph &wide, const Kept &kept);
 
 } // namespace tessera::strategies
