@@ -12,12 +12,11 @@
 //                                          `noise` times a nearly normal number per element. Elements have mean about 0
 //                                          and variance about 1.
 //   float input [batch, features]          One random number per class and feature instead of waves; the same noise.
-//   integer input [batch, ..., length]     Token ids below `vocab`. Where the target has the input's shape, the target
-//   is
-//                                          the next token of each: the sequence follows one fixed permutation of the
-//                                          vocabulary, and a random token interrupts it with the probability `noise`.
-//                                          Otherwise six tokens of ten come from the class's share of the vocabulary
-//                                          and the others from all of it.
+//   integer input [batch, ..., length]     Token ids below `vocab`. If the target has the input's shape, it is the next
+//                                          token of each: the sequence follows one fixed permutation of the vocabulary,
+//                                          and a random token interrupts it with the probability `noise`. Otherwise
+//                                          six tokens of ten come from the class's share of the vocabulary, and the
+//                                          others from all of it.
 //   bool input                             True, as masks want it.
 //   integer target                         The class id, where it is not the next token.
 //   float target [batch, ...]              The class's pattern of that shape, without noise.

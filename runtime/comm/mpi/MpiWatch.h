@@ -6,8 +6,7 @@
 // without MPI.
 //
 //   MpiWatch watch(rank, size, 10);
-//   // [rank 1] tessera-run: rank 3 (on hostb) gave no sign of life for 10 s: it was stopped, or the network to it is
-//   cut
+//   // "[rank 1] tessera-run: rank 3 (on hostb) gave no sign of life for 10 s: ..."
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_COMM_MPI_MPIWATCH_H

@@ -3,8 +3,7 @@
 // A network repeats its shapes. So a device keeps every plan that it has made, found by the bytes of its description,
 // and equal calls share it.
 //
-//   createDnnOp(d, "a convolution", *what, planConv, op, workspace, m);  // makes the plan if it is the first of its
-//   kind
+//   createDnnOp(d, "a convolution", *what, planConv, op, workspace, m);  // plans only the first of its kind
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_RUNTIME_DEVICE_CUDA_DNNOP_H
