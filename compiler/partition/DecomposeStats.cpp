@@ -57,7 +57,7 @@ LogicalResult assignPrimitives(Operation *op, Block::iterator first, Value resul
   for (auto [i, operand] : llvm::enumerate(op->getOperands()))
     shardings[operand] = dist::operandSharding(rule, strategy, int(i));
   const auto statistics = dist::statisticReshards(rule, strategy, mesh, dist::resultShapes(op));
-  size_t paid = 0;
+  size_t reduced = 0;
   for (Operation &primitive : llvm::make_range(first, op->getIterator())) {
     ShardingRule own = cantFail(cast<dist::ShardingRuleOpInterface>(&primitive).getShardingRule());
     Strategy chosen = follow(own, &primitive, shardings);
@@ -66,16 +66,16 @@ LogicalResult assignPrimitives(Operation *op, Block::iterator first, Value resul
       handedOn = strategy.results[0];
       chosen.results = {handedOn};
     } else if (handedOn.isPartial()) {
-      if (paid == statistics.size() || !dist::sameSharding(mesh, statistics[paid].from, handedOn))
+      if (reduced == statistics.size() || !dist::sameSharding(mesh, statistics[reduced].from, handedOn))
         return fail(op, " has the partial result " + handedOn.str(mesh) + " as primitives, but the rule " + rule.str() +
                             " has no such statistic next");
-      handedOn = statistics[paid++].to;
+      handedOn = statistics[reduced++].to;
       chosen.results = {handedOn};
     }
     shardings[primitive.getResult(0)] = handedOn;
     dist::setStrategy(&primitive, own, mesh, chosen);
   }
-  if (paid < statistics.size())
+  if (reduced < statistics.size())
     return fail(op, " has fewer partial results as primitives than the rule " + rule.str() + " has statistics");
   return success();
 }

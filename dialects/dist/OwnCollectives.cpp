@@ -43,21 +43,21 @@ std::vector<OwnReshard> statisticReshards(const ShardingRule &rule, const Strate
   AxisList axes = statisticsAxes(rule, strategy, mesh);
   if (axes.empty())
     return {};
-  OwnReshard owed{resultShapes[0], naturalResult(rule, strategy, 0), {}};
+  OwnReshard statistic{resultShapes[0], naturalResult(rule, strategy, 0), {}};
   ArrayRef<Reduction> words;
-  for (size_t d = 0; d < owed.shape.size(); ++d)
+  for (size_t d = 0; d < statistic.shape.size(); ++d)
     for (int f : rule.results[0][d])
       if (rule.factors[f].kind == FactorKind::Stat) {
-        owed.shape[d] = 1;
-        owed.from.dims[d].clear();
+        statistic.shape[d] = 1;
+        statistic.from.dims[d].clear();
         words = rule.factors[f].statistics;
       }
-  owed.from.partial = axes;
+  statistic.from.partial = axes;
   std::vector<OwnReshard> reshards;
   for (Reduction word : words) {
-    owed.from.reduction = word;
-    owed.to = owed.from.withoutPartial();
-    reshards.push_back(owed);
+    statistic.from.reduction = word;
+    statistic.to = statistic.from.withoutPartial();
+    reshards.push_back(statistic);
   }
   return reshards;
 }

@@ -129,15 +129,15 @@ std::vector<Collective> plainPlan(const Mesh &mesh, ArrayRef<int64_t> shape, con
       plan.push_back(std::move(c));
     at = next;
   };
-  AxisList owed;
+  AxisList summed;
   for (int axis : from.partial)
     if (!llvm::is_contained(to.partial, axis))
-      owed.push_back(axis);
-  if (!owed.empty()) {
+      summed.push_back(axis);
+  if (!summed.empty()) {
     Sharding next = at;
     next.partial = to.partial;
     next.reduction = to.reduction;
-    step(CollectiveKind::AllReduce, owed, -1, next);
+    step(CollectiveKind::AllReduce, summed, -1, next);
   }
   auto common = [&](int64_t d) {
     size_t n = 0;

@@ -71,7 +71,7 @@ static std::string key(const Sharding &s) {
   return k;
 }
 
-static Sharding paid(const Sharding &s, ArrayRef<int> axes) {
+static Sharding reduced(const Sharding &s, ArrayRef<int> axes) {
   Sharding r = s;
   llvm::erase_if(r.partial, [&](int axis) { return llvm::is_contained(axes, axis); });
   if (r.partial.empty())
@@ -209,10 +209,10 @@ void ShardingGraph::expand(int id) {
       }
     }
   forSubsets(s.partial, /*ordered=*/false,
-             [&](ArrayRef<int> axes) { add(id, CollectiveKind::AllReduce, axes, -1, -1, paid(s, axes)); });
+             [&](ArrayRef<int> axes) { add(id, CollectiveKind::AllReduce, axes, -1, -1, reduced(s, axes)); });
   for (int64_t d = 0; d < s.rank(); ++d)
     forSubsets(s.partial, /*ordered=*/true, [&](ArrayRef<int> axes) {
-      Sharding to = paid(s, axes);
+      Sharding to = reduced(s, axes);
       to.dims[d].append(axes.begin(), axes.end());
       if (mayCut(to, d, axes.size()))
         add(id, CollectiveKind::ReduceScatter, axes, d, -1, to);

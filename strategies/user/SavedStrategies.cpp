@@ -96,7 +96,7 @@ llvm::Error applySaved(ModuleOp module, const Mesh &mesh, const UserStrategies &
       if (bad)
         return fail(what + ": " + llvm::toString(std::move(bad)));
       if (s->isPartial())
-        return fail(what + ": " + text + " owes a sum, which nobody outside can pay");
+        return fail(what + ": " + text + " is a partial sum; arguments and results of a function must be complete");
       return dist::ShardingAttr::get(func.getContext(), mesh, *s);
     };
     for (unsigned a = 0; a < func.getNumArguments(); ++a) {

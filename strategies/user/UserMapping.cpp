@@ -351,7 +351,8 @@ llvm::Error Mapper::applyOut(FixedGroup &group) {
       }
       if (mesh_.size(wanted.dims[d]) == dim.count)
         continue;
-      // More cuts come from what is owed, then from axes that are free; fewer drop minor cuts.
+      // A dimension in more blocks takes axes over which the result is partial, and then free axes. A dimension in fewer
+      // blocks loses its minor axes.
       while (mesh_.size(wanted.dims[d]) > dim.count)
         wanted.dims[d].pop_back();
       AxisList order = natural.partial;

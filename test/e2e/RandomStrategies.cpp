@@ -84,22 +84,22 @@ private:
     return strategy;
   }
 
-  /// What is owed is handed on, paid at once, or scattered over the dimensions.
+  /// Partial results are handed on, reduced at once, or scattered over the dimensions.
   void settle(const ShardingRule &rule, Strategy &strategy, ArrayRef<dist::Shape> shapes) {
     if (rule.results.empty() || !dist::naturalResult(rule, strategy, 0).isPartial() || below(2))
       return;
     bool scatter = rule.results.size() == 1 && below(2);
     for (size_t r = 0; r < rule.results.size(); ++r) {
-      Sharding owed = dist::naturalResult(rule, strategy, int(r)), paid = owed.withoutPartial();
-      for (int axis : owed.partial) {
-        size_t dim = below(paid.dims.size() + 1);
-        if (!scatter || dim == paid.dims.size())
+      Sharding natural = dist::naturalResult(rule, strategy, int(r)), reduced = natural.withoutPartial();
+      for (int axis : natural.partial) {
+        size_t dim = below(reduced.dims.size() + 1);
+        if (!scatter || dim == reduced.dims.size())
           continue;
-        paid.dims[dim].push_back(axis);
-        if (!Sharding::canCut(shapes[r][dim], paid.numShards(mesh_, int64_t(dim))))
-          paid.dims[dim].pop_back();
+        reduced.dims[dim].push_back(axis);
+        if (!Sharding::canCut(shapes[r][dim], reduced.numShards(mesh_, int64_t(dim))))
+          reduced.dims[dim].pop_back();
       }
-      strategy.results.push_back(paid);
+      strategy.results.push_back(reduced);
     }
   }
 

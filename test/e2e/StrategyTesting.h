@@ -32,7 +32,7 @@ inline std::vector<Strategy> allStrategies(const ShardingRule &rule, const Mesh 
       return;
     }
     found.insert(strategy);
-    // The same strategy, with every partial sum paid at once.
+    // The same strategy, with every partial sum reduced at once.
     Strategy now = strategy;
     for (size_t r = 0; r < rule.results.size(); ++r)
       now.results.push_back(dist::naturalResult(rule, strategy, int(r)).withoutPartial());

@@ -8,8 +8,8 @@
 // Where a strategy pads an operand's blocks, the operand is divided by ones (increased by what is 0 in whole
 // numbers) whose padding is 0: 0/0 stands in the padding then, or a large number, and must not reach a result.
 //
-// A strategy in which partial sums arrive needs somebody who owes them: the operand is then made by a
-// reduction over an additional outer dimension that is cut by the partial axes.
+// Some strategies take an operand as a partial sum. Then a reduction over an additional outer dimension, which the
+// partial axes cut, makes the operand.
 //
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/emit/Plans.h"

@@ -1,6 +1,7 @@
 // RUN: tessera-opt --dist-decompose-stats --dist-verify-annotated %s -split-input-file -verify-diagnostics | FileCheck %s
 
-// Cut along its dimension, softmax becomes primitives that pay what they owe at once; cut elsewhere it stays.
+// A softmax that is cut along its dimension becomes primitives, which reduce partial results at once. Cut elsewhere it
+// stays one operator.
 module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
   // CHECK-LABEL: func.func @softmax
   func.func @softmax(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<"[data, model]">})

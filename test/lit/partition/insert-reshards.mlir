@@ -1,6 +1,6 @@
 // RUN: tessera-opt --dist-insert-reshards --dist-verify-resharded %s -split-input-file -verify-diagnostics | FileCheck %s
 
-// Data parallel: the gradient is owed over "data" and paid where it arises; the output stays as it is.
+// Data parallel: the gradient is partial over "data" and is reduced where it arises. The output stays cut.
 module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
   // CHECK-LABEL: func.func @gradient
   func.func @gradient(%x: tensor<8x6xf32> {dist.sharding = #dist.sharding<"[data, -]">},

@@ -16,7 +16,7 @@ module attributes {dist.mesh = #dist.mesh<"space=2">} {
 
 // -----
 
-// The vocabulary cut: every rank looks up what it has, from its own first index on, and the sum is owed.
+// The vocabulary is cut. Every rank looks up the rows that it has, from its own first index on. The result is partial.
 module attributes {dist.mesh = #dist.mesh<"model=2">} {
   // CHECK-LABEL: func.func @vocabulary(%arg0: tensor<4x3xf32>
   func.func @vocabulary(%t: tensor<8x3xf32> {dist.sharding = #dist.sharding<"[model, -]">},

@@ -1,5 +1,5 @@
 // RUN: tessera-opt --assign-strategies="mesh=data=2,model=2 mode=data" %s | FileCheck %s
-// The batch is cut over both axes; what a cut reduction owes is paid at once.
+// The batch is cut over both axes. The partial sums of a cut reduction are reduced at once.
 
 // CHECK: module attributes {dist.mesh = #dist.mesh<"data=2,model=2">}
 // CHECK-LABEL: func.func @train(

@@ -1,4 +1,4 @@
-// What an operator brings along: halos of windows, reductions of statistics, reshards of results.
+// Collectives that an operator brings along: halos of windows, reductions of statistics, reshards of results.
 #include "dialects/dist/OwnCollectives.h"
 
 #include <catch2/catch.hpp>
@@ -79,7 +79,7 @@ TEST_CASE("windows of one operand are exchanged one after the other") {
   CHECK(c.own(s)[1].operand == 0);
 }
 
-TEST_CASE("a sum that is paid at once comes last, one that is handed on costs nothing here") {
+TEST_CASE("a sum that is reduced at once comes last, and one that is handed on brings no collective") {
   Case c("model=2", "m k, k n -> m n | sum k", {{4, 6}, {6, 8}}, {{4, 8}});
   Strategy s = c.strategy();
   s.factors[size_t(c.rule.findFactor("k"))] = {0};
@@ -94,12 +94,12 @@ TEST_CASE("a sum that is paid at once comes last, one that is handed on costs no
 
 TEST_CASE("shardings that differ by axes of size 1 are the same") {
   Mesh mesh = llvm::cantFail(Mesh::parse("one=1,two=2"));
-  Sharding a = Sharding::replicated(2), b = a, owed = a;
+  Sharding a = Sharding::replicated(2), b = a, partial = a;
   b.dims[0] = {0};
-  owed.partial = {0};
-  owed.reduction = Reduction::Sum;
+  partial.partial = {0};
+  partial.reduction = Reduction::Sum;
   CHECK(sameSharding(mesh, a, b));
-  CHECK(sameSharding(mesh, a, owed));
+  CHECK(sameSharding(mesh, a, partial));
   b.dims[0] = {1};
   CHECK(!sameSharding(mesh, a, b));
 }

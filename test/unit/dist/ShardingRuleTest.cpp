@@ -125,7 +125,7 @@ TEST_CASE("a sum factor cuts the results that have it") {
   CHECK(naturalResult(rule, passing, 1).str(mesh2x2()) == "[-, -] sum(data,model)");
 }
 
-TEST_CASE("impossible strategies are refused with the reason") {
+TEST_CASE("an impossible strategy is refused with the reason") {
   llvm::SmallVector<Shape> in{{4, 6}, {6, 10}}, out{{4, 10}};
   auto rule = cantFail(ShardingRule::parse(kMatMul, in, out));
   auto error = [&](llvm::StringRef text) {
@@ -172,7 +172,7 @@ TEST_CASE("several factors in one dimension are cut evenly") {
   CHECK(can("c", 3));
 }
 
-TEST_CASE("a factor beside elements that nothing cuts is cut evenly") {
+TEST_CASE("a factor that shares its dimension with whole elements is cut evenly") {
   // A reshape of [6, 7, 8] to [24, 14]: the first dimension of the result is the factor and four more elements.
   llvm::SmallVector<Shape> in{{6, 7, 8}}, out{{24, 14}};
   ShardingRule rule;

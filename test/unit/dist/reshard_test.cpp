@@ -48,7 +48,7 @@ Tensor block(const Tensor &t, int64_t dim, int64_t n, int64_t i) {
   return rows(t, dim, i * size, size);
 }
 
-/// Lengthened by padding, which nobody may take for contents.
+/// The block with padding behind it. No collective may use the padding as contents.
 Tensor grown(const Tensor &t, int64_t dim, int64_t size);
 
 Tensor concat(const std::vector<Tensor> &parts, int64_t dim) {
@@ -71,7 +71,7 @@ Tensor grown(const Tensor &t, int64_t dim, int64_t size) {
   Tensor more{t.shape, {}};
   more.shape[dim] = size - t.shape[dim];
   more.data.assign(size_t(product(more.shape)), kPadding);
-  // concat wants equal parts: row by row.
+  // concat needs equal parts, so it works row by row.
   std::vector<Tensor> parts;
   for (const Tensor *half : {&t, static_cast<const Tensor *>(&more)})
     for (int64_t i = 0; i < half->shape[dim]; ++i)
@@ -152,7 +152,7 @@ int64_t hash(int64_t a, int64_t b) {
   return int64_t((uint64_t(a) * 0x9E3779B97F4A7C15u ^ uint64_t(b) * 0xC2B2AE3D27D4EB4Fu) >> 48);
 }
 
-/// What every rank holds: its block, and of a partial tensor its share.
+/// The data of every rank: its block, or its term of a partial tensor.
 std::vector<Tensor> initial(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Sharding &s) {
   Tensor global{Shape(shape), {}};
   for (int64_t i = 0; i < product(shape); ++i)
@@ -240,16 +240,16 @@ std::vector<Sharding> allShardings(const Mesh &mesh, llvm::ArrayRef<int64_t> sha
   return {found.begin(), found.end()};
 }
 
-/// Bytes that some rank cannot do without receiving: elements of its target block that it does not
-/// hold, or all of them while it owes something.
+/// The least bytes that some rank must receive: the elements of its target block that it does not
+/// hold, or all of them while the sum is partial.
 double mustReceive(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Sharding &from, const Sharding &to,
                    int64_t elementBytes) {
   double most = 0;
-  bool pays = mesh.size(from.partial) > mesh.size(to.partial);
+  bool reduces = mesh.size(from.partial) > mesh.size(to.partial);
   for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
     llvm::SmallVector<int64_t> has = from.extent(mesh, shape, rank), needs = to.extent(mesh, shape, rank);
     llvm::SmallVector<int64_t> a = from.offset(mesh, shape, rank), b = to.offset(mesh, shape, rank);
-    int64_t common = pays ? 0 : 1;
+    int64_t common = reduces ? 0 : 1;
     for (size_t d = 0; d < shape.size(); ++d)
       common *= std::max<int64_t>(0, std::min(a[d] + has[d], b[d] + needs[d]) - std::max(a[d], b[d]));
     most = std::max(most, double((product(needs) - common) * elementBytes));
@@ -332,7 +332,7 @@ TEST_CASE("every reshard on a small mesh gives every rank its block") {
             FAIL("the plan's cost is not the cost quoted");
         }
       }
-      // The same answers in another order of questions.
+      // The planner gives the same plans when it is asked in another order.
       for (auto from = shardings.rbegin(); from != shardings.rend(); ++from)
         for (auto to = shardings.rbegin(); to != shardings.rend(); ++to) {
           if (!canReshard(mesh, *from, *to))
@@ -383,7 +383,7 @@ TEST_CASE("going through a third sharding is never cheaper") {
   }
 }
 
-TEST_CASE("known plans") {
+TEST_CASE("some reshards have known plans") {
   Mesh mesh = llvm::cantFail(Mesh::parse("data=2,model=2"));
   Shape shape = {8, 8};
   CollectiveCost cost = defaultCollectiveCost(mesh);
@@ -426,13 +426,13 @@ TEST_CASE("meshes of many axes are planned without a search") {
   CHECK(planner.cost(shape, 4, from, to) > 0);
 }
 
-TEST_CASE("debts cannot be made") {
+TEST_CASE("no reshard makes a tensor partial") {
   Mesh mesh = llvm::cantFail(Mesh::parse("2"));
-  Sharding whole = Sharding::replicated(1), owed = whole;
-  owed.partial = {0};
-  owed.reduction = Reduction::Sum;
-  CHECK_FALSE(canReshard(mesh, whole, owed));
-  CHECK(canReshard(mesh, owed, whole));
+  Sharding whole = Sharding::replicated(1), partial = whole;
+  partial.partial = {0};
+  partial.reduction = Reduction::Sum;
+  CHECK_FALSE(canReshard(mesh, whole, partial));
+  CHECK(canReshard(mesh, partial, whole));
   ReshardPlanner planner(mesh, defaultCollectiveCost(mesh));
-  CHECK(planner.cost({4}, 4, whole, owed) == std::numeric_limits<double>::infinity());
+  CHECK(planner.cost({4}, 4, whole, partial) == std::numeric_limits<double>::infinity());
 }

@@ -1,4 +1,4 @@
-// Sums over micro-batches: carried as they are, paid once, and searched in the time of one micro-batch.
+// Sums over micro-batches are handed on partial and reduced once. Their search takes the time of one micro-batch.
 #include "Programs.h"
 
 #include "dialects/graph/GraphOrigin.h"
@@ -14,8 +14,8 @@ namespace {
 
 constexpr const char *kRows = "tensor<16384x512xf32>", *kWeights = "tensor<512x512xf32>", *kNumber = "tensor<f32>";
 
-/// Two layers, their gradients for every micro-batch, through `between`, and an update by the sum of all. The program
-/// cuts best along the batch: gradients are owed.
+/// Two layers with gradients for every micro-batch, an operator `between` behind each gradient, and an update by the
+/// sum of all. It is cheapest to cut the batch, so gradients are partial.
 std::string program(int micros, const std::string &between = "") {
   std::string text, sums[2];
   auto line = [&](const std::string &to, const std::string &kind, const std::string &a, const std::string &b,
@@ -68,7 +68,7 @@ std::string program(int micros, const std::string &between = "") {
   return text + llvm::formatv("  return %v0, %v1 : {0}, {0}\n}", kWeights).str();
 }
 
-/// The search's own choice: a searcher that is named has the last word.
+/// Options for the search's own choice. Mode auto takes the answer of a named searcher as it is.
 AssignOptions searched(const std::string &mesh) {
   AssignOptions options = optionsFor(mesh, "auto");
   options.searcher = "exact";
@@ -90,7 +90,7 @@ int64_t reductions(const FunctionReport &function) {
 
 } // namespace
 
-TEST_CASE("sums over micro-batches are carried and paid once") {
+TEST_CASE("sums over micro-batches are handed on partial and reduced once") {
   for (const char *between : {"", "mul", "div"})
     for (const char *mesh : {"x=8", "x=4,y=2"})
       for (int micros : {2, 3, 6}) {
@@ -104,7 +104,7 @@ TEST_CASE("sums over micro-batches are carried and paid once") {
         REQUIRE(assign(d, options, &data) == "");
         CHECK(found.find("train")->total() <= data.find("train")->total());
         CHECK(found.find("train")->search.optimal);
-        // One per gradient, or one along each axis.
+        // Each gradient has one reduction, or one along each axis.
         CHECK(reductions(*found.find("train")) <= 2 * options.mesh.numAxes());
         // A micro-batch's operators have the strategies of the first one's, whatever their number.
         for (int micro = 1; micro < micros; ++micro)
@@ -115,7 +115,7 @@ TEST_CASE("sums over micro-batches are carried and paid once") {
       }
 }
 
-TEST_CASE("the sum is paid into a cut where its reader wants one") {
+TEST_CASE("the sum is reduced into a cut where its reader wants one") {
   // The user says how the update lies, and one reduce-scatter serves it.
   Module m(program(4));
   AssignOptions options = searched("x=8");
@@ -135,12 +135,13 @@ TEST_CASE("the search problem does not grow with the number of micro-batches") {
     return report.find("train")->search;
   };
   const SearchReport few = built(4), many = built(12);
-  // An input each has its own.
+  // Every micro-batch has its own input.
   CHECK(many.nodes - few.nodes == 8);
   CHECK(many.edges - few.edges <= 2 * 8);
 }
 
-TEST_CASE("a node of several micro-batches costs what its groups do, and a value that all read is moved once") {
+TEST_CASE(
+    "a node of several micro-batches costs what its groups cost, and a value that all of them read is moved once") {
   for (int micros : {1, 2, 5}) {
     INFO(micros);
     Module m(program(micros));

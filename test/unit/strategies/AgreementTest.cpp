@@ -1,8 +1,8 @@
-// The same numbers three times: what the search sums, what the report prices and what is emitted, for kernels,
-// communication, bytes and memory. Every operator of operators.mlir on three meshes under every option that the search
-// has for it, and whole networks under what the search chooses.
+// The search sums, the report prices and the plan contains the same numbers, for kernels,
+// communication, bytes and memory. They are compared for every operator of operators.mlir on three meshes under every
+// option that the search has for it, and for whole networks under the search's choice.
 //
-// Where two of the three disagree, known_differences.txt has a line with the size of the difference. The test fails
+// If two of the three disagree, known_differences.txt has a line with the size of the difference. The test fails
 // where a line is missing and where one is left over. With TESSERA_WRITE_DIFFERENCES=FILE it writes
 // the file anew instead.
 #include "Totals.h"
@@ -79,7 +79,7 @@ CostModel modelFor(const std::string &mesh) {
   return CostModel(llvm::cantFail(Mesh::parse(mesh)), llvm::cantFail(Topology::load("cpu")));
 }
 
-/// With usages, whatever fits.
+/// The graph with usages, without a memory limit.
 BuiltGraph graphOf(const FunctionAssignment &plan, const CostModel &model) {
   BuiltGraph built = buildGraph(plan, model, nullptr, {}, /*memoryLimit=*/0);
   built.wide.memoryLimit = std::numeric_limits<int64_t>::max();

@@ -65,11 +65,11 @@ TEST_CASE("enumeration lists exactly the strategies that a brute force finds") {
       if (s.results.empty())
         natural.insert(s);
     CHECK(natural == expected);
-    // Whoever comes out partial has a variant that pays, and one per way to scatter both axes.
+    // A strategy whose results come out partial has a variant that reduces them.
     for (const Strategy &s : natural) {
-      Strategy paid = s;
-      reduceNow(cls.rule, paid);
-      CHECK(distinct.count(paid) == 1);
+      Strategy reduced = s;
+      reduceNow(cls.rule, reduced);
+      CHECK(distinct.count(reduced) == 1);
     }
   }
 }
@@ -88,7 +88,7 @@ TEST_CASE("a reduction is scattered in every way that divides") {
                                           "b=data+model -> [data]", "b=data+model -> [data+model]"});
 }
 
-TEST_CASE("followers join the group of what they follow") {
+TEST_CASE("an operator joins the group of the operand that it follows") {
   Module m(kMlp);
   FunctionAssignment plan(llvm::cantFail(Program::analyse(m.func("train"))));
   llvm::SmallVector<bool> none(plan.program.operators.size(), false);
@@ -108,7 +108,7 @@ TEST_CASE("followers join the group of what they follow") {
   CHECK(of("w1.update.1") == groups.ofArg[4]); // lies as the momentum
 }
 
-TEST_CASE("nobody owes a part of what a source makes") {
+TEST_CASE("no option takes what a source makes as a partial sum") {
   Module m(R"(
     func.func @infer(%x: tensor<8x8xf32> {graph.name = "x", graph.role = "input"})
         -> (tensor<8x8xf32> {graph.name = "y", graph.role = "output"}) {
@@ -154,7 +154,7 @@ TEST_CASE("heads that hand on alike share the tail of their options") {
     for (const GroupOption &option : options) {
       if (group.arg >= 0)
         continue;
-      // The head hands on what the tail was made for, and costs what it costs alone.
+      // The head hands on the sharding for which the tail was made, and costs what it costs alone.
       const OperatorInfo &info = plan.program.operators[group.ops.front()];
       for (size_t r = 0; r < option.tail->handed.size(); ++r)
         CHECK(dist::resultSharding(info.cls->rule, option.strategy(0), int(r)) == option.tail->handed[r]);
@@ -199,7 +199,7 @@ TEST_CASE("the user's strategies are kept in mode auto") {
   CHECK(m.strategy("eval", "fc2") == "m=model, n=data");
 }
 
-TEST_CASE("what the graph says of a choice is what pricing the annotated module says") {
+TEST_CASE("the graph and the annotated module give a choice the same price") {
   // Without launch costs and with values so small that kernels cost nothing beside communication, the graph's
   // cost of a choice and the module's communication are the same sum.
   Topology slow = llvm::cantFail(Topology::parse(R"({"devices": 4, "flops": {"f32": 1e18},
@@ -226,7 +226,7 @@ TEST_CASE("the searcher of data parallelism assigns what mode data does") {
     AssignReport s, d;
     REQUIRE(assign(searched, options, &s) == "");
     REQUIRE(assign(data, optionsFor(mesh, "data"), &d) == "");
-    // Two axes make so many options that some are not listed: then a sum is reduced after its operator.
+    // Two axes give so many options that some are not listed. A sum is then reduced after its operator.
     for (const char *op : {"fc1", "relu", "relu.grad", "fc1.grad_w", "fc2.grad_w", "w1.update"}) {
       const std::string wanted = data.strategy("train", op), found = searched.strategy("train", op);
       INFO(op << ": " << found << " for " << wanted);
@@ -240,7 +240,7 @@ TEST_CASE("the searcher of data parallelism assigns what mode data does") {
   }
 }
 
-TEST_CASE("memory is a limit") {
+TEST_CASE("mode auto keeps the memory limit") {
   Module m(kMlp);
   AssignOptions options = optionsFor("data=2,model=2", "auto");
   options.memoryLimit = 200;

@@ -26,11 +26,11 @@ TEST_CASE("collectives cost latency per step and time per byte") {
   CHECK(model.reshard({4, 256}, 4, whole, cut) == 2048);
   // ring all-reduce of 64 KiB: 6 steps, 1.5 times the data; a tree (4 steps, 4 times the data) for
   // 4 bytes.
-  Sharding owed = whole;
-  owed.partial = {0};
-  owed.reduction = dist::Reduction::Sum;
-  CHECK(model.reshard({64, 256}, 4, owed, whole) == 6000 + 98304);
-  CHECK(model.reshard({1, 1}, 4, owed, whole) == 4000 + 16);
+  Sharding partial = whole;
+  partial.partial = {0};
+  partial.reduction = dist::Reduction::Sum;
+  CHECK(model.reshard({64, 256}, 4, partial, whole) == 6000 + 98304);
+  CHECK(model.reshard({1, 1}, 4, partial, whole) == 4000 + 16);
 }
 
 TEST_CASE("cost grows with size and shrinks with shards") {
@@ -45,7 +45,7 @@ TEST_CASE("cost grows with size and shrinks with shards") {
         CHECK(c >= last);
         CHECK((c == 0) == (from == to));
         last = c;
-        // What is priced is what the planner lists.
+        // The cost model prices the collectives that the planner lists.
         Cost sum = 0;
         for (const dist::Collective &step :
              dist::planReshard(model.mesh(), {n, n}, 4, from, to, model.collectiveCost()))
@@ -80,18 +80,18 @@ TEST_CASE("no reshard is longer than a way round") {
   std::vector<Sharding> all;
   for (const AxisList &rows : {AxisList{}, {0}, {1}, {0, 1}, {1, 0}})
     for (const AxisList &columns : {AxisList{}, {0}, {1}, {0, 1}, {1, 0}})
-      for (const AxisList &owed : {AxisList{}, {0}, {1}, {0, 1}}) {
+      for (const AxisList &partial : {AxisList{}, {0}, {1}, {0, 1}}) {
         std::vector<int> uses(2);
-        for (const AxisList *axes : {&rows, &columns, &owed})
+        for (const AxisList *axes : {&rows, &columns, &partial})
           for (int axis : *axes)
             ++uses[axis];
         if (uses[0] > 1 || uses[1] > 1)
           continue;
         all.push_back(sharding({rows, columns}));
-        all.back().partial = owed;
-        all.back().reduction = owed.empty() ? dist::Reduction::None : dist::Reduction::Sum;
+        all.back().partial = partial;
+        all.back().reduction = partial.empty() ? dist::Reduction::None : dist::Reduction::Sum;
       }
-  auto owes = [](const Sharding &to, const Sharding &from) {
+  auto addsPartial = [](const Sharding &to, const Sharding &from) {
     return !llvm::all_of(to.partial, [&](int axis) { return llvm::is_contained(from.partial, axis); });
   };
   for (const Topology &topology : {simple(), racks})
@@ -100,7 +100,7 @@ TEST_CASE("no reshard is longer than a way round") {
       for (const Sharding &from : all)
         for (const Sharding &via : all)
           for (const Sharding &to : all) {
-            if (owes(via, from) || owes(to, via)) // what is paid stays paid
+            if (addsPartial(via, from) || addsPartial(to, via)) // what is reduced stays reduced
               continue;
             INFO(topology.name << " " << from.str(model.mesh()) << " " << via.str(model.mesh()) << " "
                                << to.str(model.mesh()) << " " << shape[0] << "x" << shape[1]);
@@ -133,15 +133,15 @@ TEST_CASE("collectives over two kinds of links use the fast one first") {
     "links": [{"devices": 4, "latency": 0, "bandwidth": 1e9}, {"devices": 8, "latency": 0, "bandwidth": 1e8}]})",
       "two"));
   CostModel model(llvm::cantFail(Mesh::parse("node=2,data=4")), t);
-  Sharding whole = sharding({{}, {}}), cut = sharding({{0, 1}, {}}), owed = whole;
-  owed.partial = {0, 1};
-  owed.reduction = dist::Reduction::Sum;
+  Sharding whole = sharding({{}, {}}), cut = sharding({{0, 1}, {}}), partial = whole;
+  partial.partial = {0, 1};
+  partial.reduction = dist::Reduction::Sum;
   // 4096 bytes: inside 2 * 3/4 * 4096 at 1 ns a byte, between 2 * 1/2 * 1024 at 10 ns a byte.
-  CHECK(model.reshard({8, 128}, 4, owed, whole) == 6144 + 10240);
-  // Gathered: 512 from the other machine, then 3 * 1024 inside.
+  CHECK(model.reshard({8, 128}, 4, partial, whole) == 6144 + 10240);
+  // An all-gather takes 512 bytes from the other machine and then 3 * 1024 inside.
   CHECK(model.reshard({8, 128}, 4, cut, whole) == 5120 + 3072);
-  // Never dearer than all at once over the slow link, 2 * 7/8 * 4096 at 10 ns.
-  CHECK(model.reshard({8, 128}, 4, owed, whole) < 71680);
+  // It costs less than a ring over the slow link, 2 * 7/8 * 4096 at 10 ns.
+  CHECK(model.reshard({8, 128}, 4, partial, whole) < 71680);
 }
 
 TEST_CASE("a measured collective replaces the formula and never costs less for more") {
@@ -154,12 +154,12 @@ TEST_CASE("a measured collective replaces the formula and never costs less for m
   CHECK(*table.collective("all-reduce", 4, 8000) == 10e-6);
   CHECK(!table.collective("all-reduce", 2, 1000));
   CHECK(!table.collective("all-gather", 4, 1000));
-  // What is written is what is read.
+  // A profile that is written is read as it was.
   ProfileTable again = llvm::cantFail(ProfileTable::parse(table.toJson(), "again"));
   CHECK(again.toJson() == table.toJson());
   CostModel model(llvm::cantFail(Mesh::parse("data=4")), simple(), table);
-  Sharding whole = sharding({{}}), owed = whole;
-  owed.partial = {0};
-  owed.reduction = dist::Reduction::Sum;
-  CHECK(model.reshard({500}, 4, owed, whole) == 3000);
+  Sharding whole = sharding({{}}), partial = whole;
+  partial.partial = {0};
+  partial.reduction = dist::Reduction::Sum;
+  CHECK(model.reshard({500}, 4, partial, whole) == 3000);
 }

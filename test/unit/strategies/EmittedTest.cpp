@@ -1,4 +1,4 @@
-// What the report prices is what partition emits: the same collectives, operator by operator, for every
+// The report prices the collectives that partition emits, operator by operator, for every
 // strategy that is enumerated.
 #include "Programs.h"
 
@@ -98,7 +98,7 @@ TEST_CASE("every enumerated strategy is priced as it is emitted") {
     const OperatorClass &cls = *program.operators[0].cls;
     for (const Strategy &s : enumerateStrategies(cls, options.mesh)) {
       if (!s.partial.empty())
-        continue; // arguments owe nothing
+        continue; // arguments are never partial
       Module m(text);
       INFO(text << "\nstrategy " << dist::strategyText(s, cls.rule, options.mesh));
       mlir::func::FuncOp func = m.func("infer");

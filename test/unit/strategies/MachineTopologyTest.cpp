@@ -1,5 +1,5 @@
-// What nvidia-smi prints, as topologies. The texts are written after its documentation ("nvidia-smi topo -h") and the
-// machines' data sheets.
+// Listings of nvidia-smi become topologies. The texts are written after its documentation ("nvidia-smi topo -h") and
+// the machines' data sheets.
 #include "strategies/cost/MachineTopology.h"
 
 #include <catch2/catch.hpp>
@@ -9,7 +9,7 @@ using Catch::Contains;
 
 namespace {
 
-/// With the heading underlined and a legend, as it comes out of the program.
+/// The listing as the program prints it, with an underlined heading and a legend.
 const char *const kEightH100 =
     "\t\x1b[4mGPU0\tGPU1\tGPU2\tGPU3\tGPU4\tGPU5\tGPU6\tGPU7\tNIC0\tNIC1\tCPU Affinity\tNUMA "
     "Affinity\tGPU NUMA ID\x1b[0m\n"
@@ -33,14 +33,14 @@ const char *const kTwoOnPcie = "        GPU0    GPU1    CPU Affinity    NUMA Aff
                                "GPU0     X      PHB     0-15            N/A\n"
                                "GPU1    PHB      X      0-15            N/A\n";
 
-// Each has two links to each of the others: all six of a V100.
+// Each device has two links to each of the others. These are all six links of a V100.
 const char *const kFourV100 = "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\n"
                               "GPU0\t X \tNV2\tNV2\tNV2\t0-19\n"
                               "GPU1\tNV2\t X \tNV2\tNV2\t0-19\n"
                               "GPU2\tNV2\tNV2\t X \tNV2\t20-39\n"
                               "GPU3\tNV2\tNV2\tNV2\t X \t20-39\n";
 
-// Two pairs behind a switch each, on two processors.
+// Two pairs of devices, each behind a switch of its own processor.
 const char *const kTwoPairs = "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\n"
                               "GPU0\t X \tPIX\tSYS\tSYS\t0-19\n"
                               "GPU1\tPIX\t X \tSYS\tSYS\t0-19\n"
@@ -74,7 +74,7 @@ TEST_CASE("eight devices behind an NVSwitch") {
   CHECK(t.links[0].devices == 8);
   CHECK(t.links[0].bandwidth == 450e9);
   CHECK_FALSE(t.shared);
-  // The same as a file.
+  // The topology comes back from its file.
   const std::string json = t.toJson();
   Topology again = llvm::cantFail(Topology::parse(json, "machine.json"));
   CHECK(again.toJson() == json);
@@ -102,7 +102,7 @@ TEST_CASE("a mesh of NVLinks divides a device's links among its peers") {
   CHECK(t.rate(16) == 125e12);
 }
 
-TEST_CASE("levels: pairs behind a switch are closer than processors") {
+TEST_CASE("devices behind one switch are closer than devices of two processors") {
   Topology t = read(lines(4, "NVIDIA A100-PCIE-40GB, 40960, 4, 16"), kTwoPairs);
   REQUIRE(t.links.size() == 2);
   CHECK(t.links[0].devices == 2);
@@ -111,14 +111,14 @@ TEST_CASE("levels: pairs behind a switch are closer than processors") {
   CHECK(t.links[0].latency < t.links[1].latency);
 }
 
-TEST_CASE("one device, alone") {
+TEST_CASE("the listing of a machine with one device is read") {
   Topology t = read("NVIDIA H200, 143771, [N/A], [N/A]\n", "\tGPU0\tCPU Affinity\nGPU0\t X \t0-15\n");
   CHECK(t.devices == 1);
   CHECK(t.memoryBandwidth == 4.8e12);
   CHECK_FALSE(errorOf(Topology::parse(t.toJson(), "t")).size());
 }
 
-TEST_CASE("what cannot be understood is refused in one sentence") {
+TEST_CASE("a listing that cannot be understood is refused in one sentence") {
   auto matrix = [](const std::string &text) { return errorOf(parseConnections(text)); };
   CHECK_THAT(matrix(""), Contains("no matrix of connections"));
   CHECK_THAT(matrix("Failed to initialize NVML: Driver/library version mismatch\n"),

@@ -14,7 +14,7 @@ static std::vector<std::string> meshesFor(int64_t ranks, const char *links) {
   return texts;
 }
 
-TEST_CASE("every factorisation that the links tell apart is a mesh") {
+TEST_CASE("a number of ranks has a mesh for every factorisation that differs in its links") {
   CHECK(meshesFor(1, "") == std::vector<std::string>{""});
   CHECK(meshesFor(7, "") == std::vector<std::string>{"data=7"});
   CHECK(meshesFor(12, "") == std::vector<std::string>{"data=12", "x=2,y=6", "x=3,y=4", "x=2,y=2,z=3"});
@@ -27,7 +27,7 @@ TEST_CASE("every factorisation that the links tell apart is a mesh") {
   CHECK(has("x=8,y=2"));
   CHECK(has("x=4,y=4"));
   CHECK(has("x=2,y=2,z=4"));
-  // Inside one machine it does not.
+  // Inside one machine the order does not matter.
   CHECK(meshesFor(8, inner) == std::vector<std::string>{"data=8", "x=2,y=4", "x=2,y=2,z=2"});
 }
 

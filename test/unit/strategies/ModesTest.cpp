@@ -20,7 +20,7 @@ TEST_CASE("mode data cuts the batch and reduces gradients at once") {
   CHECK(m.arg("eval", 0) == "[data+model, -]");
   CHECK(m.result("eval", 0) == "[data+model, -]");
 
-  // Nothing but the loss and the two gradients is communicated: 1, 96 and 48 elements, all-reduced.
+  // Only the loss and the two gradients are communicated, by all-reduces of 1, 96 and 48 elements.
   const FunctionReport *train = report.find("train");
   REQUIRE(train);
   std::vector<std::string> seen;
@@ -93,7 +93,7 @@ TEST_CASE("a saved assignment gives the same strategies") {
     Module o(kMlp);
     CHECK_THAT(assign(o, optionsFor("data=2,model=2", "data", broken)), Catch::Contains("operator 'fc1'"));
   }
-  SECTION("a sum that nobody owes") {
+  SECTION("an argument that is a partial sum") {
     std::string broken = text;
     broken.replace(broken.find("m=data+model"), 12, "| partial 0(model)");
     Module o(kMlp);
@@ -102,8 +102,9 @@ TEST_CASE("a saved assignment gives the same strategies") {
                    Catch::Contains("a tensor cannot become a partial sum"));
     broken = text;
     broken.replace(broken.find("[data+model, -]"), 15, "[data, -] sum(model)");
-    CHECK_THAT(assign(o, optionsFor("data=2,model=2", "data", broken)),
-               Catch::Contains("[data, -] sum(model) owes a sum, which nobody outside can pay"));
+    CHECK_THAT(
+        assign(o, optionsFor("data=2,model=2", "data", broken)),
+        Catch::Contains("[data, -] sum(model) is a partial sum; arguments and results of a function must be complete"));
   }
 }
 

@@ -67,7 +67,7 @@ inline std::string assign(Module &m, const AssignOptions &options, AssignReport 
   return e ? llvm::toString(std::move(e)) : "";
 }
 
-// fc1, relu, fc2, squared error; gradients and SGD written out.
+// fc1, relu, fc2 and squared error, with their gradients and SGD.
 inline const char *kMlp = R"(
 func.func @train(
     %x: tensor<16x8xf32> {graph.role = "input", graph.name = "x"},

@@ -49,7 +49,7 @@ TEST_CASE("axes run from the major factor of a dimension to the minor one") {
   Strategy s = strategyFrom(cls, mesh, {&both}, {nullptr});
   CHECK(s.factors == llvm::SmallVector<AxisList>{{0}, {1}});
 
-  // The minor one must not be cut while the major one is not cut to single elements.
+  // The minor factor must not be cut unless the major one is cut to single elements.
   OperatorClass wide = classOf("(a b) -> a b", {{12}}, {{6, 2}});
   s = strategyFrom(wide, mesh, {&both}, {nullptr});
   CHECK(s.factors == llvm::SmallVector<AxisList>{{0}, {}});
@@ -63,7 +63,7 @@ TEST_CASE("blocks stay contiguous in every tensor, not only in the one that is k
   CHECK(!dist::verifyStrategy(cls.rule, s, mesh, cls.operandShapes, cls.resultShapes));
 }
 
-TEST_CASE("what cannot be cut is left whole") {
+TEST_CASE("a dimension that cannot be cut stays whole") {
   OperatorClass cls = classOf("b k -> b k | whole k", {{1, 8}}, {{1, 8}});
   Sharding a = sharding({{0}, {1}});
   Strategy s = strategyFrom(cls, mesh, {&a}, {nullptr});

@@ -75,7 +75,7 @@ TEST_CASE("broken topologies are refused with the field's name") {
   CHECK_THAT(llvm::toString(missing.takeError()), Catch::Contains("8xh100"));
 }
 
-TEST_CASE("memory sizes") {
+TEST_CASE("sizes of memory are parsed") {
   CHECK(llvm::cantFail(parseBytes("16GiB")) == int64_t(16) << 30);
   CHECK(llvm::cantFail(parseBytes("1.5 MiB")) == 3 << 19);
   CHECK(llvm::cantFail(parseBytes("2GB")) == 2000000000);
@@ -98,7 +98,7 @@ TEST_CASE("several machines of a kind are joined by their network") {
   Mesh mesh = llvm::cantFail(Mesh::parse("node=4,data=8"));
   CHECK(t.link(mesh, {1}).bandwidth == 450e9);
   CHECK(t.link(mesh, {0}).bandwidth == 50e9);
-  // A group over both talks inside the machines and between them.
+  // A group over both axes communicates inside the machines and between them.
   std::vector<Topology::Level> levels = t.levels(mesh, {0, 1});
   REQUIRE(levels.size() == 2);
   CHECK(levels[0].members == 8);
@@ -106,7 +106,7 @@ TEST_CASE("several machines of a kind are joined by their network") {
   CHECK(levels[1].members == 4);
   CHECK(levels[1].link.bandwidth == 50e9);
   CHECK(t.levels(mesh, {1}).size() == 1);
-  // Blocks that hold unequal parts of a group: one level, over the slow link.
+  // Blocks that hold unequal parts of a group have one level, over the slow link.
   Mesh odd = llvm::cantFail(Mesh::parse("a=2,b=12"));
   levels = t.levels(odd, {1});
   REQUIRE(levels.size() == 1);

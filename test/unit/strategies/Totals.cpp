@@ -78,7 +78,7 @@ private:
     totals_.kernels += double(loop(step));
   }
 
-  /// One pass over what is read and written.
+  /// The time of one pass over the bytes that are read and written.
   Cost loop(const LayoutStep &step) const {
     double flops = 0;
     int bits = 32;
@@ -95,7 +95,7 @@ private:
 
   bool transient(int root) const { return !layout_.buffers[root].persistent; }
 
-  /// Persistent buffers, and the most bytes that others cover at one step.
+  /// The bytes of persistent buffers, and the most bytes that the others cover at one step.
   double memory() const {
     double persistent = 0;
     for (const compiler::LayoutBuffer &buffer : layout_.buffers)
@@ -122,7 +122,7 @@ private:
     return persistent + double(most);
   }
 
-  /// Bytes that transient buffers cover at a step; what shares a place counts once.
+  /// The bytes that transient buffers cover at a step. A place that several share counts once.
   uint64_t covered(const std::map<int, std::pair<int, int>> &lives, int step) const {
     std::vector<std::pair<uint64_t, uint64_t>> places;
     for (const auto &[root, life] : lives)

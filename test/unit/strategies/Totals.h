@@ -17,7 +17,7 @@ struct Totals {
   double memory = 0; // at the peak
 };
 
-/// Of the graph alone; `bytes` is 0, for the search does not count them. The graph has usages.
+/// The sums of the graph. `bytes` is 0, since the search does not count them. The graph must have usages.
 Totals searched(const BuiltGraph &built, const Choice &choice);
 
 /// Writes the choice into the function and prices it.

@@ -69,7 +69,7 @@ TEST_CASE("a pattern stands for several operators") {
   CHECK(m.strategy("train", "fc2") == "m=data, n=model");
 }
 
-TEST_CASE("what cannot be done is said in one sentence") {
+TEST_CASE("a user's strategy that cannot be applied is one clear error") {
   CHECK(semiAuto(R"([{"op": "fc3", "in": [[1, 1], [1, 2]]}])") ==
         "strategy file test.json: the model has no operator 'fc3'; the nearest names are 'fc1', "
         "'fc2', 'relu'");
@@ -142,7 +142,7 @@ func.func @infer(%x: tensor<8x4xf32> {graph.role = "input", graph.name = "x"},
     CHECK(m.arg("infer", 2) == "[model]");
     CHECK(m.result("infer", 0) == "[data, model]");
   }
-  SECTION("rows: the sum is paid before the bias is added") {
+  SECTION("rows: the sum is reduced before the bias is added") {
     REQUIRE(assign(m, optionsFor("data=2,model=2", "semi-auto", R"([{"op": "fc", "in": [[1, 4], [4, 1], [1]]}])")) ==
             "");
     CHECK(m.strategy("infer", "fc/matmul") == "k=data+model -> [-, -]");
@@ -195,7 +195,7 @@ TEST_CASE("hostile strategy files are refused") {
   CHECK(parseError(R"({"format": "tessera-strategies", "mesh": "1"})").find("damaged") != std::string::npos);
 }
 
-TEST_CASE("patterns") {
+TEST_CASE("a pattern matches by its stars") {
   CHECK(matchesName("a", "a"));
   CHECK(!matchesName("a", "ab"));
   CHECK(matchesName("*", ""));

@@ -37,7 +37,7 @@ module attributes {dist.mesh = #dist.mesh<"model=2">} {
 
 // -----
 
-// In the gradient, cut rows owe the gradients of keys and values; that of the rows is complete.
+// In the gradient, cut rows make the gradients of keys and values partial. The gradient of the rows is complete.
 module attributes {dist.mesh = #dist.mesh<"model=2">} {
   // CHECK-LABEL: func.func @gradient
   func.func @gradient(%dy: tensor<2x4x8x2xf32> {dist.sharding = #dist.sharding<"[-, -, model, -]">},

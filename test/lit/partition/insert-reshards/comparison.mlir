@@ -2,7 +2,7 @@
 
 // Comparison and selection.
 
-// Both branches owed, the condition known: the choice is owed, and paid once.
+// Both branches are partial, and the condition is not. The choice is partial and is reduced once.
 module attributes {dist.mesh = #dist.mesh<"model=2">} {
   // CHECK-LABEL: func.func @both
   func.func @both(%c: tensor<8xi1> {dist.sharding = #dist.sharding<"[-]">},
@@ -25,7 +25,7 @@ module attributes {dist.mesh = #dist.mesh<"model=2">} {
 
 // -----
 
-// One branch owed, the other not: the sum is paid before.
+// One branch is partial, and the other one is not. The sum is reduced before the choice.
 module attributes {dist.mesh = #dist.mesh<"model=2">} {
   // CHECK-LABEL: func.func @one
   func.func @one(%c: tensor<8xi1> {dist.sharding = #dist.sharding<"[-]">},

@@ -2,7 +2,8 @@
 
 // Convolutions and their gradients.
 
-// Channels out, then channels in: between two convolutions nothing moves, and one sum is owed.
+// One convolution is cut by channels out, and the next by channels in. Nothing moves between them, and the result is
+// one partial sum.
 module attributes {dist.mesh = #dist.mesh<"model=2">} {
   // CHECK-LABEL: func.func @channels
   func.func @channels(%x: tensor<2x4x8x8xf32> {dist.sharding = #dist.sharding<"[-, -, -, -]">},
@@ -38,7 +39,7 @@ module attributes {dist.mesh = #dist.mesh<"space=2">} {
 
 // -----
 
-// The kernel's gradient is summed over the batch and over space; it is paid as the update is cut.
+// The kernel's gradient is summed over the batch and over space. It is reduced into the blocks of the update.
 module attributes {dist.mesh = #dist.mesh<"data=2,space=2">} {
   // CHECK-LABEL: func.func @weight_gradient
   func.func @weight_gradient(%x: tensor<2x4x8x8xf32> {dist.sharding = #dist.sharding<"[data, -, space, -]">},
@@ -75,7 +76,7 @@ module attributes {dist.mesh = #dist.mesh<"model=2">} {
 
 // -----
 
-// Groups are cut on both sides alike: a depthwise convolution owes nothing.
+// Groups are cut on both sides alike: the result of a depthwise convolution is not partial.
 module attributes {dist.mesh = #dist.mesh<"model=2">} {
   // CHECK-LABEL: func.func @groups
   func.func @groups(%x: tensor<2x4x8x8xf32> {dist.sharding = #dist.sharding<"[-, model, -, -]">},

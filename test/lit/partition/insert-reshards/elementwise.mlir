@@ -1,8 +1,8 @@
 // RUN: tessera-opt --dist-insert-reshards --dist-verify-resharded %s -split-input-file -verify-diagnostics | FileCheck %s
 
-// Elementwise operators: through which of them a sum that is owed may pass.
+// Elementwise operators: through which of them a partial sum may pass.
 
-// A sum of sums and a multiple of it are owed as their operands are: one reshard at the end pays for both.
+// A sum of partial sums and a multiple of it are partial. One reshard at the end reduces them.
 module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
   // CHECK-LABEL: func.func @linear
   func.func @linear(%x: tensor<8x6xf32> {dist.sharding = #dist.sharding<"[-, model]">},
@@ -29,7 +29,7 @@ module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
 
 // -----
 
-// The maximum of sums is not the sum of maxima: both are paid before.
+// The maximum of sums is not the sum of maxima: both are reduced before.
 module attributes {dist.mesh = #dist.mesh<"model=2">} {
   // CHECK-LABEL: func.func @maximum
   func.func @maximum(%x: tensor<8x6xf32> {dist.sharding = #dist.sharding<"[-, model]">},
@@ -49,7 +49,7 @@ module attributes {dist.mesh = #dist.mesh<"model=2">} {
 
 // -----
 
-// A sum is paid in the blocks in which it is read, not whole.
+// A sum is reduced into the blocks in which it is read, not whole.
 module attributes {dist.mesh = #dist.mesh<"model=2">} {
   // CHECK-LABEL: func.func @scattered
   func.func @scattered(%x: tensor<8x6xf32> {dist.sharding = #dist.sharding<"[-, model]">})

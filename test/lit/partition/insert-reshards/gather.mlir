@@ -1,8 +1,8 @@
 // RUN: tessera-opt --dist-insert-reshards --dist-verify-resharded %s -split-input-file -verify-diagnostics | FileCheck %s
 
-// Gathers, their adjoints, and where a sum is owed.
+// Gathers, their adjoints, and which results are partial.
 
-// A cut vocabulary owes a sum, cut indices cut the result; both go together.
+// A cut vocabulary makes the result partial, and cut indices cut it. Both go together.
 module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
   // CHECK-LABEL: func.func @vocabulary
   func.func @vocabulary(%t: tensor<8x3xf32> {dist.sharding = #dist.sharding<"[model, -]">},
@@ -18,7 +18,7 @@ module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
 
 // -----
 
-// The adjoint is the reverse: cut indices owe a sum, a cut vocabulary cuts the result.
+// The adjoint is the reverse: cut indices make the result partial, and a cut vocabulary cuts it.
 module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
   // CHECK-LABEL: func.func @adjoint
   func.func @adjoint(%i: tensor<4xi64> {dist.sharding = #dist.sharding<"[data]">},
@@ -34,7 +34,7 @@ module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
 
 // -----
 
-// Rows of a table that is owed are owed: what is read is less than the table.
+// Rows of a partial table are partial. They are reduced after they are read, since they are less than the table.
 module attributes {dist.mesh = #dist.mesh<"model=2">} {
   // CHECK-LABEL: func.func @owed_table
   func.func @owed_table(%x: tensor<8x3x6xf32> {dist.sharding = #dist.sharding<"[-, -, model]">},

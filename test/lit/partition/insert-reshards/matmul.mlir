@@ -1,6 +1,6 @@
 // RUN: tessera-opt --dist-insert-reshards --dist-verify-resharded %s -split-input-file -verify-diagnostics | FileCheck %s
 
-// Products: what is summed over cut dimensions is owed.
+// Products: a sum over cut dimensions is partial.
 
 // Cutting k cuts both operands and leaves a sum.
 module attributes {dist.mesh = #dist.mesh<"model=2">} {
@@ -75,7 +75,7 @@ module attributes {dist.mesh = #dist.mesh<"data=2">} {
 
 // -----
 
-// A product is linear in each operand: a sum owed over one axis passes, and k adds another axis to it.
+// A product is linear in each operand: a sum that is partial over one axis passes, and k adds another axis to it.
 module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
   // CHECK-LABEL: func.func @two_axes
   func.func @two_axes(%x: tensor<8x4x6xf32> {dist.sharding = #dist.sharding<"[-, data, -]">},

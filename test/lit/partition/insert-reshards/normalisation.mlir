@@ -2,7 +2,7 @@
 
 // Softmax and its gradients: which statistics are reduced between the ranks.
 
-// A cut softmax pays a maximum and a sum of one number per row.
+// A cut softmax brings two reductions along: a maximum and a sum of one number per row.
 module attributes {dist.mesh = #dist.mesh<"model=2">} {
   // CHECK-LABEL: func.func @softmax
   func.func @softmax(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<"[-, model]">})

@@ -2,7 +2,7 @@
 
 // Pooling: a mean passes sums on, a maximum does not.
 
-// A mean of sums is the sum of means: it is paid when it is a quarter as large.
+// A mean of sums is the sum of means: the sum is reduced when it is a quarter as large.
 module attributes {dist.mesh = #dist.mesh<"model=2">} {
   // CHECK-LABEL: func.func @mean
   func.func @mean(%x: tensor<2x4x8x8xf32> {dist.sharding = #dist.sharding<"[-, model, -, -]">},

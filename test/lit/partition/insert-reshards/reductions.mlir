@@ -1,8 +1,8 @@
 // RUN: tessera-opt --dist-insert-reshards --dist-verify-resharded %s -split-input-file -verify-diagnostics | FileCheck %s
 
-// Reductions: what is owed, and when it is paid.
+// Reductions: which results are partial, and when they are reduced.
 
-// A maximum is owed as a maximum.
+// A cut maximum is partial as a maximum.
 module attributes {dist.mesh = #dist.mesh<"model=2">} {
   // CHECK-LABEL: func.func @maximum
   func.func @maximum(%x: tensor<8x6xf32> {dist.sharding = #dist.sharding<"[-, model]">})
@@ -17,7 +17,7 @@ module attributes {dist.mesh = #dist.mesh<"model=2">} {
 
 // -----
 
-// A sum over both dimensions is owed over both axes, and paid by one reshard.
+// A sum over both dimensions is partial over both axes, and one reshard reduces it.
 module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
   // CHECK-LABEL: func.func @both
   func.func @both(%x: tensor<8x6xf32> {dist.sharding = #dist.sharding<"[data, model]">})
@@ -33,7 +33,7 @@ module attributes {dist.mesh = #dist.mesh<"data=2,model=2">} {
 
 // -----
 
-// A cut of what is not reduced owes nothing.
+// A cut of a dimension that is not reduced makes nothing partial.
 module attributes {dist.mesh = #dist.mesh<"data=2">} {
   // CHECK-LABEL: func.func @rows
   func.func @rows(%x: tensor<8x6xf32> {dist.sharding = #dist.sharding<"[data, -]">})
