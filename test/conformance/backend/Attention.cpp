@@ -60,10 +60,10 @@ TEST_CASE("attention of random shapes", "[conformance]") {
     Attributes a = {{"scale", random.pick<double>({0.25, 1, 3})}};
     if (random.coin()) {
       a["causal"] = int64_t(1);
-      // Far outside, where probabilities are 0, and not so far.
+      // Scores lie far outside, so that probabilities are 0, or less far.
       a["outside"] = random.pick<double>({-std::numeric_limits<double>::infinity(), -1e9, -1e4, -2, 0.5});
       a["start"] = random.pick<int64_t>({0, 0, 1, -1, s.keys - s.rows, 100});
-      // A row with nothing inside: of -inf it is NaN, and far outside F32 has no digits left for a bias.
+      // A row without any allowed score is NaN with -inf. With finite numbers far outside, F32 has no digits left for a bias.
       if (std::get<int64_t>(a["start"]) < 0)
         a["outside"] = -2.0;
     }
@@ -83,7 +83,7 @@ TEST_CASE("attention of transformers", "[conformance]") {
   Shape mask = {2, 1, 1, 128};
   checkAttention(random, {{2}, 3, 1, 128, 128, 64, 64, true}, {{"scale", 0.125}}, &mask);
   checkAttention(random, {{2}, 2, 2, 300, 300, 64, 64, false}, causal, nullptr);
-  // More keys than a block of the most rows holds.
+  // There are more keys than a block with the most rows holds.
   checkAttention(random, {{1}, 1, 1, 40, 3000, 16, 16, true}, causal, nullptr);
   checkAttention(random, {{}, 1, 1, 200, 1500, 16, 16, true}, {{"scale", 0.25}}, nullptr);
 }

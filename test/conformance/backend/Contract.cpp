@@ -1,4 +1,4 @@
-// What Backend.h and Capabilities.h promise, of every backend, also of one that computes nothing.
+// Every backend keeps what Backend.h and Capabilities.h promise, even one that computes nothing.
 #include "runtime/backend/Kernel.h"
 #include "test/conformance/backend/Suite.h"
 
@@ -51,7 +51,7 @@ void uploaded(LoadedPlan &p, uint32_t buffer, const Values &values) {
   REQUIRE(p.upload(buffer, host.data()).ok());
 }
 
-/// y = -x, and beside it what a program may hold.
+/// y = -x, and buffers of every kind that a program may hold.
 struct Negation {
   PlanBuilder p;
   uint32_t x = p.buffer(plan::F32, {2, 3}), y = p.buffer(plan::F32, {2, 3});
@@ -69,7 +69,7 @@ struct Negation {
 
 } // namespace
 
-TEST_CASE("what is uploaded comes back, byte for byte, in every type and shape") {
+TEST_CASE("uploaded tensors come back byte for byte, in every type and shape") {
   for (const std::string &backend : allBackends()) {
     PlanBuilder p;
     std::vector<uint32_t> buffers;
@@ -122,7 +122,7 @@ TEST_CASE("constants are there from the start, in the type as held") {
     }
 }
 
-TEST_CASE("steps run and are described; what is not there is an error") {
+TEST_CASE("steps run and are described, and a step that is not there is an error") {
   for (const std::string &backend : allBackends()) {
     Negation n;
     std::unique_ptr<LoadedPlan> loaded = load(backend, n.p.plan());
@@ -163,7 +163,7 @@ TEST_CASE("a plan that cannot be loaded is refused in a sentence that names the 
   }
 }
 
-TEST_CASE("a capability does what the core does without it") {
+TEST_CASE("a capability gives the same results as the core without it") {
   for (const std::string &backend : allBackends()) {
     Negation n;
     std::unique_ptr<LoadedPlan> loaded = load(backend, n.p.plan());

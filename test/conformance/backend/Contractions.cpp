@@ -113,7 +113,7 @@ TEST_CASE("convolutions of residual networks", "[conformance]") {
 
 TEST_CASE("paddings as localisation makes them", "[conformance]") {
   Random random(3);
-  // Wider than the kernel, negative, one-sided.
+  // Paddings that are wider than the kernel, negative or on one side.
   checkConv(random, {1, 1, 16, 16, {6, 6}, {3, 3}, {1, 1}, {4, 5, 3, 7}, {1, 1}}, 0);
   checkConv(random, {1, 1, 16, 16, {7, 7}, {3, 3}, {2, 2}, {-1, 0, 0, -2}, {1, 1}}, 0);
   checkConv(random, {2, 1, 4, 4, {7, 7}, {1, 1}, {1, 1}, {2, 2, 2, 2}, {1, 1}}, 0);
@@ -161,8 +161,8 @@ TEST_CASE("matrix products", "[conformance]") {
 
 namespace {
 
-/// The loop behind a product: + bias, then relu or gelu by its tanh formula; results: what it gives, and what the
-/// function was applied to.
+/// The loop behind a product adds a bias and applies relu or gelu by its tanh formula. Its results are the value, and
+/// the operand of that function.
 void follow(plan::Kernel &fused, const Shape &y, bool bias, const std::string &function, bool keep, plan::DType type) {
   plan::Expression &e = *fused.mutable_expression();
   auto shape = [](auto *to, const Shape &s) {

@@ -17,7 +17,7 @@ void addAll(google::protobuf::RepeatedField<int64_t> *to, const Shape &shape) {
     to->Add(d);
 }
 
-/// A random expression over inputs that are given. Exact: operators that keep small integers exact.
+/// A random expression over given inputs. If it is exact, it has only operators that keep small integers exact.
 class ExpressionMaker {
 public:
   ExpressionMaker(Random &random, plan::Expression &e, bool exact) : random_(random), e_(e), exact_(exact) {}
@@ -36,7 +36,7 @@ public:
     values_.push_back({type, false});
     return uint32_t(values_.size() - 1);
   }
-  /// Any earlier value of this type; `leaf`: an input or a constant (small).
+  /// Any earlier value of this type. With `leaf` it is an input or a small constant.
   uint32_t any(plan::DType type, bool leaf = false) {
     std::vector<uint32_t> candidates;
     for (uint32_t v = 0; v < values_.size(); ++v)
@@ -90,7 +90,7 @@ public:
       break;
     }
   }
-  /// Integers: arithmetic, comparisons, and the ways in and out.
+  /// Operators on integers: arithmetic, comparisons, and conversions from and to other types.
   void integerStep() {
     static const std::vector<std::string> arithmetic = {"add", "sub", "max", "min", "mul"};
     static const std::vector<std::string> compare = {"eq", "lt", "le"};
@@ -138,7 +138,7 @@ private:
   std::vector<std::pair<plan::DType, bool>> values_;
 };
 
-/// A view of the domain with some sizes 1. mask bit d keeps dimension d.
+/// The domain with some extents set to 1. Bit d of `mask` keeps dimension d.
 Shape masked(const Shape &domain, int64_t mask) {
   Shape view = domain;
   for (size_t d = 0; d < view.size(); ++d)
@@ -170,7 +170,7 @@ void addFused(Random &random, Case &c, const Shape &domain, const std::vector<ui
     k.add_inputs(c.input(random, type, view));
     maker.input(type, view);
   }
-  // A step may add nothing: an iota of a scalar has no dimension.
+  // A step may add nothing, since an iota of a scalar has no dimension.
   for (int64_t i = random.integer(1, 10); i > 0 || maker.count() == 0; --i)
     maker.step();
   std::vector<uint32_t> overwritable = fulls;
@@ -258,7 +258,7 @@ TEST_CASE("a weight update runs in the layout of the weight", "[conformance]") {
     c.plan.kernel("conv", {x, w}, {y}, a);
     a["kernel_sizes"] = Shape{3, 3};
     c.plan.kernel("conv_weight_grad", {x, dy}, {dw}, a);
-    // m = 0.9 m + dw; w = w - 0.1 m; in place. The norm of dw beside.
+    // m = 0.9 m + dw and w = w - 0.1 m are computed in place, and the norm of dw beside them.
     plan::Kernel &k = c.plan.kernel("fused", {w, momentum, dw}, {w, momentum, c.output(plan::F32, {})});
     plan::Expression &e = *k.mutable_expression();
     addAll(e.mutable_domain(), ws);
@@ -285,7 +285,7 @@ TEST_CASE("single elementwise operators", "[conformance]") {
       continue;
     for (int i = 0; i < 9; ++i) {
       Case c;
-      // Computed in F32 as well; where that falls between two BF16 numbers, its last bit chooses.
+      // The backend computes in F32, too. If the result falls between two BF16 numbers, its last bit decides.
       plan::DType type = i < 6 ? plan::F32 : plan::BF16;
       c.tolerance = i < 6 ? f.tolerance : f.tolerance > 0 ? 0x1p-7 : 0;
       Shape shape = {random.integer(1, 5), random.integer(1, 40), random.integer(1, 30)};

@@ -1,4 +1,4 @@
-// Which layouts the cpu backend chooses, and that no reorder stands around the convolutions of a chain.
+// The layouts that the cpu backend chooses. No reorder stands around the convolutions of a chain.
 #include "test/conformance/backend/Suite.h"
 
 #include <catch2/catch.hpp>

@@ -88,7 +88,7 @@ TEST_CASE("data movement of random shapes", "[conformance]") {
       c.plan.kernel("gather", {in, indices}, {c.output(type, y)}, {{"axis", axis}, {"start", int64_t(4)}});
       if (type == plan::BF16)
         break;
-      // The same with the dimensions before the axis as batches.
+      // Here the dimensions before the axis are batches.
       Shape each(x.begin(), x.begin() + axis), batched = each;
       each.push_back(3);
       batched.push_back(3);

@@ -10,7 +10,7 @@ using namespace tessera::rt::test;
 
 namespace {
 
-/// Activations of type `type` on [rows, columns], what is kept of a row in `wide`.
+/// Activations have the type `type` and the shape [rows, columns]. What a row keeps has the type `wide`.
 struct Net {
   Net(Random &random, plan::DType type, const Shape &leading, int64_t columns)
       : random(random), type(type), wide(type == plan::F64 ? plan::F64 : plan::F32), full(leading), row(leading),
@@ -22,7 +22,7 @@ struct Net {
     c.what = dtypeName(type) + " " + str(full);
   }
   Loop loop(const Shape &domain) { return Loop(c.plan, domain, wide); }
-  /// What the plan gives to the outside.
+  /// The results of the plan.
   uint32_t output(plan::DType t, const Shape &shape) {
     const uint32_t b = c.output(t, shape);
     plan::Binding &binding = *c.plan.plan().add_bindings();
@@ -39,7 +39,7 @@ struct Net {
   const int64_t columns;
 };
 
-/// y = (x + r - mean) / sqrt(var + eps) * scale + bias, and what flows back from dy.
+/// y = (x + r - mean) / sqrt(var + eps) * scale + bias, and its gradients from dy.
 void layerNorm(Net &n) {
   Case &c = n.c;
   const double share = 1.0 / double(n.columns);
@@ -76,7 +76,8 @@ void layerNorm(Net &n) {
       .op("add", {5, 3})
       .out(hat, 4)
       .out(y, 6);
-  // Back: through the scale, the deviation, the mean; with the gradients of scale, bias and of a bias before.
+  // The gradient passes through the scale, the deviation and the mean. Scale, bias and an earlier bias have
+  // gradients, too.
   const uint32_t dbias = n.output(n.wide, {n.columns}), dscale = n.output(n.wide, {n.columns}),
                  back = c.plan.buffer(n.wide, n.full), dots = n.perRow(), slope = n.perRow(),
                  dsum = c.plan.buffer(n.wide, n.full), dmean = n.perRow(), shift = n.perRow(),
@@ -169,7 +170,7 @@ void rmsNorm(Net &n) {
       .out(dx, 8);
 }
 
-/// softmax of x where a mask allows it, dropped out, and its gradient.
+/// The softmax of x with a mask and dropout, and its gradient.
 void softmax(Net &n) {
   Case &c = n.c;
   const uint32_t x = c.input(n.random, n.type, n.full), mask = c.input(n.random, plan::BOOL, {n.columns}),
@@ -221,7 +222,7 @@ void checkAll(void (*make)(Net &), const std::vector<std::pair<plan::DType, int6
 
 } // namespace
 
-TEST_CASE("layer normalisation in pieces, and back", "[conformance]") {
+TEST_CASE("layer normalisation in pieces and its gradient", "[conformance]") {
   checkAll(layerNorm, {{plan::F32, 1},
                        {plan::F32, 31},
                        {plan::F32, 33},
@@ -236,7 +237,7 @@ TEST_CASE("layer normalisation in pieces, and back", "[conformance]") {
                        {plan::F16, 1000}});
 }
 
-TEST_CASE("RMS normalisation in pieces, and back", "[conformance]") {
+TEST_CASE("RMS normalisation in pieces and its gradient", "[conformance]") {
   checkAll(rmsNorm, {{plan::F32, 2},
                      {plan::F32, 33},
                      {plan::F32, 1000},
@@ -246,7 +247,7 @@ TEST_CASE("RMS normalisation in pieces, and back", "[conformance]") {
                      {plan::F16, 33}});
 }
 
-TEST_CASE("softmax in pieces, and back", "[conformance]") {
+TEST_CASE("softmax in pieces and its gradient", "[conformance]") {
   checkAll(softmax, {{plan::F32, 5},
                      {plan::F32, 31},
                      {plan::F32, 768},

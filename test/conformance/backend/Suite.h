@@ -8,7 +8,7 @@
 // A tolerance is relative to the largest magnitude of the expected tensor, or to 1; 0 demands equality, for cases
 // made of small integers.
 //
-// TESSERA_CONFORMANCE_BACKEND=cuda: that backend alone. TESSERA_CONFORMANCE_TF32=1: as where F32 may be rounded to
+// TESSERA_CONFORMANCE_BACKEND=cuda tests that backend alone. TESSERA_CONFORMANCE_TF32=1 lets the backend round F32 to
 // TF32, with the same tolerances. That is for the emulator, which does not round and lays tensors as a device does.
 //
 //===----------------------------------------------------------------------------------------------===//

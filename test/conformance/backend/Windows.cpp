@@ -68,7 +68,7 @@ TEST_CASE("pooling of random shapes", "[conformance]") {
 
 TEST_CASE("pooling of NaN and infinities", "[conformance]") {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-  // Windows with one such number, with several, and with nothing else.
+  // Windows hold one such number, several of them, or only such numbers.
   auto element = [&](int64_t i) {
     const int64_t row = i / 4 % 16, column = i % 4;
     return row < 3    ? -inf

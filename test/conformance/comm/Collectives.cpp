@@ -120,7 +120,7 @@ void broadcast(World &world, Check &check) {
       }
 }
 
-/// Ranks cut into runs of `width`, each in falling order: another numbering than the world's.
+/// Groups of `width` ranks in falling order, so that they are numbered otherwise than the world.
 void subgroups(World &world, Check &check) {
   for (int width = 1; width <= world.size(); ++width) {
     const int first = world.rank() / width * width;

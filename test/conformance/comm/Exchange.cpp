@@ -133,7 +133,7 @@ void transposeSharding(World &world, Check &check) {
   }
 }
 
-/// Border rows to the neighbours; the ends of the line receive from one side only.
+/// Members send border rows to their neighbours. The ends of the line receive from one side only.
 void halo(World &world, Check &check) {
   auto comm = everyone(world, check);
   if (!comm)

@@ -6,14 +6,14 @@
 namespace tessera::rt::conformance {
 namespace {
 
-/// After a mismatch the members are still in step.
+/// After a mismatch the members still agree on the next operation.
 void stillWorks(Communicator &comm, Check &check) {
   std::vector<float> in(3000, 1), out(3000);
   check.ok(comm.allReduce(in.data(), out.data(), in.size(), plan::F32, plan::SUM), "after an error");
   check.that(out[2999] == float(comm.size()), "wrong result after an error");
 }
 
-/// One rank does something else: an error on all that names both calls.
+/// One rank does something else. All ranks get an error that names both calls.
 void mismatches(World &world, Check &check) {
   auto comm = everyone(world, check);
   if (!comm || comm->size() == 1)
@@ -42,7 +42,7 @@ void mismatches(World &world, Check &check) {
   stillWorks(*comm, check);
 }
 
-/// Bad arguments on one rank: that rank hears what is wrong, the others who it was.
+/// One rank has bad arguments. Its error says what is wrong, and the others' errors name the rank.
 void badArguments(World &world, Check &check) {
   auto comm = everyone(world, check);
   if (!comm)
@@ -72,7 +72,7 @@ void badArguments(World &world, Check &check) {
   expect(exchange({0, {0, {INT64_MAX, 4}, {1, 1}}}), "malformed", "overflowing count");
 }
 
-/// Sends that nobody expects and receives that nobody serves.
+/// A send without a receiver, and a receive without a sender.
 void exchangeMismatches(World &world, Check &check) {
   auto comm = everyone(world, check);
   if (!comm)

@@ -51,7 +51,7 @@ std::string cell(llvm::StringRef text) { // '|' would end the cell
   return result;
 }
 
-/// Every graph operator with its rule: the text of its declaration, or what it comes to in an example.
+/// Every graph operator with its rule: the text of its declaration, or the rule of an example.
 std::string ruleTable(const std::string &examples) {
   mlir::MLIRContext context;
   context.loadDialect<mlir::func::FuncDialect, dist::DistDialect, graph::GraphDialect>();

@@ -23,7 +23,7 @@ size_t countOf(const std::vector<Outcome> &outcomes, Status status);
 /// writes the file.
 bool compareOrUpdate(const std::vector<Outcome> &outcomes, const std::string &file, bool update);
 
-/// The same for a whole file.
+/// Like the function above, for a whole file.
 bool compareOrUpdateFile(const std::string &text, const std::string &file, bool update);
 
 } // namespace tessera::test

@@ -1,4 +1,4 @@
-// Gradients of collectives: of the sum of all ranks' losses, against central differences of it.
+// Gradients of the sum of all ranks' losses through collectives, against central differences of that sum.
 #include "Programs.h"
 
 #include "compiler/autodiff/Gradient.h"
@@ -135,7 +135,7 @@ TEST_CASE("equal extrema on several ranks share the adjoint") {
       f, {{Tensor::of({1, 1}, {3})}, {Tensor::of({1, 1}, {5})}, {Tensor::of({1, 1}, {5})}, {Tensor::of({1, 1}, {1})}},
       perRank);
   REQUIRE(bool(results));
-  // Four ranks read it: four in all, for the two that have it.
+  // Four ranks read the value, so the two ranks that have it get four adjoints in all.
   CHECK((*results)[0][0].data[0] == 0);
   CHECK((*results)[1][0].data[0] == 2);
   CHECK((*results)[2][0].data[0] == 2);

@@ -163,7 +163,7 @@ TEST_CASE("gradients of convolutions") {
            ">, dilations = array<i64: " + dilations + ">, groups = " + std::to_string(groups) + " : i64";
   };
   check(program("conv", {"2x3x5x5xf64", "4x3x3x3xf64"}, "2x4x5x5xf64", attributes("1, 1", "1, 1, 1, 1", "1, 1", 1)));
-  // The stride leaves a remainder that no output reads; unequal pads; dilation.
+  // The stride leaves a remainder that no output reads. Pads are unequal, and the kernel is dilated.
   check(program("conv", {"1x2x6x7xf64", "3x2x3x2xf64"}, "1x3x3x3xf64", attributes("2, 3", "1, 0, 0, 2", "1, 2", 1)));
   check(program("conv", {"1x4x5x5xf64", "6x2x2x2xf64"}, "1x6x2x2xf64", attributes("2, 2", "0, 0, 0, 0", "1, 1", 2)));
   check(program("conv", {"2x2x7xf64", "3x2x3xf64"}, "2x3x4xf64", attributes("2", "1, 1", "1", 1)));
@@ -176,7 +176,7 @@ TEST_CASE("gradients of convolutions") {
   // Terms beyond the border are dropped.
   check(program("conv_input_grad", {"1x2x4x4xf64", "2x1x3x3xf64"}, "1x1x5x8xf64",
                 attributes("2, 2", "1, 1, 0, 0", "1, 1", 1) + sizes + "5, 8>"));
-  // Elements that no term reaches, by more than a stride.
+  // Some elements are farther than a stride from every term.
   check(program("conv_input_grad", {"1x2x3x3xf64", "2x1x2x2xf64"}, "1x1x8x9xf64",
                 attributes("1, 2", "0, 0, 0, 0", "1, 1", 1) + sizes + "8, 9>"));
   check(program("conv_input_grad", {"1x4x3x3xf64", "4x1x2x2xf64"}, "1x2x4x4xf64",
@@ -216,13 +216,13 @@ TEST_CASE("gradients of attention") {
   const std::string causal = ", causal = true, outside = -1.0 : f64";
   for (const std::string &mask : {std::string(), causal, causal + ", start = 2 : i64", causal + ", start = -1 : i64"}) {
     check(program("attention", {"2x2x3x4xf64", "2x2x5x4xf64", "2x2x5x3xf64"}, "2x2x3x3xf64", attributes(mask)));
-    // Grouped queries; rows before heads; no batch.
+    // Queries are grouped, rows stand before heads, and there is no batch.
     check(program("attention", {"2x4x3x4xf64", "2x2x5x4xf64", "2x2x5x3xf64"}, "2x4x3x3xf64", attributes(mask)));
     check(program("attention", {"2x3x4x2xf64", "2x5x2x2xf64", "2x5x2x3xf64"}, "2x3x4x3xf64",
                   attributes(mask + ", rows_first = true")));
     check(program("attention", {"2x3x2xf64", "2x3x2xf64", "2x3x2xf64"}, "2x3x2xf64", attributes(mask)));
   }
-  // The bias is no variable: it comes from integers.
+  // The bias has no gradient, since it comes from integers.
   for (std::string bias : {"2x1x1x5", "3x5", "2x2x3x5", "2x1x1", "5"})
     for (std::string more : {std::string(), causal})
       check("func.func @f(%q: tensor<2x2x3x4xf64>, %k: tensor<2x2x5x4xf64>, %v: tensor<2x2x5x3xf64>, "
@@ -254,7 +254,7 @@ TEST_CASE("several uses and several results add up") {
   })");
 }
 
-TEST_CASE("what has no gradient is an error that names the operator") {
+TEST_CASE("an operator without a gradient is an error that names it") {
   auto errorOf = [](const std::string &text) {
     Program p(text);
     func::FuncOp f = p.func("f");

@@ -1,4 +1,4 @@
-// The oracle itself, on values worked out by hand.
+// The tests' interpreter on values that were worked out by hand.
 #include "Programs.h"
 
 #include <limits>

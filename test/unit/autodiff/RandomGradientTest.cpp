@@ -24,7 +24,7 @@ public:
       s.push_back(pick(1, most));
     return s;
   }
-  /// What broadcasts to `shape`: dimensions made 1, leading ones left out.
+  /// A shape that broadcasts to `shape`: some dimensions are 1, and leading ones are left out.
   SmallVector<int64_t> narrowed(ArrayRef<int64_t> shape) {
     SmallVector<int64_t> s(shape.drop_front(pick(0, int64_t(shape.size()))));
     for (int64_t &extent : s)
@@ -116,7 +116,7 @@ void select(Programs &r, const std::string &) {
         r.type(b) + ">) -> tensor<" + r.type(y) + ">\n return %y : tensor<" + r.type(y) + ">\n}");
 }
 
-/// To float32 and back, with something in between that is no identity.
+/// A conversion to float32 and back, with an operator between that is no identity.
 void cast(Programs &r, const std::string &) {
   std::string wide = "tensor<" + r.type(r.shape(r.pick(0, 3))) + ">", narrow = wide;
   narrow.replace(narrow.find("f64"), 3, "f32");
@@ -155,7 +155,7 @@ void concat(Programs &r, const std::string &op) {
   check(program(op, parts, r.type(y), "dim = " + std::to_string(dim) + " : i64"));
 }
 
-/// Gather and, with the same shapes, its adjoint.
+/// A gather, and its adjoint with the same shapes.
 void gather(Programs &r, const std::string &op) {
   Shape table = r.shape(r.pick(1, 4));
   int64_t rank = int64_t(table.size()), batch = r.pick(0, rank - 1), axis = r.pick(batch, rank - 1);
@@ -276,11 +276,11 @@ void attention(Programs &r, const std::string &op) {
                 "scale = 0.6 : f64, rows_first = " + std::string(rowsFirst ? "true" : "false") + causal));
 }
 
-/// Those with attributes of every dimension are above ("movement").
+/// Operators with attributes of every dimension are in the table above ("movement").
 void elsewhere(Programs &, const std::string &) {}
 
 using Row = void (*)(Programs &, const std::string &);
-/// Those of one operand come from Elementwise.def.
+/// Operators of one operand come from Elementwise.def.
 std::map<std::string, Row> allRows() {
   std::map<std::string, Row> rows = {
       {"cast", cast},

@@ -13,7 +13,7 @@ using namespace tessera::rt::test;
 
 namespace {
 
-/// One kernel, on the reference backend unless told; all operands of one type but the result's.
+/// Runs one kernel, on the reference backend unless another one is named. All operands have one type.
 Values one(const std::string &name, plan::DType in, plan::DType out,
            const std::vector<std::pair<Shape, Values>> &operands, const Shape &result,
            const Attributes &attributes = {}, const std::string &backend = "reference") {
@@ -106,7 +106,7 @@ TEST_CASE("select, comparisons and logic") {
   CHECK(p.run("reference", {{c, {1, 0}}, {a, {5, 6}}, {b, {9}}}, {y})[0] == Values{5, 9});
 }
 
-TEST_CASE("reductions") {
+TEST_CASE("reductions follow their definitions") {
   Values x = {1, 5, 3, 4, 2, 6};
   CHECK(one("reduce_sum", plan::F32, plan::F32, {{{2, 3}, x}}, {2}, {{"dims", Shape{1}}, {"keepdims", int64_t(0)}}) ==
         Values{9, 12});
@@ -202,7 +202,7 @@ TEST_CASE("16-bit operands are computed in F32 and rounded once") {
 }
 
 TEST_CASE("wide products of 16-bit operands hand their sums on in F32") {
-  // 1 + 2^-12 has no 16-bit form. Both in F32 and where F32 means F64.
+  // 1 + 2^-12 has no 16-bit form. The case runs in F32 and with F64 in its place.
   const Attributes wide = {{"wide", int64_t(1)}};
   for (plan::DType type : {plan::BF16, plan::F16}) {
     CHECK(one("matmul", type, plan::F32, {{{1, 2}, {1, 0x1p-6}}, {{2, 1}, {1, 0x1p-6}}}, {1, 1}, wide) ==

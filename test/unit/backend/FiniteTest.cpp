@@ -1,4 +1,4 @@
-// NaNs and infinities are found wherever they are, and nothing else is taken for one.
+// NaNs and infinities are found in every place, and no other number is taken for one.
 #include "runtime/backend/Finite.h"
 #include "runtime/backend/Backend.h"
 #include "test/conformance/backend/PlanBuilder.h"
@@ -67,7 +67,7 @@ TEST_CASE("NaNs and infinities are found in any place, of any type, by any numbe
     }
 }
 
-TEST_CASE("nothing is not finite where there is nothing, or no floating-point number") {
+TEST_CASE("empty tensors and integers hold nothing that is not finite") {
   const std::vector<int32_t> ones(100, -1); // a NaN's bits as F32
   for (plan::DType type : {plan::I8, plan::U8, plan::I32, plan::BOOL})
     CHECK_FALSE(nonFinite(ones.data(), type, 100));
@@ -75,13 +75,13 @@ TEST_CASE("nothing is not finite where there is nothing, or no floating-point nu
   CHECK(nonFinite(ones.data(), plan::F32, 100).nan);
 }
 
-TEST_CASE("the example of the header holds") {
+TEST_CASE("the example in the header is true") {
   const float x[3] = {1, INFINITY, 2};
   const NonFinite found = nonFinite(x, plan::F32, 3);
   CHECK((found.infinity && !found.nan));
 }
 
-TEST_CASE("a kernel tells of what is not finite in what it writes last") {
+TEST_CASE("a kernel tells whether its last result is finite") {
   const int64_t n = 100'003;
   test::PlanBuilder p;
   const uint32_t x = p.buffer(plan::F32, {n}), z = p.buffer(plan::F32, {n}), y = p.buffer(plan::F32, {n}),

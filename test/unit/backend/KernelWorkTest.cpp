@@ -55,7 +55,7 @@ TEST_CASE("a convolution and its gradients have the same products") {
   CHECK(kernel("conv_weight_grad", {x, y}, {w}, weight).flops == flops);
 }
 
-TEST_CASE("what only moves has bytes alone") {
+TEST_CASE("an operator that only moves data has bytes and no operations") {
   const KernelWork work = kernel("transpose", {{2, 3}}, {{3, 2}}, {{"perm", Shape{1, 0}}});
   CHECK(work.bytes == 48);
   CHECK_FALSE(work.flops);

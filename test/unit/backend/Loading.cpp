@@ -1,4 +1,4 @@
-// What a backend refuses, and what it holds.
+// Plans that a backend refuses, and buffers that it holds.
 #include "runtime/backend/Kernel.h"
 #include "test/conformance/backend/PlanBuilder.h"
 

@@ -65,7 +65,7 @@ void set(const Place &p, int64_t value) {
   }
 }
 
-/// Most kernels there are, each on tensors of its own.
+/// A plan with most kernels, each on tensors of its own.
 plan::Plan manyKernels() {
   PlanBuilder p;
   auto f = [&](const Shape &s) { return p.buffer(plan::F32, s); };
@@ -138,7 +138,7 @@ plan::Plan manyKernels() {
 
 } // namespace
 
-TEST_CASE("a plan with one wrong number is refused or runs") {
+TEST_CASE("a plan with one changed number is refused or runs") {
   const plan::Plan good = manyKernels();
   std::mt19937_64 random(7);
   const std::vector<int64_t> values = {-1,

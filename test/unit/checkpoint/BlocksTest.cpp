@@ -69,7 +69,7 @@ TEST_CASE("intersections and copies are those of the indices") {
   }
 }
 
-TEST_CASE("slabs are the block, in order, none too large") {
+TEST_CASE("slabs make up the block in order, and none is too large") {
   std::mt19937 random(2);
   for (int round = 0; round < 300; ++round) {
     Index shape;
@@ -100,11 +100,11 @@ TEST_CASE("a tiling has every element once") {
   CHECK(checkTiling({{{0, 0}, {1, 2}}, {{0, 2}, {1, 1}}, {{1, 0}, {2, 2}}, {{1, 2}, {2, 1}}}, {3, 3}).ok());
   // Every interval is there, but not every combination: a hole and an overlap of the same size.
   CHECK_FALSE(checkTiling({{{0, 0}, {1, 1}}, {{0, 1}, {1, 1}}, {{1, 0}, {1, 1}}, {{1, 0}, {1, 1}}}, {2, 2}).ok());
-  // As many elements as it takes, one of them twice.
+  // The number of elements is right, but one of them is there twice.
   CHECK_FALSE(checkTiling({{{0}, {3}}, {{2}, {1}}}, {4}).ok());
 }
 
-TEST_CASE("hostile blocks are not inside") {
+TEST_CASE("a hostile block does not lie inside a tensor") {
   const int64_t most = std::numeric_limits<int64_t>::max();
   for (const Block &block : std::vector<Block>{
            {{most}, {most}}, {{-1}, {1}}, {{0}, {0}}, {{0}, {-1}}, {{1}, {4}}, {{0, 0}, {1, 1}}, {{}, {}}})

@@ -1,4 +1,4 @@
-// Whatever blocks a checkpoint was written in, every other blocks come out of it.
+// A checkpoint is read in any blocks, whatever blocks it was written in.
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/Folder.h"
 #include "runtime/plan/PlanInfo.h"
@@ -44,7 +44,7 @@ std::vector<float> values(const Block &block) {
   return v;
 }
 
-/// "w" cut n0 x n1 in files of their own, and a scalar; or both whole in one.
+/// "w" in n0 x n1 blocks, each in its own file, and a scalar; or both whole in one file.
 void write(const std::string &folder, int64_t step, int64_t n0, int64_t n1, bool integrated, int64_t keep = 0) {
   Manifest m;
   m.position.step = step;
@@ -61,7 +61,7 @@ void write(const std::string &folder, int64_t step, int64_t n0, int64_t n1, bool
   m.tensors["scalar"] = {TensorRole::State, plan::I64, {}, {}, {{0, {{}, {}}}}};
   Result<std::string> partial = beginCheckpoint(folder, step);
   REQUIRE(partial.ok());
-  // As ranks do it: each with a writer of its own, in any order.
+  // Each rank has its own writer, and they write in any order.
   for (size_t i = blocks.size(); i-- > 0;) {
     CheckpointWriter writer(*partial, m);
     REQUIRE(writer.write("w", blocks[i], values(blocks[i]).data()).ok());
@@ -122,7 +122,7 @@ TEST_CASE("every flipped bit and every missing byte of a file is found where it 
     Result<Checkpoint> found = Checkpoint::open(folder);
     REQUIRE(found.ok());
     CHECK(contains(found->read("w", wholeBlock(kShape), plan::F32, all.data()).message(), "file1: is damaged"));
-    // Who needs the other file only does not read this one.
+    // A reader that needs only the other file does not read this one.
     CHECK(found->read("w", {{0, 0}, {4, 5}}, plan::F32, all.data()).ok());
   }
   std::ofstream(path, std::ios::binary) << whole.substr(0, whole.size() - 1);

@@ -107,7 +107,7 @@ TEST_CASE("exported tensors are read back, in another type if asked for") {
   CHECK_FALSE(exportTensors(f.source, {"nothing"}, f.path + "/y", {}).ok());
 }
 
-TEST_CASE("differences are told by tensor") {
+TEST_CASE("differences are listed by tensor") {
   Fixture f;
   TensorsInMemory other = f.source;
   CHECK(compare(f.source, other)->empty());

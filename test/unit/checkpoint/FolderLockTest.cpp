@@ -24,7 +24,7 @@ struct Scratch {
 
 } // namespace
 
-TEST_CASE("a folder is one run's until that gives it back") {
+TEST_CASE("a folder belongs to one run until the run gives it back") {
   Scratch scratch;
   const std::string folder = scratch.path + "/run";
   {
@@ -60,7 +60,7 @@ TEST_CASE("the lock of a process that was killed is free") {
   close(ends[1]);
 }
 
-TEST_CASE("what cannot be a folder, or cannot have the file, is an error") {
+TEST_CASE("a folder that cannot be made and a file that cannot be written are errors") {
   CHECK(!FolderLock::take("/dev/null", 0));
   CHECK(!FolderLock::take("/proc/self", 0));
 }

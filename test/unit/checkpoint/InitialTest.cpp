@@ -1,4 +1,4 @@
-// Parameters of which a plan has only the rule.
+// Parameters for which the plan has only a rule.
 #include "runtime/checkpoint/InitialTensors.h"
 #include "test/unit/checkpoint/TensorsInMemory.h"
 #include "test/unit/plan/PlanBuilder.h"
@@ -57,7 +57,7 @@ TEST_CASE("a rank makes the block it holds, and every rank the same numbers") {
   CHECK_FALSE(tensors.read("w", wholeBlock({5, 4, 3}), plan::I32, out.data()).ok());
 }
 
-TEST_CASE("rules") {
+TEST_CASE("rules fill tensors as they say") {
   PlanBuilder b(0, 1);
   const std::vector<int64_t> shape = {100000}; // more than is made at a time
   add(b, "normal", shape, plan::Initial::NORMAL, 2, 1);

@@ -27,7 +27,7 @@ Manifest sample() {
   return m;
 }
 
-/// The text after a change, with a checksum that fits: what only a wrong writer or an adversary makes.
+/// The text after a change, with a checksum that fits. Only a wrong writer or an adversary makes it.
 std::string changed(const std::function<void(Json &)> &change) {
   Json json = Json::parse(formatManifest(sample()));
   change(json);
@@ -39,7 +39,7 @@ std::string changed(const std::function<void(Json &)> &change) {
   return json.dump(2);
 }
 
-/// As version 1 had it: every block by itself.
+/// The manifest of version 1, which has every block by itself.
 void asVersion1(Json &json) {
   const Manifest manifest = sample();
   json["version"] = 1;
@@ -60,7 +60,7 @@ std::function<void(Json &)> inVersion1(const std::function<void(Json &)> &change
   };
 }
 
-/// Of transformers on many ranks: every tensor cut by all of them, in one of a few ways.
+/// A manifest as transformers on many ranks have it: all ranks cut every tensor, in one of a few ways.
 Manifest large(int64_t ranks, int tensors) {
   Manifest m = sample();
   m.files.clear();
@@ -125,7 +125,7 @@ TEST_CASE("the manifest of hundreds of ranks fits, and is read in time") {
   CHECK(formatManifest(*again) == *text);
 }
 
-TEST_CASE("a small text does not become more blocks than memory holds") {
+TEST_CASE("a small text cannot ask for more blocks than memory holds") {
   std::string text = changed([](Json &j) {
     j = Json::parse(formatManifest(large(4096, 1)));
     const Json tensor = j["tensors"].begin().value();

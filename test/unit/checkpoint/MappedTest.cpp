@@ -65,7 +65,7 @@ TEST_CASE("mapped tensors are read under the plan's names, transposed where told
   CHECK(head == std::vector<float>{200, 201, 202, 203});
 }
 
-TEST_CASE("entries for nothing, and transposes of what is no matrix, are refused") {
+TEST_CASE("an entry that matches nothing and a transpose of a tensor that is no matrix are refused") {
   const plan::Plan plan = planOf({{"fc.w", {3, 2}}, {"fc.b", {3}}, {"conv.w", {4, 3, 3, 3}}});
   auto error = [&](const std::string &text) { return parse(text).check(plan).message(); };
   CHECK(error(R"({"fc.*": "x.*", "conv.w": null, "*": {"name": "y.*"}})") == "");

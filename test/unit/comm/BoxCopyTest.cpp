@@ -71,7 +71,7 @@ TEST_CASE("boxes are copied in row-major order", "[comm]") {
 TEST_CASE("random boxes of regrouped dimensions", "[comm]") {
   std::mt19937 random(7);
   auto regrouped = [&](int64_t offset) {
-    // Factors of 72 in some grouping, dense from the inside, with gaps.
+    // The factors of 72 in some grouping. The inner dimensions are dense, and the outer ones have gaps.
     std::vector<int64_t> factors = {2, 2, 2, 3, 3};
     std::shuffle(factors.begin(), factors.end(), random);
     Box box;

@@ -24,7 +24,7 @@ bool finite(uint16_t bits, int mantissa) { return (bits & 0x7fff) < (0x7fff >> m
 
 } // namespace
 
-TEST_CASE("16-bit floats: every value there and back, rounding between neighbours", "[comm]") {
+TEST_CASE("16-bit floats: every value survives a conversion, and numbers between neighbours round", "[comm]") {
   struct Format {
     int mantissa, low;
     float (*widen)(uint16_t);
@@ -45,7 +45,7 @@ TEST_CASE("16-bit floats: every value there and back, rounding between neighbour
       REQUIRE(wide == decode(b, f.mantissa, f.low));
       REQUIRE(std::signbit(wide) == (b >> 15 != 0));
       REQUIRE(f.narrow(wide) == b);
-      // Between this value and the next larger magnitude: the tie goes to the even one.
+      // A tie between this value and the next larger magnitude goes to the even one.
       const auto up = uint16_t(b + 1);
       if (!finite(up, f.mantissa))
         continue;

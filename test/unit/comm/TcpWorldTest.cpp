@@ -17,7 +17,7 @@ using namespace tessera::rt;
 
 namespace {
 
-/// A port that is free, and no other test's: the process is in it, and it lies below those that the
+/// A free port that no other test takes: the process number is in it, and it lies below those that the
 /// system gives to connections.
 uint16_t freePort() {
   static uint16_t next = uint16_t(4000 + getpid() % 180 * 32); // half of them are used
@@ -37,7 +37,7 @@ TcpOptions optionsFor(int rank, int ranks, uint16_t port) {
   return options;
 }
 
-/// Starts a world for each of the options, in threads; its status by index.
+/// Starts a world for each of the options, in threads, and returns their statuses.
 std::vector<Status> meetAll(const std::vector<TcpOptions> &options) {
   std::vector<Status> results(options.size());
   std::vector<std::unique_ptr<World>> worlds(options.size());
@@ -75,7 +75,7 @@ std::string awaited(Watch &watch, double seconds) {
 
 } // namespace
 
-TEST_CASE("what another machine calls itself cannot command a terminal", "[tcp]") {
+TEST_CASE("control characters in another machine's name do not reach the terminal", "[tcp]") {
   char field[64];
   setField(field, sizeof field, "knoten-ü");
   CHECK(fieldText(field, sizeof field) == "knoten-ü");
@@ -162,7 +162,7 @@ TEST_CASE("an address of another machine, or one in use, is an error of rank 0")
   CHECK(says(createTcpWorld(optionsFor(0, 2, localPort(*taken))).status(), "in use"));
 }
 
-TEST_CASE("an end that is connected with itself has found nobody, and leaves the port") {
+TEST_CASE("an end that is connected with itself has met nobody, and leaves the port") {
   Socket socket(::socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in own = {};
   own.sin_family = AF_INET;
@@ -186,7 +186,7 @@ TEST_CASE("a name may stand for several addresses, of which rank 0 has one") {
   }
 }
 
-TEST_CASE("strangers who say nothing, or nonsense, do not keep ranks from meeting") {
+TEST_CASE("strangers that send nothing or nonsense do not keep ranks from meeting") {
   const uint16_t port = freePort();
   std::vector<Socket> strangers;
   std::thread noise([&] {
@@ -251,7 +251,7 @@ TEST_CASE("ranks meet beside two thousand connections that say nothing") {
   CHECK(first.ok());
 }
 
-TEST_CASE("the end that accepts tells strangers neither plan nor host, and nothing before they speak") {
+TEST_CASE("the accepting end tells strangers neither plan nor host, and sends nothing before they do") {
   auto [a, b] = connected();
   Hello hello;
   setField(hello.plan, sizeof hello.plan, "0123456789abcdef");
@@ -272,7 +272,7 @@ TEST_CASE("the end that accepts tells strangers neither plan nor host, and nothi
     CHECK(text.find(told) == text.npos);
 }
 
-TEST_CASE("a watch tells a rank that died from one that left, and both from one that is silent") {
+TEST_CASE("a watch tells apart ranks that died, that left and that are silent") {
   const std::vector<TcpPeer> peers = {{0, "a", "", 0}, {1, "b", "", 0}, {2, "b", "", 0}};
   auto sockets = [](Socket one, Socket two) {
     std::vector<Socket> list(3);
@@ -285,7 +285,7 @@ TEST_CASE("a watch tells a rank that died from one that left, and both from one 
     auto [c, d] = connected();
     Watch watch(0, peers, sockets(std::move(a), std::move(c)), 10);
     d = Socket();
-    // Closed, or reset if a sign of life lay there unread.
+    // The connection is closed, or reset if a sign of life was not read.
     CHECK(awaited(watch, 5).find("rank 2 (on b) has died: its connection ") == 0);
   }
   SECTION("left") {

@@ -44,7 +44,7 @@ TEST_CASE("an abort at any moment reaches every rank, and nobody reads freed mem
       for (int i = 0;; ++i) {
         if (rank == round % n && i == round / 4)
           world->abort("round " + std::to_string(round));
-        // Fresh memory every time: what a peer read after this rank left would be freed.
+        // The memory is new every time. A peer that read it after this rank left would read freed memory.
         std::vector<float> in(i % 2 ? 3000 : 10, 1.0f), out(in.size());
         const Status status = (*comm)->allReduce(in.data(), out.data(), in.size(), plan::F32, plan::SUM);
         if (!status) {

@@ -13,7 +13,7 @@ using Catch::Contains;
 
 namespace {
 
-/// Smooth, so that a JPEG keeps it within a few levels.
+/// A smooth picture, which a JPEG keeps within a few levels.
 int smooth(int y, int x, int c) { return 40 + (c == 0 ? y : c == 1 ? x : (x + y) / 2); }
 
 std::string errorOf(const std::string &file) {
@@ -54,7 +54,7 @@ void checkBox(const std::string &file, const PixelBox &box, int reduction, const
 
 } // namespace
 
-TEST_CASE("JPEG boxes at every reduction", "[data][image]") {
+TEST_CASE("boxes of a JPEG file are read at every reduction", "[data][image]") {
   for (bool progressive : {false, true}) {
     const std::string file = jpegFile(160, 120, 3, smooth, progressive);
     for (const PixelBox &box :
@@ -65,7 +65,7 @@ TEST_CASE("JPEG boxes at every reduction", "[data][image]") {
   checkBox(
       jpegFile(64, 48, 1, [](int y, int x, int) { return x + y; }), {5, 6, 20, 20}, 1,
       [](int y, int x, int) { return x + y; }, 3);
-  // Inks: 255 is none. Red without cyan, no black.
+  // The channels are inks, and 255 means no ink. Red has no cyan and no black.
   checkBox(
       jpegFile(32, 32, 4, [](int, int, int c) { return c == 1   ? 100
                                                        : c == 3 ? 200
@@ -73,7 +73,7 @@ TEST_CASE("JPEG boxes at every reduction", "[data][image]") {
       [](int, int, int c) { return c == 1 ? 78 : 200; }, 3);
 }
 
-TEST_CASE("PNG files of every kind", "[data][image]") {
+TEST_CASE("PNG files of every kind are read", "[data][image]") {
   const PixelBox box{3, 7, 20, 15};
   for (bool interlaced : {false, true}) {
     checkBox(pngFile(40, 30, PNG_COLOR_TYPE_RGB, 8, smooth, interlaced), box, 1, smooth, 0);

@@ -103,7 +103,7 @@ TEST_CASE("image batches are the same on any mesh, with any threads, and resumed
   REQUIRE(resumed->seek(5).ok());
   for (int i = 5; i < 8; ++i)
     CHECK(nextBatch(*resumed, requests(4)) == seen[i]);
-  // As stored, every image has its class.
+  // In the stored order every image has its class.
   options.train = false;
   auto stored = openOrFail(spec, requests(6), options);
   for (int64_t c = 0; c < 3; ++c)

@@ -59,7 +59,7 @@ TEST_CASE("npy files come back as they were written", "[data]") {
     }
 }
 
-TEST_CASE("what NumPy writes is read, byte for byte", "[data]") {
+TEST_CASE("files that NumPy wrote are read byte for byte", "[data]") {
   // numpy.save of array([[1, 2, 3], [4, 5, 6]], dtype=int32), NumPy 1.24
   std::string bytes("\x93NUMPY\x01\x00v\x00", 10);
   std::string text = "{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }";
@@ -76,7 +76,7 @@ TEST_CASE("what NumPy writes is read, byte for byte", "[data]") {
   CHECK(std::string(std::istreambuf_iterator<char>(a), {}) == std::string(std::istreambuf_iterator<char>(b), {}));
 }
 
-TEST_CASE("versions 2 and 3, and unusual but valid headers", "[data]") {
+TEST_CASE("versions 2 and 3 and unusual but valid headers are read", "[data]") {
   TemporaryDirectory dir;
   const std::string path = dir / "v.npy", data = "abcdefgh";
   for (const std::string text : {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n",
@@ -178,7 +178,7 @@ TEST_CASE("bad npy files give one clear error", "[data]") {
   CHECK_THAT(errorOf(path), Contains("not a regular file"));
 }
 
-TEST_CASE("mutated npy headers never harm", "[data]") {
+TEST_CASE("a mutated npy header is read or is one error", "[data]") {
   const std::string good = formatNpyHeader(plan::F32, {3, 17, 2}) + std::string(3 * 17 * 2 * 4, '\7');
   int accepted = 0;
   for (uint64_t round = 0; round < 20000; ++round) {

@@ -24,7 +24,7 @@ TEST_CASE("a permutation hits every number once", "[data]") {
   }
 }
 
-TEST_CASE("permutations mix, and differ by key", "[data]") {
+TEST_CASE("permutations mix their numbers and differ by key", "[data]") {
   const int64_t n = 10000;
   const Permutation a(n, 1), b(n, 2);
   int64_t same = 0, fixed = 0;

@@ -89,7 +89,7 @@ TEST_CASE("a shuffled npy epoch is a permutation, inputs and targets stay togeth
   }
   CHECK(epochs[0] != epochs[1]);
   CHECK(epochs[1] != epochs[2]);
-  // The same seed gives the same order, another one another.
+  // The same seed gives the same order, and another seed another order.
   auto again = openOrFail(spec(dir) + ",shuffle=1,seed=5", want);
   CHECK(labels(nextBatch(*again, want)) == std::vector<int64_t>(epochs[0].begin(), epochs[0].begin() + 4));
   DataOptions options;
@@ -206,7 +206,7 @@ TEST_CASE("npy files that do not fit are refused with what was expected and foun
   CHECK_THAT(openError("npy:" + dir / "x.npy" + ",crop=1", {requests(2)[0]}), Contains("crop"));
 }
 
-TEST_CASE("requests that make no sense are refused", "[data]") {
+TEST_CASE("impossible requests are refused", "[data]") {
   auto error = [](BatchRequest request) { return openError("synthetic", {std::move(request)}); };
   CHECK_THAT(openError("synthetic", {}), Contains("neither inputs nor a target"));
   CHECK_THAT(error({{}, {}, {}, plan::F32, false}), Contains("no batch dimension"));

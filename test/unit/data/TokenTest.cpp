@@ -26,7 +26,7 @@ std::vector<int64_t> counting(int64_t count, int64_t first = 0) {
   return values;
 }
 
-/// What numpy.save writes, of a type that plans do not have.
+/// A file as numpy.save writes it, of a type that plans do not have.
 std::string npy(const std::string &type, const std::string &shape, const std::string &data) {
   std::string text = "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
   text.resize(117, ' ');
@@ -85,7 +85,7 @@ TEST_CASE("every kind of token file gives the same stream, cut anywhere", "[data
   writeBytes(dir / "u4.npy", npy("<u4", "(120,)", littleEndian<uint32_t>(all)));
   writeBytes(dir / "i8.npy", npy("<i8", "(120,)", littleEndian<int64_t>(all)));
   writeBytes(dir / "u1.npy", npy("|u1", "(120,)", littleEndian<uint8_t>(all)));
-  // Three pieces of other widths, one of them empty: windows run across.
+  // Windows run across three pieces of other widths, one of which is empty.
   writeBytes(dir / "p0.bin", littleEndian<uint16_t>(counting(37)));
   writeBytes(dir / "p1.bin", "");
   writeBytes(dir / "p2.npy", npy("<i4", "(83,)", littleEndian<int32_t>(counting(83, 37))));

@@ -18,7 +18,7 @@ namespace {
 
 const Layout of16 = {{{1, 16}}};
 
-/// A network in pieces; `filters` of the second convolution.
+/// A network in pieces. The second convolution has `filters` filters.
 struct Pieces {
   PlanBuilder p;
   std::map<uint32_t, Values> inputs;
@@ -48,14 +48,14 @@ struct Pieces {
 const Attributes same3 = {
     {"strides", Shape{1, 1}}, {"pads", Shape(4, 1)}, {"dilations", Shape{1, 1}}, {"groups", int64_t(1)}};
 
-/// What may be rounded to TF32 is computed with in F32 by the emulator.
+/// The emulator computes in F32 where a device may round to TF32.
 LoadOptions optionsFor(plan::DType type) {
   LoadOptions options;
   options.device.tf32 = type == plan::F32;
   return options;
 }
 
-/// Against the reference backend on the same plan; 16 bits round to 2^-8.
+/// Compares with the reference backend on the same plan. 16 bits round to 2^-8.
 void compare(const Pieces &n, plan::DType type) {
   const std::vector<Values> found = n.p.run("cuda", n.inputs, n.outputs, optionsFor(type)),
                             expected = n.p.run("reference", n.inputs, n.outputs);
@@ -96,7 +96,7 @@ TEST_CASE("convolutions and the loops around them, channels last") {
       const uint32_t dx = n.kernel("conv_input_grad", {u, v}, type, s, inputGrad);
       const uint32_t dv = n.kernel("conv_weight_grad", {scaled, u}, type, {filters, 16, 3, 3}, weightGrad);
       const uint32_t master = n.kernel("cast", {dv}, plan::F32, {filters, 16, 3, 3});
-      // Windows that overlap; the last of the gradients has a size of its own.
+      // Windows overlap, and the last of the gradients has its own size.
       Attributes pool = {{"kernel", Shape{3, 2}}, {"strides", Shape{2, 2}}, {"pads", Shape{1, 0, 0, 1}}};
       n.kernel("avg_pool", {dx}, type, {2, 16, 3, 3}, pool);
       Attributes average = pool;
@@ -127,7 +127,7 @@ TEST_CASE("convolutions and the loops around them, channels last") {
     }
 }
 
-TEST_CASE("what the host feeds, what has views and what is sent in parts stay plain") {
+TEST_CASE("tensors that the host feeds, that have views or that are sent in parts stay plain") {
   PlanBuilder p;
   const Shape s = {2, 8, 6, 6}, ws = {8, 8, 3, 3};
   const uint32_t x = p.buffer(plan::BF16, s), w = p.buffer(plan::BF16, ws), y = p.buffer(plan::BF16, s),
@@ -169,7 +169,7 @@ TEST_CASE("what the host feeds, what has views and what is sent in parts stay pl
   CHECK(layout(whole).plain());
 }
 
-TEST_CASE("what lies plain beside a convolution is copied, not what lies channels last") {
+TEST_CASE("a plain tensor beside a convolution is copied, and one with its channels last is not") {
   for (plan::DType type : {plan::BF16, plan::F32}) {
     Pieces n;
     const Shape s = {2, 16, 6, 5};
@@ -182,13 +182,13 @@ TEST_CASE("what lies plain beside a convolution is copied, not what lies channel
     input->set_buffer(x);
     const uint32_t y = n.kernel("conv", {x, w}, type, s, same3);
     n.kernel("conv_weight_grad", {x, y}, type, {16, 4, 3, 3}, weightGrad);
-    // With a view of another shape.
+    // The buffer has a view of another shape.
     const uint32_t dx = n.kernel("conv_input_grad", {y, w}, type, {2, 4, 6, 5}, inputGrad);
     n.p.alias(dx, {2, 120});
-    // The emulator refuses this one: everything is copied to lie plain.
+    // The emulator refuses this convolution, so everything is copied to lie plain.
     const uint32_t refused = n.input(type, {15, 4, 3, 3});
     const uint32_t z = n.kernel("conv", {x, refused}, type, {2, 15, 6, 5}, same3);
-    // One point lies plain.
+    // A tensor of one point lies plain.
     n.kernel("avg_pool", {y}, type, {2, 16, 1, 1},
              {{"kernel", Shape{6, 5}}, {"strides", Shape{1, 1}}, {"pads", Shape(4, 0)}});
     n.kernel("avg_pool_grad", {n.outputs.back()}, type, s,

@@ -161,7 +161,7 @@ Status recorded(Rank &r, Communicator &group, const std::vector<int> &list, int 
   return Status();
 }
 
-/// `registered`: in memory that the communicators know.
+/// With `registered` they use memory that the communicators know.
 Status everything(bool registered) {
   Result<std::shared_ptr<DeviceModule>> module = DeviceModule::load();
   if (!module)

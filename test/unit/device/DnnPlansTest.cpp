@@ -119,10 +119,10 @@ TEST_CASE("a described device gets plans for the convolutions of a residual netw
             continue;
           CHECK_FALSE(has(plan, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
           CHECK_FALSE(has(plan, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION));
-          // 16 bits and TF32 are for tensor cores, F32 stays F32.
+          // Tensor cores take 16 bits and TF32. F32 stays F32.
           CHECK(has(plan, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) == tensorCores);
           CHECK(plan.workspace <= size_t(1) << 30);
-          // The same again.
+          // A second plan is equal to the first one.
           DnnPlan again;
           REQUIRE(planConv(t.target, c, again, &m) == TESSERA_OK);
           CHECK(again.engine == plan.engine);
@@ -222,7 +222,7 @@ TEST_CASE("a described device gets plans for pooling") {
   }
 }
 
-TEST_CASE("what cuDNN cannot do is refused, not failed") {
+TEST_CASE("a convolution that cuDNN cannot plan is unsupported") {
   Target t(deviceJson(90, 132, 232448, "NVIDIA H200"));
   TesseraConv c = square(0, TESSERA_F32, 64, 64, 28, 3, 1);
   c.out[2] = 5; // not what the sizes give
@@ -232,7 +232,7 @@ TEST_CASE("what cuDNN cannot do is refused, not failed") {
   CHECK(std::string(m.text).find("cuDNN") == 0);
 }
 
-TEST_CASE("which engines are allowed") {
+TEST_CASE("only allowed engines are taken") {
   DnnLimits exact, fast;
   exact.tensorCores = false;
   CHECK(allowedNotes({}, exact));

@@ -85,7 +85,7 @@ Status prepared(const char *fail, bool agree = true) {
       return device.status();
     std::unique_ptr<World> gpus = createNcclWorld(world, *device, 20);
     Floats arena(*device, 64);
-    // Twice the same group: they share NCCL's.
+    // The same group twice shares one group of NCCL.
     Result<std::unique_ptr<Communicator>> group = gpus->group({0, 1}), twin = gpus->group({0, 1});
     if (!group || !twin)
       return Status::error(group.status().message() + twin.status().message());
@@ -96,7 +96,7 @@ Status prepared(const char *fail, bool agree = true) {
     for (int i = 0; i < 8; ++i)
       x[i] = float(me + i);
     TESSERA_RETURN_IF_ERROR((*group)->allReduce(x, y, 8, plan::F32, plan::SUM));
-    // Through scratch memory on both sides, and straight into the arena.
+    // One exchange passes through scratch memory on both sides, and one goes straight into the arena.
     TESSERA_RETURN_IF_ERROR((*twin)->allGather(x, arena.data() + 32, 2, 4, plan::F32));
     TESSERA_RETURN_IF_ERROR((*group)->exchange(x, {{1 - me, {0, {2, 2}, {4, 1}}}}, arena.data() + 48,
                                                {{1 - me, {0, {4}, {1}}}}, plan::F32));
@@ -119,7 +119,7 @@ TEST_CASE("memory is registered by all members or by none, and given back") {
   CHECK(prepared(nullptr).message() == "");
   CHECK(prepared("register:1").message() == "");
   CHECK(prepared("register:0").message() == "");
-  // What the executor makes sure of: equal offsets.
+  // The executor makes sure that offsets are equal.
   CHECK_THAT(prepared(nullptr, false).message(), Contains("do not use registered memory alike"));
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("an exchange concerns only those who send or receive") {
         x.data()[i] = float(10 * me + i + round);
         y.data()[i] = 0;
       }
-      // From the first to the last, two messages; the one between them has none.
+      // The first rank sends two messages to the last one. The rank between them has none.
       std::vector<Transfer> sends, receives;
       if (me == 0)
         sends = {{2, {0, {3}, {1}}}, {2, {4, {2}, {1}}}};

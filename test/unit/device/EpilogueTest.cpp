@@ -11,7 +11,7 @@ using Catch::Contains;
 
 namespace {
 
-/// relu(x w + bias) as a product and a loop; what runs them, and what they give when run as a whole and apart.
+/// relu(x w + bias) as a product and a loop: the kernels that run them, and the results as a whole and apart.
 struct Done {
   std::vector<std::string> steps;
   Values product, result, productApart, resultApart;
@@ -71,7 +71,7 @@ TEST_CASE("single steps have their own results, for whoever looks at them") {
   CHECK(d.product != d.productApart); // never stored
 }
 
-TEST_CASE("not where somebody else reads the product, or its operands are gone") {
+TEST_CASE("a product stays apart if another step reads it, or if its operands are gone") {
   for (bool elsewhere : {true, false}) {
     const Done d = done(elsewhere, !elsewhere);
     for (const std::string &step : d.steps)
@@ -81,7 +81,7 @@ TEST_CASE("not where somebody else reads the product, or its operands are gone")
   }
 }
 
-TEST_CASE("where NaN is looked for, no library's function turns it into a number") {
+TEST_CASE("where NaN is looked for, no library function hides it") {
   LoadOptions options;
   options.device.keepNan = true;
   const Done d = done(false, false, options, std::nan(""));

@@ -1,4 +1,4 @@
-// What a program leaves in parameters and states is looked at on the device: any type, any place, whoever wrote it.
+// The device looks for numbers that are not finite in parameters and states: in any type and place, whoever wrote them.
 #include "runtime/backend/Finite.h"
 #include "test/conformance/backend/PlanBuilder.h"
 
@@ -39,7 +39,7 @@ struct Watched {
   bool watch(uint32_t program, uint32_t buffer, const std::shared_ptr<std::atomic<bool>> &by) {
     return loaded->capabilities().finite->watch(program, buffer, by);
   }
-  /// The program as a whole, or its steps for themselves.
+  /// Runs the program as a whole, or its steps one by one.
   bool run(bool apart) {
     if (apart) {
       REQUIRE(loaded->launch(0, 0).ok());
@@ -87,14 +87,14 @@ TEST_CASE("a device finds what is not finite in any place of any type") {
         }
       w.write(state, values);
       CHECK_FALSE(w.run(apart));
-      // What the program itself writes.
+      // The program itself writes the number.
       w.write(x, {1, 2, kInfinity, 4});
       CHECK(w.run(apart));
     }
   }
 }
 
-TEST_CASE("the patterns of 16 bits: the device says what the host says of every one") {
+TEST_CASE("the device and the host agree on every pattern of 16 bits") {
   for (plan::DType type : {plan::F16, plan::BF16}) {
     Watched w;
     const uint32_t x = w.p.buffer(plan::F32, {4}), y = w.p.buffer(plan::F32, {4}), state = w.bound(type, 4);
@@ -117,7 +117,7 @@ TEST_CASE("the patterns of 16 bits: the device says what the host says of every 
   }
 }
 
-TEST_CASE("what does not stay, and what somebody else watches, is not watched") {
+TEST_CASE("a value that does not stay, and one that is watched already, cannot be watched") {
   Watched w;
   const uint32_t x = w.bound(plan::F32, 4, plan::INPUT), y = w.p.buffer(plan::F32, {4}),
                  counter = w.bound(plan::I64, 1, plan::STATE), parameter = w.bound(plan::F32, 4);
@@ -127,7 +127,7 @@ TEST_CASE("what does not stay, and what somebody else watches, is not watched") 
   CHECK_FALSE(w.watch(0, y, w.found));
   CHECK_FALSE(w.watch(1, parameter, w.found));
   CHECK_FALSE(w.watch(0, 99, w.found));
-  // A number that is no floating-point one is always finite.
+  // An integer is always finite.
   CHECK(w.watch(0, counter, w.found));
   const int64_t ones = -1;
   REQUIRE(w.loaded->upload(counter, &ones).ok());
@@ -135,7 +135,7 @@ TEST_CASE("what does not stay, and what somebody else watches, is not watched") 
   CHECK_FALSE(w.run(false));
   auto other = std::make_shared<std::atomic<bool>>(false);
   CHECK_FALSE(w.watch(0, parameter, other));
-  // Watched later, when programs have run.
+  // The parameter is watched later, when programs have run.
   w.write(parameter, {1, 2, 3, NAN});
   CHECK_FALSE(w.run(false));
   CHECK(w.watch(0, parameter, w.found));

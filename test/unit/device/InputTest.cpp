@@ -1,4 +1,4 @@
-// Input on its way while programs run: what a program sees is the batch that was received last, in whatever order the
+// Input is sent while programs run. A program sees the batch that was received last, in whatever order the
 // streams get on.
 #include "runtime/backend/cuda/CudaBackend.h"
 #include "runtime/executor/Executor.h"
@@ -42,7 +42,7 @@ std::vector<float> sums(int batches, bool wait, bool graphs, std::vector<std::st
   std::vector<float> host(kElements, 0);
   need((*loaded)->upload(sum, host.data()));
   for (int b = 1; b <= batches; ++b) {
-    // What Feed does: the next batch is written and sent while the program of this one is under way.
+    // As Feed does it, the next batch is written and sent while the program of this one runs.
     Result<void *> place = (*path)->host(0, b % 2);
     if (!need(place.status()))
       break;

@@ -1,4 +1,4 @@
-// Which device a rank takes, and what is said where there is none.
+// The device that a rank takes, and the message where there is none.
 #include "runtime/session/Platform.h"
 #include "runtime/device/Device.h"
 
@@ -16,7 +16,7 @@ TEST_CASE("one device per rank, or shared on demand") {
              Contains("1 CUDA device for 4 ranks") && Contains("--share-devices"));
 }
 
-TEST_CASE("a module that is missing or no module is one sentence") {
+TEST_CASE("a missing module and a file that is no module are one clear error") {
   CHECK_THAT(DeviceModule::load("/nowhere/libtessera_cuda.so").status().message(),
              Contains("no CUDA module at /nowhere") && Contains("--device cpu"));
   CHECK_THAT(DeviceModule::load("/proc/self/exe").status().message(), Contains("/proc/self/exe"));

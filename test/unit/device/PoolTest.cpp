@@ -1,4 +1,4 @@
-// Which pooling goes to the library and which is generated, and what either makes of NaN and infinities. The values of
+// The library computes some poolings, and others are generated. Both treat NaN and infinities alike. The values of
 // random shapes are those of the conformance suite.
 #include "test/conformance/backend/PlanBuilder.h"
 
@@ -37,7 +37,7 @@ struct Windows {
   }
 };
 
-/// What runs it, forward and backward, after their results were held against the reference backend's.
+/// The kernels that run it, forward and backward. Their results were compared with the reference backend's before.
 std::vector<std::string> run(const Windows &w, const std::function<double(int64_t)> &element) {
   PlanBuilder p;
   const uint32_t x = p.buffer(w.type, w.x), y = p.buffer(w.type, w.y()), dy = p.buffer(w.type, w.y()),
@@ -92,7 +92,7 @@ TEST_CASE("means go to the library where its means are the plan's") {
       CHECK_THAT(kernel, Contains("cuDNN"));
 }
 
-TEST_CASE("what the library would do otherwise is generated") {
+TEST_CASE("a reduction that the library computes otherwise is generated") {
   Windows padding, negative, large, wide, maximum, refused;
   padding.pads = {3, 0, 3, 1}; // the first windows and the last hold nothing
   negative.pads = {-1, 0, 1, 1};
@@ -114,7 +114,7 @@ TEST_CASE("NaN and infinities stay in the windows that hold them") {
       w.name = name;
       w.type = type;
       w.x = {1, 4, 16, 6};
-      // Windows with one such number, with several, and with nothing else.
+      // Windows hold one such number, several of them, or only such numbers.
       run(w, [&](int64_t i) {
         const int64_t row = i / 6 % 16, column = i % 6;
         return row < 4    ? -inf

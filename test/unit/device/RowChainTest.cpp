@@ -1,4 +1,4 @@
-// Which steps along the same rows run as one kernel, and that they then give what they give apart.
+// Some steps along the same rows run as one kernel. They give the same results together and apart.
 #include "test/conformance/backend/Loops.h"
 
 #include <catch2/catch.hpp>
@@ -25,7 +25,7 @@ struct Rows {
       values.push_back(double(int(random() % 7) - 3));
     return b;
   }
-  /// A buffer that the outside sees.
+  /// A buffer that is bound to the outside.
   uint32_t output(const Shape &shape, plan::DType type = plan::F32) {
     const uint32_t b = p.buffer(type, shape);
     plan::Binding &binding = *p.plan().add_bindings();
@@ -34,12 +34,13 @@ struct Rows {
     wanted.push_back(b);
     return b;
   }
-  /// The place of `b` where `at` is.
+  /// Puts `b` at the place of `at`.
   void move(uint32_t b, uint32_t at, uint64_t further = 0) {
     p.plan().mutable_buffers(int(b))->set_offset(p.plan().buffers(int(at)).offset() + further);
   }
 
-  /// The step with which each step runs, itself if alone. As a whole the program gives what its steps give one by one.
+  /// The step with which each step runs, itself if alone. As a whole the program gives what its steps give one by
+  /// one.
   std::vector<size_t> places() const {
     std::vector<std::string> steps;
     const std::vector<Values> whole = p.run("cuda", inputs, wanted, {}, &steps),
@@ -82,19 +83,19 @@ struct Centred : Rows {
 
 } // namespace
 
-TEST_CASE("a reduction, what is made of it, and a loop over the rows are one") {
+TEST_CASE("a reduction, the steps that use it and a loop over the rows are one kernel") {
   Centred c;
   c.sums();
   c.halves();
   c.differences();
   CHECK(c.places() == Places{2, 2, 2});
-  // What is read inside alone is not stored.
+  // A value that only the chain reads is not stored.
   c.wanted = {c.sum, c.half};
   const std::vector<Values> whole = c.p.run("cuda", c.inputs, c.wanted);
   CHECK(whole == std::vector<Values>(2, Values(6, 0)));
 }
 
-TEST_CASE("rows need not be one dimension, nor views of one shape") {
+TEST_CASE("rows may be several dimensions and views of other shapes") {
   Centred c({2, 3}, 33);
   const uint32_t flat = c.p.alias(c.sum, {6});
   c.sums();
@@ -112,7 +113,7 @@ TEST_CASE("several dimensions can be a row") {
   CHECK(c.places() == Places{1, 1});
 }
 
-TEST_CASE("a value that somebody else reads is stored") {
+TEST_CASE("a value that another step reads is stored") {
   Centred c;
   c.sums();
   c.halves();
@@ -131,7 +132,7 @@ TEST_CASE("a value that somebody else reads is stored") {
 }
 
 TEST_CASE("a reader between takes the chain apart where it must") {
-  // It reads the sums and makes what the last loop needs.
+  // The step reads the sums and makes the operand of the last loop.
   Centred c;
   c.sums();
   const uint32_t turned = c.p.buffer(plan::F32, {1, 6});
@@ -139,7 +140,7 @@ TEST_CASE("a reader between takes the chain apart where it must") {
   c.p.kernel("reshape", {turned}, {c.half});
   c.differences();
   CHECK(c.places() == Places{0, 1, 2, 3});
-  // It reads them for itself: the chain goes before it.
+  // The step reads the sums for itself, so the chain runs before it.
   Centred d;
   d.sums();
   d.p.kernel("reshape", {d.sum}, {d.output({2, 3})});
@@ -168,8 +169,8 @@ TEST_CASE("an update in place is done by the thread that reads") {
   CHECK(c.places() == Places{2, 2, 2});
 }
 
-TEST_CASE("memory that other rows still read is not written") {
-  // What the second loop writes lies where the first one reads, but further on.
+TEST_CASE("a step does not write memory that other rows still read") {
+  // The second loop writes where the first one reads, but further on.
   for (uint64_t further : {uint64_t(0), uint64_t(192)}) {
     Centred c;
     const uint32_t z = c.input(c.full), room = c.input({80}), scaled = c.p.buffer(plan::F32, c.full);
@@ -238,7 +239,7 @@ TEST_CASE("sums over the rows are made on the way") {
   }
 }
 
-TEST_CASE("so are sums of all that there is, of loops and of what is one number per row") {
+TEST_CASE("sums over everything, of loops and of one number per row are made on the way, too") {
   for (int64_t rows : {6, 700}) {
     Centred c({rows});
     const Shape one = {1, 1};
@@ -283,7 +284,7 @@ TEST_CASE("softmax takes the loops around it along") {
       Loop(c.p, full).in(x).in(mask, {1, 1, 40}).constant(-100).op("select", {1, 0, 2}).out(masked, 3);
       c.p.kernel(name, {masked}, {y}, {{"dim", dim}});
       Loop(c.p, full).in(y).out(half, 0);
-      // And back.
+      // The gradient follows.
       const uint32_t dy = c.input(full), dx = c.output(full), sums = c.output({40});
       c.p.kernel(std::string(name) + "_grad", {dy, y}, {dx}, {{"dim", dim}});
       Loop(c.p, full).in(dx).in(x).op("mul", {0, 1}).out(sums, 2, plan::SUM, {1, 1, 40});
@@ -395,7 +396,7 @@ private:
     uint32_t count = 0;
     const size_t known = values_.size();
     for (int tries = pick({2, 3, 5}); tries > 0 || count == 0; --tries) {
-      // Rather what was made last.
+      // The value that was made last is more likely.
       Value &v = values_[known - 1 - random() % std::min<size_t>(known, pick({3, 8}))];
       if (narrow && v.view[1] != 1)
         continue;
@@ -424,7 +425,8 @@ private:
   }
 
   uint64_t sizeOf(const Value &v) const { return (uint64_t(elementCount(v.view)) * 4 + 63) / 64 * 64; }
-  /// Offsets by chance, where nobody lives at the same time; an elementwise result may take the place of an operand.
+  /// Draws offsets at which no other buffer lives at the same time. An elementwise result may take the place of an
+  /// operand.
   void place() {
     std::vector<uint64_t> offsets;
     uint64_t end = 0;
@@ -459,7 +461,7 @@ private:
 
 } // namespace
 
-TEST_CASE("random loops over rows give together what they give apart") {
+TEST_CASE("random loops over rows give the same together and apart") {
   size_t joined = 0;
   for (unsigned seed = 0; seed < 12; ++seed) {
     RandomRows r(seed);

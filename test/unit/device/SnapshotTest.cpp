@@ -20,7 +20,7 @@ struct Doubling {
   uint32_t y = p.buffer(plan::F32, {kElements}), z = p.buffer(plan::BF16, {3});
   std::unique_ptr<LoadedPlan> loaded;
 
-  /// On a device with so many MiB; 0: with plenty.
+  /// The plan on a device with `mebibytes` of memory; 0: with plenty.
   explicit Doubling(int mebibytes) {
     p.kernel("add", {y, y}, {y});
     if (mebibytes)
@@ -42,7 +42,7 @@ struct Doubling {
     REQUIRE(loaded->upload(z, three).ok());
   }
   void run() { REQUIRE(loaded->capabilities().programs->runProgram(0, {}).ok()); }
-  /// y begins with `first`, before it was doubled so often.
+  /// Whether y is `first`, doubled so many times.
   bool holds(float first, float times, uint16_t last) {
     std::vector<float> values(kElements);
     uint16_t three[3];
@@ -57,7 +57,7 @@ struct Doubling {
 
 } // namespace
 
-TEST_CASE("what is put back is what was taken") {
+TEST_CASE("a copy that is put back is what was taken") {
   Doubling d(0);
   const size_t before = d.loaded->scratchBytes();
   std::unique_ptr<Snapshot> kept = d.loaded->capabilities().snapshots->snapshot({d.y, d.z});

@@ -1,4 +1,4 @@
-// Timers on a device's streams, by themselves and in graphs: what measures how long a rank waited.
+// Timers on a device's streams and in graphs, which measure how long a rank waited.
 #include "runtime/device/Device.h"
 
 #include <catch2/catch.hpp>

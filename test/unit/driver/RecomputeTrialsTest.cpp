@@ -1,4 +1,4 @@
-// What --recompute auto tries, against segments whose sizes are known.
+// The trials of --recompute auto, on segments whose sizes are known.
 #include "compiler/driver/RecomputeTrials.h"
 
 #include "catch2/catch.hpp"
@@ -110,7 +110,7 @@ TEST_CASE("of unequal segments the choice is near the best") {
   CHECK(double(found) <= 1.1 * double(least));
 }
 
-TEST_CASE("what is good enough ends the trials, and an error does") {
+TEST_CASE("the trials end at a result that is good enough and at an error") {
   int tries = 0;
   RecomputeTrials trials{.run = [&](const Recomputed &again) -> llvm::Expected<bool> { return ++tries, true; },
                          .enough = [&]() -> llvm::Expected<bool> { return tries == 2; },

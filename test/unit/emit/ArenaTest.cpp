@@ -34,7 +34,7 @@ TEST_CASE("blocks that live at once never overlap and the bound holds") {
   }
 }
 
-TEST_CASE("memory is used again") {
+TEST_CASE("a freed place in memory is used again") {
   ArenaLayout layout = layOut({{100, 0, 1}, {100, 2, 3}, {50, 0, 3}});
   CHECK(layout.offsets == std::vector<uint64_t>{64, 64, 0});
   CHECK(layout.bytes == 164);

@@ -1,4 +1,4 @@
-// What emission decides: where updates are written, what shares memory, what is stored; and that the plan
+// Emission decides where updates are written, which tensors share memory and what is stored. The plan
 // then computes the program. Programs are local ones, as text.
 #include "compiler/emit/PlanWriter.h"
 #include "compiler/emit/Plans.h"
@@ -246,7 +246,7 @@ TEST_CASE("ranks have their own boxes, groups and bounds") {
   }
 }
 
-TEST_CASE("the limit of an input's values stands in the plan") {
+TEST_CASE("the plan has the limit of an input's values") {
   Module module(R"(
     func.func @infer(%ids: tensor<4xi64> {graph.role = "input", graph.name = "ids", graph.id_limit = 300 : i64},
                      %x: tensor<4xi64> {graph.role = "input", graph.name = "x"})
@@ -259,7 +259,7 @@ TEST_CASE("the limit of an input's values stands in the plan") {
   CHECK(binding(plan, plan::INPUT, "x").id_limit() == 0);
 }
 
-TEST_CASE("the name under which a state is logged stands in the plan") {
+TEST_CASE("the plan has the name under which a state is logged") {
   Module module(R"(
     func.func @train(%scale: tensor<f32> {graph.role = "state", graph.name = "s/scale", graph.log_as = "scale", graph.update = 0 : i64},
                      %good: tensor<f32> {graph.role = "state", graph.name = "s/good", graph.update = 1 : i64})
@@ -298,7 +298,7 @@ TEST_CASE("a step says whether it makes infinities of finite operands") {
   CHECK(found == std::vector<bool>{true, false, true, true, false}); // the mask, exp, the halo, a pad and another
 }
 
-TEST_CASE("what cannot be emitted is said in a sentence") {
+TEST_CASE("an operator that cannot be emitted is one clear error") {
   Module twice(R"(
     module attributes {dist.mesh = #dist.mesh<"data=2">} {
       func.func @train(%w: tensor<4xf32> {graph.role = "parameter", graph.name = "w", dist.sharding = #dist.sharding<"[-]">})

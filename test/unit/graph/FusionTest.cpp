@@ -1,4 +1,4 @@
-// What shares a loop, what that keeps out of memory, and in which order the rest runs: of plain data.
+// Loops of fused steps, the values that stay in them, and the order of execution, on plain data.
 #include "dialects/graph/Fusion.h"
 
 #include "dialects/dist/DistDialect.h"
@@ -18,7 +18,7 @@ using namespace tessera;
 using graph::DataFlow;
 using graph::LoopPart;
 
-TEST_CASE("what has a part in a loop") {
+TEST_CASE("a loop takes points, reductions and free operators") {
   MLIRContext context;
   context.loadDialect<func::FuncDialect, graph::GraphDialect, dist::DistDialect>();
   context.allowUnregisteredDialects(); // test.low, test.high
@@ -68,7 +68,7 @@ TEST_CASE("a chain of points and the reduction at its end are one loop, and the 
   CHECK(looped.inMemory == std::vector<bool>{true, false, false, true});
 }
 
-TEST_CASE("a step of another kind, and what is reduced, end a loop") {
+TEST_CASE("a loop ends at a step of another kind and at a reduced value") {
   Steps p;
   int x = p.value(8);
   int a = p.step(LoopPart::Points, {x}), moved = p.step(LoopPart::None, {a});
@@ -82,7 +82,7 @@ TEST_CASE("a step of another kind, and what is reduced, end a loop") {
   CHECK(looped.flow.steps[3].reads == llvm::SmallVector<int, 4>{moved, sum});
 }
 
-TEST_CASE("what is free stands where something besides loops reads it") {
+TEST_CASE("a free operator is computed by itself where something besides loops reads it") {
   Steps p;
   int x = p.value(1);
   int spread = p.step(LoopPart::Free, {x}), b = p.step(LoopPart::None, {spread});
@@ -92,7 +92,7 @@ TEST_CASE("what is free stands where something besides loops reads it") {
   CHECK(looped.inMemory[spread]);
 }
 
-TEST_CASE("operators that a third one lies between share no loop") {
+TEST_CASE("two operators share no loop if a third one must run between them") {
   Steps p;
   int x = p.value(8);
   int a = p.step(LoopPart::Points, {x}), other = p.step(LoopPart::None, {a}), b = p.step(LoopPart::Points, {a, other});
@@ -100,8 +100,8 @@ TEST_CASE("operators that a third one lies between share no loop") {
   CHECK(graph::formLoops(p.flow) == std::vector<int>{0, 1, 2});
 }
 
-TEST_CASE("a sum does not wait for a far one that it is added to, with all that it reads") {
-  // Two gradients, much else, a third one: as sums over micro-batches.
+TEST_CASE("a sum does not join the loop of a far sum, which would keep its operands alive") {
+  // Two gradients, many other steps and a third gradient, as sums over micro-batches have them.
   auto loops = [](bool sumOfTwo) {
     Steps p;
     int x = p.value(8);
@@ -120,7 +120,7 @@ TEST_CASE("a sum does not wait for a far one that it is added to, with all that 
   CHECK(loops(false)); // it holds no more by waiting
 }
 
-TEST_CASE("what frees memory runs as soon as it can, and lives and peak follow from the order") {
+TEST_CASE("an operator that frees memory runs as soon as it can, and lives and peak follow from the order") {
   Steps p;
   int x = p.value(4), w = p.value(8, true), v = p.value(8, true);
   int dw = p.step(LoopPart::None, {x}), dv = p.step(LoopPart::None, {x});

@@ -52,7 +52,7 @@ TEST_CASE("rules of attention") {
                "tensor<2x8x5x6xf32>, tensor<2x8x5x3xf32>, tensor<2x1x1x5xf32>) -> "
                "tensor<2x8x4x3xf32>") == "b0 h m d, b0 h n d, b0 h n e, b0 1 1 n -> b0 h m e | whole d | whole n "
                                          "{b0=2, h=8, m=4, d=6, n=5, e=3}");
-  // Grouped queries, rows before heads.
+  // Queries are grouped, and rows stand before heads.
   CHECK(ruleOf("%y: tensor<4x8x3xf32>, %q: tensor<4x8x6xf32>, %k: tensor<5x2x6xf32>, %v: "
                "tensor<5x2x3xf32>, %b: tensor<8x4x1xf32>",
                "graph.attention_grad %y, %q, %k, %v, %b {scale = 1.0 : f64, rows_first = true} : "
@@ -102,7 +102,7 @@ TEST_CASE("gather sums over the vocabulary, its adjoint over the indices") {
         "i0 i1, i0 i1 c0 -> v c0 | sum i0 | sum i1 {v=100, i0=4, i1=8, c0=16}");
 }
 
-TEST_CASE("elementwise, reductions and constants") {
+TEST_CASE("rules of elementwise operators, reductions and constants") {
   CHECK(ruleOf("%a: tensor<4x6xf32>, %b: tensor<6xf32>",
                "graph.add %a, %b : (tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>") ==
         "b0 b1, b1 -> b0 b1 {b0=4, b1=6}");

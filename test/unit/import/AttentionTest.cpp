@@ -1,4 +1,4 @@
-// What Attention, RotaryEmbedding and their kin of opset 23 and later become, as printed IR.
+// Attention, RotaryEmbedding and related operators of opset 23 and later, as printed IR.
 #include "ModelBuilder.h"
 
 #include "catch2/catch.hpp"
@@ -21,7 +21,7 @@ ModelBuilder attention(int64_t groups, int64_t keys, const std::vector<std::stri
 
 } // namespace
 
-TEST_CASE("a causal Attention has a triangle and nothing else", "[import]") {
+TEST_CASE("a causal Attention has the triangle as its only mask", "[import]") {
   std::string text = attention(4, 3).attr("is_causal", 1).print();
   CHECK_THAT(text, Contains("graph.select") && Contains("graph.softmax") && Contains("graph.name = \"attn\""));
   CHECK_THAT(text, Contains("dense<[[true, false, false], [true, true, false], [true, true, true]]>"));

@@ -20,7 +20,7 @@ ModelBuilder good() {
 
 } // namespace
 
-TEST_CASE("files that do not parse", "[import]") {
+TEST_CASE("a file that does not parse is one error", "[import]") {
   std::string bytes = good().bytes();
   REQUIRE(errorOf(bytes) == "no error");
   CHECK_THAT(errorOf(""), Contains("the model is empty"));
@@ -36,7 +36,7 @@ TEST_CASE("files that do not parse", "[import]") {
   CHECK_THAT(llvm::toString(missing.takeError()), Contains("cannot read the model 'does/not/exist.onnx'"));
 }
 
-TEST_CASE("graphs that are not graphs", "[import]") {
+TEST_CASE("a malformed graph is one error", "[import]") {
   CHECK_THAT(ModelBuilder()
                  .input("x", {2})
                  .node("Add", {"x", "b"}, {"a"}, "first")
@@ -67,7 +67,7 @@ TEST_CASE("graphs that are not graphs", "[import]") {
              Contains("graph.relu"));
 }
 
-TEST_CASE("tensors that contradict themselves", "[import]") {
+TEST_CASE("a tensor that contradicts itself is one error", "[import]") {
   ModelBuilder model = good();
   model.graph().mutable_initializer(0)->set_dims(0, 4);
   CHECK_THAT(model.print(), Contains("tensor 'w': its shape 4x4 of f32 needs 64 bytes, but it has 48"));
@@ -85,7 +85,7 @@ TEST_CASE("tensors that contradict themselves", "[import]") {
   CHECK_THAT(model.print(), Contains("not valid UTF-8"));
 }
 
-TEST_CASE("shapes that are too large", "[import]") {
+TEST_CASE("a shape that is too large is one error", "[import]") {
   CHECK_THAT(
       ModelBuilder().input("x", {int64_t(1) << 40, int64_t(1) << 40}).node("Relu", {"x"}, {"y"}).output("y").print(),
       Contains("the input 'x'") && Contains("too large"));
@@ -137,7 +137,7 @@ TEST_CASE("numbers that are too large are not called negative", "[import]") {
   CHECK_THAT(range(4, 0), Contains("the delta is 0"));
 }
 
-TEST_CASE("an index that is out of range is told as the file has it", "[import]") {
+TEST_CASE("an error shows an index that is out of range as the file has it", "[import]") {
   for (const char *op : {"Gather", "GatherElements"})
     for (const int64_t index : {INT64_MIN, int64_t(-4), int64_t(3)})
       CHECK_THAT(ModelBuilder().input("x", {3}).ints("i", {index}).node(op, {"x", "i"}, {"y"}).output("y").print(),
@@ -146,7 +146,7 @@ TEST_CASE("an index that is out of range is told as the file has it", "[import]"
              !Contains("error"));
 }
 
-TEST_CASE("a shape that no division gives is told so", "[import]") {
+TEST_CASE("a reshape with a size that no division gives is one error", "[import]") {
   for (const std::string op : {"Div", "Mod"}) {
     ModelBuilder model;
     model.input("x", {4}).ints("a", {4}).ints("zero", {0});

@@ -67,7 +67,7 @@ const Network networks[] = {
 
 } // namespace
 
-TEST_CASE("networks exported without weights", "[import]") {
+TEST_CASE("a network exported without weights is read", "[import]") {
   const Network &network = GENERATE(from_range(std::begin(networks), std::end(networks)));
   INFO(network.file);
   mlir::MLIRContext context;

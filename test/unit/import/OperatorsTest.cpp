@@ -1,4 +1,4 @@
-// What single ONNX nodes become, as printed IR.
+// The graph operators of single ONNX nodes, as printed IR.
 #include "ModelBuilder.h"
 #include "compiler/import/ModelFile.h"
 
@@ -132,7 +132,7 @@ TEST_CASE("STFT needs a window or its length, within the signal", "[import]") {
   CHECK_THAT(stft({2, 20, 2}, "w", 0), Contains("must be [batch, length, 1] of real numbers"));
 }
 
-TEST_CASE("Resize says what does not fit", "[import]") {
+TEST_CASE("a Resize whose inputs do not fit is one error", "[import]") {
   auto resize = [](const std::vector<int64_t> &sizes, auto &&change) {
     ModelBuilder model(19);
     model.input("x", {2, 4, 6}).ints("sizes", sizes).node("Resize", {"x", "", "", "sizes"}, {"y"}, "f");
@@ -162,7 +162,7 @@ TEST_CASE("Resize says what does not fit", "[import]") {
   CHECK_THAT(resize({2, 3, 0}, [](ModelBuilder &) {}), Contains("would get an extent that is not possible"));
 }
 
-TEST_CASE("windows that do not fit are one error", "[import]") {
+TEST_CASE("a window that does not fit is one error", "[import]") {
   auto norm = ModelBuilder(18).input("x", {2, 3, 8}).node("LpPool", {"x"}, {"y"}, "f").attrInts("kernel_shape", {2});
   CHECK_THAT(ModelBuilder(norm).attr("p", 0).output("y").print(), Contains("p has 0, which is no norm"));
   CHECK_THAT(ModelBuilder(norm).attrInts("pads", {1000000, 0}).output("y").print(),
@@ -199,7 +199,7 @@ TEST_CASE("windows that do not fit are one error", "[import]") {
   CHECK_THAT(det(2, 3), Contains("matrices must be square"));
 }
 
-TEST_CASE("images that are read between their pixels", "[import]") {
+TEST_CASE("operators that read images between their pixels check their inputs", "[import]") {
   auto moved = [](const std::vector<int64_t> &offsets, int64_t groups) {
     return ModelBuilder(19)
         .input("x", {2, 4, 5, 5})
@@ -420,7 +420,7 @@ TEST_CASE("equal names are told apart", "[import]") {
                        Contains("graph.relu %1 {graph.name = \"c\"}"));
 }
 
-TEST_CASE("constants beyond the size of a graph.constant are states", "[import]") {
+TEST_CASE("a constant larger than a graph.constant may be is a state", "[import]") {
   mlir::MLIRContext context;
   ModelBuilder model;
   model.input("x", {300, 300}).weight("table", {300, 300});
@@ -437,7 +437,7 @@ TEST_CASE("constants beyond the size of a graph.constant are states", "[import]"
   CHECK(imported->weights.weights().size() == 1); // one for both functions
 }
 
-TEST_CASE("what is not supported is one error", "[import]") {
+TEST_CASE("an operator that is not supported is one error", "[import]") {
   auto error = [](const std::string &op, int64_t opset = 17) {
     return ModelBuilder(opset).input("x", {2}).node(op, {"x"}, {"y"}, "node").output("y").print();
   };
@@ -475,7 +475,7 @@ TEST_CASE("symbolic dimensions must have values", "[import]") {
   CHECK_THAT(model.print(options), Contains("no symbolic dimension 'bacth'; it has batch, x#2"));
 }
 
-TEST_CASE("the table is listed", "[import]") {
+TEST_CASE("the table of operators is listed", "[import]") {
   std::set<std::string> names;
   for (const SupportedOperator &op : supportedOperators()) {
     CHECK(op.since >= 1);
@@ -499,7 +499,7 @@ TEST_CASE("parameters stay parameters behind a triangle or a cast", "[import]") 
         model.node("MatMul", {op == std::string("Cast") ? "x2" : "x", "t"}, {"y"}, "p").output("y").print(training());
     CHECK_THAT(text, Contains("{graph.name = \"mix.weight\", graph.role = \"parameter\"}"));
   }
-  // A mask of numbers that only decides is none.
+  // A mask of numbers that only decides between two values becomes a mask of truth values.
   std::string text = ModelBuilder()
                          .input("x", {3, 3})
                          .weight("mask", {3, 3})

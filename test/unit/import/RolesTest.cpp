@@ -1,4 +1,4 @@
-// What initializers are: by metadata, by options, by names and uses; patterns; merged and folded tensors.
+// The roles of initializers: by metadata, by options, by names and uses, by patterns; merged and folded tensors.
 #include "ModelBuilder.h"
 #include "compiler/import/NamePatterns.h"
 
@@ -114,7 +114,7 @@ TEST_CASE("metadata of torch.export says what is trained", "[import]") {
   CHECK(roles.warnings.empty());
 }
 
-TEST_CASE("metadata of the tensor and of the graph, in both forms, say it as well", "[import]") {
+TEST_CASE("metadata of tensors and graphs, in both forms, say what is trained", "[import]") {
   ModelBuilder model = buffers();
   say(*model.graph().mutable_initializer(1), kKind, "BUFFER"); // rotary.freq
   say(model.graph(), kSignature,
@@ -138,7 +138,7 @@ TEST_CASE("metadata of the tensor and of the graph, in both forms, say it as wel
       "arg=TensorArgument(name='add'), target='token')])");
   roles = rolesOf(model);
   CHECK(roles.of("logits_bias") == "state: the file says BUFFER");
-  // Neither of the two is spoken of, and no parameter is missing: the exporter made them of constants.
+  // The importer warns of neither, and no parameter is missing: the exporter made them of constants.
   CHECK(roles.of("token") == "constant: made by the exporter of constants");
   CHECK(roles.of("rotary.freq") == "constant: made by the exporter of constants");
   for (const char *text :
@@ -149,7 +149,7 @@ TEST_CASE("metadata of the tensor and of the graph, in both forms, say it as wel
   }
 }
 
-TEST_CASE("parameters that PyTorch lists and the file lacks are told", "[import]") {
+TEST_CASE("parameters that PyTorch lists and the file lacks are named", "[import]") {
   ModelBuilder model = buffers();
   say(model.graph(), kSignature,
       "p_a: PARAMETER target='fc.weight'\np_b: PARAMETER target='norm.weight'\nb_c: BUFFER target='bn1.running_mean'\n"
@@ -160,7 +160,7 @@ TEST_CASE("parameters that PyTorch lists and the file lacks are told", "[import]
   CHECK(roles.of("logits_bias") == "trained guess: read by Add");
 }
 
-TEST_CASE("names and uses decide where the file says nothing, and guesses are told", "[import]") {
+TEST_CASE("names and uses decide what is trained where the file does not say it, and guesses are named", "[import]") {
   ModelBuilder model = buffers();
   model.weight("model.inv_freq", {4, 4}).weight("out.bias", {4}).output("z").output("w");
   model.node("MatMul", {"x", "model.inv_freq"}, {"z"}).node("Add", {"x", "out.bias"}, {"w"});
@@ -228,7 +228,7 @@ TEST_CASE("patterns that match nothing are errors with near names", "[import]") 
 
 TEST_CASE("BatchNorm of torch.export is trained beside a Dropout, unless it is frozen", "[import]") {
   CHECK(byBatch(batchNorm(false)));
-  // An export by TorchScript for training: 0 was meant.
+  // In an export by TorchScript for training, 0 was meant.
   CHECK_FALSE(byBatch(batchNorm(true)));
   ModelBuilder model = batchNorm(true);
   sayKind(model, "bn1.running_mean", "BUFFER", "True");
@@ -281,7 +281,7 @@ TEST_CASE("parameters that the exporter merged are trained apart again", "[impor
   CHECK_THAT(roles.warnings, !Contains("apart"));
 }
 
-TEST_CASE("BatchNorm that was folded is told", "[import]") {
+TEST_CASE("a BatchNorm that was folded is named", "[import]") {
   auto network = [](const char *kernel, const char *bias) {
     ModelBuilder model;
     model.input("x", {2, 3, 4, 4}).weight(kernel, {5, 3, 1, 1}).weight(bias, {5}).output("y");
@@ -337,7 +337,7 @@ TEST_CASE("what was detached in PyTorch gets no gradient", "[import][exporter]")
   CHECK_THAT(add(model), !Contains("stops_gradient"));
   node->mutable_metadata_props(0)->set_value(made("detach.default", "h"));
   CHECK_THAT(add(model), Contains("graph.reshape") && Contains("graph.stops_gradient"));
-  // It is said of other operators, too, which contain no detach().
+  // Other operators, which contain no detach(), are named, too.
   node->set_op_type("Relu");
   CHECK_THAT(add(model), !Contains("stops_gradient"));
 }

@@ -128,7 +128,7 @@ TEST_CASE("weights that the file lacks follow rule and seed", "[import]") {
   CHECK_THAT(withoutWeights().print(options), Contains("unknown initialisation rule 'nonsense'"));
 }
 
-TEST_CASE("inputs and parameters of a file without weights", "[import]") {
+TEST_CASE("a file without weights has inputs and parameters", "[import]") {
   std::string text = withoutWeights().print();
   CHECK_THAT(text, Contains("{graph.name = \"image\", graph.role = \"input\"}") &&
                        Contains("{graph.name = \"fc.bias\", graph.role = \"parameter\"}"));
@@ -139,7 +139,7 @@ TEST_CASE("inputs and parameters of a file without weights", "[import]") {
   CHECK_THAT(withoutWeights().print(options), Contains("the model has no input 'img'"));
 }
 
-TEST_CASE("safetensors", "[import]") {
+TEST_CASE("weights are read from safetensors", "[import]") {
   Directory directory;
   WeightStore store;
   store.add({"a", DType::F32, {2, 3}, InitRule::constant(1.5)});

@@ -1,4 +1,4 @@
-// Which ranks a process runs, from options, environment and rank tables: what is taken, and what is refused.
+// Options, environment and rank tables say which ranks a process runs. Some of them are refused.
 #include "runtime/launch/LaunchContext.h"
 #include "runtime/launch/RankTable.h"
 #include "runtime/support/File.h"
@@ -43,7 +43,7 @@ const char *const kTable =
      {"server_id": "10.0.0.2", "host_nic_ip": "10.1.0.2", "device": [
        {"device_id": "4", "device_ip": "192.1.27.7", "rank_id": "2"}]}]})";
 
-// What the first releases of MindSpore had, from its tutorial on distributed training.
+// A table of the first releases of MindSpore, from its tutorial on distributed training.
 const char *const kOldTable =
     R"({"board_id": "0x0000", "chip_info": "910", "deploy_mode": "lab", "group_count": "1",
      "group_list": [{"device_num": "3", "server_num": "2", "group_name": "", "instance_count": "3", "instance_list": [
@@ -70,17 +70,17 @@ TEST_CASE("torchrun's variables make one rank") {
   CHECK(p->tcp.address == "10.0.0.1");
   CHECK(p->tcp.port == 29500);
   CHECK(p->children.empty());
-  // Its agent has the port that it names.
+  // The agent of torchrun has the port that it names.
   Variables agent = kTorch;
   agent["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   CHECK(place(agent)->tcp.port == 29501);
   CHECK(place({})->transport == Transport::Threads);
 }
 
-TEST_CASE("a variable that is missing or no number is named") {
+TEST_CASE("a variable that is missing or is no number is named") {
   CHECK_THAT(without("MASTER_ADDR"), Contains("MASTER_ADDR is not set"));
   CHECK_THAT(without("MASTER_PORT"), Contains("MASTER_PORT is not set"));
-  // Not all ranks as threads, on every machine.
+  // The machines must not each run all ranks as threads.
   CHECK_THAT(without("WORLD_SIZE"), Contains("WORLD_SIZE is not set") && Contains("RANK is"));
   CHECK_THAT(without("RANK"), Contains("RANK is not set") && Contains("WORLD_SIZE is"));
   for (const char *bad : {"", "x", "-1", "1.5", " 1", "1 ", "0x1", "99999999999999999999"})

@@ -1,4 +1,4 @@
-// How long a supervisor waits before another start.
+// The time that a supervisor waits before another start.
 #include "runtime/launch/Supervisor.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// What a task of Slurm's srun takes from its variables, and which of them are refused.
+// A task of Slurm's srun takes its place from variables. Some of them are refused.
 #include "runtime/launch/SlurmTask.h"
 #include "runtime/launch/LaunchContext.h"
 #include "runtime/launch/Launcher.h"
@@ -14,7 +14,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-// Of `srun -N2 -n4`, Slurm 22.05, the third task.
+// The third task of `srun -N2 -n4` under Slurm 22.05.
 const Variables kTask = {
     {"SLURM_JOB_ID", "4711"},  {"SLURM_STEP_ID", "2"},      {"SLURM_STEP_NUM_TASKS", "4"},
     {"SLURM_NTASKS", "4"},     {"SLURM_PROCID", "2"},       {"SLURM_LOCALID", "0"},
@@ -77,7 +77,7 @@ TEST_CASE("the place where srun's tasks meet can be told") {
   CHECK(place(kTask, told)->tcp.address == "n1");
 }
 
-TEST_CASE("the variables of Slurm come after what a person says") {
+TEST_CASE("options of a person come before variables of Slurm") {
   LaunchOptions processes;
   processes.processes = true;
   CHECK(place(kTask, {}, processes)->children.size() == 4);
@@ -86,14 +86,14 @@ TEST_CASE("the variables of Slurm come after what a person says") {
   CHECK(place(kTask, torch)->localCores == 0);
 }
 
-TEST_CASE("what is no task of several runs all ranks") {
+TEST_CASE("a process that is no task of several runs all ranks") {
   // The script of a job has the number of its task, but no step.
   Variables script = kTask;
   for (const char *name : {"SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST"})
     script.erase(name);
   CHECK(place(script)->transport == Transport::Threads);
   CHECK(place(kTask, {{"SLURM_STEP_NUM_TASKS", "1"}})->transport == Transport::Threads);
-  // A shell in an allocation (salloc) has a step's number that is none.
+  // A shell in an allocation (salloc) has a number of a step that does not exist.
   CHECK(place(kTask, {{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_STEP_ID", "4294967290"}})->transport ==
         Transport::Threads);
 }
@@ -149,7 +149,7 @@ TEST_CASE("cores of a node are shared once") {
   // This process may be bound to its share of them already.
   CHECK(threadsPerRank(2, 2 * available) == available);
   CHECK(threadsPerRank(4, 2 * available) == std::max(available / 2, 1));
-  // Or may use the cores of other jobs as well.
+  // The process may use the cores of other jobs as well.
   CHECK(threadsPerRank(1, 1) == 1);
   CHECK(threadsPerRank(8, 4) == 1);
 }

@@ -1,4 +1,4 @@
-// Supervisors of several machines agree on who is left; and what their children are called then.
+// Supervisors of several machines agree on the machines that are left and number their children again.
 #include "runtime/launch/Survivors.h"
 #include "runtime/launch/Elastic.h"
 #include "runtime/support/File.h"
@@ -80,7 +80,7 @@ TEST_CASE("a machine that begins after another has reported counts it neverthele
   }
 }
 
-TEST_CASE("who does not come in time is left out, and hears so when it comes") {
+TEST_CASE("a machine that comes too late is left out, and is told so") {
   Folder folder;
   const std::set<std::string> machines = {"a", "b"};
   Survivors a(folder.path, "a", 0.3), b(folder.path, "b", 0.3);
@@ -92,18 +92,18 @@ TEST_CASE("who does not come in time is left out, and hears so when it comes") {
   Result<Survivors::Decision> late = a.agree(3, {0, 1}, machines, all);
   REQUIRE(late.ok());
   CHECK(late->ranks == std::vector<int>{2, 3});
-  // A failure to decide is everybody's.
+  // If no decision can be made, all machines fail.
   auto fails = [](const std::set<int> &) { return Result<Survivors::Decision>(Status::error("no")); };
   CHECK(b.agree(4, {2}, {"b"}, fails).status().message() == "no");
   CHECK(a.agree(4, {0}, machines, all).status().message() == "no");
-  // What is not what a supervisor writes.
+  // Files that no supervisor writes.
   REQUIRE(writeFile(folder.path + "/.elastic/5-decided", "{\"ranks\": [1, 1]}").ok());
   CHECK_FALSE(a.agree(5, {0}, machines, all).ok());
   a.end();
   CHECK_FALSE(fileExists(folder.path + "/.elastic"));
 }
 
-TEST_CASE("what an earlier run has left does not count") {
+TEST_CASE("files of an earlier run do not count") {
   Folder folder;
   Survivors old(folder.path, "b", 0);
   old.begin(false);

@@ -25,7 +25,7 @@ plan::Collective &coll(plan::Plan &p, int s) { return *step(p, s).mutable_collec
 plan::Expression &expr(plan::Plan &p) { return *kernel(p, UPDATE).mutable_expression(); }
 plan::Binding &bind(plan::Plan &p, int b) { return *p.mutable_bindings(b); }
 
-/// All of the buffer, and `more` in dimension 0.
+/// The box of the whole buffer, with `more` rows in dimension 0.
 void setExtent(plan::Plan &p, int b, int64_t more) {
   bind(p, b).mutable_extent()->CopyFrom(buf(p, int(bind(p, b).buffer())).shape());
   bind(p, b).set_extent(0, bind(p, b).extent(0) + more);
@@ -400,7 +400,7 @@ TEST_CASE("a plan is refused for its reason however much of it is like the first
 }
 
 TEST_CASE("a step is not the same where its buffers or groups are others") {
-  // The spoiled part is another than the one that becomes wrong by it.
+  // The change of one part makes another part wrong.
   std::vector<plan::Plan> plans = trainingPlans(2);
   auto message = [&](const plan::Plan &second) {
     PlansChecker checker;

@@ -66,7 +66,7 @@ TEST_CASE("a plan directory comes back as it was written") {
   plan::Plan expected = trainingPlan(1, 2);
   expected.set_plan_id(read->ranks[1].plan_id());
   CHECK(serialize(read->ranks[1]) == serialize(expected));
-  // Only whole files, under their names.
+  // The folder has only whole files, under their names.
   for (const auto &entry : fs::directory_iterator(dir))
     CHECK((entry.path().extension() == ".plan" || entry.path().extension() == ".safetensors"));
 }

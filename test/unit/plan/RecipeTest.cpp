@@ -1,4 +1,4 @@
-// compile.json: written, read, held against the files; what it may not say.
+// compile.json is written, read and compared with the files. Some texts are refused.
 #include "runtime/plan/Recipe.h"
 #include "runtime/support/File.h"
 #include "runtime/support/Nesting.h"
@@ -52,7 +52,7 @@ TEST_CASE("a recipe is read as it was written, and notices changed files") {
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("a recipe that is none, or that would write elsewhere, is refused") {
+TEST_CASE("a file that is no recipe, or that would write elsewhere, is refused") {
   const std::string good = Recipe{"m", "2", "data", {"--train"}, {{"m", 1, "d"}}}.format();
   REQUIRE(Recipe::parse(good).ok());
   auto with = [&](const std::string &old, const std::string &now) {

@@ -179,7 +179,7 @@ TEST_CASE("bounds and reduced costs never exceed the truth") {
       }
       risen += before > priced + 0.1;
     }
-    // What moves into the problem is the same problem, from where the bound already is.
+    // The bound moves into the costs of the problem, and the problem stays the same.
     Problem moved(problem);
     dual.moveInto(moved);
     FlatProblem after(moved);
@@ -248,7 +248,7 @@ TEST_CASE("elimination with memory equals enumeration") {
     }
     dual.pass();
     INFO("round " << round);
-    // Just above the least cost there is an answer, at it there is none below.
+    // There is an answer below a limit just above the least cost, and none below the least cost.
     for (double limit : {kFlatForbidden, double(least) + 1, double(least)}) {
       Answer answer;
       double work = 0;
@@ -266,7 +266,7 @@ TEST_CASE("elimination with memory equals enumeration") {
     }
     Answer answer;
     double work = 0;
-    // With next to no work most are given up, and none is excluded that has an answer.
+    // With hardly any work most trials are given up, and none with an answer is excluded.
     if (least >= kForbidden)
       continue;
     auto result = ParetoElimination(flat, dual, kFlatForbidden).run(10, work, answer);
@@ -279,7 +279,7 @@ TEST_CASE("elimination with memory equals enumeration") {
 }
 
 TEST_CASE("elimination with memory ends within a few steps of its budget") {
-  // Memory at six times at once: hardly a label dominates another, so the lists multiply with every variable.
+  // Memory binds at six times at once. Hardly any label dominates another, so the lists multiply with every variable.
   std::mt19937_64 random(16);
   StrategyGraph g;
   for (int v = 0; v < 40; ++v)
@@ -334,14 +334,14 @@ TEST_CASE("reductions look at the clock by work, not by variables") {
   int asked = 0;
   reduce(whole, [&] { return ++asked, false; });
   CHECK(asked >= 5);
-  // Cut short, it is the same problem.
+  // A reduction that ends early leaves the same problem.
   int polls = 0;
   reduce(cut, [&] { return ++polls >= 2; });
   CHECK(polls < asked);
   REQUIRE(!cut.infeasible);
 }
 
-TEST_CASE("of a change those parts are made that fit and pay") {
+TEST_CASE("a change is made in those parts that fit and lower the cost") {
   // The example of PartialChange.h: three variables without edges, one memory point with 2 bytes free.
   StrategyGraph g;
   g.addNode({.costs = {5, 0}, .usages = {0, 3}, .liveFrom = 0, .liveTo = 1});

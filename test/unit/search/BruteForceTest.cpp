@@ -43,7 +43,7 @@ void compare(const RandomGraphOptions &shape, uint64_t seed, int count, bool mus
       REQUIRE(s.cost == least);
     }
   }
-  // The generator must keep making both kinds, or this test says nothing.
+  // The generator must make both kinds, or the test tells nothing.
   CHECK(proven > count / 10);
   if (shape.forbidden > 0.15 || shape.memory > 0)
     CHECK(infeasible > 0);

@@ -136,7 +136,7 @@ TEST_CASE("aliases may form trees, but no cycle") {
   CHECK(with("[[0,1],[2,3],[1,0]]").find("nodes 1 and 0 closes a cycle") != std::string::npos);
 }
 
-TEST_CASE("files that are missing, folders, truncated or no gzip are errors") {
+TEST_CASE("a file that is missing, a folder, truncated or no gzip is an error") {
   std::string error;
   CHECK(!readStrategyGraph("/nonexistent/graph.json", error));
   CHECK(error == "/nonexistent/graph.json: cannot be opened");

@@ -1,6 +1,6 @@
 //===- LayeredGraph.h - strategy graphs of the shape that the compiler makes ---------------------===//
 //
-// Blocks of operators with a residual edge, then a backward pass that reads what the forward pass saved:
+// Blocks of operators with a residual edge, and a backward pass that reads values of the forward pass:
 // small width, long live intervals, edges that price a change of sharding.
 //
 //===----------------------------------------------------------------------------------------------===//

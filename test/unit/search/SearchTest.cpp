@@ -51,7 +51,7 @@ TEST_CASE("data parallelism is what the graph names, or nothing") {
   CHECK(search(g, options).choice.empty());
 }
 
-TEST_CASE("judgement of choices") {
+TEST_CASE("Evaluate judges a choice") {
   StrategyGraph g = twoNodes();
   CHECK(evaluate(g, {0, 0}).cost == 4);
   CHECK(evaluate(g, {0, 1}).cost == 11);
@@ -77,7 +77,7 @@ TEST_CASE("judgement of choices") {
   CHECK(over.peakTime == 4);
 }
 
-TEST_CASE("graphs without nodes, without edges, with one option") {
+TEST_CASE("graphs without nodes, without edges and with one option are solved") {
   CHECK(search(StrategyGraph()).optimal);
   StrategyGraph g;
   g.addNode({.costs = {7}});
@@ -87,7 +87,7 @@ TEST_CASE("graphs without nodes, without edges, with one option") {
   CHECK(s.choice == Choice{0, 1});
 }
 
-TEST_CASE("what cannot fit is proven infeasible") {
+TEST_CASE("a graph that cannot fit is proven infeasible") {
   StrategyGraph g = twoNodes();
   g.nodes[0].usages = {5, 6};
   g.nodes[0].liveTo = 1;
@@ -161,7 +161,7 @@ TEST_CASE("the same work gives the same answer") {
   }
 }
 
-TEST_CASE("a tree that grows beside everything else proves, and always the same") {
+TEST_CASE("a tree search beside the other threads proves the optimum, and gives the same answer each time") {
   StrategyGraph g = LayeredGraph(10, 16, 2).graph;
   g.memoryLimit = leastPeak(g) * 23 / 20;
   Cost least = kForbidden;
@@ -179,7 +179,7 @@ TEST_CASE("a tree that grows beside everything else proves, and always the same"
   }
 }
 
-TEST_CASE("a search that is given an answer returns no worse one, and ignores one that does not fit") {
+TEST_CASE("a search begins at a given answer, and ignores an answer that does not fit") {
   StrategyGraph g = twoNodes();
   g.addNode({.costs = {0, 0}, .usages = {4, 9}, .liveFrom = 0, .liveTo = 1});
   g.memoryLimit = 5;
@@ -196,7 +196,7 @@ TEST_CASE("a search that is given an answer returns no worse one, and ignores on
     }
 }
 
-TEST_CASE("a budget that is too short still returns, and in time") {
+TEST_CASE("a search with too short a budget returns in time") {
   StrategyGraph g = LayeredGraph(200, 30, 4).graph;
   g.memoryLimit = leastPeak(g) * 15 / 10;
   for (const std::string &name : searcherNames()) {
@@ -207,7 +207,7 @@ TEST_CASE("a budget that is too short still returns, and in time") {
     Solution s = search(g, options);
     INFO(name);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    // Of one thread's own time, which does not grow when the machine is busy.
+    // The thread's own time counts, which does not grow when the machine is busy.
     CHECK(double(clock() - before) / CLOCKS_PER_SEC < options.seconds + 0.25);
 #endif
     CHECK(!s.infeasible);
@@ -216,7 +216,7 @@ TEST_CASE("a budget that is too short still returns, and in time") {
   }
 }
 
-TEST_CASE("no time at all still gives an answer where a greedy one fits") {
+TEST_CASE("a search without time returns a greedy answer that fits") {
   StrategyGraph g = LayeredGraph(60, 16, 5).graph;
   g.memoryLimit = leastPeak(g) * 12 / 10;
   for (const std::string &name : searcherNames()) {

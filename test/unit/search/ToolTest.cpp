@@ -72,7 +72,7 @@ TEST_CASE("tessera-solve prints the result and writes the choice") {
   CHECK(readAll(file.path + ".choice") == "[0,0]\n");
 }
 
-TEST_CASE("tessera-solve says why it cannot") {
+TEST_CASE("tessera-solve says why it has no answer") {
   StrategyGraph g = example();
   g.memoryLimit = 2;
   TemporaryFile file(g);
@@ -122,7 +122,7 @@ TEST_CASE("the time that reading takes is part of the budget") {
   CHECK(std::stod(run.text.substr(run.text.find("time") + 4)) < 0.9);
 }
 
-TEST_CASE("tessera-solve tells about itself") {
+TEST_CASE("tessera-solve prints its version and its help") {
   CHECK(runSolve("--version").text.find("tessera-solve ") == 0);
   Outcome help = runSolve("--help");
   CHECK(help.code == 0);

@@ -105,7 +105,7 @@ TEST_CASE("the dense form of a wide graph has the sums of its edges") {
   CHECK(dense.edges[0].costs == std::vector<Cost>{12, kForbidden});
 }
 
-TEST_CASE("what is dominated is in no better answer") {
+TEST_CASE("dominated options are in no better answer") {
   Draw draw{std::mt19937_64(11)};
   size_t dropped = 0;
   for (int i = 0; i < 600; ++i) {
@@ -157,7 +157,7 @@ TEST_CASE("the wide bound and its reduced costs hold") {
   CHECK(tight > checked / 4); // it must be a bound worth having
 }
 
-TEST_CASE("the wide search equals enumeration, however little it sees at once") {
+TEST_CASE("the wide search equals enumeration under every limit of entries") {
   Draw draw{std::mt19937_64(13)};
   int proven = 0, infeasible = 0;
   for (int i = 0; i < 800; ++i) {

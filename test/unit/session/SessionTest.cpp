@@ -281,10 +281,10 @@ TEST_CASE("a resumed run continues where the checkpoint ends") {
       CHECK(result.steps == 3);
       CHECK(f.lines(f.path + "/log.jsonl")[0]["step"] == 3);
       CHECK(f.filesOf(whole + "/step-00000005") == f.filesOf(parts + "/step-00000005")); // bit for bit
-      // A run that has nothing left to do changes nothing.
+      // A run that has no step left changes nothing.
       REQUIRE(f.run(dir, rest, result).ok());
       CHECK(f.filesOf(whole + "/step-00000005") == f.filesOf(parts + "/step-00000005"));
-      // One that begins earlier must not mix with it.
+      // A run that begins at an earlier step must not mix with it.
       rest.resumeDir = parts + "/step-00000002";
       CHECK(contains(f.run(dir, rest, result).message(), "step-00000005: is of another run"));
       fs::remove_all(whole);
@@ -292,7 +292,7 @@ TEST_CASE("a resumed run continues where the checkpoint ends") {
     }
 }
 
-TEST_CASE("what is no checkpoint is not resumed from") {
+TEST_CASE("a folder that is no checkpoint is refused when a run resumes") {
   Fixture f;
   std::string dir = f.writePlan(2);
   RunResult result;
@@ -330,7 +330,7 @@ TEST_CASE("checkpoints come as often as asked for, and the last ones are kept") 
   CHECK(stepsAfter(o, "always") == std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7});
   o.checkpointSeconds = 3600;
   CHECK(stepsAfter(o, "hourly") == std::vector<int64_t>{7});
-  // What a run that was killed has left half-written goes.
+  // A half-written checkpoint of a killed run is removed.
   fs::create_directories(f.path + "/hourly/.step-00000009.partial");
   o.resumeDir = f.path + "/hourly";
   o.steps = 8;
@@ -346,7 +346,7 @@ TEST_CASE("a checkpoint that cannot be written is an error, and the one before s
   o.steps = 2;
   o.checkpointDir = f.path + "/c";
   REQUIRE(f.run(dir, o, result).ok());
-  // Something stands where its name would be.
+  // Another file has the checkpoint's name.
   fs::create_directory(f.path + "/c/step-00000004");
   std::ofstream(f.path + "/c/step-00000004/x") << "x";
   o.resumeDir = o.checkpointDir;

@@ -4,13 +4,13 @@
 
 using tessera::rt::printable;
 
-TEST_CASE("what may be shown stays", "[printable]") {
+TEST_CASE("printable text stays as it is", "[printable]") {
   for (const char *text :
        {"", "/conv1/Conv", "a \"b\" 'c' \\d \\x1b", "Größe naïve 模型 😀", "\u00a0\u00ff\u2027\uffff"})
     CHECK(printable(text) == text);
 }
 
-TEST_CASE("control characters are told, not obeyed", "[printable]") {
+TEST_CASE("control characters are shown as escapes", "[printable]") {
   CHECK(printable("\x1b[2J\x1b]0;title\a") == "\\x1b[2J\\x1b]0;title\\x07");
   CHECK(printable("a\nerror: b\r\tc\x7f") == "a\\x0aerror: b\\x0d\\x09c\\x7f");
   CHECK(printable(std::string_view("a\0b", 3)) == "a\\x00b");
@@ -20,7 +20,7 @@ TEST_CASE("control characters are told, not obeyed", "[printable]") {
   CHECK(printable("\u2028\u202egnp\u2066") == "\\xe2\\x80\\xa8\\xe2\\x80\\xaegnp\\xe2\\x81\\xa6");
 }
 
-TEST_CASE("what is no UTF-8 is told byte by byte", "[printable]") {
+TEST_CASE("bytes that are no UTF-8 are shown one by one", "[printable]") {
   CHECK(printable("\xff\xfe") == "\\xff\\xfe");
   CHECK(printable("caf\xe9 ") == "caf\\xe9 ");                    // Latin-1
   CHECK(printable("\xc3") == "\\xc3");                            // cut off
@@ -33,7 +33,7 @@ TEST_CASE("what is no UTF-8 is told byte by byte", "[printable]") {
   CHECK(printable("\xc3\x1b[mü") == "\\xc3\\x1b[mü");             // a character that another one interrupts
 }
 
-TEST_CASE("twice is the same as once", "[printable]") {
+TEST_CASE("escaping twice gives the same as escaping once", "[printable]") {
   std::string all;
   for (int i = 0; i < 256; ++i)
     all += char(i);

@@ -1,4 +1,4 @@
-// What a run shows and logs.
+// The lines that a run shows and logs.
 #include "runtime/telemetry/Progress.h"
 #include "runtime/support/BytesText.h"
 #include "runtime/support/File.h"

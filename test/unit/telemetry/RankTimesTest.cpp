@@ -1,4 +1,4 @@
-// Which rank is slow, from figures alone; SessionTest.cpp has a run with one.
+// Figures tell which rank is slow. SessionTest.cpp has a run with a slow rank.
 #include "runtime/telemetry/RankTimes.h"
 
 #include <catch2/catch.hpp>
@@ -35,14 +35,14 @@ TEST_CASE("a rank that stays slow is named once while it runs, and at the end") 
   CHECK(times.warning().find("rank 0 (on a) is slow") == 0);
 }
 
-TEST_CASE("a rank that is held up now and then is as slow as one that always is") {
+TEST_CASE("a rank that is often slow is found as one that always is") {
   RankTimes times({"a", "a"});
   for (int i = 0; i < 1000; ++i)
     times.step({0.001, i % 10 == 0 ? 0.021 : 0.001}, i % 10 == 0 ? 0.021 : 0.001);
   CHECK(times.warning().find("rank 1 is slow: 3 ms of its own a step, 3 times") == 0);
 }
 
-TEST_CASE("a hiccup, changing ranks, and one that nobody waits for are not called slow") {
+TEST_CASE("one slow step, changing slow ranks, and a rank that nobody waits for are not called slow") {
   RankTimes hiccup({"a", "a", "a", "a"});
   for (int i = 0; i < 200; ++i)
     i == 70 ? hiccup.step({0.01, 0.01, 5, 0.01}, 5) : hiccup.step(kEven, 0.04);
@@ -58,7 +58,7 @@ TEST_CASE("a hiccup, changing ranks, and one that nobody waits for are not calle
   CHECK(communicating.summary().find("rank 2 was the slowest") == 0); // a figure, all the same
 }
 
-TEST_CASE("of two ranks the faster one is the measure, and short runs have a summary") {
+TEST_CASE("of two ranks the faster one is the measure, and a short run has a summary") {
   RankTimes times({"a", "b"});
   steps(times, 41, {0.030, 0.010});
   CHECK(times.warning() == "rank 0 (on a) is slow: 30 ms of its own a step, 3 times the others' (10 ms)");
@@ -66,7 +66,7 @@ TEST_CASE("of two ranks the faster one is the measure, and short runs have a sum
   steps(brief, 4, {0.030, 0.010});
   CHECK(brief.warning().empty());
   CHECK(brief.summary() == "ranks took 10 ms to 30 ms of their own a step");
-  // No time at all is no division by it.
+  // A run without time does not divide by it.
   RankTimes nothing({"a", "b"});
   steps(nothing, 60, {0, 0}, 0);
   CHECK(nothing.warning().empty());

@@ -1,4 +1,5 @@
-// Schedulers and bound against every order of small problems, and against pipelines whose optima are proven.
+// Schedulers and the bound are compared with every order of small problems, and with pipelines whose optima are
+// proven.
 #include "strategies/time/Schedule.h"
 #include "strategies/time/Bound.h"
 #include "strategies/time/Simulate.h"
@@ -44,7 +45,8 @@ TaskGraph randomGraph(std::mt19937 &random, int tasks) {
   return graph;
 }
 
-/// The best of every order in which tasks can start: each as early as the rules and those before it allow.
+/// The best makespan over every order in which tasks can start. Each starts as early as the rules and earlier tasks
+/// allow.
 int64_t bestOfAll(const TaskGraph &graph, std::vector<int> &placed, StartTimes &start, int64_t best) {
   const int n = int(graph.tasks.size());
   if (int(placed.size()) == n) {
@@ -54,7 +56,7 @@ int64_t bestOfAll(const TaskGraph &graph, std::vector<int> &placed, StartTimes &
   for (int t = 0; t < n; ++t) {
     if (std::find(placed.begin(), placed.end(), t) != placed.end())
       continue;
-    // Not before the one that started last; at an end of an earlier one, or when it is ready.
+    // A task starts when it is ready or at the end of an earlier task, but not before the task that started last.
     int64_t from = placed.empty() ? 0 : start[placed.back()];
     bool ready = true;
     for (const Need &need : graph.tasks[t].needs) {
@@ -147,8 +149,8 @@ TEST_CASE("small problems are solved as well as by trying every order") {
     proven += found.makespan == best;
   }
   CHECK(solved > 200);
-  // Tasks without a resource are never delayed, and what a task makes at its end is set aside from its start, unless it
-  // frees as much: that costs the optimum now and then.
+  // Tasks without a resource are never delayed, and what a task makes at its end is set aside from its start, unless
+  // it frees as much: that costs the optimum now and then.
   CHECK(100 * proven >= 98 * solved);
 }
 

@@ -35,7 +35,7 @@ TEST_CASE("a good schedule has no error, and its figures") {
   CHECK(exposed(graph, {0, 10, 50, 65}, 1, 0) == 30);
 }
 
-TEST_CASE("every broken rule is said") {
+TEST_CASE("every broken rule is named") {
   TaskGraph graph = overlapped();
   CHECK_THAT(simulate(graph, {0, 9, 10, 42}).error,
              Contains("'reduce' starts at 9, but what it needs of 'first' is there at 10"));

@@ -190,7 +190,7 @@ TEST_CASE("the bias correction keeps its digits in single precision") {
   CHECK(double(2 * half / (half - 1)) == Approx(0.001).epsilon(1e-6));
 }
 
-TEST_CASE("schedules") {
+TEST_CASE("learning rates follow the schedules' definitions") {
   auto pi = std::numbers::pi;
   compare("sgd:lr=0.3", "step:every=2,gamma=0.5",
           [](double lr, int64_t t) { return lr * std::pow(0.5, double(t / 2)); });

@@ -1,4 +1,4 @@
-// Option texts: what is accepted and what is said about the rest.
+// Texts of options: which are accepted, and the errors of the others.
 #include "compiler/training/TrainingOptions.h"
 
 #include <catch2/catch.hpp>
@@ -12,7 +12,7 @@ template <typename T> std::string errorOf(llvm::Expected<T> value) {
 }
 } // namespace
 
-TEST_CASE("losses from text") {
+TEST_CASE("losses are parsed") {
   LossOptions o = llvm::cantFail(parseLoss("cross_entropy:label_smoothing=0.1, class_dim=-1"));
   CHECK(o.kind == LossOptions::CrossEntropy);
   CHECK(o.labelSmoothing == 0.1);
@@ -38,7 +38,7 @@ TEST_CASE("losses from text") {
         "'nan'");
 }
 
-TEST_CASE("optimizers from text") {
+TEST_CASE("optimizers are parsed") {
   OptimizerOptions o = llvm::cantFail(parseOptimizer("sgd:lr=0.1,momentum=0.9,nesterov,weight_decay=5e-4"));
   CHECK(o.kind == OptimizerOptions::SGD);
   CHECK(o.lr == 0.1);
@@ -67,7 +67,7 @@ TEST_CASE("optimizers from text") {
         "weight_decay");
 }
 
-TEST_CASE("schedules and additional losses from text") {
+TEST_CASE("schedules and additional losses are parsed") {
   LearningRateOptions o = llvm::cantFail(parseLearningRate("cosine:steps=100,min=0.001,warmup=5"));
   CHECK(o.kind == LearningRateOptions::Cosine);
   CHECK(o.steps == 100);
@@ -89,7 +89,7 @@ TEST_CASE("schedules and additional losses from text") {
         "additional losses '1=0.01,x': 'x' is not OUTPUT=COEFFICIENT, as in 1=0.01");
 }
 
-TEST_CASE("loss scales from text") {
+TEST_CASE("loss scales are parsed") {
   CHECK_FALSE(llvm::cantFail(parseLossScale("none")));
   CHECK(llvm::cantFail(parseLossScale("dynamic"))->initial == 65536);
   auto o = llvm::cantFail(parseLossScale("static:scale=128"));

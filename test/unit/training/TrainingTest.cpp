@@ -108,7 +108,7 @@ std::string errorOf(const std::string &text, const compiler::TrainingOptions &op
 
 } // namespace
 
-TEST_CASE("cross-entropy") {
+TEST_CASE("cross-entropy follows its definition") {
   std::mt19937_64 engine(5);
   Tensor y = random({4, 3}, -2, 2, engine);
   std::vector<double> target = {2, 0, 1, 0};
@@ -133,7 +133,7 @@ TEST_CASE("cross-entropy") {
   CHECK(whole.loss == Approx(o.loss).epsilon(1e-12));
   CHECK(whole.eval == o.eval);
 
-  // Ignored targets: outside the classes, or one of them.
+  // An ignored target lies outside the classes, or is one of them.
   for (double ignore : {-100, 1})
     for (double smoothing : {0.0, 0.2}) {
       std::string text =
@@ -146,7 +146,7 @@ TEST_CASE("cross-entropy") {
     }
 }
 
-TEST_CASE("where the classes are") {
+TEST_CASE("cross-entropy finds the dimension of the classes") {
   std::mt19937_64 engine(5);
   Tensor y = random({2, 3, 4}, -2, 2, engine);
   std::vector<double> last = {0, 1, 2, 3, 0, 1}, second = {0, 1, 2, 2, 1, 0, 0, 1};
@@ -155,7 +155,7 @@ TEST_CASE("where the classes are") {
   CHECK(o.targetShape == dist::Shape{2, 3});
   CHECK(o.loss == Approx(crossEntropy(y, 4, last, 0)).epsilon(1e-12));
   CHECK(o.eval[2] == 6);
-  // Said by the option or by the targets' shape: [n, classes, positions].
+  // The option or the targets' shape says [n, classes, positions].
   auto options = trainingOptions("cross_entropy:class_dim=1");
   o = evaluate("2x3x4", options, y, second);
   CHECK(o.targetShape == dist::Shape{2, 4});
@@ -175,7 +175,7 @@ TEST_CASE("where the classes are") {
         "dimension of the classes (the second or the last; class_dim=... names another)");
 }
 
-TEST_CASE("negative log-likelihood, mean squared error, output") {
+TEST_CASE("the other losses follow their definitions") {
   std::mt19937_64 engine(5);
   Tensor y = random({2, 3}, -2, 2, engine);
   Outcome o = evaluate("2x3", trainingOptions("nll"), y, {2, 0});
@@ -254,7 +254,7 @@ TEST_CASE("additional losses and running statistics") {
   CHECK(results[2].data == std::vector<double>{8, 8});
 }
 
-TEST_CASE("training programs that cannot be built") {
+TEST_CASE("a training program that cannot be built is one clear error") {
   CHECK(errorOf("func.func @g() { return }", trainingOptions("mse")) == "the module has no @forward to train");
   CHECK(errorOf(identityModel("2x3"), trainingOptions("mse:output=1")) ==
         "the loss names output 1, but the model has 1 (counted from 0)");
