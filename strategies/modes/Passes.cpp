@@ -10,6 +10,10 @@ namespace tessera::strategies {
 #define GEN_PASS_DEF_ASSIGNSTRATEGIESPASS
 #include "strategies/modes/Passes.h.inc"
 
+/// Seconds of the clock per unit of counted work. Work should end the search, so that it gives the same plan each time;
+/// a unit takes about one second, and the clock ends the search only on a machine that is far slower.
+static constexpr double kSecondsPerWork = 20;
+
 llvm::Expected<AssignOptions> parseAssign(const AssignStrategiesPassOptions &from) {
   AssignOptions to;
   to.mode = from.mode;
@@ -27,8 +31,7 @@ llvm::Expected<AssignOptions> parseAssign(const AssignStrategiesPassOptions &fro
     if (llvm::Error e = parseBytes(from.memory).moveInto(to.memoryLimit))
       return e;
   to.searchWork = from.searchBudget;
-  // Counted work ends the search; the clock only where a machine is far slower than most.
-  to.searchSeconds = std::max(to.searchSeconds, 20 * from.searchBudget);
+  to.searchSeconds = std::max(to.searchSeconds, kSecondsPerWork * from.searchBudget);
   to.searchGap = from.searchGap;
   to.searchThreads = from.searchThreads;
   to.searcher = from.searcher;

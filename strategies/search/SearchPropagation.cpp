@@ -15,11 +15,13 @@ using namespace tessera::strategies;
 
 namespace {
 
+constexpr double kMore = 1e300; // than every sum
+
 Answer propagate(const FlatProblem &flat, const std::vector<double> &costs) {
   const size_t n = size_t(flat.count());
   std::vector<double> sums(costs), margins(n);
   auto margin = [&](size_t v) {
-    double best = 1e300, second = 1e300;
+    double best = kMore, second = kMore;
     for (size_t k = flat.first[v]; k < flat.first[v + 1]; ++k) {
       second = std::min(second, std::max(best, sums[k]));
       best = std::min(best, sums[k]);

@@ -9,6 +9,10 @@
 
 using namespace tessera::strategies;
 
+namespace {
+constexpr int kRounds = 1000; // with every budget: a baseline that is not tuned
+} // namespace
+
 Solution tessera::strategies::searchRandom(const StrategyGraph &graph, const SearchOptions &options) {
   Clock clock(options);
   Solution solution;
@@ -18,14 +22,14 @@ Solution tessera::strategies::searchRandom(const StrategyGraph &graph, const Sea
   std::vector<int32_t> order(n), ids(n);
   std::iota(order.begin(), order.end(), 0);
   std::vector<char> chosen(n);
-  // Half of the rounds ignore memory, the others take the options of least memory among the cheap
-  // ones.
-  for (int round = 0; round < 1000 && (round < 2 || !clock.expired()); ++round) {
+  // Even rounds take the cheapest option, and odd ones the option of least memory that is not forbidden. The clock ends
+  // neither the first nor the second round.
+  for (int round = 0; round < kRounds && (round < 2 || !clock.expired()); ++round) {
     std::shuffle(order.begin(), order.end(), random);
     std::fill(chosen.begin(), chosen.end(), 0);
     for (int32_t v : order) {
       const Variable &x = problem.variables[v];
-      std::pair<double, double> best{1e300, 1e300};
+      std::pair<double, double> best{std::numeric_limits<double>::max(), 0};
       for (size_t s = 0; s < x.size(); ++s) {
         Cost cost = x.costs[s];
         for (int32_t e : x.edges) {

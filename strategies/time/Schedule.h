@@ -1,8 +1,8 @@
 //===- Schedule.h - start times for a task graph --------------------------------------------------===//
 //
-// The schedulers, each in its own file, and what runs them in turn: first the order of the graph, then lists by several
-// priorities, then annealing of the best, until the bound is reached or the work is done. Without a limit of seconds,
-// the same options give the same schedule on every machine.
+// schedule() runs the schedulers in turn: the order of the graph, lists by several priorities, and then annealing of
+// the best. It ends when the bound is reached or the work is done. Every scheduler has its own file. Without a limit
+// of seconds, the same options give the same schedule on every machine.
 //
 //   Schedule s = schedule(graph, {.work = 1.0});
 //   if (s.start.empty())
@@ -22,10 +22,10 @@ namespace tessera::strategies {
 class Decoder;
 
 struct ScheduleOptions {
-  double work = 1;      // in 1e9 elementary steps, roughly seconds
-  double seconds = 1e9; // of the clock
+  double work = 1;      // in 1e9 elementary steps, which take roughly as many seconds
+  double seconds = 1e9; // of the clock, at most
   uint64_t seed = 1;
-  const std::atomic<bool> *stop = nullptr; // ends early
+  const std::atomic<bool> *stop = nullptr; // the search ends when it becomes true
 };
 
 struct Schedule {
@@ -40,12 +40,13 @@ Schedule schedule(const TaskGraph &graph, const ScheduleOptions &options = {});
 /// Keeps the better of the decoder's last run and `best`.
 void keepBetter(const Decoder &decoder, Schedule &best);
 
-/// Tasks as early as they can start in the order of the graph, and by priorities: the longest path to the end, the same
-/// with what frees memory first, and the order of the graph.
+/// Lets tasks start as early as they can, in the order of the graph and by priorities. The priorities are the order
+/// of the graph, the longest path to the end, and that path with tasks that free memory first. If nothing fits,
+/// random orders are tried.
 void scheduleByLists(const TaskGraph &graph, Decoder &decoder, Schedule &best);
 
-/// Simulated annealing over the orders of the best so far: tasks of the critical chain, and others, move on their
-/// resources. Takes `steps` elementary steps.
+/// Simulated annealing over the orders of the best schedule so far: tasks of the critical chain, and others, move on
+/// their resources. It takes `steps` elementary steps.
 void scheduleByAnnealing(const TaskGraph &graph, Decoder &decoder, const ScheduleOptions &options, double steps,
                          Schedule &best);
 

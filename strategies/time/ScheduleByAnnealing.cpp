@@ -10,13 +10,16 @@ namespace tessera::strategies {
 
 namespace {
 
-// Found on twenty pipelines of 12 to 180 tasks with proven optima (test/unit/strategies/schedules.json).
-constexpr int kRounds = 8;        // of heating and cooling
-constexpr double kHot = 0.02;     // of the makespan: what a worse step costs at first
-constexpr double kCold = 0.0005;  // and at last
-constexpr int kStepsPerTask = 40; // elementary steps of a run, measured: some 40 ns a task
-constexpr double kCritical = 0.6; // how often a task of the critical chain moves
-constexpr int kFarthest = 6;      // places
+// Found on twenty pipelines of 12 to 180 tasks with proven optima (test/unit/time/pipelines.json).
+constexpr int kRounds = 8;            // of heating and cooling
+constexpr double kHot = 0.02;         // part of the makespan: the temperature at the begin of a round
+constexpr double kCold = 0.0005;      // part of the makespan: the temperature at its end
+constexpr double kCritical = 0.6;     // probability that a task of the critical chain moves, not any task
+constexpr int kFarthest = 6;          // places by which a task moves, at most
+constexpr double kEarlierEnds = 0.05; // weight of the mean end of the resources beside the makespan
+
+constexpr int kStepsPerTask = 40; // elementary steps per task of one decoded order: measured, some 40 ns
+constexpr int kPollSteps = 64;    // moves between two looks at the clock
 
 } // namespace
 
@@ -28,7 +31,7 @@ void scheduleByAnnealing(const TaskGraph &graph, Decoder &decoder, const Schedul
   auto chance = [&] { return double(random() >> 11) * 0x1p-53; };
   const int64_t runs = int64_t(steps / double(kStepsPerTask * (graph.tasks.size() + 1)));
   auto costOf = [&] {
-    // Of two orders of one makespan, the one whose resources are done earlier.
+    // Of two orders with one makespan, the one whose resources end earlier is better.
     std::vector<int64_t> last(graph.resources.size());
     for (size_t t = 0; t < graph.tasks.size(); ++t)
       for (int r : graph.tasks[t].resources)
@@ -36,7 +39,7 @@ void scheduleByAnnealing(const TaskGraph &graph, Decoder &decoder, const Schedul
     double sum = 0;
     for (int64_t end : last)
       sum += double(end);
-    return double(decoder.makespan()) + 0.05 * sum / double(last.size() + 1);
+    return double(decoder.makespan()) + kEarlierEnds * sum / double(last.size() + 1);
   };
   // Back from start times to orders.
   Orders bestOrders(graph.resources.size());
@@ -63,7 +66,8 @@ void scheduleByAnnealing(const TaskGraph &graph, Decoder &decoder, const Schedul
     const int64_t most = runs / kRounds;
     for (int64_t i = 0; i < most; ++i) {
       if (best.makespan == best.lowerBound || (options.stop && *options.stop) ||
-          (i % 64 == 0 && std::chrono::steady_clock::now() - begin > std::chrono::duration<double>(options.seconds)))
+          (i % kPollSteps == 0 &&
+           std::chrono::steady_clock::now() - begin > std::chrono::duration<double>(options.seconds)))
         return;
       double heat = double(best.makespan) * kHot * std::pow(kCold / kHot, double(i) / double(most));
       int r = wide[draw(int(wide.size()))], from = draw(int(now[r].size())), to;

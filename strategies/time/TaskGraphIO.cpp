@@ -8,6 +8,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr int kDeepest = 8; // the format nests five levels deep
+
 /// Reads members; remembers the first that is wrong.
 struct Reader {
   std::string error;
@@ -131,13 +133,13 @@ TaskGraph readGraph(Reader &read, const Json &json) {
 } // namespace
 
 std::optional<TaskGraph> parseTaskGraph(const std::string &text, const std::string &name, std::string &error) {
-  // Deeper nesting than the format has is refused while it is read.
+  // Deeper nesting than the format has is refused while the text is read.
   bool deep = false;
   Json json = Json::parse(
       text,
       [&](int depth, Json::parse_event_t event, Json &) {
-        deep |= depth > 8;
-        return depth <= 8 || event == Json::parse_event_t::object_end || event == Json::parse_event_t::array_end;
+        deep |= depth > kDeepest;
+        return depth <= kDeepest || event == Json::parse_event_t::object_end || event == Json::parse_event_t::array_end;
       },
       /*allow_exceptions=*/false);
   if (json.is_discarded() || deep) {

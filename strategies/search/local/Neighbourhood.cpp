@@ -30,6 +30,7 @@ constexpr double kMostForestTable = 1 << 22;  // one table, of a forest; same
 constexpr double kMostForestTables = 1 << 24; // all tables, of a forest; same
 constexpr double kMostWindowTable = 1 << 17;  // one table, of a window; bound -0.1/-0.1 %
 constexpr double kMostWindowTables = 1 << 20; // all tables, of a window; bound -0.1/0 %
+constexpr size_t kLeftOut = 3;                // one in as many members goes until the tables fit; not measured
 // Prices of memory in a subproblem:
 constexpr int kFittingRounds = 12;      // price steps, while memory fits; bound 0/-0.1 %
 constexpr int kExceedingRounds = 4;     // while it is exceeded; same
@@ -452,7 +453,7 @@ bool Neighbourhood::step(double &work) {
       sizes.push_back(flat_.size(v));
     EliminationPlan plan(sizes, sub_.edges, limits);
     if (!plan.fits() && sub_.members.size() > 1) {
-      size_t keep = sub_.members.size() * 2 / 3;
+      const size_t keep = sub_.members.size() - (sub_.members.size() + kLeftOut - 1) / kLeftOut;
       for (size_t i = keep; i < sub_.members.size(); ++i)
         place_[sub_.members[i]] = -1;
       sub_.members.resize(keep);

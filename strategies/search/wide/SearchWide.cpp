@@ -12,8 +12,25 @@ namespace tessera::strategies {
 
 namespace {
 
-constexpr int kLeastPasses = 10, kStalled = 40;
-constexpr double kLittle = 1e-6; // a rise of the bound in so many passes, relative
+// These numbers and WideLimits were set by hand. Half and twice of them are not measured: search_tuning.py varies
+// numbers in tessera-solve, which has no wide graphs.
+// Raising the bound:
+constexpr int kLeastPasses = 10;           // of one raise; its rise is looked at once in as many passes
+constexpr int kStalled = 40;               // a raise ends after as many passes without a better bound
+constexpr double kLittle = 1e-6;           // relative rise in kLeastPasses; below it a raise without memory ends
+constexpr double kFirstBoundShare = 0.2;   // of the whole work, at most
+constexpr double kSecondBoundShare = 0.1;  // of the whole work, at most; from the prices of the first search
+constexpr int kPassesUnpriced = 10;        // at the start of a raise: messages settle before prices move
+constexpr double kTargetWithoutAnswer = 2; // times the bound: where prices aim while no answer is known
+// Searching:
+constexpr double kFirstSearchShare = 0.2; // of the whole work: the search among the options of least reduced cost
+constexpr double kLeastSearch = 0.05;     // work of one search, in 1e9 steps, even if less is left
+constexpr double kHardlySmaller = 0.5;    // part of the entries; if more are left, another round is not worth its bound
+constexpr double kCutOffPrecision = 0.05; // relative, of the reduced cost at which options are cut off
+
+// Rounding of the bound's sums: relative, and in units of cost. A lower bound is rounded down by both.
+constexpr double kBoundRounding = 1e-12, kBoundRoundingUnits = 1e-3;
+constexpr double kStepsPerWork = 1e9; // SearchOptions::work counts so many steps as 1
 
 class WideSearch {
 public:
@@ -36,12 +53,12 @@ public:
     while (entries(kept_) > limits_.atOnce) {
       const double before = entries(kept_);
       WideDual dual(wide_, kept_);
-      raise(dual, 0.2);
-      solve(least(dual, limits_.perNode), 0.2);
+      raise(dual, kFirstBoundShare);
+      solve(least(dual, limits_.perNode), kFirstSearchShare);
       if (!proven() && dual.hasMemory()) {
-        // Prices that few options agree on are near those of all.
+        // The prices that a search among few options found are near those for all options.
         dual.setPrices(prices_);
-        raise(dual, 0.1);
+        raise(dual, kSecondBoundShare);
       }
       if (proven())
         return finish();
@@ -50,13 +67,13 @@ public:
           std::min(double(best_.cost) - dual.last(), *std::max_element(reduced.begin(), reduced.end()) + 1);
       Kept kept = below(dual, reduced, room);
       log("within %.3g above the bound: %.3g entries", room, entries(kept));
-      if (entries(kept) > 0.5 * before && entries(kept) > limits_.entries) {
+      if (entries(kept) > kHardlySmaller * before && entries(kept) > limits_.entries) {
         const double limit = cutOff(dual, reduced, room, kept);
         leftOut_ = std::min(leftOut_, dual.last() + limit);
         log("cut off at %.3g: %.3g entries", limit, entries(kept));
       }
       kept_ = std::move(kept);
-      if (entries(kept_) > 0.5 * before)
+      if (entries(kept_) > kHardlySmaller * before)
         break;
     }
     solve(kept_, 0);
@@ -93,16 +110,16 @@ private:
       sum += double(kept[size_t(edge.from)].size()) * double(kept[size_t(edge.to)].size());
     return sum;
   }
-  /// Passes until the bound stands still, or `share` of the work is done.
+  /// Makes passes until the bound stands still, or `share` of the work is done.
   void raise(WideDual &dual, double share) {
-    const double end = work_ + share * 1e9 * (options_.work > 0 ? options_.work : options_.seconds);
+    const double end = work_ + share * kStepsPerWork * (options_.work > 0 ? options_.work : options_.seconds);
     double before = dual.best();
     int passes = 0;
     while (passes < kLeastPasses || (work_ < end && dual.stalledPasses() < kStalled)) {
       dual.pass();
       work_ += dual.passWork();
-      if (dual.hasMemory() && passes > 10)
-        dual.stepPrices(best_.choice.empty() ? 2 * std::abs(dual.best()) : double(best_.cost));
+      if (dual.hasMemory() && passes > kPassesUnpriced)
+        dual.stepPrices(best_.choice.empty() ? kTargetWithoutAnswer * std::abs(dual.best()) : double(best_.cost));
       if (++passes % kLeastPasses)
         continue;
       if (!dual.hasMemory() && dual.best() - before < kLittle * std::abs(dual.best()))
@@ -120,7 +137,7 @@ private:
     log("bound %.0f after %d passes", bound_, passes);
   }
   std::vector<double> reducedCosts(WideDual &dual) {
-    // Both directions: what one sees weakly the other may see.
+    // Each of the two directions of a pass gives bounds, and the larger one counts.
     std::vector<double> reduced = dual.reducedCosts();
     const double at = dual.last();
     dual.pass();
@@ -155,17 +172,18 @@ private:
     return kept;
   }
 
-  /// Makes `kept` what is below a limit that leaves few enough entries; returns the limit.
+  /// Finds a limit of the reduced cost that leaves few enough entries. Sets `kept` to the options below it, and
+  /// returns it.
   double cutOff(const WideDual &dual, const std::vector<double> &reduced, double room, Kept &kept) const {
     double low = 0, high = room;
-    while (high - low > 0.05 * high) {
-      const double limit = 0.5 * (low + high);
+    while (high - low > kCutOffPrecision * high) {
+      const double limit = (low + high) / 2;
       (entries(below(dual, reduced, limit)) > limits_.entries ? high : low) = limit;
     }
     kept = below(dual, reduced, low);
     return low;
   }
-  Cost provenBound() const { return Cost(std::ceil(bound_ * (1 - 1e-12) - 1e-3)); }
+  Cost provenBound() const { return Cost(std::ceil(bound_ * (1 - kBoundRounding) - kBoundRoundingUnits)); }
 
   /// The best answer so far as a choice of the dense graph; empty where some option of it is left out.
   Choice startIn(const Kept &kept, const StrategyGraph &dense) const {
@@ -183,11 +201,11 @@ private:
       start[size_t(other)] = start[size_t(node)];
     return start;
   }
-  /// `share` of the work; 0: what is left.
+  /// Searches among the kept options with `share` of the work; 0: with all that is left.
   void solve(const Kept &kept, double share) {
     SearchOptions own = options_;
     if (options_.work > 0)
-      own.work = std::max(0.05, share > 0 ? share * options_.work : options_.work - 1e-9 * work_);
+      own.work = std::max(kLeastSearch, share > 0 ? share * options_.work : options_.work - 1e-9 * work_);
     own.seconds = options_.seconds;
     const StrategyGraph dense = denseGraph(wide_, kept);
     const Choice start = startIn(kept, dense);
@@ -200,7 +218,7 @@ private:
     Solution found = search(dense, own);
     if (!prices.empty())
       prices_ = std::move(prices);
-    work_ += 1e9 * found.work;
+    work_ += kStepsPerWork * found.work;
     log("searched: cost %ld, bound %ld%s", long(found.cost), long(found.lowerBound), found.optimal ? ", optimal" : "");
     if (!found.choice.empty() && (best_.choice.empty() || found.cost <= best_.cost)) {
       result_.kept = kept;
@@ -213,7 +231,7 @@ private:
     } else {
       result_.kept = kept;
       best_ = found;
-      best_.infeasible = false; // among these
+      best_.infeasible = false; // it is proven for the searched options only
       infeasible_ = found.infeasible;
     }
     count(kept, result_.searched);

@@ -1,16 +1,16 @@
 //===- SearchWide.h - a search over every option -------------------------------------------------===//
 //
-// Options of a node run into thousands on meshes of three axes, and the searchers of Search.h work on matrices over
-// pairs of options. Here their problem is made small without forgetting anything:
+// On meshes of three axes a node has thousands of options, and the searchers of Search.h work on matrices over pairs
+// of options. searchWide makes their problem small and leaves out nothing that could be better:
 //
-//   1. Options that others are never worse than go (Undominated.h).
-//   2. A dual bound over all that are left gives each option a reduced cost: a bound on what a choice with it costs
-//      beyond that (WideDual.h).
-//   3. The options of least reduced cost, and the seeds, are searched: an answer. Where memory is priced, the bound is
-//      raised once more from the prices that this search ended with.
+//   1. An option goes if another one is never worse (Undominated.h).
+//   2. A dual bound over all options that are left gives each of them a reduced cost. A choice with the option costs
+//      at least so much more than the bound (WideDual.h).
+//   3. A search among the options of least reduced cost, and those of data parallelism, gives an answer. Where memory
+//      is priced, the bound is raised once more, from the prices with which this search ended.
 //   4. An option whose reduced cost reaches the distance from bound to answer is in no better answer. All others are
-//      searched, from that answer on. Where they are too many, the least are, and the bound says so: it is that of the
-//      ones left out.
+//      searched, beginning at the answer. If they are too many, those of least reduced cost are searched. The bound
+//      is then that of the options which are left out.
 //
 // So `lowerBound` holds over every option of the wide graph.
 //
@@ -29,11 +29,11 @@ struct WideSolution {
   int64_t undominated = 0, searched = 0; // numbers of options
 };
 
-/// Entries of matrices are pairs of options, over all edges.
+/// Limits of a search's size, set by hand. Entries are those of the matrices of all edges: pairs of options.
 struct WideLimits {
-  double atOnce = 2e6;  // a problem of so many entries is searched as it is
-  double entries = 6e6; // that a search gets at most
-  size_t perNode = 12;  // options in a first search
+  double atOnce = 2e6;  // entries of a problem that is searched as it is
+  double entries = 6e6; // entries of a problem that is searched at all
+  size_t perNode = 12;  // options of a node in the first search
 };
 
 /// The options of plain data parallelism, where the graph names them, are never left out.

@@ -10,8 +10,16 @@ namespace tessera::strategies {
 
 namespace {
 
-/// Instead of kForbidden: eleven days in nanoseconds. Sums with it keep their digits in doubles.
+/// Stands for kForbidden: eleven days in nanoseconds. Sums with it keep their digits in doubles.
 constexpr double kNever = 1e15;
+
+/// A pass below the best bound by this part of it has stepped too far: its step is taken back. bound/Dual.cpp has the
+/// same number and what half and twice of it do.
+constexpr double kFallen = 0.2;
+
+// Work in steps, as bound/Dual.cpp counts it:
+constexpr double kEntryWork = 0.4; // per entry of a table: vector units take several at once
+constexpr double kOptionWork = 4;  // per option at an end of an edge or with memory
 
 /// The nodes among the kept options, without edges.
 FlatProblem nodesOf(const WideGraph &wide, const Kept &kept) {
@@ -68,11 +76,11 @@ WideDual::WideDual(const WideGraph &wide, const Kept &kept)
         {edge.from, table->costs.data(), columns, rows, &to->ofOption, &from->ofOption, atTo, atFrom});
     places += rows + columns;
     states = std::max({states, rows, columns});
-    work_ += 0.4 * double(rows * columns) + 4 * double(from->ofOption.size() + to->ofOption.size());
+    work_ += kEntryWork * double(rows * columns) + kOptionWork * double(from->ofOption.size() + to->ofOption.size());
   }
   for (int32_t v = 0; v < flat_.count(); ++v)
     most = std::max(most, size_t(flat_.size(v)));
-  work_ += 4 * double(flat_.costs.size() + flat_.extras.size());
+  work_ += kOptionWork * double(flat_.costs.size() + flat_.extras.size());
   message_.assign(places, 0);
   bestMessage_ = message_;
   total_.resize(most);
@@ -104,7 +112,7 @@ double WideDual::pass() {
       } else {
         ++behind;
         pull(link);
-        // The other's choice is made; its state's row is what is paid.
+        // The other node has chosen already, and the row of its state is what the edge costs.
         const double *row = link.table + size_t((*link.theirState)[size_t(chosen_[size_t(link.other)])]) * link.states;
         for (size_t s = 0; s < size; ++s)
           score_[s] += row[state[s]];
@@ -132,7 +140,7 @@ double WideDual::pass() {
   forward_ = !forward_;
   last_ = bound;
   if (bound > best_) {
-    if (bound > best_ + 1e-9 * std::abs(best_)) {
+    if (bound > best_ + kRelativeRounding * std::abs(best_)) {
       stalled_ = 0;
       prices_.rose();
     }
@@ -160,7 +168,7 @@ void WideDual::setPrices(const std::vector<double> &prices) {
 void WideDual::stepPrices(double target) {
   if (!hasMemory())
     return;
-  if (last_ < best_ - 0.2 * std::abs(best_)) {
+  if (last_ < best_ - kFallen * std::abs(best_)) {
     restoreBest();
     prices_.retreat();
     return;
