@@ -29,7 +29,7 @@ public:
       for (int worker = 1; worker < threads; ++worker)
         threads_.emplace_back([this, worker] { serve(worker); });
     } catch (const std::system_error &) {
-      // The system gives no more threads; those that exist do the work.
+      return; // The system gives no more threads. Those that exist do the work.
     }
   }
   ~WorkerPool() {

@@ -1,6 +1,7 @@
 #include "runtime/launch/Supervisor.h"
 
 #include "runtime/comm/tcp/Handshake.h"
+#include "runtime/launch/Environment.h"
 #include "runtime/launch/Survivors.h"
 #include "runtime/support/Printable.h"
 
@@ -300,17 +301,19 @@ Result<std::string> regroup(SupervisorOptions &options, const Attempt &attempt, 
   return decision->text;
 }
 
-/// Until another start; returns the signal that says that there shall be none, else 0.
+/// Waits until another start. Returns the signal that says that there shall be none, else 0.
 int pauseFor(double seconds) {
   sigset_t awaited;
   sigemptyset(&awaited);
   for (int signal : {SIGINT, SIGTERM})
     sigaddset(&awaited, signal);
   const double end = monotonicSeconds() + seconds;
-  for (double left = seconds; left > 0; left = end - monotonicSeconds()) {
+  double left = seconds;
+  while (left > 0) {
     const timespec pause = {time_t(left), long((left - double(time_t(left))) * 1e9)};
     if (const int signal = sigtimedwait(&awaited, nullptr, &pause); signal > 0)
       return signal;
+    left = end - monotonicSeconds();
   }
   return 0;
 }
@@ -318,10 +321,11 @@ int pauseFor(double seconds) {
 } // namespace
 
 void tellSupervisor(const std::string &error) {
-  if (const char *text = std::getenv(kErrorPipe)) {
-    const std::string line = printable(error).substr(0, kMostError) + "\n";
-    static_cast<void>(!write(std::atoi(text), line.data(), line.size()));
-  }
+  const Result<int> pipe = numberIn(std::getenv, kErrorPipe, INT32_MAX, -1);
+  if (!pipe.ok() || *pipe < 0)
+    return; // no supervisor started this process
+  const std::string line = printable(error).substr(0, kMostError) + "\n";
+  static_cast<void>(!write(*pipe, line.data(), line.size()));
 }
 
 double restartPause(int failures) {

@@ -9,15 +9,17 @@ namespace tessera::strategies {
 
 namespace {
 
-/// Elementary steps on the lives of buffers; above, buffers are left out of the bound.
+/// Steps that the bound may take to find the lives of buffers. A graph that needs more has a bound without its
+/// buffers. On a chain of 5,000 tasks and buffers these steps take less than 0.1 s.
 constexpr int64_t kMaxLifeSteps = 50'000'000;
 
-/// Work that cannot begin before `head`, and behind which `tail` follows.
+/// Work that cannot begin before the time `head`. The time `tail` follows behind it.
 struct Work {
   int64_t head, duration, tail;
 };
 
-/// The least end of all on one machine that may interrupt work: always the one with the longest tail.
+/// The least time in which one machine ends all works and their tails. The machine may interrupt a work; it always
+/// takes the open one with the longest tail.
 int64_t oneMachine(std::vector<Work> works) {
   std::sort(works.begin(), works.end(), [](const Work &a, const Work &b) { return a.head < b.head; });
   auto shorter = [](const Work &a, const Work &b) { return a.tail < b.tail; };
@@ -94,10 +96,10 @@ int64_t boundOfPool(const TaskGraph &graph, const Paths &paths, int pool) {
     tail = i ? std::min(tail, work.tail) : work.tail;
     if (i + 1 < lives.size() && lives[i + 1].bytes == lives[i].bytes)
       continue;
-    // How many of those so far fit at once: the smallest.
+    // How many of the buffers so far fit at once: as many as of the smallest.
     int64_t fit = 0, bytes = 0;
-    for (size_t j = i + 1; j-- > 0 && bytes + lives[j].bytes <= limit;) {
-      bytes += lives[j].bytes;
+    for (size_t j = i + 1; j > 0 && bytes + lives[j - 1].bytes <= limit; --j) {
+      bytes += lives[j - 1].bytes;
       ++fit;
     }
     if (fit <= 1)

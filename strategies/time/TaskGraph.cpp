@@ -8,9 +8,9 @@
 
 namespace tessera::strategies {
 
-/// Sums of so many durations, lags or bytes of this size stay within int64_t.
-static constexpr int64_t kLargest = std::numeric_limits<int64_t>::max() >> 22;
 static constexpr size_t kMostTasks = size_t(1) << 20;
+/// The largest duration, lag or number of bytes. A sum of four of them for each of kMostTasks tasks fits int64_t.
+static constexpr int64_t kLargest = std::numeric_limits<int64_t>::max() >> 22;
 
 std::vector<int> taskOrder(const TaskGraph &graph) {
   std::vector<int> open(graph.tasks.size()), order;
@@ -81,7 +81,9 @@ static std::string checkBuffers(const TaskGraph &graph) {
     }
     if (buffer.fromEnd || held[buffer.pool].empty())
       continue;
-    if ((held[buffer.pool][buffer.maker] += buffer.bytes) > graph.pools[buffer.pool].limit)
+    int64_t &heldByMaker = held[buffer.pool][buffer.maker];
+    heldByMaker += buffer.bytes;
+    if (heldByMaker > graph.pools[buffer.pool].limit)
       return "task '" + graph.tasks[buffer.maker].name + "' alone takes more than the " +
              std::to_string(graph.pools[buffer.pool].limit) + " bytes of pool '" + graph.pools[buffer.pool].name + "'";
   }
