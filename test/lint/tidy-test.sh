@@ -65,9 +65,15 @@ git rm -q compiler/a/A.cpp && commit seventh
 expect "removed" 0 "tidy.sh: 1 sources are clean"
 git rm -q compiler/b/Far.h compiler/b/New.cpp && touch compiler/b/Absent.cpp && commit eighth
 expect "nothing built" 0 "nothing to check: no changed source is built here" HEAD~1
+echo '// c' >>compiler/a/User.cpp && echo '// c' >>compiler/b/Elsewhere.cpp && commit ninth
+TESSERA_TIDY_SECONDS=0 expect "out of time" 0 "NOT CHECKED, out of time: compiler/b/Elsewhere.cpp" HEAD~1
+TESSERA_TIDY_SECONDS=0 expect "out of time, number" 0 "2 sources were not begun within 0 s" HEAD~1
+TESSERA_TIDY_SECONDS=60 expect "in time" 0 "tidy.sh: 2 sources are clean" HEAD~1
 git clone -q --depth 1 "file://$work/tree" "$work/shallow" && cd "$work/shallow"
+expect "shallow clone" 0 "tidy.sh: 2 sources are clean"
+cd .. && git clone -q --depth 1 "file://$work/tree" "$work/cut" && cd "$work/cut"
 git remote remove origin
-expect "shallow clone" 0 "nothing checked: no commit before this one"
+expect "shallow clone without its origin" 0 "nothing checked: no commit before this one"
 rm -rf .git
 expect "no repository" 0 "nothing checked: no commit before this one"
 exit $failed
