@@ -1,11 +1,11 @@
 //===- Bound.h - how early everything can be done at best -----------------------------------------===//
 //
-// A number that no schedule can be below, the largest of
+// No schedule is shorter than any of these times. The bound is the largest of them:
 //   - the longest path;
-//   - per resource, the one-machine problem of its tasks, each with the least time before and behind it, solved with
-//     interruptions (Jackson's preemptive schedule; Carlier, 1982);
-//   - per pool and size, the time that the buffers of this size or more must live: of those of which no two fit at once
-//     again a one-machine problem; of those of which k fit, a k-th of the sum of their least lives.
+//   - per resource, the one-machine problem of its tasks, each with the least time before and behind it. Tasks may be
+//     interrupted there (Jackson's preemptive schedule; Carlier, 1982);
+//   - per pool and size, the time that the buffers of this size or more must live. If no two of them fit at once, it is
+//     a one-machine problem again. If k fit at once, it is a k-th of the sum of their least lives.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_TIME_BOUND_H

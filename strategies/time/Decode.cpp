@@ -61,7 +61,7 @@ void Decoder::reset() {
   }
 }
 
-/// What the task frees at its end counts only for what it makes there.
+/// Memory that the task frees at its end counts only for buffers that it makes there.
 bool Decoder::fits(int task) const {
   for (const PoolUse &use : taken_[task])
     if (graph_.pools[use.pool].limit >= 0 && held_[use.pool] + use.bytes > graph_.pools[use.pool].limit)
@@ -89,7 +89,7 @@ bool Decoder::isFree(int task) const {
 void Decoder::begin(int task, int64_t time) {
   start_[task] = time;
   started_[task] = 1;
-  // What it waited for: needs are noted already, unless it was ready before.
+  // Notes what the task waited for. That is one of its needs, which is noted already, unless it was ready before.
   if (time > readyAt_[task] || cause_[task] < 0) {
     cause_[task] = -1;
     for (int r : graph_.tasks[task].resources)
@@ -107,7 +107,7 @@ void Decoder::begin(int task, int64_t time) {
   }
   for (const PoolUse &use : taken_[task])
     held_[use.pool] += use.bytes;
-  // Memory for what it makes at its end and does not free there is set aside now.
+  // Memory for buffers that the task makes at its end is set aside now, less what it frees there.
   for (PoolUse &use : made_[task]) {
     use.reserved = use.bytes;
     for (int b : uses_[task])
@@ -148,7 +148,7 @@ void Decoder::end(int task, int64_t time) {
   }
 }
 
-/// Runs until nothing can start any more. pick(resource, time) says what a free resource takes next; -1: nothing.
+/// Runs until no task can start any more. pick(resource, time) is the task that a free resource takes next; -1: none.
 template <typename Pick> bool Decoder::events(Pick pick) {
   reset();
   for (int64_t time = 0;;) {

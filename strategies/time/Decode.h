@@ -1,7 +1,8 @@
 //===- Decode.h - from orders to start times ------------------------------------------------------===//
 //
-// What schedulers have in common: every resource takes its tasks in a given order, each as early as it can. Where the
-// next task is only short of memory, the first behind it that fits overtakes it. So most orders are schedules.
+// All schedulers use the decoder. Every resource takes its tasks in a given order, and each task starts as early as it
+// can. If the next task only lacks memory, the first one behind it that fits overtakes it. So most orders give a
+// schedule.
 //
 //   Decoder decoder(graph);
 //   Orders orders = decoder.ordersOf(priorities);      // per resource, tasks of high priority first
@@ -18,7 +19,7 @@
 
 namespace tessera::strategies {
 
-/// Per resource, its tasks.
+/// The tasks of every resource, in order.
 using Orders = std::vector<std::vector<int>>;
 
 class Decoder {
@@ -26,18 +27,18 @@ public:
   /// The graph passes checkTaskGraph and outlives the decoder.
   explicit Decoder(const TaskGraph &graph);
 
-  /// False: the order lets tasks wait for each other, or for memory that nobody frees.
+  /// Runs the tasks in these orders. False: tasks wait for each other, or for memory that no task frees.
   bool run(const Orders &orders);
-  /// As early as possible, without an order: of the tasks that could start, the one with the largest priority. False:
-  /// the tasks that have started leave too little memory.
+  /// Runs the tasks without an order. Of the tasks that can start, the one with the largest priority does. False: the
+  /// tasks that have started leave too little memory.
   bool greedy(const std::vector<int64_t> &priorities);
 
-  // Of the last run that succeeded.
+  // The functions below speak of the last run, which must have succeeded.
   const StartTimes &start() const { return start_; }
   int64_t makespan() const { return makespan_; }
   /// The orders in which the tasks really started.
   Orders orders() const;
-  /// A chain of tasks from the start to the end of everything, each of which waited for the one before: backwards.
+  /// A chain of tasks from the end of the schedule back to its start. Each of them waited for the one that follows here.
   const std::vector<int> &criticalChain();
 
 private:
@@ -54,13 +55,13 @@ private:
   template <typename Pick> bool events(Pick pick);
 
   const TaskGraph &graph_;
-  // Of the graph, per task.
+  // What the graph says, per task:
   std::vector<std::vector<Need>> later_;
   std::vector<std::vector<PoolUse>> taken_, made_; // at its start, at its end
   std::vector<std::vector<int>> uses_;             // buffers
   std::vector<int> users_;                         // per buffer
   Orders all_;                                     // per resource, in the order of the graph
-  // Of the run.
+  // The state of the run:
   StartTimes start_;
   int64_t makespan_ = 0;
   size_t done_ = 0;

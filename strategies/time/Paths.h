@@ -1,6 +1,6 @@
 //===- Paths.h - longest paths through a task graph -----------------------------------------------===//
 //
-// What precedence alone says: how early a task can start, and how long everything takes from its start to the end.
+// Precedence alone bounds how early a task can start, and how long everything takes from its start to the end.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_TIME_PATHS_H

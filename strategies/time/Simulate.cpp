@@ -54,7 +54,7 @@ std::string checkResource(const TaskGraph &graph, const StartTimes &start, int r
 }
 
 std::string checkPool(const TaskGraph &graph, const StartTimes &start, int pool, int64_t &peak) {
-  // What is freed at an instant comes before what is taken.
+  // At one instant, memory is freed before it is taken.
   std::vector<std::tuple<int64_t, int, int64_t>> changes;
   for (const TaskBuffer &buffer : graph.buffers) {
     if (buffer.pool != pool || buffer.bytes == 0)

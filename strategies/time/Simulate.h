@@ -1,7 +1,7 @@
 //===- Simulate.h - the judge of schedules --------------------------------------------------------===//
 //
-// Says of start times whether they keep every rule of the graph, and what they come to. It shares no code with the
-// schedulers: every schedule passes through it.
+// simulate() checks that start times keep every rule of the graph, and tells their makespan and memory. It shares no
+// code with the schedulers. Every schedule passes through it.
 //
 //   Timeline line = simulate(graph, {0, 10, 10});
 //   if (!line.error.empty())
@@ -23,11 +23,11 @@ struct Timeline {
   std::vector<int64_t> peak; // per pool: the most bytes at one time
 };
 
-/// Requires a graph that passes checkTaskGraph; the times may be anything.
+/// Requires a graph that passes checkTaskGraph. The times may be any numbers.
 Timeline simulate(const TaskGraph &graph, const StartTimes &start);
 
-/// Of the time in which a task of `hidden` runs, how much lies outside of all tasks of `cover`: communication that no
-/// kernel of the rank hides, for a link and the rank's processor.
+/// The time in which a task of the resource `hidden` runs and none of `cover` does. With a link and a rank's
+/// processor it is the communication that no kernel of the rank hides.
 int64_t exposed(const TaskGraph &graph, const StartTimes &start, int hidden, int cover);
 
 } // namespace tessera::strategies

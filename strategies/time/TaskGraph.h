@@ -1,8 +1,8 @@
 //===- TaskGraph.h - when things happen, as plain numbers -----------------------------------------===//
 //
-// What StrategyGraph is for the question where, a TaskGraph is for the question when: tasks of known duration, the
-// resources that they hold, what must be done before, and the memory that they take. It knows no operator, tensor or
-// plan. Two kernels, a collective beside the second, and a buffer between them:
+// A StrategyGraph is about where things are computed, and a TaskGraph about when. It has tasks of known duration, the
+// resources that they hold, the tasks that they need, and the memory that they take. It knows no operator, tensor or
+// plan. The example has two kernels, a collective beside the second, and a buffer between them:
 //
 //   TaskGraph graph;
 //   graph.resources = {"rank 0", "link"};
@@ -22,7 +22,7 @@
 
 namespace tessera::strategies {
 
-/// Another task, which must have ended `lag` before.
+/// A task that must have ended at least `lag` before the task that needs it starts.
 struct Need {
   int task = 0;
   int64_t lag = 0;
@@ -61,12 +61,13 @@ struct TaskGraph {
 /// When every task starts.
 using StartTimes = std::vector<int64_t>;
 
-/// Empty if the graph is well formed, else one sentence about what is wrong: indices, signs, a task that needs itself,
-/// sums that would overflow, a task whose own buffers exceed a pool, a user of a buffer that does not need its maker.
+/// Empty if the graph is well formed, else one sentence about what is wrong. Checked are indices, signs, tasks that
+/// need themselves, sums that would overflow, tasks whose own buffers exceed a pool, and users of a buffer that do
+/// not need its maker.
 std::string checkTaskGraph(const TaskGraph &graph);
 
-/// Tasks in an order in which each comes behind what it needs; of those that could come next, the first in the graph.
-/// Requires a graph without circles.
+/// The tasks in an order in which each comes behind all that it needs. Of those that could come next, the first one
+/// in the graph does. Tasks in a circle are left out.
 std::vector<int> taskOrder(const TaskGraph &graph);
 
 } // namespace tessera::strategies

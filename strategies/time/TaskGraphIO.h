@@ -1,7 +1,7 @@
 //===- TaskGraphIO.h - task graphs as files -------------------------------------------------------===//
 //
-// One JSON object. A file may come from anywhere: every index, sign and size is checked, and the outcome of a bad file
-// is one sentence.
+// A file is one JSON object. It may come from anywhere, so every index, sign and size is checked, and a bad file gives
+// one sentence.
 //
 //   {"resources": ["rank 0", "link"],
 //    "pools": [{"name": "rank 0", "limit": 64}],
@@ -10,7 +10,7 @@
 //              {"name": "update", "duration": 5, "resources": [0], "needs": [{"task": 1, "lag": 2}]}],
 //    "buffers": [{"pool": 0, "bytes": 16, "maker": 0, "from_end": false, "users": [1]}]}
 //
-// Left out are empty lists, no limit, a lag of 0 and "from_end": false.
+// Empty lists, a missing limit, a lag of 0 and "from_end": false are left out.
 //
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_STRATEGIES_TIME_TASKGRAPHIO_H
