@@ -136,7 +136,11 @@ void declare(CLI::App &app, CommandLine &c) {
       ->excludes("--export-weights");
 
   auto *train = app.add_flag("--train", o.train, "Compile a training step (default: inference)");
-  app.add_option("--loss", t.loss, "cross_entropy[:label_smoothing=X], nll, mse, bce_with_logits, output")
+  app.add_option(
+         "--loss", t.loss,
+         "cross_entropy[:label_smoothing=X,ignore_index=N,class_dim=N,output=N], nll, mse, bce_with_logits, "
+         "output. Classes are the last dimension of an output of two or three, and dimension 1 of one with more; "
+         "class_dim=N names another")
       ->needs(train)
       ->capture_default_str();
   app.add_option("--optimizer", t.optimizer, "sgd:lr=X[,momentum=X,nesterov,weight_decay=X], adam:..., adamw:...")

@@ -51,6 +51,15 @@ def fails(text, *needed):
 
 
 @case
+def help_says_where_the_classes_are(c):
+    text = " ".join(c.run(c.bin / "tessera-compile", "--help").split())
+    expect("Classes are the last dimension of an output of two or three, and dimension 1 of one with more; class_dim=N names "
+           "another" in text, text)
+    for options in ("label_smoothing=X", "ignore_index=N", "class_dim=N", "output=N"):
+        expect(options in text.split("--optimizer TEXT")[0].split("--loss TEXT")[1], options)
+
+
+@case
 def strategies_round_trip(c):
     c.compile("--save-strategies", c.folder / "s.json")
     c.compile("--strategy", c.folder / "s.json", out="again")
