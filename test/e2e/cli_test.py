@@ -6,7 +6,9 @@ usage: cli_test.py --bin DIR --models DIR [NAME...]      NAME: only these cases
 import filecmp
 import json
 import re
+import resource
 import shutil
+import subprocess
 
 import numpy as np
 
@@ -57,6 +59,21 @@ def help_says_where_the_classes_are(c):
            "another" in text, text)
     for options in ("label_smoothing=X", "ignore_index=N", "class_dim=N", "output=N"):
         expect(options in text.split("--optimizer TEXT")[0].split("--loss TEXT")[1], options)
+
+
+@case
+def memory_that_runs_out_is_one_error(c):
+    """A plan file of 60 MiB is read where the process may have 300."""
+    c.compile(mesh="1", mode="data", out="large")
+    unknown = b"\xa2\x1f" + b"\x80\x80\x80\x1e" + b"x" * (60 << 20)  # field 500, of which no reader knows anything
+    with open(c.folder / "large/rank0.plan", "ab") as plan:
+        plan.write(unknown)
+    for program, *options in (("tessera-run", "--data", c.data), ("tessera-dump",)):
+        done = subprocess.run([str(c.bin / program), str(c.folder / "large"), *options], capture_output=True, text=True,
+                              preexec_fn=lambda: (resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20)),
+                                                  resource.setrlimit(resource.RLIMIT_CORE, (0, 0))))
+        expect(done.returncode == 1, f"{program}: exit code {done.returncode}: {done.stderr}")
+        fails(done.stderr, f"{program}: memory has run out; raise the limit")
 
 
 @case

@@ -6,13 +6,41 @@
 #include "tools/cli/Completion.h"
 #include "tools/cli/ManPage.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <new>
 
 namespace tessera {
+namespace {
+
+std::string memoryError; // printed where there is no memory left to make it
+std::terminate_handler otherwise = nullptr;
+
+/// What the C++ runtime calls for an exception that nobody catches, in place of abort().
+[[noreturn]] void endWithoutMemory() {
+  if (std::exception_ptr thrown = std::current_exception())
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_alloc &) {
+      [[maybe_unused]] const ssize_t told = write(STDERR_FILENO, memoryError.data(), memoryError.size());
+      _exit(rt::kExitError);
+    } catch (...) { // the handler below describes it
+    }
+  otherwise();
+  std::abort();
+}
+
+} // namespace
 
 std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv) {
+  memoryError =
+      app.get_name() + ": memory has run out; raise the limit on this process (ulimit -v, or the container's)\n";
+  otherwise = std::set_terminate(endWithoutMemory);
   app.set_version_flag("--version", app.get_name() + " " TESSERA_VERSION, "Print the version and exit");
   // CLI11 prints the text of CallForVersion and exits with 0. It has no such exception under a more general name.
   app.add_option_function<std::string>(

@@ -9,6 +9,7 @@
 //     return *exitCode;
 //
 // Adds --version, --completion SHELL and --man. Each of them, like --help, prints something and ends the program.
+// From then on memory that runs out where nobody expects it ends the program with an error, not with a signal.
 //
 //===------------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_TOOLS_CLI_COMMANDLINE_H
