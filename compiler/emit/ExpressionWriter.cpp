@@ -37,8 +37,8 @@ Error writeExpression(graph::FusedOp op, RankFunction rank, plan::Expression *ex
     }
     plan::Instruction *code = expression->add_code();
     code->set_type(planTypeOf(cast<RankedTensorType>(inner.getResult(0).getType()).getElementType()));
-    if (inner.hasTrait<OpTrait::ConstantLike>()) {
-      std::optional<double> value = splatNumber(inner.getAttrOfType<DenseElementsAttr>("value"));
+    if (auto constant = dyn_cast<graph::ConstantOp>(inner)) {
+      std::optional<double> value = splatNumber(constant);
       if (!value)
         return createStringError("operator '" + graph::nameOf(op) +
                                  "' holds a constant that a loop cannot hold: no splat, or too large an integer");

@@ -291,8 +291,7 @@ private:
     plan::Instruction *code = expression->add_code();
     code->set_op("constant");
     code->set_type(planTypeOf(type.getElementType()));
-    auto value = step.op->getAttrOfType<DenseElementsAttr>("value");
-    std::optional<double> number = splatNumber(value);
+    std::optional<double> number = splatNumber(cast<graph::ConstantOp>(step.op));
     if (!number)
       return createStringError("constant '" + step.name + "' is too large an integer for a plan");
     code->set_immediate(*number);
@@ -369,15 +368,12 @@ private:
   std::vector<std::pair<const LayoutStep *, plan::Step *>> ranksOwn_; // steps that depend on it
 };
 
-std::optional<double> splatNumber(DenseElementsAttr attr) {
-  if (!attr || !attr.isSplat())
+std::optional<double> splatNumber(graph::ConstantOp constant) {
+  if (std::optional<double> number = constant.getNumber())
+    return number;
+  auto attr = dyn_cast<DenseElementsAttr>(constant.getValue());
+  if (!attr || !attr.isSplat() || isa<FloatType>(attr.getElementType()))
     return std::nullopt;
-  if (isa<FloatType>(attr.getElementType())) {
-    APFloat value = attr.getSplatValue<APFloat>();
-    bool lost;
-    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lost);
-    return value.convertToDouble();
-  }
   APInt bits = attr.getSplatValue<APInt>();
   bool plain = attr.getElementType().isUnsignedInteger() || bits.getBitWidth() == 1;
   int64_t value = plain ? int64_t(bits.getZExtValue()) : bits.getSExtValue();

@@ -33,8 +33,9 @@ using RankFunction = llvm::function_ref<int64_t()>;
 /// The plan's enumerator for an element type.
 plan::DType planTypeOf(mlir::Type element);
 
-/// The value of a splat. nullopt: it is no splat, or an integer that a double cannot represent.
-std::optional<double> splatNumber(mlir::DenseElementsAttr attr);
+/// The number that a splat holds, unrounded where the constant says it. nullopt: it is no splat, or an integer that a
+/// double cannot represent.
+std::optional<double> splatNumber(graph::ConstantOp constant);
 
 /// Writes the operator's attributes to the plan, sorted by name. Attributes that only the compiler reads are left out;
 /// their names have a dialect's prefix. The entry of `rank` in dist.per_rank replaces attributes of the same name.

@@ -202,6 +202,8 @@ Constant Constant::splat(DType type, Shape shape, double value) {
   Constant c(type, std::move(shape));
   c.splat_ = c.size_ > 0;
   c.floats_.assign(c.splat_ ? 1 : 0, roundTo(type, value));
+  if (type == DType::F32 && c.splat_ && c.floats_[0] != value && !std::isnan(value))
+    c.exact_ = value;
   return c;
 }
 
@@ -344,6 +346,10 @@ DenseElementsAttr Constant::toAttr(MLIRContext *context) const {
   }
   }
   return {};
+}
+
+FloatAttr Constant::exactAttr(MLIRContext *context) const {
+  return exact_ ? FloatAttr::get(Float64Type::get(context), *exact_) : FloatAttr();
 }
 
 Constant Constant::withShape(Shape shape) const {

@@ -6,6 +6,7 @@
 // A constant has an element type of the graph dialect, a shape, and elements in row-major order. If all elements are
 // equal it stores only one (a splat). Integers and booleans are stored as int64_t, floating point numbers as double.
 // Every operation rounds its result to the element type. So folding + - * / and sqrt gives the same bits as a kernel.
+// A splat of F32 that is made of a double also keeps the double, for runs in float64.
 //
 //   Constant shape = Constant::ints(DType::I64, {4}, {16, 8, 4, 4});
 //   foldGather(shape, Constant::scalar(DType::I64, 0), 0)      // the scalar 16
@@ -70,6 +71,8 @@ public:
 
   std::vector<char> toBytes() const;
   mlir::DenseElementsAttr toAttr(mlir::MLIRContext *context) const;
+  /// The number that a splat of F32 was rounded from (graph.constant's `exact`). Null: rounding changed nothing.
+  mlir::FloatAttr exactAttr(mlir::MLIRContext *context) const;
 
   /// The same elements under another shape of as many elements.
   Constant withShape(Shape shape) const;
@@ -86,6 +89,7 @@ private:
   bool splat_ = false;
   std::vector<int64_t> ints_;
   std::vector<double> floats_;
+  std::optional<double> exact_; // splats of F32: the number that was rounded
 };
 
 /// Rounds to the precision of a floating point type.

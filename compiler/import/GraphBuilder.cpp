@@ -88,7 +88,7 @@ Value GraphBuilder::materialize(const Val &x) {
   if (x.known->isSplat()) {
     // Splats are not shared, so that each can take the sharding of its only reader.
     auto op = graph::ConstantOp::create(builder_, NameLoc::get(builder_.getStringAttr(node_)),
-                                        tensorType(x.type, x.shape), x.known->toAttr(context()));
+                                        x.known->toAttr(context()), x.known->exactAttr(context()));
     op->setAttr(graph::kNameAttr, builder_.getStringAttr(opName("constant")));
     return op.getResult();
   }
@@ -101,8 +101,8 @@ Value GraphBuilder::materialize(const Val &x) {
       return value = made;
     return value = bigConstant_(x);
   }
-  auto op = graph::ConstantOp::create(builder_, NameLoc::get(builder_.getStringAttr(node_)),
-                                      tensorType(x.type, x.shape), x.known->toAttr(context()));
+  auto op =
+      graph::ConstantOp::create(builder_, NameLoc::get(builder_.getStringAttr(node_)), x.known->toAttr(context()));
   op->setAttr(graph::kNameAttr, builder_.getStringAttr(opName("constant")));
   return value = op.getResult();
 }

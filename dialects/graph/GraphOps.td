@@ -174,13 +174,23 @@ def Graph_SelectOp : Graph_InferredOp<"select", "..., ..., ... -> ... | linear 1
 
 def Graph_ConstantOp : Graph_Op<"constant", "custom", [ConstantLike, AllTypesMatch<["value", "y"]>], ["localize"]> {
   let summary = "a splat (any dimension may be sharded) or a small dense constant (none may)";
-  let description = [{ Weights are never constants: they are arguments with the role "parameter". }];
-  let arguments = (ins ElementsAttr:$value);
+  let description = [{
+    Weights are never constants: they are arguments with the role "parameter".
+    `exact` is the number that a splat of f32 was rounded from, where that changed it, such as the 0.9 of Adam's beta1.
+    A plan holds it, and a program that runs in float64 computes with it; in f32 the constant is `value`.
+  }];
+  let arguments = (ins ElementsAttr:$value, OptionalAttr<F64Attr>:$exact);
   let results = (outs Graph_Tensor:$y);
   let assemblyFormat = "attr-dict $value";
   let hasFolder = 1;
-  let extraClassDeclaration = [{ bool isSplat() { return ::llvm::isa<::mlir::SplatElementsAttr>(getValue()); } }];
-  let builders = [OpBuilder<(ins "::mlir::RankedTensorType":$type, "double":$splat)>];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    bool isSplat() { return ::llvm::isa<::mlir::SplatElementsAttr>(getValue()); }
+    /// The number of a splat of floats, `exact` where it is given.
+    std::optional<double> getNumber();
+  }];
+  let builders = [OpBuilder<(ins "::mlir::RankedTensorType":$type, "double":$splat)>,
+                  OpBuilder<(ins "::mlir::ElementsAttr":$value), [{ build($_builder, $_state, value, nullptr); }]>];
 }
 
 def Graph_IotaOp : Graph_TypedOp<"iota", "-> ...", [Graph_Elementwise], ["rankAttributes"]> {

@@ -468,7 +468,33 @@ void ConstantOp::build(OpBuilder &builder, OperationState &state, RankedTensorTy
     value = IntegerAttr::get(element, APInt(element.getIntOrFloatBitWidth(), uint64_t(int64_t(splat)),
                                             /*isSigned=*/false, /*implicitTrunc=*/true));
   }
-  build(builder, state, type, cast<ElementsAttr>(Attribute(DenseElementsAttr::get(type, value))));
+  FloatAttr exact;
+  if (element.isF32() && !std::isnan(splat) && double(float(splat)) != splat)
+    exact = builder.getF64FloatAttr(splat);
+  build(builder, state, type, cast<ElementsAttr>(Attribute(DenseElementsAttr::get(type, value))), exact);
+}
+
+std::optional<double> ConstantOp::getNumber() {
+  auto splat = dyn_cast<SplatElementsAttr>(getValue());
+  if (!splat || !isa<FloatType>(splat.getElementType()))
+    return std::nullopt;
+  if (getExact())
+    return getExact()->convertToDouble();
+  APFloat value = splat.getSplatValue<APFloat>();
+  bool lost;
+  value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lost);
+  return value.convertToDouble();
+}
+
+LogicalResult ConstantOp::verify() {
+  if (!getExact())
+    return success();
+  auto splat = dyn_cast<SplatElementsAttr>(getValue());
+  if (!splat || !splat.getElementType().isF32())
+    return emitOpError("has 'exact', which only a splat of f32 can have");
+  if (splat.getSplatValue<float>() != float(getExact()->convertToDouble()))
+    return emitOpError("has a value that is not what 'exact' rounds to in f32");
+  return success();
 }
 
 } // namespace tessera::graph

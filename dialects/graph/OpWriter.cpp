@@ -18,15 +18,7 @@ bool isFloat(Value v) { return isa<FloatType>(elementTypeOf(v)); }
 
 std::optional<double> splatOf(Value v) {
   auto constant = v.getDefiningOp<ConstantOp>();
-  if (!constant || !isFloat(v))
-    return std::nullopt;
-  auto splat = dyn_cast<SplatElementsAttr>(constant.getValue());
-  if (!splat)
-    return std::nullopt;
-  APFloat value = splat.getSplatValue<APFloat>();
-  bool inexact = false;
-  value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
-  return value.convertToDouble();
+  return constant ? constant.getNumber() : std::nullopt;
 }
 
 OpWriter::OpWriter(func::FuncOp func) : builder_(func.getBody().front().getTerminator()), loc_(func.getLoc()) {
@@ -111,7 +103,7 @@ Value OpWriter::constant(Type type, double value) {
 
 Value OpWriter::integer(int64_t value) {
   auto type = RankedTensorType::get({}, builder_.getI64Type());
-  return ConstantOp::create(builder_, loc_, type, DenseElementsAttr::get(type, value));
+  return ConstantOp::create(builder_, loc_, DenseElementsAttr::get(type, value));
 }
 
 Value OpWriter::like(Value v, double value) { return constant(elementTypeOf(v), value); }

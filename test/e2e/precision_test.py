@@ -90,6 +90,45 @@ def means_what_numpy_computes(c):
     assert distance > 3e-4, distance
 
 
+def train_mlp_by_adam(p, x, y, steps, lr, decay=0.01, beta1=0.9, beta2=0.999, eps=1e-8):
+    """Three layers, mean cross-entropy and AdamW in NumPy's float64."""
+    p = {k: v.astype(np.float64) for k, v in p.items()}
+    m, v = ({k: np.zeros_like(w) for k, w in p.items()} for _ in range(2))
+    x, losses = x.reshape(len(x), -1).astype(np.float64), []
+    for t in range(1, steps + 1):
+        h1 = np.maximum(x @ p["fc1.weight"].T + p["fc1.bias"], 0)
+        h2 = np.maximum(h1 @ p["fc2.weight"].T + p["fc2.bias"], 0)
+        logits = h2 @ p["fc3.weight"].T + p["fc3.bias"]
+        e = np.exp(logits - logits.max(1, keepdims=True))
+        s = e / e.sum(1, keepdims=True)
+        losses.append(-np.log(s[np.arange(len(y)), y]).mean())
+        d3 = (s - np.eye(10)[y]) / len(y)
+        d2 = (d3 @ p["fc3.weight"]) * (h2 > 0)
+        d1 = (d2 @ p["fc2.weight"]) * (h1 > 0)
+        g = {"fc3.weight": d3.T @ h2, "fc3.bias": d3.sum(0), "fc2.weight": d2.T @ h1, "fc2.bias": d2.sum(0),
+             "fc1.weight": d1.T @ x, "fc1.bias": d1.sum(0)}
+        for k in p:
+            m[k] = beta1 * m[k] + (1 - beta1) * g[k]
+            v[k] = beta2 * v[k] + (1 - beta2) * g[k] ** 2
+            root = np.sqrt(v[k] / (1 - beta2 ** t)) + eps
+            p[k] = p[k] * (1 - lr * decay) - lr / (1 - beta1 ** t) * m[k] / root
+    return np.array(losses)
+
+
+@case
+def numbers_are_double_in_a_run_in_double_precision(c):
+    """What the compiler writes into a float32 program, such as 1 / 12 of a mean and the 0.9 of Adam, is not float32 under --f64."""
+    rows, rng = 12, np.random.default_rng(7)
+    x, y = rng.standard_normal((rows, 1, 28, 28)).astype(np.float32), rng.integers(0, 10, rows)
+    data = c.data(x, y)
+    for mesh, mode in (("1", "data"), ("data=2,model=2", "auto")):
+        plan = c.compile("mlp_train", "f32", "--optimizer", f"adamw:lr={LR / 10}", mesh=mesh, mode=mode, rows=rows)
+        expected = train_mlp_by_adam(read_safetensors(plan / "weights.safetensors"), x, y, STEPS, LR / 10)
+        error = np.abs(c.losses(plan, data, "--f64", "--backend", "reference") / expected - 1)
+        print(f"      {mesh}: {' '.join(f'{e:.1e}' for e in error)} from NumPy's float64")
+        assert error.max() < 1e-12, error
+
+
 @case
 def trains_as_float32_does(c):
     for model, shape, lr, tolerance in (("lenet_train", (1, 28, 28), 0.0002, 3e-3),

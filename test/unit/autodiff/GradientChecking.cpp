@@ -39,7 +39,7 @@ void check(const std::string &text, std::vector<Range> ranges, int64_t classes) 
     auto type = cast<RankedTensorType>(y.getType());
     weights.push_back(random(type.getShape(), 0.5, 1.5, engine));
     auto elements = DenseElementsAttr::get(type, ArrayRef<double>(weights.back().data));
-    seeds.push_back({y, graph::ConstantOp::create(raw, f.getLoc(), type, elements)});
+    seeds.push_back({y, graph::ConstantOp::create(raw, f.getLoc(), elements)});
   }
   auto gradients = compiler::differentiate(b, seeds, wrt);
   if (!gradients)
