@@ -111,6 +111,12 @@ def flow(**more):
     return made | {name: noise(*shape, seed=7) for name, shape in more.items()}
 
 
+def noise_levels():
+    """Times from 0 to 1. Some networks multiply them by 1000 and more before a sine, which leaves few digits of times up to 999."""
+    import torch
+    return torch.tensor([0.003, 0.05, 0.4, 0.999])
+
+
 DOWN, UP = ("DownBlock2D", "AttnDownBlock2D"), ("AttnUpBlock2D", "UpBlock2D")
 CROSS = dict(down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"), block_out_channels=(16, 32), layers_per_block=1,
              cross_attention_dim=16, attention_head_dim=8, norm_num_groups=8)
@@ -246,8 +252,7 @@ ROWS = [
     (diffusers, "ControlNetModel", dict(CROSS, inputs=lambda: latent(encoder_hidden_states=(5, 16),
         controlnet_cond=(3, 64, 64)),
                                         conditioning_embedding_out_channels=(8, 16, 16, 16))),
-    (diffusers, "UNet1DModel", dict(inputs=lambda: {k: v[:, :, 0] if v.dim() > 1 else v for k, v in latent(2,
-        64).items()}, sample_size=64,
+    (diffusers, "UNet1DModel", dict(inputs=lambda: {"sample": noise(2, 64), "timestep": noise_levels()}, sample_size=64,
                                     block_out_channels=(16, 32), in_channels=2, out_channels=2, extra_in_channels=32,
                                     down_block_types=("DownBlock1DNoSkip", "DownBlock1D"),
                                     up_block_types=("UpBlock1D", "UpBlock1DNoSkip"))),
@@ -274,7 +279,7 @@ ROWS = [
         sample_size=8, patch_size=2, in_channels=4, num_mmdit_layers=1, num_single_dit_layers=1, attention_head_dim=8,
         num_attention_heads=4,
         joint_attention_dim=16, caption_projection_dim=32, pos_embed_max_size=64,
-        inputs=lambda: flow(encoder_hidden_states=(5, 16)))),
+        inputs=lambda: dict(flow(encoder_hidden_states=(5, 16)), timestep=noise_levels()))),
     (diffusers, "SanaTransformer2DModel", dict(
         PLAIN, patch_size=1, out_channels=4, num_cross_attention_heads=4, cross_attention_head_dim=8,
         cross_attention_dim=32,

@@ -14,6 +14,7 @@ rows are kept in that file as they are finished, and one that is there is not ru
 """
 import argparse
 import concurrent.futures
+import copy
 import fnmatch
 import json
 import multiprocessing
@@ -99,7 +100,7 @@ class Row:
             self.target = torch.from_numpy(random.integers(0, made.shape[-1], made.shape[:-1]))
         else:
             self.target = torch.from_numpy(random.standard_normal(made.shape).astype(np.float32))
-        self.start = {k: v.clone() for k, v in self.net.state_dict().items()}
+        self.start = copy.deepcopy(self.net.state_dict())  # with the versions of modules, which some need to load it
 
     def fresh(self, kind):
         self.net.float().load_state_dict(self.start)
