@@ -55,13 +55,13 @@ LogicalResult assignPrimitives(Operation *op, Block::iterator first, Value resul
                                const Strategy &strategy, const Mesh &mesh) {
   llvm::DenseMap<Value, Sharding> shardings;
   for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-    shardings[operand] = dist::operandSharding(rule, strategy, int(i));
+    shardings[operand] = dist::operandSharding(mesh, rule, strategy, int(i));
   const auto statistics = dist::statisticReshards(rule, strategy, mesh, dist::resultShapes(op));
   size_t reduced = 0;
   for (Operation &primitive : llvm::make_range(first, op->getIterator())) {
     ShardingRule own = cantFail(cast<dist::ShardingRuleOpInterface>(&primitive).getShardingRule());
     Strategy chosen = follow(own, &primitive, shardings);
-    Sharding handedOn = dist::naturalResult(own, chosen, 0);
+    Sharding handedOn = dist::naturalResult(mesh, own, chosen, 0);
     if (primitive.getResult(0) == result && !strategy.results.empty()) {
       handedOn = strategy.results[0];
       chosen.results = {handedOn};

@@ -70,7 +70,7 @@ private:
         return failure();
     builder_.setInsertionPointAfter(op);
     for (auto [r, own] :
-         llvm::enumerate(dist::resultReshards(sharded->rule, sharded->strategy, dist::resultShapes(op)))) {
+         llvm::enumerate(dist::resultReshards(sharded->rule, sharded->strategy, mesh_, dist::resultShapes(op)))) {
       Value result = op->getResult(unsigned(r));
       shardings_[result] = own.from;
       if (dist::sameSharding(mesh_, own.from, own.to))

@@ -34,7 +34,7 @@ std::optional<ShardedOp> ShardedOp::get(Operation *op, const Mesh &mesh) {
   if (!dist::statisticsAxes(*rule, *strategy, mesh).empty())
     return fail(createStringError("its statistics are cut (rule " + rule->str() +
                                   "): run dist-decompose-stats before this pass"));
-  return ShardedOp{sharded, std::move(*rule), std::move(*strategy)};
+  return ShardedOp{sharded, std::move(*rule), std::move(*strategy), mesh};
 }
 
 static std::optional<Sharding> resolve(func::FuncOp func, Attribute attr, Type type, const Twine &what,

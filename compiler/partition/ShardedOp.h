@@ -17,13 +17,14 @@ struct ShardedOp {
   dist::ShardingRuleOpInterface op;
   dist::ShardingRule rule;
   dist::Strategy strategy;
+  dist::Mesh mesh;
 
   /// Reads and checks rule and strategy; emits an error at the operator and returns nullopt if
   /// anything is wrong with them.
   static std::optional<ShardedOp> get(mlir::Operation *op, const dist::Mesh &mesh);
 
-  dist::Sharding operand(int i) const { return dist::operandSharding(rule, strategy, i); }
-  dist::Sharding natural(int i) const { return dist::naturalResult(rule, strategy, i); }
+  dist::Sharding operand(int i) const { return dist::operandSharding(mesh, rule, strategy, i); }
+  dist::Sharding natural(int i) const { return dist::naturalResult(mesh, rule, strategy, i); }
 };
 
 /// dist.sharding of a function's argument or result. Emits an error at the function and returns

@@ -18,7 +18,7 @@ std::vector<HaloExchange> haloExchanges(const ShardingRule &rule, const Strategy
     std::optional<Window::Halo> halo = window.halo(shards);
     if (!halo || (halo->lo == 0 && halo->hi == 0))
       continue;
-    Sharding sharding = operandSharding(rule, strategy, window.operand);
+    Sharding sharding = operandSharding(mesh, rule, strategy, window.operand);
     Shape &block = blocks[window.operand];
     if (block.empty())
       block = sharding.localShape(mesh, operandShapes[window.operand]);
@@ -43,7 +43,7 @@ std::vector<OwnReshard> statisticReshards(const ShardingRule &rule, const Strate
   AxisList axes = statisticsAxes(rule, strategy, mesh);
   if (axes.empty())
     return {};
-  OwnReshard statistic{resultShapes[0], naturalResult(rule, strategy, 0), {}};
+  OwnReshard statistic{resultShapes[0], naturalResult(mesh, rule, strategy, 0), {}};
   ArrayRef<Reduction> words;
   for (size_t d = 0; d < statistic.shape.size(); ++d)
     for (int f : rule.results[0][d])
@@ -62,12 +62,12 @@ std::vector<OwnReshard> statisticReshards(const ShardingRule &rule, const Strate
   return reshards;
 }
 
-std::vector<OwnReshard> resultReshards(const ShardingRule &rule, const Strategy &strategy,
+std::vector<OwnReshard> resultReshards(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh,
                                        ArrayRef<Shape> resultShapes) {
   std::vector<OwnReshard> reshards;
   for (size_t r = 0; r < resultShapes.size(); ++r)
     reshards.push_back(
-        {resultShapes[r], naturalResult(rule, strategy, int(r)), resultSharding(rule, strategy, int(r))});
+        {resultShapes[r], naturalResult(mesh, rule, strategy, int(r)), resultSharding(mesh, rule, strategy, int(r))});
   return reshards;
 }
 
@@ -84,7 +84,7 @@ std::vector<OwnCollective> ownCollectives(const ShardingRule &rule, const Strate
     add(reshard, int(s), -1, tensors.resultBytes[0]);
   if (strategy.results.empty())
     return list;
-  for (auto [r, reshard] : enumerate(resultReshards(rule, strategy, tensors.resultShapes)))
+  for (auto [r, reshard] : enumerate(resultReshards(rule, strategy, mesh, tensors.resultShapes)))
     add(reshard, -1, int(r), tensors.resultBytes[r]);
   return list;
 }

@@ -43,7 +43,7 @@ struct OwnReshard {
 std::vector<OwnReshard> statisticReshards(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh,
                                           llvm::ArrayRef<Shape> resultShapes);
 /// One per result, from naturalResult to resultSharding.
-std::vector<OwnReshard> resultReshards(const ShardingRule &rule, const Strategy &strategy,
+std::vector<OwnReshard> resultReshards(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh,
                                        llvm::ArrayRef<Shape> resultShapes);
 
 /// A collective that the operator itself needs: a halo (operand >= 0), a part of a statistic's reduction (statistic >=

@@ -28,8 +28,8 @@ using llvm::SmallVector;
 static Sharding stripped(const Mesh &mesh, const Sharding &s) {
   auto trivial = [&](int axis) { return mesh.axisSize(axis) == 1; };
   Sharding r = s;
-  for (AxisList &dim : r.dims)
-    llvm::erase_if(dim, trivial);
+  for (Cut &cut : r.dims)
+    llvm::erase_if(cut, trivial);
   llvm::erase_if(r.partial, trivial);
   if (r.partial.empty())
     r.reduction = Reduction::None;
@@ -139,9 +139,10 @@ std::vector<Collective> plainPlan(const Mesh &mesh, ArrayRef<int64_t> shape, con
     next.reduction = to.reduction;
     step(CollectiveKind::AllReduce, summed, -1, next);
   }
+  auto first = [&](const Sharding &s, int64_t d, size_t count) { return s.dims[d].first(count, mesh, shape[d]); };
   auto common = [&](int64_t d) {
-    size_t n = 0;
-    while (n < from.dims[d].size() && n < to.dims[d].size() && from.dims[d][n] == to.dims[d][n])
+    size_t n = 0, most = std::min(from.dims[d].size(), to.dims[d].size());
+    while (n < most && first(from, d, n + 1) == first(to, d, n + 1))
       ++n;
     return n;
   };
@@ -151,7 +152,7 @@ std::vector<Collective> plainPlan(const Mesh &mesh, ArrayRef<int64_t> shape, con
     bool padded = from.isPadded(mesh, shape, d);
     while (at.dims[d].size() > keep) {
       Sharding next = at;
-      next.dims[d].truncate(padded ? at.dims[d].size() - 1 : keep);
+      next.dims[d] = first(from, d, padded ? at.dims[d].size() - 1 : keep);
       step(CollectiveKind::AllGather, ArrayRef<int>(at.dims[d]).drop_front(next.dims[d].size()), d, next);
     }
   }
@@ -159,9 +160,7 @@ std::vector<Collective> plainPlan(const Mesh &mesh, ArrayRef<int64_t> shape, con
     bool padded = to.isPadded(mesh, shape, d);
     while (at.dims[d].size() < to.dims[d].size()) {
       Sharding next = at;
-      next.dims[d] = to.dims[d];
-      if (padded)
-        next.dims[d].truncate(at.dims[d].size() + 1);
+      next.dims[d] = first(to, d, padded ? at.dims[d].size() + 1 : to.dims[d].size());
       step(CollectiveKind::Slice, ArrayRef<int>(next.dims[d]).drop_front(at.dims[d].size()), d, next);
     }
   }
@@ -172,8 +171,9 @@ std::vector<Collective> plainPlan(const Mesh &mesh, ArrayRef<int64_t> shape, con
 
 struct ReshardPlanner::Impl {
   struct PerShape {
-    PerShape(const Mesh &mesh, const CollectiveCost &cost, ArrayRef<int64_t> shape, int64_t elementBytes, AxisList axes)
-        : graph(mesh, cost, shape, elementBytes, std::move(axes)) {}
+    PerShape(const Mesh &mesh, const CollectiveCost &cost, ArrayRef<int64_t> shape, int64_t elementBytes, AxisList axes,
+             DimUnits units)
+        : graph(mesh, cost, shape, elementBytes, std::move(axes), std::move(units)) {}
     ShardingGraph graph;
     std::vector<std::unique_ptr<Paths>> paths; // by source
     int lastSource = -1;                       // asked for
@@ -182,7 +182,7 @@ struct ReshardPlanner::Impl {
   Mesh mesh;
   CollectiveCost cost;
   AxisList axes; // longer than 1
-  using Key = std::tuple<Shape, int64_t, AxisList>;
+  using Key = std::tuple<Shape, int64_t, AxisList, DimUnits>;
   std::map<Key, std::unique_ptr<PerShape>> shapes;
   const std::pair<const Key, std::unique_ptr<PerShape>> *last = nullptr; // the entry of the last call of find
 
@@ -199,15 +199,24 @@ struct ReshardPlanner::Impl {
       llvm::erase_if(relevant, [&](int axis) { return !from.uses(axis) && !to.uses(axis); });
     if (int(relevant.size()) > kMaxSearchedAxes)
       return nullptr;
+    // The ways between plain blocks lead over plain blocks.
+    DimUnits units;
+    for (const Sharding *s : {&from, &to})
+      for (int64_t d = 0; d < s->rank(); ++d)
+        if (s->dims[d].unit > 1)
+          units.push_back({d, s->dims[d].unit});
+    llvm::sort(units);
+    units.erase(std::unique(units.begin(), units.end()), units.end());
     // Questions about one tensor come one after the other.
     auto isLast = [&] {
-      const auto &[lastShape, lastBytes, lastAxes] = last->first;
-      return shape == ArrayRef<int64_t>(lastShape) && elementBytes == lastBytes && relevant == lastAxes;
+      const auto &[lastShape, lastBytes, lastAxes, lastUnits] = last->first;
+      return shape == ArrayRef<int64_t>(lastShape) && elementBytes == lastBytes && relevant == lastAxes &&
+             units == lastUnits;
     };
     if (!last || !isLast()) {
-      auto [it, fresh] = shapes.try_emplace(Key(Shape(shape.begin(), shape.end()), elementBytes, relevant));
+      auto [it, fresh] = shapes.try_emplace(Key(Shape(shape.begin(), shape.end()), elementBytes, relevant, units));
       if (fresh)
-        it->second = std::make_unique<PerShape>(mesh, cost, shape, elementBytes, relevant);
+        it->second = std::make_unique<PerShape>(mesh, cost, shape, elementBytes, relevant, units);
       last = &*it;
     }
     return last->second.get();

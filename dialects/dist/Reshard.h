@@ -12,6 +12,9 @@
 //
 //   [5] from "[data]" (blocks of 3) to "[-]": { AllGather over {data}: 3 -> 6, Fit dim 0: 6 -> 5 }
 //
+// Between two units of one dimension the way leads over a sharding in which their blocks coincide, the uncut dimension
+// at the latest.
+//
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_DIALECTS_DIST_RESHARD_H
 #define TESSERA_DIALECTS_DIST_RESHARD_H

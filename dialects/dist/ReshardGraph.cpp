@@ -16,7 +16,7 @@ namespace {
 /// permutation moves data between ranks of one key.
 int64_t blockKey(const Mesh &mesh, const Sharding &s, int64_t rank) {
   int64_t key = mesh.coordinate(rank, s.partial);
-  for (const AxisList &dim : s.dims)
+  for (const Cut &dim : s.dims)
     key = key * mesh.size(dim) + mesh.coordinate(rank, dim);
   return key;
 }
@@ -60,9 +60,11 @@ void forSubsets(ArrayRef<int> axes, bool ordered, llvm::function_ref<void(ArrayR
 }
 static std::string key(const Sharding &s) {
   std::string k;
-  for (const AxisList &dim : s.dims) {
-    for (int axis : dim)
+  for (const Cut &cut : s.dims) {
+    for (int axis : cut)
       k.push_back(char('a' + axis));
+    if (cut.unit > 1)
+      k += std::to_string(cut.unit);
     k.push_back(',');
   }
   for (int axis : s.partial)
@@ -145,24 +147,44 @@ const std::vector<ShardingGraph::Edge> &ShardingGraph::edges(int state) {
 /// Whether the last `count` axes of the dimension may cut it in one collective. A collective over several axes needs
 /// blocks that are contiguous in the whole, so only the outermost of these axes may leave padding.
 bool ShardingGraph::mayCut(const Sharding &s, int64_t dim, size_t count) const {
-  int64_t shards = s.numShards(mesh_, dim);
-  if (shape_[dim] % shards == 0)
+  if (!s.isPadded(mesh_, shape_, dim))
     return true;
-  return Sharding::canCut(shape_[dim], shards) && isOneRun(s, dim, count);
+  return Sharding::canCut(shape_[dim], s.numShards(mesh_, dim), s.dims[dim].unit) && isOneRun(s, dim, count);
+}
+
+/// Visits the shardings that cut the dimension by `axes` as well: in plain blocks and in the graph's units, where one
+/// collective can do it and the blocks that are there stay.
+void ShardingGraph::cutFurther(const Sharding &s, int64_t dim, ArrayRef<int> axes,
+                               llvm::function_ref<void(const Sharding &)> visit) const {
+  SmallVector<int64_t, 2> seen;
+  auto in = [&](int64_t unit) {
+    Cut all(s.dims[dim].axes(), unit);
+    all.append(axes.begin(), axes.end());
+    if (shape_[dim] % unit != 0 || !(all.first(s.dims[dim].size(), mesh_, shape_[dim]) == s.dims[dim]))
+      return;
+    Sharding to = s;
+    to.dims[dim] = all.canonical(mesh_, shape_[dim]);
+    if (llvm::is_contained(seen, to.dims[dim].unit) || !mayCut(to, dim, axes.size()))
+      return;
+    seen.push_back(to.dims[dim].unit);
+    visit(to);
+  };
+  in(1);
+  for (auto [d, unit] : units_)
+    if (d == dim)
+      in(unit);
 }
 
 bool ShardingGraph::isOneRun(const Sharding &s, int64_t dim, size_t count) const {
   ArrayRef<int> axes = s.dims[dim];
   int64_t before = mesh_.size(axes.drop_back(count - 1)), inner = mesh_.size(axes.take_back(count - 1));
-  return llvm::divideCeil(shape_[dim], before) % inner == 0;
+  return llvm::divideCeil(shape_[dim] / s.dims[dim].unit, before) % inner == 0;
 }
 
 /// Whether a permutation may move the blocks of `a` to where `b` wants them: padded dimensions must be cut by axes of
 /// the same sizes, since other cuts put the padding elsewhere.
 bool ShardingGraph::samePadding(const Sharding &a, const Sharding &b) const {
-  auto sizes = [&](const AxisList &axes) {
-    return llvm::map_to_vector(axes, [&](int axis) { return mesh_.axisSize(axis); });
-  };
+  auto sizes = [&](const Cut &cut) { return llvm::map_to_vector(cut, [&](int axis) { return mesh_.axisSize(axis); }); };
   for (int64_t d = 0; d < a.rank(); ++d)
     if (a.isPadded(mesh_, shape_, d) && sizes(a.dims[d]) != sizes(b.dims[d]))
       return false;
@@ -186,10 +208,7 @@ void ShardingGraph::expand(int id) {
       unused.push_back(axis);
   for (int64_t d = 0; d < s.rank(); ++d)
     forSubsets(unused, /*ordered=*/true, [&](ArrayRef<int> axes) {
-      Sharding to = s;
-      to.dims[d].append(axes.begin(), axes.end());
-      if (mayCut(to, d, axes.size()))
-        add(id, CollectiveKind::Slice, axes, d, -1, to);
+      cutFurther(s, d, axes, [&](const Sharding &to) { add(id, CollectiveKind::Slice, axes, d, -1, to); });
     });
   for (int64_t d = 0; d < s.rank(); ++d)
     for (size_t n = 1; n <= s.dims[d].size(); ++n) {
@@ -197,25 +216,20 @@ void ShardingGraph::expand(int id) {
         continue;
       AxisList axes(s.dims[d].end() - n, s.dims[d].end());
       Sharding to = s;
-      to.dims[d].truncate(s.dims[d].size() - n);
+      to.dims[d] = s.dims[d].first(s.dims[d].size() - n, mesh_, shape_[d]);
       add(id, CollectiveKind::AllGather, axes, d, -1, to);
       for (int64_t e = 0; e < s.rank(); ++e) {
         if (e == d)
           continue;
-        Sharding moved = to;
-        moved.dims[e].append(axes.begin(), axes.end());
-        if (mayCut(moved, e, n))
-          add(id, CollectiveKind::AllToAll, axes, d, e, moved);
+        cutFurther(to, e, axes, [&](const Sharding &moved) { add(id, CollectiveKind::AllToAll, axes, d, e, moved); });
       }
     }
   forSubsets(s.partial, /*ordered=*/false,
              [&](ArrayRef<int> axes) { add(id, CollectiveKind::AllReduce, axes, -1, -1, reduced(s, axes)); });
   for (int64_t d = 0; d < s.rank(); ++d)
     forSubsets(s.partial, /*ordered=*/true, [&](ArrayRef<int> axes) {
-      Sharding to = reduced(s, axes);
-      to.dims[d].append(axes.begin(), axes.end());
-      if (mayCut(to, d, axes.size()))
-        add(id, CollectiveKind::ReduceScatter, axes, d, -1, to);
+      cutFurther(reduced(s, axes), d, axes,
+                 [&](const Sharding &to) { add(id, CollectiveKind::ReduceScatter, axes, d, -1, to); });
     });
   AxisList all;
   for (int axis = 0; axis < mesh_.numAxes(); ++axis)
@@ -231,8 +245,8 @@ void ShardingGraph::expand(int id) {
 void ShardingGraph::permuted(const Sharding &s, Sharding &to, int64_t dim, llvm::function_ref<void()> visit) {
   if (dim == s.rank())
     return visit();
-  AxisList &list = to.dims[dim];
-  AxisList saved = list;
+  Cut &list = to.dims[dim];
+  const Cut saved = list;
   int64_t want = s.numShards(mesh_, dim);
   std::function<void(int64_t)> extend = [&](int64_t have) {
     if (have == want)
@@ -250,7 +264,7 @@ void ShardingGraph::permuted(const Sharding &s, Sharding &to, int64_t dim, llvm:
       list.pop_back();
     }
   };
-  list.clear();
+  list.AxisList::clear(); // the unit stays
   extend(1);
   list = saved;
 }

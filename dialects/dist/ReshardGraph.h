@@ -4,6 +4,9 @@
 // edge is one collective with the local Fit steps that padding needs before and after it (`makeStep`), and its cost is
 // the sum of their costs. The edges that leave a state do not depend on where a path started, so all pairs share them.
 //
+// A dimension is cut into plain blocks, or in one of the units that the graph is made for. An axis is added in any unit
+// in which the axes before it have the blocks that are there.
+//
 // Example: 8 elements over the axes a=2, b=2. From the sharding [a], edges lead to [-] (all-gather over a), to [a+b]
 // (slice) and to [b] (permute: rank (0,1) gets its block from (1,0)), and to no other state.
 //
@@ -25,7 +28,10 @@ llvm::SmallVector<Collective, 1> makeStep(const Mesh &mesh, llvm::ArrayRef<int64
                                           llvm::ArrayRef<int> axes, int64_t dim, int64_t splitDim, const Sharding &from,
                                           const Sharding &to);
 
-/// The shardings of one shape and the collectives between them.
+/// (dimension, unit) for every unit above 1, ascending.
+using DimUnits = llvm::SmallVector<std::pair<int64_t, int64_t>, 1>;
+
+/// The shardings of one shape and the collectives between them. Shardings are canonical (Cut).
 class ShardingGraph {
 public:
   struct Edge {
@@ -37,8 +43,9 @@ public:
   };
 
   ShardingGraph(const Mesh &mesh, const CollectiveCost &cost, llvm::ArrayRef<int64_t> shape, int64_t elementBytes,
-                AxisList axes)
-      : mesh_(mesh), cost_(cost), shape_(shape), elementBytes_(elementBytes), axes_(std::move(axes)) {}
+                AxisList axes, DimUnits units = {})
+      : mesh_(mesh), cost_(cost), shape_(shape), elementBytes_(elementBytes), axes_(std::move(axes)),
+        units_(std::move(units)) {}
 
   /// The number of a sharding's state. A sharding that is new becomes a state.
   int state(const Sharding &s);
@@ -51,6 +58,8 @@ public:
 
 private:
   bool mayCut(const Sharding &s, int64_t dim, size_t count) const;
+  void cutFurther(const Sharding &s, int64_t dim, llvm::ArrayRef<int> axes,
+                  llvm::function_ref<void(const Sharding &)> visit) const;
   bool isOneRun(const Sharding &s, int64_t dim, size_t count) const;
   bool samePadding(const Sharding &a, const Sharding &b) const;
   void add(int from, CollectiveKind kind, llvm::ArrayRef<int> axes, int64_t dim, int64_t splitDim, const Sharding &to);
@@ -61,7 +70,8 @@ private:
   const CollectiveCost &cost_;
   Shape shape_;
   int64_t elementBytes_;
-  AxisList axes_; // that cuts may use
+  AxisList axes_;  // that cuts may use
+  DimUnits units_; // in which dimensions may be cut
   std::unordered_map<std::string, int> ids_;
   std::vector<Sharding> states_;
   std::vector<std::vector<Edge>> edges_;

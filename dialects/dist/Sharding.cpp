@@ -30,8 +30,29 @@ std::optional<Reduction> parseReduction(StringRef text) {
   return std::nullopt;
 }
 
+// The block of k parts is b = ceil(n / k) elements, rounded up to whole units. A unit u that divides this unit rounds
+// to the same b if b - n / k < u.
+Cut Cut::canonical(const Mesh &mesh, int64_t extent) const {
+  if (unit == 1)
+    return *this;
+  int64_t parts = 1, least = 1;
+  for (int axis : axes()) {
+    parts *= mesh.axisSize(axis);
+    int64_t block = divideCeil(extent / unit, parts) * unit;
+    least = std::max(least, (block * parts - extent) / parts + 1);
+  }
+  int64_t times = unit / least; // at most the number of parts, unless it is the unit itself
+  while (unit % times != 0)
+    --times;
+  return Cut(axes(), unit / times);
+}
+
+Cut Cut::first(size_t count, const Mesh &mesh, int64_t extent) const {
+  return Cut(ArrayRef<int>(axes()).take_front(count), unit).canonical(mesh, extent);
+}
+
 bool Sharding::isReplicated() const {
-  return partial.empty() && all_of(dims, [](const AxisList &axes) { return axes.empty(); });
+  return partial.empty() && all_of(dims, [](const Cut &cut) { return cut.empty(); });
 }
 
 Sharding Sharding::withoutPartial() const {
@@ -41,24 +62,24 @@ Sharding Sharding::withoutPartial() const {
 }
 
 bool Sharding::uses(int axis) const {
-  return is_contained(partial, axis) || any_of(dims, [&](const AxisList &axes) { return is_contained(axes, axis); });
+  return is_contained(partial, axis) || any_of(dims, [&](const Cut &cut) { return is_contained(cut, axis); });
 }
 
 SmallVector<int64_t> Sharding::localShape(const Mesh &mesh, ArrayRef<int64_t> global) const {
   SmallVector<int64_t> local(global);
   for (int64_t d = 0; d < rank(); ++d)
-    local[d] = divideCeil(local[d], numShards(mesh, d)); // axis by axis it is the same number
+    local[d] = divideCeil(local[d] / dims[d].unit, numShards(mesh, d)) * dims[d].unit; // axis by axis it is the same
   return local;
 }
 
 /// (first index, number of elements) of a rank's block.
-static std::pair<int64_t, int64_t> part(const Mesh &mesh, ArrayRef<int> axes, int64_t global, int64_t rank) {
-  int64_t offset = 0, held = global, block = global;
-  for (int axis : axes) {
+static std::pair<int64_t, int64_t> part(const Mesh &mesh, const Cut &cut, int64_t global, int64_t rank) {
+  int64_t offset = 0, held = global, block = global / cut.unit;
+  for (int axis : cut) {
     block = divideCeil(block, mesh.axisSize(axis));
-    int64_t before = mesh.coordinate(rank, axis) * block;
+    int64_t before = mesh.coordinate(rank, axis) * block * cut.unit;
     offset += before;
-    held = std::clamp<int64_t>(held - before, 0, block);
+    held = std::clamp<int64_t>(held - before, 0, block * cut.unit);
   }
   return {held == 0 ? global : offset, held};
 }
@@ -93,9 +114,15 @@ Error Sharding::verify(const Mesh &mesh, ArrayRef<int64_t> global) const {
     for (int axis : dims[d])
       if (Error e = use(axis))
         return e;
-    if (!canCut(global[d], numShards(mesh, d)))
+    const Cut &cut = dims[d];
+    if (cut.unit < 1 || !canCut(global[d], numShards(mesh, d), cut.unit))
       return createStringError("dimension " + Twine(d) + " of extent " + Twine(global[d]) + " cannot be cut in " +
-                               Twine(numShards(mesh, d)) + " blocks");
+                               Twine(numShards(mesh, d)) + " blocks" +
+                               (cut.unit == 1 ? "" : " of units of " + std::to_string(cut.unit)));
+    if (int64_t unit = cut.canonical(mesh, global[d]).unit; unit != cut.unit)
+      return createStringError("dimension " + Twine(d) + " of extent " + Twine(global[d]) + " has the same blocks in " +
+                               "units of " + Twine(unit) + " as in units of " + Twine(cut.unit) +
+                               ": write the smaller unit" + (unit == 1 ? ", which is none" : ""));
   }
   for (int axis : partial)
     if (Error e = use(axis))
@@ -108,17 +135,10 @@ Error Sharding::verify(const Mesh &mesh, ArrayRef<int64_t> global) const {
 }
 
 bool Sharding::operator<(const Sharding &o) const {
-  auto list = [](const AxisList &a) { return ArrayRef<int>(a); };
-  auto less = [&](const AxisList &a, const AxisList &b) {
-    return std::lexicographical_compare(list(a).begin(), list(a).end(), list(b).begin(), list(b).end());
-  };
-  if (dims.size() != o.dims.size())
-    return dims.size() < o.dims.size();
-  for (size_t d = 0; d < dims.size(); ++d)
-    if (dims[d] != o.dims[d])
-      return less(dims[d], o.dims[d]);
+  if (dims != o.dims)
+    return dims.size() != o.dims.size() ? dims.size() < o.dims.size() : dims < o.dims;
   if (partial != o.partial)
-    return less(partial, o.partial);
+    return partial < o.partial;
   return reduction < o.reduction;
 }
 

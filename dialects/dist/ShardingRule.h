@@ -147,11 +147,15 @@ struct ShardingRule {
                                             RuleAttributes attributes = noAttributes);
 };
 
-/// A strategy of one operator says which axes cut which factor, whether partial sums pass through the operator, and
-/// with which shardings it hands on its results. These are the natural ones, or those after a reshard that belongs to
-/// the operator, for example a reduction of partial sums at once.
+/// A strategy of one operator says which axes cut which factor and in which units, whether partial sums pass through
+/// the operator, and with which shardings it hands on its results. These are the natural ones, or those after a reshard
+/// that belongs to the operator, for example a reduction of partial sums at once.
+///
+/// Units come from dimensions of several factors. A dimension (h d) whose h = 12 is cut in 8 has blocks of 2 h, so it
+/// is cut in units of d. A factor that has such a dimension for itself in another operator is cut in these units:
+/// "n=model/64" for n = 12 * 64.
 struct Strategy {
-  llvm::SmallVector<AxisList> factors; // by factor index of the rule
+  llvm::SmallVector<Cut> factors;      // by factor index of the rule
   int linear = -1;                     // index into rule.linear of the group that arrives partial; -1: none
   AxisList partial;                    // the axes over which that group is a partial sum; empty when linear < 0
   llvm::SmallVector<Sharding> results; // one per result; empty: the natural ones
@@ -164,10 +168,12 @@ struct Strategy {
 
 /// The sharding that an operand needs, and the natural one of a result, before any reshard that belongs to the
 /// operator. Reduce factors that are cut make results partial.
-Sharding operandSharding(const ShardingRule &rule, const Strategy &strategy, int operand);
-Sharding naturalResult(const ShardingRule &rule, const Strategy &strategy, int result);
+Sharding operandSharding(const Mesh &mesh, const ShardingRule &rule, const Strategy &strategy, int operand);
+Sharding naturalResult(const Mesh &mesh, const ShardingRule &rule, const Strategy &strategy, int result);
 /// strategy.results[i], or the natural one.
-Sharding resultSharding(const ShardingRule &rule, const Strategy &strategy, int result);
+Sharding resultSharding(const Mesh &mesh, const ShardingRule &rule, const Strategy &strategy, int result);
+/// How the factors cut a dimension that consists of `dim`, which are factors of the rule, major to minor.
+Cut dimensionCut(const Mesh &mesh, const ShardingRule &rule, const Strategy &strategy, llvm::ArrayRef<int> dim);
 
 /// The axes that cut Stat factors, ascending. The operator's statistics are reduced over them, and partition replaces
 /// the operator by reductions and elementwise operators. Empty: the operator stays one kernel.
@@ -187,11 +193,14 @@ struct PaddingMask {
 };
 llvm::SmallVector<PaddingMask> paddingMasks(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh);
 
-/// Whether `factor` may be cut into `shards` blocks: its kind is not Whole, and the halos of its windows fit. Where
-/// blocks would be padded, the factor must be alone in its dimensions, must not refuse padding, and must have more
-/// elements than blocks.
+/// Whether `factor` may be cut into `shards` blocks of whole units: its kind is not Whole, and the halos of its windows
+/// fit. Where blocks would be padded, mayPad must hold, and the factor must have more units than blocks.
 bool canShard(const ShardingRule &rule, int factor, int64_t shards, llvm::ArrayRef<Shape> operandShapes,
-              llvm::ArrayRef<Shape> resultShapes);
+              llvm::ArrayRef<Shape> resultShapes, int64_t unit = 1);
+/// Whether `factor` may be cut into padded blocks at all: it does not refuse padding, nothing slides over it, and it is
+/// the major factor of its dimensions, which are nothing but their factors. So padding stands at the end of a block.
+bool mayPad(const ShardingRule &rule, int factor, llvm::ArrayRef<Shape> operandShapes,
+            llvm::ArrayRef<Shape> resultShapes);
 
 } // namespace tessera::dist
 

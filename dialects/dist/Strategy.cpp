@@ -6,19 +6,41 @@ using namespace llvm;
 
 namespace tessera::dist {
 
-namespace {
-Sharding fromFactors(const ShardingRule::TensorFactors &tensor, const Strategy &strategy) {
-  Sharding sharding;
-  for (const auto &dim : tensor) {
-    AxisList axes;
-    for (int f : dim)
-      axes.append(strategy.factors[f]);
-    sharding.dims.push_back(std::move(axes));
+Cut dimensionCut(const Mesh &mesh, const ShardingRule &rule, const Strategy &strategy, ArrayRef<int> dim) {
+  if (dim.size() == 1)
+    return strategy.factors[dim[0]];
+  Cut cut;
+  int64_t extent = 1, inner = 1; // of the whole, and of a unit
+  for (int f : dim) {
+    const Cut &own = strategy.factors[f];
+    int64_t size = rule.factors[f].size;
+    extent *= size;
+    inner *= size;
+    if (own.empty())
+      continue;
+    cut.append(own.begin(), own.end());
+    inner = own.unit; // what stands behind it follows
   }
+  auto isEven = [&](int f) {
+    const Cut &own = strategy.factors[f];
+    return own.unit == 1 && rule.factors[f].size % mesh.size(own) == 0;
+  };
+  if (all_of(dim, isEven))
+    return cut;
+  cut.unit = inner;
+  return cut.canonical(mesh, extent);
+}
+
+namespace {
+Sharding fromFactors(const Mesh &mesh, const ShardingRule &rule, const ShardingRule::TensorFactors &tensor,
+                     const Strategy &strategy) {
+  Sharding sharding;
+  for (const auto &dim : tensor)
+    sharding.dims.push_back(dimensionCut(mesh, rule, strategy, dim));
   return sharding;
 }
 
-/// Calls visit(extent) for every dimension of an operand or result in which the factor occurs.
+/// Calls visit(dimension's factors, extent) for every dimension of an operand or result in which the factor occurs.
 template <typename Visit>
 void eachUse(const ShardingRule &rule, int factor, ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes,
              Visit visit) {
@@ -26,15 +48,15 @@ void eachUse(const ShardingRule &rule, int factor, ArrayRef<Shape> operandShapes
     for (size_t t = 0; t < tensors.size(); ++t)
       for (size_t d = 0; d < tensors[t].size(); ++d)
         if (is_contained(tensors[t][d], factor))
-          visit(shapes[t][d]);
+          visit(tensors[t][d], shapes[t][d]);
   };
   side(rule.operands, operandShapes);
   side(rule.results, resultShapes);
 }
 } // namespace
 
-Sharding operandSharding(const ShardingRule &rule, const Strategy &strategy, int operand) {
-  Sharding sharding = fromFactors(rule.operands[operand], strategy);
+Sharding operandSharding(const Mesh &mesh, const ShardingRule &rule, const Strategy &strategy, int operand) {
+  Sharding sharding = fromFactors(mesh, rule, rule.operands[operand], strategy);
   if (strategy.linear >= 0 && is_contained(rule.linear[strategy.linear], operand)) {
     sharding.partial = strategy.partial;
     sharding.reduction = strategy.partial.empty() ? Reduction::None : Reduction::Sum;
@@ -42,8 +64,8 @@ Sharding operandSharding(const ShardingRule &rule, const Strategy &strategy, int
   return sharding;
 }
 
-Sharding naturalResult(const ShardingRule &rule, const Strategy &strategy, int result) {
-  Sharding sharding = fromFactors(rule.results[result], strategy);
+Sharding naturalResult(const Mesh &mesh, const ShardingRule &rule, const Strategy &strategy, int result) {
+  Sharding sharding = fromFactors(mesh, rule, rule.results[result], strategy);
   if (strategy.linear >= 0 && !strategy.partial.empty()) {
     sharding.partial = strategy.partial;
     sharding.reduction = Reduction::Sum;
@@ -60,8 +82,8 @@ Sharding naturalResult(const ShardingRule &rule, const Strategy &strategy, int r
   return sharding;
 }
 
-Sharding resultSharding(const ShardingRule &rule, const Strategy &strategy, int result) {
-  return strategy.results.empty() ? naturalResult(rule, strategy, result) : strategy.results[result];
+Sharding resultSharding(const Mesh &mesh, const ShardingRule &rule, const Strategy &strategy, int result) {
+  return strategy.results.empty() ? naturalResult(mesh, rule, strategy, result) : strategy.results[result];
 }
 
 AxisList statisticsAxes(const ShardingRule &rule, const Strategy &strategy, const Mesh &mesh) {
@@ -73,28 +95,35 @@ AxisList statisticsAxes(const ShardingRule &rule, const Strategy &strategy, cons
   return axes;
 }
 
-/// Whether the factor may be cut into padded blocks. It must be the only factor of its dimensions and have their whole
-/// extent. Otherwise the padding would lie between elements of the dimension (a reshape of [6, 7, 8] to [24, 14]).
-static bool mayPad(const ShardingRule &rule, int factor, int64_t shards, ArrayRef<Shape> operandShapes,
-                   ArrayRef<Shape> resultShapes) {
+bool mayPad(const ShardingRule &rule, int factor, ArrayRef<Shape> operandShapes, ArrayRef<Shape> resultShapes) {
   const Factor &f = rule.factors[factor];
-  if (f.padding == Factor::Padding::Refused || !Sharding::canCut(f.size, shards))
+  if (f.kind == FactorKind::Whole || f.padding == Factor::Padding::Refused ||
+      any_of(rule.windows, [&](const Window &window) { return window.factor == factor; }))
     return false;
-  bool alone = true;
-  eachUse(rule, factor, operandShapes, resultShapes, [&](int64_t extent) { alone &= extent == f.size; });
-  return alone;
+  // Behind another factor, or before elements that no factor has (a reshape of [6, 7, 8] to [24, 14]), padding would lie
+  // between elements of the dimension.
+  bool major = true;
+  eachUse(rule, factor, operandShapes, resultShapes, [&](ArrayRef<int> dim, int64_t extent) {
+    for (int before : dim.take_while([&](int other) { return other != factor; }))
+      major &= rule.factors[before].size == 1;
+    for (int own : dim)
+      extent = extent % rule.factors[own].size == 0 ? extent / rule.factors[own].size : 0;
+    major &= extent == 1;
+  });
+  return major;
 }
 
 bool canShard(const ShardingRule &rule, int factor, int64_t shards, ArrayRef<Shape> operandShapes,
-              ArrayRef<Shape> resultShapes) {
+              ArrayRef<Shape> resultShapes, int64_t unit) {
   if (shards == 1)
-    return true;
+    return unit == 1;
   const Factor &f = rule.factors[factor];
   if (f.kind == FactorKind::Whole)
     return false;
-  bool divides = f.size % shards == 0;
-  eachUse(rule, factor, operandShapes, resultShapes, [&](int64_t extent) { divides &= extent % shards == 0; });
-  if (!divides && !mayPad(rule, factor, shards, operandShapes, resultShapes))
+  bool divides = unit == 1 && f.size % shards == 0;
+  eachUse(rule, factor, operandShapes, resultShapes,
+          [&](ArrayRef<int>, int64_t extent) { divides &= extent % shards == 0; });
+  if (!divides && !(Sharding::canCut(f.size, shards, unit) && mayPad(rule, factor, operandShapes, resultShapes)))
     return false;
   for (const Window &window : rule.windows)
     if (window.factor == factor && !window.halo(shards))
@@ -107,7 +136,7 @@ SmallVector<PaddingMask> paddingMasks(const ShardingRule &rule, const Strategy &
   auto padded = [&](int f) {
     const Factor &factor = rule.factors[f];
     return factor.kind == FactorKind::Reduce && factor.padding == Factor::Padding::Masked &&
-           factor.size % mesh.size(strategy.factors[f]) != 0;
+           factor.size / strategy.factors[f].unit % mesh.size(strategy.factors[f]) != 0;
   };
   for (size_t i = 0; i < rule.operands.size(); ++i)
     for (size_t d = 0; d < rule.operands[i].size(); ++d)
@@ -137,14 +166,20 @@ Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const M
     const Factor &f = rule.factors[i];
     if (Error e = use(strategy.factors[i]))
       return e;
-    int64_t shards = mesh.size(strategy.factors[i]);
-    if (shards == 1)
+    const int64_t shards = mesh.size(strategy.factors[i]), unit = strategy.factors[i].unit;
+    if (shards == 1 && unit == 1)
       continue;
     if (f.kind == FactorKind::Whole)
       return createStringError("factor '" + f.name + "' cannot be cut (rule " + rule.str() + ")");
-    if (!canShard(rule, int(i), shards, operandShapes, resultShapes))
+    if (unit < 1 || !canShard(rule, int(i), shards, operandShapes, resultShapes, unit))
       return createStringError("factor '" + f.name + "' of extent " + Twine(f.size) + " cannot be cut in " +
-                               Twine(shards) + " parts (rule " + rule.str() + ")");
+                               Twine(shards) + " parts" + (unit == 1 ? "" : " of units of " + std::to_string(unit)) +
+                               " (rule " + rule.str() + ")");
+    if (int64_t least = strategy.factors[i].canonical(mesh, f.size).unit; least != unit)
+      return createStringError("factor '" + f.name + "' of extent " + Twine(f.size) +
+                               " has the same blocks in units of " + Twine(least) + " as in units of " + Twine(unit) +
+                               ": write the smaller unit" + (least == 1 ? ", which is none" : "") + " (rule " +
+                               rule.str() + ")");
     if (f.kind == FactorKind::Reduce) {
       if (reduction != Reduction::None && reduction != f.reduction)
         return createStringError("two different reductions are cut at once (rule " + rule.str() + ")");
@@ -183,7 +218,7 @@ Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const M
     for (size_t r = 0; r < strategy.results.size(); ++r) {
       if (Error e = strategy.results[r].verify(mesh, resultShapes[r]))
         return e;
-      Sharding natural = naturalResult(rule, strategy, int(r));
+      Sharding natural = naturalResult(mesh, rule, strategy, int(r));
       for (int axis : strategy.results[r].partial)
         if (!is_contained(natural.partial, axis) || natural.reduction != strategy.results[r].reduction)
           return createStringError("result " + Twine(r) + " cannot be partial over '" + mesh.axisName(axis) + "'");
@@ -194,10 +229,7 @@ Error verifyStrategy(const ShardingRule &rule, const Strategy &strategy, const M
 
 bool Strategy::operator<(const Strategy &o) const {
   if (factors != o.factors)
-    return std::lexicographical_compare(factors.begin(), factors.end(), o.factors.begin(), o.factors.end(),
-                                        [](const AxisList &a, const AxisList &b) {
-                                          return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
-                                        });
+    return factors < o.factors;
   if (linear != o.linear)
     return linear < o.linear;
   if (partial != o.partial)

@@ -30,6 +30,23 @@ Expected<AxisList> parseAxes(StringRef text, const Mesh &mesh, char separator) {
   return axes;
 }
 
+std::string cutText(const Cut &cut, const Mesh &mesh) {
+  return axesText(cut, mesh, "+") + (cut.unit > 1 ? "/" + std::to_string(cut.unit) : "");
+}
+
+/// "model+x" or "model+x/64".
+Expected<Cut> parseCut(StringRef text, const Mesh &mesh) {
+  auto [names, unit] = text.split('/');
+  Expected<AxisList> axes = parseAxes(names, mesh, '+');
+  if (!axes)
+    return axes.takeError();
+  Cut cut(*axes);
+  if (text.contains('/') && (unit.trim().getAsInteger(10, cut.unit) || cut.unit < 1))
+    return createStringError("'" + unit.trim() + "' is no number of elements: expected axes and a unit as in '" +
+                             axesText(*axes, mesh, "+") + "/64'");
+  return cut;
+}
+
 /// Reads one sharding from the front of `text` and removes it.
 Expected<Sharding> consumeSharding(StringRef &text, const Mesh &mesh) {
   text = text.ltrim();
@@ -48,10 +65,10 @@ Expected<Sharding> consumeSharding(StringRef &text, const Mesh &mesh) {
         sharding.dims.emplace_back();
         continue;
       }
-      Expected<AxisList> axes = parseAxes(dim, mesh, '+');
-      if (!axes)
-        return axes.takeError();
-      sharding.dims.push_back(*axes);
+      Expected<Cut> cut = parseCut(dim, mesh);
+      if (!cut)
+        return cut.takeError();
+      sharding.dims.push_back(*cut);
     }
   }
   text = rest.ltrim();
@@ -78,7 +95,7 @@ Expected<Sharding> consumeSharding(StringRef &text, const Mesh &mesh) {
 std::string Sharding::str(const Mesh &mesh) const {
   std::string s = "[";
   for (size_t d = 0; d < dims.size(); ++d)
-    s += (d ? ", " : "") + (dims[d].empty() ? std::string("-") : axesText(dims[d], mesh, "+"));
+    s += (d ? ", " : "") + (dims[d].empty() ? std::string("-") : cutText(dims[d], mesh));
   s += "]";
   if (!partial.empty())
     s += " " + stringify(reduction).str() + "(" + axesText(partial, mesh, ",") + ")";
@@ -99,7 +116,7 @@ std::string strategyText(const Strategy &strategy, const ShardingRule &rule, con
   std::string s;
   for (size_t f = 0; f < strategy.factors.size(); ++f)
     if (!strategy.factors[f].empty())
-      s += (s.empty() ? "" : ", ") + rule.factors[f].name + "=" + axesText(strategy.factors[f], mesh, "+");
+      s += (s.empty() ? "" : ", ") + rule.factors[f].name + "=" + cutText(strategy.factors[f], mesh);
   if (strategy.linear >= 0)
     s += (s.empty() ? "" : " ") + std::string("| partial ") + std::to_string(strategy.linear) + "(" +
          axesText(strategy.partial, mesh, ",") + ")";
@@ -128,10 +145,10 @@ Expected<Strategy> parseStrategy(StringRef text, const ShardingRule &rule, const
     int factor = rule.findFactor(name.trim());
     if (factor < 0)
       return bad("the operator has no factor '" + name.trim() + "'; its rule is " + rule.str());
-    Expected<AxisList> list = parseAxes(axes, mesh, '+');
-    if (!list)
-      return bad(toString(list.takeError()));
-    strategy.factors[factor] = *list;
+    Expected<Cut> cut = parseCut(axes, mesh);
+    if (!cut)
+      return bad(toString(cut.takeError()));
+    strategy.factors[factor] = *cut;
   }
   partial = partial.trim();
   if (!partial.empty()) {

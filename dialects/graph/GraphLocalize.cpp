@@ -141,10 +141,11 @@ double AttentionGradOp::getFlops(ArrayRef<Shape> operandShapes, ArrayRef<Shape> 
   return pairs(q, k, getRowsFirst()) * (2 * double(3 * q.back() + 2 * v.back()) + 2 * kScoreFlops);
 }
 
-/// The number of groups of one rank. It is rounded up, since groups of one channel may be cut into padded blocks; other
-/// groups are cut evenly.
+/// The number of groups of one rank, in padded blocks with those of padding.
 static uint64_t localGroups(uint64_t groups, const LocalizeContext &ctx) {
-  return llvm::divideCeil(groups, uint64_t(ctx.factorShards("g")));
+  const int factor = ctx.rule.findFactor("g");
+  const uint64_t unit = factor < 0 ? 1 : uint64_t(ctx.strategy.factors[size_t(factor)].unit);
+  return llvm::divideCeil(groups / unit, uint64_t(ctx.factorShards("g"))) * unit;
 }
 
 void ConvOp::localize(const LocalizeContext &ctx) {

@@ -127,14 +127,14 @@ Cost CostModel::reshard(llvm::ArrayRef<int64_t> shape, int64_t elementBytes, con
 llvm::SmallVector<Shape> localOperands(const OperatorClass &cls, const Mesh &mesh, const Strategy &s) {
   llvm::SmallVector<Shape> shapes;
   for (size_t i = 0; i < cls.operandShapes.size(); ++i)
-    shapes.push_back(dist::operandSharding(cls.rule, s, int(i)).localShape(mesh, cls.operandShapes[i]));
+    shapes.push_back(dist::operandSharding(mesh, cls.rule, s, int(i)).localShape(mesh, cls.operandShapes[i]));
   return shapes;
 }
 
 llvm::SmallVector<Shape> localResults(const OperatorClass &cls, const Mesh &mesh, const Strategy &s) {
   llvm::SmallVector<Shape> shapes;
   for (size_t i = 0; i < cls.resultShapes.size(); ++i)
-    shapes.push_back(dist::naturalResult(cls.rule, s, int(i)).localShape(mesh, cls.resultShapes[i]));
+    shapes.push_back(dist::naturalResult(mesh, cls.rule, s, int(i)).localShape(mesh, cls.resultShapes[i]));
   return shapes;
 }
 

@@ -70,7 +70,7 @@ private:
     const Strategy &strategy = chosen_.strategies[i];
     std::vector<PricedCollective> &list = cost_.operators[i].collectives;
     for (auto [o, v] : llvm::enumerate(info.op->getOperands())) {
-      Sharding needs = dist::operandSharding(info.cls->rule, strategy, int(o));
+      Sharding needs = dist::operandSharding(model_.mesh(), info.cls->rule, strategy, int(o));
       if (!dist::canReshard(model_.mesh(), handed_[v].sharding, needs))
         return fail("operator '" + info.name + "' expects operand " + llvm::Twine(o) + " " +
                     dist::notOwed(model_.mesh(), handed_[v].sharding, needs));
@@ -78,14 +78,14 @@ private:
     }
     llvm::SmallVector<int> made;
     for (auto [r, v] : llvm::enumerate(info.op->getResults())) {
-      made.push_back(addValue(v, dist::naturalResult(info.cls->rule, strategy, int(r))));
+      made.push_back(addValue(v, dist::naturalResult(model_.mesh(), info.cls->rule, strategy, int(r))));
       if (graph::isView(info.op))
         flow_.values[made.back()].viewOf = reads_[i].front();
     }
     makes_.push_back(made);
     addOwn(i, made);
     for (auto [r, v] : llvm::enumerate(info.op->getResults()))
-      handed_[v] = {dist::resultSharding(info.cls->rule, strategy, int(r)), made[r]};
+      handed_[v] = {dist::resultSharding(model_.mesh(), info.cls->rule, strategy, int(r)), made[r]};
     return llvm::Error::success();
   }
 

@@ -117,7 +117,7 @@ private:
         int &id = ofTail[size_t(option.tail->id)];
         if (id < 0)
           id = at < 0 ? sharding(option.arg())
-                      : sharding(dist::resultSharding(program_.operators[producer].cls->rule,
+                      : sharding(dist::resultSharding(model_.mesh(), program_.operators[producer].cls->rule,
                                                       option.strategy(size_t(at)), result));
         ids.push_back(id);
       }
@@ -154,7 +154,7 @@ private:
     auto take = [&](const GroupOption &option, const std::vector<std::pair<int, int>> &places, bool isUpdate) {
       std::vector<int> distinct;
       for (auto [op, operand] : places)
-        distinct.push_back(sharding(dist::operandSharding(program_.operators[size_t(op)].cls->rule,
+        distinct.push_back(sharding(dist::operandSharding(model_.mesh(), program_.operators[size_t(op)].cls->rule,
                                                           option.strategy(position(c, op)), operand)));
       if (isUpdate)
         distinct.push_back(sharding(option.arg()));
@@ -473,11 +473,12 @@ static void assignSources(FunctionAssignment &function, const Mesh &mesh, const 
       bool agree = true;
       for (OpOperand &use : result.getUses()) {
         auto it = program.index.find(use.getOwner());
-        Sharding needs = it == program.index.end() ? Sharding::replicated(int64_t(shapeOf(result).size()))
-                                                   : dist::operandSharding(program.operators[it->second].cls->rule,
-                                                                           function.assignment.strategies[it->second],
-                                                                           int(use.getOperandNumber()))
-                                                         .withoutPartial();
+        Sharding needs =
+            it == program.index.end()
+                ? Sharding::replicated(int64_t(shapeOf(result).size()))
+                : dist::operandSharding(mesh, program.operators[it->second].cls->rule,
+                                        function.assignment.strategies[it->second], int(use.getOperandNumber()))
+                      .withoutPartial();
         agree &= !wanted || *wanted == needs;
         wanted = std::move(needs);
       }
@@ -487,7 +488,7 @@ static void assignSources(FunctionAssignment &function, const Mesh &mesh, const 
       }
     }
     for (unsigned r = 0; r < info.op->getNumResults(); ++r)
-      function.assignment.values[info.op->getResult(r)] = dist::resultSharding(info.cls->rule, strategy, int(r));
+      function.assignment.values[info.op->getResult(r)] = dist::resultSharding(mesh, info.cls->rule, strategy, int(r));
     function.assignment.strategies[i] = std::move(strategy);
   }
 }
@@ -505,7 +506,7 @@ void applyChoice(FunctionAssignment &function, const Mesh &mesh, const BuiltGrap
       function.assignment.strategies[i] = option.strategy(m);
       for (unsigned r = 0; r < info.op->getNumResults(); ++r)
         function.assignment.values[info.op->getResult(r)] =
-            dist::resultSharding(info.cls->rule, option.strategy(m), int(r));
+            dist::resultSharding(mesh, info.cls->rule, option.strategy(m), int(r));
     }
   }
   assignSources(function, mesh, built);

@@ -4,6 +4,7 @@
 #include "dialects/graph/Graph.h"
 #include "strategies/cost/ProgramCost.h"
 #include "strategies/space/Enumerate.h"
+#include "strategies/space/Units.h"
 
 #include <set>
 
@@ -23,7 +24,7 @@ std::vector<Strategy> OptionBuilder::headStrategies(int op) const {
   Strategy natural = said;
   natural.results.clear();
   Strategy reduced = natural;
-  reduceNow(cls.rule, reduced);
+  reduceNow(model_.mesh(), cls.rule, reduced);
   // How a sum is handed on stays open unless the user said so.
   return said == reduced ? resultVariants(cls, model_.mesh(), natural) : std::vector<Strategy>{said};
 }
@@ -67,7 +68,7 @@ const std::shared_ptr<const std::vector<GroupHead>> &OptionBuilder::heads(int op
     head.strategy = std::move(strategy);
     std::vector<Sharding> results;
     for (size_t r = 0; r < cls.rule.results.size(); ++r)
-      results.push_back(dist::resultSharding(cls.rule, head.strategy, int(r)));
+      results.push_back(dist::resultSharding(model_.mesh(), cls.rule, head.strategy, int(r)));
     if (!head.strategy.results.empty())
       for (const OwnCollective &own : model_.ownCollectives(cls, head.strategy))
         if (own.result >= 0)
@@ -119,8 +120,9 @@ Strategy OptionBuilder::followerStrategy(int op, int followed, llvm::ArrayRef<co
       }
   }
   // A sum that is read by a sum is paid there, or by what that hands it on to.
-  if (!groups_.readBySum[size_t(op)] || dist::naturalResult(cls.rule, strategy, 0).reduction != dist::Reduction::Sum)
-    reduceNow(cls.rule, strategy);
+  if (!groups_.readBySum[size_t(op)] ||
+      dist::naturalResult(model_.mesh(), cls.rule, strategy, 0).reduction != dist::Reduction::Sum)
+    reduceNow(model_.mesh(), cls.rule, strategy);
   return strategy;
 }
 
@@ -179,9 +181,9 @@ private:
     copies_ = 0;
     for (auto [o, v] : llvm::enumerate(info.op->getOperands()))
       if (handed_.contains(v))
-        payReshard(v, dist::operandSharding(cls.rule, strategy, int(o)));
+        payReshard(v, dist::operandSharding(model_.mesh(), cls.rule, strategy, int(o)));
     for (auto [r, v] : llvm::enumerate(info.op->getResults()))
-      handed_[v] = dist::resultSharding(cls.rule, strategy, int(r));
+      handed_[v] = dist::resultSharding(model_.mesh(), cls.rule, strategy, int(r));
     auto staysInLoop = [&](Value v) { return builder_.staysInLoop(index_, v); };
     Cost compute = model_.computeInLoop(
         cls, strategy, [&](int o) { return staysInLoop(info.op->getOperand(unsigned(o))); },
@@ -247,6 +249,10 @@ std::vector<int64_t> OptionBuilder::key(int c) const {
     for (int64_t d : shapeOf(v))
       key.push_back(d);
     key.push_back(int64_t(paddable(group.arg)));
+    for (const auto &units : argumentUnits(program_, model_.mesh(), v)) {
+      key.push_back(int64_t(units.size()));
+      key.insert(key.end(), units.begin(), units.end());
+    }
     key.push_back(batch_.values.contains(v));
     returned(v);
   }
@@ -295,7 +301,8 @@ uint64_t OptionBuilder::paddable(int arg) const {
 bool OptionBuilder::owesOfSource(int op, const Strategy &strategy) const {
   const OperatorInfo &info = program_.operators[op];
   for (auto [o, v] : llvm::enumerate(info.op->getOperands()))
-    if (groups_.of(program_, v) < 0 && dist::operandSharding(info.cls->rule, strategy, int(o)).isPartial())
+    if (groups_.of(program_, v) < 0 &&
+        dist::operandSharding(model_.mesh(), info.cls->rule, strategy, int(o)).isPartial())
       return true;
   return false;
 }
@@ -322,7 +329,9 @@ std::shared_ptr<const GroupOptions> OptionBuilder::options(int c, const Sharding
     func::FuncOp func = program_.func;
     Shape shape = shapeOf(func.getArgument(unsigned(group.arg)));
     for (const Sharding &s :
-         pinned ? std::vector<Sharding>{*pinned} : enumerateShardings(shape, model_.mesh(), paddable(group.arg))) {
+         pinned ? std::vector<Sharding>{*pinned}
+                : enumerateShardings(shape, model_.mesh(), paddable(group.arg),
+                                     argumentUnits(program_, model_.mesh(), func.getArgument(unsigned(group.arg))))) {
       chosen.push_back({nullptr, tails->size()});
       addTail(s);
     }
@@ -340,7 +349,7 @@ std::shared_ptr<const GroupOptions> OptionBuilder::options(int c, const Sharding
         continue;
       llvm::SmallVector<Sharding> handed;
       for (size_t r = 0; r < rule.results.size(); ++r)
-        handed.push_back(dist::resultSharding(rule, head.strategy, int(r)));
+        handed.push_back(dist::resultSharding(model_.mesh(), rule, head.strategy, int(r)));
       addTail(handed);
     }
   }

@@ -35,7 +35,8 @@ private:
     const OperatorInfo &info = program_.operators[i];
     function_.assignment.strategies[i] = strategy;
     for (unsigned r = 0; r < info.op->getNumResults(); ++r)
-      function_.assignment.values[info.op->getResult(r)] = dist::resultSharding(info.cls->rule, strategy, int(r));
+      function_.assignment.values[info.op->getResult(r)] =
+          dist::resultSharding(mesh_, info.cls->rule, strategy, int(r));
   }
 
   /// Finds the model's own operators and the updates' operators. A result that is no update depends on the former. The
@@ -86,8 +87,8 @@ private:
         if (group < 0 && !model_[use.op])
           continue;
         User user{group >= 0 ? fixed_.groups[group].name : program_.operators[use.op].name,
-                  dist::operandSharding(program_.operators[use.op].cls->rule, function_.assignment.strategies[use.op],
-                                        use.operand)
+                  dist::operandSharding(mesh_, program_.operators[use.op].cls->rule,
+                                        function_.assignment.strategies[use.op], use.operand)
                       .withoutPartial(),
                   group >= 0};
         if (!first) {
@@ -133,7 +134,8 @@ private:
           known.push_back({v, function_.assignment.of(v)});
           if (llvm::is_contained(group.outputs, v))
             adjoints.push_back(
-                {shapeOf(v), dist::naturalResult(info.cls->rule, fixed_.strategies[i], int(r)).withoutPartial()});
+                {shapeOf(v),
+                 dist::naturalResult(mesh_, info.cls->rule, fixed_.strategies[i], int(r)).withoutPartial()});
         }
       }
       auto outside = [&](Value v) -> const Sharding * {

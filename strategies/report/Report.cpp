@@ -120,11 +120,11 @@ OperatorReport describe(const CostModel &model, const OperatorInfo &info, const 
   llvm::SmallVector<Shape> operands = localOperands(cls, mesh, strategy), results = localResults(cls, mesh, strategy);
   r.flops = cast<dist::ShardingRuleOpInterface>(info.op).getFlops(operands, results);
   for (auto [o, shape] : llvm::enumerate(operands)) {
-    r.operands.push_back(dist::operandSharding(cls.rule, strategy, int(o)).str(mesh));
+    r.operands.push_back(dist::operandSharding(mesh, cls.rule, strategy, int(o)).str(mesh));
     r.bytes += numElements(shape) * cls.operandBytes[o];
   }
   for (auto [o, shape] : llvm::enumerate(results)) {
-    r.results.push_back(dist::resultSharding(cls.rule, strategy, int(o)).str(mesh));
+    r.results.push_back(dist::resultSharding(mesh, cls.rule, strategy, int(o)).str(mesh));
     r.bytes += numElements(shape) * cls.resultBytes[o];
   }
   r.localOperands.assign(operands.begin(), operands.end());

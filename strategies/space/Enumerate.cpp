@@ -30,7 +30,7 @@ private:
     if (found_.size() >= limit_)
       return;
     if (at == axes_.size()) {
-      leaf();
+      inUnits(0);
       return;
     }
     int axis = axes_[at];
@@ -38,7 +38,8 @@ private:
     for (size_t f = 0; f < cls_.rule.factors.size(); ++f) {
       AxisList &list = strategy_.factors[f];
       int64_t shards = mesh_.size(list) * mesh_.axisSize(axis);
-      if (!dist::canShard(cls_.rule, int(f), shards, cls_.operandShapes, cls_.resultShapes))
+      auto can = [&](int64_t unit) { return canShard(f, shards, unit); };
+      if (!can(1) && llvm::none_of(unitsOf(f), can))
         continue;
       list.push_back(axis);
       visit(at + 1);
@@ -54,6 +55,32 @@ private:
       strategy_.partial.pop_back();
       strategy_.linear = before;
     }
+  }
+
+  bool canShard(size_t f, int64_t shards, int64_t unit) const {
+    return dist::canShard(cls_.rule, int(f), shards, cls_.operandShapes, cls_.resultShapes, unit);
+  }
+
+  llvm::ArrayRef<int64_t> unitsOf(size_t f) const {
+    return cls_.units.empty() ? llvm::ArrayRef<int64_t>() : cls_.units[f];
+  }
+
+  /// The factors from `f` on in plain blocks, and in each of their units that gives other blocks.
+  void inUnits(size_t f) {
+    while (f < strategy_.factors.size() && (strategy_.factors[f].empty() || unitsOf(f).empty()))
+      ++f;
+    if (f == strategy_.factors.size()) {
+      leaf();
+      return;
+    }
+    inUnits(f + 1);
+    Cut &cut = strategy_.factors[f];
+    for (int64_t unit : unitsOf(f)) {
+      cut.unit = unit;
+      if (canShard(f, mesh_.size(cut), unit) && cut.canonical(mesh_, cls_.rule.factors[f].size).unit == unit)
+        inUnits(f + 1);
+    }
+    cut.unit = 1;
   }
 
   void leaf() {
@@ -87,7 +114,7 @@ std::vector<Strategy> resultVariants(const OperatorClass &cls, const Mesh &mesh,
   llvm::SmallVector<Sharding> reduced;
   AxisList partial;
   for (size_t r = 0; r < cls.rule.results.size(); ++r) {
-    Sharding natural = dist::naturalResult(cls.rule, strategy, int(r));
+    Sharding natural = dist::naturalResult(mesh, cls.rule, strategy, int(r));
     if (natural.isPartial())
       partial = natural.partial; // the axes matter below only where there is one result
     reduced.push_back(natural.withoutPartial());
@@ -110,12 +137,14 @@ std::vector<Strategy> resultVariants(const OperatorClass &cls, const Mesh &mesh,
     }
     self(self, at + 1);
     for (size_t d = 0; d < current.dims.size(); ++d) {
-      int64_t shards = mesh.size(current.dims[d]) * mesh.axisSize(partial[at]);
-      if (!Sharding::canCut(cls.resultShapes[0][d], shards))
+      const Cut before = current.dims[d];
+      Cut further = before;
+      further.push_back(partial[at]);
+      if (!Sharding::canCut(cls.resultShapes[0][d], mesh.size(further), further.unit))
         continue;
-      current.dims[d].push_back(partial[at]);
+      current.dims[d] = further.canonical(mesh, cls.resultShapes[0][d]);
       self(self, at + 1);
-      current.dims[d].pop_back();
+      current.dims[d] = before;
     }
   };
   visit(visit, 0);
@@ -123,21 +152,45 @@ std::vector<Strategy> resultVariants(const OperatorClass &cls, const Mesh &mesh,
 }
 
 std::vector<Sharding> enumerateShardings(llvm::ArrayRef<int64_t> shape, const Mesh &mesh, uint64_t mayPad,
-                                         size_t limit) {
+                                         llvm::ArrayRef<llvm::SmallVector<int64_t, 2>> units, size_t limit) {
   std::vector<Sharding> found;
   AxisList axes = realAxes(mesh);
   Sharding current = Sharding::replicated(int64_t(shape.size()));
+  auto unitsOf = [&](size_t d) { return units.empty() ? llvm::ArrayRef<int64_t>() : llvm::ArrayRef(units[d]); };
+  auto isPlain = [&](size_t d, int64_t shards) {
+    return shape[d] % shards == 0 || ((mayPad >> d & 1) && Sharding::canCut(shape[d], shards));
+  };
+  // Every dimension in plain blocks, and in each of its units that gives other blocks.
+  auto inUnits = [&](auto &&self, size_t d) -> void {
+    if (found.size() >= limit)
+      return;
+    if (d == shape.size()) {
+      found.push_back(current);
+      return;
+    }
+    Cut &cut = current.dims[d];
+    if (isPlain(d, mesh.size(cut)))
+      self(self, d + 1);
+    for (int64_t unit : unitsOf(d)) {
+      cut.unit = unit;
+      if (!cut.empty() && Sharding::canCut(shape[d], mesh.size(cut), unit) &&
+          cut.canonical(mesh, shape[d]).unit == unit)
+        self(self, d + 1);
+    }
+    cut.unit = 1;
+  };
   auto visit = [&](auto &&self, size_t at) -> void {
     if (found.size() >= limit)
       return;
     if (at == axes.size()) {
-      found.push_back(current);
+      inUnits(inUnits, 0);
       return;
     }
     self(self, at + 1);
     for (size_t d = 0; d < shape.size(); ++d) {
       int64_t shards = mesh.size(current.dims[d]) * mesh.axisSize(axes[at]);
-      if (shape[d] % shards != 0 && !((mayPad >> d & 1) && Sharding::canCut(shape[d], shards)))
+      auto can = [&](int64_t unit) { return Sharding::canCut(shape[d], shards, unit); };
+      if (!isPlain(d, shards) && llvm::none_of(unitsOf(d), can))
         continue;
       current.dims[d].push_back(axes[at]);
       self(self, at + 1);

@@ -1,9 +1,10 @@
 //===- Enumerate.h - every strategy of an operator -----------------------------------------------===//
 //
 // Each mesh axis cuts one factor that can be cut, carries a partial sum through the operator, or does nothing. Every
-// combination over all axes is tried; several axes on one factor stay in mesh order. Where results come out partial,
-// one strategy hands them on so, and one reduces them at once. For an operator with one result there is also one
-// strategy for every way to scatter the reduction over the result's dimensions.
+// combination over all axes is tried; several axes on one factor stay in mesh order. A factor is cut into plain blocks,
+// and in each of its units (Units.h) that gives other blocks. Where results come out partial, one strategy hands them on
+// so, and one reduces them at once. For an operator with one result there is also one strategy for every way to scatter
+// the reduction over the result's dimensions.
 //
 //   "m k, k n -> m n | sum k" on one axis "x" that divides all:
 //     -, m=x, n=x, k=x, k=x -> [-, -], k=x -> [x, -], k=x -> [-, x]
@@ -24,9 +25,9 @@ std::vector<Strategy> enumerateStrategies(const OperatorClass &cls, const Mesh &
 std::vector<Strategy> resultVariants(const OperatorClass &cls, const Mesh &mesh, const Strategy &strategy);
 
 /// Every sharding of a tensor that is not partial: each axis cuts one dimension or none. A dimension is cut into padded
-/// blocks only if its bit is set in `mayPad`.
+/// blocks only if its bit is set in `mayPad`. `units` has the units of the dimensions that may be cut in units.
 std::vector<Sharding> enumerateShardings(llvm::ArrayRef<int64_t> shape, const Mesh &mesh, uint64_t mayPad = 0,
-                                         size_t limit = 4096);
+                                         llvm::ArrayRef<llvm::SmallVector<int64_t, 2>> units = {}, size_t limit = 4096);
 
 } // namespace tessera::strategies
 

@@ -1,5 +1,7 @@
 #include "strategies/space/Program.h"
 
+#include "strategies/space/Units.h"
+
 #include "dialects/dist/DistInterfaces.h"
 #include "dialects/graph/Fusion.h"
 #include "dialects/graph/Graph.h"
@@ -80,6 +82,7 @@ llvm::Expected<Program> Program::analyse(func::FuncOp func) {
   program.func = func;
   using Key = std::tuple<const void *, const void *, std::vector<const void *>>;
   std::map<Key, OperatorClass *> known; // looked up only, never iterated: pointers are fine
+  std::vector<OperatorClass *> classes;
   for (Operation &op : func.getBody().front().without_terminator()) {
     if (!isa<dist::ShardingRuleOpInterface>(op))
       return llvm::createStringError("operator '%s' (%s) has no sharding rule", graph::nameOf(&op).c_str(),
@@ -104,11 +107,13 @@ llvm::Expected<Program> Program::analyse(func::FuncOp func) {
         return made.takeError();
       (*made)->id = int(program.classes.size());
       cls = made->get();
+      classes.push_back(cls);
       program.classes.emplace_back(std::move(*made));
     }
     program.index[&op] = int(program.operators.size());
     program.operators.push_back({&op, graph::nameOf(&op), cls});
   }
+  findUnits(program, [&](int cls) -> OperatorClass & { return *classes[size_t(cls)]; });
   for (auto [i, loop] : llvm::enumerate(graph::formLoops(graph::FunctionFlow(func).flow)))
     program.operators[i].loop = loop;
   return program;

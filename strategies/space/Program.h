@@ -28,6 +28,7 @@
 namespace tessera::strategies {
 
 using dist::AxisList;
+using dist::Cut;
 using dist::Mesh;
 using dist::Shape;
 using dist::Sharding;
@@ -40,9 +41,11 @@ struct OperatorClass {
   ShardingRule rule;
   llvm::SmallVector<Shape> operandShapes, resultShapes;
   llvm::SmallVector<int64_t> operandBytes, resultBytes; // of one element
-  int elementBits = 32;                                 // of the widest floating-point tensor; the arithmetic's width
-  mlir::Operation *sample = nullptr;                    // one of the operators; the cost model asks it for its flops
-  graph::LoopPart part = graph::LoopPart::None;         // what the operator becomes in a loop
+  /// By factor, the units above 1 in which it is worth cutting (Units.h); empty: none is known.
+  std::vector<llvm::SmallVector<int64_t, 2>> units;
+  int elementBits = 32;                         // of the widest floating-point tensor; the arithmetic's width
+  mlir::Operation *sample = nullptr;            // one of the operators; the cost model asks it for its flops
+  graph::LoopPart part = graph::LoopPart::None; // what the operator becomes in a loop
 
   /// The class of an operator with a rule, on ranked static tensors. Fails where the rule does not fit the operator.
   static llvm::Expected<std::unique_ptr<OperatorClass>> of(mlir::Operation *op);

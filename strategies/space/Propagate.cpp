@@ -26,13 +26,13 @@ static bool isContiguous(const ShardingRule &rule, const Mesh &mesh, const Strat
   return true;
 }
 
-bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> factors, llvm::ArrayRef<int> axes,
-               Strategy &strategy) {
+bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> factors, const Cut &known,
+               int64_t extent, Strategy &strategy) {
   auto used = [&](int axis) {
-    return llvm::any_of(strategy.factors, [&](const AxisList &list) { return llvm::is_contained(list, axis); });
+    return llvm::any_of(strategy.factors, [&](const Cut &cut) { return llvm::is_contained(cut, axis); });
   };
   size_t at = 0;
-  for (int axis : axes) {
+  for (auto [n, axis] : llvm::enumerate(known)) {
     if (mesh.axisSize(axis) == 1)
       continue;
     if (used(axis))
@@ -42,13 +42,27 @@ bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> f
       ++at;
     if (at == factors.size())
       return false;
-    int factor = factors[at];
-    int64_t shards = mesh.size(strategy.factors[factor]) * mesh.axisSize(axis);
-    if (!dist::canShard(cls.rule, factor, shards, cls.operandShapes, cls.resultShapes))
-      return false;
-    strategy.factors[factor].push_back(axis);
-    if (!isContiguous(cls.rule, mesh, strategy, factor)) {
-      strategy.factors[factor].pop_back();
+    const int factor = factors[at];
+    const int64_t size = cls.rule.factors[factor].size, unit = known.first(n + 1, mesh, extent).unit;
+    Cut &own = strategy.factors[factor];
+    const Cut before = own;
+    // The dimension must get the very blocks that it is known to have.
+    auto fits = [&, axis = axis](int64_t ownUnit) {
+      own = before;
+      own.push_back(axis);
+      own.unit = ownUnit;
+      if (size % ownUnit != 0)
+        return false;
+      own = own.canonical(mesh, size);
+      return dist::canShard(cls.rule, factor, mesh.size(own), cls.operandShapes, cls.resultShapes, own.unit) &&
+             isContiguous(cls.rule, mesh, strategy, factor) &&
+             dist::dimensionCut(mesh, cls.rule, strategy, factors).unit == unit;
+    };
+    int64_t inner = 1;
+    for (int minor : factors.drop_front(at + 1))
+      inner *= cls.rule.factors[minor].size;
+    if (!fits(1) && !(known.unit > inner && known.unit % inner == 0 && fits(known.unit / inner))) {
+      own = before;
       return false;
     }
   }
@@ -73,17 +87,18 @@ Strategy strategyFrom(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef
       // A factor that an earlier tensor has cut stays as it is.
       bool taken = llvm::any_of(tensor[d], [&](int f) { return !strategy.factors[f].empty(); });
       if (!taken)
-        assignDim(cls, mesh, tensor[d], known->dims[d], strategy);
+        assignDim(cls, mesh, tensor[d], known->dims[d], isOperand ? cls.operandShapes[i][d] : cls.resultShapes[i][d],
+                  strategy);
     }
   }
   return strategy;
 }
 
-void reduceNow(const ShardingRule &rule, Strategy &strategy) {
+void reduceNow(const Mesh &mesh, const ShardingRule &rule, Strategy &strategy) {
   bool partial = false;
   llvm::SmallVector<Sharding> results;
   for (size_t i = 0; i < rule.results.size(); ++i) {
-    Sharding natural = dist::naturalResult(rule, strategy, int(i));
+    Sharding natural = dist::naturalResult(mesh, rule, strategy, int(i));
     partial |= natural.isPartial();
     results.push_back(natural.withoutPartial());
   }
@@ -93,8 +108,8 @@ void reduceNow(const ShardingRule &rule, Strategy &strategy) {
 
 int64_t workShards(const Mesh &mesh, const Strategy &strategy) {
   int64_t n = 1;
-  for (const AxisList &axes : strategy.factors)
-    n *= mesh.size(axes);
+  for (const Cut &cut : strategy.factors)
+    n *= mesh.size(cut);
   return n;
 }
 
@@ -107,24 +122,24 @@ const Sharding &Assignment::of(Value value) const {
 namespace {
 
 bool isCut(const Sharding &sharding) {
-  return llvm::any_of(sharding.dims, [](const AxisList &axes) { return !axes.empty(); });
+  return llvm::any_of(sharding.dims, [](const Cut &cut) { return !cut.empty(); });
 }
 
 bool isUncut(const Strategy &strategy) {
-  return llvm::all_of(strategy.factors, [](const AxisList &axes) { return axes.empty(); });
+  return llvm::all_of(strategy.factors, [](const Cut &cut) { return cut.empty(); });
 }
 
-void setStrategyOf(const Program &program, int i, Strategy strategy, Assignment &assignment) {
+void setStrategyOf(const Program &program, const Mesh &mesh, int i, Strategy strategy, Assignment &assignment) {
   const OperatorInfo &info = program.operators[i];
   for (unsigned r = 0; r < info.op->getNumResults(); ++r)
-    assignment.values[info.op->getResult(r)] = dist::resultSharding(info.cls->rule, strategy, int(r));
+    assignment.values[info.op->getResult(r)] = dist::resultSharding(mesh, info.cls->rule, strategy, int(r));
   assignment.strategies[i] = std::move(strategy);
 }
 
 /// Operands may be sums that were reduced where they arose, only to be added up here. The operator then takes them
 /// partial and reduces once. So the gradients of several micro-batches, or of several uses of a parameter, are
 /// reduced together.
-void reduceOnce(const Program &program, int i, const llvm::DenseSet<int> &inside, Strategy &strategy,
+void reduceOnce(const Program &program, const Mesh &mesh, int i, const llvm::DenseSet<int> &inside, Strategy &strategy,
                 Assignment &assignment) {
   const OperatorInfo &info = program.operators[i];
   for (auto [g, group] : llvm::enumerate(info.cls->rule.linear)) {
@@ -140,8 +155,8 @@ void reduceOnce(const Program &program, int i, const llvm::DenseSet<int> &inside
         break;
       }
       const Strategy &made = assignment.strategies[producer];
-      Sharding natural = dist::naturalResult(program.operators[producer].cls->rule, made, 0);
-      Sharding needs = dist::operandSharding(info.cls->rule, strategy, operand);
+      Sharding natural = dist::naturalResult(mesh, program.operators[producer].cls->rule, made, 0);
+      Sharding needs = dist::operandSharding(mesh, info.cls->rule, strategy, operand);
       if (partial.empty())
         partial = natural.partial;
       all = natural.reduction == dist::Reduction::Sum && natural.partial == partial && natural.dims == needs.dims &&
@@ -153,7 +168,8 @@ void reduceOnce(const Program &program, int i, const llvm::DenseSet<int> &inside
       Value value = info.op->getOperand(unsigned(operand));
       Strategy &made = assignment.strategies[program.producer(value)];
       made.results.clear();
-      assignment.values[value] = dist::naturalResult(program.operators[program.producer(value)].cls->rule, made, 0);
+      assignment.values[value] =
+          dist::naturalResult(mesh, program.operators[program.producer(value)].cls->rule, made, 0);
     }
     strategy.linear = int(g);
     strategy.partial = partial;
@@ -174,8 +190,8 @@ void forward(const Program &program, const Mesh &mesh, int i, const llvm::DenseS
       order.push_back(int(o));
   auto shards = [&](int o) {
     int64_t n = 1;
-    for (const AxisList &axes : operands[o]->dims)
-      n *= mesh.size(axes);
+    for (const Cut &cut : operands[o]->dims)
+      n *= mesh.size(cut);
     return n;
   };
   llvm::stable_sort(order, [&](int a, int b) {
@@ -187,9 +203,9 @@ void forward(const Program &program, const Mesh &mesh, int i, const llvm::DenseS
   strategy.factors.resize(info.cls->rule.factors.size());
   if (!order.empty())
     strategy = strategyFrom(*info.cls, mesh, operands, results, order);
-  reduceOnce(program, i, inside, strategy, assignment);
-  reduceNow(info.cls->rule, strategy);
-  setStrategyOf(program, i, std::move(strategy), assignment);
+  reduceOnce(program, mesh, i, inside, strategy, assignment);
+  reduceNow(mesh, info.cls->rule, strategy);
+  setStrategyOf(program, mesh, i, std::move(strategy), assignment);
 }
 
 /// An operator that is computed whole on every rank may as well compute only the part that all of its users want.
@@ -204,8 +220,8 @@ void adopt(const Program &program, const Mesh &mesh, int i, const llvm::DenseSet
     auto it = program.index.find(use.getOwner());
     if (it == program.index.end() || !inside.contains(it->second))
       return; // the value is returned, or read outside of `ops`: it stays whole
-    Sharding needs = dist::operandSharding(program.operators[it->second].cls->rule, assignment.strategies[it->second],
-                                           int(use.getOperandNumber()));
+    Sharding needs = dist::operandSharding(mesh, program.operators[it->second].cls->rule,
+                                           assignment.strategies[it->second], int(use.getOperandNumber()));
     if (wanted && !(*wanted == needs))
       return;
     wanted = std::move(needs);
@@ -219,11 +235,11 @@ void adopt(const Program &program, const Mesh &mesh, int i, const llvm::DenseSet
     auto it = assignment.values.find(info.op->getOperand(o));
     if (it == assignment.values.end())
       return;
-    Sharding needs = dist::operandSharding(info.cls->rule, strategy, int(o));
+    Sharding needs = dist::operandSharding(mesh, info.cls->rule, strategy, int(o));
     if (!it->second.isReplicated() && !(it->second == needs))
       return;
   }
-  setStrategyOf(program, i, std::move(strategy), assignment);
+  setStrategyOf(program, mesh, i, std::move(strategy), assignment);
 }
 
 } // namespace

@@ -17,10 +17,11 @@
 
 namespace tessera::strategies {
 
-/// Gives the axes that cut one dimension to the dimension's factors, major to minor, as far as each can be cut. Stops
-/// at an axis that no factor can take or that the strategy uses already. Returns whether every axis found its factor.
-bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> factors, llvm::ArrayRef<int> axes,
-               Strategy &strategy);
+/// Gives the axes that cut one dimension of this extent to the dimension's factors, major to minor, as far as each can
+/// be cut so that the dimension has the known blocks. Stops at an axis that no factor can take or that the strategy uses
+/// already. Returns whether every axis found its factor.
+bool assignDim(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef<int> factors, const Cut &known,
+               int64_t extent, Strategy &strategy);
 
 /// The strategy that keeps the known shardings of operands and results (null: unknown) as far as the rule can.
 /// Earlier tensors win. `order` lists them, the more important ones first: operand i as i, result i as i + number of
@@ -29,7 +30,7 @@ Strategy strategyFrom(const OperatorClass &cls, const Mesh &mesh, llvm::ArrayRef
                       llvm::ArrayRef<const Sharding *> results, llvm::ArrayRef<int> order = {});
 
 /// Lets the strategy reduce at once the results that its factors leave partial.
-void reduceNow(const ShardingRule &rule, Strategy &strategy);
+void reduceNow(const Mesh &mesh, const ShardingRule &rule, Strategy &strategy);
 
 /// Number of blocks in which the strategy's factors cut the work.
 int64_t workShards(const Mesh &mesh, const Strategy &strategy);

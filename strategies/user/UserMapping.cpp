@@ -2,6 +2,7 @@
 
 #include "dialects/dist/DistDialect.h"
 #include "dialects/graph/GraphOrigin.h"
+#include "strategies/space/Units.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -73,6 +74,7 @@ private:
   llvm::Error explain(const FixedGroup &group);
   llvm::Error applyOut(FixedGroup &group);
   std::string factorNote(const FixedGroup &group, size_t input, size_t dim) const;
+  llvm::SmallVector<Cut> cutsBy(const FixedGroup &group, size_t input, size_t dim, llvm::ArrayRef<int> axes) const;
   const UserTensor &said(const FixedGroup &group, size_t input) const {
     static const UserTensor none;
     return input < group.entry->in.size() ? group.entry->in[input] : none;
@@ -131,6 +133,27 @@ std::string Mapper::factorNote(const FixedGroup &group, size_t input, size_t dim
   return "";
 }
 
+/// How the axes may cut a dimension of an input: in the unit that the user said; or else in plain blocks, and in the
+/// units that the group's operators have for it.
+llvm::SmallVector<Cut> Mapper::cutsBy(const FixedGroup &group, size_t input, size_t dim,
+                                      llvm::ArrayRef<int> axes) const {
+  const UserDim &wanted = (*said(group, input))[dim];
+  llvm::SmallVector<int64_t> units = {std::max<int64_t>(1, wanted.unit)};
+  for (int i : group.ops) {
+    const OperatorInfo &info = function_.program.operators[i];
+    for (size_t o = 0; o < info.op->getNumOperands() && !wanted.unit; ++o)
+      if (info.op->getOperand(unsigned(o)) == group.inputs[input])
+        llvm::append_range(units, dimensionUnits(*info.cls, info.cls->rule.operands[o][dim]));
+  }
+  const int64_t extent = shapeOf(group.inputs[input])[dim];
+  llvm::SmallVector<Cut> cuts;
+  for (int64_t unit : units)
+    if (Sharding::canCut(extent, mesh_.size(axes), unit))
+      if (Cut cut = Cut(axes, unit).canonical(mesh_, extent); !llvm::is_contained(cuts, cut))
+        cuts.push_back(std::move(cut));
+  return cuts;
+}
+
 llvm::Error Mapper::checkTensor(const FixedGroup &group, const char *side, size_t number, llvm::ArrayRef<int64_t> shape,
                                 const UserTensor &tensor) const {
   if (!tensor)
@@ -155,10 +178,11 @@ llvm::Error Mapper::checkTensor(const FixedGroup &group, const char *side, size_
     if (product > mesh_.numRanks())
       return fail(group, "{0} {1} is split in {2} parts or more but mesh {3} has {4} ranks", side, number, product,
                   mesh_.str(), mesh_.numRanks());
-    if (!Sharding::canCut(shape[d], count)) {
+    if (!Sharding::canCut(shape[d], count, std::max<int64_t>(1, dim.unit))) {
       std::string note = side[0] == 'i' ? factorNote(group, number, d) : "";
-      return fail(group, "dimension {1}{2} of {3} {4} has {5} elements and cannot be split in {0}", count, d, note,
-                  side, number, shape[d]);
+      std::string units = dim.unit > 1 ? " in units of " + std::to_string(dim.unit) : "";
+      return fail(group, "dimension {1}{2} of {3} {4} has {5} elements and cannot be split in {0}{6}", count, d, note,
+                  side, number, shape[d], units);
     }
   }
   return llvm::Error::success();
@@ -185,7 +209,7 @@ Sharding Mapper::needed(const FixedGroup &group, size_t input) const {
       if (hit && group.ops.size() == 1 && group.inputs.size() == info.op->getNumOperands())
         hit = o == input;
       if (hit)
-        return dist::operandSharding(info.cls->rule, scratch_.strategies[i], int(o));
+        return dist::operandSharding(mesh_, info.cls->rule, scratch_.strategies[i], int(o));
     }
   }
   return Sharding::replicated(int64_t(shapeOf(group.inputs[input]).size()));
@@ -216,21 +240,24 @@ bool Mapper::searchDims(const FixedGroup &group, size_t input, size_t dim, Shard
     seeds_[input] = sharding;
     return search(group, input + 1);
   }
-  int64_t count = (*said(group, input))[dim].count;
-  const AxisList inherited = sharding.dims[dim];
+  const int64_t count = (*said(group, input))[dim].count, unit = (*said(group, input))[dim].unit;
+  const Cut inherited = sharding.dims[dim];
   if (mesh_.size(inherited) == count)
-    return searchDims(group, input, dim + 1, sharding);
+    return (!unit || llvm::is_contained(cutsBy(group, input, dim, inherited), inherited)) &&
+           searchDims(group, input, dim + 1, sharding);
   if (!inherited.empty())
     return false; // an earlier input cuts this factor otherwise
   // Subsets of the free axes with the product, those with early axes first.
   llvm::SmallVector<int> chosen;
   std::function<bool(int, int64_t)> pick = [&](int from, int64_t rest) -> bool {
     if (rest == 1) {
-      sharding.dims[dim].assign(chosen.begin(), chosen.end());
-      bool ok = searchDims(group, input, dim + 1, sharding);
-      if (!ok)
-        sharding.dims[dim].clear();
-      return ok;
+      for (Cut &cut : cutsBy(group, input, dim, chosen)) {
+        sharding.dims[dim] = std::move(cut);
+        if (searchDims(group, input, dim + 1, sharding))
+          return true;
+      }
+      sharding.dims[dim].clear();
+      return false;
     }
     for (int axis = from; axis < mesh_.numAxes(); ++axis) {
       int64_t size = mesh_.axisSize(axis);
@@ -246,6 +273,16 @@ bool Mapper::searchDims(const FixedGroup &group, size_t input, size_t dim, Shard
   return pick(0, count);
 }
 
+/// The cut by the axes that the user named; those longer than one.
+static Cut namedCut(const UserDim &dim, const Mesh &mesh, int64_t extent) {
+  Cut cut;
+  for (const std::string &name : dim.axes)
+    if (int axis = mesh.findAxis(name); mesh.axisSize(axis) > 1)
+      cut.push_back(axis);
+  cut.unit = std::max<int64_t>(1, dim.unit);
+  return cut.canonical(mesh, extent);
+}
+
 llvm::Error Mapper::seedNamed(const FixedGroup &group) {
   for (size_t i = 0; i < group.inputs.size(); ++i) {
     const UserTensor &tensor = said(group, i);
@@ -256,9 +293,7 @@ llvm::Error Mapper::seedNamed(const FixedGroup &group) {
       continue;
     Sharding s = Sharding::replicated(int64_t(tensor->size()));
     for (size_t d = 0; d < tensor->size(); ++d)
-      for (const std::string &name : (*tensor)[d].axes)
-        if (int axis = mesh_.findAxis(name); mesh_.axisSize(axis) > 1)
-          s.dims[d].push_back(axis);
+      s.dims[d] = namedCut((*tensor)[d], mesh_, shapeOf(group.inputs[i])[d]);
     seeds_[i] = std::move(s);
   }
   return llvm::Error::success();
@@ -274,11 +309,10 @@ llvm::Error Mapper::explain(const FixedGroup &group) {
       continue;
     for (size_t d = 0; d < tensor->size(); ++d) {
       const UserDim &dim = (*tensor)[d];
+      const int64_t extent = shapeOf(group.inputs[i])[d];
       Sharding s = Sharding::replicated(int64_t(tensor->size()));
       if (dim.named) {
-        for (const std::string &name : dim.axes)
-          if (int axis = mesh_.findAxis(name); mesh_.axisSize(axis) > 1)
-            s.dims[d].push_back(axis);
+        s.dims[d] = namedCut(dim, mesh_, extent);
       } else {
         std::function<bool(int, int64_t)> pick = [&](int from, int64_t rest) {
           if (rest == 1)
@@ -298,12 +332,27 @@ llvm::Error Mapper::explain(const FixedGroup &group) {
       }
       if (s.isReplicated())
         continue;
-      seeds_.assign(group.inputs.size(), std::nullopt);
-      seeds_[i] = s;
-      run(group);
-      if (needed(group, i).dims[d] != s.dims[d])
-        return fail(group, "dimension {0}{1} of input {2}, whose extent is {3}, cannot be split in {4}", d,
-                    factorNote(group, i, d), i, shapeOf(group.inputs[i])[d], mesh_.size(s.dims[d]));
+      auto fits = [&](const Cut &cut) {
+        s.dims[d] = cut;
+        seeds_.assign(group.inputs.size(), std::nullopt);
+        seeds_[i] = s;
+        run(group);
+        return needed(group, i).dims[d] == cut;
+      };
+      const Cut asked = s.dims[d];
+      llvm::SmallVector<Cut> tried = {asked};
+      if (!dim.named)
+        tried = cutsBy(group, i, d, asked);
+      if (llvm::any_of(tried, fits))
+        continue;
+      std::string instead;
+      for (const Cut &cut : cutsBy(group, i, d, asked))
+        if (dim.named && instead.empty() && fits(cut))
+          instead =
+              llvm::formatv("; it can in units of {0}: write \"{1}/{0}\"", cut.unit, llvm::join(dim.axes, "+")).str();
+      return fail(group, "dimension {0}{1} of input {2}, whose extent is {3}, cannot be split in {4}{5}{6}", d,
+                  factorNote(group, i, d), i, extent, mesh_.size(asked),
+                  dim.unit > 1 ? " in units of " + std::to_string(dim.unit) : "", instead);
     }
   }
   return fail(group,
@@ -338,18 +387,15 @@ llvm::Error Mapper::applyOut(FixedGroup &group) {
     const OperatorInfo &info = function_.program.operators[i];
     Strategy &strategy = scratch_.strategies[i];
     int number = int(result.getResultNumber());
-    Sharding natural = dist::naturalResult(info.cls->rule, strategy, number);
+    Sharding natural = dist::naturalResult(mesh_, info.cls->rule, strategy, number);
     Sharding wanted = natural.withoutPartial();
     for (size_t d = 0; d < tensor->size(); ++d) {
       const UserDim &dim = (*tensor)[d];
       if (dim.named) {
-        wanted.dims[d].clear();
-        for (const std::string &name : dim.axes)
-          if (int axis = mesh_.findAxis(name); mesh_.axisSize(axis) > 1)
-            wanted.dims[d].push_back(axis);
+        wanted.dims[d] = namedCut(dim, mesh_, shape[d]);
         continue;
       }
-      if (mesh_.size(wanted.dims[d]) == dim.count)
+      if (mesh_.size(wanted.dims[d]) == dim.count && !dim.unit)
         continue;
       // A dimension in more blocks takes axes over which the result is partial, and then free axes. A dimension in fewer
       // blocks loses its minor axes.
@@ -368,6 +414,8 @@ llvm::Error Mapper::applyOut(FixedGroup &group) {
       if (mesh_.size(wanted.dims[d]) != dim.count)
         return fail(group, "no free axes of mesh {0} split dimension {1} of output {2} in {3} parts", mesh_.str(), d, r,
                     dim.count);
+      wanted.dims[d].unit = std::max<int64_t>(1, dim.unit);
+      wanted.dims[d] = wanted.dims[d].canonical(mesh_, shape[d]);
     }
     if (llvm::Error e = wanted.verify(mesh_, shape))
       return fail(group, "output {0}: {1}", r, llvm::toString(std::move(e)));
@@ -375,7 +423,7 @@ llvm::Error Mapper::applyOut(FixedGroup &group) {
       continue;
     if (strategy.results.empty())
       for (size_t k = 0; k < info.cls->rule.results.size(); ++k)
-        strategy.results.push_back(dist::naturalResult(info.cls->rule, strategy, int(k)).withoutPartial());
+        strategy.results.push_back(dist::naturalResult(mesh_, info.cls->rule, strategy, int(k)).withoutPartial());
     strategy.results[number] = std::move(wanted);
   }
   return llvm::Error::success();

@@ -1,6 +1,7 @@
 #include "strategies/user/UserStrategies.h"
 #include "runtime/support/Nesting.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <nlohmann/json.hpp>
@@ -18,10 +19,23 @@ llvm::Error bad(const std::string &where, const std::string &what) {
   return llvm::createStringError("%s: %s", where.c_str(), what.c_str());
 }
 
+/// Takes "/64" off the end of the text. False: what stands behind the '/' is no unit.
+bool takeUnit(llvm::StringRef &text, UserDim &dim) {
+  auto [before, unit] = text.split('/');
+  bool good = !text.contains('/') || (!unit.trim().getAsInteger(10, dim.unit) && dim.unit >= 1);
+  text = before;
+  return good;
+}
+
 llvm::Error addAxes(const std::string &where, const Json &value, UserDim &dim) {
   const std::string &text = value.get_ref<const std::string &>();
+  if (dim.unit)
+    return bad(where, "a unit stands behind the last axis, not before '" + text + "'");
+  llvm::StringRef names = text;
+  if (!takeUnit(names, dim))
+    return bad(where, "'" + text + "' does not end in a unit such as \"/64\"");
   llvm::SmallVector<llvm::StringRef> parts;
-  llvm::StringRef(text).split(parts, '+');
+  names.split(parts, '+');
   for (llvm::StringRef part : parts) {
     if (part.trim().empty() || dim.axes.size() >= kMaxAxesPerDim)
       return bad(where, "'" + text + "' is not a list of axis names such as \"data+model\"");
@@ -36,6 +50,13 @@ llvm::Expected<UserDim> readDim(const std::string &where, const Json &value) {
     if (!value.is_number_unsigned() || value.get<uint64_t>() < 1 || value.get<uint64_t>() > (1u << 20))
       return bad(where, "a split count must be a whole number from 1 to 1048576");
     dim.count = value.get<int64_t>();
+    return dim;
+  }
+  const llvm::StringRef text = value.is_string() ? llvm::StringRef(value.get_ref<const std::string &>()) : "";
+  if (text.contains('/') && llvm::isDigit(text[0])) { // no axis begins with a digit
+    llvm::StringRef count = text;
+    if (!takeUnit(count, dim) || count.trim().getAsInteger(10, dim.count) || dim.count < 1 || dim.count > (1 << 20))
+      return bad(where, "'" + text.str() + "' is neither axis names nor a split count and a unit such as \"8/64\"");
     return dim;
   }
   dim.named = true;

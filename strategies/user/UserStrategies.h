@@ -5,11 +5,13 @@
 //   {"op": "fc1", "in": [[1, 1], [1, 2]]}                              split counts per input dimension
 //   {"op": "fc1", "in": [["data", null], [null, "model"]]}             named axes
 //   {"op": "fc1", "in": [["data+model", null], [["data", "model"], null]], "out": [["data", null]]}
+//   {"op": "q", "in": [[1, 1], [1, "8/64"]]}                           8 parts of whole units of 64; or "model/64"
 //
 // "op" is the operator's name in the model file; '*' in it stands for any text. "in" has one list per input
 // of the operator as the model file counts them, with one entry per dimension; null for a whole input leaves
 // it to the others. Split counts are mapped to mesh axes by a search for axes with exactly these products,
-// axes in mesh order first.
+// axes in mesh order first. Where plain blocks cannot be, it takes the units of the operator (Units.h); axis names
+// without a unit mean plain blocks.
 //
 // A saved assignment (--save-strategies) is a JSON object with "format": "tessera-strategies"; it holds
 // every strategy and sharding of a module and is taken as it is.
@@ -25,9 +27,10 @@
 
 namespace tessera::strategies {
 
-/// One dimension as the user wrote it: a count, or axis names.
+/// One dimension as the user wrote it: a count, or axis names, and the unit (Sharding.h).
 struct UserDim {
   int64_t count = 1;
+  int64_t unit = 0; // 0: not said
   std::vector<std::string> axes;
   bool named = false;
 };

@@ -50,7 +50,20 @@ private:
       if (!Sharding::canCut(shape[dim], sharding.numShards(mesh_, int64_t(dim))))
         sharding.dims[dim].pop_back();
     }
+    for (size_t dim = 0; dim < shape.size(); ++dim)
+      sharding.dims[dim] = inRandomUnits(sharding.dims[dim], shape[dim]);
     return sharding;
+  }
+
+  /// The axes of a cut in some unit that allows so many blocks, or as they are.
+  dist::Cut inRandomUnits(const dist::Cut &cut, int64_t extent) {
+    if (cut.empty() || below(2))
+      return cut;
+    SmallVector<int64_t> units;
+    for (int64_t unit = 1; unit < extent; ++unit)
+      if (Sharding::canCut(extent, mesh_.size(cut), unit))
+        units.push_back(unit);
+    return units.empty() ? cut : dist::Cut(cut.axes(), units[below(units.size())]).canonical(mesh_, extent);
   }
 
   dist::ShardingAttr attr(const Sharding &sharding) {
@@ -78,6 +91,11 @@ private:
       else if (place == -2)
         strategy.partial.push_back(axis);
     }
+    for (int f = 0; f < int(rule.factors.size()); ++f) {
+      dist::Cut cut = inRandomUnits(strategy.factors[f], rule.factors[f].size);
+      if (cut.unit > 1 && dist::canShard(rule, f, mesh_.size(cut), operands, results, cut.unit))
+        strategy.factors[f] = cut;
+    }
     llvm::sort(strategy.partial);
     if (!strategy.partial.empty())
       strategy.linear = group;
@@ -86,18 +104,19 @@ private:
 
   /// Partial results are handed on, reduced at once, or scattered over the dimensions.
   void settle(const ShardingRule &rule, Strategy &strategy, ArrayRef<dist::Shape> shapes) {
-    if (rule.results.empty() || !dist::naturalResult(rule, strategy, 0).isPartial() || below(2))
+    if (rule.results.empty() || !dist::naturalResult(mesh_, rule, strategy, 0).isPartial() || below(2))
       return;
     bool scatter = rule.results.size() == 1 && below(2);
     for (size_t r = 0; r < rule.results.size(); ++r) {
-      Sharding natural = dist::naturalResult(rule, strategy, int(r)), reduced = natural.withoutPartial();
+      Sharding natural = dist::naturalResult(mesh_, rule, strategy, int(r)), reduced = natural.withoutPartial();
       for (int axis : natural.partial) {
         size_t dim = below(reduced.dims.size() + 1);
         if (!scatter || dim == reduced.dims.size())
           continue;
-        reduced.dims[dim].push_back(axis);
-        if (!Sharding::canCut(shapes[r][dim], reduced.numShards(mesh_, int64_t(dim))))
-          reduced.dims[dim].pop_back();
+        dist::Cut further = reduced.dims[dim];
+        further.push_back(axis);
+        if (Sharding::canCut(shapes[r][dim], mesh_.size(further), further.unit))
+          reduced.dims[dim] = inRandomUnits(further.canonical(mesh_, shapes[r][dim]), shapes[r][dim]);
       }
       strategy.results.push_back(reduced);
     }
@@ -114,8 +133,8 @@ private:
       }
       bool reachable = true;
       for (unsigned i = 0; i < op->getNumOperands(); ++i)
-        reachable &=
-            dist::canReshard(mesh_, handedOn.lookup(op->getOperand(i)), dist::operandSharding(rule, strategy, int(i)));
+        reachable &= dist::canReshard(mesh_, handedOn.lookup(op->getOperand(i)),
+                                      dist::operandSharding(mesh_, rule, strategy, int(i)));
       if (reachable)
         return strategy;
     }
@@ -145,7 +164,7 @@ private:
       Strategy chosen = choose(&op, rule, handedOn);
       dist::setStrategy(&op, rule, mesh_, chosen);
       for (OpResult result : op.getResults())
-        handedOn[result] = dist::resultSharding(rule, chosen, int(result.getResultNumber()));
+        handedOn[result] = dist::resultSharding(mesh_, rule, chosen, int(result.getResultNumber()));
     }
   }
 

@@ -18,7 +18,8 @@ using dist::ShardingRule;
 using dist::Strategy;
 using Values = std::vector<double>;
 
-/// Every way to give each axis to one factor, to a linear group's partial sums, or to nothing.
+/// Every way to give each axis to one factor, to a linear group's partial sums, or to nothing; each factor that is cut
+/// in plain blocks, and one of them at a time in every unit that gives other blocks.
 inline std::vector<Strategy> allStrategies(const ShardingRule &rule, const Mesh &mesh, mlir::Operation *op) {
   std::set<Strategy> found;
   int factors = int(rule.factors.size()), places = factors + 2; // factors, partial, none
@@ -35,8 +36,8 @@ inline std::vector<Strategy> allStrategies(const ShardingRule &rule, const Mesh 
     // The same strategy, with every partial sum reduced at once.
     Strategy now = strategy;
     for (size_t r = 0; r < rule.results.size(); ++r)
-      now.results.push_back(dist::naturalResult(rule, strategy, int(r)).withoutPartial());
-    if (!rule.results.empty() && dist::naturalResult(rule, strategy, 0).isPartial())
+      now.results.push_back(dist::naturalResult(mesh, rule, strategy, int(r)).withoutPartial());
+    if (!rule.results.empty() && dist::naturalResult(mesh, rule, strategy, 0).isPartial())
       found.insert(now);
   };
   do {
@@ -56,13 +57,22 @@ inline std::vector<Strategy> allStrategies(const ShardingRule &rule, const Mesh 
           strategy.partial.push_back(axis);
       }
       llvm::sort(strategy.partial);
-      if (strategy.partial.empty()) {
+      auto keepInUnits = [&] {
         keep(strategy);
+        for (int f = 0; f < factors; ++f) {
+          dist::Cut &cut = strategy.factors[f];
+          for (cut.unit = 2; !cut.empty() && cut.unit < rule.factors[f].size; ++cut.unit)
+            keep(strategy);
+          cut.unit = 1;
+        }
+      };
+      if (strategy.partial.empty()) {
+        keepInUnits();
         continue;
       }
       for (int g = 0; g < int(rule.linear.size()); ++g) {
         strategy.linear = g;
-        keep(strategy);
+        keepInUnits();
       }
     }
   } while (std::next_permutation(order.begin(), order.end()));

@@ -196,7 +196,7 @@ void annotate(ModuleOp module, const Mesh &mesh, const ShardingRule &rule, const
   };
   Operation *op = func.getBody().front().getTerminator()->getPrevNode();
   for (unsigned i = 0; i < op->getNumOperands(); ++i) {
-    dist::Sharding want = dist::operandSharding(rule, strategy, int(i));
+    dist::Sharding want = dist::operandSharding(mesh, rule, strategy, int(i));
     Operation *sum = op->getOperand(i).getDefiningOp();
     if (!sum) {
       setArg(op->getOperand(i), want);
@@ -207,15 +207,15 @@ void annotate(ModuleOp module, const Mesh &mesh, const ShardingRule &rule, const
     sumStrategy.factors.push_back(want.partial);
     sumStrategy.factors.append(want.dims.begin(), want.dims.end());
     dist::setStrategy(sum, sumRule, mesh, sumStrategy);
-    setArg(sum->getOperand(0), dist::operandSharding(sumRule, sumStrategy, 0));
+    setArg(sum->getOperand(0), dist::operandSharding(mesh, sumRule, sumStrategy, 0));
   }
   dist::setStrategy(op, rule, mesh, strategy);
   for (unsigned i = 0; i < op->getNumOperands(); ++i)
-    spoilPadding(op->getOpOperand(i), dist::operandSharding(rule, strategy, int(i)), mesh);
+    spoilPadding(op->getOpOperand(i), dist::operandSharding(mesh, rule, strategy, int(i)), mesh);
   for (unsigned i = 0; i < op->getNumResults(); ++i)
     func.setResultAttr(
         i, dist::kShardingAttr,
-        dist::ShardingAttr::get(context, mesh, dist::resultSharding(rule, strategy, int(i)).withoutPartial()));
+        dist::ShardingAttr::get(context, mesh, dist::resultSharding(mesh, rule, strategy, int(i)).withoutPartial()));
 }
 
 /// A global input: small integers, the same for every mesh.

@@ -58,17 +58,27 @@ constexpr int kWorkers = 4;
 
 struct Tally {
   std::set<std::string> operators;
-  unsigned run = 0, trained = 0, fused = 0, padded = 0, passedOver = 0;
+  unsigned run = 0, trained = 0, fused = 0, padded = 0, inUnits = 0, passedOver = 0;
 
   void operator+=(const Tally &o) {
     operators.insert(o.operators.begin(), o.operators.end());
     run += o.run, trained += o.trained, fused += o.fused, padded += o.padded;
-    passedOver += o.passedOver;
+    inUnits += o.inUnits, passedOver += o.passedOver;
   }
 };
 
 void count(ModuleOp module, std::set<std::string> &operators) {
   module.walk([&](Operation *op) { operators.insert(op->getName().getStringRef().str()); });
+}
+
+/// Whether the strategy of some operator cuts a factor in units.
+bool cutsInUnits(ModuleOp module) {
+  bool found = false;
+  module.walk([&](Operation *op) {
+    if (auto strategy = op->getAttrOfType<dist::StrategyAttr>(dist::kStrategyAttr))
+      found |= strategy.getText().contains('/');
+  });
+  return found;
 }
 
 bool cutsUnevenly(const std::vector<plan::Plan> &plans) {
@@ -109,6 +119,7 @@ std::string failure(unsigned seed, const std::string &backend, const std::vector
   const char *shape = meshes[random() % meshes.size()];
   OwningOpRef<ModuleOp> module = draw(llvm::cantFail(dist::Mesh::parse(shape)));
   bool fuse = random() % 3 != 0;
+  tally.inUnits += cutsInUnits(*module);
   text += "\non " + std::string(shape) + (fuse ? ", fused:\n" : ":\n") + printed(*module);
   count(*module, tally.operators);
   std::vector<plan::Plan> plans = partitioned(*module, fuse);
@@ -156,7 +167,8 @@ Tally tryAll(unsigned wanted, const std::string &backend, const std::vector<cons
   for (const auto &[seed, wrong] : failures)
     FAIL_CHECK("TESSERA_RANDOM_SEED=" << seed << ": " << wrong);
   WARN(tally.run << " graphs (" << tally.trained << " trained, " << tally.fused << " fused, " << tally.padded
-                 << " with padded tensors), " << tally.passedOver << " passed over");
+                 << " with padded tensors, " << tally.inUnits << " cut in units), " << tally.passedOver
+                 << " passed over");
   CHECK(tally.run == wanted);
   CHECK(tally.passedOver <= wanted / 10 + 1);
   return tally;
@@ -171,6 +183,7 @@ TEST_CASE("random graphs give under random strategies what they give on one rank
     return;
   CHECK(tally.trained > wanted / 2);
   CHECK(tally.padded > wanted / 10);
+  CHECK(tally.inUnits > wanted / 10);
   // Nothing is left out. (Made of a batch_norm that is trained, and taken apart in the same breath.)
   tally.operators.insert("graph.batch_norm_grad");
   // operator_strategies_test runs these under every strategy; the generator does not make them yet.

@@ -52,12 +52,13 @@ OwningOpRef<ModuleOp> programOf(Operation *original, const Mesh &mesh, const Str
   for (unsigned i = 0; i < func.getNumArguments(); ++i) {
     func.setArgAttr(i, graph::kRoleAttr, text(graph::kInput));
     func.setArgAttr(i, graph::kNameAttr, text("in" + Twine(i)));
-    func.setArgAttr(i, dist::kShardingAttr, attr(dist::operandSharding(rule, strategy, int(i))));
+    func.setArgAttr(i, dist::kShardingAttr, attr(dist::operandSharding(mesh, rule, strategy, int(i))));
   }
   for (unsigned i = 0; i < func.getNumResults(); ++i) {
     func.setResultAttr(i, graph::kRoleAttr, text(graph::kOutput));
     func.setResultAttr(i, graph::kNameAttr, text("out" + Twine(i)));
-    func.setResultAttr(i, dist::kShardingAttr, attr(dist::naturalResult(rule, strategy, int(i)).withoutPartial()));
+    func.setResultAttr(i, dist::kShardingAttr,
+                       attr(dist::naturalResult(mesh, rule, strategy, int(i)).withoutPartial()));
   }
   return module;
 }

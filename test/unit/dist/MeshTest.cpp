@@ -54,6 +54,67 @@ TEST_CASE("where axes do not divide, every block has its own elements first") {
   CHECK_FALSE(s.isPadded(m, {8}, 0));
 }
 
+TEST_CASE("whole units are cut like an extent that counts them") {
+  Mesh m = mesh("a=2,b=4");
+  using List = llvm::SmallVector<int64_t>;
+  Sharding s = cantFail(parseSharding("[a+b/64]", m)); // twelve heads of 64
+  CHECK(s.str(m) == "[a+b/64]");
+  CHECK(toString(s.verify(m, {768})).empty());
+  CHECK(s.localShape(m, {768}) == List{128});
+  CHECK(s.isPadded(m, {768}, 0));
+  List offsets, extents; // six heads for each a, two of them for each b
+  for (int64_t rank = 0; rank < 8; ++rank) {
+    offsets.push_back(s.offset(m, {768}, rank)[0]);
+    extents.push_back(s.extent(m, {768}, rank)[0]);
+  }
+  CHECK(offsets == List{0, 128, 256, 768, 384, 512, 640, 768});
+  CHECK(extents == List{128, 128, 128, 0, 128, 128, 128, 0});
+  CHECK_FALSE(s == cantFail(parseSharding("[a+b]", m)));
+}
+
+TEST_CASE("a cut has the smallest unit that gives its blocks") {
+  Mesh m = mesh("a=2,b=4");
+  auto unit = [&](llvm::ArrayRef<int> axes, int64_t unit, int64_t extent) {
+    return Cut(axes, unit).canonical(m, extent).unit;
+  };
+  CHECK(unit({0, 1}, 64, 768) == 64); // blocks of 128, not of 96
+  CHECK(unit({1}, 64, 768) == 1);     // twelve heads in four
+  CHECK(unit({}, 64, 768) == 1);
+  CHECK(unit({1}, 2, 14) == 1);    // 7 units in four: blocks of 4, as of 14 elements
+  CHECK(unit({0, 1}, 2, 14) == 2); // but halves of 8, not of 7
+  CHECK(unit({1}, 12, 60) == 12);  // 5 units in four: blocks of 24
+  for (int64_t u : {2, 3, 4, 6, 8, 12})
+    for (int64_t extent = u; extent <= 40 * u; extent += u)
+      for (const AxisList &axes : {AxisList{0}, AxisList{1}}) {
+        auto block = [&](int64_t of) {
+          Sharding s = Sharding::replicated(1);
+          s.dims[0] = Cut(axes, of);
+          return s.localShape(m, {extent})[0];
+        };
+        int64_t least = 1;
+        while (u % least != 0 || block(least) != block(u))
+          ++least;
+        INFO(extent << " in units of " << u);
+        CHECK(unit(axes, u, extent) == least);
+      }
+  auto wrong = [&](const char *text, int64_t extent) {
+    return toString(cantFail(parseSharding(text, m)).verify(m, {extent}));
+  };
+  CHECK(wrong("[b/64]", 768) == "dimension 0 of extent 768 has the same blocks in units of 1 as in units of 64: write "
+                                "the smaller unit, which is none");
+  CHECK(wrong("[a+b/96]", 768) ==
+        "dimension 0 of extent 768 has the same blocks in units of 1 as in units of 96: write "
+        "the smaller unit, which is none");
+  CHECK(wrong("[a+b/128]", 768) == "dimension 0 of extent 768 cannot be cut in 8 blocks of units of 128");
+  CHECK(wrong("[a+b/50]", 768) == "dimension 0 of extent 768 cannot be cut in 8 blocks of units of 50");
+  for (const char *text : {"[a/0]", "[a/-2]", "[a/x]", "[a/]", "[/2]", "[a/2/2]"}) {
+    auto bad = parseSharding(text, m);
+    INFO(text);
+    CHECK_FALSE(bool(bad));
+    llvm::consumeError(bad.takeError());
+  }
+}
+
 TEST_CASE("a sharding's local shape, offsets and text") {
   Mesh m = mesh("data=2,model=2");
   Sharding s = cantFail(parseSharding("[data, model]", m));

@@ -84,7 +84,7 @@ TEST_CASE("a sum that is reduced at once comes last, and one that is handed on b
   Strategy s = c.strategy();
   s.factors[size_t(c.rule.findFactor("k"))] = {0};
   CHECK(c.own(s).empty());
-  s.results = {naturalResult(c.rule, s, 0).withoutPartial()};
+  s.results = {naturalResult(c.mesh, c.rule, s, 0).withoutPartial()};
   auto own = c.own(s);
   REQUIRE(own.size() == 1);
   CHECK(own[0].result == 0);

@@ -95,20 +95,20 @@ TEST_CASE("alternatives are chosen by attributes") {
 TEST_CASE("an extent of 1 that another operand stretches is not cut") {
   auto rule = cantFail(ShardingRule::parse("..., ... -> ... | linear 0+1", {{4, 6}, {1, 6}}, {{4, 6}}));
   Strategy s = strategy(rule, "b0=data, b1=model");
-  CHECK(operandSharding(rule, s, 0).str(mesh2x2()) == "[data, model]");
-  CHECK(operandSharding(rule, s, 1).str(mesh2x2()) == "[-, model]");
+  CHECK(operandSharding(mesh2x2(), rule, s, 0).str(mesh2x2()) == "[data, model]");
+  CHECK(operandSharding(mesh2x2(), rule, s, 1).str(mesh2x2()) == "[-, model]");
 }
 
 TEST_CASE("a cut sum factor leaves the result partial") {
   auto rule = cantFail(ShardingRule::parse(kMatMul, {{4, 6}, {6, 10}}, {{4, 10}}));
   Strategy s = strategy(rule, "m=data, k=model");
-  CHECK(operandSharding(rule, s, 0).str(mesh2x2()) == "[data, model]");
-  CHECK(operandSharding(rule, s, 1).str(mesh2x2()) == "[model, -]");
-  CHECK(naturalResult(rule, s, 0).str(mesh2x2()) == "[data, -] sum(model)");
+  CHECK(operandSharding(mesh2x2(), rule, s, 0).str(mesh2x2()) == "[data, model]");
+  CHECK(operandSharding(mesh2x2(), rule, s, 1).str(mesh2x2()) == "[model, -]");
+  CHECK(naturalResult(mesh2x2(), rule, s, 0).str(mesh2x2()) == "[data, -] sum(model)");
   Strategy passing = strategy(rule, "n=data | partial 0(model)");
-  CHECK(operandSharding(rule, passing, 0).str(mesh2x2()) == "[-, -] sum(model)");
-  CHECK(operandSharding(rule, passing, 1).str(mesh2x2()) == "[-, data]");
-  CHECK(naturalResult(rule, passing, 0).str(mesh2x2()) == "[-, data] sum(model)");
+  CHECK(operandSharding(mesh2x2(), rule, passing, 0).str(mesh2x2()) == "[-, -] sum(model)");
+  CHECK(operandSharding(mesh2x2(), rule, passing, 1).str(mesh2x2()) == "[-, data]");
+  CHECK(naturalResult(mesh2x2(), rule, passing, 0).str(mesh2x2()) == "[-, data] sum(model)");
   for (const char *text :
        {"m=data, k=model", "n=data | partial 0(model)", "m=data+model", "k=model -> [-, model]", "-> [-, -]", ""})
     CHECK(strategyText(strategy(rule, text), rule, mesh2x2()) == text);
@@ -118,11 +118,11 @@ TEST_CASE("a sum factor cuts the results that have it") {
   auto rule =
       cantFail(ShardingRule::parse("m k, m n -> m k, k n | sum m | linear 1", {{4, 6}, {4, 10}}, {{4, 6}, {6, 10}}));
   Strategy s = strategy(rule, "m=data, n=model");
-  CHECK(naturalResult(rule, s, 0).str(mesh2x2()) == "[data, -]");
-  CHECK(naturalResult(rule, s, 1).str(mesh2x2()) == "[-, model] sum(data)");
+  CHECK(naturalResult(mesh2x2(), rule, s, 0).str(mesh2x2()) == "[data, -]");
+  CHECK(naturalResult(mesh2x2(), rule, s, 1).str(mesh2x2()) == "[-, model] sum(data)");
   Strategy passing = strategy(rule, "m=data | partial 0(model)");
-  CHECK(naturalResult(rule, passing, 0).str(mesh2x2()) == "[data, -] sum(model)");
-  CHECK(naturalResult(rule, passing, 1).str(mesh2x2()) == "[-, -] sum(data,model)");
+  CHECK(naturalResult(mesh2x2(), rule, passing, 0).str(mesh2x2()) == "[data, -] sum(model)");
+  CHECK(naturalResult(mesh2x2(), rule, passing, 1).str(mesh2x2()) == "[-, -] sum(data,model)");
 }
 
 TEST_CASE("an impossible strategy is refused with the reason") {
@@ -162,14 +162,44 @@ TEST_CASE("padding is overwritten where it would be reduced over") {
   CHECK_FALSE(canShard(rule, rule.findFactor("k"), 2, in, out));
 }
 
-TEST_CASE("several factors in one dimension are cut evenly") {
+TEST_CASE("of several factors in one dimension the major one may be cut into padded blocks") {
   llvm::SmallVector<Shape> in{{6, 5, 4}}, out{{30, 4}};
   auto rule = cantFail(ShardingRule::parse("a b c -> (a b) c", in, out));
   auto can = [&](const char *name, int64_t shards) { return canShard(rule, rule.findFactor(name), shards, in, out); };
   CHECK(can("a", 2));
-  CHECK_FALSE(can("a", 4));
-  CHECK_FALSE(can("b", 2));
+  CHECK(can("a", 4));
+  CHECK_FALSE(can("b", 2)); // between the elements of a
   CHECK(can("c", 3));
+  Mesh m = cantFail(Mesh::parse("x=4,y=2"));
+  auto cut = [&](llvm::StringRef text) {
+    Strategy s = cantFail(parseStrategy(text, rule, m));
+    cantFail(verifyStrategy(rule, s, m, in, out));
+    CHECK(strategyText(s, rule, m) == text);
+    return operandSharding(m, rule, s, 0).str(m) + " -> " + naturalResult(m, rule, s, 0).str(m);
+  };
+  CHECK(cut("a=x") == "[x, -, -] -> [x/5, -]"); // two a for each rank, so ten of thirty elements
+  CHECK(cut("a=y") == "[y, -, -] -> [y, -]");
+  CHECK(cut("a=y/2") == "[y/2, -, -] -> [y/10, -]");
+  rule.factors[0].padding = Factor::Padding::Refused;
+  CHECK_FALSE(can("a", 4));
+}
+
+TEST_CASE("a factor is cut in units") {
+  llvm::SmallVector<Shape> in{{4, 12}, {12, 8}}, out{{4, 8}};
+  auto rule = cantFail(ShardingRule::parse(kMatMul, in, out));
+  Mesh m = cantFail(Mesh::parse("x=2"));
+  auto verified = [&](llvm::StringRef text) {
+    return toString(verifyStrategy(rule, cantFail(parseStrategy(text, rule, m)), m, in, out));
+  };
+  CHECK(verified("k=x/4") == "");
+  Strategy s = cantFail(parseStrategy("k=x/4", rule, m));
+  CHECK(strategyText(s, rule, m) == "k=x/4");
+  CHECK(operandSharding(m, rule, s, 1).str(m) == "[x/4, -]");
+  CHECK(paddingMasks(rule, s, m).size() == 2); // 8 and 4 of 12 elements: the second block is padded
+  CHECK(paddingMasks(rule, cantFail(parseStrategy("k=x", rule, m)), m).empty());
+  CHECK_THAT(verified("k=x/6"), Catch::Contains("'k' of extent 12 has the same blocks in units of 1 as in units of 6"));
+  CHECK_THAT(verified("k=x/5"), Catch::Contains("'k' of extent 12 cannot be cut in 2 parts of units of 5"));
+  CHECK_THAT(verified("k=x/12"), Catch::Contains("cannot be cut in 2 parts of units of 12"));
 }
 
 TEST_CASE("a factor that shares its dimension with whole elements is cut evenly") {

@@ -206,8 +206,25 @@ bool isEven(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Sharding &s) 
   return true;
 }
 
+/// The same with every dimension that is cut in each of the units that divide it.
+void inUnits(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, Sharding s, size_t dim, std::set<Sharding> &found) {
+  if (dim == shape.size()) {
+    if (llvm::Error e = s.verify(mesh, shape))
+      llvm::consumeError(std::move(e));
+    else
+      found.insert(s);
+    return;
+  }
+  inUnits(mesh, shape, s, dim + 1, found);
+  for (int64_t unit = 2; unit < shape[dim] && !s.dims[dim].empty(); ++unit) {
+    s.dims[dim].unit = unit;
+    inUnits(mesh, shape, s, dim + 1, found);
+  }
+}
+
 /// Every sharding that the shape allows, partial ones with the given reduction.
-std::vector<Sharding> allShardings(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, Reduction reduction) {
+std::vector<Sharding> allShardings(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, Reduction reduction,
+                                   bool units = false) {
   std::set<Sharding> found;
   std::vector<int> order(mesh.numAxes());
   for (int i = 0; i < mesh.numAxes(); ++i)
@@ -231,7 +248,9 @@ std::vector<Sharding> allShardings(const Mesh &mesh, llvm::ArrayRef<int64_t> sha
       llvm::sort(s.partial);
       if (!s.partial.empty())
         s.reduction = reduction;
-      if (llvm::Error e = s.verify(mesh, shape))
+      if (units)
+        inUnits(mesh, shape, s, 0, found);
+      else if (llvm::Error e = s.verify(mesh, shape))
         llvm::consumeError(std::move(e));
       else
         found.insert(s);
@@ -260,6 +279,7 @@ double mustReceive(const Mesh &mesh, llvm::ArrayRef<int64_t> shape, const Shardi
 struct Case {
   const char *mesh;
   Shape shape;
+  bool units = false; // also in units
 };
 
 bool same(const Collective &a, const Collective &b) {
@@ -299,13 +319,25 @@ TEST_CASE("every reshard on a small mesh gives every rank its block") {
                              {"a=2,b=3", {13, 5}},
                              {"a=3,b=4", {14, 6}},
                              {"a=2,b=2,c=2", {11}},
-                             {"a=2,b=2,c=2", {9, 5}}};
+                             {"a=2,b=2,c=2", {9, 5}},
+                             // Whole units: 3 heads of 2 and 4 on 2 ranks, 6 heads of 2 on 4, 12 heads of 2 on 8.
+                             {"2", {6}, true},
+                             {"2", {12, 4}, true},
+                             {"4", {12}, true},
+                             {"4", {12, 6}, true},
+                             {"8", {24}, true},
+                             {"a=2,b=2", {12}, true},
+                             {"a=2,b=2", {20}, true},
+                             {"a=2,b=2", {12, 6}, true},
+                             {"a=2,b=3", {16}, true},
+                             {"a=2,b=4", {24}, true},
+                             {"a=2,b=2,c=2", {24}, true}};
   for (const Case &c : cases)
     for (Reduction reduction : {Reduction::Sum, Reduction::Max, Reduction::Min}) {
       Mesh mesh = llvm::cantFail(Mesh::parse(c.mesh));
       if (reduction != Reduction::Sum && (mesh.numRanks() > 6 || c.shape.size() > 2))
         continue;
-      std::vector<Sharding> shardings = allShardings(mesh, c.shape, reduction);
+      std::vector<Sharding> shardings = allShardings(mesh, c.shape, reduction, c.units);
       ReshardPlanner planner(mesh, defaultCollectiveCost(mesh)), second(mesh, defaultCollectiveCost(mesh));
       for (const Sharding &from : shardings) {
         std::vector<Tensor> start = initial(mesh, c.shape, from);
@@ -393,7 +425,7 @@ TEST_CASE("some reshards have known plans") {
       s += (s.empty() ? "" : ", ") + stringify(c.kind).str() + " " + c.result.str(mesh);
     return s;
   };
-  auto sharding = [](std::initializer_list<AxisList> dims, AxisList partial = {}) {
+  auto sharding = [](std::initializer_list<Cut> dims, AxisList partial = {}) {
     Sharding s;
     s.dims.assign(dims);
     s.partial = partial;
@@ -407,6 +439,12 @@ TEST_CASE("some reshards have known plans") {
   CHECK(text(sharding({{0, 1}, {}}), sharding({{}, {}})) == "all-gather [-, -]");
   CHECK(text(sharding({{}, {}}, {0}), sharding({{}, {}})) == "all-reduce [-, -]");
   CHECK(text(sharding({{}, {}}, {0}), sharding({{0}, {}})) == "reduce-scatter [data, -]");
+  // Six units of 2: in two halves they lie as plain blocks do, in four not.
+  shape = {12, 8};
+  CHECK(text(sharding({{}, {}}), sharding({Cut({0, 1}, 2), {}})) ==
+        "slice [data, -], fit [data, -], slice [data+model/2, -]");
+  CHECK(text(sharding({Cut({0, 1}, 2), {}}), sharding({{0, 1}, {}})) ==
+        "all-to-all [data, model], fit [data, model], all-to-all [data+model, -]");
   CHECK(text(sharding({{0}, {}}, {1}), sharding({{0}, {}})) == "all-reduce [data, -]");
 }
 
@@ -424,6 +462,23 @@ TEST_CASE("meshes of many axes are planned without a search") {
     ranks = execute(mesh, step, ranks);
   CHECK(holds(mesh, shape, to, ranks));
   CHECK(planner.cost(shape, 4, from, to) > 0);
+}
+
+TEST_CASE("meshes of many axes are planned without a search in units, too") {
+  Mesh mesh = llvm::cantFail(Mesh::parse("a=2,b=2,c=2,d=2,e=2,f=2"));
+  Shape shape = {24, 40};
+  Sharding from = Sharding::replicated(2), to = from;
+  from.dims = {Cut({0, 1, 3}, 2), Cut({2, 4}, 4)};
+  from.partial = {5};
+  from.reduction = Reduction::Sum;
+  to.dims = {Cut({0, 1, 4}), Cut({3, 2}, 8)};
+  ReshardPlanner planner(mesh, defaultCollectiveCost(mesh));
+  for (const Sharding &s : {from, to})
+    CHECK(llvm::toString(s.verify(mesh, shape)).empty());
+  std::vector<Tensor> ranks = initial(mesh, shape, from);
+  for (const Collective &step : planner.plan(shape, 4, from, to))
+    ranks = execute(mesh, step, ranks);
+  CHECK(holds(mesh, shape, to, ranks));
 }
 
 TEST_CASE("no reshard makes a tensor partial") {

@@ -68,7 +68,7 @@ TEST_CASE("enumeration lists exactly the strategies that a brute force finds") {
     // A strategy whose results come out partial has a variant that reduces them.
     for (const Strategy &s : natural) {
       Strategy reduced = s;
-      reduceNow(cls.rule, reduced);
+      reduceNow(kMesh, cls.rule, reduced);
       CHECK(distinct.count(reduced) == 1);
     }
   }
@@ -133,7 +133,7 @@ TEST_CASE("no option takes what a source makes as a partial sum") {
       ++heads;
       REQUIRE(!built.options[c]->empty());
       for (const GroupOption &option : *built.options[c])
-        CHECK(!dist::operandSharding(info.cls->rule, option.strategy(0), int(o)).isPartial());
+        CHECK(!dist::operandSharding(model.mesh(), info.cls->rule, option.strategy(0), int(o)).isPartial());
     }
   }
   CHECK(heads == 1); // the reshape
@@ -157,7 +157,7 @@ TEST_CASE("heads that hand on alike share the tail of their options") {
       // The head hands on the sharding for which the tail was made, and costs what it costs alone.
       const OperatorInfo &info = plan.program.operators[group.ops.front()];
       for (size_t r = 0; r < option.tail->handed.size(); ++r)
-        CHECK(dist::resultSharding(info.cls->rule, option.strategy(0), int(r)) == option.tail->handed[r]);
+        CHECK(dist::resultSharding(model.mesh(), info.cls->rule, option.strategy(0), int(r)) == option.tail->handed[r]);
       CHECK(option.head->cost == model.operatorCost(*info.cls, option.strategy(0)).total());
       CHECK(option.cost() == option.head->cost + option.tail->cost);
       std::vector<Strategy> all;

@@ -1,0 +1,148 @@
+#include "strategies/space/Units.h"
+
+#include <set>
+
+using namespace mlir;
+
+namespace tessera::strategies {
+
+namespace {
+
+using Units = llvm::SmallVector<int64_t, 2>;
+
+/// More units of one factor are not followed. Each is one more way to cut it, where it does not divide.
+constexpr size_t kMaxUnits = 4;
+/// Units reach everything that a program connects in a few rounds; this many end any chain of reshapes.
+constexpr int kMaxRounds = 8;
+
+/// Returns whether the unit is new.
+bool add(Units &units, int64_t unit) {
+  if (unit == 1 || units.size() == kMaxUnits || llvm::is_contained(units, unit))
+    return false;
+  units.insert(llvm::lower_bound(units, unit), unit);
+  return true;
+}
+
+/// The factor of a dimension that padded blocks can cut, and the elements behind one of its own.
+struct Lead {
+  int factor = -1; // there is none
+  int64_t inner = 1;
+};
+
+Lead leadOf(const OperatorClass &cls, llvm::ArrayRef<int> factors) {
+  Lead lead;
+  for (int f : factors) {
+    if (lead.factor >= 0)
+      lead.inner *= cls.rule.factors[f].size;
+    else if (cls.rule.factors[f].size > 1)
+      lead.factor = f;
+  }
+  if (lead.factor >= 0 && !dist::mayPad(cls.rule, lead.factor, cls.operandShapes, cls.resultShapes))
+    lead.factor = -1;
+  return lead;
+}
+
+class Finder {
+public:
+  Finder(const Program &program, llvm::function_ref<OperatorClass &(int)> classOf)
+      : program_(program), classOf_(classOf) {}
+
+  void run() {
+    bool any = false; // most programs have nothing to follow
+    for (const auto &cls : program_.classes) {
+      const auto &rule = cls->rule;
+      auto compound = [](const ShardingRule::TensorFactors &tensor) {
+        return llvm::any_of(tensor, [](const auto &dim) { return dim.size() > 1; });
+      };
+      any |= llvm::any_of(rule.operands, compound) || llvm::any_of(rule.results, compound);
+      classOf_(cls->id).units.assign(rule.factors.size(), {});
+    }
+    for (int round = 0; any && round < kMaxRounds; ++round) {
+      changed_ = false;
+      for (size_t i = 0; i < program_.operators.size(); ++i)
+        visit(program_.operators[i]);
+      for (size_t i = program_.operators.size(); i-- > 0;)
+        visit(program_.operators[i]);
+      if (!changed_)
+        break;
+    }
+  }
+
+private:
+  void visit(const OperatorInfo &info) {
+    OperatorClass &cls = classOf_(info.cls->id);
+    auto each = [&](bool give) {
+      for (auto [o, v] : llvm::enumerate(info.op->getOperands()))
+        exchange(cls, cls.rule.operands[o], v, give);
+      for (auto [r, v] : llvm::enumerate(info.op->getResults()))
+        exchange(cls, cls.rule.results[r], v, give);
+    };
+    each(false);
+    each(true);
+  }
+
+  /// Takes units of the value's dimensions to the factors, or gives those of the factors to the dimensions.
+  void exchange(OperatorClass &cls, const ShardingRule::TensorFactors &tensor, Value value, bool give) {
+    std::vector<Units> &dims = values_[value];
+    dims.resize(tensor.size());
+    for (auto [d, factors] : llvm::enumerate(tensor)) {
+      const Lead lead = leadOf(cls, factors);
+      if (lead.factor < 0)
+        continue;
+      if (give) {
+        for (int64_t unit : dimensionUnits(cls, factors))
+          changed_ |= add(dims[d], unit);
+        continue;
+      }
+      for (int64_t unit : dims[d])
+        if (const int64_t size = cls.rule.factors[lead.factor].size, own = unit / lead.inner;
+            unit % lead.inner == 0 && own < size && size % own == 0)
+          changed_ |= add(cls.units[size_t(lead.factor)], own);
+    }
+  }
+
+  const Program &program_;
+  llvm::function_ref<OperatorClass &(int)> classOf_;
+  llvm::DenseMap<Value, std::vector<Units>> values_; // looked up only
+  bool changed_ = false;
+};
+
+} // namespace
+
+void findUnits(const Program &program, llvm::function_ref<OperatorClass &(int)> classOf) {
+  Finder(program, classOf).run();
+}
+
+llvm::SmallVector<int64_t, 2> dimensionUnits(const OperatorClass &cls, llvm::ArrayRef<int> factors) {
+  Units units;
+  const Lead lead = leadOf(cls, factors);
+  if (lead.factor < 0)
+    return units;
+  add(units, lead.inner);
+  if (!cls.units.empty())
+    for (int64_t unit : cls.units[size_t(lead.factor)])
+      add(units, unit * lead.inner);
+  return units;
+}
+
+std::vector<llvm::SmallVector<int64_t, 2>> argumentUnits(const Program &program, const Mesh &mesh, Value argument) {
+  const Shape shape = shapeOf(argument);
+  std::set<int64_t> parts = {1}; // into which some axes cut
+  for (int axis = 0; axis < mesh.numAxes(); ++axis)
+    for (int64_t before : std::vector<int64_t>(parts.begin(), parts.end()))
+      parts.insert(before * mesh.axisSize(axis));
+  auto pads = [&](int64_t extent, int64_t unit) {
+    return llvm::any_of(parts, [&](int64_t n) { return extent / unit % n != 0 && Sharding::canCut(extent, n, unit); });
+  };
+  std::vector<Units> units(shape.size());
+  for (const ValueUse &use : program.uses(argument)) {
+    const OperatorClass &cls = *program.operators[use.op].cls;
+    for (auto [d, factors] : llvm::enumerate(cls.rule.operands[use.operand]))
+      for (int64_t unit : dimensionUnits(cls, factors))
+        if (pads(shape[d], unit))
+          add(units[d], unit);
+  }
+  return units;
+}
+
+} // namespace tessera::strategies
