@@ -1,0 +1,506 @@
+#include "dialects/graph/Messages.h"
+
+#include "dialects/dist/DistOps.h"
+#include "dialects/graph/Fusion.h"
+#include "dialects/graph/Order.h"
+
+#include "llvm/ADT/SetVector.h"
+
+#include <map>
+#include <numeric>
+
+using namespace mlir;
+
+namespace tessera::graph {
+
+namespace {
+
+/// The most members of a message. Enough for the gradients of any network, few enough to try all runs of members.
+constexpr size_t kMostMembers = 512;
+/// The most different ends of the last message that are kept for each number of messages.
+constexpr size_t kMostPoints = 32;
+/// How often messages become smaller before there are none, if they need too much memory.
+constexpr int kMostAttempts = 6;
+/// The earliest end of a step is found to this part.
+constexpr double kPrecision = 1e-4;
+
+int64_t elementBytes(const Sender &sender) { return (sender.element.getIntOrFloatBitWidth() + 7) / 8; }
+
+int64_t bytesOf(const Sender &sender) {
+  const dist::Shape &shape = sender.collective.localIn;
+  return std::accumulate(shape.begin(), shape.end(), elementBytes(sender), std::multiplies<int64_t>());
+}
+
+/// The time of a message of so many bytes that is otherwise like `one`.
+double costOf(const Sender &one, int64_t bytes, const dist::CollectiveCost &cost) {
+  dist::Collective message = one.collective;
+  message.localIn = message.localOut = {bytes / elementBytes(one)};
+  return cost(message, elementBytes(one));
+}
+
+/// Whether two collectives could be one, but for what depends on what.
+bool alike(const Sender &a, const Sender &b) {
+  return a.element == b.element && a.collective.kind == b.collective.kind && a.collective.axes == b.collective.axes &&
+         a.collective.reduction == b.collective.reduction;
+}
+
+/// The senders that may be members. Their operands and results have memory of their own, which can be placed freely.
+/// What another sender makes is no operand, since it could not lie beside its neighbours of both messages.
+std::vector<const Sender *> membersOf(const DataFlow &flow, llvm::ArrayRef<Sender> senders) {
+  llvm::SmallDenseSet<int> sending;
+  for (const Sender &sender : senders)
+    sending.insert(sender.step);
+  llvm::DenseMap<int, int> readers; // by root: senders that read it
+  for (const Sender &sender : senders)
+    for (int value : flow.steps[sender.step].reads)
+      ++readers[flow.root(value)];
+  std::vector<const Sender *> members;
+  for (const Sender &sender : senders) {
+    const DataFlow::Step &step = flow.steps[sender.step];
+    if (sender.collective.kind != dist::CollectiveKind::AllReduce || step.reads.size() != 1 || step.makes.size() != 1)
+      continue;
+    const int root = flow.root(step.reads.front());
+    const DataFlow::Value &operand = flow.values[root], &result = flow.values[step.makes.front()];
+    if (operand.maker >= 0 && !operand.kept && !result.kept && operand.bytes == result.bytes && readers[root] == 1 &&
+        !sending.contains(operand.maker))
+      members.push_back(&sender);
+  }
+  return members;
+}
+
+/// A collective that may be a member, on the time line of kernels that run one after the other.
+struct Member {
+  const Sender *sender;
+  int64_t bytes;
+  double ready;      // when the kernels before it are done
+  double behind = 0; // what kernels that depend on it take
+  int depth = 0;     // the most members of its kind that must be sent one after the other behind it
+  double alone = 0;  // the time of a message of its own
+};
+
+/// The collectives of one kind in the order of execution.
+class Kind {
+public:
+  Kind(const MessageFlow &flow, llvm::ArrayRef<const Sender *> senders, llvm::ArrayRef<int64_t> times)
+      : flow_(flow), times_(times) {
+    arrange(senders);
+  }
+
+  /// Members of equal depth, none of which depends on another one. Whatever is joined in each of them, nothing waits
+  /// for itself, since what a member depends on has a larger depth.
+  std::vector<std::vector<Member>> layers() const {
+    std::vector<std::vector<Member>> layers;
+    for (const Member &member : members_) {
+      layers.resize(std::max(layers.size(), size_t(member.depth) + 1));
+      layers[size_t(member.depth)].push_back(member);
+    }
+    return layers;
+  }
+  /// What all kernels take.
+  double total() const { return total_; }
+
+private:
+  void arrange(llvm::ArrayRef<const Sender *> senders) {
+    llvm::DenseMap<int, const Sender *> at; // by merged step
+    std::vector<int> mergedOf;
+    for (auto [m, steps] : llvm::enumerate(flow_.members))
+      for (int step : steps) {
+        mergedOf.resize(std::max(mergedOf.size(), size_t(step) + 1), -1);
+        mergedOf[step] = int(m);
+      }
+    for (const Sender *sender : senders)
+      at[mergedOf[sender->step]] = sender;
+    std::vector<int> memberOf(flow_.flow.steps.size(), -1), places;
+    for (int m : executionOrder(flow_.flow)) {
+      if (const Sender *sender = at.lookup(m)) {
+        memberOf[m] = int(members_.size());
+        places.push_back(m);
+        members_.push_back({sender, bytesOf(*sender), total_});
+      }
+      total_ += timeOf(m);
+    }
+    std::vector<llvm::SmallVector<int, 2>> readers(flow_.flow.values.size());
+    for (auto [m, step] : llvm::enumerate(flow_.flow.steps))
+      for (int value : step.reads)
+        readers[value].push_back(int(m));
+    std::vector<int> seen(flow_.flow.steps.size(), -1);
+    for (size_t i = members_.size(); i-- > 0;) { // what depends on a member stands behind it
+      Member &member = members_[i];
+      llvm::SmallVector<int> open = {places[i]};
+      while (!open.empty()) {
+        const int m = open.pop_back_val();
+        for (int value : flow_.flow.steps[m].makes)
+          for (int reader : readers[value])
+            if (seen[reader] != int(i)) {
+              seen[reader] = int(i);
+              open.push_back(reader);
+              member.behind += timeOf(reader);
+              if (memberOf[reader] >= 0)
+                member.depth = std::max(member.depth, members_[memberOf[reader]].depth + 1);
+            }
+      }
+    }
+  }
+
+  double timeOf(int merged) const {
+    double time = 0;
+    if (!times_.empty())
+      for (int step : flow_.members[merged])
+        time += double(times_[step]);
+    return time;
+  }
+
+  const MessageFlow &flow_;
+  llvm::ArrayRef<int64_t> times_;
+  std::vector<Member> members_;
+  double total_ = 0;
+};
+
+/// Chooses runs of members of one layer.
+class Runs {
+public:
+  Runs(std::vector<Member> members, double total, const MessageRule &rule)
+      : members_(std::move(members)), total_(total), rule_(rule) {}
+
+  /// The runs of two or more.
+  std::vector<std::vector<int>> messages() {
+    std::vector<std::vector<int>> found;
+    size_t first = 0;
+    for (int end : rule_.times.empty() ? filled() : timed()) {
+      if (size_t(end) > first + 1) {
+        std::vector<int> &message = found.emplace_back();
+        for (size_t m = first; m < size_t(end); ++m)
+          message.push_back(members_[m].sender->step);
+      }
+      first = size_t(end);
+    }
+    return found;
+  }
+
+private:
+  /// Runs as long as `most` allows.
+  std::vector<int> filled() const {
+    std::vector<int> ends;
+    int64_t bytes = 0;
+    for (size_t j = 0; j < members_.size(); ++j) {
+      if (bytes > 0 && bytes + members_[j].bytes > rule_.most) {
+        ends.push_back(int(j));
+        bytes = 0;
+      }
+      bytes += members_[j].bytes;
+    }
+    ends.push_back(int(members_.size()));
+    return ends;
+  }
+
+  /// A run that may be a message, by its first member, for one last member.
+  struct Run {
+    size_t first;
+    double cost, behind;
+  };
+
+  void findRuns() {
+    std::vector<double> alone = {0}; // of all members before
+    for (Member &member : members_) {
+      member.alone = messageCost(member.sender, rule_.cost);
+      alone.push_back(alone.back() + member.alone);
+    }
+    runs_.resize(members_.size());
+    for (size_t j = 0; j < members_.size(); ++j) {
+      int64_t bytes = 0;
+      double behind = 0;
+      for (size_t i = j + 1; i-- > 0 && j - i < kMostMembers;) {
+        bytes += members_[i].bytes;
+        behind = std::max(behind, members_[i].behind);
+        if (i < j && bytes > rule_.most)
+          break;
+        const double cost = i == j ? members_[j].alone : sizedCost(bytes);
+        if (cost <= alone[j + 1] - alone[i])
+          runs_[j].push_back({i, cost, behind});
+      }
+    }
+  }
+
+  /// The time of a message of so many bytes.
+  double sizedCost(int64_t bytes) {
+    auto [it, fresh] = costs_.try_emplace(bytes, 0);
+    if (fresh)
+      it->second = costOf(*members_.front().sender, bytes, rule_.cost);
+    return it->second;
+  }
+
+  /// When the last message can end at the earliest, if the step ends at `limit`; negative: it cannot.
+  double lastEnd(double limit) const {
+    std::vector<double> end(members_.size() + 1, -1);
+    end[0] = 0;
+    for (size_t j = 0; j < members_.size(); ++j)
+      for (const Run &run : runs_[j]) {
+        if (end[run.first] < 0)
+          continue;
+        const double at = std::max(end[run.first], members_[j].ready) + run.cost;
+        if (at + run.behind <= limit && (end[j + 1] < 0 || at < end[j + 1]))
+          end[j + 1] = at;
+      }
+    return end.back();
+  }
+
+  std::vector<int> timed() {
+    findRuns();
+    double late = total_, end = 0; // without a join
+    for (const Member &member : members_) {
+      end = std::max(end, member.ready) + member.alone;
+      late = std::max(late, end + member.behind);
+    }
+    double early = total_;
+    if (lastEnd(early) >= 0)
+      late = early;
+    while (late - early > kPrecision * late) {
+      const double middle = early + (late - early) / 2;
+      (lastEnd(middle) >= 0 ? late : early) = middle;
+    }
+    return fewest(late);
+  }
+
+  /// The ends of the runs of a choice with the fewest messages under which the step ends by `limit`.
+  std::vector<int> fewest(double limit) const {
+    struct Point {
+      int messages;
+      double end;
+      size_t before; // the run's first member
+      size_t point;  // of `before`
+    };
+    // Per number of members the points of which none is both more messages and later.
+    std::vector<std::vector<Point>> points(members_.size() + 1);
+    points[0] = {{0, 0, 0, 0}};
+    for (size_t j = 0; j < members_.size(); ++j) {
+      std::vector<Point> all;
+      for (const Run &run : runs_[j])
+        for (auto [p, point] : llvm::enumerate(points[run.first])) {
+          const double at = std::max(point.end, members_[j].ready) + run.cost;
+          if (at + run.behind <= limit)
+            all.push_back({point.messages + 1, at, run.first, p});
+        }
+      llvm::stable_sort(all, [](const Point &a, const Point &b) {
+        return std::pair(a.messages, a.end) < std::pair(b.messages, b.end);
+      });
+      std::vector<Point> &kept = points[j + 1];
+      for (const Point &point : all)
+        if (kept.empty() || point.end < kept.back().end) {
+          if (kept.size() == kMostPoints)
+            kept.pop_back(); // the earliest end is kept in any case
+          kept.push_back(point);
+        }
+    }
+    std::vector<int> ends;
+    size_t j = members_.size(), p = 0;
+    while (j > 0) {
+      ends.push_back(int(j));
+      const Point &point = points[j][p];
+      j = point.before;
+      p = point.point;
+    }
+    std::reverse(ends.begin(), ends.end());
+    return ends;
+  }
+
+  std::vector<Member> members_;
+  const double total_; // what all kernels take
+  const MessageRule &rule_;
+  std::vector<std::vector<Run>> runs_; // by last member
+  llvm::DenseMap<int64_t, double> costs_;
+};
+
+/// When a step ends whose kernels run in order, whose messages run beside them in order, and in which each waits for
+/// what it reads.
+double endOf(const DataFlow &flow, llvm::ArrayRef<Sender> senders, llvm::ArrayRef<std::vector<int>> messages,
+             const MessageRule &rule) {
+  std::vector<const Sender *> at(flow.steps.size(), nullptr);
+  for (const Sender &sender : senders)
+    if (dist::communicates(sender.collective.kind))
+      at[sender.step] = &sender;
+  const MessageFlow sent(flow, messages);
+  std::vector<double> made(flow.values.size(), 0);
+  double kernels = 0, link = 0;
+  for (int step : executionOrder(sent.flow)) {
+    double ready = 0, kernel = 0;
+    for (int value : sent.flow.steps[step].reads)
+      ready = std::max(ready, made[value]);
+    std::vector<const Sender *> members;
+    for (int member : sent.members[step]) {
+      kernel += double(rule.times[member]);
+      if (at[member])
+        members.push_back(at[member]);
+    }
+    double &resource = members.empty() ? kernels : link;
+    resource = std::max(resource, ready) + (members.empty() ? kernel : messageCost(members, rule.cost));
+    for (int value : sent.flow.steps[step].makes)
+      made[value] = resource;
+  }
+  return std::max(kernels, link);
+}
+
+/// Takes messages as long as the step ends no later by them: all, or else of both halves what can be taken.
+class Taking {
+public:
+  Taking(const DataFlow &flow, llvm::ArrayRef<Sender> senders, const MessageRule &rule)
+      : flow_(flow), senders_(senders), rule_(rule), end_(endOf(flow, senders, {}, rule)) {}
+
+  void take(llvm::ArrayRef<std::vector<int>> messages) {
+    if (messages.empty())
+      return;
+    std::vector<std::vector<int>> trial = taken;
+    trial.insert(trial.end(), messages.begin(), messages.end());
+    if (const double end = endOf(flow_, senders_, trial, rule_); end <= end_) {
+      end_ = end;
+      taken = std::move(trial);
+    } else if (messages.size() > 1) {
+      take(messages.take_front(messages.size() / 2));
+      take(messages.drop_front(messages.size() / 2));
+    }
+  }
+
+  std::vector<std::vector<int>> taken;
+
+private:
+  const DataFlow &flow_;
+  llvm::ArrayRef<Sender> senders_;
+  const MessageRule &rule_;
+  double end_;
+};
+
+std::vector<std::vector<int>> chooseOnce(const DataFlow &flow, llvm::ArrayRef<Sender> senders,
+                                         const MessageRule &rule) {
+  std::vector<llvm::SmallVector<const Sender *>> kinds;
+  for (const Sender *member : membersOf(flow, senders)) {
+    auto it = llvm::find_if(kinds, [&](const auto &kind) { return alike(*kind.front(), *member); });
+    (it == kinds.end() ? kinds.emplace_back() : *it).push_back(member);
+  }
+  // The messages of one kind are steps when the next kind is chosen, so that no circle comes about.
+  std::vector<std::vector<int>> messages;
+  for (const auto &kind : kinds) {
+    if (kind.size() == 1)
+      continue;
+    const MessageFlow merged(flow, messages);
+    const Kind members(merged, kind, rule.times);
+    for (std::vector<Member> &layer : members.layers())
+      if (layer.size() > 1)
+        for (std::vector<int> &message : Runs(std::move(layer), members.total(), rule).messages())
+          messages.push_back(std::move(message));
+  }
+  if (rule.times.empty() || messages.empty() || rule.inLine)
+    return messages;
+  Taking taking(flow, senders, rule);
+  taking.take(messages);
+  return std::move(taking.taken);
+}
+
+} // namespace
+
+double messageCost(llvm::ArrayRef<const Sender *> members, const dist::CollectiveCost &cost) {
+  if (members.size() == 1)
+    return cost(members.front()->collective, elementBytes(*members.front()));
+  int64_t bytes = 0;
+  for (const Sender *member : members)
+    bytes += bytesOf(*member);
+  return costOf(*members.front(), bytes, cost);
+}
+
+std::vector<std::vector<int>> chooseMessages(const DataFlow &flow, llvm::ArrayRef<Sender> senders,
+                                             const MessageRule &rule) {
+  if (rule.most <= 0)
+    return {};
+  MessageRule smaller = rule;
+  std::optional<int64_t> least;
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    std::vector<std::vector<int>> messages = chooseOnce(flow, senders, smaller);
+    if (messages.empty() || rule.room == kAnySize)
+      return messages;
+    const MessageFlow sent(flow, messages);
+    const int64_t needed = peak(sent.flow, executionOrder(sent.flow)).bytes;
+    if (needed <= rule.room)
+      return messages;
+    if (!least)
+      least = peak(flow, executionOrder(flow)).bytes;
+    if (needed <= *least)
+      return messages;
+    int64_t largest = 0;
+    for (const std::vector<int> &message : messages) {
+      int64_t bytes = 0;
+      for (int step : message)
+        bytes += flow.values[flow.steps[step].makes.front()].bytes;
+      largest = std::max(largest, bytes);
+    }
+    smaller.most = largest / 2;
+  }
+  return {};
+}
+
+std::vector<Sender> sendersOf(const FunctionFlow &program, llvm::ArrayRef<int> stepOf, const dist::Mesh &mesh) {
+  std::vector<Sender> senders;
+  for (auto [op, step] : llvm::zip_equal(program.operators, stepOf))
+    if (auto collective = dyn_cast<dist::CollectiveOp>(op); collective && step >= 0)
+      senders.push_back(
+          {step, collective.getCollective(mesh), cast<RankedTensorType>(collective.getX().getType()).getElementType()});
+  return senders;
+}
+
+std::vector<std::vector<Operation *>> joinedCollectives(func::FuncOp func, const dist::Mesh &mesh,
+                                                        const MessageRule &rule) {
+  const FunctionFlow program(func);
+  const LoopedFlow looped(program.flow, formLoops(program.flow));
+  std::vector<std::vector<Operation *>> joined;
+  for (const std::vector<int> &message : chooseMessages(looped.flow, sendersOf(program, looped.stepOf, mesh), rule)) {
+    std::vector<Operation *> &members = joined.emplace_back();
+    for (int step : message)
+      members.push_back(program.operators[looped.members[step].front()]);
+  }
+  return joined;
+}
+
+std::vector<std::vector<int>> markedMessages(const FunctionFlow &program) {
+  std::map<int64_t, std::vector<int>> marked;
+  for (auto [step, op] : llvm::enumerate(program.operators))
+    if (auto number = op->getAttrOfType<IntegerAttr>(kMessageAttr))
+      marked[number.getInt()].push_back(int(step));
+  std::vector<std::vector<int>> messages;
+  for (auto &[number, members] : marked)
+    messages.push_back(std::move(members));
+  return messages;
+}
+
+MessageFlow::MessageFlow(const DataFlow &program, llvm::ArrayRef<std::vector<int>> messages) {
+  std::vector<int> leader(program.steps.size());
+  std::iota(leader.begin(), leader.end(), 0);
+  std::vector<std::vector<int>> of(program.steps.size());
+  for (size_t s = 0; s < program.steps.size(); ++s)
+    of[s] = {int(s)};
+  for (const std::vector<int> &message : messages) {
+    for (int step : message)
+      leader[step] = message.front();
+    of[message.front()] = message;
+  }
+  DataFlow merged;
+  merged.values = program.values;
+  merged.results = program.results;
+  std::vector<int> first;
+  for (int s = 0; s < int(program.steps.size()); ++s) {
+    if (leader[s] != s)
+      continue;
+    llvm::SetVector<int> reads;
+    llvm::SmallVector<int> makes;
+    for (int member : of[s]) {
+      reads.insert(program.steps[member].reads.begin(), program.steps[member].reads.end());
+      makes.append(program.steps[member].makes.begin(), program.steps[member].makes.end());
+    }
+    const LoopPart part = of[s].size() == 1 ? program.steps[s].part : LoopPart::None;
+    merged.addStep(part, of[s].size() == 1 ? llvm::ArrayRef<int>(program.steps[s].reads) : reads.getArrayRef(), makes);
+    first.push_back(s);
+  }
+  const std::vector<int> order = dependenceOrder(merged);
+  assert(order.size() == merged.steps.size() && "messages that wait for each other");
+  flow = reordered(merged, order);
+  for (int step : order)
+    members.push_back(std::move(of[first[step]]));
+}
+
+} // namespace tessera::graph

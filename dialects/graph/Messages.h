@@ -1,0 +1,80 @@
+//===- Messages.h - which collectives share a message --------------------------------------------===//
+//
+// Collectives of one kind, group, reduction and element type may be sent as one message, which starts up once. A
+// message is sent when the last of its members is ready, so joining delays the others. The pass marks the local program
+// by this choice, and the report prices the program under the chosen strategies by it.
+//
+// Joined are all-reduces: each element of the result depends on the same element of the operands alone, so members that
+// lie side by side are one tensor.
+//
+//   MessageRule rule = {.most = kAnySize, .cost = cost, .times = times};     // cost: dist::CollectiveCost, in ns
+//   std::vector<std::vector<int>> messages = chooseMessages(flow, senders, rule);      // steps of flow
+//   MessageFlow sent(flow, messages);                                        // a message is one step
+//
+// The choice is made for a time line on which kernels run one after the other, messages run beside them, one at a time,
+// and each waits for what it reads. A message that ends late holds up all kernels that need it, so it has a time by
+// which it must have ended. Members of one kind that must be sent one after the other are of different layers; in each
+// layer messages are runs of members in the order of execution. Of the choices under which the step ends earliest, the
+// one with the fewest messages is proposed. What is proposed for all layers and kinds together is tried on the time
+// line, and what would make the step end later is left out, unless ranks stand still in every message. For them joining
+// is never slower, since a message never takes more time than its members would take one after the other.
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_DIALECTS_GRAPH_MESSAGES_H
+#define TESSERA_DIALECTS_GRAPH_MESSAGES_H
+
+#include "dialects/dist/Reshard.h"
+#include "dialects/graph/DataFlow.h"
+
+#include <limits>
+
+namespace tessera::graph {
+
+/// The attribute of a dist.collective that is a member of a message: a number, equal for all members of one message of
+/// a function.
+inline constexpr llvm::StringLiteral kMessageAttr = "dist.message";
+
+/// A collective as a step of a program.
+struct Sender {
+  int step;
+  dist::Collective collective;
+  mlir::Type element;
+};
+
+inline constexpr int64_t kAnySize = std::numeric_limits<int64_t>::max();
+
+struct MessageRule {
+  int64_t most = 0;              // bytes of a message that is joined; 0: nothing is joined
+  dist::CollectiveCost cost;     // ns
+  llvm::ArrayRef<int64_t> times; // of every step in ns, 0 for collectives; empty: members wait as long as `most` allows
+  int64_t room = kAnySize;       // bytes that may live at once, without values that are kept
+  bool inLine = false;           // ranks stand still in every message, so that none makes another one later
+};
+
+/// Lists of steps, two or more each, in the order of execution. No member depends on another one. If more than `room`
+/// would live at once, messages are smaller, and there are none if nothing else helps.
+std::vector<std::vector<int>> chooseMessages(const DataFlow &flow, llvm::ArrayRef<Sender> senders,
+                                             const MessageRule &rule);
+
+/// The time of one message. Requires members that may share one.
+double messageCost(llvm::ArrayRef<const Sender *> members, const dist::CollectiveCost &cost);
+
+/// The collectives of a function. `stepOf`: the step of every operator; -1 for those that have none.
+std::vector<Sender> sendersOf(const FunctionFlow &program, llvm::ArrayRef<int> stepOf, const dist::Mesh &mesh);
+/// The collectives of a local function that `rule`, which has no times, joins.
+std::vector<std::vector<mlir::Operation *>> joinedCollectives(mlir::func::FuncOp func, const dist::Mesh &mesh,
+                                                              const MessageRule &rule);
+/// The members of the messages that a function is marked with (kMessageAttr), by step of its flow.
+std::vector<std::vector<int>> markedMessages(const FunctionFlow &program);
+
+/// A program in which every message is one step, in dependence order.
+struct MessageFlow {
+  MessageFlow(const DataFlow &flow, llvm::ArrayRef<std::vector<int>> messages);
+
+  DataFlow flow;                         // has the values of the program
+  std::vector<std::vector<int>> members; // for each step of `flow` the steps of the program in it
+};
+
+} // namespace tessera::graph
+
+#endif
