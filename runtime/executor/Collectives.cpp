@@ -8,6 +8,9 @@
 
 namespace tessera::rt {
 
+/// The most bytes between two tensors that are sent as one. A plan aligns to 64 bytes, and to twice that in float64.
+static constexpr uintptr_t kMostBetween = 128;
+
 int64_t blockOf(const Layout &layout, size_t d) {
   int64_t block = 1;
   for (auto [dimension, size] : layout.inner)
@@ -145,6 +148,25 @@ void CollectiveCall::prepare() {
   }
 }
 
+bool CollectiveCall::join(const std::vector<CollectiveCall *> &others) {
+  auto address = [](CollectiveCall &call, const Tensor &tensor) {
+    return uintptr_t(call.loaded_.address(tensor.buffer));
+  };
+  const uintptr_t in = address(*this, in_), out = address(*this, out_);
+  uintptr_t end = in + count_ * elementBytes_;
+  for (CollectiveCall *other : others) {
+    const uintptr_t at = address(*other, other->in_);
+    if (staged_ || other->staged_ || other->type_ != type_ || at < end || at - end >= kMostBetween ||
+        address(*other, other->out_) - out != at - in)
+      return false;
+    end = at + other->count_ * elementBytes_;
+  }
+  for (CollectiveCall *other : others)
+    other->joined_ = true;
+  count_ = (end - in) / elementBytes_;
+  return true;
+}
+
 size_t CollectiveCall::scratchBytes() const {
   if (outer_ > 1) // the larger tensor once more, in another order of its elements
     return std::max(count_, size_t(elementsOf(out_.shape).value_or(0))) * elementBytes_;
@@ -156,6 +178,8 @@ size_t CollectiveCall::scratchBytes() const {
 }
 
 Status CollectiveCall::run() {
+  if (joined_)
+    return Status();
   const void *in = staged_ ? stagedIn_.data() : loaded_.address(in_.buffer);
   void *out = staged_ ? stagedOut_.data() : loaded_.address(out_.buffer);
   if (!group_.enqueues())

@@ -30,12 +30,19 @@ public:
   CollectiveCall(const plan::Plan &plan, const plan::Collective &collective, LoadedPlan &loaded, Communicator &group,
                  bool copies = false);
 
+  /// Sends the collectives of `others` with this one from now on, where their memory allows it, and they do nothing by
+  /// themselves. The plan says that they may be one message, and all ranks of the group call this. Returns whether they
+  /// are sent together; memory decides in the same way on all ranks whose layouts have the same signatures.
+  bool join(const std::vector<CollectiveCall *> &others);
+
   Status run();
   /// How long all runs took among the ranks: moving data and waiting for other ranks, but not waiting for this rank's
   /// own kernels.
   double seconds() const { return seconds_; }
   /// The scratch memory in bytes that a communicator of a device may need besides the tensors (Communicator::prepare).
   size_t scratchBytes() const;
+  /// Whether the data is sent with an earlier step's.
+  bool joined() const { return joined_; }
   /// Whether the data goes through plain copies.
   bool staged() const { return staged_; }
 
@@ -58,7 +65,7 @@ private:
   Tensor in_, out_;
   plan::DType type_;
   uint64_t elementBytes_;
-  bool staged_ = false;
+  bool staged_ = false, joined_ = false;
   double seconds_ = 0;
   std::vector<char> stagedIn_, stagedOut_;
   size_t count_ = 0, outer_ = 1, inner_ = 1;

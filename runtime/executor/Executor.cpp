@@ -115,6 +115,7 @@ Status Executor::prepareCollectives() {
                                                       onDevice ? *deviceGroups_[g] : *groups_[g],
                                                       low[g][i] != high[g][i] || (!onDevice && !can_.onHost));
     }
+    joinMessages(program, calls);
     times_.push_back({std::vector<double>(calls.size(), 0.0), 0});
   }
   waits_.resize(times_.size());
@@ -129,6 +130,18 @@ Status Executor::prepareCollectives() {
                                 .context("group " + quoted(plan_.groups(int(g)).name())));
   }
   return Status();
+}
+
+void Executor::joinMessages(const plan::Program &program, std::vector<std::unique_ptr<CollectiveCall>> &calls) {
+  for (int s = 0; s < program.steps_size(); ++s) {
+    const int joined = int(program.steps(s).collective().joined());
+    std::vector<CollectiveCall *> others;
+    for (int member = s + 1; member <= s + joined; ++member)
+      others.push_back(calls[size_t(member)].get());
+    if (joined > 0)
+      calls[size_t(s)]->join(others);
+    s += joined;
+  }
 }
 
 double Executor::collectiveSeconds(int program) const {

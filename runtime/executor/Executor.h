@@ -121,6 +121,7 @@ private:
   explicit Executor(const plan::Plan &plan) : plan_(plan) {}
   Result<bool> offsetsAgree();
   Status prepareCollectives();
+  static void joinMessages(const plan::Program &program, std::vector<std::unique_ptr<CollectiveCall>> &calls);
   void enterStep(int program, int step);
   Status runStep(int program, int step);
   Status runCollective(int program, int step);

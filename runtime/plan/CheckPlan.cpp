@@ -170,6 +170,8 @@ Status checkPlan(const plan::Plan &plan, const Likeness &like, std::vector<Buffe
                                     .context("step " + std::to_string(s) + " " + quoted(step.name()) + " of program " +
                                              quoted(plan.programs(p).name())));
       }
+    for (const plan::Program &program : plan.programs())
+      TESSERA_RETURN_IF_ERROR(checkMessages(plan, ranges, program));
     return like.flow ? Status() : checkDefinedness(plan, ranges);
   };
   return run().context("rank " + std::to_string(plan.rank()));

@@ -29,14 +29,14 @@ struct Meeting {
   std::vector<int64_t> shape;
   plan::DType type;
   plan::Reduction reduction;
-  uint32_t dim, splitDim, root;
+  uint32_t dim, splitDim, root, joined;
   int64_t haloLo, haloHi;
   std::vector<uint32_t> sources;
   auto operator<=>(const Meeting &) const = default;
 
   Meeting(const plan::Plan &plan, const plan::Collective &c)
       : kind(c.kind()), reduction(c.reduction()), dim(c.dim()), splitDim(c.split_dim()), root(c.root()),
-        haloLo(c.halo_lo()), haloHi(c.halo_hi()), sources(c.sources().begin(), c.sources().end()) {
+        joined(c.joined()), haloLo(c.halo_lo()), haloHi(c.halo_hi()), sources(c.sources().begin(), c.sources().end()) {
     const plan::Buffer &input = plan.buffers(int(c.input()));
     shape = toVector(input.shape());
     type = input.dtype();
@@ -51,6 +51,8 @@ struct Meeting {
       return "element type";
     if (reduction != other.reduction)
       return "reduction (" + reductionName(reduction) + " and " + reductionName(other.reduction) + ")";
+    if (joined != other.joined)
+      return "how many it is sent with (" + std::to_string(joined) + " and " + std::to_string(other.joined) + ")";
     return "dimension, halo, root or sources";
   }
 };

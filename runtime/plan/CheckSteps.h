@@ -49,6 +49,8 @@ Status checkBindings(const plan::Plan &plan, const std::vector<BufferRange> &ran
 Status checkStep(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Step &step);
 /// Checks the body of a kernel "fused".
 Status checkExpression(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Kernel &kernel);
+/// Checks that what is sent as one message lies so, and that joining changes no result.
+Status checkMessages(const plan::Plan &plan, const std::vector<BufferRange> &ranges, const plan::Program &program);
 /// Simulates every program and checks that everything that is read was written.
 Status checkDefinedness(const plan::Plan &plan, const std::vector<BufferRange> &ranges);
 

@@ -98,6 +98,19 @@ uint64_t bytesSent(const plan::Plan &plan, const plan::Collective &c) {
   }
 }
 
+std::vector<int> messagesOf(const plan::Program &program) {
+  std::vector<int> first(size_t(program.steps_size()), -1);
+  for (int s = 0; s < program.steps_size(); ++s) {
+    if (!program.steps(s).has_collective() || first[size_t(s)] >= 0)
+      continue;
+    const uint32_t joined = program.steps(s).collective().joined();
+    for (int member = s; member < program.steps_size() && uint32_t(member - s) <= joined; ++member)
+      if (program.steps(member).has_collective())
+        first[size_t(member)] = s;
+  }
+  return first;
+}
+
 int findProgram(const plan::Plan &plan, const std::string &name) {
   for (int p = 0; p < plan.programs_size(); ++p)
     if (plan.programs(p).name() == name)

@@ -114,15 +114,18 @@ Status introduce(Session &s) {
   for (int p = 0; p < plan.programs_size(); ++p) {
     const plan::Program &program = plan.programs(p);
     uint64_t sent = 0;
-    int collectives = 0;
-    for (const plan::Step &step : program.steps())
-      if (step.has_collective()) {
-        sent += bytesSent(plan, step.collective());
+    int collectives = 0, messages = 0;
+    for (int step = 0; step < program.steps_size(); ++step)
+      if (const CollectiveCall *call = s.executor.collective(p, step)) {
+        sent += bytesSent(plan, program.steps(step).collective());
         ++collectives;
+        messages += !call->joined();
       }
     int staged = s.executor.stagedCollectives(p);
     s.console.line("program " + program.name() + ": " + std::to_string(program.steps_size()) + " steps, " +
-                   std::to_string(collectives) + " collectives that send " + bytesText(sent) + " per rank" +
+                   std::to_string(collectives) + " collectives " +
+                   (messages < collectives ? "in " + std::to_string(messages) + " messages " : "") + "that send " +
+                   bytesText(sent) + " per rank" +
                    (staged ? ", " + std::to_string(staged) + " through plain copies" : ""));
   }
   return Status();
@@ -146,8 +149,10 @@ void printProfile(Session &s) {
     std::map<std::string, std::pair<double, int>> kinds;
     auto describe = [&](int step) {
       const plan::Step &st = plan.programs(p).steps(step);
-      return st.has_collective() ? "collective: " + collectiveName(st.collective().kind())
-                                 : s.executor.loaded().describe(uint32_t(p), uint32_t(step));
+      const CollectiveCall *call = s.executor.collective(p, step);
+      return call ? "collective: " + collectiveName(st.collective().kind()) +
+                        (call->joined() ? ", sent with an earlier step" : "")
+                  : s.executor.loaded().describe(uint32_t(p), uint32_t(step));
     };
     for (int step : order) {
       auto &[seconds, count] = kinds[describe(step)];

@@ -192,8 +192,14 @@ std::string Trace::stepText(const Event &event) const {
     const plan::Group &group = plan.groups(int(c.group()));
     // The elements of a plan that runs widened are wider than the plan says.
     const uint64_t planned = bytesPerElement(plan.buffers(int(c.input())).dtype()),
-                   held = bytesPerElement(executor_.loaded().dtype(c.input())),
-                   sent = bytesSent(plan, c) * held / std::max<uint64_t>(planned, 1);
+                   held = bytesPerElement(executor_.loaded().dtype(c.input()));
+    // The first step of a message sends for all of them.
+    const bool joined = executor_.collective(event.program, int(event.number))->joined();
+    uint64_t sent = joined ? 0 : bytesSent(plan, c);
+    for (int s = int(event.number) + 1; !joined && s <= int(event.number + c.joined()); ++s)
+      if (executor_.collective(event.program, s)->joined())
+        sent += bytesSent(plan, plan.programs(event.program).steps(s).collective());
+    sent = sent * held / std::max<uint64_t>(planned, 1);
     text += ", \"cat\": \"collective\", \"args\": {\"kind\": " + quotedJson(collectiveName(c.kind())) +
             ", \"group\": " + quotedJson(group.name()) + ", \"ranks\": [";
     for (int i = 0; i < group.ranks_size(); ++i)
@@ -201,6 +207,8 @@ std::string Trace::stepText(const Event &event) const {
     text += "], \"bytes_sent\": " + std::to_string(sent) + perSecond("GB/s", double(sent), ns);
     if (executor_.collective(event.program, int(event.number))->staged())
       text += ", \"copied\": true";
+    if (joined)
+      text += ", \"joined\": true";
     return text + "}";
   }
   text += ", \"cat\": \"kernel\", \"args\": {\"kernel\": " + quotedJson(step.kernel().name()) +

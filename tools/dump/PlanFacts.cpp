@@ -37,7 +37,10 @@ static RankFacts factsOf(const plan::Plan &p) {
   for (const plan::Program &program : p.programs()) {
     ProgramFacts f;
     f.name = rt::printable(program.name());
-    for (const plan::Step &step : program.steps()) {
+    const std::vector<int> messages = rt::messagesOf(program);
+    for (int s = 0; s < program.steps_size(); ++s) {
+      const plan::Step &step = program.steps(s);
+      f.messages += messages[size_t(s)] == s;
       if (!step.has_collective()) {
         ++f.kernels;
         continue;
@@ -97,7 +100,8 @@ std::string toText(const PlanFacts &facts) {
     for (const ProgramFacts &p : r.programs) {
       CollectiveCount total = p.total();
       out += "    " + p.name + ": " + std::to_string(p.kernels) + " kernels, " + std::to_string(total.count) +
-             " collectives, " + bytesText(double(total.bytesSent)) + " sent per step\n";
+             " collectives" + (p.messages < total.count ? " in " + std::to_string(p.messages) + " messages, " : ", ") +
+             bytesText(double(total.bytesSent)) + " sent per step\n";
       for (const auto &[name, c] : p.collectives)
         out += "      " + std::to_string(c.count) + " " + name + ", " + bytesText(double(c.bytesSent)) + "\n";
     }

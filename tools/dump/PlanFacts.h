@@ -17,7 +17,7 @@ struct CollectiveCount {
 
 struct ProgramFacts {
   std::string name;
-  uint64_t kernels = 0;
+  uint64_t kernels = 0, messages = 0;                 // messages: as which the collectives are sent
   std::map<std::string, CollectiveCount> collectives; // "all-reduce over data" -> how many
   CollectiveCount total() const;
 };

@@ -317,6 +317,7 @@ std::string toJson(const PlanFacts &facts, const Report &report) {
       programs.push_back({{"name", p.name},
                           {"kernels", p.kernels},
                           {"num_collectives", p.total().count},
+                          {"num_messages", p.messages},
                           {"bytes_sent", p.total().bytesSent},
                           {"collectives", std::move(collectives)}});
     }

@@ -145,3 +145,31 @@ TEST_CASE("streams: collectives through the host cut a program into segments") {
     CHECK(next == steps.size());
   }
 }
+
+TEST_CASE("what is sent as one message waits for all of its operands, and all who read wait for it") {
+  tessera::plan::Program program;
+  auto kernel = [&](uint32_t in, uint32_t out) {
+    auto *k = program.add_steps()->mutable_kernel();
+    k->add_inputs(in);
+    k->add_outputs(out);
+  };
+  auto reduce = [&](uint32_t buffer, uint32_t joined) {
+    auto *c = program.add_steps()->mutable_collective();
+    c->set_kind(tessera::plan::ALL_REDUCE);
+    c->set_input(buffer);
+    c->set_output(buffer);
+    c->set_joined(joined);
+  };
+  kernel(0, 1);
+  kernel(0, 2);
+  reduce(1, 1); // step 2 sends what step 3 would send
+  reduce(2, 0);
+  kernel(1, 3); // reads what step 2 writes, which is done when the message is
+  const std::vector<ByteRange> buffers = {{0, 64}, {64, 128}, {128, 192}, {192, 256}};
+  const std::vector<Segment> segments = scheduleProgram(accessesOf(program, buffers), false);
+  REQUIRE(segments.size() == 1);
+  const std::vector<ScheduledStep> &steps = segments[0].steps;
+  CHECK(steps[2].waitsFor == steps[1].records);
+  CHECK(steps[1].records > 0);
+  CHECK(steps[4].waitsFor == steps[3].records);
+}

@@ -1,6 +1,7 @@
 #include "runtime/backend/cuda/join/StreamSchedule.h"
 
 #include "runtime/device/DeviceApi.h"
+#include "runtime/plan/PlanInfo.h"
 
 namespace tessera::rt::cuda {
 bool meet(const std::vector<ByteRange> &a, const std::vector<ByteRange> &b) {
@@ -79,6 +80,7 @@ std::vector<Segment> scheduleProgram(const std::vector<StepAccess> &steps, bool 
 
 std::vector<StepAccess> accessesOf(const plan::Program &program, const std::vector<ByteRange> &buffers) {
   std::vector<StepAccess> accesses;
+  const std::vector<int> messages = messagesOf(program);
   for (const plan::Step &step : program.steps()) {
     StepAccess access;
     access.collective = step.has_collective();
@@ -93,6 +95,14 @@ std::vector<StepAccess> accessesOf(const plan::Program &program, const std::vect
     }
     accesses.push_back(std::move(access));
   }
+  // All of a message happens at its first step. So that nothing comes between, every member has the accesses of all.
+  for (size_t s = accesses.size(); s-- > 0;)
+    if (const int first = messages[s]; first >= 0 && first != int(s))
+      for (auto list : {&StepAccess::reads, &StepAccess::writes})
+        (accesses[size_t(first)].*list).push_back((accesses[s].*list).front());
+  for (size_t s = 0; s < accesses.size(); ++s)
+    if (const int first = messages[s]; first >= 0 && first != int(s))
+      accesses[s] = accesses[size_t(first)];
   return accesses;
 }
 

@@ -1,0 +1,113 @@
+// The checker on what is sent as one message: each case spoils one thing of a good plan.
+#include "runtime/plan/PlanChecker.h"
+#include "test/unit/plan/PlanBuilder.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+
+using namespace tessera::rt;
+namespace plan = tessera::plan;
+
+namespace {
+
+enum Buffers : uint32_t { X, A, B, C, A_SUM, B_SUM, C_SUM, END };
+enum Steps : int { MAKE_A, MAKE_B, MAKE_C, SUM_A, SUM_B, SUM_C, READ };
+
+/// Three all-reduces of 12, 100 and 4 bytes that are one message.
+plan::Plan messagePlan(uint32_t rank, bool inPlace) {
+  PlanBuilder b(rank, 2);
+  b.buffer("x", {25});
+  b.buffer("a", {3});
+  b.buffer("b", {25});
+  b.buffer("c", {1});
+  const std::pair<const char *, int64_t> sums[] = {{"a_sum", 3}, {"b_sum", 25}, {"c_sum", 1}};
+  for (uint32_t i = 0; i < 3; ++i)
+    inPlace ? b.over(sums[i].first, {sums[i].second}, A + i) : b.buffer(sums[i].first, {sums[i].second});
+  b.buffer("end", {25});
+  b.bind(plan::INPUT, "x", X, {50}, {rank * 25});
+  b.bind(plan::OUTPUT, "end", END, {25}, {0}, rank == 0);
+  for (uint32_t i = 0; i < 3; ++i) {
+    plan::Kernel *slice = b.kernel("make", "slice", {X}, {A + i});
+    PlanBuilder::set(slice, "limits", std::vector<int64_t>{sums[i].second});
+    PlanBuilder::set(slice, "starts", std::vector<int64_t>{0});
+    PlanBuilder::set(slice, "strides", std::vector<int64_t>{1});
+  }
+  for (uint32_t i = 0; i < 3; ++i)
+    b.collective("sum", plan::ALL_REDUCE, A + i, A_SUM + i, plan::SUM);
+  b.plan.mutable_programs(0)->mutable_steps(SUM_A)->mutable_collective()->set_joined(2);
+  b.kernel("read", "relu", {B_SUM}, {END});
+  return b.plan;
+}
+
+plan::Collective &sum(plan::Plan &p, int step) {
+  return *p.mutable_programs(0)->mutable_steps(step)->mutable_collective();
+}
+plan::Buffer &buf(plan::Plan &p, int b) { return *p.mutable_buffers(b); }
+
+struct Case {
+  const char *name;
+  std::function<void(plan::Plan &)> spoil;
+  const char *message;
+};
+
+const std::vector<Case> kCases = {
+    {"more than there are", [](auto &p) { sum(p, SUM_A).set_joined(9); }, "more than there are behind it"},
+    {"a kernel among them", [](auto &p) { sum(p, SUM_A).set_joined(3); }, "no collective, but sent with others"},
+    {"joins twice", [](auto &p) { sum(p, SUM_B).set_joined(1); }, "itself sent with an earlier one"},
+    {"another reduction", [](auto &p) { sum(p, SUM_B).set_reduction(plan::MAX); }, "another kind, group, reduction"},
+    {"another type",
+     [](auto &p) {
+       for (int b : {C, C_SUM})
+         buf(p, b).set_dtype(plan::I32);
+     },
+     "another kind, group, reduction"},
+    {"another kind",
+     [](auto &p) {
+       sum(p, SUM_A).set_kind(plan::BROADCAST);
+       sum(p, SUM_A).set_reduction(plan::NONE);
+     },
+     "only all-reduces are sent together"},
+    {"another order", [](auto &p) { p.mutable_programs(0)->mutable_steps()->SwapElements(SUM_B, SUM_C); },
+     "does not lie behind"},
+};
+
+} // namespace
+
+TEST_CASE("messages side by side pass, in place and elsewhere") {
+  for (bool inPlace : {false, true})
+    CHECK(checkPlans({messagePlan(0, inPlace), messagePlan(1, inPlace)}).message() == "");
+}
+
+TEST_CASE("every spoiled message is refused for its reason") {
+  for (bool inPlace : {false, true})
+    for (const Case &c : kCases) {
+      INFO(c.name);
+      plan::Plan p = messagePlan(0, inPlace);
+      c.spoil(p);
+      CHECK(checkPlan(p).message().find(c.message) != std::string::npos);
+      CHECK(checkPlan(p).message() != "");
+      INFO(checkPlan(p).message());
+      CHECK_FALSE(checkPlan(p).ok());
+    }
+}
+
+TEST_CASE("results at other distances or over operands of the same message are refused") {
+  plan::Plan apart = messagePlan(0, false);
+  buf(apart, C_SUM).set_offset(buf(apart, END).offset());
+  CHECK(checkPlan(apart).message().find("not as far behind") != std::string::npos);
+  // a_sum in the place of b, and so on: one behind the other, but b is still to be read.
+  plan::Plan over = messagePlan(0, false);
+  for (int b : {A_SUM, B_SUM, C_SUM})
+    buf(over, b).set_offset(buf(over, b - int(A_SUM) + int(A)).offset() + 64);
+  CHECK(checkPlan(over).message().find("over operands of the same message") != std::string::npos);
+}
+
+TEST_CASE("ranks that join differently are refused") {
+  std::vector<plan::Plan> plans = {messagePlan(0, false), messagePlan(1, false)};
+  sum(plans[1], SUM_A).set_joined(1);
+  CHECK(checkPlans(plans).message().find("how many it is sent with (2 and 1)") != std::string::npos);
+}
+
+TEST_CASE("every step is told its message") {
+  CHECK(messagesOf(messagePlan(0, false).programs(0)) == std::vector<int>{-1, -1, -1, 3, 3, 3, -1});
+}
