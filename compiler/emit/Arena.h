@@ -7,10 +7,15 @@
 //
 //   layOut({{100, 0, 1}, {100, 2, 3}, {50, 0, 3}})  ->  offsets {64, 64, 0}, bytes 164
 //
+// Rows of blocks lie side by side, each at the next multiple of kAlignment behind the one before:
+//
+//   layOut({{100, 0, 1}, {100, 2, 3}, {50, 0, 3}}, {{0, 2}})  ->  offsets {0, 0, 128}, bytes 178
+//
 //===----------------------------------------------------------------------------------------------===//
 #ifndef TESSERA_COMPILER_EMIT_ARENA_H
 #define TESSERA_COMPILER_EMIT_ARENA_H
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -28,7 +33,8 @@ struct ArenaLayout {
   uint64_t bytes = 0;            // the end of the last block
 };
 
-ArenaLayout layOut(const std::vector<Block> &blocks);
+/// A row has two blocks or more, and a block is in at most one row.
+ArenaLayout layOut(const std::vector<Block> &blocks, const std::vector<std::vector<size_t>> &rows = {});
 
 /// The largest sum of the aligned sizes of blocks that live at once, in bytes. No layout is smaller. If `time` is
 /// given, it is set to a time at which the sum is reached.

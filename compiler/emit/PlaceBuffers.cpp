@@ -4,6 +4,8 @@
 // programs do not run at the same time. A result takes the place of an operand that is read for the last time, where
 // the kernel allows it.
 //
+// Operands of one message lie side by side, and so do its results: all in the places of the operands, or all elsewhere.
+//
 //===----------------------------------------------------------------------------------------------===//
 #include "compiler/emit/Arena.h"
 #include "compiler/emit/PlanLayout.h"
@@ -27,6 +29,11 @@ struct Span {
   int64_t step(size_t s) const { return begin + 1 + int64_t(s); }
 };
 
+/// Steps [first, last] of a program that are sent as one message.
+struct Message {
+  size_t program, first, last;
+};
+
 class Slots {
 public:
   explicit Slots(PlanLayout &layout) : layout_(layout), slot_(layout.buffers.size(), -1) {}
@@ -37,6 +44,7 @@ public:
       spans_.push_back({time, time + 1 + int64_t(program.steps.size())});
       time = spans_.back().end + 1;
     }
+    findMessages();
     findLifetimes();
     for (size_t p = 0; p < layout_.programs.size(); ++p)
       assign(p);
@@ -55,6 +63,41 @@ private:
     last_[root] = std::max(last_[root], time);
   }
 
+  /// Runs of steps with the same number whose buffers may be placed side by side.
+  void findMessages() {
+    messageOf_.assign(layout_.buffers.size(), -1);
+    for (size_t p = 0; p < layout_.programs.size(); ++p) {
+      std::vector<LayoutStep> &steps = layout_.programs[p].steps;
+      for (size_t s = 0, end; s < steps.size(); s = end) {
+        end = s + 1;
+        if (steps[s].message < 0 || !mayJoin(steps[s]))
+          continue;
+        const int number = int(messages_.size());
+        claim(steps[s], number);
+        while (end < steps.size() && steps[end].message == steps[s].message && mayJoin(steps[end]))
+          claim(steps[end++], number);
+        if (end == s + 1) { // it is sent alone
+          messageOf_[layout_.root(steps[s].inputs.front())] = messageOf_[steps[s].outputs.front()] = -1;
+          continue;
+        }
+        steps[s].joined = int(end - s - 1);
+        messages_.push_back({p, s, end - 1});
+      }
+    }
+  }
+
+  /// Whether operand and result have memory that is theirs alone, and belong to no message yet.
+  bool mayJoin(const LayoutStep &step) const {
+    const int in = layout_.root(step.inputs.front()), out = step.outputs.front();
+    return transient(in) && transient(out) && layout_.buffers[in].kind != "input" && layout_.buffers[out].alias < 0 &&
+           messageOf_[in] < 0 && messageOf_[out] < 0 && layout_.buffers[in].bytes() == layout_.buffers[out].bytes();
+  }
+
+  void claim(const LayoutStep &step, int message) {
+    messageOf_[layout_.root(step.inputs.front())] = message;
+    messageOf_[step.outputs.front()] = message;
+  }
+
   void findLifetimes() {
     first_.assign(layout_.buffers.size(), -1);
     last_.assign(layout_.buffers.size(), -1);
@@ -66,6 +109,14 @@ private:
         for (int b : program.steps[s].outputs)
           touch(b, spans_[p].step(s));
       }
+      // Operands of a message live until the last of its results is made, and all results from the first on.
+      for (const Message &message : messages_)
+        if (message.program == p)
+          for (size_t s = message.first; s <= message.last; ++s)
+            for (size_t at : {message.first, message.last}) {
+              touch(program.steps[s].inputs.front(), spans_[p].step(at));
+              touch(program.steps[s].outputs.front(), spans_[p].step(at));
+            }
       for (const LayoutBinding &binding : layout_.bindings)
         if (binding.program == program.name)
           touch(binding.buffer,
@@ -86,12 +137,43 @@ private:
         open(layout_.root(binding.buffer));
     for (size_t s = 0; s < program.steps.size(); ++s) {
       const LayoutStep &step = program.steps[s];
+      if (step.joined > 0) {
+        assignMessage(program, s, spans_[p].step(s + size_t(step.joined)));
+        s += size_t(step.joined);
+        continue;
+      }
       for (size_t o = 0; o < step.outputs.size(); ++o) {
         int root = layout_.root(step.outputs[o]);
         if (!transient(root) || slot_[root] >= 0)
           continue;
-        if (!takePlace(step, int(o), root, spans_[p].step(s)))
+        const int from = placeFor(step, int(o), root, spans_[p].step(s));
+        if (from >= 0)
+          take(from, root, spans_[p].step(s));
+        else
           open(root);
+      }
+    }
+  }
+
+  /// Gives the results of a message the slots of its operands, or all of them slots of their own.
+  void assignMessage(const LayoutProgram &program, size_t first, int64_t now) {
+    const size_t last = first + size_t(program.steps[first].joined);
+    bool inPlace = true;
+    std::vector<size_t> &from = rows_.emplace_back();
+    for (size_t s = first; s <= last; ++s) {
+      const LayoutStep &step = program.steps[s];
+      from.push_back(size_t(slot_[layout_.root(step.inputs.front())]));
+      inPlace &= placeFor(step, 0, step.outputs.front(), now) >= 0;
+    }
+    if (!inPlace)
+      rows_.emplace_back();
+    for (size_t s = first; s <= last; ++s) {
+      const int root = program.steps[s].outputs.front();
+      if (inPlace) {
+        take(slot_[layout_.root(program.steps[s].inputs.front())], root, now);
+      } else {
+        open(root);
+        rows_.back().push_back(size_t(slot_[root]));
       }
     }
   }
@@ -102,27 +184,39 @@ private:
     slot_[root] = int(blocks_.size());
     blocks_.push_back({layout_.buffers[root].bytes(), first_[root], last_[root]});
     takenAt_.push_back(-1);
+    slotMessage_.push_back(messageOf_[root]);
   }
 
-  bool takePlace(const LayoutStep &step, int o, int root, int64_t now) {
+  /// A slot lies in at most one row.
+  bool fitsRow(int slot, int root) const {
+    return messageOf_[root] < 0 || slotMessage_[slot] < 0 || slotMessage_[slot] == messageOf_[root];
+  }
+
+  /// The slot of an operand whose place the result may take; -1: none.
+  int placeFor(const LayoutStep &step, int o, int root, int64_t now) const {
     for (int input : step.inputs) {
       int dying = layout_.root(input);
       if (!transient(dying) || slot_[dying] < 0 || blocks_[slot_[dying]].last != now || last_[dying] != now ||
-          takenAt_[slot_[dying]] == now || layout_.buffers[dying].bytes() != layout_.buffers[root].bytes())
+          takenAt_[slot_[dying]] == now || layout_.buffers[dying].bytes() != layout_.buffers[root].bytes() ||
+          !fitsRow(slot_[dying], root))
         continue;
       // The step may read the slot through several views. The kernel must allow the sharing for each of them.
       bool allowed = true;
       for (size_t i = 0; i < step.inputs.size(); ++i)
         if (int other = layout_.root(step.inputs[i]); transient(other) && slot_[other] == slot_[dying])
           allowed &= mayShare(layout_, step, int(i), o);
-      if (!allowed)
-        continue;
-      slot_[root] = slot_[dying];
-      blocks_[slot_[root]].last = last_[root];
-      takenAt_[slot_[root]] = now;
-      return true;
+      if (allowed)
+        return slot_[dying];
     }
-    return false;
+    return -1;
+  }
+
+  void take(int slot, int root, int64_t now) {
+    slot_[root] = slot;
+    blocks_[slot].last = last_[root];
+    takenAt_[slot] = now;
+    if (messageOf_[root] >= 0)
+      slotMessage_[slot] = messageOf_[root];
   }
 
   void place() {
@@ -133,7 +227,7 @@ private:
         buffer.offset = end;
         end += sizeUp(buffer.bytes());
       }
-    ArenaLayout layout = layOut(blocks_);
+    ArenaLayout layout = layOut(blocks_, rows_);
     for (size_t b = 0; b < layout_.buffers.size(); ++b)
       if (slot_[b] >= 0)
         layout_.buffers[b].offset = end + layout.offsets[slot_[b]];
@@ -178,6 +272,10 @@ private:
   std::vector<int> slot_;             // by root buffer
   std::vector<Block> blocks_;         // by slot
   std::vector<int64_t> takenAt_;      // by slot: when a result last took the place
+  std::vector<Message> messages_;
+  std::vector<int> messageOf_;            // by root buffer: the message that reads or makes it; -1: none
+  std::vector<int> slotMessage_;          // by slot: the message that it is a part of; -1: none
+  std::vector<std::vector<size_t>> rows_; // slots that lie side by side
 };
 
 } // namespace

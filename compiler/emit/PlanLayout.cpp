@@ -13,6 +13,7 @@
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/GraphAttributes.h"
 #include "dialects/graph/GraphKinds.h"
+#include "dialects/graph/Messages.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -244,6 +245,8 @@ private:
     step.kind = isa<dist::CollectiveOp>(op) ? LayoutStep::Collective : LayoutStep::Kernel;
     step.name = stepName(op);
     step.op = op;
+    if (auto message = op->getAttrOfType<IntegerAttr>(graph::kMessageAttr))
+      step.message = int(message.getInt());
     if (auto fused = dyn_cast<graph::FusedOp>(op))
       if (Expected<FusedLoop> loop = FusedLoop::get(fused); !loop)
         return loop.takeError();

@@ -41,6 +41,8 @@ struct LayoutStep {
   std::string name;
   mlir::Operation *op = nullptr;
   llvm::SmallVector<int, 4> inputs, outputs;
+  int message = -1; // steps behind each other with the same number are sent as one message; -1: this one is sent alone
+  int joined = 0;   // how many steps behind this one are sent with it
 };
 
 struct LayoutBinding {
@@ -79,7 +81,7 @@ llvm::Expected<PlanLayout> buildPlanLayout(mlir::ModuleOp local);
 /// Whether output `o` of the step may take the place of input `i`, given equal byte sizes.
 bool mayShare(const PlanLayout &layout, const LayoutStep &step, int i, int o);
 
-/// Sets the offsets of all buffers, arenaBytes and the report (PlaceBuffers.cpp).
+/// Sets the offsets of all buffers, arenaBytes and the report, and what is sent as one message (PlaceBuffers.cpp).
 void placeBuffers(PlanLayout &layout);
 
 } // namespace tessera::compiler

@@ -356,6 +356,7 @@ private:
     for (int64_t source : c.sources)
       out->add_sources(uint32_t(source));
     out->set_root(uint32_t(c.root));
+    out->set_joined(uint32_t(step.joined));
   }
 
   const PlanLayout &layout_;

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <numeric>
 #include <random>
 
 using namespace tessera::compiler;
@@ -47,4 +49,47 @@ TEST_CASE("a gap that fits is preferred to a larger one") {
   // 64 bytes fit between the first and the third block while the second lives elsewhere.
   ArenaLayout layout = layOut({{640, 0, 0}, {320, 0, 1}, {320, 1, 1}, {64, 1, 1}});
   CHECK(layout.bytes == 960);
+}
+
+TEST_CASE("rows lie side by side, and nothing that lives with a block of them lies in its place") {
+  CHECK(layOut({{100, 0, 1}, {100, 2, 3}, {50, 0, 3}}, {{0, 2}}).offsets == std::vector<uint64_t>{0, 0, 128});
+  std::mt19937 random(2);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<Block> blocks(2 + random() % 40);
+    for (Block &b : blocks) {
+      b.bytes = random() % 5 == 0 ? 64 * (random() % 8) : random() % 1000;
+      b.first = int64_t(random() % 30);
+      b.last = b.first + int64_t(random() % 10);
+    }
+    std::vector<size_t> free(blocks.size());
+    std::iota(free.begin(), free.end(), size_t(0));
+    std::shuffle(free.begin(), free.end(), random);
+    std::vector<std::vector<size_t>> rows;
+    for (size_t size; (size = 2 + random() % 5) <= free.size();) {
+      rows.emplace_back(free.end() - std::ptrdiff_t(size), free.end());
+      free.resize(free.size() - size);
+      // Blocks of a row live at one time.
+      for (size_t b : rows.back()) {
+        blocks[b].first = std::min<int64_t>(blocks[b].first, 15);
+        blocks[b].last = std::max<int64_t>(blocks[b].last, 15);
+      }
+    }
+    ArenaLayout layout = layOut(blocks, rows);
+    uint64_t end = 0;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      REQUIRE(layout.offsets[i] % kAlignment == 0);
+      end = std::max(end, layout.offsets[i] + blocks[i].bytes);
+      for (size_t j = 0; j < i; ++j) {
+        bool together = blocks[i].first <= blocks[j].last && blocks[j].first <= blocks[i].last;
+        bool apart = layout.offsets[i] + blocks[i].bytes <= layout.offsets[j] ||
+                     layout.offsets[j] + blocks[j].bytes <= layout.offsets[i];
+        REQUIRE((!together || apart));
+      }
+    }
+    REQUIRE(layout.bytes == end);
+    for (const std::vector<size_t> &row : rows)
+      for (size_t i = 1; i < row.size(); ++i)
+        REQUIRE(layout.offsets[row[i]] ==
+                layout.offsets[row[i - 1]] + (blocks[row[i - 1]].bytes + kAlignment - 1) / kAlignment * kAlignment);
+  }
 }
