@@ -82,6 +82,10 @@ void declare(CLI::App &app, CommandLine &c) {
       ->capture_default_str();
   app.add_option("--profile", a.profile, "Measured kernel times (JSON)")->type_name("FILE");
   app.add_option("--memory", a.memory, "Memory per rank, such as 16GiB (default: the topology's)");
+  app.add_option("--fusion", a.fusion,
+                 "Which collectives are sent as one message: auto (where the cost model says that the step is no "
+                 "later), off, or the size of a message, such as 25MiB")
+      ->capture_default_str();
   app.add_option("--search-budget", a.searchBudget,
                  "Effort of the search of mode auto, in 1e9 steps: roughly seconds, but the same "
                  "result each time")

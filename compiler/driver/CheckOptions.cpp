@@ -70,6 +70,8 @@ llvm::Error checkOptions(const CompileOptions &options, llvm::StringRef chooses)
     return e;
   if (llvm::Error e = checkMesh(options))
     return e;
+  if (auto join = strategies::parseJoin(options.assign.fusion); !join)
+    return join.takeError();
   if (!options.assign.memory.empty())
     if (auto bytes = strategies::parseBytes(options.assign.memory); !bytes)
       return bytes.takeError();

@@ -65,7 +65,7 @@ static llvm::Expected<OwningOpRef<ModuleOp>> sequentialProgram(Compilation &run,
     return e;
   if (llvm::Error e = reshard(run, *copy))
     return e;
-  if (llvm::Error e = localize(run, *copy, model, /*fuse=*/false))
+  if (llvm::Error e = localize(run, *copy, model, /*fuse=*/false, {}))
     return e;
   return copy;
 }

@@ -3,6 +3,7 @@
 #include "compiler/driver/Phases.h"
 
 #include "compiler/hybrid/Varying.h"
+#include "dialects/graph/Messages.h"
 #include "runtime/support/BytesText.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -19,10 +20,6 @@ char DoesNotFit::ID;
 static constexpr int kMaxAttempts = 5;
 /// The next search gets this part of the proportional limit, because packing differs from one assignment to the next.
 static constexpr double kMargin = 0.97;
-
-static int64_t limitOf(const AssignOptions &assign) {
-  return assign.memoryLimit ? assign.memoryLimit : assign.topology.memoryPerRank(assign.mesh.numRanks());
-}
 
 /// `needed` bytes, of which `fills` says what they hold.
 static llvm::Error overLimit(const Compilation &run, double needed, const std::string &fills, int64_t limit) {
@@ -59,23 +56,64 @@ static llvm::Error choose(Compilation &run, ModuleOp module, const AssignOptions
   return run.dump(module, "3-annotated.mlir");
 }
 
-/// Phases 3 to 5 once.
+/// The bytes of the largest joined message of a local program; 0: there is none.
+static int64_t largestMessage(ModuleOp local) {
+  int64_t largest = 0;
+  for (func::FuncOp func : local.getOps<func::FuncOp>()) {
+    const graph::FunctionFlow program(func);
+    for (const std::vector<int> &message : graph::markedMessages(program)) {
+      int64_t bytes = 0;
+      for (int step : message)
+        bytes += program.flow.values[program.flow.steps[step].makes.front()].bytes;
+      largest = std::max(largest, bytes);
+    }
+  }
+  return largest;
+}
+
+/// The report with other messages.
+static llvm::Error priceAgain(ModuleOp annotated, const strategies::CostModel &model,
+                              const strategies::JoinOptions &join, strategies::AssignReport &report) {
+  for (strategies::FunctionReport &function : report.functions) {
+    auto priced = strategies::priceFunction(annotated.lookupSymbol<func::FuncOp>(function.name), model, join);
+    if (!priced)
+      return priced.takeError();
+    priced->search = std::move(function.search);
+    function = std::move(*priced);
+  }
+  return llvm::Error::success();
+}
+
+/// Phases 3 to 5 once. Messages are smaller if the program fits in `limit` only so.
 static llvm::Error attempt(Compilation &run, ModuleOp module, const AssignOptions &assign,
-                           const strategies::CostModel &model, FittedProgram &fitted) {
+                           const strategies::CostModel &model, int64_t limit, FittedProgram &fitted) {
   fitted.local = module.clone();
   ModuleOp local = *fitted.local;
   if (llvm::Error e = choose(run, local, assign, fitted))
     return e;
+  OwningOpRef<ModuleOp> annotated(local.clone());
   if (llvm::Error e = reshard(run, local))
     return e;
   if (llvm::Error e = run.dump(local, "4-resharded.mlir"))
     return e;
-  if (llvm::Error e = localize(run, local, model, run.options.fuse))
-    return e;
-  if (llvm::Error e = run.dump(local, "5-local.mlir"))
-    return e;
+  OwningOpRef<ModuleOp> resharded(local.clone());
+  strategies::JoinOptions join = strategies::joinOf(assign);
+  const strategies::JoinOptions asked = join;
+  for (int tries = 0;; ++tries) {
+    if (llvm::Error e = localize(run, *fitted.local, model, run.options.fuse, join))
+      return e;
+    if (llvm::Error e = run.dump(*fitted.local, "5-local.mlir"))
+      return e;
+    if (llvm::Error e = layOut(run, fitted))
+      return e;
+    // The choice of messages knows an estimate of the memory. If the arena is too large, messages become smaller.
+    if (join.most == 0 || int64_t(fitted.memory.arenaBytes) <= limit)
+      break;
+    join.most = tries < kMaxAttempts ? largestMessage(*fitted.local) / 2 : 0;
+    fitted.local = resharded->clone();
+  }
   run.finished("partition");
-  return layOut(run, fitted);
+  return join == asked ? llvm::Error::success() : priceAgain(*annotated, model, join, fitted.report);
 }
 
 /// Searches under one limit, and says how many bytes a rank needs then.
@@ -87,7 +125,7 @@ using Attempt = llvm::function_ref<llvm::Expected<int64_t>(const AssignOptions &
 /// the last attempt that found an assignment.
 static llvm::Error searchUntilItFits(Compilation &run, AssignOptions assign, Attempt attempt,
                                      llvm::function_ref<llvm::Error(int64_t)> tooMuch) {
-  const int64_t limit = limitOf(assign);
+  const int64_t limit = strategies::memoryOf(assign);
   const bool searched = assign.mode == "auto" && assign.user.saved.empty();
   int64_t tooSmall = 0, tooLarge = limit;
   for (int tries = 0;; ++tries) {
@@ -117,16 +155,17 @@ static llvm::Error searchUntilItFits(Compilation &run, AssignOptions assign, Att
 
 static llvm::Expected<FittedProgram> fitSearched(Compilation &run, ModuleOp module, const AssignOptions &assign) {
   const strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
+  const int64_t limit = strategies::memoryOf(assign);
   FittedProgram fitted;
   auto once = [&](const AssignOptions &limited) -> llvm::Expected<int64_t> {
-    if (llvm::Error e = attempt(run, module, limited, model, fitted))
+    if (llvm::Error e = attempt(run, module, limited, model, limit, fitted))
       return e;
     return int64_t(fitted.memory.arenaBytes);
   };
   auto tooMuch = [&](int64_t limit) { return overLimit(run, fitted.memory, limit); };
   if (llvm::Error e = searchUntilItFits(run, assign, once, tooMuch))
     return e;
-  fitted.report.memoryLimit = limitOf(assign);
+  fitted.report.memoryLimit = limit;
   return fitted;
 }
 
@@ -141,19 +180,22 @@ static llvm::Expected<FittedProgram> fitHybrid(Compilation &run, ModuleOp module
   report.mode = assign.mode;
   report.mesh = assign.mesh.str();
   report.topology = assign.topology.name;
-  report.memoryLimit = limitOf(assign);
+  report.memoryLimit = strategies::memoryOf(assign);
   fitted.local = module.clone();
   for (func::FuncOp func : fitted.local->getOps<func::FuncOp>()) {
     const compiler::Varying varying(func, assign.mesh);
-    auto priced = strategies::priceLocalFunction(func, model, [&](Value v) {
-      compiler::AxisSet axes = varying.of(v);
-      return axes ? "differs: " + compiler::axesText(assign.mesh, axes) : std::string("equal");
-    });
+    auto priced = strategies::priceLocalFunction(
+        func, model,
+        [&](Value v) {
+          compiler::AxisSet axes = varying.of(v);
+          return axes ? "differs: " + compiler::axesText(assign.mesh, axes) : std::string("equal");
+        },
+        strategies::joinOf(assign));
     if (!priced)
       return priced.takeError();
     report.functions.push_back(std::move(*priced));
   }
-  if (llvm::Error e = finishLocal(run, *fitted.local))
+  if (llvm::Error e = finishLocal(run, *fitted.local, model, strategies::joinOf(assign)))
     return e;
   if (llvm::Error e = run.dump(*fitted.local, "5-local.mlir"))
     return e;
@@ -186,7 +228,7 @@ llvm::Expected<FittedProgram> chooseOnly(Compilation &run, ModuleOp module, cons
   };
   if (llvm::Error e = searchUntilItFits(run, assign, once, tooMuch))
     return e;
-  fitted.report.memoryLimit = limitOf(assign);
+  fitted.report.memoryLimit = strategies::memoryOf(assign);
   return fitted;
 }
 

@@ -4,6 +4,7 @@
 #include "compiler/partition/Passes.h"
 #include "dialects/graph/Graph.h"
 #include "runtime/support/Version.h"
+#include "strategies/cost/LocalCost.h"
 #include "strategies/modes/Modes.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -172,9 +173,18 @@ static void addStart(const Compilation &run, PassManager &passes) {
     passes.addPass(compiler::createAddStartProgramPass());
 }
 
-llvm::Error localize(Compilation &run, ModuleOp module, const strategies::CostModel &model, bool fuse) {
+/// What is sent as one message, by the costs with which the report is made.
+static compiler::JoinedCollectives joinedBy(const strategies::CostModel &model, const strategies::JoinOptions &join) {
+  if (join.most == 0)
+    return nullptr;
+  return [&](func::FuncOp func) { return strategies::joinedCollectives(func, model, join); };
+}
+
+llvm::Error localize(Compilation &run, ModuleOp module, const strategies::CostModel &model, bool fuse,
+                     const strategies::JoinOptions &join) {
   compiler::PartitionOptions options;
   options.fuse = fuse;
+  options.join = joinedBy(model, join);
   // The resharding planner must use the costs with which the strategies were chosen.
   options.cost = [&](const dist::Mesh &) { return model.collectiveCost(); };
   return run.passes("partition", module, [&](PassManager &passes) {
@@ -183,9 +193,10 @@ llvm::Error localize(Compilation &run, ModuleOp module, const strategies::CostMo
   });
 }
 
-llvm::Error finishLocal(Compilation &run, ModuleOp module) {
+llvm::Error finishLocal(Compilation &run, ModuleOp module, const strategies::CostModel &model,
+                        const strategies::JoinOptions &join) {
   return run.passes("partition", module, [&](PassManager &passes) {
-    compiler::buildLocalPipeline(passes, run.options.fuse);
+    compiler::buildLocalPipeline(passes, run.options.fuse, joinedBy(model, join));
     addStart(run, passes);
   });
 }

@@ -34,9 +34,11 @@ llvm::Error annotate(Compilation &run, mlir::ModuleOp module, const strategies::
 llvm::Error reshard(Compilation &run, mlir::ModuleOp module);
 
 /// 5, local: one rank's types and collectives. `model` is the cost model with which the strategies were chosen.
-llvm::Error localize(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model, bool fuse);
+llvm::Error localize(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model, bool fuse,
+                     const strategies::JoinOptions &join);
 /// The same in mode hybrid, where the program is local from the start.
-llvm::Error finishLocal(Compilation &run, mlir::ModuleOp module);
+llvm::Error finishLocal(Compilation &run, mlir::ModuleOp module, const strategies::CostModel &model,
+                        const strategies::JoinOptions &join);
 
 /// 6, plan: weights and one plan per rank in the directory. `whole`: the unpartitioned program, or none.
 llvm::Error emit(Compilation &run, mlir::ModuleOp local, mlir::ModuleOp whole, const compiler::WeightStore &weights,

@@ -22,8 +22,9 @@ std::string summary(const CompileOptions &options, const CompileResult &result) 
   for (const strategies::FunctionReport &f : result.report.functions) {
     out += formatv("{0,-13}{1} operators; predicted {2} = compute {3} + communication {4}\n", f.name,
                    f.operators.size(), ms(f.total()), ms(f.compute), ms(f.communication));
-    out +=
-        formatv("             {0} collectives, {1} sent per rank\n", f.numCollectives, bytesText(double(f.bytesSent)));
+    out += formatv("             {0} collectives, {1}{2} sent per rank\n", f.numCollectives,
+                   f.numMessages < f.numCollectives ? formatv("{0} messages, ", f.numMessages).str() : "",
+                   bytesText(double(f.bytesSent)));
     if (!f.search.searcher.empty())
       out += formatv("             search: {0} nodes, {1} options, {2} edges, {3:F2} s + {4:F2} s "
                      "({5}); {6}\n",

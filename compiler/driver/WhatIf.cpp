@@ -63,7 +63,7 @@ static llvm::Error predictChosen(Compilation &run, ModuleOp module, const Assign
   const strategies::CostModel model(assign.mesh, assign.topology, assign.profile);
   if (llvm::Error e = reshard(run, *local))
     return e;
-  if (llvm::Error e = localize(run, *local, model, run.options.fuse))
+  if (llvm::Error e = localize(run, *local, model, run.options.fuse, strategies::joinOf(assign)))
     return e;
   llvm::Expected<compiler::MemoryReport> memory = compiler::planMemory(*local, emitOptions(run));
   if (!memory)

@@ -1,20 +1,26 @@
 #include "compiler/partition/Order.h"
 
+#include "dialects/graph/Messages.h"
 #include "dialects/graph/Order.h"
 
 using namespace mlir;
 
 namespace tessera::compiler {
 
-static void arrange(func::FuncOp func, llvm::function_ref<std::vector<int>(const graph::DataFlow &)> orderOf) {
+void sortByDependence(func::FuncOp func) {
   const graph::FunctionFlow program(func);
   Operation *end = func.getBody().front().getTerminator();
-  for (int step : orderOf(program.flow))
+  for (int step : graph::dependenceOrder(program.flow))
     program.operators[step]->moveBefore(end);
 }
 
-void sortByDependence(func::FuncOp func) { arrange(func, graph::dependenceOrder); }
-
-void sortForExecution(func::FuncOp func) { arrange(func, graph::executionOrder); }
+void sortForExecution(func::FuncOp func) {
+  const graph::FunctionFlow program(func);
+  const graph::MessageFlow sent(program.flow, graph::markedMessages(program));
+  Operation *end = func.getBody().front().getTerminator();
+  for (int step : graph::executionOrder(sent.flow))
+    for (int member : sent.members[step])
+      program.operators[member]->moveBefore(end);
+}
 
 } // namespace tessera::compiler

@@ -15,13 +15,16 @@ void buildReshardPipeline(OpPassManager &manager) {
 
 void buildLocalizePipeline(OpPassManager &manager, const PartitionOptions &options) {
   manager.addPass(createLocalizePass(options.cost));
-  buildLocalPipeline(manager, options.fuse);
+  buildLocalPipeline(manager, options.fuse, options.join);
 }
 
-void buildLocalPipeline(OpPassManager &manager, bool fuse) {
+void buildLocalPipeline(OpPassManager &manager, bool fuse, const JoinedCollectives &join) {
   manager.addPass(createVerifyLocalPass());
   // Before fusion, which could put a slice into a loop before it becomes part of a reduce-scatter.
   manager.addPass(createOptimizeCollectivesPass());
+  // Before fusion, since its choice needs the time of every operator.
+  if (join)
+    manager.addPass(createJoinCollectivesPass(join));
   if (fuse)
     manager.addPass(createFusePass());
   // Last, because fusion decides which values are in memory.

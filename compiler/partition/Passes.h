@@ -9,7 +9,7 @@
 //   4 resharded   every change of sharding is a dist.reshard; types still global
 //        dist-localize
 //   5 local       types are one rank's; reshards are dist.collective
-//        dist-optimize-collectives, graph-fuse, graph-schedule
+//        dist-optimize-collectives, dist-join-collectives, graph-fuse, graph-schedule
 //   6 plan        compiler/emit
 //
 // None of these passes names an operator. They use its sharding rule (ShardingRuleOpInterface), its kind (GraphKinds.h)
@@ -23,6 +23,7 @@
 
 #include "dialects/dist/Reshard.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
@@ -41,9 +42,16 @@ using CostOfMesh = std::function<dist::CollectiveCost(const dist::Mesh &)>;
 
 std::unique_ptr<mlir::Pass> createLocalizePass(CostOfMesh cost);
 
+/// The collectives of a local function that are sent as one message, as graph::chooseMessages chooses them.
+using JoinedCollectives =
+    std::function<llvm::Expected<std::vector<std::vector<mlir::Operation *>>>(mlir::func::FuncOp)>;
+
+std::unique_ptr<mlir::Pass> createJoinCollectivesPass(JoinedCollectives joined);
+
 struct PartitionOptions {
   CostOfMesh cost;
   bool fuse = true;
+  JoinedCollectives join = nullptr; // empty: every collective is sent alone
 };
 /// The passes from phase 3 to phase 4, from phase 4 to phase 5, and both, with the verifiers of these phases.
 void buildReshardPipeline(mlir::OpPassManager &manager);
@@ -51,7 +59,7 @@ void buildLocalizePipeline(mlir::OpPassManager &manager, const PartitionOptions 
 void buildPartitionPipeline(mlir::OpPassManager &manager, const PartitionOptions &options = {});
 
 /// The passes after localisation, for programs that are local from the start (mode hybrid).
-void buildLocalPipeline(mlir::OpPassManager &manager, bool fuse = true);
+void buildLocalPipeline(mlir::OpPassManager &manager, bool fuse = true, const JoinedCollectives &join = nullptr);
 
 /// Registers the pipelines for tessera-opt.
 void registerPartitionPipelines();

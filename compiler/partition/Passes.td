@@ -68,6 +68,17 @@ def OptimizeCollectivesPass : PartitionPass<"dist-optimize-collectives"> {
   }];
 }
 
+def JoinCollectivesPass : PartitionPass<"dist-join-collectives"> {
+  let summary = "Chooses which collectives are sent as one message";
+  let description = [{
+    All-reduces of one group, reduction and element type that are sent as one message get the same number as attribute
+    `dist.message`. graph-schedule puts them behind each other, and the emitted plan lays their operands side by side.
+    dialects/graph/Messages.h says which are joined. tessera-compile chooses by its cost model; by itself the pass fills
+    messages up to a size.
+  }];
+  let options = [Option<"most", "most", "int64_t", "1 << 26", "Bytes of a joined message at most">];
+}
+
 def FusePass : PartitionPass<"graph-fuse"> {
   let summary = "Fuses elementwise operators and reductions into loop nests";
   let description = [{

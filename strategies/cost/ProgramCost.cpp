@@ -6,6 +6,7 @@
 #include "dialects/graph/Order.h"
 #include "strategies/cost/LoopCost.h"
 
+#include <map>
 #include <optional>
 
 using namespace mlir;
@@ -17,9 +18,9 @@ namespace {
 /// The chosen program as one rank will run it: graph::DataFlow of operators and collectives, and the price of each.
 class Pricing {
 public:
-  Pricing(const ChosenProgram &chosen, const CostModel &model)
-      : chosen_(chosen), program_(chosen.program), func_(chosen.program.func), model_(model), resharded_(model.mesh()) {
-  }
+  Pricing(const ChosenProgram &chosen, const CostModel &model, const JoinOptions &join)
+      : chosen_(chosen), program_(chosen.program), func_(chosen.program.func), model_(model), join_(join),
+        resharded_(model.mesh()) {}
 
   llvm::Expected<ProgramCost> run() {
     addArguments();
@@ -35,6 +36,7 @@ public:
       return e;
     layOut();
     priceKernels();
+    joinCollectives();
     addMemory();
     return std::move(cost_);
   }
@@ -89,19 +91,28 @@ private:
     return llvm::Error::success();
   }
 
-  void add(const dist::Collective &c, int64_t elementBytes, PricedCollective::Place place, int index,
-           std::vector<PricedCollective> &list) {
+  /// Where a price stands: in a list, at a place.
+  struct Priced {
+    std::vector<PricedCollective> *list;
+    size_t index;
+  };
+  Priced add(const dist::Collective &c, int64_t elementBytes, PricedCollective::Place place, int index,
+             std::vector<PricedCollective> &list) {
     list.push_back({place, index, elementBytes, model_.collective(c, elementBytes), c});
     cost_.communication += list.back().cost;
+    return {&list, list.size() - 1};
   }
 
   /// A collective as a step of one rank.
   struct Move {
     int from, to; // from -1: an exchange inside the operator
+    Priced price;
+    Type element;
   };
-  int addMove(int from, const dist::Collective &c, int64_t elementBytes, std::vector<Move> &moves) {
+  int addMove(int from, const dist::Collective &c, int64_t elementBytes, Priced price, Type type,
+              std::vector<Move> &moves) {
     int to = flow_.addValue(c.localOut, numElements(c.localOut) * elementBytes);
-    moves.push_back({from, to});
+    moves.push_back({from, to, price, cast<RankedTensorType>(type).getElementType()});
     return to;
   }
 
@@ -118,8 +129,8 @@ private:
     int id = have.id;
     int64_t bytes = elementBytes(v.getType());
     for (const dist::Collective &c : model_.planReshard(shapeOf(v), bytes, have.sharding, needs)) {
-      add(c, bytes, place, index, list);
-      id = addMove(id, c, bytes, moves);
+      const Priced price = add(c, bytes, place, index, list);
+      id = addMove(id, c, bytes, price, v.getType(), moves);
     }
     int producer = program_.producer(v);
     if (dist::ReshardedValues::paidWhereMade(have.sharding) && producer >= 0) {
@@ -138,15 +149,18 @@ private:
       PricedCollective::Place place = own.operand >= 0     ? PricedCollective::Operand
                                       : own.statistic >= 0 ? PricedCollective::Statistic
                                                            : PricedCollective::Result;
-      add(own.collective, own.elementBytes, place, std::max({own.operand, own.statistic, own.result}),
-          cost_.operators[i].collectives);
-      if (own.operand >= 0) {
-        reads_[i][own.operand] = addMove(reads_[i][own.operand], own.collective, own.elementBytes, before_[i]);
-      } else if (own.statistic >= 0) {
-        reads_[i].push_back(addMove(-1, own.collective, own.elementBytes, before_[i]));
-      } else {
-        made[own.result] = addMove(made[own.result], own.collective, own.elementBytes, behind_[i]);
-      }
+      const Priced price = add(own.collective, own.elementBytes, place,
+                               std::max({own.operand, own.statistic, own.result}), cost_.operators[i].collectives);
+      Operation *op = program_.operators[i].op;
+      auto move = [&](int from, Type type, std::vector<Move> &moves) {
+        return addMove(from, own.collective, own.elementBytes, price, type, moves);
+      };
+      if (own.operand >= 0)
+        reads_[i][own.operand] = move(reads_[i][own.operand], op->getOperand(own.operand).getType(), before_[i]);
+      else if (own.statistic >= 0)
+        reads_[i].push_back(move(-1, op->getResult(0).getType(), before_[i]));
+      else
+        made[own.result] = move(made[own.result], op->getResult(own.result).getType(), behind_[i]);
     }
     for (Value v : program_.operators[i].op->getResults())
       own_[v] = int(behind_[i].size());
@@ -171,11 +185,12 @@ private:
   /// Lays out the steps in the order in which they are emitted.
   void layOut() {
     auto add = [&](const std::vector<Move> &moves) {
-      for (const Move &move : moves)
-        if (move.from < 0)
-          flow_.addStep(graph::LoopPart::None, {}, {move.to});
-        else
-          flow_.addStep(graph::LoopPart::None, {move.from}, {move.to});
+      for (const Move &move : moves) {
+        llvm::SmallVector<int, 1> from;
+        if (move.from >= 0)
+          from.push_back(move.from);
+        moves_[flow_.addStep(graph::LoopPart::None, from, {move.to})] = move;
+      }
     };
     for (size_t i = 0; i < program_.operators.size(); ++i) {
       add(before_[i]);
@@ -190,14 +205,34 @@ private:
     std::vector<StepKernel> kernels(flow_.steps.size());
     for (size_t i = 0; i < program_.operators.size(); ++i)
       kernels[stepOf_[i]] = {program_.operators[i].cls, &chosen_.strategies[i]};
-    const std::vector<Cost> costs = loopCosts(model_, flow_, *looped_, kernels);
+    costs_ = loopCosts(model_, flow_, *looped_, kernels);
     for (size_t i = 0; i < program_.operators.size(); ++i)
-      cost_.compute += cost_.operators[i].compute = costs[stepOf_[i]];
+      cost_.compute += cost_.operators[i].compute = costs_[stepOf_[i]];
+  }
+
+  void joinCollectives() {
+    std::vector<graph::Sender> senders;
+    for (const auto &[step, move] : moves_)
+      senders.push_back({looped_->stepOf[step], (*move.price.list)[move.price.index].collective, move.element});
+    messages_ = chooseMessages(model_, *looped_, costs_, senders, join_, cost_.persistentBytes);
+    for (const std::vector<int> &message : messages_) {
+      std::vector<const graph::Sender *> members;
+      for (int step : message)
+        members.push_back(&*llvm::find_if(senders, [&](const graph::Sender &s) { return s.step == step; }));
+      for (auto [step, share] : llvm::zip_equal(message, shareMessage(model_, members))) {
+        const Priced &price = moves_.at(looped_->members[step].front()).price;
+        PricedCollective &member = (*price.list)[price.index];
+        cost_.communication += share - member.cost;
+        member.cost = share;
+      }
+      cost_.joined += int64_t(message.size()) - 1;
+    }
   }
 
   void addMemory() {
-    const std::vector<int> order = graph::executionOrder(looped_->flow);
-    graph::DataFlow running = looped_->flow;
+    graph::MessageFlow sent(looped_->flow, messages_);
+    const std::vector<int> order = graph::executionOrder(sent.flow);
+    graph::DataFlow &running = sent.flow;
     for (size_t i = 0; i < program_.operators.size(); ++i)
       if (program_.operators[i].op->hasTrait<OpTrait::ConstantLike>())
         for (int v : makes_[i])
@@ -213,6 +248,7 @@ private:
   const Program &program_;
   func::FuncOp func_;
   const CostModel &model_;
+  const JoinOptions &join_;
   dist::ReshardedValues resharded_;
   llvm::DenseSet<unsigned> updates_;                  // results that update arguments
   llvm::DenseMap<Value, Handed> handed_;              // looked up only
@@ -223,7 +259,10 @@ private:
   std::vector<llvm::SmallVector<int>> reads_, makes_; // by operator: values
   std::vector<int> stepOf_;                           // by operator
   graph::DataFlow flow_;
+  std::map<int, Move> moves_; // by step of flow_
   std::optional<graph::LoopedFlow> looped_;
+  std::vector<Cost> costs_;                // by step of flow_
+  std::vector<std::vector<int>> messages_; // by step of looped_->flow
   ProgramCost cost_;
 };
 
@@ -233,8 +272,8 @@ int64_t bufferBytes(const OwnCollective &own) {
   return own.elementBytes * numElements(own.result < 0 ? own.collective.localOut : own.collective.localIn);
 }
 
-llvm::Expected<ProgramCost> priceProgram(const ChosenProgram &chosen, const CostModel &model) {
-  return Pricing(chosen, model).run();
+llvm::Expected<ProgramCost> priceProgram(const ChosenProgram &chosen, const CostModel &model, const JoinOptions &join) {
+  return Pricing(chosen, model, join).run();
 }
 
 } // namespace tessera::strategies

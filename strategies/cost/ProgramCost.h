@@ -3,7 +3,7 @@
 // The chosen program is laid out as one rank will run it: operators on local shapes, reshards that an operator pays as
 // the first reader of a value under a sharding (dist::ReshardedValues), and what it brings along
 // (dist::ownCollectives). Of that follow loops (graph::formLoops), the kernels' times (LoopCost.h), the order of
-// execution and the most that lives at once (graph/Order.h).
+// execution, what is sent as one message (Joining.h) and the most that lives at once (graph/Order.h).
 //
 //   ProgramCost cost = cantFail(priceProgram({program, strategies, args, results}, model));
 //   cost.operators[3].collectives      // what operator 3 pays
@@ -13,7 +13,7 @@
 #ifndef TESSERA_STRATEGIES_COST_PROGRAMCOST_H
 #define TESSERA_STRATEGIES_COST_PROGRAMCOST_H
 
-#include "strategies/cost/CostModel.h"
+#include "strategies/cost/Joining.h"
 
 namespace tessera::strategies {
 
@@ -33,7 +33,7 @@ struct PricedCollective {
   } place;
   int index; // of the operand, statistic or result
   int64_t elementBytes;
-  Cost cost;
+  Cost cost; // of a joined message: its part
   dist::Collective collective;
 };
 
@@ -46,6 +46,7 @@ struct ProgramCost {
   std::vector<OperatorPrice> operators;
   std::vector<PricedCollective> outputs; // collectives for the function's results
   Cost compute = 0, communication = 0;
+  int64_t joined = 0;          // collectives that are sent with another one
   int64_t persistentBytes = 0; // parameters and states on one rank
   int64_t peakBytes = 0;       // these and the largest live set; an estimate, since the arena is packed later
 };
@@ -54,7 +55,8 @@ struct ProgramCost {
 int64_t bufferBytes(const OwnCollective &own);
 
 /// Prices a program. An error if a reader expects a partial value that its producer does not leave.
-llvm::Expected<ProgramCost> priceProgram(const ChosenProgram &chosen, const CostModel &model);
+llvm::Expected<ProgramCost> priceProgram(const ChosenProgram &chosen, const CostModel &model,
+                                         const JoinOptions &join = {});
 
 } // namespace tessera::strategies
 

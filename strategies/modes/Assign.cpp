@@ -16,6 +16,16 @@ const std::vector<std::string> &modeNames() {
   return names;
 }
 
+int64_t memoryOf(const AssignOptions &options) {
+  return options.memoryLimit ? options.memoryLimit : options.topology.memoryPerRank(options.mesh.numRanks());
+}
+
+JoinOptions joinOf(const AssignOptions &options) {
+  JoinOptions join = options.join;
+  join.memory = memoryOf(options);
+  return join;
+}
+
 namespace {
 
 /// The training step comes first, since it decides how parameters lie.
@@ -52,8 +62,7 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
   report.mode = options.user.saved.empty() ? options.mode : "saved";
   report.mesh = options.mesh.str();
   report.topology = options.topology.name;
-  report.memoryLimit =
-      options.memoryLimit ? options.memoryLimit : options.topology.memoryPerRank(options.mesh.numRanks());
+  report.memoryLimit = memoryOf(options);
 
   if (!options.user.saved.empty()) {
     if (llvm::Error e = applySaved(module, options.mesh, options.user))
@@ -79,7 +88,7 @@ llvm::Error assignStrategies(ModuleOp module, const AssignOptions &options, Assi
         return e;
       function.publish(shared);
     }
-    llvm::Expected<FunctionReport> priced = priceFunction(func, model);
+    llvm::Expected<FunctionReport> priced = priceFunction(func, model, joinOf(options));
     if (!priced)
       return priced.takeError();
     priced->search = std::move(search);

@@ -49,7 +49,14 @@ struct AssignOptions {
   bool firstOnly = false;
   /// The report also says what else operators could have chosen (Explain.h).
   bool explain = false;
+  /// Which collectives are sent as one message. Its `memory` is ignored.
+  JoinOptions join;
 };
+
+/// Bytes per rank: `memoryLimit`, or what the topology says.
+int64_t memoryOf(const AssignOptions &options);
+/// `join` with the memory of a rank.
+JoinOptions joinOf(const AssignOptions &options);
 
 const std::vector<std::string> &modeNames();
 

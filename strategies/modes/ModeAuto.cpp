@@ -39,14 +39,15 @@ std::string leastMemory(const StrategyGraph &graph) {
 }
 
 /// As it will be partitioned. The search prices some things otherwise (test/unit/strategies/known_differences.txt).
-llvm::Expected<ProgramCost> asPlanned(const FunctionAssignment &function, const CostModel &model) {
-  return priceProgram({function.program, function.assignment.strategies, function.args, function.results}, model);
+llvm::Expected<ProgramCost> asPlanned(const FunctionAssignment &function, const CostModel &model,
+                                      const JoinOptions &join) {
+  return priceProgram({function.program, function.assignment.strategies, function.args, function.results}, model, join);
 }
 
 /// Takes over plain data parallelism where the plan of it is cheaper than that of what the search chose.
 llvm::Error takeDataIfCheaper(FunctionAssignment &function, const FunctionAssignment &data, const CostModel &model,
-                              int64_t limit, SearchReport &report) {
-  llvm::Expected<ProgramCost> chosen = asPlanned(function, model), other = asPlanned(data, model);
+                              const JoinOptions &join, int64_t limit, SearchReport &report) {
+  llvm::Expected<ProgramCost> chosen = asPlanned(function, model, join), other = asPlanned(data, model, join);
   if (!chosen) {
     llvm::consumeError(other.takeError());
     return chosen.takeError();
@@ -124,7 +125,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
     report.alternatives = explainChoice(function, model, built, solution.choice);
   // What a user fixed stays, and a searcher that was asked for has the last word.
   if (options.user.empty() && options.searcher.empty())
-    return takeDataIfCheaper(function, data, model, limit, report);
+    return takeDataIfCheaper(function, data, model, joinOf(options), limit, report);
   return llvm::Error::success();
 }
 

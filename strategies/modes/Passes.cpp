@@ -30,6 +30,8 @@ llvm::Expected<AssignOptions> parseAssign(const AssignStrategiesPassOptions &fro
   if (!from.memory.empty())
     if (llvm::Error e = parseBytes(from.memory).moveInto(to.memoryLimit))
       return e;
+  if (llvm::Error e = parseJoin(from.fusion).moveInto(to.join))
+    return e;
   to.searchWork = from.searchBudget;
   to.searchSeconds = std::max(to.searchSeconds, kSecondsPerWork * from.searchBudget);
   to.searchGap = from.searchGap;
@@ -55,6 +57,7 @@ struct AssignStrategies : graph::FalliblePass<impl::AssignStrategiesPassBase<Ass
                                 .topology = topology,
                                 .profile = profile,
                                 .memory = memory,
+                                .fusion = fusion,
                                 .searchBudget = searchBudget,
                                 .searchGap = searchGap,
                                 .searchThreads = searchThreads,

@@ -1,11 +1,12 @@
 // The report of a program that is one rank's: nothing was chosen, what it says is priced.
 #include "strategies/report/Report.h"
 
-#include "dialects/dist/DistDialect.h"
 #include "dialects/dist/DistOps.h"
 #include "dialects/graph/GraphOrigin.h"
 #include "dialects/graph/Order.h"
-#include "strategies/cost/LoopCost.h"
+#include "strategies/cost/LocalCost.h"
+
+#include <map>
 
 using namespace mlir;
 
@@ -15,41 +16,43 @@ namespace {
 
 class LocalPricing {
 public:
-  LocalPricing(func::FuncOp func, const CostModel &model, llvm::function_ref<std::string(Value)> differs)
-      : func_(func), model_(model), differs_(differs) {
+  LocalPricing(func::FuncOp func, const CostModel &model, const LocalCost &cost, const JoinOptions &join,
+               llvm::function_ref<std::string(Value)> differs)
+      : model_(model), cost_(cost), differs_(differs), messages_(cost.messages(model, join)) {
     report_.name = func.getName().str();
   }
 
-  llvm::Expected<FunctionReport> run() {
-    Block &block = func_.getBody().front();
-    for (Operation &op : block.without_terminator())
-      if (isa<dist::ShardingRuleOpInterface>(op)) {
-        auto cls = OperatorClass::of(&op);
-        if (!cls)
-          return cls.takeError();
-        Strategy whole;
-        whole.factors.resize((*cls)->rule.factors.size());
-        classes_[&op] = {std::move(*cls), std::move(whole)};
-      }
-    const graph::FunctionFlow program(func_);
-    const graph::LoopedFlow looped(program.flow, graph::formLoops(program.flow));
-    std::vector<StepKernel> kernels;
-    for (Operation *op : program.operators) {
-      auto it = classes_.find(op);
-      kernels.push_back(it == classes_.end() ? StepKernel() : StepKernel{it->second.cls.get(), &it->second.whole});
-    }
-    const std::vector<Cost> costs = loopCosts(model_, program.flow, looped, kernels);
-    for (auto [op, cost] : llvm::zip(program.operators, costs))
+  FunctionReport run() {
+    shareMessages();
+    for (auto [i, op] : llvm::enumerate(cost_.program.operators))
       if (auto collective = dyn_cast<dist::CollectiveOp>(op))
         add(collective);
       else
-        add(op, cost);
-    addMemory(looped.flow);
+        add(op, cost_.classes[i].get(), cost_.kernels[i]);
+    report_.numMessages -= joined_;
+    report_.persistentBytes = cost_.persistentBytes;
+    const graph::MessageFlow sent(cost_.looped.flow, messages_);
+    report_.peakBytes = report_.persistentBytes + graph::peak(sent.flow, graph::executionOrder(sent.flow)).bytes;
     return std::move(report_);
   }
 
 private:
   static int64_t bytesOf(Value v) { return numElements(shapeOf(v)) * elementBytes(v.getType()); }
+
+  /// What each member of a message pays.
+  void shareMessages() {
+    std::map<int, const graph::Sender *> senders;
+    for (const graph::Sender &sender : cost_.senders)
+      senders[sender.step] = &sender;
+    for (const std::vector<int> &message : messages_) {
+      std::vector<const graph::Sender *> members;
+      for (int step : message)
+        members.push_back(senders.at(step));
+      for (auto [step, share] : llvm::zip_equal(message, shareMessage(model_, members)))
+        shares_[cost_.program.operators[cost_.looped.members[step].front()]] = share;
+      joined_ += int64_t(message.size()) - 1;
+    }
+  }
 
   OperatorReport describeOperator(Operation *op) const {
     OperatorReport r;
@@ -74,53 +77,47 @@ private:
   void add(dist::CollectiveOp op) {
     OperatorReport r = describeOperator(op);
     r.kind = op.getKind().str();
-    r.collectives.push_back(
-        describe(model_, op.getCollective(model_.mesh()), elementBytes(op.getX().getType()), "result 0"));
-    const CollectiveReport &c = r.collectives.back();
+    CollectiveReport c =
+        describe(model_, op.getCollective(model_.mesh()), elementBytes(op.getX().getType()), "result 0");
+    if (auto share = shares_.find(op); share != shares_.end())
+      c.cost = share->second;
     report_.communication += c.cost;
     report_.bytesSent += c.bytesSent;
     report_.numCollectives += dist::communicates(op.getCollectiveKind());
+    report_.numMessages += dist::communicates(op.getCollectiveKind());
+    r.collectives.push_back(std::move(c));
     report_.operators.push_back(std::move(r));
   }
 
-  void add(Operation *op, Cost compute) {
+  void add(Operation *op, const OperatorClass *cls, Cost compute) {
     OperatorReport r = describeOperator(op);
-    if (auto it = classes_.find(op); it != classes_.end()) {
-      const OperatorClass &cls = *it->second.cls;
-      r.rule = cls.rule.str();
-      r.flops = cast<dist::ShardingRuleOpInterface>(op).getFlops(cls.operandShapes, cls.resultShapes);
+    if (cls) {
+      r.rule = cls->rule.str();
+      r.flops = cast<dist::ShardingRuleOpInterface>(op).getFlops(cls->operandShapes, cls->resultShapes);
       r.compute = compute;
     }
     report_.compute += r.compute;
     report_.operators.push_back(std::move(r));
   }
 
-  /// What persists, and the largest live set in the order of execution.
-  void addMemory(const graph::DataFlow &looped) {
-    for (unsigned i = 0; i < func_.getNumArguments(); ++i) {
-      llvm::StringRef role = graph::argRole(func_, i);
-      if (role == graph::kParameter || role == graph::kState)
-        report_.persistentBytes += bytesOf(func_.getArgument(i));
-    }
-    report_.peakBytes = report_.persistentBytes + graph::peak(looped, graph::executionOrder(looped)).bytes;
-  }
-
-  struct Whole {
-    std::unique_ptr<OperatorClass> cls;
-    Strategy whole; // nothing is cut
-  };
-  func::FuncOp func_;
   const CostModel &model_;
+  const LocalCost &cost_;
   llvm::function_ref<std::string(Value)> differs_;
-  llvm::DenseMap<Operation *, Whole> classes_; // looked up only
+  const std::vector<std::vector<int>> messages_;
+  llvm::DenseMap<Operation *, Cost> shares_; // looked up only
+  int64_t joined_ = 0;                       // collectives that are sent with another one
   FunctionReport report_;
 };
 
 } // namespace
 
 llvm::Expected<FunctionReport> priceLocalFunction(func::FuncOp func, const CostModel &model,
-                                                  llvm::function_ref<std::string(Value)> differs) {
-  return LocalPricing(func, model, differs).run();
+                                                  llvm::function_ref<std::string(Value)> differs,
+                                                  const JoinOptions &join) {
+  llvm::Expected<LocalCost> cost = LocalCost::of(func, model);
+  if (!cost)
+    return cost.takeError();
+  return LocalPricing(func, model, *cost, join, differs).run();
 }
 
 } // namespace tessera::strategies

@@ -101,7 +101,9 @@ CollectiveReport describe(const CostModel &model, const PricedCollective &c, fun
     where = "result '" + graph::resultName(func, unsigned(c.index)).str() + "'";
     break;
   }
-  return describe(model, c.collective, c.elementBytes, std::move(where));
+  CollectiveReport report = describe(model, c.collective, c.elementBytes, std::move(where));
+  report.cost = c.cost;
+  return report;
 }
 
 OperatorReport describe(const CostModel &model, const OperatorInfo &info, const Strategy &strategy,
@@ -144,14 +146,15 @@ void count(FunctionReport &report, const std::vector<CollectiveReport> &list) {
 
 } // namespace
 
-llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel &model) {
+llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel &model, const JoinOptions &join) {
   llvm::Expected<Program> program = Program::analyse(func);
   if (!program)
     return program.takeError();
   llvm::Expected<Annotations> chosen = Annotations::read(*program, model.mesh());
   if (!chosen)
     return chosen.takeError();
-  llvm::Expected<ProgramCost> cost = priceProgram({*program, chosen->strategies, chosen->args, chosen->results}, model);
+  llvm::Expected<ProgramCost> cost =
+      priceProgram({*program, chosen->strategies, chosen->args, chosen->results}, model, join);
   if (!cost)
     return cost.takeError();
   FunctionReport report;
@@ -167,6 +170,7 @@ llvm::Expected<FunctionReport> priceFunction(func::FuncOp func, const CostModel 
   for (const PricedCollective &c : cost->outputs)
     report.boundary.push_back(describe(model, c, func));
   count(report, report.boundary);
+  report.numMessages = report.numCollectives - cost->joined;
   return report;
 }
 
@@ -234,6 +238,7 @@ Json toJson(const AssignReport &report) {
                      {"communication_ns", f.communication},
                      {"bytes_sent", f.bytesSent},
                      {"num_collectives", f.numCollectives},
+                     {"num_messages", f.numMessages},
                      {"persistent_bytes", f.persistentBytes},
                      {"peak_bytes_estimate", f.peakBytes}};
     if (!f.search.searcher.empty())

@@ -7,7 +7,7 @@
 #ifndef TESSERA_STRATEGIES_REPORT_REPORT_H
 #define TESSERA_STRATEGIES_REPORT_REPORT_H
 
-#include "strategies/cost/CostModel.h"
+#include "strategies/cost/Joining.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -41,7 +41,7 @@ struct CollectiveReport {
   Shape localIn, localOut;
   int64_t elementBytes = 4;
   double bytesSent = 0; // per rank
-  Cost cost = 0;
+  Cost cost = 0;        // of a joined message: its part
 };
 
 struct OperatorReport {
@@ -64,6 +64,7 @@ struct FunctionReport {
   Cost compute = 0, communication = 0;
   double bytesSent = 0; // per rank and step
   int64_t numCollectives = 0;
+  int64_t numMessages = 0;     // as which they are sent
   int64_t persistentBytes = 0; // parameters and states on one rank
   int64_t peakBytes = 0;       // estimate: persistent plus the largest live set
   SearchReport search;
@@ -79,12 +80,14 @@ struct AssignReport {
 };
 
 /// Prices one annotated function.
-llvm::Expected<FunctionReport> priceFunction(mlir::func::FuncOp func, const CostModel &model);
+llvm::Expected<FunctionReport> priceFunction(mlir::func::FuncOp func, const CostModel &model,
+                                             const JoinOptions &join = {});
 
 /// Prices one function of a program that is one rank's (phase 5, before fusion): every operator on the shapes that it
 /// has, every dist.collective. `differs` says in a word along which axes a value differs between ranks.
 llvm::Expected<FunctionReport> priceLocalFunction(mlir::func::FuncOp func, const CostModel &model,
-                                                  llvm::function_ref<std::string(mlir::Value)> differs);
+                                                  llvm::function_ref<std::string(mlir::Value)> differs,
+                                                  const JoinOptions &join = {});
 
 /// One collective for the report.
 CollectiveReport describe(const CostModel &model, const dist::Collective &collective, int64_t elementBytes,

@@ -1,0 +1,41 @@
+//===- LocalCost.h - what a program costs that is one rank's --------------------------------------===//
+//
+// A local function (phase 5, before fusion) as plain data, with the loops that fusion will form, the time of every
+// kernel and what is sent as one message.
+//
+//   LocalCost cost = cantFail(LocalCost::of(func, model));
+//   cost.kernels[i]                    // of cost.program.operators[i]; 0 for collectives
+//   cost.messages({.most = kAnySize})  // by step of cost.looped.flow
+//
+//===----------------------------------------------------------------------------------------------===//
+#ifndef TESSERA_STRATEGIES_COST_LOCALCOST_H
+#define TESSERA_STRATEGIES_COST_LOCALCOST_H
+
+#include "strategies/cost/Joining.h"
+
+namespace tessera::strategies {
+
+class LocalCost {
+public:
+  static llvm::Expected<LocalCost> of(mlir::func::FuncOp func, const CostModel &model);
+
+  graph::FunctionFlow program;
+  graph::LoopedFlow looped;
+  std::vector<std::unique_ptr<OperatorClass>> classes; // by operator; null for collectives
+  std::vector<Cost> kernels;                           // by operator
+  std::vector<graph::Sender> senders;                  // collectives, by step of looped.flow
+  int64_t persistentBytes = 0;                         // parameters and states
+
+  std::vector<std::vector<int>> messages(const CostModel &model, const JoinOptions &options) const;
+
+private:
+  explicit LocalCost(mlir::func::FuncOp func);
+};
+
+/// The collectives of a local function that are sent as one message.
+llvm::Expected<std::vector<std::vector<mlir::Operation *>>>
+joinedCollectives(mlir::func::FuncOp func, const CostModel &model, const JoinOptions &options);
+
+} // namespace tessera::strategies
+
+#endif
