@@ -62,19 +62,20 @@ struct Memory : LoadedPlan {
   size_t arenaBytes() const override { return 0; }
   size_t scratchBytes() const override { return 0; }
   void *address(uint32_t b) override { return data[b].data(); }
+  float *floats(uint32_t b) { return static_cast<float *>(address(b)); }
   Layout layout(uint32_t b) const override { return layouts[b]; }
   plan::DType dtype(uint32_t) const override { return plan::F32; }
   RtStatus upload(uint32_t b, const void *host) override {
     std::vector<int64_t> shape = toVector(p.buffers(int(b)).shape());
     forEach(shape, [&](const std::vector<int64_t> &i) {
-      data[b][placeOf(shape, layouts[b], i)] = static_cast<const float *>(host)[at(shape, i)];
+      floats(b)[placeOf(shape, layouts[b], i)] = static_cast<const float *>(host)[at(shape, i)];
     });
     return {};
   }
   RtStatus download(uint32_t b, void *host) override {
     std::vector<int64_t> shape = toVector(p.buffers(int(b)).shape());
     forEach(shape, [&](const std::vector<int64_t> &i) {
-      static_cast<float *>(host)[at(shape, i)] = data[b][placeOf(shape, layouts[b], i)];
+      static_cast<float *>(host)[at(shape, i)] = floats(b)[placeOf(shape, layouts[b], i)];
     });
     return {};
   }
@@ -265,4 +266,78 @@ TEST_CASE("a scalar is reduced, broadcast and permuted") {
   for (uint32_t source : {2u, 0u, 1u})
     permute.add_sources(source);
   check(permute, {}, 3, kPlain, kPlain);
+}
+
+namespace {
+
+/// Three all-reduces side by side, at multiples of 64 bytes, that are sent as one message if they are joined.
+struct Neighbours : Memory {
+  std::vector<std::byte> arena;
+  Neighbours(const plan::Plan &p, std::vector<Layout> layouts)
+      : Memory(p, std::move(layouts)), arena(p.arena_bytes()) {}
+  void *address(uint32_t b) override { return arena.data() + p.buffers(int(b)).offset(); }
+};
+
+/// The sums of all ranks' tensors, as the bytes of rank 0; `joined` tells whether one message was sent.
+Values neighbours(int n, bool join, bool inPlace, const Layout &outLayout, int &joined) {
+  const std::vector<std::vector<int64_t>> shapes = {{3}, {8, 8, 700}, {5}};
+  std::mutex mutex;
+  Values all;
+  joined = 0;
+  RtStatus status = runRanks(n, [&](World &world) -> RtStatus {
+    PlanBuilder b(uint32_t(world.rank()), uint32_t(n));
+    for (const auto &shape : shapes)
+      b.buffer("in", shape);
+    for (uint32_t i = 0; i < 3; ++i)
+      inPlace ? b.over("out", shapes[i], i) : b.buffer("out", shapes[i]);
+    for (uint32_t i = 0; i < 3; ++i)
+      b.collective("c", plan::ALL_REDUCE, i, 3 + i, plan::SUM);
+    Neighbours memory(b.plan, {kPlain, kPlain, kPlain, kPlain, outLayout, kPlain});
+    std::vector<int> everyone;
+    for (int r = 0; r < n; ++r)
+      everyone.push_back(r);
+    auto group = world.group(everyone);
+    if (!group)
+      return group.status();
+    std::vector<std::unique_ptr<CollectiveCall>> calls;
+    for (const plan::Step &step : b.plan.programs(0).steps())
+      calls.push_back(std::make_unique<CollectiveCall>(b.plan, step.collective(), memory, **group));
+    const bool one = join && calls[0]->join({calls[1].get(), calls[2].get()});
+    auto value = [&](uint32_t buffer, size_t i) { return 1.0f / float(1 + world.rank() + int(i) * 3 + int(buffer)); };
+    for (uint32_t i = 0; i < 3; ++i)
+      for (size_t e = 0; e < size_t(size(shapes[i])); ++e)
+        static_cast<float *>(memory.address(i))[e] = value(i, e);
+    for (const auto &call : calls)
+      TESSERA_RETURN_IF_ERROR(call->run());
+    std::lock_guard lock(mutex);
+    joined += one;
+    if (world.rank() == 0)
+      for (uint32_t i = 0; i < 3; ++i) {
+        Values result(size_t(size(shapes[i])));
+        TESSERA_RETURN_IF_ERROR(memory.download(3 + i, result.data()));
+        all.insert(all.end(), result.begin(), result.end());
+      }
+    return {};
+  });
+  INFO(status.message());
+  CHECK(status.ok());
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("what is sent as one message has the results of single collectives, to the bit") {
+  for (int n : {2, 3, 4})
+    for (bool inPlace : {false, true}) {
+      int joined = 0;
+      const Values alone = neighbours(n, false, inPlace, kPlain, joined);
+      CHECK(joined == 0);
+      CHECK(neighbours(n, true, inPlace, kPlain, joined) == alone);
+      CHECK(joined == n);
+    }
+  // A tensor that goes through plain copies is sent alone, and so are its neighbours.
+  int joined = 0;
+  const Values alone = neighbours(2, false, false, kPlain, joined);
+  CHECK(neighbours(2, true, false, kChannels, joined) == alone);
+  CHECK(joined == 0);
 }
