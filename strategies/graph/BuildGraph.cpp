@@ -1,10 +1,12 @@
 #include "strategies/graph/BuildGraph.h"
 
-#include "dialects/dist/ReshardedValues.h"
+#include "dialects/dist/Reshard.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/MemoryLoad.h"
 #include "strategies/graph/MicroBatchNodes.h"
 #include "strategies/space/LiveRanges.h"
+
+#include "llvm/ADT/MapVector.h"
 
 #include <set>
 
@@ -86,8 +88,9 @@ private:
     std::shared_ptr<const std::vector<int32_t>> ofOption;
     std::vector<T> things; // by state
   };
-  /// Shardings are numbered.
-  using Handed = States<int>;
+  /// A value as a group hands it on: its sharding, and those in which the group has copies of it for itself. Shardings
+  /// are numbered.
+  using Handed = States<std::pair<int, std::vector<int>>>;
   using Wanted = States<std::vector<int>>;
 
   template <typename T> static States<T> statesOf(const std::vector<T> &byOption) {
@@ -112,16 +115,21 @@ private:
     auto [it, fresh] = handed_.try_emplace({&options(c), at, result});
     if (fresh) {
       // Options of one tail hand on alike.
-      std::vector<int> ofTail(options(c).numTails(), -1), ids;
+      std::vector<std::pair<int, std::vector<int>>> ofTail(options(c).numTails(), {-1, {}}), things;
       for (const GroupOption &option : options(c)) {
-        int &id = ofTail[size_t(option.tail->id)];
-        if (id < 0)
+        auto &[id, copies] = ofTail[size_t(option.tail->id)];
+        if (id < 0) {
           id = at < 0 ? sharding(option.arg())
                       : sharding(dist::resultSharding(model_.mesh(), program_.operators[producer].cls->rule,
                                                       option.strategy(size_t(at)), result));
-        ids.push_back(id);
+          for (const GroupTail::Copy &copy : option.tail->copies)
+            if (copy.member == at && copy.result == result)
+              copies.push_back(sharding(copy.sharding));
+          llvm::sort(copies);
+        }
+        things.push_back(ofTail[size_t(option.tail->id)]);
       }
-      it->second = statesOf(ids);
+      it->second = statesOf(things);
     }
     return it->second;
   }
@@ -181,11 +189,16 @@ private:
 
   size_t position(int c, int op) const { return size_t(llvm::lower_bound(group(c).ops, op) - group(c).ops.begin()); }
 
+  /// Shardings that differ by axes of size 1 only are the same.
   int sharding(const Sharding &s) {
-    int id = shardingIds_(s);
-    if (size_t(id) == shardings_.size())
-      shardings_.push_back(s);
-    return id;
+    auto [it, fresh] = shardingIds_.try_emplace(s, int(shardings_.size()));
+    if (!fresh)
+      return it->second;
+    for (size_t id = 0; id < shardings_.size(); ++id)
+      if (dist::sameSharding(model_.mesh(), shardings_[id], s))
+        return it->second = int(id);
+    shardings_.push_back(s);
+    return it->second;
   }
 
   Cost reshard(Value value, int shapeId, int from, int to) {
@@ -206,74 +219,179 @@ private:
     return cost;
   }
 
+  int shapeId(Value value) {
+    std::vector<int64_t> key = {elementBytes(value.getType())};
+    for (int64_t d : shapeOf(value))
+      key.push_back(d);
+    return shapeIds_(key);
+  }
+
+  /// What a copy of the value costs beside what its group has.
+  Cost copyPrice(Value value, int shape, const std::pair<int, std::vector<int>> &handed, int wanted) {
+    return llvm::is_contained(handed.second, wanted) ? 0 : reshard(value, shape, handed.first, wanted);
+  }
+
+  using Table = std::shared_ptr<const StateTable>;
+  const Table &tableOf(Value value, int shape, const Handed &from, const Wanted &to) {
+    Table &table = tables_[{shape, &from, &to}];
+    if (table)
+      return table;
+    auto made = std::make_shared<StateTable>();
+    made->rows = from.things.size();
+    made->columns = to.things.size();
+    made->costs.reserve(made->rows * made->columns);
+    for (const auto &row : from.things)
+      for (const std::vector<int> &column : to.things) {
+        Cost sum = 0;
+        for (int want : column)
+          sum = std::min(kForbidden, sum + copyPrice(value, shape, row, want));
+        made->costs.push_back(sum);
+      }
+    return table = std::move(made);
+  }
+
   /// The value's way from group p to group c.
   void findWay(int p, int c, Value value, const Wanted &to) {
     const Handed &from = handed(p, value);
-    std::vector<int64_t> shapeKey = {elementBytes(value.getType())};
-    for (int64_t d : shapeOf(value))
-      shapeKey.push_back(d);
-    const int shapeId = shapeIds_(shapeKey);
-    std::shared_ptr<const StateTable> &table = tables_[{shapeId, &from, &to}];
-    if (!table) {
-      auto made = std::make_shared<StateTable>();
-      made->rows = from.things.size();
-      made->columns = to.things.size();
-      made->costs.reserve(made->rows * made->columns);
-      for (int row : from.things)
-        for (const std::vector<int> &column : to.things) {
-          if (column.size() == 1) {
-            made->costs.push_back(reshard(value, shapeId, row, column.front()));
-            continue;
-          }
-          Cost sum = 0;
-          dist::ReshardedValues book(model_.mesh());
-          for (int want : column)
-            if (book.want(nullptr, shardings_[size_t(row)], shardings_[size_t(want)]).first)
-              sum = std::min(kForbidden, sum + reshard(value, shapeId, row, want));
-          made->costs.push_back(sum);
-        }
-      table = std::move(made);
-    }
-    if (llvm::all_of(table->costs, [](Cost x) { return x == 0; }))
+    const int shape = shapeId(value);
+    if (llvm::all_of(tableOf(value, shape, from, to)->costs, [](Cost x) { return x == 0; }))
       return;
-    const Way way{built_.node[size_t(p)], built_.node[size_t(c)], &from, &to, table.get()};
+    const Way way{built_.node[size_t(p)], built_.node[size_t(c)], &from, &to, shape, batch_.values.contains(value)};
     auto [it, fresh] = wayAt_.try_emplace(way, ways_.size());
     if (fresh)
-      ways_.push_back({way, table, {}, batch_.values.contains(value)});
-    ways_[it->second].values.insert(value);
+      ways_.push_back(way);
+    std::vector<size_t> &ways = waysOf_[value];
+    if (!llvm::is_contained(ways, it->second))
+      ways.push_back(it->second);
   }
 
-  /// Ways that several micro-batches have alike are one edge. A value that all of them read is resharded once.
+  /// Ways that several micro-batches have alike are one edge. A value that all of them read is resharded once. Edges of
+  /// the same values share their copies.
   void addEdges() {
     for (size_t c = 0; c < built_.groups.list.size(); ++c)
       for (const Reads &reads : readsFromOthers(int(c)))
         findWay(built_.groups.of(program_, reads.value), int(c), reads.value, wanted(int(c), reads));
-    std::map<std::pair<const StateTable *, size_t>, std::shared_ptr<const StateTable>> scaled;
+    llvm::MapVector<std::vector<size_t>, std::vector<Value>, std::map<std::vector<size_t>, unsigned>> bundles;
+    for (auto &[value, ways] : waysOf_)
+      bundles[ways].push_back(value);
     std::map<int32_t, std::vector<Cost>> within; // by node: what its groups hand to each other
-    for (const Ways &all : ways_) {
-      const auto &[from, to, handed, wanted, table] = all.way;
-      const size_t number = all.values.size();
-      std::shared_ptr<const StateTable> &costs = scaled[{table, number}];
-      if (number == 1)
-        costs = all.table;
-      if (!costs) {
-        auto made = std::make_shared<StateTable>(*table);
-        for (Cost &cost : made->costs)
-          cost = times(cost, int64_t(number));
-        costs = std::move(made);
+    for (auto &[ways, values] : bundles)
+      addBundle(ways, values, within);
+    for (auto &[node, costs] : within)
+      built_.wide.nodes[size_t(node)].costs = std::make_shared<const std::vector<Cost>>(std::move(costs));
+  }
+
+  Table scaled(const Table &table, size_t number) {
+    if (number == 1)
+      return table;
+    Table &costs = scaled_[{table, number}];
+    if (!costs) {
+      auto made = std::make_shared<StateTable>(*table);
+      for (Cost &cost : made->costs)
+        cost = times(cost, int64_t(number));
+      costs = std::move(made);
+    }
+    return costs;
+  }
+
+  /// With the copies that the producer's other groups want as copies of its own.
+  const Handed &withOwn(const Handed &handed, const std::vector<const Wanted *> &own) {
+    if (own.empty())
+      return handed;
+    auto [it, fresh] = withOwn_.try_emplace({&handed, own});
+    if (fresh) {
+      std::vector<std::pair<int, std::vector<int>>> things;
+      for (size_t k = 0; k < handed.ofOption->size(); ++k) {
+        auto &[id, copies] = things.emplace_back(handed.things[size_t((*handed.ofOption)[k])]);
+        for (const Wanted *wanted : own) {
+          const std::vector<int> &more = wanted->things[size_t((*wanted->ofOption)[k])];
+          copies.insert(copies.end(), more.begin(), more.end());
+        }
+        llvm::sort(copies);
+        copies.erase(std::unique(copies.begin(), copies.end()), copies.end());
       }
-      if (from != to) {
-        built_.wide.edges.push_back({from, to, handed->ofOption, wanted->ofOption, costs, all.grows});
+      it->second = statesOf(things);
+    }
+    return it->second;
+  }
+
+  /// Values of one node that have the same ways.
+  void addBundle(const std::vector<size_t> &ways, const std::vector<Value> &values,
+                 std::map<int32_t, std::vector<Cost>> &within) {
+    const Value value = values.front();
+    const int32_t node = ways_[ways.front()].from;
+    const int shape = ways_[ways.front()].shape;
+    const Handed *handed = ways_[ways.front()].handed;
+    std::vector<const Wanted *> own, others;
+    for (size_t w : ways) {
+      if (ways_[w].to != node) {
+        others.push_back(ways_[w].wanted);
         continue;
       }
-      std::vector<Cost> &sum = within.try_emplace(from, *built_.wide.nodes[size_t(from)].costs).first->second;
+      const Handed &before = withOwn(*handed, own);
+      const StateTable &costs = *scaled(tableOf(value, shape, before, *ways_[w].wanted), values.size());
+      std::vector<Cost> &sum = within.try_emplace(node, *built_.wide.nodes[size_t(node)].costs).first->second;
       for (size_t k = 0; k < sum.size(); ++k)
         sum[k] = std::min(
             kForbidden,
-            sum[k] + costs->costs[size_t((*handed->ofOption)[k]) * costs->columns + size_t((*wanted->ofOption)[k])]);
+            sum[k] +
+                costs.costs[size_t((*before.ofOption)[k]) * costs.columns + size_t((*ways_[w].wanted->ofOption)[k])]);
+      own.push_back(ways_[w].wanted);
     }
-    for (auto &[node, costs] : within)
-      built_.wide.nodes[size_t(node)].costs = std::make_shared<const std::vector<Cost>>(std::move(costs));
+    handed = &withOwn(*handed, own);
+    WideShare share;
+    for (size_t w : ways) {
+      if (ways_[w].to == node)
+        continue;
+      share.edges.push_back(int32_t(built_.wide.edges.size()));
+      built_.wide.edges.push_back({node, ways_[w].to, handed->ofOption, ways_[w].wanted->ofOption,
+                                   scaled(tableOf(value, shape, *handed, *ways_[w].wanted), values.size()),
+                                   ways_[w].grows});
+    }
+    if (others.size() < 2)
+      return;
+    share.copies = copiesOf(value, shape, *handed, others, values.size());
+    if (share.copies)
+      built_.wide.shares.push_back(std::move(share));
+  }
+
+  /// What the readers of such values can share; null: nothing.
+  std::shared_ptr<const SharedCopies> copiesOf(Value value, int shape, const Handed &handed,
+                                               const std::vector<const Wanted *> &readers, size_t number) {
+    auto [it, fresh] = copies_.try_emplace({shape, number, &handed, readers});
+    if (!fresh)
+      return it->second;
+    auto made = std::make_shared<SharedCopies>();
+    std::map<int, int32_t> place;
+    std::vector<int> copies, wanting; // by copy: its sharding, and how many readers may want it
+    for (const Wanted *reader : readers) {
+      auto &wants = made->wants.emplace_back();
+      std::set<int> all;
+      for (const std::vector<int> &column : reader->things) {
+        std::vector<int32_t> &list = wants.emplace_back();
+        for (int want : column) {
+          auto [at, isNew] = place.try_emplace(want, int32_t(copies.size()));
+          if (isNew) {
+            copies.push_back(want);
+            wanting.push_back(0);
+          }
+          wanting[size_t(at->second)] += all.insert(want).second;
+          list.push_back(at->second);
+        }
+        llvm::sort(list);
+      }
+    }
+    made->prices.rows = handed.things.size();
+    made->prices.columns = copies.size();
+    bool shared = false;
+    for (const auto &row : handed.things)
+      for (size_t copy = 0; copy < copies.size(); ++copy) {
+        made->prices.costs.push_back(times(copyPrice(value, shape, row, copies[copy]), int64_t(number)));
+        shared |= wanting[copy] > 1 && made->prices.costs.back() > 0 && made->prices.costs.back() < kForbidden;
+      }
+    if (shared)
+      it->second = std::move(made);
+    return it->second;
   }
 
   std::vector<Reads> readsFromOthers(int c) const {
@@ -319,8 +437,8 @@ private:
   std::vector<int64_t> bytesOf(int c, Value v) {
     const Handed &states = handed(c, v);
     std::vector<int64_t> byState, bytes;
-    for (int id : states.things)
-      byState.push_back(model_.localBytes(shapeOf(v), elementBytes(v.getType()), shardings_[id]));
+    for (const auto &[id, copies] : states.things)
+      byState.push_back(model_.localBytes(shapeOf(v), elementBytes(v.getType()), shardings_[size_t(id)]));
     for (int32_t state : *states.ofOption)
       bytes.push_back(byState[size_t(state)]);
     return bytes;
@@ -400,7 +518,7 @@ private:
   int64_t memoryLimit_;
   BuiltGraph built_;
   std::vector<int> firstGroup_; // by node
-  Interner<Sharding> shardingIds_;
+  std::map<Sharding, int> shardingIds_;
   std::vector<Sharding> shardings_;
   Interner<std::vector<int64_t>> shapeIds_;
   static constexpr Cost kUnknown = -1;
@@ -408,16 +526,26 @@ private:
   // Equal groups have one GroupOptions; maps keep the places of what they hold.
   std::map<std::tuple<const GroupOptions *, int, int>, Handed> handed_;
   std::map<std::pair<const GroupOptions *, std::vector<std::pair<int, int>>>, Wanted> wanted_;
-  std::map<std::tuple<int, const Handed *, const Wanted *>, std::shared_ptr<const StateTable>> tables_;
-  using Way = std::tuple<int32_t, int32_t, const Handed *, const Wanted *, const StateTable *>; // from, to: nodes
-  struct Ways {
-    Way way;
-    std::shared_ptr<const StateTable> table;
-    llvm::DenseSet<Value> values;
+  std::map<std::tuple<int, const Handed *, const Wanted *>, Table> tables_;
+  std::map<std::pair<Table, size_t>, Table> scaled_;
+  std::map<std::pair<const Handed *, std::vector<const Wanted *>>, Handed> withOwn_;
+  std::map<std::tuple<int, size_t, const Handed *, std::vector<const Wanted *>>, std::shared_ptr<const SharedCopies>>
+      copies_;
+  /// How values of one shape go from node to node.
+  struct Way {
+    int32_t from, to;
+    const Handed *handed;
+    const Wanted *wanted;
+    int shape;
     bool grows;
+    bool operator<(const Way &other) const {
+      return std::tie(from, to, handed, wanted, shape, grows) <
+             std::tie(other.from, other.to, other.handed, other.wanted, other.shape, other.grows);
+    }
   };
-  std::vector<Ways> ways_;
+  std::vector<Way> ways_;
   std::map<Way, size_t> wayAt_; // looked up only
+  llvm::MapVector<Value, std::vector<size_t>> waysOf_;
 };
 
 } // namespace
@@ -425,120 +553,6 @@ private:
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
                       const SharedShardings &shared, int64_t memoryLimit) {
   return Builder(function, model, fixed, shared, memoryLimit).run();
-}
-
-void narrow(BuiltGraph &built, const Kept &kept) {
-  built.graph = denseGraph(built.wide, kept);
-  // What grows of an edge, as matrices over the kept options.
-  std::map<std::pair<int32_t, int32_t>, std::vector<BuiltGraph::Growing>> growing;
-  for (const WideEdge &edge : built.wide.edges) {
-    if (!edge.grows)
-      continue;
-    auto costs = std::make_shared<std::vector<Cost>>();
-    for (int32_t i : kept[size_t(edge.from)])
-      for (int32_t j : kept[size_t(edge.to)])
-        costs->push_back(edge.table->costs[size_t((*edge.fromState)[size_t(i)]) * edge.table->columns +
-                                           size_t((*edge.toState)[size_t(j)])]);
-    growing[{std::min(edge.from, edge.to), std::max(edge.from, edge.to)}].push_back(
-        {std::move(costs), edge.from > edge.to});
-  }
-  built.growing.clear();
-  for (const StrategyEdge &edge : built.graph.edges)
-    built.growing.push_back(growing[{edge.from, edge.to}]);
-  for (size_t c = 0; c < built.options.size(); ++c) {
-    const std::vector<int32_t> &own = kept[size_t(built.node[c])];
-    if (own.size() == built.options[c]->size())
-      continue;
-    auto options = std::make_shared<GroupOptions>();
-    options->heads = built.options[c]->heads;
-    options->tails = built.options[c]->tails;
-    for (int32_t k : own)
-      options->push_back((*built.options[c])[size_t(k)]);
-    built.options[c] = std::move(options);
-  }
-}
-
-/// Sources make what their users want, if these agree. Users come later, so from the back.
-static void assignSources(FunctionAssignment &function, const Mesh &mesh, const BuiltGraph &built) {
-  const Program &program = function.program;
-  for (size_t i = program.operators.size(); i-- > 0;) {
-    if (built.groups.ofOp[i] >= 0)
-      continue;
-    const OperatorInfo &info = program.operators[i];
-    Strategy strategy;
-    strategy.factors.resize(info.cls->rule.factors.size());
-    if (info.op->getNumResults() == 1) {
-      Value result = info.op->getResult(0);
-      std::optional<Sharding> wanted;
-      bool agree = true;
-      for (OpOperand &use : result.getUses()) {
-        auto it = program.index.find(use.getOwner());
-        Sharding needs =
-            it == program.index.end()
-                ? Sharding::replicated(int64_t(shapeOf(result).size()))
-                : dist::operandSharding(mesh, program.operators[it->second].cls->rule,
-                                        function.assignment.strategies[it->second], int(use.getOperandNumber()))
-                      .withoutPartial();
-        agree &= !wanted || *wanted == needs;
-        wanted = std::move(needs);
-      }
-      if (wanted && agree) {
-        llvm::SmallVector<const Sharding *> none(info.op->getNumOperands(), nullptr);
-        strategy = strategyFrom(*info.cls, mesh, none, {&*wanted});
-      }
-    }
-    for (unsigned r = 0; r < info.op->getNumResults(); ++r)
-      function.assignment.values[info.op->getResult(r)] = dist::resultSharding(mesh, info.cls->rule, strategy, int(r));
-    function.assignment.strategies[i] = std::move(strategy);
-  }
-}
-
-void applyChoice(FunctionAssignment &function, const Mesh &mesh, const BuiltGraph &built, const Choice &choice) {
-  const Program &program = function.program;
-  for (size_t c = 0; c < built.groups.list.size(); ++c) {
-    const FollowGroup &group = built.groups.list[c];
-    const GroupOption &option = (*built.options[c])[size_t(choice[built.node[c]])];
-    if (group.arg >= 0)
-      function.setArg(unsigned(group.arg), option.arg());
-    for (size_t m = 0; m < group.ops.size(); ++m) {
-      int i = group.ops[m];
-      const OperatorInfo &info = program.operators[i];
-      function.assignment.strategies[i] = option.strategy(m);
-      for (unsigned r = 0; r < info.op->getNumResults(); ++r)
-        function.assignment.values[info.op->getResult(r)] =
-            dist::resultSharding(mesh, info.cls->rule, option.strategy(m), int(r));
-    }
-  }
-  assignSources(function, mesh, built);
-}
-
-void nameDataParallel(BuiltGraph &built, const FunctionAssignment &data) {
-  std::vector<int32_t> &named = built.wide.dataParallel;
-  named.assign(built.wide.nodes.size(), 0);
-  std::vector<bool> seen(named.size(), false);
-  for (size_t c = 0; c < built.groups.list.size(); ++c) {
-    const FollowGroup &group = built.groups.list[c];
-    const size_t n = size_t(built.node[c]);
-    if (seen[n]) // by the first micro-batch
-      continue;
-    seen[n] = true;
-    size_t most = 0;
-    for (size_t k = 0; k < built.options[c]->size(); ++k) {
-      const GroupOption &option = (*built.options[c])[k];
-      if (group.arg < 0 && option.strategy(0).factors != data.assignment.strategies[group.ops.front()].factors)
-        continue;
-      size_t alike = group.arg >= 0 && option.arg() == data.args[group.arg];
-      for (size_t m = 0; m < group.ops.size(); ++m) {
-        // Cut alike is what matters; a sum that is not reduced here is reduced on the way to its reader.
-        const Strategy &mine = option.strategy(m), &wanted = data.assignment.strategies[group.ops[m]];
-        alike += mine == wanted ? 3 : mine.factors == wanted.factors ? 2 : 0;
-      }
-      if (alike > most) {
-        most = alike;
-        named[n] = int32_t(k);
-      }
-    }
-  }
 }
 
 } // namespace tessera::strategies

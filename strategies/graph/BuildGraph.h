@@ -1,8 +1,9 @@
 //===- BuildGraph.h - from a function to numbers -------------------------------------------------===//
 //
 // One node per group, or per group of all micro-batches, one option per GroupOption; one edge per pair of groups
-// between which values flow, with the cost of the reshards that the two options need. A value that a group reads
-// twice under the same sharding is resharded once, as in the partitioned program.
+// between which values flow, with the cost of the reshards that the two options need. A value that is read
+// several times under the same sharding is resharded once, as in the partitioned program: what its group has as a copy
+// costs the others nothing, and the edges of its readers are a share (WideGraph.h).
 //
 // Memory enters only if it can bind: if even the most wasteful choice fits, nodes carry no usage. Otherwise
 // every node has the bytes of what stays in memory, parameters and states for the whole time, values from
@@ -24,23 +25,26 @@ struct BuiltGraph {
   WideGraph wide;      // of several groups that are alike (MicroBatchNodes.h), costs and uses of all
   StrategyGraph graph; // of the options that narrow kept; empty before
   FollowGroups groups;
-  std::vector<std::shared_ptr<const GroupOptions>> options; // by group; after narrow the kept ones
-  std::vector<int32_t> node;                                // by group
-  std::vector<int32_t> groupsOf;                            // by node of the wide graph: how many groups it stands for
+  /// By group; after narrow the kept ones, one for every set of copies that it may offer.
+  std::vector<std::shared_ptr<const GroupOptions>> options;
+  std::vector<int32_t> node;     // by group
+  std::vector<int32_t> groupsOf; // by node of the wide graph: how many groups it stands for
   /// What an edge has of values that grow with the batch: matrices that are part of its own.
   struct Growing {
     std::shared_ptr<const std::vector<Cost>> costs;
     bool turned; // |to| x |from|
   };
-  std::vector<std::vector<Growing>> growing; // by edge
+  std::vector<std::vector<Growing>> growing;    // by edge
+  std::vector<std::vector<Cost>> growingOffers; // by node and option: what grows of the copies that are offered
 };
 
 /// `fixed` may be null. The wide graph has every option.
 BuiltGraph buildGraph(const FunctionAssignment &function, const CostModel &model, const FixedStrategies *fixed,
                       const SharedShardings &shared, int64_t memoryLimit);
 
-/// Leaves out all options but the kept ones, and makes `graph` and `growing` of them.
-void narrow(BuiltGraph &built, const Kept &kept);
+/// Leaves out all options but the kept ones. Makes `graph` of them and of what they may offer, and `growing` and
+/// `growingOffers` of that.
+void narrow(BuiltGraph &built, const Kept &kept, const Offers &offers);
 
 /// The way back: strategies and shardings of a choice, and of the sources, which are in no group.
 void applyChoice(FunctionAssignment &function, const Mesh &mesh, const BuiltGraph &built, const Choice &choice);

@@ -173,6 +173,12 @@ private:
       return;
     pay(model_.reshard(shapeOf(v), elementBytes(v.getType()), from, to), batch_.values.contains(v));
     copies_ += model_.localBytes(shapeOf(v), elementBytes(v.getType()), to);
+    const int producer = program_.producer(v);
+    if (producer < 0)
+      tail_.copies.push_back({-1, 0, to});
+    else
+      tail_.copies.push_back({int(llvm::lower_bound(group_.ops, producer) - group_.ops.begin()),
+                              int(cast<OpResult>(v).getResultNumber()), to});
   }
 
   void add(int op, Strategy strategy) {

@@ -46,6 +46,12 @@ struct GroupTail : MemberCosts {
   llvm::SmallVector<Sharding> handed; // the argument at the head, or the results of the operator there
   std::vector<Strategy> strategies;
   std::vector<int64_t> transient;
+  /// Reshards of values of the group that members need and pay for. Other groups may read the copies.
+  struct Copy {
+    int member, result; // -1, 0: the argument at the head
+    Sharding sharding;
+  };
+  std::vector<Copy> copies = {};
 };
 
 struct GroupOption {

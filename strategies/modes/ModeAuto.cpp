@@ -97,7 +97,7 @@ llvm::Error assignAuto(FunctionAssignment &function, const AssignOptions &option
   WideSolution found = searchWide(built.wide, searchOptions);
   report.solveSeconds = std::chrono::duration<double>(now() - start).count();
   const Solution &solution = found.solution;
-  narrow(built, found.kept);
+  narrow(built, found.kept, found.offers);
   std::string dumpError;
   if (!options.dumpGraph.empty() && !writeStrategyGraph(built.graph, options.dumpGraph, dumpError))
     return llvm::createStringError(dumpError);

@@ -105,7 +105,7 @@ private:
     std::vector<Alternative> found;
     Choice choice = choice_;
     for (int32_t k = 0; k < int32_t(built_.options[c]->size()); ++k) {
-      if (k == choice_[node])
+      if (same((*built_.options[c])[size_t(k)], option(node, choice_)))
         continue;
       choice[node] = k;
       for (int n : neighbours)
@@ -122,10 +122,16 @@ private:
     llvm::stable_sort(found, [](const Alternative &a, const Alternative &b) {
       return a.compute + a.communication < b.compute + b.communication;
     });
+    // Of options that differ in what they offer, the cheapest.
+    std::set<std::string> seen;
+    std::erase_if(found, [&](const Alternative &a) { return !seen.insert(a.strategy).second; });
     if (found.size() > kAlternatives)
       found.resize(kAlternatives);
     return found;
   }
+
+  /// They may differ in the copies that they offer.
+  static bool same(const GroupOption &a, const GroupOption &b) { return a.head == b.head && a.tail == b.tail; }
 
   bool price(int node, const std::set<int> &neighbours, const Choice &choice, Alternative &a) const {
     std::set<int> changed = {node}, edges;
@@ -135,11 +141,14 @@ private:
     for (int n : changed) {
       const GroupOption &now = option(n, choice), &before = option(n, choice_);
       const Cost groups = built_.groupsOf[size_t(n)];
-      a.compute += groups * (now.compute() - before.compute());
-      a.communication += groups * ((now.cost() - now.compute()) - (before.cost() - before.compute()));
-      a.growing += groups * (now.growing() - before.growing());
+      const Cost compute = groups * (now.compute() - before.compute());
+      a.compute += compute;
+      a.communication +=
+          built_.graph.nodes[n].costs[size_t(choice[n])] - built_.graph.nodes[n].costs[size_t(choice_[n])] - compute;
+      a.growing += groups * (now.growing() - before.growing()) + built_.growingOffers[n][size_t(choice[n])] -
+                   built_.growingOffers[n][size_t(choice_[n])];
       a.memory += persistentBytes(n, choice) - persistentBytes(n, choice_);
-      if (now.cost() >= kForbidden)
+      if (built_.graph.nodes[n].costs[size_t(choice[n])] >= kForbidden)
         return false;
       edges.insert(edges_[n].begin(), edges_[n].end());
     }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 namespace tessera::strategies {
 
@@ -28,6 +29,13 @@ constexpr double kLeastSearch = 0.05;     // work of one search, in 1e9 steps, e
 constexpr double kHardlySmaller = 0.5;    // part of the entries; if more are left, another round is not worth its bound
 constexpr double kCutOffPrecision = 0.05; // relative, of the reduced cost at which options are cut off
 
+constexpr size_t kFirstOffers = 1; // copies per share and state in the first search
+constexpr size_t kFirstSets = 64;  // of copies that an option offers there
+constexpr double kAmong =
+    3; // times WideLimits::entries: with more left, what is dominated among them is not looked for
+
+constexpr size_t kEvery = std::numeric_limits<size_t>::max();
+
 // Rounding of the bound's sums: relative, and in units of cost. A lower bound is rounded down by both.
 constexpr double kBoundRounding = 1e-12, kBoundRoundingUnits = 1e-3;
 constexpr double kStepsPerWork = 1e9; // SearchOptions::work counts so many steps as 1
@@ -44,39 +52,58 @@ public:
     kept_ = undominated(wide_, {}, work_);
     addSeeds(kept_);
     count(kept_, result_.undominated);
-    log("%ld undominated options, %.3g entries", long(result_.undominated), entries(kept_));
-    if (std::any_of(kept_.begin(), kept_.end(), [](const auto &list) { return list.empty(); })) {
+    offers_ = everyOffer(wide_, kept_);
+    log("%ld undominated options, %.3g entries", long(result_.undominated), entries(kept_, offers_));
+    if (nothingIn(kept_)) {
       result_.kept = kept_;
+      result_.offers = offers_;
       result_.solution.infeasible = true;
       return finish();
     }
-    while (entries(kept_) > limits_.atOnce) {
-      const double before = entries(kept_);
+    bool nothing = false;
+    for (double before; (before = entries(kept_, offers_)) > limits_.atOnce;) {
       WideDual dual(wide_, kept_);
       raise(dual, kFirstBoundShare);
-      solve(least(dual, limits_.perNode), kFirstSearchShare);
+      const Kept first = least(dual, limits_.perNode);
+      Offers some = dual.offers(std::numeric_limits<double>::infinity(), kFirstOffers);
+      some.mostSets = kFirstSets;
+      solve(first, some, kFirstSearchShare);
       if (!proven() && dual.hasMemory()) {
         // The prices that a search among few options found are near those for all options.
         dual.setPrices(prices_);
         raise(dual, kSecondBoundShare);
       }
-      if (proven())
+      if (proven() || (!best_.choice.empty() && spent())) // what is known then
         return finish();
       const std::vector<double> reduced = reducedCosts(dual);
       const double room =
           std::min(double(best_.cost) - dual.last(), *std::max_element(reduced.begin(), reduced.end()) + 1);
       Kept kept = below(dual, reduced, room);
-      log("within %.3g above the bound: %.3g entries", room, entries(kept));
-      if (entries(kept) > kHardlySmaller * before && entries(kept) > limits_.entries) {
-        const double limit = cutOff(dual, reduced, room, kept);
+      if (entries(kept, {}) < kAmong * limits_.entries)
+        kept = undominatedAmong(wide_, std::move(kept), chosen_, work_);
+      if (nothingIn(kept)) { // an answer that is known would be among them
+        nothing = true;
+        break;
+      }
+      // What two options cost together may be more than what any option costs.
+      Offers offers = dual.offers(double(best_.cost) - dual.last(), kEvery);
+      double left = entries(kept, offers);
+      log("within %.3g above the bound: %.3g entries", room, left);
+      if (left > kHardlySmaller * before && left > limits_.entries) {
+        const double limit = cutOff(dual, reduced, room, kept, offers);
         leftOut_ = std::min(leftOut_, dual.last() + limit);
-        log("cut off at %.3g: %.3g entries", limit, entries(kept));
+        left = entries(kept, offers);
+        log("cut off at %.3g: %.3g entries", limit, left);
       }
       kept_ = std::move(kept);
-      if (entries(kept_) > kHardlySmaller * before)
+      offers_ = std::move(offers);
+      if (left > kHardlySmaller * before)
         break;
     }
-    solve(kept_, 0);
+    if (nothing)
+      infeasible_ = true;
+    else
+      solve(kept_, offers_, 0);
     if (best_.choice.empty()) {
       result_.solution.infeasible = infeasible_ && std::isinf(leftOut_);
       return finish();
@@ -89,6 +116,9 @@ public:
   }
 
 private:
+  static bool nothingIn(const Kept &kept) {
+    return std::any_of(kept.begin(), kept.end(), [](const auto &list) { return list.empty(); });
+  }
   void addSeeds(Kept &kept) const {
     for (const Choice &seed : seeds_)
       for (size_t n = 0; n < kept.size(); ++n)
@@ -104,10 +134,16 @@ private:
     for (const auto &list : kept)
       number += int64_t(list.size());
   }
-  double entries(const Kept &kept) const {
+  double entries(const Kept &kept, const Offers &offers) const {
+    std::vector<double> sizes;
+    if (offers.list.empty())
+      for (const auto &list : kept)
+        sizes.push_back(double(list.size()));
+    else
+      sizes = denseSizes(wide_, kept, offers);
     double sum = 0;
     for (const WideEdge &edge : wide_.edges)
-      sum += double(kept[size_t(edge.from)].size()) * double(kept[size_t(edge.to)].size());
+      sum += sizes[size_t(edge.from)] * sizes[size_t(edge.to)];
     return sum;
   }
   /// Makes passes until the bound stands still, or `share` of the work is done.
@@ -159,6 +195,8 @@ private:
         kept[n].push_back(k);
       std::sort(kept[n].begin(), kept[n].end());
       add(kept[n], kept_[n][size_t(dual.answer()[n])]);
+      if (!chosen_.empty())
+        add(kept[n], chosen_[n]);
     }
     addSeeds(kept);
     return kept;
@@ -169,46 +207,49 @@ private:
       for (size_t s = 0; s < kept_[n].size(); ++s)
         if (reduced[dual.first(n) + s] <= limit || (!chosen_.empty() && kept_[n][s] == chosen_[n]))
           kept[n].push_back(kept_[n][s]);
+    // Rounding may leave none.
+    for (size_t n = 0; n < kept_.size(); ++n)
+      if (kept[n].empty()) {
+        const auto first = reduced.begin() + long(dual.first(n));
+        kept[n].push_back(kept_[n][size_t(std::min_element(first, first + long(kept_[n].size())) - first)]);
+      }
     return kept;
   }
 
-  /// Finds a limit of the reduced cost that leaves few enough entries. Sets `kept` to the options below it, and
+  /// Finds a limit of the reduced cost that leaves few enough entries. Sets `kept` and `offers` to what is below it, and
   /// returns it.
-  double cutOff(const WideDual &dual, const std::vector<double> &reduced, double room, Kept &kept) const {
+  double cutOff(const WideDual &dual, const std::vector<double> &reduced, double room, Kept &kept,
+                Offers &offers) const {
+    const Kept all = std::move(kept);
+    auto among = [&](double limit) {
+      Kept some = below(dual, reduced, limit);
+      for (size_t n = 0; n < some.size(); ++n) {
+        auto isIn = [&](int32_t k) { return std::binary_search(all[n].begin(), all[n].end(), k); };
+        if (std::any_of(some[n].begin(), some[n].end(), isIn))
+          std::erase_if(some[n], [&](int32_t k) { return !isIn(k); });
+      }
+      return some;
+    };
     double low = 0, high = room;
     while (high - low > kCutOffPrecision * high) {
-      const double limit = (low + high) / 2;
-      (entries(below(dual, reduced, limit)) > limits_.entries ? high : low) = limit;
+      const double limit = 0.5 * (low + high);
+      (entries(among(limit), dual.offers(limit, kEvery)) > limits_.entries ? high : low) = limit;
     }
-    kept = below(dual, reduced, low);
+    kept = among(low);
+    offers = dual.offers(low, kEvery);
     return low;
   }
   Cost provenBound() const { return Cost(std::ceil(bound_ * (1 - kBoundRounding) - kBoundRoundingUnits)); }
 
-  /// The best answer so far as a choice of the dense graph; empty where some option of it is left out.
-  Choice startIn(const Kept &kept, const StrategyGraph &dense) const {
-    Choice start;
-    for (size_t n = 0; n < chosen_.size(); ++n) {
-      auto at = std::lower_bound(kept[n].begin(), kept[n].end(), chosen_[n]);
-      if (at == kept[n].end() || *at != chosen_[n])
-        return {};
-      start.push_back(int32_t(at - kept[n].begin()));
-    }
-    if (chosen_.empty())
-      return {};
-    start.resize(dense.nodes.size());
-    for (auto [node, other] : dense.aliases)
-      start[size_t(other)] = start[size_t(node)];
-    return start;
-  }
-  /// Searches among the kept options with `share` of the work; 0: with all that is left.
-  void solve(const Kept &kept, double share) {
+  /// Searches among these options and offers with `share` of the work; 0: with all that is left.
+  void solve(const Kept &kept, const Offers &offers, double share) {
     SearchOptions own = options_;
     if (options_.work > 0)
       own.work = std::max(kLeastSearch, share > 0 ? share * options_.work : options_.work - 1e-9 * work_);
     own.seconds = options_.seconds;
-    const StrategyGraph dense = denseGraph(wide_, kept);
-    const Choice start = startIn(kept, dense);
+    const DenseGraph made = denseGraph(wide_, kept, offers);
+    const StrategyGraph &dense = made.graph;
+    const Choice start = chosen_.empty() ? Choice() : made.choiceOf(wide_, chosen_);
     std::vector<double> prices;
     own.prices = &prices;
     if (!start.empty()) {
@@ -220,22 +261,36 @@ private:
       prices_ = std::move(prices);
     work_ += kStepsPerWork * found.work;
     log("searched: cost %ld, bound %ld%s", long(found.cost), long(found.lowerBound), found.optimal ? ", optimal" : "");
+    if (!made.whole) { // what it proves holds for fewer copies only
+      found.lowerBound = std::numeric_limits<Cost>::min();
+      found.infeasible = false;
+    }
     if (!found.choice.empty() && (best_.choice.empty() || found.cost <= best_.cost)) {
       result_.kept = kept;
+      result_.offers = offers;
       chosen_.resize(kept.size());
       for (size_t n = 0; n < kept.size(); ++n)
-        chosen_[n] = kept[n][size_t(found.choice[n])];
+        chosen_[n] = made.option[n][size_t(found.choice[n])];
       best_ = found;
     } else if (!best_.choice.empty()) {
       best_.lowerBound = std::min(found.infeasible ? best_.cost : found.lowerBound, best_.cost);
     } else {
       result_.kept = kept;
+      result_.offers = offers;
       best_ = found;
       best_.infeasible = false; // it is proven for the searched options only
       infeasible_ = found.infeasible;
     }
     count(kept, result_.searched);
     result_.solution = best_;
+  }
+  bool spent() {
+    if (work_ < kStepsPerWork * (options_.work > 0 ? options_.work : options_.seconds))
+      return false;
+    best_.lowerBound = std::min(best_.cost, provenBound());
+    best_.optimal = best_.cost == best_.lowerBound;
+    result_.solution = best_;
+    return true;
   }
   bool proven() {
     if (best_.choice.empty())
@@ -265,6 +320,7 @@ private:
   const WideLimits &limits_;
   std::vector<Choice> seeds_;
   Kept kept_;
+  Offers offers_;
   std::vector<double> prices_;  // of memory, by point in time; the last search's or bound's
   std::vector<int32_t> chosen_; // options of the best answer, by node; empty: none
   bool infeasible_ = false;     // proven for what the last search saw

@@ -12,6 +12,9 @@
 //      searched, beginning at the answer. If they are too many, those of least reduced cost are searched. The bound
 //      is then that of the options which are left out.
 //
+// The same goes for copies that several readers of a value may share: those are offered that an answer can have that is
+// better (WideDual::offers).
+//
 // So `lowerBound` holds over every option of the wide graph.
 //
 //===----------------------------------------------------------------------------------------------===//
@@ -24,8 +27,9 @@
 namespace tessera::strategies {
 
 struct WideSolution {
-  Kept kept;                             // what the last search saw
-  Solution solution;                     // choice: positions in `kept`; the bound is over every option
+  Kept kept; // what the last search saw
+  Offers offers;
+  Solution solution;                     // choice: of denseGraph(wide, kept, offers); the bound is over every option
   int64_t undominated = 0, searched = 0; // numbers of options
 };
 

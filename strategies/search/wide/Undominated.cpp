@@ -3,8 +3,9 @@
 #include "strategies/search/problem/Clones.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
-#include <numeric>
+#include <tuple>
 
 namespace tessera::strategies {
 
@@ -40,7 +41,10 @@ TESSERA_CLONES void mostExcess(const double *a, const double *b, size_t m, size_
 /// An edge seen from one end.
 struct End {
   const WideEdge *edge;
-  bool from; // it is the end `from`
+  bool from;                            // it is the end `from`
+  const SharedCopies *shared = nullptr; // of an edge that shares copies with others
+  size_t reader = 0;
+  const WideShare *share = nullptr;
   const std::vector<int32_t> &state() const { return from ? *edge->fromState : *edge->toState; }
   size_t states() const { return from ? edge->table->rows : edge->table->columns; }
   size_t otherStates() const { return from ? edge->table->columns : edge->table->rows; }
@@ -52,11 +56,19 @@ struct End {
 
 class Pruning {
 public:
-  Pruning(const WideGraph &wide, const std::vector<int32_t> &protect, double &work)
-      : wide_(wide), protect_(protect), work_(work), kept_(everyOption(wide)), ends_(wide.nodes.size()) {
-    for (const WideEdge &edge : wide.edges) {
-      ends_[size_t(edge.from)].push_back({&edge, true});
-      ends_[size_t(edge.to)].push_back({&edge, false});
+  /// `among`: the other options are gone already.
+  Pruning(const WideGraph &wide, Kept kept, bool among, const std::vector<int32_t> &protect, double &work)
+      : wide_(wide), protect_(protect), work_(work), among_(among), kept_(std::move(kept)), ends_(wide.nodes.size()) {
+    std::vector<std::pair<const WideShare *, size_t>> shared(wide.edges.size(), {nullptr, 0});
+    for (const WideShare &share : wide.shares)
+      for (size_t r = 0; r < share.edges.size(); ++r)
+        shared[size_t(share.edges[r])] = {&share, r};
+    for (size_t e = 0; e < wide.edges.size(); ++e) {
+      const WideEdge &edge = wide.edges[e];
+      const auto [share, reader] = shared[e];
+      const SharedCopies *copies = share ? share->copies.get() : nullptr;
+      ends_[size_t(edge.from)].push_back({&edge, true, copies, reader, share});
+      ends_[size_t(edge.to)].push_back({&edge, false, copies, reader, share});
     }
   }
 
@@ -94,14 +106,17 @@ private:
     }
   }
 
-  /// [x * states + y]: what x costs more than y at most, whatever state the other end has; kTooMuch or more where that
-  /// forbids x alone, -infinity where y cannot stand anywhere.
+  /// [x * states + y]: what x costs more than y at most, whatever state the other end has and whatever other readers of
+  /// a share want; kTooMuch or more where that forbids x alone, -infinity where y cannot stand anywhere.
   const std::vector<double> &excess(const End &end) {
-    auto [it, fresh] = excess_.try_emplace({end.edge->table.get(), end.from});
+    auto [it, fresh] = excess_.try_emplace({end.edge->table.get(), end.from, end.shared, end.reader});
     std::vector<double> &d = it->second;
     if (!fresh)
       return d;
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    if (end.shared && end.from && wantsSeveral(end)) {
+      excessOfProducer(end, d);
+      return d;
+    }
     constexpr size_t kRows = 4;
     const size_t n = end.states(), m = end.otherStates(), rows = (n + kRows - 1) / kRows * kRows;
     std::vector<double> x(rows * m, 0), y(m * n);
@@ -111,11 +126,129 @@ private:
         x[s * m + t] = double(cost);
         y[t * n + s] = cost >= kForbidden ? kInfinity : double(cost);
       }
+    if (end.shared && !end.from)
+      leaveOwnPrices(end, y);
     d.assign(rows * n, -kInfinity);
     for (size_t s = 0; s < rows; s += kRows)
       mostExcess(&x[s * m], y.data(), m, n, &d[s * n]);
     work_ += kTripleWork * double(n * n * m);
+    if (end.shared && end.from)
+      for (double &excess : d)
+        excess = saved(end, excess);
+    if (end.shared && !end.from)
+      for (size_t s = 0; s < n; ++s)
+        d[s * n + s] = std::min(0.0, d[s * n + s]); // the same copies, whoever pays
     return d;
+  }
+
+  std::vector<int32_t> statesAmong(size_t node, const std::vector<int32_t> &state) const {
+    std::vector<int32_t> states;
+    for (int32_t k : kept_[node])
+      states.push_back(state[size_t(k)]);
+    std::sort(states.begin(), states.end());
+    states.erase(std::unique(states.begin(), states.end()), states.end());
+    return states;
+  }
+
+  /// Like `excess`, for the options that are left.
+  const std::vector<double> &excessAmong(size_t node, const End &end) {
+    const size_t other = size_t(end.from ? end.edge->to : end.edge->from), n = end.states();
+    const std::vector<int32_t> mine = statesAmong(node, end.state());
+    const std::vector<int32_t> theirs = statesAmong(other, end.from ? *end.edge->toState : *end.edge->fromState);
+    std::vector<char> wanted; // by other readers, by copy
+    if (end.shared && !end.from) {
+      wanted.resize(end.shared->prices.columns, 0);
+      for (size_t r = 0; r < end.share->edges.size(); ++r) {
+        const WideEdge &edge = wide_.edges[size_t(end.share->edges[r])];
+        for (int32_t state : r == end.reader ? std::vector<int32_t>() : statesAmong(size_t(edge.to), *edge.toState))
+          for (int32_t copy : end.shared->wants[r][size_t(state)])
+            wanted[size_t(copy)] = 1;
+      }
+    }
+    auto [it, fresh] =
+        excessAmong_.try_emplace({{end.edge->table.get(), end.from, end.shared, end.reader}, mine, theirs, wanted});
+    std::vector<double> &d = it->second;
+    if (!fresh)
+      return d;
+    d.assign(n * n, -kInfinity);
+    // By other state and own state: what is paid in any case.
+    std::vector<double> least(theirs.size() * mine.size());
+    for (size_t t = 0; t < theirs.size(); ++t)
+      for (size_t y = 0; y < mine.size(); ++y) {
+        double &sum = least[t * mine.size() + y];
+        const Cost cost = end.cost(size_t(mine[y]), size_t(theirs[t]));
+        sum = cost >= kForbidden ? kInfinity : double(cost);
+        if (!wanted.empty() && sum < kInfinity)
+          for (int32_t copy : end.shared->wants[end.reader][size_t(mine[y])])
+            if (wanted[size_t(copy)])
+              sum -= priceOf(end, size_t(theirs[t]), copy);
+      }
+    const bool copyByCopy = end.shared && end.from && wantsSeveral(end);
+    for (size_t x = 0; x < mine.size(); ++x)
+      for (size_t y = 0; y < mine.size(); ++y) {
+        double &most = d[size_t(mine[x]) * n + size_t(mine[y])];
+        for (size_t t = 0; t < theirs.size(); ++t)
+          most = std::max(most, copyByCopy ? excessBeside(end, size_t(mine[x]), size_t(mine[y]), size_t(theirs[t]))
+                                           : double(end.cost(size_t(mine[x]), size_t(theirs[t]))) -
+                                                 least[t * mine.size() + y]);
+        if (end.shared && end.from && !copyByCopy)
+          most = saved(end, most);
+        if (end.shared && !end.from && x == y)
+          most = std::min(0.0, most);
+      }
+    work_ += double(mine.size() * mine.size() * theirs.size());
+    return d;
+  }
+
+  /// What a producer saves beside one reader: that reader's part at least, where all readers want the same copy.
+  static double saved(const End &end, double excess) {
+    return excess < 0 ? excess / double(end.shared->wants.size()) : excess;
+  }
+  static bool wantsSeveral(const End &end) {
+    const auto &wants = end.shared->wants[end.reader];
+    return std::any_of(wants.begin(), wants.end(), [](const auto &copies) { return copies.size() > 1; });
+  }
+  static double priceOf(const End &end, size_t row, int32_t copy) {
+    const Cost cost = end.shared->prices.costs[row * end.shared->prices.columns + size_t(copy)];
+    return cost >= kForbidden ? kInfinity : double(cost);
+  }
+
+  /// Makes `y`, by state of the producer and of this reader, what the reader pays even if other readers want all that
+  /// they may.
+  void leaveOwnPrices(const End &end, std::vector<double> &y) {
+    const size_t n = end.states();
+    std::vector<char> others(end.shared->prices.columns, 0);
+    for (size_t r = 0; r < end.shared->wants.size(); ++r)
+      for (const auto &copies : end.shared->wants[r])
+        for (int32_t copy : copies)
+          others[size_t(copy)] |= r != end.reader;
+    for (size_t row = 0; row < end.otherStates(); ++row)
+      for (size_t s = 0; s < n; ++s)
+        for (int32_t copy : end.shared->wants[end.reader][s])
+          if (double &sum = y[row * n + s]; sum < kInfinity && others[size_t(copy)])
+            sum -= priceOf(end, row, copy);
+  }
+
+  /// The same where a reader may want several copies at once: copy by copy.
+  void excessOfProducer(const End &end, std::vector<double> &d) {
+    const size_t n = end.states();
+    d.assign(n * n, -kInfinity);
+    for (size_t x = 0; x < n; ++x)
+      for (size_t y = 0; y < n; ++y)
+        for (size_t t = 0; t < end.otherStates(); ++t)
+          d[x * n + y] = std::max(d[x * n + y], excessBeside(end, x, y, t));
+    work_ += 2 * double(n * n * end.otherStates());
+  }
+  /// Of a producer in state x over state y beside a reader in state t.
+  static double excessBeside(const End &end, size_t x, size_t y, size_t t) {
+    double sum = 0;
+    for (int32_t copy : end.shared->wants[end.reader][t]) {
+      const double mine = priceOf(end, x, copy), other = priceOf(end, y, copy);
+      if (other == kInfinity)
+        return -kInfinity;
+      sum += mine == kInfinity ? 2 * kTooMuch : saved(end, mine - other);
+    }
+    return sum;
   }
 
   void dropDominated(size_t n) {
@@ -124,15 +257,22 @@ private:
       return;
     const WideNode &node = wide_.nodes[n];
     const int32_t protectedOption = protect_.empty() ? -1 : protect_[n];
+    if (among_) {
+      std::vector<int32_t> result = undominatedOf(n);
+      if (protectedOption >= 0 && std::binary_search(mine.begin(), mine.end(), protectedOption) &&
+          !std::binary_search(result.begin(), result.end(), protectedOption))
+        result.insert(std::lower_bound(result.begin(), result.end(), protectedOption), protectedOption);
+      mine = std::move(result);
+      return;
+    }
     std::vector<const void *> key = {node.costs.get()};
     for (const WideUse &use : node.uses)
       key.push_back(use.bytes.get());
     for (const End &end : ends_[n]) {
       key.push_back(end.edge->table.get());
       key.push_back(&end.state());
-      key.push_back(end.from ? end.edge : nullptr);
-      if (end.from)
-        key.back() = this; // any mark that is no table
+      key.push_back(end.from ? this : nullptr); // any mark that is no table
+      key.push_back(end.shared ? &end.shared->wants[end.reader] : nullptr);
     }
     auto [it, fresh] = known_.try_emplace({std::move(key), mine});
     if (fresh)
@@ -176,7 +316,7 @@ private:
                      [&](int32_t a, int32_t b) { return costs[size_t(a)] < costs[size_t(b)]; });
     std::vector<std::pair<const std::vector<double> *, const End *>> edges;
     for (const End &end : ends_[n])
-      edges.push_back({&excess(end), &end});
+      edges.push_back({among_ ? &excessAmong(n, end) : &excess(end), &end});
     auto dominates = [&](int32_t j, int32_t i) {
       for (const WideUse &use : node.uses)
         if ((*use.bytes)[size_t(j)] > (*use.bytes)[size_t(i)])
@@ -220,16 +360,25 @@ private:
   const WideGraph &wide_;
   const std::vector<int32_t> &protect_;
   double &work_;
+  const bool among_;
   Kept kept_;
   std::vector<std::vector<End>> ends_;
-  std::map<std::pair<const StateTable *, bool>, std::vector<double>> excess_;
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  using Edge = std::tuple<const StateTable *, bool, const SharedCopies *, size_t>;
+  std::map<Edge, std::vector<double>> excess_;
+  std::map<std::tuple<Edge, std::vector<int32_t>, std::vector<int32_t>, std::vector<char>>, std::vector<double>>
+      excessAmong_;
   std::map<std::pair<std::vector<const void *>, std::vector<int32_t>>, std::vector<int32_t>> known_;
 };
 
 } // namespace
 
 Kept undominated(const WideGraph &wide, const std::vector<int32_t> &protect, double &work) {
-  return Pruning(wide, protect, work).run();
+  return Pruning(wide, everyOption(wide), false, protect, work).run();
+}
+
+Kept undominatedAmong(const WideGraph &wide, Kept kept, const std::vector<int32_t> &protect, double &work) {
+  return Pruning(wide, std::move(kept), true, protect, work).run();
 }
 
 } // namespace tessera::strategies

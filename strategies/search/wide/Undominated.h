@@ -20,6 +20,10 @@ namespace tessera::strategies {
 /// answer that is known), or empty. Adds the elementary steps that it took to `work`.
 Kept undominated(const WideGraph &wide, const std::vector<int32_t> &protect, double &work);
 
+/// The same where only `kept` options are left: what neighbours and other readers of a share can no longer choose does
+/// not count.
+Kept undominatedAmong(const WideGraph &wide, Kept kept, const std::vector<int32_t> &protect, double &work);
+
 } // namespace tessera::strategies
 
 #endif

@@ -1,6 +1,7 @@
 #include "strategies/search/wide/WideDual.h"
 
 #include "strategies/search/bound/Dual.h"
+#include "strategies/search/problem/Clones.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +13,20 @@ namespace {
 
 /// Stands for kForbidden: eleven days in nanoseconds. Sums with it keep their digits in doubles.
 constexpr double kNever = 1e15;
+/// Smaller parts of prices stay where they are: nanoseconds.
+constexpr double kLeastPart = 1;
+/// The share of what a reader does not need that it gives away after a sweep.
+constexpr double kMovedPart = 0.5;
+
+/// sums[i * columns + j] = max(itself, a[i] + b[j])
+TESSERA_CLONES void mostSums(const double *a, const double *b, size_t rows, size_t columns, double *sums) {
+  for (size_t i = 0; i < rows; ++i) {
+    double *__restrict row = sums + i * columns;
+    const double ai = a[i];
+    for (size_t j = 0; j < columns; ++j)
+      row[j] = ai + b[j] > row[j] ? ai + b[j] : row[j];
+  }
+}
 
 /// A pass below the best bound by this part of it has stepped too far: its step is taken back. bound/Dual.cpp has the
 /// same number and what half and twice of it do.
@@ -32,8 +47,9 @@ FlatProblem nodesOf(const WideGraph &wide, const Kept &kept) {
 } // namespace
 
 WideDual::WideDual(const WideGraph &wide, const Kept &kept)
-    : flat_(nodesOf(wide, kept)), links_(wide.nodes.size()), prices_(flat_), kept_(flat_.costs.size(), 0),
-      chosen_(wide.nodes.size(), 0), best_(-std::numeric_limits<double>::infinity()) {
+    : flat_(nodesOf(wide, kept)), options_(kept), links_(wide.nodes.size()), numShares_(wide.shares.size()),
+      prices_(flat_), kept_(flat_.costs.size(), 0), chosen_(wide.nodes.size(), 0),
+      best_(-std::numeric_limits<double>::infinity()) {
   // Equal lists of kept states, and equal tables, are made once.
   std::map<std::pair<const std::vector<int32_t> *, std::vector<int32_t>>, const States *> known;
   auto statesOf = [&](const std::vector<int32_t> &state, const std::vector<int32_t> &options) {
@@ -52,7 +68,12 @@ WideDual::WideDual(const WideGraph &wide, const Kept &kept)
     return made;
   };
   std::map<std::tuple<const StateTable *, const States *, const States *>, const WideTable *> tables;
+  for (const WideNode &node : wide.nodes)
+    sizes_.push_back(node.costs->size());
   size_t places = 0, most = 1, states = 1;
+  std::vector<std::pair<const States *, const States *>> ends;
+  std::vector<std::pair<size_t, size_t>> messages;
+  std::vector<const WideTable *> tableOf;
   for (const WideEdge &edge : wide.edges) {
     const States *from = statesOf(*edge.fromState, kept[size_t(edge.from)]);
     const States *to = statesOf(*edge.toState, kept[size_t(edge.to)]);
@@ -69,14 +90,23 @@ WideDual::WideDual(const WideGraph &wide, const Kept &kept)
         }
       table = &made;
     }
-    const size_t atFrom = places, atTo = places + rows;
-    links_[size_t(edge.from)].push_back(
-        {edge.to, table->turned.data(), rows, columns, &from->ofOption, &to->ofOption, atFrom, atTo});
-    links_[size_t(edge.to)].push_back(
-        {edge.from, table->costs.data(), columns, rows, &to->ofOption, &from->ofOption, atTo, atFrom});
+    ends.push_back({from, to});
+    messages.push_back({places, places + rows});
+    tableOf.push_back(table);
     places += rows + columns;
     states = std::max({states, rows, columns});
     work_ += kEntryWork * double(rows * columns) + kOptionWork * double(from->ofOption.size() + to->ofOption.size());
+  }
+  addShares(wide, ends, messages, tableOf);
+  for (size_t e = 0; e < wide.edges.size(); ++e) {
+    const WideEdge &edge = wide.edges[e];
+    const auto [from, to] = ends[e];
+    const auto [atFrom, atTo] = messages[e];
+    const size_t rows = from->inTable.size(), columns = to->inTable.size();
+    links_[size_t(edge.from)].push_back(
+        {edge.to, tableOf[e]->turned.data(), rows, columns, &from->ofOption, &to->ofOption, atFrom, atTo});
+    links_[size_t(edge.to)].push_back(
+        {edge.from, tableOf[e]->costs.data(), columns, rows, &to->ofOption, &from->ofOption, atTo, atFrom});
   }
   for (int32_t v = 0; v < flat_.count(); ++v)
     most = std::max(most, size_t(flat_.size(v)));
@@ -87,6 +117,163 @@ WideDual::WideDual(const WideGraph &wide, const Kept &kept)
   score_.resize(most);
   pushed_.resize(states);
   prices_.price(unary_);
+}
+
+void WideDual::addShares(const WideGraph &wide, const Ends &ends,
+                         const std::vector<std::pair<size_t, size_t>> &messages,
+                         std::vector<const WideTable *> &tableOf) {
+  std::map<std::pair<const SharedCopies *, std::vector<const States *>>, Shared *> known;
+  for (size_t s = 0; s < wide.shares.size(); ++s) {
+    const WideShare &share = wide.shares[s];
+    std::vector<const States *> states = {ends[size_t(share.edges.front())].first};
+    Member member{s, wide.edges[size_t(share.edges.front())].from, {}, {}};
+    for (int32_t e : share.edges) {
+      states.push_back(ends[size_t(e)].second);
+      member.to.push_back(wide.edges[size_t(e)].to);
+      member.messages.push_back(messages[size_t(e)]);
+    }
+    auto [it, fresh] = known.try_emplace({share.copies.get(), states}, nullptr);
+    if (fresh) {
+      Shared &made = shared_.emplace_back();
+      it->second = &made;
+      made.handed = states.front();
+      for (size_t r = 1; r < states.size(); ++r)
+        made.readers.emplace_back().states = states[r];
+      divide(*share.copies, made);
+    }
+    Shared &shared = *it->second;
+    shared.disjoint &= share.disjoint(wide);
+    if (shared.copies.empty())
+      continue;
+    for (size_t r = 0; r < share.edges.size(); ++r) {
+      tableOf[size_t(share.edges[r])] = &shared.readers[r].table;
+      work_ += 0.6 * double(shared.readers[r].table.costs.size());
+    }
+    shared.members.push_back(std::move(member));
+  }
+}
+
+/// Finds the copies that two readers may want still, and divides their prices evenly.
+void WideDual::divide(const SharedCopies &all, Shared &shared) {
+  const size_t rows = shared.handed->inTable.size();
+  auto wants = [&](size_t r, size_t state) -> const std::vector<int32_t> & {
+    return all.wants[r][size_t(shared.readers[r].states->inTable[state])];
+  };
+  auto price = [&](size_t row, int32_t copy) {
+    return all.prices.costs[size_t(shared.handed->inTable[row]) * all.prices.columns + size_t(copy)];
+  };
+  std::vector<int> wanting(all.prices.columns, 0);
+  for (size_t r = 0; r < shared.readers.size(); ++r) {
+    std::vector<char> wanted(all.prices.columns, 0);
+    for (size_t t = 0; t < shared.readers[r].states->inTable.size(); ++t)
+      for (int32_t copy : wants(r, t))
+        wanted[size_t(copy)] = 1;
+    for (size_t copy = 0; copy < wanting.size(); ++copy)
+      wanting[copy] += wanted[copy];
+  }
+  std::vector<int32_t> place(wanting.size(), -1);
+  for (int32_t copy = 0; copy < int32_t(wanting.size()); ++copy) {
+    bool costs = false;
+    for (size_t row = 0; row < rows && !costs; ++row)
+      costs = price(row, copy) > 0 && price(row, copy) < kForbidden;
+    if (wanting[size_t(copy)] > 1 && costs) {
+      place[size_t(copy)] = int32_t(shared.copies.size());
+      shared.copies.push_back(copy);
+    }
+  }
+  const size_t copies = shared.copies.size();
+  for (size_t row = 0; row < rows; ++row)
+    for (int32_t copy : shared.copies)
+      shared.costs.push_back(price(row, copy) > 0 && price(row, copy) < kForbidden);
+  for (size_t r = 0; r < shared.readers.size(); ++r) {
+    Reader &reader = shared.readers[r];
+    const size_t columns = reader.states->inTable.size();
+    reader.with.resize(copies);
+    reader.wants.assign(columns, 0);
+    reader.part.assign(rows * copies, 0);
+    reader.table.costs.assign(rows * columns, 0);
+    reader.table.turned.resize(rows * columns);
+    for (size_t t = 0; t < columns; ++t)
+      for (int32_t copy : wants(r, t)) {
+        const int32_t at = place[size_t(copy)];
+        if (at >= 0) {
+          reader.with[size_t(at)].push_back(int32_t(t));
+          ++reader.wants[t];
+        }
+        for (size_t row = 0; row < rows; ++row) {
+          double &cost = reader.table.costs[row * columns + t];
+          const Cost full = price(row, copy);
+          cost = full >= kForbidden || cost >= kNever ? kNever
+                                                      : cost + double(full) / (at < 0 ? 1 : wanting[size_t(copy)]);
+        }
+      }
+    for (size_t row = 0; row < rows; ++row) {
+      for (size_t t = 0; t < columns; ++t)
+        reader.table.turned[t * rows + row] = reader.table.costs[row * columns + t];
+      for (size_t c = 0; c < copies; ++c)
+        if (shared.costs[row * copies + c] && !reader.with[c].empty())
+          reader.part[row * copies + c] = double(price(row, shared.copies[c])) / wanting[size_t(shared.copies[c])];
+    }
+  }
+}
+
+void WideDual::changePart(const Shared &shared, Reader &reader, size_t row, size_t copy, double amount) {
+  const size_t rows = shared.handed->inTable.size(), columns = reader.wants.size();
+  reader.part[row * shared.copies.size() + copy] += amount;
+  for (int32_t t : reader.with[copy]) {
+    reader.table.costs[row * columns + size_t(t)] += amount;
+    reader.table.turned[size_t(t) * rows + row] += amount;
+  }
+}
+
+/// By state of the producer and of the reader: what the edge costs beyond the messages, in the member where that is
+/// least.
+std::vector<double> WideDual::leastSlack(const Shared &shared, size_t r) const {
+  const size_t rows = shared.handed->inTable.size(), columns = shared.readers[r].wants.size();
+  std::vector<double> most(rows * columns, -std::numeric_limits<double>::infinity());
+  for (const Member &member : shared.members)
+    mostSums(&message_[member.messages[r].first], &message_[member.messages[r].second], rows, columns, most.data());
+  for (size_t i = 0; i < most.size(); ++i)
+    most[i] = std::max(0.0, shared.readers[r].table.costs[i] - most[i]);
+  return most;
+}
+
+void WideDual::moveParts() {
+  std::vector<std::vector<double>> free;
+  for (Shared &shared : shared_) {
+    const size_t rows = shared.handed->inTable.size(), copies = shared.copies.size();
+    free.assign(shared.readers.size(), {});
+    for (size_t r = 0; r < free.size() && copies; ++r) {
+      const Reader &reader = shared.readers[r];
+      const std::vector<double> slack = leastSlack(shared, r);
+      free[r] = reader.part;
+      for (size_t row = 0; row < rows; ++row)
+        for (size_t c = 0; c < copies; ++c)
+          for (int32_t t : reader.with[c])
+            free[r][row * copies + c] = std::min(
+                free[r][row * copies + c], slack[row * reader.wants.size() + size_t(t)] / reader.wants[size_t(t)]);
+    }
+    for (size_t i = 0; i < rows * copies; ++i) {
+      if (!shared.costs[i])
+        continue;
+      const size_t row = i / copies, c = i % copies;
+      double sum = 0;
+      size_t needing = 0;
+      for (size_t r = 0; r < free.size(); ++r) {
+        if (free[r][i] >= kLeastPart)
+          sum += kMovedPart * free[r][i];
+        else if (!shared.readers[r].with[c].empty())
+          ++needing;
+      }
+      if (sum <= 0 || needing == 0)
+        continue;
+      for (size_t r = 0; r < free.size(); ++r)
+        if (free[r][i] >= kLeastPart)
+          changePart(shared, shared.readers[r], row, c, -kMovedPart * free[r][i]);
+        else if (!shared.readers[r].with[c].empty())
+          changePart(shared, shared.readers[r], row, c, sum / double(needing));
+    }
+  }
 }
 
 void WideDual::pull(const Link &link) {
@@ -139,6 +326,7 @@ double WideDual::pass() {
   }
   forward_ = !forward_;
   last_ = bound;
+  moveParts();
   if (bound > best_) {
     if (bound > best_ + kRelativeRounding * std::abs(best_)) {
       stalled_ = 0;
@@ -196,6 +384,72 @@ std::vector<double> WideDual::reducedCosts() const {
     }
   }
   return reduced;
+}
+
+Offers WideDual::offers(double limit, size_t most) const {
+  Offers offers{std::vector<std::vector<Offer>>(numShares_), limit, std::vector<std::vector<double>>(sizes_.size())};
+  // By node and option beyond the node's least.
+  std::vector<double> own(kept_);
+  for (int32_t v = 0; v < flat_.count(); ++v) {
+    const auto first = own.begin() + long(flat_.first[size_t(v)]), last = first + flat_.size(v);
+    const double least = *std::min_element(first, last);
+    std::for_each(first, last, [&](double &cost) { cost -= least; });
+  }
+  auto leastOfStates = [&](int32_t v, const States &states) {
+    std::vector<double> least(states.inTable.size(), kNever);
+    for (size_t s = 0; s < states.ofOption.size(); ++s)
+      least[size_t(states.ofOption[s])] = std::min(least[size_t(states.ofOption[s])], own[flat_.first[size_t(v)] + s]);
+    return least;
+  };
+  for (const Shared &shared : shared_)
+    for (const Member &member : shared.members) {
+      const size_t rows = shared.handed->inTable.size(), copies = shared.copies.size();
+      // By state and copy: the least two over the readers.
+      std::vector<std::pair<double, double>> two(rows * copies, {kNever, kNever});
+      const std::vector<double> ofProducer = leastOfStates(member.from, *shared.handed);
+      for (size_t r = 0; r < shared.readers.size(); ++r) {
+        const Reader &reader = shared.readers[r];
+        const size_t columns = reader.wants.size();
+        const std::vector<double> ofReader = leastOfStates(member.to[r], *reader.states);
+        const double *mine = &message_[member.messages[r].first], *theirs = &message_[member.messages[r].second];
+        for (size_t row = 0; row < rows; ++row)
+          for (size_t c = 0; c < copies; ++c) {
+            double least = kNever;
+            for (int32_t state : reader.with[c]) {
+              const size_t t = size_t(state);
+              const double slack = reader.table.costs[row * columns + t] - mine[row] - theirs[t];
+              least = std::min(least, std::max(0.0, slack) + ofReader[t]);
+            }
+            auto &[first, second] = two[row * copies + c];
+            second = std::min(second, std::max(first, least));
+            first = std::min(first, least);
+          }
+      }
+      // Where no node wants two copies, what both readers cost beyond the bound adds up.
+      for (auto &[first, second] : two)
+        second = shared.disjoint && second < kNever / 2 ? first + second : second;
+      std::vector<Offer> &list = offers.list[member.share];
+      for (size_t row = 0; row < rows; ++row) {
+        std::vector<std::pair<double, int32_t>> order;
+        for (size_t c = 0; c < copies; ++c)
+          if (const double beyond = two[row * copies + c].second;
+              shared.costs[row * copies + c] && beyond < kNever / 2 && ofProducer[row] + beyond <= limit)
+            order.push_back({beyond, shared.copies[c]});
+        std::sort(order.begin(), order.end());
+        order.resize(std::min(order.size(), most));
+        for (auto [beyond, copy] : order)
+          list.push_back({shared.handed->inTable[row], copy, beyond});
+      }
+      std::sort(list.begin(), list.end(),
+                [](const Offer &a, const Offer &b) { return std::pair(a.state, a.copy) < std::pair(b.state, b.copy); });
+      const size_t producer = size_t(member.from);
+      if (std::vector<double> &beyond = offers.option[producer]; beyond.empty()) {
+        beyond.assign(sizes_[producer], 0);
+        for (size_t s = 0; s < options_[producer].size(); ++s)
+          beyond[size_t(options_[producer][s])] = own[flat_.first[producer] + s];
+      }
+    }
+  return offers;
 }
 
 } // namespace tessera::strategies

@@ -7,6 +7,11 @@
 // A node gives an edge ahead, for each state, a share of the least sum of the options in that state. What an option has
 // beyond that stays with it.
 //
+// The price of a copy that several readers share is divided among them. Whatever the parts are, readers of one copy pay
+// no more than its price together, so the sum over edges is a bound. Parts are equal at first. After a sweep, what of a
+// reader's part no message needs goes to readers that need all of theirs. Equal shares, as equal layers have them, have
+// equal parts.
+//
 // Example:
 //   WideDual dual(wide, everyOption(wide));
 //   double bound = dual.pass();
@@ -25,7 +30,7 @@ namespace tessera::strategies {
 
 class WideDual {
 public:
-  /// Every kept option has, on every edge, a partner that is not forbidden (Partners.h).
+  /// `kept` must outlive this. Every kept option has, on every edge, a partner that is not forbidden (Partners.h).
   WideDual(const WideGraph &wide, const Kept &kept);
 
   /// One sweep over all nodes, in alternating directions. Returns the bound for the present prices.
@@ -50,6 +55,9 @@ public:
   size_t first(size_t node) const { return flat_.first[node]; }
   /// For each kept option a lower bound on the rise of the last pass' bound if it is chosen.
   std::vector<double> reducedCosts() const;
+  /// Copies that may be offered: that two readers each want in some answer whose price is within `limit` of the last
+  /// pass' bound. At most `most` per share and state, those first that come nearest to the bound.
+  Offers offers(double limit, size_t most) const;
   double last() const { return last_; }
 
 private:
@@ -62,6 +70,28 @@ private:
   struct WideTable {
     std::vector<double> costs, turned;
   };
+  /// Shares with the same copies and kept states, which divide prices alike.
+  struct Reader {
+    WideTable table;
+    std::vector<double> part;               // of the prices, by state of the producer and copy
+    std::vector<std::vector<int32_t>> with; // by copy: the reader's states that want it
+    std::vector<int32_t> wants;             // by state of the reader: how many copies
+    const States *states;
+  };
+  struct Member {
+    size_t share; // in the wide graph
+    int32_t from;
+    std::vector<int32_t> to;                         // by reader
+    std::vector<std::pair<size_t, size_t>> messages; // by reader: places of the producer's and of the reader's
+  };
+  struct Shared {
+    bool disjoint = true;        // WideShare, of all members
+    std::vector<int32_t> copies; // the wide graph's numbers
+    std::vector<char> costs;     // by state of the producer and copy: it costs something that can be paid
+    const States *handed = nullptr;
+    std::deque<Reader> readers;
+    std::vector<Member> members;
+  };
   struct Link {
     int32_t other;
     const double *table;                            // row: the other's state, column: this end's
@@ -70,11 +100,22 @@ private:
     size_t mine, theirs;                            // places of the two ends' messages
   };
   void pull(const Link &link);
+  using Ends = std::vector<std::pair<const States *, const States *>>; // by edge
+  void addShares(const WideGraph &wide, const Ends &ends, const std::vector<std::pair<size_t, size_t>> &messages,
+                 std::vector<const WideTable *> &tableOf);
+  void divide(const SharedCopies &all, Shared &shared);
+  static void changePart(const Shared &shared, Reader &reader, size_t row, size_t copy, double amount);
+  void moveParts();
+  std::vector<double> leastSlack(const Shared &shared, size_t reader) const;
 
   const FlatProblem flat_; // nodes and memory, no edges
+  const Kept &options_;    // that are kept
   std::vector<std::vector<Link>> links_;
+  std::vector<size_t> sizes_; // options of the wide graph, by node
+  size_t numShares_;
   std::deque<WideTable> tables_;
   std::deque<States> states_;
+  std::deque<Shared> shared_;
   MemoryPrices prices_;
   bool forward_ = true;
   std::vector<double> unary_, message_, bestMessage_, bestPrices_, kept_, total_, score_, pushed_;

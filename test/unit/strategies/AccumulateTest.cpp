@@ -155,7 +155,7 @@ TEST_CASE(
     CHECK(groups == built.groupsOf);
     SearchOptions options;
     WideSolution found = searchWide(built.wide, options);
-    narrow(built, found.kept);
+    narrow(built, found.kept, found.offers);
     applyChoice(plan, model.mesh(), built, found.solution.choice);
     plan.finishResults();
     dist::setMesh(*m.module, model.mesh());

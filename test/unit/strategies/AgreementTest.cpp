@@ -145,7 +145,7 @@ void compareOptions(ModuleOp module, const CostModel &model, Comparison &compari
   auto func = *module.getOps<func::FuncOp>().begin();
   FunctionAssignment plan(llvm::cantFail(Program::analyse(func)));
   BuiltGraph built = graphOf(plan, model);
-  narrow(built, everyOption(built.wide));
+  narrow(built, everyOption(built.wide), everyOffer(built.wide, everyOption(built.wide)));
   std::set<Choice> seen;
   Choice first(built.graph.nodes.size(), 0);
   if (built.node.empty()) // a source alone
@@ -250,7 +250,7 @@ TEST_CASE("networks: the search, the report and what is emitted agree but for kn
       WideSolution found = searchWide(built.wide, options);
       const Solution &solution = found.solution;
       REQUIRE(!solution.choice.empty());
-      narrow(built, found.kept);
+      narrow(built, found.kept, found.offers);
       Comparison comparison;
       Totals report = reported(plan, built, solution.choice, model);
       comparison.add(searched(built, solution.choice), report, emitted(*module, model));
