@@ -25,6 +25,7 @@ constexpr int kPassesUnpriced = 10;        // at the start of a raise: messages 
 constexpr double kTargetWithoutAnswer = 2; // times the bound: where prices aim while no answer is known
 // Searching:
 constexpr double kFirstSearchShare = 0.2; // of the whole work: the search among the options of least reduced cost
+constexpr double kLastSearchShare = 0.2;  // of the whole work: the search after the work is spent
 constexpr double kLeastSearch = 0.05;     // work of one search, in 1e9 steps, even if less is left
 constexpr double kHardlySmaller = 0.5;    // part of the entries; if more are left, another round is not worth its bound
 constexpr double kCutOffPrecision = 0.05; // relative, of the reduced cost at which options are cut off
@@ -73,8 +74,9 @@ public:
         dual.setPrices(prices_);
         raise(dual, kSecondBoundShare);
       }
-      if (proven() || (!best_.choice.empty() && spent())) // what is known then
+      if (proven())
         return finish();
+      const bool last = spent() && !best_.choice.empty();
       const std::vector<double> reduced = reducedCosts(dual);
       const double room =
           std::min(double(best_.cost) - dual.last(), *std::max_element(reduced.begin(), reduced.end()) + 1);
@@ -89,11 +91,19 @@ public:
       Offers offers = dual.offers(double(best_.cost) - dual.last(), kEvery);
       double left = entries(kept, offers);
       log("within %.3g above the bound: %.3g entries", room, left);
-      if (left > kHardlySmaller * before && left > limits_.entries) {
-        const double limit = cutOff(dual, reduced, room, kept, offers);
+      const double most = last ? limits_.atOnce : limits_.entries;
+      if ((last || left > kHardlySmaller * before) && left > most) {
+        const double limit = cutOff(dual, reduced, room, most, kept, offers);
         leftOut_ = std::min(leftOut_, dual.last() + limit);
         left = entries(kept, offers);
         log("cut off at %.3g: %.3g entries", limit, left);
+      }
+      if (last) { // the bound is what it is, the answer may become better
+        solve(kept, offers, kLastSearchShare);
+        best_.lowerBound = std::min(best_.cost, provenBound());
+        best_.optimal = best_.cost == best_.lowerBound;
+        result_.solution = best_;
+        return finish();
       }
       kept_ = std::move(kept);
       offers_ = std::move(offers);
@@ -216,9 +226,9 @@ private:
     return kept;
   }
 
-  /// Finds a limit of the reduced cost that leaves few enough entries. Sets `kept` and `offers` to what is below it, and
-  /// returns it.
-  double cutOff(const WideDual &dual, const std::vector<double> &reduced, double room, Kept &kept,
+  /// Finds a limit of the reduced cost that leaves at most `most` entries. Sets `kept` and `offers` to what is below it,
+  /// and returns it.
+  double cutOff(const WideDual &dual, const std::vector<double> &reduced, double room, double most, Kept &kept,
                 Offers &offers) const {
     const Kept all = std::move(kept);
     auto among = [&](double limit) {
@@ -233,7 +243,7 @@ private:
     double low = 0, high = room;
     while (high - low > kCutOffPrecision * high) {
       const double limit = 0.5 * (low + high);
-      (entries(among(limit), dual.offers(limit, kEvery)) > limits_.entries ? high : low) = limit;
+      (entries(among(limit), dual.offers(limit, kEvery)) > most ? high : low) = limit;
     }
     kept = among(low);
     offers = dual.offers(low, kEvery);
@@ -284,14 +294,7 @@ private:
     count(kept, result_.searched);
     result_.solution = best_;
   }
-  bool spent() {
-    if (work_ < kStepsPerWork * (options_.work > 0 ? options_.work : options_.seconds))
-      return false;
-    best_.lowerBound = std::min(best_.cost, provenBound());
-    best_.optimal = best_.cost == best_.lowerBound;
-    result_.solution = best_;
-    return true;
-  }
+  bool spent() const { return work_ >= kStepsPerWork * (options_.work > 0 ? options_.work : options_.seconds); }
   bool proven() {
     if (best_.choice.empty())
       return false;
