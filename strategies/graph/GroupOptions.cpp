@@ -41,12 +41,12 @@ const std::shared_ptr<const std::vector<GroupHead>> &OptionBuilder::heads(int op
     return known;
   auto made = std::make_shared<std::vector<GroupHead>>();
   std::map<std::vector<Sharding>, int> handed;
-  GroupHead natural; // what heads have in common that differ only in how they pay their results
-  auto pay = [&](GroupHead &head, const OwnCollective &own) {
+  GroupHead natural; // what heads have in common that differ only in how they reduce their results
+  auto add = [&](GroupHead &head, const OwnCollective &own) {
     const Cost cost = model_.collective(own.collective, own.elementBytes);
     head.transient += bufferBytes(own);
     head.cost += cost;
-    if (grows[size_t(1 + own.result)])
+    if (grows[size_t(own.result) + 1])
       head.growing += cost;
   };
   auto never = [](int) { return false; };
@@ -62,7 +62,7 @@ const std::shared_ptr<const std::vector<GroupHead>> &OptionBuilder::heads(int op
       if (grows[0])
         natural.growing = std::max<Cost>(0, natural.compute - model_.launch());
       for (const OwnCollective &own : model_.ownCollectives(cls, natural.strategy))
-        pay(natural, own);
+        add(natural, own);
     }
     GroupHead head = natural;
     head.strategy = std::move(strategy);
@@ -72,7 +72,7 @@ const std::shared_ptr<const std::vector<GroupHead>> &OptionBuilder::heads(int op
     if (!head.strategy.results.empty())
       for (const OwnCollective &own : model_.ownCollectives(cls, head.strategy))
         if (own.result >= 0)
-          pay(head, own);
+          add(head, own);
     head.handed = handed.try_emplace(std::move(results), int(handed.size())).first->second;
     made->push_back(std::move(head));
   }
@@ -95,7 +95,7 @@ Strategy OptionBuilder::followerStrategy(int op, int followed, llvm::ArrayRef<co
       order.push_back(int(o));
   llvm::SmallVector<const Sharding *> none(cls.resultShapes.size(), nullptr);
   Strategy strategy = strategyFrom(cls, model_.mesh(), known, none, order);
-  // What is owed passes through if exactly the operands that owe it are linear together.
+  // A partial sum passes through if exactly the operands that are partial are linear together.
   llvm::SmallVector<int, 2> owing;
   for (size_t o = 0; o < known.size(); ++o)
     if (known[o] && known[o]->isPartial())
@@ -119,7 +119,7 @@ Strategy OptionBuilder::followerStrategy(int op, int followed, llvm::ArrayRef<co
         return strategy;
       }
   }
-  // A sum that is read by a sum is paid there, or by what that hands it on to.
+  // A sum that is read by a sum is reduced there, or by what that hands it on to.
   if (!groups_.readBySum[size_t(op)] ||
       dist::naturalResult(model_.mesh(), cls.rule, strategy, 0).reduction != dist::Reduction::Sum)
     reduceNow(model_.mesh(), cls.rule, strategy);
@@ -207,7 +207,7 @@ private:
     tail_.transient.push_back(copies_);
   }
 
-  /// Results of the function: an update returns to its argument, the rest is paid.
+  /// Results of the function: an update returns to its argument, the rest is reduced.
   void payResults() {
     for (OpOperand &use : program_.returnOp()->getOpOperands()) {
       auto it = handed_.find(use.get());
@@ -302,9 +302,9 @@ uint64_t OptionBuilder::paddable(int arg) const {
   return dims;
 }
 
-/// Does the strategy take an operand that a source makes as a sum still owed? A source makes values as its users want
-/// them, and no node of the graph stands for it; but nobody owes on it.
-bool OptionBuilder::owesOfSource(int op, const Strategy &strategy) const {
+/// Whether the strategy takes an operand as partial that a source makes. A source makes values as its users want them,
+/// and no node of the graph stands for it. But what it makes is never partial.
+bool OptionBuilder::takesSourcePartial(int op, const Strategy &strategy) const {
   const OperatorInfo &info = program_.operators[op];
   for (auto [o, v] : llvm::enumerate(info.op->getOperands()))
     if (groups_.of(program_, v) < 0 &&
@@ -347,7 +347,7 @@ std::shared_ptr<const GroupOptions> OptionBuilder::options(int c, const Sharding
     made->heads = heads(op);
     std::map<int, size_t> tailOf; // by what is handed on
     for (const GroupHead &head : *made->heads) {
-      if (!isFixed && owesOfSource(op, head.strategy))
+      if (!isFixed && takesSourcePartial(op, head.strategy))
         continue;
       auto [it, fresh] = tailOf.try_emplace(head.handed, tails->size());
       chosen.push_back({&head, it->second});

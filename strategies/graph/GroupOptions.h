@@ -97,7 +97,7 @@ private:
   bool staysInLoop(int group, mlir::Value value) const;
   std::vector<int64_t> key(int group) const;
   uint64_t paddable(int arg) const;
-  bool owesOfSource(int op, const Strategy &strategy) const;
+  bool takesSourcePartial(int op, const Strategy &strategy) const;
 
   const FunctionAssignment &function_;
   const Program &program_;
