@@ -60,6 +60,7 @@ private:
     r.kind = op->getName().stripDialect().str();
     r.gradientOf = graph::gradientOf(op).str();
     r.updateOf = graph::parameterUpdatedBy(op).str();
+    r.inputs = inputNames(op);
     for (Value v : op->getOperands()) {
       r.operands.push_back(differs_(v));
       r.localOperands.push_back(shapeOf(v));

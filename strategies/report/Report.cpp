@@ -30,6 +30,17 @@ const FunctionReport *AssignReport::find(llvm::StringRef function) const {
   return nullptr;
 }
 
+std::vector<std::string> inputNames(Operation *op) {
+  std::vector<std::string> names;
+  for (Value v : op->getOperands()) {
+    if (auto arg = dyn_cast<BlockArgument>(v))
+      names.push_back(graph::argName(cast<func::FuncOp>(arg.getOwner()->getParentOp()), arg.getArgNumber()).str());
+    else
+      names.push_back(graph::nameOf(v.getDefiningOp()));
+  }
+  return names;
+}
+
 CollectiveReport describe(const CostModel &model, const dist::Collective &c, int64_t elementBytes, std::string where) {
   CollectiveReport r;
   r.where = std::move(where);
@@ -41,6 +52,8 @@ CollectiveReport describe(const CostModel &model, const dist::Collective &c, int
   r.elementBytes = elementBytes;
   r.bytesSent = dist::bytesSent(model.mesh(), c, elementBytes);
   r.cost = model.collective(c, elementBytes);
+  if (dist::communicates(c.kind))
+    r.latency = std::min(r.cost, model.collective(c, 0));
   return r;
 }
 
@@ -115,6 +128,7 @@ OperatorReport describe(const CostModel &model, const OperatorInfo &info, const 
   r.kind = info.op->getName().stripDialect().str();
   r.gradientOf = graph::gradientOf(info.op).str();
   r.updateOf = graph::parameterUpdatedBy(info.op).str();
+  r.inputs = inputNames(info.op);
   r.strategy = dist::strategyText(strategy, cls.rule, mesh);
   r.rule = cls.rule.str();
   r.globalOperands.assign(cls.operandShapes.begin(), cls.operandShapes.end());
@@ -193,7 +207,8 @@ Json toJson(const std::vector<CollectiveReport> &collectives) {
                     {"local_out", std::vector<int64_t>(c.localOut.begin(), c.localOut.end())},
                     {"element_bytes", c.elementBytes},
                     {"bytes_sent", c.bytesSent},
-                    {"cost_ns", c.cost}});
+                    {"cost_ns", c.cost},
+                    {"latency_ns", c.latency}});
   return list;
 }
 
@@ -208,6 +223,7 @@ Json toJson(const AssignReport &report) {
                            {"kind", r.kind},
                            {"strategy", r.strategy},
                            {"rule", r.rule},
+                           {"inputs", r.inputs},
                            {"operands", r.operands},
                            {"results", r.results},
                            {"global_operands", toJson(r.globalOperands)},

@@ -42,11 +42,13 @@ struct CollectiveReport {
   int64_t elementBytes = 4;
   double bytesSent = 0; // per rank
   Cost cost = 0;        // of a joined message: its part
+  Cost latency = 0;     // of the cost, what is left where links are infinitely fast
 };
 
 struct OperatorReport {
   std::string name, kind, strategy, rule;
   std::string gradientOf, updateOf;           // of which operator, of which parameter; empty: of none
+  std::vector<std::string> inputs;            // what makes the operands: operators and arguments, by name
   std::vector<std::string> operands, results; // shardings
   std::vector<Shape> globalOperands, globalResults, localOperands, localResults;
   double flops = 0;  // local
@@ -88,6 +90,9 @@ llvm::Expected<FunctionReport> priceFunction(mlir::func::FuncOp func, const Cost
 llvm::Expected<FunctionReport> priceLocalFunction(mlir::func::FuncOp func, const CostModel &model,
                                                   llvm::function_ref<std::string(mlir::Value)> differs,
                                                   const JoinOptions &join = {});
+
+/// By operand, the name of the operator or argument that it is a result of.
+std::vector<std::string> inputNames(mlir::Operation *op);
 
 /// One collective for the report.
 CollectiveReport describe(const CostModel &model, const dist::Collective &collective, int64_t elementBytes,
